@@ -1,1 +1,14 @@
+//! The event engine: a virtual clock, a queue of events in a total order, timers and random streams. It knows no
+//! networking; `fabric` and `host` bring the meaning of an event.
+//!
+//! A run is a function of its inputs: events fire in the order (time, node, sequence), and every random draw comes
+//! from a [`Stream`] named by seed, node and purpose.
 
+pub mod queue;
+mod rng;
+mod scheduler;
+mod timer;
+
+pub use rng::{Purpose, Stream};
+pub use scheduler::{Fired, NodeId, Scheduler};
+pub use timer::{TimerId, Timers};
