@@ -1,0 +1,78 @@
+use units::{BitRate, Bytes};
+
+/// What every switch of a fabric has in common: its buffer and its queue management.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwitchConfig {
+    pub buffer: Buffer,
+    /// ECN marking and early drop; `None` is plain drop-tail.
+    pub aqm: Option<Aqm>,
+    /// Strict-priority queues per port, 1 to 8; 0 is served first.
+    pub priorities: u8,
+}
+
+/// How much a switch may hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Buffer {
+    /// Each output port holds at most this much.
+    PerPort(Bytes),
+    /// All ports of a switch share `total`; a port may hold up to `alpha` times what is free (dynamic threshold,
+    /// Choudhury and Hahne 1998).
+    Shared { total: Bytes, alpha: f64 },
+}
+
+/// Queue management on arrival of a packet at an output queue, by the instantaneous queue length in bytes, the
+/// arriving packet not counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Aqm {
+    /// Mark ECT packets when the queue exceeds `k` (the DCTCP switch); others pass.
+    Threshold { k: Bytes },
+    /// WRED in the vendors' terms: probability 0 at `kmin`, rising to `pmax` at `kmax`, 1 above. ECT packets are marked,
+    /// others dropped.
+    Red { kmin: Bytes, kmax: Bytes, pmax: f64 },
+}
+
+/// How switches choose among equal next hops for packets without a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Multipath {
+    /// Hash of the outer 5-tuple, seeded per switch.
+    Ecmp,
+    /// The hash also covers the flowcell number: Presto's per-hop variant.
+    EcmpFlowcell,
+    /// A random choice per packet (packet spraying).
+    Spray,
+}
+
+impl Default for SwitchConfig {
+    /// A shallow-buffer leaf of the papers' kind: 9 MB shared, dynamic threshold 1, drop-tail, one class.
+    fn default() -> Self {
+        SwitchConfig { buffer: Buffer::Shared { total: Bytes(9_000_000), alpha: 1.0 }, aqm: None, priorities: 1 }
+    }
+}
+
+/// A random loss on every link between switches and hosts, for tests of transports. Parts per million of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct RandomLoss {
+    pub per_million: u32,
+}
+
+/// Rate of a port, kept with its exact time per byte when there is one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Serialiser {
+    rate: BitRate,
+    ps_per_byte: u64,
+}
+
+impl Serialiser {
+    pub(crate) fn new(rate: BitRate) -> Self {
+        let exact = 8_000_000_000_000 % rate.as_bps() == 0;
+        Serialiser { rate, ps_per_byte: if exact { 8_000_000_000_000 / rate.as_bps() } else { 0 } }
+    }
+    #[inline]
+    pub(crate) fn tx_ps(self, bytes: u64) -> u64 {
+        if self.ps_per_byte != 0 {
+            bytes * self.ps_per_byte
+        } else {
+            self.rate.tx_time(bytes).as_ps()
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What a run is a function of: [`Experiment`].
+
+use crate::tcp;
+use crate::workload::Workload;
+use fabric::{Multipath, RandomLoss, SwitchConfig};
+use topology::{LinkId, Topology};
+use units::{Bytes, Time};
+
+/// One scheme on one fabric under one workload with one seed.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    pub topology: Topology,
+    pub switches: SwitchConfig,
+    pub multipath: Multipath,
+    pub loss: RandomLoss,
+    pub failures: Vec<Failure>,
+    pub hosts: HostConfig,
+    pub edge: EdgeConfig,
+    pub workloads: Vec<Workload>,
+    /// No flow starts after this; the run ends here.
+    pub duration: Time,
+    /// Extra time after `duration` in which started flows of bounded size may finish.
+    pub drain: Time,
+    /// Rates, queues and RTTs are measured from here on.
+    pub warmup: Time,
+    pub seed: u64,
+    pub record: Record,
+}
+
+/// A link that goes down or comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub at: Time,
+    pub link: LinkId,
+    pub up: bool,
+}
+
+/// The modelled host: NIC, CPU and guest TCP.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// IP packet size on the wire, headers included; the Ethernet overhead of 38 octets (preamble, header, FCS, gap) comes on
+    /// top.
+    pub mtu: u16,
+    pub tso: bool,
+    pub gro: Gro,
+    /// Interrupt coalescing: the first packet's poll waits this long.
+    pub rx_coalesce: Time,
+    /// The poll also starts once this many packets wait.
+    pub rx_coalesce_frames: u32,
+    /// Packets handled in one poll (the NAPI budget).
+    pub rx_budget: u32,
+    /// Receive ring in packets; more are dropped (only a slow CPU fills it).
+    pub rx_ring: u32,
+    pub cpu: Option<CpuModel>,
+    pub tcp: tcp::Config,
+}
+
+/// What the receive path merges before TCP sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gro {
+    Off,
+    /// Linux: one segment per flow and poll, evicted on mismatch.
+    Stock,
+}
+
+/// Time that one core spends, in nanoseconds; see docs/model.md for the calibration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CpuModel {
+    pub tx_per_packet_ns: f64,
+    pub tx_per_segment_ns: f64,
+    pub tx_per_byte_ns: f64,
+    pub rx_per_packet_ns: f64,
+    pub rx_per_segment_ns: f64,
+    pub rx_per_byte_ns: f64,
+    /// Extra for a segment that reaches TCP out of order: queueing it and the duplicate ACK it causes.
+    pub rx_out_of_order_ns: f64,
+}
+
+/// The software edge of every host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EdgeConfig {
+    pub balance: edge::Balance,
+    pub reorder: Option<edge::reorder::Config>,
+    /// The edge draws one path label per flow at random instead of leaving the choice to the switches' hash.
+    pub random_label: bool,
+}
+
+/// What to keep beyond flow records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Record {
+    /// Interval of the goodput and queue series; zero records none.
+    pub sample_every: Time,
+    /// One RTT probe (a 64-byte request and its echo beside the bulk traffic) per host and interval; zero sends none.
+    pub probe_every: Time,
+    /// Keep every RTT sample that senders take.
+    pub rtt_samples: bool,
+    /// Count out-of-order segments per flowcell (Presto Fig. 5).
+    pub flowcells: bool,
+    /// Ports whose packets are captured, at most this many packets each.
+    pub capture_packets: u32,
+}
+
+impl Default for HostConfig {
+    fn default() -> Self {
+        HostConfig {
+            mtu: 1500,
+            tso: true,
+            gro: Gro::Stock,
+            rx_coalesce: Time::from_us(20),
+            rx_coalesce_frames: 32,
+            rx_budget: 64,
+            rx_ring: 4096,
+            cpu: None,
+            tcp: tcp::Config::default(),
+        }
+    }
+}
+
+impl HostConfig {
+    /// TCP payload of a full packet: the MTU less 20 octets of IPv4, 20 of TCP and, with timestamps, 12 of options.
+    pub fn mss(&self) -> u16 {
+        self.mtu.saturating_sub(if self.tcp.timestamps { 52 } else { 40 })
+    }
+}
+
+/// The bytes that a connection's packets occupy on the wire beyond their IP packet.
+pub const ETHERNET_OVERHEAD: Bytes = Bytes(38);

@@ -1,0 +1,87 @@
+//! What a run yields: plain records, in order of id, that `measure` condenses and `selvedge` writes.
+
+use units::Time;
+
+/// One flow (a message on a connection), finished or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowRecord {
+    /// In order of start.
+    pub id: u32,
+    /// Index of the workload that made it.
+    pub class: u16,
+    pub src: u32,
+    pub dst: u32,
+    /// Bytes to carry; `None` for a flow that runs until the end.
+    pub size: Option<u64>,
+    pub start: Time,
+    /// When the receiver had the last byte in order, or, for request and reply, when the sender had the reply.
+    pub finish: Option<Time>,
+    /// Bytes the receiver had in order when the run ended.
+    pub delivered: u64,
+    /// Of these, delivered after the warm-up.
+    pub delivered_measured: u64,
+    /// Least possible completion time on an idle network, see [`crate::measure::ideal_fct`].
+    pub ideal: Option<Time>,
+    pub retransmitted_segments: u32,
+    pub fast_retransmits: u32,
+    pub timeouts: u32,
+    /// Segments that reached the receiving TCP out of order.
+    pub out_of_order: u32,
+    pub segments_received: u32,
+    /// Path labels that its packets used.
+    pub paths_used: u32,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct PortRecord {
+    pub name: String,
+    pub link: u32,
+    /// From the link's `a` end to its `b` end.
+    pub forward: bool,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    pub dropped_packets: u64,
+    pub dropped_bytes: u64,
+    pub marked_packets: u64,
+    /// Share of the time after the warm-up in which the port was sending, 0 to 1.
+    pub utilisation: f64,
+    /// Time-weighted mean of the queue after the warm-up, bytes.
+    pub queue_mean_bytes: f64,
+    pub queue_max_bytes: u64,
+    /// Queue length at each sampling instant, bytes, if sampling is on.
+    pub queue_series: Vec<u32>,
+    pub utilisation_series: Vec<f32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct HostRecord {
+    pub tx_cpu_busy: Time,
+    pub rx_cpu_busy: Time,
+    pub rx_ring_drops: u64,
+    pub rx_packets: u64,
+    /// Segments handed to TCP, and their bytes.
+    pub rx_segments: u64,
+    pub rx_bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Outcome {
+    pub flows: Vec<FlowRecord>,
+    pub ports: Vec<PortRecord>,
+    pub hosts: Vec<HostRecord>,
+    /// Probe RTTs in order of sending: (sent at, host, round-trip time).
+    pub probes: Vec<(Time, u32, Time)>,
+    pub probes_lost: u64,
+    /// RTT samples of senders: (at, flow id, sample).
+    pub rtt_samples: Vec<(Time, u32, Time)>,
+    /// Goodput of each flow of unbounded size per sampling interval, bytes: `[flow][interval]`.
+    pub goodput_series: Vec<(u32, Vec<u64>)>,
+    /// Out-of-order segments per flowcell as TCP saw them, and sizes in bytes of the segments pushed to TCP.
+    pub flowcell_disorder: Vec<u32>,
+    pub segment_sizes: Vec<u32>,
+    /// Packet traversals of one link, the engine's work.
+    pub packet_hops: u64,
+    pub events: u64,
+    pub ended_at: Time,
+}
