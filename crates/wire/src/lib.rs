@@ -1,1 +1,11 @@
+//! Frames and the edge's view of them: the safe face of `datapath/packet.h` and `datapath/parse.h`.
+//!
+//! [`Packet`] is a small `Copy` struct of headers and metadata. Simulated packets contain one and are never parsed;
+//! real frames go through [`parse`] and afterwards [`write_back`]. [`emit`] builds a frame from a packet, for captures
+//! of modelled traffic and for tests. No input makes this crate panic.
 
+mod flow;
+mod packet;
+
+pub use flow::FlowKey;
+pub use packet::{dirty, ecn, proto, tcp, v4, Packet};

@@ -1,0 +1,32 @@
+use crate::reorder;
+use units::{Bytes, Time};
+
+/// How outgoing segments are spread over paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Balance {
+    /// Label 0: the fabric hashes the five-tuple.
+    Ecmp,
+    /// Presto's flowcells: the label changes every `threshold` bytes of payload (Presto section 3.1; 64 KiB there).
+    Flowcell { threshold: Bytes },
+}
+
+/// What an [`Edge`](crate::Edge) does; see each field for the default.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Config {
+    /// Default [`Balance::Ecmp`].
+    pub balance: Balance,
+    /// Presto's receive-side reordering; `None` (default): incoming segments are never held.
+    pub reorder: Option<reorder::Config>,
+    /// Connections remembered at once; further ones are forwarded without state. Default 65536.
+    pub max_flows: usize,
+    /// A connection without a packet for this long is forgotten. Default 60 s.
+    pub flow_idle: Time,
+    /// Seed of the flow hash, which picks each flow's first path. Default 0.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { balance: Balance::Ecmp, reorder: None, max_flows: 65_536, flow_idle: Time::from_secs(60), seed: 0 }
+    }
+}

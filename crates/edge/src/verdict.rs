@@ -1,0 +1,38 @@
+/// The way a packet travels through the edge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From a guest to the fabric.
+    Egress,
+    /// From the fabric to a guest.
+    Ingress,
+}
+
+/// The driver's name for a frame that the edge may have to hold; the driver keeps the frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Slot(pub u32);
+
+/// A held slot that is due now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Release {
+    pub dir: Direction,
+    pub slot: Slot,
+    /// The slot continues the segment of the slot released just before it: the driver may hand both up as one.
+    pub joins_previous: bool,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Send it on, as changed.
+    Forward,
+    /// Keep the frame until [`Edge::poll_release`](crate::Edge::poll_release) names its slot.
+    Hold,
+    /// It was meant for the edge itself; forget it.
+    Consume,
+    Drop(DropReason),
+}
+
+/// Why a packet was dropped. No stage drops yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum DropReason {}

@@ -1,0 +1,124 @@
+use crate::FlowKey;
+
+/// TCP header flags as on the wire (RFC 9293 section 3.1, RFC 3168).
+pub mod tcp {
+    pub const FIN: u8 = 0x01;
+    pub const SYN: u8 = 0x02;
+    pub const RST: u8 = 0x04;
+    pub const PSH: u8 = 0x08;
+    pub const ACK: u8 = 0x10;
+    pub const URG: u8 = 0x20;
+    pub const ECE: u8 = 0x40;
+    pub const CWR: u8 = 0x80;
+}
+
+/// ECN codepoints (RFC 3168 section 5).
+pub mod ecn {
+    pub const NOT_ECT: u8 = 0;
+    pub const ECT1: u8 = 1;
+    pub const ECT0: u8 = 2;
+    pub const CE: u8 = 3;
+}
+
+/// IP protocol numbers.
+pub mod proto {
+    pub const TCP: u8 = 6;
+    pub const UDP: u8 = 17;
+}
+
+/// Bits of [`Packet::dirty`].
+pub mod dirty {
+    pub const WINDOW: u16 = 0x0001;
+    pub const ECN: u16 = 0x0002;
+    /// Metadata: the driver carries the label, [`write_back`](crate::write_back) does not.
+    pub const LABEL: u16 = 0x0004;
+}
+
+/// Parsed headers and edge metadata of one segment, in host byte order: the mirror of `struct sv_packet`.
+///
+/// A segment may be larger than a packet; [`segment_size`](Packet::segment_size) says how the NIC splits it.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Packet {
+    /// Most significant word first; IPv4 as `::ffff:a.b.c.d`, see [`v4`].
+    pub saddr: [u32; 4],
+    pub daddr: [u32; 4],
+    pub seq: u32,
+    pub ack: u32,
+    /// Transport payload of the whole segment, bytes.
+    pub payload: u32,
+    /// Flowcell number modulo 2^32; means something when `has_cell` is 1.
+    pub cell: u32,
+    pub sport: u16,
+    pub dport: u16,
+    /// Payload bytes per packet once the NIC has split; 0: it fits in one.
+    pub segment_size: u16,
+    /// TCP's window field as on the wire, unscaled.
+    pub window: u16,
+    /// Path label, 0: none.
+    pub label: u16,
+    /// MSS option of a SYN, bytes; 0: none.
+    pub mss: u16,
+    /// Fields that the edge changed, [`dirty`].
+    pub dirty: u16,
+    /// IP protocol, [`proto`].
+    pub proto: u8,
+    /// 4 or 6.
+    pub family: u8,
+    /// [`tcp`] flags.
+    pub tcp_flags: u8,
+    /// ECN codepoint, [`ecn`].
+    pub ecn: u8,
+    /// Window scale option of a SYN: shift + 1; 0: none.
+    pub wscale: u8,
+    /// What the edge asks to have sent besides this packet; drivers use `Edge::poll_transmit`.
+    pub emit: u8,
+    /// 1: the IP length exceeds the bytes that are there.
+    pub truncated: u8,
+    /// Bytes, extension headers included.
+    pub ip_header_len: u8,
+    /// Bytes.
+    pub l4_header_len: u8,
+    /// 1: `cell` means something.
+    pub has_cell: u8,
+}
+
+const _: () = assert!(size_of::<Packet>() == 72);
+
+/// An IPv4 address in the form of [`Packet::saddr`].
+pub const fn v4(addr: [u8; 4]) -> [u32; 4] {
+    [0, 0, 0xffff, u32::from_be_bytes(addr)]
+}
+
+impl Packet {
+    /// The flow of this packet in the direction it travels.
+    pub fn flow_key(&self) -> FlowKey {
+        FlowKey {
+            saddr: self.saddr,
+            daddr: self.daddr,
+            sport: self.sport,
+            dport: self.dport,
+            proto: self.proto,
+            pad: [0; 3],
+        }
+    }
+
+    /// True when any of the [`tcp`] flags in `flags` is set.
+    pub fn has_flags(&self, flags: u8) -> bool {
+        self.tcp_flags & flags != 0
+    }
+
+    /// The first sequence number after this segment; SYN and FIN count one each.
+    pub fn end_seq(&self) -> u32 {
+        let phantom = u32::from(self.has_flags(tcp::SYN)) + u32::from(self.has_flags(tcp::FIN));
+        self.seq.wrapping_add(self.payload).wrapping_add(phantom)
+    }
+
+    /// Packets on the wire once the NIC has split this segment, at least 1.
+    pub fn packet_count(&self) -> u32 {
+        match self.segment_size {
+            0 => 1,
+            size => self.payload.div_ceil(u32::from(size)).max(1),
+        }
+    }
+}

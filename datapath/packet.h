@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The one view of a packet that every stage of the edge reads and writes: parsed headers in host byte order, metadata
+ * of the edge itself, and what the stages want changed or sent. The simulator's packets contain this struct; real
+ * frames are parsed into it and only the fields marked dirty are written back.
+ */
+#ifndef SV_PACKET_H
+#define SV_PACKET_H
+
+#ifdef __bpf__
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int s32;
+typedef long long s64;
+#define SV_FN static inline __attribute__((always_inline))
+#else
+#include <stdint.h>
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int32_t s32;
+typedef int64_t s64;
+#define SV_FN static inline
+#endif
+
+/* The Rust mirror of each struct asserts the same number. */
+#define SV_ASSERT_SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type " differs from its mirror")
+
+/* IP protocol numbers. */
+#define SV_PROTO_TCP 6
+#define SV_PROTO_UDP 17
+
+/* TCP flags, as on the wire (RFC 9293 section 3.1, RFC 3168). */
+#define SV_TCP_FIN 0x01
+#define SV_TCP_SYN 0x02
+#define SV_TCP_RST 0x04
+#define SV_TCP_PSH 0x08
+#define SV_TCP_ACK 0x10
+#define SV_TCP_URG 0x20
+#define SV_TCP_ECE 0x40
+#define SV_TCP_CWR 0x80
+
+/* ECN codepoints (RFC 3168 section 5). */
+#define SV_ECN_NOT_ECT 0
+#define SV_ECN_ECT1 1
+#define SV_ECN_ECT0 2
+#define SV_ECN_CE 3
+
+/* sv_packet.dirty: fields that a stage changed. The label is metadata: the driver carries it, sv_write_back does not. */
+#define SV_DIRTY_WINDOW 0x0001
+#define SV_DIRTY_ECN 0x0002
+#define SV_DIRTY_LABEL 0x0004
+
+struct sv_packet {
+	u32 saddr[4];	   /* most significant word first; IPv4 as ::ffff:a.b.c.d */
+	u32 daddr[4];
+	u32 seq;
+	u32 ack;
+	u32 payload;	   /* transport payload of the whole segment, bytes */
+	u32 cell;	   /* flowcell number, mod 2^32 */
+	u16 sport;
+	u16 dport;
+	u16 segment_size;  /* payload bytes per packet once the NIC has split; 0: it fits in one */
+	u16 window;	   /* TCP's field as on the wire, unscaled */
+	u16 label;	   /* path label, 0: none */
+	u16 mss;	   /* MSS option of a SYN, bytes; 0: none */
+	u16 dirty;	   /* SV_DIRTY_* */
+	u8 proto;	   /* SV_PROTO_* */
+	u8 family;	   /* 4 or 6 */
+	u8 tcp_flags;	   /* SV_TCP_* */
+	u8 ecn;		   /* SV_ECN_* */
+	u8 wscale;	   /* window scale option of a SYN: shift + 1; 0: none */
+	u8 emit;	   /* what a stage asks the driver to send besides this packet; no stage does yet */
+	u8 truncated;	   /* 1: the IP length exceeds the bytes that are there */
+	u8 ip_header_len;  /* bytes, extension headers included */
+	u8 l4_header_len;  /* bytes */
+	u8 has_cell;	   /* 1: `cell` means something */
+};
+
+SV_ASSERT_SIZE(struct sv_packet, 72);
+
+#endif
