@@ -1,0 +1,160 @@
+//! What an operator would set by sysctl and socket option, with the defaults of Linux.
+
+use crate::tcp::cc::Algorithm;
+use units::Time;
+
+/// How lost segments are found and repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// Duplicate ACKs and partial ACKs, no SACK (RFC 6582).
+    NewReno,
+    /// SACK-based recovery (RFC 6675).
+    Sack,
+    /// Time-based loss detection with tail loss probes (RFC 8985).
+    Rack,
+}
+
+/// Willingness to use ECN, as `net.ipv4.tcp_ecn`; a law that needs ECN (DCTCP) requests it whatever this says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnMode {
+    /// 0: neither ask nor agree.
+    Off,
+    /// 2: agree when asked (the default of Linux).
+    Accept,
+    /// 1: ask and agree.
+    Request,
+}
+
+/// Settings of one endpoint; many connections share one behind an `Arc`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// MSS to announce: MTU - 40 bytes. With timestamps a packet carries 12 bytes less.
+    pub mss: u16,
+    pub congestion: Algorithm,
+    pub recovery: Recovery,
+    pub ecn: EcnMode,
+    /// Repeat a lost SYN without asking for ECN, as Linux does (`tcp_ecn_fallback`).
+    pub ecn_fallback: bool,
+    /// Initial window in segments (RFC 6928).
+    pub initial_cwnd: u32,
+    /// Lower bound of the retransmission timeout. RFC 6298 says 1 s, Linux 200 ms, datacenter papers 10 ms.
+    pub rto_min: Time,
+    pub rto_max: Time,
+    /// Timeout before the first RTT sample, for SYNs above all (RFC 6298, rule 2.1).
+    pub rto_initial: Time,
+    /// Shortest interval between zero-window probes (Linux: 200 ms).
+    pub persist_min: Time,
+    /// How long an ACK may wait for a second segment; zero acknowledges every segment at once.
+    pub delayed_ack: Time,
+    /// How many ACKs at the start of a connection are not delayed (Linux: 16).
+    pub quickack: u8,
+    /// Receive buffer in bytes; fixed, so the announced window does not grow with use as Linux's autotuning makes it.
+    pub rcvbuf: u64,
+    /// The application reads at once; otherwise it calls `Endpoint::read` and the window closes meanwhile.
+    pub auto_read: bool,
+    /// Out-of-order ranges held at most; a segment that would make one more is dropped.
+    pub max_ooo_ranges: u16,
+    /// Build segments larger than one MSS for the NIC to split.
+    pub tso: bool,
+    /// Largest such segment in bytes of payload; rounded down to whole MSS.
+    pub tso_max: u32,
+    /// Let a segment wait until a third of the window is free (`tcp_tso_win_divisor`).
+    pub tso_defer: bool,
+    /// Bytes of one connection in qdisc and NIC at most (TCP small queues); `None` where a VM or router hides them.
+    pub tsq_limit: Option<u64>,
+    /// Space segments by the pacing rate, instead of only sizing them by it.
+    pub pacing: bool,
+    /// Hold back a small segment while another small one is unacknowledged (Minshall's variant, as Linux).
+    pub nagle: bool,
+    /// RFC 7323 timestamps.
+    pub timestamps: bool,
+    /// Shrink the window by PRR (RFC 6937) instead of at once.
+    pub prr: bool,
+    /// Duplicate threshold to start with: segments SACKed above a hole before it counts as lost.
+    pub reordering: u32,
+    /// Raise the duplicate threshold with the reordering seen (Linux); RFC 6675 keeps it at 3.
+    pub adaptive_reordering: bool,
+    /// Upper bound of that (`tcp_max_reordering`).
+    pub max_reordering: u32,
+    /// Restore the window when DSACK or timestamps prove a reduction spurious (RFC 3522, RFC 3708).
+    pub undo: bool,
+    /// Fall back to the initial window after an idle RTO (`tcp_slow_start_after_idle`).
+    pub slow_start_after_idle: bool,
+    /// CUBIC leaves slow start early on rising delay or a long ACK train (Linux: on).
+    pub hystart: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            mss: 1460,
+            congestion: Algorithm::Cubic,
+            recovery: Recovery::Sack,
+            ecn: EcnMode::Accept,
+            ecn_fallback: true,
+            initial_cwnd: 10,
+            rto_min: Time::from_ms(200),
+            rto_max: Time::from_secs(120),
+            rto_initial: Time::from_secs(1),
+            persist_min: Time::from_ms(200),
+            delayed_ack: Time::from_ms(40),
+            quickack: 16,
+            rcvbuf: 6 << 20,
+            auto_read: true,
+            max_ooo_ranges: 1024,
+            tso: true,
+            tso_max: 65_160,
+            tso_defer: true,
+            tsq_limit: Some(128 << 10),
+            pacing: false,
+            nagle: true,
+            timestamps: false,
+            prr: true,
+            reordering: 3,
+            adaptive_reordering: true,
+            max_reordering: 300,
+            undo: true,
+            slow_start_after_idle: true,
+            hystart: true,
+        }
+    }
+}
+
+impl Config {
+    /// Payload bytes of a full packet when the peer announced `peer_mss`; at least 1.
+    pub(crate) fn payload_size(&self, peer_mss: u16, timestamps: bool) -> u16 {
+        let mss = if peer_mss == 0 { self.mss } else { self.mss.min(peer_mss) };
+        let options = if timestamps { 12 } else { 0 };
+        mss.saturating_sub(options).max(1)
+    }
+
+    /// The window scale shift to announce: the smallest that lets the field express the receive buffer.
+    pub(crate) fn window_shift(&self) -> u8 {
+        (0..14).find(|shift| self.rcvbuf >> shift <= 0xffff).unwrap_or(14)
+    }
+
+    /// ECN is asked for on connect.
+    pub(crate) fn requests_ecn(&self) -> bool {
+        self.ecn == EcnMode::Request || self.congestion.needs_ecn()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn window_shift_fits_the_buffer() {
+        let shift = |rcvbuf| Config { rcvbuf, ..Config::default() }.window_shift();
+        assert_eq!([1, 65_535, 65_536, 6 << 20, 1 << 30, u64::MAX].map(shift), [0, 0, 1, 7, 14, 14]);
+    }
+
+    #[test]
+    fn payload_is_the_smaller_mss_less_options() {
+        let config = Config::default();
+        assert_eq!(config.payload_size(0, false), 1460);
+        assert_eq!(config.payload_size(9000, true), 1448);
+        assert_eq!(config.payload_size(536, false), 536);
+        assert_eq!(Config { mss: 5, ..config }.payload_size(5, true), 1);
+    }
+}
