@@ -4,8 +4,13 @@
 //! real frames go through [`parse`] and afterwards [`write_back`]. [`emit`] builds a frame from a packet, for captures
 //! of modelled traffic and for tests. No input makes this crate panic.
 
+pub mod checksum;
+mod emit;
 mod flow;
+mod frame;
 mod packet;
 
+pub use emit::{emit, emit_snapped, EmitError, TcpOptions};
 pub use flow::FlowKey;
+pub use frame::{parse, write_back, ParseError};
 pub use packet::{dirty, ecn, proto, tcp, v4, Packet};

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Integer arithmetic of the data path: serial numbers and saturation. */
+#ifndef SV_ARITH_H
+#define SV_ARITH_H
+
+#include "packet.h"
+
+/*
+ * Serial number arithmetic mod 2^32 (RFC 1982), for TCP sequence numbers and flowcell numbers alike. Positive when a
+ * is newer. Numbers exactly 2^31 apart are undefined in the RFC; here both compare as older.
+ */
+SV_FN s32 sv_seq_diff(u32 a, u32 b)
+{
+	return (s32)(a - b);
+}
+
+SV_FN int sv_seq_after(u32 a, u32 b)
+{
+	return sv_seq_diff(a, b) > 0;
+}
+
+SV_FN u32 sv_add_sat32(u32 a, u32 b)
+{
+	u32 sum = a + b;
+
+	return sum < a ? 0xffffffffu : sum;
+}
+
+#endif
