@@ -1,1 +1,21 @@
+//! The modelled datacenter network: links, output queues, switches. Driven by any [`sim::Scheduler`], in virtual time by the
+//! simulator or against the wall clock by the lab; it reads no clock and knows no hosts beyond their number.
+//!
+//! # A packet's way
+//! A host's packet enters the output port of its NIC with [`Fabric::send`]. Every port is an output queue followed by a wire. One
+//! event per packet and hop is enough: when the packet at the head of the wire arrives, the port first starts all
+//! transmissions that were due by then (they depend on nothing later), then schedules the arrival of its new head.
+//! [`Fabric::handle`] moves the arrived packet into the next output port, or returns it when it has reached its host.
 
+mod capture;
+mod config;
+mod fabric;
+mod packet;
+mod port;
+mod routing;
+
+pub use capture::{Captured, Tap};
+pub use config::{Aqm, Buffer, Multipath, RandomLoss, SwitchConfig};
+pub use fabric::{Audit, Delivery, Event, Fabric};
+pub use packet::{List, Packet, PacketId, Packets, MAX_HOPS, NO_PACKET};
+pub use port::{PortId, PortStats};

@@ -1,7 +1,7 @@
 //! What a run is a function of: [`Experiment`].
 
 use crate::tcp;
-use crate::workload::Workload;
+use crate::workload::{HostMap, Workload};
 use fabric::{Multipath, RandomLoss, SwitchConfig};
 use topology::{LinkId, Topology};
 use units::{Bytes, Time};
@@ -14,8 +14,12 @@ pub struct Experiment {
     pub multipath: Multipath,
     pub loss: RandomLoss,
     pub failures: Vec<Failure>,
+    /// How long after a failure or a recovery the switches' tables change.
+    pub reroute_after: Time,
     pub hosts: HostConfig,
     pub edge: EdgeConfig,
+    /// Racks as the workloads understand them: a non-blocking switch keeps those of the fabric that it is compared with.
+    pub racks: HostMap,
     pub workloads: Vec<Workload>,
     /// No flow starts after this; the run ends here.
     pub duration: Time,
@@ -77,12 +81,13 @@ pub struct CpuModel {
 }
 
 /// The software edge of every host.
+///
+/// A random path per flow, the papers' ECMP, is a flowcell that never ends: [`edge::Balance::Flowcell`] with the largest
+/// threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EdgeConfig {
     pub balance: edge::Balance,
     pub reorder: Option<edge::reorder::Config>,
-    /// The edge draws one path label per flow at random instead of leaving the choice to the switches' hash.
-    pub random_label: bool,
 }
 
 /// What to keep beyond flow records.
@@ -96,8 +101,8 @@ pub struct Record {
     pub rtt_samples: bool,
     /// Count out-of-order segments per flowcell (Presto Fig. 5).
     pub flowcells: bool,
-    /// Ports whose packets are captured, at most this many packets each.
-    pub capture_packets: u32,
+    /// Capture the packets that cross this port (2 x link, plus 1 for the direction from `b` to `a`), at most so many.
+    pub capture: Option<(fabric::PortId, u32)>,
 }
 
 impl Default for HostConfig {

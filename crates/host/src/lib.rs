@@ -1,8 +1,19 @@
 //! Modelled hosts: guest TCP, NIC, CPU cost and workloads, with the real [`edge`] of every host between them and the
-//! fabric.
+//! fabric. [`run`] is the simulator.
 
+mod apps;
+mod connection;
+mod cpu;
 pub mod experiment;
+mod gro;
+mod host;
 pub mod measure;
 pub mod outcome;
+mod rx;
+mod sampling;
 pub mod tcp;
+mod tx;
 pub mod workload;
+mod world;
+
+pub use world::{run, Progress};

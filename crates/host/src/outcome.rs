@@ -65,7 +65,7 @@ pub struct HostRecord {
     pub rx_bytes: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub flows: Vec<FlowRecord>,
     pub ports: Vec<PortRecord>,
@@ -80,6 +80,10 @@ pub struct Outcome {
     /// Out-of-order segments per flowcell as TCP saw them, and sizes in bytes of the segments pushed to TCP.
     pub flowcell_disorder: Vec<u32>,
     pub segment_sizes: Vec<u32>,
+    pub captured: Vec<fabric::Captured>,
+    /// The most packets and connections that existed at once.
+    pub peak_packets: usize,
+    pub peak_connections: usize,
     /// Packet traversals of one link, the engine's work.
     pub packet_hops: u64,
     pub events: u64,

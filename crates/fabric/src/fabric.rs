@@ -1,0 +1,424 @@
+use crate::capture::{Captured, Tap};
+use crate::config::{Aqm, Buffer, Multipath, RandomLoss, SwitchConfig};
+use crate::packet::{PacketId, Packets};
+use crate::port::{Port, PortId, PortStats};
+use crate::routing::{port_out_of, Routing};
+use sim::{Purpose, Scheduler, Stream};
+use topology::{LinkId, NodeId, NodeKind, Topology};
+use units::{Bytes, Time};
+
+/// What the fabric schedules for itself; hand it back to [`Fabric::handle`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The packet at the head of a port's wire arrives.
+    Arrival { port: PortId, epoch: u32 },
+    /// A link fails or comes back.
+    Link { link: LinkId, up: bool },
+    /// Switches have learnt of failures: forwarding tables change.
+    Reroute,
+}
+
+/// A packet that reached its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    pub host: u32,
+    pub packet: PacketId,
+}
+
+/// Where every octet given to the fabric is: see [`Fabric::audit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Audit {
+    pub sent_bytes: u64,
+    pub delivered_bytes: u64,
+    pub dropped_bytes: u64,
+    pub inside_bytes: u64,
+    pub inside_packets: u64,
+}
+
+/// Links, queues and switches of one network.
+#[derive(Debug)]
+pub struct Fabric {
+    pub packets: Packets,
+    ports: Vec<Port>,
+    nodes: Vec<Node>,
+    routing: Routing,
+    topology: Topology,
+    failed: Vec<LinkId>,
+    /// How long after a failure the tables change.
+    reroute_after: Time,
+    buffer: Buffer,
+    aqm: Option<Aqm>,
+    multipath: Multipath,
+    loss: RandomLoss,
+    random: Stream,
+    uplinks: Vec<PortId>,
+    packet_hops: u64,
+    sent_bytes: u64,
+    delivered_bytes: u64,
+    /// Lost on a wire rather than at a port.
+    lost_bytes: u64,
+    lost_packets: u64,
+    unroutable_packets: u64,
+    tap: Option<Tap>,
+}
+
+#[derive(Debug)]
+struct Node {
+    is_host: bool,
+    seed: u32,
+    /// Octets held by all ports of a switch, as last known: never less than the truth.
+    held: u64,
+    ports: Vec<PortId>,
+}
+
+impl Fabric {
+    /// # Panics
+    /// If a link's rate is zero or the switches have no queue; scenario checks exclude both.
+    pub fn new(
+        topology: &Topology,
+        switches: &SwitchConfig,
+        multipath: Multipath,
+        loss: RandomLoss,
+        reroute_after: Time,
+        seed: u64,
+    ) -> Fabric {
+        assert!((1..=8).contains(&switches.priorities), "a port has 1 to 8 queues");
+        let mut seeds = Stream::new(seed, 0, Purpose::EcmpSeed);
+        let mut nodes: Vec<Node> = topology
+            .nodes
+            .iter()
+            .map(|n| Node {
+                is_host: matches!(n.kind, NodeKind::Host),
+                seed: seeds.next_u64() as u32,
+                held: 0,
+                ports: Vec::new(),
+            })
+            .collect();
+        let mut ports = Vec::with_capacity(2 * topology.links.len());
+        for link in &topology.links {
+            for (from, to) in [(link.a, link.b), (link.b, link.a)] {
+                nodes[from as usize].ports.push(ports.len() as PortId);
+                ports.push(Port::new(from, to, link.rate, link.delay, switches.priorities));
+            }
+        }
+        let uplinks = (0..topology.n_hosts() as NodeId)
+            .map(|h| port_out_of(topology, topology.neighbours(h)[0].0, h))
+            .collect();
+        Fabric {
+            packets: Packets::default(),
+            ports,
+            nodes,
+            routing: Routing::new(topology, &[]),
+            topology: topology.clone(),
+            failed: Vec::new(),
+            reroute_after,
+            buffer: switches.buffer,
+            aqm: switches.aqm,
+            multipath,
+            loss,
+            random: Stream::new(seed, 0, Purpose::Loss),
+            uplinks,
+            packet_hops: 0,
+            sent_bytes: 0,
+            delivered_bytes: 0,
+            lost_bytes: 0,
+            lost_packets: 0,
+            unroutable_packets: 0,
+            tap: None,
+        }
+    }
+
+    /// Gives a packet of [`Fabric::packets`] to the output port of its source host, which has no limit: the NIC's own queue is
+    /// the host's business.
+    pub fn send<E: Copy + From<Event>>(&mut self, id: PacketId, scheduler: &mut Scheduler<E>) {
+        let packet = &self.packets[id];
+        self.sent_bytes += u64::from(packet.wire_len);
+        let port = self.uplinks[packet.src as usize];
+        self.enqueue(port, id, scheduler);
+    }
+
+    /// When everything given to a host's output port so far will have left it.
+    pub fn uplink_free_at(&mut self, host: u32, now: Time) -> Time {
+        let port = self.uplinks[host as usize];
+        self.advance(port, now.as_ps());
+        let mut at = Time::from_ps(self.ports[port as usize].busy_until).max(now);
+        at += self.ports[port as usize].backlog_tx(&self.packets);
+        at
+    }
+
+    /// Brings a port, and what its switch is known to hold, up to `now`.
+    #[inline]
+    fn advance(&mut self, port: PortId, now: u64) {
+        let port = &mut self.ports[port as usize];
+        self.nodes[port.from as usize].held -= port.advance(now, &mut self.packets);
+    }
+
+    /// Carries out an event; returns the packet if it reached its host. The receiver removes it from `packets`.
+    #[inline]
+    pub fn handle<E: Copy + From<Event>>(&mut self, event: Event, scheduler: &mut Scheduler<E>) -> Option<Delivery> {
+        match event {
+            Event::Arrival { port, epoch } => self.arrive(port, epoch, scheduler),
+            Event::Link { link, up } => {
+                self.set_link(link, up, scheduler);
+                None
+            }
+            Event::Reroute => {
+                self.routing = Routing::new(&self.topology, &self.failed);
+                None
+            }
+        }
+    }
+
+    #[inline]
+    fn arrive<E: Copy + From<Event>>(
+        &mut self,
+        port_id: PortId,
+        epoch: u32,
+        scheduler: &mut Scheduler<E>,
+    ) -> Option<Delivery> {
+        let now = scheduler.now().as_ps();
+        let port = &mut self.ports[port_id as usize];
+        if port.epoch != epoch {
+            return None;
+        }
+        let id = port.wire.pop(&mut self.packets)?;
+        self.advance(port_id, now);
+        let port = &self.ports[port_id as usize];
+        if let Some(head) = port.wire.head() {
+            let at = Time::from_ps(self.packets[head].at_ps);
+            scheduler.schedule(at, port.to, Event::Arrival { port: port_id, epoch }.into());
+        }
+        let to = port.to;
+        self.packet_hops += 1;
+        if let Some(tap) = self.tap.as_mut().filter(|t| t.port == port_id && t.packets.len() < t.limit) {
+            tap.packets.push(Captured { at: scheduler.now(), packet: self.packets[id] });
+        }
+        if self.loss.per_million != 0 && self.random.below(1_000_000) < u64::from(self.loss.per_million) {
+            self.lost_bytes += u64::from(self.packets[id].wire_len);
+            self.lost_packets += 1;
+            self.packets.remove(id);
+            return None;
+        }
+        if self.nodes[to as usize].is_host {
+            self.delivered_bytes += u64::from(self.packets[id].wire_len);
+            return Some(Delivery { host: to, packet: id });
+        }
+        match self.next_hop(to, id) {
+            Some(next) => self.enqueue(next, id, scheduler),
+            None => {
+                self.unroutable_packets += 1;
+                self.lost_bytes += u64::from(self.packets[id].wire_len);
+                self.packets.remove(id);
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn next_hop(&mut self, node: NodeId, id: PacketId) -> Option<PortId> {
+        let packet = &self.packets[id];
+        if let Some(port) = self.routing.last_hop(node, packet.dst) {
+            return Some(port);
+        }
+        if packet.label != 0 {
+            if let Some(port) = self.routing.labelled(node, packet.dst, packet.label) {
+                return Some(port);
+            }
+        }
+        let hops = self.routing.equal_hops(node, packet.dst);
+        match (hops, self.multipath) {
+            ([], _) => None,
+            (&[only], _) => Some(only),
+            (hops, Multipath::Spray) => Some(hops[self.random.below(hops.len() as u64) as usize]),
+            (hops, Multipath::Ecmp) => Some(pick(hops, packet.hash, self.nodes[node as usize].seed)),
+            (hops, Multipath::EcmpFlowcell) => {
+                let hash = packet.hash ^ packet.headers.cell.wrapping_mul(0x9e37_79b1);
+                Some(pick(hops, hash, self.nodes[node as usize].seed))
+            }
+        }
+    }
+
+    #[inline]
+    fn enqueue<E: Copy + From<Event>>(&mut self, port_id: PortId, id: PacketId, scheduler: &mut Scheduler<E>) {
+        let now = scheduler.now().as_ps();
+        self.advance(port_id, now);
+        let from = self.ports[port_id as usize].from as usize;
+        if !self.admit(port_id, id, now) {
+            let port = &mut self.ports[port_id as usize];
+            port.stats.dropped_packets += 1;
+            port.stats.dropped_bytes += u64::from(self.packets[id].wire_len);
+            self.packets.remove(id);
+            return;
+        }
+        self.nodes[from].held += u64::from(self.packets[id].wire_len);
+        let port = &mut self.ports[port_id as usize];
+        let wire_was_empty = port.wire.is_empty();
+        port.push(id, now, &mut self.packets);
+        if wire_was_empty {
+            if let Some(head) = port.wire.head() {
+                let at = Time::from_ps(self.packets[head].at_ps);
+                scheduler.schedule(at, port.to, Event::Arrival { port: port_id, epoch: port.epoch }.into());
+            }
+        }
+    }
+
+    /// Whether a port takes a packet, marking it if it should; the port has been advanced to `now`.
+    #[inline]
+    fn admit(&mut self, port_id: PortId, id: PacketId, now: u64) -> bool {
+        let port = &self.ports[port_id as usize];
+        if !port.up {
+            return false;
+        }
+        let node = port.from as usize;
+        if self.nodes[node].is_host {
+            return true;
+        }
+        let queue = port.occupancy;
+        let after = queue + u64::from(self.packets[id].wire_len);
+        let fits = match self.buffer {
+            Buffer::PerPort(limit) => after <= limit.get(),
+            Buffer::Shared { total, alpha } => {
+                shared_fits(after, queue, self.nodes[node].held, total, alpha) || {
+                    // What the others hold may have left since they were last looked at.
+                    self.settle(node, now);
+                    shared_fits(after, queue, self.nodes[node].held, total, alpha)
+                }
+            }
+        };
+        fits && self.manage(port_id, id, queue)
+    }
+
+    /// Active queue management: false drops the packet.
+    #[inline]
+    fn manage(&mut self, port_id: PortId, id: PacketId, queue: u64) -> bool {
+        let congested = match self.aqm {
+            None => return true,
+            Some(Aqm::Threshold { k }) => queue > k.get(),
+            Some(Aqm::Red { kmin, kmax, pmax }) => {
+                if queue <= kmin.get() {
+                    false
+                } else if queue > kmax.get() {
+                    true
+                } else {
+                    let span = (kmax.get() - kmin.get()).max(1) as f64;
+                    self.random.uniform() < pmax * (queue - kmin.get()) as f64 / span
+                }
+            }
+        };
+        if !congested {
+            return true;
+        }
+        let headers = &mut self.packets[id].headers;
+        if headers.ecn != wire::ecn::NOT_ECT {
+            headers.ecn = wire::ecn::CE;
+            self.ports[port_id as usize].stats.marked_packets += 1;
+            return true;
+        }
+        matches!(self.aqm, Some(Aqm::Threshold { .. }))
+    }
+
+    /// Advances all ports of a switch, so that what it holds is exact.
+    fn settle(&mut self, node: usize, now: u64) {
+        for i in 0..self.nodes[node].ports.len() {
+            self.advance(self.nodes[node].ports[i], now);
+        }
+    }
+
+    fn set_link<E: Copy + From<Event>>(&mut self, link: LinkId, up: bool, scheduler: &mut Scheduler<E>) {
+        let now = scheduler.now();
+        self.failed.retain(|&l| l != link);
+        if !up {
+            self.failed.push(link);
+        }
+        for port_id in [2 * link, 2 * link + 1] {
+            let port = &mut self.ports[port_id as usize];
+            port.up = up;
+            if !up {
+                self.nodes[port.from as usize].held -= port.occupancy;
+                port.clear(now.as_ps(), &mut self.packets);
+            }
+        }
+        let node = self.topology.links[link as usize].b;
+        scheduler.schedule(now.saturating_add(self.reroute_after), node, Event::Reroute.into());
+    }
+
+    /// Starts the measured part of the run: what [`PortStats`] calls measured counts from here.
+    pub fn begin_measurement(&mut self, now: Time) {
+        for id in 0..self.ports.len() {
+            self.advance(id as PortId, now.as_ps());
+            let port = &mut self.ports[id];
+            port.stats.busy = Time::ZERO;
+            port.stats.byte_time = 0;
+            port.stats.queue_max = port.occupancy;
+        }
+    }
+
+    pub fn n_ports(&self) -> usize {
+        self.ports.len()
+    }
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+    pub fn stats(&self, port: PortId) -> PortStats {
+        self.ports[port as usize].stats
+    }
+    /// Octets that wait at a port or are being sent.
+    pub fn queue_bytes(&mut self, port: PortId, now: Time) -> u64 {
+        self.advance(port, now.as_ps());
+        self.ports[port as usize].occupancy
+    }
+    /// Utilisation over the last full 100 us, 0 to 1.
+    pub fn utilisation(&self, port: PortId, now: Time) -> f64 {
+        f64::from(self.ports[port as usize].utilisation(now.as_ps())) / 255.0
+    }
+    /// Packet traversals of one link so far.
+    pub fn packet_hops(&self) -> u64 {
+        self.packet_hops
+    }
+    /// Packets lost on wires by [`RandomLoss`], and those without a route.
+    pub fn lost_packets(&self) -> (u64, u64) {
+        (self.lost_packets, self.unroutable_packets)
+    }
+    /// Captures what crosses a link from now on.
+    pub fn set_tap(&mut self, tap: Option<Tap>) {
+        self.tap = tap;
+    }
+    pub fn tap(&self) -> Option<&Tap> {
+        self.tap.as_ref()
+    }
+
+    /// Accounts for every octet by walking all lists: what was sent is delivered, dropped or still inside.
+    pub fn audit(&self) -> Audit {
+        let mut audit = Audit {
+            sent_bytes: self.sent_bytes,
+            delivered_bytes: self.delivered_bytes,
+            dropped_bytes: self.lost_bytes,
+            ..Audit::default()
+        };
+        for port in &self.ports {
+            audit.dropped_bytes += port.stats.dropped_bytes;
+            for list in port.queues.iter().chain([&port.wire]) {
+                for id in list.iter(&self.packets) {
+                    audit.inside_bytes += u64::from(self.packets[id].wire_len);
+                    audit.inside_packets += 1;
+                }
+            }
+        }
+        audit
+    }
+}
+
+/// The per-switch hash: the packet's hash mixed with the switch's seed, scaled to the number of next hops.
+#[inline]
+fn pick(hops: &[PortId], hash: u32, seed: u32) -> PortId {
+    let mut h = (hash ^ seed).wrapping_mul(0x9e37_79b1);
+    h = (h ^ (h >> 15)).wrapping_mul(0x85eb_ca6b);
+    h ^= h >> 13;
+    hops[((u64::from(h) * hops.len() as u64) >> 32) as usize]
+}
+
+/// Dynamic threshold: a port may hold `alpha` times what is free.
+fn shared_fits(after: u64, queue: u64, held: u64, total: Bytes, alpha: f64) -> bool {
+    let free = total.get().saturating_sub(held);
+    after - queue <= free && after as f64 <= alpha * free as f64 + (after - queue) as f64
+}

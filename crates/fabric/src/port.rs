@@ -1,0 +1,171 @@
+use crate::config::Serialiser;
+use crate::packet::{List, PacketId, Packets, MAX_HOPS};
+use topology::NodeId;
+use units::{BitRate, Time};
+
+/// One direction of a link: `2 * link` from its `a` end, `2 * link + 1` from its `b` end.
+pub type PortId = u32;
+
+/// What a port counted since the start, or since [`crate::Fabric::begin_measurement`] where said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    pub dropped_packets: u64,
+    pub dropped_bytes: u64,
+    pub marked_packets: u64,
+    /// Sending time, measured part.
+    pub busy: Time,
+    /// Sum over packets of bytes times time in the port (queue and transmission), in byte-picoseconds, measured part.
+    pub byte_time: u128,
+    /// Longest queue in bytes, measured part.
+    pub queue_max: u64,
+}
+
+/// An output queue and the wire behind it.
+#[derive(Clone, Debug)]
+pub(crate) struct Port {
+    /// End of the transmission begun last.
+    pub busy_until: u64,
+    /// Octets that wait or are being sent.
+    pub occupancy: u64,
+    /// Of these, the packet being sent.
+    sending: u32,
+    /// Bumped when the link fails, so that arrivals already scheduled are known to be stale.
+    pub epoch: u32,
+    serialiser: Serialiser,
+    delay: u64,
+    /// Packets being sent or under way, in order of arrival.
+    pub wire: List,
+    /// One queue per priority.
+    pub queues: Box<[List]>,
+    pub from: NodeId,
+    pub to: NodeId,
+    pub up: bool,
+    pub stats: PortStats,
+    telemetry: Telemetry,
+}
+
+/// Utilisation over the last full window, as a switch's INT would report it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Telemetry {
+    window_start: u64,
+    busy_ps: u64,
+    last: u8,
+}
+
+/// About ten round trips of a datacenter: long enough to average packets, short enough to be news.
+const TELEMETRY_WINDOW_PS: u64 = 100_000_000;
+
+impl Telemetry {
+    fn roll(&mut self, at: u64) {
+        if at >= self.window_start + TELEMETRY_WINDOW_PS {
+            let stale = at >= self.window_start + 2 * TELEMETRY_WINDOW_PS;
+            self.last = if stale { 0 } else { (self.busy_ps * 255 / TELEMETRY_WINDOW_PS).min(255) as u8 };
+            self.window_start = at - at % TELEMETRY_WINDOW_PS;
+            self.busy_ps = 0;
+        }
+    }
+}
+
+impl Port {
+    pub(crate) fn new(from: NodeId, to: NodeId, rate: BitRate, delay: Time, priorities: u8) -> Port {
+        Port {
+            busy_until: 0,
+            occupancy: 0,
+            sending: 0,
+            epoch: 0,
+            serialiser: Serialiser::new(rate),
+            delay: delay.as_ps(),
+            wire: List::default(),
+            queues: vec![List::default(); usize::from(priorities)].into(),
+            from,
+            to,
+            up: true,
+            stats: PortStats::default(),
+            telemetry: Telemetry::default(),
+        }
+    }
+
+    /// Starts every transmission that was due by `now` and returns the octets that have left since.
+    ///
+    /// Late evaluation is exact: at each enqueue the port is advanced first, so whatever waits was there when the wire
+    /// became free.
+    #[inline]
+    pub(crate) fn advance(&mut self, now: u64, packets: &mut Packets) -> u64 {
+        let before = self.occupancy;
+        while self.busy_until <= now {
+            self.occupancy -= u64::from(self.sending);
+            self.sending = 0;
+            let Some(id) = self.queues.iter_mut().find_map(|q| q.pop(packets)) else { break };
+            self.start(id, self.busy_until, packets);
+        }
+        before - self.occupancy
+    }
+
+    /// Puts a packet into its queue or, if the port is idle, on the wire. The port must have been advanced to `now`.
+    #[inline]
+    pub(crate) fn push(&mut self, id: PacketId, now: u64, packets: &mut Packets) {
+        let packet = &mut packets[id];
+        packet.at_ps = now;
+        self.occupancy += u64::from(packet.wire_len);
+        self.stats.queue_max = self.stats.queue_max.max(self.occupancy);
+        if self.busy_until <= now {
+            self.start(id, now, packets);
+        } else {
+            let class = usize::from(packet.priority).min(self.queues.len() - 1);
+            self.queues[class].push(id, packets);
+        }
+    }
+
+    #[inline]
+    fn start(&mut self, id: PacketId, at: u64, packets: &mut Packets) {
+        let packet = &mut packets[id];
+        let bytes = u64::from(packet.wire_len);
+        let tx = self.serialiser.tx_ps(bytes);
+        let end = at + tx;
+        self.stats.tx_packets += 1;
+        self.stats.tx_bytes += bytes;
+        self.stats.busy += Time::from_ps(tx);
+        self.stats.byte_time += u128::from(bytes) * u128::from(end - packet.at_ps);
+        self.telemetry.roll(at);
+        self.telemetry.busy_ps += tx;
+        if packet.int && usize::from(packet.hops) < MAX_HOPS {
+            packet.utilisation[usize::from(packet.hops)] = self.telemetry.last;
+        }
+        packet.hops = packet.hops.saturating_add(1);
+        packet.at_ps = end + self.delay;
+        self.sending = packet.wire_len;
+        self.busy_until = end;
+        self.wire.push(id, packets);
+    }
+
+    /// How long the packets that wait, beyond the one being sent, will take to send.
+    pub(crate) fn backlog_tx(&self, packets: &Packets) -> Time {
+        let waiting = self.queues.iter().flat_map(|q| q.iter(packets));
+        Time::from_ps(waiting.map(|id| self.serialiser.tx_ps(u64::from(packets[id].wire_len))).sum())
+    }
+
+    /// Utilisation over the last full 100 us, in 1/255.
+    pub(crate) fn utilisation(&self, now: u64) -> u8 {
+        let mut telemetry = self.telemetry;
+        telemetry.roll(now);
+        telemetry.last
+    }
+
+    /// Takes everything out of queue and wire: the link has failed.
+    pub(crate) fn clear(&mut self, now: u64, packets: &mut Packets) {
+        self.epoch = self.epoch.wrapping_add(1);
+        let (mut bytes, mut count) = (0, 0);
+        while let Some(id) = self.wire.pop(packets).or_else(|| self.queues.iter_mut().find_map(|q| q.pop(packets))) {
+            bytes += u64::from(packets[id].wire_len);
+            count += 1;
+            packets.remove(id);
+        }
+        self.stats.dropped_bytes += bytes;
+        self.stats.dropped_packets += count;
+        self.occupancy = 0;
+        self.sending = 0;
+        self.busy_until = now;
+    }
+}

@@ -1,0 +1,214 @@
+//! A modelled connection and what it takes to turn its segments into packets and back.
+
+use crate::experiment::ETHERNET_OVERHEAD;
+use crate::gro::RxSegment;
+use crate::tcp::{Endpoint, Segment};
+use crate::workload::FlowSpec;
+use fabric::Packet;
+use sim::TimerId;
+use std::collections::VecDeque;
+use wire::{proto, tcp, TcpOptions};
+
+/// Index of a connection; one of its ends is `2 * connection + end`.
+pub(crate) type ConnectionId = u32;
+
+/// One end of a connection, as packets name their receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EndId(pub u32);
+
+pub(crate) const CLIENT: usize = 0;
+pub(crate) const SERVER: usize = 1;
+
+impl EndId {
+    pub(crate) fn new(connection: ConnectionId, end: usize) -> EndId {
+        EndId(2 * connection + end as u32)
+    }
+    pub(crate) fn connection(self) -> usize {
+        (self.0 / 2) as usize
+    }
+    pub(crate) fn end(self) -> usize {
+        (self.0 % 2) as usize
+    }
+    pub(crate) fn peer(self) -> EndId {
+        EndId(self.0 ^ 1)
+    }
+}
+
+/// A message of the application, from its first byte written to its completion.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub spec: FlowSpec,
+    /// Index of its flow record.
+    pub record: u32,
+    /// Where it starts and ends in the client's stream.
+    pub begins: u64,
+    pub ends: Option<u64>,
+    /// Where its reply ends in the server's stream, once the server has written it.
+    pub reply_ends: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    /// Client and server.
+    pub hosts: [u32; 2],
+    /// The client's port, new for each connection, so that late packets of a predecessor are recognised.
+    pub sport: u16,
+    pub ends: [Endpoint; 2],
+    pub timers: [TimerId; 2],
+    /// Flow hash of the packets that each end sends.
+    pub hashes: [u32; 2],
+    /// Messages not yet complete, in stream order.
+    pub messages: VecDeque<Message>,
+    pub written: u64,
+    pub replies_written: u64,
+    /// Kept for further messages under this key.
+    pub persistent: bool,
+    /// Path labels used by the client's data, one bit each (labels above 63 share the last).
+    pub labels: u64,
+    pub live: bool,
+}
+
+/// The port that every modelled server listens on.
+pub(crate) const SERVER_PORT: u16 = 5001;
+/// Bytes of an application-level acknowledgement.
+pub(crate) const REPLY_BYTES: u64 = 64;
+
+/// The address of a modelled host: 10.0.0.1 onwards.
+pub(crate) fn address(host: u32) -> [u32; 4] {
+    wire::v4((0x0a00_0001 + host).to_be_bytes())
+}
+
+/// The 5-tuple hash that switches start from (FNV-1a over the words, then finalised).
+pub(crate) fn flow_hash(h: &wire::Packet) -> u32 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    let ports = u32::from(h.sport) << 16 | u32::from(h.dport);
+    for word in h.saddr.iter().chain(&h.daddr).chain([&ports, &u32::from(h.proto)]) {
+        hash = (hash ^ u64::from(*word)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    ((hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32
+}
+
+/// Octets on the wire of an IPv4 packet with `l4_len` bytes of transport header and payload; Ethernet frames have at
+/// least 64 octets, 84 with preamble and gap.
+pub(crate) fn wire_len(l4_len: u32) -> u32 {
+    (l4_len + 20 + ETHERNET_OVERHEAD.get() as u32).max(84)
+}
+
+impl Connection {
+    /// The packet, or the segment for the NIC to split, that carries what `end` sends.
+    pub(crate) fn packet(&self, id: EndId, segment: &Segment) -> Packet {
+        let end = id.end();
+        let (src, dst) = (self.hosts[end], self.hosts[1 - end]);
+        let ports = [self.sport, SERVER_PORT];
+        let headers = wire::Packet {
+            saddr: address(src),
+            daddr: address(dst),
+            seq: segment.seq,
+            ack: segment.ack,
+            payload: segment.len,
+            sport: ports[end],
+            dport: ports[1 - end],
+            segment_size: if segment.len > u32::from(segment.segment_size) { segment.segment_size } else { 0 },
+            window: segment.window,
+            mss: segment.mss,
+            proto: proto::TCP,
+            family: 4,
+            tcp_flags: segment.flags,
+            ecn: segment.ecn,
+            wscale: segment.wscale.map_or(0, |shift| shift + 1),
+            ip_header_len: 20,
+            l4_header_len: segment.header_len() as u8,
+            ..wire::Packet::default()
+        };
+        let options = TcpOptions {
+            sack_permitted: segment.sack_permitted,
+            timestamps: segment.has_ts.then_some((segment.tsval, segment.tsecr)),
+            sack: segment.sack,
+            n_sack: segment.n_sack,
+        };
+        Packet { src, dst, hash: self.hashes[end], flow: id.peer().0, headers, options, ..Packet::default() }
+    }
+
+    /// Whether a packet for `id` belongs to this connection and not to a predecessor in its slot.
+    pub(crate) fn owns(&self, id: EndId, packet: &Packet) -> bool {
+        let port = if id.end() == CLIENT { packet.headers.dport } else { packet.headers.sport };
+        self.live && port == self.sport
+    }
+}
+
+/// What TCP sees of a received segment.
+pub(crate) fn received(segment: &RxSegment) -> Segment {
+    let (h, o) = (&segment.packet.headers, &segment.packet.options);
+    let (tsval, tsecr) = o.timestamps.unwrap_or_default();
+    Segment {
+        seq: h.seq,
+        ack: h.ack,
+        len: h.payload,
+        flags: h.tcp_flags,
+        ecn: h.ecn,
+        window: h.window,
+        segment_size: if h.segment_size != 0 { h.segment_size } else { h.payload.min(u32::from(u16::MAX)) as u16 },
+        mss: h.mss,
+        wscale: h.wscale.checked_sub(1),
+        sack_permitted: o.sack_permitted,
+        sack: o.sack,
+        n_sack: o.n_sack,
+        has_ts: o.timestamps.is_some(),
+        tsval,
+        tsecr,
+        is_retransmission: false,
+    }
+}
+
+/// The `i`-th packet that a NIC makes of a segment: sequence number, length and flags as TSO sets them.
+pub(crate) fn split(segment: &Packet, i: u32) -> Packet {
+    let mut packet = *segment;
+    let h = &mut packet.headers;
+    let size = u32::from(h.segment_size);
+    if size != 0 {
+        let offset = i * size;
+        let last = offset + size >= h.payload;
+        h.seq = h.seq.wrapping_add(offset);
+        h.payload = if last { h.payload - offset } else { size };
+        h.segment_size = 0;
+        if !last {
+            h.tcp_flags &= !(tcp::PSH | tcp::FIN);
+        }
+        if i > 0 {
+            h.tcp_flags &= !tcp::CWR;
+        }
+    }
+    packet.wire_len = wire_len(u32::from(h.l4_header_len) + h.payload);
+    packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_split_segment_keeps_every_byte_and_moves_flags_to_the_edges() {
+        let mut segment = Packet::default();
+        segment.headers = wire::Packet {
+            seq: u32::MAX - 1000,
+            payload: 3000,
+            segment_size: 1460,
+            l4_header_len: 20,
+            tcp_flags: tcp::ACK | tcp::PSH | tcp::CWR,
+            ..Default::default()
+        };
+        let parts: Vec<_> = (0..segment.headers.packet_count()).map(|i| split(&segment, i).headers).collect();
+        assert_eq!(parts.iter().map(|h| h.payload).collect::<Vec<_>>(), [1460, 1460, 80]);
+        assert_eq!(parts[1].seq, 459);
+        let flags: Vec<_> = parts.iter().map(|h| h.tcp_flags & !tcp::ACK).collect();
+        assert_eq!(flags, [tcp::CWR, 0, tcp::PSH]);
+        assert_eq!(split(&segment, 0).wire_len, 1538);
+        assert_eq!(split(&segment, 2).wire_len, 158);
+    }
+
+    #[test]
+    fn small_packets_fill_a_minimum_frame() {
+        assert_eq!(wire_len(20), 84);
+        assert_eq!(wire_len(1480), 1538);
+    }
+}

@@ -1,0 +1,83 @@
+//! One modelled host: NIC queues, receive offload, edge and cores.
+
+use crate::gro::{Gro, RxSegment};
+use edge::Edge;
+use fabric::{List, Packet};
+use std::collections::VecDeque;
+use sim::TimerId;
+use units::Time;
+
+/// A segment that waits in the qdisc or NIC.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TxSegment {
+    pub packet: Packet,
+    /// When the sending core has finished with it.
+    pub ready_at: Time,
+}
+
+/// Payload that is being sent and that an endpoint waits to hear of (TCP small queues).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InNic {
+    pub sender: u32,
+    pub bytes: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub edge: Edge,
+    pub edge_timer: TimerId,
+    // Transmit side.
+    pub tx_queue: VecDeque<TxSegment>,
+    pub nic_free_at: Time,
+    pub in_nic: Option<InNic>,
+    /// A wake-up of the transmit side is in the event queue.
+    pub tx_event: bool,
+    pub tx_core_free_at: Time,
+    // Receive side.
+    pub ring: List,
+    pub ring_len: u32,
+    /// When the next poll is due, and its generation: a poll moved earlier leaves a stale event behind.
+    pub poll_at: Option<Time>,
+    pub poll_generation: u32,
+    pub rx_core_free_at: Time,
+    pub gro: Gro,
+    /// The segment that released slots are being joined to.
+    pub joining: Option<RxSegment>,
+    // Counted.
+    pub tx_cpu_busy: Time,
+    pub rx_cpu_busy: Time,
+    pub rx_ring_drops: u64,
+    pub rx_packets: u64,
+    pub rx_segments: u64,
+    pub rx_bytes: u64,
+    /// Source ports given out.
+    pub ports_used: u16,
+}
+
+impl Host {
+    pub(crate) fn new(edge: Edge, edge_timer: TimerId, first_port: u16) -> Host {
+        Host {
+            edge,
+            edge_timer,
+            tx_queue: VecDeque::new(),
+            nic_free_at: Time::ZERO,
+            in_nic: None,
+            tx_event: false,
+            tx_core_free_at: Time::ZERO,
+            ring: List::default(),
+            ring_len: 0,
+            poll_at: None,
+            poll_generation: 0,
+            rx_core_free_at: Time::ZERO,
+            gro: Gro::default(),
+            joining: None,
+            tx_cpu_busy: Time::ZERO,
+            rx_cpu_busy: Time::ZERO,
+            rx_ring_drops: 0,
+            rx_packets: 0,
+            rx_segments: 0,
+            rx_bytes: 0,
+            ports_used: first_port,
+        }
+    }
+}

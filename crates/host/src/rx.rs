@@ -1,0 +1,170 @@
+//! From the fabric to guest TCP: receive ring, poll, GRO, edge.
+
+use crate::connection::{received, EndId};
+use crate::experiment::Gro as GroMode;
+use crate::gro::{Gro, RxSegment};
+use crate::world::{Event, World};
+use edge::{Direction, Slot, Verdict};
+use fabric::PacketId;
+use units::Time;
+
+impl World<'_> {
+    /// A packet reached its host's NIC.
+    pub(crate) fn receive(&mut self, host: u32, id: PacketId) {
+        let config = &self.experiment.hosts;
+        let now = self.scheduler.now();
+        let h = &mut self.hosts[host as usize];
+        if h.ring_len >= config.rx_ring {
+            h.rx_ring_drops += 1;
+            self.fabric.packets.remove(id);
+            return;
+        }
+        h.ring.push(id, &mut self.fabric.packets);
+        h.ring_len += 1;
+        let wait = if h.ring_len >= config.rx_coalesce_frames { Time::ZERO } else { config.rx_coalesce };
+        let at = (now + wait).max(h.rx_core_free_at);
+        if h.poll_at.is_none_or(|due| at < due) {
+            h.poll_at = Some(at);
+            h.poll_generation = h.poll_generation.wrapping_add(1);
+            self.scheduler.schedule(at, host, Event::Poll { generation: h.poll_generation });
+        }
+    }
+
+    /// One NAPI poll.
+    pub(crate) fn poll(&mut self, host: u32, generation: u32) {
+        let index = host as usize;
+        if self.hosts[index].poll_generation != generation {
+            return;
+        }
+        let now = self.scheduler.now();
+        let experiment = self.experiment;
+        let mut up = std::mem::take(&mut self.up);
+        let mut gro = std::mem::take(&mut self.hosts[index].gro);
+        let (mut packets, mut bytes) = (0, 0);
+        while packets < experiment.hosts.rx_budget {
+            let h = &mut self.hosts[index];
+            let Some(id) = h.ring.pop(&mut self.fabric.packets) else { break };
+            h.ring_len -= 1;
+            packets += 1;
+            bytes += u64::from(self.fabric.packets[id].headers.payload);
+            self.merge(host, id, &mut gro, &mut up);
+            for segment in up.drain(..) {
+                self.from_gro(host, segment);
+            }
+        }
+        gro.flush(&mut up);
+        for segment in up.drain(..) {
+            self.from_gro(host, segment);
+        }
+        self.up = up;
+        let h = &mut self.hosts[index];
+        h.gro = gro;
+        h.rx_packets += u64::from(packets);
+        if let Some(cpu) = &experiment.hosts.cpu {
+            self.charge(host, cpu.rx_packets(packets, bytes));
+        }
+        if experiment.edge.reorder.is_some() {
+            self.hosts[index].edge.end_batch(now);
+            self.drain_edge(host);
+        }
+        let h = &mut self.hosts[index];
+        h.poll_at = None;
+        if h.ring_len > 0 {
+            let at = h.rx_core_free_at.max(now);
+            h.poll_at = Some(at);
+            h.poll_generation = h.poll_generation.wrapping_add(1);
+            self.scheduler.schedule(at, host, Event::Poll { generation: h.poll_generation });
+        }
+    }
+
+    /// One packet from the ring: to the edge's reorder engine packet by packet where that is on, else to GRO.
+    fn merge(&mut self, host: u32, id: PacketId, gro: &mut Gro, up: &mut Vec<RxSegment>) {
+        let reordered = self.experiment.edge.reorder.is_some() && self.fabric.packets[id].headers.has_cell != 0;
+        if reordered {
+            let now = self.scheduler.now();
+            let packet = &mut self.fabric.packets[id];
+            match self.hosts[host as usize].edge.process(now, Direction::Ingress, Slot(id), &mut packet.headers) {
+                Verdict::Hold => {}
+                Verdict::Forward => {
+                    let packet = self.take(id);
+                    self.to_guest(host, &RxSegment::new(packet));
+                }
+                Verdict::Consume | Verdict::Drop(_) => self.fabric.packets.remove(id),
+            }
+            return;
+        }
+        let packet = self.take(id);
+        match self.experiment.hosts.gro {
+            GroMode::Off => up.push(RxSegment::new(packet)),
+            GroMode::Stock => gro.receive(packet, up),
+        }
+    }
+
+    /// A merged segment on its way through the edge.
+    fn from_gro(&mut self, host: u32, mut segment: RxSegment) {
+        let now = self.scheduler.now();
+        let edge = &mut self.hosts[host as usize].edge;
+        // The slot is never used: without a reorder engine nothing is held.
+        match edge.process(now, Direction::Ingress, Slot::default(), &mut segment.packet.headers) {
+            Verdict::Forward => self.to_guest(host, &segment),
+            Verdict::Hold | Verdict::Consume | Verdict::Drop(_) => {}
+        }
+    }
+
+    /// Hands up what the edge releases, joining slots of one merged segment, and sets its timer.
+    pub(crate) fn drain_edge(&mut self, host: u32) {
+        let now = self.scheduler.now();
+        let index = host as usize;
+        while let Some(release) = self.hosts[index].edge.poll_release(now) {
+            let packet = self.take(release.slot.0);
+            match &mut self.hosts[index].joining {
+                Some(segment) if release.joins_previous => segment.append(&packet),
+                joining => {
+                    if let Some(done) = joining.replace(RxSegment::new(packet)) {
+                        self.to_guest(host, &done);
+                    }
+                }
+            }
+        }
+        if let Some(last) = self.hosts[index].joining.take() {
+            self.to_guest(host, &last);
+        }
+        let (timer, deadline) = (self.hosts[index].edge_timer, self.hosts[index].edge.poll_timeout());
+        self.set_timer(timer, deadline, host);
+    }
+
+    fn charge(&mut self, host: u32, cost: Time) {
+        let now = self.scheduler.now();
+        let h = &mut self.hosts[host as usize];
+        h.rx_core_free_at = h.rx_core_free_at.max(now) + cost;
+        h.rx_cpu_busy += cost;
+    }
+
+    /// Delivers a segment to the guest's TCP and lets the applications at both ends react.
+    fn to_guest(&mut self, host: u32, segment: &RxSegment) {
+        let h = &mut self.hosts[host as usize];
+        h.rx_segments += 1;
+        h.rx_bytes += u64::from(segment.packet.headers.payload);
+        if segment.packet.flow >= crate::sampling::PROBE {
+            self.probe_arrived(host, segment);
+            return;
+        }
+        let id = EndId(segment.packet.flow);
+        let now = self.scheduler.now();
+        let Some(connection) = self.connections.get_mut(id.connection()) else { return };
+        if !connection.owns(id, &segment.packet) {
+            return;
+        }
+        let end = &mut connection.ends[id.end()];
+        let disorder_before = end.rx.counters.out_of_order;
+        end.on_segment(now, &received(segment));
+        let out_of_order = (end.rx.counters.out_of_order - disorder_before) as u32;
+        if let Some(cpu) = &self.experiment.hosts.cpu {
+            let cost = cpu.rx_segments(1, out_of_order);
+            self.charge(host, cost);
+        }
+        self.note_segment(id, segment);
+        self.after_tcp(id);
+        self.after_delivery(id);
+    }
+}

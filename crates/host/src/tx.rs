@@ -1,0 +1,99 @@
+//! From guest TCP to the fabric: edge, NIC queue, split.
+
+use crate::connection::{split, EndId};
+use crate::host::{InNic, TxSegment};
+use crate::world::{Event, World};
+use edge::{Direction, Slot, Verdict};
+use fabric::Packet;
+use units::Time;
+
+impl World<'_> {
+    /// What TCP's calling contract asks for after every call that changed an end: send, then set its timer.
+    pub(crate) fn after_tcp(&mut self, id: EndId) {
+        let now = self.scheduler.now();
+        let (c, e) = (id.connection(), id.end());
+        while let Some(segment) = self.connections[c].ends[e].poll_transmit(now, u64::MAX) {
+            let packet = self.connections[c].packet(id, &segment);
+            self.transmit(packet);
+        }
+        let connection = &self.connections[c];
+        let (timer, deadline, host) = (connection.timers[e], connection.ends[e].poll_timeout(), connection.hosts[e]);
+        self.set_timer(timer, deadline, host);
+    }
+
+    /// Passes a segment through its host's edge into the NIC queue.
+    pub(crate) fn transmit(&mut self, mut packet: Packet) {
+        let now = self.scheduler.now();
+        let host = packet.src;
+        let h = &mut self.hosts[host as usize];
+        if h.edge.process(now, Direction::Egress, Slot::default(), &mut packet.headers) != Verdict::Forward {
+            return;
+        }
+        packet.label = packet.headers.label;
+        self.note_label(&packet);
+        let h = &mut self.hosts[host as usize];
+        let mut ready_at = now;
+        if let Some(cpu) = &self.experiment.hosts.cpu {
+            let cost = cpu.tx(packet.headers.packet_count(), packet.headers.payload);
+            h.tx_core_free_at = h.tx_core_free_at.max(now) + cost;
+            h.tx_cpu_busy += cost;
+            ready_at = h.tx_core_free_at;
+        }
+        h.tx_queue.push_back(TxSegment { packet, ready_at });
+        self.tx_go(host);
+    }
+
+    /// The NIC's wake-up: what it was sending has left.
+    pub(crate) fn tx_event(&mut self, host: u32) {
+        let h = &mut self.hosts[host as usize];
+        h.tx_event = false;
+        let done = if h.nic_free_at <= self.scheduler.now() { h.in_nic.take() } else { None };
+        self.tx_go(host);
+        let Some(done) = done else { return };
+        let id = EndId(done.sender);
+        let connection = &mut self.connections[id.connection()];
+        if connection.live {
+            connection.ends[id.end()].on_nic_tx_done(done.bytes);
+            self.after_tcp(id);
+        }
+    }
+
+    /// Starts the next segment if the NIC is idle; otherwise makes sure that it will be woken.
+    ///
+    /// The NIC hands the fabric one segment at a time, so its port never queues more than that: everything else waits
+    /// here, where it is counted once.
+    fn tx_go(&mut self, host: u32) {
+        let now = self.scheduler.now();
+        loop {
+            let h = &mut self.hosts[host as usize];
+            let next_at = match h.tx_queue.front() {
+                _ if h.in_nic.is_some() => h.nic_free_at,
+                Some(next) => next.ready_at.max(h.nic_free_at),
+                None => return,
+            };
+            if h.in_nic.is_some() || next_at > now {
+                if !h.tx_event {
+                    h.tx_event = true;
+                    self.scheduler.schedule(next_at.max(now), host, Event::Tx);
+                }
+                return;
+            }
+            let Some(next) = h.tx_queue.pop_front() else { return };
+            self.put_on_wire(host, &next.packet, now);
+        }
+    }
+
+    fn put_on_wire(&mut self, host: u32, segment: &Packet, now: Time) {
+        for i in 0..segment.headers.packet_count() {
+            let packet = self.fabric.packets.add(split(segment, i));
+            self.fabric.send(packet, &mut self.scheduler);
+        }
+        let free_at = self.fabric.uplink_free_at(host, now);
+        let h = &mut self.hosts[host as usize];
+        h.nic_free_at = free_at;
+        if segment.headers.payload > 0 && segment.flow < crate::sampling::PROBE {
+            let sender = EndId(segment.flow).peer().0;
+            h.in_nic = Some(InNic { sender, bytes: u64::from(segment.headers.payload) });
+        }
+    }
+}

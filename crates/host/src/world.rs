@@ -1,0 +1,259 @@
+//! Hosts on a fabric in virtual time: the event loop of a run.
+//!
+//! A segment's way: application write -> guest TCP -> edge -> NIC queue -> split -> fabric -> receive ring -> poll (GRO,
+//! edge) -> guest TCP -> application. `tx.rs`, `rx.rs` and `apps.rs` hold one stretch of it each.
+
+use crate::connection::Connection;
+use crate::experiment::Experiment;
+use crate::host::Host;
+use crate::outcome::{FlowRecord, Outcome};
+use crate::sampling::Sampling;
+use crate::tcp;
+use crate::workload::{Source, WorkloadError};
+use edge::Edge;
+use fabric::{Fabric, PacketId};
+use rustc_hash::FxHashMap;
+use sim::{NodeId, Purpose, Scheduler, Stream, TimerId, Timers};
+use std::sync::Arc;
+use units::Time;
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    pub now: Time,
+    pub until: Time,
+    pub events: u64,
+    pub packet_hops: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    Fabric(fabric::Event),
+    /// The transmit side of a host may go on.
+    Tx,
+    /// A host's receive poll.
+    Poll { generation: u32 },
+    Timer { id: TimerId, generation: u32 },
+    /// A workload's next flow starts.
+    Source { index: u32 },
+    Probe,
+    Sample,
+    BeginMeasurement,
+}
+
+impl From<fabric::Event> for Event {
+    fn from(event: fabric::Event) -> Event {
+        Event::Fabric(event)
+    }
+}
+
+/// Whose timer it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner {
+    End(crate::connection::EndId),
+    Edge(u32),
+}
+
+pub(crate) struct World<'a> {
+    pub experiment: &'a Experiment,
+    pub scheduler: Scheduler<Event>,
+    pub timers: Timers,
+    pub owners: Vec<Owner>,
+    pub fabric: Fabric,
+    /// Routes of the whole fabric, for ideal completion times.
+    pub routes: topology::Routes,
+    pub hosts: Vec<Host>,
+    pub connections: Vec<Connection>,
+    pub free_connections: Vec<u32>,
+    /// Persistent connections by (class, client, server).
+    pub persistent: FxHashMap<(u16, u32, u32), u32>,
+    pub tcp: Arc<tcp::Config>,
+    pub sources: Vec<Source>,
+    /// When each source's pending event fires.
+    pub source_at: Vec<Option<Time>>,
+    pub flows: Vec<FlowRecord>,
+    pub sampling: Sampling,
+    pub transport_random: Stream,
+    pub measuring: bool,
+    /// Reused buffers.
+    pub up: Vec<crate::gro::RxSegment>,
+}
+
+/// Runs an experiment to its end. `progress` is told every 65,536 events.
+///
+/// # Errors
+/// If a workload does not fit the topology.
+pub fn run(experiment: &Experiment, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, WorkloadError> {
+    let mut world = World::new(experiment)?;
+    world.start();
+    let until = experiment.duration.saturating_add(experiment.drain);
+    while let Some(fired) = world.scheduler.pop_until(until) {
+        world.handle(fired.node, fired.event);
+        if world.scheduler.fired() % 65_536 == 0 {
+            progress(world.progress(until));
+        }
+        if fired.at > experiment.duration && world.nothing_left() {
+            break;
+        }
+    }
+    progress(world.progress(until));
+    Ok(world.finish(until))
+}
+
+impl<'a> World<'a> {
+    fn new(experiment: &'a Experiment) -> Result<World<'a>, WorkloadError> {
+        let topology = &experiment.topology;
+        let seed = experiment.seed;
+        let mut fabric = Fabric::new(
+            topology,
+            &experiment.switches,
+            experiment.multipath,
+            experiment.loss,
+            experiment.reroute_after,
+            seed,
+        );
+        let sources = experiment
+            .workloads
+            .iter()
+            .enumerate()
+            .map(|(i, w)| Source::new(w, i as u16, &experiment.racks, seed, experiment.duration))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut config = experiment.hosts.tcp.clone();
+        config.mss = experiment.hosts.mtu.saturating_sub(40);
+        config.tso = experiment.hosts.tso;
+        if let Some((port, limit)) = experiment.record.capture {
+            fabric.set_tap(Some(fabric::Tap { port, limit: limit as usize, packets: Vec::new() }));
+        }
+        let (mut timers, mut owners) = (Timers::default(), Vec::new());
+        let labels: Vec<u16> = (1..=topology.trees(&[]).len() as u16).collect();
+        let hosts = topology
+            .hosts()
+            .map(|host| {
+                let mut edge = Edge::new(edge::Config {
+                    balance: experiment.edge.balance,
+                    reorder: experiment.edge.reorder,
+                    seed: Stream::new(seed, u64::from(host), Purpose::Edge).next_u64(),
+                    ..edge::Config::default()
+                });
+                edge.set_default_schedule(&labels);
+                owners.push(Owner::Edge(host));
+                let first_port = Stream::new(seed, u64::from(host), Purpose::Ports).below(20_000) as u16;
+                Host::new(edge, timers.add(), 10_000 + first_port)
+            })
+            .collect();
+        Ok(World {
+            experiment,
+            scheduler: Scheduler::new(),
+            timers,
+            owners,
+            fabric,
+            routes: topology.routes(&[]),
+            hosts,
+            connections: Vec::new(),
+            free_connections: Vec::new(),
+            persistent: FxHashMap::default(),
+            tcp: Arc::new(config),
+            source_at: vec![None; sources.len()],
+            sources,
+            flows: Vec::new(),
+            sampling: Sampling::new(experiment),
+            transport_random: Stream::new(seed, 0, Purpose::Transport),
+            measuring: experiment.warmup == Time::ZERO,
+            up: Vec::new(),
+        })
+    }
+
+    /// The node that events of no particular host belong to: after all others.
+    pub(crate) fn control_node(&self) -> NodeId {
+        self.experiment.topology.nodes.len() as NodeId
+    }
+
+    fn start(&mut self) {
+        let control = self.control_node();
+        for f in &self.experiment.failures {
+            let event = fabric::Event::Link { link: f.link, up: f.up };
+            self.scheduler.schedule(f.at, control, event.into());
+        }
+        if !self.measuring {
+            self.scheduler.schedule(self.experiment.warmup, control, Event::BeginMeasurement);
+        }
+        if self.experiment.record.sample_every > Time::ZERO {
+            self.scheduler.schedule(self.experiment.warmup, control, Event::Sample);
+        }
+        if self.experiment.record.probe_every > Time::ZERO {
+            self.scheduler.schedule(self.experiment.warmup, control, Event::Probe);
+        }
+        for index in 0..self.sources.len() {
+            self.schedule_source(index);
+        }
+    }
+
+    fn handle(&mut self, node: NodeId, event: Event) {
+        match event {
+            Event::Fabric(event) => {
+                if let Some(delivery) = self.fabric.handle(event, &mut self.scheduler) {
+                    self.receive(delivery.host, delivery.packet);
+                }
+            }
+            Event::Tx => self.tx_event(node),
+            Event::Poll { generation } => self.poll(node, generation),
+            Event::Timer { id, generation } => self.timer(node, id, generation),
+            Event::Source { index } => self.source_event(index as usize),
+            Event::Probe => self.probe_event(),
+            Event::Sample => self.sample_event(),
+            Event::BeginMeasurement => self.begin_measurement(),
+        }
+    }
+
+    fn timer(&mut self, node: NodeId, id: TimerId, generation: u32) {
+        let event = |id, generation| Event::Timer { id, generation };
+        if !self.timers.fire(id, generation, node, &mut self.scheduler, event) {
+            return;
+        }
+        let now = self.scheduler.now();
+        match self.owners[id as usize] {
+            Owner::End(end) => {
+                let connection = &mut self.connections[end.connection()];
+                if connection.live {
+                    connection.ends[end.end()].handle_timeout(now);
+                    self.after_tcp(end);
+                }
+            }
+            Owner::Edge(host) => {
+                self.hosts[host as usize].edge.handle_timeout(now);
+                self.drain_edge(host);
+            }
+        }
+    }
+
+    pub(crate) fn set_timer(&mut self, id: TimerId, deadline: Option<Time>, node: NodeId) {
+        let event = |id, generation| Event::Timer { id, generation };
+        self.timers.set(id, deadline, node, &mut self.scheduler, event);
+    }
+
+    fn begin_measurement(&mut self) {
+        self.measuring = true;
+        self.fabric.begin_measurement(self.scheduler.now());
+        self.mark_delivered();
+        for host in &mut self.hosts {
+            host.tx_cpu_busy = Time::ZERO;
+            host.rx_cpu_busy = Time::ZERO;
+        }
+    }
+
+    fn progress(&self, until: Time) -> Progress {
+        Progress {
+            now: self.scheduler.now(),
+            until,
+            events: self.scheduler.fired(),
+            packet_hops: self.fabric.packet_hops(),
+        }
+    }
+
+    /// Frees a packet and returns a copy.
+    pub(crate) fn take(&mut self, id: PacketId) -> fabric::Packet {
+        let packet = self.fabric.packets[id];
+        self.fabric.packets.remove(id);
+        packet
+    }
+}
