@@ -1,0 +1,186 @@
+//! Open loops: flows that start by the clock, whatever became of those before.
+
+use super::source::Shape;
+use super::{Cdf, FlowSpec, HostMap, Pairs, Problem};
+use sim::{Purpose, Stream};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use units::{BitRate, Bytes, Time};
+
+/// The next start of each sender; senders that start together go in order of number.
+#[derive(Debug)]
+struct Clocks {
+    due: BinaryHeap<Reverse<(Time, u32)>>,
+    end: Time,
+}
+
+impl Clocks {
+    fn set(&mut self, sender: u32, at: Time) {
+        if at < self.end {
+            self.due.push(Reverse((at, sender)));
+        }
+    }
+    fn peek(&self) -> Option<Time> {
+        self.due.peek().map(|&Reverse((at, _))| at)
+    }
+}
+
+/// Where the flows of one sender go.
+#[derive(Debug)]
+struct Sender {
+    src: u32,
+    /// Empty if the destination is drawn from all hosts that `Pairs` admits.
+    dsts: Vec<u32>,
+    pairing: Stream,
+}
+
+impl Sender {
+    fn destination(&mut self, pairs: &Pairs, hosts: &HostMap) -> u32 {
+        match self.dsts[..] {
+            [] => pairs.draw(hosts, self.src, &mut self.pairing),
+            [only] => only,
+            _ => self.dsts[self.pairing.below(self.dsts.len() as u64) as usize],
+        }
+    }
+}
+
+/// Senders in order of host: one per pair, or one per sending host with all its destinations.
+fn senders(shape: &Shape, fixed: Option<Vec<(u32, u32)>>, per_host: bool, hosts: &HostMap, seed: u64) -> Vec<Sender> {
+    let mut list: Vec<(u32, Vec<u32>)> = match fixed {
+        None => (0..hosts.hosts()).map(|src| (src, Vec::new())).collect(),
+        Some(pairs) => pairs.into_iter().map(|(src, dst)| (src, vec![dst])).collect(),
+    };
+    list.sort_by_key(|&(src, _)| src);
+    if per_host {
+        list.dedup_by(|later, first| {
+            let same = later.0 == first.0;
+            if same {
+                first.1.append(&mut later.1);
+            }
+            same
+        });
+    }
+    let with_stream = |(i, (src, dsts))| Sender { src, dsts, pairing: shape.stream(seed, i as u32, Purpose::Pairing) };
+    list.into_iter().enumerate().map(with_stream).collect()
+}
+
+/// [`super::Pattern::Mice`].
+#[derive(Debug)]
+pub(super) struct Mice {
+    shape: Shape,
+    size: Bytes,
+    every: Time,
+    senders: Vec<Sender>,
+    clocks: Clocks,
+    pairs: Pairs,
+    hosts: HostMap,
+}
+
+impl Mice {
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn new(
+        shape: Shape,
+        start: Time,
+        size: Bytes,
+        every: Time,
+        fixed: Option<Vec<(u32, u32)>>,
+        pairs: &Pairs,
+        hosts: &HostMap,
+        seed: u64,
+    ) -> Result<Mice, Problem> {
+        if every == Time::ZERO {
+            return Err(Problem::Zero("the period"));
+        }
+        let senders = senders(&shape, fixed, false, hosts, seed);
+        let mut clocks = Clocks { due: BinaryHeap::with_capacity(senders.len()), end: shape.end };
+        for i in 0..senders.len() as u32 {
+            let phase = shape.stream(seed, i, Purpose::Arrivals).below(every.as_ps());
+            clocks.set(i, start.saturating_add(Time::from_ps(phase)));
+        }
+        Ok(Mice { shape, size, every, senders, clocks, pairs: pairs.clone(), hosts: hosts.clone() })
+    }
+
+    pub(super) fn peek(&self) -> Option<Time> {
+        self.clocks.peek()
+    }
+
+    pub(super) fn next(&mut self) -> Option<FlowSpec> {
+        let Reverse((at, i)) = self.clocks.due.pop()?;
+        self.clocks.set(i, at.saturating_add(self.every));
+        let sender = &mut self.senders[i as usize];
+        let dst = sender.destination(&self.pairs, &self.hosts);
+        Some(self.shape.flow(at, (sender.src, dst), Some(self.size), i))
+    }
+}
+
+/// [`super::Pattern::Poisson`].
+#[derive(Debug)]
+pub(super) struct Poisson {
+    shape: Shape,
+    cdf: Cdf,
+    gap_ps: f64,
+    senders: Vec<Sender>,
+    /// Per sender: the streams of gaps and of sizes.
+    draws: Vec<(Stream, Stream)>,
+    clocks: Clocks,
+    pairs: Pairs,
+    hosts: HostMap,
+}
+
+impl Poisson {
+    /// Mean time between the flows of one host: 8 x mean size / (load x capacity).
+    pub(super) fn mean_gap_ps(cdf: &Cdf, load: f64, capacity: BitRate) -> Result<f64, Problem> {
+        if !(load.is_finite() && load > 0.0) {
+            return Err(Problem::BadLoad(load.to_string()));
+        }
+        if capacity.as_bps() == 0 {
+            return Err(Problem::Zero("the capacity"));
+        }
+        let gap = 8.0 * cdf.mean_bytes() / (load * capacity.as_bps() as f64) * 1e12;
+        if gap.is_nan() || gap < 1.0 {
+            return Err(Problem::TooFast);
+        }
+        Ok(gap)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn new(
+        shape: Shape,
+        start: Time,
+        cdf: &Cdf,
+        gap_ps: f64,
+        fixed: Option<Vec<(u32, u32)>>,
+        pairs: &Pairs,
+        hosts: &HostMap,
+        seed: u64,
+    ) -> Poisson {
+        let senders = senders(&shape, fixed, true, hosts, seed);
+        let mut clocks = Clocks { due: BinaryHeap::with_capacity(senders.len()), end: shape.end };
+        let mut draws = Vec::with_capacity(senders.len());
+        for i in 0..senders.len() as u32 {
+            let mut gaps = shape.stream(seed, i, Purpose::Arrivals);
+            clocks.set(i, start.saturating_add(draw_gap(&mut gaps, gap_ps)));
+            draws.push((gaps, shape.stream(seed, i, Purpose::FlowSize)));
+        }
+        Poisson { shape, cdf: cdf.clone(), gap_ps, senders, draws, clocks, pairs: pairs.clone(), hosts: hosts.clone() }
+    }
+
+    pub(super) fn peek(&self) -> Option<Time> {
+        self.clocks.peek()
+    }
+
+    pub(super) fn next(&mut self) -> Option<FlowSpec> {
+        let Reverse((at, i)) = self.clocks.due.pop()?;
+        let (gaps, sizes) = &mut self.draws[i as usize];
+        self.clocks.set(i, at.saturating_add(draw_gap(gaps, self.gap_ps)));
+        let size = Bytes(self.cdf.size_at(sizes.uniform()));
+        let sender = &mut self.senders[i as usize];
+        let dst = sender.destination(&self.pairs, &self.hosts);
+        Some(self.shape.flow(at, (sender.src, dst), Some(size), i))
+    }
+}
+
+/// Rounded to whole picoseconds without bias; saturates.
+fn draw_gap(stream: &mut Stream, mean_ps: f64) -> Time {
+    Time::from_ps(libm::round(stream.exponential(mean_ps)) as u64)
+}

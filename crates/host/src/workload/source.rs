@@ -1,0 +1,286 @@
+use super::arrivals::{Mice, Poisson};
+use super::shuffle::Shuffle;
+use super::{pairs, Connection, FlowSpec, HostMap, Pairs, Pattern, Problem, Workload, WorkloadError};
+use sim::{Purpose, Stream};
+use units::{Bytes, Time};
+
+/// The flows of one workload, in order of start.
+///
+/// Whoever drives it takes every flow that is due before he looks at later events, and reports completions:
+///
+/// ```text
+/// while source.peek() is at or before now { start(source.next()) }
+/// when a flow of this class completes: source.on_complete(now, &flow), then peek again
+/// ```
+///
+/// Memory is bounded by the hosts and the pattern's own list, not by the number of flows.
+#[derive(Debug)]
+pub struct Source {
+    class: u16,
+    generator: Generator,
+    past_end: u64,
+}
+
+#[derive(Debug)]
+enum Generator {
+    Listed { flows: Vec<FlowSpec>, next: usize },
+    Rounds(Rounds),
+    Mice(Mice),
+    Poisson(Poisson),
+    Shuffle(Shuffle),
+}
+
+/// What all flows of a workload have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub class: u16,
+    pub connection: Connection,
+    pub reply: bool,
+    /// No flow starts at or after this.
+    pub end: Time,
+}
+
+impl Shape {
+    pub(super) fn flow(&self, start: Time, (src, dst): (u32, u32), size: Option<Bytes>, tag: u32) -> FlowSpec {
+        let Shape { class, connection, reply, .. } = *self;
+        FlowSpec { start, src, dst, size: size.map(Bytes::get), class, reply, connection, tag }
+    }
+
+    /// The stream of one sender of this workload.
+    pub(super) fn stream(&self, seed: u64, sender: u32, purpose: Purpose) -> Stream {
+        Stream::new(seed, u64::from(self.class) << 32 | u64::from(sender), purpose)
+    }
+}
+
+impl Source {
+    /// Prepares the flows of `workload`, the `class`-th of the run, which start before `until`.
+    ///
+    /// # Errors
+    /// If the workload cannot be offered to these hosts, such as a pair that names a host that does not exist.
+    pub fn new(
+        workload: &Workload,
+        class: u16,
+        hosts: &HostMap,
+        seed: u64,
+        until: Time,
+    ) -> Result<Source, WorkloadError> {
+        let end = workload.stop.map_or(until, |stop| stop.min(until));
+        let shape = Shape { class, connection: workload.connection, reply: workload.reply, end };
+        let mut source = Source { class, generator: Generator::Listed { flows: Vec::new(), next: 0 }, past_end: 0 };
+        source
+            .prepare(workload, shape, hosts, seed)
+            .map_err(|problem| WorkloadError { workload: workload.name.clone(), problem })?;
+        Ok(source)
+    }
+
+    fn prepare(&mut self, workload: &Workload, shape: Shape, hosts: &HostMap, seed: u64) -> Result<(), Problem> {
+        let &Workload { start, stagger, pairing, .. } = workload;
+        let n = hosts.hosts();
+        if n < 2 {
+            return Err(Problem::TooFewHosts(n));
+        }
+        let staggers = matches!(
+            workload.pattern,
+            Pattern::Stride { .. }
+                | Pattern::RandomBijection { .. }
+                | Pattern::Random { .. }
+                | Pattern::Long { .. }
+                | Pattern::Shuffle { .. }
+        );
+        if stagger != Time::ZERO && !staggers {
+            return Err(Problem::Stagger);
+        }
+        let positive = |size: Bytes| if size == Bytes::ZERO { Err(Problem::Zero("the flow size")) } else { Ok(size) };
+        let sized = |size: &Option<Bytes>| size.map(positive).transpose();
+        let together = |pairs: Vec<(u32, u32)>, size: Option<Bytes>| {
+            let mut flows: Vec<FlowSpec> = pairs
+                .into_iter()
+                .enumerate()
+                .map(|(tag, pair)| {
+                    let mut stream = shape.stream(seed, tag as u32, Purpose::Arrivals);
+                    shape.flow(staggered(start, stagger, &mut stream), pair, size, tag as u32)
+                })
+                .collect();
+            flows.sort_by_key(|flow| flow.start);
+            flows
+        };
+        self.generator = match &workload.pattern {
+            Pattern::Stride { k, size } => self.listed(together(pairs::stride(hosts, *k)?, sized(size)?), shape.end),
+            Pattern::RandomBijection { size } => {
+                let drawn = Pairs::Bijection.once(hosts, seed, pairing)?;
+                self.listed(together(drawn, sized(size)?), shape.end)
+            }
+            Pattern::Random { flows_per_host: 0, .. } => return Err(Problem::Zero("flows_per_host")),
+            Pattern::Random { flows_per_host, size } => {
+                let drawn = pairs::random(hosts, *flows_per_host, &mut pairs::pairing_stream(seed, pairing))?;
+                self.listed(together(drawn, sized(size)?), shape.end)
+            }
+            Pattern::Long { pairs, size } => {
+                self.listed(together(pairs.once(hosts, seed, pairing)?, sized(size)?), shape.end)
+            }
+            Pattern::List(flows) => self.listed(adopt(flows, start, shape.class, hosts)?, shape.end),
+            Pattern::AllToAll { size } => Generator::Rounds(Rounds {
+                shape,
+                size: positive(*size)?,
+                hosts: n,
+                receiver: None,
+                width: n,
+                next: (1, 0),
+                at: start,
+                every: None,
+            }),
+            &Pattern::Incast { senders, receiver, size, every } => {
+                if receiver >= n {
+                    return Err(Problem::NoSuchHost { host: receiver, hosts: n });
+                }
+                if senders >= n {
+                    return Err(Problem::TooManySenders { senders, hosts: n });
+                }
+                if senders == 0 {
+                    return Err(Problem::Zero("senders"));
+                }
+                if every == Some(Time::ZERO) {
+                    return Err(Problem::Zero("the period"));
+                }
+                Generator::Rounds(Rounds {
+                    shape,
+                    size: positive(size)?,
+                    hosts: n,
+                    receiver: Some(receiver),
+                    width: senders,
+                    next: (0, 0),
+                    at: start,
+                    every,
+                })
+            }
+            Pattern::Mice { size, every, to } => {
+                let fixed = to.fixed(hosts, seed, pairing)?;
+                Generator::Mice(Mice::new(shape, start, positive(*size)?, *every, fixed, to, hosts, seed)?)
+            }
+            Pattern::Poisson { cdf, load, capacity, pairs } => {
+                let fixed = pairs.fixed(hosts, seed, pairing)?;
+                let gap = Poisson::mean_gap_ps(cdf, *load, *capacity)?;
+                Generator::Poisson(Poisson::new(shape, start, cdf, gap, fixed, pairs, hosts, seed))
+            }
+            Pattern::Shuffle { size, concurrent } => {
+                let begin: Vec<Time> =
+                    (0..n).map(|h| staggered(start, stagger, &mut shape.stream(seed, h, Purpose::Arrivals))).collect();
+                Generator::Shuffle(Shuffle::new(shape, positive(*size)?, *concurrent, &begin, seed)?)
+            }
+        };
+        Ok(())
+    }
+
+    /// Flows already in order, less those that start too late.
+    fn listed(&mut self, mut flows: Vec<FlowSpec>, end: Time) -> Generator {
+        let within = flows.partition_point(|flow| flow.start < end);
+        self.past_end = (flows.len() - within) as u64;
+        flows.truncate(within);
+        Generator::Listed { flows, next: 0 }
+    }
+
+    /// When the next flow starts; `None` if no flow is left, for now or for good.
+    pub fn peek(&self) -> Option<Time> {
+        match &self.generator {
+            Generator::Listed { flows, next } => flows.get(*next).map(|flow| flow.start),
+            Generator::Rounds(rounds) => rounds.peek(),
+            Generator::Mice(mice) => mice.peek(),
+            Generator::Poisson(poisson) => poisson.peek(),
+            Generator::Shuffle(shuffle) => shuffle.peek(),
+        }
+    }
+
+    /// Takes the next flow.
+    #[allow(clippy::should_implement_trait)] // it may yield again after None, which an iterator's callers do not expect
+    pub fn next(&mut self) -> Option<FlowSpec> {
+        match &mut self.generator {
+            Generator::Listed { flows, next } => {
+                let flow = flows.get(*next).copied();
+                *next += usize::from(flow.is_some());
+                flow
+            }
+            Generator::Rounds(rounds) => rounds.next(),
+            Generator::Mice(mice) => mice.next(),
+            Generator::Poisson(poisson) => poisson.next(),
+            Generator::Shuffle(shuffle) => shuffle.next(),
+        }
+    }
+
+    /// Tells of a completion, on which a closed loop may start another flow at `now` or later. Flows of other classes
+    /// are ignored.
+    pub fn on_complete(&mut self, now: Time, done: &FlowSpec) {
+        if done.class != self.class {
+            return;
+        }
+        if let Generator::Shuffle(shuffle) = &mut self.generator {
+            shuffle.on_complete(now, done);
+        }
+    }
+
+    /// How many listed flows were left out because they start too late.
+    pub fn past_end(&self) -> u64 {
+        self.past_end
+    }
+}
+
+fn staggered(start: Time, stagger: Time, stream: &mut Stream) -> Time {
+    start.saturating_add(Time::from_ps(stream.below(stagger.as_ps())))
+}
+
+fn adopt(flows: &[FlowSpec], start: Time, class: u16, hosts: &HostMap) -> Result<Vec<FlowSpec>, Problem> {
+    let mut adopted = Vec::with_capacity(flows.len());
+    for (tag, flow) in flows.iter().enumerate() {
+        pairs::check_pair(hosts, flow.src, flow.dst)?;
+        if flow.size == Some(0) {
+            return Err(Problem::Zero("the size of a listed flow"));
+        }
+        adopted.push(FlowSpec { start: start.saturating_add(flow.start), class, tag: tag as u32, ..*flow });
+    }
+    adopted.sort_by_key(|flow| flow.start);
+    Ok(adopted)
+}
+
+/// Flows that start together, generated one by one: all-to-all, or rounds of incast.
+#[derive(Debug)]
+struct Rounds {
+    shape: Shape,
+    size: Bytes,
+    hosts: u32,
+    /// The receiver of an incast; otherwise every host sends at each distance.
+    receiver: Option<u32>,
+    /// Flows in a round.
+    width: u32,
+    /// All-to-all: (distance, source). Incast: (round, sender).
+    next: (u32, u32),
+    at: Time,
+    every: Option<Time>,
+}
+
+impl Rounds {
+    fn peek(&self) -> Option<Time> {
+        let left = match (self.receiver, self.every) {
+            (None, _) => self.next.0 < self.hosts,
+            (Some(_), None) => self.next.0 == 0,
+            (Some(_), Some(_)) => true,
+        };
+        (left && self.at < self.shape.end).then_some(self.at)
+    }
+
+    fn next(&mut self) -> Option<FlowSpec> {
+        let at = self.peek()?;
+        let (round, i) = self.next;
+        let after = |host: u32, distance: u32| ((u64::from(host) + u64::from(distance)) % u64::from(self.hosts)) as u32;
+        let pair = match self.receiver {
+            None => (i, after(i, round)),
+            Some(receiver) => (after(receiver, i + 1), receiver),
+        };
+        self.next.1 += 1;
+        if self.next.1 == self.width {
+            self.next = (round.saturating_add(1), 0);
+            if let Some(every) = self.every {
+                self.at = at.saturating_add(every);
+            }
+        }
+        Some(self.shape.flow(at, pair, Some(self.size), round))
+    }
+}
