@@ -1,0 +1,211 @@
+// What the flows saw: throughput, completion times, slowdown, round-trip times.
+
+// ---- Throughput: a bar a scheme with a dot a flow, or each flow by itself
+
+const flowNames = union(schemes.map((s) => s.throughput.map((t) => t.name)));
+const throughputView = choice('throughput', 'Show', [
+  { label: 'Mean and spread', value: 'spread' },
+  { label: 'Each flow', value: 'flows' },
+]);
+
+function throughputSpread() {
+  const shown = schemes.map((s, i) => ({ s, i })).filter(({ s }) => s.throughput.length);
+  const most = Math.max(...shown.map(({ s }) => s.throughput.length));
+  const dots = most > 300 ? 3 : most > 60 ? 4 : 6;
+  return {
+    grid: { left: 8, right: 64, top: 8, bottom: 26, containLabel: true },
+    xAxis: axis({ type: 'value', name: 'Gbps', nameGap: 26, min: 0 }),
+    yAxis: axis({
+      type: 'category',
+      inverse: true,
+      data: shown.map(({ s }) => s.name),
+      axisLabel: { color: css('--text'), fontSize: 13, width: narrow() ? 80 : 160, overflow: 'truncate' },
+    }),
+    tooltip: {
+      ...common().tooltip,
+      formatter: (p) => {
+        const { s, i } = shown[p.seriesType === 'bar' ? p.dataIndex : p.data.value[1]];
+        if (p.seriesType !== 'bar') return tip(p.data.flow, [[schemeColour(i), s.name, `${num(p.data.value[0])} Gbps`]]);
+        const all = s.throughput.map((t) => t.gbps);
+        return tip(s.name, [
+          [null, `mean of ${all.length}`, `${num(mean(all))} Gbps`],
+          [null, 'least', `${num(Math.min(...all))} Gbps`],
+          [null, 'most', `${num(Math.max(...all))} Gbps`],
+        ]);
+      },
+    },
+    series: [
+      {
+        type: 'bar',
+        barWidth: '58%',
+        data: shown.map(({ s, i }) => ({
+          value: mean(s.throughput.map((t) => t.gbps)),
+          itemStyle: { color: schemeColour(i), opacity: 0.32, borderColor: schemeColour(i), borderRadius: [0, 5, 5, 0] },
+        })),
+        label: { show: true, position: 'insideLeft', distance: 10, fontSize: 15, fontWeight: 650, color: css('--text'), formatter: (p) => num(p.value) },
+      },
+      {
+        type: 'scatter',
+        symbolSize: dots,
+        data: shown.flatMap(({ s, i }, row) => s.throughput.map((t, k) => ({
+          value: [t.gbps, row],
+          flow: t.name,
+          // Spread over the bar's height, the same at every drawing.
+          symbolOffset: [0, (((k * 0.618034) % 1) - 0.5) * 34],
+          itemStyle: { color: schemeColour(i), opacity: 0.85 },
+        }))),
+      },
+    ],
+  };
+}
+
+function throughputFlows() {
+  const many = flowNames.length > 48;
+  const value = (s) => {
+    const of = new Map(s.throughput.map((t) => [t.name, t.gbps]));
+    return many ? s.throughput.map((t) => t.gbps).sort((a, b) => a - b) : flowNames.map((n) => of.get(n) ?? null);
+  };
+  return {
+    legend: legend(),
+    grid: { left: 18, right: 14, top: 36, bottom: 26, containLabel: true },
+    xAxis: axis({
+      type: 'category',
+      data: many ? flowNames.map((_, i) => i + 1) : flowNames,
+      name: many ? 'flows, slowest first' : undefined,
+      nameGap: 26,
+      axisLabel: { rotate: many || flowNames.length <= 8 ? 0 : 50, fontSize: 11, width: 90, overflow: 'truncate' },
+      splitLine: { show: false },
+    }),
+    yAxis: axis({ type: 'value', name: 'Gbps', nameGap: 30, min: 0 }),
+    tooltip: { ...common().tooltip, trigger: 'axis', formatter: axisTip((v) => `${num(v)} Gbps`) },
+    series: schemes.map((s, i) => ({
+      name: s.name,
+      type: many ? 'line' : 'bar',
+      showSymbol: false,
+      barGap: '8%',
+      itemStyle: { color: schemeColour(i), borderRadius: [2, 2, 0, 0] },
+      lineStyle: { color: schemeColour(i), type: schemeDash(i), width: 2 },
+      data: value(s),
+    })),
+  };
+}
+
+/** A tooltip of all schemes at one place of the x axis. */
+function axisTip(format, title = (p) => p.axisValueLabel) {
+  return (points) => tip(title(points[0]), points.map((p) => [p.color, p.seriesName, format(Array.isArray(p.value) ? p.value[1] : p.value)]));
+}
+
+chart('throughput', () => (throughputView() === 'spread' ? throughputSpread() : throughputFlows()));
+
+// ---- Goodput over time
+
+const points = (series) => series.values.map((v, i) => [series.start_ms + (i + 0.5) * series.step_ms, v]);
+
+chart('goodput', () => ({
+  legend: legend(),
+  grid: { left: 18, right: 18, top: 36, bottom: 26, containLabel: true },
+  xAxis: axis({ type: 'value', name: 'simulated time', nameGap: 26, min: 'dataMin', max: 'dataMax', axisLabel: { formatter: time }, splitLine: { show: false } }),
+  yAxis: axis({ type: 'value', name: 'Gbps', nameGap: 36, min: 0 }),
+  tooltip: { ...common().tooltip, trigger: 'axis', formatter: axisTip((v) => `${num(v)} Gbps`, (p) => time(p.value[0])) },
+  series: schemes.map((s, i) => ({
+    name: s.name,
+    type: 'line',
+    showSymbol: false,
+    itemStyle: { color: schemeColour(i) },
+    lineStyle: { color: schemeColour(i), type: schemeDash(i), width: 2 },
+    data: s.goodput ? points(s.goodput) : [],
+  })),
+}));
+
+// ---- Distributions
+
+/**
+ * Curves on a log axis of values: the share at most x, or, for the tail, the share of at least x on a log axis.
+ * `curve(scheme)` gives a Cdf or undefined.
+ */
+function distribution(curve, tail) {
+  const unit = schemes.map(curve).find(Boolean)?.unit ?? '';
+  const format = inUnit(unit);
+  const line = (cdf) => {
+    const all = cdf.count + cdf.censored;
+    const known = cdf.points.filter(([x]) => x > 0);
+    return tail ? known.map(([x, y]) => [x, Math.max(1 - y + 1 / all, 1 / all)]) : known;
+  };
+  const values = schemes.map(curve).filter(Boolean).flatMap((c) => c.points.map((p) => p[0])).filter((x) => x > 0);
+  const [low, high] = values.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, 0]);
+  const share = (y) => (tail ? `${num(y * 100)}% take longer` : `${num(y * 100)}%`);
+  return {
+    legend: legend(),
+    grid: { left: 20, right: 22, top: 36, bottom: 28, containLabel: true },
+    xAxis: axis({
+      type: 'log',
+      ...(values.length ? logRange(low, high) : {}),
+      axisLabel: { formatter: format },
+    }),
+    yAxis: tail
+      ? axis({ type: 'log', name: 'share that takes longer', nameGap: 44, max: 1, axisLabel: { formatter: percent } })
+      : axis({ type: 'value', name: 'share of flows', nameGap: 44, min: 0, max: 1, axisLabel: { formatter: percent } }),
+    tooltip: {
+      ...common().tooltip,
+      trigger: 'axis',
+      axisPointer: { type: 'line', lineStyle: { color: css('--muted') } },
+      formatter: (hits) => tip(format(hits[0].axisValue), hits.map((p) => [p.color, p.seriesName, share(p.value[1])])),
+    },
+    series: schemes.map((s, i) => ({
+      name: s.name,
+      type: 'line',
+      step: 'end',
+      showSymbol: false,
+      itemStyle: { color: schemeColour(i) },
+      lineStyle: { color: schemeColour(i), type: schemeDash(i), width: 2.2 },
+      data: curve(s) ? line(curve(s)) : [],
+    })),
+  };
+}
+
+/** Limits of a log axis that leave little empty. */
+function logRange(low, high) {
+  const nice = (x, round) => {
+    const decade = 10 ** Math.floor(Math.log10(x));
+    return round(x / decade) * decade;
+  };
+  return { min: nice(low, Math.floor), max: Math.max(nice(high, Math.ceil), nice(low, Math.floor) * 10) };
+}
+
+const classes = union(schemes.map((s) => s.fct.map((f) => f.class)));
+const fctClass = choice('fct', 'Flows', classes.map((c) => ({ label: c, value: c })));
+const fctView = choice('fct', 'Curve', [{ label: 'CDF', value: false }, { label: 'Tail', value: true }]);
+chart('fct', () => distribution((s) => s.fct.find((f) => f.class === fctClass())?.cdf, fctView()));
+
+const rttView = choice('rtt', 'Curve', [{ label: 'CDF', value: false }, { label: 'Tail', value: true }]);
+chart('rtt', () => distribution((s) => s.rtt ?? undefined, rttView()));
+
+// ---- Slowdown by flow size
+
+const sizes = union(schemes.map((s) => s.slowdown.map((b) => b.size_label)));
+const slowdownView = choice('slowdown', 'Percentile', [{ label: 'p99', value: 'p99' }, { label: 'Median', value: 'p50' }]);
+
+chart('slowdown', () => ({
+  legend: legend(),
+  grid: { left: 18, right: 18, top: 36, bottom: 28, containLabel: true },
+  xAxis: axis({
+    type: 'category',
+    data: sizes,
+    name: 'flow size',
+    nameGap: 28,
+    axisLabel: { rotate: narrow() && sizes.length > 4 ? 40 : 0, hideOverlap: true },
+    splitLine: { show: false },
+  }),
+  yAxis: axis({ type: 'log', min: 1, name: 'slowdown', nameGap: 36, axisLabel: { formatter: (v) => `${num(v)}×` } }),
+  tooltip: { ...common().tooltip, trigger: 'axis', formatter: axisTip((v) => `${num(v)}×`) },
+  series: schemes.map((s, i) => ({
+    name: s.name,
+    type: 'line',
+    symbol: schemeSymbol(i),
+    symbolSize: 8,
+    itemStyle: { color: schemeColour(i) },
+    lineStyle: { color: schemeColour(i), type: schemeDash(i), width: 2.2 },
+    connectNulls: true,
+    data: sizes.map((size) => s.slowdown.find((b) => b.size_label === size)?.[slowdownView()] ?? null),
+  })),
+}));

@@ -1,0 +1,169 @@
+//! The page's frame: head, header, one card a chart, set-up.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::data::{ReportData, SchemeReport, TopologyDrawing};
+use super::html::{escape, script_json};
+use super::{summary, tables};
+
+const STYLE: &str = include_str!("../../assets/report/page.css");
+const ERRORS: &str = include_str!("../../assets/report/errors.js");
+const ECHARTS: &str = include_str!("../../assets/echarts/echarts.min.js");
+/// In this order, in one function.
+const SCRIPTS: [&str; 4] = [
+    include_str!("../../assets/report/base.js"),
+    include_str!("../../assets/report/flows.js"),
+    include_str!("../../assets/report/fabric.js"),
+    include_str!("../../assets/report/start.js"),
+];
+
+/// Nothing may be fetched, framed or sent. Style and script are inline; a chart saved as a picture is a `data:` URL.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; \
+                      base-uri 'none'; form-action 'none'";
+
+/// What the charts need. The rest of the report is text already.
+#[derive(Serialize)]
+struct ChartData<'a> {
+    schemes: &'a [SchemeReport],
+    topology: &'a TopologyDrawing,
+}
+
+pub(super) fn render(data: &ReportData) -> String {
+    let mut out = String::with_capacity(ECHARTS.len() + 512 * 1024);
+    head(&mut out, data);
+    header(&mut out, data);
+    out.push_str("<main>");
+    summary::comparison(&mut out, data);
+    charts(&mut out, data);
+    summary::checks(&mut out, data);
+    set_up(&mut out, data);
+    out.push_str("</main>");
+    let _ =
+        write!(out, "<footer>Selvedge {} · this file is complete: it needs no network</footer>", escape(&data.version));
+    let json = script_json(&ChartData { schemes: &data.schemes, topology: &data.topology });
+    let _ = write!(out, "<script type=\"application/json\" id=\"report-data\">{json}</script>");
+    let _ = write!(out, "<script>{ECHARTS}</script>");
+    let _ = write!(out, "<script>(() => {{\n'use strict';\n{}}})();</script>", SCRIPTS.concat());
+    out.push_str("</body></html>\n");
+    out
+}
+
+fn head(out: &mut String, data: &ReportData) {
+    let _ = write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <meta name=\"color-scheme\" content=\"light dark\">\
+         <title>{}</title>\n<style>{STYLE}</style>\n<script>{ERRORS}</script></head><body>",
+        escape(&data.title)
+    );
+}
+
+fn header(out: &mut String, data: &ReportData) {
+    let _ = write!(out, "<header><p class=\"brand\">Selvedge</p><h1>{}</h1>", escape(&data.title));
+    if !data.subtitle.is_empty() {
+        let _ = write!(out, "<p class=\"lead\">{}</p>", escape(&data.subtitle));
+    }
+    out.push_str("<ul class=\"facts\">");
+    summary::check_count(out, data);
+    let names: Vec<&str> = data.schemes.iter().map(|s| s.name.as_str()).collect();
+    fact(out, "schemes", &names.join(", "));
+    let hosts = data.topology.nodes.iter().filter(|n| n.kind == "host").count();
+    if !data.topology.nodes.is_empty() {
+        fact(out, "hosts", &hosts.to_string());
+        fact(out, "switches", &(data.topology.nodes.len() - hosts).to_string());
+    }
+    fact(out, if data.seeds.len() == 1 { "seed" } else { "seeds" }, &seeds(&data.seeds));
+    fact(out, "version", &data.version);
+    out.push_str("</ul>");
+    if !data.warnings.is_empty() {
+        out.push_str("<div class=\"warnings\" role=\"note\"><strong>Before you trust a number</strong><ul>");
+        for warning in &data.warnings {
+            let _ = write!(out, "<li>{}</li>", escape(warning));
+        }
+        out.push_str("</ul></div>");
+    }
+    out.push_str("</header><noscript><p class=\"warnings\">The charts need JavaScript; the tables below are complete without it.</p></noscript>");
+}
+
+fn fact(out: &mut String, name: &str, value: &str) {
+    if !value.is_empty() {
+        let _ = write!(out, "<li><span>{name}</span> {}</li>", escape(value));
+    }
+}
+
+/// "1–5" for a run of seeds, else the list.
+fn seeds(seeds: &[u64]) -> String {
+    let run = seeds.windows(2).all(|w| w[0].checked_add(1) == Some(w[1]));
+    match seeds {
+        [first, .., last] if run && seeds.len() > 2 => format!("{first}\u{2013}{last}"),
+        _ => seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// The cards, in reading order. Cards that few runs have stand beside another one and leave it their room otherwise.
+fn charts(out: &mut String, data: &ReportData) {
+    let any = |has: fn(&SchemeReport) -> bool| data.schemes.iter().any(has);
+    let rtt = any(|s| s.rtt.is_some());
+
+    out.push_str("<div class=\"pair\">");
+    let lead = "Bar: mean over the flows. Dots: each flow.";
+    card(out, "throughput", "Throughput", lead, any(|s| !s.throughput.is_empty()), |o| tables::throughput(o, data));
+    if any(|s| s.goodput.is_some()) {
+        card(out, "goodput", "Goodput over time", "All flows together.", true, |o| tables::goodput(o, data));
+    }
+    out.push_str("</div><div class=\"pair\">");
+    let lead = "Share of flows done within a time: further left is better.";
+    card(out, "fct", "Flow completion times", lead, any(|s| !s.fct.is_empty()), |o| tables::fct(o, data));
+    let lead = "Completion time over that of the same flow alone in the network: 1 is ideal.";
+    card(out, "slowdown", "Slowdown by flow size", lead, any(|s| !s.slowdown.is_empty()), |o| {
+        tables::slowdown(o, data)
+    });
+    out.push_str("</div><div class=\"pair\">");
+    let lead = "Share of each link's capacity in use, each direction by itself.";
+    card(out, "heat", "Link utilisation", lead, any(|s| !s.link_utilisation.is_empty()), |o| tables::links(o, data));
+    out.push_str("<div class=\"stack\">");
+    let lead = "Occupancy of output queues, deepest first.";
+    card(out, "queue", "Queue depth", lead, any(|s| !s.queue.is_empty()), |o| tables::queue(o, data));
+    if rtt {
+        card(out, "rtt", "Round-trip times", "Share of samples at most this long.", true, |o| tables::rtt(o, data));
+    }
+    out.push_str("</div></div>");
+    let lead = "Coloured by mean utilisation; each line is one direction of a link.";
+    card(out, "topology", "Topology", lead, !data.topology.nodes.is_empty(), |_| ());
+}
+
+/// A card with the chart `id`, its switches and the numbers behind it. The scripts look for `chart-<id>` and
+/// `controls-<id>`.
+fn card(out: &mut String, id: &str, title: &str, lead: &str, has_data: bool, numbers: impl FnOnce(&mut String)) {
+    let _ = write!(
+        out,
+        "<section class=\"card\" id=\"{id}\"><div class=\"card-head\"><div><h2>{title}</h2><p>{lead}</p></div>"
+    );
+    if has_data {
+        let _ = write!(
+            out,
+            "<div class=\"controls\" id=\"controls-{id}\"></div></div><div class=\"chart\" id=\"chart-{id}\" role=\"img\" \
+             aria-label=\"{title}. {lead}\"></div>"
+        );
+        numbers(out);
+    } else {
+        out.push_str("</div><p class=\"empty\">Nothing was recorded.</p>");
+    }
+    out.push_str("</section>");
+}
+
+fn set_up(out: &mut String, data: &ReportData) {
+    out.push_str("<section class=\"card\" id=\"set-up\"><details><summary><h2>Set-up</h2></summary><dl>");
+    for (name, value) in [("Command", &data.command), ("Version", &data.version), ("Seeds", &seeds(&data.seeds))] {
+        let _ = write!(out, "<dt>{name}</dt><dd><code>{}</code></dd>", escape(value));
+    }
+    let _ = write!(
+        out,
+        "</dl><h3>Effective configuration</h3><pre><code>{}</code></pre></details></section>",
+        escape(&data.effective_config)
+    );
+}

@@ -1,0 +1,130 @@
+//! The numbers under each chart, for who cannot or will not read the chart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::data::{Cdf, Direction, Link, LinkUtilisation, ReportData, SchemeReport};
+use super::html::{self, data_table, number, optional, MISSING};
+
+/// Rows under a chart are for reading; past this many, the results files serve better.
+const MAX_ROWS: usize = 500;
+
+fn head<const N: usize>(titles: [&str; N]) -> Vec<String> {
+    titles.map(str::to_owned).to_vec()
+}
+
+/// A table whose rows are named things and whose columns are schemes. `values` gives a scheme's things, in order.
+fn by_scheme(
+    out: &mut String,
+    data: &ReportData,
+    caption: &str,
+    what: &str,
+    values: impl Fn(&SchemeReport) -> Vec<(String, String)>,
+) {
+    let columns: Vec<Vec<(String, String)>> = data.schemes.iter().map(values).collect();
+    let mut names: Vec<&String> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (name, _) in columns.iter().flatten() {
+        if seen.insert(name) {
+            names.push(name);
+        }
+    }
+    let lookup: Vec<BTreeMap<&String, &String>> =
+        columns.iter().map(|c| c.iter().map(|(n, v)| (n, v)).collect()).collect();
+    let rows: Vec<Vec<String>> = names
+        .iter()
+        .take(MAX_ROWS)
+        .map(|name| {
+            let cells = lookup.iter().map(|c| c.get(name).map_or_else(|| MISSING.to_owned(), |v| (*v).clone()));
+            std::iter::once((*name).clone()).chain(cells).collect()
+        })
+        .collect();
+    let titles: Vec<String> =
+        std::iter::once(what.to_owned()).chain(data.schemes.iter().map(|s| s.name.clone())).collect();
+    let caption = match names.len() {
+        n if n > MAX_ROWS => format!("{caption}, first {MAX_ROWS} of {n}"),
+        _ => caption.to_owned(),
+    };
+    data_table(out, &caption, &titles, &rows);
+}
+
+pub(super) fn throughput(out: &mut String, data: &ReportData) {
+    by_scheme(out, data, "Numbers, Gbps", "Flow", |s| {
+        s.throughput.iter().map(|t| (t.name.clone(), number(t.gbps))).collect()
+    });
+}
+
+pub(super) fn goodput(out: &mut String, data: &ReportData) {
+    let rows: Vec<Vec<String>> = data
+        .schemes
+        .iter()
+        .filter_map(|s| Some((s, s.goodput.as_ref()?)))
+        .map(|(s, g)| {
+            let mean = g.values.iter().sum::<f64>() / g.values.len().max(1) as f64;
+            let least = g.values.iter().copied().min_by(f64::total_cmp);
+            let most = g.values.iter().copied().max_by(f64::total_cmp);
+            vec![s.name.clone(), number(mean), optional(least), optional(most)]
+        })
+        .collect();
+    data_table(out, "Numbers, Gbps", &head(["Scheme", "mean", "least", "most"]), &rows);
+}
+
+fn distribution(name: String, class: Option<&str>, cdf: &Cdf) -> Vec<String> {
+    let counts = [cdf.count, cdf.censored].map(html::count);
+    let percentiles = [cdf.p50, cdf.p99, cdf.p999].map(optional);
+    let mut row = vec![name];
+    row.extend(class.map(str::to_owned));
+    row.extend(counts);
+    row.extend(percentiles);
+    row
+}
+
+pub(super) fn fct(out: &mut String, data: &ReportData) {
+    let rows: Vec<Vec<String>> = data
+        .schemes
+        .iter()
+        .flat_map(|s| s.fct.iter().map(|f| distribution(s.name.clone(), Some(&f.class), &f.cdf)))
+        .collect();
+    let unit = data.schemes.iter().flat_map(|s| &s.fct).map(|f| f.cdf.unit.as_str()).next().unwrap_or_default();
+    let titles = head(["Scheme", "class", "flows finished", "unfinished", "median", "p99", "p99.9"]);
+    data_table(out, &format!("Numbers, {unit}"), &titles, &rows);
+}
+
+pub(super) fn rtt(out: &mut String, data: &ReportData) {
+    let rows: Vec<Vec<String>> =
+        data.schemes.iter().filter_map(|s| Some(distribution(s.name.clone(), None, s.rtt.as_ref()?))).collect();
+    let unit = data.schemes.iter().filter_map(|s| s.rtt.as_ref()).map(|c| c.unit.as_str()).next().unwrap_or_default();
+    let titles = head(["Scheme", "samples", "lost", "median", "p99", "p99.9"]);
+    data_table(out, &format!("Numbers, {unit}"), &titles, &rows);
+}
+
+pub(super) fn slowdown(out: &mut String, data: &ReportData) {
+    let rows: Vec<Vec<String>> = data
+        .schemes
+        .iter()
+        .flat_map(|s| {
+            s.slowdown.iter().map(|b| {
+                vec![s.name.clone(), b.size_label.clone(), html::count(b.count), optional(b.p50), optional(b.p99)]
+            })
+        })
+        .collect();
+    data_table(out, "Numbers", &head(["Scheme", "flow size", "flows", "median", "p99"]), &rows);
+}
+
+pub(super) fn links(out: &mut String, data: &ReportData) {
+    let links: BTreeMap<&str, &Link> = data.topology.links.iter().map(|l| (l.name.as_str(), l)).collect();
+    let name = |u: &LinkUtilisation| match (links.get(u.link.as_str()), u.dir) {
+        (Some(l), Direction::AToB) => format!("{} ({} → {})", u.link, l.a, l.b),
+        (Some(l), Direction::BToA) => format!("{} ({} → {})", u.link, l.b, l.a),
+        (None, Direction::AToB) => format!("{} →", u.link),
+        (None, Direction::BToA) => format!("{} ←", u.link),
+    };
+    by_scheme(out, data, "Numbers, mean in %", "Link", |s| {
+        s.link_utilisation.iter().map(|u| (name(u), number(u.mean * 100.0))).collect()
+    });
+}
+
+pub(super) fn queue(out: &mut String, data: &ReportData) {
+    by_scheme(out, data, "Numbers, mean / largest in KB", "Port", |s| {
+        s.queue.iter().map(|q| (q.port.clone(), format!("{} / {}", number(q.mean_kb), number(q.max_kb)))).collect()
+    });
+}

@@ -1,0 +1,151 @@
+//! The report in headless Chromium. Skipped, with the reason on stderr, where there is none.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use selvedge::report::{self, *};
+
+use super::sample;
+
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
+
+/// `None`, with a word on stderr, if no browser starts.
+fn browser() -> Option<&'static str> {
+    let starts = |name: &&&str| {
+        let version = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        version.is_ok_and(|status| status.success())
+    };
+    let found = BROWSERS.iter().find(starts).copied();
+    if found.is_none() {
+        eprintln!("skipped: no Chromium on this machine (looked for {})", BROWSERS.join(", "));
+    }
+    found
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-browser").join(name);
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+/// The document as it stands after the page's scripts have run, `extra` among them.
+fn drawn(browser: &str, name: &str, data: &ReportData, extra: &str) -> String {
+    let directory = scratch(name);
+    let path = directory.join("report.html");
+    report::write(&path, data).unwrap();
+    if !extra.is_empty() {
+        let mut page = std::fs::read_to_string(&path).unwrap();
+        page.insert_str(page.rfind("</body>").expect("the end of the page"), extra);
+        std::fs::write(&path, page).unwrap();
+    }
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args([
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-dev-shm-usage",
+        ])
+        .args(["--window-size=1280,2400", "--virtual-time-budget=8000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", directory.join("profile").display()))
+        .arg(format!("file://{}", path.display()))
+        .output()
+        .unwrap();
+    let _ = std::fs::remove_dir_all(directory.join("profile"));
+    assert!(output.status.success(), "{browser}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The start tag of the document element, where the page reports on itself.
+fn state(document: &str) -> &str {
+    let start = document.find("<html").expect("a document");
+    let end = document[start..].find('>').expect("a whole tag");
+    &document[start..start + end]
+}
+
+fn assert_all_drawn(document: &str, charts: usize) {
+    let state = state(document);
+    assert!(!state.contains("data-errors"), "{state}");
+    assert!(state.contains("data-state=\"ready\""), "{state}");
+    assert!(state.contains(&format!("data-charts=\"{charts}\"")), "{state}");
+    let (_, body) = document.split_once("<body").expect("a body");
+    let (cards, _) = body.split_once("id=\"report-data\"").expect("cards before the data");
+    assert_eq!(cards.matches("data-drawn=\"true\"").count(), charts);
+    assert!(cards.matches("<svg").count() + cards.matches("<canvas").count() >= charts);
+}
+
+#[test]
+fn every_chart_draws() {
+    let Some(browser) = browser() else { return };
+    let document = drawn(browser, "every-chart", &sample::stride(), "");
+    assert_all_drawn(&document, 8);
+    assert!(document.contains("<title>Stride(8) on a 16-host Clos</title>"));
+    // Curves, not just frames: three schemes in three line charts at the least.
+    for colour in ["#0067a8", "#d05a00", "#008a66"] {
+        let curves = document.matches(&format!("stroke=\"{colour}\"")).count();
+        assert!(curves >= 3, "{curves} lines in {colour}");
+    }
+}
+
+#[test]
+fn every_switch_redraws_without_an_error() {
+    let Some(browser) = browser() else { return };
+    let press = "<script>let pressed = 0;\
+        for (const i of document.querySelectorAll('.choice input')) { i.click(); pressed += 1; }\
+        for (const s of document.querySelectorAll('.controls select')) for (let i = 0; i < s.options.length; i++) {\
+          s.selectedIndex = i; s.dispatchEvent(new Event('change')); pressed += 1; }\
+        window.dispatchEvent(new Event('beforeprint')); window.dispatchEvent(new Event('afterprint'));\
+        document.documentElement.dataset.pressed = pressed;</script>";
+    let document = drawn(browser, "switches", &sample::stride(), press);
+    assert_all_drawn(&document, 8);
+    // Throughput 2, FCT 2 + 2, slowdown 2, links 2 + 4, queue 2, RTT 2, topology 3.
+    assert!(state(&document).contains("data-pressed=\"21\""), "{}", state(&document));
+}
+
+#[test]
+fn reports_with_little_in_them_draw() {
+    let Some(browser) = browser() else { return };
+    assert_all_drawn(&drawn(browser, "empty", &ReportData::default(), ""), 0);
+
+    let mut sparse = sample::stride();
+    sparse.schemes.truncate(1);
+    let scheme = &mut sparse.schemes[0];
+    scheme.rtt = None;
+    scheme.goodput = None;
+    scheme.fct = vec![FctSeries { class: "all".into(), cdf: Cdf::from_samples("ms", vec![], 2) }];
+    scheme.throughput[0].gbps = f64::NAN;
+    scheme.slowdown = vec![SlowdownBucket { size_label: "all".into(), ..SlowdownBucket::default() }];
+    scheme.link_utilisation[0].mean = f64::NAN;
+    scheme.link_utilisation.iter_mut().for_each(|u| u.series = None);
+    scheme.queue[0].mean_kb = f64::INFINITY;
+    assert_all_drawn(&drawn(browser, "sparse", &sparse, ""), 6);
+
+    let fct = vec![FctSeries { class: "all".into(), cdf: Cdf::from_samples("ms", vec![1.0], 0) }];
+    let scheme = SchemeReport { name: "</script><b>".into(), fct, ..SchemeReport::default() };
+    let one_sample = ReportData { schemes: vec![scheme], ..ReportData::default() };
+    assert_all_drawn(&drawn(browser, "one-sample", &one_sample, ""), 1);
+}
+
+#[test]
+fn a_large_fabric_draws() {
+    let Some(browser) = browser() else { return };
+    let mut data = sample::stride();
+    data.topology = sample::clos(16, 16, 16);
+    for (i, scheme) in data.schemes.iter_mut().enumerate() {
+        let used = |l: &Link, dir| LinkUtilisation { link: l.name.clone(), dir, mean: 0.3 * i as f64, series: None };
+        let both = |l: &Link| [used(l, Direction::AToB), used(l, Direction::BToA)];
+        scheme.link_utilisation = data.topology.links.iter().flat_map(both).collect();
+        scheme.throughput = (0..256).map(|h| Throughput { name: format!("h{h}"), gbps: f64::from(h % 10) }).collect();
+    }
+    assert_all_drawn(&drawn(browser, "large", &data, ""), 8);
+}
+
+#[test]
+fn the_page_tells_of_errors_and_blocked_requests() {
+    let Some(browser) = browser() else { return };
+    let faults = "<script>undefined_function()</script><img src=\"http://127.0.0.1:9/x.png\">";
+    let document = drawn(browser, "faults", &ReportData::default(), faults);
+    let state = state(&document);
+    assert!(state.contains("undefined_function") && state.contains("blocked: img-src"), "{state}");
+}
