@@ -46,6 +46,11 @@ pub struct Config {
     pub total_slots: usize,
 }
 
+impl Config {
+    /// Segments of one flow that are not released yet: a bound on the search for the one that a packet continues.
+    pub const MAX_SEGMENTS: usize = 1024;
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config {

@@ -1,0 +1,15 @@
+//! Compiles `datapath/edge.h` natively.
+
+fn main() {
+    println!("cargo::rerun-if-changed=../../datapath");
+    println!("cargo::rerun-if-changed=src/native/shim.c");
+    cc::Build::new()
+        .file("src/native/shim.c")
+        .include("../../datapath")
+        .std("c11")
+        .warnings(true)
+        .extra_warnings(true)
+        .warnings_into_errors(true)
+        .opt_level(2)
+        .compile("selvedge_edge");
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* Symbols for the inline functions of edge.h. */
+#include "edge.h"
+
+void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k);
+u32 sv_edge_hash(const struct sv_flow_key *k, u64 seed);
+u32 sv_edge_egress(const struct sv_conf *conf, struct sv_flow *flow, struct sv_flowcell *flowcell, const u16 *labels,
+		   u32 n_labels, u32 hash, u64 now, struct sv_packet *p);
+u32 sv_edge_ingress(const struct sv_conf *conf, struct sv_flow *flow, struct sv_flowcell *flowcell, u64 now,
+		    struct sv_packet *p);
+int sv_edge_tick(const struct sv_conf *conf, struct sv_flow *flow, u64 now);
+int sv_edge_flowcell_assign(struct sv_flowcell *f, u32 threshold, const u16 *labels, u32 n, u32 start,
+			    struct sv_packet *p);
+
+void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k)
+{
+	if (reverse)
+		sv_flow_key_reverse(p, k);
+	else
+		sv_flow_key(p, k);
+}
+
+u32 sv_edge_hash(const struct sv_flow_key *k, u64 seed)
+{
+	return sv_flow_hash(k, seed);
+}
+
+u32 sv_edge_egress(const struct sv_conf *conf, struct sv_flow *flow, struct sv_flowcell *flowcell, const u16 *labels,
+		   u32 n_labels, u32 hash, u64 now, struct sv_packet *p)
+{
+	struct sv_ctx c = {
+		.conf = conf,
+		.flow = flow,
+		.flowcell = flowcell,
+		.labels = labels,
+		.n_labels = n_labels,
+		.hash = hash,
+		.now = now,
+	};
+
+	return sv_egress(&c, p);
+}
+
+u32 sv_edge_ingress(const struct sv_conf *conf, struct sv_flow *flow, struct sv_flowcell *flowcell, u64 now,
+		    struct sv_packet *p)
+{
+	struct sv_ctx c = { .conf = conf, .flow = flow, .flowcell = flowcell, .now = now };
+
+	return sv_ingress(&c, p);
+}
+
+int sv_edge_tick(const struct sv_conf *conf, struct sv_flow *flow, u64 now)
+{
+	struct sv_ctx c = { .conf = conf, .flow = flow, .now = now };
+
+	return sv_tick(&c);
+}
+
+int sv_edge_flowcell_assign(struct sv_flowcell *f, u32 threshold, const u16 *labels, u32 n, u32 start,
+			    struct sv_packet *p)
+{
+	return sv_flowcell_assign(f, threshold, labels, n, start, p);
+}

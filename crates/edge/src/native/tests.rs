@@ -1,0 +1,235 @@
+//! The C functions called with nothing but structs.
+
+use super::*;
+use wire::{proto, tcp};
+
+const THRESHOLD: u32 = 65_536;
+
+struct Sender {
+    state: Flowcell,
+    labels: Vec<u16>,
+    start: u32,
+}
+
+impl Sender {
+    fn new(labels: &[u16]) -> Sender {
+        Sender { state: Flowcell::default(), labels: labels.to_vec(), start: 0 }
+    }
+
+    fn send(&mut self, payload: u32) -> Packet {
+        let mut packet = Packet { payload, ..Packet::default() };
+        let n = self.labels.len() as u32;
+        // SAFETY: valid references, and the labels with their own length.
+        unsafe {
+            sv_edge_flowcell_assign(&mut self.state, THRESHOLD, self.labels.as_ptr(), n, self.start, &mut packet)
+        };
+        packet
+    }
+
+    fn cells(&mut self, payloads: &[u32]) -> Vec<u32> {
+        payloads.iter().map(|payload| self.send(*payload).cell).collect()
+    }
+}
+
+#[test]
+fn cells_roll_when_the_threshold_is_exceeded() {
+    let cells = |payloads: &[u32]| Sender::new(&[7]).cells(payloads);
+    assert_eq!(cells(&[30_000, 30_000, 5_536, 1]), [0, 0, 0, 1]);
+    assert_eq!(cells(&[65_536, 65_536]), [0, 1]);
+    assert_eq!(cells(&[40_000, 40_000, 40_000]), [0, 1, 2]);
+    assert_eq!(cells(&[70_000]), [1], "as printed: cell 0 stays empty");
+    assert_eq!(cells(&[0, 0, 65_536, 0, 1, 0]), [0, 0, 0, 0, 1, 1], "segments without payload never roll");
+    assert_eq!(cells(&[u32::MAX, u32::MAX]), [1, 2], "the byte count saturates");
+}
+
+#[test]
+fn cell_number_wraps() {
+    let mut sender = Sender::new(&[7]);
+    sender.state.cell = u32::MAX;
+    assert_eq!(sender.cells(&[65_536, 1]), [u32::MAX, 0]);
+}
+
+#[test]
+fn labels_go_round_the_schedule() {
+    let mut sender = Sender::new(&[1, 2, 3, 2]);
+    let labels: Vec<u16> = (0..5).map(|_| sender.send(65_536).label).collect();
+    assert_eq!(labels, [1, 2, 3, 2, 1]);
+}
+
+#[test]
+fn a_flow_starts_where_the_caller_says() {
+    let mut sender = Sender::new(&[1, 2, 3, 2]);
+    sender.start = 4 * 1000 + 2;
+    let labels: Vec<u16> = (0..3).map(|_| sender.send(65_536).label).collect();
+    assert_eq!(labels, [3, 2, 1]);
+}
+
+#[test]
+fn shrunk_schedule_takes_effect_with_the_next_cell() {
+    let mut sender = Sender::new(&[1, 2, 3, 4]);
+    for _ in 0..4 {
+        sender.send(65_536);
+    }
+    assert_eq!(sender.state.index, 3);
+    sender.labels = vec![11, 12, 13];
+    assert_eq!((sender.send(0).label, sender.send(0).cell), (4, 3));
+    assert_eq!(sender.send(1).label, 12, "(3 + 1) mod 3");
+    assert!(usize::from(sender.state.index) < sender.labels.len());
+}
+
+#[test]
+fn empty_schedule_leaves_segments_unmodified() {
+    let mut sender = Sender::new(&[]);
+    let packet = sender.send(70_000);
+    assert_eq!(packet, Packet { payload: 70_000, ..Packet::default() });
+}
+
+#[test]
+fn schedule_may_come_and_go_between_cells() {
+    let mut sender = Sender::new(&[]);
+    assert_eq!(sender.send(1000).has_cell, 0);
+    sender.labels = vec![5];
+    assert_eq!(sender.send(1000).label, 0, "not within the cell");
+    assert_eq!(sender.send(65_536).label, 5);
+    sender.labels.clear();
+    assert_eq!(sender.send(0).label, 5);
+    assert_eq!(sender.send(1).has_cell, 0);
+}
+
+const CONF: Conf = Conf { idle_ns: 10_000_000_000, balance: BALANCE_FLOWCELL, cell_bytes: THRESHOLD };
+
+fn tcp_packet(tcp_flags: u8, payload: u32) -> Packet {
+    Packet { proto: proto::TCP, tcp_flags, payload, ..Packet::default() }
+}
+
+/// Sends one packet through `sv_egress` and tells whether it began a connection.
+fn began(flow: &mut FlowState, now: Time, mut packet: Packet) -> bool {
+    flow.egress(&CONF, &[7], 0, now, &mut packet) & BEGAN != 0
+}
+
+#[test]
+fn a_flow_begins_with_its_first_packet_and_not_again() {
+    let mut flow = FlowState::default();
+    assert!(!flow.tick(&CONF, Time::from_secs(100)), "zero state has nothing to expire");
+    assert!(began(&mut flow, Time::ZERO, tcp_packet(tcp::SYN, 0)));
+    assert!(!began(&mut flow, Time::from_ms(1), tcp_packet(tcp::SYN, 0)), "a retransmitted SYN");
+    assert!(!began(&mut flow, Time::from_ms(2), tcp_packet(tcp::ACK, 100)));
+    assert!(began(&mut FlowState::default(), Time::ZERO, tcp_packet(tcp::ACK, 100)), "no SYN needed");
+}
+
+#[test]
+fn a_syn_on_a_closing_flow_begins_anew_with_cell_zero() {
+    let mut flow = FlowState::default();
+    began(&mut flow, Time::ZERO, tcp_packet(tcp::ACK, 65_536));
+    began(&mut flow, Time::ZERO, tcp_packet(tcp::ACK, 65_536));
+    assert_eq!(flow.flowcell.cell, 1);
+    assert!(!began(&mut flow, Time::ZERO, tcp_packet(tcp::FIN | tcp::ACK, 0)));
+    assert!(!began(&mut flow, Time::ZERO, tcp_packet(tcp::ACK, 0)));
+    assert_eq!(flow.flowcell.cell, 1);
+    assert!(began(&mut flow, Time::ZERO, tcp_packet(tcp::SYN, 0)));
+    assert_eq!(flow.flowcell.cell, 0);
+}
+
+#[test]
+fn flows_expire_by_idle_time_and_sooner_when_closing() {
+    let (second, ns) = (Time::from_secs(1), Time::from_ns(1));
+    let mut flow = FlowState::default();
+    began(&mut flow, second, tcp_packet(tcp::ACK, 0));
+    assert!(!flow.tick(&CONF, second * 11));
+    assert!(flow.tick(&CONF, second * 11 + ns));
+    assert!(!began(&mut flow, second * 11, tcp_packet(tcp::ACK, 0)), "still alive at the limit");
+    assert!(began(&mut flow, second * 21 + ns, tcp_packet(tcp::ACK, 0)), "expired though not yet swept");
+    began(&mut flow, second * 22, tcp_packet(tcp::RST, 0));
+    assert!(!flow.tick(&CONF, second * 23));
+    assert!(flow.tick(&CONF, second * 23 + ns));
+}
+
+#[test]
+fn closing_never_prolongs_a_flow() {
+    let conf = Conf { idle_ns: 5, ..CONF };
+    let mut flow = FlowState::default();
+    flow.egress(&conf, &[], 0, Time::ZERO, &mut tcp_packet(tcp::FIN, 0));
+    assert!(flow.tick(&conf, Time::from_ns(6)));
+}
+
+#[test]
+fn ingress_notes_late_cells_in_serial_order() {
+    let mut flow = FlowState::default();
+    let mut late = |cell, has_cell| {
+        let mut packet = Packet { cell, has_cell, ..tcp_packet(tcp::ACK, 1) };
+        flow.ingress(&CONF, Time::ZERO, &mut packet) & CELL_LATE != 0
+    };
+    assert!(!late(u32::MAX - 1, 1), "the first cell seen is the newest");
+    assert!(!late(u32::MAX, 1));
+    assert!(late(u32::MAX - 1, 1));
+    assert!(!late(0, 1), "0 comes after 2^32 - 1");
+    assert!(late(u32::MAX, 1));
+    assert!(!late(5, 0), "without has_cell the number means nothing");
+    assert!(!late(1, 1));
+}
+
+#[test]
+fn ecmp_touches_nothing() {
+    let conf = Conf { balance: BALANCE_ECMP, ..CONF };
+    let before = tcp_packet(tcp::ACK, 70_000);
+    let mut packet = before;
+    FlowState::default().egress(&conf, &[1, 2], 5, Time::ZERO, &mut packet);
+    assert_eq!(packet, before);
+    egress_stateless(&conf, &[1, 2], 5, &mut packet);
+    assert_eq!(packet, before);
+}
+
+#[test]
+fn a_flow_without_state_gets_a_label_by_hash_and_no_cell() {
+    let label = |hash| {
+        let mut packet = tcp_packet(tcp::ACK, 1000);
+        egress_stateless(&CONF, &[1, 2, 3], hash, &mut packet);
+        assert_eq!(packet.has_cell, 0);
+        packet.label
+    };
+    assert_eq!([label(0), label(1), label(5)], [1, 2, 3]);
+    let mut packet = tcp_packet(tcp::ACK, 1000);
+    egress_stateless(&CONF, &[], 5, &mut packet);
+    assert_eq!(packet.label, 0);
+}
+
+#[test]
+fn flow_keys_agree_with_the_mirror() {
+    let packet =
+        Packet { saddr: [1, 2, 3, 4], daddr: [5, 6, 7, 8], sport: 9, dport: 10, proto: 11, ..Packet::default() };
+    let key = |reverse| {
+        let mut key = FlowKey::default();
+        // SAFETY: reads one packet and writes one key.
+        unsafe { sv_edge_flow_key(&packet, reverse, &mut key) };
+        key
+    };
+    assert_eq!(key(0), packet.flow_key());
+    assert_eq!(key(1), packet.flow_key().reversed());
+}
+
+#[test]
+fn hash_depends_on_every_field_of_the_key_and_on_the_seed() {
+    let base = FlowKey::new([0; 4], [0; 4], 1, 2, 6);
+    let mut hashes = vec![hash(&base, 0), hash(&base, 1)];
+    for i in 0..4 {
+        let (mut source, mut destination) = (base, base);
+        source.saddr[i] = 1;
+        destination.daddr[i] = 1;
+        hashes.extend([hash(&source, 0), hash(&destination, 0)]);
+    }
+    let varied = [(2, 2, 6), (1, 1, 6), (1, 2, 17)].map(|(s, d, proto)| FlowKey::new([0; 4], [0; 4], s, d, proto));
+    hashes.extend(varied.map(|key| hash(&key, 0)));
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), 13);
+}
+
+#[test]
+fn hash_spreads_consecutive_ports_evenly() {
+    let mut count = [0u32; 4];
+    for sport in 0..4000 {
+        count[hash(&FlowKey::new([0; 4], [0; 4], sport, 80, 6), 42) as usize % 4] += 1;
+    }
+    // Binomial(4000, 1/4): standard deviation 27; five of them.
+    assert!(count.iter().all(|n| n.abs_diff(1000) < 137), "{count:?}");
+}

@@ -1,0 +1,315 @@
+use super::slots::Chain;
+use super::{Config, Sink, Timeout};
+use crate::Slot;
+use units::Time;
+use wire::{tcp, Packet};
+
+/// Payload of one merged segment, bytes: 64 KB, what Linux can carry up the stack.
+const MAX_SEGMENT: u32 = 65_536;
+
+/// Serial-number difference (RFC 1982): positive when `a` is newer.
+pub(super) fn diff(a: u32, b: u32) -> i32 {
+    a.wrapping_sub(b) as i32
+}
+
+fn after(a: u32, b: u32) -> bool {
+    diff(a, b) > 0
+}
+
+/// Contiguous payload of one flowcell, and the slots it came in.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    start: u32,
+    end: u32,
+    cell: u32,
+    ack: u32,
+    bytes: u32,
+    /// Without PSH.
+    flags: u8,
+    ecn: u8,
+    /// Ended with PSH or carries CWR: nothing may be appended.
+    closed: bool,
+    slots: Chain,
+    /// The first flush that held it.
+    held_since: Option<Time>,
+    last_merge: Time,
+}
+
+/// Presto's state of one flow in the incoming direction.
+#[derive(Debug)]
+pub(super) struct Flow {
+    /// Ascending when a flush left them, then in order of arrival; the paper's list head is the end.
+    segments: Vec<Segment>,
+    /// Next sequence number expected, `expSeq`.
+    exp: u32,
+    /// Newest flowcell that was pushed in order, `lastFlowcell`.
+    last: u32,
+    /// Sequence number of the SYN that `exp` comes from.
+    syn: Option<u32>,
+    /// `exp` and `last` mean something.
+    started: bool,
+    /// Segments arrived since the last flush.
+    touched: bool,
+    /// Listed in the engine's `active`.
+    pub(super) active: bool,
+    held_bytes: u64,
+    /// Average duration of gaps between flowcells that filled; `None` before the first sample.
+    average: Option<Time>,
+    /// When a held segment is next due.
+    deadline: Option<Time>,
+}
+
+impl Sink {
+    fn push(&mut self, segment: &Segment) {
+        self.counters.segments_pushed += 1;
+        let mut joins_previous = false;
+        self.pool.drain(segment.slots, |slot| {
+            self.released.push_back((slot, joins_previous));
+            joins_previous = true;
+        });
+    }
+}
+
+impl Flow {
+    pub(super) fn new() -> Flow {
+        Flow {
+            segments: Vec::new(),
+            exp: 0,
+            last: 0,
+            syn: None,
+            started: false,
+            touched: false,
+            active: false,
+            held_bytes: 0,
+            average: None,
+            deadline: None,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    pub(super) fn needs_flush(&self, now: Time) -> bool {
+        self.touched || self.is_due(now)
+    }
+
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.deadline
+    }
+
+    /// May `packet` be added without exceeding the bounds of the flow?
+    pub(super) fn has_room(&self, config: &Config, packet: &Packet) -> bool {
+        self.held_bytes + u64::from(packet.payload) <= config.flow_bytes.get()
+            && self.segments.len() < Config::MAX_SEGMENTS
+    }
+
+    /// Begins a connection at a SYN; its retransmission changes nothing.
+    pub(super) fn syn(&mut self, packet: &Packet, sink: &mut Sink) {
+        if self.syn == Some(packet.seq) {
+            return;
+        }
+        self.restart(sink);
+        self.syn = Some(packet.seq);
+        self.start(packet.cell, packet.end_seq());
+    }
+
+    /// Forgets the connection; whatever is held leaves in order.
+    pub(super) fn restart(&mut self, sink: &mut Sink) {
+        self.push_all(sink);
+        self.syn = None;
+        self.started = false;
+        self.average = None;
+    }
+
+    fn start(&mut self, cell: u32, exp: u32) {
+        self.started = true;
+        self.last = cell;
+        self.exp = exp;
+    }
+
+    /// Adds a data packet to the list: to the first segment from the head that it continues, or as a new head.
+    pub(super) fn merge(&mut self, now: Time, slot: Slot, packet: &Packet, sink: &mut Sink) {
+        if !self.started {
+            self.start(packet.cell, packet.seq);
+        }
+        self.touched = true;
+        self.held_bytes += u64::from(packet.payload);
+        let flags = packet.tcp_flags & !tcp::PSH;
+        let closes = packet.has_flags(tcp::PSH | tcp::CWR);
+        let fits = |s: &&mut Segment| {
+            s.end == packet.seq
+                && s.cell == packet.cell
+                && !s.closed
+                && s.flags == flags
+                && s.ecn == packet.ecn
+                && s.ack == packet.ack
+                && s.bytes.saturating_add(packet.payload) <= MAX_SEGMENT
+        };
+        if let Some(segment) = self.segments.iter_mut().rev().find(fits) {
+            segment.end = packet.end_seq();
+            segment.bytes += packet.payload;
+            segment.closed = closes;
+            segment.last_merge = now;
+            sink.pool.append(&mut segment.slots, slot);
+            return;
+        }
+        self.segments.push(Segment {
+            start: packet.seq,
+            end: packet.end_seq(),
+            cell: packet.cell,
+            ack: packet.ack,
+            bytes: packet.payload,
+            flags,
+            ecn: packet.ecn,
+            closed: closes,
+            slots: sink.pool.chain(slot),
+            held_since: None,
+            last_merge: now,
+        });
+    }
+
+    /// A segment that goes up at once without having been in the list, such as one with FIN.
+    pub(super) fn note_passed(&mut self, packet: &Packet) {
+        let (start, end) = (packet.seq, packet.end_seq());
+        if !self.started {
+            self.start(packet.cell, start);
+        }
+        let newer = diff(packet.cell, self.last);
+        // Beyond a gap before its flowcell it tells nothing about what is still to come.
+        if newer == 0 || diff(start, self.exp) <= 0 {
+            if newer > 0 {
+                self.last = packet.cell;
+            }
+            self.advance(end);
+        }
+    }
+
+    fn advance(&mut self, end: u32) {
+        if after(end, self.exp) {
+            self.exp = end;
+        }
+    }
+
+    /// Algorithm 2's flush: pushes what is in order or will not get more so, holds the rest.
+    pub(super) fn flush(&mut self, now: Time, sink: &mut Sink) {
+        self.touched = false;
+        self.sort();
+        // Whatever precedes a segment that timed out must not be held longer than that segment.
+        let timeout = sink.config.timeout;
+        let forced = self.segments.iter().rposition(|s| self.due(s, timeout).is_some_and(|due| due <= now));
+        let mut timed_out = false;
+        let mut segments = std::mem::take(&mut self.segments);
+        let mut at = 0;
+        segments.retain_mut(|s| {
+            let force = forced.is_some_and(|forced| at <= forced);
+            at += 1;
+            let push = self.decide(s, force, &mut timed_out, now, sink);
+            if push {
+                self.held_bytes -= u64::from(s.bytes);
+                sink.push(s);
+            } else if s.held_since.is_none() {
+                s.held_since = Some(now);
+                sink.counters.segments_held += 1;
+            }
+            !push
+        });
+        self.segments = segments;
+        self.deadline = self.segments.iter().filter_map(|s| self.due(s, timeout)).min();
+    }
+
+    /// The cases of Algorithm 2. True: push.
+    fn decide(&mut self, s: &Segment, force: bool, timed_out: &mut bool, now: Time, sink: &mut Sink) -> bool {
+        let literal = sink.config.literal;
+        let newer = diff(s.cell, self.last);
+        let gap = diff(s.start, self.exp);
+        let covers_exp = gap <= 0 && after(s.end, self.exp);
+        if newer == 0 {
+            // Case 1. A gap within a flowcell, which took one path, is loss: the guest must hear of it.
+            self.advance(s.end);
+            return true;
+        }
+        if newer < 0 {
+            // Case 3, stale.
+            if covers_exp && !literal {
+                self.exp = s.end;
+            }
+            return true;
+        }
+        if gap == 0 {
+            // Case 2(a), the next flowcell in order.
+            if let (Some(since), false) = (s.held_since, *timed_out) {
+                self.sample(now.saturating_sub(since), sink);
+            }
+            self.exp = s.end;
+        } else if gap < 0 {
+            // Case 2(b), a retransmission.
+            if covers_exp && !literal {
+                self.exp = s.end;
+            }
+        } else if force {
+            // Case 2(c).
+            *timed_out = true;
+            sink.counters.timeouts += 1;
+            self.exp = s.end;
+        } else {
+            // Case 2(d).
+            return false;
+        }
+        self.last = s.cell;
+        true
+    }
+
+    /// Pushes everything in order and expects what follows it.
+    pub(super) fn push_all(&mut self, sink: &mut Sink) {
+        self.sort();
+        let mut segments = std::mem::take(&mut self.segments);
+        for s in segments.drain(..) {
+            self.advance(s.end);
+            if after(s.cell, self.last) {
+                self.last = s.cell;
+            }
+            sink.push(&s);
+        }
+        self.segments = segments;
+        self.held_bytes = 0;
+        self.touched = false;
+        self.deadline = None;
+    }
+
+    /// By distance from the expected sequence number; duplicates stay in order of arrival.
+    fn sort(&mut self) {
+        let exp = self.exp;
+        if !self.segments.is_sorted_by_key(|s| diff(s.start, exp)) {
+            self.segments.sort_by_key(|s| diff(s.start, exp));
+        }
+    }
+
+    /// When a held segment stops waiting.
+    fn due(&self, s: &Segment, timeout: Timeout) -> Option<Time> {
+        let since = s.held_since?;
+        Some(match timeout {
+            Timeout::Fixed(wait) => since.saturating_add(wait),
+            Timeout::Adaptive { start, min, max, alpha, beta } => {
+                let average = self.average.unwrap_or(start).min(max).max(min).as_ps();
+                let waited = since.saturating_add(Time::from_ps(average.saturating_mul(u64::from(alpha))));
+                let quiet = Time::from_ps(average / u64::from(beta.max(1)));
+                waited.max(s.last_merge.saturating_add(quiet))
+            }
+        })
+    }
+
+    /// A gap filled after `held`: gain 1/8.
+    fn sample(&mut self, held: Time, sink: &mut Sink) {
+        sink.counters.gaps_filled += 1;
+        if let Timeout::Adaptive { start, min, max, .. } = sink.config.timeout {
+            let old = self.average.unwrap_or(start).as_ps();
+            let new = old - old / 8 + held.as_ps() / 8;
+            self.average = Some(Time::from_ps(new).min(max).max(min));
+        }
+    }
+}
