@@ -1,0 +1,67 @@
+# Two commands do all the set-up on a fresh Debian or Ubuntu machine: `make demo` and `make test`. scripts/need installs
+# what is missing where it may; SELVEDGE_NO_INSTALL=1 forbids that.
+
+PREFIX ?= /usr/local
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+CARGO := scripts/cargo
+SELVEDGE := $(TARGET)/release/selvedge
+
+.PHONY: help demo test build lint fmt-check clippy licences check-scripts bench peers install clean
+.DEFAULT_GOAL := help
+
+help: ## this list
+	@awk -F ': ?[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: build ## build, then run the main job: Presto against ECMP, with a report (under two minutes)
+	@$(SELVEDGE) demo
+
+build: ## build the release binary
+	@scripts/need build
+	$(CARGO) build --release --locked --package selvedge
+
+# Tests run in the dev profile: our code at opt-level 1, the dependencies at 2, overflow and debug assertions on. The
+# release profile is built once, for the binary, which proves that it builds.
+test: ## run all tests
+	@scripts/need test
+	$(CARGO) test --workspace --locked
+	$(CARGO) build --release --locked --package selvedge
+
+lint: fmt-check clippy licences check-scripts ## formatting, clippy, licences, the scripts' own tests
+
+fmt-check: ## rustfmt, without changing anything
+	@scripts/need lint
+	$(CARGO) fmt --all --check
+
+clippy: ## clippy on all targets, warnings are errors
+	@scripts/need lint
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+licences: ## licences of crates, datapath and vendored files, and docs/dependencies.md; needs no network
+	@scripts/need lint
+	@scripts/licences
+
+check-scripts: ## tests of the scripts themselves; shellcheck where it is installed
+	@scripts/need lint
+	scripts/tests/need.sh
+	python3 scripts/tests/licences.py
+	@if command -v shellcheck >/dev/null; then \
+		echo shellcheck; \
+		shellcheck -x .ci/run scripts/need scripts/cargo scripts/toolchain.sh scripts/tests/*.sh; \
+	else echo "shellcheck is not installed: skipped"; fi
+
+bench: build ## event queues, then packet-hops per second of a 128-host fat-tree
+	$(CARGO) bench --locked --package sim
+	$(SELVEDGE) bench sim
+
+peers: build ## the same fat-tree in ns-3 beside ours (bench/peers/README.md)
+	$(MAKE) -C bench/peers
+	bench/peers/run
+
+install: ## copy the binary and its licences below PREFIX (default /usr/local)
+	@[ -x $(SELVEDGE) ] || $(MAKE) build
+	install -D -m 755 $(SELVEDGE) $(DESTDIR)$(PREFIX)/bin/selvedge
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/selvedge LICENSE NOTICE
+	install -D -m 644 datapath/LICENSE $(DESTDIR)$(PREFIX)/share/doc/selvedge/LICENSE.datapath
+
+clean: ## remove everything that was built
+	rm -rf $(TARGET) fuzz/target
