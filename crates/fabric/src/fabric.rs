@@ -101,9 +101,8 @@ impl Fabric {
                 ports.push(Port::new(from, to, link.rate, link.delay, switches.priorities));
             }
         }
-        let uplinks = (0..topology.n_hosts() as NodeId)
-            .map(|h| port_out_of(topology, topology.neighbours(h)[0].0, h))
-            .collect();
+        let uplinks =
+            (0..topology.n_hosts() as NodeId).map(|h| port_out_of(topology, topology.neighbours(h)[0].0, h)).collect();
         Fabric {
             packets: Packets::default(),
             ports,
@@ -185,7 +184,7 @@ impl Fabric {
         self.advance(port_id, now);
         let port = &self.ports[port_id as usize];
         if let Some(head) = port.wire.head() {
-            let at = Time::from_ps(self.packets[head].at_ps);
+            let at = Time::from_ps(self.packets[head].place.at_ps);
             scheduler.schedule(at, port.to, Event::Arrival { port: port_id, epoch }.into());
         }
         let to = port.to;
@@ -256,7 +255,7 @@ impl Fabric {
         port.push(id, now, &mut self.packets);
         if wire_was_empty {
             if let Some(head) = port.wire.head() {
-                let at = Time::from_ps(self.packets[head].at_ps);
+                let at = Time::from_ps(self.packets[head].place.at_ps);
                 scheduler.schedule(at, port.to, Event::Arrival { port: port_id, epoch: port.epoch }.into());
             }
         }

@@ -14,12 +14,10 @@ pub const MAX_HOPS: usize = 6;
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Packet {
-    /// Neighbour in the queue, on the wire or on the free list.
-    pub(crate) next: PacketId,
+    /// The fabric's own.
+    pub place: Place,
     /// Octets on the wire: payload, headers and Ethernet's 38.
     pub wire_len: u32,
-    /// While queued, when it was queued; on the wire, when its last bit arrives. Picoseconds.
-    pub(crate) at_ps: u64,
     /// Destination host.
     pub dst: u32,
     /// Source host.
@@ -44,12 +42,20 @@ pub struct Packet {
     pub options: TcpOptions,
 }
 
+/// Where in the fabric a packet is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// While queued, when it was queued; on the wire, when its last bit arrives. Picoseconds.
+    pub(crate) at_ps: u64,
+    /// Neighbour in the queue, on the wire or on the free list.
+    pub(crate) next: PacketId,
+}
+
 impl Default for Packet {
     fn default() -> Self {
         Packet {
-            next: NO_PACKET,
+            place: Place { at_ps: 0, next: NO_PACKET },
             wire_len: 0,
-            at_ps: 0,
             dst: 0,
             src: 0,
             hash: 0,
@@ -89,7 +95,7 @@ impl Packets {
         }
         let id = self.free;
         let slot = &mut self.items[id as usize];
-        self.free = slot.next;
+        self.free = slot.place.next;
         *slot = packet;
         id
     }
@@ -97,7 +103,7 @@ impl Packets {
     /// Frees a packet, which must not be on any list.
     pub fn remove(&mut self, id: PacketId) {
         self.live -= 1;
-        self.items[id as usize].next = self.free;
+        self.items[id as usize].place.next = self.free;
         self.free = id;
     }
 
@@ -111,7 +117,7 @@ impl Packets {
     }
     /// The packet behind `id` on a [`List`].
     pub fn next(&self, id: PacketId) -> Option<PacketId> {
-        let next = self.items[id as usize].next;
+        let next = self.items[id as usize].place.next;
         (next != NO_PACKET).then_some(next)
     }
 }
@@ -153,11 +159,11 @@ impl List {
     }
     #[inline]
     pub fn push(&mut self, id: PacketId, packets: &mut Packets) {
-        packets[id].next = NO_PACKET;
+        packets[id].place.next = NO_PACKET;
         if self.head == NO_PACKET {
             self.head = id;
         } else {
-            packets[self.tail].next = id;
+            packets[self.tail].place.next = id;
         }
         self.tail = id;
     }
@@ -167,7 +173,7 @@ impl List {
         if id == NO_PACKET {
             return None;
         }
-        self.head = packets[id].next;
+        self.head = packets[id].place.next;
         Some(id)
     }
     /// Its packets from head to tail.

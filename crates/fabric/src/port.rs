@@ -107,7 +107,7 @@ impl Port {
     #[inline]
     pub(crate) fn push(&mut self, id: PacketId, now: u64, packets: &mut Packets) {
         let packet = &mut packets[id];
-        packet.at_ps = now;
+        packet.place.at_ps = now;
         self.occupancy += u64::from(packet.wire_len);
         self.stats.queue_max = self.stats.queue_max.max(self.occupancy);
         if self.busy_until <= now {
@@ -127,14 +127,14 @@ impl Port {
         self.stats.tx_packets += 1;
         self.stats.tx_bytes += bytes;
         self.stats.busy += Time::from_ps(tx);
-        self.stats.byte_time += u128::from(bytes) * u128::from(end - packet.at_ps);
+        self.stats.byte_time += u128::from(bytes) * u128::from(end - packet.place.at_ps);
         self.telemetry.roll(at);
         self.telemetry.busy_ps += tx;
         if packet.int && usize::from(packet.hops) < MAX_HOPS {
             packet.utilisation[usize::from(packet.hops)] = self.telemetry.last;
         }
         packet.hops = packet.hops.saturating_add(1);
-        packet.at_ps = end + self.delay;
+        packet.place.at_ps = end + self.delay;
         self.sending = packet.wire_len;
         self.busy_until = end;
         self.wire.push(id, packets);

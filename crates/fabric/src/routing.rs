@@ -51,9 +51,9 @@ impl Routing {
                     for &leaf in &leaves {
                         let hop = |t: usize| all[t].next_hop(node, leaf);
                         let alive = |l: &LinkId| !failed.contains(l);
-                        let link = hop(tree).filter(alive).or_else(|| {
-                            (1..all.len()).find_map(|step| hop((tree + step) % all.len()).filter(alive))
-                        });
+                        let link = hop(tree)
+                            .filter(alive)
+                            .or_else(|| (1..all.len()).find_map(|step| hop((tree + step) % all.len()).filter(alive)));
                         table.push(link.map_or(NO_PORT, |l| port_out_of(topology, l, node)));
                     }
                 }

@@ -1,0 +1,378 @@
+//! The fabric by itself: packets in, packets out, at times computed by hand.
+
+use fabric::{Aqm, Buffer, Delivery, Event, Fabric, Multipath, Packet, RandomLoss, SwitchConfig};
+use proptest::prelude::*;
+use sim::Scheduler;
+use topology::{Clos, Dumbbell, FatTree, SingleSwitch, Topology};
+use units::{BitRate, Bytes, Time};
+use wire::ecn;
+
+const RATE: BitRate = BitRate::from_gbps(10);
+const DELAY: Time = Time::from_us(1);
+/// A full packet of 1500 octets and its 38 of Ethernet at 10 Gbps: 1230.4 ns.
+const FULL: u32 = 1538;
+const TX: Time = Time::from_ps(1_230_400);
+
+struct Net {
+    fabric: Fabric,
+    scheduler: Scheduler<Event>,
+}
+
+impl Net {
+    fn new(topology: &Topology, switches: SwitchConfig) -> Net {
+        Net::with(topology, switches, Multipath::Ecmp, RandomLoss::default())
+    }
+    fn with(topology: &Topology, switches: SwitchConfig, multipath: Multipath, loss: RandomLoss) -> Net {
+        let fabric = Fabric::new(topology, &switches, multipath, loss, Time::from_ms(1), 7);
+        Net { fabric, scheduler: Scheduler::new() }
+    }
+    fn send(&mut self, packet: Packet) {
+        let id = self.fabric.packets.add(packet);
+        self.fabric.send(id, &mut self.scheduler);
+    }
+    /// The next delivery.
+    fn step(&mut self) -> Option<(Time, u32, Packet)> {
+        loop {
+            let fired = self.scheduler.pop_until(Time::MAX)?;
+            if let Some(Delivery { host, packet }) = self.fabric.handle(fired.event, &mut self.scheduler) {
+                let copy = self.fabric.packets[packet];
+                self.fabric.packets.remove(packet);
+                return Some((fired.at, host, copy));
+            }
+        }
+    }
+    fn drain(&mut self) -> Vec<(Time, u32, Packet)> {
+        std::iter::from_fn(|| self.step()).collect()
+    }
+}
+
+fn packet(src: u32, dst: u32) -> Packet {
+    Packet { src, dst, wire_len: FULL, hash: src * 31 + dst, ..Packet::default() }
+}
+
+fn ect(src: u32, dst: u32) -> Packet {
+    let mut p = packet(src, dst);
+    p.headers.ecn = ecn::ECT0;
+    p
+}
+
+fn one_switch(hosts: u32) -> Topology {
+    SingleSwitch { hosts, host_rate: RATE, host_delay: DELAY }.build().unwrap()
+}
+
+fn clos(leaves: u32, spines: u32, parallel_links: u32, hosts_per_leaf: u32) -> Topology {
+    Clos {
+        leaves,
+        spines,
+        parallel_links,
+        hosts_per_leaf,
+        host_rate: RATE,
+        host_delay: DELAY,
+        fabric_rate: RATE,
+        fabric_delay: DELAY,
+    }
+    .build()
+    .unwrap()
+}
+
+#[test]
+fn an_idle_network_takes_the_time_computed_by_hand() {
+    let mut net = Net::new(&one_switch(2), SwitchConfig::default());
+    net.send(packet(0, 1));
+    assert_eq!(net.drain().iter().map(|d| (d.0, d.1)).collect::<Vec<_>>(), [((TX + DELAY) * 2, 1)]);
+
+    let mut net = Net::new(&clos(2, 2, 1, 2), SwitchConfig::default());
+    net.send(packet(0, 3));
+    let delivered = net.drain();
+    assert_eq!(delivered[0].0, (TX + DELAY) * 4, "host, leaf, spine, leaf, host: four links");
+    assert_eq!(delivered[0].2.hops, 4);
+    assert_eq!(net.fabric.packet_hops(), 4);
+}
+
+#[test]
+fn packets_follow_one_another_at_line_rate() {
+    let mut net = Net::new(&one_switch(2), SwitchConfig::default());
+    (0..10).for_each(|_| net.send(packet(0, 1)));
+    let at: Vec<Time> = net.drain().iter().map(|d| d.0).collect();
+    assert_eq!(at.len(), 10);
+    assert!(at.windows(2).all(|w| w[1] - w[0] == TX), "{at:?}");
+    assert_eq!(net.fabric.packets.live(), 0);
+}
+
+#[test]
+fn drop_tail_keeps_what_fits() {
+    // Two senders at line rate into one port that holds five packets, the one being sent included.
+    let config = SwitchConfig { buffer: Buffer::PerPort(Bytes(5 * u64::from(FULL))), ..SwitchConfig::default() };
+    let mut net = Net::new(&one_switch(3), config);
+    for _ in 0..20 {
+        net.send(packet(0, 2));
+        net.send(packet(1, 2));
+    }
+    let delivered = net.drain().len() as u64;
+    let port = 2 * 2 + 1; // link 2, from the switch to host 2
+    let stats = net.fabric.stats(port);
+    assert_eq!(delivered + stats.dropped_packets, 40);
+    // Pair n of arrivals meets n - 1 packets: from the fifth of the twenty pairs on, one of two is lost.
+    assert_eq!(stats.dropped_packets, 16);
+    assert_eq!(stats.queue_max, 5 * u64::from(FULL));
+}
+
+#[test]
+fn a_port_takes_alpha_times_what_is_free() {
+    // Total T, alpha 1, one busy port: it may grow until it holds as much as is free, half of T.
+    let total = 20 * u64::from(FULL);
+    let config = SwitchConfig { buffer: Buffer::Shared { total: Bytes(total), alpha: 1.0 }, ..SwitchConfig::default() };
+    let mut net = Net::new(&one_switch(3), config);
+    for _ in 0..60 {
+        net.send(packet(0, 2));
+        net.send(packet(1, 2));
+    }
+    net.drain();
+    let stats = net.fabric.stats(5);
+    assert_eq!(stats.queue_max, total / 2 + u64::from(FULL), "the packet that crosses the threshold still fits");
+    assert!(stats.dropped_packets > 0);
+}
+
+#[test]
+fn the_threshold_marks_ect_and_spares_the_rest() {
+    let k = Bytes(3 * u64::from(FULL));
+    let config = SwitchConfig { aqm: Some(Aqm::Threshold { k }), ..SwitchConfig::default() };
+    let mut net = Net::new(&one_switch(3), config);
+    for _ in 0..10 {
+        net.send(ect(0, 2));
+        net.send(packet(1, 2));
+    }
+    let delivered = net.drain();
+    assert_eq!(delivered.len(), 20);
+    let marked = |src| delivered.iter().filter(|d| d.2.src == src && d.2.headers.ecn == ecn::CE).count();
+    assert_eq!(marked(1), 0);
+    // Arrival n of either sender meets n packets (of both) less those sent: above three from the fourth pair on.
+    assert_eq!(net.fabric.stats(5).marked_packets, marked(0) as u64);
+    assert_eq!(marked(0), 6);
+}
+
+#[test]
+fn red_marks_in_proportion_and_drops_what_cannot_be_marked() {
+    let red = |kmin, kmax, pmax| SwitchConfig {
+        aqm: Some(Aqm::Red { kmin: Bytes(kmin), kmax: Bytes(kmax), pmax }),
+        buffer: Buffer::PerPort(Bytes(1 << 30)),
+        ..SwitchConfig::default()
+    };
+    let run = |config: SwitchConfig, make: fn(u32, u32) -> Packet| {
+        let mut net = Net::new(&one_switch(3), config);
+        for _ in 0..2_000 {
+            net.send(make(0, 2));
+            net.send(make(1, 2));
+        }
+        let delivered = net.drain();
+        (delivered.len(), delivered.iter().filter(|d| d.2.headers.ecn == ecn::CE).count())
+    };
+    // Never above kmin.
+    assert_eq!(run(red(1 << 29, 1 << 30, 1.0), ect), (4_000, 0));
+    // The queue grows evenly from 0 to 2000 packets, so the mean marking probability is half of pmax.
+    let (all, marked) = run(red(0, 2_000 * u64::from(FULL), 0.5), ect);
+    assert_eq!(all, 4_000);
+    assert!((900..1_100).contains(&marked), "{marked}");
+    // Without ECT the same decisions drop.
+    assert!(run(red(0, 100 * u64::from(FULL), 1.0), packet).0 < 3_000);
+}
+
+#[test]
+fn strict_priority_is_served_first() {
+    let config = SwitchConfig { priorities: 2, ..SwitchConfig::default() };
+    let mut net = Net::new(&one_switch(3), config);
+    for _ in 0..10 {
+        net.send(Packet { priority: 1, ..packet(0, 2) });
+        net.send(Packet { priority: 0, ..packet(1, 2) });
+    }
+    let order: Vec<u8> = net.drain().iter().map(|d| d.2.priority).collect();
+    // All high packets leave one packet time apart; low ones only when none waits.
+    let last_high = order.iter().rposition(|&p| p == 0).unwrap();
+    assert!(last_high <= 10, "{order:?}");
+}
+
+#[test]
+fn hashing_spreads_flows_and_keeps_each_on_one_path() {
+    let topology = clos(2, 4, 1, 4);
+    let mut net = Net::new(&topology, SwitchConfig::default());
+    for hash in 0..400u32 {
+        for _ in 0..3 {
+            net.send(Packet { hash: hash.wrapping_mul(0x9e37_79b9), ..packet(0, 4) });
+        }
+    }
+    net.drain();
+    let uplinks: Vec<u64> = (8..12).map(|link| net.fabric.stats(2 * link).tx_packets).collect();
+    assert_eq!(uplinks.iter().sum::<u64>(), 1_200);
+    assert!(uplinks.iter().all(|&n| n % 3 == 0 && (200..400).contains(&n)), "{uplinks:?}");
+}
+
+#[test]
+fn labels_name_disjoint_trees() {
+    let topology = clos(4, 4, 2, 2);
+    let trees = topology.trees(&[]).len() as u16;
+    assert_eq!(trees, 8);
+    let mut used = std::collections::BTreeSet::new();
+    for label in 1..=trees {
+        let mut net = Net::new(&topology, SwitchConfig::default());
+        net.send(Packet { label, ..packet(0, 7) });
+        assert_eq!(net.drain().len(), 1);
+        let path: Vec<u32> = (0..net.fabric.n_ports() as u32).filter(|&p| net.fabric.stats(p).tx_packets > 0).collect();
+        assert_eq!(path.len(), 4);
+        used.extend(path.into_iter().filter(|&p| p / 2 >= 8));
+    }
+    assert_eq!(used.len(), 16, "two fabric links per tree, none shared");
+}
+
+#[test]
+fn a_failed_link_loses_what_it_carries_and_is_routed_round() {
+    let topology = clos(2, 2, 1, 1);
+    let dead = topology.link_named("leaf1-spine1").unwrap();
+    for label in 0..=2 {
+        let mut net = Net::new(&topology, SwitchConfig::default());
+        net.scheduler.schedule(Time::from_us(50), 0, Event::Link { link: dead, up: false });
+        let mut sent = 0;
+        let mut delivered = Vec::new();
+        for i in 0..2_000u64 {
+            // Keep the network busy for 5 ms: the tables change 1 ms after the failure.
+            while net.scheduler.now() < Time::from_us(2) * i {
+                match net.scheduler.pop_until(Time::from_us(2) * i) {
+                    Some(f) => {
+                        if let Some(d) = net.fabric.handle(f.event, &mut net.scheduler) {
+                            delivered.push(f.at);
+                            net.fabric.packets.remove(d.packet);
+                        }
+                    }
+                    None => break,
+                }
+            }
+            net.send(Packet { label, hash: (i as u32).wrapping_mul(0x9e37_79b9), ..packet(0, 1) });
+            sent += 1;
+        }
+        delivered.extend(net.drain().iter().map(|d| d.0));
+        let audit = net.fabric.audit();
+        assert_eq!(audit.inside_bytes, 0);
+        assert_eq!(audit.delivered_bytes + audit.dropped_bytes, audit.sent_bytes);
+        let late = delivered.iter().filter(|&&t| t > Time::from_ms(2)).count();
+        assert!(late > 900, "label {label}: all arrive once the tables have changed, {late} of {sent}");
+        if label == 2 {
+            assert_eq!(delivered.len(), 2_000, "the other tree never noticed");
+        } else {
+            assert!(delivered.len() < 2_000, "label {label}: some were lost");
+        }
+    }
+}
+
+#[test]
+fn telemetry_reports_the_load_of_every_hop() {
+    let topology = one_switch(2);
+    let mut net = Net::new(&topology, SwitchConfig::default());
+    let mut last = None;
+    for i in 0..300u64 {
+        // Half of line rate.
+        while let Some(f) = net.scheduler.pop_until(TX * 2 * i) {
+            if let Some(d) = net.fabric.handle(f.event, &mut net.scheduler) {
+                last = Some(net.fabric.packets[d.packet]);
+                net.fabric.packets.remove(d.packet);
+            }
+        }
+        net.send(Packet { int: true, ..packet(0, 1) });
+    }
+    let seen = last.unwrap().utilisation;
+    assert!((115..=140).contains(&seen[0]) && (115..=140).contains(&seen[1]), "{seen:?}");
+    assert_eq!(seen[2..], [0; 4]);
+}
+
+fn any_topology() -> impl Strategy<Value = Topology> {
+    prop_oneof![
+        (2u32..5, 1u32..4, 1u32..3, 1u32..4).prop_map(|(l, s, g, h)| clos(l, s, g, h)),
+        (2u32..9).prop_map(one_switch),
+        Just(
+            FatTree { k: 4, host_rate: RATE, host_delay: DELAY, fabric_rate: RATE, fabric_delay: DELAY }
+                .build()
+                .unwrap()
+        ),
+        (1u32..5).prop_map(|pairs| {
+            Dumbbell {
+                pairs,
+                host_rate: RATE,
+                host_delay: DELAY,
+                bottleneck_rate: BitRate::from_gbps(3),
+                bottleneck_delay: DELAY,
+            }
+            .build()
+            .unwrap()
+        }),
+    ]
+}
+
+fn any_switch() -> impl Strategy<Value = SwitchConfig> {
+    let buffer = prop_oneof![
+        (2_000u64..40_000).prop_map(|b| Buffer::PerPort(Bytes(b))),
+        (4_000u64..80_000, 1u32..40).prop_map(|(t, a)| Buffer::Shared { total: Bytes(t), alpha: f64::from(a) / 10.0 }),
+    ];
+    let aqm = prop_oneof![
+        Just(None),
+        (0u64..20_000).prop_map(|k| Some(Aqm::Threshold { k: Bytes(k) })),
+        (0u64..10_000, 1u64..10_000).prop_map(|(a, b)| Some(Aqm::Red {
+            kmin: Bytes(a),
+            kmax: Bytes(a + b),
+            pmax: 0.7
+        })),
+    ];
+    (buffer, aqm, 1u8..4).prop_map(|(buffer, aqm, priorities)| SwitchConfig { buffer, aqm, priorities })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// At every event, each octet that was sent is delivered, dropped and counted, or still inside; no switch holds
+    /// more than its buffer.
+    #[test]
+    fn every_octet_is_accounted_for(
+        topology in any_topology(),
+        switches in any_switch(),
+        spray in any::<bool>(),
+        loss in prop_oneof![Just(0u32), 1u32..200_000],
+        sends in prop::collection::vec((any::<u16>(), any::<u16>(), 84u32..9_038, any::<u32>(), 0u16..6, 0u8..4, 0u64..3_000), 1..250),
+        fail in prop::option::of((any::<u16>(), 0u64..200, 0u64..200)),
+    ) {
+        let multipath = if spray { Multipath::Spray } else { Multipath::Ecmp };
+        let mut net = Net::with(&topology, switches, multipath, RandomLoss { per_million: loss });
+        if let Some((link, at, heal)) = fail {
+            let link = u32::from(link) % topology.links.len() as u32;
+            net.scheduler.schedule(Time::from_us(at), 0, Event::Link { link, up: false });
+            net.scheduler.schedule(Time::from_us(at + heal), 0, Event::Link { link, up: true });
+        }
+        let n = topology.n_hosts() as u32;
+        let mut at = Time::ZERO;
+        let check = |net: &Net| {
+            let a = net.fabric.audit();
+            prop_assert_eq!(a.sent_bytes, a.delivered_bytes + a.dropped_bytes + a.inside_bytes);
+            prop_assert_eq!(a.inside_packets as usize, net.fabric.packets.live());
+            Ok(())
+        };
+        for (src, dst, wire_len, hash, label, priority, gap_ns) in sends {
+            let src = u32::from(src) % n;
+            let dst = u32::from(dst) % n;
+            if src == dst { continue; }
+            at += Time::from_ns(gap_ns);
+            while let Some(f) = net.scheduler.pop_until(at) {
+                if let Some(d) = net.fabric.handle(f.event, &mut net.scheduler) {
+                    net.fabric.packets.remove(d.packet);
+                }
+                check(&net)?;
+            }
+            let mut p = Packet { wire_len, hash, label, priority, ..ect(src, dst) };
+            p.headers.ecn = if hash % 2 == 0 { ecn::ECT0 } else { ecn::NOT_ECT };
+            net.send(p);
+            check(&net)?;
+        }
+        while let Some(f) = net.scheduler.pop_until(Time::MAX) {
+            if let Some(d) = net.fabric.handle(f.event, &mut net.scheduler) {
+                net.fabric.packets.remove(d.packet);
+            }
+            check(&net)?;
+        }
+        prop_assert_eq!(net.fabric.audit().inside_packets, 0);
+    }
+}
