@@ -61,7 +61,8 @@ SV_FN u64 sv_hash_step(u64 h, u64 word)
 /* The hash that spreads flows over paths; not for hash tables that strangers can fill. */
 SV_FN u32 sv_flow_hash(const struct sv_flow_key *k, u64 seed)
 {
-	u64 h = seed ^ 0x9e3779b97f4a7c15ULL;
+	/* A step of its own: a seed that were only folded into the first address word would just rename addresses. */
+	u64 h = sv_hash_step(0x9e3779b97f4a7c15ULL, seed);
 
 	for (int i = 0; i < 4; i += 2)
 		h = sv_hash_step(h, (u64)k->saddr[i] << 32 | k->saddr[i + 1]);

@@ -313,3 +313,15 @@ impl Flow {
         }
     }
 }
+
+#[cfg(test)]
+impl Flow {
+    /// `lastFlowcell` and `expSeq`.
+    pub(super) fn position(&self) -> (u32, u32) {
+        (self.last, self.exp)
+    }
+
+    pub(super) fn average(&self) -> Option<Time> {
+        self.average
+    }
+}
