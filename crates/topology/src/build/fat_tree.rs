@@ -1,0 +1,77 @@
+use super::{at_least, check_wire, product, Draft, Size};
+use crate::error::TopologyError;
+use crate::graph::Topology;
+use units::{BitRate, Time};
+
+/// A three-tier fat-tree of switches with `k` ports: `k` pods of `k/2` edge and `k/2` aggregation switches, `k^2/4`
+/// cores, `k^3/4` hosts (`k` = 8 gives 128), full bisection if `fabric_rate` equals `host_rate`.
+///
+/// Hosts are numbered pod by pod and edge by edge. Switches are `edge2.1` (pod 2, first), `agg2.1` and `core1`; the
+/// i-th aggregation switch of every pod reaches the i-th group of `k/2` cores.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FatTree {
+    /// Ports per switch; even.
+    pub k: u32,
+    pub host_rate: BitRate,
+    pub host_delay: Time,
+    pub fabric_rate: BitRate,
+    pub fabric_delay: Time,
+}
+
+impl FatTree {
+    /// # Errors
+    /// A `k` that is odd, below 2 or so large that a bound is exceeded; a rate or delay out of range.
+    pub fn build(&self) -> Result<Topology, TopologyError> {
+        let k = self.k;
+        at_least("k", k, 2)?;
+        if k % 2 != 0 {
+            return Err(TopologyError::OddPorts { field: "k", value: k.into() });
+        }
+        check_wire(("host_rate", self.host_rate), ("host_delay", self.host_delay))?;
+        check_wire(("fabric_rate", self.fabric_rate), ("fabric_delay", self.fabric_delay))?;
+        let half = k / 2;
+        let hosts = product(&[k, half, half]);
+        let edges = product(&[k, half]);
+        let cores = product(&[half, half]);
+        Size {
+            hosts,
+            switches: edges.saturating_mul(2).saturating_add(cores),
+            leaves: edges,
+            links: hosts.saturating_mul(3),
+            fields: "k",
+        }
+        .check()?;
+
+        let edge0 = hosts as u32;
+        let agg0 = edge0 + k * half;
+        let core0 = agg0 + k * half;
+        let mut draft = Draft::with_hosts(hosts, self.host_rate, self.host_delay, |h| edge0 + h / half);
+        for (layer, tier) in [("edge", 0), ("agg", 1)] {
+            for pod in 1..=k {
+                for i in 1..=half {
+                    draft.switch(format!("{layer}{pod}.{i}"), tier);
+                }
+            }
+        }
+        for core in 1..=half * half {
+            draft.switch(format!("core{core}"), 2);
+        }
+        for pod in 0..k {
+            for edge in 0..half {
+                for agg in 0..half {
+                    let (edge, agg) = (edge0 + pod * half + edge, agg0 + pod * half + agg);
+                    draft.link(edge, agg, self.fabric_rate, self.fabric_delay);
+                }
+            }
+        }
+        for pod in 0..k {
+            for agg in 0..half {
+                for core in 0..half {
+                    let (agg, core) = (agg0 + pod * half + agg, core0 + agg * half + core);
+                    draft.link(agg, core, self.fabric_rate, self.fabric_delay);
+                }
+            }
+        }
+        Ok(draft.finish())
+    }
+}
