@@ -17,13 +17,21 @@ pub mod cc;
 mod config;
 mod ecn;
 mod endpoint;
+mod rack;
 mod receiver;
+mod recovery;
 mod rtt;
+mod scoreboard;
 mod segment;
 mod sender;
+mod timer;
+mod transmit;
 
 pub use config::{Config, EcnMode, Recovery};
 pub use endpoint::{Endpoint, State};
 pub use receiver::{Receiver, ReceiverCounters};
 pub use segment::{codepoint, flags, Segment};
 pub use sender::{CaState, Sender, SenderCounters};
+
+#[cfg(test)]
+mod tests;
