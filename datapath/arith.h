@@ -26,4 +26,16 @@ SV_FN u32 sv_add_sat32(u32 a, u32 b)
 	return sum < a ? 0xffffffffu : sum;
 }
 
+/*
+ * index & mask, as an instruction that the BPF verifier sees. Where clang can prove a mask redundant it drops it, but the
+ * verifier does not follow such proofs through a remainder.
+ */
+SV_FN u32 sv_mask(u32 index, u32 mask)
+{
+#ifdef __bpf__
+	__asm__ volatile("" : "+r"(index));
+#endif
+	return index & mask;
+}
+
 #endif

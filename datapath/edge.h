@@ -9,6 +9,7 @@
 #ifndef SV_EDGE_H
 #define SV_EDGE_H
 
+#include "arith.h"
 #include "flow.h"
 #include "flowcell.h"
 #include "packet.h"
@@ -55,7 +56,7 @@ SV_FN void sv_label_by_hash(const struct sv_ctx *c, struct sv_packet *p)
 
 	if (!n)
 		return;
-	p->label = c->labels[c->hash % n & (SV_MAX_LABELS - 1)];
+	p->label = c->labels[sv_mask(c->hash % n, SV_MAX_LABELS - 1)];
 	p->dirty |= SV_DIRTY_LABEL;
 }
 

@@ -40,7 +40,7 @@ SV_FN void sv_flowcell_enter(struct sv_flowcell *f, const u16 *labels, u32 n, u3
 	}
 	index %= n;
 	f->index = (u16)index;
-	f->label = labels[index & (SV_MAX_LABELS - 1)];
+	f->label = labels[sv_mask(index, SV_MAX_LABELS - 1)];
 }
 
 /*

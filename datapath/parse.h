@@ -9,6 +9,7 @@
 #ifndef SV_PARSE_H
 #define SV_PARSE_H
 
+#include "arith.h"
 #include "packet.h"
 
 #define SV_PARSE_OK 0
@@ -201,15 +202,14 @@ SV_FN int sv_parse_ipv6(const u8 *cur, const u8 *end, u32 room, struct sv_packet
 	p->truncated = total > room;
 	proto = cur[6];
 	for (int i = 0; i < SV_MAX_EXTENSION; i++) {
-		u32 size;
+		const u8 *ext = cur + sv_mask(header, 255);
 
 		if (!sv_is_extension(proto))
 			break;
-		if (!SV_FITS(cur, header + 8, end))
+		if (!SV_FITS(ext, 8, end))
 			return SV_PARSE_SHORT;
-		size = ((u32)cur[header + 1] + 1) * 8;
-		proto = cur[header];
-		header += size;
+		proto = ext[0];
+		header += ((u32)ext[1] + 1) * 8;
 		if (header > total)
 			return SV_PARSE_MALFORMED;
 		if (header > 255) { /* no place for it in ip_header_len */

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The smallest tc programs around edge.h, to show that it compiles for BPF. The few kernel definitions are written out
+ * so that clang alone suffices.
+ */
+struct bpf_spin_lock {
+	unsigned int val;
+};
+
+static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static unsigned long long (*const bpf_ktime_get_ns)(void) = (void *)5;
+static long (*const bpf_spin_lock)(struct bpf_spin_lock *lock) = (void *)93;
+static long (*const bpf_spin_unlock)(struct bpf_spin_lock *lock) = (void *)94;
+
+typedef struct bpf_spin_lock sv_lock;
+#define SV_LOCK(lock) bpf_spin_lock(lock)
+#define SV_UNLOCK(lock) bpf_spin_unlock(lock)
+
+#include "edge.h"
+#include "parse.h"
+
+#define SEC(name) __attribute__((section(name), used))
+
+/* The beginning of the kernel's struct of that name. */
+struct __sk_buff {
+	u32 len, pkt_type, mark, queue_mapping, protocol, vlan_present, vlan_tci, vlan_proto, priority;
+	u32 ingress_ifindex, ifindex, tc_index, cb[5], hash, tc_classid, data, data_end;
+};
+
+struct flow_value {
+	struct bpf_spin_lock lock;
+	struct sv_flow flow;
+	struct sv_flowcell flowcell;
+};
+
+struct schedule_value {
+	u32 n;
+	u16 labels[SV_MAX_LABELS];
+};
+
+struct {
+	int (*type)[1]; /* BPF_MAP_TYPE_HASH */
+	int (*max_entries)[1024];
+	struct sv_flow_key *key;
+	struct flow_value *value;
+} flows SEC(".maps");
+
+struct {
+	int (*type)[2]; /* BPF_MAP_TYPE_ARRAY */
+	int (*max_entries)[1];
+	u32 *key;
+	struct schedule_value *value;
+} schedules SEC(".maps");
+
+static const struct sv_conf conf = { .idle = 60000000000ULL, .balance = SV_BALANCE_FLOWCELL, .cell_bytes = 65536 };
+
+SEC("tc") int egress(struct __sk_buff *skb)
+{
+	u8 *data = (u8 *)(long)skb->data, *end = (u8 *)(long)skb->data_end;
+	struct schedule_value *schedule;
+	struct flow_value *value;
+	struct sv_flow_key key;
+	struct sv_packet p;
+	u32 zero = 0;
+
+	if (sv_parse(data, end, skb->len, &p) != SV_PARSE_OK)
+		return 0;
+	sv_flow_key(&p, &key);
+	schedule = bpf_map_lookup_elem(&schedules, &zero);
+	value = bpf_map_lookup_elem(&flows, &key);
+	if (!schedule || !value)
+		return 0;
+
+	struct sv_ctx c = {
+		.conf = &conf,
+		.flow = &value->flow,
+		.flowcell = &value->flowcell,
+		.flow_lock = &value->lock,
+		.labels = schedule->labels,
+		.n_labels = schedule->n,
+		.hash = sv_flow_hash(&key, 1),
+		.now = bpf_ktime_get_ns(),
+	};
+
+	sv_egress(&c, &p);
+	sv_write_back(&p, data, end);
+	skb->mark = p.label;
+	return 0;
+}
+
+SEC("tc") int ingress(struct __sk_buff *skb)
+{
+	u8 *data = (u8 *)(long)skb->data, *end = (u8 *)(long)skb->data_end;
+	struct flow_value *value;
+	struct sv_flow_key key;
+	struct sv_packet p;
+
+	if (sv_parse(data, end, skb->len, &p) != SV_PARSE_OK)
+		return 0;
+	sv_flow_key_reverse(&p, &key);
+	value = bpf_map_lookup_elem(&flows, &key);
+	if (!value)
+		return 0;
+
+	struct sv_ctx c = {
+		.conf = &conf,
+		.flow = &value->flow,
+		.flowcell = &value->flowcell,
+		.flow_lock = &value->lock,
+		.now = bpf_ktime_get_ns(),
+	};
+
+	if (sv_tick(&c))
+		return 0;
+	skb->mark = sv_ingress(&c, &p);
+	p.window /= 2;
+	p.ecn = SV_ECN_NOT_ECT;
+	p.dirty |= SV_DIRTY_ECN | (p.proto == SV_PROTO_TCP ? SV_DIRTY_WINDOW : 0);
+	sv_write_back(&p, data, end);
+	return 0;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";
