@@ -1,0 +1,314 @@
+use super::{jain, Buckets, Quantile, Samples};
+use crate::outcome::{FlowRecord, Outcome, PortRecord};
+use units::Time;
+
+/// A named number; docs/metrics.md lists the names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    /// Dotted, such as `mice.fct_ms.p99`.
+    pub name: String,
+    /// Infinite for a percentile that falls among unfinished flows.
+    pub value: f64,
+    pub unit: &'static str,
+}
+
+/// A percentile that the samples could not carry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub name: String,
+    pub samples: u64,
+    pub needed: u64,
+}
+
+/// The metrics of a run, in a fixed order. A metric without samples is absent.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Summary {
+    pub metrics: Vec<Metric>,
+    /// Percentiles left out because there were too few samples.
+    pub refused: Vec<Refusal>,
+}
+
+/// First parts of metric names that are not a workload's; workloads may not be called so.
+pub const RESERVED: &[&str] =
+    &["all", "loss", "ecn", "probe", "tcp", "queue", "link", "reordering", "flowcell", "segment_bytes", "cpu"];
+
+/// Flows of at most this size are "small"; the Presto paper's mice in section 6.
+const SMALL: u64 = 100_000;
+/// Flows above this size, and those without an end, have a throughput; the Presto paper's elephants in section 6.
+const LARGE: u64 = 1_000_000;
+
+const TAIL: [(&str, Quantile); 4] =
+    [("p50", Quantile::P50), ("p95", Quantile::P95), ("p99", Quantile::P99), ("p999", Quantile::P999)];
+
+impl Summary {
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.metrics.iter().find(|m| m.name == name).map(|m| m.value)
+    }
+
+    fn put(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
+        self.metrics.push(Metric { name: name.into(), value, unit });
+    }
+
+    fn put_all(&mut self, prefix: &str, values: &[f64], unit: &'static str, which: &[&str]) {
+        let n = values.len() as f64;
+        for &which in which.iter().filter(|_| !values.is_empty()) {
+            let value = match which {
+                "min" => values.iter().copied().fold(f64::INFINITY, f64::min),
+                "max" => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+                _ => values.iter().sum::<f64>() / n,
+            };
+            self.put(format!("{prefix}.{which}"), value, unit);
+        }
+    }
+
+    fn put_tail(&mut self, prefix: &str, samples: &Samples, unit: &'static str) {
+        if samples.count() == 0 {
+            return;
+        }
+        if let Some(mean) = samples.mean_finished() {
+            self.put(format!("{prefix}.mean_finished"), mean, unit);
+        }
+        for (suffix, q) in TAIL {
+            let name = format!("{prefix}.{suffix}");
+            match samples.percentile(q) {
+                Ok(value) => self.put(name, value, unit),
+                Err(few) => self.refused.push(Refusal { name, samples: few.have, needed: few.need }),
+            }
+        }
+    }
+}
+
+/// The metrics of one run. `names[i]` names workload i; workloads of one name are condensed together. Flows of bounded
+/// size count if they start at or after `warmup`.
+pub fn summarise(outcome: &Outcome, names: &[String], warmup: Time, buckets: &Buckets) -> Summary {
+    summarise_pooled(&[outcome], names, warmup, buckets)
+}
+
+/// The metrics of several runs of one experiment, samples thrown together: for percentiles that one run cannot carry.
+/// Counts are per run. What varies between the runs is for [`super::across_seeds`] to tell.
+pub fn summarise_pooled(outcomes: &[&Outcome], names: &[String], warmup: Time, buckets: &Buckets) -> Summary {
+    let mut summary = Summary::default();
+    if outcomes.is_empty() {
+        return summary;
+    }
+    for (i, name) in names.iter().enumerate() {
+        if !names[..i].contains(name) {
+            let of_name = |f: &FlowRecord| names.get(usize::from(f.class)) == Some(name);
+            workload(&mut summary, outcomes, name, &of_name, warmup, buckets);
+        }
+    }
+    totals(&mut summary, outcomes, warmup);
+    ports(&mut summary, outcomes);
+    receivers(&mut summary, outcomes, warmup);
+    summary
+}
+
+fn workload(
+    summary: &mut Summary,
+    outcomes: &[&Outcome],
+    name: &str,
+    of_name: &dyn Fn(&FlowRecord) -> bool,
+    warmup: Time,
+    buckets: &Buckets,
+) {
+    let runs = outcomes.len() as f64;
+    let bounded = |f: &FlowRecord| of_name(f) && f.size.is_some() && f.start >= warmup;
+    let within = |low: u64, high: u64| move |f: &FlowRecord| f.size.is_some_and(|s| s > low && s <= high);
+    let fct = fct_ms(outcomes, &bounded);
+    if fct.count() > 0 {
+        summary.put(format!("{name}.flows"), fct.count() as f64 / runs, "count");
+        summary.put(format!("{name}.unfinished"), fct.unfinished() as f64 / runs, "count");
+        summary.put_tail(&format!("{name}.fct_ms"), &fct, "ms");
+        let small = fct_ms(outcomes, &|f| bounded(f) && within(0, SMALL)(f));
+        if small.count() < fct.count() {
+            summary.put_tail(&format!("{name}.small.fct_ms"), &small, "ms");
+        }
+        let slowdown = slowdowns(outcomes, &bounded);
+        summary.put_tail(&format!("{name}.slowdown"), &slowdown, "ratio");
+        for bucket in buckets.list() {
+            let inside = slowdowns(outcomes, &|f| bounded(f) && f.size.is_some_and(|s| bucket.holds(s)));
+            if inside.count() < slowdown.count() {
+                summary.put_tail(&format!("{name}.slowdown.{}", bucket.name), &inside, "ratio");
+            }
+        }
+    }
+    let large = |f: &FlowRecord| of_name(f) && f.size.is_none_or(|s| s > LARGE);
+    let throughput = throughputs_gbps(outcomes, warmup, &large);
+    summary.put_all(&format!("{name}.throughput_gbps"), &throughput, "Gbps", &["mean", "min", "max"]);
+    if let Some(index) = jain(&throughput) {
+        summary.put(format!("{name}.jain"), index, "ratio");
+    }
+    if let Some(rate) = goodput_gbps(outcomes, warmup, of_name) {
+        summary.put(format!("{name}.goodput_gbps"), rate, "Gbps");
+    }
+    let paths: Vec<f64> =
+        flows(outcomes).filter(|f| of_name(f) && f.paths_used > 0).map(|f| f64::from(f.paths_used)).collect();
+    summary.put_all(&format!("{name}.paths_used"), &paths, "count", &["mean", "max"]);
+}
+
+fn flows<'a>(outcomes: &'a [&Outcome]) -> impl Iterator<Item = &'a FlowRecord> + 'a {
+    outcomes.iter().flat_map(|o| &o.flows)
+}
+
+/// Completion times in milliseconds of the flows that `which` picks; flows without an end have none and are left out.
+pub fn fct_ms(outcomes: &[&Outcome], which: &dyn Fn(&FlowRecord) -> bool) -> Samples {
+    completion(outcomes, which, |f, fct| f.size.map(|_| fct.as_ms_f64()))
+}
+
+/// Completion times as multiples of the ideal, for flows that have one.
+pub fn slowdowns(outcomes: &[&Outcome], which: &dyn Fn(&FlowRecord) -> bool) -> Samples {
+    completion(outcomes, which, |f, fct| {
+        let ideal = f.ideal.filter(|&i| i > Time::ZERO && i < Time::MAX)?;
+        Some(fct.as_ps() as f64 / ideal.as_ps() as f64)
+    })
+}
+
+/// `value` is asked for finished flows with their completion time, and for unfinished ones with zero, to learn whether
+/// they count.
+fn completion(
+    outcomes: &[&Outcome],
+    which: &dyn Fn(&FlowRecord) -> bool,
+    value: impl Fn(&FlowRecord, Time) -> Option<f64>,
+) -> Samples {
+    let mut values = Vec::new();
+    let mut unfinished = 0;
+    for f in flows(outcomes).filter(|f| f.size.is_some() && which(f)) {
+        let fct = f.finish.map(|finish| finish.saturating_sub(f.start));
+        match (fct, value(f, fct.unwrap_or(Time::ZERO))) {
+            (Some(_), Some(v)) => values.push(v),
+            (None, Some(_)) => unfinished += 1,
+            (_, None) => {}
+        }
+    }
+    Samples::new(values, unfinished)
+}
+
+/// Gbit/s of each flow that `which` picks: bytes delivered after the warm-up over the part of its life after the
+/// warm-up, which for a flow without an end lasts until the run ends. Flows that were over by then are left out.
+pub fn throughputs_gbps(outcomes: &[&Outcome], warmup: Time, which: &dyn Fn(&FlowRecord) -> bool) -> Vec<f64> {
+    let mut rates = Vec::new();
+    for outcome in outcomes {
+        for f in outcome.flows.iter().filter(|f| which(f)) {
+            let until = f.finish.unwrap_or(outcome.ended_at);
+            rates.extend(gbps(f.delivered_measured, until.saturating_sub(f.start.max(warmup))));
+        }
+    }
+    rates
+}
+
+/// Bytes of all flows together after the warm-up, over the time after the warm-up; the mean over the runs.
+fn goodput_gbps(outcomes: &[&Outcome], warmup: Time, which: &dyn Fn(&FlowRecord) -> bool) -> Option<f64> {
+    let mut rates = Vec::new();
+    for outcome in outcomes {
+        let mut any = false;
+        let bytes =
+            outcome.flows.iter().filter(|f| which(f)).inspect(|_| any = true).map(|f| f.delivered_measured).sum();
+        rates.extend(gbps(bytes, outcome.ended_at.saturating_sub(warmup)).filter(|_| any));
+    }
+    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+}
+
+fn gbps(bytes: u64, span: Time) -> Option<f64> {
+    // Bits per picosecond are Tbit/s.
+    (span > Time::ZERO).then(|| bytes as f64 * 8.0 / span.as_ps() as f64 * 1e3)
+}
+
+fn totals(summary: &mut Summary, outcomes: &[&Outcome], warmup: Time) {
+    let runs = outcomes.len() as f64;
+    let per_run = |of: &dyn Fn(&FlowRecord) -> u64| flows(outcomes).map(of).sum::<u64>() as f64 / runs;
+    summary.put("all.flows", per_run(&|_| 1), "count");
+    let unfinished = |f: &FlowRecord| u64::from(f.size.is_some() && f.finish.is_none());
+    summary.put("all.unfinished", per_run(&unfinished), "count");
+    if let Some(rate) = goodput_gbps(outcomes, warmup, &|_| true) {
+        summary.put("all.goodput_gbps", rate, "Gbps");
+    }
+    summary.put("all.retransmits", per_run(&|f| u64::from(f.retransmitted_segments)), "count");
+    summary.put("all.fast_retransmits", per_run(&|f| u64::from(f.fast_retransmits)), "count");
+    summary.put("all.timeouts", per_run(&|f| u64::from(f.timeouts)), "count");
+}
+
+/// The port's link joins two switches: host i has link i.
+fn inter_switch(outcome: &Outcome, port: &PortRecord) -> bool {
+    port.link as usize >= outcome.hosts.len()
+}
+
+/// The port belongs to a switch: on a host's link that is the direction back, towards the host.
+fn of_switch(outcome: &Outcome, port: &PortRecord) -> bool {
+    inter_switch(outcome, port) || !port.forward
+}
+
+fn ports(summary: &mut Summary, outcomes: &[&Outcome]) {
+    let mut dropped = 0u64;
+    let mut carried = 0u64;
+    let (mut marked, mut sent) = (0u64, 0u64);
+    let (mut queue_mean, mut queue_max, mut utilisation) = (Vec::new(), 0u64, Vec::new());
+    for outcome in outcomes {
+        carried += outcome.hosts.iter().map(|h| h.rx_packets + h.rx_ring_drops).sum::<u64>();
+        for port in &outcome.ports {
+            dropped += port.dropped_packets;
+            if of_switch(outcome, port) {
+                marked += port.marked_packets;
+                sent += port.tx_packets;
+                queue_mean.push(port.queue_mean_bytes / 1e3);
+                queue_max = queue_max.max(port.queue_max_bytes);
+            }
+            if inter_switch(outcome, port) {
+                utilisation.push(port.utilisation);
+            }
+        }
+    }
+    if carried + dropped > 0 {
+        summary.put("loss.packets_per_million", per_million(dropped, carried + dropped), "ppm");
+    }
+    if sent > 0 {
+        summary.put("ecn.marked_per_million", per_million(marked, sent), "ppm");
+    }
+    if !queue_mean.is_empty() {
+        summary.put("queue.max_kb", queue_max as f64 / 1e3, "KB");
+        summary.put_all("queue.mean_kb", &queue_mean, "KB", &["mean", "max"]);
+    }
+    summary.put_all("link.utilisation", &utilisation, "ratio", &["mean", "min", "max"]);
+}
+
+fn per_million(part: u64, whole: u64) -> f64 {
+    part as f64 * 1e6 / whole as f64
+}
+
+fn receivers(summary: &mut Summary, outcomes: &[&Outcome], warmup: Time) {
+    let runs = outcomes.len() as f64;
+    let later = |&&(at, _, _): &&(Time, u32, Time)| at >= warmup;
+    let probes = outcomes.iter().flat_map(|o| &o.probes).filter(later).map(|p| p.2.as_us_f64());
+    let probes = Samples::new(probes, 0);
+    let lost = outcomes.iter().map(|o| o.probes_lost).sum::<u64>();
+    summary.put_tail("probe.rtt_us", &probes, "us");
+    if probes.count() + lost > 0 {
+        summary.put("probe.lost", lost as f64 / runs, "count");
+    }
+    let rtts = outcomes.iter().flat_map(|o| &o.rtt_samples).filter(later).map(|s| s.2.as_us_f64());
+    summary.put_tail("tcp.rtt_us", &Samples::new(rtts, 0), "us");
+
+    let received: u64 = flows(outcomes).map(|f| u64::from(f.segments_received)).sum();
+    if received > 0 {
+        let disordered = flows(outcomes).map(|f| u64::from(f.out_of_order)).sum();
+        summary.put("reordering.segments_per_million", per_million(disordered, received), "ppm");
+    }
+    let disorder: Vec<f64> = outcomes.iter().flat_map(|o| &o.flowcell_disorder).map(|&n| f64::from(n)).collect();
+    if !disorder.is_empty() {
+        let zero = disorder.iter().filter(|&&n| n == 0.0).count();
+        summary.put("flowcell.disorder_zero_share", zero as f64 / disorder.len() as f64, "ratio");
+        summary.put_all("flowcell.disorder", &disorder, "count", &["mean", "max"]);
+    }
+    let segments = Samples::new(outcomes.iter().flat_map(|o| &o.segment_sizes).map(|&s| f64::from(s)), 0);
+    if let (Some(mean), Ok(median)) = (segments.mean_finished(), segments.percentile(Quantile::P50)) {
+        summary.put("segment_bytes.mean", mean, "B");
+        summary.put("segment_bytes.p50", median, "B");
+    }
+    let share = |busy: Time, o: &Outcome| busy.as_ps() as f64 / o.ended_at.saturating_sub(warmup).as_ps().max(1) as f64;
+    let hosts = || outcomes.iter().flat_map(|o| o.hosts.iter().map(move |h| (o, h)));
+    if hosts().any(|(_, h)| h.tx_cpu_busy > Time::ZERO || h.rx_cpu_busy > Time::ZERO) {
+        let tx: Vec<f64> = hosts().map(|(o, h)| share(h.tx_cpu_busy, o)).collect();
+        let rx: Vec<f64> = hosts().map(|(o, h)| share(h.rx_cpu_busy, o)).collect();
+        summary.put_all("cpu.tx", &tx, "ratio", &["mean", "max"]);
+        summary.put_all("cpu.rx", &rx, "ratio", &["mean", "max"]);
+    }
+}

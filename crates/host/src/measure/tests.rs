@@ -1,0 +1,272 @@
+//! Metrics of outcomes made by hand.
+
+use super::*;
+use crate::outcome::{FlowRecord, HostRecord, Outcome, PortRecord};
+use proptest::prelude::*;
+use units::Time;
+
+const MS: Time = Time::from_ms(1);
+
+fn flow(class: u16, size: Option<u64>, start: Time, finish: Option<Time>) -> FlowRecord {
+    FlowRecord {
+        id: 0,
+        class,
+        src: 0,
+        dst: 1,
+        size,
+        start,
+        finish,
+        delivered: 0,
+        delivered_measured: 0,
+        ideal: None,
+        retransmitted_segments: 0,
+        fast_retransmits: 0,
+        timeouts: 0,
+        out_of_order: 0,
+        segments_received: 0,
+        paths_used: 0,
+    }
+}
+
+fn ended(flows: Vec<FlowRecord>) -> Outcome {
+    Outcome { flows, ended_at: Time::from_ms(100), ..Outcome::default() }
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|&n| n.to_owned()).collect()
+}
+
+fn of(outcome: &Outcome, warmup: Time) -> Summary {
+    summarise(outcome, &names(&["mice", "elephants"]), warmup, &Buckets::default())
+}
+
+#[track_caller]
+fn near(summary: &Summary, name: &str, expected: f64) {
+    let value = summary.get(name).unwrap_or_else(|| panic!("{name} is absent"));
+    assert!((value - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{name}: {value}, not {expected}");
+}
+
+#[test]
+fn completion_times_with_unfinished_flows() {
+    // Mice of 1, 2, 3 ms and two that never finish: the median is the third, the mean only of those that finish.
+    let mut flows: Vec<_> = (1..=3).map(|i| flow(0, Some(50_000), MS * 5, Some(MS * (5 + i)))).collect();
+    flows.extend([flow(0, Some(50_000), MS * 5, None), flow(0, Some(50_000), MS * 99, None)]);
+    let s = of(&ended(flows.clone()), Time::ZERO);
+    near(&s, "mice.flows", 5.0);
+    near(&s, "mice.unfinished", 2.0);
+    near(&s, "mice.fct_ms.p50", 3.0);
+    near(&s, "mice.fct_ms.mean_finished", 2.0);
+    let p99 = s.refused.iter().find(|r| r.name == "mice.fct_ms.p99").unwrap();
+    assert_eq!((p99.samples, p99.needed, s.get("mice.fct_ms.p99")), (5, 1000, None));
+    assert_eq!(s.get("mice.small.fct_ms.p50"), None, "all are small");
+    assert_eq!((s.get("elephants.flows"), s.get("mice.throughput_gbps.mean")), (None, None));
+
+    flows.push(flow(0, Some(50_000), MS * 5, None));
+    assert_eq!(of(&ended(flows), Time::ZERO).get("mice.fct_ms.p50"), Some(3.0));
+    let most = vec![flow(0, Some(1), MS, None), flow(0, Some(1), MS, None), flow(0, Some(1), MS, Some(MS * 2))];
+    assert_eq!(of(&ended(most), Time::ZERO).get("mice.fct_ms.p50"), Some(f64::INFINITY));
+}
+
+#[test]
+fn flows_of_the_warm_up_have_no_completion_time_but_are_not_lost() {
+    let flows = vec![flow(0, Some(1), MS, None), flow(0, Some(1), MS * 20, Some(MS * 22))];
+    let s = of(&ended(flows), MS * 10);
+    near(&s, "mice.flows", 1.0);
+    near(&s, "mice.unfinished", 0.0);
+    near(&s, "all.flows", 2.0);
+    near(&s, "all.unfinished", 1.0);
+}
+
+#[test]
+fn throughput_over_the_measured_life() {
+    let carried = |delivered_measured, f: FlowRecord| FlowRecord { delivered_measured, ..f };
+    let s = of(
+        &ended(vec![
+            // 90 ms measured of 100: 90 MB are 8 Gbps.
+            carried(90_000_000, flow(1, None, Time::ZERO, None)),
+            // Started after the warm-up, 50 ms left: 12.5 MB are 2 Gbps.
+            carried(12_500_000, flow(1, None, MS * 50, None)),
+            // 5 MB in 10 ms: 4 Gbps.
+            carried(5_000_000, flow(1, Some(5_000_000), MS * 20, Some(MS * 30))),
+            // Over before the measurement, and too small to have a throughput.
+            carried(0, flow(1, Some(5_000_000), Time::ZERO, Some(MS * 9))),
+            carried(1_000_000, flow(1, Some(1_000_000), MS * 20, Some(MS * 30))),
+        ]),
+        MS * 10,
+    );
+    near(&s, "elephants.throughput_gbps.mean", 14.0 / 3.0);
+    near(&s, "elephants.throughput_gbps.min", 2.0);
+    near(&s, "elephants.throughput_gbps.max", 8.0);
+    // (8 + 2 + 4)^2 / (3 x (64 + 4 + 16))
+    near(&s, "elephants.jain", 196.0 / 252.0);
+    // 108.5 MB in 90 ms.
+    near(&s, "elephants.goodput_gbps", 108.5 * 8.0 / 90.0);
+    near(&s, "all.goodput_gbps", 108.5 * 8.0 / 90.0);
+}
+
+#[test]
+fn slowdown_by_size() {
+    let slow = |size, times| FlowRecord { ideal: Some(MS), ..flow(0, Some(size), Time::ZERO, Some(MS * times)) };
+    let unfinished = FlowRecord { ideal: Some(MS), ..flow(0, Some(20_000_000), Time::ZERO, None) };
+    let without_ideal = flow(0, Some(500), Time::ZERO, Some(MS));
+    let s = of(&ended(vec![slow(5_000, 2), slow(10_000, 4), slow(10_001, 9), unfinished, without_ideal]), Time::ZERO);
+    near(&s, "mice.slowdown.to_10KB.mean_finished", 3.0);
+    near(&s, "mice.slowdown.to_10KB.p50", 2.0);
+    near(&s, "mice.slowdown.to_100KB.p50", 9.0);
+    assert_eq!(s.get("mice.slowdown.above_10MB.p50"), Some(f64::INFINITY));
+    assert_eq!(s.get("mice.slowdown.above_10MB.mean_finished"), None);
+    assert_eq!(s.get("mice.slowdown.to_1MB.p50"), None);
+    near(&s, "mice.slowdown.p50", 4.0);
+    near(&s, "mice.small.fct_ms.p50", 2.0);
+}
+
+#[test]
+fn workloads_of_one_name_are_one() {
+    let flows = vec![
+        flow(0, Some(1), Time::ZERO, Some(MS)),
+        flow(1, Some(1), Time::ZERO, Some(MS * 3)),
+        flow(7, None, MS, None),
+    ];
+    let s = summarise(&ended(flows), &names(&["mice", "mice"]), Time::ZERO, &Buckets::default());
+    near(&s, "mice.flows", 2.0);
+    assert_eq!(s.metrics.iter().filter(|m| m.name == "mice.flows").count(), 1);
+    near(&s, "all.flows", 3.0);
+}
+
+#[test]
+fn ports_hosts_and_receivers() {
+    let port = |link, forward| PortRecord { link, forward, ..PortRecord::default() };
+    let mut outcome = ended(vec![
+        FlowRecord {
+            retransmitted_segments: 3,
+            fast_retransmits: 2,
+            timeouts: 1,
+            out_of_order: 5,
+            segments_received: 1000,
+            paths_used: 4,
+            ..flow(1, None, Time::ZERO, None)
+        },
+        FlowRecord { segments_received: 1000, paths_used: 1, ..flow(1, None, Time::ZERO, None) },
+    ]);
+    // Two hosts, so links 0 and 1 are theirs and link 2 joins switches.
+    outcome.hosts = vec![
+        HostRecord { rx_packets: 500, rx_cpu_busy: MS * 45, ..HostRecord::default() },
+        HostRecord { rx_packets: 480, rx_ring_drops: 10, tx_cpu_busy: MS * 9, ..HostRecord::default() },
+    ];
+    outcome.ports = vec![
+        PortRecord { queue_max_bytes: 9_000_000, queue_mean_bytes: 5e6, marked_packets: 9, ..port(0, true) },
+        PortRecord { queue_max_bytes: 4_000, tx_packets: 500, dropped_packets: 10, ..port(0, false) },
+        PortRecord { queue_mean_bytes: 3_000.0, utilisation: 0.9, tx_packets: 400, ..port(2, true) },
+        PortRecord { utilisation: 0.1, tx_packets: 100, marked_packets: 20, ..port(2, false) },
+    ];
+    outcome.probes = vec![(MS, 0, MS), (MS * 11, 0, Time::from_us(70)), (MS * 12, 1, Time::from_us(50))];
+    outcome.probes_lost = 2;
+    outcome.rtt_samples = vec![(MS * 10, 0, Time::from_us(80))];
+    outcome.flowcell_disorder = vec![0, 0, 0, 4];
+    outcome.segment_sizes = vec![1460, 2920, 64_000];
+    let s = of(&outcome, MS * 10);
+    for (name, value) in [
+        ("all.retransmits", 3.0),
+        ("all.fast_retransmits", 2.0),
+        ("all.timeouts", 1.0),
+        ("elephants.paths_used.mean", 2.5),
+        ("elephants.paths_used.max", 4.0),
+        // 10 of 500 + 480 + 10 delivered to hosts + 10 dropped.
+        ("loss.packets_per_million", 10_000.0),
+        ("ecn.marked_per_million", 20_000.0),
+        ("queue.max_kb", 4.0),
+        ("queue.mean_kb.mean", 1.0),
+        ("queue.mean_kb.max", 3.0),
+        ("link.utilisation.mean", 0.5),
+        ("link.utilisation.min", 0.1),
+        ("link.utilisation.max", 0.9),
+        ("probe.rtt_us.p50", 50.0),
+        ("probe.lost", 2.0),
+        ("tcp.rtt_us.mean_finished", 80.0),
+        ("reordering.segments_per_million", 2_500.0),
+        ("flowcell.disorder_zero_share", 0.75),
+        ("flowcell.disorder.mean", 1.0),
+        ("segment_bytes.p50", 2920.0),
+        ("segment_bytes.mean", 68_380.0 / 3.0),
+        ("cpu.rx.mean", 0.25),
+        ("cpu.rx.max", 0.5),
+        ("cpu.tx.max", 0.1),
+    ] {
+        near(&s, name, value);
+    }
+}
+
+#[test]
+fn what_was_not_measured_is_absent() {
+    let s = of(&ended(vec![]), Time::ZERO);
+    let present: Vec<&str> = s.metrics.iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(present, ["all.flows", "all.unfinished", "all.retransmits", "all.fast_retransmits", "all.timeouts"]);
+    assert_eq!(s.refused, []);
+    assert_eq!(summarise_pooled(&[], &[], Time::ZERO, &Buckets::default()), Summary::default());
+}
+
+#[test]
+fn pooling_carries_tails_that_one_run_cannot() {
+    let run =
+        |from: u64| ended((0..600).map(|i| flow(0, Some(9), Time::ZERO, Some(Time::from_us(from + i)))).collect());
+    let (a, b) = (run(1), run(601));
+    assert_eq!(of(&a, Time::ZERO).get("mice.fct_ms.p99"), None);
+    let pooled = summarise_pooled(&[&a, &b], &names(&["mice"]), Time::ZERO, &Buckets::default());
+    near(&pooled, "mice.fct_ms.p99", 1.188);
+    near(&pooled, "mice.flows", 600.0);
+}
+
+/// The first part of every metric name is a workload's or reserved.
+#[test]
+fn reserved_names_cover_all_metrics() {
+    let mut outcome = ended(vec![flow(0, Some(2_000_000), Time::ZERO, Some(MS))]);
+    outcome.hosts = vec![HostRecord { rx_packets: 1, rx_cpu_busy: MS, ..HostRecord::default() }];
+    outcome.ports = vec![PortRecord { link: 1, tx_packets: 1, ..PortRecord::default() }];
+    (outcome.probes, outcome.rtt_samples) = (vec![(MS, 0, MS)], vec![(MS, 0, MS)]);
+    (outcome.flowcell_disorder, outcome.segment_sizes) = (vec![0], vec![1]);
+    outcome.flows[0].segments_received = 1;
+    let s = of(&outcome, Time::ZERO);
+    let firsts: std::collections::BTreeSet<&str> =
+        s.metrics.iter().filter_map(|m| m.name.split('.').next()).filter(|f| *f != "mice").collect();
+    assert_eq!(firsts.into_iter().collect::<Vec<_>>(), {
+        let mut reserved = RESERVED.to_vec();
+        reserved.sort_unstable();
+        reserved
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Whatever the records: no panic, no NaN, no name twice, and the same result again.
+    #[test]
+    fn summaries_are_total(
+        flows in prop::collection::vec(
+            (0u16..4, prop::option::of(any::<u64>()), any::<u64>(), prop::option::of(any::<u64>()), any::<u64>(),
+             prop::option::of(any::<u64>())),
+            0..40,
+        ),
+        warmup: u64, ended_at: u64, host_count in 0usize..3,
+    ) {
+        let flows = flows.into_iter().map(|(class, size, start, finish, delivered, ideal)| FlowRecord {
+            delivered_measured: delivered >> 8,
+            ideal: ideal.map(Time::from_ps),
+            ..flow(class, size, Time::from_ps(start), finish.map(Time::from_ps))
+        }).collect();
+        let outcome = Outcome {
+            flows,
+            hosts: vec![HostRecord::default(); host_count],
+            ports: vec![PortRecord::default(); 3],
+            ended_at: Time::from_ps(ended_at),
+            ..Outcome::default()
+        };
+        let s = of(&outcome, Time::from_ps(warmup));
+        prop_assert!(s.metrics.iter().all(|m| !m.value.is_nan()));
+        let mut seen: Vec<&str> = s.metrics.iter().map(|m| m.name.as_str()).chain(s.refused.iter().map(|r| r.name.as_str())).collect();
+        let n = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        prop_assert_eq!(seen.len(), n);
+        prop_assert_eq!(s, of(&outcome, Time::from_ps(warmup)));
+    }
+}
