@@ -84,10 +84,8 @@ impl World<'_> {
         h.ports_used = if h.ports_used >= 60_000 { 10_000 } else { h.ports_used + 1 };
         let sport = h.ports_used;
         let isn = self.transport_random.next_u64();
-        let ends = [
-            Endpoint::connect(self.tcp.clone(), isn as u32),
-            Endpoint::listen(self.tcp.clone(), (isn >> 32) as u32),
-        ];
+        let ends =
+            [Endpoint::connect(self.tcp.clone(), isn as u32), Endpoint::listen(self.tcp.clone(), (isn >> 32) as u32)];
         let hash = |src, dst, ports: (u16, u16)| {
             let (saddr, daddr, proto) = (address(src), address(dst), wire::proto::TCP);
             flow_hash(&wire::Packet { saddr, daddr, sport: ports.0, dport: ports.1, proto, ..wire::Packet::default() })

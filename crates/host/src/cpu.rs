@@ -35,8 +35,7 @@ impl CpuModel {
     }
 
     pub(crate) fn rx_segments(&self, segments: u32, out_of_order: u32) -> Time {
-        let ns =
-            self.rx_per_segment_ns * f64::from(segments) + self.rx_out_of_order_ns * f64::from(out_of_order);
+        let ns = self.rx_per_segment_ns * f64::from(segments) + self.rx_out_of_order_ns * f64::from(out_of_order);
         Time::from_secs_f64(ns * 1e-9)
     }
 }

@@ -149,7 +149,10 @@ mod tests {
         let mut last = packet(1, 1460, 1460);
         last.headers.tcp_flags |= tcp::PSH;
         assert_eq!(poll(&[packet(1, 0, 1460), last, packet(1, 2920, 1460)]), [(0, 2920, 2), (2920, 1460, 1)]);
-        assert_eq!(poll(&[packet(1, 0, 1460), packet(1, 1460, 10), packet(1, 1470, 10)]), [(0, 1470, 2), (1470, 10, 1)]);
+        assert_eq!(
+            poll(&[packet(1, 0, 1460), packet(1, 1460, 10), packet(1, 1470, 10)]),
+            [(0, 1470, 2), (1470, 10, 1)]
+        );
     }
 
     #[test]

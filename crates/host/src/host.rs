@@ -3,8 +3,8 @@
 use crate::gro::{Gro, RxSegment};
 use edge::Edge;
 use fabric::{List, Packet};
-use std::collections::VecDeque;
 use sim::TimerId;
+use std::collections::VecDeque;
 use units::Time;
 
 /// A segment that waits in the qdisc or NIC.

@@ -32,10 +32,17 @@ pub(crate) enum Event {
     /// The transmit side of a host may go on.
     Tx,
     /// A host's receive poll.
-    Poll { generation: u32 },
-    Timer { id: TimerId, generation: u32 },
+    Poll {
+        generation: u32,
+    },
+    Timer {
+        id: TimerId,
+        generation: u32,
+    },
     /// A workload's next flow starts.
-    Source { index: u32 },
+    Source {
+        index: u32,
+    },
     Probe,
     Sample,
     BeginMeasurement,
@@ -232,9 +239,9 @@ impl<'a> World<'a> {
     }
 
     fn begin_measurement(&mut self) {
+        self.mark_delivered();
         self.measuring = true;
         self.fabric.begin_measurement(self.scheduler.now());
-        self.mark_delivered();
         for host in &mut self.hosts {
             host.tx_cpu_busy = Time::ZERO;
             host.rx_cpu_busy = Time::ZERO;

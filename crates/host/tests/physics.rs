@@ -1,0 +1,253 @@
+//! Physics first: what any simulator of TCP over queues must get right before its comparisons mean anything.
+
+use fabric::{Aqm, Buffer, Multipath, RandomLoss, SwitchConfig};
+use host::experiment::{EdgeConfig, Experiment, Gro, HostConfig, Record};
+use host::outcome::Outcome;
+use host::tcp::cc::Algorithm;
+use host::tcp::{EcnMode, Recovery};
+use host::workload::{Connection, FlowSpec, HostMap, Pairs, Pattern, Workload};
+use topology::{Clos, Dumbbell, SingleSwitch, Topology};
+use units::{BitRate, Bytes, Time};
+
+const DELAY: Time = Time::from_us(1);
+
+fn one_switch(hosts: u32, rate: BitRate) -> Topology {
+    SingleSwitch { hosts, host_rate: rate, host_delay: DELAY }.build().unwrap()
+}
+
+fn experiment(topology: Topology, workloads: Vec<Workload>, duration: Time) -> Experiment {
+    Experiment {
+        racks: HostMap::uniform(topology.n_hosts() as u32, 1),
+        topology,
+        switches: SwitchConfig::default(),
+        multipath: Multipath::Ecmp,
+        loss: RandomLoss::default(),
+        failures: Vec::new(),
+        reroute_after: Time::from_ms(10),
+        hosts: HostConfig::default(),
+        edge: EdgeConfig { balance: edge::Balance::Ecmp, reorder: None },
+        workloads,
+        duration,
+        drain: Time::ZERO,
+        warmup: duration / 4,
+        seed: 1,
+        record: Record::default(),
+    }
+}
+
+fn long(pairs: &[(u32, u32)]) -> Vec<Workload> {
+    vec![Workload::new("long", Pattern::Long { pairs: Pairs::Fixed(pairs.to_vec()), size: None })]
+}
+
+fn one_message(size: u64) -> Vec<Workload> {
+    let spec = FlowSpec {
+        start: Time::ZERO,
+        src: 0,
+        dst: 1,
+        size: Some(size),
+        class: 0,
+        reply: false,
+        connection: Connection::Fresh,
+        tag: 0,
+    };
+    vec![Workload::new("one", Pattern::List(vec![spec]))]
+}
+
+fn run(e: &Experiment) -> Outcome {
+    host::run(e, &mut |_| {}).unwrap()
+}
+
+/// Goodput of a flow after the warm-up, bits per second.
+fn goodput(e: &Experiment, o: &Outcome, flow: usize) -> f64 {
+    o.flows[flow].delivered_measured as f64 * 8.0 / (e.duration - e.warmup).as_secs_f64()
+}
+
+fn jain(x: &[f64]) -> f64 {
+    x.iter().sum::<f64>().powi(2) / (x.len() as f64 * x.iter().map(|v| v * v).sum::<f64>())
+}
+
+#[test]
+fn one_flow_fills_the_link() {
+    for gbps in [10, 40, 100] {
+        let rate = BitRate::from_gbps(gbps);
+        let e = experiment(one_switch(2, rate), long(&[(0, 1)]), Time::from_ms(80));
+        let o = run(&e);
+        let ideal = rate.as_bps() as f64 * 1460.0 / 1538.0;
+        let share = goodput(&e, &o, 0) / ideal;
+        assert!((0.99..=1.0001).contains(&share), "{gbps} Gbps: {share}");
+    }
+}
+
+/// Everything that fits in the initial window arrives in exactly the ideal time after the handshake, when the NIC polls
+/// at once. The handshake is two minimum frames there and back; SYNs carry options and are 58 + 32 octets long.
+#[test]
+fn an_idle_network_delivers_in_the_time_computed_by_hand() {
+    let rate = BitRate::from_gbps(10);
+    for (size, packets) in [(1u64, 1u64), (1460, 1), (1461, 2), (10 * 1460, 10)] {
+        let mut e = experiment(one_switch(2, rate), one_message(size), Time::from_ms(1));
+        e.hosts.rx_coalesce = Time::ZERO;
+        e.hosts.rx_coalesce_frames = 1;
+        e.hosts.gro = Gro::Off;
+        let o = run(&e);
+        let syn = (rate.tx_time(38 + 20 + 32) + DELAY) * 2;
+        let handshake = syn * 2;
+        // The client's pure ACK of the SYN-ACK leaves just before the data.
+        let ack = rate.tx_time(84);
+        let last = size - (packets - 1) * 1460;
+        let last_octets = (last + 78).max(84);
+        let data = rate.tx_time(1538) * (packets - 1)
+            + (rate.tx_time(last_octets) + DELAY) * 2
+            + if packets > 1 { rate.tx_time(1538) - rate.tx_time(last_octets) } else { Time::ZERO };
+        let fct = o.flows[0].finish.unwrap() - o.flows[0].start;
+        let without_ack = handshake + data;
+        assert!(
+            fct == without_ack || fct == without_ack + ack,
+            "{size} bytes: {fct}, computed {without_ack} or, with an ACK before the data, {}",
+            without_ack + ack
+        );
+        assert!(o.flows[0].ideal.unwrap() <= fct);
+    }
+}
+
+#[test]
+fn dctcp_holds_the_queue_near_k() {
+    let k = 65_000u64;
+    for flows in [1, 2, 4] {
+        let topology = one_switch(flows + 1, BitRate::from_gbps(10));
+        let pairs: Vec<(u32, u32)> = (0..flows).map(|f| (f, flows)).collect();
+        let mut e = experiment(topology, long(&pairs), Time::from_ms(200));
+        e.switches.aqm = Some(Aqm::Threshold { k: Bytes(k) });
+        e.hosts.tcp.congestion = Algorithm::Dctcp;
+        e.hosts.rx_coalesce = Time::from_us(5);
+        let o = run(&e);
+        let total: f64 = (0..flows as usize).map(|f| goodput(&e, &o, f)).sum();
+        let share = total / (10e9 * 1460.0 / 1538.0);
+        // One flow alone meets its queue in its own NIC, not at the switch.
+        if flows > 1 {
+            let port = o.ports.iter().find(|p| p.name.ends_with(&format!("-host{flows}"))).unwrap();
+            let mean = port.queue_mean_bytes / k as f64;
+            assert!((0.5..=2.0).contains(&mean), "{flows} flows: mean queue {mean} K");
+            assert_eq!(port.dropped_packets, 0);
+        }
+        assert!(share > 0.98, "{flows} flows: {share} of full throughput");
+    }
+}
+
+#[test]
+fn cubic_flows_share_fairly() {
+    for flows in [2, 4, 8] {
+        let topology = one_switch(flows + 1, BitRate::from_gbps(10));
+        let pairs: Vec<(u32, u32)> = (0..flows).map(|f| (f, flows)).collect();
+        let mut e = experiment(topology, long(&pairs), Time::from_secs(2));
+        e.switches.buffer = Buffer::PerPort(Bytes(500_000));
+        let o = run(&e);
+        let rates: Vec<f64> = (0..flows as usize).map(|f| goodput(&e, &o, f)).collect();
+        assert!(jain(&rates) > 0.9, "{flows} flows: {rates:?}");
+        assert!(rates.iter().sum::<f64>() > 0.97 * 10e9 * 1460.0 / 1538.0, "{rates:?}");
+    }
+}
+
+/// Mathis et al. 1997: with every packet acknowledged, rate = MSS/RTT * sqrt(3/2) / sqrt(p). The RTT is kept constant by
+/// a link that the flow cannot fill. The law leaves timeouts out, so p stays below 1%.
+#[test]
+fn newreno_follows_the_square_root_law() {
+    for per_million in [200u32, 600, 2_000] {
+        let rate = BitRate::from_gbps(100);
+        let delay = Time::from_ms(5);
+        let topology =
+            Dumbbell { pairs: 4, host_rate: rate, host_delay: DELAY, bottleneck_rate: rate, bottleneck_delay: delay }
+                .build()
+                .unwrap();
+        let pairs: Vec<(u32, u32)> = (0..4).map(|i| (i, 4 + i)).collect();
+        let mut e = experiment(topology, long(&pairs), Time::from_secs(100));
+        e.warmup = Time::from_secs(10);
+        e.loss = RandomLoss { per_million };
+        let tcp = &mut e.hosts.tcp;
+        tcp.congestion = Algorithm::NewReno;
+        tcp.recovery = Recovery::Sack;
+        tcp.delayed_ack = Time::ZERO;
+        tcp.tso = false;
+        tcp.adaptive_reordering = false;
+        tcp.ecn = EcnMode::Off;
+        e.hosts.tso = false;
+        e.hosts.gro = Gro::Off;
+        e.hosts.rx_coalesce = Time::ZERO;
+        e.hosts.rx_coalesce_frames = 1;
+        let o = run(&e);
+        // Data crosses three links, each of which loses packets.
+        let p = 1.0 - (1.0 - f64::from(per_million) / 1e6).powi(3);
+        let rtt = 2.0 * (delay + DELAY * 2).as_secs_f64();
+        let law = 1460.0 * 8.0 / rtt * (1.5 / p).sqrt();
+        let mean = (0..4).map(|f| goodput(&e, &o, f)).sum::<f64>() / 4.0;
+        let ratio = mean / law;
+        assert!((0.85..=1.15).contains(&ratio), "p {p}: {:.1} Mbps against {:.1}", mean / 1e6, law / 1e6);
+    }
+}
+
+fn clos16() -> Topology {
+    Clos {
+        leaves: 4,
+        spines: 4,
+        parallel_links: 1,
+        hosts_per_leaf: 4,
+        host_rate: BitRate::from_gbps(10),
+        host_delay: DELAY,
+        fabric_rate: BitRate::from_gbps(10),
+        fabric_delay: DELAY,
+    }
+    .build()
+    .unwrap()
+}
+
+fn mixed(seed: u64) -> Experiment {
+    let mut mice =
+        Workload::new("mice", Pattern::Mice { size: Bytes(50_000), every: Time::from_ms(2), to: Pairs::Stride(8) });
+    mice.connection = Connection::Fresh;
+    let elephants = Workload::new("elephants", Pattern::Stride { k: 8, size: None });
+    let mut e = experiment(clos16(), vec![elephants, mice], Time::from_ms(20));
+    e.racks = HostMap::uniform(16, 4);
+    e.edge = EdgeConfig {
+        balance: edge::Balance::Flowcell { threshold: Bytes::kib(64) },
+        reorder: Some(edge::reorder::Config::default()),
+    };
+    e.drain = Time::from_ms(20);
+    e.seed = seed;
+    e
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_seed_another() {
+    let text = |seed| format!("{:?}", run(&mixed(seed)));
+    let first = text(1);
+    assert!(first == text(1), "two runs of one seed differ");
+    assert!(first != text(2), "the seed has no effect");
+}
+
+#[test]
+fn every_bounded_flow_completes_and_delivers_its_size() {
+    let o = run(&mixed(3));
+    let mice: Vec<_> = o.flows.iter().filter(|f| f.size.is_some()).collect();
+    assert!(mice.len() >= 16 * 9, "{}", mice.len());
+    for f in mice {
+        assert_eq!(f.delivered, 50_000, "{f:?}");
+        assert!(f.finish.unwrap() - f.start >= f.ideal.unwrap(), "{f:?}");
+    }
+}
+
+/// Flowcells over four disjoint paths carry what one non-blocking switch would; hashing whole flows cannot.
+#[test]
+fn flowcells_balance_where_hashing_collides() {
+    let total = |balance, reorder| {
+        let elephants = Workload::new("elephants", Pattern::Stride { k: 8, size: None });
+        let mut e = experiment(clos16(), vec![elephants], Time::from_ms(100));
+        e.racks = HostMap::uniform(16, 4);
+        e.edge = EdgeConfig { balance, reorder };
+        let o = run(&e);
+        (0..16).map(|f| goodput(&e, &o, f)).sum::<f64>() / (16.0 * 10e9 * 1460.0 / 1538.0)
+    };
+    let flowcells =
+        total(edge::Balance::Flowcell { threshold: Bytes::kib(64) }, Some(edge::reorder::Config::default()));
+    let hashed = total(edge::Balance::Ecmp, None);
+    assert!(flowcells > 0.95, "flowcells: {flowcells}");
+    assert!(hashed < 0.85 * flowcells, "hashed: {hashed}, flowcells: {flowcells}");
+}
