@@ -236,7 +236,9 @@ impl Sender {
     }
 
     fn leave_finished_states(&mut self) {
-        if self.una < self.high_seq {
+        // An ECN reduction lasts until the data that carried CWR is acknowledged: up to there ECE is the old one.
+        let over = if self.state == CaState::Cwr { self.una > self.high_seq } else { self.una >= self.high_seq };
+        if !over {
             return;
         }
         match self.state {

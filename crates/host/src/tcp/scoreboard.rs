@@ -321,7 +321,14 @@ impl Scoreboard {
         runs.into_iter().find(|run| run.fate == 0).map(|run| (run.start, u64::from(run.len)))
     }
 
-    /// The last `len` bytes not SACKed: NextSeg rule 4, and the tail loss probe.
+    /// NextSeg rule 4: up to `len` bytes at the end, if they were sent once and not SACKed.
+    pub(crate) fn untouched_tail(&self, len: u64) -> Option<(u64, u64)> {
+        let run = self.runs.back().filter(|run| run.fate == 0)?;
+        let start = run.start.max(run.end().saturating_sub(len));
+        Some((start, run.end() - start))
+    }
+
+    /// The last `len` bytes not SACKed: the tail loss probe.
     pub(crate) fn last_unsacked(&self, len: u64) -> Option<(u64, u64)> {
         let run = self.runs.iter().rev().find(|run| run.fate & SACKED == 0)?;
         let start = run.start.max(run.end().saturating_sub(len));

@@ -61,7 +61,8 @@ impl Sender {
         self.retransmit(config, now, start, len)
     }
 
-    /// RFC 6675, NextSeg rules 3 and 4: in recovery, when there is no new data to keep the ACKs coming.
+    /// RFC 6675, NextSeg rules 3 and 4: in recovery, when there is no new data to keep the ACKs coming. Rule 4 here
+    /// leaves alone what was retransmitted already, or every loss near the end of a flow would be repaired twice.
     fn send_without_proof(&mut self, config: &Config, now: Time, budget: u64) -> Option<Outgoing> {
         let wait = self.state != CaState::Recovery || self.recovery != Recovery::Sack || self.new_data_admitted() > 0;
         let room = self.cwnd_room().min(budget);
@@ -71,10 +72,10 @@ impl Sender {
         if let Some((start, len)) = self.board.next_unsacked() {
             return self.retransmit(config, now, start, len.min(self.window.mss));
         }
-        if self.rescued || self.board.sacked() == 0 {
+        if self.rescued {
             return None;
         }
-        let (start, len) = self.board.last_unsacked(self.window.mss)?;
+        let (start, len) = self.board.untouched_tail(self.window.mss)?;
         self.rescued = true;
         self.retransmit(config, now, start, len)
     }
@@ -262,11 +263,12 @@ impl Sender {
         goal.min(largest) * mss
     }
 
-    /// TCP small queues: two segments or a millisecond's worth in qdisc and NIC, and the limit at most.
+    /// TCP small queues: two segments or a millisecond's worth in qdisc and NIC, and the limit at most. (Linux counts
+    /// buffer overhead and admits one segment more; the two about cancel.)
     fn nic_full(&self, config: &Config, size: u64) -> bool {
         config.tsq_limit.is_some_and(|most| {
             let limit = (2 * size).max(self.pacing_rate >> PACING_SHIFT).min(most);
-            self.nic_queued > 0 && self.nic_queued >= limit
+            self.nic_queued > 0 && self.nic_queued + size > limit
         })
     }
 

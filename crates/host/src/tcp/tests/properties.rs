@@ -17,8 +17,13 @@ struct Weather {
 }
 
 fn weather() -> impl Strategy<Value = Weather> {
-    (0..200u16, 0..300u16, 1..2000u16, 0..100u16, 0..500u16)
-        .prop_map(|(drop, late, late_us, twice, mark)| Weather { drop, late, late_us, twice, mark })
+    (0..200u16, 0..300u16, 1..2000u16, 0..100u16, 0..500u16).prop_map(|(drop, late, late_us, twice, mark)| Weather {
+        drop,
+        late,
+        late_us,
+        twice,
+        mark,
+    })
 }
 
 fn options() -> impl Strategy<Value = Config> {
