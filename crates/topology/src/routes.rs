@@ -39,9 +39,13 @@ impl Routes {
             Some(&column) if column != NONE => column as usize,
             _ => return &[],
         };
-        let Some(&set) = self.cells.get((node - self.n_hosts) * self.n_leaves + column) else {
-            return &[];
-        };
+        match self.cells.get((node - self.n_hosts) * self.n_leaves + column) {
+            Some(&set) => self.set(set),
+            None => &[],
+        }
+    }
+
+    fn set(&self, set: u32) -> &[LinkId] {
         let set = set as usize;
         &self.set_links[self.set_start[set] as usize..self.set_start[set + 1] as usize]
     }
@@ -86,6 +90,7 @@ impl Topology {
         };
 
         let mut known: BTreeMap<Vec<LinkId>, u32> = BTreeMap::new();
+        let mut last = vec![0; n_switches];
         let mut distance = vec![NONE; n_switches];
         let mut queue: Vec<NodeId> = Vec::with_capacity(n_switches);
         let mut hops: Vec<LinkId> = Vec::new();
@@ -112,8 +117,13 @@ impl Topology {
                         hops.push(link);
                     }
                 }
-                if !hops.is_empty() {
-                    let set = match known.get(&hops[..]) {
+                if hops.is_empty() {
+                    continue;
+                }
+                let switch = at as usize - n_hosts;
+                // Leaves next to each other mostly share their next hops, which saves the search.
+                if routes.set(last[switch]) != hops {
+                    last[switch] = match known.get(&hops[..]) {
                         Some(&set) => set,
                         None => {
                             let set = known.len() as u32 + 1;
@@ -123,8 +133,8 @@ impl Topology {
                             set
                         }
                     };
-                    routes.cells[(at as usize - n_hosts) * n_leaves + column] = set;
                 }
+                routes.cells[switch * n_leaves + column] = last[switch];
             }
         }
         routes
