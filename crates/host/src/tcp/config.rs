@@ -38,6 +38,7 @@ pub struct Config {
     /// Initial window in segments (RFC 6928).
     pub initial_cwnd: u32,
     /// Lower bound of the retransmission timeout. RFC 6298 says 1 s, Linux 200 ms, datacenter papers 10 ms.
+    /// Lower [`Config::delayed_ack`] with it: where an ACK may be delayed longer, timeouts are spurious.
     pub rto_min: Time,
     pub rto_max: Time,
     /// Timeout before the first RTT sample, for SYNs above all (RFC 6298, rule 2.1).

@@ -321,9 +321,9 @@ impl Scoreboard {
         runs.into_iter().find(|run| run.fate == 0).map(|run| (run.start, u64::from(run.len)))
     }
 
-    /// NextSeg rule 4: up to `len` bytes at the end, if they were sent once and not SACKed.
-    pub(crate) fn untouched_tail(&self, len: u64) -> Option<(u64, u64)> {
-        let run = self.runs.back().filter(|run| run.fate == 0)?;
+    /// NextSeg rule 4: up to `len` bytes at the end, if they were sent once, by `sent_before`, and not SACKed.
+    pub(crate) fn untouched_tail(&self, len: u64, sent_before: Time) -> Option<(u64, u64)> {
+        let run = self.runs.back().filter(|run| run.fate == 0 && run.sent <= sent_before)?;
         let start = run.start.max(run.end().saturating_sub(len));
         Some((start, run.end() - start))
     }
@@ -413,5 +413,137 @@ impl Scoreboard {
         add(&mut self.lost, from & LOST != 0, to & LOST != 0);
         add(&mut self.retrans, from & RETRANS != 0, to & RETRANS != 0);
         add(&mut self.pending, from & (LOST | RETRANS) == LOST, to & (LOST | RETRANS) == LOST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T: Time = Time::from_us(100);
+
+    /// Ten segments of 1000 bytes from 0 on, one a microsecond.
+    fn ten() -> Scoreboard {
+        let mut board = Scoreboard::default();
+        for n in 0..10 {
+            board.push(n * 1000, 1000, Time::from_us(n));
+        }
+        board
+    }
+
+    fn sack(board: &mut Scoreboard, start: u64, end: u64) -> Delivery {
+        let mut delivery = Delivery::new(T, None);
+        board.sack(start, end, &mut delivery);
+        delivery
+    }
+
+    fn ack(board: &mut Scoreboard, una: u64) -> Delivery {
+        let mut delivery = Delivery::new(T, None);
+        board.ack(una, &mut delivery);
+        delivery
+    }
+
+    #[test]
+    fn sacks_count_once_and_merge() {
+        let mut board = ten();
+        assert_eq!(sack(&mut board, 2500, 4500).bytes, 2000);
+        assert_eq!(sack(&mut board, 2500, 4500).bytes, 0);
+        assert_eq!(sack(&mut board, 2000, 5000).bytes, 1000);
+        assert_eq!(sack(&mut board, 6000, 7000).sacked, 1000);
+        assert_eq!((board.sacked(), board.high_sacked()), (4000, 7000));
+        assert_eq!(board.runs.len(), 2 + 1 + 1 + 1 + 3);
+        assert_eq!(sack(&mut board, 0, 1 << 40).bytes, 6000);
+        assert_eq!(board.runs.len(), 1);
+        assert_eq!(ack(&mut board, 10_000).bytes, 0, "all was SACKed before");
+        assert_eq!((board.sacked(), board.runs.len()), (0, 0));
+        assert_eq!(sack(&mut board, 0, 10_000).bytes, 0, "nothing is outstanding");
+    }
+
+    #[test]
+    fn cumulative_acks_give_rtt_samples_by_karns_rule() {
+        let mut board = ten();
+        let delivery = ack(&mut board, 2500);
+        assert_eq!(
+            (delivery.bytes, delivery.first_sent, delivery.last_sent),
+            (2500, Some(Time::ZERO), Some(Time::from_us(2)))
+        );
+        board.retransmitted(3000, 1000, T);
+        let delivery = ack(&mut board, 5000);
+        assert!(delivery.retransmitted);
+        assert_eq!(board.retrans(), 0);
+    }
+
+    #[test]
+    fn is_lost_by_the_threshold() {
+        // RFC 6675, IsLost: more than (3 - 1) segments' worth SACKed above.
+        let mut board = ten();
+        sack(&mut board, 3000, 5000);
+        assert_eq!(board.mark_lost_by_sack(3, 1000), 0, "two segments do not suffice");
+        sack(&mut board, 5000, 5001);
+        assert_eq!(board.mark_lost_by_sack(3, 1000), 3000);
+        assert_eq!(board.mark_lost_by_sack(3, 1000), 0, "marked once");
+        assert_eq!((board.lost(), board.pending()), (3000, 3000));
+        sack(&mut board, 8000, 10_000);
+        assert_eq!(board.mark_lost_by_sack(3, 1000), 0);
+        assert_eq!(board.mark_lost_by_sack(2, 1000), 2999, "a lower threshold finds the hole above as well");
+        // Three separate ranges count whatever their size.
+        let mut board = ten();
+        for start in [2000, 4000, 6000] {
+            sack(&mut board, start, start + 10);
+        }
+        assert_eq!(board.mark_lost_by_sack(3, 1000), 2000);
+    }
+
+    #[test]
+    fn retransmissions_leave_pending_and_return_on_timeout() {
+        let mut board = ten();
+        sack(&mut board, 4000, 8000);
+        board.mark_lost_by_sack(3, 1000);
+        assert_eq!(board.next_lost(), Some((0, 1000)));
+        board.retransmitted(0, 500, T);
+        assert_eq!(board.next_lost(), Some((500, 500)));
+        board.retransmitted(500, 500, T);
+        board.retransmitted(1000, 1000, T);
+        assert_eq!((board.lost(), board.retrans(), board.pending()), (4000, 2000, 2000));
+        assert_eq!(board.runs.len(), 1 + 2 + 1 + 2, "what was sent together again is one run");
+        assert_eq!(board.next_unsacked(), None, "all below the highest SACK is lost");
+        assert_eq!(board.last_unsacked(1000), Some((9000, 1000)));
+        board.mark_all_lost(false);
+        assert_eq!((board.lost(), board.retrans(), board.pending(), board.sacked()), (6000, 0, 6000, 4000));
+        assert_eq!(board.next_lost(), Some((0, 2000)));
+        board.mark_all_lost(true);
+        assert_eq!((board.lost(), board.sacked()), (10_000, 0));
+        board.unmark_lost();
+        assert_eq!((board.lost(), board.pending()), (0, 0));
+    }
+
+    #[test]
+    fn late_originals_show_as_reordering() {
+        let mut board = ten();
+        assert_eq!(sack(&mut board, 5000, 6000).reordered, None);
+        assert_eq!(sack(&mut board, 2000, 3000).reordered, Some(2000));
+        assert_eq!(ack(&mut board, 1000).reordered, Some(0));
+        board.retransmitted(1000, 1000, T);
+        assert_eq!(ack(&mut board, 2000).reordered, None, "may have been the retransmission");
+    }
+
+    #[test]
+    fn time_marks_what_was_overtaken() {
+        let mut board = ten();
+        let delivery = sack(&mut board, 3000, 4000);
+        let newest = delivery.newest.unwrap();
+        assert_eq!(newest, Transmission { sent: Time::from_us(3), end: 4000 });
+        // Sent at 0, 1 and 2 us: at age 100 us the first is lost at 100 us, the others fall due later.
+        assert_eq!(board.mark_lost_by_time(newest, T, T), Some(Time::from_us(102)));
+        assert_eq!(board.lost(), 1000);
+        assert_eq!(board.mark_lost_by_time(newest, T, Time::from_us(102)), None);
+        assert_eq!(board.lost(), 3000);
+        // A retransmission is judged by its own time.
+        board.retransmitted(0, 1000, Time::from_us(110));
+        board.mark_lost_by_time(newest, T, Time::from_us(300));
+        assert_eq!(board.pending(), 2000);
+        let newest = Transmission { sent: Time::from_us(111), end: 11_000 };
+        board.mark_lost_by_time(newest, T, Time::from_us(300));
+        assert_eq!(board.pending(), 9000, "everything but what was SACKed");
     }
 }

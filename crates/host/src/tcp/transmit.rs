@@ -62,7 +62,8 @@ impl Sender {
     }
 
     /// RFC 6675, NextSeg rules 3 and 4: in recovery, when there is no new data to keep the ACKs coming. Rule 4 here
-    /// leaves alone what was retransmitted already, or every loss near the end of a flow would be repaired twice.
+    /// leaves alone what was retransmitted already or sent within the last RTT: literally applied it repeats a segment
+    /// for every loss near the end of a flow.
     fn send_without_proof(&mut self, config: &Config, now: Time, budget: u64) -> Option<Outgoing> {
         let wait = self.state != CaState::Recovery || self.recovery != Recovery::Sack || self.new_data_admitted() > 0;
         let room = self.cwnd_room().min(budget);
@@ -75,7 +76,8 @@ impl Sender {
         if self.rescued {
             return None;
         }
-        let (start, len) = self.board.untouched_tail(self.window.mss)?;
+        let sent_before = now.saturating_sub(self.srtt().unwrap_or(Time::ZERO));
+        let (start, len) = self.board.untouched_tail(self.window.mss, sent_before)?;
         self.rescued = true;
         self.retransmit(config, now, start, len)
     }
