@@ -11,7 +11,7 @@ use units::{Bytes, Time};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The packet at the head of a port's wire arrives.
-    Arrival { port: PortId, epoch: u32 },
+    Arrival { port: PortId },
     /// A link fails or comes back.
     Link { link: LinkId, up: bool },
     /// Switches have learnt of failures: forwarding tables change.
@@ -107,7 +107,7 @@ impl Fabric {
             packets: Packets::default(),
             ports,
             nodes,
-            routing: Routing::new(topology, &[]),
+            routing: Routing::new(topology),
             topology: topology.clone(),
             failed: Vec::new(),
             reroute_after,
@@ -130,9 +130,8 @@ impl Fabric {
     /// Gives a packet of [`Fabric::packets`] to the output port of its source host, which has no limit: the NIC's own queue is
     /// the host's business.
     pub fn send<E: Copy + From<Event>>(&mut self, id: PacketId, scheduler: &mut Scheduler<E>) {
-        let packet = &self.packets[id];
-        self.sent_bytes += u64::from(packet.wire_len);
-        let port = self.uplinks[packet.src as usize];
+        self.sent_bytes += u64::from(self.packets.hop(id).wire_len);
+        let port = self.uplinks[self.packets.body(id).src as usize];
         self.enqueue(port, id, scheduler);
     }
 
@@ -156,57 +155,53 @@ impl Fabric {
     #[inline]
     pub fn handle<E: Copy + From<Event>>(&mut self, event: Event, scheduler: &mut Scheduler<E>) -> Option<Delivery> {
         match event {
-            Event::Arrival { port, epoch } => self.arrive(port, epoch, scheduler),
+            Event::Arrival { port } => self.arrive(port, scheduler),
             Event::Link { link, up } => {
                 self.set_link(link, up, scheduler);
                 None
             }
             Event::Reroute => {
-                self.routing = Routing::new(&self.topology, &self.failed);
+                self.routing.update(&self.topology, &self.failed);
                 None
             }
         }
     }
 
     #[inline]
-    fn arrive<E: Copy + From<Event>>(
-        &mut self,
-        port_id: PortId,
-        epoch: u32,
-        scheduler: &mut Scheduler<E>,
-    ) -> Option<Delivery> {
+    fn arrive<E: Copy + From<Event>>(&mut self, port_id: PortId, scheduler: &mut Scheduler<E>) -> Option<Delivery> {
         let now = scheduler.now().as_ps();
         let port = &mut self.ports[port_id as usize];
-        if port.epoch != epoch {
+        // A link that failed leaves a stale event behind; the head that it was for is gone.
+        if self.packets.hop(port.wire.head()?).at_ps != now {
             return None;
         }
         let id = port.wire.pop(&mut self.packets)?;
         self.advance(port_id, now);
         let port = &self.ports[port_id as usize];
         if let Some(head) = port.wire.head() {
-            let at = Time::from_ps(self.packets[head].place.at_ps);
-            scheduler.schedule(at, port.to, Event::Arrival { port: port_id, epoch }.into());
+            let at = Time::from_ps(self.packets.hop(head).at_ps);
+            scheduler.schedule(at, port.to, Event::Arrival { port: port_id }.into());
         }
         let to = port.to;
         self.packet_hops += 1;
         if let Some(tap) = self.tap.as_mut().filter(|t| t.port == port_id && t.packets.len() < t.limit) {
-            tap.packets.push(Captured { at: scheduler.now(), packet: self.packets[id] });
+            tap.packets.push(Captured { at: scheduler.now(), packet: self.packets.get(id) });
         }
         if self.loss.per_million != 0 && self.random.below(1_000_000) < u64::from(self.loss.per_million) {
-            self.lost_bytes += u64::from(self.packets[id].wire_len);
+            self.lost_bytes += u64::from(self.packets.hop(id).wire_len);
             self.lost_packets += 1;
             self.packets.remove(id);
             return None;
         }
         if self.nodes[to as usize].is_host {
-            self.delivered_bytes += u64::from(self.packets[id].wire_len);
+            self.delivered_bytes += u64::from(self.packets.hop(id).wire_len);
             return Some(Delivery { host: to, packet: id });
         }
         match self.next_hop(to, id) {
             Some(next) => self.enqueue(next, id, scheduler),
             None => {
                 self.unroutable_packets += 1;
-                self.lost_bytes += u64::from(self.packets[id].wire_len);
+                self.lost_bytes += u64::from(self.packets.hop(id).wire_len);
                 self.packets.remove(id);
             }
         }
@@ -215,12 +210,15 @@ impl Fabric {
 
     #[inline]
     fn next_hop(&mut self, node: NodeId, id: PacketId) -> Option<PortId> {
-        let packet = &self.packets[id];
+        let packet = self.packets.hop_mut(id);
         if let Some(port) = self.routing.last_hop(node, packet.dst) {
             return Some(port);
         }
         if packet.label != 0 {
-            if let Some(port) = self.routing.labelled(node, packet.dst, packet.label) {
+            if packet.hops() == 1 {
+                packet.label = self.routing.relabel(&self.topology, node, packet.dst, packet.label);
+            }
+            if let Some(port) = self.routing.labelled(&self.topology, node, packet.dst, packet.label) {
                 return Some(port);
             }
         }
@@ -231,7 +229,7 @@ impl Fabric {
             (hops, Multipath::Spray) => Some(hops[self.random.below(hops.len() as u64) as usize]),
             (hops, Multipath::Ecmp) => Some(pick(hops, packet.hash, self.nodes[node as usize].seed)),
             (hops, Multipath::EcmpFlowcell) => {
-                let hash = packet.hash ^ packet.headers.cell.wrapping_mul(0x9e37_79b1);
+                let hash = packet.hash ^ self.packets.body(id).headers.cell.wrapping_mul(0x9e37_79b1);
                 Some(pick(hops, hash, self.nodes[node as usize].seed))
             }
         }
@@ -245,18 +243,18 @@ impl Fabric {
         if !self.admit(port_id, id, now) {
             let port = &mut self.ports[port_id as usize];
             port.stats.dropped_packets += 1;
-            port.stats.dropped_bytes += u64::from(self.packets[id].wire_len);
+            port.stats.dropped_bytes += u64::from(self.packets.hop(id).wire_len);
             self.packets.remove(id);
             return;
         }
-        self.nodes[from].held += u64::from(self.packets[id].wire_len);
+        self.nodes[from].held += u64::from(self.packets.hop(id).wire_len);
         let port = &mut self.ports[port_id as usize];
         let wire_was_empty = port.wire.is_empty();
         port.push(id, now, &mut self.packets);
         if wire_was_empty {
             if let Some(head) = port.wire.head() {
-                let at = Time::from_ps(self.packets[head].place.at_ps);
-                scheduler.schedule(at, port.to, Event::Arrival { port: port_id, epoch: port.epoch }.into());
+                let at = Time::from_ps(self.packets.hop(head).at_ps);
+                scheduler.schedule(at, port.to, Event::Arrival { port: port_id }.into());
             }
         }
     }
@@ -273,7 +271,7 @@ impl Fabric {
             return true;
         }
         let queue = port.occupancy;
-        let after = queue + u64::from(self.packets[id].wire_len);
+        let after = queue + u64::from(self.packets.hop(id).wire_len);
         let fits = match self.buffer {
             Buffer::PerPort(limit) => after <= limit.get(),
             Buffer::Shared { total, alpha } => {
@@ -307,7 +305,7 @@ impl Fabric {
         if !congested {
             return true;
         }
-        let headers = &mut self.packets[id].headers;
+        let headers = &mut self.packets.body_mut(id).headers;
         if headers.ecn != wire::ecn::NOT_ECT {
             headers.ecn = wire::ecn::CE;
             self.ports[port_id as usize].stats.marked_packets += 1;
@@ -346,7 +344,7 @@ impl Fabric {
         for id in 0..self.ports.len() {
             self.advance(id as PortId, now.as_ps());
             let port = &mut self.ports[id];
-            port.stats.busy = Time::ZERO;
+            port.unmeasured_bytes = port.stats.tx_bytes;
             port.stats.byte_time = 0;
             port.stats.queue_max = port.occupancy;
         }
@@ -360,6 +358,10 @@ impl Fabric {
     }
     pub fn stats(&self, port: PortId) -> PortStats {
         self.ports[port as usize].stats
+    }
+    /// How long a port took to send what it sent in the measured part.
+    pub fn busy(&self, port: PortId) -> Time {
+        self.ports[port as usize].busy()
     }
     /// Octets that wait at a port or are being sent.
     pub fn queue_bytes(&mut self, port: PortId, now: Time) -> u64 {
@@ -396,9 +398,9 @@ impl Fabric {
         };
         for port in &self.ports {
             audit.dropped_bytes += port.stats.dropped_bytes;
-            for list in port.queues.iter().chain([&port.wire]) {
+            for list in port.lists() {
                 for id in list.iter(&self.packets) {
-                    audit.inside_bytes += u64::from(self.packets[id].wire_len);
+                    audit.inside_bytes += u64::from(self.packets.hop(id).wire_len);
                     audit.inside_packets += 1;
                 }
             }

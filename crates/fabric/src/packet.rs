@@ -9,13 +9,8 @@ pub const NO_PACKET: PacketId = u32::MAX;
 pub const MAX_HOPS: usize = 6;
 
 /// One packet in the model: the headers that the edge and the hosts read, and no payload bytes.
-///
-/// The fields that every hop touches come first, so that a hop costs one cache line.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Packet {
-    /// The fabric's own.
-    pub place: Place,
     /// Octets on the wire: payload, headers and Ethernet's 38.
     pub wire_len: u32,
     /// Destination host.
@@ -28,46 +23,52 @@ pub struct Packet {
     pub label: u16,
     /// Strict priority, 0 first.
     pub priority: u8,
+    /// Ask every port on the way for its utilisation (in-band telemetry).
+    pub int: bool,
     /// Links crossed so far.
     pub hops: u8,
     /// The model's own name for the connection; not a header field.
     pub flow: u32,
-    /// Ask every port on the way for its utilisation (in-band telemetry).
-    pub int: bool,
-    /// Utilisation of the first [`MAX_HOPS`] ports crossed, in 1/255, if asked.
-    pub utilisation: [u8; MAX_HOPS],
     /// For the driver: the slot of the frame that this packet stands for.
     pub slot: u32,
+    /// Utilisation of the first [`MAX_HOPS`] ports crossed, in 1/255, if asked.
+    pub utilisation: [u8; MAX_HOPS],
     pub headers: wire::Packet,
     pub options: TcpOptions,
 }
 
-/// Where in the fabric a packet is.
+/// What every hop touches of a packet: half a cache line, apart from the rest.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+#[repr(align(32))]
+pub(crate) struct Hop {
     /// While queued, when it was queued; on the wire, when its last bit arrives. Picoseconds.
-    pub(crate) at_ps: u64,
+    pub at_ps: u64,
     /// Neighbour in the queue, on the wire or on the free list.
-    pub(crate) next: PacketId,
+    next: PacketId,
+    pub wire_len: u32,
+    pub dst: u32,
+    pub hash: u32,
+    pub label: u16,
+    pub priority: u8,
+    /// Links crossed; the top bit asks for telemetry.
+    hops: u8,
 }
 
-impl Default for Packet {
-    fn default() -> Self {
-        Packet {
-            place: Place { at_ps: 0, next: NO_PACKET },
-            wire_len: 0,
-            dst: 0,
-            src: 0,
-            hash: 0,
-            label: 0,
-            priority: 0,
-            hops: 0,
-            flow: 0,
-            int: false,
-            utilisation: [0; MAX_HOPS],
-            slot: 0,
-            headers: wire::Packet::default(),
-            options: TcpOptions::default(),
+const WANTS_INT: u8 = 0x80;
+
+const _: () = assert!(size_of::<Hop>() == 32);
+
+impl Hop {
+    pub(crate) fn wants_int(&self) -> bool {
+        self.hops & WANTS_INT != 0
+    }
+    pub(crate) fn hops(&self) -> u8 {
+        self.hops & !WANTS_INT
+    }
+    #[inline]
+    pub(crate) fn count_hop(&mut self) {
+        if self.hops() < 0x7f {
+            self.hops += 1;
         }
     }
 }
@@ -75,36 +76,77 @@ impl Default for Packet {
 /// All packets that exist, in one slab with a free list: no allocation once the run is warm.
 #[derive(Debug)]
 pub struct Packets {
-    items: Vec<Packet>,
+    hops: Vec<Hop>,
+    bodies: Vec<Packet>,
     free: PacketId,
     live: usize,
 }
 
 impl Default for Packets {
     fn default() -> Self {
-        Packets { items: Vec::new(), free: NO_PACKET, live: 0 }
+        Packets { hops: Vec::new(), bodies: Vec::new(), free: NO_PACKET, live: 0 }
     }
 }
 
 impl Packets {
     pub fn add(&mut self, packet: Packet) -> PacketId {
         self.live += 1;
+        let hop = Hop {
+            at_ps: 0,
+            next: NO_PACKET,
+            wire_len: packet.wire_len,
+            dst: packet.dst,
+            hash: packet.hash,
+            label: packet.label,
+            priority: packet.priority,
+            hops: packet.hops & !WANTS_INT | if packet.int { WANTS_INT } else { 0 },
+        };
         if self.free == NO_PACKET {
-            self.items.push(packet);
-            return (self.items.len() - 1) as PacketId;
+            self.hops.push(hop);
+            self.bodies.push(packet);
+            return (self.hops.len() - 1) as PacketId;
         }
         let id = self.free;
-        let slot = &mut self.items[id as usize];
-        self.free = slot.place.next;
-        *slot = packet;
+        self.free = self.hops[id as usize].next;
+        self.hops[id as usize] = hop;
+        self.bodies[id as usize] = packet;
         id
     }
 
     /// Frees a packet, which must not be on any list.
     pub fn remove(&mut self, id: PacketId) {
         self.live -= 1;
-        self.items[id as usize].place.next = self.free;
+        self.hops[id as usize].next = self.free;
         self.free = id;
+    }
+
+    /// A copy of a packet as it is now.
+    pub fn get(&self, id: PacketId) -> Packet {
+        Packet { hops: self.hops[id as usize].hops(), ..self.bodies[id as usize] }
+    }
+    /// Frees a packet and returns it.
+    pub fn take(&mut self, id: PacketId) -> Packet {
+        let packet = self.get(id);
+        self.remove(id);
+        packet
+    }
+    /// A packet without its hop count, which [`get`](Self::get) knows.
+    #[inline]
+    pub fn body(&self, id: PacketId) -> &Packet {
+        &self.bodies[id as usize]
+    }
+    /// Changes of the fields that switches forward by have no effect any more.
+    #[inline]
+    pub fn body_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.bodies[id as usize]
+    }
+    #[inline]
+    pub(crate) fn hop(&self, id: PacketId) -> &Hop {
+        &self.hops[id as usize]
+    }
+    #[inline]
+    pub(crate) fn hop_mut(&mut self, id: PacketId) -> &mut Hop {
+        &mut self.hops[id as usize]
     }
 
     /// Packets in existence.
@@ -113,26 +155,12 @@ impl Packets {
     }
     /// The most packets that ever existed at once.
     pub fn high_water(&self) -> usize {
-        self.items.len()
+        self.hops.len()
     }
     /// The packet behind `id` on a [`List`].
     pub fn next(&self, id: PacketId) -> Option<PacketId> {
-        let next = self.items[id as usize].place.next;
+        let next = self.hops[id as usize].next;
         (next != NO_PACKET).then_some(next)
-    }
-}
-
-impl std::ops::Index<PacketId> for Packets {
-    type Output = Packet;
-    #[inline]
-    fn index(&self, id: PacketId) -> &Packet {
-        &self.items[id as usize]
-    }
-}
-impl std::ops::IndexMut<PacketId> for Packets {
-    #[inline]
-    fn index_mut(&mut self, id: PacketId) -> &mut Packet {
-        &mut self.items[id as usize]
     }
 }
 
@@ -159,11 +187,11 @@ impl List {
     }
     #[inline]
     pub fn push(&mut self, id: PacketId, packets: &mut Packets) {
-        packets[id].place.next = NO_PACKET;
+        packets.hop_mut(id).next = NO_PACKET;
         if self.head == NO_PACKET {
             self.head = id;
         } else {
-            packets[self.tail].place.next = id;
+            packets.hop_mut(self.tail).next = id;
         }
         self.tail = id;
     }
@@ -173,7 +201,7 @@ impl List {
         if id == NO_PACKET {
             return None;
         }
-        self.head = packets[id].place.next;
+        self.head = packets.hop(id).next;
         Some(id)
     }
     /// Its packets from head to tail.

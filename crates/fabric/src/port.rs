@@ -14,8 +14,6 @@ pub struct PortStats {
     pub dropped_packets: u64,
     pub dropped_bytes: u64,
     pub marked_packets: u64,
-    /// Sending time, measured part.
-    pub busy: Time,
     /// Sum over packets of bytes times time in the port (queue and transmission), in byte-picoseconds, measured part.
     pub byte_time: u128,
     /// Longest queue in bytes, measured part.
@@ -31,18 +29,19 @@ pub(crate) struct Port {
     pub occupancy: u64,
     /// Of these, the packet being sent.
     sending: u32,
-    /// Bumped when the link fails, so that arrivals already scheduled are known to be stale.
-    pub epoch: u32,
     serialiser: Serialiser,
     delay: u64,
     /// Packets being sent or under way, in order of arrival.
     pub wire: List,
-    /// One queue per priority.
-    pub queues: Box<[List]>,
+    /// The queue of the first priority, and those of the others.
+    queue: List,
+    others: Box<[List]>,
     pub from: NodeId,
     pub to: NodeId,
     pub up: bool,
     pub stats: PortStats,
+    /// Octets sent before the measured part.
+    pub unmeasured_bytes: u64,
     telemetry: Telemetry,
 }
 
@@ -74,15 +73,16 @@ impl Port {
             busy_until: 0,
             occupancy: 0,
             sending: 0,
-            epoch: 0,
             serialiser: Serialiser::new(rate),
             delay: delay.as_ps(),
             wire: List::default(),
-            queues: vec![List::default(); usize::from(priorities)].into(),
+            queue: List::default(),
+            others: vec![List::default(); usize::from(priorities) - 1].into(),
             from,
             to,
             up: true,
             stats: PortStats::default(),
+            unmeasured_bytes: 0,
             telemetry: Telemetry::default(),
         }
     }
@@ -97,7 +97,7 @@ impl Port {
         while self.busy_until <= now {
             self.occupancy -= u64::from(self.sending);
             self.sending = 0;
-            let Some(id) = self.queues.iter_mut().find_map(|q| q.pop(packets)) else { break };
+            let Some(id) = self.pop_queue(packets) else { break };
             self.start(id, self.busy_until, packets);
         }
         before - self.occupancy
@@ -106,44 +106,61 @@ impl Port {
     /// Puts a packet into its queue or, if the port is idle, on the wire. The port must have been advanced to `now`.
     #[inline]
     pub(crate) fn push(&mut self, id: PacketId, now: u64, packets: &mut Packets) {
-        let packet = &mut packets[id];
-        packet.place.at_ps = now;
-        self.occupancy += u64::from(packet.wire_len);
+        let hop = packets.hop_mut(id);
+        hop.at_ps = now;
+        self.occupancy += u64::from(hop.wire_len);
         self.stats.queue_max = self.stats.queue_max.max(self.occupancy);
         if self.busy_until <= now {
             self.start(id, now, packets);
-        } else {
-            let class = usize::from(packet.priority).min(self.queues.len() - 1);
-            self.queues[class].push(id, packets);
+            return;
+        }
+        match usize::from(hop.priority).min(self.others.len()) {
+            0 => self.queue.push(id, packets),
+            class => self.others[class - 1].push(id, packets),
         }
     }
 
     #[inline]
+    fn pop_queue(&mut self, packets: &mut Packets) -> Option<PacketId> {
+        self.queue.pop(packets).or_else(|| self.others.iter_mut().find_map(|q| q.pop(packets)))
+    }
+
+    /// All lists that hold packets of this port.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = &List> {
+        [&self.wire, &self.queue].into_iter().chain(&self.others)
+    }
+
+    #[inline]
     fn start(&mut self, id: PacketId, at: u64, packets: &mut Packets) {
-        let packet = &mut packets[id];
-        let bytes = u64::from(packet.wire_len);
+        let hop = packets.hop_mut(id);
+        let bytes = u64::from(hop.wire_len);
         let tx = self.serialiser.tx_ps(bytes);
         let end = at + tx;
         self.stats.tx_packets += 1;
         self.stats.tx_bytes += bytes;
-        self.stats.busy += Time::from_ps(tx);
-        self.stats.byte_time += u128::from(bytes) * u128::from(end - packet.place.at_ps);
+        self.stats.byte_time += u128::from(bytes) * u128::from(end - hop.at_ps);
         self.telemetry.roll(at);
         self.telemetry.busy_ps += tx;
-        if packet.int && usize::from(packet.hops) < MAX_HOPS {
-            packet.utilisation[usize::from(packet.hops)] = self.telemetry.last;
-        }
-        packet.hops = packet.hops.saturating_add(1);
-        packet.place.at_ps = end + self.delay;
-        self.sending = packet.wire_len;
+        hop.at_ps = end + self.delay;
+        self.sending = hop.wire_len;
         self.busy_until = end;
+        let crossed = usize::from(hop.hops());
+        hop.count_hop();
+        if hop.wants_int() && crossed < MAX_HOPS {
+            packets.body_mut(id).utilisation[crossed] = self.telemetry.last;
+        }
         self.wire.push(id, packets);
     }
 
     /// How long the packets that wait, beyond the one being sent, will take to send.
     pub(crate) fn backlog_tx(&self, packets: &Packets) -> Time {
-        let waiting = self.queues.iter().flat_map(|q| q.iter(packets));
-        Time::from_ps(waiting.map(|id| self.serialiser.tx_ps(u64::from(packets[id].wire_len))).sum())
+        let waiting = self.lists().skip(1).flat_map(|q| q.iter(packets));
+        Time::from_ps(waiting.map(|id| self.serialiser.tx_ps(u64::from(packets.hop(id).wire_len))).sum())
+    }
+
+    /// How long the port took to send what it sent in the measured part.
+    pub(crate) fn busy(&self) -> Time {
+        Time::from_ps(self.serialiser.tx_ps(self.stats.tx_bytes - self.unmeasured_bytes))
     }
 
     /// Utilisation over the last full 100 us, in 1/255.
@@ -155,10 +172,9 @@ impl Port {
 
     /// Takes everything out of queue and wire: the link has failed.
     pub(crate) fn clear(&mut self, now: u64, packets: &mut Packets) {
-        self.epoch = self.epoch.wrapping_add(1);
         let (mut bytes, mut count) = (0, 0);
-        while let Some(id) = self.wire.pop(packets).or_else(|| self.queues.iter_mut().find_map(|q| q.pop(packets))) {
-            bytes += u64::from(packets[id].wire_len);
+        while let Some(id) = self.wire.pop(packets).or_else(|| self.pop_queue(packets)) {
+            bytes += u64::from(packets.hop(id).wire_len);
             count += 1;
             packets.remove(id);
         }

@@ -1,20 +1,22 @@
 use crate::port::PortId;
-use topology::{LinkId, NodeId, Topology};
+use rustc_hash::FxHashMap;
+use topology::{tree_of, LinkId, NodeId, Topology, Tree};
 
-/// Forwarding tables of all switches: next hops by destination leaf, for hashed packets and per spanning tree.
+/// Forwarding tables of all switches: next hops by destination leaf for hashed packets, and spanning trees.
 #[derive(Debug)]
 pub(crate) struct Routing {
-    n_leaves: usize,
-    /// Host to (index of its leaf among the leaves, leaf, port from the leaf to the host).
+    leaves: Vec<NodeId>,
+    /// Host to (index of its leaf among the leaves, its leaf, port from the leaf to the host).
     hosts: Vec<(u32, NodeId, PortId)>,
-    /// `[node * n_leaves + leaf]`: start and number of the equal next hops in `hops`.
+    /// `[node * leaves + leaf]`: start and number of the equal next hops in `hops`.
     spans: Vec<(u32, u32)>,
     hops: Vec<PortId>,
-    /// `[tree][node * n_leaves + leaf]`: the tree's next hop, or [`NO_PORT`].
-    trees: Vec<Vec<PortId>>,
+    /// Tree n carries label n + 1, whatever fails.
+    trees: Vec<Tree>,
+    failed: Vec<LinkId>,
+    /// Labels that stand in for others since the last failure, by (label, source leaf, destination leaf); looked up only.
+    backups: FxHashMap<(u16, NodeId, NodeId), u16>,
 }
-
-pub(crate) const NO_PORT: PortId = u32::MAX;
 
 /// The direction of `link` that leaves `node`.
 pub(crate) fn port_out_of(topology: &Topology, link: LinkId, node: NodeId) -> PortId {
@@ -22,45 +24,44 @@ pub(crate) fn port_out_of(topology: &Topology, link: LinkId, node: NodeId) -> Po
 }
 
 impl Routing {
-    pub(crate) fn new(topology: &Topology, failed: &[LinkId]) -> Routing {
-        let leaves: Vec<NodeId> = topology.leaves().to_vec();
-        let index_of = |leaf: NodeId| leaves.iter().position(|&l| l == leaf).map_or(u32::MAX, |i| i as u32);
-        let hosts = (0..topology.n_hosts() as u32)
+    pub(crate) fn new(topology: &Topology) -> Routing {
+        let leaves = topology.leaves().to_vec();
+        let hosts = topology
+            .hosts()
             .map(|host| {
                 let leaf = topology.leaf_of(host);
-                let (uplink, _) = topology.neighbours(host)[0];
-                (index_of(leaf), leaf, port_out_of(topology, uplink, leaf))
+                let index = leaves.iter().position(|&l| l == leaf).map_or(u32::MAX, |i| i as u32);
+                (index, leaf, port_out_of(topology, topology.host_link(host), leaf))
             })
             .collect();
+        let trees = topology.base_trees().to_vec();
+        let mut routing = Routing {
+            leaves,
+            hosts,
+            spans: Vec::new(),
+            hops: Vec::new(),
+            trees,
+            failed: Vec::new(),
+            backups: FxHashMap::default(),
+        };
+        routing.update(topology, &[]);
+        routing
+    }
+
+    /// Computes the tables anew, without the failed links.
+    pub(crate) fn update(&mut self, topology: &Topology, failed: &[LinkId]) {
         let routes = topology.routes(failed);
-        let (mut spans, mut hops) = (Vec::new(), Vec::new());
+        self.failed = failed.to_vec();
+        self.backups.clear();
+        self.spans.clear();
+        self.hops.clear();
         for node in 0..topology.nodes.len() as NodeId {
-            for &leaf in &leaves {
+            for &leaf in &self.leaves {
                 let links = routes.next_hops(node, leaf);
-                spans.push((hops.len() as u32, links.len() as u32));
-                hops.extend(links.iter().map(|&l| port_out_of(topology, l, node)));
+                self.spans.push((self.hops.len() as u32, links.len() as u32));
+                self.hops.extend(links.iter().map(|&l| port_out_of(topology, l, node)));
             }
         }
-        // A label keeps its meaning when links fail: trees of the whole graph, with the dead hops of each taken by the
-        // tree that fast failover names.
-        let all = topology.trees(&[]);
-        let trees = (0..all.len())
-            .map(|tree| {
-                let mut table = Vec::with_capacity(spans.len());
-                for node in 0..topology.nodes.len() as NodeId {
-                    for &leaf in &leaves {
-                        let hop = |t: usize| all[t].next_hop(node, leaf);
-                        let alive = |l: &LinkId| !failed.contains(l);
-                        let link = hop(tree)
-                            .filter(alive)
-                            .or_else(|| (1..all.len()).find_map(|step| hop((tree + step) % all.len()).filter(alive)));
-                        table.push(link.map_or(NO_PORT, |l| port_out_of(topology, l, node)));
-                    }
-                }
-                table
-            })
-            .collect();
-        Routing { n_leaves: leaves.len(), hosts, spans, hops, trees }
     }
 
     /// The port to the host itself, if `node` is its leaf.
@@ -70,16 +71,34 @@ impl Routing {
         (leaf == node).then_some(port)
     }
 
+    /// What a leaf makes of the label of a packet that one of its hosts sends: once it has learnt of failures, a label
+    /// whose way to that destination is broken becomes that of the next tree whose way is whole.
+    ///
+    /// This is fast failover done by the source leaf for both directions, because spines, which are not joined to one
+    /// another, cannot do it (Presto section 3.3 describes hardware failover).
+    pub(crate) fn relabel(&mut self, topology: &Topology, leaf: NodeId, dst: u32, label: u16) -> u16 {
+        if self.failed.is_empty() {
+            return label;
+        }
+        let dst_leaf = self.hosts[dst as usize].1;
+        let failed = &self.failed;
+        *self.backups.entry((label, leaf, dst_leaf)).or_insert_with(|| {
+            let backup = tree_of(label).and_then(|t| topology.failover_between(t, leaf, dst_leaf, failed));
+            backup.map_or(0, topology::label_of)
+        })
+    }
+
+    /// The next hop along a label's tree, whether or not it is up.
     #[inline]
-    pub(crate) fn labelled(&self, node: NodeId, dst: u32, label: u16) -> Option<PortId> {
+    pub(crate) fn labelled(&self, topology: &Topology, node: NodeId, dst: u32, label: u16) -> Option<PortId> {
         let tree = self.trees.get(usize::from(label).wrapping_sub(1))?;
-        let port = tree[node as usize * self.n_leaves + self.hosts[dst as usize].0 as usize];
-        (port != NO_PORT).then_some(port)
+        let link = tree.next_hop(node, self.hosts[dst as usize].1)?;
+        Some(port_out_of(topology, link, node))
     }
 
     #[inline]
     pub(crate) fn equal_hops(&self, node: NodeId, dst: u32) -> &[PortId] {
-        let (start, n) = self.spans[node as usize * self.n_leaves + self.hosts[dst as usize].0 as usize];
+        let (start, n) = self.spans[node as usize * self.leaves.len() + self.hosts[dst as usize].0 as usize];
         &self.hops[start as usize..(start + n) as usize]
     }
 }

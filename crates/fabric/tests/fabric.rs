@@ -35,9 +35,7 @@ impl Net {
         loop {
             let fired = self.scheduler.pop_until(Time::MAX)?;
             if let Some(Delivery { host, packet }) = self.fabric.handle(fired.event, &mut self.scheduler) {
-                let copy = self.fabric.packets[packet];
-                self.fabric.packets.remove(packet);
-                return Some((fired.at, host, copy));
+                return Some((fired.at, host, self.fabric.packets.take(packet)));
             }
         }
     }
@@ -271,8 +269,7 @@ fn telemetry_reports_the_load_of_every_hop() {
         // Half of line rate.
         while let Some(f) = net.scheduler.pop_until(TX * 2 * i) {
             if let Some(d) = net.fabric.handle(f.event, &mut net.scheduler) {
-                last = Some(net.fabric.packets[d.packet]);
-                net.fabric.packets.remove(d.packet);
+                last = Some(net.fabric.packets.take(d.packet));
             }
         }
         net.send(Packet { int: true, ..packet(0, 1) });

@@ -240,21 +240,13 @@ impl World<'_> {
             return there;
         }
         let back: Vec<_> = path.into_iter().rev().collect();
-        there + ideal_fct(REPLY_BYTES, payload, headers, &back)
+        there.saturating_add(ideal_fct(REPLY_BYTES, payload, headers, &back))
     }
 
     /// Rates and delays of one shortest path.
     fn path(&self, src: u32, dst: u32) -> Vec<(BitRate, Time)> {
         let topology = &self.experiment.topology;
-        let (mut at, leaf) = (topology.leaf_of(src), topology.leaf_of(dst));
-        let mut links = vec![topology.neighbours(src)[0].0];
-        while at != leaf {
-            let Some(&link) = self.routes.next_hops(at, leaf).first() else { break };
-            links.push(link);
-            let l = &topology.links[link as usize];
-            at = if l.a == at { l.b } else { l.a };
-        }
-        links.push(topology.neighbours(dst)[0].0);
+        let links = self.routes.first_path(topology, src, dst).unwrap_or_default();
         links.iter().map(|&l| (topology.links[l as usize].rate, topology.links[l as usize].delay)).collect()
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct Host {
     pub ring_len: u32,
     /// When the next poll is due, and its generation: a poll moved earlier leaves a stale event behind.
     pub poll_at: Option<Time>,
-    pub poll_generation: u32,
+    pub poll_generation: u16,
     pub rx_core_free_at: Time,
     pub gro: Gro,
     /// The segment that released slots are being joined to.

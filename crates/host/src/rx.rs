@@ -31,7 +31,7 @@ impl World<'_> {
     }
 
     /// One NAPI poll.
-    pub(crate) fn poll(&mut self, host: u32, generation: u32) {
+    pub(crate) fn poll(&mut self, host: u32, generation: u16) {
         let index = host as usize;
         if self.hosts[index].poll_generation != generation {
             return;
@@ -46,7 +46,7 @@ impl World<'_> {
             let Some(id) = h.ring.pop(&mut self.fabric.packets) else { break };
             h.ring_len -= 1;
             packets += 1;
-            bytes += u64::from(self.fabric.packets[id].headers.payload);
+            bytes += u64::from(self.fabric.packets.body(id).headers.payload);
             self.merge(host, id, &mut gro, &mut up);
             for segment in up.drain(..) {
                 self.from_gro(host, segment);
@@ -79,21 +79,21 @@ impl World<'_> {
 
     /// One packet from the ring: to the edge's reorder engine packet by packet where that is on, else to GRO.
     fn merge(&mut self, host: u32, id: PacketId, gro: &mut Gro, up: &mut Vec<RxSegment>) {
-        let reordered = self.experiment.edge.reorder.is_some() && self.fabric.packets[id].headers.has_cell != 0;
+        let reordered = self.experiment.edge.reorder.is_some() && self.fabric.packets.body(id).headers.has_cell != 0;
         if reordered {
             let now = self.scheduler.now();
-            let packet = &mut self.fabric.packets[id];
+            let packet = self.fabric.packets.body_mut(id);
             match self.hosts[host as usize].edge.process(now, Direction::Ingress, Slot(id), &mut packet.headers) {
                 Verdict::Hold => {}
                 Verdict::Forward => {
-                    let packet = self.take(id);
+                    let packet = self.fabric.packets.take(id);
                     self.to_guest(host, &RxSegment::new(packet));
                 }
                 Verdict::Consume | Verdict::Drop(_) => self.fabric.packets.remove(id),
             }
             return;
         }
-        let packet = self.take(id);
+        let packet = self.fabric.packets.take(id);
         match self.experiment.hosts.gro {
             GroMode::Off => up.push(RxSegment::new(packet)),
             GroMode::Stock => gro.receive(packet, up),
@@ -116,7 +116,7 @@ impl World<'_> {
         let now = self.scheduler.now();
         let index = host as usize;
         while let Some(release) = self.hosts[index].edge.poll_release(now) {
-            let packet = self.take(release.slot.0);
+            let packet = self.fabric.packets.take(release.slot.0);
             match &mut self.hosts[index].joining {
                 Some(segment) if release.joins_previous => segment.append(&packet),
                 joining => {

@@ -116,7 +116,7 @@ impl World<'_> {
         let every = self.experiment.record.sample_every;
         for port in 0..self.fabric.n_ports() {
             let queue = self.fabric.queue_bytes(port as u32, now);
-            let busy = self.fabric.stats(port as u32).busy;
+            let busy = self.fabric.busy(port as u32);
             let s = &mut self.sampling;
             s.queue_series[port].push(queue.min(u64::from(u32::MAX)) as u32);
             let since = busy.saturating_sub(s.busy_before[port]);
@@ -159,7 +159,7 @@ impl World<'_> {
                 dropped_packets: stats.dropped_packets,
                 dropped_bytes: stats.dropped_bytes,
                 marked_packets: stats.marked_packets,
-                utilisation: share(stats.busy.as_secs_f64()).min(1.0),
+                utilisation: share(self.fabric.busy(port as u32).as_secs_f64()).min(1.0),
                 queue_mean_bytes: share(stats.byte_time as f64 / 1e12),
                 queue_max_bytes: stats.queue_max,
                 queue_series: std::mem::take(&mut self.sampling.queue_series[port]),

@@ -9,7 +9,7 @@ pub type TimerId = u32;
 /// A timer keeps its deadline beside the queue; at most one event per timer that counts is in the queue. Moving a
 /// deadline later, as every ACK does to a retransmission timer, touches no queue: the event fires early, sees the
 /// later deadline, and is scheduled once more. An event that was overtaken by an earlier deadline is known by its
-/// generation and ignored.
+/// generation and ignored; should a generation come round again after 65,536 restarts, the deadline still decides.
 #[derive(Debug, Default)]
 pub struct Timers {
     slots: Vec<Slot>,
@@ -20,7 +20,7 @@ struct Slot {
     deadline: Option<Time>,
     /// When the event that counts fires; `None` if none is queued.
     queued: Option<Time>,
-    generation: u32,
+    generation: u16,
 }
 
 impl Timers {
@@ -41,7 +41,7 @@ impl Timers {
         deadline: Option<Time>,
         node: NodeId,
         scheduler: &mut Scheduler<E>,
-        event: impl Fn(TimerId, u32) -> E,
+        event: impl Fn(TimerId, u16) -> E,
     ) {
         let slot = &mut self.slots[id as usize];
         slot.deadline = deadline;
@@ -59,10 +59,10 @@ impl Timers {
     pub fn fire<E: Copy>(
         &mut self,
         id: TimerId,
-        generation: u32,
+        generation: u16,
         node: NodeId,
         scheduler: &mut Scheduler<E>,
-        event: impl Fn(TimerId, u32) -> E,
+        event: impl Fn(TimerId, u16) -> E,
     ) -> bool {
         let slot = &mut self.slots[id as usize];
         if slot.generation != generation {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     /// Runs the queue dry and returns when the timer expired.
-    fn expiries(timers: &mut Timers, s: &mut Scheduler<(TimerId, u32)>) -> Vec<u64> {
+    fn expiries(timers: &mut Timers, s: &mut Scheduler<(TimerId, u16)>) -> Vec<u64> {
         let mut at = Vec::new();
         while let Some(f) = s.pop_until(Time::MAX) {
             if timers.fire(f.event.0, f.event.1, 0, s, |i, g| (i, g)) {
