@@ -49,12 +49,12 @@ impl World<'_> {
             bytes += u64::from(self.fabric.packets.body(id).headers.payload);
             self.merge(host, id, &mut gro, &mut up);
             for segment in up.drain(..) {
-                self.from_gro(host, segment);
+                self.ingress(host, segment);
             }
         }
         gro.flush(&mut up);
         for segment in up.drain(..) {
-            self.from_gro(host, segment);
+            self.ingress(host, segment);
         }
         self.up = up;
         let h = &mut self.hosts[index];
@@ -87,7 +87,7 @@ impl World<'_> {
                 Verdict::Hold => {}
                 Verdict::Forward => {
                     let packet = self.fabric.packets.take(id);
-                    self.to_guest(host, &RxSegment::new(packet));
+                    self.deliver(host, &RxSegment::new(packet));
                 }
                 Verdict::Consume | Verdict::Drop(_) => self.fabric.packets.remove(id),
             }
@@ -101,12 +101,12 @@ impl World<'_> {
     }
 
     /// A merged segment on its way through the edge.
-    fn from_gro(&mut self, host: u32, mut segment: RxSegment) {
+    fn ingress(&mut self, host: u32, mut segment: RxSegment) {
         let now = self.scheduler.now();
         let edge = &mut self.hosts[host as usize].edge;
         // The slot is never used: without a reorder engine nothing is held.
         match edge.process(now, Direction::Ingress, Slot::default(), &mut segment.packet.headers) {
-            Verdict::Forward => self.to_guest(host, &segment),
+            Verdict::Forward => self.deliver(host, &segment),
             Verdict::Hold | Verdict::Consume | Verdict::Drop(_) => {}
         }
     }
@@ -121,13 +121,13 @@ impl World<'_> {
                 Some(segment) if release.joins_previous => segment.append(&packet),
                 joining => {
                     if let Some(done) = joining.replace(RxSegment::new(packet)) {
-                        self.to_guest(host, &done);
+                        self.deliver(host, &done);
                     }
                 }
             }
         }
         if let Some(last) = self.hosts[index].joining.take() {
-            self.to_guest(host, &last);
+            self.deliver(host, &last);
         }
         let (timer, deadline) = (self.hosts[index].edge_timer, self.hosts[index].edge.poll_timeout());
         self.set_timer(timer, deadline, host);
@@ -141,7 +141,7 @@ impl World<'_> {
     }
 
     /// Delivers a segment to the guest's TCP and lets the applications at both ends react.
-    fn to_guest(&mut self, host: u32, segment: &RxSegment) {
+    fn deliver(&mut self, host: u32, segment: &RxSegment) {
         let h = &mut self.hosts[host as usize];
         h.rx_segments += 1;
         h.rx_bytes += u64::from(segment.packet.headers.payload);
