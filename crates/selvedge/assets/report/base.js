@@ -42,6 +42,7 @@ function mean(list) {
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const schemeColour = (i) => css(`--s${i % 8}`);
+const faint = (hex) => `${hex}4d`;
 const schemeDash = (i) => ['solid', [7, 3], [2, 3], [9, 3, 2, 3]][i % 4];
 const schemeSymbol = (i) => ['circle', 'rect', 'triangle', 'diamond'][i % 4];
 const heatColours = () => [0, 1, 2, 3, 4].map((i) => css(`--heat${i}`));
@@ -78,16 +79,16 @@ function common() {
   };
 }
 
-/** A legend of the schemes; a click hides one. */
-function legend(names = schemes.map((s) => s.name)) {
+/** A legend of the schemes; a click hides one. `plain` for lines without symbols. */
+function legend(plain = false) {
   return {
-    data: names,
+    data: schemes.map((s) => s.name),
+    itemStyle: plain ? { opacity: 0 } : {},
     type: 'scroll',
     left: 0,
     top: 0,
-    itemWidth: 22,
+    itemWidth: plain ? 28 : 22,
     itemHeight: 10,
-    icon: undefined,
     inactiveColor: css('--line'),
     textStyle: { color: css('--text'), fontSize: 13 },
     pageTextStyle: { color: css('--muted') },
@@ -122,6 +123,21 @@ function tip(title, rows) {
 
 const charts = [];
 
+const hasValue = (item) => {
+  const value = item?.value ?? item;
+  return value !== null && (!Array.isArray(value) || value.every((v) => v !== null));
+};
+
+const nothing = () => ({
+  animation: false,
+  title: {
+    text: 'Nothing to draw here',
+    left: 'center',
+    top: 'middle',
+    textStyle: { color: css('--muted'), fontSize: 13, fontWeight: 400, fontFamily: css('--font') },
+  },
+});
+
 /**
  * Draws `build()`, an ECharts option, into the card `id`, and again when the theme, the width or a switch changes.
  * `canvas` for charts of thousands of marks; the others are SVG, which prints better.
@@ -132,7 +148,10 @@ function chart(id, build, { canvas = false, height = null } = {}) {
   if (height) element.style.height = `${height}px`;
   const instance = echarts.init(element, null, { renderer: canvas ? 'canvas' : 'svg' });
   instance.on('rendered', () => { element.dataset.drawn = 'true'; });
-  const redraw = () => instance.setOption({ ...common(), ...build(element) }, { notMerge: true });
+  const redraw = () => {
+    const option = { ...common(), ...build(element) };
+    instance.setOption(option.series.some((s) => s.data.some(hasValue)) ? option : nothing(), { notMerge: true });
+  };
   charts.push({ element, instance, redraw });
   redraw();
 }

@@ -24,11 +24,18 @@ for (const s of schemes) {
     if (!ways.has(wayKey(u))) ways.set(wayKey(u), { key: wayKey(u), name: null, u, host: touchesHost(links.get(u.link)) });
   }
 }
+for (const way of ways.values()) {
+  const link = links.get(way.u.link);
+  const tier = (name) => nodes.get(name)?.tier ?? 0;
+  way.name = wayName(way.u);
+  way.up = !link || (tier(link.a) <= tier(link.b)) === (way.u.dir === 'a_to_b');
+}
+// All that lead up, then all that lead down: the links that one switch chooses among stand together.
+const upFirst = [...ways.values()].sort((a, b) => b.up - a.up);
 const wayGroups = [
-  { label: 'Fabric links', value: [...ways.values()].filter((w) => !w.host) },
-  { label: 'Host links', value: [...ways.values()].filter((w) => w.host) },
+  { label: 'Fabric links', value: upFirst.filter((w) => !w.host) },
+  { label: 'Host links', value: upFirst.filter((w) => w.host) },
 ].filter((group) => group.value.length);
-for (const way of ways.values()) way.name = wayName(way.u);
 
 const heatLinks = choice('heat', 'Links', wayGroups);
 const heatView = choice('heat', 'Show', [
@@ -36,22 +43,33 @@ const heatView = choice('heat', 'Show', [
   ...schemeOptions((s) => s.link_utilisation.some((u) => u.series)).map((o) => ({ label: `${o.label} over time`, value: o.value })),
 ]);
 
+/** With more rows than this, not every row is named, and no gaps are left between them. */
+const MOST_ROW_NAMES = 60;
+
 function heat(columns, cells, labels, rows, describe) {
+  const numbers = labels && rows.length <= 40;
+  const colours = heatColours();
   return {
-    grid: { left: 8, right: 10, top: 36, bottom: 8, containLabel: true },
-    xAxis: axis({ type: 'category', data: columns, splitLine: { show: false }, axisLabel: { color: css('--text'), interval: labels ? 0 : 'auto', width: 110, overflow: 'truncate' } }),
-    yAxis: axis({ type: 'category', inverse: true, data: rows.map((w) => w.name), splitLine: { show: false }, axisLabel: { fontSize: 11 } }),
+    grid: { left: 8, right: 10, top: 54, bottom: 8, containLabel: true },
+    xAxis: axis({ type: 'category', position: 'top', data: columns, splitLine: { show: false }, axisLabel: { color: css('--text'), interval: labels ? 0 : 'auto', width: 110, overflow: 'truncate' } }),
+    yAxis: axis({ type: 'category', inverse: true, data: rows.map((w) => w.name), splitLine: { show: false }, axisLabel: { fontSize: 11, interval: Math.ceil(rows.length / MOST_ROW_NAMES) - 1 } }),
     visualMap: scale({ left: 0, top: 0 }),
     tooltip: { ...common().tooltip, formatter: (p) => describe(p.value) },
     series: [{
       type: 'heatmap',
-      data: cells.filter((c) => c[2] !== null),
-      itemStyle: labels ? { borderColor: css('--card'), borderWidth: 1.5, borderRadius: 3 } : {},
-      label: { show: labels && rows.length <= 40, fontSize: 11, formatter: (p) => `${Math.round(p.value[2] * 100)}%` },
+      data: cells.filter((c) => c[2] !== null).map((c) => (numbers ? { value: c, label: { color: ink(blend(colours, c[2])) } } : c)),
+      itemStyle: labels && rows.length <= MOST_ROW_NAMES ? { borderColor: css('--card'), borderWidth: 1.5, borderRadius: 3 } : {},
+      label: { show: numbers, fontSize: 11, formatter: (p) => `${Math.round(p.value[2] * 100)}%` },
       emphasis: { itemStyle: { borderColor: css('--text'), borderWidth: 1.5 } },
       progressive: 0,
     }],
   };
+}
+
+/** Black or white, whichever reads better on a colour. */
+function ink(colour) {
+  const [r, g, b] = colour.match(/\d+/g).map((v) => (v / 255) ** 2.2);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.22 ? '#10151c' : '#ffffff';
 }
 
 /** The colour scale that heat map and drawing share: 0 to 100% of capacity. */
@@ -93,8 +111,9 @@ function heatOverTime(index) {
 }
 
 const mostRows = Math.max(1, ...wayGroups.map((g) => g.value.length));
+const mostSteps = Math.max(0, ...schemes.flatMap((s) => s.link_utilisation.map((u) => u.series?.values.length ?? 0)));
 chart('heat', () => (heatView() < 0 ? heatBySchemes() : heatOverTime(heatView())), {
-  canvas: true,
+  canvas: mostRows * Math.max(schemes.length, mostSteps) > 8000,
   height: Math.min(900, Math.max(360, mostRows * 17 + 90)),
 });
 
@@ -111,7 +130,7 @@ chart('queue', () => {
   const shown = ports.map((p) => [p, deepest(p)]).sort((a, b) => b[1] - a[1]).slice(0, narrow() ? 8 : SHOWN_PORTS).map(([p]) => p);
   return {
     legend: legend(),
-    grid: { left: 18, right: 14, top: 36, bottom: ports.length > shown.length ? 26 : 6, containLabel: true },
+    grid: { left: 28, right: 14, top: 36, bottom: ports.length > shown.length ? 26 : 6, containLabel: true },
     xAxis: axis({
       type: 'category',
       data: shown,
@@ -126,6 +145,7 @@ chart('queue', () => {
       name: s.name,
       type: 'bar',
       barGap: '8%',
+      barMaxWidth: 36,
       itemStyle: { color: schemeColour(i), borderRadius: [2, 2, 0, 0] },
       data: shown.map((p) => of[i].get(p) ?? null),
     })),

@@ -13,7 +13,7 @@ function throughputSpread() {
   const most = Math.max(...shown.map(({ s }) => s.throughput.length));
   const dots = most > 300 ? 3 : most > 60 ? 4 : 6;
   return {
-    grid: { left: 8, right: 64, top: 8, bottom: 26, containLabel: true },
+    grid: { left: 8, right: 24, top: 8, bottom: 26, containLabel: true },
     xAxis: axis({ type: 'value', name: 'Gbps', nameGap: 26, min: 0 }),
     yAxis: axis({
       type: 'category',
@@ -38,9 +38,10 @@ function throughputSpread() {
       {
         type: 'bar',
         barWidth: '58%',
+        barMaxWidth: 56,
         data: shown.map(({ s, i }) => ({
           value: mean(s.throughput.map((t) => t.gbps)),
-          itemStyle: { color: schemeColour(i), opacity: 0.32, borderColor: schemeColour(i), borderRadius: [0, 5, 5, 0] },
+          itemStyle: { color: faint(schemeColour(i)), borderColor: schemeColour(i), borderRadius: [0, 5, 5, 0] },
         })),
         label: { show: true, position: 'insideLeft', distance: 10, fontSize: 15, fontWeight: 650, color: css('--text'), formatter: (p) => num(p.value) },
       },
@@ -66,8 +67,8 @@ function throughputFlows() {
     return many ? s.throughput.map((t) => t.gbps).sort((a, b) => a - b) : flowNames.map((n) => of.get(n) ?? null);
   };
   return {
-    legend: legend(),
-    grid: { left: 18, right: 14, top: 36, bottom: 26, containLabel: true },
+    legend: legend(many),
+    grid: { left: 28, right: 14, top: 36, bottom: 26, containLabel: true },
     xAxis: axis({
       type: 'category',
       data: many ? flowNames.map((_, i) => i + 1) : flowNames,
@@ -81,8 +82,9 @@ function throughputFlows() {
     series: schemes.map((s, i) => ({
       name: s.name,
       type: many ? 'line' : 'bar',
-      showSymbol: false,
+      symbol: 'none',
       barGap: '8%',
+      barMaxWidth: 36,
       itemStyle: { color: schemeColour(i), borderRadius: [2, 2, 0, 0] },
       lineStyle: { color: schemeColour(i), type: schemeDash(i), width: 2 },
       data: value(s),
@@ -99,23 +101,29 @@ chart('throughput', () => (throughputView() === 'spread' ? throughputSpread() : 
 
 // ---- Goodput over time
 
+const end = (series) => series.start_ms + series.values.length * series.step_ms;
 const points = (series) => series.values.map((v, i) => [series.start_ms + (i + 0.5) * series.step_ms, v]);
 
 chart('goodput', () => ({
-  legend: legend(),
-  grid: { left: 18, right: 18, top: 36, bottom: 26, containLabel: true },
-  xAxis: axis({ type: 'value', name: 'simulated time', nameGap: 26, min: 'dataMin', max: 'dataMax', axisLabel: { formatter: time }, splitLine: { show: false } }),
+  legend: legend(true),
+  grid: { left: 28, right: 30, top: 36, bottom: 26, containLabel: true },
+  xAxis: axis({ type: 'value', name: 'simulated time', nameGap: 26, ...timeRange(schemes.map((s) => s.goodput)), axisLabel: { formatter: time }, splitLine: { show: false } }),
   yAxis: axis({ type: 'value', name: 'Gbps', nameGap: 36, min: 0 }),
   tooltip: { ...common().tooltip, trigger: 'axis', formatter: axisTip((v) => `${num(v)} Gbps`, (p) => time(p.value[0])) },
   series: schemes.map((s, i) => ({
     name: s.name,
     type: 'line',
-    showSymbol: false,
+    symbol: 'none',
     itemStyle: { color: schemeColour(i) },
     lineStyle: { color: schemeColour(i), type: schemeDash(i), width: 2 },
     data: s.goodput ? points(s.goodput) : [],
   })),
 }));
+
+function timeRange(list) {
+  const known = list.filter(Boolean);
+  return known.length ? { min: Math.min(...known.map((g) => g.start_ms)), max: Math.max(...known.map(end)) } : {};
+}
 
 // ---- Distributions
 
@@ -123,7 +131,7 @@ chart('goodput', () => ({
  * Curves on a log axis of values: the share at most x, or, for the tail, the share of at least x on a log axis.
  * `curve(scheme)` gives a Cdf or undefined.
  */
-function distribution(curve, tail) {
+function distribution(curve, tail, what) {
   const unit = schemes.map(curve).find(Boolean)?.unit ?? '';
   const format = inUnit(unit);
   const line = (cdf) => {
@@ -133,18 +141,18 @@ function distribution(curve, tail) {
   };
   const values = schemes.map(curve).filter(Boolean).flatMap((c) => c.points.map((p) => p[0])).filter((x) => x > 0);
   const [low, high] = values.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, 0]);
-  const share = (y) => (tail ? `${num(y * 100)}% take longer` : `${num(y * 100)}%`);
+  const share = (y) => (tail ? `${num(y * 100)}% beyond` : `${num(y * 100)}%`);
   return {
-    legend: legend(),
-    grid: { left: 20, right: 22, top: 36, bottom: 28, containLabel: true },
+    legend: legend(true),
+    grid: { left: tail ? 38 : 28, right: 22, top: 36, bottom: 8, containLabel: true },
     xAxis: axis({
       type: 'log',
       ...(values.length ? logRange(low, high) : {}),
       axisLabel: { formatter: format },
     }),
     yAxis: tail
-      ? axis({ type: 'log', name: 'share that takes longer', nameGap: 44, max: 1, axisLabel: { formatter: percent } })
-      : axis({ type: 'value', name: 'share of flows', nameGap: 44, min: 0, max: 1, axisLabel: { formatter: percent } }),
+      ? axis({ type: 'log', name: `share of ${what} beyond`, nameGap: 54, max: 1, axisLabel: { formatter: percent } })
+      : axis({ type: 'value', name: `share of ${what}`, nameGap: 44, min: 0, max: 1, axisLabel: { formatter: percent } }),
     tooltip: {
       ...common().tooltip,
       trigger: 'axis',
@@ -155,7 +163,7 @@ function distribution(curve, tail) {
       name: s.name,
       type: 'line',
       step: 'end',
-      showSymbol: false,
+      symbol: 'none',
       itemStyle: { color: schemeColour(i) },
       lineStyle: { color: schemeColour(i), type: schemeDash(i), width: 2.2 },
       data: curve(s) ? line(curve(s)) : [],
@@ -175,28 +183,36 @@ function logRange(low, high) {
 const classes = union(schemes.map((s) => s.fct.map((f) => f.class)));
 const fctClass = choice('fct', 'Flows', classes.map((c) => ({ label: c, value: c })));
 const fctView = choice('fct', 'Curve', [{ label: 'CDF', value: false }, { label: 'Tail', value: true }]);
-chart('fct', () => distribution((s) => s.fct.find((f) => f.class === fctClass())?.cdf, fctView()));
+chart('fct', () => distribution((s) => s.fct.find((f) => f.class === fctClass())?.cdf, fctView(), 'flows'));
 
 const rttView = choice('rtt', 'Curve', [{ label: 'CDF', value: false }, { label: 'Tail', value: true }]);
-chart('rtt', () => distribution((s) => s.rtt ?? undefined, rttView()));
+chart('rtt', () => distribution((s) => s.rtt ?? undefined, rttView(), 'samples'));
 
 // ---- Slowdown by flow size
 
 const sizes = union(schemes.map((s) => s.slowdown.map((b) => b.size_label)));
 const slowdownView = choice('slowdown', 'Percentile', [{ label: 'p99', value: 'p99' }, { label: 'Median', value: 'p50' }]);
 
+const slanted = () => narrow() && sizes.length > 4;
+
+/** From the ideal, 1, to a little over the largest. */
+function slowdownRange() {
+  const known = schemes.flatMap((s) => s.slowdown.map((b) => b[slowdownView()])).filter((x) => x > 0);
+  return { min: Math.min(1, ...known), max: logRange(1, Math.max(1, ...known)).max };
+}
+
 chart('slowdown', () => ({
   legend: legend(),
-  grid: { left: 18, right: 18, top: 36, bottom: 28, containLabel: true },
+  grid: { left: 28, right: 18, top: 36, bottom: slanted() ? 6 : 28, containLabel: true },
   xAxis: axis({
     type: 'category',
     data: sizes,
-    name: 'flow size',
+    name: slanted() ? undefined : 'flow size',
     nameGap: 28,
-    axisLabel: { rotate: narrow() && sizes.length > 4 ? 40 : 0, hideOverlap: true },
+    axisLabel: { rotate: slanted() ? 40 : 0 },
     splitLine: { show: false },
   }),
-  yAxis: axis({ type: 'log', min: 1, name: 'slowdown', nameGap: 36, axisLabel: { formatter: (v) => `${num(v)}×` } }),
+  yAxis: axis({ type: 'log', ...slowdownRange(), name: 'slowdown', nameGap: 36, axisLabel: { formatter: (v) => `${num(v)}×` } }),
   tooltip: { ...common().tooltip, trigger: 'axis', formatter: axisTip((v) => `${num(v)}×`) },
   series: schemes.map((s, i) => ({
     name: s.name,

@@ -17,15 +17,21 @@ charts.forEach((c) => observer.observe(c.element));
 window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redrawAll);
 
 // Paper is white and one column wide.
-const PAPER_WIDTH = 690;
+const PAPER = { width: 690, height: 225 };
 window.addEventListener('beforeprint', () => {
   document.documentElement.classList.add('printing');
   document.querySelector('#set-up details').open = true;
-  charts.forEach((c) => { c.instance.resize({ width: PAPER_WIDTH }); c.redraw(); });
+  for (const { element, instance, redraw } of charts) {
+    const tall = element.style.height || element.id === 'chart-topology';
+    instance.resize(tall ? { width: PAPER.width } : PAPER);
+    redraw();
+    // There is no next frame before the page is on paper.
+    instance.getZr().flush();
+  }
 });
 window.addEventListener('afterprint', () => {
   document.documentElement.classList.remove('printing');
-  charts.forEach((c) => c.instance.resize({ width: 'auto' }));
+  charts.forEach((c) => c.instance.resize({ width: 'auto', height: 'auto' }));
   redrawAll();
 });
 

@@ -104,56 +104,101 @@ fn seeds(seeds: &[u64]) -> String {
     }
 }
 
-/// The cards, in reading order. Cards that few runs have stand beside another one and leave it their room otherwise.
+/// The cards, in reading order. A chart without data has no card, and its neighbour gets the room.
 fn charts(out: &mut String, data: &ReportData) {
     let any = |has: fn(&SchemeReport) -> bool| data.schemes.iter().any(has);
-    let rtt = any(|s| s.rtt.is_some());
-
-    out.push_str("<div class=\"pair\">");
-    let lead = "Bar: mean over the flows. Dots: each flow.";
-    card(out, "throughput", "Throughput", lead, any(|s| !s.throughput.is_empty()), |o| tables::throughput(o, data));
-    if any(|s| s.goodput.is_some()) {
-        card(out, "goodput", "Goodput over time", "All flows together.", true, |o| tables::goodput(o, data));
-    }
-    out.push_str("</div><div class=\"pair\">");
-    let lead = "Share of flows done within a time: further left is better.";
-    card(out, "fct", "Flow completion times", lead, any(|s| !s.fct.is_empty()), |o| tables::fct(o, data));
-    let lead = "Completion time over that of the same flow alone in the network: 1 is ideal.";
-    card(out, "slowdown", "Slowdown by flow size", lead, any(|s| !s.slowdown.is_empty()), |o| {
-        tables::slowdown(o, data)
-    });
-    out.push_str("</div><div class=\"pair\">");
-    let lead = "Share of each link's capacity in use, each direction by itself.";
-    card(out, "heat", "Link utilisation", lead, any(|s| !s.link_utilisation.is_empty()), |o| tables::links(o, data));
-    out.push_str("<div class=\"stack\">");
-    let lead = "Occupancy of output queues, deepest first.";
-    card(out, "queue", "Queue depth", lead, any(|s| !s.queue.is_empty()), |o| tables::queue(o, data));
-    if rtt {
-        card(out, "rtt", "Round-trip times", "Share of samples at most this long.", true, |o| tables::rtt(o, data));
-    }
-    out.push_str("</div></div>");
-    let lead = "Coloured by mean utilisation; each line is one direction of a link.";
-    card(out, "topology", "Topology", lead, !data.topology.nodes.is_empty(), |_| ());
+    let throughput = Card {
+        id: "throughput",
+        title: "Throughput",
+        lead: "Bar: mean over the flows. Dots: each flow.",
+        shown: any(|s| !s.throughput.is_empty()),
+    };
+    let goodput = Card {
+        id: "goodput",
+        title: "Goodput over time",
+        lead: "All flows together.",
+        shown: any(|s| s.goodput.is_some()),
+    };
+    let fct = Card {
+        id: "fct",
+        title: "Flow completion times",
+        lead: "Share of flows done within a time: further left is better.",
+        shown: any(|s| !s.fct.is_empty()),
+    };
+    let slowdown = Card {
+        id: "slowdown",
+        title: "Slowdown by flow size",
+        lead: "Completion time over that of the same flow alone in the network: 1 is ideal.",
+        shown: any(|s| !s.slowdown.is_empty()),
+    };
+    let heat = Card {
+        id: "heat",
+        title: "Link utilisation",
+        lead: "Share of each link's capacity in use, each direction by itself.",
+        shown: any(|s| !s.link_utilisation.is_empty()),
+    };
+    let queue = Card {
+        id: "queue",
+        title: "Queue depth",
+        lead: "Occupancy of output queues, deepest first.",
+        shown: any(|s| !s.queue.is_empty()),
+    };
+    let rtt = Card {
+        id: "rtt",
+        title: "Round-trip times",
+        lead: "Share of samples at most this long.",
+        shown: any(|s| s.rtt.is_some()),
+    };
+    let topology = Card {
+        id: "topology",
+        title: "Topology",
+        lead: "Coloured by mean utilisation; each line is one direction of a link.",
+        shown: !data.topology.nodes.is_empty(),
+    };
+    let below_each_other = group("stack", &[queue.html(tables::queue, data), rtt.html(tables::rtt, data)]);
+    let all = [
+        group("pair", &[throughput.html(tables::throughput, data), goodput.html(tables::goodput, data)]),
+        group("pair", &[fct.html(tables::fct, data), slowdown.html(tables::slowdown, data)]),
+        group("pair", &[heat.html(tables::links, data), below_each_other]),
+        topology.html(|_, _| (), data),
+    ]
+    .concat();
+    out.push_str(if all.is_empty() { "<p class=\"card empty\">Nothing was recorded.</p>" } else { &all });
 }
 
-/// A card with the chart `id`, its switches and the numbers behind it. The scripts look for `chart-<id>` and
-/// `controls-<id>`.
-fn card(out: &mut String, id: &str, title: &str, lead: &str, has_data: bool, numbers: impl FnOnce(&mut String)) {
-    let _ = write!(
-        out,
-        "<section class=\"card\" id=\"{id}\"><div class=\"card-head\"><div><h2>{title}</h2><p>{lead}</p></div>"
-    );
-    if has_data {
-        let _ = write!(
-            out,
-            "<div class=\"controls\" id=\"controls-{id}\"></div></div><div class=\"chart\" id=\"chart-{id}\" role=\"img\" \
-             aria-label=\"{title}. {lead}\"></div>"
+/// A chart with its title, its switches and the numbers behind it.
+struct Card {
+    /// The scripts look for `chart-<id>` and `controls-<id>`.
+    id: &'static str,
+    title: &'static str,
+    lead: &'static str,
+    shown: bool,
+}
+
+impl Card {
+    /// Empty if the card is not shown.
+    fn html(&self, numbers: fn(&mut String, &ReportData), data: &ReportData) -> String {
+        let Card { id, title, lead, shown } = self;
+        if !shown {
+            return String::new();
+        }
+        let mut out = format!(
+            "<section class=\"card\" id=\"{id}\"><div class=\"card-head\"><div><h2>{title}</h2><p>{lead}</p></div>\
+             <div class=\"controls\" id=\"controls-{id}\"></div></div>\
+             <div class=\"chart\" id=\"chart-{id}\" role=\"img\" aria-label=\"{title}. {lead}\"></div>"
         );
-        numbers(out);
-    } else {
-        out.push_str("</div><p class=\"empty\">Nothing was recorded.</p>");
+        numbers(&mut out, data);
+        out.push_str("</section>");
+        out
     }
-    out.push_str("</section>");
+}
+
+fn group(class: &str, cards: &[String]) -> String {
+    let cards = cards.concat();
+    if cards.is_empty() {
+        return cards;
+    }
+    format!("<div class=\"{class}\">{cards}</div>")
 }
 
 fn set_up(out: &mut String, data: &ReportData) {

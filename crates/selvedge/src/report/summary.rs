@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::data::{Better, Cell, CheckStatus, Column, ReportData, Row};
+use super::data::{Better, Cell, CheckStatus, Column, ReportData};
 use super::html::{escape, number, MISSING};
 
 /// Colours that the style sheet defines; more schemes than this share them.
@@ -27,7 +27,7 @@ pub(super) fn comparison(out: &mut String, data: &ReportData) {
         out.push_str("<tr>");
         scheme(out, data, &row.scheme);
         for (at, column) in table.columns.iter().enumerate() {
-            cell(out, &table.rows, index, at, column);
+            cell(out, data, index, at, column);
         }
         out.push_str("</tr>");
     }
@@ -48,14 +48,15 @@ fn heading(out: &mut String, column: &Column) {
 fn scheme(out: &mut String, data: &ReportData, name: &str) {
     let found = data.schemes.iter().position(|s| s.name == name);
     let colour = found.map_or_else(String::new, |i| format!("<i class=\"swatch s{}\"></i>", i % COLOURS));
-    let _ = write!(out, "<th scope=\"row\">{colour}<b>{}</b>", escape(name));
+    let _ = write!(out, "<th scope=\"row\"><b>{colour}{}</b>", escape(name));
     if let Some(note) = found.map(|i| &data.schemes[i].note).filter(|n| !n.is_empty()) {
         let _ = write!(out, "<small>{}</small>", escape(note));
     }
     out.push_str("</th>");
 }
 
-fn cell(out: &mut String, rows: &[Row], index: usize, at: usize, column: &Column) {
+fn cell(out: &mut String, data: &ReportData, index: usize, at: usize, column: &Column) {
+    let rows = &data.table.rows;
     let values = || rows.iter().filter_map(|r| value(r.cells.get(at)));
     let this = rows[index].cells.get(at);
     let note = this.and_then(|c| c.note.as_deref()).unwrap_or_default();
@@ -81,19 +82,32 @@ fn cell(out: &mut String, rows: &[Row], index: usize, at: usize, column: &Column
         out.push_str("<span class=\"unseen\"> (best)</span>");
     }
     if let Some(ci) = this.and_then(|c| c.ci).filter(|ci| ci.is_finite()) {
-        let _ = write!(out, "<span class=\"ci\"> ±{}</span>", number(ci));
+        let _ = write!(out, "<span class=\"ci\"> ±{}</span>", interval(ci, x));
     }
     if let Some(base) = value(rows[0].cells.get(at)).filter(|_| index > 0 && column.better != Better::Neither) {
         difference(out, x, base, column.better);
     }
     let largest = values().map(f64::abs).fold(0.0, f64::max);
     if largest > 0.0 {
-        let _ = write!(out, "<span class=\"bar\" style=\"width:{:.1}%\"></span>", x.abs() / largest * 100.0);
+        let colour = data.schemes.iter().position(|s| s.name == rows[index].scheme).unwrap_or(index) % COLOURS;
+        let share = x.abs() / largest * 100.0;
+        let _ = write!(out, "<span class=\"bar\"><i class=\"s{colour}\" style=\"width:{share:.1}%\"></i></span>");
     }
     out.push_str("</td>");
 }
 
-/// "+64%", coloured by whether that is good; as a factor from three times up.
+/// The half-width `ci` to the decimals that [`number`] gives `x`, or to its own digits where that would be nothing.
+fn interval(ci: f64, x: f64) -> String {
+    let decimals = number(x).split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let text = format!("{ci:.decimals$}");
+    if ci < 1000.0 && text.bytes().any(|b| (b'1'..=b'9').contains(&b)) {
+        text
+    } else {
+        number(ci)
+    }
+}
+
+/// "+64%", coloured by whether that is good; as a factor from ten times up.
 fn difference(out: &mut String, x: f64, base: f64, better: Better) {
     if base <= 0.0 || x < 0.0 {
         return;
@@ -104,8 +118,10 @@ fn difference(out: &mut String, x: f64, base: f64, better: Better) {
     } else {
         let good = (percent > 0.0) == (better == Better::Higher);
         let text = match x / base {
-            ratio if ratio >= 3.0 => format!("×{}", number(ratio)),
+            ratio if ratio >= 10.0 => format!("×{}", number(ratio)),
             _ if percent > 0.0 => format!("+{percent:.0}%"),
+            // Nearly everything gone is not everything.
+            _ if percent < -99.0 && x > 0.0 => format!("\u{2212}{:.1}%", (-percent).min(99.9)),
             _ => format!("\u{2212}{:.0}%", -percent),
         };
         (if good { "better" } else { "worse" }, text)
@@ -155,7 +171,7 @@ pub(super) fn checks(out: &mut String, data: &ReportData) {
         );
         let _ = write!(out, "<small>{} · {}</small>", escape(&check.id), escape(&check.source));
         if let Some(reason) = &check.reason {
-            let _ = write!(out, "<small class=\"reason\">{}</small>", escape(reason));
+            let _ = write!(out, "<small class=\"reason {class}\">{}</small>", escape(reason));
         }
         let _ = write!(out, "</th><td>{}</td><td>{}</td></tr>", escape(&check.paper), escape(&check.measured));
     }
@@ -164,6 +180,7 @@ pub(super) fn checks(out: &mut String, data: &ReportData) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::data::Row;
     use super::*;
 
     fn table(better: Better, values: &[Option<f64>]) -> String {
@@ -181,9 +198,16 @@ mod tests {
         let html = table(Better::Higher, &[Some(5.0), Some(8.0), Some(9.0)]);
         assert!(html.contains("<td class=\"best\"><span class=\"value\">9.00"), "{html}");
         assert!(html.contains("<span class=\"diff better\">+60%"), "{html}");
-        let html = table(Better::Lower, &[Some(2.0), Some(1.0), Some(8.0)]);
+        let html = table(Better::Lower, &[Some(2.0), Some(1.0), Some(24.0)]);
         assert!(html.contains("<td class=\"best\"><span class=\"value\">1.00"), "{html}");
-        assert!(html.contains("better\">\u{2212}50%") && html.contains("worse\">×4.00"), "{html}");
+        assert!(html.contains("better\">\u{2212}50%") && html.contains("worse\">×12.0"), "{html}");
+    }
+
+    #[test]
+    fn intervals_have_the_decimals_of_their_value() {
+        assert_eq!(interval(0.04, 9.22), "0.04");
+        assert_eq!(interval(0.000_2, 9.22), "0.00020");
+        assert_eq!(interval(12.0, 1234.0), "12");
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn by_scheme(
 }
 
 pub(super) fn throughput(out: &mut String, data: &ReportData) {
-    by_scheme(out, data, "Numbers, Gbps", "Flow", |s| {
+    by_scheme(out, data, "The numbers, in Gbps", "Flow", |s| {
         s.throughput.iter().map(|t| (t.name.clone(), number(t.gbps))).collect()
     });
 }
@@ -65,7 +65,7 @@ pub(super) fn goodput(out: &mut String, data: &ReportData) {
             vec![s.name.clone(), number(mean), optional(least), optional(most)]
         })
         .collect();
-    data_table(out, "Numbers, Gbps", &head(["Scheme", "mean", "least", "most"]), &rows);
+    data_table(out, "The numbers, in Gbps", &head(["Scheme", "mean", "least", "most"]), &rows);
 }
 
 fn distribution(name: String, class: Option<&str>, cdf: &Cdf) -> Vec<String> {
@@ -86,7 +86,7 @@ pub(super) fn fct(out: &mut String, data: &ReportData) {
         .collect();
     let unit = data.schemes.iter().flat_map(|s| &s.fct).map(|f| f.cdf.unit.as_str()).next().unwrap_or_default();
     let titles = head(["Scheme", "class", "flows finished", "unfinished", "median", "p99", "p99.9"]);
-    data_table(out, &format!("Numbers, {unit}"), &titles, &rows);
+    data_table(out, &format!("The numbers, in {unit}"), &titles, &rows);
 }
 
 pub(super) fn rtt(out: &mut String, data: &ReportData) {
@@ -94,7 +94,7 @@ pub(super) fn rtt(out: &mut String, data: &ReportData) {
         data.schemes.iter().filter_map(|s| Some(distribution(s.name.clone(), None, s.rtt.as_ref()?))).collect();
     let unit = data.schemes.iter().filter_map(|s| s.rtt.as_ref()).map(|c| c.unit.as_str()).next().unwrap_or_default();
     let titles = head(["Scheme", "samples", "lost", "median", "p99", "p99.9"]);
-    data_table(out, &format!("Numbers, {unit}"), &titles, &rows);
+    data_table(out, &format!("The numbers, in {unit}"), &titles, &rows);
 }
 
 pub(super) fn slowdown(out: &mut String, data: &ReportData) {
@@ -107,7 +107,7 @@ pub(super) fn slowdown(out: &mut String, data: &ReportData) {
             })
         })
         .collect();
-    data_table(out, "Numbers", &head(["Scheme", "flow size", "flows", "median", "p99"]), &rows);
+    data_table(out, "The numbers", &head(["Scheme", "flow size", "flows", "median", "p99"]), &rows);
 }
 
 pub(super) fn links(out: &mut String, data: &ReportData) {
@@ -118,13 +118,13 @@ pub(super) fn links(out: &mut String, data: &ReportData) {
         (None, Direction::AToB) => format!("{} →", u.link),
         (None, Direction::BToA) => format!("{} ←", u.link),
     };
-    by_scheme(out, data, "Numbers, mean in %", "Link", |s| {
+    by_scheme(out, data, "The numbers, mean in %", "Link", |s| {
         s.link_utilisation.iter().map(|u| (name(u), number(u.mean * 100.0))).collect()
     });
 }
 
 pub(super) fn queue(out: &mut String, data: &ReportData) {
-    by_scheme(out, data, "Numbers, mean / largest in KB", "Port", |s| {
+    by_scheme(out, data, "The numbers, mean and largest in KB", "Port", |s| {
         s.queue.iter().map(|q| (q.port.clone(), format!("{} / {}", number(q.mean_kb), number(q.max_kb)))).collect()
     });
 }

@@ -71,6 +71,7 @@ fn strings_cannot_break_out() {
 fn an_empty_report_renders() {
     let page = report::render(&ReportData::default());
     assert!(page.contains("Nothing was recorded."));
+    assert!(!page.contains("class=\"chart\""), "a chart of nothing");
     let mut no_flows = ReportData { title: "idle".into(), ..ReportData::default() };
     no_flows.schemes.push(SchemeReport { name: "ecmp".into(), ..SchemeReport::default() });
     no_flows.schemes[0].fct.push(FctSeries { class: "all".into(), cdf: Cdf::from_samples("ms", vec![], 4) });

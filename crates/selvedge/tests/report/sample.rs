@@ -78,7 +78,10 @@ fn scheme(b: &Behaviour, topology: &TopologyDrawing, noise: &mut Noise) -> Schem
         .collect();
     let mut tailed = |median: f64, n: usize| -> Vec<f64> {
         // Log-logistic: a body around the median and a tail of the wanted weight.
-        (0..n).map(|_| between(0.0005, 0.9999)).map(|u| median * (u / (1.0 - u)).powf(b.tail / 3.0)).collect()
+        (0..n)
+            .map(|_| between(0.0005, 0.9999))
+            .map(|u| median * (0.35 + 0.65 * (u / (1.0 - u)).powf(b.tail / 3.0)))
+            .collect()
     };
     let fct = vec![
         FctSeries { class: "mice".into(), cdf: Cdf::from_samples("ms", tailed(b.mouse_ms, 12_000), 0) },
