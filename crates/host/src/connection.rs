@@ -188,8 +188,7 @@ mod tests {
 
     #[test]
     fn a_split_segment_keeps_every_byte_and_moves_flags_to_the_edges() {
-        let mut segment = Packet::default();
-        segment.headers = wire::Packet {
+        let headers = wire::Packet {
             seq: u32::MAX - 1000,
             payload: 3000,
             segment_size: 1460,
@@ -197,6 +196,7 @@ mod tests {
             tcp_flags: tcp::ACK | tcp::PSH | tcp::CWR,
             ..Default::default()
         };
+        let segment = Packet { headers, ..Packet::default() };
         let parts: Vec<_> = (0..segment.headers.packet_count()).map(|i| split(&segment, i).headers).collect();
         assert_eq!(parts.iter().map(|h| h.payload).collect::<Vec<_>>(), [1460, 1460, 80]);
         assert_eq!(parts[1].seq, 459);

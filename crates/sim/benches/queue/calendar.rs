@@ -2,7 +2,7 @@ use sim::queue::Key;
 
 /// A calendar queue (Brown 1988): a year of days, each an unsorted list; it doubles or halves with the number of
 /// events, and takes the width of a day from the events at hand.
-pub struct Calendar<T> {
+pub(crate) struct Calendar<T> {
     days: Vec<Vec<(Key, T)>>,
     width_ps: u64,
     today: usize,
@@ -22,7 +22,7 @@ impl<T: Copy> Calendar<T> {
         ((time_ps / self.width_ps) as usize) & (self.days.len() - 1)
     }
 
-    pub fn push(&mut self, key: Key, item: T) {
+    pub(crate) fn push(&mut self, key: Key, item: T) {
         let day = self.day_of(key.time_ps);
         self.days[day].push((key, item));
         self.len += 1;
@@ -31,7 +31,7 @@ impl<T: Copy> Calendar<T> {
         }
     }
 
-    pub fn pop(&mut self) -> Option<(Key, T)> {
+    pub(crate) fn pop(&mut self) -> Option<(Key, T)> {
         if self.len == 0 {
             return None;
         }

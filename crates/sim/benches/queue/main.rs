@@ -77,6 +77,9 @@ fn delay_ps(rng: &mut Stream) -> u64 {
     }
 }
 
+/// [`hold`] for one queue.
+type Hold = fn(usize, u64, u64) -> (f64, u64);
+
 /// Nanoseconds per pop-and-push with `n` pending, and a checksum of the order.
 fn hold<Q: Queue>(n: usize, steps: u64, seed: u64) -> (f64, u64) {
     let mut rng = Stream::new(seed, n as u64, Purpose::Arrivals);
@@ -109,7 +112,7 @@ fn main() {
     const STEPS: u64 = 400_000;
     println!("ratio of time per pop-and-push to the binary heap: median (min-max) of {ROUNDS} rounds");
     for n in [64, 1_024, 16_384, 262_144] {
-        let runners: [(&str, fn(usize, u64, u64) -> (f64, u64)); 4] = [
+        let runners: [(&str, Hold); 4] = [
             (Binary::NAME, hold::<Binary>),
             (<Heap<Event> as Queue>::NAME, hold::<Heap<Event>>),
             (<radix::Radix<Event> as Queue>::NAME, hold::<radix::Radix<Event>>),

@@ -4,7 +4,7 @@ use sim::queue::Key;
 ///
 /// An event lands in the bucket of the highest bit in which its time differs from the last one popped; a bucket is
 /// redistributed when it becomes the lowest.
-pub struct Radix<T> {
+pub(crate) struct Radix<T> {
     last: u64,
     buckets: Vec<Vec<(Key, T)>>,
     len: usize,
@@ -21,13 +21,13 @@ impl<T: Copy> Radix<T> {
         (64 - (time_ps ^ self.last).leading_zeros()) as usize
     }
 
-    pub fn push(&mut self, key: Key, item: T) {
+    pub(crate) fn push(&mut self, key: Key, item: T) {
         let bucket = self.bucket(key.time_ps);
         self.buckets[bucket].push((key, item));
         self.len += 1;
     }
 
-    pub fn pop(&mut self) -> Option<(Key, T)> {
+    pub(crate) fn pop(&mut self) -> Option<(Key, T)> {
         if self.len == 0 {
             return None;
         }
