@@ -1,0 +1,123 @@
+//! `selvedge bench sim`: how fast the simulator is, and how much memory it takes.
+
+use crate::cli::BenchSim;
+use crate::scenario::{Choice, ConfigError, Document, Plan};
+use crate::{table, Failure};
+use serde::Serialize;
+use std::time::Instant;
+
+/// What was measured. Memory is the growth of the resident set from before the experiment was built to its peak
+/// (`VmHWM` less `VmRSS` of /proc/self/status), so it has the granularity of a page and includes the allocator's slack.
+#[derive(Clone, Debug, Serialize)]
+pub struct Speed {
+    pub version: &'static str,
+    pub scheme: String,
+    pub hosts: u32,
+    pub flows: usize,
+    pub simulated_s: f64,
+    pub wall_s: f64,
+    pub packet_hops: u64,
+    pub packet_hops_per_s: f64,
+    pub events: u64,
+    pub events_per_s: f64,
+    pub goodput_gbps_per_host: f64,
+    pub memory_bytes: Option<u64>,
+    pub memory_bytes_per_host: Option<f64>,
+    pub memory_bytes_per_flow: Option<f64>,
+}
+
+/// # Errors
+/// A number of hosts that no fat-tree has, or an unknown scheme.
+#[allow(clippy::disallowed_methods)] // a benchmark reads the clock
+pub fn sim(arguments: &BenchSim) -> Result<(), Failure> {
+    let plan = plan(arguments)?;
+    let before = status("VmRSS:");
+    let experiment = plan.schemes[0].experiment(arguments.seed);
+    let begun = Instant::now();
+    let outcome = host::run(&experiment, &mut |_| {}).map_err(|problem| crate::run::RunError::Workload {
+        scheme: arguments.scheme.clone(),
+        seed: arguments.seed,
+        problem,
+    })?;
+    let wall_s = begun.elapsed().as_secs_f64();
+    let memory = before.zip(status("VmHWM:")).map(|(before, peak)| peak.saturating_sub(before));
+    let hosts = arguments.hosts;
+    let flows = outcome.flows.len();
+    let simulated_s = outcome.ended_at.as_secs_f64();
+    let delivered: u64 = outcome.flows.iter().map(|f| f.delivered).sum();
+    let speed = Speed {
+        version: env!("CARGO_PKG_VERSION"),
+        scheme: arguments.scheme.clone(),
+        hosts,
+        flows,
+        simulated_s,
+        wall_s,
+        packet_hops: outcome.packet_hops,
+        packet_hops_per_s: outcome.packet_hops as f64 / wall_s,
+        events: outcome.events,
+        events_per_s: outcome.events as f64 / wall_s,
+        goodput_gbps_per_host: delivered as f64 * 8.0 / simulated_s / 1e9 / f64::from(hosts),
+        memory_bytes: memory,
+        memory_bytes_per_host: memory.map(|m| m as f64 / f64::from(hosts)),
+        memory_bytes_per_flow: memory.map(|m| m as f64 / flows.max(1) as f64),
+    };
+    if arguments.json {
+        println!("{}", serde_json::json!(speed));
+    } else {
+        print(&speed);
+    }
+    Ok(())
+}
+
+fn plan(arguments: &BenchSim) -> Result<Plan, ConfigError> {
+    let k = (2..=96).step_by(2).find(|k: &u32| k * k * k / 4 >= arguments.hosts).unwrap_or(96);
+    if k * k * k / 4 != arguments.hosts {
+        return Err(ConfigError {
+            place: "--hosts".to_owned(),
+            key: String::new(),
+            problem: format!("no fat-tree has {} hosts", arguments.hosts),
+            remedy: format!("the next that has them is {} (k = {k})", k * k * k / 4),
+        });
+    }
+    let text = format!(
+        "title = \"bench\"\nduration = \"{}\"\n\
+         [topology]\nkind = \"fat-tree\"\nk = {k}\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
+         [switch]\necn = {{k = \"65KB\"}}\n\
+         [host.tcp]\ncongestion = \"dctcp\"\nrto_min = \"10ms\"\n\
+         [record]\nsample_every = \"0s\"\n\
+         [[workload]]\nname = \"permutation\"\npattern = \"random-bijection\"\n",
+        arguments.duration
+    );
+    let document = Document::parse("bench sim", &text)?;
+    Plan::new(&document, &Choice { schemes: vec![arguments.scheme.clone()], seeds: None })
+}
+
+/// A value of /proc/self/status in bytes.
+fn status(key: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+fn print(speed: &Speed) {
+    println!(
+        "{} hosts in a fat-tree, permutation, DCTCP, 10 Gbps, {}: {} s simulated in {} s on one core",
+        speed.hosts,
+        speed.scheme,
+        table::number(speed.simulated_s),
+        table::number(speed.wall_s)
+    );
+    println!("packet-hops/s    {:.2} million ({} in all)", speed.packet_hops_per_s / 1e6, speed.packet_hops);
+    println!("events/s         {:.2} million ({} in all)", speed.events_per_s / 1e6, speed.events);
+    println!("goodput          {} Gbps per host", table::number(speed.goodput_gbps_per_host));
+    if let (Some(all), Some(host), Some(flow)) =
+        (speed.memory_bytes, speed.memory_bytes_per_host, speed.memory_bytes_per_flow)
+    {
+        println!(
+            "memory           {} MB: {:.1} KB per host, {:.1} KB per flow (growth of the resident set)",
+            table::number(all as f64 / 1e6),
+            host / 1e3,
+            flow / 1e3
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! The command line.
+
+use crate::scenario::Seeds;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// The software edge of a datacenter network: simulate it, reproduce published results, find out what runs here.
+#[derive(Debug, Parser)]
+#[command(name = "selvedge", version, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Compare ECMP, Presto and one non-blocking switch on a 16-host fabric, with a report
+    Demo(Demo),
+    /// Simulate
+    Sim {
+        #[command(subcommand)]
+        command: Sim,
+    },
+    /// Reproduce published results and check them
+    Repro(Repro),
+    /// Say what this machine can run, and why not
+    Doctor {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure the speed of the simulator
+    Bench {
+        #[command(subcommand)]
+        command: Bench,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Where the report goes
+    #[arg(short, long, value_name = "DIR", default_value = "out/demo")]
+    pub output: PathBuf,
+    /// Runs at a time [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub threads: Option<usize>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Sim {
+    /// Run a scenario and compare its schemes
+    Run(Run),
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Scenario file; docs/scenarios.md describes it
+    pub scenario: PathBuf,
+    /// Schemes to run, the first being the one others are compared with [default: those of the scenario]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub scheme: Vec<String>,
+    /// Seeds, such as 1..5 or 1,4,9 [default: those of the scenario]
+    #[arg(long, value_name = "SEEDS")]
+    pub seeds: Option<Seeds>,
+    /// Change a key of the scenario, such as switch.buffer=4MB; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Print all metrics as one JSON object instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Write flows, ports, metrics, the configuration in effect and a report into this directory
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Replace the results that DIR holds
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// Runs at a time; results do not depend on it [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub threads: Option<usize>,
+    /// Also write FlowMonitor XML, one file per run
+    #[arg(long, requires = "output")]
+    pub xml: bool,
+    /// Also write the first packets that leave the first node of this link, as pcapng: leaf1-spine2, or spine2-leaf1
+    #[arg(long, value_name = "LINK", requires = "output")]
+    pub capture: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Repro {
+    /// Results, such as presto/fig15-stride, groups of them, such as presto, or files [default: all]
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    /// List the results instead of running them
+    #[arg(long)]
+    pub list: bool,
+    /// About a minute a figure: ratios and orders only (default)
+    #[arg(long, group = "mode")]
+    pub quick: bool,
+    /// Scaled runs, at most three hours a paper on two cores
+    #[arg(long, group = "mode")]
+    pub full: bool,
+    /// The paper's own durations and counts
+    #[arg(long, group = "mode")]
+    pub paper: bool,
+    /// Print one JSON object per result and line
+    #[arg(long)]
+    pub json: bool,
+    /// Write results, metrics and a report per experiment into this directory
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Replace the results that DIR holds
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// Runs at a time [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub threads: Option<usize>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// A permutation over a fat-tree with DCTCP at 10 Gbps, the edge in the path, on one core
+    Sim(BenchSim),
+}
+
+#[derive(Debug, Args)]
+pub struct BenchSim {
+    /// Hosts: 16, 54, 128, 250, 432, ... (k^3/4 for an even k)
+    #[arg(long, default_value_t = 128)]
+    pub hosts: u32,
+    /// Simulated time
+    #[arg(long, default_value = "20ms")]
+    pub duration: units::Time,
+    /// Scheme: ecmp or presto
+    #[arg(long, default_value = "ecmp")]
+    pub scheme: String,
+    /// Seed
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (1..=1024).contains(&n) => Ok(n),
+        _ => Err("give a number from 1 to 1024".to_owned()),
+    }
+}

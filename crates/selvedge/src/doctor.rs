@@ -1,0 +1,246 @@
+//! What this machine can run, and why not. Looks only; changes nothing.
+
+use serde::Serialize;
+use std::fs::{self, OpenOptions};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    Yes,
+    No,
+    /// It depends on something that cannot be found out by looking.
+    Unknown,
+}
+
+/// One thing that was looked at, or one thing that can be done.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    pub name: &'static str,
+    pub status: Status,
+    /// What was found.
+    pub reason: String,
+    /// What to do about it; empty if nothing.
+    pub remedy: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Diagnosis {
+    pub version: &'static str,
+    /// What can be run here.
+    pub features: Vec<Finding>,
+    /// What that was concluded from.
+    pub probes: Vec<Finding>,
+}
+
+fn finding(name: &'static str, ok: bool, reason: impl Into<String>, remedy: &str) -> Finding {
+    let status = if ok { Status::Yes } else { Status::No };
+    Finding { name, status, reason: reason.into(), remedy: if ok { String::new() } else { remedy.to_owned() } }
+}
+
+pub fn diagnose() -> Diagnosis {
+    let probes = vec![
+        cores(),
+        kernel(),
+        btf(),
+        bpf(),
+        bpffs(),
+        namespaces(),
+        tun(),
+        packet_sockets(),
+        cgroup(),
+        clang(),
+        program("cc", &["cc", "gcc", "clang"], "install a C compiler: apt install build-essential"),
+        program("chromium", &["chromium", "chromium-browser", "google-chrome"], "apt install chromium"),
+        program("ip", &["ip"], "apt install iproute2"),
+    ];
+    let features = vec![
+        finding("simulator", true, "needs nothing but this program", ""),
+        conclude("kernel-edge", &probes, &["kernel", "btf", "bpf", "namespaces", "clang", "ip"]),
+        conclude("lab", &probes, &["namespaces", "tun", "packet-sockets", "ip"]),
+        conclude("report-test", &probes, &["chromium"]),
+    ];
+    Diagnosis { version: env!("CARGO_PKG_VERSION"), features, probes }
+}
+
+fn conclude(name: &'static str, probes: &[Finding], needs: &[&str]) -> Finding {
+    let missing: Vec<&Finding> = probes.iter().filter(|p| needs.contains(&p.name) && p.status != Status::Yes).collect();
+    let names: Vec<&str> = missing.iter().map(|p| p.name).collect();
+    let status = match missing.iter().any(|p| p.status == Status::No) {
+        true => Status::No,
+        false if missing.is_empty() => Status::Yes,
+        false => Status::Unknown,
+    };
+    let reason = match status {
+        Status::Yes => format!("has {}", needs.join(", ")),
+        Status::No => format!("lacks {}", names.join(", ")),
+        Status::Unknown => format!("could not find out about {}", names.join(", ")),
+    };
+    let remedy = missing.iter().map(|p| p.remedy.as_str()).filter(|r| !r.is_empty()).collect::<Vec<_>>().join("; ");
+    Finding { name, status, reason, remedy }
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn cores() -> Finding {
+    let cores = crate::run::default_threads();
+    let memory = read("/proc/meminfo");
+    let total = memory.lines().next().and_then(|line| line.split_whitespace().nth(1)).unwrap_or("?");
+    finding("cores", true, format!("{cores} cores, {total} kB of memory"), "")
+}
+
+fn kernel() -> Finding {
+    let release = read("/proc/sys/kernel/osrelease");
+    let mut numbers = release.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let ok = version >= (5, 17);
+    finding("kernel", ok, format!("Linux {release}"), "5.17 or later has the BPF loops and timers that the edge uses")
+}
+
+fn btf() -> Finding {
+    let ok = fs::metadata("/sys/kernel/btf/vmlinux").is_ok_and(|m| m.len() > 0);
+    let reason = if ok { "/sys/kernel/btf/vmlinux is there" } else { "no /sys/kernel/btf/vmlinux" };
+    finding("btf", ok, reason, "boot a kernel built with CONFIG_DEBUG_INFO_BTF")
+}
+
+/// Bits of the effective capability set.
+const CAP_NET_ADMIN: u64 = 1 << 12;
+const CAP_NET_RAW: u64 = 1 << 13;
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+const CAP_BPF: u64 = 1 << 39;
+
+fn capabilities() -> u64 {
+    let status = read("/proc/self/status");
+    let hex = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or("0").trim();
+    u64::from_str_radix(hex, 16).unwrap_or(0)
+}
+
+fn bpf() -> Finding {
+    let caps = capabilities();
+    let may_load = caps & CAP_SYS_ADMIN != 0 || (caps & CAP_BPF != 0 && caps & CAP_NET_ADMIN != 0);
+    if !may_load {
+        return finding(
+            "bpf",
+            false,
+            "this process may not load BPF programs",
+            "run as root, or with CAP_BPF and CAP_NET_ADMIN",
+        );
+    }
+    if !fs::metadata("/proc/sys/kernel/unprivileged_bpf_disabled").is_ok() {
+        return finding("bpf", false, "the kernel has no bpf system call", "boot a kernel with CONFIG_BPF_SYSCALL");
+    }
+    if read("/sys/kernel/security/lockdown").contains("[confidentiality]") {
+        return finding("bpf", false, "kernel lockdown forbids BPF", "boot without lockdown=confidentiality");
+    }
+    let filtered = read("/proc/self/status").lines().any(|line| line.starts_with("Seccomp:") && line.ends_with('2'));
+    if filtered {
+        let reason = "the capabilities are there, but a seccomp filter may refuse the bpf system call".to_owned();
+        let remedy = "if loading fails, allow bpf(2) in the container's seccomp profile".to_owned();
+        return Finding { name: "bpf", status: Status::Unknown, reason, remedy };
+    }
+    finding("bpf", true, "privileged, no seccomp filter, no lockdown", "")
+}
+
+fn bpffs() -> Finding {
+    let mounted = read("/proc/self/mounts").lines().any(|line| line.split(' ').nth(2) == Some("bpf"));
+    let reason = if mounted { "a BPF file system is mounted" } else { "no BPF file system is mounted" };
+    finding("bpffs", mounted, reason, "mount -t bpf bpf /sys/fs/bpf")
+}
+
+/// Makes a namespace that ends with the process that made it.
+fn namespaces() -> Finding {
+    let own = ["--net", "true"];
+    let mapped = ["--user", "--map-root-user", "--net", "true"];
+    for (arguments, how) in [(own.as_slice(), "as this user"), (mapped.as_slice(), "within a user namespace")] {
+        let made = Command::new("unshare").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        match made {
+            Ok(status) if status.success() => {
+                return finding("namespaces", true, format!("network namespaces can be made {how}"), "");
+            }
+            Ok(_) => {}
+            Err(e) => {
+                let remedy = "install util-linux to let this check run".to_owned();
+                let reason = format!("cannot run unshare: {e}");
+                return Finding { name: "namespaces", status: Status::Unknown, reason, remedy };
+            }
+        }
+    }
+    let remedy = "run as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1";
+    finding("namespaces", false, "network namespaces cannot be made", remedy)
+}
+
+fn tun() -> Finding {
+    let opened = OpenOptions::new().read(true).write(true).open("/dev/net/tun");
+    let remedy = "modprobe tun; in a container, pass the device in (--device /dev/net/tun)";
+    match opened {
+        Ok(_) if capabilities() & CAP_NET_ADMIN != 0 => finding("tun", true, "/dev/net/tun opens", ""),
+        Ok(_) => finding("tun", false, "/dev/net/tun opens, but CAP_NET_ADMIN is missing", "run as root"),
+        Err(e) => finding("tun", false, format!("/dev/net/tun: {e}"), remedy),
+    }
+}
+
+fn packet_sockets() -> Finding {
+    let known = fs::metadata("/proc/net/packet").is_ok();
+    let may = capabilities() & CAP_NET_RAW != 0;
+    let reason = match (known, may) {
+        (false, _) => "the kernel has no packet sockets",
+        (true, false) => "CAP_NET_RAW is missing",
+        (true, true) => "packet sockets may be opened",
+    };
+    finding("packet-sockets", known && may, reason, "run as root on a kernel with CONFIG_PACKET")
+}
+
+fn cgroup() -> Finding {
+    let controllers = read("/sys/fs/cgroup/cgroup.controllers");
+    let ok = fs::metadata("/sys/fs/cgroup/cgroup.controllers").is_ok();
+    let reason = if ok { format!("cgroup v2 with {controllers}") } else { "no cgroup v2 at /sys/fs/cgroup".to_owned() };
+    finding("cgroup", ok, reason, "boot with systemd.unified_cgroup_hierarchy=1")
+}
+
+fn clang() -> Finding {
+    let remedy = "apt install clang llvm libelf-dev";
+    let Some(path) = on_path(&["clang"]) else { return finding("clang", false, "not on the path", remedy) };
+    let targets = Command::new(&path).arg("--print-targets").output();
+    let version = Command::new(&path).arg("--version").output();
+    let version = version.map(|o| String::from_utf8_lossy(&o.stdout).lines().next().unwrap_or("").to_owned());
+    let bpf = targets.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains("bpf"));
+    let version = version.unwrap_or_default();
+    let reason =
+        if bpf { format!("{version}, with the BPF target") } else { format!("{version} cannot compile for BPF") };
+    finding("clang", bpf, reason, remedy)
+}
+
+fn program(name: &'static str, candidates: &[&str], remedy: &str) -> Finding {
+    match on_path(candidates) {
+        Some(path) => finding(name, true, path.display().to_string(), ""),
+        None => finding(name, false, "not on the path", remedy),
+    }
+}
+
+fn on_path(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    names.iter().find_map(|name| std::env::split_paths(&path).map(|dir| dir.join(name)).find(|p| p.is_file()))
+}
+
+/// For people.
+pub fn print(diagnosis: &Diagnosis) -> String {
+    let mut text = format!("selvedge {}\n", diagnosis.version);
+    for (heading, findings) in [("Can be run here", &diagnosis.features), ("Looked at", &diagnosis.probes)] {
+        text += &format!("\n{heading}\n");
+        for f in findings {
+            let status = match f.status {
+                Status::Yes => "yes",
+                Status::No => "NO",
+                Status::Unknown => "?",
+            };
+            text += &format!("  {status:<4}{:<16}{}\n", f.name, f.reason);
+            if !f.remedy.is_empty() {
+                text += &format!("{:22}-> {}\n", "", f.remedy);
+            }
+        }
+    }
+    text
+}

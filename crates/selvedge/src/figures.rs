@@ -1,0 +1,185 @@
+//! Fills a report from results.
+
+use crate::report::{
+    Cdf, Direction, FctSeries, Link, LinkUtilisation, Node, QueueDepth, ReportData, SchemeReport, Series,
+    SlowdownBucket, Throughput, TopologyDrawing,
+};
+use crate::results::{Results, SchemeResults};
+use crate::scenario::Kind;
+use crate::table;
+use host::measure::{fct_ms, slowdowns, throughputs_gbps, Buckets, Quantile};
+use host::outcome::{Outcome, PortRecord};
+use topology::{NodeKind, Topology};
+use units::{Bytes, Time};
+
+/// The report of one scenario.
+pub fn report(results: &Results, command: &str) -> ReportData {
+    let scenario = &results.plan.scenario;
+    let base = results.plan.schemes.iter().max_by_key(|s| s.template().topology.links.len());
+    let mut warnings = Vec::new();
+    for scheme in &results.schemes {
+        let unfinished = scheme.unfinished();
+        if unfinished > 0 {
+            warnings.push(format!(
+                "{}: {unfinished} flows had not finished at the end; percentiles count them as longer than all others",
+                scheme.name
+            ));
+        }
+        for refused in &scheme.pooled.refused {
+            if refused.name.ends_with("fct_ms.p999") || refused.name.ends_with("fct_ms.p99") {
+                warnings.push(format!(
+                    "{}: {} is not shown: it needs {} samples, there are {}",
+                    scheme.name, refused.name, refused.needed, refused.samples
+                ));
+            }
+        }
+    }
+    ReportData {
+        title: scenario.title.clone(),
+        subtitle: scenario.description.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        command: command.to_owned(),
+        seeds: scenario.seeds.0.clone(),
+        effective_config: results.plan.effective(),
+        warnings,
+        schemes: results
+            .schemes
+            .iter()
+            .zip(&results.plan.schemes)
+            .map(|(s, p)| scheme_report(results, s, &p.template().topology))
+            .collect(),
+        topology: base.map(|s| drawing(&s.template().topology, scenario.topology.kind)).unwrap_or_default(),
+        table: table::comparison(results),
+        checks: Vec::new(),
+    }
+}
+
+fn scheme_report(results: &Results, scheme: &SchemeResults, fabric: &Topology) -> SchemeReport {
+    let scenario = &results.plan.scenario;
+    let warmup = scenario.warmup;
+    let outcomes: Vec<&Outcome> = scheme.runs.iter().map(|r| &r.outcome).collect();
+    let mut report = SchemeReport { name: scheme.name.clone(), note: scheme.note.clone(), ..SchemeReport::default() };
+    for (class, workload) in scenario.workload.iter().enumerate() {
+        let samples = fct_ms(&outcomes, &|f| usize::from(f.class) == class && f.start >= warmup);
+        if samples.count() > 0 {
+            let cdf = Cdf::from_samples("ms", samples.finished().to_vec(), samples.unfinished());
+            report.fct.push(FctSeries { class: workload.name.clone(), cdf });
+        }
+    }
+    let bounded = slowdowns(&outcomes, &|f| f.start >= warmup);
+    if bounded.count() > 0 {
+        let mut above = Bytes::ZERO;
+        for bucket in Buckets::default().list() {
+            let inside = slowdowns(&outcomes, &|f| f.start >= warmup && f.size.is_some_and(|s| bucket.holds(s)));
+            let label = match bucket.name.strip_prefix("to_") {
+                Some(to) => {
+                    let label = if above == Bytes::ZERO { format!("to {to}") } else { format!("{above} to {to}") };
+                    above = to.parse().unwrap_or(above);
+                    label
+                }
+                None => bucket.name.replace('_', " "),
+            };
+            report.slowdown.push(SlowdownBucket {
+                size_label: label,
+                count: inside.count(),
+                p50: inside.percentile(Quantile::P50).ok().filter(|v| v.is_finite()),
+                p99: inside.percentile(Quantile::P99).ok().filter(|v| v.is_finite()),
+            });
+        }
+    }
+    // Pictures of one run: the first seed's.
+    let Some(first) = outcomes.first() else { return report };
+    report.throughput = throughputs(results, first);
+    report.link_utilisation = utilisation(first, fabric, scenario.record.sample_every);
+    report.queue = queues(first);
+    report.goodput = goodput(first, scenario.record.sample_every);
+    let rtts: Vec<f64> = match first.probes.is_empty() {
+        false => outcomes.iter().flat_map(|o| &o.probes).map(|p| p.2.as_ms_f64()).collect(),
+        true => outcomes.iter().flat_map(|o| &o.rtt_samples).map(|s| s.2.as_ms_f64()).collect(),
+    };
+    report.rtt = (!rtts.is_empty()).then(|| Cdf::from_samples("ms", rtts, 0));
+    report
+}
+
+/// Each large or endless flow of the run.
+fn throughputs(results: &Results, outcome: &Outcome) -> Vec<Throughput> {
+    const LARGE: u64 = 1_000_000;
+    const SHOWN: usize = 200;
+    let scenario = &results.plan.scenario;
+    let mut shown = Vec::new();
+    for flow in outcome.flows.iter().filter(|f| f.size.is_none_or(|s| s > LARGE)).take(SHOWN) {
+        let id = flow.id;
+        let name = scenario.workload.get(usize::from(flow.class)).map_or("", |w| w.name.as_str());
+        for gbps in throughputs_gbps(&[outcome], scenario.warmup, &|f| f.id == id) {
+            shown.push(Throughput { name: format!("{name} {} to {}", flow.src, flow.dst), gbps });
+        }
+    }
+    shown
+}
+
+fn utilisation(outcome: &Outcome, fabric: &Topology, every: Time) -> Vec<LinkUtilisation> {
+    let series = |port: &PortRecord| {
+        let values: Vec<f64> = port.utilisation_series.iter().map(|&u| f64::from(u)).collect();
+        (!values.is_empty()).then(|| Series::new(0.0, every.as_ms_f64(), &values))
+    };
+    let on = |port: &&PortRecord| port.link as usize >= fabric.n_hosts() || fabric.fabric_links().is_empty();
+    let of = |port: &PortRecord| LinkUtilisation {
+        link: fabric.link_name(port.link),
+        dir: if port.forward { Direction::AToB } else { Direction::BToA },
+        mean: port.utilisation,
+        series: series(port),
+    };
+    outcome.ports.iter().filter(on).map(of).collect()
+}
+
+/// The fullest queues, in the order of ports.
+fn queues(outcome: &Outcome) -> Vec<QueueDepth> {
+    const SHOWN: usize = 64;
+    let mut order: Vec<usize> = (0..outcome.ports.len()).collect();
+    order.sort_by(|&a, &b| outcome.ports[b].queue_mean_bytes.total_cmp(&outcome.ports[a].queue_mean_bytes));
+    order.truncate(SHOWN);
+    order.sort_unstable();
+    let of = |port: &PortRecord| QueueDepth {
+        port: port.name.clone(),
+        mean_kb: port.queue_mean_bytes / 1e3,
+        max_kb: port.queue_max_bytes as f64 / 1e3,
+    };
+    order.into_iter().map(|n| of(&outcome.ports[n])).collect()
+}
+
+/// Sum over the endless flows, which all last until the end: aligned there.
+fn goodput(outcome: &Outcome, every: Time) -> Option<Series> {
+    let longest = outcome.goodput_series.iter().map(|(_, bytes)| bytes.len()).max().filter(|n| *n > 0)?;
+    let mut sum = vec![0.0; longest];
+    for (_, series) in &outcome.goodput_series {
+        for (total, bytes) in sum[longest - series.len()..].iter_mut().zip(series) {
+            *total += *bytes as f64 * 8.0 / every.as_secs_f64() / 1e9;
+        }
+    }
+    let end = outcome.ended_at.as_ms_f64().min(every.as_ms_f64() * longest as f64);
+    Some(Series::new((end - every.as_ms_f64() * longest as f64).max(0.0), every.as_ms_f64(), &sum))
+}
+
+fn drawing(fabric: &Topology, kind: Kind) -> TopologyDrawing {
+    let name = |n: u32| fabric.nodes[n as usize].name.clone();
+    let places = fabric.layout();
+    let nodes = fabric.nodes.iter().zip(&places).map(|(node, &(x, y))| {
+        let (kind, tier) = match node.kind {
+            NodeKind::Host => ("host", 0),
+            NodeKind::Switch { tier } => ("switch", u32::from(tier) + 1),
+        };
+        let (x, y) = (f64::from(x) * fabric.n_hosts() as f64, f64::from(y) * 3.0);
+        Node { name: node.name.clone(), kind: kind.to_owned(), tier, x, y }
+    });
+    let links = fabric.links.iter().enumerate().map(|(id, link)| Link {
+        a: name(link.a),
+        b: name(link.b),
+        name: fabric.link_name(id as u32),
+        rate_gbps: link.rate.as_gbps_f64(),
+    });
+    let mut drawing = TopologyDrawing { nodes: nodes.collect(), links: links.collect() };
+    if !matches!(kind, Kind::Dumbbell | Kind::ParkingLot) {
+        drawing.place_by_tier();
+    }
+    drawing
+}

@@ -1,0 +1,67 @@
+//! What the `selvedge` binary does, as a library so that tests can reach it.
+
+pub mod bench;
+pub mod cli;
+pub mod doctor;
+pub mod figures;
+pub mod output;
+pub mod report;
+pub mod repro;
+pub mod results;
+pub mod run;
+pub mod scenario;
+pub mod sim;
+pub mod table;
+
+use cli::{Bench, Cli, Command, Sim};
+use std::process::ExitCode;
+
+/// Why a command ends without its work done. One line each.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Config(#[from] scenario::ConfigError),
+    #[error(transparent)]
+    Run(#[from] run::RunError),
+    #[error(transparent)]
+    Write(#[from] output::WriteError),
+    #[error(transparent)]
+    Staging(#[from] output::StagingError),
+}
+
+impl Failure {
+    /// 2 where the request is at fault, 1 where carrying it out failed.
+    fn code(&self) -> u8 {
+        match self {
+            Failure::Config(_) | Failure::Staging(output::StagingError::Exists(_)) => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// Does what the command line asks. Exit status: 0 done, 1 failed or a check does not hold, 2 a request that makes no
+/// sense.
+pub fn main(cli: Cli) -> ExitCode {
+    output::handle_interrupt();
+    let done = match cli.command {
+        Command::Sim { command: Sim::Run(arguments) } => sim::run(&arguments).map(|()| true),
+        Command::Bench { command: Bench::Sim(arguments) } => bench::sim(&arguments).map(|()| true),
+        Command::Doctor { json } => {
+            let diagnosis = doctor::diagnose();
+            match json {
+                true => println!("{}", serde_json::json!(diagnosis)),
+                false => print!("{}", doctor::print(&diagnosis)),
+            }
+            Ok(true)
+        }
+        Command::Repro(_) | Command::Demo(_) => Ok(false),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(failure) => {
+            eprintln!("selvedge: {failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}

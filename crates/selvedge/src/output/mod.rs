@@ -1,0 +1,9 @@
+//! Results as files: CSV and JSON with named columns, FlowMonitor XML, pcapng, the configuration in effect.
+
+mod flowmonitor;
+mod pcapng;
+mod staging;
+mod write;
+
+pub use staging::{handle_interrupt, Staging, StagingError};
+pub use write::{effective, metrics, shown, write, write_report, Extras, WriteError};

@@ -1,0 +1,156 @@
+//! Checks as expressions over metrics, such as `presto.mice.fct_p99_ms <= 1.4 * optimal.mice.fct_p99_ms`.
+
+use rhai::{Engine, Scope};
+use std::collections::BTreeMap;
+
+/// An expression whose metrics have been found out.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    source: String,
+    /// With each metric replaced by a plain variable, which the engine can look up.
+    rewritten: String,
+    /// Metric of variable `m0`, `m1`, ...
+    metrics: Vec<String>,
+    /// Plain names, such as a sweep's.
+    names: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ExpressionError {
+    #[error("{0:?} is not an expression: {1}")]
+    Syntax(String, String),
+    #[error("{0:?} cannot be evaluated: {1}")]
+    Evaluation(String, String),
+}
+
+const FUNCTIONS: [&str; 3] = ["min", "max", "abs"];
+
+impl Expression {
+    /// Metrics are dotted paths, plain names are parameters of a sweep; `+ - * / ( )`, comparisons, `&&`, `||`, `!`, `min`,
+    /// `max` and `abs` work on them.
+    ///
+    /// # Errors
+    /// Text that is not an expression.
+    pub fn parse(source: &str) -> Result<Expression, ExpressionError> {
+        let mut parsed =
+            Expression { source: source.to_owned(), rewritten: String::new(), metrics: Vec::new(), names: Vec::new() };
+        let mut rest = source;
+        while let Some(first) = rest.chars().next() {
+            if first.is_ascii_digit() {
+                let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.')).unwrap_or(rest.len());
+                parsed.rewritten += &rest[..end];
+                rest = &rest[end..];
+            } else if first.is_ascii_alphabetic() {
+                let end =
+                    rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.')).unwrap_or(rest.len());
+                let word = &rest[..end];
+                parsed.word(word);
+                rest = &rest[end..];
+            } else {
+                parsed.rewritten.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+        engine()
+            .compile_expression(&parsed.rewritten)
+            .map_err(|e| ExpressionError::Syntax(source.to_owned(), e.to_string()))?;
+        Ok(parsed)
+    }
+
+    fn word(&mut self, word: &str) {
+        if !word.contains('.') {
+            let constant = ["true", "false"].contains(&word) || FUNCTIONS.contains(&word);
+            if !constant && !self.names.iter().any(|n| n == word) {
+                self.names.push(word.to_owned());
+            }
+            self.rewritten += word;
+            return;
+        }
+        let n = self.metrics.iter().position(|m| m == word).unwrap_or_else(|| {
+            self.metrics.push(word.to_owned());
+            self.metrics.len() - 1
+        });
+        self.rewritten += &format!("m{n}_");
+    }
+
+    /// Dotted names, in order of appearance.
+    pub fn metrics(&self) -> &[String] {
+        &self.metrics
+    }
+
+    /// Names without a dot.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// # Errors
+    /// A value that is missing or of the wrong kind.
+    pub fn holds(&self, values: &BTreeMap<String, f64>) -> Result<bool, ExpressionError> {
+        self.evaluate(values)
+    }
+
+    /// # Errors
+    /// As for [`Expression::holds`].
+    pub fn value(&self, values: &BTreeMap<String, f64>) -> Result<f64, ExpressionError> {
+        self.evaluate(values)
+    }
+
+    fn evaluate<T: Clone + Send + Sync + 'static>(&self, values: &BTreeMap<String, f64>) -> Result<T, ExpressionError> {
+        let fail = |why: String| ExpressionError::Evaluation(self.source.clone(), why);
+        let mut scope = Scope::new();
+        for (n, metric) in self.metrics.iter().enumerate() {
+            let value = values.get(metric).ok_or_else(|| fail(format!("{metric} is unknown")))?;
+            scope.push_constant(format!("m{n}_"), *value);
+        }
+        for name in &self.names {
+            let value = values.get(name).ok_or_else(|| fail(format!("{name} is unknown")))?;
+            scope.push_constant(name.clone(), *value);
+        }
+        engine().eval_expression_with_scope(&mut scope, &self.rewritten).map_err(|e| fail(e.to_string()))
+    }
+}
+
+fn engine() -> Engine {
+    let mut engine = Engine::new_raw();
+    engine.set_max_operations(10_000).set_max_expr_depths(64).set_fast_operators(true);
+    engine.register_fn("min", f64::min).register_fn("max", f64::max).register_fn("abs", f64::abs);
+    engine
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values() -> BTreeMap<String, f64> {
+        [("presto.mice.fct_p99_ms", 1.5), ("ecmp.mice.fct_p99_ms", 11.0), ("paths", 4.0)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into()
+    }
+
+    #[test]
+    fn checks_evaluate() {
+        for (text, holds) in [
+            ("ecmp.mice.fct_p99_ms >= 4 * presto.mice.fct_p99_ms", true),
+            ("ecmp.mice.fct_p99_ms / presto.mice.fct_p99_ms < 7.5", true),
+            ("paths == 4.0 && presto.mice.fct_p99_ms > 2", false),
+            ("max(ecmp.mice.fct_p99_ms, presto.mice.fct_p99_ms) == 11.0 || false", true),
+            ("abs(1 - presto.mice.fct_p99_ms / 1.5) < 1e-9", true),
+            ("!(presto.mice.fct_p99_ms > 1)", false),
+        ] {
+            assert_eq!(Expression::parse(text).unwrap().holds(&values()), Ok(holds), "{text}");
+        }
+        let ratio = Expression::parse("ecmp.mice.fct_p99_ms / presto.mice.fct_p99_ms").unwrap();
+        assert!((ratio.value(&values()).unwrap() - 7.333).abs() < 1e-3);
+        assert_eq!(ratio.metrics(), ["ecmp.mice.fct_p99_ms", "presto.mice.fct_p99_ms"]);
+    }
+
+    #[test]
+    fn what_is_not_an_expression_is_refused() {
+        for bad in ["", "1 +", "let x = 1", "while true {}", "a.b; c.d", "fn f() {}", "a.b >= "] {
+            assert!(Expression::parse(bad).is_err(), "{bad}");
+        }
+        let missing = Expression::parse("optimal.x > 1").unwrap();
+        assert!(missing.holds(&values()).unwrap_err().to_string().contains("optimal.x is unknown"));
+        assert!(Expression::parse("1 + 1").unwrap().holds(&values()).is_err(), "a number is no verdict");
+    }
+}

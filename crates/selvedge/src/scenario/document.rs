@@ -1,0 +1,318 @@
+//! A scenario as text: where its keys stand, and layers that change it.
+
+use super::error::{explain, ConfigError, Invalid};
+use serde::de::DeserializeOwned;
+use std::ops::Range;
+use toml::de::{DeTable, DeValue};
+use toml::{Spanned, Table, Value};
+
+/// A parsed file together with its text, and the changes laid over it.
+#[derive(Clone, Debug)]
+pub struct Document {
+    name: String,
+    text: String,
+    table: Table,
+    layers: Vec<Layer>,
+}
+
+/// A change laid over a file: the keys that it decides, and how to name it in an error.
+#[derive(Clone, Debug)]
+struct Layer {
+    key: Vec<String>,
+    /// Where the change was written: a place of its own, or a key of the same file.
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Elsewhere(String),
+    Key(Vec<String>),
+}
+
+impl Document {
+    /// # Errors
+    /// Text that is not TOML.
+    pub fn parse(name: &str, text: &str) -> Result<Document, ConfigError> {
+        let table = text.parse::<Table>().map_err(|e| {
+            let line = e.span().map(|span| line_at(text, span.start));
+            let (problem, remedy, _) = explain(e.message());
+            ConfigError { place: place(name, line), key: String::new(), problem, remedy }
+        })?;
+        Ok(Document { name: name.to_owned(), text: text.to_owned(), table, layers: Vec::new() })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    /// With all layers applied.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Removes a key of the root, so that the rest can be read strictly.
+    pub fn take(&mut self, key: &str) -> Option<Value> {
+        self.table.remove(key)
+    }
+
+    /// Applies `key=value` from the command line. `key` is a dotted path, an array of tables being indexed by position
+    /// (from 0) or by `name`; `value` is TOML, or a bare word or quantity, which is taken as a string.
+    ///
+    /// # Errors
+    /// No `=`, or a path through something that is not a table.
+    pub fn set(&mut self, assignment: &str) -> Result<(), ConfigError> {
+        let place = format!("--set {assignment}");
+        let fail = |key: &str, problem: &str, remedy: &str| ConfigError {
+            place: place.clone(),
+            key: key.to_owned(),
+            problem: problem.to_owned(),
+            remedy: remedy.to_owned(),
+        };
+        let Some((key, text)) = assignment.split_once('=') else {
+            return Err(fail("", "there is no `=`", "write key=value, such as --set switch.buffer=4MB"));
+        };
+        let (key, text) = (key.trim(), text.trim());
+        if key.is_empty() || key.split('.').any(str::is_empty) {
+            return Err(fail(key, "the key is malformed", "write a dotted path, such as switch.buffer"));
+        }
+        self.assign(key, toml_value(text), Source::Elsewhere(place.clone()))
+            .map_err(|(problem, remedy)| fail(key, &problem, &remedy))
+    }
+
+    /// Sets one key to a value that stands at `source` in the same file.
+    ///
+    /// # Errors
+    /// A path through something that is not a table.
+    pub fn set_from(&mut self, key: &str, value: Value, source: &str) -> Result<(), ConfigError> {
+        self.assign(key, value, Source::Key(split(source)))
+            .map_err(|(problem, remedy)| self.error(&Invalid::new(source, problem, remedy)))
+    }
+
+    /// Lays the table that stands at key `source` of this file over the document.
+    ///
+    /// # Errors
+    /// As for [`Document::set_from`].
+    pub fn overlay(&mut self, table: &Table, source: &str) -> Result<(), ConfigError> {
+        self.overlay_at("", table, source)
+    }
+
+    /// The same, over the table at `target`.
+    ///
+    /// # Errors
+    /// As for [`Document::set_from`].
+    pub fn overlay_at(&mut self, target: &str, table: &Table, source: &str) -> Result<(), ConfigError> {
+        for (key, value) in table {
+            let (to, from) = (join(target, key), join(source, key));
+            match value {
+                Value::Table(inner) => self.overlay_at(&to, inner, &from)?,
+                other => self.set_from(&to, other.clone(), &from)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn assign(&mut self, key: &str, value: Value, source: Source) -> Result<(), (String, String)> {
+        let mut path = split(key);
+        let mut table = &mut self.table;
+        let last = path.len() - 1;
+        let mut i = 0;
+        while i < last {
+            let inside = table.entry(path[i].clone()).or_insert_with(|| Value::Table(Table::new()));
+            let kind = inside.type_str();
+            table = match inside {
+                Value::Table(inner) => inner,
+                Value::Array(items) if i + 1 < last => {
+                    let n = position(items, &path[i], &path[i + 1])?;
+                    i += 1;
+                    path[i] = n.to_string();
+                    items[n].as_table_mut().ok_or_else(|| no_keys(&path[i - 1], "list of plain values"))?
+                }
+                _ => return Err(no_keys(&path[i], kind)),
+            };
+            i += 1;
+        }
+        table.insert(path[last].clone(), value);
+        self.layers.push(Layer { key: path, source });
+        Ok(())
+    }
+
+    /// Reads the whole document strictly.
+    ///
+    /// # Errors
+    /// The first key that is unknown, missing or has a value of the wrong kind, with its place.
+    pub fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
+        self.read_table(&self.table, "")
+    }
+
+    /// Reads `table`, which stands at key `at`, strictly.
+    ///
+    /// # Errors
+    /// As for [`Document::read`].
+    pub fn read_table<T: DeserializeOwned>(&self, table: &Table, at: &str) -> Result<T, ConfigError> {
+        // Spans survive only in text. Rendering also gives every layer one form.
+        let rendered = table.to_string();
+        toml::from_str(&rendered).map_err(|e| {
+            let (problem, remedy, key) = explain(e.message());
+            let mut path = e.span().map(|span| path_at(&rendered, &span)).unwrap_or_default();
+            if let Some(key) = key {
+                if path.last() != Some(&key) {
+                    path.push(key);
+                }
+            }
+            self.error(&Invalid { key: join(at, &path.join(".")), problem, remedy })
+        })
+    }
+
+    /// Gives an invalid value its place: the layer that decided it, or its line, or that of the nearest key above it.
+    pub fn error(&self, invalid: &Invalid) -> ConfigError {
+        let (place, key) = self.locate(split(&invalid.key), self.layers.len());
+        ConfigError { place, key, problem: invalid.problem.clone(), remedy: invalid.remedy.clone() }
+    }
+
+    /// Place and shown name of a key, as the first `layers` layers decide.
+    fn locate(&self, path: Vec<String>, layers: usize) -> (String, String) {
+        let decided = self.layers[..layers].iter().rposition(|layer| path.starts_with(&layer.key));
+        match decided.map(|n| (n, &self.layers[n])) {
+            Some((_, Layer { source: Source::Elsewhere(place), .. })) => (place.clone(), self.named(&path)),
+            Some((n, Layer { source: Source::Key(source), key })) => {
+                let mut at = source.clone();
+                at.extend_from_slice(&path[key.len()..]);
+                self.locate(at, n)
+            }
+            None => (place(&self.name, self.line(&path)), self.named(&path)),
+        }
+    }
+
+    /// The path with array positions replaced by names where the tables have one.
+    fn named(&self, path: &[String]) -> String {
+        let mut shown = path.to_vec();
+        let mut table = Some(&self.table);
+        let mut n = 0;
+        while n < path.len() {
+            match table.and_then(|table| table.get(&path[n])) {
+                Some(Value::Table(inner)) => table = Some(inner),
+                Some(Value::Array(items)) if n + 1 < path.len() => {
+                    n += 1;
+                    let item = path[n].parse::<usize>().ok().and_then(|at| items.get(at));
+                    if let Some(name) = item.map(name_of).filter(|name| !name.is_empty()) {
+                        shown[n] = name.to_owned();
+                    }
+                    table = item.and_then(Value::as_table);
+                }
+                _ => break,
+            }
+            n += 1;
+        }
+        shown.join(".")
+    }
+
+    /// Line (from 1) of the key, or of the nearest one above it that the file has.
+    fn line(&self, path: &[String]) -> Option<usize> {
+        let root = DeTable::parse(&self.text).ok()?;
+        let mut offset = None;
+        let mut value: Option<&Spanned<DeValue<'_>>> = None;
+        for step in path {
+            let found = match value.map(Spanned::get_ref) {
+                None => root.get_ref().get_key_value(step.as_str()).map(|(k, v)| (k.span().start, v)),
+                Some(DeValue::Table(table)) => table.get_key_value(step.as_str()).map(|(k, v)| (k.span().start, v)),
+                Some(DeValue::Array(items)) => {
+                    step.parse::<usize>().ok().and_then(|n| items.get(n)).map(|v| (v.span().start, v))
+                }
+                Some(_) => None,
+            };
+            let Some((start, next)) = found else { break };
+            offset = Some(start);
+            value = Some(next);
+        }
+        offset.map(|at| line_at(&self.text, at))
+    }
+}
+
+fn no_keys(key: &str, kind: &str) -> (String, String) {
+    (format!("`{key}` is a {kind}, which has no keys"), "shorten the key".to_owned())
+}
+
+/// The item called `wanted`, or at that position, of the array `key`.
+fn position(items: &[Value], key: &str, wanted: &str) -> Result<usize, (String, String)> {
+    let found = wanted.parse().ok().filter(|&n: &usize| n < items.len());
+    found.or_else(|| items.iter().position(|v| name_of(v) == wanted)).ok_or_else(|| {
+        let names: Vec<&str> = items.iter().map(name_of).collect();
+        (format!("there is no {key} `{wanted}`"), format!("there are {}: {}", items.len(), names.join(", ")))
+    })
+}
+
+fn place(name: &str, line: Option<usize>) -> String {
+    match line {
+        Some(line) => format!("{name}:{line}"),
+        None => name.to_owned(),
+    }
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|&&b| b == b'\n').count()
+}
+
+fn split(path: &str) -> Vec<String> {
+    path.split('.').filter(|s| !s.is_empty()).map(str::to_owned).collect()
+}
+
+fn join(a: &str, b: &str) -> String {
+    match (a.is_empty(), b.is_empty()) {
+        (true, _) => b.to_owned(),
+        (_, true) => a.to_owned(),
+        _ => format!("{a}.{b}"),
+    }
+}
+
+fn name_of(value: &Value) -> &str {
+    value.get("name").or_else(|| value.get("id")).and_then(Value::as_str).unwrap_or("")
+}
+
+/// `9MB` and `clos` are strings, `4`, `1.0`, `true`, `"x"`, `[1, 2]` and `{k="65KB"}` are what TOML says.
+fn toml_value(text: &str) -> Value {
+    match format!("value = {text}").parse::<Table>() {
+        Ok(mut table) if table.len() == 1 => table.remove("value").unwrap_or_else(|| Value::String(text.to_owned())),
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+/// The key whose name or value encloses `span` most tightly.
+fn path_at(text: &str, span: &Range<usize>) -> Vec<String> {
+    let Ok(root) = DeTable::parse(text) else { return Vec::new() };
+    let mut best: (usize, Vec<String>) = (usize::MAX, Vec::new());
+    for (key, value) in root.get_ref() {
+        enclose(vec![key.get_ref().to_string()], &key.span(), value, span, &mut best);
+    }
+    best.1
+}
+
+fn enclose(
+    path: Vec<String>,
+    key: &Range<usize>,
+    value: &Spanned<DeValue<'_>>,
+    span: &Range<usize>,
+    best: &mut (usize, Vec<String>),
+) {
+    for range in [key, &value.span()] {
+        if range.start <= span.start && span.end <= range.end && range.len() <= best.0 {
+            *best = (range.len(), path.clone());
+        }
+    }
+    let child = |step: String| {
+        let mut longer = path.clone();
+        longer.push(step);
+        longer
+    };
+    match value.get_ref() {
+        DeValue::Table(table) => {
+            for (k, v) in table {
+                enclose(child(k.get_ref().to_string()), &k.span(), v, span, best);
+            }
+        }
+        DeValue::Array(items) => {
+            for (n, v) in items.iter().enumerate() {
+                enclose(child(n.to_string()), &v.span(), v, span, best);
+            }
+        }
+        _ => {}
+    }
+}

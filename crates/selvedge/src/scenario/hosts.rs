@@ -1,0 +1,223 @@
+//! `[host]` and `[host.tcp]`.
+
+use super::error::Invalid;
+use super::keys::{within, OrOff};
+use host::experiment::{CpuModel, Gro, HostConfig};
+use host::tcp::{self, cc::Algorithm, EcnMode, Recovery};
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GroWord {
+    Off,
+    Stock,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CpuWord {
+    Off,
+    PrestoTestbed,
+}
+
+/// `[host]`: NIC, CPU and guest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostTable {
+    pub mtu: Bytes,
+    pub tso: bool,
+    pub gro: GroWord,
+    pub rx_coalesce: Time,
+    pub rx_coalesce_frames: u32,
+    pub rx_budget: u32,
+    pub rx_ring: u32,
+    pub cpu: CpuWord,
+    pub tcp: TcpTable,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CongestionWord {
+    Newreno,
+    Cubic,
+    Dctcp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecoveryWord {
+    Newreno,
+    Sack,
+    Rack,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EcnWord {
+    Off,
+    Accept,
+    Request,
+}
+
+/// `[host.tcp]`: the guest's TCP, with Linux's defaults.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TcpTable {
+    pub congestion: CongestionWord,
+    pub recovery: RecoveryWord,
+    pub ecn: EcnWord,
+    pub initial_cwnd: u32,
+    pub rto_min: Time,
+    pub rto_max: Time,
+    pub rto_initial: Time,
+    pub delayed_ack: Time,
+    pub quickack: u8,
+    pub rcvbuf: Bytes,
+    pub tso_max: Bytes,
+    pub tso_defer: bool,
+    pub tsq_limit: OrOff<Bytes>,
+    pub pacing: bool,
+    pub nagle: bool,
+    pub timestamps: bool,
+    pub prr: bool,
+    pub reordering: u32,
+    pub adaptive_reordering: bool,
+    pub max_reordering: u32,
+    pub undo: bool,
+    pub slow_start_after_idle: bool,
+    pub hystart: bool,
+}
+
+impl Default for HostTable {
+    fn default() -> Self {
+        let d = HostConfig::default();
+        HostTable {
+            mtu: Bytes(d.mtu.into()),
+            tso: d.tso,
+            gro: GroWord::Stock,
+            rx_coalesce: d.rx_coalesce,
+            rx_coalesce_frames: d.rx_coalesce_frames,
+            rx_budget: d.rx_budget,
+            rx_ring: d.rx_ring,
+            cpu: CpuWord::Off,
+            tcp: TcpTable::default(),
+        }
+    }
+}
+
+impl Default for TcpTable {
+    fn default() -> Self {
+        let d = tcp::Config::default();
+        TcpTable {
+            congestion: CongestionWord::Cubic,
+            recovery: RecoveryWord::Sack,
+            ecn: EcnWord::Accept,
+            initial_cwnd: d.initial_cwnd,
+            rto_min: d.rto_min,
+            rto_max: d.rto_max,
+            rto_initial: d.rto_initial,
+            delayed_ack: d.delayed_ack,
+            quickack: d.quickack,
+            rcvbuf: Bytes(d.rcvbuf),
+            tso_max: Bytes(d.tso_max.into()),
+            tso_defer: d.tso_defer,
+            tsq_limit: OrOff(d.tsq_limit.map(Bytes)),
+            pacing: d.pacing,
+            nagle: d.nagle,
+            timestamps: d.timestamps,
+            prr: d.prr,
+            reordering: d.reordering,
+            adaptive_reordering: d.adaptive_reordering,
+            max_reordering: d.max_reordering,
+            undo: d.undo,
+            slow_start_after_idle: d.slow_start_after_idle,
+            hystart: d.hystart,
+        }
+    }
+}
+
+impl HostTable {
+    pub(super) fn build(&self) -> Result<HostConfig, Invalid> {
+        within("host.mtu", self.mtu, Bytes(576), Bytes(9216))?;
+        within("host.rx_coalesce", self.rx_coalesce, Time::ZERO, Time::from_ms(10))?;
+        within("host.rx_coalesce_frames", self.rx_coalesce_frames, 1, 65_536)?;
+        within("host.rx_budget", self.rx_budget, 1, 65_536)?;
+        within("host.rx_ring", self.rx_ring, 1, 1 << 20)?;
+        let mtu = self.mtu.get() as u16;
+        Ok(HostConfig {
+            mtu,
+            tso: self.tso,
+            gro: match self.gro {
+                GroWord::Off => Gro::Off,
+                GroWord::Stock => Gro::Stock,
+            },
+            rx_coalesce: self.rx_coalesce,
+            rx_coalesce_frames: self.rx_coalesce_frames,
+            rx_budget: self.rx_budget,
+            rx_ring: self.rx_ring,
+            cpu: match self.cpu {
+                CpuWord::Off => None,
+                CpuWord::PrestoTestbed => Some(CpuModel::PRESTO_TESTBED),
+            },
+            tcp: self.tcp.build(mtu, self.tso)?,
+        })
+    }
+}
+
+impl TcpTable {
+    fn build(&self, mtu: u16, tso: bool) -> Result<tcp::Config, Invalid> {
+        within("host.tcp.initial_cwnd", self.initial_cwnd, 1, 1000)?;
+        within("host.tcp.rto_min", self.rto_min, Time::from_us(10), Time::from_secs(60))?;
+        within("host.tcp.rto_max", self.rto_max, self.rto_min, Time::from_secs(3600))?;
+        within("host.tcp.rto_initial", self.rto_initial, self.rto_min, self.rto_max)?;
+        within("host.tcp.delayed_ack", self.delayed_ack, Time::ZERO, Time::from_ms(500))?;
+        within("host.tcp.rcvbuf", self.rcvbuf, Bytes(4096), Bytes(1 << 30))?;
+        within("host.tcp.tso_max", self.tso_max, Bytes(u64::from(mtu)), Bytes(65_535))?;
+        within("host.tcp.reordering", self.reordering, 1, 1000)?;
+        within("host.tcp.max_reordering", self.max_reordering, self.reordering, 100_000)?;
+        if let Some(limit) = self.tsq_limit.0 {
+            within("host.tcp.tsq_limit", limit, Bytes(4096), Bytes(1 << 30))?;
+        }
+        Ok(tcp::Config {
+            mss: mtu.saturating_sub(40),
+            congestion: match self.congestion {
+                CongestionWord::Newreno => Algorithm::NewReno,
+                CongestionWord::Cubic => Algorithm::Cubic,
+                CongestionWord::Dctcp => Algorithm::Dctcp,
+            },
+            recovery: match self.recovery {
+                RecoveryWord::Newreno => Recovery::NewReno,
+                RecoveryWord::Sack => Recovery::Sack,
+                RecoveryWord::Rack => Recovery::Rack,
+            },
+            ecn: match self.ecn {
+                EcnWord::Off => EcnMode::Off,
+                EcnWord::Accept => EcnMode::Accept,
+                EcnWord::Request => EcnMode::Request,
+            },
+            initial_cwnd: self.initial_cwnd,
+            rto_min: self.rto_min,
+            rto_max: self.rto_max,
+            rto_initial: self.rto_initial,
+            delayed_ack: self.delayed_ack,
+            quickack: self.quickack,
+            rcvbuf: self.rcvbuf.get(),
+            tso,
+            tso_max: self.tso_max.get() as u32,
+            tso_defer: self.tso_defer,
+            tsq_limit: self.tsq_limit.0.map(Bytes::get),
+            pacing: self.pacing,
+            nagle: self.nagle,
+            timestamps: self.timestamps,
+            prr: self.prr,
+            reordering: self.reordering,
+            adaptive_reordering: self.adaptive_reordering,
+            max_reordering: self.max_reordering,
+            undo: self.undo,
+            slow_start_after_idle: self.slow_start_after_idle,
+            hystart: self.hystart,
+            ..tcp::Config::default()
+        })
+    }
+}

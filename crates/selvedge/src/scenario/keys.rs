@@ -1,0 +1,175 @@
+//! Keys whose meaning depends on a choice made by another key.
+
+use super::error::Invalid;
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::ser::{Serialize, Serializer};
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+use units::ParseError;
+
+/// An optional key: whether the file has it, and what the choice makes of it.
+pub(super) struct Key {
+    pub name: &'static str,
+    pub given: bool,
+    pub role: Role,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Needed,
+    Optional,
+    Meaningless,
+}
+
+/// Refuses keys that have no meaning under `choice` (such as `kind = "clos"`) and asks for those that it needs.
+pub(super) fn check(at: &str, choice: &str, keys: &[Key]) -> Result<(), Invalid> {
+    for key in keys {
+        let path = format!("{at}.{}", key.name);
+        match (key.role, key.given) {
+            (Role::Meaningless, true) => {
+                let known: Vec<&str> = keys.iter().filter(|k| k.role != Role::Meaningless).map(|k| k.name).collect();
+                let problem = format!("has no meaning with {choice}");
+                return Err(Invalid::new(path, problem, format!("remove it (that takes {})", known.join(", "))));
+            }
+            (Role::Needed, false) => {
+                return Err(Invalid::new(path, format!("is missing, {choice} needs it"), "add it"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// `value` must lie within the range.
+pub(super) fn within<T: PartialOrd + fmt::Display>(key: &str, value: T, least: T, most: T) -> Result<(), Invalid> {
+    if value >= least && value <= most {
+        return Ok(());
+    }
+    Err(Invalid::new(key, format!("{value} is out of range"), format!("give {least} to {most}")))
+}
+
+/// A quantity that may be switched off: `"off"` or a value with its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrOff<T>(pub Option<T>);
+
+impl<T: fmt::Display> Serialize for OrOff<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match &self.0 {
+            Some(value) => to.collect_str(value),
+            None => to.serialize_str("off"),
+        }
+    }
+}
+
+impl<'de, T: FromStr<Err = ParseError>> Deserialize<'de> for OrOff<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Text<T>(PhantomData<T>);
+        impl<T: FromStr<Err = ParseError>> Visitor<'_> for Text<T> {
+            type Value = OrOff<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string with its unit, such as \"128KiB\", or \"off\"")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                if text == "off" {
+                    return Ok(OrOff(None));
+                }
+                text.parse().map(|v| OrOff(Some(v))).map_err(|e| E::custom(format!("{e}, or \"off\"")))
+            }
+        }
+        from.deserialize_str(Text(PhantomData))
+    }
+}
+
+/// Seeds of the runs: `"1..5"` (both ends included), `"1,4,9"` or one number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seeds(pub Vec<u64>);
+
+/// More would be a mistake: every seed is a run per scheme.
+const MAX_SEEDS: u64 = 10_000;
+
+impl FromStr for Seeds {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Seeds, String> {
+        let fail = || format!("{text:?} is not a list of seeds: write \"1..5\", \"1,4,9\" or \"7\"");
+        let number = |text: &str| text.trim().parse::<u64>().map_err(|_| fail());
+        let mut seeds = Vec::new();
+        for part in text.split(',') {
+            match part.split_once("..") {
+                None => seeds.push(number(part)?),
+                Some((first, last)) => {
+                    let (first, last) = (number(first)?, number(last.trim_start_matches('='))?);
+                    if first > last || last - first >= MAX_SEEDS {
+                        return Err(format!("{part:?} is empty or has more than {MAX_SEEDS} seeds: write \"1..5\""));
+                    }
+                    seeds.extend(first..=last);
+                }
+            }
+        }
+        let mut once = seeds.clone();
+        once.sort_unstable();
+        once.dedup();
+        if once.len() != seeds.len() {
+            return Err(format!("{text:?} has a seed twice: name each once"));
+        }
+        Ok(Seeds(seeds))
+    }
+}
+
+impl fmt::Display for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let consecutive = self.0.windows(2).all(|w| w[1] == w[0].wrapping_add(1));
+        match self.0.as_slice() {
+            [first, .., last] if consecutive => write!(f, "{first}..{last}"),
+            all => f.write_str(&all.iter().map(u64::to_string).collect::<Vec<_>>().join(",")),
+        }
+    }
+}
+
+impl Serialize for Seeds {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Seeds {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl Visitor<'_> for Text {
+            type Value = Seeds;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("seeds such as \"1..5\", \"1,4,9\" or 7")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Seeds, E> {
+                text.parse().map_err(E::custom)
+            }
+            fn visit_i64<E: Error>(self, seed: i64) -> Result<Seeds, E> {
+                let seed = u64::try_from(seed).map_err(|_| E::custom("a seed is not negative: write 1"))?;
+                Ok(Seeds(vec![seed]))
+            }
+            fn visit_u64<E: Error>(self, seed: u64) -> Result<Seeds, E> {
+                Ok(Seeds(vec![seed]))
+            }
+        }
+        from.deserialize_any(Text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_parse_and_print() {
+        for (text, seeds) in
+            [("1..5", vec![1, 2, 3, 4, 5]), ("7", vec![7]), ("3, 1", vec![3, 1]), ("1..=2", vec![1, 2])]
+        {
+            let parsed: Seeds = text.parse().unwrap();
+            assert_eq!(parsed.0, seeds, "{text}");
+            assert_eq!(parsed.to_string().parse(), Ok(parsed));
+        }
+        for bad in ["", "a", "5..1", "1..99999999", "1,1", "-1", "1..", "1.5"] {
+            assert!(bad.parse::<Seeds>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Scenario files: strict TOML in, ready experiments out.
+//!
+//! [`Document`] knows where each key stands, [`Scenario`] is what the file says with every default filled in, and
+//! [`Plan`] holds one [`Experiment`] per scheme. Every error is one line with the place, the key and the remedy.
+
+mod document;
+mod error;
+mod hosts;
+mod keys;
+mod network;
+mod plan;
+mod scheme;
+mod traffic;
+
+pub use document::Document;
+pub use error::{closest, ConfigError, Invalid};
+pub use hosts::{HostTable, TcpTable};
+pub use keys::{OrOff, Seeds};
+pub use network::{FailureTable, Kind, SwitchTable, TopologyTable};
+pub use plan::{Choice, Plan, SchemePlan};
+pub use scheme::{FabricWord, SchemeTable, Schemes, BUILT_IN};
+pub use traffic::{PatternWord, WorkloadTable};
+
+use keys::within;
+use serde::{Deserialize, Serialize};
+use units::Time;
+
+/// A scenario file without the keys that only the reproduction harness reads. See docs/scenarios.md for every key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    #[serde(default)]
+    pub title: String,
+    #[serde(default)]
+    pub description: String,
+    pub duration: Time,
+    #[serde(default)]
+    pub warmup: Time,
+    #[serde(default)]
+    pub drain: Time,
+    #[serde(default = "one_seed")]
+    pub seeds: Seeds,
+    /// Names of the schemes to run, the first being the one others are compared with.
+    #[serde(default)]
+    pub schemes: Vec<String>,
+    pub topology: TopologyTable,
+    #[serde(default)]
+    pub switch: SwitchTable,
+    #[serde(default)]
+    pub host: HostTable,
+    #[serde(default)]
+    pub record: RecordTable,
+    pub workload: Vec<WorkloadTable>,
+    #[serde(default)]
+    pub failure: Vec<FailureTable>,
+    #[serde(default)]
+    pub scheme: Schemes,
+}
+
+fn one_seed() -> Seeds {
+    Seeds(vec![1])
+}
+
+/// `[record]`: what to keep beyond flow records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RecordTable {
+    pub sample_every: Time,
+    pub probe_every: Time,
+    pub rtt_samples: bool,
+    pub flowcells: bool,
+    pub capture_packets: u32,
+}
+
+impl Default for RecordTable {
+    fn default() -> Self {
+        RecordTable {
+            sample_every: Time::from_ms(1),
+            probe_every: Time::ZERO,
+            rtt_samples: false,
+            flowcells: false,
+            capture_packets: 10_000,
+        }
+    }
+}
+
+impl Scenario {
+    /// Fills in defaults that depend on other keys and refuses values that cannot be meant together.
+    fn complete(&mut self) -> Result<(), Invalid> {
+        if self.duration == Time::ZERO {
+            return Err(Invalid::new("duration", "is zero", "give a time such as \"1s\""));
+        }
+        within("duration", self.duration, Time::from_ns(1), Time::from_secs(100_000))?;
+        within("drain", self.drain, Time::ZERO, Time::from_secs(100_000))?;
+        if self.warmup >= self.duration {
+            let problem = format!("{} is not before the end, duration is {}", self.warmup, self.duration);
+            return Err(Invalid::new("warmup", problem, "give a shorter time"));
+        }
+        for (key, every) in
+            [("record.sample_every", self.record.sample_every), ("record.probe_every", self.record.probe_every)]
+        {
+            if every != Time::ZERO {
+                within(key, every, Time::from_us(1), Time::from_secs(100_000))?;
+            }
+        }
+        self.topology.complete()?;
+        let rate = self.topology.rate.unwrap_or(units::BitRate::from_gbps(10));
+        if self.workload.is_empty() {
+            return Err(Invalid::new("workload", "is empty", "add a [[workload]]"));
+        }
+        for n in 0..self.workload.len() {
+            self.workload[n].complete(n, rate)?;
+            let name = self.workload[n].name.clone();
+            if self.workload[..n].iter().any(|w| w.name == name) {
+                let problem = format!("two workloads are called {name:?}");
+                return Err(Invalid::new(format!("workload.{n}.name"), problem, "give each a name of its own"));
+            }
+        }
+        Ok(())
+    }
+}

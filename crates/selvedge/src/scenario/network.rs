@@ -1,0 +1,292 @@
+//! `[topology]`, `[switch]` and `[[failure]]`.
+
+use super::error::Invalid;
+use super::keys::{check, within, Key, Role};
+use fabric::{Aqm, Buffer, Multipath, SwitchConfig};
+use serde::{Deserialize, Serialize};
+use topology::{Clos, Dumbbell, FatTree, ParkingLot, SingleSwitch};
+use units::{BitRate, Bytes, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Clos,
+    FatTree,
+    SingleSwitch,
+    Dumbbell,
+    ParkingLot,
+    File,
+}
+
+/// `[topology]`: which keys count depends on `kind`; see docs/scenarios.md.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopologyTable {
+    pub kind: Kind,
+    pub leaves: Option<u32>,
+    pub spines: Option<u32>,
+    pub parallel: Option<u32>,
+    pub hosts_per_leaf: Option<u32>,
+    pub k: Option<u32>,
+    pub hosts: Option<u32>,
+    pub pairs: Option<u32>,
+    pub hops: Option<u32>,
+    pub rate: Option<BitRate>,
+    pub delay: Option<Time>,
+    pub fabric_rate: Option<BitRate>,
+    pub fabric_delay: Option<Time>,
+    pub path: Option<String>,
+}
+
+impl TopologyTable {
+    fn choice(&self) -> String {
+        let kind = serde_json::to_string(&self.kind).unwrap_or_default();
+        format!("kind = {kind}")
+    }
+
+    /// Fills in the defaults.
+    pub(super) fn complete(&mut self) -> Result<(), Invalid> {
+        use Kind::*;
+        use Role::*;
+        let kind = self.kind;
+        let role = |kinds: &[Kind]| if kinds.contains(&kind) { Optional } else { Meaningless };
+        let needed = |only: Kind| if kind == only { Needed } else { Meaningless };
+        let wired = if kind == File { Meaningless } else { Optional };
+        let fabric = role(&[Clos, FatTree, Dumbbell, ParkingLot]);
+        check(
+            "topology",
+            &self.choice(),
+            &[
+                Key { name: "leaves", given: self.leaves.is_some(), role: role(&[Clos]) },
+                Key { name: "spines", given: self.spines.is_some(), role: role(&[Clos]) },
+                Key { name: "parallel", given: self.parallel.is_some(), role: role(&[Clos]) },
+                Key { name: "hosts_per_leaf", given: self.hosts_per_leaf.is_some(), role: role(&[Clos]) },
+                Key { name: "k", given: self.k.is_some(), role: needed(FatTree) },
+                Key { name: "hosts", given: self.hosts.is_some(), role: needed(SingleSwitch) },
+                Key { name: "pairs", given: self.pairs.is_some(), role: needed(Dumbbell) },
+                Key { name: "hops", given: self.hops.is_some(), role: needed(ParkingLot) },
+                Key { name: "rate", given: self.rate.is_some(), role: wired },
+                Key { name: "delay", given: self.delay.is_some(), role: wired },
+                Key { name: "fabric_rate", given: self.fabric_rate.is_some(), role: fabric },
+                Key { name: "fabric_delay", given: self.fabric_delay.is_some(), role: fabric },
+                Key { name: "path", given: self.path.is_some(), role: needed(File) },
+            ],
+        )?;
+        if wired == Optional {
+            self.rate.get_or_insert(BitRate::from_gbps(10));
+            self.delay.get_or_insert(Time::from_us(1));
+        }
+        if fabric == Optional {
+            self.fabric_rate = self.fabric_rate.or(self.rate);
+            self.fabric_delay = self.fabric_delay.or(self.delay);
+        }
+        if kind == Clos {
+            self.leaves.get_or_insert(4);
+            self.spines.get_or_insert(4);
+            self.parallel.get_or_insert(1);
+            self.hosts_per_leaf.get_or_insert(4);
+        }
+        Ok(())
+    }
+
+    /// The fabric. Call [`TopologyTable::complete`] first; `beside` resolves the path of a topology file.
+    pub(super) fn build(&self, beside: &std::path::Path) -> Result<topology::Topology, Invalid> {
+        let host_rate = self.rate.unwrap_or_default();
+        let host_delay = self.delay.unwrap_or_default();
+        let rate = self.fabric_rate.unwrap_or_default();
+        let delay = self.fabric_delay.unwrap_or_default();
+        let built = match self.kind {
+            Kind::Clos => Clos {
+                leaves: self.leaves.unwrap_or_default(),
+                spines: self.spines.unwrap_or_default(),
+                parallel_links: self.parallel.unwrap_or_default(),
+                hosts_per_leaf: self.hosts_per_leaf.unwrap_or_default(),
+                host_rate,
+                host_delay,
+                fabric_rate: rate,
+                fabric_delay: delay,
+            }
+            .build(),
+            Kind::FatTree => {
+                FatTree { k: self.k.unwrap_or_default(), host_rate, host_delay, fabric_rate: rate, fabric_delay: delay }
+                    .build()
+            }
+            Kind::SingleSwitch => SingleSwitch { hosts: self.hosts.unwrap_or_default(), host_rate, host_delay }.build(),
+            Kind::Dumbbell => Dumbbell {
+                pairs: self.pairs.unwrap_or_default(),
+                host_rate,
+                host_delay,
+                bottleneck_rate: rate,
+                bottleneck_delay: delay,
+            }
+            .build(),
+            Kind::ParkingLot => ParkingLot {
+                hops: self.hops.unwrap_or_default(),
+                host_rate,
+                host_delay,
+                hop_rate: rate,
+                hop_delay: delay,
+            }
+            .build(),
+            Kind::File => return self.import(beside),
+        };
+        built.map_err(|e| {
+            let (problem, remedy) = halves(&e.to_string());
+            let key = problem.split([' ', ',']).next().unwrap_or_default().to_owned();
+            let key = match key.as_str() {
+                "parallel_links" => "topology.parallel".to_owned(),
+                "host_rate" => "topology.rate".to_owned(),
+                "host_delay" => "topology.delay".to_owned(),
+                "bottleneck_rate" | "hop_rate" => "topology.fabric_rate".to_owned(),
+                "bottleneck_delay" | "hop_delay" => "topology.fabric_delay".to_owned(),
+                other => format!("topology.{other}"),
+            };
+            Invalid::new(key, problem, remedy)
+        })
+    }
+
+    fn import(&self, beside: &std::path::Path) -> Result<topology::Topology, Invalid> {
+        let path = beside.join(self.path.as_deref().unwrap_or_default());
+        let shown = path.display();
+        let text = std::fs::read_to_string(&path).map_err(|e| {
+            Invalid::new("topology.path", format!("cannot read {shown}: {e}"), "give a readable topology file")
+        })?;
+        topology::import(&text).map_err(|e| {
+            let (problem, remedy) = halves(&e.problem.to_string());
+            Invalid::new("topology.path", format!("{shown}:{}: {problem}", e.line), remedy)
+        })
+    }
+
+    /// All hosts on one switch, with the access links of `base`.
+    pub(super) fn non_blocking(&self, hosts: u32) -> Result<topology::Topology, Invalid> {
+        let host_rate = self.rate.unwrap_or(BitRate::from_gbps(10));
+        let host_delay = self.delay.unwrap_or(Time::from_us(1));
+        SingleSwitch { hosts, host_rate, host_delay }
+            .build()
+            .map_err(|e| Invalid::new("topology", e.to_string(), "choose a smaller fabric"))
+    }
+}
+
+/// Splits "what is wrong: what to do" at its last colon.
+fn halves(text: &str) -> (String, String) {
+    match text.rsplit_once(": ") {
+        Some((problem, remedy)) => (problem.to_owned(), remedy.to_owned()),
+        None => (text.to_owned(), String::new()),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MultipathWord {
+    Ecmp,
+    EcmpFlowcell,
+    Spray,
+}
+
+/// `[switch]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SwitchTable {
+    pub buffer: Bytes,
+    pub shared: bool,
+    pub alpha: f64,
+    pub priorities: u8,
+    pub multipath: MultipathWord,
+    pub loss_per_million: u32,
+    pub reroute_after: Time,
+    pub ecn: Option<EcnTable>,
+}
+
+/// `ecn = {k = ...}` or `ecn = {kmin = ..., kmax = ..., pmax = ...}`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EcnTable {
+    pub k: Option<Bytes>,
+    pub kmin: Option<Bytes>,
+    pub kmax: Option<Bytes>,
+    pub pmax: Option<f64>,
+}
+
+impl Default for SwitchTable {
+    fn default() -> Self {
+        SwitchTable {
+            buffer: Bytes(9_000_000),
+            shared: true,
+            alpha: 1.0,
+            priorities: 1,
+            multipath: MultipathWord::Ecmp,
+            loss_per_million: 0,
+            reroute_after: Time::from_ms(10),
+            ecn: None,
+        }
+    }
+}
+
+impl SwitchTable {
+    pub(super) fn build(&self) -> Result<SwitchConfig, Invalid> {
+        within("switch.buffer", self.buffer, Bytes(1538), Bytes(1 << 40))?;
+        within("switch.priorities", self.priorities, 1, 8)?;
+        within("switch.loss_per_million", self.loss_per_million, 0, 1_000_000)?;
+        within("switch.reroute_after", self.reroute_after, Time::ZERO, Time::from_secs(1000))?;
+        if !(self.alpha > 0.0 && self.alpha <= 1024.0) {
+            let problem = format!("{} is out of range", self.alpha);
+            return Err(Invalid::new("switch.alpha", problem, "give a number above 0, up to 1024, such as 1.0"));
+        }
+        let buffer = match self.shared {
+            true => Buffer::Shared { total: self.buffer, alpha: self.alpha },
+            false => Buffer::PerPort(self.buffer),
+        };
+        let aqm = self.ecn.as_ref().map(EcnTable::build).transpose()?;
+        Ok(SwitchConfig { buffer, aqm, priorities: self.priorities })
+    }
+
+    pub(super) fn multipath(&self) -> Multipath {
+        match self.multipath {
+            MultipathWord::Ecmp => Multipath::Ecmp,
+            MultipathWord::EcmpFlowcell => Multipath::EcmpFlowcell,
+            MultipathWord::Spray => Multipath::Spray,
+        }
+    }
+}
+
+impl EcnTable {
+    fn build(&self) -> Result<Aqm, Invalid> {
+        let remedy = "write {k = \"65KB\"} or {kmin = \"50KB\", kmax = \"100KB\", pmax = 0.1}";
+        match (self.k, self.kmin, self.kmax, self.pmax) {
+            (Some(k), None, None, None) => Ok(Aqm::Threshold { k }),
+            (None, Some(kmin), Some(kmax), Some(pmax)) => {
+                if kmin > kmax {
+                    let problem = format!("kmin {kmin} is above kmax {kmax}");
+                    return Err(Invalid::new("switch.ecn.kmin", problem, "exchange them"));
+                }
+                within("switch.ecn.pmax", pmax, 0.0, 1.0)?;
+                Ok(Aqm::Red { kmin, kmax, pmax })
+            }
+            _ => Err(Invalid::new("switch.ecn", "needs either k or all of kmin, kmax and pmax", remedy)),
+        }
+    }
+}
+
+/// `[[failure]]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailureTable {
+    pub at: Time,
+    pub link: String,
+    #[serde(default)]
+    pub up: bool,
+}
+
+impl FailureTable {
+    pub(super) fn build(&self, n: usize, fabric: &topology::Topology) -> Result<topology::LinkId, Invalid> {
+        fabric.link_named(&self.link).ok_or_else(|| {
+            let links: Vec<String> = fabric.fabric_links().map(|l| fabric.link_name(l)).collect();
+            let near = super::error::closest(&self.link, links.iter().map(String::as_str));
+            let remedy = match near.or(links.first().map(String::as_str)) {
+                Some(link) => format!("did you mean \"{link}\"? (links join two nodes by `-`, lower tier first)"),
+                None => "this fabric has no link between switches; remove the failure".to_owned(),
+            };
+            Invalid::new(format!("failure.{n}.link"), format!("there is no link {:?}", self.link), remedy)
+        })
+    }
+}

@@ -1,0 +1,260 @@
+//! `[[workload]]`.
+
+use super::error::{closest, Invalid};
+use super::keys::{check, within, Key, Role};
+use host::measure::RESERVED;
+use host::workload::{Cdf, Connection, FlowList, Pairs, Pattern, Workload};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use units::{BitRate, Bytes, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PatternWord {
+    Stride,
+    RandomBijection,
+    Random,
+    Shuffle,
+    Incast,
+    AllToAll,
+    Mice,
+    Poisson,
+    Long,
+    List,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ToWord {
+    Stride,
+    Bijection,
+    Random,
+    AnyOther,
+    OtherRack,
+    Fixed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConnectionWord {
+    Fresh,
+    Persistent,
+}
+
+/// `[[workload]]`: which keys count depends on `pattern`; see docs/scenarios.md.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadTable {
+    pub name: String,
+    pub pattern: PatternWord,
+    pub to: Option<ToWord>,
+    pub k: Option<u32>,
+    pub pairs: Option<Vec<(u32, u32)>>,
+    pub size: Option<Bytes>,
+    pub every: Option<Time>,
+    pub flows_per_host: Option<u32>,
+    pub concurrent: Option<u32>,
+    pub senders: Option<u32>,
+    pub receiver: Option<u32>,
+    pub cdf: Option<String>,
+    pub load: Option<f64>,
+    pub capacity: Option<BitRate>,
+    pub path: Option<String>,
+    pub start: Option<Time>,
+    pub stop: Option<Time>,
+    pub connection: Option<ConnectionWord>,
+    pub reply: Option<bool>,
+    pub stagger: Option<Time>,
+    pub pairing: Option<u32>,
+}
+
+impl WorkloadTable {
+    /// Fills in the defaults; `rate` is the access links', the default capacity of a Poisson load.
+    pub(super) fn complete(&mut self, n: usize, rate: BitRate) -> Result<(), Invalid> {
+        use PatternWord::*;
+        use Role::*;
+        let at = format!("workload.{n}");
+        let pattern = self.pattern;
+        let addressed = matches!(pattern, Mice | Poisson | Long);
+        if addressed {
+            self.to.get_or_insert(if pattern == Long { ToWord::Fixed } else { ToWord::OtherRack });
+        }
+        let needed = |is: bool| if is { Needed } else { Meaningless };
+        let optional = |is: bool| if is { Optional } else { Meaningless };
+        let is = |patterns: &[PatternWord]| patterns.contains(&pattern);
+        let size = if is(&[Shuffle, Incast, AllToAll, Mice]) {
+            Needed
+        } else {
+            optional(is(&[Stride, RandomBijection, Random, Long]))
+        };
+        let every = if pattern == Mice { Needed } else { optional(pattern == Incast) };
+        let word = serde_json::to_string(&pattern).unwrap_or_default();
+        let mut choice = format!("pattern = {word}");
+        if let Some(to) = self.to.filter(|_| addressed) {
+            choice += &format!(" and to = {}", serde_json::to_string(&to).unwrap_or_default());
+        }
+        let stagger = is(&[Stride, RandomBijection, Random, Long, Shuffle]);
+        let pairing =
+            is(&[RandomBijection, Random]) || matches!(self.to, Some(ToWord::Bijection | ToWord::Random)) && addressed;
+        check(
+            &at,
+            &choice,
+            &[
+                Key { name: "to", given: self.to.is_some(), role: optional(addressed) },
+                Key {
+                    name: "k",
+                    given: self.k.is_some(),
+                    role: needed(pattern == Stride || self.to == Some(ToWord::Stride)),
+                },
+                Key { name: "pairs", given: self.pairs.is_some(), role: needed(self.to == Some(ToWord::Fixed)) },
+                Key { name: "size", given: self.size.is_some(), role: size },
+                Key { name: "every", given: self.every.is_some(), role: every },
+                Key { name: "flows_per_host", given: self.flows_per_host.is_some(), role: optional(pattern == Random) },
+                Key { name: "concurrent", given: self.concurrent.is_some(), role: optional(pattern == Shuffle) },
+                Key { name: "senders", given: self.senders.is_some(), role: needed(pattern == Incast) },
+                Key { name: "receiver", given: self.receiver.is_some(), role: optional(pattern == Incast) },
+                Key { name: "cdf", given: self.cdf.is_some(), role: needed(pattern == Poisson) },
+                Key { name: "load", given: self.load.is_some(), role: needed(pattern == Poisson) },
+                Key { name: "capacity", given: self.capacity.is_some(), role: optional(pattern == Poisson) },
+                Key { name: "path", given: self.path.is_some(), role: needed(pattern == List) },
+                Key { name: "start", given: self.start.is_some(), role: Optional },
+                Key { name: "stop", given: self.stop.is_some(), role: Optional },
+                Key { name: "connection", given: self.connection.is_some(), role: optional(pattern != List) },
+                Key { name: "reply", given: self.reply.is_some(), role: optional(pattern != List) },
+                Key { name: "stagger", given: self.stagger.is_some(), role: optional(stagger) },
+                Key { name: "pairing", given: self.pairing.is_some(), role: optional(pairing) },
+            ],
+        )?;
+        let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if self.name.is_empty() || !self.name.chars().all(legal) || self.name.starts_with(|c: char| c.is_ascii_digit())
+        {
+            let problem = format!("{:?} cannot name metrics", self.name);
+            return Err(Invalid::new(
+                format!("{at}.name"),
+                problem,
+                "use letters, digits, `_` and `-`, a letter first",
+            ));
+        }
+        if RESERVED.contains(&self.name.as_str()) {
+            let problem = format!("{:?} begins the names of other metrics", self.name);
+            return Err(Invalid::new(format!("{at}.name"), problem, "choose another name"));
+        }
+        if let Some(size) = self.size {
+            within(&format!("{at}.size"), size, Bytes(1), Bytes(1 << 50))?;
+        }
+        for (key, value) in [("every", self.every), ("stop", self.stop)] {
+            if value == Some(Time::ZERO) {
+                return Err(Invalid::new(format!("{at}.{key}"), "is zero", "give a time above 0s"));
+            }
+        }
+        if let (Some(start), Some(stop)) = (self.start, self.stop) {
+            if start >= stop {
+                let problem = format!("{stop} is not after start {start}");
+                return Err(Invalid::new(format!("{at}.stop"), problem, "give a later time"));
+            }
+        }
+        self.start.get_or_insert(Time::ZERO);
+        if pattern == Random {
+            self.flows_per_host.get_or_insert(1);
+        }
+        if pattern == Shuffle {
+            self.concurrent.get_or_insert(2);
+        }
+        if pattern == Incast {
+            self.receiver.get_or_insert(0);
+        }
+        if pattern == Poisson {
+            self.capacity.get_or_insert(rate);
+        }
+        if pattern != List {
+            self.connection.get_or_insert(ConnectionWord::Fresh);
+            self.reply.get_or_insert(pattern == Mice);
+        }
+        if stagger {
+            self.stagger.get_or_insert(Time::ZERO);
+        }
+        if pairing {
+            self.pairing.get_or_insert(0);
+        }
+        Ok(())
+    }
+
+    /// Call [`WorkloadTable::complete`] first.
+    pub(super) fn build(&self, n: usize, beside: &Path) -> Result<Workload, Invalid> {
+        let size = self.size.unwrap_or_default();
+        let k = self.k.unwrap_or_default();
+        let pairs = || match self.to {
+            Some(ToWord::Stride) => Pairs::Stride(k),
+            Some(ToWord::Bijection) => Pairs::Bijection,
+            Some(ToWord::Random) => Pairs::Random,
+            Some(ToWord::AnyOther) => Pairs::AnyOther,
+            Some(ToWord::OtherRack) | None => Pairs::OtherRack,
+            Some(ToWord::Fixed) => Pairs::Fixed(self.pairs.clone().unwrap_or_default()),
+        };
+        let pattern = match self.pattern {
+            PatternWord::Stride => Pattern::Stride { k, size: self.size },
+            PatternWord::RandomBijection => Pattern::RandomBijection { size: self.size },
+            PatternWord::Random => {
+                Pattern::Random { flows_per_host: self.flows_per_host.unwrap_or(1), size: self.size }
+            }
+            PatternWord::Shuffle => Pattern::Shuffle { size, concurrent: self.concurrent.unwrap_or(2) },
+            PatternWord::Incast => Pattern::Incast {
+                senders: self.senders.unwrap_or_default(),
+                receiver: self.receiver.unwrap_or_default(),
+                size,
+                every: self.every,
+            },
+            PatternWord::AllToAll => Pattern::AllToAll { size },
+            PatternWord::Mice => Pattern::Mice { size, every: self.every.unwrap_or_default(), to: pairs() },
+            PatternWord::Poisson => Pattern::Poisson {
+                cdf: self.cdf(n, beside)?,
+                load: self.load.unwrap_or_default(),
+                capacity: self.capacity.unwrap_or_default(),
+                pairs: pairs(),
+            },
+            PatternWord::Long => Pattern::Long { pairs: pairs(), size: self.size },
+            PatternWord::List => Pattern::List(self.list(n, beside)?),
+        };
+        let mut workload = Workload::new(self.name.clone(), pattern);
+        workload.start = self.start.unwrap_or_default();
+        workload.stop = self.stop;
+        workload.reply = self.reply.unwrap_or(workload.reply);
+        workload.stagger = self.stagger.unwrap_or_default();
+        workload.pairing = self.pairing.unwrap_or_default();
+        workload.connection = match self.connection {
+            Some(ConnectionWord::Persistent) => Connection::Persistent,
+            _ => Connection::Fresh,
+        };
+        Ok(workload)
+    }
+
+    fn cdf(&self, n: usize, beside: &Path) -> Result<Cdf, Invalid> {
+        let name = self.cdf.as_deref().unwrap_or_default();
+        if let Some(cdf) = Cdf::built_in(name) {
+            return Ok(cdf);
+        }
+        let key = format!("workload.{n}.cdf");
+        let path = beside.join(name);
+        let known: Vec<&str> = Cdf::BUILT_IN.iter().map(|(name, _)| *name).collect();
+        let text = std::fs::read_to_string(&path).map_err(|e| {
+            let remedy = match closest(name, known.iter().copied()) {
+                Some(near) => format!("did you mean \"{near}\"? (or a readable file)"),
+                None => format!("write one of {} or the path of a file", known.join(", ")),
+            };
+            let problem = format!("{name:?} is no built-in distribution and cannot be read as a file: {e}");
+            Invalid::new(key.clone(), problem, remedy)
+        })?;
+        Cdf::parse(&path.display().to_string(), &text)
+            .map_err(|e| Invalid::new(key, e.to_string(), "correct that file"))
+    }
+
+    fn list(&self, n: usize, beside: &Path) -> Result<Vec<host::workload::FlowSpec>, Invalid> {
+        let key = format!("workload.{n}.path");
+        let path = beside.join(self.path.as_deref().unwrap_or_default());
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(&path)
+            .map_err(|e| Invalid::new(key.clone(), format!("cannot read {shown}: {e}"), "give a readable flow list"))?;
+        let list = FlowList::parse(&shown, &text).map_err(|e| Invalid::new(key, e.to_string(), "correct that file"))?;
+        Ok(list.flows)
+    }
+}

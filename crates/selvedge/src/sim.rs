@@ -1,0 +1,119 @@
+//! `selvedge sim run`.
+
+use crate::cli::Run;
+use crate::output::{self, Extras, Staging};
+use crate::results::Results;
+use crate::run::{default_threads, run_all, Bar};
+use crate::scenario::{closest, Choice, ConfigError, Document, Plan};
+use crate::{figures, table, Failure};
+use std::path::Path;
+
+/// Reads a scenario file and applies `--set`. A file of the reproduction harness is read too; its results, modes and
+/// sweep are left to `selvedge repro`.
+///
+/// # Errors
+/// A file that cannot be read or is not TOML, or a `--set` that does not fit.
+pub fn read(path: &Path, set: &[String]) -> Result<Document, ConfigError> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|e| ConfigError {
+        place: name.clone(),
+        key: String::new(),
+        problem: format!("cannot be read: {e}"),
+        remedy: "give the path of a scenario file".to_owned(),
+    })?;
+    let mut document = Document::parse(&name, &text)?;
+    for key in crate::repro::KEYS {
+        document.take(key);
+    }
+    for assignment in set {
+        document.set(assignment)?;
+    }
+    Ok(document)
+}
+
+/// # Errors
+/// A scenario that makes no sense, a directory that cannot be written, a run that fails.
+pub fn run(arguments: &Run) -> Result<(), Failure> {
+    let document = read(&arguments.scenario, &arguments.set)?;
+    let choice = Choice { schemes: arguments.scheme.clone(), seeds: arguments.seeds.clone() };
+    let mut plan = Plan::new(&document, &choice)?;
+    if let Some(link) = &arguments.capture {
+        capture(&mut plan, link)?;
+    }
+    let staging = arguments.output.as_deref().map(|dir| Staging::new(dir, arguments.force)).transpose()?;
+    let bar = Bar::new([&plan]);
+    let finished = run_all(&plan, arguments.threads.unwrap_or_else(default_threads), &bar)?;
+    bar.finish();
+    let results = Results::new(plan, finished);
+    if let Some(staging) = staging {
+        let extras = Extras { xml: arguments.xml, capture: arguments.capture.clone() };
+        output::write(&results, &staging, "", &extras)?;
+        output::write_report(&staging, &figures::report(&results, &command(arguments)))?;
+        staging.commit()?;
+    }
+    if arguments.json {
+        println!("{}", output::metrics(&results));
+    } else {
+        print(&results);
+        if let Some(dir) = &arguments.output {
+            println!("\nResults: {}  Report: {}", dir.display(), dir.join("report.html").display());
+        }
+    }
+    Ok(())
+}
+
+/// Title, table and what a reader must know.
+pub fn print(results: &Results) {
+    let scenario = &results.plan.scenario;
+    println!("{}", if scenario.title.is_empty() { "Scenario" } else { &scenario.title });
+    println!(
+        "{} simulated after {} of warm-up, seeds {}; intervals are 95% over seeds, differences against {}\n",
+        scenario.duration,
+        scenario.warmup,
+        scenario.seeds,
+        results.schemes.first().map_or("-", |s| &s.name)
+    );
+    print!("{}", table::text(&table::comparison(results)));
+    for scheme in results.schemes.iter().filter(|s| s.unfinished() > 0) {
+        println!(
+            "{}: {} flows had not finished; percentiles count them as longer than all others",
+            scheme.name,
+            scheme.unfinished()
+        );
+    }
+}
+
+fn capture(plan: &mut Plan, link: &str) -> Result<(), ConfigError> {
+    let packets = plan.scenario.record.capture_packets;
+    let mut found = false;
+    for scheme in &mut plan.schemes {
+        found |= scheme.capture(link, packets);
+    }
+    if found {
+        return Ok(());
+    }
+    let fabrics = plan.schemes.iter().map(|s| &s.template().topology);
+    let links: Vec<String> = fabrics.flat_map(|f| (0..f.links.len()).map(|l| f.link_name(l as u32))).collect();
+    let near = closest(link, links.iter().map(String::as_str)).unwrap_or("host0-leaf1").to_owned();
+    Err(ConfigError {
+        place: "--capture".to_owned(),
+        key: String::new(),
+        problem: format!("there is no link {link:?}"),
+        remedy: format!("did you mean {near:?}?"),
+    })
+}
+
+/// The command that makes the same results; where they go and how many cores make them is left out.
+fn command(arguments: &Run) -> String {
+    let mut command = format!("selvedge sim run {}", output::shown(&arguments.scenario.display().to_string()));
+    if !arguments.scheme.is_empty() {
+        command += &format!(" --scheme {}", arguments.scheme.join(","));
+    }
+    if let Some(seeds) = &arguments.seeds {
+        command += &format!(" --seeds {seeds}");
+    }
+    for set in &arguments.set {
+        command += &format!(" --set {set}");
+    }
+    command
+}

@@ -1,0 +1,154 @@
+//! The comparison of schemes: the same columns on standard output and in the report.
+
+use crate::report::{Better, Cell, Column, Row, Table};
+use crate::results::{Results, SchemeResults};
+
+/// Suffixes of a workload's metrics worth a place in a summary, with title, unit and direction.
+const OF_WORKLOAD: [(&str, &str, &str, Better); 10] = [
+    ("throughput_gbps.mean", "throughput, mean", "Gbps", Better::Higher),
+    ("throughput_gbps.min", "throughput, worst flow", "Gbps", Better::Higher),
+    ("jain", "fairness (Jain)", "", Better::Higher),
+    ("fct_ms.p50", "FCT p50", "ms", Better::Lower),
+    ("fct_ms.p99", "FCT p99", "ms", Better::Lower),
+    ("fct_ms.p999", "FCT p99.9", "ms", Better::Lower),
+    ("slowdown.p50", "slowdown p50", "", Better::Lower),
+    ("slowdown.p99", "slowdown p99", "", Better::Lower),
+    ("unfinished", "unfinished flows per run", "", Better::Lower),
+    ("flows", "flows per run", "", Better::Neither),
+];
+
+const OF_ALL: [(&str, &str, &str, Better); 9] = [
+    ("probe.rtt_us.p50", "probe RTT p50", "us", Better::Lower),
+    ("probe.rtt_us.p99", "probe RTT p99", "us", Better::Lower),
+    ("segment_bytes.p50", "segment at TCP, p50", "B", Better::Higher),
+    ("flowcell.disorder_zero_share", "flowcells in order", "", Better::Higher),
+    ("reordering.segments_per_million", "segments out of order", "ppm", Better::Lower),
+    ("all.retransmits", "retransmits per run", "", Better::Lower),
+    ("all.timeouts", "timeouts per run", "", Better::Lower),
+    ("loss.packets_per_million", "loss", "ppm", Better::Lower),
+    ("queue.mean_kb.max", "busiest queue, mean", "KB", Better::Lower),
+];
+
+/// One row a scheme. A metric that no scheme has is left out; one that was refused for want of samples says so.
+pub fn comparison(results: &Results) -> Table {
+    let mut wanted: Vec<(String, Column)> = Vec::new();
+    let many = results.plan.scenario.workload.len() > 1;
+    for workload in &results.plan.scenario.workload {
+        for (suffix, title, unit, better) in OF_WORKLOAD {
+            let key = format!("{}.{suffix}", workload.name);
+            let title = if many { format!("{}: {title}", workload.name) } else { title.to_owned() };
+            wanted.push((key.clone(), Column { key, title, unit: unit.to_owned(), better }));
+        }
+    }
+    for (key, title, unit, better) in OF_ALL {
+        let column = Column { key: key.to_owned(), title: title.to_owned(), unit: unit.to_owned(), better };
+        wanted.push((key.to_owned(), column));
+    }
+    wanted.retain(|(key, _)| results.schemes.iter().any(|s| known(s, key)));
+    let rows = results.schemes.iter().map(|scheme| Row {
+        scheme: scheme.name.clone(),
+        cells: wanted.iter().map(|(key, _)| cell(scheme, key)).collect(),
+    });
+    let rows = rows.collect();
+    Table { columns: wanted.into_iter().map(|(_, column)| column).collect(), rows }
+}
+
+fn known(scheme: &SchemeResults, key: &str) -> bool {
+    scheme.pooled.get(key).is_some() || scheme.pooled.refused.iter().any(|r| r.name == key)
+}
+
+fn cell(scheme: &SchemeResults, key: &str) -> Cell {
+    match scheme.measured(key) {
+        Ok(measured) if measured.value.is_finite() => {
+            Cell { value: Some(measured.value), ci: measured.half_width, note: None }
+        }
+        Ok(_) => Cell { value: None, ci: None, note: Some("falls among unfinished flows".to_owned()) },
+        Err(why) if known(scheme, key) => Cell { value: None, ci: None, note: Some(why) },
+        Err(_) => Cell::default(),
+    }
+}
+
+/// For a terminal: one column a scheme, each with its difference from the first.
+pub fn text(table: &Table) -> String {
+    let mut grid: Vec<Vec<String>> = Vec::new();
+    let mut heading = vec![String::new()];
+    heading.extend(table.rows.iter().map(|row| row.scheme.clone()));
+    grid.push(heading);
+    for (n, column) in table.columns.iter().enumerate() {
+        let unit = if column.unit.is_empty() { String::new() } else { format!(" ({})", column.unit) };
+        let mut line = vec![format!("{}{unit}", column.title)];
+        let base = table.rows.first().and_then(|row| row.cells.get(n)).and_then(|cell| cell.value);
+        for (at, row) in table.rows.iter().enumerate() {
+            let cell = row.cells.get(n).cloned().unwrap_or_default();
+            line.push(show(&cell, if at == 0 { None } else { base }, column.better));
+        }
+        grid.push(line);
+    }
+    let columns = table.rows.len() + 1;
+    let width = |c: usize| grid.iter().map(|line| line[c].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut out = String::new();
+    for line in &grid {
+        let mut shown = format!("{:<1$}", line[0], widths[0]);
+        for (cell, width) in line.iter().zip(&widths).skip(1) {
+            shown += &format!("  {cell:>width$}");
+        }
+        out += shown.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+fn show(cell: &Cell, base: Option<f64>, better: Better) -> String {
+    let Some(value) = cell.value else {
+        return match &cell.note {
+            Some(note) if note.contains("samples") => "too few".to_owned(),
+            Some(_) => "unfinished".to_owned(),
+            None => "-".to_owned(),
+        };
+    };
+    let mut text = number(value);
+    if let Some(ci) = cell.ci {
+        text += &format!(" \u{b1}{}", number(ci));
+    }
+    if let Some(base) = base.filter(|base| *base != 0.0 && better != Better::Neither) {
+        let change = (value - base) / base * 100.0;
+        if change.abs() < 1000.0 {
+            text += &format!(" ({change:+.0}%)");
+        } else {
+            text += &format!(" (x{:.0})", value / base);
+        }
+    }
+    text
+}
+
+/// Three significant digits or so.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        _ if value == 0.0 => "0".to_owned(),
+        a if a >= 1000.0 => format!("{value:.0}"),
+        a if a >= 100.0 => format!("{value:.1}"),
+        a if a >= 1.0 => format!("{value:.2}"),
+        a if a >= 0.001 => format!("{value:.4}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_against_the_first_scheme() {
+        let column =
+            Column { key: "a.fct_ms.p99".into(), title: "FCT p99".into(), unit: "ms".into(), better: Better::Lower };
+        let row = |name: &str, value: Option<f64>| Row { scheme: name.into(), cells: vec![value.into()] };
+        let table = Table {
+            columns: vec![column],
+            rows: vec![row("ecmp", Some(4.0)), row("presto", Some(1.0)), row("x", None)],
+        };
+        let text = text(&table);
+        assert!(text.contains("4.00  1.00 (-75%)  -"), "{text}");
+        assert!(text.contains("FCT p99 (ms)"));
+    }
+}
