@@ -67,7 +67,9 @@ pub struct Config {
     pub pacing: bool,
     /// Hold back a small segment while another small one is unacknowledged (Minshall's variant, as Linux).
     pub nagle: bool,
-    /// RFC 7323 timestamps.
+    /// RFC 7323 timestamps, 12 bytes in every packet. Off, although Linux has them on, so that the MSS is the payload.
+    /// What they change: an ACK of retransmitted data gives an RTT sample and so ends the back-off of the timeout
+    /// (else Karn's rule keeps it until data sent once is acknowledged), and a spurious timeout is recognised.
     pub timestamps: bool,
     /// Shrink the window by PRR (RFC 6937) instead of at once.
     pub prr: bool,

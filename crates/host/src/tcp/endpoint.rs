@@ -119,10 +119,11 @@ impl Endpoint {
         self.tx.rto(&self.config)
     }
 
-    /// The application appends `bytes` to its stream. Ignored after [`Endpoint::close`].
+    /// The application appends `bytes` to its stream; `u64::MAX` makes a stream without end. Ignored after
+    /// [`Endpoint::close`].
     pub fn write(&mut self, bytes: u64) {
         if !self.tx.fin {
-            self.tx.write_end += bytes;
+            self.tx.write_end = self.tx.write_end.saturating_add(bytes).min(u64::MAX >> 1);
         }
     }
 

@@ -6,6 +6,9 @@
 //! Payload bytes do not exist: an [`Endpoint`] exchanges [`Segment`]s, plain structs, and counts. It performs no I/O
 //! and reads no clock. None of this shares code with `datapath/`, so that comparing the two compares two things.
 //!
+//! Left out: F-RTO (RFC 5682), early retransmit (RFC 5827), receive window autotuning, PAWS, accurate ECN,
+//! simultaneous open, TIME-WAIT, and giving up. A law or option differs from Linux only where its documentation says.
+//!
 //! # Calling contract
 //! After any call that changes an endpoint ([`Endpoint::on_segment`], [`Endpoint::handle_timeout`],
 //! [`Endpoint::write`], [`Endpoint::read`], [`Endpoint::close`], [`Endpoint::on_nic_tx_done`]) drain

@@ -110,14 +110,15 @@ impl Sender {
             let fresh = matches!(self.state, CaState::Open | CaState::Cwr);
             let prior = (self.window.cwnd, self.window.ssthresh);
             self.window.ssthresh = self.cc.reduce(Congestion::Timeout, &self.window);
-            self.undo = fresh.then(|| Undo {
+            let undo = Undo {
                 marker: self.una,
                 cwnd: prior.0,
                 ssthresh: prior.1,
                 retransmitted: 0,
                 first_retransmission: None,
                 span: 0,
-            });
+            };
+            self.undo = fresh.then_some(undo);
         }
         self.consecutive_timeouts += 1;
         self.reduced = true;

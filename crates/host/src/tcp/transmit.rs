@@ -37,8 +37,7 @@ impl Sender {
             return None;
         }
         self.pace_waiting = false;
-        let size = self.size_goal(config);
-        if self.nic_full(config, size) {
+        if self.nic_full(config) {
             return None;
         }
         if config.pacing && now < self.pace_at {
@@ -46,18 +45,18 @@ impl Sender {
             return None;
         }
         if self.board.pending() > 0 {
-            return self.send_lost(config, now, size, budget);
+            return self.send_lost(config, now, budget);
         }
-        let sent = self.send_new(config, now, size, budget);
+        let sent = self.send_new(config, now, budget);
         if sent.is_some() {
             return sent;
         }
         self.send_without_proof(config, now, budget)
     }
 
-    fn send_lost(&mut self, config: &Config, now: Time, size: u64, budget: u64) -> Option<Outgoing> {
+    fn send_lost(&mut self, config: &Config, now: Time, budget: u64) -> Option<Outgoing> {
         let (start, len) = self.board.next_lost()?;
-        let len = self.admit(len.min(size), self.cwnd_room().min(budget))?;
+        let len = self.admit(len.min(self.size_goal(config)), self.cwnd_room().min(budget))?;
         self.retransmit(config, now, start, len)
     }
 
@@ -99,7 +98,7 @@ impl Sender {
         Some(Outgoing { seq: start, len: payload as u32, fin, psh: fin, new: false })
     }
 
-    fn send_new(&mut self, config: &Config, now: Time, size: u64, budget: u64) -> Option<Outgoing> {
+    fn send_new(&mut self, config: &Config, now: Time, budget: u64) -> Option<Outgoing> {
         let mss = self.window.mss;
         let waiting = self.unsent();
         if waiting == 0 {
@@ -119,6 +118,7 @@ impl Sender {
             return None;
         };
         let limit = peer_room.min(cwnd_room);
+        let size = self.size_goal(config);
         if self.defers(config, limit, waiting, size) {
             self.note_usage(cwnd_room < peer_room);
             return None;
@@ -267,11 +267,10 @@ impl Sender {
 
     /// TCP small queues: two segments or a millisecond's worth in qdisc and NIC, and the limit at most. (Linux counts
     /// buffer overhead and admits one segment more; the two about cancel.)
-    fn nic_full(&self, config: &Config, size: u64) -> bool {
-        config.tsq_limit.is_some_and(|most| {
-            let limit = (2 * size).max(self.pacing_rate >> PACING_SHIFT).min(most);
-            self.nic_queued > 0 && self.nic_queued + size > limit
-        })
+    fn nic_full(&self, config: &Config) -> bool {
+        let Some(most) = config.tsq_limit.filter(|_| self.nic_queued > 0) else { return false };
+        let size = self.size_goal(config);
+        self.nic_queued + size > (2 * size).max(self.pacing_rate >> PACING_SHIFT).min(most)
     }
 
     /// After an idle RTO the old window says nothing about the path (RFC 5681, section 4.1): it halves for every RTO

@@ -188,7 +188,7 @@ impl Pair {
 }
 
 /// What must hold whenever one looks.
-fn check(end: &Endpoint) {
+pub(crate) fn check(end: &Endpoint) {
     let tx = &end.tx;
     let left = tx.board.sacked() + tx.board.lost() + tx.reno_sacked;
     assert!(left <= tx.outstanding() + tx.board.retrans(), "in flight below zero: {tx:?}");

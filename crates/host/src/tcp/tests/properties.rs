@@ -1,8 +1,8 @@
 //! Whatever the network does, the stream arrives whole.
 
 use super::{config, established, LAWS, RECOVERIES};
-use crate::tcp::tests::link::Fate;
-use crate::tcp::{Config, EcnMode};
+use crate::tcp::tests::link::{check, Fate};
+use crate::tcp::{Config, EcnMode, Endpoint, Segment};
 use proptest::prelude::*;
 use units::{BitRate, Time};
 
@@ -41,6 +41,34 @@ fn options() -> impl Strategy<Value = Config> {
             ecn: EcnMode::Request,
             rto_min: Time::from_ms(5),
             ..config(LAWS[law], RECOVERIES[recovery])
+        },
+    )
+}
+
+/// A segment that may be anything, with numbers near enough to those in use to do harm.
+fn hostile() -> impl Strategy<Value = Segment> {
+    let near = || prop_oneof![4 => (0..60_000u32).prop_map(|n| 0xffff_0000u32.wrapping_add(n)), 1 => any::<u32>()];
+    let blocks = proptest::array::uniform3((near(), near()));
+    let sizes = (prop_oneof![Just(0u32), 1..70_000u32], any::<u16>(), any::<u16>());
+    (near(), near(), sizes, any::<u8>(), 0..4u8, blocks, any::<u8>(), any::<bool>(), any::<u32>()).prop_map(
+        |(seq, ack, (len, window, segment_size), flags, ecn, sack, n_sack, has_ts, ts)| Segment {
+            seq,
+            ack,
+            len,
+            // RST ends everything: rarely.
+            flags: if n_sack > 10 { flags & !4 } else { flags },
+            ecn,
+            window,
+            segment_size,
+            mss: segment_size,
+            wscale: Some(n_sack),
+            sack_permitted: has_ts,
+            sack,
+            n_sack,
+            has_ts,
+            tsval: ts,
+            tsecr: ts ^ len,
+            ..Segment::default()
         },
     )
 }
@@ -87,5 +115,38 @@ proptest! {
         prop_assert_eq!(pair.ends[0].rx.delivered(), back);
         prop_assert!(pair.ends.iter().all(|end| end.rx.finished() && end.tx.fin_acked()));
         prop_assert!(pair.ends.iter().all(|end| end.tx.in_flight() == 0 && end.rx.out_of_order_bytes() == 0));
+    }
+
+    #[test]
+    fn no_segment_upsets_an_endpoint(
+        config in options(), segments in proptest::collection::vec((hostile(), 0..3_000u64, any::<bool>()), 1..80),
+        kind in 0..3u8,
+    ) {
+        let config = std::sync::Arc::new(Config { auto_read: kind > 0, ..config });
+        let mut end = match kind {
+            0 => Endpoint::listen(config, 0xffff_1000),
+            1 => Endpoint::connect(config, 0xffff_1000),
+            _ => Endpoint::established(config.clone(), &config, 0xffff_1000, 0xffff_2000, true),
+        };
+        end.write(u64::MAX);
+        let mut now = Time::from_ms(1);
+        for (segment, wait_us, read) in segments {
+            for _ in 0..100 {
+                if end.poll_transmit(now, 100_000).is_none() {
+                    break;
+                }
+            }
+            end.on_segment(now, &segment);
+            check(&end);
+            now += Time::from_us(wait_us);
+            if end.poll_timeout().is_some_and(|at| at <= now) {
+                end.handle_timeout(now);
+                check(&end);
+            }
+            if read {
+                end.read(10_000);
+            }
+            end.on_nic_tx_done(wait_us * 100);
+        }
     }
 }
