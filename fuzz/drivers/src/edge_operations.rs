@@ -1,0 +1,159 @@
+use crate::input::Input;
+use edge::{reorder, Balance, Config, Direction, Edge, Slot, Verdict};
+use units::{Bytes, Time};
+use wire::{proto, tcp, Packet};
+
+/// Few enough that flows have to be turned away and forgotten.
+const MAX_FLOWS: usize = 4;
+/// Later than any deadline that an edge may ask for.
+const LONG: Time = Time::from_secs(5);
+
+/// Any sequence of calls: every held slot comes back once, outgoing segments pass, bounds hold, the last deadline is
+/// met. The first bytes choose the configuration, the rest are operations.
+pub fn edge_operations(data: &[u8]) {
+    let mut input = Input::new(data);
+    let config = config(&mut input);
+    let mut run = Run { edge: Edge::new(config), now: Time::ZERO, slots: Vec::new() };
+    for _ in 0..input.u8() % 4 {
+        schedule(&mut run.edge, &mut input);
+    }
+    while !input.is_empty() {
+        operation(&mut run, &mut input);
+        run.drain();
+    }
+    run.finish();
+}
+
+fn config(input: &mut Input) -> Config {
+    let bits = input.u8();
+    let balance = match bits & 1 {
+        0 => Balance::Ecmp,
+        _ => Balance::Flowcell { threshold: Bytes(u64::from(input.u16()) + 1) },
+    };
+    let timeout = match bits & 2 {
+        0 => reorder::Timeout::ADAPTIVE,
+        _ => reorder::Timeout::Fixed(Time::from_us(u64::from(input.u16()))),
+    };
+    let reorder = (bits & 4 != 0).then(|| reorder::Config {
+        timeout,
+        literal: bits & 8 != 0,
+        flow_bytes: Bytes(u64::from(input.u16())),
+        total_slots: usize::from(input.u8()),
+    });
+    Config { balance, reorder, max_flows: MAX_FLOWS, flow_idle: Time::from_ms(10), seed: u64::from(bits) }
+}
+
+fn schedule(edge: &mut Edge, input: &mut Input) {
+    let labels: Vec<u16> = (0..input.u8()).map(|_| u16::from(input.u8())).collect();
+    match input.u8() % 4 {
+        0 => edge.set_default_schedule(&labels),
+        host => edge.set_schedule([0, 0, 0xffff, u32::from(host)], &labels),
+    }
+}
+
+fn operation(run: &mut Run, input: &mut Input) {
+    match input.u8() {
+        0..=15 => run.edge.end_batch(run.now),
+        16..=31 => run.now = run.now.saturating_add(Time::from_us(u64::from(input.u16()))),
+        32..=39 => run.edge.handle_timeout(run.now),
+        40..=43 => schedule(&mut run.edge, input),
+        44..=75 => run.send(packet(input)),
+        _ => run.receive(packet(input)),
+    }
+}
+
+/// Values that collide, and now and then any value.
+fn packet(input: &mut Input) -> Packet {
+    let bits = input.u8();
+    let wide = bits & 0x80 != 0;
+    let near = |input: &mut Input| if wide { input.u32() } else { i32::from(input.u8() as i8) as u32 };
+    Packet {
+        saddr: [0, 0, 0xffff, u32::from(bits & 3)],
+        daddr: [0, 0, 0xffff, u32::from(bits >> 2 & 3)],
+        sport: u16::from(bits >> 4 & 1),
+        dport: 1,
+        seq: near(input).wrapping_mul(4),
+        ack: near(input),
+        cell: near(input),
+        payload: if wide { u32::from(input.u16()) } else { u32::from(input.u8() & 15) * 4 },
+        segment_size: u16::from(input.u8() & 3) * 4,
+        tcp_flags: if bits & 0x20 != 0 { input.u8() } else { tcp::ACK },
+        proto: if bits & 0x40 != 0 { input.u8() } else { proto::TCP },
+        has_cell: u8::from(input.u8() & 7 != 0),
+        family: 4,
+        ..Packet::default()
+    }
+}
+
+/// Where each slot stands, by its number.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum State {
+    Forwarded,
+    Held,
+    Released,
+}
+
+struct Run {
+    edge: Edge,
+    now: Time,
+    slots: Vec<State>,
+}
+
+impl Run {
+    fn send(&mut self, mut packet: Packet) {
+        let before = packet;
+        let slot = self.next_slot();
+        assert_eq!(self.edge.process(self.now, Direction::Egress, slot, &mut packet), Verdict::Forward);
+        self.slots.push(State::Forwarded);
+        let Packet { label, cell, has_cell, dirty, .. } = packet;
+        assert_eq!(packet, Packet { label, cell, has_cell, dirty, ..before }, "only metadata may change");
+        assert!(label == before.label || dirty & wire::dirty::LABEL != 0, "a change that the driver is not told");
+    }
+
+    fn receive(&mut self, mut packet: Packet) {
+        let slot = self.next_slot();
+        let state = match self.edge.process(self.now, Direction::Ingress, slot, &mut packet) {
+            Verdict::Forward => State::Forwarded,
+            Verdict::Hold => State::Held,
+            verdict => panic!("no stage gives {verdict:?}"),
+        };
+        self.slots.push(state);
+    }
+
+    fn next_slot(&self) -> Slot {
+        Slot(self.slots.len() as u32)
+    }
+
+    /// Takes what is due, as the contract asks after every call, and checks the bounds.
+    fn drain(&mut self) {
+        let mut first = true;
+        while let Some(release) = self.edge.poll_release(self.now) {
+            let state = &mut self.slots[release.slot.0 as usize];
+            assert_eq!((release.dir, *state), (Direction::Ingress, State::Held), "slot {}", release.slot.0);
+            assert!(!(first && release.joins_previous), "joins a slot that was not released");
+            *state = State::Released;
+            first = false;
+        }
+        assert_eq!(self.edge.poll_transmit(self.now), None);
+        assert!(self.edge.flow_count() <= MAX_FLOWS);
+        let bound = self.edge.config().reorder.as_ref().map_or(0, |reorder| reorder.total_slots);
+        assert!(self.held() <= bound, "{} slots held, {bound} allowed", self.held());
+    }
+
+    /// After the end of a batch and the last deadline, nothing is held.
+    fn finish(mut self) {
+        self.edge.end_batch(self.now);
+        self.drain();
+        if let Some(due) = self.edge.poll_timeout() {
+            assert!(due <= self.now.saturating_add(LONG), "a deadline at {due}, {} now", self.now);
+        }
+        self.now = self.now.saturating_add(LONG);
+        self.edge.handle_timeout(self.now);
+        self.drain();
+        assert_eq!((self.held(), self.edge.poll_timeout()), (0, None));
+    }
+
+    fn held(&self) -> usize {
+        self.slots.iter().filter(|state| **state == State::Held).count()
+    }
+}

@@ -1,0 +1,14 @@
+//! The fuzz targets without libFuzzer: each takes any bytes, and panics only when something that must hold does not.
+
+mod edge_operations;
+mod input;
+mod units_text;
+mod wire_frame;
+
+pub use edge_operations::edge_operations;
+pub use units_text::units_text;
+pub use wire_frame::wire_frame;
+
+/// Every target by the name of its binary and of its directory of seeds.
+pub const TARGETS: [(&str, fn(&[u8])); 3] =
+    [("wire_frame", wire_frame), ("edge_operations", edge_operations), ("units_text", units_text)];
