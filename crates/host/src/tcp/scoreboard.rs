@@ -49,10 +49,11 @@ pub(crate) struct Delivery {
     pub(crate) bytes: u64,
     /// Of those, SACKed.
     pub(crate) sacked: u64,
-    /// Earliest and latest transmission among bytes newly acknowledged and sent once.
+    /// Earliest and latest transmission among bytes newly acknowledged, sent once and not given up (those would count
+    /// a timeout into the RTT).
     pub(crate) first_sent: Option<Time>,
     pub(crate) last_sent: Option<Time>,
-    /// Earliest transmission among bytes newly SACKed and sent once.
+    /// Earliest transmission among bytes newly SACKed, likewise.
     pub(crate) first_sacked_sent: Option<Time>,
     /// Retransmitted bytes were acknowledged: no RTT sample from the cumulative part (Karn).
     pub(crate) retransmitted: bool,
@@ -157,7 +158,7 @@ impl Scoreboard {
             }
             if run.fate & SACKED == 0 {
                 delivery.add(run.start, end, &run, self.high_sacked);
-                if run.fate & EVER == 0 {
+                if run.fate & (EVER | LOST) == 0 {
                     delivery.first_sent = Some(delivery.first_sent.map_or(run.sent, |t| t.min(run.sent)));
                     delivery.last_sent = delivery.last_sent.max(Some(run.sent));
                 }
@@ -193,7 +194,7 @@ impl Scoreboard {
                 let before = delivery.bytes;
                 delivery.add(run.start, run.end(), &run, high_before);
                 delivery.sacked += delivery.bytes - before;
-                if run.fate & EVER == 0 {
+                if run.fate & (EVER | LOST) == 0 {
                     delivery.first_sacked_sent = Some(delivery.first_sacked_sent.map_or(run.sent, |t| t.min(run.sent)));
                 }
                 self.set_fate(index, (run.fate & EVER) | SACKED);

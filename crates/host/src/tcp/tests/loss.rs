@@ -1,9 +1,9 @@
 //! Loss and reordering: what is retransmitted, when, and what the window does.
 
-use super::{config, established, RECOVERIES};
+use super::{config, established, LAWS, RECOVERIES};
 use crate::tcp::cc::Algorithm;
 use crate::tcp::tests::link::Fate;
-use crate::tcp::{CaState, Config, Recovery};
+use crate::tcp::{CaState, Config, EcnMode, Recovery};
 use units::{BitRate, Time};
 
 #[test]
@@ -233,5 +233,29 @@ fn newreno_follows_the_inverse_square_root_of_loss() {
         let measured = pair.client().tx.acked() as f64 / 1000.0 / round_trips;
         let law = (1.5 / p).sqrt();
         assert!((measured / law - 1.0).abs() < 0.15, "p {p}: {measured:.1} segments against {law:.1}");
+    }
+}
+
+/// Drop-tail at 10 Gbps and 100 us, two bandwidth-delay products of buffer: the line is full from 20 ms on.
+#[test]
+fn every_law_and_recovery_fills_a_line_with_a_drop_tail_queue() {
+    for law in LAWS {
+        for recovery in RECOVERIES {
+            let mut pair =
+                established(Config { mss: 1460, ecn: EcnMode::Off, tsq_limit: None, ..config(law, recovery) });
+            pair.rate = BitRate::from_gbps(10);
+            pair.delay = Time::from_us(48);
+            pair.queue = 250_000;
+            pair.client().write(u64::MAX);
+            pair.run(Time::from_ms(20));
+            let before = pair.client().tx.acked();
+            pair.run(Time::from_ms(120));
+            let bytes = (pair.client().tx.acked() - before) as f64;
+            let share = bytes * (1538.0 / 1460.0) / (10e9 / 8.0 * 0.1);
+            let counters = pair.client().tx.counters;
+            assert!(pair.drops > 0);
+            assert!(share > 0.98, "{law:?} {recovery:?}: {share}, {} drops, {counters:?}", pair.drops);
+            assert_eq!(counters.timeouts, 0, "{law:?} {recovery:?}");
+        }
     }
 }

@@ -40,6 +40,8 @@ fn options() -> impl Strategy<Value = Config> {
             tsq_limit: tsq.then_some(128 << 10),
             ecn: EcnMode::Request,
             rto_min: Time::from_ms(5),
+            // Back-off would make bad weather last for hours.
+            rto_max: Time::from_secs(2),
             ..config(LAWS[law], RECOVERIES[recovery])
         },
     )
