@@ -8,6 +8,7 @@ pub mod queue;
 mod rng;
 mod scheduler;
 mod timer;
+pub mod wheel;
 
 pub use rng::{Purpose, Stream};
 pub use scheduler::{Fired, NodeId, Scheduler};

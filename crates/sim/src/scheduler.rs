@@ -1,4 +1,5 @@
-use crate::queue::{Heap, Key};
+use crate::queue::Key;
+use crate::wheel::Wheel;
 use units::Time;
 
 /// The entity that an event belongs to: below 2^24.
@@ -15,20 +16,20 @@ pub struct Fired<E> {
 /// The virtual clock and its pending events.
 ///
 /// Events at one instant fire by node, then in the order they were scheduled. `E` should be small and `Copy`: it is
-/// moved through the heap.
+/// moved about in the queue.
 #[derive(Debug)]
 pub struct Scheduler<E> {
     now: Time,
     sequence: u64,
     fired: u64,
-    heap: Heap<E>,
+    queue: Wheel<E>,
 }
 
 const SEQUENCE_BITS: u32 = 40;
 
 impl<E: Copy> Default for Scheduler<E> {
     fn default() -> Self {
-        Scheduler { now: Time::ZERO, sequence: 0, fired: 0, heap: Heap::default() }
+        Scheduler { now: Time::ZERO, sequence: 0, fired: 0, queue: Wheel::default() }
     }
 }
 
@@ -45,11 +46,11 @@ impl<E: Copy> Scheduler<E> {
         self.fired
     }
     pub fn pending(&self) -> usize {
-        self.heap.len()
+        self.queue.len()
     }
     /// When the next event is due.
-    pub fn next_at(&self) -> Option<Time> {
-        self.heap.peek().map(|k| Time::from_ps(k.time_ps))
+    pub fn next_at(&mut self) -> Option<Time> {
+        self.queue.peek().map(|k| Time::from_ps(k.time_ps))
     }
 
     /// Schedules `event` on `node` at `at`.
@@ -61,16 +62,16 @@ impl<E: Copy> Scheduler<E> {
         debug_assert!(node < 1 << (64 - SEQUENCE_BITS));
         let order = u64::from(node) << SEQUENCE_BITS | (self.sequence & ((1 << SEQUENCE_BITS) - 1));
         self.sequence += 1;
-        self.heap.push(Key { time_ps: at.as_ps(), order }, event);
+        self.queue.push(Key { time_ps: at.as_ps(), order }, event);
     }
 
     /// Advances the clock to the next event that is due at or before `until` and returns it; leaves the clock where it
     /// is when there is none.
     pub fn pop_until(&mut self, until: Time) -> Option<Fired<E>> {
-        if self.heap.peek()?.time_ps > until.as_ps() {
+        if self.queue.peek()?.time_ps > until.as_ps() {
             return None;
         }
-        let (key, event) = self.heap.pop()?;
+        let (key, event) = self.queue.pop()?;
         self.now = Time::from_ps(key.time_ps);
         self.fired += 1;
         Some(Fired { at: self.now, node: (key.order >> SEQUENCE_BITS) as NodeId, event })

@@ -9,14 +9,15 @@ mod calendar;
 mod radix;
 
 use sim::queue::{Heap, Key};
+use sim::wheel::Wheel;
 use sim::{Purpose, Stream};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// As in the simulator: the entry is a key and twelve bytes of event.
-type Event = [u32; 3];
+/// As in the simulator: the entry is a key and eight bytes of event.
+type Event = [u32; 2];
 
 trait Queue: Default {
     const NAME: &'static str;
@@ -44,6 +45,16 @@ impl Queue for Heap<Event> {
     }
     fn pop(&mut self) -> Option<(Key, Event)> {
         Heap::pop(self)
+    }
+}
+
+impl Queue for Wheel<Event> {
+    const NAME: &'static str = "wheel and heap";
+    fn push(&mut self, key: Key, event: Event) {
+        Wheel::push(self, key, event);
+    }
+    fn pop(&mut self) -> Option<(Key, Event)> {
+        Wheel::pop(self)
     }
 }
 
@@ -85,7 +96,7 @@ fn hold<Q: Queue>(n: usize, steps: u64, seed: u64) -> (f64, u64) {
     let mut rng = Stream::new(seed, n as u64, Purpose::Arrivals);
     let mut queue = Q::default();
     for i in 0..n as u64 {
-        queue.push(Key { time_ps: rng.below(2_000_000), order: rng.below(500) << 40 | i }, [0; 3]);
+        queue.push(Key { time_ps: rng.below(2_000_000), order: rng.below(500) << 40 | i }, [0; 2]);
     }
     let mut sequence = n as u64;
     let mut checksum = 0u64;
@@ -112,9 +123,10 @@ fn main() {
     const STEPS: u64 = 400_000;
     println!("ratio of time per pop-and-push to the binary heap: median (min-max) of {ROUNDS} rounds");
     for n in [64, 1_024, 16_384, 262_144] {
-        let runners: [(&str, Hold); 4] = [
+        let runners: [(&str, Hold); 5] = [
             (Binary::NAME, hold::<Binary>),
             (<Heap<Event> as Queue>::NAME, hold::<Heap<Event>>),
+            (<Wheel<Event> as Queue>::NAME, hold::<Wheel<Event>>),
             (<radix::Radix<Event> as Queue>::NAME, hold::<radix::Radix<Event>>),
             (<calendar::Calendar<Event> as Queue>::NAME, hold::<calendar::Calendar<Event>>),
         ];
