@@ -183,3 +183,48 @@ fn drawing(fabric: &Topology, kind: Kind) -> TopologyDrawing {
     }
     drawing
 }
+
+/// One report of several points of a sweep: metrics and distributions side by side, each under its point's label;
+/// pictures of the fabric from the first point.
+pub fn merge(parts: Vec<(&str, ReportData)>) -> ReportData {
+    let mut parts = parts.into_iter();
+    let Some((label, mut merged)) = parts.next() else { return ReportData::default() };
+    if parts.len() == 0 {
+        return merged;
+    }
+    relabel(&mut merged, label);
+    for (label, mut part) in parts {
+        relabel(&mut part, label);
+        merged.warnings.append(&mut part.warnings);
+        merged.effective_config += &format!("\n# At {label}\n{}", part.effective_config);
+        merged.table.columns.append(&mut part.table.columns);
+        for row in part.table.rows {
+            if let Some(same) = merged.table.rows.iter_mut().find(|r| r.scheme == row.scheme) {
+                same.cells.extend(row.cells);
+            }
+        }
+        for scheme in part.schemes {
+            if let Some(same) = merged.schemes.iter_mut().find(|s| s.name == scheme.name) {
+                same.fct.extend(scheme.fct);
+                same.slowdown.extend(scheme.slowdown);
+                same.throughput.extend(scheme.throughput);
+                same.rtt = same.rtt.take().or(scheme.rtt);
+            }
+        }
+    }
+    merged
+}
+
+fn relabel(part: &mut ReportData, label: &str) {
+    let prefix = |text: &mut String| *text = format!("{label}: {text}");
+    part.table.columns.iter_mut().for_each(|c| {
+        c.key = format!("{label}.{}", c.key);
+        prefix(&mut c.title);
+    });
+    part.warnings.iter_mut().for_each(prefix);
+    for scheme in &mut part.schemes {
+        scheme.fct.iter_mut().for_each(|f| prefix(&mut f.class));
+        scheme.slowdown.iter_mut().for_each(|s| prefix(&mut s.size_label));
+        scheme.throughput.iter_mut().for_each(|t| prefix(&mut t.name));
+    }
+}

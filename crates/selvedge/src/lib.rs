@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod cli;
+pub mod demo;
 pub mod doctor;
 pub mod figures;
 pub mod output;
@@ -54,7 +55,8 @@ pub fn main(cli: Cli) -> ExitCode {
             }
             Ok(true)
         }
-        Command::Repro(_) | Command::Demo(_) => Ok(false),
+        Command::Repro(arguments) => repro::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

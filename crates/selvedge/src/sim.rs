@@ -54,7 +54,7 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     if arguments.json {
         println!("{}", output::metrics(&results));
     } else {
-        print(&results);
+        print(&results, "");
         if let Some(dir) = &arguments.output {
             println!("\nResults: {}  Report: {}", dir.display(), dir.join("report.html").display());
         }
@@ -62,10 +62,11 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Title, table and what a reader must know.
-pub fn print(results: &Results) {
+/// Title, table and what a reader must know; `label` names the point of a sweep.
+pub fn print(results: &Results, label: &str) {
     let scenario = &results.plan.scenario;
-    println!("{}", if scenario.title.is_empty() { "Scenario" } else { &scenario.title });
+    let title = if scenario.title.is_empty() { "Scenario" } else { &scenario.title };
+    println!("{title}{}{label}", if label.is_empty() { "" } else { ": " });
     println!(
         "{} simulated after {} of warm-up, seeds {}; intervals are 95% over seeds, differences against {}\n",
         scenario.duration,

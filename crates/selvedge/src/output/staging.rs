@@ -29,8 +29,8 @@ pub struct Staging {
     force: bool,
 }
 
-/// The file that tells a directory of ours from others.
-const MARK: &str = "effective.toml";
+/// Files one of which tells a directory of ours from others.
+const MARKS: [&str; 2] = ["effective.toml", "results.jsonl"];
 
 impl Staging {
     /// # Errors
@@ -98,7 +98,7 @@ fn check(target: &Path, force: bool) -> Result<(), StagingError> {
     if !force && !empty {
         return Err(StagingError::Exists(target.to_owned()));
     }
-    let ours = target.join(MARK).is_file();
+    let ours = MARKS.iter().any(|mark| target.join(mark).is_file());
     match empty || ours {
         true => Ok(()),
         false => Err(StagingError::Foreign(target.to_owned())),
@@ -135,20 +135,20 @@ mod tests {
         let dir = scratch("whole");
         let target = dir.join("run");
         let staging = Staging::new(&target, false).unwrap();
-        staging.write(MARK, "x").unwrap();
+        staging.write(MARKS[0], "x").unwrap();
         assert!(!target.exists());
         drop(staging);
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "dropped before its end, nothing stays");
         let staging = Staging::new(&target, false).unwrap();
-        staging.write(MARK, "x").unwrap();
+        staging.write(MARKS[0], "x").unwrap();
         staging.commit().unwrap();
-        assert!(target.join(MARK).is_file());
+        assert!(target.join(MARKS[0]).is_file());
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
         assert!(matches!(Staging::new(&target, false), Err(StagingError::Exists(_))));
         let staging = Staging::new(&target, true).unwrap();
-        staging.write(MARK, "y").unwrap();
+        staging.write(MARKS[0], "y").unwrap();
         staging.commit().unwrap();
-        assert_eq!(fs::read_to_string(target.join(MARK)).unwrap(), "y");
+        assert_eq!(fs::read_to_string(target.join(MARKS[0])).unwrap(), "y");
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
         fs::remove_dir_all(dir).unwrap();
     }

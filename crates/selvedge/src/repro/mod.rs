@@ -1,4 +1,34 @@
+//! `selvedge repro`: published experiments, run again and checked against what their papers say.
+//!
+//! An experiment is a file below `scenarios/`: a scenario, a sweep, durations per mode, and the results that it yields.
+//! docs/repro.md describes the file and the output.
+
+mod command;
 mod expression;
+mod file;
+mod judge;
+
+pub use command::{report, run, run_experiment, Ran};
 pub use expression::{Expression, ExpressionError};
-/// Keys of a scenario file that only the harness reads.
-pub const KEYS: [&str; 3] = ["result", "sweep", "mode"];
+pub use file::{Check, Experiment, Mode, Point, Published, KEYS};
+pub use judge::{judge, word, At, Judged, Seen, Verdict};
+
+use crate::scenario::ConfigError;
+
+mod embedded {
+    include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
+}
+
+/// Scenario files in the binary, as (path below `scenarios/`, text).
+pub fn embedded() -> &'static [(&'static str, &'static str)] {
+    embedded::FILES
+}
+
+/// Every experiment in the binary that yields published results.
+///
+/// # Errors
+/// A file that does not read, which a test rules out.
+pub fn catalogue() -> Result<Vec<Experiment>, ConfigError> {
+    let all = embedded().iter().filter(|(file, _)| file.contains('/'));
+    all.map(|(file, text)| Experiment::parse(file, text)).collect()
+}

@@ -1,0 +1,217 @@
+use super::file::{Experiment, Mode};
+use super::judge::{judge, At, Judged};
+use crate::cli::Repro;
+use crate::output::{self, Extras, Staging};
+use crate::report::{CheckReport, CheckStatus, ReportData};
+use crate::results::Results;
+use crate::run::{default_threads, run_all, Bar};
+use crate::scenario::{closest, ConfigError};
+use crate::{figures, Failure};
+use serde_json::json;
+use std::path::Path;
+use std::time::Instant;
+
+/// An experiment, run and judged.
+pub struct Ran {
+    pub points: Vec<At>,
+    pub judged: Vec<Judged>,
+}
+
+/// True if every selected check holds.
+///
+/// # Errors
+/// An id that does not exist, a file that does not read, a run that fails, a directory that cannot be written.
+pub fn run(arguments: &Repro) -> Result<bool, Failure> {
+    let selected = select(&arguments.ids)?;
+    if arguments.list {
+        list(&selected, arguments.json);
+        return Ok(true);
+    }
+    let mode = match (arguments.full, arguments.paper) {
+        (true, _) => Mode::Full,
+        (_, true) => Mode::Paper,
+        _ => Mode::Quick,
+    };
+    let staging = arguments.output.as_deref().map(|dir| Staging::new(dir, arguments.force)).transpose()?;
+    let threads = arguments.threads.unwrap_or_else(default_threads);
+    let mut lines = String::new();
+    let mut all = Vec::new();
+    for (experiment, ids) in &selected {
+        let ran = run_experiment(experiment, mode, threads, &|id| ids.iter().any(|wanted| wanted == id))?;
+        for judged in &ran.judged {
+            let line = judged.json().to_string();
+            match arguments.json {
+                true => println!("{line}"),
+                false => println!("{}", judged.text()),
+            }
+            lines += &line;
+            lines.push('\n');
+        }
+        if let Some(staging) = &staging {
+            write(&ran, experiment, mode, staging)?;
+        }
+        all.extend(ran.judged);
+    }
+    if let Some(staging) = staging {
+        staging.write("results.jsonl", lines)?;
+        staging.commit()?;
+    }
+    let having = |status| all.iter().filter(|j| j.status == status).count();
+    let holding = having(CheckStatus::Holds);
+    if !arguments.json {
+        let (fail, not_run) = (having(CheckStatus::Fails), having(CheckStatus::NotRun));
+        println!("{} results ({}): {holding} hold, {fail} fail, {not_run} not run", all.len(), mode.name());
+        if let Some(dir) = &arguments.output {
+            println!("Results: {}", dir.display());
+        }
+    }
+    Ok(holding == all.len())
+}
+
+/// Runs the points that the wanted results need, then judges these.
+///
+/// # Errors
+/// A scenario that makes no sense at a point, or a run that fails.
+#[allow(clippy::disallowed_methods)] // how long it took is part of the report
+pub fn run_experiment(
+    experiment: &Experiment,
+    mode: Mode,
+    threads: usize,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<Ran, Failure> {
+    let begun = Instant::now();
+    let results: Vec<_> = experiment.results.iter().filter(|r| wanted(&r.id)).collect();
+    let points = experiment.points(mode, &|label| results.iter().any(|r| r.counts(label)))?;
+    let bar = Bar::new(points.iter().map(|p| &p.plan));
+    let mut done = Vec::new();
+    for point in points {
+        let finished = run_all(&point.plan, threads, &bar)?;
+        let results = Results::new(point.plan, finished);
+        done.push(At { label: point.label, parameter: point.parameter, results });
+    }
+    bar.finish();
+    let wall_s = begun.elapsed().as_secs_f64();
+    let judged = results.into_iter().map(|r| judge(r, &done, mode.name(), wall_s)).collect();
+    Ok(Ran { points: done, judged })
+}
+
+type Selected = Vec<(Experiment, Vec<String>)>;
+
+/// Experiments with the ids wanted of each. An argument is an id, a group such as `presto` or `presto/fig15`, or a file.
+fn select(arguments: &[String]) -> Result<Selected, ConfigError> {
+    let catalogue = super::catalogue()?;
+    let mut selected: Selected = Vec::new();
+    let mut add = |experiment: &Experiment, wanted: &dyn Fn(&str) -> bool| {
+        let ids: Vec<String> = experiment.results.iter().map(|r| r.id.clone()).filter(|id| wanted(id)).collect();
+        if ids.is_empty() {
+            return false;
+        }
+        match selected.iter_mut().find(|(e, _)| e.file == experiment.file) {
+            Some((_, known)) => {
+                for id in ids {
+                    if !known.contains(&id) {
+                        known.push(id);
+                    }
+                }
+            }
+            None => selected.push((experiment.clone(), ids)),
+        }
+        true
+    };
+    if arguments.is_empty() {
+        catalogue.iter().for_each(|e| {
+            add(e, &|_| true);
+        });
+    }
+    for argument in arguments {
+        if argument.ends_with(".toml") && Path::new(argument).is_file() {
+            let fail = |problem: String, remedy: &str| ConfigError {
+                place: argument.clone(),
+                key: String::new(),
+                problem,
+                remedy: remedy.to_owned(),
+            };
+            let text = std::fs::read_to_string(argument)
+                .map_err(|e| fail(format!("cannot be read: {e}"), "give the path of a scenario file"))?;
+            let experiment = Experiment::parse(argument, &text)?;
+            if !add(&experiment, &|_| true) {
+                return Err(fail("has no [[result]]".to_owned(), "run it with: selvedge sim run"));
+            }
+            continue;
+        }
+        let below = |id: &str| {
+            let rest = id.strip_prefix(argument.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '-']) || argument.ends_with('/'))
+        };
+        let mut found = false;
+        for experiment in &catalogue {
+            found |= add(experiment, &below);
+        }
+        if !found {
+            let ids = catalogue.iter().flat_map(|e| &e.results).map(|r| r.id.as_str());
+            let near = closest(argument, ids).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+            return Err(ConfigError {
+                place: "repro".to_owned(),
+                key: String::new(),
+                problem: format!("there is no result {argument:?}"),
+                remedy: format!("{near}see selvedge repro --list"),
+            });
+        }
+    }
+    Ok(selected)
+}
+
+fn list(selected: &Selected, as_json: bool) {
+    let wide = selected.iter().flat_map(|(_, ids)| ids).map(String::len).max().unwrap_or(0);
+    for (experiment, ids) in selected {
+        for result in experiment.results.iter().filter(|r| ids.contains(&r.id)) {
+            if as_json {
+                let checks: Vec<&str> = result.checks.iter().map(|c| c.text.as_str()).collect();
+                println!(
+                    "{}",
+                    json!({
+                        "id": result.id, "source": result.source, "what": result.what, "file": experiment.file,
+                        "checks": checks, "notes": result.notes,
+                    })
+                );
+            } else {
+                println!("{:<wide$}  {}  [{}]", result.id, result.what, result.source);
+            }
+        }
+    }
+}
+
+/// Results, metrics and configuration of each point, and one report for the experiment.
+fn write(ran: &Ran, experiment: &Experiment, mode: Mode, staging: &Staging) -> Result<(), Failure> {
+    let stem = experiment.file.trim_end_matches(".toml").rsplit('/').next().unwrap_or("experiment");
+    for at in &ran.points {
+        let label = at.label.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
+        let prefix = if label.is_empty() { format!("{stem}.") } else { format!("{stem}.{label}.") };
+        output::write(&at.results, staging, &prefix, &Extras::default())?;
+    }
+    let ids: Vec<&str> = ran.judged.iter().map(|j| j.published.id.as_str()).collect();
+    let command = format!("selvedge repro --{} {}", mode.name(), ids.join(" "));
+    staging.write(&format!("{stem}.html"), crate::report::render(&report(ran, &command)))?;
+    Ok(())
+}
+
+/// One report of all points, with the checks.
+pub fn report(ran: &Ran, command: &str) -> ReportData {
+    let parts = ran.points.iter().map(|at| (at.label.as_str(), figures::report(&at.results, command))).collect();
+    let mut data = figures::merge(parts);
+    for judged in &ran.judged {
+        for (check, verdict) in judged.published.checks.iter().zip(&judged.verdicts) {
+            let paper = check.paper.as_ref().map(|p| p.as_str().map_or_else(|| p.to_string(), str::to_owned));
+            data.checks.push(CheckReport {
+                id: judged.published.id.clone(),
+                source: judged.published.source.clone(),
+                text: check.text.clone(),
+                paper: paper.unwrap_or_default(),
+                measured: verdict.measured(&check.unit),
+                status: verdict.status,
+                reason: verdict.reason.clone(),
+            });
+        }
+    }
+    data
+}

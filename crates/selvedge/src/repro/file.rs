@@ -1,0 +1,259 @@
+//! A published experiment: a scenario plus the results that it yields.
+
+use super::Expression;
+use crate::scenario::{closest, Choice, ConfigError, Document, Invalid, Plan};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+/// Keys of a scenario file that only the harness reads.
+pub const KEYS: [&str; 3] = ["result", "sweep", "mode"];
+
+/// How much is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Quick,
+    Full,
+    Paper,
+}
+
+impl Mode {
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Quick => "quick",
+            Mode::Full => "full",
+            Mode::Paper => "paper",
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Harness {
+    #[serde(default)]
+    result: Vec<ResultTable>,
+    sweep: Option<SweepTable>,
+    #[serde(default)]
+    mode: Modes,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResultTable {
+    id: String,
+    source: String,
+    what: String,
+    #[serde(default)]
+    notes: String,
+    /// Labels of the sweep's points that count; all if empty.
+    #[serde(default)]
+    at: Vec<String>,
+    checks: Vec<CheckTable>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CheckTable {
+    text: String,
+    expr: String,
+    value: Option<String>,
+    #[serde(default)]
+    unit: String,
+    paper: Option<Value>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SweepTable {
+    name: String,
+    #[serde(default)]
+    keys: Vec<String>,
+    #[serde(default)]
+    values: Vec<Value>,
+    #[serde(default)]
+    point: Vec<PointTable>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PointTable {
+    label: String,
+    set: Table,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Modes {
+    quick: Table,
+    full: Table,
+    paper: Table,
+}
+
+/// An experiment, read and checked.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// `presto/fig15.toml`
+    pub file: String,
+    pub results: Vec<Published>,
+    document: Document,
+    sweep: Option<SweepTable>,
+    modes: [Table; 3],
+}
+
+/// One published result.
+#[derive(Clone, Debug)]
+pub struct Published {
+    pub id: String,
+    pub source: String,
+    pub what: String,
+    pub notes: String,
+    pub checks: Vec<Check>,
+    at: Vec<String>,
+}
+
+/// One thing that must hold, at every point of the sweep that counts.
+#[derive(Clone, Debug)]
+pub struct Check {
+    pub text: String,
+    pub holds: Expression,
+    /// The number that speaks for the check, in `unit`.
+    pub value: Option<Expression>,
+    pub unit: String,
+    /// What the paper prints.
+    pub paper: Option<Value>,
+}
+
+/// One point of a sweep, ready to run.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Empty without a sweep.
+    pub label: String,
+    /// The sweep's name and value, if that is a number.
+    pub parameter: Option<(String, f64)>,
+    pub plan: Plan,
+}
+
+impl Published {
+    pub fn counts(&self, label: &str) -> bool {
+        self.at.is_empty() || self.at.iter().any(|at| at == label)
+    }
+}
+
+impl Experiment {
+    /// # Errors
+    /// The first thing that is wrong with the file, in any mode or point.
+    pub fn parse(file: &str, text: &str) -> Result<Experiment, ConfigError> {
+        let mut document = Document::parse(file, text)?;
+        let mut own = Table::new();
+        for key in KEYS {
+            if let Some(value) = document.take(key) {
+                own.insert(key.to_owned(), value);
+            }
+        }
+        let Harness { result, sweep, mode } = document.read_table(&own, "")?;
+        let fail =
+            |key: String, problem: String, remedy: &str| Err(document.error(&Invalid::new(key, problem, remedy)));
+        let mut results = Vec::new();
+        for (n, table) in result.iter().enumerate() {
+            if result[..n].iter().any(|other| other.id == table.id) {
+                return fail(format!("result.{n}.id"), format!("{} is there twice", table.id), "rename one");
+            }
+            results.push(published(&document, n, table)?);
+        }
+        if let Some(sweep) = &sweep {
+            if sweep.point.is_empty() == sweep.values.is_empty() || sweep.values.is_empty() != sweep.keys.is_empty() {
+                let problem = "needs either values and keys, or points".to_owned();
+                return fail("sweep".to_owned(), problem, "write values = [2, 4] with keys = [\"topology.spines\"]");
+            }
+        }
+        let modes = [mode.quick, mode.full, mode.paper];
+        let experiment = Experiment { file: file.to_owned(), results, document, sweep, modes };
+        let labels = experiment.labels();
+        for (n, result) in experiment.results.iter().enumerate() {
+            for at in result.at.iter().filter(|at| !labels.contains(at)) {
+                let near = closest(at, labels.iter().map(String::as_str)).unwrap_or("one of the sweep's points");
+                let invalid = Invalid::new(
+                    format!("result.{n}.at"),
+                    format!("there is no point {at:?}"),
+                    format!("name {near:?}"),
+                );
+                return Err(experiment.document.error(&invalid));
+            }
+        }
+        Ok(experiment)
+    }
+
+    /// Labels of the points; one empty label without a sweep.
+    pub fn labels(&self) -> Vec<String> {
+        match &self.sweep {
+            None => vec![String::new()],
+            Some(sweep) if sweep.point.is_empty() => {
+                sweep.values.iter().map(|v| format!("{}={}", sweep.name, plain(v))).collect()
+            }
+            Some(sweep) => sweep.point.iter().map(|p| p.label.clone()).collect(),
+        }
+    }
+
+    /// The scenario at each point for which `wanted` says yes.
+    ///
+    /// # Errors
+    /// A scenario that makes no sense there.
+    pub fn points(&self, mode: Mode, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Point>, ConfigError> {
+        let mut points = Vec::new();
+        for (n, label) in self.labels().into_iter().enumerate() {
+            if !wanted(&label) {
+                continue;
+            }
+            let mut document = self.document.clone();
+            let mut parameter = None;
+            if let Some(sweep) = &self.sweep {
+                if let Some(point) = sweep.point.get(n) {
+                    document.overlay(&point.set, &format!("sweep.point.{n}.set"))?;
+                }
+                if let Some(value) = sweep.values.get(n) {
+                    for key in &sweep.keys {
+                        document.set_from(key, value.clone(), "sweep.values")?;
+                    }
+                    let number = value.as_integer().map(|i| i as f64).or(value.as_float());
+                    parameter = number.map(|number| (sweep.name.clone(), number));
+                }
+            }
+            document.overlay(&self.modes[mode as usize], &format!("mode.{}", mode.name()))?;
+            let plan = Plan::new(&document, &Choice::default())?;
+            points.push(Point { label, parameter, plan });
+        }
+        Ok(points)
+    }
+}
+
+fn published(document: &Document, n: usize, table: &ResultTable) -> Result<Published, ConfigError> {
+    let mut checks = Vec::new();
+    if table.checks.is_empty() {
+        let invalid = Invalid::new(format!("result.{n}.checks"), "is empty", "add a check with text and expr");
+        return Err(document.error(&invalid));
+    }
+    for (c, check) in table.checks.iter().enumerate() {
+        let parse = |key: &str, text: &str| {
+            Expression::parse(text).map_err(|e| {
+                let key = format!("result.{n}.checks.{c}.{key}");
+                document.error(&Invalid::new(
+                    key,
+                    e.to_string(),
+                    "write a comparison of metrics, such as a.x.y >= 0.9 * b.x.y",
+                ))
+            })
+        };
+        checks.push(Check {
+            text: check.text.clone(),
+            holds: parse("expr", &check.expr)?,
+            value: check.value.as_deref().map(|text| parse("value", text)).transpose()?,
+            unit: check.unit.clone(),
+            paper: check.paper.clone(),
+        });
+    }
+    let ResultTable { id, source, what, notes, at, .. } = table.clone();
+    Ok(Published { id, source, what, notes, checks, at })
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,266 @@
+//! From metrics to verdicts.
+
+use super::file::{Check, Published};
+use super::Expression;
+use crate::report::CheckStatus;
+use crate::results::Results;
+use host::measure::estimate;
+use serde_json::{json, Map, Value};
+use std::collections::BTreeMap;
+
+/// The runs at one point of a sweep.
+pub struct At {
+    pub label: String,
+    pub parameter: Option<(String, f64)>,
+    pub results: Results,
+}
+
+/// What became of a check.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    pub status: CheckStatus,
+    /// Why it was not run, or where it fails.
+    pub reason: Option<String>,
+    pub points: Vec<Seen>,
+}
+
+/// What a check saw at one point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    pub label: String,
+    pub holds: Option<bool>,
+    /// The check's number, with half of its 95% interval over seeds.
+    pub value: Option<(f64, Option<f64>)>,
+    pub metrics: Vec<(String, f64)>,
+}
+
+/// What became of a result.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    pub published: Published,
+    pub status: CheckStatus,
+    pub reason: Option<String>,
+    pub verdicts: Vec<Verdict>,
+    pub mode: &'static str,
+    pub seeds: Vec<u64>,
+    pub wall_s: f64,
+}
+
+/// Judges a result by the points that count for it.
+pub fn judge(published: &Published, points: &[At], mode: &'static str, wall_s: f64) -> Judged {
+    let points: Vec<&At> = points.iter().filter(|at| published.counts(&at.label)).collect();
+    let verdicts: Vec<Verdict> = published.checks.iter().map(|check| verdict(check, &points)).collect();
+    let having = |status: CheckStatus| verdicts.iter().filter(move |v| v.status == status);
+    let status = if having(CheckStatus::Fails).next().is_some() {
+        CheckStatus::Fails
+    } else if having(CheckStatus::NotRun).next().is_some() {
+        CheckStatus::NotRun
+    } else {
+        CheckStatus::Holds
+    };
+    let mut reasons: Vec<&str> = Vec::new();
+    for verdict in having(status) {
+        if let Some(reason) = verdict.reason.as_deref().filter(|r| !reasons.contains(r)) {
+            reasons.push(reason);
+        }
+    }
+    let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+    let seeds = points.first().map(|at| at.results.plan.scenario.seeds.0.clone()).unwrap_or_default();
+    Judged { published: published.clone(), status, reason, verdicts, mode, seeds, wall_s }
+}
+
+fn verdict(check: &Check, points: &[&At]) -> Verdict {
+    let mut verdict = Verdict { status: CheckStatus::Holds, reason: None, points: Vec::new() };
+    let mut reasons: [Vec<String>; 2] = Default::default();
+    for at in points {
+        let place = if at.label.is_empty() { String::new() } else { format!(" at {}", at.label) };
+        let (seen, problem) = look(check, at);
+        match (seen.holds, problem) {
+            (Some(true), _) => {}
+            (Some(false), _) => reasons[0].push(format!("{}: does not hold{place}{}", check.text, told(check, &seen))),
+            (None, problem) => reasons[1].push(format!("{}{place}", problem.unwrap_or_default())),
+        }
+        verdict.points.push(seen);
+    }
+    if points.is_empty() {
+        reasons[1].push("no point of the sweep was run".to_owned());
+    }
+    for (status, reasons) in [(CheckStatus::NotRun, &reasons[1]), (CheckStatus::Fails, &reasons[0])] {
+        if !reasons.is_empty() {
+            verdict.status = status;
+            verdict.reason = Some(reasons.join("; "));
+        }
+    }
+    verdict
+}
+
+fn told(check: &Check, seen: &Seen) -> String {
+    seen.value
+        .map(|(value, _)| format!(" ({} {})", crate::table::number(value), check.unit).replace(" )", ")"))
+        .unwrap_or_default()
+}
+
+/// Why a check cannot be decided is the second part.
+fn look(check: &Check, at: &At) -> (Seen, Option<String>) {
+    let mut seen = Seen { label: at.label.clone(), holds: None, value: None, metrics: Vec::new() };
+    let mut problem = None;
+    let mut values: BTreeMap<String, f64> = at.parameter.clone().into_iter().collect();
+    let expressions = [Some(&check.holds), check.value.as_ref()];
+    for name in expressions.into_iter().flatten().flat_map(Expression::metrics) {
+        if values.contains_key(name) {
+            continue;
+        }
+        match lookup(name, &at.results) {
+            Ok(value) => {
+                values.insert(name.clone(), value);
+                seen.metrics.push((name.clone(), value));
+            }
+            Err(why) => problem = problem.or(Some(why)),
+        }
+    }
+    if problem.is_some() {
+        return (seen, problem);
+    }
+    match check.holds.holds(&values) {
+        Ok(holds) => seen.holds = Some(holds),
+        Err(e) => return (seen, Some(e.to_string())),
+    }
+    if let Some(expression) = &check.value {
+        match expression.value(&values) {
+            Ok(value) => seen.value = Some((value, interval(expression, at))),
+            Err(e) => problem = Some(e.to_string()),
+        }
+    }
+    (seen, problem)
+}
+
+fn lookup(name: &str, results: &Results) -> Result<f64, String> {
+    let (scheme, metric) = name.split_once('.').unwrap_or((name, ""));
+    let Some(scheme) = results.scheme(scheme) else {
+        let known: Vec<&str> = results.schemes.iter().map(|s| s.name.as_str()).collect();
+        return Err(format!("scheme {scheme} is not built yet (there are {})", known.join(", ")));
+    };
+    scheme.measured(metric).map(|m| m.value)
+}
+
+/// Half the 95% interval of the expression over seeds, if every seed by itself has the metrics.
+fn interval(expression: &Expression, at: &At) -> Option<f64> {
+    let seeds = at.results.schemes.first().map_or(0, |s| s.each.len());
+    let mut each = Vec::new();
+    for seed in 0..seeds {
+        let mut values: BTreeMap<String, f64> = at.parameter.clone().into_iter().collect();
+        for name in expression.metrics() {
+            let (scheme, metric) = name.split_once('.')?;
+            let scheme = at.results.scheme(scheme)?;
+            let found = scheme.pooled.metrics.iter().find(|m| m.name.replace('-', "_") == metric.replace('-', "_"))?;
+            values.insert(name.clone(), scheme.each.get(seed)?.get(&found.name)?);
+        }
+        each.push(expression.value(&values).ok()?);
+    }
+    estimate(&each)?.half_width
+}
+
+impl Seen {
+    fn json(&self, unit: &str) -> Value {
+        let mut object = Map::new();
+        if !self.label.is_empty() {
+            object.insert("at".to_owned(), json!(self.label));
+        }
+        if let Some((value, half_width)) = self.value {
+            object.insert("value".to_owned(), json!(value));
+            object.insert("ci95_half_width".to_owned(), json!(half_width));
+            object.insert("unit".to_owned(), json!(unit));
+        }
+        let metrics: Map<String, Value> = self.metrics.iter().map(|(n, v)| (n.clone(), json!(v))).collect();
+        object.insert("metrics".to_owned(), Value::Object(metrics));
+        Value::Object(object)
+    }
+
+    fn text(&self, unit: &str) -> String {
+        let label = if self.label.is_empty() { String::new() } else { format!("{}: ", self.label) };
+        let number = crate::table::number;
+        let value = match self.value {
+            Some((value, Some(half))) => format!("{} \u{b1}{}", number(value), number(half)),
+            Some((value, None)) => number(value),
+            None => {
+                let all: Vec<String> = self.metrics.iter().map(|(n, v)| format!("{n} {}", number(*v))).collect();
+                return format!("{label}{}", all.join(", "));
+            }
+        };
+        format!("{label}{value} {unit}").trim_end().to_owned()
+    }
+}
+
+impl Verdict {
+    /// What was measured, for people.
+    pub fn measured(&self, unit: &str) -> String {
+        self.points.iter().map(|p| p.text(unit)).filter(|t| !t.is_empty()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// What was measured: one object, or with a sweep a list with one object per point; null if nothing was.
+    fn json(&self, unit: &str) -> Value {
+        match self.points.as_slice() {
+            [] => Value::Null,
+            [only] if only.label.is_empty() && only.metrics.is_empty() && only.value.is_none() => Value::Null,
+            [only] if only.label.is_empty() => only.json(unit),
+            many => Value::Array(many.iter().map(|seen| seen.json(unit)).collect()),
+        }
+    }
+}
+
+/// `holds`, `fails`, `not-run`.
+pub fn word(status: CheckStatus) -> &'static str {
+    match status {
+        CheckStatus::Holds => "holds",
+        CheckStatus::Fails => "fails",
+        CheckStatus::NotRun => "not-run",
+    }
+}
+
+impl Judged {
+    /// The line of `--json`.
+    pub fn json(&self) -> Value {
+        let checks = self.published.checks.iter().zip(&self.verdicts).map(|(check, verdict)| {
+            let holds = match verdict.status {
+                CheckStatus::Holds => json!(true),
+                CheckStatus::Fails => json!(false),
+                CheckStatus::NotRun => Value::Null,
+            };
+            json!({
+                "text": check.text,
+                "holds": holds,
+                "measured": verdict.json(&check.unit),
+                "paper": check.paper.as_ref().map_or(Value::Null, |p| json!(p)),
+            })
+        });
+        json!({
+            "id": self.published.id,
+            "source": self.published.source,
+            "status": word(self.status),
+            "reason": self.reason,
+            "holds": self.status == CheckStatus::Holds,
+            "checks": checks.collect::<Vec<_>>(),
+            "mode": self.mode,
+            "seeds": self.seeds,
+            "wall_s": self.wall_s,
+        })
+    }
+
+    /// For people: a line for the result and two for each check.
+    pub fn text(&self) -> String {
+        let mut text = format!("{:<8} {}  {}\n", word(self.status), self.published.id, self.published.what);
+        for (check, verdict) in self.published.checks.iter().zip(&self.verdicts) {
+            text += &format!("  {:<8} {}\n", word(verdict.status), check.text);
+            let measured = verdict.measured(&check.unit);
+            let paper = check.paper.as_ref().map(|p| p.as_str().map_or_else(|| p.to_string(), str::to_owned));
+            if !measured.is_empty() {
+                text += &format!("{:11}measured {measured}\n", "");
+            }
+            text += &format!("{:11}paper {}\n", "", paper.as_deref().unwrap_or("prints no number"));
+            if let (CheckStatus::NotRun, Some(reason)) = (verdict.status, &verdict.reason) {
+                text += &format!("{:11}not run: {reason}\n", "");
+            }
+        }
+        text
+    }
+}
