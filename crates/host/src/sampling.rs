@@ -23,6 +23,8 @@ pub(crate) struct Sampling {
     utilisation_series: Vec<Vec<f32>>,
     busy_before: Vec<Time>,
     goodput_series: BTreeMap<u32, Vec<u64>>,
+    /// The first sampling instant, which only sets what the series count from, has passed.
+    sampling: bool,
     /// Bytes of each unbounded flow at the last sampling instant.
     delivered_before: BTreeMap<u32, u64>,
     disorder: BTreeMap<u32, Disorder>,
@@ -114,10 +116,15 @@ impl World<'_> {
     pub(crate) fn sample_event(&mut self) {
         let now = self.scheduler.now();
         let every = self.experiment.record.sample_every;
+        let first = !std::mem::replace(&mut self.sampling.sampling, true);
         for port in 0..self.fabric.n_ports() {
             let queue = self.fabric.queue_bytes(port as u32, now);
             let busy = self.fabric.busy(port as u32);
             let s = &mut self.sampling;
+            if first {
+                s.busy_before[port] = busy;
+                continue;
+            }
             s.queue_series[port].push(queue.min(u64::from(u32::MAX)) as u32);
             let since = busy.saturating_sub(s.busy_before[port]);
             s.utilisation_series[port].push((since.as_secs_f64() / every.as_secs_f64()).min(1.0) as f32);
@@ -127,7 +134,9 @@ impl World<'_> {
             for message in connection.messages.iter().filter(|m| m.ends.is_none()) {
                 let bytes = connection.ends[SERVER].rx.delivered().saturating_sub(message.begins);
                 let before = self.sampling.delivered_before.insert(message.record, bytes).unwrap_or(0);
-                self.sampling.goodput_series.entry(message.record).or_default().push(bytes - before);
+                if !first {
+                    self.sampling.goodput_series.entry(message.record).or_default().push(bytes - before);
+                }
             }
         }
         let next = now + every;

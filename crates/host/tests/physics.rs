@@ -234,6 +234,22 @@ fn every_bounded_flow_completes_and_delivers_its_size() {
     }
 }
 
+/// The series add up to what was delivered after the warm-up, and no interval exceeds the line rate.
+#[test]
+fn the_goodput_series_counts_the_measured_part() {
+    let rate = BitRate::from_gbps(10);
+    let mut e = experiment(one_switch(2, rate), long(&[(0, 1)]), Time::from_ms(20));
+    e.record.sample_every = Time::from_ms(1);
+    let o = run(&e);
+    let series = &o.goodput_series[0].1;
+    assert_eq!(series.len(), 15);
+    assert!(series.iter().all(|&bytes| bytes <= rate.bytes_in(Time::from_ms(1)) + 65_536), "{series:?}");
+    assert_eq!(series.iter().sum::<u64>(), o.flows[0].delivered_measured);
+    let uplink = o.ports.iter().find(|p| p.name == "host0-switch1").unwrap();
+    assert_eq!((uplink.utilisation_series.len(), uplink.queue_series.len()), (15, 15));
+    assert!(uplink.utilisation_series.iter().all(|&u| u > 0.9));
+}
+
 /// Flowcells over four disjoint paths carry what one non-blocking switch would; hashing whole flows cannot.
 #[test]
 fn flowcells_balance_where_hashing_collides() {
