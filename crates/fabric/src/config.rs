@@ -36,7 +36,8 @@ pub enum Aqm {
 pub enum Multipath {
     /// Hash of the outer 5-tuple, seeded per switch.
     Ecmp,
-    /// The hash also covers the flowcell number: Presto's per-hop variant.
+    /// The hash also covers the flowcell number: Presto's per-hop variant. Labels are not looked at: the edge numbers
+    /// flowcells only together with one.
     EcmpFlowcell,
     /// A random choice per packet (packet spraying).
     Spray,

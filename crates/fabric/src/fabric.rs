@@ -214,7 +214,7 @@ impl Fabric {
         if let Some(port) = self.routing.last_hop(node, packet.dst) {
             return Some(port);
         }
-        if packet.label != 0 {
+        if packet.label != 0 && self.multipath != Multipath::EcmpFlowcell {
             if packet.hops() == 1 {
                 packet.label = self.routing.relabel(&self.topology, node, packet.dst, packet.label);
             }

@@ -221,6 +221,24 @@ fn labels_name_disjoint_trees() {
     assert_eq!(used.len(), 16, "two fabric links per tree, none shared");
 }
 
+/// Presto's per-hop variant: the edge's label comes with the number but does not bind the switches.
+#[test]
+fn hashing_flowcells_spreads_the_cells_of_one_labelled_flow() {
+    let topology = clos(2, 4, 1, 4);
+    let mut net = Net::with(&topology, SwitchConfig::default(), Multipath::EcmpFlowcell, RandomLoss::default());
+    for cell in 0..400u32 {
+        for _ in 0..3 {
+            let mut p = Packet { label: 1, ..packet(0, 4) };
+            (p.headers.cell, p.headers.has_cell) = (cell, 1);
+            net.send(p);
+        }
+    }
+    net.drain();
+    let uplinks: Vec<u64> = (8..12).map(|link| net.fabric.stats(2 * link).tx_packets).collect();
+    assert_eq!(uplinks.iter().sum::<u64>(), 1_200);
+    assert!(uplinks.iter().all(|&n| n % 3 == 0 && (200..400).contains(&n)), "{uplinks:?}");
+}
+
 #[test]
 fn a_failed_link_loses_what_it_carries_and_is_routed_round() {
     let topology = clos(2, 2, 1, 1);
