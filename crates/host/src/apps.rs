@@ -1,6 +1,8 @@
 //! Applications: flows start, messages complete, connections open and close.
 
-use crate::connection::{address, flow_hash, Connection, ConnectionId, EndId, Message, CLIENT, REPLY_BYTES, SERVER};
+use crate::connection::{
+    address, flow_hash, Connection, ConnectionId, Counted, EndId, Message, CLIENT, REPLY_BYTES, SERVER,
+};
 use crate::connection::{wire_len, SERVER_PORT};
 use crate::measure::ideal_fct;
 use crate::outcome::FlowRecord;
@@ -16,15 +18,19 @@ impl World<'_> {
     pub(crate) fn schedule_source(&mut self, index: usize) {
         let Some(at) = self.sources[index].peek() else { return };
         if self.source_at[index].is_none_or(|pending| at < pending) {
+            let at = at.max(self.scheduler.now());
             self.source_at[index] = Some(at);
             let control = self.control_node();
-            let at = at.max(self.scheduler.now());
             self.scheduler.schedule(at, control, Event::Source { index: index as u32 });
         }
     }
 
     pub(crate) fn source_event(&mut self, index: usize) {
         let now = self.scheduler.now();
+        if self.source_at[index] != Some(now) {
+            // An earlier start has come between and has set the time anew.
+            return;
+        }
         self.source_at[index] = None;
         while self.sources[index].peek().is_some_and(|at| at <= now) {
             let Some(spec) = self.sources[index].next() else { break };
@@ -101,6 +107,7 @@ impl World<'_> {
             replies_written: 0,
             persistent,
             labels: 0,
+            counted: Counted::default(),
             live: true,
         };
         if let Some(id) = self.free_connections.pop() {
@@ -154,9 +161,12 @@ impl World<'_> {
                 return;
             }
             let Some(message) = self.connections[index].messages.pop_front() else { return };
-            self.settle_record(index, &message, delivered);
+            self.settle_record(&message, delivered);
+            self.settle_counters(index, &message);
             self.flows[message.record as usize].finish = Some(self.scheduler.now());
             let connection = &mut self.connections[index];
+            connection.counted = connection.count();
+            connection.labels = 0;
             if connection.messages.is_empty() && !connection.persistent {
                 connection.ends[CLIENT].close();
                 self.after_tcp(EndId::new(index as u32, CLIENT));
@@ -179,6 +189,8 @@ impl World<'_> {
         let [client, server] = &connection.ends;
         if client.is_drained() && server.is_drained() && client.rx.finished() {
             connection.live = false;
+            self.sampling.forget(EndId::new(index as u32, SERVER));
+            let connection = &self.connections[index];
             let (timers, hosts) = (connection.timers, connection.hosts);
             for end in [CLIENT, SERVER] {
                 self.set_timer(timers[end], None, hosts[end]);
@@ -187,9 +199,8 @@ impl World<'_> {
         }
     }
 
-    /// Writes what the connection knows about a message into its record.
-    fn settle_record(&mut self, index: usize, message: &Message, delivered: u64) {
-        let connection = &self.connections[index];
+    /// Writes how much of a message the server has into its record.
+    fn settle_record(&mut self, message: &Message, delivered: u64) {
         let end = message.ends.unwrap_or(u64::MAX);
         let record = &mut self.flows[message.record as usize];
         let bytes = delivered.min(end).saturating_sub(message.begins);
@@ -197,12 +208,19 @@ impl World<'_> {
             record.delivered_measured += bytes - record.delivered;
         }
         record.delivered = bytes;
-        let (tx, rx) = (&connection.ends[CLIENT].tx.counters, &connection.ends[SERVER].rx.counters);
-        record.retransmitted_segments = tx.retransmitted_packets as u32;
-        record.fast_retransmits = tx.fast_retransmits;
-        record.timeouts = tx.timeouts;
-        record.out_of_order = rx.out_of_order as u32;
-        record.segments_received = rx.segments as u32;
+    }
+
+    /// Writes what the ends have counted since the message before this one completed. Of several messages under way on
+    /// one connection the first gets it all.
+    fn settle_counters(&mut self, index: usize, message: &Message) {
+        let connection = &self.connections[index];
+        let (now, before) = (connection.count(), connection.counted);
+        let record = &mut self.flows[message.record as usize];
+        record.retransmitted_segments = now.retransmitted_segments.wrapping_sub(before.retransmitted_segments);
+        record.fast_retransmits = now.fast_retransmits.wrapping_sub(before.fast_retransmits);
+        record.timeouts = now.timeouts.wrapping_sub(before.timeouts);
+        record.out_of_order = now.out_of_order.wrapping_sub(before.out_of_order);
+        record.segments_received = now.segments_received.wrapping_sub(before.segments_received);
         record.paths_used = connection.labels.count_ones();
     }
 
@@ -215,7 +233,10 @@ impl World<'_> {
             let delivered = self.connections[index].ends[SERVER].rx.delivered();
             let messages = std::mem::take(&mut self.connections[index].messages);
             for message in &messages {
-                self.settle_record(index, message, delivered);
+                self.settle_record(message, delivered);
+            }
+            if let Some(first) = messages.front() {
+                self.settle_counters(index, first);
             }
             self.connections[index].messages = messages;
         }

@@ -63,9 +63,22 @@ pub(crate) struct Connection {
     pub replies_written: u64,
     /// Kept for further messages under this key.
     pub persistent: bool,
-    /// Path labels used by the client's data, one bit each (labels above 63 share the last).
+    /// Path labels used by the client's data since a message last completed, one bit each (labels above 63 share the
+    /// last).
     pub labels: u64,
+    /// What the ends had counted when a message last completed: what came after belongs to the first of `messages`.
+    pub counted: Counted,
     pub live: bool,
+}
+
+/// What a flow record tells of its connection: data from the client to the server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    pub retransmitted_segments: u32,
+    pub fast_retransmits: u32,
+    pub timeouts: u32,
+    pub out_of_order: u32,
+    pub segments_received: u32,
 }
 
 /// The port that every modelled server listens on.
@@ -95,6 +108,17 @@ pub(crate) fn wire_len(l4_len: u32) -> u32 {
 }
 
 impl Connection {
+    pub(crate) fn count(&self) -> Counted {
+        let (tx, rx) = (&self.ends[CLIENT].tx.counters, &self.ends[SERVER].rx.counters);
+        Counted {
+            retransmitted_segments: tx.retransmitted_packets as u32,
+            fast_retransmits: tx.fast_retransmits,
+            timeouts: tx.timeouts,
+            out_of_order: rx.out_of_order as u32,
+            segments_received: rx.segments as u32,
+        }
+    }
+
     /// The packet, or the segment for the NIC to split, that carries what `end` sends.
     pub(crate) fn packet(&self, id: EndId, segment: &Segment) -> Packet {
         let end = id.end();

@@ -21,11 +21,11 @@ pub struct Experiment {
     /// Racks as the workloads understand them: a non-blocking switch keeps those of the fabric that it is compared with.
     pub racks: HostMap,
     pub workloads: Vec<Workload>,
-    /// No flow starts after this; the run ends here.
+    /// No flow starts after this, and nothing that happens later counts in rates; the run ends after the drain.
     pub duration: Time,
     /// Extra time after `duration` in which started flows of bounded size may finish.
     pub drain: Time,
-    /// Rates, queues and RTTs are measured from here on.
+    /// Rates, queues and RTTs are measured from here until `duration`.
     pub warmup: Time,
     pub seed: u64,
     pub record: Record,

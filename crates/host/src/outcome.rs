@@ -18,7 +18,7 @@ pub struct FlowRecord {
     pub finish: Option<Time>,
     /// Bytes the receiver had in order when the run ended.
     pub delivered: u64,
-    /// Of these, delivered after the warm-up.
+    /// Of these, delivered in the measured part: after the warm-up and before the drain.
     pub delivered_measured: u64,
     /// Least possible completion time on an idle network, see [`crate::measure::ideal_fct`].
     pub ideal: Option<Time>,
@@ -44,9 +44,9 @@ pub struct PortRecord {
     pub dropped_packets: u64,
     pub dropped_bytes: u64,
     pub marked_packets: u64,
-    /// Share of the time after the warm-up in which the port was sending, 0 to 1.
+    /// Share of the measured part in which the port was sending, 0 to 1.
     pub utilisation: f64,
-    /// Time-weighted mean of the queue after the warm-up, bytes.
+    /// Time-weighted mean of the queue in the measured part, bytes.
     pub queue_mean_bytes: f64,
     pub queue_max_bytes: u64,
     /// Queue length at each sampling instant, bytes, if sampling is on.
@@ -87,5 +87,9 @@ pub struct Outcome {
     /// Packet traversals of one link, the engine's work.
     pub packet_hops: u64,
     pub events: u64,
+    /// Packets lost on wires or for want of a route, over the whole run; ports and hosts count what they drop.
+    pub lost_packets: u64,
+    /// End of the measured part, which begins with the end of the warm-up: the drain is not in it.
+    pub measured_until: Time,
     pub ended_at: Time,
 }

@@ -104,10 +104,23 @@ impl World<'_> {
     fn ingress(&mut self, host: u32, mut segment: RxSegment) {
         let now = self.scheduler.now();
         let edge = &mut self.hosts[host as usize].edge;
-        // The slot is never used: without a reorder engine nothing is held.
-        match edge.process(now, Direction::Ingress, Slot::default(), &mut segment.packet.headers) {
-            Verdict::Forward => self.deliver(host, &segment),
-            Verdict::Hold | Verdict::Consume | Verdict::Drop(_) => {}
+        if self.experiment.edge.reorder.is_none() {
+            // The slot is never used: without a reorder engine nothing is held.
+            if edge.process(now, Direction::Ingress, Slot::default(), &mut segment.packet.headers) == Verdict::Forward {
+                self.deliver(host, &segment);
+            }
+            return;
+        }
+        // A segment without a flowcell still has to wait its turn behind what the engine releases before it.
+        let slot = self.fabric.packets.add(segment.packet);
+        let headers = &mut self.fabric.packets.body_mut(slot).headers;
+        match edge.process(now, Direction::Ingress, Slot(slot), headers) {
+            Verdict::Hold => {}
+            Verdict::Forward => {
+                segment.packet = self.fabric.packets.take(slot);
+                self.deliver(host, &segment);
+            }
+            Verdict::Consume | Verdict::Drop(_) => self.fabric.packets.remove(slot),
         }
     }
 
@@ -166,5 +179,63 @@ impl World<'_> {
         self.note_segment(id, segment);
         self.after_tcp(id);
         self.after_delivery(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{EdgeConfig, Experiment, HostConfig, Record};
+    use crate::workload::{HostMap, Pairs, Pattern, Workload};
+    use fabric::{Multipath, Packet, RandomLoss, SwitchConfig};
+
+    /// A sender whose flow table was full sends without flowcell numbers until there is room again.
+    #[test]
+    fn a_segment_without_a_flowcell_waits_behind_its_flow() {
+        let long = Pattern::Long { pairs: Pairs::Fixed(vec![(0, 1)]), size: None };
+        let experiment = Experiment {
+            topology: topology::SingleSwitch {
+                hosts: 2,
+                host_rate: units::BitRate::from_gbps(10),
+                host_delay: Time::from_us(1),
+            }
+            .build()
+            .unwrap(),
+            switches: SwitchConfig::default(),
+            multipath: Multipath::Ecmp,
+            loss: RandomLoss::default(),
+            failures: Vec::new(),
+            reroute_after: Time::ZERO,
+            hosts: HostConfig::default(),
+            edge: EdgeConfig { balance: edge::Balance::Ecmp, reorder: Some(edge::reorder::Config::default()) },
+            racks: HostMap::uniform(2, 1),
+            workloads: vec![Workload::new("long", long)],
+            duration: Time::from_ms(1),
+            drain: Time::ZERO,
+            warmup: Time::ZERO,
+            seed: 1,
+            record: Record::default(),
+        };
+        let mut world = World::new(&experiment).unwrap();
+        let packet = |seq, has_cell| {
+            let headers = wire::Packet {
+                seq,
+                payload: 1000,
+                proto: wire::proto::TCP,
+                tcp_flags: wire::tcp::ACK,
+                has_cell,
+                ..wire::Packet::default()
+            };
+            Packet { dst: 1, headers, ..Packet::default() }
+        };
+        // Not the slot that an unused name would stand for.
+        let other = world.fabric.packets.add(packet(9000, 0));
+        let held = world.fabric.packets.add(packet(0, 1));
+        world.merge(1, held, &mut Gro::default(), &mut Vec::new());
+        world.ingress(1, RxSegment::new(packet(1000, 0)));
+        world.drain_edge(1);
+        assert_eq!((world.hosts[1].rx_segments, world.hosts[1].rx_bytes), (2, 2000));
+        assert_eq!(world.fabric.packets.live(), 1);
+        assert_eq!(world.fabric.packets.take(other).headers.seq, 9000);
     }
 }

@@ -5,7 +5,7 @@ use crate::experiment::Experiment;
 use crate::gro::RxSegment;
 use crate::outcome::{HostRecord, Outcome, PortRecord};
 use crate::world::{Event, World};
-use fabric::Packet;
+use fabric::{Packet, PortStats};
 use std::collections::BTreeMap;
 use units::Time;
 use wire::proto;
@@ -28,7 +28,19 @@ pub(crate) struct Sampling {
     /// Bytes of each unbounded flow at the last sampling instant.
     delivered_before: BTreeMap<u32, u64>,
     disorder: BTreeMap<u32, Disorder>,
+    /// Of connections that are closed.
+    disorder_counts: Vec<u32>,
     segment_sizes: Vec<u32>,
+}
+
+/// Port and CPU figures of the measured part of a run.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    until: Time,
+    /// Per port: time spent sending, and statistics of the queue.
+    ports: Vec<(Time, PortStats)>,
+    /// Per host: transmitting and receiving core.
+    cpu: Vec<(Time, Time)>,
 }
 
 /// Counts, for one connection's data as TCP sees it, the segments of other flowcells that came between the first and
@@ -60,6 +72,13 @@ impl Sampling {
             utilisation_series: vec![Vec::new(); ports],
             busy_before: vec![Time::ZERO; ports],
             ..Sampling::default()
+        }
+    }
+
+    /// The end's number will name another connection, whose flowcells count from zero again.
+    pub(crate) fn forget(&mut self, end: EndId) {
+        if let Some(disorder) = self.disorder.remove(&end.0) {
+            self.disorder_counts.extend(disorder.counts());
         }
     }
 }
@@ -146,11 +165,25 @@ impl World<'_> {
         }
     }
 
+    pub(crate) fn measured_until(&mut self, now: Time) -> Measured {
+        let ports = (0..self.fabric.n_ports() as u32).map(|port| {
+            // Starts what was due.
+            self.fabric.queue_bytes(port, now);
+            (self.fabric.busy(port), self.fabric.stats(port))
+        });
+        let ports = ports.collect();
+        Measured { until: now, ports, cpu: self.hosts.iter().map(|h| (h.tx_cpu_busy, h.rx_cpu_busy)).collect() }
+    }
+
     pub(crate) fn finish(mut self, until: Time) -> Outcome {
         self.mark_delivered();
         let ended_at = self.scheduler.now().min(until);
-        let measured = ended_at.saturating_sub(self.experiment.warmup).as_secs_f64();
-        let share = |t: f64| if measured > 0.0 { t / measured } else { 0.0 };
+        let measured = match self.measured.take() {
+            Some(measured) => measured,
+            None => self.measured_until(ended_at),
+        };
+        let span = measured.until.saturating_sub(self.experiment.warmup).as_secs_f64();
+        let share = |t: f64| if span > 0.0 { t / span } else { 0.0 };
         let topology = &self.experiment.topology;
         let name = |n: u32| topology.nodes[n as usize].name.as_str();
         let mut ports = Vec::with_capacity(self.fabric.n_ports());
@@ -159,6 +192,7 @@ impl World<'_> {
             let l = &topology.links[link as usize];
             let (from, to) = if forward { (l.a, l.b) } else { (l.b, l.a) };
             let stats = self.fabric.stats(port as u32);
+            let (busy, within) = &measured.ports[port];
             ports.push(PortRecord {
                 name: format!("{}-{}", name(from), name(to)),
                 link,
@@ -168,9 +202,9 @@ impl World<'_> {
                 dropped_packets: stats.dropped_packets,
                 dropped_bytes: stats.dropped_bytes,
                 marked_packets: stats.marked_packets,
-                utilisation: share(self.fabric.busy(port as u32).as_secs_f64()).min(1.0),
-                queue_mean_bytes: share(stats.byte_time as f64 / 1e12),
-                queue_max_bytes: stats.queue_max,
+                utilisation: share(busy.as_secs_f64()).min(1.0),
+                queue_mean_bytes: share(within.byte_time as f64 / 1e12),
+                queue_max_bytes: within.queue_max,
                 queue_series: std::mem::take(&mut self.sampling.queue_series[port]),
                 utilisation_series: std::mem::take(&mut self.sampling.utilisation_series[port]),
             });
@@ -178,15 +212,17 @@ impl World<'_> {
         let hosts = self
             .hosts
             .iter()
-            .map(|h| HostRecord {
-                tx_cpu_busy: h.tx_cpu_busy,
-                rx_cpu_busy: h.rx_cpu_busy,
+            .zip(&measured.cpu)
+            .map(|(h, &(tx_cpu_busy, rx_cpu_busy))| HostRecord {
+                tx_cpu_busy,
+                rx_cpu_busy,
                 rx_ring_drops: h.rx_ring_drops,
                 rx_packets: h.rx_packets,
                 rx_segments: h.rx_segments,
                 rx_bytes: h.rx_bytes,
             })
             .collect();
+        let (lost_on_wires, unroutable) = self.fabric.lost_packets();
         let s = self.sampling;
         let probes: Vec<_> = s.probes.iter().filter_map(|&(at, host, rtt)| Some((at, host, rtt?))).collect();
         Outcome {
@@ -197,13 +233,15 @@ impl World<'_> {
             hosts,
             rtt_samples: s.rtt_samples,
             goodput_series: s.goodput_series.into_iter().collect(),
-            flowcell_disorder: s.disorder.values().flat_map(Disorder::counts).collect(),
+            flowcell_disorder: s.disorder.values().flat_map(Disorder::counts).chain(s.disorder_counts).collect(),
             segment_sizes: s.segment_sizes,
             captured: self.fabric.tap().map(|t| t.packets.clone()).unwrap_or_default(),
             peak_packets: self.fabric.packets.high_water(),
             peak_connections: self.connections.len(),
             packet_hops: self.fabric.packet_hops(),
             events: self.scheduler.fired(),
+            lost_packets: lost_on_wires + unroutable,
+            measured_until: measured.until,
             ended_at,
         }
     }

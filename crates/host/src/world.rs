@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::experiment::Experiment;
 use crate::host::Host;
 use crate::outcome::{FlowRecord, Outcome};
-use crate::sampling::Sampling;
+use crate::sampling::{Measured, Sampling};
 use crate::tcp;
 use crate::workload::{Source, WorkloadError};
 use edge::Edge;
@@ -54,6 +54,7 @@ pub(crate) enum Event {
     Probe,
     Sample,
     BeginMeasurement,
+    EndMeasurement,
 }
 
 impl From<fabric::Event> for Event {
@@ -97,6 +98,8 @@ pub(crate) struct World<'a> {
     pub sampling: Sampling,
     pub transport_random: Stream,
     pub measuring: bool,
+    /// What was measured, once that is over: the drain does not count.
+    pub measured: Option<Measured>,
     /// Reused buffers.
     pub up: Vec<crate::gro::RxSegment>,
 }
@@ -124,7 +127,7 @@ pub fn run(experiment: &Experiment, progress: &mut dyn FnMut(Progress)) -> Resul
 }
 
 impl<'a> World<'a> {
-    fn new(experiment: &'a Experiment) -> Result<World<'a>, WorkloadError> {
+    pub(crate) fn new(experiment: &'a Experiment) -> Result<World<'a>, WorkloadError> {
         let topology = &experiment.topology;
         let seed = experiment.seed;
         let mut fabric = Fabric::new(
@@ -182,6 +185,7 @@ impl<'a> World<'a> {
             sampling: Sampling::new(experiment),
             transport_random: Stream::new(seed, 0, Purpose::Transport),
             measuring: experiment.warmup == Time::ZERO,
+            measured: None,
             up: Vec::new(),
         })
     }
@@ -200,6 +204,7 @@ impl<'a> World<'a> {
         if !self.measuring {
             self.scheduler.schedule(self.experiment.warmup, control, Event::BeginMeasurement);
         }
+        self.scheduler.schedule(self.experiment.duration, control, Event::EndMeasurement);
         if self.experiment.record.sample_every > Time::ZERO {
             self.scheduler.schedule(self.experiment.warmup, control, Event::Sample);
         }
@@ -223,6 +228,7 @@ impl<'a> World<'a> {
             Event::Probe => self.probe_event(),
             Event::Sample => self.sample_event(),
             Event::BeginMeasurement => self.begin_measurement(),
+            Event::EndMeasurement => self.end_measurement(),
         }
     }
 
@@ -267,6 +273,12 @@ impl<'a> World<'a> {
             host.tx_cpu_busy = Time::ZERO;
             host.rx_cpu_busy = Time::ZERO;
         }
+    }
+
+    fn end_measurement(&mut self) {
+        self.mark_delivered();
+        self.measuring = false;
+        self.measured = Some(self.measured_until(self.scheduler.now()));
     }
 
     fn progress(&self, until: Time) -> Progress {

@@ -267,3 +267,72 @@ fn flowcells_balance_where_hashing_collides() {
     assert!(flowcells > 0.95, "flowcells: {flowcells}");
     assert!(hashed < 0.85 * flowcells, "hashed: {hashed}, flowcells: {flowcells}");
 }
+
+fn listed(flows: &[(Time, u64)], connection: Connection) -> Vec<Workload> {
+    let spec = |&(start, size): &(Time, u64)| FlowSpec {
+        start,
+        src: 0,
+        dst: 1,
+        size: Some(size),
+        class: 0,
+        reply: false,
+        connection,
+        tag: 0,
+    };
+    vec![Workload::new("listed", Pattern::List(flows.iter().map(spec).collect()))]
+}
+
+/// A record tells of its own message, not of all that the connection ever carried.
+#[test]
+fn messages_of_a_persistent_connection_are_counted_apart() {
+    let flows: Vec<_> = (0..3).map(|i| (Time::from_ms(5 * i), 14_600)).collect();
+    let mut e =
+        experiment(one_switch(2, BitRate::from_gbps(10)), listed(&flows, Connection::Persistent), Time::from_ms(20));
+    e.hosts.gro = Gro::Off;
+    let o = run(&e);
+    assert_eq!(o.peak_connections, 1);
+    assert_eq!(o.flows.iter().map(|f| f.segments_received).collect::<Vec<_>>(), [10, 10, 10]);
+}
+
+/// Connections that follow one another in one slot each number their flowcells from zero.
+#[test]
+fn flowcells_of_successive_connections_are_not_mixed() {
+    let flows: Vec<_> = (0..4).map(|i| (Time::from_ms(5 * i), 150_000)).collect();
+    let mut e = experiment(one_switch(2, BitRate::from_gbps(10)), listed(&flows, Connection::Fresh), Time::from_ms(30));
+    e.warmup = Time::ZERO;
+    e.edge.balance = edge::Balance::Flowcell { threshold: Bytes::kib(64) };
+    e.record.flowcells = true;
+    let o = run(&e);
+    assert!(o.peak_connections < 4, "no slot was used again");
+    assert!(o.flowcell_disorder.len() >= 8, "{:?}", o.flowcell_disorder);
+    assert!(o.flowcell_disorder.iter().all(|&strangers| strangers == 0), "{:?}", o.flowcell_disorder);
+}
+
+/// What happens in the drain is in no rate and in no queue.
+#[test]
+fn the_drain_is_not_measured() {
+    let outcome = |drain| {
+        let mut e = mixed(1);
+        e.warmup = Time::from_ms(5);
+        e.drain = drain;
+        run(&e)
+    };
+    let (without, with) = (outcome(Time::ZERO), outcome(Time::from_ms(20)));
+    assert!(with.ended_at > without.ended_at);
+    assert_eq!(with.measured_until, Time::from_ms(20));
+    let flows = |o: &Outcome| o.flows.iter().map(|f| f.delivered_measured).collect::<Vec<_>>();
+    assert_eq!(flows(&with), flows(&without));
+    let ports = |o: &Outcome| {
+        o.ports.iter().map(|p| (p.utilisation, p.queue_mean_bytes, p.queue_max_bytes)).collect::<Vec<_>>()
+    };
+    assert_eq!(ports(&with), ports(&without));
+}
+
+#[test]
+fn packets_lost_on_wires_are_losses() {
+    let mut e = experiment(one_switch(2, BitRate::from_gbps(10)), one_message(1), Time::from_ms(10));
+    e.loss = RandomLoss { per_million: 1_000_000 };
+    let o = run(&e);
+    let s = host::measure::summarise(&o, &["one".to_owned()], e.warmup, &host::measure::Buckets::default());
+    assert_eq!((o.lost_packets, s.get("loss.packets_per_million")), (1, Some(1e6)));
+}

@@ -183,27 +183,27 @@ fn completion(
     Samples::new(values, unfinished)
 }
 
-/// Gbit/s of each flow that `which` picks: bytes delivered after the warm-up over the part of its life after the
-/// warm-up, which for a flow without an end lasts until the run ends. Flows that were over by then are left out.
+/// Gbit/s of each flow that `which` picks: bytes delivered in the measured part of the run over the part of its life
+/// within it. Flows that were over before it are left out.
 pub fn throughputs_gbps(outcomes: &[&Outcome], warmup: Time, which: &dyn Fn(&FlowRecord) -> bool) -> Vec<f64> {
     let mut rates = Vec::new();
     for outcome in outcomes {
         for f in outcome.flows.iter().filter(|f| which(f)) {
-            let until = f.finish.unwrap_or(outcome.ended_at);
+            let until = f.finish.unwrap_or(Time::MAX).min(outcome.measured_until);
             rates.extend(gbps(f.delivered_measured, until.saturating_sub(f.start.max(warmup))));
         }
     }
     rates
 }
 
-/// Bytes of all flows together after the warm-up, over the time after the warm-up; the mean over the runs.
+/// Bytes of all flows together in the measured part, over its length; the mean over the runs.
 fn goodput_gbps(outcomes: &[&Outcome], warmup: Time, which: &dyn Fn(&FlowRecord) -> bool) -> Option<f64> {
     let mut rates = Vec::new();
     for outcome in outcomes {
         let mut any = false;
         let bytes =
             outcome.flows.iter().filter(|f| which(f)).inspect(|_| any = true).map(|f| f.delivered_measured).sum();
-        rates.extend(gbps(bytes, outcome.ended_at.saturating_sub(warmup)).filter(|_| any));
+        rates.extend(gbps(bytes, outcome.measured_until.saturating_sub(warmup)).filter(|_| any));
     }
     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
 }
@@ -243,7 +243,8 @@ fn ports(summary: &mut Summary, outcomes: &[&Outcome]) {
     let (mut marked, mut sent) = (0u64, 0u64);
     let (mut queue_mean, mut queue_max, mut utilisation) = (Vec::new(), 0u64, Vec::new());
     for outcome in outcomes {
-        carried += outcome.hosts.iter().map(|h| h.rx_packets + h.rx_ring_drops).sum::<u64>();
+        carried += outcome.hosts.iter().map(|h| h.rx_packets).sum::<u64>();
+        dropped += outcome.hosts.iter().map(|h| h.rx_ring_drops).sum::<u64>() + outcome.lost_packets;
         for port in &outcome.ports {
             dropped += port.dropped_packets;
             if of_switch(outcome, port) {
@@ -303,7 +304,8 @@ fn receivers(summary: &mut Summary, outcomes: &[&Outcome], warmup: Time) {
         summary.put("segment_bytes.mean", mean, "B");
         summary.put("segment_bytes.p50", median, "B");
     }
-    let share = |busy: Time, o: &Outcome| busy.as_ps() as f64 / o.ended_at.saturating_sub(warmup).as_ps().max(1) as f64;
+    let share =
+        |busy: Time, o: &Outcome| busy.as_ps() as f64 / o.measured_until.saturating_sub(warmup).as_ps().max(1) as f64;
     let hosts = || outcomes.iter().flat_map(|o| o.hosts.iter().map(move |h| (o, h)));
     if hosts().any(|(_, h)| h.tx_cpu_busy > Time::ZERO || h.rx_cpu_busy > Time::ZERO) {
         let tx: Vec<f64> = hosts().map(|(o, h)| share(h.tx_cpu_busy, o)).collect();
