@@ -84,7 +84,11 @@ SV_FN u32 sv_ethernet_len(const u8 *data, const u8 *end, u16 *ethertype)
 	return len;
 }
 
-/* MSS (RFC 9293 section 3.7.1) and window scale (RFC 7323 section 2) of a SYN; `cur` is at the first option byte. */
+/*
+ * MSS (RFC 9293 section 3.7.1) and window scale (RFC 7323 section 2) of a SYN; `cur` is at the first option byte.
+ * Includers that define SV_SYN_OPTIONS_APART call it themselves: the verifier would follow this loop anew on every way
+ * through the headers.
+ */
 SV_FN void sv_parse_syn_options(const u8 *cur, const u8 *end, u32 len, struct sv_packet *p)
 {
 	u32 off = 0;
@@ -139,8 +143,10 @@ SV_FN int sv_parse_transport(const u8 *cur, const u8 *end, u32 ip_payload, struc
 		p->ack = sv_get32(cur + 8);
 		p->tcp_flags = cur[13];
 		p->window = sv_get16(cur + 14);
+#ifndef SV_SYN_OPTIONS_APART
 		if (p->tcp_flags & SV_TCP_SYN)
 			sv_parse_syn_options(cur + 20, end, len - 20, p);
+#endif
 	} else {
 		return SV_PARSE_NOT_TRANSPORT;
 	}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Encapsulation between edges: Ethernet in UDP in the format of VXLAN (RFC 7348). The outer UDP source port is the path
+ * label; the header's reserved bits carry the edge's metadata. docs/wire.md draws the layout; its numbers stand here.
+ *
+ * All bits of the two header words are equal in all packets that the NIC cuts from one segment, and the kernel's tunnel
+ * GRO compares the words whole: it merges just what belongs together.
+ */
+#ifndef SV_ENCAP_H
+#define SV_ENCAP_H
+
+#include "packet.h"
+#include "parse.h"
+
+#define SV_VXLAN_PORT 4789 /* RFC 7348 section 5 */
+
+/* First word, in host order. */
+#define SV_VXLAN_FLAGS_MASK 0xff000000u
+#define SV_VXLAN_FLAG_VNI 0x08000000u /* "I", always set; all other flags are zero */
+#define SV_ENCAP_VERSION_SHIFT 20
+#define SV_ENCAP_VERSION_MASK 0xf
+#define SV_ENCAP_HAS_CELL 0x00080000u
+#define SV_ENCAP_RESERVED 0x00040000u /* sent as zero, ignored on receipt */
+#define SV_ENCAP_FEEDBACK_SHIFT 16
+#define SV_ENCAP_FEEDBACK_MASK 0x3
+#define SV_ENCAP_PATH_SHIFT 8
+#define SV_ENCAP_VALUE_SHIFT 0
+
+/* Second word, in host order. */
+#define SV_ENCAP_VNI_SHIFT 8
+#define SV_ENCAP_VNI_MASK 0xffffffu
+#define SV_ENCAP_CELL_SHIFT 0
+
+/* sv_encap.version */
+#define SV_ENCAP_PLAIN 0 /* plain VXLAN: every other reserved bit is zero when sent, ignored when received */
+#define SV_ENCAP_V1 1	 /* the layout of this file */
+
+/* sv_encap.feedback: what `value` means for the path with index `path` of the receiver's schedule. */
+#define SV_FEEDBACK_NONE 0
+#define SV_FEEDBACK_CE 1	  /* congestion experienced; value 0 */
+#define SV_FEEDBACK_UTILISATION 2 /* of the busiest link: value / 256 of its capacity */
+/* 3 is reserved: read as none */
+
+/* Ports of flows without a label: the dynamic range, which RFC 7348 section 5 asks for. A power of two of them. */
+#define SV_ENCAP_PORT_MIN 49152
+#define SV_ENCAP_PORT_COUNT 16384
+
+#define SV_UDP_LEN 8
+#define SV_VXLAN_LEN 8
+#define SV_ENCAP_LEN4 (20 + SV_UDP_LEN + SV_VXLAN_LEN + SV_ETH_LEN) /* what an IPv4 tunnel adds to a frame: 50 */
+#define SV_ENCAP_LEN6 (40 + SV_UDP_LEN + SV_VXLAN_LEN + SV_ETH_LEN) /* 70 */
+#define SV_ENCAP_TTL 64
+
+/* The metadata of one encapsulated frame. */
+struct sv_encap {
+	u32 vni;     /* 24 bits */
+	u8 version;  /* SV_ENCAP_PLAIN, SV_ENCAP_V1 or unknown */
+	u8 has_cell; /* 1: `cell` means something */
+	u8 cell;     /* flowcell or flowlet number, mod 256 */
+	u8 feedback; /* SV_FEEDBACK_* */
+	u8 path;
+	u8 value;
+	u8 pad[2];
+};
+
+SV_ASSERT_SIZE(struct sv_encap, 12);
+
+/* The way to one peer. */
+struct sv_tunnel {
+	u32 local[4]; /* outer addresses as in sv_packet */
+	u32 remote[4];
+	u8 dmac[6];   /* next hop; all zero: the kernel resolves it */
+	u8 smac[6];
+	u16 port;     /* UDP destination port */
+	u8 family;    /* 4 or 6, of the outer addresses */
+	u8 version;   /* what the peer understands: SV_ENCAP_* */
+};
+
+SV_ASSERT_SIZE(struct sv_tunnel, 48);
+
+/* What the outer headers of a received frame say. */
+struct sv_outer {
+	u32 saddr[4];
+	u32 daddr[4];
+	struct sv_encap encap;
+	u16 sport;   /* path label */
+	u8 ecn;
+	u8 add_len;  /* bytes that decapsulation removes: SV_ENCAP_LEN4 or SV_ENCAP_LEN6 */
+};
+
+SV_ASSERT_SIZE(struct sv_outer, 48);
+
+SV_FN void sv_put32(u8 *b, u32 v)
+{
+	sv_put16(b, (u16)(v >> 16));
+	sv_put16(b + 2, (u16)v);
+}
+
+/* The header's two words, in host order. */
+SV_FN void sv_encap_pack(const struct sv_encap *e, u32 *first, u32 *second)
+{
+	*first = SV_VXLAN_FLAG_VNI;
+	*second = (e->vni & SV_ENCAP_VNI_MASK) << SV_ENCAP_VNI_SHIFT;
+	if (e->version == SV_ENCAP_PLAIN)
+		return;
+	*first |= (u32)(e->version & SV_ENCAP_VERSION_MASK) << SV_ENCAP_VERSION_SHIFT;
+	if (e->has_cell) {
+		*first |= SV_ENCAP_HAS_CELL;
+		*second |= (u32)e->cell << SV_ENCAP_CELL_SHIFT;
+	}
+	if (e->feedback) {
+		*first |= (u32)(e->feedback & SV_ENCAP_FEEDBACK_MASK) << SV_ENCAP_FEEDBACK_SHIFT;
+		*first |= (u32)e->path << SV_ENCAP_PATH_SHIFT | (u32)e->value << SV_ENCAP_VALUE_SHIFT;
+	}
+}
+
+/*
+ * Returns 0 if this is not our format: no VNI, or flags of some extension of VXLAN, which may change what follows. The
+ * metadata of an unknown version is left zero; VNI and version are always filled, for they never move.
+ */
+SV_FN int sv_encap_unpack(u32 first, u32 second, struct sv_encap *e)
+{
+	struct sv_encap zero = {0};
+
+	*e = zero;
+	if ((first & SV_VXLAN_FLAGS_MASK) != SV_VXLAN_FLAG_VNI)
+		return 0;
+	e->vni = second >> SV_ENCAP_VNI_SHIFT & SV_ENCAP_VNI_MASK;
+	e->version = first >> SV_ENCAP_VERSION_SHIFT & SV_ENCAP_VERSION_MASK;
+	if (e->version != SV_ENCAP_V1)
+		return 1;
+	if (first & SV_ENCAP_HAS_CELL) {
+		e->has_cell = 1;
+		e->cell = (u8)(second >> SV_ENCAP_CELL_SHIFT);
+	}
+	e->feedback = first >> SV_ENCAP_FEEDBACK_SHIFT & SV_ENCAP_FEEDBACK_MASK;
+	if (e->feedback != SV_FEEDBACK_CE && e->feedback != SV_FEEDBACK_UTILISATION) {
+		e->feedback = SV_FEEDBACK_NONE;
+		return 1;
+	}
+	e->path = (u8)(first >> SV_ENCAP_PATH_SHIFT);
+	e->value = (u8)(first >> SV_ENCAP_VALUE_SHIFT);
+	return 1;
+}
+
+/* The full number of a received cell: the one closest to the newest known. Right while fewer than 128 lie between. */
+SV_FN u32 sv_encap_cell(u32 newest, u8 cell)
+{
+	u8 ahead = (u8)(cell - (u8)newest);
+
+	return ahead < 128 ? newest + ahead : newest - (256u - ahead);
+}
+
+/* The source port of a packet that no stage labelled: the fabric's ECMP then spreads by inner flow. */
+SV_FN u16 sv_encap_port(u16 label, u32 hash)
+{
+	return label ? label : (u16)(SV_ENCAP_PORT_MIN + (hash & (SV_ENCAP_PORT_COUNT - 1)));
+}
+
+/*
+ * ECN across the tunnel in normal mode (RFC 6040 section 4.2): the inner codepoint that leaves the tunnel, or -1 where
+ * the packet must be dropped, because its sender does not understand the mark that it got. On the way in, the codepoint
+ * is copied (section 4.1).
+ */
+SV_FN int sv_encap_ecn(u8 inner, u8 outer)
+{
+	if (outer == SV_ECN_CE)
+		return inner == SV_ECN_NOT_ECT ? -1 : SV_ECN_CE;
+	if (inner == SV_ECN_ECT0 && outer == SV_ECN_ECT1)
+		return SV_ECN_ECT1;
+	return inner;
+}
+
+SV_FN void sv_encap_write_udp(u8 *b, const struct sv_tunnel *t, const struct sv_encap *e, u16 sport, u32 udp_len)
+{
+	u32 first, second;
+
+	sv_encap_pack(e, &first, &second);
+	sv_put16(b, sport);
+	sv_put16(b + 2, t->port);
+	sv_put16(b + 4, (u16)udp_len);
+	sv_put16(b + 6, 0); /* no checksum: RFC 7348 section 5; RFC 6935 section 5 for IPv6 */
+	sv_put32(b + 8, first);
+	sv_put32(b + 12, second);
+}
+
+/*
+ * Write the outer headers, from Ethernet to VXLAN, into `b` of SV_ENCAP_LEN4 or SV_ENCAP_LEN6 bytes as t->family says.
+ * `frame_len`: bytes of the inner frame, Ethernet header included. The caller has checked that the sum fits 65535.
+ */
+SV_FN void sv_encap_write(u8 *b, const struct sv_tunnel *t, const struct sv_encap *e, u16 sport, u8 ecn, u32 frame_len)
+{
+	u32 udp_len = frame_len + SV_UDP_LEN + SV_VXLAN_LEN;
+	u32 sum = 0;
+
+	for (int i = 0; i < 6; i++) {
+		b[i] = t->dmac[i];
+		b[6 + i] = t->smac[i];
+	}
+	if (t->family == 4) {
+		u8 *ip = b + SV_ETH_LEN;
+
+		sv_put16(b + 12, SV_ETHERTYPE_IPV4);
+		sv_put16(ip, 0x4500 | (ecn & 3));
+		sv_put16(ip + 2, (u16)(20 + udp_len));
+		sv_put16(ip + 4, 0);
+		sv_put16(ip + 6, 0x4000); /* don't fragment, so the identification may stay zero (RFC 6864 section 4.1) */
+		sv_put16(ip + 8, SV_ENCAP_TTL << 8 | SV_PROTO_UDP);
+		sv_put16(ip + 10, 0);
+		sv_put32(ip + 12, t->local[3]);
+		sv_put32(ip + 16, t->remote[3]);
+		for (int i = 0; i < 20; i += 2)
+			sum += sv_get16(ip + i);
+		sum = (sum & 0xffff) + (sum >> 16);
+		sum = (sum & 0xffff) + (sum >> 16);
+		sv_put16(ip + 10, (u16)~sum);
+		sv_encap_write_udp(ip + 20, t, e, sport, udp_len);
+	} else {
+		u8 *ip = b + SV_ETH_LEN;
+
+		sv_put16(b + 12, SV_ETHERTYPE_IPV6);
+		sv_put32(ip, 0x60000000u | (u32)(ecn & 3) << 20);
+		sv_put16(ip + 4, (u16)udp_len);
+		sv_put16(ip + 6, SV_PROTO_UDP << 8 | SV_ENCAP_TTL);
+		for (int i = 0; i < 4; i++) {
+			sv_put32(ip + 8 + 4 * i, t->local[i]);
+			sv_put32(ip + 24 + 4 * i, t->remote[i]);
+		}
+		sv_encap_write_udp(ip + 40, t, e, sport, udp_len);
+	}
+}
+
+/* `udp`: at the UDP header. 0 unless it goes to `port` and our header follows. */
+SV_FN int sv_encap_read_udp(const u8 *udp, const u8 *end, u16 port, struct sv_outer *o)
+{
+	if (!SV_FITS(udp, SV_UDP_LEN + SV_VXLAN_LEN + SV_ETH_LEN, end))
+		return 0;
+	if (sv_get16(udp + 2) != port || sv_get16(udp + 4) < SV_UDP_LEN + SV_VXLAN_LEN + SV_ETH_LEN)
+		return 0;
+	o->sport = sv_get16(udp);
+	return sv_encap_unpack(sv_get32(udp + 8), sv_get32(udp + 12), &o->encap);
+}
+
+/*
+ * Does a frame carry our encapsulation, to UDP port `port`? Without VLAN tag, IPv4 options, IPv6 extension headers and
+ * fragmentation; anything else is not ours. UDP's checksum is not verified, as RFC 7348 section 5 allows: the inner
+ * packet has its own.
+ */
+SV_FN int sv_encap_read(const u8 *data, const u8 *end, u16 port, struct sv_outer *o)
+{
+	struct sv_outer zero = {0};
+	const u8 *ip;
+
+	*o = zero;
+	if (!SV_FITS(data, SV_ETH_LEN + 20, end))
+		return 0;
+	ip = data + SV_ETH_LEN;
+	if (sv_get16(data + 12) == SV_ETHERTYPE_IPV4) {
+		if (ip[0] != 0x45 || ip[9] != SV_PROTO_UDP || (sv_get16(ip + 6) & 0x3fff))
+			return 0;
+		o->saddr[2] = 0xffff;
+		o->saddr[3] = sv_get32(ip + 12);
+		o->daddr[2] = 0xffff;
+		o->daddr[3] = sv_get32(ip + 16);
+		o->ecn = ip[1] & 3;
+		o->add_len = SV_ENCAP_LEN4;
+		return sv_encap_read_udp(ip + 20, end, port, o);
+	}
+	if (sv_get16(data + 12) != SV_ETHERTYPE_IPV6 || !SV_FITS(ip, 40, end))
+		return 0;
+	if (ip[0] >> 4 != 6 || ip[6] != SV_PROTO_UDP)
+		return 0;
+	for (int i = 0; i < 4; i++) {
+		o->saddr[i] = sv_get32(ip + 8 + 4 * i);
+		o->daddr[i] = sv_get32(ip + 24 + 4 * i);
+	}
+	o->ecn = ip[1] >> 4 & 3;
+	o->add_len = SV_ENCAP_LEN6;
+	return sv_encap_read_udp(ip + 40, end, port, o);
+}
+
+#endif

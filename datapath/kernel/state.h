@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the kernel edge and its agent share: the values of the maps. The agent's mirror asserts the same sizes. A change
+ * of any of them, or of a map's name or meaning, needs a new SV_STATE_VERSION.
+ */
+#ifndef SV_STATE_H
+#define SV_STATE_H
+
+#include "../edge.h"
+#include "../encap.h"
+
+#define SV_STATE_VERSION 1
+
+/* sv_config.flags */
+#define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
+
+struct sv_config {
+	struct sv_conf conf;
+	u64 seed;      /* of the flow hash */
+	u16 udp_port;  /* on which encapsulated frames arrive; 0: none are taken */
+	u16 flags;     /* SV_CONFIG_* */
+	u32 pad;
+};
+
+SV_ASSERT_SIZE(struct sv_config, 32);
+
+/* sv_port.flags */
+#define SV_PORT_PEER 0x1 /* deliver straight to the other end of the veth pair, which is in another namespace */
+
+/* A guest's interface, by ifindex. */
+struct sv_port {
+	u32 vni;    /* the guest's network, 24 bits */
+	u32 flags;  /* SV_PORT_* */
+	u8 mac[6];  /* the guest's; written as destination of what it gets; all zero: left as it is */
+	u8 pad[2];
+};
+
+SV_ASSERT_SIZE(struct sv_port, 16);
+
+/* Longest-prefix match over the network and an inner address. Both in network byte order: the trie compares bytes. */
+struct sv_route_key {
+	u32 prefix_len; /* bits, the network's 32 included */
+	u32 vni;
+	u32 addr[4];    /* as in sv_packet */
+};
+
+SV_ASSERT_SIZE(struct sv_route_key, 24);
+
+/* sv_route.kind */
+#define SV_ROUTE_LOCAL 1 /* `target` is the ifindex of a port */
+#define SV_ROUTE_PEER 2	 /* `target` is a peer's number */
+
+struct sv_route {
+	u32 kind;
+	u32 target;
+	u8 mac[6];  /* of the guest there; written as inner destination towards a peer; all zero: left as it is */
+	u8 pad[2];
+};
+
+SV_ASSERT_SIZE(struct sv_route, 16);
+
+/* Another host, by the agent's number for it. */
+struct sv_peer {
+	struct sv_tunnel tunnel;
+	u32 ifindex;   /* uplink towards it */
+	u32 schedule;  /* key in `paths`; no such entry: no labels */
+};
+
+SV_ASSERT_SIZE(struct sv_peer, 56);
+
+/* Labels in the order in which flowcells take them. Never changed in place: the agent replaces the whole value. */
+struct sv_schedule {
+	u32 n;
+	u16 labels[SV_MAX_LABELS];
+};
+
+SV_ASSERT_SIZE(struct sv_schedule, 516);
+
+struct sv_flow_slot_key {
+	struct sv_flow_key key;
+	u32 vni; /* networks may use the same addresses */
+};
+
+SV_ASSERT_SIZE(struct sv_flow_slot_key, 44);
+
+struct sv_flow_slot {
+#ifdef __bpf__
+	struct bpf_spin_lock lock; /* guards flow and flowcell */
+#else
+	u32 lock;
+#endif
+	u32 pad;
+	struct sv_flow flow;
+	struct sv_flowcell flowcell;
+	u64 out_segments;
+	u64 out_bytes; /* payload */
+	u64 in_segments;
+	u64 in_bytes;
+};
+
+SV_ASSERT_SIZE(struct sv_flow_slot, 72);
+
+/* sv_event.kind */
+#define SV_EVENT_TABLE_FULL 0	   /* addr: inner destination */
+#define SV_EVENT_UNKNOWN_PEER 1	   /* addr: outer source */
+#define SV_EVENT_UNKNOWN_VERSION 2 /* addr: outer source; value: version */
+#define SV_EVENT_EMIT 3		   /* a stage asks for a packet; value: which; packet: the one that caused it */
+#define SV_EVENT_KINDS 4
+
+/* All but EMIT are sent at most once in this time per kind: they are for a log, and strangers can cause them. */
+#define SV_EVENT_INTERVAL_NS 1000000000ULL
+
+struct sv_event {
+	u64 time;    /* ns, CLOCK_MONOTONIC */
+	u32 kind;
+	u32 ifindex;
+	u32 addr[4];
+	u32 value;
+	u32 pad;
+	struct sv_packet packet;
+};
+
+SV_ASSERT_SIZE(struct sv_event, 112);
+
+/* Indices into the per-CPU counters. Bytes are whole frames, without the encapsulation. */
+enum sv_counter {
+	SV_COUNT_OUT_SEGMENTS,	   /* of guests, sent to peers */
+	SV_COUNT_OUT_BYTES,
+	SV_COUNT_IN_SEGMENTS,	   /* of peers, delivered to guests */
+	SV_COUNT_IN_BYTES,
+	SV_COUNT_LOCAL_SEGMENTS,   /* between guests of this host */
+	SV_COUNT_UNTRACKED,	   /* carried without flow state: neither TCP nor UDP, or a fragment; both directions */
+	SV_COUNT_PASSED,	   /* from guests, left to the host's stack: not IP, tagged, malformed, or without route */
+	SV_COUNT_FLOWS_BEGUN,
+	SV_COUNT_FLOW_TABLE_FULL,  /* segments handled without state because there was no room */
+	SV_COUNT_FLOWCELLS,
+	SV_COUNT_IN_LATE,	   /* segments of an older flowcell than the newest seen */
+	SV_COUNT_IN_CE,		   /* segments marked on their way */
+	SV_COUNT_IN_NO_GUEST,	   /* encapsulated, but for nobody here: left to the host's stack */
+	SV_COUNT_UNKNOWN_PEER,	   /* encapsulated segments from hosts that are no peers */
+	SV_COUNT_UNKNOWN_VERSION,  /* metadata ignored, payload delivered */
+	SV_COUNT_FEEDBACK,	   /* feedback received from peers */
+	SV_COUNT_FEEDBACK_IGNORED, /* feedback from hosts that are no peers */
+	SV_COUNT_DROP_ECN,	   /* marked on their way although not ECN-capable (RFC 6040) */
+	SV_COUNT_DROP_TOO_LARGE,   /* longer with the outer headers than IP can say */
+	SV_COUNT_DROP_ERROR,	   /* the kernel refused to change the packet */
+	SV_COUNT_ANSWERED,	   /* ARP requests and neighbour solicitations */
+	SV_COUNTERS
+};
+
+#endif
