@@ -20,11 +20,12 @@ build: ## build the release binary
 	$(CARGO) build --release --locked --package selvedge
 
 # Tests run in the dev profile: our code at opt-level 1, the dependencies at 2, overflow and debug assertions on. The
-# release profile is built once, for the binary, which proves that it builds.
+# release profile is built once, for the binary, whose results must equal those of the dev profile byte for byte.
 test: ## run all tests
 	@scripts/need test
 	$(CARGO) test --workspace --locked
 	$(CARGO) build --release --locked --package selvedge
+	scripts/tests/profiles.sh $(TARGET)/debug/selvedge $(SELVEDGE)
 
 lint: fmt-check clippy licences check-scripts ## formatting, clippy, licences, the scripts' own tests
 

@@ -167,7 +167,7 @@ struct Settings
     std::string rate = "10Gbps";
     double delayUs = 1.0;
     uint32_t bufferPackets = 250;
-    uint32_t markPackets = 65;
+    uint32_t markPackets = 43; // 65 KB of 1500-byte packets
     double simMs = 5.0;
     uint32_t seed = 1;
 };

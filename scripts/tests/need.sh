@@ -12,7 +12,7 @@ failures=0
 machine() {
     rm -rf "${top:?}/bin" "${top:?}/home" "${top:?}/lib" "${top:?}/apt.log"
     mkdir -p "$top/bin" "$top/home"
-    for tool in sh sed id mktemp tail rm sort env dirname cat mkdir chmod; do
+    for tool in sh sed id mktemp tail rm sort env dirname cat grep mkdir chmod; do
         ln -s "$(command -v $tool)" "$top/bin/$tool"
     done
     stub id 'echo 0'

@@ -9,6 +9,8 @@ pub use edge_operations::edge_operations;
 pub use units_text::units_text;
 pub use wire_frame::wire_frame;
 
-/// Every target by the name of its binary and of its directory of seeds.
-pub const TARGETS: [(&str, fn(&[u8])); 3] =
+/// A target, by the name of its binary and of its directory of seeds.
+pub type Target = (&'static str, fn(&[u8]));
+
+pub const TARGETS: [Target; 3] =
     [("wire_frame", wire_frame), ("edge_operations", edge_operations), ("units_text", units_text)];
