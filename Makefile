@@ -37,9 +37,9 @@ clippy: ## clippy on all targets, warnings are errors
 	@scripts/need lint
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-licences: ## licences of crates, datapath and vendored files, and docs/dependencies.md; needs no network
+licences: ## licences of crates, datapath and vendored files, and docs/dependencies.md; offline once crates are here
 	@scripts/need lint
-	@scripts/licences
+	@scripts/licences --fetch
 
 check-scripts: ## tests of the scripts themselves; shellcheck where it is installed
 	@scripts/need lint
