@@ -129,7 +129,7 @@ fn bpf() -> Finding {
             "run as root, or with CAP_BPF and CAP_NET_ADMIN",
         );
     }
-    if !fs::metadata("/proc/sys/kernel/unprivileged_bpf_disabled").is_ok() {
+    if fs::metadata("/proc/sys/kernel/unprivileged_bpf_disabled").is_err() {
         return finding("bpf", false, "the kernel has no bpf system call", "boot a kernel with CONFIG_BPF_SYSCALL");
     }
     if read("/sys/kernel/security/lockdown").contains("[confidentiality]") {

@@ -83,9 +83,19 @@ struct PointTable {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Modes {
-    quick: Table,
-    full: Table,
-    paper: Table,
+    quick: ModeTable,
+    full: ModeTable,
+    paper: ModeTable,
+}
+
+/// `[mode.*]`: keys of the scenario that change, and the points of the sweep that are run.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ModeTable {
+    /// All if empty.
+    points: Vec<String>,
+    #[serde(flatten)]
+    set: Table,
 }
 
 /// An experiment, read and checked.
@@ -96,7 +106,7 @@ pub struct Experiment {
     pub results: Vec<Published>,
     document: Document,
     sweep: Option<SweepTable>,
-    modes: [Table; 3],
+    modes: [ModeTable; 3],
 }
 
 /// One published result.
@@ -168,14 +178,14 @@ impl Experiment {
         let modes = [mode.quick, mode.full, mode.paper];
         let experiment = Experiment { file: file.to_owned(), results, document, sweep, modes };
         let labels = experiment.labels();
-        for (n, result) in experiment.results.iter().enumerate() {
-            for at in result.at.iter().filter(|at| !labels.contains(at)) {
-                let near = closest(at, labels.iter().map(String::as_str)).unwrap_or("one of the sweep's points");
-                let invalid = Invalid::new(
-                    format!("result.{n}.at"),
-                    format!("there is no point {at:?}"),
-                    format!("name {near:?}"),
-                );
+        let results = experiment.results.iter().enumerate().map(|(n, r)| (format!("result.{n}.at"), &r.at));
+        let modes = [Mode::Quick, Mode::Full, Mode::Paper];
+        let modes = modes.map(|m| (format!("mode.{}.points", m.name()), &experiment.modes[m as usize].points));
+        for (key, points) in results.chain(modes) {
+            if let Some(unknown) = points.iter().find(|p| !labels.contains(p)) {
+                let near = closest(unknown, labels.iter().map(String::as_str)).unwrap_or("one of the sweep's points");
+                let problem = format!("there is no point {unknown:?}");
+                let invalid = Invalid::new(key, problem, format!("name {near:?}"));
                 return Err(experiment.document.error(&invalid));
             }
         }
@@ -200,7 +210,8 @@ impl Experiment {
     pub fn points(&self, mode: Mode, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Point>, ConfigError> {
         let mut points = Vec::new();
         for (n, label) in self.labels().into_iter().enumerate() {
-            if !wanted(&label) {
+            let run = &self.modes[mode as usize].points;
+            if !wanted(&label) || !(run.is_empty() || run.contains(&label)) {
                 continue;
             }
             let mut document = self.document.clone();
@@ -210,14 +221,14 @@ impl Experiment {
                     document.overlay(&point.set, &format!("sweep.point.{n}.set"))?;
                 }
                 if let Some(value) = sweep.values.get(n) {
-                    for key in &sweep.keys {
-                        document.set_from(key, value.clone(), "sweep.values")?;
+                    for (k, key) in sweep.keys.iter().enumerate() {
+                        document.set_from(key, value.clone(), &format!("sweep.keys.{k}"))?;
                     }
                     let number = value.as_integer().map(|i| i as f64).or(value.as_float());
                     parameter = number.map(|number| (sweep.name.clone(), number));
                 }
             }
-            document.overlay(&self.modes[mode as usize], &format!("mode.{}", mode.name()))?;
+            document.overlay(&self.modes[mode as usize].set, &format!("mode.{}", mode.name()))?;
             let plan = Plan::new(&document, &Choice::default())?;
             points.push(Point { label, parameter, plan });
         }

@@ -71,27 +71,46 @@ pub fn judge(published: &Published, points: &[At], mode: &'static str, wall_s: f
 
 fn verdict(check: &Check, points: &[&At]) -> Verdict {
     let mut verdict = Verdict { status: CheckStatus::Holds, reason: None, points: Vec::new() };
-    let mut reasons: [Vec<String>; 2] = Default::default();
+    // Why, and at which points.
+    let (mut fails, mut not_run): (Reasons<'_>, Reasons<'_>) = (Vec::new(), Vec::new());
     for at in points {
-        let place = if at.label.is_empty() { String::new() } else { format!(" at {}", at.label) };
         let (seen, problem) = look(check, at);
-        match (seen.holds, problem) {
-            (Some(true), _) => {}
-            (Some(false), _) => reasons[0].push(format!("{}: does not hold{place}{}", check.text, told(check, &seen))),
-            (None, problem) => reasons[1].push(format!("{}{place}", problem.unwrap_or_default())),
+        match seen.holds {
+            Some(true) => {}
+            Some(false) => {
+                fails.push((format!("does not hold{}: {}", told(check, &seen), check.text), vec![&at.label]))
+            }
+            None => {
+                let why = problem.unwrap_or_default();
+                match not_run.iter_mut().find(|(known, _)| *known == why) {
+                    Some((_, labels)) => labels.push(&at.label),
+                    None => not_run.push((why, vec![&at.label])),
+                }
+            }
         }
         verdict.points.push(seen);
     }
     if points.is_empty() {
-        reasons[1].push("no point of the sweep was run".to_owned());
+        not_run.push(("no point of the sweep was run".to_owned(), Vec::new()));
     }
-    for (status, reasons) in [(CheckStatus::NotRun, &reasons[1]), (CheckStatus::Fails, &reasons[0])] {
+    for (status, reasons) in [(CheckStatus::NotRun, &not_run), (CheckStatus::Fails, &fails)] {
         if !reasons.is_empty() {
             verdict.status = status;
-            verdict.reason = Some(reasons.join("; "));
+            verdict.reason = Some(tell(reasons, points.len()));
         }
     }
     verdict
+}
+
+type Reasons<'a> = Vec<(String, Vec<&'a String>)>;
+
+/// The points are named unless there is but one or all are meant.
+fn tell(reasons: &Reasons<'_>, points: usize) -> String {
+    let one = |(why, labels): &(String, Vec<&String>)| match labels.len() {
+        n if n == points => why.clone(),
+        _ => format!("at {}: {why}", labels.iter().map(|l| l.as_str()).collect::<Vec<_>>().join(", ")),
+    };
+    reasons.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 fn told(check: &Check, seen: &Seen) -> String {
@@ -119,6 +138,7 @@ fn look(check: &Check, at: &At) -> (Seen, Option<String>) {
         }
     }
     if problem.is_some() {
+        seen.metrics.clear();
         return (seen, problem);
     }
     match check.holds.holds(&values) {
@@ -138,7 +158,7 @@ fn lookup(name: &str, results: &Results) -> Result<f64, String> {
     let (scheme, metric) = name.split_once('.').unwrap_or((name, ""));
     let Some(scheme) = results.scheme(scheme) else {
         let known: Vec<&str> = results.schemes.iter().map(|s| s.name.as_str()).collect();
-        return Err(format!("scheme {scheme} is not built yet (there are {})", known.join(", ")));
+        return Err(format!("there is no scheme {scheme} yet, only {}", known.join(", ")));
     };
     scheme.measured(metric).map(|m| m.value)
 }
@@ -194,14 +214,15 @@ impl Seen {
 impl Verdict {
     /// What was measured, for people.
     pub fn measured(&self, unit: &str) -> String {
-        self.points.iter().map(|p| p.text(unit)).filter(|t| !t.is_empty()).collect::<Vec<_>>().join("; ")
+        let run = self.points.iter().filter(|p| p.holds.is_some());
+        run.map(|p| p.text(unit)).filter(|t| !t.is_empty()).collect::<Vec<_>>().join("; ")
     }
 
     /// What was measured: one object, or with a sweep a list with one object per point; null if nothing was.
     fn json(&self, unit: &str) -> Value {
-        match self.points.as_slice() {
+        let run: Vec<&Seen> = self.points.iter().filter(|p| p.holds.is_some()).collect();
+        match run.as_slice() {
             [] => Value::Null,
-            [only] if only.label.is_empty() && only.metrics.is_empty() && only.value.is_none() => Value::Null,
             [only] if only.label.is_empty() => only.json(unit),
             many => Value::Array(many.iter().map(|seen| seen.json(unit)).collect()),
         }

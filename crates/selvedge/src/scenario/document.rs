@@ -35,8 +35,12 @@ impl Document {
     pub fn parse(name: &str, text: &str) -> Result<Document, ConfigError> {
         let table = text.parse::<Table>().map_err(|e| {
             let line = e.span().map(|span| line_at(text, span.start));
-            let (problem, remedy, _) = explain(e.message());
-            ConfigError { place: place(name, line), key: String::new(), problem, remedy }
+            let at = e.span().and_then(|span| text.get(span)).unwrap_or("").lines().next().unwrap_or("").trim();
+            let (problem, remedy) = match e.message() {
+                "duplicate key" => (format!("`{at}` is there twice"), "remove one of them"),
+                other => (format!("this is not TOML: {other}"), "correct it; docs/scenarios.md has an example"),
+            };
+            ConfigError { place: place(name, line), key: String::new(), problem, remedy: remedy.to_owned() }
         })?;
         Ok(Document { name: name.to_owned(), text: text.to_owned(), table, layers: Vec::new() })
     }
@@ -278,6 +282,9 @@ fn toml_value(text: &str) -> Value {
 /// The key whose name or value encloses `span` most tightly.
 fn path_at(text: &str, span: &Range<usize>) -> Vec<String> {
     let Ok(root) = DeTable::parse(text) else { return Vec::new() };
+    if root.span() == *span {
+        return Vec::new();
+    }
     let mut best: (usize, Vec<String>) = (usize::MAX, Vec::new());
     for (key, value) in root.get_ref() {
         enclose(vec![key.get_ref().to_string()], &key.span(), value, span, &mut best);

@@ -51,7 +51,7 @@ pub struct Scenario {
     #[serde(default)]
     pub record: RecordTable,
     pub workload: Vec<WorkloadTable>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failure: Vec<FailureTable>,
     #[serde(default)]
     pub scheme: Schemes,

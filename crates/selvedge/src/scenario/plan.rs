@@ -3,7 +3,7 @@ use super::scheme::{FabricWord, SchemeTable, Schemes, BUILT_IN};
 use super::{Document, HostTable, Scenario, Seeds, SwitchTable};
 use fabric::RandomLoss;
 use host::experiment::{Experiment, Failure, Record};
-use host::workload::{HostMap, Source};
+use host::workload::{HostMap, Problem, Source};
 use std::path::Path;
 
 /// What the command line chooses among what the file offers.
@@ -201,10 +201,23 @@ fn plan(
         if let Err(e) = Source::new(workload, n as u16, &template.racks, seed, template.duration) {
             let text = e.problem.to_string();
             let (problem, remedy) = text.split_once("; ").unwrap_or((&text, ""));
-            return Err(own.error(&Invalid::new(format!("workload.{n}"), problem, remedy)));
+            return Err(own.error(&Invalid::new(format!("workload.{n}{}", key_of(&e.problem)), problem, remedy)));
         }
     }
     Ok(SchemePlan { name: name.to_owned(), note: table.note.clone(), template })
+}
+
+/// The key most likely at fault.
+fn key_of(problem: &Problem) -> &'static str {
+    match problem {
+        Problem::StrideToSelf { .. } => ".k",
+        Problem::NoSuchHost { .. } | Problem::ToSelf(_) | Problem::NoPairs => ".pairs",
+        Problem::OneRack => ".to",
+        Problem::TooManySenders { .. } => ".senders",
+        Problem::BadLoad(_) | Problem::TooFast => ".load",
+        Problem::Stagger => ".stagger",
+        _ => "",
+    }
 }
 
 /// Racks of the scenario's own fabric, which a scheme on another fabric keeps.

@@ -1,0 +1,145 @@
+//! Bad input gets one line that names place, key and remedy.
+
+use crate::{selvedge, stderr, Scratch, TINY};
+
+/// (what is added to or replaced in a good scenario, line at fault, key, part of the remedy). `~a~b` replaces a by b.
+const CASES: &[(&str, u32, &str, &str)] = &[
+    ("[swich]\nbuffer = \"1MB\"", 22, "swich", "did you mean `switch`?"),
+    ("[switch]\nbufer = \"1MB\"", 23, "switch.bufer", "did you mean `buffer`?"),
+    ("[switch]\nbuffer = 12", 23, "switch.buffer", "write a string with its unit"),
+    ("[switch]\nbuffer = \"12\"", 23, "switch.buffer", "the unit is missing"),
+    ("[switch]\nbuffer = \"12 parsecs\"", 23, "switch.buffer", "units: B, KB"),
+    ("[switch]\nbuffer = \"1B\"", 23, "switch.buffer", "give 1.538KB"),
+    ("[switch]\nalpha = -1.0", 23, "switch.alpha", "above 0"),
+    ("[switch]\npriorities = 9", 23, "switch.priorities", "give 1 to 8"),
+    ("[switch]\necn = {k = \"65KB\", kmin = \"1KB\"}", 23, "switch.ecn", "write {k = \"65KB\"}"),
+    ("[switch]\necn = {kmin = \"9KB\", kmax = \"1KB\", pmax = 0.5}", 23, "switch.ecn.kmin", "exchange them"),
+    ("[host]\nmtu = \"100B\"", 23, "host.mtu", "give 576B"),
+    ("[host]\ncpu = \"fast\"", 23, "host.cpu", "known: off, presto-testbed"),
+    ("[host.tcp]\ncongestion = \"cubik\"", 23, "host.tcp.congestion", "did you mean `cubic`?"),
+    ("[host.tcp]\nrto_min = \"2s\"\nrto_initial = \"1s\"", 24, "host.tcp.rto_initial", "give 2s"),
+    ("[host.tcp]\ntsq_limit = \"none\"", 23, "host.tcp.tsq_limit", "or \"off\""),
+    ("[record]\nsample_every = \"1ns\"", 23, "record.sample_every", "give 1us"),
+    ("~kind = \"clos\"~kind = \"closs\"", 7, "topology.kind", "did you mean `clos`?"),
+    ("~kind = \"clos\"~kind = \"fat-tree\"", 8, "topology.leaves", "remove it"),
+    ("~leaves = 2~leaves = 0", 8, "topology.leaves", "give at least 1"),
+    ("~leaves = 2~leaves = -2", 8, "topology.leaves", "u32"),
+    ("~leaves = 2~leaves = 4000000000", 8, "topology", "lower leaves"),
+    ("~duration = \"3ms\"~duration = 3", 2, "duration", "such as \"3us\""),
+    ("~duration = \"3ms\"~duration = \"0s\"", 2, "duration", "such as \"1s\""),
+    ("~duration = \"3ms\"\n~", 0, "duration", "add `duration"),
+    ("~warmup = \"1ms\"~warmup = \"3ms\"", 3, "warmup", "shorter"),
+    ("~seeds = \"1..2\"~seeds = \"2..1\"", 5, "seeds", "write \"1..5\""),
+    ("~seeds = \"1..2\"~seeds = 1.5", 5, "seeds", "1..5"),
+    ("~pattern = \"stride\"~pattern = \"strided\"", 13, "workload.elephants.pattern", "did you mean `stride`?"),
+    ("~k = 2\n[[~every = \"1ms\"\n[[", 11, "workload.elephants.k", "add it"),
+    ("~k = 2\n[[~k = 4\n[[", 14, "workload.elephants.k", "choose k between 1 and 3"),
+    ("~k = 2\n[[~k = 2\nk = 3\n[[", 15, "", "remove one"),
+    ("~size = \"10KB\"~", 15, "workload.mice.size", "add it"),
+    ("~every = \"200us\"~every = \"0us\"", 21, "workload.mice.every", "above 0s"),
+    ("~name = \"mice\"~name = \"elephants\"", 16, "workload.elephants.name", "name of its own"),
+    ("~name = \"mice\"~name = \"queue\"", 16, "workload.queue.name", "another name"),
+    ("~name = \"mice\"~name = \"5 mice\"", 16, "name", "letters"),
+    ("~to = \"stride\"~to = \"strid\"", 18, "workload.mice.to", "did you mean `stride`?"),
+    (
+        "[[workload]]\nname = \"p\"\npattern = \"poisson\"\ncdf = \"websearc\"\nload = 0.5",
+        25,
+        "workload.p.cdf",
+        "\"websearch\"",
+    ),
+    ("[[workload]]\nname = \"p\"\npattern = \"poisson\"\ncdf = \"websearch\"\nload = -1", 26, "workload.p.load", "0.6"),
+    ("[[workload]]\nname = \"p\"\npattern = \"list\"\npath = \"none.csv\"", 25, "workload.p.path", "readable"),
+    ("[[failure]]\nat = \"1ms\"\nlink = \"leaf1-spine9\"", 24, "failure.0.link", "did you mean \"leaf1-spine"),
+    ("[[failure]]\nat = \"1ms\"", 22, "failure.0.link", "add `link"),
+    ("[scheme.x]\nbalance = \"flowcel\"", 23, "scheme.x.balance", "did you mean `flowcell`?"),
+    ("[scheme.x]\nbalanse = \"flowcell\"", 23, "scheme.x.balanse", "did you mean `balance`?"),
+    ("[scheme.x]\nthreshold = 64", 23, "scheme.x.threshold", "64KiB"),
+    ("[scheme.x]\nreorder_timeout = \"soon\"", 23, "scheme.x.reorder_timeout", "or \"adaptive\""),
+    ("[scheme.x.host.tcp]\nrtomin = \"1s\"", 23, "scheme.x.host.tcp.rtomin", "did you mean `rto_min`?"),
+    ("[scheme.x.host]\nmtu = \"70KB\"", 23, "scheme.x.host.mtu", "give 576B"),
+    ("[scheme.x]\nswitch = {buffer = 1}", 23, "scheme.x.switch.buffer", "unit"),
+    ("~title = \"tiny\"~title = \"tiny\"\nschemes = [\"prest\"]", 2, "schemes", "did you mean `presto`?"),
+    ("~title = \"tiny\"~title = \"tiny\"\nschemes = [\"presto\", \"presto\"]", 2, "schemes", "once"),
+    ("~title = \"tiny\"~title = \"tiny", 1, "", "TOML"),
+    ("~title = \"tiny\"~title = 5", 1, "title", "string"),
+];
+
+#[test]
+fn each_error_names_place_key_and_remedy() {
+    let scratch = Scratch::new("bad-input");
+    let mut wrong = String::new();
+    for &(change, line, key, remedy) in CASES {
+        let text = match change.strip_prefix('~').and_then(|c| c.split_once('~')) {
+            Some((from, to)) => {
+                assert!(TINY.contains(from), "{from:?} is not in the scenario");
+                TINY.replacen(from, to, 1)
+            }
+            None => format!("{TINY}{change}\n"),
+        };
+        scratch.file("bad.toml", &text);
+        let output = selvedge(scratch.path(), &["sim", "run", "bad.toml"]);
+        let message = stderr(&output);
+        let place = if line == 0 { "selvedge: bad.toml: ".to_owned() } else { format!("selvedge: bad.toml:{line}: ") };
+        let right = output.status.code() == Some(2)
+            && output.stdout.is_empty()
+            && message.lines().count() == 1
+            && message.starts_with(&place)
+            && message.contains(key)
+            && message.contains(remedy);
+        if !right {
+            wrong += &format!("{change}\n  expected {place}... {key} ... {remedy}\n  got      {message}");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn an_override_is_as_strict_and_named_itself() {
+    let scratch = Scratch::new("overrides");
+    scratch.file("tiny.toml", TINY);
+    for (set, remedy) in [
+        ("switch.bufer=4MB", "did you mean `buffer`?"),
+        ("switch.buffer=4", "unit"),
+        ("switch.buffer=4 MBit", "units:"),
+        ("workload.mice.every=0s", "above 0s"),
+        ("workload.mouse.every=1ms", "elephants, mice"),
+        ("workload.elephants.k=4", "choose k"),
+        ("topology.leaves=0", "at least 1"),
+        ("scheme.presto.receiver=stok", "did you mean `stock`?"),
+        ("scheme.presto.host.tcp.rto_min=1h", "units:"),
+        ("duration.x=1", "shorten"),
+        ("duration", "key=value"),
+        ("=1", "dotted path"),
+        ("a..b=1", "dotted path"),
+    ] {
+        let output = selvedge(scratch.path(), &["sim", "run", "tiny.toml", "--set", set]);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{set}: {message}");
+        assert!(message.starts_with(&format!("selvedge: --set {set}: ")), "{set}: {message}");
+        assert!(message.contains(remedy), "{set}: expected {remedy:?}: {message}");
+    }
+}
+
+#[test]
+fn what_the_command_line_names_must_exist() {
+    let scratch = Scratch::new("command-line");
+    scratch.file("tiny.toml", TINY);
+    for (arguments, code, remedy) in [
+        (&["sim", "run", "none.toml"][..], 2, "give the path"),
+        (&["sim", "run", "tiny.toml", "--scheme", "prest"], 2, "did you mean `presto`?"),
+        (&["sim", "run", "tiny.toml", "--seeds", "x"], 2, "1..5"),
+        (&["sim", "run", "tiny.toml", "--capture", "leaf1-spine9", "-o", "out"], 2, "did you mean \"leaf1-spine"),
+        (&["sim", "run", "tiny.toml", "-o", "tiny.toml"], 2, "another directory"),
+        (&["sim", "run", "tiny.toml", "--threads", "0"], 2, "1 to 1024"),
+        (&["bench", "sim", "--hosts", "17"], 2, "54"),
+        (&["bench", "sim", "--scheme", "prest"], 2, "did you mean `presto`?"),
+        (&["repro", "presto/fig15-strid"], 2, "did you mean presto/fig15-stride?"),
+        (&["repro", "tiny.toml"], 2, "selvedge sim run"),
+    ] {
+        let output = selvedge(scratch.path(), arguments);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+        assert!(message.contains(remedy), "{arguments:?}: expected {remedy:?}: {message}");
+        assert_eq!(scratch.names(), ["tiny.toml"], "{arguments:?} leaves nothing behind");
+    }
+}

@@ -1,0 +1,118 @@
+//! The binary, as a user meets it.
+
+mod bad_input;
+mod repro;
+mod results;
+mod scenarios;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A directory of its own for each test, removed at its end.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("selvedge-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+    /// Names of what is in it.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            std::fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs the binary in `dir`.
+pub(crate) fn selvedge(dir: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_selvedge")).current_dir(dir).args(arguments).output().unwrap()
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A scenario that takes a fraction of a second.
+pub(crate) const TINY: &str = r#"title = "tiny"
+duration = "3ms"
+warmup = "1ms"
+drain = "3ms"
+seeds = "1..2"
+[topology]
+kind = "clos"
+leaves = 2
+spines = 2
+hosts_per_leaf = 2
+[[workload]]
+name = "elephants"
+pattern = "stride"
+k = 2
+[[workload]]
+name = "mice"
+pattern = "mice"
+to = "stride"
+k = 2
+size = "10KB"
+every = "200us"
+"#;
+
+#[test]
+fn help_and_version_are_there() {
+    let scratch = Scratch::new("help");
+    for arguments in [&["--help"][..], &["sim", "run", "--help"], &["repro", "--help"], &["--version"]] {
+        let output = selvedge(scratch.path(), arguments);
+        assert!(output.status.success(), "{arguments:?}");
+        assert!(stdout(&output).contains("selvedge"), "{arguments:?}");
+    }
+    assert_eq!(selvedge(scratch.path(), &["simm"]).status.code(), Some(2));
+}
+
+#[test]
+fn doctor_gives_a_reason_for_everything_and_a_remedy_for_what_is_missing() {
+    let scratch = Scratch::new("doctor");
+    let output = selvedge(scratch.path(), &["doctor", "--json"]);
+    assert!(output.status.success());
+    let diagnosis: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    for finding in ["features", "probes"].iter().flat_map(|list| diagnosis[*list].as_array().unwrap()) {
+        assert!(!finding["reason"].as_str().unwrap().is_empty(), "{finding}");
+        let fine = finding["status"] == "yes";
+        assert_eq!(fine, finding["remedy"].as_str().unwrap().is_empty(), "{finding}");
+    }
+    assert_eq!(diagnosis["features"][0]["name"], "simulator");
+    assert_eq!(diagnosis["features"][0]["status"], "yes");
+    assert!(stdout(&selvedge(scratch.path(), &["doctor"])).contains("Can be run here"));
+    assert!(scratch.names().is_empty(), "doctor only looks");
+}
+
+#[test]
+fn bench_prints_one_object() {
+    let scratch = Scratch::new("bench");
+    let output = selvedge(scratch.path(), &["bench", "sim", "--hosts", "16", "--duration", "1ms", "--json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let speed: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert!(speed["packet_hops_per_s"].as_f64().unwrap() > 0.0);
+    assert!(speed["packet_hops"].as_u64().unwrap() > 1000);
+    assert_eq!(speed["flows"], 16);
+}

@@ -1,0 +1,150 @@
+//! The harness, on an experiment small enough for a test.
+
+use crate::{selvedge, stderr, stdout, Scratch, TINY};
+use serde_json::Value;
+
+const RESULTS: &str = r#"
+[sweep]
+name = "leaves"
+values = [2, 3]
+keys = ["topology.leaves"]
+
+[mode.full]
+seeds = "5"
+
+[[result]]
+id = "test/good"
+source = "section 1"
+what = "elephants move"
+[[result.checks]]
+text = "more than nothing"
+expr = "presto.elephants.throughput_gbps.mean > 0 && leaves >= 2"
+value = "presto.elephants.throughput_gbps.mean / leaves"
+unit = "Gbps per leaf"
+paper = 9.3
+
+[[result]]
+id = "test/bad"
+source = "section 2"
+what = "the impossible"
+at = ["leaves=3"]
+[[result.checks]]
+text = "more than the line carries"
+expr = "presto.elephants.throughput_gbps.mean > 10"
+
+[[result]]
+id = "test/later"
+source = "section 3"
+what = "what cannot be told yet"
+[[result.checks]]
+text = "a scheme to come"
+expr = "mptcp.elephants.throughput_gbps.mean > 0"
+[[result.checks]]
+text = "a tail without the samples"
+expr = "presto.mice.fct_ms.p999 > 0"
+paper = "more than 7.5"
+[[result.checks]]
+text = "a metric that nobody has"
+expr = "presto.elephants.throughput_gpbs.mean > 0"
+"#;
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn each_result_holds_fails_or_says_why_it_was_not_run() {
+    let scratch = Scratch::new("repro");
+    scratch.file("x.toml", &format!("{TINY}{RESULTS}"));
+    let output = selvedge(scratch.path(), &["repro", "x.toml", "--json", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let results = lines(&stdout(&output));
+    let ids: Vec<&str> = results.iter().map(|r| r["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["test/good", "test/bad", "test/later"]);
+    for result in &results {
+        let keys: Vec<&String> = result.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["checks", "holds", "id", "mode", "reason", "seeds", "source", "status", "wall_s"]);
+        for check in result["checks"].as_array().unwrap() {
+            assert_eq!(check.as_object().unwrap().keys().collect::<Vec<_>>(), ["holds", "measured", "paper", "text"]);
+        }
+        assert_eq!(result["mode"], "quick");
+        assert_eq!(result["seeds"], serde_json::json!([1, 2]));
+    }
+    let [good, bad, later] = &results[..] else { panic!() };
+    assert_eq!((&good["status"], &good["holds"], &good["reason"]), (&"holds".into(), &true.into(), &Value::Null));
+    assert_eq!(good["checks"][0]["paper"], 9.3);
+    let points = good["checks"][0]["measured"].as_array().unwrap();
+    assert_eq!(points.len(), 2);
+    for point in points {
+        let (value, leaves) = (point["value"].as_f64().unwrap(), if point["at"] == "leaves=2" { 2.0 } else { 3.0 });
+        let mean = point["metrics"]["presto.elephants.throughput_gbps.mean"].as_f64().unwrap();
+        assert!((value - mean / leaves).abs() < 1e-9);
+        assert!(point["ci95_half_width"].as_f64().unwrap() >= 0.0);
+    }
+    assert_eq!((&bad["status"], &bad["holds"]), (&"fails".into(), &false.into()));
+    assert!(bad["reason"].as_str().unwrap().contains("more than the line carries"));
+    assert_eq!(bad["checks"][0]["measured"].as_array().unwrap().len(), 1, "only the point that counts");
+    assert_eq!((&later["status"], &later["holds"]), (&"not-run".into(), &false.into()));
+    let reason = later["reason"].as_str().unwrap();
+    for part in ["no scheme mptcp", "needs 10000 samples", "throughput_gbps.mean"] {
+        assert!(reason.contains(part), "{part}: {reason}");
+    }
+    assert!(later["checks"].as_array().unwrap().iter().all(|c| c["holds"].is_null() && c["measured"].is_null()));
+
+    let written = std::fs::read_to_string(scratch.path().join("out/results.jsonl")).unwrap();
+    assert_eq!(written, stdout(&output));
+    let report = std::fs::read_to_string(scratch.path().join("out/x.html")).unwrap();
+    assert!(report.contains("test/later") && report.contains("more than 7.5"));
+    assert!(scratch.path().join("out/x.leaves_3.effective.toml").is_file());
+}
+
+#[test]
+fn exit_status_is_0_only_if_all_that_was_asked_for_holds() {
+    let scratch = Scratch::new("repro-exit");
+    let good = RESULTS.split("[[result]]\nid = \"test/bad\"").next().unwrap();
+    scratch.file("good.toml", &format!("{TINY}{good}"));
+    let output = selvedge(scratch.path(), &["repro", "--full", "good.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("1 results (full): 1 hold, 0 fail, 0 not run"), "{}", stdout(&output));
+}
+
+#[test]
+fn the_list_shows_what_is_there() {
+    let scratch = Scratch::new("repro-list");
+    let output = selvedge(scratch.path(), &["repro", "--list", "--json"]);
+    assert!(output.status.success());
+    let all = lines(&stdout(&output));
+    let ids: Vec<&str> = all.iter().map(|r| r["id"].as_str().unwrap()).collect();
+    for id in
+        ["presto/fig15-stride", "presto/fig7-presto-optimal", "presto/fig5a-presto-zero", "presto/fig16-ecmp-tail"]
+    {
+        assert!(ids.contains(&id), "{id}");
+    }
+    assert!(ids.iter().all(|id| !id.starts_with("demo/")), "the demonstration is no published result");
+    let one = selvedge(scratch.path(), &["repro", "--list", "--json", "presto/fig5a"]);
+    assert_eq!(lines(&stdout(&one)).len(), 2, "a group");
+}
+
+#[test]
+fn a_bad_experiment_is_refused_where_it_stands() {
+    let scratch = Scratch::new("repro-bad");
+    let mut wrong = String::new();
+    for (from, to, line, remedy) in [
+        ("expr = \"presto.elephants.throughput_gbps.mean > 10\"", "expr = \"presto.a.b >\"", 49, "write a comparison"),
+        ("at = [\"leaves=3\"]", "at = [\"leaves=4\"]", 46, "name \"leaves="),
+        ("paper = 9.3", "papr = 9.3", 40, "did you mean `paper`?"),
+        ("keys = [\"topology.leaves\"]", "keys = [\"topology.leafs\"]", 26, "did you mean `leaves`?"),
+        ("seeds = \"5\"", "sedes = \"5\"", 29, "did you mean `seeds`?"),
+        ("id = \"test/bad\"", "id = \"test/good\"", 43, "rename one"),
+    ] {
+        assert!(RESULTS.contains(from), "{from}");
+        scratch.file("bad.toml", &format!("{TINY}{}", RESULTS.replacen(from, to, 1)));
+        let output = selvedge(scratch.path(), &["repro", "bad.toml", "--full"]);
+        let message = stderr(&output);
+        let place = format!("selvedge: bad.toml:{line}: ");
+        if output.status.code() != Some(2) || !message.starts_with(&place) || !message.contains(remedy) {
+            wrong += &format!("{to}\n  expected {place}... {remedy}\n  got      {message}");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}

@@ -1,0 +1,94 @@
+//! Every scenario that is shipped or shown.
+
+use crate::{selvedge, stderr, Scratch};
+use selvedge::repro::{catalogue, embedded, Experiment, Mode};
+use selvedge::run::{run_all, Bar};
+use selvedge::scenario::{Choice, Document, Plan};
+use units::Time;
+
+#[test]
+fn embedded_experiments_read_in_every_mode() {
+    let mut ids = Vec::new();
+    for (file, text) in embedded() {
+        let experiment = Experiment::parse(file, text).unwrap_or_else(|e| panic!("{e}"));
+        assert!(!experiment.results.is_empty(), "{file}");
+        for mode in [Mode::Quick, Mode::Full, Mode::Paper] {
+            let points = experiment.points(mode, &|_| true).unwrap_or_else(|e| panic!("{e}"));
+            assert!(!points.is_empty(), "{file}");
+        }
+        ids.extend(experiment.results.iter().map(|r| r.id.clone()));
+    }
+    let count = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "an id is there twice");
+    assert!(catalogue().unwrap().len() >= 5);
+}
+
+/// Each experiment runs, if only for a moment, and its checks name metrics that runs have.
+#[test]
+fn embedded_experiments_run() {
+    for (file, text) in embedded() {
+        let experiment = Experiment::parse(file, text).unwrap();
+        for mut point in experiment.points(Mode::Quick, &|_| true).unwrap() {
+            let effective = point.plan.effective();
+            let mut document = Document::parse(file, &effective).unwrap();
+            for set in ["duration=2ms", "warmup=1ms", "drain=1ms", "seeds=1"] {
+                document.set(set).unwrap();
+            }
+            point.plan = Plan::new(&document, &Choice::default()).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(point.plan.scenario.duration, Time::from_ms(2));
+            let finished = run_all(&point.plan, 2, &Bar::new([&point.plan])).unwrap();
+            assert_eq!(finished.len(), point.plan.schemes.len(), "{file} {}", point.label);
+            assert!(finished.iter().all(|f| f.outcome.packet_hops > 100), "{file} {}", point.label);
+        }
+    }
+}
+
+/// The example that the documentation shows is a scenario, and every key that it names exists.
+#[test]
+fn documented_examples_are_scenarios() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/");
+    let mut seen = 0;
+    for file in ["scenarios.md", "repro.md"] {
+        let text = std::fs::read_to_string(format!("{root}{file}")).unwrap();
+        for block in text.split("```toml\n").skip(1) {
+            let block = block.split("```").next().unwrap();
+            if !block.contains("duration") {
+                continue;
+            }
+            seen += 1;
+            if block.contains("[[result]]") {
+                let experiment = Experiment::parse(file, block).unwrap_or_else(|e| panic!("{e}"));
+                experiment.points(Mode::Quick, &|_| true).unwrap_or_else(|e| panic!("{e}"));
+            } else {
+                let document = Document::parse(file, block).unwrap_or_else(|e| panic!("{e}"));
+                let plan = Plan::new(&document, &Choice::default()).unwrap_or_else(|e| panic!("{e}"));
+                assert!(plan.schemes.len() >= 2);
+            }
+        }
+    }
+    assert!(seen >= 2, "{seen} examples");
+}
+
+/// Every key that the configuration in effect can show is documented.
+#[test]
+fn every_key_is_documented() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenarios.md")).unwrap();
+    let (_, demo) = embedded().iter().find(|(file, _)| *file == "demo.toml").unwrap();
+    let experiment = Experiment::parse("demo.toml", demo).unwrap();
+    for point in experiment.points(Mode::Quick, &|_| true).unwrap() {
+        for line in point.plan.effective().lines() {
+            if let Some((key, _)) = line.split_once(" = ") {
+                assert!(text.contains(&format!("| `{key}` |")), "docs/scenarios.md does not describe {key}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_demonstration_needs_no_files() {
+    let scratch = Scratch::new("demo-help");
+    let output = selvedge(scratch.path(), &["demo", "--help"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
