@@ -38,4 +38,19 @@ SV_FN u32 sv_mask(u32 index, u32 mask)
 	return index & mask;
 }
 
+/*
+ * The same value, at most 255, of which the BPF verifier knows nothing more: it then need not follow a loop anew for each
+ * value that the cursor could have had.
+ */
+SV_FN u32 sv_forget8(u32 value)
+{
+#ifdef __bpf__
+	volatile u8 byte = (u8)value;
+
+	return byte;
+#else
+	return value;
+#endif
+}
+
 #endif

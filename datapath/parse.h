@@ -100,7 +100,7 @@ SV_FN void sv_parse_syn_options(const u8 *cur, const u8 *end, u32 len, struct sv
 		if (off >= len || !SV_FITS(opt, 1, end) || opt[0] == 0)
 			return;
 		if (opt[0] == 1) {
-			off++;
+			off = sv_forget8(off + 1);
 			continue;
 		}
 		if (off + 2 > len || !SV_FITS(opt, 2, end))
@@ -112,7 +112,7 @@ SV_FN void sv_parse_syn_options(const u8 *cur, const u8 *end, u32 len, struct sv
 			p->mss = sv_get16(opt + 2);
 		if (opt[0] == 3 && size == 3 && SV_FITS(opt, 3, end))
 			p->wscale = (opt[2] > 14 ? 14 : opt[2]) + 1; /* RFC 7323 section 2.3: larger means 14 */
-		off += size;
+		off = sv_forget8(off + size); /* at most `len` */
 	}
 }
 

@@ -1,0 +1,466 @@
+//! The loaded kernel edge: its maps, its programs on interfaces, and what is pinned of them.
+//!
+//! Everything that must outlive the agent is pinned below one directory of a bpffs: maps in `v<version>/`, links in
+//! `links/`. A restarted agent adopts maps of its own version; one of another version makes new maps and puts its
+//! programs behind the old links, so that no interface is ever without a program.
+
+use crate::bpf::Unavailable;
+use crate::state::{Config, Counter, Counters, Event, FlowSlot, FlowSlotKey, Peer, Plain, Port, Route, RouteKey};
+use crate::{native, sys};
+use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder, TcHookBuilder, TC_INGRESS};
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Handle and priority of our filter where tcx does not exist.
+const CLSACT_HANDLE: u32 = 0x5e1f;
+const CLSACT_PRIORITY: u32 = 0x5e1f;
+
+/// Which program an interface gets, always on ingress as the host sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// The host's end of a guest's veth pair, or its tap.
+    Guest,
+    /// An interface towards the fabric.
+    Uplink,
+}
+
+impl Role {
+    fn program(self) -> &'static str {
+        match self {
+            Role::Guest => "selvedge_guest",
+            Role::Uplink => "selvedge_uplink",
+        }
+    }
+
+    fn tag(self) -> &'static str {
+        match self {
+            Role::Guest => "guest",
+            Role::Uplink => "uplink",
+        }
+    }
+}
+
+/// How a program is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// A pinned link on tcx (Linux 6.6): replaced atomically.
+    Tcx,
+    /// A filter on clsact: replaced in place; not visible in the bpffs.
+    Clsact,
+}
+
+/// What [`Edge::open`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adopted {
+    /// Nothing of this version was pinned: the maps are new.
+    New,
+    /// Maps of an earlier agent, with its flows and configuration.
+    Existing,
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Directory in a bpffs, made if it is missing. Default `/sys/fs/bpf/selvedge`.
+    pub pins: PathBuf,
+    /// Flows remembered at once. Default 65536. Pinned maps of another size are not adopted: an error.
+    pub max_flows: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { pins: "/sys/fs/bpf/selvedge".into(), max_flows: 65_536 }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    #[error("cannot {0}: {1}")]
+    Bpf(&'static str, libbpf_rs::Error),
+    #[error("cannot {0} {1}: {2}")]
+    Io(&'static str, PathBuf, io::Error),
+    #[error("the object lacks {0}")]
+    Missing(&'static str),
+    #[error("{0} labels; at most {max} are possible", max = crate::state::MAX_LABELS)]
+    Labels(usize),
+}
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// The outcome of one [`Edge::sweep`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Flows still remembered.
+    pub kept: usize,
+    pub expired: usize,
+}
+
+/// The kernel edge. Dropping it changes nothing in the kernel: what is pinned goes on.
+#[derive(Debug)]
+pub struct Edge {
+    object: Object,
+    pins: PathBuf,
+    adopted: Adopted,
+}
+
+impl Edge {
+    /// Loads the programs, and adopts the maps that are pinned or pins new ones. Attaches nothing.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the build lacks the programs; otherwise what the kernel refuses: privileges
+    /// (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON), a bpffs that is not mounted, maps of another size.
+    #[cfg(bpf_object)]
+    pub fn open(options: &Options) -> Result<Edge> {
+        let maps = options.pins.join(format!("v{}", crate::state_version()));
+        let adopted = if maps.join("flows").exists() { Adopted::Existing } else { Adopted::New };
+        for dir in [&maps, &options.pins.join("links")] {
+            fs::create_dir_all(dir).map_err(|e| Error::Io("create", dir.clone(), e))?;
+        }
+        let mut open =
+            ObjectBuilder::default().open_memory(crate::bpf::OBJECT).map_err(|e| Error::Bpf("read the programs", e))?;
+        for mut map in open.maps_mut() {
+            let name = map.name().to_owned();
+            if name == "flows" {
+                map.set_max_entries(options.max_flows).map_err(|e| Error::Bpf("size the flow table", e))?;
+            }
+            map.set_pin_path(maps.join(&name)).map_err(|e| Error::Bpf("name a map's pin", e))?;
+        }
+        let object = open.load().map_err(|e| Error::Bpf("load the kernel edge", e))?;
+        Ok(Edge { object, pins: options.pins.clone(), adopted })
+    }
+
+    /// As this build lacks the programs, always an error.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    #[cfg(not(bpf_object))]
+    pub fn open(_: &Options) -> Result<Edge> {
+        Err(crate::bpf::available().map_or_else(Error::from, |()| Error::Missing("everything")))
+    }
+
+    pub fn adopted(&self) -> Adopted {
+        self.adopted
+    }
+
+    /// Directories of maps that agents of other versions left; [`Edge::remove_other_versions`] deletes them.
+    pub fn other_versions(&self) -> Vec<PathBuf> {
+        let own = format!("v{}", crate::state_version());
+        let mut found: Vec<PathBuf> = entries(&self.pins)
+            .into_iter()
+            .filter(|path| path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with('v') && n != own))
+            .collect();
+        found.sort();
+        found
+    }
+
+    /// Call once all programs of this version are attached.
+    ///
+    /// # Errors
+    /// [`Error::Io`] on the first directory that does not go.
+    pub fn remove_other_versions(&self) -> Result<()> {
+        self.other_versions().iter().try_for_each(|dir| remove_pins(dir))
+    }
+
+    pub fn set_config(&self, config: &Config) -> Result<()> {
+        self.update("config", 0u32.as_bytes(), config.as_bytes())
+    }
+
+    pub fn config(&self) -> Result<Config> {
+        Ok(self.lookup("config", 0u32.as_bytes())?.unwrap_or_default())
+    }
+
+    /// Makes an interface a guest's port. Attach [`Role::Guest`] to it afterwards.
+    pub fn set_port(&self, ifindex: u32, port: &Port) -> Result<()> {
+        self.update("ports", ifindex.as_bytes(), port.as_bytes())
+    }
+
+    pub fn remove_port(&self, ifindex: u32) -> Result<()> {
+        self.delete("ports", ifindex.as_bytes())
+    }
+
+    /// All ports, by ifindex.
+    pub fn ports(&self) -> Result<Vec<(u32, Port)>> {
+        self.entries("ports")
+    }
+
+    /// `id` is the caller's number for the peer. What its outer address sends is taken from now on.
+    pub fn set_peer(&self, id: u32, peer: &Peer) -> Result<()> {
+        self.remove_peer(id)?;
+        self.update("peers", id.as_bytes(), peer.as_bytes())?;
+        self.update("remotes", &address_bytes(peer.tunnel.remote), id.as_bytes())
+    }
+
+    pub fn remove_peer(&self, id: u32) -> Result<()> {
+        if let Some(old) = self.lookup::<Peer>("peers", id.as_bytes())? {
+            self.delete("remotes", &address_bytes(old.tunnel.remote))?;
+            self.delete("peers", id.as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// All peers, by number.
+    pub fn peers(&self) -> Result<Vec<(u32, Peer)>> {
+        self.entries("peers")
+    }
+
+    /// Labels are outer UDP source ports, in the order in which flowcells take them; weights by repetition.
+    ///
+    /// # Errors
+    /// [`Error::Labels`] if there are too many.
+    pub fn set_schedule(&self, id: u32, labels: &[u16]) -> Result<()> {
+        if labels.len() > crate::state::MAX_LABELS {
+            return Err(Error::Labels(labels.len()));
+        }
+        let mut value = vec![0u8; 4 + 2 * crate::state::MAX_LABELS];
+        value[..4].copy_from_slice(&(labels.len() as u32).to_ne_bytes());
+        for (label, place) in labels.iter().zip(value[4..].chunks_exact_mut(2)) {
+            place.copy_from_slice(&label.to_ne_bytes());
+        }
+        self.update("paths", id.as_bytes(), &value)
+    }
+
+    pub fn remove_schedule(&self, id: u32) -> Result<()> {
+        self.delete("paths", id.as_bytes())
+    }
+
+    /// Where inner addresses are; the longest prefix wins.
+    pub fn set_route(&self, vni: u32, addr: IpAddr, len: u8, route: &Route) -> Result<()> {
+        self.update("routes", RouteKey::new(vni, addr, len).as_bytes(), route.as_bytes())
+    }
+
+    pub fn remove_route(&self, vni: u32, addr: IpAddr, len: u8) -> Result<()> {
+        self.delete("routes", RouteKey::new(vni, addr, len).as_bytes())
+    }
+
+    /// Attaches a program, or puts this edge's program in place of an earlier agent's.
+    pub fn attach(&self, ifindex: u32, role: Role) -> Result<Attachment> {
+        let program = self.program(role)?;
+        let pin = self.link_pin(ifindex, role);
+        if let Ok(link) = sys::open_pinned(&pin) {
+            match sys::link_update(link.as_fd(), program.as_fd()) {
+                Ok(()) => return Ok(Attachment::Tcx),
+                // The interface is gone, and its number may be another's by now.
+                Err(_) => fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin.clone(), e))?,
+            }
+        }
+        match sys::link_tcx_ingress(program.as_fd(), ifindex) {
+            Ok(link) => {
+                sys::pin(link.as_fd(), &pin).map_err(|e| Error::Io("pin", pin, e))?;
+                Ok(Attachment::Tcx)
+            }
+            Err(e) if e.raw_os_error() == Some(nix::libc::EINVAL) => {
+                let mut hook = self.clsact(&program, ifindex);
+                hook.create().map_err(|e| Error::Bpf("add clsact", e))?;
+                hook.attach().map_err(|e| Error::Bpf("attach to clsact", e))?;
+                Ok(Attachment::Clsact)
+            }
+            Err(e) => Err(Error::Io("attach to tcx as", pin, e)),
+        }
+    }
+
+    /// Takes the program off an interface. Fine if none is there.
+    pub fn detach(&self, ifindex: u32, role: Role) -> Result<()> {
+        let pin = self.link_pin(ifindex, role);
+        match sys::open_pinned(&pin) {
+            Ok(link) => {
+                let _ = sys::link_detach(link.as_fd()); // fails if the interface is gone
+                fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin, e))
+            }
+            Err(_) => {
+                let program = self.program(role)?;
+                let _ = self.clsact(&program, ifindex).detach(); // fails if there is none
+                Ok(())
+            }
+        }
+    }
+
+    /// Attachments on tcx, this agent's and earlier ones', sorted.
+    pub fn attachments(&self) -> Vec<(u32, Role)> {
+        let mut found: Vec<(u32, Role)> = entries(&self.pins.join("links"))
+            .iter()
+            .filter_map(|path| {
+                let (tag, ifindex) = path.file_name()?.to_str()?.split_once('-')?;
+                let role = [Role::Guest, Role::Uplink].into_iter().find(|role| role.tag() == tag)?;
+                Some((ifindex.parse().ok()?, role))
+            })
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Detaches everything that [`Edge::attachments`] names and removes all pins.
+    pub fn destroy(self) -> Result<()> {
+        for (ifindex, role) in self.attachments() {
+            self.detach(ifindex, role)?;
+        }
+        remove_pins(&self.pins)
+    }
+
+    /// The connections remembered now, sorted. Not a snapshot: the kernel goes on meanwhile.
+    pub fn flows(&self) -> Result<Vec<(FlowSlotKey, FlowSlot)>> {
+        self.entries("flows")
+    }
+
+    /// Forgets flows that have expired at `now`, CLOCK_MONOTONIC in ns ([`monotonic_ns`]). A flow whose first packet
+    /// after a long pause arrives at this very moment may start anew.
+    pub fn sweep(&self, now: u64) -> Result<Swept> {
+        let idle = self.config()?.idle_ns;
+        let mut swept = Swept::default();
+        for (key, slot) in self.flows()? {
+            if native::flow_expired(&slot.flow, idle, now) {
+                self.delete("flows", key.as_bytes())?;
+                swept.expired += 1;
+            } else {
+                swept.kept += 1;
+            }
+        }
+        Ok(swept)
+    }
+
+    pub fn counters(&self) -> Result<Counters> {
+        let map = self.map("counters")?;
+        let mut sums = vec![0u64; Counter::ALL.len()];
+        for (i, sum) in (0u32..).zip(&mut sums) {
+            let values = map
+                .lookup_percpu(i.as_bytes(), MapFlags::ANY)
+                .map_err(|e| Error::Bpf("read the counters", e))?
+                .unwrap_or_default();
+            let per_cpu = values.iter().filter_map(|v| v.as_slice().try_into().ok()).map(u64::from_ne_bytes);
+            *sum = per_cpu.fold(0, u64::wrapping_add);
+        }
+        Ok(Counters(sums))
+    }
+
+    /// Waits at most `timeout` for events, and takes all that are there.
+    pub fn poll_events(&self, timeout: Duration) -> Result<Vec<Event>> {
+        let events = std::cell::RefCell::new(Vec::new());
+        let map = self.map("events")?;
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&map, |bytes| {
+                events.borrow_mut().extend(Event::from_bytes(bytes));
+                0
+            })
+            .map_err(|e| Error::Bpf("map the events", e))?;
+        let ring = builder.build().map_err(|e| Error::Bpf("map the events", e))?;
+        ring.poll(timeout).map_err(|e| Error::Bpf("read events", e))?;
+        drop(ring);
+        Ok(events.into_inner())
+    }
+
+    /// Runs a program on one frame (BPF_PROG_TEST_RUN), as received on interface `ifindex`. Returns its verdict and the
+    /// frame as it leaves.
+    pub fn test_run(&self, role: Role, ifindex: u32, frame: &[u8]) -> Result<(u32, Vec<u8>)> {
+        /// Offset of `ifindex` in struct __sk_buff.
+        const IFINDEX_AT: usize = 40;
+        const SK_BUFF: usize = 192;
+        let mut context = [0u8; SK_BUFF];
+        context[IFINDEX_AT..IFINDEX_AT + 4].copy_from_slice(&ifindex.to_ne_bytes());
+        let mut out = vec![0u8; frame.len() + 256];
+        let program = self.object.progs_mut().find(|program| program.name() == role.program());
+        let program = program.ok_or(Error::Missing(role.program()))?;
+        let input = libbpf_rs::ProgramInput {
+            context_in: Some(&mut context),
+            data_in: Some(frame),
+            data_out: Some(&mut out),
+            ..Default::default()
+        };
+        let output = program.test_run(input).map_err(|e| Error::Bpf("run a program", e))?;
+        let verdict = output.return_value;
+        let data = output.data.map(|data| data.to_vec()).unwrap_or_default();
+        Ok((verdict, data))
+    }
+
+    fn program(&self, role: Role) -> Result<libbpf_rs::Program<'_>> {
+        self.object
+            .progs()
+            .find(|program| program.name() == role.program())
+            .ok_or(Error::Missing(role.program()))
+    }
+
+    fn clsact(&self, program: &libbpf_rs::Program<'_>, ifindex: u32) -> libbpf_rs::TcHook {
+        let mut builder = TcHookBuilder::new(program.as_fd());
+        builder.ifindex(ifindex as i32).replace(true).handle(CLSACT_HANDLE).priority(CLSACT_PRIORITY);
+        builder.hook(TC_INGRESS)
+    }
+
+    fn link_pin(&self, ifindex: u32, role: Role) -> PathBuf {
+        self.pins.join("links").join(format!("{}-{ifindex}", role.tag()))
+    }
+
+    fn map(&self, name: &'static str) -> Result<libbpf_rs::Map<'_>> {
+        self.object.maps().find(|map| map.name() == name).ok_or(Error::Missing(name))
+    }
+
+    fn update(&self, map: &'static str, key: &[u8], value: &[u8]) -> Result<()> {
+        self.map(map)?.update(key, value, MapFlags::ANY).map_err(|e| Error::Bpf("update a map", e))
+    }
+
+    fn lookup<T: Plain>(&self, map: &'static str, key: &[u8]) -> Result<Option<T>> {
+        let value = self.map(map)?.lookup(key, MapFlags::ANY).map_err(|e| Error::Bpf("read a map", e))?;
+        Ok(value.and_then(|bytes| T::from_bytes(&bytes)))
+    }
+
+    /// Fine if there is no such key.
+    fn delete(&self, map: &'static str, key: &[u8]) -> Result<()> {
+        match self.map(map)?.delete(key) {
+            Err(e) if e.kind() != libbpf_rs::ErrorKind::NotFound => Err(Error::Bpf("delete from a map", e)),
+            _ => Ok(()),
+        }
+    }
+
+    fn entries<K: Plain + Ord, V: Plain>(&self, name: &'static str) -> Result<Vec<(K, V)>> {
+        let map = self.map(name)?;
+        let mut found = Vec::new();
+        for key in map.keys() {
+            let value = map.lookup(&key, MapFlags::ANY).map_err(|e| Error::Bpf("read a map", e))?;
+            let Some(value) = value else { continue }; // deleted meanwhile
+            found.extend(K::from_bytes(&key).zip(V::from_bytes(&value)));
+        }
+        found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        found.dedup_by(|a, b| a.0 == b.0); // iteration starts anew when its place was deleted
+        Ok(found)
+    }
+}
+
+/// CLOCK_MONOTONIC in ns: the clock of everything the kernel edge notes.
+pub fn monotonic_ns() -> u64 {
+    let now = nix::time::ClockId::CLOCK_MONOTONIC.now();
+    now.map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+}
+
+/// The number of an interface of this network namespace.
+///
+/// # Errors
+/// ENODEV if there is none of that name.
+pub fn ifindex(name: &str) -> io::Result<u32> {
+    Ok(nix::net::if_::if_nametoindex(name)?)
+}
+
+fn address_bytes(words: [u32; 4]) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (word, place) in words.iter().zip(bytes.chunks_exact_mut(4)) {
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    fs::read_dir(dir).map(|entries| entries.flatten().map(|e| e.path()).collect()).unwrap_or_default()
+}
+
+fn remove_pins(dir: &Path) -> Result<()> {
+    for path in entries(dir) {
+        if path.is_dir() {
+            remove_pins(&path)?;
+        } else {
+            fs::remove_file(&path).map_err(|e| Error::Io("remove", path, e))?;
+        }
+    }
+    fs::remove_dir(dir).map_err(|e| Error::Io("remove", dir.into(), e))
+}

@@ -1,0 +1,17 @@
+//! The edge on a live host: loads the kernel edge (`datapath/kernel`), fills its maps, attaches it, sweeps and observes
+//! it.
+//!
+//! [`bpf::available`] says whether this build can do so. The types of [`state`] mirror the maps' values; the rest needs
+//! the cargo feature `kernel` (libbpf, which is compiled along and needs make, libelf and zlib) and clang at build time.
+
+pub mod bpf;
+#[cfg(feature = "kernel")]
+pub mod gro;
+#[cfg(feature = "kernel")]
+pub mod kernel;
+mod native;
+#[cfg(feature = "kernel")]
+mod sys;
+pub mod state;
+
+pub use native::state_version;

@@ -1,0 +1,41 @@
+//! What the agent shares with the data path's C.
+
+use crate::state::Flow;
+
+extern "C" {
+    fn sv_live_flow_expired(flow: *const Flow, idle: u64, now: u64) -> std::ffi::c_int;
+    fn sv_live_state_version() -> u32;
+    #[cfg(test)]
+    fn sv_live_counters() -> u32;
+}
+
+/// Has the flow, idle since its last packet, reached its end? Times in ns on the same clock.
+pub(crate) fn flow_expired(flow: &Flow, idle: u64, now: u64) -> bool {
+    // SAFETY: reads one valid struct, the mirror of struct sv_flow.
+    unsafe { sv_live_flow_expired(flow, idle, now) != 0 }
+}
+
+/// The version of the maps' layout: state that another version pinned cannot be adopted.
+pub fn state_version() -> u32 {
+    // SAFETY: a function without arguments that returns a constant.
+    unsafe { sv_live_state_version() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Counter;
+
+    #[test]
+    fn every_counter_has_a_name() {
+        // SAFETY: a function without arguments that returns a constant.
+        assert_eq!(Counter::ALL.len() as u32, unsafe { sv_live_counters() });
+    }
+
+    #[test]
+    fn expiry_is_the_data_paths() {
+        let flow = Flow { last_seen: 1000, phase: 1, ..Flow::default() };
+        assert!(!flow_expired(&flow, 500, 1500));
+        assert!(flow_expired(&flow, 500, 1501));
+    }
+}

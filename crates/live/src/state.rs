@@ -1,0 +1,342 @@
+//! Mirrors of the map values in `datapath/kernel/state.h`, and of what they contain.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use wire::FlowKey;
+
+/// Plain data that crosses the kernel's border as bytes.
+///
+/// # Safety
+/// Implementors are `repr(C)`, without padding bytes and without invalid bit patterns.
+pub unsafe trait Plain: Copy {
+    fn as_bytes(&self) -> &[u8] {
+        // SAFETY: the trait's promise: every byte is initialised.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
+    }
+
+    /// `None` unless there are exactly as many bytes as the type has.
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        // SAFETY: the trait's promise: any bytes are a value; the length was checked, alignment is not needed.
+        (bytes.len() == size_of::<Self>()).then(|| unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() })
+    }
+}
+
+macro_rules! plain {
+    ($($name:ident = $size:literal),* $(,)?) => {$(
+        const _: () = assert!(size_of::<$name>() == $size);
+        // SAFETY: repr(C), integers and arrays of them only; padding is explicit, as the size asserts.
+        unsafe impl Plain for $name {}
+    )*};
+}
+
+plain!(Config = 32, Port = 16, RouteKey = 24, Route = 16, Tunnel = 48, Peer = 56, FlowSlotKey = 44, Flow = 16,
+       Flowcell = 16, FlowSlot = 72, Event = 112);
+
+// SAFETY: integers have no padding and no invalid values.
+unsafe impl Plain for u32 {}
+
+/// The hash of the inner flow picks the source port.
+pub const BALANCE_ECMP: u32 = 0;
+/// Presto's flowcells, round robin over the peer's schedule.
+pub const BALANCE_FLOWCELL: u32 = 1;
+/// Deliver what hosts that are no peers send, without its metadata; else it is dropped.
+pub const CONFIG_ANY_PEER: u16 = 1;
+/// The guest's end of the veth pair is in another network namespace: deliver straight to it.
+pub const PORT_PEER: u32 = 1;
+pub const ROUTE_LOCAL: u32 = 1;
+pub const ROUTE_PEER: u32 = 2;
+/// A peer that speaks plain VXLAN.
+pub const VERSION_PLAIN: u8 = 0;
+/// A peer that reads the metadata of docs/wire.md.
+pub const VERSION_1: u8 = 1;
+/// Most labels in a schedule.
+pub const MAX_LABELS: usize = 256;
+
+/// `struct sv_config`: the one configuration of the data path.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// ns without a packet after which a flow is forgotten.
+    pub idle_ns: u64,
+    /// `BALANCE_*`.
+    pub balance: u32,
+    /// Payload bytes of a flowcell.
+    pub cell_bytes: u32,
+    /// Of the flow hash.
+    pub seed: u64,
+    /// Where encapsulated frames arrive; 0: none are taken.
+    pub udp_port: u16,
+    /// `CONFIG_*`.
+    pub flags: u16,
+    pub pad: u32,
+}
+
+impl Default for Config {
+    /// ECMP, cells of 64 KiB, 60 s, VXLAN's port.
+    fn default() -> Config {
+        Config {
+            idle_ns: 60_000_000_000,
+            balance: BALANCE_ECMP,
+            cell_bytes: 65_536,
+            seed: 0,
+            udp_port: 4789,
+            flags: 0,
+            pad: 0,
+        }
+    }
+}
+
+/// `struct sv_port`: a guest's interface.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Port {
+    /// The guest's network, 24 bits.
+    pub vni: u32,
+    /// `PORT_*`.
+    pub flags: u32,
+    /// Written as destination of what the guest gets; zero: left as it is.
+    pub mac: [u8; 6],
+    pub pad: [u8; 2],
+}
+
+/// `struct sv_route_key`; fields in network byte order, see [`RouteKey::new`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteKey {
+    prefix_len: u32,
+    vni: [u8; 4],
+    addr: [u8; 16],
+}
+
+impl RouteKey {
+    /// Inner addresses `addr`/`len` of network `vni`. Lengths beyond the family's are cut; host bits are ignored.
+    pub fn new(vni: u32, addr: IpAddr, len: u8) -> RouteKey {
+        let (addr, len) = match addr {
+            IpAddr::V4(v4) => (v4.to_ipv6_mapped(), 96 + u32::from(len.min(32))),
+            IpAddr::V6(v6) => (v6, u32::from(len.min(128))),
+        };
+        let kept = if len == 0 { 0 } else { u128::MAX << (128 - len) };
+        let bits = u128::from(addr) & kept;
+        RouteKey { prefix_len: 32 + len, vni: vni.to_be_bytes(), addr: bits.to_be_bytes() }
+    }
+}
+
+/// `struct sv_route`: where an inner destination is.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Route {
+    /// `ROUTE_*`.
+    pub kind: u32,
+    /// ifindex of a port, or number of a peer.
+    pub target: u32,
+    /// Of the guest there; written as inner destination towards a peer; zero: left as it is.
+    pub mac: [u8; 6],
+    pub pad: [u8; 2],
+}
+
+/// `struct sv_tunnel`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tunnel {
+    pub local: [u32; 4],
+    pub remote: [u32; 4],
+    /// Of the next hop; zero: the kernel resolves it by its routes and neighbours.
+    pub dmac: [u8; 6],
+    pub smac: [u8; 6],
+    /// UDP destination port.
+    pub port: u16,
+    /// 4 or 6.
+    pub family: u8,
+    /// `VERSION_*`.
+    pub version: u8,
+}
+
+impl Tunnel {
+    /// Between two outer addresses; `None` if they are of different families.
+    pub fn new(local: IpAddr, remote: IpAddr, port: u16, version: u8) -> Option<Tunnel> {
+        let family = match (local, remote) {
+            (IpAddr::V4(_), IpAddr::V4(_)) => 4,
+            (IpAddr::V6(_), IpAddr::V6(_)) => 6,
+            _ => return None,
+        };
+        let (local, remote) = (words(local), words(remote));
+        Some(Tunnel { local, remote, port, family, version, ..Tunnel::default() })
+    }
+}
+
+/// `struct sv_peer`: another host.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    pub tunnel: Tunnel,
+    /// Uplink towards it.
+    pub ifindex: u32,
+    /// The schedule of labels that flows to it use.
+    pub schedule: u32,
+}
+
+/// `struct sv_flow_slot_key`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FlowSlotKey {
+    /// Of the outgoing direction.
+    pub key: FlowKey,
+    pub vni: u32,
+}
+
+/// `struct sv_flow`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// ns, CLOCK_MONOTONIC.
+    pub last_seen: u64,
+    /// Newest flowcell received, if `has_in_cell`.
+    pub in_cell: u32,
+    /// 0: new, 1: open, 2: closing.
+    pub phase: u8,
+    pub has_in_cell: u8,
+    pub pad: [u8; 2],
+}
+
+/// `struct sv_flowcell`: the outgoing direction.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flowcell {
+    /// Payload in the current cell.
+    pub bytes: u32,
+    pub cell: u32,
+    pub index: u16,
+    pub label: u16,
+    pub started: u8,
+    pub pad: [u8; 3],
+}
+
+/// `struct sv_flow_slot`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowSlot {
+    /// The kernel's; reads as zero.
+    pub lock: u32,
+    pub pad: u32,
+    pub flow: Flow,
+    pub flowcell: Flowcell,
+    pub out_segments: u64,
+    /// Payload.
+    pub out_bytes: u64,
+    pub in_segments: u64,
+    pub in_bytes: u64,
+}
+
+/// `struct sv_event`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// ns, CLOCK_MONOTONIC.
+    pub time: u64,
+    /// `EVENT_*`.
+    pub kind: u32,
+    pub ifindex: u32,
+    pub addr: [u32; 4],
+    pub value: u32,
+    pub pad: u32,
+    pub packet: wire::Packet,
+}
+
+/// `addr`: inner destination of a segment that found no room in the flow table.
+pub const EVENT_TABLE_FULL: u32 = 0;
+/// `addr`: outer source.
+pub const EVENT_UNKNOWN_PEER: u32 = 1;
+/// `addr`: outer source; `value`: the version it speaks.
+pub const EVENT_UNKNOWN_VERSION: u32 = 2;
+/// A stage asks for a packet to be sent; `value` says which, `packet` caused it.
+pub const EVENT_EMIT: u32 = 3;
+
+macro_rules! counters {
+    ($($variant:ident $name:literal,)*) => {
+        /// `enum sv_counter`, in its order.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum Counter { $($variant),* }
+
+        impl Counter {
+            pub const ALL: &[Counter] = &[$(Counter::$variant),*];
+
+            /// Snake case, with the unit where it is not a count of segments.
+            pub fn name(self) -> &'static str {
+                match self { $(Counter::$variant => $name),* }
+            }
+        }
+    };
+}
+
+counters! {
+    OutSegments "out_segments",
+    OutBytes "out_bytes",
+    InSegments "in_segments",
+    InBytes "in_bytes",
+    LocalSegments "local_segments",
+    Untracked "untracked_segments",
+    Passed "passed_segments",
+    FlowsBegun "flows_begun",
+    FlowTableFull "flow_table_full_segments",
+    Flowcells "flowcells",
+    InLate "in_late_segments",
+    InCe "in_ce_segments",
+    InNoGuest "in_no_guest_segments",
+    UnknownPeer "unknown_peer_segments",
+    UnknownVersion "unknown_version_segments",
+    Feedback "feedback",
+    FeedbackIgnored "feedback_ignored",
+    DropEcn "drop_ecn_segments",
+    DropTooLarge "drop_too_large_segments",
+    DropError "drop_error_segments",
+    Answered "answered",
+}
+
+/// Sums over all CPUs since the maps were made; see `enum sv_counter`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters(pub(crate) Vec<u64>);
+
+impl Counters {
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.0.get(counter as usize).copied().unwrap_or(0)
+    }
+}
+
+/// An address in the data path's form: IPv4 as `::ffff:a.b.c.d`, most significant word first.
+pub fn words(addr: IpAddr) -> [u32; 4] {
+    let v6: Ipv6Addr = match addr {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    };
+    let bits = u128::from(v6);
+    [96, 64, 32, 0].map(|shift| (bits >> shift) as u32)
+}
+
+/// The inverse of [`words`].
+pub fn address(words: [u32; 4]) -> IpAddr {
+    let bits = words.iter().fold(0u128, |bits, word| bits << 32 | u128::from(*word));
+    let v6 = Ipv6Addr::from(bits);
+    v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), |v4: Ipv4Addr| IpAddr::V4(v4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_survive_the_round_trip() {
+        for text in ["10.1.2.3", "2001:db8::1", "::"] {
+            let addr: IpAddr = text.parse().unwrap();
+            assert_eq!(address(words(addr)), addr);
+        }
+        assert_eq!(words("10.1.2.3".parse().unwrap()), wire::v4([10, 1, 2, 3]));
+    }
+
+    #[test]
+    fn route_keys_are_in_network_order_without_host_bits() {
+        let key = RouteKey::new(7, "10.1.2.3".parse().unwrap(), 24);
+        assert_eq!((key.prefix_len, key.vni), (32 + 96 + 24, [0, 0, 0, 7]));
+        assert_eq!(key.addr[10..], [0xff, 0xff, 10, 1, 2, 0]);
+        assert_eq!(RouteKey::new(0, "::1".parse().unwrap(), 0).addr, [0; 16]);
+    }
+}

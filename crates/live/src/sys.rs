@@ -1,0 +1,54 @@
+//! The few calls of libbpf that its Rust crate does not wrap: links on tcx.
+
+use libbpf_rs::libbpf_sys as sys;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+fn check(code: i32) -> io::Result<i32> {
+    if code < 0 {
+        return Err(io::Error::from_raw_os_error(-code));
+    }
+    Ok(code)
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+/// Links a program to the ingress of an interface. Fails with EINVAL before Linux 6.6.
+pub(crate) fn link_tcx_ingress(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<OwnedFd> {
+    // SAFETY: the descriptor is open, and null options mean defaults.
+    let fd = check(unsafe {
+        sys::bpf_link_create(program.as_raw_fd(), ifindex as i32, sys::BPF_TCX_INGRESS, std::ptr::null())
+    })?;
+    // SAFETY: a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Puts another program behind a link, with no packet in between that sees neither.
+pub(crate) fn link_update(link: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: both descriptors are open, and null options mean defaults.
+    check(unsafe { sys::bpf_link_update(link.as_raw_fd(), program.as_raw_fd(), std::ptr::null()) }).map(drop)
+}
+
+pub(crate) fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: the descriptor is open.
+    check(unsafe { sys::bpf_link_detach(link.as_raw_fd()) }).map(drop)
+}
+
+pub(crate) fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
+    let path = c_path(path)?;
+    // SAFETY: the descriptor is open and the path ends with a zero.
+    check(unsafe { sys::bpf_obj_pin(object.as_raw_fd(), path.as_ptr()) }).map(drop)
+}
+
+pub(crate) fn open_pinned(path: &Path) -> io::Result<OwnedFd> {
+    let path = c_path(path)?;
+    // SAFETY: the path ends with a zero.
+    let fd = check(unsafe { sys::bpf_obj_get(path.as_ptr()) })?;
+    // SAFETY: a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
