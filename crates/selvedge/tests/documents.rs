@@ -1,0 +1,52 @@
+//! The documents hold commands; every one must be a command of this binary, on files that exist.
+
+use clap::Parser;
+use std::path::Path;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// The lines of all `sh` blocks of a document that call the binary.
+fn commands(document: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(Path::new(ROOT).join(document)).unwrap();
+    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let lines = blocks.flat_map(str::lines).map(|l| l.split(" #").next().unwrap_or(l).trim().to_owned());
+    lines.filter(|l| l.starts_with("selvedge ")).collect()
+}
+
+#[test]
+fn every_command_of_the_documents_is_understood() {
+    let documents = ["README.md", "docs/scenarios.md", "docs/repro.md", "docs/workloads.md", "docs/metrics.md"];
+    let mut found = 0;
+    for document in documents {
+        for command in commands(document) {
+            found += 1;
+            let words = command.split_whitespace();
+            if let Err(error) = selvedge::cli::Cli::try_parse_from(words.clone()) {
+                panic!("{document}: `{command}`: {error}");
+            }
+            for file in words.filter(|w| w.ends_with(".toml") && w.contains('/')) {
+                assert!(Path::new(ROOT).join(file).exists(), "{document}: `{command}` names a file that is not there");
+            }
+        }
+    }
+    assert!(found >= 3, "the documents show the reader no commands");
+}
+
+#[test]
+fn the_examples_are_valid_scenarios() {
+    let mut found = 0;
+    for entry in std::fs::read_dir(Path::new(ROOT).join("examples")).unwrap() {
+        let path = entry.unwrap().path();
+        let status = std::process::Command::new(env!("CARGO_BIN_EXE_selvedge"))
+            .args(["sim", "run", "--set", "duration=\"200us\"", "--set", "warmup=\"0s\"", "--set", "drain=\"0s\""])
+            .args(["--seeds", "1", "-o"])
+            .arg(std::env::temp_dir().join(format!("selvedge-example-{}-{found}", std::process::id())))
+            .arg("--force")
+            .arg(&path)
+            .output()
+            .unwrap();
+        assert!(status.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&status.stderr));
+        found += 1;
+    }
+    assert!(found > 0);
+}
