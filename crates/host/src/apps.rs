@@ -78,14 +78,15 @@ impl World<'_> {
                 return id;
             }
         }
-        let id = self.open(spec.src, spec.dst, persistent);
+        let priority = self.experiment.workloads[usize::from(spec.class)].priority;
+        let id = self.open(spec.src, spec.dst, persistent, priority);
         if persistent {
             self.persistent.insert(key, id);
         }
         id
     }
 
-    fn open(&mut self, client: u32, server: u32, persistent: bool) -> ConnectionId {
+    fn open(&mut self, client: u32, server: u32, persistent: bool, priority: u8) -> ConnectionId {
         let h = &mut self.hosts[client as usize];
         h.ports_used = if h.ports_used >= 60_000 { 10_000 } else { h.ports_used + 1 };
         let sport = h.ports_used;
@@ -105,6 +106,7 @@ impl World<'_> {
             messages: VecDeque::new(),
             written: 0,
             replies_written: 0,
+            priority,
             persistent,
             labels: 0,
             counted: Counted::default(),

@@ -61,6 +61,8 @@ pub(crate) struct Connection {
     pub messages: VecDeque<Message>,
     pub written: u64,
     pub replies_written: u64,
+    /// Of its workload.
+    pub priority: u8,
     /// Kept for further messages under this key.
     pub persistent: bool,
     /// Path labels used by the client's data since a message last completed, one bit each (labels above 63 share the
@@ -150,7 +152,8 @@ impl Connection {
             sack: segment.sack,
             n_sack: segment.n_sack,
         };
-        Packet { src, dst, hash: self.hashes[end], flow: id.peer().0, headers, options, ..Packet::default() }
+        let (hash, flow, priority) = (self.hashes[end], id.peer().0, self.priority);
+        Packet { src, dst, hash, flow, priority, headers, options, ..Packet::default() }
     }
 
     /// Whether a packet for `id` belongs to this connection and not to a predecessor in its slot.

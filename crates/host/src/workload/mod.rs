@@ -76,6 +76,8 @@ pub struct Workload {
     pub stagger: Time,
     /// Which random pairing: workloads of equal number have the same.
     pub pairing: u32,
+    /// Strict priority of its packets at switches, 0 first; the last queue takes what exceeds the number of queues.
+    pub priority: u8,
 }
 
 impl Workload {
@@ -90,6 +92,7 @@ impl Workload {
             connection: Connection::Fresh,
             stagger: Time::ZERO,
             pairing: 0,
+            priority: 0,
         }
     }
 }
