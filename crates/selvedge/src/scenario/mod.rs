@@ -104,7 +104,7 @@ impl Scenario {
             }
         }
         self.topology.complete()?;
-        let rate = self.topology.rate.unwrap_or(units::BitRate::from_gbps(10));
+        let rate = self.topology.rate;
         if self.workload.is_empty() {
             return Err(Invalid::new("workload", "is empty", "add a [[workload]]"));
         }

@@ -157,11 +157,15 @@ impl TopologyTable {
         })
     }
 
-    /// All hosts on one switch, with the access links of `base`.
-    pub(super) fn non_blocking(&self, hosts: u32) -> Result<topology::Topology, Invalid> {
-        let host_rate = self.rate.unwrap_or(BitRate::from_gbps(10));
-        let host_delay = self.delay.unwrap_or(Time::from_us(1));
-        SingleSwitch { hosts, host_rate, host_delay }
+    /// All hosts on one switch, with the access links of `base`, which must be alike.
+    pub(super) fn non_blocking(base: &topology::Topology) -> Result<topology::Topology, Invalid> {
+        let access = |host| base.links[base.host_link(host) as usize];
+        let (host_rate, host_delay) = (access(0).rate, access(0).delay);
+        if let Some(other) = base.hosts().find(|&h| (access(h).rate, access(h).delay) != (host_rate, host_delay)) {
+            let problem = format!("hosts 0 and {other} have different access links");
+            return Err(Invalid::new("topology", problem, "leave out the scheme on a single switch"));
+        }
+        SingleSwitch { hosts: base.n_hosts() as u32, host_rate, host_delay }
             .build()
             .map_err(|e| Invalid::new("topology", e.to_string(), "choose a smaller fabric"))
     }

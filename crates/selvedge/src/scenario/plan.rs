@@ -5,6 +5,7 @@ use fabric::RandomLoss;
 use host::experiment::{Experiment, Failure, Record};
 use host::workload::{HostMap, Problem, Source};
 use std::path::Path;
+use units::Time;
 
 /// What the command line chooses among what the file offers.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +63,7 @@ impl Plan {
         }
         let beside = Path::new(document.name()).parent().unwrap_or(Path::new("")).to_owned();
         let base = scenario.topology.build(&beside).map_err(|e| document.error(&e))?;
+        sampling_fits(&scenario, base.links.len()).map_err(|e| document.error(&e))?;
         let names = chosen(&scenario, choice).map_err(|e| {
             let mut error = document.error(&e);
             if !choice.schemes.is_empty() {
@@ -88,6 +90,22 @@ impl Plan {
         // Serialising a value that was read cannot fail; an empty text would be seen at once.
         toml::to_string(&self.scenario).unwrap_or_default()
     }
+}
+
+/// Series are kept in memory, eight bytes per port and sample: refuse what would need gigabytes.
+fn sampling_fits(scenario: &Scenario, links: usize) -> Result<(), Invalid> {
+    const MOST: u128 = 200_000_000;
+    let every = u128::from(scenario.record.sample_every.as_ps());
+    if every == 0 {
+        return Ok(());
+    }
+    let samples = u128::from((scenario.duration - scenario.warmup).as_ps()) / every * 2 * links as u128;
+    if samples <= MOST {
+        return Ok(());
+    }
+    let least = Time::from_ps((every * samples.div_ceil(MOST)).min(u128::from(u64::MAX)) as u64);
+    let problem = format!("{} over {links} links makes {samples} samples", scenario.record.sample_every);
+    Err(Invalid::new("record.sample_every", problem, format!("give about {least} or more, or \"0s\" for no series")))
 }
 
 fn chosen(scenario: &Scenario, choice: &Choice) -> Result<Vec<String>, Invalid> {
@@ -155,7 +173,7 @@ fn plan(
     let build = || -> Result<Experiment, Invalid> {
         let single = table.topology == FabricWord::SingleSwitch;
         let topology = match single {
-            true => scenario.topology.non_blocking(base.n_hosts() as u32)?,
+            true => super::network::TopologyTable::non_blocking(base)?,
             false => base.clone(),
         };
         let mut failures = Vec::new();

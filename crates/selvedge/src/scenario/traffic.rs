@@ -66,11 +66,12 @@ pub struct WorkloadTable {
     pub reply: Option<bool>,
     pub stagger: Option<Time>,
     pub pairing: Option<u32>,
+    pub priority: Option<u8>,
 }
 
 impl WorkloadTable {
-    /// Fills in the defaults; `rate` is the access links', the default capacity of a Poisson load.
-    pub(super) fn complete(&mut self, n: usize, rate: BitRate) -> Result<(), Invalid> {
+    /// Fills in the defaults; `rate` is the access links', if the scenario names it: the default capacity of a Poisson load.
+    pub(super) fn complete(&mut self, n: usize, rate: Option<BitRate>) -> Result<(), Invalid> {
         use PatternWord::*;
         use Role::*;
         let at = format!("workload.{n}");
@@ -115,7 +116,11 @@ impl WorkloadTable {
                 Key { name: "receiver", given: self.receiver.is_some(), role: optional(pattern == Incast) },
                 Key { name: "cdf", given: self.cdf.is_some(), role: needed(pattern == Poisson) },
                 Key { name: "load", given: self.load.is_some(), role: needed(pattern == Poisson) },
-                Key { name: "capacity", given: self.capacity.is_some(), role: optional(pattern == Poisson) },
+                Key {
+                    name: "capacity",
+                    given: self.capacity.is_some(),
+                    role: if rate.is_none() { needed(pattern == Poisson) } else { optional(pattern == Poisson) },
+                },
                 Key { name: "path", given: self.path.is_some(), role: needed(pattern == List) },
                 Key { name: "start", given: self.start.is_some(), role: Optional },
                 Key { name: "stop", given: self.stop.is_some(), role: Optional },
@@ -123,6 +128,7 @@ impl WorkloadTable {
                 Key { name: "reply", given: self.reply.is_some(), role: optional(pattern != List) },
                 Key { name: "stagger", given: self.stagger.is_some(), role: optional(stagger) },
                 Key { name: "pairing", given: self.pairing.is_some(), role: optional(pairing) },
+                Key { name: "priority", given: self.priority.is_some(), role: Optional },
             ],
         )?;
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -164,7 +170,7 @@ impl WorkloadTable {
             self.receiver.get_or_insert(0);
         }
         if pattern == Poisson {
-            self.capacity.get_or_insert(rate);
+            self.capacity = self.capacity.or(rate);
         }
         if pattern != List {
             self.connection.get_or_insert(ConnectionWord::Fresh);
@@ -176,6 +182,7 @@ impl WorkloadTable {
         if pairing {
             self.pairing.get_or_insert(0);
         }
+        within(&format!("{at}.priority"), *self.priority.get_or_insert(0), 0, 7)?;
         Ok(())
     }
 
@@ -221,6 +228,7 @@ impl WorkloadTable {
         workload.reply = self.reply.unwrap_or(workload.reply);
         workload.stagger = self.stagger.unwrap_or_default();
         workload.pairing = self.pairing.unwrap_or_default();
+        workload.priority = self.priority.unwrap_or_default();
         workload.connection = match self.connection {
             Some(ConnectionWord::Persistent) => Connection::Persistent,
             _ => Connection::Fresh,
