@@ -21,6 +21,10 @@ typedef struct bpf_spin_lock sv_lock;
 /* Of bpf_skb_adjust_room: tell segmentation how long the inner Ethernet header is. */
 #define INNER_L2 (((u64)SV_ETH_LEN & BPF_ADJ_ROOM_ENCAP_L2_MASK) << BPF_ADJ_ROOM_ENCAP_L2_SHIFT)
 
+/* Of bpf_skb_adjust_room since Linux 6.3: skb->protocol becomes the inner one. Not in older headers. */
+#define DECAP_L3_IPV4 (1ULL << 7)
+#define DECAP_L3_IPV6 (1ULL << 8)
+
 /* The longest headers that the parser follows: Ethernet, IPv6 with extensions, TCP with options. */
 #define MAX_HEADERS (SV_ETH_LEN + 255 + 60)
 
@@ -506,14 +510,24 @@ static __noinline int check_sender(struct __sk_buff *skb, const struct sv_config
 	return 1;
 }
 
-static __always_inline int decapsulate(struct __sk_buff *skb, const struct sv_outer *o)
+/*
+ * Where the inner family is another, skb->protocol must follow, or segments larger than a packet are lost. Linux can
+ * do that since 6.3; before, such segments get through the overlay only in packets.
+ */
+static __always_inline int decapsulate(struct __sk_buff *skb, const struct sv_outer *o, int *family_changes, u8 family)
 {
-	u8 ethernet[SV_ETH_LEN];
+	u64 follow = family == 4 ? DECAP_L3_IPV4 : DECAP_L3_IPV6;
 	s32 cut = o->add_len == SV_ENCAP_LEN4 ? -SV_ENCAP_LEN4 : -SV_ENCAP_LEN6;
+	u8 ethernet[SV_ETH_LEN];
 
-	return bpf_skb_load_bytes(skb, o->add_len, ethernet, SV_ETH_LEN) ||
-	       bpf_skb_adjust_room(skb, cut, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO) ||
-	       bpf_skb_store_bytes(skb, 0, ethernet, SV_ETH_LEN, 0);
+	*family_changes = family != (o->add_len == SV_ENCAP_LEN4 ? 4 : 6);
+	if (bpf_skb_load_bytes(skb, o->add_len, ethernet, SV_ETH_LEN))
+		return -1;
+	if (*family_changes && !bpf_skb_adjust_room(skb, cut, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO | follow))
+		*family_changes = 0;
+	else if (bpf_skb_adjust_room(skb, cut, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
+		return -1;
+	return bpf_skb_store_bytes(skb, 0, ethernet, SV_ETH_LEN, 0);
 }
 
 SEC("tc")
@@ -525,7 +539,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	u32 key = 0, target;
 	struct sv_packet p = {0};
 	struct sv_outer o = {0};
-	int parsed, ecn;
+	int parsed, ecn, family_changes;
 
 	conf = bpf_map_lookup_elem(&config, &key);
 	if (!conf || !conf->udp_port || skb->vlan_present || !read_outer(skb, conf->udp_port, &o))
@@ -560,9 +574,9 @@ int selvedge_uplink(struct __sk_buff *skb)
 		send_event(SV_EVENT_EMIT, skb->ifindex, p.daddr, p.emit, &p);
 	count(SV_COUNT_IN_SEGMENTS, 1);
 	count(SV_COUNT_IN_BYTES, skb->len - o.add_len);
-	if (decapsulate(skb, &o) || write_back(skb, &p))
+	if (decapsulate(skb, &o, &family_changes, p.family) || write_back(skb, &p))
 		return drop(SV_COUNT_DROP_ERROR);
-	return deliver(skb, target, port, p.family != (o.add_len == SV_ENCAP_LEN4 ? 4 : 6));
+	return deliver(skb, target, port, family_changes);
 
 nobody:
 	count(SV_COUNT_IN_NO_GUEST, 1);

@@ -95,8 +95,7 @@ fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
     message.extend(1u32.to_ne_bytes()); // sequence number
     message.extend(0u32.to_ne_bytes()); // the kernel fills in who asks
     message.extend(body);
-    let fd =
-        socket::socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
+    let fd = socket::socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)?;
     socket::sendto(fd.as_raw_fd(), &message, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
     let mut answer = [0u8; 4096];
     let n = socket::recv(fd.as_raw_fd(), &mut answer, MsgFlags::empty())?;

@@ -377,10 +377,7 @@ impl Edge {
     }
 
     fn program(&self, role: Role) -> Result<libbpf_rs::Program<'_>> {
-        self.object
-            .progs()
-            .find(|program| program.name() == role.program())
-            .ok_or(Error::Missing(role.program()))
+        self.object.progs().find(|program| program.name() == role.program()).ok_or(Error::Missing(role.program()))
     }
 
     fn clsact(&self, program: &libbpf_rs::Program<'_>, ifindex: u32) -> libbpf_rs::TcHook {

@@ -10,8 +10,8 @@ pub mod gro;
 #[cfg(feature = "kernel")]
 pub mod kernel;
 mod native;
+pub mod state;
 #[cfg(feature = "kernel")]
 mod sys;
-pub mod state;
 
 pub use native::state_version;

@@ -28,8 +28,19 @@ macro_rules! plain {
     )*};
 }
 
-plain!(Config = 32, Port = 16, RouteKey = 24, Route = 16, Tunnel = 48, Peer = 56, FlowSlotKey = 44, Flow = 16,
-       Flowcell = 16, FlowSlot = 72, Event = 112);
+plain!(
+    Config = 32,
+    Port = 16,
+    RouteKey = 24,
+    Route = 16,
+    Tunnel = 48,
+    Peer = 56,
+    FlowSlotKey = 44,
+    Flow = 16,
+    Flowcell = 16,
+    FlowSlot = 72,
+    Event = 112
+);
 
 // SAFETY: integers have no padding and no invalid values.
 unsafe impl Plain for u32 {}

@@ -6,6 +6,7 @@
 
 pub mod checksum;
 mod emit;
+pub mod encap;
 mod flow;
 mod frame;
 mod packet;

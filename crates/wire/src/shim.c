@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Symbols for the inline functions of parse.h. */
+/* Symbols for the inline functions of parse.h and encap.h. */
 #include <stddef.h>
 
+#include "encap.h"
 #include "parse.h"
 
 int sv_wire_parse(const u8 *data, size_t len, struct sv_packet *p);
@@ -15,4 +16,35 @@ int sv_wire_parse(const u8 *data, size_t len, struct sv_packet *p)
 int sv_wire_write_back(const struct sv_packet *p, u8 *data, size_t len)
 {
 	return sv_write_back(p, data, data + len);
+}
+
+void sv_wire_encap_pack(const struct sv_encap *e, u32 *first, u32 *second);
+int sv_wire_encap_unpack(u32 first, u32 second, struct sv_encap *e);
+int sv_wire_encap_read(const u8 *data, size_t len, u16 port, struct sv_outer *o);
+u32 sv_wire_encap_cell(u32 newest, u8 cell);
+int sv_wire_encap_ecn(u8 inner, u8 outer);
+
+void sv_wire_encap_pack(const struct sv_encap *e, u32 *first, u32 *second)
+{
+	sv_encap_pack(e, first, second);
+}
+
+int sv_wire_encap_unpack(u32 first, u32 second, struct sv_encap *e)
+{
+	return sv_encap_unpack(first, second, e);
+}
+
+int sv_wire_encap_read(const u8 *data, size_t len, u16 port, struct sv_outer *o)
+{
+	return sv_encap_read(data, data + len, port, o);
+}
+
+u32 sv_wire_encap_cell(u32 newest, u8 cell)
+{
+	return sv_encap_cell(newest, cell);
+}
+
+int sv_wire_encap_ecn(u8 inner, u8 outer)
+{
+	return sv_encap_ecn(inner, outer);
 }

@@ -108,7 +108,15 @@ impl Fabric {
     }
 
     /// Puts an edge on host `i`, towards the other host, over outer IPv4 or IPv6.
-    pub(crate) fn add_edge(&mut self, i: usize, config: &Config, labels: &[u16], version: u8, outer_v6: bool, max_flows: u32) {
+    pub(crate) fn add_edge(
+        &mut self,
+        i: usize,
+        config: &Config,
+        labels: &[u16],
+        version: u8,
+        outer_v6: bool,
+        max_flows: u32,
+    ) {
         let host = self.host(i);
         let pins = PathBuf::from(format!("/sys/fs/bpf/{}{i}", self.tag));
         let _ = std::fs::create_dir(&pins);
