@@ -25,13 +25,22 @@ pub fn report(results: &Results, command: &str) -> ReportData {
                 scheme.name
             ));
         }
-        for refused in &scheme.pooled.refused {
-            if refused.name.ends_with("fct_ms.p999") || refused.name.ends_with("fct_ms.p99") {
-                warnings.push(format!(
-                    "{}: {} is not shown: it needs {} samples, there are {}",
-                    scheme.name, refused.name, refused.needed, refused.samples
-                ));
-            }
+    }
+    let refused = results.schemes.first().map(|s| s.pooled.refused.as_slice()).unwrap_or_default();
+    for r in refused.iter().filter(|r| r.name.ends_with("fct_ms.p999") || r.name.ends_with("fct_ms.p99")) {
+        warnings.push(format!("{} is not shown: it needs {} samples, there are {}", r.name, r.needed, r.samples));
+    }
+    let mut schemes: Vec<SchemeReport> = results
+        .schemes
+        .iter()
+        .zip(&results.plan.schemes)
+        .map(|(s, p)| scheme_report(results, s, &p.template().topology))
+        .collect();
+    // Sizes that no flow had, the same in all schemes.
+    let buckets = schemes.iter().map(|s| s.slowdown.len()).max().unwrap_or(0);
+    for n in (0..buckets).rev() {
+        if schemes.iter().all(|s| s.slowdown.get(n).is_none_or(|b| b.count == 0)) {
+            schemes.iter_mut().filter(|s| s.slowdown.len() > n).for_each(|s| drop(s.slowdown.remove(n)));
         }
     }
     ReportData {
@@ -42,12 +51,7 @@ pub fn report(results: &Results, command: &str) -> ReportData {
         seeds: scenario.seeds.0.clone(),
         effective_config: results.plan.effective(),
         warnings,
-        schemes: results
-            .schemes
-            .iter()
-            .zip(&results.plan.schemes)
-            .map(|(s, p)| scheme_report(results, s, &p.template().topology))
-            .collect(),
+        schemes,
         topology: base.map(|s| drawing(&s.template().topology, scenario.topology.kind)).unwrap_or_default(),
         table: table::comparison(results),
         checks: Vec::new(),
@@ -87,12 +91,13 @@ fn scheme_report(results: &Results, scheme: &SchemeResults, fabric: &Topology) -
             });
         }
     }
+    let whole = results.plan.schemes.iter().all(|s| s.template().topology.fabric_links().is_empty());
     // Pictures of one run: the first seed's.
     let Some(first) = outcomes.first() else { return report };
     report.throughput = throughputs(results, first);
-    report.link_utilisation = utilisation(first, fabric, scenario.record.sample_every);
+    report.link_utilisation = utilisation(first, fabric, whole, warmup, scenario.record.sample_every);
     report.queue = queues(first);
-    report.goodput = goodput(first, scenario.record.sample_every);
+    report.goodput = goodput(first, warmup, scenario.record.sample_every);
     let rtts: Vec<f64> = match first.probes.is_empty() {
         false => outcomes.iter().flat_map(|o| &o.probes).map(|p| p.2.as_ms_f64()).collect(),
         true => outcomes.iter().flat_map(|o| &o.rtt_samples).map(|s| s.2.as_ms_f64()).collect(),
@@ -117,12 +122,13 @@ fn throughputs(results: &Results, outcome: &Outcome) -> Vec<Throughput> {
     shown
 }
 
-fn utilisation(outcome: &Outcome, fabric: &Topology, every: Time) -> Vec<LinkUtilisation> {
+/// Of the links between switches, or of all links where no scheme's fabric has any of these.
+fn utilisation(outcome: &Outcome, fabric: &Topology, whole: bool, warmup: Time, every: Time) -> Vec<LinkUtilisation> {
     let series = |port: &PortRecord| {
         let values: Vec<f64> = port.utilisation_series.iter().map(|&u| f64::from(u)).collect();
-        (!values.is_empty()).then(|| Series::new(0.0, every.as_ms_f64(), &values))
+        (!values.is_empty()).then(|| Series::new(warmup.as_ms_f64(), every.as_ms_f64(), &values))
     };
-    let on = |port: &&PortRecord| port.link as usize >= fabric.n_hosts() || fabric.fabric_links().is_empty();
+    let on = |port: &&PortRecord| port.link as usize >= fabric.n_hosts() || whole;
     let of = |port: &PortRecord| LinkUtilisation {
         link: fabric.link_name(port.link),
         dir: if port.forward { Direction::AToB } else { Direction::BToA },
@@ -147,8 +153,8 @@ fn queues(outcome: &Outcome) -> Vec<QueueDepth> {
     order.into_iter().map(|n| of(&outcome.ports[n])).collect()
 }
 
-/// Sum over the endless flows, which all last until the end: aligned there.
-fn goodput(outcome: &Outcome, every: Time) -> Option<Series> {
+/// Sum over the endless flows after the warm-up; they all last until the end, so series are aligned there.
+fn goodput(outcome: &Outcome, warmup: Time, every: Time) -> Option<Series> {
     let longest = outcome.goodput_series.iter().map(|(_, bytes)| bytes.len()).max().filter(|n| *n > 0)?;
     let mut sum = vec![0.0; longest];
     for (_, series) in &outcome.goodput_series {
@@ -156,8 +162,7 @@ fn goodput(outcome: &Outcome, every: Time) -> Option<Series> {
             *total += *bytes as f64 * 8.0 / every.as_secs_f64() / 1e9;
         }
     }
-    let end = outcome.ended_at.as_ms_f64().min(every.as_ms_f64() * longest as f64);
-    Some(Series::new((end - every.as_ms_f64() * longest as f64).max(0.0), every.as_ms_f64(), &sum))
+    Some(Series::new(warmup.as_ms_f64(), every.as_ms_f64(), &sum))
 }
 
 fn drawing(fabric: &Topology, kind: Kind) -> TopologyDrawing {
@@ -185,7 +190,7 @@ fn drawing(fabric: &Topology, kind: Kind) -> TopologyDrawing {
 }
 
 /// One report of several points of a sweep: metrics and distributions side by side, each under its point's label;
-/// pictures of the fabric from the first point.
+/// throughputs and pictures of the fabric from the first point.
 pub fn merge(parts: Vec<(&str, ReportData)>) -> ReportData {
     let mut parts = parts.into_iter();
     let Some((label, mut merged)) = parts.next() else { return ReportData::default() };
@@ -207,7 +212,6 @@ pub fn merge(parts: Vec<(&str, ReportData)>) -> ReportData {
             if let Some(same) = merged.schemes.iter_mut().find(|s| s.name == scheme.name) {
                 same.fct.extend(scheme.fct);
                 same.slowdown.extend(scheme.slowdown);
-                same.throughput.extend(scheme.throughput);
                 same.rtt = same.rtt.take().or(scheme.rtt);
             }
         }
@@ -225,6 +229,5 @@ fn relabel(part: &mut ReportData, label: &str) {
     for scheme in &mut part.schemes {
         scheme.fct.iter_mut().for_each(|f| prefix(&mut f.class));
         scheme.slowdown.iter_mut().for_each(|s| prefix(&mut s.size_label));
-        scheme.throughput.iter_mut().for_each(|t| prefix(&mut t.name));
     }
 }

@@ -63,8 +63,11 @@ fn cell(scheme: &SchemeResults, key: &str) -> Cell {
             Cell { value: Some(measured.value), ci: measured.half_width, note: None }
         }
         Ok(_) => Cell { value: None, ci: None, note: Some("falls among unfinished flows".to_owned()) },
-        Err(why) if known(scheme, key) => Cell { value: None, ci: None, note: Some(why) },
-        Err(_) => Cell::default(),
+        Err(_) => {
+            let refused = scheme.pooled.refused.iter().find(|r| r.name == key);
+            let note = refused.map(|r| format!("{} of {} samples", r.samples, r.needed));
+            Cell { value: None, ci: None, note }
+        }
     }
 }
 

@@ -83,19 +83,9 @@ struct PointTable {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Modes {
-    quick: ModeTable,
-    full: ModeTable,
-    paper: ModeTable,
-}
-
-/// `[mode.*]`: keys of the scenario that change, and the points of the sweep that are run.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-struct ModeTable {
-    /// All if empty.
-    points: Vec<String>,
-    #[serde(flatten)]
-    set: Table,
+    quick: Table,
+    full: Table,
+    paper: Table,
 }
 
 /// An experiment, read and checked.
@@ -106,7 +96,7 @@ pub struct Experiment {
     pub results: Vec<Published>,
     document: Document,
     sweep: Option<SweepTable>,
-    modes: [ModeTable; 3],
+    modes: [Table; 3],
 }
 
 /// One published result.
@@ -178,14 +168,11 @@ impl Experiment {
         let modes = [mode.quick, mode.full, mode.paper];
         let experiment = Experiment { file: file.to_owned(), results, document, sweep, modes };
         let labels = experiment.labels();
-        let results = experiment.results.iter().enumerate().map(|(n, r)| (format!("result.{n}.at"), &r.at));
-        let modes = [Mode::Quick, Mode::Full, Mode::Paper];
-        let modes = modes.map(|m| (format!("mode.{}.points", m.name()), &experiment.modes[m as usize].points));
-        for (key, points) in results.chain(modes) {
-            if let Some(unknown) = points.iter().find(|p| !labels.contains(p)) {
+        for (n, result) in experiment.results.iter().enumerate() {
+            if let Some(unknown) = result.at.iter().find(|p| !labels.contains(p)) {
                 let near = closest(unknown, labels.iter().map(String::as_str)).unwrap_or("one of the sweep's points");
                 let problem = format!("there is no point {unknown:?}");
-                let invalid = Invalid::new(key, problem, format!("name {near:?}"));
+                let invalid = Invalid::new(format!("result.{n}.at"), problem, format!("name {near:?}"));
                 return Err(experiment.document.error(&invalid));
             }
         }
@@ -210,8 +197,7 @@ impl Experiment {
     pub fn points(&self, mode: Mode, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Point>, ConfigError> {
         let mut points = Vec::new();
         for (n, label) in self.labels().into_iter().enumerate() {
-            let run = &self.modes[mode as usize].points;
-            if !wanted(&label) || !(run.is_empty() || run.contains(&label)) {
+            if !wanted(&label) {
                 continue;
             }
             let mut document = self.document.clone();
@@ -228,7 +214,7 @@ impl Experiment {
                     parameter = number.map(|number| (sweep.name.clone(), number));
                 }
             }
-            document.overlay(&self.modes[mode as usize].set, &format!("mode.{}", mode.name()))?;
+            document.overlay(&self.modes[mode as usize], &format!("mode.{}", mode.name()))?;
             let plan = Plan::new(&document, &Choice::default())?;
             points.push(Point { label, parameter, plan });
         }
