@@ -419,7 +419,7 @@ impl Edge {
             let Some(value) = value else { continue }; // deleted meanwhile
             found.extend(K::from_bytes(&key).zip(V::from_bytes(&value)));
         }
-        found.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        found.sort_unstable_by_key(|entry: &(K, V)| entry.0);
         found.dedup_by(|a, b| a.0 == b.0); // iteration starts anew when its place was deleted
         Ok(found)
     }

@@ -1,8 +1,10 @@
 //! What the agent shares with the data path's C.
 
+#[cfg(any(feature = "kernel", test))]
 use crate::state::Flow;
 
 extern "C" {
+    #[cfg(any(feature = "kernel", test))]
     fn sv_live_flow_expired(flow: *const Flow, idle: u64, now: u64) -> std::ffi::c_int;
     fn sv_live_state_version() -> u32;
     #[cfg(test)]
@@ -10,6 +12,7 @@ extern "C" {
 }
 
 /// Has the flow, idle since its last packet, reached its end? Times in ns on the same clock.
+#[cfg(any(feature = "kernel", test))]
 pub(crate) fn flow_expired(flow: &Flow, idle: u64, now: u64) -> bool {
     // SAFETY: reads one valid struct, the mirror of struct sv_flow.
     unsafe { sv_live_flow_expired(flow, idle, now) != 0 }
