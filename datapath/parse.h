@@ -30,11 +30,14 @@
 #define SV_ETHERTYPE_VLAN 0x8100
 #define SV_ETHERTYPE_QINQ 0x88a8
 
-/* Are there n bytes at cur? The verifier wants a pointer comparison; C forbids forming the pointer when there are not. */
+/*
+ * Are there n bytes at cur? The verifier wants one pointer comparison; natively cur + n must not be formed when there are not,
+ * and cur itself may lie beyond the end, after a length that the frame only claims.
+ */
 #ifdef __bpf__
 #define SV_FITS(cur, n, end) ((cur) + (n) <= (end))
 #else
-#define SV_FITS(cur, n, end) ((u64)((end) - (cur)) >= (u64)(n))
+#define SV_FITS(cur, n, end) ((cur) <= (end) && (u64)((end) - (cur)) >= (u64)(n))
 #endif
 
 SV_FN u16 sv_get16(const u8 *b)

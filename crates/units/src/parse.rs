@@ -34,7 +34,8 @@ pub(crate) fn quantity(text: &str, what: &str, example: &str, units: &[Unit]) ->
         return Err(fail("the unit is missing"));
     }
     let Some(&(_, scale)) = units.iter().find(|u| u.0 == suffix) else {
-        return Err(fail(&format!("unknown unit {suffix:?}")));
+        let shown: String = suffix.chars().take(20).collect();
+        return Err(fail(&format!("unknown unit {shown:?}")));
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || (number.contains('.') && fraction.is_empty()) || fraction.contains('.') {
