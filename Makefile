@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := scripts/cargo
 SELVEDGE := $(TARGET)/release/selvedge
 
-.PHONY: help demo test build lint fmt-check clippy licences check-scripts bench peers install clean
+.PHONY: help demo test test-kernel build lint fmt-check clippy licences check-scripts bench peers install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -26,6 +26,9 @@ test: ## run all tests
 	$(CARGO) test --workspace --locked
 	$(CARGO) build --release --locked --package selvedge
 	scripts/tests/profiles.sh $(TARGET)/debug/selvedge $(SELVEDGE)
+
+test-kernel: ## tests of the kernel edge with real traffic: root, clang, libelf and zlib headers, ethtool, tcpdump
+	$(CARGO) test --locked --package live --features kernel -- --test-threads=1
 
 lint: fmt-check clippy licences check-scripts ## formatting, clippy, licences, the scripts' own tests
 
