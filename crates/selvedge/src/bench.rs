@@ -62,7 +62,7 @@ pub fn sim(arguments: &BenchSim) -> Result<(), Failure> {
         memory_bytes_per_flow: memory.map(|m| m as f64 / flows.max(1) as f64),
     };
     if arguments.json {
-        println!("{}", serde_json::json!(speed));
+        say!("{}", serde_json::json!(speed));
     } else {
         print(&speed);
     }
@@ -100,20 +100,20 @@ fn status(key: &str) -> Option<u64> {
 }
 
 fn print(speed: &Speed) {
-    println!(
+    say!(
         "{} hosts in a fat-tree, permutation, DCTCP, 10 Gbps, {}: {} s simulated in {} s on one core",
         speed.hosts,
         speed.scheme,
         table::number(speed.simulated_s),
         table::number(speed.wall_s)
     );
-    println!("packet-hops/s    {:.2} million ({} in all)", speed.packet_hops_per_s / 1e6, speed.packet_hops);
-    println!("events/s         {:.2} million ({} in all)", speed.events_per_s / 1e6, speed.events);
-    println!("goodput          {} Gbps per host", table::number(speed.goodput_gbps_per_host));
+    say!("packet-hops/s    {:.2} million ({} in all)", speed.packet_hops_per_s / 1e6, speed.packet_hops);
+    say!("events/s         {:.2} million ({} in all)", speed.events_per_s / 1e6, speed.events);
+    say!("goodput          {} Gbps per host", table::number(speed.goodput_gbps_per_host));
     if let (Some(all), Some(host), Some(flow)) =
         (speed.memory_bytes, speed.memory_bytes_per_host, speed.memory_bytes_per_flow)
     {
-        println!(
+        say!(
             "memory           {} MB: {:.1} KB per host, {:.1} KB per flow (growth of the resident set)",
             table::number(all as f64 / 1e6),
             host / 1e3,

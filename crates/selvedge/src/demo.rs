@@ -17,12 +17,12 @@ const FILE: &str = "demo.toml";
 pub fn run(arguments: &Demo) -> Result<bool, Failure> {
     let experiment = experiment()?;
     let staging = Staging::new(&arguments.output, true)?;
-    println!("selvedge {}: a demonstration", env!("CARGO_PKG_VERSION"));
+    say!("selvedge {}: a demonstration", env!("CARGO_PKG_VERSION"));
     for point in experiment.points(Mode::Quick, &|_| true)? {
         let plan = &point.plan;
         let Some(first) = plan.schemes.first() else { continue };
         let fabric = &first.template().topology;
-        println!(
+        say!(
             "  {}: {} hosts, {} switches, {} links; {}",
             point.label,
             fabric.n_hosts(),
@@ -31,16 +31,16 @@ pub fn run(arguments: &Demo) -> Result<bool, Failure> {
             plan.scenario.description.trim()
         );
     }
-    println!("  Simulating every packet, guest TCP on every host, the edge's own code between them ...\n");
+    say!("  Simulating every packet, guest TCP on every host, the edge's own code between them ...\n");
     let threads = arguments.threads.unwrap_or_else(default_threads);
     let ran = repro::run_experiment(&experiment, Mode::Quick, threads, &|_| true)?;
     for at in &ran.points {
         sim::print(&at.results, &at.label);
-        println!();
+        say!();
         output::write(&at.results, &staging, &format!("{}.", at.label), &Extras::default())?;
     }
     for judged in &ran.judged {
-        println!("{}", judged.text());
+        say!("{}", judged.text());
     }
     staging.write("effective.toml", text())?;
     output::write_report(&staging, &repro::report(&ran, "selvedge demo"))?;
@@ -49,12 +49,8 @@ pub fn run(arguments: &Demo) -> Result<bool, Failure> {
     let hops: u64 =
         ran.points.iter().flat_map(|p| &p.results.schemes).flat_map(|s| &s.runs).map(|r| r.outcome.packet_hops).sum();
     let wall = ran.judged.first().map_or(0.0, |j| j.wall_s);
-    println!(
-        "{holding} of {} checks hold. {:.0} million packet-hops in {wall:.0} s.",
-        ran.judged.len(),
-        hops as f64 / 1e6
-    );
-    println!("Report: {}", arguments.output.join("report.html").display());
+    say!("{holding} of {} checks hold. {:.0} million packet-hops in {wall:.0} s.", ran.judged.len(), hops as f64 / 1e6);
+    say!("Report: {}", arguments.output.join("report.html").display());
     Ok(holding == ran.judged.len())
 }
 

@@ -1,5 +1,7 @@
 //! What the `selvedge` binary does, as a library so that tests can reach it.
 
+#[macro_use]
+mod say;
 pub mod bench;
 pub mod cli;
 pub mod demo;
@@ -50,8 +52,8 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Doctor { json } => {
             let diagnosis = doctor::diagnose();
             match json {
-                true => println!("{}", serde_json::json!(diagnosis)),
-                false => print!("{}", doctor::print(&diagnosis)),
+                true => say!("{}", serde_json::json!(diagnosis)),
+                false => say_on!("{}", doctor::print(&diagnosis)),
             }
             Ok(true)
         }

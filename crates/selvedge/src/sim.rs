@@ -52,11 +52,11 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
         staging.commit()?;
     }
     if arguments.json {
-        println!("{}", output::metrics(&results));
+        say!("{}", output::metrics(&results));
     } else {
         print(&results, "");
         if let Some(dir) = &arguments.output {
-            println!("\nResults: {}  Report: {}", dir.display(), dir.join("report.html").display());
+            say!("\nResults: {}  Report: {}", dir.display(), dir.join("report.html").display());
         }
     }
     Ok(())
@@ -66,17 +66,17 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
 pub fn print(results: &Results, label: &str) {
     let scenario = &results.plan.scenario;
     let title = if scenario.title.is_empty() { "Scenario" } else { &scenario.title };
-    println!("{title}{}{label}", if label.is_empty() { "" } else { ": " });
-    println!(
+    say!("{title}{}{label}", if label.is_empty() { "" } else { ": " });
+    say!(
         "{} simulated after {} of warm-up, seeds {}; intervals are 95% over seeds, differences against {}\n",
         scenario.duration,
         scenario.warmup,
         scenario.seeds,
         results.schemes.first().map_or("-", |s| &s.name)
     );
-    print!("{}", table::text(&table::comparison(results)));
+    say_on!("{}", table::text(&table::comparison(results)));
     for scheme in results.schemes.iter().filter(|s| s.unfinished() > 0) {
-        println!(
+        say!(
             "{}: {} flows had not finished; percentiles count them as longer than all others",
             scheme.name,
             scheme.unfinished()

@@ -150,6 +150,9 @@ pub struct WorkloadError {
 /// Flows that [`Pattern::Random`] may draw in advance.
 const MAX_DRAWN: u64 = 10_000_000;
 
+/// Flows that one workload may start: every flow leaves a record of some 150 bytes.
+const MAX_FLOWS: f64 = 20e6;
+
 /// What is wrong with a workload; each message says what to change.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -176,6 +179,10 @@ pub enum Problem {
     BadLoad(String),
     #[error("flows would arrive less than 1 ps apart; lower the load or the capacity, or choose larger flows")]
     TooFast,
+    #[error(
+        "about {0} flows would start, and a run records at most 20,000,000 of a workload; start fewer or end sooner"
+    )]
+    TooManyArrivals(u64),
     #[error("stagger has no effect on this pattern; remove it")]
     Stagger,
     #[error("it has no pairs; name at least one")]

@@ -19,6 +19,14 @@ pub enum Pairs {
 }
 
 impl Pairs {
+    /// How many clocks or processes these pairs make at most.
+    pub(super) fn most(&self, hosts: &HostMap) -> f64 {
+        match self {
+            Pairs::Fixed(pairs) => pairs.len() as f64,
+            _ => f64::from(hosts.hosts()),
+        }
+    }
+
     /// The pairs if they are fixed for the run; `None` if a destination is drawn for every flow.
     pub(super) fn fixed(&self, hosts: &HostMap, seed: u64, pairing: u32) -> Result<Option<Vec<(u32, u32)>>, Problem> {
         match self {

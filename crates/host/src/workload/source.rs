@@ -1,6 +1,6 @@
 use super::arrivals::{Mice, Poisson};
 use super::shuffle::Shuffle;
-use super::{pairs, Connection, FlowSpec, HostMap, Pairs, Pattern, Problem, Workload, WorkloadError};
+use super::{pairs, Connection, FlowSpec, HostMap, Pairs, Pattern, Problem, Workload, WorkloadError, MAX_FLOWS};
 use sim::{Purpose, Stream};
 use units::{Bytes, Time};
 
@@ -89,6 +89,19 @@ impl Source {
         );
         if stagger != Time::ZERO && !staggers {
             return Err(Problem::Stagger);
+        }
+        let span = shape.end.saturating_sub(start).as_ps() as f64;
+        let rounds = |every: Time| span / (every.as_ps() as f64).max(1.0);
+        let flows = match &workload.pattern {
+            Pattern::Mice { every, to, .. } => to.most(hosts) * rounds(*every),
+            Pattern::Incast { senders, every: Some(every), .. } => f64::from(*senders) * rounds(*every),
+            Pattern::Poisson { cdf, load, capacity, pairs } => {
+                pairs.most(hosts) * span / Poisson::mean_gap_ps(cdf, *load, *capacity)?
+            }
+            _ => 0.0,
+        };
+        if flows > MAX_FLOWS {
+            return Err(Problem::TooManyArrivals(flows as u64));
         }
         let positive = |size: Bytes| if size == Bytes::ZERO { Err(Problem::Zero("the flow size")) } else { Ok(size) };
         let sized = |size: &Option<Bytes>| size.map(positive).transpose();

@@ -314,3 +314,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn more_flows_than_a_run_can_record_are_refused() {
+    let hosts = HostMap::uniform(16, 4);
+    let refused = |pattern, until| match Source::new(&Workload::new("w", pattern), 0, &hosts, 1, until) {
+        Err(WorkloadError { problem: Problem::TooManyArrivals(n), .. }) => Some(n),
+        Err(other) => panic!("{other}"),
+        Ok(_) => None,
+    };
+    let mice = |every| Pattern::Mice { size: Bytes(1), every, to: Pairs::AnyOther };
+    assert_eq!(refused(mice(Time::from_ns(100)), Time::from_secs(1)), Some(160_000_000));
+    assert_eq!(refused(mice(Time::from_us(1)), Time::from_secs(1)), None);
+    let incast = Pattern::Incast { senders: 4, receiver: 0, size: Bytes(1), every: Some(Time::from_ps(1)) };
+    assert!(refused(incast, Time::from_ms(1)).is_some());
+}

@@ -41,8 +41,8 @@ pub fn run(arguments: &Repro) -> Result<bool, Failure> {
         for judged in &ran.judged {
             let line = judged.json().to_string();
             match arguments.json {
-                true => println!("{line}"),
-                false => println!("{}", judged.text()),
+                true => say!("{line}"),
+                false => say!("{}", judged.text()),
             }
             lines += &line;
             lines.push('\n');
@@ -60,9 +60,9 @@ pub fn run(arguments: &Repro) -> Result<bool, Failure> {
     let holding = having(CheckStatus::Holds);
     if !arguments.json {
         let (fail, not_run) = (having(CheckStatus::Fails), having(CheckStatus::NotRun));
-        println!("{} results ({}): {holding} hold, {fail} fail, {not_run} not run", all.len(), mode.name());
+        say!("{} results ({}): {holding} hold, {fail} fail, {not_run} not run", all.len(), mode.name());
         if let Some(dir) = &arguments.output {
-            println!("Results: {}", dir.display());
+            say!("Results: {}", dir.display());
         }
     }
     Ok(holding == all.len())
@@ -167,7 +167,7 @@ fn list(selected: &Selected, as_json: bool) {
         for result in experiment.results.iter().filter(|r| ids.contains(&r.id)) {
             if as_json {
                 let checks: Vec<&str> = result.checks.iter().map(|c| c.text.as_str()).collect();
-                println!(
+                say!(
                     "{}",
                     json!({
                         "id": result.id, "source": result.source, "what": result.what, "file": experiment.file,
@@ -175,7 +175,7 @@ fn list(selected: &Selected, as_json: bool) {
                     })
                 );
             } else {
-                println!("{:<wide$}  {}  [{}]", result.id, result.what, result.source);
+                say!("{:<wide$}  {}  [{}]", result.id, result.what, result.source);
             }
         }
     }

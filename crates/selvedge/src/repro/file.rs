@@ -168,6 +168,11 @@ impl Experiment {
         let modes = [mode.quick, mode.full, mode.paper];
         let experiment = Experiment { file: file.to_owned(), results, document, sweep, modes };
         let labels = experiment.labels();
+        if let Some(twice) = labels.iter().enumerate().find_map(|(n, l)| labels[..n].contains(l).then_some(l)) {
+            let problem = format!("two points are called {twice:?}");
+            let invalid = Invalid::new("sweep", problem, "make every point another");
+            return Err(experiment.document.error(&invalid));
+        }
         for (n, result) in experiment.results.iter().enumerate() {
             if let Some(unknown) = result.at.iter().find(|p| !labels.contains(p)) {
                 let near = closest(unknown, labels.iter().map(String::as_str)).unwrap_or("one of the sweep's points");
