@@ -91,7 +91,8 @@ impl Source {
             return Err(Problem::Stagger);
         }
         let span = shape.end.saturating_sub(start).as_ps() as f64;
-        let rounds = |every: Time| span / (every.as_ps() as f64).max(1.0);
+        // A period of zero is refused by name below.
+        let rounds = |every: Time| if every == Time::ZERO { 0.0 } else { span / every.as_ps() as f64 };
         let flows = match &workload.pattern {
             Pattern::Mice { every, to, .. } => to.most(hosts) * rounds(*every),
             Pattern::Incast { senders, every: Some(every), .. } => f64::from(*senders) * rounds(*every),
