@@ -83,6 +83,11 @@ impl Expression {
         &self.names
     }
 
+    /// Every name with the value 1: what cannot be evaluated so never can be.
+    pub fn trial(&self) -> BTreeMap<String, f64> {
+        self.metrics.iter().chain(&self.names).map(|name| (name.clone(), 1.0)).collect()
+    }
+
     /// # Errors
     /// A value that is missing or of the wrong kind.
     pub fn holds(&self, values: &BTreeMap<String, f64>) -> Result<bool, ExpressionError> {

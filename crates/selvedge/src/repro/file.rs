@@ -235,13 +235,20 @@ fn published(document: &Document, n: usize, table: &ResultTable) -> Result<Publi
     }
     for (c, check) in table.checks.iter().enumerate() {
         let parse = |key: &str, text: &str| {
-            Expression::parse(text).map_err(|e| {
+            let parsed = Expression::parse(text).map_err(|e| e.to_string()).and_then(|e| {
+                let trial = e.trial();
+                match key {
+                    _ if e.metrics().is_empty() => return Err("it names no metric, so it could never fail".to_owned()),
+                    "expr" => e.holds(&trial).map(drop),
+                    _ => e.value(&trial).map(drop),
+                }
+                .map_err(|e| e.to_string())?;
+                Ok(e)
+            });
+            parsed.map_err(|problem| {
                 let key = format!("result.{n}.checks.{c}.{key}");
-                document.error(&Invalid::new(
-                    key,
-                    e.to_string(),
-                    "write a comparison of metrics, such as a.x.y >= 0.9 * b.x.y",
-                ))
+                let remedy = "write a comparison of metrics, such as a.x.y >= 0.9 * b.x.y";
+                document.error(&Invalid::new(key, problem, remedy))
             })
         };
         checks.push(Check {

@@ -148,3 +148,21 @@ fn a_bad_experiment_is_refused_where_it_stands() {
     }
     assert!(wrong.is_empty(), "{wrong}");
 }
+
+#[test]
+fn a_check_that_could_not_fail_or_be_evaluated_is_refused_before_anything_runs() {
+    for expr in
+        ["true", "1 > 0", "presto.elephants.jain", "foo(presto.elephants.jain) > 1", "min(presto.elephants.jain) > 0"]
+    {
+        let scratch = Scratch::new("refused");
+        let broken = RESULTS.replace("presto.elephants.throughput_gbps.mean > 10", expr);
+        scratch.file("x.toml", &format!("{TINY}{broken}"));
+        let output = selvedge(scratch.path(), &["repro", "x.toml", "--json"]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{expr}: {said}");
+        assert!(
+            said.contains("x.toml:") && said.contains("result.1.checks.0.expr") && said.contains("write a"),
+            "{said}"
+        );
+    }
+}
