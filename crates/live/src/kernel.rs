@@ -423,6 +423,52 @@ impl Edge {
         found.dedup_by(|a, b| a.0 == b.0); // iteration starts anew when its place was deleted
         Ok(found)
     }
+
+    /// As [`test_run`](Edge::test_run), for a segment that offload left whole: the kernel is told its segment size.
+    ///
+    /// # Errors
+    /// Also what the kernel refuses, such as a frame of fewer than 14 bytes or of more than a page.
+    pub fn test_run_segment(&self, role: Role, frame: &[u8], segment: Segment) -> Result<(u32, Vec<u8>)> {
+        // Offsets in struct __sk_buff of what may be set.
+        const IFINDEX: usize = 40;
+        const GSO_SEGS: usize = 164;
+        const GSO_SIZE: usize = 176;
+        let mut context = [0u8; 192];
+        for (at, value) in
+            [(IFINDEX, segment.ifindex), (GSO_SEGS, segment.gso_segs), (GSO_SIZE, u32::from(segment.gso_size))]
+        {
+            context[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+        let mut out = vec![0u8; frame.len() + 256];
+        let program = self.object.progs_mut().find(|program| program.name() == role.program());
+        let program = program.ok_or(Error::Missing(role.program()))?;
+        let input = libbpf_rs::ProgramInput {
+            context_in: Some(&mut context),
+            data_in: Some(frame),
+            data_out: Some(&mut out),
+            ..Default::default()
+        };
+        let output = program.test_run(input).map_err(|e| Error::Bpf("run a program", e))?;
+        let (verdict, len) = (output.return_value, output.data.map_or(0, |data| data.len()));
+        out.truncate(len);
+        Ok((verdict, out))
+    }
+
+    /// What is remembered of one connection now.
+    pub fn flow(&self, key: &FlowSlotKey) -> Result<Option<FlowSlot>> {
+        self.lookup("flows", key.as_bytes())
+    }
+}
+
+/// What [`Edge::test_run_segment`] tells the kernel about a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// The interface it arrived on.
+    pub ifindex: u32,
+    /// Payload bytes per packet; 0: the frame is one packet.
+    pub gso_size: u16,
+    /// Packets in it; 0: the frame is one packet.
+    pub gso_segs: u32,
 }
 
 /// CLOCK_MONOTONIC in ns: the clock of everything the kernel edge notes.
