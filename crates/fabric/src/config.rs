@@ -59,7 +59,7 @@ pub struct RandomLoss {
 /// Rate of a port, kept with its exact time per byte when there is one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Serialiser {
-    rate: BitRate,
+    pub(crate) rate: BitRate,
     ps_per_byte: u64,
 }
 

@@ -5,7 +5,7 @@ use crate::port::{Port, PortId, PortStats};
 use crate::routing::{port_out_of, Routing};
 use sim::{Purpose, Scheduler, Stream};
 use topology::{LinkId, NodeId, NodeKind, Topology};
-use units::{Bytes, Time};
+use units::{BitRate, Bytes, Time};
 
 /// What the fabric schedules for itself; hand it back to [`Fabric::handle`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,8 @@ pub struct Fabric {
     lost_packets: u64,
     unroutable_packets: u64,
     tap: Option<Tap>,
+    /// Slots of lost packets, for a driver that keeps frames; `None`: nobody asks.
+    lost_slots: Option<Vec<u32>>,
 }
 
 #[derive(Debug)]
@@ -124,6 +126,7 @@ impl Fabric {
             lost_packets: 0,
             unroutable_packets: 0,
             tap: None,
+            lost_slots: None,
         }
     }
 
@@ -190,7 +193,7 @@ impl Fabric {
         if self.loss.per_million != 0 && self.random.below(1_000_000) < u64::from(self.loss.per_million) {
             self.lost_bytes += u64::from(self.packets.hop(id).wire_len);
             self.lost_packets += 1;
-            self.packets.remove(id);
+            self.lose(id);
             return None;
         }
         if self.nodes[to as usize].is_host {
@@ -202,7 +205,7 @@ impl Fabric {
             None => {
                 self.unroutable_packets += 1;
                 self.lost_bytes += u64::from(self.packets.hop(id).wire_len);
-                self.packets.remove(id);
+                self.lose(id);
             }
         }
         None
@@ -244,7 +247,7 @@ impl Fabric {
             let port = &mut self.ports[port_id as usize];
             port.stats.dropped_packets += 1;
             port.stats.dropped_bytes += u64::from(self.packets.hop(id).wire_len);
-            self.packets.remove(id);
+            self.lose(id);
             return;
         }
         self.nodes[from].held += u64::from(self.packets.hop(id).wire_len);
@@ -257,6 +260,15 @@ impl Fabric {
                 scheduler.schedule(at, port.to, Event::Arrival { port: port_id }.into());
             }
         }
+    }
+
+    /// Forgets a packet that will not arrive.
+    #[cold]
+    fn lose(&mut self, id: PacketId) {
+        if let Some(slots) = &mut self.lost_slots {
+            slots.push(self.packets.body(id).slot);
+        }
+        self.packets.remove(id);
     }
 
     /// Whether a port takes a packet, marking it if it should; the port has been advanced to `now`.
@@ -332,11 +344,42 @@ impl Fabric {
             port.up = up;
             if !up {
                 self.nodes[port.from as usize].held -= port.occupancy;
-                port.clear(now.as_ps(), &mut self.packets);
+                port.clear(now.as_ps(), &mut self.packets, self.lost_slots.as_mut());
             }
         }
         let node = self.topology.links[link as usize].b;
         scheduler.schedule(now.saturating_add(self.reroute_after), node, Event::Reroute.into());
+    }
+
+    /// Gives a link another rate and delay, from the next packet that each end starts to send. Packets never overtake
+    /// one another on a wire: behind a longer delay that has just ended, they arrive together.
+    ///
+    /// # Panics
+    /// If there is no such link or the rate is zero.
+    pub fn set_wire(&mut self, link: LinkId, rate: BitRate, delay: Time, now: Time) {
+        assert!(rate.as_bps() > 0, "a link needs a rate");
+        for port in [2 * link, 2 * link + 1] {
+            self.advance(port, now.as_ps());
+            self.ports[port as usize].set_wire(rate, delay, &self.packets);
+        }
+    }
+
+    /// A link's rate and delay now.
+    pub fn wire(&self, link: LinkId) -> (BitRate, Time) {
+        self.ports[2 * link as usize].rate_and_delay()
+    }
+    /// The links that are down now.
+    pub fn failed(&self) -> &[LinkId] {
+        &self.failed
+    }
+
+    /// From now on, remembers the [`slot`](crate::Packet::slot) of every packet that is lost, one entry per packet, for a driver that
+    /// keeps frames; it empties the list with [`Fabric::take_lost_slots`].
+    pub fn remember_lost_slots(&mut self) {
+        self.lost_slots.get_or_insert_default();
+    }
+    pub fn take_lost_slots(&mut self) -> std::vec::Drain<'_, u32> {
+        self.lost_slots.get_or_insert_default().drain(..)
     }
 
     /// Starts the measured part of the run: what [`PortStats`] calls measured counts from here.
@@ -386,6 +429,9 @@ impl Fabric {
     }
     pub fn tap(&self) -> Option<&Tap> {
         self.tap.as_ref()
+    }
+    pub fn tap_mut(&mut self) -> Option<&mut Tap> {
+        self.tap.as_mut()
     }
 
     /// Accounts for every octet by walking all lists: what was sent is delivered, dropped or still inside.

@@ -17,5 +17,5 @@ mod routing;
 pub use capture::{Captured, Tap};
 pub use config::{Aqm, Buffer, Multipath, RandomLoss, SwitchConfig};
 pub use fabric::{Audit, Delivery, Event, Fabric};
-pub use packet::{List, Packet, PacketId, Packets, MAX_HOPS, NO_PACKET};
+pub use packet::{flow_hash, List, Packet, PacketId, Packets, MAX_HOPS, NO_PACKET};
 pub use port::{PortId, PortStats};

@@ -37,6 +37,16 @@ pub struct Packet {
     pub options: TcpOptions,
 }
 
+/// The 5-tuple hash that switches start from (FNV-1a over the words, then finalised).
+pub fn flow_hash(h: &wire::Packet) -> u32 {
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    let ports = u32::from(h.sport) << 16 | u32::from(h.dport);
+    for word in h.saddr.iter().chain(&h.daddr).chain([&ports, &u32::from(h.proto)]) {
+        hash = (hash ^ u64::from(*word)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    ((hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32
+}
+
 /// What every hop touches of a packet: half a cache line, apart from the rest.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
@@ -184,6 +194,9 @@ impl List {
     }
     pub fn head(&self) -> Option<PacketId> {
         (self.head != NO_PACKET).then_some(self.head)
+    }
+    pub(crate) fn tail(&self) -> Option<PacketId> {
+        (!self.is_empty()).then_some(self.tail)
     }
     #[inline]
     pub fn push(&mut self, id: PacketId, packets: &mut Packets) {

@@ -31,6 +31,8 @@ pub(crate) struct Port {
     sending: u32,
     serialiser: Serialiser,
     delay: u64,
+    /// Nothing arrives earlier: what was on the wire when its delay changed goes first. Zero in simulations.
+    not_before: u64,
     /// Packets being sent or under way, in order of arrival.
     pub wire: List,
     /// The queue of the first priority, and those of the others.
@@ -75,6 +77,7 @@ impl Port {
             sending: 0,
             serialiser: Serialiser::new(rate),
             delay: delay.as_ps(),
+            not_before: 0,
             wire: List::default(),
             queue: List::default(),
             others: vec![List::default(); usize::from(priorities) - 1].into(),
@@ -141,7 +144,7 @@ impl Port {
         self.stats.byte_time += u128::from(bytes) * u128::from(end - hop.at_ps);
         self.telemetry.roll(at);
         self.telemetry.busy_ps += tx;
-        hop.at_ps = end + self.delay;
+        hop.at_ps = (end + self.delay).max(self.not_before);
         self.sending = hop.wire_len;
         self.busy_until = end;
         let crossed = usize::from(hop.hops());
@@ -170,12 +173,28 @@ impl Port {
         telemetry.last
     }
 
+    pub(crate) fn rate_and_delay(&self) -> (BitRate, Time) {
+        (self.serialiser.rate, Time::from_ps(self.delay))
+    }
+
+    /// The port must have been advanced to now.
+    pub(crate) fn set_wire(&mut self, rate: BitRate, delay: Time, packets: &Packets) {
+        if let Some(last) = self.wire.tail() {
+            self.not_before = packets.hop(last).at_ps;
+        }
+        self.serialiser = Serialiser::new(rate);
+        self.delay = delay.as_ps();
+    }
+
     /// Takes everything out of queue and wire: the link has failed.
-    pub(crate) fn clear(&mut self, now: u64, packets: &mut Packets) {
+    pub(crate) fn clear(&mut self, now: u64, packets: &mut Packets, mut slots: Option<&mut Vec<u32>>) {
         let (mut bytes, mut count) = (0, 0);
         while let Some(id) = self.wire.pop(packets).or_else(|| self.pop_queue(packets)) {
             bytes += u64::from(packets.hop(id).wire_len);
             count += 1;
+            if let Some(slots) = &mut slots {
+                slots.push(packets.body(id).slot);
+            }
             packets.remove(id);
         }
         self.stats.dropped_bytes += bytes;

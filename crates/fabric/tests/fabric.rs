@@ -391,3 +391,60 @@ proptest! {
         prop_assert_eq!(net.fabric.audit().inside_packets, 0);
     }
 }
+
+#[test]
+fn a_changed_wire_lets_no_packet_overtake() {
+    let mut net = Net::new(&one_switch(2), SwitchConfig::default());
+    net.fabric.set_wire(1, RATE, Time::from_us(10), Time::ZERO);
+    assert_eq!(net.fabric.wire(1), (RATE, Time::from_us(10)));
+    net.send(packet(0, 1));
+    // The first packet is on its way to host 1 when the wire becomes short and ten times as slow.
+    let at_switch = TX + DELAY;
+    let fired = net.scheduler.pop_until(Time::MAX).unwrap();
+    assert_eq!((fired.at, net.fabric.handle(fired.event, &mut net.scheduler)), (at_switch, None));
+    let tenth = BitRate::from_gbps(1);
+    net.fabric.set_wire(1, tenth, DELAY, at_switch);
+    net.send(packet(0, 1));
+    let arrivals: Vec<Time> = net.drain().iter().map(|d| d.0).collect();
+    let first = at_switch + TX + Time::from_us(10);
+    assert_eq!(arrivals[0], first);
+    assert_eq!(arrivals[1], first.max(at_switch + at_switch + TX * 10 + DELAY));
+    net.send(packet(0, 1));
+    let next = net.drain()[0].0;
+    assert_eq!(next, arrivals[1] + at_switch + TX * 10 + DELAY);
+}
+
+#[test]
+fn a_driver_hears_of_the_frames_that_are_lost() {
+    let switches = SwitchConfig { buffer: Buffer::PerPort(Bytes(2 * 1538)), ..SwitchConfig::default() };
+    let topology = Dumbbell {
+        pairs: 1,
+        host_rate: RATE,
+        host_delay: DELAY,
+        bottleneck_rate: BitRate::from_gbps(1),
+        bottleneck_delay: Time::from_us(50),
+    }
+    .build()
+    .unwrap();
+    let mut net = Net::new(&topology, switches);
+    net.fabric.remember_lost_slots();
+    for slot in 0..6 {
+        net.send(Packet { slot, ..packet(0, 1) });
+    }
+    while net.fabric.audit().dropped_bytes == 0 {
+        let fired = net.scheduler.pop_until(Time::MAX).unwrap();
+        assert_eq!(net.fabric.handle(fired.event, &mut net.scheduler), None);
+    }
+    let mut lost: Vec<u32> = net.fabric.take_lost_slots().collect();
+    assert_eq!(lost.len(), 1, "one drop, one slot");
+    let now = net.scheduler.now();
+    let link = topology.link_named("left-right").unwrap();
+    net.scheduler.schedule(now, 0, Event::Link { link, up: false });
+    let delivered: Vec<u32> = net.drain().iter().map(|d| d.2.slot).collect();
+    lost.extend(net.fabric.take_lost_slots());
+    let mut all: Vec<u32> = lost.iter().chain(&delivered).copied().collect();
+    all.sort_unstable();
+    assert_eq!(all, [0, 1, 2, 3, 4, 5]);
+    assert_eq!(net.fabric.failed(), [link]);
+    assert_eq!(net.fabric.packets.live(), 0);
+}

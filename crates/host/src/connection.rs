@@ -4,6 +4,7 @@ use crate::experiment::ETHERNET_OVERHEAD;
 use crate::gro::RxSegment;
 use crate::tcp::{Endpoint, Segment};
 use crate::workload::FlowSpec;
+pub(crate) use fabric::flow_hash;
 use fabric::Packet;
 use sim::TimerId;
 use std::collections::VecDeque;
@@ -91,16 +92,6 @@ pub(crate) const REPLY_BYTES: u64 = 64;
 /// The address of a modelled host: 10.0.0.1 onwards.
 pub(crate) fn address(host: u32) -> [u32; 4] {
     wire::v4((0x0a00_0001 + host).to_be_bytes())
-}
-
-/// The 5-tuple hash that switches start from (FNV-1a over the words, then finalised).
-pub(crate) fn flow_hash(h: &wire::Packet) -> u32 {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    let ports = u32::from(h.sport) << 16 | u32::from(h.dport);
-    for word in h.saddr.iter().chain(&h.daddr).chain([&ports, &u32::from(h.proto)]) {
-        hash = (hash ^ u64::from(*word)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
-    ((hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32
 }
 
 /// Octets on the wire of an IPv4 packet with `l4_len` bytes of transport header and payload; Ethernet frames have at

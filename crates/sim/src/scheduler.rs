@@ -65,6 +65,17 @@ impl<E: Copy> Scheduler<E> {
         self.queue.push(Key { time_ps: at.as_ps(), order }, event);
     }
 
+    /// Moves the clock forward without an event, for input that comes from outside the model; back, never.
+    ///
+    /// # Panics
+    /// If an event is due before `to`: it would fire in the past.
+    pub fn advance(&mut self, to: Time) {
+        if to > self.now {
+            assert!(self.next_at().is_none_or(|at| at >= to), "an event is due before {to}");
+            self.now = to;
+        }
+    }
+
     /// Advances the clock to the next event that is due at or before `until` and returns it; leaves the clock where it
     /// is when there is none.
     pub fn pop_until(&mut self, until: Time) -> Option<Fired<E>> {
@@ -101,6 +112,25 @@ mod tests {
         assert_eq!(s.now(), Time::ZERO);
         assert_eq!(s.next_at(), Some(Time::from_ns(10)));
         assert!(s.pop_until(Time::from_ns(10)).is_some());
+    }
+
+    #[test]
+    fn input_from_outside_moves_the_clock_forward_only() {
+        let mut s = Scheduler::new();
+        s.schedule(Time::from_ns(10), 0, ());
+        s.advance(Time::from_ns(8));
+        s.advance(Time::from_ns(5));
+        assert_eq!(s.now(), Time::from_ns(8));
+        s.advance(Time::from_ns(10));
+        assert!(s.pop_until(Time::from_ns(10)).is_some());
+    }
+
+    #[test]
+    #[should_panic(expected = "an event is due")]
+    fn the_clock_does_not_pass_an_event() {
+        let mut s = Scheduler::new();
+        s.schedule(Time::from_ns(10), 0, ());
+        s.advance(Time::from_ns(11));
     }
 
     #[test]
