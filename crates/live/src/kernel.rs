@@ -100,6 +100,16 @@ pub struct Swept {
     pub expired: usize,
 }
 
+/// The outcome of one [`Edge::test_run_timed`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestRun {
+    /// TC_ACT_*.
+    pub verdict: u32,
+    /// As the program left it.
+    pub frame: Vec<u8>,
+    pub duration: Duration,
+}
+
 /// The kernel edge. Dropping it changes nothing in the kernel: what is pinned goes on.
 #[derive(Debug)]
 pub struct Edge {
@@ -355,12 +365,36 @@ impl Edge {
 
     /// Runs a program on one frame (BPF_PROG_TEST_RUN), as received on interface `ifindex`. Returns its verdict and the
     /// frame as it leaves.
+    ///
+    /// # Errors
+    /// Privileges, no such interface in this namespace, or a frame of fewer than 14 bytes or of more than a page.
     pub fn test_run(&self, role: Role, ifindex: u32, frame: &[u8]) -> Result<(u32, Vec<u8>)> {
-        /// Offset of `ifindex` in struct __sk_buff.
-        const IFINDEX_AT: usize = 40;
-        const SK_BUFF: usize = 192;
-        let mut context = [0u8; SK_BUFF];
-        context[IFINDEX_AT..IFINDEX_AT + 4].copy_from_slice(&ifindex.to_ne_bytes());
+        self.test_run_segment(role, frame, Segment { ifindex, ..Segment::default() })
+    }
+
+    /// As [`test_run`](Edge::test_run), for a segment that offload left whole: the kernel is told its segment size.
+    ///
+    /// # Errors
+    /// As [`test_run`](Edge::test_run).
+    pub fn test_run_segment(&self, role: Role, frame: &[u8], segment: Segment) -> Result<(u32, Vec<u8>)> {
+        self.test_run_timed(role, frame, segment).map(|run| (run.verdict, run.frame))
+    }
+
+    /// As [`test_run_segment`](Edge::test_run_segment), with the time that the program took.
+    ///
+    /// # Errors
+    /// As [`test_run`](Edge::test_run).
+    pub fn test_run_timed(&self, role: Role, frame: &[u8], segment: Segment) -> Result<TestRun> {
+        // Offsets in struct __sk_buff of what may be set.
+        const IFINDEX: usize = 40;
+        const GSO_SEGS: usize = 164;
+        const GSO_SIZE: usize = 176;
+        let mut context = [0u8; 192];
+        for (at, value) in
+            [(IFINDEX, segment.ifindex), (GSO_SEGS, segment.gso_segs), (GSO_SIZE, u32::from(segment.gso_size))]
+        {
+            context[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        }
         let mut out = vec![0u8; frame.len() + 256];
         let program = self.object.progs_mut().find(|program| program.name() == role.program());
         let program = program.ok_or(Error::Missing(role.program()))?;
@@ -371,9 +405,10 @@ impl Edge {
             ..Default::default()
         };
         let output = program.test_run(input).map_err(|e| Error::Bpf("run a program", e))?;
-        let verdict = output.return_value;
-        let data = output.data.map(|data| data.to_vec()).unwrap_or_default();
-        Ok((verdict, data))
+        let (verdict, duration) = (output.return_value, output.duration);
+        let len = output.data.map_or(0, |data| data.len());
+        out.truncate(len);
+        Ok(TestRun { verdict, frame: out, duration })
     }
 
     fn program(&self, role: Role) -> Result<libbpf_rs::Program<'_>> {
@@ -422,36 +457,6 @@ impl Edge {
         found.sort_unstable_by_key(|entry: &(K, V)| entry.0);
         found.dedup_by(|a, b| a.0 == b.0); // iteration starts anew when its place was deleted
         Ok(found)
-    }
-
-    /// As [`test_run`](Edge::test_run), for a segment that offload left whole: the kernel is told its segment size.
-    ///
-    /// # Errors
-    /// Also what the kernel refuses, such as a frame of fewer than 14 bytes or of more than a page.
-    pub fn test_run_segment(&self, role: Role, frame: &[u8], segment: Segment) -> Result<(u32, Vec<u8>)> {
-        // Offsets in struct __sk_buff of what may be set.
-        const IFINDEX: usize = 40;
-        const GSO_SEGS: usize = 164;
-        const GSO_SIZE: usize = 176;
-        let mut context = [0u8; 192];
-        for (at, value) in
-            [(IFINDEX, segment.ifindex), (GSO_SEGS, segment.gso_segs), (GSO_SIZE, u32::from(segment.gso_size))]
-        {
-            context[at..at + 4].copy_from_slice(&value.to_ne_bytes());
-        }
-        let mut out = vec![0u8; frame.len() + 256];
-        let program = self.object.progs_mut().find(|program| program.name() == role.program());
-        let program = program.ok_or(Error::Missing(role.program()))?;
-        let input = libbpf_rs::ProgramInput {
-            context_in: Some(&mut context),
-            data_in: Some(frame),
-            data_out: Some(&mut out),
-            ..Default::default()
-        };
-        let output = program.test_run(input).map_err(|e| Error::Bpf("run a program", e))?;
-        let (verdict, len) = (output.return_value, output.data.map_or(0, |data| data.len()));
-        out.truncate(len);
-        Ok((verdict, out))
     }
 
     /// What is remembered of one connection now.
