@@ -4,12 +4,14 @@
 //! [`bpf::available`] says whether this build can do so. The types of [`state`] mirror the maps' values; the rest needs
 //! the cargo feature `kernel` (libbpf, which is compiled along and needs make, libelf and zlib) and clang at build time.
 
+pub mod agent;
 pub mod bpf;
 #[cfg(feature = "kernel")]
 pub mod gro;
 #[cfg(feature = "kernel")]
 pub mod kernel;
 mod native;
+pub mod netns;
 pub mod state;
 #[cfg(feature = "kernel")]
 mod sys;

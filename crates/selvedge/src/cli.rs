@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::lab::Lab;
 use crate::scenario::Seeds;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -33,6 +34,11 @@ pub enum Command {
     Bench {
         #[command(subcommand)]
         command: Bench,
+    },
+    /// Networks on this machine that real programs run in
+    Lab {
+        #[command(subcommand)]
+        command: Lab,
     },
 }
 

@@ -7,6 +7,7 @@ pub mod cli;
 pub mod demo;
 pub mod doctor;
 pub mod figures;
+pub mod lab;
 pub mod output;
 pub mod report;
 pub mod repro;
@@ -30,6 +31,8 @@ pub enum Failure {
     Write(#[from] output::WriteError),
     #[error(transparent)]
     Staging(#[from] output::StagingError),
+    #[error(transparent)]
+    KernelLab(#[from] live::netns::Error),
 }
 
 impl Failure {
@@ -37,6 +40,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Failure::Config(_) | Failure::Staging(output::StagingError::Exists(_)) => 2,
+            Failure::KernelLab(error) if error.is_request() => 2,
             _ => 1,
         }
     }
@@ -59,6 +63,7 @@ pub fn main(cli: Cli) -> ExitCode {
         }
         Command::Repro(arguments) => repro::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Lab { command } => lab::run(&command),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
