@@ -78,21 +78,22 @@ impl World<'_> {
                 return id;
             }
         }
-        let priority = self.experiment.workloads[usize::from(spec.class)].priority;
-        let id = self.open(spec.src, spec.dst, persistent, priority);
+        let id = self.open(spec, persistent);
         if persistent {
             self.persistent.insert(key, id);
         }
         id
     }
 
-    fn open(&mut self, client: u32, server: u32, persistent: bool, priority: u8) -> ConnectionId {
+    fn open(&mut self, spec: &FlowSpec, persistent: bool) -> ConnectionId {
+        let (client, server, class) = (spec.src, spec.dst, usize::from(spec.class));
+        let priority = self.experiment.workloads[class].priority;
+        let tcp = self.tcp[class].clone();
         let h = &mut self.hosts[client as usize];
         h.ports_used = if h.ports_used >= 60_000 { 10_000 } else { h.ports_used + 1 };
         let sport = h.ports_used;
         let isn = self.transport_random.next_u64();
-        let ends =
-            [Endpoint::connect(self.tcp.clone(), isn as u32), Endpoint::listen(self.tcp.clone(), (isn >> 32) as u32)];
+        let ends = [Endpoint::connect(tcp.clone(), isn as u32), Endpoint::listen(tcp, (isn >> 32) as u32)];
         let hash = |src, dst, ports: (u16, u16)| {
             let (saddr, daddr, proto) = (address(src), address(dst), wire::proto::TCP);
             flow_hash(&wire::Packet { saddr, daddr, sport: ports.0, dport: ports.1, proto, ..wire::Packet::default() })
@@ -257,7 +258,7 @@ impl World<'_> {
     fn ideal(&self, spec: &FlowSpec, size: u64) -> Time {
         let path = self.path(spec.src, spec.dst);
         let payload = u64::from(self.experiment.hosts.mss());
-        let headers = u64::from(wire_len(1480)) - 1480 + if self.tcp.timestamps { 32 } else { 20 };
+        let headers = u64::from(wire_len(1480)) - 1480 + if self.experiment.hosts.tcp.timestamps { 32 } else { 20 };
         let there = ideal_fct(size, payload, headers, &path);
         if !spec.reply {
             return there;

@@ -90,7 +90,8 @@ pub(crate) struct World<'a> {
     pub free_connections: Vec<u32>,
     /// Persistent connections by (class, client, server).
     pub persistent: FxHashMap<(u16, u32, u32), u32>,
-    pub tcp: Arc<tcp::Config>,
+    /// Per workload.
+    pub tcp: Vec<Arc<tcp::Config>>,
     pub sources: Vec<Source>,
     /// When each source's pending event fires.
     pub source_at: Vec<Option<Time>>,
@@ -147,6 +148,14 @@ impl<'a> World<'a> {
         let mut config = experiment.hosts.tcp.clone();
         config.mss = experiment.hosts.mtu.saturating_sub(40);
         config.tso = experiment.hosts.tso;
+        let tcp = experiment
+            .workloads
+            .iter()
+            .map(|w| {
+                let congestion = w.congestion.unwrap_or(config.congestion);
+                Arc::new(tcp::Config { congestion, ..config.clone() })
+            })
+            .collect();
         if let Some((port, limit)) = experiment.record.capture {
             fabric.set_tap(Some(fabric::Tap { port, limit: limit as usize, packets: Vec::new() }));
         }
@@ -178,7 +187,7 @@ impl<'a> World<'a> {
             connections: Vec::new(),
             free_connections: Vec::new(),
             persistent: FxHashMap::default(),
-            tcp: Arc::new(config),
+            tcp,
             source_at: vec![None; sources.len()],
             sources,
             flows: Vec::new(),

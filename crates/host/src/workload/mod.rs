@@ -28,6 +28,7 @@ pub use list::FlowList;
 pub use pairs::Pairs;
 pub use source::Source;
 
+use crate::tcp::cc::Algorithm;
 use units::{BitRate, Bytes, Time};
 
 /// One flow: bytes from one host to another.
@@ -78,6 +79,8 @@ pub struct Workload {
     pub pairing: u32,
     /// Strict priority of its packets at switches, 0 first; the last queue takes what exceeds the number of queues.
     pub priority: u8,
+    /// The law of its connections, at both ends; the hosts' own if `None`.
+    pub congestion: Option<Algorithm>,
 }
 
 impl Workload {
@@ -93,6 +96,7 @@ impl Workload {
             stagger: Time::ZERO,
             pairing: 0,
             priority: 0,
+            congestion: None,
         }
     }
 }

@@ -3,13 +3,19 @@
 
 mod cubic;
 mod dctcp;
+mod highspeed;
+mod illinois;
 mod newreno;
+mod vegas;
 
 use crate::tcp::Config;
 use cubic::Cubic;
 use dctcp::Dctcp;
+use highspeed::HighSpeed;
+use illinois::Illinois;
 use newreno::NewReno;
 use units::Time;
+use vegas::Vegas;
 
 /// The law an endpoint sends by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +26,12 @@ pub enum Algorithm {
     Cubic,
     /// RFC 8257.
     Dctcp,
+    /// Brakmo and Peterson 1995, as Linux has it.
+    Vegas,
+    /// Liu, Basar and Srikant 2008.
+    Illinois,
+    /// RFC 3649.
+    HighSpeed,
 }
 
 impl Algorithm {
@@ -92,6 +104,16 @@ impl Window {
         }
     }
 
+    /// As [`Window::additive_increase`], but `segments` of them, which need not be whole.
+    pub(crate) fn increase(&mut self, acked: u64, segments: f64) {
+        self.additive_increase((acked as f64 * segments) as u64);
+    }
+
+    /// The window in segments.
+    pub(crate) fn segments(&self) -> f64 {
+        self.cwnd as f64 / self.mss.max(1) as f64
+    }
+
     pub(crate) fn forget_credit(&mut self) {
         self.credit = 0;
     }
@@ -116,6 +138,9 @@ pub(crate) enum Cc {
     NewReno(NewReno),
     Cubic(Cubic),
     Dctcp(Dctcp),
+    Vegas(Vegas),
+    Illinois(Illinois),
+    HighSpeed(HighSpeed),
 }
 
 macro_rules! dispatch {
@@ -124,6 +149,9 @@ macro_rules! dispatch {
             Cc::NewReno($law) => $call,
             Cc::Cubic($law) => $call,
             Cc::Dctcp($law) => $call,
+            Cc::Vegas($law) => $call,
+            Cc::Illinois($law) => $call,
+            Cc::HighSpeed($law) => $call,
         }
     };
 }
@@ -135,6 +163,9 @@ impl Cc {
             Algorithm::NewReno => Cc::NewReno(NewReno),
             Algorithm::Cubic => Cc::Cubic(Cubic::new(config.hystart, start)),
             Algorithm::Dctcp => Cc::Dctcp(Dctcp::new(start)),
+            Algorithm::Vegas => Cc::Vegas(Vegas::new()),
+            Algorithm::Illinois => Cc::Illinois(Illinois::new(start)),
+            Algorithm::HighSpeed => Cc::HighSpeed(HighSpeed),
         }
     }
 

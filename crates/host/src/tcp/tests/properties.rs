@@ -28,7 +28,7 @@ fn weather() -> impl Strategy<Value = Weather> {
 
 fn options() -> impl Strategy<Value = Config> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    (0..3usize, 0..3usize, flags, 1..20u32, prop_oneof![Just(3_000u64), Just(20_000), Just(6 << 20)]).prop_map(
+    (0..LAWS.len(), 0..3usize, flags, 1..20u32, prop_oneof![Just(3_000u64), Just(20_000), Just(6 << 20)]).prop_map(
         |(law, recovery, (tso, timestamps, prr, pacing, adaptive_reordering, tsq), initial_cwnd, rcvbuf)| Config {
             tso,
             timestamps,
