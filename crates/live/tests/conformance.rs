@@ -1,100 +1,120 @@
-//! `conformance/flowcells.txt` through three edges: structs, frames parsed natively, and the loaded program.
+//! The packet scripts through the loaded program: it must do what the scripts say, and leave the very bytes that the
+//! native edge leaves.
 #![cfg(feature = "kernel")]
 
 mod fabric;
+mod packet;
+mod world;
 
-use edge::{Balance, Config, Direction, Edge, Slot, Verdict};
-use fabric::{in_namespace, Fabric};
-use live::kernel::Role;
-use live::state::{BALANCE_FLOWCELL, VERSION_1};
-use units::{Bytes, Time};
-use wire::{encap, proto, tcp, Packet, TcpOptions};
+use conformance::{Case, Config, Frames, Script, Structs, Verdict, SCRIPTS};
+use edge::Direction;
+use fabric::in_namespace;
+use live::state::Counter;
+use packet::PacketSocket;
+use units::Time;
+use world::{counters_differ, difference, place, runnable, World};
 
-const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
-const CELL: Bytes = Bytes::kib(4);
-const TC_ACT_REDIRECT: u32 = 7;
-
-fn packets() -> Vec<Packet> {
-    include_str!("../../../conformance/flowcells.txt")
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let [family, protocol, sport, dport, flags, payload, ecn] = words[..] else { panic!("line {line:?}") };
-            let flag = |letter| match letter {
-                'S' => tcp::SYN,
-                'A' => tcp::ACK,
-                'F' => tcp::FIN,
-                'R' => tcp::RST,
-                '-' => 0,
-                _ => panic!("line {line:?}"),
-            };
-            let address = |n: u32| {
-                if family == "4" {
-                    [0, 0, 0xffff, 0x0a07_0000 | n]
-                } else {
-                    [0xfd07_0000, 0, 0, n]
-                }
-            };
-            Packet {
-                saddr: address(1),
-                daddr: address(2),
-                family: family.parse().unwrap(),
-                proto: if protocol == "tcp" { proto::TCP } else { proto::UDP },
-                sport: sport.parse().unwrap(),
-                dport: dport.parse().unwrap(),
-                tcp_flags: flags.chars().map(flag).fold(0, |all, one| all | one),
-                payload: payload.parse().unwrap(),
-                ecn: ecn.parse().unwrap(),
-                ..Packet::default()
-            }
-        })
-        .collect()
-}
-
-fn native() -> Edge {
-    let mut edge = Edge::new(Config { balance: Balance::Flowcell { threshold: CELL }, ..Config::default() });
-    edge.set_default_schedule(&LABELS);
-    edge
+fn scripts() -> impl Iterator<Item = (&'static str, Script)> {
+    SCRIPTS.iter().map(|(name, text)| (*name, Script::parse(name, text).unwrap_or_else(|error| panic!("{error}"))))
 }
 
 #[test]
-fn structs_frames_and_the_kernel_agree() {
-    if let Some(why) = fabric::unavailable() {
-        eprintln!("skipped: {why}");
-        return;
+fn the_kernel_does_what_the_scripts_say() {
+    for (i, (name, script)) in scripts().enumerate() {
+        let Some(world) = World::new(&format!("k{i}"), &script.config) else { return };
+        let wrong = in_namespace(&world.fabric.host(0), || run(name, &script, &world));
+        assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
     }
-    let mut fabric = Fabric::new("k");
-    let config = live::state::Config {
-        balance: BALANCE_FLOWCELL,
-        cell_bytes: CELL.get() as u32,
-        ..live::state::Config::default()
-    };
-    fabric.add_edge(0, &config, &LABELS, VERSION_1, false, 1024);
-    let host = fabric.host(0);
-    let kernel = &fabric.edges[0];
-    let (mut structs, mut frames) = (native(), native());
-    let mut cells = 0;
-    for (i, packet) in packets().into_iter().enumerate() {
-        let mut expected = packet;
-        let verdict = structs.process(Time::ZERO, Direction::Egress, Slot(0), &mut expected);
-        assert_eq!(verdict, Verdict::Forward);
-        cells = cells.max(expected.cell);
+}
 
-        let frame = wire::emit(&packet, &TcpOptions::default()).unwrap();
-        let mut parsed = wire::parse(&frame).unwrap();
-        frames.process(Time::ZERO, Direction::Egress, Slot(0), &mut parsed);
-        let outcome = |p: &Packet| (p.label, p.has_cell, p.cell, p.ecn, p.payload, p.tcp_flags, p.dirty);
-        assert_eq!(outcome(&parsed), outcome(&expected), "segment {i}, frames");
-
-        let (verdict, out) = in_namespace(&host, || kernel.edge.test_run(Role::Guest, kernel.port, &frame).unwrap());
-        assert_eq!(verdict, TC_ACT_REDIRECT, "segment {i}");
-        let outer = encap::read_outer(&out, 4789).expect("encapsulated");
-        let carried = outer.encap;
-        assert_eq!((outer.sport, outer.ecn), (expected.label, expected.ecn), "segment {i}, kernel");
-        let metadata = (carried.version, carried.vni, carried.has_cell, carried.cell);
-        assert_eq!(metadata, (VERSION_1, fabric::VNI, expected.has_cell, expected.cell as u8), "segment {i}, kernel");
-        assert_eq!(out[usize::from(outer.add_len)..], frame, "segment {i}: nothing was to be changed");
+fn run(name: &str, script: &Script, world: &World) -> Vec<String> {
+    let tracks = script.config.cell.is_some();
+    let (mut structs, mut frames) = (Structs::new(&script.config), Frames::new(&script.config));
+    let mut wrong = Vec::new();
+    for case in script.cases.iter().filter(|case| runnable(&case.frame) && case.segment_size == 0) {
+        let mut differs = |what| wrong.push(format!("{}\n    {what}", place(name, case)));
+        let (action, frame) = world.run(case.direction, &case.frame);
+        // The kernel's own clock, so that flows expire alike.
+        let slot = frames.flow_key(case.direction, &case.frame).and_then(|key| world.flow(key));
+        let now = Time::from_ns(slot.map_or(0, |slot| slot.flow.last_seen));
+        let native = frames.run(now, case.direction, &case.frame, 0);
+        structs.run(now, case);
+        difference(&native, action, &frame).into_iter().for_each(&mut differs);
+        counters_differ(frames.counts(), &world.counters(), tracks).into_iter().for_each(&mut differs);
+        let (Some(slot), Verdict::Forward, true) = (slot, native.verdict, tracks) else { continue };
+        let (cell, label) = (case.expected.cell, case.expected.label);
+        let as_expected = match case.direction {
+            Direction::Egress => (cell, label) == (Some(slot.flowcell.cell), Some(slot.flowcell.label)),
+            Direction::Ingress => case.expected.late || cell.is_none_or(|cell| slot.flow.in_cell == cell),
+        };
+        if !as_expected {
+            differs(format!("kernel: {slot:?}"));
+        }
     }
-    assert!(cells >= 1, "the script opens cells");
+    wrong
+}
+
+/// Cases that BPF_PROG_TEST_RUN has no way to express, over real interfaces instead.
+fn beyond_test_run(wanted: impl Fn(&Case) -> bool) -> Vec<Case> {
+    scripts().flat_map(|(_, script)| script.cases).filter(wanted).collect()
+}
+
+#[test]
+fn segments_that_offload_left_whole_keep_their_size_and_get_one_label() {
+    let cases = beyond_test_run(|case| case.segment_size != 0 && case.direction == Direction::Egress);
+    assert!(cases.len() >= 4);
+    let config = Config { cell: Some(units::Bytes::kib(4)), ..Config::default() };
+    let Some(world) = World::new("n", &config) else { return };
+    world.attach();
+    let sender = in_namespace(&world.fabric.guest(0), || open("eth0"));
+    let receiver = in_namespace(&world.fabric.host(1), || open("u0"));
+    let mut frames = Frames::new(&config);
+    for case in cases {
+        let native = frames.run(Time::ZERO, case.direction, &case.frame, case.segment_size);
+        let ip_end = 14 + u16::from(case.packet.ip_header_len);
+        let segment = (ip_end, u16::from(case.packet.l4_header_len), case.segment_size);
+        sender.send(&case.frame, Some(segment)).unwrap();
+        // The kernel fills in the outer Ethernet addresses, and asks for them first.
+        let found = (0..20).filter_map(|_| receiver.receive()).find(|(frame, _)| frame.len() == native.frame.len());
+        let (frame, size) = found.unwrap_or_else(|| panic!("nothing came: {}", case.text));
+        assert_eq!(frame[12..], native.frame[12..], "{}", case.text);
+        assert_eq!(size, case.segment_size, "{}", case.text);
+        assert_eq!(native.packet.map(|packet| packet.label), case.expected.label, "{}", case.text);
+    }
+    assert_eq!(world.counters().get(Counter::DropError), 0);
+}
+
+#[test]
+fn frames_too_short_for_test_run_pass() {
+    // What no Ethernet device carries cannot be sent.
+    let cases = beyond_test_run(|case| !runnable(&case.frame) && case.frame.len() >= 14);
+    let Some(world) = World::new("o", &Config::default()) else { return };
+    world.attach();
+    let from_guest = in_namespace(&world.fabric.guest(0), || open("eth0"));
+    let from_fabric = in_namespace(&world.fabric.host(1), || open("u0"));
+    let mut passed = 0;
+    for case in &cases {
+        assert_eq!(case.expected.verdict, Verdict::Pass, "{}", case.text);
+        let egress = case.direction == Direction::Egress;
+        passed += u64::from(egress);
+        let socket = if egress { &from_guest } else { &from_fabric };
+        socket.send(&case.frame, None).unwrap_or_else(|error| panic!("{error}: {}", case.text));
+    }
+    assert!(passed > 100 && passed < cases.len() as u64);
+    // Delivery is asynchronous; the guest's stack sends a little of its own, which passes too.
+    for _ in 0..100 {
+        if world.counters().get(Counter::Passed) >= passed {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let counters = world.counters();
+    assert!(counters.get(Counter::Passed) >= passed, "{passed} were sent: {counters:?}");
+    for counter in [Counter::OutSegments, Counter::InSegments, Counter::InNoGuest, Counter::DropError] {
+        assert_eq!(counters.get(counter), 0, "{counter:?}");
+    }
+}
+
+fn open(name: &str) -> PacketSocket {
+    PacketSocket::open(live::kernel::ifindex(name).unwrap()).unwrap()
 }

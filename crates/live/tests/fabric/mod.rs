@@ -11,6 +11,11 @@ pub(crate) const VNI: u32 = 7;
 
 /// Why the tests cannot run here, if so.
 pub(crate) fn unavailable() -> Option<String> {
+    static ANSWER: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    ANSWER.get_or_init(find_obstacle).clone() // tests run side by side, and the probe has one name
+}
+
+fn find_obstacle() -> Option<String> {
     if let Err(why) = live::bpf::available() {
         return Some(why.to_string());
     }

@@ -1,0 +1,317 @@
+use crate::inner::ETHERNET;
+use crate::outer::{flow_hash, port_without_label, Outer};
+use crate::script::Config;
+use crate::structs::new_edge;
+use crate::world::{local, Peer, Verdict, Why, GUEST, NEIGHBOUR, PEERS, PORT, VNI};
+use edge::{Direction, Edge, Slot};
+use std::collections::{BTreeMap, HashMap};
+use units::Time;
+use wire::{dirty, ecn, encap, parse, write_back, FlowKey, Packet, ParseError};
+
+/// What became of a frame.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    pub verdict: Verdict,
+    pub why: Option<Why>,
+    /// As it leaves; unchanged where it is passed, meaningless where it is dropped.
+    pub frame: Vec<u8>,
+    /// As the stages left it.
+    pub packet: Option<Packet>,
+}
+
+/// The edge on bytes: `wire`, `edge`, and what `datapath/kernel` does around the stages, in Rust.
+#[derive(Debug)]
+pub struct Frames {
+    edge: Edge,
+    config: Config,
+    /// Newest flowcell received, by the key of the outgoing direction.
+    newest: HashMap<FlowKey, u32>,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Frames {
+    pub fn new(config: &Config) -> Frames {
+        Frames { edge: new_edge(config), config: *config, newest: HashMap::new(), counts: BTreeMap::new() }
+    }
+
+    /// One frame that the guest sends (egress) or that the uplink receives (ingress).
+    pub fn run(&mut self, now: Time, direction: Direction, frame: &[u8], segment_size: u16) -> Outcome {
+        match direction {
+            Direction::Egress => self.guest(now, frame, segment_size),
+            Direction::Ingress => self.uplink(now, frame, segment_size),
+        }
+    }
+
+    /// Counters under the names of `live::state::Counter`; those that were never counted are missing.
+    pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
+        &self.counts
+    }
+
+    /// The key under which the kernel remembers the flow of such a frame, if it would reach the stages.
+    pub fn flow_key(&self, direction: Direction, frame: &[u8]) -> Option<FlowKey> {
+        match direction {
+            Direction::Egress => parse(frame).ok().map(|packet| packet.flow_key()),
+            Direction::Ingress => {
+                let outer = encap::read_outer(frame, PORT)?;
+                parse(frame.get(outer.add_len.into()..)?).ok().map(|packet| packet.flow_key().reversed())
+            }
+        }
+    }
+
+    fn count(&mut self, name: &'static str, n: u64) {
+        *self.counts.entry(name).or_default() += n;
+    }
+
+    fn left(&mut self, verdict: Verdict, why: Why, frame: &[u8]) -> Outcome {
+        match verdict {
+            Verdict::Pass => self.count("passed_segments", 1),
+            _ => self.count("in_no_guest_segments", 1),
+        }
+        Outcome { verdict, why: Some(why), frame: frame.to_vec(), packet: None }
+    }
+
+    fn dropped(&mut self, verdict: Verdict, counter: Option<&'static str>) -> Outcome {
+        counter.into_iter().for_each(|name| self.count(name, 1));
+        Outcome { verdict, why: None, frame: Vec::new(), packet: None }
+    }
+
+    fn guest(&mut self, now: Time, frame: &[u8], segment_size: u16) -> Outcome {
+        let read = match read(frame) {
+            Ok(read) => read,
+            Err(why) => return self.left(Verdict::Pass, why, frame),
+        };
+        let key = read.key();
+        if NEIGHBOUR.has(&key.daddr) {
+            self.count("local_segments", 1);
+            let frame = with_mac(frame, NEIGHBOUR.mac);
+            return Outcome { verdict: Verdict::Local, why: read.why(), frame, packet: None };
+        }
+        let Some(peer) = PEERS.iter().find(|peer| peer.guest.has(&key.daddr)) else {
+            return self.left(Verdict::Pass, Why::Route, frame);
+        };
+        let mut out = frame.to_vec();
+        let (mut verdict, mut packet) = (Verdict::Carry, None);
+        let mut label = 0;
+        let mut cell = None;
+        let mut codepoint = read.ecn(frame);
+        if let Read::Packet(parsed) = read {
+            let mut parsed = Packet { segment_size, ..parsed };
+            self.stages(now, Direction::Egress, &mut parsed);
+            label = parsed.label;
+            cell = (parsed.has_cell == 1).then_some(parsed.cell as u8);
+            codepoint = parsed.ecn;
+            if write_back(&parsed, &mut out).is_err() {
+                return self.dropped(Verdict::DropLarge, Some("drop_error_segments"));
+            }
+            (verdict, packet) = (Verdict::Forward, Some(parsed));
+        } else {
+            self.count("untracked_segments", 1);
+        }
+        if out.len() > 65_535 - 70 {
+            return self.dropped(Verdict::DropLarge, Some("drop_too_large_segments"));
+        }
+        if label == 0 {
+            label = port_without_label(flow_hash(&key, self.config.seed));
+        }
+        if let Some(packet) = &mut packet {
+            packet.label = label;
+        }
+        self.count("out_segments", 1);
+        self.count("out_bytes", out.len() as u64);
+        let out = with_mac(&out, peer.guest.mac);
+        let frame = towards(peer, label, cell, codepoint).write(&out);
+        Outcome { verdict, why: read.why(), frame, packet }
+    }
+
+    fn uplink(&mut self, now: Time, frame: &[u8], segment_size: u16) -> Outcome {
+        let Some(outer) = encap::read_outer(frame, PORT) else {
+            return Outcome { verdict: Verdict::Pass, why: Some(Why::Format), frame: frame.to_vec(), packet: None };
+        };
+        let inner = &frame[usize::from(outer.add_len)..];
+        let read = match read(inner) {
+            Ok(read) => read,
+            // Inside the tunnel a tag is no reason of its own.
+            Err(Why::Tagged) => return self.left(Verdict::Nobody, Why::Parse(ParseError::NotIp), frame),
+            Err(why) => return self.left(Verdict::Nobody, why, frame),
+        };
+        let key = read.key();
+        let to = [GUEST, NEIGHBOUR].into_iter().find(|guest| outer.encap.vni == VNI && guest.has(&key.daddr));
+        let Some(to) = to else { return self.left(Verdict::Nobody, Why::Route, frame) };
+
+        let mut carried = outer.encap;
+        if !PEERS.iter().any(|peer| peer.address == outer.saddr) {
+            self.count("unknown_peer_segments", 1);
+            self.count("feedback_ignored", u64::from(carried.feedback != 0));
+            (carried.has_cell, carried.feedback) = (0, 0);
+            if !self.config.any_peer {
+                return self.dropped(Verdict::DropStranger, None);
+            }
+        } else {
+            self.count("unknown_version_segments", u64::from(carried.version > 1));
+            self.count("feedback", u64::from(carried.feedback != 0));
+        }
+        self.count("in_ce_segments", u64::from(outer.ecn == ecn::CE));
+        let before = read.ecn(inner);
+        let Some(codepoint) = merged_ecn(before, outer.ecn) else {
+            return self.dropped(Verdict::DropEcn, Some("drop_ecn_segments"));
+        };
+        let changed = if codepoint == before { 0 } else { dirty::ECN };
+        let (verdict, packet) = match read {
+            Read::Packet(parsed) => {
+                let mut parsed = Packet { segment_size, label: outer.sport, ecn: codepoint, dirty: changed, ..parsed };
+                if carried.has_cell == 1 {
+                    let newest = self.newest.get(&key.reversed()).copied().unwrap_or(0);
+                    (parsed.has_cell, parsed.cell) = (1, encap::full_cell(newest, carried.cell));
+                }
+                self.stages(now, Direction::Ingress, &mut parsed);
+                (Verdict::Forward, parsed)
+            }
+            Read::Addresses { key, .. } => {
+                self.count("untracked_segments", 1);
+                let (family, ip_header_len) = if inner[ETHERNET] >> 4 == 4 { (4, 20) } else { (6, 40) };
+                let packet = Packet { family, ip_header_len, ecn: codepoint, dirty: changed, ..Packet::default() };
+                (Verdict::Carry, Packet { proto: key.proto, ..packet })
+            }
+        };
+        self.count("in_segments", 1);
+        self.count("in_bytes", inner.len() as u64);
+        let mut out = inner.to_vec();
+        if write_back(&packet, &mut out).is_err() {
+            return self.dropped(Verdict::DropLarge, Some("drop_error_segments"));
+        }
+        let packet = (verdict == Verdict::Forward).then_some(packet);
+        Outcome { verdict, why: read.why(), frame: with_mac(&out, to.mac), packet }
+    }
+
+    fn stages(&mut self, now: Time, direction: Direction, packet: &mut Packet) {
+        let before = self.edge.counters();
+        let verdict = self.edge.process(now, direction, Slot(0), packet);
+        assert_eq!(verdict, edge::Verdict::Forward, "no stage holds or drops");
+        let after = self.edge.counters();
+        let began = after.flows_begun != before.flows_begun;
+        let key = packet.flow_key();
+        if after.flow_table_full != before.flow_table_full {
+            (packet.has_cell, packet.cell) = (0, 0);
+        } else if direction == Direction::Egress {
+            if began {
+                self.newest.remove(&key);
+            }
+        } else if packet.has_cell == 1 {
+            let newest = self.newest.entry(key.reversed()).or_insert(packet.cell);
+            if began || packet.cell.wrapping_sub(*newest) as i32 > 0 {
+                *newest = packet.cell;
+            }
+        } else if began {
+            self.newest.remove(&key.reversed());
+        }
+        self.count("flows_begun", after.flows_begun - before.flows_begun);
+        self.count("flow_table_full_segments", after.flow_table_full - before.flow_table_full);
+        self.count("flowcells", after.flowcells - before.flowcells);
+        self.count("in_late_segments", after.ingress_late - before.ingress_late);
+    }
+}
+
+/// Normal mode of RFC 6040, figure 4: what leaves the tunnel; `None`: the packet is dropped.
+fn merged_ecn(inner: u8, outer: u8) -> Option<u8> {
+    match (inner, outer) {
+        (ecn::NOT_ECT, ecn::CE) => None,
+        (ecn::NOT_ECT, _) => Some(ecn::NOT_ECT),
+        (_, ecn::CE) | (ecn::CE, _) => Some(ecn::CE),
+        (ecn::ECT0, ecn::ECT1) => Some(ecn::ECT1),
+        (inner, _) => Some(inner),
+    }
+}
+
+fn towards(peer: &Peer, label: u16, cell: Option<u8>, ecn: u8) -> Outer {
+    Outer {
+        source: local(peer.family),
+        destination: peer.address,
+        family: peer.family,
+        ecn,
+        label,
+        port: PORT,
+        vni: VNI,
+        version: peer.version,
+        cell,
+        feedback: None,
+    }
+}
+
+fn with_mac(frame: &[u8], mac: [u8; 6]) -> Vec<u8> {
+    let mut out = frame.to_vec();
+    if mac != [0; 6] {
+        out[..6].copy_from_slice(&mac);
+    }
+    out
+}
+
+/// What can be read of a guest's frame.
+#[derive(Clone, Copy, Debug)]
+enum Read {
+    Packet(Packet),
+    /// Enough to carry it: addresses and protocol, ports zero.
+    Addresses {
+        key: FlowKey,
+        why: ParseError,
+    },
+}
+
+impl Read {
+    fn key(&self) -> FlowKey {
+        match self {
+            Read::Packet(packet) => packet.flow_key(),
+            Read::Addresses { key, .. } => *key,
+        }
+    }
+
+    fn why(&self) -> Option<Why> {
+        match self {
+            Read::Packet(_) => None,
+            Read::Addresses { why, .. } => Some(Why::Parse(*why)),
+        }
+    }
+
+    fn ecn(&self, frame: &[u8]) -> u8 {
+        match self {
+            Read::Packet(packet) => packet.ecn,
+            Read::Addresses { .. } if frame[ETHERNET] >> 4 == 4 => frame[ETHERNET + 1] & 3,
+            Read::Addresses { .. } => frame[ETHERNET + 1] >> 4 & 3,
+        }
+    }
+}
+
+fn read(frame: &[u8]) -> Result<Read, Why> {
+    if matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8])) {
+        return Err(Why::Tagged);
+    }
+    match parse(frame) {
+        Ok(packet) => Ok(Read::Packet(packet)),
+        Err(why @ (ParseError::NotTransport | ParseError::Fragment)) => {
+            Ok(Read::Addresses { key: addresses(&frame[ETHERNET..]), why })
+        }
+        Err(why) => Err(Why::Parse(why)),
+    }
+}
+
+/// Of an IP packet that the parser has found whole as far as it went.
+fn addresses(ip: &[u8]) -> FlowKey {
+    let word = |at: usize| u32::from_be_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
+    if ip[0] >> 4 == 4 {
+        return FlowKey::new([0, 0, 0xffff, word(12)], [0, 0, 0xffff, word(16)], 0, 0, ip[9]);
+    }
+    let address = |at: usize| [word(at), word(at + 4), word(at + 8), word(at + 12)];
+    FlowKey::new(address(8), address(24), 0, 0, last_header(ip))
+}
+
+/// What stands behind at most four extension headers that end before byte 256.
+fn last_header(ip: &[u8]) -> u8 {
+    let (mut next, mut at) = (ip[6], 40);
+    for _ in 0..4 {
+        if !matches!(next, 0 | 43 | 60) || at > 255 {
+            break;
+        }
+        next = ip[at];
+        at += (usize::from(ip[at + 1]) + 1) * 8;
+    }
+    next
+}

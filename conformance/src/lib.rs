@@ -1,0 +1,30 @@
+//! Packet scripts and the edges that run them. `docs/testing.md` describes the format.
+//!
+//! A script names each packet, the verdict on it and the headers that it leaves with. [`Structs`] runs it through
+//! `edge::Edge` without bytes; [`Frames`] through `wire` and `edge` on real frames, with everything around the stages
+//! (routes, peers, encapsulation) written a second time here, in Rust; `crates/live` runs the same frames through the
+//! loaded kernel program. All three must do what the script says.
+
+mod frames;
+mod inner;
+mod outer;
+mod script;
+mod structs;
+mod world;
+
+pub use frames::{Frames, Outcome};
+pub use outer::flow_hash;
+pub use script::{Case, Config, Error, Expected, Script};
+pub use structs::Structs;
+pub use world::{Guest, Peer, Verdict, Why, GUEST, LABELS, NEIGHBOUR, PEERS, PORT, STRANGER, VNI};
+
+/// The committed scripts: name and text.
+pub const SCRIPTS: &[(&str, &str)] = &[
+    ("flowcells.txt", include_str!("../scripts/flowcells.txt")),
+    ("headers.txt", include_str!("../scripts/headers.txt")),
+    ("cuts.txt", include_str!("../scripts/cuts.txt")),
+    ("tunnel.txt", include_str!("../scripts/tunnel.txt")),
+    ("strangers.txt", include_str!("../scripts/strangers.txt")),
+    ("hashes.txt", include_str!("../scripts/hashes.txt")),
+    ("full.txt", include_str!("../scripts/full.txt")),
+];

@@ -1,0 +1,475 @@
+//! The text format: one packet a line, `what it is => what becomes of it`.
+
+use crate::inner::{Anchor, Fragment, Inner, Kind, ETHERNET};
+use crate::outer::Outer;
+use crate::world::{local, Guest, Verdict, Why, GUEST, LABELS, NEIGHBOUR, PEERS, PORT, STRANGER, VNI};
+use edge::Direction;
+use units::Bytes;
+use wire::{proto, tcp, Packet, TcpOptions};
+
+/// What the edges of one script are configured as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Flowcells of so many bytes; `None`: labels by hash.
+    pub cell: Option<Bytes>,
+    /// Of the flow hash.
+    pub seed: u64,
+    pub max_flows: usize,
+    /// Strangers' packets are delivered.
+    pub any_peer: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { cell: None, seed: 0, max_flows: 1024, any_peer: false }
+    }
+}
+
+/// One frame and what must become of it.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Line of the script, from 1; frames of one range share it.
+    pub line: usize,
+    pub text: String,
+    pub direction: Direction,
+    /// As the edge's interface receives it.
+    pub frame: Vec<u8>,
+    /// What is to be read from the inner frame, where it can be read at all.
+    pub packet: Packet,
+    /// Payload bytes per packet of a segment that offload left whole; 0: one packet.
+    pub segment_size: u16,
+    pub expected: Expected,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expected {
+    pub verdict: Verdict,
+    /// Given exactly where the stages are not reached.
+    pub why: Option<Why>,
+    /// Outer source port.
+    pub label: Option<u16>,
+    /// Full number of the flowcell; `None`: it carries none.
+    pub cell: Option<u32>,
+    /// Codepoint that the guest gets; `None`: as in the inner frame.
+    pub ecn: Option<u8>,
+    /// A newer flowcell came before.
+    pub late: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Script {
+    pub config: Config,
+    pub cases: Vec<Case>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{name}:{line}: {what}; docs/testing.md describes the format")]
+pub struct Error {
+    pub name: String,
+    pub line: usize,
+    pub what: String,
+}
+
+impl Script {
+    /// # Errors
+    /// The first line that is not understood.
+    pub fn parse(name: &str, text: &str) -> Result<Script, Error> {
+        let mut script = Script { config: Config::default(), cases: Vec::new() };
+        for (line, text) in (1..).zip(text.lines()) {
+            let text = text.split('#').next().unwrap_or_default().trim();
+            if text.is_empty() {
+                continue;
+            }
+            let done = match text.strip_prefix("config ") {
+                Some(words) => config(words).map(|config| script.config = config),
+                None => cases(line, text).map(|cases| script.cases.extend(cases)),
+            };
+            done.map_err(|what| Error { name: name.to_owned(), line, what })?;
+        }
+        Ok(script)
+    }
+}
+
+type Parsed<T> = Result<T, String>;
+
+fn config(words: &str) -> Parsed<Config> {
+    let mut config = Config::default();
+    for word in words.split_whitespace() {
+        let (key, value) = word.split_once('=').ok_or_else(|| format!("{word:?} has no value"))?;
+        match key {
+            "cell" => config.cell = Some(Bytes(number(value)?)),
+            "seed" => config.seed = number(value)?,
+            "flows" => config.max_flows = number(value)?,
+            "any-peer" => config.any_peer = value == "yes",
+            _ => return Err(format!("unknown key {key:?}")),
+        }
+    }
+    Ok(config)
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Parsed<T> {
+    text.parse().map_err(|_| format!("{text:?} is not a number that fits"))
+}
+
+fn hex(text: &str) -> Parsed<Vec<u8>> {
+    let wrong = || format!("{text:?} is not hexadecimal");
+    if text.len() % 2 != 0 || !text.is_ascii() {
+        return Err(wrong());
+    }
+    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).map_err(|_| wrong())).collect()
+}
+
+fn pair(text: &str, by: char) -> Parsed<(&str, &str)> {
+    text.split_once(by).ok_or_else(|| format!("{text:?} lacks {by:?}"))
+}
+
+fn named<T: Copy>(table: &[(&str, T)], name: &str) -> Parsed<T> {
+    let found = table.iter().find(|entry| entry.0 == name);
+    found.map(|entry| entry.1).ok_or_else(|| format!("unknown word {name:?}"))
+}
+
+/// `N` or `FIRST..LAST`.
+fn range(text: &str) -> Parsed<std::ops::RangeInclusive<usize>> {
+    match text.split_once("..") {
+        Some((first, last)) => Ok(number(first)?..=number(last)?),
+        None => number(text).map(|n| n..=n),
+    }
+}
+
+/// What the left side of a line says besides the inner frame.
+struct Around {
+    direction: Direction,
+    cut: Option<std::ops::RangeInclusive<usize>>,
+    outer: Outer,
+    /// Of the outer headers: patches, VLAN tag, cut.
+    patches: Vec<(usize, Vec<u8>)>,
+    outer_vlan: bool,
+    outer_cut: Option<std::ops::RangeInclusive<usize>>,
+    ecn_given: bool,
+    segment_size: u16,
+    /// The inner frame is put into a tunnel once more.
+    nested: bool,
+}
+
+fn cases(line: usize, text: &str) -> Parsed<Vec<Case>> {
+    let (left, right) = text.split_once("=>").ok_or("no => between packet and verdict")?;
+    let mut words = left.split_whitespace();
+    let direction = match words.next() {
+        Some("egress") => Direction::Egress,
+        Some("ingress") => Direction::Ingress,
+        _ => return Err("neither egress nor ingress".into()),
+    };
+    let mut inner = kind(words.next().unwrap_or_default(), direction)?;
+    let mut around = around(direction);
+    let words: Vec<&str> = words.collect();
+    for word in &words {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        if !inner_field(&mut inner, key, value)? {
+            outer_field(&mut around, key, value)?;
+        }
+    }
+    let mut packet = Packet { segment_size: around.segment_size, ..inner.packet() };
+    let expected = expected(right, &mut packet)?;
+    if !around.ecn_given {
+        around.outer.ecn = inner.packet.ecn;
+    }
+    let mut whole = inner.frame();
+    if around.nested {
+        (whole, packet) = nest(&whole, &packet);
+    }
+    let cuts = around.cut.clone().unwrap_or(whole.len()..=whole.len());
+    let mut cases = Vec::new();
+    for cut in cuts {
+        let cut = cut.min(whole.len());
+        let mut frame = whole[..cut].to_vec();
+        let headers = usize::from(packet.ip_header_len) + usize::from(packet.l4_header_len);
+        let whole_len = ETHERNET + 4 * inner.vlan.len() + headers + packet.payload as usize;
+        let before = frame.len();
+        if direction == Direction::Ingress {
+            frame = around.outer.write(&frame);
+            for (at, bytes) in &around.patches {
+                frame.get_mut(*at..at + bytes.len()).ok_or("a patch beyond the frame")?.copy_from_slice(bytes);
+            }
+            if around.outer_vlan {
+                frame.splice(12..12, [0x81, 0, 0, 5]);
+            }
+        }
+        let outer_len = frame.len() - before;
+        for cut in around.outer_cut.clone().unwrap_or(frame.len()..=frame.len()) {
+            let truncated = u8::from(cut < outer_len + whole_len) | packet.truncated;
+            cases.push(Case {
+                line,
+                text: text.to_owned(),
+                direction,
+                frame: frame[..cut.min(frame.len())].to_vec(),
+                packet: Packet { truncated, ..packet },
+                segment_size: around.segment_size,
+                expected,
+            });
+        }
+    }
+    Ok(cases)
+}
+
+/// A guest's own tunnel to the same guest: the frame within, as an edge sees it.
+fn nest(frame: &[u8], within: &Packet) -> (Vec<u8>, Packet) {
+    let Packet { saddr, daddr, family, segment_size, .. } = *within;
+    let mut outer = around(Direction::Egress).outer;
+    (outer.source, outer.destination, outer.family) = (saddr, daddr, family);
+    let packet = Packet {
+        saddr,
+        daddr,
+        family,
+        segment_size,
+        proto: proto::UDP,
+        sport: outer.label,
+        dport: outer.port,
+        payload: (frame.len() + 8) as u32,
+        ip_header_len: if family == 4 { 20 } else { 40 },
+        l4_header_len: 8,
+        ..Packet::default()
+    };
+    (outer.write(frame), packet)
+}
+
+fn kind(word: &str, direction: Direction) -> Parsed<Inner> {
+    let (kind, protocol, family) = match word {
+        "tcp4" => (Kind::Transport, proto::TCP, 4),
+        "tcp6" => (Kind::Transport, proto::TCP, 6),
+        "udp4" => (Kind::Transport, proto::UDP, 4),
+        "udp6" => (Kind::Transport, proto::UDP, 6),
+        "ip4" => (Kind::Ip(1), 1, 4),
+        "ip6" => (Kind::Ip(58), 58, 6),
+        "other" => (Kind::Ethernet(0x88cc), proto::UDP, 4),
+        _ => return Err(format!("unknown kind of packet {word:?}")),
+    };
+    let (here, there) = (GUEST.address(family), PEERS[0].guest.address(family));
+    let (saddr, daddr) = if direction == Direction::Egress { (here, there) } else { (there, here) };
+    let packet = Packet { saddr, daddr, proto: protocol, family, ..Packet::default() };
+    Ok(Inner {
+        kind,
+        packet,
+        options: TcpOptions::default(),
+        raw_options: None,
+        ip_options: 0,
+        extensions: Vec::new(),
+        fragment: None,
+        vlan: Vec::new(),
+        patches: Vec::new(),
+        pad: 0,
+    })
+}
+
+fn guest(name: &str) -> Parsed<Guest> {
+    let own = [("guest", GUEST), ("neighbour", NEIGHBOUR)];
+    let nobody = Guest { v4: wire::v4([10, 9, 9, 9]), v6: [0xfd09_0000, 0, 0, 9], mac: [0; 6] };
+    let others = PEERS.iter().map(|peer| (peer.name, peer.guest));
+    let all: Vec<(&str, Guest)> = own.into_iter().chain(others).chain([("nobody", nobody)]).collect();
+    named(&all, name)
+}
+
+/// False if the inner frame has no such field.
+fn inner_field(inner: &mut Inner, key: &str, value: &str) -> Parsed<bool> {
+    let packet = &mut inner.packet;
+    match key {
+        "to" => packet.daddr = guest(value)?.address(packet.family),
+        "of" => packet.saddr = guest(value)?.address(packet.family),
+        "ports" => {
+            let (sport, dport) = pair(value, '>')?;
+            (packet.sport, packet.dport) = (number(sport)?, number(dport)?);
+        }
+        "flags" => packet.tcp_flags = flags(value)?,
+        "seq" => packet.seq = number(value)?,
+        "ack" => packet.ack = number(value)?,
+        "window" => packet.window = number(value)?,
+        "payload" => packet.payload = number(value)?,
+        "ecn" => packet.ecn = number(value)?,
+        "mss" => packet.mss = number(value)?,
+        "wscale" => packet.wscale = number::<u8>(value)? + 1,
+        "sackok" => inner.options.sack_permitted = true,
+        "ts" => {
+            let (value, echo) = pair(value, ':')?;
+            inner.options.timestamps = Some((number(value)?, number(echo)?));
+        }
+        "sack" => {
+            for (block, place) in value.split(',').zip(&mut inner.options.sack) {
+                let (left, right) = pair(block, ':')?;
+                *place = (number(left)?, number(right)?);
+                inner.options.n_sack += 1;
+            }
+        }
+        "opt" => inner.raw_options = Some(hex(value)?),
+        "proto" => {
+            packet.proto = number(value)?;
+            inner.kind = Kind::Ip(packet.proto);
+        }
+        "type" => inner.kind = Kind::Ethernet(u16::from_str_radix(value, 16).map_err(|_| "type= wants hexadecimal")?),
+        "ipopt" => inner.ip_options = number(value)?,
+        "ext" => {
+            for header in value.split(',') {
+                let (kind, size) = pair(header, ':')?;
+                inner.extensions.push((number(kind)?, number(size)?));
+            }
+        }
+        "frag" => {
+            inner.fragment = Some(named(&[("first", Fragment::First), ("later", Fragment::Later)], value)?);
+        }
+        "vlan" => inner.vlan = value.split(',').map(number).collect::<Parsed<_>>()?,
+        "set" => {
+            let (place, bytes) = pair(value, ':')?;
+            let (anchor, at) = match place.split_once('+') {
+                Some(("ip", at)) => (Anchor::Ip, at),
+                Some(("l4", at)) => (Anchor::Transport, at),
+                Some((other, _)) => return Err(format!("unknown place {other:?}")),
+                None => (Anchor::Frame, place),
+            };
+            inner.patches.push((anchor, number(at)?, hex(bytes)?));
+        }
+        "pad" => inner.pad = number(value)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn flags(letters: &str) -> Parsed<u8> {
+    let table = [
+        ('F', tcp::FIN),
+        ('S', tcp::SYN),
+        ('R', tcp::RST),
+        ('P', tcp::PSH),
+        ('A', tcp::ACK),
+        ('U', tcp::URG),
+        ('E', tcp::ECE),
+        ('C', tcp::CWR),
+    ];
+    letters.chars().try_fold(0, |all, letter| {
+        let found = table.iter().find(|entry| entry.0 == letter);
+        found.map(|entry| all | entry.1).ok_or_else(|| format!("unknown flag {letter:?}"))
+    })
+}
+
+fn around(direction: Direction) -> Around {
+    let outer = Outer {
+        source: PEERS[0].address,
+        destination: local(4),
+        family: 4,
+        ecn: 0,
+        label: LABELS[0],
+        port: PORT,
+        vni: VNI,
+        version: 1,
+        cell: None,
+        feedback: None,
+    };
+    Around {
+        direction,
+        cut: None,
+        outer,
+        patches: Vec::new(),
+        outer_vlan: false,
+        outer_cut: None,
+        ecn_given: false,
+        segment_size: 0,
+        nested: false,
+    }
+}
+
+fn outer_field(around: &mut Around, key: &str, value: &str) -> Parsed<()> {
+    let outer = &mut around.outer;
+    match key {
+        "cut" => around.cut = Some(range(value)?),
+        "gso" => around.segment_size = number(value)?,
+        "nested" => around.nested = true,
+        _ if around.direction == Direction::Egress => return Err(format!("unknown field {key:?} of a guest's frame")),
+        "from" => {
+            let strangers = [("stranger", 4, STRANGER[0], 1), ("stranger6", 6, STRANGER[1], 1)];
+            let peers = PEERS.iter().map(|p| (p.name, p.family, p.address, p.version));
+            let found = peers.chain(strangers).find(|p| p.0 == value);
+            let (_, family, address, version) = found.ok_or_else(|| format!("unknown host {value:?}"))?;
+            (outer.source, outer.destination) = (address, local(family));
+            (outer.family, outer.version) = (family, version);
+        }
+        "version" => outer.version = number(value)?,
+        "vni" => outer.vni = number(value)?,
+        "label" => outer.label = number(value)?,
+        "port" => outer.port = number(value)?,
+        "cell" => outer.cell = Some(number(value)?),
+        "oecn" => (outer.ecn, around.ecn_given) = (number(value)?, true),
+        "feedback" => {
+            let (kind, rest) = pair(value, ':')?;
+            let (path, value) = pair(rest, ':')?;
+            outer.feedback = Some((number(kind)?, number(path)?, number(value)?));
+        }
+        "oset" => {
+            let (at, bytes) = pair(value, ':')?;
+            around.patches.push((number(at)?, hex(bytes)?));
+        }
+        "ovlan" => around.outer_vlan = true,
+        "ocut" => around.outer_cut = Some(range(value)?),
+        _ => return Err(format!("unknown field {key:?}")),
+    }
+    Ok(())
+}
+
+/// Fields of the headers on the right side correct what the left side says, where bytes were patched.
+fn expected(text: &str, packet: &mut Packet) -> Parsed<Expected> {
+    let mut words = text.split_whitespace();
+    let verdict = named(&Verdict::NAMES, words.next().unwrap_or_default())?;
+    let mut expected = Expected { verdict, why: None, label: None, cell: None, ecn: None, late: false };
+    for word in words {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        match key {
+            "label" => expected.label = Some(number(value)?),
+            "cell" => expected.cell = Some(number(value)?),
+            "ecn" => expected.ecn = Some(number(value)?),
+            "late" => expected.late = true,
+            "payload" => packet.payload = number(value)?,
+            "mss" => packet.mss = number(value)?,
+            "wscale" => packet.wscale = number::<u8>(value)? + 1,
+            "no-wscale" => packet.wscale = 0,
+            "truncated" => packet.truncated = 1,
+            "seq" => packet.seq = number(value)?,
+            "window" => packet.window = number(value)?,
+            "flags" => packet.tcp_flags = flags(value)?,
+            "iplen" => packet.ip_header_len = number(value)?,
+            "l4len" => packet.l4_header_len = number(value)?,
+            _ => expected.why = Some(named(&Why::NAMES, key)?),
+        }
+    }
+    let reaches = matches!(verdict, Verdict::Forward | Verdict::DropEcn | Verdict::DropStranger | Verdict::Local);
+    if !reaches && expected.why.is_none() && verdict != Verdict::DropLarge {
+        return Err(
+            "a reason is missing: one of short, malformed, not-ip, fragment, transport, tagged, route, format".into()
+        );
+    }
+    Ok(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_line() {
+        for (text, what) in [
+            ("egress tcp4 ports=1>2", "no =>"),
+            ("sideways tcp4 => pass short", "neither egress nor ingress"),
+            ("egress tcp5 => forward", "unknown kind"),
+            ("egress tcp4 oecn=1 => forward", "unknown field \"oecn\" of a guest's frame"),
+            ("ingress tcp4 flags=X => forward", "unknown flag"),
+            ("ingress tcp4 => pass", "a reason is missing"),
+            ("ingress tcp4 set=ip+0:6 => forward", "not hexadecimal"),
+            ("config colour=red", "unknown key"),
+        ] {
+            let error = Script::parse("x.txt", &format!("# a comment\n{text}")).unwrap_err().to_string();
+            assert!(error.starts_with("x.txt:2: ") && error.contains(what), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn ranges_make_a_case_for_each_length() {
+        let script = Script::parse("x", "egress tcp4 cut=0..53 => pass short").unwrap();
+        assert_eq!(script.cases.len(), 54);
+        assert_eq!(script.cases[53].frame.len(), 53);
+    }
+}

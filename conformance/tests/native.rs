@@ -1,0 +1,49 @@
+//! Every script through structs and through frames.
+
+use conformance::{Frames, Script, Structs, SCRIPTS};
+use edge::Direction;
+use units::Time;
+use wire::Packet;
+
+#[test]
+fn structs_and_frames_do_what_the_scripts_say() {
+    let mut wrong = Vec::new();
+    for (name, text) in SCRIPTS {
+        let script = Script::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!script.cases.is_empty(), "{name} is empty");
+        let (mut structs, mut frames) = (Structs::new(&script.config), Frames::new(&script.config));
+        for case in &script.cases {
+            let late_before = frames.counts().get("in_late_segments").copied().unwrap_or(0);
+            let outcome = frames.run(Time::ZERO, case.direction, &case.frame, case.segment_size);
+            let expected = &case.expected;
+            let place = format!("{name}:{}: {} ({} bytes)", case.line, case.text, case.frame.len());
+            if (outcome.verdict, outcome.why) != (expected.verdict, expected.why) {
+                wrong.push(format!("{place}\n    frames: {:?} {:?}", outcome.verdict, outcome.why));
+                continue;
+            }
+            let from_structs = structs.run(Time::ZERO, case);
+            if let (Some(framed), Some(structured)) = (outcome.packet, from_structs) {
+                // Without a label from a stage the driver takes one; a struct has no driver.
+                let structured =
+                    Packet { label: if structured.label == 0 { framed.label } else { structured.label }, ..structured };
+                if framed != structured {
+                    wrong.push(format!("{place}\n    frames:  {framed:?}\n    structs: {structured:?}"));
+                }
+                let cell = (framed.has_cell == 1).then_some(framed.cell);
+                if Some(framed.label) != expected.label || cell != expected.cell {
+                    wrong.push(format!("{place}\n    label {} cell {cell:?}", framed.label));
+                }
+                if case.direction == Direction::Ingress && framed.ecn != expected.ecn.unwrap_or(case.packet.ecn) {
+                    wrong.push(format!("{place}\n    ecn {}", framed.ecn));
+                }
+            } else if outcome.packet.is_some() != from_structs.is_some() {
+                wrong.push(format!("{place}\n    only one of the two reaches the stages"));
+            }
+            let late = frames.counts().get("in_late_segments").copied().unwrap_or(0) - late_before;
+            if late != u64::from(expected.late) {
+                wrong.push(format!("{place}\n    late: {late}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} cases:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -1,0 +1,157 @@
+//! The host of the packet scripts in the kernel: the loaded edge with the ports, peers and routes of `conformance`.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use crate::fabric::{self, in_namespace, Fabric};
+use conformance::{Case, Config, Guest, Outcome, Verdict, GUEST, LABELS, NEIGHBOUR, PEERS, PORT, VNI};
+use edge::Direction;
+use live::kernel::{Edge, Options, Role, Segment};
+use live::state::{
+    self, address, Counter, Counters, FlowSlot, FlowSlotKey, Peer, Port, Route, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL,
+    CONFIG_ANY_PEER, ROUTE_LOCAL, ROUTE_PEER,
+};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use wire::FlowKey;
+
+pub(crate) struct World {
+    pub(crate) fabric: Fabric,
+    edge: Option<Edge>,
+    /// Interfaces of the guest whose frames are run, and towards the fabric.
+    pub(crate) port: u32,
+    pub(crate) uplink: u32,
+    pins: PathBuf,
+}
+
+fn local_address(family: u8) -> IpAddr {
+    if family == 4 { "192.168.99.1" } else { "fd99::1" }.parse().unwrap()
+}
+
+pub(crate) fn kernel_config(config: &Config) -> state::Config {
+    state::Config {
+        balance: if config.cell.is_some() { BALANCE_FLOWCELL } else { BALANCE_ECMP },
+        cell_bytes: config.cell.map_or(0, |bytes| bytes.get() as u32),
+        seed: config.seed,
+        udp_port: PORT,
+        flags: if config.any_peer { CONFIG_ANY_PEER } else { 0 },
+        ..state::Config::default()
+    }
+}
+
+impl World {
+    /// `None`, with the reason printed, where it cannot be.
+    pub(crate) fn new(name: &str, config: &Config) -> Option<World> {
+        if let Some(why) = fabric::unavailable() {
+            eprintln!("skipped: {why}");
+            return None;
+        }
+        let fabric = Fabric::new(name);
+        let host = fabric.host(0);
+        let pins = PathBuf::from(format!("/sys/fs/bpf/{host}w"));
+        std::fs::create_dir(&pins).unwrap();
+        let (edge, port, uplink) = in_namespace(&host, || {
+            let edge = Edge::open(&Options { pins: pins.clone(), max_flows: config.max_flows as u32 }).unwrap();
+            let index = |name| live::kernel::ifindex(name).unwrap();
+            (edge, index("g"), index("u0"))
+        });
+        edge.set_config(&kernel_config(config)).unwrap();
+        let beside = 1; // the loopback device stands for the neighbour's port
+        edge.set_port(port, &Port { vni: VNI, ..Port::default() }).unwrap();
+        edge.set_port(beside, &Port { vni: VNI, mac: NEIGHBOUR.mac, ..Port::default() }).unwrap();
+        edge.set_schedule(1, &LABELS).unwrap();
+        let route = |guest: &Guest, route: Route| {
+            for words in [guest.v4, guest.v6] {
+                edge.set_route(VNI, address(words), 128, &route).unwrap();
+            }
+        };
+        route(&GUEST, Route { kind: ROUTE_LOCAL, target: port, ..Route::default() });
+        route(&NEIGHBOUR, Route { kind: ROUTE_LOCAL, target: beside, ..Route::default() });
+        // A network whose route leads to a port of another: nothing may get through.
+        let wrong = Route { kind: ROUTE_LOCAL, target: port, ..Route::default() };
+        edge.set_route(8, address(GUEST.v4), 128, &wrong).unwrap();
+        for (id, peer) in (1..).zip(&PEERS) {
+            let tunnel = Tunnel::new(local_address(peer.family), address(peer.address), PORT, peer.version).unwrap();
+            edge.set_peer(id, &Peer { tunnel, ifindex: uplink, schedule: 1 }).unwrap();
+            route(&peer.guest, Route { kind: ROUTE_PEER, target: id, mac: peer.guest.mac, ..Route::default() });
+        }
+        Some(World { fabric, edge: Some(edge), port, uplink, pins })
+    }
+
+    pub(crate) fn edge(&self) -> &Edge {
+        self.edge.as_ref().expect("only drop takes it")
+    }
+
+    /// Verdict and frame, by BPF_PROG_TEST_RUN. Call it in the namespace of host 0.
+    pub(crate) fn run(&self, direction: Direction, frame: &[u8]) -> (u32, Vec<u8>) {
+        let (role, ifindex) = match direction {
+            Direction::Egress => (Role::Guest, self.port),
+            Direction::Ingress => (Role::Uplink, self.uplink),
+        };
+        self.edge().test_run_segment(role, frame, Segment { ifindex, ..Segment::default() }).unwrap()
+    }
+
+    /// Real traffic goes through the edge from now on.
+    pub(crate) fn attach(&self) {
+        in_namespace(&self.fabric.host(0), || {
+            self.edge().attach(self.port, Role::Guest).unwrap();
+            self.edge().attach(self.uplink, Role::Uplink).unwrap();
+        });
+    }
+
+    pub(crate) fn flow(&self, key: FlowKey) -> Option<FlowSlot> {
+        self.edge().flow(&FlowSlotKey { key, vni: VNI }).unwrap()
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.edge().counters().unwrap()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Some(edge) = self.edge.take() {
+            let _ = edge.destroy();
+        }
+        let _ = std::fs::remove_dir_all(&self.pins);
+    }
+}
+
+/// Does BPF_PROG_TEST_RUN take it? It wants an Ethernet header, and the first header of IPv4 or IPv6 whole.
+pub(crate) fn runnable(frame: &[u8]) -> bool {
+    let shortest = match frame.get(12..14) {
+        Some([0x08, 0x00]) => 14 + 20,
+        Some([0x86, 0xdd]) => 14 + 40,
+        _ => 14,
+    };
+    frame.len() >= shortest
+}
+
+/// What differs between the kernel's outcome and the native one, if anything.
+pub(crate) fn difference(native: &Outcome, action: u32, frame: &[u8]) -> Option<String> {
+    if action != native.verdict.action() {
+        return Some(format!("kernel: action {action}; frames: {:?} {:?}", native.verdict, native.why));
+    }
+    let dropped = matches!(native.verdict, Verdict::DropEcn | Verdict::DropStranger | Verdict::DropLarge);
+    (!dropped && frame != native.frame).then(|| format!("kernel: {}\n    frames: {}", hex(frame), hex(&native.frame)))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The first counter on which the two disagree. `flows`: whether flows are to be counted alike.
+pub(crate) fn counters_differ(
+    native: &std::collections::BTreeMap<&'static str, u64>,
+    kernel: &Counters,
+    flows: bool,
+) -> Option<String> {
+    let only_flows = [Counter::FlowsBegun, Counter::Flowcells, Counter::InLate, Counter::FlowTableFull];
+    let counted = Counter::ALL.iter().filter(|counter| flows || !only_flows.contains(counter));
+    counted.copied().find_map(|counter| {
+        let (ours, theirs) = (native.get(counter.name()).copied().unwrap_or(0), kernel.get(counter));
+        (ours != theirs).then(|| format!("{}: kernel {theirs}, frames {ours}", counter.name()))
+    })
+}
+
+pub(crate) fn place(name: &str, case: &Case) -> String {
+    format!("{name}:{}: {} ({} bytes)", case.line, case.text, case.frame.len())
+}
