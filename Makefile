@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := scripts/cargo
 SELVEDGE := $(TARGET)/release/selvedge
 
-.PHONY: help demo test test-kernel build lint fmt-check clippy licences check-scripts bench peers install clean
+.PHONY: help demo test test-kernel fuzz build lint fmt-check clippy licences check-scripts bench peers install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -17,18 +17,22 @@ demo: build ## build, then run the main job: Presto against ECMP, with a report 
 
 build: ## build the release binary
 	@scripts/need build
-	$(CARGO) build --release --locked --package selvedge
+	$(CARGO) build --release --locked --package selvedge $$(scripts/features)
 
 # Tests run in the dev profile: our code at opt-level 1, the dependencies at 2, overflow and debug assertions on. The
 # release profile is built once, for the binary, whose results must equal those of the dev profile byte for byte.
 test: ## run all tests
 	@scripts/need test
-	$(CARGO) test --workspace --locked
-	$(CARGO) build --release --locked --package selvedge
-	scripts/tests/profiles.sh $(TARGET)/debug/selvedge $(SELVEDGE)
+	$(CARGO) build --release --locked --package selvedge $$(scripts/features)
+	scripts/test
+	@scripts/tests/profiles.sh $(TARGET)/debug/selvedge $(SELVEDGE)
 
-test-kernel: ## tests of the kernel edge with real traffic: root, clang, libelf and zlib headers, ethtool, tcpdump
-	$(CARGO) test --locked --package live --features kernel -- --test-threads=1
+test-kernel: ## only the tests of the kernel edge: root, clang, headers of libbpf, libelf and zlib
+	scripts/test --package live --features live/kernel
+
+fuzz: ## 10 million hostile frames through the parser and, as root, through the kernel program (minutes)
+	SELVEDGE_FRAMES=10000000 scripts/test --package fuzz-drivers --test frames
+	SELVEDGE_FRAMES=10000000 scripts/test --package live --features live/kernel --test hostile
 
 lint: fmt-check clippy licences check-scripts ## formatting, clippy, licences, the scripts' own tests
 
@@ -38,7 +42,7 @@ fmt-check: ## rustfmt, without changing anything
 
 clippy: ## clippy on all targets, warnings are errors
 	@scripts/need lint
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked $$(scripts/features) -- -D warnings
 
 licences: ## licences of crates, datapath and vendored files, and docs/dependencies.md; offline once crates are here
 	@scripts/need lint
@@ -50,7 +54,7 @@ check-scripts: ## tests of the scripts themselves; shellcheck where it is instal
 	python3 scripts/tests/licences.py
 	@if command -v shellcheck >/dev/null; then \
 		echo shellcheck; \
-		shellcheck -x .ci/run scripts/need scripts/cargo scripts/toolchain.sh scripts/tests/*.sh; \
+		shellcheck -x .ci/run scripts/need scripts/cargo scripts/features scripts/test scripts/toolchain.sh scripts/tests/*.sh; \
 	else echo "shellcheck is not installed: skipped"; fi
 
 bench: build ## event queues, then packet-hops per second of a 128-host fat-tree

@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# Sourced by need and cargo: finds a Rust toolchain that is new enough.
+# Sourced by the other scripts: finds a Rust toolchain that is new enough, and C headers.
 
 # The stated minimum, kept in one place: the workspace manifest.
 min_rust() {
@@ -50,6 +50,14 @@ find_toolchain() {
             export PATH RUSTUP_TOOLCHAIN
             return 0
         fi
+    done
+    return 1
+}
+
+# have_header PATH: is this C header installed?
+have_header() {
+    for directory in ${HEADER_DIRS-/usr/include /usr/local/include}; do
+        [ -e "$directory/$1" ] && return 0
     done
     return 1
 }

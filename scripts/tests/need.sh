@@ -10,7 +10,7 @@ failures=0
 
 # A machine with the plain tools that the scripts themselves use, as root, without apt.
 machine() {
-    rm -rf "${top:?}/bin" "${top:?}/home" "${top:?}/lib" "${top:?}/apt.log"
+    rm -rf "${top:?}/bin" "${top:?}/home" "${top:?}/lib" "${top:?}/include" "${top:?}/apt.log"
     mkdir -p "$top/bin" "$top/home"
     for tool in sh sed id mktemp tail rm sort env dirname cat grep mkdir chmod; do
         ln -s "$(command -v $tool)" "$top/bin/$tool"
@@ -53,7 +53,8 @@ run() {
     shift
     status=0
     # shellcheck disable=SC2086 # `with` holds assignments
-    out=$(env -i PATH="$top/bin" HOME="$top/home" RUST_DIRS="$top/lib/rust-*/bin" $with \
+    out=$(env -i PATH="$top/bin" HOME="$top/home" RUST_DIRS="$top/lib/rust-*/bin" HEADER_DIRS="$top/include" \
+        POLICY_RC="$top/policy-rc.d" $with \
         "$sh" "$scripts/$script" "$@" 2>&1) || status=$?
 }
 
@@ -240,6 +241,57 @@ run need test
 expect_status 0
 expect_line "clang is missing, so the BPF build of the datapath will be skipped"
 expect_line "Chromium is missing, so the report's browser test will be skipped"
+expect_line "libelf.h is missing, so the kernel edge will be skipped (package libelf-dev)"
+run features
+expect_status 0
+expect_lines 1
+expect_line "missing clang, pkg-config, bpf/bpf_helpers.h, libelf.h, zlib.h"
+
+name="what tests use is installed in one go, and no server is started"
+printf '%s\n' "clang 1:14.0-55.7" "libelf-dev 0.188-2.1" "nginx-light 1.22.1-9" >"$top/candidates"
+apt "[ -x $top/policy-rc.d ] || echo 'a server would start' >&2
+printf '#!%s\n' $sh >$top/bin/clang; cp $top/bin/clang $top/bin/nginx; mkdir -p $top/include; : >$top/include/libelf.h
+chmod +x $top/bin/clang $top/bin/nginx"
+ln -s "$(command -v cp)" "$top/bin/cp"
+run need test
+expect_status 0
+expect_line "installing clang libelf-dev nginx-light (apt)"
+expect_installed "clang libelf-dev nginx-light"
+expect_line "zlib.h is missing, so the kernel edge will be skipped (package zlib1g-dev)"
+if printf '%s\n' "$out" | grep -q -e 'server would start' -e 'clang is missing' -e 'nginx is missing'; then
+    fail "should find what it installed, and start nothing"
+fi
+[ ! -e "$top/policy-rc.d" ] || fail "should leave no policy behind"
+
+name="one package that cannot be had does not keep the others away"
+machine
+rust 1.90.0
+stub cc :
+stub make :
+printf '%s\n' "clang 1:14.0-55.7" "chromium 150.0-1" >"$top/candidates"
+apt "case \" \$* \" in *' chromium '*) echo 'E: no chromium today'; exit 100 ;; esac
+printf '#!%s\n' $sh >$top/bin/clang; chmod +x $top/bin/clang"
+run need test
+expect_status 0
+expect_line "Chromium is missing"
+expect_installed "clang"
+if printf '%s\n' "$out" | grep -q 'clang is missing'; then fail "should have clang by now"; fi
+
+name="all of the kernel edge is there"
+machine
+rust 1.90.0
+for tool in cc make clang pkg-config; do stub $tool :; done
+mkdir -p "$top/include/bpf"
+for file in bpf/bpf_helpers.h libelf.h zlib.h; do : >"$top/include/$file"; done
+run features
+expect_status 0
+expect_lines 1
+expect_line "--features selvedge/kernel"
+
+name="several targets at once"
+stub python3 :
+run need lint dinner
+expect_status 2
 
 name="lint tools come with rustup"
 machine
