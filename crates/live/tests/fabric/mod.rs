@@ -15,6 +15,16 @@ pub(crate) fn unavailable() -> Option<String> {
     ANSWER.get_or_init(find_obstacle).clone() // tests run side by side, and the probe has one name
 }
 
+/// Says so if a program is not installed here; the test then has to end.
+pub(crate) fn lacks(program: &str) -> bool {
+    let there = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()));
+    if !there {
+        eprintln!("skipped: {program} is not installed");
+    }
+    !there
+}
+
 fn find_obstacle() -> Option<String> {
     if let Err(why) = live::bpf::available() {
         return Some(why.to_string());
