@@ -6,7 +6,7 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=../../datapath");
     println!("cargo::rerun-if-changed=src/shim.c");
-    println!("cargo::rustc-check-cfg=cfg(bpf_object)");
+    println!("cargo::rustc-check-cfg=cfg(bpf_object, dctcp_object)");
     println!("cargo::rerun-if-env-changed=SELVEDGE_CLANG");
     cc::Build::new()
         .file("src/shim.c")
@@ -23,17 +23,24 @@ fn main() {
         return;
     }
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    match compile_bpf(&Path::new(&out).join("edge.bpf.o")) {
-        Ok(()) => println!("cargo::rustc-cfg=bpf_object"),
-        Err(why) => {
-            println!("cargo::warning=without the kernel edge: {why}");
-            println!("cargo::rustc-env=SELVEDGE_NO_BPF={why}");
+    let objects = [
+        ("edge", "bpf_object", "SELVEDGE_NO_BPF", "the kernel edge"),
+        ("dctcp", "dctcp_object", "SELVEDGE_NO_DCTCP", "DCTCP for the kernel"),
+    ];
+    for (name, cfg, variable, what) in objects {
+        let source = format!("../../datapath/kernel/{name}.bpf.c");
+        match compile_bpf(&source, &Path::new(&out).join(format!("{name}.bpf.o"))) {
+            Ok(()) => println!("cargo::rustc-cfg={cfg}"),
+            Err(why) => {
+                println!("cargo::warning=without {what}: {why}");
+                println!("cargo::rustc-env={variable}={why}");
+            }
         }
     }
 }
 
 /// The reason, in one line, if it cannot be done.
-fn compile_bpf(object: &Path) -> Result<(), String> {
+fn compile_bpf(source: &str, object: &Path) -> Result<(), String> {
     let clang = std::env::var("SELVEDGE_CLANG").unwrap_or_else(|_| "clang".into());
     let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     let output = Command::new(&clang)
@@ -43,7 +50,7 @@ fn compile_bpf(object: &Path) -> Result<(), String> {
             "-D__bpf__",
             &format!("-I/usr/include/{arch}-linux-gnu"),
             "-c",
-            "../../datapath/kernel/edge.bpf.c",
+            source,
             "-o",
         ])
         .arg(object)
@@ -54,5 +61,5 @@ fn compile_bpf(object: &Path) -> Result<(), String> {
     }
     let text = String::from_utf8_lossy(&output.stderr);
     let first = text.lines().find(|line| line.contains("error")).unwrap_or("no message");
-    Err(format!("{clang} could not compile datapath/kernel/edge.bpf.c: {first}"))
+    Err(format!("{clang} could not compile {source}: {first}"))
 }
