@@ -12,8 +12,10 @@ pub mod dctcp;
 pub mod gro;
 #[cfg(feature = "kernel")]
 pub mod kernel;
+pub mod lab;
 mod native;
 pub mod netns;
+pub mod port;
 pub mod state;
 #[cfg(feature = "kernel")]
 mod sys;

@@ -1,0 +1,540 @@
+//! The event loop: the fabric's events at their time, frames as they come.
+
+use super::clock::Clock;
+use super::frame::{self, Ignored};
+use super::host::Host;
+use super::lateness::Lateness;
+use super::measure::Measure;
+use super::merge::{Gro, Segment};
+use super::poller::{prefer_this_thread, Poller};
+use super::status::{Capture, Flows};
+use crate::port::{FrameId, Pool};
+use edge::{Direction, Slot, Verdict};
+use fabric::{Fabric, Packet, PacketId};
+use host::experiment::{Gro as GroMode, HostConfig};
+use sim::{NodeId, Scheduler, TimerId, Timers};
+use std::io::{IoSlice, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::Receiver;
+use units::Time;
+
+/// Something for the driver to do between two events.
+pub(crate) type Job = Box<dyn FnOnce(&mut Driver) + Send>;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    Arrival {
+        port: u32,
+    },
+    Link {
+        link: u32,
+        up: bool,
+    },
+    Reroute,
+    /// A host's receive poll.
+    Poll {
+        generation: u16,
+    },
+    /// An edge's timer.
+    Timer {
+        id: TimerId,
+        generation: u16,
+    },
+    /// A host's uplink has room again.
+    Resume,
+    Sample {
+        generation: u32,
+    },
+}
+
+impl From<fabric::Event> for Event {
+    fn from(event: fabric::Event) -> Event {
+        match event {
+            fabric::Event::Arrival { port } => Event::Arrival { port },
+            fabric::Event::Link { link, up } => Event::Link { link, up },
+            fabric::Event::Reroute => Event::Reroute,
+        }
+    }
+}
+
+/// The fabric, its hosts and the clock. One thread owns it; others ask it through [`Lab::ask`](super::Lab::ask).
+pub struct Driver {
+    pub(super) clock: Clock,
+    pub(super) scheduler: Scheduler<Event>,
+    timers: Timers,
+    pub(super) fabric: Fabric,
+    pub(super) hosts: Vec<Host>,
+    pub(super) config: HostConfig,
+    /// Incoming packets go through the edge one by one, before they are merged.
+    reorders: bool,
+    pub(super) pool: Pool,
+    pub(super) lateness: Lateness,
+    pub(super) measure: Measure,
+    pub(super) flows: Flows,
+    pub(super) capture: Option<Capture>,
+    /// Frames that found no buffer: times that reading stopped for that reason.
+    pub(super) pool_exhausted: u64,
+    poller: Poller,
+    jobs: Receiver<Job>,
+    wake: UnixStream,
+    /// How long before an event the loop stops sleeping.
+    spin: Time,
+    pub(super) stopping: bool,
+    // Reused buffers.
+    frames: Vec<FrameId>,
+    up: Vec<Segment>,
+}
+
+/// The token of the descriptor that announces jobs; hosts have their numbers.
+const WAKE: u64 = u64::MAX;
+/// Frames read from one host before the others have their turn.
+const READ_BATCH: usize = 16;
+/// What may wait at a host's uplink before the host's own queue has to hold it, in octets.
+const UPLINK_LIMIT: u64 = 256 << 10;
+/// Packets that one segment may make: more than any kernel's own, and a bound on what a hostile one can cause.
+const MAX_PACKETS: u32 = 2048;
+/// Packets in the model at once.
+const MAX_LIVE: usize = 1 << 20;
+/// Longest sleep.
+const NAP: Time = Time::from_ms(100);
+
+pub(super) struct Parts {
+    pub(super) clock: Clock,
+    pub(super) fabric: Fabric,
+    pub(super) hosts: Vec<Host>,
+    pub(super) config: HostConfig,
+    pub(super) pool: Pool,
+    pub(super) jobs: Receiver<Job>,
+    pub(super) wake: UnixStream,
+    pub(super) spin: Time,
+}
+
+impl Driver {
+    pub(super) fn new(parts: Parts) -> std::io::Result<Driver> {
+        let Parts { clock, mut fabric, hosts, config, pool, jobs, wake, spin } = parts;
+        let poller = Poller::new(hosts.len() + 1)?;
+        for (h, host) in hosts.iter().enumerate() {
+            poller.add(host.port.fd(), h as u64)?;
+        }
+        wake.set_nonblocking(true)?;
+        poller.add(wake.as_fd(), WAKE)?;
+        fabric.remember_lost_slots();
+        let mut timers = Timers::default();
+        hosts.iter().for_each(|_| {
+            timers.add();
+        });
+        let ports = fabric.n_ports();
+        Ok(Driver {
+            clock,
+            scheduler: Scheduler::new(),
+            timers,
+            fabric,
+            reorders: hosts.iter().any(|h| h.edge.config().reorder.is_some()),
+            hosts,
+            config,
+            pool,
+            lateness: Lateness::default(),
+            measure: Measure::new(ports),
+            flows: Flows::default(),
+            capture: None,
+            pool_exhausted: 0,
+            poller,
+            jobs,
+            wake,
+            spin,
+            stopping: false,
+            frames: Vec::new(),
+            up: Vec::new(),
+        })
+    }
+
+    /// Until a job asks to stop.
+    pub(super) fn run(mut self) -> std::io::Result<()> {
+        prefer_this_thread();
+        let mut tokens = Vec::new();
+        let mut polled = self.clock.now();
+        while !self.stopping {
+            let now = self.catch_up();
+            let until = self.scheduler.next_at().map_or(NAP, |at| at.saturating_sub(now));
+            let wait = until.saturating_sub(self.spin).min(NAP);
+            self.poller.wait(wait, &mut tokens)?;
+            if tokens.is_empty() {
+                polled = self.clock.now();
+                continue;
+            }
+            // Whatever came did so after the last look, or, if the loop slept, just now.
+            let since = if wait == Time::ZERO { polled } else { self.clock.now() };
+            let now = self.catch_up();
+            polled = now;
+            self.scheduler.advance(now);
+            for token in tokens.drain(..) {
+                match token {
+                    WAKE => self.do_jobs(),
+                    host => self.read(host as u32, since),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fires what is due, and returns a moment before which nothing is left to fire.
+    fn catch_up(&mut self) -> Time {
+        let mut now = self.clock.now();
+        // More may have come due meanwhile; under overload input has to have its turn, too.
+        for _ in 0..3 {
+            let mut fired = 0;
+            while let Some(event) = self.scheduler.pop_until(now) {
+                self.handle(event.at, event.node, event.event);
+                fired += 1;
+            }
+            if fired <= 4 {
+                break;
+            }
+            let next = self.clock.now();
+            if self.scheduler.next_at().is_none_or(|at| at > next) {
+                return next;
+            }
+            now = next;
+        }
+        while let Some(event) = self.scheduler.pop_until(now) {
+            self.handle(event.at, event.node, event.event);
+        }
+        now
+    }
+
+    fn handle(&mut self, at: Time, node: NodeId, event: Event) {
+        match event {
+            Event::Arrival { port } => self.fabric_event(fabric::Event::Arrival { port }),
+            Event::Link { link, up } => self.fabric_event(fabric::Event::Link { link, up }),
+            Event::Reroute => self.fabric_event(fabric::Event::Reroute),
+            Event::Poll { generation } => self.poll(at, node, generation),
+            Event::Timer { id, generation } => self.timer(node, id, generation),
+            Event::Resume => self.resume(node),
+            Event::Sample { generation } => self.sample(generation),
+        }
+    }
+
+    #[inline]
+    pub(super) fn fabric_event(&mut self, event: fabric::Event) {
+        if let Some(delivery) = self.fabric.handle(event, &mut self.scheduler) {
+            self.arrived(delivery.host, delivery.packet);
+        }
+        if self.capture.is_some() {
+            self.capture_packets();
+        }
+        for slot in self.fabric.take_lost_slots() {
+            self.pool.release(slot);
+        }
+    }
+
+    fn do_jobs(&mut self) {
+        let mut drained = [0; 64];
+        // The bytes only say that there is something to do.
+        while matches!((&self.wake).read(&mut drained), Ok(n) if n == drained.len()) {}
+        while let Ok(job) = self.jobs.try_recv() {
+            job(self);
+        }
+    }
+
+    // From a host's kernel into the fabric.
+
+    fn read(&mut self, host: u32, since: Time) {
+        let now = self.scheduler.now();
+        let index = host as usize;
+        if self.hosts[index].waiting {
+            return;
+        }
+        let mut frames = std::mem::take(&mut self.frames);
+        // An interface that is down gives an error; it may come up again.
+        let _ = self.hosts[index].port.receive(&mut self.pool, &mut frames, READ_BATCH);
+        if frames.len() < READ_BATCH && self.pool.available() == 0 {
+            self.pool_exhausted += 1;
+        }
+        self.lateness.note(self.clock.now().saturating_sub(since), frames.len() as u64);
+        for id in frames.drain(..) {
+            self.transmit(now, host, id);
+        }
+        self.frames = frames;
+        let queued = self.fabric.queue_bytes(uplink(host), now);
+        if queued > UPLINK_LIMIT {
+            let (rate, _) = self.fabric.wire(host);
+            self.scheduler.schedule(now + rate.tx_time(queued - UPLINK_LIMIT / 2), host, Event::Resume);
+            self.hosts[index].waiting = true;
+            self.listen(host, false);
+        }
+    }
+
+    fn listen(&mut self, host: u32, on: bool) {
+        // The descriptor is open and registered, so this cannot fail.
+        let _ = self.poller.set(self.hosts[host as usize].port.fd(), u64::from(host), on);
+    }
+
+    fn resume(&mut self, host: u32) {
+        self.hosts[host as usize].waiting = false;
+        self.listen(host, true);
+    }
+
+    /// One frame through the edge, cut, onto the uplink.
+    fn transmit(&mut self, now: Time, host: u32, id: FrameId) {
+        let header = self.pool.header(id);
+        let n_hosts = self.hosts.len() as u32;
+        let h = &mut self.hosts[host as usize];
+        let mut segment = match frame::read(self.pool.frame(id), &header, host, n_hosts, id) {
+            Ok(segment) if segment.headers.packet_count() <= MAX_PACKETS => segment,
+            refused => {
+                match refused {
+                    Err(Ignored::NotIp | Ignored::NoHost) => h.counters.ignored += 1,
+                    Err(Ignored::Malformed) | Ok(_) => h.counters.malformed += 1,
+                }
+                self.pool.release(id);
+                return;
+            }
+        };
+        if !frame::is_opaque(&segment.headers)
+            && h.edge.process(now, Direction::Egress, Slot(id), &mut segment.headers) != Verdict::Forward
+        {
+            self.pool.release(id);
+            return;
+        }
+        segment.label = segment.headers.label;
+        let packets = segment.headers.packet_count();
+        if self.fabric.packets.live() + packets as usize > MAX_LIVE {
+            self.pool_exhausted += 1;
+            self.pool.release(id);
+            return;
+        }
+        h.counters.tx_segments += 1;
+        h.counters.tx_packets += u64::from(packets);
+        h.counters.tx_bytes += u64::from(segment.headers.payload);
+        self.flows.note(now, &segment);
+        self.pool.share(id, packets - 1);
+        for i in 0..packets {
+            let packet = self.fabric.packets.add(frame::cut(&segment, i));
+            self.fabric.send(packet, &mut self.scheduler);
+        }
+        // A host whose own link is down.
+        for slot in self.fabric.take_lost_slots() {
+            self.pool.release(slot);
+        }
+    }
+
+    // From the fabric to a host's kernel, as in the modelled hosts (`host/src/rx.rs`).
+
+    fn arrived(&mut self, host: u32, id: PacketId) {
+        let now = self.scheduler.now();
+        let h = &mut self.hosts[host as usize];
+        if h.ring_len >= self.config.rx_ring {
+            h.counters.rx_ring_drops += 1;
+            self.forget(id);
+            return;
+        }
+        h.counters.rx_packets += 1;
+        h.ring.push(id, &mut self.fabric.packets);
+        h.ring_len += 1;
+        let wait = if h.ring_len >= self.config.rx_coalesce_frames { Time::ZERO } else { self.config.rx_coalesce };
+        let at = now + wait;
+        if h.poll_at.is_none_or(|due| at < due) {
+            h.poll_at = Some(at);
+            h.poll_generation = h.poll_generation.wrapping_add(1);
+            self.scheduler.schedule(at, host, Event::Poll { generation: h.poll_generation });
+        }
+    }
+
+    fn forget(&mut self, id: PacketId) {
+        let packet = self.fabric.packets.take(id);
+        self.pool.release(packet.slot);
+    }
+
+    fn poll(&mut self, at: Time, host: u32, generation: u16) {
+        let index = host as usize;
+        if self.hosts[index].poll_generation != generation {
+            return;
+        }
+        let mut up = std::mem::take(&mut self.up);
+        let mut gro = std::mem::take(&mut self.hosts[index].gro);
+        let mut packets = 0;
+        while packets < self.config.rx_budget {
+            let h = &mut self.hosts[index];
+            let Some(id) = h.ring.pop(&mut self.fabric.packets) else { break };
+            h.ring_len -= 1;
+            packets += 1;
+            self.merge(host, id, &mut gro, &mut up);
+            for segment in up.drain(..) {
+                self.ingress(host, segment);
+            }
+        }
+        gro.flush(&mut up);
+        for segment in up.drain(..) {
+            self.ingress(host, segment);
+        }
+        self.up = up;
+        let h = &mut self.hosts[index];
+        h.gro = gro;
+        h.edge.end_batch(at);
+        h.poll_at = None;
+        if h.ring_len > 0 {
+            h.poll_at = Some(at);
+            h.poll_generation = h.poll_generation.wrapping_add(1);
+            let generation = h.poll_generation;
+            self.scheduler.schedule(at, host, Event::Poll { generation });
+        }
+        self.drain_edge(host);
+        self.lateness.note(self.clock.now().saturating_sub(at), u64::from(packets));
+    }
+
+    /// One packet from the ring: to the edge's reorder engine packet by packet where that is on, else merged.
+    fn merge(&mut self, host: u32, id: PacketId, gro: &mut Gro, up: &mut Vec<Segment>) {
+        if self.reorders && self.fabric.packets.body(id).headers.has_cell != 0 {
+            let now = self.scheduler.now();
+            let packet = self.fabric.packets.body_mut(id);
+            match self.hosts[host as usize].edge.process(now, Direction::Ingress, Slot(id), &mut packet.headers) {
+                Verdict::Hold => {}
+                Verdict::Forward => {
+                    let packet = self.fabric.packets.take(id);
+                    self.deliver(host, &Segment::new(packet));
+                }
+                Verdict::Consume | Verdict::Drop(_) => self.forget(id),
+            }
+            return;
+        }
+        let packet = self.fabric.packets.take(id);
+        match self.config.gro {
+            GroMode::Stock if !self.reorders => gro.receive(packet, &self.pool, up),
+            // What the reorder engine may have to hold is one packet of the model.
+            GroMode::Stock | GroMode::Off => up.push(Segment::new(packet)),
+        }
+    }
+
+    /// A merged segment on its way through the edge.
+    fn ingress(&mut self, host: u32, mut segment: Segment) {
+        if frame::is_opaque(&segment.packet.headers) {
+            self.deliver(host, &segment);
+            return;
+        }
+        let now = self.scheduler.now();
+        let edge = &mut self.hosts[host as usize].edge;
+        if !self.reorders {
+            // The slot is never used: without a reorder engine nothing is held.
+            match edge.process(now, Direction::Ingress, Slot::default(), &mut segment.packet.headers) {
+                Verdict::Forward => self.deliver(host, &segment),
+                _ => self.release(&segment),
+            }
+            return;
+        }
+        // A segment without a flowcell still has to wait its turn behind what the engine releases before it.
+        let id = self.fabric.packets.add(segment.packet);
+        let headers = &mut self.fabric.packets.body_mut(id).headers;
+        match edge.process(now, Direction::Ingress, Slot(id), headers) {
+            Verdict::Hold => {}
+            Verdict::Forward => {
+                segment.packet = self.fabric.packets.take(id);
+                self.deliver(host, &segment);
+            }
+            Verdict::Consume | Verdict::Drop(_) => self.forget(id),
+        }
+    }
+
+    fn timer(&mut self, host: u32, id: TimerId, generation: u16) {
+        let event = |id, generation| Event::Timer { id, generation };
+        if self.timers.fire(id, generation, host, &mut self.scheduler, event) {
+            let now = self.scheduler.now();
+            self.hosts[host as usize].edge.handle_timeout(now);
+            self.drain_edge(host);
+        }
+    }
+
+    /// Hands up what the edge releases, joining packets of one segment, and sets its timer.
+    fn drain_edge(&mut self, host: u32) {
+        let now = self.scheduler.now();
+        let index = host as usize;
+        while let Some(release) = self.hosts[index].edge.poll_release(now) {
+            let packet = self.fabric.packets.take(release.slot.0);
+            let joins = |segment: &Segment| release.joins_previous && segment.accepts(&packet, &self.pool);
+            match &mut self.hosts[index].joining {
+                Some(segment) if joins(segment) => segment.append(&packet),
+                joining => {
+                    if let Some(done) = joining.replace(Segment::new(packet)) {
+                        self.deliver(host, &done);
+                    }
+                }
+            }
+        }
+        if let Some(last) = self.hosts[index].joining.take() {
+            self.deliver(host, &last);
+        }
+        let event = |id, generation| Event::Timer { id, generation };
+        let deadline = self.hosts[index].edge.poll_timeout();
+        self.timers.set(host, deadline, host, &mut self.scheduler, event);
+    }
+
+    fn release(&mut self, segment: &Segment) {
+        segment.parts.iter().for_each(|part| self.pool.release(part.frame));
+    }
+
+    /// Writes a segment to the host's kernel.
+    fn deliver(&mut self, host: u32, segment: &Segment) {
+        let h = &mut self.hosts[host as usize];
+        h.counters.rx_segments += 1;
+        h.counters.rx_bytes += u64::from(segment.packet.headers.payload);
+        if !write(h, segment, &self.pool) {
+            h.counters.rx_refused += 1;
+        }
+        self.release(segment);
+    }
+
+    fn capture_packets(&mut self) {
+        let Some(tap) = self.fabric.tap_mut() else { return };
+        let mut open = true;
+        for captured in tap.packets.drain(..) {
+            if let Some(capture) = &mut self.capture {
+                open &= capture.keep(captured.at, &captured.packet, &self.pool);
+            }
+        }
+        if !open {
+            self.fabric.set_tap(None);
+            self.capture = None;
+        }
+    }
+}
+
+/// The port of a host's link that sends away from it.
+pub(super) fn uplink(host: u32) -> u32 {
+    2 * host
+}
+
+/// The headers of a frame made of parts.
+pub(super) fn head(packet: &Packet, merged: bool, pool: &Pool) -> Option<frame::Head> {
+    let original = pool.header(packet.slot);
+    let size = original.gso_size;
+    let cut = merged || packet.flow > 0 || (original.gso_type != 0 && size > 0);
+    let index = if size > 0 { packet.flow / u32::from(size) } else { 0 };
+    frame::head(pool.frame(packet.slot), &original, &packet.headers, index as u16, cut)
+}
+
+fn write(h: &mut Host, segment: &Segment, pool: &Pool) -> bool {
+    let packet = &segment.packet;
+    let Some(head) = head(packet, segment.parts.len() > 1, pool) else { return false };
+    let mut pieces = Vec::with_capacity(1 + segment.parts.len().min(64));
+    pieces.push(IoSlice::new(head.bytes()));
+    let start = head.bytes().len();
+    if frame::is_opaque(&packet.headers) {
+        pieces.push(IoSlice::new(&pool.frame(packet.slot)[start..]));
+    } else {
+        let mut parts = segment.parts.iter().peekable();
+        while let Some(&first) = parts.next() {
+            let mut len = first.len;
+            // Neighbours in one frame are one piece.
+            while let Some(next) = parts.next_if(|p| p.frame == first.frame && p.offset == first.offset + len) {
+                len += next.len;
+            }
+            let frame = pool.frame(first.frame);
+            let from = frame::payload_start(frame, &packet.headers).unwrap_or(start) + first.offset as usize;
+            let Some(bytes) = frame.get(from..from + len as usize) else { return false };
+            if !bytes.is_empty() {
+                pieces.push(IoSlice::new(bytes));
+            }
+        }
+    }
+    h.port.send(&head.vnet, &pieces).unwrap_or(false)
+}

@@ -1,0 +1,63 @@
+use super::merge::Gro;
+use super::merge::Segment;
+use crate::port::Port;
+use edge::Edge;
+use fabric::List;
+use units::Time;
+
+/// One host as the lab sees it: the port to its kernel, its edge, and the receiving side of its NIC.
+pub(crate) struct Host {
+    pub(crate) port: Box<dyn Port>,
+    pub(crate) edge: Edge,
+    /// Nothing is read from it until its uplink has sent more.
+    pub(crate) waiting: bool,
+    /// Packets that arrived since the last poll.
+    pub(crate) ring: List,
+    pub(crate) ring_len: u32,
+    /// When the next poll is due, and its generation: a poll moved earlier leaves a stale event behind.
+    pub(crate) poll_at: Option<Time>,
+    pub(crate) poll_generation: u16,
+    pub(crate) gro: Gro,
+    /// The segment that released packets are being joined to.
+    pub(crate) joining: Option<Segment>,
+    pub(crate) counters: Counters,
+}
+
+/// Since the lab began.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Counters {
+    /// Segments read from the host's kernel, and the packets that they made.
+    pub tx_segments: u64,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    /// Packets that reached the host's NIC, and the segments handed to its kernel.
+    pub rx_packets: u64,
+    pub rx_segments: u64,
+    /// Payload bytes of these segments.
+    pub rx_bytes: u64,
+    /// Packets lost on a full receive ring.
+    pub rx_ring_drops: u64,
+    /// Segments that the host's kernel did not take.
+    pub rx_refused: u64,
+    /// Frames to no host of the lab, such as multicast, and such that are not IP.
+    pub ignored: u64,
+    /// Frames whose headers contradict each other.
+    pub malformed: u64,
+}
+
+impl Host {
+    pub(crate) fn new(port: Box<dyn Port>, edge: Edge) -> Host {
+        Host {
+            port,
+            edge,
+            waiting: false,
+            ring: List::default(),
+            ring_len: 0,
+            poll_at: None,
+            poll_generation: 0,
+            gro: Gro::default(),
+            joining: None,
+            counters: Counters::default(),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The measured part of a lab run, in the records that simulations yield.
+
+use super::driver::{Driver, Event};
+use super::host::Counters;
+use fabric::PortStats;
+use host::outcome::{HostRecord, PortRecord};
+use units::Time;
+
+/// Series of the current measurement.
+#[derive(Debug, Default)]
+pub(super) struct Measure {
+    begun: Time,
+    every: Time,
+    generation: u32,
+    first: bool,
+    queue: Vec<Vec<u32>>,
+    utilisation: Vec<Vec<f32>>,
+    busy_before: Vec<Time>,
+    /// Counters at the beginning.
+    ports: Vec<PortStats>,
+    hosts: Vec<Counters>,
+}
+
+/// Samples per port that one measurement keeps.
+const MAX_SAMPLES: usize = 1_000_000;
+
+impl Measure {
+    pub(super) fn new(ports: usize) -> Measure {
+        Measure {
+            queue: vec![Vec::new(); ports],
+            utilisation: vec![Vec::new(); ports],
+            busy_before: vec![Time::ZERO; ports],
+            ..Measure::default()
+        }
+    }
+}
+
+/// What a measurement yields.
+#[derive(Clone, Debug, Default)]
+pub struct Measurement {
+    pub ports: Vec<PortRecord>,
+    pub hosts: Vec<HostRecord>,
+    /// Packets lost on wires or for want of a route since the lab began.
+    pub lost_packets: u64,
+    pub packet_hops: u64,
+    pub events: u64,
+    pub peak_packets: usize,
+}
+
+impl Driver {
+    /// Queues, utilisation and lateness are measured from now on; series get a value every `every`, none if that is
+    /// zero.
+    pub fn begin_measurement(&mut self, every: Time) {
+        let now = self.scheduler.now();
+        self.fabric.begin_measurement(now);
+        self.reset_lateness();
+        let ports = self.fabric.n_ports();
+        let generation = self.measure.generation.wrapping_add(1);
+        self.measure = Measure { begun: now, every, generation, first: true, ..Measure::new(ports) };
+        self.measure.ports = (0..ports as u32).map(|p| self.fabric.stats(p)).collect();
+        self.measure.hosts = self.hosts.iter().map(|h| h.counters).collect();
+        if every > Time::ZERO {
+            self.sample(generation);
+        }
+    }
+
+    pub(super) fn sample(&mut self, generation: u32) {
+        if generation != self.measure.generation {
+            return;
+        }
+        let now = self.scheduler.now();
+        let m = &mut self.measure;
+        for port in 0..self.fabric.n_ports() {
+            let queue = self.fabric.queue_bytes(port as u32, now);
+            let busy = self.fabric.busy(port as u32);
+            if !m.first && m.queue[port].len() < MAX_SAMPLES {
+                m.queue[port].push(queue.min(u64::from(u32::MAX)) as u32);
+                let since = busy.saturating_sub(m.busy_before[port]).as_secs_f64();
+                m.utilisation[port].push((since / m.every.as_secs_f64()).min(1.0) as f32);
+            }
+            m.busy_before[port] = busy;
+        }
+        m.first = false;
+        let node = self.hosts.len() as u32;
+        self.scheduler.schedule(now + m.every, node, Event::Sample { generation });
+    }
+
+    /// What was measured since it began; the series end. Counters of packets cover that time, too.
+    pub fn end_measurement(&mut self) -> Measurement {
+        let now = self.scheduler.now();
+        let span = now.saturating_sub(self.measure.begun).as_secs_f64();
+        let share = |t: f64| if span > 0.0 { t / span } else { 0.0 };
+        let topology = self.fabric.topology().clone();
+        let name = |n: u32| topology.nodes[n as usize].name.as_str();
+        let mut m = std::mem::take(&mut self.measure);
+        self.measure = Measure { generation: m.generation.wrapping_add(1), ..Measure::new(self.fabric.n_ports()) };
+        let mut ports = Vec::with_capacity(self.fabric.n_ports());
+        for port in 0..self.fabric.n_ports() {
+            // Starts what was due.
+            self.fabric.queue_bytes(port as u32, now);
+            let stats = self.fabric.stats(port as u32);
+            let busy = self.fabric.busy(port as u32);
+            let (link, forward) = ((port / 2) as u32, port % 2 == 0);
+            let l = &topology.links[link as usize];
+            let (from, to) = if forward { (l.a, l.b) } else { (l.b, l.a) };
+            let before = m.ports.get(port).copied().unwrap_or_default();
+            ports.push(PortRecord {
+                name: format!("{}-{}", name(from), name(to)),
+                link,
+                forward,
+                tx_packets: stats.tx_packets - before.tx_packets,
+                tx_bytes: stats.tx_bytes - before.tx_bytes,
+                dropped_packets: stats.dropped_packets - before.dropped_packets,
+                dropped_bytes: stats.dropped_bytes - before.dropped_bytes,
+                marked_packets: stats.marked_packets - before.marked_packets,
+                utilisation: share(busy.as_secs_f64()).min(1.0),
+                queue_mean_bytes: share(stats.byte_time as f64 / 1e12),
+                queue_max_bytes: stats.queue_max,
+                queue_series: m.queue.get_mut(port).map(std::mem::take).unwrap_or_default(),
+                utilisation_series: m.utilisation.get_mut(port).map(std::mem::take).unwrap_or_default(),
+            });
+        }
+        let host = |(h, host): (usize, &super::host::Host)| {
+            let before = m.hosts.get(h).copied().unwrap_or_default();
+            HostRecord {
+                rx_ring_drops: host.counters.rx_ring_drops - before.rx_ring_drops,
+                rx_packets: host.counters.rx_packets - before.rx_packets,
+                rx_segments: host.counters.rx_segments - before.rx_segments,
+                rx_bytes: host.counters.rx_bytes - before.rx_bytes,
+                ..HostRecord::default()
+            }
+        };
+        let hosts = self.hosts.iter().enumerate().map(host).collect();
+        let (lost, unroutable) = self.fabric.lost_packets();
+        Measurement {
+            ports,
+            hosts,
+            lost_packets: lost + unroutable,
+            packet_hops: self.fabric.packet_hops(),
+            events: self.scheduler.fired(),
+            peak_packets: self.fabric.packets.high_water(),
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! A lab from its beginning to its end: namespaces, interfaces, the driver's thread.
+
+use super::clock::Clock;
+use super::driver::{Driver, Job, Parts};
+use super::frame::mac;
+use super::host::Host;
+use super::namespace::Namespace;
+use crate::port::{Offload, Pool, Port, Tap};
+use edge::Edge;
+use fabric::{Fabric, Multipath, RandomLoss, SwitchConfig};
+use host::experiment::{EdgeConfig, Experiment, HostConfig};
+use host::tcp::cc::Algorithm;
+use host::tcp::{EcnMode, Recovery};
+use sim::{Purpose, Stream};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::net::Ipv4Addr;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use topology::{HostId, Topology};
+use units::{BitRate, Time};
+
+/// Why there is no lab. One line each, with what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    #[error("a lab needs the right to make network namespaces and TAP devices: run as root, or within `unshare -Urn`")]
+    Privilege,
+    #[error("/dev/net/tun: {0}; load the module tun, or pass the device into the container")]
+    Tun(io::Error),
+    #[error("{what}: {source}")]
+    System { what: &'static str, source: io::Error },
+    #[error("cannot run {program}: {source}; install iproute2")]
+    Run { program: &'static str, source: io::Error },
+    #[error("{program} cannot set up a host's interface: {message}")]
+    Configure { program: &'static str, message: String },
+    #[error("{0} hosts are too many for a lab; at most {MAX_HOSTS} fit")]
+    TooManyHosts(usize),
+    #[error("this kernel has no congestion control {0}; choose one of: {1}")]
+    Congestion(&'static str, String),
+    #[error("the lab's thread has ended")]
+    Ended,
+}
+
+/// More would not keep up on any machine, and every host knows every other by a static neighbour entry.
+pub const MAX_HOSTS: usize = 256;
+
+/// What a lab is made of.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub topology: Topology,
+    pub switches: SwitchConfig,
+    pub multipath: Multipath,
+    pub loss: RandomLoss,
+    pub reroute_after: Time,
+    /// MTU, offloads and the receiving side of the NIC; of `tcp` what Linux has a setting for.
+    pub hosts: HostConfig,
+    pub edge: EdgeConfig,
+    pub seed: u64,
+    /// Frames that may be under way at once.
+    pub frames: u32,
+    /// How long before an event the loop stops sleeping and watches the clock; `None` lets the lab measure how late
+    /// this machine wakes up.
+    pub spin: Option<Time>,
+    /// Connections that ask for nothing else have the congestion control of `hosts`. It even overrules what a socket asked
+    /// for before it connected.
+    pub congestion: bool,
+    /// The first queue of a host is its own kernel's, paced to the link: without it, a sender would never feel its own NIC
+    /// (a TAP device drops what it cannot hold and tells TCP nothing).
+    pub shape: bool,
+}
+
+impl From<&Experiment> for Setup {
+    fn from(e: &Experiment) -> Setup {
+        Setup {
+            topology: e.topology.clone(),
+            switches: e.switches.clone(),
+            multipath: e.multipath,
+            loss: e.loss,
+            reroute_after: e.reroute_after,
+            hosts: e.hosts.clone(),
+            edge: e.edge.clone(),
+            seed: e.seed,
+            frames: 16_384,
+            spin: None,
+            congestion: true,
+            shape: true,
+        }
+    }
+}
+
+/// The address of a host: 10.0.0.1 onwards, as in the simulator.
+pub fn address(host: HostId) -> Ipv4Addr {
+    Ipv4Addr::from(0x0a00_0001 + host)
+}
+
+pub(super) fn address_text(words: &[u32; 4]) -> String {
+    match *words {
+        [0, 0, 0xffff, v4] => Ipv4Addr::from(v4).to_string(),
+        [a, b, c, d] => {
+            let bits = u128::from(a) << 96 | u128::from(b) << 64 | u128::from(c) << 32 | u128::from(d);
+            std::net::Ipv6Addr::from(bits).to_string()
+        }
+    }
+}
+
+/// The interface of every host.
+pub const INTERFACE: &str = "eth0";
+
+/// A running lab. Dropped, it is gone: the driver ends, TAP devices and namespaces with it.
+pub struct Lab {
+    namespaces: Vec<Namespace>,
+    topology: Topology,
+    jobs: mpsc::Sender<Job>,
+    wake: UnixStream,
+    thread: Option<JoinHandle<io::Result<()>>>,
+    notes: Vec<String>,
+    spin: Time,
+}
+
+impl Lab {
+    /// Makes namespaces and interfaces, and sets the fabric going.
+    ///
+    /// # Errors
+    /// Without the privileges, /dev/net/tun or `ip`; congestion controls that this kernel does not have.
+    pub fn start(setup: &Setup) -> Result<Lab, LabError> {
+        let topology = &setup.topology;
+        if topology.n_hosts() > MAX_HOSTS {
+            return Err(LabError::TooManyHosts(topology.n_hosts()));
+        }
+        if setup.congestion {
+            is_available(congestion(setup.hosts.tcp.congestion))?;
+        }
+        let mut notes = Vec::new();
+        let mut namespaces = Vec::new();
+        let mut hosts = Vec::new();
+        let labels: Vec<u16> = (1..=topology.trees(&[]).len() as u16).collect();
+        for host in topology.hosts() {
+            let namespace = Namespace::new().map_err(privilege)?;
+            let tap = attach(&namespace, setup, host, &mut notes)?;
+            let mut edge = Edge::new(edge::Config {
+                balance: setup.edge.balance,
+                reorder: setup.edge.reorder,
+                seed: Stream::new(setup.seed, u64::from(host), Purpose::Edge).next_u64(),
+                ..edge::Config::default()
+            });
+            edge.set_default_schedule(&labels);
+            hosts.push(Host::new(Box::new(tap) as Box<dyn Port>, edge));
+            namespaces.push(namespace);
+        }
+        let fabric =
+            Fabric::new(topology, &setup.switches, setup.multipath, setup.loss, setup.reroute_after, setup.seed);
+        let spin = setup.spin.unwrap_or_else(|| spin_for(smallest_rtt(setup)));
+        let (jobs, receiver) = mpsc::channel();
+        let system = |what| move |source| LabError::System { what, source };
+        let (wake, woken) = UnixStream::pair().map_err(system("a socket pair"))?;
+        let driver = Driver::new(Parts {
+            clock: Clock::start(),
+            fabric,
+            hosts,
+            config: setup.hosts.clone(),
+            pool: Pool::new(setup.frames),
+            jobs: receiver,
+            wake: woken,
+            spin,
+        })
+        .map_err(system("epoll"))?;
+        let thread = std::thread::Builder::new()
+            .name("lab".to_owned())
+            .spawn(move || driver.run())
+            .map_err(system("a thread"))?;
+        Ok(Lab { namespaces, topology: topology.clone(), jobs, wake, thread: Some(thread), notes, spin })
+    }
+
+    /// Lets the driver do something between two events and returns what came of it.
+    ///
+    /// # Errors
+    /// If the driver has ended.
+    pub fn ask<T: Send + 'static>(&self, what: impl FnOnce(&mut Driver) -> T + Send + 'static) -> Result<T, LabError> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        let job: Job = Box::new(move |driver| {
+            // Nobody waits for it any more: fine.
+            let _ = reply.send(what(driver));
+        });
+        self.jobs.send(job).map_err(|_| LabError::Ended)?;
+        // A full socket has enough bytes in it to wake the driver.
+        let _ = (&self.wake).write(&[1]);
+        answer.recv().map_err(|_| LabError::Ended)
+    }
+
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+    pub fn namespaces(&self) -> &[Namespace] {
+        &self.namespaces
+    }
+    /// What is not as it was asked for, one line each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+    /// How long before an event the driver stops sleeping.
+    pub fn spin(&self) -> Time {
+        self.spin
+    }
+    /// Has the driver ended by itself?
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.ask(Driver::stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn is_available(law: &'static str) -> Result<(), LabError> {
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    if known.split_whitespace().any(|k| k == law) {
+        return Ok(());
+    }
+    Err(LabError::Congestion(law, known.trim().to_owned()))
+}
+
+fn privilege(source: io::Error) -> LabError {
+    match source.raw_os_error() {
+        Some(nix::libc::EPERM | nix::libc::EACCES) => LabError::Privilege,
+        _ => LabError::System { what: "a network namespace", source },
+    }
+}
+
+/// Makes and configures a host's interface.
+fn attach(namespace: &Namespace, setup: &Setup, host: HostId, notes: &mut Vec<String>) -> Result<Tap, LabError> {
+    let offload = if setup.hosts.tso { Offload::Segmentation } else { Offload::Checksum };
+    let tap = namespace.enter(|| Tap::open(INTERFACE, offload)).map_err(|e| match e.raw_os_error() {
+        Some(nix::libc::EPERM) => LabError::Privilege,
+        _ => LabError::Tun(e),
+    })?;
+    let mut missing = Vec::new();
+    let settings = settings(&setup.hosts);
+    namespace
+        .enter(|| {
+            for (key, value) in &settings {
+                if let Err(error) = std::fs::write(format!("/proc/sys/net/{key}"), value) {
+                    missing.push((*key, value.clone(), error));
+                }
+            }
+            Ok(())
+        })
+        .map_err(|source| LabError::System { what: "a host's settings", source })?;
+    for (key, value, error) in missing {
+        if host == 0 {
+            notes.push(format!("hosts run without {} = {value}: {error}", key.replace('/', ".")));
+        }
+    }
+    namespace.batch("ip", &interface(setup, host))?;
+    if setup.shape {
+        let link = setup.topology.links[setup.topology.host_link(host) as usize];
+        if let Err(error) = namespace.batch("tc", &shaper(link.rate, setup.hosts.mtu)) {
+            if host == 0 {
+                notes.push(format!("hosts do not pace to their link ({error}): senders fill their own queue"));
+            }
+        }
+    }
+    Ok(tap)
+}
+
+/// Commands of `ip` for one host. Every other host is a static neighbour, so nobody asks for addresses.
+fn interface(setup: &Setup, host: HostId) -> String {
+    let text = |m: [u8; 6]| m.map(|b| format!("{b:02x}")).join(":");
+    let mut lines = format!(
+        "link set lo up\nlink set {INTERFACE} address {} mtu {} addrgenmode none\nlink set {INTERFACE} up\n",
+        text(mac(host)),
+        setup.hosts.mtu
+    );
+    // Writing to a string cannot fail.
+    let _ = writeln!(lines, "addr add {}/8 dev {INTERFACE} noprefixroute", address(host));
+    let tcp = &setup.hosts.tcp;
+    let _ = writeln!(
+        lines,
+        "route add 10.0.0.0/8 dev {INTERFACE} src {} rto_min {}ms initcwnd {}{}",
+        address(host),
+        tcp.rto_min.as_ms_f64().max(1.0).round(),
+        tcp.initial_cwnd,
+        // A namespace may not make most of them its default, but a route may.
+        if setup.congestion { format!(" congctl {}", congestion(tcp.congestion)) } else { String::new() }
+    );
+    if setup.hosts.tso {
+        let _ = writeln!(lines, "link set {INTERFACE} gso_max_size {}", tcp.tso_max.clamp(2048, 65_536));
+    }
+    for peer in setup.topology.hosts().filter(|&peer| peer != host) {
+        let _ =
+            writeln!(lines, "neigh replace {} lladdr {} dev {INTERFACE} nud permanent", address(peer), text(mac(peer)));
+    }
+    lines
+}
+
+/// Commands of `tc`: a class that sends 1% slower than the link, so that queues form here, where TCP's small queues see
+/// them, and what bunches up because the lab read it late drains. The model counts 38 octets around each IP packet, the
+/// kernel 14 in front of it.
+fn shaper(rate: BitRate, mtu: u16) -> String {
+    let mtu = u64::from(mtu);
+    let shown = u128::from(rate.as_bps()) * u128::from(mtu + 14) / u128::from(mtu + 38) * 99 / 100;
+    let burst = mtu + 14 + rate.bytes_in(Time::from_us(100));
+    format!(
+        "qdisc add dev {INTERFACE} root handle 1: htb default 1\n\
+         class add dev {INTERFACE} parent 1: classid 1:1 htb rate {shown}bit burst {burst}b cburst {burst}b quantum 65000\n"
+    )
+}
+
+/// Linux's name of a congestion control.
+pub fn congestion(law: Algorithm) -> &'static str {
+    match law {
+        Algorithm::NewReno => "reno",
+        Algorithm::Cubic => "cubic",
+        Algorithm::Dctcp => "dctcp",
+        Algorithm::Vegas => "vegas",
+        Algorithm::Illinois => "illinois",
+        Algorithm::HighSpeed => "highspeed",
+    }
+}
+
+/// What of the modelled TCP's configuration Linux has a setting for, under /proc/sys/net.
+fn settings(hosts: &HostConfig) -> Vec<(&'static str, String)> {
+    let tcp = &hosts.tcp;
+    let flag = |on: bool| u8::from(on).to_string();
+    let ecn = match tcp.ecn {
+        EcnMode::Off => "0",
+        EcnMode::Request => "1",
+        EcnMode::Accept if tcp.congestion == Algorithm::Dctcp => "1",
+        EcnMode::Accept => "2",
+    };
+    vec![
+        ("ipv6/conf/all/disable_ipv6", flag(true)),
+        ("ipv4/tcp_ecn", ecn.to_owned()),
+        ("ipv4/tcp_timestamps", flag(tcp.timestamps)),
+        ("ipv4/tcp_sack", flag(tcp.recovery != Recovery::NewReno)),
+        ("ipv4/tcp_recovery", flag(tcp.recovery == Recovery::Rack)),
+        ("ipv4/tcp_reordering", tcp.reordering.to_string()),
+        ("ipv4/tcp_max_reordering", tcp.max_reordering.to_string()),
+        ("ipv4/tcp_slow_start_after_idle", flag(tcp.slow_start_after_idle)),
+        ("ipv4/tcp_no_metrics_save", flag(true)),
+        // Room for the window that the modelled receiver offers; half of it is for bookkeeping.
+        ("ipv4/tcp_rmem", format!("4096 131072 {}", tcp.rcvbuf.saturating_mul(2).clamp(131_072, 1 << 30))),
+        ("ipv4/tcp_wmem", format!("4096 65536 {}", tcp.rcvbuf.saturating_mul(2).clamp(131_072, 1 << 30))),
+    ]
+}
+
+/// The shortest round trip without load between two hosts: propagation, one full packet there, one small one back, and
+/// the wait of both for their poll.
+pub fn idle_rtt(setup: &Setup, src: HostId, dst: HostId) -> Option<Time> {
+    let topology = &setup.topology;
+    let path = topology.routes(&[]).first_path(topology, src, dst)?;
+    let full = u64::from(setup.hosts.mtu) + 38;
+    let one_way = path.iter().fold(Time::ZERO, |sum, &l| {
+        let link = topology.links[l as usize];
+        sum + link.delay * 2 + link.rate.tx_time(full) + link.rate.tx_time(90)
+    });
+    Some(one_way + setup.hosts.rx_coalesce * 2)
+}
+
+/// The smallest of all pairs: between neighbours, if any two hosts share a switch.
+pub fn smallest_rtt(setup: &Setup) -> Time {
+    let topology = &setup.topology;
+    let one = topology.leaves().first().and_then(|&leaf| topology.hosts_of(leaf).next());
+    let all = one.map(|_| topology.hosts()).into_iter().flatten();
+    // Hosts of one leaf are alike but for their own link, so one partner per host is enough.
+    let near = |src: HostId| {
+        let beside = topology.hosts_of(topology.leaf_of(src)).find(|&h| h != src);
+        let pairs = match beside {
+            Some(dst) => vec![dst],
+            None => topology.hosts().filter(|&h| h != src).collect(),
+        };
+        pairs.into_iter().filter_map(|dst| idle_rtt(setup, src, dst)).min()
+    };
+    all.filter_map(near).min().unwrap_or(Time::ZERO)
+}
+
+/// Watching the clock costs a core that the hosts could use, so the loop does it only where waking up late would
+/// matter: where it would be more than a fortieth of the round trip.
+fn spin_for(rtt: Time) -> Time {
+    let late = wake_up_lateness();
+    if late > rtt / 40 {
+        late.min(Time::from_ms(1))
+    } else {
+        Time::ZERO
+    }
+}
+
+/// How late this machine wakes a sleeper, at the ninth of ten tries.
+fn wake_up_lateness() -> Time {
+    const TRIES: usize = 40;
+    let clock = Clock::start();
+    let Ok(mut poller) = super::poller::Poller::new(1) else { return Time::ZERO };
+    let mut late: Vec<Time> = (0..TRIES)
+        .map(|_| {
+            let due = clock.now() + Time::from_us(200);
+            // Without a descriptor it can only end in time.
+            let _ = poller.wait(Time::from_us(200), &mut Vec::new());
+            clock.now().saturating_sub(due)
+        })
+        .collect();
+    late.sort_unstable();
+    late[TRIES * 9 / 10]
+}
