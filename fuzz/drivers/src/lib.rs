@@ -2,15 +2,23 @@
 
 mod edge_operations;
 mod input;
+mod mutator;
+mod tunnel_frame;
 mod units_text;
 mod wire_frame;
 
 pub use edge_operations::edge_operations;
+pub use mutator::Mutator;
+pub use tunnel_frame::tunnel_frame;
 pub use units_text::units_text;
 pub use wire_frame::wire_frame;
 
 /// A target, by the name of its binary and of its directory of seeds.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 3] =
-    [("wire_frame", wire_frame), ("edge_operations", edge_operations), ("units_text", units_text)];
+pub const TARGETS: [Target; 4] = [
+    ("tunnel_frame", tunnel_frame),
+    ("wire_frame", wire_frame),
+    ("edge_operations", edge_operations),
+    ("units_text", units_text),
+];
