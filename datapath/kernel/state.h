@@ -9,7 +9,7 @@
 #include "../edge.h"
 #include "../encap.h"
 
-#define SV_STATE_VERSION 1
+#define SV_STATE_VERSION 2
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -19,23 +19,35 @@ struct sv_config {
 	u64 seed;      /* of the flow hash */
 	u16 udp_port;  /* on which encapsulated frames arrive; 0: none are taken */
 	u16 flags;     /* SV_CONFIG_* */
-	u32 pad;
+	u8 mac[6];     /* answers address resolution for guests elsewhere whose own is not known; all zero: no answer */
+	u8 pad[6];
 };
 
-SV_ASSERT_SIZE(struct sv_config, 32);
+SV_ASSERT_SIZE(struct sv_config, 40);
 
 /* sv_port.flags */
-#define SV_PORT_PEER 0x1 /* deliver straight to the other end of the veth pair, which is in another namespace */
+#define SV_PORT_PEER 0x1   /* deliver straight to the other end of the veth pair, which is in another namespace */
+#define SV_PORT_LEARN 0x2  /* tell the agent of source addresses that have no route to this port */
+#define SV_PORT_STRICT 0x4 /* and drop what comes from them */
 
-/* A guest's interface, by ifindex. */
+/* SV_EVENT_GUEST is sent at most once in this time per port, a "too big" at most once in the other. */
+#define SV_LEARN_INTERVAL_NS 10000000ULL
+#define SV_TOOBIG_INTERVAL_NS 1000000ULL
+
+/*
+ * A guest's interface, by ifindex. A guest that is told the edge's MAC address for another's is reached only if the other's
+ * own is written on the way: by `mac` here, or by that of the peer's route.
+ */
 struct sv_port {
-	u32 vni;    /* the guest's network, 24 bits */
-	u32 flags;  /* SV_PORT_* */
-	u8 mac[6];  /* the guest's; written as destination of what it gets; all zero: left as it is */
-	u8 pad[2];
+	u32 vni;       /* the guest's network, 24 bits */
+	u32 flags;     /* SV_PORT_* */
+	u8 mac[6];     /* the guest's; written as destination of what it gets; all zero: left as it is */
+	u16 mtu;       /* largest IP packet that it may send to peers, bytes, and the bound of MSSs; 0: no bound */
+	u64 learnt_at; /* the data path's: when it last sent SV_EVENT_GUEST, ns */
+	u64 toobig_at; /* the data path's: when it last answered a packet larger than `mtu`, ns */
 };
 
-SV_ASSERT_SIZE(struct sv_port, 16);
+SV_ASSERT_SIZE(struct sv_port, 32);
 
 /* Longest-prefix match over the network and an inner address. Both in network byte order: the trie compares bytes. */
 struct sv_route_key {
@@ -89,7 +101,7 @@ struct sv_flow_slot {
 #else
 	u32 lock;
 #endif
-	u32 pad;
+	u32 hash; /* of the key, sv_flow_hash; 0: not computed yet */
 	struct sv_flow flow;
 	struct sv_flowcell flowcell;
 	u64 out_segments;
@@ -105,9 +117,10 @@ SV_ASSERT_SIZE(struct sv_flow_slot, 72);
 #define SV_EVENT_UNKNOWN_PEER 1	   /* addr: outer source */
 #define SV_EVENT_UNKNOWN_VERSION 2 /* addr: outer source; value: version */
 #define SV_EVENT_EMIT 3		   /* a stage asks for a packet; value: which; packet: the one that caused it */
-#define SV_EVENT_KINDS 4
+#define SV_EVENT_GUEST 4	   /* addr: a guest's, not routed to its port; value: VNI; mac: the guest's */
+#define SV_EVENT_KINDS 5
 
-/* All but EMIT are sent at most once in this time per kind: they are for a log, and strangers can cause them. */
+/* TABLE_FULL and UNKNOWN_* are sent at most once in this time per kind: they are for a log, and strangers can cause them. */
 #define SV_EVENT_INTERVAL_NS 1000000000ULL
 
 struct sv_event {
@@ -116,11 +129,12 @@ struct sv_event {
 	u32 ifindex;
 	u32 addr[4];
 	u32 value;
-	u32 pad;
+	u8 mac[6];
+	u8 pad[6];
 	struct sv_packet packet;
 };
 
-SV_ASSERT_SIZE(struct sv_event, 112);
+SV_ASSERT_SIZE(struct sv_event, 48 + sizeof(struct sv_packet));
 
 /* Indices into the per-CPU counters. Bytes are whole frames, without the encapsulation. */
 enum sv_counter {
@@ -145,7 +159,16 @@ enum sv_counter {
 	SV_COUNT_DROP_TOO_LARGE,   /* longer with the outer headers than IP can say */
 	SV_COUNT_DROP_ERROR,	   /* the kernel refused to change the packet */
 	SV_COUNT_ANSWERED,	   /* ARP requests and neighbour solicitations */
+	SV_COUNT_MSS_CLAMPED,	   /* SYNs whose MSS was lowered, both directions */
+	SV_COUNT_OVERSIZE_ANSWERED, /* ICMP "fragmentation needed" and "packet too big" sent to guests */
+	SV_COUNT_DROP_OVERSIZE,	   /* of guests, larger than their port's MTU */
+	SV_COUNT_DROP_SPOOFED,	   /* of guests, from addresses that are not routed to their port */
 	SV_COUNTERS
+};
+
+/* The value of the one entry of `counters`, per CPU. */
+struct sv_counters {
+	u64 n[SV_COUNTERS];
 };
 
 #endif

@@ -135,6 +135,9 @@ impl Edge {
             ObjectBuilder::default().open_memory(crate::bpf::OBJECT).map_err(|e| Error::Bpf("read the programs", e))?;
         for mut map in open.maps_mut() {
             let name = map.name().to_owned();
+            if name.to_string_lossy().contains('.') {
+                continue; // constants of these very programs
+            }
             if name == "flows" {
                 map.set_max_entries(options.max_flows).map_err(|e| Error::Bpf("size the flow table", e))?;
             }
@@ -334,14 +337,13 @@ impl Edge {
 
     pub fn counters(&self) -> Result<Counters> {
         let map = self.map("counters")?;
+        let values =
+            map.lookup_percpu(0u32.as_bytes(), MapFlags::ANY).map_err(|e| Error::Bpf("read the counters", e))?;
         let mut sums = vec![0u64; Counter::ALL.len()];
-        for (i, sum) in (0u32..).zip(&mut sums) {
-            let values = map
-                .lookup_percpu(i.as_bytes(), MapFlags::ANY)
-                .map_err(|e| Error::Bpf("read the counters", e))?
-                .unwrap_or_default();
-            let per_cpu = values.iter().filter_map(|v| v.as_slice().try_into().ok()).map(u64::from_ne_bytes);
-            *sum = per_cpu.fold(0, u64::wrapping_add);
+        for cpu in values.unwrap_or_default() {
+            for (sum, bytes) in sums.iter_mut().zip(cpu.chunks_exact(8)) {
+                *sum = sum.wrapping_add(u64::from_ne_bytes(bytes.try_into().unwrap_or_default()));
+            }
         }
         Ok(Counters(sums))
     }

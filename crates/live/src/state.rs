@@ -29,8 +29,8 @@ macro_rules! plain {
 }
 
 plain!(
-    Config = 32,
-    Port = 16,
+    Config = 40,
+    Port = 32,
     RouteKey = 24,
     Route = 16,
     Tunnel = 48,
@@ -38,9 +38,12 @@ plain!(
     FlowSlotKey = 44,
     Flow = 16,
     Flowcell = 16,
-    FlowSlot = 72,
-    Event = 112
+    FlowSlot = 72
 );
+
+const _: () = assert!(size_of::<Event>() == 48 + size_of::<wire::Packet>());
+// SAFETY: as above; the size shows that there is no padding.
+unsafe impl Plain for Event {}
 
 // SAFETY: integers have no padding and no invalid values.
 unsafe impl Plain for u32 {}
@@ -53,6 +56,10 @@ pub const BALANCE_FLOWCELL: u32 = 1;
 pub const CONFIG_ANY_PEER: u16 = 1;
 /// The guest's end of the veth pair is in another network namespace: deliver straight to it.
 pub const PORT_PEER: u32 = 1;
+/// Send [`EVENT_GUEST`] for source addresses that have no route to this port.
+pub const PORT_LEARN: u32 = 2;
+/// Drop what comes from such addresses; link-local and unspecified ones are let through to the host.
+pub const PORT_STRICT: u32 = 4;
 pub const ROUTE_LOCAL: u32 = 1;
 pub const ROUTE_PEER: u32 = 2;
 /// A peer that speaks plain VXLAN.
@@ -78,7 +85,9 @@ pub struct Config {
     pub udp_port: u16,
     /// `CONFIG_*`.
     pub flags: u16,
-    pub pad: u32,
+    /// Answers address resolution for guests elsewhere whose own MAC address is not known; zero: no answer.
+    pub mac: [u8; 6],
+    pub pad: [u8; 6],
 }
 
 impl Default for Config {
@@ -91,7 +100,8 @@ impl Default for Config {
             seed: 0,
             udp_port: 4789,
             flags: 0,
-            pad: 0,
+            mac: [0; 6],
+            pad: [0; 6],
         }
     }
 }
@@ -106,7 +116,12 @@ pub struct Port {
     pub flags: u32,
     /// Written as destination of what the guest gets; zero: left as it is.
     pub mac: [u8; 6],
-    pub pad: [u8; 2],
+    /// Largest IP packet, in bytes, that the guest may send to peers, and the bound of MSSs; 0: no bound.
+    pub mtu: u16,
+    /// The data path's own: when it last sent [`EVENT_GUEST`], ns.
+    pub learnt_at_ns: u64,
+    /// The data path's own: when it last answered a packet larger than `mtu`, ns.
+    pub toobig_at_ns: u64,
 }
 
 /// `struct sv_route_key`; fields in network byte order, see [`RouteKey::new`].
@@ -227,7 +242,8 @@ pub struct Flowcell {
 pub struct FlowSlot {
     /// The kernel's; reads as zero.
     pub lock: u32,
-    pub pad: u32,
+    /// Of the key; 0: not computed yet.
+    pub hash: u32,
     pub flow: Flow,
     pub flowcell: Flowcell,
     pub out_segments: u64,
@@ -248,7 +264,8 @@ pub struct Event {
     pub ifindex: u32,
     pub addr: [u32; 4],
     pub value: u32,
-    pub pad: u32,
+    pub mac: [u8; 6],
+    pub pad: [u8; 6],
     pub packet: wire::Packet,
 }
 
@@ -260,6 +277,8 @@ pub const EVENT_UNKNOWN_PEER: u32 = 1;
 pub const EVENT_UNKNOWN_VERSION: u32 = 2;
 /// A stage asks for a packet to be sent; `value` says which, `packet` caused it.
 pub const EVENT_EMIT: u32 = 3;
+/// A guest on a port that learns sent from `addr`, which has no route to it; `value`: its network; `mac`: its own.
+pub const EVENT_GUEST: u32 = 4;
 
 macro_rules! counters {
     ($($variant:ident $name:literal,)*) => {
@@ -301,6 +320,10 @@ counters! {
     DropTooLarge "drop_too_large_segments",
     DropError "drop_error_segments",
     Answered "answered",
+    MssClamped "mss_clamped",
+    OversizeAnswered "oversize_answered",
+    DropOversize "drop_oversize_segments",
+    DropSpoofed "drop_spoofed_segments",
 }
 
 /// Sums over all CPUs since the maps were made; see `enum sv_counter`.

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The maps of the kernel edge, counters and events. Only for edge.bpf.c. */
+#ifndef SV_MAPS_H
+#define SV_MAPS_H
+
+/* The agent sizes `flows` before it loads this. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct sv_flow_slot_key);
+	__type(value, struct sv_flow_slot);
+} flows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sv_config);
+} config SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32); /* ifindex */
+	__type(value, struct sv_port);
+} ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct sv_route_key);
+	__type(value, struct sv_route);
+} routes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32); /* the agent's number */
+	__type(value, struct sv_peer);
+} peers SEC(".maps");
+
+struct sv_address {
+	u32 word[4];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct sv_address); /* outer address of a peer, as in sv_packet */
+	__type(value, u32);		/* its number */
+} remotes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, struct sv_schedule);
+} paths SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sv_counters);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SV_EVENT_KINDS);
+	__type(key, u32);
+	__type(value, u64); /* when an event of this kind was last sent, ns */
+} event_times SEC(".maps");
+
+static __always_inline struct sv_counters *find_counters(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&counters, &zero);
+}
+
+/* One CPU, and softirqs do not nest: nobody else writes. */
+static __always_inline void count(struct sv_counters *c, u32 index, u64 n)
+{
+	c->n[index] += n;
+}
+
+static __always_inline int drop(struct sv_counters *c, u32 reason)
+{
+	count(c, reason, 1);
+	return TC_ACT_SHOT;
+}
+
+static __always_inline struct sv_route *find_route(u32 vni, const u32 *addr)
+{
+	struct sv_route_key key = { .prefix_len = 32 + 128, .vni = bpf_htonl(vni) };
+
+	for (int i = 0; i < 4; i++)
+		key.addr[i] = bpf_htonl(addr[i]);
+	return bpf_map_lookup_elem(&routes, &key);
+}
+
+static __always_inline struct sv_event *begin_event(u32 kind, u32 ifindex, const u32 *addr, u32 value, u64 now)
+{
+	struct sv_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+
+	if (!event)
+		return 0;
+	__builtin_memset(event, 0, sizeof(*event));
+	event->time = now;
+	event->kind = kind;
+	event->ifindex = ifindex;
+	for (int i = 0; i < 4; i++)
+		event->addr[i] = addr[i];
+	event->value = value;
+	return event;
+}
+
+/* For the log: strangers can cause these, so each kind is sent once in a while only. */
+static __noinline int send_notice(u32 kind, u32 ifindex, const u32 *addr, u32 value)
+{
+	u64 now = bpf_ktime_get_ns(), *last = bpf_map_lookup_elem(&event_times, &kind);
+	struct sv_event *event;
+
+	if (!addr || !last || (*last && now - *last < SV_EVENT_INTERVAL_NS))
+		return 0;
+	*last = now;
+	event = begin_event(kind, ifindex, addr, value, now);
+	if (event)
+		bpf_ringbuf_submit(event, 0);
+	return 0;
+}
+
+/* A stage asks for packets: p->emit says which. */
+static __noinline int send_emit(u32 ifindex, const struct sv_packet *p)
+{
+	struct sv_event *event;
+
+	if (!p)
+		return 0;
+	event = begin_event(SV_EVENT_EMIT, ifindex, p->daddr, p->emit, bpf_ktime_get_ns());
+	if (!event)
+		return 0;
+	event->packet = *p;
+	bpf_ringbuf_submit(event, 0);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* On and off the tunnel, and to a guest. Only for edge.bpf.c. */
+#ifndef SV_TUNNEL_H
+#define SV_TUNNEL_H
+
+/* Of bpf_skb_adjust_room: tell segmentation how long the inner Ethernet header is. */
+#define INNER_L2 (((u64)SV_ETH_LEN & BPF_ADJ_ROOM_ENCAP_L2_MASK) << BPF_ADJ_ROOM_ENCAP_L2_SHIFT)
+
+/* Of bpf_skb_adjust_room since Linux 6.3: skb->protocol becomes the inner one. Not in older headers. */
+#define DECAP_L3_IPV4 (1ULL << 7)
+#define DECAP_L3_IPV6 (1ULL << 8)
+
+/* To a guest of this host. `family_changed`: skb->protocol still names the outer family. */
+static __always_inline int deliver(struct __sk_buff *skb, struct sv_counters *counters, u32 ifindex,
+				   const struct sv_port *port, int family_changed)
+{
+	if (any_mac(port->mac) && bpf_skb_store_bytes(skb, 0, port->mac, 6, 0))
+		return drop(counters, SV_COUNT_DROP_ERROR);
+	/* Sending over the pair makes its other end read the frame's type anew; the short cut does not. */
+	if (port->flags & SV_PORT_PEER && !family_changed)
+		return bpf_redirect_peer(ifindex, 0);
+	return bpf_redirect(ifindex, 0);
+}
+
+/*
+ * Put the outer headers in front and send the frame to the peer. The kernel sees a tunnel, and keeps GSO frames whole.
+ * Returns the verdict, or why the frame must be dropped: an SV_COUNT_DROP_*, negated.
+ */
+static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *peer, const struct sv_route *route, u32 vni,
+				  const struct sv_packet *p)
+{
+	struct sv_encap e = { .vni = vni };
+	u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L4_UDP | BPF_F_ADJ_ROOM_ENCAP_L2_ETH | INNER_L2;
+	u8 head[SV_ENCAP_LEN6 + SV_ETH_LEN];
+	u32 frame_len = skb->len;
+	long failed;
+
+	if (!peer || !route || !p)
+		return -SV_COUNT_DROP_ERROR;
+	e.version = peer->tunnel.version;
+	e.has_cell = p->has_cell;
+	e.cell = (u8)p->cell;
+	if (frame_len > 65535 - SV_ENCAP_LEN6)
+		return -SV_COUNT_DROP_TOO_LARGE;
+	sv_encap_write(head, &peer->tunnel, &e, p->label, p->ecn, frame_len);
+	/* The inner Ethernet header is overwritten by the room that is made in front of the network header. */
+	if (peer->tunnel.family == 4) {
+		u8 *inner = head + SV_ENCAP_LEN4;
+
+		if (bpf_skb_load_bytes(skb, 0, inner, SV_ETH_LEN))
+			return -SV_COUNT_DROP_ERROR;
+		if (any_mac(route->mac))
+			__builtin_memcpy(inner, route->mac, 6);
+		failed = bpf_skb_adjust_room(skb, SV_ENCAP_LEN4, BPF_ADJ_ROOM_MAC, flags | BPF_F_ADJ_ROOM_ENCAP_L3_IPV4) ||
+			 bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN4 + SV_ETH_LEN, 0);
+	} else {
+		u8 *inner = head + SV_ENCAP_LEN6;
+
+		if (bpf_skb_load_bytes(skb, 0, inner, SV_ETH_LEN))
+			return -SV_COUNT_DROP_ERROR;
+		if (any_mac(route->mac))
+			__builtin_memcpy(inner, route->mac, 6);
+		failed = bpf_skb_adjust_room(skb, SV_ENCAP_LEN6, BPF_ADJ_ROOM_MAC, flags | BPF_F_ADJ_ROOM_ENCAP_L3_IPV6) ||
+			 bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN6 + SV_ETH_LEN, 0);
+	}
+	if (failed)
+		return -SV_COUNT_DROP_ERROR;
+	return any_mac(peer->tunnel.dmac) ? bpf_redirect(peer->ifindex, 0) : bpf_redirect_neigh(peer->ifindex, 0, 0, 0);
+}
+
+/* Read the outer headers, pulling them in if need be. */
+static __noinline int read_outer(struct __sk_buff *skb, u32 port, struct sv_outer *o)
+{
+	if (!o)
+		return 0;
+	for (int i = 0; i < 2; i++) {
+		u8 *data = data_of(skb), *end = end_of(skb);
+		u32 want = SV_ENCAP_LEN6 + SV_ETH_LEN;
+
+		if (sv_encap_read(data, end, (u16)port, o))
+			return 1;
+		if (i || data + want <= end)
+			return 0;
+		if (bpf_skb_pull_data(skb, skb->len < want ? skb->len : want))
+			return 0;
+	}
+	return 0;
+}
+
+/* Who sent this? Returns 0 if it is to be dropped. Metadata of strangers and of unknown versions is wiped. */
+static __noinline int check_sender(struct __sk_buff *skb, struct sv_counters *counters, const struct sv_config *conf,
+				   struct sv_outer *o)
+{
+	struct sv_address from;
+	int known;
+
+	if (!counters || !conf || !o)
+		return 0;
+	for (int i = 0; i < 4; i++)
+		from.word[i] = o->saddr[i];
+	known = bpf_map_lookup_elem(&remotes, &from) != 0;
+	if (!known) {
+		count(counters, SV_COUNT_UNKNOWN_PEER, 1);
+		if (o->encap.feedback)
+			count(counters, SV_COUNT_FEEDBACK_IGNORED, 1);
+		send_notice(SV_EVENT_UNKNOWN_PEER, skb->ifindex, o->saddr, 0);
+		o->encap.has_cell = 0;
+		o->encap.feedback = SV_FEEDBACK_NONE;
+		return conf->flags & SV_CONFIG_ANY_PEER;
+	}
+	if (o->encap.version > SV_ENCAP_V1) {
+		count(counters, SV_COUNT_UNKNOWN_VERSION, 1);
+		send_notice(SV_EVENT_UNKNOWN_VERSION, skb->ifindex, o->saddr, o->encap.version);
+	}
+	if (o->encap.feedback)
+		count(counters, SV_COUNT_FEEDBACK, 1);
+	return 1;
+}
+
+/*
+ * Where the inner family is another, skb->protocol must follow, or segments larger than a packet are lost. Linux can
+ * do that since 6.3; before, such segments get through the overlay only in packets.
+ */
+static __always_inline int decapsulate(struct __sk_buff *skb, const struct sv_outer *o, int *family_changes, u8 family)
+{
+	u64 follow = family == 4 ? DECAP_L3_IPV4 : DECAP_L3_IPV6;
+	s32 cut = o->add_len == SV_ENCAP_LEN4 ? -SV_ENCAP_LEN4 : -SV_ENCAP_LEN6;
+	u8 ethernet[SV_ETH_LEN];
+
+	*family_changes = family != (o->add_len == SV_ENCAP_LEN4 ? 4 : 6);
+	if (bpf_skb_load_bytes(skb, o->add_len, ethernet, SV_ETH_LEN))
+		return -1;
+	if (*family_changes && !bpf_skb_adjust_room(skb, cut, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO | follow))
+		*family_changes = 0;
+	else if (bpf_skb_adjust_room(skb, cut, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
+		return -1;
+	return bpf_skb_store_bytes(skb, 0, ethernet, SV_ETH_LEN, 0);
+}
+
+#endif
