@@ -1,5 +1,7 @@
 //! The command line.
 
+use crate::agent::Agent;
+use crate::ctl::Ctl;
 use crate::lab::Lab;
 use crate::scenario::Seeds;
 use clap::{Args, Parser, Subcommand};
@@ -40,6 +42,20 @@ pub enum Command {
         #[command(subcommand)]
         command: Lab,
     },
+    /// The edge in this host's kernel
+    Agent {
+        #[command(subcommand)]
+        command: Agent,
+    },
+    /// Ask a running agent
+    Ctl(Ctl),
+    /// Write the manual pages into a directory
+    Man {
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
+    },
+    /// Print the completions of a shell
+    Completions { shell: clap_complete::Shell },
 }
 
 #[derive(Debug, Args)]

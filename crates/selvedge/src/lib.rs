@@ -2,12 +2,15 @@
 
 #[macro_use]
 mod say;
+pub mod agent;
 pub mod bench;
 pub mod cli;
+pub mod ctl;
 pub mod demo;
 pub mod doctor;
 pub mod figures;
 pub mod lab;
+pub mod manual;
 pub mod output;
 pub mod report;
 pub mod repro;
@@ -33,6 +36,12 @@ pub enum Failure {
     Staging(#[from] output::StagingError),
     #[error(transparent)]
     KernelLab(#[from] live::netns::Error),
+    #[error(transparent)]
+    Agent(#[from] agent::AgentError),
+    #[error(transparent)]
+    Ctl(#[from] ctl::CtlError),
+    #[error(transparent)]
+    Manual(#[from] manual::ManualError),
 }
 
 impl Failure {
@@ -41,6 +50,7 @@ impl Failure {
         match self {
             Failure::Config(_) | Failure::Staging(output::StagingError::Exists(_)) => 2,
             Failure::KernelLab(error) if error.is_request() => 2,
+            Failure::Agent(error) if error.is_request() => 2,
             _ => 1,
         }
     }
@@ -49,7 +59,10 @@ impl Failure {
 /// Does what the command line asks. Exit status: 0 done, 1 failed or a check does not hold, 2 a request that makes no
 /// sense.
 pub fn main(cli: Cli) -> ExitCode {
-    output::handle_interrupt();
+    // An agent listens for signals itself.
+    if !matches!(cli.command, Command::Agent { .. }) {
+        output::handle_interrupt();
+    }
     let done = match cli.command {
         Command::Sim { command: Sim::Run(arguments) } => sim::run(&arguments).map(|()| true),
         Command::Bench { command: Bench::Sim(arguments) } => bench::sim(&arguments).map(|()| true),
@@ -64,6 +77,13 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Repro(arguments) => repro::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Lab { command } => lab::run(&command),
+        Command::Agent { command } => agent::run(&command).map(|()| true).map_err(Failure::from),
+        Command::Ctl(arguments) => ctl::run(&arguments).map(|()| true).map_err(Failure::from),
+        Command::Man { directory } => manual::pages(&directory).map(|()| true).map_err(Failure::from),
+        Command::Completions { shell } => {
+            manual::completions(shell);
+            Ok(true)
+        }
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,0 +1,309 @@
+//! What an agent is told to do, after every check that needs no kernel.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Largest network number a guest may have; the one above is the GRO device's.
+pub const MAX_NETWORK: u32 = 0xff_fffe;
+/// Most ports, and most peers: the maps have no more room.
+pub const MAX_PORTS: usize = 4096;
+pub const MAX_PEERS: usize = 4096;
+/// Addresses learned on one port.
+pub const MAX_LEARNED: usize = 64;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Directory in a bpffs.
+    pub pins: PathBuf,
+    /// Unix socket of `selvedge ctl`.
+    pub socket: PathBuf,
+    /// Loopback only.
+    pub metrics: Option<SocketAddr>,
+    pub max_flows: u32,
+    /// ns without a packet after which a flow is forgotten.
+    pub flow_idle_ns: u64,
+    /// Names of the interfaces towards the fabric, at least one.
+    pub uplinks: Vec<String>,
+    /// Outer source address; `None`: the first of the first uplink that has one of the peer's family.
+    pub address: Option<IpAddr>,
+    pub udp_port: u16,
+    /// Add the device that makes the kernel merge encapsulated packets.
+    pub gro: bool,
+    pub balance: Balance,
+    /// Of peers that have none of their own. Empty with [`Balance::Hash`].
+    pub labels: Vec<u16>,
+    pub ports: Vec<PortRule>,
+    pub peers: Vec<PeerRule>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// One path per flow.
+    Hash,
+    /// Presto: the next path after so many payload bytes.
+    Flowcell { bytes: u32 },
+}
+
+impl Balance {
+    pub fn name(self) -> &'static str {
+        match self {
+            Balance::Hash => "hash",
+            Balance::Flowcell { .. } => "flowcell",
+        }
+    }
+}
+
+/// Which interfaces a `[[port]]` is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selector {
+    Name(String),
+    /// `*` stands for any characters, `?` for one.
+    Pattern(String),
+}
+
+impl Selector {
+    pub fn matches(&self, name: &str) -> bool {
+        match self {
+            Selector::Name(own) => own == name,
+            Selector::Pattern(pattern) => glob(pattern.as_bytes(), name.as_bytes()),
+        }
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Selector::Name(text) | Selector::Pattern(text)) = self;
+        f.write_str(text)
+    }
+}
+
+/// Linear in time: the last `*` is the only one worth returning to.
+fn glob(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n) = (0, 0);
+    let mut star = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(c) if *c == b'?' || *c == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match star {
+                Some((at, eaten)) => {
+                    star = Some((at, eaten + 1));
+                    p = at + 1;
+                    n = eaten + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == b'*')
+}
+
+/// A `[[port]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortRule {
+    pub selector: Selector,
+    pub network: u32,
+    pub addresses: Vec<IpAddr>,
+    /// Addresses that may be learned from what the guest sends.
+    pub learn: Vec<Prefix>,
+    /// The guest's.
+    pub mac: Option<Mac>,
+    /// Of the guest's packets, bytes; `None`: what the uplink leaves.
+    pub mtu: Option<u32>,
+}
+
+/// A `[[peer]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerRule {
+    pub name: String,
+    pub address: IpAddr,
+    pub plain_vxlan: bool,
+    pub labels: Option<Vec<u16>>,
+    pub guests: Vec<GuestRule>,
+}
+
+/// Who is behind a peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestRule {
+    pub network: u32,
+    pub prefix: Prefix,
+    pub mac: Option<Mac>,
+}
+
+/// A range of inner addresses, without host bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Prefix {
+    addr: IpAddr,
+    len: u8,
+}
+
+impl Prefix {
+    /// A single address.
+    pub fn host(addr: IpAddr) -> Prefix {
+        Prefix { addr, len: bits(addr) }
+    }
+    pub fn addr(self) -> IpAddr {
+        self.addr
+    }
+    pub fn len(self) -> u8 {
+        self.len
+    }
+    pub fn is_host(self) -> bool {
+        self.len == bits(self.addr)
+    }
+    pub fn contains(self, addr: IpAddr) -> bool {
+        self.addr.is_ipv4() == addr.is_ipv4() && cut(addr, self.len) == self.addr
+    }
+}
+
+fn bits(addr: IpAddr) -> u8 {
+    if addr.is_ipv4() {
+        32
+    } else {
+        128
+    }
+}
+
+fn cut(addr: IpAddr, len: u8) -> IpAddr {
+    match addr {
+        IpAddr::V4(v4) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(len.min(32))).unwrap_or(0);
+            IpAddr::V4((u32::from(v4) & mask).into())
+        }
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(len.min(128))).unwrap_or(0);
+            IpAddr::V6((u128::from(v6) & mask).into())
+        }
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+    /// `10.1.2.0/24`, or a single address.
+    fn from_str(text: &str) -> Result<Prefix, String> {
+        let shown: String = text.chars().take(60).collect();
+        let (addr, len) = text.split_once('/').map_or((text, None), |(addr, len)| (addr, Some(len)));
+        let addr: IpAddr =
+            addr.parse().map_err(|_| format!("{shown:?} is not a range of addresses: write \"10.1.2.0/24\""))?;
+        let most = bits(addr);
+        let len = match len {
+            None => most,
+            Some(len) => len
+                .parse()
+                .ok()
+                .filter(|len| *len <= most)
+                .ok_or_else(|| format!("{shown:?} is not a range of addresses: the length is 0 to {most}"))?,
+        };
+        let whole = Prefix { addr: cut(addr, len), len };
+        if whole.addr != addr {
+            return Err(format!("{shown:?} has bits beyond its length: write \"{whole}\""));
+        }
+        Ok(whole)
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.addr, self.len)
+    }
+}
+
+/// An Ethernet address of one station.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mac(pub [u8; 6]);
+
+impl FromStr for Mac {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Mac, String> {
+        let shown: String = text.chars().take(40).collect();
+        let fail = |why: &str| format!("{shown:?} {why}: write \"02:00:00:00:00:02\"");
+        let mut mac = [0; 6];
+        let mut parts = text.split(':');
+        for byte in &mut mac {
+            let part = parts.next().filter(|part| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit()));
+            let part = part.ok_or_else(|| fail("is not an Ethernet address"))?;
+            *byte = u8::from_str_radix(part, 16).map_err(|_| fail("is not an Ethernet address"))?;
+        }
+        if parts.next().is_some() {
+            return Err(fail("is not an Ethernet address"));
+        }
+        if mac[0] & 1 != 0 || mac == [0; 6] {
+            return Err(fail("is not the address of one station"));
+        }
+        Ok(Mac(mac))
+    }
+}
+
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, name, matches) in [
+            ("lxc*", "lxc0", true),
+            ("lxc*", "lxc", true),
+            ("lxc*", "xlxc", false),
+            ("*", "", true),
+            ("v?th*1", "veth21", true),
+            ("v?th*1", "veth2", false),
+            ("*a*b", "xaab", true),
+            ("a", "ab", false),
+            ("", "", true),
+        ] {
+            assert_eq!(Selector::Pattern(pattern.into()).matches(name), matches, "{pattern} {name}");
+        }
+        assert!(!Selector::Name("a*".into()).matches("ab"));
+    }
+
+    #[test]
+    fn prefixes_have_no_host_bits() {
+        let prefix: Prefix = "10.1.2.0/24".parse().unwrap();
+        assert!(prefix.contains("10.1.2.255".parse().unwrap()) && !prefix.contains("10.1.3.0".parse().unwrap()));
+        assert!(!prefix.contains("::a01:200".parse().unwrap()));
+        assert!("fd00::7".parse::<Prefix>().unwrap().is_host());
+        assert!("0.0.0.0/0".parse::<Prefix>().unwrap().contains("1.2.3.4".parse().unwrap()));
+        assert!("::/0".parse::<Prefix>().unwrap().contains("fe80::1".parse().unwrap()));
+        let error = "10.1.2.3/24".parse::<Prefix>().unwrap_err();
+        assert!(error.ends_with("write \"10.1.2.0/24\""), "{error}");
+        for bad in ["", "10.1.2", "10.1.2.0/33", "fd00::/129", "10.0.0.0/-1", "10.0.0.0/", "/8"] {
+            assert!(bad.parse::<Prefix>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn macs_are_of_one_station() {
+        assert_eq!("02:00:0a:07:00:0F".parse::<Mac>().unwrap().to_string(), "02:00:0a:07:00:0f");
+        for bad in
+            ["", "01:00:5e:00:00:01", "00:00:00:00:00:00", "2:0:0:0:0:1", "02:00:00:00:00:01:02", "+2:00:00:00:00:01"]
+        {
+            assert!(bad.parse::<Mac>().is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_taken_or_refused(text in ".{0,40}") {
+            if let Ok(prefix) = text.parse::<Prefix>() {
+                prop_assert_eq!(prefix.to_string().parse(), Ok(prefix));
+            }
+            let _ = text.parse::<Mac>();
+        }
+    }
+}

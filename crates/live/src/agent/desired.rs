@@ -1,0 +1,364 @@
+//! From configuration and interfaces to what the kernel should hold: no system calls, nothing kept.
+
+use super::config::{Balance, Config, PeerRule, PortRule, Selector, MAX_PORTS};
+use super::interfaces::{by_name, Interface, Interfaces};
+use super::learned::Learned;
+use crate::kernel::Role;
+use crate::state::{
+    self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, MAX_LABELS, PORT_PEER,
+    ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// What the tunnel adds before a guest's IP packet, bytes: outer IPv4 or IPv6, UDP, VXLAN, inner Ethernet.
+const OVERHEAD_V4: u32 = 20 + 8 + 8 + 14;
+const OVERHEAD_V6: u32 = 40 + 8 + 8 + 14;
+/// Start of the names of our GRO devices.
+const GRO_NAME: &str = "svgro";
+
+/// What the configuration's names mean on this host now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::agent) struct Resolved {
+    /// ifindex, name.
+    pub(in crate::agent) uplinks: Vec<(u32, String)>,
+    /// Outer source address, uplink; one for each peer.
+    pub(in crate::agent) peers: Vec<(IpAddr, u32)>,
+    /// Of guests whose port has none of its own, bytes.
+    pub(in crate::agent) guest_mtu: u32,
+}
+
+/// `routes`: where the host's routes lead for peers' addresses.
+///
+/// # Errors
+/// What is missing, in one line.
+pub(in crate::agent) fn resolve(
+    config: &Config,
+    interfaces: &Interfaces,
+    routes: &BTreeMap<IpAddr, u32>,
+) -> Result<Resolved, String> {
+    let mut uplinks = Vec::new();
+    for name in &config.uplinks {
+        let (ifindex, interface) = by_name(interfaces, name)
+            .ok_or_else(|| format!("uplink {name}: there is no such interface; `ip link` lists them"))?;
+        uplinks.push((ifindex, interface));
+    }
+    let own = |family_v4: bool| match config.address {
+        Some(address) => Some(address).filter(|a| a.is_ipv4() == family_v4),
+        None => uplinks.iter().flat_map(|(_, i)| &i.addresses).find(|a| a.is_ipv4() == family_v4).copied(),
+    };
+    if let Some(address) = config.address {
+        if !interfaces.values().any(|i| i.addresses.contains(&address)) {
+            return Err(format!("uplink.address {address} is no address of this host; `ip address` lists them"));
+        }
+    }
+    let mut peers = Vec::new();
+    for peer in &config.peers {
+        let local = own(peer.address.is_ipv4()).ok_or_else(|| {
+            let family = if peer.address.is_ipv4() { "IPv4" } else { "IPv6" };
+            format!(
+                "uplink {} has no {family} address, which peer {} needs; give it one, or set uplink.address",
+                config.uplinks.join(", "),
+                peer.name
+            )
+        })?;
+        let routed = routes.get(&peer.address).filter(|to| uplinks.iter().any(|(ifindex, _)| ifindex == *to)).copied();
+        let up = || uplinks.iter().find(|(_, i)| i.up).or(uplinks.first()).map_or(0, |(ifindex, _)| *ifindex);
+        peers.push((local, routed.unwrap_or_else(up)));
+    }
+    let overhead = if config.peers.iter().any(|peer| peer.address.is_ipv6()) { OVERHEAD_V6 } else { OVERHEAD_V4 };
+    let mtu = uplinks.iter().map(|(_, i)| i.mtu).min().unwrap_or(1500);
+    let uplinks = uplinks.into_iter().map(|(ifindex, i)| (ifindex, i.name.clone())).collect();
+    Ok(Resolved { uplinks, peers, guest_mtu: mtu.saturating_sub(overhead) })
+}
+
+/// The rule that an interface falls under: names come before patterns, earlier rules before later ones.
+pub(in crate::agent) fn rule_for<'a>(config: &'a Config, interface: &Interface) -> Option<&'a PortRule> {
+    let name = interface.name.as_str();
+    if interface.loopback || config.uplinks.iter().any(|uplink| uplink == name) || name.starts_with(GRO_NAME) {
+        return None;
+    }
+    let named = config.ports.iter().find(|p| matches!(p.selector, Selector::Name(_)) && p.selector.matches(name));
+    named.or_else(|| config.ports.iter().find(|p| p.selector.matches(name)))
+}
+
+/// GRO devices: name, outer IPv6.
+pub(in crate::agent) fn gro_devices(config: &Config) -> Vec<(String, bool)> {
+    let mut wanted: Vec<bool> = config.peers.iter().map(|peer| peer.address.is_ipv6()).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    wanted.retain(|_| config.gro);
+    wanted.into_iter().map(|v6| (format!("{GRO_NAME}{}{}", config.udp_port, if v6 { "v6" } else { "" }), v6)).collect()
+}
+
+/// Rows of a map, as the kernel sees them.
+pub(in crate::agent) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::agent) struct Desired {
+    pub(in crate::agent) config: Rows,
+    pub(in crate::agent) ports: Rows,
+    pub(in crate::agent) peers: Rows,
+    pub(in crate::agent) remotes: Rows,
+    pub(in crate::agent) paths: Rows,
+    pub(in crate::agent) routes: Rows,
+    pub(in crate::agent) attach: BTreeSet<(u32, Role)>,
+    /// Of guests' interfaces, by ifindex, bytes.
+    pub(in crate::agent) mtus: BTreeMap<u32, u32>,
+    /// What of the configuration is not in force, and why.
+    pub(in crate::agent) problems: Vec<String>,
+}
+
+/// What of the pinned state decides numbers that must stay as they are.
+#[derive(Clone, Debug, Default)]
+pub(in crate::agent) struct Kept {
+    /// Numbers of peers.
+    pub(in crate::agent) peers: Vec<(u32, Peer)>,
+    /// Of the flow hash.
+    pub(in crate::agent) seed: u64,
+}
+
+pub(in crate::agent) fn desired(
+    config: &Config,
+    resolved: &Resolved,
+    interfaces: &Interfaces,
+    learned: &Learned,
+    kept: &Kept,
+) -> Desired {
+    let mut want = Desired::default();
+    want.config.insert(row(&0u32), row(&data_path_config(config, kept.seed)));
+    want.attach.extend(resolved.uplinks.iter().map(|(ifindex, _)| (*ifindex, Role::Uplink)));
+    add_ports(&mut want, config, resolved, interfaces);
+    add_peers(&mut want, config, resolved, kept);
+    for (network, addr, holder) in learned.iter() {
+        let route = Route { kind: ROUTE_LOCAL, target: holder.ifindex, ..Route::default() };
+        want.routes.insert(row(&RouteKey::new(network, addr, 128)), row(&route));
+    }
+    want
+}
+
+fn data_path_config(config: &Config, seed: u64) -> state::Config {
+    let (balance, cell_bytes) = match config.balance {
+        Balance::Hash => (BALANCE_ECMP, 0),
+        Balance::Flowcell { bytes } => (BALANCE_FLOWCELL, bytes),
+    };
+    let (idle_ns, udp_port) = (config.flow_idle_ns, config.udp_port);
+    state::Config { idle_ns, balance, cell_bytes, seed, udp_port, ..state::Config::default() }
+}
+
+fn add_ports(want: &mut Desired, config: &Config, resolved: &Resolved, interfaces: &Interfaces) {
+    for rule in &config.ports {
+        if let Selector::Name(name) = &rule.selector {
+            if by_name(interfaces, name).is_none() {
+                want.problems.push(format!("port {name}: there is no such interface; waiting for it"));
+            }
+        }
+    }
+    for (&ifindex, interface) in interfaces {
+        let Some(rule) = rule_for(config, interface) else { continue };
+        if want.ports.len() == MAX_PORTS {
+            want.problems.push(format!("port {}: there is room for {MAX_PORTS} ports only", interface.name));
+            break;
+        }
+        let flags = if interface.veth_into_namespace { PORT_PEER } else { 0 };
+        let mac = rule.mac.unwrap_or_default().0;
+        want.ports.insert(row(&ifindex), row(&Port { vni: rule.network, flags, mac, ..Port::default() }));
+        want.attach.insert((ifindex, Role::Guest));
+        want.mtus.insert(ifindex, rule.mtu.unwrap_or(resolved.guest_mtu));
+        let route = Route { kind: ROUTE_LOCAL, target: ifindex, mac, ..Route::default() };
+        for addr in &rule.addresses {
+            want.routes.insert(row(&RouteKey::new(rule.network, *addr, 128)), row(&route));
+        }
+    }
+}
+
+fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Kept) {
+    for (peer, id, &(local, ifindex)) in
+        config.peers.iter().zip(numbers(config, kept)).zip(&resolved.peers).map(|((a, b), c)| (a, b, c))
+    {
+        let version = if peer.plain_vxlan { VERSION_PLAIN } else { VERSION_1 };
+        let Some(tunnel) = Tunnel::new(local, peer.address, config.udp_port, version) else { continue };
+        want.peers.insert(row(&id), row(&Peer { tunnel, ifindex, schedule: id }));
+        want.remotes.insert(tunnel.remote.iter().flat_map(|word| word.to_ne_bytes()).collect(), row(&id));
+        let labels = labels(config, peer);
+        if !labels.is_empty() {
+            want.paths.insert(row(&id), schedule(labels));
+        }
+        for guest in &peer.guests {
+            let mac = guest.mac.unwrap_or_default().0;
+            let route = Route { kind: ROUTE_PEER, target: id, mac, ..Route::default() };
+            want.routes
+                .insert(row(&RouteKey::new(guest.network, guest.prefix.addr(), guest.prefix.len())), row(&route));
+        }
+    }
+}
+
+pub(in crate::agent) fn labels<'a>(config: &'a Config, peer: &'a PeerRule) -> &'a [u16] {
+    match config.balance {
+        Balance::Hash => &[],
+        Balance::Flowcell { .. } => peer.labels.as_deref().unwrap_or(&config.labels),
+    }
+}
+
+/// A number for each peer: the one its address has already, or the lowest that is free.
+pub(in crate::agent) fn numbers(config: &Config, kept: &Kept) -> Vec<u32> {
+    let mut known: BTreeMap<[u32; 4], u32> = kept.peers.iter().map(|(id, peer)| (peer.tunnel.remote, *id)).collect();
+    let mut taken: BTreeSet<u32> = known.values().copied().collect();
+    let mut free = 1..;
+    let mut number = |peer: &PeerRule| {
+        let remote = state::words(peer.address);
+        *known.entry(remote).or_insert_with(|| {
+            let id = free.by_ref().find(|id| !taken.contains(id)).unwrap_or(u32::MAX);
+            taken.insert(id);
+            id
+        })
+    };
+    config.peers.iter().map(|peer| number(peer)).collect()
+}
+
+fn row(value: &impl Plain) -> Vec<u8> {
+    value.as_bytes().to_vec()
+}
+
+/// `struct sv_schedule`.
+fn schedule(labels: &[u16]) -> Vec<u8> {
+    let labels = &labels[..labels.len().min(MAX_LABELS)];
+    let mut value = (labels.len() as u32).to_ne_bytes().to_vec();
+    value.extend(labels.iter().flat_map(|label| label.to_ne_bytes()));
+    value.resize(4 + 2 * MAX_LABELS, 0);
+    value
+}
+
+#[cfg(test)]
+pub(in crate::agent) mod tests {
+    use super::*;
+    use crate::agent::config::{GuestRule, MAX_NETWORK};
+
+    fn port(selector: Selector, addresses: &[&str], learn: &[&str]) -> PortRule {
+        PortRule {
+            selector,
+            network: 100,
+            addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+            learn: learn.iter().map(|a| a.parse().unwrap()).collect(),
+            mac: None,
+            mtu: None,
+        }
+    }
+
+    fn peer(name: &str, address: &str, prefix: &str) -> PeerRule {
+        let guests = vec![GuestRule { network: 100, prefix: prefix.parse().unwrap(), mac: None }];
+        PeerRule { name: name.into(), address: address.parse().unwrap(), plain_vxlan: false, labels: None, guests }
+    }
+
+    pub(in crate::agent) fn config() -> Config {
+        Config {
+            pins: "/sys/fs/bpf/selvedge".into(),
+            socket: "/run/selvedge/ctl.sock".into(),
+            metrics: None,
+            max_flows: 1024,
+            flow_idle_ns: 1,
+            uplinks: vec!["eth0".into()],
+            address: None,
+            udp_port: 4789,
+            gro: true,
+            balance: Balance::Flowcell { bytes: 65_536 },
+            labels: vec![50_000, 50_001],
+            ports: vec![
+                port(Selector::Pattern("lxc*".into()), &[], &["10.1.1.0/24"]),
+                port(Selector::Name("lxc0".into()), &["10.1.1.2"], &[]),
+            ],
+            peers: vec![peer("host2", "10.0.1.1", "10.1.2.0/24"), peer("host3", "10.0.2.1", "10.1.3.0/24")],
+        }
+    }
+
+    fn interface(name: &str, addresses: &[&str]) -> Interface {
+        let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
+        Interface { name: name.into(), up: true, mtu: 1500, addresses, ..Interface::default() }
+    }
+
+    pub(in crate::agent) fn interfaces() -> Interfaces {
+        let lo = Interface { loopback: true, ..interface("lo", &["127.0.0.1"]) };
+        [
+            (1, lo),
+            (2, interface("eth0", &["10.0.0.1", "fd99::1"])),
+            (10, interface("lxc0", &[])),
+            (11, interface("lxc1", &[])),
+            (12, interface("lxc2", &[])),
+            (13, interface("other", &[])),
+        ]
+        .into()
+    }
+
+    fn resolved(config: &Config) -> Result<Resolved, String> {
+        resolve(config, &interfaces(), &BTreeMap::new())
+    }
+
+    #[test]
+    fn names_come_before_patterns_and_uplinks_are_no_ports() {
+        let mut config = config();
+        config.ports.push(port(Selector::Pattern("*".into()), &[], &["10.9.0.0/16"]));
+        let rule = |name| rule_for(&config, &interface(name, &[])).map(|r| r.selector.to_string());
+        assert_eq!(rule("lxc0").as_deref(), Some("lxc0"));
+        assert_eq!(rule("lxc7").as_deref(), Some("lxc*"));
+        assert_eq!(rule("other").as_deref(), Some("*"));
+        assert_eq!((rule("eth0"), rule("svgro4789")), (None, None));
+        assert_eq!(rule_for(&config, &interfaces()[&1]), None, "loopback");
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let mut config = config();
+        assert_eq!(resolved(&config).unwrap().guest_mtu, 1450);
+        config.peers[1].address = "fd99::2".parse().unwrap();
+        let both = resolved(&config).unwrap();
+        assert_eq!((both.guest_mtu, both.peers[1].0), (1430, "fd99::1".parse().unwrap()));
+        config.address = Some("10.0.0.1".parse().unwrap());
+        assert!(resolved(&config).unwrap_err().contains("no IPv6 address, which peer host3 needs"));
+        config.address = Some("10.0.0.9".parse().unwrap());
+        assert!(resolved(&config).unwrap_err().contains("is no address of this host"));
+        config.uplinks = vec!["eth7".into()];
+        assert!(resolved(&config).unwrap_err().starts_with("uplink eth7: there is no such interface"));
+    }
+
+    #[test]
+    fn each_peer_leaves_by_the_uplink_that_routes_name() {
+        let mut config = config();
+        config.uplinks.push("other".into());
+        let routes = BTreeMap::from([("10.0.1.1".parse().unwrap(), 13), ("10.0.2.1".parse().unwrap(), 11)]);
+        let resolved = resolve(&config, &interfaces(), &routes).unwrap();
+        assert_eq!(resolved.peers.iter().map(|p| p.1).collect::<Vec<_>>(), [13, 2], "lxc1 is no uplink");
+        let mut down = interfaces();
+        down.get_mut(&2).unwrap().up = false;
+        let resolved = resolve(&config, &down, &BTreeMap::new()).unwrap();
+        assert_eq!(resolved.peers[0].1, 13);
+    }
+
+    #[test]
+    fn numbers_of_peers_stay() {
+        let config = config();
+        assert_eq!(numbers(&config, &Kept::default()), [1, 2]);
+        let tunnel = Tunnel::new("10.0.0.1".parse().unwrap(), "10.0.2.1".parse().unwrap(), 4789, 1).unwrap();
+        let kept = Kept { peers: vec![(1, Peer { tunnel, ..Peer::default() })], seed: 0 };
+        assert_eq!(numbers(&config, &kept), [2, 1]);
+    }
+
+    #[test]
+    fn the_same_input_gives_the_same_rows() {
+        let (config, learned) = (config(), Learned::default());
+        let resolved = resolved(&config).unwrap();
+        let want = desired(&config, &resolved, &interfaces(), &learned, &Kept::default());
+        assert_eq!((want.ports.len(), want.peers.len(), want.paths.len(), want.routes.len()), (3, 2, 2, 3));
+        assert_eq!(want.attach.len(), 4);
+        assert!(want.problems.is_empty());
+        assert_eq!(want, desired(&config, &resolved, &interfaces(), &learned, &Kept::default()));
+        let mut hash = config.clone();
+        hash.balance = Balance::Hash;
+        assert!(desired(&hash, &resolved, &interfaces(), &learned, &Kept::default()).paths.is_empty());
+        let mut gone = interfaces();
+        gone.remove(&10);
+        let want = desired(&config, &resolved, &gone, &learned, &Kept::default());
+        assert_eq!(want.routes.len(), 2);
+        assert!(want.problems[0].contains("port lxc0"), "{:?}", want.problems);
+        assert_eq!(MAX_NETWORK + 1, crate::gro::VNI);
+    }
+}

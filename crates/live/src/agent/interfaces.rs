@@ -1,0 +1,179 @@
+//! The host's interfaces, as netlink tells them.
+
+use super::error::{Error, Result};
+use futures_util::{StreamExt, TryStreamExt};
+use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload};
+use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage};
+use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage};
+use rtnetlink::packet_route::RouteNetlinkMessage;
+use rtnetlink::{Handle, LinkUnspec, MulticastGroup, RouteMessageBuilder};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+/// Changes that come in a burst are looked at together.
+const SETTLE: Duration = Duration::from_millis(30);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Interface {
+    pub(super) name: String,
+    pub(super) up: bool,
+    pub(super) loopback: bool,
+    pub(super) mtu: u32,
+    pub(super) mac: Option<[u8; 6]>,
+    /// One end of a veth pair whose other end is in another namespace.
+    pub(super) veth_into_namespace: bool,
+    /// Usable as source: no tentative ones; in the kernel's order.
+    pub(super) addresses: Vec<IpAddr>,
+}
+
+/// By ifindex.
+pub(super) type Interfaces = BTreeMap<u32, Interface>;
+
+pub(super) fn by_name<'a>(interfaces: &'a Interfaces, name: &str) -> Option<(u32, &'a Interface)> {
+    interfaces.iter().find(|(_, i)| i.name == name).map(|(index, i)| (*index, i))
+}
+
+type Messages = futures_util::stream::BoxStream<'static, NetlinkMessage<RouteNetlinkMessage>>;
+
+/// Asks and is told by netlink.
+pub(super) struct Netlink {
+    handle: Handle,
+    messages: Messages,
+    /// Something changed that nobody was told of yet.
+    pending: bool,
+    /// Interfaces that ended since the last look: their numbers may be others' by now.
+    ended: BTreeSet<u32>,
+}
+
+impl Netlink {
+    /// `routes`: be told of changed routes too.
+    pub(super) fn new(routes: bool) -> Result<Netlink> {
+        let mut groups = vec![MulticastGroup::Link, MulticastGroup::Ipv4Ifaddr, MulticastGroup::Ipv6Ifaddr];
+        if routes {
+            groups.extend([MulticastGroup::Ipv4Route, MulticastGroup::Ipv6Route]);
+        }
+        let (connection, handle, messages) =
+            rtnetlink::new_multicast_connection(&groups).map_err(|e| Error::System("open netlink", e))?;
+        tokio::spawn(connection);
+        Ok(Netlink {
+            handle,
+            messages: messages.map(|(message, _)| message).boxed(),
+            pending: false,
+            ended: BTreeSet::new(),
+        })
+    }
+
+    /// Returns once something changed and things are quiet for a moment. Safe to drop at any await.
+    ///
+    /// # Errors
+    /// Netlink ended.
+    pub(super) async fn changed(&mut self) -> Result<()> {
+        let gone = || Error::System("watch interfaces", std::io::ErrorKind::BrokenPipe.into());
+        if !self.pending {
+            let first = self.messages.next().await.ok_or_else(gone)?;
+            self.pending = true;
+            self.note(&first);
+        }
+        // A storm is cut off: what comes later is a change of its own.
+        for _ in 0..1000 {
+            match tokio::time::timeout(SETTLE, self.messages.next()).await {
+                Ok(Some(message)) => self.note(&message),
+                Ok(None) => return Err(gone()),
+                Err(_) => break,
+            }
+        }
+        self.pending = false;
+        Ok(())
+    }
+
+    fn note(&mut self, message: &NetlinkMessage<RouteNetlinkMessage>) {
+        if let NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) = &message.payload {
+            self.ended.insert(link.header.index);
+        }
+    }
+
+    /// Interfaces that ended since the last call.
+    pub(super) fn take_ended(&mut self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// All interfaces and addresses now.
+    pub(super) async fn interfaces(&self) -> Result<Interfaces> {
+        let failed = |e| Error::Netlink("list interfaces", e);
+        let mut found = Interfaces::new();
+        let mut links = self.handle.link().get().execute();
+        while let Some(link) = links.try_next().await.map_err(failed)? {
+            found.insert(link.header.index, interface(&link));
+        }
+        let mut addresses = self.handle.address().get().execute();
+        while let Some(message) = addresses.try_next().await.map_err(failed)? {
+            if let Some(interface) = found.get_mut(&message.header.index) {
+                interface.addresses.extend(address(&message));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where the host's routes lead for a destination, if anywhere.
+    pub(super) async fn route(&self, to: IpAddr) -> Option<u32> {
+        let message = match to {
+            IpAddr::V4(v4) => RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(v4, 32).build(),
+            IpAddr::V6(v6) => RouteMessageBuilder::<Ipv6Addr>::new().destination_prefix(v6, 128).build(),
+        };
+        let route: RouteMessage = self.handle.route().get(message).execute().try_next().await.ok()??;
+        route.attributes.iter().find_map(|a| match a {
+            RouteAttribute::Oif(index) => Some(*index),
+            _ => None,
+        })
+    }
+
+    pub(super) async fn set_mtu(&self, ifindex: u32, mtu: u32) -> std::result::Result<(), rtnetlink::Error> {
+        self.handle.link().set(LinkUnspec::new_with_index(ifindex).mtu(mtu).build()).execute().await
+    }
+}
+
+fn interface(link: &LinkMessage) -> Interface {
+    let mut found = Interface {
+        up: link.header.flags.contains(LinkFlags::Up) && link.header.flags.contains(LinkFlags::Running),
+        loopback: link.header.flags.contains(LinkFlags::Loopback),
+        ..Interface::default()
+    };
+    let (mut veth, mut elsewhere) = (false, false);
+    for attribute in &link.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => found.name.clone_from(name),
+            LinkAttribute::Mtu(mtu) => found.mtu = *mtu,
+            LinkAttribute::Address(mac) => found.mac = mac.as_slice().try_into().ok(),
+            LinkAttribute::LinkNetNsId(_) => elsewhere = true,
+            LinkAttribute::LinkInfo(infos) => {
+                veth = infos.iter().any(|info| matches!(info, LinkInfo::Kind(InfoKind::Veth)));
+            }
+            _ => {}
+        }
+    }
+    found.veth_into_namespace = veth && elsewhere;
+    found
+}
+
+fn address(message: &AddressMessage) -> Option<IpAddr> {
+    use rtnetlink::packet_route::address::AddressHeaderFlags as Flags;
+    if message.header.flags.intersects(Flags::Tentative | Flags::Dadfailed | Flags::Deprecated) {
+        return None;
+    }
+    // Of a point-to-point interface, `Local` is the host's own and `Address` the other end's.
+    let local = message.attributes.iter().find_map(|a| match a {
+        AddressAttribute::Local(addr) => Some(*addr),
+        _ => None,
+    });
+    let usable = |addr: &IpAddr| match addr {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(v6) => !v6.is_unicast_link_local(),
+    };
+    let any = message.attributes.iter().find_map(|a| match a {
+        AddressAttribute::Address(addr) => Some(*addr),
+        _ => None,
+    });
+    local.or(any).filter(usable)
+}

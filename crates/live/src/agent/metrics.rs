@@ -1,0 +1,182 @@
+//! Prometheus metrics over HTTP, on loopback only.
+
+use super::error::{Error, Result};
+use super::server::Asked;
+use crate::state::{Counter, Counters};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{header, Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot, Semaphore};
+
+const CONNECTIONS: usize = 8;
+/// For a whole connection, which carries one request.
+const PATIENCE: Duration = Duration::from_secs(5);
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Listens until dropped.
+pub(super) struct MetricsServer {
+    pub(super) address: SocketAddr,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl MetricsServer {
+    pub(super) async fn start(address: SocketAddr, requests: mpsc::Sender<Asked<(), String>>) -> Result<MetricsServer> {
+        let listener = TcpListener::bind(address).await.map_err(|e| {
+            let remedy = "choose another agent.metrics, or bring the interface lo up";
+            Error::Unresolved(format!("cannot serve metrics on {address}: {e}; {remedy}"))
+        })?;
+        let free = Arc::new(Semaphore::new(CONNECTIONS));
+        let task = tokio::spawn(async move {
+            loop {
+                let Ok(permit) = Arc::clone(&free).acquire_owned().await else { return };
+                let Ok((stream, _)) = listener.accept().await else {
+                    tokio::time::sleep(Duration::from_millis(100)).await; // out of descriptors, perhaps
+                    continue;
+                };
+                let requests = requests.clone();
+                tokio::spawn(async move {
+                    let service = service_fn(|request| answer(request, requests.clone()));
+                    let connection = hyper::server::conn::http1::Builder::new()
+                        .keep_alive(false)
+                        .max_buf_size(16 * 1024)
+                        .serve_connection(TokioIo::new(stream), service);
+                    let _ = tokio::time::timeout(PATIENCE, connection).await;
+                    drop(permit);
+                });
+            }
+        });
+        Ok(MetricsServer { address, task })
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+type Answer = std::result::Result<Response<Full<Bytes>>, Infallible>;
+
+async fn answer(request: Request<Incoming>, requests: mpsc::Sender<Asked<(), String>>) -> Answer {
+    let plain = |status, text: &str| {
+        let mut response = Response::new(Full::new(Bytes::from(format!("{text}\n"))));
+        *response.status_mut() = status;
+        response
+    };
+    if request.method() != Method::GET {
+        return Ok(plain(StatusCode::METHOD_NOT_ALLOWED, "GET only"));
+    }
+    if request.uri().path() != "/metrics" {
+        return Ok(plain(StatusCode::NOT_FOUND, "the metrics are at /metrics"));
+    }
+    let (place, text) = oneshot::channel();
+    if requests.send(((), place)).await.is_err() {
+        return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, "the agent is ending"));
+    }
+    let Ok(text) = text.await else {
+        return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, "the agent is ending"));
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(CONTENT_TYPE));
+    Ok(response)
+}
+
+/// What one scrape shows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Snapshot {
+    pub(super) counters: Counters,
+    /// Name without prefix and suffix, help, value.
+    pub(super) own_counters: Vec<(&'static str, &'static str, u64)>,
+    pub(super) gauges: Vec<(&'static str, &'static str, f64)>,
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::result::Result<(), std::fmt::Error> {
+        let of_kernel = Counter::ALL.iter().map(|c| (c.name(), help(c.name()), self.counters.get(*c)));
+        for (name, help, value) in of_kernel.chain(self.own_counters.iter().copied()) {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
+        }
+        for (name, help, value) in &self.gauges {
+            let gauge = ConstGauge::new(*value);
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Snapshot {
+    /// OpenMetrics text.
+    pub(super) fn text(self) -> String {
+        let mut registry = Registry::with_prefix("selvedge");
+        registry.register_collector(Box::new(self));
+        let mut text = String::new();
+        let _ = prometheus_client::encoding::text::encode(&mut text, &registry); // writing to a string cannot fail
+        text
+    }
+}
+
+/// Of a counter of the data path, by its name; as `enum sv_counter` says it.
+fn help(name: &str) -> &'static str {
+    match name {
+        "out_segments" => "Segments of guests sent to peers",
+        "out_bytes" => "Bytes of guests' frames sent to peers, without the encapsulation",
+        "in_segments" => "Segments of peers delivered to guests",
+        "in_bytes" => "Bytes of peers' frames delivered to guests, without the encapsulation",
+        "local_segments" => "Segments between guests of this host",
+        "untracked_segments" => "Segments carried without flow state: neither TCP nor UDP, or fragments",
+        "passed_segments" => "Segments of guests left to the host's stack",
+        "flows_begun" => "Connections that began",
+        "flow_table_full_segments" => "Segments handled without flow state for want of room",
+        "flowcells" => "Flowcells opened",
+        "in_late_segments" => "Segments received of an older flowcell than the newest seen",
+        "in_ce_segments" => "Segments received with a congestion mark of the fabric",
+        "in_no_guest_segments" => "Encapsulated segments for nobody here, left to the host's stack",
+        "unknown_peer_segments" => "Encapsulated segments from hosts that are no peers",
+        "unknown_version_segments" => "Segments whose metadata is of an unknown version",
+        "feedback" => "Feedback received from peers",
+        "feedback_ignored" => "Feedback received from hosts that are no peers",
+        "drop_ecn_segments" => "Segments dropped because they were marked although not ECN-capable",
+        "drop_too_large_segments" => "Segments dropped because no outer header can describe them",
+        "drop_error_segments" => "Segments dropped because the kernel refused to change them",
+        "answered" => "ARP requests and neighbour solicitations answered",
+        _ => "See datapath/kernel/state.h",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_prefix_and_suffix_and_help() {
+        let snapshot = Snapshot {
+            own_counters: vec![("reloads", "Configurations taken", 3)],
+            gauges: vec![("flows", "Flows remembered", 12.0)],
+            ..Snapshot::default()
+        };
+        let text = snapshot.text();
+        for line in [
+            "# HELP selvedge_out_bytes Bytes of guests' frames sent to peers, without the encapsulation.",
+            "# TYPE selvedge_out_bytes counter",
+            "selvedge_out_bytes_total 0",
+            "selvedge_reloads_total 3",
+            "selvedge_flows 12.0",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! What `selvedge ctl` and the agent say to one another: one JSON object each way, on a line of its own.
+//!
+//! `{"version":1,"command":"flows","limit":50}` is answered by `{"version":1,"ok":{...}}` or
+//! `{"version":1,"error":"..."}`, and the connection ends.
+
+use serde::{Deserialize, Serialize};
+
+/// Of the protocol; another one is refused by either side.
+pub const VERSION: u32 = 1;
+/// Longest request, bytes.
+pub const MAX_REQUEST: usize = 1024;
+/// Longest answer, bytes: 10,000 flows, or 4096 peers of 256 labels.
+pub const MAX_ANSWER: usize = 16 << 20;
+/// Most flows in an answer.
+pub const MAX_FLOWS: u32 = 10_000;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    pub version: u32,
+    #[serde(flatten)]
+    pub command: Command,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Command {
+    Status,
+    Ports,
+    /// The flows that carried most, at most `limit` of them.
+    Flows {
+        limit: u32,
+    },
+    Paths,
+    Counters,
+    /// Read the configuration again.
+    Reload,
+    /// Take the edge out of the kernel, and end.
+    Stop,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    pub version: u32,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Ok(serde_json::Value),
+    Error(String),
+}
+
+/// Reads a request's line.
+///
+/// # Errors
+/// What is wrong with it, in one line, for the one who sent it.
+pub fn parse_request(line: &[u8]) -> Result<Command, String> {
+    if line.len() > MAX_REQUEST {
+        return Err(format!("the request is longer than {MAX_REQUEST} bytes"));
+    }
+    // The version first: another one may have other commands.
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let malformed = |e: serde_json::Error| format!("the request is not understood: {e}");
+    let Version { version } = serde_json::from_slice(line).map_err(malformed)?;
+    if version != VERSION {
+        return Err(format!("this agent speaks version {VERSION} of the protocol, not {version}"));
+    }
+    let request: Request = serde_json::from_slice(line).map_err(malformed)?;
+    match request.command {
+        Command::Flows { limit } if !(1..=MAX_FLOWS).contains(&limit) => {
+            Err(format!("a limit of {limit} flows is out of range: 1 to {MAX_FLOWS}"))
+        }
+        command => Ok(command),
+    }
+}
+
+/// The answer's line, with its end.
+pub fn answer_line(outcome: Outcome) -> Vec<u8> {
+    let encode = |outcome| serde_json::to_vec(&Answer { version: VERSION, outcome }).unwrap_or_default();
+    let mut line = encode(outcome);
+    if line.len() >= MAX_ANSWER {
+        line = encode(Outcome::Error("the answer is too long; ask for less".into()));
+    }
+    line.push(b'\n');
+    line
+}
+
+/// `status`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Of the agent's program.
+    pub agent_version: String,
+    pub pid: u32,
+    pub pins: String,
+    /// Layout of the pinned maps.
+    pub state_version: u32,
+    /// Did the agent find an edge in the kernel when it started?
+    pub adopted: bool,
+    pub uplinks: Vec<Uplink>,
+    pub udp_port: u16,
+    /// Of guests, unless their port says otherwise; bytes.
+    pub guest_mtu: u32,
+    pub gro: bool,
+    pub policy: String,
+    /// 0 where the policy has no flowcells.
+    pub flowcell_bytes: u32,
+    pub ports: usize,
+    pub peers: usize,
+    pub routes: usize,
+    /// At the last sweep.
+    pub flows: usize,
+    pub max_flows: u32,
+    pub flow_idle_seconds: f64,
+    pub reloads: u64,
+    /// The last reload's error; empty if it was taken.
+    pub reload_error: String,
+    /// What does not work now, one line each.
+    pub problems: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Uplink {
+    pub interface: String,
+    /// 0 while there is none of that name.
+    pub ifindex: u32,
+    pub up: bool,
+    pub mtu: u32,
+    pub addresses: Vec<String>,
+}
+
+/// One of `ports`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Port {
+    pub interface: String,
+    /// 0 while there is none of that name.
+    pub ifindex: u32,
+    pub network: u32,
+    /// Is the program on the interface?
+    pub attached: bool,
+    /// The guest's; empty if it is not known.
+    pub mac: String,
+    pub mtu: u32,
+    pub addresses: Vec<String>,
+    /// How many of `addresses` were learned.
+    pub learned: usize,
+}
+
+/// `flows`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Flows {
+    /// Remembered in all.
+    pub total: usize,
+    pub flows: Vec<Flow>,
+}
+
+/// Addresses and ports as in the outgoing direction: the guest of this host is the source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    pub protocol: String,
+    pub source: String,
+    pub destination: String,
+    pub network: u32,
+    pub phase: String,
+    /// Payload.
+    pub out_bytes: u64,
+    pub out_segments: u64,
+    pub in_bytes: u64,
+    pub in_segments: u64,
+    /// Current outgoing flowcell.
+    pub cell: u32,
+    /// Outer source port of the current flowcell; 0: chosen by hash.
+    pub label: u16,
+    /// Since the last packet.
+    pub age_seconds: f64,
+}
+
+/// One of `paths`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Path {
+    pub peer: String,
+    pub address: String,
+    pub local: String,
+    pub uplink: String,
+    pub plain_vxlan: bool,
+    /// In the order in which flowcells take them; empty: each flow by its hash.
+    pub labels: Vec<u16>,
+    pub guests: Vec<String>,
+}
+
+/// One of `counters`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterValue {
+    pub name: String,
+    pub value: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn requests_are_one_line_of_json() {
+        let flows = Request { version: VERSION, command: Command::Flows { limit: 7 } };
+        let line = serde_json::to_string(&flows).unwrap();
+        assert_eq!(line, r#"{"version":1,"command":"flows","limit":7}"#);
+        assert_eq!(parse_request(line.as_bytes()), Ok(Command::Flows { limit: 7 }));
+        assert_eq!(parse_request(br#"{"version":1,"command":"status"}"#), Ok(Command::Status));
+    }
+
+    #[test]
+    fn a_bad_request_is_told_why() {
+        for (line, why) in [
+            (r#"{"version":2,"command":"dance"}"#, "speaks version 1"),
+            (r#"{"version":1,"command":"dance"}"#, "unknown variant `dance`"),
+            (r#"{"version":1}"#, "missing field `command`"),
+            (r#"{"version":1,"command":"flows"}"#, "missing field `limit`"),
+            (r#"{"version":1,"command":"flows","limit":0}"#, "out of range"),
+            (r#"{"version":1,"command":"flows","limit":4294967295}"#, "out of range"),
+            (r#"{"version":-1}"#, "not understood"),
+            ("", "not understood"),
+            ("[[[[[[[[", "not understood"),
+        ] {
+            let error = parse_request(line.as_bytes()).unwrap_err();
+            assert!(error.contains(why), "{line}: {error}");
+        }
+        let long = format!(r#"{{"version":1,"command":"status","x":"{}"}}"#, "x".repeat(MAX_REQUEST));
+        assert!(parse_request(long.as_bytes()).unwrap_err().contains("longer"));
+        assert!(parse_request(&[b'['; MAX_REQUEST]).is_err(), "nesting is bounded");
+    }
+
+    #[test]
+    fn answers_carry_a_result_or_an_error() {
+        let line = answer_line(Outcome::Error("no".into()));
+        assert_eq!(line, b"{\"version\":1,\"error\":\"no\"}\n");
+        let ok: Answer = serde_json::from_slice(&answer_line(Outcome::Ok(serde_json::json!([1])))).unwrap();
+        assert_eq!(ok.outcome, Outcome::Ok(serde_json::json!([1])));
+        let huge = Outcome::Ok(serde_json::Value::String("x".repeat(MAX_ANSWER)));
+        assert!(answer_line(huge).len() < 200);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(line in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse_request(&line);
+        }
+
+        #[test]
+        fn near_requests_are_answered(
+            line in r#"\{("version":(1|2|-1|"1")|"command":"(status|flows|stop|x)"|"limit":-?[0-9]{1,12}|,|:|\}|\[){0,8}\}"#
+        ) {
+            if let Ok(Command::Flows { limit }) = parse_request(line.as_bytes()) {
+                prop_assert!((1..=MAX_FLOWS).contains(&limit));
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Brings the kernel to what the configuration wants: only what differs is touched, new state comes before what uses
+//! it, and old state goes after what used it.
+
+use super::config::Config;
+use super::desired::{desired, gro_devices, resolve, Desired, Kept, Resolved};
+use super::error::{Error, Result};
+use super::interfaces::{Interface, Interfaces, Netlink};
+use super::learned::Learned;
+use super::log::Log;
+use super::remembered::{Mtu, Remembered, RememberedPort};
+use super::tables::{Changes, Tables};
+use crate::gro;
+use crate::kernel::{Edge, Role, Swept};
+use crate::state::{Plain, Route, ROUTE_LOCAL};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr};
+use std::rc::Rc;
+
+/// The agent's whole state. Everything that must outlive it is in the kernel or in the file beside the socket.
+pub(super) struct Agent {
+    pub(super) config: Config,
+    pub(super) log: Log,
+    pub(super) netlink: Netlink,
+    pub(super) edge: Edge,
+    pub(super) tables: Rc<Tables>,
+    pub(super) interfaces: Interfaces,
+    pub(super) resolved: Resolved,
+    pub(super) learned: Learned,
+    /// Where this agent's programs are, and the interface's name at that time.
+    pub(super) attached: BTreeMap<(u32, Role), String>,
+    pub(super) remembered: Remembered,
+    /// What does not work now, one line each.
+    pub(super) problems: Vec<String>,
+    pub(super) swept: Swept,
+    /// Something failed that may work later.
+    pub(super) retry: bool,
+}
+
+/// Interfaces, and where the host's routes lead for the peers.
+pub(super) async fn look_around(config: &Config, netlink: &Netlink) -> Result<(Interfaces, BTreeMap<IpAddr, u32>)> {
+    let interfaces = netlink.interfaces().await?;
+    let mut routes = BTreeMap::new();
+    if config.uplinks.len() > 1 {
+        for peer in &config.peers {
+            routes.extend(netlink.route(peer.address).await.map(|ifindex| (peer.address, ifindex)));
+        }
+    }
+    Ok((interfaces, routes))
+}
+
+impl Agent {
+    /// Looks at the host, and makes the kernel follow.
+    pub(super) async fn apply(&mut self) -> Result<Changes> {
+        let ended = self.netlink.take_ended();
+        let (interfaces, routes) = look_around(&self.config, &self.netlink).await?;
+        self.interfaces = interfaces;
+        for ifindex in ended {
+            self.attached.retain(|(at, _), _| *at != ifindex);
+            self.learned.forget(ifindex);
+        }
+        let mut problems = Vec::new();
+        match resolve(&self.config, &self.interfaces, &routes) {
+            Ok(resolved) => self.resolved = resolved,
+            // The uplink went away: guests of this host still reach one another, and it may come back.
+            Err(problem) => problems.push(problem),
+        }
+        self.learned.revise(&self.config, &self.interfaces);
+        let mut want = desired(&self.config, &self.resolved, &self.interfaces, &self.learned, &self.tables.kept()?);
+        problems.append(&mut want.problems);
+        self.retry = false;
+        let changes = self.follow(&want, &mut problems)?;
+        self.follow_mtus(&want, &mut problems).await;
+        self.follow_gro(&mut problems);
+        self.remember()?;
+        self.report(problems, changes);
+        Ok(changes)
+    }
+
+    fn follow(&mut self, want: &Desired, problems: &mut Vec<String>) -> Result<Changes> {
+        let mut changes = Changes::default();
+        let t = Rc::clone(&self.tables);
+        let rows = [
+            (&t.config, &want.config),
+            (&t.paths, &want.paths),
+            (&t.peers, &want.peers),
+            (&t.remotes, &want.remotes),
+            (&t.ports, &want.ports),
+            (&t.routes, &want.routes),
+        ];
+        let mut have = Vec::with_capacity(rows.len());
+        for (table, want) in rows {
+            let old = table.rows()?;
+            table.upsert(&old, want, &mut changes)?;
+            have.push(old);
+        }
+        self.attach(&want.attach, problems);
+        self.detach_others(&want.attach, &have[4])?;
+        for ((table, want), have) in rows.iter().zip(&have).rev() {
+            table.remove(have, want, &mut changes)?;
+        }
+        Ok(changes)
+    }
+
+    fn attach(&mut self, want: &BTreeSet<(u32, Role)>, problems: &mut Vec<String>) {
+        for &(ifindex, role) in want {
+            // Of an uplink that went away, nothing is left to attach to.
+            let Some(Interface { name, .. }) = self.interfaces.get(&ifindex) else { continue };
+            if self.attached.get(&(ifindex, role)) == Some(name) {
+                continue;
+            }
+            match self.edge.attach(ifindex, role) {
+                Ok(_) => {
+                    self.log.info(format!("{} {name} (ifindex {ifindex}): attached", word(role)));
+                    self.attached.insert((ifindex, role), name.clone());
+                }
+                Err(e) => {
+                    problems.push(format!("{} {name}: {e}", word(role)));
+                    self.retry = true;
+                }
+            }
+        }
+    }
+
+    /// Also takes away what an earlier agent left.
+    fn detach_others(&mut self, want: &BTreeSet<(u32, Role)>, ports: &super::desired::Rows) -> Result<()> {
+        let mut there: BTreeSet<(u32, Role)> = self.edge.attachments().into_iter().collect();
+        there.extend(self.attached.keys());
+        // Filters on clsact leave no pins.
+        there.extend(ports.keys().filter_map(|key| Some((u32::from_bytes(key)?, Role::Guest))));
+        there.extend(self.remembered.uplinks.iter().map(|ifindex| (*ifindex, Role::Uplink)));
+        for &(ifindex, role) in there.difference(want) {
+            self.edge.detach(ifindex, role)?;
+            let name = self.attached.remove(&(ifindex, role));
+            let name = name.map(|name| format!("{name} ")).unwrap_or_default();
+            self.log.info(format!("{} {name}(ifindex {ifindex}): detached", word(role)));
+        }
+        Ok(())
+    }
+
+    /// Lowers guests' interfaces to what the tunnel leaves; gives interfaces that are no ports any more theirs back.
+    async fn follow_mtus(&mut self, want: &Desired, problems: &mut Vec<String>) {
+        let mut ports = Vec::new();
+        for (&ifindex, &mtu) in &want.mtus {
+            let Some(interface) = self.interfaces.get(&ifindex) else { continue };
+            let known = self.remembered.port(ifindex, &interface.name).and_then(|port| port.mtu);
+            // Somebody else's change is the new original.
+            let original = known.filter(|k| k.set == interface.mtu).map_or(interface.mtu, |k| k.original);
+            let set = mtu.min(original);
+            if set != interface.mtu {
+                if let Err(e) = self.netlink.set_mtu(ifindex, set).await {
+                    problems.push(format!("port {}: cannot set an MTU of {set}: {e}", interface.name));
+                    self.retry = true;
+                }
+            }
+            let changed = (set != original).then_some(Mtu { original, set });
+            ports.push(RememberedPort { ifindex, interface: interface.name.clone(), mtu: changed });
+        }
+        for old in std::mem::replace(&mut self.remembered.ports, ports) {
+            if !want.mtus.contains_key(&old.ifindex) {
+                restore_mtu(&self.netlink, &self.interfaces, &old).await;
+            }
+        }
+    }
+
+    fn follow_gro(&mut self, problems: &mut Vec<String>) {
+        let wanted = gro_devices(&self.config);
+        for name in std::mem::take(&mut self.remembered.gro) {
+            if !wanted.iter().any(|(wanted, _)| *wanted == name) {
+                let _ = gro::remove(&name); // it does no harm
+            }
+        }
+        for (name, ipv6) in wanted {
+            match gro::add(&name, self.config.udp_port, ipv6) {
+                Ok(()) => self.remembered.gro.push(name),
+                Err(e) => problems.push(format!(
+                    "cannot add the device {name}, without which received packets are not merged: {e}; \
+                     set uplink.gro = false to do without"
+                )),
+            }
+        }
+    }
+
+    fn remember(&mut self) -> Result<()> {
+        self.remembered.uplinks = self.resolved.uplinks.iter().map(|(ifindex, _)| *ifindex).collect();
+        if Remembered::load(&self.config.socket).as_ref() != Some(&self.remembered) {
+            self.remembered.save(&self.config.socket)?;
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, problems: Vec<String>, changes: Changes) {
+        for problem in problems.iter().filter(|p| !self.problems.contains(p)) {
+            self.log.warning(problem);
+        }
+        self.problems = problems;
+        if changes.any() {
+            let Changes { added, changed, removed } = changes;
+            self.log.info(format!("maps: {added} rows added, {changed} changed, {removed} removed"));
+        }
+    }
+
+    /// Takes over addresses that an earlier agent learned, on interfaces that are still the same.
+    pub(super) fn adopt_learned(&mut self) -> Result<()> {
+        for (key, value) in self.tables.routes.rows()? {
+            let Some(route) = Route::from_bytes(&value).filter(|route| route.kind == ROUTE_LOCAL) else { continue };
+            let Some(addr) = single_address(&key) else { continue };
+            let same = self.interfaces.get(&route.target);
+            if same.is_some_and(|i| self.remembered.port(route.target, &i.name).is_some()) {
+                let _ = self.learned.offer(&self.config, &self.interfaces, route.target, addr);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes everything out of the kernel that this or an earlier agent put there.
+    pub(super) async fn tear_down(self) -> Result<()> {
+        let Agent { edge, interfaces, remembered, netlink, config, attached, .. } = self;
+        for (ifindex, role) in attached.into_keys() {
+            edge.detach(ifindex, role)?;
+        }
+        edge.destroy()?;
+        undo(&netlink, &interfaces, &remembered).await;
+        Remembered::remove(&config.socket);
+        Ok(())
+    }
+}
+
+/// MTUs and GRO devices.
+pub(super) async fn undo(netlink: &Netlink, interfaces: &Interfaces, remembered: &Remembered) {
+    for port in &remembered.ports {
+        restore_mtu(netlink, interfaces, port).await;
+    }
+    for name in &remembered.gro {
+        let _ = gro::remove(name); // gone with its namespace at the latest
+    }
+}
+
+/// Unless somebody else changed it meanwhile.
+async fn restore_mtu(netlink: &Netlink, interfaces: &Interfaces, port: &RememberedPort) {
+    let interface = interfaces.get(&port.ifindex).filter(|i| i.name == port.interface);
+    if let (Some(interface), Some(mtu)) = (interface, port.mtu) {
+        if interface.mtu == mtu.set {
+            let _ = netlink.set_mtu(port.ifindex, mtu.original).await; // the interface may just be ending
+        }
+    }
+}
+
+fn word(role: Role) -> &'static str {
+    match role {
+        Role::Guest => "port",
+        Role::Uplink => "uplink",
+    }
+}
+
+/// The address of a row of `routes`, if it is one address's.
+fn single_address(key: &[u8]) -> Option<IpAddr> {
+    let len = u32::from_ne_bytes(key.get(..4)?.try_into().ok()?);
+    let addr: [u8; 16] = key.get(8..24)?.try_into().ok()?;
+    let v6 = Ipv6Addr::from(addr);
+    (len == 32 + 128).then(|| v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4))
+}
+
+/// What [`desired`] needs where nothing is pinned.
+pub(super) fn check(config: &Config, interfaces: &Interfaces, routes: &BTreeMap<IpAddr, u32>) -> Result<Vec<String>> {
+    let resolved = resolve(config, interfaces, routes).map_err(Error::Unresolved)?;
+    let want = desired(config, &resolved, interfaces, &Learned::default(), &Kept::default());
+    let mut lines: Vec<String> =
+        resolved.uplinks.iter().map(|(ifindex, name)| format!("uplink {name}: ifindex {ifindex}")).collect();
+    for (peer, (local, uplink)) in config.peers.iter().zip(&resolved.peers) {
+        let name = interfaces.get(uplink).map_or("?", |i| i.name.as_str());
+        lines.push(format!("peer {}: from {local} to {} by {name}", peer.name, peer.address));
+    }
+    for ifindex in want.mtus.keys() {
+        let name = interfaces.get(ifindex).map_or("?", |i| i.name.as_str());
+        lines.push(format!("port {name}: ifindex {ifindex}, MTU at most {}", want.mtus[ifindex]));
+    }
+    lines.extend(want.problems);
+    Ok(lines)
+}

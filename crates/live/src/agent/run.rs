@@ -1,0 +1,388 @@
+//! The agent's loop.
+
+use super::config::Config;
+use super::desired::{self, Resolved};
+use super::error::{Error, Result};
+use super::interfaces::Netlink;
+use super::learned::{Learned, Refused};
+use super::lock::{self, Lock};
+use super::log::{Limit, Log};
+use super::metrics::MetricsServer;
+use super::protocol::{Command, Outcome};
+use super::reconcile::{self, look_around, Agent};
+use super::remembered::Remembered;
+use super::server::{self, Asked, Server};
+use super::tables::{pinned_max_flows, Tables};
+use crate::kernel::{monotonic_ns, Adopted, Edge, Options, Swept};
+use crate::state::{address, Event, EVENT_TABLE_FULL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION};
+use sd_notify::NotifyState;
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::io::unix::AsyncFd;
+use tokio::signal::unix::{signal, Signal, SignalKind};
+use tokio::sync::mpsc;
+
+/// Reads the configuration, anew each time.
+pub type Load<'a> = dyn FnMut() -> std::result::Result<Config, String> + 'a;
+
+/// What the agent counts itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) reloads: u64,
+    pub(super) reload_failures: u64,
+    /// Empty if the last reload was taken.
+    pub(super) reload_error: String,
+    pub(super) refused: u64,
+    pub(super) expired: u64,
+}
+
+/// Runs the agent until SIGTERM or SIGINT, after which the edge stays in the kernel, or until it is asked to stop, after
+/// which nothing of it is left. SIGHUP calls `load` again.
+///
+/// # Errors
+/// Before it is ready: whatever is wrong with configuration or host, with nothing changed. Later: netlink's end.
+pub fn run(load: &mut Load<'_>) -> Result<()> {
+    let config = load().map_err(Error::Config)?;
+    runtime()?.block_on(async {
+        let mut runner = Runner::start(config).await?;
+        let stop = runner.serve(load).await;
+        runner.end(stop).await
+    })
+}
+
+/// What the configuration's names mean on this host now, for people: one line each.
+///
+/// # Errors
+/// [`Error::Unresolved`].
+pub fn resolve(config: &Config) -> Result<Vec<String>> {
+    runtime()?.block_on(async {
+        let netlink = Netlink::new(false)?;
+        let (interfaces, routes) = look_around(config, &netlink).await?;
+        reconcile::check(config, &interfaces, &routes)
+    })
+}
+
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| Error::System("start", e))
+}
+
+struct Runner {
+    agent: Agent,
+    tally: Tally,
+    signals: Signals,
+    server: Server,
+    metrics: Option<MetricsServer>,
+    commands: mpsc::Receiver<Asked<Command, Outcome>>,
+    scrapes: mpsc::Receiver<Asked<(), String>>,
+    scrape: mpsc::Sender<Asked<(), String>>,
+    events: AsyncFd<OwnedFd>,
+    limits: BTreeMap<u32, Limit>,
+    refusals: Limit,
+    _lock: Lock,
+}
+
+struct Signals {
+    term: Signal,
+    int: Signal,
+    hup: Signal,
+}
+
+/// Why the loop ended.
+enum End {
+    Signal,
+    /// Somebody waits for the answer.
+    Stop(tokio::sync::oneshot::Sender<Outcome>),
+}
+
+impl Runner {
+    /// Everything that can be refused is looked at before anything is changed.
+    async fn start(config: Config) -> Result<Runner> {
+        let log = Log::new();
+        let listen = |kind| signal(kind).map_err(|e| Error::System("listen for signals", e));
+        let signals = Signals {
+            term: listen(SignalKind::terminate())?,
+            int: listen(SignalKind::interrupt())?,
+            hup: listen(SignalKind::hangup())?,
+        };
+        crate::bpf::available().map_err(crate::kernel::Error::from)?;
+        let netlink = Netlink::new(config.uplinks.len() > 1)?;
+        let (interfaces, routes) = look_around(&config, &netlink).await?;
+        let resolved: Resolved = desired::resolve(&config, &interfaces, &routes).map_err(Error::Unresolved)?;
+        let lock = lock::acquire(&config.pins)?;
+        let remembered = recall(&config)?;
+        let (ask, commands) = mpsc::channel(16);
+        let (scrape, scrapes) = mpsc::channel(16);
+        server::prepare(&config.socket).await?;
+        let metrics = match config.metrics {
+            Some(at) => Some(MetricsServer::start(at, scrape.clone()).await?),
+            None => None,
+        };
+        let edge =
+            Edge::open(&Options { pins: config.pins.clone(), max_flows: config.max_flows, ..Options::default() })?;
+        let tables = Tables::open(&config.pins)?;
+        let events = tables.events.as_fd().try_clone_to_owned().and_then(|fd| {
+            // SAFETY: an OwnedFd is an open descriptor, and names the same one until it is dropped.
+            Ok(unsafe { AsyncFd::register(fd) }?)
+        });
+        let events = events.map_err(|e| Error::System("watch events", e))?;
+        let found = match edge.adopted() {
+            Adopted::New => "new",
+            Adopted::Existing => "adopted",
+        };
+        log.info(format!("{} {found}: state version {}", config.pins.display(), crate::state_version()));
+        let mut agent = Agent {
+            config,
+            log,
+            netlink,
+            edge,
+            tables: Rc::new(tables),
+            interfaces,
+            resolved,
+            learned: Learned::default(),
+            attached: BTreeMap::new(),
+            remembered,
+            problems: Vec::new(),
+            swept: Swept::default(),
+            retry: false,
+        };
+        agent.adopt_learned()?;
+        let changes = agent.apply().await?;
+        if !changes.any() {
+            agent.log.info("maps: nothing to change");
+        }
+        agent.edge.remove_other_versions()?;
+        let server = Server::start(&agent.config.socket, ask)?; // last: who is answered finds an edge that works
+        let mtu = agent.resolved.guest_mtu;
+        agent.log.info(format!(
+            "ready; guests' own ends of their interfaces should have an MTU of {mtu} bytes, which an agent cannot set"
+        ));
+        Ok(Runner {
+            agent,
+            tally: Tally::default(),
+            signals,
+            server,
+            metrics,
+            commands,
+            scrapes,
+            scrape,
+            events,
+            limits: BTreeMap::new(),
+            refusals: Limit::new(),
+            _lock: lock,
+        })
+    }
+
+    async fn serve(&mut self, load: &mut Load<'_>) -> Result<End> {
+        let idle = Duration::from_nanos(self.agent.config.flow_idle_ns);
+        let mut sweep = tokio::time::interval((idle / 8).clamp(Duration::from_secs(1), Duration::from_secs(30)));
+        sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let watchdog = sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |limit| limit / 2);
+        let mut watchdog = tokio::time::interval(watchdog.max(Duration::from_millis(100)));
+        notify(&[NotifyState::Ready]);
+        loop {
+            tokio::select! {
+                _ = self.signals.term.recv() => return Ok(End::Signal),
+                _ = self.signals.int.recv() => return Ok(End::Signal),
+                _ = self.signals.hup.recv() => { let _ = self.reload(load).await; } // logged
+                changed = self.agent.netlink.changed() => { changed?; self.apply().await; }
+                _ = readable(&self.events) => self.take_events().await,
+                Some((command, place)) = self.commands.recv() => match command {
+                    Command::Stop => return Ok(End::Stop(place)),
+                    Command::Reload => {
+                        let outcome = match self.reload(load).await {
+                            Ok(()) => Outcome::Ok(serde_json::json!("reloaded")),
+                            Err(why) => Outcome::Error(why),
+                        };
+                        let _ = place.send(outcome); // who asked may be gone
+                    }
+                    question => { let _ = place.send(self.agent.tell(question, &self.tally)); }
+                },
+                Some(((), place)) = self.scrapes.recv() => { let _ = place.send(self.agent.metrics(&self.tally)); }
+                _ = sweep.tick() => self.sweep().await,
+                _ = watchdog.tick() => notify(&[NotifyState::Watchdog]),
+            }
+        }
+    }
+
+    async fn end(self, end: Result<End>) -> Result<()> {
+        notify(&[NotifyState::Stopping]);
+        let Runner { agent, server, .. } = self;
+        match end? {
+            End::Signal => {
+                agent.log.info("ending; the edge stays in the kernel, `selvedge agent stop` removes it");
+                server.finish().await;
+                Ok(())
+            }
+            End::Stop(place) => {
+                agent.log.info("stopping: taking the edge out of the kernel");
+                let done = agent.tear_down().await;
+                let _ = place.send(match &done {
+                    Ok(()) => Outcome::Ok(serde_json::json!("stopped")),
+                    Err(e) => Outcome::Error(e.to_string()),
+                });
+                server.finish().await;
+                done
+            }
+        }
+    }
+
+    async fn apply(&mut self) {
+        if let Err(e) = self.agent.apply().await {
+            self.agent.log.error(e.to_string());
+            self.agent.retry = true;
+        }
+    }
+
+    /// Takes a new configuration as a whole, or keeps the old one.
+    async fn reload(&mut self, load: &mut Load<'_>) -> std::result::Result<(), String> {
+        let mut states = vec![NotifyState::Reloading];
+        states.extend(NotifyState::monotonic_usec_now());
+        notify(&states);
+        let done = match load() {
+            Ok(config) => self.replace(config).await.map_err(|e| e.to_string()),
+            Err(why) => Err(why),
+        };
+        notify(&[NotifyState::Ready]);
+        match &done {
+            Ok(()) => {
+                self.agent.log.info("configuration reloaded");
+                self.tally.reloads += 1;
+                self.tally.reload_error.clear();
+            }
+            Err(why) => {
+                self.agent.log.error(format!("the old configuration stays in force: {why}"));
+                self.tally.reload_failures += 1;
+                self.tally.reload_error.clone_from(why);
+            }
+        }
+        done
+    }
+
+    async fn replace(&mut self, config: Config) -> Result<()> {
+        let old = &self.agent.config;
+        for (key, same) in [
+            ("agent.pins", config.pins == old.pins),
+            ("agent.socket", config.socket == old.socket),
+            ("agent.max_flows", config.max_flows == old.max_flows),
+        ] {
+            if !same {
+                return Err(Error::Config(format!(
+                    "{key} cannot change while the agent runs; stop it and start it anew"
+                )));
+            }
+        }
+        let (interfaces, routes) = look_around(&config, &self.agent.netlink).await?;
+        desired::resolve(&config, &interfaces, &routes).map_err(Error::Unresolved)?;
+        if config.metrics != self.metrics.as_ref().map(|server| server.address) {
+            self.metrics = match config.metrics {
+                Some(at) => Some(MetricsServer::start(at, self.scrape.clone()).await?),
+                None => None,
+            };
+        }
+        if (config.uplinks.len() > 1) != (old.uplinks.len() > 1) {
+            self.agent.netlink = Netlink::new(config.uplinks.len() > 1)?;
+        }
+        self.agent.config = config;
+        self.agent.apply().await.map(drop)
+    }
+
+    async fn sweep(&mut self) {
+        match self.agent.edge.sweep(monotonic_ns()) {
+            Ok(swept) => {
+                self.tally.expired += swept.expired as u64;
+                self.agent.swept = swept;
+            }
+            Err(e) => self.agent.log.error(e.to_string()),
+        }
+        if self.agent.retry {
+            self.apply().await;
+        }
+    }
+
+    async fn take_events(&mut self) {
+        let events = match self.agent.edge.poll_events(Duration::ZERO) {
+            Ok(events) => events,
+            Err(e) => return self.agent.log.error(e.to_string()),
+        };
+        let mut news = false;
+        for event in &events {
+            match event.kind {
+                EVENT_TABLE_FULL | EVENT_UNKNOWN_PEER | EVENT_UNKNOWN_VERSION => self.log_event(event),
+                _ => news |= self.learn(event),
+            }
+        }
+        if news {
+            self.apply().await;
+        }
+    }
+
+    fn log_event(&mut self, event: &Event) {
+        let Some(more) = self.limits.entry(event.kind).or_insert_with(Limit::new).admit(now()) else { return };
+        let addr = address(event.addr);
+        let text = match event.kind {
+            EVENT_TABLE_FULL => format!(
+                "the flow table is full: a segment for {addr} was forwarded without state; raise agent.max_flows"
+            ),
+            EVENT_UNKNOWN_PEER => {
+                format!("{addr} sends encapsulated segments but is no peer: dropped; add a [[peer]] if it should be one")
+            }
+            _ => format!(
+                "{addr} speaks version {} of the encapsulation, which this agent does not know: its metadata is ignored",
+                event.value
+            ),
+        };
+        self.agent.log.warning(text + &more);
+    }
+
+    /// True if something was learned.
+    fn learn(&mut self, event: &Event) -> bool {
+        let (_, _) = (&mut self.refusals, event);
+        false
+    }
+}
+
+/// What an earlier agent noted, or a new leaf.
+fn recall(config: &Config) -> Result<Remembered> {
+    let Some(pinned) = pinned_max_flows(&config.pins) else { return Ok(Remembered::new(&config.pins)) };
+    if pinned != config.max_flows {
+        return Err(Error::Unresolved(format!(
+            "agent.max_flows is {} but {} holds a table of {pinned}; keep that number, or run `selvedge agent stop` first",
+            config.max_flows,
+            config.pins.display()
+        )));
+    }
+    let found = Remembered::load(&config.socket).filter(|remembered| remembered.pins == config.pins);
+    if found.as_ref().is_some_and(|remembered| !remembered.is_of_this_namespace()) {
+        return Err(Error::Unresolved(format!(
+            "{} holds the edge of another network namespace; give this agent other `pins` and another `socket`, or run \
+             `selvedge agent stop` first",
+            config.pins.display()
+        )));
+    }
+    Ok(found.unwrap_or_else(|| Remembered::new(&config.pins)))
+}
+
+/// Until there may be events.
+async fn readable(events: &AsyncFd<OwnedFd>) {
+    match events.readable().await {
+        Ok(mut ready) => ready.clear_ready(),
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Nobody may listen: then this does nothing.
+fn notify(states: &[NotifyState<'_>]) {
+    let _ = sd_notify::notify(states);
+}
+
+#[allow(clippy::disallowed_methods, reason = "the agent runs in real time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[allow(dead_code, reason = "until the data path tells of guests")]
+fn explain(refused: Refused) -> &'static str {
+    refused.reason()
+}

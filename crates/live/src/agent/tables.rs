@@ -1,0 +1,118 @@
+//! The pinned maps that the agent fills, row by row.
+
+use super::desired::{Kept, Rows};
+use super::error::Result;
+use crate::kernel::Error as KernelError;
+use crate::state::{self, Peer, Plain};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug)]
+pub(super) struct Table {
+    map: MapHandle,
+}
+
+impl Table {
+    fn open(path: &Path) -> Result<Table> {
+        let map = MapHandle::from_pinned_path(path).map_err(|e| KernelError::Bpf("open a pinned map", e))?;
+        Ok(Table { map })
+    }
+
+    pub(super) fn rows(&self) -> Result<Rows> {
+        let mut rows = Rows::new();
+        for key in self.map.keys() {
+            let value = self.map.lookup(&key, MapFlags::ANY).map_err(|e| KernelError::Bpf("read a map", e))?;
+            rows.extend(value.map(|value| (key, value)));
+        }
+        Ok(rows)
+    }
+
+    /// Adds what is missing and changes what differs: each row at once, so that no packet sees half of it.
+    pub(super) fn upsert(&self, have: &Rows, want: &Rows, changes: &mut Changes) -> Result<()> {
+        for (key, value) in want {
+            match have.get(key) {
+                Some(old) if old == value => continue,
+                Some(_) => changes.changed += 1,
+                None => changes.added += 1,
+            }
+            self.map.update(key, value, MapFlags::ANY).map_err(|e| KernelError::Bpf("update a map", e))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove(&self, have: &Rows, want: &Rows, changes: &mut Changes) -> Result<()> {
+        for key in have.keys().filter(|key| !want.contains_key(*key)) {
+            match self.map.delete(key) {
+                Err(e) if e.kind() != libbpf_rs::ErrorKind::NotFound => {
+                    return Err(KernelError::Bpf("delete from a map", e).into());
+                }
+                _ => changes.removed += 1,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub(super) added: usize,
+    pub(super) changed: usize,
+    pub(super) removed: usize,
+}
+
+impl Changes {
+    pub(super) fn any(self) -> bool {
+        self != Changes::default()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Tables {
+    pub(super) config: Table,
+    pub(super) ports: Table,
+    pub(super) peers: Table,
+    pub(super) remotes: Table,
+    pub(super) paths: Table,
+    pub(super) routes: Table,
+    pub(super) events: MapHandle,
+}
+
+fn directory(pins: &Path) -> PathBuf {
+    pins.join(format!("v{}", crate::state_version()))
+}
+
+impl Tables {
+    pub(super) fn open(pins: &Path) -> Result<Tables> {
+        let open = |name: &str| Table::open(&directory(pins).join(name));
+        Ok(Tables {
+            config: open("config")?,
+            ports: open("ports")?,
+            peers: open("peers")?,
+            remotes: open("remotes")?,
+            paths: open("paths")?,
+            routes: open("routes")?,
+            events: open("events")?.map,
+        })
+    }
+
+    /// What must stay as it is for as long as the maps live.
+    pub(super) fn kept(&self) -> Result<Kept> {
+        let peers = self.peers.rows()?;
+        let peers = peers.iter().filter_map(|(k, v)| Some((u32::from_bytes(k)?, Peer::from_bytes(v)?))).collect();
+        let config = self.config.rows()?;
+        let seed = config.values().find_map(|v| state::Config::from_bytes(v)).map_or(0, |config| config.seed);
+        Ok(Kept { peers, seed: if seed == 0 { random_seed() } else { seed } })
+    }
+}
+
+/// How many flows the pinned table has room for; `None` if nothing is pinned.
+pub(super) fn pinned_max_flows(pins: &Path) -> Option<u32> {
+    Some(MapHandle::from_pinned_path(directory(pins).join("flows")).ok()?.max_entries())
+}
+
+/// Guests that could guess it could make their flows collide.
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish() | 1
+}

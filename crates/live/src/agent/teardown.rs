@@ -1,0 +1,73 @@
+//! Taking the edge out of the kernel, with or without an agent.
+
+use super::error::{io_error, Error, Result};
+use super::interfaces::Netlink;
+use super::lock;
+use super::reconcile::undo;
+use super::remembered::Remembered;
+use super::run::runtime;
+use super::tables::pinned_max_flows;
+use crate::kernel::{Edge, Options, Role};
+use crate::state::Port;
+use std::fs;
+use std::path::Path;
+
+/// Removes what an agent that does not run any more left below `pins`, and what the file beside `socket` remembers.
+/// Returns what could not be undone, one line each. Fine if there is nothing.
+///
+/// # Errors
+/// [`Error::Held`] while an agent runs; what the kernel refuses.
+pub fn stop(pins: &Path, socket: &Path) -> Result<Vec<String>> {
+    let lock = lock::acquire_existing(pins)?;
+    let remembered = Remembered::load(socket).filter(|remembered| remembered.pins == pins);
+    let mut left = Vec::new();
+    if lock.is_some() {
+        remove_edge(pins, remembered.as_ref())?;
+    }
+    match &remembered {
+        Some(remembered) if remembered.is_of_this_namespace() => runtime()?.block_on(async {
+            let netlink = Netlink::new(false)?;
+            undo(&netlink, &netlink.interfaces().await?, remembered).await;
+            Ok::<(), Error>(())
+        })?,
+        Some(_) => left.push(format!(
+            "MTUs and GRO devices belong to another network namespace and stay as they are; with `nsenter --net` in that \
+             namespace `selvedge agent stop` would have undone them ({})",
+            socket.display()
+        )),
+        None => {}
+    }
+    Remembered::remove(socket);
+    if std::os::unix::net::UnixStream::connect(socket).is_err() {
+        let _ = fs::remove_file(socket); // what a killed agent left
+    }
+    Ok(left)
+}
+
+fn remove_edge(pins: &Path, remembered: Option<&Remembered>) -> Result<()> {
+    // Programs on tcx go with their pins, whoever loaded them. Filters on clsact must be named.
+    if let Some(max_flows) = pinned_max_flows(pins) {
+        if let Ok(edge) = Edge::open(&Options { pins: pins.into(), max_flows, ..Options::default() }) {
+            let ports: Vec<(u32, Port)> = edge.ports().unwrap_or_default();
+            let guests = ports.iter().map(|(ifindex, _)| (*ifindex, Role::Guest));
+            let uplinks = remembered.into_iter().flat_map(|r| &r.uplinks).map(|ifindex| (*ifindex, Role::Uplink));
+            for (ifindex, role) in guests.chain(uplinks) {
+                edge.detach(ifindex, role)?;
+            }
+            return Ok(edge.destroy()?);
+        }
+    }
+    remove_tree(pins)
+}
+
+fn remove_tree(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir).map_err(io_error("remove", dir))?.flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_tree(&path)?;
+        } else {
+            fs::remove_file(&path).map_err(io_error("remove", &path))?;
+        }
+    }
+    fs::remove_dir(dir).map_err(io_error("remove", dir))
+}

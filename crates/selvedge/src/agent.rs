@@ -1,0 +1,146 @@
+//! `selvedge agent`: the kernel edge of this host.
+
+pub mod file;
+
+use crate::ctl::{self, CtlError};
+use crate::scenario::ConfigError;
+use clap::{Args, Subcommand};
+use live::agent::config::Config;
+use live::agent::protocol::Command;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Subcommand)]
+pub enum Agent {
+    /// Run the agent until SIGTERM, which leaves the edge in the kernel; SIGHUP reads the file again
+    Run(Run),
+    /// Take the edge out of the kernel, whether its agent runs or not
+    Stop(Stop),
+    /// Check a configuration, and what it names on this host; changes nothing
+    Check(Run),
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Configuration; docs/agent.md describes it
+    #[arg(short, long, value_name = "FILE")]
+    pub config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct Stop {
+    /// Configuration of the agent, for its pins and its socket [default: those of an agent that names none]
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Ctl(#[from] CtlError),
+    #[cfg(feature = "kernel")]
+    #[error(transparent)]
+    Live(#[from] live::agent::Error),
+    #[cfg(not(feature = "kernel"))]
+    #[error(
+        "{0}: build it with `cargo build --release --features kernel`, with clang and the headers of libelf and zlib"
+    )]
+    Unavailable(live::bpf::Unavailable),
+}
+
+impl AgentError {
+    /// Is the request at fault, rather than the machine?
+    pub fn is_request(&self) -> bool {
+        match self {
+            AgentError::Config(_) => true,
+            #[cfg(feature = "kernel")]
+            AgentError::Live(error) => error.is_request(),
+            _ => false,
+        }
+    }
+}
+
+/// # Errors
+/// One line why it was not done.
+pub fn run(agent: &Agent) -> Result<(), AgentError> {
+    match agent {
+        Agent::Run(arguments) => serve(&arguments.config),
+        Agent::Stop(arguments) => stop(arguments.config.as_deref()),
+        Agent::Check(arguments) => check(&arguments.config),
+    }
+}
+
+#[cfg(feature = "kernel")]
+fn serve(path: &Path) -> Result<(), AgentError> {
+    Ok(live::agent::run(&mut || file::load(path).map_err(|e| e.to_string()))?)
+}
+
+#[cfg(not(feature = "kernel"))]
+fn serve(path: &Path) -> Result<(), AgentError> {
+    file::load(path)?;
+    Err(unavailable())
+}
+
+#[cfg(not(feature = "kernel"))]
+fn unavailable() -> AgentError {
+    AgentError::Unavailable(live::bpf::available().err().unwrap_or(live::bpf::Unavailable("built without the agent")))
+}
+
+fn check(path: &Path) -> Result<(), AgentError> {
+    let config = file::load(path)?;
+    say!(
+        "{}: {} port rules, {} peers, policy {}",
+        path.display(),
+        config.ports.len(),
+        config.peers.len(),
+        config.balance.name()
+    );
+    look_up(&config)
+}
+
+#[cfg(feature = "kernel")]
+fn look_up(config: &Config) -> Result<(), AgentError> {
+    for line in live::agent::resolve(config)? {
+        say!("{line}");
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "kernel"))]
+fn look_up(_: &Config) -> Result<(), AgentError> {
+    say!("interfaces were not looked up: this program was built without the feature `kernel`");
+    Ok(())
+}
+
+fn stop(path: Option<&Path>) -> Result<(), AgentError> {
+    let (pins, socket) = match path {
+        Some(path) => {
+            let config = file::load(path)?;
+            (config.pins, config.socket)
+        }
+        None => (file::PINS.into(), file::SOCKET.into()),
+    };
+    match ctl::ask(&socket, Command::Stop) {
+        Ok(_) => {
+            say!("stopped: nothing of the edge is left in the kernel");
+            Ok(())
+        }
+        Err(CtlError::NoAgent(..)) => remove(&pins, &socket),
+        Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(feature = "kernel")]
+fn remove(pins: &Path, socket: &Path) -> Result<(), AgentError> {
+    for line in live::agent::stop(pins, socket)? {
+        eprintln!("selvedge: {line}");
+    }
+    say!("no agent ran; nothing of the edge is left in the kernel");
+    Ok(())
+}
+
+#[cfg(not(feature = "kernel"))]
+fn remove(_: &Path, _: &Path) -> Result<(), AgentError> {
+    Err(unavailable())
+}

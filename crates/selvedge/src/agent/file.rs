@@ -1,0 +1,572 @@
+//! The agent's configuration file: strict TOML in, a checked [`Config`] out. See docs/agent.md for every key.
+
+use crate::scenario::{ConfigError, Document, Invalid};
+use live::agent::config::{
+    Balance, Config, GuestRule, Mac, PeerRule, PortRule, Prefix, Selector, MAX_NETWORK, MAX_PEERS, MAX_PORTS,
+};
+use live::state::MAX_LABELS;
+use serde::de::Deserializer;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use units::{Bytes, Time};
+
+/// A longer file is a mistake.
+const MAX_FILE: u64 = 4 << 20;
+/// First of the labels that a mere number stands for.
+const FIRST_LABEL: u16 = 50_000;
+/// Longest name of an interface, linux/if.h.
+const MAX_NAME: usize = 15;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    agent: AgentTable,
+    uplink: UplinkTable,
+    #[serde(default)]
+    balance: BalanceTable,
+    #[serde(default)]
+    port: Vec<PortTable>,
+    #[serde(default)]
+    peer: Vec<PeerTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct AgentTable {
+    pins: PathBuf,
+    socket: PathBuf,
+    metrics: Option<Parsed<SocketAddr>>,
+    max_flows: u32,
+    flow_idle: Time,
+}
+
+/// Where an agent keeps its pins and its socket, unless told otherwise.
+pub const PINS: &str = "/sys/fs/bpf/selvedge";
+pub const SOCKET: &str = "/run/selvedge/ctl.sock";
+
+impl Default for AgentTable {
+    fn default() -> AgentTable {
+        AgentTable {
+            pins: PINS.into(),
+            socket: SOCKET.into(),
+            metrics: None,
+            max_flows: 65_536,
+            flow_idle: Time::from_secs(300),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UplinkTable {
+    interface: Option<String>,
+    #[serde(default)]
+    interfaces: Vec<String>,
+    address: Option<Parsed<IpAddr>>,
+    #[serde(default = "vxlan_port")]
+    udp_port: u16,
+    #[serde(default = "yes")]
+    gro: bool,
+}
+
+fn vxlan_port() -> u16 {
+    4789
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct BalanceTable {
+    policy: Policy,
+    flowcell: Option<Bytes>,
+    labels: Option<Labels>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Policy {
+    #[default]
+    Flowcell,
+    Hash,
+}
+
+/// A number of labels, or the labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Labels {
+    Count(i64),
+    List(Vec<i64>),
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Labels, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Labels;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of labels such as 8, or a list of ports such as [50000, 50001]")
+            }
+            fn visit_i64<E>(self, n: i64) -> Result<Labels, E> {
+                Ok(Labels::Count(n))
+            }
+            fn visit_u64<E>(self, n: u64) -> Result<Labels, E> {
+                Ok(Labels::Count(i64::try_from(n).unwrap_or(i64::MAX)))
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Labels, A::Error> {
+                let mut list = Vec::new();
+                while let Some(label) = items.next_element()? {
+                    list.push(label);
+                }
+                Ok(Labels::List(list))
+            }
+        }
+        from.deserialize_any(Visitor)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PortTable {
+    interface: Option<String>,
+    pattern: Option<String>,
+    network: u32,
+    #[serde(default)]
+    addresses: Vec<Parsed<IpAddr>>,
+    #[serde(default)]
+    learn: Vec<Parsed<Prefix>>,
+    mac: Option<Parsed<Mac>>,
+    mtu: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PeerTable {
+    name: String,
+    address: Parsed<IpAddr>,
+    #[serde(default)]
+    plain_vxlan: bool,
+    labels: Option<Labels>,
+    #[serde(default)]
+    guests: Vec<GuestTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GuestTable {
+    network: u32,
+    prefix: Parsed<Prefix>,
+    mac: Option<Parsed<Mac>>,
+}
+
+/// A string that is something.
+#[derive(Clone, Copy, Debug)]
+struct Parsed<T>(T);
+
+/// What to write where one of these was expected.
+trait Shape: FromStr {
+    const WANTED: &'static str;
+}
+
+impl Shape for IpAddr {
+    const WANTED: &'static str = "an address such as \"10.0.0.1\"";
+}
+impl Shape for SocketAddr {
+    const WANTED: &'static str = "an address and a port such as \"127.0.0.1:9464\"";
+}
+impl Shape for Prefix {
+    const WANTED: &'static str = "a range of addresses such as \"10.1.2.0/24\"";
+}
+impl Shape for Mac {
+    const WANTED: &'static str = "an Ethernet address such as \"02:00:00:00:00:02\"";
+}
+
+impl<'de, T: Shape<Err: fmt::Display>> Deserialize<'de> for Parsed<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Parsed<T>, D::Error> {
+        struct Visitor<T>(std::marker::PhantomData<T>);
+        impl<T: Shape<Err: fmt::Display>> serde::de::Visitor<'_> for Visitor<T> {
+            type Value = Parsed<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(T::WANTED)
+            }
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Parsed<T>, E> {
+                text.parse().map(Parsed).map_err(|e: T::Err| {
+                    let why = e.to_string();
+                    // Our own types say what to write; the standard library's do not.
+                    E::custom(if why.contains("write") {
+                        why
+                    } else {
+                        let shown: String = text.chars().take(60).collect();
+                        format!("{shown:?} is not {}", T::WANTED)
+                    })
+                })
+            }
+        }
+        from.deserialize_str(Visitor(std::marker::PhantomData))
+    }
+}
+
+/// Reads and checks a file.
+///
+/// # Errors
+/// The first thing that is wrong, with file, line, key and remedy.
+pub fn load(path: &Path) -> Result<Config, ConfigError> {
+    let name = path.display().to_string();
+    let fail = |problem: String, remedy: &str| ConfigError {
+        place: name.clone(),
+        key: String::new(),
+        problem,
+        remedy: remedy.to_owned(),
+    };
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
+    read.map_err(|e| fail(format!("cannot read the configuration: {e}"), "name it with --config"))?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(fail(format!("the configuration is longer than {MAX_FILE} bytes"), "shorten it"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| fail("this is not text".into(), "write UTF-8"))?;
+    parse(&name, &text)
+}
+
+/// As [`load`], of a text that `name` stands for in messages.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(name: &str, text: &str) -> Result<Config, ConfigError> {
+    let document = Document::parse(name, text)
+        .map_err(|e| ConfigError { remedy: e.remedy.replace("docs/scenarios.md", "docs/agent.md"), ..e })?;
+    let file: File = document.read()?;
+    check(file).map_err(|invalid| document.error(&invalid))
+}
+
+fn check(file: File) -> Result<Config, Invalid> {
+    let (uplinks, address) = check_uplink(&file.uplink)?;
+    let balance = check_balance(&file.balance)?;
+    let labels = match &file.balance.labels {
+        Some(labels) => check_labels("balance.labels", labels)?,
+        None if file.balance.policy == Policy::Hash => Vec::new(),
+        None => check_labels("balance.labels", &Labels::Count(8))?,
+    };
+    let ports = check_ports(&file.port, &uplinks)?;
+    let peers = check_peers(&file.peer, address, file.balance.policy)?;
+    one_owner_each(&ports, &peers)?;
+    let agent = check_agent(&file.agent)?;
+    Ok(Config {
+        pins: file.agent.pins,
+        socket: file.agent.socket,
+        metrics: agent,
+        max_flows: file.agent.max_flows,
+        flow_idle_ns: file.agent.flow_idle.as_ns(),
+        uplinks,
+        address,
+        udp_port: file.uplink.udp_port,
+        gro: file.uplink.gro,
+        balance,
+        labels,
+        ports,
+        peers,
+    })
+}
+
+fn check_agent(agent: &AgentTable) -> Result<Option<SocketAddr>, Invalid> {
+    for (key, path) in [("agent.pins", &agent.pins), ("agent.socket", &agent.socket)] {
+        if !path.is_absolute() || path.as_os_str().as_encoded_bytes().contains(&0) {
+            return Err(Invalid::new(key, format!("{path:?} is not an absolute path"), "begin it with /"));
+        }
+    }
+    // sun_path of struct sockaddr_un, with its end
+    if agent.socket.as_os_str().len() > 107 {
+        return Err(Invalid::new("agent.socket", "is longer than 107 bytes", "choose a shorter path"));
+    }
+    within("agent.max_flows", agent.max_flows, 1, 1 << 20)?;
+    if agent.flow_idle < Time::from_secs(1) || agent.flow_idle > Time::from_secs(86_400) {
+        let problem = format!("{} is out of range", agent.flow_idle);
+        return Err(Invalid::new("agent.flow_idle", problem, "give \"1s\" to \"1440min\""));
+    }
+    let metrics = agent.metrics.map(|at| at.0);
+    if let Some(at) = metrics.filter(|at| !at.ip().is_loopback()) {
+        let problem = format!("{at} can be reached from outside");
+        return Err(Invalid::new("agent.metrics", problem, "give a loopback address such as \"127.0.0.1:9464\""));
+    }
+    if metrics.is_some_and(|at| at.port() == 0) {
+        return Err(Invalid::new("agent.metrics", "port 0 is no port", "give one such as \"127.0.0.1:9464\""));
+    }
+    Ok(metrics)
+}
+
+fn check_uplink(uplink: &UplinkTable) -> Result<(Vec<String>, Option<IpAddr>), Invalid> {
+    let names = match (&uplink.interface, uplink.interfaces.as_slice()) {
+        (Some(name), []) => {
+            check_name("uplink.interface", name)?;
+            vec![name.clone()]
+        }
+        (None, [_, ..]) => {
+            for (n, name) in uplink.interfaces.iter().enumerate() {
+                let key = format!("uplink.interfaces.{n}");
+                check_name(&key, name)?;
+                if uplink.interfaces[..n].contains(name) {
+                    return Err(Invalid::new(key, format!("{name:?} is there twice"), "name each once"));
+                }
+            }
+            uplink.interfaces.clone()
+        }
+        (Some(_), _) => {
+            return Err(Invalid::new("uplink.interfaces", "`interface` is there too", "remove one of them"));
+        }
+        (None, []) => {
+            return Err(Invalid::new("uplink", "`interface` is missing", "add `interface = \"eth0\"`"));
+        }
+    };
+    if names.len() > 16 {
+        return Err(Invalid::new("uplink.interfaces", "there are more than 16", "name fewer"));
+    }
+    within("uplink.udp_port", uplink.udp_port, 1, u16::MAX)?;
+    let address = uplink.address.map(|a| a.0);
+    if let Some(address) = address {
+        check_outer("uplink.address", address)?;
+    }
+    Ok((names, address))
+}
+
+fn check_balance(balance: &BalanceTable) -> Result<Balance, Invalid> {
+    if balance.policy == Policy::Hash {
+        for (key, given) in [("flowcell", balance.flowcell.is_some()), ("labels", balance.labels.is_some())] {
+            if given {
+                let problem = "has no meaning with policy = \"hash\"";
+                return Err(Invalid::new(format!("balance.{key}"), problem, "remove it"));
+            }
+        }
+        return Ok(Balance::Hash);
+    }
+    let size = balance.flowcell.unwrap_or(Bytes::kib(64));
+    let bytes = u32::try_from(size.get()).ok().filter(|bytes| (1..=1 << 30).contains(bytes));
+    let bytes = bytes.ok_or_else(|| {
+        Invalid::new("balance.flowcell", format!("{size} is out of range"), "give \"1B\" to \"1GiB\"")
+    })?;
+    Ok(Balance::Flowcell { bytes })
+}
+
+fn check_labels(key: &str, labels: &Labels) -> Result<Vec<u16>, Invalid> {
+    let most = MAX_LABELS as i64;
+    match labels {
+        Labels::Count(n) => {
+            within(key, *n, 1, most)?;
+            Ok((FIRST_LABEL..).take(*n as usize).collect())
+        }
+        Labels::List(list) => {
+            if list.is_empty() || list.len() > MAX_LABELS {
+                let problem = format!("{} labels are listed", list.len());
+                return Err(Invalid::new(key, problem, format!("list 1 to {MAX_LABELS}")));
+            }
+            for (n, label) in list.iter().enumerate() {
+                within(&format!("{key}.{n}"), *label, 1024, 65_535)?;
+            }
+            Ok(list.iter().map(|label| *label as u16).collect())
+        }
+    }
+}
+
+fn check_ports(tables: &[PortTable], uplinks: &[String]) -> Result<Vec<PortRule>, Invalid> {
+    at_most("port", tables.len(), MAX_PORTS)?;
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut rules = Vec::with_capacity(tables.len());
+    for (n, table) in tables.iter().enumerate() {
+        let at = |key: &str| format!("port.{n}.{key}");
+        let (text, selector) = match (&table.interface, &table.pattern) {
+            (Some(name), None) => {
+                check_name(&at("interface"), name)?;
+                if uplinks.contains(name) {
+                    let problem = format!("{name:?} is the uplink");
+                    return Err(Invalid::new(at("interface"), problem, "name a guest's interface"));
+                }
+                (name, Selector::Name(name.clone()))
+            }
+            (None, Some(pattern)) => {
+                check_pattern(&at("pattern"), pattern)?;
+                (pattern, Selector::Pattern(pattern.clone()))
+            }
+            (Some(_), Some(_)) => {
+                return Err(Invalid::new(at("pattern"), "`interface` is there too", "remove one of them"));
+            }
+            (None, None) => {
+                let remedy = "add `interface = \"veth1\"` or `pattern = \"lxc*\"`";
+                return Err(Invalid::new(format!("port.{n}"), "neither `interface` nor `pattern` is there", remedy));
+            }
+        };
+        if seen.insert(text, n).is_some() {
+            let key = at(if table.interface.is_some() { "interface" } else { "pattern" });
+            return Err(Invalid::new(key, format!("{text:?} has a [[port]] already"), "make them one"));
+        }
+        check_network(&at("network"), table.network)?;
+        let is_pattern = matches!(selector, Selector::Pattern(_));
+        for (key, given) in [("addresses", !table.addresses.is_empty()), ("mac", table.mac.is_some())] {
+            if is_pattern && given {
+                let remedy = "use `learn`, or name the interface";
+                return Err(Invalid::new(at(key), "has no meaning with `pattern`, which may match many", remedy));
+            }
+        }
+        if table.addresses.is_empty() && table.learn.is_empty() {
+            let (key, example) =
+                if is_pattern { ("learn", "[\"10.1.1.0/24\"]") } else { ("addresses", "[\"10.1.1.2\"]") };
+            return Err(Invalid::new(format!("port.{n}"), "has no addresses", format!("add `{key} = {example}`")));
+        }
+        at_most(&at("addresses"), table.addresses.len(), 1024)?;
+        at_most(&at("learn"), table.learn.len(), 256)?;
+        for (i, addr) in table.addresses.iter().enumerate() {
+            check_inner(&format!("port.{n}.addresses.{i}"), addr.0)?;
+        }
+        if let Some(mtu) = table.mtu {
+            within(&at("mtu"), mtu, 576, 65_535)?;
+        }
+        rules.push(PortRule {
+            selector,
+            network: table.network,
+            addresses: table.addresses.iter().map(|a| a.0).collect(),
+            learn: table.learn.iter().map(|p| p.0).collect(),
+            mac: table.mac.map(|mac| mac.0),
+            mtu: table.mtu,
+        });
+    }
+    Ok(rules)
+}
+
+fn check_peers(tables: &[PeerTable], own: Option<IpAddr>, policy: Policy) -> Result<Vec<PeerRule>, Invalid> {
+    at_most("peer", tables.len(), MAX_PEERS)?;
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut addresses: BTreeMap<IpAddr, &str> = BTreeMap::new();
+    let mut rules = Vec::with_capacity(tables.len());
+    for (n, table) in tables.iter().enumerate() {
+        let at = |key: &str| format!("peer.{n}.{key}");
+        let address = table.address.0;
+        if table.name.is_empty() || table.name.len() > 63 || table.name.chars().any(char::is_control) {
+            return Err(Invalid::new(at("name"), "is no name", "give 1 to 63 characters"));
+        }
+        if names.insert(&table.name, n).is_some() {
+            return Err(Invalid::new(at("name"), "another peer has it", "give each peer a name of its own"));
+        }
+        check_outer(&at("address"), address)?;
+        if let Some(other) = addresses.insert(address, &table.name) {
+            return Err(Invalid::new(at("address"), format!("peer {other:?} has it"), "make them one peer"));
+        }
+        if own == Some(address) {
+            return Err(Invalid::new(at("address"), "is this host's own", "give the other host's"));
+        }
+        if own.is_some_and(|own| own.is_ipv4() != address.is_ipv4()) {
+            let problem = "is of another family than uplink.address";
+            return Err(Invalid::new(at("address"), problem, "remove uplink.address, or give one of its family"));
+        }
+        let labels = match &table.labels {
+            Some(_) if policy == Policy::Hash => {
+                let problem = "has no meaning with policy = \"hash\"";
+                return Err(Invalid::new(at("labels"), problem, "remove it"));
+            }
+            Some(labels) => Some(check_labels(&at("labels"), labels)?),
+            None => None,
+        };
+        at_most(&at("guests"), table.guests.len(), 65_536)?;
+        let mut guests = Vec::with_capacity(table.guests.len());
+        for (i, guest) in table.guests.iter().enumerate() {
+            let at = |key: &str| format!("peer.{n}.guests.{i}.{key}");
+            check_network(&at("network"), guest.network)?;
+            if guest.mac.is_some() && !guest.prefix.0.is_host() {
+                let remedy = "remove it, or give a single address";
+                return Err(Invalid::new(at("mac"), format!("{} is a range of addresses", guest.prefix.0), remedy));
+            }
+            let (prefix, mac) = (guest.prefix.0, guest.mac.map(|mac| mac.0));
+            guests.push(GuestRule { network: guest.network, prefix, mac });
+        }
+        rules.push(PeerRule { name: table.name.clone(), address, plain_vxlan: table.plain_vxlan, labels, guests });
+    }
+    Ok(rules)
+}
+
+/// An address or range of a network is in one place; a longer range within another's is an exception to it.
+fn one_owner_each(ports: &[PortRule], peers: &[PeerRule]) -> Result<(), Invalid> {
+    let of_ports = ports.iter().enumerate().flat_map(|(n, port)| {
+        let key = move |i| format!("port.{n}.addresses.{i}");
+        port.addresses.iter().enumerate().map(move |(i, a)| (port.network, Prefix::host(*a), key(i)))
+    });
+    let of_peers = peers.iter().enumerate().flat_map(|(n, peer)| {
+        let key = move |i| format!("peer.{n}.guests.{i}.prefix");
+        peer.guests.iter().enumerate().map(move |(i, g)| (g.network, g.prefix, key(i)))
+    });
+    let mut owners: BTreeMap<(u32, Prefix), String> = BTreeMap::new();
+    for (network, prefix, key) in of_ports.chain(of_peers) {
+        if let Some(other) = owners.insert((network, prefix), key.clone()) {
+            let problem = format!("{prefix} of network {network} is at {other} already");
+            return Err(Invalid::new(key, problem, "keep one of them"));
+        }
+    }
+    let most = 60_000; // of 65,536 rows; the rest is for what is learned
+    if owners.len() > most {
+        let problem = format!("ports and peers have {} addresses and ranges", owners.len());
+        return Err(Invalid::new("peer", problem, format!("join ranges: there is room for {most}")));
+    }
+    Ok(())
+}
+
+fn at_most(key: &str, n: usize, most: usize) -> Result<(), Invalid> {
+    if n <= most {
+        return Ok(());
+    }
+    Err(Invalid::new(key, format!("there are {n}"), format!("give at most {most}")))
+}
+
+fn within<T: PartialOrd + fmt::Display>(key: &str, value: T, least: T, most: T) -> Result<(), Invalid> {
+    if value >= least && value <= most {
+        return Ok(());
+    }
+    Err(Invalid::new(key, format!("{value} is out of range"), format!("give {least} to {most}")))
+}
+
+fn check_network(key: &str, network: u32) -> Result<(), Invalid> {
+    within(key, network, 0, MAX_NETWORK)
+}
+
+fn check_name(key: &str, name: &str) -> Result<(), Invalid> {
+    let legal = |c: char| !(c == '/' || c == ':' || c.is_whitespace() || c.is_control());
+    if (1..=MAX_NAME).contains(&name.len()) && name.chars().all(legal) && name != "." && name != ".." {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(40).collect();
+    let remedy = "give 1 to 15 characters, such as \"eth0\"";
+    Err(Invalid::new(key, format!("{shown:?} is no name of an interface"), remedy))
+}
+
+fn check_pattern(key: &str, pattern: &str) -> Result<(), Invalid> {
+    check_name(key, pattern)?;
+    if pattern.contains(['*', '?']) {
+        return Ok(());
+    }
+    let remedy = format!("write `interface = {pattern:?}`, or \"{pattern}*\"");
+    Err(Invalid::new(key, format!("{pattern:?} has neither * nor ?"), remedy))
+}
+
+/// Of a host.
+fn check_outer(key: &str, addr: IpAddr) -> Result<(), Invalid> {
+    let link_local = matches!(addr, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    let mapped = matches!(addr, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
+    if addr.is_loopback() || link_local || mapped {
+        return Err(Invalid::new(key, format!("{addr} cannot be reached from other hosts"), "give a routable address"));
+    }
+    check_inner(key, addr)
+}
+
+fn check_inner(key: &str, addr: IpAddr) -> Result<(), Invalid> {
+    let broadcast = matches!(addr, IpAddr::V4(v4) if v4.is_broadcast());
+    if addr.is_unspecified() || addr.is_multicast() || broadcast {
+        return Err(Invalid::new(key, format!("{addr} is not one station's"), "give an address such as \"10.0.0.1\""));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

@@ -1,0 +1,173 @@
+use super::*;
+use proptest::prelude::*;
+
+const WHOLE: &str = r#"[agent]
+pins = "/sys/fs/bpf/selvedge"
+socket = "/run/selvedge/ctl.sock"
+metrics = "127.0.0.1:9464"
+max_flows = 65536
+flow_idle = "5min"
+
+[uplink]
+interface = "eth0"
+address = "10.0.0.1"
+udp_port = 4789
+gro = true
+
+[balance]
+policy = "flowcell"
+flowcell = "64KB"
+labels = 8
+
+[[port]]
+interface = "veth1"
+network = 100
+addresses = ["10.1.1.2", "fd00::2"]
+mac = "02:00:00:00:00:02"
+mtu = 1450
+
+[[port]]
+pattern = "lxc*"
+network = 101
+learn = ["10.1.1.0/24"]
+
+[[peer]]
+name = "host2"
+address = "10.0.1.1"
+plain_vxlan = false
+labels = [50000, 50001, 50001]
+guests = [{ network = 100, prefix = "10.1.2.0/24" }, { network = 100, prefix = "10.1.3.7", mac = "02:00:00:00:00:07" }]
+"#;
+
+#[test]
+fn a_whole_file_means_what_it_says() {
+    let config = parse("a.toml", WHOLE).unwrap();
+    assert_eq!(config.labels, (50_000..50_008).collect::<Vec<_>>());
+    assert_eq!(config.balance, Balance::Flowcell { bytes: 64_000 });
+    assert_eq!(config.flow_idle_ns, 300_000_000_000);
+    assert_eq!((config.ports.len(), config.ports[1].selector.to_string().as_str()), (2, "lxc*"));
+    assert_eq!(config.peers[0].labels.as_deref(), Some([50_000, 50_001, 50_001].as_slice()));
+    assert!(config.peers[0].guests[1].prefix.is_host());
+}
+
+#[test]
+fn little_needs_to_be_said() {
+    let config = parse("a.toml", "[uplink]\ninterface = \"eth0\"").unwrap();
+    assert_eq!((config.pins, config.socket), (PINS.into(), SOCKET.into()));
+    assert_eq!((config.udp_port, config.gro, config.labels.len(), config.max_flows), (4789, true, 8, 65_536));
+    assert_eq!(config.balance, Balance::Flowcell { bytes: 65_536 });
+    let hash = parse("a.toml", "balance.policy = \"hash\"\nuplink.interfaces = [\"a\", \"b\"]").unwrap();
+    assert_eq!((hash.balance, hash.labels.len(), hash.uplinks.len()), (Balance::Hash, 0, 2));
+}
+
+/// What to put in place of what in [`WHOLE`], and how the one line must begin and end.
+const WRONG: &[(&str, &str, &str, &str)] = &[
+    ("pins =", "pinz =", "a.toml:2: agent.pinz: unknown key `pinz`", "did you mean `pins`?"),
+    ("[uplink]", "[uplinks]", "a.toml:8: uplinks: unknown key `uplinks`", "did you mean `uplink`?"),
+    ("\"/sys/fs", "\"sys/fs", "a.toml:2: agent.pins: ", "begin it with /"),
+    ("\"/run/selvedge/ctl.sock\"", "\"ctl.sock\"", "a.toml:3: agent.socket: ", "begin it with /"),
+    ("\"127.0.0.1:9464\"", "\"0.0.0.0:9464\"", "a.toml:4: agent.metrics: ", "such as \"127.0.0.1:9464\""),
+    ("\"127.0.0.1:9464\"", "\"127.0.0.1:0\"", "a.toml:4: agent.metrics: ", "such as \"127.0.0.1:9464\""),
+    ("\"127.0.0.1:9464\"", "9464", "a.toml:4: agent.metrics: found integer `9464`", "such as \"127.0.0.1:9464\""),
+    ("= 65536", "= 0", "a.toml:5: agent.max_flows: ", "give 1 to 1048576"),
+    ("= 65536", "= -1", "a.toml:5: agent.max_flows: ", ""),
+    ("\"5min\"", "\"5\"", "a.toml:6: agent.flow_idle: ", "min)"),
+    ("\"5min\"", "300", "a.toml:6: agent.flow_idle: ", ""),
+    ("\"5min\"", "\"1ms\"", "a.toml:6: agent.flow_idle: ", "give \"1s\" to \"1440min\""),
+    ("interface = \"eth0\"\n", "", "a.toml:8: uplink: `interface` is missing", "add `interface = \"eth0\"`"),
+    ("\"eth0\"", "\"a/b\"", "a.toml:9: uplink.interface: \"a/b\" is no name of an interface", "such as \"eth0\""),
+    ("\"eth0\"", "\"seventeen-letters\"", "a.toml:9: uplink.interface: ", "such as \"eth0\""),
+    ("\"10.0.0.1\"", "\"10.0.0\"", "a.toml:10: uplink.address: ", "such as \"10.0.0.1\""),
+    ("\"10.0.0.1\"", "\"127.0.0.1\"", "a.toml:10: uplink.address: ", "give a routable address"),
+    ("\"10.0.0.1\"", "\"10.0.1.1\"", "a.toml:33: peer.host2.address: is this host's own", "give the other host's"),
+    ("\"10.0.0.1\"", "\"fd99::1\"", "a.toml:33: peer.host2.address: is of another family", "of its family"),
+    ("4789", "0", "a.toml:11: uplink.udp_port: ", "give 1 to 65535"),
+    ("4789", "65536", "a.toml:11: uplink.udp_port: ", ""),
+    ("gro = true", "gro = 1", "a.toml:12: uplink.gro: found integer `1`", "write a boolean"),
+    ("\"flowcell\"", "\"flowcel\"", "a.toml:15: balance.policy: unknown value `flowcel`", "(known: flowcell, hash)"),
+    ("\"flowcell\"", "\"hash\"", "a.toml:16: balance.flowcell: has no meaning with policy = \"hash\"", "remove it"),
+    ("\"64KB\"", "\"64kb\"", "a.toml:16: balance.flowcell: ", "GiB)"),
+    ("\"64KB\"", "\"0B\"", "a.toml:16: balance.flowcell: ", "give \"1B\" to \"1GiB\""),
+    ("labels = 8", "labels = 0", "a.toml:17: balance.labels: 0 is out of range", "give 1 to 256"),
+    ("labels = 8", "labels = 257", "a.toml:17: balance.labels: ", "give 1 to 256"),
+    ("labels = 8", "labels = []", "a.toml:17: balance.labels: 0 labels are listed", "list 1 to 256"),
+    ("labels = 8", "labels = [80]", "a.toml:17: balance.labels.0: 80 is out of range", "give 1024 to 65535"),
+    ("labels = 8", "labels = \"8\"", "a.toml:17: balance.labels: ", "such as [50000, 50001]"),
+    ("\"veth1\"", "\"eth0\"", "a.toml:20: port.0.interface: \"eth0\" is the uplink", "name a guest's interface"),
+    ("interface = \"veth1\"\n", "", "a.toml:19: port.0: neither", "or `pattern = \"lxc*\"`"),
+    ("network = 100\n", "network = 16777215\n", "a.toml:21: port.0.network: ", "give 0 to 16777214"),
+    ("network = 100\n", "", "a.toml:19: port.0.network: `network` is missing", "add `network = ...`"),
+    ("\"fd00::2\"]", "\"fd00::2\", \"10.1.1.2\"]", "a.toml:22: port.0.addresses.2: 10.1.1.2/32 of", "keep one of them"),
+    ("\"fd00::2\"", "\"224.0.0.1\"", "a.toml:22: port.0.addresses.1: ", "such as \"10.0.0.1\""),
+    ("addresses = [\"10.1.1.2\", \"fd00::2\"]\n", "", "a.toml:19: port.0: has no addresses", "[\"10.1.1.2\"]`"),
+    ("\"02:00:00:00:00:02\"", "\"01:00:00:00:00:02\"", "a.toml:23: port.0.mac: ", "write \"02:00:00:00:00:02\""),
+    ("mtu = 1450", "mtu = 100", "a.toml:24: port.0.mtu: ", "give 576 to 65535"),
+    ("\"lxc*\"", "\"lxc\"", "a.toml:27: port.1.pattern: ", "or \"lxc*\""),
+    (
+        "\"lxc*\"",
+        "\"lxc*\"\ninterface = \"v\"",
+        "a.toml:27: port.1.pattern: `interface` is there too",
+        "remove one of them",
+    ),
+    ("learn =", "addresses = [\"10.9.9.9\"]\nlearn =", "a.toml:29: port.1.addresses: ", "or name the interface"),
+    ("\"10.1.1.0/24\"", "\"10.1.1.1/24\"", "a.toml:29: port.1.learn.0: ", "write \"10.1.1.0/24\""),
+    ("name = \"host2\"", "name = \"\"", "a.toml:32: peer.", "give 1 to 63 characters"),
+    ("\"10.0.1.1\"", "\"::1\"", "a.toml:33: peer.host2.address: ", "give a routable address"),
+    ("plain_vxlan = false", "plain_vlan = false", "a.toml:34: peer.host2.plain_vlan: unknown key", ""),
+    ("[50000, 50001, 50001]", "[50000, 7]", "a.toml:35: peer.host2.labels.1: 7 is out of range", "give 1024 to 65535"),
+    ("\"10.1.2.0/24\"", "\"10.1.2.0/33\"", "a.toml:36: peer.host2.guests.0.prefix: ", "the length is 0 to 32"),
+    ("\"10.1.2.0/24\"", "\"10.1.1.2\"", "a.toml:36: peer.host2.guests.0.prefix: ", "keep one of them"),
+    ("\"10.1.3.7\"", "\"10.1.3.0/24\"", "a.toml:36: peer.host2.guests.1.mac: ", "or give a single address"),
+    ("[[peer]]", "[[peer]", "a.toml:31: this is not TOML", "docs/agent.md has an example"),
+];
+
+#[test]
+fn each_mistake_is_one_line_with_its_place_and_remedy() {
+    for (old, new, begins, ends) in WRONG {
+        assert!(WHOLE.contains(old), "{old}");
+        let text = WHOLE.replacen(old, new, 1);
+        let error = parse("a.toml", &text).map(drop).expect_err(new).to_string();
+        assert!(error.starts_with(begins) && error.ends_with(ends), "{new}:\n{error}\nshould be {begins} .. {ends}");
+        assert!(!error.contains('\n'));
+    }
+    let twice = format!("{WHOLE}\n[[peer]]\nname = \"host2\"\naddress = \"10.0.9.9\"\n");
+    assert!(parse("a.toml", &twice).unwrap_err().to_string().contains("another peer has it"));
+    let twice = format!("{WHOLE}\n[[peer]]\nname = \"b\"\naddress = \"10.0.1.1\"\n");
+    assert!(parse("a.toml", &twice).unwrap_err().to_string().contains("peer \"host2\" has it"));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = load(Path::new("/nowhere/agent.toml")).unwrap_err().to_string();
+    assert!(error.starts_with("/nowhere/agent.toml: cannot read the configuration"), "{error}");
+    assert!(load(Path::new("/dev/zero")).unwrap_err().to_string().contains("longer than"));
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_taken_or_refused(text in "\\PC{0,200}") {
+        let _ = parse("a.toml", &text);
+    }
+
+    /// Near misses reach further than noise: tokens of a real file, shuffled and repeated.
+    #[test]
+    fn any_mixture_of_tokens_is_taken_or_refused(picks in proptest::collection::vec((any::<prop::sample::Index>(), 0..4usize), 0..40)) {
+        let tokens: Vec<&str> = WHOLE.split_inclusive([' ', '\n', '=', '[', ']', ',']).collect();
+        let text: String = picks
+            .iter()
+            .map(|(index, end)| format!("{}{}", tokens[index.index(tokens.len())], ["", "\n", "\"", "]"][*end]))
+            .collect();
+        let _ = parse("a.toml", &text);
+    }
+
+    /// One line of a real file, changed.
+    #[test]
+    fn any_changed_line_is_taken_or_refused(at in any::<prop::sample::Index>(), line in "\\PC{0,40}") {
+        let mut lines: Vec<&str> = WHOLE.lines().collect();
+        let at = at.index(lines.len());
+        lines[at] = &line;
+        if let Err(error) = parse("a.toml", &lines.join("\n")) {
+            prop_assert!(!error.to_string().contains('\n'));
+        }
+    }
+}

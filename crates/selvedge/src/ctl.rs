@@ -1,0 +1,305 @@
+//! `selvedge ctl`: asks a running agent. Needs nothing of the kernel edge, only its socket.
+
+use crate::agent::file::SOCKET;
+use clap::{Args, Subcommand};
+use live::agent::protocol::{
+    Answer, Command, CounterValue, Flows, Outcome, Path as PeerPath, Port, Request, Status, Uplink, MAX_ANSWER,
+    MAX_FLOWS, VERSION,
+};
+use serde::de::DeserializeOwned;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+pub struct Ctl {
+    #[command(subcommand)]
+    pub command: Question,
+    /// Print the agent's answer as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Socket of the agent
+    #[arg(long, global = true, value_name = "PATH", default_value = SOCKET)]
+    pub socket: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Question {
+    /// The agent, its uplinks, and what does not work
+    Status,
+    /// Guests' interfaces and their addresses
+    Ports,
+    /// Connections, those that carried most first
+    Flows {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_FLOWS)))]
+        limit: u32,
+    },
+    /// Peers, and the labels that traffic to them takes in turn
+    Paths,
+    /// What the kernel edge has counted since it was made
+    Counters,
+    /// Read the configuration again; a bad one changes nothing
+    Reload,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CtlError {
+    #[error("no agent answers on {0}: {1}; name its socket with --socket")]
+    NoAgent(PathBuf, io::Error),
+    #[error("may not talk to the agent on {0}: only root may")]
+    NotPermitted(PathBuf),
+    #[error("the agent on {0} {1}")]
+    Broken(PathBuf, String),
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// To take the request, and to answer it: a reload may take a while.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Asks the agent one thing.
+///
+/// # Errors
+/// [`CtlError::NoAgent`] if nobody listens; otherwise what is wrong with the agent, or what it says.
+pub fn ask(socket: &Path, command: Command) -> Result<serde_json::Value, CtlError> {
+    let broken = |why: String| CtlError::Broken(socket.into(), why);
+    let mut stream = UnixStream::connect(socket).map_err(|e| match e.kind() {
+        io::ErrorKind::PermissionDenied => CtlError::NotPermitted(socket.into()),
+        _ => CtlError::NoAgent(socket.into(), e),
+    })?;
+    let silent = |e: io::Error| broken(format!("does not answer: {e}"));
+    stream.set_read_timeout(Some(PATIENCE)).map_err(silent)?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(silent)?;
+    let mut line = serde_json::to_vec(&Request { version: VERSION, command }).unwrap_or_default();
+    line.push(b'\n');
+    stream.write_all(&line).map_err(silent)?;
+    let mut answer = Vec::new();
+    stream.take(MAX_ANSWER as u64 + 1).read_to_end(&mut answer).map_err(silent)?;
+    let answer: Answer = serde_json::from_slice(&answer)
+        .map_err(|e| broken(format!("answers what this program does not understand: {e}")))?;
+    match answer.outcome {
+        _ if answer.version != VERSION => Err(broken(format!("speaks version {} of the protocol", answer.version))),
+        Outcome::Ok(value) => Ok(value),
+        Outcome::Error(why) => Err(CtlError::Refused(why)),
+    }
+}
+
+/// # Errors
+/// As [`ask`].
+pub fn run(ctl: &Ctl) -> Result<(), CtlError> {
+    let command = match ctl.command {
+        Question::Status => Command::Status,
+        Question::Ports => Command::Ports,
+        Question::Flows { limit } => Command::Flows { limit },
+        Question::Paths => Command::Paths,
+        Question::Counters => Command::Counters,
+        Question::Reload => Command::Reload,
+    };
+    let answer = ask(&ctl.socket, command)?;
+    if ctl.json {
+        say!("{answer}");
+        return Ok(());
+    }
+    let text = match ctl.command {
+        Question::Status => status(&read(ctl, answer)?),
+        Question::Ports => ports(&read::<Vec<Port>>(ctl, answer)?),
+        Question::Flows { .. } => flows(&read(ctl, answer)?),
+        Question::Paths => paths(&read::<Vec<PeerPath>>(ctl, answer)?),
+        Question::Counters => counters(&read::<Vec<CounterValue>>(ctl, answer)?),
+        Question::Reload => "reloaded\n".to_owned(),
+    };
+    say_on!("{text}");
+    Ok(())
+}
+
+fn read<T: DeserializeOwned>(ctl: &Ctl, value: serde_json::Value) -> Result<T, CtlError> {
+    let why = |e| CtlError::Broken(ctl.socket.clone(), format!("answers what this program does not understand: {e}"));
+    serde_json::from_value(value).map_err(why)
+}
+
+fn status(s: &Status) -> String {
+    let mut rows = vec![
+        vec!["agent".into(), format!("{} (process {})", s.agent_version, s.pid)],
+        vec![
+            "pins".into(),
+            format!("{} (state version {}, {})", s.pins, s.state_version, if s.adopted { "adopted" } else { "new" }),
+        ],
+    ];
+    for uplink in &s.uplinks {
+        let state = match (uplink.ifindex, uplink.up) {
+            (0, _) => "missing",
+            (_, true) => "up",
+            (_, false) => "down",
+        };
+        let Uplink { interface, mtu, addresses, .. } = uplink;
+        rows.push(vec!["uplink".into(), format!("{interface} {state}, MTU {mtu}, {}", addresses.join(" "))]);
+    }
+    let policy = match s.flowcell_bytes {
+        0 => s.policy.clone(),
+        bytes => format!("{} of {bytes} B", s.policy),
+    };
+    rows.extend([
+        vec!["UDP port".into(), s.udp_port.to_string()],
+        vec!["guest MTU".into(), s.guest_mtu.to_string()],
+        vec!["GRO device".into(), if s.gro { "yes" } else { "no" }.into()],
+        vec!["policy".into(), policy],
+        vec!["ports".into(), s.ports.to_string()],
+        vec!["peers".into(), s.peers.to_string()],
+        vec!["routes".into(), s.routes.to_string()],
+        vec!["flows".into(), format!("{} of {}, forgotten after {} s", s.flows, s.max_flows, s.flow_idle_seconds)],
+        vec!["reloads".into(), s.reloads.to_string()],
+    ]);
+    if !s.reload_error.is_empty() {
+        rows.push(vec!["last reload".into(), s.reload_error.clone()]);
+    }
+    rows.extend(s.problems.iter().map(|problem| vec!["PROBLEM".into(), problem.clone()]));
+    grid(&rows, 0)
+}
+
+fn ports(ports: &[Port]) -> String {
+    let mut rows = vec![heading(&["interface", "ifindex", "network", "attached", "MTU", "MAC", "addresses"])];
+    for p in ports {
+        let attached = if p.attached { "yes" } else { "NO" };
+        let learned = if p.learned > 0 { format!(" ({} learned)", p.learned) } else { String::new() };
+        rows.push(vec![
+            p.interface.clone(),
+            p.ifindex.to_string(),
+            p.network.to_string(),
+            attached.into(),
+            p.mtu.to_string(),
+            or_dash(&p.mac),
+            format!("{}{learned}", or_dash(&p.addresses.join(" "))),
+        ]);
+    }
+    grid(&rows, 0)
+}
+
+fn flows(f: &Flows) -> String {
+    let columns = [
+        "proto",
+        "source",
+        "destination",
+        "network",
+        "phase",
+        "sent (B)",
+        "segments",
+        "received (B)",
+        "segments",
+        "cell",
+        "label",
+        "age (s)",
+    ];
+    let mut rows = vec![heading(&columns)];
+    for flow in &f.flows {
+        rows.push(vec![
+            flow.protocol.clone(),
+            flow.source.clone(),
+            flow.destination.clone(),
+            flow.network.to_string(),
+            flow.phase.clone(),
+            flow.out_bytes.to_string(),
+            flow.out_segments.to_string(),
+            flow.in_bytes.to_string(),
+            flow.in_segments.to_string(),
+            flow.cell.to_string(),
+            if flow.label == 0 { "hash".into() } else { flow.label.to_string() },
+            format!("{:.1}", flow.age_seconds),
+        ]);
+    }
+    let mut text = grid(&rows, 5);
+    if f.flows.len() < f.total {
+        text += &format!("{} of {} flows; --limit shows more\n", f.flows.len(), f.total);
+    }
+    text
+}
+
+fn paths(paths: &[PeerPath]) -> String {
+    let mut rows = vec![heading(&["peer", "address", "from", "uplink", "format", "labels", "guests"])];
+    for p in paths {
+        let labels: Vec<String> = p.labels.iter().map(u16::to_string).collect();
+        let mut guests = p.guests.iter().take(4).cloned().collect::<Vec<_>>().join(" ");
+        if p.guests.len() > 4 {
+            guests += &format!(" and {} more", p.guests.len() - 4);
+        }
+        rows.push(vec![
+            p.peer.clone(),
+            p.address.clone(),
+            p.local.clone(),
+            p.uplink.clone(),
+            if p.plain_vxlan { "plain" } else { "version 1" }.into(),
+            if labels.is_empty() { "hash".into() } else { labels.join(" ") },
+            or_dash(&guests),
+        ]);
+    }
+    grid(&rows, 0)
+}
+
+fn counters(counters: &[CounterValue]) -> String {
+    let rows: Vec<Vec<String>> = counters.iter().map(|c| vec![c.name.clone(), c.value.to_string()]).collect();
+    grid(&rows, 1)
+}
+
+fn heading(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn or_dash(text: &str) -> String {
+    if text.is_empty() { "-" } else { text }.to_owned()
+}
+
+/// Columns two spaces apart; from column `numbers` on to the right, unless that is 0. Names of interfaces are others'
+/// choice: control characters in them do not reach the terminal.
+fn grid(rows: &[Vec<String>], numbers: usize) -> String {
+    let clean = |cell: &String| cell.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>();
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(clean).collect()).collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |c: usize| rows.iter().filter_map(|row| row.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(
+                |(c, (cell, width))| {
+                    if numbers > 0 && c >= numbers {
+                        format!("{cell:>width$}")
+                    } else {
+                        format!("{cell:<width$}")
+                    }
+                },
+            )
+            .collect();
+        text += cells.join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_control_characters_stay_out() {
+        let rows = vec![heading(&["name", "n"]), vec!["x\u{1b}[2J".into(), "1000".into()]];
+        assert_eq!(grid(&rows, 1), "name       n\nx?[2J   1000\n");
+        assert_eq!(grid(&rows, 0), "name   n\nx?[2J  1000\n");
+        assert_eq!(grid(&[], 0), "");
+    }
+
+    #[test]
+    fn nobody_there_is_one_line() {
+        let error = ask(Path::new("/nowhere/ctl.sock"), Command::Status).unwrap_err().to_string();
+        assert!(error.starts_with("no agent answers on /nowhere/ctl.sock"), "{error}");
+    }
+
+    #[test]
+    fn flows_say_how_many_are_not_shown() {
+        let text = flows(&Flows { total: 7, flows: Vec::new() });
+        assert!(text.ends_with("0 of 7 flows; --limit shows more\n"), "{text}");
+    }
+}
