@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Integer arithmetic of the data path: serial numbers and saturation. */
+/* Integer arithmetic of the data path: serial numbers, saturation, what the BPF verifier needs to see. */
 #ifndef SV_ARITH_H
 #define SV_ARITH_H
 
@@ -24,6 +24,24 @@ SV_FN u32 sv_add_sat32(u32 a, u32 b)
 	u32 sum = a + b;
 
 	return sum < a ? 0xffffffffu : sum;
+}
+
+SV_FN u32 sv_min32(u32 a, u32 b)
+{
+	return a < b ? a : b;
+}
+
+SV_FN u32 sv_max32(u32 a, u32 b)
+{
+	return a > b ? a : b;
+}
+
+/* a * b / c, at most 2^32 - 1. `c` is not 0. */
+SV_FN u32 sv_mul_div32(u32 a, u32 b, u32 c)
+{
+	u64 q = (u64)a * b / c;
+
+	return q > 0xffffffffu ? 0xffffffffu : (u32)q;
 }
 
 /*

@@ -13,6 +13,7 @@
 #include "flow.h"
 #include "flowcell.h"
 #include "packet.h"
+#include "vcc.h"
 
 #ifndef SV_LOCK
 #define SV_LOCK(lock) ((void)(lock))
@@ -37,14 +38,17 @@ struct sv_ctx {
 	const struct sv_conf *conf;
 	struct sv_flow *flow;	      /* NULL: the flow table is full */
 	struct sv_flowcell *flowcell; /* NULL exactly when flow is */
-	sv_lock *flow_lock;	      /* guards both */
+	struct sv_vcc *vcc;	      /* NULL: no virtual congestion control, or no flow */
+	const struct sv_vcc_conf *vcc_conf; /* NULL: no virtual congestion control */
+	u32 tenant;		      /* for the choice of the law; 0: none */
+	sv_lock *flow_lock;	      /* guards all three */
 	const u16 *labels;	      /* schedule of the destination, immutable */
 	u32 n_labels;
 	u32 hash;		      /* of the flow, sv_flow_hash */
 	u64 now;		      /* ns, never decreasing */
 };
 
-/* Result bits of the stages. */
+/* Result bits of the stages; SV_POLICED and SV_CONSUMED of vcc.h are further ones. */
 #define SV_BEGAN 0x1	  /* a connection began with this packet: state beyond this context must start anew too */
 #define SV_CELL_OPENED 0x2
 #define SV_CELL_LATE 0x4  /* a newer flowcell was seen before */
@@ -60,25 +64,67 @@ SV_FN void sv_label_by_hash(const struct sv_ctx *c, struct sv_packet *p)
 	p->dirty |= SV_DIRTY_LABEL;
 }
 
-/* From the guest to the fabric: track the flow, then label. Returns SV_BEGAN, SV_CELL_OPENED. */
+/* The class of a flow that virtual congestion control does not know yet. Looked up before the lock: it takes a while. */
+SV_FN u8 sv_class_of(const struct sv_ctx *c, const struct sv_packet *p, int egress)
+{
+	struct sv_flow_key key;
+
+	if (egress)
+		sv_flow_key(p, &key);
+	else
+		sv_flow_key_reverse(p, &key);
+	return sv_policy_find(c->vcc_conf->rule, c->vcc_conf->n_rules, &key, c->tenant);
+}
+
+/*
+ * Follow the flow's life, under its lock. `class` is for a flow that begins. Virtual congestion control keeps its state
+ * through SYNs and RSTs that may be forged; idleness ends it in any case. Returns SV_BEGAN.
+ */
+SV_FN u32 sv_track(const struct sv_ctx *c, const struct sv_packet *p, u8 class, int egress)
+{
+	u8 phase = c->flow->phase;
+	int fresh = phase == SV_FLOW_NEW || sv_flow_expired(c->flow, c->conf->idle, c->now);
+	int begins = sv_flow_track(c->flow, p, c->conf->idle, c->now);
+
+	if (begins) {
+		struct sv_flowcell zero = {0};
+
+		*c->flowcell = zero;
+	}
+	if (c->vcc && p->proto == SV_PROTO_TCP) {
+		if (fresh || !(c->vcc->flags & SV_VCC_BEGUN))
+			sv_vcc_begin(c->vcc, class);
+		else if (phase == SV_FLOW_OPEN && (p->tcp_flags & (SV_TCP_RST | SV_TCP_FIN)) == SV_TCP_RST &&
+			 !sv_vcc_rst_in_window(c->vcc, p, egress))
+			c->flow->phase = SV_FLOW_OPEN;
+	}
+	return begins ? SV_BEGAN : 0;
+}
+
+/*
+ * From the guest to the fabric: track the flow, police and mark, label. Returns SV_BEGAN, SV_CELL_OPENED, SV_POLICED;
+ * sets p->emit.
+ */
 SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 {
 	u32 result = 0;
+	u8 class = 0;
 
 	if (!c->flow || !c->flowcell) {
+		if (c->vcc_conf && p->proto == SV_PROTO_TCP)
+			sv_vcc_stateless(p, 1);
 		if (c->conf->balance == SV_BALANCE_FLOWCELL)
 			sv_label_by_hash(c, p);
 		return 0;
 	}
+	if (c->vcc && !(c->vcc->flags & SV_VCC_BEGUN && c->flow->phase == SV_FLOW_OPEN))
+		class = sv_class_of(c, p, 1);
 	SV_LOCK(c->flow_lock);
-	if (sv_flow_track(c->flow, p, c->conf->idle, c->now)) {
-		struct sv_flowcell zero = {0};
-
-		*c->flowcell = zero;
-		result |= SV_BEGAN;
-	}
+	result = sv_track(c, p, class, 1);
+	if (c->vcc && p->proto == SV_PROTO_TCP)
+		result |= sv_vcc_egress(c->vcc, c->vcc_conf, p, c->now);
 	/* Cell and label are read and committed under this one hold, or two CPUs could mix two cells' labels. */
-	if (c->conf->balance == SV_BALANCE_FLOWCELL &&
+	if (!(result & SV_POLICED) && c->conf->balance == SV_BALANCE_FLOWCELL &&
 	    sv_flowcell_assign(c->flowcell, c->conf->cell_bytes, c->labels, c->n_labels, c->hash, p))
 		result |= SV_CELL_OPENED;
 	SV_UNLOCK(c->flow_lock);
@@ -86,39 +132,50 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 }
 
 /*
- * From the fabric to the guest: track the flow, note the flowcell. Holding and reordering come last and are the
- * caller's: a kernel program cannot hold packets. Returns SV_BEGAN, SV_CELL_LATE.
+ * From the fabric to the guest: track the flow, note the flowcell, harvest feedback, rewrite the window, hide ECN.
+ * Holding and reordering come last and are the caller's: a kernel program cannot hold packets. Returns SV_BEGAN,
+ * SV_CELL_LATE, SV_CONSUMED.
  */
 SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 {
 	u32 result = 0;
+	u8 class = 0;
 
 	if (!c->flow || !c->flowcell)
-		return 0;
+		return c->vcc_conf && p->proto == SV_PROTO_TCP ? sv_vcc_stateless(p, 0) : 0;
+	if (c->vcc && !(c->vcc->flags & SV_VCC_BEGUN && c->flow->phase == SV_FLOW_OPEN))
+		class = sv_class_of(c, p, 0);
 	SV_LOCK(c->flow_lock);
-	if (sv_flow_track(c->flow, p, c->conf->idle, c->now)) {
-		struct sv_flowcell zero = {0};
-
-		*c->flowcell = zero;
-		result |= SV_BEGAN;
-	}
+	result = sv_track(c, p, class, 0);
 	if (sv_flow_note_cell(c->flow, p))
 		result |= SV_CELL_LATE;
+	if (c->vcc && p->proto == SV_PROTO_TCP)
+		result |= sv_vcc_ingress(c->vcc, c->vcc_conf, p, c->now);
 	SV_UNLOCK(c->flow_lock);
 	return result;
 }
 
-/* The timer laws of one flow. Returns 1 when the flow has expired and its state is to be freed. */
-SV_FN int sv_tick(struct sv_ctx *c)
+/* Result bits of sv_tick. */
+#define SV_EXPIRED 0x1	 /* the flow's state is to be freed */
+#define SV_TICK_EMIT(result) ((u8)((result) >> 8)) /* SV_EMIT_WINDOW, SV_EMIT_DUPACK: packets to make by sv_vcc_ack */
+
+/* The timer laws of one flow. */
+SV_FN u32 sv_tick(struct sv_ctx *c)
 {
-	int expired;
+	u32 result = 0;
 
 	if (!c->flow)
 		return 0;
 	SV_LOCK(c->flow_lock);
-	expired = sv_flow_expired(c->flow, c->conf->idle, c->now);
+	if (sv_flow_expired(c->flow, c->conf->idle, c->now)) {
+		result = SV_EXPIRED;
+	} else if (c->vcc && c->vcc->flags & SV_VCC_BEGUN) {
+		result = (u32)sv_vcc_timeout(c->vcc, c->vcc_conf, c->now) << 8;
+		if (!result)
+			result = (u32)sv_vcc_widened(c->vcc, c->vcc_conf) << 8;
+	}
 	SV_UNLOCK(c->flow_lock);
-	return expired;
+	return result;
 }
 
 #endif

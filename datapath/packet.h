@@ -53,6 +53,27 @@ typedef int64_t s64;
 #define SV_DIRTY_WINDOW 0x0001
 #define SV_DIRTY_ECN 0x0002
 #define SV_DIRTY_LABEL 0x0004
+#define SV_DIRTY_FLAGS 0x0008  /* TCP flags and reserved bits */
+#define SV_DIRTY_OPTION 0x0010 /* the feedback option came, went or changed: see `pack` */
+
+/*
+ * TCP's reserved bits, by which edges speak to one another on every packet (byte 12 of the header; the lowest bit of its
+ * four belongs to RFC 7560 and is left alone). No guest sees them, and none can set them.
+ */
+#define SV_RESERVED_MASK 0x0e
+#define SV_RESERVED_EDGE 0x08 /* the sender's edge does virtual congestion control */
+#define SV_RESERVED_ECT 0x04  /* the guest itself had sent this packet as ECN-capable */
+#define SV_RESERVED_FACK 0x02 /* feedback only: for the edge, not for the guest */
+
+/* sv_packet.pack: the feedback option of option.h. */
+#define SV_PACK_NONE 0
+#define SV_PACK_OK 1
+#define SV_PACK_MALFORMED 2 /* its kind, but not its length: taken out, not read */
+
+/* sv_packet.emit: packets that a stage wants sent besides this one. */
+#define SV_EMIT_FACK 0x01   /* to the fabric, before this packet: sv_vcc_fack */
+#define SV_EMIT_WINDOW 0x02 /* to the guest: sv_vcc_ack, once */
+#define SV_EMIT_DUPACK 0x04 /* to the guest: sv_vcc_ack, SV_VCC_DUPACKS times */
 
 struct sv_packet {
 	u32 saddr[4];	   /* most significant word first; IPv4 as ::ffff:a.b.c.d */
@@ -73,13 +94,17 @@ struct sv_packet {
 	u8 tcp_flags;	   /* SV_TCP_* */
 	u8 ecn;		   /* SV_ECN_* */
 	u8 wscale;	   /* window scale option of a SYN: shift + 1; 0: none */
-	u8 emit;	   /* what a stage asks the driver to send besides this packet; no stage does yet */
+	u8 emit;	   /* SV_EMIT_* */
 	u8 truncated;	   /* 1: the IP length exceeds the bytes that are there */
 	u8 ip_header_len;  /* bytes, extension headers included */
 	u8 l4_header_len;  /* bytes */
 	u8 has_cell;	   /* 1: `cell` means something */
+	u8 tcp_reserved;   /* SV_RESERVED_* */
+	u8 pack;	   /* SV_PACK_* */
+	u8 pack_total[3];  /* of the feedback option, as on the wire: payload bytes received, mod 2^24 */
+	u8 pack_ce[3];	   /* those that came in marked packets, mod 2^24 */
 };
 
-SV_ASSERT_SIZE(struct sv_packet, 72);
+SV_ASSERT_SIZE(struct sv_packet, 80);
 
 #endif

@@ -1,4 +1,4 @@
-use crate::reorder;
+use crate::{reorder, vcc};
 use units::{Bytes, Time};
 
 /// How outgoing segments are spread over paths.
@@ -17,6 +17,8 @@ pub struct Config {
     pub balance: Balance,
     /// Presto's receive-side reordering; `None` (default): incoming segments are never held.
     pub reorder: Option<reorder::Config>,
+    /// AC/DC's congestion control of guests; `None` (default): TCP is left alone.
+    pub congestion: Option<vcc::Config>,
     /// Connections remembered at once; further ones are forwarded without state. Default 65536.
     pub max_flows: usize,
     /// A connection without a packet for this long is forgotten. Default 60 s.
@@ -27,6 +29,13 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Config {
-        Config { balance: Balance::Ecmp, reorder: None, max_flows: 65_536, flow_idle: Time::from_secs(60), seed: 0 }
+        Config {
+            balance: Balance::Ecmp,
+            reorder: None,
+            congestion: None,
+            max_flows: 65_536,
+            flow_idle: Time::from_secs(60),
+            seed: 0,
+        }
     }
 }

@@ -16,6 +16,29 @@ pub struct Counters {
     pub flowcells: u64,
     /// Ingress segments of an older flowcell than the newest already seen of their flow.
     pub ingress_late: u64,
+    /// All zero without congestion control.
+    pub congestion: CongestionCounters,
     /// All zero without reordering.
     pub reorder: reorder::Counters,
+}
+
+/// What virtual congestion control has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CongestionCounters {
+    /// Reports sent in the option of an ACK.
+    pub packs_sent: u64,
+    /// Reports sent in packets of their own.
+    pub facks_sent: u64,
+    /// Reports received, of either kind.
+    pub reports_received: u64,
+    /// Payload bytes that came in marked packets.
+    pub marked_bytes: u64,
+    /// ACKs whose window was lowered.
+    pub windows_lowered: u64,
+    /// Segments dropped because the guest ignored its window.
+    pub policed_segments: u64,
+    /// Timeouts inferred that made the guest retransmit.
+    pub timeouts: u64,
+    /// Window updates sent to guests.
+    pub window_updates: u64,
 }

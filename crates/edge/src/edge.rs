@@ -1,10 +1,12 @@
-use crate::native::{self, Conf};
+use crate::deadlines::Deadlines;
+use crate::native::{self, Conf, Stages};
 use crate::reorder::Engine;
 use crate::schedule::Schedules;
 use crate::table::Table;
-use crate::{Balance, Config, Counters, Direction, Release, Slot, Verdict};
+use crate::{vcc, Balance, Config, Counters, Direction, DropReason, Release, Slot, Transmit, Verdict};
+use std::collections::VecDeque;
 use units::Time;
-use wire::Packet;
+use wire::{pack, reserved, FlowKey, Packet};
 
 /// How often a batch looks for flows that expired. With the table's 8 a time, 64 Ki flows take 8 s.
 const SWEEP_INTERVAL: Time = Time::from_ms(1);
@@ -12,19 +14,22 @@ const SWEEP_INTERVAL: Time = Time::from_ms(1);
 /// One edge. `now` is an argument of every call and never decreases; the edge owns no bytes and no clock.
 ///
 /// Give each segment to [`process`](Edge::process), and call [`end_batch`](Edge::end_batch) when the NIC poll ends:
-/// without it, held segments stay. After `process`, `end_batch` or [`handle_timeout`](Edge::handle_timeout), act on
-/// the verdict, drain [`poll_release`](Edge::poll_release), then [`poll_transmit`](Edge::poll_transmit), then read
+/// without it, held segments stay. After `process`, drain [`poll_transmit`](Edge::poll_transmit), whose packets go
+/// before the given one, then act on the verdict. After that, as after `end_batch` and
+/// [`handle_timeout`](Edge::handle_timeout), drain [`poll_release`](Edge::poll_release) and `poll_transmit`, then read
 /// [`poll_timeout`](Edge::poll_timeout).
 ///
-/// An edge that neither balances nor reorders forwards everything and remembers nothing.
+/// An edge that neither balances nor reorders nor controls congestion forwards everything and remembers nothing.
 #[derive(Debug)]
 pub struct Edge {
     config: Config,
-    conf: Conf,
+    stages: Stages,
     stateful: bool,
     schedules: Schedules,
     table: Table,
     reorder: Option<Engine>,
+    deadlines: Deadlines,
+    transmit: VecDeque<Transmit>,
     counters: Counters,
     next_sweep: Time,
 }
@@ -41,11 +46,13 @@ impl Edge {
             cell_bytes: u32::try_from(threshold).unwrap_or(u32::MAX),
         };
         Edge {
-            conf,
-            stateful: config.balance != Balance::Ecmp || config.reorder.is_some(),
+            stages: Stages { conf, vcc: config.congestion.as_ref().map(vcc::Config::conf) },
+            stateful: config.balance != Balance::Ecmp || config.reorder.is_some() || config.congestion.is_some(),
             schedules: Schedules::new(),
-            table: Table::new(config.max_flows, config.seed),
+            table: Table::new(config.max_flows, config.seed, config.congestion.is_some()),
             reorder: config.reorder.map(Engine::new),
+            deadlines: Deadlines::default(),
+            transmit: VecDeque::new(),
             counters: Counters::default(),
             next_sweep: Time::ZERO,
             config,
@@ -69,9 +76,10 @@ impl Edge {
             Direction::Egress => {
                 self.counters.egress_segments += 1;
                 if self.stateful {
-                    self.egress(now, pkt);
+                    self.egress(now, pkt)
+                } else {
+                    Verdict::Forward
                 }
-                Verdict::Forward
             }
             Direction::Ingress => {
                 self.counters.ingress_segments += 1;
@@ -98,21 +106,45 @@ impl Edge {
         Some(Release { dir: Direction::Ingress, slot, joins_previous })
     }
 
-    /// The next packet that the edge itself originates. No stage does yet.
-    pub fn poll_transmit(&mut self, _now: Time) -> Option<Packet> {
-        None
+    /// The next packet that the edge itself originates.
+    pub fn poll_transmit(&mut self, _now: Time) -> Option<Transmit> {
+        self.transmit.pop_front()
     }
 
     /// When [`handle_timeout`](Edge::handle_timeout) is next due; may lie in the past.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.reorder.as_ref()?.poll_timeout()
+        let reorder = self.reorder.as_ref().and_then(Engine::poll_timeout);
+        let congestion = self.deadlines.next().map(Time::from_ns);
+        reorder.into_iter().chain(congestion).min()
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
         if let Some(reorder) = &mut self.reorder {
             reorder.handle_timeout(now);
         }
+        while let Some(id) = self.deadlines.pop(now.as_ns()) {
+            self.tick(now, id);
+        }
         self.sweep_sometimes(now);
+    }
+
+    /// Changes laws, rules and parameters of congestion control while flows are under way: each keeps the number of its
+    /// class, so that rules count for new flows. Guests that may now send more are told at the next
+    /// [`handle_timeout`](Edge::handle_timeout), which is due at once. An edge made without congestion control ignores this.
+    pub fn set_congestion(&mut self, now: Time, congestion: &vcc::Config) {
+        if self.stages.vcc.is_none() {
+            return;
+        }
+        self.stages.vcc = Some(congestion.conf());
+        self.config.congestion = Some(congestion.clone());
+        for id in 0..self.table.slots() {
+            self.deadlines.arm(id, now.as_ns());
+        }
+    }
+
+    /// What is known of what a guest sends: `key` is that of its own packets.
+    pub fn congestion(&self, key: &FlowKey) -> Option<vcc::Connection> {
+        Some(vcc::Connection::new(self.table.vcc_of(key)?, self.stages.vcc.as_deref()?))
     }
 
     pub fn config(&self) -> &Config {
@@ -129,35 +161,100 @@ impl Edge {
         self.table.len()
     }
 
-    fn egress(&mut self, now: Time, pkt: &mut Packet) {
+    fn egress(&mut self, now: Time, pkt: &mut Packet) -> Verdict {
         let Some(id) = self.flow(now, Direction::Egress, pkt) else {
             let labels = self.schedules.labels(self.schedules.find(&pkt.daddr));
             let hash = native::hash(&pkt.flow_key(), self.config.seed);
-            native::egress_stateless(&self.conf, labels, hash, pkt);
-            return;
+            self.stages.egress_stateless(labels, hash, pkt);
+            return Verdict::Forward;
         };
-        let flow = self.table.flow(id);
+        let (flow, vcc) = self.table.both(id);
         if flow.generation != self.schedules.generation() {
             flow.generation = self.schedules.generation();
             flow.schedule = self.schedules.find(&pkt.daddr);
         }
         let labels = self.schedules.labels(flow.schedule);
-        let result = flow.state.egress(&self.conf, labels, flow.hash, now, pkt);
+        let result = self.stages.egress(&mut flow.state, vcc, labels, flow.hash, now, pkt);
         self.counters.flowcells += u64::from(result & native::CELL_OPENED != 0);
         self.note_began(id, result);
+        if self.stages.vcc.is_some() {
+            return self.after_egress(id, result, pkt);
+        }
+        Verdict::Forward
+    }
+
+    fn after_egress(&mut self, id: u32, result: u32, pkt: &mut Packet) -> Verdict {
+        let counters = &mut self.counters.congestion;
+        if result & native::POLICED != 0 {
+            counters.policed_segments += 1;
+            return Verdict::Drop(DropReason::Policed);
+        }
+        counters.packs_sent += u64::from(pkt.pack == pack::OK);
+        if std::mem::take(&mut pkt.emit) & native::EMIT_FACK != 0 {
+            counters.facks_sent += 1;
+            self.transmit.push_back(Transmit { dir: Direction::Egress, packet: native::fack(pkt) });
+        }
+        self.arm(id);
+        Verdict::Forward
     }
 
     fn ingress(&mut self, now: Time, slot: Slot, pkt: &mut Packet) -> Verdict {
+        let reported = pkt.pack == pack::OK && pkt.tcp_reserved & reserved::EDGE != 0;
+        let marked = if pkt.ecn == wire::ecn::CE { pkt.payload } else { 0 };
         let Some(id) = self.flow(now, Direction::Ingress, pkt) else {
-            return Verdict::Forward;
+            return match self.stages.ingress_stateless(pkt) & native::CONSUMED {
+                0 => Verdict::Forward,
+                _ => Verdict::Consume,
+            };
         };
-        let result = self.table.flow(id).state.ingress(&self.conf, now, pkt);
+        let (flow, vcc) = self.table.both(id);
+        let result = self.stages.ingress(&mut flow.state, vcc, now, pkt);
         self.counters.ingress_late += u64::from(result & native::CELL_LATE != 0);
         self.note_began(id, result);
+        if self.stages.vcc.is_some() {
+            let counters = &mut self.counters.congestion;
+            counters.reports_received += u64::from(reported);
+            counters.marked_bytes += u64::from(marked);
+            counters.windows_lowered += u64::from(pkt.dirty & wire::dirty::WINDOW != 0);
+            if result & native::CONSUMED != 0 {
+                return Verdict::Consume;
+            }
+        }
         match &mut self.reorder {
             Some(reorder) => reorder.process(now, id, slot, pkt),
             None => Verdict::Forward,
         }
+    }
+
+    /// Sees to it that a timeout of the flow will be noticed.
+    fn arm(&mut self, id: u32) {
+        let Some(conf) = &self.stages.vcc else { return };
+        let (_, vcc) = self.table.both(id);
+        if let Some(due) = vcc.and_then(|vcc| vcc.deadline(conf)) {
+            self.deadlines.arm(id, due);
+        }
+    }
+
+    /// The timer laws of a flow, and the packets that they ask for.
+    fn tick(&mut self, now: Time, id: u32) {
+        let (flow, vcc) = self.table.both(id);
+        let (Some(key), Some(vcc), Some(conf)) = (flow.key, vcc, &self.stages.vcc) else { return };
+        let (expired, emit) = self.stages.tick(&mut flow.state, Some(vcc), now);
+        if expired {
+            return; // the sweep's business
+        }
+        let counters = &mut self.counters.congestion;
+        let (copies, update) = match emit {
+            e if e & native::EMIT_DUPACK != 0 => (native::DUPACKS, false),
+            e if e & native::EMIT_WINDOW != 0 => (1, true),
+            _ => (0, false),
+        };
+        counters.timeouts += u64::from(copies > 1);
+        counters.window_updates += u64::from(update);
+        for _ in 0..copies {
+            self.transmit.push_back(Transmit { dir: Direction::Ingress, packet: vcc.ack(conf, &key, update) });
+        }
+        self.arm(id);
     }
 
     /// Another connection, possibly under the number of an old one.
@@ -191,6 +288,6 @@ impl Edge {
     fn sweep(&mut self, now: Time) {
         let reorder = &self.reorder;
         let busy = |id| reorder.as_ref().is_some_and(|engine| engine.is_holding(id));
-        self.counters.flows_expired += self.table.sweep(&self.conf, now, busy);
+        self.counters.flows_expired += self.table.sweep(&self.stages, now, busy);
     }
 }

@@ -5,14 +5,16 @@
 
 mod config;
 mod counters;
+mod deadlines;
 mod edge;
 mod native;
 pub mod reorder;
 mod schedule;
 mod table;
+pub mod vcc;
 mod verdict;
 
 pub use config::{Balance, Config};
-pub use counters::Counters;
+pub use counters::{CongestionCounters, Counters};
 pub use edge::Edge;
-pub use verdict::{Direction, DropReason, Release, Slot, Verdict};
+pub use verdict::{Direction, DropReason, Release, Slot, Transmit, Verdict};

@@ -1,4 +1,4 @@
-use crate::native::{self, Conf, FlowState};
+use crate::native::{self, FlowState, Stages, Vcc};
 use crate::Direction;
 use rustc_hash::FxSeededState;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ const SWEEP: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Flow {
     /// Of the outgoing direction; `None`: the slot is free.
-    key: Option<FlowKey>,
+    pub(crate) key: Option<FlowKey>,
     pub(crate) state: FlowState,
     /// Of the outgoing direction.
     pub(crate) hash: u32,
@@ -26,6 +26,9 @@ pub(crate) struct Flow {
 pub(crate) struct Table {
     index: HashMap<FlowKey, u32, FxSeededState>,
     flows: Vec<Flow>,
+    /// As many as flows with congestion control, else none: apart, because they are large.
+    vccs: Vec<Vcc>,
+    with_vcc: bool,
     free: Vec<u32>,
     max: usize,
     seed: u64,
@@ -35,10 +38,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(max: usize, seed: u64) -> Table {
+    pub(crate) fn new(max: usize, seed: u64, with_vcc: bool) -> Table {
         Table {
             index: HashMap::with_hasher(FxSeededState::with_seed(seed as usize)),
             flows: Vec::new(),
+            vccs: Vec::new(),
+            with_vcc,
             free: Vec::new(),
             max: max.min(u32::MAX as usize),
             seed,
@@ -47,8 +52,14 @@ impl Table {
         }
     }
 
-    pub(crate) fn flow(&mut self, id: u32) -> &mut Flow {
-        &mut self.flows[id as usize]
+    /// A connection, with its congestion control if there is any.
+    pub(crate) fn both(&mut self, id: u32) -> (&mut Flow, Option<&mut Vcc>) {
+        (&mut self.flows[id as usize], self.vccs.get_mut(id as usize))
+    }
+
+    /// The congestion control of an outgoing direction.
+    pub(crate) fn vcc_of(&self, key: &FlowKey) -> Option<&Vcc> {
+        self.vccs.get(*self.index.get(key)? as usize)
     }
 
     /// The connection of a packet travelling in `dir`.
@@ -78,10 +89,16 @@ impl Table {
         let id = match self.free.pop() {
             Some(id) => {
                 self.flows[id as usize] = flow;
+                if let Some(vcc) = self.vccs.get_mut(id as usize) {
+                    *vcc = Vcc::default();
+                }
                 id
             }
             None if self.flows.len() < self.max => {
                 self.flows.push(flow);
+                if self.with_vcc {
+                    self.vccs.push(Vcc::default());
+                }
                 (self.flows.len() - 1) as u32
             }
             None => return None,
@@ -92,7 +109,7 @@ impl Table {
     }
 
     /// Looks at the next few slots and forgets connections that expired, except those that are `busy`. Returns how many.
-    pub(crate) fn sweep(&mut self, conf: &Conf, now: Time, busy: impl Fn(u32) -> bool) -> u64 {
+    pub(crate) fn sweep(&mut self, stages: &Stages, now: Time, busy: impl Fn(u32) -> bool) -> u64 {
         let mut forgotten = 0;
         for _ in 0..SWEEP.min(self.flows.len()) {
             let id = self.sweep_at % self.flows.len();
@@ -100,7 +117,8 @@ impl Table {
             let flow = &mut self.flows[id];
             let id = id as u32;
             let Some(key) = flow.key else { continue };
-            if !flow.state.tick(conf, now) || busy(id) {
+            // Only the flow's age is asked for: timeouts of its congestion control come by their own deadlines.
+            if !stages.tick(&mut flow.state, None, now).0 || busy(id) {
                 continue;
             }
             flow.key = None;
@@ -112,6 +130,11 @@ impl Table {
             forgotten += 1;
         }
         forgotten
+    }
+
+    /// Slots ever used: every number of a connection is below.
+    pub(crate) fn slots(&self) -> u32 {
+        self.flows.len() as u32
     }
 
     pub(crate) fn len(&self) -> usize {

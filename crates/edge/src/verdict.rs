@@ -20,6 +20,15 @@ pub struct Release {
     pub joins_previous: bool,
 }
 
+/// A packet that the edge itself originates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transmit {
+    /// [`Direction::Egress`]: send it to the fabric; [`Direction::Ingress`]: give it to the guest. It is not to be
+    /// processed.
+    pub dir: Direction,
+    pub packet: wire::Packet,
+}
+
 /// What becomes of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
@@ -32,7 +41,10 @@ pub enum Verdict {
     Drop(DropReason),
 }
 
-/// Why a packet was dropped. No stage drops yet.
+/// Why a packet was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum DropReason {}
+pub enum DropReason {
+    /// The guest sent beyond the window that it was granted.
+    Policed,
+}

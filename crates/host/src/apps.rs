@@ -1,9 +1,9 @@
 //! Applications: flows start, messages complete, connections open and close.
 
 use crate::connection::{
-    address, flow_hash, Connection, ConnectionId, Counted, EndId, Message, CLIENT, REPLY_BYTES, SERVER,
+    flow_hash, wire_len, Connection, ConnectionId, Counted, EndId, Message, CLIENT, REPLY_BYTES, SERVER,
 };
-use crate::connection::{wire_len, SERVER_PORT};
+use crate::experiment::{address, SERVER_PORT};
 use crate::measure::ideal_fct;
 use crate::outcome::FlowRecord;
 use crate::tcp::Endpoint;
@@ -92,6 +92,7 @@ impl World<'_> {
         let h = &mut self.hosts[client as usize];
         h.ports_used = if h.ports_used >= 60_000 { 10_000 } else { h.ports_used + 1 };
         let sport = h.ports_used;
+        let dport = SERVER_PORT + if self.experiment.edge.ports_by_workload { spec.class } else { 0 };
         let isn = self.transport_random.next_u64();
         let ends = [Endpoint::connect(tcp.clone(), isn as u32), Endpoint::listen(tcp, (isn >> 32) as u32)];
         let hash = |src, dst, ports: (u16, u16)| {
@@ -101,9 +102,10 @@ impl World<'_> {
         let connection = Connection {
             hosts: [client, server],
             sport,
+            dport,
             ends,
             timers: [0, 0],
-            hashes: [hash(client, server, (sport, SERVER_PORT)), hash(server, client, (SERVER_PORT, sport))],
+            hashes: [hash(client, server, (sport, dport)), hash(server, client, (dport, sport))],
             messages: VecDeque::new(),
             written: 0,
             replies_written: 0,

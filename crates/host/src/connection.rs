@@ -1,6 +1,6 @@
 //! A modelled connection and what it takes to turn its segments into packets and back.
 
-use crate::experiment::ETHERNET_OVERHEAD;
+use crate::experiment::{address, ETHERNET_OVERHEAD};
 use crate::gro::RxSegment;
 use crate::tcp::{Endpoint, Segment};
 use crate::workload::FlowSpec;
@@ -54,6 +54,8 @@ pub(crate) struct Connection {
     pub hosts: [u32; 2],
     /// The client's port, new for each connection, so that late packets of a predecessor are recognised.
     pub sport: u16,
+    /// The server's.
+    pub dport: u16,
     pub ends: [Endpoint; 2],
     pub timers: [TimerId; 2],
     /// Flow hash of the packets that each end sends.
@@ -84,15 +86,8 @@ pub(crate) struct Counted {
     pub segments_received: u32,
 }
 
-/// The port that every modelled server listens on.
-pub(crate) const SERVER_PORT: u16 = 5001;
 /// Bytes of an application-level acknowledgement.
 pub(crate) const REPLY_BYTES: u64 = 64;
-
-/// The address of a modelled host: 10.0.0.1 onwards.
-pub(crate) fn address(host: u32) -> [u32; 4] {
-    wire::v4((0x0a00_0001 + host).to_be_bytes())
-}
 
 /// Octets on the wire of an IPv4 packet with `l4_len` bytes of transport header and payload; Ethernet frames have at
 /// least 64 octets, 84 with preamble and gap.
@@ -116,7 +111,7 @@ impl Connection {
     pub(crate) fn packet(&self, id: EndId, segment: &Segment) -> Packet {
         let end = id.end();
         let (src, dst) = (self.hosts[end], self.hosts[1 - end]);
-        let ports = [self.sport, SERVER_PORT];
+        let ports = [self.sport, self.dport];
         let headers = wire::Packet {
             saddr: address(src),
             daddr: address(dst),
@@ -145,6 +140,18 @@ impl Connection {
         };
         let (hash, flow, priority) = (self.hashes[end], id.peer().0, self.priority);
         Packet { src, dst, hash, flow, priority, headers, options, ..Packet::default() }
+    }
+
+    /// The flow of what `end` sends.
+    pub(crate) fn key(&self, end: usize) -> wire::FlowKey {
+        let ports = [self.sport, self.dport];
+        wire::FlowKey::new(
+            address(self.hosts[end]),
+            address(self.hosts[1 - end]),
+            ports[end],
+            ports[1 - end],
+            proto::TCP,
+        )
     }
 
     /// Whether a packet for `id` belongs to this connection and not to a predecessor in its slot.

@@ -88,6 +88,26 @@ pub struct CpuModel {
 pub struct EdgeConfig {
     pub balance: edge::Balance,
     pub reorder: Option<edge::reorder::Config>,
+    /// AC/DC's congestion control of guests.
+    pub congestion: Option<edge::vcc::Config>,
+    /// Servers of workload n listen on [`SERVER_PORT`] + n instead of [`SERVER_PORT`], so that rules of congestion control
+    /// can tell workloads apart. Changes what switches hash.
+    pub ports_by_workload: bool,
+}
+
+impl Default for EdgeConfig {
+    /// An edge that does nothing.
+    fn default() -> EdgeConfig {
+        EdgeConfig { balance: edge::Balance::Ecmp, reorder: None, congestion: None, ports_by_workload: false }
+    }
+}
+
+/// The port that modelled servers listen on.
+pub const SERVER_PORT: u16 = 5001;
+
+/// The address of a modelled host: 10.0.0.1 onwards.
+pub fn address(host: u32) -> [u32; 4] {
+    wire::v4((0x0a00_0001 + host).to_be_bytes())
 }
 
 /// What to keep beyond flow records.

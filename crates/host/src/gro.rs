@@ -87,6 +87,7 @@ fn fits(open: &RxSegment, packet: &Packet) -> bool {
         && a.payload + b.payload <= MAX_SEGMENT
         && a.ack == b.ack
         && a.ecn == b.ecn
+        && a.tcp_reserved == b.tcp_reserved
         && (a.tcp_flags ^ b.tcp_flags) & !(tcp::PSH | tcp::FIN) == 0
         && (a.label, a.cell) == (b.label, b.cell)
         && open.packet.options == packet.options

@@ -63,6 +63,8 @@ pub struct HostRecord {
     /// Segments handed to TCP, and their bytes.
     pub rx_segments: u64,
     pub rx_bytes: u64,
+    /// What the host's edge has done of virtual congestion control.
+    pub congestion: edge::CongestionCounters,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -77,6 +79,9 @@ pub struct Outcome {
     pub rtt_samples: Vec<(Time, u32, Time)>,
     /// Goodput of each flow of unbounded size per sampling interval, bytes: `[flow][interval]`.
     pub goodput_series: Vec<(u32, Vec<u64>)>,
+    /// Under virtual congestion control, at the same instants, the window that the edge computes for the flow's sender
+    /// (`u32::MAX`: any) and the guest's own congestion window, bytes.
+    pub window_series: Vec<(u32, Vec<(u32, u32)>)>,
     /// Out-of-order segments per flowcell as TCP saw them, and sizes in bytes of the segments pushed to TCP.
     pub flowcell_disorder: Vec<u32>,
     pub segment_sizes: Vec<u32>,

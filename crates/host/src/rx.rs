@@ -63,7 +63,7 @@ impl World<'_> {
         if let Some(cpu) = &experiment.hosts.cpu {
             self.charge(host, cpu.rx_packets(packets, bytes));
         }
-        if experiment.edge.reorder.is_some() {
+        if experiment.edge.reorder.is_some() || experiment.edge.congestion.is_some() {
             self.hosts[index].edge.end_batch(now);
             self.drain_edge(host);
         }
@@ -124,7 +124,7 @@ impl World<'_> {
         }
     }
 
-    /// Hands up what the edge releases, joining slots of one merged segment, and sets its timer.
+    /// Hands up what the edge releases, joining slots of one merged segment, then what it made, and sets its timer.
     pub(crate) fn drain_edge(&mut self, host: u32) {
         let now = self.scheduler.now();
         let index = host as usize;
@@ -142,8 +142,7 @@ impl World<'_> {
         if let Some(last) = self.hosts[index].joining.take() {
             self.deliver(host, &last);
         }
-        let (timer, deadline) = (self.hosts[index].edge_timer, self.hosts[index].edge.poll_timeout());
-        self.set_timer(timer, deadline, host);
+        self.drain_edge_transmit(host);
     }
 
     fn charge(&mut self, host: u32, cost: Time) {
@@ -154,7 +153,7 @@ impl World<'_> {
     }
 
     /// Delivers a segment to the guest's TCP and lets the applications at both ends react.
-    fn deliver(&mut self, host: u32, segment: &RxSegment) {
+    pub(crate) fn deliver(&mut self, host: u32, segment: &RxSegment) {
         let h = &mut self.hosts[host as usize];
         h.rx_segments += 1;
         h.rx_bytes += u64::from(segment.packet.headers.payload);
@@ -207,7 +206,7 @@ mod tests {
             failures: Vec::new(),
             reroute_after: Time::ZERO,
             hosts: HostConfig::default(),
-            edge: EdgeConfig { balance: edge::Balance::Ecmp, reorder: Some(edge::reorder::Config::default()) },
+            edge: EdgeConfig { reorder: Some(edge::reorder::Config::default()), ..EdgeConfig::default() },
             racks: HostMap::uniform(2, 1),
             workloads: vec![Workload::new("long", long)],
             duration: Time::from_ms(1),

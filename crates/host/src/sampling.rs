@@ -1,7 +1,7 @@
 //! What a run records beyond its flows: probes, series, disorder; and the outcome at the end.
 
-use crate::connection::{address, flow_hash, wire_len, EndId, CLIENT, SERVER};
-use crate::experiment::Experiment;
+use crate::connection::{flow_hash, wire_len, EndId, CLIENT, SERVER};
+use crate::experiment::{address, Experiment};
 use crate::gro::RxSegment;
 use crate::outcome::{HostRecord, Outcome, PortRecord};
 use crate::world::{Event, World};
@@ -23,6 +23,7 @@ pub(crate) struct Sampling {
     utilisation_series: Vec<Vec<f32>>,
     busy_before: Vec<Time>,
     goodput_series: BTreeMap<u32, Vec<u64>>,
+    window_series: BTreeMap<u32, Vec<(u32, u32)>>,
     /// The first sampling instant, which only sets what the series count from, has passed.
     sampling: bool,
     /// Bytes of each unbounded flow at the last sampling instant.
@@ -150,11 +151,20 @@ impl World<'_> {
             s.busy_before[port] = busy;
         }
         for connection in self.connections.iter().filter(|c| c.live) {
+            let edge = &self.hosts[connection.hosts[CLIENT] as usize].edge;
+            let virtual_window = || {
+                let known = edge.congestion(&connection.key(CLIENT))?;
+                Some(known.window.map_or(u32::MAX, |w| w.get() as u32))
+            };
             for message in connection.messages.iter().filter(|m| m.ends.is_none()) {
                 let bytes = connection.ends[SERVER].rx.delivered().saturating_sub(message.begins);
                 let before = self.sampling.delivered_before.insert(message.record, bytes).unwrap_or(0);
                 if !first {
                     self.sampling.goodput_series.entry(message.record).or_default().push(bytes - before);
+                    if let Some(window) = virtual_window() {
+                        let cwnd = connection.ends[CLIENT].tx.cwnd().min(u64::from(u32::MAX)) as u32;
+                        self.sampling.window_series.entry(message.record).or_default().push((window, cwnd));
+                    }
                 }
             }
         }
@@ -220,6 +230,7 @@ impl World<'_> {
                 rx_packets: h.rx_packets,
                 rx_segments: h.rx_segments,
                 rx_bytes: h.rx_bytes,
+                congestion: h.edge.counters().congestion,
             })
             .collect();
         let (lost_on_wires, unroutable) = self.fabric.lost_packets();
@@ -233,6 +244,7 @@ impl World<'_> {
             hosts,
             rtt_samples: s.rtt_samples,
             goodput_series: s.goodput_series.into_iter().collect(),
+            window_series: s.window_series.into_iter().collect(),
             flowcell_disorder: s.disorder.values().flat_map(Disorder::counts).chain(s.disorder_counts).collect(),
             segment_sizes: s.segment_sizes,
             captured: self.fabric.tap().map(|t| t.packets.clone()).unwrap_or_default(),

@@ -1,6 +1,7 @@
 //! From guest TCP to the fabric: edge, NIC queue, split.
 
 use crate::connection::{split, EndId};
+use crate::gro::RxSegment;
 use crate::host::{InNic, TxSegment};
 use crate::world::{Event, World};
 use edge::{Direction, Slot, Verdict};
@@ -26,11 +27,61 @@ impl World<'_> {
         let now = self.scheduler.now();
         let host = packet.src;
         let h = &mut self.hosts[host as usize];
-        if h.edge.process(now, Direction::Egress, Slot::default(), &mut packet.headers) != Verdict::Forward {
+        let verdict = h.edge.process(now, Direction::Egress, Slot::default(), &mut packet.headers);
+        if self.experiment.edge.congestion.is_some() {
+            // What the edge adds belongs to the same flow and goes first.
+            while let Some(extra) = self.hosts[host as usize].edge.poll_transmit(now) {
+                let label = extra.packet.label;
+                let options = wire::TcpOptions::default();
+                self.queue_for_nic(Packet { headers: extra.packet, label, options, ..packet });
+            }
+            self.set_edge_timer(host);
+        }
+        if verdict != Verdict::Forward {
+            self.release_from_nic(&packet);
             return;
         }
         packet.label = packet.headers.label;
         self.note_label(&packet);
+        self.queue_for_nic(packet);
+    }
+
+    /// A segment that the edge dropped leaves TCP's small queue all the same.
+    fn release_from_nic(&mut self, packet: &Packet) {
+        if packet.headers.payload > 0 && packet.flow < crate::sampling::PROBE {
+            let sender = EndId(packet.flow).peer();
+            let connection = &mut self.connections[sender.connection()];
+            connection.ends[sender.end()].on_nic_tx_done(u64::from(packet.headers.payload));
+        }
+    }
+
+    /// Gives guests what their edge made for them, and sets the edge's timer.
+    pub(crate) fn drain_edge_transmit(&mut self, host: u32) {
+        let now = self.scheduler.now();
+        // All at once: a guest that answers makes its edge transmit again.
+        let edge = &mut self.hosts[host as usize].edge;
+        let extras: Vec<_> = std::iter::from_fn(|| edge.poll_transmit(now)).collect();
+        for extra in extras {
+            let key = extra.packet.flow_key().reversed();
+            let owner = self.connections.iter().enumerate().find_map(|(c, connection)| {
+                let end = connection.live.then(|| (0..2).find(|&end| connection.key(end) == key)).flatten()?;
+                Some(EndId::new(c as u32, end))
+            });
+            let Some(owner) = owner.filter(|_| extra.dir == Direction::Ingress) else { continue };
+            let packet = Packet { src: host, dst: host, flow: owner.0, headers: extra.packet, ..Packet::default() };
+            self.deliver(host, &RxSegment::new(packet));
+        }
+        self.set_edge_timer(host);
+    }
+
+    fn set_edge_timer(&mut self, host: u32) {
+        let h = &self.hosts[host as usize];
+        let (timer, deadline) = (h.edge_timer, h.edge.poll_timeout());
+        self.set_timer(timer, deadline, host);
+    }
+
+    fn queue_for_nic(&mut self, packet: Packet) {
+        let (now, host) = (self.scheduler.now(), packet.src);
         let h = &mut self.hosts[host as usize];
         let mut ready_at = now;
         if let Some(cpu) = &self.experiment.hosts.cpu {

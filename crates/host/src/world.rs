@@ -167,6 +167,7 @@ impl<'a> World<'a> {
                 let mut edge = Edge::new(edge::Config {
                     balance: experiment.edge.balance,
                     reorder: experiment.edge.reorder,
+                    congestion: experiment.edge.congestion.clone(),
                     seed: Stream::new(seed, u64::from(host), Purpose::Edge).next_u64(),
                     ..edge::Config::default()
                 });

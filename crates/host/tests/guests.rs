@@ -45,7 +45,7 @@ fn dumbbell(flows: &[Algorithm], mtu: u16, duration: Time) -> Experiment {
         failures: Vec::new(),
         reroute_after: Time::from_ms(10),
         hosts,
-        edge: EdgeConfig { balance: edge::Balance::Ecmp, reorder: None },
+        edge: EdgeConfig::default(),
         workloads,
         duration,
         drain: Time::ZERO,

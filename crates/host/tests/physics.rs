@@ -40,7 +40,7 @@ fn experiment(topology: Topology, workloads: Vec<Workload>, duration: Time) -> E
         failures: Vec::new(),
         reroute_after: Time::from_ms(10),
         hosts: HostConfig::default(),
-        edge: EdgeConfig { balance: edge::Balance::Ecmp, reorder: None },
+        edge: EdgeConfig::default(),
         workloads,
         duration,
         drain: Time::ZERO,
@@ -244,6 +244,7 @@ fn mixed(seed: u64) -> Experiment {
     e.edge = EdgeConfig {
         balance: edge::Balance::Flowcell { threshold: Bytes::kib(64) },
         reorder: Some(edge::reorder::Config::default()),
+        ..EdgeConfig::default()
     };
     e.drain = Time::from_ms(20);
     e.seed = seed;
@@ -292,7 +293,7 @@ fn flowcells_balance_where_hashing_collides() {
         let elephants = Workload::new("elephants", Pattern::Stride { k: 8, size: None });
         let mut e = experiment(clos16(), vec![elephants], Time::from_ms(100));
         e.racks = HostMap::uniform(16, 4);
-        e.edge = EdgeConfig { balance, reorder };
+        e.edge = EdgeConfig { balance, reorder, ..EdgeConfig::default() };
         let o = run(&e);
         (0..16).map(|f| goodput(&e, &o, f)).sum::<f64>() / (16.0 * 10e9 * 1460.0 / 1538.0)
     };

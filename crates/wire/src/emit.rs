@@ -1,5 +1,5 @@
 use crate::checksum::Sum;
-use crate::packet::{proto, tcp, Packet};
+use crate::packet::{pack, proto, reserved, tcp, Packet};
 
 /// TCP options that a [`Packet`] does not carry because the edge never reads them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,7 +28,7 @@ const ETHERNET: usize = 14;
 
 /// Builds the Ethernet frame of `packet`: IP and TCP or UDP with correct checksums, and a payload of zeros.
 ///
-/// MSS and window scale are written on SYNs; `ip_header_len` and `l4_header_len` are ignored. MAC addresses are
+/// MSS and window scale are written on SYNs, the feedback option last; `ip_header_len` and `l4_header_len` are ignored. MAC addresses are
 /// locally administered ones that end in the last four bytes of the IP addresses.
 ///
 /// # Errors
@@ -180,6 +180,12 @@ fn tcp_header(packet: &Packet, options: &TcpOptions, out: &mut [u8; 60]) -> usiz
             put(&right.to_be_bytes());
         }
     }
-    out[12] = (end as u8 / 4) << 4;
+    if packet.pack == pack::OK && end + usize::from(pack::LEN) <= out.len() {
+        out[end..end + 2].copy_from_slice(&[253, pack::LEN]);
+        out[end + 2..end + 5].copy_from_slice(&packet.pack_total);
+        out[end + 5..end + 8].copy_from_slice(&packet.pack_ce);
+        end += usize::from(pack::LEN);
+    }
+    out[12] = (end as u8 / 4) << 4 | packet.tcp_reserved & reserved::MASK;
     end
 }

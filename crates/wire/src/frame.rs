@@ -1,4 +1,5 @@
-use crate::Packet;
+use crate::checksum;
+use crate::{dirty, pack, proto, Packet};
 use std::ffi::c_int;
 
 /// Why a frame has no [`Packet`]; the codes of `datapath/parse.h`.
@@ -19,6 +20,7 @@ pub enum ParseError {
 extern "C" {
     fn sv_wire_parse(data: *const u8, len: usize, packet: *mut Packet) -> c_int;
     fn sv_wire_write_back(packet: *const Packet, data: *mut u8, len: usize) -> c_int;
+    fn sv_wire_option_put(packet: *const Packet, option: *mut u8);
 }
 
 fn check(code: c_int) -> Result<(), ParseError> {
@@ -47,7 +49,7 @@ pub fn parse(frame: &[u8]) -> Result<Packet, ParseError> {
 }
 
 /// Writes the fields named in `packet.dirty` into the frame that the packet was parsed from, and updates the IPv4 and
-/// TCP checksums incrementally (RFC 1624).
+/// TCP checksums incrementally (RFC 1624). The feedback option is left as it is: see [`write_back_resized`].
 ///
 /// # Errors
 /// [`ParseError::Malformed`] or [`ParseError::Short`], with the frame unchanged, if `packet` cannot have come from it.
@@ -55,4 +57,94 @@ pub fn write_back(packet: &Packet, frame: &mut [u8]) -> Result<(), ParseError> {
     // SAFETY: the C function touches only `len` bytes from `data`, whatever `packet` says, and reads `packet`.
     let code = unsafe { sv_wire_write_back(packet, frame.as_mut_ptr(), frame.len()) };
     check(code)
+}
+
+/// As [`write_back`], and also brings the feedback option into the frame, or out of it: a pure ACK grows or shrinks by 8
+/// bytes. An option that is to go from a frame with payload, or from one whose option is malformed, becomes padding.
+///
+/// # Errors
+/// As [`write_back`]; also [`ParseError::Malformed`] if the option does not fit. The frame may then have other fields
+/// written.
+pub fn write_back_resized(packet: &Packet, frame: &mut Vec<u8>) -> Result<(), ParseError> {
+    write_back(packet, frame)?;
+    if packet.dirty & dirty::OPTION == 0 {
+        return Ok(());
+    }
+    let there = parse(frame)?;
+    let (l2, l4_len) = (ethernet_len(frame).ok_or(ParseError::Short)?, usize::from(there.l4_header_len));
+    let tcp = l2 + usize::from(there.ip_header_len);
+    let option = tcp + l4_len - usize::from(pack::LEN).min(l4_len);
+    if there.proto != proto::TCP || frame.len() < tcp + l4_len || there.truncated != 0 {
+        return Err(ParseError::Malformed);
+    }
+    match (there.pack != pack::NONE, packet.pack == pack::OK) {
+        (false, false) => {}
+        (true, false) if there.payload > 0 || there.pack == pack::MALFORMED => {
+            replace(frame, tcp, option, &[1; 8]);
+        }
+        (true, false) => {
+            replace(frame, tcp, option, &[0; 8]);
+            frame.drain(option..option + 8);
+            resize(frame, l2, tcp, &there, l4_len - 8);
+        }
+        (true, true) => replace(frame, tcp, option, &option_bytes(packet)),
+        (false, true) => {
+            if l4_len + 8 > 60 || there.payload > 0 {
+                return Err(ParseError::Malformed);
+            }
+            frame.splice(tcp + l4_len..tcp + l4_len, [0; 8]);
+            resize(frame, l2, tcp, &there, l4_len + 8);
+            replace(frame, tcp, tcp + l4_len, &option_bytes(packet));
+        }
+    }
+    Ok(())
+}
+
+fn option_bytes(packet: &Packet) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    // SAFETY: reads the packet and writes exactly eight bytes.
+    unsafe { sv_wire_option_put(packet, bytes.as_mut_ptr()) };
+    bytes
+}
+
+/// The Ethernet header with its VLAN tags, of a frame that was parsed.
+fn ethernet_len(frame: &[u8]) -> Option<usize> {
+    let mut len = 14;
+    while let [0x81, 0x00] | [0x88, 0xa8] = frame.get(len - 2..len)? {
+        len += 4;
+    }
+    Some(len)
+}
+
+/// Overwrites `bytes.len()` (even) bytes at the even offset `at` from `tcp`, and repairs TCP's checksum.
+fn replace(frame: &mut [u8], tcp: usize, at: usize, bytes: &[u8]) {
+    for (i, new) in bytes.chunks_exact(2).enumerate() {
+        let at = at + 2 * i;
+        set16(frame, at, u16::from_be_bytes([new[0], new[1]]), Some(tcp + 16));
+    }
+}
+
+/// Writes a word and repairs the checksum at `check`.
+fn set16(frame: &mut [u8], at: usize, new: u16, check: Option<usize>) {
+    let get = |frame: &[u8], at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+    let old = get(frame, at);
+    frame[at..at + 2].copy_from_slice(&new.to_be_bytes());
+    if let Some(check) = check {
+        let sum = checksum::update(get(frame, check), old, new);
+        frame[check..check + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+/// Sets the lengths of a pure ACK whose TCP header is now `l4_len` bytes long, the change being zeros.
+fn resize(frame: &mut [u8], l2: usize, tcp: usize, before: &Packet, l4_len: usize) {
+    let offset = u16::from_be_bytes([(l4_len as u8 / 4) << 4 | frame[tcp + 12] & 0x0f, frame[tcp + 13]]);
+    set16(frame, tcp + 12, offset, Some(tcp + 16));
+    // The pseudo header counts the length too.
+    let (old, new) = (u16::from(before.l4_header_len), l4_len as u16);
+    let sum = checksum::update(u16::from_be_bytes([frame[tcp + 16], frame[tcp + 17]]), old, new);
+    frame[tcp + 16..tcp + 18].copy_from_slice(&sum.to_be_bytes());
+    let change = new.wrapping_sub(old);
+    let at = if before.family == 4 { l2 + 2 } else { l2 + 4 };
+    let total = u16::from_be_bytes([frame[at], frame[at + 1]]).wrapping_add(change);
+    set16(frame, at, total, (before.family == 4).then_some(l2 + 10));
 }

@@ -13,5 +13,5 @@ mod packet;
 
 pub use emit::{emit, emit_snapped, EmitError, TcpOptions};
 pub use flow::FlowKey;
-pub use frame::{parse, write_back, ParseError};
-pub use packet::{dirty, ecn, proto, tcp, v4, Packet};
+pub use frame::{parse, write_back, write_back_resized, ParseError};
+pub use packet::{dirty, ecn, pack, proto, reserved, tcp, v4, Packet};

@@ -32,6 +32,32 @@ pub mod dirty {
     pub const ECN: u16 = 0x0002;
     /// Metadata: the driver carries the label, [`write_back`](crate::write_back) does not.
     pub const LABEL: u16 = 0x0004;
+    /// TCP flags and [`reserved`](super::reserved) bits.
+    pub const FLAGS: u16 = 0x0008;
+    /// The feedback option came or went, [`Packet::pack`]. Frames change their length with it:
+    /// [`write_back_resized`](crate::write_back_resized).
+    pub const OPTION: u16 = 0x0010;
+}
+
+/// TCP's reserved bits (byte 12 of its header), by which edges speak to one another; guests neither see nor set them.
+pub mod reserved {
+    pub const MASK: u8 = 0x0e;
+    /// The sender's edge does virtual congestion control.
+    pub const EDGE: u8 = 0x08;
+    /// The guest itself had sent the packet as ECN-capable.
+    pub const ECT: u8 = 0x04;
+    /// Feedback only: for the edge, not for the guest.
+    pub const FACK: u8 = 0x02;
+}
+
+/// Values of [`Packet::pack`].
+pub mod pack {
+    pub const NONE: u8 = 0;
+    pub const OK: u8 = 1;
+    /// The option's kind with another length.
+    pub const MALFORMED: u8 = 2;
+    /// Bytes that the option adds to a TCP header.
+    pub const LEN: u8 = 8;
 }
 
 /// Parsed headers and edge metadata of one segment, in host byte order: the mirror of `struct sv_packet`.
@@ -81,9 +107,17 @@ pub struct Packet {
     pub l4_header_len: u8,
     /// 1: `cell` means something.
     pub has_cell: u8,
+    /// TCP's [`reserved`] bits.
+    pub tcp_reserved: u8,
+    /// The feedback option of docs/wire.md, [`pack`]. It is counted in `l4_header_len`.
+    pub pack: u8,
+    /// Payload bytes received, modulo 2^24, most significant byte first.
+    pub pack_total: [u8; 3],
+    /// Those of them that came in marked packets.
+    pub pack_ce: [u8; 3],
 }
 
-const _: () = assert!(size_of::<Packet>() == 72);
+const _: () = assert!(size_of::<Packet>() == 80);
 
 /// An IPv4 address in the form of [`Packet::saddr`].
 pub const fn v4(addr: [u8; 4]) -> [u32; 4] {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Symbols for the inline functions of parse.h and encap.h. */
+/* Symbols for the inline functions of parse.h, option.h and encap.h. */
 #include <stddef.h>
 
 #include "encap.h"
+#include "option.h"
 #include "parse.h"
 
 int sv_wire_parse(const u8 *data, size_t len, struct sv_packet *p);
@@ -10,12 +11,28 @@ int sv_wire_write_back(const struct sv_packet *p, u8 *data, size_t len);
 
 int sv_wire_parse(const u8 *data, size_t len, struct sv_packet *p)
 {
-	return sv_parse(data, data + len, len > 0xffffffffu ? 0xffffffffu : (u32)len, p);
+	const u8 *end = data + len;
+	int parsed = sv_parse(data, end, len > 0xffffffffu ? 0xffffffffu : (u32)len, p);
+	u16 ethertype = 0;
+
+	if (parsed == SV_PARSE_OK && p->proto == SV_PROTO_TCP)
+		sv_option_parse(data + sv_ethernet_len(data, end, &ethertype) + p->ip_header_len, end, p);
+	return parsed;
 }
 
 int sv_wire_write_back(const struct sv_packet *p, u8 *data, size_t len)
 {
-	return sv_write_back(p, data, data + len);
+	int written = sv_write_back(p, data, data + len);
+
+	return written == SV_PARSE_OK ? sv_option_write_flags(p, data, data + len) : written;
+}
+
+void sv_wire_option_put(const struct sv_packet *p, u8 *option);
+
+/* `option` has room for 8 bytes. */
+void sv_wire_option_put(const struct sv_packet *p, u8 *option)
+{
+	sv_option_put(option, p);
 }
 
 void sv_wire_encap_pack(const struct sv_encap *e, u32 *first, u32 *second);

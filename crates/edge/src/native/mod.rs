@@ -2,8 +2,15 @@
 
 #[cfg(test)]
 mod tests;
+mod vcc;
 
+pub(crate) use vcc::{fack, PolicyRule, Vcc, VccClass, VccConf};
+pub(crate) use vcc::{CLASS_OBSERVE, CLASS_OFF, CLASS_POLICE, CONF_DUPACKS, DUPACKS, ONE};
+pub(crate) use vcc::{LAW_CUBIC, LAW_DCTCP, LAW_NONE, LAW_RENO, MAX_CLASSES, MAX_RULES};
+
+#[cfg(test)]
 use std::ffi::c_int;
+
 use units::Time;
 use wire::{FlowKey, Packet};
 
@@ -13,6 +20,14 @@ pub(crate) const MAX_LABELS: usize = 256;
 pub(crate) const BEGAN: u32 = 0x1;
 pub(crate) const CELL_OPENED: u32 = 0x2;
 pub(crate) const CELL_LATE: u32 = 0x4;
+pub(crate) const POLICED: u32 = 0x8;
+pub(crate) const CONSUMED: u32 = 0x10;
+pub(crate) const EXPIRED: u32 = 0x1;
+
+/// `SV_EMIT_*`
+pub(crate) const EMIT_FACK: u8 = 0x1;
+pub(crate) const EMIT_WINDOW: u8 = 0x2;
+pub(crate) const EMIT_DUPACK: u8 = 0x4;
 
 pub(crate) const BALANCE_ECMP: u32 = 0;
 pub(crate) const BALANCE_FLOWCELL: u32 = 1;
@@ -56,8 +71,10 @@ extern "C" {
     fn sv_edge_hash(k: *const FlowKey, seed: u64) -> u32;
     fn sv_edge_egress(
         conf: *const Conf,
+        vcc_conf: *const VccConf,
         flow: *mut FlowLife,
         flowcell: *mut Flowcell,
+        vcc: *mut Vcc,
         labels: *const u16,
         n_labels: u32,
         hash: u32,
@@ -66,12 +83,14 @@ extern "C" {
     ) -> u32;
     fn sv_edge_ingress(
         conf: *const Conf,
+        vcc_conf: *const VccConf,
         flow: *mut FlowLife,
         flowcell: *mut Flowcell,
+        vcc: *mut Vcc,
         now: u64,
         p: *mut Packet,
     ) -> u32;
-    fn sv_edge_tick(conf: *const Conf, flow: *mut FlowLife, now: u64) -> c_int;
+    fn sv_edge_tick(conf: *const Conf, vcc_conf: *const VccConf, flow: *mut FlowLife, vcc: *mut Vcc, now: u64) -> u32;
     #[cfg(test)]
     fn sv_edge_flow_key(p: *const Packet, reverse: c_int, k: *mut FlowKey);
     #[cfg(test)]
@@ -91,24 +110,52 @@ pub(crate) fn hash(key: &FlowKey, seed: u64) -> u32 {
     unsafe { sv_edge_hash(key, seed) }
 }
 
-/// The C side of one connection.
+/// What the stages of an edge are configured with.
+#[derive(Clone, Debug)]
+pub(crate) struct Stages {
+    pub(crate) conf: Conf,
+    /// `None`: no virtual congestion control.
+    pub(crate) vcc: Option<Box<VccConf>>,
+}
+
+/// The C side of one connection, apart from virtual congestion control.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlowState {
     life: FlowLife,
     flowcell: Flowcell,
 }
 
-impl FlowState {
-    /// `sv_egress`. Returns [`BEGAN`] and [`CELL_OPENED`] bits. `labels` holds at most [`MAX_LABELS`].
-    pub(crate) fn egress(&mut self, conf: &Conf, labels: &[u16], hash: u32, now: Time, packet: &mut Packet) -> u32 {
+/// A pointer for C, null for `None`.
+fn pointer<T>(reference: Option<&mut T>) -> *mut T {
+    reference.map_or(std::ptr::null_mut(), std::ptr::from_mut)
+}
+
+impl Stages {
+    fn vcc_pointer(&self) -> *const VccConf {
+        self.vcc.as_deref().map_or(std::ptr::null(), std::ptr::from_ref)
+    }
+
+    /// `sv_egress`. Returns [`BEGAN`], [`CELL_OPENED`] and [`POLICED`] bits. `labels` holds at most [`MAX_LABELS`];
+    /// `vcc` is given if and only if it is configured.
+    pub(crate) fn egress(
+        &self,
+        flow: &mut FlowState,
+        vcc: Option<&mut Vcc>,
+        labels: &[u16],
+        hash: u32,
+        now: Time,
+        packet: &mut Packet,
+    ) -> u32 {
         debug_assert!(labels.len() <= MAX_LABELS);
-        // SAFETY: all pointers come from references that outlive the call, `labels` with its own length, and the
-        // mirrors assert the layouts; C reads and writes nothing else and keeps nothing.
+        // SAFETY: all pointers come from references that outlive the call, or are null where C expects that; `labels`
+        // goes with its own length, and the mirrors assert the layouts; C reads and writes nothing else and keeps nothing.
         unsafe {
             sv_edge_egress(
-                conf,
-                &mut self.life,
-                &mut self.flowcell,
+                &self.conf,
+                self.vcc_pointer(),
+                &mut flow.life,
+                &mut flow.flowcell,
+                pointer(vcc),
                 labels.as_ptr(),
                 labels.len() as u32,
                 hash,
@@ -118,23 +165,33 @@ impl FlowState {
         }
     }
 
-    /// `sv_ingress`. Returns [`BEGAN`] and [`CELL_LATE`] bits.
-    pub(crate) fn ingress(&mut self, conf: &Conf, now: Time, packet: &mut Packet) -> u32 {
+    /// `sv_ingress`. Returns [`BEGAN`], [`CELL_LATE`] and [`CONSUMED`] bits.
+    pub(crate) fn ingress(&self, flow: &mut FlowState, vcc: Option<&mut Vcc>, now: Time, packet: &mut Packet) -> u32 {
+        let (life, cell) = (&mut flow.life, &mut flow.flowcell);
         // SAFETY: as in `egress`.
-        unsafe { sv_edge_ingress(conf, &mut self.life, &mut self.flowcell, now.as_ns(), packet) }
+        unsafe { sv_edge_ingress(&self.conf, self.vcc_pointer(), life, cell, pointer(vcc), now.as_ns(), packet) }
     }
 
-    /// `sv_tick`. True when the flow has expired.
-    pub(crate) fn tick(&mut self, conf: &Conf, now: Time) -> bool {
-        // SAFETY: as in `egress`.
-        unsafe { sv_edge_tick(conf, &mut self.life, now.as_ns()) != 0 }
+    /// `sv_egress` for a packet whose flow has no state.
+    pub(crate) fn egress_stateless(&self, labels: &[u16], hash: u32, packet: &mut Packet) {
+        debug_assert!(labels.len() <= MAX_LABELS);
+        let (flow, cell, vcc) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        let (labels, n) = (labels.as_ptr(), labels.len() as u32);
+        // SAFETY: C tests the state pointers for null before anything else; the rest as in `egress`.
+        unsafe { sv_edge_egress(&self.conf, self.vcc_pointer(), flow, cell, vcc, labels, n, hash, 0, packet) };
     }
-}
 
-/// `sv_egress` for a packet whose flow has no state.
-pub(crate) fn egress_stateless(conf: &Conf, labels: &[u16], hash: u32, packet: &mut Packet) {
-    debug_assert!(labels.len() <= MAX_LABELS);
-    let (flow, flowcell) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: C tests the state pointers for null before anything else; the rest as in `FlowState::egress`.
-    unsafe { sv_edge_egress(conf, flow, flowcell, labels.as_ptr(), labels.len() as u32, hash, 0, packet) };
+    /// `sv_ingress` for a packet whose flow has no state. Returns [`CONSUMED`].
+    pub(crate) fn ingress_stateless(&self, packet: &mut Packet) -> u32 {
+        let (flow, cell, vcc) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: as in `egress_stateless`.
+        unsafe { sv_edge_ingress(&self.conf, self.vcc_pointer(), flow, cell, vcc, 0, packet) }
+    }
+
+    /// `sv_tick`. True when the flow has expired, else what the edge is to send, as [`EMIT_WINDOW`] and [`EMIT_DUPACK`].
+    pub(crate) fn tick(&self, flow: &mut FlowState, vcc: Option<&mut Vcc>, now: Time) -> (bool, u8) {
+        // SAFETY: as in `egress`.
+        let result = unsafe { sv_edge_tick(&self.conf, self.vcc_pointer(), &mut flow.life, pointer(vcc), now.as_ns()) };
+        (result & EXPIRED != 0, (result >> 8) as u8)
+    }
 }

@@ -4,11 +4,18 @@
 
 void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k);
 u32 sv_edge_hash(const struct sv_flow_key *k, u64 seed);
-u32 sv_edge_egress(const struct sv_conf *conf, struct sv_flow *flow, struct sv_flowcell *flowcell, const u16 *labels,
-		   u32 n_labels, u32 hash, u64 now, struct sv_packet *p);
-u32 sv_edge_ingress(const struct sv_conf *conf, struct sv_flow *flow, struct sv_flowcell *flowcell, u64 now,
-		    struct sv_packet *p);
-int sv_edge_tick(const struct sv_conf *conf, struct sv_flow *flow, u64 now);
+u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
+		   struct sv_flowcell *flowcell, struct sv_vcc *vcc, const u16 *labels, u32 n_labels, u32 hash, u64 now,
+		   struct sv_packet *p);
+u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
+		    struct sv_flowcell *flowcell, struct sv_vcc *vcc, u64 now, struct sv_packet *p);
+u32 sv_edge_tick(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
+		 struct sv_vcc *vcc, u64 now);
+u64 sv_edge_deadline(const struct sv_vcc_conf *conf, const struct sv_vcc *v);
+u32 sv_edge_window(const struct sv_vcc_conf *conf, const struct sv_vcc *v);
+void sv_edge_fack(const struct sv_packet *p, struct sv_packet *fack);
+void sv_edge_ack(const struct sv_vcc_conf *conf, struct sv_vcc *v, const struct sv_flow_key *k, int update,
+		 struct sv_packet *p);
 int sv_edge_flowcell_assign(struct sv_flowcell *f, u32 threshold, const u16 *labels, u32 n, u32 start,
 			    struct sv_packet *p);
 
@@ -25,13 +32,16 @@ u32 sv_edge_hash(const struct sv_flow_key *k, u64 seed)
 	return sv_flow_hash(k, seed);
 }
 
-u32 sv_edge_egress(const struct sv_conf *conf, struct sv_flow *flow, struct sv_flowcell *flowcell, const u16 *labels,
-		   u32 n_labels, u32 hash, u64 now, struct sv_packet *p)
+u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
+		   struct sv_flowcell *flowcell, struct sv_vcc *vcc, const u16 *labels, u32 n_labels, u32 hash, u64 now,
+		   struct sv_packet *p)
 {
 	struct sv_ctx c = {
 		.conf = conf,
 		.flow = flow,
 		.flowcell = flowcell,
+		.vcc = vcc,
+		.vcc_conf = vcc_conf,
 		.labels = labels,
 		.n_labels = n_labels,
 		.hash = hash,
@@ -41,19 +51,48 @@ u32 sv_edge_egress(const struct sv_conf *conf, struct sv_flow *flow, struct sv_f
 	return sv_egress(&c, p);
 }
 
-u32 sv_edge_ingress(const struct sv_conf *conf, struct sv_flow *flow, struct sv_flowcell *flowcell, u64 now,
-		    struct sv_packet *p)
+u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
+		    struct sv_flowcell *flowcell, struct sv_vcc *vcc, u64 now, struct sv_packet *p)
 {
-	struct sv_ctx c = { .conf = conf, .flow = flow, .flowcell = flowcell, .now = now };
+	struct sv_ctx c = {
+		.conf = conf,
+		.flow = flow,
+		.flowcell = flowcell,
+		.vcc = vcc,
+		.vcc_conf = vcc_conf,
+		.now = now,
+	};
 
 	return sv_ingress(&c, p);
 }
 
-int sv_edge_tick(const struct sv_conf *conf, struct sv_flow *flow, u64 now)
+u32 sv_edge_tick(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
+		 struct sv_vcc *vcc, u64 now)
 {
-	struct sv_ctx c = { .conf = conf, .flow = flow, .now = now };
+	struct sv_ctx c = { .conf = conf, .flow = flow, .vcc = vcc, .vcc_conf = vcc_conf, .now = now };
 
 	return sv_tick(&c);
+}
+
+u64 sv_edge_deadline(const struct sv_vcc_conf *conf, const struct sv_vcc *v)
+{
+	return sv_vcc_deadline(v, conf);
+}
+
+u32 sv_edge_window(const struct sv_vcc_conf *conf, const struct sv_vcc *v)
+{
+	return sv_vcc_window(v, &conf->class[v->class & (SV_MAX_CLASSES - 1)]);
+}
+
+void sv_edge_fack(const struct sv_packet *p, struct sv_packet *fack)
+{
+	sv_vcc_fack(p, fack);
+}
+
+void sv_edge_ack(const struct sv_vcc_conf *conf, struct sv_vcc *v, const struct sv_flow_key *k, int update,
+		 struct sv_packet *p)
+{
+	sv_vcc_ack(v, conf, k, update, p);
 }
 
 int sv_edge_flowcell_assign(struct sv_flowcell *f, u32 threshold, const u16 *labels, u32 n, u32 start,

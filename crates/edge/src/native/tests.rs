@@ -98,19 +98,27 @@ fn schedule_may_come_and_go_between_cells() {
 
 const CONF: Conf = Conf { idle_ns: 10_000_000_000, balance: BALANCE_FLOWCELL, cell_bytes: THRESHOLD };
 
+fn stages(conf: Conf) -> Stages {
+    Stages { conf, vcc: None }
+}
+
+fn expired(flow: &mut FlowState, conf: Conf, now: Time) -> bool {
+    stages(conf).tick(flow, None, now).0
+}
+
 fn tcp_packet(tcp_flags: u8, payload: u32) -> Packet {
     Packet { proto: proto::TCP, tcp_flags, payload, ..Packet::default() }
 }
 
 /// Sends one packet through `sv_egress` and tells whether it began a connection.
 fn began(flow: &mut FlowState, now: Time, mut packet: Packet) -> bool {
-    flow.egress(&CONF, &[7], 0, now, &mut packet) & BEGAN != 0
+    stages(CONF).egress(flow, None, &[7], 0, now, &mut packet) & BEGAN != 0
 }
 
 #[test]
 fn a_flow_begins_with_its_first_packet_and_not_again() {
     let mut flow = FlowState::default();
-    assert!(!flow.tick(&CONF, Time::from_secs(100)), "zero state has nothing to expire");
+    assert!(!expired(&mut flow, CONF, Time::from_secs(100)), "zero state has nothing to expire");
     assert!(began(&mut flow, Time::ZERO, tcp_packet(tcp::SYN, 0)));
     assert!(!began(&mut flow, Time::from_ms(1), tcp_packet(tcp::SYN, 0)), "a retransmitted SYN");
     assert!(!began(&mut flow, Time::from_ms(2), tcp_packet(tcp::ACK, 100)));
@@ -135,21 +143,21 @@ fn flows_expire_by_idle_time_and_sooner_when_closing() {
     let (second, ns) = (Time::from_secs(1), Time::from_ns(1));
     let mut flow = FlowState::default();
     began(&mut flow, second, tcp_packet(tcp::ACK, 0));
-    assert!(!flow.tick(&CONF, second * 11));
-    assert!(flow.tick(&CONF, second * 11 + ns));
+    assert!(!expired(&mut flow, CONF, second * 11));
+    assert!(expired(&mut flow, CONF, second * 11 + ns));
     assert!(!began(&mut flow, second * 11, tcp_packet(tcp::ACK, 0)), "still alive at the limit");
     assert!(began(&mut flow, second * 21 + ns, tcp_packet(tcp::ACK, 0)), "expired though not yet swept");
     began(&mut flow, second * 22, tcp_packet(tcp::RST, 0));
-    assert!(!flow.tick(&CONF, second * 23));
-    assert!(flow.tick(&CONF, second * 23 + ns));
+    assert!(!expired(&mut flow, CONF, second * 23));
+    assert!(expired(&mut flow, CONF, second * 23 + ns));
 }
 
 #[test]
 fn closing_never_prolongs_a_flow() {
     let conf = Conf { idle_ns: 5, ..CONF };
     let mut flow = FlowState::default();
-    flow.egress(&conf, &[], 0, Time::ZERO, &mut tcp_packet(tcp::FIN, 0));
-    assert!(flow.tick(&conf, Time::from_ns(6)));
+    stages(conf).egress(&mut flow, None, &[], 0, Time::ZERO, &mut tcp_packet(tcp::FIN, 0));
+    assert!(expired(&mut flow, conf, Time::from_ns(6)));
 }
 
 #[test]
@@ -157,7 +165,7 @@ fn ingress_notes_late_cells_in_serial_order() {
     let mut flow = FlowState::default();
     let mut late = |cell, has_cell| {
         let mut packet = Packet { cell, has_cell, ..tcp_packet(tcp::ACK, 1) };
-        flow.ingress(&CONF, Time::ZERO, &mut packet) & CELL_LATE != 0
+        stages(CONF).ingress(&mut flow, None, Time::ZERO, &mut packet) & CELL_LATE != 0
     };
     assert!(!late(u32::MAX - 1, 1), "the first cell seen is the newest");
     assert!(!late(u32::MAX, 1));
@@ -173,9 +181,9 @@ fn ecmp_touches_nothing() {
     let conf = Conf { balance: BALANCE_ECMP, ..CONF };
     let before = tcp_packet(tcp::ACK, 70_000);
     let mut packet = before;
-    FlowState::default().egress(&conf, &[1, 2], 5, Time::ZERO, &mut packet);
+    stages(conf).egress(&mut FlowState::default(), None, &[1, 2], 5, Time::ZERO, &mut packet);
     assert_eq!(packet, before);
-    egress_stateless(&conf, &[1, 2], 5, &mut packet);
+    stages(conf).egress_stateless(&[1, 2], 5, &mut packet);
     assert_eq!(packet, before);
 }
 
@@ -183,13 +191,13 @@ fn ecmp_touches_nothing() {
 fn a_flow_without_state_gets_a_label_by_hash_and_no_cell() {
     let label = |hash| {
         let mut packet = tcp_packet(tcp::ACK, 1000);
-        egress_stateless(&CONF, &[1, 2, 3], hash, &mut packet);
+        stages(CONF).egress_stateless(&[1, 2, 3], hash, &mut packet);
         assert_eq!(packet.has_cell, 0);
         packet.label
     };
     assert_eq!([label(0), label(1), label(5)], [1, 2, 3]);
     let mut packet = tcp_packet(tcp::ACK, 1000);
-    egress_stateless(&CONF, &[], 5, &mut packet);
+    stages(CONF).egress_stateless(&[], 5, &mut packet);
     assert_eq!(packet.label, 0);
 }
 

@@ -152,6 +152,7 @@ impl SchemeTable {
                     Some(reorder::Config { timeout, literal: self.reorder_literal, ..reorder::Config::default() })
                 }
             },
+            ..EdgeConfig::default()
         })
     }
 }

@@ -1,0 +1,163 @@
+//! Mirrors of `datapath/vcc.h`.
+
+use wire::{FlowKey, Packet};
+
+/// `SV_MAX_CLASSES`, `SV_MAX_RULES`
+pub(crate) const MAX_CLASSES: usize = 16;
+pub(crate) const MAX_RULES: usize = 32;
+
+/// `SV_LAW_*`
+pub(crate) const LAW_NONE: u8 = 0;
+pub(crate) const LAW_DCTCP: u8 = 1;
+pub(crate) const LAW_RENO: u8 = 2;
+pub(crate) const LAW_CUBIC: u8 = 3;
+
+/// `SV_CLASS_*`
+pub(crate) const CLASS_POLICE: u8 = 1;
+pub(crate) const CLASS_OBSERVE: u8 = 2;
+pub(crate) const CLASS_OFF: u8 = 4;
+
+/// `SV_VCC_CONF_DUPACKS`
+pub(crate) const CONF_DUPACKS: u32 = 1;
+
+/// `SV_VCC_DUPACKS`
+pub(crate) const DUPACKS: usize = 3;
+
+/// `SV_DCTCP_ONE`: 1.0 of alpha and beta.
+pub(crate) const ONE: u16 = 1024;
+
+/// `struct sv_vcc_class`
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct VccClass {
+    pub(crate) clamp: u32,
+    pub(crate) floor: u32,
+    pub(crate) beta: u16,
+    pub(crate) law: u8,
+    pub(crate) flags: u8,
+}
+const _: () = assert!(size_of::<VccClass>() == 12);
+
+/// `struct sv_policy_rule`
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct PolicyRule {
+    pub(crate) local: [u32; 4],
+    pub(crate) remote: [u32; 4],
+    pub(crate) tenant: u32,
+    pub(crate) port_first: u16,
+    pub(crate) port_last: u16,
+    pub(crate) local_len: u8,
+    pub(crate) remote_len: u8,
+    pub(crate) class: u8,
+    pub(crate) pad: u8,
+}
+const _: () = assert!(size_of::<PolicyRule>() == 44);
+
+/// `struct sv_vcc_conf`
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct VccConf {
+    pub(crate) rto_min_ns: u64,
+    pub(crate) n_rules: u32,
+    pub(crate) flags: u32,
+    pub(crate) class: [VccClass; MAX_CLASSES],
+    pub(crate) rule: [PolicyRule; MAX_RULES],
+}
+const _: () = assert!(size_of::<VccConf>() == 1616);
+
+/// `struct sv_cubic`
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Cubic {
+    pub(crate) epoch_ns: u64,
+    pub(crate) est: u64,
+    pub(crate) w_max: u32,
+    pub(crate) k: u32,
+}
+const _: () = assert!(size_of::<Cubic>() == 24);
+
+/// `struct sv_vcc`
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Vcc {
+    pub(crate) progress_ns: u64,
+    pub(crate) rtt_start_ns: u64,
+    pub(crate) cubic: Cubic,
+    pub(crate) srtt_ns: u32,
+    pub(crate) rtt_seq: u32,
+    pub(crate) iss: u32,
+    pub(crate) snd_una: u32,
+    pub(crate) snd_nxt: u32,
+    pub(crate) granted: u32,
+    pub(crate) next_seq: u32,
+    pub(crate) cut_end: u32,
+    pub(crate) flight: u32,
+    pub(crate) last_flight: u32,
+    pub(crate) cwnd: u32,
+    pub(crate) ssthresh: u32,
+    pub(crate) rest: u32,
+    pub(crate) sum_total: u32,
+    pub(crate) sum_ce: u32,
+    pub(crate) fb_total: u32,
+    pub(crate) fb_ce: u32,
+    pub(crate) irs: u32,
+    pub(crate) rcv_nxt: u32,
+    pub(crate) rcv_total: u32,
+    pub(crate) rcv_ce: u32,
+    pub(crate) told_total: u32,
+    pub(crate) told_ce: u32,
+    pub(crate) new_seq: u32,
+    pub(crate) new_mss: u16,
+    pub(crate) new_scale: u8,
+    pub(crate) new_out: u8,
+    pub(crate) alpha: u16,
+    pub(crate) mss: u16,
+    pub(crate) window_in: u16,
+    pub(crate) window_out: u16,
+    pub(crate) flags: u16,
+    pub(crate) class: u8,
+    pub(crate) dupacks: u8,
+    pub(crate) in_scale: u8,
+    pub(crate) out_scale: u8,
+    pub(crate) backoff: u8,
+    pub(crate) stale: u8,
+}
+const _: () = assert!(size_of::<Vcc>() == 160);
+
+extern "C" {
+    fn sv_edge_deadline(conf: *const VccConf, v: *const Vcc) -> u64;
+    fn sv_edge_window(conf: *const VccConf, v: *const Vcc) -> u32;
+    fn sv_edge_fack(p: *const Packet, fack: *mut Packet);
+    fn sv_edge_ack(conf: *const VccConf, v: *mut Vcc, k: *const FlowKey, update: std::ffi::c_int, p: *mut Packet);
+}
+
+impl Vcc {
+    /// `sv_vcc_deadline`, ns; `None`: nothing is outstanding.
+    pub(crate) fn deadline(&self, conf: &VccConf) -> Option<u64> {
+        // SAFETY: reads two structs, whose mirrors assert the layouts.
+        Some(unsafe { sv_edge_deadline(conf, self) }).filter(|&due| due != 0)
+    }
+
+    /// `sv_vcc_window`, bytes; `u32::MAX`: any.
+    pub(crate) fn window(&self, conf: &VccConf) -> u32 {
+        // SAFETY: as in `deadline`.
+        unsafe { sv_edge_window(conf, self) }
+    }
+
+    /// `sv_vcc_ack`: `key` is that of the guest's direction.
+    pub(crate) fn ack(&mut self, conf: &VccConf, key: &FlowKey, update: bool) -> Packet {
+        let mut packet = Packet::default();
+        // SAFETY: as in `deadline`; writes the state and the packet.
+        unsafe { sv_edge_ack(conf, self, key, update.into(), &mut packet) };
+        packet
+    }
+}
+
+/// `sv_vcc_fack`: the feedback packet that goes before `packet`.
+pub(crate) fn fack(packet: &Packet) -> Packet {
+    let mut fack = Packet::default();
+    // SAFETY: reads one packet and writes another, whose mirror asserts the layout.
+    unsafe { sv_edge_fack(packet, &mut fack) };
+    fack
+}

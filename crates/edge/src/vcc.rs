@@ -1,0 +1,217 @@
+//! Virtual congestion control (AC/DC TCP): what the administrator asks for, and what the edge has found out.
+
+use crate::native::{self, PolicyRule, Vcc, VccClass, VccConf};
+use std::ops::RangeInclusive;
+use units::{Bytes, Time};
+
+/// 1.0 of [`Class::beta`] and [`Connection::alpha`].
+pub const ONE: u16 = native::ONE;
+
+/// Which window the edge computes for a connection of its guest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Law {
+    /// None but the clamp.
+    None,
+    /// DCTCP (RFC 8257), with the priority beta of He 2017, equation 3.2. Has no effect towards a peer whose edge does
+    /// not report marks.
+    Dctcp,
+    /// RFC 6582.
+    NewReno,
+    /// RFC 9438.
+    Cubic,
+}
+
+/// How flows of a kind are treated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Class {
+    pub law: Law,
+    /// Priority in 1/[`ONE`]: [`ONE`] cuts as DCTCP does, 0 by twice as much. Larger values count as [`ONE`].
+    pub beta: u16,
+    /// The window is never larger.
+    pub clamp: Option<Bytes>,
+    /// The window is never smaller; `None`: one segment. Windows below a segment make real guests wait for their persist
+    /// timer: that is for studies.
+    pub floor: Option<Bytes>,
+    /// Drop what a guest sends beyond the window that it was granted.
+    pub police: bool,
+    /// Compute and report only; windows and ECN stay as they are.
+    pub observe: bool,
+}
+
+impl Class {
+    /// Not treated at all: neither marked nor reported.
+    pub const OFF: Class = Class { law: Law::None, beta: ONE, clamp: None, floor: None, police: false, observe: true };
+}
+
+impl Default for Class {
+    /// DCTCP with beta 1, no clamp, a floor of one segment, policing.
+    fn default() -> Class {
+        Class { law: Law::Dctcp, beta: ONE, clamp: None, floor: None, police: true, observe: false }
+    }
+}
+
+/// The first `len` bits of an address in the form of [`wire::Packet::saddr`]: IPv4 prefixes begin at bit 96.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Prefix {
+    pub addr: [u32; 4],
+    pub len: u8,
+}
+
+impl Prefix {
+    pub const ANY: Prefix = Prefix { addr: [0; 4], len: 0 };
+
+    /// An IPv4 prefix; lengths above 32 count as 32.
+    pub fn v4(addr: [u8; 4], len: u8) -> Prefix {
+        Prefix { addr: wire::v4(addr), len: 96 + len.min(32) }
+    }
+}
+
+/// Flows that get another class than the default one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// The guest's address.
+    pub local: Prefix,
+    pub remote: Prefix,
+    /// One of the two ports lies in here.
+    pub ports: RangeInclusive<u16>,
+    /// The guest's tenant, 0: any. An [`Edge`](crate::Edge) has no tenants: all its guests are of tenant 0.
+    pub tenant: u32,
+    pub class: Class,
+}
+
+impl Rule {
+    /// A rule that matches every flow.
+    pub fn all(class: Class) -> Rule {
+        Rule { local: Prefix::ANY, remote: Prefix::ANY, ports: 0..=u16::MAX, tenant: 0, class }
+    }
+}
+
+/// The data path's tables are small: they are walked for each new flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum TooMany {
+    #[error("more than {} rules; merge some", native::MAX_RULES)]
+    Rules,
+    #[error("more than {} different classes, the default one included; let some rules share one", native::MAX_CLASSES)]
+    Classes,
+}
+
+/// Congestion control for all flows of an edge.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    conf: Box<VccConf>,
+    classes: usize,
+}
+
+impl Config {
+    /// Every flow gets `default`; a timeout is inferred after 10 ms or four round trips, and then the guest is made to
+    /// retransmit by duplicate ACKs.
+    pub fn new(default: Class) -> Config {
+        let mut conf = Box::new(VccConf { rto_min_ns: 10_000_000, flags: native::CONF_DUPACKS, ..VccConf::default() });
+        conf.class[0] = mirror(&default);
+        Config { conf, classes: 1 }
+    }
+
+    /// Adds a rule; the first that matches a flow counts.
+    ///
+    /// # Errors
+    /// [`TooMany`].
+    pub fn rule(mut self, rule: &Rule) -> Result<Config, TooMany> {
+        let n = self.conf.n_rules as usize;
+        let class = mirror(&rule.class);
+        let index = match self.conf.class[..self.classes].iter().position(|known| *known == class) {
+            Some(index) => index,
+            None => {
+                *self.conf.class.get_mut(self.classes).ok_or(TooMany::Classes)? = class;
+                self.classes += 1;
+                self.classes - 1
+            }
+        };
+        *self.conf.rule.get_mut(n).ok_or(TooMany::Rules)? = PolicyRule {
+            local: rule.local.addr,
+            remote: rule.remote.addr,
+            tenant: rule.tenant,
+            port_first: *rule.ports.start(),
+            port_last: *rule.ports.end(),
+            local_len: rule.local.len.min(128),
+            remote_len: rule.remote.len.min(128),
+            class: index as u8,
+            pad: 0,
+        };
+        self.conf.n_rules += 1;
+        Ok(self)
+    }
+
+    /// The least time without progress that counts as a timeout. Default 10 ms.
+    pub fn rto_min(mut self, time: Time) -> Config {
+        self.conf.rto_min_ns = time.as_ns().max(1);
+        self
+    }
+
+    /// Whether an inferred timeout makes the guest retransmit. Default true.
+    pub fn duplicate_acks(mut self, on: bool) -> Config {
+        self.conf.flags = if on { native::CONF_DUPACKS } else { 0 };
+        self
+    }
+
+    pub(crate) fn conf(&self) -> Box<VccConf> {
+        self.conf.clone()
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config::new(Class::default())
+    }
+}
+
+fn mirror(class: &Class) -> VccClass {
+    let bytes = |size: Option<Bytes>| size.map_or(0, |size| u32::try_from(size.get()).unwrap_or(u32::MAX).max(1));
+    let flag = |on, flag| if on { flag } else { 0 };
+    let off = *class == Class::OFF;
+    VccClass {
+        clamp: bytes(class.clamp),
+        floor: bytes(class.floor),
+        beta: class.beta.min(ONE),
+        law: match class.law {
+            Law::None => native::LAW_NONE,
+            Law::Dctcp => native::LAW_DCTCP,
+            Law::NewReno => native::LAW_RENO,
+            Law::Cubic => native::LAW_CUBIC,
+        },
+        flags: flag(class.police, native::CLASS_POLICE)
+            | flag(class.observe, native::CLASS_OBSERVE)
+            | flag(off, native::CLASS_OFF),
+    }
+}
+
+/// What the edge has inferred of what a guest sends on one connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Connection {
+    /// The window that law and clamp allow; `None`: any.
+    pub window: Option<Bytes>,
+    /// The law's congestion window.
+    pub cwnd: Bytes,
+    /// DCTCP's share of marked bytes, in 1/[`ONE`].
+    pub alpha: u16,
+    pub snd_una: u32,
+    pub snd_nxt: u32,
+    /// Payload of a full packet.
+    pub mss: Bytes,
+    /// Zero before the first sample.
+    pub srtt: Time,
+}
+
+impl Connection {
+    pub(crate) fn new(state: &Vcc, conf: &VccConf) -> Connection {
+        let window = state.window(conf);
+        Connection {
+            window: (window != u32::MAX).then_some(Bytes(window.into())),
+            cwnd: Bytes(state.cwnd.into()),
+            alpha: state.alpha,
+            snd_una: state.snd_una,
+            snd_nxt: state.snd_nxt,
+            mss: Bytes(state.mss.into()),
+            srtt: Time::from_ns(state.srtt_ns.into()),
+        }
+    }
+}
