@@ -35,6 +35,8 @@ pub enum Failure {
     #[error(transparent)]
     Staging(#[from] output::StagingError),
     #[error(transparent)]
+    Lab(#[from] lab::LabFailure),
+    #[error(transparent)]
     KernelLab(#[from] live::netns::Error),
     #[error(transparent)]
     Agent(#[from] agent::AgentError),
@@ -49,6 +51,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Failure::Config(_) | Failure::Staging(output::StagingError::Exists(_)) => 2,
+            Failure::Lab(error) if error.is_request() => 2,
             Failure::KernelLab(error) if error.is_request() => 2,
             Failure::Agent(error) if error.is_request() => 2,
             _ => 1,

@@ -30,6 +30,6 @@ pub use frame::mac;
 pub use host::Counters;
 pub use lateness::{Lateness, Verdict, LIMIT_PERCENT};
 pub use measure::Measurement;
-pub use namespace::Namespace;
+pub use namespace::{end_processes, Namespace};
 pub use network::{address, congestion, idle_rtt, smallest_rtt, Lab, LabError, Setup, INTERFACE, MAX_HOSTS};
 pub use status::{CapturedFrame, FlowStatus, HostStatus, LinkStatus, Status};

@@ -3,6 +3,8 @@
 
 use super::LabError;
 use nix::sched::{setns, unshare, CloneFlags};
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::Pid;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,13 +29,34 @@ impl Namespace {
         })
     }
 
+    /// That of another process, found by [`Namespace::path`].
+    ///
+    /// # Errors
+    /// ENOENT if that process or its descriptor is gone, EACCES if it is not ours to see; InvalidData if the descriptor is now
+    /// another namespace than the one with this inode.
+    pub fn open(path: &str, inode: u64) -> io::Result<Namespace> {
+        let namespace = Namespace { fd: File::open(path)?.into() };
+        match namespace.inode()? == inode {
+            true => Ok(namespace),
+            false => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Moves the calling thread, and the processes that it starts, into the namespace.
+    ///
+    /// # Errors
+    /// EPERM without CAP_SYS_ADMIN.
+    pub fn join(&self) -> io::Result<()> {
+        Ok(setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET)?)
+    }
+
     /// Runs `what` on a thread of its own within the namespace. Processes that it starts are within, too.
     ///
     /// # Errors
     /// EPERM without CAP_SYS_ADMIN, and those of `what`.
     pub fn enter<T: Send>(&self, what: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         on_thread(|| {
-            setns(self.fd.as_fd(), CloneFlags::CLONE_NEWNET)?;
+            self.join()?;
             what()
         })
     }
@@ -78,6 +101,39 @@ impl Namespace {
         let first = text.lines().find(|l| !l.trim().is_empty()).unwrap_or("it failed and says nothing");
         Err(LabError::Configure { program, message: first.trim().to_owned() })
     }
+}
+
+/// Ends every process that carries `mark`, an entry of its environment such as `NAME=value`, and whose network namespace is
+/// one of these: politely, and after half a second by force. Both are asked for, because the number of a namespace that is
+/// gone is given to others. Returns how many there were.
+pub fn end_processes(mark: &str, inodes: &[u64]) -> usize {
+    let found = processes(mark, inodes);
+    for (round, signal) in [Signal::SIGTERM, Signal::SIGKILL].into_iter().enumerate() {
+        let left = if round == 0 { found.clone() } else { processes(mark, inodes) };
+        for &pid in &left {
+            // It may have ended meanwhile.
+            let _ = kill(pid, signal);
+        }
+        for _ in 0..50 {
+            if processes(mark, inodes).is_empty() {
+                return found.len();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+    found.len()
+}
+
+fn processes(mark: &str, inodes: &[u64]) -> Vec<Pid> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let of = |entry: std::fs::DirEntry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let namespace = std::fs::metadata(entry.path().join("ns/net")).ok()?.ino();
+        let environment = std::fs::read(entry.path().join("environ")).ok()?;
+        let marked = environment.split(|&b| b == 0).any(|entry| entry == mark.as_bytes());
+        (inodes.contains(&namespace) && marked).then(|| Pid::from_raw(pid))
+    };
+    entries.flatten().filter_map(of).collect()
 }
 
 fn on_thread<T: Send>(what: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {

@@ -1,8 +1,21 @@
 //! `selvedge lab`: networks on this machine that real programs run in.
 
+pub mod arguments;
+mod capture;
+mod control;
+mod daemon;
+mod down;
+mod exec;
+mod failure;
 pub mod kernel;
+mod show;
+mod state;
+mod topo;
+
+pub use failure::LabFailure;
 
 use crate::Failure;
+use arguments::{Change, Modelled, UpArguments};
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
@@ -12,6 +25,8 @@ pub enum Lab {
         #[command(subcommand)]
         command: kernel::Kernel,
     },
+    #[command(flatten)]
+    Modelled(Modelled),
 }
 
 /// Whether what was asked for holds.
@@ -21,5 +36,69 @@ pub enum Lab {
 pub fn run(lab: &Lab) -> Result<bool, Failure> {
     match lab {
         Lab::Kernel { command } => Ok(kernel::run(command)?),
+        Lab::Modelled(verb) => modelled(verb),
     }
+}
+
+fn modelled(verb: &Modelled) -> Result<bool, Failure> {
+    let link = |name: &str, link: &str, up| {
+        control::ask(name, &control::Request::Link { link: link.to_owned(), up })?;
+        say!("{link} is {}", if up { "up" } else { "down" });
+        Ok(true)
+    };
+    match verb {
+        Modelled::Up(arguments) => up(arguments),
+        Modelled::Down { lab, all } => down::down(&lab.name, *all),
+        Modelled::Status { lab, json } => show::status(&lab.name, *json),
+        Modelled::Exec { lab, host, command } => match exec::exec(&lab.name, host, command)? {},
+        Modelled::Capture(arguments) => capture::capture(arguments),
+        Modelled::Fail { lab, link: name } => link(&lab.name, name, false),
+        Modelled::Heal { lab, link: name } => link(&lab.name, name, true),
+        Modelled::Set { lab, link, changes } => set(&lab.name, link, changes),
+        Modelled::Top { lab, every, count } => show::top(&lab.name, *every, *count),
+        Modelled::Daemon => daemon::main(),
+    }
+}
+
+fn up(arguments: &UpArguments) -> Result<bool, Failure> {
+    let source = match (&arguments.scenario, &arguments.topo) {
+        (Some(path), _) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|source| LabFailure::Read { path: path.clone(), source })?;
+            let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            daemon::Source::File { path: path.display().to_string(), text }
+        }
+        (None, topo) => daemon::Source::OneLine(topo.clone().unwrap_or_default()),
+    };
+    let one_line = matches!(source, daemon::Source::OneLine(_));
+    let specification = daemon::Specification {
+        name: arguments.lab.name.clone(),
+        source,
+        set: arguments.set.clone(),
+        scheme: arguments.scheme.clone().or_else(|| one_line.then(|| "ecmp".to_owned())),
+        seed: arguments.seed,
+        tuning: arguments.tuning.clone(),
+    };
+    let record = daemon::start(&specification)?;
+    let hosts = match record.hosts.as_slice() {
+        [first, .., last] => format!("{} to {}: {} to {}", first.name, last.name, first.address, last.address),
+        hosts => hosts.iter().map(|h| format!("{}: {}", h.name, h.address)).collect(),
+    };
+    say!("lab {} is up ({}, {}), {hosts}", record.name, record.title, record.scheme);
+    for note in &record.notes {
+        say!("note: {note}");
+    }
+    Ok(true)
+}
+
+fn set(name: &str, link: &str, changes: &[Change]) -> Result<bool, Failure> {
+    let (mut rate, mut delay) = (None, None);
+    for change in changes {
+        match *change {
+            Change::Rate(r) => rate = Some(r),
+            Change::Delay(d) => delay = Some(d),
+        }
+    }
+    control::ask(name, &control::Request::Set { link: link.to_owned(), rate, delay })?;
+    Ok(true)
 }

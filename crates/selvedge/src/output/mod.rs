@@ -1,7 +1,7 @@
 //! Results as files: CSV and JSON with named columns, FlowMonitor XML, pcapng, the configuration in effect.
 
 mod flowmonitor;
-mod pcapng;
+pub(crate) mod pcapng;
 mod staging;
 mod write;
 

@@ -11,6 +11,18 @@ const SNAP: usize = 128;
 /// # Errors
 /// A packet that has no form on the wire, which would be a fault of the simulator.
 pub(super) fn render(interface: &str, packets: &[Captured]) -> Result<Vec<u8>, EmitError> {
+    let mut file = begin(interface, SNAP as u32);
+    let mut frame = Vec::new();
+    for captured in packets {
+        frame.clear();
+        let length = wire::emit_snapped(&captured.packet.headers, &captured.packet.options, SNAP, &mut frame)?;
+        append(&mut file, captured.at.as_ns(), length as u32, &frame);
+    }
+    Ok(file)
+}
+
+/// A file without packets, of which `snap` octets at most will be kept.
+pub(crate) fn begin(interface: &str, snap: u32) -> Vec<u8> {
     let mut file = Vec::new();
     // Section header: byte-order magic, version 1.0, unknown length.
     let mut body = Vec::new();
@@ -23,27 +35,25 @@ pub(super) fn render(interface: &str, packets: &[Captured]) -> Result<Vec<u8>, E
     body.clear();
     body.extend(1_u16.to_le_bytes());
     body.extend(0_u16.to_le_bytes());
-    body.extend((SNAP as u32).to_le_bytes());
+    body.extend(snap.to_le_bytes());
     option(&mut body, 2, interface.as_bytes());
     option(&mut body, 9, &[9]);
     option(&mut body, 0, &[]);
     block(&mut file, 1, &body);
-    let mut frame = Vec::new();
-    for captured in packets {
-        frame.clear();
-        let length = wire::emit_snapped(&captured.packet.headers, &captured.packet.options, SNAP, &mut frame)?;
-        let ns = captured.at.as_ns();
-        body.clear();
-        body.extend(0_u32.to_le_bytes());
-        body.extend(((ns >> 32) as u32).to_le_bytes());
-        body.extend((ns as u32).to_le_bytes());
-        body.extend((frame.len() as u32).to_le_bytes());
-        body.extend((length as u32).to_le_bytes());
-        body.extend(&frame);
-        pad(&mut body);
-        block(&mut file, 6, &body);
-    }
-    Ok(file)
+    file
+}
+
+/// Appends the packet of `length` octets of which `frame` was kept.
+pub(crate) fn append(file: &mut Vec<u8>, at_ns: u64, length: u32, frame: &[u8]) {
+    let mut body = Vec::with_capacity(24 + frame.len());
+    body.extend(0_u32.to_le_bytes());
+    body.extend(((at_ns >> 32) as u32).to_le_bytes());
+    body.extend((at_ns as u32).to_le_bytes());
+    body.extend((frame.len() as u32).to_le_bytes());
+    body.extend(length.to_le_bytes());
+    body.extend(frame);
+    pad(&mut body);
+    block(file, 6, &body);
 }
 
 fn block(file: &mut Vec<u8>, kind: u32, body: &[u8]) {

@@ -1,0 +1,160 @@
+use clap::{Args, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use units::{BitRate, Time};
+
+#[derive(Debug, Args)]
+pub struct Name {
+    /// Which lab; several may be up at once
+    #[arg(long, value_name = "NAME", default_value = "lab")]
+    pub name: String,
+}
+
+#[derive(Debug, Args)]
+pub struct UpArguments {
+    #[command(flatten)]
+    pub lab: Name,
+    /// Scenario file; its topology, switches, hosts and one of its schemes count
+    #[arg(required_unless_present = "topo", conflicts_with = "topo")]
+    pub scenario: Option<PathBuf>,
+    /// A fabric in one line, such as clos,leaves=2,spines=2,hosts=8,rate=200Mbps,rtt=2ms; docs/lab.md lists the keys
+    #[arg(long, value_name = "KIND,KEY=VALUE,...")]
+    pub topo: Option<String>,
+    /// Scheme: ecmp, presto, or one of the scenario's [default: its first; ecmp]
+    #[arg(long, value_name = "NAME")]
+    pub scheme: Option<String>,
+    /// Change a key of the scenario, such as host.tcp.congestion=reno; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Seed of the switches' hashes
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub tuning: Tuning,
+}
+
+/// How the lab itself runs.
+#[derive(Clone, Debug, Args, serde::Serialize, serde::Deserialize)]
+pub struct Tuning {
+    /// Watch the clock for so long before each event instead of sleeping [default: as this machine needs it]
+    #[arg(long, value_name = "TIME")]
+    pub spin: Option<Time>,
+    /// Segments of 64 KB that may be under way at once
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(64..=262_144))]
+    pub frames: u32,
+}
+
+#[derive(Debug, Args)]
+pub struct CaptureArguments {
+    #[command(flatten)]
+    pub lab: Name,
+    /// What leaves the first node of this link: leaf1-spine2, or spine2-leaf1
+    pub link: String,
+    /// File in the pcapng format
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Packets, at most
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub packets: u64,
+    /// Time, at most
+    #[arg(long = "for", value_name = "TIME", default_value = "10s")]
+    pub duration: Time,
+    /// Bytes kept of each packet
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(14..=65_600))]
+    pub snap: u32,
+}
+
+/// What changes of a link, written `delay=1ms` or `rate=100Mbps`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    Delay(Time),
+    Rate(BitRate),
+}
+
+impl std::str::FromStr for Change {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Change, String> {
+        match text.split_once('=') {
+            Some(("delay", value)) => value.parse().map(Change::Delay).map_err(|e| e.to_string()),
+            Some(("rate", value)) => match value.parse::<BitRate>() {
+                Ok(rate) if rate.as_bps() >= 1000 => Ok(Change::Rate(rate)),
+                Ok(_) => Err("give a rate of 1Kbps or more".to_owned()),
+                Err(e) => Err(e.to_string()),
+            },
+            _ => Err("write delay=1ms or rate=100Mbps".to_owned()),
+        }
+    }
+}
+
+/// Verbs for the modelled fabric.
+#[derive(Debug, Subcommand)]
+pub enum Modelled {
+    /// Bring a modelled fabric up, with a Linux host in a network namespace at each edge port
+    Up(Box<UpArguments>),
+    /// Take a lab down with all that runs in it, also one whose process was killed
+    Down {
+        #[command(flatten)]
+        lab: Name,
+        /// All labs
+        #[arg(long, conflicts_with = "name")]
+        all: bool,
+    },
+    /// Say what is there: links, hosts, and whether the machine keeps up. Exit status 0 if it does, 1 otherwise
+    Status {
+        #[command(flatten)]
+        lab: Name,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a command in a host's network, and end as it ends; host names among its arguments become addresses
+    Exec {
+        #[command(flatten)]
+        lab: Name,
+        /// h0 or host0, h1, ...
+        host: String,
+        /// The command and its arguments, after --
+        #[arg(last = true, required = true)]
+        command: Vec<OsString>,
+    },
+    /// Write packets that cross a link into a file
+    Capture(CaptureArguments),
+    /// Fail a link
+    Fail {
+        #[command(flatten)]
+        lab: Name,
+        /// Such as leaf1-spine2
+        link: String,
+    },
+    /// Bring a failed link back
+    Heal {
+        #[command(flatten)]
+        lab: Name,
+        /// Such as leaf1-spine2
+        link: String,
+    },
+    /// Change a link's delay or rate
+    Set {
+        #[command(flatten)]
+        lab: Name,
+        /// Such as leaf1-spine2
+        link: String,
+        /// delay=1ms, rate=100Mbps
+        #[arg(required = true)]
+        changes: Vec<Change>,
+    },
+    /// Watch links, queues, paths and flows
+    Top {
+        #[command(flatten)]
+        lab: Name,
+        /// Between two pictures
+        #[arg(long, value_name = "TIME", default_value = "1s")]
+        every: Time,
+        /// End after so many pictures
+        #[arg(long, value_name = "N")]
+        count: Option<u64>,
+    },
+    /// The process behind a lab
+    #[command(hide = true)]
+    Daemon,
+}

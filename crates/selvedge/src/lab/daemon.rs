@@ -1,0 +1,306 @@
+//! The process behind a lab: `lab up` starts it and hands it a specification, the control socket asks it.
+
+use super::arguments::Tuning;
+use super::control::{self, Answer, Request};
+use super::state::{create, directory, started, HostRecord, Record};
+use super::{down, topo, LabFailure};
+use crate::scenario::{Choice, Document, Plan, Seeds};
+use crate::Failure;
+use live::lab::{address, smallest_rtt, Lab, LabError, Setup};
+use serde::{Deserialize, Serialize};
+use serde_json::{json, Value};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{mpsc, Arc};
+use std::time::Duration;
+use units::Time;
+
+/// What `lab up` asks for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Specification {
+    pub(super) name: String,
+    /// The scenario's place, for its relative paths and for errors, and its text; or one line.
+    pub(super) source: Source,
+    pub(super) set: Vec<String>,
+    pub(super) scheme: Option<String>,
+    pub(super) seed: u64,
+    pub(super) tuning: Tuning,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Source {
+    File { path: String, text: String },
+    OneLine(String),
+}
+
+impl Specification {
+    /// # Errors
+    /// A scenario that makes no sense.
+    pub(super) fn setup(&self) -> Result<(Setup, String, String), Failure> {
+        let mut document: Document = match &self.source {
+            Source::File { path, text } => topo::file(path, text)?,
+            Source::OneLine(text) => topo::one_line(text)?,
+        };
+        for key in crate::repro::KEYS {
+            document.take(key);
+        }
+        for assignment in &self.set {
+            document.set(assignment)?;
+        }
+        // Without a choice, the file's schemes; of a fabric in one line, the first built-in one.
+        let schemes = self.scheme.iter().cloned().collect();
+        let plan = Plan::new(&document, &Choice { schemes, seeds: Some(Seeds(vec![self.seed])) })?;
+        let scheme = &plan.schemes[0];
+        let mut setup = Setup::from(&scheme.experiment(self.seed));
+        setup.frames = self.tuning.frames;
+        setup.spin = self.tuning.spin;
+        Ok((setup, plan.scenario.title.clone(), scheme.name.clone()))
+    }
+}
+
+/// Starts the process behind a lab and waits until it is up.
+///
+/// # Errors
+/// A lab of that name that is up; what the new process says.
+pub(super) fn start(specification: &Specification) -> Result<Record, Failure> {
+    // What is wrong with the scenario is said here, where the user is.
+    specification.setup()?;
+    let name = &specification.name;
+    let dir = directory(name)?;
+    if dir.exists() {
+        if Record::read(name).is_ok_and(|record| record.is_alive()) {
+            return Err(LabFailure::Up(name.clone()).into());
+        }
+        down::remove(name)?;
+    }
+    create(&dir)?;
+    let started = launch(specification, &dir);
+    if started.is_err() {
+        // It says why; what it left is of no use.
+        let _ = fs::remove_dir_all(&dir);
+    }
+    Ok(started?)
+}
+
+fn launch(specification: &Specification, dir: &Path) -> Result<Record, LabFailure> {
+    let io = LabFailure::io("the lab's process");
+    let log = fs::File::create(dir.join("log")).map_err(&io)?;
+    let program = std::env::current_exe().map_err(&io)?;
+    let mut child = Command::new(program)
+        .args(["lab", "daemon"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        // An interrupt at the terminal is meant for others.
+        .process_group(0)
+        .spawn()
+        .map_err(&io)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        serde_json::to_writer(&mut stdin, specification).map_err(|e| io(e.into()))?;
+        stdin.write_all(b"\n").map_err(&io)?;
+    }
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line).map_err(&io)?;
+    }
+    match serde_json::from_str(&line) {
+        Ok(Answer::Ok(value)) => serde_json::from_value(value).map_err(|e| io(e.into())),
+        Ok(Answer::Error(message)) => Err(LabFailure::Refused(message)),
+        Err(_) => {
+            let said = fs::read_to_string(dir.join("log")).unwrap_or_default();
+            let last = said.lines().next_back().unwrap_or("without a word");
+            Err(LabFailure::Refused(format!("the lab's process ended: {last}")))
+        }
+    }
+}
+
+/// The process itself: reads its specification from standard input, says on standard output that it is up, and ends when it
+/// is asked to.
+///
+/// # Errors
+/// A specification that cannot be read: somebody started it by hand.
+pub(super) fn main() -> Result<bool, Failure> {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).map_err(LabFailure::io("the specification"))?;
+    let specification: Specification =
+        serde_json::from_str(&line).map_err(|_| LabFailure::Refused("`lab daemon` is started by `lab up`".to_owned()))?;
+    let up = bring_up(&specification);
+    let answer = match &up {
+        Ok((_, record, _)) => Answer::Ok(json!(record)),
+        Err(failure) => Answer::Error(failure.to_string()),
+    };
+    say!("{}", serde_json::to_string(&answer).unwrap_or_default());
+    let Ok((shared, record, listener)) = up else { return Ok(false) };
+    serve(&Arc::new(shared), &record, &listener);
+    Ok(true)
+}
+
+/// What every connection needs.
+struct Shared {
+    lab: Lab,
+    rtt: Time,
+    connections: AtomicUsize,
+}
+
+fn bring_up(specification: &Specification) -> Result<(Shared, Record, UnixListener), Failure> {
+    let (setup, title, scheme) = specification.setup()?;
+    let dir = directory(&specification.name)?;
+    let lab = Lab::start(&setup).map_err(LabFailure::from)?;
+    let pid = std::process::id();
+    let begun = started(pid).unwrap_or(0);
+    let hosts: Result<Vec<HostRecord>, std::io::Error> = lab
+        .namespaces()
+        .iter()
+        .enumerate()
+        .map(|(h, namespace)| {
+            Ok(HostRecord {
+                name: lab.topology().nodes[h].name.clone(),
+                address: address(h as u32).to_string(),
+                namespace: namespace.path(),
+                inode: namespace.inode()?,
+            })
+        })
+        .collect();
+    let record = Record {
+        name: specification.name.clone(),
+        pid,
+        started: begun,
+        id: format!("{}-{pid}-{begun}", specification.name),
+        title,
+        scheme,
+        hosts: hosts.map_err(LabFailure::io("namespaces"))?,
+        notes: lab.notes().to_vec(),
+    };
+    let io = LabFailure::io("the control socket");
+    let path = dir.join("control");
+    let listener = UnixListener::bind(&path).map_err(&io)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(&io)?;
+    record.write(&dir)?;
+    Ok((Shared { lab, rtt: smallest_rtt(&setup), connections: AtomicUsize::new(0) }, record, listener))
+}
+
+/// Connections served at a time; a capture is one for as long as it lasts.
+const MAX_CONNECTIONS: usize = 32;
+
+fn serve(shared: &Arc<Shared>, record: &Record, listener: &UnixListener) {
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else { continue };
+        if shared.lab.has_ended() {
+            eprintln!("the lab's thread has ended");
+            return;
+        }
+        if shared.connections.load(Ordering::Relaxed) >= MAX_CONNECTIONS {
+            // Whoever asked sees the connection close.
+            let _ = control::send(&stream, &Answer::Error("too many requests at once; try again".to_owned()));
+            continue;
+        }
+        let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+        let _ = stream.set_write_timeout(Some(Duration::from_secs(5)));
+        match control::receive(&stream) {
+            Ok(Request::Down) => {
+                live::lab::end_processes(&record.mark(), &record.inodes());
+                if let Ok(dir) = directory(&record.name) {
+                    // What stays, `lab down` tells of.
+                    let _ = fs::remove_dir_all(dir);
+                }
+                let _ = control::send(&stream, &Answer::Ok(Value::Null));
+                return;
+            }
+            Ok(request) => {
+                shared.connections.fetch_add(1, Ordering::Relaxed);
+                let shared = shared.clone();
+                std::thread::spawn(move || {
+                    // A client that is gone needs no answer.
+                    let _ = answer(&shared, &request, &stream);
+                    shared.connections.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+            Err(message) => {
+                let _ = control::send(&stream, &Answer::Error(message));
+            }
+        }
+    }
+}
+
+fn answer(shared: &Shared, request: &Request, stream: &UnixStream) -> std::io::Result<()> {
+    if let Request::Capture { link, snap, packets } = request {
+        return capture(shared, link, *snap, *packets, stream);
+    }
+    let answer = match carry_out(shared, request) {
+        Ok(value) => Answer::Ok(value),
+        Err(message) => Answer::Error(message),
+    };
+    control::send(stream, &answer)
+}
+
+fn carry_out(shared: &Shared, request: &Request) -> Result<Value, String> {
+    let lab = &shared.lab;
+    let ended = |e: LabError| e.to_string();
+    match request {
+        Request::Status => {
+            let rtt = shared.rtt;
+            lab.ask(move |driver| driver.status(rtt)).map(|status| json!(status)).map_err(ended)
+        }
+        Request::Link { link, up } => {
+            let (link, up) = (find(lab, link)?, *up);
+            lab.ask(move |driver| driver.set_link(link, up)).map(|()| Value::Null).map_err(ended)
+        }
+        Request::Set { link, rate, delay } => {
+            let (link, rate, delay) = (find(lab, link)?, *rate, *delay);
+            if delay.is_some_and(|d| d > Time::from_secs(10)) || rate.is_some_and(|r| r.as_bps() < 1000) {
+                return Err("give a delay up to 10s and a rate from 1Kbps".to_owned());
+            }
+            lab.ask(move |driver| driver.set_wire(link, rate, delay)).map(|()| Value::Null).map_err(ended)
+        }
+        Request::Capture { .. } | Request::Down => Ok(Value::Null),
+    }
+}
+
+fn find(lab: &Lab, name: &str) -> Result<u32, String> {
+    let fabric = lab.topology();
+    fabric.link_named(&long_name(name)).ok_or_else(|| {
+        let links: Vec<String> = (0..fabric.links.len() as u32).map(|l| fabric.link_name(l)).collect();
+        let near = crate::scenario::closest(name, links.iter().map(String::as_str));
+        match near.or(links.first().map(String::as_str)) {
+            Some(near) => format!("there is no link {name:?}; did you mean {near:?}?"),
+            None => format!("there is no link {name:?}"),
+        }
+    })
+}
+
+/// `h3-leaf1` is `host3-leaf1`.
+fn long_name(link: &str) -> String {
+    let long = |end: &str| match end.strip_prefix('h').filter(|n| n.bytes().all(|b| b.is_ascii_digit())) {
+        Some(number) if !number.is_empty() => format!("host{number}"),
+        _ => end.to_owned(),
+    };
+    link.split('-').map(long).collect::<Vec<_>>().join("-")
+}
+
+fn capture(shared: &Shared, link: &str, snap: u32, packets: u64, stream: &UnixStream) -> std::io::Result<()> {
+    let fabric = shared.lab.topology();
+    let found = match find(&shared.lab, link) {
+        Ok(found) => found,
+        Err(message) => return control::send(stream, &Answer::Error(message)),
+    };
+    let from = &fabric.nodes[fabric.links[found as usize].a as usize].name;
+    let backward = long_name(link).split('-').next() != Some(from);
+    let port = 2 * found + u32::from(backward);
+    let (to, frames) = mpsc::sync_channel(8192);
+    let started = shared.lab.ask(move |driver| driver.capture(port, snap as usize, packets, to));
+    if let Err(error) = started {
+        return control::send(stream, &Answer::Error(error.to_string()));
+    }
+    control::send(stream, &Answer::Ok(Value::Null))?;
+    // Until the last packet, or until the client goes away: `frames` is then dropped, which ends the capture.
+    for frame in frames {
+        control::send_frame(stream, &frame)?;
+    }
+    Ok(())
+}

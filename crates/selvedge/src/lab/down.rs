@@ -1,0 +1,64 @@
+//! Taking labs down, and what is left of those whose process was killed.
+
+use super::control::{ask, Request};
+use super::state::{all, directory, Record};
+use super::LabFailure;
+use crate::Failure;
+use std::time::Duration;
+
+/// # Errors
+/// No such lab, or one that does not go away.
+pub(super) fn down(name: &str, every: bool) -> Result<bool, Failure> {
+    let names = if every { all()? } else { vec![name.to_owned()] };
+    if every && names.is_empty() {
+        say!("no labs are up");
+    }
+    for name in names {
+        one(&name)?;
+    }
+    Ok(true)
+}
+
+fn one(name: &str) -> Result<(), LabFailure> {
+    let Ok(record) = Record::read(name) else {
+        // A directory without a record is one that was being made.
+        let dir = directory(name)?;
+        if dir.exists() {
+            remove(name)?;
+            say!("lab {name} is down; it had never come up");
+            return Ok(());
+        }
+        return Err(LabFailure::NoLab(name.to_owned(), super::state::known()));
+    };
+    if !record.is_alive() {
+        let ended = remove(name)?;
+        say!("lab {name} is down; its process had gone, {ended} of its programs were ended");
+        return Ok(());
+    }
+    ask(name, &Request::Down)?;
+    for _ in 0..500 {
+        if !record.is_alive() {
+            remove(name)?;
+            say!("lab {name} is down");
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Err(LabFailure::Stuck { name: name.to_owned(), pid: record.pid })
+}
+
+/// Ends what still runs in a lab whose process is gone, and removes its directory. How many programs there were.
+///
+/// # Errors
+/// As the file system gives them.
+pub(super) fn remove(name: &str) -> Result<usize, LabFailure> {
+    let mut ended = 0;
+    if let Ok(record) = Record::read(name) {
+        ended = live::lab::end_processes(&record.mark(), &record.inodes());
+    }
+    let dir = directory(name)?;
+    match std::fs::remove_dir_all(&dir) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(LabFailure::io("the lab's directory")(e)),
+        _ => Ok(ended),
+    }
+}

@@ -1,0 +1,214 @@
+//! What a lab leaves in the file system while it is up: one directory, which only its owner can read.
+
+use super::LabFailure;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// A lab that was brought up, as its directory tells.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) name: String,
+    /// Of the process behind it, and when that started, in the kernel's ticks: numbers of processes come round again.
+    pub(super) pid: u32,
+    pub(super) started: u64,
+    /// Marks the processes of this lab in their environment.
+    pub(super) id: String,
+    /// The fabric in a few words.
+    pub(super) title: String,
+    pub(super) scheme: String,
+    pub(super) hosts: Vec<HostRecord>,
+    /// What is not as it was asked for.
+    pub(super) notes: Vec<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct HostRecord {
+    pub(super) name: String,
+    pub(super) address: String,
+    /// The network namespace: where to find it while the lab's process lives, and its number.
+    pub(super) namespace: String,
+    pub(super) inode: u64,
+}
+
+/// The name of the environment's entry by which processes of a lab are known.
+pub(super) const MARK: &str = "SELVEDGE_LAB";
+
+/// Where the directories of labs are.
+///
+/// # Errors
+/// If there is no place that is ours to write.
+pub(super) fn base() -> Result<PathBuf, LabFailure> {
+    let uid = fs::metadata("/proc/self").map_or(0, |m| m.uid());
+    let own = |variable: &str, below: &str| std::env::var_os(variable).map(|dir| PathBuf::from(dir).join(below));
+    let candidates = [
+        own("SELVEDGE_RUN_DIR", "lab"),
+        Some(PathBuf::from("/run/selvedge/lab")),
+        own("XDG_RUNTIME_DIR", "selvedge/lab"),
+        Some(std::env::temp_dir().join(format!("selvedge-{uid}/lab"))),
+    ];
+    for candidate in candidates.into_iter().flatten() {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&candidate);
+        // In a directory that everybody may write, somebody else's is not to be trusted.
+        let ours = fs::symlink_metadata(&candidate).is_ok_and(|m| m.is_dir() && m.uid() == uid && m.mode() & 0o022 == 0);
+        if made.is_ok() && ours && writable(&candidate) {
+            return Ok(candidate);
+        }
+    }
+    Err(LabFailure::NoPlace)
+}
+
+fn writable(dir: &Path) -> bool {
+    let probe = dir.join(format!(".probe-{}", std::process::id()));
+    let made = fs::write(&probe, b"").is_ok();
+    // If it could not be made there is nothing to remove.
+    let _ = fs::remove_file(probe);
+    made
+}
+
+/// # Errors
+/// A name that is none.
+pub(super) fn directory(name: &str) -> Result<PathBuf, LabFailure> {
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if name.is_empty() || name.len() > 24 || !name.chars().all(legal) || name.starts_with('-') {
+        return Err(LabFailure::Name(name.to_owned()));
+    }
+    Ok(base()?.join(name))
+}
+
+/// Names of all labs that have a directory.
+///
+/// # Errors
+/// As [`base`].
+pub(super) fn all() -> Result<Vec<String>, LabFailure> {
+    let entries = fs::read_dir(base()?).map_err(LabFailure::io("the directory of labs"))?;
+    let mut names: Vec<String> = entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+    names.retain(|name| directory(name).is_ok());
+    names.sort();
+    Ok(names)
+}
+
+/// Makes the directory of a lab.
+///
+/// # Errors
+/// If it is there, which is for the caller to have ruled out.
+pub(super) fn create(dir: &Path) -> Result<(), LabFailure> {
+    DirBuilder::new().mode(0o700).create(dir).map_err(LabFailure::io("the lab's directory"))
+}
+
+impl Record {
+    /// # Errors
+    /// No such lab, or a record that cannot be read.
+    pub(super) fn read(name: &str) -> Result<Record, LabFailure> {
+        let path = directory(name)?.join("lab.json");
+        let text = fs::read_to_string(path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => LabFailure::NoLab(name.to_owned(), known()),
+            _ => LabFailure::Io { what: "the lab's record", source: e },
+        })?;
+        serde_json::from_str(&text).map_err(|e| LabFailure::Io { what: "the lab's record", source: e.into() })
+    }
+
+    /// Whole or not at all.
+    ///
+    /// # Errors
+    /// As the file system gives them.
+    pub(super) fn write(&self, dir: &Path) -> Result<(), LabFailure> {
+        let write = || {
+            let temporary = dir.join("lab.json.new");
+            fs::write(&temporary, serde_json::to_vec_pretty(self)?)?;
+            fs::set_permissions(&temporary, fs::Permissions::from_mode(0o600))?;
+            fs::rename(temporary, dir.join("lab.json"))
+        };
+        write().map_err(LabFailure::io("the lab's record"))
+    }
+
+    /// Does the process behind it live?
+    pub(super) fn is_alive(&self) -> bool {
+        started(self.pid) == Some(self.started)
+    }
+
+    /// The entry of the environment that marks its processes.
+    pub(super) fn mark(&self) -> String {
+        format!("{MARK}={}", self.id)
+    }
+
+    pub(super) fn inodes(&self) -> Vec<u64> {
+        self.hosts.iter().map(|h| h.inode).collect()
+    }
+
+    /// `h3` and `host3` name the host 3.
+    ///
+    /// # Errors
+    /// No such host.
+    pub(super) fn host(&self, name: &str) -> Result<&HostRecord, LabFailure> {
+        self.find(name).ok_or_else(|| LabFailure::NoHost {
+            name: name.to_owned(),
+            last: self.hosts.len().saturating_sub(1),
+        })
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&HostRecord> {
+        let short = name.strip_prefix('h').and_then(|n| n.parse::<usize>().ok());
+        short.and_then(|n| self.hosts.get(n)).or_else(|| self.hosts.iter().find(|h| h.name == name))
+    }
+}
+
+pub(super) fn known() -> String {
+    let names = all().unwrap_or_default();
+    match names.is_empty() {
+        true => "bring one up with `selvedge lab up`".to_owned(),
+        false => format!("there are {}", names.join(", ")),
+    }
+}
+
+/// When a process started, in ticks since the machine did; `None` if there is none, or nothing but its remains.
+pub(super) fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Its name, in parentheses, may contain anything.
+    let mut rest = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = rest.next()?;
+    (state != "Z" && state != "X").then(|| rest.nth(18)?.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_directory_names() {
+        for name in ["", "Lab", "a/b", "..", "-x", &"a".repeat(25)] {
+            assert!(matches!(directory(name), Err(LabFailure::Name(_))), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_process_has_a_beginning() {
+        assert!(started(std::process::id()).is_some());
+        assert_eq!(started(u32::MAX), None);
+    }
+
+    #[test]
+    fn hosts_have_two_names() {
+        let host = |n: u32| HostRecord {
+            name: format!("host{n}"),
+            address: format!("10.0.0.{}", n + 1),
+            namespace: String::new(),
+            inode: 0,
+        };
+        let record = Record {
+            name: "lab".into(),
+            pid: 1,
+            started: 0,
+            id: "x".into(),
+            title: String::new(),
+            scheme: String::new(),
+            hosts: (0..3).map(host).collect(),
+            notes: Vec::new(),
+        };
+        assert_eq!(record.host("h2").unwrap().name, "host2");
+        assert_eq!(record.host("host0").unwrap().address, "10.0.0.1");
+        assert!(record.host("h3").is_err() && record.host("x").is_err());
+    }
+}
