@@ -87,7 +87,7 @@ pub(crate) struct Counted {
 }
 
 /// Bytes of an application-level acknowledgement.
-pub(crate) const REPLY_BYTES: u64 = 64;
+pub const REPLY_BYTES: u64 = 64;
 
 /// Octets on the wire of an IPv4 packet with `l4_len` bytes of transport header and payload; Ethernet frames have at
 /// least 64 octets, 84 with preamble and gap.

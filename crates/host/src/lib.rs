@@ -16,4 +16,5 @@ mod tx;
 pub mod workload;
 mod world;
 
+pub use connection::REPLY_BYTES;
 pub use world::{run, Progress};

@@ -93,7 +93,6 @@ impl Dctcp {
         let mut operations =
             object.maps_mut().find(|map| map.name() == NAME).ok_or(Error::Missing("the operations of DCTCP"))?;
         let link = operations.attach_struct_ops().map_err(|e| Error::Bpf("register DCTCP with the kernel", e))?;
-        drop(operations);
         Ok(Dctcp { _link: link, object, name: name.to_owned() })
     }
 

@@ -19,5 +19,6 @@ pub mod port;
 pub mod state;
 #[cfg(feature = "kernel")]
 mod sys;
+pub mod traffic;
 
 pub use native::state_version;

@@ -1,0 +1,103 @@
+//! Which flows start when and where: the simulator's sources, drawn in advance where nothing depends on completions.
+
+use super::{Error, MAX_FLOWS};
+use host::experiment::Experiment;
+use host::workload::{FlowSpec, Pattern, Source};
+use std::collections::VecDeque;
+use units::Time;
+
+/// A flow and its number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start {
+    pub(super) flow: u32,
+    pub(super) spec: FlowSpec,
+    /// Its source wants to be told of its completion.
+    pub(super) tell: bool,
+}
+
+pub(super) struct Schedule {
+    /// All flows so far, by number.
+    pub(super) flows: Vec<FlowSpec>,
+    /// Per host: what it starts, in order.
+    pub(super) hosts: Vec<VecDeque<Start>>,
+    /// Sources whose flows depend on completions, by workload.
+    closed: Vec<Option<Source>>,
+}
+
+impl Schedule {
+    pub(super) fn new(experiment: &Experiment, hosts: usize) -> Result<Schedule, Error> {
+        let mut open: Vec<FlowSpec> = Vec::new();
+        let mut closed = Vec::new();
+        for (class, workload) in experiment.workloads.iter().enumerate() {
+            let (racks, seed) = (&experiment.racks, experiment.seed);
+            let mut source = Source::new(workload, class as u16, racks, seed, experiment.duration)?;
+            let open_loop = matches!(
+                workload.pattern,
+                Pattern::Stride { .. }
+                    | Pattern::RandomBijection { .. }
+                    | Pattern::Random { .. }
+                    | Pattern::Incast { .. }
+                    | Pattern::AllToAll { .. }
+                    | Pattern::Mice { .. }
+                    | Pattern::Poisson { .. }
+                    | Pattern::List(_)
+                    | Pattern::Long { .. }
+            );
+            if !open_loop {
+                closed.push(Some(source));
+                continue;
+            }
+            while let Some(spec) = source.next() {
+                open.push(spec);
+                if open.len() > MAX_FLOWS {
+                    return Err(Error::TooManyFlows(MAX_FLOWS));
+                }
+            }
+            closed.push(None);
+        }
+        // In order of start, of equal ones in order of workload: as the simulator starts them.
+        open.sort_by_key(|spec| spec.start);
+        let mut schedule = Schedule { flows: Vec::new(), hosts: vec![VecDeque::new(); hosts], closed };
+        for spec in open {
+            let start = schedule.add(spec, false);
+            schedule.hosts[spec.src as usize].push_back(start);
+        }
+        Ok(schedule)
+    }
+
+    fn add(&mut self, spec: FlowSpec, tell: bool) -> Start {
+        let flow = self.flows.len() as u32;
+        self.flows.push(spec);
+        Start { flow, spec, tell }
+    }
+
+    /// What sources that depend on completions want to start by `now`.
+    pub(super) fn due(&mut self, now: Time) -> Vec<Start> {
+        let mut due = Vec::new();
+        for class in 0..self.closed.len() {
+            let Some(mut source) = self.closed[class].take() else { continue };
+            while self.flows.len() < MAX_FLOWS && source.peek().is_some_and(|at| at <= now) {
+                let Some(spec) = source.next() else { break };
+                due.push(self.add(spec, true));
+            }
+            self.closed[class] = Some(source);
+        }
+        due
+    }
+
+    pub(super) fn complete(&mut self, now: Time, flow: u32) {
+        let spec = self.flows[flow as usize];
+        if let Some(source) = &mut self.closed[usize::from(spec.class)] {
+            source.on_complete(now, &spec);
+        }
+    }
+
+    /// When the next such flow is due.
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.closed.iter().flatten().filter_map(Source::peek).min()
+    }
+
+    pub(super) fn bounded(&self) -> u64 {
+        self.flows.iter().filter(|spec| spec.size.is_some()).count() as u64
+    }
+}

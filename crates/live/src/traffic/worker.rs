@@ -1,0 +1,597 @@
+//! One host: all its sockets, from one thread.
+
+use super::clock::Clock;
+use super::link::{Link, Message, Registry};
+use super::schedule::Start;
+use super::socket::{self, Info, CHUNK};
+use host::REPLY_BYTES;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::EventFd;
+use nix::sys::time::TimeSpec;
+use nix::sys::timer::TimerSetTimeFlags;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::Arc;
+use std::time::Duration;
+use units::Time;
+
+const TIMER: u64 = u64::MAX;
+const WAKE: u64 = u64::MAX - 1;
+/// The listener of law i is `LISTENER + i`; what is below is a connection: generation and slot.
+const LISTENER: u64 = 1 << 62;
+/// Chunks that one socket writes or reads before others get their turn.
+const TURN: usize = 4;
+
+/// When what is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) warmup: Time,
+    /// End of the measured part, and of the whole run.
+    pub(super) duration: Time,
+    pub(super) end: Time,
+    /// Interval of the series; zero for none.
+    pub(super) sample_every: Time,
+    pub(super) rtt_samples: bool,
+}
+
+/// What all hosts share.
+pub(super) struct Shared {
+    pub(super) registry: Registry,
+    /// Flows of bounded size that are complete or have failed.
+    pub(super) settled: AtomicU64,
+    /// Everybody is to stop.
+    pub(super) over: AtomicBool,
+}
+
+/// What a host has seen of a flow.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Note {
+    Started { flow: u32, at: Time, lag: Time },
+    Finished { flow: u32, at: Time },
+    Sent { flow: u32, info: Info },
+    Received { flow: u32, bytes: u64, measured: u64, info: Info },
+    Series { flow: u32, bytes: Vec<u64> },
+    Rtt { flow: u32, at: Time, rtt: Time },
+    Failed { flow: u32, why: String },
+}
+
+struct Client {
+    /// Flows that wait for their replies, and bytes of the next reply.
+    replies: VecDeque<(u32, bool)>,
+    reply_bytes: u64,
+    to_write: u64,
+    link: Arc<Link>,
+    written: u64,
+    /// The flow that counters go to: the last that was begun.
+    flow: u32,
+    unbounded: bool,
+    /// Ends after its one flow, which has a reply.
+    fresh: bool,
+    reply: bool,
+    shut: bool,
+}
+
+struct Server {
+    link: Arc<Link>,
+    received: u64,
+    to_write: u64,
+    /// `received` at the ends of the measured part.
+    at_warmup: Option<u64>,
+    at_duration: Option<u64>,
+    series: Vec<u64>,
+    sampled: Option<u64>,
+}
+
+enum Role {
+    Client(Client),
+    Server(Server),
+}
+
+struct Socket {
+    stream: TcpStream,
+    role: Role,
+    /// What was counted when a message last completed.
+    counted: Info,
+    wants_out: bool,
+    generation: u32,
+}
+
+pub(super) struct Worker<'a> {
+    pub(super) listeners: &'a [TcpListener],
+    /// Per workload: the law's name and which listener of a host speaks it.
+    pub(super) laws: &'a [(String, usize)],
+    pub(super) fresh: &'a [bool],
+    /// Per host and law: where to connect to.
+    pub(super) addresses: &'a [Vec<SocketAddr>],
+    pub(super) shared: &'a Shared,
+    pub(super) clock: Clock,
+    pub(super) times: Times,
+    pub(super) schedule: VecDeque<Start>,
+    pub(super) orders: Receiver<Start>,
+    pub(super) wake: &'a EventFd,
+    pub(super) completed: Sender<(Time, u32)>,
+}
+
+struct State<'a, 'b> {
+    w: &'b mut Worker<'a>,
+    epoll: Epoll,
+    sockets: Vec<Option<Socket>>,
+    free: Vec<usize>,
+    generation: u32,
+    persistent: HashMap<(u16, u32), usize>,
+    scratch: Vec<u8>,
+    notes: Vec<Note>,
+    next_sample: Time,
+    samples: usize,
+    passed_warmup: bool,
+    passed_duration: bool,
+}
+
+impl Worker<'_> {
+    /// Until the end of the run, or until told that it is over.
+    pub(super) fn run(mut self) -> io::Result<Vec<Note>> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
+        epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
+        epoll.add(self.wake, EpollEvent::new(EpollFlags::EPOLLIN, WAKE))?;
+        for (listener, token) in self.listeners.iter().zip(LISTENER..) {
+            epoll.add(listener, EpollEvent::new(EpollFlags::EPOLLIN, token))?;
+        }
+        let next_sample = self.times.warmup;
+        let mut state = State {
+            w: &mut self,
+            epoll,
+            sockets: Vec::new(),
+            free: Vec::new(),
+            generation: 0,
+            persistent: HashMap::new(),
+            scratch: vec![0; CHUNK],
+            notes: Vec::new(),
+            next_sample,
+            samples: 0,
+            passed_warmup: false,
+            passed_duration: false,
+        };
+        state.serve(&timer)?;
+        state.finish();
+        Ok(state.notes)
+    }
+}
+
+impl State<'_, '_> {
+    fn serve(&mut self, timer: &TimerFd) -> io::Result<()> {
+        let mut events = [EpollEvent::empty(); 64];
+        let mut armed = None;
+        loop {
+            self.on_time();
+            let now = self.w.clock.now();
+            if now >= self.w.times.end || self.w.shared.over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let next = self.next_deadline();
+            if armed != Some(next) {
+                let left = self.w.clock.until(next).max(Time::from_ns(1));
+                let spec = TimeSpec::from(Duration::from_nanos(left.as_ns()));
+                timer.set(Expiration::OneShot(spec), TimerSetTimeFlags::empty())?;
+                armed = Some(next);
+            }
+            let ready = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
+                Ok(ready) => ready,
+                Err(nix::errno::Errno::EINTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            for event in &events[..ready] {
+                match event.data() {
+                    TIMER => {
+                        let _ = timer.wait();
+                        armed = None;
+                    }
+                    WAKE => {
+                        let _ = self.w.wake.read();
+                    }
+                    token if token >= LISTENER => self.accept((token - LISTENER) as usize),
+                    token => self.on_socket(token as u32 as usize, (token >> 32) as u32, event.events()),
+                }
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Time {
+        let times = &self.w.times;
+        let now = self.w.clock.now();
+        let marks = [times.warmup, times.duration, times.end].into_iter().filter(|&at| at > now);
+        let start = self.w.schedule.front().map(|start| start.spec.start);
+        let sample =
+            (times.sample_every > Time::ZERO && self.next_sample <= times.duration).then_some(self.next_sample);
+        marks.chain(start).chain(sample).min().unwrap_or(times.end)
+    }
+
+    /// What is due by the clock: snapshots first, so that what starts now is not in them.
+    fn on_time(&mut self) {
+        let times = self.w.times;
+        let now = self.w.clock.now();
+        if now >= times.warmup && !std::mem::replace(&mut self.passed_warmup, true) {
+            self.each_server(|server| server.at_warmup = server.at_warmup.or(Some(server.received)));
+        }
+        if times.sample_every > Time::ZERO && now >= self.next_sample && self.next_sample <= times.duration {
+            self.sample(now);
+            self.next_sample = self.next_sample.saturating_add(times.sample_every);
+        }
+        if now >= times.duration && !std::mem::replace(&mut self.passed_duration, true) {
+            self.each_server(|server| server.at_duration = server.at_duration.or(Some(server.received)));
+        }
+        while let Ok(start) = self.w.orders.try_recv() {
+            self.start(start);
+        }
+        while self.w.schedule.front().is_some_and(|start| self.w.clock.until(start.spec.start) == Time::ZERO) {
+            let Some(start) = self.w.schedule.pop_front() else { break };
+            self.start(start);
+        }
+    }
+
+    fn each_server(&mut self, f: impl Fn(&mut Server)) {
+        for socket in self.sockets.iter_mut().flatten() {
+            if let Role::Server(server) = &mut socket.role {
+                f(server);
+            }
+        }
+    }
+
+    fn sample(&mut self, now: Time) {
+        for socket in self.sockets.iter_mut().flatten() {
+            match &mut socket.role {
+                Role::Server(server) => {
+                    let bytes = server.received - server.sampled.unwrap_or(0);
+                    if self.samples > 0 {
+                        // What came before a connection was accepted is nothing.
+                        server.series.resize(self.samples - 1, 0);
+                        server.series.push(bytes);
+                    }
+                    server.sampled = Some(server.received);
+                }
+                Role::Client(client) if self.w.times.rtt_samples => {
+                    let rtt = Time::from_us(socket::info(&socket.stream).rtt_us.into());
+                    if rtt > Time::ZERO {
+                        self.notes.push(Note::Rtt { flow: client.flow, at: now, rtt });
+                    }
+                }
+                Role::Client(_) => {}
+            }
+        }
+        self.samples += 1;
+    }
+
+    fn start(&mut self, start: Start) {
+        let Start { flow, spec, tell } = start;
+        let now = self.w.clock.now();
+        self.notes.push(Note::Started { flow, at: now, lag: now.saturating_sub(spec.start) });
+        let fresh = self.w.fresh[usize::from(spec.class)];
+        let key = (spec.class, spec.dst);
+        let slot = match self.persistent.get(&key) {
+            Some(&slot) if !fresh => Ok(slot),
+            _ => self.connect(&start),
+        };
+        let slot = match slot {
+            Ok(slot) => slot,
+            Err(error) => return self.fail(flow, spec.size.is_some(), &error),
+        };
+        if !fresh {
+            self.persistent.insert(key, slot);
+        }
+        let Some(Socket { role: Role::Client(client), .. }) = &mut self.sockets[slot] else { return };
+        let size = spec.size.unwrap_or(u64::MAX / 2);
+        let begins = client.written;
+        let ends = spec.size.map_or(u64::MAX, |size| begins + size);
+        client.written = begins.saturating_add(size);
+        client.to_write = client.to_write.saturating_add(size);
+        client.flow = flow;
+        client.unbounded |= spec.size.is_none();
+        if spec.reply && spec.size.is_some() {
+            client.replies.push_back((flow, tell));
+        }
+        client.link.messages().push_back(Message { flow, begins, ends, reply: spec.reply, tell });
+        self.push(slot);
+    }
+
+    fn connect(&mut self, start: &Start) -> io::Result<usize> {
+        let spec = &start.spec;
+        let (law, index) = &self.w.laws[usize::from(spec.class)];
+        let to = self.w.addresses[spec.dst as usize][*index];
+        let link = Arc::new(Link::default());
+        let stream = {
+            let mut registry = self.w.shared.registry.lock();
+            let stream = socket::connecting(to, law)?;
+            registry.insert(stream.local_addr()?, link.clone());
+            stream
+        };
+        let client = Client {
+            replies: VecDeque::new(),
+            reply_bytes: 0,
+            to_write: 0,
+            link,
+            written: 0,
+            flow: start.flow,
+            unbounded: false,
+            fresh: self.w.fresh[usize::from(spec.class)],
+            reply: spec.reply,
+            shut: false,
+        };
+        self.add(stream, Role::Client(client))
+    }
+
+    fn add(&mut self, stream: TcpStream, role: Role) -> io::Result<usize> {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.sockets.push(None);
+            self.sockets.len() - 1
+        });
+        // Below `LISTENER`.
+        self.generation = (self.generation + 1) & 0x3fff_ffff;
+        let generation = self.generation;
+        let token = u64::from(generation) << 32 | slot as u64;
+        let event = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP, token);
+        if let Err(error) = self.epoll.add(&stream, event) {
+            self.free.push(slot);
+            return Err(error.into());
+        }
+        self.sockets[slot] = Some(Socket { stream, role, counted: Info::default(), wants_out: false, generation });
+        Ok(slot)
+    }
+
+    fn accept(&mut self, listener: usize) {
+        while let Ok((stream, from)) = self.w.listeners[listener].accept() {
+            // Nobody of ours: not answered.
+            let Some(link) = self.w.shared.registry.lock().remove(&from) else { continue };
+            let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+            let server = Server {
+                link,
+                received: 0,
+                to_write: 0,
+                at_warmup: self.passed_warmup.then_some(0),
+                at_duration: self.passed_duration.then_some(0),
+                series: Vec::new(),
+                sampled: None,
+            };
+            if ready.is_ok() {
+                let _ = self.add(stream, Role::Server(server));
+            }
+        }
+    }
+
+    fn on_socket(&mut self, slot: usize, generation: u32, events: EpollFlags) {
+        let current =
+            |s: &Self| s.sockets.get(slot).is_some_and(|s| s.as_ref().is_some_and(|s| s.generation == generation));
+        if !current(self) {
+            return;
+        }
+        if events.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR)
+        {
+            self.pull(slot);
+        }
+        if current(self) && events.contains(EpollFlags::EPOLLOUT) {
+            self.push(slot);
+        }
+    }
+
+    /// Writes what there is to write, as far as the socket takes it.
+    fn push(&mut self, slot: usize) {
+        let Some(socket) = &mut self.sockets[slot] else { return };
+        let to_write = match &mut socket.role {
+            Role::Client(client) => &mut client.to_write,
+            Role::Server(server) => &mut server.to_write,
+        };
+        for _ in 0..TURN {
+            if *to_write == 0 {
+                break;
+            }
+            let most = (CHUNK as u64).min(*to_write) as usize;
+            match socket::write(&socket.stream, &self.scratch[..most]) {
+                Ok(Some(written)) => *to_write -= written as u64,
+                Ok(None) => break,
+                Err(error) => return self.drop_socket(slot, Some(&error)),
+            }
+        }
+        let wants_out = *to_write > 0;
+        if let Role::Client(client) = &mut socket.role {
+            // The server closes when it has it all, and its close is the sign to read the counters.
+            if !wants_out && client.fresh && !client.reply && !client.shut {
+                client.shut = true;
+                let _ = socket.stream.shutdown(std::net::Shutdown::Write);
+            }
+        }
+        if wants_out != socket.wants_out {
+            socket.wants_out = wants_out;
+            let out = if wants_out { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
+            let token = u64::from(socket.generation) << 32 | slot as u64;
+            let mut event = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | out, token);
+            if let Err(error) = self.epoll.modify(&socket.stream, &mut event) {
+                self.drop_socket(slot, Some(&error.into()));
+            }
+        }
+    }
+
+    fn pull(&mut self, slot: usize) {
+        for _ in 0..TURN {
+            let Some(socket) = &mut self.sockets[slot] else { return };
+            match socket::discard(&socket.stream, &mut self.scratch) {
+                Ok(None) => return,
+                Ok(Some(0)) => return self.drop_socket(slot, None),
+                Ok(Some(n)) => {
+                    let now = self.w.clock.now();
+                    match &mut socket.role {
+                        Role::Server(server) => {
+                            server.received += n as u64;
+                            self.settle_server(slot, now);
+                        }
+                        Role::Client(client) => {
+                            client.reply_bytes += n as u64;
+                            self.settle_client(slot, now);
+                        }
+                    }
+                }
+                Err(error) => return self.drop_socket(slot, Some(&error)),
+            }
+        }
+    }
+
+    fn settle_server(&mut self, slot: usize, now: Time) {
+        let Some(Socket { role: Role::Server(server), stream, counted, .. }) = &mut self.sockets[slot] else { return };
+        let mut replies = false;
+        loop {
+            let message = {
+                let mut messages = server.link.messages();
+                match messages.front() {
+                    Some(message) if message.ends <= server.received => messages.pop_front(),
+                    _ => None,
+                }
+            };
+            let Some(message) = message else { break };
+            let info = socket::info(stream);
+            self.notes.push(received(server, &message, info.since(*counted)));
+            *counted = info;
+            if message.reply {
+                server.to_write += REPLY_BYTES;
+                replies = true;
+            } else {
+                self.notes.push(Note::Finished { flow: message.flow, at: now });
+                self.w.shared.settled.fetch_add(1, Ordering::Relaxed);
+                if message.tell {
+                    let _ = self.w.completed.send((now, message.flow));
+                }
+            }
+        }
+        if replies {
+            self.push(slot);
+        }
+    }
+
+    fn settle_client(&mut self, slot: usize, now: Time) {
+        let Some(Socket { role: Role::Client(client), stream, counted, .. }) = &mut self.sockets[slot] else { return };
+        while client.reply_bytes >= REPLY_BYTES {
+            client.reply_bytes -= REPLY_BYTES;
+            let Some((flow, tell)) = client.replies.pop_front() else { break };
+            let info = socket::info(stream);
+            self.notes.push(Note::Sent { flow, info: info.since(*counted) });
+            *counted = info;
+            self.notes.push(Note::Finished { flow, at: now });
+            self.w.shared.settled.fetch_add(1, Ordering::Relaxed);
+            if tell {
+                let _ = self.w.completed.send((now, flow));
+            }
+        }
+        if client.fresh && client.reply && client.replies.is_empty() {
+            self.remove(slot);
+        }
+    }
+
+    fn remove(&mut self, slot: usize) -> Option<Socket> {
+        let socket = self.sockets[slot].take()?;
+        // Closing takes it out of the epoll set, too.
+        self.free.push(slot);
+        if let Role::Client(client) = &socket.role {
+            if !client.fresh {
+                self.persistent.retain(|_, &mut at| at != slot);
+            }
+        }
+        Some(socket)
+    }
+
+    /// The other end has closed, or the connection has failed.
+    fn drop_socket(&mut self, slot: usize, error: Option<&io::Error>) {
+        let Some(socket) = self.remove(slot) else { return };
+        self.note_end(&socket);
+        let Role::Client(client) = &socket.role else { return };
+        if self.w.shared.over.load(Ordering::Relaxed) || self.w.clock.now() >= self.w.times.end {
+            // The other host has stopped a moment earlier.
+            return;
+        }
+        // Only the client's end tells, as both fail together.
+        if let Some(error) = error {
+            let open: Vec<Message> = client.link.messages().iter().copied().collect();
+            for message in open {
+                self.fail(message.flow, message.ends != u64::MAX, error);
+            }
+        }
+    }
+
+    /// What is to be told of a connection when it is over.
+    fn note_end(&mut self, socket: &Socket) {
+        let info = socket::info(&socket.stream).since(socket.counted);
+        match &socket.role {
+            Role::Client(client) => {
+                if !(client.fresh && client.reply && client.replies.is_empty()) {
+                    self.notes.push(Note::Sent { flow: client.flow, info });
+                }
+            }
+            Role::Server(server) => {
+                let open: Vec<Message> = server.link.messages().iter().copied().collect();
+                for (i, message) in open.iter().enumerate() {
+                    // Of several under way the first gets what was counted.
+                    let info = if i == 0 { info } else { Info::default() };
+                    self.notes.push(received(server, message, info));
+                    if message.ends == u64::MAX && !server.series.is_empty() {
+                        self.notes.push(Note::Series { flow: message.flow, bytes: server.series.clone() });
+                    }
+                }
+            }
+        }
+    }
+
+    fn fail(&mut self, flow: u32, bounded: bool, error: &io::Error) {
+        self.notes.push(Note::Failed { flow, why: error.to_string() });
+        self.w.shared.settled.fetch_add(u64::from(bounded), Ordering::Relaxed);
+    }
+
+    /// The run is over: takes stock and resets every connection.
+    fn finish(&mut self) {
+        for slot in 0..self.sockets.len() {
+            if let Some(socket) = self.remove(slot) {
+                self.note_end(&socket);
+                socket::abort(socket.stream);
+            }
+        }
+    }
+}
+
+/// What the server has of a message, in all and in the measured part.
+fn received(server: &Server, message: &Message, info: Info) -> Note {
+    let within = |bytes: u64| bytes.clamp(message.begins, message.ends) - message.begins;
+    let until = within(server.at_duration.unwrap_or(server.received));
+    // Before the warm-up's end nothing is measured.
+    let from = within(server.at_warmup.unwrap_or(server.received));
+    let measured = until.saturating_sub(from);
+    Note::Received { flow: message.flow, bytes: within(server.received), measured, info }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_measured_part_of_a_message() {
+        let server = |received, at_warmup, at_duration| Server {
+            link: Arc::new(Link::default()),
+            received,
+            to_write: 0,
+            at_warmup,
+            at_duration,
+            series: Vec::new(),
+            sampled: None,
+        };
+        let message = Message { flow: 1, begins: 100, ends: 300, reply: false, tell: false };
+        let of = |server: &Server| match received(server, &message, Info::default()) {
+            Note::Received { bytes, measured, .. } => (bytes, measured),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(of(&server(300, None, None)), (200, 0), "over before the warm-up was");
+        assert_eq!(of(&server(400, Some(150), None)), (200, 150), "half of it was there at the warm-up's end");
+        assert_eq!(of(&server(400, Some(0), Some(250))), (200, 150), "the rest came in the drain");
+        assert_eq!(of(&server(50, Some(0), None)), (0, 0));
+        let endless = Message { ends: u64::MAX, ..message };
+        let note = received(&server(1000, Some(400), Some(900)), &endless, Info::default());
+        assert_eq!(note, Note::Received { flow: 1, bytes: 900, measured: 500, info: Info::default() });
+    }
+}
