@@ -42,6 +42,22 @@ pub enum CongestionWord {
     Newreno,
     Cubic,
     Dctcp,
+    Vegas,
+    Illinois,
+    Highspeed,
+}
+
+impl CongestionWord {
+    pub(super) fn algorithm(self) -> Algorithm {
+        match self {
+            CongestionWord::Newreno => Algorithm::NewReno,
+            CongestionWord::Cubic => Algorithm::Cubic,
+            CongestionWord::Dctcp => Algorithm::Dctcp,
+            CongestionWord::Vegas => Algorithm::Vegas,
+            CongestionWord::Illinois => Algorithm::Illinois,
+            CongestionWord::Highspeed => Algorithm::HighSpeed,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,11 +197,7 @@ impl TcpTable {
         }
         Ok(tcp::Config {
             mss: mtu.saturating_sub(40),
-            congestion: match self.congestion {
-                CongestionWord::Newreno => Algorithm::NewReno,
-                CongestionWord::Cubic => Algorithm::Cubic,
-                CongestionWord::Dctcp => Algorithm::Dctcp,
-            },
+            congestion: self.congestion.algorithm(),
             recovery: match self.recovery {
                 RecoveryWord::Newreno => Recovery::NewReno,
                 RecoveryWord::Sack => Recovery::Sack,

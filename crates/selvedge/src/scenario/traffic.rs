@@ -1,6 +1,7 @@
 //! `[[workload]]`.
 
 use super::error::{closest, Invalid};
+use super::hosts::CongestionWord;
 use super::keys::{check, within, Key, Role};
 use host::measure::RESERVED;
 use host::workload::{Cdf, Connection, FlowList, Pairs, Pattern, Workload};
@@ -67,6 +68,8 @@ pub struct WorkloadTable {
     pub stagger: Option<Time>,
     pub pairing: Option<u32>,
     pub priority: Option<u8>,
+    /// The hosts' own if absent.
+    pub congestion: Option<CongestionWord>,
 }
 
 impl WorkloadTable {
@@ -129,6 +132,7 @@ impl WorkloadTable {
                 Key { name: "stagger", given: self.stagger.is_some(), role: optional(stagger) },
                 Key { name: "pairing", given: self.pairing.is_some(), role: optional(pairing) },
                 Key { name: "priority", given: self.priority.is_some(), role: Optional },
+                Key { name: "congestion", given: self.congestion.is_some(), role: Optional },
             ],
         )?;
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -229,6 +233,7 @@ impl WorkloadTable {
         workload.stagger = self.stagger.unwrap_or_default();
         workload.pairing = self.pairing.unwrap_or_default();
         workload.priority = self.priority.unwrap_or_default();
+        workload.congestion = self.congestion.map(CongestionWord::algorithm);
         workload.connection = match self.connection {
             Some(ConnectionWord::Persistent) => Connection::Persistent,
             _ => Connection::Fresh,
