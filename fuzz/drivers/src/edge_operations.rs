@@ -40,7 +40,8 @@ fn config(input: &mut Input) -> Config {
         flow_bytes: Bytes(u64::from(input.u16())),
         total_slots: usize::from(input.u8()),
     });
-    Config { balance, reorder, max_flows: MAX_FLOWS, flow_idle: Time::from_ms(10), seed: u64::from(bits) }
+    let flow_idle = Time::from_ms(10);
+    Config { balance, reorder, max_flows: MAX_FLOWS, flow_idle, seed: u64::from(bits), ..Config::default() }
 }
 
 fn schedule(edge: &mut Edge, input: &mut Input) {
