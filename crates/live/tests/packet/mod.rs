@@ -49,7 +49,7 @@ impl PacketSocket {
     pub(crate) fn send(&self, frame: &[u8], segment: Option<(u16, u16, u16)>) -> io::Result<()> {
         let mut bytes = vec![0; VNET];
         if let Some((tcp, tcp_len, size)) = segment {
-            let ipv6 = frame[usize::from(tcp) - 20] != 0x45;
+            let ipv6 = frame.get(12..14) == Some([0x86, 0xdd].as_slice());
             bytes[..2].copy_from_slice(&[1, if ipv6 { 4 } else { 1 }]); // checksum to be completed; TCP over IPv4 or 6
             for (at, value) in [(2, tcp + tcp_len), (4, size), (6, tcp), (8, 16)] {
                 bytes[at..at + 2].copy_from_slice(&value.to_ne_bytes());

@@ -49,7 +49,7 @@ impl World {
         let pins = PathBuf::from(format!("/sys/fs/bpf/{host}w"));
         std::fs::create_dir(&pins).unwrap();
         let (edge, port, uplink) = in_namespace(&host, || {
-            let edge = Edge::open(&Options { pins: pins.clone(), max_flows: config.max_flows as u32 }).unwrap();
+            let edge = Edge::open(&Options { pins: pins.clone(), max_flows: config.max_flows as u32, ..Options::default() }).unwrap();
             let index = |name| live::kernel::ifindex(name).unwrap();
             (edge, index("g"), index("u0"))
         });
