@@ -68,10 +68,27 @@ impl World<'_> {
         connection.messages.push_back(Message { spec, record, begins, ends, reply_ends: None });
         connection.ends[CLIENT].write(spec.size.unwrap_or(1 << 50));
         self.after_tcp(EndId::new(id, CLIENT));
+        if let Some(at) = self.sources[usize::from(spec.class)].stops_at(&spec) {
+            let control = self.control_node();
+            self.scheduler.schedule(at, control, Event::Stop { flow: record });
+        }
+    }
+
+    /// The application of a flow without an end stops writing: what TCP has not sent yet is never sent.
+    pub(crate) fn stop_flow(&mut self, flow: u32) {
+        let is_it = |c: &Connection| c.live && c.messages.back().is_some_and(|m| m.record == flow && m.ends.is_none());
+        let Some(index) = self.connections.iter().position(is_it) else { return };
+        let connection = &mut self.connections[index];
+        connection.ends[CLIENT].take_back_unsent();
+        connection.written = connection.ends[CLIENT].tx.written();
+        if let Some(message) = connection.messages.back_mut() {
+            message.ends = Some(connection.written);
+        }
+        self.complete(index);
     }
 
     fn connection_for(&mut self, spec: &FlowSpec) -> ConnectionId {
-        let key = (spec.class, spec.src, spec.dst);
+        let key = (spec.class, spec.src, spec.dst, self.sources[usize::from(spec.class)].lane(spec));
         let persistent = spec.connection == workload::Connection::Persistent;
         if persistent {
             if let Some(&id) = self.persistent.get(&key) {

@@ -77,7 +77,12 @@ pub struct Outcome {
     pub probes_lost: u64,
     /// RTT samples of senders: (at, flow id, sample).
     pub rtt_samples: Vec<(Time, u32, Time)>,
-    /// Goodput of each flow of unbounded size per sampling interval, bytes: `[flow][interval]`.
+    /// Length of a sampling interval; the first begins with the measured part. Zero if no series were kept.
+    pub sample_every: Time,
+    /// Per workload, when flows join and leave, see [`crate::workload::Source::steps`].
+    pub steps: Vec<Vec<Time>>,
+    /// Goodput of each flow of unbounded size per sampling interval from its start to the run's end, bytes:
+    /// `[flow][interval]`.
     pub goodput_series: Vec<(u32, Vec<u64>)>,
     /// Under virtual congestion control, at the same instants, the window that the edge computes for the flow's sender
     /// (`u32::MAX`: any) and the guest's own congestion window, bytes.

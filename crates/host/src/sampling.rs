@@ -156,7 +156,7 @@ impl World<'_> {
                 let known = edge.congestion(&connection.key(CLIENT))?;
                 Some(known.window.map_or(u32::MAX, |w| w.get() as u32))
             };
-            for message in connection.messages.iter().filter(|m| m.ends.is_none()) {
+            for message in connection.messages.iter().filter(|m| m.spec.size.is_none()) {
                 let bytes = connection.ends[SERVER].rx.delivered().saturating_sub(message.begins);
                 let before = self.sampling.delivered_before.insert(message.record, bytes).unwrap_or(0);
                 if !first {
@@ -166,6 +166,14 @@ impl World<'_> {
                         self.sampling.window_series.entry(message.record).or_default().push((window, cwnd));
                     }
                 }
+            }
+        }
+        // Flows that were stopped: what came after the last instant, then nothing until the end.
+        for (&record, series) in &mut self.sampling.goodput_series {
+            let flow = &self.flows[record as usize];
+            if flow.finish.is_some() {
+                let before = self.sampling.delivered_before.insert(record, flow.delivered).unwrap_or(0);
+                series.push(flow.delivered.saturating_sub(before));
             }
         }
         let next = now + every;
@@ -234,6 +242,8 @@ impl World<'_> {
             })
             .collect();
         let (lost_on_wires, unroutable) = self.fabric.lost_packets();
+        let until = self.experiment.duration;
+        let steps = self.sources.iter().map(|source| source.steps(until)).collect();
         let s = self.sampling;
         let probes: Vec<_> = s.probes.iter().filter_map(|&(at, host, rtt)| Some((at, host, rtt?))).collect();
         Outcome {
@@ -243,6 +253,8 @@ impl World<'_> {
             ports,
             hosts,
             rtt_samples: s.rtt_samples,
+            sample_every: self.experiment.record.sample_every,
+            steps,
             goodput_series: s.goodput_series.into_iter().collect(),
             window_series: s.window_series.into_iter().collect(),
             flowcell_disorder: s.disorder.values().flat_map(Disorder::counts).chain(s.disorder_counts).collect(),

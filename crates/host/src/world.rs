@@ -51,6 +51,10 @@ pub(crate) enum Event {
     Source {
         index: u32,
     },
+    /// A flow without an end stops all the same.
+    Stop {
+        flow: u32,
+    },
     Probe,
     Sample,
     BeginMeasurement,
@@ -88,8 +92,8 @@ pub(crate) struct World<'a> {
     pub hosts: Vec<Host>,
     pub connections: Vec<Connection>,
     pub free_connections: Vec<u32>,
-    /// Persistent connections by (class, client, server).
-    pub persistent: FxHashMap<(u16, u32, u32), u32>,
+    /// Persistent connections by (class, client, server, lane).
+    pub persistent: FxHashMap<(u16, u32, u32, u32), u32>,
     /// Per workload.
     pub tcp: Vec<Arc<tcp::Config>>,
     pub sources: Vec<Source>,
@@ -235,6 +239,7 @@ impl<'a> World<'a> {
             Event::Poll { generation } => self.poll(node, generation),
             Event::Timer { id, generation } => self.timer(node, id, generation),
             Event::Source { index } => self.source_event(index as usize),
+            Event::Stop { flow } => self.stop_flow(flow),
             Event::Probe => self.probe_event(),
             Event::Sample => self.sample_event(),
             Event::BeginMeasurement => self.begin_measurement(),

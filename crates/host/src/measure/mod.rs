@@ -10,10 +10,12 @@ mod fairness;
 mod ideal;
 mod quantile;
 mod slowdown;
+mod steps;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod weighted;
+mod windows;
 
 pub use curve::cdf_points;
 pub use estimate::{across_seeds, estimate, Across, Estimate};

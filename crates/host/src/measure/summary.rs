@@ -1,4 +1,5 @@
-use super::{jain, Buckets, Quantile, Samples};
+use super::steps::{steps, Steps};
+use super::{jain, windows, Buckets, Quantile, Samples};
 use crate::outcome::{FlowRecord, Outcome, PortRecord};
 use units::Time;
 
@@ -29,8 +30,21 @@ pub struct Summary {
 }
 
 /// First parts of metric names that are not a workload's; workloads may not be called so.
-pub const RESERVED: &[&str] =
-    &["all", "loss", "ecn", "probe", "tcp", "queue", "link", "reordering", "flowcell", "segment_bytes", "cpu"];
+pub const RESERVED: &[&str] = &[
+    "all",
+    "loss",
+    "ecn",
+    "probe",
+    "tcp",
+    "queue",
+    "link",
+    "reordering",
+    "flowcell",
+    "segment_bytes",
+    "cpu",
+    "window",
+    "congestion",
+];
 
 /// Flows of at most this size are "small"; the Presto paper's mice in section 6.
 const SMALL: u64 = 100_000;
@@ -95,11 +109,14 @@ pub fn summarise_pooled(outcomes: &[&Outcome], names: &[String], warmup: Time, b
         if !names[..i].contains(name) {
             let of_name = |f: &FlowRecord| names.get(usize::from(f.class)) == Some(name);
             workload(&mut summary, outcomes, name, &of_name, warmup, buckets);
+            let found = outcomes.iter().map(|o| steps(o, i as u16, warmup)).collect::<Option<Vec<_>>>();
+            put_steps(&mut summary, name, &found.unwrap_or_default());
         }
     }
     totals(&mut summary, outcomes, warmup);
     ports(&mut summary, outcomes);
     receivers(&mut summary, outcomes, warmup);
+    congestion(&mut summary, outcomes);
     summary
 }
 
@@ -126,9 +143,11 @@ fn workload(
         let slowdown = slowdowns(outcomes, &bounded);
         summary.put_tail(&format!("{name}.slowdown"), &slowdown, "ratio");
         for bucket in buckets.list() {
-            let inside = slowdowns(outcomes, &|f| bounded(f) && f.size.is_some_and(|s| bucket.holds(s)));
+            let held = |f: &FlowRecord| bounded(f) && f.size.is_some_and(|s| bucket.holds(s));
+            let inside = slowdowns(outcomes, &held);
             if inside.count() < slowdown.count() {
                 summary.put_tail(&format!("{name}.slowdown.{}", bucket.name), &inside, "ratio");
+                summary.put_tail(&format!("{name}.fct_ms.{}", bucket.name), &fct_ms(outcomes, &held), "ms");
             }
         }
     }
@@ -144,6 +163,22 @@ fn workload(
     let paths: Vec<f64> =
         flows(outcomes).filter(|f| of_name(f) && f.paths_used > 0).map(|f| f64::from(f.paths_used)).collect();
     summary.put_all(&format!("{name}.paths_used"), &paths, "count", &["mean", "max"]);
+}
+
+/// Means over the runs, extremes over all.
+fn put_steps(summary: &mut Summary, name: &str, runs: &[Steps]) {
+    let Some(first) = runs.first() else { return };
+    for n in 0..first.jain.len() {
+        let each: Vec<f64> = runs.iter().filter_map(|r| r.jain.get(n).copied()).collect();
+        summary.put(format!("{name}.step{}.jain", n + 1), each.iter().sum::<f64>() / each.len() as f64, "ratio");
+    }
+    let all = |of: fn(&Steps) -> &Vec<f64>| runs.iter().flat_map(|r| of(r).iter().copied()).collect::<Vec<f64>>();
+    // One flow is always fair.
+    let shared: Vec<f64> = all(|s| &s.jain).into_iter().filter(|&j| j < 1.0).collect();
+    summary.put_all(&format!("{name}.steps.jain"), &shared, "ratio", &["mean", "min"]);
+    summary.put_all(&format!("{name}.steps.share"), &all(|s| &s.shares), "ratio", &["min", "max"]);
+    summary.put_all(&format!("{name}.steps.deviation"), &all(|s| &s.deviations), "ratio", &["mean"]);
+    summary.put_all(&format!("{name}.steps.goodput_gbps"), &all(|s| &s.gbps), "Gbps", &["min"]);
 }
 
 fn flows<'a>(outcomes: &'a [&Outcome]) -> impl Iterator<Item = &'a FlowRecord> + 'a {
@@ -222,6 +257,10 @@ fn totals(summary: &mut Summary, outcomes: &[&Outcome], warmup: Time) {
     if let Some(rate) = goodput_gbps(outcomes, warmup, &|_| true) {
         summary.put("all.goodput_gbps", rate, "Gbps");
     }
+    let endless = throughputs_gbps(outcomes, warmup, &|f| f.size.is_none());
+    if let Some(index) = jain(&endless) {
+        summary.put("all.jain", index, "ratio");
+    }
     summary.put("all.retransmits", per_run(&|f| u64::from(f.retransmitted_segments)), "count");
     summary.put("all.fast_retransmits", per_run(&|f| u64::from(f.fast_retransmits)), "count");
     summary.put("all.timeouts", per_run(&|f| u64::from(f.timeouts)), "count");
@@ -240,7 +279,7 @@ fn of_switch(outcome: &Outcome, port: &PortRecord) -> bool {
 fn ports(summary: &mut Summary, outcomes: &[&Outcome]) {
     let mut dropped = 0u64;
     let mut carried = 0u64;
-    let (mut marked, mut sent) = (0u64, 0u64);
+    let (mut marked, mut sent, mut worst) = (0u64, 0u64, 0.0f64);
     let (mut queue_mean, mut queue_max, mut utilisation) = (Vec::new(), 0u64, Vec::new());
     for outcome in outcomes {
         carried += outcome.hosts.iter().map(|h| h.rx_packets).sum::<u64>();
@@ -250,6 +289,8 @@ fn ports(summary: &mut Summary, outcomes: &[&Outcome]) {
             if of_switch(outcome, port) {
                 marked += port.marked_packets;
                 sent += port.tx_packets;
+                let arrived = port.dropped_packets + port.tx_packets;
+                worst = worst.max(per_million(port.dropped_packets, arrived.max(1)));
                 queue_mean.push(port.queue_mean_bytes / 1e3);
                 queue_max = queue_max.max(port.queue_max_bytes);
             }
@@ -262,6 +303,7 @@ fn ports(summary: &mut Summary, outcomes: &[&Outcome]) {
         summary.put("loss.packets_per_million", per_million(dropped, carried + dropped), "ppm");
     }
     if sent > 0 {
+        summary.put("loss.worst_port_per_million", worst, "ppm");
         summary.put("ecn.marked_per_million", per_million(marked, sent), "ppm");
     }
     if !queue_mean.is_empty() {
@@ -313,4 +355,31 @@ fn receivers(summary: &mut Summary, outcomes: &[&Outcome], warmup: Time) {
         summary.put_all("cpu.tx", &tx, "ratio", &["mean", "max"]);
         summary.put_all("cpu.rx", &rx, "ratio", &["mean", "max"]);
     }
+}
+
+/// The edge's congestion control of guests.
+fn congestion(summary: &mut Summary, outcomes: &[&Outcome]) {
+    let per_run = |of: &dyn Fn(&edge::CongestionCounters) -> u64| {
+        let sum: u64 = outcomes.iter().flat_map(|o| &o.hosts).map(|h| of(&h.congestion)).sum();
+        sum as f64 / outcomes.len() as f64
+    };
+    let reports = per_run(&|c| c.packs_sent + c.facks_sent);
+    if reports > 0.0 {
+        summary.put("congestion.packs", per_run(&|c| c.packs_sent), "count");
+        summary.put("congestion.facks", per_run(&|c| c.facks_sent), "count");
+        summary.put("congestion.windows_lowered", per_run(&|c| c.windows_lowered), "count");
+        summary.put("congestion.policed_segments", per_run(&|c| c.policed_segments), "count");
+        summary.put("congestion.timeouts", per_run(&|c| c.timeouts), "count");
+    }
+    let windows = windows::windows(outcomes);
+    let samples = windows.errors.len();
+    if samples == 0 {
+        return;
+    }
+    summary.put("window.limiting_share", windows.limiting as f64 / samples as f64, "ratio");
+    summary.put_all("window.edge_kb", &windows.edge_kb, "KB", &["mean", "min", "max"]);
+    summary.put_all("window.guest_swing", &windows.swings, "ratio", &["min"]);
+    summary.put_all("window.correlation", &windows.correlations, "ratio", &["mean", "min"]);
+    summary.put_tail("window.error", &Samples::new(windows.errors, 0), "ratio");
+    summary.put_all("window.error_100ms", &windows.smooth_errors, "ratio", &["mean", "max"]);
 }

@@ -225,6 +225,7 @@ fn reserved_names_cover_all_metrics() {
     (outcome.probes, outcome.rtt_samples) = (vec![(MS, 0, MS)], vec![(MS, 0, MS)]);
     (outcome.flowcell_disorder, outcome.segment_sizes) = (vec![0], vec![1]);
     outcome.flows[0].segments_received = 1;
+    (outcome.hosts[0].congestion.packs_sent, outcome.window_series) = (1, vec![(0, vec![(1, 1)])]);
     let s = of(&outcome, Time::ZERO);
     let firsts: std::collections::BTreeSet<&str> =
         s.metrics.iter().filter_map(|m| m.name.split('.').next()).filter(|f| *f != "mice").collect();
@@ -270,4 +271,33 @@ proptest! {
         prop_assert_eq!(seen.len(), n);
         prop_assert_eq!(s, of(&outcome, Time::from_ps(warmup)));
     }
+}
+
+#[test]
+fn steps_of_flows_that_join_and_leave() {
+    // Two flows, a step of 30 ms each, sampled every 10 ms: the first alone, both, the first alone again.
+    let ends = Some(MS * 60);
+    let mut flows = vec![flow(1, None, Time::ZERO, Some(MS * 90)), flow(1, None, MS * 30, ends)];
+    flows[1].id = 1;
+    let mb = |rates: &[u64]| rates.iter().map(|r| r * 1_000_000).collect::<Vec<u64>>();
+    let port = PortRecord { queue_series: vec![0; 9], ..PortRecord::default() };
+    let outcome = Outcome {
+        ports: vec![port],
+        sample_every: MS * 10,
+        steps: vec![vec![], vec![Time::ZERO, MS * 30, MS * 60, MS * 90]],
+        goodput_series: vec![(0, mb(&[5, 10, 10, 9, 6, 6, 9, 10, 10])), (1, mb(&[1, 2, 6, 0, 0, 0]))],
+        ..ended(flows)
+    };
+    let s = of(&outcome, Time::ZERO);
+    near(&s, "elephants.step1.jain", 1.0);
+    // (6 + 2)^2 / (2 x 40) and 1.
+    near(&s, "elephants.step2.jain", 0.9);
+    near(&s, "elephants.steps.jain.mean", 0.9);
+    near(&s, "elephants.steps.share.max", 1.2);
+    near(&s, "elephants.steps.share.min", 0.8);
+    // Only the second flow varies, in one of four: 2 and 6 about 4, of a fair 5.
+    near(&s, "elephants.steps.deviation.mean", 0.4 / 4.0);
+    near(&s, "elephants.steps.goodput_gbps.min", 8.0);
+    assert_eq!(s.get("elephants.step4.jain"), None);
+    assert_eq!(of(&outcome, MS).get("elephants.step1.jain"), None, "the first step began in the warm-up");
 }

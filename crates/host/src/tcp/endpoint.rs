@@ -127,6 +127,13 @@ impl Endpoint {
         }
     }
 
+    /// The application takes back what it has written and was not sent yet. Ignored after [`Endpoint::close`].
+    pub fn take_back_unsent(&mut self) {
+        if !self.tx.fin {
+            self.tx.write_end = self.tx.write_end.min(self.tx.nxt);
+        }
+    }
+
     /// The application takes up to `bytes` that arrived in order; returns how many. Not needed with `auto_read`.
     pub fn read(&mut self, bytes: u64) -> u64 {
         self.rx.read(&self.config, bytes)

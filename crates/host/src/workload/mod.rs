@@ -16,8 +16,10 @@ mod list;
 mod matrix;
 mod number;
 mod pairs;
+mod sequence;
 mod shuffle;
 mod source;
+mod staircase;
 #[cfg(test)]
 mod tests;
 
@@ -73,7 +75,8 @@ pub struct Workload {
     /// See [`FlowSpec::reply`].
     pub reply: bool,
     /// Flows that would start together start at a random moment within this span instead. Only for [`Pattern::Stride`],
-    /// [`Pattern::RandomBijection`], [`Pattern::Random`], [`Pattern::Long`] and [`Pattern::Shuffle`].
+    /// [`Pattern::RandomBijection`], [`Pattern::Random`], [`Pattern::Long`], [`Pattern::Shuffle`] and
+    /// [`Pattern::Sequence`].
     pub stagger: Time,
     /// Which random pairing: workloads of equal number have the same.
     pub pairing: u32,
@@ -141,6 +144,13 @@ pub enum Pattern {
     List(Vec<FlowSpec>),
     /// One flow per pair.
     Long { pairs: Pairs, size: Option<Bytes> },
+    /// Every sending host runs so many `applications`, each of which sends messages one after another: the next starts
+    /// `pause` after one completes. Sizes are drawn; destinations are drawn too, or taken in turn where the pairs are
+    /// fixed. Persistent connections are each application's own. A workload starts at most 20 million messages.
+    Sequence { size: Cdf, applications: u32, pause: Time, to: Pairs },
+    /// One flow per pair; they join one by one, `every` so often, and leave in the same way, the last one first (the
+    /// convergence test of Alizadeh et al., SIGCOMM 2010, section 4.1).
+    Staircase { pairs: Pairs, every: Time },
 }
 
 /// Why a workload cannot be offered to the hosts at hand.

@@ -16,6 +16,11 @@ pub enum Pairs {
     OtherRack,
     /// Exactly these (source, destination).
     Fixed(Vec<(u32, u32)>),
+    /// Each of the first `among` hosts (all of them if `None`) to the `count` hosts that follow it, the first one following
+    /// the last: all sources with their next neighbour, then with the one after.
+    Next { count: u32, among: Option<u32> },
+    /// The first `senders` hosts in order of number, the receiver left out, to the receiver.
+    Into { senders: u32, receiver: u32 },
 }
 
 impl Pairs {
@@ -23,6 +28,7 @@ impl Pairs {
     pub(super) fn most(&self, hosts: &HostMap) -> f64 {
         match self {
             Pairs::Fixed(pairs) => pairs.len() as f64,
+            Pairs::Next { count, among } => f64::from(*count) * f64::from(among.unwrap_or(hosts.hosts())),
             _ => f64::from(hosts.hosts()),
         }
     }
@@ -36,6 +42,8 @@ impl Pairs {
             Pairs::AnyOther => Ok(None),
             Pairs::OtherRack => check_racks(hosts).map(|()| None),
             Pairs::Fixed(pairs) => explicit(hosts, pairs).map(Some),
+            Pairs::Next { count, among } => next(hosts, *count, *among).map(Some),
+            Pairs::Into { senders, receiver } => into(hosts, *senders, *receiver).map(Some),
         }
     }
 
@@ -70,6 +78,72 @@ pub(super) fn stride(hosts: &HostMap, k: u32) -> Result<Vec<(u32, u32)>, Problem
     }
     let shift = u64::from(k % n);
     Ok((0..n).map(|i| (i, ((u64::from(i) + shift) % u64::from(n)) as u32)).collect())
+}
+
+fn next(hosts: &HostMap, count: u32, among: Option<u32>) -> Result<Vec<(u32, u32)>, Problem> {
+    let n = among.unwrap_or(hosts.hosts());
+    if count == 0 {
+        return Err(Problem::Zero("k"));
+    }
+    if n > hosts.hosts() {
+        return Err(Problem::NoSuchHost { host: n - 1, hosts: hosts.hosts() });
+    }
+    if count >= n {
+        return Err(Problem::StrideToSelf { k: count, hosts: n });
+    }
+    let flows = u64::from(count) * u64::from(n);
+    if flows > MAX_DRAWN {
+        return Err(Problem::TooManyFlows { flows });
+    }
+    let after = |i: u32, k: u32| ((u64::from(i) + u64::from(k)) % u64::from(n)) as u32;
+    Ok((1..=count).flat_map(|k| (0..n).map(move |i| (i, after(i, k)))).collect())
+}
+
+fn into(hosts: &HostMap, senders: u32, receiver: u32) -> Result<Vec<(u32, u32)>, Problem> {
+    let n = hosts.hosts();
+    if receiver >= n {
+        return Err(Problem::NoSuchHost { host: receiver, hosts: n });
+    }
+    if senders >= n {
+        return Err(Problem::TooManySenders { senders, hosts: n });
+    }
+    if senders == 0 {
+        return Err(Problem::Zero("senders"));
+    }
+    Ok((0..n).filter(|&h| h != receiver).take(senders as usize).map(|h| (h, receiver)).collect())
+}
+
+/// Where one host's messages go.
+#[derive(Debug)]
+pub(super) struct Targets {
+    pub(super) src: u32,
+    /// Empty if each destination is drawn from all hosts that `Pairs` admits.
+    dsts: Vec<u32>,
+    stream: Stream,
+}
+
+impl Targets {
+    /// One per sending host, in order of number, with its destinations in the order of `fixed`.
+    pub(super) fn per_host(fixed: Option<Vec<(u32, u32)>>, hosts: &HostMap) -> Vec<(u32, Vec<u32>)> {
+        let Some(pairs) = fixed else { return (0..hosts.hosts()).map(|src| (src, Vec::new())).collect() };
+        let mut by_host: std::collections::BTreeMap<u32, Vec<u32>> = std::collections::BTreeMap::new();
+        for (src, dst) in pairs {
+            by_host.entry(src).or_default().push(dst);
+        }
+        by_host.into_iter().collect()
+    }
+
+    pub(super) fn new(src: u32, dsts: Vec<u32>, stream: Stream) -> Targets {
+        Targets { src, dsts, stream }
+    }
+
+    /// The destination of the `n`-th message: fixed ones in turn.
+    pub(super) fn in_turn(&mut self, n: u64, pairs: &Pairs, hosts: &HostMap) -> u32 {
+        match self.dsts.len() as u64 {
+            0 => pairs.draw(hosts, self.src, &mut self.stream),
+            count => self.dsts[(n % count) as usize],
+        }
+    }
 }
 
 /// `rounds` destinations per host, in rounds over the hosts.
@@ -160,6 +234,34 @@ mod tests {
         assert_eq!(stride(&map, 3), Ok(vec![(0, 3), (1, 4), (2, 0), (3, 1), (4, 2)]));
         assert_eq!(stride(&map, 8), stride(&map, 3));
         assert_eq!(stride(&map, 10), Err(Problem::StrideToSelf { k: 10, hosts: 5 }));
+    }
+
+    #[test]
+    fn the_next_neighbours_of_a_part_of_the_hosts() {
+        let map = HostMap::uniform(6, 1);
+        let near = Pairs::Next { count: 2, among: Some(4) }.fixed(&map, 1, 0);
+        assert_eq!(near, Ok(Some(vec![(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (1, 3), (2, 0), (3, 1)])));
+        let all = Pairs::Next { count: 5, among: None }.fixed(&map, 1, 0).unwrap().unwrap();
+        assert_eq!(all.len(), 30);
+        for (pairs, problem) in [
+            (Pairs::Next { count: 4, among: Some(4) }, Problem::StrideToSelf { k: 4, hosts: 4 }),
+            (Pairs::Next { count: 1, among: Some(7) }, Problem::NoSuchHost { host: 6, hosts: 6 }),
+            (Pairs::Next { count: 0, among: None }, Problem::Zero("k")),
+            (Pairs::Next { count: 1, among: Some(0) }, Problem::StrideToSelf { k: 1, hosts: 0 }),
+        ] {
+            assert_eq!(pairs.fixed(&map, 1, 0), Err(problem));
+        }
+    }
+
+    #[test]
+    fn many_into_one_leaves_the_receiver_out() {
+        let map = HostMap::uniform(5, 1);
+        let into = |senders, receiver| Pairs::Into { senders, receiver }.fixed(&map, 1, 0);
+        assert_eq!(into(3, 1), Ok(Some(vec![(0, 1), (2, 1), (3, 1)])));
+        assert_eq!(into(4, 4).unwrap().unwrap().len(), 4);
+        assert_eq!(into(5, 0), Err(Problem::TooManySenders { senders: 5, hosts: 5 }));
+        assert_eq!(into(0, 0), Err(Problem::Zero("senders")));
+        assert_eq!(into(1, 5), Err(Problem::NoSuchHost { host: 5, hosts: 5 }));
     }
 
     #[test]

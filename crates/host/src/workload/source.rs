@@ -1,5 +1,7 @@
 use super::arrivals::{Mice, Poisson};
+use super::sequence::Sequence;
 use super::shuffle::Shuffle;
+use super::staircase::Staircase;
 use super::{pairs, Connection, FlowSpec, HostMap, Pairs, Pattern, Problem, Workload, WorkloadError, MAX_FLOWS};
 use sim::{Purpose, Stream};
 use units::{Bytes, Time};
@@ -18,6 +20,7 @@ use units::{Bytes, Time};
 pub struct Source {
     class: u16,
     generator: Generator,
+    staircase: Option<Staircase>,
     past_end: u64,
 }
 
@@ -28,6 +31,7 @@ enum Generator {
     Mice(Mice),
     Poisson(Poisson),
     Shuffle(Shuffle),
+    Sequence(Sequence),
 }
 
 /// What all flows of a workload have in common.
@@ -66,7 +70,8 @@ impl Source {
     ) -> Result<Source, WorkloadError> {
         let end = workload.stop.map_or(until, |stop| stop.min(until));
         let shape = Shape { class, connection: workload.connection, reply: workload.reply, end };
-        let mut source = Source { class, generator: Generator::Listed { flows: Vec::new(), next: 0 }, past_end: 0 };
+        let generator = Generator::Listed { flows: Vec::new(), next: 0 };
+        let mut source = Source { class, generator, staircase: None, past_end: 0 };
         source
             .prepare(workload, shape, hosts, seed)
             .map_err(|problem| WorkloadError { workload: workload.name.clone(), problem })?;
@@ -86,6 +91,7 @@ impl Source {
                 | Pattern::Random { .. }
                 | Pattern::Long { .. }
                 | Pattern::Shuffle { .. }
+                | Pattern::Sequence { .. }
         );
         if stagger != Time::ZERO && !staggers {
             return Err(Problem::Stagger);
@@ -181,6 +187,17 @@ impl Source {
                     (0..n).map(|h| staggered(start, stagger, &mut shape.stream(seed, h, Purpose::Arrivals))).collect();
                 Generator::Shuffle(Shuffle::new(shape, positive(*size)?, *concurrent, &begin, seed)?)
             }
+            Pattern::Sequence { size, applications, pause, to } => {
+                let fixed = to.fixed(hosts, seed, pairing)?;
+                let begin = |i: u32| staggered(start, stagger, &mut shape.stream(seed, i, Purpose::Arrivals));
+                Generator::Sequence(Sequence::new(shape, size, *applications, *pause, fixed, to, hosts, seed, &begin)?)
+            }
+            Pattern::Staircase { pairs, every } => {
+                let pairs = pairs.once(hosts, seed, pairing)?;
+                let staircase = Staircase::new(start, *every, pairs.len())?;
+                self.staircase = Some(staircase);
+                self.listed(staircase.flows(&shape, pairs), shape.end)
+            }
         };
         Ok(())
     }
@@ -201,6 +218,7 @@ impl Source {
             Generator::Mice(mice) => mice.peek(),
             Generator::Poisson(poisson) => poisson.peek(),
             Generator::Shuffle(shuffle) => shuffle.peek(),
+            Generator::Sequence(sequence) => sequence.peek(),
         }
     }
 
@@ -217,6 +235,7 @@ impl Source {
             Generator::Mice(mice) => mice.next(),
             Generator::Poisson(poisson) => poisson.next(),
             Generator::Shuffle(shuffle) => shuffle.next(),
+            Generator::Sequence(sequence) => sequence.next(),
         }
     }
 
@@ -226,9 +245,29 @@ impl Source {
         if done.class != self.class {
             return;
         }
-        if let Generator::Shuffle(shuffle) = &mut self.generator {
-            shuffle.on_complete(now, done);
+        match &mut self.generator {
+            Generator::Shuffle(shuffle) => shuffle.on_complete(now, done),
+            Generator::Sequence(sequence) => sequence.on_complete(now, done),
+            _ => {}
         }
+    }
+
+    /// When the sender of a flow of this source that has no size stops writing; `None`: never.
+    pub fn stops_at(&self, flow: &FlowSpec) -> Option<Time> {
+        self.staircase.map(|staircase| staircase.end(flow.tag))
+    }
+
+    /// Flows of one source and destination share a persistent connection if this number is the same.
+    pub fn lane(&self, flow: &FlowSpec) -> u32 {
+        match self.generator {
+            Generator::Sequence(_) => flow.tag,
+            _ => 0,
+        }
+    }
+
+    /// When the steps of a [`Pattern::Staircase`] begin, and when the last one ends; later ones than `end` are left out.
+    pub fn steps(&self, end: Time) -> Vec<Time> {
+        self.staircase.map(|staircase| staircase.steps(end)).unwrap_or_default()
     }
 
     /// How many listed flows were left out because they start too late.

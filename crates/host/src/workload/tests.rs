@@ -129,6 +129,64 @@ fn a_completion_told_twice_starts_nothing_more() {
 }
 
 #[test]
+fn a_sequence_sends_one_message_after_another() {
+    let sequence =
+        |applications, pause, to| Pattern::Sequence { size: Cdf::constant(1000).unwrap(), applications, pause, to };
+    let near = sequence(1, Time::from_ms(100), Pairs::Next { count: 4, among: None });
+    let flows = run(&Workload::new("background", near), &HostMap::uniform(17, 17), 1);
+    // Each message takes a millisecond, so one every 101 ms: at 0, 101, ... 909.
+    let of = |host| flows.iter().filter(move |f| f.src == host);
+    assert!((0..17).all(|h| of(h).count() == 10));
+    assert_eq!(of(15).map(|f| f.dst).collect::<Vec<_>>(), [16, 0, 1, 2, 16, 0, 1, 2, 16, 0]);
+    assert_eq!(of(3).nth(2).map(|f| (f.start, f.size)), Some((Time::from_ms(202), Some(1000))));
+
+    let pattern = Pattern::Sequence {
+        size: Cdf::built_in("websearch").unwrap(),
+        applications: 5,
+        pause: Time::ZERO,
+        to: Pairs::AnyOther,
+    };
+    let workload = Workload::new("trace", pattern);
+    let hosts = HostMap::uniform(4, 4);
+    let flows = run(&workload, &hosts, 1);
+    assert_eq!(flows.len(), 4 * 5 * 1000, "20 applications, a message per millisecond");
+    assert!(flows.iter().all(|f| f.src != f.dst && f.src == f.tag / 5));
+    let to = |dst| flows.iter().filter(|f| f.src == 0 && f.dst == dst).count();
+    assert!((1..4).all(|dst| (1_550..1_790).contains(&to(dst))), "destinations are drawn evenly");
+    let sizes: std::collections::BTreeSet<_> = flows.iter().map(|f| f.size).collect();
+    assert!(sizes.len() > 10_000, "sizes are drawn for each message");
+
+    let mut source = source(&workload, &hosts, 1);
+    let first = source.next().unwrap();
+    let later: Vec<FlowSpec> = std::iter::from_fn(|| source.next()).collect();
+    let lanes: Vec<u32> = std::iter::once(&first).chain(&later).map(|f| source.lane(f)).collect();
+    assert_eq!(lanes, (0..20).collect::<Vec<_>>(), "each application has connections of its own");
+    for _ in 0..3 {
+        source.on_complete(Time::from_ms(1), &first);
+        source.on_complete(Time::from_ms(1), &FlowSpec { tag: 99, ..first });
+    }
+    assert_eq!((source.next().map(|f| f.tag), source.next()), (Some(0), None), "a completion told twice");
+}
+
+#[test]
+fn a_staircase_goes_up_and_down() {
+    let every = Time::from_ms(100);
+    let pairs = Pairs::Fixed(vec![(0, 5), (1, 6), (2, 7)]);
+    let start = Time::from_ms(50);
+    let workload = Workload { start, ..Workload::new("join", Pattern::Staircase { pairs: pairs.clone(), every }) };
+    let source = source(&workload, &clos(), 1);
+    let flows = run(&workload, &clos(), 1);
+    let ms = |t: Time| t.as_ns() / 1_000_000;
+    let seen: Vec<_> = flows.iter().map(|f| (f.src, ms(f.start), source.stops_at(f).map(ms), f.size)).collect();
+    assert_eq!(seen, [(0, 50, Some(550), None), (1, 150, Some(450), None), (2, 250, Some(350), None)]);
+    assert_eq!(source.steps(END).into_iter().map(ms).collect::<Vec<_>>(), [50, 150, 250, 350, 450, 550]);
+    assert_eq!(source.steps(Time::from_ms(350)).len(), 4);
+    assert_eq!(refused(Pattern::Staircase { pairs, every: Time::ZERO }, &clos()), Problem::Zero("the period"));
+    let long = self::source(&Workload::new("s", Pattern::Stride { k: 1, size: None }), &clos(), 1);
+    assert_eq!((long.stops_at(&flows[0]), long.steps(END)), (None, vec![]));
+}
+
+#[test]
 fn incast_rounds() {
     let pattern = Pattern::Incast { senders: 3, receiver: 14, size: Bytes(9), every: Some(Time::from_ms(400)) };
     let flows = run(&Workload { start: Time::from_ms(100), ..Workload::new("i", pattern) }, &clos(), 1);
@@ -222,6 +280,12 @@ fn what_cannot_be_offered_is_refused() {
         pairs: Pairs::AnyOther,
     };
     let incast = |senders, receiver| Pattern::Incast { senders, receiver, size, every: Some(Time::ZERO) };
+    let sequence = |applications| Pattern::Sequence {
+        size: Cdf::constant(1).unwrap(),
+        applications,
+        pause: Time::ZERO,
+        to: Pairs::AnyOther,
+    };
     let listed = |src, dst, size| Pattern::List(vec![list::flow(Time::ZERO, src, dst, size)]);
     for (pattern, problem) in [
         (Pattern::Stride { k: 16, size: None }, Problem::StrideToSelf { k: 16, hosts: 16 }),
@@ -242,6 +306,12 @@ fn what_cannot_be_offered_is_refused() {
         (listed(3, 3, None), Problem::ToSelf(3)),
         (listed(0, 1, Some(0)), Problem::Zero("the size of a listed flow")),
         (Pattern::Long { pairs: Pairs::Fixed(vec![]), size: None }, Problem::NoPairs),
+        (
+            Pattern::Long { pairs: Pairs::Into { senders: 16, receiver: 0 }, size: None },
+            Problem::TooManySenders { senders: 16, hosts: 16 },
+        ),
+        (sequence(0), Problem::Zero("applications")),
+        (sequence(u32::MAX), Problem::TooManyFlows { flows: 16 * 0xffff_ffff }),
         (Pattern::Long { pairs: Pairs::Fixed(vec![(0, 0)]), size: None }, Problem::ToSelf(0)),
     ] {
         assert_eq!(refused(pattern.clone(), &many), problem);
@@ -264,6 +334,8 @@ fn any_pairs() -> impl Strategy<Value = Pairs> {
         Just(Pairs::AnyOther),
         Just(Pairs::OtherRack),
         prop::collection::vec((0u32..8, 0u32..8), 0..4).prop_map(Pairs::Fixed),
+        (0u32..5, prop::option::of(0u32..10)).prop_map(|(count, among)| Pairs::Next { count, among }),
+        (0u32..9, 0u32..9).prop_map(|(senders, receiver)| Pairs::Into { senders, receiver }),
     ]
 }
 
@@ -286,6 +358,13 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
             pairs,
         }),
         (any_pairs(), prop::option::of(size())).prop_map(|(pairs, size)| Pattern::Long { pairs, size }),
+        (any_pairs(), every()).prop_map(|(pairs, every)| Pattern::Staircase { pairs, every }),
+        (0u32..4, every(), any_pairs()).prop_map(|(applications, pause, to)| Pattern::Sequence {
+            size: Cdf::constant(1000).unwrap(),
+            applications,
+            pause,
+            to,
+        }),
     ]
 }
 
