@@ -65,7 +65,7 @@ struct sv_vcc {
 	u32 snd_nxt;
 	u32 granted;	 /* the highest ACK plus window that the guest was given */
 	u32 next_seq;	 /* alpha's window ends when this is acknowledged */
-	u32 cut_end;	 /* no cut before this is acknowledged */
+	u32 cut_end;	 /* no cut before more than this is acknowledged */
 	u32 flight;	 /* the most that was outstanding in this window, and in the one before; bytes */
 	u32 last_flight;
 	u32 cwnd;	 /* bytes */
@@ -254,7 +254,8 @@ SV_FN u32 sv_vcc_track_ack(struct sv_vcc *v, const struct sv_packet *p, u64 now,
 
 	if (!(v->flags & SV_VCC_SND)) {
 		v->flags |= SV_VCC_SND;
-		v->snd_una = v->snd_nxt = v->next_seq = v->cut_end = p->ack;
+		v->snd_una = v->snd_nxt = v->next_seq = p->ack;
+		v->cut_end = p->ack - 1;
 	} else if (sv_seq_after(p->ack, v->snd_una) && !sv_seq_after(p->ack, v->snd_nxt)) {
 		acked = p->ack - v->snd_una;
 		if (v->flags & SV_VCC_OUT_SYN && v->snd_una == v->iss)
@@ -290,7 +291,8 @@ SV_FN int sv_vcc_track_out(struct sv_vcc *v, const struct sv_vcc_class *class, c
 		return 1;
 	if (!(v->flags & SV_VCC_SND)) {
 		v->flags |= SV_VCC_SND;
-		v->snd_una = v->snd_nxt = v->next_seq = v->cut_end = p->seq;
+		v->snd_una = v->snd_nxt = v->next_seq = p->seq;
+		v->cut_end = p->seq - 1;
 	}
 	if (!sv_seq_after(end, v->snd_nxt)) {
 		/* A retransmission: whose ACK is timed would be a guess (RFC 6298 section 3). */

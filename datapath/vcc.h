@@ -11,6 +11,7 @@
  *  - A segment's end counts, not its beginning; SYN and FIN take a number each. ACKs of what was never sent are ignored.
  *  - A duplicate ACK is one by RFC 5681's definition.
  *  - The window grows only while the guest fills it, or an idle guest would earn a window that it never tried.
+ *  - No second cut until more is acknowledged than was out at the first: the ACK that completes that reports older marks.
  *  - A timeout is inferred after max(rto_min, 4 smoothed RTT), doubled with each in a row. While no more than one
  *    segment is out, the receiver may delay its ACK, so 40 ms are added (as RFC 8985 section 7.2 does).
  *  - What arrives from a peer without AC/DC is left alone; laws that need its feedback have no effect.
@@ -100,7 +101,7 @@ SV_FN void sv_vcc_react(struct sv_vcc *v, const struct sv_vcc_class *class, u32 
 		v->flight = v->snd_nxt - v->snd_una;
 	}
 	if (marked || lost) {
-		if (!sv_seq_after(v->cut_end, v->snd_una)) {
+		if (sv_seq_after(v->snd_una, v->cut_end)) {
 			sv_vcc_cut(v, class);
 			v->cut_end = v->snd_nxt;
 		}

@@ -4,6 +4,10 @@
 
 void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k);
 u32 sv_edge_hash(const struct sv_flow_key *k, u64 seed);
+u16 sv_edge_dctcp_alpha(u16 alpha, u32 total, u32 marked);
+u32 sv_edge_dctcp_cut(u32 cwnd, u16 alpha, u16 beta);
+u32 sv_edge_cube_root(u64 x);
+u32 sv_edge_cubic_window(const struct sv_cubic *c, u32 mss, u32 t);
 u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
 		   struct sv_flowcell *flowcell, struct sv_vcc *vcc, const u16 *labels, u32 n_labels, u32 hash, u64 now,
 		   struct sv_packet *p);
@@ -72,6 +76,26 @@ u32 sv_edge_tick(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf,
 	struct sv_ctx c = { .conf = conf, .flow = flow, .vcc = vcc, .vcc_conf = vcc_conf, .now = now };
 
 	return sv_tick(&c);
+}
+
+u16 sv_edge_dctcp_alpha(u16 alpha, u32 total, u32 marked)
+{
+	return sv_dctcp_alpha(alpha, total, marked);
+}
+
+u32 sv_edge_dctcp_cut(u32 cwnd, u16 alpha, u16 beta)
+{
+	return sv_dctcp_cut(cwnd, alpha, beta);
+}
+
+u32 sv_edge_cube_root(u64 x)
+{
+	return sv_cube_root(x);
+}
+
+u32 sv_edge_cubic_window(const struct sv_cubic *c, u32 mss, u32 t)
+{
+	return sv_cubic_window(c, mss, t);
 }
 
 u64 sv_edge_deadline(const struct sv_vcc_conf *conf, const struct sv_vcc *v)

@@ -1,5 +1,10 @@
 //! Mirrors of `datapath/vcc.h`.
 
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;
+
 use wire::{FlowKey, Packet};
 
 /// `SV_MAX_CLASSES`, `SV_MAX_RULES`
@@ -126,6 +131,14 @@ pub(crate) struct Vcc {
 const _: () = assert!(size_of::<Vcc>() == 160);
 
 extern "C" {
+    #[cfg(test)]
+    fn sv_edge_dctcp_alpha(alpha: u16, total: u32, marked: u32) -> u16;
+    #[cfg(test)]
+    fn sv_edge_dctcp_cut(cwnd: u32, alpha: u16, beta: u16) -> u32;
+    #[cfg(test)]
+    fn sv_edge_cube_root(x: u64) -> u32;
+    #[cfg(test)]
+    fn sv_edge_cubic_window(c: *const Cubic, mss: u32, t: u32) -> u32;
     fn sv_edge_deadline(conf: *const VccConf, v: *const Vcc) -> u64;
     fn sv_edge_window(conf: *const VccConf, v: *const Vcc) -> u32;
     fn sv_edge_fack(p: *const Packet, fack: *mut Packet);

@@ -1,0 +1,154 @@
+//! What must hold of virtual congestion control whatever guests, peers and network do.
+
+use super::super::*;
+use super::tests::{report, segment, Edge, MSS};
+use crate::vcc::{Class, Config, Law};
+use proptest::prelude::*;
+use units::Bytes;
+use wire::{ecn, reserved, tcp};
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Offset of the sequence number from what is expected, payload, flags.
+    Send(i32, u32, u8),
+    /// Offset of the ACK from what was sent, window, a report (bytes, marked), flags, reserved bits.
+    Hear(i32, u16, Option<(u32, u32)>, u8, u8),
+    /// Data for the guest.
+    Data(u32, bool),
+    /// Microseconds.
+    Wait(u32),
+    Tick,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let near = prop_oneof![4 => Just(0), 2 => -20_000i32..20_000, 1 => any::<i32>()];
+    let flags = prop_oneof![6 => Just(0u8), 1 => any::<u8>()];
+    let counters = proptest::option::of((any::<u32>(), any::<u32>()));
+    prop_oneof![
+        (near.clone(), prop_oneof![Just(0u32), 1..70_000u32], flags.clone()).prop_map(|(o, p, f)| Step::Send(o, p, f)),
+        (near, any::<u16>(), counters, flags, any::<u8>()).prop_map(|(o, w, c, f, r)| Step::Hear(o, w, c, f, r)),
+        (0..70_000u32, any::<bool>()).prop_map(|(p, ce)| Step::Data(p, ce)),
+        (0..100_000u32).prop_map(Step::Wait),
+        Just(Step::Tick),
+    ]
+}
+
+fn class() -> impl Strategy<Value = Class> {
+    let law = prop_oneof![Just(Law::None), Just(Law::Dctcp), Just(Law::NewReno), Just(Law::Cubic)];
+    let bytes = |low| proptest::option::of((low..200_000u64).prop_map(Bytes));
+    (law, 0..=1024u16, bytes(1), bytes(1), any::<bool>(), any::<bool>())
+        .prop_map(|(law, beta, clamp, floor, police, observe)| Class { law, beta, clamp, floor, police, observe })
+}
+
+fn run(edge: &mut Edge, step: &Step) -> Option<(Packet, u32, Packet)> {
+    let v = edge.vcc;
+    match *step {
+        Step::Send(offset, payload, flags) => {
+            let before = segment(tcp::ACK ^ flags, v.snd_nxt.wrapping_add_signed(offset), v.rcv_nxt, payload);
+            edge.out(before);
+            None
+        }
+        Step::Hear(offset, window, counters, flags, bits) => {
+            let mut before = segment(tcp::ACK ^ flags, v.rcv_nxt, v.snd_nxt.wrapping_add_signed(offset), 0);
+            before.window = window;
+            before.tcp_reserved = bits & reserved::MASK;
+            if let Some((total, marked)) = counters {
+                before = report(before, total & 0xff_ffff, marked & 0xff_ffff);
+            }
+            let (result, after) = edge.come(before);
+            Some((before, result, after))
+        }
+        Step::Data(payload, marked) => {
+            let mut before = segment(tcp::ACK, v.rcv_nxt, v.snd_una, payload);
+            before.ecn = if marked { ecn::CE } else { ecn::ECT0 };
+            let (result, after) = edge.hear(before);
+            Some((before, result, after))
+        }
+        Step::Wait(us) => {
+            edge.now += Time::from_us(us.into());
+            None
+        }
+        Step::Tick => {
+            edge.tick_now();
+            None
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn nothing_breaks_the_bounds(isn: u32, scale in 0u8..15, class in class(),
+                                 steps in proptest::collection::vec(step(), 1..120)) {
+        let mut edge = Edge::new(&Config::new(class));
+        edge.open(isn, Some(scale));
+        for step in &steps {
+            let una = edge.vcc.snd_una;
+            if let Some((before, result, after)) = run(&mut edge, step) {
+                prop_assert!(after.window <= before.window, "a window was raised");
+                prop_assert!(after.window > 0 || before.window == 0, "a window was closed");
+                if before.tcp_reserved & reserved::EDGE != 0 && result & CONSUMED == 0 {
+                    prop_assert_eq!(after.tcp_reserved, 0);
+                    prop_assert!(class.observe || after.ecn != ecn::CE);
+                }
+                if after.window < before.window {
+                    // Never below the floor, as far as the field can say it, nor below what lets a segment out.
+                    let floor = class.floor.map_or(u64::from(edge.vcc.mss), |floor| floor.get());
+                    let least = floor.min(u64::from(edge.vcc.mss)).min(class.clamp.map_or(u64::MAX, |c| c.get().max(u64::from(edge.vcc.mss))));
+                    prop_assert!(u64::from(after.window) << scale >= least, "{} << {scale} < {least}", after.window);
+                }
+            }
+            let v = &edge.vcc;
+            prop_assert!(v.alpha <= 1024);
+            prop_assert!(v.cwnd >= 1 && v.cwnd <= (1 << 30) + 200_000);
+            prop_assert!(v.snd_nxt.wrapping_sub(v.snd_una) <= 1 << 30, "more is outstanding than TCP allows");
+            prop_assert!(v.snd_una.wrapping_sub(una) as i32 >= 0 || v.iss.wrapping_add(1) == v.snd_una);
+            prop_assert!(v.sum_ce <= v.sum_total);
+        }
+    }
+
+    /// Whatever came before, a connection without marks gets its window back, and alpha falls to zero; with nothing but
+    /// marks alpha rises to one and the window falls to the floor.
+    #[test]
+    fn no_history_sticks(isn: u32, steps in proptest::collection::vec(step(), 0..60), clean: bool) {
+        let mut edge = Edge::new(&Config::default());
+        edge.open(isn, Some(9));
+        for step in &steps {
+            run(&mut edge, step);
+        }
+        let (mut total, mut marked) = (edge.vcc.fb_total, edge.vcc.fb_ce);
+        for _ in 0..2000 {
+            let v = edge.vcc;
+            let payload = v.cwnd.min(4 << 20).max(1);
+            // The guest sends what it may; the receiver acknowledges all that was ever sent.
+            edge.out(segment(tcp::ACK, v.snd_nxt, v.rcv_nxt, payload));
+            total = total.wrapping_add(payload) & 0xff_ffff;
+            if !clean {
+                marked = marked.wrapping_add(payload) & 0xff_ffff;
+            }
+            let ack = Packet { window: u16::MAX, ..segment(tcp::ACK, v.rcv_nxt, edge.vcc.snd_nxt, 0) };
+            edge.now += Time::from_us(50);
+            edge.hear(report(ack, total, marked));
+        }
+        if clean {
+            prop_assert_eq!(edge.vcc.alpha, 0);
+            prop_assert!(edge.vcc.cwnd > 100 * MSS, "{}", edge.vcc.cwnd);
+        } else {
+            prop_assert_eq!(edge.vcc.alpha, 1024);
+            prop_assert_eq!(edge.vcc.cwnd, u32::from(edge.vcc.mss));
+        }
+    }
+
+    /// One forged report costs at most one cut, and gains nothing.
+    #[test]
+    fn a_forged_report_has_a_bounded_effect(total: u32, marked: u32) {
+        let mut edge = Edge::new(&Config::default());
+        edge.open(1, Some(7));
+        edge.out(segment(tcp::ACK, 1, 1001, 10 * MSS));
+        let before = edge.vcc;
+        edge.hear(report(segment(tcp::ACK, 1001, 1, 0), total & 0xff_ffff, marked & 0xff_ffff));
+        prop_assert!((before.cwnd / 2..=before.cwnd).contains(&edge.vcc.cwnd));
+        prop_assert!(edge.vcc.alpha == before.alpha || edge.vcc.alpha + 64 >= before.alpha);
+    }
+}
