@@ -65,9 +65,17 @@ peers: build ## the same fat-tree in ns-3 beside ours (bench/peers/README.md)
 	$(MAKE) -C bench/peers
 	bench/peers/run
 
-install: ## copy the binary and its licences below PREFIX (default /usr/local)
+install: ## copy the binary, its manual, completions, systemd unit and licences below PREFIX (default /usr/local)
 	@[ -x $(SELVEDGE) ] || $(MAKE) build
 	install -D -m 755 $(SELVEDGE) $(DESTDIR)$(PREFIX)/bin/selvedge
+	$(SELVEDGE) man $(DESTDIR)$(PREFIX)/share/man/man1
+	@mkdir -p $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions \
+		$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	$(SELVEDGE) completions bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/selvedge
+	$(SELVEDGE) completions zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_selvedge
+	$(SELVEDGE) completions fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/selvedge.fish
+	sed 's#/usr/local/bin#$(PREFIX)/bin#' packaging/selvedge.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/selvedge.service
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/selvedge packaging/agent.toml
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/selvedge LICENSE NOTICE
 	install -D -m 644 datapath/LICENSE $(DESTDIR)$(PREFIX)/share/doc/selvedge/LICENSE.datapath
 

@@ -1,7 +1,7 @@
 //! What the agent tells: on its socket and as metrics.
 
 use super::config::Balance;
-use super::desired::{gro_devices, labels, rule_for};
+use super::desired::{gro_devices, guest_mac, labels, rule_for};
 use super::error::Result;
 use super::interfaces::by_name;
 use super::metrics::Snapshot;
@@ -90,7 +90,9 @@ impl Agent {
                     ifindex,
                     network: rule.network,
                     attached: self.attached.contains_key(&(ifindex, Role::Guest)),
-                    mac: rule.mac.map(|mac| mac.to_string()).unwrap_or_default(),
+                    mac: guest_mac(rule, ifindex, interface, &self.learned)
+                        .map(|mac| mac.to_string())
+                        .unwrap_or_default(),
                     mtu: rule.mtu.unwrap_or(self.resolved.guest_mtu),
                     learned: learned.len(),
                     addresses: rule.addresses.iter().map(ToString::to_string).chain(learned).collect(),

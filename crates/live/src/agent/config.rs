@@ -118,6 +118,8 @@ pub struct PortRule {
     pub mac: Option<Mac>,
     /// Of the guest's packets, bytes; `None`: what the uplink leaves.
     pub mtu: Option<u32>,
+    /// Drop what comes from other addresses than the port's.
+    pub strict: bool,
 }
 
 /// A `[[peer]]`.

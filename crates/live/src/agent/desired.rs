@@ -1,12 +1,12 @@
 //! From configuration and interfaces to what the kernel should hold: no system calls, nothing kept.
 
-use super::config::{Balance, Config, PeerRule, PortRule, Selector, MAX_PORTS};
+use super::config::{Balance, Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
 use super::interfaces::{by_name, Interface, Interfaces};
 use super::learned::Learned;
 use crate::kernel::Role;
 use crate::state::{
-    self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, MAX_LABELS, PORT_PEER,
-    ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
+    self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, MAX_LABELS, PORT_LEARN,
+    PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,6 +14,9 @@ use std::net::IpAddr;
 /// What the tunnel adds before a guest's IP packet, bytes: outer IPv4 or IPv6, UDP, VXLAN, inner Ethernet.
 const OVERHEAD_V4: u32 = 20 + 8 + 8 + 14;
 const OVERHEAD_V6: u32 = 40 + 8 + 8 + 14;
+/// Under which the edge answers for guests elsewhere whose own address is not known: locally administered, the same on
+/// all hosts.
+const EDGE_MAC: [u8; 6] = [0x02, 0x73, 0x65, 0x6c, 0x76, 0x01];
 /// Start of the names of our GRO devices.
 const GRO_NAME: &str = "svgro";
 
@@ -128,10 +131,10 @@ pub(in crate::agent) fn desired(
     let mut want = Desired::default();
     want.config.insert(row(&0u32), row(&data_path_config(config, kept.seed)));
     want.attach.extend(resolved.uplinks.iter().map(|(ifindex, _)| (*ifindex, Role::Uplink)));
-    add_ports(&mut want, config, resolved, interfaces);
+    add_ports(&mut want, config, resolved, interfaces, learned);
     add_peers(&mut want, config, resolved, kept);
     for (network, addr, holder) in learned.iter() {
-        let route = Route { kind: ROUTE_LOCAL, target: holder.ifindex, ..Route::default() };
+        let route = Route { kind: ROUTE_LOCAL, target: holder.ifindex, mac: holder.mac, ..Route::default() };
         want.routes.insert(row(&RouteKey::new(network, addr, 128)), row(&route));
     }
     want
@@ -143,10 +146,20 @@ fn data_path_config(config: &Config, seed: u64) -> state::Config {
         Balance::Flowcell { bytes } => (BALANCE_FLOWCELL, bytes),
     };
     let (idle_ns, udp_port) = (config.flow_idle_ns, config.udp_port);
-    state::Config { idle_ns, balance, cell_bytes, seed, udp_port, ..state::Config::default() }
+    state::Config { idle_ns, balance, cell_bytes, seed, udp_port, mac: EDGE_MAC, ..state::Config::default() }
 }
 
-fn add_ports(want: &mut Desired, config: &Config, resolved: &Resolved, interfaces: &Interfaces) {
+/// A guest's MAC address: as configured, or of the other end of its veth pair, or as it was seen.
+pub(in crate::agent) fn guest_mac(
+    rule: &PortRule,
+    ifindex: u32,
+    interface: &Interface,
+    learned: &Learned,
+) -> Option<Mac> {
+    rule.mac.or_else(|| interface.peer_mac.or_else(|| learned.mac(ifindex)).map(Mac))
+}
+
+fn add_ports(want: &mut Desired, config: &Config, resolved: &Resolved, interfaces: &Interfaces, learned: &Learned) {
     for rule in &config.ports {
         if let Selector::Name(name) = &rule.selector {
             if by_name(interfaces, name).is_none() {
@@ -160,11 +173,19 @@ fn add_ports(want: &mut Desired, config: &Config, resolved: &Resolved, interface
             want.problems.push(format!("port {}: there is room for {MAX_PORTS} ports only", interface.name));
             break;
         }
-        let flags = if interface.veth_into_namespace { PORT_PEER } else { 0 };
-        let mac = rule.mac.unwrap_or_default().0;
-        want.ports.insert(row(&ifindex), row(&Port { vni: rule.network, flags, mac, ..Port::default() }));
+        let flags = [
+            (interface.is_veth_into_namespace(), PORT_PEER),
+            (!rule.learn.is_empty(), PORT_LEARN),
+            (rule.strict, PORT_STRICT),
+        ];
+        let flags = flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag);
+        let mac = guest_mac(rule, ifindex, interface, learned).unwrap_or_default().0;
+        let mtu = rule.mtu.unwrap_or(resolved.guest_mtu);
+        let port_mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+        want.ports
+            .insert(row(&ifindex), row(&Port { vni: rule.network, flags, mac, mtu: port_mtu, ..Port::default() }));
         want.attach.insert((ifindex, Role::Guest));
-        want.mtus.insert(ifindex, rule.mtu.unwrap_or(resolved.guest_mtu));
+        want.mtus.insert(ifindex, mtu);
         let route = Route { kind: ROUTE_LOCAL, target: ifindex, mac, ..Route::default() };
         for addr in &rule.addresses {
             want.routes.insert(row(&RouteKey::new(rule.network, *addr, 128)), row(&route));
@@ -242,6 +263,7 @@ pub(in crate::agent) mod tests {
             learn: learn.iter().map(|a| a.parse().unwrap()).collect(),
             mac: None,
             mtu: None,
+            strict: true,
         }
     }
 

@@ -22,10 +22,26 @@ pub(super) struct Interface {
     pub(super) loopback: bool,
     pub(super) mtu: u32,
     pub(super) mac: Option<[u8; 6]>,
-    /// One end of a veth pair whose other end is in another namespace.
-    pub(super) veth_into_namespace: bool,
+    pub(super) veth_peer: Option<VethPeer>,
+    /// Of the other end of a veth pair, where it was looked up.
+    pub(super) peer_mac: Option<[u8; 6]>,
     /// Usable as source: no tentative ones; in the kernel's order.
     pub(super) addresses: Vec<IpAddr>,
+}
+
+/// The other end of a veth pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct VethPeer {
+    pub(super) ifindex: u32,
+    /// This namespace's number for the other's, if that is another one.
+    pub(super) namespace: Option<i32>,
+}
+
+impl Interface {
+    /// One end of a veth pair whose other end is in another namespace.
+    pub(super) fn is_veth_into_namespace(&self) -> bool {
+        self.veth_peer.is_some_and(|peer| peer.namespace.is_some())
+    }
 }
 
 /// By ifindex.
@@ -129,6 +145,14 @@ impl Netlink {
         })
     }
 
+    /// The MAC address of the other end of a veth pair, if its namespace may be looked into.
+    pub(super) async fn peer_mac(&self, peer: VethPeer) -> Option<[u8; 6]> {
+        let mut request = self.handle.link().get().match_index(peer.ifindex);
+        request.message_mut().attributes.extend(peer.namespace.map(LinkAttribute::IfNetnsId));
+        let link = request.execute().try_next().await.ok()??;
+        interface(&link).mac
+    }
+
     pub(super) async fn set_mtu(&self, ifindex: u32, mtu: u32) -> std::result::Result<(), rtnetlink::Error> {
         self.handle.link().set(LinkUnspec::new_with_index(ifindex).mtu(mtu).build()).execute().await
     }
@@ -140,20 +164,21 @@ fn interface(link: &LinkMessage) -> Interface {
         loopback: link.header.flags.contains(LinkFlags::Loopback),
         ..Interface::default()
     };
-    let (mut veth, mut elsewhere) = (false, false);
+    let (mut veth, mut peer, mut namespace) = (false, None, None);
     for attribute in &link.attributes {
         match attribute {
             LinkAttribute::IfName(name) => found.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => found.mtu = *mtu,
             LinkAttribute::Address(mac) => found.mac = mac.as_slice().try_into().ok(),
-            LinkAttribute::LinkNetNsId(_) => elsewhere = true,
+            LinkAttribute::Link(ifindex) => peer = Some(*ifindex),
+            LinkAttribute::LinkNetNsId(id) => namespace = Some(*id),
             LinkAttribute::LinkInfo(infos) => {
                 veth = infos.iter().any(|info| matches!(info, LinkInfo::Kind(InfoKind::Veth)));
             }
             _ => {}
         }
     }
-    found.veth_into_namespace = veth && elsewhere;
+    found.veth_peer = peer.filter(|_| veth).map(|ifindex| VethPeer { ifindex, namespace });
     found
 }
 

@@ -14,6 +14,8 @@ pub(super) struct Holder {
     pub(super) ifindex: u32,
     /// The number may be another interface's later.
     pub(super) interface: String,
+    /// Under which the guest spoke.
+    pub(super) mac: [u8; 6],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,7 @@ impl Learned {
         interfaces: &Interfaces,
         ifindex: u32,
         addr: IpAddr,
+        mac: [u8; 6],
     ) -> Result<bool, Refused> {
         let interface = interfaces.get(&ifindex).ok_or(Refused::OutOfRange)?;
         let rule = rule_for(config, interface).ok_or(Refused::OutOfRange)?;
@@ -70,8 +73,14 @@ impl Learned {
         if self.held.values().filter(|holder| holder.ifindex == ifindex).count() >= MAX_LEARNED {
             return Err(Refused::TooMany);
         }
-        self.held.insert(key, Holder { ifindex, interface: interface.name.clone() });
+        self.held.insert(key, Holder { ifindex, interface: interface.name.clone(), mac });
         Ok(true)
+    }
+
+    /// The MAC address of the guest behind a port, as far as it was seen.
+    pub(super) fn mac(&self, ifindex: u32) -> Option<[u8; 6]> {
+        let holder = self.held.values().find(|holder| holder.ifindex == ifindex)?;
+        Some(holder.mac).filter(|mac| *mac != [0; 6] && mac[0] & 1 == 0)
     }
 
     /// Forgets what was learned on an interface that ended.
@@ -124,7 +133,7 @@ mod tests {
     fn a_stranger_takes_nothing() {
         let (config, interfaces) = (config(), interfaces());
         let mut learned = Learned::default();
-        let mut offer = |ifindex, text: &str| learned.offer(&config, &interfaces, ifindex, addr(text));
+        let mut offer = |ifindex, text: &str| learned.offer(&config, &interfaces, ifindex, addr(text), [2; 6]);
         assert_eq!(offer(11, "10.1.1.7"), Ok(true));
         assert_eq!(offer(11, "10.1.1.7"), Ok(false));
         assert_eq!(offer(12, "10.1.1.7"), Err(Refused::HeldByAnotherPort));
@@ -145,8 +154,9 @@ mod tests {
         let (config, mut interfaces) = (config(), interfaces());
         let mut learned = Learned::default();
         for (ifindex, text) in [(11, "10.1.1.7"), (12, "10.1.1.8")] {
-            learned.offer(&config, &interfaces, ifindex, addr(text)).unwrap();
+            learned.offer(&config, &interfaces, ifindex, addr(text), [2; 6]).unwrap();
         }
+        assert_eq!((learned.mac(11), learned.mac(10)), (Some([2; 6]), None));
         learned.forget(11);
         assert_eq!(learned.iter().count(), 1);
         interfaces.get_mut(&12).unwrap().name = "lxc9".into();

@@ -152,6 +152,10 @@ fn help(name: &str) -> &'static str {
         "drop_too_large_segments" => "Segments dropped because no outer header can describe them",
         "drop_error_segments" => "Segments dropped because the kernel refused to change them",
         "answered" => "ARP requests and neighbour solicitations answered",
+        "mss_clamped" => "SYNs whose maximum segment size was lowered",
+        "oversize_answered" => "Guests told that their packet is too big for the tunnel",
+        "drop_oversize_segments" => "Segments of guests dropped because they are larger than their port's MTU",
+        "drop_spoofed_segments" => "Segments of guests dropped because their source address is not their port's",
         _ => "See datapath/kernel/state.h",
     }
 }

@@ -2,7 +2,7 @@
 //! it, and old state goes after what used it.
 
 use super::config::Config;
-use super::desired::{desired, gro_devices, resolve, Desired, Kept, Resolved};
+use super::desired::{desired, gro_devices, resolve, rule_for, Desired, Kept, Resolved};
 use super::error::{Error, Result};
 use super::interfaces::{Interface, Interfaces, Netlink};
 use super::learned::Learned;
@@ -38,7 +38,17 @@ pub(super) struct Agent {
 
 /// Interfaces, and where the host's routes lead for the peers.
 pub(super) async fn look_around(config: &Config, netlink: &Netlink) -> Result<(Interfaces, BTreeMap<IpAddr, u32>)> {
-    let interfaces = netlink.interfaces().await?;
+    let mut interfaces = netlink.interfaces().await?;
+    let mut macs = BTreeMap::new();
+    for (ifindex, interface) in &interfaces {
+        let unknown = rule_for(config, interface).is_some_and(|rule| rule.mac.is_none());
+        if let Some(peer) = interface.veth_peer.filter(|_| unknown) {
+            macs.insert(*ifindex, netlink.peer_mac(peer).await);
+        }
+    }
+    for (ifindex, mac) in macs {
+        interfaces.entry(ifindex).and_modify(|interface| interface.peer_mac = mac);
+    }
     let mut routes = BTreeMap::new();
     if config.uplinks.len() > 1 {
         for peer in &config.peers {
@@ -206,7 +216,7 @@ impl Agent {
             let Some(addr) = single_address(&key) else { continue };
             let same = self.interfaces.get(&route.target);
             if same.is_some_and(|i| self.remembered.port(route.target, &i.name).is_some()) {
-                let _ = self.learned.offer(&self.config, &self.interfaces, route.target, addr);
+                let _ = self.learned.offer(&self.config, &self.interfaces, route.target, addr, route.mac);
             }
         }
         Ok(())

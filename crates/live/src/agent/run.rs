@@ -4,7 +4,7 @@ use super::config::Config;
 use super::desired::{self, Resolved};
 use super::error::{Error, Result};
 use super::interfaces::Netlink;
-use super::learned::{Learned, Refused};
+use super::learned::Learned;
 use super::lock::{self, Lock};
 use super::log::{Limit, Log};
 use super::metrics::MetricsServer;
@@ -14,7 +14,7 @@ use super::remembered::Remembered;
 use super::server::{self, Asked, Server};
 use super::tables::{pinned_max_flows, Tables};
 use crate::kernel::{monotonic_ns, Adopted, Edge, Options, Swept};
-use crate::state::{address, Event, EVENT_TABLE_FULL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION};
+use crate::state::{address, Event, EVENT_GUEST, EVENT_TABLE_FULL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION};
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -310,7 +310,8 @@ impl Runner {
         for event in &events {
             match event.kind {
                 EVENT_TABLE_FULL | EVENT_UNKNOWN_PEER | EVENT_UNKNOWN_VERSION => self.log_event(event),
-                _ => news |= self.learn(event),
+                EVENT_GUEST => news |= self.learn(event),
+                _ => {} // no stage asks for packets yet
             }
         }
         if news {
@@ -338,22 +339,41 @@ impl Runner {
 
     /// True if something was learned.
     fn learn(&mut self, event: &Event) -> bool {
-        let (_, _) = (&mut self.refusals, event);
-        false
+        let agent = &mut self.agent;
+        let addr = address(event.addr);
+        let name =
+            agent.interfaces.get(&event.ifindex).map_or_else(|| format!("#{}", event.ifindex), |i| i.name.clone());
+        match agent.learned.offer(&agent.config, &agent.interfaces, event.ifindex, addr, event.mac) {
+            Ok(news) => {
+                if news {
+                    agent.log.info(format!("port {name}: learned {addr}"));
+                }
+                news
+            }
+            Err(refused) => {
+                self.tally.refused += 1;
+                if let Some(more) = self.refusals.admit(now()) {
+                    let why = refused.reason();
+                    agent.log.warning(format!("port {name}: {addr} is not learned: {why}{more}"));
+                }
+                false
+            }
+        }
     }
 }
 
 /// What an earlier agent noted, or a new leaf.
 fn recall(config: &Config) -> Result<Remembered> {
-    let Some(pinned) = pinned_max_flows(&config.pins) else { return Ok(Remembered::new(&config.pins)) };
-    if pinned != config.max_flows {
+    if let Some(pinned) = pinned_max_flows(&config.pins).filter(|pinned| *pinned != config.max_flows) {
         return Err(Error::Unresolved(format!(
             "agent.max_flows is {} but {} holds a table of {pinned}; keep that number, or run `selvedge agent stop` first",
             config.max_flows,
             config.pins.display()
         )));
     }
+    let holds_edge = std::fs::read_dir(&config.pins).is_ok_and(|mut pins| pins.next().is_some());
     let found = Remembered::load(&config.socket).filter(|remembered| remembered.pins == config.pins);
+    let found = found.filter(|remembered| holds_edge || remembered.is_of_this_namespace());
     if found.as_ref().is_some_and(|remembered| !remembered.is_of_this_namespace()) {
         return Err(Error::Unresolved(format!(
             "{} holds the edge of another network namespace; give this agent other `pins` and another `socket`, or run \
@@ -380,9 +400,4 @@ fn notify(states: &[NotifyState<'_>]) {
 #[allow(clippy::disallowed_methods, reason = "the agent runs in real time")]
 fn now() -> Instant {
     Instant::now()
-}
-
-#[allow(dead_code, reason = "until the data path tells of guests")]
-fn explain(refused: Refused) -> &'static str {
-    refused.reason()
 }

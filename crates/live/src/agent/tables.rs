@@ -3,26 +3,28 @@
 use super::desired::{Kept, Rows};
 use super::error::Result;
 use crate::kernel::Error as KernelError;
-use crate::state::{self, Peer, Plain};
+use crate::state::{self, Peer, Plain, Port};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
 pub(super) struct Table {
     map: MapHandle,
+    /// Leaves of a value what is the agent's.
+    own: fn(Vec<u8>) -> Vec<u8>,
 }
 
 impl Table {
     fn open(path: &Path) -> Result<Table> {
         let map = MapHandle::from_pinned_path(path).map_err(|e| KernelError::Bpf("open a pinned map", e))?;
-        Ok(Table { map })
+        Ok(Table { map, own: std::convert::identity })
     }
 
     pub(super) fn rows(&self) -> Result<Rows> {
         let mut rows = Rows::new();
         for key in self.map.keys() {
             let value = self.map.lookup(&key, MapFlags::ANY).map_err(|e| KernelError::Bpf("read a map", e))?;
-            rows.extend(value.map(|value| (key, value)));
+            rows.extend(value.map(|value| (key, (self.own)(value))));
         }
         Ok(rows)
     }
@@ -50,6 +52,14 @@ impl Table {
             }
         }
         Ok(())
+    }
+}
+
+/// A row of `ports` without what the data path notes in it.
+fn without_notes(value: Vec<u8>) -> Vec<u8> {
+    match Port::from_bytes(&value) {
+        Some(port) => Port { learnt_at_ns: 0, toobig_at_ns: 0, ..port }.as_bytes().to_vec(),
+        None => value,
     }
 }
 
@@ -87,7 +97,7 @@ impl Tables {
         let open = |name: &str| Table::open(&directory(pins).join(name));
         Ok(Tables {
             config: open("config")?,
-            ports: open("ports")?,
+            ports: Table { own: without_notes, ..open("ports")? },
             peers: open("peers")?,
             remotes: open("remotes")?,
             paths: open("paths")?,

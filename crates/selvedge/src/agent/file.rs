@@ -144,6 +144,8 @@ struct PortTable {
     learn: Vec<Parsed<Prefix>>,
     mac: Option<Parsed<Mac>>,
     mtu: Option<u32>,
+    #[serde(default = "yes")]
+    strict: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -432,6 +434,7 @@ fn check_ports(tables: &[PortTable], uplinks: &[String]) -> Result<Vec<PortRule>
             learn: table.learn.iter().map(|p| p.0).collect(),
             mac: table.mac.map(|mac| mac.0),
             mtu: table.mtu,
+            strict: table.strict,
         });
     }
     Ok(rules)

@@ -1,0 +1,315 @@
+//! The real binary as an agent: in network namespaces, as root, with BPF. Says why where it is skipped.
+
+mod world;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+use world::{eventually, ip, World};
+
+const WAIT: Duration = Duration::from_secs(30);
+
+/// Not a test of its own: what the others start in namespaces. `SELVEDGE_TEST_ROLE` is "<what> <address> <bytes>".
+#[test]
+fn peer_process() {
+    let Ok(role) = std::env::var("SELVEDGE_TEST_ROLE") else { return };
+    let words: Vec<&str> = role.split_whitespace().collect();
+    let [what, address, bytes] = words[..] else { panic!("role {role:?}") };
+    let bytes: u64 = bytes.parse().unwrap();
+    let mut buffer = vec![0; 1 << 18];
+    match what {
+        "server" => {
+            let (mut stream, _) = TcpListener::bind(address).unwrap().accept().unwrap();
+            stream.set_read_timeout(Some(WAIT)).unwrap();
+            let mut at = 0;
+            while at < bytes {
+                let n = stream.read(&mut buffer).unwrap();
+                assert!(n > 0, "closed after {at}");
+                assert!(buffer[..n].iter().zip(at..).all(|(byte, i)| *byte == pattern(i)), "wrong byte after {at}");
+                at += n as u64;
+            }
+            stream.write_all(b"ok").unwrap();
+        }
+        "client" => {
+            let mut stream = connect(address);
+            stream.set_read_timeout(Some(WAIT)).unwrap();
+            stream.set_write_timeout(Some(WAIT)).unwrap();
+            let mut at = 0;
+            while at < bytes {
+                let n = buffer.len().min((bytes - at) as usize);
+                buffer[..n].iter_mut().zip(at..).for_each(|(byte, i)| *byte = pattern(i));
+                stream.write_all(&buffer[..n]).unwrap();
+                at += n as u64;
+            }
+            stream.read_exact(&mut [0; 2]).unwrap();
+        }
+        "http" => {
+            let mut stream = connect(address);
+            stream.set_read_timeout(Some(WAIT)).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            println!("{text}");
+        }
+        _ => panic!("role {role:?}"),
+    }
+}
+
+fn pattern(i: u64) -> u8 {
+    (i ^ (i >> 8) ^ (i >> 16)) as u8
+}
+
+fn connect(address: &str) -> TcpStream {
+    for _ in 0..400 {
+        if let Ok(stream) = TcpStream::connect(address) {
+            return stream;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("no connection to {address}");
+}
+
+#[test]
+fn two_agents_make_a_network() {
+    let Some(mut world) = World::new("a") else { return };
+    world.configure_both();
+    let [named, learning] = world.start_both();
+    // Guest 1's address is learned from what it sends.
+    eventually("guest 1 is learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
+    });
+    eventually("guest 1's other address is learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 fd07:1::2").status.success() && world.ping("fd07:2::2", 1)
+    });
+    world.transfer("10.7.2.2:9000", 50_000_000, |_| {});
+    world.transfer("[fd07:2::2]:9001", 20_000_000, |_| {});
+
+    assert!(world.counter(0, "flowcells") > 300);
+    assert!(world.counter(0, "answered") > 0, "ARP and neighbour discovery");
+    assert!(world.counter(0, "out_bytes") > 70_000_000);
+    let status = world.ask(0, &["status"]);
+    assert_eq!((status["ports"].as_u64(), status["peers"].as_u64()), (Some(1), Some(1)));
+    assert_eq!((status["guest_mtu"].as_u64(), status["gro"].as_bool()), (Some(1450), Some(true)));
+    assert_eq!(status["problems"].as_array().unwrap().len(), 0, "{status}");
+    let port = &world.ask(1, &["ports"])[0];
+    assert_eq!((port["interface"].as_str(), port["learned"].as_u64()), (Some("lxc0"), Some(2)));
+    assert_eq!(port["attached"], true);
+    let flows = world.ask(0, &["flows", "--limit", "1"]);
+    let flow = &flows["flows"][0];
+    assert!(flow["out_bytes"].as_u64().unwrap() >= 50_000_000, "the largest first: {flows}");
+    assert!(flow["destination"] == "10.7.2.2:9000" && flow["network"] == 7 && flow["protocol"] == "tcp");
+    assert!((50_001..=50_003).contains(&flow["label"].as_u64().unwrap()));
+    let path = &world.ask(0, &["paths"])[0];
+    assert_eq!((path["peer"].as_str(), path["labels"].as_array().map(Vec::len)), (Some("host2"), Some(3)));
+    for question in ["status", "ports", "flows", "paths", "counters"] {
+        let text = world.ctl(0, &[question]);
+        assert!(text.status.success() && text.stdout.iter().filter(|b| **b == b'\n').count() >= 2, "{question}");
+    }
+    let scrape = world.spawn(&world.host(0), "http 127.0.0.1:9464 0").wait_with_output().unwrap();
+    let scrape = String::from_utf8_lossy(&scrape.stdout).into_owned();
+    assert!(scrape.contains("200 OK") && scrape.contains("selvedge_out_bytes_total "), "{scrape}");
+    assert!(scrape.contains("# HELP selvedge_flows ") && scrape.contains("selvedge_ports 1.0"), "{scrape}");
+
+    assert_eq!(world.mtu(&world.host(0), "lxc0"), 1450, "the host's end is lowered");
+    let second = world.config(0);
+    let second = world.command(0, &[], &["agent", "run", "--config", second.to_str().unwrap()]).output().unwrap();
+    let why = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(!second.status.success() && why.contains("another agent holds") && why.lines().count() == 1, "{why}");
+    assert!(world.end(named, "TERM") && world.end(learning, "TERM"));
+    assert!(world.ping("10.7.2.2", 2), "the edge needs no agent");
+}
+
+#[test]
+fn agents_come_and_go_under_a_transfer() {
+    let Some(mut world) = World::new("b") else { return };
+    world.configure_both();
+    let [mut named, mut learning] = world.start_both();
+    eventually("guest 1 is learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
+    });
+    world.transfer("10.7.2.2:9000", 1_000_000_000, |world| {
+        for signal in ["TERM", "KILL"] {
+            for (i, agent) in [(0, &mut named), (1, &mut learning)] {
+                std::thread::sleep(Duration::from_millis(50));
+                world.end(*agent, signal);
+                *agent = world.start(i, &[]);
+            }
+        }
+    });
+    for i in 0..2 {
+        let log = world.log(i);
+        assert_eq!(log.matches("maps: nothing to change").count(), 2, "{log}");
+        assert_eq!(world.ask(i, &["status"])["adopted"], true);
+    }
+    let flows = world.ask(0, &["flows"]);
+    let whole = |flow: &serde_json::Value| flow["out_bytes"].as_u64() >= Some(1_000_000_000);
+    assert!(flows["flows"].as_array().unwrap().iter().any(whole), "one flow throughout: {flows}");
+    assert_eq!(world.ask(1, &["ports"])[0]["learned"], 1, "what was learned is adopted");
+}
+
+#[test]
+fn stop_leaves_nothing_behind() {
+    let Some(mut world) = World::new("c") else { return };
+    world.configure_both();
+    let [running, killed] = world.start_both();
+    eventually("guest 1 is learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
+    });
+    world.end(killed, "KILL");
+    for i in 0..2 {
+        assert!(world.has_interface(i, "svgro4789") && world.pins(i).exists());
+        let output = world.stop(i);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(!world.has_interface(i, "svgro4789"));
+        assert!(!world.pins(i).exists() && !world.socket(i).exists(), "pins and socket");
+        assert_eq!(world.mtu(&world.host(i), "lxc0"), 1500, "restored");
+        assert!(world.stop(i).status.success(), "nothing to stop is fine");
+    }
+    assert!(world.wait(running), "the agent that was asked ends by itself");
+    assert!(!world.ping("10.7.2.2", 1), "no program is left");
+    let no_agent = world.ctl(0, &["status"]);
+    assert!(String::from_utf8_lossy(&no_agent.stderr).contains("no agent answers"));
+}
+
+#[test]
+fn a_reload_is_taken_whole_or_not_at_all() {
+    let Some(mut world) = World::new("d") else { return };
+    world.configure_both();
+    let [agent, _] = world.start_both();
+    let good = std::fs::read_to_string(world.config(0)).unwrap();
+    for (old, new, why) in [
+        ("network = 7", "netwrok = 7", "did you mean `network`?"),
+        ("\"u0\"", "\"nowhere0\"", "there is no such interface"),
+        ("max_flows = 1024", "max_flows = 2048", "cannot change while the agent runs"),
+    ] {
+        std::fs::write(world.config(0), good.replacen(old, new, 1)).unwrap();
+        let output = world.ctl(0, &["reload"]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains(why) && text.lines().count() == 1, "{text}");
+        let status = world.ask(0, &["status"]);
+        assert_eq!((status["ports"].as_u64(), status["routes"].as_u64()), (Some(1), Some(4)), "the old one holds");
+        assert!(status["reload_error"].as_str().unwrap().contains(why));
+    }
+    let more = "\n[[peer]]\nname = \"host3\"\naddress = \"192.168.99.3\"\nguests = [{ network = 7, prefix = \"10.7.3.0/24\" }]\n";
+    std::fs::write(
+        world.config(0),
+        format!("{good}{more}").replace("labels = [50001, 50002, 50003]", "policy = \"hash\""),
+    )
+    .unwrap();
+    world.signal(agent, "HUP");
+    eventually("the new configuration is in force", || world.ask(0, &["paths"]).as_array().unwrap().len() == 2);
+    let status = world.ask(0, &["status"]);
+    assert_eq!((status["policy"].as_str(), status["reload_error"].as_str()), (Some("hash"), Some("")));
+    std::fs::write(world.config(0), good).unwrap();
+    assert!(world.ctl(0, &["reload"]).status.success());
+    assert_eq!(world.ask(0, &["paths"]).as_array().unwrap().len(), 1);
+    assert!(world.log(0).contains("the old configuration stays in force: "));
+}
+
+#[test]
+fn interfaces_come_and_go() {
+    let Some(mut world) = World::new("e") else { return };
+    world.configure_both();
+    let [_, learning] = world.start_both();
+    let learned = |world: &World| {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
+    };
+    eventually("guest 1 is learned", || learned(&world));
+    let ports = |world: &World, i| world.ask(i, &["ports"]).as_array().unwrap().len();
+    for i in 0..2 {
+        ip(&format!("-n {} link del lxc0", world.host(i)));
+        eventually("the port is gone", || ports(&world, i) == 0);
+        world.add_guest(i);
+        eventually("the port is back", || ports(&world, i) == 1);
+    }
+    eventually("the new guest 1 is learned", || learned(&world));
+    // While nobody watches, a guest ends and another takes its interface's number.
+    world.end(learning, "KILL");
+    ip(&format!("-n {} link del lxc0", world.host(1)));
+    world.add_guest(1);
+    world.start(1, &[]);
+    eventually("guest 1 is learned again", || learned(&world));
+    // The uplink: what was pinned for the old one is replaced.
+    ip(&format!("-n {} link del u0", world.host(0)));
+    eventually("the uplink is missed", || !world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
+    ip(&format!("link add u0 netns {} type veth peer name u0 netns {}", world.host(0), world.host(1)));
+    for i in 0..2 {
+        ip(&format!("-n {} addr add 192.168.99.{}/24 dev u0", world.host(i), i + 1));
+        ip(&format!("-n {} link set u0 up", world.host(i)));
+    }
+    eventually("traffic crosses the new uplink", || learned(&world));
+    assert!(world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn strangers_take_nothing() {
+    let Some(mut world) = World::new("f") else { return };
+    world.configure_both();
+    world.start_both();
+    let g = world.guest(1);
+    ip(&format!("-n {g} addr add 10.7.9.9/16 dev eth0"));
+    assert!(!world.exec(&g, "ping -c 2 -i 0.1 -W 1 -I 10.7.9.9 10.7.1.2").status.success());
+    assert!(world.counter(1, "drop_spoofed_segments") > 0);
+    eventually("the refusal is logged", || world.log(1).contains("10.7.9.9 is not learned: outside"));
+    assert_eq!(world.ask(1, &["ports"])[0]["learned"], 0);
+    let asked = Command::new("setpriv")
+        .args(["--reuid=65534", "--clear-groups", env!("CARGO_BIN_EXE_selvedge"), "ctl", "status", "--socket"])
+        .arg(world.socket(0))
+        .output();
+    if let Ok(asked) = asked {
+        assert!(!asked.status.success(), "only root may ask");
+    }
+}
+
+#[test]
+fn four_capabilities_are_enough() {
+    let Some(mut world) = World::new("g") else { return };
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no setpriv");
+        return;
+    }
+    world.configure_both();
+    let only = "--bounding-set=-all,+net_admin,+bpf,+perfmon,+net_raw";
+    let before = ["setpriv", only, "--inh-caps=-all", "--ambient-caps=-all", "--no-new-privs"];
+    for i in 0..2 {
+        world.start(i, &before);
+        assert!(world.ask(i, &["status"])["problems"].as_array().unwrap().is_empty());
+    }
+    eventually("guest 1 is learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
+    });
+    assert_eq!(world.mtu(&world.host(0), "lxc0"), 1450);
+    assert!(world.has_interface(0, "svgro4789"));
+    for i in 0..2 {
+        assert!(world.stop(i).status.success());
+    }
+}
+
+#[test]
+fn the_wrong_place_is_named() {
+    let Some(world) = World::new("h") else { return };
+    world.configure_both();
+    let run = |i: usize| {
+        let config = world.config(i);
+        let output = world.command(i, &[], &["agent", "run", "--config", config.to_str().unwrap()]).output().unwrap();
+        assert!(!output.status.success());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        text
+    };
+    let good = std::fs::read_to_string(world.config(0)).unwrap();
+    let with = |old: &str, new: &str| std::fs::write(world.config(0), good.replacen(old, new, 1)).unwrap();
+    with("\"/sys/fs/bpf", "\"/tmp");
+    assert!(run(0).contains("is not in a BPF file system: mount -t bpf"));
+    with("\"u0\"", "\"nowhere0\"");
+    assert!(run(0).contains("uplink nowhere0: there is no such interface"));
+    with("[uplink]", "[uplink]\naddress = \"192.168.99.77\"");
+    assert!(run(0).contains("is no address of this host"));
+    assert!(!world.pins(0).exists(), "nothing was changed");
+    let check =
+        world.command(1, &[], &["agent", "check", "--config", world.config(1).to_str().unwrap()]).output().unwrap();
+    let text = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert!(check.status.success() && text.contains("peer host1: from 192.168.99.2 to 192.168.99.1 by u0"), "{text}");
+    assert!(text.contains("port lxc0: ifindex") && text.contains("MTU at most 1450"), "{text}");
+}

@@ -1,0 +1,284 @@
+//! Two hosts with a guest each in network namespaces, and agents in them; all removed on drop.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+/// Why the tests cannot run here, if so.
+pub(crate) fn unavailable() -> Option<String> {
+    if !cfg!(feature = "kernel") {
+        return Some("built without the feature `kernel`".into());
+    }
+    if let Err(why) = live::bpf::available() {
+        return Some(why.to_string());
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let root = status.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"));
+    if !root {
+        return Some("needs root".into());
+    }
+    if !quietly("mountpoint", &["-q", "/sys/fs/bpf"]) && !quietly("mount", &["-t", "bpf", "bpf", "/sys/fs/bpf"]) {
+        return Some("no bpffs can be mounted at /sys/fs/bpf".into());
+    }
+    let probe = format!("sva{}probe", std::process::id());
+    let made = quietly("ip", &["netns", "add", &probe]);
+    quietly("ip", &["netns", "del", &probe]);
+    (!made).then(|| "network namespaces cannot be made here".into())
+}
+
+fn quietly(program: &str, args: &[&str]) -> bool {
+    Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+pub(crate) fn ip(args: &str) {
+    let output = Command::new("ip").args(args.split_whitespace()).output().expect("ip runs");
+    assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Waits up to 20 s.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..400 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("never: {what}");
+}
+
+/// Host `i` (0 or 1) has uplink u0 with 192.168.99.<i+1>; its guest 10.7.<i+1>.2 and fd07:<i+1>::2 is behind lxc0.
+pub(crate) struct World {
+    tag: String,
+    dir: PathBuf,
+    agents: Vec<Child>,
+}
+
+impl World {
+    /// `None`, with the reason printed, where the tests cannot run.
+    pub(crate) fn new(name: &str) -> Option<World> {
+        if let Some(why) = unavailable() {
+            eprintln!("skipped: {why}");
+            return None;
+        }
+        let tag = format!("sva{}{name}", std::process::id() % 100_000);
+        let dir = std::env::temp_dir().join(&tag);
+        fs::create_dir_all(&dir).unwrap();
+        let world = World { tag, dir, agents: Vec::new() };
+        for i in 0..2 {
+            ip(&format!("netns add {}", world.host(i)));
+            ip(&format!("netns add {}", world.guest(i)));
+        }
+        let [h0, h1] = [world.host(0), world.host(1)];
+        ip(&format!("link add u0 netns {h0} type veth peer name u0 netns {h1}"));
+        for i in 0..2 {
+            let h = world.host(i);
+            ip(&format!("-n {h} addr add 192.168.99.{}/24 dev u0", i + 1));
+            ip(&format!("-n {h} link set u0 up"));
+            ip(&format!("-n {h} link set lo up"));
+            world.add_guest(i);
+        }
+        Some(world)
+    }
+
+    pub(crate) fn add_guest(&self, i: usize) {
+        let (h, g, n) = (self.host(i), self.guest(i), i + 1);
+        ip(&format!("link add lxc0 netns {h} type veth peer name eth0 netns {g}"));
+        ip(&format!("-n {g} addr add 10.7.{n}.2/16 dev eth0"));
+        ip(&format!("-n {g} addr add fd07:{n}::2/16 dev eth0 nodad"));
+        ip(&format!("-n {g} link set lo up"));
+        ip(&format!("-n {g} link set eth0 up"));
+        ip(&format!("-n {h} link set lxc0 up"));
+    }
+
+    pub(crate) fn host(&self, i: usize) -> String {
+        format!("{}h{i}", self.tag)
+    }
+
+    pub(crate) fn guest(&self, i: usize) -> String {
+        format!("{}g{i}", self.tag)
+    }
+
+    pub(crate) fn pins(&self, i: usize) -> PathBuf {
+        format!("/sys/fs/bpf/{}{i}", self.tag).into()
+    }
+
+    pub(crate) fn socket(&self, i: usize) -> PathBuf {
+        self.dir.join(format!("{i}.sock"))
+    }
+
+    pub(crate) fn config(&self, i: usize) -> PathBuf {
+        self.dir.join(format!("{i}.toml"))
+    }
+
+    pub(crate) fn log(&self, i: usize) -> String {
+        fs::read_to_string(self.dir.join(format!("{i}.log"))).unwrap_or_default()
+    }
+
+    /// The configuration of host `i`: `port` is the text of its `[[port]]`, without the network.
+    pub(crate) fn configure(&self, i: usize, port: &str) {
+        let (n, other) = (i + 1, 2 - i);
+        let text = format!(
+            "[agent]\npins = {:?}\nsocket = {:?}\nmetrics = \"127.0.0.1:9464\"\nmax_flows = 1024\n\n\
+             [uplink]\ninterface = \"u0\"\n\n[balance]\nlabels = [50001, 50002, 50003]\n\n\
+             [[port]]\nnetwork = 7\n{port}\n\n\
+             [[peer]]\nname = \"host{other}\"\naddress = \"192.168.99.{other}\"\n\
+             guests = [{{ network = 7, prefix = \"10.7.{other}.0/24\" }}, {{ network = 7, prefix = \"fd07:{other}::/64\" }}]\n",
+            self.pins(i),
+            self.socket(i),
+        );
+        fs::write(self.config(i), text).unwrap_or_else(|e| panic!("host {n}: {e}"));
+    }
+
+    /// The usual configurations: host 0 names its port, host 1 learns.
+    pub(crate) fn configure_both(&self) {
+        self.configure(0, NAMED);
+        self.configure(1, LEARNING);
+    }
+
+    /// `selvedge` with `args` in the namespace of host `i`, behind `before` (a program and its arguments).
+    pub(crate) fn command(&self, i: usize, before: &[&str], args: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{}", self.host(i))).args(before);
+        command.arg(env!("CARGO_BIN_EXE_selvedge")).args(args);
+        command
+    }
+
+    /// Starts an agent and waits until it answers. Its number among `agents`.
+    pub(crate) fn start(&mut self, i: usize, before: &[&str]) -> usize {
+        let log = fs::File::options().create(true).append(true).open(self.dir.join(format!("{i}.log"))).unwrap();
+        let config = self.config(i);
+        let mut command = self.command(i, before, &["agent", "run", "--config", config.to_str().unwrap()]);
+        self.agents.push(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("nsenter runs"));
+        let at = self.agents.len() - 1;
+        eventually("the agent answers", || {
+            let ended = self.agents[at].try_wait().unwrap();
+            assert!(ended.is_none(), "the agent ended: {}", self.log(i));
+            self.ctl(i, &["status"]).status.success()
+        });
+        at
+    }
+
+    pub(crate) fn start_both(&mut self) -> [usize; 2] {
+        [self.start(0, &[]), self.start(1, &[])]
+    }
+
+    /// Sends a signal and waits for the end. True if it ended as asked.
+    pub(crate) fn end(&mut self, agent: usize, signal: &str) -> bool {
+        let pid = self.agents[agent].id().to_string();
+        assert!(quietly("kill", &["-s", signal, &pid]));
+        self.agents[agent].wait().unwrap().success()
+    }
+
+    pub(crate) fn wait(&mut self, agent: usize) -> bool {
+        self.agents[agent].wait().unwrap().success()
+    }
+
+    pub(crate) fn signal(&self, agent: usize, signal: &str) {
+        assert!(quietly("kill", &["-s", signal, &self.agents[agent].id().to_string()]));
+    }
+
+    pub(crate) fn ctl(&self, i: usize, args: &[&str]) -> Output {
+        let socket = self.socket(i);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+        command.arg("ctl").args(args).arg("--socket").arg(socket).output().expect("selvedge runs")
+    }
+
+    pub(crate) fn ask(&self, i: usize, args: &[&str]) -> serde_json::Value {
+        let mut all = args.to_vec();
+        all.push("--json");
+        let output = self.ctl(i, &all);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    pub(crate) fn counter(&self, i: usize, name: &str) -> u64 {
+        let counters = self.ask(i, &["counters"]);
+        let found = counters.as_array().unwrap().iter().find(|c| c["name"] == name).expect("a counter");
+        found["value"].as_u64().unwrap()
+    }
+
+    pub(crate) fn stop(&self, i: usize) -> Output {
+        let config = self.config(i);
+        self.command(i, &[], &["agent", "stop", "--config", config.to_str().unwrap()]).output().unwrap()
+    }
+
+    pub(crate) fn exec(&self, namespace: &str, command: &str) -> Output {
+        let words = command.split_whitespace();
+        Command::new("ip").args(["netns", "exec", namespace]).args(words).output().expect("ip runs")
+    }
+
+    pub(crate) fn ping(&self, to: &str, count: u32) -> bool {
+        self.exec(&self.guest(0), &format!("ping -c {count} -i 0.1 -W 1 {to}")).status.success()
+    }
+
+    pub(crate) fn mtu(&self, namespace: &str, interface: &str) -> u32 {
+        let output = self.exec(namespace, &format!("ip -o link show dev {interface}"));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut words = text.split_whitespace().skip_while(|w| *w != "mtu");
+        words.nth(1).and_then(|w| w.parse().ok()).expect("an MTU")
+    }
+
+    pub(crate) fn has_interface(&self, i: usize, name: &str) -> bool {
+        self.exec(&self.host(i), &format!("ip link show dev {name}")).status.success()
+    }
+
+    /// This test binary again, as `role` (see `peer_process`), in a namespace.
+    pub(crate) fn spawn(&self, namespace: &str, role: &str) -> Child {
+        Command::new("ip")
+            .args(["netns", "exec", namespace])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "peer_process", "--nocapture"])
+            .env("SELVEDGE_TEST_ROLE", role)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the test runs itself")
+    }
+
+    /// Guest 0 sends `bytes` to guest 1 over TCP, while `meanwhile` happens.
+    pub(crate) fn transfer(&mut self, to: &str, bytes: u64, meanwhile: impl FnOnce(&mut World)) {
+        let mut server = self.spawn(&self.guest(1), &format!("server {to} {bytes}"));
+        let mut client = self.spawn(&self.guest(0), &format!("client {to} {bytes}"));
+        meanwhile(self);
+        let sent = client.wait().unwrap().success();
+        if !sent {
+            let _ = server.kill();
+        }
+        assert!(server.wait().unwrap().success() && sent, "{}\n{}", self.log(0), self.log(1));
+    }
+}
+
+pub(crate) const NAMED: &str = "interface = \"lxc0\"\naddresses = [\"10.7.1.2\", \"fd07:1::2\"]";
+pub(crate) const LEARNING: &str = "pattern = \"lxc*\"\nlearn = [\"10.7.2.0/24\", \"fd07:2::/64\"]";
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("log of host 0:\n{}\nlog of host 1:\n{}", self.log(0), self.log(1));
+        }
+        for agent in &mut self.agents {
+            let _ = agent.kill();
+            let _ = agent.wait();
+        }
+        for i in 0..2 {
+            if self.config(i).exists() {
+                let _ = self.stop(i);
+            }
+            remove_tree(&self.pins(i));
+            quietly("ip", &["netns", "del", &self.guest(i)]);
+            quietly("ip", &["netns", "del", &self.host(i)]);
+        }
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// As `remove_dir_all`, which a bpffs does not support everywhere.
+fn remove_tree(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        match entry.path() {
+            path if path.is_dir() => remove_tree(&path),
+            path => drop(fs::remove_file(path)),
+        }
+    }
+    let _ = fs::remove_dir(dir);
+}
