@@ -56,6 +56,15 @@ SV_FN u32 sv_mask(u32 index, u32 mask)
 	return index & mask;
 }
 
+/* The same value, of which the compiler knows nothing: it will not turn arithmetic into branches. */
+SV_FN u64 sv_opaque(u64 value)
+{
+#ifdef __bpf__
+	__asm__ volatile("" : "+r"(value));
+#endif
+	return value;
+}
+
 /*
  * The same value, at most 255, of which the BPF verifier knows nothing more: it then need not follow a loop anew for each
  * value that the cursor could have had.

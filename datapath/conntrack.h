@@ -30,7 +30,7 @@ struct sv_vcc_conf {
 	struct sv_policy_rule rule[SV_MAX_RULES];
 };
 
-SV_ASSERT_SIZE(struct sv_vcc_conf, 1616);
+SV_ASSERT_SIZE(struct sv_vcc_conf, 2640);
 
 /* sv_vcc_conf.flags */
 #define SV_VCC_CONF_DUPACKS 0x1 /* on a timeout, make the guest retransmit by duplicate ACKs */

@@ -22,16 +22,19 @@ struct sv_cubic {
 
 SV_ASSERT_SIZE(struct sv_cubic, 24);
 
-/* The cube root, rounded down. Exact for arguments below 2^63. */
+/*
+ * The cube root, rounded down, of a number below 2^63. Without branches: the BPF verifier would follow each of the 2^21
+ * ways through them.
+ */
 SV_FN u32 sv_cube_root(u64 x)
 {
 	u64 root = 0;
 
 	for (int bit = 20; bit >= 0; bit--) {
 		u64 next = root | 1ULL << bit;
+		u64 too_much = sv_opaque((x - next * next * next) >> 63); /* the sign: 0 or 1 */
 
-		if (next * next * next <= x)
-			root = next;
+		root |= (too_much ^ 1) << bit;
 	}
 	return (u32)root;
 }

@@ -31,39 +31,30 @@ struct sv_vcc_class {
 SV_ASSERT_SIZE(struct sv_vcc_class, 12);
 
 struct sv_policy_rule {
-	u32 local[4];	/* address of the guest, as in sv_packet; its first local_len bits count */
+	u32 local[4];	/* address of the guest, as in sv_packet, where the mask has ones */
+	u32 local_mask[4];
 	u32 remote[4];
+	u32 remote_mask[4];
 	u32 tenant;	/* 0: any */
 	u16 port_first; /* a range that either port must lie in; 0 to 65535: any */
 	u16 port_last;
-	u8 local_len;
-	u8 remote_len;
 	u8 class;
-	u8 pad;
+	u8 pad[3];
 };
 
-SV_ASSERT_SIZE(struct sv_policy_rule, 44);
-
-SV_FN int sv_prefix_matches(const u32 *addr, const u32 *prefix, u32 len)
-{
-	for (u32 i = 0; i < 4; i++) {
-		u32 bits = len <= 32 * i ? 0 : len - 32 * i;
-		u32 mask = bits >= 32 ? 0xffffffffu : bits ? ~(0xffffffffu >> bits) : 0;
-
-		if ((addr[i] ^ prefix[i]) & mask)
-			return 0;
-	}
-	return 1;
-}
+SV_ASSERT_SIZE(struct sv_policy_rule, 76);
 
 SV_FN int sv_policy_matches(const struct sv_policy_rule *r, const struct sv_flow_key *k, u32 tenant)
 {
-	int sport = k->sport >= r->port_first && k->sport <= r->port_last;
-	int dport = k->dport >= r->port_first && k->dport <= r->port_last;
+	u32 other = 0;
 
-	return (sport || dport) && (!r->tenant || r->tenant == tenant) &&
-	       sv_prefix_matches(k->saddr, r->local, r->local_len) &&
-	       sv_prefix_matches(k->daddr, r->remote, r->remote_len);
+	for (int i = 0; i < 4; i++)
+		other |= ((k->saddr[i] ^ r->local[i]) & r->local_mask[i]) |
+			 ((k->daddr[i] ^ r->remote[i]) & r->remote_mask[i]);
+	if (other || (r->tenant && r->tenant != tenant))
+		return 0;
+	return (k->sport >= r->port_first && k->sport <= r->port_last) ||
+	       (k->dport >= r->port_first && k->dport <= r->port_last);
 }
 
 /* The class of a flow, whose key is that of its outgoing direction. 0 is everybody else's. */

@@ -60,6 +60,11 @@ pub struct Prefix {
 impl Prefix {
     pub const ANY: Prefix = Prefix { addr: [0; 4], len: 0 };
 
+    fn mask(&self) -> [u32; 4] {
+        let len = u32::from(self.len.min(128));
+        [0, 32, 64, 96].map(|before| u32::MAX.checked_shl(32 - len.saturating_sub(before).min(32)).unwrap_or(0))
+    }
+
     /// An IPv4 prefix; lengths above 32 count as 32.
     pub fn v4(addr: [u8; 4], len: u8) -> Prefix {
         Prefix { addr: wire::v4(addr), len: 96 + len.min(32) }
@@ -128,14 +133,14 @@ impl Config {
         };
         *self.conf.rule.get_mut(n).ok_or(TooMany::Rules)? = PolicyRule {
             local: rule.local.addr,
+            local_mask: rule.local.mask(),
             remote: rule.remote.addr,
+            remote_mask: rule.remote.mask(),
             tenant: rule.tenant,
             port_first: *rule.ports.start(),
             port_last: *rule.ports.end(),
-            local_len: rule.local.len.min(128),
-            remote_len: rule.remote.len.min(128),
             class: index as u8,
-            pad: 0,
+            pad: [0; 3],
         };
         self.conf.n_rules += 1;
         Ok(self)

@@ -48,16 +48,16 @@ const _: () = assert!(size_of::<VccClass>() == 12);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PolicyRule {
     pub(crate) local: [u32; 4],
+    pub(crate) local_mask: [u32; 4],
     pub(crate) remote: [u32; 4],
+    pub(crate) remote_mask: [u32; 4],
     pub(crate) tenant: u32,
     pub(crate) port_first: u16,
     pub(crate) port_last: u16,
-    pub(crate) local_len: u8,
-    pub(crate) remote_len: u8,
     pub(crate) class: u8,
-    pub(crate) pad: u8,
+    pub(crate) pad: [u8; 3],
 }
-const _: () = assert!(size_of::<PolicyRule>() == 44);
+const _: () = assert!(size_of::<PolicyRule>() == 76);
 
 /// `struct sv_vcc_conf`
 #[repr(C)]
@@ -69,7 +69,7 @@ pub(crate) struct VccConf {
     pub(crate) class: [VccClass; MAX_CLASSES],
     pub(crate) rule: [PolicyRule; MAX_RULES],
 }
-const _: () = assert!(size_of::<VccConf>() == 1616);
+const _: () = assert!(size_of::<VccConf>() == 2640);
 
 /// `struct sv_cubic`
 #[repr(C)]

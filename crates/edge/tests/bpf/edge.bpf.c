@@ -17,6 +17,7 @@ typedef struct bpf_spin_lock sv_lock;
 #define SV_UNLOCK(lock) bpf_spin_unlock(lock)
 
 #include "edge.h"
+#include "option.h"
 #include "parse.h"
 
 #define SEC(name) __attribute__((section(name), used))
@@ -31,7 +32,10 @@ struct flow_value {
 	struct bpf_spin_lock lock;
 	struct sv_flow flow;
 	struct sv_flowcell flowcell;
+	struct sv_vcc vcc;
 };
+
+_Static_assert(sizeof(struct flow_value) <= 320, "a flow must not take more than AC/DC's own 320 bytes");
 
 struct schedule_value {
 	u32 n;
@@ -52,12 +56,20 @@ struct {
 	struct schedule_value *value;
 } schedules SEC(".maps");
 
+struct {
+	int (*type)[2]; /* BPF_MAP_TYPE_ARRAY */
+	int (*max_entries)[1];
+	u32 *key;
+	struct sv_vcc_conf *value;
+} congestion SEC(".maps");
+
 static const struct sv_conf conf = { .idle = 60000000000ULL, .balance = SV_BALANCE_FLOWCELL, .cell_bytes = 65536 };
 
 SEC("tc") int egress(struct __sk_buff *skb)
 {
 	u8 *data = (u8 *)(long)skb->data, *end = (u8 *)(long)skb->data_end;
 	struct schedule_value *schedule;
+	struct sv_vcc_conf *vcc_conf;
 	struct flow_value *value;
 	struct sv_flow_key key;
 	struct sv_packet p;
@@ -68,13 +80,16 @@ SEC("tc") int egress(struct __sk_buff *skb)
 	sv_flow_key(&p, &key);
 	schedule = bpf_map_lookup_elem(&schedules, &zero);
 	value = bpf_map_lookup_elem(&flows, &key);
-	if (!schedule || !value)
+	vcc_conf = bpf_map_lookup_elem(&congestion, &zero);
+	if (!schedule || !value || !vcc_conf)
 		return 0;
 
 	struct sv_ctx c = {
 		.conf = &conf,
 		.flow = &value->flow,
 		.flowcell = &value->flowcell,
+		.vcc = &value->vcc,
+		.vcc_conf = vcc_conf,
 		.flow_lock = &value->lock,
 		.labels = schedule->labels,
 		.n_labels = schedule->n,
@@ -82,41 +97,48 @@ SEC("tc") int egress(struct __sk_buff *skb)
 		.now = bpf_ktime_get_ns(),
 	};
 
-	sv_egress(&c, &p);
+	if (sv_egress(&c, &p) & SV_POLICED)
+		return 2;
 	sv_write_back(&p, data, end);
-	skb->mark = p.label;
+	sv_option_write_flags(&p, data, end);
+	skb->mark = p.label | (u32)p.emit << 16;
 	return 0;
 }
 
 SEC("tc") int ingress(struct __sk_buff *skb)
 {
 	u8 *data = (u8 *)(long)skb->data, *end = (u8 *)(long)skb->data_end;
+	struct sv_vcc_conf *vcc_conf;
 	struct flow_value *value;
 	struct sv_flow_key key;
 	struct sv_packet p;
+	u32 zero = 0;
 
 	if (sv_parse(data, end, skb->len, &p) != SV_PARSE_OK)
 		return 0;
+	sv_option_parse(data + SV_ETH_LEN + p.ip_header_len, end, &p);
 	sv_flow_key_reverse(&p, &key);
 	value = bpf_map_lookup_elem(&flows, &key);
-	if (!value)
+	vcc_conf = bpf_map_lookup_elem(&congestion, &zero);
+	if (!value || !vcc_conf)
 		return 0;
 
 	struct sv_ctx c = {
 		.conf = &conf,
 		.flow = &value->flow,
 		.flowcell = &value->flowcell,
+		.vcc = &value->vcc,
+		.vcc_conf = vcc_conf,
 		.flow_lock = &value->lock,
 		.now = bpf_ktime_get_ns(),
 	};
 
-	if (sv_tick(&c))
+	if (sv_tick(&c) & SV_EXPIRED)
 		return 0;
-	skb->mark = sv_ingress(&c, &p);
-	p.window /= 2;
-	p.ecn = SV_ECN_NOT_ECT;
-	p.dirty |= SV_DIRTY_ECN | (p.proto == SV_PROTO_TCP ? SV_DIRTY_WINDOW : 0);
+	if (sv_ingress(&c, &p) & SV_CONSUMED)
+		return 2;
 	sv_write_back(&p, data, end);
+	sv_option_write_flags(&p, data, end);
 	return 0;
 }
 
