@@ -11,6 +11,8 @@ pub(super) struct Message {
     /// Where it begins and ends in the stream; `u64::MAX` if it has no end.
     pub(super) begins: u64,
     pub(super) ends: u64,
+    /// It has a size: its completion is waited for.
+    pub(super) bounded: bool,
     pub(super) reply: bool,
     /// Its source wants to be told of its completion.
     pub(super) tell: bool,

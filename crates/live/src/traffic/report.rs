@@ -6,10 +6,10 @@ use super::link::Registry;
 use super::schedule::{Schedule, Start};
 use super::worker::{Note, Shared, Times, Worker};
 use super::{probe, socket, Error, HostHandle, Progress, Report};
-use host::experiment::Experiment;
+use host::experiment::{Experiment, SERVER_PORT};
 use host::measure::ideal_fct;
 use host::outcome::{FlowRecord, HostRecord, Outcome};
-use host::workload::{Connection, FlowSpec};
+use host::workload::FlowSpec;
 use host::REPLY_BYTES;
 use nix::sched::{setns, CloneFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -40,10 +40,12 @@ fn enter(host: &HostHandle) -> io::Result<()> {
     Ok(setns(File::open(&host.namespace)?, CloneFlags::CLONE_NEWNET)?)
 }
 
-fn prepare(host: &HostHandle, laws: &[String], probes: bool) -> io::Result<Prepared> {
+/// `listening` has each listener's law and port.
+fn prepare(host: &HostHandle, listening: &[(String, u16)], probes: bool) -> io::Result<Prepared> {
     enter(host)?;
-    let listeners = laws.iter().map(|law| socket::listener(host.address, law)).collect::<io::Result<_>>()?;
-    let probes = probes.then(|| socket::listener(host.address, &laws[0])).transpose()?;
+    let listen = |(law, port): &(String, u16)| socket::listener(host.address, law, *port);
+    let listeners = listening.iter().map(listen).collect::<io::Result<_>>()?;
+    let probes = probes.then(|| socket::listener(host.address, &listening[0].0, 0)).transpose()?;
     let wake = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
     Ok(Prepared { listeners, probes, wake })
 }
@@ -64,20 +66,14 @@ pub(super) fn conduct(
     mut schedule: Schedule,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
-    let mut distinct: Vec<String> = laws.to_vec();
-    distinct.sort();
-    distinct.dedup();
-    if distinct.is_empty() {
+    let (listening, laws) = listening(experiment, laws);
+    if listening.is_empty() {
         return Ok(Report::default());
     }
-    let laws: Vec<(String, usize)> = laws
-        .iter()
-        .map(|law| (law.clone(), distinct.iter().position(|known| known == law).unwrap_or_default()))
-        .collect();
     let probing = experiment.record.probe_every > Time::ZERO;
     let mut prepared = Vec::new();
     for (host, handle) in hosts.iter().enumerate() {
-        let sockets = on_thread(|| prepare(handle, &distinct, probing)).ok_or(Error::Panicked(host))?;
+        let sockets = on_thread(|| prepare(handle, &listening, probing)).ok_or(Error::Panicked(host))?;
         prepared.push(sockets.map_err(|error| Error::Host { host, what: "enter its namespace and listen", error })?);
     }
     let local = |host: usize, listener: &TcpListener| {
@@ -99,7 +95,6 @@ pub(super) fn conduct(
 
     let shared = Shared { registry: Registry::default(), settled: AtomicU64::new(0), over: AtomicBool::new(false) };
     let probes_over = AtomicBool::new(false);
-    let fresh: Vec<bool> = experiment.workloads.iter().map(|w| w.connection == Connection::Fresh).collect();
     let times = Times {
         warmup: experiment.warmup,
         duration: experiment.duration,
@@ -120,7 +115,6 @@ pub(super) fn conduct(
             let worker = Worker {
                 listeners: &prepared[host].listeners,
                 laws: &laws,
-                fresh: &fresh,
                 addresses: &addresses,
                 shared: &shared,
                 clock,
@@ -143,7 +137,7 @@ pub(super) fn conduct(
             let (Some(listener), Some(to)) = (&prepared[host].probes, probe_addresses[partners[host]]) else {
                 continue;
             };
-            let (every, law, over) = (experiment.record.probe_every, &distinct[0], &probes_over);
+            let (every, law, over) = (experiment.record.probe_every, &listening[0].0, &probes_over);
             echoers.push(scope.spawn(move || probe::echo(listener, over)));
             pingers.push(scope.spawn(move || {
                 enter(handle)?;
@@ -205,6 +199,30 @@ pub(super) fn conduct(
         }
         Ok(assembly.report())
     })
+}
+
+/// Law and port of each listener of a host, and per workload the law and which listener its flows go to. Ports are the
+/// simulator's, as rules at edges may name them; but a port has one law, so further laws take any free port.
+fn listening(experiment: &Experiment, laws: &[String]) -> (Vec<(String, u16)>, Vec<(String, usize)>) {
+    let mut listening: Vec<(String, u16)> = Vec::new();
+    let mut by_workload = Vec::new();
+    for (law, class) in laws.iter().zip(0u16..) {
+        let known = listening.iter().position(|(known, _)| known == law);
+        let index = match known.filter(|_| !experiment.edge.ports_by_workload) {
+            Some(index) => index,
+            None => {
+                let port = match class {
+                    _ if experiment.edge.ports_by_workload => SERVER_PORT.saturating_add(class),
+                    0 => SERVER_PORT,
+                    _ => 0,
+                };
+                listening.push((law.clone(), port));
+                listening.len() - 1
+            }
+        };
+        by_workload.push((law.clone(), index));
+    }
+    (listening, by_workload)
 }
 
 /// Whom each host probes: the receiver of its first flow without an end, or the host half-way round.

@@ -13,6 +13,10 @@ pub(super) struct Start {
     pub(super) spec: FlowSpec,
     /// Its source wants to be told of its completion.
     pub(super) tell: bool,
+    /// When its sender stops, if it has no size; `None`: at the end of the run.
+    pub(super) stops: Option<Time>,
+    /// See [`Source::lane`].
+    pub(super) lane: u32,
 }
 
 pub(super) struct Schedule {
@@ -24,9 +28,15 @@ pub(super) struct Schedule {
     closed: Vec<Option<Source>>,
 }
 
+/// Not yet numbered.
+fn start(source: &Source, spec: FlowSpec, tell: bool) -> Start {
+    let stops = source.stops_at(&spec).filter(|_| spec.size.is_none());
+    Start { flow: 0, spec, tell, stops, lane: source.lane(&spec) }
+}
+
 impl Schedule {
     pub(super) fn new(experiment: &Experiment, hosts: usize) -> Result<Schedule, Error> {
-        let mut open: Vec<FlowSpec> = Vec::new();
+        let mut open: Vec<Start> = Vec::new();
         let mut closed = Vec::new();
         for (class, workload) in experiment.workloads.iter().enumerate() {
             let (racks, seed) = (&experiment.racks, experiment.seed);
@@ -42,13 +52,14 @@ impl Schedule {
                     | Pattern::Poisson { .. }
                     | Pattern::List(_)
                     | Pattern::Long { .. }
+                    | Pattern::Staircase { .. }
             );
             if !open_loop {
                 closed.push(Some(source));
                 continue;
             }
             while let Some(spec) = source.next() {
-                open.push(spec);
+                open.push(start(&source, spec, false));
                 if open.len() > MAX_FLOWS {
                     return Err(Error::TooManyFlows(MAX_FLOWS));
                 }
@@ -56,19 +67,19 @@ impl Schedule {
             closed.push(None);
         }
         // In order of start, of equal ones in order of workload: as the simulator starts them.
-        open.sort_by_key(|spec| spec.start);
+        open.sort_by_key(|start| start.spec.start);
         let mut schedule = Schedule { flows: Vec::new(), hosts: vec![VecDeque::new(); hosts], closed };
-        for spec in open {
-            let start = schedule.add(spec, false);
-            schedule.hosts[spec.src as usize].push_back(start);
+        for start in open {
+            let start = schedule.number(start);
+            schedule.hosts[start.spec.src as usize].push_back(start);
         }
         Ok(schedule)
     }
 
-    fn add(&mut self, spec: FlowSpec, tell: bool) -> Start {
+    fn number(&mut self, start: Start) -> Start {
         let flow = self.flows.len() as u32;
-        self.flows.push(spec);
-        Start { flow, spec, tell }
+        self.flows.push(start.spec);
+        Start { flow, ..start }
     }
 
     /// What sources that depend on completions want to start by `now`.
@@ -78,7 +89,7 @@ impl Schedule {
             let Some(mut source) = self.closed[class].take() else { continue };
             while self.flows.len() < MAX_FLOWS && source.peek().is_some_and(|at| at <= now) {
                 let Some(spec) = source.next() else { break };
-                due.push(self.add(spec, true));
+                due.push(self.number(start(&source, spec, true)));
             }
             self.closed[class] = Some(source);
         }

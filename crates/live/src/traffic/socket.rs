@@ -31,10 +31,11 @@ fn tcp(address: IpAddr, law: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Accepted connections use `law`, too.
-pub(super) fn listener(address: IpAddr, law: &str) -> io::Result<TcpListener> {
+/// Accepted connections use `law`, too. Any free port if `port` is 0.
+pub(super) fn listener(address: IpAddr, law: &str, port: u16) -> io::Result<TcpListener> {
     let socket = tcp(address, law)?;
-    bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(address, 0)))?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(address, port)))?;
     listen(&socket, Backlog::new(4096)?)?;
     Ok(TcpListener::from(socket))
 }
@@ -72,6 +73,21 @@ pub(super) fn write(stream: &TcpStream, bytes: &[u8]) -> io::Result<Option<usize
         Ok(n) => Ok(Some(n)),
         Err(Errno::EAGAIN | Errno::EINTR) => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes no more than some segments' worth ahead of what it sends.
+pub(super) fn keep_little_unsent(stream: &TcpStream) {
+    let bytes: libc::c_int = 128 << 10;
+    // SAFETY: the kernel reads one integer, which outlives the call. That it may refuse is of no account.
+    unsafe {
+        libc::setsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_NOTSENT_LOWAT,
+            (&raw const bytes).cast(),
+            std::mem::size_of_val(&bytes) as libc::socklen_t,
+        );
     }
 }
 

@@ -75,7 +75,7 @@ fn experiment(hosts: u32, workloads: Vec<Workload>, duration: Time) -> Experimen
         failures: Vec::new(),
         reroute_after: Time::ZERO,
         hosts: HostConfig::default(),
-        edge: EdgeConfig { balance: edge::Balance::Ecmp, reorder: None },
+        edge: EdgeConfig::default(),
         workloads,
         duration,
         drain: Time::from_secs(5),
@@ -197,6 +197,33 @@ fn a_shuffle_waits_for_completions() {
         let first_done = own.iter().filter_map(|f| f.finish).min().unwrap();
         assert!(own.iter().filter(|f| f.start < first_done).count() <= 2, "{own:?}");
     }
+}
+
+/// Flows that join and leave, and messages one after another on connections of their own.
+#[test]
+fn flows_leave_and_messages_follow_one_another() {
+    let Some(hosts) = Hosts::new("e", 3) else { return };
+    let every = Time::from_ms(50);
+    let stairs = Workload::new("stairs", Pattern::Staircase { pairs: Pairs::Fixed(vec![(0, 2), (1, 2)]), every });
+    let size = host::workload::Cdf::parse("one size", "9999 0\n10000 1\n").unwrap();
+    let sequence = Workload {
+        connection: Connection::Persistent,
+        ..Workload::new(
+            "sequence",
+            Pattern::Sequence { size, applications: 2, pause: Time::from_ms(10), to: Pairs::Fixed(vec![(1, 0)]) },
+        )
+    };
+    let mut e = experiment(3, vec![stairs, sequence], Time::from_ms(300));
+    e.edge.ports_by_workload = true;
+    let flows = run(&e, &hosts).outcome.flows;
+    let stairs: Vec<_> = flows.iter().filter(|f| f.class == 0).collect();
+    assert_eq!(stairs.len(), 2);
+    let [first, last] = [stairs[0], stairs[1]];
+    assert!(first.finish.unwrap() > last.finish.unwrap(), "the last to come is the first to go: {stairs:?}");
+    assert!(first.finish.unwrap() < Time::from_ms(300) && first.delivered > 0 && last.delivered > 0);
+    let messages: Vec<_> = flows.iter().filter(|f| f.class == 1).collect();
+    assert!(messages.len() > 10, "{}", messages.len());
+    assert!(messages.iter().all(|f| f.finish.is_some() && f.delivered == f.size.unwrap()));
 }
 
 /// The simulator with the same seed starts the same flows.

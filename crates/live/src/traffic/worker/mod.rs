@@ -1,10 +1,12 @@
 //! One host: all its sockets, from one thread.
 
+mod transfer;
+
 use super::clock::Clock;
 use super::link::{Link, Message, Registry};
 use super::schedule::Start;
 use super::socket::{self, Info, CHUNK};
-use host::REPLY_BYTES;
+use host::workload::Connection;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
@@ -68,7 +70,6 @@ struct Client {
     written: u64,
     /// The flow that counters go to: the last that was begun.
     flow: u32,
-    unbounded: bool,
     /// Ends after its one flow, which has a reply.
     fresh: bool,
     reply: bool,
@@ -104,7 +105,6 @@ pub(super) struct Worker<'a> {
     pub(super) listeners: &'a [TcpListener],
     /// Per workload: the law's name and which listener of a host speaks it.
     pub(super) laws: &'a [(String, usize)],
-    pub(super) fresh: &'a [bool],
     /// Per host and law: where to connect to.
     pub(super) addresses: &'a [Vec<SocketAddr>],
     pub(super) shared: &'a Shared,
@@ -122,7 +122,10 @@ struct State<'a, 'b> {
     sockets: Vec<Option<Socket>>,
     free: Vec<usize>,
     generation: u32,
-    persistent: HashMap<(u16, u32), usize>,
+    /// By workload, receiver and lane.
+    persistent: HashMap<(u16, u32, u32), usize>,
+    /// Flows that are to stop: when, and on which connection.
+    stops: Vec<(Time, usize, u32)>,
     scratch: Vec<u8>,
     notes: Vec<Note>,
     next_sample: Time,
@@ -149,6 +152,7 @@ impl Worker<'_> {
             free: Vec::new(),
             generation: 0,
             persistent: HashMap::new(),
+            stops: Vec::new(),
             scratch: vec![0; CHUNK],
             notes: Vec::new(),
             next_sample,
@@ -207,7 +211,8 @@ impl State<'_, '_> {
         let start = self.w.schedule.front().map(|start| start.spec.start);
         let sample =
             (times.sample_every > Time::ZERO && self.next_sample <= times.duration).then_some(self.next_sample);
-        marks.chain(start).chain(sample).min().unwrap_or(times.end)
+        let stop = self.stops.iter().map(|&(at, ..)| at).min();
+        marks.chain(start).chain(sample).chain(stop).min().unwrap_or(times.end)
     }
 
     /// What is due by the clock: snapshots first, so that what starts now is not in them.
@@ -223,6 +228,11 @@ impl State<'_, '_> {
         }
         if now >= times.duration && !std::mem::replace(&mut self.passed_duration, true) {
             self.each_server(|server| server.at_duration = server.at_duration.or(Some(server.received)));
+        }
+        let (due, later): (Vec<_>, Vec<_>) = self.stops.drain(..).partition(|&(at, ..)| at <= now);
+        self.stops = later;
+        for (_, slot, generation) in due {
+            self.stop(slot, generation);
         }
         while let Ok(start) = self.w.orders.try_recv() {
             self.start(start);
@@ -266,11 +276,11 @@ impl State<'_, '_> {
     }
 
     fn start(&mut self, start: Start) {
-        let Start { flow, spec, tell } = start;
+        let Start { flow, spec, tell, stops, lane } = start;
         let now = self.w.clock.now();
         self.notes.push(Note::Started { flow, at: now, lag: now.saturating_sub(spec.start) });
-        let fresh = self.w.fresh[usize::from(spec.class)];
-        let key = (spec.class, spec.dst);
+        let fresh = spec.connection == Connection::Fresh;
+        let key = (spec.class, spec.dst, lane);
         let slot = match self.persistent.get(&key) {
             Some(&slot) if !fresh => Ok(slot),
             _ => self.connect(&start),
@@ -282,18 +292,40 @@ impl State<'_, '_> {
         if !fresh {
             self.persistent.insert(key, slot);
         }
-        let Some(Socket { role: Role::Client(client), .. }) = &mut self.sockets[slot] else { return };
+        let Some(Socket { role: Role::Client(client), stream, generation, .. }) = &mut self.sockets[slot] else {
+            return;
+        };
+        if let Some(at) = stops {
+            self.stops.push((at, slot, *generation));
+            // What the kernel has taken it will send.
+            socket::keep_little_unsent(stream);
+        }
         let size = spec.size.unwrap_or(u64::MAX / 2);
         let begins = client.written;
         let ends = spec.size.map_or(u64::MAX, |size| begins + size);
         client.written = begins.saturating_add(size);
         client.to_write = client.to_write.saturating_add(size);
         client.flow = flow;
-        client.unbounded |= spec.size.is_none();
         if spec.reply && spec.size.is_some() {
             client.replies.push_back((flow, tell));
         }
-        client.link.messages().push_back(Message { flow, begins, ends, reply: spec.reply, tell });
+        let (bounded, reply) = (spec.size.is_some(), spec.reply);
+        client.link.messages().push_back(Message { flow, begins, ends, bounded, reply, tell });
+        self.push(slot);
+    }
+
+    /// The sender of a flow without an end writes no more.
+    fn stop(&mut self, slot: usize, generation: u32) {
+        let Some(Some(socket)) = self.sockets.get_mut(slot) else { return };
+        let Role::Client(client) = &mut socket.role else { return };
+        if socket.generation != generation {
+            return;
+        }
+        client.written -= client.to_write;
+        client.to_write = 0;
+        if let Some(last) = client.link.messages().back_mut() {
+            last.ends = client.written;
+        }
         self.push(slot);
     }
 
@@ -315,9 +347,8 @@ impl State<'_, '_> {
             link,
             written: 0,
             flow: start.flow,
-            unbounded: false,
-            fresh: self.w.fresh[usize::from(spec.class)],
-            reply: spec.reply,
+            fresh: spec.connection == Connection::Fresh,
+            reply: spec.reply && spec.size.is_some(),
             shut: false,
         };
         self.add(stream, Role::Client(client))
@@ -359,239 +390,5 @@ impl State<'_, '_> {
                 let _ = self.add(stream, Role::Server(server));
             }
         }
-    }
-
-    fn on_socket(&mut self, slot: usize, generation: u32, events: EpollFlags) {
-        let current =
-            |s: &Self| s.sockets.get(slot).is_some_and(|s| s.as_ref().is_some_and(|s| s.generation == generation));
-        if !current(self) {
-            return;
-        }
-        if events.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR)
-        {
-            self.pull(slot);
-        }
-        if current(self) && events.contains(EpollFlags::EPOLLOUT) {
-            self.push(slot);
-        }
-    }
-
-    /// Writes what there is to write, as far as the socket takes it.
-    fn push(&mut self, slot: usize) {
-        let Some(socket) = &mut self.sockets[slot] else { return };
-        let to_write = match &mut socket.role {
-            Role::Client(client) => &mut client.to_write,
-            Role::Server(server) => &mut server.to_write,
-        };
-        for _ in 0..TURN {
-            if *to_write == 0 {
-                break;
-            }
-            let most = (CHUNK as u64).min(*to_write) as usize;
-            match socket::write(&socket.stream, &self.scratch[..most]) {
-                Ok(Some(written)) => *to_write -= written as u64,
-                Ok(None) => break,
-                Err(error) => return self.drop_socket(slot, Some(&error)),
-            }
-        }
-        let wants_out = *to_write > 0;
-        if let Role::Client(client) = &mut socket.role {
-            // The server closes when it has it all, and its close is the sign to read the counters.
-            if !wants_out && client.fresh && !client.reply && !client.shut {
-                client.shut = true;
-                let _ = socket.stream.shutdown(std::net::Shutdown::Write);
-            }
-        }
-        if wants_out != socket.wants_out {
-            socket.wants_out = wants_out;
-            let out = if wants_out { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
-            let token = u64::from(socket.generation) << 32 | slot as u64;
-            let mut event = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | out, token);
-            if let Err(error) = self.epoll.modify(&socket.stream, &mut event) {
-                self.drop_socket(slot, Some(&error.into()));
-            }
-        }
-    }
-
-    fn pull(&mut self, slot: usize) {
-        for _ in 0..TURN {
-            let Some(socket) = &mut self.sockets[slot] else { return };
-            match socket::discard(&socket.stream, &mut self.scratch) {
-                Ok(None) => return,
-                Ok(Some(0)) => return self.drop_socket(slot, None),
-                Ok(Some(n)) => {
-                    let now = self.w.clock.now();
-                    match &mut socket.role {
-                        Role::Server(server) => {
-                            server.received += n as u64;
-                            self.settle_server(slot, now);
-                        }
-                        Role::Client(client) => {
-                            client.reply_bytes += n as u64;
-                            self.settle_client(slot, now);
-                        }
-                    }
-                }
-                Err(error) => return self.drop_socket(slot, Some(&error)),
-            }
-        }
-    }
-
-    fn settle_server(&mut self, slot: usize, now: Time) {
-        let Some(Socket { role: Role::Server(server), stream, counted, .. }) = &mut self.sockets[slot] else { return };
-        let mut replies = false;
-        loop {
-            let message = {
-                let mut messages = server.link.messages();
-                match messages.front() {
-                    Some(message) if message.ends <= server.received => messages.pop_front(),
-                    _ => None,
-                }
-            };
-            let Some(message) = message else { break };
-            let info = socket::info(stream);
-            self.notes.push(received(server, &message, info.since(*counted)));
-            *counted = info;
-            if message.reply {
-                server.to_write += REPLY_BYTES;
-                replies = true;
-            } else {
-                self.notes.push(Note::Finished { flow: message.flow, at: now });
-                self.w.shared.settled.fetch_add(1, Ordering::Relaxed);
-                if message.tell {
-                    let _ = self.w.completed.send((now, message.flow));
-                }
-            }
-        }
-        if replies {
-            self.push(slot);
-        }
-    }
-
-    fn settle_client(&mut self, slot: usize, now: Time) {
-        let Some(Socket { role: Role::Client(client), stream, counted, .. }) = &mut self.sockets[slot] else { return };
-        while client.reply_bytes >= REPLY_BYTES {
-            client.reply_bytes -= REPLY_BYTES;
-            let Some((flow, tell)) = client.replies.pop_front() else { break };
-            let info = socket::info(stream);
-            self.notes.push(Note::Sent { flow, info: info.since(*counted) });
-            *counted = info;
-            self.notes.push(Note::Finished { flow, at: now });
-            self.w.shared.settled.fetch_add(1, Ordering::Relaxed);
-            if tell {
-                let _ = self.w.completed.send((now, flow));
-            }
-        }
-        if client.fresh && client.reply && client.replies.is_empty() {
-            self.remove(slot);
-        }
-    }
-
-    fn remove(&mut self, slot: usize) -> Option<Socket> {
-        let socket = self.sockets[slot].take()?;
-        // Closing takes it out of the epoll set, too.
-        self.free.push(slot);
-        if let Role::Client(client) = &socket.role {
-            if !client.fresh {
-                self.persistent.retain(|_, &mut at| at != slot);
-            }
-        }
-        Some(socket)
-    }
-
-    /// The other end has closed, or the connection has failed.
-    fn drop_socket(&mut self, slot: usize, error: Option<&io::Error>) {
-        let Some(socket) = self.remove(slot) else { return };
-        self.note_end(&socket);
-        let Role::Client(client) = &socket.role else { return };
-        if self.w.shared.over.load(Ordering::Relaxed) || self.w.clock.now() >= self.w.times.end {
-            // The other host has stopped a moment earlier.
-            return;
-        }
-        // Only the client's end tells, as both fail together.
-        if let Some(error) = error {
-            let open: Vec<Message> = client.link.messages().iter().copied().collect();
-            for message in open {
-                self.fail(message.flow, message.ends != u64::MAX, error);
-            }
-        }
-    }
-
-    /// What is to be told of a connection when it is over.
-    fn note_end(&mut self, socket: &Socket) {
-        let info = socket::info(&socket.stream).since(socket.counted);
-        match &socket.role {
-            Role::Client(client) => {
-                if !(client.fresh && client.reply && client.replies.is_empty()) {
-                    self.notes.push(Note::Sent { flow: client.flow, info });
-                }
-            }
-            Role::Server(server) => {
-                let open: Vec<Message> = server.link.messages().iter().copied().collect();
-                for (i, message) in open.iter().enumerate() {
-                    // Of several under way the first gets what was counted.
-                    let info = if i == 0 { info } else { Info::default() };
-                    self.notes.push(received(server, message, info));
-                    if message.ends == u64::MAX && !server.series.is_empty() {
-                        self.notes.push(Note::Series { flow: message.flow, bytes: server.series.clone() });
-                    }
-                }
-            }
-        }
-    }
-
-    fn fail(&mut self, flow: u32, bounded: bool, error: &io::Error) {
-        self.notes.push(Note::Failed { flow, why: error.to_string() });
-        self.w.shared.settled.fetch_add(u64::from(bounded), Ordering::Relaxed);
-    }
-
-    /// The run is over: takes stock and resets every connection.
-    fn finish(&mut self) {
-        for slot in 0..self.sockets.len() {
-            if let Some(socket) = self.remove(slot) {
-                self.note_end(&socket);
-                socket::abort(socket.stream);
-            }
-        }
-    }
-}
-
-/// What the server has of a message, in all and in the measured part.
-fn received(server: &Server, message: &Message, info: Info) -> Note {
-    let within = |bytes: u64| bytes.clamp(message.begins, message.ends) - message.begins;
-    let until = within(server.at_duration.unwrap_or(server.received));
-    // Before the warm-up's end nothing is measured.
-    let from = within(server.at_warmup.unwrap_or(server.received));
-    let measured = until.saturating_sub(from);
-    Note::Received { flow: message.flow, bytes: within(server.received), measured, info }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_measured_part_of_a_message() {
-        let server = |received, at_warmup, at_duration| Server {
-            link: Arc::new(Link::default()),
-            received,
-            to_write: 0,
-            at_warmup,
-            at_duration,
-            series: Vec::new(),
-            sampled: None,
-        };
-        let message = Message { flow: 1, begins: 100, ends: 300, reply: false, tell: false };
-        let of = |server: &Server| match received(server, &message, Info::default()) {
-            Note::Received { bytes, measured, .. } => (bytes, measured),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(of(&server(300, None, None)), (200, 0), "over before the warm-up was");
-        assert_eq!(of(&server(400, Some(150), None)), (200, 150), "half of it was there at the warm-up's end");
-        assert_eq!(of(&server(400, Some(0), Some(250))), (200, 150), "the rest came in the drain");
-        assert_eq!(of(&server(50, Some(0), None)), (0, 0));
-        let endless = Message { ends: u64::MAX, ..message };
-        let note = received(&server(1000, Some(400), Some(900)), &endless, Info::default());
-        assert_eq!(note, Note::Received { flow: 1, bytes: 900, measured: 500, info: Info::default() });
     }
 }
