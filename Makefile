@@ -28,10 +28,12 @@ test: ## run all tests
 	@scripts/tests/profiles.sh $(TARGET)/debug/selvedge $(SELVEDGE)
 
 test-kernel: ## only the tests of the kernel edge: root, clang, headers of libbpf, libelf and zlib
+	@[ -n "$$(scripts/features)" ]
 	scripts/test --package live --features live/kernel
 
 fuzz: ## 10 million hostile frames through the parser and, as root, through the kernel program (minutes)
 	SELVEDGE_FRAMES=10000000 scripts/test --package fuzz-drivers --test frames
+	@[ -n "$$(scripts/features)" ]
 	SELVEDGE_FRAMES=10000000 scripts/test --package live --features live/kernel --test hostile
 
 lint: fmt-check clippy licences check-scripts ## formatting, clippy, licences, the scripts' own tests
