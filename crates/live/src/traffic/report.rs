@@ -40,7 +40,6 @@ fn enter(host: &HostHandle) -> io::Result<()> {
     Ok(setns(File::open(&host.namespace)?, CloneFlags::CLONE_NEWNET)?)
 }
 
-/// `listening` has each listener's law and port.
 fn prepare(host: &HostHandle, listening: &[(String, u16)], probes: bool) -> io::Result<Prepared> {
     enter(host)?;
     let listen = |(law, port): &(String, u16)| socket::listener(host.address, law, *port);
@@ -55,6 +54,8 @@ fn on_thread<T: Send>(what: impl FnOnce() -> io::Result<T> + Send) -> Option<io:
     thread::scope(|scope| scope.spawn(what).join().ok())
 }
 
+/// Law and port of each listener of a host.
+type Listening = Vec<(String, u16)>;
 /// What a host's threads yield.
 type Served = (Vec<Note>, TcpCounters);
 type Probed = (Vec<(Time, Time)>, u64);
@@ -203,8 +204,8 @@ pub(super) fn conduct(
 
 /// Law and port of each listener of a host, and per workload the law and which listener its flows go to. Ports are the
 /// simulator's, as rules at edges may name them; but a port has one law, so further laws take any free port.
-fn listening(experiment: &Experiment, laws: &[String]) -> (Vec<(String, u16)>, Vec<(String, usize)>) {
-    let mut listening: Vec<(String, u16)> = Vec::new();
+fn listening(experiment: &Experiment, laws: &[String]) -> (Listening, Vec<(String, usize)>) {
+    let mut listening = Listening::new();
     let mut by_workload = Vec::new();
     for (law, class) in laws.iter().zip(0u16..) {
         let known = listening.iter().position(|(known, _)| known == law);
