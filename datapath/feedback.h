@@ -54,15 +54,22 @@ SV_FN u32 sv_vcc_absorb(struct sv_vcc *v, const struct sv_packet *p)
 	return new_ce;
 }
 
-/* Take the option out of the packet; a malformed one is blanked in place. */
+/* Take the option out of the packet. What was announced and is not there stays: it may be anything. */
 SV_FN void sv_vcc_take_option(struct sv_packet *p)
 {
-	if (!p->pack)
-		return;
-	if (p->pack == SV_PACK_OK && p->l4_header_len >= SV_VCC_PACK_LEN)
+	if (p->pack == SV_PACK_OK && p->l4_header_len >= SV_VCC_PACK_LEN) {
 		p->l4_header_len -= SV_VCC_PACK_LEN;
+		p->dirty |= SV_DIRTY_OPTION;
+	}
 	p->pack = SV_PACK_NONE;
-	p->dirty |= SV_DIRTY_OPTION;
+}
+
+/* Is this nothing but a report? */
+SV_FN int sv_vcc_is_fack(const struct sv_packet *p)
+{
+	u8 both = SV_RESERVED_EDGE | SV_RESERVED_PACK;
+
+	return (p->tcp_reserved & both) == both && !(p->tcp_flags & (SV_TCP_ACK | SV_TCP_SYN | SV_TCP_FIN | SV_TCP_RST));
 }
 
 /* Add what was received to an outgoing ACK, or ask for a packet of its own. */
@@ -82,8 +89,9 @@ SV_FN void sv_vcc_report(struct sv_vcc *v, struct sv_packet *p)
 	v->told_ce = v->rcv_ce;
 	if (pure && p->l4_header_len + SV_VCC_PACK_LEN <= SV_VCC_MAX_HEADER) {
 		p->pack = SV_PACK_OK;
+		p->tcp_reserved |= SV_RESERVED_PACK;
 		p->l4_header_len += SV_VCC_PACK_LEN;
-		p->dirty |= SV_DIRTY_OPTION;
+		p->dirty |= SV_DIRTY_OPTION | SV_DIRTY_FLAGS;
 	} else {
 		p->emit |= SV_EMIT_FACK;
 	}
@@ -97,8 +105,8 @@ SV_FN void sv_vcc_fack(const struct sv_packet *p, struct sv_packet *fack)
 	fack->segment_size = 0;
 	fack->emit = 0;
 	fack->dirty = 0;
-	fack->tcp_flags = SV_TCP_ACK;
-	fack->tcp_reserved |= SV_RESERVED_EDGE | SV_RESERVED_FACK;
+	fack->tcp_flags = 0; /* no TCP would take it, should it ever get past the edge */
+	fack->tcp_reserved |= SV_RESERVED_EDGE | SV_RESERVED_PACK;
 	fack->pack = SV_PACK_OK;
 	fack->l4_header_len = 20 + SV_VCC_PACK_LEN;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The feedback option and TCP's reserved bits, in bytes. The option always stands last in the header, where edges put it:
+ * The feedback option and TCP's reserved bits, in bytes. A reserved bit announces the option, which stands last in the
+ * header, where edges put it: no walk through other options, whose bytes may look like anything.
  *
  *   kind 253 (RFC 4727) | length 8 | payload bytes received, 24 bits | of these, bytes marked, 24 bits
  *
@@ -25,10 +26,13 @@ SV_FN void sv_option_parse(const u8 *tcp, const u8 *end, struct sv_packet *p)
 	if (!SV_FITS(tcp, 20, end))
 		return;
 	p->tcp_reserved = tcp[12] & SV_RESERVED_MASK;
-	if (len < 20 + SV_VCC_PACK_LEN || p->tcp_flags & SV_TCP_SYN || !SV_FITS(option, SV_VCC_PACK_LEN, end) ||
-	    option[0] != SV_OPTION_KIND)
+	if (!(p->tcp_reserved & SV_RESERVED_EDGE) || !(p->tcp_reserved & SV_RESERVED_PACK))
 		return;
-	p->pack = option[1] == SV_VCC_PACK_LEN ? SV_PACK_OK : SV_PACK_MALFORMED;
+	p->pack = SV_PACK_MALFORMED;
+	if (len < 20 + SV_VCC_PACK_LEN || p->tcp_flags & SV_TCP_SYN || !SV_FITS(option, SV_VCC_PACK_LEN, end) ||
+	    option[0] != SV_OPTION_KIND || option[1] != SV_VCC_PACK_LEN)
+		return;
+	p->pack = SV_PACK_OK;
 	for (int i = 0; i < 3; i++) {
 		p->pack_total[i] = option[2 + i];
 		p->pack_ce[i] = option[5 + i];

@@ -63,12 +63,12 @@ typedef int64_t s64;
 #define SV_RESERVED_MASK 0x0e
 #define SV_RESERVED_EDGE 0x08 /* the sender's edge does virtual congestion control */
 #define SV_RESERVED_ECT 0x04  /* the guest itself had sent this packet as ECN-capable */
-#define SV_RESERVED_FACK 0x02 /* feedback only: for the edge, not for the guest */
+#define SV_RESERVED_PACK 0x02 /* the last option is the feedback of option.h; without TCP's ACK flag it is all there is */
 
 /* sv_packet.pack: the feedback option of option.h. */
 #define SV_PACK_NONE 0
 #define SV_PACK_OK 1
-#define SV_PACK_MALFORMED 2 /* its kind, but not its length: taken out, not read */
+#define SV_PACK_MALFORMED 2 /* announced, and not there */
 
 /* sv_packet.emit: packets that a stage wants sent besides this one. */
 #define SV_EMIT_FACK 0x01   /* to the fabric, before this packet: sv_vcc_fack */

@@ -205,7 +205,7 @@ SV_FN u32 sv_vcc_egress(struct sv_vcc *v, const struct sv_vcc_conf *conf, struct
 SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, struct sv_packet *p, u64 now)
 {
 	const struct sv_vcc_class *class = &conf->class[sv_mask(v->class, SV_MAX_CLASSES - 1)];
-	int aware = p->tcp_reserved & SV_RESERVED_EDGE, fack = aware && p->tcp_reserved & SV_RESERVED_FACK, lost = 0;
+	int aware = p->tcp_reserved & SV_RESERVED_EDGE, fack = sv_vcc_is_fack(p), lost = 0;
 	u32 marked = 0, acked = 0;
 	u16 field;
 
@@ -213,17 +213,16 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, struc
 	v->flags |= aware ? SV_VCC_AWARE : SV_VCC_PLAIN;
 	if (aware && p->pack == SV_PACK_OK && !(p->tcp_flags & SV_TCP_SYN))
 		marked = sv_vcc_absorb(v, p);
-	if (aware)
-		sv_vcc_take_option(p);
-	if (!fack)
-		sv_vcc_track_in(v, p, now);
+	if (fack) {
+		sv_vcc_react(v, class, 0, marked, 0, now);
+		return SV_CONSUMED;
+	}
+	sv_vcc_take_option(p);
+	sv_vcc_track_in(v, p, now);
 	if (p->tcp_flags & SV_TCP_ACK && !(p->tcp_flags & SV_TCP_RST)) {
-		if (!fack)
-			acked = sv_vcc_track_ack(v, p, now, &lost);
+		acked = sv_vcc_track_ack(v, p, now, &lost);
 		sv_vcc_react(v, class, acked, marked, lost, now);
 	}
-	if (fack)
-		return SV_CONSUMED;
 	if (class->flags & SV_CLASS_OFF)
 		return 0;
 	if (p->tcp_flags & SV_TCP_ACK && !(p->tcp_flags & SV_TCP_RST) && sv_vcc_knows_scale(v)) {
@@ -248,7 +247,7 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, struc
 /* What guests must neither send nor see, where there is no room to remember the flow. Returns SV_CONSUMED. */
 SV_FN u32 sv_vcc_stateless(struct sv_packet *p, int egress)
 {
-	u32 fack = !egress && p->tcp_reserved & SV_RESERVED_EDGE && p->tcp_reserved & SV_RESERVED_FACK;
+	u32 fack = !egress && sv_vcc_is_fack(p);
 
 	if (!egress && p->tcp_reserved & SV_RESERVED_EDGE)
 		sv_vcc_hide_ecn(p);

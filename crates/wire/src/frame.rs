@@ -60,28 +60,25 @@ pub fn write_back(packet: &Packet, frame: &mut [u8]) -> Result<(), ParseError> {
 }
 
 /// As [`write_back`], and also brings the feedback option into the frame, or out of it: a pure ACK grows or shrinks by 8
-/// bytes. An option that is to go from a frame with payload, or from one whose option is malformed, becomes padding.
+/// bytes. An option that is to go from a frame with payload becomes padding.
 ///
 /// # Errors
 /// As [`write_back`]; also [`ParseError::Malformed`] if the option does not fit. The frame may then have other fields
 /// written.
 pub fn write_back_resized(packet: &Packet, frame: &mut Vec<u8>) -> Result<(), ParseError> {
+    // The option is announced by the flags, so look before these change.
+    let there = if packet.dirty & dirty::OPTION == 0 { None } else { Some(parse(frame)?) };
     write_back(packet, frame)?;
-    if packet.dirty & dirty::OPTION == 0 {
-        return Ok(());
-    }
-    let there = parse(frame)?;
+    let Some(there) = there else { return Ok(()) };
     let (l2, l4_len) = (ethernet_len(frame).ok_or(ParseError::Short)?, usize::from(there.l4_header_len));
     let tcp = l2 + usize::from(there.ip_header_len);
-    let option = tcp + l4_len - usize::from(pack::LEN).min(l4_len);
+    let option = (tcp + l4_len).saturating_sub(usize::from(pack::LEN));
     if there.proto != proto::TCP || frame.len() < tcp + l4_len || there.truncated != 0 {
         return Err(ParseError::Malformed);
     }
-    match (there.pack != pack::NONE, packet.pack == pack::OK) {
+    match (there.pack == pack::OK, packet.pack == pack::OK) {
         (false, false) => {}
-        (true, false) if there.payload > 0 || there.pack == pack::MALFORMED => {
-            replace(frame, tcp, option, &[1; 8]);
-        }
+        (true, false) if there.payload > 0 => replace(frame, tcp, option, &[1; 8]),
         (true, false) => {
             replace(frame, tcp, option, &[0; 8]);
             frame.drain(option..option + 8);

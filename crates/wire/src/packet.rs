@@ -46,15 +46,16 @@ pub mod reserved {
     pub const EDGE: u8 = 0x08;
     /// The guest itself had sent the packet as ECN-capable.
     pub const ECT: u8 = 0x04;
-    /// Feedback only: for the edge, not for the guest.
-    pub const FACK: u8 = 0x02;
+    /// The last option is the feedback of docs/wire.md. A packet without the ACK flag is then feedback only, for the edge
+    /// and not for the guest.
+    pub const PACK: u8 = 0x02;
 }
 
 /// Values of [`Packet::pack`].
 pub mod pack {
     pub const NONE: u8 = 0;
     pub const OK: u8 = 1;
-    /// The option's kind with another length.
+    /// Announced, and not there.
     pub const MALFORMED: u8 = 2;
     /// Bytes that the option adds to a TCP header.
     pub const LEN: u8 = 8;

@@ -22,9 +22,15 @@ int sv_wire_parse(const u8 *data, size_t len, struct sv_packet *p)
 
 int sv_wire_write_back(const struct sv_packet *p, u8 *data, size_t len)
 {
-	int written = sv_write_back(p, data, data + len);
+	struct sv_packet none = *p;
+	int checked;
 
-	return written == SV_PARSE_OK ? sv_option_write_flags(p, data, data + len) : written;
+	/* All or nothing: look before the first of the two writes. */
+	none.dirty = 0;
+	checked = sv_write_back(&none, data, data + len);
+	if (checked == SV_PARSE_OK)
+		checked = sv_option_write_flags(p, data, data + len);
+	return checked == SV_PARSE_OK ? sv_write_back(p, data, data + len) : checked;
 }
 
 void sv_wire_option_put(const struct sv_packet *p, u8 *option);

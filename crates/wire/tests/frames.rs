@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use wire::checksum::Sum;
-use wire::{dirty, ecn, emit, emit_snapped, parse, proto, tcp, v4, write_back, Packet, ParseError, TcpOptions};
+use wire::{dirty, ecn, emit, emit_snapped, pack, parse, proto, reserved, tcp, v4, write_back, write_back_resized};
+use wire::{Packet, ParseError, TcpOptions};
 
 const ETHERNET: usize = 14;
 
@@ -274,6 +275,93 @@ fn write_back_refuses_a_packet_of_another_frame() {
     assert_eq!(frame, before);
 }
 
+/// A pure ACK and its report, over IPv4 or IPv6, with a tag and padding or without.
+#[test]
+fn the_feedback_option_comes_and_goes_without_a_trace() {
+    let timestamps = TcpOptions { timestamps: Some((1, 2)), ..TcpOptions::default() };
+    let sack = TcpOptions { sack: [(1, 2), (3, 4), (0, 0)], n_sack: 2, ..timestamps };
+    for (packet, options) in [data_packet(), v6_packet()]
+        .iter()
+        .flat_map(|p| [TcpOptions::default(), timestamps, sack].map(|options| (Packet { payload: 0, ..*p }, options)))
+    {
+        let plain = emit(&packet, &options).unwrap();
+        let tagged = [&plain[..12], &[0x81, 0, 0, 5], &plain[12..], &[0; 6]].concat();
+        for before in [plain, tagged] {
+            let mut frame = before.clone();
+            let was = parse(&frame).unwrap();
+            let report = Packet {
+                pack: pack::OK,
+                pack_total: [1, 2, 3],
+                pack_ce: [0, 4, 5],
+                tcp_reserved: reserved::EDGE | reserved::ECT | reserved::PACK,
+                tcp_flags: tcp::ACK,
+                ecn: ecn::ECT0,
+                dirty: dirty::OPTION | dirty::FLAGS | dirty::ECN,
+                ..was
+            };
+            write_back_resized(&report, &mut frame).unwrap();
+            let seen = parse(&frame).unwrap();
+            assert_eq!(seen, Packet { dirty: 0, l4_header_len: was.l4_header_len + 8, ..report });
+            assert_eq!(frame.len(), before.len() + 8);
+            if frame[12] != 0x81 {
+                assert!(checksums_hold(&frame));
+            }
+            let update = Packet { pack_total: [9, 9, 9], dirty: dirty::OPTION, ..seen };
+            write_back_resized(&update, &mut frame).unwrap();
+            assert_eq!(parse(&frame).unwrap(), Packet { dirty: 0, ..update });
+            let dirty = dirty::OPTION | dirty::FLAGS | dirty::ECN;
+            write_back_resized(&Packet { dirty, ..was }, &mut frame).unwrap();
+            assert_eq!(frame, before);
+        }
+    }
+}
+
+#[test]
+fn an_option_is_read_where_it_is_announced() {
+    let report = Packet {
+        payload: 0,
+        pack: pack::OK,
+        pack_total: [1, 2, 3],
+        tcp_reserved: reserved::EDGE | reserved::PACK,
+        l4_header_len: 28,
+        ..data_packet()
+    };
+    let seen = |packet: &Packet, change: fn(&mut Vec<u8>)| {
+        let mut frame = emit(packet, &TcpOptions::default()).unwrap();
+        change(&mut frame);
+        parse(&frame).unwrap().pack
+    };
+    assert_eq!(seen(&report, |_| {}), pack::OK);
+    assert_eq!(seen(&report, |f| f[55] = 7), pack::MALFORMED);
+    assert_eq!(seen(&report, |f| f[54] = 254), pack::MALFORMED);
+    assert_eq!(seen(&Packet { pack: pack::NONE, ..report }, |_| {}), pack::MALFORMED, "no options at all");
+    assert_eq!(seen(&Packet { tcp_reserved: reserved::EDGE, ..report }, |_| {}), pack::NONE);
+    // The left edge of a SACK block may begin with any byte.
+    let options = TcpOptions { sack: [(0xfd08_0000, 1), (0, 0), (0, 0)], n_sack: 1, ..TcpOptions::default() };
+    let frame = emit(&Packet { payload: 0, ..data_packet() }, &options).unwrap();
+    assert_eq!(parse(&frame).unwrap().pack, pack::NONE);
+}
+
+#[test]
+fn options_that_cannot_go_or_come() {
+    let announced = reserved::EDGE | reserved::PACK;
+    let report = Packet { pack: pack::OK, pack_total: [1, 2, 3], tcp_reserved: announced, ..data_packet() };
+    let mut data = emit(&report, &TcpOptions::default()).unwrap();
+    let seen = parse(&data).unwrap();
+    write_back_resized(&Packet { pack: pack::NONE, dirty: dirty::OPTION, ..seen }, &mut data).unwrap();
+    assert_eq!((&data[54..62], parse(&data).unwrap().pack), (&[1; 8][..], pack::MALFORMED), "padding before payload");
+    assert!(checksums_hold(&data));
+    let mut full = emit(&Packet { payload: 0, ..data_packet() }, &TcpOptions::default()).unwrap();
+    full.splice(54..54, [1; 40]);
+    full[46] = 0xf0;
+    full[17] += 40;
+    let more = Packet { pack: pack::OK, dirty: dirty::OPTION, ..parse(&full).unwrap() };
+    assert_eq!(write_back_resized(&more, &mut full), Err(ParseError::Malformed), "60 bytes of header are the most");
+    let more = Packet { pack: pack::OK, dirty: dirty::OPTION, ..data_packet() };
+    let mut data = emit(&data_packet(), &TcpOptions::default()).unwrap();
+    assert_eq!(write_back_resized(&more, &mut data), Err(ParseError::Malformed), "data carries no option");
+}
+
 fn any_packet() -> impl Strategy<Value = Packet> {
     let addresses = (any::<[u32; 4]>(), any::<[u32; 4]>(), any::<bool>());
     let transport = (any::<bool>(), any::<u16>(), any::<u16>(), any::<u32>(), any::<u32>(), 0u32..9000);
@@ -341,7 +429,7 @@ proptest! {
             let before = bytes.len();
             // A parsed packet can always be written back to its own frame.
             let written = Packet { dirty, window: !packet.window, ecn: packet.ecn ^ 3, ..packet };
-            let expected = dirty & dirty::WINDOW == 0 || packet.proto == proto::TCP;
+            let expected = dirty & (dirty::WINDOW | dirty::FLAGS) == 0 || packet.proto == proto::TCP;
             prop_assert_eq!(write_back(&written, &mut bytes).is_ok(), expected);
             prop_assert_eq!(bytes.len(), before);
         }
@@ -373,6 +461,8 @@ proptest! {
                                               ip_header_len: u8, dirty: u16, cut: prop::sample::Index) {
         let mut frame = emit(&packet, &TcpOptions::default()).unwrap();
         frame.truncate(cut.index(frame.len() + 1));
-        let _ = write_back(&Packet { family, ip_header_len, dirty, ..other }, &mut frame);
+        let packet = Packet { family, ip_header_len, dirty, ..other };
+        let _ = write_back(&packet, &mut frame);
+        let _ = write_back_resized(&Packet { pack: u8::from(dirty & 0x8000 != 0), ..packet }, &mut frame);
     }
 }
