@@ -42,7 +42,7 @@ fn setup(topology: Topology) -> Setup {
         loss: fabric::RandomLoss::default(),
         reroute_after: Time::from_ms(10),
         hosts: HostConfig::default(),
-        edge: EdgeConfig { balance: Balance::Ecmp, reorder: None },
+        edge: EdgeConfig::default(),
         seed: 1,
         frames: 4096,
         spin: None,
@@ -177,6 +177,7 @@ fn flowcells_take_both_spines_and_arrive_in_order() {
     setup.edge = EdgeConfig {
         balance: Balance::Flowcell { threshold: Bytes(16_384) },
         reorder: Some(edge::reorder::Config::default()),
+        ..EdgeConfig::default()
     };
     // One spine is farther away, so that flowcells overtake one another.
     let link = setup.topology.link_named("leaf1-spine2").unwrap();
@@ -193,6 +194,32 @@ fn flowcells_take_both_spines_and_arrive_in_order() {
 }
 
 #[test]
+fn congestion_control_of_the_edge_governs_a_guest() {
+    let mut setup = setup(dumbbell());
+    setup.edge.congestion = Some(edge::vcc::Config::new(edge::vcc::Class::default()));
+    setup.topology.links[2].rate = BitRate::from_mbps(50);
+    setup.switches.aqm = Some(fabric::Aqm::Threshold { k: Bytes(15_000) });
+    let Some(lab) = lab(&setup) else { return };
+    transfer(&lab, 3_000_000);
+    let outcome = lab.ask(|driver| driver.end_measurement()).unwrap();
+    let marked: u64 = outcome.ports.iter().map(|p| p.marked_packets).sum();
+    assert!(marked > 0, "guests' packets are made ECN-capable");
+    let [sender, receiver] = [0, 1].map(|h| outcome.hosts[h].congestion);
+    assert!(receiver.marked_bytes > 0 && receiver.packs_sent > 0, "{receiver:?}");
+    assert!(sender.reports_received > 0 && sender.windows_lowered > 0, "{sender:?}");
+    assert_eq!(ce_packets(&lab, 1), 0, "guests do not see the marks");
+}
+
+/// Packets that the host's kernel received with the codepoint.
+fn ce_packets(lab: &Lab, host: u32) -> u64 {
+    let text = String::from_utf8_lossy(&run(lab, host, "cat /proc/self/net/netstat").stdout).into_owned();
+    let mut lines = text.lines().filter_map(|l| l.strip_prefix("IpExt: "));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let mut pairs = names.split(' ').zip(values.split(' '));
+    pairs.find(|(name, _)| *name == "InCEPkts").unwrap().1.parse().unwrap()
+}
+
+#[test]
 fn marks_reach_the_guest() {
     let mut setup = setup(dumbbell());
     setup.hosts.tcp.ecn = host::tcp::EcnMode::Request;
@@ -203,12 +230,8 @@ fn marks_reach_the_guest() {
     let status = lab.ask(|driver| driver.status(Time::from_ms(6))).unwrap();
     let marked: u64 = status.links.iter().map(|l| l.marked_packets).sum();
     assert!(marked > 0);
-    // The kernel counts packets that it received with the codepoint.
-    let text = String::from_utf8_lossy(&run(&lab, 1, "cat /proc/self/net/netstat").stdout).into_owned();
-    let mut lines = text.lines().filter_map(|l| l.strip_prefix("IpExt: "));
-    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-    let seen = names.split(' ').zip(values.split(' ')).find(|(name, _)| *name == "InCEPkts").unwrap().1;
-    assert!(seen.parse::<u64>().unwrap() > 0, "{marked} marked, {seen} seen");
+    let seen = ce_packets(&lab, 1);
+    assert!(seen > 0, "{marked} marked, {seen} seen");
 }
 
 #[test]

@@ -65,6 +65,17 @@ fn is_ours(frame: &[u8]) -> bool {
 fn a_packet_socket_sends_and_receives_whole_segments() {
     let up = ["link add name va type veth peer name vb", "link set va up mtu 9000", "link set vb up mtu 9000"];
     let Some(namespace) = namespace(&up) else { return };
+    // Until the kernel has noticed that the other end is up, an interface drops what it is to send.
+    let is_up = |name: &str| {
+        let output = namespace.enter(|| Command::new("ip").args(["link", "show", name]).output()).unwrap();
+        String::from_utf8_lossy(&output.stdout).contains("state UP")
+    };
+    for _ in 0..500 {
+        if is_up("va") && is_up("vb") {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let open = |name: &'static str| namespace.enter(move || PacketSocket::open(name)).unwrap();
     let (mut a, mut b) = (open("va"), open("vb"));
     let mut pool = Pool::new(64);

@@ -32,7 +32,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Measure the speed of the simulator
+    /// Measure the speed of the simulator, and how fast a lab can be here
     Bench {
         #[command(subcommand)]
         command: Bench,
@@ -142,6 +142,8 @@ pub struct Repro {
 pub enum Bench {
     /// A permutation over a fat-tree with DCTCP at 10 Gbps, the edge in the path, on one core
     Sim(BenchSim),
+    /// Bulk traffic over the lab with ever shorter round trips, until the machine does not keep up
+    Lab(crate::lab::arguments::BenchArguments),
 }
 
 #[derive(Debug, Args)]

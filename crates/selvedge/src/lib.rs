@@ -68,6 +68,7 @@ pub fn main(cli: Cli) -> ExitCode {
     }
     let done = match cli.command {
         Command::Sim { command: Sim::Run(arguments) } => sim::run(&arguments).map(|()| true),
+        Command::Bench { command: Bench::Lab(arguments) } => lab::bench::bench(&arguments),
         Command::Bench { command: Bench::Sim(arguments) } => bench::sim(&arguments).map(|()| true),
         Command::Doctor { json } => {
             let diagnosis = doctor::diagnose();

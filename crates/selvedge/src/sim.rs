@@ -64,11 +64,16 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
 
 /// Title, table and what a reader must know; `label` names the point of a sweep.
 pub fn print(results: &Results, label: &str) {
+    print_as(results, label, "simulated");
+}
+
+/// The same; `how` the time was spent.
+pub(crate) fn print_as(results: &Results, label: &str, how: &str) {
     let scenario = &results.plan.scenario;
     let title = if scenario.title.is_empty() { "Scenario" } else { &scenario.title };
     say!("{title}{}{label}", if label.is_empty() { "" } else { ": " });
     say!(
-        "{} simulated after {} of warm-up, seeds {}; intervals are 95% over seeds, differences against {}\n",
+        "{} {how} after {} of warm-up, seeds {}; intervals are 95% over seeds, differences against {}\n",
         scenario.duration,
         scenario.warmup,
         scenario.seeds,

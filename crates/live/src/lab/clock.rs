@@ -12,6 +12,12 @@ fn monotonic_ns() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
 }
 
+/// What the calling thread has used of a core.
+pub(crate) fn thread_cpu() -> Time {
+    let used = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    Time::from_ns(used.map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64))
+}
+
 impl Clock {
     pub(crate) fn start() -> Clock {
         Clock { begun_ns: monotonic_ns() }

@@ -4,11 +4,11 @@ use super::clock::Clock;
 use super::frame::{self, Ignored};
 use super::host::Host;
 use super::lateness::Lateness;
-use super::measure::Measure;
+use super::measure::{Measure, Planned};
 use super::merge::{Gro, Segment};
 use super::poller::{prefer_this_thread, Poller};
 use super::status::{Capture, Flows};
-use crate::port::{FrameId, Pool};
+use crate::port::{FrameId, Pool, VnetHeader};
 use edge::{Direction, Slot, Verdict};
 use fabric::{Fabric, Packet, PacketId};
 use host::experiment::{Gro as GroMode, HostConfig};
@@ -46,6 +46,10 @@ pub(crate) enum Event {
     Sample {
         generation: u32,
     },
+    /// The planned measurement begins or ends.
+    Measure {
+        begin: bool,
+    },
 }
 
 impl From<fabric::Event> for Event {
@@ -71,6 +75,7 @@ pub struct Driver {
     pub(super) pool: Pool,
     pub(super) lateness: Lateness,
     pub(super) measure: Measure,
+    pub(super) planned: Planned,
     pub(super) flows: Flows,
     pub(super) capture: Option<Capture>,
     /// Frames that found no buffer: times that reading stopped for that reason.
@@ -84,6 +89,7 @@ pub struct Driver {
     // Reused buffers.
     frames: Vec<FrameId>,
     up: Vec<Segment>,
+    resized: Vec<u8>,
 }
 
 /// The token of the descriptor that announces jobs; hosts have their numbers.
@@ -136,6 +142,7 @@ impl Driver {
             pool,
             lateness: Lateness::default(),
             measure: Measure::new(ports),
+            planned: Planned::default(),
             flows: Flows::default(),
             capture: None,
             pool_exhausted: 0,
@@ -146,6 +153,7 @@ impl Driver {
             stopping: false,
             frames: Vec::new(),
             up: Vec::new(),
+            resized: Vec::new(),
         })
     }
 
@@ -212,6 +220,7 @@ impl Driver {
             Event::Timer { id, generation } => self.timer(node, id, generation),
             Event::Resume => self.resume(node),
             Event::Sample { generation } => self.sample(generation),
+            Event::Measure { begin } => self.measure_planned(begin),
         }
     }
 
@@ -256,6 +265,7 @@ impl Driver {
             self.transmit(now, host, id);
         }
         self.frames = frames;
+        self.set_edge_timer(host);
         let queued = self.fabric.queue_bytes(uplink(host), now);
         if queued > UPLINK_LIMIT {
             let (rate, _) = self.fabric.wire(host);
@@ -279,10 +289,10 @@ impl Driver {
     fn transmit(&mut self, now: Time, host: u32, id: FrameId) {
         let header = self.pool.header(id);
         let n_hosts = self.hosts.len() as u32;
-        let h = &mut self.hosts[host as usize];
         let mut segment = match frame::read(self.pool.frame(id), &header, host, n_hosts, id) {
             Ok(segment) if segment.headers.packet_count() <= MAX_PACKETS => segment,
             refused => {
+                let h = &mut self.hosts[host as usize];
                 match refused {
                     Err(Ignored::NotIp | Ignored::NoHost) => h.counters.ignored += 1,
                     Err(Ignored::Malformed) | Ok(_) => h.counters.malformed += 1,
@@ -291,26 +301,83 @@ impl Driver {
                 return;
             }
         };
-        if !frame::is_opaque(&segment.headers)
-            && h.edge.process(now, Direction::Egress, Slot(id), &mut segment.headers) != Verdict::Forward
-        {
+        if !frame::is_opaque(&segment.headers) && !self.egress(now, host, id, &mut segment) {
             self.pool.release(id);
             return;
         }
+        self.launch(now, host, id, &segment);
+    }
+
+    /// The edge's part. False: the segment goes no further.
+    fn egress(&mut self, now: Time, host: u32, id: FrameId, segment: &mut Packet) -> bool {
+        let h = &mut self.hosts[host as usize];
+        let verdict = h.edge.process(now, Direction::Egress, Slot(id), &mut segment.headers);
+        // What the edge adds goes first.
+        self.edge_transmit(host);
+        if verdict != Verdict::Forward {
+            return false;
+        }
         segment.label = segment.headers.label;
+        if segment.headers.dirty & !wire::dirty::LABEL != 0 {
+            let header = self.pool.header(id);
+            match frame::rewrite(&mut segment.headers, self.pool.frame_mut(id), &header, &mut self.resized) {
+                Ok(true) => {
+                    self.pool.replace(id, &self.resized);
+                    segment.wire_len = frame::wire_len(self.resized.len() as u32);
+                }
+                Ok(false) => {}
+                Err(_) => self.hosts[host as usize].counters.malformed += 1,
+            }
+        }
+        segment.headers.dirty = 0;
+        true
+    }
+
+    /// Sends what a host's edge made: to the fabric, or to the host itself.
+    fn edge_transmit(&mut self, host: u32) {
+        let now = self.scheduler.now();
+        while let Some(extra) = self.hosts[host as usize].edge.poll_transmit(now) {
+            let peer = |address: &[u32; 4]| address[3].wrapping_sub(u32::from(super::address(0)));
+            let (from, to) = match extra.dir {
+                Direction::Egress => (host, peer(&extra.packet.daddr)),
+                Direction::Ingress => (peer(&extra.packet.saddr), host),
+            };
+            if from.max(to) as usize >= self.hosts.len() {
+                continue;
+            }
+            let Some(bytes) = frame::made(&extra.packet, from, to) else { continue };
+            let Some(id) = self.pool.insert(VnetHeader::default(), &bytes) else {
+                self.pool_exhausted += 1;
+                continue;
+            };
+            match frame::read(self.pool.frame(id), &VnetHeader::default(), from, self.hosts.len() as u32, id) {
+                Ok(mut packet) if extra.dir == Direction::Egress => {
+                    packet.label = extra.packet.label;
+                    packet.headers.label = extra.packet.label;
+                    self.launch(now, host, id, &packet);
+                }
+                Ok(packet) => self.deliver(host, &Segment::new(packet)),
+                Err(_) => self.pool.release(id),
+            }
+        }
+    }
+
+    /// Cuts a segment and puts it onto its host's uplink.
+    fn launch(&mut self, now: Time, host: u32, id: FrameId, segment: &Packet) {
         let packets = segment.headers.packet_count();
         if self.fabric.packets.live() + packets as usize > MAX_LIVE {
             self.pool_exhausted += 1;
             self.pool.release(id);
             return;
         }
+        let h = &mut self.hosts[host as usize];
         h.counters.tx_segments += 1;
         h.counters.tx_packets += u64::from(packets);
         h.counters.tx_bytes += u64::from(segment.headers.payload);
-        self.flows.note(now, &segment);
+        self.flows.note(now, segment);
         self.pool.share(id, packets - 1);
         for i in 0..packets {
-            let packet = self.fabric.packets.add(frame::cut(&segment, i));
+            let packet = self.fabric.packets.add(frame::cut(segment, i));
             self.fabric.send(packet, &mut self.scheduler);
         }
         // A host whose own link is down.
@@ -463,8 +530,13 @@ impl Driver {
         if let Some(last) = self.hosts[index].joining.take() {
             self.deliver(host, &last);
         }
+        self.edge_transmit(host);
+        self.set_edge_timer(host);
+    }
+
+    fn set_edge_timer(&mut self, host: u32) {
         let event = |id, generation| Event::Timer { id, generation };
-        let deadline = self.hosts[index].edge.poll_timeout();
+        let deadline = self.hosts[host as usize].edge.poll_timeout();
         self.timers.set(host, deadline, host, &mut self.scheduler, event);
     }
 
@@ -516,10 +588,9 @@ fn write(h: &mut Host, segment: &Segment, pool: &Pool) -> bool {
     let packet = &segment.packet;
     let Some(head) = head(packet, segment.parts.len() > 1, pool) else { return false };
     let mut pieces = Vec::with_capacity(1 + segment.parts.len().min(64));
-    pieces.push(IoSlice::new(head.bytes()));
-    let start = head.bytes().len();
+    pieces.push(IoSlice::new(&head.bytes));
     if frame::is_opaque(&packet.headers) {
-        pieces.push(IoSlice::new(&pool.frame(packet.slot)[start..]));
+        pieces.push(IoSlice::new(&pool.frame(packet.slot)[head.bytes.len()..]));
     } else {
         let mut parts = segment.parts.iter().peekable();
         while let Some(&first) = parts.next() {
@@ -529,7 +600,8 @@ fn write(h: &mut Host, segment: &Segment, pool: &Pool) -> bool {
                 len += next.len;
             }
             let frame = pool.frame(first.frame);
-            let from = frame::payload_start(frame, &packet.headers).unwrap_or(start) + first.offset as usize;
+            let Some(start) = frame::payload_start(frame, &packet.headers) else { return false };
+            let from = start + first.offset as usize;
             let Some(bytes) = frame.get(from..from + len as usize) else { return false };
             if !bytes.is_empty() {
                 pieces.push(IoSlice::new(bytes));

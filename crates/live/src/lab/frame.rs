@@ -4,15 +4,13 @@
 use crate::port::{gso, VnetHeader};
 use fabric::{flow_hash, Packet};
 use wire::checksum::{update, Sum};
-use wire::{proto, tcp, ParseError};
+use wire::{dirty, proto, tcp, ParseError};
 
 /// Octets of each packet on the wire besides the frame without its FCS: preamble 8, FCS 4, gap 12.
 const WIRE_OVERHEAD: u32 = 24;
 /// The shortest Ethernet frame with all of them.
 const MIN_WIRE: u32 = 84;
 const ETHERNET: usize = 14;
-/// Ethernet with two VLAN tags, IPv6 with extension headers as far as `wire` parses them, TCP with options.
-pub(crate) const MAX_HEAD: usize = 22 + 255 + 60;
 
 /// Why a frame does not enter the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,7 +112,7 @@ fn opaque(frame: &[u8]) -> Result<wire::Packet, Ignored> {
     Ok(headers)
 }
 
-fn wire_len(frame_len: u32) -> u32 {
+pub(crate) fn wire_len(frame_len: u32) -> u32 {
     (frame_len + WIRE_OVERHEAD).max(MIN_WIRE)
 }
 
@@ -147,62 +145,70 @@ pub(crate) fn cut(segment: &Packet, i: u32) -> Packet {
     packet
 }
 
-/// The headers of a frame about to be written, and what the receiving kernel is told about it.
-pub(crate) struct Head {
-    bytes: [u8; MAX_HEAD],
-    len: usize,
-    pub(crate) vnet: VnetHeader,
+/// Writes what the edge changed of a packet into the frame that it was read from. `resized` is scratch for a frame whose
+/// length changes; if it does, the new frame is there.
+pub(crate) fn rewrite(
+    packet: &mut wire::Packet,
+    frame: &mut [u8],
+    header: &VnetHeader,
+    resized: &mut Vec<u8>,
+) -> Result<bool, ParseError> {
+    let resizes = packet.dirty & dirty::OPTION != 0;
+    if resizes {
+        resized.clear();
+        resized.extend_from_slice(frame);
+        wire::write_back_resized(packet, resized)?;
+    } else {
+        wire::write_back(packet, frame)?;
+    }
+    packet.dirty = 0;
+    if header.needs_csum() {
+        let frame = if resizes { resized.as_mut_slice() } else { frame };
+        leave_sum_undone(frame, packet);
+    }
+    Ok(resizes)
 }
 
-impl Head {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
+/// The headers of a frame about to be written, and what the receiving kernel is told about it.
+pub(crate) struct Head {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) vnet: VnetHeader,
 }
 
 /// Headers for the frame that one packet, or several merged ones, arrive as. `frame` and `original` are those of the frame
 /// that the first was cut from; `index` says which of its packets that was. `packet` has the payload of all,
-/// `segment_size` if it is to be cut again.
+/// `segment_size` if it is to be cut again, and what the edge changed on arrival.
 ///
 /// `None` if they do not belong together, which would be a fault of the caller.
 pub(crate) fn head(frame: &[u8], original: &VnetHeader, packet: &wire::Packet, index: u16, cut: bool) -> Option<Head> {
     let (l2, _) = ethernet(frame)?;
     let l4 = l2 + usize::from(packet.ip_header_len);
-    let len = l4 + usize::from(packet.l4_header_len);
-    let mut head = Head { bytes: [0; MAX_HEAD], len, vnet: *original };
-    head.bytes.get_mut(..len)?.copy_from_slice(frame.get(..len)?);
-    let bytes = &mut head.bytes[..len];
+    let len = payload_start(frame, packet)?;
+    let mut bytes = frame.get(..len)?.to_vec();
     set_ecn(bytes.get_mut(l2..)?, packet);
-    if !cut {
-        if packet.proto == proto::TCP && !is_opaque(packet) {
-            set_window(bytes.get_mut(l4..)?, packet.window, original.needs_csum());
-        }
-        return Some(head);
+    if is_opaque(packet) {
+        return Some(Head { bytes, vnet: *original });
     }
-    let l4_len = u32::from(packet.l4_header_len) + packet.payload;
-    set_length(bytes.get_mut(l2..l4)?, packet, l4_len, index);
-    let transport = bytes.get_mut(l4..)?;
-    let at = match packet.proto {
-        proto::TCP => {
+    if cut {
+        let l4_len = (len - l4) as u32 + packet.payload;
+        set_length(bytes.get_mut(l2..l4)?, packet, l4_len, index);
+        let transport = bytes.get_mut(l4..)?;
+        if packet.proto == proto::TCP {
             transport[4..8].copy_from_slice(&packet.seq.to_be_bytes());
             transport[13] = packet.tcp_flags;
             transport[14..16].copy_from_slice(&packet.window.to_be_bytes());
-            16
-        }
-        _ => {
+        } else {
             transport[4..6].copy_from_slice(&(l4_len as u16).to_be_bytes());
-            6
         }
-    };
-    // The sum of the pseudo header, not complemented: the receiving kernel takes the segment as its own.
-    let sum = (0..4)
-        .fold(Sum::default(), |sum, i| match packet.family {
-            4 if i < 3 => sum,
-            _ => sum.word(packet.saddr[i]).word(packet.daddr[i]),
-        })
-        .word(u32::from(packet.proto))
-        .word(l4_len);
-    transport[at..at + 2].copy_from_slice(&(!sum.finish()).to_be_bytes());
+    }
+    if packet.dirty & !dirty::LABEL != 0 {
+        // Only a packet without payload changes its length; an option of any other stays, which guests skip.
+        let _ = wire::write_back_resized(packet, &mut bytes);
+    }
+    if !cut && !original.needs_csum() {
+        return Some(Head { bytes, vnet: *original });
+    }
+    leave_sum_undone(&mut bytes, packet);
     let mut gso_type = gso::NONE;
     if packet.segment_size != 0 {
         gso_type = if packet.family == 4 { gso::TCPV4 } else { gso::TCPV6 };
@@ -210,15 +216,42 @@ pub(crate) fn head(frame: &[u8], original: &VnetHeader, packet: &wire::Packet, i
             gso_type |= gso::ECN;
         }
     }
-    head.vnet = VnetHeader {
+    let vnet = VnetHeader {
         flags: VnetHeader::NEEDS_CSUM,
         gso_type,
-        hdr_len: len as u16,
+        hdr_len: bytes.len() as u16,
         gso_size: packet.segment_size,
         csum_start: l4 as u16,
-        csum_offset: at as u16,
+        csum_offset: if packet.proto == proto::TCP { 16 } else { 6 },
     };
-    Some(head)
+    Some(Head { bytes, vnet })
+}
+
+/// Puts the sum of the pseudo header, not complemented, where the checksum goes: the receiving kernel takes the segment
+/// as its own.
+fn leave_sum_undone(bytes: &mut [u8], packet: &wire::Packet) {
+    let Some((l2, _)) = ethernet(bytes) else { return };
+    let l4 = l2 + usize::from(packet.ip_header_len);
+    let Some(start) = payload_start(bytes, packet) else { return };
+    let sum = (0..4)
+        .fold(Sum::default(), |sum, i| match packet.family {
+            4 if i < 3 => sum,
+            _ => sum.word(packet.saddr[i]).word(packet.daddr[i]),
+        })
+        .word(u32::from(packet.proto))
+        .word((start - l4) as u32 + packet.payload);
+    let at = l4 + if packet.proto == proto::TCP { 16 } else { 6 };
+    if let Some(field) = bytes.get_mut(at..at + 2) {
+        field.copy_from_slice(&(!sum.finish()).to_be_bytes());
+    }
+}
+
+/// The frame of a packet that an edge made, for the host `to`, from its own host `from`.
+pub(crate) fn made(packet: &wire::Packet, from: u32, to: u32) -> Option<Vec<u8>> {
+    let mut frame = wire::emit(packet, &wire::TcpOptions::default()).ok()?;
+    frame[..6].copy_from_slice(&mac(to));
+    frame[6..12].copy_from_slice(&mac(from));
+    Some(frame)
 }
 
 /// Writes the codepoint that the packet has now, with the checksum of IPv4. No other checksum covers it.
@@ -241,19 +274,6 @@ fn set_ecn(ip: &mut [u8], packet: &wire::Packet) {
     }
 }
 
-/// Writes the window that the packet has now. A checksum left undone does not cover it yet.
-fn set_window(tcp: &mut [u8], window: u16, undone: bool) {
-    if tcp.len() < 20 {
-        return;
-    }
-    let old = u16::from_be_bytes([tcp[14], tcp[15]]);
-    tcp[14..16].copy_from_slice(&window.to_be_bytes());
-    if !undone {
-        let check = update(u16::from_be_bytes([tcp[16], tcp[17]]), old, window);
-        tcp[16..18].copy_from_slice(&check.to_be_bytes());
-    }
-}
-
 /// Length and, of IPv4, identification (which a NIC counts up from packet to packet) and checksum. `ip` is the header.
 fn set_length(ip: &mut [u8], packet: &wire::Packet, l4_len: u32, index: u16) {
     if packet.family == 4 {
@@ -270,16 +290,22 @@ fn set_length(ip: &mut [u8], packet: &wire::Packet, l4_len: u32, index: u16) {
     }
 }
 
-/// Where the payload of the frame's transport begins.
+/// Where the payload of the frame's transport begins, by the frame itself: edges change the length of a packet's headers.
 pub(crate) fn payload_start(frame: &[u8], packet: &wire::Packet) -> Option<usize> {
     let (l2, _) = ethernet(frame)?;
-    Some(l2 + usize::from(packet.ip_header_len) + usize::from(packet.l4_header_len))
+    let l4 = l2 + usize::from(packet.ip_header_len);
+    let len = match packet.proto {
+        _ if is_opaque(packet) => 0,
+        proto::TCP => usize::from(*frame.get(l4 + 12)? >> 4) * 4,
+        _ => 8,
+    };
+    (frame.len() >= l4 + len).then_some(l4 + len)
 }
 
 /// The bytes of the options behind a TCP header.
 pub(crate) fn tcp_options<'a>(frame: &'a [u8], packet: &wire::Packet) -> Option<&'a [u8]> {
-    let end = payload_start(frame, packet)?;
-    frame.get(end + 20 - usize::from(packet.l4_header_len)..end)
+    let (l2, _) = ethernet(frame)?;
+    frame.get(l2 + usize::from(packet.ip_header_len) + 20..payload_start(frame, packet)?)
 }
 
 /// Is the packet one that only the fabric and the two kernels understand?
@@ -359,7 +385,7 @@ mod tests {
         let head = head(&frame, &vnet, &packet.headers, 1, true).unwrap();
         assert_eq!(head.vnet.gso_type, gso::NONE);
         assert_eq!((head.vnet.csum_start, head.vnet.csum_offset), (34, 16));
-        let mut arrived = head.bytes().to_vec();
+        let mut arrived = head.bytes.clone();
         assert!(ip_is_whole(&arrived));
         arrived.extend_from_slice(&frame[66 + 1448..66 + 2896]);
         let parsed = wire::parse(&arrived).unwrap();
@@ -379,14 +405,15 @@ mod tests {
         vnet.flags = 0;
         let packet = read(&frame, &vnet, 0, 2, 0).unwrap();
         let same = head(&frame, &vnet, &packet.headers, 0, false).unwrap();
-        assert_eq!((same.bytes(), same.vnet), (&frame[..66], vnet));
+        assert_eq!((same.bytes.as_slice(), same.vnet), (&frame[..66], vnet));
         let mut changed = packet.headers;
         changed.window = 9;
+        changed.dirty = dirty::WINDOW;
         changed.ecn = ecn::CE;
         let head = head(&frame, &vnet, &changed, 0, false).unwrap();
-        assert!(ip_is_whole(head.bytes()));
+        assert!(ip_is_whole(&head.bytes));
         let fix = update(u16::from_be_bytes([frame[50], frame[51]]), 500, 9);
-        assert_eq!(u16::from_be_bytes([head.bytes()[50], head.bytes()[51]]), fix);
+        assert_eq!(u16::from_be_bytes([head.bytes[50], head.bytes[51]]), fix);
     }
 
     #[test]
@@ -397,8 +424,39 @@ mod tests {
         let last = cut(&segment, 2);
         assert_eq!((last.flow, last.headers.payload), (2000, 500));
         let head = head(&frame, &vnet, &last.headers, 2, true).unwrap();
-        let length = u16::from_be_bytes([head.bytes()[38], head.bytes()[39]]);
+        let length = u16::from_be_bytes([head.bytes[38], head.bytes[39]]);
         assert_eq!((length, head.vnet.gso_type, head.vnet.csum_offset), (508, gso::NONE, 6));
+    }
+
+    #[test]
+    fn what_the_edge_changes_is_in_the_frame() {
+        let ack = wire::Packet { payload: 0, tcp_flags: tcp::ACK, ..tcp_headers(0) };
+        for undone in [true, false] {
+            let (mut frame, mut vnet) = sent(&ack, 0);
+            if !undone {
+                vnet.flags = 0;
+            }
+            let mut packet = read(&frame, &vnet, 0, 2, 0).unwrap().headers;
+            // A feedback option comes in on the way out, and is taken out on arrival.
+            (packet.pack, packet.l4_header_len, packet.dirty) = (wire::pack::OK, 40, dirty::OPTION);
+            let mut longer = Vec::new();
+            assert_eq!(rewrite(&mut packet, &mut frame, &vnet, &mut longer), Ok(true));
+            assert_eq!((longer.len(), packet.dirty), (frame.len() + 8, 0));
+            assert!(ip_is_whole(&longer));
+            let mut arrived = read(&longer, &vnet, 0, 2, 0).unwrap().headers;
+            assert_eq!(arrived.pack, wire::pack::OK);
+            (arrived.pack, arrived.l4_header_len, arrived.dirty) = (wire::pack::NONE, 32, dirty::OPTION);
+            let head = head(&longer, &vnet, &arrived, 0, false).unwrap();
+            assert_eq!(head.bytes.len(), frame.len());
+            assert_eq!(head.vnet.needs_csum(), undone);
+            let l4 = (head.bytes.len() - 34) as u32;
+            let pseudo = Sum::default().word(0x0a00_0001).word(0x0a00_0002).word(6).word(l4);
+            if undone {
+                assert_eq!(u16::from_be_bytes([head.bytes[50], head.bytes[51]]), !pseudo.finish());
+            } else {
+                assert_eq!(head.bytes[34..], frame[34..], "as it was sent");
+            }
+        }
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! The measured part of a lab run, in the records that simulations yield.
 
+use super::clock::thread_cpu;
 use super::driver::{Driver, Event};
 use super::host::Counters;
+use super::lateness::Lateness;
 use fabric::PortStats;
 use host::outcome::{HostRecord, PortRecord};
+use topology::LinkId;
 use units::Time;
 
 /// Series of the current measurement.
@@ -16,9 +19,19 @@ pub(super) struct Measure {
     queue: Vec<Vec<u32>>,
     utilisation: Vec<Vec<f32>>,
     busy_before: Vec<Time>,
+    cpu_before: Time,
+    hops_before: u64,
+    events_before: u64,
     /// Counters at the beginning.
     ports: Vec<PortStats>,
     hosts: Vec<Counters>,
+}
+
+/// A measurement that begins and ends by itself.
+#[derive(Debug, Default)]
+pub(super) struct Planned {
+    every: Time,
+    done: Option<Measurement>,
 }
 
 /// Samples per port that one measurement keeps.
@@ -45,9 +58,42 @@ pub struct Measurement {
     pub packet_hops: u64,
     pub events: u64,
     pub peak_packets: usize,
+    pub lateness: Lateness,
+    /// How long it took, and what the driver used of a core: with it, what kernels do to receive, which happens within
+    /// the driver's calls.
+    pub span: Time,
+    pub cpu: Time,
 }
 
 impl Driver {
+    /// Measures from `begin` to `end`, times of the lab; what is past counts as now. [`Driver::take_measurement`] has it
+    /// afterwards.
+    pub fn plan_measurement(&mut self, begin: Time, end: Time, every: Time) {
+        let (now, node) = (self.scheduler.now(), self.hosts.len() as u32);
+        self.planned = Planned { every, done: None };
+        self.scheduler.schedule(begin.max(now), node, Event::Measure { begin: true });
+        self.scheduler.schedule(end.max(begin).max(now), node, Event::Measure { begin: false });
+    }
+
+    pub(super) fn measure_planned(&mut self, begin: bool) {
+        if begin {
+            self.begin_measurement(self.planned.every);
+        } else {
+            self.planned.done = Some(self.end_measurement());
+        }
+    }
+
+    /// The planned measurement, once it is over.
+    pub fn take_measurement(&mut self) -> Option<Measurement> {
+        self.planned.done.take()
+    }
+
+    /// Fails or heals a link at a time of the lab.
+    pub fn plan_link(&mut self, at: Time, link: LinkId, up: bool) {
+        let (at, node) = (at.max(self.scheduler.now()), self.hosts.len() as u32);
+        self.scheduler.schedule(at, node, Event::Link { link, up });
+    }
+
     /// Queues, utilisation and lateness are measured from now on; series get a value every `every`, none if that is
     /// zero.
     pub fn begin_measurement(&mut self, every: Time) {
@@ -57,6 +103,9 @@ impl Driver {
         let ports = self.fabric.n_ports();
         let generation = self.measure.generation.wrapping_add(1);
         self.measure = Measure { begun: now, every, generation, first: true, ..Measure::new(ports) };
+        self.measure.cpu_before = thread_cpu();
+        self.measure.hops_before = self.fabric.packet_hops();
+        self.measure.events_before = self.scheduler.fired();
         self.measure.ports = (0..ports as u32).map(|p| self.fabric.stats(p)).collect();
         self.measure.hosts = self.hosts.iter().map(|h| h.counters).collect();
         if every > Time::ZERO {
@@ -127,6 +176,7 @@ impl Driver {
                 rx_packets: host.counters.rx_packets - before.rx_packets,
                 rx_segments: host.counters.rx_segments - before.rx_segments,
                 rx_bytes: host.counters.rx_bytes - before.rx_bytes,
+                congestion: host.edge.counters().congestion,
                 ..HostRecord::default()
             }
         };
@@ -136,9 +186,12 @@ impl Driver {
             ports,
             hosts,
             lost_packets: lost + unroutable,
-            packet_hops: self.fabric.packet_hops(),
-            events: self.scheduler.fired(),
+            packet_hops: self.fabric.packet_hops() - m.hops_before,
+            events: self.scheduler.fired() - m.events_before,
             peak_packets: self.fabric.packets.high_water(),
+            lateness: self.lateness.clone(),
+            span: now.saturating_sub(m.begun),
+            cpu: thread_cpu().saturating_sub(m.cpu_before),
         }
     }
 }

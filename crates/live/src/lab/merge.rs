@@ -56,7 +56,7 @@ impl Segment {
             && a.ack == b.ack
             && a.ecn == b.ecn
             && (a.tcp_flags ^ b.tcp_flags) & !(tcp::PSH | tcp::FIN) == 0
-            && a.l4_header_len == b.l4_header_len
+            && (a.l4_header_len, a.tcp_reserved) == (b.l4_header_len, b.tcp_reserved)
             && (a.label, a.cell) == (b.label, b.cell)
             && same_options(&self.packet, next, pool)
     }

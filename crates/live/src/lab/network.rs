@@ -141,6 +141,7 @@ impl Lab {
             let mut edge = Edge::new(edge::Config {
                 balance: setup.edge.balance,
                 reorder: setup.edge.reorder,
+                congestion: setup.edge.congestion.clone(),
                 seed: Stream::new(setup.seed, u64::from(host), Purpose::Edge).next_u64(),
                 ..edge::Config::default()
             });

@@ -107,7 +107,10 @@ impl Flows {
             self.of.retain(|_, f| f.seen > median);
         }
         let flow = self.of.entry(key).or_default();
-        flow.bytes += u64::from(segment.headers.payload);
+        flow.bytes += u64::from(match segment.headers.l4_header_len {
+            0 => segment.wire_len,
+            _ => segment.headers.payload,
+        });
         flow.segments += 1;
         flow.labels |= 1 << segment.label.min(63);
         flow.seen = now;
@@ -176,7 +179,7 @@ impl Capture {
         }
         let frame = pool.frame(packet.slot);
         let Some(head) = head(packet, false, pool) else { return true };
-        let mut bytes = head.bytes().to_vec();
+        let mut bytes = head.bytes;
         let start = payload_start(frame, &packet.headers).unwrap_or(bytes.len());
         let whole = packet.headers.l4_header_len == 0;
         let payload = match whole {

@@ -72,10 +72,19 @@ impl Pool {
             return None;
         }
         let id = self.take()?;
-        self.buffer(id)[VnetHeader::LEN..][..frame.len()].copy_from_slice(frame);
+        self.replace(id, frame);
         self.frames[id as usize].header = header;
-        self.frames[id as usize].len = frame.len() as u32;
         Some(id)
+    }
+
+    /// Gives the frame other bytes. False, and nothing changed, if they are too many.
+    pub fn replace(&mut self, id: FrameId, frame: &[u8]) -> bool {
+        if frame.len() > MAX_FRAME {
+            return false;
+        }
+        self.buffer(id)[VnetHeader::LEN..][..frame.len()].copy_from_slice(frame);
+        self.frames[id as usize].len = frame.len() as u32;
+        true
     }
 
     pub fn header(&self, id: FrameId) -> VnetHeader {

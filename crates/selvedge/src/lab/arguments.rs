@@ -45,6 +45,32 @@ pub struct Tuning {
 }
 
 #[derive(Debug, Args)]
+pub struct RunArguments {
+    /// Scenario file, as for `sim run`
+    pub scenario: PathBuf,
+    /// Schemes to run, the first being the one others are compared with [default: those of the scenario]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub scheme: Vec<String>,
+    /// Seeds, such as 1..5 or 1,4,9 [default: those of the scenario]
+    #[arg(long, value_name = "SEEDS")]
+    pub seeds: Option<crate::scenario::Seeds>,
+    /// Change a key of the scenario; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Print all metrics as one JSON object instead of the table
+    #[arg(long)]
+    pub json: bool,
+    /// Write flows, ports, metrics, the configuration in effect and a report into this directory
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Replace the results that DIR holds
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    #[command(flatten)]
+    pub tuning: Tuning,
+}
+
+#[derive(Debug, Args)]
 pub struct CaptureArguments {
     #[command(flatten)]
     pub lab: Name,
@@ -117,6 +143,8 @@ pub enum Modelled {
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
+    /// Run a scenario with real hosts: the columns and the report of `sim run`. Exit status 1 if the machine did not keep up
+    Run(Box<RunArguments>),
     /// Write packets that cross a link into a file
     Capture(CaptureArguments),
     /// Fail a link
@@ -157,4 +185,28 @@ pub enum Modelled {
     /// The process behind a lab
     #[command(hide = true)]
     Daemon,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchArguments {
+    /// The fabric, as for `lab up`, without rtt
+    #[arg(long, value_name = "KIND,KEY=VALUE,...", default_value = "clos,leaves=2,spines=2,hosts=8,rate=200Mbps")]
+    pub topo: String,
+    /// Scheme: ecmp or presto
+    #[arg(long, default_value = "ecmp")]
+    pub scheme: String,
+    /// Longest round trips to try, in this order, until one is too short
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', default_value = "10ms,5ms,2ms,1ms,500us,200us,100us")]
+    pub rtt: Vec<Time>,
+    /// How long each is measured
+    #[arg(long, default_value = "2s")]
+    pub duration: Time,
+    /// Change a key of the scenario, such as host.rx_coalesce=50us; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub tuning: Tuning,
 }

@@ -15,8 +15,7 @@ use std::time::{Duration, Instant};
 pub(super) fn capture(arguments: &CaptureArguments) -> Result<bool, Failure> {
     let path = &arguments.output;
     let failed = |source| LabFailure::Write { path: path.clone(), source };
-    let request =
-        Request::Capture { link: arguments.link.clone(), snap: arguments.snap, packets: arguments.packets };
+    let request = Request::Capture { link: arguments.link.clone(), snap: arguments.snap, packets: arguments.packets };
     let (_, mut reader) = open(&arguments.lab.name, &request)?;
     let mut file = File::create(path).map_err(failed)?;
     file.write_all(&pcapng::begin(&arguments.link, arguments.snap)).map_err(failed)?;

@@ -128,8 +128,8 @@ fn launch(specification: &Specification, dir: &Path) -> Result<Record, LabFailur
 pub(super) fn main() -> Result<bool, Failure> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).map_err(LabFailure::io("the specification"))?;
-    let specification: Specification =
-        serde_json::from_str(&line).map_err(|_| LabFailure::Refused("`lab daemon` is started by `lab up`".to_owned()))?;
+    let specification: Specification = serde_json::from_str(&line)
+        .map_err(|_| LabFailure::Refused("`lab daemon` is started by `lab up`".to_owned()))?;
     let up = bring_up(&specification);
     let answer = match &up {
         Ok((_, record, _)) => Answer::Ok(json!(record)),

@@ -12,7 +12,9 @@ pub enum LabFailure {
     NoPlace,
     #[error("lab {0} is not up; {1}")]
     NoLab(String, String),
-    #[error("lab {0} is up already; take it down with `selvedge lab down --name {0}`, or give this one another --name")]
+    #[error(
+        "lab {0} is up already; take it down with `selvedge lab down --name {0}`, or give this one another --name"
+    )]
     Up(String),
     #[error("the process of lab {0} is gone; remove what it left with `selvedge lab down --name {0}`")]
     Dead(String),

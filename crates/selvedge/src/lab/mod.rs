@@ -1,6 +1,7 @@
 //! `selvedge lab`: networks on this machine that real programs run in.
 
 pub mod arguments;
+pub mod bench;
 mod capture;
 mod control;
 mod daemon;
@@ -8,6 +9,7 @@ mod down;
 mod exec;
 mod failure;
 pub mod kernel;
+mod run;
 mod show;
 mod state;
 mod topo;
@@ -51,6 +53,7 @@ fn modelled(verb: &Modelled) -> Result<bool, Failure> {
         Modelled::Down { lab, all } => down::down(&lab.name, *all),
         Modelled::Status { lab, json } => show::status(&lab.name, *json),
         Modelled::Exec { lab, host, command } => match exec::exec(&lab.name, host, command)? {},
+        Modelled::Run(arguments) => run::run(arguments),
         Modelled::Capture(arguments) => capture::capture(arguments),
         Modelled::Fail { lab, link: name } => link(&lab.name, name, false),
         Modelled::Heal { lab, link: name } => link(&lab.name, name, true),
@@ -63,8 +66,8 @@ fn modelled(verb: &Modelled) -> Result<bool, Failure> {
 fn up(arguments: &UpArguments) -> Result<bool, Failure> {
     let source = match (&arguments.scenario, &arguments.topo) {
         (Some(path), _) => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|source| LabFailure::Read { path: path.clone(), source })?;
+            let text =
+                std::fs::read_to_string(path).map_err(|source| LabFailure::Read { path: path.clone(), source })?;
             let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
             daemon::Source::File { path: path.display().to_string(), text }
         }

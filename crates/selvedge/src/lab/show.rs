@@ -14,7 +14,8 @@ use units::Time;
 fn status_of(name: &str) -> Result<(Record, Status), LabFailure> {
     let record = Record::read(name)?;
     let value = ask(name, &Request::Status)?;
-    let status = serde_json::from_value(value).map_err(|e| LabFailure::Io { what: "the lab's answer", source: e.into() })?;
+    let status =
+        serde_json::from_value(value).map_err(|e| LabFailure::Io { what: "the lab's answer", source: e.into() })?;
     Ok((record, status))
 }
 
@@ -48,7 +49,11 @@ fn text(record: &Record, status: &Status) -> String {
     for note in &record.notes {
         let _ = writeln!(out, "note: {note}");
     }
-    let _ = writeln!(out, "\n{:<10} {:<12} {:>12} {:>12} {:>10} {:>8}", "host", "address", "sent", "received", "held", "lost");
+    let _ = writeln!(
+        out,
+        "\n{:<10} {:<12} {:>12} {:>12} {:>10} {:>8}",
+        "host", "address", "sent", "received", "held", "lost"
+    );
     for h in &status.hosts {
         let lost = h.counters.rx_ring_drops + h.counters.rx_refused;
         let _ = writeln!(
@@ -92,7 +97,11 @@ fn bytes(n: u64) -> String {
         }
         (value, unit) = (value / 1000.0, next);
     }
-    if unit == "B" { format!("{n} B") } else { format!("{value:.1} {unit}") }
+    if unit == "B" {
+        format!("{n} B")
+    } else {
+        format!("{value:.1} {unit}")
+    }
 }
 
 /// Redraws what happens, until interrupted or `count` pictures have been drawn.
@@ -154,7 +163,11 @@ fn picture(record: &Record, before: &Status, now: &Status) -> String {
         })
         .collect();
     links.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.port.cmp(&b.0.port)));
-    let _ = writeln!(out, "{:<20} {:>10} {:>6}  {:<20} {:>10} {:>8} {:>8}", "port", "Mbps", "use", "", "queue", "drops", "marks");
+    let _ = writeln!(
+        out,
+        "{:<20} {:>10} {:>6}  {:<20} {:>10} {:>8} {:>8}",
+        "port", "Mbps", "use", "", "queue", "drops", "marks"
+    );
     for (l, bits, drops, marks) in links.iter().take(SHOWN) {
         let share = bits / l.rate.as_bps() as f64;
         let bar = "#".repeat((share * 20.0).round().clamp(0.0, 20.0) as usize);
@@ -181,7 +194,8 @@ fn picture(record: &Record, before: &Status, now: &Status) -> String {
     flows.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.flow.cmp(&b.0.flow)));
     let _ = writeln!(out, "\n{:<44} {:>10} {:>12}  paths", "flow", "Mbps", "sent");
     for (f, bits) in flows.iter().take(SHOWN) {
-        let labels: Vec<String> = f.labels.iter().map(|l| if *l == 0 { "hashed".into() } else { l.to_string() }).collect();
+        let labels: Vec<String> =
+            f.labels.iter().map(|l| if *l == 0 { "hashed".into() } else { l.to_string() }).collect();
         let _ = writeln!(out, "{:<44} {:>10.2} {:>12}  {}", f.flow, bits / 1e6, bytes(f.bytes), labels.join(","));
     }
     out

@@ -52,7 +52,8 @@ pub(super) fn base() -> Result<PathBuf, LabFailure> {
     for candidate in candidates.into_iter().flatten() {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&candidate);
         // In a directory that everybody may write, somebody else's is not to be trusted.
-        let ours = fs::symlink_metadata(&candidate).is_ok_and(|m| m.is_dir() && m.uid() == uid && m.mode() & 0o022 == 0);
+        let ours =
+            fs::symlink_metadata(&candidate).is_ok_and(|m| m.is_dir() && m.uid() == uid && m.mode() & 0o022 == 0);
         if made.is_ok() && ours && writable(&candidate) {
             return Ok(candidate);
         }
@@ -143,10 +144,8 @@ impl Record {
     /// # Errors
     /// No such host.
     pub(super) fn host(&self, name: &str) -> Result<&HostRecord, LabFailure> {
-        self.find(name).ok_or_else(|| LabFailure::NoHost {
-            name: name.to_owned(),
-            last: self.hosts.len().saturating_sub(1),
-        })
+        self.find(name)
+            .ok_or_else(|| LabFailure::NoHost { name: name.to_owned(), last: self.hosts.len().saturating_sub(1) })
     }
 
     pub(super) fn find(&self, name: &str) -> Option<&HostRecord> {

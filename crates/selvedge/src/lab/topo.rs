@@ -28,6 +28,14 @@ fn error(problem: impl Into<String>, remedy: impl Into<String>) -> ConfigError {
 /// # Errors
 /// An unknown kind or key; a number of hosts that the fabric cannot have.
 pub(super) fn one_line(text: &str) -> Result<Document, ConfigError> {
+    one_line_with(text, WORKLOAD)
+}
+
+/// The same with a `[[workload]]` that can be run.
+///
+/// # Errors
+/// As [`one_line`].
+pub(super) fn one_line_with(text: &str, workload: &str) -> Result<Document, ConfigError> {
     let mut words = text.split(',').map(str::trim);
     let kind = words.next().unwrap_or_default();
     if !KINDS.contains(&kind) {
@@ -43,7 +51,7 @@ pub(super) fn one_line(text: &str) -> Result<Document, ConfigError> {
         None => Ok(default),
         Some((_, v)) => v.parse().map_err(|_| error(format!("{key}={v} is not a number"), "give a whole number")),
     };
-    let mut document = Document::parse("--topo", &bare(kind))?;
+    let mut document = Document::parse("--topo", &bare(kind, workload))?;
     let mut set = |key: &str, value: &str| document.set(&format!("{key}={value}"));
     let mut delay_given = false;
     let mut rtt = RTT;
@@ -98,9 +106,9 @@ fn hosts(
     }
 }
 
-/// A scenario with nothing but its kind of fabric. The workload is never run; a scenario has to have one.
-fn bare(kind: &str) -> String {
-    format!("title = \"{kind}\"\nduration = \"1s\"\n[topology]\nkind = \"{kind}\"\n[record]\nsample_every = \"0s\"\n{WORKLOAD}")
+/// A scenario with nothing but its kind of fabric and a workload: a scenario has to have one, also if it is never run.
+fn bare(kind: &str, workload: &str) -> String {
+    format!("title = \"{kind}\"\nduration = \"1s\"\n[topology]\nkind = \"{kind}\"\n[record]\nsample_every = \"0s\"\n{workload}")
 }
 
 const WORKLOAD: &str = "\n[[workload]]\nname = \"none\"\npattern = \"long\"\npairs = [[0, 1]]\n";

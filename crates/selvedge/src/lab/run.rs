@@ -1,0 +1,293 @@
+//! `lab run`: the scenarios of `sim run`, with real TCP over the modelled fabric.
+
+use super::arguments::{RunArguments, Tuning};
+use super::LabFailure;
+use crate::output::{self, Extras, Staging};
+use crate::results::Results;
+use crate::run::Finished;
+use crate::scenario::{Choice, Plan, SchemePlan};
+use crate::{figures, sim, Failure};
+use host::experiment::Experiment;
+use host::outcome::Outcome;
+use live::lab::{address, congestion, idle_rtt, smallest_rtt, Lab, Measurement, Namespace, Setup, Verdict};
+use live::traffic::{self, HostHandle, Progress, Report};
+use serde_json::{json, Value};
+use std::io::IsTerminal;
+use std::time::Instant;
+use units::Time;
+
+/// What the records of a simulation have no place for.
+struct Judged {
+    scheme: String,
+    seed: u64,
+    verdict: Verdict,
+    counters: Vec<traffic::counters::TcpCounters>,
+    start_lag_p99: Time,
+    failed: u64,
+    notes: Vec<String>,
+}
+
+/// Whether the machine kept up in every run.
+///
+/// # Errors
+/// A scenario that makes no sense or cannot be had here, a directory that cannot be written.
+pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
+    let document = sim::read(&arguments.scenario, &arguments.set)?;
+    let choice = Choice { schemes: arguments.scheme.clone(), seeds: arguments.seeds.clone() };
+    let plan = Plan::new(&document, &choice)?;
+    let staging = arguments.output.as_deref().map(|dir| Staging::new(dir, arguments.force)).transpose()?;
+    let laws = laws_of(&plan);
+    let dctcp = Dctcp::register(&laws)?;
+    let (mut finished, mut judged) = (Vec::new(), Vec::new());
+    for scheme in &plan.schemes {
+        for &seed in &plan.scenario.seeds.0 {
+            let (done, verdict) = one(arguments, scheme, seed, &dctcp)?;
+            finished.push(done);
+            judged.push(verdict);
+        }
+    }
+    let results = Results::new(plan, finished);
+    if let Some(staging) = staging {
+        output::write(&results, &staging, "", &Extras { xml: false, capture: None })?;
+        staging.write("lab.json", serde_json::to_vec_pretty(&lab_json(&judged)).unwrap_or_default())?;
+        let mut report = figures::report(&results, &command(arguments));
+        report.warnings.extend(judged.iter().map(line));
+        output::write_report(&staging, &report)?;
+        staging.commit()?;
+    }
+    if arguments.json {
+        let mut metrics = output::metrics(&results);
+        metrics["lab"] = lab_json(&judged);
+        say!("{metrics}");
+    } else {
+        sim::print_as(&results, "", "of real time");
+        say!("");
+        for run in &judged {
+            say!("{}", line(run));
+            run.notes.iter().for_each(|note| say!("note: {note}"));
+        }
+        if let Some(dir) = &arguments.output {
+            say!("\nResults: {}  Report: {}", dir.display(), dir.join("report.html").display());
+        }
+    }
+    Ok(judged.iter().all(|run| run.verdict.is_valid() && run.failed == 0))
+}
+
+/// The congestion control of each workload, by Linux's names.
+fn laws(experiment: &Experiment) -> Vec<String> {
+    let own = |w: &host::workload::Workload| w.congestion.unwrap_or(experiment.hosts.tcp.congestion);
+    experiment.workloads.iter().map(|w| congestion(own(w)).to_owned()).collect()
+}
+
+fn laws_of(plan: &Plan) -> Vec<String> {
+    let mut all: Vec<String> = plan.schemes.iter().flat_map(|s| laws(s.template())).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// DCTCP as this program brings it along where the kernel has none, registered for as long as this lives.
+pub(super) struct Dctcp {
+    #[cfg(feature = "kernel")]
+    registered: Option<live::dctcp::Dctcp>,
+}
+
+impl Dctcp {
+    #[cfg(feature = "kernel")]
+    pub(super) fn register(laws: &[String]) -> Result<Dctcp, LabFailure> {
+        let missing = laws.iter().any(|law| law == DCTCP) && !live::dctcp::is_registered(DCTCP);
+        // Names are one list for the whole machine, and two runs may go on at once.
+        let name = format!("svdctcp{}", std::process::id() % 10_000_000);
+        let register = || live::dctcp::Dctcp::register(&name).map_err(|e| LabFailure::Refused(e.to_string()));
+        Ok(Dctcp { registered: missing.then(register).transpose()? })
+    }
+    #[cfg(not(feature = "kernel"))]
+    pub(super) fn register(_: &[String]) -> Result<Dctcp, LabFailure> {
+        Ok(Dctcp {})
+    }
+
+    /// What the kernel knows a congestion control as.
+    fn name(&self, law: &str) -> String {
+        #[cfg(feature = "kernel")]
+        if let (DCTCP, Some(registered)) = (law, &self.registered) {
+            return registered.name().to_owned();
+        }
+        law.to_owned()
+    }
+}
+
+const DCTCP: &str = "dctcp";
+
+#[allow(clippy::disallowed_methods)] // how long the run took is reported, not used
+fn one(arguments: &RunArguments, scheme: &SchemePlan, seed: u64, dctcp: &Dctcp) -> Result<(Finished, Judged), Failure> {
+    let begun = Instant::now();
+    let experiment = scheme.experiment(seed);
+    let setup = setup(&experiment, &arguments.tuning);
+    let mut bar = Line::new(&scheme.name, seed);
+    let Run { report, measurement, notes } = conduct(&experiment, &setup, dctcp, &mut |progress| bar.show(progress))?;
+    bar.clear();
+    let rtt = shortest(&setup, &report.outcome);
+    let judged = Judged {
+        scheme: scheme.name.clone(),
+        seed,
+        verdict: measurement.lateness.verdict(rtt),
+        counters: report.counters.clone(),
+        start_lag_p99: percentile_99(&report.start_lag),
+        failed: report.failed,
+        notes,
+    };
+    let outcome = complete(report, measurement);
+    Ok((Finished { scheme: scheme.name.clone(), seed, outcome, wall: begun.elapsed() }, judged))
+}
+
+/// The lab of an experiment whose connections ask for their congestion control themselves, as the generator's do.
+pub(super) fn setup(experiment: &Experiment, tuning: &Tuning) -> Setup {
+    Setup { frames: tuning.frames, spin: tuning.spin, congestion: false, ..Setup::from(experiment) }
+}
+
+pub(super) struct Run {
+    pub(super) report: Report,
+    pub(super) measurement: Measurement,
+    notes: Vec<String>,
+}
+
+/// Brings a lab up, runs the experiment's traffic over it, and takes it down.
+pub(super) fn conduct(
+    experiment: &Experiment,
+    setup: &Setup,
+    dctcp: &Dctcp,
+    show: &mut dyn FnMut(Progress),
+) -> Result<Run, LabFailure> {
+    let lab = Lab::start(setup)?;
+    let handle = |(h, namespace): (usize, &Namespace)| HostHandle {
+        namespace: namespace.path().into(),
+        address: address(h as u32).into(),
+    };
+    let hosts: Vec<HostHandle> = lab.namespaces().iter().enumerate().map(handle).collect();
+    let laws: Vec<String> = laws(experiment).iter().map(|law| dctcp.name(law)).collect();
+    let mut planned = false;
+    let report = traffic::run(experiment, &laws, &hosts, &mut |progress| {
+        if !planned {
+            planned = true;
+            arrange(&lab, experiment, progress.now);
+        }
+        show(progress);
+    })
+    .map_err(|e| LabFailure::Refused(e.to_string()))?;
+    let measurement = lab.ask(|driver| driver.take_measurement().unwrap_or_else(|| driver.end_measurement()))?;
+    let notes = lab.notes().iter().cloned().chain(report.first_failure.clone()).collect();
+    Ok(Run { report, measurement, notes })
+}
+
+/// Sets measurement and failures on the lab's clock. The traffic began `since` ago.
+fn arrange(lab: &Lab, experiment: &Experiment, since: Time) {
+    let (warmup, duration, every) = (experiment.warmup, experiment.duration, experiment.record.sample_every);
+    let failures = experiment.failures.clone();
+    // If the driver has ended, the run's end will tell.
+    let _ = lab.ask(move |driver| {
+        let begun = driver.now().saturating_sub(since);
+        driver.plan_measurement(begun + warmup, begun + duration, every);
+        for failure in failures {
+            driver.plan_link(begun + failure.at, failure.link, failure.up);
+        }
+    });
+}
+
+/// The shortest round trip between hosts that had traffic.
+pub(super) fn shortest(setup: &Setup, outcome: &Outcome) -> Time {
+    let mut pairs: Vec<(u32, u32)> = outcome.flows.iter().map(|f| (f.src, f.dst)).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    let rtts = pairs.iter().filter_map(|&(src, dst)| idle_rtt(setup, src, dst));
+    rtts.min().unwrap_or_else(|| smallest_rtt(setup))
+}
+
+fn percentile_99(times: &[Time]) -> Time {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() * 99 / 100).or(sorted.last()).copied().unwrap_or_default()
+}
+
+/// The generator's records with those of the fabric.
+fn complete(report: Report, measurement: Measurement) -> Outcome {
+    Outcome {
+        ports: measurement.ports,
+        hosts: measurement.hosts,
+        lost_packets: measurement.lost_packets,
+        packet_hops: measurement.packet_hops,
+        events: measurement.events,
+        peak_packets: measurement.peak_packets,
+        ..report.outcome
+    }
+}
+
+fn line(run: &Judged) -> String {
+    let failed = match run.failed {
+        0 => String::new(),
+        n => format!("; {n} connections failed"),
+    };
+    format!("{}, seed {}: {}{failed}", run.scheme, run.seed, run.verdict)
+}
+
+fn lab_json(judged: &[Judged]) -> Value {
+    let run = |j: &Judged| {
+        let hosts: Vec<Value> = j
+            .counters
+            .iter()
+            .map(|c| {
+                json!({
+                    "segments_in": c.segments_in, "segments_out": c.segments_out,
+                    "retransmitted_segments": c.retransmitted_segments, "fast_recoveries": c.fast_recoveries,
+                    "timeouts": c.timeouts, "spurious": c.spurious, "undone": c.undone,
+                    "out_of_order": c.out_of_order, "marked": c.marked,
+                })
+            })
+            .collect();
+        json!({
+            "scheme": j.scheme, "seed": j.seed, "valid": j.verdict.is_valid(), "frames": j.verdict.frames,
+            "lateness_p50_us": j.verdict.p50.as_us_f64(), "lateness_p99_us": j.verdict.p99.as_us_f64(),
+            "lateness_max_us": j.verdict.max.as_us_f64(), "rtt_us": j.verdict.rtt.as_us_f64(),
+            "limit_us": j.verdict.limit.as_us_f64(), "start_lag_p99_us": j.start_lag_p99.as_us_f64(),
+            "failed_connections": j.failed, "notes": j.notes, "hosts": hosts,
+        })
+    };
+    judged.iter().map(run).collect()
+}
+
+fn command(arguments: &RunArguments) -> String {
+    let mut command = format!("selvedge lab run {}", output::shown(&arguments.scenario.display().to_string()));
+    if !arguments.scheme.is_empty() {
+        command += &format!(" --scheme {}", arguments.scheme.join(","));
+    }
+    if let Some(seeds) = &arguments.seeds {
+        command += &format!(" --seeds {seeds}");
+    }
+    for set in &arguments.set {
+        command += &format!(" --set {set}");
+    }
+    command
+}
+
+/// Progress on standard error, if that is a terminal.
+struct Line {
+    label: String,
+    terminal: bool,
+}
+
+impl Line {
+    fn new(scheme: &str, seed: u64) -> Line {
+        Line { label: format!("{scheme}, seed {seed}"), terminal: std::io::stderr().is_terminal() }
+    }
+    fn show(&mut self, progress: Progress) {
+        if self.terminal {
+            let Progress { now, end, finished, flows } = progress;
+            let (now, end) = (now.as_secs_f64(), end.as_secs_f64());
+            eprint!("\r\x1b[K{}: {now:.1} of at most {end:.1} s, {finished} of {flows} flows", self.label);
+        }
+    }
+    fn clear(&mut self) {
+        if self.terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
