@@ -1,3 +1,4 @@
+use crate::answers;
 use crate::inner::ETHERNET;
 use crate::outer::{flow_hash, port_without_label, Outer};
 use crate::script::Config;
@@ -76,11 +77,23 @@ impl Frames {
     }
 
     fn guest(&mut self, now: Time, frame: &[u8], segment_size: u16) -> Outcome {
+        if let Some(question) = answers::question(frame) {
+            if self.config.strict && !answers::is_own(&question.asker) {
+                return self.dropped(Verdict::DropSpoofed, Some("drop_spoofed_segments"));
+            }
+            if let Some(frame) = answers::answer(&self.config, frame, &question) {
+                self.count("answered", 1);
+                return Outcome { verdict: Verdict::Answer, why: None, frame, packet: None };
+            }
+        }
         let read = match read(frame) {
             Ok(read) => read,
             Err(why) => return self.left(Verdict::Pass, why, frame),
         };
         let key = read.key();
+        if self.config.strict && !answers::is_own(&key.saddr) {
+            return self.dropped(Verdict::DropSpoofed, Some("drop_spoofed_segments"));
+        }
         if NEIGHBOUR.has(&key.daddr) {
             self.count("local_segments", 1);
             let frame = with_mac(frame, NEIGHBOUR.mac);
@@ -89,6 +102,10 @@ impl Frames {
         let Some(peer) = PEERS.iter().find(|peer| peer.guest.has(&key.daddr)) else {
             return self.left(Verdict::Pass, Why::Route, frame);
         };
+        let split = read.packet().map(|packet| Packet { segment_size, ..packet });
+        if answers::oversize(&self.config, frame, split.as_ref()) {
+            return self.dropped(Verdict::Oversize, Some("drop_oversize_segments"));
+        }
         let mut out = frame.to_vec();
         let (mut verdict, mut packet) = (Verdict::Carry, None);
         let mut label = 0;
@@ -96,6 +113,8 @@ impl Frames {
         let mut codepoint = read.ecn(frame);
         if let Read::Packet(parsed) = read {
             let mut parsed = Packet { segment_size, ..parsed };
+            let clamped = answers::clamp(&self.config, &mut out, &mut parsed);
+            self.count("mss_clamped", clamped.into());
             self.stages(now, Direction::Egress, &mut parsed);
             label = parsed.label;
             cell = (parsed.has_cell == 1).then_some(parsed.cell as u8);
@@ -156,8 +175,14 @@ impl Frames {
             return self.dropped(Verdict::DropEcn, Some("drop_ecn_segments"));
         };
         let changed = if codepoint == before { 0 } else { dirty::ECN };
+        let mut out = inner.to_vec();
         let (verdict, packet) = match read {
-            Read::Packet(parsed) => {
+            Read::Packet(mut parsed) => {
+                // Only the guest whose port the scripts use has a bound.
+                if to == GUEST {
+                    let clamped = answers::clamp(&self.config, &mut out, &mut parsed);
+                    self.count("mss_clamped", clamped.into());
+                }
                 let mut parsed = Packet { segment_size, label: outer.sport, ecn: codepoint, dirty: changed, ..parsed };
                 if carried.has_cell == 1 {
                     let newest = self.newest.get(&key.reversed()).copied().unwrap_or(0);
@@ -175,7 +200,6 @@ impl Frames {
         };
         self.count("in_segments", 1);
         self.count("in_bytes", inner.len() as u64);
-        let mut out = inner.to_vec();
         if write_back(&packet, &mut out).is_err() {
             return self.dropped(Verdict::DropLarge, Some("drop_error_segments"));
         }
@@ -261,6 +285,13 @@ impl Read {
         match self {
             Read::Packet(packet) => packet.flow_key(),
             Read::Addresses { key, .. } => *key,
+        }
+    }
+
+    fn packet(&self) -> Option<Packet> {
+        match self {
+            Read::Packet(packet) => Some(*packet),
+            Read::Addresses { .. } => None,
         }
     }
 

@@ -14,6 +14,10 @@ pub(crate) enum Kind {
     Ip(u8),
     /// Another ethertype.
     Ethernet(u16),
+    /// An ARP request from the packet's source for its destination.
+    Arp,
+    /// A neighbour solicitation, likewise.
+    Solicitation,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,6 +90,11 @@ impl Inner {
 
     /// The whole frame, patched and padded.
     pub(crate) fn frame(&self) -> Vec<u8> {
+        match self.kind {
+            Kind::Arp => return self.finished(self.arp()),
+            Kind::Solicitation => return self.finished(self.solicitation()),
+            _ => {}
+        }
         let base =
             Packet { proto: if self.packet.proto == proto::TCP { proto::TCP } else { proto::UDP }, ..self.packet };
         let options = if self.raw_options.is_some() { TcpOptions::default() } else { self.options };
@@ -108,6 +117,31 @@ impl Inner {
         if let Kind::Ethernet(kind) = self.kind {
             frame[12..14].copy_from_slice(&kind.to_be_bytes());
         }
+        self.finished(frame)
+    }
+
+    fn arp(&self) -> Vec<u8> {
+        let (asker, asked) = (self.packet.saddr[3].to_be_bytes(), self.packet.daddr[3].to_be_bytes());
+        let mac = [[2, 0], [asker[0], asker[1]], [asker[2], asker[3]]].concat();
+        let ethernet = [&[0xff; 6], &mac[..], &[0x08, 0x06]].concat();
+        [&ethernet[..], &[0, 1, 8, 0, 6, 4, 0, 1], &mac, &asker, &[0; 6], &asked].concat()
+    }
+
+    fn solicitation(&self) -> Vec<u8> {
+        let octets = |address: [u32; 4]| address.map(u32::to_be_bytes).concat();
+        let (asker, asked) = (octets(self.packet.saddr), octets(self.packet.daddr));
+        let mac = [2, 0, 0, 0, 0, asker[15]];
+        let group = [&[0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff], &asked[13..]].concat();
+        let mut icmp = [&[135, 0, 0, 0, 0, 0, 0, 0], &asked[..], &[1, 1], &mac].concat();
+        let sum = Sum::default().bytes(&asker).bytes(&group).word(58).word(icmp.len() as u32);
+        let check = sum.bytes(&icmp).finish();
+        icmp[2..4].copy_from_slice(&check.to_be_bytes());
+        let ethernet = [&[0x33, 0x33, 0xff], &asked[13..], &mac[..], &[0x86, 0xdd]].concat();
+        [&ethernet[..], &[0x60, 0, 0, 0, 0, icmp.len() as u8, 58, 255], &asker, &group, &icmp].concat()
+    }
+
+    /// With tags, padding and patches.
+    fn finished(&self, mut frame: Vec<u8>) -> Vec<u8> {
         let tags: Vec<u8> = self.vlan.iter().flat_map(|tag| [[0x81, 0], tag.to_be_bytes()].concat()).collect();
         frame.splice(12..12, tags);
         frame.resize(frame.len() + self.pad, 0);

@@ -5,6 +5,7 @@
 //! (routes, peers, encapsulation) written a second time here, in Rust; `crates/live` runs the same frames through the
 //! loaded kernel program. All three must do what the script says.
 
+mod answers;
 mod frames;
 mod inner;
 mod outer;
@@ -16,7 +17,7 @@ pub use frames::{Frames, Outcome};
 pub use outer::flow_hash;
 pub use script::{Case, Config, Error, Expected, Script};
 pub use structs::Structs;
-pub use world::{Guest, Peer, Verdict, Why, GUEST, LABELS, NEIGHBOUR, PEERS, PORT, STRANGER, VNI};
+pub use world::{Guest, Peer, Verdict, Why, EDGE_MAC, GUEST, LABELS, NEIGHBOUR, PEERS, PORT, STRANGER, VNI};
 
 /// The committed scripts: name and text.
 pub const SCRIPTS: &[(&str, &str)] = &[
@@ -26,5 +27,7 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("tunnel.txt", include_str!("../scripts/tunnel.txt")),
     ("strangers.txt", include_str!("../scripts/strangers.txt")),
     ("hashes.txt", include_str!("../scripts/hashes.txt")),
+    ("answers.txt", include_str!("../scripts/answers.txt")),
+    ("strict.txt", include_str!("../scripts/strict.txt")),
     ("full.txt", include_str!("../scripts/full.txt")),
 ];

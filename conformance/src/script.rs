@@ -17,11 +17,17 @@ pub struct Config {
     pub max_flows: usize,
     /// Strangers' packets are delivered.
     pub any_peer: bool,
+    /// Of the guest's port: the largest IP packet to peers, bytes; 0: no bound.
+    pub mtu: u16,
+    /// The guest may only speak under its own address.
+    pub strict: bool,
+    /// The edge has a MAC address of its own to answer with.
+    pub answers: bool,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { cell: None, seed: 0, max_flows: 1024, any_peer: false }
+        Config { cell: None, seed: 0, max_flows: 1024, any_peer: false, mtu: 0, strict: false, answers: false }
     }
 }
 
@@ -101,6 +107,9 @@ fn config(words: &str) -> Parsed<Config> {
             "seed" => config.seed = number(value)?,
             "flows" => config.max_flows = number(value)?,
             "any-peer" => config.any_peer = value == "yes",
+            "mtu" => config.mtu = number(value)?,
+            "strict" => config.strict = value == "yes",
+            "answers" => config.answers = value == "yes",
             _ => return Err(format!("unknown key {key:?}")),
         }
     }
@@ -241,6 +250,8 @@ fn kind(word: &str, direction: Direction) -> Parsed<Inner> {
         "ip4" => (Kind::Ip(1), 1, 4),
         "ip6" => (Kind::Ip(58), 58, 6),
         "other" => (Kind::Ethernet(0x88cc), proto::UDP, 4),
+        "arp" => (Kind::Arp, proto::UDP, 4),
+        "nd" => (Kind::Solicitation, 58, 6),
         _ => return Err(format!("unknown kind of packet {word:?}")),
     };
     let (here, there) = (GUEST.address(family), PEERS[0].guest.address(family));
@@ -436,8 +447,8 @@ fn expected(text: &str, packet: &mut Packet) -> Parsed<Expected> {
             _ => expected.why = Some(named(&Why::NAMES, key)?),
         }
     }
-    let reaches = matches!(verdict, Verdict::Forward | Verdict::DropEcn | Verdict::DropStranger | Verdict::Local);
-    if !reaches && expected.why.is_none() && verdict != Verdict::DropLarge {
+    let explains = matches!(verdict, Verdict::Carry | Verdict::Pass | Verdict::Nobody);
+    if explains && expected.why.is_none() {
         return Err(
             "a reason is missing: one of short, malformed, not-ip, fragment, transport, tagged, route, format".into()
         );

@@ -9,6 +9,9 @@ pub const PORT: u16 = 4789;
 /// The schedule towards every peer.
 pub const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
 
+/// The edge's own, in answers about guests whose MAC address is not known.
+pub const EDGE_MAC: [u8; 6] = [0x02, 0xed, 0x9e, 0, 0, 1];
+
 /// Inner addresses of one guest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Guest {
@@ -95,10 +98,16 @@ pub enum Verdict {
     DropEcn,
     DropStranger,
     DropLarge,
+    /// Not from the guest's own address.
+    DropSpoofed,
+    /// Larger than the port allows: dropped, and answered now and then.
+    Oversize,
+    /// Turned into the answer to its question.
+    Answer,
 }
 
 impl Verdict {
-    pub(crate) const NAMES: [(&'static str, Verdict); 8] = [
+    pub(crate) const NAMES: [(&'static str, Verdict); 11] = [
         ("forward", Verdict::Forward),
         ("carry", Verdict::Carry),
         ("local", Verdict::Local),
@@ -107,14 +116,18 @@ impl Verdict {
         ("drop-ecn", Verdict::DropEcn),
         ("drop-stranger", Verdict::DropStranger),
         ("drop-large", Verdict::DropLarge),
+        ("drop-spoofed", Verdict::DropSpoofed),
+        ("oversize", Verdict::Oversize),
+        ("answer", Verdict::Answer),
     ];
 
-    /// What a tc program returns: TC_ACT_REDIRECT, TC_ACT_OK or TC_ACT_SHOT.
+    /// What a tc program returns: TC_ACT_REDIRECT, TC_ACT_OK or TC_ACT_SHOT; also TC_ACT_REDIRECT where an oversize packet
+    /// is answered.
     pub fn action(self) -> u32 {
         match self {
-            Verdict::Forward | Verdict::Carry | Verdict::Local => 7,
+            Verdict::Forward | Verdict::Carry | Verdict::Local | Verdict::Answer => 7,
             Verdict::Pass | Verdict::Nobody => 0,
-            Verdict::DropEcn | Verdict::DropStranger | Verdict::DropLarge => 2,
+            _ => 2,
         }
     }
 }
