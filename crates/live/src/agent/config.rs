@@ -155,6 +155,7 @@ impl Prefix {
     pub fn addr(self) -> IpAddr {
         self.addr
     }
+    #[allow(clippy::len_without_is_empty)] // of a prefix, not of a collection
     pub fn len(self) -> u8 {
         self.len
     }

@@ -234,7 +234,7 @@ pub(in crate::agent) fn numbers(config: &Config, kept: &Kept) -> Vec<u32> {
             id
         })
     };
-    config.peers.iter().map(|peer| number(peer)).collect()
+    config.peers.iter().map(number).collect()
 }
 
 fn row(value: &impl Plain) -> Vec<u8> {

@@ -120,7 +120,7 @@ proptest! {
         let (mut total, mut marked) = (edge.vcc.fb_total, edge.vcc.fb_ce);
         for _ in 0..2000 {
             let v = edge.vcc;
-            let payload = v.cwnd.min(4 << 20).max(1);
+            let payload = v.cwnd.clamp(1, 4 << 20);
             // The guest sends what it may; the receiver acknowledges all that was ever sent.
             edge.out(segment(tcp::ACK, v.snd_nxt, v.rcv_nxt, payload));
             total = total.wrapping_add(payload) & 0xff_ffff;

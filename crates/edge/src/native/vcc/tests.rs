@@ -136,6 +136,7 @@ fn cubic_in_integers() {
     assert_eq!(root((1 << 63) - 1), (1 << 21) - 1);
     // W_max 100 segments, cut to 70: K = (30 / 0.4)^(1/3) = 4.217 s = 4318 / 1024 s.
     let state = Cubic { w_max: 100 * MSS, k: 4318, ..Cubic::default() };
+    // SAFETY: as above.
     let window = |t| f64::from(unsafe { sv_edge_cubic_window(&state, MSS, t) }) / f64::from(MSS);
     assert!((window(0) - 70.0).abs() < 0.05, "{}", window(0));
     assert!((window(4318) - 100.0).abs() < 0.01);
