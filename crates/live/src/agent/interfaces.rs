@@ -11,9 +11,12 @@ use rtnetlink::{Handle, LinkUnspec, MulticastGroup, RouteMessageBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Changes that come in a burst are looked at together.
 const SETTLE: Duration = Duration::from_millis(30);
+/// Between two looks: a guest can take its end up and down as fast as it likes.
+const INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Interface {
@@ -59,8 +62,12 @@ pub(super) struct Netlink {
     messages: Messages,
     /// Something changed that nobody was told of yet.
     pending: bool,
+    /// When changes were last told of.
+    last: Option<Instant>,
     /// Interfaces that ended since the last look: their numbers may be others' by now.
     ended: BTreeSet<u32>,
+    /// What [`Netlink::peer_mac`] found, by ifindex of this namespace's end.
+    peer_macs: BTreeMap<u32, Option<[u8; 6]>>,
 }
 
 impl Netlink {
@@ -73,15 +80,12 @@ impl Netlink {
         let (connection, handle, messages) =
             rtnetlink::new_multicast_connection(&groups).map_err(|e| Error::System("open netlink", e))?;
         tokio::spawn(connection);
-        Ok(Netlink {
-            handle,
-            messages: messages.map(|(message, _)| message).boxed(),
-            pending: false,
-            ended: BTreeSet::new(),
-        })
+        let messages = messages.map(|(message, _)| message).boxed();
+        let (ended, peer_macs) = (BTreeSet::new(), BTreeMap::new());
+        Ok(Netlink { handle, messages, pending: false, last: None, ended, peer_macs })
     }
 
-    /// Returns once something changed and things are quiet for a moment. Safe to drop at any await.
+    /// Returns a moment after something changed. Safe to drop at any await.
     ///
     /// # Errors
     /// Netlink ended.
@@ -92,22 +96,31 @@ impl Netlink {
             self.pending = true;
             self.note(&first);
         }
-        // A storm is cut off: what comes later is a change of its own.
-        for _ in 0..1000 {
-            match tokio::time::timeout(SETTLE, self.messages.next()).await {
-                Ok(Some(message)) => self.note(&message),
-                Ok(None) => return Err(gone()),
-                Err(_) => break,
-            }
+        let settled = Instant::now() + SETTLE;
+        let until = self.last.map_or(settled, |last| settled.max(last + INTERVAL));
+        while let Ok(message) = tokio::time::timeout_at(until, self.messages.next()).await {
+            self.note(&message.ok_or_else(gone)?);
         }
         self.pending = false;
+        self.last = Some(until);
         Ok(())
     }
 
     fn note(&mut self, message: &NetlinkMessage<RouteNetlinkMessage>) {
-        if let NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) = &message.payload {
-            self.ended.insert(link.header.index);
+        let NetlinkPayload::InnerMessage(message) = &message.payload else { return };
+        match message {
+            RouteNetlinkMessage::DelLink(link) => {
+                self.ended.insert(link.header.index);
+                self.peer_macs.remove(&link.header.index);
+            }
+            RouteNetlinkMessage::NewLink(link) => drop(self.peer_macs.remove(&link.header.index)),
+            _ => {}
         }
+    }
+
+    /// Looks everything up anew from now on.
+    pub(super) fn forget(&mut self) {
+        self.peer_macs.clear();
     }
 
     /// Interfaces that ended since the last call.
@@ -145,12 +158,18 @@ impl Netlink {
         })
     }
 
-    /// The MAC address of the other end of a veth pair, if its namespace may be looked into.
-    pub(super) async fn peer_mac(&self, peer: VethPeer) -> Option<[u8; 6]> {
+    /// The MAC address of the other end of `ifindex`, a veth pair's, if its namespace may be looked into. Remembered until
+    /// something about `ifindex` changes: what happens in the other namespace is not told.
+    pub(super) async fn peer_mac(&mut self, ifindex: u32, peer: VethPeer) -> Option<[u8; 6]> {
+        if let Some(known) = self.peer_macs.get(&ifindex) {
+            return *known;
+        }
         let mut request = self.handle.link().get().match_index(peer.ifindex);
         request.message_mut().attributes.extend(peer.namespace.map(LinkAttribute::IfNetnsId));
-        let link = request.execute().try_next().await.ok()??;
-        interface(&link).mac
+        let link = request.execute().try_next().await.ok().flatten();
+        let found = link.and_then(|link| interface(&link).mac);
+        self.peer_macs.insert(ifindex, found);
+        found
     }
 
     pub(super) async fn set_mtu(&self, ifindex: u32, mtu: u32) -> std::result::Result<(), rtnetlink::Error> {

@@ -37,13 +37,13 @@ pub(super) struct Agent {
 }
 
 /// Interfaces, and where the host's routes lead for the peers.
-pub(super) async fn look_around(config: &Config, netlink: &Netlink) -> Result<(Interfaces, BTreeMap<IpAddr, u32>)> {
+pub(super) async fn look_around(config: &Config, netlink: &mut Netlink) -> Result<(Interfaces, BTreeMap<IpAddr, u32>)> {
     let mut interfaces = netlink.interfaces().await?;
     let mut macs = BTreeMap::new();
     for (ifindex, interface) in &interfaces {
         let unknown = rule_for(config, interface).is_some_and(|rule| rule.mac.is_none());
         if let Some(peer) = interface.veth_peer.filter(|_| unknown) {
-            macs.insert(*ifindex, netlink.peer_mac(peer).await);
+            macs.insert(*ifindex, netlink.peer_mac(*ifindex, peer).await);
         }
     }
     for (ifindex, mac) in macs {
@@ -62,7 +62,7 @@ impl Agent {
     /// Looks at the host, and makes the kernel follow.
     pub(super) async fn apply(&mut self) -> Result<Changes> {
         let ended = self.netlink.take_ended();
-        let (interfaces, routes) = look_around(&self.config, &self.netlink).await?;
+        let (interfaces, routes) = look_around(&self.config, &mut self.netlink).await?;
         self.interfaces = interfaces;
         for ifindex in ended {
             self.attached.retain(|(at, _), _| *at != ifindex);

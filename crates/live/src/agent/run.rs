@@ -19,6 +19,7 @@ use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{signal, Signal, SignalKind};
@@ -58,8 +59,8 @@ pub fn run(load: &mut Load<'_>) -> Result<()> {
 /// [`Error::Unresolved`].
 pub fn resolve(config: &Config) -> Result<Vec<String>> {
     runtime()?.block_on(async {
-        let netlink = Netlink::new(false)?;
-        let (interfaces, routes) = look_around(config, &netlink).await?;
+        let mut netlink = Netlink::new(false)?;
+        let (interfaces, routes) = look_around(config, &mut netlink).await?;
         reconcile::check(config, &interfaces, &routes)
     })
 }
@@ -107,8 +108,8 @@ impl Runner {
             hup: listen(SignalKind::hangup())?,
         };
         crate::bpf::available().map_err(crate::kernel::Error::from)?;
-        let netlink = Netlink::new(config.uplinks.len() > 1)?;
-        let (interfaces, routes) = look_around(&config, &netlink).await?;
+        let mut netlink = Netlink::new(config.uplinks.len() > 1)?;
+        let (interfaces, routes) = look_around(&config, &mut netlink).await?;
         let resolved: Resolved = desired::resolve(&config, &interfaces, &routes).map_err(Error::Unresolved)?;
         let lock = lock::acquire(&config.pins)?;
         let remembered = recall(&config)?;
@@ -119,8 +120,7 @@ impl Runner {
             Some(at) => Some(MetricsServer::start(at, scrape.clone()).await?),
             None => None,
         };
-        let edge =
-            Edge::open(&Options { pins: config.pins.clone(), max_flows: config.max_flows, ..Options::default() })?;
+        let edge = open_edge(&config, &log)?;
         let tables = Tables::open(&config.pins)?;
         let events = tables.events.as_fd().try_clone_to_owned().and_then(|fd| {
             // SAFETY: an OwnedFd is an open descriptor, and names the same one until it is dropped.
@@ -273,7 +273,8 @@ impl Runner {
                 )));
             }
         }
-        let (interfaces, routes) = look_around(&config, &self.agent.netlink).await?;
+        self.agent.netlink.forget();
+        let (interfaces, routes) = look_around(&config, &mut self.agent.netlink).await?;
         desired::resolve(&config, &interfaces, &routes).map_err(Error::Unresolved)?;
         if config.metrics != self.metrics.as_ref().map(|server| server.address) {
             self.metrics = match config.metrics {
@@ -360,6 +361,27 @@ impl Runner {
             }
         }
     }
+}
+
+/// libbpf explains on its own what the kernel refuses; that is of interest only if it does refuse.
+fn open_edge(config: &Config, log: &Log) -> Result<Edge> {
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    /// The end of a verifier's log says why.
+    const MAX_SAID: usize = 20;
+    fn note(_: libbpf_rs::PrintLevel, text: String) {
+        if let Ok(mut said) = SAID.lock() {
+            said.extend(text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
+            let excess = said.len().saturating_sub(MAX_SAID);
+            said.drain(..excess);
+        }
+    }
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, note)));
+    let edge = Edge::open(&Options { pins: config.pins.clone(), max_flows: config.max_flows, ..Options::default() });
+    let said = SAID.lock().map(|mut said| std::mem::take(&mut *said)).unwrap_or_default();
+    if edge.is_err() {
+        said.iter().for_each(|line| log.warning(line));
+    }
+    Ok(edge?)
 }
 
 /// What an earlier agent noted, or a new leaf.

@@ -17,32 +17,46 @@ fn peer_process() {
     let words: Vec<&str> = role.split_whitespace().collect();
     let [what, address, bytes] = words[..] else { panic!("role {role:?}") };
     let bytes: u64 = bytes.parse().unwrap();
-    let mut buffer = vec![0; 1 << 18];
     match what {
         "server" => {
             let (mut stream, _) = TcpListener::bind(address).unwrap().accept().unwrap();
             stream.set_read_timeout(Some(WAIT)).unwrap();
-            let mut at = 0;
-            while at < bytes {
+            let (block, mut buffer, mut at) = (block(), vec![0; 1 << 18], 0u64);
+            loop {
                 let n = stream.read(&mut buffer).unwrap();
-                assert!(n > 0, "closed after {at}");
-                assert!(buffer[..n].iter().zip(at..).all(|(byte, i)| *byte == pattern(i)), "wrong byte after {at}");
-                at += n as u64;
+                if n == 0 {
+                    break;
+                }
+                let mut read = &buffer[..n];
+                while !read.is_empty() {
+                    let start = (at % block.len() as u64) as usize;
+                    let len = read.len().min(block.len() - start);
+                    assert!(read[..len] == block[start..start + len], "a wrong byte after {at}");
+                    at += len as u64;
+                    read = &read[len..];
+                }
             }
-            stream.write_all(b"ok").unwrap();
+            stream.write_all(&at.to_be_bytes()).unwrap();
         }
         "client" => {
+            let until = std::env::var_os("SELVEDGE_TEST_UNTIL").map(std::path::PathBuf::from);
             let mut stream = connect(address);
             stream.set_read_timeout(Some(WAIT)).unwrap();
             stream.set_write_timeout(Some(WAIT)).unwrap();
-            let mut at = 0;
-            while at < bytes {
-                let n = buffer.len().min((bytes - at) as usize);
-                buffer[..n].iter_mut().zip(at..).for_each(|(byte, i)| *byte = pattern(i));
-                stream.write_all(&buffer[..n]).unwrap();
-                at += n as u64;
+            let (block, mut at) = (block(), 0u64);
+            while at < bytes || until.as_ref().is_some_and(|until| !until.exists()) {
+                let start = (at % block.len() as u64) as usize;
+                let len = (block.len() - start).min(1 << 18);
+                stream.write_all(&block[start..start + len]).unwrap();
+                at += len as u64;
+                if at > bytes {
+                    std::thread::sleep(Duration::from_millis(2)); // only so that the connection is in use
+                }
             }
-            stream.read_exact(&mut [0; 2]).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut answer = [0; 8];
+            stream.read_exact(&mut answer).unwrap();
+            assert_eq!(u64::from_be_bytes(answer), at);
         }
         "http" => {
             let mut stream = connect(address);
@@ -56,8 +70,9 @@ fn peer_process() {
     }
 }
 
-fn pattern(i: u64) -> u8 {
-    (i ^ (i >> 8) ^ (i >> 16)) as u8
+/// What is sent again and again. Its length is a prime, so that no segment or flowcell repeats with it.
+fn block() -> Vec<u8> {
+    (0..1_048_583u32).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect()
 }
 
 fn connect(address: &str) -> TcpStream {
@@ -208,6 +223,34 @@ fn a_reload_is_taken_whole_or_not_at_all() {
 }
 
 #[test]
+fn a_service_manager_is_told() {
+    let Some(mut world) = World::new("i") else { return };
+    world.configure_both();
+    let path = world.socket(0).with_extension("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(WAIT)).unwrap();
+    let told = |what: &str| {
+        let mut buffer = [0; 4096];
+        loop {
+            let n = manager.recv(&mut buffer).unwrap_or_else(|e| panic!("never told {what}: {e}"));
+            if String::from_utf8_lossy(&buffer[..n]).lines().any(|line| line.starts_with(what)) {
+                return;
+            }
+        }
+    };
+    let notify = format!("NOTIFY_SOCKET={}", path.display());
+    let agent = world.start(0, &["env", &notify, "JOURNAL_STREAM=8:1", "WATCHDOG_USEC=400000"]);
+    told("READY=1");
+    told("WATCHDOG=1");
+    world.signal(agent, "HUP");
+    told("RELOADING=1");
+    told("READY=1");
+    assert!(world.end(agent, "INT"));
+    told("STOPPING=1");
+    assert!(world.log(0).lines().all(|line| line.starts_with("<6>")), "{}", world.log(0));
+}
+
+#[test]
 fn interfaces_come_and_go() {
     let Some(mut world) = World::new("e") else { return };
     world.configure_both();
@@ -224,11 +267,14 @@ fn interfaces_come_and_go() {
         eventually("the port is back", || ports(&world, i) == 1);
     }
     eventually("the new guest 1 is learned", || learned(&world));
-    // While nobody watches, a guest ends and another takes its interface's number.
+    // While nobody watches, an older version's maps appear, a guest ends and another takes its interface's number.
     world.end(learning, "KILL");
     ip(&format!("-n {} link del lxc0", world.host(1)));
     world.add_guest(1);
+    let older = world.pins(1).join("v1");
+    std::fs::create_dir(&older).unwrap();
     world.start(1, &[]);
+    assert!(!older.exists(), "maps of another version are removed");
     eventually("guest 1 is learned again", || learned(&world));
     // The uplink: what was pinned for the old one is replaced.
     ip(&format!("-n {} link del u0", world.host(0)));
@@ -288,7 +334,7 @@ fn four_capabilities_are_enough() {
 
 #[test]
 fn the_wrong_place_is_named() {
-    let Some(world) = World::new("h") else { return };
+    let Some(mut world) = World::new("h") else { return };
     world.configure_both();
     let run = |i: usize| {
         let config = world.config(i);
@@ -312,4 +358,29 @@ fn the_wrong_place_is_named() {
     let text = String::from_utf8_lossy(&check.stdout).into_owned();
     assert!(check.status.success() && text.contains("peer host1: from 192.168.99.2 to 192.168.99.1 by u0"), "{text}");
     assert!(text.contains("port lxc0: ifindex") && text.contains("MTU at most 1450"), "{text}");
+    // Of several uplinks, each peer gets the one that routes lead to.
+    let h = world.host(1);
+    ip(&format!("-n {h} link add u1 type veth peer name u1x"));
+    ip(&format!("-n {h} addr add 192.168.98.2/24 dev u1"));
+    ip(&format!("-n {h} link set u1 up"));
+    let two = std::fs::read_to_string(world.config(1)).unwrap();
+    let two = two.replace("interface = \"u0\"", "interfaces = [\"u0\", \"u1\"]")
+        + "\n[[peer]]\nname = \"host3\"\naddress = \"192.168.98.3\"\n";
+    std::fs::write(world.config(1), two).unwrap();
+    let config = world.config(1);
+    let check = world.command(1, &[], &["agent", "check", "--config", config.to_str().unwrap()]).output().unwrap();
+    let text = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert!(text.contains("to 192.168.99.1 by u0") && text.contains("to 192.168.98.3 by u1"), "{text}");
+    // An edge belongs to one network namespace.
+    std::fs::write(world.config(0), &good).unwrap();
+    let agent = world.start(0, &[]);
+    world.end(agent, "KILL");
+    let config = world.config(0);
+    let elsewhere =
+        |verb| world.command(1, &[], &["agent", verb, "--config", config.to_str().unwrap()]).output().unwrap();
+    let refused = elsewhere("run");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("holds the edge of another network namespace"));
+    let stopped = elsewhere("stop");
+    assert!(stopped.status.success() && String::from_utf8_lossy(&stopped.stderr).contains("stay as they are"));
+    assert!(!world.pins(0).exists());
 }

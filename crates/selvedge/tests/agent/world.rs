@@ -225,26 +225,34 @@ impl World {
 
     /// This test binary again, as `role` (see `peer_process`), in a namespace.
     pub(crate) fn spawn(&self, namespace: &str, role: &str) -> Child {
-        Command::new("ip")
+        self.role(namespace, role).spawn().expect("the test runs itself")
+    }
+
+    fn role(&self, namespace: &str, role: &str) -> Command {
+        let mut command = Command::new("ip");
+        command
             .args(["netns", "exec", namespace])
             .arg(std::env::current_exe().unwrap())
             .args(["--exact", "peer_process", "--nocapture"])
             .env("SELVEDGE_TEST_ROLE", role)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the test runs itself")
+            .stdout(Stdio::piped());
+        command
     }
 
-    /// Guest 0 sends `bytes` to guest 1 over TCP, while `meanwhile` happens.
+    /// Guest 0 sends at least `bytes` to guest 1 over TCP, and goes on until `meanwhile` has happened.
     pub(crate) fn transfer(&mut self, to: &str, bytes: u64, meanwhile: impl FnOnce(&mut World)) {
-        let mut server = self.spawn(&self.guest(1), &format!("server {to} {bytes}"));
-        let mut client = self.spawn(&self.guest(0), &format!("client {to} {bytes}"));
+        let until = self.dir.join("until");
+        let _ = fs::remove_file(&until);
+        let mut server = self.spawn(&self.guest(1), &format!("server {to} 0"));
+        let mut client = self.role(&self.guest(0), &format!("client {to} {bytes}"));
+        let mut client = client.env("SELVEDGE_TEST_UNTIL", &until).spawn().expect("the test runs itself");
         meanwhile(self);
+        fs::write(&until, "").unwrap();
         let sent = client.wait().unwrap().success();
         if !sent {
             let _ = server.kill();
         }
-        assert!(server.wait().unwrap().success() && sent, "{}\n{}", self.log(0), self.log(1));
+        assert!(server.wait().unwrap().success() && sent, "the connection broke");
     }
 }
 
