@@ -24,7 +24,7 @@ static __always_inline int any_mac(const u8 *mac)
 	return mac[0] | mac[1] | mac[2] | mac[3] | mac[4] | mac[5];
 }
 
-/* The options of a SYN whose TCP header's options start at `off`. A copy is read: the loop is then proven only once. */
+/* The options of a SYN, which start at `off`. A copy is read: the loop is then proven only once. */
 __noinline int parse_syn_options(struct __sk_buff *skb, u32 off, u32 len, struct sv_packet *p)
 {
 	u8 options[OPTION_BYTES] = {0};
@@ -67,7 +67,7 @@ __noinline int parse_at(struct __sk_buff *skb, u32 off, struct sv_packet *p)
 	if (skb->gso_size && skb->gso_size < p->payload)
 		p->segment_size = skb->gso_size;
 	if (parsed == SV_PARSE_OK && p->tcp_flags & SV_TCP_SYN && p->l4_header_len > 20)
-		parse_syn_options(skb, off + SV_ETH_LEN + p->ip_header_len, p->l4_header_len - 20, p);
+		parse_syn_options(skb, off + SV_ETH_LEN + p->ip_header_len + 20, p->l4_header_len - 20, p);
 	return parsed;
 }
 
