@@ -1,23 +1,23 @@
 //! The loaded kernel edge: its maps, its programs on interfaces, and what is pinned of them.
 //!
 //! Everything that must outlive the agent is pinned below one directory of a bpffs: maps in `v<version>/`, links in
-//! `links/`. A restarted agent adopts maps of its own version; one of another version makes new maps and puts its
-//! programs behind the old links, so that no interface is ever without a program.
+//! `links/`, and in `filters/` the programs behind filters of clsact. A restarted agent adopts maps of its own version and
+//! of the flow table's size; otherwise it makes new maps beside them, and once they are filled puts its programs behind
+//! the old links and filters, so that no interface is ever without a program. Flows are then tracked from scratch.
 
 use crate::bpf::Unavailable;
+use crate::native;
 use crate::state::{Config, Counter, Counters, Event, FlowSlot, FlowSlotKey, Peer, Plain, Port, Route, RouteKey};
-use crate::{native, sys};
-use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder, TcHookBuilder, TC_INGRESS};
+use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder};
 use std::fs;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Handle and priority of our filter where tcx does not exist.
-const CLSACT_HANDLE: u32 = 0x5e1f;
-const CLSACT_PRIORITY: u32 = 0x5e1f;
+mod attach;
+
+pub use attach::Attachment;
 
 /// Which program an interface gets, always on ingress as the host sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,15 +44,6 @@ impl Role {
     }
 }
 
-/// How a program is attached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attachment {
-    /// A pinned link on tcx (Linux 6.6): replaced atomically.
-    Tcx,
-    /// A filter on clsact: replaced in place; not visible in the bpffs.
-    Clsact,
-}
-
 /// What [`Edge::open`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adopted {
@@ -66,13 +57,22 @@ pub enum Adopted {
 pub struct Options {
     /// Directory in a bpffs, made if it is missing. Default `/sys/fs/bpf/selvedge`.
     pub pins: PathBuf,
-    /// Flows remembered at once. Default 65536. Pinned maps of another size are not adopted: an error.
+    /// Flows remembered at once. Default 65536. Maps pinned with another size are not adopted but replaced.
     pub max_flows: u32,
+    /// The maps' version instead of [`crate::state_version`]: for tests of the change from one to another.
+    pub version: Option<u32>,
+    /// `REWRITE_*`: what the programs change in every segment of tracked flows, for tests of the writing back. Default 0.
+    pub test_rewrite: u32,
 }
+
+/// Of [`Options::test_rewrite`]: the lowest bit of TCP's window becomes 1.
+pub const REWRITE_WINDOW: u32 = 1;
+/// Of [`Options::test_rewrite`]: not-ECT becomes ECT(0).
+pub const REWRITE_ECN: u32 = 2;
 
 impl Default for Options {
     fn default() -> Options {
-        Options { pins: "/sys/fs/bpf/selvedge".into(), max_flows: 65_536 }
+        Options { pins: "/sys/fs/bpf/selvedge".into(), max_flows: 65_536, version: None, test_rewrite: 0 }
     }
 }
 
@@ -115,6 +115,7 @@ pub struct TestRun {
 pub struct Edge {
     object: Object,
     pins: PathBuf,
+    maps: PathBuf,
     adopted: Adopted,
 }
 
@@ -126,9 +127,8 @@ impl Edge {
     /// (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON), a bpffs that is not mounted, maps of another size.
     #[cfg(bpf_object)]
     pub fn open(options: &Options) -> Result<Edge> {
-        let maps = options.pins.join(format!("v{}", crate::state_version()));
-        let adopted = if maps.join("flows").exists() { Adopted::Existing } else { Adopted::New };
-        for dir in [&maps, &options.pins.join("links")] {
+        let (maps, adopted) = choose_maps(options);
+        for dir in [&maps, &options.pins.join("links"), &options.pins.join("filters")] {
             fs::create_dir_all(dir).map_err(|e| Error::Io("create", dir.clone(), e))?;
         }
         let mut open =
@@ -136,7 +136,11 @@ impl Edge {
         for mut map in open.maps_mut() {
             let name = map.name().to_owned();
             if name.to_string_lossy().contains('.') {
-                continue; // constants of these very programs
+                // Constants of these very programs: not pinned. The only one that may be chosen comes first.
+                if let Some(constants) = map.initial_value_mut().and_then(|all| all.get_mut(..4)) {
+                    constants.copy_from_slice(&options.test_rewrite.to_ne_bytes());
+                }
+                continue;
             }
             if name == "flows" {
                 map.set_max_entries(options.max_flows).map_err(|e| Error::Bpf("size the flow table", e))?;
@@ -144,7 +148,7 @@ impl Edge {
             map.set_pin_path(maps.join(&name)).map_err(|e| Error::Bpf("name a map's pin", e))?;
         }
         let object = open.load().map_err(|e| Error::Bpf("load the kernel edge", e))?;
-        Ok(Edge { object, pins: options.pins.clone(), adopted })
+        Ok(Edge { object, pins: options.pins.clone(), maps, adopted })
     }
 
     /// As this build lacks the programs, always an error.
@@ -160,13 +164,17 @@ impl Edge {
         self.adopted
     }
 
-    /// Directories of maps that agents of other versions left; [`Edge::remove_other_versions`] deletes them.
+    /// The directory in which this edge's maps are pinned.
+    pub fn maps(&self) -> &Path {
+        &self.maps
+    }
+
+    /// Directories of maps that agents of other versions, or with flow tables of another size, left;
+    /// [`Edge::remove_other_versions`] deletes them.
     pub fn other_versions(&self) -> Vec<PathBuf> {
-        let own = format!("v{}", crate::state_version());
-        let mut found: Vec<PathBuf> = entries(&self.pins)
-            .into_iter()
-            .filter(|path| path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with('v') && n != own))
-            .collect();
+        let named = |path: &PathBuf| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('v'));
+        let mut found = entries(&self.pins);
+        found.retain(|path| named(path) && *path != self.maps);
         found.sort();
         found
     }
@@ -250,63 +258,10 @@ impl Edge {
         self.delete("routes", RouteKey::new(vni, addr, len).as_bytes())
     }
 
-    /// Attaches a program, or puts this edge's program in place of an earlier agent's.
-    pub fn attach(&self, ifindex: u32, role: Role) -> Result<Attachment> {
-        let program = self.program(role)?;
-        let pin = self.link_pin(ifindex, role);
-        if let Ok(link) = sys::open_pinned(&pin) {
-            match sys::link_update(link.as_fd(), program.as_fd()) {
-                Ok(()) => return Ok(Attachment::Tcx),
-                // The interface is gone, and its number may be another's by now.
-                Err(_) => fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin.clone(), e))?,
-            }
-        }
-        match sys::link_tcx_ingress(program.as_fd(), ifindex) {
-            Ok(link) => {
-                sys::pin(link.as_fd(), &pin).map_err(|e| Error::Io("pin", pin, e))?;
-                Ok(Attachment::Tcx)
-            }
-            Err(e) if e.raw_os_error() == Some(nix::libc::EINVAL) => {
-                let mut hook = self.clsact(&program, ifindex);
-                hook.create().map_err(|e| Error::Bpf("add clsact", e))?;
-                hook.attach().map_err(|e| Error::Bpf("attach to clsact", e))?;
-                Ok(Attachment::Clsact)
-            }
-            Err(e) => Err(Error::Io("attach to tcx as", pin, e)),
-        }
-    }
-
-    /// Takes the program off an interface. Fine if none is there.
-    pub fn detach(&self, ifindex: u32, role: Role) -> Result<()> {
-        let pin = self.link_pin(ifindex, role);
-        match sys::open_pinned(&pin) {
-            Ok(link) => {
-                let _ = sys::link_detach(link.as_fd()); // fails if the interface is gone
-                fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin, e))
-            }
-            Err(_) => {
-                let program = self.program(role)?;
-                let _ = self.clsact(&program, ifindex).detach(); // fails if there is none
-                Ok(())
-            }
-        }
-    }
-
-    /// Attachments on tcx, this agent's and earlier ones', sorted.
-    pub fn attachments(&self) -> Vec<(u32, Role)> {
-        let mut found: Vec<(u32, Role)> = entries(&self.pins.join("links"))
-            .iter()
-            .filter_map(|path| {
-                let (tag, ifindex) = path.file_name()?.to_str()?.split_once('-')?;
-                let role = [Role::Guest, Role::Uplink].into_iter().find(|role| role.tag() == tag)?;
-                Some((ifindex.parse().ok()?, role))
-            })
-            .collect();
-        found.sort_unstable();
-        found
-    }
-
     /// Detaches everything that [`Edge::attachments`] names and removes all pins.
+    ///
+    /// # Errors
+    /// The first pin that does not go.
     pub fn destroy(self) -> Result<()> {
         for (ifindex, role) in self.attachments() {
             self.detach(ifindex, role)?;
@@ -417,16 +372,6 @@ impl Edge {
         self.object.progs().find(|program| program.name() == role.program()).ok_or(Error::Missing(role.program()))
     }
 
-    fn clsact(&self, program: &libbpf_rs::Program<'_>, ifindex: u32) -> libbpf_rs::TcHook {
-        let mut builder = TcHookBuilder::new(program.as_fd());
-        builder.ifindex(ifindex as i32).replace(true).handle(CLSACT_HANDLE).priority(CLSACT_PRIORITY);
-        builder.hook(TC_INGRESS)
-    }
-
-    fn link_pin(&self, ifindex: u32, role: Role) -> PathBuf {
-        self.pins.join("links").join(format!("{}-{ifindex}", role.tag()))
-    }
-
     fn map(&self, name: &'static str) -> Result<libbpf_rs::Map<'_>> {
         self.object.maps().find(|map| map.name() == name).ok_or(Error::Missing(name))
     }
@@ -490,6 +435,21 @@ pub fn monotonic_ns() -> u64 {
 /// ENODEV if there is none of that name.
 pub fn ifindex(name: &str) -> io::Result<u32> {
     Ok(nix::net::if_::if_nametoindex(name)?)
+}
+
+/// The directory whose maps fit, or that is to have new ones: `v<version>`, or if maps with another number of flows are
+/// there, `v<version>-<flows>` beside it. (A bpffs takes no dots.)
+#[cfg(bpf_object)]
+fn choose_maps(options: &Options) -> (PathBuf, Adopted) {
+    let version = options.version.unwrap_or_else(crate::state_version);
+    let plain = options.pins.join(format!("v{version}"));
+    let sized = options.pins.join(format!("v{version}-{}", options.max_flows));
+    let flows = |dir: &Path| libbpf_rs::MapHandle::from_pinned_path(dir.join("flows")).map(|map| map.max_entries());
+    let fits = |dir: &Path| flows(dir).is_ok_and(|flows| flows == options.max_flows);
+    if let Some(dir) = [&plain, &sized].into_iter().find(|dir| fits(dir)) {
+        return (dir.clone(), Adopted::Existing);
+    }
+    (if plain.join("flows").exists() { sized } else { plain }, Adopted::New)
 }
 
 fn address_bytes(words: [u32; 4]) -> [u8; 16] {

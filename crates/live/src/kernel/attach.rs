@@ -1,0 +1,151 @@
+//! Programs on interfaces: links on tcx, and filters of clsact where that does not exist.
+
+use super::{entries, Edge, Error, Result, Role};
+use crate::sys;
+use libbpf_rs::{TcHookBuilder, TC_INGRESS};
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+/// Handle and priority of our filter where tcx does not exist.
+const CLSACT_HANDLE: u32 = 0x5e1f;
+const CLSACT_PRIORITY: u32 = 0x5e1f;
+
+/// How a program is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// A pinned link on tcx (Linux 6.6): replaced atomically.
+    Tcx,
+    /// A filter on clsact: replaced in place; not visible in the bpffs.
+    Clsact,
+}
+
+impl Edge {
+    /// Attaches a program, or puts this edge's program in place of an earlier agent's, the way that one was attached.
+    ///
+    /// # Errors
+    /// What the kernel refuses; ENODEV if there is no such interface.
+    pub fn attach(&self, ifindex: u32, role: Role) -> Result<Attachment> {
+        if self.filter_pin(ifindex, role).exists() {
+            return self.attach_with(ifindex, role, Attachment::Clsact);
+        }
+        match self.attach_with(ifindex, role, Attachment::Tcx) {
+            // Before Linux 6.6.
+            Err(Error::Io(_, _, e)) if e.raw_os_error() == Some(nix::libc::EINVAL) => {
+                self.attach_with(ifindex, role, Attachment::Clsact)
+            }
+            result => result,
+        }
+    }
+
+    /// As [`Edge::attach`], in the way that is asked for. If the program was attached in the other way, that ends, after
+    /// this began.
+    ///
+    /// # Errors
+    /// As [`Edge::attach`]; EINVAL for tcx before Linux 6.6.
+    pub fn attach_with(&self, ifindex: u32, role: Role, attachment: Attachment) -> Result<Attachment> {
+        let program = self.program(role)?;
+        match attachment {
+            Attachment::Tcx => {
+                self.attach_tcx(&program, &self.link_pin(ifindex, role), ifindex)?;
+                self.detach_clsact(ifindex, role)?;
+            }
+            Attachment::Clsact => {
+                self.attach_clsact(&program, &self.filter_pin(ifindex, role), ifindex)?;
+                self.detach_tcx(ifindex, role)?;
+            }
+        }
+        Ok(attachment)
+    }
+
+    fn attach_tcx(&self, program: &libbpf_rs::Program<'_>, pin: &Path, ifindex: u32) -> Result<()> {
+        if let Ok(link) = sys::open_pinned(pin) {
+            match sys::link_update(link.as_fd(), program.as_fd()) {
+                Ok(()) => return Ok(()),
+                // The interface is gone, and its number may be another's by now.
+                Err(_) => fs::remove_file(pin).map_err(|e| Error::Io("remove", pin.into(), e))?,
+            }
+        }
+        let link = sys::link_tcx_ingress(program.as_fd(), ifindex);
+        let link = link.map_err(|e| Error::Io("attach to tcx as", pin.into(), e))?;
+        sys::pin(link.as_fd(), pin).map_err(|e| Error::Io("pin", pin.into(), e))
+    }
+
+    /// The filter's program is changed in place: every packet meets the old or the new one. The clsact qdisc stays when
+    /// the filter goes: it may be another's by then.
+    fn attach_clsact(&self, program: &libbpf_rs::Program<'_>, pin: &Path, ifindex: u32) -> Result<()> {
+        let mut hook = self.clsact(program, ifindex);
+        quietly(|| hook.create()).map_err(|e| Error::Bpf("add clsact", e))?; // complains if it is there, and succeeds
+        hook.attach().map_err(|e| Error::Bpf("attach to clsact", e))?;
+        match fs::remove_file(pin) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::Io("remove", pin.into(), e)),
+            _ => {}
+        }
+        sys::pin(program.as_fd(), pin).map_err(|e| Error::Io("pin", pin.into(), e))
+    }
+
+    /// Takes the program off an interface, however it is attached. Fine if none is there.
+    ///
+    /// # Errors
+    /// A pin that cannot be removed.
+    pub fn detach(&self, ifindex: u32, role: Role) -> Result<()> {
+        self.detach_tcx(ifindex, role)?;
+        self.detach_clsact(ifindex, role)
+    }
+
+    fn detach_tcx(&self, ifindex: u32, role: Role) -> Result<()> {
+        let pin = self.link_pin(ifindex, role);
+        let Ok(link) = sys::open_pinned(&pin) else { return Ok(()) };
+        let _ = sys::link_detach(link.as_fd()); // fails if the interface is gone
+        fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin, e))
+    }
+
+    fn detach_clsact(&self, ifindex: u32, role: Role) -> Result<()> {
+        let pin = self.filter_pin(ifindex, role);
+        if !pin.exists() {
+            return Ok(());
+        }
+        let program = self.program(role)?;
+        let _ = quietly(|| self.clsact(&program, ifindex).detach()); // fails if the interface is gone
+        fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin, e))
+    }
+
+    /// All attachments, this agent's and earlier ones', sorted.
+    pub fn attachments(&self) -> Vec<(u32, Role)> {
+        let mut found: Vec<(u32, Role)> = ["links", "filters"]
+            .iter()
+            .flat_map(|dir| entries(&self.pins.join(dir)))
+            .filter_map(|path| {
+                let (tag, ifindex) = path.file_name()?.to_str()?.split_once('-')?;
+                let role = [Role::Guest, Role::Uplink].into_iter().find(|role| role.tag() == tag)?;
+                Some((ifindex.parse().ok()?, role))
+            })
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn clsact(&self, program: &libbpf_rs::Program<'_>, ifindex: u32) -> libbpf_rs::TcHook {
+        let mut builder = TcHookBuilder::new(program.as_fd());
+        builder.ifindex(ifindex as i32).replace(true).handle(CLSACT_HANDLE).priority(CLSACT_PRIORITY);
+        builder.hook(TC_INGRESS)
+    }
+
+    fn link_pin(&self, ifindex: u32, role: Role) -> PathBuf {
+        self.pins.join("links").join(format!("{}-{ifindex}", role.tag()))
+    }
+
+    fn filter_pin(&self, ifindex: u32, role: Role) -> PathBuf {
+        self.pins.join("filters").join(format!("{}-{ifindex}", role.tag()))
+    }
+}
+
+/// Without libbpf's own messages on standard error.
+fn quietly<T>(f: impl FnOnce() -> T) -> T {
+    let before = libbpf_rs::set_print(None);
+    let result = f();
+    libbpf_rs::set_print(before);
+    result
+}
