@@ -9,6 +9,8 @@ pub mod bpf;
 #[cfg(feature = "kernel")]
 pub mod dctcp;
 #[cfg(feature = "kernel")]
+pub mod emit;
+#[cfg(feature = "kernel")]
 pub mod gro;
 #[cfg(feature = "kernel")]
 pub mod kernel;

@@ -1,0 +1,220 @@
+//! Packets that the edge itself sends: what a stage asked for in [`EVENT_EMIT`](crate::state::EVENT_EMIT), as a frame on
+//! an interface or, encapsulated, to a peer.
+//!
+//! The kernel edge cannot make packets. It says in an event which packet caused the wish and what was wished for; whoever
+//! reads the events turns that into a [`Packet`] with the data path's own functions and sends it here. A frame sent on a
+//! guest's interface goes straight to the guest; one sent on an uplink goes to the fabric. Neither meets the edge's
+//! programs of this host again, because those stand at ingress.
+
+use crate::state::{address, Peer};
+use nix::libc;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use wire::encap::Encap;
+use wire::{EmitError, Packet, TcpOptions};
+
+/// Source port of encapsulated packets without a label: the first of the dynamic range (RFC 7348 section 5).
+const DEFAULT_LABEL: u16 = 49_152;
+
+/// The frame of `packet` with these MAC addresses: no TCP options but those that a [`Packet`] has, and a payload of zeros.
+///
+/// # Errors
+/// As [`wire::emit`].
+pub fn frame(packet: &Packet, source: [u8; 6], destination: [u8; 6]) -> Result<Vec<u8>, EmitError> {
+    let mut frame = wire::emit(packet, &TcpOptions::default())?;
+    frame[..6].copy_from_slice(&destination);
+    frame[6..12].copy_from_slice(&source);
+    Ok(frame)
+}
+
+/// UDP and VXLAN headers in front of `frame`: what follows the IP header on the way to a peer. `label` 0: none.
+///
+/// # Errors
+/// [`EmitError::TooLarge`] if UDP cannot say the length.
+pub fn encapsulate(frame: &[u8], encap: &Encap, label: u16, port: u16) -> Result<Vec<u8>, EmitError> {
+    let len = u16::try_from(frame.len() + 16).map_err(|_| EmitError::TooLarge(frame.len() as u32))?;
+    let label = if label == 0 { DEFAULT_LABEL } else { label };
+    let (first, second) = encap.pack();
+    let mut datagram = Vec::with_capacity(usize::from(len));
+    for half in [label, port, len, 0] {
+        datagram.extend(half.to_be_bytes());
+    }
+    datagram.extend(first.to_be_bytes());
+    datagram.extend(second.to_be_bytes());
+    datagram.extend(frame);
+    Ok(datagram)
+}
+
+/// A socket that sends, and never receives, on one interface of the network namespace in which it was opened.
+#[derive(Debug)]
+pub struct Interface {
+    socket: OwnedFd,
+    ifindex: i32,
+}
+
+impl Interface {
+    /// # Errors
+    /// EPERM without CAP_NET_RAW.
+    pub fn open(ifindex: u32) -> io::Result<Interface> {
+        // Protocol 0: nothing is received, so nothing piles up.
+        // SAFETY: a system call with constants.
+        let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+        let ifindex = i32::try_from(ifindex).map_err(|_| io::ErrorKind::InvalidInput)?;
+        Ok(Interface { socket: owned(socket)?, ifindex })
+    }
+
+    /// # Errors
+    /// What the kernel refuses: ENXIO if the interface is gone, ENETDOWN, EMSGSIZE beyond its MTU, ENOBUFS.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        // SAFETY: all zeros are a valid sockaddr_ll.
+        let mut to: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        to.sll_family = libc::AF_PACKET as u16;
+        to.sll_ifindex = self.ifindex;
+        to.sll_protocol = frame.get(12..14).map_or(0, |b| u16::from_ne_bytes([b[0], b[1]]));
+        to.sll_halen = 6;
+        to.sll_addr[..6].copy_from_slice(frame.get(..6).ok_or(io::ErrorKind::InvalidInput)?);
+        send_to(&self.socket, frame, &to)
+    }
+}
+
+/// Sends to peers over the host's own routes and neighbours. One for each outer family and network namespace.
+#[derive(Debug)]
+pub struct Uplink {
+    v4: OwnedFd,
+    v6: Option<OwnedFd>,
+}
+
+impl Uplink {
+    /// # Errors
+    /// EPERM without CAP_NET_RAW.
+    pub fn open() -> io::Result<Uplink> {
+        let open = |family| {
+            // SAFETY: a system call with constants.
+            owned(unsafe { libc::socket(family, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::IPPROTO_UDP) })
+        };
+        let v4 = open(libc::AF_INET)?;
+        silence(&v4)?;
+        let v6 = open(libc::AF_INET6).ok(); // none where IPv6 is switched off
+        if let Some(v6) = &v6 {
+            silence(v6)?;
+        }
+        Ok(Uplink { v4, v6 })
+    }
+
+    /// Sends the inner `frame` of network `vni` to `peer`, on the path `label`; 0: none.
+    ///
+    /// # Errors
+    /// What the kernel refuses, ENETUNREACH among it; `InvalidInput` if the frame is too long.
+    pub fn send(&self, peer: &Peer, vni: u32, label: u16, frame: &[u8]) -> io::Result<()> {
+        let encap = Encap::new(vni, peer.tunnel.version);
+        let datagram = encapsulate(frame, &encap, label, peer.tunnel.port)
+            .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
+        match address(peer.tunnel.remote) {
+            IpAddr::V4(v4) => {
+                // SAFETY: all zeros are a valid sockaddr_in.
+                let mut to: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+                to.sin_family = libc::AF_INET as u16;
+                to.sin_addr.s_addr = u32::from_ne_bytes(v4.octets());
+                send_to(&self.v4, &datagram, &to)
+            }
+            IpAddr::V6(v6) => {
+                // SAFETY: all zeros are a valid sockaddr_in6.
+                let mut to: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
+                to.sin6_family = libc::AF_INET6 as u16;
+                to.sin6_addr.s6_addr = v6.octets();
+                send_to(self.v6.as_ref().ok_or(io::ErrorKind::Unsupported)?, &datagram, &to)
+            }
+        }
+    }
+}
+
+fn owned(fd: libc::c_int) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A raw socket gets a copy of every datagram of the host; a filter that takes none spares that.
+fn silence(socket: &OwnedFd) -> io::Result<()> {
+    let mut none = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }; // BPF_RET | BPF_K: 0 bytes
+    let program = libc::sock_fprog { len: 1, filter: &mut none };
+    // SAFETY: the kernel reads one sock_fprog and the one instruction that it points to.
+    let code = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            std::ptr::from_ref(&program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if code < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn send_to<A>(socket: &OwnedFd, bytes: &[u8], to: &A) -> io::Result<()> {
+    // SAFETY: both pointers are valid for the lengths given; `A` is a socket address.
+    let sent = unsafe {
+        libc::sendto(
+            socket.as_raw_fd(),
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            libc::MSG_DONTWAIT,
+            std::ptr::from_ref(to).cast(),
+            size_of::<A>() as libc::socklen_t,
+        )
+    };
+    if sent < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::{proto, tcp, v4};
+
+    fn acknowledgement() -> Packet {
+        Packet {
+            saddr: v4([10, 7, 0, 2]),
+            daddr: v4([10, 7, 0, 1]),
+            family: 4,
+            proto: proto::TCP,
+            sport: 80,
+            dport: 4000,
+            seq: 7,
+            ack: 9,
+            window: 100,
+            tcp_flags: tcp::ACK,
+            ..Packet::default()
+        }
+    }
+
+    #[test]
+    fn a_frame_says_what_its_packet_says() {
+        let made = frame(&acknowledgement(), [2; 6], [4; 6]).unwrap();
+        assert_eq!((&made[..6], &made[6..12]), ([4u8; 6].as_slice(), [2u8; 6].as_slice()));
+        let parsed = wire::parse(&made).unwrap();
+        assert_eq!((parsed.seq, parsed.ack, parsed.window, parsed.tcp_flags), (7, 9, 100, tcp::ACK));
+    }
+
+    #[test]
+    fn what_is_encapsulated_reads_as_such() {
+        let made = frame(&acknowledgement(), [2; 6], [4; 6]).unwrap();
+        let encap = Encap::new(7, 1);
+        let datagram = encapsulate(&made, &encap, 50_001, 4789).unwrap();
+        let mut outer = vec![0u8; 12];
+        outer.extend([8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, proto::UDP, 0, 0, 192, 168, 99, 1, 192, 168, 99, 2]);
+        outer.extend(&datagram);
+        let read = wire::encap::read_outer(&outer, 4789).unwrap();
+        assert_eq!((read.sport, read.encap), (50_001, encap));
+        assert_eq!(outer[usize::from(read.add_len)..], made);
+        assert!(encapsulate(&vec![0; 65_530], &encap, 0, 4789).is_err());
+    }
+}
