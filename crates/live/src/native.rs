@@ -25,6 +25,9 @@ pub fn state_version() -> u32 {
 }
 
 #[cfg(test)]
+mod answers;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::state::Counter;
