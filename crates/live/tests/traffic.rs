@@ -3,104 +3,17 @@
 
 mod fabric;
 
+use fabric::peer::transfer;
 use fabric::{in_namespace, Fabric};
 use live::state::{Config, Counter, Counters, BALANCE_ECMP, BALANCE_FLOWCELL, VERSION_1, VERSION_PLAIN};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
-const WAIT: Duration = Duration::from_secs(20);
 
-/// Not a test of its own: what the others start in guests' namespaces. `SELVEDGE_TEST_ROLE` is "<what> <address> <n>".
+/// Not a test of its own: see `fabric::peer`.
 #[test]
 fn peer_process() {
-    let Ok(role) = std::env::var("SELVEDGE_TEST_ROLE") else { return };
-    let words: Vec<&str> = role.split_whitespace().collect();
-    let [what, address, n] = words[..] else { panic!("role {role:?}") };
-    let n: u64 = n.parse().unwrap();
-    match what {
-        "tcp-server" => {
-            let (mut stream, _) = TcpListener::bind(address).unwrap().accept().unwrap();
-            stream.set_read_timeout(Some(WAIT)).unwrap();
-            let mut at = 0u64;
-            let mut buffer = vec![0; 1 << 18];
-            while at < n {
-                let got = stream.read(&mut buffer).unwrap();
-                assert!(got > 0, "closed after {at}");
-                check(&buffer[..got], at);
-                at += got as u64;
-            }
-            stream.write_all(b"ok").unwrap();
-        }
-        "tcp-client" => {
-            let mut stream = connect(address);
-            let mut at = 0u64;
-            let mut buffer = vec![0; 1 << 18];
-            while at < n {
-                let len = buffer.len().min((n - at) as usize);
-                fill(&mut buffer[..len], at);
-                stream.write_all(&buffer[..len]).unwrap();
-                at += len as u64;
-            }
-            let mut answer = [0; 2];
-            stream.set_read_timeout(Some(WAIT)).unwrap();
-            stream.read_exact(&mut answer).unwrap();
-        }
-        "udp-server" | "fragments-server" => {
-            let socket = UdpSocket::bind(address).unwrap();
-            socket.set_read_timeout(Some(WAIT)).unwrap();
-            let mut buffer = [0; 8000];
-            for _ in 0..n {
-                let (len, from) = socket.recv_from(&mut buffer).unwrap();
-                socket.send_to(&buffer[..len], from).unwrap();
-            }
-        }
-        "udp-client" | "fragments-client" => {
-            let socket = UdpSocket::bind(if address.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" }).unwrap();
-            socket.connect(address).unwrap();
-            socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-            for i in 0..n {
-                let message = vec![i as u8; if what == "udp-client" { 700 } else { 4000 }];
-                let mut answer = [0; 8000];
-                let len = (0..50)
-                    .find_map(|_| {
-                        socket.send(&message).ok()?; // refused while the server is not there yet
-                        socket.recv(&mut answer).ok()
-                    })
-                    .expect("an answer");
-                assert_eq!(answer[..len], message);
-            }
-        }
-        _ => panic!("role {role:?}"),
-    }
-}
-
-fn connect(address: &str) -> TcpStream {
-    for _ in 0..200 {
-        if let Ok(stream) = TcpStream::connect(address) {
-            return stream;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    panic!("no connection to {address}");
-}
-
-/// Byte `i` of the stream.
-fn pattern(i: u64) -> u8 {
-    (i ^ (i >> 8) ^ (i >> 16)) as u8
-}
-
-fn fill(buffer: &mut [u8], at: u64) {
-    for (i, byte) in (at..).zip(buffer) {
-        *byte = pattern(i);
-    }
-}
-
-fn check(buffer: &[u8], at: u64) {
-    for (i, byte) in (at..).zip(buffer) {
-        assert_eq!(*byte, pattern(i), "byte {i} of the stream");
-    }
+    fabric::peer::run();
 }
 
 /// `None`, with the reason printed, where the tests cannot run.
@@ -114,16 +27,6 @@ fn fabric(name: &str) -> Option<Fabric> {
 
 fn flowcells(cell_bytes: u32) -> Config {
     Config { balance: BALANCE_FLOWCELL, cell_bytes, ..Config::default() }
-}
-
-/// Guest 0 sends to guest 1.
-fn transfer(fabric: &Fabric, protocol: &str, address: &str, n: u64) {
-    let mut server = fabric.spawn(&fabric.guest(1), &format!("{protocol}-server {address} {n}"));
-    let client = fabric.spawn(&fabric.guest(0), &format!("{protocol}-client {address} {n}")).wait().unwrap();
-    if !client.success() {
-        let _ = server.kill();
-    }
-    assert!(server.wait().unwrap().success() && client.success(), "{protocol} to {address}");
 }
 
 fn counters(fabric: &Fabric, i: usize) -> Counters {

@@ -1,7 +1,9 @@
 //! Two hosts and their guests in network namespaces, joined by a veth pair; removed on drop.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use live::kernel::{Edge, Options, Role};
+pub(crate) mod peer;
+
+use live::kernel::{Attachment, Edge, Options, Role};
 use live::state::{Config, Peer, Port, Route, Tunnel, PORT_PEER, ROUTE_LOCAL, ROUTE_PEER, VERSION_1};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -29,7 +31,7 @@ fn find_obstacle() -> Option<String> {
     if let Err(why) = live::bpf::available() {
         return Some(why.to_string());
     }
-    if !nix::unistd_root() {
+    if !root() {
         return Some("needs root".into());
     }
     if !run_status("mountpoint", &["-q", "/sys/fs/bpf"]) && !run_status("mount", &["-t", "bpf", "bpf", "/sys/fs/bpf"]) {
@@ -41,14 +43,8 @@ fn find_obstacle() -> Option<String> {
     (!made).then(|| "network namespaces cannot be made here".into())
 }
 
-/// Effective user 0, without a dependency for it.
-mod nix {
-    pub(super) fn unistd_root() -> bool {
-        std::fs::read_to_string("/proc/self/status")
-            .ok()
-            .and_then(|text| text.lines().find(|l| l.starts_with("Uid:")).map(str::to_owned))
-            .is_some_and(|line| line.split_whitespace().nth(2) == Some("0"))
-    }
+fn root() -> bool {
+    nix::unistd::geteuid().is_root()
 }
 
 fn run_status(program: &str, args: &[&str]) -> bool {
@@ -65,6 +61,10 @@ pub(crate) fn ip(args: &str) {
 pub(crate) struct Fabric {
     tag: String,
     pub(crate) edges: Vec<HostEdge>,
+    /// For the edges to come; `None`: as the kernel can.
+    pub(crate) attachment: Option<Attachment>,
+    /// For the edges to come; their pins and size are others.
+    pub(crate) options: Options,
 }
 
 /// The edge of one host, in that host's namespace.
@@ -79,17 +79,22 @@ impl HostEdge {
     /// As a restarted agent does: the old edge is dropped, everything is opened and attached anew.
     pub(crate) fn reopen(self) -> HostEdge {
         drop(self.edge);
-        let edge = Edge::open(&Options { pins: self.pins.clone(), max_flows: 1024 }).unwrap();
+        let edge = Edge::open(&Options { pins: self.pins.clone(), max_flows: 1024, ..Options::default() }).unwrap();
         edge.attach(self.port, Role::Guest).unwrap();
         edge.attach(self.uplink, Role::Uplink).unwrap();
-        HostEdge { edge, uplink: self.uplink, port: self.port, pins: self.pins }
+        HostEdge { edge, ..self }
+    }
+
+    pub(crate) fn pins(&self) -> PathBuf {
+        self.pins.clone()
     }
 }
 
 impl Fabric {
     /// Guests' neighbour entries are permanent, as if an agent had made them.
     pub(crate) fn new(name: &str) -> Fabric {
-        let fabric = Fabric { tag: format!("sv{}{name}", std::process::id() % 100_000), edges: Vec::new() };
+        let tag = format!("sv{}{name}", std::process::id() % 100_000);
+        let fabric = Fabric { tag, edges: Vec::new(), attachment: None, options: Options::default() };
         for i in 0..2 {
             ip(&format!("netns add {}", fabric.host(i)));
             ip(&format!("netns add {}", fabric.guest(i)));
@@ -135,27 +140,18 @@ impl Fabric {
         let host = self.host(i);
         let pins = PathBuf::from(format!("/sys/fs/bpf/{}{i}", self.tag));
         let _ = std::fs::create_dir(&pins);
+        let options = Options { pins: pins.clone(), max_flows, ..self.options.clone() };
+        let attachment = self.attachment;
         let edge = in_namespace(&host, || {
-            let edge = Edge::open(&Options { pins: pins.clone(), max_flows }).unwrap();
+            let edge = Edge::open(&options).unwrap();
             let (uplink, port) = (live::kernel::ifindex("u0").unwrap(), live::kernel::ifindex("g").unwrap());
-            edge.set_config(config).unwrap();
-            edge.set_port(port, &Port { vni: VNI, flags: PORT_PEER, ..Port::default() }).unwrap();
-            edge.set_schedule(1, labels).unwrap();
-            let outer = |n: usize| -> IpAddr {
-                let text = if outer_v6 { format!("fd99::{n}") } else { format!("192.168.99.{n}") };
-                text.parse().unwrap()
-            };
-            let tunnel = Tunnel::new(outer(i + 1), outer(2 - i), config.udp_port, version).unwrap();
-            edge.set_peer(1, &Peer { tunnel, ifindex: uplink, schedule: 1 }).unwrap();
-            for family in ["10.7.0.", "fd07::"] {
-                let (me, other) = (format!("{family}{}", i + 1), format!("{family}{}", 2 - i));
-                let local = Route { kind: ROUTE_LOCAL, target: port, ..Route::default() };
-                let remote = Route { kind: ROUTE_PEER, target: 1, ..Route::default() };
-                edge.set_route(VNI, me.parse().unwrap(), 128, &local).unwrap();
-                edge.set_route(VNI, other.parse().unwrap(), 128, &remote).unwrap();
+            fill(&edge, i, (port, uplink), config, labels, version, outer_v6);
+            for (ifindex, role) in [(port, Role::Guest), (uplink, Role::Uplink)] {
+                match attachment {
+                    Some(attachment) => edge.attach_with(ifindex, role, attachment).unwrap(),
+                    None => edge.attach(ifindex, role).unwrap(),
+                };
             }
-            edge.attach(port, Role::Guest).unwrap();
-            edge.attach(uplink, Role::Uplink).unwrap();
             HostEdge { edge, uplink, port, pins: pins.clone() }
         });
         self.edges.push(edge);
@@ -164,6 +160,16 @@ impl Fabric {
     pub(crate) fn add_edges(&mut self, config: &Config, labels: &[u16]) {
         for i in 0..2 {
             self.add_edge(i, config, labels, VERSION_1, false, 1024);
+        }
+    }
+
+    /// Guests forget one another's MAC addresses: from now on they ask.
+    pub(crate) fn forget_neighbours(&self) {
+        for i in 0..2 {
+            let (g, other) = (self.guest(i), 2 - i);
+            for address in [format!("10.7.0.{other}"), format!("fd07::{other}")] {
+                ip(&format!("-n {g} neigh del {address} dev eth0"));
+            }
         }
     }
 
@@ -177,17 +183,59 @@ impl Fabric {
         assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// This test binary again, as `role` (see `peer_process`), in a namespace.
+    /// This test binary again, as `role` (see [`peer::run`]), in a namespace.
     pub(crate) fn spawn(&self, namespace: &str, role: &str) -> Child {
-        Command::new("ip")
+        self.command(namespace, role).spawn().expect("the test runs itself")
+    }
+
+    /// As [`Fabric::spawn`], not yet started.
+    pub(crate) fn command(&self, namespace: &str, role: &str) -> Command {
+        let mut command = Command::new("ip");
+        command
             .args(["netns", "exec", namespace])
             .arg(std::env::current_exe().expect("the test has a path"))
             .args(["--exact", "peer_process", "--nocapture"])
             .env("SELVEDGE_TEST_ROLE", role)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the test runs itself")
+            .stdout(Stdio::piped());
+        command
     }
+}
+
+/// What the agent of host `i` would write into new maps.
+pub(crate) fn fill(
+    edge: &Edge,
+    i: usize,
+    (port, uplink): (u32, u32),
+    config: &Config,
+    labels: &[u16],
+    version: u8,
+    outer_v6: bool,
+) {
+    edge.set_config(config).unwrap();
+    edge.set_port(port, &guest_port(i)).unwrap();
+    edge.set_schedule(1, labels).unwrap();
+    let outer = |n: usize| -> IpAddr {
+        let text = if outer_v6 { format!("fd99::{n}") } else { format!("192.168.99.{n}") };
+        text.parse().unwrap()
+    };
+    let tunnel = Tunnel::new(outer(i + 1), outer(2 - i), config.udp_port, version).unwrap();
+    edge.set_peer(1, &Peer { tunnel, ifindex: uplink, schedule: 1 }).unwrap();
+    for family in ["10.7.0.", "fd07::"] {
+        let (me, other) = (format!("{family}{}", i + 1), format!("{family}{}", 2 - i));
+        let local = Route { kind: ROUTE_LOCAL, target: port, ..Route::default() };
+        let remote = Route { kind: ROUTE_PEER, target: 1, ..Route::default() };
+        edge.set_route(VNI, me.parse().unwrap(), 128, &local).unwrap();
+        edge.set_route(VNI, other.parse().unwrap(), 128, &remote).unwrap();
+    }
+}
+
+/// The port of host `i`'s guest.
+pub(crate) fn guest_port(i: usize) -> Port {
+    Port { vni: VNI, flags: PORT_PEER, mac: guest_mac(i), ..Port::default() }
+}
+
+pub(crate) fn guest_mac(i: usize) -> [u8; 6] {
+    [2, 0, 0x0a, 7, 0, i as u8 + 1]
 }
 
 impl Drop for Fabric {
@@ -208,7 +256,7 @@ pub(crate) fn in_namespace<T: Send>(name: &str, f: impl FnOnce() -> T + Send) ->
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let file = std::fs::File::open(format!("/run/netns/{name}")).expect("the namespace exists");
-            ::nix::sched::setns(file, ::nix::sched::CloneFlags::CLONE_NEWNET).expect("root may enter it");
+            nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET).expect("root may enter it");
             f()
         });
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
