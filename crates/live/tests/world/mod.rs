@@ -19,7 +19,17 @@ pub(crate) struct World {
     /// Interfaces of the guest whose frames are run, and towards the fabric.
     pub(crate) port: u32,
     pub(crate) uplink: u32,
-    pins: PathBuf,
+    /// Last, for the edge removes its pins itself.
+    _pins: Pins,
+}
+
+/// A directory of pins that goes with its owner, also where the programs cannot be loaded.
+struct Pins(PathBuf);
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 fn local_address(family: u8) -> IpAddr {
@@ -47,11 +57,11 @@ impl World {
         }
         let fabric = Fabric::new(name);
         let host = fabric.host(0);
-        let pins = PathBuf::from(format!("/sys/fs/bpf/{host}w"));
-        std::fs::create_dir(&pins).unwrap();
+        let pins = Pins(PathBuf::from(format!("/sys/fs/bpf/{host}w")));
+        std::fs::create_dir(&pins.0).unwrap();
         let (edge, port, uplink) = in_namespace(&host, || {
             let edge =
-                Edge::open(&Options { pins: pins.clone(), max_flows: config.max_flows as u32, ..Options::default() })
+                Edge::open(&Options { pins: pins.0.clone(), max_flows: config.max_flows as u32, ..Options::default() })
                     .unwrap();
             let index = |name| live::kernel::ifindex(name).unwrap();
             (edge, index("g"), index("u0"))
@@ -77,7 +87,7 @@ impl World {
             edge.set_peer(id, &Peer { tunnel, ifindex: uplink, schedule: 1 }).unwrap();
             route(&peer.guest, Route { kind: ROUTE_PEER, target: id, mac: peer.guest.mac, ..Route::default() });
         }
-        Some(World { fabric, edge: Some(edge), port, uplink, pins })
+        Some(World { fabric, edge: Some(edge), port, uplink, _pins: pins })
     }
 
     pub(crate) fn edge(&self) -> &Edge {
@@ -115,7 +125,6 @@ impl Drop for World {
         if let Some(edge) = self.edge.take() {
             let _ = edge.destroy();
         }
-        let _ = std::fs::remove_dir_all(&self.pins);
     }
 }
 
