@@ -58,7 +58,7 @@ pub fn diagnose() -> Diagnosis {
     let features = vec![
         finding("simulator", true, "needs nothing but this program", ""),
         conclude("kernel-edge", &probes, &["kernel", "btf", "bpf", "namespaces", "clang", "ip"]),
-        conclude("lab", &probes, &["namespaces", "tun", "packet-sockets", "ip"]),
+        lab(&probes),
         conclude("report-test", &probes, &["chromium"]),
     ];
     Diagnosis { version: env!("CARGO_PKG_VERSION"), features, probes }
@@ -79,6 +79,20 @@ fn conclude(name: &'static str, probes: &[Finding], needs: &[&str]) -> Finding {
     };
     let remedy = missing.iter().map(|p| p.remedy.as_str()).filter(|r| !r.is_empty()).collect::<Vec<_>>().join("; ");
     Finding { name, status, reason, remedy }
+}
+
+/// Fabrics against the wall clock: as root, or within a user namespace that has the privileges.
+fn lab(probes: &[Finding]) -> Finding {
+    let plain = conclude("lab", probes, &["namespaces", "tun", "ip"]);
+    let status = |name: &str| probes.iter().find(|p| p.name == name).map(|p| p.status);
+    let lacks_privilege_only = capabilities() & CAP_NET_ADMIN == 0
+        && OpenOptions::new().read(true).write(true).open("/dev/net/tun").is_ok()
+        && status("namespaces") == Some(Status::Yes)
+        && status("ip") == Some(Status::Yes);
+    match plain.status != Status::Yes && lacks_privilege_only {
+        true => finding("lab", true, "within a user namespace: call it from a shell that `unshare -Urn` started", ""),
+        false => plain,
+    }
 }
 
 fn read(path: &str) -> String {

@@ -47,7 +47,7 @@ pub(super) fn base() -> Result<PathBuf, LabFailure> {
         own("SELVEDGE_RUN_DIR", "lab"),
         Some(PathBuf::from("/run/selvedge/lab")),
         own("XDG_RUNTIME_DIR", "selvedge/lab"),
-        Some(std::env::temp_dir().join(format!("selvedge-{uid}/lab"))),
+        Some(std::env::temp_dir().join(format!("selvedge-{}/lab", outer_uid(uid)))),
     ];
     for candidate in candidates.into_iter().flatten() {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&candidate);
@@ -59,6 +59,18 @@ pub(super) fn base() -> Result<PathBuf, LabFailure> {
         }
     }
     Err(LabFailure::NoPlace)
+}
+
+/// The user's number outside a user namespace, in which everybody may be root.
+fn outer_uid(uid: u32) -> u32 {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let range = |line: &str| {
+        let mut numbers = line.split_whitespace().filter_map(|n| n.parse::<u32>().ok());
+        let (inside, outside, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        let offset = uid.checked_sub(inside).filter(|&offset| offset < count)?;
+        outside.checked_add(offset)
+    };
+    map.lines().find_map(range).unwrap_or(uid)
 }
 
 fn writable(dir: &Path) -> bool {
