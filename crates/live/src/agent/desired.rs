@@ -226,7 +226,7 @@ pub(in crate::agent) fn numbers(config: &Config, kept: &Kept) -> Vec<u32> {
     let mut known: BTreeMap<[u32; 4], u32> = kept.peers.iter().map(|(id, peer)| (peer.tunnel.remote, *id)).collect();
     let mut taken: BTreeSet<u32> = known.values().copied().collect();
     let mut free = 1..;
-    let mut number = |peer: &PeerRule| {
+    let number = |peer: &PeerRule| {
         let remote = state::words(peer.address);
         *known.entry(remote).or_insert_with(|| {
             let id = free.by_ref().find(|id| !taken.contains(id)).unwrap_or(u32::MAX);
