@@ -46,13 +46,7 @@ fn compile_bpf(source: &str, object: &Path) -> Result<(), String> {
     let output = Command::new(&clang)
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter"])
         // Debian keeps <asm/types.h> per architecture, where clang does not look when it compiles for BPF.
-        .args([
-            "-D__bpf__",
-            &format!("-I/usr/include/{arch}-linux-gnu"),
-            "-c",
-            source,
-            "-o",
-        ])
+        .args(["-D__bpf__", &format!("-I/usr/include/{arch}-linux-gnu"), "-c", source, "-o"])
         .arg(object)
         .output()
         .map_err(|error| format!("{clang} does not run ({error}) when this was built"))?;
