@@ -3,6 +3,7 @@
 //! [`Document`] knows where each key stands, [`Scenario`] is what the file says with every default filled in, and
 //! [`Plan`] holds one [`Experiment`] per scheme. Every error is one line with the place, the key and the remedy.
 
+mod congestion;
 mod document;
 mod error;
 mod hosts;
@@ -12,6 +13,7 @@ mod plan;
 mod scheme;
 mod traffic;
 
+pub use congestion::{CongestionTable, LawWord, RuleTable};
 pub use document::Document;
 pub use error::{closest, ConfigError, Invalid};
 pub use hosts::{HostTable, TcpTable};

@@ -197,7 +197,7 @@ fn plan(
             failures,
             reroute_after: switch.reroute_after,
             hosts: hosts.build()?,
-            edge: table.edge(name)?,
+            edge: table.edge(name, &workloads, base.n_hosts() as u32)?,
             racks: racks(base),
             workloads,
             duration: scenario.duration,

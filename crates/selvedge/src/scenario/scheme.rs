@@ -1,10 +1,12 @@
 //! `[scheme.<name>]`: what is compared.
 
+use super::congestion::CongestionTable;
 use super::error::Invalid;
 use super::keys::within;
 use super::network::MultipathWord;
 use edge::{reorder, Balance};
 use host::experiment::EdgeConfig;
+use host::workload::Workload;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
@@ -87,6 +89,9 @@ pub struct SchemeTable {
     /// Laid over `[host]` for this scheme.
     #[serde(skip_serializing_if = "toml::Table::is_empty")]
     pub host: toml::Table,
+    /// Virtual congestion control in the edges; none if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<CongestionTable>,
 }
 
 impl Default for SchemeTable {
@@ -102,6 +107,7 @@ impl Default for SchemeTable {
             multipath: None,
             switch: toml::Table::new(),
             host: toml::Table::new(),
+            congestion: None,
         }
     }
 }
@@ -129,8 +135,15 @@ impl SchemeTable {
         }
     }
 
-    pub(super) fn edge(&self, name: &str) -> Result<EdgeConfig, Invalid> {
+    pub(super) fn edge(&self, name: &str, workloads: &[Workload], hosts: u32) -> Result<EdgeConfig, Invalid> {
         let at = format!("scheme.{name}");
+        let (congestion, ports_by_workload) = match &self.congestion {
+            Some(table) => {
+                let (config, by_workload) = table.build(&format!("{at}.congestion"), workloads, hosts)?;
+                (Some(config), by_workload)
+            }
+            None => (None, false),
+        };
         within(&format!("{at}.threshold"), self.threshold, Bytes(1), Bytes(1 << 30))?;
         if let Wait::Fixed(wait) = self.reorder_timeout {
             within(&format!("{at}.reorder_timeout"), wait, Time::from_us(1), Time::from_secs(1))?;
@@ -152,7 +165,8 @@ impl SchemeTable {
                     Some(reorder::Config { timeout, literal: self.reorder_literal, ..reorder::Config::default() })
                 }
             },
-            ..EdgeConfig::default()
+            congestion,
+            ports_by_workload,
         })
     }
 }
