@@ -173,7 +173,7 @@ mod tests {
         };
         let text = snapshot.text();
         for line in [
-            "# HELP selvedge_out_bytes Bytes of guests' frames sent to peers, without the encapsulation.",
+            "# HELP selvedge_out_bytes Bytes of guests' frames sent to peers, without the encapsulation",
             "# TYPE selvedge_out_bytes counter",
             "selvedge_out_bytes_total 0",
             "selvedge_reloads_total 3",

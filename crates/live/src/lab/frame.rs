@@ -317,7 +317,7 @@ pub(crate) fn is_opaque(packet: &wire::Packet) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use wire::{ecn, v4, TcpOptions};
+    use wire::{ecn, reserved, v4, TcpOptions};
 
     /// A frame from host 0 to host 1 as a kernel with offloads sends it, and its header.
     pub(crate) fn sent(headers: &wire::Packet, size: u16) -> (Vec<u8>, VnetHeader) {
@@ -438,14 +438,16 @@ mod tests {
             }
             let mut packet = read(&frame, &vnet, 0, 2, 0).unwrap().headers;
             // A feedback option comes in on the way out, and is taken out on arrival.
-            (packet.pack, packet.l4_header_len, packet.dirty) = (wire::pack::OK, 40, dirty::OPTION);
+            (packet.pack, packet.l4_header_len, packet.dirty) = (wire::pack::OK, 40, dirty::OPTION | dirty::FLAGS);
+            packet.tcp_reserved = reserved::EDGE | reserved::PACK;
             let mut longer = Vec::new();
             assert_eq!(rewrite(&mut packet, &mut frame, &vnet, &mut longer), Ok(true));
             assert_eq!((longer.len(), packet.dirty), (frame.len() + 8, 0));
             assert!(ip_is_whole(&longer));
             let mut arrived = read(&longer, &vnet, 0, 2, 0).unwrap().headers;
             assert_eq!(arrived.pack, wire::pack::OK);
-            (arrived.pack, arrived.l4_header_len, arrived.dirty) = (wire::pack::NONE, 32, dirty::OPTION);
+            (arrived.pack, arrived.l4_header_len, arrived.dirty) = (wire::pack::NONE, 32, dirty::OPTION | dirty::FLAGS);
+            arrived.tcp_reserved = 0;
             let head = head(&longer, &vnet, &arrived, 0, false).unwrap();
             assert_eq!(head.bytes.len(), frame.len());
             assert_eq!(head.vnet.needs_csum(), undone);
