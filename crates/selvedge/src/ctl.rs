@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn columns_line_up_and_control_characters_stay_out() {
         let rows = vec![heading(&["name", "n"]), vec!["x\u{1b}[2J".into(), "1000".into()]];
-        assert_eq!(grid(&rows, 1), "name       n\nx?[2J   1000\n");
+        assert_eq!(grid(&rows, 1), "name      n\nx?[2J  1000\n");
         assert_eq!(grid(&rows, 0), "name   n\nx?[2J  1000\n");
         assert_eq!(grid(&[], 0), "");
     }
