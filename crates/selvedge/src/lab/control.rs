@@ -50,7 +50,11 @@ pub(super) fn open(name: &str, request: &Request) -> Result<(Value, BufReader<Un
         return Err(LabFailure::Dead(name.to_owned()));
     }
     let io = LabFailure::io("the lab's control socket");
-    let stream = UnixStream::connect(directory(name)?.join("control")).map_err(&io)?;
+    let stream = UnixStream::connect(directory(name)?.join("control")).map_err(|e| match e.kind() {
+        // It is just ending: its socket goes before its process.
+        std::io::ErrorKind::ConnectionRefused => LabFailure::Dead(name.to_owned()),
+        _ => io(e),
+    })?;
     stream.set_read_timeout(Some(Duration::from_secs(20))).map_err(&io)?;
     let mut line = serde_json::to_vec(request).map_err(|e| io(e.into()))?;
     line.push(b'\n');
