@@ -18,6 +18,8 @@ enum Step {
     /// Microseconds.
     Wait(u32),
     Tick,
+    /// The edge loses all that it knew of the flow.
+    Forget,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -30,6 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
         (0..70_000u32, any::<bool>()).prop_map(|(p, ce)| Step::Data(p, ce)),
         (0..100_000u32).prop_map(Step::Wait),
         Just(Step::Tick),
+        Just(Step::Forget),
     ]
 }
 
@@ -72,6 +75,10 @@ fn run(edge: &mut Edge, step: &Step) -> Option<(Packet, u32, Packet)> {
             edge.tick_now();
             None
         }
+        Step::Forget => {
+            edge.forget();
+            None
+        }
     }
 }
 
@@ -84,7 +91,7 @@ proptest! {
         let mut edge = Edge::new(&Config::new(class));
         edge.open(isn, Some(scale));
         for step in &steps {
-            let una = edge.vcc.snd_una;
+            let (una, forgot) = (edge.vcc.snd_una, edge.vcc.flags & 2 == 0 || matches!(step, Step::Forget));
             if let Some((before, result, after)) = run(&mut edge, step) {
                 prop_assert!(after.window <= before.window, "a window was raised");
                 prop_assert!(after.window > 0 || before.window == 0, "a window was closed");
@@ -101,9 +108,9 @@ proptest! {
             }
             let v = &edge.vcc;
             prop_assert!(v.alpha <= 1024);
-            prop_assert!(v.cwnd >= 1 && v.cwnd <= (1 << 30) + 200_000);
+            prop_assert!(v.flags == 0 || v.cwnd >= 1 && v.cwnd <= (1 << 30) + 200_000);
             prop_assert!(v.snd_nxt.wrapping_sub(v.snd_una) <= 1 << 30, "more is outstanding than TCP allows");
-            prop_assert!(v.snd_una.wrapping_sub(una) as i32 >= 0 || v.iss.wrapping_add(1) == v.snd_una);
+            prop_assert!(forgot || v.snd_una.wrapping_sub(una) as i32 >= 0 || v.iss.wrapping_add(1) == v.snd_una);
             prop_assert!(v.sum_ce <= v.sum_total);
         }
     }

@@ -79,6 +79,10 @@ impl Edge {
         self.hear(Packet { window, ..segment(tcp::ACK, 1001, ack, 0) }).1
     }
 
+    pub(super) fn forget(&mut self) {
+        (self.flow, self.vcc) = Default::default();
+    }
+
     pub(super) fn tick_now(&mut self) -> u8 {
         self.stages.tick(&mut self.flow, Some(&mut self.vcc), self.now).1
     }
