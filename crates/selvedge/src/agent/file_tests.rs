@@ -115,7 +115,12 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ("\"10.0.1.1\"", "\"::1\"", "a.toml:33: peer.host2.address: ", "give a routable address"),
     ("plain_vxlan = false", "plain_vlan = false", "a.toml:34: peer.host2.plain_vlan: unknown key", ""),
     ("[50000, 50001, 50001]", "[50000, 7]", "a.toml:35: peer.host2.labels.1: 7 is out of range", "give 1024 to 65535"),
-    ("\"10.1.2.0/24\"", "\"10.1.2.0/33\"", "a.toml:36: peer.host2.guests.0.prefix: ", "is not a range of addresses such as"),
+    (
+        "\"10.1.2.0/24\"",
+        "\"10.1.2.0/33\"",
+        "a.toml:36: peer.host2.guests.0.prefix: ",
+        "is not a range of addresses such as",
+    ),
     ("\"10.1.2.0/24\"", "\"10.1.1.2\"", "a.toml:36: peer.host2.guests.0.prefix: ", "keep one of them"),
     ("\"10.1.3.7\"", "\"10.1.3.0/24\"", "a.toml:36: peer.host2.guests.1.mac: ", "or give a single address"),
     ("[[peer]]", "[[peer]", "a.toml:31: this is not TOML", "docs/agent.md has an example"),

@@ -35,11 +35,18 @@ fn one(name: &str) -> Result<(), LabFailure> {
         say!("lab {name} is down; its process had gone, {ended} of its programs were ended");
         return Ok(());
     }
-    ask(name, &Request::Down)?;
+    let asked = match ask(name, &Request::Down) {
+        Ok(_) => true,
+        Err(LabFailure::Dead(_)) => false, // it was killed and is still ending
+        Err(e) => return Err(e),
+    };
     for _ in 0..500 {
         if !record.is_alive() {
-            remove(name)?;
-            say!("lab {name} is down");
+            let ended = remove(name)?;
+            match asked {
+                true => say!("lab {name} is down"),
+                false => say!("lab {name} is down; its process had gone, {ended} of its programs were ended"),
+            }
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(10));
