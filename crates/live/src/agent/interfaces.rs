@@ -64,6 +64,8 @@ pub(super) struct Netlink {
     pending: bool,
     /// When changes were last told of.
     last: Option<Instant>,
+    /// The kernel had more to tell than there was room for.
+    lost: bool,
     /// Interfaces that ended since the last look: their numbers may be others' by now.
     ended: BTreeSet<u32>,
     /// What [`Netlink::peer_mac`] found, by ifindex of this namespace's end.
@@ -82,7 +84,7 @@ impl Netlink {
         tokio::spawn(connection);
         let messages = messages.map(|(message, _)| message).boxed();
         let (ended, peer_macs) = (BTreeSet::new(), BTreeMap::new());
-        Ok(Netlink { handle, messages, pending: false, last: None, ended, peer_macs })
+        Ok(Netlink { handle, messages, pending: false, last: None, lost: false, ended, peer_macs })
     }
 
     /// Returns a moment after something changed. Safe to drop at any await.
@@ -107,7 +109,14 @@ impl Netlink {
     }
 
     fn note(&mut self, message: &NetlinkMessage<RouteNetlinkMessage>) {
-        let NetlinkPayload::InnerMessage(message) = &message.payload else { return };
+        let message = match &message.payload {
+            NetlinkPayload::InnerMessage(message) => message,
+            NetlinkPayload::Overrun(_) => {
+                self.lost = true;
+                return self.forget();
+            }
+            _ => return,
+        };
         match message {
             RouteNetlinkMessage::DelLink(link) => {
                 self.ended.insert(link.header.index);
@@ -121,6 +130,11 @@ impl Netlink {
     /// Looks everything up anew from now on.
     pub(super) fn forget(&mut self) {
         self.peer_macs.clear();
+    }
+
+    /// Since the last call, were there changes that nobody told of?
+    pub(super) fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.lost)
     }
 
     /// Interfaces that ended since the last call.

@@ -8,9 +8,9 @@ use super::interfaces::{Interface, Interfaces, Netlink};
 use super::learned::Learned;
 use super::log::Log;
 use super::remembered::{Mtu, Remembered, RememberedPort};
-use super::tables::{Changes, Tables};
+use super::tables::{routes_of, Changes, Tables};
 use crate::gro;
-use crate::kernel::{Edge, Role, Swept};
+use crate::kernel::{Adopted, Edge, Role, Swept};
 use crate::state::{Plain, Route, ROUTE_LOCAL};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -32,8 +32,6 @@ pub(super) struct Agent {
     /// What does not work now, one line each.
     pub(super) problems: Vec<String>,
     pub(super) swept: Swept,
-    /// Something failed that may work later.
-    pub(super) retry: bool,
 }
 
 /// Interfaces, and where the host's routes lead for the peers.
@@ -68,6 +66,9 @@ impl Agent {
             self.attached.retain(|(at, _), _| *at != ifindex);
             self.learned.forget(ifindex);
         }
+        if self.netlink.take_lost() {
+            self.attached.clear(); // any number may be another interface's by now
+        }
         let mut problems = Vec::new();
         match resolve(&self.config, &self.interfaces, &routes) {
             Ok(resolved) => self.resolved = resolved,
@@ -77,11 +78,9 @@ impl Agent {
         self.learned.revise(&self.config, &self.interfaces);
         let mut want = desired(&self.config, &self.resolved, &self.interfaces, &self.learned, &self.tables.kept()?);
         problems.append(&mut want.problems);
-        self.retry = false;
         let changes = self.follow(&want, &mut problems)?;
-        self.follow_mtus(&want, &mut problems).await;
         self.follow_gro(&mut problems);
-        self.remember()?;
+        self.follow_mtus(&want, &mut problems).await?;
         self.report(problems, changes);
         Ok(changes)
     }
@@ -104,7 +103,7 @@ impl Agent {
             have.push(old);
         }
         self.attach(&want.attach, problems);
-        self.detach_others(&want.attach, &have[4])?;
+        self.detach_others(&want.attach)?;
         for ((table, want), have) in rows.iter().zip(&have).rev() {
             table.remove(have, want, &mut changes)?;
         }
@@ -125,19 +124,16 @@ impl Agent {
                 }
                 Err(e) => {
                     problems.push(format!("{} {name}: {e}", word(role)));
-                    self.retry = true;
                 }
             }
         }
     }
 
     /// Also takes away what an earlier agent left.
-    fn detach_others(&mut self, want: &BTreeSet<(u32, Role)>, ports: &super::desired::Rows) -> Result<()> {
-        let mut there: BTreeSet<(u32, Role)> = self.edge.attachments().into_iter().collect();
-        there.extend(self.attached.keys());
-        // Filters on clsact leave no pins.
-        there.extend(ports.keys().filter_map(|key| Some((u32::from_bytes(key)?, Role::Guest))));
-        there.extend(self.remembered.uplinks.iter().map(|ifindex| (*ifindex, Role::Uplink)));
+    fn detach_others(&mut self, want: &BTreeSet<(u32, Role)>) -> Result<()> {
+        let there: BTreeSet<(u32, Role)> = self.edge.attachments().into_iter().collect();
+        // An interface that ended took its program along.
+        self.attached.retain(|at, _| there.contains(at));
         for &(ifindex, role) in there.difference(want) {
             self.edge.detach(ifindex, role)?;
             let name = self.attached.remove(&(ifindex, role));
@@ -148,8 +144,11 @@ impl Agent {
     }
 
     /// Lowers guests' interfaces to what the tunnel leaves; gives interfaces that are no ports any more theirs back.
-    async fn follow_mtus(&mut self, want: &Desired, problems: &mut Vec<String>) {
-        let mut ports = Vec::new();
+    async fn follow_mtus(&mut self, want: &Desired, problems: &mut Vec<String>) -> Result<()> {
+        for old in self.remembered.ports.iter().filter(|old| !want.mtus.contains_key(&old.ifindex)) {
+            restore_mtu(&self.netlink, &self.interfaces, old).await;
+        }
+        let (mut ports, mut changes) = (Vec::new(), Vec::new());
         for (&ifindex, &mtu) in &want.mtus {
             let Some(interface) = self.interfaces.get(&ifindex) else { continue };
             let known = self.remembered.port(ifindex, &interface.name).and_then(|port| port.mtu);
@@ -157,19 +156,20 @@ impl Agent {
             let original = known.filter(|k| k.set == interface.mtu).map_or(interface.mtu, |k| k.original);
             let set = mtu.min(original);
             if set != interface.mtu {
-                if let Err(e) = self.netlink.set_mtu(ifindex, set).await {
-                    problems.push(format!("port {}: cannot set an MTU of {set}: {e}", interface.name));
-                    self.retry = true;
-                }
+                changes.push((ifindex, set, interface.name.clone()));
             }
             let changed = (set != original).then_some(Mtu { original, set });
             ports.push(RememberedPort { ifindex, interface: interface.name.clone(), mtu: changed });
         }
-        for old in std::mem::replace(&mut self.remembered.ports, ports) {
-            if !want.mtus.contains_key(&old.ifindex) {
-                restore_mtu(&self.netlink, &self.interfaces, &old).await;
+        // What is to be restored is noted before it is changed: the agent may be killed in between.
+        self.remembered.ports = ports;
+        self.remember()?;
+        for (ifindex, set, name) in changes {
+            if let Err(e) = self.netlink.set_mtu(ifindex, set).await {
+                problems.push(format!("port {name}: cannot set an MTU of {set}: {e}"));
             }
         }
+        Ok(())
     }
 
     fn follow_gro(&mut self, problems: &mut Vec<String>) {
@@ -191,7 +191,6 @@ impl Agent {
     }
 
     fn remember(&mut self) -> Result<()> {
-        self.remembered.uplinks = self.resolved.uplinks.iter().map(|(ifindex, _)| *ifindex).collect();
         if Remembered::load(&self.config.socket).as_ref() != Some(&self.remembered) {
             self.remembered.save(&self.config.socket)?;
         }
@@ -211,7 +210,11 @@ impl Agent {
 
     /// Takes over addresses that an earlier agent learned, on interfaces that are still the same.
     pub(super) fn adopt_learned(&mut self) -> Result<()> {
-        for (key, value) in self.tables.routes.rows()? {
+        let mut rows = self.tables.routes.rows()?;
+        if self.edge.adopted() == Adopted::New {
+            rows.extend(self.edge.other_versions().iter().flat_map(|dir| routes_of(dir)));
+        }
+        for (key, value) in rows {
             let Some(route) = Route::from_bytes(&value).filter(|route| route.kind == ROUTE_LOCAL) else { continue };
             let Some(addr) = single_address(&key) else { continue };
             let same = self.interfaces.get(&route.target);
@@ -224,10 +227,7 @@ impl Agent {
 
     /// Takes everything out of the kernel that this or an earlier agent put there.
     pub(super) async fn tear_down(self) -> Result<()> {
-        let Agent { edge, interfaces, remembered, netlink, config, attached, .. } = self;
-        for (ifindex, role) in attached.into_keys() {
-            edge.detach(ifindex, role)?;
-        }
+        let Agent { edge, interfaces, remembered, netlink, config, .. } = self;
         edge.destroy()?;
         undo(&netlink, &interfaces, &remembered).await;
         Remembered::remove(&config.socket);

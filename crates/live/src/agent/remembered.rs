@@ -17,8 +17,6 @@ pub(super) struct Remembered {
     /// Inode of the network namespace: interfaces are its own.
     pub(super) namespace: u64,
     pub(super) ports: Vec<RememberedPort>,
-    /// Their ifindexes.
-    pub(super) uplinks: Vec<u32>,
     /// Names of the GRO devices that were added.
     pub(super) gro: Vec<String>,
 }

@@ -12,7 +12,7 @@ use super::protocol::{Command, Outcome};
 use super::reconcile::{self, look_around, Agent};
 use super::remembered::Remembered;
 use super::server::{self, Asked, Server};
-use super::tables::{pinned_max_flows, Tables};
+use super::tables::Tables;
 use crate::kernel::{monotonic_ns, Adopted, Edge, Options, Swept};
 use crate::state::{address, Event, EVENT_GUEST, EVENT_TABLE_FULL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION};
 use sd_notify::NotifyState;
@@ -81,8 +81,13 @@ struct Runner {
     events: AsyncFd<OwnedFd>,
     limits: BTreeMap<u32, Limit>,
     refusals: Limit,
+    last_sweep: Instant,
+    next_sweep: Instant,
     _lock: Lock,
 }
+
+/// Between two sweeps for want of room: each looks at every flow.
+const SWEEP_WHEN_FULL: Duration = Duration::from_secs(5);
 
 struct Signals {
     term: Signal,
@@ -116,12 +121,13 @@ impl Runner {
         let (ask, commands) = mpsc::channel(16);
         let (scrape, scrapes) = mpsc::channel(16);
         server::prepare(&config.socket).await?;
+        remembered.save(&config.socket)?;
         let metrics = match config.metrics {
             Some(at) => Some(MetricsServer::start(at, scrape.clone()).await?),
             None => None,
         };
         let edge = open_edge(&config, &log)?;
-        let tables = Tables::open(&config.pins)?;
+        let tables = Tables::open(edge.maps())?;
         let events = tables.events.as_fd().try_clone_to_owned().and_then(|fd| {
             // SAFETY: an OwnedFd is an open descriptor, and names the same one until it is dropped.
             Ok(unsafe { AsyncFd::register(fd) }?)
@@ -145,7 +151,6 @@ impl Runner {
             remembered,
             problems: Vec::new(),
             swept: Swept::default(),
-            retry: false,
         };
         agent.adopt_learned()?;
         let changes = agent.apply().await?;
@@ -170,14 +175,13 @@ impl Runner {
             events,
             limits: BTreeMap::new(),
             refusals: Limit::new(),
+            last_sweep: now(),
+            next_sweep: now(),
             _lock: lock,
         })
     }
 
     async fn serve(&mut self, load: &mut Load<'_>) -> Result<End> {
-        let idle = Duration::from_nanos(self.agent.config.flow_idle_ns);
-        let mut sweep = tokio::time::interval((idle / 8).clamp(Duration::from_secs(1), Duration::from_secs(30)));
-        sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let watchdog = sd_notify::watchdog_enabled().map_or(Duration::from_secs(3600), |limit| limit / 2);
         let mut watchdog = tokio::time::interval(watchdog.max(Duration::from_millis(100)));
         notify(&[NotifyState::Ready]);
@@ -200,7 +204,7 @@ impl Runner {
                     question => { let _ = place.send(self.agent.tell(question, &self.tally)); }
                 },
                 Some(((), place)) = self.scrapes.recv() => { let _ = place.send(self.agent.metrics(&self.tally)); }
-                _ = sweep.tick() => self.sweep().await,
+                _ = tokio::time::sleep_until(self.next_sweep.into()) => self.sweep().await,
                 _ = watchdog.tick() => notify(&[NotifyState::Watchdog]),
             }
         }
@@ -230,8 +234,7 @@ impl Runner {
 
     async fn apply(&mut self) {
         if let Err(e) = self.agent.apply().await {
-            self.agent.log.error(e.to_string());
-            self.agent.retry = true;
+            self.agent.log.error(e.to_string()); // and again at the next sweep
         }
     }
 
@@ -289,7 +292,12 @@ impl Runner {
         self.agent.apply().await.map(drop)
     }
 
+    /// Forgets idle flows, and looks whether everything is still as it should be: netlink can lose messages.
     async fn sweep(&mut self) {
+        let idle = Duration::from_nanos(self.agent.config.flow_idle_ns);
+        let now = now();
+        self.last_sweep = now;
+        self.next_sweep = now + (idle / 8).clamp(Duration::from_secs(1), Duration::from_secs(30));
         match self.agent.edge.sweep(monotonic_ns()) {
             Ok(swept) => {
                 self.tally.expired += swept.expired as u64;
@@ -297,9 +305,7 @@ impl Runner {
             }
             Err(e) => self.agent.log.error(e.to_string()),
         }
-        if self.agent.retry {
-            self.apply().await;
-        }
+        self.apply().await;
     }
 
     async fn take_events(&mut self) {
@@ -308,6 +314,9 @@ impl Runner {
             Err(e) => return self.agent.log.error(e.to_string()),
         };
         let mut news = false;
+        if events.iter().any(|event| event.kind == EVENT_TABLE_FULL) {
+            self.next_sweep = self.next_sweep.min(self.last_sweep + SWEEP_WHEN_FULL);
+        }
         for event in &events {
             match event.kind {
                 EVENT_TABLE_FULL | EVENT_UNKNOWN_PEER | EVENT_UNKNOWN_VERSION => self.log_event(event),
@@ -386,13 +395,6 @@ fn open_edge(config: &Config, log: &Log) -> Result<Edge> {
 
 /// What an earlier agent noted, or a new leaf.
 fn recall(config: &Config) -> Result<Remembered> {
-    if let Some(pinned) = pinned_max_flows(&config.pins).filter(|pinned| *pinned != config.max_flows) {
-        return Err(Error::Unresolved(format!(
-            "agent.max_flows is {} but {} holds a table of {pinned}; keep that number, or run `selvedge agent stop` first",
-            config.max_flows,
-            config.pins.display()
-        )));
-    }
     let holds_edge = std::fs::read_dir(&config.pins).is_ok_and(|mut pins| pins.next().is_some());
     let found = Remembered::load(&config.socket).filter(|remembered| remembered.pins == config.pins);
     let found = found.filter(|remembered| holds_edge || remembered.is_of_this_namespace());

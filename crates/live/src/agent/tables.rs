@@ -5,7 +5,7 @@ use super::error::Result;
 use crate::kernel::Error as KernelError;
 use crate::state::{self, Peer, Plain, Port};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 #[derive(Debug)]
 pub(super) struct Table {
@@ -88,13 +88,10 @@ pub(super) struct Tables {
     pub(super) events: MapHandle,
 }
 
-fn directory(pins: &Path) -> PathBuf {
-    pins.join(format!("v{}", crate::state_version()))
-}
-
 impl Tables {
-    pub(super) fn open(pins: &Path) -> Result<Tables> {
-        let open = |name: &str| Table::open(&directory(pins).join(name));
+    /// The maps that are pinned in `dir`.
+    pub(super) fn open(dir: &Path) -> Result<Tables> {
+        let open = |name: &str| Table::open(&dir.join(name));
         Ok(Tables {
             config: open("config")?,
             ports: Table { own: without_notes, ..open("ports")? },
@@ -116,9 +113,15 @@ impl Tables {
     }
 }
 
-/// How many flows the pinned table has room for; `None` if nothing is pinned.
-pub(super) fn pinned_max_flows(pins: &Path) -> Option<u32> {
-    Some(MapHandle::from_pinned_path(directory(pins).join("flows")).ok()?.max_entries())
+/// The routes that an agent of the same version left, with a flow table of another size.
+pub(super) fn routes_of(dir: &Path) -> Rows {
+    let same = dir.file_name().is_some_and(|name| {
+        let name = name.to_string_lossy();
+        let version = format!("v{}", crate::state_version());
+        name == version || name.starts_with(&format!("{version}-"))
+    });
+    let table = if same { Table::open(&dir.join("routes")).ok() } else { None };
+    table.and_then(|table| table.rows().ok()).unwrap_or_default()
 }
 
 /// Guests that could guess it could make their flows collide.

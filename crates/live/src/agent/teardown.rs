@@ -6,9 +6,7 @@ use super::lock;
 use super::reconcile::undo;
 use super::remembered::Remembered;
 use super::run::runtime;
-use super::tables::pinned_max_flows;
-use crate::kernel::{Edge, Options, Role};
-use crate::state::Port;
+use crate::kernel::{Edge, Options};
 use std::fs;
 use std::path::Path;
 
@@ -22,7 +20,7 @@ pub fn stop(pins: &Path, socket: &Path) -> Result<Vec<String>> {
     let remembered = Remembered::load(socket).filter(|remembered| remembered.pins == pins);
     let mut left = Vec::new();
     if lock.is_some() {
-        remove_edge(pins, remembered.as_ref())?;
+        remove_edge(pins)?;
     }
     match &remembered {
         Some(remembered) if remembered.is_of_this_namespace() => runtime()?.block_on(async {
@@ -44,16 +42,12 @@ pub fn stop(pins: &Path, socket: &Path) -> Result<Vec<String>> {
     Ok(left)
 }
 
-fn remove_edge(pins: &Path, remembered: Option<&Remembered>) -> Result<()> {
-    // Programs on tcx go with their pins, whoever loaded them. Filters on clsact must be named.
-    if let Some(max_flows) = pinned_max_flows(pins) {
-        if let Ok(edge) = Edge::open(&Options { pins: pins.into(), max_flows, ..Options::default() }) {
-            let ports: Vec<(u32, Port)> = edge.ports().unwrap_or_default();
-            let guests = ports.iter().map(|(ifindex, _)| (*ifindex, Role::Guest));
-            let uplinks = remembered.into_iter().flat_map(|r| &r.uplinks).map(|ifindex| (*ifindex, Role::Uplink));
-            for (ifindex, role) in guests.chain(uplinks) {
-                edge.detach(ifindex, role)?;
-            }
+fn remove_edge(pins: &Path) -> Result<()> {
+    // Links on tcx end with their pins, but filters on clsact must be taken off. Which flows are remembered is no matter.
+    let attached =
+        ["links", "filters"].iter().any(|dir| fs::read_dir(pins.join(dir)).is_ok_and(|mut d| d.next().is_some()));
+    if attached {
+        if let Ok(edge) = Edge::open(&Options { pins: pins.into(), max_flows: 1, ..Options::default() }) {
             return Ok(edge.destroy()?);
         }
     }

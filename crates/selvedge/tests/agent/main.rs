@@ -157,6 +157,15 @@ fn agents_come_and_go_under_a_transfer() {
         assert_eq!(log.matches("maps: nothing to change").count(), 2, "{log}");
         assert_eq!(world.ask(i, &["status"])["adopted"], true);
     }
+    // Another size of the flow table needs new maps: what was learned and what is connected goes on.
+    let grown = std::fs::read_to_string(world.config(1)).unwrap().replace("max_flows = 1024", "max_flows = 2048");
+    std::fs::write(world.config(1), grown).unwrap();
+    world.transfer("10.7.2.2:9001", 10_000_000, |world| {
+        world.end(learning, "TERM");
+        world.start(1, &[]);
+    });
+    let status = world.ask(1, &["status"]);
+    assert_eq!((status["adopted"].as_bool(), status["max_flows"].as_u64()), (Some(false), Some(2048)));
     let flows = world.ask(0, &["flows"]);
     let whole = |flow: &serde_json::Value| flow["out_bytes"].as_u64() >= Some(1_000_000_000);
     assert!(flows["flows"].as_array().unwrap().iter().any(whole), "one flow throughout: {flows}");
