@@ -20,9 +20,14 @@ static __always_inline int of_no_route(const u32 *a)
 	return a[0] >> 22 == 0xfe80 >> 6; /* link-local, fe80::/10 */
 }
 
+/* What check_source says of a source address. */
+#define SOURCE_SPOOFED 0 /* drop */
+#define SOURCE_OWN 1
+#define SOURCE_UNROUTED 2 /* for the host only */
+
 /*
- * A port that learns or is strict sent from `addr`. Returns 0 if that must be dropped. The frame's source MAC address is
- * reported with it.
+ * A port that learns or is strict sent from `addr`: SOURCE_*. The frame's source MAC address is reported with what is to be
+ * learnt.
  */
 static __noinline int check_source(struct __sk_buff *skb, struct sv_port *port, const u32 *addr)
 {
@@ -32,12 +37,12 @@ static __noinline int check_source(struct __sk_buff *skb, struct sv_port *port, 
 	u64 now;
 
 	if (!port || !addr)
-		return 0;
+		return SOURCE_SPOOFED;
 	if (of_no_route(addr))
-		return 1;
+		return port->flags & SV_PORT_STRICT ? SOURCE_UNROUTED : SOURCE_OWN;
 	route = find_route(port->vni, addr);
 	if (route && route->kind == SV_ROUTE_LOCAL && route->target == ifindex)
-		return 1;
+		return SOURCE_OWN;
 	now = bpf_ktime_get_ns();
 	if (port->flags & SV_PORT_LEARN && (!port->learnt_at || now - port->learnt_at >= SV_LEARN_INTERVAL_NS)) {
 		port->learnt_at = now;
@@ -51,7 +56,7 @@ static __noinline int check_source(struct __sk_buff *skb, struct sv_port *port, 
 			bpf_ringbuf_submit(event, 0);
 		}
 	}
-	return !(port->flags & SV_PORT_STRICT);
+	return port->flags & SV_PORT_STRICT ? SOURCE_SPOOFED : SOURCE_OWN;
 }
 
 /* The MAC address that stands for `addr` as seen from interface `ifindex`. Returns 0 if that is nobody. */
@@ -99,7 +104,7 @@ static __noinline int answer_neighbour(struct __sk_buff *skb, struct sv_counters
 		failed = bpf_skb_load_bytes(skb, 0, frame, SV_ARP_LEN);
 	if (failed || !sv_neighbour_read(frame, len, &q))
 		return UNANSWERED;
-	if (port->flags & (SV_PORT_LEARN | SV_PORT_STRICT) && !check_source(skb, port, q.asker))
+	if (port->flags & (SV_PORT_LEARN | SV_PORT_STRICT) && check_source(skb, port, q.asker) == SOURCE_SPOOFED)
 		return drop(counters, SV_COUNT_DROP_SPOOFED);
 	if (!q.question || !mac_of(conf, port->vni, skb->ifindex, q.asked, mac))
 		return UNANSWERED;

@@ -232,8 +232,14 @@ int selvedge_guest(struct __sk_buff *skb)
 		if (parsed == SV_PARSE_NOT_IP)
 			goto pass;
 	}
-	if (port->flags & (SV_PORT_LEARN | SV_PORT_STRICT) && !check_source(skb, port, p.saddr))
-		return drop(counters, SV_COUNT_DROP_SPOOFED);
+	if (port->flags & (SV_PORT_LEARN | SV_PORT_STRICT)) {
+		int source = check_source(skb, port, p.saddr);
+
+		if (source == SOURCE_SPOOFED)
+			return drop(counters, SV_COUNT_DROP_SPOOFED);
+		if (source == SOURCE_UNROUTED)
+			goto pass;
+	}
 	route = find_route(port->vni, p.daddr);
 	if (!route)
 		goto pass;

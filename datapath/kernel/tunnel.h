@@ -65,6 +65,8 @@ static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *p
 	}
 	if (failed)
 		return -SV_COUNT_DROP_ERROR;
+	/* The sender's socket left one: Linux routers on the way would choose a path by it rather than by the label. */
+	bpf_set_hash_invalid(skb);
 	return any_mac(peer->tunnel.dmac) ? bpf_redirect(peer->ifindex, 0) : bpf_redirect_neigh(peer->ifindex, 0, 0, 0);
 }
 
@@ -134,6 +136,8 @@ static __always_inline int decapsulate(struct __sk_buff *skb, const struct sv_ou
 		*family_changes = 0;
 	else if (bpf_skb_adjust_room(skb, cut, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
 		return -1;
+	/* Of the outer ports: by it, RPS would spread one flow's flowcells over CPUs. */
+	bpf_set_hash_invalid(skb);
 	return bpf_skb_store_bytes(skb, 0, ethernet, SV_ETH_LEN, 0);
 }
 

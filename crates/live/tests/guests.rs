@@ -293,6 +293,8 @@ fn a_strict_port_speaks_under_its_own_addresses_only() {
         ("0.0.0.0", "255.255.255.255", PASS),
         ("::", "ff02::1", PASS),
         ("fe80::1", "ff02::1", PASS),
+        ("fe80::1", "fd07::2", PASS),
+        ("0.0.0.0", "10.7.0.2", PASS),
     ] {
         assert_eq!(from_guest(&fabric, &udp(from, to)).0, verdict, "{from} to {to}");
     }
