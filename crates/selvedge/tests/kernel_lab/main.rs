@@ -1,0 +1,10 @@
+//! `selvedge lab kernel` and real traffic through it: root only, and the edge's part only where it was built in. Each
+//! test says why it skips.
+#![cfg(target_os = "linux")]
+
+mod capture;
+mod edge;
+mod fabric;
+mod rig;
+mod stream;
+mod wire;
