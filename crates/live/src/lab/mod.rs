@@ -23,6 +23,7 @@ mod merge;
 mod namespace;
 mod network;
 mod poller;
+mod receive;
 mod status;
 
 pub use driver::Driver;

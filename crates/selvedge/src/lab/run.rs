@@ -116,6 +116,7 @@ impl Dctcp {
     }
 }
 
+#[cfg(feature = "kernel")]
 const DCTCP: &str = "dctcp";
 
 #[allow(clippy::disallowed_methods)] // how long the run took is reported, not used
