@@ -157,7 +157,7 @@ impl<'a> World<'a> {
             .iter()
             .map(|w| {
                 let congestion = w.congestion.unwrap_or(config.congestion);
-                Arc::new(tcp::Config { congestion, ..config.clone() })
+                Arc::new(tcp::Config { congestion, obey_window: !w.ignore_window, ..config.clone() })
             })
             .collect();
         if let Some((port, limit)) = experiment.record.capture {

@@ -74,3 +74,25 @@ fn requests_follow_one_another_on_a_connection_of_each_application() {
     assert!(trips.iter().all(|&t| t > Time::from_us(44) && t < Time::from_us(60)), "{:?}", trips.iter().max());
     assert!(trips.len() > 3 * 110 && trips.len() < 3 * 140, "{}: one each 145 us", trips.len());
 }
+
+/// 20 segments a round trip that one cannot exceed, whoever holds the sender to it.
+#[test]
+fn clamps_bound_the_rate_and_only_the_obedient_keep_to_the_window() {
+    let window = 20 * 1460;
+    let rate = |change: &dyn Fn(&mut Experiment)| {
+        let long = Pattern::Long { pairs: Pairs::Fixed(vec![(0, 1)]), size: None };
+        let mut e = experiment(2, vec![Workload::new("long", long)], MS * 20);
+        change(&mut e);
+        outcome(&e).flows[0].delivered
+    };
+    let free = rate(&|_| {});
+    let clamped = rate(&|e| e.hosts.tcp.cwnd_clamp = window);
+    let told = rate(&|e| e.hosts.tcp.rcvbuf = window);
+    assert!(clamped < free / 2 && clamped > free / 20, "{clamped} of {free}");
+    assert!(told.abs_diff(clamped) < clamped / 10, "{told} and {clamped}");
+    let unruly = rate(&|e| {
+        e.hosts.tcp.rcvbuf = window;
+        e.workloads[0].ignore_window = true;
+    });
+    assert!(unruly > told * 11 / 10, "{unruly} and {told}");
+}

@@ -269,6 +269,26 @@ fn an_inferred_timeout_wakes_the_guest() {
     assert!(timeouts > 0 && with < 0.7 * without, "{with} us with, {without} us without, {timeouts} timeouts");
 }
 
+/// A guest that does not keep to its window gains nothing where that is policed.
+#[test]
+fn who_ignores_the_window_gains_nothing() {
+    let share = |police| {
+        let mut e = acdc(1500, Algorithm::Cubic, Class { police, ..Class::default() });
+        let long = |name: &str, pairs: &[(u32, u32)]| {
+            Workload::new(name, Pattern::Long { pairs: Pairs::Fixed(pairs.to_vec()), size: None })
+        };
+        let cheat = Workload { ignore_window: true, ..long("cheat", &[(0, FLOWS)]) };
+        e.workloads = vec![cheat, long("others", &[(1, FLOWS + 1), (2, FLOWS + 2), (3, FLOWS + 3), (4, FLOWS + 4)])];
+        let (seen, o) = run(&e);
+        let others = seen.rates[1..].iter().sum::<f64>() / 4.0;
+        (seen.rates[0] / others, seen.rates.iter().sum::<f64>(), o.hosts[0].congestion.policed_segments)
+    };
+    let (free, _, dropped) = share(false);
+    assert!(free > 1.2 && dropped == 0, "unpoliced {free}");
+    let (policed, total, dropped) = share(true);
+    assert!(policed <= 1.05 && dropped > 0 && total > 9.0, "policed {policed}, total {total}, {dropped} dropped");
+}
+
 #[test]
 fn runs_are_reproducible() {
     let mut e = acdc(1500, Algorithm::Cubic, Class::default());

@@ -37,6 +37,8 @@ pub struct Config {
     pub ecn_fallback: bool,
     /// Initial window in segments (RFC 6928).
     pub initial_cwnd: u32,
+    /// The congestion window does not grow beyond so many bytes (Linux: `snd_cwnd_clamp`, in segments).
+    pub cwnd_clamp: u64,
     /// Lower bound of the retransmission timeout. RFC 6298 says 1 s, Linux 200 ms, datacenter papers 10 ms.
     /// Lower [`Config::delayed_ack`] with it: where an ACK may be delayed longer, timeouts are spurious.
     pub rto_min: Time,
@@ -51,6 +53,9 @@ pub struct Config {
     pub quickack: u8,
     /// Receive buffer in bytes; fixed, so the announced window does not grow with use as Linux's autotuning makes it.
     pub rcvbuf: u64,
+    /// Keeps within the window that the peer announces, as TCP must; a sender that does not is for tests of those who police
+    /// it.
+    pub obey_window: bool,
     /// The application reads at once; otherwise it calls `Endpoint::read` and the window closes meanwhile.
     pub auto_read: bool,
     /// Out-of-order ranges held at most; a segment that would make one more is dropped.
@@ -96,6 +101,7 @@ impl Default for Config {
             ecn: EcnMode::Accept,
             ecn_fallback: true,
             initial_cwnd: 10,
+            cwnd_clamp: u64::MAX,
             rto_min: Time::from_ms(200),
             rto_max: Time::from_secs(120),
             rto_initial: Time::from_secs(1),
@@ -103,6 +109,7 @@ impl Default for Config {
             delayed_ack: Time::from_ms(40),
             quickack: 16,
             rcvbuf: 6 << 20,
+            obey_window: true,
             auto_read: true,
             max_ooo_ranges: 1024,
             tso: true,

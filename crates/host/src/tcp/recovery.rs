@@ -90,6 +90,7 @@ impl Sender {
             self.shrink(config, delivery.bytes, advanced && !newly_lost);
         } else if advanced && self.is_cwnd_limited() {
             self.cc.grow(&event, &mut self.window);
+            self.window.cwnd = self.window.cwnd.min(config.cwnd_clamp.max(self.window.mss));
         }
         if let (Some(undo), CaState::Recovery | CaState::Loss) = (&mut self.undo, self.state) {
             undo.span = undo.span.max(self.board.high_sacked().saturating_sub(self.una));

@@ -108,6 +108,7 @@ pub struct Sender {
     pub(crate) probe: Option<Probe>,
 
     pub(crate) snd_wnd: u64,
+    pub(crate) obey_window: bool,
     /// Sequence number of the segment that last set the window (RFC 9293, SND.WL1).
     pub(crate) snd_wl1: u64,
     pub(crate) wnd_shift: u8,
@@ -167,6 +168,7 @@ impl Sender {
             state: CaState::Open,
             probe: None,
             snd_wnd: 0,
+            obey_window: config.obey_window,
             snd_wl1: 0,
             wnd_shift: 0,
             board: Scoreboard::default(),

@@ -84,6 +84,8 @@ pub struct Workload {
     pub priority: u8,
     /// The law of its connections, at both ends; the hosts' own if `None`.
     pub congestion: Option<Algorithm>,
+    /// Its senders send what their congestion window admits, whatever the receiver's window says.
+    pub ignore_window: bool,
 }
 
 impl Workload {
@@ -100,6 +102,7 @@ impl Workload {
             pairing: 0,
             priority: 0,
             congestion: None,
+            ignore_window: false,
         }
     }
 }
@@ -146,7 +149,7 @@ pub enum Pattern {
     Long { pairs: Pairs, size: Option<Bytes> },
     /// Every sending host runs so many `applications`, each of which sends messages one after another: the next starts
     /// `pause` after one completes. Sizes are drawn; destinations are drawn too, or taken in turn where the pairs are
-    /// fixed. Persistent connections are each application's own. A workload starts at most 20 million messages.
+    /// fixed; a host's applications begin with different ones. Persistent connections are each application's own. A workload starts at most 20 million messages.
     Sequence { size: Cdf, applications: u32, pause: Time, to: Pairs },
     /// One flow per pair; they join one by one, `every` so often, and leave in the same way, the last one first (the
     /// convergence test of Alizadeh et al., SIGCOMM 2010, section 4.1).

@@ -24,8 +24,8 @@ pub(super) struct Sequence {
 #[derive(Debug)]
 struct Application {
     targets: Targets,
-    /// How many messages have been sent.
-    sent: u64,
+    /// Counts messages, from the application's number on its host.
+    turn: u64,
     sizes: Stream,
     /// A message is under way.
     open: bool,
@@ -56,11 +56,11 @@ impl Sequence {
         let mut applications = Vec::with_capacity(total as usize);
         let mut due = BinaryHeap::with_capacity(total as usize);
         for (src, dsts) in senders {
-            for _ in 0..per_host {
+            for turn in 0..u64::from(per_host) {
                 let i = applications.len() as u32;
                 applications.push(Application {
                     targets: Targets::new(src, dsts.clone(), shape.stream(seed, i, Purpose::Pairing)),
-                    sent: 0,
+                    turn,
                     sizes: shape.stream(seed, i, Purpose::FlowSize),
                     open: false,
                 });
@@ -91,8 +91,8 @@ impl Sequence {
         self.left -= 1;
         let application = &mut self.applications[i as usize];
         let size = Bytes(self.size.size_at(application.sizes.uniform()));
-        let dst = application.targets.in_turn(application.sent, &self.pairs, &self.hosts);
-        application.sent += 1;
+        let dst = application.targets.in_turn(application.turn, &self.pairs, &self.hosts);
+        application.turn += 1;
         application.open = true;
         Some(self.shape.flow(at, (application.targets.src, dst), Some(size), i))
     }

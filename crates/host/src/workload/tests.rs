@@ -140,6 +140,10 @@ fn a_sequence_sends_one_message_after_another() {
     assert_eq!(of(15).map(|f| f.dst).collect::<Vec<_>>(), [16, 0, 1, 2, 16, 0, 1, 2, 16, 0]);
     assert_eq!(of(3).nth(2).map(|f| (f.start, f.size)), Some((Time::from_ms(202), Some(1000))));
 
+    let four = sequence(4, Time::from_ms(999), Pairs::Next { count: 4, among: None });
+    let flows = run(&Workload::new("background", four), &HostMap::uniform(17, 17), 1);
+    assert_eq!(flows[..4].iter().map(|f| f.dst).collect::<Vec<_>>(), [1, 2, 3, 4], "all four at a time");
+
     let pattern = Pattern::Sequence {
         size: Cdf::built_in("websearch").unwrap(),
         applications: 5,

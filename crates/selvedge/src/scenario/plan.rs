@@ -189,6 +189,7 @@ fn plan(
         for (n, workload) in scenario.workload.iter().enumerate() {
             workloads.push(workload.build(n, beside)?);
         }
+        table.set_guests(name, &mut workloads)?;
         Ok(Experiment {
             topology,
             switches: switch.build()?,

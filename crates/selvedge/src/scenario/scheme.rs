@@ -2,6 +2,7 @@
 
 use super::congestion::CongestionTable;
 use super::error::Invalid;
+use super::hosts::CongestionWord;
 use super::keys::within;
 use super::network::MultipathWord;
 use edge::{reorder, Balance};
@@ -10,6 +11,7 @@ use host::workload::Workload;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use units::{Bytes, Time};
 
@@ -89,6 +91,9 @@ pub struct SchemeTable {
     /// Laid over `[host]` for this scheme.
     #[serde(skip_serializing_if = "toml::Table::is_empty")]
     pub host: toml::Table,
+    /// By workload: the law of its connections in place of the workload's own.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub guests: BTreeMap<String, CongestionWord>,
     /// Virtual congestion control in the edges; none if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<CongestionTable>,
@@ -107,6 +112,7 @@ impl Default for SchemeTable {
             multipath: None,
             switch: toml::Table::new(),
             host: toml::Table::new(),
+            guests: BTreeMap::new(),
             congestion: None,
         }
     }
@@ -133,6 +139,24 @@ impl SchemeTable {
             }),
             _ => None,
         }
+    }
+
+    /// Gives workloads the laws that this scheme has for them.
+    pub(super) fn set_guests(&self, name: &str, workloads: &mut [Workload]) -> Result<(), Invalid> {
+        for (guest, law) in &self.guests {
+            let mut known = false;
+            for workload in workloads.iter_mut().filter(|w| w.name == *guest) {
+                workload.congestion = Some(law.algorithm());
+                known = true;
+            }
+            if !known {
+                let names: Vec<&str> = workloads.iter().map(|w| w.name.as_str()).collect();
+                let problem = format!("there is no workload `{guest}`");
+                let remedy = format!("name one of {}", names.join(", "));
+                return Err(Invalid::new(format!("scheme.{name}.guests.{guest}"), problem, remedy));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn edge(&self, name: &str, workloads: &[Workload], hosts: u32) -> Result<EdgeConfig, Invalid> {

@@ -21,6 +21,8 @@ pub enum PatternWord {
     Mice,
     Poisson,
     Long,
+    Sequence,
+    Staircase,
     List,
 }
 
@@ -33,6 +35,8 @@ pub enum ToWord {
     AnyOther,
     OtherRack,
     Fixed,
+    Next,
+    One,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,11 +54,14 @@ pub struct WorkloadTable {
     pub pattern: PatternWord,
     pub to: Option<ToWord>,
     pub k: Option<u32>,
+    pub among: Option<u32>,
     pub pairs: Option<Vec<(u32, u32)>>,
     pub size: Option<Bytes>,
     pub every: Option<Time>,
     pub flows_per_host: Option<u32>,
     pub concurrent: Option<u32>,
+    pub applications: Option<u32>,
+    pub pause: Option<Time>,
     pub senders: Option<u32>,
     pub receiver: Option<u32>,
     pub cdf: Option<String>,
@@ -70,6 +77,7 @@ pub struct WorkloadTable {
     pub priority: Option<u8>,
     /// The hosts' own if absent.
     pub congestion: Option<CongestionWord>,
+    pub ignore_window: Option<bool>,
 }
 
 impl WorkloadTable {
@@ -79,25 +87,35 @@ impl WorkloadTable {
         use Role::*;
         let at = format!("workload.{n}");
         let pattern = self.pattern;
-        let addressed = matches!(pattern, Mice | Poisson | Long);
+        let addressed = matches!(pattern, Mice | Poisson | Long | Sequence | Staircase);
         if addressed {
-            self.to.get_or_insert(if pattern == Long { ToWord::Fixed } else { ToWord::OtherRack });
+            self.to.get_or_insert(match pattern {
+                Long | Staircase => ToWord::Fixed,
+                Sequence => ToWord::AnyOther,
+                _ => ToWord::OtherRack,
+            });
         }
         let needed = |is: bool| if is { Needed } else { Meaningless };
         let optional = |is: bool| if is { Optional } else { Meaningless };
         let is = |patterns: &[PatternWord]| patterns.contains(&pattern);
         let size = if is(&[Shuffle, Incast, AllToAll, Mice]) {
             Needed
+        } else if pattern == Sequence {
+            needed(self.cdf.is_none())
         } else {
             optional(is(&[Stride, RandomBijection, Random, Long]))
         };
-        let every = if pattern == Mice { Needed } else { optional(pattern == Incast) };
+        let every = if is(&[Mice, Staircase]) { Needed } else { optional(pattern == Incast) };
         let word = serde_json::to_string(&pattern).unwrap_or_default();
         let mut choice = format!("pattern = {word}");
         if let Some(to) = self.to.filter(|_| addressed) {
             choice += &format!(" and to = {}", serde_json::to_string(&to).unwrap_or_default());
         }
-        let stagger = is(&[Stride, RandomBijection, Random, Long, Shuffle]);
+        if pattern == Sequence && self.size.is_some() && self.cdf.is_some() {
+            return Err(Invalid::new(format!("{at}.cdf"), "is given beside `size`", "keep one of them"));
+        }
+        let stagger = is(&[Stride, RandomBijection, Random, Long, Shuffle, Sequence]);
+        let (next, one) = (self.to == Some(ToWord::Next), self.to == Some(ToWord::One));
         let pairing =
             is(&[RandomBijection, Random]) || matches!(self.to, Some(ToWord::Bijection | ToWord::Random)) && addressed;
         check(
@@ -108,16 +126,23 @@ impl WorkloadTable {
                 Key {
                     name: "k",
                     given: self.k.is_some(),
-                    role: needed(pattern == Stride || self.to == Some(ToWord::Stride)),
+                    role: needed(pattern == Stride || self.to == Some(ToWord::Stride) || next),
                 },
+                Key { name: "among", given: self.among.is_some(), role: optional(next) },
                 Key { name: "pairs", given: self.pairs.is_some(), role: needed(self.to == Some(ToWord::Fixed)) },
                 Key { name: "size", given: self.size.is_some(), role: size },
                 Key { name: "every", given: self.every.is_some(), role: every },
                 Key { name: "flows_per_host", given: self.flows_per_host.is_some(), role: optional(pattern == Random) },
                 Key { name: "concurrent", given: self.concurrent.is_some(), role: optional(pattern == Shuffle) },
-                Key { name: "senders", given: self.senders.is_some(), role: needed(pattern == Incast) },
-                Key { name: "receiver", given: self.receiver.is_some(), role: optional(pattern == Incast) },
-                Key { name: "cdf", given: self.cdf.is_some(), role: needed(pattern == Poisson) },
+                Key { name: "applications", given: self.applications.is_some(), role: optional(pattern == Sequence) },
+                Key { name: "pause", given: self.pause.is_some(), role: optional(pattern == Sequence) },
+                Key { name: "senders", given: self.senders.is_some(), role: needed(pattern == Incast || one) },
+                Key { name: "receiver", given: self.receiver.is_some(), role: optional(pattern == Incast || one) },
+                Key {
+                    name: "cdf",
+                    given: self.cdf.is_some(),
+                    role: if pattern == Sequence { Optional } else { needed(pattern == Poisson) },
+                },
                 Key { name: "load", given: self.load.is_some(), role: needed(pattern == Poisson) },
                 Key {
                     name: "capacity",
@@ -133,6 +158,7 @@ impl WorkloadTable {
                 Key { name: "pairing", given: self.pairing.is_some(), role: optional(pairing) },
                 Key { name: "priority", given: self.priority.is_some(), role: Optional },
                 Key { name: "congestion", given: self.congestion.is_some(), role: Optional },
+                Key { name: "ignore_window", given: self.ignore_window.is_some(), role: Optional },
             ],
         )?;
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -170,8 +196,12 @@ impl WorkloadTable {
         if pattern == Shuffle {
             self.concurrent.get_or_insert(2);
         }
-        if pattern == Incast {
+        if pattern == Incast || one {
             self.receiver.get_or_insert(0);
+        }
+        if pattern == Sequence {
+            within(&format!("{at}.applications"), *self.applications.get_or_insert(1), 1, 10_000)?;
+            self.pause.get_or_insert(Time::ZERO);
         }
         if pattern == Poisson {
             self.capacity = self.capacity.or(rate);
@@ -186,6 +216,7 @@ impl WorkloadTable {
         if pairing {
             self.pairing.get_or_insert(0);
         }
+        self.ignore_window.get_or_insert(false);
         within(&format!("{at}.priority"), *self.priority.get_or_insert(0), 0, 7)?;
         Ok(())
     }
@@ -201,6 +232,10 @@ impl WorkloadTable {
             Some(ToWord::AnyOther) => Pairs::AnyOther,
             Some(ToWord::OtherRack) | None => Pairs::OtherRack,
             Some(ToWord::Fixed) => Pairs::Fixed(self.pairs.clone().unwrap_or_default()),
+            Some(ToWord::Next) => Pairs::Next { count: k, among: self.among },
+            Some(ToWord::One) => {
+                Pairs::Into { senders: self.senders.unwrap_or_default(), receiver: self.receiver.unwrap_or_default() }
+            }
         };
         let pattern = match self.pattern {
             PatternWord::Stride => Pattern::Stride { k, size: self.size },
@@ -224,6 +259,18 @@ impl WorkloadTable {
                 pairs: pairs(),
             },
             PatternWord::Long => Pattern::Long { pairs: pairs(), size: self.size },
+            PatternWord::Sequence => Pattern::Sequence {
+                size: match self.size {
+                    Some(size) => Cdf::constant(size.get()).map_err(|e| {
+                        Invalid::new(format!("workload.{n}.size"), e.to_string(), "choose a smaller size")
+                    })?,
+                    None => self.cdf(n, beside)?,
+                },
+                applications: self.applications.unwrap_or(1),
+                pause: self.pause.unwrap_or_default(),
+                to: pairs(),
+            },
+            PatternWord::Staircase => Pattern::Staircase { pairs: pairs(), every: self.every.unwrap_or_default() },
             PatternWord::List => Pattern::List(self.list(n, beside)?),
         };
         let mut workload = Workload::new(self.name.clone(), pattern);
@@ -233,6 +280,7 @@ impl WorkloadTable {
         workload.stagger = self.stagger.unwrap_or_default();
         workload.pairing = self.pairing.unwrap_or_default();
         workload.priority = self.priority.unwrap_or_default();
+        workload.ignore_window = self.ignore_window.unwrap_or_default();
         workload.congestion = self.congestion.map(CongestionWord::algorithm);
         workload.connection = match self.connection {
             Some(ConnectionWord::Persistent) => Connection::Persistent,
