@@ -24,6 +24,7 @@ static __always_inline int of_no_route(const u32 *a)
 #define SOURCE_SPOOFED 0 /* drop */
 #define SOURCE_OWN 1
 #define SOURCE_UNROUTED 2 /* for the host only */
+#define SOURCE_UNKNOWN 3  /* not, or not yet, routed to the port, which is not strict */
 
 /*
  * A port that learns or is strict sent from `addr`: SOURCE_*. The frame's source MAC address is reported with what is to be
@@ -56,7 +57,7 @@ static __noinline int check_source(struct __sk_buff *skb, struct sv_port *port, 
 			bpf_ringbuf_submit(event, 0);
 		}
 	}
-	return port->flags & SV_PORT_STRICT ? SOURCE_SPOOFED : SOURCE_OWN;
+	return port->flags & SV_PORT_STRICT ? SOURCE_SPOOFED : SOURCE_UNKNOWN;
 }
 
 /* The MAC address that stands for `addr` as seen from interface `ifindex`. Returns 0 if that is nobody. */

@@ -53,39 +53,71 @@ static __always_inline void rewrite_for_test(struct sv_packet *p)
 /* A new flow's state: as bytes, because a lock may not lie outside maps. */
 static const u8 empty_slot[sizeof(struct sv_flow_slot)];
 
-static __noinline struct sv_flow_slot *make_flow(const struct sv_flow_slot_key *key)
+#define OUT 0
+#define IN 1
+#define MAKE 2 /* if it is new and there is room */
+
+/* The flow's state. `how`: OUT or IN, for segments of the guest and to it, and MAKE. */
+static __noinline struct sv_flow_slot *find_flow(const struct sv_packet *p, u32 vni, u32 how)
 {
-	if (!key)
+	struct sv_flow_slot_key key = {0};
+
+	if (!p)
 		return 0;
-	bpf_map_update_elem(&flows, key, empty_slot, BPF_NOEXIST); /* may fail: another CPU was first, or full */
-	return bpf_map_lookup_elem(&flows, key);
+	if (how & IN)
+		sv_flow_key_reverse(p, &key.key);
+	else
+		sv_flow_key(p, &key.key);
+	key.vni = vni;
+	if (how & MAKE)
+		bpf_map_update_elem(&flows, &key, empty_slot, BPF_NOEXIST); /* may fail: another CPU was first, or full */
+	return bpf_map_lookup_elem(&flows, &key);
 }
 
-/* The flow's state, made if it is new and there is room. */
-static __always_inline struct sv_flow_slot *find_flow(const struct sv_flow_slot_key *key)
+static __noinline u32 hash_of(const struct sv_packet *p, u64 seed)
 {
-	struct sv_flow_slot *slot = bpf_map_lookup_elem(&flows, key);
+	struct sv_flow_key key;
 
-	return slot ? slot : make_flow(key);
+	if (!p)
+		return 0;
+	sv_flow_key(p, &key);
+	return sv_flow_hash(&key, seed);
+}
+
+/* Changed by the agent while packets pass: read once, before the tables, so that what is found there is not newer. */
+static __always_inline u32 epoch_of(const struct sv_config *conf)
+{
+	return *(const volatile u32 *)&conf->epoch;
+}
+
+static __always_inline void keep_out(struct sv_found *f, u32 epoch, u32 port, const struct sv_route *route)
+{
+	f->out_port = port;
+	f->out_peer = route->target;
+	__builtin_memcpy(f->out_mac, route->mac, 6);
+	f->out_epoch = epoch;
+}
+
+static __always_inline void keep_in(struct sv_found *f, u32 epoch, u32 port)
+{
+	if (f->in_epoch == epoch)
+		return;
+	f->in_port = port;
+	f->in_epoch = epoch;
 }
 
 /* Stages of a segment of the guest. Returns their result bits. */
-static __noinline u32 egress(struct __sk_buff *skb, const struct sv_config *conf, const struct sv_peer *peer, u32 vni,
+static __noinline u32 egress(struct sv_flow_slot *slot, const struct sv_config *conf, const struct sv_peer *peer,
 			     struct sv_packet *p)
 {
-	struct sv_flow_slot_key key = {0};
 	struct sv_schedule *schedule;
-	struct sv_flow_slot *slot;
 	struct sv_ctx c = {0};
 	u32 result = 0, id;
 
 	if (!conf || !peer || !p)
 		return 0;
-	sv_flow_key(p, &key.key);
-	key.vni = vni;
-	slot = find_flow(&key);
 	c.conf = &conf->conf;
-	c.now = bpf_ktime_get_ns();
+	c.now = bpf_ktime_get_coarse_ns();
 	if (conf->conf.balance != SV_BALANCE_ECMP) {
 		id = peer->schedule;
 		schedule = bpf_map_lookup_elem(&paths, &id);
@@ -105,7 +137,7 @@ static __noinline u32 egress(struct __sk_buff *skb, const struct sv_config *conf
 		result = NO_ROOM;
 	}
 	if (!c.hash) {
-		c.hash = sv_flow_hash(&key.key, conf->seed);
+		c.hash = hash_of(p, conf->seed);
 		if (slot)
 			slot->hash = c.hash;
 	}
@@ -116,21 +148,16 @@ static __noinline u32 egress(struct __sk_buff *skb, const struct sv_config *conf
 }
 
 /* Stages of a segment from the fabric. Returns their result bits. */
-static __noinline u32 ingress(struct __sk_buff *skb, const struct sv_config *conf, const struct sv_outer *o,
+static __noinline u32 ingress(struct sv_flow_slot *slot, const struct sv_config *conf, const struct sv_outer *o,
 			      struct sv_packet *p)
 {
-	struct sv_flow_slot_key key = {0};
-	struct sv_flow_slot *slot;
 	struct sv_ctx c = {0};
 	u32 result = 0;
 
 	if (!conf || !o || !p)
 		return 0;
-	sv_flow_key_reverse(p, &key.key);
-	key.vni = o->encap.vni;
-	slot = find_flow(&key);
 	c.conf = &conf->conf;
-	c.now = bpf_ktime_get_ns();
+	c.now = bpf_ktime_get_coarse_ns();
 	if (slot) {
 		c.flow = &slot->flow;
 		c.flowcell = &slot->flowcell;
@@ -167,18 +194,14 @@ static __always_inline void note_results(struct __sk_buff *skb, struct sv_counte
 		send_emit(skb->ifindex, p);
 }
 
-/* From the guest, to a peer. */
+/* From the guest, to a peer. `mac`: inner destination. `slot`: the flow's, if it has one already. */
 static __always_inline int to_peer(struct __sk_buff *skb, struct sv_counters *counters, const struct sv_config *conf,
-				   struct sv_port *port, const struct sv_route *route, struct sv_packet *p, int parsed)
+				   struct sv_port *port, const struct sv_peer *peer, const u8 *mac,
+				   struct sv_flow_slot *slot, struct sv_packet *p, int parsed)
 {
-	u32 id = route->target, vni = port->vni, frame_len;
-	struct sv_peer *peer = bpf_map_lookup_elem(&peers, &id);
+	u32 vni = port->vni, frame_len;
 	int verdict;
 
-	if (!peer) {
-		count(counters, SV_COUNT_PASSED, 1);
-		return TC_ACT_OK;
-	}
 	if (port->mtu) {
 		if (!sv_toobig_fits(p, skb->len - SV_ETH_LEN, port->mtu))
 			return answer_toobig(skb, counters, port, p);
@@ -186,18 +209,15 @@ static __always_inline int to_peer(struct __sk_buff *skb, struct sv_counters *co
 			count(counters, SV_COUNT_MSS_CLAMPED, 1);
 	}
 	if (parsed == SV_PARSE_OK) {
-		note_results(skb, counters, p, egress(skb, conf, peer, vni, p));
+		note_results(skb, counters, p, egress(slot, conf, peer, p));
 		if (p->dirty & (SV_DIRTY_WINDOW | SV_DIRTY_ECN) && write_back(skb, p))
 			return drop(counters, SV_COUNT_DROP_ERROR);
 	} else {
-		struct sv_flow_key key;
-
-		sv_flow_key(p, &key);
-		p->label = sv_encap_port(0, sv_flow_hash(&key, conf->seed));
+		p->label = sv_encap_port(0, hash_of(p, conf->seed));
 		count(counters, SV_COUNT_UNTRACKED, 1);
 	}
 	frame_len = skb->len;
-	verdict = encapsulate(skb, peer, route, vni, p);
+	verdict = encapsulate(skb, peer, mac, vni, p);
 	if (verdict < 0)
 		return drop(counters, verdict == -SV_COUNT_DROP_TOO_LARGE ? SV_COUNT_DROP_TOO_LARGE : SV_COUNT_DROP_ERROR);
 	count(counters, SV_COUNT_OUT_SEGMENTS, 1);
@@ -209,20 +229,32 @@ SEC("tc")
 int selvedge_guest(struct __sk_buff *skb)
 {
 	struct sv_counters *counters = find_counters();
-	u32 zero = 0, ifindex = skb->ifindex, target;
+	u32 zero = 0, ifindex = skb->ifindex, target, epoch, id;
+	struct sv_flow_slot *slot = 0;
 	struct sv_config *conf;
 	struct sv_route *route;
 	struct sv_port *port, *to;
 	struct sv_packet p = {0};
-	int parsed, verdict;
+	struct sv_peer *peer;
+	int parsed, verdict, source = SOURCE_OWN;
 
 	conf = bpf_map_lookup_elem(&config, &zero);
 	port = bpf_map_lookup_elem(&ports, &ifindex);
 	if (!counters || !conf || !port)
 		return TC_ACT_OK;
+	epoch = epoch_of(conf);
 	if (skb->vlan_present)
 		goto pass;
 	parsed = parse_at(skb, 0, &p);
+	if (parsed == SV_PARSE_OK) {
+		slot = find_flow(&p, port->vni, OUT);
+		if (slot && epoch && slot->found.out_epoch == epoch && slot->found.out_port == ifindex) {
+			id = slot->found.out_peer;
+			peer = bpf_map_lookup_elem(&peers, &id);
+			if (peer)
+				return to_peer(skb, counters, conf, port, peer, slot->found.out_mac, slot, &p, parsed);
+		}
+	}
 	if (!carries(parsed) && skb->protocol != bpf_htons(SV_ETHERTYPE_ARP))
 		goto pass;
 	if (parsed == SV_PARSE_NOT_IP || (parsed == SV_PARSE_NOT_TRANSPORT && p.proto == SV_PROTO_ICMPV6)) {
@@ -233,8 +265,7 @@ int selvedge_guest(struct __sk_buff *skb)
 			goto pass;
 	}
 	if (port->flags & (SV_PORT_LEARN | SV_PORT_STRICT)) {
-		int source = check_source(skb, port, p.saddr);
-
+		source = check_source(skb, port, p.saddr);
 		if (source == SOURCE_SPOOFED)
 			return drop(counters, SV_COUNT_DROP_SPOOFED);
 		if (source == SOURCE_UNROUTED)
@@ -243,9 +274,17 @@ int selvedge_guest(struct __sk_buff *skb)
 	route = find_route(port->vni, p.daddr);
 	if (!route)
 		goto pass;
-	if (route->kind == SV_ROUTE_PEER)
-		return to_peer(skb, counters, conf, port, route, &p, parsed);
 	target = route->target;
+	if (route->kind == SV_ROUTE_PEER) {
+		peer = bpf_map_lookup_elem(&peers, &target);
+		if (!peer)
+			goto pass;
+		if (parsed == SV_PARSE_OK && !slot)
+			slot = find_flow(&p, port->vni, OUT | MAKE);
+		if (slot && epoch && source == SOURCE_OWN)
+			keep_out(&slot->found, epoch, ifindex, route);
+		return to_peer(skb, counters, conf, port, peer, route->mac, slot, &p, parsed);
+	}
 	to = bpf_map_lookup_elem(&ports, &target);
 	if (!to || target == ifindex)
 		goto pass;
@@ -267,7 +306,9 @@ int selvedge_uplink(struct __sk_buff *skb)
 	u32 key = 0, target;
 	struct sv_packet p = {0};
 	struct sv_outer o = {0};
+	struct sv_flow_slot *slot = 0;
 	int parsed, ecn, family_changes;
+	u32 epoch;
 
 	conf = bpf_map_lookup_elem(&config, &key);
 	if (!conf || !conf->udp_port || skb->vlan_present || !read_outer(skb, conf->udp_port, &o))
@@ -275,18 +316,29 @@ int selvedge_uplink(struct __sk_buff *skb)
 	counters = find_counters();
 	if (!counters)
 		return TC_ACT_OK;
+	epoch = epoch_of(conf);
 	parsed = parse_at(skb, o.add_len, &p);
 	if (!carries(parsed))
 		goto nobody;
-	route = find_route(o.encap.vni, p.daddr);
-	if (!route || route->kind != SV_ROUTE_LOCAL)
-		goto nobody;
-	target = route->target;
+	if (parsed == SV_PARSE_OK)
+		slot = find_flow(&p, o.encap.vni, IN);
+	if (slot && epoch && slot->found.in_epoch == epoch) {
+		target = slot->found.in_port;
+	} else {
+		route = find_route(o.encap.vni, p.daddr);
+		if (!route || route->kind != SV_ROUTE_LOCAL)
+			goto nobody;
+		target = route->target;
+	}
 	port = bpf_map_lookup_elem(&ports, &target);
 	if (!port || port->vni != o.encap.vni)
 		goto nobody;
 	if (!check_sender(skb, counters, conf, &o))
 		return TC_ACT_SHOT;
+	if (parsed == SV_PARSE_OK && !slot)
+		slot = find_flow(&p, o.encap.vni, IN | MAKE);
+	if (slot && epoch)
+		keep_in(&slot->found, epoch, target);
 	if (o.ecn == SV_ECN_CE)
 		count(counters, SV_COUNT_IN_CE, 1);
 	ecn = sv_encap_ecn(p.ecn, o.ecn);
@@ -300,7 +352,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	if (p.mss && port->mtu && clamp_mss(skb, o.add_len, &p, port->mtu))
 		count(counters, SV_COUNT_MSS_CLAMPED, 1);
 	if (parsed == SV_PARSE_OK)
-		note_results(skb, counters, &p, ingress(skb, conf, &o, &p));
+		note_results(skb, counters, &p, ingress(slot, conf, &o, &p));
 	else
 		count(counters, SV_COUNT_UNTRACKED, 1);
 	count(counters, SV_COUNT_IN_SEGMENTS, 1);

@@ -9,7 +9,7 @@
 #include "../edge.h"
 #include "../encap.h"
 
-#define SV_STATE_VERSION 2
+#define SV_STATE_VERSION 3
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -20,7 +20,8 @@ struct sv_config {
 	u16 udp_port;  /* on which encapsulated frames arrive; 0: none are taken */
 	u16 flags;     /* SV_CONFIG_* */
 	u8 mac[6];     /* answers address resolution for guests elsewhere whose own is not known; all zero: no answer */
-	u8 pad[6];
+	u8 pad[2];
+	u32 epoch;     /* another one after every change of ports and routes; 0: flows do not keep what was found there */
 };
 
 SV_ASSERT_SIZE(struct sv_config, 40);
@@ -95,6 +96,19 @@ struct sv_flow_slot_key {
 
 SV_ASSERT_SIZE(struct sv_flow_slot_key, 44);
 
+/* What was found for a flow in `ports` and `routes`; it holds as long as sv_config.epoch is the same. */
+struct sv_found {
+	u32 out_epoch;
+	u32 out_port; /* ifindex of the guest's port, from where its segments may come */
+	u32 out_peer;
+	u8 out_mac[6]; /* inner destination, as in sv_route */
+	u8 pad[2];
+	u32 in_epoch;
+	u32 in_port; /* ifindex of the port to which its segments go */
+};
+
+SV_ASSERT_SIZE(struct sv_found, 28);
+
 struct sv_flow_slot {
 #ifdef __bpf__
 	struct bpf_spin_lock lock; /* guards flow and flowcell */
@@ -108,9 +122,11 @@ struct sv_flow_slot {
 	u64 out_bytes; /* payload */
 	u64 in_segments;
 	u64 in_bytes;
+	struct sv_found found;
+	u32 pad;
 };
 
-SV_ASSERT_SIZE(struct sv_flow_slot, 72);
+SV_ASSERT_SIZE(struct sv_flow_slot, 104);
 
 /* sv_event.kind */
 #define SV_EVENT_TABLE_FULL 0	   /* addr: inner destination */

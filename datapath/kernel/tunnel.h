@@ -26,7 +26,7 @@ static __always_inline int deliver(struct __sk_buff *skb, struct sv_counters *co
  * Put the outer headers in front and send the frame to the peer. The kernel sees a tunnel, and keeps GSO frames whole.
  * Returns the verdict, or why the frame must be dropped: an SV_COUNT_DROP_*, negated.
  */
-static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *peer, const struct sv_route *route, u32 vni,
+static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *peer, const u8 *mac, u32 vni,
 				  const struct sv_packet *p)
 {
 	struct sv_encap e = { .vni = vni };
@@ -35,7 +35,7 @@ static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *p
 	u32 frame_len = skb->len;
 	long failed;
 
-	if (!peer || !route || !p)
+	if (!peer || !mac || !p)
 		return -SV_COUNT_DROP_ERROR;
 	e.version = peer->tunnel.version;
 	e.has_cell = p->has_cell;
@@ -49,8 +49,8 @@ static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *p
 
 		if (bpf_skb_load_bytes(skb, 0, inner, SV_ETH_LEN))
 			return -SV_COUNT_DROP_ERROR;
-		if (any_mac(route->mac))
-			__builtin_memcpy(inner, route->mac, 6);
+		if (any_mac(mac))
+			__builtin_memcpy(inner, mac, 6);
 		failed = bpf_skb_adjust_room(skb, SV_ENCAP_LEN4, BPF_ADJ_ROOM_MAC, flags | BPF_F_ADJ_ROOM_ENCAP_L3_IPV4) ||
 			 bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN4 + SV_ETH_LEN, 0);
 	} else {
@@ -58,8 +58,8 @@ static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *p
 
 		if (bpf_skb_load_bytes(skb, 0, inner, SV_ETH_LEN))
 			return -SV_COUNT_DROP_ERROR;
-		if (any_mac(route->mac))
-			__builtin_memcpy(inner, route->mac, 6);
+		if (any_mac(mac))
+			__builtin_memcpy(inner, mac, 6);
 		failed = bpf_skb_adjust_room(skb, SV_ENCAP_LEN6, BPF_ADJ_ROOM_MAC, flags | BPF_F_ADJ_ROOM_ENCAP_L3_IPV6) ||
 			 bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN6 + SV_ETH_LEN, 0);
 	}

@@ -187,8 +187,19 @@ impl Edge {
         self.other_versions().iter().try_for_each(|dir| remove_pins(dir))
     }
 
+    /// [`Config::epoch`] goes on from where it is.
     pub fn set_config(&self, config: &Config) -> Result<()> {
-        self.update("config", 0u32.as_bytes(), config.as_bytes())
+        let epoch = self.config()?.epoch.checked_add(1).unwrap_or(1);
+        self.update("config", 0u32.as_bytes(), Config { epoch, ..*config }.as_bytes())
+    }
+
+    /// From here on the data path looks ports and routes up again for every flow. To be called after maps were changed
+    /// by others than this type's functions, which do it themselves.
+    pub fn begin_epoch(&self) -> Result<()> {
+        match self.config()? {
+            Config { epoch: 0, .. } => Ok(()), // not configured yet
+            config => self.set_config(&config),
+        }
     }
 
     pub fn config(&self) -> Result<Config> {
@@ -197,11 +208,13 @@ impl Edge {
 
     /// Makes an interface a guest's port. Attach [`Role::Guest`] to it afterwards.
     pub fn set_port(&self, ifindex: u32, port: &Port) -> Result<()> {
-        self.update("ports", ifindex.as_bytes(), port.as_bytes())
+        self.update("ports", ifindex.as_bytes(), port.as_bytes())?;
+        self.begin_epoch()
     }
 
     pub fn remove_port(&self, ifindex: u32) -> Result<()> {
-        self.delete("ports", ifindex.as_bytes())
+        self.delete("ports", ifindex.as_bytes())?;
+        self.begin_epoch()
     }
 
     /// All ports, by ifindex.
@@ -251,11 +264,13 @@ impl Edge {
 
     /// Where inner addresses are; the longest prefix wins.
     pub fn set_route(&self, vni: u32, addr: IpAddr, len: u8, route: &Route) -> Result<()> {
-        self.update("routes", RouteKey::new(vni, addr, len).as_bytes(), route.as_bytes())
+        self.update("routes", RouteKey::new(vni, addr, len).as_bytes(), route.as_bytes())?;
+        self.begin_epoch()
     }
 
     pub fn remove_route(&self, vni: u32, addr: IpAddr, len: u8) -> Result<()> {
-        self.delete("routes", RouteKey::new(vni, addr, len).as_bytes())
+        self.delete("routes", RouteKey::new(vni, addr, len).as_bytes())?;
+        self.begin_epoch()
     }
 
     /// Detaches everything that [`Edge::attachments`] names and removes all pins.

@@ -38,7 +38,7 @@ plain!(
     FlowSlotKey = 44,
     Flow = 16,
     Flowcell = 16,
-    FlowSlot = 72
+    FlowSlot = 104
 );
 
 const _: () = assert!(size_of::<Event>() == 48 + size_of::<wire::Packet>());
@@ -87,7 +87,9 @@ pub struct Config {
     pub flags: u16,
     /// Answers address resolution for guests elsewhere whose own MAC address is not known; zero: no answer.
     pub mac: [u8; 6],
-    pub pad: [u8; 6],
+    pub pad: [u8; 2],
+    /// The loader counts it up after every change of ports and routes; 0: flows do not keep what was found there.
+    pub epoch: u32,
 }
 
 impl Default for Config {
@@ -101,7 +103,8 @@ impl Default for Config {
             udp_port: 4789,
             flags: 0,
             mac: [0; 6],
-            pad: [0; 6],
+            pad: [0; 2],
+            epoch: 0,
         }
     }
 }
@@ -251,6 +254,21 @@ pub struct FlowSlot {
     pub out_bytes: u64,
     pub in_segments: u64,
     pub in_bytes: u64,
+    pub found: Found,
+    pub pad: u32,
+}
+
+/// `struct sv_found`: what was found for a flow in ports and routes; it holds while [`Config::epoch`] is the same.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    pub out_epoch: u32,
+    pub out_port: u32,
+    pub out_peer: u32,
+    pub out_mac: [u8; 6],
+    pub pad: [u8; 2],
+    pub in_epoch: u32,
+    pub in_port: u32,
 }
 
 /// `struct sv_event`.

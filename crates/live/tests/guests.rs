@@ -305,6 +305,32 @@ fn a_strict_port_speaks_under_its_own_addresses_only() {
     transfer(&fabric, "tcp", "[fd07::2]:9000", 1_000_000);
 }
 
+/// What a flow found in routes and ports serves it until they change, and not a packet longer.
+#[test]
+fn flows_under_way_follow_routes_and_ports_that_change() {
+    let Some(fabric) = fabric("ep") else { return };
+    let edge = &fabric.edges[0].edge;
+    let frame = udp("10.7.0.1", "10.7.0.2");
+    let inner_mac = |frame: &[u8]| frame[50..56].to_vec();
+    let to = "10.7.0.2".parse().unwrap();
+    for mac in [[2, 0, 0, 0, 0, 8], [2, 0, 0, 0, 0, 9]] {
+        edge.set_route(VNI, to, 32, &Route { kind: ROUTE_PEER, target: 1, mac, ..Route::default() }).unwrap();
+        for _ in 0..2 {
+            let (verdict, sent) = from_guest(&fabric, &frame);
+            assert_eq!((verdict, inner_mac(&sent)), (REDIRECT, mac.to_vec()));
+        }
+    }
+    edge.remove_route(VNI, to, 32).unwrap();
+    assert_eq!(from_guest(&fabric, &frame).0, PASS, "no way any more");
+    edge.set_route(VNI, to, 32, &Route { kind: ROUTE_PEER, target: 1, ..Route::default() }).unwrap();
+    assert_eq!(from_guest(&fabric, &frame).0, REDIRECT);
+    // Now its address is another port's, and its own is strict.
+    set_port(&fabric, 0, Port { flags: guest_port(0).flags | PORT_STRICT, ..guest_port(0) });
+    let elsewhere = Route { kind: ROUTE_LOCAL, target: fabric.edges[0].port + 1000, ..Route::default() };
+    edge.set_route(VNI, "10.7.0.1".parse().unwrap(), 32, &elsewhere).unwrap();
+    assert_eq!(from_guest(&fabric, &frame).0, DROP);
+}
+
 #[test]
 fn a_port_that_learns_tells_the_agent_who_is_there() {
     let Some(fabric) = fabric("le") else { return };

@@ -119,6 +119,8 @@ pub(in crate::agent) struct Kept {
     pub(in crate::agent) peers: Vec<(u32, Peer)>,
     /// Of the flow hash.
     pub(in crate::agent) seed: u64,
+    /// Of the tables, see [`state::Config::epoch`].
+    pub(in crate::agent) epoch: u32,
 }
 
 pub(in crate::agent) fn desired(
@@ -129,7 +131,7 @@ pub(in crate::agent) fn desired(
     kept: &Kept,
 ) -> Desired {
     let mut want = Desired::default();
-    want.config.insert(row(&0u32), row(&data_path_config(config, kept.seed)));
+    want.config.insert(row(&0u32), row(&data_path_config(config, kept)));
     want.attach.extend(resolved.uplinks.iter().map(|(ifindex, _)| (*ifindex, Role::Uplink)));
     add_ports(&mut want, config, resolved, interfaces, learned);
     add_peers(&mut want, config, resolved, kept);
@@ -140,13 +142,14 @@ pub(in crate::agent) fn desired(
     want
 }
 
-fn data_path_config(config: &Config, seed: u64) -> state::Config {
+fn data_path_config(config: &Config, kept: &Kept) -> state::Config {
     let (balance, cell_bytes) = match config.balance {
         Balance::Hash => (BALANCE_ECMP, 0),
         Balance::Flowcell { bytes } => (BALANCE_FLOWCELL, bytes),
     };
     let (idle_ns, udp_port) = (config.flow_idle_ns, config.udp_port);
-    state::Config { idle_ns, balance, cell_bytes, seed, udp_port, mac: EDGE_MAC, ..state::Config::default() }
+    let (seed, epoch) = (kept.seed, kept.epoch.max(1));
+    state::Config { idle_ns, balance, cell_bytes, seed, udp_port, mac: EDGE_MAC, epoch, ..state::Config::default() }
 }
 
 /// A guest's MAC address: as configured, or of the other end of its veth pair, or as it was seen.
@@ -360,7 +363,7 @@ pub(in crate::agent) mod tests {
         let config = config();
         assert_eq!(numbers(&config, &Kept::default()), [1, 2]);
         let tunnel = Tunnel::new("10.0.0.1".parse().unwrap(), "10.0.2.1".parse().unwrap(), 4789, 1).unwrap();
-        let kept = Kept { peers: vec![(1, Peer { tunnel, ..Peer::default() })], seed: 0 };
+        let kept = Kept { peers: vec![(1, Peer { tunnel, ..Peer::default() })], seed: 0, epoch: 0 };
         assert_eq!(numbers(&config, &kept), [2, 1]);
     }
 

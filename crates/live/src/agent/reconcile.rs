@@ -87,6 +87,14 @@ impl Agent {
 
     fn follow(&mut self, want: &Desired, problems: &mut Vec<String>) -> Result<Changes> {
         let mut changes = Changes::default();
+        let done = self.follow_rows(want, &mut changes, problems);
+        if changes.any() {
+            self.edge.begin_epoch()?;
+        }
+        done.map(|()| changes)
+    }
+
+    fn follow_rows(&mut self, want: &Desired, changes: &mut Changes, problems: &mut Vec<String>) -> Result<()> {
         let t = Rc::clone(&self.tables);
         let rows = [
             (&t.config, &want.config),
@@ -99,15 +107,15 @@ impl Agent {
         let mut have = Vec::with_capacity(rows.len());
         for (table, want) in rows {
             let old = table.rows()?;
-            table.upsert(&old, want, &mut changes)?;
+            table.upsert(&old, want, changes)?;
             have.push(old);
         }
         self.attach(&want.attach, problems);
         self.detach_others(&want.attach)?;
         for ((table, want), have) in rows.iter().zip(&have).rev() {
-            table.remove(have, want, &mut changes)?;
+            table.remove(have, want, changes)?;
         }
-        Ok(changes)
+        Ok(())
     }
 
     fn attach(&mut self, want: &BTreeSet<(u32, Role)>, problems: &mut Vec<String>) {

@@ -154,6 +154,8 @@ impl Runner {
         };
         agent.adopt_learned()?;
         let changes = agent.apply().await?;
+        // An agent that was killed may have changed tables without saying so.
+        agent.edge.begin_epoch()?;
         if !changes.any() {
             agent.log.info("maps: nothing to change");
         }

@@ -108,8 +108,9 @@ impl Tables {
         let peers = self.peers.rows()?;
         let peers = peers.iter().filter_map(|(k, v)| Some((u32::from_bytes(k)?, Peer::from_bytes(v)?))).collect();
         let config = self.config.rows()?;
-        let seed = config.values().find_map(|v| state::Config::from_bytes(v)).map_or(0, |config| config.seed);
-        Ok(Kept { peers, seed: if seed == 0 { random_seed() } else { seed } })
+        let config = config.values().find_map(|v| state::Config::from_bytes(v)).unwrap_or_default();
+        let seed = if config.seed == 0 { random_seed() } else { config.seed };
+        Ok(Kept { peers, seed, epoch: config.epoch })
     }
 }
 
