@@ -45,6 +45,8 @@ fn compile_bpf(source: &str, object: &Path) -> Result<(), String> {
     let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     let output = Command::new(&clang)
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter"])
+        // Else a helper that a header does not know becomes a call that only the verifier refuses.
+        .args(["-Werror=implicit-function-declaration", "-Werror=int-conversion"])
         // Debian keeps <asm/types.h> per architecture, where clang does not look when it compiles for BPF.
         .args(["-D__bpf__", &format!("-I/usr/include/{arch}-linux-gnu"), "-c", source, "-o"])
         .arg(object)

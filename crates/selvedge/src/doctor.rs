@@ -110,9 +110,21 @@ fn kernel() -> Finding {
     let release = read("/proc/sys/kernel/osrelease");
     let mut numbers = release.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    let ok = version >= (5, 17);
-    finding("kernel", ok, format!("Linux {release}"), "5.17 or later has the BPF loops and timers that the edge uses")
+    let lacks: Vec<&str> =
+        KERNEL_FEATURES.iter().filter(|(since, _)| version < *since).map(|(_, what)| *what).collect();
+    let but = if lacks.is_empty() { String::new() } else { format!("; too old for {}", lacks.join("; ")) };
+    finding("kernel", version >= OLDEST_KERNEL, format!("Linux {release}{but}"), "boot Linux 5.15 or later")
 }
+
+/// The verifier and the helpers that the kernel edge relies on.
+const OLDEST_KERNEL: (u32, u32) = (5, 15);
+
+/// What works with later versions only, and what happens without.
+const KERNEL_FEATURES: [((u32, u32), &str); 3] = [
+    ((6, 3), "whole segments of one IP family in a tunnel of the other (they get through in packets)"),
+    ((6, 6), "tcx (filters on clsact serve instead)"),
+    ((6, 10), "DCTCP guests in the lab"),
+];
 
 fn btf() -> Finding {
     let ok = fs::metadata("/sys/kernel/btf/vmlinux").is_ok_and(|m| m.len() > 0);
