@@ -41,7 +41,8 @@ struct sv_ctx {
 	struct sv_vcc *vcc;	      /* NULL: no virtual congestion control, or no flow */
 	const struct sv_vcc_conf *vcc_conf; /* NULL: no virtual congestion control */
 	u32 tenant;		      /* for the choice of the law; 0: none */
-	sv_lock *flow_lock;	      /* guards all three */
+	struct sv_flow_counts *counts; /* NULL: not wanted */
+	sv_lock *flow_lock;	      /* guards all four */
 	const u16 *labels;	      /* schedule of the destination, immutable */
 	u32 n_labels;
 	u32 hash;		      /* of the flow, sv_flow_hash */
@@ -86,6 +87,13 @@ SV_FN u32 sv_track(const struct sv_ctx *c, const struct sv_packet *p, u8 class, 
 	int fresh = phase == SV_FLOW_NEW || sv_flow_expired(c->flow, c->conf->idle, c->now);
 	int begins = sv_flow_track(c->flow, p, c->conf->idle, c->now);
 
+	if (c->counts && egress) {
+		c->counts->out_segments++;
+		c->counts->out_bytes += p->payload;
+	} else if (c->counts) {
+		c->counts->in_segments++;
+		c->counts->in_bytes += p->payload;
+	}
 	if (begins) {
 		struct sv_flowcell zero = {0};
 

@@ -90,6 +90,16 @@ struct sv_flow {
 
 SV_ASSERT_SIZE(struct sv_flow, 16);
 
+/* What passed of a flow, for people. */
+struct sv_flow_counts {
+	u64 out_segments;
+	u64 out_bytes; /* payload */
+	u64 in_segments;
+	u64 in_bytes;
+};
+
+SV_ASSERT_SIZE(struct sv_flow_counts, 32);
+
 /* Has a flow that was idle since `last_seen` reached its end? `idle` in ns. A new flow has not begun to age. */
 SV_FN int sv_flow_expired(const struct sv_flow *f, u64 idle, u64 now)
 {

@@ -98,41 +98,40 @@ static __always_inline void keep_out(struct sv_found *f, u32 epoch, u32 port, co
 	f->out_epoch = epoch;
 }
 
-static __always_inline void keep_in(struct sv_found *f, u32 epoch, u32 port)
+static __always_inline void keep_in(struct sv_found *f, u32 epoch, u32 port, const u32 *from)
 {
-	if (f->in_epoch == epoch)
-		return;
 	f->in_port = port;
+	for (int i = 0; i < 4; i++)
+		f->in_from[i] = from[i];
 	f->in_epoch = epoch;
+}
+
+/* Does it hold for what came `from` there? */
+static __always_inline int kept_in(const struct sv_found *f, u32 epoch, const u32 *from)
+{
+	return epoch && f->in_epoch == epoch && f->in_from[0] == from[0] && f->in_from[1] == from[1] &&
+	       f->in_from[2] == from[2] && f->in_from[3] == from[3];
 }
 
 /* Stages of a segment of the guest. Returns their result bits. */
 static __noinline u32 egress(struct sv_flow_slot *slot, const struct sv_config *conf, const struct sv_peer *peer,
 			     struct sv_packet *p)
 {
-	struct sv_schedule *schedule;
 	struct sv_ctx c = {0};
-	u32 result = 0, id;
+	u32 result = 0;
 
 	if (!conf || !peer || !p)
 		return 0;
 	c.conf = &conf->conf;
 	c.now = bpf_ktime_get_coarse_ns();
-	if (conf->conf.balance != SV_BALANCE_ECMP) {
-		id = peer->schedule;
-		schedule = bpf_map_lookup_elem(&paths, &id);
-		if (schedule) {
-			c.labels = schedule->labels;
-			c.n_labels = schedule->n;
-		}
-	}
+	c.labels = peer->labels;
+	c.n_labels = peer->n_labels;
 	if (slot) {
 		c.flow = &slot->flow;
 		c.flowcell = &slot->flowcell;
 		c.flow_lock = &slot->lock;
 		c.hash = slot->hash;
-		__sync_fetch_and_add(&slot->out_segments, 1);
-		__sync_fetch_and_add(&slot->out_bytes, p->payload);
+		c.counts = &slot->counts;
 	} else {
 		result = NO_ROOM;
 	}
@@ -162,8 +161,7 @@ static __noinline u32 ingress(struct sv_flow_slot *slot, const struct sv_config 
 		c.flow = &slot->flow;
 		c.flowcell = &slot->flowcell;
 		c.flow_lock = &slot->lock;
-		__sync_fetch_and_add(&slot->in_segments, 1);
-		__sync_fetch_and_add(&slot->in_bytes, p->payload);
+		c.counts = &slot->counts;
 		if (o->encap.has_cell) {
 			p->has_cell = 1;
 			p->cell = sv_encap_cell(slot->flow.in_cell, o->encap.cell);
@@ -307,7 +305,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	struct sv_packet p = {0};
 	struct sv_outer o = {0};
 	struct sv_flow_slot *slot = 0;
-	int parsed, ecn, family_changes;
+	int parsed, ecn, family_changes, known;
 	u32 epoch;
 
 	conf = bpf_map_lookup_elem(&config, &key);
@@ -322,7 +320,8 @@ int selvedge_uplink(struct __sk_buff *skb)
 		goto nobody;
 	if (parsed == SV_PARSE_OK)
 		slot = find_flow(&p, o.encap.vni, IN);
-	if (slot && epoch && slot->found.in_epoch == epoch) {
+	known = slot && kept_in(&slot->found, epoch, o.saddr);
+	if (known) {
 		target = slot->found.in_port;
 	} else {
 		route = find_route(o.encap.vni, p.daddr);
@@ -333,12 +332,14 @@ int selvedge_uplink(struct __sk_buff *skb)
 	port = bpf_map_lookup_elem(&ports, &target);
 	if (!port || port->vni != o.encap.vni)
 		goto nobody;
-	if (!check_sender(skb, counters, conf, &o))
+	if (!known)
+		known = is_peer(o.saddr);
+	if (!check_sender(skb, counters, conf, &o, known))
 		return TC_ACT_SHOT;
 	if (parsed == SV_PARSE_OK && !slot)
 		slot = find_flow(&p, o.encap.vni, IN | MAKE);
-	if (slot && epoch)
-		keep_in(&slot->found, epoch, target);
+	if (slot && known && !kept_in(&slot->found, epoch, o.saddr))
+		keep_in(&slot->found, epoch, target, o.saddr);
 	if (o.ecn == SV_ECN_CE)
 		count(counters, SV_COUNT_IN_CE, 1);
 	ecn = sv_encap_ecn(p.ecn, o.ecn);

@@ -36,6 +36,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u32); /* the agent's number */
 	__type(value, struct sv_peer);
 } peers SEC(".maps");
@@ -50,13 +51,6 @@ struct {
 	__type(key, struct sv_address); /* outer address of a peer, as in sv_packet */
 	__type(value, u32);		/* its number */
 } remotes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, u32);
-	__type(value, struct sv_schedule);
-} paths SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -9,7 +9,7 @@
 #include "../edge.h"
 #include "../encap.h"
 
-#define SV_STATE_VERSION 3
+#define SV_STATE_VERSION 4
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -21,7 +21,7 @@ struct sv_config {
 	u16 flags;     /* SV_CONFIG_* */
 	u8 mac[6];     /* answers address resolution for guests elsewhere whose own is not known; all zero: no answer */
 	u8 pad[2];
-	u32 epoch;     /* another one after every change of ports and routes; 0: flows do not keep what was found there */
+	u32 epoch;     /* another one after every change of ports, routes and remotes; 0: flows do not keep what was found there */
 };
 
 SV_ASSERT_SIZE(struct sv_config, 40);
@@ -72,22 +72,15 @@ struct sv_route {
 
 SV_ASSERT_SIZE(struct sv_route, 16);
 
-/* Another host, by the agent's number for it. */
+/* Another host, by the agent's number for it. Never changed in place: the agent replaces the whole value. */
 struct sv_peer {
 	struct sv_tunnel tunnel;
 	u32 ifindex;   /* uplink towards it */
-	u32 schedule;  /* key in `paths`; no such entry: no labels */
+	u32 n_labels;
+	u16 labels[SV_MAX_LABELS]; /* the schedule: in the order in which flowcells take them */
 };
 
-SV_ASSERT_SIZE(struct sv_peer, 56);
-
-/* Labels in the order in which flowcells take them. Never changed in place: the agent replaces the whole value. */
-struct sv_schedule {
-	u32 n;
-	u16 labels[SV_MAX_LABELS];
-};
-
-SV_ASSERT_SIZE(struct sv_schedule, 516);
+SV_ASSERT_SIZE(struct sv_peer, 568);
 
 struct sv_flow_slot_key {
 	struct sv_flow_key key;
@@ -96,7 +89,7 @@ struct sv_flow_slot_key {
 
 SV_ASSERT_SIZE(struct sv_flow_slot_key, 44);
 
-/* What was found for a flow in `ports` and `routes`; it holds as long as sv_config.epoch is the same. */
+/* What was found for a flow in `ports`, `routes` and `remotes`; it holds as long as sv_config.epoch is the same. */
 struct sv_found {
 	u32 out_epoch;
 	u32 out_port; /* ifindex of the guest's port, from where its segments may come */
@@ -105,28 +98,26 @@ struct sv_found {
 	u8 pad[2];
 	u32 in_epoch;
 	u32 in_port; /* ifindex of the port to which its segments go */
+	u32 in_from[4]; /* outer address of the peer that sends them */
 };
 
-SV_ASSERT_SIZE(struct sv_found, 28);
+SV_ASSERT_SIZE(struct sv_found, 44);
 
 struct sv_flow_slot {
 #ifdef __bpf__
-	struct bpf_spin_lock lock; /* guards flow and flowcell */
+	struct bpf_spin_lock lock; /* guards flow, flowcell and counts */
 #else
 	u32 lock;
 #endif
 	u32 hash; /* of the key, sv_flow_hash; 0: not computed yet */
 	struct sv_flow flow;
 	struct sv_flowcell flowcell;
-	u64 out_segments;
-	u64 out_bytes; /* payload */
-	u64 in_segments;
-	u64 in_bytes;
+	struct sv_flow_counts counts;
 	struct sv_found found;
 	u32 pad;
 };
 
-SV_ASSERT_SIZE(struct sv_flow_slot, 104);
+SV_ASSERT_SIZE(struct sv_flow_slot, 120);
 
 /* sv_event.kind */
 #define SV_EVENT_TABLE_FULL 0	   /* addr: inner destination */

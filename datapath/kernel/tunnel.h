@@ -89,18 +89,23 @@ static __noinline int read_outer(struct __sk_buff *skb, u32 port, struct sv_oute
 	return 0;
 }
 
-/* Who sent this? Returns 0 if it is to be dropped. Metadata of strangers and of unknown versions is wiped. */
-static __noinline int check_sender(struct __sk_buff *skb, struct sv_counters *counters, const struct sv_config *conf,
-				   struct sv_outer *o)
+static __always_inline int is_peer(const u32 *addr)
 {
 	struct sv_address from;
-	int known;
 
+	for (int i = 0; i < 4; i++)
+		from.word[i] = addr[i];
+	return bpf_map_lookup_elem(&remotes, &from) != 0;
+}
+
+/*
+ * Who sent this? `known`: a peer. Returns 0 if it is to be dropped. Metadata of strangers and of unknown versions is wiped.
+ */
+static __noinline int check_sender(struct __sk_buff *skb, struct sv_counters *counters, const struct sv_config *conf,
+				   struct sv_outer *o, int known)
+{
 	if (!counters || !conf || !o)
 		return 0;
-	for (int i = 0; i < 4; i++)
-		from.word[i] = o->saddr[i];
-	known = bpf_map_lookup_elem(&remotes, &from) != 0;
 	if (!known) {
 		count(counters, SV_COUNT_UNKNOWN_PEER, 1);
 		if (o->encap.feedback)

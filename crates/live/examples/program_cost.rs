@@ -23,8 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let outer: [IpAddr; 2] = ["192.168.99.1".parse()?, "192.168.99.2".parse()?];
     let mut tunnel = Tunnel::new(outer[0], outer[1], 4789, VERSION_1).ok_or("mixed families")?;
     tunnel.dmac = [2, 0, 0, 0, 0, 9];
-    edge.set_schedule(1, &[50_001, 50_002, 50_003, 50_004])?;
-    edge.set_peer(1, &Peer { tunnel, ifindex: uplink, schedule: 1 })?;
+    edge.set_peer(1, &Peer::new(tunnel, uplink).with_labels(&[50_001, 50_002, 50_003, 50_004]))?;
     for port in [port, other] {
         edge.set_port(port, &Port { vni: 7, flags: PORT_PEER, mac: [2, 0, 0, 0, 0, 1], ..Port::default() })?;
     }

@@ -86,8 +86,6 @@ pub enum Error {
     Io(&'static str, PathBuf, io::Error),
     #[error("the object lacks {0}")]
     Missing(&'static str),
-    #[error("{0} labels; at most {max} are possible", max = crate::state::MAX_LABELS)]
-    Labels(usize),
 }
 
 type Result<T> = std::result::Result<T, Error>;
@@ -224,9 +222,13 @@ impl Edge {
 
     /// `id` is the caller's number for the peer. What its outer address sends is taken from now on.
     pub fn set_peer(&self, id: u32, peer: &Peer) -> Result<()> {
-        self.remove_peer(id)?;
+        let old = self.lookup::<Peer>("peers", id.as_bytes())?;
         self.update("peers", id.as_bytes(), peer.as_bytes())?;
-        self.update("remotes", &address_bytes(peer.tunnel.remote), id.as_bytes())
+        self.update("remotes", &address_bytes(peer.tunnel.remote), id.as_bytes())?;
+        if let Some(old) = old.filter(|old| old.tunnel.remote != peer.tunnel.remote) {
+            self.delete("remotes", &address_bytes(old.tunnel.remote))?;
+        }
+        self.begin_epoch()
     }
 
     pub fn remove_peer(&self, id: u32) -> Result<()> {
@@ -234,32 +236,12 @@ impl Edge {
             self.delete("remotes", &address_bytes(old.tunnel.remote))?;
             self.delete("peers", id.as_bytes())?;
         }
-        Ok(())
+        self.begin_epoch()
     }
 
     /// All peers, by number.
     pub fn peers(&self) -> Result<Vec<(u32, Peer)>> {
         self.entries("peers")
-    }
-
-    /// Labels are outer UDP source ports, in the order in which flowcells take them; weights by repetition.
-    ///
-    /// # Errors
-    /// [`Error::Labels`] if there are too many.
-    pub fn set_schedule(&self, id: u32, labels: &[u16]) -> Result<()> {
-        if labels.len() > crate::state::MAX_LABELS {
-            return Err(Error::Labels(labels.len()));
-        }
-        let mut value = vec![0u8; 4 + 2 * crate::state::MAX_LABELS];
-        value[..4].copy_from_slice(&(labels.len() as u32).to_ne_bytes());
-        for (label, place) in labels.iter().zip(value[4..].chunks_exact_mut(2)) {
-            place.copy_from_slice(&label.to_ne_bytes());
-        }
-        self.update("paths", id.as_bytes(), &value)
-    }
-
-    pub fn remove_schedule(&self, id: u32) -> Result<()> {
-        self.delete("paths", id.as_bytes())
     }
 
     /// Where inner addresses are; the longest prefix wins.

@@ -34,11 +34,11 @@ plain!(
     RouteKey = 24,
     Route = 16,
     Tunnel = 48,
-    Peer = 56,
+    Peer = 568,
     FlowSlotKey = 44,
     Flow = 16,
     Flowcell = 16,
-    FlowSlot = 104
+    FlowSlot = 120
 );
 
 const _: () = assert!(size_of::<Event>() == 48 + size_of::<wire::Packet>());
@@ -88,7 +88,7 @@ pub struct Config {
     /// Answers address resolution for guests elsewhere whose own MAC address is not known; zero: no answer.
     pub mac: [u8; 6],
     pub pad: [u8; 2],
-    /// The loader counts it up after every change of ports and routes; 0: flows do not keep what was found there.
+    /// The loader counts it up after every change of ports, routes and remotes; 0: flows do not keep what was found there.
     pub epoch: u32,
 }
 
@@ -194,13 +194,36 @@ impl Tunnel {
 
 /// `struct sv_peer`: another host.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     pub tunnel: Tunnel,
     /// Uplink towards it.
     pub ifindex: u32,
-    /// The schedule of labels that flows to it use.
-    pub schedule: u32,
+    pub n_labels: u32,
+    /// The schedule: outer UDP source ports in the order in which flowcells take them; weights by repetition.
+    pub labels: [u16; MAX_LABELS],
+}
+
+impl Default for Peer {
+    fn default() -> Peer {
+        Peer { tunnel: Tunnel::default(), ifindex: 0, n_labels: 0, labels: [0; MAX_LABELS] }
+    }
+}
+
+impl Peer {
+    /// Without labels; see [`Peer::with_labels`].
+    pub fn new(tunnel: Tunnel, ifindex: u32) -> Peer {
+        Peer { tunnel, ifindex, ..Peer::default() }
+    }
+
+    /// `labels` beyond [`MAX_LABELS`] are left out.
+    pub fn with_labels(mut self, labels: &[u16]) -> Peer {
+        let n = labels.len().min(MAX_LABELS);
+        self.labels = [0; MAX_LABELS];
+        self.labels[..n].copy_from_slice(&labels[..n]);
+        self.n_labels = n as u32;
+        self
+    }
 }
 
 /// `struct sv_flow_slot_key`.
@@ -258,7 +281,7 @@ pub struct FlowSlot {
     pub pad: u32,
 }
 
-/// `struct sv_found`: what was found for a flow in ports and routes; it holds while [`Config::epoch`] is the same.
+/// `struct sv_found`: what was found for a flow in ports, routes and remotes; it holds while [`Config::epoch`] is the same.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
@@ -269,6 +292,7 @@ pub struct Found {
     pub pad: [u8; 2],
     pub in_epoch: u32,
     pub in_port: u32,
+    pub in_from: [u32; 4],
 }
 
 /// `struct sv_event`.

@@ -5,8 +5,8 @@ use super::interfaces::{by_name, Interface, Interfaces};
 use super::learned::Learned;
 use crate::kernel::Role;
 use crate::state::{
-    self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, MAX_LABELS, PORT_LEARN,
-    PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
+    self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, PORT_LEARN, PORT_PEER,
+    PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -103,7 +103,6 @@ pub(in crate::agent) struct Desired {
     pub(in crate::agent) ports: Rows,
     pub(in crate::agent) peers: Rows,
     pub(in crate::agent) remotes: Rows,
-    pub(in crate::agent) paths: Rows,
     pub(in crate::agent) routes: Rows,
     pub(in crate::agent) attach: BTreeSet<(u32, Role)>,
     /// Of guests' interfaces, by ifindex, bytes.
@@ -202,12 +201,8 @@ fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Ke
     {
         let version = if peer.plain_vxlan { VERSION_PLAIN } else { VERSION_1 };
         let Some(tunnel) = Tunnel::new(local, peer.address, config.udp_port, version) else { continue };
-        want.peers.insert(row(&id), row(&Peer { tunnel, ifindex, schedule: id }));
+        want.peers.insert(row(&id), row(&Peer::new(tunnel, ifindex).with_labels(labels(config, peer))));
         want.remotes.insert(tunnel.remote.iter().flat_map(|word| word.to_ne_bytes()).collect(), row(&id));
-        let labels = labels(config, peer);
-        if !labels.is_empty() {
-            want.paths.insert(row(&id), schedule(labels));
-        }
         for guest in &peer.guests {
             let mac = guest.mac.unwrap_or_default().0;
             let route = Route { kind: ROUTE_PEER, target: id, mac, ..Route::default() };
@@ -242,15 +237,6 @@ pub(in crate::agent) fn numbers(config: &Config, kept: &Kept) -> Vec<u32> {
 
 fn row(value: &impl Plain) -> Vec<u8> {
     value.as_bytes().to_vec()
-}
-
-/// `struct sv_schedule`.
-fn schedule(labels: &[u16]) -> Vec<u8> {
-    let labels = &labels[..labels.len().min(MAX_LABELS)];
-    let mut value = (labels.len() as u32).to_ne_bytes().to_vec();
-    value.extend(labels.iter().flat_map(|label| label.to_ne_bytes()));
-    value.resize(4 + 2 * MAX_LABELS, 0);
-    value
 }
 
 #[cfg(test)]
@@ -372,13 +358,17 @@ pub(in crate::agent) mod tests {
         let (config, learned) = (config(), Learned::default());
         let resolved = resolved(&config).unwrap();
         let want = desired(&config, &resolved, &interfaces(), &learned, &Kept::default());
-        assert_eq!((want.ports.len(), want.peers.len(), want.paths.len(), want.routes.len()), (3, 2, 2, 3));
+        assert_eq!((want.ports.len(), want.peers.len(), want.routes.len()), (3, 2, 3));
         assert_eq!(want.attach.len(), 4);
         assert!(want.problems.is_empty());
         assert_eq!(want, desired(&config, &resolved, &interfaces(), &learned, &Kept::default()));
         let mut hash = config.clone();
         hash.balance = Balance::Hash;
-        assert!(desired(&hash, &resolved, &interfaces(), &learned, &Kept::default()).paths.is_empty());
+        let of = |config: &Config| {
+            let want = desired(config, &resolved, &interfaces(), &learned, &Kept::default());
+            want.peers.values().map(|row| Peer::from_bytes(row).unwrap().n_labels).collect::<Vec<_>>()
+        };
+        assert_eq!((of(&config), of(&hash)), (vec![2, 2], vec![0, 0]));
         let mut gone = interfaces();
         gone.remove(&10);
         let want = desired(&config, &resolved, &gone, &learned, &Kept::default());

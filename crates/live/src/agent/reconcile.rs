@@ -98,7 +98,6 @@ impl Agent {
         let t = Rc::clone(&self.tables);
         let rows = [
             (&t.config, &want.config),
-            (&t.paths, &want.paths),
             (&t.peers, &want.peers),
             (&t.remotes, &want.remotes),
             (&t.ports, &want.ports),

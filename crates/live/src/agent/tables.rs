@@ -83,7 +83,6 @@ pub(super) struct Tables {
     pub(super) ports: Table,
     pub(super) peers: Table,
     pub(super) remotes: Table,
-    pub(super) paths: Table,
     pub(super) routes: Table,
     pub(super) events: MapHandle,
 }
@@ -97,7 +96,6 @@ impl Tables {
             ports: Table { own: without_notes, ..open("ports")? },
             peers: open("peers")?,
             remotes: open("remotes")?,
-            paths: open("paths")?,
             routes: open("routes")?,
             events: open("events")?.map,
         })

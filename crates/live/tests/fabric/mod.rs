@@ -213,13 +213,12 @@ pub(crate) fn fill(
 ) {
     edge.set_config(config).unwrap();
     edge.set_port(port, &guest_port(i)).unwrap();
-    edge.set_schedule(1, labels).unwrap();
     let outer = |n: usize| -> IpAddr {
         let text = if outer_v6 { format!("fd99::{n}") } else { format!("192.168.99.{n}") };
         text.parse().unwrap()
     };
     let tunnel = Tunnel::new(outer(i + 1), outer(2 - i), config.udp_port, version).unwrap();
-    edge.set_peer(1, &Peer { tunnel, ifindex: uplink, schedule: 1 }).unwrap();
+    edge.set_peer(1, &Peer::new(tunnel, uplink).with_labels(labels)).unwrap();
     for family in ["10.7.0.", "fd07::"] {
         let (me, other) = (format!("{family}{}", i + 1), format!("{family}{}", 2 - i));
         let local = Route { kind: ROUTE_LOCAL, target: port, ..Route::default() };

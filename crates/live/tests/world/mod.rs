@@ -71,7 +71,6 @@ impl World {
         let flags = if config.strict { PORT_STRICT } else { 0 };
         edge.set_port(port, &Port { vni: VNI, flags, mtu: config.mtu, ..Port::default() }).unwrap();
         edge.set_port(beside, &Port { vni: VNI, mac: NEIGHBOUR.mac, ..Port::default() }).unwrap();
-        edge.set_schedule(1, &LABELS).unwrap();
         let route = |guest: &Guest, route: Route| {
             for words in [guest.v4, guest.v6] {
                 edge.set_route(VNI, address(words), 128, &route).unwrap();
@@ -84,7 +83,7 @@ impl World {
         edge.set_route(8, address(GUEST.v4), 128, &wrong).unwrap();
         for (id, peer) in (1..).zip(&PEERS) {
             let tunnel = Tunnel::new(local_address(peer.family), address(peer.address), PORT, peer.version).unwrap();
-            edge.set_peer(id, &Peer { tunnel, ifindex: uplink, schedule: 1 }).unwrap();
+            edge.set_peer(id, &Peer::new(tunnel, uplink).with_labels(&LABELS)).unwrap();
             route(&peer.guest, Route { kind: ROUTE_PEER, target: id, mac: peer.guest.mac, ..Route::default() });
         }
         Some(World { fabric, edge: Some(edge), port, uplink, _pins: pins })
