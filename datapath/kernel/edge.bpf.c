@@ -6,7 +6,7 @@
  *
  * Packets that are not for the edge leave as they came, to whatever the host would do with them without it.
  *
- * Needs Linux 5.15: the helpers are of 5.10 and older, pointers as arguments of global functions of 5.13.
+ * Needs Linux 5.15: the helpers are of 5.11 and older, pointers as arguments of global functions of 5.13.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -90,20 +90,53 @@ static __always_inline u32 epoch_of(const struct sv_config *conf)
 	return *(const volatile u32 *)&conf->epoch;
 }
 
-static __always_inline void keep_out(struct sv_found *f, u32 epoch, u32 port, const struct sv_route *route)
+/* A CPU that was slow must not put what it found before a change under the epoch that followed. */
+static __always_inline int is_older(u32 epoch, u32 kept)
 {
-	f->out_port = port;
-	f->out_peer = route->target;
-	__builtin_memcpy(f->out_mac, route->mac, 6);
-	f->out_epoch = epoch;
+	return kept && (s32)(epoch - kept) < 0;
 }
 
-static __always_inline void keep_in(struct sv_found *f, u32 epoch, u32 port, const u32 *from)
+/* Readers take no lock: there is no epoch while the rest is written. */
+static __always_inline void begin_keeping(u32 *epoch)
 {
-	f->in_port = port;
-	for (int i = 0; i < 4; i++)
-		f->in_from[i] = from[i];
-	f->in_epoch = epoch;
+	*epoch = 0;
+	asm volatile("" ::: "memory");
+}
+
+static __always_inline void end_keeping(u32 *epoch, u32 value)
+{
+	asm volatile("" ::: "memory");
+	*epoch = value;
+}
+
+static __always_inline void keep_out(struct sv_flow_slot *slot, u32 epoch, u32 port, const struct sv_route *route)
+{
+	struct sv_found *f = &slot->found;
+
+	bpf_spin_lock(&slot->lock);
+	if (!is_older(epoch, f->out_epoch)) {
+		begin_keeping(&f->out_epoch);
+		f->out_port = port;
+		f->out_peer = route->target;
+		__builtin_memcpy(f->out_mac, route->mac, 6);
+		end_keeping(&f->out_epoch, epoch);
+	}
+	bpf_spin_unlock(&slot->lock);
+}
+
+static __always_inline void keep_in(struct sv_flow_slot *slot, u32 epoch, u32 port, const u32 *from)
+{
+	struct sv_found *f = &slot->found;
+
+	bpf_spin_lock(&slot->lock);
+	if (!is_older(epoch, f->in_epoch)) {
+		begin_keeping(&f->in_epoch);
+		f->in_port = port;
+		for (int i = 0; i < 4; i++)
+			f->in_from[i] = from[i];
+		end_keeping(&f->in_epoch, epoch);
+	}
+	bpf_spin_unlock(&slot->lock);
 }
 
 /* Does it hold for what came `from` there? */
@@ -280,7 +313,7 @@ int selvedge_guest(struct __sk_buff *skb)
 		if (parsed == SV_PARSE_OK && !slot)
 			slot = find_flow(&p, port->vni, OUT | MAKE);
 		if (slot && epoch && source == SOURCE_OWN)
-			keep_out(&slot->found, epoch, ifindex, route);
+			keep_out(slot, epoch, ifindex, route);
 		return to_peer(skb, counters, conf, port, peer, route->mac, slot, &p, parsed);
 	}
 	to = bpf_map_lookup_elem(&ports, &target);
@@ -338,8 +371,8 @@ int selvedge_uplink(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	if (parsed == SV_PARSE_OK && !slot)
 		slot = find_flow(&p, o.encap.vni, IN | MAKE);
-	if (slot && known && !kept_in(&slot->found, epoch, o.saddr))
-		keep_in(&slot->found, epoch, target, o.saddr);
+	if (slot && known && epoch && !kept_in(&slot->found, epoch, o.saddr))
+		keep_in(slot, epoch, target, o.saddr);
 	if (o.ecn == SV_ECN_CE)
 		count(counters, SV_COUNT_IN_CE, 1);
 	ecn = sv_encap_ecn(p.ecn, o.ecn);
@@ -365,6 +398,13 @@ int selvedge_uplink(struct __sk_buff *skb)
 nobody:
 	count(counters, SV_COUNT_IN_NO_GUEST, 1);
 	return TC_ACT_OK;
+}
+
+/* On the agent's own tunnel device, which is there for GRO only: nothing that comes through it is for anybody. */
+SEC("tc")
+int selvedge_nothing(struct __sk_buff *skb)
+{
+	return TC_ACT_SHOT;
 }
 
 char LICENSE[] SEC("license") = "GPL";

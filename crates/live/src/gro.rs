@@ -1,8 +1,10 @@
-//! A VXLAN device that never delivers anything: it makes the kernel merge encapsulated packets before our program
+//! A VXLAN device that is there for its effect only: it makes the kernel merge encapsulated packets before our program
 //! takes them off.
 //!
 //! The kernel merges inner TCP segments (GRO) only behind a UDP port on which a tunnel has registered. Any VXLAN device
-//! on the port does. Ours has a network number that no guest may use, so that nothing is ever for it.
+//! on the port does. Ours has a network number that no guest may use. Strangers may use it all the same, and what they
+//! send would come up the host's stack as from an interface of its own: [`crate::kernel::Role::Nothing`] must be on the
+//! device before it is up.
 
 use nix::sys::socket::{self, AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType};
 use std::io;
@@ -29,7 +31,7 @@ const IFLA_VXLAN_PORT: u16 = 15;
 const IFLA_VXLAN_LOCAL6: u16 = 17;
 const NLA_F_NESTED: u16 = 0x8000;
 
-/// Makes the device, up, for UDP port `port` of outer IPv4 or IPv6. Fine if it exists.
+/// Makes the device for UDP port `port` of outer IPv4 or IPv6. It takes effect once it is [`up`]. Fine if it exists.
 ///
 /// # Errors
 /// What the kernel answers: EPERM without CAP_NET_ADMIN, EOPNOTSUPP without VXLAN, EEXIST if a device of another kind
@@ -43,7 +45,7 @@ pub fn add(name: &str, port: u16, ipv6: bool) -> io::Result<()> {
     }
     let mut info = attribute(IFLA_INFO_KIND, b"vxlan");
     info.extend(attribute(IFLA_INFO_DATA | NLA_F_NESTED, &data));
-    let mut body = link_header();
+    let mut body = link_header(0);
     body.extend(attribute(IFLA_IFNAME, &terminated(name)));
     body.extend(attribute(IFLA_LINKINFO | NLA_F_NESTED, &info));
     match request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &body) {
@@ -52,12 +54,22 @@ pub fn add(name: &str, port: u16, ipv6: bool) -> io::Result<()> {
     }
 }
 
+/// Sets the device up.
+///
+/// # Errors
+/// What the kernel answers: ENODEV if there is none; EADDRINUSE if the UDP port is a program's.
+pub fn up(name: &str) -> io::Result<()> {
+    let mut body = link_header(IFF_UP);
+    body.extend(attribute(IFLA_IFNAME, &terminated(name)));
+    request(RTM_NEWLINK, 0, &body)
+}
+
 /// Removes the device. Fine if there is none.
 ///
 /// # Errors
 /// What the kernel answers.
 pub fn remove(name: &str) -> io::Result<()> {
-    let mut body = link_header();
+    let mut body = link_header(0);
     body.extend(attribute(IFLA_IFNAME, &terminated(name)));
     match request(RTM_DELLINK, 0, &body) {
         Err(e) if e.raw_os_error() == Some(nix::libc::ENODEV) => Ok(()),
@@ -69,11 +81,11 @@ fn terminated(name: &str) -> Vec<u8> {
     [name.as_bytes(), &[0]].concat()
 }
 
-/// struct ifinfomsg: any family and type, IFF_UP set.
-fn link_header() -> Vec<u8> {
+/// struct ifinfomsg: any family and type, these flags set and no others touched.
+fn link_header(set: u32) -> Vec<u8> {
     let mut header = vec![0u8; 8];
-    header.extend(IFF_UP.to_ne_bytes());
-    header.extend(IFF_UP.to_ne_bytes());
+    header.extend(set.to_ne_bytes());
+    header.extend(set.to_ne_bytes());
     header
 }
 

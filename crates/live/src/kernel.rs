@@ -26,13 +26,18 @@ pub enum Role {
     Guest,
     /// An interface towards the fabric.
     Uplink,
+    /// A device whose packets are for nobody ([`crate::gro`]): all are dropped.
+    Nothing,
 }
 
 impl Role {
+    const ALL: [Role; 3] = [Role::Guest, Role::Uplink, Role::Nothing];
+
     fn program(self) -> &'static str {
         match self {
             Role::Guest => "selvedge_guest",
             Role::Uplink => "selvedge_uplink",
+            Role::Nothing => "selvedge_nothing",
         }
     }
 
@@ -40,6 +45,7 @@ impl Role {
         match self {
             Role::Guest => "guest",
             Role::Uplink => "uplink",
+            Role::Nothing => "nothing",
         }
     }
 }
@@ -170,9 +176,8 @@ impl Edge {
     /// Directories of maps that agents of other versions, or with flow tables of another size, left;
     /// [`Edge::remove_other_versions`] deletes them.
     pub fn other_versions(&self) -> Vec<PathBuf> {
-        let named = |path: &PathBuf| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('v'));
         let mut found = entries(&self.pins);
-        found.retain(|path| named(path) && *path != self.maps);
+        found.retain(|path| holds_maps(path) && *path != self.maps);
         found.sort();
         found
     }
@@ -263,7 +268,7 @@ impl Edge {
         for (ifindex, role) in self.attachments() {
             self.detach(ifindex, role)?;
         }
-        remove_pins(&self.pins)
+        remove_edge(&self.pins)
     }
 
     /// The connections remembered now, sorted. Not a snapshot: the kernel goes on meanwhile.
@@ -275,16 +280,20 @@ impl Edge {
     /// after a long pause arrives at this very moment may start anew.
     pub fn sweep(&self, now: u64) -> Result<Swept> {
         let idle = self.config()?.idle_ns;
-        let mut swept = Swept::default();
-        for (key, slot) in self.flows()? {
+        let map = self.map("flows")?;
+        let (mut seen, mut expired) = (0, std::collections::BTreeSet::new());
+        for key in map.keys() {
+            let value = map.lookup(&key, MapFlags::ANY).map_err(|e| Error::Bpf("read a map", e))?;
+            let Some(slot) = value.and_then(|bytes| FlowSlot::from_bytes(&bytes)) else { continue };
+            seen += 1;
             if native::flow_expired(&slot.flow, idle, now) {
-                self.delete("flows", key.as_bytes())?;
-                swept.expired += 1;
-            } else {
-                swept.kept += 1;
+                expired.insert(key); // iteration would start anew if its place were deleted
             }
         }
-        Ok(swept)
+        for key in &expired {
+            self.delete("flows", key)?;
+        }
+        Ok(Swept { kept: seen - expired.len().min(seen), expired: expired.len() })
     }
 
     pub fn counters(&self) -> Result<Counters> {
@@ -461,6 +470,28 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir).map(|entries| entries.flatten().map(|e| e.path()).collect()).unwrap_or_default()
 }
 
+/// `v3`, `v3-1024`: see [`choose_maps`].
+fn holds_maps(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix('v'));
+    name.is_some_and(|name| name.split('-').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())))
+}
+
+/// Removes what edges of any version pinned below `pins`, and nothing else; `pins` too, unless others use it. What is
+/// attached by tcx ends with that.
+///
+/// # Errors
+/// The first pin that does not go.
+pub fn remove_edge(pins: &Path) -> Result<()> {
+    let own = |path: &Path| holds_maps(path) || path.ends_with("links") || path.ends_with("filters");
+    entries(pins).iter().filter(|path| own(path)).try_for_each(|dir| remove_pins(dir))?;
+    match fs::remove_dir(pins) {
+        Err(e) if e.kind() != io::ErrorKind::DirectoryNotEmpty && e.kind() != io::ErrorKind::NotFound => {
+            Err(Error::Io("remove", pins.into(), e))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn remove_pins(dir: &Path) -> Result<()> {
     for path in entries(dir) {
         if path.is_dir() {
@@ -470,4 +501,27 @@ fn remove_pins(dir: &Path) -> Result<()> {
         }
     }
     fs::remove_dir(dir).map_err(|e| Error::Io("remove", dir.into(), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_an_edges_is_removed() {
+        let pins = std::env::temp_dir().join(format!("selvedge-pins-{}", std::process::id()));
+        for own in ["v3", "v3-1024", "v12", "links", "filters"] {
+            fs::create_dir_all(pins.join(own)).unwrap();
+            fs::write(pins.join(own).join("x"), "").unwrap();
+        }
+        for others in ["virtual", "v", "v3-", "v3a", "tc"] {
+            fs::create_dir_all(pins.join(others)).unwrap();
+        }
+        remove_edge(&pins).unwrap();
+        let mut left: Vec<_> = entries(&pins).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+        left.sort();
+        assert_eq!(left, ["tc", "v", "v3-", "v3a", "virtual"]);
+        fs::remove_dir_all(&pins).unwrap();
+        remove_edge(&pins).expect("fine if there is nothing");
+    }
 }

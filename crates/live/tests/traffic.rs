@@ -148,6 +148,7 @@ fn received_over_small_frames(name: &str, cell_bytes: u32, trick: bool, small_se
         in_namespace(&host, || {
             live::gro::add("svgro", 4789, false).unwrap();
             live::gro::add("svgro", 4789, false).expect("adding twice is fine");
+            live::gro::up("svgro").unwrap();
         });
     }
     transfer(&fabric, "tcp", "10.7.0.2:9000", 30_000_000);

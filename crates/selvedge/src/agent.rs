@@ -1,5 +1,6 @@
 //! `selvedge agent`: the kernel edge of this host.
 
+mod addresses;
 pub mod file;
 
 use crate::ctl::{self, CtlError};

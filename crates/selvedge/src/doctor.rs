@@ -46,6 +46,7 @@ pub fn diagnose() -> Diagnosis {
         btf(),
         bpf(),
         bpffs(),
+        built_in(),
         namespaces(),
         tun(),
         packet_sockets(),
@@ -57,7 +58,8 @@ pub fn diagnose() -> Diagnosis {
     ];
     let features = vec![
         finding("simulator", true, "needs nothing but this program", ""),
-        conclude("kernel-edge", &probes, &["kernel", "btf", "bpf", "namespaces", "clang", "ip"]),
+        conclude("kernel-edge", &probes, &["kernel", "btf", "bpf", "bpffs", "edge"]),
+        conclude("kernel-lab", &probes, &["namespaces", "ip"]),
         lab(&probes),
         conclude("report-test", &probes, &["chromium"]),
     ];
@@ -174,6 +176,13 @@ fn bpffs() -> Finding {
     let mounted = read("/proc/self/mounts").lines().any(|line| line.split(' ').nth(2) == Some("bpf"));
     let reason = if mounted { "a BPF file system is mounted" } else { "no BPF file system is mounted" };
     finding("bpffs", mounted, reason, "mount -t bpf bpf /sys/fs/bpf")
+}
+
+/// Only who builds this program needs a compiler for it.
+fn built_in() -> Finding {
+    let available = live::bpf::available();
+    let reason = available.as_ref().map_or_else(ToString::to_string, |()| "the kernel edge is in this program".into());
+    finding("edge", available.is_ok(), reason, "apt install clang libelf-dev zlib1g-dev, and build it anew: make build")
 }
 
 /// Makes a namespace that ends with the process that made it.

@@ -1,7 +1,7 @@
 //! What the agent tells: on its socket and as metrics.
 
 use super::config::Balance;
-use super::desired::{gro_devices, guest_mac, labels, rule_for};
+use super::desired::{guest_mac, labels, rule_for};
 use super::error::Result;
 use super::interfaces::by_name;
 use super::metrics::Snapshot;
@@ -55,7 +55,7 @@ impl Agent {
             uplinks: uplinks.collect(),
             udp_port: c.udp_port,
             guest_mtu: self.resolved.guest_mtu,
-            gro: !self.remembered.gro.is_empty() && self.remembered.gro.len() == gro_devices(c).len(),
+            gro: self.gro,
             policy: c.balance.name().into(),
             flowcell_bytes: match c.balance {
                 Balance::Hash => 0,

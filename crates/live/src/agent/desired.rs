@@ -164,9 +164,14 @@ pub(in crate::agent) fn guest_mac(
 fn add_ports(want: &mut Desired, config: &Config, resolved: &Resolved, interfaces: &Interfaces, learned: &Learned) {
     for rule in &config.ports {
         if let Selector::Name(name) = &rule.selector {
-            if by_name(interfaces, name).is_none() {
-                want.problems.push(format!("port {name}: there is no such interface; waiting for it"));
-            }
+            let problem = match by_name(interfaces, name) {
+                None => "there is no such interface; waiting for it",
+                Some((_, interface)) if rule_for(config, interface).is_none() => {
+                    "it is no guest's interface; name another"
+                }
+                Some(_) => continue,
+            };
+            want.problems.push(format!("port {name}: {problem}"));
         }
     }
     for (&ifindex, interface) in interfaces {
@@ -374,6 +379,10 @@ pub(in crate::agent) mod tests {
         let want = desired(&config, &resolved, &gone, &learned, &Kept::default());
         assert_eq!(want.routes.len(), 2);
         assert!(want.problems[0].contains("port lxc0"), "{:?}", want.problems);
+        let mut own = config.clone();
+        own.ports.push(port(Selector::Name("lo".into()), &["10.1.1.9"], &[]));
+        let want = desired(&own, &resolved, &interfaces(), &learned, &Kept::default());
+        assert_eq!(want.problems, ["port lo: it is no guest's interface; name another"]);
         assert_eq!(MAX_NETWORK + 1, crate::gro::VNI);
     }
 }

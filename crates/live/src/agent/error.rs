@@ -13,7 +13,7 @@ pub enum Error {
     Unresolved(String),
     #[error("another agent holds {0}; stop it first, or give this one other `pins` and another `socket`")]
     Held(PathBuf),
-    #[error("{0} is not in a BPF file system: {1}")]
+    #[error("agent.pins: {0} cannot be a directory in a BPF file system: {1}")]
     NotBpffs(PathBuf, String),
     #[error(transparent)]
     Kernel(#[from] kernel::Error),

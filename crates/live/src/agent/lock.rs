@@ -34,16 +34,23 @@ pub(super) fn acquire(pins: &Path) -> Result<Lock> {
 /// # Errors
 /// As [`acquire`].
 pub(super) fn acquire_existing(pins: &Path) -> Result<Option<Lock>> {
-    if !pins.exists() {
-        return Ok(None);
-    }
+    match fs::metadata(pins) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        seen => seen.map_err(io_error("look at", pins))?, // it is not for everybody to know whether there is one
+    };
     check_bpffs(pins)?;
     try_lock(pins)
 }
 
 fn try_lock(pins: &Path) -> Result<Option<Lock>> {
     let dir = File::open(pins).map_err(io_error("open", pins))?;
-    let identity = dir.metadata().map(|m| (m.dev(), m.ino())).map_err(io_error("look at", pins))?;
+    let meta = dir.metadata().map_err(io_error("look at", pins))?;
+    if meta.uid() != nix::unistd::geteuid().as_raw() {
+        // Anybody may have made it where the bpffs is everybody's: who owns it can put other maps in.
+        let e = std::io::Error::new(std::io::ErrorKind::PermissionDenied, "it belongs to another user; remove it");
+        return Err(Error::Io("use", pins.into(), e));
+    }
+    let identity = (meta.dev(), meta.ino());
     let lock = Flock::lock(dir, FlockArg::LockExclusiveNonblock).map_err(|(_, e)| match e {
         nix::errno::Errno::EWOULDBLOCK => Error::Held(pins.into()),
         e => Error::Io("lock", pins.into(), e.into()),
@@ -52,12 +59,24 @@ fn try_lock(pins: &Path) -> Result<Option<Lock>> {
     Ok(same.then_some(Lock(lock)))
 }
 
-/// Is the nearest directory above that exists in a bpffs?
+/// Is it a directory in a bpffs, or can it be made one?
 fn check_bpffs(pins: &Path) -> Result<()> {
-    let existing = pins.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("/"));
-    let kind = nix::sys::statfs::statfs(existing).map_err(|e| Error::Io("look at", existing.into(), e.into()))?;
-    if kind.filesystem_type().0 as i64 == BPF_FS_MAGIC {
+    let above = pins.parent().unwrap_or(Path::new("/"));
+    let existing = above.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("/"));
+    let is_bpffs = |dir: &Path| {
+        let kind = nix::sys::statfs::statfs(dir).map_err(|e| Error::Io("look at", dir.into(), e.into()))?;
+        Ok::<bool, Error>(kind.filesystem_type().0 as i64 == BPF_FS_MAGIC)
+    };
+    if is_bpffs(existing)? {
+        let made = pins.strip_prefix(existing).unwrap_or(pins);
+        if !pins.exists() && made.as_os_str().as_encoded_bytes().contains(&b'.') {
+            return Err(Error::NotBpffs(pins.into(), "names in it have no dots".into()));
+        }
         return Ok(());
+    }
+    if pins.exists() && is_bpffs(pins)? {
+        // Its other directories are other programs'.
+        return Err(Error::NotBpffs(pins.into(), "it is one; name a directory below".into()));
     }
     let remedy =
         "mount -t bpf bpf /sys/fs/bpf (in a network namespace, enter it with `nsenter --net`: `ip netns exec` \

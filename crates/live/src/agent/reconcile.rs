@@ -29,6 +29,8 @@ pub(super) struct Agent {
     /// Where this agent's programs are, and the interface's name at that time.
     pub(super) attached: BTreeMap<(u32, Role), String>,
     pub(super) remembered: Remembered,
+    /// Are the GRO devices in place?
+    pub(super) gro: bool,
     /// What does not work now, one line each.
     pub(super) problems: Vec<String>,
     pub(super) swept: Swept,
@@ -76,10 +78,11 @@ impl Agent {
             Err(problem) => problems.push(problem),
         }
         self.learned.revise(&self.config, &self.interfaces);
+        let gro = self.follow_gro(&mut problems);
         let mut want = desired(&self.config, &self.resolved, &self.interfaces, &self.learned, &self.tables.kept()?);
         problems.append(&mut want.problems);
+        want.attach.extend(gro);
         let changes = self.follow(&want, &mut problems)?;
-        self.follow_gro(&mut problems);
         self.follow_mtus(&want, &mut problems).await?;
         self.report(problems, changes);
         Ok(changes)
@@ -179,7 +182,10 @@ impl Agent {
         Ok(())
     }
 
-    fn follow_gro(&mut self, problems: &mut Vec<String>) {
+    /// Returns the devices, with the program that keeps what comes through them from the host.
+    fn follow_gro(&mut self, problems: &mut Vec<String>) -> BTreeSet<(u32, Role)> {
+        let mut there = BTreeSet::new();
+        let before = problems.len();
         let wanted = gro_devices(&self.config);
         for name in std::mem::take(&mut self.remembered.gro) {
             if !wanted.iter().any(|(wanted, _)| *wanted == name) {
@@ -187,14 +193,27 @@ impl Agent {
             }
         }
         for (name, ipv6) in wanted {
-            match gro::add(&name, self.config.udp_port, ipv6) {
-                Ok(()) => self.remembered.gro.push(name),
-                Err(e) => problems.push(format!(
+            // One that cannot be set up stays, down: adding it again and again would wake this agent again and again.
+            let mut ready = || -> std::result::Result<(), Box<dyn std::error::Error>> {
+                gro::add(&name, self.config.udp_port, ipv6)?;
+                let at = (crate::kernel::ifindex(&name)?, Role::Nothing);
+                there.insert(at);
+                if self.attached.get(&at) != Some(&name) {
+                    self.edge.attach(at.0, at.1)?;
+                    self.attached.insert(at, name.clone());
+                }
+                Ok(gro::up(&name)?)
+            };
+            if let Err(e) = ready() {
+                problems.push(format!(
                     "cannot add the device {name}, without which received packets are not merged: {e}; \
                      set uplink.gro = false to do without"
-                )),
+                ));
             }
+            self.remembered.gro.push(name);
         }
+        self.gro = !there.is_empty() && problems.len() == before;
+        there
     }
 
     fn remember(&mut self) -> Result<()> {
@@ -235,14 +254,14 @@ impl Agent {
     /// Takes everything out of the kernel that this or an earlier agent put there.
     pub(super) async fn tear_down(self) -> Result<()> {
         let Agent { edge, interfaces, remembered, netlink, config, .. } = self;
-        edge.destroy()?;
         undo(&netlink, &interfaces, &remembered).await;
+        edge.destroy()?;
         Remembered::remove(&config.socket);
         Ok(())
     }
 }
 
-/// MTUs and GRO devices.
+/// MTUs and GRO devices. Before the edge goes, whose program is on the latter.
 pub(super) async fn undo(netlink: &Netlink, interfaces: &Interfaces, remembered: &Remembered) {
     for port in &remembered.ports {
         restore_mtu(netlink, interfaces, port).await;
@@ -266,6 +285,7 @@ fn word(role: Role) -> &'static str {
     match role {
         Role::Guest => "port",
         Role::Uplink => "uplink",
+        Role::Nothing => "GRO device",
     }
 }
 

@@ -105,7 +105,23 @@ enum End {
 impl Runner {
     /// Everything that can be refused is looked at before anything is changed.
     async fn start(config: Config) -> Result<Runner> {
+        let (pins, socket) = (config.pins.clone(), config.socket.clone());
+        let noted = Remembered::load(&socket).is_some();
+        let started = Runner::start_with(config).await;
+        if started.is_err() {
+            // Nothing came of it: an empty directory goes again, unless another agent is about to use it.
+            if let Ok(Some(_lock)) = lock::acquire_existing(&pins) {
+                if std::fs::remove_dir(&pins).is_ok() && !noted {
+                    Remembered::remove(&socket);
+                }
+            }
+        }
+        started
+    }
+
+    async fn start_with(config: Config) -> Result<Runner> {
         let log = Log::new();
+        may_run()?;
         let listen = |kind| signal(kind).map_err(|e| Error::System("listen for signals", e));
         let signals = Signals {
             term: listen(SignalKind::terminate())?,
@@ -149,6 +165,7 @@ impl Runner {
             learned: Learned::default(),
             attached: BTreeMap::new(),
             remembered,
+            gro: false,
             problems: Vec::new(),
             swept: Swept::default(),
         };
@@ -371,6 +388,21 @@ impl Runner {
                 false
             }
         }
+    }
+}
+
+/// Asked first: what the kernel refuses for want of it, it refuses in many ways.
+fn may_run() -> Result<()> {
+    // Numbers of linux/capability.h.
+    const NEEDED: [(&str, u32); 3] = [("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38), ("CAP_BPF", 39)];
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let hex = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or("0").trim();
+    let have = u64::from_str_radix(hex, 16).unwrap_or(0);
+    let have_all = if have & CAP_SYS_ADMIN != 0 { 3 << 38 } else { 0 } | have; // it stands for both of BPF's
+    match NEEDED.iter().find(|(_, bit)| have_all & 1 << bit == 0) {
+        None => Ok(()),
+        Some((name, _)) => Err(Error::Unresolved(format!("the agent lacks {name}; run it as root"))),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Taking the edge out of the kernel, with or without an agent.
 
-use super::error::{io_error, Error, Result};
+use super::error::{Error, Result};
 use super::interfaces::Netlink;
 use super::lock;
 use super::reconcile::undo;
 use super::remembered::Remembered;
 use super::run::runtime;
-use crate::kernel::{Edge, Options};
+use crate::kernel::{self, Edge, Options};
 use std::fs;
 use std::path::Path;
 
@@ -19,9 +19,6 @@ pub fn stop(pins: &Path, socket: &Path) -> Result<Vec<String>> {
     let lock = lock::acquire_existing(pins)?;
     let remembered = Remembered::load(socket).filter(|remembered| remembered.pins == pins);
     let mut left = Vec::new();
-    if lock.is_some() {
-        remove_edge(pins)?;
-    }
     match &remembered {
         Some(remembered) if remembered.is_of_this_namespace() => runtime()?.block_on(async {
             let netlink = Netlink::new(false)?;
@@ -34,6 +31,9 @@ pub fn stop(pins: &Path, socket: &Path) -> Result<Vec<String>> {
             socket.display()
         )),
         None => {}
+    }
+    if lock.is_some() {
+        remove_edge(pins)?;
     }
     Remembered::remove(socket);
     if std::os::unix::net::UnixStream::connect(socket).is_err() {
@@ -51,17 +51,5 @@ fn remove_edge(pins: &Path) -> Result<()> {
             return Ok(edge.destroy()?);
         }
     }
-    remove_tree(pins)
-}
-
-fn remove_tree(dir: &Path) -> Result<()> {
-    for entry in fs::read_dir(dir).map_err(io_error("remove", dir))?.flatten() {
-        let path = entry.path();
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove_tree(&path)?;
-        } else {
-            fs::remove_file(&path).map_err(io_error("remove", &path))?;
-        }
-    }
-    fs::remove_dir(dir).map_err(io_error("remove", dir))
+    Ok(kernel::remove_edge(pins)?)
 }

@@ -118,7 +118,7 @@ impl Edge {
             .flat_map(|dir| entries(&self.pins.join(dir)))
             .filter_map(|path| {
                 let (tag, ifindex) = path.file_name()?.to_str()?.split_once('-')?;
-                let role = [Role::Guest, Role::Uplink].into_iter().find(|role| role.tag() == tag)?;
+                let role = Role::ALL.into_iter().find(|role| role.tag() == tag)?;
                 Some((ifindex.parse().ok()?, role))
             })
             .collect();

@@ -1,5 +1,6 @@
 //! The agent's configuration file: strict TOML in, a checked [`Config`] out. See docs/agent.md for every key.
 
+use super::addresses::{check_inner, check_outer, check_range};
 use crate::scenario::{ConfigError, Document, Invalid};
 use live::agent::config::{
     Balance, Config, GuestRule, Mac, PeerRule, PortRule, Prefix, Selector, MAX_NETWORK, MAX_PEERS, MAX_PORTS,
@@ -282,6 +283,12 @@ fn check_agent(agent: &AgentTable) -> Result<Option<SocketAddr>, Invalid> {
         if !path.is_absolute() || path.as_os_str().as_encoded_bytes().contains(&0) {
             return Err(Invalid::new(key, format!("{path:?} is not an absolute path"), "begin it with /"));
         }
+        if path.components().any(|part| part == std::path::Component::ParentDir) {
+            return Err(Invalid::new(key, format!("{path:?} goes back up"), "write it without .."));
+        }
+        if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            return Err(Invalid::new(key, format!("{path:?} has no name at its end"), "name one below it"));
+        }
     }
     // sun_path of struct sockaddr_un, with its end
     if agent.socket.as_os_str().len() > 107 {
@@ -424,6 +431,9 @@ fn check_ports(tables: &[PortTable], uplinks: &[String]) -> Result<Vec<PortRule>
         for (i, addr) in table.addresses.iter().enumerate() {
             check_inner(&format!("port.{n}.addresses.{i}"), addr.0)?;
         }
+        for (i, range) in table.learn.iter().enumerate() {
+            check_range(&format!("port.{n}.learn.{i}"), range.0)?;
+        }
         if let Some(mtu) = table.mtu {
             within(&at("mtu"), mtu, 576, 65_535)?;
         }
@@ -478,6 +488,7 @@ fn check_peers(tables: &[PeerTable], own: Option<IpAddr>, policy: Policy) -> Res
         for (i, guest) in table.guests.iter().enumerate() {
             let at = |key: &str| format!("peer.{n}.guests.{i}.{key}");
             check_network(&at("network"), guest.network)?;
+            check_range(&at("prefix"), guest.prefix.0)?;
             if guest.mac.is_some() && !guest.prefix.0.is_host() {
                 let remedy = "remove it, or give a single address";
                 return Err(Invalid::new(at("mac"), format!("{} is a range of addresses", guest.prefix.0), remedy));
@@ -550,24 +561,6 @@ fn check_pattern(key: &str, pattern: &str) -> Result<(), Invalid> {
     }
     let remedy = format!("write `interface = {pattern:?}`, or \"{pattern}*\"");
     Err(Invalid::new(key, format!("{pattern:?} has neither * nor ?"), remedy))
-}
-
-/// Of a host.
-fn check_outer(key: &str, addr: IpAddr) -> Result<(), Invalid> {
-    let link_local = matches!(addr, IpAddr::V6(v6) if v6.is_unicast_link_local());
-    let mapped = matches!(addr, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
-    if addr.is_loopback() || link_local || mapped {
-        return Err(Invalid::new(key, format!("{addr} cannot be reached from other hosts"), "give a routable address"));
-    }
-    check_inner(key, addr)
-}
-
-fn check_inner(key: &str, addr: IpAddr) -> Result<(), Invalid> {
-    let broadcast = matches!(addr, IpAddr::V4(v4) if v4.is_broadcast());
-    if addr.is_unspecified() || addr.is_multicast() || broadcast {
-        return Err(Invalid::new(key, format!("{addr} is not one station's"), "give an address such as \"10.0.0.1\""));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

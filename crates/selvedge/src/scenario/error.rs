@@ -13,15 +13,55 @@ pub struct ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.place)?;
+        one_line(f, &self.place, 4096)?;
+        f.write_str(": ")?;
         if !self.key.is_empty() {
-            write!(f, "{}: ", self.key)?;
+            one_line(f, &self.key, 200)?;
+            f.write_str(": ")?;
         }
-        f.write_str(&self.problem)?;
+        one_line(f, &self.problem, 1000)?;
         if !self.remedy.is_empty() {
-            write!(f, "; {}", self.remedy)?;
+            f.write_str("; ")?;
+            one_line(f, &self.remedy, 1000)?;
         }
         Ok(())
+    }
+}
+
+/// What a file says may have line ends and control characters in it, and be of any length.
+fn one_line(f: &mut fmt::Formatter<'_>, text: &str, most: usize) -> fmt::Result {
+    for (n, c) in text.chars().enumerate() {
+        if n == most {
+            return f.write_str("...");
+        }
+        match c.is_control() {
+            true => write!(f, "{}", c.escape_default())?,
+            false => fmt::Write::write_char(f, c)?,
+        }
+    }
+    Ok(())
+}
+
+/// In the words of the file's language, what serde says in those of its own.
+fn plainly(expected: &str) -> String {
+    let of = |bits: u32, signed: bool| match (bits, signed) {
+        (64, true) => "a whole number".to_owned(),
+        (64, false) => "a whole number, not negative".to_owned(),
+        (bits, true) => format!("a whole number from {} to {}", -(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1),
+        (bits, false) => format!("a whole number from 0 to {}", (1u64 << bits) - 1),
+    };
+    match expected {
+        "u8" => of(8, false),
+        "u16" => of(16, false),
+        "u32" => of(32, false),
+        "u64" | "usize" => of(64, false),
+        "i32" => of(32, true),
+        "i64" => of(64, true),
+        "f64" | "f32" => "a number".to_owned(),
+        "map" | "a map" => "a table".to_owned(),
+        "sequence" | "a sequence" => "a list".to_owned(),
+        other if other.starts_with("struct ") => "a table".to_owned(),
+        other => other.to_owned(),
     }
 }
 impl std::error::Error for ConfigError {}
@@ -69,7 +109,14 @@ pub(super) fn explain(message: &str) -> (String, String, Option<String>) {
         return (format!("`{field}` is missing"), format!("add `{field} = ...`"), Some(field.to_owned()));
     }
     if let Some((found, expected)) = message.strip_prefix("invalid type: ").and_then(|m| m.split_once(", expected ")) {
-        return (format!("found {found}"), format!("write {expected}"), None);
+        return (format!("found {}", plainly(found)), format!("write {}", plainly(expected)), None);
+    }
+    if let Some((found, expected)) = message.strip_prefix("invalid value: ").and_then(|m| m.split_once(", expected ")) {
+        return (format!("found {found}"), format!("write {}", plainly(expected)), None);
+    }
+    // A list where a table belongs is read as the table's values.
+    if message.starts_with("invalid length ") && message.contains(", expected struct ") {
+        return ("found a list".to_owned(), "write a table".to_owned(), None);
     }
     (message.trim_end().replace('\n', ", "), String::new(), None)
 }
@@ -85,6 +132,33 @@ mod tests {
         assert_eq!(remedy, "did you mean `buffer`? (known: buffer, alpha)");
         let (_, remedy, key) = explain("unknown variant `zzz`, expected `a` or `b`");
         assert_eq!((remedy.as_str(), key), ("known: a, b", None));
+    }
+
+    #[test]
+    fn what_is_expected_is_said_in_the_words_of_the_file() {
+        for (message, problem, remedy) in [
+            ("invalid type: map, expected a sequence", "found a table", "write a list"),
+            ("invalid type: map, expected u32", "found a table", "write a whole number from 0 to 4294967295"),
+            ("invalid type: string \"x\", expected struct Table", "found string \"x\"", "write a table"),
+            ("invalid value: integer `-5`, expected u16", "found integer `-5`", "write a whole number from 0 to 65535"),
+            ("invalid type: integer `1`, expected a boolean", "found integer `1`", "write a boolean"),
+        ] {
+            assert_eq!(explain(message), (problem.to_owned(), remedy.to_owned(), None));
+        }
+        assert_eq!(explain("invalid length 2, expected struct T with 5 elements").1, "write a table");
+    }
+
+    #[test]
+    fn whatever_the_file_says_the_message_is_one_line() {
+        let error = ConfigError {
+            place: "a.toml:3".into(),
+            key: "a\nb".into(),
+            problem: format!("unknown key `\u{1b}[2J{}`", "x".repeat(100_000)),
+            remedy: "remove it".into(),
+        };
+        let text = error.to_string();
+        assert!(text.starts_with("a.toml:3: a\\nb: unknown key `\\u{1b}[2Jxxx") && text.ends_with("...; remove it"));
+        assert!(!text.contains(char::is_control) && text.len() < 1200);
     }
 
     #[test]

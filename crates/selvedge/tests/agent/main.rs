@@ -58,6 +58,15 @@ fn peer_process() {
             stream.read_exact(&mut answer).unwrap();
             assert_eq!(u64::from_be_bytes(answer), at);
         }
+        "vxlan" => {
+            // Who has the receiver's address? In the network of that number.
+            let std::net::SocketAddr::V4(to) = address.parse().unwrap() else { panic!("{address}") };
+            let mut frame = [0x0800_0000u32.to_be_bytes(), ((bytes as u32) << 8).to_be_bytes()].concat();
+            frame.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 0x66, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+            frame.extend([2, 0, 0, 0, 0, 0x66, 192, 168, 99, 66, 0, 0, 0, 0, 0, 0]);
+            frame.extend(to.ip().octets());
+            std::net::UdpSocket::bind("0.0.0.0:0").unwrap().send_to(&frame, to).unwrap();
+        }
         "http" => {
             let mut stream = connect(address);
             stream.set_read_timeout(Some(WAIT)).unwrap();
@@ -308,6 +317,15 @@ fn strangers_take_nothing() {
     assert!(world.counter(1, "drop_spoofed_segments") > 0);
     eventually("the refusal is logged", || world.log(1).contains("10.7.9.9 is not learned: outside"));
     assert_eq!(world.ask(1, &["ports"])[0]["learned"], 0);
+    // In the GRO device's own network nobody gets through to the host.
+    let host = world.host(0);
+    assert!(world.spawn(&world.host(1), "vxlan 192.168.99.1:4789 16777215").wait().unwrap().success());
+    eventually("it comes to the device", || {
+        let received = world.exec(&host, "cat /sys/class/net/svgro4789/statistics/rx_packets").stdout;
+        String::from_utf8_lossy(&received).trim() != "0"
+    });
+    let neighbours = world.exec(&host, "ip neighbour show 192.168.99.66").stdout;
+    assert_eq!(String::from_utf8_lossy(&neighbours), "");
     let asked = Command::new("setpriv")
         .args(["--reuid=65534", "--clear-groups", env!("CARGO_BIN_EXE_selvedge"), "ctl", "status", "--socket"])
         .arg(world.socket(0))
@@ -356,11 +374,18 @@ fn the_wrong_place_is_named() {
     let good = std::fs::read_to_string(world.config(0)).unwrap();
     let with = |old: &str, new: &str| std::fs::write(world.config(0), good.replacen(old, new, 1)).unwrap();
     with("\"/sys/fs/bpf", "\"/tmp");
-    assert!(run(0).contains("is not in a BPF file system: mount -t bpf"));
+    assert!(run(0).contains("cannot be a directory in a BPF file system: mount -t bpf"));
+    let pins = format!("{:?}", world.pins(0));
+    with(&pins, "\"/sys/fs/bpf\"");
+    assert!(run(0).contains("it is one; name a directory below"));
+    with(&pins, "\"/sys/fs/bpf/a.b\"");
+    assert!(run(0).contains("names in it have no dots"));
     with("\"u0\"", "\"nowhere0\"");
     assert!(run(0).contains("uplink nowhere0: there is no such interface"));
     with("[uplink]", "[uplink]\naddress = \"192.168.99.77\"");
     assert!(run(0).contains("is no address of this host"));
+    with(&format!("{:?}", world.socket(0)), "\"/dev/null/ctl.sock\"");
+    assert!(run(0).contains("cannot write /dev/null/ctl.sock.state"));
     assert!(!world.pins(0).exists(), "nothing was changed");
     let check =
         world.command(1, &[], &["agent", "check", "--config", world.config(1).to_str().unwrap()]).output().unwrap();
