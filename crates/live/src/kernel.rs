@@ -151,7 +151,15 @@ impl Edge {
             }
             map.set_pin_path(maps.join(&name)).map_err(|e| Error::Bpf("name a map's pin", e))?;
         }
-        let object = open.load().map_err(|e| Error::Bpf("load the kernel edge", e))?;
+        let object = open.load().map_err(|e| {
+            if adopted == Adopted::New {
+                // Maps are pinned before the programs are refused. What others use stays: it is not empty.
+                let _ = remove_pins(&maps);
+                let _ = fs::remove_dir(options.pins.join("links"));
+                let _ = fs::remove_dir(options.pins.join("filters"));
+            }
+            Error::Bpf("load the kernel edge", e)
+        })?;
         Ok(Edge { object, pins: options.pins.clone(), maps, adopted })
     }
 

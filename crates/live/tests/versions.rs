@@ -91,3 +91,16 @@ fn a_size_may_change_forth_and_back() {
         }
     });
 }
+
+#[test]
+fn what_the_kernel_refuses_leaves_nothing() {
+    if let Some(why) = fabric::unavailable() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let pins = std::path::PathBuf::from(format!("/sys/fs/bpf/svr{}", std::process::id()));
+    std::fs::create_dir(&pins).unwrap();
+    let refused = Edge::open(&Options { pins: pins.clone(), max_flows: u32::MAX, ..Options::default() });
+    assert!(refused.is_err());
+    std::fs::remove_dir(&pins).expect("it is empty");
+}

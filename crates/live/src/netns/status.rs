@@ -60,7 +60,7 @@ impl Lab {
     /// Looks at every node.
     ///
     /// # Errors
-    /// [`Error::Program`] without iproute2.
+    /// [`Error::Program`] without iproute2, [`Error::Command`] without privileges.
     pub fn status(&self) -> Result<Status, Error> {
         let Some(record) = self.record() else {
             let state = if self.directory().exists() { State::Partial } else { State::Down };
@@ -110,6 +110,12 @@ impl Lab {
 fn interfaces(namespace: &str) -> Result<Vec<Interface>, Error> {
     let output = Command::new("ip").args(["-n", namespace, "-json", "address", "show"]).output();
     let output = output.map_err(|e| Error::Program("ip".into(), e, "iproute2"))?;
+    if !output.status.success() {
+        // Without privileges one can see that it is there, but not what is in it.
+        let why = String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or("it does not say why").to_owned();
+        let command = "address show".to_owned();
+        return Err(Error::Command { program: "ip", place: namespace.to_owned(), command, why });
+    }
     let list: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let own = |address: &&serde_json::Value| address["scope"] != "link";
