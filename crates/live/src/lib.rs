@@ -15,9 +15,11 @@ pub mod gro;
 #[cfg(feature = "kernel")]
 pub mod kernel;
 pub mod lab;
+mod lateness;
 mod native;
 pub mod netns;
 pub mod port;
+mod priority;
 pub mod state;
 #[cfg(feature = "kernel")]
 mod sys;

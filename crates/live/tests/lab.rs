@@ -46,7 +46,7 @@ fn setup(topology: Topology) -> Setup {
         seed: 1,
         frames: 4096,
         spin: None,
-        congestion: false,
+        congestion: None,
         shape: true,
     }
 }

@@ -1,8 +1,8 @@
 //! Fills a report from results.
 
 use crate::report::{
-    Cdf, Direction, FctSeries, Link, LinkUtilisation, Node, QueueDepth, ReportData, SchemeReport, Series,
-    SlowdownBucket, Throughput, TopologyDrawing,
+    Cdf, Direction, FctSeries, Link, LinkUtilisation, Node, QueueDepth, ReportData, Row, SchemeReport, Series,
+    SlowdownBucket, Table, Throughput, TopologyDrawing,
 };
 use crate::results::{Results, SchemeResults};
 use crate::scenario::Kind;
@@ -55,6 +55,7 @@ pub fn report(results: &Results, command: &str) -> ReportData {
         topology: base.map(|s| drawing(&s.template().topology, scenario.topology.kind)).unwrap_or_default(),
         table: table::comparison(results),
         checks: Vec::new(),
+        compared_with: None,
     }
 }
 
@@ -217,6 +218,32 @@ pub fn merge(parts: Vec<(&str, ReportData)>) -> ReportData {
         }
     }
     merged
+}
+
+/// Two reports of one plan in one: each scheme twice, its names ending as told, the table's columns those of both.
+pub fn beside(a: ReportData, a_suffix: &str, b: ReportData, b_suffix: &str) -> ReportData {
+    let mut columns = a.table.columns.clone();
+    columns.extend(b.table.columns.iter().filter(|c| !a.table.columns.iter().any(|k| k.key == c.key)).cloned());
+    let rows = |data: &mut ReportData, suffix: &str| -> Vec<Row> {
+        let table = std::mem::take(&mut data.table);
+        let cell = |row: &Row, key: &str| {
+            let at = table.columns.iter().position(|c| c.key == key);
+            at.and_then(|at| row.cells.get(at)).cloned().unwrap_or_default()
+        };
+        let row = |row: &Row| Row {
+            scheme: format!("{}{suffix}", row.scheme),
+            cells: columns.iter().map(|c| cell(row, &c.key)).collect(),
+        };
+        data.schemes.iter_mut().for_each(|s| s.name += suffix);
+        table.rows.iter().map(row).collect()
+    };
+    let (mut a, mut b) = (a, b);
+    let (rows_a, rows_b) = (rows(&mut a, a_suffix), rows(&mut b, b_suffix));
+    let in_turn = |a: Vec<Row>, b: Vec<Row>| a.into_iter().zip(b).flat_map(|(a, b)| [a, b]).collect();
+    a.schemes = a.schemes.into_iter().zip(b.schemes).flat_map(|(a, b)| [a, b]).collect();
+    a.table = Table { rows: in_turn(rows_a, rows_b), columns };
+    a.warnings.extend(b.warnings.into_iter().filter(|w| !a.warnings.contains(w)).collect::<Vec<_>>());
+    a
 }
 
 fn relabel(part: &mut ReportData, label: &str) {

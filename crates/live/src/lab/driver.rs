@@ -3,12 +3,13 @@
 use super::clock::Clock;
 use super::frame::{self, Ignored};
 use super::host::Host;
-use super::lateness::Lateness;
 use super::measure::{Measure, Planned};
 use super::merge::Segment;
-use super::poller::{prefer_this_thread, Poller};
+use super::poller::Poller;
 use super::status::{Capture, Flows};
+use crate::lateness::Lateness;
 use crate::port::{FrameId, Pool, VnetHeader};
+use crate::priority::{prefer_this_thread, Rank};
 use edge::{Direction, Slot, Verdict};
 use fabric::{Fabric, Packet};
 use host::experiment::HostConfig;
@@ -159,7 +160,7 @@ impl Driver {
 
     /// Until a job asks to stop.
     pub(super) fn run(mut self) -> std::io::Result<()> {
-        prefer_this_thread();
+        prefer_this_thread(Rank::Fabric);
         let mut tokens = Vec::new();
         let mut polled = self.clock.now();
         while !self.stopping {

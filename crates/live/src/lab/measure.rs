@@ -3,7 +3,7 @@
 use super::clock::thread_cpu;
 use super::driver::{Driver, Event};
 use super::host::Counters;
-use super::lateness::Lateness;
+use crate::lateness::Lateness;
 use fabric::PortStats;
 use host::outcome::{HostRecord, PortRecord};
 use topology::LinkId;

@@ -37,7 +37,7 @@ pub enum LabError {
     #[error("{0} hosts are too many for a lab; at most {MAX_HOSTS} fit")]
     TooManyHosts(usize),
     #[error("this kernel has no congestion control {0}; choose one of: {1}")]
-    Congestion(&'static str, String),
+    Congestion(String, String),
     #[error("the lab's thread has ended")]
     Ended,
 }
@@ -62,9 +62,9 @@ pub struct Setup {
     /// How long before an event the loop stops sleeping and watches the clock; `None` lets the lab measure how late
     /// this machine wakes up.
     pub spin: Option<Time>,
-    /// Connections that ask for nothing else have the congestion control of `hosts`. It even overrules what a socket asked
-    /// for before it connected.
-    pub congestion: bool,
+    /// The congestion control of connections that ask for nothing else, as this kernel knows it: see [`congestion`]. It
+    /// even overrules what a socket asked for before it connected.
+    pub congestion: Option<String>,
     /// The first queue of a host is its own kernel's, paced to the link: without it, a sender would never feel its own NIC
     /// (a TAP device drops what it cannot hold and tells TCP nothing).
     pub shape: bool,
@@ -83,7 +83,7 @@ impl From<&Experiment> for Setup {
             seed: e.seed,
             frames: 16_384,
             spin: None,
-            congestion: true,
+            congestion: Some(congestion(e.hosts.tcp.congestion).to_owned()),
             shape: true,
         }
     }
@@ -128,8 +128,8 @@ impl Lab {
         if topology.n_hosts() > MAX_HOSTS {
             return Err(LabError::TooManyHosts(topology.n_hosts()));
         }
-        if setup.congestion {
-            is_available(congestion(setup.hosts.tcp.congestion))?;
+        if let Some(law) = &setup.congestion {
+            is_available(law)?;
         }
         let mut notes = Vec::new();
         let mut namespaces = Vec::new();
@@ -219,12 +219,12 @@ impl Drop for Lab {
     }
 }
 
-fn is_available(law: &'static str) -> Result<(), LabError> {
+fn is_available(law: &str) -> Result<(), LabError> {
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     if known.split_whitespace().any(|k| k == law) {
         return Ok(());
     }
-    Err(LabError::Congestion(law, known.trim().to_owned()))
+    Err(LabError::Congestion(law.to_owned(), known.trim().to_owned()))
 }
 
 fn privilege(source: io::Error) -> LabError {
@@ -288,7 +288,7 @@ fn interface(setup: &Setup, host: HostId) -> String {
         tcp.rto_min.as_ms_f64().max(1.0).round(),
         tcp.initial_cwnd,
         // A namespace may not make most of them its default, but a route may.
-        if setup.congestion { format!(" congctl {}", congestion(tcp.congestion)) } else { String::new() }
+        setup.congestion.as_ref().map(|law| format!(" congctl {law}")).unwrap_or_default()
     );
     if setup.hosts.tso {
         let _ = writeln!(lines, "link set {INTERFACE} gso_max_size {}", tcp.tso_max.clamp(2048, 65_536));
@@ -313,7 +313,7 @@ fn shaper(rate: BitRate, mtu: u16) -> String {
     )
 }
 
-/// Linux's name of a congestion control.
+/// Linux's name of a congestion control. A DCTCP that is registered with the kernel for the occasion has a name of its own.
 pub fn congestion(law: Algorithm) -> &'static str {
     match law {
         Algorithm::NewReno => "reno",
@@ -341,6 +341,8 @@ fn settings(hosts: &HostConfig) -> Vec<(&'static str, String)> {
         ("ipv4/tcp_timestamps", flag(tcp.timestamps)),
         ("ipv4/tcp_sack", flag(tcp.recovery != Recovery::NewReno)),
         ("ipv4/tcp_recovery", flag(tcp.recovery == Recovery::Rack)),
+        // Tail loss probes are part of RACK's RFC, but a switch of their own in Linux.
+        ("ipv4/tcp_early_retrans", if tcp.recovery == Recovery::Rack { "3" } else { "0" }.to_owned()),
         ("ipv4/tcp_reordering", tcp.reordering.to_string()),
         ("ipv4/tcp_max_reordering", tcp.max_reordering.to_string()),
         ("ipv4/tcp_slow_start_after_idle", flag(tcp.slow_start_after_idle)),

@@ -3,8 +3,8 @@
 use super::driver::{head, Driver};
 use super::frame::payload_start;
 use super::host::Counters;
-use super::lateness::Verdict;
 use super::network::address_text;
+use crate::lateness::Verdict;
 use crate::port::Pool;
 use fabric::Packet;
 use serde::{Deserialize, Serialize};

@@ -26,6 +26,7 @@ mod schedule;
 mod socket;
 mod worker;
 
+use crate::lateness::Lateness;
 use counters::TcpCounters;
 use host::experiment::Experiment;
 use host::outcome::Outcome;
@@ -62,6 +63,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// What each host's TCP counted during the run.
     pub counters: Vec<TcpCounters>,
+    /// How late the hosts' threads ran: of each of their timers.
+    pub lateness: Lateness,
     /// Per started flow: how much later than scheduled, in order of start.
     pub start_lag: Vec<Time>,
     /// Flows whose connection failed, and why the first did. They are unfinished in the outcome.

@@ -5,6 +5,7 @@
 
 use super::clock::Clock;
 use super::socket;
+use crate::priority::{prefer_this_thread, Rank};
 use nix::poll::{ppoll, PollFd, PollFlags};
 use std::collections::VecDeque;
 use std::io;
@@ -28,6 +29,7 @@ fn wait(fds: &mut [PollFd<'_>], most: Time) -> io::Result<()> {
 
 /// Returns what it gets, on every connection to this host.
 pub(super) fn echo(listener: &TcpListener, over: &AtomicBool) -> io::Result<()> {
+    prefer_this_thread(Rank::Program);
     let mut peers: Vec<TcpStream> = Vec::new();
     let mut buffer = [0; 64 * BYTES];
     while !over.load(Ordering::Relaxed) {
@@ -67,6 +69,7 @@ pub(super) fn ping(
     last: Time,
     over: &AtomicBool,
 ) -> io::Result<(Vec<(Time, Time)>, u64)> {
+    prefer_this_thread(Rank::Program);
     let stream = socket::connecting(to, law)?;
     let mut writable = [PollFd::new(stream.as_fd(), PollFlags::POLLOUT)];
     while !over.load(Ordering::Relaxed) && !writable[0].any().unwrap_or(false) {

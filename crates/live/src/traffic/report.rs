@@ -6,6 +6,7 @@ use super::link::Registry;
 use super::schedule::{Schedule, Start};
 use super::worker::{Note, Shared, Times, Worker};
 use super::{probe, socket, Error, HostHandle, Progress, Report};
+use crate::lateness::Lateness;
 use host::experiment::{Experiment, SERVER_PORT};
 use host::measure::ideal_fct;
 use host::outcome::{FlowRecord, HostRecord, Outcome};
@@ -57,7 +58,7 @@ fn on_thread<T: Send>(what: impl FnOnce() -> io::Result<T> + Send) -> Option<io:
 /// Law and port of each listener of a host.
 type Listening = Vec<(String, u16)>;
 /// What a host's threads yield.
-type Served = (Vec<Note>, TcpCounters);
+type Served = (Vec<Note>, Lateness, TcpCounters);
 type Probed = (Vec<(Time, Time)>, u64);
 
 pub(super) fn conduct(
@@ -128,8 +129,8 @@ pub(super) fn conduct(
             workers.push(scope.spawn(move || {
                 enter(handle)?;
                 let before = TcpCounters::read();
-                let notes = worker.run()?;
-                Ok((notes, TcpCounters::read().since(before)))
+                let (notes, lateness) = worker.run()?;
+                Ok((notes, lateness, TcpCounters::read().since(before)))
             }));
         }
         let mut pingers: Vec<ScopedJoinHandle<'_, io::Result<Probed>>> = Vec::new();
@@ -179,12 +180,11 @@ pub(super) fn conduct(
 
         let mut assembly = Assembly::new(experiment, &schedule.flows, ended_at);
         for (host, worker) in workers.into_iter().enumerate() {
-            let (notes, counters) = worker.join().map_err(|_| Error::Panicked(host))?.map_err(|error| Error::Host {
-                host,
-                what: "serve its sockets",
-                error,
-            })?;
-            assembly.host(notes, counters);
+            let (notes, lateness, counters) = worker
+                .join()
+                .map_err(|_| Error::Panicked(host))?
+                .map_err(|error| Error::Host { host, what: "serve its sockets", error })?;
+            assembly.host(notes, &lateness, counters);
         }
         for (host, pinger) in pingers.into_iter().enumerate() {
             let (probes, lost) = pinger.join().map_err(|_| Error::Panicked(host))?.map_err(|error| Error::Host {
@@ -288,7 +288,8 @@ impl Assembly {
         Assembly { flows: flows.collect(), series: BTreeMap::new(), lags: Vec::new(), report }
     }
 
-    fn host(&mut self, notes: Vec<Note>, counters: TcpCounters) {
+    fn host(&mut self, notes: Vec<Note>, lateness: &Lateness, counters: TcpCounters) {
+        self.report.lateness.add(lateness);
         for note in notes {
             match note {
                 Note::Started { flow, at, lag } => {

@@ -57,6 +57,9 @@ pub struct RunArguments {
     /// Change a key of the scenario; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Simulate the same, too, and say where the two differ by more than they may. Exit status 1 if they do
+    #[arg(long)]
+    pub compare: bool,
     /// Print all metrics as one JSON object instead of the table
     #[arg(long)]
     pub json: bool,

@@ -2,6 +2,7 @@
 
 use super::arguments::Tuning;
 use super::control::{self, Answer, Request};
+use super::dctcp::Dctcp;
 use super::state::{create, directory, started, HostRecord, Record};
 use super::{down, topo, LabFailure};
 use crate::scenario::{Choice, Document, Plan, Seeds};
@@ -146,12 +147,24 @@ struct Shared {
     lab: Lab,
     rtt: Time,
     connections: AtomicUsize,
+    /// Registered with the kernel for as long as this lives.
+    _dctcp: Dctcp,
 }
 
 fn bring_up(specification: &Specification) -> Result<(Shared, Record, UnixListener), Failure> {
-    let (setup, title, scheme) = specification.setup()?;
+    let (mut setup, title, scheme) = specification.setup()?;
     let dir = directory(&specification.name)?;
+    let dctcp = Dctcp::register(setup.congestion.as_slice())?;
+    let mut notes = Vec::new();
+    if let Some(law) = &mut setup.congestion {
+        let name = dctcp.name(law);
+        if name != *law {
+            notes.push(format!("{law} is {name} here, to programs that choose their congestion control themselves"));
+            *law = name;
+        }
+    }
     let lab = Lab::start(&setup).map_err(LabFailure::from)?;
+    notes.extend_from_slice(lab.notes());
     let pid = std::process::id();
     let begun = started(pid).unwrap_or(0);
     let hosts: Result<Vec<HostRecord>, std::io::Error> = lab
@@ -175,14 +188,15 @@ fn bring_up(specification: &Specification) -> Result<(Shared, Record, UnixListen
         title,
         scheme,
         hosts: hosts.map_err(LabFailure::io("namespaces"))?,
-        notes: lab.notes().to_vec(),
+        notes,
     };
     let io = LabFailure::io("the control socket");
     let path = dir.join("control");
     let listener = UnixListener::bind(&path).map_err(&io)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(&io)?;
     record.write(&dir)?;
-    Ok((Shared { lab, rtt: smallest_rtt(&setup), connections: AtomicUsize::new(0) }, record, listener))
+    let rtt = smallest_rtt(&setup);
+    Ok((Shared { lab, rtt, connections: AtomicUsize::new(0), _dctcp: dctcp }, record, listener))
 }
 
 /// Connections served at a time; a capture is one for as long as it lasts.

@@ -1,10 +1,12 @@
 //! `selvedge lab`: networks on this machine that real programs run in.
 
+mod agreement;
 pub mod arguments;
 pub mod bench;
 mod capture;
 mod control;
 mod daemon;
+mod dctcp;
 mod down;
 mod exec;
 mod failure;

@@ -1,10 +1,11 @@
 //! `lab run`: the scenarios of `sim run`, with real TCP over the modelled fabric.
 
 use super::arguments::{RunArguments, Tuning};
-use super::LabFailure;
+use super::dctcp::Dctcp;
+use super::{agreement, LabFailure};
 use crate::output::{self, Extras, Staging};
 use crate::results::Results;
-use crate::run::Finished;
+use crate::run::{default_threads, run_all, Bar, Finished};
 use crate::scenario::{Choice, Plan, SchemePlan};
 use crate::{figures, sim, Failure};
 use host::experiment::Experiment;
@@ -46,21 +47,32 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
             judged.push(verdict);
         }
     }
+    let beside = arguments.compare.then(|| simulated(&plan)).transpose()?;
     let results = Results::new(plan, finished);
+    let beside = beside.map(|simulated| {
+        let compared = agreement::compare(&simulated, &results);
+        (simulated, compared)
+    });
     if let Some(staging) = staging {
-        output::write(&results, &staging, "", &Extras { xml: false, capture: None })?;
-        staging.write("lab.json", serde_json::to_vec_pretty(&lab_json(&judged)).unwrap_or_default())?;
-        let mut report = figures::report(&results, &command(arguments));
-        report.warnings.extend(judged.iter().map(line));
-        output::write_report(&staging, &report)?;
+        write(&staging, &results, &judged, beside.as_ref(), &command(arguments))?;
         staging.commit()?;
     }
     if arguments.json {
         let mut metrics = output::metrics(&results);
         metrics["lab"] = lab_json(&judged);
+        if let Some((simulated, compared)) = &beside {
+            metrics["simulator"] = output::metrics(simulated);
+            metrics["agreement"] = json!(compared);
+        }
         say!("{metrics}");
     } else {
-        sim::print_as(&results, "", "of real time");
+        match &beside {
+            Some((_, compared)) => {
+                say!("{}: the lab beside the simulator\n", results.plan.scenario.title);
+                say_on!("{}", agreement::text(compared));
+            }
+            None => sim::print_as(&results, "", "of real time"),
+        }
         say!("");
         for run in &judged {
             say!("{}", line(run));
@@ -70,7 +82,39 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
             say!("\nResults: {}  Report: {}", dir.display(), dir.join("report.html").display());
         }
     }
-    Ok(judged.iter().all(|run| run.verdict.is_valid() && run.failed == 0))
+    let agrees = beside.iter().flat_map(|(_, compared)| compared).all(|c| c.holds != Some(false));
+    Ok(agrees && judged.iter().all(|run| run.verdict.is_valid() && run.failed == 0))
+}
+
+/// The same plan in the simulator.
+fn simulated(plan: &Plan) -> Result<Results, Failure> {
+    let bar = Bar::new([plan]);
+    let finished = run_all(plan, default_threads(), &bar)?;
+    bar.finish();
+    Ok(Results::new(plan.clone(), finished))
+}
+
+/// Results, verdicts and report; of a comparison those of both, the files of each under a prefix.
+fn write(
+    staging: &Staging,
+    results: &Results,
+    judged: &[Judged],
+    beside: Option<&(Results, Vec<agreement::Compared>)>,
+    command: &str,
+) -> Result<(), Failure> {
+    let extras = Extras { xml: false, capture: None };
+    let pretty = |value: &Value| format!("{value:#}\n");
+    output::write(results, staging, if beside.is_some() { "lab." } else { "" }, &extras)?;
+    staging.write("lab.json", pretty(&lab_json(judged)))?;
+    let mut report = figures::report(results, command);
+    if let Some((simulated, compared)) = beside {
+        output::write(simulated, staging, "sim.", &extras)?;
+        staging.write("agreement.json", pretty(&json!(compared)))?;
+        report = agreement::report(figures::report(simulated, command), report, compared);
+    }
+    report.warnings.extend(judged.iter().map(line));
+    output::write_report(staging, &report)?;
+    Ok(())
 }
 
 /// The congestion control of each workload, by Linux's names.
@@ -86,39 +130,6 @@ fn laws_of(plan: &Plan) -> Vec<String> {
     all
 }
 
-/// DCTCP as this program brings it along where the kernel has none, registered for as long as this lives.
-pub(super) struct Dctcp {
-    #[cfg(feature = "kernel")]
-    registered: Option<live::dctcp::Dctcp>,
-}
-
-impl Dctcp {
-    #[cfg(feature = "kernel")]
-    pub(super) fn register(laws: &[String]) -> Result<Dctcp, LabFailure> {
-        let missing = laws.iter().any(|law| law == DCTCP) && !live::dctcp::is_registered(DCTCP);
-        // Names are one list for the whole machine, and two runs may go on at once.
-        let name = format!("svdctcp{}", std::process::id() % 10_000_000);
-        let register = || live::dctcp::Dctcp::register(&name).map_err(|e| LabFailure::Refused(e.to_string()));
-        Ok(Dctcp { registered: missing.then(register).transpose()? })
-    }
-    #[cfg(not(feature = "kernel"))]
-    pub(super) fn register(_: &[String]) -> Result<Dctcp, LabFailure> {
-        Ok(Dctcp {})
-    }
-
-    /// What the kernel knows a congestion control as.
-    fn name(&self, law: &str) -> String {
-        #[cfg(feature = "kernel")]
-        if let (DCTCP, Some(registered)) = (law, &self.registered) {
-            return registered.name().to_owned();
-        }
-        law.to_owned()
-    }
-}
-
-#[cfg(feature = "kernel")]
-const DCTCP: &str = "dctcp";
-
 #[allow(clippy::disallowed_methods)] // how long the run took is reported, not used
 fn one(arguments: &RunArguments, scheme: &SchemePlan, seed: u64, dctcp: &Dctcp) -> Result<(Finished, Judged), Failure> {
     let begun = Instant::now();
@@ -131,7 +142,7 @@ fn one(arguments: &RunArguments, scheme: &SchemePlan, seed: u64, dctcp: &Dctcp) 
     let judged = Judged {
         scheme: scheme.name.clone(),
         seed,
-        verdict: measurement.lateness.verdict(rtt),
+        verdict: measurement.lateness.verdict(rtt).with_programs(&report.lateness),
         counters: report.counters.clone(),
         start_lag_p99: percentile_99(&report.start_lag),
         failed: report.failed,
@@ -143,7 +154,7 @@ fn one(arguments: &RunArguments, scheme: &SchemePlan, seed: u64, dctcp: &Dctcp) 
 
 /// The lab of an experiment whose connections ask for their congestion control themselves, as the generator's do.
 pub(super) fn setup(experiment: &Experiment, tuning: &Tuning) -> Setup {
-    Setup { frames: tuning.frames, spin: tuning.spin, congestion: false, ..Setup::from(experiment) }
+    Setup { frames: tuning.frames, spin: tuning.spin, congestion: None, ..Setup::from(experiment) }
 }
 
 pub(super) struct Run {
@@ -248,6 +259,7 @@ fn lab_json(judged: &[Judged]) -> Value {
             "scheme": j.scheme, "seed": j.seed, "valid": j.verdict.is_valid(), "frames": j.verdict.frames,
             "lateness_p50_us": j.verdict.p50.as_us_f64(), "lateness_p99_us": j.verdict.p99.as_us_f64(),
             "lateness_max_us": j.verdict.max.as_us_f64(), "rtt_us": j.verdict.rtt.as_us_f64(),
+            "programs_p99_us": j.verdict.programs_p99.map(Time::as_us_f64),
             "limit_us": j.verdict.limit.as_us_f64(), "start_lag_p99_us": j.start_lag_p99.as_us_f64(),
             "failed_connections": j.failed, "notes": j.notes, "hosts": hosts,
         })
@@ -265,6 +277,9 @@ fn command(arguments: &RunArguments) -> String {
     }
     for set in &arguments.set {
         command += &format!(" --set {set}");
+    }
+    if arguments.compare {
+        command += " --compare";
     }
     command
 }

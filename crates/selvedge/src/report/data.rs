@@ -27,6 +27,8 @@ pub struct ReportData {
     pub table: Table,
     /// Checks against published numbers; empty unless the run is a reproduction.
     pub checks: Vec<CheckReport>,
+    /// Where checks are not against a paper: what [`CheckReport::paper`] and [`CheckReport::measured`] are instead.
+    pub compared_with: Option<[String; 2]>,
 }
 
 /// Everything measured under one scheme.

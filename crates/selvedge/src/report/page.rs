@@ -35,9 +35,16 @@ pub(super) fn render(data: &ReportData) -> String {
     head(&mut out, data);
     header(&mut out, data);
     out.push_str("<main>");
+    // Where two accounts of one thing stand side by side, whether they agree is what matters.
+    let first = data.compared_with.is_some();
+    if first {
+        summary::checks(&mut out, data);
+    }
     summary::comparison(&mut out, data);
     charts(&mut out, data);
-    summary::checks(&mut out, data);
+    if !first {
+        summary::checks(&mut out, data);
+    }
     set_up(&mut out, data);
     out.push_str("</main>");
     let _ =

@@ -153,10 +153,18 @@ pub(super) fn checks(out: &mut String, data: &ReportData) {
     if data.checks.is_empty() {
         return;
     }
-    out.push_str(
-        "<section class=\"card\" id=\"checks\"><div class=\"card-head\"><div><h2>Checks against the paper</h2></div></div>\
+    let [against, measured] = match &data.compared_with {
+        Some([against, measured]) => [against.as_str(), measured.as_str()],
+        None => ["Paper", "Measured"],
+    };
+    let _ = write!(
+        out,
+        "<section class=\"card\" id=\"checks\"><div class=\"card-head\"><div><h2>Checks against the {}</h2></div></div>\
          <div class=\"scroll\"><table class=\"checks\"><thead><tr><th scope=\"col\">Status</th><th scope=\"col\">Check</th>\
-         <th scope=\"col\">Paper</th><th scope=\"col\">Measured</th></tr></thead><tbody>",
+         <th scope=\"col\">{}</th><th scope=\"col\">{}</th></tr></thead><tbody>",
+        escape(&against.to_lowercase()),
+        escape(against),
+        escape(measured)
     );
     for check in &data.checks {
         let (class, word) = match check.status {

@@ -206,5 +206,6 @@ pub(super) fn stride() -> ReportData {
             check("ECMP's p99.9 of mice is at least ten times Presto's", "≥ 10", "7.4 ± 1.1", CheckStatus::Fails),
             check("Presto's p99.9 of mice is within 350 µs of optimal", "≤ 0.35 ms", "", CheckStatus::NotRun),
         ],
+        compared_with: None,
     }
 }

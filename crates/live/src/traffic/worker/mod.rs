@@ -6,6 +6,8 @@ use super::clock::Clock;
 use super::link::{Link, Message, Registry};
 use super::schedule::Start;
 use super::socket::{self, Info, CHUNK};
+use crate::lateness::Lateness;
+use crate::priority::{prefer_this_thread, Rank};
 use host::workload::Connection;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
@@ -128,6 +130,8 @@ struct State<'a, 'b> {
     stops: Vec<(Time, usize, u32)>,
     scratch: Vec<u8>,
     notes: Vec<Note>,
+    /// How late timers were.
+    lateness: Lateness,
     next_sample: Time,
     samples: usize,
     passed_warmup: bool,
@@ -136,7 +140,8 @@ struct State<'a, 'b> {
 
 impl Worker<'_> {
     /// Until the end of the run, or until told that it is over.
-    pub(super) fn run(mut self) -> io::Result<Vec<Note>> {
+    pub(super) fn run(mut self) -> io::Result<(Vec<Note>, Lateness)> {
+        prefer_this_thread(Rank::Program);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
@@ -155,6 +160,7 @@ impl Worker<'_> {
             stops: Vec::new(),
             scratch: vec![0; CHUNK],
             notes: Vec::new(),
+            lateness: Lateness::default(),
             next_sample,
             samples: 0,
             passed_warmup: false,
@@ -162,7 +168,7 @@ impl Worker<'_> {
         };
         state.serve(&timer)?;
         state.finish();
-        Ok(state.notes)
+        Ok((state.notes, state.lateness))
     }
 }
 
@@ -192,7 +198,9 @@ impl State<'_, '_> {
                 match event.data() {
                     TIMER => {
                         let _ = timer.wait();
-                        armed = None;
+                        if let Some(due) = armed.take() {
+                            self.lateness.note(self.w.clock.now().saturating_sub(due), 1);
+                        }
                     }
                     WAKE => {
                         let _ = self.w.wake.read();

@@ -6,8 +6,8 @@ use units::Time;
 const STEPS: u32 = 4;
 const BUCKETS: usize = (64 - STEPS as usize) << STEPS;
 
-/// A histogram of delays: of each frame handed to a host after its time in the model, and of each frame read from a
-/// host after it may have arrived.
+/// A histogram of delays. The lab's is of each frame handed to a host after its time in the model, and of each frame
+/// read from a host after it may have arrived; the traffic generator's is of each timer of a host's program.
 #[derive(Clone, Debug)]
 pub struct Lateness {
     buckets: Box<[u64; BUCKETS]>,
@@ -48,6 +48,12 @@ impl Lateness {
         self.max_ns = self.max_ns.max(ns);
     }
 
+    pub(crate) fn add(&mut self, other: &Lateness) {
+        self.buckets.iter_mut().zip(other.buckets.iter()).for_each(|(sum, &n)| *sum += n);
+        self.count += other.count;
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
     /// The value that a share of all frames, such as 0.99, did not exceed; never above the true maximum.
     pub fn quantile(&self, share: f64) -> Time {
         let rank = (self.count as f64 * share).ceil() as u64;
@@ -75,6 +81,7 @@ impl Lateness {
             p50: self.quantile(0.5),
             p99: self.quantile(0.99),
             max: self.max(),
+            programs_p99: None,
             rtt,
             limit: Time::from_ps(rtt.as_ps() / 100 * u64::from(LIMIT_PERCENT)),
         }
@@ -92,16 +99,26 @@ pub struct Verdict {
     pub p50: Time,
     pub p99: Time,
     pub max: Time,
+    /// How late hosts' programs ran, where these are the lab's own and enough of it is known.
+    pub programs_p99: Option<Time>,
     /// The shortest round trip without load between hosts that matter.
     pub rtt: Time,
     /// [`LIMIT_PERCENT`] of it.
     pub limit: Time,
 }
 
+/// Below this many samples their 99th percentile says nothing.
+const ENOUGH: u64 = 100;
+
 impl Verdict {
-    /// Results count: at least one frame, and 99% of them at most the limit late.
+    /// Judges the programs that made the traffic, too: what they send or read late is late however well the lab keeps up.
+    pub fn with_programs(self, late: &Lateness) -> Verdict {
+        Verdict { programs_p99: (late.count >= ENOUGH).then(|| late.quantile(0.99)), ..self }
+    }
+
+    /// Results count: at least one frame, 99% of them at most the limit late, and programs no later than that.
     pub fn is_valid(&self) -> bool {
-        self.frames > 0 && self.p99 <= self.limit
+        self.frames > 0 && self.p99 <= self.limit && self.programs_p99.is_none_or(|late| late <= self.limit)
     }
 }
 
@@ -114,6 +131,9 @@ impl std::fmt::Display for Verdict {
         let share = self.p99.as_ps() as f64 / self.rtt.as_ps().max(1) as f64 * 100.0;
         let word = if self.is_valid() { "valid" } else { "NOT VALID" };
         write!(f, "{word}: lateness p50 {}, p99 {}, max {}; ", us(self.p50), us(self.p99), us(self.max))?;
+        if let Some(programs) = self.programs_p99 {
+            write!(f, "programs p99 {}; ", us(programs))?;
+        }
         write!(f, "p99 is {share:.1}% of the shortest RTT of {}, {LIMIT_PERCENT}% is allowed", us(self.rtt))
     }
 }
@@ -150,7 +170,14 @@ mod tests {
         late.note(Time::from_us(150), 99);
         late.note(Time::from_ms(50), 1);
         assert!(late.verdict(rtt).is_valid(), "{}", late.verdict(rtt));
+        let punctual = late.verdict(rtt);
         late.note(Time::from_ms(50), 1);
         assert!(!late.verdict(rtt).is_valid(), "{}", late.verdict(rtt));
+
+        let mut programs = Lateness::default();
+        programs.note(Time::from_ms(50), 99);
+        assert!(punctual.with_programs(&programs).is_valid(), "too few to tell");
+        programs.add(&programs.clone());
+        assert!(!punctual.with_programs(&programs).is_valid(), "the machine was late elsewhere");
     }
 }
