@@ -6,6 +6,7 @@ use super::host::Host;
 use super::measure::{Measure, Planned};
 use super::merge::Segment;
 use super::poller::Poller;
+use super::rest::Rest;
 use super::status::{Capture, Flows};
 use crate::lateness::Lateness;
 use crate::port::{FrameId, Pool, VnetHeader};
@@ -163,11 +164,20 @@ impl Driver {
         prefer_this_thread(Rank::Fabric);
         let mut tokens = Vec::new();
         let mut polled = self.clock.now();
+        let mut rest = Rest::default();
+        rest.slept(polled);
         while !self.stopping {
             let now = self.catch_up();
             let until = self.scheduler.next_at().map_or(NAP, |at| at.saturating_sub(now));
             let wait = until.saturating_sub(self.spin).min(NAP);
+            if let Some(nap) = rest.due(now) {
+                std::thread::sleep(std::time::Duration::from_nanos(nap.as_ns()));
+                rest.slept(self.clock.now());
+            }
             self.poller.wait(wait, &mut tokens)?;
+            if wait > Time::ZERO {
+                rest.waited(now, self.clock.now());
+            }
             if tokens.is_empty() {
                 polled = self.clock.now();
                 continue;

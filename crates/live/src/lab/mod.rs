@@ -23,6 +23,7 @@ mod namespace;
 mod network;
 mod poller;
 mod receive;
+mod rest;
 mod status;
 
 pub use crate::lateness::{Lateness, Verdict, LIMIT_PERCENT};
