@@ -216,3 +216,68 @@ fn a_scenario_runs_with_the_columns_of_the_simulator() {
 fn read(path: &Path) -> serde_json::Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
+
+#[test]
+fn a_comparison_writes_both_and_their_differences() {
+    let labs = Labs::new("compare");
+    if !labs.up("probe") {
+        return;
+    }
+    std::fs::write(labs.0.join("s.toml"), SCENARIO).unwrap();
+    // Whether the two agree on a loaded machine is not tested here.
+    let output = labs.run("lab run s.toml --compare -o out");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("bulk.goodput_gbps") && text.contains("lateness p50"), "{text}");
+    let agreement: serde_json::Value = read(&labs.0.join("out/agreement.json"));
+    let of = |metric: &str| agreement.as_array().unwrap().iter().find(|c| c["metric"] == metric).cloned();
+    let goodput = of("bulk.goodput_gbps").expect("goodput is compared");
+    assert!(goodput["simulator"].as_f64().unwrap() > 0.03 && goodput["lab"].as_f64().unwrap() > 0.0, "{goodput}");
+    assert!(goodput["holds"].is_boolean() && of("queue.mean_kb.max").is_some(), "{agreement}");
+    for file in ["flows.csv", "sim.flows.csv", "metrics.json", "sim.metrics.json", "lab.json"] {
+        assert!(labs.0.join("out").join(file).exists(), "{file}");
+    }
+    let report = std::fs::read_to_string(labs.0.join("out/report.html")).unwrap();
+    assert!(report.contains("Checks against the simulator") && report.contains("ecmp simulated"));
+    // It knows its own results, and replaces them.
+    let again = labs.run("lab run s.toml --compare -o out --force --json");
+    let printed: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert!(printed["agreement"].is_array() && printed["simulator"]["schemes"]["ecmp"].is_object());
+}
+
+#[test]
+fn hosts_may_use_dctcp() {
+    let labs = Labs::new("dctcp");
+    if !labs.up("probe") {
+        return;
+    }
+    let output = labs.run("lab up --topo dumbbell,hosts=2,rate=50Mbps,rtt=6ms,congestion=dctcp,ecn=20KB --name law");
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains("DCTCP") || text.contains("dctcp"), "{text}");
+        println!("skipped: {}", text.trim());
+        return;
+    }
+    let routes = labs.ok("lab exec --name law h0 -- ip route get h1");
+    assert!(routes.contains("congctl"), "{routes}");
+    assert!(routes.contains("dctcp"), "the hosts' law is not the kernel's default: {routes}");
+    labs.ok("lab down --name law");
+}
+
+#[test]
+fn without_privilege_there_is_one_line() {
+    let labs = Labs::new("nobody");
+    let root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout == b"0\n");
+    if !root || Command::new("setpriv").arg("--version").output().is_err() {
+        println!("skipped: only root can give privileges up, and with setpriv");
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_selvedge");
+    let output = Command::new("setpriv")
+        .args(["--bounding-set", "-all", "--inh-caps", "-all", program, "lab", "up", "--topo", "dumbbell,hosts=2"])
+        .env("SELVEDGE_RUN_DIR", &labs.0)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(text.trim_end().lines().count() == 1 && text.contains("run as root"), "{text}");
+}

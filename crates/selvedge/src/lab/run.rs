@@ -94,7 +94,7 @@ fn simulated(plan: &Plan) -> Result<Results, Failure> {
     Ok(Results::new(plan.clone(), finished))
 }
 
-/// Results, verdicts and report; of a comparison those of both, the files of each under a prefix.
+/// Results, verdicts and report; of a comparison also the simulator's files, under a prefix.
 fn write(
     staging: &Staging,
     results: &Results,
@@ -104,7 +104,7 @@ fn write(
 ) -> Result<(), Failure> {
     let extras = Extras { xml: false, capture: None };
     let pretty = |value: &Value| format!("{value:#}\n");
-    output::write(results, staging, if beside.is_some() { "lab." } else { "" }, &extras)?;
+    output::write(results, staging, "", &extras)?;
     staging.write("lab.json", pretty(&lab_json(judged)))?;
     let mut report = figures::report(results, command);
     if let Some((simulated, compared)) = beside {
