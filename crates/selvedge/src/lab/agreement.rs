@@ -145,7 +145,7 @@ pub(super) fn report(simulated: ReportData, lab: ReportData, all: &[Compared]) -
         .iter()
         .map(|c| CheckReport {
             id: c.scheme.clone(),
-            source: format!("{} of it allowed", c.allowed()),
+            source: format!("may differ by {}", c.allowed()),
             text: c.title.clone(),
             paper: c.value(c.simulator),
             measured: format!("{} ({})", c.value(c.lab), c.percent()),
