@@ -1,10 +1,12 @@
 //! When the lab's thread has to let go of its core.
 //!
 //! Linux takes 5% of every core from real-time threads that never sleep, and takes it in one piece: 50 ms of each second.
-//! A thread that has met that gives the same away in pieces that no round trip notices.
+//! A thread that is never done, or has met that, gives the same away in pieces that no round trip notices.
 
 use units::Time;
 
+/// Who has been awake for so long will go on.
+const BUSY: Time = Time::from_ms(100);
 /// A turn of the loop that took longer was interrupted.
 const INTERRUPTED: Time = Time::from_ms(10);
 /// Asleep for so long out of so much.
@@ -34,9 +36,10 @@ impl Rest {
 
     /// Another turn: how long to sleep before it.
     pub(super) fn due(&mut self, now: Time) -> Option<Time> {
-        self.needed |= now.saturating_sub(self.last) > INTERRUPTED;
+        let awake = now.saturating_sub(self.awake_since);
+        self.needed |= now.saturating_sub(self.last) > INTERRUPTED || awake > BUSY;
         self.last = now;
-        (self.needed && now.saturating_sub(self.awake_since) > PERIOD).then_some(NAP)
+        (self.needed && awake > PERIOD).then_some(NAP)
     }
 }
 
@@ -45,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_was_interrupted_rests() {
+    fn who_was_interrupted_rests() {
         let mut rest = Rest::default();
         rest.slept(Time::ZERO);
         assert!((1..5000).all(|n| rest.due(Time::from_us(n * 10)).is_none()), "awake for 50 ms and never interrupted");
@@ -55,5 +58,13 @@ mod tests {
         assert_eq!(rest.due(Time::from_us(101_100)), Some(NAP), "a millisecond later");
         rest.waited(Time::from_us(101_200), Time::from_us(101_300));
         assert_eq!(rest.due(Time::from_us(101_400)), None, "it has slept anyway");
+    }
+
+    #[test]
+    fn who_is_never_done_rests() {
+        let mut rest = Rest::default();
+        rest.slept(Time::ZERO);
+        let first = (1..20_000).map(|n| Time::from_us(n * 10)).find(|&now| rest.due(now).is_some());
+        assert_eq!(first, Some(BUSY + Time::from_us(10)));
     }
 }
