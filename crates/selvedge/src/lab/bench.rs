@@ -97,8 +97,8 @@ fn measure(arguments: &BenchArguments, rtt: Time) -> Result<Row, Failure> {
     let before = busy();
     let run = conduct(&experiment, &setup, &Dctcp::register(&[])?, &mut |_| {})?;
     let machine = busy().zip(before).map(|(after, before)| (after.0 - before.0) / (after.1 - before.1).max(1e-9));
-    let rtt = shortest(&setup, &run.report.outcome);
-    let verdict = run.measurement.lateness.verdict(rtt).with_programs(&run.report.lateness);
+    let idle = shortest(&setup, &run.report.outcome);
+    let verdict = run.measurement.lateness.verdict(idle).with_programs(&run.report.lateness);
     let seconds = run.measurement.span.as_secs_f64().max(1e-9);
     let bytes: u64 = run.report.outcome.flows.iter().map(|f| f.delivered_measured).sum();
     let packets: u64 = run.measurement.hosts.iter().map(|h| h.rx_packets).sum();
