@@ -113,10 +113,34 @@ pub fn run(
     hosts: &[HostHandle],
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
+    conduct(experiment, laws, hosts, false, progress)
+}
+
+/// As [`run`], with hosts' threads before everything else on the machine but a lab's fabric. For a network that holds them back:
+/// over one that does not they would take the machine.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_preferred(
+    experiment: &Experiment,
+    laws: &[String],
+    hosts: &[HostHandle],
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, Error> {
+    conduct(experiment, laws, hosts, true, progress)
+}
+
+fn conduct(
+    experiment: &Experiment,
+    laws: &[String],
+    hosts: &[HostHandle],
+    preferred: bool,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, Error> {
     check(experiment, laws, hosts)?;
     let schedule = schedule::Schedule::new(experiment, hosts.len())?;
     socket::raise_file_limit();
-    report::conduct(experiment, laws, hosts, schedule, progress)
+    report::conduct(experiment, laws, hosts, schedule, preferred, progress)
 }
 
 fn check(experiment: &Experiment, laws: &[String], hosts: &[HostHandle]) -> Result<(), Error> {

@@ -28,8 +28,10 @@ fn wait(fds: &mut [PollFd<'_>], most: Time) -> io::Result<()> {
 }
 
 /// Returns what it gets, on every connection to this host.
-pub(super) fn echo(listener: &TcpListener, over: &AtomicBool) -> io::Result<()> {
-    prefer_this_thread(Rank::Program);
+pub(super) fn echo(listener: &TcpListener, preferred: bool, over: &AtomicBool) -> io::Result<()> {
+    if preferred {
+        prefer_this_thread(Rank::Program);
+    }
     let mut peers: Vec<TcpStream> = Vec::new();
     let mut buffer = [0; 64 * BYTES];
     while !over.load(Ordering::Relaxed) {
@@ -67,9 +69,12 @@ pub(super) fn ping(
     clock: Clock,
     every: Time,
     last: Time,
+    preferred: bool,
     over: &AtomicBool,
 ) -> io::Result<(Vec<(Time, Time)>, u64)> {
-    prefer_this_thread(Rank::Program);
+    if preferred {
+        prefer_this_thread(Rank::Program);
+    }
     let stream = socket::connecting(to, law)?;
     let mut writable = [PollFd::new(stream.as_fd(), PollFlags::POLLOUT)];
     while !over.load(Ordering::Relaxed) && !writable[0].any().unwrap_or(false) {

@@ -66,6 +66,7 @@ pub(super) fn conduct(
     laws: &[String],
     hosts: &[HostHandle],
     mut schedule: Schedule,
+    preferred: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
     let (listening, laws) = listening(experiment, laws);
@@ -103,6 +104,7 @@ pub(super) fn conduct(
         end: experiment.duration.saturating_add(experiment.drain),
         sample_every: experiment.record.sample_every,
         rtt_samples: experiment.record.rtt_samples,
+        preferred,
     };
     let partners = partners(&schedule.flows, hosts.len());
     let clock = Clock::begin_in(AHEAD.saturating_add(AHEAD_PER_HOST * hosts.len() as u64));
@@ -140,10 +142,10 @@ pub(super) fn conduct(
                 continue;
             };
             let (every, law, over) = (experiment.record.probe_every, &listening[0].0, &probes_over);
-            echoers.push(scope.spawn(move || probe::echo(listener, over)));
+            echoers.push(scope.spawn(move || probe::echo(listener, preferred, over)));
             pingers.push(scope.spawn(move || {
                 enter(handle)?;
-                probe::ping(to, law, clock, every, times.duration, over)
+                probe::ping(to, law, clock, every, times.duration, preferred, over)
             }));
         }
 

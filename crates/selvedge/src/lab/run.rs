@@ -178,7 +178,7 @@ pub(super) fn conduct(
     let hosts: Vec<HostHandle> = lab.namespaces().iter().enumerate().map(handle).collect();
     let laws: Vec<String> = laws(experiment).iter().map(|law| dctcp.name(law)).collect();
     let mut planned = false;
-    let report = traffic::run(experiment, &laws, &hosts, &mut |progress| {
+    let report = traffic::run_preferred(experiment, &laws, &hosts, &mut |progress| {
         if !planned {
             planned = true;
             arrange(&lab, experiment, progress.now);

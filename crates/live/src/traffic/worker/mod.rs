@@ -40,6 +40,8 @@ pub(super) struct Times {
     /// Interval of the series; zero for none.
     pub(super) sample_every: Time,
     pub(super) rtt_samples: bool,
+    /// Before everything else on the machine but the fabric.
+    pub(super) preferred: bool,
 }
 
 /// What all hosts share.
@@ -141,7 +143,9 @@ struct State<'a, 'b> {
 impl Worker<'_> {
     /// Until the end of the run, or until told that it is over.
     pub(super) fn run(mut self) -> io::Result<(Vec<Note>, Lateness)> {
-        prefer_this_thread(Rank::Program);
+        if self.times.preferred {
+            prefer_this_thread(Rank::Program);
+        }
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
