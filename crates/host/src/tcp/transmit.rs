@@ -123,7 +123,9 @@ impl Sender {
             self.note_usage(cwnd_room < peer_room);
             return None;
         }
-        let mut len = self.admit(waiting.min(size), limit.min(budget))?;
+        // The congestion window counts packets, the peer's counts bytes: as in Linux (`tcp_mss_split_point`) the latter is
+        // filled to the last one, unless Nagle's algorithm minds.
+        let mut len = self.admit(waiting.min(size), cwnd_room.min(budget))?.min(peer_room);
         let partial = len % mss;
         if partial > 0 && config.nagle && !self.fin && self.small_outstanding() {
             len -= partial;

@@ -81,7 +81,7 @@ pub fn run_experiment(
 ) -> Result<Ran, Failure> {
     let begun = Instant::now();
     let results: Vec<_> = experiment.results.iter().filter(|r| wanted(&r.id)).collect();
-    let points = experiment.points(mode, &|label| results.iter().any(|r| r.counts(label)))?;
+    let points = experiment.points(mode, &|label| results.iter().any(|r| r.needs(label)))?;
     let bar = Bar::new(points.iter().map(|p| &p.plan));
     let mut done = Vec::new();
     for point in points {
@@ -139,9 +139,10 @@ fn select(arguments: &[String]) -> Result<Selected, ConfigError> {
             }
             continue;
         }
+        let group = argument.strip_suffix('*').unwrap_or(argument);
         let below = |id: &str| {
-            let rest = id.strip_prefix(argument.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '-']) || argument.ends_with('/'))
+            let rest = id.strip_prefix(group);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '-']) || group.ends_with('/'))
         };
         let mut found = false;
         for experiment in &catalogue {

@@ -9,7 +9,7 @@ pub struct Expression {
     source: String,
     /// With each metric replaced by a plain variable, which the engine can look up.
     rewritten: String,
-    /// Metric of variable `m0`, `m1`, ...
+    /// Metric of variable `m0`, `m1`, ..., with the point of the sweep if one is named.
     metrics: Vec<String>,
     /// Plain names, such as a sweep's.
     names: Vec<String>,
@@ -27,7 +27,7 @@ const FUNCTIONS: [&str; 3] = ["min", "max", "abs"];
 
 impl Expression {
     /// Metrics are dotted paths, plain names are parameters of a sweep; `+ - * / ( )`, comparisons, `&&`, `||`, `!`, `min`,
-    /// `max` and `abs` work on them.
+    /// `max` and `abs` work on them. `a.b[LABEL]` is a metric at that point of the sweep.
     ///
     /// # Errors
     /// Text that is not an expression.
@@ -44,8 +44,15 @@ impl Expression {
                 let end =
                     rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.')).unwrap_or(rest.len());
                 let word = &rest[..end];
-                parsed.word(word);
                 rest = &rest[end..];
+                let label = rest.starts_with('[').then(|| rest.find(']')).flatten().filter(|_| word.contains('.'));
+                match label {
+                    Some(close) => {
+                        parsed.word(&format!("{word}{}", &rest[..=close]));
+                        rest = &rest[close + 1..];
+                    }
+                    None => parsed.word(word),
+                }
             } else {
                 parsed.rewritten.push(first);
                 rest = &rest[first.len_utf8()..];
@@ -73,9 +80,14 @@ impl Expression {
         self.rewritten += &format!("m{n}_");
     }
 
-    /// Dotted names, in order of appearance.
+    /// Dotted names, in order of appearance, with the point of the sweep that may be named in brackets.
     pub fn metrics(&self) -> &[String] {
         &self.metrics
+    }
+
+    /// Points of the sweep that metrics name.
+    pub fn points(&self) -> impl Iterator<Item = &str> {
+        self.metrics.iter().filter_map(|m| at_point(m).1)
     }
 
     /// Names without a dot.
@@ -115,6 +127,14 @@ impl Expression {
     }
 }
 
+/// A metric and the point of the sweep that it names.
+pub(super) fn at_point(metric: &str) -> (&str, Option<&str>) {
+    match metric.strip_suffix(']').and_then(|m| m.split_once('[')) {
+        Some((name, label)) => (name, Some(label)),
+        None => (metric, None),
+    }
+}
+
 fn engine() -> Engine {
     let mut engine = Engine::new_raw();
     engine.set_max_operations(10_000).set_max_expr_depths(64).set_fast_operators(true);
@@ -150,8 +170,25 @@ mod tests {
     }
 
     #[test]
+    fn a_metric_may_be_of_another_point() {
+        let text = "a.rtt.p50[senders=47] >= 1.5 * a.rtt.p50[senders=16] && a.rtt.p50 > 0";
+        let growth = Expression::parse(text).unwrap();
+        assert_eq!(growth.metrics(), ["a.rtt.p50[senders=47]", "a.rtt.p50[senders=16]", "a.rtt.p50"]);
+        assert_eq!(growth.points().collect::<Vec<_>>(), ["senders=47", "senders=16"]);
+        for (last, holds) in [(15.0, true), (14.0, false)] {
+            let values = [("a.rtt.p50[senders=47]", last), ("a.rtt.p50[senders=16]", 10.0), ("a.rtt.p50", 1.0)];
+            let values = values.map(|(name, value)| (name.to_owned(), value)).into();
+            assert_eq!(growth.holds(&values), Ok(holds));
+        }
+        assert_eq!(at_point("a.b[x]"), ("a.b", Some("x")));
+        assert_eq!(at_point("a.b"), ("a.b", None));
+    }
+
+    #[test]
     fn what_is_not_an_expression_is_refused() {
-        for bad in ["", "1 +", "let x = 1", "while true {}", "a.b; c.d", "fn f() {}", "a.b >= "] {
+        for bad in
+            ["a.b[x > 1", "names[1] > 1", "", "1 +", "let x = 1", "while true {}", "a.b; c.d", "fn f() {}", "a.b >= "]
+        {
             assert!(Expression::parse(bad).is_err(), "{bad}");
         }
         let missing = Expression::parse("optimal.x > 1").unwrap();

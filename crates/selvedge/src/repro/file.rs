@@ -133,8 +133,22 @@ pub struct Point {
 }
 
 impl Published {
+    /// Must the checks hold at this point?
     pub fn counts(&self, label: &str) -> bool {
         self.at.is_empty() || self.at.iter().any(|at| at == label)
+    }
+
+    /// Is the point needed to judge this result?
+    pub fn needs(&self, label: &str) -> bool {
+        self.counts(label) || self.checks.iter().any(|check| check.points().any(|(_, named)| named == label))
+    }
+}
+
+impl Check {
+    /// Points that it names, each with the key where it does.
+    fn points(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let value = self.value.iter().flat_map(Expression::points).map(|p| ("value", p));
+        self.holds.points().map(|p| ("expr", p)).chain(value)
     }
 }
 
@@ -174,10 +188,14 @@ impl Experiment {
             return Err(experiment.document.error(&invalid));
         }
         for (n, result) in experiment.results.iter().enumerate() {
-            if let Some(unknown) = result.at.iter().find(|p| !labels.contains(p)) {
+            let at = result.at.iter().map(|p| (format!("result.{n}.at"), p.as_str()));
+            let named =
+                result.checks.iter().enumerate().flat_map(|(c, check)| {
+                    check.points().map(move |(key, p)| (format!("result.{n}.checks.{c}.{key}"), p))
+                });
+            if let Some((key, unknown)) = at.chain(named).find(|(_, p)| !labels.iter().any(|l| l == p)) {
                 let near = closest(unknown, labels.iter().map(String::as_str)).unwrap_or("one of the sweep's points");
-                let problem = format!("there is no point {unknown:?}");
-                let invalid = Invalid::new(format!("result.{n}.at"), problem, format!("name {near:?}"));
+                let invalid = Invalid::new(key, format!("there is no point {unknown:?}"), format!("name {near:?}"));
                 return Err(experiment.document.error(&invalid));
             }
         }

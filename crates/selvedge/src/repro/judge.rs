@@ -1,5 +1,6 @@
 //! From metrics to verdicts.
 
+use super::expression::at_point;
 use super::file::{Check, Published};
 use super::Expression;
 use crate::report::CheckStatus;
@@ -46,10 +47,10 @@ pub struct Judged {
     pub wall_s: f64,
 }
 
-/// Judges a result by the points that count for it.
-pub fn judge(published: &Published, points: &[At], mode: &'static str, wall_s: f64) -> Judged {
-    let points: Vec<&At> = points.iter().filter(|at| published.counts(&at.label)).collect();
-    let verdicts: Vec<Verdict> = published.checks.iter().map(|check| verdict(check, &points)).collect();
+/// Judges a result by the points that count for it; its checks may also name others.
+pub fn judge(published: &Published, all: &[At], mode: &'static str, wall_s: f64) -> Judged {
+    let points: Vec<&At> = all.iter().filter(|at| published.counts(&at.label)).collect();
+    let verdicts: Vec<Verdict> = published.checks.iter().map(|check| verdict(check, &points, all)).collect();
     let having = |status: CheckStatus| verdicts.iter().filter(move |v| v.status == status);
     let status = if having(CheckStatus::Fails).next().is_some() {
         CheckStatus::Fails
@@ -69,12 +70,12 @@ pub fn judge(published: &Published, points: &[At], mode: &'static str, wall_s: f
     Judged { published: published.clone(), status, reason, verdicts, mode, seeds, wall_s }
 }
 
-fn verdict(check: &Check, points: &[&At]) -> Verdict {
+fn verdict(check: &Check, points: &[&At], all: &[At]) -> Verdict {
     let mut verdict = Verdict { status: CheckStatus::Holds, reason: None, points: Vec::new() };
     // Why, and at which points.
     let (mut fails, mut not_run): (Reasons<'_>, Reasons<'_>) = (Vec::new(), Vec::new());
     for at in points {
-        let (seen, problem) = look(check, at);
+        let (seen, problem) = look(check, at, all);
         match seen.holds {
             Some(true) => {}
             Some(false) => {
@@ -120,7 +121,7 @@ fn told(check: &Check, seen: &Seen) -> String {
 }
 
 /// Why a check cannot be decided is the second part.
-fn look(check: &Check, at: &At) -> (Seen, Option<String>) {
+fn look(check: &Check, at: &At, all: &[At]) -> (Seen, Option<String>) {
     let mut seen = Seen { label: at.label.clone(), holds: None, value: None, metrics: Vec::new() };
     let mut problem = None;
     let mut values: BTreeMap<String, f64> = at.parameter.clone().into_iter().collect();
@@ -129,7 +130,7 @@ fn look(check: &Check, at: &At) -> (Seen, Option<String>) {
         if values.contains_key(name) {
             continue;
         }
-        match lookup(name, &at.results) {
+        match lookup(name, at, all) {
             Ok(value) => {
                 values.insert(name.clone(), value);
                 seen.metrics.push((name.clone(), value));
@@ -147,14 +148,23 @@ fn look(check: &Check, at: &At) -> (Seen, Option<String>) {
     }
     if let Some(expression) = &check.value {
         match expression.value(&values) {
-            Ok(value) => seen.value = Some((value, interval(expression, at))),
+            Ok(value) => seen.value = Some((value, interval(expression, at, all))),
             Err(e) => problem = Some(e.to_string()),
         }
     }
     (seen, problem)
 }
 
-fn lookup(name: &str, results: &Results) -> Result<f64, String> {
+/// The point that a metric names, else the one looked at.
+fn point<'a>(label: Option<&str>, at: &'a At, all: &'a [At]) -> Option<&'a At> {
+    label.map_or(Some(at), |label| all.iter().find(|other| other.label == label))
+}
+
+fn lookup(name: &str, at: &At, all: &[At]) -> Result<f64, String> {
+    let (name, label) = at_point(name);
+    let Some(At { results, .. }) = point(label, at, all) else {
+        return Err(format!("the point {} was not run", label.unwrap_or_default()));
+    };
     let (scheme, metric) = name.split_once('.').unwrap_or((name, ""));
     let Some(scheme) = results.scheme(scheme) else {
         let known: Vec<&str> = results.schemes.iter().map(|s| s.name.as_str()).collect();
@@ -164,14 +174,15 @@ fn lookup(name: &str, results: &Results) -> Result<f64, String> {
 }
 
 /// Half the 95% interval of the expression over seeds, if every seed by itself has the metrics.
-fn interval(expression: &Expression, at: &At) -> Option<f64> {
+fn interval(expression: &Expression, at: &At, all: &[At]) -> Option<f64> {
     let seeds = at.results.schemes.first().map_or(0, |s| s.each.len());
     let mut each = Vec::new();
     for seed in 0..seeds {
         let mut values: BTreeMap<String, f64> = at.parameter.clone().into_iter().collect();
         for name in expression.metrics() {
-            let (scheme, metric) = name.split_once('.')?;
-            let scheme = at.results.scheme(scheme)?;
+            let (metric, label) = at_point(name);
+            let (scheme, metric) = metric.split_once('.')?;
+            let scheme = point(label, at, all)?.results.scheme(scheme)?;
             let found = scheme.pooled.metrics.iter().find(|m| m.name.replace('-', "_") == metric.replace('-', "_"))?;
             values.insert(name.clone(), scheme.each.get(seed)?.get(&found.name)?);
         }

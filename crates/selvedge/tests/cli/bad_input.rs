@@ -23,7 +23,7 @@ const CASES: &[(&str, u32, &str, &str)] = &[
     ("~kind = \"clos\"~kind = \"closs\"", 7, "topology.kind", "did you mean `clos`?"),
     ("~kind = \"clos\"~kind = \"fat-tree\"", 8, "topology.leaves", "remove it"),
     ("~leaves = 2~leaves = 0", 8, "topology.leaves", "give at least 1"),
-    ("~leaves = 2~leaves = -2", 8, "topology.leaves", "u32"),
+    ("~leaves = 2~leaves = -2", 8, "topology.leaves", "from 0 to 4294967295"),
     ("~leaves = 2~leaves = 4000000000", 8, "topology", "lower leaves"),
     ("~duration = \"3ms\"~duration = 3", 2, "duration", "such as \"3us\""),
     ("~duration = \"3ms\"~duration = \"0s\"", 2, "duration", "such as \"1s\""),

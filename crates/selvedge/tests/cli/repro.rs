@@ -99,6 +99,29 @@ fn each_result_holds_fails_or_says_why_it_was_not_run() {
 }
 
 #[test]
+fn a_check_may_compare_points_of_the_sweep() {
+    let scratch = Scratch::new("repro-points");
+    let sweep = RESULTS.split("[[result]]").next().unwrap();
+    let result = |expr: &str| {
+        let tables =
+            "[[result]]\nid = \"test/points\"\nsource = \"s\"\nwhat = \"w\"\nat = [\"leaves=2\"]\n[[result.checks]]";
+        format!("{TINY}{sweep}{tables}\ntext = \"t\"\nexpr = \"{expr}\"\n")
+    };
+    // With three leaves there are more hosts, so more flows.
+    for (expr, status) in [
+        ("presto.all.flows[leaves=3] > presto.all.flows", "holds"),
+        ("presto.all.flows[leaves=3] > presto.all.flows[leaves=2]", "holds"),
+        ("presto.all.flows[leaves=3] <= presto.all.flows", "fails"),
+    ] {
+        scratch.file("points.toml", &result(expr));
+        let output = selvedge(scratch.path(), &["repro", "points.toml", "--json"]);
+        let results = lines(&stdout(&output));
+        assert_eq!(results[0]["status"], status, "{expr}: {}", stderr(&output));
+        assert_eq!(results[0]["checks"][0]["measured"].as_array().unwrap().len(), 1, "only the point that counts");
+    }
+}
+
+#[test]
 fn exit_status_is_0_only_if_all_that_was_asked_for_holds() {
     let scratch = Scratch::new("repro-exit");
     let good = RESULTS.split("[[result]]\nid = \"test/bad\"").next().unwrap();
@@ -123,6 +146,8 @@ fn the_list_shows_what_is_there() {
     assert!(ids.iter().all(|id| !id.starts_with("demo/")), "the demonstration is no published result");
     let one = selvedge(scratch.path(), &["repro", "--list", "--json", "presto/fig5a"]);
     assert_eq!(lines(&stdout(&one)).len(), 2, "a group");
+    let starred = selvedge(scratch.path(), &["repro", "--list", "--json", "presto/*"]);
+    assert_eq!(lines(&stdout(&starred)).len(), ids.iter().filter(|id| id.starts_with("presto/")).count());
 }
 
 #[test]
@@ -132,6 +157,7 @@ fn a_bad_experiment_is_refused_where_it_stands() {
     for (from, to, line, remedy) in [
         ("expr = \"presto.elephants.throughput_gbps.mean > 10\"", "expr = \"presto.a.b >\"", 49, "write a comparison"),
         ("at = [\"leaves=3\"]", "at = [\"leaves=4\"]", 46, "name \"leaves="),
+        ("mean > 10\"", "mean[leaves=4] > 10\"", 49, "name \"leaves="),
         ("paper = 9.3", "papr = 9.3", 40, "did you mean `paper`?"),
         ("keys = [\"topology.leaves\"]", "keys = [\"topology.leafs\"]", 26, "did you mean `leaves`?"),
         ("seeds = \"5\"", "sedes = \"5\"", 29, "did you mean `seeds`?"),

@@ -118,6 +118,27 @@ fn the_budget_is_kept_in_whole_packets() {
 }
 
 #[test]
+fn the_peers_window_is_filled_to_the_last_byte() {
+    // While something small is out, Nagle's algorithm keeps what is not a whole packet.
+    for (nagle, next) in [(false, 1_600), (true, 1_000)] {
+        let mut tx = sender(Config { nagle, ..plain() });
+        tx.write(1 << 20);
+        tx.tx.snd_wnd = 1_500;
+        assert_eq!(lens(&mut tx, Time::ZERO, u64::MAX), [1_500]);
+        tx.tx.snd_wnd = 3_100;
+        assert_eq!(lens(&mut tx, Time::ZERO, u64::MAX), [next], "Nagle: {nagle}");
+    }
+}
+
+#[test]
+fn the_congestion_window_is_filled_in_whole_packets() {
+    let mut tx = sender(plain());
+    tx.write(1 << 20);
+    tx.tx.window.cwnd = 1_500;
+    assert_eq!(lens(&mut tx, Time::ZERO, u64::MAX), [1_000]);
+}
+
+#[test]
 fn pacing_spaces_segments() {
     let mut tx = sender(Config { pacing: true, initial_cwnd: 100, ..plain() });
     tx.write(10_000);
