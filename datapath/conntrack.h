@@ -97,9 +97,12 @@ struct sv_vcc {
 	u8 out_scale;
 	u8 backoff;
 	u8 stale;
+	/* For people. */
+	u32 marked;	 /* payload bytes that the peer reported as marked, mod 2^32 */
+	u32 policed;	 /* segments dropped */
 };
 
-SV_ASSERT_SIZE(struct sv_vcc, 160);
+SV_ASSERT_SIZE(struct sv_vcc, 168);
 
 /* The number after the segment. */
 SV_FN u32 sv_vcc_end(const struct sv_packet *p)

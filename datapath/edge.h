@@ -65,7 +65,11 @@ SV_FN void sv_label_by_hash(const struct sv_ctx *c, struct sv_packet *p)
 	p->dirty |= SV_DIRTY_LABEL;
 }
 
-/* The class of a flow that virtual congestion control does not know yet. Looked up before the lock: it takes a while. */
+/*
+ * The class of a flow that virtual congestion control does not know yet. Looked up before the lock: it takes a while. The
+ * includer may have the rules walked elsewhere, so that the BPF verifier proves the loop once.
+ */
+#ifndef SV_CLASS_OF
 SV_FN u8 sv_class_of(const struct sv_ctx *c, const struct sv_packet *p, int egress)
 {
 	struct sv_flow_key key;
@@ -76,6 +80,8 @@ SV_FN u8 sv_class_of(const struct sv_ctx *c, const struct sv_packet *p, int egre
 		sv_flow_key_reverse(p, &key);
 	return sv_policy_find(c->vcc_conf->rule, c->vcc_conf->n_rules, &key, c->tenant);
 }
+#define SV_CLASS_OF(c, p, egress) sv_class_of(c, p, egress)
+#endif
 
 /*
  * Follow the flow's life, under its lock. `class` is for a flow that begins. Virtual congestion control keeps its state
@@ -126,7 +132,7 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 		return 0;
 	}
 	if (c->vcc && !(c->vcc->flags & SV_VCC_BEGUN && c->flow->phase == SV_FLOW_OPEN))
-		class = sv_class_of(c, p, 1);
+		class = SV_CLASS_OF(c, p, 1);
 	SV_LOCK(c->flow_lock);
 	result = sv_track(c, p, class, 1);
 	if (c->vcc && p->proto == SV_PROTO_TCP)
@@ -152,7 +158,7 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 	if (!c->flow || !c->flowcell)
 		return c->vcc_conf && p->proto == SV_PROTO_TCP ? sv_vcc_stateless(p, 0) : 0;
 	if (c->vcc && !(c->vcc->flags & SV_VCC_BEGUN && c->flow->phase == SV_FLOW_OPEN))
-		class = sv_class_of(c, p, 0);
+		class = SV_CLASS_OF(c, p, 0);
 	SV_LOCK(c->flow_lock);
 	result = sv_track(c, p, class, 0);
 	if (sv_flow_note_cell(c->flow, p))
@@ -161,6 +167,20 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 		result |= sv_vcc_ingress(c->vcc, c->vcc_conf, p, c->now);
 	SV_UNLOCK(c->flow_lock);
 	return result;
+}
+
+/* The rules changed: a flow under way gets the class that they name now. `k` is the key of the guest's direction. */
+SV_FN void sv_reclassify(struct sv_ctx *c, const struct sv_flow_key *k)
+{
+	u8 class;
+
+	if (!c->vcc || !c->vcc_conf)
+		return;
+	class = sv_policy_find(c->vcc_conf->rule, c->vcc_conf->n_rules, k, c->tenant);
+	SV_LOCK(c->flow_lock);
+	if (c->vcc->flags & SV_VCC_BEGUN)
+		c->vcc->class = class;
+	SV_UNLOCK(c->flow_lock);
 }
 
 /* Result bits of sv_tick. */

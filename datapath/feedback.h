@@ -51,6 +51,7 @@ SV_FN u32 sv_vcc_absorb(struct sv_vcc *v, const struct sv_packet *p)
 	v->fb_ce = ce;
 	v->sum_total = sv_add_sat32(v->sum_total, new_total);
 	v->sum_ce = sv_add_sat32(v->sum_ce, new_ce);
+	v->marked += new_ce;
 	return new_ce;
 }
 

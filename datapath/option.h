@@ -21,7 +21,7 @@
 SV_FN void sv_option_parse(const u8 *tcp, const u8 *end, struct sv_packet *p)
 {
 	u32 len = p->l4_header_len;
-	const u8 *option = tcp + (len & 63) - SV_VCC_PACK_LEN;
+	const u8 *option = tcp + sv_mask(len - SV_VCC_PACK_LEN, 63);
 
 	if (!SV_FITS(tcp, 20, end))
 		return;

@@ -189,13 +189,16 @@ SV_FN u32 sv_vcc_egress(struct sv_vcc *v, const struct sv_vcc_conf *conf, struct
 
 	sv_vcc_take_option(p); /* the guest's own would be read as ours */
 	if (class->flags & SV_CLASS_OFF) {
+		sv_vcc_begin(v, v->class); /* what is not followed must not be believed, should the class change */
 		if (p->tcp_reserved)
 			p->dirty |= SV_DIRTY_FLAGS;
 		p->tcp_reserved = 0;
 		return 0;
 	}
-	if (!sv_vcc_track_out(v, class, p, now))
+	if (!sv_vcc_track_out(v, class, p, now)) {
+		v->policed++;
 		return SV_POLICED;
+	}
 	sv_vcc_mark_ect(v, class, p);
 	sv_vcc_report(v, p);
 	return 0;
@@ -297,6 +300,16 @@ SV_FN u8 sv_vcc_widened(const struct sv_vcc *v, const struct sv_vcc_conf *conf)
 	told = (u32)v->window_out << sv_vcc_scale(v);
 	now = (u32)sv_vcc_field(v, class, v->window_in) << sv_vcc_scale(v);
 	return now >= told + v->mss ? SV_EMIT_WINDOW : 0;
+}
+
+/* Would the timer laws do anything now? For callers that must go a long way to apply them. */
+SV_FN int sv_vcc_due(const struct sv_vcc *v, const struct sv_vcc_conf *conf, u64 now)
+{
+	u64 due = sv_vcc_deadline(v, conf);
+
+	if (!(v->flags & SV_VCC_BEGUN) || conf->class[sv_mask(v->class, SV_MAX_CLASSES - 1)].flags & SV_CLASS_OFF)
+		return 0;
+	return (due && now >= due) || sv_vcc_widened(v, conf);
 }
 
 /*

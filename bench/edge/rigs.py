@@ -132,6 +132,7 @@ class Edge(Rig):
     """The agent of this project on both hosts, flowcells over eight labels."""
 
     letter = "e"
+    more = ""
 
     def join(self, i):
         other = 1 - i
@@ -160,7 +161,7 @@ mac = "{self.mac(i)}"
 name = "other"
 address = "192.168.99.{other + 1}"
 guests = [{{ network = {NETWORK}, prefix = "10.7.0.{other + 1}/32", mac = "{self.mac(other)}" }}]
-""")
+{self.more}""")
         agent = self.start(self.hosts[i], self.selvedge, "agent", "run", "--config", config)
         deadline = time.monotonic() + 30
         while not socket.exists():
@@ -173,6 +174,13 @@ guests = [{{ network = {NETWORK}, prefix = "10.7.0.{other + 1}/32", mac = "{self
         maps = {bpftool("map", "show", "pinned", path)["id"] for pins in self.pins for path in pins.glob("v*/flows")}
         ours = [p for p in bpftool("prog", "show") if maps & set(p.get("map_ids", []))]
         return sum(p.get("run_time_ns", 0) for p in ours), sum(p.get("run_cnt", 0) for p in ours)
+
+
+class Congested(Edge):
+    """The same with virtual congestion control for all connections."""
+
+    letter = "c"
+    more = "\n[congestion]\n"
 
 
 def bpftool(*args):
@@ -278,4 +286,4 @@ class Ovs(Rig):
             raise Impossible(f"ovs-vsctl {' '.join(args)}: {result.stderr.strip()}")
 
 
-RIGS = {"direct": Direct, "edge": Edge, "vxlan": Vxlan, "ovs": Ovs, "routed": Routed}
+RIGS = {"direct": Direct, "edge": Edge, "acdc": Congested, "vxlan": Vxlan, "ovs": Ovs, "routed": Routed}

@@ -7,7 +7,7 @@ use crate::world::{local, Peer, Verdict, Why, GUEST, NEIGHBOUR, PEERS, PORT, VNI
 use edge::{Direction, Edge, Slot};
 use std::collections::{BTreeMap, HashMap};
 use units::Time;
-use wire::{dirty, ecn, encap, parse, write_back, FlowKey, Packet, ParseError};
+use wire::{dirty, ecn, encap, parse, write_back_resized, FlowKey, Packet, ParseError};
 
 /// What became of a frame.
 #[derive(Clone, PartialEq, Debug)]
@@ -115,11 +115,14 @@ impl Frames {
             let mut parsed = Packet { segment_size, ..parsed };
             let clamped = answers::clamp(&self.config, &mut out, &mut parsed);
             self.count("mss_clamped", clamped.into());
-            self.stages(now, Direction::Egress, &mut parsed);
+            match self.stages(now, Direction::Egress, peer.version == 0, &mut parsed) {
+                edge::Verdict::Forward => {}
+                _ => return self.dropped(Verdict::DropPoliced, None),
+            }
             label = parsed.label;
             cell = (parsed.has_cell == 1).then_some(parsed.cell as u8);
             codepoint = parsed.ecn;
-            if write_back(&parsed, &mut out).is_err() {
+            if write_back_resized(&parsed, &mut out).is_err() {
                 return self.dropped(Verdict::DropLarge, Some("drop_error_segments"));
             }
             (verdict, packet) = (Verdict::Forward, Some(parsed));
@@ -188,7 +191,10 @@ impl Frames {
                     let newest = self.newest.get(&key.reversed()).copied().unwrap_or(0);
                     (parsed.has_cell, parsed.cell) = (1, encap::full_cell(newest, carried.cell));
                 }
-                self.stages(now, Direction::Ingress, &mut parsed);
+                let plain = outer.encap.version == 0;
+                if self.stages(now, Direction::Ingress, plain, &mut parsed) != edge::Verdict::Forward {
+                    return self.dropped(Verdict::Consume, Some("facks_consumed"));
+                }
                 (Verdict::Forward, parsed)
             }
             Read::Addresses { key, .. } => {
@@ -200,17 +206,23 @@ impl Frames {
         };
         self.count("in_segments", 1);
         self.count("in_bytes", inner.len() as u64);
-        if write_back(&packet, &mut out).is_err() {
+        if write_back_resized(&packet, &mut out).is_err() {
             return self.dropped(Verdict::DropLarge, Some("drop_error_segments"));
         }
         let packet = (verdict == Verdict::Forward).then_some(packet);
         Outcome { verdict, why: read.why(), frame: with_mac(&out, to.mac), packet }
     }
 
-    fn stages(&mut self, now: Time, direction: Direction, packet: &mut Packet) {
+    /// `plain`: the other host speaks plain VXLAN.
+    fn stages(&mut self, now: Time, direction: Direction, plain: bool, packet: &mut Packet) -> edge::Verdict {
         let before = self.edge.counters();
-        let verdict = self.edge.process(now, direction, Slot(0), packet);
-        assert_eq!(verdict, edge::Verdict::Forward, "no stage holds or drops");
+        let verdict = if plain {
+            self.edge.process_plain(now, direction, Slot(0), packet)
+        } else {
+            self.edge.process(now, direction, Slot(0), packet)
+        };
+        while self.edge.poll_transmit(now).is_some() {}
+        assert_ne!(verdict, edge::Verdict::Hold, "nothing reorders here");
         let after = self.edge.counters();
         let began = after.flows_begun != before.flows_begun;
         let key = packet.flow_key();
@@ -232,11 +244,18 @@ impl Frames {
         self.count("flow_table_full_segments", after.flow_table_full - before.flow_table_full);
         self.count("flowcells", after.flowcells - before.flowcells);
         self.count("in_late_segments", after.ingress_late - before.ingress_late);
+        let (before, after) = (before.congestion, after.congestion);
+        self.count("drop_policed_segments", after.policed_segments - before.policed_segments);
+        self.count("windows_lowered", after.windows_lowered - before.windows_lowered);
+        self.count("packs_sent", after.packs_sent - before.packs_sent);
+        self.count("facks_asked", after.facks_sent - before.facks_sent);
+        self.count("reports_received", after.reports_received - before.reports_received);
+        verdict
     }
 }
 
 /// Normal mode of RFC 6040, figure 4: what leaves the tunnel; `None`: the packet is dropped.
-fn merged_ecn(inner: u8, outer: u8) -> Option<u8> {
+pub(crate) fn merged_ecn(inner: u8, outer: u8) -> Option<u8> {
     match (inner, outer) {
         (ecn::NOT_ECT, ecn::CE) => None,
         (ecn::NOT_ECT, _) => Some(ecn::NOT_ECT),

@@ -61,7 +61,10 @@ impl Inner {
             Some(options) => 20 + options.len(),
             None => 20 + self.option_bytes(),
         };
+        let announced = wire::reserved::EDGE | wire::reserved::PACK;
+        let missing = self.packet.tcp_reserved & announced == announced && self.packet.pack != wire::pack::OK;
         Packet {
+            pack: if missing { wire::pack::MALFORMED } else { self.packet.pack },
             ip_header_len: self.ip_header_len() as u8,
             l4_header_len: if self.packet.proto == proto::TCP { tcp as u8 } else { 8 },
             ..self.packet
@@ -84,6 +87,7 @@ impl Inner {
             (syn && self.options.sack_permitted, 4),
             (self.options.timestamps.is_some(), 12),
             (self.options.n_sack > 0, 4 + 8 * usize::from(self.options.n_sack)),
+            (self.packet.pack == wire::pack::OK, usize::from(wire::pack::LEN)),
         ];
         sizes.iter().filter(|(there, _)| *there).map(|(_, size)| size).sum()
     }

@@ -15,7 +15,7 @@ mod world;
 
 pub use frames::{Frames, Outcome};
 pub use outer::flow_hash;
-pub use script::{Case, Config, Error, Expected, Script};
+pub use script::{Case, Config, Congestion, Error, Expected, Script};
 pub use structs::Structs;
 pub use world::{Guest, Peer, Verdict, Why, EDGE_MAC, GUEST, LABELS, NEIGHBOUR, PEERS, PORT, STRANGER, VNI};
 
@@ -29,5 +29,7 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("hashes.txt", include_str!("../scripts/hashes.txt")),
     ("answers.txt", include_str!("../scripts/answers.txt")),
     ("strict.txt", include_str!("../scripts/strict.txt")),
+    ("reports.txt", include_str!("../scripts/reports.txt")),
+    ("windows.txt", include_str!("../scripts/windows.txt")),
     ("full.txt", include_str!("../scripts/full.txt")),
 ];

@@ -1,11 +1,13 @@
 //! The text format: one packet a line, `what it is => what becomes of it`.
 
+use crate::frames::merged_ecn;
 use crate::inner::{Anchor, Fragment, Inner, Kind, ETHERNET};
 use crate::outer::Outer;
 use crate::world::{local, Guest, Verdict, Why, GUEST, LABELS, NEIGHBOUR, PEERS, PORT, STRANGER, VNI};
+use edge::vcc::{self, Law};
 use edge::Direction;
 use units::Bytes;
-use wire::{proto, tcp, Packet, TcpOptions};
+use wire::{pack, proto, reserved, tcp, Packet, TcpOptions};
 
 /// What the edges of one script are configured as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,11 +25,36 @@ pub struct Config {
     pub strict: bool,
     /// The edge has a MAC address of its own to answer with.
     pub answers: bool,
+    /// Virtual congestion control; `None`: TCP is left alone.
+    pub congestion: Option<Congestion>,
+}
+
+/// Of all flows, beside the defaults of [`edge::vcc::Class`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Congestion {
+    pub law: Law,
+    /// The window is never larger.
+    pub clamp: Option<Bytes>,
+}
+
+impl Congestion {
+    pub fn config(&self) -> vcc::Config {
+        vcc::Config::new(vcc::Class { law: self.law, clamp: self.clamp, ..vcc::Class::default() })
+    }
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { cell: None, seed: 0, max_flows: 1024, any_peer: false, mtu: 0, strict: false, answers: false }
+        Config {
+            cell: None,
+            seed: 0,
+            max_flows: 1024,
+            any_peer: false,
+            mtu: 0,
+            strict: false,
+            answers: false,
+            congestion: None,
+        }
     }
 }
 
@@ -44,6 +71,10 @@ pub struct Case {
     pub packet: Packet,
     /// Payload bytes per packet of a segment that offload left whole; 0: one packet.
     pub segment_size: u16,
+    /// Of a frame from the fabric: the codepoint that leaves the tunnel, before the stages.
+    pub arrived_ecn: u8,
+    /// The host at the other end of the tunnel speaks plain VXLAN.
+    pub plain_peer: bool,
     pub expected: Expected,
 }
 
@@ -60,6 +91,10 @@ pub struct Expected {
     pub ecn: Option<u8>,
     /// A newer flowcell came before.
     pub late: bool,
+    /// The window that it leaves with; `None`: as it came.
+    pub lowered: Option<u16>,
+    /// The report in its option when it leaves: bytes in all, and marked.
+    pub report: Option<(u32, u32)>,
 }
 
 #[derive(Clone, Debug)]
@@ -98,6 +133,9 @@ impl Script {
 
 type Parsed<T> = Result<T, String>;
 
+const LAWS: [(&str, Law); 4] =
+    [("none", Law::None), ("dctcp", Law::Dctcp), ("newreno", Law::NewReno), ("cubic", Law::Cubic)];
+
 fn config(words: &str) -> Parsed<Config> {
     let mut config = Config::default();
     for word in words.split_whitespace() {
@@ -110,6 +148,11 @@ fn config(words: &str) -> Parsed<Config> {
             "mtu" => config.mtu = number(value)?,
             "strict" => config.strict = value == "yes",
             "answers" => config.answers = value == "yes",
+            "law" => config.congestion = Some(Congestion { law: named(&LAWS, value)?, clamp: None }),
+            "clamp" => {
+                let law = config.congestion.map_or(Law::None, |congestion| congestion.law);
+                config.congestion = Some(Congestion { law, clamp: Some(Bytes(number(value)?)) });
+            }
             _ => return Err(format!("unknown key {key:?}")),
         }
     }
@@ -187,6 +230,10 @@ fn cases(line: usize, text: &str) -> Parsed<Vec<Case>> {
         (whole, packet) = nest(&whole, &packet);
     }
     let cuts = around.cut.clone().unwrap_or(whole.len()..=whole.len());
+    let plain_peer = match direction {
+        Direction::Egress => PEERS.iter().any(|peer| peer.version == 0 && peer.guest.has(&packet.daddr)),
+        Direction::Ingress => around.outer.version == 0,
+    };
     let mut cases = Vec::new();
     for cut in cuts {
         let cut = cut.min(whole.len());
@@ -213,6 +260,8 @@ fn cases(line: usize, text: &str) -> Parsed<Vec<Case>> {
                 frame: frame[..cut.min(frame.len())].to_vec(),
                 packet: Packet { truncated, ..packet },
                 segment_size: around.segment_size,
+                arrived_ecn: merged_ecn(packet.ecn, around.outer.ecn).unwrap_or(packet.ecn),
+                plain_peer,
                 expected,
             });
         }
@@ -309,6 +358,13 @@ fn inner_field(inner: &mut Inner, key: &str, value: &str) -> Parsed<bool> {
                 inner.options.n_sack += 1;
             }
         }
+        "reserved" => packet.tcp_reserved = number(value)?,
+        "report" => {
+            let (total, ce) = pair(value, ':')?;
+            (packet.pack_total, packet.pack_ce) = (low24(number(total)?), low24(number(ce)?));
+            packet.pack = pack::OK;
+            packet.tcp_reserved |= reserved::EDGE | reserved::PACK;
+        }
         "opt" => inner.raw_options = Some(hex(value)?),
         "proto" => {
             packet.proto = number(value)?;
@@ -340,6 +396,12 @@ fn inner_field(inner: &mut Inner, key: &str, value: &str) -> Parsed<bool> {
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// As in the feedback option.
+fn low24(n: u32) -> [u8; 3] {
+    let [_, a, b, c] = n.to_be_bytes();
+    [a, b, c]
 }
 
 fn flags(letters: &str) -> Parsed<u8> {
@@ -426,7 +488,8 @@ fn outer_field(around: &mut Around, key: &str, value: &str) -> Parsed<()> {
 fn expected(text: &str, packet: &mut Packet) -> Parsed<Expected> {
     let mut words = text.split_whitespace();
     let verdict = named(&Verdict::NAMES, words.next().unwrap_or_default())?;
-    let mut expected = Expected { verdict, why: None, label: None, cell: None, ecn: None, late: false };
+    let mut expected =
+        Expected { verdict, why: None, label: None, cell: None, ecn: None, late: false, lowered: None, report: None };
     for word in words {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         match key {
@@ -434,6 +497,11 @@ fn expected(text: &str, packet: &mut Packet) -> Parsed<Expected> {
             "cell" => expected.cell = Some(number(value)?),
             "ecn" => expected.ecn = Some(number(value)?),
             "late" => expected.late = true,
+            "lowered" => expected.lowered = Some(number(value)?),
+            "report" => {
+                let (total, ce) = pair(value, ':')?;
+                expected.report = Some((number(total)?, number(ce)?));
+            }
             "payload" => packet.payload = number(value)?,
             "mss" => packet.mss = number(value)?,
             "wscale" => packet.wscale = number::<u8>(value)? + 1,

@@ -9,8 +9,13 @@ pub(crate) fn new_edge(config: &Config) -> Edge {
         Some(threshold) => Balance::Flowcell { threshold },
         None => Balance::Ecmp,
     };
-    let mut edge =
-        Edge::new(edge::Config { balance, max_flows: config.max_flows, seed: config.seed, ..edge::Config::default() });
+    let mut edge = Edge::new(edge::Config {
+        balance,
+        max_flows: config.max_flows,
+        seed: config.seed,
+        congestion: config.congestion.map(|congestion| congestion.config()),
+        ..edge::Config::default()
+    });
     edge.set_default_schedule(&LABELS);
     edge
 }
@@ -28,9 +33,12 @@ impl Structs {
 
     /// The packet as it leaves; `None` if it is not one that reaches the stages.
     pub fn run(&mut self, now: Time, case: &Case) -> Option<Packet> {
-        if case.expected.verdict != Verdict::Forward {
-            return None;
-        }
+        let expected = match case.expected.verdict {
+            Verdict::Forward => edge::Verdict::Forward,
+            Verdict::DropPoliced => edge::Verdict::Drop(edge::DropReason::Policed),
+            Verdict::Consume => edge::Verdict::Consume,
+            _ => return None,
+        };
         let mut packet = case.packet;
         if case.direction == Direction::Ingress {
             // What a simulated packet brings along, and a real one has in its outer headers.
@@ -38,14 +46,20 @@ impl Structs {
             packet.label = expected.label.unwrap_or_default();
             packet.cell = expected.cell.unwrap_or_default();
             packet.has_cell = u8::from(expected.cell.is_some());
-            if let Some(ecn) = expected.ecn.filter(|ecn| *ecn != packet.ecn) {
+            let arrived = if self.edge.config().congestion.is_some() { Some(case.arrived_ecn) } else { expected.ecn };
+            if let Some(ecn) = arrived.filter(|ecn| *ecn != packet.ecn) {
                 packet.ecn = ecn;
                 packet.dirty |= dirty::ECN;
             }
         }
-        let verdict = self.edge.process(now, case.direction, Slot(0), &mut packet);
-        assert_eq!(verdict, edge::Verdict::Forward, "line {}: {}", case.line, case.text);
-        Some(packet)
+        let verdict = if case.plain_peer {
+            self.edge.process_plain(now, case.direction, Slot(0), &mut packet)
+        } else {
+            self.edge.process(now, case.direction, Slot(0), &mut packet)
+        };
+        while self.edge.poll_transmit(now).is_some() {}
+        assert_eq!(verdict, expected, "line {}: {}", case.line, case.text);
+        (expected == edge::Verdict::Forward).then_some(packet)
     }
 
     pub fn counters(&self) -> edge::Counters {

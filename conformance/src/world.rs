@@ -104,10 +104,14 @@ pub enum Verdict {
     Oversize,
     /// Turned into the answer to its question.
     Answer,
+    /// Beyond the window that the guest was granted.
+    DropPoliced,
+    /// A report for the edge, and nothing else.
+    Consume,
 }
 
 impl Verdict {
-    pub(crate) const NAMES: [(&'static str, Verdict); 11] = [
+    pub(crate) const NAMES: [(&'static str, Verdict); 13] = [
         ("forward", Verdict::Forward),
         ("carry", Verdict::Carry),
         ("local", Verdict::Local),
@@ -119,6 +123,8 @@ impl Verdict {
         ("drop-spoofed", Verdict::DropSpoofed),
         ("oversize", Verdict::Oversize),
         ("answer", Verdict::Answer),
+        ("drop-policed", Verdict::DropPoliced),
+        ("consume", Verdict::Consume),
     ];
 
     /// What a tc program returns: TC_ACT_REDIRECT, TC_ACT_OK or TC_ACT_SHOT; also TC_ACT_REDIRECT where an oversize packet

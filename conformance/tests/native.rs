@@ -33,6 +33,16 @@ fn structs_and_frames_do_what_the_scripts_say() {
                 if Some(framed.label) != expected.label || cell != expected.cell {
                     wrong.push(format!("{place}\n    label {} cell {cell:?}", framed.label));
                 }
+                let report = (framed.pack == wire::pack::OK).then(|| {
+                    let number = |bytes: [u8; 3]| u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]]);
+                    (number(framed.pack_total), number(framed.pack_ce))
+                });
+                if case.direction == Direction::Egress && report != expected.report {
+                    wrong.push(format!("{place}\n    report {report:?}"));
+                }
+                if framed.window != expected.lowered.unwrap_or(case.packet.window) {
+                    wrong.push(format!("{place}\n    window {}", framed.window));
+                }
                 if case.direction == Direction::Ingress && framed.ecn != expected.ecn.unwrap_or(case.packet.ecn) {
                     wrong.push(format!("{place}\n    ecn {}", framed.ecn));
                 }

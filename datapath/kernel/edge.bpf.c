@@ -17,12 +17,16 @@ typedef struct bpf_spin_lock sv_lock;
 #define SV_LOCK(lock) bpf_spin_lock(lock)
 #define SV_UNLOCK(lock) bpf_spin_unlock(lock)
 #define SV_SYN_OPTIONS_APART
+#define SV_CLASS_OF(c, p, egress) class_of(p, (c)->tenant, egress)
+struct sv_packet;
+__noinline unsigned char class_of(const struct sv_packet *p, unsigned int tenant, unsigned int egress);
 
 #include "../mss.h"
 #include "state.h"
 
 #include "maps.h"
 #include "skb.h"
+#include "congestion.h"
 
 #include "answers.h"
 #include "tunnel.h"
@@ -47,8 +51,9 @@ static __always_inline void rewrite_for_test(struct sv_packet *p)
 	}
 }
 
-/* Beside the result bits of the stages: there was no room for the flow's state. */
-#define NO_ROOM 0x80000000u
+/* Beside the result bits of the stages, which with these fit in a byte. */
+#define NO_ROOM 0x80u  /* for the flow's state */
+#define REPORTED 0x40u /* it brought a report */
 
 /* A new flow's state: as bytes, because a lock may not lie outside maps. */
 static const u8 empty_slot[sizeof(struct sv_flow_slot)];
@@ -147,8 +152,8 @@ static __always_inline int kept_in(const struct sv_found *f, u32 epoch, const u3
 }
 
 /* Stages of a segment of the guest. Returns their result bits. */
-static __noinline u32 egress(struct sv_flow_slot *slot, const struct sv_config *conf, const struct sv_peer *peer,
-			     struct sv_packet *p)
+static __always_inline u32 run_egress(struct sv_flow_slot *slot, const struct sv_config *conf,
+				      const struct sv_peer *peer, u32 vni, struct sv_packet *p, int congested)
 {
 	struct sv_ctx c = {0};
 	u32 result = 0;
@@ -156,7 +161,7 @@ static __noinline u32 egress(struct sv_flow_slot *slot, const struct sv_config *
 	if (!conf || !peer || !p)
 		return 0;
 	c.conf = &conf->conf;
-	c.now = bpf_ktime_get_coarse_ns();
+	c.now = congested ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
 	c.labels = peer->labels;
 	c.n_labels = peer->n_labels;
 	if (slot) {
@@ -173,15 +178,35 @@ static __noinline u32 egress(struct sv_flow_slot *slot, const struct sv_config *
 		if (slot)
 			slot->hash = c.hash;
 	}
+	if (congested)
+		use_congestion(&c, slot, vni);
 	result |= sv_egress(&c, p);
 	p->label = sv_encap_port(p->label, c.hash);
 	rewrite_for_test(p);
 	return result;
 }
 
+/* Two of each, so that what congestion control costs is not paid without it. */
+static __noinline u32 egress(struct sv_flow_slot *slot, const struct sv_config *conf,
+			     const struct sv_peer *peer, struct sv_packet *p)
+{
+	return run_egress(slot, conf, peer, 0, p, 0);
+}
+
+static __noinline u32 egress_congested(struct sv_flow_slot *slot, const struct sv_config *conf,
+				       const struct sv_peer *peer, u32 vni, struct sv_packet *p)
+{
+	struct sv_counters *counters = find_counters();
+	u32 result = run_egress(slot, conf, peer, vni, p, 1);
+
+	if (counters && p && slot)
+		count_congestion(counters, p, result, 1, 0);
+	return sv_forget8(result);
+}
+
 /* Stages of a segment from the fabric. Returns their result bits. */
-static __noinline u32 ingress(struct sv_flow_slot *slot, const struct sv_config *conf, const struct sv_outer *o,
-			      struct sv_packet *p)
+static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct sv_config *conf,
+				       const struct sv_outer *o, struct sv_packet *p, int congested)
 {
 	struct sv_ctx c = {0};
 	u32 result = 0;
@@ -189,7 +214,7 @@ static __noinline u32 ingress(struct sv_flow_slot *slot, const struct sv_config 
 	if (!conf || !o || !p)
 		return 0;
 	c.conf = &conf->conf;
-	c.now = bpf_ktime_get_coarse_ns();
+	c.now = congested ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
 	if (slot) {
 		c.flow = &slot->flow;
 		c.flowcell = &slot->flowcell;
@@ -202,9 +227,30 @@ static __noinline u32 ingress(struct sv_flow_slot *slot, const struct sv_config 
 	} else {
 		result = NO_ROOM;
 	}
+	if (congested)
+		use_congestion(&c, slot, o->encap.vni);
+	if (congested && p->pack == SV_PACK_OK)
+		result |= REPORTED;
 	result |= sv_ingress(&c, p);
 	rewrite_for_test(p);
 	return result;
+}
+
+static __noinline u32 ingress(struct sv_flow_slot *slot, const struct sv_config *conf,
+			      const struct sv_outer *o, struct sv_packet *p)
+{
+	return run_ingress(slot, conf, o, p, 0);
+}
+
+static __noinline u32 ingress_congested(struct sv_flow_slot *slot, const struct sv_config *conf,
+					const struct sv_outer *o, struct sv_packet *p)
+{
+	struct sv_counters *counters = find_counters();
+	u32 result = run_ingress(slot, conf, o, p, 1);
+
+	if (counters && p && slot)
+		count_congestion(counters, p, result, 0, !!(result & REPORTED));
+	return sv_forget8(result);
 }
 
 /* What both directions count and report of the stages' results. */
@@ -240,8 +286,19 @@ static __always_inline int to_peer(struct __sk_buff *skb, struct sv_counters *co
 			count(counters, SV_COUNT_MSS_CLAMPED, 1);
 	}
 	if (parsed == SV_PARSE_OK) {
-		note_results(skb, counters, p, egress(slot, conf, peer, p));
-		if (p->dirty & (SV_DIRTY_WINDOW | SV_DIRTY_ECN) && write_back(skb, p))
+		u32 result;
+
+		/* A peer of plain VXLAN would hand the reserved bits on to its guest. */
+		if (conf->flags & SV_CONFIG_CONGESTION && peer->tunnel.version != SV_ENCAP_PLAIN) {
+			read_option(skb, 0, p);
+			result = egress_congested(slot, conf, peer, vni, p);
+		} else {
+			result = egress(slot, conf, peer, p);
+		}
+		note_results(skb, counters, p, result);
+		if (result & SV_POLICED)
+			return TC_ACT_SHOT;
+		if (p->dirty & ~SV_DIRTY_LABEL && write_back(skb, p))
 			return drop(counters, SV_COUNT_DROP_ERROR);
 	} else {
 		p->label = sv_encap_port(0, hash_of(p, conf->seed));
@@ -385,10 +442,21 @@ int selvedge_uplink(struct __sk_buff *skb)
 	p.label = o.sport;
 	if (p.mss && port->mtu && clamp_mss(skb, o.add_len, &p, port->mtu))
 		count(counters, SV_COUNT_MSS_CLAMPED, 1);
-	if (parsed == SV_PARSE_OK)
-		note_results(skb, counters, &p, ingress(slot, conf, &o, &p));
-	else
+	if (parsed == SV_PARSE_OK) {
+		u32 result;
+
+		if (conf->flags & SV_CONFIG_CONGESTION && o.encap.version != SV_ENCAP_PLAIN) {
+			read_option(skb, o.add_len, &p);
+			result = ingress_congested(slot, conf, &o, &p);
+		} else {
+			result = ingress(slot, conf, &o, &p);
+		}
+		note_results(skb, counters, &p, result);
+		if (result & SV_CONSUMED)
+			return drop(counters, SV_COUNT_FACKS_CONSUMED);
+	} else {
 		count(counters, SV_COUNT_UNTRACKED, 1);
+	}
 	count(counters, SV_COUNT_IN_SEGMENTS, 1);
 	count(counters, SV_COUNT_IN_BYTES, skb->len - o.add_len);
 	if (decapsulate(skb, &o, &family_changes, p.family) || write_back(skb, &p))

@@ -98,6 +98,9 @@ static __always_inline int replace_tcp(struct __sk_buff *skb, u32 l4, u32 at, u1
 	return bpf_l4_csum_replace(skb, l4 + 16, from, to, 2) || bpf_skb_store_bytes(skb, l4 + at, new, 2, 0);
 }
 
+/* congestion.h */
+__noinline int write_congestion(struct __sk_buff *skb, const struct sv_packet *p);
+
 /* Write the fields that a stage changed into the frame. */
 static __always_inline int write_back(struct __sk_buff *skb, const struct sv_packet *p)
 {
@@ -105,6 +108,8 @@ static __always_inline int write_back(struct __sk_buff *skb, const struct sv_pac
 	u8 old[2] __attribute__((aligned(2))), new[2] __attribute__((aligned(2)));
 
 	if (p->dirty & SV_DIRTY_WINDOW && p->proto == SV_PROTO_TCP && replace_tcp(skb, l4, 14, p->window))
+		return -1;
+	if (p->dirty & (SV_DIRTY_FLAGS | SV_DIRTY_OPTION) && write_congestion(skb, p))
 		return -1;
 	if (p->dirty & SV_DIRTY_ECN) {
 		if (bpf_skb_load_bytes(skb, ip, old, 2))

@@ -9,10 +9,11 @@
 #include "../edge.h"
 #include "../encap.h"
 
-#define SV_STATE_VERSION 4
+#define SV_STATE_VERSION 5
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
+#define SV_CONFIG_CONGESTION 0x2 /* virtual congestion control, as `congestion` says */
 
 struct sv_config {
 	struct sv_conf conf;
@@ -105,7 +106,7 @@ SV_ASSERT_SIZE(struct sv_found, 44);
 
 struct sv_flow_slot {
 #ifdef __bpf__
-	struct bpf_spin_lock lock; /* guards flow, flowcell and counts */
+	struct bpf_spin_lock lock; /* guards flow, flowcell, counts and vcc */
 #else
 	u32 lock;
 #endif
@@ -115,9 +116,27 @@ struct sv_flow_slot {
 	struct sv_flow_counts counts;
 	struct sv_found found;
 	u32 pad;
+	struct sv_vcc vcc; /* zero without virtual congestion control */
 };
 
-SV_ASSERT_SIZE(struct sv_flow_slot, 120);
+SV_ASSERT_SIZE(struct sv_flow_slot, 288); /* AC/DC keeps 320 per direction */
+
+/*
+ * One call of selvedge_tick: where it stands in the frame after an Ethernet header. `packet` is the answer, of which the
+ * program's return value says whether and how often it is to be sent to the guest: SV_EMIT_*.
+ */
+struct sv_tick_call {
+	struct sv_flow_slot_key key;
+	u32 what; /* SV_TICK_* */
+	struct sv_packet packet;
+};
+
+SV_ASSERT_SIZE(struct sv_tick_call, 48 + sizeof(struct sv_packet));
+
+/* sv_tick_call.what */
+#define SV_TICK_TIMERS 0     /* the timer laws */
+#define SV_TICK_RECLASSIFY 1 /* the rules changed */
+#define SV_TICK_FORGET 2     /* congestion control begins: what it knew of old is not to be believed */
 
 /* sv_event.kind */
 #define SV_EVENT_TABLE_FULL 0	   /* addr: inner destination */
@@ -170,6 +189,12 @@ enum sv_counter {
 	SV_COUNT_OVERSIZE_ANSWERED, /* ICMP "fragmentation needed" and "packet too big" sent to guests */
 	SV_COUNT_DROP_OVERSIZE,	   /* of guests, larger than their port's MTU */
 	SV_COUNT_DROP_SPOOFED,	   /* of guests, from addresses that are not routed to their port */
+	SV_COUNT_DROP_POLICED,	   /* of guests, beyond the window that they were granted */
+	SV_COUNT_WINDOWS_LOWERED,  /* ACKs delivered with a smaller window */
+	SV_COUNT_PACKS_SENT,	   /* reports of bytes and marks, in ACKs of guests */
+	SV_COUNT_FACKS_ASKED,	   /* the same in packets of their own, which the agent sends */
+	SV_COUNT_REPORTS_RECEIVED, /* of either kind */
+	SV_COUNT_FACKS_CONSUMED,   /* of these, in packets of their own */
 	SV_COUNTERS
 };
 

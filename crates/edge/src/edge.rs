@@ -92,6 +92,15 @@ impl Edge {
         }
     }
 
+    /// As [`process`](Edge::process), for a segment to or from a peer whose edge is known not to be one of ours: congestion
+    /// control leaves it alone.
+    pub fn process_plain(&mut self, now: Time, dir: Direction, slot: Slot, pkt: &mut Packet) -> Verdict {
+        let congestion = self.stages.vcc.take();
+        let verdict = self.process(now, dir, slot, pkt);
+        self.stages.vcc = congestion;
+        verdict
+    }
+
     /// The NIC poll ended.
     pub fn end_batch(&mut self, now: Time) {
         if let Some(reorder) = &mut self.reorder {
@@ -169,6 +178,7 @@ impl Edge {
             return Verdict::Forward;
         };
         let (flow, vcc) = self.table.both(id);
+        let vcc = vcc.filter(|_| self.stages.vcc.is_some());
         if flow.generation != self.schedules.generation() {
             flow.generation = self.schedules.generation();
             flow.schedule = self.schedules.find(&pkt.daddr);
@@ -208,6 +218,7 @@ impl Edge {
             };
         };
         let (flow, vcc) = self.table.both(id);
+        let vcc = vcc.filter(|_| self.stages.vcc.is_some());
         let result = self.stages.ingress(&mut flow.state, vcc, now, pkt);
         self.counters.ingress_late += u64::from(result & native::CELL_LATE != 0);
         self.note_began(id, result);

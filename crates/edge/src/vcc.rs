@@ -3,6 +3,9 @@
 use crate::native::{self, PolicyRule, Vcc, VccClass, VccConf};
 use std::ops::RangeInclusive;
 use units::{Bytes, Time};
+use wire::Packet;
+
+pub use native::Vcc as State;
 
 /// 1.0 of [`Class::beta`] and [`Connection::alpha`].
 pub const ONE: u16 = native::ONE;
@@ -161,6 +164,12 @@ impl Config {
     pub(crate) fn conf(&self) -> Box<VccConf> {
         self.conf.clone()
     }
+
+    /// `struct sv_vcc_conf`, as a kernel program reads it.
+    pub fn as_bytes(&self) -> &[u8] {
+        // SAFETY: repr(C), integers only, and the sizes of its parts add up to its own: no byte of it is padding.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(&*self.conf).cast(), size_of::<VccConf>()) }
+    }
 }
 
 impl Default for Config {
@@ -204,6 +213,13 @@ pub struct Connection {
     pub mss: Bytes,
     /// Zero before the first sample.
     pub srtt: Time,
+    pub law: Law,
+    /// The peer's edge reports marks.
+    pub aware: bool,
+    /// Payload that the peer's edge reported as marked, modulo 2^32.
+    pub marked: Bytes,
+    /// Segments of the guest that were dropped because they exceeded its window.
+    pub policed_segments: u32,
 }
 
 impl Connection {
@@ -217,6 +233,36 @@ impl Connection {
             snd_nxt: state.snd_nxt,
             mss: Bytes(state.mss.into()),
             srtt: Time::from_ns(state.srtt_ns.into()),
+            law: match conf.class.get(usize::from(state.class)).map_or(native::LAW_NONE, |class| class.law) {
+                native::LAW_DCTCP => Law::Dctcp,
+                native::LAW_RENO => Law::NewReno,
+                native::LAW_CUBIC => Law::Cubic,
+                _ => Law::None,
+            },
+            aware: state.flags & native::AWARE != 0,
+            marked: Bytes(state.marked.into()),
+            policed_segments: state.policed,
         }
     }
 }
+
+impl State {
+    /// What has been found out under `config`; `None` if the connection is not one that is looked at.
+    pub fn connection(&self, config: &Config) -> Option<Connection> {
+        (self.flags & native::BEGUN != 0).then(|| Connection::new(self, &config.conf))
+    }
+
+    /// Is it time to apply the timer laws: to infer a timeout, or to tell the guest of a larger window? `now_ns` is on the
+    /// clock of the packets.
+    pub fn is_due(&self, config: &Config, now_ns: u64) -> bool {
+        self.due(&config.conf, now_ns)
+    }
+}
+
+/// The packet that carries the report for which `packet`, as the stages left it, had no room. It goes to the same peer.
+pub fn feedback_packet(packet: &Packet) -> Packet {
+    native::fack(packet)
+}
+
+/// Copies of a duplicate ACK that make a guest retransmit (RFC 5681 section 3.2).
+pub const DUPLICATE_ACKS: usize = native::DUPACKS;

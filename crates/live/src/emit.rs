@@ -8,8 +8,9 @@
 
 use crate::state::{address, Peer};
 use nix::libc;
-use std::io;
-use std::net::IpAddr;
+use nix::sys::socket::{sendmsg, ControlMessage, MsgFlags, SockaddrIn, SockaddrIn6};
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use wire::encap::Encap;
 use wire::{EmitError, Packet, TcpOptions};
@@ -102,7 +103,8 @@ impl Uplink {
         Ok(Uplink { v4, v6 })
     }
 
-    /// Sends the inner `frame` of network `vni` to `peer`, on the path `label`; 0: none.
+    /// Sends the inner `frame` of network `vni` to `peer`, on the path `label`; 0: none. It comes from the tunnel's own
+    /// address: peers drop what others send.
     ///
     /// # Errors
     /// What the kernel refuses, ENETUNREACH among it; `InvalidInput` if the frame is too long.
@@ -110,22 +112,26 @@ impl Uplink {
         let encap = Encap::new(vni, peer.tunnel.version);
         let datagram = encapsulate(frame, &encap, label, peer.tunnel.port)
             .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
-        match address(peer.tunnel.remote) {
-            IpAddr::V4(v4) => {
-                // SAFETY: all zeros are a valid sockaddr_in.
-                let mut to: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-                to.sin_family = libc::AF_INET as u16;
-                to.sin_addr.s_addr = u32::from_ne_bytes(v4.octets());
-                send_to(&self.v4, &datagram, &to)
+        let bytes = [IoSlice::new(&datagram)];
+        let sent = match (address(peer.tunnel.local), address(peer.tunnel.remote)) {
+            (IpAddr::V4(from), IpAddr::V4(to)) => {
+                let from = libc::in_addr { s_addr: u32::from_ne_bytes(from.octets()) };
+                let info =
+                    libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: from, ipi_addr: libc::in_addr { s_addr: 0 } };
+                let to = SockaddrIn::from(SocketAddrV4::new(to, 0));
+                let with = [ControlMessage::Ipv4PacketInfo(&info)];
+                sendmsg(self.v4.as_raw_fd(), &bytes, &with, MsgFlags::MSG_DONTWAIT, Some(&to))
             }
-            IpAddr::V6(v6) => {
-                // SAFETY: all zeros are a valid sockaddr_in6.
-                let mut to: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
-                to.sin6_family = libc::AF_INET6 as u16;
-                to.sin6_addr.s6_addr = v6.octets();
-                send_to(self.v6.as_ref().ok_or(io::ErrorKind::Unsupported)?, &datagram, &to)
+            (IpAddr::V6(from), IpAddr::V6(to)) => {
+                let info = libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: from.octets() }, ipi6_ifindex: 0 };
+                let to = SockaddrIn6::from(SocketAddrV6::new(to, 0, 0, 0));
+                let socket = self.v6.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+                let with = [ControlMessage::Ipv6PacketInfo(&info)];
+                sendmsg(socket.as_raw_fd(), &bytes, &with, MsgFlags::MSG_DONTWAIT, Some(&to))
             }
-        }
+            _ => return Err(io::ErrorKind::InvalidInput.into()),
+        };
+        sent.map(drop).map_err(io::Error::from)
     }
 }
 

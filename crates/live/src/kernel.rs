@@ -7,7 +7,10 @@
 
 use crate::bpf::Unavailable;
 use crate::native;
-use crate::state::{Config, Counter, Counters, Event, FlowSlot, FlowSlotKey, Peer, Plain, Port, Route, RouteKey};
+use crate::state::{
+    Config, Counter, Counters, Event, FlowSlot, FlowSlotKey, Peer, Plain, Port, Route, RouteKey, TickCall, EMIT_DUPACK,
+    EMIT_WINDOW, TICK_FORGET, TICK_RECLASSIFY, TICK_TIMERS,
+};
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder};
 use std::fs;
 use std::io;
@@ -268,6 +271,69 @@ impl Edge {
         self.begin_epoch()
     }
 
+    /// Where `addr` of network `vni` is: what the data path finds for it.
+    pub fn route(&self, vni: u32, addr: IpAddr) -> Result<Option<Route>> {
+        self.lookup("routes", RouteKey::new(vni, addr, 128).as_bytes())
+    }
+
+    pub fn peer(&self, id: u32) -> Result<Option<Peer>> {
+        self.lookup("peers", id.as_bytes())
+    }
+
+    pub fn port(&self, ifindex: u32) -> Result<Option<Port>> {
+        self.lookup("ports", ifindex.as_bytes())
+    }
+
+    /// What virtual congestion control does, if [`CONFIG_CONGESTION`](crate::state::CONFIG_CONGESTION) is set. Flows under
+    /// way keep the numbers of their classes; see [`Edge::reclassify`].
+    pub fn set_congestion(&self, congestion: &edge::vcc::Config) -> Result<()> {
+        self.update("congestion", 0u32.as_bytes(), congestion.as_bytes())
+    }
+
+    /// Gives the flows under way the classes that the rules name now.
+    pub fn reclassify(&self) -> Result<()> {
+        self.flows()?.iter().try_for_each(|(key, _)| self.call_tick(key, TICK_RECLASSIFY).map(drop))
+    }
+
+    /// To be called before congestion control is switched on: what it knew of flows when it was switched off is old.
+    pub fn forget_congestion(&self) -> Result<()> {
+        let known = |slot: &FlowSlot| slot.vcc != edge::vcc::State::default();
+        let flows = self.flows()?;
+        flows.iter().filter(|(_, slot)| known(slot)).try_for_each(|(key, _)| self.call_tick(key, TICK_FORGET).map(drop))
+    }
+
+    /// Applies the timer laws of virtual congestion control to all flows that need it, and yields what guests are to get:
+    /// the key of the guest's direction, and an ACK with the number of copies of it.
+    pub fn tick(&self, congestion: &edge::vcc::Config) -> Result<Vec<(FlowSlotKey, wire::Packet, usize)>> {
+        /// Flows that are read in one system call.
+        const BATCH: u32 = 1024;
+        let map = self.map("flows")?;
+        let now = monotonic_ns();
+        let all = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY).map_err(|e| Error::Bpf("read the flows", e))?;
+        let mut made = Vec::new();
+        for (key, slot) in all {
+            let read = FlowSlotKey::from_bytes(&key).zip(FlowSlot::from_bytes(&slot));
+            // Read without the lock: only the data path itself decides.
+            let Some((key, _)) = read.filter(|(_, slot)| slot.vcc.is_due(congestion, now)) else { continue };
+            let (answer, packet) = self.call_tick(&key, TICK_TIMERS)?;
+            match answer {
+                EMIT_DUPACK => made.push((key, packet, edge::vcc::DUPLICATE_ACKS)),
+                EMIT_WINDOW => made.push((key, packet, 1)),
+                _ => {}
+            }
+        }
+        Ok(made)
+    }
+
+    fn call_tick(&self, key: &FlowSlotKey, what: u32) -> Result<(u32, wire::Packet)> {
+        let call = TickCall { key: *key, what, packet: wire::Packet::default() };
+        // Of a type that is nobody's (IEEE 802, local experiments).
+        let frame = [&[0; 12], [0x88, 0xb5].as_slice(), call.as_bytes()].concat();
+        let run = self.run_program("selvedge_tick", &frame, Segment::default())?;
+        let answer = run.frame.get(14..).and_then(TickCall::from_bytes);
+        Ok(answer.map_or((0, wire::Packet::default()), |answer| (run.verdict, answer.packet)))
+    }
+
     /// Detaches everything that [`Edge::attachments`] names and removes all pins.
     ///
     /// # Errors
@@ -356,6 +422,10 @@ impl Edge {
     /// # Errors
     /// As [`test_run`](Edge::test_run).
     pub fn test_run_timed(&self, role: Role, frame: &[u8], segment: Segment) -> Result<TestRun> {
+        self.run_program(role.program(), frame, segment)
+    }
+
+    fn run_program(&self, name: &'static str, frame: &[u8], segment: Segment) -> Result<TestRun> {
         // Offsets in struct __sk_buff of what may be set.
         const IFINDEX: usize = 40;
         const GSO_SEGS: usize = 164;
@@ -367,8 +437,8 @@ impl Edge {
             context[at..at + 4].copy_from_slice(&value.to_ne_bytes());
         }
         let mut out = vec![0u8; frame.len() + 256];
-        let program = self.object.progs_mut().find(|program| program.name() == role.program());
-        let program = program.ok_or(Error::Missing(role.program()))?;
+        let program = self.object.progs_mut().find(|program| program.name() == name);
+        let program = program.ok_or(Error::Missing(name))?;
         let input = libbpf_rs::ProgramInput {
             context_in: Some(&mut context),
             data_in: Some(frame),

@@ -38,7 +38,8 @@ plain!(
     FlowSlotKey = 44,
     Flow = 16,
     Flowcell = 16,
-    FlowSlot = 120
+    FlowSlot = 288,
+    TickCall = 128
 );
 
 const _: () = assert!(size_of::<Event>() == 48 + size_of::<wire::Packet>());
@@ -54,6 +55,8 @@ pub const BALANCE_ECMP: u32 = 0;
 pub const BALANCE_FLOWCELL: u32 = 1;
 /// Deliver what hosts that are no peers send, without its metadata; else it is dropped.
 pub const CONFIG_ANY_PEER: u16 = 1;
+/// Virtual congestion control, as the map `congestion` says.
+pub const CONFIG_CONGESTION: u16 = 2;
 /// The guest's end of the veth pair is in another network namespace: deliver straight to it.
 pub const PORT_PEER: u32 = 1;
 /// Send [`EVENT_GUEST`] for source addresses that have no route to this port.
@@ -68,6 +71,11 @@ pub const VERSION_PLAIN: u8 = 0;
 pub const VERSION_1: u8 = 1;
 /// Most labels in a schedule.
 pub const MAX_LABELS: usize = 256;
+
+/// How rules of congestion control name a network, in which 0 means any.
+pub fn tenant(vni: u32) -> u32 {
+    vni + 1
+}
 
 /// `struct sv_config`: the one configuration of the data path.
 #[repr(C)]
@@ -279,6 +287,8 @@ pub struct FlowSlot {
     pub in_bytes: u64,
     pub found: Found,
     pub pad: u32,
+    /// Zero without virtual congestion control.
+    pub vcc: edge::vcc::State,
 }
 
 /// `struct sv_found`: what was found for a flow in ports, routes and remotes; it holds while [`Config::epoch`] is the same.
@@ -294,6 +304,31 @@ pub struct Found {
     pub in_port: u32,
     pub in_from: [u32; 4],
 }
+
+/// `struct sv_tick_call`: a question to the data path about one flow, and the answer.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TickCall {
+    pub key: FlowSlotKey,
+    /// `TICK_*`
+    pub what: u32,
+    pub packet: wire::Packet,
+}
+
+/// The timer laws are to be applied.
+pub const TICK_TIMERS: u32 = 0;
+/// The flow is to get the class that the rules name now.
+pub const TICK_RECLASSIFY: u32 = 1;
+
+/// Congestion control begins: what it knew of old is not to be believed.
+pub const TICK_FORGET: u32 = 2;
+
+/// Of [`Event::value`] in [`EVENT_EMIT`]: a report to the peer, before the packet that caused it.
+pub const EMIT_FACK: u32 = 1;
+/// Of a tick's answer: the packet is to go to the guest once.
+pub const EMIT_WINDOW: u32 = 2;
+/// Of a tick's answer: the packet is to go to the guest [`DUPLICATE_ACKS`](edge::vcc::DUPLICATE_ACKS) times.
+pub const EMIT_DUPACK: u32 = 4;
 
 /// `struct sv_event`.
 #[repr(C)]
@@ -366,6 +401,12 @@ counters! {
     OversizeAnswered "oversize_answered",
     DropOversize "drop_oversize_segments",
     DropSpoofed "drop_spoofed_segments",
+    DropPoliced "drop_policed_segments",
+    WindowsLowered "windows_lowered",
+    PacksSent "packs_sent",
+    FacksAsked "facks_asked",
+    ReportsReceived "reports_received",
+    FacksConsumed "facks_consumed",
 }
 
 /// Sums over all CPUs since the maps were made; see `enum sv_counter`.

@@ -6,7 +6,8 @@ mod fabric;
 mod packet;
 mod world;
 
-use conformance::{Config, Frames, Script, GUEST, LABELS, PEERS, SCRIPTS};
+use conformance::{Config, Congestion, Frames, Script, GUEST, LABELS, PEERS, SCRIPTS};
+use edge::vcc::Law;
 use edge::Direction;
 use fabric::in_namespace;
 use fuzz_drivers::Mutator;
@@ -32,7 +33,14 @@ fn config() -> Config {
 fn config_of(round: usize) -> Config {
     match round % 2 {
         0 => config(),
-        _ => Config { mtu: 1400, strict: round % 4 == 3, answers: true, any_peer: true, ..config() },
+        _ => Config {
+            mtu: 1400,
+            strict: round % 4 == 3,
+            answers: true,
+            any_peer: true,
+            congestion: Some(Congestion { law: Law::Dctcp, clamp: Some(Bytes::kib(30)) }),
+            ..config()
+        },
     }
 }
 

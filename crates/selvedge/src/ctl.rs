@@ -35,6 +35,9 @@ pub enum Question {
         /// How many
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_FLOWS)))]
         limit: u32,
+        /// Show what congestion control makes of them
+        #[arg(long)]
+        cc: bool,
     },
     /// Peers, and the labels that traffic to them takes in turn
     Paths,
@@ -92,7 +95,7 @@ pub fn run(ctl: &Ctl) -> Result<(), CtlError> {
     let command = match ctl.command {
         Question::Status => Command::Status,
         Question::Ports => Command::Ports,
-        Question::Flows { limit } => Command::Flows { limit },
+        Question::Flows { limit, .. } => Command::Flows { limit },
         Question::Paths => Command::Paths,
         Question::Counters => Command::Counters,
         Question::Reload => Command::Reload,
@@ -105,6 +108,7 @@ pub fn run(ctl: &Ctl) -> Result<(), CtlError> {
     let text = match ctl.command {
         Question::Status => status(&read(ctl, answer)?),
         Question::Ports => ports(&read::<Vec<Port>>(ctl, answer)?),
+        Question::Flows { cc: true, .. } => congestion(&read(ctl, answer)?),
         Question::Flows { .. } => flows(&read(ctl, answer)?),
         Question::Paths => paths(&read::<Vec<PeerPath>>(ctl, answer)?),
         Question::Counters => counters(&read::<Vec<CounterValue>>(ctl, answer)?),
@@ -208,11 +212,51 @@ fn flows(f: &Flows) -> String {
             format!("{:.1}", flow.age_seconds),
         ]);
     }
-    let mut text = grid(&rows, 5);
+    format!("{}{}", grid(&rows, 5), not_shown(f))
+}
+
+fn not_shown(f: &Flows) -> String {
     if f.flows.len() < f.total {
-        text += &format!("{} of {} flows; --limit shows more\n", f.flows.len(), f.total);
+        return format!("{} of {} flows; --limit shows more\n", f.flows.len(), f.total);
     }
-    text
+    String::new()
+}
+
+/// TCP connections that congestion control looks at.
+fn congestion(f: &Flows) -> String {
+    let columns = [
+        "source",
+        "destination",
+        "network",
+        "law",
+        "peer reports",
+        "window (B)",
+        "cwnd (B)",
+        "alpha",
+        "marked (B)",
+        "policed",
+        "RTT (ms)",
+    ];
+    let mut rows = vec![heading(&columns)];
+    for (flow, cc) in f.flows.iter().filter_map(|flow| Some((flow, flow.congestion.as_ref()?))) {
+        rows.push(vec![
+            flow.source.clone(),
+            flow.destination.clone(),
+            flow.network.to_string(),
+            cc.law.clone(),
+            if cc.peer_reports { "yes" } else { "no" }.into(),
+            cc.window_bytes.map_or_else(|| "any".into(), |bytes| bytes.to_string()),
+            cc.cwnd_bytes.to_string(),
+            format!("{:.3}", cc.alpha),
+            cc.marked_bytes.to_string(),
+            cc.policed_segments.to_string(),
+            format!("{:.3}", cc.rtt_seconds * 1e3),
+        ]);
+    }
+    if rows.len() == 1 {
+        return "no connection is under congestion control; [congestion] in agent.toml switches it on\n".into();
+    }
+    format!("{}{}", grid(&rows, 5), not_shown(f))
 }
 
 fn paths(paths: &[PeerPath]) -> String {

@@ -81,7 +81,7 @@ pub fn write_back_resized(packet: &Packet, frame: &mut Vec<u8>) -> Result<(), Pa
         (true, false) if there.payload > 0 => replace(frame, tcp, option, &[1; 8]),
         (true, false) => {
             replace(frame, tcp, option, &[0; 8]);
-            frame.drain(option..option + 8);
+            frame.truncate(option); // and padding behind it
             resize(frame, l2, tcp, &there, l4_len - 8);
         }
         (true, true) => replace(frame, tcp, option, &option_bytes(packet)),
@@ -89,7 +89,8 @@ pub fn write_back_resized(packet: &Packet, frame: &mut Vec<u8>) -> Result<(), Pa
             if l4_len + 8 > 60 || there.payload > 0 {
                 return Err(ParseError::Malformed);
             }
-            frame.splice(tcp + l4_len..tcp + l4_len, [0; 8]);
+            frame.truncate(tcp + l4_len); // of padding
+            frame.extend([0; 8]);
             resize(frame, l2, tcp, &there, l4_len + 8);
             replace(frame, tcp, tcp + l4_len, &option_bytes(packet));
         }

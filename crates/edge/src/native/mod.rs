@@ -4,7 +4,8 @@
 mod tests;
 mod vcc;
 
-pub(crate) use vcc::{fack, PolicyRule, Vcc, VccClass, VccConf};
+pub use vcc::Vcc;
+pub(crate) use vcc::{fack, PolicyRule, VccClass, VccConf, AWARE, BEGUN};
 pub(crate) use vcc::{CLASS_OBSERVE, CLASS_OFF, CLASS_POLICE, CONF_DUPACKS, DUPACKS, ONE};
 pub(crate) use vcc::{LAW_CUBIC, LAW_DCTCP, LAW_NONE, LAW_RENO, MAX_CLASSES, MAX_RULES};
 

@@ -17,6 +17,7 @@ u32 sv_edge_tick(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf,
 		 struct sv_vcc *vcc, u64 now);
 u64 sv_edge_deadline(const struct sv_vcc_conf *conf, const struct sv_vcc *v);
 u32 sv_edge_window(const struct sv_vcc_conf *conf, const struct sv_vcc *v);
+int sv_edge_due(const struct sv_vcc_conf *conf, const struct sv_vcc *v, u64 now);
 void sv_edge_fack(const struct sv_packet *p, struct sv_packet *fack);
 void sv_edge_ack(const struct sv_vcc_conf *conf, struct sv_vcc *v, const struct sv_flow_key *k, int update,
 		 struct sv_packet *p);
@@ -106,6 +107,11 @@ u64 sv_edge_deadline(const struct sv_vcc_conf *conf, const struct sv_vcc *v)
 u32 sv_edge_window(const struct sv_vcc_conf *conf, const struct sv_vcc *v)
 {
 	return sv_vcc_window(v, &conf->class[v->class & (SV_MAX_CLASSES - 1)]);
+}
+
+int sv_edge_due(const struct sv_vcc_conf *conf, const struct sv_vcc *v, u64 now)
+{
+	return sv_vcc_due(v, conf, now);
 }
 
 void sv_edge_fack(const struct sv_packet *p, struct sv_packet *fack)

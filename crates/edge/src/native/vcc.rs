@@ -22,6 +22,10 @@ pub(crate) const CLASS_POLICE: u8 = 1;
 pub(crate) const CLASS_OBSERVE: u8 = 2;
 pub(crate) const CLASS_OFF: u8 = 4;
 
+/// `SV_VCC_*`, of `Vcc::flags`
+pub(crate) const BEGUN: u16 = 0x0001;
+pub(crate) const AWARE: u16 = 0x0080;
+
 /// `SV_VCC_CONF_DUPACKS`
 pub(crate) const CONF_DUPACKS: u32 = 1;
 
@@ -82,10 +86,11 @@ pub(crate) struct Cubic {
 }
 const _: () = assert!(size_of::<Cubic>() == 24);
 
-/// `struct sv_vcc`
+/// `struct sv_vcc`: what an edge remembers of a connection for virtual congestion control. Plain data without padding,
+/// of 168 bytes, that a kernel program and its agent exchange; nothing but zeros before the connection's first packet.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Vcc {
+pub struct Vcc {
     pub(crate) progress_ns: u64,
     pub(crate) rtt_start_ns: u64,
     pub(crate) cubic: Cubic,
@@ -127,8 +132,10 @@ pub(crate) struct Vcc {
     pub(crate) out_scale: u8,
     pub(crate) backoff: u8,
     pub(crate) stale: u8,
+    pub(crate) marked: u32,
+    pub(crate) policed: u32,
 }
-const _: () = assert!(size_of::<Vcc>() == 160);
+const _: () = assert!(size_of::<Vcc>() == 168);
 
 extern "C" {
     #[cfg(test)]
@@ -141,6 +148,7 @@ extern "C" {
     fn sv_edge_cubic_window(c: *const Cubic, mss: u32, t: u32) -> u32;
     fn sv_edge_deadline(conf: *const VccConf, v: *const Vcc) -> u64;
     fn sv_edge_window(conf: *const VccConf, v: *const Vcc) -> u32;
+    fn sv_edge_due(conf: *const VccConf, v: *const Vcc, now: u64) -> std::ffi::c_int;
     fn sv_edge_fack(p: *const Packet, fack: *mut Packet);
     fn sv_edge_ack(conf: *const VccConf, v: *mut Vcc, k: *const FlowKey, update: std::ffi::c_int, p: *mut Packet);
 }
@@ -156,6 +164,12 @@ impl Vcc {
     pub(crate) fn window(&self, conf: &VccConf) -> u32 {
         // SAFETY: as in `deadline`.
         unsafe { sv_edge_window(conf, self) }
+    }
+
+    /// `sv_vcc_due`
+    pub(crate) fn due(&self, conf: &VccConf, now_ns: u64) -> bool {
+        // SAFETY: as in `deadline`.
+        unsafe { sv_edge_due(conf, self, now_ns) != 0 }
     }
 
     /// `sv_vcc_ack`: `key` is that of the guest's direction.

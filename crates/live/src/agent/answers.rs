@@ -5,13 +5,15 @@ use super::desired::{guest_mac, labels, rule_for};
 use super::error::Result;
 use super::interfaces::by_name;
 use super::metrics::Snapshot;
-use super::protocol::{Command, CounterValue, Flow, Flows, Outcome, Path, Port, Status, Uplink};
+use super::protocol::{Command, CounterValue, Flow, FlowCongestion, Flows, Outcome, Path, Port, Status, Uplink};
 use super::reconcile::Agent;
 use super::run::Tally;
 use crate::kernel::{monotonic_ns, Adopted, Role};
 use crate::state::{address, Counter, FlowSlot, FlowSlotKey};
+use edge::vcc::{Connection, Law, ONE};
 use serde::Serialize;
 use std::net::SocketAddr;
+use units::Bytes;
 
 const PHASES: [&str; 3] = ["new", "open", "closing"];
 
@@ -109,7 +111,33 @@ impl Agent {
         all.sort_by_key(|(key, slot)| (std::cmp::Reverse(slot.out_bytes + slot.in_bytes), *key));
         all.truncate(limit as usize);
         let now = monotonic_ns();
-        Ok(Flows { total, flows: all.iter().map(|(key, slot)| flow(key, slot, now)).collect() })
+        Ok(Flows { total, flows: all.iter().map(|(key, slot)| self.flow(key, slot, now)).collect() })
+    }
+
+    fn flow(&self, key: &FlowSlotKey, slot: &FlowSlot, now: u64) -> Flow {
+        let at = |addr, port| match key.key.proto {
+            6 | 17 => SocketAddr::new(address(addr), port).to_string(),
+            _ => address(addr).to_string(),
+        };
+        Flow {
+            protocol: match key.key.proto {
+                6 => "tcp".into(),
+                17 => "udp".into(),
+                other => other.to_string(),
+            },
+            source: at(key.key.saddr, key.key.sport),
+            destination: at(key.key.daddr, key.key.dport),
+            network: key.vni,
+            phase: PHASES.get(slot.flow.phase as usize).copied().unwrap_or("?").into(),
+            out_bytes: slot.out_bytes,
+            out_segments: slot.out_segments,
+            in_bytes: slot.in_bytes,
+            in_segments: slot.in_segments,
+            cell: slot.flowcell.cell,
+            label: slot.flowcell.label,
+            age_seconds: now.saturating_sub(slot.flow.last_seen) as f64 / 1e9,
+            congestion: self.config.congestion.as_ref().and_then(|config| slot.vcc.connection(config)).map(congestion),
+        }
     }
 
     fn paths(&self) -> Vec<Path> {
@@ -143,6 +171,10 @@ impl Agent {
                 ("reload_failures", "Configurations refused while running", tally.reload_failures),
                 ("learned_refused", "Guests' addresses that were not learned", tally.refused),
                 ("flows_expired", "Flows forgotten after their idle time", tally.expired),
+                ("facks_sent", "Reports sent to peers in packets of their own", tally.sent.facks),
+                ("window_updates_sent", "Guests told of a larger window", tally.sent.window_updates),
+                ("timeouts_inferred", "Guests made to retransmit by duplicate ACKs", tally.sent.timeouts),
+                ("send_failures", "Packets of the edge's own that could not be sent", tally.sent.failures),
             ],
             gauges: vec![
                 ("flows", "Flows remembered at the last sweep", self.swept.kept as f64),
@@ -158,27 +190,21 @@ impl Agent {
     }
 }
 
-fn flow(key: &FlowSlotKey, slot: &FlowSlot, now: u64) -> Flow {
-    let at = |addr, port| match key.key.proto {
-        6 | 17 => SocketAddr::new(address(addr), port).to_string(),
-        _ => address(addr).to_string(),
-    };
-    Flow {
-        protocol: match key.key.proto {
-            6 => "tcp".into(),
-            17 => "udp".into(),
-            other => other.to_string(),
-        },
-        source: at(key.key.saddr, key.key.sport),
-        destination: at(key.key.daddr, key.key.dport),
-        network: key.vni,
-        phase: PHASES.get(slot.flow.phase as usize).copied().unwrap_or("?").into(),
-        out_bytes: slot.out_bytes,
-        out_segments: slot.out_segments,
-        in_bytes: slot.in_bytes,
-        in_segments: slot.in_segments,
-        cell: slot.flowcell.cell,
-        label: slot.flowcell.label,
-        age_seconds: now.saturating_sub(slot.flow.last_seen) as f64 / 1e9,
+fn congestion(c: Connection) -> FlowCongestion {
+    FlowCongestion {
+        law: match c.law {
+            Law::None => "none",
+            Law::Dctcp => "dctcp",
+            Law::NewReno => "newreno",
+            Law::Cubic => "cubic",
+        }
+        .into(),
+        window_bytes: c.window.map(Bytes::get),
+        cwnd_bytes: c.cwnd.get(),
+        alpha: f64::from(c.alpha) / f64::from(ONE),
+        marked_bytes: c.marked.get(),
+        policed_segments: c.policed_segments,
+        rtt_seconds: c.srtt.as_ns() as f64 / 1e9,
+        peer_reports: c.aware,
     }
 }

@@ -34,6 +34,8 @@ pub struct Config {
     pub balance: Balance,
     /// Of peers that have none of their own. Empty with [`Balance::Hash`].
     pub labels: Vec<u16>,
+    /// Virtual congestion control of guests; `None`: TCP is left alone.
+    pub congestion: Option<edge::vcc::Config>,
     pub ports: Vec<PortRule>,
     pub peers: Vec<PeerRule>,
 }

@@ -5,8 +5,8 @@ use super::interfaces::{by_name, Interface, Interfaces};
 use super::learned::Learned;
 use crate::kernel::Role;
 use crate::state::{
-    self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, PORT_LEARN, PORT_PEER,
-    PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
+    self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, CONFIG_CONGESTION, PORT_LEARN,
+    PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ const OVERHEAD_V4: u32 = 20 + 8 + 8 + 14;
 const OVERHEAD_V6: u32 = 40 + 8 + 8 + 14;
 /// Under which the edge answers for guests elsewhere whose own address is not known: locally administered, the same on
 /// all hosts.
-const EDGE_MAC: [u8; 6] = [0x02, 0x73, 0x65, 0x6c, 0x76, 0x01];
+pub(in crate::agent) const EDGE_MAC: [u8; 6] = [0x02, 0x73, 0x65, 0x6c, 0x76, 0x01];
 /// Start of the names of our GRO devices.
 const GRO_NAME: &str = "svgro";
 
@@ -99,6 +99,7 @@ pub(in crate::agent) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::agent) struct Desired {
+    pub(in crate::agent) congestion: Rows,
     pub(in crate::agent) config: Rows,
     pub(in crate::agent) ports: Rows,
     pub(in crate::agent) peers: Rows,
@@ -131,6 +132,9 @@ pub(in crate::agent) fn desired(
 ) -> Desired {
     let mut want = Desired::default();
     want.config.insert(row(&0u32), row(&data_path_config(config, kept)));
+    if let Some(congestion) = &config.congestion {
+        want.congestion.insert(row(&0u32), congestion.as_bytes().to_vec());
+    }
     want.attach.extend(resolved.uplinks.iter().map(|(ifindex, _)| (*ifindex, Role::Uplink)));
     add_ports(&mut want, config, resolved, interfaces, learned);
     add_peers(&mut want, config, resolved, kept);
@@ -148,7 +152,8 @@ fn data_path_config(config: &Config, kept: &Kept) -> state::Config {
     };
     let (idle_ns, udp_port) = (config.flow_idle_ns, config.udp_port);
     let (seed, epoch) = (kept.seed, kept.epoch.max(1));
-    state::Config { idle_ns, balance, cell_bytes, seed, udp_port, mac: EDGE_MAC, epoch, ..state::Config::default() }
+    let flags = if config.congestion.is_some() { CONFIG_CONGESTION } else { 0 };
+    state::Config { idle_ns, balance, cell_bytes, seed, udp_port, flags, mac: EDGE_MAC, epoch, pad: [0; 2] }
 }
 
 /// A guest's MAC address: as configured, or of the other end of its veth pair, or as it was seen.
@@ -279,6 +284,7 @@ pub(in crate::agent) mod tests {
             gro: true,
             balance: Balance::Flowcell { bytes: 65_536 },
             labels: vec![50_000, 50_001],
+            congestion: None,
             ports: vec![
                 port(Selector::Pattern("lxc*".into()), &[], &["10.1.1.0/24"]),
                 port(Selector::Name("lxc0".into()), &["10.1.1.2"], &[]),

@@ -156,6 +156,12 @@ fn help(name: &str) -> &'static str {
         "oversize_answered" => "Guests told that their packet is too big for the tunnel",
         "drop_oversize_segments" => "Segments of guests dropped because they are larger than their port's MTU",
         "drop_spoofed_segments" => "Segments of guests dropped because their source address is not their port's",
+        "drop_policed_segments" => "Segments of guests dropped because they exceed the window that they were granted",
+        "windows_lowered" => "ACKs delivered to guests with a smaller window",
+        "packs_sent" => "Reports of received and marked bytes sent in ACKs of guests",
+        "facks_asked" => "Reports of received and marked bytes to be sent in packets of their own",
+        "reports_received" => "Reports of received and marked bytes from peers",
+        "facks_consumed" => "Reports received in packets of their own",
         _ => "See datapath/kernel/state.h",
     }
 }

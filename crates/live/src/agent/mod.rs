@@ -28,6 +28,8 @@ mod log;
 #[cfg(feature = "kernel")]
 mod metrics;
 #[cfg(feature = "kernel")]
+mod originate;
+#[cfg(feature = "kernel")]
 mod reconcile;
 #[cfg(feature = "kernel")]
 mod remembered;

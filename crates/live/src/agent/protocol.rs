@@ -177,6 +177,29 @@ pub struct Flow {
     pub label: u16,
     /// Since the last packet.
     pub age_seconds: f64,
+    /// Of what the guest of this host sends; none without congestion control.
+    #[serde(default)]
+    pub congestion: Option<FlowCongestion>,
+}
+
+/// What virtual congestion control has found out of one connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowCongestion {
+    /// `none`, `dctcp`, `newreno`, `cubic`.
+    pub law: String,
+    /// The most that the guest may have under way, by law and clamp; none: any.
+    pub window_bytes: Option<u64>,
+    pub cwnd_bytes: u64,
+    /// DCTCP's share of marked bytes, 0 to 1.
+    pub alpha: f64,
+    /// Payload that the peer's edge reported as marked, modulo 2^32.
+    pub marked_bytes: u64,
+    /// Segments of the guest that were dropped because they exceeded the window.
+    pub policed_segments: u32,
+    /// Smoothed; 0 before the first sample.
+    pub rtt_seconds: f64,
+    /// The peer's edge reports marks: without that, DCTCP has no effect.
+    pub peer_reports: bool,
 }
 
 /// One of `paths`.

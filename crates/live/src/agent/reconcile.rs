@@ -11,7 +11,7 @@ use super::remembered::{Mtu, Remembered, RememberedPort};
 use super::tables::{routes_of, Changes, Tables};
 use crate::gro;
 use crate::kernel::{Adopted, Edge, Role, Swept};
-use crate::state::{Plain, Route, ROUTE_LOCAL};
+use crate::state::{Plain, Route, CONFIG_CONGESTION, ROUTE_LOCAL};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
@@ -99,6 +99,7 @@ impl Agent {
 
     fn follow_rows(&mut self, want: &Desired, changes: &mut Changes, problems: &mut Vec<String>) -> Result<()> {
         let t = Rc::clone(&self.tables);
+        let rules_changed = self.follow_congestion(want, changes)?;
         let rows = [
             (&t.config, &want.config),
             (&t.peers, &want.peers),
@@ -112,12 +113,28 @@ impl Agent {
             table.upsert(&old, want, changes)?;
             have.push(old);
         }
+        if rules_changed {
+            self.edge.reclassify()?;
+        }
         self.attach(&want.attach, problems);
         self.detach_others(&want.attach)?;
         for ((table, want), have) in rows.iter().zip(&have).rev() {
             table.remove(have, want, changes)?;
         }
         Ok(())
+    }
+
+    /// Before the flag that makes the data path look at it. True if flows under way need other classes.
+    fn follow_congestion(&self, want: &Desired, changes: &mut Changes) -> Result<bool> {
+        let Some(wanted) = want.congestion.values().next() else { return Ok(false) };
+        let old = self.tables.congestion.rows()?;
+        let was_on = self.edge.config()?.flags & CONFIG_CONGESTION != 0;
+        if !was_on {
+            self.edge.forget_congestion()?;
+        }
+        let changed = old.values().next() != Some(wanted);
+        self.tables.congestion.upsert(&old, &want.congestion, changes)?;
+        Ok(changed && was_on)
     }
 
     fn attach(&mut self, want: &BTreeSet<(u32, Role)>, problems: &mut Vec<String>) {

@@ -8,13 +8,17 @@ use super::learned::Learned;
 use super::lock::{self, Lock};
 use super::log::{Limit, Log};
 use super::metrics::MetricsServer;
+use super::originate::{Sent, TICK};
 use super::protocol::{Command, Outcome};
 use super::reconcile::{self, look_around, Agent};
 use super::remembered::Remembered;
 use super::server::{self, Asked, Server};
 use super::tables::Tables;
+use crate::emit::Uplink;
 use crate::kernel::{monotonic_ns, Adopted, Edge, Options, Swept};
-use crate::state::{address, Event, EVENT_GUEST, EVENT_TABLE_FULL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION};
+use crate::state::{
+    address, Event, EVENT_EMIT, EVENT_GUEST, EVENT_TABLE_FULL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION,
+};
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -37,6 +41,7 @@ pub(super) struct Tally {
     pub(super) reload_error: String,
     pub(super) refused: u64,
     pub(super) expired: u64,
+    pub(super) sent: Sent,
 }
 
 /// Runs the agent until SIGTERM or SIGINT, after which the edge stays in the kernel, or until it is asked to stop, after
@@ -83,6 +88,10 @@ struct Runner {
     refusals: Limit,
     last_sweep: Instant,
     next_sweep: Instant,
+    /// Of the timers of congestion control.
+    next_tick: Instant,
+    /// Opened when the first report is to be sent.
+    uplink: Option<Uplink>,
     _lock: Lock,
 }
 
@@ -196,6 +205,8 @@ impl Runner {
             refusals: Limit::new(),
             last_sweep: now(),
             next_sweep: now(),
+            next_tick: now(),
+            uplink: None,
             _lock: lock,
         })
     }
@@ -224,6 +235,7 @@ impl Runner {
                 },
                 Some(((), place)) = self.scrapes.recv() => { let _ = place.send(self.agent.metrics(&self.tally)); }
                 _ = tokio::time::sleep_until(self.next_sweep.into()) => self.sweep().await,
+                _ = tokio::time::sleep_until(self.next_tick.into()), if self.agent.config.congestion.is_some() => self.tick(),
                 _ = watchdog.tick() => notify(&[NotifyState::Watchdog]),
             }
         }
@@ -327,6 +339,18 @@ impl Runner {
         self.apply().await;
     }
 
+    /// Looks for connections whose guests are to hear something. Takes at most a twentieth of the time.
+    fn tick(&mut self) {
+        let start = now();
+        if let Some(congestion) = &self.agent.config.congestion {
+            if let Err(e) = self.agent.tick(congestion, &mut self.tally.sent) {
+                self.agent.log.error(e.to_string());
+            }
+        }
+        let end = now();
+        self.next_tick = end + TICK.max(20 * end.duration_since(start));
+    }
+
     async fn take_events(&mut self) {
         let events = match self.agent.edge.poll_events(Duration::ZERO) {
             Ok(events) => events,
@@ -340,7 +364,8 @@ impl Runner {
             match event.kind {
                 EVENT_TABLE_FULL | EVENT_UNKNOWN_PEER | EVENT_UNKNOWN_VERSION => self.log_event(event),
                 EVENT_GUEST => news |= self.learn(event),
-                _ => {} // no stage asks for packets yet
+                EVENT_EMIT => self.agent.answer_event(event, &mut self.uplink, &mut self.tally.sent),
+                _ => {}
             }
         }
         if news {

@@ -79,6 +79,8 @@ impl Changes {
 
 #[derive(Debug)]
 pub(super) struct Tables {
+    /// One row, of no meaning unless the configuration's flag is set.
+    pub(super) congestion: Table,
     pub(super) config: Table,
     pub(super) ports: Table,
     pub(super) peers: Table,
@@ -92,6 +94,7 @@ impl Tables {
     pub(super) fn open(dir: &Path) -> Result<Tables> {
         let open = |name: &str| Table::open(&dir.join(name));
         Ok(Tables {
+            congestion: open("congestion")?,
             config: open("config")?,
             ports: Table { own: without_notes, ..open("ports")? },
             peers: open("peers")?,

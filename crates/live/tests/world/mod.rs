@@ -7,7 +7,7 @@ use edge::Direction;
 use live::kernel::{Edge, Options, Role, Segment};
 use live::state::{
     self, address, Counter, Counters, FlowSlot, FlowSlotKey, Peer, Port, Route, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL,
-    CONFIG_ANY_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER,
+    CONFIG_ANY_PEER, CONFIG_CONGESTION, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER,
 };
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -42,7 +42,8 @@ pub(crate) fn kernel_config(config: &Config) -> state::Config {
         cell_bytes: config.cell.map_or(0, |bytes| bytes.get() as u32),
         seed: config.seed,
         udp_port: PORT,
-        flags: if config.any_peer { CONFIG_ANY_PEER } else { 0 },
+        flags: if config.any_peer { CONFIG_ANY_PEER } else { 0 }
+            | if config.congestion.is_some() { CONFIG_CONGESTION } else { 0 },
         mac: if config.answers { EDGE_MAC } else { [0; 6] },
         ..state::Config::default()
     }
@@ -66,6 +67,9 @@ impl World {
             let index = |name| live::kernel::ifindex(name).unwrap();
             (edge, index("g"), index("u0"))
         });
+        if let Some(congestion) = config.congestion {
+            edge.set_congestion(&congestion.config()).unwrap();
+        }
         edge.set_config(&kernel_config(config)).unwrap();
         let beside = 1; // the loopback device stands for the neighbour's port
         let flags = if config.strict { PORT_STRICT } else { 0 };

@@ -2,6 +2,7 @@
 
 use super::addresses::{check_inner, check_outer, check_range};
 use crate::scenario::{ConfigError, Document, Invalid};
+use congestion::CongestionTable;
 use live::agent::config::{
     Balance, Config, GuestRule, Mac, PeerRule, PortRule, Prefix, Selector, MAX_NETWORK, MAX_PEERS, MAX_PORTS,
 };
@@ -15,6 +16,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use units::{Bytes, Time};
+
+#[path = "congestion.rs"]
+mod congestion;
 
 /// A longer file is a mistake.
 const MAX_FILE: u64 = 4 << 20;
@@ -31,6 +35,7 @@ struct File {
     uplink: UplinkTable,
     #[serde(default)]
     balance: BalanceTable,
+    congestion: Option<CongestionTable>,
     #[serde(default)]
     port: Vec<PortTable>,
     #[serde(default)]
@@ -261,6 +266,7 @@ fn check(file: File) -> Result<Config, Invalid> {
     let peers = check_peers(&file.peer, address, file.balance.policy)?;
     one_owner_each(&ports, &peers)?;
     let agent = check_agent(&file.agent)?;
+    let congestion = file.congestion.as_ref().map(CongestionTable::check).transpose()?;
     Ok(Config {
         pins: file.agent.pins,
         socket: file.agent.socket,
@@ -273,6 +279,7 @@ fn check(file: File) -> Result<Config, Invalid> {
         gro: file.uplink.gro,
         balance,
         labels,
+        congestion,
         ports,
         peers,
     })

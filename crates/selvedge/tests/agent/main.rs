@@ -1,5 +1,6 @@
 //! The real binary as an agent: in network namespaces, as root, with BPF. Says why where it is skipped.
 
+mod congestion;
 mod world;
 
 use std::io::{Read, Write};
@@ -66,6 +67,30 @@ fn peer_process() {
             frame.extend([2, 0, 0, 0, 0, 0x66, 192, 168, 99, 66, 0, 0, 0, 0, 0, 0]);
             frame.extend(to.ip().octets());
             std::net::UdpSocket::bind("0.0.0.0:0").unwrap().send_to(&frame, to).unwrap();
+        }
+        "both-server" | "both-client" => {
+            let stream = if what == "both-server" {
+                TcpListener::bind(address).unwrap().accept().unwrap().0
+            } else {
+                connect(address)
+            };
+            stream.set_read_timeout(Some(WAIT)).unwrap();
+            stream.set_write_timeout(Some(WAIT)).unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let (block, mut at, mut stream) = (block(), 0u64, &stream);
+                    while at < bytes {
+                        let len = block.len().min((bytes - at) as usize);
+                        stream.write_all(&block[..len]).unwrap();
+                        at += len as u64;
+                    }
+                    stream.shutdown(std::net::Shutdown::Write).unwrap();
+                });
+                let (mut received, mut reader) = (Vec::new(), &stream);
+                reader.read_to_end(&mut received).unwrap();
+                assert_eq!(received.len() as u64, bytes);
+                assert!(received.chunks(1_048_583).all(|chunk| block().starts_with(chunk)), "a wrong byte");
+            });
         }
         "http" => {
             let mut stream = connect(address);

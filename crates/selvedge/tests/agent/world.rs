@@ -244,6 +244,16 @@ impl World {
         command
     }
 
+    /// Both guests send `bytes` at once, on one connection.
+    pub(crate) fn exchange(&self, to: &str, bytes: u64) {
+        let mut server = self.spawn(&self.guest(1), &format!("both-server {to} {bytes}"));
+        let sent = self.spawn(&self.guest(0), &format!("both-client {to} {bytes}")).wait().unwrap().success();
+        if !sent {
+            let _ = server.kill();
+        }
+        assert!(server.wait().unwrap().success() && sent, "the exchange broke");
+    }
+
     /// Guest 0 sends at least `bytes` to guest 1 over TCP, and goes on until `meanwhile` has happened.
     pub(crate) fn transfer(&mut self, to: &str, bytes: u64, meanwhile: impl FnOnce(&mut World)) {
         let until = self.dir.join("until");

@@ -392,10 +392,10 @@ fn what_exceeds_the_grant_is_policed() {
 }
 
 #[test]
-fn a_policed_segment_leaves_no_trace() {
+fn a_policed_segment_is_counted_and_leaves_no_other_trace() {
     let mut edge = opened(&Config::default());
     edge.ack(1, 500);
-    let before = edge.vcc;
+    let before = Vcc { policed: 1, ..edge.vcc };
     assert_eq!(edge.out(segment(tcp::ACK, 1, 1001, 50 * MSS)).0 & POLICED, POLICED);
     assert_eq!(edge.vcc, before);
     edge.out(segment(tcp::ACK, 1 + 90 * MSS, 1001, 1));

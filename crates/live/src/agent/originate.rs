@@ -1,0 +1,87 @@
+//! Packets that virtual congestion control asks for: reports to peers, and ACKs to guests.
+
+use super::reconcile::Agent;
+use crate::emit::{self, Interface, Uplink};
+use crate::kernel::Error as KernelError;
+use crate::state::{address, Event, FlowSlotKey, EMIT_FACK, ROUTE_LOCAL, ROUTE_PEER};
+use edge::vcc;
+use std::io;
+use std::time::Duration;
+use wire::Packet;
+
+/// Between two looks at the timers of all flows, if that takes no longer than a twentieth of it.
+pub(super) const TICK: Duration = Duration::from_millis(20);
+
+/// What was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    pub(super) facks: u64,
+    pub(super) window_updates: u64,
+    /// Timeouts inferred that made the guest retransmit.
+    pub(super) timeouts: u64,
+    pub(super) failures: u64,
+}
+
+/// Why a packet was not sent. All of these may be another's doing, and none needs a remedy.
+#[derive(Debug, thiserror::Error)]
+enum Unsent {
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    #[error(transparent)]
+    System(#[from] io::Error),
+    #[error(transparent)]
+    Packet(#[from] wire::EmitError),
+    /// The port, route or peer went away meanwhile.
+    #[error("nobody is there")]
+    Nobody,
+}
+
+impl Agent {
+    /// A stage asks for a packet to a peer.
+    pub(super) fn answer_event(&mut self, event: &Event, uplink: &mut Option<Uplink>, sent: &mut Sent) {
+        if event.value & EMIT_FACK == 0 {
+            return;
+        }
+        match self.send_report(event, uplink) {
+            Ok(()) => sent.facks += 1,
+            Err(_) => sent.failures += 1,
+        }
+    }
+
+    fn send_report(&self, event: &Event, uplink: &mut Option<Uplink>) -> Result<(), Unsent> {
+        let port = self.edge.port(event.ifindex)?.ok_or(Unsent::Nobody)?;
+        let route = self.edge.route(port.vni, address(event.packet.daddr))?.ok_or(Unsent::Nobody)?;
+        let peer = if route.kind == ROUTE_PEER { self.edge.peer(route.target)? } else { None };
+        let peer = peer.ok_or(Unsent::Nobody)?;
+        let report = vcc::feedback_packet(&event.packet);
+        // The peer's edge consumes it: no station ever sees the addresses.
+        let frame = emit::frame(&report, port.mac, route.mac)?;
+        let uplink = match uplink {
+            Some(uplink) => uplink,
+            None => uplink.insert(Uplink::open()?),
+        };
+        Ok(uplink.send(&peer, port.vni, report.label, &frame)?)
+    }
+
+    /// Applies the timer laws.
+    pub(super) fn tick(&self, congestion: &vcc::Config, sent: &mut Sent) -> Result<(), KernelError> {
+        for (key, packet, copies) in self.edge.tick(congestion)? {
+            match self.send_to_guest(&key, &packet, copies) {
+                Ok(()) if copies > 1 => sent.timeouts += 1,
+                Ok(()) => sent.window_updates += 1,
+                Err(_) => sent.failures += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn send_to_guest(&self, key: &FlowSlotKey, packet: &Packet, copies: usize) -> Result<(), Unsent> {
+        let route = self.edge.route(key.vni, address(key.key.saddr))?.ok_or(Unsent::Nobody)?;
+        let port = if route.kind == ROUTE_LOCAL { self.edge.port(route.target)? } else { None };
+        let port = port.filter(|port| port.mac != [0; 6]).ok_or(Unsent::Nobody)?;
+        let frame = emit::frame(packet, super::desired::EDGE_MAC, port.mac)?;
+        let interface = Interface::open(route.target)?;
+        (0..copies).try_for_each(|_| interface.send(&frame))?;
+        Ok(())
+    }
+}

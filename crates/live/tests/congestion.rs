@@ -1,0 +1,169 @@
+//! Virtual congestion control against guests and peers that do not play by its rules: a real connection through two
+//! loaded edges, and frames beside it that no TCP would send.
+#![cfg(feature = "kernel")]
+
+mod fabric;
+#[allow(dead_code, reason = "each test file uses a part")]
+mod packet;
+
+use edge::vcc::{self, Class, Connection, Law};
+use fabric::{guest_mac, in_namespace, Fabric, VNI};
+use live::emit::{frame, Uplink};
+use live::state::{Config, Counter, FlowSlotKey, BALANCE_FLOWCELL, CONFIG_CONGESTION};
+use packet::PacketSocket;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use wire::{ecn, pack, proto, reserved, tcp, Packet};
+
+const LABELS: [u16; 2] = [50_001, 50_002];
+
+/// Two edges, and a connection from guest 0 to guest 1.
+struct Rig {
+    fabric: Fabric,
+    config: vcc::Config,
+    client: TcpStream,
+    server: TcpStream,
+    key: FlowSlotKey,
+}
+
+impl Rig {
+    fn new(name: &str, class: Class) -> Option<Rig> {
+        if let Some(why) = fabric::unavailable() {
+            eprintln!("skipped: {why}");
+            return None;
+        }
+        let config = vcc::Config::new(class);
+        let mut fabric = Fabric::new(name);
+        fabric.add_edges(&Config { balance: BALANCE_FLOWCELL, ..Config::default() }, &LABELS);
+        for host in &fabric.edges {
+            host.edge.set_congestion(&config).unwrap();
+            let on = Config { flags: CONFIG_CONGESTION, ..host.edge.config().unwrap() };
+            host.edge.set_config(&on).unwrap();
+        }
+        let listener = in_namespace(&fabric.guest(1), || TcpListener::bind("10.7.0.2:9000").unwrap());
+        let client = in_namespace(&fabric.guest(0), || TcpStream::connect("10.7.0.2:9000").unwrap());
+        let (server, from) = listener.accept().unwrap();
+        let packet = Packet {
+            saddr: wire::v4([10, 7, 0, 1]),
+            daddr: wire::v4([10, 7, 0, 2]),
+            sport: from.port(),
+            dport: 9000,
+            proto: proto::TCP,
+            ..Packet::default()
+        };
+        let mut rig = Rig { fabric, config, client, server, key: FlowSlotKey { key: packet.flow_key(), vni: VNI } };
+        rig.carries(100_000);
+        Some(rig)
+    }
+
+    /// What host 0 knows of what its guest sends.
+    fn connection(&self) -> Connection {
+        let slot = self.fabric.edges[0].edge.flow(&self.key).unwrap().expect("the flow is known");
+        slot.vcc.connection(&self.config).expect("it is looked at")
+    }
+
+    fn count(&self, i: usize, counter: Counter) -> u64 {
+        self.fabric.edges[i].edge.counters().unwrap().get(counter)
+    }
+
+    /// So many bytes get there, whole.
+    fn carries(&mut self, bytes: usize) {
+        let sent: Vec<u8> = (0..bytes).map(|i| (i ^ i >> 8) as u8).collect();
+        let mut received = vec![0; bytes];
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.client.write_all(&sent).unwrap());
+            self.server.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+            self.server.read_exact(&mut received).unwrap();
+        });
+        assert!(received == sent);
+    }
+
+    /// A segment of the connection, from guest 0.
+    fn segment(&self, seq: u32, payload: u32) -> Packet {
+        Packet {
+            saddr: self.key.key.saddr,
+            daddr: self.key.key.daddr,
+            sport: self.key.key.sport,
+            dport: self.key.key.dport,
+            proto: proto::TCP,
+            family: 4,
+            seq,
+            payload,
+            window: 500,
+            tcp_flags: tcp::ACK,
+            ..Packet::default()
+        }
+    }
+}
+
+#[test]
+fn a_guest_that_ignores_its_window_is_policed_and_its_connection_lives() {
+    let Some(mut rig) = Rig::new("po", Class { clamp: Some(units::Bytes::kib(64)), ..Class::default() }) else {
+        return;
+    };
+    let socket =
+        in_namespace(&rig.fabric.guest(0), || PacketSocket::open(live::kernel::ifindex("eth0").unwrap()).unwrap());
+    let next = rig.connection().snd_nxt;
+    let bytes_before = rig.count(0, Counter::OutBytes);
+    for n in 1..=50 {
+        // Far beyond what any ACK allowed.
+        let bad = rig.segment(next.wrapping_add(n << 20), 1000);
+        socket.send(&frame(&bad, guest_mac(0), guest_mac(1)).unwrap(), None).unwrap();
+    }
+    for _ in 0..100 {
+        if rig.count(0, Counter::DropPoliced) == 50 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20)); // they are on their way
+    }
+    assert_eq!(rig.count(0, Counter::DropPoliced), 50);
+    assert_eq!(rig.connection().policed_segments, 50);
+    assert!(rig.count(0, Counter::OutBytes) - bytes_before < 1000, "nothing of it left the host");
+    assert_eq!(rig.connection().snd_nxt, next, "what was dropped was not sent");
+    rig.carries(1_000_000);
+    assert_eq!(rig.count(0, Counter::DropPoliced), 50, "Linux keeps to the window");
+}
+
+#[test]
+fn forged_reports_cost_at_most_the_window_down_to_a_segment() {
+    let Some(mut rig) = Rig::new("fr", Class { law: Law::Dctcp, ..Class::default() }) else { return };
+    let before = rig.connection();
+    assert!(before.aware && before.cwnd >= before.mss);
+    let acks_before = rig.count(0, Counter::FacksConsumed);
+    in_namespace(&rig.fabric.host(1), || {
+        let uplink = Uplink::open().unwrap();
+        let (_, peer) = rig.fabric.edges[1].edge.peers().unwrap()[0];
+        for n in 1..=1000u32 {
+            // Of a peer, so that it is believed: everything was marked, or nonsense.
+            let [_, a, b, c] = (100_000 + n * 10_000).to_be_bytes();
+            let [_, d, e, f] = if n % 7 == 0 { [0xff; 4] } else { (n * 10_000).to_be_bytes() };
+            let forged = Packet {
+                saddr: rig.key.key.daddr,
+                daddr: rig.key.key.saddr,
+                sport: rig.key.key.dport,
+                dport: rig.key.key.sport,
+                proto: proto::TCP,
+                family: 4,
+                ecn: ecn::ECT0,
+                tcp_reserved: reserved::EDGE | reserved::PACK,
+                pack: pack::OK,
+                pack_total: [a, b, c],
+                pack_ce: [d, e, f],
+                ..Packet::default()
+            };
+            uplink.send(&peer, VNI, 0, &frame(&forged, guest_mac(1), guest_mac(0)).unwrap()).unwrap();
+        }
+    });
+    for _ in 0..100 {
+        if rig.count(0, Counter::FacksConsumed) >= acks_before + 1000 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(rig.count(0, Counter::FacksConsumed), acks_before + 1000, "no guest sees them");
+    let after = rig.connection();
+    assert!(after.cwnd >= after.mss && after.alpha <= vcc::ONE, "{after:?}");
+    assert!(after.cwnd <= before.cwnd, "lies about marks widen no window: {after:?}");
+    rig.carries(1_000_000);
+    assert_eq!(rig.fabric.edges[0].edge.flows().unwrap().iter().filter(|(key, _)| *key == rig.key).count(), 1);
+}

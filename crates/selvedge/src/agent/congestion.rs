@@ -1,0 +1,242 @@
+//! `[congestion]`: the administrator's congestion control for guests.
+
+use super::{at_most, within, Parsed};
+use crate::scenario::{Invalid, OrOff};
+use edge::vcc::{self, Class, Config, Law, Rule};
+use live::agent::config::{Prefix, MAX_NETWORK};
+use serde::Deserialize;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use units::{Bytes, Time};
+
+/// The data path has room for so many.
+const MAX_RULES: usize = 32;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum LawWord {
+    /// No congestion control at all.
+    Off,
+    /// No window but the clamp.
+    None,
+    Dctcp,
+    Newreno,
+    Cubic,
+}
+
+/// How all connections are treated that no rule is about.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct CongestionTable {
+    law: LawWord,
+    beta: f64,
+    clamp: OrOff<Bytes>,
+    floor: OrOff<Bytes>,
+    police: bool,
+    observe: bool,
+    timeout: Time,
+    duplicate_acks: bool,
+    rule: Vec<RuleTable>,
+}
+
+impl Default for CongestionTable {
+    fn default() -> CongestionTable {
+        CongestionTable {
+            law: LawWord::Dctcp,
+            beta: 1.0,
+            clamp: OrOff(None),
+            floor: OrOff(None),
+            police: true,
+            observe: false,
+            timeout: Time::from_ms(10),
+            duplicate_acks: true,
+            rule: Vec::new(),
+        }
+    }
+}
+
+/// Connections that are treated otherwise, in the keys that are given.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RuleTable {
+    network: Option<u32>,
+    /// Guests of this host.
+    local: Option<Parsed<Prefix>>,
+    remote: Option<Parsed<Prefix>>,
+    port: Option<u16>,
+    /// The first and the last.
+    ports: Option<[u16; 2]>,
+    law: Option<LawWord>,
+    beta: Option<f64>,
+    clamp: Option<OrOff<Bytes>>,
+    floor: Option<OrOff<Bytes>>,
+    police: Option<bool>,
+    observe: Option<bool>,
+}
+
+impl CongestionTable {
+    pub(super) fn check(&self) -> Result<Config, Invalid> {
+        let (least, most) = (Time::from_ms(1), Time::from_secs(60));
+        if self.timeout < least || self.timeout > most {
+            let problem = format!("{} is out of range", self.timeout);
+            return Err(Invalid::new("congestion.timeout", problem, "give \"1ms\" to \"60s\""));
+        }
+        at_most("congestion.rule", self.rule.len(), MAX_RULES)?;
+        let config = Config::new(self.class("congestion")?).rto_min(self.timeout).duplicate_acks(self.duplicate_acks);
+        self.rule.iter().enumerate().try_fold(config, |config, (n, rule)| {
+            let at = format!("congestion.rule.{n}");
+            let rule = rule.check(&at, self)?;
+            config.rule(&rule).map_err(|error| {
+                let text = error.to_string();
+                let (problem, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+                Invalid::new(at, format!("with it there are {problem}"), remedy)
+            })
+        })
+    }
+
+    fn class(&self, at: &str) -> Result<Class, Invalid> {
+        if !(0.0..=1.0).contains(&self.beta) {
+            return Err(Invalid::new(
+                format!("{at}.beta"),
+                format!("{} is out of range", self.beta),
+                "give 0.0 to 1.0",
+            ));
+        }
+        for (key, value) in [("clamp", self.clamp), ("floor", self.floor)] {
+            if let Some(size) = value.0.filter(|size| !(1..=1 << 30).contains(&size.get())) {
+                let problem = format!("{size} is out of range");
+                return Err(Invalid::new(format!("{at}.{key}"), problem, "give \"1B\" to \"1GiB\", or \"off\""));
+            }
+        }
+        let law = match self.law {
+            LawWord::Off => return Ok(Class::OFF),
+            LawWord::None => Law::None,
+            LawWord::Dctcp => Law::Dctcp,
+            LawWord::Newreno => Law::NewReno,
+            LawWord::Cubic => Law::Cubic,
+        };
+        Ok(Class {
+            law,
+            beta: (self.beta * f64::from(vcc::ONE)).round() as u16,
+            clamp: self.clamp.0,
+            floor: self.floor.0,
+            police: self.police,
+            observe: self.observe,
+        })
+    }
+}
+
+impl RuleTable {
+    fn check(&self, at: &str, base: &CongestionTable) -> Result<Rule, Invalid> {
+        if let Some(network) = self.network {
+            within(&format!("{at}.network"), network, 0, MAX_NETWORK)?;
+        }
+        let family = |prefix: &Option<Parsed<Prefix>>| prefix.as_ref().map(|prefix| prefix.0.addr().is_ipv4());
+        if let (Some(local), Some(remote)) = (family(&self.local), family(&self.remote)) {
+            if local != remote {
+                let problem = "is of another family than `local`";
+                return Err(Invalid::new(format!("{at}.remote"), problem, "give both as IPv4, or both as IPv6"));
+            }
+        }
+        let whole = CongestionTable {
+            law: self.law.unwrap_or(base.law),
+            beta: self.beta.unwrap_or(base.beta),
+            clamp: self.clamp.unwrap_or(base.clamp),
+            floor: self.floor.unwrap_or(base.floor),
+            police: self.police.unwrap_or(base.police),
+            observe: self.observe.unwrap_or(base.observe),
+            ..CongestionTable::default()
+        };
+        Ok(Rule {
+            local: self.local.as_ref().map_or(vcc::Prefix::ANY, |prefix| mirror(prefix.0)),
+            remote: self.remote.as_ref().map_or(vcc::Prefix::ANY, |prefix| mirror(prefix.0)),
+            ports: self.check_ports(at)?,
+            tenant: self.network.map_or(0, live::state::tenant),
+            class: whole.class(at)?,
+        })
+    }
+
+    fn check_ports(&self, at: &str) -> Result<RangeInclusive<u16>, Invalid> {
+        match (self.port, self.ports) {
+            (None, None) => Ok(0..=u16::MAX),
+            (Some(port), None) => Ok(port..=port),
+            (None, Some([first, last])) if first <= last => Ok(first..=last),
+            (None, Some([first, last])) => {
+                let problem = format!("{first} comes after {last}");
+                Err(Invalid::new(format!("{at}.ports"), problem, "give the smaller one first"))
+            }
+            (Some(_), Some(_)) => Err(Invalid::new(format!("{at}.ports"), "`port` is there too", "remove one of them")),
+        }
+    }
+}
+
+/// In the data path's form.
+fn mirror(prefix: Prefix) -> vcc::Prefix {
+    let before = if matches!(prefix.addr(), IpAddr::V4(_)) { 96 } else { 0 };
+    vcc::Prefix { addr: live::state::words(prefix.addr()), len: before + prefix.len() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::*;
+
+    const UPLINK: &str = "[uplink]\ninterface = \"eth0\"\n";
+
+    fn read(text: &str) -> Result<Option<Config>, String> {
+        parse("a.toml", &format!("{UPLINK}{text}")).map(|config| config.congestion).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_table_alone_is_dctcp_for_all_and_without_it_there_is_none() {
+        assert_eq!(read(""), Ok(None));
+        assert_eq!(read("[congestion]"), Ok(Some(Config::default())));
+    }
+
+    #[test]
+    fn rules_change_the_keys_that_they_give() {
+        let text = "[congestion]\nlaw = \"cubic\"\nclamp = \"1MB\"\ntimeout = \"20ms\"\n\
+             [[congestion.rule]]\nnetwork = 100\nlocal = \"10.1.0.0/16\"\nports = [5000, 5100]\nclamp = \"off\"\nbeta = 0.5\n\
+             [[congestion.rule]]\nremote = \"fd00::/8\"\nport = 443\nlaw = \"off\"\n";
+        let class = Class { law: Law::Cubic, clamp: Some(Bytes(1_000_000)), ..Class::default() };
+        let first = Rule {
+            local: vcc::Prefix::v4([10, 1, 0, 0], 16),
+            ports: 5000..=5100,
+            tenant: 101,
+            ..Rule::all(Class { clamp: None, beta: 512, ..class })
+        };
+        let second = Rule {
+            remote: vcc::Prefix { addr: [0xfd00_0000, 0, 0, 0], len: 8 },
+            ports: 443..=443,
+            ..Rule::all(Class::OFF)
+        };
+        let wanted = Config::new(class).rto_min(Time::from_ms(20)).rule(&first).and_then(|c| c.rule(&second));
+        assert_eq!(read(text), Ok(Some(wanted.unwrap())));
+    }
+
+    #[test]
+    fn mistakes_name_line_key_and_remedy() {
+        for (text, says) in [
+            ("[congestion]\nbeta = 1.5", "beta"),
+            ("[congestion]\nlaw = \"bbr\"", "unknown value `bbr`"),
+            ("[congestion]\nclamp = \"2GiB\"", "\"1B\" to \"1GiB\""),
+            ("[congestion]\nclamp = 1000", "unit"),
+            ("[congestion]\ntimeout = \"1us\"", "\"1ms\" to \"60s\""),
+            ("[congestion]\nk = \"30KB\"", "unknown"),
+            ("[[congestion.rule]]\nport = 1\nports = [1, 2]", "remove one of them"),
+            ("[[congestion.rule]]\nports = [2, 1]", "the smaller one first"),
+            ("[[congestion.rule]]\nlocal = \"10.0.0.1/8\"", "10.0.0.0/8"),
+            ("[[congestion.rule]]\nlocal = \"10.0.0.0/8\"\nremote = \"fd00::/8\"", "both as IPv4"),
+            ("[[congestion.rule]]\nnetwork = 16777215", "give 0 to 16777214"),
+            (&"[[congestion.rule]]\n".repeat(33), "at most 32"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(
+                error.contains(says) && error.starts_with("a.toml:") && error.lines().count() == 1,
+                "{text}: {error}"
+            );
+        }
+        let many: String = (1..=16).map(|n| format!("[[congestion.rule]]\nclamp = \"{n}KB\"\n")).collect();
+        assert!(read(&many).unwrap_err().contains("classes"));
+    }
+}
