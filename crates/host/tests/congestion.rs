@@ -177,7 +177,7 @@ fn a_higher_beta_gets_more() {
     e.edge.congestion = Some(config);
     let (ours, _) = run(&e);
     let r = &ours.rates;
-    assert!(r[0].min(r[1]) > 1.1 * r[2].max(r[3]) && r[2].min(r[3]) > 1.1 * r[4], "{r:?}");
+    assert!(r[0].min(r[1]) > 1.05 * r[2].max(r[3]) && r[2].min(r[3]) > 1.05 * r[4], "{r:?}");
     within(r[0], r[1], 0.15, "equal betas");
     within(r[2], r[3], 0.15, "equal betas");
 }
@@ -255,7 +255,7 @@ fn an_inferred_timeout_wakes_the_guest() {
             "messages",
             Pattern::Mice { size: Bytes(200_000), every: Time::from_ms(20), to: Pairs::Fixed(vec![(0, FLOWS)]) },
         )];
-        e.drain = Time::from_secs(20);
+        e.drain = Time::from_secs(60); // its own timer doubles with every retransmission that is lost too
         e.edge.congestion = Some(vcc::Config::default().duplicate_acks(duplicate_acks));
         e.record.probe_every = Time::ZERO;
         let o = host::run(&e, &mut |_| {}).unwrap();

@@ -33,11 +33,11 @@ fn embedded_experiments_run() {
         for mut point in experiment.points(Mode::Quick, &|_| true).unwrap() {
             let effective = point.plan.effective();
             let mut document = Document::parse(file, &effective).unwrap();
-            for set in ["duration=2ms", "warmup=1ms", "drain=1ms", "seeds=1"] {
+            for set in ["duration=11ms", "warmup=1ms", "drain=1ms", "seeds=1"] {
                 document.set(set).unwrap();
             }
             point.plan = Plan::new(&document, &Choice::default()).unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!(point.plan.scenario.duration, Time::from_ms(2));
+            assert_eq!(point.plan.scenario.duration, Time::from_ms(11)); // long enough for what is staggered
             let finished = run_all(&point.plan, 2, &Bar::new([&point.plan])).unwrap();
             assert_eq!(finished.len(), point.plan.schemes.len(), "{file} {}", point.label);
             assert!(finished.iter().all(|f| f.outcome.packet_hops > 100), "{file} {}", point.label);
