@@ -69,13 +69,22 @@ fn peer_process() {
             std::net::UdpSocket::bind("0.0.0.0:0").unwrap().send_to(&frame, to).unwrap();
         }
         "both-server" | "both-client" => {
-            let stream = if what == "both-server" {
-                TcpListener::bind(address).unwrap().accept().unwrap().0
-            } else {
-                connect(address)
-            };
+            let server = what == "both-server";
+            let mut stream =
+                if server { TcpListener::bind(address).unwrap().accept().unwrap().0 } else { connect(address) };
             stream.set_read_timeout(Some(WAIT)).unwrap();
             stream.set_write_timeout(Some(WAIT)).unwrap();
+            // Short questions and answers first: here TCP has no ACK to send that carries no data.
+            stream.set_nodelay(true).unwrap();
+            for i in 0..400 {
+                if server || i > 0 {
+                    stream.read_exact(&mut [0; 100]).unwrap();
+                }
+                stream.write_all(&[1; 100]).unwrap();
+            }
+            if !server {
+                stream.read_exact(&mut [0; 100]).unwrap();
+            }
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     let (block, mut at, mut stream) = (block(), 0u64, &stream);
