@@ -80,6 +80,13 @@ static void set(int fd, int level, int option, int value)
 		die("setsockopt");
 }
 
+/* Whatever this machine's default is: BBR paces by timers, and then timers are what is measured. */
+static void use_cubic(int fd)
+{
+	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5))
+		die("cubic");
+}
+
 static int listen_on(int port)
 {
 	struct sockaddr_in a = address("0.0.0.0", port);
@@ -87,6 +94,7 @@ static int listen_on(int port)
 
 	if (fd < 0)
 		die("socket");
+	use_cubic(fd);
 	set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, 4096))
 		die("listen");
@@ -163,6 +171,7 @@ static int connect_to(const struct sockaddr_in *a)
 
 	if (fd < 0)
 		die("socket");
+	use_cubic(fd);
 	if (connect(fd, (const struct sockaddr *)a, sizeof(*a)))
 		die("connect");
 	return fd;

@@ -26,6 +26,8 @@ struct Row {
     packet_hops_per_s: f64,
     lab_cpu: f64,
     machine_cpu: Option<f64>,
+    /// What the hypervisor kept for others while this machine wanted to run: no lab can be on time then.
+    stolen_cpu: Option<f64>,
 }
 
 /// Whether any round trip was valid.
@@ -37,7 +39,7 @@ pub fn bench(arguments: &BenchArguments) -> Result<bool, Failure> {
     if !arguments.json {
         say!("{}, {}, every host sends to one half-way round, cubic", arguments.topo, arguments.scheme);
         say!(
-            "{:>9} {:>9} {:>28} {:>14} {:>12} {:>10} {:>8} {:>8}",
+            "{:>9} {:>9} {:>28} {:>14} {:>12} {:>10} {:>8} {:>8} {:>7}",
             "rtt",
             "idle",
             "lateness p50 / p99 / max us",
@@ -45,7 +47,8 @@ pub fn bench(arguments: &BenchArguments) -> Result<bool, Failure> {
             "packets/s",
             "hops/s",
             "lab cpu",
-            "machine"
+            "machine",
+            "stolen"
         );
     }
     for &rtt in &arguments.rtt {
@@ -94,9 +97,9 @@ fn measure(arguments: &BenchArguments, rtt: Time) -> Result<Row, Failure> {
     let plan = Plan::new(&document, &Choice { schemes: vec![arguments.scheme.clone()], seeds: None })?;
     let experiment = plan.schemes[0].experiment(1);
     let setup = setup(&experiment, &arguments.tuning);
-    let before = busy();
+    let before = Ticks::now();
     let run = conduct(&experiment, &setup, &Dctcp::register(&[])?, &mut |_| {})?;
-    let machine = busy().zip(before).map(|(after, before)| (after.0 - before.0) / (after.1 - before.1).max(1e-9));
+    let spent = Ticks::now().zip(before).map(|(after, before)| after.since(before));
     let idle = shortest(&setup, &run.report.outcome);
     let verdict = run.measurement.lateness.verdict(idle).with_programs(&run.report.lateness);
     let seconds = run.measurement.span.as_secs_f64().max(1e-9);
@@ -113,7 +116,8 @@ fn measure(arguments: &BenchArguments, rtt: Time) -> Result<Row, Failure> {
         packets_per_s: packets as f64 / seconds,
         packet_hops_per_s: run.measurement.packet_hops as f64 / seconds,
         lab_cpu: run.measurement.cpu.as_secs_f64() / seconds,
-        machine_cpu: machine,
+        machine_cpu: spent.map(|(busy, _)| busy),
+        stolen_cpu: spent.map(|(_, stolen)| stolen),
     })
 }
 
@@ -121,23 +125,40 @@ fn ecmp() -> Choice {
     Choice { schemes: vec!["ecmp".to_owned()], seeds: None }
 }
 
-/// Cores busy since the machine started, in ticks, and ticks of one core.
-fn busy() -> Option<(f64, f64)> {
-    let stat = fs::read_to_string("/proc/stat").ok()?;
-    let mut lines = stat.lines();
-    let all: Vec<f64> = lines.next()?.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
-    let cores = lines.filter(|l| l.starts_with("cpu")).count().max(1) as f64;
-    let idle = all.get(3)? + all.get(4)?;
-    // Guests' time is counted among users' already.
-    let total: f64 = all.iter().take(8).sum();
-    Some((total - idle, total / cores))
+/// What /proc/stat has counted since the machine started.
+#[derive(Clone, Copy, Debug)]
+struct Ticks {
+    /// Of all cores, stolen ones too.
+    busy: f64,
+    stolen: f64,
+    /// Of one core, whatever it did.
+    elapsed: f64,
+}
+
+impl Ticks {
+    fn now() -> Option<Ticks> {
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        let mut lines = stat.lines();
+        let all: Vec<f64> = lines.next()?.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
+        let cores = lines.filter(|l| l.starts_with("cpu")).count().max(1) as f64;
+        let idle = all.get(3)? + all.get(4)?;
+        // Guests' time is counted among users' already.
+        let total: f64 = all.iter().take(8).sum();
+        Some(Ticks { busy: total - idle, stolen: *all.get(7)?, elapsed: total / cores })
+    }
+
+    /// Cores busy and cores stolen since then, on average.
+    fn since(self, before: Ticks) -> (f64, f64) {
+        let elapsed = (self.elapsed - before.elapsed).max(1e-9);
+        ((self.busy - before.busy) / elapsed, (self.stolen - before.stolen) / elapsed)
+    }
 }
 
 fn show(row: &Row) {
     let lateness = format!("{:.0} / {:.0} / {:.0}", row.lateness_p50_us, row.lateness_p99_us, row.lateness_max_us);
-    let machine = row.machine_cpu.map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0));
+    let percent = |share: Option<f64>, digits| share.map_or("-".into(), |x| format!("{:.*}%", digits, x * 100.0));
     say!(
-        "{:>9} {:>9} {:>28} {:>14.1} {:>12.0} {:>10.0} {:>7.0}% {:>8}{}",
+        "{:>9} {:>9} {:>28} {:>14.1} {:>12.0} {:>10.0} {:>7.0}% {:>8} {:>7}{}",
         format!("{:.0}us", row.rtt_us),
         format!("{:.0}us", row.idle_rtt_us),
         lateness,
@@ -145,7 +166,8 @@ fn show(row: &Row) {
         row.packets_per_s,
         row.packet_hops_per_s,
         row.lab_cpu * 100.0,
-        machine,
+        percent(row.machine_cpu, 0),
+        percent(row.stolen_cpu, 1),
         if row.valid { "" } else { "  NOT VALID" }
     );
 }
