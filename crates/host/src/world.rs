@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::outcome::{FlowRecord, Outcome};
 use crate::sampling::{Measured, Sampling};
 use crate::tcp;
-use crate::workload::{Source, WorkloadError};
+use crate::workload::{Problem, Source, WorkloadError};
 use edge::Edge;
 use fabric::Fabric;
 use rustc_hash::FxHashMap;
@@ -135,6 +135,13 @@ impl<'a> World<'a> {
     pub(crate) fn new(experiment: &'a Experiment) -> Result<World<'a>, WorkloadError> {
         let topology = &experiment.topology;
         let seed = experiment.seed;
+        for workload in &experiment.workloads {
+            let law = workload.congestion.unwrap_or(experiment.hosts.tcp.congestion);
+            if !law.is_modelled() {
+                let (workload, problem) = (workload.name.clone(), Problem::NotModelled(law));
+                return Err(WorkloadError { workload, problem });
+            }
+        }
         let mut fabric = Fabric::new(
             topology,
             &experiment.switches,

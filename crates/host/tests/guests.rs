@@ -59,6 +59,16 @@ fn run(e: &Experiment) -> Outcome {
     host::run(e, &mut |_| {}).unwrap()
 }
 
+#[test]
+fn a_law_without_a_model_is_refused() {
+    let e = dumbbell(&[Cubic, Algorithm::Bbr], 1500, Time::from_ms(1));
+    let error = host::run(&e, &mut |_| {}).unwrap_err();
+    assert_eq!(
+        (error.workload.as_str(), &error.problem),
+        ("Bbr", &host::workload::Problem::NotModelled(Algorithm::Bbr))
+    );
+}
+
 /// Goodput of each flow in the measured part, as a share of what the bottleneck can carry.
 fn shares(e: &Experiment, o: &Outcome) -> Vec<f64> {
     let mtu = f64::from(e.hosts.mtu);

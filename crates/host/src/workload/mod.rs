@@ -206,4 +206,6 @@ pub enum Problem {
     NoPairs,
     #[error("{flows} flows are more than the 10,000,000 that are drawn in advance; lower flows_per_host")]
     TooManyFlows { flows: u64 },
+    #[error("there is no model of {0:?}; run it in a lab, or give its guests another congestion control")]
+    NotModelled(Algorithm),
 }

@@ -323,6 +323,7 @@ pub fn congestion(law: Algorithm) -> &'static str {
         Algorithm::Vegas => "vegas",
         Algorithm::Illinois => "illinois",
         Algorithm::HighSpeed => "highspeed",
+        Algorithm::Bbr => "bbr",
     }
 }
 

@@ -39,12 +39,15 @@ pub struct HostTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CongestionWord {
+    #[serde(alias = "reno")]
     Newreno,
     Cubic,
     Dctcp,
     Vegas,
     Illinois,
     Highspeed,
+    /// Of real kernels only.
+    Bbr,
 }
 
 impl CongestionWord {
@@ -56,6 +59,7 @@ impl CongestionWord {
             CongestionWord::Vegas => Algorithm::Vegas,
             CongestionWord::Illinois => Algorithm::Illinois,
             CongestionWord::Highspeed => Algorithm::HighSpeed,
+            CongestionWord::Bbr => Algorithm::Bbr,
         }
     }
 }

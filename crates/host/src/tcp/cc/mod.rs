@@ -32,12 +32,19 @@ pub enum Algorithm {
     Illinois,
     /// RFC 3649.
     HighSpeed,
+    /// Cardwell et al. 2016, of real kernels only: there is no model of it, and [`run`](crate::run) refuses it.
+    Bbr,
 }
 
 impl Algorithm {
     /// The law is built on ECN: it asks for it whatever the configuration says and marks every packet ECT.
     pub fn needs_ecn(self) -> bool {
         self == Algorithm::Dctcp
+    }
+
+    /// An [`Endpoint`](crate::tcp::Endpoint) can send by it; one that cannot sends as [`Algorithm::NewReno`].
+    pub fn is_modelled(self) -> bool {
+        self != Algorithm::Bbr
     }
 }
 
@@ -160,7 +167,7 @@ impl Cc {
     /// `start` is the first sequence number of the stream.
     pub(crate) fn new(config: &Config, start: u64) -> Cc {
         match config.congestion {
-            Algorithm::NewReno => Cc::NewReno(NewReno),
+            Algorithm::NewReno | Algorithm::Bbr => Cc::NewReno(NewReno),
             Algorithm::Cubic => Cc::Cubic(Cubic::new(config.hystart, start)),
             Algorithm::Dctcp => Cc::Dctcp(Dctcp::new(start)),
             Algorithm::Vegas => Cc::Vegas(Vegas::new()),
