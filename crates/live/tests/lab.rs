@@ -46,7 +46,8 @@ fn setup(topology: Topology) -> Setup {
         seed: 1,
         frames: 4096,
         spin: None,
-        congestion: None,
+        // Not the kernel's default, which differs from one to the next.
+        congestion: Some("reno".to_owned()),
         shape: true,
     }
 }

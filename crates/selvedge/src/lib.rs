@@ -62,8 +62,13 @@ impl Failure {
 /// Does what the command line asks. Exit status: 0 done, 1 failed or a check does not hold, 2 a request that makes no
 /// sense.
 pub fn main(cli: Cli) -> ExitCode {
-    // An agent listens for signals itself.
-    if !matches!(cli.command, Command::Agent { .. }) {
+    // An agent and a capture listen for signals themselves; the other verbs of a lab but `run` write no results.
+    let writes_results = match &cli.command {
+        Command::Agent { .. } => false,
+        Command::Lab { command } => command.writes_results(),
+        _ => true,
+    };
+    if writes_results {
         output::handle_interrupt();
     }
     let done = match cli.command {

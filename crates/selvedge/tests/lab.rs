@@ -167,6 +167,141 @@ fn a_killed_lab_is_taken_down() {
     assert!(!labs.0.join("lab/gone").exists());
 }
 
+#[test]
+fn of_two_labs_of_one_name_one_comes_up() {
+    let labs = Labs::new("twins");
+    if !labs.up("probe") {
+        return;
+    }
+    labs.ok("lab down --name probe");
+    let up = || labs.command("lab up --topo dumbbell,hosts=2,rate=50Mbps,rtt=6ms --name twin");
+    let pipes = |mut command: Command| {
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let [one, other] = [up(), up()].map(pipes).map(|child| child.wait_with_output().unwrap());
+    assert!(one.status.success() != other.status.success(), "{one:?}, {other:?}");
+    let loser = if one.status.success() { &other } else { &one };
+    let said = String::from_utf8_lossy(&loser.stderr);
+    assert!(said.contains("up already") && loser.status.code() == Some(2), "{said}");
+    labs.ok("lab exec --name twin h0 -- ping -c 1 h1");
+    labs.ok("lab down --name twin");
+}
+
+#[test]
+fn a_lab_that_goes_down_takes_all_its_programs_along() {
+    let labs = Labs::new("programs");
+    if !labs.up("full") {
+        return;
+    }
+    let inode = labs.record("full")["hosts"][0]["inode"].as_u64().unwrap();
+    // Without an environment nothing tells whose it is but its namespace.
+    let mut program = labs.command("lab exec --name full h0 -- env -i sleep 600").spawn().unwrap();
+    let path = format!("/proc/{}", program.id());
+    let begun = || {
+        let namespace = std::fs::read_link(format!("{path}/ns/net")).unwrap_or_default();
+        let bare = std::fs::read(format!("{path}/environ")).is_ok_and(|e| e.is_empty());
+        bare && namespace.to_string_lossy() == format!("net:[{inode}]")
+    };
+    for _ in 0..500 {
+        if begun() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(begun(), "the program runs in the host's network");
+    labs.ok("lab down --name full");
+    assert!(!program.wait().unwrap().success(), "it was ended");
+}
+
+#[test]
+fn a_host_paces_to_its_link_as_that_changes() {
+    let labs = Labs::new("pace");
+    if !labs.up("one") {
+        return;
+    }
+    let paced = || labs.ok("lab exec --name one h0 -- tc class show dev eth0");
+    if !paced().contains("htb") {
+        println!("skipped: this kernel has no HTB");
+        return;
+    }
+    for (rate, shown) in [("20Mbps", "rate 194"), ("80Mbps", "rate 779")] {
+        let said = labs.ok(&format!("lab set --name one h0-left rate={rate}"));
+        assert_eq!(said, format!("host0-left: {rate}, 1ms\n"));
+        assert!(paced().contains(shown), "{rate}: {}", paced());
+    }
+}
+
+#[test]
+#[allow(clippy::disallowed_methods)] // times of packets are compared with it
+fn captures_take_turns_and_may_go_to_a_pipe() {
+    let labs = Labs::new("capture");
+    if !labs.up("one") {
+        return;
+    }
+    let mut first = labs.command("lab capture --name one h1-right -o first --for 60s").spawn().unwrap();
+    for _ in 0..500 {
+        if labs.0.join("first").exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let (text, _) = labs.fails("lab capture --name one h0-left -o second --for 1s");
+    assert!(text.contains("h1-right"), "{text}");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    // The lab finds out that nobody reads any more.
+    let capture = || labs.run("lab capture --name one h0-left -o - --packets 2 --for 60s");
+    let mut pings = labs.command("lab exec --name one h0 -- ping -q -i 0.02 h1").spawn().unwrap();
+    let mut output = capture();
+    for _ in 0..500 {
+        if output.status.success() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        output = capture();
+    }
+    pings.kill().unwrap();
+    pings.wait().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let file = output.stdout;
+    assert_eq!(file[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    // The first packet's block: type, length, interface, then the time in two halves. It is of our days.
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let mut at = 0;
+    while word(at) != 6 {
+        at += word(at + 4) as usize;
+    }
+    let ns = u64::from(word(at + 12)) << 32 | u64::from(word(at + 16));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    assert!(ns <= now && now - ns < 600_000_000_000, "{ns}, and it is {now}");
+}
+
+#[test]
+fn guests_may_have_what_only_real_kernels_have() {
+    let labs = Labs::new("guests");
+    if !labs.up("probe") {
+        return;
+    }
+    std::fs::write(labs.0.join("s.toml"), SCENARIO).unwrap();
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    for law in ["reno", "bbr"] {
+        if !known.split_whitespace().any(|k| k == law) {
+            println!("not tried: this kernel has no {law}");
+            continue;
+        }
+        let output = labs.run(&format!("lab run s.toml --json --set host.tcp.congestion={law}"));
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let metrics: serde_json::Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {text}"));
+        let goodput = metrics["schemes"]["ecmp"]["metrics"]["all.goodput_gbps"].as_f64().unwrap();
+        assert!(goodput > 0.01 && goodput < 0.04, "{law}: {goodput} over a link of 40 Mbps");
+    }
+    for arguments in ["sim run s.toml", "lab run s.toml --compare"] {
+        let (text, _) = labs.fails(&format!("{arguments} --set host.tcp.congestion=bbr"));
+        assert!(text.contains("no model of"), "{arguments}: {text}");
+    }
+}
+
 const SCENARIO: &str = r#"title = "two flows"
 duration = "1200ms"
 warmup = "400ms"

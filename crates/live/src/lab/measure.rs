@@ -22,6 +22,7 @@ pub(super) struct Measure {
     cpu_before: Time,
     hops_before: u64,
     events_before: u64,
+    exhausted_before: u64,
     /// Counters at the beginning.
     ports: Vec<PortStats>,
     hosts: Vec<Counters>,
@@ -59,6 +60,9 @@ pub struct Measurement {
     pub events: u64,
     pub peak_packets: usize,
     pub lateness: Lateness,
+    /// Segments that hosts' kernels did not take, and times that reading from hosts stopped for want of a buffer.
+    pub rx_refused: u64,
+    pub frames_exhausted: u64,
     /// How long it took, and what the driver used of a core: with it, what kernels do to receive, which happens within
     /// the driver's calls.
     pub span: Time,
@@ -106,6 +110,7 @@ impl Driver {
         self.measure.cpu_before = thread_cpu();
         self.measure.hops_before = self.fabric.packet_hops();
         self.measure.events_before = self.scheduler.fired();
+        self.measure.exhausted_before = self.pool_exhausted;
         self.measure.ports = (0..ports as u32).map(|p| self.fabric.stats(p)).collect();
         self.measure.hosts = self.hosts.iter().map(|h| h.counters).collect();
         if every > Time::ZERO {
@@ -181,6 +186,8 @@ impl Driver {
             }
         };
         let hosts = self.hosts.iter().enumerate().map(host).collect();
+        let refused = |hosts: &[Counters]| hosts.iter().map(|c| c.rx_refused).sum::<u64>();
+        let counters: Vec<Counters> = self.hosts.iter().map(|h| h.counters).collect();
         let (lost, unroutable) = self.fabric.lost_packets();
         Measurement {
             ports,
@@ -190,6 +197,8 @@ impl Driver {
             events: self.scheduler.fired() - m.events_before,
             peak_packets: self.fabric.packets.high_water(),
             lateness: self.lateness.clone(),
+            rx_refused: refused(&counters) - refused(&m.hosts),
+            frames_exhausted: self.pool_exhausted - m.exhausted_before,
             span: now.saturating_sub(m.begun),
             cpu: thread_cpu().saturating_sub(m.cpu_before),
         }

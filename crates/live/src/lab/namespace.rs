@@ -103,10 +103,10 @@ impl Namespace {
     }
 }
 
-/// Ends every process that carries `mark`, an entry of its environment such as `NAME=value`, and whose network namespace is
-/// one of these: politely, and after half a second by force. Both are asked for, because the number of a namespace that is
-/// gone is given to others. Returns how many there were.
-pub fn end_processes(mark: &str, inodes: &[u64]) -> usize {
+/// Ends every process whose network namespace is one of these: politely, and after half a second by force. Where the
+/// namespaces may be gone, and their numbers others' by now, only those are meant that carry `mark`, an entry of their
+/// environment such as `NAME=value`. Returns how many there were.
+pub fn end_processes(mark: Option<&str>, inodes: &[u64]) -> usize {
     let found = processes(mark, inodes);
     for (round, signal) in [Signal::SIGTERM, Signal::SIGKILL].into_iter().enumerate() {
         let left = if round == 0 { found.clone() } else { processes(mark, inodes) };
@@ -124,14 +124,16 @@ pub fn end_processes(mark: &str, inodes: &[u64]) -> usize {
     found.len()
 }
 
-fn processes(mark: &str, inodes: &[u64]) -> Vec<Pid> {
+fn processes(mark: Option<&str>, inodes: &[u64]) -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let of = |entry: std::fs::DirEntry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let namespace = std::fs::metadata(entry.path().join("ns/net")).ok()?.ino();
-        let environment = std::fs::read(entry.path().join("environ")).ok()?;
-        let marked = environment.split(|&b| b == 0).any(|entry| entry == mark.as_bytes());
-        (inodes.contains(&namespace) && marked).then(|| Pid::from_raw(pid))
+        let marked = |mark: &str| {
+            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            environment.split(|&b| b == 0).any(|entry| entry == mark.as_bytes())
+        };
+        (inodes.contains(&namespace) && mark.is_none_or(marked)).then(|| Pid::from_raw(pid))
     };
     entries.flatten().filter_map(of).collect()
 }

@@ -19,7 +19,7 @@ use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use topology::{HostId, Topology};
+use topology::{HostId, LinkId, Topology};
 use units::{BitRate, Time};
 
 /// Why there is no lab. One line each, with what to do.
@@ -117,6 +117,8 @@ pub struct Lab {
     thread: Option<JoinHandle<io::Result<()>>>,
     notes: Vec<String>,
     spin: Time,
+    /// What [`class`] needs to know besides the rate, where hosts pace to their links.
+    paced: Option<u16>,
 }
 
 impl Lab {
@@ -133,12 +135,19 @@ impl Lab {
             is_available(law)?;
         }
         let mut notes = Vec::new();
+        let mut paced = setup.shape.then_some(setup.hosts.mtu);
         let mut namespaces = Vec::new();
         let mut hosts = Vec::new();
         let labels: Vec<u16> = (1..=topology.trees(&[]).len() as u16).collect();
         for host in topology.hosts() {
             let namespace = Namespace::new().map_err(privilege)?;
             let tap = attach(&namespace, setup, host, &mut notes)?;
+            if let (Some(mtu), link) = (paced, topology.links[topology.host_link(host) as usize]) {
+                if let Err(error) = namespace.batch("tc", &shaper(link.rate, mtu)) {
+                    paced = None;
+                    notes.push(format!("hosts do not pace to their link ({error}): senders fill their own queue"));
+                }
+            }
             let mut edge = Edge::new(edge::Config {
                 balance: setup.edge.balance,
                 reorder: setup.edge.reorder,
@@ -171,7 +180,7 @@ impl Lab {
             .name("lab".to_owned())
             .spawn(move || driver.run())
             .map_err(system("a thread"))?;
-        Ok(Lab { namespaces, topology: topology.clone(), jobs, wake, thread: Some(thread), notes, spin })
+        Ok(Lab { namespaces, topology: topology.clone(), jobs, wake, thread: Some(thread), notes, spin, paced })
     }
 
     /// Lets the driver do something between two events and returns what came of it.
@@ -188,6 +197,25 @@ impl Lab {
         // A full socket has enough bytes in it to wake the driver.
         let _ = (&self.wake).write(&[1]);
         answer.recv().map_err(|_| LabError::Ended)
+    }
+
+    /// Gives a link another rate, another delay, or both, from the next packet on; a host paces to its link's new rate.
+    /// Rate and delay that the link has now.
+    ///
+    /// # Errors
+    /// If the driver has ended, or a host cannot be told.
+    pub fn set_wire(
+        &self,
+        link: LinkId,
+        rate: Option<BitRate>,
+        delay: Option<Time>,
+    ) -> Result<(BitRate, Time), LabError> {
+        let wire = self.ask(move |driver| driver.set_wire(link, rate, delay))?;
+        let host = self.topology.hosts().find(|&host| self.topology.host_link(host) == link);
+        if let (Some(rate), Some(host), Some(mtu)) = (rate, host, self.paced) {
+            self.namespaces[host as usize].batch("tc", &class("change", rate, mtu))?;
+        }
+        Ok(wire)
     }
 
     pub fn topology(&self) -> &Topology {
@@ -260,14 +288,6 @@ fn attach(namespace: &Namespace, setup: &Setup, host: HostId, notes: &mut Vec<St
         }
     }
     namespace.batch("ip", &interface(setup, host))?;
-    if setup.shape {
-        let link = setup.topology.links[setup.topology.host_link(host) as usize];
-        if let Err(error) = namespace.batch("tc", &shaper(link.rate, setup.hosts.mtu)) {
-            if host == 0 {
-                notes.push(format!("hosts do not pace to their link ({error}): senders fill their own queue"));
-            }
-        }
-    }
     Ok(tap)
 }
 
@@ -284,10 +304,15 @@ fn interface(setup: &Setup, host: HostId) -> String {
     let tcp = &setup.hosts.tcp;
     let _ = writeln!(
         lines,
-        "route add 10.0.0.0/8 dev {INTERFACE} src {} rto_min {}ms initcwnd {}{}",
+        "route add 10.0.0.0/8 dev {INTERFACE} src {} rto_min {}ms initcwnd {}{}{}{}",
         address(host),
         tcp.rto_min.as_ms_f64().max(1.0).round(),
         tcp.initial_cwnd,
+        match tcp.cwnd_clamp {
+            u64::MAX => String::new(),
+            clamp => format!(" cwnd lock {}", (clamp / u64::from(setup.hosts.mss()).max(1)).clamp(1, 1 << 20)),
+        },
+        if tcp.delayed_ack == Time::ZERO { " quickack 1" } else { "" },
         // A namespace may not make most of them its default, but a route may.
         setup.congestion.as_ref().map(|law| format!(" congctl {law}")).unwrap_or_default()
     );
@@ -305,12 +330,15 @@ fn interface(setup: &Setup, host: HostId) -> String {
 /// them, and what bunches up because the lab read it late drains. The model counts 38 octets around each IP packet, the
 /// kernel 14 in front of it.
 fn shaper(rate: BitRate, mtu: u16) -> String {
+    format!("qdisc add dev {INTERFACE} root handle 1: htb default 1\n{}", class("add", rate, mtu))
+}
+
+fn class(verb: &str, rate: BitRate, mtu: u16) -> String {
     let mtu = u64::from(mtu);
     let shown = u128::from(rate.as_bps()) * u128::from(mtu + 14) / u128::from(mtu + 38) * 99 / 100;
     let burst = mtu + 14 + rate.bytes_in(Time::from_us(100));
     format!(
-        "qdisc add dev {INTERFACE} root handle 1: htb default 1\n\
-         class add dev {INTERFACE} parent 1: classid 1:1 htb rate {shown}bit burst {burst}b cburst {burst}b quantum 65000\n"
+        "class {verb} dev {INTERFACE} parent 1: classid 1:1 htb rate {shown}bit burst {burst}b cburst {burst}b quantum 65000\n"
     )
 }
 
@@ -337,7 +365,7 @@ fn settings(hosts: &HostConfig) -> Vec<(&'static str, String)> {
         EcnMode::Accept if tcp.congestion == Algorithm::Dctcp => "1",
         EcnMode::Accept => "2",
     };
-    vec![
+    let mut settings = vec![
         ("ipv6/conf/all/disable_ipv6", flag(true)),
         ("ipv4/tcp_ecn", ecn.to_owned()),
         ("ipv4/tcp_timestamps", flag(tcp.timestamps)),
@@ -352,7 +380,13 @@ fn settings(hosts: &HostConfig) -> Vec<(&'static str, String)> {
         // Room for the window that the modelled receiver offers; half of it is for bookkeeping.
         ("ipv4/tcp_rmem", format!("4096 131072 {}", tcp.rcvbuf.saturating_mul(2).clamp(131_072, 1 << 30))),
         ("ipv4/tcp_wmem", format!("4096 65536 {}", tcp.rcvbuf.saturating_mul(2).clamp(131_072, 1 << 30))),
-    ]
+    ];
+    // Linux 6.15 has it; before, and by default, it is 120 s.
+    if tcp.rto_max != host::tcp::Config::default().rto_max {
+        let ms = tcp.rto_max.as_ms_f64().round().clamp(1_000.0, 120_000.0);
+        settings.push(("ipv4/tcp_rto_max_ms", ms.to_string()));
+    }
+    settings
 }
 
 /// The shortest round trip without load between two hosts: propagation, one full packet there, one small one back, and

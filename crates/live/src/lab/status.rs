@@ -269,11 +269,13 @@ impl Driver {
         self.fabric_event(fabric::Event::Link { link, up });
     }
 
-    /// Gives a link another rate, another delay, or both, from the next packet on.
-    pub fn set_wire(&mut self, link: topology::LinkId, rate: Option<BitRate>, delay: Option<Time>) {
+    /// Gives a link another rate, another delay, or both, from the next packet on. What it has now. A host's pace is not
+    /// changed; [`Lab::set_wire`](super::Lab::set_wire) does that, too.
+    pub fn set_wire(&mut self, link: topology::LinkId, rate: Option<BitRate>, delay: Option<Time>) -> (BitRate, Time) {
         let (rate_now, delay_now) = self.fabric.wire(link);
         let now = self.scheduler.now();
         self.fabric.set_wire(link, rate.unwrap_or(rate_now), delay.unwrap_or(delay_now), now);
+        self.fabric.wire(link)
     }
 
     /// Sends at most `packets` packets that leave through `port` from now on to `to`, `snap` bytes of each. It replaces a
@@ -290,6 +292,10 @@ impl Driver {
 
     pub fn now(&self) -> Time {
         self.scheduler.now()
+    }
+    /// When the lab began, on the machine's real-time clock: since 1970, as that is set now.
+    pub fn begun_real_ns(&self) -> u64 {
+        self.clock.begun_real_ns()
     }
     /// When the lab began, on the machine's monotonic clock.
     pub fn begun(&self) -> Time {

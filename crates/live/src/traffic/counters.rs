@@ -1,4 +1,4 @@
-//! What a host's TCP counts, from `/proc/net/snmp` and `/proc/net/netstat` of its namespace.
+//! What a host's TCP counts, from `/proc/net/snmp` and `/proc/net/netstat` of its namespace, and its devices.
 
 use std::fs;
 
@@ -21,13 +21,15 @@ pub struct TcpCounters {
     pub out_of_order: u64,
     /// Packets received with a congestion mark.
     pub marked: u64,
+    /// Segments that its devices had no room for on the way out.
+    pub tx_dropped: u64,
 }
 
 impl TcpCounters {
     /// Of the calling thread's namespace, since it exists. Zero where the kernel does not tell.
     pub(super) fn read() -> TcpCounters {
         let file = |name| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
-        parse(&(file("snmp") + &file("netstat")))
+        TcpCounters { tx_dropped: dropped(&file("dev")), ..parse(&(file("snmp") + &file("netstat"))) }
     }
 
     pub(super) fn since(self, before: TcpCounters) -> TcpCounters {
@@ -42,6 +44,7 @@ impl TcpCounters {
             undone: self.undone.saturating_sub(before.undone),
             out_of_order: self.out_of_order.saturating_sub(before.out_of_order),
             marked: self.marked.saturating_sub(before.marked),
+            tx_dropped: self.tx_dropped.saturating_sub(before.tx_dropped),
         }
     }
 }
@@ -70,7 +73,14 @@ fn parse(text: &str) -> TcpCounters {
         undone: value("TcpExt", "TCPFullUndo") + value("TcpExt", "TCPPartialUndo") + value("TcpExt", "TCPDSACKUndo"),
         out_of_order: value("TcpExt", "TCPOFOQueue"),
         marked: value("IpExt", "InCEPkts"),
+        ..TcpCounters::default()
     }
+}
+
+/// Of `/proc/net/dev`: `name: ` and sixteen numbers, of which the twelfth is meant.
+fn dropped(text: &str) -> u64 {
+    let of = |line: &str| line.split_once(':')?.1.split_whitespace().nth(11)?.parse::<u64>().ok();
+    text.lines().filter_map(of).sum()
 }
 
 #[cfg(test)]
@@ -87,6 +97,13 @@ mod tests {
         assert_eq!((counters.fast_recoveries, counters.timeouts, counters.out_of_order), (5, 2, 9));
         assert_eq!((counters.bytes_in, counters.marked, counters.spurious), (5000, 7, 0));
         assert_eq!(parse("Tcp: InSegs\nTcp: many\nstray"), TcpCounters::default());
+    }
+
+    #[test]
+    fn drops_of_all_devices_are_added() {
+        let text = "Inter-|   Receive    |  Transmit\n face |bytes packets|bytes\n\
+                    \x20   lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n  eth0:1 2 3 4 5 6 7 8 9 10 11 30 13 14 15 16\n";
+        assert_eq!(dropped(text), 42);
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub struct UpArguments {
     /// Scenario file; its topology, switches, hosts and one of its schemes count
     #[arg(required_unless_present = "topo", conflicts_with = "topo")]
     pub scenario: Option<PathBuf>,
-    /// A fabric in one line, such as clos,leaves=2,spines=2,hosts=8,rate=200Mbps,rtt=2ms; docs/lab.md lists the keys
+    /// Instead of a file a fabric in one line, such as clos,leaves=2,spines=2,hosts=8,rate=200Mbps,rtt=2ms; docs/lab.md lists the keys
     #[arg(long, value_name = "KIND,KEY=VALUE,...")]
     pub topo: Option<String>,
     /// Scheme: ecmp, presto, or one of the scenario's [default: its first; ecmp]
@@ -79,7 +79,7 @@ pub struct CaptureArguments {
     pub lab: Name,
     /// What leaves the first node of this link: leaf1-spine2, or spine2-leaf1
     pub link: String,
-    /// File in the pcapng format
+    /// File in the pcapng format; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     /// Packets, at most

@@ -6,33 +6,81 @@ use super::LabFailure;
 use crate::output::pcapng;
 use crate::Failure;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// Set by an interrupt: what has been captured is whole, and is told of.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// How often a capture of nothing looks whether it is over.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// `-o -` is standard output, for a program that reads along.
+const STDOUT: &str = "-";
 
 /// # Errors
 /// No such lab or link; a file that cannot be written.
-#[allow(clippy::disallowed_methods)] // it ends when its time is over
 pub(super) fn capture(arguments: &CaptureArguments) -> Result<bool, Failure> {
     let path = &arguments.output;
     let failed = |source| LabFailure::Write { path: path.clone(), source };
+    // Without it an interrupt ends the program at once, and the file is whole all the same.
+    let _ = ctrlc::set_handler(|| INTERRUPTED.store(true, Ordering::Relaxed));
     let request = Request::Capture { link: arguments.link.clone(), snap: arguments.snap, packets: arguments.packets };
-    let (_, mut reader) = open(&arguments.lab.name, &request)?;
-    let mut file = File::create(path).map_err(failed)?;
-    file.write_all(&pcapng::begin(&arguments.link, arguments.snap)).map_err(failed)?;
-    let until = Instant::now() + Duration::from_nanos(arguments.duration.as_ns());
+    let (answer, mut reader) = open(&arguments.lab.name, &request)?;
+    let begun_ns = answer["begun_ns"].as_u64().unwrap_or(0);
+    let to_stdout = path == Path::new(STDOUT);
+    let mut file: Box<dyn Write> = match to_stdout {
+        true => Box::new(io::stdout().lock()),
+        false => Box::new(File::create(path).map_err(failed)?),
+    };
+    let mut write = |bytes: &[u8]| match file.write_all(bytes).and_then(|()| file.flush()) {
+        // Whoever read along has seen enough.
+        Err(e) if to_stdout && e.kind() == ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true).map_err(failed),
+    };
+    let mut open = write(&pcapng::begin(&arguments.link, arguments.snap))?;
     let mut packets = 0_u64;
-    while packets < arguments.packets {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || reader.get_ref().set_read_timeout(Some(left)).is_err() {
-            break;
-        }
-        // A time-out may cut a packet in two, but then it was the last.
+    let until = deadline(arguments);
+    while open && packets < arguments.packets && wait(&mut reader, until).map_err(LabFailure::io("the lab"))? {
         let Ok(Some(frame)) = read_frame(&mut reader) else { break };
         let mut block = Vec::new();
-        pcapng::append(&mut block, frame.at.as_ns(), frame.len, &frame.bytes);
-        file.write_all(&block).map_err(failed)?;
+        pcapng::append(&mut block, begun_ns + frame.at.as_ns(), frame.len, &frame.bytes);
+        open = write(&block)?;
         packets += 1;
     }
-    say!("{packets} packets in {}", path.display());
+    match to_stdout {
+        true => eprintln!("{packets} packets"),
+        false => say!("{packets} packets in {}", path.display()),
+    }
     Ok(true)
+}
+
+#[allow(clippy::disallowed_methods)] // it ends when its time is over
+fn deadline(arguments: &CaptureArguments) -> Instant {
+    Instant::now() + Duration::from_nanos(arguments.duration.as_ns())
+}
+
+/// False when the capture is over: by the clock, by an interrupt, or because the lab says so.
+#[allow(clippy::disallowed_methods)] // as `deadline`
+fn wait(reader: &mut BufReader<UnixStream>, until: Instant) -> io::Result<bool> {
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || INTERRUPTED.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        reader.get_ref().set_read_timeout(Some(left.min(LOOK)))?;
+        match reader.fill_buf() {
+            Ok(bytes) => {
+                let more = !bytes.is_empty();
+                // What has begun to come comes whole.
+                reader.get_ref().set_read_timeout(Some(Duration::from_secs(5)))?;
+                return Ok(more);
+            }
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+            // Connection reset: the lab is gone.
+            Err(_) => return Ok(false),
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::arguments::Tuning;
 use super::control::{self, Answer, Request};
 use super::dctcp::Dctcp;
-use super::state::{create, directory, started, HostRecord, Record};
+use super::state::{create, directory, lock, started, HostRecord, Record};
 use super::{down, topo, LabFailure};
 use crate::scenario::{Choice, Document, Plan, Seeds};
 use crate::Failure;
@@ -11,16 +11,17 @@ use live::lab::{address, smallest_rtt, Lab, LabError, Setup};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{mpsc, Arc};
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{mpsc, Arc, Mutex};
 use std::time::Duration;
-use units::Time;
+use units::{BitRate, Time};
 
 /// What `lab up` asks for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -74,6 +75,7 @@ pub(super) fn start(specification: &Specification) -> Result<Record, Failure> {
     specification.setup()?;
     let name = &specification.name;
     let dir = directory(name)?;
+    let _lock = lock()?;
     if dir.exists() {
         if Record::read(name).is_ok_and(|record| record.is_alive()) {
             return Err(LabFailure::Up(name.clone()).into());
@@ -147,6 +149,8 @@ struct Shared {
     lab: Lab,
     rtt: Time,
     connections: AtomicUsize,
+    /// The link that packets are being captured on.
+    capturing: Mutex<Option<String>>,
     /// Registered with the kernel for as long as this lives.
     _dctcp: Dctcp,
 }
@@ -196,7 +200,11 @@ fn bring_up(specification: &Specification) -> Result<(Shared, Record, UnixListen
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(&io)?;
     record.write(&dir)?;
     let rtt = smallest_rtt(&setup);
-    Ok((Shared { lab, rtt, connections: AtomicUsize::new(0), _dctcp: dctcp }, record, listener))
+    Ok((
+        Shared { lab, rtt, connections: AtomicUsize::new(0), capturing: Mutex::new(None), _dctcp: dctcp },
+        record,
+        listener,
+    ))
 }
 
 /// Connections served at a time; a capture is one for as long as it lasts.
@@ -218,7 +226,8 @@ fn serve(shared: &Arc<Shared>, record: &Record, listener: &UnixListener) {
         let _ = stream.set_write_timeout(Some(Duration::from_secs(5)));
         match control::receive(&stream) {
             Ok(Request::Down) => {
-                live::lab::end_processes(&record.mark(), &record.inodes());
+                // The namespaces are ours: whoever is in them, marked or not, is one of this lab's.
+                live::lab::end_processes(None, &record.inodes());
                 if let Ok(dir) = directory(&record.name) {
                     // What stays, `lab down` tells of.
                     let _ = fs::remove_dir_all(dir);
@@ -267,10 +276,13 @@ fn carry_out(shared: &Shared, request: &Request) -> Result<Value, String> {
         }
         Request::Set { link, rate, delay } => {
             let (link, rate, delay) = (find(lab, link)?, *rate, *delay);
-            if delay.is_some_and(|d| d > Time::from_secs(10)) || rate.is_some_and(|r| r.as_bps() < 1000) {
-                return Err("give a delay up to 10s and a rate from 1Kbps".to_owned());
+            let sensible = |r: BitRate| (1_000..=100_000_000_000_000).contains(&r.as_bps());
+            if delay.is_some_and(|d| d > Time::from_secs(10)) || rate.is_some_and(|r| !sensible(r)) {
+                return Err("give a delay up to 10s and a rate from 1Kbps to 100Tbps".to_owned());
             }
-            lab.ask(move |driver| driver.set_wire(link, rate, delay)).map(|()| Value::Null).map_err(ended)
+            lab.set_wire(link, rate, delay)
+                .map(|(rate, delay)| json!({ "link": lab.topology().link_name(link), "rate": rate, "delay": delay }))
+                .map_err(ended)
         }
         Request::Capture { .. } | Request::Down => Ok(Value::Null),
     }
@@ -306,15 +318,54 @@ fn capture(shared: &Shared, link: &str, snap: u32, packets: u64, stream: &UnixSt
     let from = &fabric.nodes[fabric.links[found as usize].a as usize].name;
     let backward = long_name(link).split('-').next() != Some(from);
     let port = 2 * found + u32::from(backward);
+    let Some(_turn) = Turn::take(&shared.capturing, link) else {
+        let other = shared.capturing.lock().ok().and_then(|other| other.clone()).unwrap_or_default();
+        let message = format!("packets are being captured on {other} already; end that capture, or wait for it");
+        return control::send(stream, &Answer::Error(message));
+    };
     let (to, frames) = mpsc::sync_channel(8192);
-    let started = shared.lab.ask(move |driver| driver.capture(port, snap as usize, packets, to));
-    if let Err(error) = started {
-        return control::send(stream, &Answer::Error(error.to_string()));
-    }
-    control::send(stream, &Answer::Ok(Value::Null))?;
+    let started = shared.lab.ask(move |driver| {
+        driver.capture(port, snap as usize, packets, to);
+        driver.begun_real_ns()
+    });
+    let begun_ns = match started {
+        Ok(begun_ns) => begun_ns,
+        Err(error) => return control::send(stream, &Answer::Error(error.to_string())),
+    };
+    control::send(stream, &Answer::Ok(json!({ "begun_ns": begun_ns })))?;
+    stream.set_read_timeout(Some(Duration::from_millis(1)))?;
     // Until the last packet, or until the client goes away: `frames` is then dropped, which ends the capture.
-    for frame in frames {
-        control::send_frame(stream, &frame)?;
+    loop {
+        match frames.recv_timeout(Duration::from_millis(200)) {
+            Ok(frame) => control::send_frame(stream, &frame)?,
+            // The client says nothing more: what can be read is its end.
+            Err(RecvTimeoutError::Timeout) if matches!((&*stream).read(&mut [0]), Ok(0)) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
     }
-    Ok(())
+}
+
+/// One capture at a time: the fabric has one tap.
+struct Turn<'a>(&'a Mutex<Option<String>>);
+
+impl Turn<'_> {
+    fn take<'a>(of: &'a Mutex<Option<String>>, link: &str) -> Option<Turn<'a>> {
+        let mut taken = of.lock().ok()?;
+        match *taken {
+            Some(_) => None,
+            None => {
+                *taken = Some(link.to_owned());
+                Some(Turn(of))
+            }
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut taken) = self.0.lock() {
+            *taken = None;
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Taking labs down, and what is left of those whose process was killed.
 
 use super::control::{ask, Request};
-use super::state::{all, directory, Record};
+use super::state::{all, directory, lock, Record};
 use super::LabFailure;
 use crate::Failure;
 use std::time::Duration;
@@ -20,6 +20,7 @@ pub(super) fn down(name: &str, every: bool) -> Result<bool, Failure> {
 }
 
 fn one(name: &str) -> Result<(), LabFailure> {
+    let _lock = lock()?;
     let Ok(record) = Record::read(name) else {
         // A directory without a record is one that was being made.
         let dir = directory(name)?;
@@ -61,7 +62,7 @@ fn one(name: &str) -> Result<(), LabFailure> {
 pub(super) fn remove(name: &str) -> Result<usize, LabFailure> {
     let mut ended = 0;
     if let Ok(record) = Record::read(name) {
-        ended = live::lab::end_processes(&record.mark(), &record.inodes());
+        ended = live::lab::end_processes(Some(&record.mark()), &record.inodes());
     }
     let dir = directory(name)?;
     match std::fs::remove_dir_all(&dir) {

@@ -8,6 +8,8 @@ pub enum LabFailure {
     Lab(#[from] live::lab::LabError),
     #[error("{0:?} is no name for a lab: give 1 to 24 lower-case letters, digits and `-`")]
     Name(String),
+    #[error("another `lab up` or `lab down` has not come to an end; try again")]
+    Busy,
     #[error("there is no directory for labs; set SELVEDGE_RUN_DIR to one of your own")]
     NoPlace,
     #[error("lab {0} is not up; {1}")]

@@ -10,7 +10,9 @@ mod dctcp;
 mod down;
 mod exec;
 mod failure;
+mod ignored;
 pub mod kernel;
+mod progress;
 mod run;
 mod show;
 mod state;
@@ -31,6 +33,13 @@ pub enum Lab {
     },
     #[command(flatten)]
     Modelled(Modelled),
+}
+
+impl Lab {
+    /// An interrupt should remove what is half-written.
+    pub fn writes_results(&self) -> bool {
+        matches!(self, Lab::Modelled(Modelled::Run(_)))
+    }
 }
 
 /// Whether what was asked for holds.
@@ -104,6 +113,8 @@ fn set(name: &str, link: &str, changes: &[Change]) -> Result<bool, Failure> {
             Change::Delay(d) => delay = Some(d),
         }
     }
-    control::ask(name, &control::Request::Set { link: link.to_owned(), rate, delay })?;
+    let now = control::ask(name, &control::Request::Set { link: link.to_owned(), rate, delay })?;
+    let text = |key: &str| now[key].as_str().unwrap_or_default().to_owned();
+    say!("{}: {}, {}", text("link"), text("rate"), text("delay"));
     Ok(true)
 }

@@ -2,6 +2,8 @@
 
 use super::arguments::{RunArguments, Tuning};
 use super::dctcp::Dctcp;
+use super::ignored::without_effect;
+use super::progress::Line;
 use super::{agreement, LabFailure};
 use crate::output::{self, Extras, Staging};
 use crate::results::Results;
@@ -13,7 +15,6 @@ use host::outcome::Outcome;
 use live::lab::{address, congestion, idle_rtt, smallest_rtt, Lab, Measurement, Namespace, Setup, Verdict};
 use live::traffic::{self, HostHandle, Progress, Report};
 use serde_json::{json, Value};
-use std::io::IsTerminal;
 use std::time::Instant;
 use units::Time;
 
@@ -36,13 +37,17 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
     let document = sim::read(&arguments.scenario, &arguments.set)?;
     let choice = Choice { schemes: arguments.scheme.clone(), seeds: arguments.seeds.clone() };
     let plan = Plan::new(&document, &choice)?;
+    if arguments.compare {
+        can_be_simulated(&plan)?;
+    }
     let staging = arguments.output.as_deref().map(|dir| Staging::new(dir, arguments.force)).transpose()?;
     let laws = laws_of(&plan);
     let dctcp = Dctcp::register(&laws)?;
     let (mut finished, mut judged) = (Vec::new(), Vec::new());
+    let mut bar = Line::new(plan.schemes.len() * plan.scenario.seeds.0.len(), plan.scenario.duration);
     for scheme in &plan.schemes {
         for &seed in &plan.scenario.seeds.0 {
-            let (done, verdict) = one(arguments, scheme, seed, &dctcp)?;
+            let (done, verdict) = one(arguments, scheme, seed, &dctcp, &mut bar)?;
             finished.push(done);
             judged.push(verdict);
         }
@@ -84,6 +89,40 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
     }
     let agrees = beside.iter().flat_map(|(_, compared)| compared).all(|c| c.holds != Some(false));
     Ok(agrees && judged.iter().all(|run| run.verdict.is_valid() && run.failed == 0))
+}
+
+/// What was lost outside of the model, of which no record tells.
+fn shortcomings(report: &Report, measurement: &Measurement) -> Vec<String> {
+    let dropped: u64 = report.counters.iter().map(|c| c.tx_dropped).sum();
+    let refused = measurement.rx_refused;
+    let short = measurement.frames_exhausted;
+    let mut notes = Vec::new();
+    if dropped > 0 {
+        notes.push(format!("hosts' devices dropped {dropped} segments that the lab was too late to read"));
+    }
+    if refused > 0 {
+        notes.push(format!("hosts' kernels did not take {refused} segments that had arrived"));
+    }
+    if short > 0 {
+        notes.push(format!("{short} times no buffer was free for what hosts sent; give --frames more"));
+    }
+    notes
+}
+
+/// # Errors
+/// A scheme whose guests have a congestion control that there is no model of: said before the lab has run, not after.
+fn can_be_simulated(plan: &Plan) -> Result<(), LabFailure> {
+    for scheme in &plan.schemes {
+        let e = scheme.template();
+        let laws = e.workloads.iter().map(|w| w.congestion.unwrap_or(e.hosts.tcp.congestion));
+        if let Some(law) = laws.into_iter().find(|law| !law.is_modelled()) {
+            let law = congestion(law);
+            let message =
+                format!("scheme {}: there is no model of {law} to compare with; leave --compare out", scheme.name);
+            return Err(LabFailure::Refused(message));
+        }
+    }
+    Ok(())
 }
 
 /// The same plan in the simulator.
@@ -131,13 +170,25 @@ fn laws_of(plan: &Plan) -> Vec<String> {
 }
 
 #[allow(clippy::disallowed_methods)] // how long the run took is reported, not used
-fn one(arguments: &RunArguments, scheme: &SchemePlan, seed: u64, dctcp: &Dctcp) -> Result<(Finished, Judged), Failure> {
+fn one(
+    arguments: &RunArguments,
+    scheme: &SchemePlan,
+    seed: u64,
+    dctcp: &Dctcp,
+    bar: &mut Line,
+) -> Result<(Finished, Judged), Failure> {
     let begun = Instant::now();
     let experiment = scheme.experiment(seed);
     let setup = setup(&experiment, &arguments.tuning);
-    let mut bar = Line::new(&scheme.name, seed);
-    let Run { report, measurement, notes } = conduct(&experiment, &setup, dctcp, &mut |progress| bar.show(progress))?;
+    bar.begin(&scheme.name, seed);
+    let run = conduct(&experiment, &setup, dctcp, &mut |progress| bar.show(progress));
     bar.clear();
+    let Run { report, measurement, mut notes } = run?;
+    notes.extend(shortcomings(&report, &measurement));
+    let ignored = without_effect(&experiment);
+    if !ignored.is_empty() {
+        notes.push(format!("without effect in a lab: {}", ignored.join(", ")));
+    }
     let rtt = shortest(&setup, &report.outcome);
     let judged = Judged {
         scheme: scheme.name.clone(),
@@ -251,7 +302,7 @@ fn lab_json(judged: &[Judged]) -> Value {
                     "segments_in": c.segments_in, "segments_out": c.segments_out,
                     "retransmitted_segments": c.retransmitted_segments, "fast_recoveries": c.fast_recoveries,
                     "timeouts": c.timeouts, "spurious": c.spurious, "undone": c.undone,
-                    "out_of_order": c.out_of_order, "marked": c.marked,
+                    "out_of_order": c.out_of_order, "marked": c.marked, "tx_dropped": c.tx_dropped,
                 })
             })
             .collect();
@@ -282,28 +333,4 @@ fn command(arguments: &RunArguments) -> String {
         command += " --compare";
     }
     command
-}
-
-/// Progress on standard error, if that is a terminal.
-struct Line {
-    label: String,
-    terminal: bool,
-}
-
-impl Line {
-    fn new(scheme: &str, seed: u64) -> Line {
-        Line { label: format!("{scheme}, seed {seed}"), terminal: std::io::stderr().is_terminal() }
-    }
-    fn show(&mut self, progress: Progress) {
-        if self.terminal {
-            let Progress { now, end, finished, flows } = progress;
-            let (now, end) = (now.as_secs_f64(), end.as_secs_f64());
-            eprint!("\r\x1b[K{}: {now:.1} of at most {end:.1} s, {finished} of {flows} flows", self.label);
-        }
-    }
-    fn clear(&mut self) {
-        if self.terminal {
-            eprint!("\r\x1b[K");
-        }
-    }
 }

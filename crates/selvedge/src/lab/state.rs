@@ -1,11 +1,13 @@
 //! What a lab leaves in the file system while it is up: one directory, which only its owner can read.
 
 use super::LabFailure;
+use live::lab::{lock_directory, DirectoryLock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A lab that was brought up, as its directory tells.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -79,6 +81,20 @@ fn writable(dir: &Path) -> bool {
     // If it could not be made there is nothing to remove.
     let _ = fs::remove_file(probe);
     made
+}
+
+/// How long one `lab up` or `lab down` waits for another to be done.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Held by whoever brings a lab up or takes one down: one does not remove what another is making.
+///
+/// # Errors
+/// As [`base`]; somebody else does not come to an end.
+pub(super) fn lock() -> Result<DirectoryLock, LabFailure> {
+    lock_directory(&base()?, PATIENCE).map_err(|source| match source.kind() {
+        io::ErrorKind::TimedOut => LabFailure::Busy,
+        _ => LabFailure::Io { what: "the directory of labs", source },
+    })
 }
 
 /// # Errors

@@ -47,24 +47,30 @@ pub(super) fn one_line_with(text: &str, workload: &str) -> Result<Document, Conf
         let pair = word.split_once('=').ok_or_else(|| error(format!("{word:?} has no `=`"), "write key=value"))?;
         keys.push((pair.0.trim(), pair.1.trim()));
     }
+    say_once(&keys)?;
     let number = |key: &str, default: u32| match keys.iter().find(|(k, _)| *k == key) {
         None => Ok(default),
         Some((_, v)) => v.parse().map_err(|_| error(format!("{key}={v} is not a number"), "give a whole number")),
     };
     let mut document = Document::parse("--topo", &bare(kind, workload))?;
-    let mut set = |key: &str, value: &str| document.set(&format!("{key}={value}"));
+    let mut set = |from: &str, key: &str, value: &str| document.set_at(from, &format!("{key}={value}"));
     let mut delay_given = false;
     let mut rtt = RTT;
     for &(key, value) in &keys {
+        let from = format!("--topo {key}={value}");
         if TOPOLOGY.contains(&key) {
             delay_given |= key == "delay";
-            set(&format!("topology.{key}"), value)?;
+            set(&from, &format!("topology.{key}"), value)?;
         } else if let Some((_, to)) = ELSEWHERE.iter().find(|(k, _)| *k == key) {
-            set(to, value)?;
+            set(&from, to, value)?;
         } else if key == "hosts" {
-            hosts(kind, value, number("leaves", 4)?, &mut set)?;
+            let (to, value) = hosts(kind, value, number("leaves", 4)?)?;
+            set(&from, to, &value)?;
         } else if key == "rtt" {
             rtt = value.parse().map_err(|e| error(format!("rtt={value}: {e}"), "write rtt=2ms"))?;
+            if rtt == Time::ZERO {
+                return Err(error("rtt=0 is no round trip", "write rtt=2ms"));
+            }
         } else {
             let known = TOPOLOGY.into_iter().chain(ELSEWHERE.map(|e| e.0)).chain(["hosts", "rtt"]);
             let near = closest(key, known.clone()).map(|k| format!("did you mean {k}? ")).unwrap_or_default();
@@ -80,18 +86,29 @@ pub(super) fn one_line_with(text: &str, workload: &str) -> Result<Document, Conf
             "parking-lot" => u64::from(number("hops", 1)?) + 2,
             _ => 2,
         };
-        set("topology.delay", &Time::from_ns(rtt.as_ns() / (2 * links)).to_string())?;
+        set("--topo", "topology.delay", &Time::from_ns(rtt.as_ns() / (2 * links)).to_string())?;
     }
     Ok(document)
 }
 
-/// `hosts=` counts all hosts, whatever the kind calls them.
-fn hosts(
-    kind: &str,
-    value: &str,
-    leaves: u32,
-    set: &mut dyn FnMut(&str, &str) -> Result<(), ConfigError>,
-) -> Result<(), ConfigError> {
+/// No key twice, and none beside another that says the same.
+fn say_once(keys: &[(&str, &str)]) -> Result<(), ConfigError> {
+    for (n, (key, _)) in keys.iter().enumerate() {
+        if keys[..n].iter().any(|(other, _)| other == key) {
+            return Err(error(format!("{key} is given twice"), "give it once"));
+        }
+    }
+    let given = |key: &str| keys.iter().any(|(k, _)| *k == key);
+    for (one, other) in [("hosts", "hosts_per_leaf"), ("hosts", "pairs"), ("rtt", "delay")] {
+        if given(one) && given(other) {
+            return Err(error(format!("{one} and {other} are both given"), "leave one of them out"));
+        }
+    }
+    Ok(())
+}
+
+/// `hosts=` counts all hosts, whatever the kind calls them: key and value of the scenario.
+fn hosts(kind: &str, value: &str, leaves: u32) -> Result<(&'static str, String), ConfigError> {
     let wrong = |why: &str| error(format!("hosts={value}: {why}"), "choose another number");
     let n: u32 = value.parse().map_err(|_| wrong("not a number"))?;
     let share = |parts: u32, what: &str| match n.checked_rem(parts) {
@@ -99,9 +116,9 @@ fn hosts(
         _ => Err(wrong(what)),
     };
     match kind {
-        "clos" => set("topology.hosts_per_leaf", &share(leaves, "does not divide by the number of leaves")?),
-        "single-switch" => set("topology.hosts", &share(1, "a switch has at least one")?),
-        "dumbbell" => set("topology.pairs", &share(2, "a dumbbell has pairs of them")?),
+        "clos" => Ok(("topology.hosts_per_leaf", share(leaves, "does not divide by the number of leaves")?)),
+        "single-switch" => Ok(("topology.hosts", share(1, "a switch has at least one")?)),
+        "dumbbell" => Ok(("topology.pairs", share(2, "a dumbbell has pairs of them")?)),
         _ => Err(error(format!("hosts= means nothing to {kind}"), "use k= or hops=")),
     }
 }
@@ -165,6 +182,11 @@ mod tests {
             ("clos,leaves", "no `=`"),
             ("clos,rate=200", "rate"),
             ("fat-tree,k=4,hosts=16", "means nothing"),
+            ("clos,hosts=8,hosts=16", "hosts is given twice"),
+            ("dumbbell,pairs=1,hosts=4", "hosts and pairs are both given"),
+            ("clos,rtt=2ms,delay=1ms", "rtt and delay are both given"),
+            ("clos,rtt=0ms", "no round trip"),
+            ("clos,rate=0bps", "--topo rate=0bps: "),
         ] {
             let error = plan(text).unwrap_err().to_string();
             assert!(error.contains(what), "{text}: {error}");

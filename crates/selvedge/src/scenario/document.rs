@@ -64,9 +64,16 @@ impl Document {
     /// # Errors
     /// No `=`, or a path through something that is not a table.
     pub fn set(&mut self, assignment: &str) -> Result<(), ConfigError> {
-        let place = format!("--set {assignment}");
+        self.set_at(&format!("--set {assignment}"), assignment)
+    }
+
+    /// The same for an assignment that stands elsewhere: `place` is what an error names.
+    ///
+    /// # Errors
+    /// As for [`Document::set`].
+    pub fn set_at(&mut self, place: &str, assignment: &str) -> Result<(), ConfigError> {
         let fail = |key: &str, problem: &str, remedy: &str| ConfigError {
-            place: place.clone(),
+            place: place.to_owned(),
             key: key.to_owned(),
             problem: problem.to_owned(),
             remedy: remedy.to_owned(),
@@ -78,7 +85,7 @@ impl Document {
         if key.is_empty() || key.split('.').any(str::is_empty) {
             return Err(fail(key, "the key is malformed", "write a dotted path, such as switch.buffer"));
         }
-        self.assign(key, toml_value(text), Source::Elsewhere(place.clone()))
+        self.assign(key, toml_value(text), Source::Elsewhere(place.to_owned()))
             .map_err(|(problem, remedy)| fail(key, &problem, &remedy))
     }
 

@@ -1,0 +1,63 @@
+//! What a scenario asks for and a lab cannot give: said, not passed over.
+
+use host::experiment::Experiment;
+use host::tcp::Config;
+use units::Time;
+
+/// Keys that are not at their defaults and change nothing in a lab. docs/lab.md lists them.
+pub(super) fn without_effect(experiment: &Experiment) -> Vec<String> {
+    let (asked, default) = (&experiment.hosts.tcp, Config::default());
+    let mut keys: Vec<String> = [
+        ("rto_initial", asked.rto_initial != default.rto_initial),
+        ("delayed_ack", asked.delayed_ack != default.delayed_ack && asked.delayed_ack != Time::ZERO),
+        ("quickack", asked.quickack != default.quickack),
+        ("tso_defer", asked.tso_defer != default.tso_defer),
+        ("pacing", asked.pacing != default.pacing),
+        ("nagle", asked.nagle != default.nagle),
+        ("prr", asked.prr != default.prr),
+        ("adaptive_reordering", asked.adaptive_reordering != default.adaptive_reordering),
+        ("undo", asked.undo != default.undo),
+        ("hystart", asked.hystart != default.hystart),
+    ]
+    .into_iter()
+    .filter(|(_, changed)| *changed)
+    .map(|(key, _)| format!("host.tcp.{key}"))
+    .collect();
+    if experiment.hosts.cpu.is_some() {
+        keys.push("host.cpu".to_owned());
+    }
+    if experiment.record.flowcells {
+        keys.push("record.flowcells".to_owned());
+    }
+    for workload in &experiment.workloads {
+        if workload.priority > 0 {
+            keys.push(format!("workload {}'s priority", workload.name));
+        }
+        if workload.ignore_window {
+            keys.push(format!("workload {}'s ignore_window", workload.name));
+        }
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lab::topo::file;
+    use crate::scenario::{Choice, Plan};
+
+    #[test]
+    fn what_linux_has_no_setting_for_is_named() {
+        let ignored = |host: &str| {
+            let document = file("s.toml", &format!("[topology]\nkind = \"dumbbell\"\npairs = 1\n{host}")).unwrap();
+            let plan = Plan::new(&document, &Choice { schemes: vec!["ecmp".to_owned()], seeds: None }).unwrap();
+            without_effect(plan.schemes[0].template())
+        };
+        assert_eq!(ignored(""), [""; 0]);
+        assert_eq!(
+            ignored("[host.tcp]\nrto_min = \"10ms\"\npacing = true\nprr = false\n"),
+            ["host.tcp.pacing", "host.tcp.prr"]
+        );
+        assert_eq!(ignored("[host]\ncpu = \"presto-testbed\"\n"), ["host.cpu"]);
+    }
+}
