@@ -100,9 +100,14 @@ struct sv_vcc {
 	/* For people. */
 	u32 marked;	 /* payload bytes that the peer reported as marked, mod 2^32 */
 	u32 policed;	 /* segments dropped */
+	/* Of limiter.h. */
+	u32 limit_rwnd;	 /* bytes: SPRING's window; 0: none is in force */
+	u32 limit_ssthresh;
+	u8 ect;		 /* 1: the guest has sent an ECN-capable packet */
+	u8 pad[7];
 };
 
-SV_ASSERT_SIZE(struct sv_vcc, 168);
+SV_ASSERT_SIZE(struct sv_vcc, 184);
 
 /* The number after the segment. */
 SV_FN u32 sv_vcc_end(const struct sv_packet *p)

@@ -12,6 +12,7 @@
 #include "arith.h"
 #include "flow.h"
 #include "flowcell.h"
+#include "limiter.h"
 #include "packet.h"
 #include "vcc.h"
 
@@ -41,15 +42,18 @@ struct sv_ctx {
 	struct sv_vcc *vcc;	      /* NULL: no virtual congestion control, or no flow */
 	const struct sv_vcc_conf *vcc_conf; /* NULL: no virtual congestion control */
 	u32 tenant;		      /* for the choice of the law; 0: none */
+	const struct sv_limit *limit; /* that the guest's segments of this flow go through; NULL: none */
+	struct sv_limit_queue *queue; /* its memory; NULL: none is needed */
+	sv_lock *queue_lock;	      /* guards that */
 	struct sv_flow_counts *counts; /* NULL: not wanted */
-	sv_lock *flow_lock;	      /* guards all four */
+	sv_lock *flow_lock;	      /* guards flow, flowcell, vcc and counts */
 	const u16 *labels;	      /* schedule of the destination, immutable */
 	u32 n_labels;
 	u32 hash;		      /* of the flow, sv_flow_hash */
 	u64 now;		      /* ns, never decreasing */
 };
 
-/* Result bits of the stages; SV_POLICED and SV_CONSUMED of vcc.h are further ones. */
+/* Result bits of the stages; SV_POLICED and SV_CONSUMED of vcc.h and SV_LIMITED of limiter.h are further ones. */
 #define SV_BEGAN 0x1	  /* a connection began with this packet: state beyond this context must start anew too */
 #define SV_CELL_OPENED 0x2
 #define SV_CELL_LATE 0x4  /* a newer flowcell was seen before */
@@ -115,9 +119,22 @@ SV_FN u32 sv_track(const struct sv_ctx *c, const struct sv_packet *p, u8 class, 
 	return begins ? SV_BEGAN : 0;
 }
 
+/* The limiter's queue as this packet finds it. Returns its gradient. */
+SV_FN s32 sv_sample(const struct sv_ctx *c)
+{
+	s32 gradient;
+
+	if (!c->limit || !c->queue || c->limit->law != SV_LIMIT_SPRING)
+		return 0;
+	SV_LOCK(c->queue_lock);
+	gradient = sv_limit_sample(c->queue, c->limit);
+	SV_UNLOCK(c->queue_lock);
+	return gradient;
+}
+
 /*
- * From the guest to the fabric: track the flow, police and mark, label. Returns SV_BEGAN, SV_CELL_OPENED, SV_POLICED;
- * sets p->emit.
+ * From the guest to the fabric: sample the limiter's queue, track the flow, police and mark, label. Returns SV_BEGAN,
+ * SV_CELL_OPENED, SV_POLICED, SV_LIMITED; sets p->emit.
  */
 SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 {
@@ -129,42 +146,45 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 			sv_vcc_stateless(p, 1);
 		if (c->conf->balance == SV_BALANCE_FLOWCELL)
 			sv_label_by_hash(c, p);
-		return 0;
+		return sv_limit_mark(c->limit, p);
 	}
+	sv_sample(c);
 	if (c->vcc && !(c->vcc->flags & SV_VCC_BEGUN && c->flow->phase == SV_FLOW_OPEN))
 		class = SV_CLASS_OF(c, p, 1);
 	SV_LOCK(c->flow_lock);
 	result = sv_track(c, p, class, 1);
 	if (c->vcc && p->proto == SV_PROTO_TCP)
-		result |= sv_vcc_egress(c->vcc, c->vcc_conf, p, c->now);
+		result |= sv_vcc_egress(c->vcc, c->vcc_conf, sv_limit_follows(c->limit), p, c->now);
 	/* Cell and label are read and committed under this one hold, or two CPUs could mix two cells' labels. */
 	if (!(result & SV_POLICED) && c->conf->balance == SV_BALANCE_FLOWCELL &&
 	    sv_flowcell_assign(c->flowcell, c->conf->cell_bytes, c->labels, c->n_labels, c->hash, p))
 		result |= SV_CELL_OPENED;
 	SV_UNLOCK(c->flow_lock);
-	return result;
+	return result & SV_POLICED ? result : result | sv_limit_mark(c->limit, p);
 }
 
 /*
- * From the fabric to the guest: track the flow, note the flowcell, harvest feedback, rewrite the window, hide ECN.
- * Holding and reordering come last and are the caller's: a kernel program cannot hold packets. Returns SV_BEGAN,
- * SV_CELL_LATE, SV_CONSUMED.
+ * From the fabric to the guest: sample the limiter's queue, track the flow, note the flowcell, harvest feedback, rewrite the
+ * window, hide ECN. Holding and reordering come last and are the caller's: a kernel program cannot hold packets. Returns
+ * SV_BEGAN, SV_CELL_LATE, SV_CONSUMED, SV_LIMITED.
  */
 SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 {
 	u32 result = 0;
+	s32 gradient;
 	u8 class = 0;
 
 	if (!c->flow || !c->flowcell)
 		return c->vcc_conf && p->proto == SV_PROTO_TCP ? sv_vcc_stateless(p, 0) : 0;
 	if (c->vcc && !(c->vcc->flags & SV_VCC_BEGUN && c->flow->phase == SV_FLOW_OPEN))
 		class = SV_CLASS_OF(c, p, 0);
+	gradient = sv_sample(c);
 	SV_LOCK(c->flow_lock);
 	result = sv_track(c, p, class, 0);
 	if (sv_flow_note_cell(c->flow, p))
 		result |= SV_CELL_LATE;
 	if (c->vcc && p->proto == SV_PROTO_TCP)
-		result |= sv_vcc_ingress(c->vcc, c->vcc_conf, p, c->now);
+		result |= sv_vcc_ingress(c->vcc, c->vcc_conf, c->limit, gradient, p, c->now);
 	SV_UNLOCK(c->flow_lock);
 	return result;
 }

@@ -18,6 +18,9 @@
  *  - A connection first seen under way is tracked and marked, but its windows, whose scale is unknown, are not changed.
  *  - Data segments never carry the option, whatever their size: it would keep them from merging in GRO. They are
  *    preceded by a FACK instead, if marks or two segments of data are to be reported.
+ *
+ * The window of a rate limiter (limiter.h) is enforced here too: the smaller one wins. Where a limiter acts on ACKs, flows that
+ * are none of our business otherwise are followed for its sake, and nothing but their window is changed.
  */
 #ifndef SV_VCC_H
 #define SV_VCC_H
@@ -27,6 +30,7 @@
 #include "cubic.h"
 #include "dctcp.h"
 #include "feedback.h"
+#include "limiter.h"
 #include "reno.h"
 
 /* Results of the functions below, which are also those of the stages. */
@@ -49,6 +53,14 @@ SV_FN u32 sv_vcc_window(const struct sv_vcc *v, const struct sv_vcc_class *class
 	if (class->clamp)
 		w = sv_min32(w, class->clamp);
 	return w;
+}
+
+/* The window that is enforced, bytes; all ones: any. */
+SV_FN u32 sv_vcc_allowed(const struct sv_vcc *v, const struct sv_vcc_class *class)
+{
+	u32 w = class->flags & (SV_CLASS_OBSERVE | SV_CLASS_OFF) ? 0xffffffffu : sv_vcc_window(v, class);
+
+	return v->limit_rwnd ? sv_min32(w, v->limit_rwnd) : w;
 }
 
 /* Reduce the window as the law says. */
@@ -113,13 +125,13 @@ SV_FN void sv_vcc_react(struct sv_vcc *v, const struct sv_vcc_class *class, u32 
 }
 
 /*
- * Lower the window of an ACK to what the law allows, but never below what lets one segment out: with less, guests wait
+ * Lower the window of an ACK to what law and limiter allow, but never below what lets one segment out: with less, guests wait
  * for their persist timer. And one unit more where exactly one segment would fit, because its receiver would delay the ACK
  * in wait for a second one, which a few bytes replace. A floor below a segment, for studies, does without both. Never upwards.
  */
 SV_FN u16 sv_vcc_field(const struct sv_vcc *v, const struct sv_vcc_class *class, u16 field)
 {
-	u32 scale = sv_vcc_scale(v), floor = sv_vcc_floor(v, class), w = sv_vcc_window(v, class);
+	u32 scale = sv_vcc_scale(v), floor = sv_vcc_floor(v, class), w = sv_vcc_allowed(v, class);
 	u32 least = (sv_min32(floor, v->mss) + (1u << scale) - 1) >> scale;
 
 	if (w >= (u32)field << scale)
@@ -182,35 +194,61 @@ SV_FN void sv_vcc_hide_ecn(struct sv_packet *p)
 	p->tcp_flags = flags;
 }
 
-/* A TCP segment from the guest, of a flow that has begun. Returns SV_POLICED. */
-SV_FN u32 sv_vcc_egress(struct sv_vcc *v, const struct sv_vcc_conf *conf, struct sv_packet *p, u64 now)
+/* A TCP segment from the guest, of a flow that has begun. `limited`: a limiter wants it followed. Returns SV_POLICED. */
+SV_FN u32 sv_vcc_egress(struct sv_vcc *v, const struct sv_vcc_conf *conf, int limited, struct sv_packet *p, u64 now)
 {
 	const struct sv_vcc_class *class = &conf->class[sv_mask(v->class, SV_MAX_CLASSES - 1)];
 
 	sv_vcc_take_option(p); /* the guest's own would be read as ours */
-	if (class->flags & SV_CLASS_OFF) {
+	if (class->flags & SV_CLASS_OFF && !limited)
 		sv_vcc_begin(v, v->class); /* what is not followed must not be believed, should the class change */
+	else if (!sv_vcc_track_out(v, class, p, now)) {
+		v->policed++;
+		return SV_POLICED;
+	}
+	if (p->ecn != SV_ECN_NOT_ECT)
+		v->ect = 1;
+	if (class->flags & SV_CLASS_OFF) {
 		if (p->tcp_reserved)
 			p->dirty |= SV_DIRTY_FLAGS;
 		p->tcp_reserved = 0;
 		return 0;
-	}
-	if (!sv_vcc_track_out(v, class, p, now)) {
-		v->policed++;
-		return SV_POLICED;
 	}
 	sv_vcc_mark_ect(v, class, p);
 	sv_vcc_report(v, p);
 	return 0;
 }
 
-/* A TCP segment for the guest, of a flow that has begun. Returns SV_CONSUMED. */
-SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, struct sv_packet *p, u64 now)
+/*
+ * The ACK is for the guest: lower its window. A duplicate repeats the last one while a limiter changes windows with every
+ * ACK: stacks do not count duplicates whose windows differ.
+ */
+SV_FN void sv_vcc_enforce(struct sv_vcc *v, const struct sv_vcc_class *class, int duplicate, struct sv_packet *p)
+{
+	u16 field = p->window;
+
+	if (duplicate && v->limit_rwnd && v->window_out)
+		field = (u16)sv_min32(field, v->window_out);
+	else if (!(p->tcp_flags & SV_TCP_SYN))
+		field = sv_vcc_field(v, class, field);
+	if (field != p->window)
+		p->dirty |= SV_DIRTY_WINDOW;
+	p->window = field;
+	sv_vcc_grant(v, p);
+	v->window_out = field;
+}
+
+/*
+ * A TCP segment for the guest, of a flow that has begun. `limit` may be missing; `gradient` is that of its queue. Returns
+ * SV_CONSUMED, SV_LIMITED.
+ */
+SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const struct sv_limit *limit, s32 gradient,
+			 struct sv_packet *p, u64 now)
 {
 	const struct sv_vcc_class *class = &conf->class[sv_mask(v->class, SV_MAX_CLASSES - 1)];
-	int aware = p->tcp_reserved & SV_RESERVED_EDGE, fack = sv_vcc_is_fack(p), lost = 0;
-	u32 marked = 0, acked = 0;
-	u16 field;
+	int aware = p->tcp_reserved & SV_RESERVED_EDGE, fack = sv_vcc_is_fack(p), lost = 0, limited = sv_limit_follows(limit);
+	u32 marked = 0, acked = 0, result = 0;
+	u8 duplicates = v->dupacks;
 
 	v->flags &= (u16) ~(SV_VCC_AWARE | SV_VCC_PLAIN);
 	v->flags |= aware ? SV_VCC_AWARE : SV_VCC_PLAIN;
@@ -226,25 +264,24 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, struc
 		acked = sv_vcc_track_ack(v, p, now, &lost);
 		sv_vcc_react(v, class, acked, marked, lost, now);
 	}
-	if (class->flags & SV_CLASS_OFF)
+	if (!limited || limit->law != SV_LIMIT_SPRING)
+		v->limit_rwnd = 0;
+	if (class->flags & SV_CLASS_OFF && !limited)
 		return 0;
 	if (p->tcp_flags & SV_TCP_ACK && !(p->tcp_flags & SV_TCP_RST) && sv_vcc_knows_scale(v)) {
-		if (!(p->tcp_flags & SV_TCP_SYN) && !(class->flags & SV_CLASS_OBSERVE)) {
-			field = sv_vcc_field(v, class, p->window);
-			if (field != p->window)
-				p->dirty |= SV_DIRTY_WINDOW;
-			p->window = field;
-		}
-		sv_vcc_grant(v, p);
-		v->window_out = p->window;
+		if (limited && limit->law == SV_LIMIT_SPRING && !(p->tcp_flags & SV_TCP_SYN))
+			result |= sv_spring_ack(v, limit, gradient, p);
+		sv_vcc_enforce(v, class, v->dupacks && (v->dupacks != duplicates || duplicates == 255), p);
 	}
-	if (aware && !(class->flags & SV_CLASS_OBSERVE))
+	if (aware && !(class->flags & (SV_CLASS_OBSERVE | SV_CLASS_OFF)))
 		sv_vcc_hide_ecn(p);
-	if (aware) {
+	if (aware && !(class->flags & SV_CLASS_OFF)) {
 		p->tcp_reserved = 0;
 		p->dirty |= SV_DIRTY_FLAGS;
 	}
-	return 0;
+	if (limited && limit->law == SV_LIMIT_DEM)
+		result |= sv_dem_ack(limit, v->ect, p);
+	return result;
 }
 
 /* What guests must neither send nor see, where there is no room to remember the flow. Returns SV_CONSUMED. */

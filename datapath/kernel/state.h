@@ -9,7 +9,7 @@
 #include "../edge.h"
 #include "../encap.h"
 
-#define SV_STATE_VERSION 5
+#define SV_STATE_VERSION 6
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -119,7 +119,7 @@ struct sv_flow_slot {
 	struct sv_vcc vcc; /* zero without virtual congestion control */
 };
 
-SV_ASSERT_SIZE(struct sv_flow_slot, 288); /* AC/DC keeps 320 per direction */
+SV_ASSERT_SIZE(struct sv_flow_slot, 304); /* AC/DC keeps 320 per direction */
 
 /*
  * One call of selvedge_tick: where it stands in the frame after an Ethernet header. `packet` is the answer, of which the

@@ -1,4 +1,4 @@
-use crate::{reorder, vcc};
+use crate::{limiter, reorder, vcc};
 use units::{Bytes, Time};
 
 /// How outgoing segments are spread over paths.
@@ -19,6 +19,8 @@ pub struct Config {
     pub reorder: Option<reorder::Config>,
     /// AC/DC's congestion control of guests; `None` (default): TCP is left alone.
     pub congestion: Option<vcc::Config>,
+    /// The classes of the limiter that this edge's guests go through, and what is done about their backlog; none (default).
+    pub limits: Vec<limiter::Law>,
     /// Connections remembered at once; further ones are forwarded without state. Default 65536.
     pub max_flows: usize,
     /// A connection without a packet for this long is forgotten. Default 60 s.
@@ -33,6 +35,7 @@ impl Default for Config {
             balance: Balance::Ecmp,
             reorder: None,
             congestion: None,
+            limits: Vec::new(),
             max_flows: 65_536,
             flow_idle: Time::from_secs(60),
             seed: 0,

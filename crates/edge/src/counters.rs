@@ -1,4 +1,4 @@
-use crate::reorder;
+use crate::{limiter, reorder};
 
 /// What an edge has seen since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -18,6 +18,8 @@ pub struct Counters {
     pub ingress_late: u64,
     /// All zero without congestion control.
     pub congestion: CongestionCounters,
+    /// All zero without a limiter.
+    pub limiter: limiter::Counters,
     /// All zero without reordering.
     pub reorder: reorder::Counters,
 }

@@ -1,9 +1,9 @@
 use crate::deadlines::Deadlines;
-use crate::native::{self, Conf, Stages};
+use crate::native::{self, Conf, LimitQueue, Stages};
 use crate::reorder::Engine;
 use crate::schedule::Schedules;
 use crate::table::Table;
-use crate::{vcc, Balance, Config, Counters, Direction, DropReason, Release, Slot, Transmit, Verdict};
+use crate::{limiter, vcc, Balance, Config, Counters, Direction, DropReason, Release, Slot, Transmit, Verdict};
 use std::collections::VecDeque;
 use units::Time;
 use wire::{pack, reserved, FlowKey, Packet};
@@ -19,12 +19,14 @@ const SWEEP_INTERVAL: Time = Time::from_ms(1);
 /// [`handle_timeout`](Edge::handle_timeout), drain [`poll_release`](Edge::poll_release) and `poll_transmit`, then read
 /// [`poll_timeout`](Edge::poll_timeout).
 ///
-/// An edge that neither balances nor reorders nor controls congestion forwards everything and remembers nothing.
+/// An edge that neither balances nor reorders nor controls congestion nor limits forwards everything and remembers nothing.
 #[derive(Debug)]
 pub struct Edge {
     config: Config,
     stages: Stages,
     stateful: bool,
+    /// Per class of the limiter.
+    queues: Vec<LimitQueue>,
     schedules: Schedules,
     table: Table,
     reorder: Option<Engine>,
@@ -45,11 +47,21 @@ impl Edge {
             balance,
             cell_bytes: u32::try_from(threshold).unwrap_or(u32::MAX),
         };
+        let follows = config.limits.iter().any(limiter::Law::follows);
+        let vcc = match &config.congestion {
+            Some(congestion) => Some(congestion.conf()),
+            // Connections are followed for the limiter only.
+            None => follows.then(|| vcc::Config::new(vcc::Class::OFF).conf()),
+        };
         Edge {
-            stages: Stages { conf, vcc: config.congestion.as_ref().map(vcc::Config::conf) },
-            stateful: config.balance != Balance::Ecmp || config.reorder.is_some() || config.congestion.is_some(),
+            stateful: config.balance != Balance::Ecmp
+                || config.reorder.is_some()
+                || vcc.is_some()
+                || !config.limits.is_empty(),
+            queues: vec![LimitQueue::default(); config.limits.len()],
             schedules: Schedules::new(),
-            table: Table::new(config.max_flows, config.seed, config.congestion.is_some()),
+            table: Table::new(config.max_flows, config.seed, vcc.is_some()),
+            stages: Stages { conf, vcc },
             reorder: config.reorder.map(Engine::new),
             deadlines: Deadlines::default(),
             transmit: VecDeque::new(),
@@ -72,11 +84,23 @@ impl Edge {
 
     /// Takes one segment, whose frame the driver knows as `slot`, and changes `pkt` as it should leave.
     pub fn process(&mut self, now: Time, dir: Direction, slot: Slot, pkt: &mut Packet) -> Verdict {
+        self.process_limited(now, dir, slot, pkt, None)
+    }
+
+    /// As [`process`](Edge::process), for a segment whose flow goes through a class of a limiter on its way out.
+    pub fn process_limited(
+        &mut self,
+        now: Time,
+        dir: Direction,
+        slot: Slot,
+        pkt: &mut Packet,
+        standing: Option<limiter::Standing>,
+    ) -> Verdict {
         match dir {
             Direction::Egress => {
                 self.counters.egress_segments += 1;
                 if self.stateful {
-                    self.egress(now, pkt)
+                    self.egress(now, pkt, standing)
                 } else {
                     Verdict::Forward
                 }
@@ -84,7 +108,7 @@ impl Edge {
             Direction::Ingress => {
                 self.counters.ingress_segments += 1;
                 if self.stateful {
-                    self.ingress(now, slot, pkt)
+                    self.ingress(now, slot, pkt, standing)
                 } else {
                     Verdict::Forward
                 }
@@ -93,7 +117,7 @@ impl Edge {
     }
 
     /// As [`process`](Edge::process), for a segment to or from a peer whose edge is known not to be one of ours: congestion
-    /// control leaves it alone.
+    /// control leaves it alone, and so do limiters.
     pub fn process_plain(&mut self, now: Time, dir: Direction, slot: Slot, pkt: &mut Packet) -> Verdict {
         let congestion = self.stages.vcc.take();
         let verdict = self.process(now, dir, slot, pkt);
@@ -170,13 +194,18 @@ impl Edge {
         self.table.len()
     }
 
-    fn egress(&mut self, now: Time, pkt: &mut Packet) -> Verdict {
+    fn egress(&mut self, now: Time, pkt: &mut Packet, standing: Option<limiter::Standing>) -> Verdict {
         let Some(id) = self.flow(now, Direction::Egress, pkt) else {
+            let limit = limit(&self.config, standing);
+            let limiter = limiter(&mut self.queues, &limit);
             let labels = self.schedules.labels(self.schedules.find(&pkt.daddr));
             let hash = native::hash(&pkt.flow_key(), self.config.seed);
-            self.stages.egress_stateless(labels, hash, pkt);
+            let result = self.stages.egress_stateless(limiter, labels, hash, pkt);
+            self.note_limited(result, limit);
             return Verdict::Forward;
         };
+        let limit = limit(&self.config, standing);
+        let limiter = limiter(&mut self.queues, &limit);
         let (flow, vcc) = self.table.both(id);
         let vcc = vcc.filter(|_| self.stages.vcc.is_some());
         if flow.generation != self.schedules.generation() {
@@ -184,9 +213,10 @@ impl Edge {
             flow.schedule = self.schedules.find(&pkt.daddr);
         }
         let labels = self.schedules.labels(flow.schedule);
-        let result = self.stages.egress(&mut flow.state, vcc, labels, flow.hash, now, pkt);
+        let result = self.stages.egress(&mut flow.state, vcc, limiter, labels, flow.hash, now, pkt);
         self.counters.flowcells += u64::from(result & native::CELL_OPENED != 0);
         self.note_began(id, result);
+        self.note_limited(result, limit);
         if self.stages.vcc.is_some() {
             return self.after_egress(id, result, pkt);
         }
@@ -208,7 +238,7 @@ impl Edge {
         Verdict::Forward
     }
 
-    fn ingress(&mut self, now: Time, slot: Slot, pkt: &mut Packet) -> Verdict {
+    fn ingress(&mut self, now: Time, slot: Slot, pkt: &mut Packet, standing: Option<limiter::Standing>) -> Verdict {
         let reported = pkt.pack == pack::OK && pkt.tcp_reserved & reserved::EDGE != 0;
         let marked = if pkt.ecn == wire::ecn::CE { pkt.payload } else { 0 };
         let Some(id) = self.flow(now, Direction::Ingress, pkt) else {
@@ -219,9 +249,12 @@ impl Edge {
         };
         let (flow, vcc) = self.table.both(id);
         let vcc = vcc.filter(|_| self.stages.vcc.is_some());
-        let result = self.stages.ingress(&mut flow.state, vcc, now, pkt);
+        let limit = limit(&self.config, standing);
+        let limiter = limiter(&mut self.queues, &limit);
+        let result = self.stages.ingress(&mut flow.state, vcc, limiter, now, pkt);
         self.counters.ingress_late += u64::from(result & native::CELL_LATE != 0);
         self.note_began(id, result);
+        self.note_limited(result, limit);
         if self.stages.vcc.is_some() {
             let counters = &mut self.counters.congestion;
             counters.reports_received += u64::from(reported);
@@ -268,6 +301,12 @@ impl Edge {
         self.arm(id);
     }
 
+    fn note_limited(&mut self, result: u32, limit: Option<(usize, native::Limit)>) {
+        if let Some((_, limit)) = limit.filter(|_| result & native::LIMITED != 0) {
+            self.counters.limiter.note(limit.law);
+        }
+    }
+
     /// Another connection, possibly under the number of an old one.
     fn note_began(&mut self, id: u32, result: u32) {
         if result & native::BEGAN != 0 {
@@ -301,4 +340,15 @@ impl Edge {
         let busy = |id| reorder.as_ref().is_some_and(|engine| engine.is_holding(id));
         self.counters.flows_expired += self.table.sweep(&self.stages, now, busy);
     }
+}
+
+/// What the stages are told of the class; `None` for one that is not configured.
+fn limit(config: &Config, standing: Option<limiter::Standing>) -> Option<(usize, native::Limit)> {
+    let standing = standing?;
+    Some((standing.class, config.limits.get(standing.class)?.limit(standing.backlog)))
+}
+
+fn limiter<'a>(queues: &'a mut [LimitQueue], limit: &'a Option<(usize, native::Limit)>) -> native::Limiter<'a> {
+    let (class, limit) = limit.as_ref()?;
+    Some((limit, queues.get_mut(*class)?))
 }

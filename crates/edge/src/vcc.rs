@@ -220,6 +220,8 @@ pub struct Connection {
     pub marked: Bytes,
     /// Segments of the guest that were dropped because they exceeded its window.
     pub policed_segments: u32,
+    /// SPRING's window, where a limiter is in force.
+    pub limit: Option<Bytes>,
 }
 
 impl Connection {
@@ -242,6 +244,7 @@ impl Connection {
             aware: state.flags & native::AWARE != 0,
             marked: Bytes(state.marked.into()),
             policed_segments: state.policed,
+            limit: Some(Bytes(state.limit_rwnd.into())).filter(|window| window.get() != 0),
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::tcp;
 use crate::workload::{HostMap, Workload};
+use edge::{limiter, shape};
 use fabric::{Multipath, RandomLoss, SwitchConfig};
 use topology::{LinkId, Topology};
-use units::{Bytes, Time};
+use units::{BitRate, Bytes, Time};
 
 /// One scheme on one fabric under one workload with one seed.
 #[derive(Clone, Debug)]
@@ -90,6 +91,8 @@ pub struct EdgeConfig {
     pub reorder: Option<edge::reorder::Config>,
     /// AC/DC's congestion control of guests.
     pub congestion: Option<edge::vcc::Config>,
+    /// What the guests of some hosts are held to, between edge and NIC.
+    pub limiter: Option<Limiter>,
     /// Servers of workload n listen on [`SERVER_PORT`] + n instead of [`SERVER_PORT`], so that rules of congestion control
     /// can tell workloads apart. Changes what switches hash.
     pub ports_by_workload: bool,
@@ -98,7 +101,49 @@ pub struct EdgeConfig {
 impl Default for EdgeConfig {
     /// An edge that does nothing.
     fn default() -> EdgeConfig {
-        EdgeConfig { balance: edge::Balance::Ecmp, reorder: None, congestion: None, ports_by_workload: false }
+        EdgeConfig {
+            balance: edge::Balance::Ecmp,
+            reorder: None,
+            congestion: None,
+            limiter: None,
+            ports_by_workload: false,
+        }
+    }
+}
+
+/// A rate limiter (HTB) on each of some hosts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limiter {
+    /// The hosts that have it; `None`: all.
+    pub hosts: Option<Vec<u32>>,
+    /// All classes of a host together, and what they may borrow; `None`: nothing is lent.
+    pub total: Option<BitRate>,
+    /// The first that matches counts; what matches none is not limited.
+    pub classes: Vec<LimiterClass>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimiterClass {
+    /// What is sent to these; `None`: to anybody.
+    pub to: Option<Vec<u32>>,
+    pub class: shape::Class,
+    /// What keeps its queue short.
+    pub law: limiter::Law,
+}
+
+impl Limiter {
+    /// The hierarchy of one host.
+    pub fn shaper(&self) -> shape::Config {
+        shape::Config { total: self.total, classes: self.classes.iter().map(|c| c.class).collect() }
+    }
+
+    pub(crate) fn has(&self, host: u32) -> bool {
+        self.hosts.as_ref().is_none_or(|hosts| hosts.contains(&host))
+    }
+
+    /// The class of what a host that has the limiter sends to another.
+    pub(crate) fn class_of(&self, to: u32) -> Option<usize> {
+        self.classes.iter().position(|class| class.to.as_ref().is_none_or(|hosts| hosts.contains(&to)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! One modelled host: NIC queues, receive offload, edge and cores.
 
 use crate::gro::{Gro, RxSegment};
+use edge::shape::Htb;
 use edge::Edge;
 use fabric::{List, Packet};
 use sim::TimerId;
@@ -13,6 +14,8 @@ pub(crate) struct TxSegment {
     pub packet: Packet,
     /// When the sending core has finished with it.
     pub ready_at: Time,
+    /// When it came from the edge.
+    pub queued_at: Time,
 }
 
 /// Payload that is being sent and that an endpoint waits to hear of (TCP small queues).
@@ -27,11 +30,13 @@ pub(crate) struct Host {
     pub edge: Edge,
     pub edge_timer: TimerId,
     // Transmit side.
+    /// Holds back what it lets into `tx_queue`.
+    pub shaper: Option<Htb<TxSegment>>,
     pub tx_queue: VecDeque<TxSegment>,
     pub nic_free_at: Time,
     pub in_nic: Option<InNic>,
-    /// A wake-up of the transmit side is in the event queue.
-    pub tx_event: bool,
+    /// The earliest wake-up of the transmit side in the event queue.
+    pub tx_event: Option<Time>,
     pub tx_core_free_at: Time,
     // Receive side.
     pub ring: List,
@@ -55,14 +60,15 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(edge: Edge, edge_timer: TimerId, first_port: u16) -> Host {
+    pub(crate) fn new(edge: Edge, edge_timer: TimerId, shaper: Option<Htb<TxSegment>>, first_port: u16) -> Host {
         Host {
             edge,
             edge_timer,
+            shaper,
             tx_queue: VecDeque::new(),
             nic_free_at: Time::ZERO,
             in_nic: None,
-            tx_event: false,
+            tx_event: None,
             tx_core_free_at: Time::ZERO,
             ring: List::default(),
             ring_len: 0,

@@ -65,6 +65,9 @@ pub struct HostRecord {
     pub rx_bytes: u64,
     /// What the host's edge has done of virtual congestion control.
     pub congestion: edge::CongestionCounters,
+    /// What its edge has done about the backlog of its limiter, and segments for which that had no room.
+    pub limiter: edge::limiter::Counters,
+    pub limiter_drops: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -90,6 +93,11 @@ pub struct Outcome {
     /// Out-of-order segments per flowcell as TCP saw them, and sizes in bytes of the segments pushed to TCP.
     pub flowcell_disorder: Vec<u32>,
     pub segment_sizes: Vec<u32>,
+    /// How long segments waited in limiters in the measured part.
+    pub limiter_delays: Vec<Time>,
+    /// Bytes that wait in each class of each limiter, at each sampling instant, and the most over the whole run.
+    pub limiter_backlogs: Vec<u32>,
+    pub limiter_backlog_max: u64,
     pub captured: Vec<fabric::Captured>,
     /// The most packets and connections that existed at once.
     pub peak_packets: usize,

@@ -63,7 +63,7 @@ impl World<'_> {
         if let Some(cpu) = &experiment.hosts.cpu {
             self.charge(host, cpu.rx_packets(packets, bytes));
         }
-        if experiment.edge.reorder.is_some() || experiment.edge.congestion.is_some() {
+        if experiment.edge.reorder.is_some() || self.edge_transmits() {
             self.hosts[index].edge.end_batch(now);
             self.drain_edge(host);
         }
@@ -82,8 +82,10 @@ impl World<'_> {
         let reordered = self.experiment.edge.reorder.is_some() && self.fabric.packets.body(id).headers.has_cell != 0;
         if reordered {
             let now = self.scheduler.now();
-            let packet = self.fabric.packets.body_mut(id);
-            match self.hosts[host as usize].edge.process(now, Direction::Ingress, Slot(id), &mut packet.headers) {
+            let standing = self.standing(host, self.fabric.packets.body(id).src);
+            let headers = &mut self.fabric.packets.body_mut(id).headers;
+            let edge = &mut self.hosts[host as usize].edge;
+            match edge.process_limited(now, Direction::Ingress, Slot(id), headers, standing) {
                 Verdict::Hold => {}
                 Verdict::Forward => {
                     let packet = self.fabric.packets.take(id);
@@ -103,10 +105,12 @@ impl World<'_> {
     /// A merged segment on its way through the edge.
     fn ingress(&mut self, host: u32, mut segment: RxSegment) {
         let now = self.scheduler.now();
+        let standing = self.standing(host, segment.packet.src);
         let edge = &mut self.hosts[host as usize].edge;
         if self.experiment.edge.reorder.is_none() {
             // The slot is never used: without a reorder engine nothing is held.
-            if edge.process(now, Direction::Ingress, Slot::default(), &mut segment.packet.headers) == Verdict::Forward {
+            let (slot, headers) = (Slot::default(), &mut segment.packet.headers);
+            if edge.process_limited(now, Direction::Ingress, slot, headers, standing) == Verdict::Forward {
                 self.deliver(host, &segment);
             }
             return;
@@ -114,7 +118,7 @@ impl World<'_> {
         // A segment without a flowcell still has to wait its turn behind what the engine releases before it.
         let slot = self.fabric.packets.add(segment.packet);
         let headers = &mut self.fabric.packets.body_mut(slot).headers;
-        match edge.process(now, Direction::Ingress, Slot(slot), headers) {
+        match edge.process_limited(now, Direction::Ingress, Slot(slot), headers, standing) {
             Verdict::Hold => {}
             Verdict::Forward => {
                 segment.packet = self.fabric.packets.take(slot);

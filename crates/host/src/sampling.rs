@@ -32,6 +32,11 @@ pub(crate) struct Sampling {
     /// Of connections that are closed.
     disorder_counts: Vec<u32>,
     segment_sizes: Vec<u32>,
+    /// How long segments waited in limiters, in the measured part.
+    limiter_delays: Vec<Time>,
+    /// At each sampling instant: bytes that wait in each class of each limiter.
+    limiter_backlogs: Vec<u32>,
+    limiter_backlog_max: u64,
 }
 
 /// Port and CPU figures of the measured part of a run.
@@ -74,6 +79,14 @@ impl Sampling {
             busy_before: vec![Time::ZERO; ports],
             ..Sampling::default()
         }
+    }
+
+    pub(crate) fn note_delay(&mut self, delay: Time) {
+        self.limiter_delays.push(delay);
+    }
+
+    pub(crate) fn note_backlog(&mut self, bytes: u64) {
+        self.limiter_backlog_max = self.limiter_backlog_max.max(bytes);
     }
 
     /// The end's number will name another connection, whose flowcells count from zero again.
@@ -149,6 +162,10 @@ impl World<'_> {
             let since = busy.saturating_sub(s.busy_before[port]);
             s.utilisation_series[port].push((since.as_secs_f64() / every.as_secs_f64()).min(1.0) as f32);
             s.busy_before[port] = busy;
+        }
+        for shaper in self.hosts.iter().filter_map(|h| h.shaper.as_ref()).filter(|_| !first) {
+            let backlogs = (0..shaper.classes()).map(|class| shaper.backlog(class).min(u64::from(u32::MAX)) as u32);
+            self.sampling.limiter_backlogs.extend(backlogs);
         }
         for connection in self.connections.iter().filter(|c| c.live) {
             let edge = &self.hosts[connection.hosts[CLIENT] as usize].edge;
@@ -239,6 +256,8 @@ impl World<'_> {
                 rx_segments: h.rx_segments,
                 rx_bytes: h.rx_bytes,
                 congestion: h.edge.counters().congestion,
+                limiter: h.edge.counters().limiter,
+                limiter_drops: h.shaper.as_ref().map_or(0, |s| (0..s.classes()).map(|class| s.dropped(class)).sum()),
             })
             .collect();
         let (lost_on_wires, unroutable) = self.fabric.lost_packets();
@@ -259,6 +278,9 @@ impl World<'_> {
             window_series: s.window_series.into_iter().collect(),
             flowcell_disorder: s.disorder.values().flat_map(Disorder::counts).chain(s.disorder_counts).collect(),
             segment_sizes: s.segment_sizes,
+            limiter_delays: s.limiter_delays,
+            limiter_backlogs: s.limiter_backlogs,
+            limiter_backlog_max: s.limiter_backlog_max,
             captured: self.fabric.tap().map(|t| t.packets.clone()).unwrap_or_default(),
             peak_packets: self.fabric.packets.high_water(),
             peak_connections: self.connections.len(),

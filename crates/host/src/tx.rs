@@ -4,6 +4,7 @@ use crate::connection::{split, EndId};
 use crate::gro::RxSegment;
 use crate::host::{InNic, TxSegment};
 use crate::world::{Event, World};
+use edge::limiter::Standing;
 use edge::{Direction, Slot, Verdict};
 use fabric::Packet;
 use units::Time;
@@ -26,9 +27,10 @@ impl World<'_> {
     pub(crate) fn transmit(&mut self, mut packet: Packet) {
         let now = self.scheduler.now();
         let host = packet.src;
+        let standing = self.standing(host, packet.dst);
         let h = &mut self.hosts[host as usize];
-        let verdict = h.edge.process(now, Direction::Egress, Slot::default(), &mut packet.headers);
-        if self.experiment.edge.congestion.is_some() {
+        let verdict = h.edge.process_limited(now, Direction::Egress, Slot::default(), &mut packet.headers, standing);
+        if self.edge_transmits() {
             // What the edge adds belongs to the same flow and goes first.
             while let Some(extra) = self.hosts[host as usize].edge.poll_transmit(now) {
                 let label = extra.packet.label;
@@ -46,7 +48,19 @@ impl World<'_> {
         self.queue_for_nic(packet);
     }
 
-    /// A segment that the edge dropped leaves TCP's small queue all the same.
+    /// Edges that follow connections make packets of their own, and have timers.
+    pub(crate) fn edge_transmits(&self) -> bool {
+        self.experiment.edge.congestion.is_some() || self.experiment.edge.limiter.is_some()
+    }
+
+    /// The class of the limiter that what `host` sends to `to` goes through.
+    pub(crate) fn standing(&self, host: u32, to: u32) -> Option<Standing> {
+        let shaper = self.hosts[host as usize].shaper.as_ref()?;
+        let class = self.experiment.edge.limiter.as_ref()?.class_of(to)?;
+        Some(Standing { class, backlog: shaper.backlog(class) })
+    }
+
+    /// A segment that was dropped leaves TCP's small queue all the same.
     fn release_from_nic(&mut self, packet: &Packet) {
         if packet.headers.payload > 0 && packet.flow < crate::sampling::PROBE {
             let sender = EndId(packet.flow).peer();
@@ -90,15 +104,30 @@ impl World<'_> {
             h.tx_cpu_busy += cost;
             ready_at = h.tx_core_free_at;
         }
-        h.tx_queue.push_back(TxSegment { packet, ready_at });
+        let segment = TxSegment { packet, ready_at, queued_at: now };
+        let class = self.experiment.edge.limiter.as_ref().and_then(|limiter| limiter.class_of(packet.dst));
+        match (&mut h.shaper, class) {
+            (Some(shaper), Some(class)) => {
+                if shaper.enqueue(class, segment, frame_bytes(&packet)).is_err() {
+                    self.release_from_nic(&packet);
+                    return;
+                }
+                let backlog = shaper.backlog(class);
+                self.sampling.note_backlog(backlog);
+            }
+            _ => h.tx_queue.push_back(segment),
+        }
         self.tx_go(host);
     }
 
     /// The NIC's wake-up: what it was sending has left.
     pub(crate) fn tx_event(&mut self, host: u32) {
+        let now = self.scheduler.now();
         let h = &mut self.hosts[host as usize];
-        h.tx_event = false;
-        let done = if h.nic_free_at <= self.scheduler.now() { h.in_nic.take() } else { None };
+        if h.tx_event == Some(now) {
+            h.tx_event = None;
+        }
+        let done = if h.nic_free_at <= now { h.in_nic.take() } else { None };
         self.tx_go(host);
         let Some(done) = done else { return };
         let id = EndId(done.sender);
@@ -120,12 +149,27 @@ impl World<'_> {
             let next_at = match h.tx_queue.front() {
                 _ if h.in_nic.is_some() => h.nic_free_at,
                 Some(next) => next.ready_at.max(h.nic_free_at),
-                None => return,
+                None => {
+                    let Some(shaper) = &mut h.shaper else { return };
+                    // As a qdisc does, it lets a segment go when the NIC can take it.
+                    if h.nic_free_at <= now {
+                        if let Some(due) = shaper.dequeue(now) {
+                            h.tx_queue.push_back(due.item);
+                            if self.measuring {
+                                self.sampling.note_delay(now.saturating_sub(due.item.queued_at));
+                            }
+                            continue;
+                        }
+                    }
+                    let Some(at) = shaper.poll_timeout(now) else { return };
+                    at.max(h.nic_free_at)
+                }
             };
             if h.in_nic.is_some() || next_at > now {
-                if !h.tx_event {
-                    h.tx_event = true;
-                    self.scheduler.schedule(next_at.max(now), host, Event::Tx);
+                let at = next_at.max(now);
+                if h.tx_event.is_none_or(|pending| at < pending) {
+                    h.tx_event = Some(at);
+                    self.scheduler.schedule(at, host, Event::Tx);
                 }
                 return;
             }
@@ -147,4 +191,12 @@ impl World<'_> {
             h.in_nic = Some(InNic { sender, bytes: u64::from(segment.headers.payload) });
         }
     }
+}
+
+/// What Linux counts of a segment: its packets as Ethernet frames, without preamble, FCS and gap.
+fn frame_bytes(segment: &Packet) -> u64 {
+    const ETHERNET_HEADER: u64 = 14;
+    let h = &segment.headers;
+    let headers = ETHERNET_HEADER + u64::from(h.ip_header_len) + u64::from(h.l4_header_len);
+    u64::from(h.packet_count()) * headers + u64::from(h.payload)
 }

@@ -10,6 +10,7 @@ use crate::outcome::{FlowRecord, Outcome};
 use crate::sampling::{Measured, Sampling};
 use crate::tcp;
 use crate::workload::{Problem, Source, WorkloadError};
+use edge::shape::Htb;
 use edge::Edge;
 use fabric::Fabric;
 use rustc_hash::FxHashMap;
@@ -175,7 +176,9 @@ impl<'a> World<'a> {
         let hosts = topology
             .hosts()
             .map(|host| {
+                let limiter = experiment.edge.limiter.as_ref().filter(|limiter| limiter.has(host));
                 let mut edge = Edge::new(edge::Config {
+                    limits: limiter.map(|l| l.classes.iter().map(|c| c.law).collect()).unwrap_or_default(),
                     balance: experiment.edge.balance,
                     reorder: experiment.edge.reorder,
                     congestion: experiment.edge.congestion.clone(),
@@ -185,7 +188,9 @@ impl<'a> World<'a> {
                 edge.set_default_schedule(&labels);
                 owners.push(Owner::Edge(host));
                 let first_port = Stream::new(seed, u64::from(host), Purpose::Ports).below(20_000) as u16;
-                Host::new(edge, timers.add(), 10_000 + first_port)
+                // A hierarchy that cannot work limits nothing; scenarios refuse it before.
+                let shaper = limiter.and_then(|limiter| Htb::new(&limiter.shaper()).ok());
+                Host::new(edge, timers.add(), shaper, 10_000 + first_port)
             })
             .collect();
         Ok(World {

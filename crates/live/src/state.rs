@@ -38,7 +38,7 @@ plain!(
     FlowSlotKey = 44,
     Flow = 16,
     Flowcell = 16,
-    FlowSlot = 288,
+    FlowSlot = 304,
     TickCall = 128
 );
 

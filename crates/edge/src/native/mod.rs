@@ -1,14 +1,18 @@
 //! The stages of `datapath/edge.h`, compiled natively, and the mirrors of their state.
 
+mod limiter;
 #[cfg(test)]
 mod tests;
 mod vcc;
 
+pub(crate) use limiter::{Limit, LimitQueue, LIMIT_DEM, LIMIT_ECN, LIMIT_NONE, LIMIT_ONE, LIMIT_SPRING};
 pub use vcc::Vcc;
 pub(crate) use vcc::{fack, PolicyRule, VccClass, VccConf, AWARE, BEGUN};
 pub(crate) use vcc::{CLASS_OBSERVE, CLASS_OFF, CLASS_POLICE, CONF_DUPACKS, DUPACKS, ONE};
 pub(crate) use vcc::{LAW_CUBIC, LAW_DCTCP, LAW_NONE, LAW_RENO, MAX_CLASSES, MAX_RULES};
 
+#[cfg(test)]
+use limiter::{sv_edge_limit_sample, sv_edge_pacer_backlog, sv_edge_pacer_take, sv_edge_spring_window};
 #[cfg(test)]
 use std::ffi::c_int;
 
@@ -23,6 +27,7 @@ pub(crate) const CELL_OPENED: u32 = 0x2;
 pub(crate) const CELL_LATE: u32 = 0x4;
 pub(crate) const POLICED: u32 = 0x8;
 pub(crate) const CONSUMED: u32 = 0x10;
+pub(crate) const LIMITED: u32 = 0x20;
 pub(crate) const EXPIRED: u32 = 0x1;
 
 /// `SV_EMIT_*`
@@ -73,6 +78,8 @@ extern "C" {
     fn sv_edge_egress(
         conf: *const Conf,
         vcc_conf: *const VccConf,
+        limit: *const Limit,
+        queue: *mut LimitQueue,
         flow: *mut FlowLife,
         flowcell: *mut Flowcell,
         vcc: *mut Vcc,
@@ -85,6 +92,8 @@ extern "C" {
     fn sv_edge_ingress(
         conf: *const Conf,
         vcc_conf: *const VccConf,
+        limit: *const Limit,
+        queue: *mut LimitQueue,
         flow: *mut FlowLife,
         flowcell: *mut Flowcell,
         vcc: *mut Vcc,
@@ -126,9 +135,19 @@ pub(crate) struct FlowState {
     flowcell: Flowcell,
 }
 
+/// The limiter that a packet's flow goes through, with its backlog, and its memory.
+pub(crate) type Limiter<'a> = Option<(&'a Limit, &'a mut LimitQueue)>;
+
 /// A pointer for C, null for `None`.
 fn pointer<T>(reference: Option<&mut T>) -> *mut T {
     reference.map_or(std::ptr::null_mut(), std::ptr::from_mut)
+}
+
+fn pointers(limiter: Limiter) -> (*const Limit, *mut LimitQueue) {
+    match limiter {
+        Some((limit, queue)) => (limit, queue),
+        None => (std::ptr::null(), std::ptr::null_mut()),
+    }
 }
 
 impl Stages {
@@ -136,24 +155,29 @@ impl Stages {
         self.vcc.as_deref().map_or(std::ptr::null(), std::ptr::from_ref)
     }
 
-    /// `sv_egress`. Returns [`BEGAN`], [`CELL_OPENED`] and [`POLICED`] bits. `labels` holds at most [`MAX_LABELS`];
-    /// `vcc` is given if and only if it is configured.
+    /// `sv_egress`. Returns [`BEGAN`], [`CELL_OPENED`], [`POLICED`] and [`LIMITED`] bits. `labels` holds at most
+    /// [`MAX_LABELS`]; `vcc` is given if and only if it is configured.
+    #[expect(clippy::too_many_arguments, reason = "as many as the stages want to know")]
     pub(crate) fn egress(
         &self,
         flow: &mut FlowState,
         vcc: Option<&mut Vcc>,
+        limiter: Limiter,
         labels: &[u16],
         hash: u32,
         now: Time,
         packet: &mut Packet,
     ) -> u32 {
         debug_assert!(labels.len() <= MAX_LABELS);
+        let (limit, queue) = pointers(limiter);
         // SAFETY: all pointers come from references that outlive the call, or are null where C expects that; `labels`
         // goes with its own length, and the mirrors assert the layouts; C reads and writes nothing else and keeps nothing.
         unsafe {
             sv_edge_egress(
                 &self.conf,
                 self.vcc_pointer(),
+                limit,
+                queue,
                 &mut flow.life,
                 &mut flow.flowcell,
                 pointer(vcc),
@@ -166,27 +190,38 @@ impl Stages {
         }
     }
 
-    /// `sv_ingress`. Returns [`BEGAN`], [`CELL_LATE`] and [`CONSUMED`] bits.
-    pub(crate) fn ingress(&self, flow: &mut FlowState, vcc: Option<&mut Vcc>, now: Time, packet: &mut Packet) -> u32 {
+    /// `sv_ingress`. Returns [`BEGAN`], [`CELL_LATE`], [`CONSUMED`] and [`LIMITED`] bits.
+    pub(crate) fn ingress(
+        &self,
+        flow: &mut FlowState,
+        vcc: Option<&mut Vcc>,
+        limiter: Limiter,
+        now: Time,
+        packet: &mut Packet,
+    ) -> u32 {
         let (life, cell) = (&mut flow.life, &mut flow.flowcell);
+        let (limit, queue) = pointers(limiter);
+        let (conf, vcc_conf) = (&self.conf, self.vcc_pointer());
         // SAFETY: as in `egress`.
-        unsafe { sv_edge_ingress(&self.conf, self.vcc_pointer(), life, cell, pointer(vcc), now.as_ns(), packet) }
+        unsafe { sv_edge_ingress(conf, vcc_conf, limit, queue, life, cell, pointer(vcc), now.as_ns(), packet) }
     }
 
-    /// `sv_egress` for a packet whose flow has no state.
-    pub(crate) fn egress_stateless(&self, labels: &[u16], hash: u32, packet: &mut Packet) {
+    /// `sv_egress` for a packet whose flow has no state. Returns [`LIMITED`].
+    pub(crate) fn egress_stateless(&self, limiter: Limiter, labels: &[u16], hash: u32, packet: &mut Packet) -> u32 {
         debug_assert!(labels.len() <= MAX_LABELS);
         let (flow, cell, vcc) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
-        let (labels, n) = (labels.as_ptr(), labels.len() as u32);
+        let (conf, vcc_conf) = (&self.conf, self.vcc_pointer());
+        let ((limit, queue), n) = (pointers(limiter), labels.len() as u32);
         // SAFETY: C tests the state pointers for null before anything else; the rest as in `egress`.
-        unsafe { sv_edge_egress(&self.conf, self.vcc_pointer(), flow, cell, vcc, labels, n, hash, 0, packet) };
+        unsafe { sv_edge_egress(conf, vcc_conf, limit, queue, flow, cell, vcc, labels.as_ptr(), n, hash, 0, packet) }
     }
 
     /// `sv_ingress` for a packet whose flow has no state. Returns [`CONSUMED`].
     pub(crate) fn ingress_stateless(&self, packet: &mut Packet) -> u32 {
         let (flow, cell, vcc) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        let (limit, queue) = pointers(None);
         // SAFETY: as in `egress_stateless`.
-        unsafe { sv_edge_ingress(&self.conf, self.vcc_pointer(), flow, cell, vcc, 0, packet) }
+        unsafe { sv_edge_ingress(&self.conf, self.vcc_pointer(), limit, queue, flow, cell, vcc, 0, packet) }
     }
 
     /// `sv_tick`. True when the flow has expired, else what the edge is to send, as [`EMIT_WINDOW`] and [`EMIT_DUPACK`].

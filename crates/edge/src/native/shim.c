@@ -8,11 +8,12 @@ u16 sv_edge_dctcp_alpha(u16 alpha, u32 total, u32 marked);
 u32 sv_edge_dctcp_cut(u32 cwnd, u16 alpha, u16 beta);
 u32 sv_edge_cube_root(u64 x);
 u32 sv_edge_cubic_window(const struct sv_cubic *c, u32 mss, u32 t);
-u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
-		   struct sv_flowcell *flowcell, struct sv_vcc *vcc, const u16 *labels, u32 n_labels, u32 hash, u64 now,
-		   struct sv_packet *p);
-u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
-		    struct sv_flowcell *flowcell, struct sv_vcc *vcc, u64 now, struct sv_packet *p);
+u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
+		   struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_flowcell *flowcell, struct sv_vcc *vcc,
+		   const u16 *labels, u32 n_labels, u32 hash, u64 now, struct sv_packet *p);
+u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
+		    struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_flowcell *flowcell, struct sv_vcc *vcc,
+		    u64 now, struct sv_packet *p);
 u32 sv_edge_tick(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
 		 struct sv_vcc *vcc, u64 now);
 u64 sv_edge_deadline(const struct sv_vcc_conf *conf, const struct sv_vcc *v);
@@ -23,6 +24,10 @@ void sv_edge_ack(const struct sv_vcc_conf *conf, struct sv_vcc *v, const struct 
 		 struct sv_packet *p);
 int sv_edge_flowcell_assign(struct sv_flowcell *f, u32 threshold, const u16 *labels, u32 n, u32 start,
 			    struct sv_packet *p);
+s32 sv_edge_limit_sample(struct sv_limit_queue *q, const struct sv_limit *l);
+u32 sv_edge_spring_window(const struct sv_limit *l, s32 gradient, u32 mss, u32 window, u32 *ssthresh);
+u32 sv_edge_pacer_backlog(const struct sv_pacer *s, u64 rate, u64 now);
+u64 sv_edge_pacer_take(struct sv_pacer *s, u64 rate, u32 bytes, u64 now);
 
 void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k)
 {
@@ -37,9 +42,9 @@ u32 sv_edge_hash(const struct sv_flow_key *k, u64 seed)
 	return sv_flow_hash(k, seed);
 }
 
-u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
-		   struct sv_flowcell *flowcell, struct sv_vcc *vcc, const u16 *labels, u32 n_labels, u32 hash, u64 now,
-		   struct sv_packet *p)
+u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
+		   struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_flowcell *flowcell, struct sv_vcc *vcc,
+		   const u16 *labels, u32 n_labels, u32 hash, u64 now, struct sv_packet *p)
 {
 	struct sv_ctx c = {
 		.conf = conf,
@@ -47,6 +52,8 @@ u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_con
 		.flowcell = flowcell,
 		.vcc = vcc,
 		.vcc_conf = vcc_conf,
+		.limit = limit,
+		.queue = queue,
 		.labels = labels,
 		.n_labels = n_labels,
 		.hash = hash,
@@ -56,8 +63,9 @@ u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_con
 	return sv_egress(&c, p);
 }
 
-u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
-		    struct sv_flowcell *flowcell, struct sv_vcc *vcc, u64 now, struct sv_packet *p)
+u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
+		    struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_flowcell *flowcell, struct sv_vcc *vcc,
+		    u64 now, struct sv_packet *p)
 {
 	struct sv_ctx c = {
 		.conf = conf,
@@ -65,6 +73,8 @@ u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_co
 		.flowcell = flowcell,
 		.vcc = vcc,
 		.vcc_conf = vcc_conf,
+		.limit = limit,
+		.queue = queue,
 		.now = now,
 	};
 
@@ -129,4 +139,24 @@ int sv_edge_flowcell_assign(struct sv_flowcell *f, u32 threshold, const u16 *lab
 			    struct sv_packet *p)
 {
 	return sv_flowcell_assign(f, threshold, labels, n, start, p);
+}
+
+s32 sv_edge_limit_sample(struct sv_limit_queue *q, const struct sv_limit *l)
+{
+	return sv_limit_sample(q, l);
+}
+
+u32 sv_edge_spring_window(const struct sv_limit *l, s32 gradient, u32 mss, u32 window, u32 *ssthresh)
+{
+	return sv_spring_window(l, gradient, mss, window, ssthresh);
+}
+
+u32 sv_edge_pacer_backlog(const struct sv_pacer *s, u64 rate, u64 now)
+{
+	return sv_pacer_backlog(s, rate, now);
+}
+
+u64 sv_edge_pacer_take(struct sv_pacer *s, u64 rate, u32 bytes, u64 now)
+{
+	return sv_pacer_take(s, rate, bytes, now);
 }

@@ -112,7 +112,7 @@ fn tcp_packet(tcp_flags: u8, payload: u32) -> Packet {
 
 /// Sends one packet through `sv_egress` and tells whether it began a connection.
 fn began(flow: &mut FlowState, now: Time, mut packet: Packet) -> bool {
-    stages(CONF).egress(flow, None, &[7], 0, now, &mut packet) & BEGAN != 0
+    stages(CONF).egress(flow, None, None, &[7], 0, now, &mut packet) & BEGAN != 0
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn flows_expire_by_idle_time_and_sooner_when_closing() {
 fn closing_never_prolongs_a_flow() {
     let conf = Conf { idle_ns: 5, ..CONF };
     let mut flow = FlowState::default();
-    stages(conf).egress(&mut flow, None, &[], 0, Time::ZERO, &mut tcp_packet(tcp::FIN, 0));
+    stages(conf).egress(&mut flow, None, None, &[], 0, Time::ZERO, &mut tcp_packet(tcp::FIN, 0));
     assert!(expired(&mut flow, conf, Time::from_ns(6)));
 }
 
@@ -165,7 +165,7 @@ fn ingress_notes_late_cells_in_serial_order() {
     let mut flow = FlowState::default();
     let mut late = |cell, has_cell| {
         let mut packet = Packet { cell, has_cell, ..tcp_packet(tcp::ACK, 1) };
-        stages(CONF).ingress(&mut flow, None, Time::ZERO, &mut packet) & CELL_LATE != 0
+        stages(CONF).ingress(&mut flow, None, None, Time::ZERO, &mut packet) & CELL_LATE != 0
     };
     assert!(!late(u32::MAX - 1, 1), "the first cell seen is the newest");
     assert!(!late(u32::MAX, 1));
@@ -181,9 +181,9 @@ fn ecmp_touches_nothing() {
     let conf = Conf { balance: BALANCE_ECMP, ..CONF };
     let before = tcp_packet(tcp::ACK, 70_000);
     let mut packet = before;
-    stages(conf).egress(&mut FlowState::default(), None, &[1, 2], 5, Time::ZERO, &mut packet);
+    stages(conf).egress(&mut FlowState::default(), None, None, &[1, 2], 5, Time::ZERO, &mut packet);
     assert_eq!(packet, before);
-    stages(conf).egress_stateless(&[1, 2], 5, &mut packet);
+    stages(conf).egress_stateless(None, &[1, 2], 5, &mut packet);
     assert_eq!(packet, before);
 }
 
@@ -191,13 +191,13 @@ fn ecmp_touches_nothing() {
 fn a_flow_without_state_gets_a_label_by_hash_and_no_cell() {
     let label = |hash| {
         let mut packet = tcp_packet(tcp::ACK, 1000);
-        stages(CONF).egress_stateless(&[1, 2, 3], hash, &mut packet);
+        stages(CONF).egress_stateless(None, &[1, 2, 3], hash, &mut packet);
         assert_eq!(packet.has_cell, 0);
         packet.label
     };
     assert_eq!([label(0), label(1), label(5)], [1, 2, 3]);
     let mut packet = tcp_packet(tcp::ACK, 1000);
-    stages(CONF).egress_stateless(&[], 5, &mut packet);
+    stages(CONF).egress_stateless(None, &[], 5, &mut packet);
     assert_eq!(packet.label, 0);
 }
 

@@ -1,6 +1,8 @@
 //! Mirrors of `datapath/vcc.h`.
 
 #[cfg(test)]
+mod limiter_tests;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod tests;
@@ -87,7 +89,7 @@ pub(crate) struct Cubic {
 const _: () = assert!(size_of::<Cubic>() == 24);
 
 /// `struct sv_vcc`: what an edge remembers of a connection for virtual congestion control. Plain data without padding,
-/// of 168 bytes, that a kernel program and its agent exchange; nothing but zeros before the connection's first packet.
+/// of 184 bytes, that a kernel program and its agent exchange; nothing but zeros before the connection's first packet.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Vcc {
@@ -134,8 +136,12 @@ pub struct Vcc {
     pub(crate) stale: u8,
     pub(crate) marked: u32,
     pub(crate) policed: u32,
+    pub(crate) limit_rwnd: u32,
+    pub(crate) limit_ssthresh: u32,
+    pub(crate) ect: u8,
+    pub(crate) pad: [u8; 7],
 }
-const _: () = assert!(size_of::<Vcc>() == 168);
+const _: () = assert!(size_of::<Vcc>() == 184);
 
 extern "C" {
     #[cfg(test)]

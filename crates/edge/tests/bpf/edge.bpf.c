@@ -37,6 +37,15 @@ struct flow_value {
 
 _Static_assert(sizeof(struct flow_value) <= 320, "a flow must not take more than AC/DC's own 320 bytes");
 
+/* The class of a limiter; something else keeps its backlog. */
+struct limit_value {
+	struct bpf_spin_lock lock;
+	struct sv_limit_queue queue;
+	struct sv_limit limit;
+	struct sv_pacer pacer;
+	u64 rate;
+};
+
 struct schedule_value {
 	u32 n;
 	u16 labels[SV_MAX_LABELS];
@@ -63,6 +72,13 @@ struct {
 	struct sv_vcc_conf *value;
 } congestion SEC(".maps");
 
+struct {
+	int (*type)[2]; /* BPF_MAP_TYPE_ARRAY */
+	int (*max_entries)[1];
+	u32 *key;
+	struct limit_value *value;
+} limits SEC(".maps");
+
 static const struct sv_conf conf = { .idle = 60000000000ULL, .balance = SV_BALANCE_FLOWCELL, .cell_bytes = 65536 };
 
 SEC("tc") int egress(struct __sk_buff *skb)
@@ -71,7 +87,9 @@ SEC("tc") int egress(struct __sk_buff *skb)
 	struct schedule_value *schedule;
 	struct sv_vcc_conf *vcc_conf;
 	struct flow_value *value;
+	struct limit_value *limited;
 	struct sv_flow_key key;
+	struct sv_limit limit;
 	struct sv_packet p;
 	u32 zero = 0;
 
@@ -81,8 +99,11 @@ SEC("tc") int egress(struct __sk_buff *skb)
 	schedule = bpf_map_lookup_elem(&schedules, &zero);
 	value = bpf_map_lookup_elem(&flows, &key);
 	vcc_conf = bpf_map_lookup_elem(&congestion, &zero);
-	if (!schedule || !value || !vcc_conf)
+	limited = bpf_map_lookup_elem(&limits, &zero);
+	if (!schedule || !value || !vcc_conf || !limited)
 		return 0;
+	limit = limited->limit;
+	limit.backlog = sv_pacer_backlog(&limited->pacer, limited->rate, bpf_ktime_get_ns());
 
 	struct sv_ctx c = {
 		.conf = &conf,
@@ -91,6 +112,9 @@ SEC("tc") int egress(struct __sk_buff *skb)
 		.vcc = &value->vcc,
 		.vcc_conf = vcc_conf,
 		.flow_lock = &value->lock,
+		.limit = &limit,
+		.queue = &limited->queue,
+		.queue_lock = &limited->lock,
 		.labels = schedule->labels,
 		.n_labels = schedule->n,
 		.hash = sv_flow_hash(&key, 1),
@@ -99,6 +123,9 @@ SEC("tc") int egress(struct __sk_buff *skb)
 
 	if (sv_egress(&c, &p) & SV_POLICED)
 		return 2;
+	SV_LOCK(&limited->lock);
+	sv_pacer_take(&limited->pacer, limited->rate, skb->len, c.now);
+	SV_UNLOCK(&limited->lock);
 	sv_write_back(&p, data, end);
 	sv_option_write_flags(&p, data, end);
 	skb->mark = p.label | (u32)p.emit << 16;
@@ -110,7 +137,9 @@ SEC("tc") int ingress(struct __sk_buff *skb)
 	u8 *data = (u8 *)(long)skb->data, *end = (u8 *)(long)skb->data_end;
 	struct sv_vcc_conf *vcc_conf;
 	struct flow_value *value;
+	struct limit_value *limited;
 	struct sv_flow_key key;
+	struct sv_limit limit;
 	struct sv_packet p;
 	u32 zero = 0;
 
@@ -120,8 +149,11 @@ SEC("tc") int ingress(struct __sk_buff *skb)
 	sv_flow_key_reverse(&p, &key);
 	value = bpf_map_lookup_elem(&flows, &key);
 	vcc_conf = bpf_map_lookup_elem(&congestion, &zero);
-	if (!value || !vcc_conf)
+	limited = bpf_map_lookup_elem(&limits, &zero);
+	if (!value || !vcc_conf || !limited)
 		return 0;
+	limit = limited->limit;
+	limit.backlog = sv_pacer_backlog(&limited->pacer, limited->rate, bpf_ktime_get_ns());
 
 	struct sv_ctx c = {
 		.conf = &conf,
@@ -130,6 +162,9 @@ SEC("tc") int ingress(struct __sk_buff *skb)
 		.vcc = &value->vcc,
 		.vcc_conf = vcc_conf,
 		.flow_lock = &value->lock,
+		.limit = &limit,
+		.queue = &limited->queue,
+		.queue_lock = &limited->lock,
 		.now = bpf_ktime_get_ns(),
 	};
 

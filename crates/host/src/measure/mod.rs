@@ -10,6 +10,7 @@ mod fairness;
 mod ideal;
 mod quantile;
 mod slowdown;
+mod steady;
 mod steps;
 mod summary;
 #[cfg(test)]

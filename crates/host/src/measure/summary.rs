@@ -1,6 +1,7 @@
+use super::steady::steady;
 use super::steps::{steps, Steps};
 use super::{jain, windows, Buckets, Quantile, Samples};
-use crate::outcome::{FlowRecord, Outcome, PortRecord};
+use crate::outcome::{FlowRecord, HostRecord, Outcome, PortRecord};
 use units::Time;
 
 /// A named number; docs/metrics.md lists the names.
@@ -44,6 +45,7 @@ pub const RESERVED: &[&str] = &[
     "cpu",
     "window",
     "congestion",
+    "limiter",
 ];
 
 /// Flows of at most this size are "small"; the Presto paper's mice in section 6.
@@ -117,6 +119,7 @@ pub fn summarise_pooled(outcomes: &[&Outcome], names: &[String], warmup: Time, b
     ports(&mut summary, outcomes);
     receivers(&mut summary, outcomes, warmup);
     congestion(&mut summary, outcomes);
+    limiter(&mut summary, outcomes);
     summary
 }
 
@@ -159,6 +162,12 @@ fn workload(
     }
     if let Some(rate) = goodput_gbps(outcomes, warmup, of_name) {
         summary.put(format!("{name}.goodput_gbps"), rate, "Gbps");
+    }
+    for (window, span) in [("rate_10ms", 10), ("rate_100ms", 100)] {
+        if let Some(s) = steady(outcomes, of_name, Time::from_ms(span)) {
+            summary.put(format!("{name}.{window}.cov"), s.cov, "ratio");
+            summary.put(format!("{name}.{window}.least"), s.least, "ratio");
+        }
     }
     let paths: Vec<f64> =
         flows(outcomes).filter(|f| of_name(f) && f.paths_used > 0).map(|f| f64::from(f.paths_used)).collect();
@@ -382,4 +391,25 @@ fn congestion(summary: &mut Summary, outcomes: &[&Outcome]) {
     summary.put_all("window.correlation", &windows.correlations, "ratio", &["mean", "min"]);
     summary.put_tail("window.error", &Samples::new(windows.errors, 0), "ratio");
     summary.put_all("window.error_100ms", &windows.smooth_errors, "ratio", &["mean", "max"]);
+}
+
+/// Limiters between edge and NIC.
+fn limiter(summary: &mut Summary, outcomes: &[&Outcome]) {
+    let delays = outcomes.iter().flat_map(|o| &o.limiter_delays).map(|delay| delay.as_us_f64());
+    let delays = Samples::new(delays, 0);
+    if delays.count() == 0 {
+        return;
+    }
+    summary.put_tail("limiter.delay_us", &delays, "us");
+    let backlogs: Vec<f64> = outcomes.iter().flat_map(|o| &o.limiter_backlogs).map(|&b| f64::from(b) / 1e3).collect();
+    summary.put_all("limiter.backlog_kb", &backlogs, "KB", &["mean"]);
+    let most = outcomes.iter().map(|o| o.limiter_backlog_max).max().unwrap_or(0);
+    summary.put("limiter.backlog_max_kb", most as f64 / 1e3, "KB");
+    let per_run = |of: &dyn Fn(&HostRecord) -> u64| {
+        outcomes.iter().flat_map(|o| &o.hosts).map(of).sum::<u64>() as f64 / outcomes.len() as f64
+    };
+    summary.put("limiter.drops", per_run(&|h| h.limiter_drops), "count");
+    summary.put("limiter.segments_marked", per_run(&|h| h.limiter.segments_marked), "count");
+    summary.put("limiter.acks_marked", per_run(&|h| h.limiter.acks_marked), "count");
+    summary.put("limiter.windows_cut", per_run(&|h| h.limiter.windows_cut), "count");
 }

@@ -224,6 +224,7 @@ fn reserved_names_cover_all_metrics() {
     outcome.ports = vec![PortRecord { link: 1, tx_packets: 1, ..PortRecord::default() }];
     (outcome.probes, outcome.rtt_samples) = (vec![(MS, 0, MS)], vec![(MS, 0, MS)]);
     (outcome.flowcell_disorder, outcome.segment_sizes) = (vec![0], vec![1]);
+    outcome.limiter_delays = vec![MS];
     outcome.flows[0].segments_received = 1;
     (outcome.hosts[0].congestion.packs_sent, outcome.window_series) = (1, vec![(0, vec![(1, 1)])]);
     let s = of(&outcome, Time::ZERO);

@@ -4,6 +4,7 @@ use super::congestion::CongestionTable;
 use super::error::Invalid;
 use super::hosts::CongestionWord;
 use super::keys::within;
+use super::limiter::LimiterTable;
 use super::network::MultipathWord;
 use edge::{reorder, Balance};
 use host::experiment::EdgeConfig;
@@ -97,6 +98,9 @@ pub struct SchemeTable {
     /// Virtual congestion control in the edges; none if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<CongestionTable>,
+    /// Rate limiters of the guests; none if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limiter: Option<LimiterTable>,
 }
 
 impl Default for SchemeTable {
@@ -114,6 +118,7 @@ impl Default for SchemeTable {
             host: toml::Table::new(),
             guests: BTreeMap::new(),
             congestion: None,
+            limiter: None,
         }
     }
 }
@@ -168,6 +173,10 @@ impl SchemeTable {
             }
             None => (None, false),
         };
+        let limiter = match &self.limiter {
+            Some(table) => Some(table.build(&format!("{at}.limiter"), hosts)?),
+            None => None,
+        };
         within(&format!("{at}.threshold"), self.threshold, Bytes(1), Bytes(1 << 30))?;
         if let Wait::Fixed(wait) = self.reorder_timeout {
             within(&format!("{at}.reorder_timeout"), wait, Time::from_us(1), Time::from_secs(1))?;
@@ -190,6 +199,7 @@ impl SchemeTable {
                 }
             },
             congestion,
+            limiter,
             ports_by_workload,
         })
     }

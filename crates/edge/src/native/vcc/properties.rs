@@ -20,6 +20,13 @@ enum Step {
     Tick,
     /// The edge loses all that it knew of the flow.
     Forget,
+    /// The flow goes through a limiter with this law and backlog from now on, or through none.
+    Limit(Option<(u8, u32)>),
+}
+
+/// Thresholds of 10 and 30 KB.
+fn limit(law: u8, backlog: u32) -> Limit {
+    Limit { backlog, k1: 10_000, k2: 30_000, alpha: 512, beta: 512, law, pad: [0; 3] }
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -33,6 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
         (0..100_000u32).prop_map(Step::Wait),
         Just(Step::Tick),
         Just(Step::Forget),
+        proptest::option::of((0..5u8, prop_oneof![0..100_000u32, any::<u32>()])).prop_map(Step::Limit),
     ]
 }
 
@@ -77,6 +85,10 @@ fn run(edge: &mut Edge, step: &Step) -> Option<(Packet, u32, Packet)> {
         }
         Step::Forget => {
             edge.forget();
+            None
+        }
+        Step::Limit(to) => {
+            edge.limit = to.map(|(law, backlog)| limit(law, backlog));
             None
         }
     }
@@ -124,6 +136,7 @@ proptest! {
         for step in &steps {
             run(&mut edge, step);
         }
+        edge.limit = None;
         let (mut total, mut marked) = (edge.vcc.fb_total, edge.vcc.fb_ce);
         for _ in 0..2000 {
             let v = edge.vcc;
@@ -145,6 +158,40 @@ proptest! {
         } else {
             prop_assert_eq!(edge.vcc.alpha, 1024);
             prop_assert_eq!(edge.vcc.cwnd, u32::from(edge.vcc.mss));
+        }
+    }
+
+    /// Whatever came before, a connection whose queue is empty gets the whole window back, and one whose queue stays long
+    /// is left with no more than a segment's worth.
+    #[test]
+    fn no_limiter_sticks(isn: u32, scale in 0u8..15, steps in proptest::collection::vec(step(), 0..60), idle: bool) {
+        let mut edge = Edge::new(&Config::new(Class { law: Law::None, police: false, ..Class::default() }));
+        edge.open(isn, Some(scale));
+        for step in steps.iter().filter(|step| !matches!(step, Step::Forget)) {
+            run(&mut edge, step);
+        }
+        // Nothing is enforced where the handshake is not known; a strange one may have taken the scale away.
+        if edge.vcc.flags & 0x0078 != 0x0078 || edge.vcc.in_scale != scale {
+            return Ok(());
+        }
+        edge.limit = Some(limit(LIMIT_SPRING, if idle { 0 } else { 1 << 20 }));
+        let advertised = 60_000u16.min((400_000u32 >> scale) as u16).max(1);
+        let mut seen = Packet::default();
+        for _ in 0..2000 {
+            let v = edge.vcc;
+            let payload = v.limit_rwnd.clamp(1, 4 << 20);
+            edge.out(segment(tcp::ACK, v.snd_nxt, v.rcv_nxt, payload));
+            edge.now += Time::from_us(50);
+            let ack = segment(tcp::ACK, v.rcv_nxt, edge.vcc.snd_nxt, 0);
+            seen = edge.come(Packet { window: advertised, ..ack }).1;
+        }
+        let mss = u32::from(edge.vcc.mss);
+        if idle {
+            prop_assert_eq!(seen.window, advertised);
+        } else {
+            let unit = 1 << scale;
+            prop_assert!(u32::from(seen.window) << scale < mss + 2 * unit, "{} << {scale}", seen.window);
+            prop_assert!(u32::from(seen.window) << scale >= mss.min(u32::from(advertised) << scale));
         }
     }
 

@@ -13,6 +13,8 @@ pub(super) struct Edge {
     pub(super) stages: Stages,
     flow: FlowState,
     pub(super) vcc: Vcc,
+    pub(super) limit: Option<Limit>,
+    pub(super) queue: LimitQueue,
     pub(super) now: Time,
 }
 
@@ -35,7 +37,7 @@ pub(super) fn segment(tcp_flags: u8, seq: u32, ack: u32, payload: u32) -> Packet
     }
 }
 
-fn syn(flags: u8, seq: u32, ack: u32, wscale: Option<u8>) -> Packet {
+pub(super) fn syn(flags: u8, seq: u32, ack: u32, wscale: Option<u8>) -> Packet {
     Packet {
         mss: MSS as u16,
         wscale: wscale.map_or(0, |shift| shift + 1),
@@ -48,11 +50,13 @@ impl Edge {
     pub(super) fn new(config: &Config) -> Edge {
         let conf = Conf { idle_ns: 60_000_000_000, balance: BALANCE_ECMP, cell_bytes: 0 };
         let stages = Stages { conf, vcc: Some(config.conf()) };
-        Edge { stages, flow: FlowState::default(), vcc: Vcc::default(), now: Time::from_us(1) }
+        let (flow, vcc, queue) = Default::default();
+        Edge { stages, flow, vcc, limit: None, queue, now: Time::from_us(1) }
     }
 
     pub(super) fn out(&mut self, mut packet: Packet) -> (u32, Packet) {
-        let result = self.stages.egress(&mut self.flow, Some(&mut self.vcc), &[], 0, self.now, &mut packet);
+        let limiter = self.limit.as_ref().map(|limit| (limit, &mut self.queue));
+        let result = self.stages.egress(&mut self.flow, Some(&mut self.vcc), limiter, &[], 0, self.now, &mut packet);
         (result, packet)
     }
 
@@ -60,7 +64,8 @@ impl Edge {
     pub(super) fn come(&mut self, packet: Packet) -> (u32, Packet) {
         let (saddr, daddr, sport, dport) = (packet.daddr, packet.saddr, packet.dport, packet.sport);
         let mut packet = Packet { saddr, daddr, sport, dport, ..packet };
-        let result = self.stages.ingress(&mut self.flow, Some(&mut self.vcc), self.now, &mut packet);
+        let limiter = self.limit.as_ref().map(|limit| (limit, &mut self.queue));
+        let result = self.stages.ingress(&mut self.flow, Some(&mut self.vcc), limiter, self.now, &mut packet);
         (result, packet)
     }
 
@@ -75,7 +80,7 @@ impl Edge {
         self.hear(syn(tcp::SYN | tcp::ACK, 1000, seq, wscale));
     }
 
-    fn ack(&mut self, ack: u32, window: u16) -> Packet {
+    pub(super) fn ack(&mut self, ack: u32, window: u16) -> Packet {
         self.hear(Packet { window, ..segment(tcp::ACK, 1001, ack, 0) }).1
     }
 
@@ -92,7 +97,7 @@ fn dctcp() -> Edge {
     Edge::new(&Config::default())
 }
 
-fn opened(config: &Config) -> Edge {
+pub(super) fn opened(config: &Config) -> Edge {
     let mut edge = Edge::new(config);
     edge.open(1, Some(7));
     edge
@@ -534,7 +539,7 @@ fn guests_cannot_forge_reports() {
     assert_eq!((wire.pack, wire.l4_header_len), (pack::NONE, 20));
     assert_ne!(wire.dirty & wire::dirty::OPTION, 0);
     let mut packet = report(Packet { tcp_reserved: reserved::EDGE, ..segment(tcp::ACK, 1, 1001, 0) }, 9999, 0);
-    edge.stages.egress_stateless(&[], 0, &mut packet);
+    edge.stages.egress_stateless(None, &[], 0, &mut packet);
     assert_eq!((packet.pack, packet.tcp_reserved), (pack::NONE, 0), "nor where the table is full");
 }
 

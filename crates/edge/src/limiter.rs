@@ -1,0 +1,199 @@
+//! Rate limiters without a standing queue (`datapath/limiter.h`): which law keeps the queue of a class short.
+
+use crate::native::{self, Limit};
+use units::{BitRate, Bytes, Time};
+
+/// 1.0 of [`Spring::alpha`] and [`Spring::beta`].
+pub const ONE: u16 = native::LIMIT_ONE;
+
+/// What is done about the backlog of a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Law {
+    #[default]
+    None,
+    /// Outgoing ECN-capable segments are marked while more than `k` wait (He 2017, section 4.3.2).
+    Ecn { k: Bytes },
+    /// ACKs for ECN-capable guests get ECE while more than `k` wait (section 4.4.1).
+    Dem { k: Bytes },
+    /// ACKs get a receive window (section 4.4.2).
+    Spring(Spring),
+}
+
+/// Parameters of SPRING.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spring {
+    /// Below this the window grows.
+    pub k1: Bytes,
+    /// Above this it is cut; between the two the gradient decides.
+    pub k2: Bytes,
+    /// Share of the newest change in the gradient, in 1/[`ONE`].
+    pub alpha: u16,
+    /// Strength of cuts, in 1/[`ONE`].
+    pub beta: u16,
+}
+
+/// Parameters that contradict one another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Invalid {
+    #[error("K1 {0} is not below K2 {1}; raise K2")]
+    Order(Bytes, Bytes),
+    #[error("K1 is zero; give at least one segment")]
+    Zero,
+    #[error("{0} is above 1; give 0 to 1")]
+    Share(&'static str),
+    #[error("{0} is too large; give at most 1GB")]
+    Large(Bytes),
+}
+
+/// The packets' way from a queue to the receiver and back, where nobody said how long it is: an idle host's or rack's.
+pub const DEFAULT_RTT: Time = Time::from_us(100);
+
+impl Spring {
+    /// Alpha and beta 0.5, as printed, and thresholds from the rate: see docs/limiters.md.
+    pub fn for_rate(rate: BitRate, rtt: Time) -> Spring {
+        let k1 = threshold(rate, rtt);
+        Spring { k1, k2: Bytes(k1.get() + rate.bytes_in(BAND).max(LEAST_BAND)), alpha: ONE / 2, beta: ONE / 2 }
+    }
+}
+
+/// Between K1 and K2: the text's 10 KB at 1 Gbps and 20 KB at 2 Gbps.
+const BAND: Time = Time::from_us(80);
+const LEAST_BAND: u64 = 10_000;
+/// Of K1 and K, bytes.
+const LEAST: u64 = 20_000;
+
+/// K of ECN and DEM, K1 of SPRING: what leaves while an answer is under way, or else the limiter runs dry.
+fn threshold(rate: BitRate, rtt: Time) -> Bytes {
+    Bytes(rate.bytes_in(rtt).max(LEAST))
+}
+
+impl Law {
+    /// DEM with a threshold from the rate.
+    pub fn dem_for_rate(rate: BitRate, rtt: Time) -> Law {
+        Law::Dem { k: threshold(rate, rtt) }
+    }
+
+    /// ECN marking with a threshold from the rate.
+    pub fn ecn_for_rate(rate: BitRate, rtt: Time) -> Law {
+        Law::Ecn { k: threshold(rate, rtt) }
+    }
+
+    /// # Errors
+    /// [`Invalid`].
+    pub fn check(&self) -> Result<(), Invalid> {
+        const MOST: Bytes = Bytes(1_000_000_000);
+        match *self {
+            Law::None => Ok(()),
+            Law::Ecn { k } | Law::Dem { k } if k > MOST => Err(Invalid::Large(k)),
+            Law::Ecn { .. } | Law::Dem { .. } => Ok(()),
+            Law::Spring(s) if s.k1 == Bytes(0) => Err(Invalid::Zero),
+            Law::Spring(s) if s.k1 >= s.k2 => Err(Invalid::Order(s.k1, s.k2)),
+            Law::Spring(s) if s.k2 > MOST => Err(Invalid::Large(s.k2)),
+            Law::Spring(s) if s.alpha > ONE => Err(Invalid::Share("alpha")),
+            Law::Spring(s) if s.beta > ONE => Err(Invalid::Share("beta")),
+            Law::Spring(_) => Ok(()),
+        }
+    }
+
+    /// Whether it acts on ACKs, so that connections must be followed.
+    pub fn follows(&self) -> bool {
+        matches!(self, Law::Dem { .. } | Law::Spring(_))
+    }
+
+    /// `struct sv_limit` with that backlog.
+    pub(crate) fn limit(&self, backlog: u64) -> Limit {
+        let bytes = |size: Bytes| u32::try_from(size.get()).unwrap_or(u32::MAX);
+        let backlog = bytes(Bytes(backlog));
+        match *self {
+            Law::None => Limit { backlog, law: native::LIMIT_NONE, ..Limit::default() },
+            Law::Ecn { k } => Limit { backlog, k1: bytes(k), law: native::LIMIT_ECN, ..Limit::default() },
+            Law::Dem { k } => Limit { backlog, k1: bytes(k), law: native::LIMIT_DEM, ..Limit::default() },
+            Law::Spring(s) => Limit {
+                backlog,
+                k1: bytes(s.k1),
+                k2: bytes(s.k2),
+                alpha: s.alpha,
+                beta: s.beta,
+                law: native::LIMIT_SPRING,
+                pad: [0; 3],
+            },
+        }
+    }
+
+    /// `struct sv_limit` with no backlog, as a kernel program reads it.
+    pub fn to_bytes(&self) -> [u8; 20] {
+        // SAFETY: repr(C), integers only, and the sizes of its fields add up to its own: no byte of it is padding.
+        unsafe { std::mem::transmute(self.limit(0)) }
+    }
+}
+
+/// The class of a limiter that a flow's segments go through, and how it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// Index in [`Config::limits`](crate::Config::limits).
+    pub class: usize,
+    /// Bytes that wait in it, without the segment at hand.
+    pub backlog: u64,
+}
+
+/// What limiters have done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// ECN: segments marked.
+    pub segments_marked: u64,
+    /// DEM: ACKs that got ECE.
+    pub acks_marked: u64,
+    /// SPRING: ACKs that made a flow's window smaller.
+    pub windows_cut: u64,
+}
+
+impl Counters {
+    pub(crate) fn note(&mut self, law: u8) {
+        match law {
+            native::LIMIT_ECN => self.segments_marked += 1,
+            native::LIMIT_DEM => self.acks_marked += 1,
+            _ => self.windows_cut += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contradictions_are_refused() {
+        let spring = |k1, k2, alpha, beta| Law::Spring(Spring { k1: Bytes(k1), k2: Bytes(k2), alpha, beta }).check();
+        assert_eq!(spring(20_000, 30_000, 512, 512), Ok(()));
+        assert_eq!(spring(20_000, 30_000, 0, 1024), Ok(()));
+        assert_eq!(spring(20_000, 20_000, 512, 512), Err(Invalid::Order(Bytes(20_000), Bytes(20_000))));
+        assert_eq!(spring(30_000, 20_000, 512, 512), Err(Invalid::Order(Bytes(30_000), Bytes(20_000))));
+        assert_eq!(spring(0, 20_000, 512, 512), Err(Invalid::Zero));
+        assert_eq!(spring(1, 2, 1025, 512), Err(Invalid::Share("alpha")));
+        assert_eq!(spring(1, 2, 512, 1025), Err(Invalid::Share("beta")));
+        assert!(spring(1, 1 << 31, 512, 512).is_err() && Law::Dem { k: Bytes(u64::MAX) }.check().is_err());
+    }
+
+    #[test]
+    fn automatic_thresholds_make_sense_at_every_rate() {
+        for mbps in [1, 10, 100, 500, 1000, 2000, 4000, 10_000, 100_000] {
+            for us in [0, 10, 100, 1000, 50_000] {
+                let spring = Spring::for_rate(BitRate::from_mbps(mbps), Time::from_us(us));
+                assert_eq!(Law::Spring(spring).check(), Ok(()), "{mbps} Mbps, {us} us");
+            }
+        }
+    }
+
+    #[test]
+    fn a_kernel_program_reads_the_same() {
+        let law = Law::Spring(Spring { k1: Bytes(0x0102), k2: Bytes(0x0304), alpha: 512, beta: 256 });
+        let mut bytes = [0; 20];
+        bytes[4..6].copy_from_slice(&[2, 1]);
+        bytes[8..10].copy_from_slice(&[4, 3]);
+        bytes[12..17].copy_from_slice(&[0, 2, 0, 1, 3]);
+        if cfg!(target_endian = "little") {
+            assert_eq!(law.to_bytes(), bytes);
+        }
+        assert_eq!(law.limit(u64::MAX).backlog, u32::MAX);
+    }
+}

@@ -1,0 +1,253 @@
+//! Limiters, with nothing but structs: numbers computed by hand.
+
+use super::super::*;
+use super::tests::{opened, segment, syn, Edge, MSS};
+use crate::vcc::{Class, Config, Law};
+use units::Bytes;
+use wire::{dirty, ecn, tcp};
+
+fn limit(law: u8, backlog: u32) -> Limit {
+    Limit { backlog, k1: 20_000, k2: 30_000, alpha: 512, beta: 512, law, pad: [0; 3] }
+}
+
+/// SPRING's law as one ACK with segments of 1460 bytes applies it: the window and ssthresh after it, and the gradient.
+fn spring(limit: &Limit, prev: u32, gradient: i32, window: u32) -> (u32, u32, i32) {
+    let mut queue = LimitQueue { prev, gradient, begun: 1 };
+    let mut ssthresh = 0;
+    // SAFETY: valid references.
+    unsafe {
+        let gradient = sv_edge_limit_sample(&mut queue, limit);
+        let window = sv_edge_spring_window(limit, gradient, 1460, window, &mut ssthresh);
+        (window, ssthresh, gradient)
+    }
+}
+
+#[test]
+fn the_law_of_spring() {
+    let at = |backlog| limit(LIMIT_SPRING, backlog);
+    assert_eq!(spring(&at(10_000), 10_000, 0, 14_600), (16_060, 0, 0));
+    assert_eq!(spring(&at(20_000), 20_000, 0, 14_600), (16_060, 0, 0), "exactly K1, and it does not grow");
+    assert_eq!(spring(&at(25_000), 20_000, 0, 16_000), (15_000, 0, 2500));
+    assert_eq!(spring(&at(40_000), 40_000, 0, 16_000), (14_000, 16_000, 0));
+    assert_eq!(spring(&at(30_000), 30_000, 0, 16_000), (17_460, 0, 0), "exactly K2");
+    assert_eq!(spring(&at(30_000), 40_000, 0, 16_000), (17_460, 0, -5000));
+    assert_eq!(spring(&at(120_000), 120_000, 0, 1500), (1460, 1500, 0), "never below a segment");
+    let steep = Limit { k1: 5000, k2: 50_000, ..at(25_000) };
+    assert_eq!(spring(&steep, 25_000, 40_000, 16_000), (1460, 0, 20_000), "a cut of more than all");
+    assert_eq!(spring(&at(19_999), 0, 0, 16_000).0, 17_460, "below K1 the gradient does not matter");
+    assert_eq!(spring(&Limit { beta: 0, ..at(u32::MAX) }, 0, 0, 16_000).0, 16_000);
+    assert_eq!(spring(&Limit { k1: 0, k2: 0, ..at(u32::MAX) }, 0, i32::MAX, u32::MAX).0, 1 << 29);
+}
+
+#[test]
+fn the_gradient_is_smoothed_and_forgotten() {
+    let mut queue = LimitQueue::default();
+    let mut sample = |backlog| {
+        // SAFETY: valid references.
+        unsafe { sv_edge_limit_sample(&mut queue, &limit(LIMIT_SPRING, backlog)) }
+    };
+    assert_eq!(sample(50_000), 0, "the first packet only begins");
+    assert_eq!([sample(60_000), sample(60_000), sample(50_000)], [5000, 2500, -3750]);
+    let mut last = sample(51_000);
+    for _ in 0..40 {
+        last = sample(51_000);
+    }
+    assert!(last <= 0 && last > -2, "{last}");
+    assert_eq!([sample(u32::MAX), sample(0)].map(i32::signum), [1, -1]);
+}
+
+/// A connection whose guest fills its window, under SPRING; `window` is the one in force.
+fn filled(class: Class, scale: u8, window: u32) -> Edge {
+    let mut edge = followed(class, scale);
+    edge.out(segment(tcp::ACK, 1, 1001, 60_000));
+    edge.vcc.limit_rwnd = window;
+    edge.queue = LimitQueue::default();
+    edge
+}
+
+/// A connection that goes through SPRING from its beginning.
+fn followed(class: Class, scale: u8) -> Edge {
+    let mut edge = Edge::new(&Config::new(class));
+    edge.limit = Some(limit(LIMIT_SPRING, 0));
+    edge.open(1, Some(scale));
+    edge
+}
+
+/// The field that the guest gets when an ACK that announces `field` finds that backlog.
+fn field(edge: &mut Edge, backlog: u32, field: u16) -> u16 {
+    edge.limit = Some(limit(LIMIT_SPRING, backlog));
+    let ack = edge.vcc.snd_una.wrapping_add(100);
+    edge.come(Packet { window: field, ..segment(tcp::ACK, 1001, ack, 0) }).1.window
+}
+
+#[test]
+fn windows_are_written_as_fields() {
+    let grown = |scale, window: u32, advertised| field(&mut filled(Class::OFF, scale, window - MSS), 0, advertised);
+    assert_eq!(grown(7, 15_000, 500), 117);
+    assert_eq!(grown(7, 15_000, 100), 100, "never raised");
+    assert_eq!(grown(7, 15_000, 0), 0, "nor opened");
+    let cut = |scale, advertised| field(&mut filled(Class::OFF, scale, 1), 1 << 20, advertised);
+    assert_eq!((cut(10, 500), cut(14, 500), cut(14, 1)), (2, 1, 1), "a segment fits");
+    assert_eq!(cut(0, 40_000), MSS as u16 + 1, "and one that would fit exactly gets a byte more, see vcc.h");
+}
+
+#[test]
+fn the_window_begins_at_ten_segments_and_ends_at_what_the_peer_announces() {
+    let mut edge = filled(Class::OFF, 7, 0);
+    assert_eq!(field(&mut edge, 25_000, 500), ((11 * MSS) >> 7) as u16);
+    assert_eq!(edge.vcc.limit_rwnd, 11 * MSS);
+    field(&mut edge, 0, 100);
+    assert_eq!(edge.vcc.limit_rwnd, 100 << 7);
+    field(&mut edge, 0, 0);
+    assert_eq!(edge.vcc.limit_rwnd, MSS);
+}
+
+#[test]
+fn what_a_guest_does_not_use_it_does_not_get() {
+    let mut edge = followed(Class::OFF, 7);
+    for n in 0..1000 {
+        edge.out(segment(tcp::ACK, 1 + n * 100, 1001, 100));
+        field(&mut edge, 0, 60_000);
+    }
+    assert!(edge.vcc.limit_rwnd <= 11 * MSS, "{}", edge.vcc.limit_rwnd);
+    let mut edge = filled(Class::OFF, 7, 0);
+    for _ in 0..1000 {
+        edge.vcc.snd_una = 1;
+        field(&mut edge, 0, 60_000);
+    }
+    assert!((120_000..=120_000 + MSS).contains(&edge.vcc.limit_rwnd), "twice what was outstanding");
+}
+
+#[test]
+fn outgoing_packets_move_the_gradient_only() {
+    let mut edge = filled(Class::OFF, 7, 50_000);
+    edge.limit = Some(limit(LIMIT_SPRING, 0));
+    edge.out(segment(tcp::ACK, 60_001, 1001, 1000));
+    edge.limit = Some(limit(LIMIT_SPRING, 8000));
+    let (result, seen) = edge.out(segment(tcp::ACK, 61_001, 1001, 1000));
+    assert_eq!((edge.queue.prev, edge.queue.gradient), (8000, 4000));
+    assert_eq!((edge.vcc.limit_rwnd, seen.dirty, result & LIMITED), (50_000, 0, 0));
+}
+
+#[test]
+fn syns_keep_their_windows_and_duplicates_repeat_theirs() {
+    let mut edge = Edge::new(&Config::new(Class::OFF));
+    edge.limit = Some(limit(LIMIT_SPRING, 1 << 20));
+    edge.out(syn(tcp::SYN, 0, 0, Some(7)));
+    let (result, seen) = edge.come(syn(tcp::SYN | tcp::ACK, 1000, 1, Some(7)));
+    assert_eq!((seen.window, seen.dirty & dirty::WINDOW, result & LIMITED), (65_535, 0, 0));
+    edge.out(segment(tcp::ACK, 1, 1001, 60_000));
+    let first = field(&mut edge, 1 << 20, 500);
+    let una = edge.vcc.snd_una;
+    for backlog in [0, 0, 1 << 20] {
+        edge.limit = Some(limit(LIMIT_SPRING, backlog));
+        assert_eq!(edge.come(segment(tcp::ACK, 1001, una, 0)).1.window, first);
+    }
+    assert_eq!(edge.vcc.dupacks, 3);
+    assert_ne!(field(&mut edge, 0, 500), first, "the next that acknowledges something tells the new window");
+}
+
+#[test]
+fn a_cut_is_told() {
+    let mut edge = filled(Class::OFF, 7, 50_000);
+    edge.limit = Some(limit(LIMIT_SPRING, 40_000));
+    assert_eq!(edge.come(segment(tcp::ACK, 1001, 101, 0)).0 & LIMITED, LIMITED);
+    edge.limit = Some(limit(LIMIT_SPRING, 0));
+    assert_eq!(edge.come(segment(tcp::ACK, 1001, 201, 0)).0 & LIMITED, 0);
+}
+
+#[test]
+fn without_a_limiter_nothing_is_left_of_its_window() {
+    let mut edge = filled(Class::OFF, 7, 1);
+    field(&mut edge, 1 << 20, 500);
+    edge.limit = None;
+    assert_eq!(edge.ack(301, 500).window, 500);
+    assert_eq!(edge.vcc.limit_rwnd, 0);
+    let mut edge = filled(Class::OFF, 7, 1);
+    edge.limit = Some(limit(LIMIT_DEM, 0));
+    assert_eq!(edge.ack(301, 500).window, 500);
+}
+
+#[test]
+fn flows_that_are_nobodys_business_are_followed_for_a_limiter_only() {
+    let mut edge = Edge::new(&Config::new(Class::OFF));
+    edge.open(1, Some(7));
+    edge.out(segment(tcp::ACK, 1, 1001, 5000));
+    assert_eq!((edge.vcc.snd_nxt, edge.vcc.mss), (0, 536), "begun anew with every segment");
+    edge.forget();
+    edge.limit = Some(limit(LIMIT_SPRING, 0));
+    edge.open(1, Some(7));
+    let (_, wire) = edge.out(Packet { ecn: ecn::NOT_ECT, ..segment(tcp::ACK, 1, 1001, 5000) });
+    assert_eq!((edge.vcc.snd_nxt, edge.vcc.mss), (5001, MSS as u16));
+    assert_eq!((wire.ecn, wire.tcp_reserved, wire.pack), (ecn::NOT_ECT, 0, 0), "and sent as they are");
+}
+
+#[test]
+fn the_smaller_of_two_windows_wins() {
+    let clamp = |bytes| Class { law: Law::None, clamp: Some(Bytes(bytes)), ..Class::default() };
+    assert_eq!(field(&mut filled(clamp(12_800), 7, 50_000), 25_000, 500), 100, "the clamp");
+    assert_eq!(field(&mut filled(clamp(50_000), 7, 12_800 - MSS), 0, 500), 100, "the limiter");
+    let observed = Class { observe: true, ..clamp(12_800) };
+    assert_eq!(field(&mut filled(observed, 7, 25_600 - MSS), 0, 500), 200, "who only observes enforces nothing");
+}
+
+/// The ECE flag that a guest gets with an ACK, and whether the stages say that they acted.
+fn ece(class: Class, backlog: u32, ect: bool, packet: Packet) -> (bool, bool) {
+    let mut edge = Edge::new(&Config::new(class));
+    edge.limit = Some(limit(LIMIT_DEM, backlog));
+    edge.open(1, Some(7));
+    edge.out(Packet { ecn: if ect { ecn::ECT0 } else { ecn::NOT_ECT }, ..segment(tcp::ACK, 1, 1001, 5000) });
+    let (result, seen) = edge.hear(packet);
+    assert_eq!(seen.dirty & dirty::FLAGS != 0, seen.tcp_flags != packet.tcp_flags || seen.tcp_reserved == 0);
+    (seen.tcp_flags & tcp::ECE != 0, result & LIMITED != 0)
+}
+
+#[test]
+fn direct_ece_marking() {
+    let ack = segment(tcp::ACK, 1001, 101, 0);
+    let marked = Packet { tcp_flags: tcp::ACK | tcp::ECE, ..ack };
+    let off = |backlog, packet| ece(Class::OFF, backlog, true, packet);
+    assert_eq!([off(20_000, ack), off(20_001, ack)], [(false, false), (true, true)], "strictly above K");
+    assert_eq!([off(0, marked), off(20_001, marked)], [(true, false), (true, false)], "never cleared");
+    assert!(off(1 << 20, Packet { payload: 100, ..ack }).0, "data that acknowledges counts too");
+    for flags in [tcp::SYN | tcp::ACK, tcp::RST | tcp::ACK, tcp::PSH] {
+        assert!(!off(1 << 20, Packet { tcp_flags: flags, ..ack }).0, "{flags:x}");
+    }
+    assert!(!ece(Class::OFF, 1 << 20, false, ack).0, "the guest does not know ECN");
+    assert_eq!(ece(Class::default(), 1 << 20, true, ack), (true, true), "after AC/DC has hidden the network's");
+    assert_eq!(ece(Class::default(), 0, true, marked), (false, false));
+}
+
+#[test]
+fn the_strawman_marks_segments() {
+    let mark = |backlog, codepoint| {
+        let mut edge = opened(&Config::new(Class::OFF));
+        edge.limit = Some(limit(LIMIT_ECN, backlog));
+        let data = Packet { ecn: codepoint, payload: 60_000, segment_size: 1448, ..segment(tcp::ACK, 1, 1001, 0) };
+        let (result, seen) = edge.out(data);
+        assert_eq!(seen.ecn != codepoint, result & LIMITED != 0);
+        seen.ecn
+    };
+    assert_eq!([mark(20_000, ecn::ECT0), mark(20_001, ecn::ECT0)], [ecn::ECT0, ecn::CE]);
+    assert_eq!([mark(1 << 20, ecn::NOT_ECT), mark(1 << 20, ecn::ECT1)], [ecn::NOT_ECT, ecn::CE]);
+    let mut edge = opened(&Config::default());
+    edge.limit = Some(limit(LIMIT_ECN, 1 << 20));
+    assert_eq!(edge.out(segment(tcp::ACK, 1, 1001, 5000)).1.ecn, ecn::CE, "AC/DC made it ECN-capable");
+}
+
+#[test]
+fn a_limiter_by_departure_times() {
+    const RATE: u64 = 125_000_000;
+    let mut next = 0;
+    // SAFETY: the mirror of a struct of one u64; borrowed for the calls.
+    let backlog = |next: &u64, rate, now| unsafe { sv_edge_pacer_backlog(next, rate, now) };
+    // SAFETY: as above.
+    let mut take = |bytes, rate, now| unsafe { (sv_edge_pacer_take(&mut next, rate, bytes, now), next) };
+    assert_eq!(take(125_000, RATE, 5000), (5000, 1_005_000));
+    assert_eq!(take(125_000, RATE, 5000), (1_005_000, 2_005_000));
+    assert_eq!([backlog(&2_005_000, RATE, 5000), backlog(&2_005_000, RATE, 1_505_000)], [250_000, 62_500]);
+    assert_eq!(backlog(&2_005_000, RATE, 9_000_000), 0);
+    assert_eq!(take(1000, RATE, 9_000_000).0, 9_000_000, "idleness is not saved up");
+    assert_eq!(take(1000, 0, 9_500_000), (9_500_000, 9_500_000), "no rate, no limit");
+    assert_eq!(backlog(&u64::MAX, 18_000_000_000, 0), 1 << 30);
+}

@@ -1,0 +1,171 @@
+//! Shaping: a model of Linux's hierarchical token bucket (HTB), sans-IO.
+//!
+//! Classes have a guarantee and a ceiling; what is left of the total is lent in proportion to their quanta. A class sends
+//! while its bucket is not empty, even if the segment is larger than what is in it, and then waits until the debt is paid: rates
+//! hold over time, bursts are whole segments.
+
+mod config;
+#[cfg(test)]
+mod tests;
+
+use config::Bucket;
+pub use config::{Class, Config, Invalid, DEFAULT_BURST};
+use std::collections::VecDeque;
+use units::{BitRate, Bytes, Time};
+
+/// Within its guarantee, and on what it borrows.
+const OWN: usize = 0;
+const BORROWED: usize = 1;
+
+#[derive(Debug)]
+struct Leaf<T> {
+    guarantee: Bucket,
+    ceiling: Bucket,
+    /// When the buckets were filled last.
+    filled_at: Time,
+    quantum: i64,
+    /// Per level.
+    deficit: [i64; 2],
+    limit: u64,
+    queue: VecDeque<(T, u64)>,
+    backlog: u64,
+    dropped: u64,
+}
+
+#[derive(Debug)]
+struct Root {
+    bucket: Bucket,
+    filled_at: Time,
+}
+
+/// The shaper of one interface. `now` never decreases.
+#[derive(Debug)]
+pub struct Htb<T> {
+    root: Option<Root>,
+    leaves: Vec<Leaf<T>>,
+    /// Per level, whose turn it is.
+    turn: [usize; 2],
+}
+
+/// A segment whose time has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Due<T> {
+    pub item: T,
+    pub class: usize,
+    pub bytes: u64,
+}
+
+impl<T> Htb<T> {
+    /// # Errors
+    /// [`Invalid`].
+    pub fn new(config: &Config) -> Result<Htb<T>, Invalid> {
+        config.check()?;
+        let root = |rate: BitRate| Root { bucket: Bucket::new(rate, DEFAULT_BURST), filled_at: Time::ZERO };
+        let leaf = |class: &Class| Leaf {
+            guarantee: Bucket::new(class.guarantee, class.burst),
+            ceiling: Bucket::new(class.ceiling, class.ceiling_burst),
+            filled_at: Time::ZERO,
+            quantum: config.quantum(class),
+            deficit: [0; 2],
+            limit: class.queue.map_or(u64::MAX, Bytes::get),
+            queue: VecDeque::new(),
+            backlog: 0,
+            dropped: 0,
+        };
+        Ok(Htb { root: config.total.map(root), leaves: config.classes.iter().map(leaf).collect(), turn: [0; 2] })
+    }
+
+    /// Queues an item of `bytes`; gives it back if the class has no room, or does not exist.
+    ///
+    /// # Errors
+    /// The item.
+    pub fn enqueue(&mut self, class: usize, item: T, bytes: u64) -> Result<(), T> {
+        let Some(leaf) = self.leaves.get_mut(class) else { return Err(item) };
+        if leaf.backlog.saturating_add(bytes) > leaf.limit {
+            leaf.dropped += 1;
+            return Err(item);
+        }
+        leaf.backlog += bytes;
+        leaf.queue.push_back((item, bytes));
+        Ok(())
+    }
+
+    /// The next item that may leave now.
+    pub fn dequeue(&mut self, now: Time) -> Option<Due<T>> {
+        let level = [OWN, BORROWED].into_iter().find(|&level| self.next(level, now).is_some())?;
+        let class = self.next(level, now)?;
+        let leaf = &mut self.leaves[class];
+        let (item, bytes) = leaf.queue.pop_front()?;
+        leaf.backlog -= bytes;
+        let elapsed = now.saturating_sub(leaf.filled_at);
+        leaf.filled_at = now;
+        if level == OWN {
+            leaf.guarantee.charge(elapsed, bytes);
+        } else {
+            leaf.guarantee.fill(elapsed);
+        }
+        leaf.ceiling.charge(elapsed, bytes);
+        if let Some(root) = &mut self.root {
+            root.bucket.charge(now.saturating_sub(root.filled_at), bytes);
+            root.filled_at = now;
+        }
+        self.turn[level] = class;
+        leaf.deficit[level] -= i64::try_from(bytes).unwrap_or(i64::MAX >> 2);
+        if leaf.deficit[level] < 0 {
+            leaf.deficit[level] += leaf.quantum;
+            self.turn[level] = (class + 1) % self.leaves.len();
+        }
+        Some(Due { item, class, bytes })
+    }
+
+    /// When [`dequeue`](Htb::dequeue) will have something, if nothing is queued until then; not before `now`.
+    pub fn poll_timeout(&self, now: Time) -> Option<Time> {
+        let lend = self.root_wait(now);
+        let wait = |leaf: &Leaf<T>| {
+            let (guarantee, ceiling) = leaf.waits(now);
+            ceiling.max(lend.map_or(guarantee, |lend| guarantee.min(lend)))
+        };
+        let busy = self.leaves.iter().filter(|leaf| !leaf.queue.is_empty());
+        Some(now.saturating_add(busy.map(wait).min()?))
+    }
+
+    /// Bytes that wait in a class.
+    pub fn backlog(&self, class: usize) -> u64 {
+        self.leaves.get(class).map_or(0, |leaf| leaf.backlog)
+    }
+
+    /// Items that a class had no room for.
+    pub fn dropped(&self, class: usize) -> u64 {
+        self.leaves.get(class).map_or(0, |leaf| leaf.dropped)
+    }
+
+    pub fn classes(&self) -> usize {
+        self.leaves.len()
+    }
+
+    /// Until the total lets anything be borrowed; `None`: never.
+    fn root_wait(&self, now: Time) -> Option<Time> {
+        self.root.as_ref().map(|root| root.bucket.wait(now.saturating_sub(root.filled_at)))
+    }
+
+    /// The class whose turn it is at a level, of those that may send.
+    fn next(&self, level: usize, now: Time) -> Option<usize> {
+        if level == BORROWED && self.root_wait(now) != Some(Time::ZERO) {
+            return None;
+        }
+        let n = self.leaves.len();
+        (0..n).map(|i| (self.turn[level] + i) % n).find(|&class| {
+            let leaf = &self.leaves[class];
+            let (guarantee, ceiling) = leaf.waits(now);
+            !leaf.queue.is_empty() && ceiling == Time::ZERO && (level == BORROWED || guarantee == Time::ZERO)
+        })
+    }
+}
+
+impl<T> Leaf<T> {
+    /// How long until guarantee and ceiling let it send.
+    fn waits(&self, now: Time) -> (Time, Time) {
+        let elapsed = now.saturating_sub(self.filled_at);
+        (self.guarantee.wait(elapsed), self.ceiling.wait(elapsed))
+    }
+}

@@ -1,0 +1,276 @@
+//! `[scheme.<name>.limiter]`: rate limiters between edge and NIC.
+
+use super::error::Invalid;
+use super::keys::{check, within, Key, OrOff, Role};
+use edge::limiter::{self, Law, Spring};
+use edge::shape::{self, Class, DEFAULT_BURST};
+use host::experiment::{Limiter, LimiterClass};
+use serde::{Deserialize, Serialize};
+use units::{BitRate, Bytes, Time};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimiterLawWord {
+    None,
+    Ecn,
+    Dem,
+    Spring,
+}
+
+/// The limiter of some hosts, and what keeps its queues short.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimiterTable {
+    /// The hosts that have one; all if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Vec<u32>>,
+    /// One class for everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<BitRate>,
+    /// All classes together, and what they may borrow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<BitRate>,
+    pub law: LimiterLawWord,
+    /// Thresholds; from the rate if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub k: Option<Bytes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub k1: Option<Bytes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub k2: Option<Bytes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rtt: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alpha: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beta: Option<f64>,
+    pub burst: Bytes,
+    pub queue: OrOff<Bytes>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub class: Vec<LimiterClassTable>,
+}
+
+/// One class of a limiter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimiterClassTable {
+    /// What is sent to these; to all if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Vec<u32>>,
+    pub guarantee: BitRate,
+    /// The guarantee if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<BitRate>,
+    /// In proportion to the guarantees if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantum: Option<Bytes>,
+}
+
+impl Default for LimiterTable {
+    fn default() -> LimiterTable {
+        LimiterTable {
+            hosts: None,
+            rate: None,
+            total: None,
+            law: LimiterLawWord::None,
+            k: None,
+            k1: None,
+            k2: None,
+            rtt: None,
+            alpha: None,
+            beta: None,
+            burst: DEFAULT_BURST,
+            queue: OrOff(None),
+            class: Vec::new(),
+        }
+    }
+}
+
+impl LimiterTable {
+    /// `at` is the table's path.
+    pub(super) fn build(&self, at: &str, hosts: u32) -> Result<Limiter, Invalid> {
+        self.check_keys(at)?;
+        within(&format!("{at}.burst"), self.burst, Bytes(1), Bytes(1 << 30))?;
+        if let Some(queue) = self.queue.0 {
+            within(&format!("{at}.queue"), queue, Bytes(1538), Bytes(1 << 40))?;
+        }
+        listed(&format!("{at}.hosts"), self.hosts.as_deref(), hosts)?;
+        let single = |rate| LimiterClassTable { to: None, guarantee: rate, ceiling: None, quantum: None };
+        let tables = self.rate.map_or_else(|| self.class.clone(), |rate| vec![single(rate)]);
+        let mut classes = Vec::new();
+        for (n, table) in tables.iter().enumerate() {
+            let at_class = if self.rate.is_some() { at.to_owned() } else { format!("{at}.class.{n}") };
+            listed(&format!("{at_class}.to"), table.to.as_deref(), hosts)?;
+            let ceiling = table.ceiling.unwrap_or(table.guarantee);
+            let class = Class {
+                guarantee: table.guarantee,
+                ceiling,
+                burst: self.burst,
+                ceiling_burst: self.burst,
+                quantum: table.quantum,
+                queue: self.queue.0,
+            };
+            let law = self.law(at, self.total.map_or(ceiling, |total| ceiling.min(total)))?;
+            classes.push(LimiterClass { to: table.to.clone(), class, law });
+        }
+        let limiter = Limiter { hosts: self.hosts.clone(), total: self.total, classes };
+        limiter.shaper().check().map_err(|error| {
+            let key = match error {
+                shape::Invalid::NoClass => format!("{at}.class"),
+                shape::Invalid::NoTotal => format!("{at}.total"),
+                shape::Invalid::NoGuarantee(_) if self.rate.is_some() => format!("{at}.rate"),
+                shape::Invalid::NoGuarantee(n) => format!("{at}.class.{n}.guarantee"),
+                shape::Invalid::LowCeiling(n) => format!("{at}.class.{n}.ceiling"),
+                shape::Invalid::NoQuantum(n) => format!("{at}.class.{n}.quantum"),
+            };
+            split(key, &error.to_string())
+        })?;
+        Ok(limiter)
+    }
+
+    fn check_keys(&self, at: &str) -> Result<(), Invalid> {
+        use LimiterLawWord::{Dem, Ecn};
+        let optional = |is: bool| if is { Role::Optional } else { Role::Meaningless };
+        let key = |name, given, role| Key { name, given, role };
+        let classed = !self.class.is_empty();
+        let (choice, rate) = if classed { ("classes", Role::Meaningless) } else { ("no [[class]]", Role::Needed) };
+        check(
+            at,
+            choice,
+            &[
+                key("rate", self.rate.is_some(), rate),
+                key("total", self.total.is_some(), optional(classed)),
+                key("class", classed, Role::Optional),
+            ],
+        )?;
+        let word = serde_json::to_string(&self.law).unwrap_or_default();
+        let threshold = matches!(self.law, Ecn | Dem);
+        let (none, spring) = (self.law == LimiterLawWord::None, self.law == LimiterLawWord::Spring);
+        // One without the other would be compared with an automatic one that nobody sees.
+        let both = |other: bool| match (spring, other) {
+            (true, true) => Role::Needed,
+            (true, false) => Role::Optional,
+            (false, _) => Role::Meaningless,
+        };
+        let automatic = !none && self.k.is_none() && self.k1.is_none();
+        check(
+            at,
+            &format!("law = {word}{}", if automatic || none { "" } else { " and thresholds" }),
+            &[
+                key("k", self.k.is_some(), optional(threshold)),
+                key("k1", self.k1.is_some(), both(self.k2.is_some())),
+                key("k2", self.k2.is_some(), both(self.k1.is_some())),
+                key("rtt", self.rtt.is_some(), optional(automatic)),
+                key("alpha", self.alpha.is_some(), optional(spring)),
+                key("beta", self.beta.is_some(), optional(spring)),
+            ],
+        )
+    }
+
+    /// What is done about a class that sends at up to `rate`.
+    fn law(&self, at: &str, rate: BitRate) -> Result<Law, Invalid> {
+        let rtt = self.rtt.unwrap_or(limiter::DEFAULT_RTT);
+        within(&format!("{at}.rtt"), rtt, Time::from_us(1), Time::from_secs(1))?;
+        for (key, share) in [("alpha", self.alpha), ("beta", self.beta)] {
+            within(&format!("{at}.{key}"), share.unwrap_or_default(), 0.0, 1.0)?;
+        }
+        let share =
+            |given: Option<f64>, default| given.map_or(default, |x| (x * f64::from(limiter::ONE)).round() as u16);
+        let law = match self.law {
+            LimiterLawWord::None => Law::None,
+            LimiterLawWord::Ecn => self.k.map_or_else(|| Law::ecn_for_rate(rate, rtt), |k| Law::Ecn { k }),
+            LimiterLawWord::Dem => self.k.map_or_else(|| Law::dem_for_rate(rate, rtt), |k| Law::Dem { k }),
+            LimiterLawWord::Spring => {
+                let auto = Spring::for_rate(rate, rtt);
+                Law::Spring(Spring {
+                    k1: self.k1.unwrap_or(auto.k1),
+                    k2: self.k2.unwrap_or(auto.k2),
+                    alpha: share(self.alpha, auto.alpha),
+                    beta: share(self.beta, auto.beta),
+                })
+            }
+        };
+        let key = if self.law == LimiterLawWord::Spring { "k1" } else { "k" };
+        law.check().map_err(|error| split(format!("{at}.{key}"), &error.to_string()))?;
+        Ok(law)
+    }
+}
+
+/// Errors of the layers below say what is wrong and what to do.
+fn split(key: String, text: &str) -> Invalid {
+    let (problem, remedy) = text.split_once("; ").unwrap_or((text, ""));
+    Invalid::new(key, problem, remedy)
+}
+
+fn listed(key: &str, listed: Option<&[u32]>, hosts: u32) -> Result<(), Invalid> {
+    if listed.is_some_and(<[u32]>::is_empty) {
+        return Err(Invalid::new(key, "names no host", "name some, or leave it out for all"));
+    }
+    listed.unwrap_or_default().iter().try_for_each(|&host| within(key, host, 0, hosts.saturating_sub(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn built(text: &str) -> Result<Limiter, Invalid> {
+        let table: LimiterTable = toml::from_str(text).unwrap();
+        table.build("scheme.x.limiter", 4)
+    }
+
+    #[test]
+    fn one_rate_is_one_class() {
+        let limiter = built("rate = \"1Gbps\"").unwrap();
+        let class = Class::fixed(BitRate::from_gbps(1));
+        assert_eq!(limiter.classes, [LimiterClass { to: None, class, law: Law::None }]);
+        assert_eq!((limiter.total, limiter.hosts), (None, None));
+    }
+
+    #[test]
+    fn classes_borrow_up_to_their_ceilings_and_thresholds_follow_these() {
+        let text =
+            "total = \"5Gbps\"\nlaw = \"spring\"\n[[class]]\nto = [1]\nguarantee = \"2Gbps\"\nceiling = \"10Gbps\"\n\
+                    [[class]]\nguarantee = \"1Gbps\"";
+        let limiter = built(text).unwrap();
+        let rate = BitRate::from_gbps;
+        assert_eq!(limiter.total, Some(rate(5)));
+        let classes: Vec<_> = limiter.classes.iter().map(|c| (c.class.guarantee, c.class.ceiling, c.law)).collect();
+        let law = |gbps| Law::Spring(Spring::for_rate(rate(gbps), limiter::DEFAULT_RTT));
+        assert_eq!(classes, [(rate(2), rate(10), law(5)), (rate(1), rate(1), law(1))]);
+    }
+
+    #[test]
+    fn thresholds_and_shares_may_be_given() {
+        let law = |text: &str| built(&format!("rate = \"1Gbps\"\n{text}")).unwrap().classes[0].law;
+        assert_eq!(law("law = \"dem\"\nk = \"60KB\""), Law::Dem { k: Bytes(60_000) });
+        assert_eq!(law("law = \"ecn\"\nk = \"20KB\""), Law::Ecn { k: Bytes(20_000) });
+        let spring = Spring { k1: Bytes(20_000), k2: Bytes(30_000), alpha: 256, beta: 1024 };
+        assert_eq!(
+            law("law = \"spring\"\nk1 = \"20KB\"\nk2 = \"30KB\"\nalpha = 0.25\nbeta = 1.0"),
+            Law::Spring(spring)
+        );
+    }
+
+    #[test]
+    fn mistakes_name_their_key() {
+        let key = |text: &str| built(text).unwrap_err().key.replacen("scheme.x.limiter.", "", 1);
+        let one = |text: &str| key(&format!("rate = \"1Gbps\"\n{text}"));
+        assert_eq!(key(""), "rate");
+        assert_eq!(key("rate = \"0bps\""), "rate");
+        assert_eq!(one("hosts = [4]"), "hosts");
+        assert_eq!(one("total = \"2Gbps\""), "total");
+        assert_eq!(one("[[class]]\nguarantee = \"1Gbps\""), "rate");
+        assert_eq!(one("k = \"20KB\""), "k");
+        assert_eq!(one("law = \"spring\"\nk = \"20KB\""), "k");
+        assert_eq!(one("law = \"spring\"\nk1 = \"20KB\""), "k2");
+        assert_eq!(one("law = \"spring\"\nk1 = \"30KB\"\nk2 = \"30KB\""), "k1");
+        assert_eq!(one("law = \"spring\"\nbeta = 1.5"), "beta");
+        assert_eq!(one("law = \"dem\"\nk = \"20KB\"\nrtt = \"50us\""), "rtt");
+        assert_eq!(one("queue = \"1KB\""), "queue");
+        let class = |text: &str| key(&format!("[[class]]\nguarantee = \"2Gbps\"\n{text}"));
+        assert_eq!(class("ceiling = \"1Gbps\""), "class.0.ceiling");
+        assert_eq!(class("to = []"), "class.0.to");
+        assert_eq!(class("to = [9]"), "class.0.to");
+        assert_eq!(class("quantum = \"0B\""), "class.0.quantum");
+    }
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Rate limiters without a standing queue (He 2017, chapter 4). Something below the edge holds the guest to a rate and queues what
+ * exceeds it; these laws keep that queue short by its backlog, which the driver knows and gives for each packet:
+ *  - ECN (section 4.3.2, the strawman): outgoing segments are marked;
+ *  - DEM (section 4.4.1): the ACKs that come back get ECE, for guests that run DCTCP;
+ *  - SPRING (section 4.4.2): the ACKs that come back get a smaller receive window. Any guest will do.
+ *
+ * SPRING's window is one more bound of the window that vcc.h enforces: the smallest wins, and there is one place that rewrites.
+ *
+ * Where the text is silent:
+ *  - The backlog does not count the segment at hand. Comparisons are strict: a backlog of exactly K does nothing.
+ *  - The window begins at 10 segments, and never exceeds what the peer announces nor twice what the guest had outstanding
+ *    lately: one MSS per ACK is added without end otherwise, and a guest could spend it all at once.
+ *  - The gradient is rounded down to whole bytes, so that a rise is forgotten once the queue stands still.
+ *  - ssthresh is kept as printed, and read by nobody.
+ */
+#ifndef SV_LIMITER_H
+#define SV_LIMITER_H
+
+#include "arith.h"
+#include "conntrack.h"
+#include "packet.h"
+#include "reno.h"
+
+/* sv_limit.law */
+#define SV_LIMIT_NONE 0
+#define SV_LIMIT_ECN 1
+#define SV_LIMIT_DEM 2
+#define SV_LIMIT_SPRING 3
+
+/* 1.0 of alpha and beta. */
+#define SV_LIMIT_ONE 1024u
+
+/* More counts as this: no queue that makes sense is longer. */
+#define SV_LIMIT_MAX_BACKLOG (1u << 30)
+
+/* A result bit of the stages: the limiter marked this packet, or it made the flow's window smaller. */
+#define SV_LIMITED 0x20
+
+/* The limiter that a flow of the guest goes through, and how its class stands when a packet of either direction passes. */
+struct sv_limit {
+	u32 backlog; /* bytes of segments that wait in the class */
+	u32 k1;	     /* bytes: K1 of SPRING, K of ECN and DEM */
+	u32 k2;	     /* bytes, above k1; SPRING only */
+	u16 alpha;   /* of SPRING, 1/1024: share of the newest change in the gradient */
+	u16 beta;    /* of SPRING, 1/1024: strength of cuts */
+	u8 law;	     /* SV_LIMIT_* */
+	u8 pad[3];
+};
+
+SV_ASSERT_SIZE(struct sv_limit, 20);
+
+/* What SPRING remembers of a class, under a lock of its own. Zero is a valid start. */
+struct sv_limit_queue {
+	u32 prev;     /* bytes that waited when the last packet passed */
+	s32 gradient; /* smoothed change of that from packet to packet, bytes */
+	u32 begun;    /* 1: they mean something */
+};
+
+SV_ASSERT_SIZE(struct sv_limit_queue, 12);
+
+/* Does the limit act on ACKs, so that connections must be followed? */
+SV_FN int sv_limit_follows(const struct sv_limit *l)
+{
+	return l && (l->law == SV_LIMIT_DEM || l->law == SV_LIMIT_SPRING);
+}
+
+/* Algorithm 4, lines 3 to 6, for every packet of either direction. Returns the gradient. */
+SV_FN s32 sv_limit_sample(struct sv_limit_queue *q, const struct sv_limit *l)
+{
+	s64 alpha = sv_min32(l->alpha, SV_LIMIT_ONE);
+	u32 backlog = sv_min32(l->backlog, SV_LIMIT_MAX_BACKLOG);
+	s64 change = (s64)backlog - q->prev;
+
+	q->prev = backlog;
+	if (!q->begun) {
+		q->begun = 1;
+		q->gradient = 0;
+		return 0;
+	}
+	q->gradient = (s32)((((s64)SV_LIMIT_ONE - alpha) * q->gradient + alpha * change) >> 10);
+	return q->gradient;
+}
+
+/* Algorithm 4, lines 10 to 21: the window after an ACK, at least `mss`. */
+SV_FN u32 sv_spring_window(const struct sv_limit *l, s32 gradient, u32 mss, u32 window, u32 *ssthresh)
+{
+	u32 backlog = sv_min32(l->backlog, SV_LIMIT_MAX_BACKLOG), cut;
+	u32 beta = sv_min32(l->beta, SV_LIMIT_ONE);
+
+	window = sv_min32(window, SV_CWND_MAX);
+	if (backlog < l->k1 || (backlog <= l->k2 && gradient <= 0))
+		return window + mss;
+	if (backlog > l->k2) {
+		*ssthresh = window;
+		cut = (u32)((u64)sv_mul_div32(window, backlog - l->k2, sv_max32(backlog, 1)) * beta / SV_LIMIT_ONE);
+	} else {
+		/* At most 2^30 of window and 2^31 of gradient: the product fits, and a cut of more than all is one of all. */
+		cut = sv_mul_div32(window, (u32)gradient, sv_max32(l->k1, 1));
+		cut = (u32)((u64)cut * beta / SV_LIMIT_ONE);
+	}
+	window = cut < window ? window - cut : 0;
+	return sv_max32(window, mss);
+}
+
+/* SPRING's part of an ACK for the guest, which track_ack has followed. Returns SV_LIMITED if it made the window smaller. */
+SV_FN u32 sv_spring_ack(struct sv_vcc *v, const struct sv_limit *l, s32 gradient, const struct sv_packet *p)
+{
+	u32 least = SV_VCC_INITIAL_SEGMENTS * v->mss, used = sv_max32(v->flight, v->last_flight), before, after;
+
+	before = v->limit_rwnd ? v->limit_rwnd : least;
+	after = sv_spring_window(l, gradient, v->mss, before, &v->limit_ssthresh);
+	if (after > before && before >= least && before / 2 >= used)
+		after = before;
+	v->limit_rwnd = sv_max32(sv_min32(after, (u32)p->window << sv_vcc_scale(v)), v->mss);
+	return after < before ? SV_LIMITED : 0;
+}
+
+/* Can its receiver, of which `ect` tells whether it ever sent an ECN-capable packet, hear of congestion by this one? */
+SV_FN u32 sv_dem_ack(const struct sv_limit *l, int ect, struct sv_packet *p)
+{
+	if (l->backlog <= l->k1 || !ect || p->proto != SV_PROTO_TCP || !(p->tcp_flags & SV_TCP_ACK) ||
+	    p->tcp_flags & (SV_TCP_SYN | SV_TCP_RST | SV_TCP_ECE))
+		return 0;
+	p->tcp_flags |= SV_TCP_ECE;
+	p->dirty |= SV_DIRTY_FLAGS;
+	return SV_LIMITED;
+}
+
+/* The strawman, for a segment that is about to be queued: the NIC gives its mark to all packets that it makes of it. */
+SV_FN u32 sv_limit_mark(const struct sv_limit *l, struct sv_packet *p)
+{
+	if (!l || l->law != SV_LIMIT_ECN || l->backlog <= l->k1 || (p->ecn != SV_ECN_ECT0 && p->ecn != SV_ECN_ECT1))
+		return 0;
+	p->ecn = SV_ECN_CE;
+	p->dirty |= SV_DIRTY_ECN;
+	return SV_LIMITED;
+}
+
+/*
+ * A limiter by departure times, for hosts whose qdisc keeps to them: segments leave at `rate`, and how far the schedule is
+ * ahead of the clock is its queue. Zero state is an idle one.
+ */
+struct sv_pacer {
+	u64 next; /* ns: when the segment after the last one may leave */
+};
+
+SV_ASSERT_SIZE(struct sv_pacer, 8);
+
+#define SV_PACER_NS 1000000000ULL
+
+/* Bytes that wait in the schedule. `rate` is in bytes per second, at most 1.8e10; more than a second's worth counts as one's. */
+SV_FN u32 sv_pacer_backlog(const struct sv_pacer *s, u64 rate, u64 now)
+{
+	u64 ahead = s->next > now ? s->next - now : 0, bytes;
+
+	bytes = (ahead < SV_PACER_NS ? ahead : SV_PACER_NS) * rate / SV_PACER_NS;
+	return bytes > SV_LIMIT_MAX_BACKLOG ? SV_LIMIT_MAX_BACKLOG : (u32)bytes;
+}
+
+/* Schedule a segment that takes `bytes` on the wire. Returns when it may leave, ns. */
+SV_FN u64 sv_pacer_take(struct sv_pacer *s, u64 rate, u32 bytes, u64 now)
+{
+	u64 at = s->next > now ? s->next : now;
+
+	s->next = at + (rate ? bytes * SV_PACER_NS / rate : 0);
+	return at;
+}
+
+#endif
