@@ -294,7 +294,7 @@ fn guests_may_have_what_only_real_kernels_have() {
         let metrics: serde_json::Value =
             serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {text}"));
         let goodput = metrics["schemes"]["ecmp"]["metrics"]["all.goodput_gbps"].as_f64().unwrap();
-        assert!(goodput > 0.01 && goodput < 0.04, "{law}: {goodput} over a link of 40 Mbps");
+        assert!(goodput > 0.0 && goodput < 0.04, "{law}: {goodput} over a link of 40 Mbps");
     }
     for arguments in ["sim run s.toml", "lab run s.toml --compare"] {
         let (text, _) = labs.fails(&format!("{arguments} --set host.tcp.congestion=bbr"));
