@@ -88,7 +88,7 @@ struct sv_vcc {
 	u8 new_out;	 /* 1: it was the guest's */
 	u16 alpha;	 /* 1/1024 */
 	u16 mss;	 /* payload bytes of a full packet */
-	u16 window_in;	 /* the peer's last, as it came */
+	u16 window_in;	 /* the peer's last, as it came, scaled */
 	u16 window_out;	 /* the same, as delivered */
 	u16 flags;	 /* SV_VCC_* */
 	u8 class;
@@ -121,6 +121,16 @@ SV_FN u32 sv_vcc_scale(const struct sv_vcc *v)
 	u16 both = SV_VCC_IN_SCALE | SV_VCC_OUT_SCALE;
 
 	return (v->flags & both) == both ? v->in_scale & 15 : 0;
+}
+
+/* A window as later ones are written: in SYNs they are unscaled. Not closed unless it was. */
+SV_FN u16 sv_vcc_window_units(const struct sv_vcc *v, const struct sv_packet *p)
+{
+	u16 units = (u16)(p->window >> sv_vcc_scale(v));
+
+	if (!(p->tcp_flags & SV_TCP_SYN))
+		return p->window;
+	return p->window && !units ? 1 : units;
 }
 
 /* Was the whole handshake seen, so that windows can be read? */
@@ -281,7 +291,7 @@ SV_FN u32 sv_vcc_track_ack(struct sv_vcc *v, const struct sv_packet *p, u64 now,
 			v->dupacks++;
 		*lost = v->dupacks == SV_VCC_DUPACKS;
 	}
-	v->window_in = p->window;
+	v->window_in = sv_vcc_window_units(v, p);
 	return acked;
 }
 

@@ -235,7 +235,7 @@ SV_FN void sv_vcc_enforce(struct sv_vcc *v, const struct sv_vcc_class *class, in
 		p->dirty |= SV_DIRTY_WINDOW;
 	p->window = field;
 	sv_vcc_grant(v, p);
-	v->window_out = field;
+	v->window_out = sv_vcc_window_units(v, p);
 }
 
 /*

@@ -6,7 +6,7 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=../../datapath");
     println!("cargo::rerun-if-changed=src/shim.c");
-    println!("cargo::rustc-check-cfg=cfg(bpf_object, dctcp_object)");
+    println!("cargo::rustc-check-cfg=cfg(bpf_object, dctcp_object, unruly_object)");
     println!("cargo::rerun-if-env-changed=SELVEDGE_CLANG");
     cc::Build::new()
         .file("src/shim.c")
@@ -26,6 +26,7 @@ fn main() {
     let objects = [
         ("edge", "bpf_object", "SELVEDGE_NO_BPF", "the kernel edge"),
         ("dctcp", "dctcp_object", "SELVEDGE_NO_DCTCP", "DCTCP for the kernel"),
+        ("unruly", "unruly_object", "SELVEDGE_NO_UNRULY", "guests that ignore their window"),
     ];
     for (name, cfg, variable, what) in objects {
         let source = format!("../../datapath/kernel/{name}.bpf.c");

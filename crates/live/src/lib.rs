@@ -24,5 +24,7 @@ pub mod state;
 #[cfg(feature = "kernel")]
 mod sys;
 pub mod traffic;
+#[cfg(feature = "kernel")]
+pub mod unruly;
 
 pub use native::state_version;

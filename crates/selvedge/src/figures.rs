@@ -239,11 +239,23 @@ pub fn beside(a: ReportData, a_suffix: &str, b: ReportData, b_suffix: &str) -> R
     };
     let (mut a, mut b) = (a, b);
     let (rows_a, rows_b) = (rows(&mut a, a_suffix), rows(&mut b, b_suffix));
-    let in_turn = |a: Vec<Row>, b: Vec<Row>| a.into_iter().zip(b).flat_map(|(a, b)| [a, b]).collect();
-    a.schemes = a.schemes.into_iter().zip(b.schemes).flat_map(|(a, b)| [a, b]).collect();
-    a.table = Table { rows: in_turn(rows_a, rows_b), columns };
+    a.schemes = in_turn(a.schemes, b.schemes, |a, b| a.name.strip_suffix(a_suffix) == b.name.strip_suffix(b_suffix));
+    let same = |a: &Row, b: &Row| a.scheme.strip_suffix(a_suffix) == b.scheme.strip_suffix(b_suffix);
+    a.table = Table { rows: in_turn(rows_a, rows_b, same), columns };
     a.warnings.extend(b.warnings.into_iter().filter(|w| !a.warnings.contains(w)).collect::<Vec<_>>());
     a
+}
+
+/// Each of `a` in front of what is the same in `b`, which may have more, in its order.
+fn in_turn<T>(a: Vec<T>, b: Vec<T>, same: impl Fn(&T, &T) -> bool) -> Vec<T> {
+    let mut a = a.into_iter().peekable();
+    let mut all = Vec::new();
+    for b in b {
+        all.extend(a.next_if(|a| same(a, &b)));
+        all.push(b);
+    }
+    all.extend(a);
+    all
 }
 
 fn relabel(part: &mut ReportData, label: &str) {

@@ -37,6 +37,7 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     let document = read(&arguments.scenario, &arguments.set)?;
     let choice = Choice { schemes: arguments.scheme.clone(), seeds: arguments.seeds.clone() };
     let mut plan = Plan::new(&document, &choice)?;
+    plan.modelled()?;
     if let Some(link) = &arguments.capture {
         capture(&mut plan, link)?;
     }

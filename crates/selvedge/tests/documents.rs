@@ -45,7 +45,10 @@ fn the_examples_are_valid_scenarios() {
             .arg(&path)
             .output()
             .unwrap();
-        assert!(status.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&status.stderr));
+        let said = String::from_utf8_lossy(&status.stderr);
+        let only_in_labs =
+            path.file_name().unwrap().to_string_lossy().starts_with("lab-") && said.contains("`selvedge lab run`");
+        assert!(status.status.success() || only_in_labs, "{}: {said}", path.display());
         found += 1;
     }
     assert!(found > 0);

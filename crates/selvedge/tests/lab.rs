@@ -379,6 +379,71 @@ fn a_comparison_writes_both_and_their_differences() {
     assert!(printed["agreement"].is_array() && printed["simulator"]["schemes"]["ecmp"].is_object());
 }
 
+/// AC/DC over guests of the kernel: one of them ignores its window, another is of a kind that is not modelled.
+const UNRULY: &str = r#"title = "unruly"
+duration = "2s"
+warmup = "500ms"
+[topology]
+kind = "dumbbell"
+pairs = 2
+rate = "100Mbps"
+fabric_rate = "30Mbps"
+delay = "1ms"
+[switch]
+buffer = "100KB"
+ecn = { k = "20KB" }
+[[workload]]
+name = "honest"
+pattern = "long"
+pairs = [[0, 2]]
+[[workload]]
+name = "unruly"
+pattern = "long"
+pairs = [[1, 3]]
+ignore_window = true
+[scheme.policed]
+congestion = { law = "dctcp" }
+[scheme.bbr]
+congestion = { law = "dctcp" }
+guests = { honest = "bbr" }
+"#;
+
+#[test]
+fn unruly_guests_are_policed_and_others_obey() {
+    let labs = Labs::new("unruly");
+    if !labs.up("probe") {
+        return;
+    }
+    std::fs::write(labs.0.join("s.toml"), UNRULY).unwrap();
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    let bbr = known.split_whitespace().any(|law| law == "bbr");
+    let (schemes, schemes_text) =
+        if bbr { (vec!["policed", "bbr"], "policed,bbr") } else { (vec!["policed"], "policed") };
+    let output = labs.run(&format!("lab run s.toml --compare --scheme {schemes_text} -o out"));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.contains("ignore") {
+        println!("skipped: {}", said.trim()); // a build or a kernel without the program
+        return;
+    }
+    let metrics: serde_json::Value = read(&labs.0.join("out/metrics.json"));
+    for scheme in schemes {
+        let of = |name: &str| metrics["schemes"][scheme]["metrics"][name].as_f64().unwrap_or(0.0);
+        assert!(of("congestion.policed_segments") > 0.0, "{scheme}: {metrics}");
+        assert!(of("congestion.windows_lowered") > 0.0, "{scheme}: {metrics}");
+    }
+    let agreement: serde_json::Value = read(&labs.0.join("out/agreement.json"));
+    let simulated = |scheme: &str| {
+        let of_scheme: Vec<_> = agreement.as_array().unwrap().iter().filter(|c| c["scheme"] == scheme).collect();
+        assert!(!of_scheme.is_empty() || !bbr, "{scheme}: {agreement}");
+        of_scheme.iter().any(|c| c["simulator"].is_number())
+    };
+    assert!(simulated("policed") && !simulated("bbr"));
+    // Without policing nothing is dropped, whatever the guest does.
+    labs.run("lab run s.toml --scheme policed --set scheme.policed.congestion.police=false -o free");
+    let metrics: serde_json::Value = read(&labs.0.join("free/metrics.json"));
+    assert_eq!(metrics["schemes"]["policed"]["metrics"]["congestion.policed_segments"], 0.0);
+}
+
 #[test]
 fn hosts_may_use_dctcp() {
     let labs = Labs::new("dctcp");

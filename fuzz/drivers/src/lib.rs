@@ -1,5 +1,6 @@
 //! The fuzz targets without libFuzzer: each takes any bytes, and panics only when something that must hold does not.
 
+mod congestion_frames;
 mod edge_operations;
 mod input;
 mod mutator;
@@ -7,6 +8,7 @@ mod tunnel_frame;
 mod units_text;
 mod wire_frame;
 
+pub use congestion_frames::congestion_frames;
 pub use edge_operations::edge_operations;
 pub use mutator::Mutator;
 pub use tunnel_frame::tunnel_frame;
@@ -16,9 +18,10 @@ pub use wire_frame::wire_frame;
 /// A target, by the name of its binary and of its directory of seeds.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 5] = [
     ("tunnel_frame", tunnel_frame),
     ("wire_frame", wire_frame),
     ("edge_operations", edge_operations),
+    ("congestion_frames", congestion_frames),
     ("units_text", units_text),
 ];

@@ -5,6 +5,8 @@ mod limiter_tests;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
+mod spec;
+#[cfg(test)]
 mod tests;
 
 use wire::{FlowKey, Packet};

@@ -8,6 +8,8 @@ use units::Time;
 const PACING_SHIFT: u32 = 10;
 /// TSO segments have at least this many packets where TSO is on (`tcp_min_tso_segs`).
 const MIN_TSO_SEGMENTS: u64 = 2;
+/// Nothing is put off that long after the last segment (`tcp_tso_should_defer`): slow paths would see bursts.
+const DEFER_WITHIN: Time = Time::from_ms(1);
 
 /// A segment to build.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +121,7 @@ impl Sender {
         };
         let limit = peer_room.min(cwnd_room);
         let size = self.size_goal(config);
-        if self.defers(config, limit, waiting, size) {
+        if self.defers(config, now, limit, waiting, size) {
             self.note_usage(cwnd_room < peer_room);
             return None;
         }
@@ -242,8 +244,8 @@ impl Sender {
     }
 
     /// `tcp_tso_should_defer`: a better segment is worth an ACK's wait, unless a third of the window is free already.
-    /// Only while data is outstanding, whose ACK or timer brings the sender back.
-    fn defers(&self, config: &Config, limit: u64, waiting: u64, size: u64) -> bool {
+    /// Only while data is outstanding, whose ACK or timer brings the sender back, and only if something was sent lately.
+    fn defers(&self, config: &Config, now: Time, limit: u64, waiting: u64, size: u64) -> bool {
         config.tso
             && config.tso_defer
             && matches!(self.state, CaState::Open | CaState::Cwr)
@@ -251,6 +253,7 @@ impl Sender {
             && limit < size
             && limit < waiting
             && limit < self.snd_wnd.min(self.window.cwnd) / 3
+            && now.saturating_sub(self.last_send) <= DEFER_WITHIN
     }
 
     fn small_outstanding(&self) -> bool {

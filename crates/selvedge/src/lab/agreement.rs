@@ -37,7 +37,7 @@ pub(super) struct Compared {
 
 /// Scheme by scheme, what both have measured.
 pub(super) fn compare(simulated: &Results, lab: &Results) -> Vec<Compared> {
-    let workloads = &simulated.plan.scenario.workload;
+    let workloads = &lab.plan.scenario.workload;
     let mut wanted: Vec<(String, String, f64)> = Vec::new();
     for workload in workloads {
         for (suffix, title, tolerance) in OF_WORKLOAD {
@@ -49,11 +49,31 @@ pub(super) fn compare(simulated: &Results, lab: &Results) -> Vec<Compared> {
     }
     wanted.extend(OF_ALL.map(|(key, title, tolerance)| (key.to_owned(), title.to_owned(), tolerance)));
     let mut all = Vec::new();
-    for (s, l) in simulated.schemes.iter().zip(&lab.schemes) {
-        let pairs = wanted.iter().filter_map(|(key, title, tolerance)| one(s, l, key, title, *tolerance));
-        all.extend(pairs);
+    for l in &lab.schemes {
+        let s = simulated.schemes.iter().find(|s| s.name == l.name);
+        all.extend(wanted.iter().filter_map(|(key, title, tolerance)| match s {
+            Some(s) => one(s, l, key, title, *tolerance),
+            None => alone(l, key, title, *tolerance),
+        }));
     }
     all
+}
+
+/// A metric of a scheme that the simulator does not know.
+fn alone(lab: &SchemeResults, key: &str, title: &str, tolerance: f64) -> Option<Compared> {
+    let measured = lab.measured(key).ok()?;
+    Some(Compared {
+        scheme: lab.name.clone(),
+        metric: key.to_owned(),
+        title: title.to_owned(),
+        unit: measured.unit,
+        simulator: None,
+        lab: Some(measured.value).filter(|v| v.is_finite()),
+        difference: None,
+        tolerance,
+        holds: None,
+        reason: Some("not simulated: its guests are not modelled".to_owned()),
+    })
 }
 
 /// `None` where neither has such a metric.
@@ -224,6 +244,16 @@ mod tests {
         assert!(p99.holds.is_none() && p99.reason.as_ref().unwrap().contains("samples"), "{p99:?}");
         let shown = text(&all);
         assert!(shown.contains("+16.0%") && shown.contains("DISAGREES"), "{shown}");
+    }
+
+    #[test]
+    fn what_is_not_modelled_is_shown_and_not_judged() {
+        let mut simulated = results(&[Some(100)], 1000.0);
+        simulated.schemes.clear();
+        let all = compare(&simulated, &results(&[Some(114)], 1160.0));
+        let queue = of(&all, "queue.mean_kb.max");
+        assert_eq!((queue.simulator, queue.lab, queue.holds), (None, Some(1.16), None));
+        assert!(all.iter().all(|c| c.holds.is_none()) && text(&all).contains("not simulated"));
     }
 
     #[test]

@@ -33,9 +33,6 @@ pub(super) fn without_effect(experiment: &Experiment) -> Vec<String> {
         if workload.priority > 0 {
             keys.push(format!("workload {}'s priority", workload.name));
         }
-        if workload.ignore_window {
-            keys.push(format!("workload {}'s ignore_window", workload.name));
-        }
     }
     keys
 }

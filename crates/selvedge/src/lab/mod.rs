@@ -17,6 +17,7 @@ mod run;
 mod show;
 mod state;
 mod topo;
+mod unruly;
 
 pub use failure::LabFailure;
 

@@ -4,6 +4,7 @@ use super::arguments::{RunArguments, Tuning};
 use super::dctcp::Dctcp;
 use super::ignored::without_effect;
 use super::progress::Line;
+use super::unruly::Unruly;
 use super::{agreement, LabFailure};
 use crate::output::{self, Extras, Staging};
 use crate::results::Results;
@@ -37,8 +38,8 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
     let document = sim::read(&arguments.scenario, &arguments.set)?;
     let choice = Choice { schemes: arguments.scheme.clone(), seeds: arguments.seeds.clone() };
     let plan = Plan::new(&document, &choice)?;
-    if arguments.compare {
-        can_be_simulated(&plan)?;
+    if arguments.compare && plan.without_unmodelled().schemes.is_empty() {
+        plan.modelled()?;
     }
     let staging = arguments.output.as_deref().map(|dir| Staging::new(dir, arguments.force)).transpose()?;
     let laws = laws_of(&plan);
@@ -109,28 +110,13 @@ fn shortcomings(report: &Report, measurement: &Measurement) -> Vec<String> {
     notes
 }
 
-/// # Errors
-/// A scheme whose guests have a congestion control that there is no model of: said before the lab has run, not after.
-fn can_be_simulated(plan: &Plan) -> Result<(), LabFailure> {
-    for scheme in &plan.schemes {
-        let e = scheme.template();
-        let laws = e.workloads.iter().map(|w| w.congestion.unwrap_or(e.hosts.tcp.congestion));
-        if let Some(law) = laws.into_iter().find(|law| !law.is_modelled()) {
-            let law = congestion(law);
-            let message =
-                format!("scheme {}: there is no model of {law} to compare with; leave --compare out", scheme.name);
-            return Err(LabFailure::Refused(message));
-        }
-    }
-    Ok(())
-}
-
-/// The same plan in the simulator.
+/// The same plan in the simulator, without schemes whose guests it does not know.
 fn simulated(plan: &Plan) -> Result<Results, Failure> {
-    let bar = Bar::new([plan]);
-    let finished = run_all(plan, default_threads(), &bar)?;
+    let plan = plan.without_unmodelled();
+    let bar = Bar::new([&plan]);
+    let finished = run_all(&plan, default_threads(), &bar)?;
     bar.finish();
-    Ok(Results::new(plan.clone(), finished))
+    Ok(Results::new(plan, finished))
 }
 
 /// Results, verdicts and report; of a comparison also the simulator's files, under a prefix.
@@ -222,6 +208,7 @@ pub(super) fn conduct(
     show: &mut dyn FnMut(Progress),
 ) -> Result<Run, LabFailure> {
     let lab = Lab::start(setup)?;
+    let _unruly = Unruly::arrange(experiment, &lab)?;
     let handle = |(h, namespace): (usize, &Namespace)| HostHandle {
         namespace: namespace.path().into(),
         address: address(h as u32).into(),

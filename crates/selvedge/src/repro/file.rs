@@ -239,6 +239,7 @@ impl Experiment {
             }
             document.overlay(&self.modes[mode as usize], &format!("mode.{}", mode.name()))?;
             let plan = Plan::new(&document, &Choice::default())?;
+            plan.modelled()?;
             points.push(Point { label, parameter, plan });
         }
         Ok(points)

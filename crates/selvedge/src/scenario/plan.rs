@@ -29,6 +29,8 @@ pub struct SchemePlan {
     pub note: String,
     /// With seed 0; see [`SchemePlan::experiment`].
     template: Experiment,
+    /// Why only a lab can run it, if so.
+    unmodelled: Option<ConfigError>,
 }
 
 impl SchemePlan {
@@ -37,6 +39,14 @@ impl SchemePlan {
     }
     pub fn template(&self) -> &Experiment {
         &self.template
+    }
+
+    /// Can the simulator run it, too?
+    ///
+    /// # Errors
+    /// The key that asks for what only real hosts have.
+    pub fn modelled(&self) -> Result<(), ConfigError> {
+        self.unmodelled.clone().map_or(Ok(()), Err)
     }
 
     /// Captures the first packets that leave the first node of `name` on that link: `"leaf1-spine2"` is what leaf1 sends,
@@ -83,6 +93,23 @@ impl Plan {
         scenario.schemes = names;
         scenario.scheme = Schemes(tables);
         Ok(Plan { scenario, schemes })
+    }
+
+    /// Can the simulator run all of it?
+    ///
+    /// # Errors
+    /// As [`SchemePlan::modelled`].
+    pub fn modelled(&self) -> Result<(), ConfigError> {
+        self.schemes.iter().try_for_each(SchemePlan::modelled)
+    }
+
+    /// The part that the simulator can run, too.
+    pub fn without_unmodelled(&self) -> Plan {
+        let mut plan = self.clone();
+        plan.schemes.retain(|s| s.modelled().is_ok());
+        plan.scenario.schemes.retain(|name| plan.schemes.iter().any(|s| s.name == *name));
+        plan.scenario.scheme.0.retain(|(name, _)| plan.schemes.iter().any(|s| s.name == *name));
+        plan
     }
 
     /// The configuration that is in effect, as a scenario file that gives the same plan.
@@ -223,7 +250,26 @@ fn plan(
             return Err(own.error(&Invalid::new(format!("workload.{n}{}", key_of(&e.problem)), problem, remedy)));
         }
     }
-    Ok(SchemePlan { name: name.to_owned(), note: table.note.clone(), template })
+    let unmodelled = unmodelled(name, table, scenario, &template).map(|e| own.error(&e));
+    Ok(SchemePlan { name: name.to_owned(), note: table.note.clone(), template, unmodelled })
+}
+
+/// The first workload whose congestion control no simulator has.
+fn unmodelled(name: &str, table: &SchemeTable, scenario: &Scenario, template: &Experiment) -> Option<Invalid> {
+    let law = |w: &host::workload::Workload| w.congestion.unwrap_or(template.hosts.tcp.congestion);
+    let n = template.workloads.iter().position(|w| !law(w).is_modelled())?;
+    let workload = &template.workloads[n].name;
+    let key = if table.guests.contains_key(workload) {
+        format!("scheme.{name}.guests.{workload}")
+    } else if scenario.workload[n].congestion.is_some() {
+        format!("workload.{n}.congestion")
+    } else if table.host.contains_key("tcp") {
+        format!("scheme.{name}.host")
+    } else {
+        "host.tcp.congestion".to_owned()
+    };
+    let problem = "only real hosts have bbr, the simulator has no model of it";
+    Some(Invalid::new(key, problem, "use `selvedge lab run`, or leave the scheme out with --scheme"))
 }
 
 /// The key most likely at fault.

@@ -18,13 +18,8 @@ fn marked_world(name: &str, table: &str) -> Option<World> {
         eprintln!("skipped: clang cannot compile the marking program");
         return None;
     }
-    for command in [
-        "tc qdisc add dev u0 clsact".to_owned(),
-        format!("tc filter add dev u0 egress bpf da obj {} sec tc", object.display()),
-    ] {
-        let output = world.exec(&world.host(0), &command);
-        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-    }
+    succeed(&world, &world.host(0), "tc qdisc add dev u0 clsact");
+    filter(&world, "tc");
     for (i, port) in [NAMED, LEARNING].into_iter().enumerate() {
         world.configure(i, port);
         append(&world, i, table);
@@ -34,6 +29,34 @@ fn marked_world(name: &str, table: &str) -> Option<World> {
         world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
     });
     Some(world)
+}
+
+/// Gives host 0's uplink a part of the compiled program.
+fn filter(world: &World, section: &str) {
+    let object = world.socket(0).with_extension("o");
+    succeed(
+        world,
+        &world.host(0),
+        &format!("tc filter add dev u0 egress bpf da obj {} sec {section}", object.display()),
+    );
+}
+
+fn succeed(world: &World, namespace: &str, command: &str) {
+    let output = world.exec(namespace, command);
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A metric of host `i`'s agent, without labels.
+fn metric(world: &World, i: usize, name: &str) -> u64 {
+    let scrape = world.spawn(&world.host(i), "http 127.0.0.1:9464 0").wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&scrape.stdout).into_owned();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok());
+    value.unwrap_or_else(|| panic!("no {name} in {text}"))
+}
+
+fn succeed_ctl(world: &World, i: usize, args: &[&str]) {
+    let output = world.ctl(i, args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn append(world: &World, i: usize, text: &str) {
@@ -147,4 +170,86 @@ fn connections_survive_the_loss_of_all_state_and_changes_of_the_law() {
         });
     });
     assert_eq!(world.counter(0, "drop_policed_segments"), 0);
+}
+
+/// A guest whose window was held down and that has nothing to send gets no ACK: the agent tells it when it may send more.
+#[test]
+fn a_guest_at_rest_is_told_of_a_wider_window() {
+    let Some(mut world) = marked_world("w", "[congestion]\nlaw = \"none\"\nclamp = \"20KB\"") else { return };
+    let told = |world: &World| -> Option<u64> {
+        let sockets = world.exec(&world.guest(0), "ss -tinH dport = :9000");
+        let text = String::from_utf8_lossy(&sockets.stdout).into_owned();
+        text.split_whitespace().find_map(|word| word.strip_prefix("snd_wnd:")?.parse().ok())
+    };
+    world.transfer_and_rest("10.7.2.2:9000", 1_000_000, |world| {
+        eventually("all is sent", || {
+            congestion_of(world, 0, 9000).is_some_and(|cc| cc["window_bytes"] == 20_000)
+                && world.counter(0, "out_bytes") > 1_000_000
+        });
+        let mut before = None;
+        eventually("the clamp is what the guest was told last", || {
+            before = told(world);
+            before.is_none_or(|window| window <= 20_000)
+        });
+        let file = std::fs::read_to_string(world.config(0)).unwrap().replace("clamp = \"20KB\"", "");
+        std::fs::write(world.config(0), file).unwrap();
+        succeed_ctl(world, 0, &["reload"]);
+        eventually("the agent tells the guest", || metric(world, 0, "selvedge_window_updates_sent_total") > 0);
+        match before {
+            Some(_) => eventually("the guest knows", || told(world) > Some(40_000)),
+            None => println!("skipped: ss does not tell windows"),
+        }
+    });
+    for guest in 0..2 {
+        assert_eq!((of_kernel(&world, guest, "InCsumErrors"), of_kernel(&world, guest, "InErrs")), (0, 0));
+    }
+}
+
+/// All that is in flight is lost, and the guest would wait for seconds: the edge infers a timeout and makes it retransmit. Of
+/// use without SACK only, as Linux with SACK wants to be told what arrived.
+#[test]
+fn an_inferred_timeout_makes_a_guest_retransmit() {
+    let Some(mut world) = marked_world("d", "[congestion]\nlaw = \"newreno\"") else { return };
+    for guest in 0..2 {
+        succeed(&world, &world.guest(guest), "sysctl -qw net.ipv4.tcp_sack=0");
+    }
+    let route = "ip route change 10.7.0.0/16 dev eth0 proto kernel scope link src 10.7.1.2 rto_min 4s";
+    succeed(&world, &world.guest(0), route);
+    world.transfer("10.7.2.2:9000", 1_000_000, |world| {
+        eventually("the connection is known", || congestion_of(world, 0, 9000).is_some());
+        filter(world, "lose");
+        eventually("a timeout is inferred", || metric(world, 0, "selvedge_timeouts_inferred_total") > 0);
+        eventually("the guest takes the duplicates", || of_kernel(world, 0, "TCPRenoRecovery") > 0);
+        succeed(world, &world.host(0), "tc filter del dev u0 egress");
+    });
+    assert_eq!((of_kernel(&world, 0, "InCsumErrors"), of_kernel(&world, 0, "InErrs")), (0, 0));
+}
+
+#[test]
+fn marks_shrink_windows_over_ipv6_too() {
+    let Some(mut world) = marked_world("x", "[congestion]") else { return };
+    eventually("guest 1 is learned", || {
+        world.exec(&world.guest(1), "ping -6 -c 1 -W 1 fd07:1::2").status.success() && world.ping("fd07:2::2", 1)
+    });
+    world.transfer("[fd07:2::2]:9000", 50_000_000, |world| {
+        eventually("the law takes hold", || {
+            let Some(cc) = congestion_of(world, 0, 9000) else { return false };
+            let alpha = cc["alpha"].as_f64().unwrap();
+            alpha > 0.01 && alpha < 1.0 && cc["marked_bytes"].as_u64() > Some(100_000)
+        });
+        let cc = congestion_of(world, 0, 9000).unwrap();
+        assert_eq!((cc["peer_reports"].as_bool(), cc["policed_segments"].as_u64()), (Some(true), Some(0)), "{cc}");
+        assert!(cc["window_bytes"].as_u64() < Some(1_000_000), "{cc}");
+    });
+    assert!(world.counter(0, "windows_lowered") > 100 && world.counter(1, "packs_sent") > 100);
+    assert!(world.counter(1, "in_ce_segments") > 10);
+    let text = world.exec(&world.guest(1), "cat /proc/net/snmp6");
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    let seen = |name| text.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok());
+    assert_eq!((seen("Ip6InCEPkts"), seen("Ip6InECT0Pkts")), (Some(0), Some(0)));
+    for guest in 0..2 {
+        assert_eq!((of_kernel(&world, guest, "InCsumErrors"), of_kernel(&world, guest, "InErrs")), (0, 0));
+    }
+    world.exchange("[fd07:2::2]:9001", 20_000_000);
+    assert!(world.counter(0, "facks_consumed") > 0, "{}", world.log(1));
 }

@@ -39,13 +39,15 @@ fn peer_process() {
             }
             stream.write_all(&at.to_be_bytes()).unwrap();
         }
-        "client" => {
+        "client" | "quiet-client" => {
+            let quiet = what == "quiet-client";
             let until = std::env::var_os("SELVEDGE_TEST_UNTIL").map(std::path::PathBuf::from);
             let mut stream = connect(address);
             stream.set_read_timeout(Some(WAIT)).unwrap();
             stream.set_write_timeout(Some(WAIT)).unwrap();
             let (block, mut at) = (block(), 0u64);
-            while at < bytes || until.as_ref().is_some_and(|until| !until.exists()) {
+            let waits = || until.as_ref().is_some_and(|until| !until.exists());
+            while at < bytes || (!quiet && waits()) {
                 let start = (at % block.len() as u64) as usize;
                 let len = (block.len() - start).min(1 << 18);
                 stream.write_all(&block[start..start + len]).unwrap();
@@ -53,6 +55,12 @@ fn peer_process() {
                 if at > bytes {
                     std::thread::sleep(Duration::from_millis(2)); // only so that the connection is in use
                 }
+            }
+            for _ in 0..WAIT.as_millis() / 10 {
+                if !waits() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(10));
             }
             stream.shutdown(std::net::Shutdown::Write).unwrap();
             let mut answer = [0; 8];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* A switch that marks: CE on one of eight ECN-capable IPv4 packets, whatever its queue. On clsact egress. */
+/*
+ * A switch that marks: CE on one of eight ECN-capable IPv4 packets, whatever its queue; and one that loses all of them. On clsact
+ * egress.
+ */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_endian.h>
@@ -21,6 +24,12 @@ int mark(struct __sk_buff *skb)
 	bpf_l3_csum_replace(skb, IP + 10, *(__u16 *)head, *(__u16 *)marked, 2);
 	bpf_skb_store_bytes(skb, IP, marked, 2, 0);
 	return TC_ACT_OK;
+}
+
+SEC("lose")
+int lose(struct __sk_buff *skb)
+{
+	return skb->protocol == bpf_htons(0x0800) ? TC_ACT_SHOT : TC_ACT_OK;
 }
 
 char LICENSE[] SEC("license") = "GPL";

@@ -256,10 +256,19 @@ impl World {
 
     /// Guest 0 sends at least `bytes` to guest 1 over TCP, and goes on until `meanwhile` has happened.
     pub(crate) fn transfer(&mut self, to: &str, bytes: u64, meanwhile: impl FnOnce(&mut World)) {
+        self.transfer_by("client", to, bytes, meanwhile);
+    }
+
+    /// The same, but nothing is sent any more after `bytes`; the connection stays until `meanwhile` has happened.
+    pub(crate) fn transfer_and_rest(&mut self, to: &str, bytes: u64, meanwhile: impl FnOnce(&mut World)) {
+        self.transfer_by("quiet-client", to, bytes, meanwhile);
+    }
+
+    fn transfer_by(&mut self, client: &str, to: &str, bytes: u64, meanwhile: impl FnOnce(&mut World)) {
         let until = self.dir.join("until");
         let _ = fs::remove_file(&until);
         let mut server = self.spawn(&self.guest(1), &format!("server {to} 0"));
-        let mut client = self.role(&self.guest(0), &format!("client {to} {bytes}"));
+        let mut client = self.role(&self.guest(0), &format!("{client} {to} {bytes}"));
         let mut client = client.env("SELVEDGE_TEST_UNTIL", &until).spawn().expect("the test runs itself");
         meanwhile(self);
         fs::write(&until, "").unwrap();

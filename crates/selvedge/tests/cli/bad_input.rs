@@ -17,6 +17,7 @@ const CASES: &[(&str, u32, &str, &str)] = &[
     ("[host]\nmtu = \"100B\"", 23, "host.mtu", "give 576B"),
     ("[host]\ncpu = \"fast\"", 23, "host.cpu", "known: off, presto-testbed"),
     ("[host.tcp]\ncongestion = \"cubik\"", 23, "host.tcp.congestion", "did you mean `cubic`?"),
+    ("[host.tcp]\ncongestion = \"bbr\"", 23, "host.tcp.congestion", "use `selvedge lab run`"),
     ("[host.tcp]\nrto_min = \"2s\"\nrto_initial = \"1s\"", 24, "host.tcp.rto_initial", "give 2s"),
     ("[host.tcp]\ntsq_limit = \"none\"", 23, "host.tcp.tsq_limit", "or \"off\""),
     ("[record]\nsample_every = \"1ns\"", 23, "record.sample_every", "give 1us"),
