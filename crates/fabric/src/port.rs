@@ -31,6 +31,8 @@ pub(crate) struct Port {
     sending: u32,
     serialiser: Serialiser,
     delay: u64,
+    /// What has waited is sent faster: see [`crate::Fabric::let_catch_up`].
+    pub catches_up: bool,
     /// Nothing arrives earlier: what was on the wire when its delay changed goes first. Zero in simulations.
     not_before: u64,
     /// Packets being sent or under way, in order of arrival.
@@ -58,6 +60,9 @@ struct Telemetry {
 /// About ten round trips of a datacenter: long enough to average packets, short enough to be news.
 const TELEMETRY_WINDOW_PS: u64 = 100_000_000;
 
+/// Who catches up needs this part less time for each packet.
+const CATCH_UP: u64 = 10;
+
 impl Telemetry {
     fn roll(&mut self, at: u64) {
         if at >= self.window_start + TELEMETRY_WINDOW_PS {
@@ -77,6 +82,7 @@ impl Port {
             sending: 0,
             serialiser: Serialiser::new(rate),
             delay: delay.as_ps(),
+            catches_up: false,
             not_before: 0,
             wire: List::default(),
             queue: List::default(),
@@ -137,7 +143,10 @@ impl Port {
     fn start(&mut self, id: PacketId, at: u64, packets: &mut Packets) {
         let hop = packets.hop_mut(id);
         let bytes = u64::from(hop.wire_len);
-        let tx = self.serialiser.tx_ps(bytes);
+        let mut tx = self.serialiser.tx_ps(bytes);
+        if self.catches_up && at > hop.at_ps {
+            tx -= tx / CATCH_UP;
+        }
         let end = at + tx;
         self.stats.tx_packets += 1;
         self.stats.tx_bytes += bytes;

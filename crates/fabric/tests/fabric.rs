@@ -415,6 +415,23 @@ fn a_changed_wire_lets_no_packet_overtake() {
 }
 
 #[test]
+fn a_port_that_catches_up_hurries_what_has_waited() {
+    let mut net = Net::new(&one_switch(2), SwitchConfig::default());
+    net.fabric.let_catch_up(0);
+    (0..3).for_each(|_| net.send(packet(0, 1)));
+    let hurried = Time::from_ps(TX.as_ps() / 10 * 9);
+    let at: Vec<Time> = net.drain().iter().map(|(at, ..)| *at).collect();
+    // The switch's port is the slower one for what came faster.
+    let first = TX * 2 + DELAY * 2;
+    assert_eq!(at, [first, first + TX, first + TX * 2]);
+    assert_eq!(net.fabric.busy(0), TX * 3, "it is as busy as its rate says");
+    let begun = net.scheduler.now();
+    (0..2).for_each(|_| net.send(packet(0, 1)));
+    net.fabric.queue_bytes(0, begun + TX + hurried);
+    assert_eq!(net.fabric.queue_bytes(0, begun + TX + hurried), 0, "the second needed less");
+}
+
+#[test]
 fn a_driver_hears_of_the_frames_that_are_lost() {
     let switches = SwitchConfig { buffer: Buffer::PerPort(Bytes(2 * 1538)), ..SwitchConfig::default() };
     let topology = Dumbbell {

@@ -1,7 +1,7 @@
 //! A lab from its beginning to its end: namespaces, interfaces, the driver's thread.
 
 use super::clock::Clock;
-use super::driver::{Driver, Job, Parts};
+use super::driver::{uplink, Driver, Job, Parts};
 use super::frame::mac;
 use super::host::Host;
 use super::namespace::Namespace;
@@ -159,8 +159,11 @@ impl Lab {
             hosts.push(Host::new(Box::new(tap) as Box<dyn Port>, edge));
             namespaces.push(namespace);
         }
-        let fabric =
+        let mut fabric =
             Fabric::new(topology, &setup.switches, setup.multipath, setup.loss, setup.reroute_after, setup.seed);
+        if paced.is_some() {
+            topology.hosts().for_each(|host| fabric.let_catch_up(uplink(host)));
+        }
         let spin = setup.spin.unwrap_or_else(|| spin_for(smallest_rtt(setup)));
         let (jobs, receiver) = mpsc::channel();
         let system = |what| move |source| LabError::System { what, source };

@@ -37,11 +37,20 @@ pub struct UpArguments {
 #[derive(Clone, Debug, Args, serde::Serialize, serde::Deserialize)]
 pub struct Tuning {
     /// Watch the clock for so long before each event instead of sleeping [default: as this machine needs it]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = spin)]
     pub spin: Option<Time>,
     /// Segments of 64 KB that may be under way at once
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(64..=262_144))]
     pub frames: u32,
+}
+
+/// A lab that never sleeps takes a core from everything else for as long as it is up.
+fn spin(text: &str) -> Result<Time, String> {
+    match text.parse::<Time>() {
+        Ok(time) if time <= Time::from_ms(10) => Ok(time),
+        Ok(_) => Err("give 10ms at most".to_owned()),
+        Err(e) => Err(e.to_string()),
+    }
 }
 
 #[derive(Debug, Args)]

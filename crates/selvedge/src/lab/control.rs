@@ -49,18 +49,21 @@ pub(super) fn open(name: &str, request: &Request) -> Result<(Value, BufReader<Un
     if !record.is_alive() {
         return Err(LabFailure::Dead(name.to_owned()));
     }
-    let io = LabFailure::io("the lab's control socket");
-    let stream = UnixStream::connect(directory(name)?.join("control")).map_err(|e| match e.kind() {
+    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
+    let io = |source: io::Error| match source.kind() {
         // It is just ending: its socket goes before its process.
-        std::io::ErrorKind::ConnectionRefused => LabFailure::Dead(name.to_owned()),
-        _ => io(e),
-    })?;
-    stream.set_read_timeout(Some(Duration::from_secs(20))).map_err(&io)?;
+        ConnectionRefused | ConnectionReset | BrokenPipe | UnexpectedEof | NotFound => {
+            LabFailure::Dead(name.to_owned())
+        }
+        _ => LabFailure::Io { what: "the lab's control socket", source },
+    };
+    let stream = UnixStream::connect(directory(name)?.join("control")).map_err(io)?;
+    stream.set_read_timeout(Some(Duration::from_secs(20))).map_err(io)?;
     let mut line = serde_json::to_vec(request).map_err(|e| io(e.into()))?;
     line.push(b'\n');
-    (&stream).write_all(&line).map_err(&io)?;
+    (&stream).write_all(&line).map_err(io)?;
     let mut reader = BufReader::new(stream);
-    let text = read_line(&mut reader, MAX_ANSWER).map_err(&io)?;
+    let text = read_line(&mut reader, MAX_ANSWER).map_err(io)?;
     match serde_json::from_str(&text).map_err(|e| io(e.into()))? {
         Answer::Ok(value) => Ok((value, reader)),
         Answer::Error(message) => Err(LabFailure::Refused(message)),

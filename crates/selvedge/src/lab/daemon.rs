@@ -147,7 +147,8 @@ pub(super) fn main() -> Result<bool, Failure> {
 /// What every connection needs.
 struct Shared {
     lab: Lab,
-    rtt: Time,
+    /// As links are now, and the shortest round trip that follows from it.
+    setup: Mutex<(Setup, Time)>,
     connections: AtomicUsize,
     /// The link that packets are being captured on.
     capturing: Mutex<Option<String>>,
@@ -201,7 +202,13 @@ fn bring_up(specification: &Specification) -> Result<(Shared, Record, UnixListen
     record.write(&dir)?;
     let rtt = smallest_rtt(&setup);
     Ok((
-        Shared { lab, rtt, connections: AtomicUsize::new(0), capturing: Mutex::new(None), _dctcp: dctcp },
+        Shared {
+            lab,
+            setup: Mutex::new((setup, rtt)),
+            connections: AtomicUsize::new(0),
+            capturing: Mutex::new(None),
+            _dctcp: dctcp,
+        },
         record,
         listener,
     ))
@@ -267,7 +274,7 @@ fn carry_out(shared: &Shared, request: &Request) -> Result<Value, String> {
     let ended = |e: LabError| e.to_string();
     match request {
         Request::Status => {
-            let rtt = shared.rtt;
+            let rtt = shared.setup.lock().map_or(Time::ZERO, |setup| setup.1);
             lab.ask(move |driver| driver.status(rtt)).map(|status| json!(status)).map_err(ended)
         }
         Request::Link { link, up } => {
@@ -280,9 +287,13 @@ fn carry_out(shared: &Shared, request: &Request) -> Result<Value, String> {
             if delay.is_some_and(|d| d > Time::from_secs(10)) || rate.is_some_and(|r| !sensible(r)) {
                 return Err("give a delay up to 10s and a rate from 1Kbps to 100Tbps".to_owned());
             }
-            lab.set_wire(link, rate, delay)
-                .map(|(rate, delay)| json!({ "link": lab.topology().link_name(link), "rate": rate, "delay": delay }))
-                .map_err(ended)
+            let (rate, delay) = lab.set_wire(link, rate, delay).map_err(ended)?;
+            if let Ok(mut setup) = shared.setup.lock() {
+                let wire = &mut setup.0.topology.links[link as usize];
+                (wire.rate, wire.delay) = (rate, delay);
+                setup.1 = smallest_rtt(&setup.0);
+            }
+            Ok(json!({ "link": lab.topology().link_name(link), "rate": rate, "delay": delay }))
         }
         Request::Capture { .. } | Request::Down => Ok(Value::Null),
     }
@@ -350,15 +361,18 @@ fn capture(shared: &Shared, link: &str, snap: u32, packets: u64, stream: &UnixSt
 struct Turn<'a>(&'a Mutex<Option<String>>);
 
 impl Turn<'_> {
+    /// Waits a moment for one that is just ending.
     fn take<'a>(of: &'a Mutex<Option<String>>, link: &str) -> Option<Turn<'a>> {
-        let mut taken = of.lock().ok()?;
-        match *taken {
-            Some(_) => None,
-            None => {
+        for _ in 0..50 {
+            let mut taken = of.lock().ok()?;
+            if taken.is_none() {
                 *taken = Some(link.to_owned());
-                Some(Turn(of))
+                return Some(Turn(of));
             }
+            drop(taken);
+            std::thread::sleep(Duration::from_millis(20));
         }
+        None
     }
 }
 

@@ -109,9 +109,12 @@ fn up(arguments: &UpArguments) -> Result<bool, Failure> {
 fn set(name: &str, link: &str, changes: &[Change]) -> Result<bool, Failure> {
     let (mut rate, mut delay) = (None, None);
     for change in changes {
-        match *change {
-            Change::Rate(r) => rate = Some(r),
-            Change::Delay(d) => delay = Some(d),
+        let twice = match *change {
+            Change::Rate(r) => rate.replace(r).is_some(),
+            Change::Delay(d) => delay.replace(d).is_some(),
+        };
+        if twice {
+            return Err(LabFailure::Refused("give rate and delay once each".to_owned()).into());
         }
     }
     let now = control::ask(name, &control::Request::Set { link: link.to_owned(), rate, delay })?;
