@@ -4,6 +4,7 @@ use crate::agent::Agent;
 use crate::ctl::Ctl;
 use crate::lab::Lab;
 use crate::scenario::Seeds;
+use crate::topo::Topo;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -26,6 +27,11 @@ pub enum Command {
     },
     /// Reproduce published results and check them
     Repro(Repro),
+    /// What a fabric is like: its spanning trees, schedules and weak points
+    Topo {
+        #[command(subcommand)]
+        command: Topo,
+    },
     /// Say what this machine can run, and why not
     Doctor {
         /// Print one JSON object

@@ -19,6 +19,7 @@ pub mod run;
 pub mod scenario;
 pub mod sim;
 pub mod table;
+pub mod topo;
 
 use cli::{Bench, Cli, Command, Sim};
 use std::process::ExitCode;
@@ -44,6 +45,8 @@ pub enum Failure {
     Ctl(#[from] ctl::CtlError),
     #[error(transparent)]
     Manual(#[from] manual::ManualError),
+    #[error(transparent)]
+    Topo(#[from] topo::TopoError),
 }
 
 impl Failure {
@@ -54,6 +57,7 @@ impl Failure {
             Failure::Lab(error) if error.is_request() => 2,
             Failure::KernelLab(error) if error.is_request() => 2,
             Failure::Agent(error) if error.is_request() => 2,
+            Failure::Topo(topo::TopoError::Config(_)) => 2,
             _ => 1,
         }
     }
@@ -84,6 +88,7 @@ pub fn main(cli: Cli) -> ExitCode {
             Ok(true)
         }
         Command::Repro(arguments) => repro::run(&arguments),
+        Command::Topo { command } => topo::run(&command).map_err(Failure::from),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Lab { command } => lab::run(&command),
         Command::Agent { command } => agent::run(&command).map(|()| true).map_err(Failure::from),

@@ -15,7 +15,8 @@ fn commands(document: &str) -> Vec<String> {
 
 #[test]
 fn every_command_of_the_documents_is_understood() {
-    let documents = ["README.md", "docs/scenarios.md", "docs/repro.md", "docs/workloads.md", "docs/metrics.md"];
+    let documents =
+        ["README.md", "docs/scenarios.md", "docs/repro.md", "docs/workloads.md", "docs/metrics.md", "docs/topo.md"];
     let mut found = 0;
     for document in documents {
         for command in commands(document) {

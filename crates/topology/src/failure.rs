@@ -7,6 +7,7 @@
 //! [`Topology::usable_trees`] and [`Topology::pair_weights`] per pair of leaves, or [`Topology::intact_trees`] for all.
 
 use crate::graph::{LinkId, NodeId, Topology};
+use crate::schedule::{schedule, ScheduleError};
 
 /// Labels have 16 bits, and 0 means "no label".
 pub const MAX_TREES: usize = u16::MAX as usize;
@@ -19,6 +20,16 @@ pub fn label_of(tree: usize) -> u16 {
 /// The index of the tree that a label names; `None` for "no label".
 pub fn tree_of(label: u16) -> Option<usize> {
     usize::from(label).checked_sub(1)
+}
+
+/// Who avoids a tree that has lost a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Prune {
+    /// The pairs of leaves whose path the link was on.
+    #[default]
+    Pair,
+    /// Every pair: loses capacity that is still there, but keeps all schedules alike.
+    All,
 }
 
 impl Topology {
@@ -79,6 +90,35 @@ impl Topology {
             Some(path) => path.iter().map(|&link| share(link)).fold(f64::INFINITY, f64::min),
         };
         paths.iter().map(weight).collect()
+    }
+
+    /// As [`Topology::pair_weights`], with 0 as well for trees that `prune` takes from everyone.
+    pub fn pruned_weights(&self, src_leaf: NodeId, dst_leaf: NodeId, failed: &[LinkId], prune: Prune) -> Vec<f64> {
+        let mut weights = self.pair_weights(src_leaf, dst_leaf, failed);
+        if prune == Prune::All && src_leaf != dst_leaf {
+            let up = self.links_up(failed);
+            for (tree, weight) in weights.iter_mut().enumerate() {
+                if !self.is_intact(tree, &up) {
+                    *weight = 0.0;
+                }
+            }
+        }
+        weights
+    }
+
+    /// The labels that flowcells from one leaf to another take in turn.
+    ///
+    /// # Errors
+    /// As [`schedule`]: no tree is left, or there are more than a schedule holds.
+    pub fn labels_between(
+        &self,
+        src_leaf: NodeId,
+        dst_leaf: NodeId,
+        failed: &[LinkId],
+        prune: Prune,
+    ) -> Result<Vec<u16>, ScheduleError> {
+        let slots = schedule(&self.pruned_weights(src_leaf, dst_leaf, failed, prune))?;
+        Ok(slots.into_iter().map(label_of).collect())
     }
 
     fn next_that(&self, tree: usize, suits: impl Fn(usize) -> bool) -> Option<usize> {
@@ -184,6 +224,20 @@ mod tests {
         assert_eq!(fabric.failover(0, &dead), Some(2));
         let dead = [fabric.link_named("agg1.1-core2").unwrap()];
         assert_eq!(fabric.usable_trees(edge("edge1.1"), edge("edge3.1"), &dead), [0, 2, 3]);
+    }
+
+    #[test]
+    fn pruning_for_all_takes_the_tree_from_every_pair() {
+        let fabric = clos(4, 4, 1);
+        let dead = [fabric.link_named("leaf1-spine1").unwrap()];
+        let (l1, l2, l3) = (fabric.leaf_of(0), fabric.leaf_of(1), fabric.leaf_of(2));
+        let labels = |a, b, prune| fabric.labels_between(a, b, &dead, prune).unwrap();
+        assert_eq!(labels(l1, l2, Prune::Pair), [2, 3, 4]);
+        assert_eq!(labels(l2, l3, Prune::Pair), [1, 2, 3, 4]);
+        assert_eq!(labels(l2, l3, Prune::All), [2, 3, 4]);
+        let all: Vec<_> = (1..=4).map(|s| fabric.link_named(&format!("leaf1-spine{s}")).unwrap()).collect();
+        assert_eq!(fabric.labels_between(l2, l3, &all, Prune::All), Err(ScheduleError::AllZero));
+        assert_eq!(fabric.labels_between(l2, l3, &all, Prune::Pair).unwrap().len(), 4);
     }
 
     #[test]

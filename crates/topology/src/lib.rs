@@ -42,7 +42,7 @@ mod tree;
 
 pub use build::{Clos, Dumbbell, FatTree, ParkingLot, SingleSwitch, MAX_FORWARDING_ENTRIES, MAX_LINKS, MAX_NODES};
 pub use error::{ImportError, ImportProblem, TopologyError};
-pub use failure::{label_of, tree_of, MAX_TREES};
+pub use failure::{label_of, tree_of, Prune, MAX_TREES};
 pub use graph::{HostId, Link, LinkId, Node, NodeId, NodeKind, Topology};
 pub use import::import;
 pub use routes::Routes;

@@ -2,6 +2,7 @@
 
 use super::error::Invalid;
 use super::keys::{check, within, Key, Role};
+use super::{ConfigError, Document};
 use fabric::{Aqm, Buffer, Multipath, SwitchConfig};
 use serde::{Deserialize, Serialize};
 use topology::{Clos, Dumbbell, FatTree, ParkingLot, SingleSwitch};
@@ -36,6 +37,22 @@ pub struct TopologyTable {
     pub fabric_rate: Option<BitRate>,
     pub fabric_delay: Option<Time>,
     pub path: Option<String>,
+}
+
+/// The fabric of a file that needs to hold nothing but a `[topology]`.
+///
+/// # Errors
+/// The first thing that is wrong with that table, or that there is none.
+pub fn fabric(document: &Document) -> Result<topology::Topology, ConfigError> {
+    let Some(section) = document.table().get("topology").and_then(toml::Value::as_table) else {
+        let invalid =
+            Invalid::new("topology", "is missing", "add [topology] with a kind; docs/scenarios.md has its keys");
+        return Err(document.error(&invalid));
+    };
+    let mut table: TopologyTable = document.read_table(section, "topology")?;
+    table.complete().map_err(|e| document.error(&e))?;
+    let beside = std::path::Path::new(document.name()).parent().unwrap_or(std::path::Path::new(""));
+    table.build(beside).map_err(|e| document.error(&e))
 }
 
 impl TopologyTable {
@@ -183,6 +200,7 @@ fn halves(text: &str) -> (String, String) {
 #[serde(rename_all = "kebab-case")]
 pub enum MultipathWord {
     Ecmp,
+    Wcmp,
     EcmpFlowcell,
     Spray,
 }
@@ -247,6 +265,7 @@ impl SwitchTable {
     pub(super) fn multipath(&self) -> Multipath {
         match self.multipath {
             MultipathWord::Ecmp => Multipath::Ecmp,
+            MultipathWord::Wcmp => Multipath::Wcmp,
             MultipathWord::EcmpFlowcell => Multipath::EcmpFlowcell,
             MultipathWord::Spray => Multipath::Spray,
         }

@@ -4,6 +4,7 @@ mod bad_input;
 mod repro;
 mod results;
 mod scenarios;
+mod topo;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
