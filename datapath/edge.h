@@ -12,6 +12,7 @@
 #include "arith.h"
 #include "flow.h"
 #include "flowcell.h"
+#include "flowlet.h"
 #include "limiter.h"
 #include "packet.h"
 #include "vcc.h"
@@ -25,11 +26,12 @@ typedef int sv_lock;
 /* sv_conf.balance */
 #define SV_BALANCE_ECMP 0     /* label 0: the fabric hashes the five-tuple */
 #define SV_BALANCE_FLOWCELL 1
+#define SV_BALANCE_FLOWLET 2
 
 struct sv_conf {
 	u64 idle;	  /* ns without a packet after which a flow is forgotten */
 	u32 balance;	  /* SV_BALANCE_* */
-	u32 cell_bytes;	  /* flowcell threshold, payload bytes */
+	u32 cell_bytes;	  /* flowcell threshold, payload bytes; of flowlets the gap, ns */
 };
 
 SV_ASSERT_SIZE(struct sv_conf, 16);
@@ -132,6 +134,21 @@ SV_FN s32 sv_sample(const struct sv_ctx *c)
 	return gradient;
 }
 
+/* Choose the path of a segment, under the flow's lock. Returns 1 when it opens a flowcell or flowlet. */
+SV_FN int sv_balance(const struct sv_ctx *c, struct sv_packet *p)
+{
+	u32 cell_bytes = c->conf->cell_bytes;
+
+	switch (c->conf->balance) {
+	case SV_BALANCE_FLOWCELL:
+		return sv_flowcell_assign(c->flowcell, cell_bytes, c->labels, c->n_labels, c->hash, p);
+	case SV_BALANCE_FLOWLET:
+		return sv_flowlet_assign(c->flowcell, cell_bytes, c->labels, c->n_labels, c->hash, c->now, p);
+	default:
+		return 0;
+	}
+}
+
 /*
  * From the guest to the fabric: sample the limiter's queue, track the flow, police and mark, label. Returns SV_BEGAN,
  * SV_CELL_OPENED, SV_POLICED, SV_LIMITED; sets p->emit.
@@ -144,7 +161,7 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 	if (!c->flow || !c->flowcell) {
 		if (c->vcc_conf && p->proto == SV_PROTO_TCP)
 			sv_vcc_stateless(p, 1);
-		if (c->conf->balance == SV_BALANCE_FLOWCELL)
+		if (c->conf->balance != SV_BALANCE_ECMP)
 			sv_label_by_hash(c, p);
 		return sv_limit_mark(c->limit, p);
 	}
@@ -156,8 +173,7 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 	if (c->vcc && p->proto == SV_PROTO_TCP)
 		result |= sv_vcc_egress(c->vcc, c->vcc_conf, sv_limit_follows(c->limit), p, c->now);
 	/* Cell and label are read and committed under this one hold, or two CPUs could mix two cells' labels. */
-	if (!(result & SV_POLICED) && c->conf->balance == SV_BALANCE_FLOWCELL &&
-	    sv_flowcell_assign(c->flowcell, c->conf->cell_bytes, c->labels, c->n_labels, c->hash, p))
+	if (!(result & SV_POLICED) && sv_balance(c, p))
 		result |= SV_CELL_OPENED;
 	SV_UNLOCK(c->flow_lock);
 	return result & SV_POLICED ? result : result | sv_limit_mark(c->limit, p);

@@ -18,7 +18,7 @@
 
 /* Per flow direction. */
 struct sv_flowcell {
-	u32 bytes;  /* payload in the current cell */
+	u32 bytes;  /* payload in the current cell; flowlet.h: when the last segment left */
 	u32 cell;   /* number of the current cell */
 	u16 index;  /* place of its label in the schedule it was taken from */
 	u16 label;  /* label in force for the whole cell; 0: send unmodified */
@@ -41,6 +41,17 @@ SV_FN void sv_flowcell_enter(struct sv_flowcell *f, const u16 *labels, u32 n, u3
 	index %= n;
 	f->index = (u16)index;
 	f->label = labels[sv_mask(index, SV_MAX_LABELS - 1)];
+}
+
+/* Write the cell and the label in force into a segment. */
+SV_FN void sv_flowcell_stamp(const struct sv_flowcell *f, struct sv_packet *p)
+{
+	if (!f->label)
+		return;
+	p->label = f->label;
+	p->cell = f->cell;
+	p->has_cell = 1;
+	p->dirty |= SV_DIRTY_LABEL;
 }
 
 /*
@@ -68,12 +79,7 @@ SV_FN int sv_flowcell_assign(struct sv_flowcell *f, u32 threshold, const u16 *la
 	} else {
 		f->bytes = bytes;
 	}
-	if (!f->label)
-		return opens;
-	p->label = f->label;
-	p->cell = f->cell;
-	p->has_cell = 1;
-	p->dirty |= SV_DIRTY_LABEL;
+	sv_flowcell_stamp(f, p);
 	return opens;
 }
 

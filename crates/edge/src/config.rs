@@ -8,6 +8,9 @@ pub enum Balance {
     Ecmp,
     /// Presto's flowcells: the label changes every `threshold` bytes of payload (Presto section 3.1; 64 KiB there).
     Flowcell { threshold: Bytes },
+    /// Flowlets: the label changes once the flow has been silent for longer than `gap`, at most 4 s, counted in steps of
+    /// about a microsecond.
+    Flowlet { gap: Time },
 }
 
 /// What an [`Edge`](crate::Edge) does; see each field for the default.

@@ -38,14 +38,15 @@ pub struct Edge {
 
 impl Edge {
     pub fn new(config: Config) -> Edge {
-        let (balance, threshold) = match config.balance {
+        let (balance, limit) = match config.balance {
             Balance::Ecmp => (native::BALANCE_ECMP, 0),
             Balance::Flowcell { threshold } => (native::BALANCE_FLOWCELL, threshold.get()),
+            Balance::Flowlet { gap } => (native::BALANCE_FLOWLET, gap.as_ns()),
         };
         let conf = Conf {
             idle_ns: config.flow_idle.as_ns(),
             balance,
-            cell_bytes: u32::try_from(threshold).unwrap_or(u32::MAX),
+            cell_bytes: u32::try_from(limit).unwrap_or(u32::MAX),
         };
         let follows = config.limits.iter().any(limiter::Law::follows);
         let vcc = match &config.congestion {

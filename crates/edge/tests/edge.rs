@@ -214,3 +214,24 @@ fn sender_and_receiver_agree_on_what_is_in_order() {
     let slots: Vec<u32> = std::iter::from_fn(|| receiver.poll_release(Time::ZERO)).map(|r| r.slot.0).collect();
     assert_eq!(slots, [0, 1, 2, 3, 4, 5]);
 }
+
+#[test]
+fn a_flowlet_ends_with_a_pause_longer_than_the_gap() {
+    let mut edge = Edge::new(Config { balance: Balance::Flowlet { gap: Time::from_us(100) }, ..Config::default() });
+    edge.set_default_schedule(&[1, 2, 3]);
+    let mut now = Time::ZERO;
+    let mut at = |pause| {
+        now += Time::from_us(pause);
+        let sent = send(&mut edge, now, packet(1, 1000));
+        (sent.label, sent.cell)
+    };
+    let first = at(0);
+    // However long a flow goes on, without a pause it is one flowlet.
+    for _ in 0..1000 {
+        assert_eq!(at(90), first);
+    }
+    let next = first.0 % 3 + 1;
+    assert_eq!(at(110), (next, first.1 + 1));
+    assert_eq!(at(0), (next, first.1 + 1));
+    assert_eq!(at(5000), (next % 3 + 1, first.1 + 2));
+}

@@ -36,6 +36,9 @@ pub enum Aqm {
 pub enum Multipath {
     /// Hash of the outer 5-tuple, seeded per switch.
     Ecmp,
+    /// As [`Multipath::Ecmp`], each next hop by the share of what can be carried over it to the destination's leaf (WCMP, Zhou
+    /// et al. 2014).
+    Wcmp,
     /// The hash also covers the flowcell number: Presto's per-hop variant. Labels are not looked at: the edge numbers
     /// flowcells only together with one.
     EcmpFlowcell,

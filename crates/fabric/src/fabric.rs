@@ -109,7 +109,7 @@ impl Fabric {
             packets: Packets::default(),
             ports,
             nodes,
-            routing: Routing::new(topology),
+            routing: Routing::new(topology, multipath == Multipath::Wcmp),
             topology: topology.clone(),
             failed: Vec::new(),
             reroute_after,
@@ -230,7 +230,7 @@ impl Fabric {
             ([], _) => None,
             (&[only], _) => Some(only),
             (hops, Multipath::Spray) => Some(hops[self.random.below(hops.len() as u64) as usize]),
-            (hops, Multipath::Ecmp) => Some(pick(hops, packet.hash, self.nodes[node as usize].seed)),
+            (hops, Multipath::Ecmp | Multipath::Wcmp) => Some(pick(hops, packet.hash, self.nodes[node as usize].seed)),
             (hops, Multipath::EcmpFlowcell) => {
                 let hash = packet.hash ^ self.packets.body(id).headers.cell.wrapping_mul(0x9e37_79b1);
                 Some(pick(hops, hash, self.nodes[node as usize].seed))

@@ -7,6 +7,7 @@
 //! transmissions that were due by then (they depend on nothing later), then schedules the arrival of its new head.
 //! [`Fabric::handle`] moves the arrived packet into the next output port, or returns it when it has reached its host.
 
+mod capacity;
 mod capture;
 mod config;
 mod fabric;

@@ -1,3 +1,4 @@
+use crate::capacity;
 use crate::port::PortId;
 use rustc_hash::FxHashMap;
 use topology::{tree_of, LinkId, NodeId, Topology, Tree};
@@ -11,6 +12,8 @@ pub(crate) struct Routing {
     /// `[node * leaves + leaf]`: start and number of the equal next hops in `hops`.
     spans: Vec<(u32, u32)>,
     hops: Vec<PortId>,
+    /// Next hops are repeated in `hops` by what they can carry.
+    weighted: bool,
     /// Tree n carries label n + 1, whatever fails.
     trees: Vec<Tree>,
     failed: Vec<LinkId>,
@@ -24,7 +27,7 @@ pub(crate) fn port_out_of(topology: &Topology, link: LinkId, node: NodeId) -> Po
 }
 
 impl Routing {
-    pub(crate) fn new(topology: &Topology) -> Routing {
+    pub(crate) fn new(topology: &Topology, weighted: bool) -> Routing {
         let leaves = topology.leaves().to_vec();
         let hosts = topology
             .hosts()
@@ -40,6 +43,7 @@ impl Routing {
             hosts,
             spans: Vec::new(),
             hops: Vec::new(),
+            weighted,
             trees,
             failed: Vec::new(),
             backups: FxHashMap::default(),
@@ -58,8 +62,14 @@ impl Routing {
         for node in 0..topology.nodes.len() as NodeId {
             for &leaf in &self.leaves {
                 let links = routes.next_hops(node, leaf);
-                self.spans.push((self.hops.len() as u32, links.len() as u32));
-                self.hops.extend(links.iter().map(|&l| port_out_of(topology, l, node)));
+                let start = self.hops.len() as u32;
+                if self.weighted && links.len() > 1 {
+                    let slots = capacity::shares(topology, &routes, node, leaf);
+                    self.hops.extend(slots.into_iter().map(|n| port_out_of(topology, links[n], node)));
+                } else {
+                    self.hops.extend(links.iter().map(|&l| port_out_of(topology, l, node)));
+                }
+                self.spans.push((start, self.hops.len() as u32 - start));
             }
         }
     }

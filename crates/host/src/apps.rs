@@ -66,8 +66,7 @@ impl World<'_> {
         connection.written += spec.size.unwrap_or(1 << 50);
         let ends = spec.size.map(|_| connection.written);
         connection.messages.push_back(Message { spec, record, begins, ends, reply_ends: None });
-        connection.ends[CLIENT].write(spec.size.unwrap_or(1 << 50));
-        self.after_tcp(EndId::new(id, CLIENT));
+        self.write(id as usize, CLIENT, spec.size.unwrap_or(1 << 50));
         if let Some(at) = self.sources[usize::from(spec.class)].stops_at(&spec) {
             let control = self.control_node();
             self.scheduler.schedule(at, control, Event::Stop { flow: record });
@@ -78,9 +77,9 @@ impl World<'_> {
     pub(crate) fn stop_flow(&mut self, flow: u32) {
         let is_it = |c: &Connection| c.live && c.messages.back().is_some_and(|m| m.record == flow && m.ends.is_none());
         let Some(index) = self.connections.iter().position(is_it) else { return };
+        let written = self.take_back_unsent(index);
         let connection = &mut self.connections[index];
-        connection.ends[CLIENT].take_back_unsent();
-        connection.written = connection.ends[CLIENT].tx.written();
+        connection.written = written;
         if let Some(message) = connection.messages.back_mut() {
             message.ends = Some(connection.written);
         }
@@ -95,21 +94,22 @@ impl World<'_> {
                 return id;
             }
         }
-        let id = self.open(spec, persistent);
+        let id = self.open(spec.class, spec.src, spec.dst, persistent);
+        self.begin_group(id, spec.class);
         if persistent {
             self.persistent.insert(key, id);
         }
         id
     }
 
-    fn open(&mut self, spec: &FlowSpec, persistent: bool) -> ConnectionId {
-        let (client, server, class) = (spec.src, spec.dst, usize::from(spec.class));
+    pub(crate) fn open(&mut self, workload: u16, client: u32, server: u32, persistent: bool) -> ConnectionId {
+        let class = usize::from(workload);
         let priority = self.experiment.workloads[class].priority;
         let tcp = self.tcp[class].clone();
         let h = &mut self.hosts[client as usize];
         h.ports_used = if h.ports_used >= 60_000 { 10_000 } else { h.ports_used + 1 };
         let sport = h.ports_used;
-        let dport = SERVER_PORT + if self.experiment.edge.ports_by_workload { spec.class } else { 0 };
+        let dport = SERVER_PORT + if self.experiment.edge.ports_by_workload { workload } else { 0 };
         let isn = self.transport_random.next_u64();
         let ends = [Endpoint::connect(tcp.clone(), isn as u32), Endpoint::listen(tcp, (isn >> 32) as u32)];
         let hash = |src, dst, ports: (u16, u16)| {
@@ -131,6 +131,7 @@ impl World<'_> {
             labels: 0,
             counted: Counted::default(),
             live: true,
+            group: None,
         };
         if let Some(id) = self.free_connections.pop() {
             let timers = self.connections[id as usize].timers;
@@ -148,31 +149,29 @@ impl World<'_> {
 
     /// After an end received something: completes messages, writes replies, closes what is done.
     pub(crate) fn after_delivery(&mut self, id: EndId) {
-        let connection = &mut self.connections[id.connection()];
+        let first = self.first_of(id.connection());
         if id.end() == SERVER {
-            let delivered = connection.ends[SERVER].rx.delivered();
+            let delivered = self.delivered(first, SERVER);
             let due = |m: &&mut Message| m.ends.is_some_and(|end| end <= delivered);
-            let mut replied = false;
+            let mut replies = 0;
+            let connection = &mut self.connections[first];
             for message in connection.messages.iter_mut().take_while(due) {
                 if message.spec.reply && message.reply_ends.is_none() {
                     connection.replies_written += REPLY_BYTES;
                     message.reply_ends = Some(connection.replies_written);
-                    connection.ends[SERVER].write(REPLY_BYTES);
-                    replied = true;
+                    replies += REPLY_BYTES;
                 }
             }
-            if replied {
-                self.after_tcp(id);
+            if replies > 0 {
+                self.write(first, SERVER, replies);
             }
         }
-        self.complete(id.connection());
+        self.complete(first);
         self.close_if_done(id.connection());
     }
 
     fn complete(&mut self, index: usize) {
-        let connection = &self.connections[index];
-        let delivered = connection.ends[SERVER].rx.delivered();
-        let replied = connection.ends[CLIENT].rx.delivered();
+        let (delivered, replied) = (self.delivered(index, SERVER), self.delivered(index, CLIENT));
         let is_complete = |m: &Message| match (m.spec.reply, m.ends) {
             (_, None) => false,
             (false, Some(end)) => end <= delivered,
@@ -186,12 +185,12 @@ impl World<'_> {
             self.settle_record(&message, delivered);
             self.settle_counters(index, &message);
             self.flows[message.record as usize].finish = Some(self.scheduler.now());
+            let counted = self.count(index);
             let connection = &mut self.connections[index];
-            connection.counted = connection.count();
+            connection.counted = counted;
             connection.labels = 0;
             if connection.messages.is_empty() && !connection.persistent {
-                connection.ends[CLIENT].close();
-                self.after_tcp(EndId::new(index as u32, CLIENT));
+                self.close_client(index);
             }
             let class = usize::from(message.spec.class);
             self.sources[class].on_complete(self.scheduler.now(), &message.spec);
@@ -217,6 +216,7 @@ impl World<'_> {
             for end in [CLIENT, SERVER] {
                 self.set_timer(timers[end], None, hosts[end]);
             }
+            self.leave_group(index);
             self.free_connections.push(index as u32);
         }
     }
@@ -235,15 +235,14 @@ impl World<'_> {
     /// Writes what the ends have counted since the message before this one completed. Of several messages under way on
     /// one connection the first gets it all.
     fn settle_counters(&mut self, index: usize, message: &Message) {
-        let connection = &self.connections[index];
-        let (now, before) = (connection.count(), connection.counted);
+        let (now, before) = (self.count(index), self.connections[index].counted);
         let record = &mut self.flows[message.record as usize];
         record.retransmitted_segments = now.retransmitted_segments.wrapping_sub(before.retransmitted_segments);
         record.fast_retransmits = now.fast_retransmits.wrapping_sub(before.fast_retransmits);
         record.timeouts = now.timeouts.wrapping_sub(before.timeouts);
         record.out_of_order = now.out_of_order.wrapping_sub(before.out_of_order);
         record.segments_received = now.segments_received.wrapping_sub(before.segments_received);
-        record.paths_used = connection.labels.count_ones();
+        record.paths_used = self.connections[index].labels.count_ones();
     }
 
     /// Brings the records of unfinished flows up to date.
@@ -252,7 +251,7 @@ impl World<'_> {
             if !self.connections[index].live {
                 continue;
             }
-            let delivered = self.connections[index].ends[SERVER].rx.delivered();
+            let delivered = self.delivered(index, SERVER);
             let messages = std::mem::take(&mut self.connections[index].messages);
             for message in &messages {
                 self.settle_record(message, delivered);
@@ -268,7 +267,8 @@ impl World<'_> {
         if packet.flow < crate::sampling::PROBE && packet.headers.payload > 0 {
             let id = EndId(packet.flow).peer();
             if id.end() == CLIENT {
-                self.connections[id.connection()].labels |= 1 << packet.label.min(63);
+                let first = self.first_of(id.connection());
+                self.connections[first].labels |= 1 << packet.label.min(63);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::experiment::{address, ETHERNET_OVERHEAD};
 use crate::gro::RxSegment;
+use crate::mptcp;
 use crate::tcp::{Endpoint, Segment};
 use crate::workload::FlowSpec;
 pub(crate) use fabric::flow_hash;
@@ -66,7 +67,7 @@ pub(crate) struct Connection {
     pub replies_written: u64,
     /// Of its workload.
     pub priority: u8,
-    /// Kept for further messages under this key.
+    /// Kept for further messages.
     pub persistent: bool,
     /// Path labels used by the client's data since a message last completed, one bit each (labels above 63 share the
     /// last).
@@ -74,6 +75,8 @@ pub(crate) struct Connection {
     /// What the ends had counted when a message last completed: what came after belongs to the first of `messages`.
     pub counted: Counted,
     pub live: bool,
+    /// It is a subflow of MPTCP.
+    pub group: Option<mptcp::Place>,
 }
 
 /// What a flow record tells of its connection: data from the client to the server.
@@ -84,6 +87,18 @@ pub(crate) struct Counted {
     pub timeouts: u32,
     pub out_of_order: u32,
     pub segments_received: u32,
+}
+
+impl Counted {
+    pub(crate) fn plus(self, other: Counted) -> Counted {
+        Counted {
+            retransmitted_segments: self.retransmitted_segments.wrapping_add(other.retransmitted_segments),
+            fast_retransmits: self.fast_retransmits.wrapping_add(other.fast_retransmits),
+            timeouts: self.timeouts.wrapping_add(other.timeouts),
+            out_of_order: self.out_of_order.wrapping_add(other.out_of_order),
+            segments_received: self.segments_received.wrapping_add(other.segments_received),
+        }
+    }
 }
 
 /// Bytes of an application-level acknowledgement.

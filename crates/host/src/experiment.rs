@@ -1,5 +1,6 @@
 //! What a run is a function of: [`Experiment`].
 
+use crate::mptcp;
 use crate::tcp;
 use crate::workload::{HostMap, Workload};
 use edge::{limiter, shape};
@@ -58,6 +59,10 @@ pub struct HostConfig {
     pub rx_ring: u32,
     pub cpu: Option<CpuModel>,
     pub tcp: tcp::Config,
+    /// Guests speak MPTCP; `None`: TCP.
+    pub mptcp: Option<mptcp::Config>,
+    /// Hosts without an edge, such as remote users: what they send, and what is sent to them, has no labels.
+    pub plain: Vec<u32>,
 }
 
 /// What the receive path merges before TCP sees it.
@@ -93,6 +98,8 @@ pub struct EdgeConfig {
     pub congestion: Option<edge::vcc::Config>,
     /// What the guests of some hosts are held to, between edge and NIC.
     pub limiter: Option<Limiter>,
+    /// Gives edges their schedules; `None`: all trees in equal shares, whatever fails.
+    pub controller: Option<Controller>,
     /// Servers of workload n listen on [`SERVER_PORT`] + n instead of [`SERVER_PORT`], so that rules of congestion control
     /// can tell workloads apart. Changes what switches hash.
     pub ports_by_workload: bool,
@@ -106,6 +113,7 @@ impl Default for EdgeConfig {
             reorder: None,
             congestion: None,
             limiter: None,
+            controller: None,
             ports_by_workload: false,
         }
     }
@@ -147,6 +155,14 @@ impl Limiter {
     }
 }
 
+/// Computes weighted schedules per pair of leaves at the start, and anew after each failure and recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Controller {
+    /// From a link's change to the moment at which all edges have their new schedules.
+    pub reacts_after: Time,
+    pub prune: topology::Prune,
+}
+
 /// The port that modelled servers listen on.
 pub const SERVER_PORT: u16 = 5001;
 
@@ -182,6 +198,8 @@ impl Default for HostConfig {
             rx_ring: 4096,
             cpu: None,
             tcp: tcp::Config::default(),
+            mptcp: None,
+            plain: Vec::new(),
         }
     }
 }

@@ -3,11 +3,13 @@
 
 mod apps;
 mod connection;
+mod control;
 mod cpu;
 pub mod experiment;
 mod gro;
 mod host;
 pub mod measure;
+pub mod mptcp;
 pub mod outcome;
 mod rx;
 mod sampling;

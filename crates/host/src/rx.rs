@@ -167,11 +167,12 @@ impl World<'_> {
         }
         let id = EndId(segment.packet.flow);
         let now = self.scheduler.now();
-        let Some(connection) = self.connections.get_mut(id.connection()) else { return };
+        let Some(connection) = self.connections.get(id.connection()) else { return };
         if !connection.owns(id, &segment.packet) {
             return;
         }
-        let end = &mut connection.ends[id.end()];
+        self.couple(id);
+        let end = &mut self.connections[id.connection()].ends[id.end()];
         let disorder_before = end.rx.counters.out_of_order;
         end.on_segment(now, &received(segment));
         let out_of_order = (end.rx.counters.out_of_order - disorder_before) as u32;
@@ -180,6 +181,7 @@ impl World<'_> {
             self.charge(host, cost);
         }
         self.note_segment(id, segment);
+        self.after_subflow(id);
         self.after_tcp(id);
         self.after_delivery(id);
     }

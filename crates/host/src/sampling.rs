@@ -3,6 +3,7 @@
 use crate::connection::{flow_hash, wire_len, EndId, CLIENT, SERVER};
 use crate::experiment::{address, Experiment};
 use crate::gro::RxSegment;
+use crate::mptcp::delivered;
 use crate::outcome::{HostRecord, Outcome, PortRecord};
 use crate::world::{Event, World};
 use fabric::{Packet, PortStats};
@@ -108,7 +109,8 @@ impl World<'_> {
         if record.rtt_samples && self.measuring && id.end() == CLIENT {
             let connection = &mut self.connections[id.connection()];
             if let Some(sample) = connection.ends[CLIENT].tx.take_rtt_sample() {
-                let flow = connection.messages.front().map_or(u32::MAX, |m| m.record);
+                let first = self.first_of(id.connection());
+                let flow = self.connections[first].messages.front().map_or(u32::MAX, |m| m.record);
                 self.sampling.rtt_samples.push((self.scheduler.now(), flow, sample));
             }
         }
@@ -174,7 +176,7 @@ impl World<'_> {
                 Some(known.window.map_or(u32::MAX, |w| w.get() as u32))
             };
             for message in connection.messages.iter().filter(|m| m.spec.size.is_none()) {
-                let bytes = connection.ends[SERVER].rx.delivered().saturating_sub(message.begins);
+                let bytes = delivered(connection, &self.groups, SERVER).saturating_sub(message.begins);
                 let before = self.sampling.delivered_before.insert(message.record, bytes).unwrap_or(0);
                 if !first {
                     self.sampling.goodput_series.entry(message.record).or_default().push(bytes - before);

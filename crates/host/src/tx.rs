@@ -12,6 +12,14 @@ use units::Time;
 impl World<'_> {
     /// What TCP's calling contract asks for after every call that changed an end: send, then set its timer.
     pub(crate) fn after_tcp(&mut self, id: EndId) {
+        self.send_from(id);
+        if let Some((group, _)) = self.connections[id.connection()].group {
+            self.feed(group, id.end());
+        }
+    }
+
+    /// The same without the other subflows of an MPTCP connection.
+    pub(crate) fn send_from(&mut self, id: EndId) {
         let now = self.scheduler.now();
         let (c, e) = (id.connection(), id.end());
         while let Some(segment) = self.connections[c].ends[e].poll_transmit(now, u64::MAX) {

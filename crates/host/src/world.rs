@@ -4,14 +4,15 @@
 //! edge) -> guest TCP -> application. `tx.rs`, `rx.rs` and `apps.rs` hold one stretch of it each.
 
 use crate::connection::Connection;
+use crate::control;
 use crate::experiment::Experiment;
 use crate::host::Host;
+use crate::mptcp;
 use crate::outcome::{FlowRecord, Outcome};
 use crate::sampling::{Measured, Sampling};
 use crate::tcp;
 use crate::workload::{Problem, Source, WorkloadError};
 use edge::shape::Htb;
-use edge::Edge;
 use fabric::Fabric;
 use rustc_hash::FxHashMap;
 use sim::{NodeId, Purpose, Scheduler, Stream, TimerId, Timers};
@@ -38,6 +39,8 @@ pub(crate) enum Event {
         up: bool,
     },
     Reroute,
+    /// A controller changes schedules.
+    Control,
     /// The transmit side of a host may go on.
     Tx,
     /// A host's receive poll.
@@ -91,8 +94,15 @@ pub(crate) struct World<'a> {
     /// Routes of the whole fabric, for ideal completion times.
     pub routes: topology::Routes,
     pub hosts: Vec<Host>,
+    /// Of all trees: what every edge begins with.
+    pub labels: Vec<u16>,
+    /// By source and destination leaf: what a controller has said instead. Looked up only.
+    pub schedules: FxHashMap<(topology::NodeId, topology::NodeId), Vec<u16>>,
     pub connections: Vec<Connection>,
     pub free_connections: Vec<u32>,
+    /// MPTCP connections.
+    pub groups: Vec<mptcp::Group>,
+    pub free_groups: Vec<u32>,
     /// Persistent connections by (class, client, server, lane).
     pub persistent: FxHashMap<(u16, u32, u32, u32), u32>,
     /// Per workload.
@@ -165,7 +175,15 @@ impl<'a> World<'a> {
             .iter()
             .map(|w| {
                 let congestion = w.congestion.unwrap_or(config.congestion);
-                Arc::new(tcp::Config { congestion, obey_window: !w.ignore_window, ..config.clone() })
+                let mut own = tcp::Config { congestion, obey_window: !w.ignore_window, ..config.clone() };
+                if let Some(cap) = w.rate_cap {
+                    own.pacing = true;
+                    own.max_pacing_rate = (cap.as_bps() / 8).max(1);
+                }
+                if let Some(mptcp) = experiment.hosts.mptcp.filter(|_| !own.pacing) {
+                    own.congestion = mptcp.congestion;
+                }
+                Arc::new(own)
             })
             .collect();
         if let Some((port, limit)) = experiment.record.capture {
@@ -177,20 +195,11 @@ impl<'a> World<'a> {
             .hosts()
             .map(|host| {
                 let limiter = experiment.edge.limiter.as_ref().filter(|limiter| limiter.has(host));
-                let mut edge = Edge::new(edge::Config {
-                    limits: limiter.map(|l| l.classes.iter().map(|c| c.law).collect()).unwrap_or_default(),
-                    balance: experiment.edge.balance,
-                    reorder: experiment.edge.reorder,
-                    congestion: experiment.edge.congestion.clone(),
-                    seed: Stream::new(seed, u64::from(host), Purpose::Edge).next_u64(),
-                    ..edge::Config::default()
-                });
-                edge.set_default_schedule(&labels);
                 owners.push(Owner::Edge(host));
                 let first_port = Stream::new(seed, u64::from(host), Purpose::Ports).below(20_000) as u16;
                 // A hierarchy that cannot work limits nothing; scenarios refuse it before.
                 let shaper = limiter.and_then(|limiter| Htb::new(&limiter.shaper()).ok());
-                Host::new(edge, timers.add(), shaper, 10_000 + first_port)
+                Host::new(control::edge(experiment, host, &labels), timers.add(), shaper, 10_000 + first_port)
             })
             .collect();
         Ok(World {
@@ -201,8 +210,12 @@ impl<'a> World<'a> {
             fabric,
             routes: topology.routes(&[]),
             hosts,
+            labels,
+            schedules: FxHashMap::default(),
             connections: Vec::new(),
             free_connections: Vec::new(),
+            groups: Vec::new(),
+            free_groups: Vec::new(),
             persistent: FxHashMap::default(),
             tcp,
             source_at: vec![None; sources.len()],
@@ -227,6 +240,7 @@ impl<'a> World<'a> {
             let event = fabric::Event::Link { link: f.link, up: f.up };
             self.scheduler.schedule(f.at, control, event.into());
         }
+        self.schedule_control();
         if !self.measuring {
             self.scheduler.schedule(self.experiment.warmup, control, Event::BeginMeasurement);
         }
@@ -247,6 +261,7 @@ impl<'a> World<'a> {
             Event::Arrival { port } => self.fabric_event(fabric::Event::Arrival { port }),
             Event::Link { link, up } => self.fabric_event(fabric::Event::Link { link, up }),
             Event::Reroute => self.fabric_event(fabric::Event::Reroute),
+            Event::Control => self.reschedule(),
             Event::Tx => self.tx_event(node),
             Event::Poll { generation } => self.poll(node, generation),
             Event::Timer { id, generation } => self.timer(node, id, generation),
@@ -276,7 +291,12 @@ impl<'a> World<'a> {
             Owner::End(end) => {
                 let connection = &mut self.connections[end.connection()];
                 if connection.live {
-                    connection.ends[end.end()].handle_timeout(now);
+                    let sender = &mut connection.ends[end.end()];
+                    let timeouts = sender.tx.counters.timeouts;
+                    sender.handle_timeout(now);
+                    if sender.tx.counters.timeouts > timeouts {
+                        self.after_timeout(end);
+                    }
                     self.after_tcp(end);
                 }
             }

@@ -37,6 +37,7 @@ pub(crate) const EMIT_DUPACK: u8 = 0x4;
 
 pub(crate) const BALANCE_ECMP: u32 = 0;
 pub(crate) const BALANCE_FLOWCELL: u32 = 1;
+pub(crate) const BALANCE_FLOWLET: u32 = 2;
 
 /// `struct sv_conf`
 #[repr(C)]

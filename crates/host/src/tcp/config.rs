@@ -70,6 +70,8 @@ pub struct Config {
     pub tsq_limit: Option<u64>,
     /// Space segments by the pacing rate, instead of only sizing them by it.
     pub pacing: bool,
+    /// Upper bound of the pacing rate in bytes per second (`SO_MAX_PACING_RATE`).
+    pub max_pacing_rate: u64,
     /// Hold back a small segment while another small one is unacknowledged (Minshall's variant, as Linux).
     pub nagle: bool,
     /// RFC 7323 timestamps, 12 bytes in every packet. Off, although Linux has them on, so that the MSS is the payload.
@@ -117,6 +119,7 @@ impl Default for Config {
             tso_defer: true,
             tsq_limit: Some(128 << 10),
             pacing: false,
+            max_pacing_rate: u64::MAX,
             nagle: true,
             timestamps: false,
             prr: true,

@@ -139,6 +139,14 @@ impl Endpoint {
         self.rx.read(&self.config, bytes)
     }
 
+    /// Bytes of new data that would leave at once if they were written now; 0 while there is anything else to send.
+    pub(crate) fn appetite(&mut self, now: Time) -> u64 {
+        match self.state {
+            State::Established => self.tx.appetite(&self.config, now),
+            _ => 0,
+        }
+    }
+
     /// Sends a FIN after everything written.
     pub fn close(&mut self) {
         self.tx.fin = true;

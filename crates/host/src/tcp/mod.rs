@@ -7,7 +7,7 @@
 //! and reads no clock. None of this shares code with `datapath/`, so that comparing the two compares two things.
 //!
 //! Left out: F-RTO (RFC 5682), early retransmit (RFC 5827), receive window autotuning, PAWS, accurate ECN,
-//! simultaneous open, TIME-WAIT, and giving up. A law or option differs from Linux only where its documentation says.
+//! simultaneous open, TIME-WAIT, and giving up. [`crate::mptcp`] ties several connections into one. A law or option differs from Linux only where its documentation says.
 //!
 //! # Calling contract
 //! After any call that changes an endpoint ([`Endpoint::on_segment`], [`Endpoint::handle_timeout`],

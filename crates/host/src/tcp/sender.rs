@@ -1,7 +1,7 @@
 //! The sending half of a connection: its state. What it does on an ACK is in `recovery`, what it sends in `transmit`,
 //! its clock in `timer`.
 
-use crate::tcp::cc::{Cc, Window};
+use crate::tcp::cc::{Cc, Path, Window};
 use crate::tcp::rack::Rack;
 use crate::tcp::rtt::RttEstimator;
 use crate::tcp::scoreboard::Scoreboard;
@@ -147,6 +147,7 @@ pub struct Sender {
     pub(crate) small_end: u64,
     pub(crate) last_send: Time,
     pub(crate) pacing_rate: u64,
+    pub(crate) max_pacing_rate: u64,
     /// With pacing: no segment before this, and one is waiting for it.
     pub(crate) pace_at: Time,
     pub(crate) pace_waiting: bool,
@@ -192,7 +193,8 @@ impl Sender {
             usage_end: start,
             small_end: start,
             last_send: Time::ZERO,
-            pacing_rate: u64::MAX,
+            pacing_rate: config.max_pacing_rate,
+            max_pacing_rate: config.max_pacing_rate,
             pace_at: Time::ZERO,
             pace_waiting: false,
             nic_queued: 0,
@@ -271,6 +273,17 @@ impl Sender {
     pub fn take_rtt_sample(&mut self) -> Option<Time> {
         self.rtt_sample.take()
     }
+    /// What a coupled law must know of this subflow; `None` before the first RTT sample.
+    pub(crate) fn path(&self) -> Option<Path> {
+        let rtt = self.srtt().filter(|&rtt| rtt > Time::ZERO)?.as_secs_f64();
+        let between_losses = self.cc.between_losses() as f64;
+        Some(Path { cwnd: self.window.segments().max(1.0), rtt, between_losses })
+    }
+    /// Tells a coupled law of all subflows of the connection, this one being `me`.
+    pub(crate) fn couple(&mut self, paths: &[Path], me: usize) {
+        self.cc.couple(paths, me);
+    }
+
     /// The FIN was sent and acknowledged.
     pub fn fin_acked(&self) -> bool {
         self.fin && self.una > self.write_end

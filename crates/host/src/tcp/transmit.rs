@@ -256,6 +256,25 @@ impl Sender {
             && now.saturating_sub(self.last_send) <= DEFER_WITHIN
     }
 
+    /// See [`crate::tcp::Endpoint::appetite`]. A subflow is written to only when it can send, so whether its congestion window is
+    /// the limit shows here.
+    pub(crate) fn appetite(&mut self, config: &Config, now: Time) -> u64 {
+        let busy = self.unsent() > 0 || self.fin || self.board.pending() > 0;
+        if busy || self.nic_full(config) || (config.pacing && now < self.pace_at) {
+            return 0;
+        }
+        let (mss, size) = (self.window.mss, self.size_goal(config));
+        let peer_room = (self.una + self.snd_wnd).saturating_sub(self.nxt);
+        let cwnd_room = self.cwnd_room();
+        let limit = peer_room.min(cwnd_room);
+        if cwnd_room < mss || self.defers(config, now, limit, u64::MAX, size) {
+            self.note_usage(cwnd_room < peer_room);
+            return 0;
+        }
+        let whole = limit.min(size);
+        whole - whole % mss
+    }
+
     fn small_outstanding(&self) -> bool {
         self.una < self.small_end && self.small_end <= self.nxt
     }
@@ -313,6 +332,6 @@ impl Sender {
         let Some(srtt) = self.srtt().filter(|&srtt| srtt > Time::ZERO) else { return };
         let factor = if self.window.cwnd < self.window.ssthresh / 2 { 2.0 } else { 1.2 };
         let bytes = self.window.cwnd.max(self.outstanding()) as f64 * factor;
-        self.pacing_rate = (bytes / srtt.as_secs_f64()) as u64;
+        self.pacing_rate = ((bytes / srtt.as_secs_f64()) as u64).min(self.max_pacing_rate);
     }
 }

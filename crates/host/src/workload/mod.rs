@@ -86,6 +86,8 @@ pub struct Workload {
     pub congestion: Option<Algorithm>,
     /// Its senders send what their congestion window admits, whatever the receiver's window says.
     pub ignore_window: bool,
+    /// Each of its connections sends at most so fast, payload, its segments spaced.
+    pub rate_cap: Option<BitRate>,
 }
 
 impl Workload {
@@ -103,6 +105,7 @@ impl Workload {
             priority: 0,
             congestion: None,
             ignore_window: false,
+            rate_cap: None,
         }
     }
 }

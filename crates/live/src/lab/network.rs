@@ -348,7 +348,8 @@ fn class(verb: &str, rate: BitRate, mtu: u16) -> String {
 /// Linux's name of a congestion control. A DCTCP that is registered with the kernel for the occasion has a name of its own.
 pub fn congestion(law: Algorithm) -> &'static str {
     match law {
-        Algorithm::NewReno => "reno",
+        // Coupled laws of a single connection are NewReno.
+        Algorithm::NewReno | Algorithm::Lia | Algorithm::Olia => "reno",
         Algorithm::Cubic => "cubic",
         Algorithm::Dctcp => "dctcp",
         Algorithm::Vegas => "vegas",

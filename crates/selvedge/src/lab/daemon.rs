@@ -58,6 +58,7 @@ impl Specification {
         // Without a choice, the file's schemes; of a fabric in one line, the first built-in one.
         let schemes = self.scheme.iter().cloned().collect();
         let plan = Plan::new(&document, &Choice { schemes, seeds: Some(Seeds(vec![self.seed])) })?;
+        super::refuse(&document, &plan)?;
         let scheme = &plan.schemes[0];
         let mut setup = Setup::from(&scheme.experiment(self.seed));
         setup.frames = self.tuning.frames;

@@ -21,6 +21,7 @@ mod unruly;
 
 pub use failure::LabFailure;
 
+use crate::scenario::{ConfigError, Document, Invalid, Plan, SchemePlan};
 use crate::Failure;
 use arguments::{Change, Modelled, UpArguments};
 use clap::Subcommand;
@@ -72,6 +73,15 @@ fn modelled(verb: &Modelled) -> Result<bool, Failure> {
         Modelled::Set { lab, link, changes } => set(&lab.name, link, changes),
         Modelled::Top { lab, every, count } => show::top(&lab.name, *every, *count),
         Modelled::Daemon => daemon::main(),
+    }
+}
+
+/// # Errors
+/// A scheme that needs what only the simulator has.
+fn refuse(document: &Document, plan: &Plan) -> Result<(), ConfigError> {
+    match plan.schemes.iter().find_map(SchemePlan::only_simulated) {
+        Some((key, remedy)) => Err(document.error(&Invalid::new(key, "is for the simulator", remedy))),
+        None => Ok(()),
     }
 }
 

@@ -38,6 +38,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
     let document = sim::read(&arguments.scenario, &arguments.set)?;
     let choice = Choice { schemes: arguments.scheme.clone(), seeds: arguments.seeds.clone() };
     let plan = Plan::new(&document, &choice)?;
+    super::refuse(&document, &plan)?;
     if arguments.compare && plan.without_unmodelled().schemes.is_empty() {
         plan.modelled()?;
     }

@@ -33,6 +33,7 @@ pub struct HostTable {
     pub rx_budget: u32,
     pub rx_ring: u32,
     pub cpu: CpuWord,
+    pub plain: Vec<u32>,
     pub tcp: TcpTable,
 }
 
@@ -122,6 +123,7 @@ impl Default for HostTable {
             rx_budget: d.rx_budget,
             rx_ring: d.rx_ring,
             cpu: CpuWord::Off,
+            plain: Vec::new(),
             tcp: TcpTable::default(),
         }
     }
@@ -183,6 +185,8 @@ impl HostTable {
                 CpuWord::PrestoTestbed => Some(CpuModel::PRESTO_TESTBED),
             },
             tcp: self.tcp.build(mtu, self.tso)?,
+            mptcp: None,
+            plain: self.plain.clone(),
         })
     }
 }

@@ -20,9 +20,9 @@ pub use error::{closest, ConfigError, Invalid};
 pub use hosts::{HostTable, TcpTable};
 pub use keys::{OrOff, Seeds};
 pub use limiter::{LimiterClassTable, LimiterLawWord, LimiterTable};
-pub use network::{FailureTable, Kind, SwitchTable, TopologyTable};
+pub use network::{fabric, FailureTable, Kind, SwitchTable, TopologyTable};
 pub use plan::{Choice, Plan, SchemePlan};
-pub use scheme::{FabricWord, SchemeTable, Schemes, BUILT_IN};
+pub use scheme::{FabricWord, SchemeTable, Schemes, BUILT_IN, NAMED};
 pub use traffic::{PatternWord, WorkloadTable};
 
 use keys::within;

@@ -1,5 +1,5 @@
 use super::error::{closest, ConfigError, Invalid};
-use super::scheme::{FabricWord, SchemeTable, Schemes, BUILT_IN};
+use super::scheme::{FabricWord, SchemeTable, Schemes, BUILT_IN, NAMED};
 use super::{Document, HostTable, Scenario, Seeds, SwitchTable};
 use fabric::RandomLoss;
 use host::experiment::{Experiment, Failure, Record};
@@ -47,6 +47,23 @@ impl SchemePlan {
     /// The key that asks for what only real hosts have.
     pub fn modelled(&self) -> Result<(), ConfigError> {
         self.unmodelled.clone().map_or(Ok(()), Err)
+    }
+
+    /// The first key in use that only the simulator knows, with what to do about it where guests are real.
+    pub(crate) fn only_simulated(&self) -> Option<(String, &'static str)> {
+        let e = &self.template;
+        let scheme = |key: &str| format!("scheme.{}.{key}", self.name);
+        if e.hosts.mptcp.is_some() {
+            return Some((scheme("mptcp"), "choose another scheme: a lab's guests speak the TCP of this kernel"));
+        }
+        if e.edge.controller.is_some() {
+            return Some((scheme("controller"), "leave it out: a lab's edges keep all trees"));
+        }
+        if !e.hosts.plain.is_empty() {
+            return Some(("host.plain".to_owned(), "leave it out: every host of a lab has an edge"));
+        }
+        let capped = e.workloads.iter().find(|w| w.rate_cap.is_some())?;
+        Some((format!("workload.{}.rate_cap", capped.name), "leave it out: a lab's traffic is not paced"))
     }
 
     /// Captures the first packets that leave the first node of `name` on that link: `"leaf1-spine2"` is what leaf1 sends,
@@ -138,7 +155,7 @@ fn sampling_fits(scenario: &Scenario, links: usize) -> Result<(), Invalid> {
 fn chosen(scenario: &Scenario, choice: &Choice) -> Result<Vec<String>, Invalid> {
     let declared = scenario.scheme.0.iter().map(|(name, _)| name.as_str());
     let mut known: Vec<&str> = declared.collect();
-    known.extend(BUILT_IN.iter().filter(|b| !scenario.scheme.0.iter().any(|(name, _)| name == *b)));
+    known.extend(BUILT_IN.iter().chain(&NAMED).filter(|b| !scenario.scheme.0.iter().any(|(name, _)| name == *b)));
     let names = if !choice.schemes.is_empty() {
         choice.schemes.clone()
     } else if !scenario.schemes.is_empty() {
@@ -207,7 +224,7 @@ fn plan(
         for (n, failure) in scenario.failure.iter().enumerate() {
             let link = failure.build(n, base)?;
             // The non-blocking reference has no fabric links that could fail.
-            if !single {
+            if !single && table.failures {
                 failures.push(Failure { at: failure.at, link, up: failure.up });
             }
         }
@@ -217,6 +234,12 @@ fn plan(
             workloads.push(workload.build(n, beside)?);
         }
         table.set_guests(name, &mut workloads)?;
+        let mut guests = hosts.build()?;
+        guests.mptcp = table.guests_mptcp(name, guests.tcp.congestion)?;
+        if let Some(absent) = guests.plain.iter().find(|&&h| h as usize >= base.n_hosts()) {
+            let problem = format!("there is no host {absent}");
+            return Err(Invalid::new("host.plain", problem, format!("hosts are 0 to {}", base.n_hosts() - 1)));
+        }
         Ok(Experiment {
             topology,
             switches: switch.build()?,
@@ -224,7 +247,7 @@ fn plan(
             loss: RandomLoss { per_million: switch.loss_per_million },
             failures,
             reroute_after: switch.reroute_after,
-            hosts: hosts.build()?,
+            hosts: guests,
             edge: table.edge(name, &workloads, base.n_hosts() as u32)?,
             racks: racks(base),
             workloads,

@@ -3,11 +3,13 @@
 use super::congestion::CongestionTable;
 use super::error::Invalid;
 use super::hosts::CongestionWord;
-use super::keys::within;
+use super::keys::{within, OrOff};
 use super::limiter::LimiterTable;
 use super::network::MultipathWord;
 use edge::{reorder, Balance};
-use host::experiment::EdgeConfig;
+use host::experiment::{Controller, EdgeConfig};
+use host::mptcp;
+use host::tcp::cc::Algorithm;
 use host::workload::Workload;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
@@ -22,6 +24,7 @@ pub enum BalanceWord {
     Ecmp,
     RandomPath,
     Flowcell,
+    Flowlet,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +32,37 @@ pub enum BalanceWord {
 pub enum ReceiverWord {
     Stock,
     Presto,
+}
+
+/// Who stops using a tree that has lost a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PruneWord {
+    Pair,
+    All,
+}
+
+/// How the subflows of MPTCP share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CouplingWord {
+    Olia,
+    Lia,
+    None,
+}
+
+/// `mptcp = { subflows = 8, coupling = "olia" }`: guests speak MPTCP.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MptcpTable {
+    pub subflows: u8,
+    pub coupling: CouplingWord,
+}
+
+impl Default for MptcpTable {
+    fn default() -> Self {
+        MptcpTable { subflows: 8, coupling: CouplingWord::Olia }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,10 +114,19 @@ pub struct SchemeTable {
     pub note: String,
     pub balance: BalanceWord,
     pub threshold: Bytes,
+    pub flowlet_gap: Time,
     pub receiver: ReceiverWord,
     pub reorder_timeout: Wait,
+    /// Of the adaptive timeout.
+    pub reorder_alpha: u32,
+    pub reorder_beta: u32,
     pub reorder_literal: bool,
     pub topology: FabricWord,
+    /// `[[failure]]` happens to this scheme.
+    pub failures: bool,
+    /// From a failure to new schedules; `"off"`: edges keep equal shares of all trees.
+    pub controller: OrOff<Time>,
+    pub prune: PruneWord,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multipath: Option<MultipathWord>,
     /// Laid over `[switch]` for this scheme.
@@ -95,6 +138,9 @@ pub struct SchemeTable {
     /// By workload: the law of its connections in place of the workload's own.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub guests: BTreeMap<String, CongestionWord>,
+    /// Guests speak MPTCP; TCP if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mptcp: Option<MptcpTable>,
     /// Virtual congestion control in the edges; none if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<CongestionTable>,
@@ -109,14 +155,21 @@ impl Default for SchemeTable {
             note: String::new(),
             balance: BalanceWord::Ecmp,
             threshold: Bytes::kib(64),
+            flowlet_gap: Time::from_us(500),
             receiver: ReceiverWord::Stock,
             reorder_timeout: Wait::Fixed(Time::from_us(500)),
+            reorder_alpha: 2,
+            reorder_beta: 2,
             reorder_literal: false,
             topology: FabricWord::Same,
+            failures: true,
+            controller: OrOff(None),
+            prune: PruneWord::Pair,
             multipath: None,
             switch: toml::Table::new(),
             host: toml::Table::new(),
             guests: BTreeMap::new(),
+            mptcp: None,
             congestion: None,
             limiter: None,
         }
@@ -125,6 +178,9 @@ impl Default for SchemeTable {
 
 /// Names of the schemes that need no declaration, in the order in which they run by default.
 pub const BUILT_IN: [&str; 3] = ["ecmp", "presto", "optimal"];
+
+/// Those that need none either but run only where they are named.
+pub const NAMED: [&str; 1] = ["mptcp"];
 
 impl SchemeTable {
     pub fn built_in(name: &str) -> Option<SchemeTable> {
@@ -142,8 +198,26 @@ impl SchemeTable {
                 topology: FabricWord::SingleSwitch,
                 ..default
             }),
+            "mptcp" => Some(SchemeTable {
+                note: "MPTCP with 8 subflows coupled by OLIA, each on a path drawn at random".into(),
+                balance: BalanceWord::RandomPath,
+                mptcp: Some(MptcpTable::default()),
+                ..default
+            }),
             _ => None,
         }
+    }
+
+    /// What guests speak; `guest` is the law of their TCP.
+    pub(super) fn guests_mptcp(&self, name: &str, guest: Algorithm) -> Result<Option<mptcp::Config>, Invalid> {
+        let Some(table) = &self.mptcp else { return Ok(None) };
+        within(&format!("scheme.{name}.mptcp.subflows"), table.subflows, 1, 16)?;
+        let congestion = match table.coupling {
+            CouplingWord::Olia => Algorithm::Olia,
+            CouplingWord::Lia => Algorithm::Lia,
+            CouplingWord::None => guest,
+        };
+        Ok(Some(mptcp::Config { subflows: table.subflows, congestion }))
     }
 
     /// Gives workloads the laws that this scheme has for them.
@@ -178,12 +252,27 @@ impl SchemeTable {
             None => None,
         };
         within(&format!("{at}.threshold"), self.threshold, Bytes(1), Bytes(1 << 30))?;
+        within(&format!("{at}.flowlet_gap"), self.flowlet_gap, Time::from_us(2), Time::from_secs(4))?;
+        if let OrOff(Some(reaction)) = self.controller {
+            within(&format!("{at}.controller"), reaction, Time::ZERO, Time::from_secs(1000))?;
+        }
         if let Wait::Fixed(wait) = self.reorder_timeout {
             within(&format!("{at}.reorder_timeout"), wait, Time::from_us(1), Time::from_secs(1))?;
         }
         let timeout = match self.reorder_timeout {
             Wait::Fixed(time) => reorder::Timeout::Fixed(time),
-            Wait::Adaptive => reorder::Timeout::ADAPTIVE,
+            Wait::Adaptive => {
+                within(&format!("{at}.reorder_alpha"), self.reorder_alpha, 1, 64)?;
+                within(&format!("{at}.reorder_beta"), self.reorder_beta, 1, 64)?;
+                let (alpha, beta) = (self.reorder_alpha, self.reorder_beta);
+                reorder::Timeout::Adaptive {
+                    start: Time::from_us(500),
+                    min: Time::from_us(50),
+                    max: Time::from_ms(10),
+                    alpha,
+                    beta,
+                }
+            }
         };
         Ok(EdgeConfig {
             balance: match self.balance {
@@ -191,6 +280,7 @@ impl SchemeTable {
                 // A flowcell that never ends.
                 BalanceWord::RandomPath => Balance::Flowcell { threshold: Bytes(u64::MAX) },
                 BalanceWord::Flowcell => Balance::Flowcell { threshold: self.threshold },
+                BalanceWord::Flowlet => Balance::Flowlet { gap: self.flowlet_gap },
             },
             reorder: match self.receiver {
                 ReceiverWord::Stock => None,
@@ -200,6 +290,13 @@ impl SchemeTable {
             },
             congestion,
             limiter,
+            controller: self.controller.0.map(|reacts_after| Controller {
+                reacts_after,
+                prune: match self.prune {
+                    PruneWord::Pair => topology::Prune::Pair,
+                    PruneWord::All => topology::Prune::All,
+                },
+            }),
             ports_by_workload,
         })
     }

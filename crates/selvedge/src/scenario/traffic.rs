@@ -78,6 +78,7 @@ pub struct WorkloadTable {
     /// The hosts' own if absent.
     pub congestion: Option<CongestionWord>,
     pub ignore_window: Option<bool>,
+    pub rate_cap: Option<BitRate>,
 }
 
 impl WorkloadTable {
@@ -159,6 +160,7 @@ impl WorkloadTable {
                 Key { name: "priority", given: self.priority.is_some(), role: Optional },
                 Key { name: "congestion", given: self.congestion.is_some(), role: Optional },
                 Key { name: "ignore_window", given: self.ignore_window.is_some(), role: Optional },
+                Key { name: "rate_cap", given: self.rate_cap.is_some(), role: Optional },
             ],
         )?;
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -217,6 +219,9 @@ impl WorkloadTable {
             self.pairing.get_or_insert(0);
         }
         self.ignore_window.get_or_insert(false);
+        if let Some(cap) = self.rate_cap {
+            within(&format!("{at}.rate_cap"), cap, BitRate::from_bps(1_000), BitRate::from_gbps(1_000))?;
+        }
         within(&format!("{at}.priority"), *self.priority.get_or_insert(0), 0, 7)?;
         Ok(())
     }
@@ -281,6 +286,7 @@ impl WorkloadTable {
         workload.pairing = self.pairing.unwrap_or_default();
         workload.priority = self.priority.unwrap_or_default();
         workload.ignore_window = self.ignore_window.unwrap_or_default();
+        workload.rate_cap = self.rate_cap;
         workload.congestion = self.congestion.map(CongestionWord::algorithm);
         workload.connection = match self.connection {
             Some(ConnectionWord::Persistent) => Connection::Persistent,

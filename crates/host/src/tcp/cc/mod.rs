@@ -1,6 +1,7 @@
 //! Congestion control laws behind one enum, so that a call costs a branch. A new law is a file here that implements
 //! [`Law`], and a line in [`Algorithm`] and [`Cc`].
 
+mod coupled;
 mod cubic;
 mod dctcp;
 mod highspeed;
@@ -9,6 +10,8 @@ mod newreno;
 mod vegas;
 
 use crate::tcp::Config;
+use coupled::Coupled;
+pub(crate) use coupled::Path;
 use cubic::Cubic;
 use dctcp::Dctcp;
 use highspeed::HighSpeed;
@@ -34,6 +37,10 @@ pub enum Algorithm {
     HighSpeed,
     /// Cardwell et al. 2016, of real kernels only: there is no model of it, and [`run`](crate::run) refuses it.
     Bbr,
+    /// RFC 6356, for subflows of MPTCP; alone it is NewReno.
+    Lia,
+    /// Khalili et al. 2012, for subflows of MPTCP; alone it is NewReno.
+    Olia,
 }
 
 impl Algorithm {
@@ -148,6 +155,7 @@ pub(crate) enum Cc {
     Vegas(Vegas),
     Illinois(Illinois),
     HighSpeed(HighSpeed),
+    Coupled(Coupled),
 }
 
 macro_rules! dispatch {
@@ -159,6 +167,7 @@ macro_rules! dispatch {
             Cc::Vegas($law) => $call,
             Cc::Illinois($law) => $call,
             Cc::HighSpeed($law) => $call,
+            Cc::Coupled($law) => $call,
         }
     };
 }
@@ -173,6 +182,8 @@ impl Cc {
             Algorithm::Vegas => Cc::Vegas(Vegas::new()),
             Algorithm::Illinois => Cc::Illinois(Illinois::new(start)),
             Algorithm::HighSpeed => Cc::HighSpeed(HighSpeed),
+            Algorithm::Lia => Cc::Coupled(Coupled::new(coupled::Kind::Lia)),
+            Algorithm::Olia => Cc::Coupled(Coupled::new(coupled::Kind::Olia)),
         }
     }
 
@@ -181,6 +192,21 @@ impl Cc {
         match self {
             Cc::Dctcp(law) => Some(law.alpha()),
             _ => None,
+        }
+    }
+
+    /// Tells a coupled law of all subflows of its connection, this one being `me`; others do not care.
+    pub(crate) fn couple(&mut self, paths: &[Path], me: usize) {
+        if let Cc::Coupled(law) = self {
+            law.couple(paths, me);
+        }
+    }
+
+    /// Bytes that a coupled law saw delivered between losses; 0 of others.
+    pub(crate) fn between_losses(&self) -> u64 {
+        match self {
+            Cc::Coupled(law) => law.between_losses(),
+            _ => 0,
         }
     }
 

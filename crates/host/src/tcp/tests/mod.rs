@@ -15,13 +15,15 @@ use std::sync::Arc;
 use units::Time;
 
 const RECOVERIES: [Recovery; 3] = [Recovery::NewReno, Recovery::Sack, Recovery::Rack];
-const LAWS: [Algorithm; 6] = [
+const LAWS: [Algorithm; 8] = [
     Algorithm::NewReno,
     Algorithm::Cubic,
     Algorithm::Dctcp,
     Algorithm::Vegas,
     Algorithm::Illinois,
     Algorithm::HighSpeed,
+    Algorithm::Lia,
+    Algorithm::Olia,
 ];
 
 fn config(congestion: Algorithm, recovery: Recovery) -> Config {

@@ -1,0 +1,25 @@
+//! Multipath TCP (RFC 8684) as the comparisons of load balancing need it: one stream of data over several TCP connections,
+//! its subflows, each with ports, and so a path, of its own.
+//!
+//! [`Stream`] is one direction of such a connection at the level of data: what was written, which subflow got which bytes,
+//! what arrived in order over all of them. It performs no I/O and knows no TCP; `drive` ties it to a run's connections.
+//!
+//! Simplifications: options take no bytes, so a packet carries as much as with TCP; data acknowledgements travel with the
+//! subflow's ACK that they caused; a slow subflow that holds up the window is not penalised; subflows are opened together
+//! once the first is established, and closed together.
+
+mod drive;
+mod stream;
+
+use crate::tcp::cc::Algorithm;
+pub(crate) use drive::{delivered, Group, Place};
+pub(crate) use stream::Stream;
+
+/// Guests speak MPTCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// TCP connections of each MPTCP connection, 1 to 16.
+    pub subflows: u8,
+    /// Law of their windows; [`Algorithm::Lia`] and [`Algorithm::Olia`] couple them, others leave each to itself.
+    pub congestion: Algorithm,
+}
