@@ -31,8 +31,9 @@ test-kernel: ## only the tests of the kernel edge: root, clang, headers of libbp
 	@[ -n "$$(scripts/features)" ]
 	scripts/test --package live --features live/kernel
 
-fuzz: ## 10 million hostile frames through the parser and, as root, through the kernel program (minutes)
+fuzz: ## 10 million hostile frames through the parser and, as root, the kernel program; a million flows to reorder (minutes)
 	SELVEDGE_FRAMES=10000000 scripts/test --package fuzz-drivers --test frames
+	SELVEDGE_SEQUENCES=1000000 scripts/test --package fuzz-drivers --test sequences
 	@[ -n "$$(scripts/features)" ]
 	SELVEDGE_FRAMES=10000000 scripts/test --package live --features live/kernel --test hostile
 
@@ -59,8 +60,8 @@ check-scripts: ## tests of the scripts themselves; shellcheck where it is instal
 		shellcheck -x .ci/run scripts/need scripts/cargo scripts/features scripts/test scripts/toolchain.sh scripts/tests/*.sh; \
 	else echo "shellcheck is not installed: skipped"; fi
 
-bench: build ## event queues, then packet-hops per second of a 128-host fat-tree
-	$(CARGO) bench --locked --package sim
+bench: build ## event queues, reordering, then packet-hops per second of a 128-host fat-tree
+	$(CARGO) bench --locked --package sim --package edge
 	$(SELVEDGE) bench sim
 
 peers: build ## the same fat-tree in ns-3 beside ours (bench/peers/README.md)
