@@ -18,7 +18,7 @@ const PACKETS: usize = 2_000_000;
 
 /// The `n`-th packet of a flow to arrive: cells 0, 1, 2, 3, ... or 1, 0, 3, 2, ...
 fn packet(flow: u32, n: u32, in_order: bool) -> Packet {
-    let (cell, within) = (n / CELL ^ u32::from(!in_order), n % CELL);
+    let (cell, within) = ((n / CELL) ^ u32::from(!in_order), n % CELL);
     Packet {
         saddr: [0, 0, 0xffff, flow >> 12],
         daddr: [0, 0, 0xffff, 1],

@@ -43,11 +43,8 @@ impl Edge {
             Balance::Flowcell { threshold } => (native::BALANCE_FLOWCELL, threshold.get()),
             Balance::Flowlet { gap } => (native::BALANCE_FLOWLET, gap.as_ns()),
         };
-        let conf = Conf {
-            idle_ns: config.flow_idle.as_ns(),
-            balance,
-            cell_bytes: u32::try_from(limit).unwrap_or(u32::MAX),
-        };
+        let conf =
+            Conf { idle_ns: config.flow_idle.as_ns(), balance, cell_bytes: u32::try_from(limit).unwrap_or(u32::MAX) };
         let follows = config.limits.iter().any(limiter::Law::follows);
         let vcc = match &config.congestion {
             Some(congestion) => Some(congestion.conf()),

@@ -186,7 +186,7 @@ fn subflows_use_paths_that_one_connection_cannot() {
         e.hosts.mptcp = Some(mptcp::Config { subflows: 8, congestion });
         let o = run(&e);
         let eight = goodput(&e, &o);
-        assert!(one < 2.0 && eight > 1.8 * one, "{congestion:?}: {one:.2} Gbps, {eight:.2} with eight subflows");
+        assert!(one < 2.0 && eight > 2.5, "{congestion:?}: {one:.2} Gbps, {eight:.2} with eight subflows");
         assert!(o.flows[0].paths_used >= 3, "{}", o.flows[0].paths_used);
     }
 }

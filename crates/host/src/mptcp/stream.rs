@@ -8,8 +8,20 @@ struct Chunk {
     /// Where it begins in the data.
     data: u64,
     len: u64,
-    /// Another subflow was given the same data later.
-    repeated: bool,
+    /// Up to here another subflow was given the same data later.
+    repeated: u64,
+}
+
+impl Chunk {
+    fn end(&self) -> u64 {
+        self.data + self.len
+    }
+
+    /// What of it the receiver lacks, as far as the sender knows, and no other subflow was given.
+    fn missing(&self, acked: u64) -> Option<(u64, u64)> {
+        let begin = self.data.max(acked).max(self.repeated);
+        (begin < self.end()).then(|| (begin, self.end()))
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -107,15 +119,15 @@ impl Stream {
         }
         let Some((holder, n)) = self.holding_up(subflow) else { return 0 };
         let chunk = &mut self.subflows[holder].chunks[n];
-        let begin = chunk.data.max(self.acked);
-        let len = (chunk.data + chunk.len - begin).min(most);
-        chunk.repeated = begin + len == chunk.data + chunk.len;
+        let Some((begin, end)) = chunk.missing(self.acked) else { return 0 };
+        let len = (end - begin).min(most);
+        chunk.repeated = begin + len;
         self.append(subflow, begin, len)
     }
 
     fn append(&mut self, subflow: usize, data: u64, len: u64) -> u64 {
         let to = &mut self.subflows[subflow];
-        to.chunks.push_back(Chunk { at: to.given, data, len, repeated: false });
+        to.chunks.push_back(Chunk { at: to.given, data, len, repeated: 0 });
         to.given += len;
         len
     }
@@ -126,10 +138,10 @@ impl Stream {
         if !full {
             return None;
         }
-        let holds = |c: &Chunk| c.data <= self.acked && self.acked < c.data + c.len;
+        let holds = |c: &Chunk| c.data <= self.acked && self.acked < c.end();
         let others = self.subflows.iter().enumerate().filter(|(other, _)| *other != subflow);
         let mut found = others.filter_map(|(other, s)| s.chunks.iter().position(holds).map(|n| (other, n)));
-        found.next().filter(|&(other, n)| !self.subflows[other].chunks[n].repeated)
+        found.find(|&(other, n)| self.subflows[other].chunks[n].missing(self.acked).is_some())
     }
 
     /// The receiving TCP of a subflow has so many bytes of its stream in order.
@@ -193,10 +205,10 @@ impl Stream {
     /// A subflow timed out: what it has not delivered is for the others as well.
     pub(crate) fn on_timeout(&mut self, subflow: usize) {
         let acked = self.acked;
-        for chunk in self.subflows[subflow].chunks.iter_mut().filter(|c| !c.repeated) {
-            if chunk.data + chunk.len > acked {
-                chunk.repeated = true;
-                self.again.push_back((subflow, chunk.data, chunk.data + chunk.len));
+        for chunk in &mut self.subflows[subflow].chunks {
+            if let Some((begin, end)) = chunk.missing(acked) {
+                chunk.repeated = end;
+                self.again.push_back((subflow, begin, end));
             }
         }
     }
@@ -240,7 +252,7 @@ mod tests {
         s.on_arrived(1, 100);
         s.on_acked(1, 100);
         assert!(s.has_for(1));
-        assert_eq!((s.give(1, 60), s.give(1, 60), s.give(1, 60)), (60, 60, 0));
+        assert_eq!((s.give(1, 60), s.give(1, 60), s.give(1, 60)), (60, 40, 0));
         s.on_arrived(1, 200);
         assert_eq!(s.delivered(), 200);
         s.on_acked(1, 200);
