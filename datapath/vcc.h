@@ -37,6 +37,11 @@
 #define SV_POLICED 0x08	 /* drop it: it exceeds the window */
 #define SV_CONSUMED 0x10 /* it was for the edge */
 
+/* An includer that has one class only may say so: what its law does not need is then left out. */
+#ifndef SV_CLASS_INDEX
+#define SV_CLASS_INDEX(v) sv_mask((v)->class, SV_MAX_CLASSES - 1)
+#endif
+
 SV_FN u32 sv_vcc_floor(const struct sv_vcc *v, const struct sv_vcc_class *class)
 {
 	return class->floor ? class->floor : v->mss;
@@ -197,7 +202,7 @@ SV_FN void sv_vcc_hide_ecn(struct sv_packet *p)
 /* A TCP segment from the guest, of a flow that has begun. `limited`: a limiter wants it followed. Returns SV_POLICED. */
 SV_FN u32 sv_vcc_egress(struct sv_vcc *v, const struct sv_vcc_conf *conf, int limited, struct sv_packet *p, u64 now)
 {
-	const struct sv_vcc_class *class = &conf->class[sv_mask(v->class, SV_MAX_CLASSES - 1)];
+	const struct sv_vcc_class *class = &conf->class[SV_CLASS_INDEX(v)];
 
 	sv_vcc_take_option(p); /* the guest's own would be read as ours */
 	if (class->flags & SV_CLASS_OFF && !limited)
@@ -245,7 +250,7 @@ SV_FN void sv_vcc_enforce(struct sv_vcc *v, const struct sv_vcc_class *class, in
 SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const struct sv_limit *limit, s32 gradient,
 			 struct sv_packet *p, u64 now)
 {
-	const struct sv_vcc_class *class = &conf->class[sv_mask(v->class, SV_MAX_CLASSES - 1)];
+	const struct sv_vcc_class *class = &conf->class[SV_CLASS_INDEX(v)];
 	int aware = p->tcp_reserved & SV_RESERVED_EDGE, fack = sv_vcc_is_fack(p), lost = 0, limited = sv_limit_follows(limit);
 	u32 marked = 0, acked = 0, result = 0;
 	u8 duplicates = v->dupacks;
@@ -304,7 +309,7 @@ SV_FN u32 sv_vcc_stateless(struct sv_packet *p, int egress)
  */
 SV_FN u8 sv_vcc_timeout(struct sv_vcc *v, const struct sv_vcc_conf *conf, u64 now)
 {
-	const struct sv_vcc_class *class = &conf->class[sv_mask(v->class, SV_MAX_CLASSES - 1)];
+	const struct sv_vcc_class *class = &conf->class[SV_CLASS_INDEX(v)];
 	u64 due = sv_vcc_deadline(v, conf);
 
 	if (!due || now < due || class->flags & SV_CLASS_OFF)
@@ -327,7 +332,7 @@ SV_FN u8 sv_vcc_timeout(struct sv_vcc *v, const struct sv_vcc_conf *conf, u64 no
 /* The law allows more than the guest was last told, by a segment or more, and nothing is coming that could tell it. */
 SV_FN u8 sv_vcc_widened(const struct sv_vcc *v, const struct sv_vcc_conf *conf)
 {
-	const struct sv_vcc_class *class = &conf->class[sv_mask(v->class, SV_MAX_CLASSES - 1)];
+	const struct sv_vcc_class *class = &conf->class[SV_CLASS_INDEX(v)];
 	u16 need = SV_VCC_GRANTED | SV_VCC_RCV;
 	u32 told, now;
 
@@ -344,7 +349,7 @@ SV_FN int sv_vcc_due(const struct sv_vcc *v, const struct sv_vcc_conf *conf, u64
 {
 	u64 due = sv_vcc_deadline(v, conf);
 
-	if (!(v->flags & SV_VCC_BEGUN) || conf->class[sv_mask(v->class, SV_MAX_CLASSES - 1)].flags & SV_CLASS_OFF)
+	if (!(v->flags & SV_VCC_BEGUN) || conf->class[SV_CLASS_INDEX(v)].flags & SV_CLASS_OFF)
 		return 0;
 	return (due && now >= due) || sv_vcc_widened(v, conf);
 }
@@ -356,7 +361,7 @@ SV_FN int sv_vcc_due(const struct sv_vcc *v, const struct sv_vcc_conf *conf, u64
 SV_FN void sv_vcc_ack(struct sv_vcc *v, const struct sv_vcc_conf *conf, const struct sv_flow_key *k, int update,
 		      struct sv_packet *p)
 {
-	const struct sv_vcc_class *class = &conf->class[sv_mask(v->class, SV_MAX_CLASSES - 1)];
+	const struct sv_vcc_class *class = &conf->class[SV_CLASS_INDEX(v)];
 	struct sv_packet ack = {
 		.saddr = { k->daddr[0], k->daddr[1], k->daddr[2], k->daddr[3] },
 		.daddr = { k->saddr[0], k->saddr[1], k->saddr[2], k->saddr[3] },

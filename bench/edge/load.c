@@ -6,9 +6,11 @@
  *   load send ADDRESS PORT FLOWS SECONDS RATE CHUNK send over FLOWS connections at once; RATE in bit/s of all together,
  *                                                   0: as fast as they take it; CHUNK bytes a write
  *   load ping ADDRESS PORT SECONDS                  one byte there and back, again and again
+ *   load fetch ADDRESS PORT SECONDS BYTES           connect, send BYTES, wait until the server has them: again and again
  *
  * Clients print one JSON object; `send` prints "begin" first, once all connections stand. Its time and CPU run from there
- * to when sending ends; bytes are those that the server's TCP acknowledged meanwhile. CPU is all non-idle time of all
+ * to when sending ends; bytes are those that the server's TCP acknowledged meanwhile, and with at most 64 flows those of
+ * each flow and of each 100 ms. CPU is all non-idle time of all
  * CPUs, /proc/stat.
  */
 #define _GNU_SOURCE
@@ -31,6 +33,10 @@
 /* Bytes that a connection may hold unsent: enough to keep it busy, and thousands of them in memory. */
 #define UNSENT (256 << 10)
 #define MAX_SAMPLES 4000000
+/* Of how many flows and of how many 100 ms the bytes are told. */
+#define TOLD_FLOWS 64
+#define TOLD_STEPS 1000
+#define STEP_NS 100000000
 /* Nothing may hang: an alarm ends the process so long after it should have been done. */
 #define GRACE_SECONDS 30
 
@@ -109,7 +115,10 @@ static void watch(int epoll, int fd, uint32_t events, uint32_t kind)
 		die("epoll_ctl");
 }
 
-enum { SINK_LISTENER, ECHO_LISTENER, SINK, ECHO };
+enum { SINK_LISTENER, ECHO_LISTENER, FETCH_LISTENER, SINK, ECHO, FETCH };
+
+/* By descriptor, of a fetch: bytes that are still to come, and 0 before their number is known. */
+static uint64_t missing[MAX_FLOWS + 100];
 
 static void take(int epoll, int listener, int kind)
 {
@@ -120,6 +129,8 @@ static void take(int epoll, int listener, int kind)
 			return;
 		if (kind == ECHO)
 			set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+		if (kind == FETCH)
+			missing[fd] = 0;
 		watch(epoll, fd, EPOLLIN, (uint32_t)kind);
 	}
 }
@@ -139,14 +150,39 @@ static void receive(int fd, int kind)
 	}
 }
 
+/* A number of bytes in eight, and so many of them with these; then one byte goes back. */
+static void receive_fetch(int fd)
+{
+	for (;;) {
+		ssize_t n = recv(fd, buffer, sizeof(buffer), 0);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n <= 0 || (!missing[fd] && n < 8)) {
+			close(fd);
+			return;
+		}
+		if (!missing[fd])
+			memcpy(&missing[fd], buffer, 8);
+		missing[fd] -= missing[fd] < (uint64_t)n ? missing[fd] : (uint64_t)n;
+		if (!missing[fd]) {
+			if (send(fd, buffer, 1, MSG_NOSIGNAL) != 1)
+				perror("load: answer");
+			close(fd);
+			return;
+		}
+	}
+}
+
 static void serve(int port)
 {
 	struct epoll_event events[256];
-	int sink = listen_on(port), echo = listen_on(port + 1);
+	int sink = listen_on(port), echo = listen_on(port + 1), fetch = listen_on(port + 2);
 	int epoll = epoll_create1(0);
 
 	watch(epoll, sink, EPOLLIN, SINK_LISTENER);
 	watch(epoll, echo, EPOLLIN, ECHO_LISTENER);
+	watch(epoll, fetch, EPOLLIN, FETCH_LISTENER);
 	puts("ready");
 	fflush(stdout);
 	for (;;) {
@@ -159,6 +195,10 @@ static void serve(int port)
 				take(epoll, fd, SINK);
 			else if (kind == ECHO_LISTENER)
 				take(epoll, fd, ECHO);
+			else if (kind == FETCH_LISTENER)
+				take(epoll, fd, FETCH);
+			else if (kind == FETCH)
+				receive_fetch(fd);
 			else
 				receive(fd, kind);
 		}
@@ -193,15 +233,28 @@ static uint64_t acknowledged(const int *fds, int flows)
 	return sum;
 }
 
+/* Bytes acknowledged so far at the end of each 100 ms. */
+static uint64_t told[TOLD_STEPS];
+static int told_steps;
+
+static void tell_steps(const int *fds, int flows, uint64_t begin)
+{
+	while (flows <= TOLD_FLOWS && told_steps < TOLD_STEPS && now_ns() >= begin + (uint64_t)(told_steps + 1) * STEP_NS)
+		told[told_steps++] = acknowledged(fds, flows);
+}
+
 static void send_unlimited(const int *fds, int flows, uint64_t end, size_t chunk)
 {
 	struct epoll_event events[256];
+	uint64_t begin = now_ns();
 	int epoll = epoll_create1(0);
 
 	for (int i = 0; i < flows; i++)
 		watch(epoll, fds[i], EPOLLOUT, 0);
 	while (now_ns() < end) {
-		int n = epoll_wait(epoll, events, 256, 100);
+		int n = epoll_wait(epoll, events, 256, 10);
+
+		tell_steps(fds, flows, begin);
 
 		for (int i = 0; i < n; i++) {
 			int fd = (int)(uint32_t)events[i].data.u64;
@@ -260,7 +313,14 @@ static void send_flows(const struct sockaddr_in *a, int flows, double seconds, d
 	bytes = acknowledged(fds, flows);
 	elapsed = (double)(now_ns() - begin) / 1e9;
 	busy = busy_seconds() - busy;
-	printf("{\"bytes\": %llu, \"seconds\": %.6f, \"busy_seconds\": %.3f}\n", (unsigned long long)bytes, elapsed, busy);
+	printf("{\"bytes\": %llu, \"seconds\": %.6f, \"busy_seconds\": %.3f", (unsigned long long)bytes, elapsed, busy);
+	printf(", \"flows\": [");
+	for (int i = 0; flows <= TOLD_FLOWS && i < flows; i++)
+		printf("%s%llu", i ? ", " : "", (unsigned long long)acknowledged(fds + i, 1));
+	printf("], \"steps\": [");
+	for (int i = 0; i < told_steps; i++)
+		printf("%s%llu", i ? ", " : "", (unsigned long long)(told[i] - (i ? told[i - 1] : 0)));
+	puts("]}");
 }
 
 static int ascending(const void *a, const void *b)
@@ -268,6 +328,46 @@ static int ascending(const void *a, const void *b)
 	float x = *(const float *)a, y = *(const float *)b;
 
 	return (x > y) - (x < y);
+}
+
+static void tell_samples(float *samples, size_t n)
+{
+	qsort(samples, n, sizeof(*samples), ascending);
+	if (!n)
+		die("no sample");
+	printf("{\"count\": %zu, \"p50_us\": %.2f, \"p99_us\": %.2f, \"p999_us\": %.2f}\n", n, samples[n / 2],
+	       samples[n * 99 / 100], samples[n * 999 / 1000]);
+}
+
+static void fetch(const struct sockaddr_in *a, double seconds, uint64_t bytes)
+{
+	float *samples = malloc(sizeof(*samples) * MAX_SAMPLES);
+	uint64_t end = now_ns() + (uint64_t)(seconds * 1e9);
+	size_t n = 0;
+
+	if (!samples)
+		die("malloc");
+	memcpy(buffer, &bytes, sizeof(bytes));
+	while (n < MAX_SAMPLES && now_ns() < end) {
+		uint64_t begin = now_ns(), sent = 0;
+		int fd = connect_to(a);
+		char byte;
+
+		while (sent < bytes) {
+			uint64_t left = bytes - sent;
+			ssize_t taken = send(fd, buffer, left < MAX_CHUNK ? left : MAX_CHUNK, MSG_NOSIGNAL);
+
+			if (taken <= 0)
+				die("send");
+			sent += (uint64_t)taken;
+		}
+		if (recv(fd, &byte, 1, 0) != 1)
+			die("fetch");
+		samples[n++] = (float)(now_ns() - begin) / 1e3f;
+		close(fd);
+	}
+	tell_samples(samples, n);
+	free(samples);
 }
 
 static void ping(const struct sockaddr_in *a, double seconds)
@@ -287,8 +387,7 @@ static void ping(const struct sockaddr_in *a, double seconds)
 			die("ping");
 		samples[n++] = (float)(now_ns() - begin) / 1e3f;
 	}
-	qsort(samples, n, sizeof(*samples), ascending);
-	printf("{\"count\": %zu, \"p50_us\": %.2f, \"p99_us\": %.2f}\n", n, samples[n / 2], samples[n * 99 / 100]);
+	tell_samples(samples, n);
 	free(samples);
 }
 
@@ -314,6 +413,16 @@ int main(int argc, char **argv)
 		a = address(argv[2], atoi(argv[3]) + 1);
 		alarm((unsigned)atof(argv[4]) + GRACE_SECONDS);
 		ping(&a, atof(argv[4]));
+		return 0;
+	}
+	if (argc == 6 && !strcmp(argv[1], "fetch")) {
+		long bytes = atol(argv[5]);
+
+		if (bytes < 8 || bytes > 1L << 30)
+			return 2;
+		a = address(argv[2], atoi(argv[3]) + 2);
+		alarm((unsigned)atof(argv[4]) + GRACE_SECONDS);
+		fetch(&a, atof(argv[4]), (uint64_t)bytes);
 		return 0;
 	}
 	fprintf(stderr, "load: see the head of load.c\n");

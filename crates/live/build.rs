@@ -6,7 +6,7 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=../../datapath");
     println!("cargo::rerun-if-changed=src/shim.c");
-    println!("cargo::rustc-check-cfg=cfg(bpf_object, dctcp_object, unruly_object)");
+    println!("cargo::rustc-check-cfg=cfg(bpf_object, dctcp_object, limits_object, unruly_object)");
     println!("cargo::rerun-if-env-changed=SELVEDGE_CLANG");
     cc::Build::new()
         .file("src/shim.c")
@@ -25,6 +25,7 @@ fn main() {
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     let objects = [
         ("edge", "bpf_object", "SELVEDGE_NO_BPF", "the kernel edge"),
+        ("limits", "limits_object", "SELVEDGE_NO_LIMITS", "rate limits in the kernel"),
         ("dctcp", "dctcp_object", "SELVEDGE_NO_DCTCP", "DCTCP for the kernel"),
         ("unruly", "unruly_object", "SELVEDGE_NO_UNRULY", "guests that ignore their window"),
     ];

@@ -27,12 +27,11 @@ static __always_inline int of_no_route(const u32 *a)
 #define SOURCE_UNKNOWN 3  /* not, or not yet, routed to the port, which is not strict */
 
 /*
- * A port that learns or is strict sent from `addr`: SOURCE_*. The frame's source MAC address is reported with what is to be
- * learnt.
+ * A port that learns or is strict, which has number `ifindex`, sent from `addr`: SOURCE_*. The frame's source MAC address is
+ * reported with what is to be learnt.
  */
-static __noinline int check_source(struct __sk_buff *skb, struct sv_port *port, const u32 *addr)
+static __noinline int check_source(struct __sk_buff *skb, u32 ifindex, struct sv_port *port, const u32 *addr)
 {
-	u32 ifindex = skb->ifindex;
 	struct sv_event *event;
 	struct sv_route *route;
 	u64 now;
@@ -86,9 +85,9 @@ static __always_inline int mac_of(const struct sv_config *conf, u32 vni, u32 ifi
 	return any_mac(mac);
 }
 
-/* An ARP packet or a neighbour solicitation, perhaps. A verdict, or UNANSWERED. */
-static __noinline int answer_neighbour(struct __sk_buff *skb, struct sv_counters *counters, const struct sv_config *conf,
-				       struct sv_port *port)
+/* An ARP packet or a neighbour solicitation of port `ifindex`, perhaps. A verdict, or UNANSWERED. */
+static __noinline int answer_neighbour(struct __sk_buff *skb, u32 ifindex, struct sv_counters *counters,
+				       const struct sv_config *conf, struct sv_port *port)
 {
 	u8 frame[SV_NEIGHBOUR_MAX] = {0}, mac[6] = {0};
 	struct sv_neighbour q = {0};
@@ -105,9 +104,9 @@ static __noinline int answer_neighbour(struct __sk_buff *skb, struct sv_counters
 		failed = bpf_skb_load_bytes(skb, 0, frame, SV_ARP_LEN);
 	if (failed || !sv_neighbour_read(frame, len, &q))
 		return UNANSWERED;
-	if (port->flags & (SV_PORT_LEARN | SV_PORT_STRICT) && check_source(skb, port, q.asker) == SOURCE_SPOOFED)
+	if (port->flags & (SV_PORT_LEARN | SV_PORT_STRICT) && check_source(skb, ifindex, port, q.asker) == SOURCE_SPOOFED)
 		return drop(counters, SV_COUNT_DROP_SPOOFED);
-	if (!q.question || !mac_of(conf, port->vni, skb->ifindex, q.asked, mac))
+	if (!q.question || !mac_of(conf, port->vni, ifindex, q.asked, mac))
 		return UNANSWERED;
 	len = sv_neighbour_answer(frame, &q, mac);
 	if (len != skb->len && bpf_skb_change_tail(skb, len, 0))
@@ -117,7 +116,7 @@ static __noinline int answer_neighbour(struct __sk_buff *skb, struct sv_counters
 	if (failed)
 		return drop(counters, SV_COUNT_DROP_ERROR);
 	count(counters, SV_COUNT_ANSWERED, 1);
-	return bpf_redirect(skb->ifindex, 0);
+	return bpf_redirect(ifindex, 0);
 }
 
 /* The transport checksum of the packet whose IP header is at SV_ETH_LEN. */
@@ -152,8 +151,8 @@ static __noinline int write_toobig6(u8 *b, const struct sv_packet *p, u32 unfini
  * A guest's packet to a peer does not fit in `mtu`: it becomes the answer that says so, or is dropped. The answer is the
  * packet itself, cut and with headers put in front, so that it needs nothing but this program.
  */
-static __noinline int answer_toobig(struct __sk_buff *skb, struct sv_counters *counters, struct sv_port *port,
-				    const struct sv_packet *p)
+static __noinline int answer_toobig(struct __sk_buff *skb, u32 ifindex, struct sv_counters *counters,
+				    struct sv_port *port, const struct sv_packet *p)
 {
 	u8 b[SV_TOOBIG_MAX] = {0};
 	int unfinished, add;
@@ -193,7 +192,7 @@ static __noinline int answer_toobig(struct __sk_buff *skb, struct sv_counters *c
 				    bpf_skb_store_bytes(skb, 0, b, SV_ETH_LEN + SV_TOOBIG_ADD6, BPF_F_RECOMPUTE_CSUM))
 		return drop(counters, SV_COUNT_DROP_ERROR);
 	count(counters, SV_COUNT_OVERSIZE_ANSWERED, 1);
-	return bpf_redirect(skb->ifindex, 0);
+	return bpf_redirect(ifindex, 0);
 }
 
 #endif

@@ -253,9 +253,8 @@ static __noinline u32 ingress_congested(struct sv_flow_slot *slot, const struct 
 	return sv_forget8(result);
 }
 
-/* What both directions count and report of the stages' results. */
-static __always_inline void note_results(struct __sk_buff *skb, struct sv_counters *counters, const struct sv_packet *p,
-					 u32 result)
+/* What both directions count and report of the stages' results. `ifindex`: where it came from. */
+static __always_inline void note_results(u32 ifindex, struct sv_counters *counters, const struct sv_packet *p, u32 result)
 {
 	if (result & SV_BEGAN)
 		count(counters, SV_COUNT_FLOWS_BEGUN, 1);
@@ -265,23 +264,23 @@ static __always_inline void note_results(struct __sk_buff *skb, struct sv_counte
 		count(counters, SV_COUNT_IN_LATE, 1);
 	if (result & NO_ROOM) {
 		count(counters, SV_COUNT_FLOW_TABLE_FULL, 1);
-		send_notice(SV_EVENT_TABLE_FULL, skb->ifindex, p->daddr, 0);
+		send_notice(SV_EVENT_TABLE_FULL, ifindex, p->daddr, 0);
 	}
 	if (p->emit)
-		send_emit(skb->ifindex, p);
+		send_emit(ifindex, p);
 }
 
-/* From the guest, to a peer. `mac`: inner destination. `slot`: the flow's, if it has one already. */
-static __always_inline int to_peer(struct __sk_buff *skb, struct sv_counters *counters, const struct sv_config *conf,
-				   struct sv_port *port, const struct sv_peer *peer, const u8 *mac,
-				   struct sv_flow_slot *slot, struct sv_packet *p, int parsed)
+/* From the guest on port `ifindex`, to a peer. `mac`: inner destination. `slot`: the flow's, if it has one already. */
+static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv_counters *counters,
+				   const struct sv_config *conf, struct sv_port *port, const struct sv_peer *peer,
+				   const u8 *mac, struct sv_flow_slot *slot, struct sv_packet *p, int parsed)
 {
 	u32 vni = port->vni, frame_len;
 	int verdict;
 
 	if (port->mtu) {
 		if (!sv_toobig_fits(p, skb->len - SV_ETH_LEN, port->mtu))
-			return answer_toobig(skb, counters, port, p);
+			return answer_toobig(skb, ifindex, counters, port, p);
 		if (p->mss && clamp_mss(skb, 0, p, port->mtu))
 			count(counters, SV_COUNT_MSS_CLAMPED, 1);
 	}
@@ -295,7 +294,7 @@ static __always_inline int to_peer(struct __sk_buff *skb, struct sv_counters *co
 		} else {
 			result = egress(slot, conf, peer, p);
 		}
-		note_results(skb, counters, p, result);
+		note_results(ifindex, counters, p, result);
 		if (result & SV_POLICED)
 			return TC_ACT_SHOT;
 		if (p->dirty & ~SV_DIRTY_LABEL && write_back(skb, p))
@@ -324,12 +323,21 @@ int selvedge_guest(struct __sk_buff *skb)
 	struct sv_port *port, *to;
 	struct sv_packet p = {0};
 	struct sv_peer *peer;
-	int parsed, verdict, source = SOURCE_OWN;
+	int parsed, verdict, source = SOURCE_OWN, limited = 0;
 
 	conf = bpf_map_lookup_elem(&config, &zero);
 	port = bpf_map_lookup_elem(&ports, &ifindex);
 	if (!counters || !conf || !port)
 		return TC_ACT_OK;
+	if (port->flags & SV_PORT_LIMITER) {
+		/* It came from a port that limits.bpf.c watches, and out of its queue. */
+		ifindex = skb->mark;
+		port = bpf_map_lookup_elem(&ports, &ifindex);
+		if (!port || port->flags & SV_PORT_LIMITER)
+			return TC_ACT_SHOT;
+		skb->mark = 0;
+		limited = 1;
+	}
 	epoch = epoch_of(conf);
 	if (skb->vlan_present)
 		goto pass;
@@ -340,20 +348,20 @@ int selvedge_guest(struct __sk_buff *skb)
 			id = slot->found.out_peer;
 			peer = bpf_map_lookup_elem(&peers, &id);
 			if (peer)
-				return to_peer(skb, counters, conf, port, peer, slot->found.out_mac, slot, &p, parsed);
+				return to_peer(skb, ifindex, counters, conf, port, peer, slot->found.out_mac, slot, &p, parsed);
 		}
 	}
 	if (!carries(parsed) && skb->protocol != bpf_htons(SV_ETHERTYPE_ARP))
 		goto pass;
 	if (parsed == SV_PARSE_NOT_IP || (parsed == SV_PARSE_NOT_TRANSPORT && p.proto == SV_PROTO_ICMPV6)) {
-		verdict = answer_neighbour(skb, counters, conf, port);
+		verdict = answer_neighbour(skb, ifindex, counters, conf, port);
 		if (verdict != UNANSWERED)
 			return verdict;
 		if (parsed == SV_PARSE_NOT_IP)
 			goto pass;
 	}
 	if (port->flags & (SV_PORT_LEARN | SV_PORT_STRICT)) {
-		source = check_source(skb, port, p.saddr);
+		source = check_source(skb, ifindex, port, p.saddr);
 		if (source == SOURCE_SPOOFED)
 			return drop(counters, SV_COUNT_DROP_SPOOFED);
 		if (source == SOURCE_UNROUTED)
@@ -371,7 +379,7 @@ int selvedge_guest(struct __sk_buff *skb)
 			slot = find_flow(&p, port->vni, OUT | MAKE);
 		if (slot && epoch && source == SOURCE_OWN)
 			keep_out(slot, epoch, ifindex, route);
-		return to_peer(skb, counters, conf, port, peer, route->mac, slot, &p, parsed);
+		return to_peer(skb, ifindex, counters, conf, port, peer, route->mac, slot, &p, parsed);
 	}
 	to = bpf_map_lookup_elem(&ports, &target);
 	if (!to || target == ifindex)
@@ -381,7 +389,11 @@ int selvedge_guest(struct __sk_buff *skb)
 
 pass:
 	count(counters, SV_COUNT_PASSED, 1);
-	return TC_ACT_OK;
+	if (!limited)
+		return TC_ACT_OK;
+	/* The host gets it from the port itself; the mark says there that it need not queue again. */
+	skb->mark = ifindex;
+	return bpf_redirect(ifindex, BPF_F_INGRESS);
 }
 
 SEC("tc")
@@ -451,7 +463,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 		} else {
 			result = ingress(slot, conf, &o, &p);
 		}
-		note_results(skb, counters, &p, result);
+		note_results(skb->ifindex, counters, &p, result);
 		if (result & SV_CONSUMED)
 			return drop(counters, SV_COUNT_FACKS_CONSUMED);
 	} else {

@@ -140,7 +140,7 @@ __noinline int find_mss(struct __sk_buff *skb, u32 off, u32 len)
 }
 
 /* Lower the MSS of a SYN, in the frame and in `p`. `eth` is where its Ethernet header begins. Returns 1 if it did. */
-static __noinline int clamp_mss(struct __sk_buff *skb, u32 eth, struct sv_packet *p, u32 mtu)
+static __noinline __attribute__((unused)) int clamp_mss(struct __sk_buff *skb, u32 eth, struct sv_packet *p, u32 mtu)
 {
 	u16 limit = p ? sv_mss_limit(p->family, mtu) : 0;
 	u32 l4, at;

@@ -31,6 +31,7 @@ SV_ASSERT_SIZE(struct sv_config, 40);
 #define SV_PORT_PEER 0x1   /* deliver straight to the other end of the veth pair, which is in another namespace */
 #define SV_PORT_LEARN 0x2  /* tell the agent of source addresses that have no route to this port */
 #define SV_PORT_STRICT 0x4 /* and drop what comes from them */
+#define SV_PORT_LIMITER 0x8 /* no guest's: what comes out of the limiter; skb->mark is the ifindex of the guest's port */
 
 /* SV_EVENT_GUEST is sent at most once in this time per port, a "too big" at most once in the other. */
 #define SV_LEARN_INTERVAL_NS 10000000ULL

@@ -19,39 +19,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod attach;
+mod limits;
+mod role;
 
 pub use attach::Attachment;
-
-/// Which program an interface gets, always on ingress as the host sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// The host's end of a guest's veth pair, or its tap.
-    Guest,
-    /// An interface towards the fabric.
-    Uplink,
-    /// A device whose packets are for nobody ([`crate::gro`]): all are dropped.
-    Nothing,
-}
-
-impl Role {
-    const ALL: [Role; 3] = [Role::Guest, Role::Uplink, Role::Nothing];
-
-    fn program(self) -> &'static str {
-        match self {
-            Role::Guest => "selvedge_guest",
-            Role::Uplink => "selvedge_uplink",
-            Role::Nothing => "selvedge_nothing",
-        }
-    }
-
-    fn tag(self) -> &'static str {
-        match self {
-            Role::Guest => "guest",
-            Role::Uplink => "uplink",
-            Role::Nothing => "nothing",
-        }
-    }
-}
+pub use role::Role;
 
 /// What [`Edge::open`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +93,8 @@ pub struct TestRun {
 #[derive(Debug)]
 pub struct Edge {
     object: Object,
+    /// Loaded with the first limit.
+    limits: Option<limits::Limits>,
     pins: PathBuf,
     maps: PathBuf,
     adopted: Adopted,
@@ -163,7 +137,7 @@ impl Edge {
             }
             Error::Bpf("load the kernel edge", e)
         })?;
-        Ok(Edge { object, pins: options.pins.clone(), maps, adopted })
+        Ok(Edge { object, limits: None, pins: options.pins.clone(), maps, adopted })
     }
 
     /// As this build lacks the programs, always an error.
@@ -367,6 +341,7 @@ impl Edge {
         for key in &expired {
             self.delete("flows", key)?;
         }
+        self.sweep_limited(idle, now)?;
         Ok(Swept { kept: seen - expired.len().min(seen), expired: expired.len() })
     }
 
@@ -453,6 +428,9 @@ impl Edge {
     }
 
     fn program(&self, role: Role) -> Result<libbpf_rs::Program<'_>> {
+        if !role.has_filter() {
+            return self.limit_program(role);
+        }
         self.object.progs().find(|program| program.name() == role.program()).ok_or(Error::Missing(role.program()))
     }
 

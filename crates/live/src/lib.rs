@@ -13,10 +13,14 @@ pub mod emit;
 #[cfg(feature = "kernel")]
 pub mod gro;
 #[cfg(feature = "kernel")]
+mod htb;
+#[cfg(feature = "kernel")]
 pub mod kernel;
 pub mod lab;
 mod lateness;
 mod native;
+#[cfg(feature = "kernel")]
+mod netlink;
 pub mod netns;
 pub mod port;
 mod priority;

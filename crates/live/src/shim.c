@@ -2,6 +2,7 @@
 /* Symbols for what the agent takes from the data path's headers; state.h asserts the sizes of the shared structs. */
 #include <stddef.h>
 
+#include "kernel/limits.h"
 #include "kernel/state.h"
 #include "mss.h"
 #include "neighbour.h"

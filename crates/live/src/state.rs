@@ -28,6 +28,8 @@ macro_rules! plain {
     )*};
 }
 
+pub mod limiter;
+
 plain!(
     Config = 40,
     Port = 32,
@@ -63,6 +65,8 @@ pub const PORT_PEER: u32 = 1;
 pub const PORT_LEARN: u32 = 2;
 /// Drop what comes from such addresses; link-local and unspecified ones are let through to the host.
 pub const PORT_STRICT: u32 = 4;
+/// No guest's: what comes out of the limiter, with the port's number as its mark.
+pub const PORT_LIMITER: u32 = 8;
 pub const ROUTE_LOCAL: u32 = 1;
 pub const ROUTE_PEER: u32 = 2;
 /// A peer that speaks plain VXLAN.

@@ -18,12 +18,17 @@ fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// Links a program to the ingress of an interface. Fails with EINVAL before Linux 6.6.
-pub(crate) fn link_tcx_ingress(program: BorrowedFd<'_>, ifindex: u32) -> io::Result<OwnedFd> {
-    // SAFETY: the descriptor is open, and null options mean defaults.
-    let fd = check(unsafe {
-        sys::bpf_link_create(program.as_raw_fd(), ifindex as i32, sys::BPF_TCX_INGRESS, std::ptr::null())
-    })?;
+/// Links a program to the ingress or the egress of an interface, in front of all others if `first`, else behind them. Fails
+/// with EINVAL before Linux 6.6.
+pub(crate) fn link_tcx(program: BorrowedFd<'_>, ifindex: u32, egress: bool, first: bool) -> io::Result<OwnedFd> {
+    let hook = if egress { sys::BPF_TCX_EGRESS } else { sys::BPF_TCX_INGRESS };
+    let options = sys::bpf_link_create_opts {
+        sz: size_of::<sys::bpf_link_create_opts>() as sys::size_t,
+        flags: if first { sys::BPF_F_BEFORE } else { 0 },
+        ..Default::default()
+    };
+    // SAFETY: the descriptor is open, and the options outlive the call; all that is not set in them is zero.
+    let fd = check(unsafe { sys::bpf_link_create(program.as_raw_fd(), ifindex as i32, hook, &options) })?;
     // SAFETY: a new descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -3,7 +3,7 @@
 use crate::agent::file::SOCKET;
 use clap::{Args, Subcommand};
 use live::agent::protocol::{
-    Answer, Command, CounterValue, Flows, Outcome, Path as PeerPath, Port, Request, Status, Uplink, MAX_ANSWER,
+    Answer, Command, CounterValue, Flows, Limit, Outcome, Path as PeerPath, Port, Request, Status, Uplink, MAX_ANSWER,
     MAX_FLOWS, VERSION,
 };
 use serde::de::DeserializeOwned;
@@ -11,6 +11,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use units::BitRate;
 
 #[derive(Debug, Args)]
 pub struct Ctl {
@@ -43,6 +44,8 @@ pub enum Question {
     Paths,
     /// What the kernel edge has counted since it was made
     Counters,
+    /// Rate limits of ports: rate, queue, and what keeps it short
+    Limits,
     /// Read the configuration again; a bad one changes nothing
     Reload,
 }
@@ -98,6 +101,7 @@ pub fn run(ctl: &Ctl) -> Result<(), CtlError> {
         Question::Flows { limit, .. } => Command::Flows { limit },
         Question::Paths => Command::Paths,
         Question::Counters => Command::Counters,
+        Question::Limits => Command::Limits,
         Question::Reload => Command::Reload,
     };
     let answer = ask(&ctl.socket, command)?;
@@ -112,6 +116,7 @@ pub fn run(ctl: &Ctl) -> Result<(), CtlError> {
         Question::Flows { .. } => flows(&read(ctl, answer)?),
         Question::Paths => paths(&read::<Vec<PeerPath>>(ctl, answer)?),
         Question::Counters => counters(&read::<Vec<CounterValue>>(ctl, answer)?),
+        Question::Limits => limits(&read::<Vec<Limit>>(ctl, answer)?),
         Question::Reload => "reloaded\n".to_owned(),
     };
     say_on!("{text}");
@@ -283,6 +288,47 @@ fn paths(paths: &[PeerPath]) -> String {
 fn counters(counters: &[CounterValue]) -> String {
     let rows: Vec<Vec<String>> = counters.iter().map(|c| vec![c.name.clone(), c.value.to_string()]).collect();
     grid(&rows, 1)
+}
+
+fn limits(limits: &[Limit]) -> String {
+    if limits.is_empty() {
+        return "no port is limited; egress_rate or ingress_rate of a [[port]] in agent.toml does so\n".into();
+    }
+    let columns = [
+        "interface",
+        "direction",
+        "tenant",
+        "law",
+        "rate",
+        "ceiling",
+        "backlog (B)",
+        "delay (ms)",
+        "sent (B)",
+        "dropped",
+        "marks",
+        "cuts",
+        "lowered",
+    ];
+    let mut rows = vec![heading(&columns)];
+    for l in limits {
+        let rate = BitRate::from_bps(l.rate_bps).to_string();
+        rows.push(vec![
+            l.interface.clone(),
+            l.direction.clone(),
+            or_dash(&l.tenant),
+            l.law.clone(),
+            if l.in_force { rate } else { format!("{rate} (NOT in force)") },
+            BitRate::from_bps(l.ceiling_bps).to_string(),
+            l.backlog_bytes.to_string(),
+            format!("{:.3}", l.queue_delay_seconds * 1e3),
+            l.sent_bytes.to_string(),
+            l.dropped_segments.to_string(),
+            l.marked_segments.to_string(),
+            l.window_cuts.to_string(),
+            l.windows_lowered.to_string(),
+        ]);
+    }
+    grid(&rows, 4)
 }
 
 fn heading(names: &[&str]) -> Vec<String> {

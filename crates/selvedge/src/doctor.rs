@@ -46,6 +46,8 @@ pub fn diagnose() -> Diagnosis {
         btf(),
         bpf(),
         bpffs(),
+        tcx(),
+        htb(),
         built_in(),
         namespaces(),
         tun(),
@@ -59,6 +61,8 @@ pub fn diagnose() -> Diagnosis {
     let features = vec![
         finding("simulator", true, "needs nothing but this program", ""),
         conclude("kernel-edge", &probes, &["kernel", "btf", "bpf", "bpffs", "edge"]),
+        conclude("rate-limits", &probes, &["kernel", "bpf", "bpffs", "tcx", "htb", "edge"]),
+        limit_laws(&probes),
         conclude("kernel-lab", &probes, &["namespaces", "ip"]),
         lab(&probes),
         conclude("report-test", &probes, &["chromium"]),
@@ -81,6 +85,15 @@ fn conclude(name: &'static str, probes: &[Finding], needs: &[&str]) -> Finding {
     };
     let remedy = missing.iter().map(|p| p.remedy.as_str()).filter(|r| !r.is_empty()).collect::<Vec<_>>().join("; ");
     Finding { name, status, reason, remedy }
+}
+
+/// What keeps the queues of rate limits short reads them in the kernel.
+fn limit_laws(probes: &[Finding]) -> Finding {
+    let found = conclude("limit-laws", probes, &["kernel", "btf", "bpf", "bpffs", "tcx", "htb", "edge"]);
+    match found.status {
+        Status::No => Finding { reason: format!("{}: rate limits are plain HTB, if at all", found.reason), ..found },
+        _ => found,
+    }
 }
 
 /// Fabrics against the wall clock: as root, or within a user namespace that has the privileges.
@@ -110,21 +123,52 @@ fn cores() -> Finding {
 
 fn kernel() -> Finding {
     let release = read("/proc/sys/kernel/osrelease");
-    let mut numbers = release.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let version = version();
     let lacks: Vec<&str> =
         KERNEL_FEATURES.iter().filter(|(since, _)| version < *since).map(|(_, what)| *what).collect();
     let but = if lacks.is_empty() { String::new() } else { format!("; too old for {}", lacks.join("; ")) };
     finding("kernel", version >= OLDEST_KERNEL, format!("Linux {release}{but}"), "boot Linux 5.15 or later")
 }
 
+fn version() -> (u32, u32) {
+    let release = read("/proc/sys/kernel/osrelease");
+    let mut numbers = release.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+/// Several programs on one interface, in an order.
+fn tcx() -> Finding {
+    let ok = version() >= TCX_SINCE;
+    let reason = if ok { "the kernel is new enough for tcx" } else { "the kernel is too old for tcx" };
+    finding("tcx", ok, reason, "boot Linux 6.6 or later")
+}
+
+const TCX_SINCE: (u32, u32) = (6, 6);
+
+/// A qdisc that is a module is loaded when it is asked for.
+fn htb() -> Finding {
+    let release = read("/proc/sys/kernel/osrelease");
+    let modules = format!("/lib/modules/{release}");
+    let listed = ["modules.builtin", "modules.dep"]
+        .iter()
+        .any(|list| fs::read_to_string(format!("{modules}/{list}")).is_ok_and(|text| text.contains("/sch_htb.ko")));
+    let symbol = fs::read_to_string("/proc/kallsyms").is_ok_and(|text| text.contains(" htb_enqueue\n"));
+    if listed || symbol {
+        return finding("htb", true, "the kernel has the qdisc HTB", "");
+    }
+    let reason = "neither /proc/kallsyms nor the list of modules has sch_htb".to_owned();
+    let remedy = "load a kernel with CONFIG_NET_SCH_HTB, if `tc qdisc add ... htb` fails".to_owned();
+    Finding { name: "htb", status: Status::Unknown, reason, remedy }
+}
+
 /// The verifier and the helpers that the kernel edge relies on.
 const OLDEST_KERNEL: (u32, u32) = (5, 15);
 
 /// What works with later versions only, and what happens without.
-const KERNEL_FEATURES: [((u32, u32), &str); 3] = [
+const KERNEL_FEATURES: [((u32, u32), &str); 4] = [
     ((6, 3), "whole segments of one IP family in a tunnel of the other (they get through in packets)"),
     ((6, 6), "tcx (filters on clsact serve instead)"),
+    ((6, 6), "rate limits of ports"),
     ((6, 10), "DCTCP guests in the lab"),
 ];
 

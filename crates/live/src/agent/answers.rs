@@ -29,6 +29,7 @@ impl Agent {
             Command::Flows { limit } => self.flows(limit).map(|flows| json(&flows)),
             Command::Paths => Ok(json(&self.paths())),
             Command::Counters => self.counters().map(|counters| json(&counters)),
+            Command::Limits => Ok(json(&self.tell_limits())),
             Command::Reload | Command::Stop => return Outcome::Error("not a question".into()),
         };
         told.unwrap_or_else(|e| Outcome::Error(e.to_string()))
@@ -185,6 +186,7 @@ impl Agent {
                 ("learned_addresses", "Guests' addresses learned", self.learned.iter().count() as f64),
                 ("problems", "Things that do not work now; selvedge ctl status names them", self.problems.len() as f64),
             ],
+            limits: self.tell_limits(),
         };
         snapshot.text()
     }

@@ -1,5 +1,6 @@
 //! What an agent is told to do, after every check that needs no kernel.
 
+pub use super::rates::{Annotated, LawKind, Limits, PortLimits, Rate, Tenant, MAX_RATE, MAX_TENANTS, MIN_RATE};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -36,6 +37,8 @@ pub struct Config {
     pub labels: Vec<u16>,
     /// Virtual congestion control of guests; `None`: TCP is left alone.
     pub congestion: Option<edge::vcc::Config>,
+    /// Of rates, over all ports; each port has its own.
+    pub limits: Limits,
     pub ports: Vec<PortRule>,
     pub peers: Vec<PeerRule>,
 }
@@ -122,6 +125,7 @@ pub struct PortRule {
     pub mtu: Option<u32>,
     /// Drop what comes from other addresses than the port's.
     pub strict: bool,
+    pub limits: PortLimits,
 }
 
 /// A `[[peer]]`.

@@ -3,6 +3,7 @@
 use super::config::{Balance, Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
 use super::interfaces::{by_name, Interface, Interfaces};
 use super::learned::Learned;
+use super::limits::{self, Limited};
 use crate::kernel::Role;
 use crate::state::{
     self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, CONFIG_CONGESTION, PORT_LEARN,
@@ -78,7 +79,8 @@ pub(in crate::agent) fn resolve(
 /// The rule that an interface falls under: names come before patterns, earlier rules before later ones.
 pub(in crate::agent) fn rule_for<'a>(config: &'a Config, interface: &Interface) -> Option<&'a PortRule> {
     let name = interface.name.as_str();
-    if interface.loopback || config.uplinks.iter().any(|uplink| uplink == name) || name.starts_with(GRO_NAME) {
+    let ours = [GRO_NAME, limits::NAME].iter().any(|start| name.starts_with(start));
+    if interface.loopback || ours || config.uplinks.iter().any(|uplink| uplink == name) {
         return None;
     }
     let named = config.ports.iter().find(|p| matches!(p.selector, Selector::Name(_)) && p.selector.matches(name));
@@ -105,6 +107,7 @@ pub(in crate::agent) struct Desired {
     pub(in crate::agent) peers: Rows,
     pub(in crate::agent) remotes: Rows,
     pub(in crate::agent) routes: Rows,
+    pub(in crate::agent) limiters: Rows,
     pub(in crate::agent) attach: BTreeSet<(u32, Role)>,
     /// Of guests' interfaces, by ifindex, bytes.
     pub(in crate::agent) mtus: BTreeMap<u32, u32>,
@@ -128,6 +131,7 @@ pub(in crate::agent) fn desired(
     resolved: &Resolved,
     interfaces: &Interfaces,
     learned: &Learned,
+    limited: &Limited,
     kept: &Kept,
 ) -> Desired {
     let mut want = Desired::default();
@@ -136,12 +140,15 @@ pub(in crate::agent) fn desired(
         want.congestion.insert(row(&0u32), congestion.as_bytes().to_vec());
     }
     want.attach.extend(resolved.uplinks.iter().map(|(ifindex, _)| (*ifindex, Role::Uplink)));
-    add_ports(&mut want, config, resolved, interfaces, learned);
+    add_ports(&mut want, config, resolved, interfaces, learned, limited);
     add_peers(&mut want, config, resolved, kept);
     for (network, addr, holder) in learned.iter() {
         let route = Route { kind: ROUTE_LOCAL, target: holder.ifindex, mac: holder.mac, ..Route::default() };
         want.routes.insert(row(&RouteKey::new(network, addr, 128)), row(&route));
     }
+    want.limiters.clone_from(&limited.rows);
+    want.ports.extend(limited.ports.clone());
+    want.attach.extend(&limited.attach);
     want
 }
 
@@ -166,7 +173,14 @@ pub(in crate::agent) fn guest_mac(
     rule.mac.or_else(|| interface.peer_mac.or_else(|| learned.mac(ifindex)).map(Mac))
 }
 
-fn add_ports(want: &mut Desired, config: &Config, resolved: &Resolved, interfaces: &Interfaces, learned: &Learned) {
+fn add_ports(
+    want: &mut Desired,
+    config: &Config,
+    resolved: &Resolved,
+    interfaces: &Interfaces,
+    learned: &Learned,
+    limited: &Limited,
+) {
     for rule in &config.ports {
         if let Selector::Name(name) = &rule.selector {
             let problem = match by_name(interfaces, name) {
@@ -186,7 +200,7 @@ fn add_ports(want: &mut Desired, config: &Config, resolved: &Resolved, interface
             break;
         }
         let flags = [
-            (interface.is_veth_into_namespace(), PORT_PEER),
+            (interface.is_veth_into_namespace() && !limited.whole_way.contains(&ifindex), PORT_PEER),
             (!rule.learn.is_empty(), PORT_LEARN),
             (rule.strict, PORT_STRICT),
         ];
@@ -263,6 +277,7 @@ pub(in crate::agent) mod tests {
             mac: None,
             mtu: None,
             strict: true,
+            limits: Default::default(),
         }
     }
 
@@ -285,6 +300,7 @@ pub(in crate::agent) mod tests {
             balance: Balance::Flowcell { bytes: 65_536 },
             labels: vec![50_000, 50_001],
             congestion: None,
+            limits: Default::default(),
             ports: vec![
                 port(Selector::Pattern("lxc*".into()), &[], &["10.1.1.0/24"]),
                 port(Selector::Name("lxc0".into()), &["10.1.1.2"], &[]),
@@ -368,26 +384,26 @@ pub(in crate::agent) mod tests {
     fn the_same_input_gives_the_same_rows() {
         let (config, learned) = (config(), Learned::default());
         let resolved = resolved(&config).unwrap();
-        let want = desired(&config, &resolved, &interfaces(), &learned, &Kept::default());
+        let want = desired(&config, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
         assert_eq!((want.ports.len(), want.peers.len(), want.routes.len()), (3, 2, 3));
         assert_eq!(want.attach.len(), 4);
         assert!(want.problems.is_empty());
-        assert_eq!(want, desired(&config, &resolved, &interfaces(), &learned, &Kept::default()));
+        assert_eq!(want, desired(&config, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default()));
         let mut hash = config.clone();
         hash.balance = Balance::Hash;
         let of = |config: &Config| {
-            let want = desired(config, &resolved, &interfaces(), &learned, &Kept::default());
+            let want = desired(config, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
             want.peers.values().map(|row| Peer::from_bytes(row).unwrap().n_labels).collect::<Vec<_>>()
         };
         assert_eq!((of(&config), of(&hash)), (vec![2, 2], vec![0, 0]));
         let mut gone = interfaces();
         gone.remove(&10);
-        let want = desired(&config, &resolved, &gone, &learned, &Kept::default());
+        let want = desired(&config, &resolved, &gone, &learned, &Limited::default(), &Kept::default());
         assert_eq!(want.routes.len(), 2);
         assert!(want.problems[0].contains("port lxc0"), "{:?}", want.problems);
         let mut own = config.clone();
         own.ports.push(port(Selector::Name("lo".into()), &["10.1.1.9"], &[]));
-        let want = desired(&own, &resolved, &interfaces(), &learned, &Kept::default());
+        let want = desired(&own, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
         assert_eq!(want.problems, ["port lo: it is no guest's interface; name another"]);
         assert_eq!(MAX_NETWORK + 1, crate::gro::VNI);
     }

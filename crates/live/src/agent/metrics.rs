@@ -1,6 +1,7 @@
 //! Prometheus metrics over HTTP, on loopback only.
 
 use super::error::{Error, Result};
+use super::protocol::Limit;
 use super::server::Asked;
 use crate::state::{Counter, Counters};
 use http_body_util::Full;
@@ -12,6 +13,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -100,6 +102,8 @@ pub(super) struct Snapshot {
     /// Name without prefix and suffix, help, value.
     pub(super) own_counters: Vec<(&'static str, &'static str, u64)>,
     pub(super) gauges: Vec<(&'static str, &'static str, f64)>,
+    /// With the labels `interface` and `direction`.
+    pub(super) limits: Vec<Limit>,
 }
 
 impl Collector for Snapshot {
@@ -113,11 +117,47 @@ impl Collector for Snapshot {
             let gauge = ConstGauge::new(*value);
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
-        Ok(())
+        self.encode_limits(&mut encoder)
     }
 }
 
+type OfLimit<T> = (&'static str, &'static str, fn(&Limit) -> T);
+
+const LIMIT_GAUGES: [OfLimit<f64>; 3] = [
+    ("limit_rate_bps", "Rate that a port is limited to", |l| l.rate_bps as f64),
+    ("limit_backlog_bytes", "Bytes that wait in the queue of a limit", |l| l.backlog_bytes as f64),
+    ("limit_queue_delay_seconds", "How long that lasts at the limit's rate", |l| l.queue_delay_seconds),
+];
+
+const LIMIT_COUNTERS: [OfLimit<u64>; 5] = [
+    ("limit_sent_bytes", "Bytes that went through a limit", |l| l.sent_bytes),
+    ("limit_dropped_segments", "Segments that found no room in the queue of a limit", |l| l.dropped_segments),
+    ("limit_marked_segments", "Segments marked, or ACKs that got ECE, for a limit's sake", |l| l.marked_segments),
+    ("limit_window_cuts", "ACKs with which the window of a limit's law shrank", |l| l.window_cuts),
+    ("limit_windows_lowered", "ACKs whose receive window was lowered for a limit's sake", |l| l.windows_lowered),
+];
+
 impl Snapshot {
+    fn encode_limits(&self, encoder: &mut DescriptorEncoder<'_>) -> std::result::Result<(), std::fmt::Error> {
+        if self.limits.is_empty() {
+            return Ok(());
+        }
+        let labels = |l: &Limit| [("interface", l.interface.clone()), ("direction", l.direction.clone())];
+        for (name, help, value) in LIMIT_GAUGES {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for limit in &self.limits {
+                ConstGauge::new(value(limit)).encode(family.encode_family(&labels(limit))?)?;
+            }
+        }
+        for (name, help, value) in LIMIT_COUNTERS {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for limit in &self.limits {
+                ConstCounter::new(value(limit)).encode(family.encode_family(&labels(limit))?)?;
+            }
+        }
+        Ok(())
+    }
+
     /// OpenMetrics text.
     pub(super) fn text(self) -> String {
         let mut registry = Registry::with_prefix("selvedge");

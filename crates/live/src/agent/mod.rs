@@ -10,6 +10,7 @@
 
 pub mod config;
 pub mod protocol;
+mod rates;
 
 #[cfg(feature = "kernel")]
 mod answers;
@@ -21,6 +22,8 @@ mod error;
 mod interfaces;
 #[cfg(feature = "kernel")]
 mod learned;
+#[cfg(feature = "kernel")]
+mod limits;
 #[cfg(feature = "kernel")]
 mod lock;
 #[cfg(feature = "kernel")]

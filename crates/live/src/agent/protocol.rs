@@ -32,6 +32,8 @@ pub enum Command {
     },
     Paths,
     Counters,
+    /// Rate limits, and how their queues stand.
+    Limits,
     /// Read the configuration again.
     Reload,
     /// Take the edge out of the kernel, and end.
@@ -220,6 +222,48 @@ pub struct Path {
 pub struct CounterValue {
     pub name: String,
     pub value: u64,
+}
+
+/// One of `limits`: one direction of a port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    pub interface: String,
+    pub ifindex: u32,
+    /// As the guest sees it: `egress` or `ingress`.
+    pub direction: String,
+    /// Empty: none.
+    pub tenant: String,
+    /// Is its class in the kernel?
+    pub in_force: bool,
+    /// Guaranteed.
+    pub rate_bps: u64,
+    /// With what others leave.
+    pub ceiling_bps: u64,
+    /// `off`, `mark`, `dem`, `spring`: what acts now.
+    pub law: String,
+    /// Of the law; 0: it has none.
+    pub k1_bytes: u64,
+    pub k2_bytes: u64,
+    /// What waits now.
+    pub backlog_bytes: u64,
+    pub backlog_segments: u64,
+    /// How long the last of it waits at the guaranteed rate.
+    pub queue_delay_seconds: f64,
+    /// Since the class was made.
+    pub sent_bytes: u64,
+    pub dropped_segments: u64,
+    /// Segments marked, or ACKs that got ECE.
+    pub marked_segments: u64,
+    /// ACKs with which SPRING's window shrank.
+    pub window_cuts: u64,
+    /// ACKs whose receive window was lowered.
+    pub windows_lowered: u64,
+    /// Segments back to the limited sender that the law looked at.
+    pub acks: u64,
+    /// Segments for which the queue's length could not be read.
+    pub unread_segments: u64,
+    /// Segments without room for their connection's state: the law leaves these connections alone.
+    pub untracked_segments: u64,
 }
 
 #[cfg(test)]

@@ -6,11 +6,13 @@ use super::desired::{desired, gro_devices, resolve, rule_for, Desired, Kept, Res
 use super::error::{Error, Result};
 use super::interfaces::{Interface, Interfaces, Netlink};
 use super::learned::Learned;
+use super::limits::{self, Limited};
 use super::log::Log;
 use super::remembered::{Mtu, Remembered, RememberedPort};
 use super::tables::{routes_of, Changes, Tables};
 use crate::gro;
 use crate::kernel::{Adopted, Edge, Role, Swept};
+use crate::state::limiter::LimiterKey;
 use crate::state::{Plain, Route, CONFIG_CONGESTION, ROUTE_LOCAL};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -34,6 +36,7 @@ pub(super) struct Agent {
     /// What does not work now, one line each.
     pub(super) problems: Vec<String>,
     pub(super) swept: Swept,
+    pub(super) limited: Limited,
 }
 
 /// Interfaces, and where the host's routes lead for the peers.
@@ -79,10 +82,16 @@ impl Agent {
         }
         self.learned.revise(&self.config, &self.interfaces);
         let gro = self.follow_gro(&mut problems);
-        let mut want = desired(&self.config, &self.resolved, &self.interfaces, &self.learned, &self.tables.kept()?);
+        let limited = self.raise_limits(&mut problems);
+        let kept = self.tables.kept()?;
+        let mut want = desired(&self.config, &self.resolved, &self.interfaces, &self.learned, &limited, &kept);
         problems.append(&mut want.problems);
         want.attach.extend(gro);
         let changes = self.follow(&want, &mut problems)?;
+        if let Err(e) = self.lower_limits(&limited) {
+            problems.push(format!("cannot remove what a rate limit has left: {e}"));
+        }
+        self.limited = limited;
         self.follow_mtus(&want, &mut problems).await?;
         self.report(problems, changes);
         Ok(changes)
@@ -100,15 +109,16 @@ impl Agent {
     fn follow_rows(&mut self, want: &Desired, changes: &mut Changes, problems: &mut Vec<String>) -> Result<()> {
         let t = Rc::clone(&self.tables);
         let rules_changed = self.follow_congestion(want, changes)?;
-        let rows = [
+        let mut rows = vec![
             (&t.config, &want.config),
             (&t.peers, &want.peers),
             (&t.remotes, &want.remotes),
             (&t.ports, &want.ports),
             (&t.routes, &want.routes),
         ];
+        rows.extend(t.limiters().map(|limiters| (limiters, &want.limiters)));
         let mut have = Vec::with_capacity(rows.len());
-        for (table, want) in rows {
+        for &(table, want) in &rows {
             let old = table.rows()?;
             table.upsert(&old, want, changes)?;
             have.push(old);
@@ -120,6 +130,11 @@ impl Agent {
         self.detach_others(&want.attach)?;
         for ((table, want), have) in rows.iter().zip(&have).rev() {
             table.remove(have, want, changes)?;
+        }
+        let limiters = if t.limiters().is_some() { have.last() } else { None };
+        let gone = limiters.into_iter().flat_map(|have| have.keys()).filter(|key| !want.limiters.contains_key(*key));
+        for key in gone.filter_map(|key| LimiterKey::from_bytes(key)) {
+            self.edge.forget_limiter(&key)?;
         }
         Ok(())
     }
@@ -286,6 +301,7 @@ pub(super) async fn undo(netlink: &Netlink, interfaces: &Interfaces, remembered:
     for name in &remembered.gro {
         let _ = gro::remove(name); // gone with its namespace at the latest
     }
+    let _ = limits::remove_all();
 }
 
 /// Unless somebody else changed it meanwhile.
@@ -302,7 +318,9 @@ fn word(role: Role) -> &'static str {
     match role {
         Role::Guest => "port",
         Role::Uplink => "uplink",
-        Role::Nothing => "GRO device",
+        Role::Nothing => "device without traffic",
+        Role::Limiter => "limiter",
+        Role::LimitGuest | Role::LimitPort => "limited port",
     }
 }
 
@@ -317,7 +335,7 @@ fn single_address(key: &[u8]) -> Option<IpAddr> {
 /// What [`desired`] needs where nothing is pinned.
 pub(super) fn check(config: &Config, interfaces: &Interfaces, routes: &BTreeMap<IpAddr, u32>) -> Result<Vec<String>> {
     let resolved = resolve(config, interfaces, routes).map_err(Error::Unresolved)?;
-    let want = desired(config, &resolved, interfaces, &Learned::default(), &Kept::default());
+    let want = desired(config, &resolved, interfaces, &Learned::default(), &Limited::default(), &Kept::default());
     let mut lines: Vec<String> =
         resolved.uplinks.iter().map(|(ifindex, name)| format!("uplink {name}: ifindex {ifindex}")).collect();
     for (peer, (local, uplink)) in config.peers.iter().zip(&resolved.peers) {

@@ -19,6 +19,9 @@ pub(super) struct Remembered {
     pub(super) ports: Vec<RememberedPort>,
     /// Names of the GRO devices that were added.
     pub(super) gro: Vec<String>,
+    /// Numbers of tenants' classes, by name.
+    #[serde(default)]
+    pub(super) tenants: std::collections::BTreeMap<String, u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use super::desired::{self, Resolved};
 use super::error::{Error, Result};
 use super::interfaces::Netlink;
 use super::learned::Learned;
+use super::limits::Limited;
 use super::lock::{self, Lock};
 use super::log::{Limit, Log};
 use super::metrics::MetricsServer;
@@ -177,6 +178,7 @@ impl Runner {
             gro: false,
             problems: Vec::new(),
             swept: Swept::default(),
+            limited: Limited::default(),
         };
         agent.adopt_learned()?;
         let changes = agent.apply().await?;

@@ -3,9 +3,11 @@
 use super::desired::{Kept, Rows};
 use super::error::Result;
 use crate::kernel::Error as KernelError;
+use crate::state::limiter::Limiter;
 use crate::state::{self, Peer, Plain, Port};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
-use std::path::Path;
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
 pub(super) struct Table {
@@ -63,6 +65,14 @@ fn without_notes(value: Vec<u8>) -> Vec<u8> {
     }
 }
 
+/// The same of `limiters`.
+fn without_queue(value: Vec<u8>) -> Vec<u8> {
+    match Limiter::from_bytes(&value) {
+        Some(limiter) => Limiter { lock: 0, queue: [0; 3], ..limiter }.as_bytes().to_vec(),
+        None => value,
+    }
+}
+
 /// Rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
@@ -87,6 +97,8 @@ pub(super) struct Tables {
     pub(super) remotes: Table,
     pub(super) routes: Table,
     pub(super) events: MapHandle,
+    limiters: OnceCell<Table>,
+    dir: PathBuf,
 }
 
 impl Tables {
@@ -101,7 +113,18 @@ impl Tables {
             remotes: open("remotes")?,
             routes: open("routes")?,
             events: open("events")?.map,
+            limiters: OnceCell::new(),
+            dir: dir.into(),
         })
+    }
+
+    /// `None` as long as there has never been a limit.
+    pub(super) fn limiters(&self) -> Option<&Table> {
+        if self.limiters.get().is_none() {
+            let table = Table { own: without_queue, ..Table::open(&self.dir.join("limiters")).ok()? };
+            let _ = self.limiters.set(table); // it was empty
+        }
+        self.limiters.get()
     }
 
     /// What must stay as it is for as long as the maps live.

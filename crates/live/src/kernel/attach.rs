@@ -31,8 +31,8 @@ impl Edge {
             return self.attach_with(ifindex, role, Attachment::Clsact);
         }
         match self.attach_with(ifindex, role, Attachment::Tcx) {
-            // Before Linux 6.6.
-            Err(Error::Io(_, _, e)) if e.raw_os_error() == Some(nix::libc::EINVAL) => {
+            // Before Linux 6.6. Filters have no such order as the programs of limits need.
+            Err(Error::Io(_, _, e)) if e.raw_os_error() == Some(nix::libc::EINVAL) && role.has_filter() => {
                 self.attach_with(ifindex, role, Attachment::Clsact)
             }
             result => result,
@@ -48,7 +48,7 @@ impl Edge {
         let program = self.program(role)?;
         match attachment {
             Attachment::Tcx => {
-                self.attach_tcx(&program, &self.link_pin(ifindex, role), ifindex)?;
+                self.attach_tcx(&program, role, ifindex)?;
                 self.detach_clsact(ifindex, role)?;
             }
             Attachment::Clsact => {
@@ -59,17 +59,18 @@ impl Edge {
         Ok(attachment)
     }
 
-    fn attach_tcx(&self, program: &libbpf_rs::Program<'_>, pin: &Path, ifindex: u32) -> Result<()> {
+    fn attach_tcx(&self, program: &libbpf_rs::Program<'_>, role: Role, ifindex: u32) -> Result<()> {
+        let pin = &self.link_pin(ifindex, role);
         if let Ok(link) = sys::open_pinned(pin) {
             match sys::link_update(link.as_fd(), program.as_fd()) {
                 Ok(()) => return Ok(()),
                 // The interface is gone, and its number may be another's by now.
-                Err(_) => fs::remove_file(pin).map_err(|e| Error::Io("remove", pin.into(), e))?,
+                Err(_) => fs::remove_file(pin).map_err(|e| Error::Io("remove", pin.clone(), e))?,
             }
         }
-        let link = sys::link_tcx_ingress(program.as_fd(), ifindex);
-        let link = link.map_err(|e| Error::Io("attach to tcx as", pin.into(), e))?;
-        sys::pin(link.as_fd(), pin).map_err(|e| Error::Io("pin", pin.into(), e))
+        let link = sys::link_tcx(program.as_fd(), ifindex, role == Role::LimitPort, role == Role::LimitGuest);
+        let link = link.map_err(|e| Error::Io("attach to tcx as", pin.clone(), e))?;
+        sys::pin(link.as_fd(), pin).map_err(|e| Error::Io("pin", pin.clone(), e))
     }
 
     /// The filter's program is changed in place: every packet meets the old or the new one. The clsact qdisc stays when

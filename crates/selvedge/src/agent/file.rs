@@ -3,6 +3,7 @@
 use super::addresses::{check_inner, check_outer, check_range};
 use crate::scenario::{ConfigError, Document, Invalid};
 use congestion::CongestionTable;
+use limits::{LawWord, LimitsTable, PodAnnotations, TenantTable};
 use live::agent::config::{
     Balance, Config, GuestRule, Mac, PeerRule, PortRule, Prefix, Selector, MAX_NETWORK, MAX_PEERS, MAX_PORTS,
 };
@@ -15,10 +16,12 @@ use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use units::{Bytes, Time};
+use units::{BitRate, Bytes, Time};
 
 #[path = "congestion.rs"]
 mod congestion;
+#[path = "limits.rs"]
+mod limits;
 
 /// A longer file is a mistake.
 const MAX_FILE: u64 = 4 << 20;
@@ -36,6 +39,10 @@ struct File {
     #[serde(default)]
     balance: BalanceTable,
     congestion: Option<CongestionTable>,
+    #[serde(default)]
+    limits: LimitsTable,
+    #[serde(default)]
+    tenant: Vec<TenantTable>,
     #[serde(default)]
     port: Vec<PortTable>,
     #[serde(default)]
@@ -152,6 +159,15 @@ struct PortTable {
     mtu: Option<u32>,
     #[serde(default = "yes")]
     strict: bool,
+    egress_rate: Option<BitRate>,
+    egress_ceiling: Option<BitRate>,
+    ingress_rate: Option<BitRate>,
+    tenant: Option<String>,
+    law: Option<LawWord>,
+    k1: Option<Bytes>,
+    k2: Option<Bytes>,
+    #[serde(default)]
+    annotations: PodAnnotations,
 }
 
 #[derive(Debug, Deserialize)]
@@ -240,10 +256,14 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
         return Err(fail(format!("the configuration is longer than {MAX_FILE} bytes"), "shorten it"));
     }
     let text = String::from_utf8(bytes).map_err(|_| fail("this is not text".into(), "write UTF-8"))?;
-    parse(&name, &text)
+    let mut config = parse(&name, &text)?;
+    if let Some(path) = &config.limits.annotations {
+        config.limits.annotated = limits::read_annotations(path)?;
+    }
+    Ok(config)
 }
 
-/// As [`load`], of a text that `name` stands for in messages.
+/// As [`load`], of a text that `name` stands for in messages; the file of annotations that it names is not read.
 ///
 /// # Errors
 /// As [`load`].
@@ -262,7 +282,8 @@ fn check(file: File) -> Result<Config, Invalid> {
         None if file.balance.policy == Policy::Hash => Vec::new(),
         None => check_labels("balance.labels", &Labels::Count(8))?,
     };
-    let ports = check_ports(&file.port, &uplinks)?;
+    let limits = limits::check(&file.limits, &file.tenant)?;
+    let ports = check_ports(&file, &uplinks)?;
     let peers = check_peers(&file.peer, address, file.balance.policy)?;
     one_owner_each(&ports, &peers)?;
     let agent = check_agent(&file.agent)?;
@@ -280,6 +301,7 @@ fn check(file: File) -> Result<Config, Invalid> {
         balance,
         labels,
         congestion,
+        limits,
         ports,
         peers,
     })
@@ -389,7 +411,8 @@ fn check_labels(key: &str, labels: &Labels) -> Result<Vec<u16>, Invalid> {
     }
 }
 
-fn check_ports(tables: &[PortTable], uplinks: &[String]) -> Result<Vec<PortRule>, Invalid> {
+fn check_ports(file: &File, uplinks: &[String]) -> Result<Vec<PortRule>, Invalid> {
+    let tables = &file.port;
     at_most("port", tables.len(), MAX_PORTS)?;
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let mut rules = Vec::with_capacity(tables.len());
@@ -452,6 +475,7 @@ fn check_ports(tables: &[PortTable], uplinks: &[String]) -> Result<Vec<PortRule>
             mac: table.mac.map(|mac| mac.0),
             mtu: table.mtu,
             strict: table.strict,
+            limits: limits::check_port(&format!("port.{n}"), table, &file.limits, &file.tenant)?,
         });
     }
     Ok(rules)

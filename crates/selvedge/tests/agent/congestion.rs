@@ -65,7 +65,7 @@ fn append(world: &World, i: usize, text: &str) {
 }
 
 /// A counter of a guest's kernel.
-fn of_kernel(world: &World, guest: usize, name: &str) -> u64 {
+pub(super) fn of_kernel(world: &World, guest: usize, name: &str) -> u64 {
     let output = world.exec(&world.guest(guest), "cat /proc/net/netstat /proc/net/snmp");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines: Vec<&str> = text.lines().collect();

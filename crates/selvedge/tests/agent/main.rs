@@ -1,6 +1,7 @@
 //! The real binary as an agent: in network namespaces, as root, with BPF. Says why where it is skipped.
 
 mod congestion;
+mod limits;
 mod world;
 
 use std::io::{Read, Write};
@@ -108,6 +109,20 @@ fn peer_process() {
                 assert_eq!(received.len() as u64, bytes);
                 assert!(received.chunks(1_048_583).all(|chunk| block().starts_with(chunk)), "a wrong byte");
             });
+        }
+        "flood" => {
+            // As fast as it goes, until the file is there: whoever limits this must do it without TCP's help.
+            let until = std::path::PathBuf::from(std::env::var_os("SELVEDGE_TEST_UNTIL").unwrap());
+            // What waits of one socket is bounded by its buffer.
+            let sockets: Vec<_> = (0..16).map(|_| std::net::UdpSocket::bind("0.0.0.0:0").unwrap()).collect();
+            sockets.iter().for_each(|socket| socket.set_nonblocking(true).unwrap());
+            let block = vec![0; bytes as usize];
+            while !until.exists() {
+                for socket in &sockets {
+                    let _ = socket.send_to(&block, address); // a full queue is what this is about
+                }
+                std::thread::sleep(Duration::from_micros(50));
+            }
         }
         "http" => {
             let mut stream = connect(address);

@@ -96,6 +96,34 @@ impl World {
         ip(&format!("-n {h} link set lxc0 up"));
     }
 
+    /// A second guest of host 0, number 2: 10.7.1.3 behind lxc2.
+    pub(crate) fn add_neighbour(&self) {
+        let (h, g) = (self.host(0), self.guest(2));
+        ip(&format!("netns add {g}"));
+        ip(&format!("link add lxc2 netns {h} type veth peer name eth0 netns {g}"));
+        ip(&format!("-n {g} addr add 10.7.1.3/16 dev eth0"));
+        ip(&format!("-n {g} link set lo up"));
+        ip(&format!("-n {g} link set eth0 up"));
+        ip(&format!("-n {h} link set lxc2 up"));
+    }
+
+    /// A guest behind guest 0, which routes for it, number 3: 10.7.1.9. Its TCP does not know what waits in a limiter.
+    pub(crate) fn add_routed(&self) {
+        let (r, g) = (self.guest(0), self.guest(3));
+        ip(&format!("netns add {g}"));
+        ip(&format!("link add in0 netns {r} type veth peer name eth0 netns {g}"));
+        ip(&format!("-n {g} addr add 10.7.1.9/32 dev eth0"));
+        for (namespace, device) in [(&g, "lo"), (&g, "eth0"), (&r, "in0")] {
+            ip(&format!("-n {namespace} link set {device} up"));
+        }
+        ip(&format!("-n {g} link set eth0 mtu 1450"));
+        ip(&format!("-n {g} route add default dev eth0"));
+        ip(&format!("-n {r} route add 10.7.1.9/32 dev in0"));
+        for set in ["net.ipv4.ip_forward=1", "net.ipv4.conf.in0.proxy_arp=1"] {
+            assert!(self.exec(&r, &format!("sysctl -qw {set}")).status.success());
+        }
+    }
+
     pub(crate) fn host(&self, i: usize) -> String {
         format!("{}h{i}", self.tag)
     }
@@ -233,6 +261,13 @@ impl World {
         self.role(namespace, role).spawn().expect("the test runs itself")
     }
 
+    /// The same, to run until the file `until` is there.
+    pub(crate) fn command_in(&self, namespace: &str, role: &str, until: &Path) -> Command {
+        let mut command = self.role(namespace, role);
+        command.env("SELVEDGE_TEST_UNTIL", until);
+        command
+    }
+
     fn role(&self, namespace: &str, role: &str) -> Command {
         let mut command = Command::new("ip");
         command
@@ -256,19 +291,38 @@ impl World {
 
     /// Guest 0 sends at least `bytes` to guest 1 over TCP, and goes on until `meanwhile` has happened.
     pub(crate) fn transfer(&mut self, to: &str, bytes: u64, meanwhile: impl FnOnce(&mut World)) {
-        self.transfer_by("client", to, bytes, meanwhile);
+        self.transfer_by("client", (0, 1), to, bytes, meanwhile);
     }
 
     /// The same, but nothing is sent any more after `bytes`; the connection stays until `meanwhile` has happened.
     pub(crate) fn transfer_and_rest(&mut self, to: &str, bytes: u64, meanwhile: impl FnOnce(&mut World)) {
-        self.transfer_by("quiet-client", to, bytes, meanwhile);
+        self.transfer_by("quiet-client", (0, 1), to, bytes, meanwhile);
     }
 
-    fn transfer_by(&mut self, client: &str, to: &str, bytes: u64, meanwhile: impl FnOnce(&mut World)) {
+    /// The same from guest `from` to guest `at`, whose address is `to`.
+    pub(crate) fn transfer_between(
+        &mut self,
+        from: usize,
+        at: usize,
+        to: &str,
+        bytes: u64,
+        meanwhile: impl FnOnce(&mut World),
+    ) {
+        self.transfer_by("client", (from, at), to, bytes, meanwhile);
+    }
+
+    fn transfer_by(
+        &mut self,
+        client: &str,
+        (from, at): (usize, usize),
+        to: &str,
+        bytes: u64,
+        meanwhile: impl FnOnce(&mut World),
+    ) {
         let until = self.dir.join("until");
         let _ = fs::remove_file(&until);
-        let mut server = self.spawn(&self.guest(1), &format!("server {to} 0"));
-        let mut client = self.role(&self.guest(0), &format!("{client} {to} {bytes}"));
+        let mut server = self.spawn(&self.guest(at), &format!("server {to} 0"));
+        let mut client = self.role(&self.guest(from), &format!("{client} {to} {bytes}"));
         let mut client = client.env("SELVEDGE_TEST_UNTIL", &until).spawn().expect("the test runs itself");
         meanwhile(self);
         fs::write(&until, "").unwrap();
@@ -297,8 +351,10 @@ impl Drop for World {
                 let _ = self.stop(i);
             }
             remove_tree(&self.pins(i));
-            quietly("ip", &["netns", "del", &self.guest(i)]);
             quietly("ip", &["netns", "del", &self.host(i)]);
+        }
+        for i in 0..4 {
+            quietly("ip", &["netns", "del", &self.guest(i)]);
         }
         let _ = fs::remove_dir_all(&self.dir);
     }

@@ -1,0 +1,121 @@
+//! Rate limits as configured: of ports, and of the tenants among whom ports share.
+
+use edge::limiter::{Law, Spring};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use units::{BitRate, Bytes, Time};
+
+/// Most tenants.
+pub const MAX_TENANTS: usize = 1024;
+/// Least and most that a port may be limited to.
+pub const MIN_RATE: BitRate = BitRate::from_bps(1_000);
+pub const MAX_RATE: BitRate = BitRate::from_gbps(1_000);
+
+/// Over all ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// All ports with an egress limit together.
+    pub total: Option<BitRate>,
+    pub tenants: Vec<Tenant>,
+    /// What Kubernetes says of pods, by the host's interface; comes before what the port's rule says.
+    pub annotated: BTreeMap<String, Annotated>,
+    /// Where the latter was read.
+    pub annotations: Option<PathBuf>,
+}
+
+impl Limits {
+    pub fn tenant(&self, name: &str) -> Option<&Tenant> {
+        self.tenants.iter().find(|tenant| tenant.name == name)
+    }
+}
+
+/// Ports with an egress limit that share what they are given together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenant {
+    pub name: String,
+    pub egress: Rate,
+}
+
+/// What is there in any case, and with what others leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub guarantee: BitRate,
+    pub ceiling: BitRate,
+}
+
+impl Rate {
+    /// Neither less nor more.
+    pub fn fixed(rate: BitRate) -> Rate {
+        Rate { guarantee: rate, ceiling: rate }
+    }
+}
+
+/// Of one interface, by `kubernetes.io/egress-bandwidth` and `kubernetes.io/ingress-bandwidth`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Annotated {
+    pub egress: Option<BitRate>,
+    pub ingress: Option<BitRate>,
+}
+
+/// What keeps the queue of a limit short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LawKind {
+    /// Nothing: the queue is HTB's.
+    Off,
+    /// ECN marks on what is queued.
+    Mark,
+    /// ECE in ACKs, for guests that run DCTCP.
+    Dem,
+    /// Receive windows in ACKs.
+    #[default]
+    Spring,
+}
+
+impl LawKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            LawKind::Off => "off",
+            LawKind::Mark => "mark",
+            LawKind::Dem => "dem",
+            LawKind::Spring => "spring",
+        }
+    }
+}
+
+/// Of a `[[port]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortLimits {
+    pub egress: Option<Rate>,
+    pub ingress: Option<BitRate>,
+    pub tenant: Option<String>,
+    pub law: LawKind,
+    /// K of marking and DEM, K1 of SPRING; `None`: from the rate.
+    pub k1: Option<Bytes>,
+    /// Of SPRING; `None`: from K1 and the rate.
+    pub k2: Option<Bytes>,
+}
+
+/// How long the answer of a guest takes, its timers and segments included: what the queue must last for.
+const ANSWER: Time = Time::from_us(150);
+
+impl PortLimits {
+    /// With thresholds for a queue that is drained at `rate`.
+    pub fn law_for(&self, rate: BitRate) -> Law {
+        let law = match self.law {
+            LawKind::Off => Law::None,
+            LawKind::Mark => Law::ecn_for_rate(rate, ANSWER),
+            LawKind::Dem => Law::dem_for_rate(rate, ANSWER),
+            LawKind::Spring => Law::Spring(Spring::for_rate(rate, ANSWER)),
+        };
+        match law {
+            Law::None => Law::None,
+            Law::Ecn { k } => Law::Ecn { k: self.k1.unwrap_or(k) },
+            Law::Dem { k } => Law::Dem { k: self.k1.unwrap_or(k) },
+            Law::Spring(auto) => {
+                let k1 = self.k1.unwrap_or(auto.k1);
+                let band = auto.k2.get() - auto.k1.get();
+                Law::Spring(Spring { k1, k2: self.k2.unwrap_or(Bytes(k1.get() + band)), ..auto })
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The programs of rate limits (`datapath/kernel/limits.bpf.c`): loaded when the first limit is wanted, beside the edge's.
+
+use super::{Edge, Error, Result, Role};
+use crate::native;
+use crate::state::limiter::{LimiterCounts, LimiterKey};
+use crate::state::{Flow, Plain};
+#[cfg(limits_object)]
+use libbpf_rs::ObjectBuilder;
+use libbpf_rs::{MapCore, MapFlags, Object};
+
+#[cfg(limits_object)]
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/limits.bpf.o"));
+
+/// Of a port's ingress, without laws.
+const PLAIN: &str = "selvedge_limit_plain";
+/// Where struct sv_flow stands in struct sv_limited.
+const FLOW_AT: usize = 8;
+const BTF: &str = "/sys/kernel/btf/vmlinux";
+
+#[derive(Debug)]
+pub(super) struct Limits {
+    object: Object,
+    /// Why the laws cannot act, if so: queues are then as long as HTB lets them be.
+    lawless: Option<String>,
+}
+
+impl Edge {
+    /// Loads the programs, and adopts or makes their maps. Fine if they are loaded already. `max_flows`: connections
+    /// followed at once.
+    ///
+    /// # Errors
+    /// As [`Edge::open`].
+    #[cfg(limits_object)]
+    pub fn open_limits(&mut self, max_flows: u32) -> Result<()> {
+        if self.limits.is_some() {
+            return Ok(());
+        }
+        let whole = match std::path::Path::new(BTF).exists() {
+            true => self.load_limits(max_flows, true).map_err(|e| e.to_string()),
+            false => Err(format!("the kernel has no {BTF}: boot one built with CONFIG_DEBUG_INFO_BTF")),
+        };
+        self.limits = Some(match whole {
+            Ok(object) => Limits { object, lawless: None },
+            Err(why) => Limits { object: self.load_limits(max_flows, false)?, lawless: Some(why) },
+        });
+        Ok(())
+    }
+
+    /// As this build lacks the programs, always an error.
+    ///
+    /// # Errors
+    /// [`Error::Missing`].
+    #[cfg(not(limits_object))]
+    pub fn open_limits(&mut self, _: u32) -> Result<()> {
+        Err(Error::Missing("the programs of rate limits"))
+    }
+
+    #[cfg(limits_object)]
+    fn load_limits(&self, max_flows: u32, laws: bool) -> Result<Object> {
+        let mut open =
+            ObjectBuilder::default().open_memory(OBJECT).map_err(|e| Error::Bpf("read the programs of limits", e))?;
+        for mut map in open.maps_mut() {
+            let name = map.name().to_owned();
+            if name.to_string_lossy().contains('.') {
+                continue; // constants of these very programs
+            }
+            if name == "limited" {
+                map.set_max_entries(max_flows).map_err(|e| Error::Bpf("size the table of limited flows", e))?;
+            }
+            map.set_pin_path(self.maps.join(&name)).map_err(|e| Error::Bpf("name a map's pin", e))?;
+        }
+        for mut program in open.progs_mut() {
+            if !laws && program.name() != PLAIN {
+                program.set_autoload(false);
+            }
+        }
+        open.load().map_err(|e| Error::Bpf("load the programs of limits", e))
+    }
+
+    /// Why limits have no laws here, once [`Edge::open_limits`] has been called; `None` if they can have them.
+    pub fn lawless(&self) -> Option<&str> {
+        self.limits.as_ref().and_then(|limits| limits.lawless.as_deref())
+    }
+
+    pub(super) fn limit_program(&self, role: Role) -> Result<libbpf_rs::Program<'_>> {
+        let limits = self.limits.as_ref().ok_or(Error::Missing("the programs of rate limits"))?;
+        let name = if limits.lawless.is_some() && role == Role::LimitGuest { PLAIN } else { role.program() };
+        limits.object.progs().find(|program| program.name() == name).ok_or(Error::Missing(name))
+    }
+
+    /// What the law of one limiter has done; zeros if it has done nothing.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn limiter_counts(&self, key: &LimiterKey) -> Result<LimiterCounts> {
+        let mut sum = LimiterCounts::default();
+        let Some(map) = self.limits.as_ref().and_then(|limits| map(limits, "limiter_counts")) else { return Ok(sum) };
+        let values =
+            map.lookup_percpu(key.as_bytes(), MapFlags::ANY).map_err(|e| Error::Bpf("read the counters", e))?;
+        values.iter().flatten().filter_map(|cpu| LimiterCounts::from_bytes(cpu)).for_each(|cpu| sum.add(&cpu));
+        Ok(sum)
+    }
+
+    /// Forgets what a limiter that is gone has counted: its interface's number may be another's soon.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn forget_limiter(&self, key: &LimiterKey) -> Result<()> {
+        let Some(map) = self.limits.as_ref().and_then(|limits| map(limits, "limiter_counts")) else { return Ok(()) };
+        match map.delete(key.as_bytes()) {
+            Err(e) if e.kind() != libbpf_rs::ErrorKind::NotFound => Err(Error::Bpf("delete from a map", e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Forgets limited connections that have expired.
+    pub(super) fn sweep_limited(&self, idle: u64, now: u64) -> Result<()> {
+        let Some(map) = self.limits.as_ref().and_then(|limits| map(limits, "limited")) else { return Ok(()) };
+        let mut expired = Vec::new();
+        for key in map.keys() {
+            let value = map.lookup(&key, MapFlags::ANY).map_err(|e| Error::Bpf("read a map", e))?.unwrap_or_default();
+            let flow = value.get(FLOW_AT..FLOW_AT + size_of::<Flow>()).and_then(Flow::from_bytes);
+            if flow.is_some_and(|flow| native::flow_expired(&flow, idle, now)) {
+                expired.push(key); // iteration would start anew if its place were deleted
+            }
+        }
+        for key in expired {
+            let _ = map.delete(&key); // gone already, if iteration met it twice
+        }
+        Ok(())
+    }
+}
+
+fn map<'a>(limits: &'a Limits, name: &str) -> Option<libbpf_rs::Map<'a>> {
+    limits.object.maps().find(|map| map.name() == name)
+}

@@ -1,0 +1,49 @@
+//! What a program on an interface is for.
+
+/// Which program an interface gets, on ingress as the host sees it unless it says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// The host's end of a guest's veth pair, or its tap.
+    Guest,
+    /// An interface towards the fabric.
+    Uplink,
+    /// A device whose packets are for nobody ([`crate::gro`]): all are dropped.
+    Nothing,
+    /// The device at which what limited guests send comes out of its queue.
+    Limiter,
+    /// A guest's port that is limited, in front of [`Role::Guest`].
+    LimitGuest,
+    /// The same port's egress: what the guest gets.
+    LimitPort,
+}
+
+impl Role {
+    pub(super) const ALL: [Role; 6] =
+        [Role::Guest, Role::Uplink, Role::Nothing, Role::Limiter, Role::LimitGuest, Role::LimitPort];
+
+    pub(super) fn program(self) -> &'static str {
+        match self {
+            Role::Guest | Role::Limiter => "selvedge_guest",
+            Role::Uplink => "selvedge_uplink",
+            Role::Nothing => "selvedge_nothing",
+            Role::LimitGuest => "selvedge_limit_guest",
+            Role::LimitPort => "selvedge_limit_port",
+        }
+    }
+
+    /// Can it be a filter of clsact?
+    pub(super) fn has_filter(self) -> bool {
+        !matches!(self, Role::LimitGuest | Role::LimitPort)
+    }
+
+    pub(super) fn tag(self) -> &'static str {
+        match self {
+            Role::Guest => "guest",
+            Role::Uplink => "uplink",
+            Role::Nothing => "nothing",
+            Role::Limiter => "limiter",
+            Role::LimitGuest => "limitguest",
+            Role::LimitPort => "limitport",
+        }
+    }
+}

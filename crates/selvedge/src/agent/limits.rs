@@ -1,0 +1,373 @@
+//! Rate limits: `[limits]`, `[[tenant]]`, what `[[port]]` says of them, and Kubernetes' annotations.
+
+use super::{at_most, Parsed, PortTable, Shape};
+use crate::scenario::{ConfigError, Invalid};
+use live::agent::config::{Annotated, LawKind, Limits, PortLimits, Rate, Tenant, MAX_RATE, MAX_TENANTS, MIN_RATE};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use units::BitRate;
+
+/// A longer file of annotations is a mistake.
+const MAX_ANNOTATIONS: u64 = 16 << 20;
+const EGRESS: &str = "kubernetes.io/egress-bandwidth";
+const INGRESS: &str = "kubernetes.io/ingress-bandwidth";
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct LimitsTable {
+    total: Option<BitRate>,
+    law: LawWord,
+    annotations: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum LawWord {
+    Off,
+    Mark,
+    Dem,
+    #[default]
+    Spring,
+}
+
+impl LawWord {
+    fn kind(self) -> LawKind {
+        match self {
+            LawWord::Off => LawKind::Off,
+            LawWord::Mark => LawKind::Mark,
+            LawWord::Dem => LawKind::Dem,
+            LawWord::Spring => LawKind::Spring,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TenantTable {
+    name: String,
+    egress_rate: BitRate,
+    egress_ceiling: Option<BitRate>,
+}
+
+/// Those of a pod that are about bandwidth.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PodAnnotations {
+    #[serde(rename = "kubernetes.io/egress-bandwidth")]
+    egress: Option<Parsed<Bandwidth>>,
+    #[serde(rename = "kubernetes.io/ingress-bandwidth")]
+    ingress: Option<Parsed<Bandwidth>>,
+}
+
+/// A bandwidth as Kubernetes writes it: a quantity of bits per second, such as `10M`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bandwidth(BitRate);
+
+impl Shape for Bandwidth {
+    const WANTED: &'static str = "a bandwidth such as \"10M\"";
+}
+
+impl FromStr for Bandwidth {
+    type Err = String;
+    /// A number with one of Kubernetes' suffixes, or with an exponent of ten; from 1k to 1P as there.
+    fn from_str(text: &str) -> Result<Bandwidth, String> {
+        let shown: String = text.chars().take(40).collect();
+        let fail = |why: &str| format!("{shown:?} {why}: write a bandwidth such as \"10M\"");
+        let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, suffix) = text.split_at(split);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if number.is_empty() || number == "." || fraction.contains('.') || number.len() > 24 {
+            return Err(fail("is no quantity of Kubernetes"));
+        }
+        let scale = scale(suffix).ok_or_else(|| fail("has a suffix that Kubernetes does not know"))?;
+        let digits = format!("{whole}{fraction}").parse::<u128>().map_err(|_| fail("is no quantity of Kubernetes"))?;
+        let denominator = 10u128.pow(fraction.len() as u32);
+        let bps = digits.checked_mul(scale).map(|bps| bps / denominator);
+        let (least, most) = (1_000, 1_000_000_000_000_000);
+        match bps.filter(|bps| (least..=most).contains(bps)) {
+            Some(bps) => Ok(Bandwidth(BitRate::from_bps(bps as u64))),
+            None => Err(fail("is not within 1k and 1P")),
+        }
+    }
+}
+
+fn scale(suffix: &str) -> Option<u128> {
+    let decimal = ["", "k", "M", "G", "T", "P", "E"].iter().position(|s| *s == suffix);
+    let binary = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].iter().position(|s| *s == suffix);
+    let exponent = suffix.strip_prefix(['e', 'E']).and_then(|e| e.strip_prefix('+').unwrap_or(e).parse::<u32>().ok());
+    match (decimal, binary, exponent) {
+        (Some(n), _, _) => Some(1000u128.pow(n as u32)),
+        (_, Some(n), _) => Some(1024u128.pow(n as u32 + 1)),
+        (_, _, Some(e)) if e <= 15 => Some(10u128.pow(e)),
+        _ => None,
+    }
+}
+
+fn check_rate(key: String, rate: BitRate) -> Result<BitRate, Invalid> {
+    if rate < MIN_RATE || rate > MAX_RATE {
+        let remedy = format!("give \"{MIN_RATE}\" to \"{MAX_RATE}\"");
+        return Err(Invalid::new(key, format!("{rate} is out of range"), remedy));
+    }
+    Ok(rate)
+}
+
+fn check_ceiling(at: &str, rate: BitRate, ceiling: Option<BitRate>) -> Result<Rate, Invalid> {
+    let guarantee = check_rate(format!("{at}.egress_rate"), rate)?;
+    let ceiling = check_rate(format!("{at}.egress_ceiling"), ceiling.unwrap_or(rate))?;
+    if ceiling < guarantee {
+        let problem = format!("{ceiling} is less than the egress_rate of {guarantee}, which is guaranteed");
+        return Err(Invalid::new(format!("{at}.egress_ceiling"), problem, "raise it, or remove it"));
+    }
+    Ok(Rate { guarantee, ceiling })
+}
+
+/// What is common to all ports; annotations are not read yet.
+pub(super) fn check(table: &LimitsTable, tenants: &[TenantTable]) -> Result<Limits, Invalid> {
+    let total = table.total.map(|total| check_rate("limits.total".into(), total)).transpose()?;
+    if let Some(path) = table.annotations.as_ref().filter(|path| !path.is_absolute()) {
+        return Err(Invalid::new("limits.annotations", format!("{path:?} is not an absolute path"), "begin it with /"));
+    }
+    at_most("tenant", tenants.len(), MAX_TENANTS)?;
+    let mut checked: Vec<Tenant> = Vec::with_capacity(tenants.len());
+    for (n, tenant) in tenants.iter().enumerate() {
+        let at = format!("tenant.{n}");
+        if tenant.name.is_empty() || tenant.name.len() > 63 || tenant.name.chars().any(char::is_control) {
+            return Err(Invalid::new(format!("{at}.name"), "is no name", "give 1 to 63 characters"));
+        }
+        if checked.iter().any(|other| other.name == tenant.name) {
+            let remedy = "give each tenant a name of its own";
+            return Err(Invalid::new(format!("{at}.name"), "another tenant has it", remedy));
+        }
+        let egress = check_ceiling(&at, tenant.egress_rate, tenant.egress_ceiling)?;
+        checked.push(Tenant { name: tenant.name.clone(), egress });
+    }
+    Ok(Limits { total, tenants: checked, annotated: BTreeMap::new(), annotations: table.annotations.clone() })
+}
+
+/// What one `[[port]]` says, which stands at key `at`.
+pub(super) fn check_port(
+    at: &str,
+    keys: &PortTable,
+    table: &LimitsTable,
+    tenants: &[TenantTable],
+) -> Result<PortLimits, Invalid> {
+    let fail = |key: &str, problem: String, remedy: &str| Err(Invalid::new(format!("{at}.{key}"), problem, remedy));
+    let annotated = |one: Option<Parsed<Bandwidth>>| one.map(|one| one.0 .0);
+    let (egress, ingress) = (annotated(keys.annotations.egress), annotated(keys.annotations.ingress));
+    for (key, both) in [
+        ("egress_rate", egress.is_some() && keys.egress_rate.is_some()),
+        ("ingress_rate", ingress.is_some() && keys.ingress_rate.is_some()),
+    ] {
+        if both {
+            return fail(key, "an annotation says it too".into(), "remove one of them");
+        }
+    }
+    let has_egress = egress.is_some() || keys.egress_rate.is_some();
+    if keys.egress_ceiling.is_some() && keys.egress_rate.is_none() {
+        return fail("egress_ceiling", "there is no egress_rate".into(), "add `egress_rate`, which is guaranteed");
+    }
+    if let Some(tenant) = &keys.tenant {
+        if !tenants.iter().any(|known| known.name == *tenant) {
+            let shown: String = tenant.chars().take(63).collect();
+            return fail("tenant", format!("there is no tenant {shown:?}"), "add a [[tenant]] of that name");
+        }
+        if !has_egress && table.annotations.is_none() {
+            return fail("tenant", "the port has no egress_rate".into(), "add `egress_rate`");
+        }
+    }
+    let rate = |key: &str, rate: Option<BitRate>| rate.map(|r| check_rate(format!("{at}.{key}"), r)).transpose();
+    let own = keys.egress_rate.map(|rate| check_ceiling(at, rate, keys.egress_ceiling)).transpose()?;
+    let limits = PortLimits {
+        egress: own.or(rate("annotations", egress)?.map(Rate::fixed)),
+        ingress: rate("annotations", ingress)?.or(rate("ingress_rate", keys.ingress_rate)?),
+        tenant: keys.tenant.clone(),
+        law: keys.law.unwrap_or(table.law).kind(),
+        k1: keys.k1,
+        k2: keys.k2,
+    };
+    check_thresholds(at, &limits)?;
+    Ok(limits)
+}
+
+fn check_thresholds(at: &str, limits: &PortLimits) -> Result<(), Invalid> {
+    let meaningless = |key: &str, problem: &str| {
+        let problem = format!("has no meaning {problem}");
+        Err(Invalid::new(format!("{at}.{key}"), problem, "remove it"))
+    };
+    match limits.law {
+        LawKind::Off if limits.k1.is_some() => return meaningless("k1", "without a law"),
+        LawKind::Off | LawKind::Mark | LawKind::Dem if limits.k2.is_some() => {
+            return meaningless("k2", "with any law but \"spring\"");
+        }
+        _ => {}
+    }
+    let rates = [limits.egress.map(|rate| rate.ceiling), limits.ingress];
+    for rate in rates.into_iter().flatten() {
+        limits.law_for(rate).check().map_err(|error| {
+            let text = error.to_string();
+            let (problem, remedy) = text.split_once("; ").unwrap_or((&text, "correct it"));
+            let key = if limits.k2.is_some() { "k2" } else { "k1" };
+            Invalid::new(format!("{at}.{key}"), problem, remedy)
+        })?;
+    }
+    Ok(())
+}
+
+/// Reads the file of annotations: a JSON object from interfaces to their pods' annotations.
+pub(super) fn read_annotations(path: &Path) -> Result<BTreeMap<String, Annotated>, ConfigError> {
+    let fail = |key: String, problem: String, remedy: &str| ConfigError {
+        place: path.display().to_string(),
+        key,
+        problem,
+        remedy: remedy.to_owned(),
+    };
+    let example = "write {\"veth1\": {\"kubernetes.io/egress-bandwidth\": \"10M\"}}";
+    let mut text = String::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(MAX_ANNOTATIONS + 1).read_to_string(&mut text));
+    read.map_err(|e| fail(String::new(), format!("cannot read the annotations: {e}"), "correct limits.annotations"))?;
+    if text.len() as u64 > MAX_ANNOTATIONS {
+        return Err(fail(String::new(), format!("is longer than {MAX_ANNOTATIONS} bytes"), "shorten it"));
+    }
+    let all: BTreeMap<String, BTreeMap<String, serde_json::Value>> = serde_json::from_str(&text)
+        .map_err(|e| fail(String::new(), format!("is no JSON object of annotations: {e}"), example))?;
+    let mut found = BTreeMap::new();
+    for (interface, annotations) in all {
+        let one = |name: &str| -> Result<Option<BitRate>, ConfigError> {
+            let Some(value) = annotations.get(name) else { return Ok(None) };
+            let key = format!("{interface}.{name}");
+            let text = value.as_str().ok_or_else(|| fail(key.clone(), format!("{value} is no string"), example))?;
+            let bandwidth = text.parse::<Bandwidth>().map_err(|why| {
+                let (problem, remedy) = why.rsplit_once(": ").unwrap_or((&why, example));
+                fail(key.clone(), problem.to_owned(), remedy)
+            })?;
+            check_rate(key, bandwidth.0).map(Some).map_err(|e| fail(e.key, e.problem, &e.remedy))
+        };
+        let annotated = Annotated { egress: one(EGRESS)?, ingress: one(INGRESS)? };
+        if annotated != Annotated::default() {
+            found.insert(interface, annotated);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{load, parse};
+    use super::*;
+    use live::agent::config::Config;
+    use proptest::prelude::*;
+
+    const HEAD: &str = "[uplink]\ninterface = \"eth0\"\n";
+    const PORT: &str = "[[port]]\ninterface = \"veth1\"\nnetwork = 1\naddresses = [\"10.0.0.2\"]\n";
+
+    fn read(text: &str) -> Result<Config, String> {
+        parse("a.toml", &format!("{HEAD}{text}")).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_rate_is_guarantee_and_ceiling_unless_a_ceiling_is_given() {
+        let text = format!("{PORT}egress_rate = \"1Gbps\"\ningress_rate = \"500Mbps\"\n");
+        let limits = read(&text).unwrap().ports.remove(0).limits;
+        assert_eq!(limits.egress, Some(Rate::fixed(BitRate::from_gbps(1))));
+        assert_eq!((limits.ingress, limits.law), (Some(BitRate::from_mbps(500)), LawKind::Spring));
+        let text = format!(
+            "[limits]\ntotal = \"10Gbps\"\nlaw = \"dem\"\n[[tenant]]\nname = \"blue\"\negress_rate = \"2Gbps\"\n\
+             {PORT}tenant = \"blue\"\negress_rate = \"1Gbps\"\negress_ceiling = \"2Gbps\"\n"
+        );
+        let config = read(&text).unwrap();
+        assert_eq!((config.limits.total, config.limits.tenants.len()), (Some(BitRate::from_gbps(10)), 1));
+        let limits = &config.ports[0].limits;
+        let rate = Rate { guarantee: BitRate::from_gbps(1), ceiling: BitRate::from_gbps(2) };
+        assert_eq!((limits.egress, limits.law, limits.tenant.as_deref()), (Some(rate), LawKind::Dem, Some("blue")));
+        assert_eq!(read(PORT).unwrap().ports[0].limits, PortLimits::default());
+    }
+
+    #[test]
+    fn mistakes_name_line_key_and_remedy() {
+        for (text, says) in [
+            ("egress_rate = \"10M\"", "Mbps"),
+            ("egress_rate = 1000", "unit"),
+            ("egress_rate = \"1bps\"", "give \"1Kbps\" to \"1Tbps\""),
+            ("egress_ceiling = \"1Gbps\"", "add `egress_rate`"),
+            ("egress_rate = \"1Gbps\"\negress_ceiling = \"1Mbps\"", "raise it, or remove it"),
+            ("egress_rate = \"1Gbps\"\ntenant = \"blue\"", "add a [[tenant]] of that name"),
+            ("egress_rate = \"1Gbps\"\nlaw = \"codel\"", "known: off, mark, dem, spring"),
+            ("egress_rate = \"1Gbps\"\nlaw = \"off\"\nk1 = \"1KB\"", "has no meaning without a law; remove it"),
+            ("egress_rate = \"1Gbps\"\nlaw = \"dem\"\nk2 = \"1KB\"", "with any law but \"spring\"; remove it"),
+            ("egress_rate = \"1Gbps\"\nk1 = \"30KB\"\nk2 = \"20KB\"", "raise K2"),
+            ("egress_rat = \"1Gbps\"", "did you mean `egress_rate`?"),
+            ("annotations = { \"kubernetes.io/egress-bandwidth\" = \"10m\" }", "such as \"10M\""),
+            ("egress_rate = \"1Gbps\"\nannotations = { \"kubernetes.io/egress-bandwidth\" = \"1M\" }", "remove one"),
+            ("[limits]\ntotal = \"0Gbps\"", "out of range"),
+            ("[limits]\nannotations = \"pods.json\"", "begin it with /"),
+            ("[[tenant]]\nname = \"a\"", "egress_rate"),
+            ("[[tenant]]\nname = \"\"\negress_rate = \"1Gbps\"", "1 to 63 characters"),
+        ] {
+            let error = read(&format!("{PORT}{text}\n")).unwrap_err();
+            assert!(
+                error.contains(says) && error.starts_with("a.toml:") && error.lines().count() == 1,
+                "{text}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn bandwidths_are_quantities_of_kubernetes() {
+        for (text, bps) in [
+            ("10M", 10_000_000),
+            ("1G", 1_000_000_000),
+            ("1.5G", 1_500_000_000),
+            ("1Ki", 1024),
+            ("2Mi", 2 << 20),
+            ("1e6", 1_000_000),
+            ("1E+9", 1_000_000_000),
+            ("5000", 5000),
+            ("1P", 1_000_000_000_000_000),
+        ] {
+            assert_eq!(text.parse(), Ok(Bandwidth(BitRate::from_bps(bps))), "{text}");
+        }
+        for text in ["", "M", "-1M", "1m", "10 M", "1.2.3M", "10Mbps", "10kbit", "1", "2P", "1e-3", "1e99", "0"] {
+            let error = text.parse::<Bandwidth>().unwrap_err();
+            assert!(error.contains("write a bandwidth such as \"10M\""), "{error}");
+        }
+    }
+
+    #[test]
+    fn annotations_come_from_a_file_by_interface() {
+        let dir = std::env::temp_dir().join(format!("selvedge-annotations-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (config, pods) = (dir.join("agent.toml"), dir.join("pods.json"));
+        std::fs::write(&config, format!("{HEAD}[limits]\nannotations = {pods:?}\n")).unwrap();
+        let of = |text: &str| {
+            std::fs::write(&pods, text).unwrap();
+            load(&config).map_err(|e| e.to_string())
+        };
+        let good = of("{\"lxc1\": {\"kubernetes.io/egress-bandwidth\": \"10M\", \"other\": 3}, \"lxc2\": {}}").unwrap();
+        let only = Annotated { egress: Some(BitRate::from_mbps(10)), ingress: None };
+        assert_eq!(good.limits.annotated, BTreeMap::from([("lxc1".to_owned(), only)]));
+        for (text, says) in [
+            ("[]", "is no JSON object of annotations"),
+            (
+                "{\"lxc1\": {\"kubernetes.io/ingress-bandwidth\": 10}}",
+                "lxc1.kubernetes.io/ingress-bandwidth: 10 is no string",
+            ),
+            ("{\"lxc1\": {\"kubernetes.io/ingress-bandwidth\": \"10X\"}}", "such as \"10M\""),
+        ] {
+            let error = of(text).unwrap_err();
+            assert!(error.contains(says) && error.contains("pods.json") && error.lines().count() == 1, "{error}");
+        }
+        std::fs::remove_file(&pods).unwrap();
+        assert!(load(&config).unwrap_err().to_string().contains("correct limits.annotations"));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    proptest! {
+        #[test]
+        fn any_bandwidth_is_taken_or_refused(text in "[0-9.eEkMGTPi+ -]{0,12}|\\PC{0,20}") {
+            let _ = text.parse::<Bandwidth>();
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Rate limits on real traffic. Nothing here depends on how fast the machine is, as long as it can move 200 Mb/s: rates are
+//! bounded from above at all times, from below at some time, and queues are compared in bytes.
+
+use super::congestion::of_kernel;
+use super::world::{eventually, ip, World, LEARNING};
+use std::time::{Duration, Instant};
+
+const PORT: &str = "interface = \"lxc0\"\naddresses = [\"10.7.1.2\", \"fd07:1::2\", \"10.7.1.9\"]";
+/// What one segment and the burst may add to what a limit lets pass in a while, bytes.
+const SLACK: f64 = 200_000.0;
+
+/// Host 0's port with `limits` behind it; both agents run and guest 1 is learned. `None` where it cannot be.
+fn limited_world(name: &str, limits: &str, prepare: impl FnOnce(&World)) -> Option<World> {
+    let mut world = World::new(name)?;
+    prepare(&world);
+    world.configure(0, &format!("{PORT}\n{limits}"));
+    world.configure(1, LEARNING);
+    world.start_both();
+    eventually("guest 1 is learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
+    });
+    Some(world)
+}
+
+fn reconfigure(world: &World, limits: &str) {
+    world.configure(0, &format!("{PORT}\n{limits}"));
+    let output = world.ctl(0, &["reload"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What host 0 says of a limit.
+fn limit(world: &World, interface: &str, direction: &str) -> serde_json::Value {
+    let all = world.ask(0, &["limits"]);
+    let found = all.as_array().unwrap().iter().find(|l| l["interface"] == interface && l["direction"] == direction);
+    found.unwrap_or_else(|| panic!("no {direction} limit of {interface}: {all}")).clone()
+}
+
+fn number(limit: &serde_json::Value, key: &str) -> f64 {
+    limit[key].as_f64().unwrap_or_else(|| panic!("no {key} in {limit}"))
+}
+
+/// Bits per second that pass a limit: never more than `bps`, and at some time almost that.
+#[allow(clippy::disallowed_methods, reason = "rates are of real time")]
+fn holds(world: &World, interface: &str, direction: &str, bps: f64) {
+    eventually("the whole rate is used", || {
+        let begin = Instant::now();
+        let before = number(&limit(world, interface, direction), "sent_bytes");
+        std::thread::sleep(Duration::from_millis(700));
+        let after = number(&limit(world, interface, direction), "sent_bytes");
+        let seconds = begin.elapsed().as_secs_f64();
+        let bytes = after - before;
+        assert!(bytes * 8.0 <= bps * seconds * 1.02 + SLACK * 8.0, "{bytes} bytes in {seconds} s at {bps} bit/s");
+        (bytes + SLACK) * 8.0 >= bps * seconds * 0.95
+    });
+}
+
+/// Of what waits, looked at often.
+fn median_backlog(world: &World) -> f64 {
+    let mut seen: Vec<f64> = (0..41).map(|_| number(&limit(world, "lxc0", "egress"), "backlog_bytes")).collect();
+    seen.sort_by(f64::total_cmp);
+    seen[20]
+}
+
+fn show(world: &World, command: &str) -> String {
+    String::from_utf8_lossy(&world.exec(&world.host(0), command).stdout).into_owned()
+}
+
+#[test]
+fn spring_holds_the_rate_with_a_short_queue() {
+    let plain = "egress_rate = \"200Mbps\"\nlaw = \"off\"";
+    let Some(mut world) = limited_world("q", plain, World::add_routed) else { return };
+    let (mut long, mut short) = (0.0, 0.0);
+    world.transfer_between(3, 1, "10.7.2.2:9000", 10_000_000, |world| {
+        holds(world, "lxc0", "egress", 200e6);
+        eventually("a queue stands", || number(&limit(world, "lxc0", "egress"), "backlog_bytes") > 300_000.0);
+        long = median_backlog(world);
+    });
+    reconfigure(&world, "egress_rate = \"200Mbps\"");
+    world.transfer_between(3, 1, "10.7.2.2:9001", 10_000_000, |world| {
+        holds(world, "lxc0", "egress", 200e6);
+        short = median_backlog(world);
+        let now = limit(world, "lxc0", "egress");
+        assert!(number(&now, "windows_lowered") > 100.0 && number(&now, "window_cuts") > 0.0, "{now}");
+        assert_eq!((number(&now, "unread_segments"), number(&now, "dropped_segments")), (0.0, 0.0), "{now}");
+        let text = world.ctl(0, &["limits"]);
+        let text = String::from_utf8_lossy(&text.stdout).into_owned();
+        assert!(text.contains("spring") && text.contains("200Mbps"), "{text}");
+    });
+    assert!(short * 5.0 < long, "{short} bytes wait with SPRING, {long} without");
+    let scrape = world.spawn(&world.host(0), "http 127.0.0.1:9464 0").wait_with_output().unwrap();
+    let scrape = String::from_utf8_lossy(&scrape.stdout).into_owned();
+    let metric = "selvedge_limit_windows_lowered_total{interface=\"lxc0\",direction=\"egress\"} ";
+    assert!(scrape.contains(metric), "{scrape}");
+}
+
+#[test]
+fn limits_change_go_and_come_back_under_traffic() {
+    let Some(mut world) = limited_world("r", "egress_rate = \"100Mbps\"", |_| {}) else { return };
+    world.transfer("10.7.2.2:9000", 30_000_000, |world| {
+        holds(world, "lxc0", "egress", 100e6);
+        for (limits, bps) in [
+            ("egress_rate = \"300Mbps\"\ningress_rate = \"1Gbps\"", Some(300e6)),
+            ("egress_rate = \"150Mbps\"\nlaw = \"off\"", Some(150e6)),
+            ("", None),
+            ("egress_rate = \"200Mbps\"", Some(200e6)),
+        ] {
+            reconfigure(world, limits);
+            match bps {
+                Some(bps) => holds(world, "lxc0", "egress", bps),
+                None => assert!(!world.has_interface(0, "svlimit0"), "nothing of a limit is left"),
+            }
+            assert_eq!(show(world, "tc qdisc show dev lxc0").contains("htb"), limits.contains("ingress"), "{limits}");
+        }
+        assert!(world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
+    });
+    assert_eq!(world.counter(0, "drop_error_segments"), 0);
+    reconfigure(&world, "");
+    assert!(!show(&world, "tc qdisc show").contains("htb") && !world.has_interface(0, "svlimit1"));
+    assert!(world.ping("10.7.2.2", 2));
+}
+
+#[test]
+fn limits_outlive_the_agent_and_end_with_stop() {
+    let limits = "egress_rate = \"100Mbps\"\ningress_rate = \"50Mbps\"";
+    let Some(mut world) = World::new("s") else { return };
+    world.configure(0, &format!("{PORT}\n{limits}"));
+    world.configure(1, LEARNING);
+    let [agent, _] = world.start_both();
+    eventually("guest 1 is learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
+    });
+    let classes = "tc class show dev svlimit0";
+    let before = show(&world, classes);
+    assert!(before.contains("5e1f:1000") && before.contains("100Mbit"), "{before}");
+    world.transfer("10.7.2.2:9000", 10_000_000, |world| {
+        holds(world, "lxc0", "egress", 100e6);
+        let sent = number(&limit(world, "lxc0", "egress"), "sent_bytes");
+        world.end(agent, "KILL");
+        assert_eq!(show(world, classes), before, "limits need no agent");
+        world.start(0, &[]);
+        assert!(world.log(0).contains("maps: nothing to change"), "{}", world.log(0));
+        assert!(number(&limit(world, "lxc0", "egress"), "sent_bytes") >= sent, "the class is the same");
+        holds(world, "lxc0", "egress", 100e6);
+    });
+    assert_eq!(show(&world, classes), before);
+    assert!(show(&world, "tc qdisc show dev lxc0").contains("htb 5e1f:"));
+    let output = world.stop(0);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!show(&world, "tc qdisc show").contains("htb") && !world.has_interface(0, "svlimit0"));
+    assert!(!world.pins(0).exists());
+    // And where no agent runs that could be asked.
+    let agent = world.start(0, &[]);
+    world.end(agent, "KILL");
+    assert!(show(&world, "tc qdisc show").contains("htb"));
+    assert!(world.stop(0).status.success());
+    assert!(!show(&world, "tc qdisc show").contains("htb") && !world.has_interface(0, "svlimit0"));
+}
+
+#[test]
+fn a_root_qdisc_that_somebody_set_stays() {
+    let Some(world) = limited_world("t", "ingress_rate = \"50Mbps\"", |world| {
+        let set = world.exec(&world.host(0), "tc qdisc add dev lxc0 root handle 77: pfifo limit 123");
+        assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
+    }) else {
+        return;
+    };
+    let problems = world.ask(0, &["status"])["problems"].to_string();
+    assert!(problems
+        .contains("port lxc0: no ingress limit is in force: lxc0 has a root qdisc that somebody set (pfifo 77:)"));
+    assert!(problems.contains("tc qdisc del dev lxc0 root"), "{problems}");
+    assert_eq!(limit(&world, "lxc0", "ingress")["in_force"], false);
+    assert!(show(&world, "tc qdisc show dev lxc0").contains("pfifo 77: root"));
+    assert!(world.exec(&world.host(0), "tc qdisc del dev lxc0 root").status.success());
+    assert!(world.ctl(0, &["reload"]).status.success());
+    assert_eq!(limit(&world, "lxc0", "ingress")["in_force"], true);
+    assert!(world.ping("10.7.2.2", 1));
+}
+
+#[test]
+fn a_guest_without_restraint_is_held() {
+    let Some(world) = limited_world("u", "egress_rate = \"20Mbps\"", |_| {}) else { return };
+    let until = world.socket(0).with_extension("flood");
+    let mut flood = world.command_in(&world.guest(0), "flood 10.7.2.2:9 1400", &until).spawn().unwrap();
+    eventually("the queue overflows", || number(&limit(&world, "lxc0", "egress"), "dropped_segments") > 100.0);
+    holds(&world, "lxc0", "egress", 20e6);
+    std::fs::write(&until, "").unwrap();
+    assert!(flood.wait().unwrap().success());
+    eventually("the queue drains", || number(&limit(&world, "lxc0", "egress"), "backlog_bytes") == 0.0);
+    // What has no route of the overlay waits in the same queue, and then comes to the host from the port as ever.
+    let sent = number(&limit(&world, "lxc0", "egress"), "sent_bytes");
+    ip(&format!("-n {} addr add 10.7.200.1/16 dev lxc0", world.host(0)));
+    assert!(world.ping("10.7.200.1", 2), "{}", world.log(0));
+    assert!(number(&limit(&world, "lxc0", "egress"), "sent_bytes") > sent);
+    assert!(world.ping("10.7.2.2", 1), "what was dropped was the flood's");
+}
+
+#[test]
+fn guests_of_one_host_are_limited_towards_each_other() {
+    let Some(mut world) = World::new("v") else { return };
+    world.add_neighbour();
+    world.configure(0, &format!("{PORT}\negress_rate = \"200Mbps\""));
+    world.configure(1, LEARNING);
+    let file = world.config(0);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let second =
+        "[[port]]\nnetwork = 7\ninterface = \"lxc2\"\naddresses = [\"10.7.1.3\"]\ningress_rate = \"100Mbps\"\n";
+    std::fs::write(&file, format!("{text}\n{second}")).unwrap();
+    world.start(0, &[]);
+    assert!(world.ping("10.7.1.3", 2), "{}", world.log(0));
+    world.transfer_between(0, 2, "10.7.1.3:9000", 10_000_000, |world| {
+        holds(world, "lxc2", "ingress", 100e6);
+        let now = limit(world, "lxc2", "ingress");
+        assert!(number(&now, "windows_lowered") > 10.0, "the ACKs that leave guest 2 are rewritten: {now}");
+    });
+    std::fs::write(&file, format!("{text}\n{}", second.replace("100Mbps", "900Mbps"))).unwrap();
+    assert!(world.ctl(0, &["reload"]).status.success());
+    world.transfer_between(0, 2, "10.7.1.3:9001", 10_000_000, |world| {
+        holds(world, "lxc0", "egress", 200e6);
+        let now = limit(world, "lxc0", "egress");
+        assert!(number(&now, "windows_lowered") > 10.0, "{now}");
+    });
+    assert!(world.counter(0, "local_segments") > 100);
+}
+
+#[test]
+fn marks_reach_guests_that_understand_them() {
+    let Some(mut world) = limited_world("w", "egress_rate = \"100Mbps\"\nlaw = \"dem\"", |world| {
+        for guest in 0..2 {
+            assert!(world.exec(&world.guest(guest), "sysctl -qw net.ipv4.tcp_ecn=1").status.success());
+        }
+    }) else {
+        return;
+    };
+    let marked = |world: &World| number(&limit(world, "lxc0", "egress"), "marked_segments");
+    world.transfer("10.7.2.2:9000", 10_000_000, |world| eventually("ACKs get ECE", || marked(world) > 20.0));
+    assert_eq!(of_kernel(&world, 1, "InCEPkts"), 0, "what leaves is not marked");
+    reconfigure(&world, "egress_rate = \"100Mbps\"\nlaw = \"mark\"");
+    let before = marked(&world);
+    world.transfer("10.7.2.2:9001", 10_000_000, |world| {
+        eventually("segments are marked", || marked(world) > before + 20.0)
+    });
+    assert!(of_kernel(&world, 1, "InCEPkts") > 20);
+    for guest in 0..2 {
+        assert_eq!((of_kernel(&world, guest, "InCsumErrors"), of_kernel(&world, guest, "InErrs")), (0, 0));
+    }
+}
+
+#[test]
+fn tenants_share_by_their_guarantees() {
+    let limits = "egress_rate = \"100Mbps\"\negress_ceiling = \"1Gbps\"\ntenant = \"blue\"\nlaw = \"off\"\n\
+                  [limits]\ntotal = \"400Mbps\"\n[[tenant]]\nname = \"blue\"\negress_rate = \"100Mbps\"\n\
+                  egress_ceiling = \"200Mbps\"";
+    let Some(mut world) = limited_world("x", limits, |_| {}) else { return };
+    let classes = show(&world, "tc class show dev svlimit0");
+    assert!(
+        classes.contains("htb 5e1f:10 parent 5e1f:1 ") && classes.contains("5e1f:1000 parent 5e1f:10 "),
+        "{classes}"
+    );
+    // Alone it has what its tenant may have at most.
+    world.transfer("10.7.2.2:9000", 10_000_000, |world| holds(world, "lxc0", "egress", 200e6));
+}

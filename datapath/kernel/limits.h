@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the programs of rate limits and the agent share: the values of their maps. As with state.h, of whose version they
+ * are part.
+ */
+#ifndef SV_LIMITS_H
+#define SV_LIMITS_H
+
+#include "../edge.h"
+
+/* sv_limiter_key.direction, as the guest sees it */
+#define SV_LIMITER_OUT 0 /* what it sends: the queue is on the limiter's device */
+#define SV_LIMITER_IN 1	 /* what it gets: the queue is on its port */
+
+struct sv_limiter_key {
+	u32 ifindex;   /* of the port */
+	u32 direction; /* SV_LIMITER_* */
+};
+
+SV_ASSERT_SIZE(struct sv_limiter_key, 8);
+
+struct sv_limiter {
+#ifdef __bpf__
+	struct bpf_spin_lock lock; /* guards queue */
+#else
+	u32 lock;
+#endif
+	u32 device;		/* ifindex of the device on which the class is */
+	u32 class;		/* of that device's HTB, major and minor number */
+	struct sv_limit limit;	/* as configured; the backlog is 0 */
+	struct sv_limit_queue queue; /* the data path's */
+	u32 pad;
+	u64 idle;		/* ns without a packet after which a connection is forgotten */
+};
+
+SV_ASSERT_SIZE(struct sv_limiter, 56);
+
+/* Per CPU. */
+struct sv_limiter_counts {
+	u64 marked;   /* segments marked, or ACKs that got ECE */
+	u64 cuts;     /* ACKs with which SPRING's window shrank */
+	u64 lowered;  /* ACKs whose receive window was lowered */
+	u64 acks;     /* segments back to the sender that the law looked at */
+	u64 unread;   /* segments for which the backlog could not be read */
+	u64 untracked; /* segments without room for their connection's state */
+};
+
+SV_ASSERT_SIZE(struct sv_limiter_counts, 48);
+
+/* A connection through a limiter, seen from the sender that is limited. */
+struct sv_limited_key {
+	struct sv_flow_key key; /* of the limited direction */
+	struct sv_limiter_key limiter;
+};
+
+SV_ASSERT_SIZE(struct sv_limited_key, 48);
+
+struct sv_limited {
+#ifdef __bpf__
+	struct bpf_spin_lock lock; /* guards the rest */
+#else
+	u32 lock;
+#endif
+	u32 pad;
+	struct sv_flow flow;
+	struct sv_flowcell unused; /* the stages want one */
+	struct sv_vcc vcc;
+};
+
+SV_ASSERT_SIZE(struct sv_limited, 40 + sizeof(struct sv_vcc));
+
+#endif
