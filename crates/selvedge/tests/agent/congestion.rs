@@ -14,9 +14,12 @@ fn marked_world(name: &str, table: &str) -> Option<World> {
         .args(["-target", "bpf", "-O2", "-g", "-D__bpf__", &include, "-c", source, "-o"])
         .arg(&object)
         .status();
-    if !compiled.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: clang cannot compile the marking program");
-        return None;
+    match compiled {
+        Ok(status) => assert!(status.success(), "clang refuses the marking program"),
+        Err(error) => {
+            eprintln!("skipped: clang: {error}");
+            return None;
+        }
     }
     succeed(&world, &world.host(0), "tc qdisc add dev u0 clsact");
     filter(&world, "tc");

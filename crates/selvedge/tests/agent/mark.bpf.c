@@ -27,7 +27,7 @@ int mark(struct __sk_buff *skb)
 }
 
 SEC("lose")
-int lose(struct __sk_buff *skb)
+int lose_all(struct __sk_buff *skb)
 {
 	return skb->protocol == bpf_htons(0x0800) ? TC_ACT_SHOT : TC_ACT_OK;
 }
