@@ -9,6 +9,7 @@
 #ifndef SV_ENCAP_H
 #define SV_ENCAP_H
 
+#include "flow.h"
 #include "packet.h"
 #include "parse.h"
 
@@ -155,6 +156,12 @@ SV_FN u32 sv_encap_cell(u32 newest, u8 cell)
 SV_FN u16 sv_encap_port(u16 label, u32 hash)
 {
 	return label ? label : (u16)(SV_ENCAP_PORT_MIN + (hash & (SV_ENCAP_PORT_COUNT - 1)));
+}
+
+/* What a host may keep as the hash of the outer headers: the label decides between two tunnel addresses, nothing inside. */
+SV_FN u32 sv_encap_hash(const struct sv_tunnel *t, u16 sport)
+{
+	return (u32)sv_hash_step((u64)t->local[3] << 32 | t->remote[3], (u64)sport << 16 | t->port);
 }
 
 /*

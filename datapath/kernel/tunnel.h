@@ -65,8 +65,11 @@ static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *p
 	}
 	if (failed)
 		return -SV_COUNT_DROP_ERROR;
-	/* The sender's socket left one: Linux routers on the way would choose a path by it rather than by the label. */
-	bpf_set_hash_invalid(skb);
+	/*
+	 * The sender's socket left one: Linux routers on the way would choose a path by it rather than by the label. Without
+	 * any, a veth pair's GRO would put all flows into one of its eight lists, each of which holds eight.
+	 */
+	bpf_set_hash(skb, sv_encap_hash(&peer->tunnel, p->label));
 	return any_mac(peer->tunnel.dmac) ? bpf_redirect(peer->ifindex, 0) : bpf_redirect_neigh(peer->ifindex, 0, 0, 0);
 }
 

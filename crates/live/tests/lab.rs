@@ -1,14 +1,19 @@
 //! Real hosts over the modelled fabric. Needs root (or a user namespace), /dev/net/tun, ip and ping.
 
+mod packet;
+
 use edge::Balance;
+use fuzz_drivers::Mutator;
 use host::experiment::{EdgeConfig, HostConfig};
-use live::lab::{address, idle_rtt, Lab, Setup};
+use live::lab::{address, idle_rtt, mac, Lab, Setup, INTERFACE};
+use packet::PacketSocket;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output};
 use std::time::Duration;
 use topology::{Clos, Dumbbell, Topology};
 use units::{BitRate, Bytes, Time};
+use wire::{emit, proto, tcp, Packet, TcpOptions};
 
 const RATE: BitRate = BitRate::from_mbps(100);
 
@@ -19,19 +24,19 @@ fn dumbbell() -> Topology {
         .unwrap()
 }
 
+const CLOS: Clos = Clos {
+    leaves: 2,
+    spines: 2,
+    parallel_links: 1,
+    hosts_per_leaf: 1,
+    host_rate: RATE,
+    host_delay: Time::from_us(300),
+    fabric_rate: RATE,
+    fabric_delay: Time::from_us(300),
+};
+
 fn clos() -> Topology {
-    Clos {
-        leaves: 2,
-        spines: 2,
-        parallel_links: 1,
-        hosts_per_leaf: 1,
-        host_rate: RATE,
-        host_delay: Time::from_us(300),
-        fabric_rate: RATE,
-        fabric_delay: Time::from_us(300),
-    }
-    .build()
-    .unwrap()
+    CLOS.build().unwrap()
 }
 
 fn setup(topology: Topology) -> Setup {
@@ -150,6 +155,72 @@ fn every_buffer_comes_back() {
     }
     assert!(drops(&status) > 0, "nothing was lost");
     assert_eq!((status.packets, status.frames_free), (0, status.frames));
+}
+
+/// A frame of host 0 to host `to`, whose addresses are as the lab gives them.
+fn segment(to: u32, proto: u8, payload: u32) -> Vec<u8> {
+    let [saddr, daddr] = [0, to].map(|host| [0, 0, 0xffff, u32::from(address(host))]);
+    let (tcp_flags, ecn) = (tcp::ACK, 1);
+    let packet = Packet {
+        saddr,
+        daddr,
+        sport: 40_000,
+        dport: 5001,
+        tcp_flags,
+        payload,
+        proto,
+        family: 4,
+        ecn,
+        ..Packet::default()
+    };
+    let mut frame = emit(&packet, &TcpOptions::default()).unwrap();
+    frame[..6].copy_from_slice(&mac(to));
+    frame
+}
+
+#[test]
+fn a_guest_that_floods_with_nonsense_harms_no_other() {
+    let mut setup = setup(Clos { hosts_per_leaf: 2, ..CLOS }.build().unwrap());
+    setup.edge = EdgeConfig {
+        balance: Balance::Flowcell { threshold: Bytes(16_384) },
+        reorder: Some(edge::reorder::Config::default()),
+        congestion: Some(edge::vcc::Config::new(edge::vcc::Class::default())),
+        ..EdgeConfig::default()
+    };
+    let Some(lab) = lab(&setup) else { return };
+    let socket = lab.namespaces()[0].enter(|| PacketSocket::open(nix::net::if_::if_nametoindex(INTERFACE).unwrap()));
+    let socket = socket.unwrap();
+    let known =
+        [(2, proto::TCP, 1000), (2, proto::TCP, 6000), (3, proto::TCP, 0), (2, proto::UDP, 300), (0, proto::TCP, 10)];
+    let mut mutator = Mutator::new(7, known.map(|(to, proto, payload)| segment(to, proto, payload)).to_vec());
+    let claims = [(34, 20, 1400), (54, 20, 1), (34, 20, 8), (34, 60, 100), (90, 20, 65_535)];
+    let mut taken = 0;
+    for i in 0..6_000 {
+        let (frame, _) = mutator.frame();
+        // The kernel refuses what it sees to be wrong, and what finds no room.
+        taken += u32::from(socket.send(&frame, (i % 3 == 0).then(|| claims[i / 3 % claims.len()])).is_ok());
+        if i % 3_000 == 2_000 {
+            // Of the same leaf as the flood, to a host that it is for.
+            let output = run(&lab, 1, &format!("ping -c 3 -i 0.02 -W 2 {}", address(2)));
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        }
+    }
+    let seen = |s: &live::lab::Status| s.hosts[0].counters.malformed + s.hosts[0].counters.ignored;
+    let mut status = lab.ask(|driver| driver.status(Time::from_ms(2))).unwrap();
+    for _ in 0..250 {
+        if status.packets == 0 && status.frames_free == status.frames {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        status = lab.ask(|driver| driver.status(Time::from_ms(2))).unwrap();
+    }
+    assert!(
+        taken > 3_000 && status.hosts[0].counters.tx_segments > 500 && seen(&status) > 100,
+        "{taken}, {:?}",
+        status.hosts[0]
+    );
+    assert_eq!((status.packets, status.frames_free), (0, status.frames), "every buffer comes back");
+    transfer(&lab, 500_000);
 }
 
 #[test]

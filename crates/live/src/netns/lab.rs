@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 const DIRECTORY: &str = "/run/selvedge-lab";
 const BPFFS: &str = "/sys/fs/bpf";
@@ -223,7 +224,19 @@ impl Lab {
         if shape.overlay == Overlay::Edge {
             self.start_agents(shape, agent)?;
         }
-        self.write_record(shape, true)
+        self.write_record(shape, true)?;
+        self.wait_for_links()
+    }
+
+    /// The kernel takes note of carriers once in a second. What it has not by the end of the wait, the status tells.
+    fn wait_for_links(&self) -> Result<(), Error> {
+        for _ in 0..50 {
+            if self.status()?.links.iter().all(|link| link.up) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
     }
 
     /// Both ends of a pair are made where they belong: nothing ever shows up in this namespace.
