@@ -66,6 +66,29 @@ SV_FN u64 sv_opaque(u64 value)
 }
 
 /*
+ * What was read from memory is read anew from here on. The BPF verifier follows each combination of what earlier branches
+ * said about a value for as long as that value lives: between the steps of a stage that is all of them multiplied.
+ */
+SV_FN void sv_forget(void)
+{
+#ifdef __bpf__
+	asm volatile("" ::: "memory");
+#endif
+}
+
+/* The same for a number that is not in memory. */
+SV_FN u32 sv_forget32(u32 value)
+{
+#ifdef __bpf__
+	volatile u32 copy = value;
+
+	return copy;
+#else
+	return value;
+#endif
+}
+
+/*
  * The same value, at most 255, of which the BPF verifier knows nothing more: it then need not follow a loop anew for each
  * value that the cursor could have had.
  */

@@ -233,6 +233,7 @@ SV_FN void sv_vcc_syn(struct sv_vcc *v, const struct sv_packet *p, int out, u64 
 			return;
 		}
 	}
+	sv_forget();
 	sv_vcc_note_syn(v, out, p->seq, p->mss, p->wscale);
 	v->progress = now;
 }
@@ -291,6 +292,7 @@ SV_FN u32 sv_vcc_track_ack(struct sv_vcc *v, const struct sv_packet *p, u64 now,
 			v->dupacks++;
 		*lost = v->dupacks == SV_VCC_DUPACKS;
 	}
+	sv_forget();
 	v->window_in = sv_vcc_window_units(v, p);
 	return acked;
 }

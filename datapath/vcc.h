@@ -117,6 +117,7 @@ SV_FN void sv_vcc_react(struct sv_vcc *v, const struct sv_vcc_class *class, u32 
 		v->last_flight = v->flight;
 		v->flight = v->snd_nxt - v->snd_una;
 	}
+	sv_forget();
 	if (marked || lost) {
 		if (sv_seq_after(v->snd_una, v->cut_end)) {
 			sv_vcc_cut(v, class);
@@ -259,16 +260,22 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 	v->flags |= aware ? SV_VCC_AWARE : SV_VCC_PLAIN;
 	if (aware && p->pack == SV_PACK_OK && !(p->tcp_flags & SV_TCP_SYN))
 		marked = sv_vcc_absorb(v, p);
+	marked = sv_forget32(marked);
+	sv_forget();
 	if (fack) {
 		sv_vcc_react(v, class, 0, marked, 0, now);
 		return SV_CONSUMED;
 	}
 	sv_vcc_take_option(p);
 	sv_vcc_track_in(v, p, now);
+	sv_forget();
 	if (p->tcp_flags & SV_TCP_ACK && !(p->tcp_flags & SV_TCP_RST)) {
-		acked = sv_vcc_track_ack(v, p, now, &lost);
+		acked = sv_forget32(sv_vcc_track_ack(v, p, now, &lost));
+		lost = (int)sv_forget32((u32)lost);
+		sv_forget();
 		sv_vcc_react(v, class, acked, marked, lost, now);
 	}
+	sv_forget();
 	if (!limited || limit->law != SV_LIMIT_SPRING)
 		v->limit_rwnd = 0;
 	if (class->flags & SV_CLASS_OFF && !limited)

@@ -321,14 +321,16 @@ int selvedge_guest(struct __sk_buff *skb)
 	struct sv_config *conf;
 	struct sv_route *route;
 	struct sv_port *port, *to;
-	struct sv_packet p = {0};
+	struct sv_scratch *scratch = new_scratch(0);
+	struct sv_packet *p;
 	struct sv_peer *peer;
 	int parsed, verdict, source = SOURCE_OWN, limited = 0;
 
 	conf = bpf_map_lookup_elem(&config, &zero);
 	port = bpf_map_lookup_elem(&ports, &ifindex);
-	if (!counters || !conf || !port)
+	if (!counters || !conf || !port || !scratch)
 		return TC_ACT_OK;
+	p = &scratch->packet;
 	if (port->flags & SV_PORT_LIMITER) {
 		/* It came from a port that limits.bpf.c watches, and out of its queue. */
 		ifindex = skb->mark;
@@ -341,19 +343,19 @@ int selvedge_guest(struct __sk_buff *skb)
 	epoch = epoch_of(conf);
 	if (skb->vlan_present)
 		goto pass;
-	parsed = parse_at(skb, 0, &p);
+	parsed = parse_at(skb, 0, p);
 	if (parsed == SV_PARSE_OK) {
-		slot = find_flow(&p, port->vni, OUT);
+		slot = find_flow(p, port->vni, OUT);
 		if (slot && epoch && slot->found.out_epoch == epoch && slot->found.out_port == ifindex) {
 			id = slot->found.out_peer;
 			peer = bpf_map_lookup_elem(&peers, &id);
 			if (peer)
-				return to_peer(skb, ifindex, counters, conf, port, peer, slot->found.out_mac, slot, &p, parsed);
+				return to_peer(skb, ifindex, counters, conf, port, peer, slot->found.out_mac, slot, p, parsed);
 		}
 	}
 	if (!carries(parsed) && skb->protocol != bpf_htons(SV_ETHERTYPE_ARP))
 		goto pass;
-	if (parsed == SV_PARSE_NOT_IP || (parsed == SV_PARSE_NOT_TRANSPORT && p.proto == SV_PROTO_ICMPV6)) {
+	if (parsed == SV_PARSE_NOT_IP || (parsed == SV_PARSE_NOT_TRANSPORT && p->proto == SV_PROTO_ICMPV6)) {
 		verdict = answer_neighbour(skb, ifindex, counters, conf, port);
 		if (verdict != UNANSWERED)
 			return verdict;
@@ -361,13 +363,13 @@ int selvedge_guest(struct __sk_buff *skb)
 			goto pass;
 	}
 	if (port->flags & (SV_PORT_LEARN | SV_PORT_STRICT)) {
-		source = check_source(skb, ifindex, port, p.saddr);
+		source = check_source(skb, ifindex, port, p->saddr);
 		if (source == SOURCE_SPOOFED)
 			return drop(counters, SV_COUNT_DROP_SPOOFED);
 		if (source == SOURCE_UNROUTED)
 			goto pass;
 	}
-	route = find_route(port->vni, p.daddr);
+	route = find_route(port->vni, p->daddr);
 	if (!route)
 		goto pass;
 	target = route->target;
@@ -376,10 +378,10 @@ int selvedge_guest(struct __sk_buff *skb)
 		if (!peer)
 			goto pass;
 		if (parsed == SV_PARSE_OK && !slot)
-			slot = find_flow(&p, port->vni, OUT | MAKE);
+			slot = find_flow(p, port->vni, OUT | MAKE);
 		if (slot && epoch && source == SOURCE_OWN)
 			keep_out(slot, epoch, ifindex, route);
-		return to_peer(skb, ifindex, counters, conf, port, peer, route->mac, slot, &p, parsed);
+		return to_peer(skb, ifindex, counters, conf, port, peer, route->mac, slot, p, parsed);
 	}
 	to = bpf_map_lookup_elem(&ports, &target);
 	if (!to || target == ifindex)
@@ -404,74 +406,79 @@ int selvedge_uplink(struct __sk_buff *skb)
 	struct sv_route *route;
 	struct sv_port *port;
 	u32 key = 0, target;
-	struct sv_packet p = {0};
-	struct sv_outer o = {0};
+	struct sv_scratch *scratch = new_scratch(1);
+	struct sv_packet *p;
+	struct sv_outer *o;
 	struct sv_flow_slot *slot = 0;
 	int parsed, ecn, family_changes, known;
 	u32 epoch;
 
 	conf = bpf_map_lookup_elem(&config, &key);
-	if (!conf || !conf->udp_port || skb->vlan_present || !read_outer(skb, conf->udp_port, &o))
+	if (!conf || !scratch)
+		return TC_ACT_OK;
+	p = &scratch->packet;
+	o = &scratch->outer;
+	if (!conf->udp_port || skb->vlan_present || !read_outer(skb, conf->udp_port, o))
 		return TC_ACT_OK;
 	counters = find_counters();
 	if (!counters)
 		return TC_ACT_OK;
 	epoch = epoch_of(conf);
-	parsed = parse_at(skb, o.add_len, &p);
+	parsed = parse_at(skb, o->add_len, p);
 	if (!carries(parsed))
 		goto nobody;
 	if (parsed == SV_PARSE_OK)
-		slot = find_flow(&p, o.encap.vni, IN);
-	known = slot && kept_in(&slot->found, epoch, o.saddr);
+		slot = find_flow(p, o->encap.vni, IN);
+	known = slot && kept_in(&slot->found, epoch, o->saddr);
 	if (known) {
 		target = slot->found.in_port;
 	} else {
-		route = find_route(o.encap.vni, p.daddr);
+		route = find_route(o->encap.vni, p->daddr);
 		if (!route || route->kind != SV_ROUTE_LOCAL)
 			goto nobody;
 		target = route->target;
 	}
 	port = bpf_map_lookup_elem(&ports, &target);
-	if (!port || port->vni != o.encap.vni)
+	if (!port || port->vni != o->encap.vni)
 		goto nobody;
 	if (!known)
-		known = is_peer(o.saddr);
-	if (!check_sender(skb, counters, conf, &o, known))
+		known = is_peer(o->saddr);
+	if (!check_sender(skb, counters, conf, o, known))
 		return TC_ACT_SHOT;
 	if (parsed == SV_PARSE_OK && !slot)
-		slot = find_flow(&p, o.encap.vni, IN | MAKE);
-	if (slot && known && epoch && !kept_in(&slot->found, epoch, o.saddr))
-		keep_in(slot, epoch, target, o.saddr);
-	if (o.ecn == SV_ECN_CE)
+		slot = find_flow(p, o->encap.vni, IN | MAKE);
+	if (slot && known && epoch && !kept_in(&slot->found, epoch, o->saddr))
+		keep_in(slot, epoch, target, o->saddr);
+	if (o->ecn == SV_ECN_CE)
 		count(counters, SV_COUNT_IN_CE, 1);
-	ecn = sv_encap_ecn(p.ecn, o.ecn);
+	ecn = sv_encap_ecn(p->ecn, o->ecn);
 	if (ecn < 0)
 		return drop(counters, SV_COUNT_DROP_ECN);
-	if (ecn != p.ecn) {
-		p.ecn = (u8)ecn;
-		p.dirty |= SV_DIRTY_ECN;
+	if (ecn != p->ecn) {
+		p->ecn = (u8)ecn;
+		p->dirty |= SV_DIRTY_ECN;
 	}
-	p.label = o.sport;
-	if (p.mss && port->mtu && clamp_mss(skb, o.add_len, &p, port->mtu))
+	p->label = o->sport;
+	if (p->mss && port->mtu && clamp_mss(skb, o->add_len, p, port->mtu))
 		count(counters, SV_COUNT_MSS_CLAMPED, 1);
 	if (parsed == SV_PARSE_OK) {
 		u32 result;
 
-		if (conf->flags & SV_CONFIG_CONGESTION && o.encap.version != SV_ENCAP_PLAIN) {
-			read_option(skb, o.add_len, &p);
-			result = ingress_congested(slot, conf, &o, &p);
+		if (conf->flags & SV_CONFIG_CONGESTION && o->encap.version != SV_ENCAP_PLAIN) {
+			read_option(skb, o->add_len, p);
+			result = ingress_congested(slot, conf, o, p);
 		} else {
-			result = ingress(slot, conf, &o, &p);
+			result = ingress(slot, conf, o, p);
 		}
-		note_results(skb->ifindex, counters, &p, result);
+		note_results(skb->ifindex, counters, p, result);
 		if (result & SV_CONSUMED)
 			return drop(counters, SV_COUNT_FACKS_CONSUMED);
 	} else {
 		count(counters, SV_COUNT_UNTRACKED, 1);
 	}
 	count(counters, SV_COUNT_IN_SEGMENTS, 1);
-	count(counters, SV_COUNT_IN_BYTES, skb->len - o.add_len);
-	if (decapsulate(skb, &o, &family_changes, p.family) || write_back(skb, &p))
+	count(counters, SV_COUNT_IN_BYTES, skb->len - o->add_len);
+	if (decapsulate(skb, o, &family_changes, p->family) || write_back(skb, p))
 		return drop(counters, SV_COUNT_DROP_ERROR);
 	return deliver(skb, counters, target, port, family_changes);
 

@@ -71,6 +71,31 @@ struct {
 	__type(value, u64); /* when an event of this kind was last sent, ns */
 } event_times SEC(".maps");
 
+/*
+ * What the programs hold of the packet at hand, one for each: what is written here, unlike on the stack, the verifier
+ * forgets, and need not follow anew for each combination of values.
+ */
+struct sv_scratch {
+	struct sv_packet packet;
+	struct sv_outer outer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, struct sv_scratch);
+} scratch SEC(".maps");
+
+static __always_inline struct sv_scratch *new_scratch(u32 which)
+{
+	struct sv_scratch *s = bpf_map_lookup_elem(&scratch, &which);
+
+	if (s)
+		__builtin_memset(s, 0, sizeof(*s));
+	return s;
+}
+
 static __always_inline struct sv_counters *find_counters(void)
 {
 	u32 zero = 0;

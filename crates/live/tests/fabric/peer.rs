@@ -3,6 +3,7 @@
 use super::Fabric;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -40,12 +41,10 @@ pub(crate) fn run() {
             }
             let until = std::env::var_os("SELVEDGE_TEST_UNTIL").map(std::path::PathBuf::from);
             let mut at = 0u64;
-            let mut buffer = vec![0; 1 << 18];
             while at < n || until.as_ref().is_some_and(|until| !until.exists()) {
-                let len = if at < n { buffer.len().min((n - at) as usize) } else { 10_000 };
-                fill(&mut buffer[..len], at);
-                stream.write_all(&buffer[..len]).unwrap();
-                at += len as u64;
+                let bytes = part(at, if at < n { (n - at).min(1 << 18) as usize } else { 10_000 });
+                stream.write_all(bytes).unwrap();
+                at += bytes.len() as u64;
                 if at > n {
                     std::thread::sleep(Duration::from_millis(2)); // only so that the connection is in use
                 }
@@ -104,20 +103,25 @@ fn connect(address: &str) -> TcpStream {
     panic!("no connection to {address}");
 }
 
-/// Byte `i` of the stream.
-fn pattern(i: u64) -> u8 {
-    (i ^ (i >> 8) ^ (i >> 16)) as u8
+/// The stream is this again and again. Its length is a prime, so that no segment or flowcell repeats with it; and it is made
+/// once, because unoptimised tests fill and compare bytes slowly.
+fn block() -> &'static [u8] {
+    static BLOCK: OnceLock<Vec<u8>> = OnceLock::new();
+    BLOCK.get_or_init(|| (0..1_048_583u32).map(|i| (i ^ (i >> 8) ^ (i >> 16)) as u8).collect())
 }
 
-fn fill(buffer: &mut [u8], at: u64) {
-    for (i, byte) in (at..).zip(buffer) {
-        *byte = pattern(i);
-    }
+/// The stream's part at `at`, as far as the block goes and at most `most` bytes.
+fn part(at: u64, most: usize) -> &'static [u8] {
+    let rest = &block()[(at % block().len() as u64) as usize..];
+    &rest[..most.min(rest.len())]
 }
 
-fn check(buffer: &[u8], at: u64) {
-    for (i, byte) in (at..).zip(buffer) {
-        assert_eq!(*byte, pattern(i), "byte {i} of the stream");
+fn check(mut buffer: &[u8], mut at: u64) {
+    while !buffer.is_empty() {
+        let expected = part(at, buffer.len());
+        assert!(buffer[..expected.len()] == *expected, "a wrong byte after {at}");
+        at += expected.len() as u64;
+        buffer = &buffer[expected.len()..];
     }
 }
 
