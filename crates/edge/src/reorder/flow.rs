@@ -50,8 +50,12 @@ pub(super) struct Flow {
     started: bool,
     /// Segments arrived since the last flush.
     touched: bool,
-    /// Listed in the engine's `active`.
-    pub(super) active: bool,
+    /// In the engine's list of touched flows.
+    pub(super) listed: bool,
+    /// Flows are flushed in the order of their turns; kept until a flush of all flows finds it without segments.
+    pub(super) turn: u64,
+    /// The engine's round in which segments left last.
+    round: u64,
     held_bytes: u64,
     /// Average duration of gaps between flowcells that filled; `None` before the first sample.
     average: Option<Time>,
@@ -79,7 +83,9 @@ impl Flow {
             syn: None,
             started: false,
             touched: false,
-            active: false,
+            listed: false,
+            turn: 0,
+            round: 0,
             held_bytes: 0,
             average: None,
             deadline: None,
@@ -90,14 +96,16 @@ impl Flow {
         self.segments.is_empty()
     }
 
-    pub(super) fn needs_flush(&self, now: Time) -> bool {
-        self.touched || self.is_due(now)
+    pub(super) fn is_touched(&self) -> bool {
+        self.touched
     }
 
-    pub(super) fn is_due(&self, now: Time) -> bool {
-        self.deadline.is_some_and(|deadline| deadline <= now)
+    /// Is a segment that comes now the first since a flush of all flows found none?
+    pub(super) fn wants_turn(&self, round: u64) -> bool {
+        self.segments.is_empty() && self.round != round
     }
 
+    /// When it is to be flushed whatever comes.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.deadline
     }
@@ -198,6 +206,7 @@ impl Flow {
     /// Algorithm 2's flush: pushes what is in order or will not get more so, holds the rest.
     pub(super) fn flush(&mut self, now: Time, sink: &mut Sink) {
         self.touched = false;
+        self.round = sink.round;
         self.sort();
         // Whatever precedes a segment that timed out must not be held longer than that segment.
         let timeout = sink.config.timeout;
@@ -266,6 +275,9 @@ impl Flow {
 
     /// Pushes everything in order and expects what follows it.
     pub(super) fn push_all(&mut self, sink: &mut Sink) {
+        if !self.segments.is_empty() {
+            self.round = sink.round;
+        }
         self.sort();
         let mut segments = std::mem::take(&mut self.segments);
         for s in segments.drain(..) {

@@ -15,6 +15,7 @@ mod tests;
 
 pub use config::{Config, Timeout};
 
+use crate::deadlines::Deadlines;
 use crate::{Slot, Verdict};
 use flow::Flow;
 use slots::Pool;
@@ -39,13 +40,20 @@ pub struct Counters {
     pub overflows: u64,
 }
 
-/// The reordering of all flows of one edge; flows are named by their number in the flow table.
+/// The reordering of all flows of one edge; flows are named by their number in the flow table. A poll costs what it
+/// brought and what is due, however many flows hold something.
 #[derive(Debug)]
 pub(crate) struct Engine {
     flows: Vec<Flow>,
     sink: Sink,
-    /// Flows that may have segments, in order of arrival.
-    active: Vec<u32>,
+    /// Flows that got segments since the last poll ended, each once.
+    touched: Vec<u32>,
+    /// Of flows that hold something, in ps.
+    deadlines: Deadlines,
+    /// Turns given to flows.
+    turns: u64,
+    /// The flows of one flush, kept for its memory.
+    batch: Vec<u32>,
     /// Not later than the earliest deadline of any flow.
     deadline: Option<Time>,
 }
@@ -58,12 +66,23 @@ struct Sink {
     pool: Pool,
     /// Slot, and whether it joins the previous one.
     released: VecDeque<(Slot, bool)>,
+    /// Flushes of all flows so far.
+    round: u64,
 }
 
 impl Engine {
     pub(crate) fn new(config: Config) -> Engine {
-        let sink = Sink { config, counters: Counters::default(), pool: Pool::new(), released: VecDeque::new() };
-        Engine { flows: Vec::new(), sink, active: Vec::new(), deadline: None }
+        let sink =
+            Sink { config, counters: Counters::default(), pool: Pool::new(), released: VecDeque::new(), round: 1 };
+        Engine {
+            flows: Vec::new(),
+            sink,
+            touched: Vec::new(),
+            deadlines: Deadlines::default(),
+            turns: 0,
+            batch: Vec::new(),
+            deadline: None,
+        }
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -99,21 +118,31 @@ impl Engine {
         }
         self.sink.counters.packets += 1;
         let state = &mut self.flows[flow as usize];
+        if state.wants_turn(self.sink.round) {
+            state.turn = self.turns;
+            self.turns += 1;
+        }
         state.merge(now, slot, packet, &mut self.sink);
-        if !state.active {
-            state.active = true;
-            self.active.push(flow);
+        if !std::mem::replace(&mut state.listed, true) {
+            self.touched.push(flow);
         }
         Verdict::Hold
     }
 
     /// The poll ended: every flow that got something, or is due, is flushed.
     pub(crate) fn end_batch(&mut self, now: Time) {
-        self.flush_where(now, |flow| flow.needs_flush(now));
+        for id in self.touched.drain(..) {
+            let flow = &mut self.flows[id as usize];
+            flow.listed = false;
+            if flow.is_touched() {
+                self.batch.push(id);
+            }
+        }
+        self.flush_batch(now, Flow::is_touched);
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) {
-        self.flush_where(now, |flow| flow.is_due(now));
+        self.flush_batch(now, |_| false);
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
@@ -125,34 +154,45 @@ impl Engine {
         self.sink.released.pop_front()
     }
 
-    fn flush_where(&mut self, now: Time, wants: impl Fn(&Flow) -> bool) {
-        if self.active.is_empty() {
-            self.deadline = None;
-            return;
-        }
-        let mut deadline: Option<Time> = None;
-        let mut active = std::mem::take(&mut self.active);
-        active.retain(|id| {
-            let flow = &mut self.flows[*id as usize];
-            if wants(flow) {
-                flow.flush(now, &mut self.sink);
+    /// Flushes the flows of `batch` and those that are due, unless `listed` says that they are in it, in the order in which
+    /// they began to have segments.
+    fn flush_batch(&mut self, now: Time, listed: impl Fn(&Flow) -> bool) {
+        while let Some(id) = self.deadlines.pop(now.as_ps()) {
+            let flow = &self.flows[id as usize];
+            if listed(flow) {
+                continue;
             }
-            deadline = [deadline, flow.deadline()].into_iter().flatten().min();
-            flow.active = !flow.is_empty();
-            flow.active
-        });
-        self.active = active;
-        self.deadline = deadline;
+            match flow.deadline() {
+                Some(due) if due <= now => self.batch.push(id),
+                Some(due) => self.deadlines.arm(id, due.as_ps()),
+                None => {}
+            }
+        }
+        let flows = &mut self.flows;
+        self.batch.sort_unstable_by_key(|id| flows[*id as usize].turn);
+        for id in self.batch.drain(..) {
+            let flow = &mut flows[id as usize];
+            flow.flush(now, &mut self.sink);
+            if let Some(due) = flow.deadline() {
+                self.deadlines.arm(id, due.as_ps());
+            }
+        }
+        let due_of = |id: u32| flows[id as usize].deadline().map(Time::as_ps);
+        self.deadline = self.deadlines.earliest(due_of).map(Time::from_ps);
+        self.sink.round += 1;
     }
 
     /// Flushes one flow amid a poll.
-    fn flush(&mut self, now: Time, flow: u32) {
-        let flow = &mut self.flows[flow as usize];
+    fn flush(&mut self, now: Time, id: u32) {
+        let flow = &mut self.flows[id as usize];
         if flow.is_empty() {
             return;
         }
         flow.flush(now, &mut self.sink);
-        self.deadline = [self.deadline, flow.deadline()].into_iter().flatten().min();
+        if let Some(due) = flow.deadline() {
+            self.deadlines.arm(id, due.as_ps());
+            self.deadline = Some(self.deadline.map_or(due, |earliest| earliest.min(due)));
+        }
     }
 
     /// A packet that must not wait, after what is in order of its flow.

@@ -478,3 +478,84 @@ fn a_zero_timeout_releases_at_the_next_call() {
     assert_eq!(receiver.engine.poll_timeout(), Some(Time::ZERO));
     assert_eq!(receiver.timeout(), [[0]]);
 }
+
+/// Several flows of one engine; `held` ones wait behind a gap.
+fn with_held(flows: &[u32]) -> Engine {
+    let mut engine = Engine::new(Config::default());
+    for &flow in flows {
+        engine.process(Time::ZERO, flow, Slot(0), &syn(999, 5));
+        assert_eq!(engine.process(Time::ZERO, flow, Slot(10 * flow), &data(6, 3000, 4000)), Verdict::Hold);
+    }
+    engine.end_batch(Time::ZERO);
+    assert_eq!(engine.poll_release(), None);
+    engine
+}
+
+fn slots(engine: &mut Engine) -> Vec<u32> {
+    std::iter::from_fn(|| engine.poll_release()).map(|(slot, _)| slot.0).collect()
+}
+
+#[test]
+fn flows_leave_in_the_order_in_which_they_began_to_hold() {
+    let mut engine = with_held(&[3, 1, 2]);
+    let filler = data(5, 1000, 3000);
+    for flow in [2, 0, 3] {
+        assert_eq!(engine.process(Time::from_us(1), flow, Slot(10 * flow + 1), &filler), Verdict::Hold);
+    }
+    engine.end_batch(Time::from_us(1));
+    assert_eq!(slots(&mut engine), [31, 30, 21, 20, 1]);
+    assert_eq!(engine.poll_timeout(), Some(WAIT), "the other one's");
+    engine.end_batch(WAIT);
+    assert_eq!((slots(&mut engine), engine.poll_timeout()), (vec![10], None));
+}
+
+#[test]
+fn a_flow_emptied_amid_a_poll_keeps_its_turn_until_the_poll_ends() {
+    let mut engine = with_held(&[1, 2]);
+    let (filler, next) = (data(5, 1000, 3000), data(6, 4000, 5000));
+    engine.process(Time::ZERO, 2, Slot(21), &filler);
+    engine.process(Time::ZERO, 1, Slot(11), &filler);
+    assert_eq!(engine.process(Time::ZERO, 1, Slot(12), &data(6, 4000, 4000)), Verdict::Hold, "a pure ACK");
+    engine.process(Time::ZERO, 2, Slot(22), &next);
+    engine.process(Time::ZERO, 1, Slot(13), &next);
+    engine.end_batch(Time::ZERO);
+    assert_eq!(slots(&mut engine), [11, 10, 12, 13, 21, 20, 22]);
+    let next = data(6, 5000, 6000);
+    engine.process(Time::ZERO, 2, Slot(23), &next);
+    engine.process(Time::ZERO, 1, Slot(14), &next);
+    engine.end_batch(Time::ZERO);
+    assert_eq!(slots(&mut engine), [23, 14], "and begins anew");
+}
+
+/// Whatever comes, the deadline after a poll is the earliest of all flows', and nothing is overdue.
+#[test]
+fn the_deadline_is_the_earliest_of_many_flows() {
+    for timeout in [Timeout::Fixed(WAIT), Timeout::ADAPTIVE] {
+        let mut engine = Engine::new(Config { timeout, ..Config::default() });
+        let (mut state, mut now, mut holding) = (1u32, Time::ZERO, 0);
+        for round in 0..4000u32 {
+            let mut draw = |n: u32| {
+                state = state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
+                (state >> 16) % n
+            };
+            for _ in 0..draw(4) {
+                let (flow, cell, start) = (draw(40), round / 8 + draw(3), 1000 * (round + draw(9)));
+                engine.process(now, flow, Slot(round), &data(cell, start, start + 500));
+            }
+            now += Time::from_us(u64::from(draw(120)));
+            match draw(5) {
+                0 => engine.handle_timeout(now),
+                _ => {
+                    engine.end_batch(now);
+                    assert!(engine.flows.iter().all(|flow| !flow.is_touched() && !flow.listed));
+                }
+            }
+            let earliest = engine.flows.iter().filter_map(Flow::deadline).min();
+            assert_eq!(engine.poll_timeout(), earliest, "round {round}");
+            assert!(earliest.is_none_or(|due| due > now));
+            holding += engine.flows.iter().filter(|flow| flow.deadline().is_some()).count();
+            while engine.poll_release().is_some() {}
+        }
+        assert!(holding > 4000, "more than one flow at a time: {holding}");
+    }
+}
