@@ -91,8 +91,13 @@ pub(crate) fn answer(config: &Config, frame: &[u8], question: &Question) -> Opti
 
 /// May the guest speak under this address, if its port is strict?
 pub(crate) fn is_own(source: &[u32; 4]) -> bool {
+    is_unrouted(source) || GUEST.has(source)
+}
+
+/// Unspecified or link-local: from a strict port it is for the host only.
+pub(crate) fn is_unrouted(source: &[u32; 4]) -> bool {
     let unspecified = *source == [0; 4] || *source == [0, 0, 0xffff, 0];
-    unspecified || source[0] & 0xffc0_0000 == 0xfe80_0000 || GUEST.has(source)
+    unspecified || source[0] & 0xffc0_0000 == 0xfe80_0000
 }
 
 /// Is the frame, of one packet unless `segment_size` says otherwise, larger than the port's MTU allows?

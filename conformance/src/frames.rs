@@ -94,6 +94,9 @@ impl Frames {
         if self.config.strict && !answers::is_own(&key.saddr) {
             return self.dropped(Verdict::DropSpoofed, Some("drop_spoofed_segments"));
         }
+        if self.config.strict && answers::is_unrouted(&key.saddr) {
+            return self.left(Verdict::Pass, Why::Route, frame);
+        }
         if NEIGHBOUR.has(&key.daddr) {
             self.count("local_segments", 1);
             let frame = with_mac(frame, NEIGHBOUR.mac);

@@ -7,6 +7,8 @@
 pub mod agent;
 pub mod bpf;
 #[cfg(feature = "kernel")]
+pub mod controller;
+#[cfg(feature = "kernel")]
 pub mod dctcp;
 #[cfg(feature = "kernel")]
 pub mod emit;

@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::agent::Agent;
+use crate::controller::Controller;
 use crate::ctl::Ctl;
 use crate::lab::Lab;
 use crate::scenario::Seeds;
@@ -55,6 +56,11 @@ pub enum Command {
     },
     /// Ask a running agent
     Ctl(Ctl),
+    /// Who tells agents in which order to take paths
+    Controller {
+        #[command(subcommand)]
+        command: Controller,
+    },
     /// Write the manual pages into a directory
     Man {
         #[arg(value_name = "DIR")]

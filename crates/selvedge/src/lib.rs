@@ -5,6 +5,7 @@ mod say;
 pub mod agent;
 pub mod bench;
 pub mod cli;
+pub mod controller;
 pub mod ctl;
 pub mod demo;
 pub mod doctor;
@@ -47,6 +48,8 @@ pub enum Failure {
     Manual(#[from] manual::ManualError),
     #[error(transparent)]
     Topo(#[from] topo::TopoError),
+    #[error(transparent)]
+    Controller(#[from] controller::ControllerError),
 }
 
 impl Failure {
@@ -58,6 +61,7 @@ impl Failure {
             Failure::KernelLab(error) if error.is_request() => 2,
             Failure::Agent(error) if error.is_request() => 2,
             Failure::Topo(topo::TopoError::Config(_)) => 2,
+            Failure::Controller(controller::ControllerError::Config(_)) => 2,
             _ => 1,
         }
     }
@@ -68,7 +72,7 @@ impl Failure {
 pub fn main(cli: Cli) -> ExitCode {
     // An agent and a capture listen for signals themselves; the other verbs of a lab but `run` write no results.
     let writes_results = match &cli.command {
-        Command::Agent { .. } => false,
+        Command::Agent { .. } | Command::Controller { .. } => false,
         Command::Lab { command } => command.writes_results(),
         _ => true,
     };
@@ -92,6 +96,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Lab { command } => lab::run(&command),
         Command::Agent { command } => agent::run(&command).map(|()| true).map_err(Failure::from),
+        Command::Controller { command } => controller::run(&command).map(|()| true).map_err(Failure::from),
         Command::Ctl(arguments) => ctl::run(&arguments).map(|()| true).map_err(Failure::from),
         Command::Man { directory } => manual::pages(&directory).map(|()| true).map_err(Failure::from),
         Command::Completions { shell } => {

@@ -72,7 +72,7 @@ impl Agent {
             flow_idle_seconds: c.flow_idle_ns as f64 / 1e9,
             reloads: tally.reloads,
             reload_error: tally.reload_error.clone(),
-            problems: self.problems.clone(),
+            problems: self.problems.iter().chain(&self.controller_lost).cloned().collect(),
         })
     }
 

@@ -41,6 +41,21 @@ pub struct Config {
     pub limits: Limits,
     pub ports: Vec<PortRule>,
     pub peers: Vec<PeerRule>,
+    /// Who says in which order labels are taken.
+    pub controller: Option<ControllerRule>,
+}
+
+/// A `[controller]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerRule {
+    /// `https://HOST:PORT`, asked in turn until one answers.
+    pub urls: Vec<String>,
+    /// This host's name in the controller's topology.
+    pub edge: String,
+    /// PEM files: the authority's certificates, our own, and its key.
+    pub ca: PathBuf,
+    pub certificate: PathBuf,
+    pub key: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +150,8 @@ pub struct PeerRule {
     pub address: IpAddr,
     pub plain_vxlan: bool,
     pub labels: Option<Vec<u16>>,
+    /// What the controller says; `labels` of the peer's own come first.
+    pub scheduled: Option<Vec<u16>>,
     pub guests: Vec<GuestRule>,
 }
 

@@ -239,7 +239,7 @@ fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Ke
 pub(in crate::agent) fn labels<'a>(config: &'a Config, peer: &'a PeerRule) -> &'a [u16] {
     match config.balance {
         Balance::Hash => &[],
-        Balance::Flowcell { .. } => peer.labels.as_deref().unwrap_or(&config.labels),
+        Balance::Flowcell { .. } => peer.labels.as_deref().or(peer.scheduled.as_deref()).unwrap_or(&config.labels),
     }
 }
 
@@ -283,7 +283,14 @@ pub(in crate::agent) mod tests {
 
     fn peer(name: &str, address: &str, prefix: &str) -> PeerRule {
         let guests = vec![GuestRule { network: 100, prefix: prefix.parse().unwrap(), mac: None }];
-        PeerRule { name: name.into(), address: address.parse().unwrap(), plain_vxlan: false, labels: None, guests }
+        PeerRule {
+            name: name.into(),
+            address: address.parse().unwrap(),
+            plain_vxlan: false,
+            labels: None,
+            scheduled: None,
+            guests,
+        }
     }
 
     pub(in crate::agent) fn config() -> Config {
@@ -306,6 +313,7 @@ pub(in crate::agent) mod tests {
                 port(Selector::Name("lxc0".into()), &["10.1.1.2"], &[]),
             ],
             peers: vec![peer("host2", "10.0.1.1", "10.1.2.0/24"), peer("host3", "10.0.2.1", "10.1.3.0/24")],
+            controller: None,
         }
     }
 

@@ -19,6 +19,8 @@ mod desired;
 #[cfg(feature = "kernel")]
 mod error;
 #[cfg(feature = "kernel")]
+mod follow;
+#[cfg(feature = "kernel")]
 mod interfaces;
 #[cfg(feature = "kernel")]
 mod learned;

@@ -4,6 +4,7 @@
 use super::config::Config;
 use super::desired::{desired, gro_devices, resolve, rule_for, Desired, Kept, Resolved};
 use super::error::{Error, Result};
+use super::follow::Followed;
 use super::interfaces::{Interface, Interfaces, Netlink};
 use super::learned::Learned;
 use super::limits::{self, Limited};
@@ -37,6 +38,10 @@ pub(super) struct Agent {
     pub(super) problems: Vec<String>,
     pub(super) swept: Swept,
     pub(super) limited: Limited,
+    /// From a controller.
+    pub(super) followed: Followed,
+    /// Why no controller answers.
+    pub(super) controller_lost: Option<String>,
 }
 
 /// Interfaces, and where the host's routes lead for the peers.
@@ -289,6 +294,7 @@ impl Agent {
         undo(&netlink, &interfaces, &remembered).await;
         edge.destroy()?;
         Remembered::remove(&config.socket);
+        Followed::remove(&config.socket);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use super::config::Config;
 use super::desired::{self, Resolved};
 use super::error::{Error, Result};
+use super::follow::{Followed, Follower, News};
 use super::interfaces::Netlink;
 use super::learned::Learned;
 use super::limits::Limited;
@@ -93,6 +94,7 @@ struct Runner {
     next_tick: Instant,
     /// Opened when the first report is to be sent.
     uplink: Option<Uplink>,
+    follower: Option<Follower>,
     _lock: Lock,
 }
 
@@ -129,7 +131,7 @@ impl Runner {
         started
     }
 
-    async fn start_with(config: Config) -> Result<Runner> {
+    async fn start_with(mut config: Config) -> Result<Runner> {
         let log = Log::new();
         may_run()?;
         let listen = |kind| signal(kind).map_err(|e| Error::System("listen for signals", e));
@@ -139,6 +141,9 @@ impl Runner {
             hup: listen(SignalKind::hangup())?,
         };
         crate::bpf::available().map_err(crate::kernel::Error::from)?;
+        let followed = Followed::load(&config.socket);
+        followed.fill(&mut config);
+        let follower = follow(&config)?;
         let mut netlink = Netlink::new(config.uplinks.len() > 1)?;
         let (interfaces, routes) = look_around(&config, &mut netlink).await?;
         let resolved: Resolved = desired::resolve(&config, &interfaces, &routes).map_err(Error::Unresolved)?;
@@ -179,6 +184,8 @@ impl Runner {
             problems: Vec::new(),
             swept: Swept::default(),
             limited: Limited::default(),
+            followed,
+            controller_lost: None,
         };
         agent.adopt_learned()?;
         let changes = agent.apply().await?;
@@ -209,6 +216,7 @@ impl Runner {
             next_sweep: now(),
             next_tick: now(),
             uplink: None,
+            follower,
             _lock: lock,
         })
     }
@@ -238,6 +246,7 @@ impl Runner {
                 Some(((), place)) = self.scrapes.recv() => { let _ = place.send(self.agent.metrics(&self.tally)); }
                 _ = tokio::time::sleep_until(self.next_sweep.into()) => self.sweep().await,
                 _ = tokio::time::sleep_until(self.next_tick.into()), if self.agent.config.congestion.is_some() => self.tick(),
+                Some(news) = next_news(&mut self.follower) => self.hear(news).await,
                 _ = watchdog.tick() => notify(&[NotifyState::Watchdog]),
             }
         }
@@ -296,7 +305,7 @@ impl Runner {
         done
     }
 
-    async fn replace(&mut self, config: Config) -> Result<()> {
+    async fn replace(&mut self, mut config: Config) -> Result<()> {
         let old = &self.agent.config;
         for (key, same) in [
             ("agent.pins", config.pins == old.pins),
@@ -309,6 +318,9 @@ impl Runner {
                 )));
             }
         }
+        self.agent.followed.fill(&mut config);
+        // Certificates may have been renewed: whoever follows begins anew.
+        let follower = follow(&config)?;
         self.agent.netlink.forget();
         let (interfaces, routes) = look_around(&config, &mut self.agent.netlink).await?;
         desired::resolve(&config, &interfaces, &routes).map_err(Error::Unresolved)?;
@@ -321,8 +333,37 @@ impl Runner {
         if (config.uplinks.len() > 1) != (old.uplinks.len() > 1) {
             self.agent.netlink = Netlink::new(config.uplinks.len() > 1)?;
         }
+        self.follower = follower;
+        self.agent.controller_lost = None;
         self.agent.config = config;
         self.agent.apply().await.map(drop)
+    }
+
+    /// From the controller.
+    async fn hear(&mut self, news: News) {
+        let agent = &mut self.agent;
+        match news {
+            News::Lost(why) => {
+                let why = format!("controller: {why}; the last schedules stay in force");
+                agent.log.warning(&why);
+                agent.controller_lost = Some(why);
+            }
+            News::Found(url) => {
+                agent.log.info(format!("controller {url} answers again"));
+                agent.controller_lost = None;
+            }
+            News::Schedules(url, schedules) => {
+                agent.controller_lost = None;
+                agent.followed = Followed::new(schedules, &agent.config.peers);
+                let (revision, n) = (agent.followed.revision, agent.followed.len());
+                agent.log.info(format!("controller {url}: schedules of revision {revision} for {n} peers"));
+                if let Err(e) = agent.followed.save(&agent.config.socket) {
+                    agent.log.error(e.to_string()); // a new agent asks again
+                }
+                agent.followed.fill(&mut agent.config);
+                self.apply().await;
+            }
+        }
     }
 
     /// Forgets idle flows, and looks whether everything is still as it should be: netlink can lose messages.
@@ -467,6 +508,19 @@ fn recall(config: &Config) -> Result<Remembered> {
         )));
     }
     Ok(found.unwrap_or_else(|| Remembered::new(&config.pins)))
+}
+
+/// Begins to, if there is a controller. What is known already is asked for again: there may be other peers now.
+fn follow(config: &Config) -> Result<Option<Follower>> {
+    config.controller.as_ref().map(Follower::start).transpose().map_err(Error::Config)
+}
+
+/// Never, without a controller.
+async fn next_news(follower: &mut Option<Follower>) -> Option<News> {
+    match follower {
+        Some(follower) => follower.news.recv().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Until there may be events.

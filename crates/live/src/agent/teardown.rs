@@ -1,6 +1,7 @@
 //! Taking the edge out of the kernel, with or without an agent.
 
 use super::error::{Error, Result};
+use super::follow::Followed;
 use super::interfaces::Netlink;
 use super::lock;
 use super::reconcile::undo;
@@ -36,6 +37,7 @@ pub fn stop(pins: &Path, socket: &Path) -> Result<Vec<String>> {
         remove_edge(pins)?;
     }
     Remembered::remove(socket);
+    Followed::remove(socket);
     if std::os::unix::net::UnixStream::connect(socket).is_err() {
         let _ = fs::remove_file(socket); // what a killed agent left
     }

@@ -64,6 +64,14 @@ pub struct Arguments {
     pub json: bool,
 }
 
+/// The fabric that a scenario or a topology file describes.
+///
+/// # Errors
+/// A file that cannot be read or describes no fabric.
+pub(crate) fn topology_of(file: &std::path::Path) -> Result<topology::Topology, ConfigError> {
+    Fabric::read(&Arguments { file: file.to_owned(), fail: Vec::new(), json: false }).map(|fabric| fabric.topology)
+}
+
 /// Who avoids a tree with a failed link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PruneWord {

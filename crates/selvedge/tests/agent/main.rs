@@ -1,6 +1,9 @@
 //! The real binary as an agent: in network namespaces, as root, with BPF. Says why where it is skipped.
 
+#[path = "../authority/mod.rs"]
+mod authority;
 mod congestion;
+mod controller;
 mod limits;
 mod world;
 

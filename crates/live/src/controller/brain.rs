@@ -1,0 +1,227 @@
+//! What a controller knows and decides: no files, no sockets.
+
+use super::Error;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use topology::{label_of, schedule, LinkId, Prune, Topology};
+
+/// What an edge is to do, towards every other edge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedules {
+    /// Rises with each change.
+    pub revision: u64,
+    /// Edges that are not named keep what their configuration says.
+    pub schedules: Vec<Slots>,
+}
+
+/// The outer source ports that flowcells take in turn towards some edges.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slots {
+    /// 1 to 256; a port is repeated as often as its path's weight asks. Empty: no tree joins them, and any port will do.
+    pub ports: Vec<u16>,
+    pub edges: Vec<String>,
+}
+
+/// A link failed or came back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkChange {
+    pub link: String,
+    pub up: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    pub revision: u64,
+    pub trees: usize,
+    pub failed: Vec<String>,
+    /// What each edge has, by name; edges that never asked are absent.
+    pub edges: BTreeMap<String, u64>,
+}
+
+/// A fabric, what of it failed, and what follows.
+#[derive(Debug)]
+pub struct Brain {
+    topology: Topology,
+    prune: Prune,
+    /// Of the first tree; the others follow.
+    first_port: u16,
+    /// In ascending order, each once.
+    failed: Vec<LinkId>,
+    revision: u64,
+    seen: BTreeMap<String, u64>,
+}
+
+impl Brain {
+    /// `first_port` plus the number of trees is at most 65536: the caller has checked [`Brain::ports_fit`].
+    pub fn new(topology: Topology, prune: Prune, first_port: u16) -> Brain {
+        Brain { topology, prune, first_port, failed: Vec::new(), revision: 1, seen: BTreeMap::new() }
+    }
+
+    pub fn ports_fit(topology: &Topology, first_port: u16) -> bool {
+        usize::from(first_port) + topology.base_trees().len() <= 1 << 16
+    }
+
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The names of the links that failed.
+    pub fn failed(&self) -> Vec<String> {
+        self.failed.iter().map(|&link| self.topology.link_name(link)).collect()
+    }
+
+    /// What an earlier controller knew. Links that the fabric has no more are forgotten; then, as always when schedules may
+    /// differ, the revision is a new one.
+    pub fn recall(&mut self, revision: u64, failed: &[String], same_fabric: bool) {
+        self.failed = failed.iter().filter_map(|name| self.link(name).ok()).collect();
+        self.failed.sort_unstable();
+        self.failed.dedup();
+        let same = same_fabric && self.failed.len() == failed.len();
+        self.revision = if same { revision } else { revision.saturating_add(1) };
+    }
+
+    fn link(&self, name: &str) -> Result<LinkId, Error> {
+        let found = self.topology.link_named(name).filter(|&link| self.topology.fabric_links().contains(&link));
+        found.ok_or_else(|| Error::NoLink(name.to_owned()))
+    }
+
+    /// False if nothing changed.
+    ///
+    /// # Errors
+    /// [`Error::NoLink`].
+    pub fn set_link(&mut self, change: &LinkChange) -> Result<bool, Error> {
+        let link = self.link(&change.link)?;
+        match (self.failed.binary_search(&link), change.up) {
+            (Ok(at), true) => drop(self.failed.remove(at)),
+            (Err(at), false) => self.failed.insert(at, link),
+            _ => return Ok(false),
+        }
+        self.revision = self.revision.saturating_add(1);
+        Ok(true)
+    }
+
+    /// Is there such an edge?
+    pub fn has_edge(&self, name: &str) -> bool {
+        self.topology.node_named(name).is_some_and(|node| self.topology.is_host(node))
+    }
+
+    /// For the edge of a host. Edges of its own leaf are not named: no tree is needed to reach them.
+    ///
+    /// # Errors
+    /// [`Error::NoEdge`].
+    pub fn schedules(&self, edge: &str) -> Result<Schedules, Error> {
+        let topology = &self.topology;
+        let host = topology.node_named(edge).filter(|&node| topology.is_host(node));
+        let own = topology.leaf_of(host.ok_or_else(|| Error::NoEdge(edge.to_owned()))?);
+        let mut by_leaf: BTreeMap<_, Vec<String>> = BTreeMap::new();
+        for (id, node) in (0..).zip(&topology.nodes).filter(|&(id, _)| topology.is_host(id)) {
+            let leaf = topology.leaf_of(id);
+            if leaf != own {
+                by_leaf.entry(leaf).or_default().push(node.name.clone());
+            }
+        }
+        // Leaves with one schedule are told together.
+        let mut slots: BTreeMap<Vec<u16>, Vec<String>> = BTreeMap::new();
+        for (leaf, edges) in by_leaf {
+            let weights = topology.pruned_weights(own, leaf, &self.failed, self.prune);
+            // No path at all, or more than a schedule holds.
+            let trees = schedule(&weights).unwrap_or_default();
+            let ports = trees.into_iter().map(|tree| self.first_port + (label_of(tree) - 1)).collect();
+            slots.entry(ports).or_default().extend(edges);
+        }
+        let schedules = slots.into_iter().map(|(ports, edges)| Slots { ports, edges }).collect();
+        Ok(Schedules { revision: self.revision, schedules })
+    }
+
+    /// An edge says which revision it has.
+    pub fn note(&mut self, edge: &str, revision: u64) {
+        if self.has_edge(edge) {
+            self.seen.insert(edge.to_owned(), revision);
+        }
+    }
+
+    pub fn status(&self) -> Status {
+        Status {
+            revision: self.revision,
+            trees: self.topology.base_trees().len(),
+            failed: self.failed(),
+            edges: self.seen.clone(),
+        }
+    }
+
+    /// Of nodes and links, so that a store says whether it is about this fabric.
+    pub fn fingerprint(&self) -> u64 {
+        let links = self.topology.fabric_links().map(|link| self.topology.link_name(link));
+        let names = self.topology.nodes.iter().map(|node| node.name.clone()).chain(links);
+        let settings = [format!("{:?}", self.prune), self.first_port.to_string()];
+        // FNV-1a: it need not withstand anybody.
+        names
+            .chain(settings)
+            .flat_map(|name| [name.into_bytes(), vec![0]].concat())
+            .fold(0xcbf2_9ce4_8422_2325, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use topology::Clos;
+    use units::{BitRate, Time};
+
+    fn brain() -> Brain {
+        let clos = Clos {
+            leaves: 3,
+            spines: 2,
+            parallel_links: 1,
+            hosts_per_leaf: 2,
+            host_rate: BitRate::from_gbps(10),
+            host_delay: Time::from_us(1),
+            fabric_rate: BitRate::from_gbps(10),
+            fabric_delay: Time::from_us(1),
+        };
+        Brain::new(clos.build().unwrap(), Prune::Pair, 50_001)
+    }
+
+    fn ports<'a>(schedules: &'a Schedules, edge: &str) -> Option<&'a [u16]> {
+        let found = schedules.schedules.iter().find(|slots| slots.edges.iter().any(|e| e == edge));
+        found.map(|slots| slots.ports.as_slice())
+    }
+
+    #[test]
+    fn a_failure_takes_its_tree_from_the_pairs_that_it_hits() {
+        let mut brain = brain();
+        let hosts: Vec<String> =
+            brain.topology.nodes.iter().map(|n| n.name.clone()).filter(|n| brain.has_edge(n)).collect();
+        let (own, neighbour, second, third) = (&hosts[0], &hosts[1], &hosts[2], &hosts[4]);
+        let whole = brain.schedules(own).unwrap();
+        assert_eq!(
+            (ports(&whole, second), ports(&whole, third)),
+            (Some(&[50_001, 50_002][..]), Some(&[50_001, 50_002][..]))
+        );
+        assert_eq!(ports(&whole, neighbour), None, "it is on the same leaf");
+        let failure = LinkChange { link: "leaf2-spine1".into(), up: false };
+        assert!(brain.set_link(&failure).unwrap() && !brain.set_link(&failure).unwrap());
+        let hit = brain.schedules(own).unwrap();
+        assert_eq!((hit.revision, ports(&hit, second)), (whole.revision + 1, Some(&[50_002][..])));
+        assert_eq!(ports(&hit, third), Some(&[50_001, 50_002][..]));
+        assert!(brain.set_link(&LinkChange { link: "leaf2-spine2".into(), up: false }).unwrap());
+        assert_eq!(ports(&brain.schedules(own).unwrap(), second), Some(&[][..]), "cut off");
+        assert!(brain.set_link(&LinkChange { up: true, ..failure }).unwrap());
+        assert_eq!(ports(&brain.schedules(own).unwrap(), second), Some(&[50_001][..]));
+        assert!(brain.set_link(&LinkChange { link: "leaf9-spine1".into(), up: false }).is_err());
+        assert!(brain.schedules("leaf1").is_err() && brain.schedules("nobody").is_err());
+    }
+
+    #[test]
+    fn what_was_known_is_known_again() {
+        let mut first = brain();
+        first.set_link(&LinkChange { link: "leaf1-spine1".into(), up: false }).unwrap();
+        let mut second = brain();
+        second.recall(first.revision(), &first.failed(), true);
+        assert_eq!((second.revision(), second.failed()), (first.revision(), first.failed()));
+        let mut other = brain();
+        other.recall(first.revision(), &["leaf1-spine1".into(), "gone".into()], true);
+        assert_eq!((other.revision(), other.failed()), (first.revision() + 1, first.failed()));
+    }
+}

@@ -1,0 +1,32 @@
+use std::io;
+use std::path::PathBuf;
+
+/// Why a controller does not run, or a question to it got no answer. One line each.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0}: {1}; {2}")]
+    Certificate(PathBuf, String, &'static str),
+    #[error("cannot {0} {1}: {2}")]
+    Io(&'static str, PathBuf, io::Error),
+    #[error("{0} is in use by another controller; give this one another `store`")]
+    Held(PathBuf),
+    #[error("{path}: {problem}; {remedy}")]
+    Store { path: PathBuf, problem: String, remedy: &'static str },
+    #[error("cannot listen on {0}: {1}")]
+    Listen(String, io::Error),
+    #[error("cannot start: {0}")]
+    Start(io::Error),
+    #[error("{0:?} is no URL of a controller: write \"https://10.0.0.9:7443\"")]
+    Url(String),
+    #[error("{0}: {1}")]
+    Unreachable(String, String),
+    /// What the controller said.
+    #[error("{0}")]
+    Refused(String),
+    #[error("{0}: the answer is not a controller's: {1}")]
+    Answer(String, String),
+    #[error("the fabric has no link {0:?} between switches; `selvedge topo show` lists them")]
+    NoLink(String),
+    #[error("no host of the topology is called {0:?}")]
+    NoEdge(String),
+}

@@ -1,0 +1,218 @@
+//! The daemon: answers edges and operators.
+
+use super::brain::{Brain, LinkChange};
+use super::store::{Record, Store};
+use super::{tls, Error, Identity};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{header, Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::pki_types::CertificateDer;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{signal, SignalKind};
+use tokio::sync::{watch, Semaphore};
+use tokio_rustls::TlsAcceptor;
+
+/// Edges hold one each.
+const CONNECTIONS: usize = 8192;
+/// Not yet known by a certificate.
+const HANDSHAKES: usize = 256;
+/// For a handshake, and for a request's headers or body.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A question without news is answered after so long: whoever asks sees that the controller lives.
+const HOLD: Duration = Duration::from_secs(20);
+const MAX_BODY: usize = 4096;
+
+/// What a controller is told to do.
+#[derive(Debug)]
+pub struct Config {
+    pub listen: SocketAddr,
+    pub identity: Identity,
+    /// Names in certificates of those who may change links and see the status.
+    pub operators: Vec<String>,
+    pub store: PathBuf,
+    pub brain: Brain,
+}
+
+struct Shared {
+    brain: Mutex<Brain>,
+    store: Store,
+    operators: Vec<String>,
+    /// The revision in force.
+    news: watch::Sender<u64>,
+}
+
+/// Runs a controller until SIGTERM or SIGINT. `say` gets lines for the log.
+///
+/// # Errors
+/// Before it listens: certificates, store or address that do not do.
+pub fn run(config: Config, say: &(dyn Fn(&str) + Sync)) -> Result<(), Error> {
+    let tls = config.identity.server()?;
+    let mut brain = config.brain;
+    let (store, record) = Store::open(&config.store)?;
+    if let Some(record) = record {
+        brain.recall(record.revision, &record.failed, record.fabric == brain.fingerprint());
+    }
+    store.save(&Record::new(brain.fingerprint(), brain.revision(), brain.failed()))?;
+    let (news, _) = watch::channel(brain.revision());
+    let shared = Arc::new(Shared { brain: Mutex::new(brain), store, operators: config.operators, news });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind(config.listen).await;
+        let listener = listener.map_err(|e| Error::Listen(config.listen.to_string(), e))?;
+        let at = listener.local_addr().map_err(Error::Start)?;
+        let mut term = signal(SignalKind::terminate()).map_err(Error::Start)?;
+        let mut int = signal(SignalKind::interrupt()).map_err(Error::Start)?;
+        let failed = shared.brain().failed();
+        let but = if failed.is_empty() { String::new() } else { format!("; failed links: {}", failed.join(" ")) };
+        say(&format!("ready on {at}: revision {}{but}", *shared.news.borrow()));
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+        tokio::select! {
+            () = accept(listener, TlsAcceptor::from(tls), &shared) => {}
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+        say("ending; agents keep the schedules that they have");
+        Ok(())
+    })
+}
+
+async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: &Arc<Shared>) {
+    let (connections, handshakes) = (Arc::new(Semaphore::new(CONNECTIONS)), Arc::new(Semaphore::new(HANDSHAKES)));
+    loop {
+        let Ok(handshake) = Arc::clone(&handshakes).acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(100)).await; // out of descriptors, perhaps
+            continue;
+        };
+        let (tls, shared, connections) = (tls.clone(), Arc::clone(shared), Arc::clone(&connections));
+        tokio::spawn(async move {
+            let begun = tokio::time::timeout(PATIENCE, tls.accept(stream)).await;
+            drop(handshake);
+            // Whoever comes without a certificate is gone here; beyond the bound, so are others, who ask again.
+            let (Ok(Ok(stream)), Ok(_permit)) = (begun, connections.try_acquire_owned()) else { return };
+            serve(stream, &shared).await;
+        });
+    }
+}
+
+async fn serve(stream: tokio_rustls::server::TlsStream<TcpStream>, shared: &Arc<Shared>) {
+    let certificates = stream.get_ref().1.peer_certificates();
+    let Some(certificate) = certificates.and_then(|chain| chain.first()).cloned() else { return };
+    let certificate = certificate.into_owned();
+    let service = service_fn(|request| {
+        let (shared, certificate) = (Arc::clone(shared), certificate.clone());
+        async move { Ok::<_, Infallible>(answer(request, &shared, &certificate).await) }
+    });
+    let _ = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(2 * HOLD) // between two requests, too
+        .max_buf_size(16 * 1024)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+type Answer = Response<Full<Bytes>>;
+
+fn text(status: StatusCode, text: &str) -> Answer {
+    let mut response = Response::new(Full::new(Bytes::from(format!("{text}\n"))));
+    *response.status_mut() = status;
+    response
+}
+
+fn json(value: &impl serde::Serialize) -> Answer {
+    match serde_json::to_vec(value) {
+        Ok(body) => {
+            let mut response = Response::new(Full::new(Bytes::from(body)));
+            response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+            response
+        }
+        Err(e) => text(StatusCode::INTERNAL_SERVER_ERROR, &e.to_string()),
+    }
+}
+
+impl Shared {
+    /// Nothing that runs under the lock can leave it half changed.
+    fn brain(&self) -> MutexGuard<'_, Brain> {
+        self.brain.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_operator(&self, certificate: &CertificateDer<'_>) -> bool {
+        self.operators.iter().any(|name| tls::is_for(certificate, name))
+    }
+
+    /// In the store first: what was told to edges must not be forgotten.
+    fn change(&self, change: &LinkChange) -> Result<(), Error> {
+        let mut brain = self.brain();
+        if brain.set_link(change)? {
+            let saved = self.store.save(&Record::new(brain.fingerprint(), brain.revision(), brain.failed()));
+            if let Err(e) = saved {
+                let _ = brain.set_link(&LinkChange { up: !change.up, ..change.clone() }); // it is known by now
+                return Err(e);
+            }
+            self.news.send_replace(brain.revision());
+        }
+        Ok(())
+    }
+}
+
+async fn answer(request: Request<Incoming>, shared: &Shared, certificate: &CertificateDer<'_>) -> Answer {
+    let path = request.uri().path().to_owned();
+    match (request.method().clone(), path.as_str()) {
+        (Method::GET, "/v1/status") if shared.is_operator(certificate) => json(&shared.brain().status()),
+        (Method::POST, "/v1/links") if shared.is_operator(certificate) => set_link(request, shared).await,
+        (Method::GET, "/v1/status") | (Method::POST, "/v1/links") => {
+            text(StatusCode::FORBIDDEN, "this certificate is no operator's: see `operators` in the controller's file")
+        }
+        (Method::GET, path) => match path.strip_prefix("/v1/schedules/") {
+            Some(edge) if tls::is_for(certificate, edge) => schedules(&request, edge, shared).await,
+            Some(edge) => text(StatusCode::FORBIDDEN, &format!("this certificate is not for {edge:?}")),
+            None => text(StatusCode::NOT_FOUND, "there is no such thing here"),
+        },
+        _ => text(StatusCode::METHOD_NOT_ALLOWED, "there is no such thing here"),
+    }
+}
+
+async fn schedules(request: &Request<Incoming>, edge: &str, shared: &Shared) -> Answer {
+    let query = request.uri().query().unwrap_or_default();
+    let Some(after) = query.strip_prefix("after=").and_then(|n| n.parse::<u64>().ok()) else {
+        return text(StatusCode::BAD_REQUEST, "say which revision you have: ?after=0");
+    };
+    shared.brain().note(edge, after);
+    let mut news = shared.news.subscribe();
+    // A revision from elsewhere, of a store that was lost, is as good as none.
+    let differs = |revision: &u64| *revision != after;
+    match tokio::time::timeout(HOLD, news.wait_for(differs)).await {
+        Ok(Ok(_)) => {}
+        _ => {
+            let mut response = Response::new(Full::default());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            return response;
+        }
+    }
+    let found = shared.brain().schedules(edge);
+    match found {
+        Ok(schedules) => json(&schedules),
+        Err(e) => text(StatusCode::NOT_FOUND, &e.to_string()),
+    }
+}
+
+async fn set_link(request: Request<Incoming>, shared: &Shared) -> Answer {
+    let body = tokio::time::timeout(PATIENCE, Limited::new(request.into_body(), MAX_BODY).collect()).await;
+    let Ok(Ok(body)) = body else { return text(StatusCode::BAD_REQUEST, "the body did not come, or is too large") };
+    let change: LinkChange = match serde_json::from_slice(&body.to_bytes()) {
+        Ok(change) => change,
+        Err(e) => return text(StatusCode::BAD_REQUEST, &format!("not {{\"link\": NAME, \"up\": BOOL}}: {e}")),
+    };
+    match shared.change(&change) {
+        Ok(()) => json(&shared.brain().status()),
+        Err(e @ Error::NoLink(_)) => text(StatusCode::NOT_FOUND, &e.to_string()),
+        Err(e) => text(StatusCode::INTERNAL_SERVER_ERROR, &e.to_string()),
+    }
+}

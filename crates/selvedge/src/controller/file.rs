@@ -1,0 +1,133 @@
+//! The controller's configuration file: strict TOML. docs/controller.md describes every key.
+
+use crate::scenario::{ConfigError, Document, Invalid};
+use crate::topo::{self, PruneWord};
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// A longer file is a mistake.
+const MAX_FILE: u64 = 1 << 20;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    listen: String,
+    url: String,
+    topology: PathBuf,
+    store: PathBuf,
+    ca: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+    operators: Vec<String>,
+    #[serde(default = "first_port")]
+    first_port: u16,
+    #[serde(default)]
+    prune: Prune,
+}
+
+fn first_port() -> u16 {
+    50_001
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Prune {
+    #[default]
+    Pair,
+    All,
+}
+
+/// What was read and checked.
+#[derive(Debug)]
+pub(super) struct File {
+    pub(super) listen: SocketAddr,
+    pub(super) url: String,
+    pub(super) store: PathBuf,
+    pub(super) ca: PathBuf,
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+    pub(super) operators: Vec<String>,
+    pub(super) first_port: u16,
+    pub(super) prune: topology::Prune,
+    pub(super) topology: topology::Topology,
+}
+
+/// Paths in it are relative to the file.
+///
+/// # Errors
+/// A file that cannot be read or is wrong, or a topology that is.
+pub(super) fn load(path: &Path) -> Result<File, ConfigError> {
+    let name = path.display().to_string();
+    let fail = |problem: String, remedy: &str| ConfigError {
+        place: name.clone(),
+        key: String::new(),
+        problem,
+        remedy: remedy.to_owned(),
+    };
+    let unreadable = |e: std::io::Error| fail(format!("cannot read the configuration: {e}"), "name it with --config");
+    if std::fs::metadata(path).map_err(unreadable)?.len() > MAX_FILE {
+        return Err(fail(format!("the configuration is longer than {MAX_FILE} bytes"), "shorten it"));
+    }
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let document = Document::parse(&name, &text)
+        .map_err(|e| ConfigError { remedy: e.remedy.replace("docs/scenarios.md", "docs/controller.md"), ..e })?;
+    let table: Table = document.read()?;
+    let beside = |file: &Path| path.parent().unwrap_or(Path::new("")).join(file);
+    let topology = topo::topology_of(&beside(&table.topology))?;
+    check(table, topology, beside).map_err(|invalid| document.error(&invalid))
+}
+
+fn check(table: Table, topology: topology::Topology, beside: impl Fn(&Path) -> PathBuf) -> Result<File, Invalid> {
+    let listen: SocketAddr = table.listen.parse().map_err(|_| {
+        let shown: String = table.listen.chars().take(60).collect();
+        Invalid::new("listen", format!("{shown:?} is no address and port"), "write \"10.0.0.9:7443\"")
+    })?;
+    if !table.url.starts_with("https://") {
+        let shown: String = table.url.chars().take(60).collect();
+        return Err(Invalid::new("url", format!("{shown:?} is no https URL"), "write \"https://10.0.0.9:7443\""));
+    }
+    let trees = topology.base_trees().len();
+    if table.first_port < 1024 || usize::from(table.first_port) + trees > 1 << 16 {
+        let problem = format!("{} does not do for {trees} trees", table.first_port);
+        return Err(Invalid::new("first_port", problem, format!("give 1024 to {}", (1 << 16) - trees)));
+    }
+    if table.operators.is_empty() || table.operators.iter().any(String::is_empty) {
+        let remedy = "give the names in the certificates of those who may change links; the controller's own does";
+        return Err(Invalid::new("operators", "names nobody".to_owned(), remedy));
+    }
+    let prune = match table.prune {
+        Prune::Pair => PruneWord::Pair,
+        Prune::All => PruneWord::All,
+    };
+    Ok(File {
+        listen,
+        url: table.url,
+        store: beside(&table.store),
+        ca: beside(&table.ca),
+        certificate: beside(&table.certificate),
+        key: beside(&table.key),
+        operators: table.operators,
+        first_port: table.first_port,
+        prune: prune.into(),
+        topology,
+    })
+}
+
+#[cfg(feature = "kernel")]
+impl File {
+    pub(super) fn identity(&self) -> live::controller::Identity {
+        let File { ca, certificate, key, .. } = self;
+        live::controller::Identity { ca: ca.clone(), certificate: certificate.clone(), key: key.clone() }
+    }
+
+    pub(super) fn into_config(self) -> live::controller::Config {
+        live::controller::Config {
+            listen: self.listen,
+            identity: self.identity(),
+            operators: self.operators,
+            store: self.store,
+            brain: live::controller::Brain::new(self.topology, self.prune, self.first_port),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! `selvedge controller` as an operator meets it, over the loopback. Needs openssl; skips with a printed reason without.
+#![cfg(feature = "kernel")]
+
+#[path = "authority/mod.rs"]
+mod authority;
+
+use authority::Authority;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+const FABRIC: &str = "[topology]\nkind = \"clos\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n";
+
+fn authority(name: &str) -> Option<Authority> {
+    Authority::new(&std::env::temp_dir().join(format!("selvedge-controller-{}-{name}", std::process::id())))
+}
+
+fn selvedge(arguments: &[&str], config: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_selvedge"))
+        .arg("controller")
+        .args(arguments)
+        .arg("--config")
+        .arg(config)
+        .output()
+        .unwrap()
+}
+
+struct Running(Child);
+
+impl Running {
+    /// Waits until it says that it is ready.
+    fn start(config: &Path) -> Running {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+        command.args(["controller", "run", "--config"]).arg(config).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let first = lines.next().unwrap().unwrap();
+        assert!(first.contains("ready on"), "{first}");
+        Running(child)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A port of its own for each test.
+fn on_port(config: &Path, port: u16) {
+    let text = std::fs::read_to_string(config).unwrap().replace(":7443", &format!(":{port}"));
+    std::fs::write(config, text).unwrap();
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// `curl` with the certificate of `name`: status and body.
+fn curl(authority: &Authority, name: &str, port: u16, path: &str) -> Option<(String, String)> {
+    let (ca, certificate, key) = authority.files(name);
+    let output = Command::new("curl")
+        .args(["-sS", "-m", "10", "-w", "\n%{http_code}", "--cacert"])
+        .arg(ca)
+        .arg("--cert")
+        .arg(certificate)
+        .arg("--key")
+        .arg(key)
+        .arg(format!("https://127.0.0.1:{port}{path}"))
+        .output()
+        .map_err(|e| println!("skipped: curl: {e}"))
+        .ok()?;
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (body, code) = text.rsplit_once('\n').unwrap();
+    Some((code.to_owned(), body.to_owned()))
+}
+
+#[test]
+fn operators_change_links_and_edges_get_their_own_schedules_only() {
+    let Some(authority) = authority("a") else { return };
+    let config = authority.controller("127.0.0.1", FABRIC);
+    let port = free_port();
+    on_port(&config, port);
+    let _controller = Running::start(&config);
+    let output = selvedge(&["status"], &config);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "revision 1, 2 trees\n0 of 0 edges that asked have it\n");
+    let second = selvedge(&["run"], &config);
+    assert!(String::from_utf8_lossy(&second.stderr).contains("in use by another controller"));
+    let wrong = selvedge(&["fail", "leaf1-spine9"], &config);
+    assert!(!wrong.status.success() && String::from_utf8_lossy(&wrong.stderr).contains("no link \"leaf1-spine9\""));
+    let failed = selvedge(&["fail", "leaf1-spine1"], &config);
+    assert!(String::from_utf8_lossy(&failed.stdout).contains("failed: leaf1-spine1"), "{failed:?}");
+    let Some((code, body)) = curl(&authority, "host1", port, "/v1/schedules/host1?after=1") else { return };
+    assert_eq!(code, "200", "{body}");
+    let schedules: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(schedules["revision"], 2);
+    assert_eq!(schedules["schedules"], serde_json::json!([{ "ports": [50_002], "edges": ["host2", "host3"] }]));
+    for (name, path, code) in [
+        ("host1", "/v1/schedules/host2?after=1", "403"),
+        ("host1", "/v1/status", "403"),
+        ("host1", "/v1/schedules/host1", "400"),
+        ("host1", "/v1/schedules/host1?after=-1", "400"),
+        ("host1", "/", "404"),
+        ("leaf1", "/v1/schedules/leaf1?after=1", "404"),
+        ("operator", "/v1/status", "200"),
+    ] {
+        let (got, body) = curl(&authority, name, port, path).unwrap();
+        assert_eq!(got, code, "{name} {path}: {body}");
+    }
+}
+
+#[test]
+fn strangers_and_noise_do_it_no_harm() {
+    let Some(authority) = authority("b") else { return };
+    let config = authority.controller("127.0.0.1", FABRIC);
+    let port = free_port();
+    on_port(&config, port);
+    let _controller = Running::start(&config);
+    let mut idle = Vec::new();
+    for i in 0..300u32 {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let noise: Vec<u8> = (0..200u32).map(|j| (j.wrapping_mul(i + 7) >> 3) as u8).collect();
+        let _ = stream.write_all(if i % 3 == 0 { b"GET /v1/status HTTP/1.1\r\n\r\n" } else { &noise });
+        if i % 2 == 0 {
+            idle.push(stream);
+        }
+    }
+    assert!(selvedge(&["status"], &config).status.success(), "it answers beside them");
+    // A certificate of another authority.
+    let other = self::authority("c").unwrap();
+    let theirs = other.controller("127.0.0.1", FABRIC);
+    on_port(&theirs, port);
+    let output = selvedge(&["status"], &theirs);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.lines().count() == 1, "{said}");
+    for stream in &mut idle {
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut end = Vec::new();
+        let _ = stream.read_to_end(&mut end); // an alert, or nothing
+        assert!(!String::from_utf8_lossy(&end).contains("200 OK"));
+    }
+}
+
+#[test]
+fn mistakes_name_file_key_and_remedy() {
+    let Some(authority) = authority("d") else { return };
+    let config = authority.controller("127.0.0.1", FABRIC);
+    let text = std::fs::read_to_string(&config).unwrap();
+    for (old, new, says) in [
+        (
+            "listen = \"127.0.0.1:7443\"",
+            "listen = \"here\"",
+            "controller.toml:1: listen: \"here\" is no address and port",
+        ),
+        ("url = \"https", "url = \"http", "url: \"http://127.0.0.1:7443\" is no https URL"),
+        ("operators = [\"operator\"]", "operators = []", "operators: names nobody"),
+        ("operators = ", "first_port = 80\noperators = ", "first_port: 80 does not do for 2 trees"),
+        ("operators = ", "prune = \"none\"\noperators = ", "prune"),
+        ("operators = ", "colour = 1\noperators = ", "colour"),
+        ("fabric.toml", "nothing.toml", "nothing.toml: cannot be read"),
+        ("ca = \"ca.pem\"", "ca = \"store.json.lock\"", "give certificates as PEM"),
+        ("controller.key", "ca.key", "belong together"),
+        ("store.json", "no/where.json", "cannot open"),
+    ] {
+        assert!(text.contains(old), "{old}");
+        std::fs::write(&config, text.replacen(old, new, 1)).unwrap();
+        std::fs::write(authority.path("store.json.lock"), "").unwrap();
+        let output = selvedge(&["run"], &config);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(says) && said.lines().count() == 1, "{new}: {said}");
+    }
+}
