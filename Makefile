@@ -77,7 +77,9 @@ install: ## copy the binary, its manual, completions, systemd unit and licences 
 	$(SELVEDGE) completions bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/selvedge
 	$(SELVEDGE) completions zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_selvedge
 	$(SELVEDGE) completions fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/selvedge.fish
-	sed 's#/usr/local/bin#$(PREFIX)/bin#' packaging/selvedge.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/selvedge.service
+	for unit in selvedge selvedge-controller; do \
+		sed 's#/usr/local/bin#$(PREFIX)/bin#' packaging/$$unit.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service; \
+	done
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/selvedge packaging/agent.toml
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/selvedge LICENSE NOTICE
 	install -D -m 644 datapath/LICENSE $(DESTDIR)$(PREFIX)/share/doc/selvedge/LICENSE.datapath
