@@ -144,6 +144,83 @@ fn strangers_and_noise_do_it_no_harm() {
     }
 }
 
+/// Of one member, for itself; `None`, with the reason printed, where it is not installed.
+fn etcd(directory: &Path) -> Option<(Running, u16)> {
+    let (client, peer) = (free_port(), free_port());
+    let url = |port: u16| format!("http://127.0.0.1:{port}");
+    let child = Command::new("etcd")
+        .arg("--data-dir")
+        .arg(directory)
+        .args(["--listen-client-urls", &url(client), "--advertise-client-urls", &url(client)])
+        .args(["--listen-peer-urls", &url(peer), "--initial-advertise-peer-urls", &url(peer)])
+        .args(["--initial-cluster", &format!("default={}", url(peer)), "--log-level", "error"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    match child {
+        Err(e) => {
+            println!("skipped: etcd: {e}");
+            None
+        }
+        Ok(child) => Some((Running(child), client)),
+    }
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..400 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("never: {what}");
+}
+
+#[test]
+fn controllers_share_what_they_know_over_etcd() {
+    let Some(authority) = authority("e") else { return };
+    let Some((mut etcd, port)) = etcd(&authority.path("etcd")) else { return };
+    let config = authority.controller("127.0.0.1", FABRIC);
+    let text = std::fs::read_to_string(&config).unwrap();
+    let text = text.replace("store = \"store.json\"", &format!("etcd = [\"http://127.0.0.1:{port}\"]"));
+    let [first, second] = ["first.toml", "second.toml"].map(|name| {
+        std::fs::write(authority.path(name), &text).unwrap();
+        on_port(&authority.path(name), free_port());
+        authority.path(name)
+    });
+    eventually("etcd answers", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let (one, _two) = (Running::start(&first), Running::start(&second));
+    let status = |config: &Path| -> serde_json::Value {
+        let output = selvedge(&["status", "--json"], config);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // At once, from both.
+    let changes = [(&first, "leaf1-spine1"), (&second, "leaf2-spine1"), (&second, "leaf2-spine2")];
+    std::thread::scope(|scope| {
+        for (config, link) in changes {
+            scope.spawn(move || {
+                let output = selvedge(&["fail", link], config);
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            });
+        }
+    });
+    for config in [&first, &second] {
+        eventually("it has all of them", || status(config)["failed"].as_array().unwrap().len() == 3);
+    }
+    assert_eq!(status(&first)["revision"], status(&second)["revision"]);
+    drop(one);
+    assert!(selvedge(&["heal", "leaf1-spine1"], &second).status.success());
+    let _one = Running::start(&first);
+    assert_eq!(status(&first)["failed"], serde_json::json!(["leaf2-spine1", "leaf2-spine2"]));
+    // Without etcd nothing is forgotten, and nothing is promised.
+    etcd.0.kill().unwrap();
+    etcd.0.wait().unwrap();
+    let output = selvedge(&["heal", "leaf2-spine1"], &second);
+    assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).lines().count() == 1, "{output:?}");
+    assert_eq!(status(&second)["failed"], serde_json::json!(["leaf2-spine1", "leaf2-spine2"]));
+}
+
 #[test]
 fn mistakes_name_file_key_and_remedy() {
     let Some(authority) = authority("d") else { return };
@@ -164,6 +241,9 @@ fn mistakes_name_file_key_and_remedy() {
         ("ca = \"ca.pem\"", "ca = \"store.json.lock\"", "give certificates as PEM"),
         ("controller.key", "ca.key", "belong together"),
         ("store.json", "no/where.json", "cannot open"),
+        ("store = \"store.json\"\n", "", "store: is missing"),
+        ("store = ", "etcd = [\"http://127.0.0.1:1\"]\nstore = ", "etcd: `store` is there too"),
+        ("store = \"store.json\"", "etcd = [\"127.0.0.1:2379\"]", "is no URL"),
     ] {
         assert!(text.contains(old), "{old}");
         std::fs::write(&config, text.replacen(old, new, 1)).unwrap();

@@ -86,19 +86,19 @@ impl Brain {
         found.ok_or_else(|| Error::NoLink(name.to_owned()))
     }
 
-    /// False if nothing changed.
+    /// What [`Brain::recall`] would make of a change: revision and failed links. `None` if nothing would change.
     ///
     /// # Errors
     /// [`Error::NoLink`].
-    pub fn set_link(&mut self, change: &LinkChange) -> Result<bool, Error> {
+    pub fn after(&self, change: &LinkChange) -> Result<Option<(u64, Vec<String>)>, Error> {
         let link = self.link(&change.link)?;
+        let mut failed = self.failed();
         match (self.failed.binary_search(&link), change.up) {
-            (Ok(at), true) => drop(self.failed.remove(at)),
-            (Err(at), false) => self.failed.insert(at, link),
-            _ => return Ok(false),
+            (Ok(at), true) => drop(failed.remove(at)),
+            (Err(at), false) => failed.insert(at, self.topology.link_name(link)),
+            _ => return Ok(None),
         }
-        self.revision = self.revision.saturating_add(1);
-        Ok(true)
+        Ok(Some((self.revision.saturating_add(1), failed)))
     }
 
     /// Is there such an edge?
@@ -183,6 +183,12 @@ mod tests {
         Brain::new(clos.build().unwrap(), Prune::Pair, 50_001)
     }
 
+    fn set(brain: &mut Brain, change: &LinkChange) -> bool {
+        let Some((revision, failed)) = brain.after(change).unwrap() else { return false };
+        brain.recall(revision, &failed, true);
+        true
+    }
+
     fn ports<'a>(schedules: &'a Schedules, edge: &str) -> Option<&'a [u16]> {
         let found = schedules.schedules.iter().find(|slots| slots.edges.iter().any(|e| e == edge));
         found.map(|slots| slots.ports.as_slice())
@@ -201,22 +207,22 @@ mod tests {
         );
         assert_eq!(ports(&whole, neighbour), None, "it is on the same leaf");
         let failure = LinkChange { link: "leaf2-spine1".into(), up: false };
-        assert!(brain.set_link(&failure).unwrap() && !brain.set_link(&failure).unwrap());
+        assert!(set(&mut brain, &failure) && !set(&mut brain, &failure));
         let hit = brain.schedules(own).unwrap();
         assert_eq!((hit.revision, ports(&hit, second)), (whole.revision + 1, Some(&[50_002][..])));
         assert_eq!(ports(&hit, third), Some(&[50_001, 50_002][..]));
-        assert!(brain.set_link(&LinkChange { link: "leaf2-spine2".into(), up: false }).unwrap());
+        assert!(set(&mut brain, &LinkChange { link: "leaf2-spine2".into(), up: false }));
         assert_eq!(ports(&brain.schedules(own).unwrap(), second), Some(&[][..]), "cut off");
-        assert!(brain.set_link(&LinkChange { up: true, ..failure }).unwrap());
+        assert!(set(&mut brain, &LinkChange { up: true, ..failure }));
         assert_eq!(ports(&brain.schedules(own).unwrap(), second), Some(&[50_001][..]));
-        assert!(brain.set_link(&LinkChange { link: "leaf9-spine1".into(), up: false }).is_err());
+        assert!(brain.after(&LinkChange { link: "leaf9-spine1".into(), up: false }).is_err());
         assert!(brain.schedules("leaf1").is_err() && brain.schedules("nobody").is_err());
     }
 
     #[test]
     fn what_was_known_is_known_again() {
         let mut first = brain();
-        first.set_link(&LinkChange { link: "leaf1-spine1".into(), up: false }).unwrap();
+        set(&mut first, &LinkChange { link: "leaf1-spine1".into(), up: false });
         let mut second = brain();
         second.recall(first.revision(), &first.failed(), true);
         assert_eq!((second.revision(), second.failed()), (first.revision(), first.failed()));

@@ -16,7 +16,7 @@ pub enum Error {
     Listen(String, io::Error),
     #[error("cannot start: {0}")]
     Start(io::Error),
-    #[error("{0:?} is no URL of a controller: write \"https://10.0.0.9:7443\"")]
+    #[error("{0:?} is no URL: write \"https://10.0.0.9:7443\"")]
     Url(String),
     #[error("{0}: {1}")]
     Unreachable(String, String),
@@ -27,6 +27,10 @@ pub enum Error {
     Answer(String, String),
     #[error("the fabric has no link {0:?} between switches; `selvedge topo show` lists them")]
     NoLink(String),
+    #[error("other controllers change links all the time; try again")]
+    Busy,
+    #[error("another controller with the same store has another topology; give all the same")]
+    OtherFabric,
     #[error("no host of the topology is called {0:?}")]
     NoEdge(String),
 }

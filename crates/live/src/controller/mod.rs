@@ -13,6 +13,8 @@
 mod brain;
 mod client;
 mod error;
+mod etcd;
+mod http;
 mod server;
 mod store;
 mod tls;
@@ -20,5 +22,5 @@ mod tls;
 pub use brain::{Brain, LinkChange, Schedules, Slots, Status};
 pub use client::{operate, Client, Fetched};
 pub use error::Error;
-pub use server::{run, Config};
+pub use server::{run, Config, Keep};
 pub use tls::Identity;

@@ -1,7 +1,9 @@
 //! The daemon: answers edges and operators.
 
 use super::brain::{Brain, LinkChange};
-use super::store::{Record, Store};
+use super::etcd::Etcd;
+use super::http;
+use super::store::{FileStore, Place, Record, Saved, Store};
 use super::{tls, Error, Identity};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
@@ -28,6 +30,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A question without news is answered after so long: whoever asks sees that the controller lives.
 const HOLD: Duration = Duration::from_secs(20);
 const MAX_BODY: usize = 4096;
+/// How often a shared store is read.
+const FOLLOW: Duration = Duration::from_millis(500);
+/// How often a change begins anew because another controller was first.
+const TRIES: usize = 8;
 
 /// What a controller is told to do.
 #[derive(Debug)]
@@ -36,13 +42,39 @@ pub struct Config {
     pub identity: Identity,
     /// Names in certificates of those who may change links and see the status.
     pub operators: Vec<String>,
-    pub store: PathBuf,
+    pub keep: Keep,
     pub brain: Brain,
+}
+
+/// Where revision and failed links are.
+#[derive(Debug)]
+pub enum Keep {
+    /// For one controller.
+    File(PathBuf),
+    /// For several: URLs, `https` ones with the controller's own identity, and a key.
+    Etcd { urls: Vec<String>, key: String },
+}
+
+impl Keep {
+    fn open(&self, identity: &Identity) -> Result<Store, Error> {
+        match self {
+            Keep::File(path) => FileStore::open(path).map(Store::File),
+            Keep::Etcd { urls, key } => {
+                let servers = urls.iter().map(|url| {
+                    let tls = if url.starts_with("https:") { Some(identity.client()?) } else { None };
+                    http::Server::new(url, tls).ok_or_else(|| Error::Url(url.chars().take(100).collect()))
+                });
+                Ok(Store::Etcd(Etcd::new(servers.collect::<Result<_, _>>()?, key)))
+            }
+        }
+    }
 }
 
 struct Shared {
     brain: Mutex<Brain>,
     store: Store,
+    /// Of the record that `brain` has; held while it changes.
+    place: tokio::sync::Mutex<Place>,
     operators: Vec<String>,
     /// The revision in force.
     news: watch::Sender<u64>,
@@ -54,16 +86,13 @@ struct Shared {
 /// Before it listens: certificates, store or address that do not do.
 pub fn run(config: Config, say: &(dyn Fn(&str) + Sync)) -> Result<(), Error> {
     let tls = config.identity.server()?;
-    let mut brain = config.brain;
-    let (store, record) = Store::open(&config.store)?;
-    if let Some(record) = record {
-        brain.recall(record.revision, &record.failed, record.fabric == brain.fingerprint());
-    }
-    store.save(&Record::new(brain.fingerprint(), brain.revision(), brain.failed()))?;
-    let (news, _) = watch::channel(brain.revision());
-    let shared = Arc::new(Shared { brain: Mutex::new(brain), store, operators: config.operators, news });
+    let store = config.keep.open(&config.identity)?;
+    let (news, _) = watch::channel(0);
+    let (place, brain) = (tokio::sync::Mutex::new(0), Mutex::new(config.brain));
+    let shared = Arc::new(Shared { brain, store, place, operators: config.operators, news });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
     runtime.block_on(async {
+        shared.begin().await?;
         let listener = TcpListener::bind(config.listen).await;
         let listener = listener.map_err(|e| Error::Listen(config.listen.to_string(), e))?;
         let at = listener.local_addr().map_err(Error::Start)?;
@@ -75,12 +104,30 @@ pub fn run(config: Config, say: &(dyn Fn(&str) + Sync)) -> Result<(), Error> {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         tokio::select! {
             () = accept(listener, TlsAcceptor::from(tls), &shared) => {}
+            () = follow(&shared, say), if shared.store.is_shared() => {}
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
         say("ending; agents keep the schedules that they have");
         Ok(())
     })
+}
+
+/// What other controllers write.
+async fn follow(shared: &Shared, say: &(dyn Fn(&str) + Sync)) {
+    let mut said = String::new();
+    loop {
+        tokio::time::sleep(FOLLOW).await;
+        let mut place = shared.place.lock().await;
+        let problem = shared.refresh(&mut place).await.err().map_or_else(String::new, |e| e.to_string());
+        if problem != said {
+            match problem.as_str() {
+                "" => say("the store answers again"),
+                why => say(&format!("{why}; schedules stay as they are")),
+            }
+            said = problem;
+        }
+    }
 }
 
 async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: &Arc<Shared>) {
@@ -147,18 +194,65 @@ impl Shared {
         self.operators.iter().any(|name| tls::is_for(certificate, name))
     }
 
-    /// In the store first: what was told to edges must not be forgotten.
-    fn change(&self, change: &LinkChange) -> Result<(), Error> {
-        let mut brain = self.brain();
-        if brain.set_link(change)? {
-            let saved = self.store.save(&Record::new(brain.fingerprint(), brain.revision(), brain.failed()));
-            if let Err(e) = saved {
-                let _ = brain.set_link(&LinkChange { up: !change.up, ..change.clone() }); // it is known by now
-                return Err(e);
+    /// Knows what an earlier or another controller knew, and says in the store of which fabric it is from now on.
+    async fn begin(&self) -> Result<(), Error> {
+        let mut place = self.place.lock().await;
+        for _ in 0..TRIES {
+            let (record, at) = self.store.load().await?;
+            let next = {
+                let mut brain = self.brain();
+                let fabric = brain.fingerprint();
+                if let Some(record) = &record {
+                    brain.recall(record.revision, &record.failed, record.fabric == fabric);
+                }
+                Record::new(fabric, brain.revision(), brain.failed())
+            };
+            let saved = if record.as_ref() == Some(&next) { Saved::At(at) } else { self.store.save(&next, at).await? };
+            if let Saved::At(at) = saved {
+                *place = at;
+                self.news.send_replace(next.revision);
+                return Ok(());
             }
-            self.news.send_replace(brain.revision());
         }
+        Err(Error::Busy)
+    }
+
+    /// Takes over what another controller wrote.
+    async fn refresh(&self, place: &mut Place) -> Result<(), Error> {
+        let (Some(record), at) = self.store.load().await? else { return Ok(()) };
+        if at == *place {
+            return Ok(());
+        }
+        let mut brain = self.brain();
+        if record.fabric != brain.fingerprint() {
+            return Err(Error::OtherFabric);
+        }
+        brain.recall(record.revision, &record.failed, true);
+        *place = at;
+        self.news.send_replace(record.revision);
         Ok(())
+    }
+
+    /// In the store first: what was told to edges must not be forgotten.
+    async fn change(&self, change: &LinkChange) -> Result<(), Error> {
+        let mut place = self.place.lock().await;
+        for _ in 0..TRIES {
+            let (fabric, next) = {
+                let brain = self.brain();
+                (brain.fingerprint(), brain.after(change)?)
+            };
+            let Some((revision, failed)) = next else { return Ok(()) };
+            match self.store.save(&Record::new(fabric, revision, failed.clone()), *place).await? {
+                Saved::At(at) => {
+                    *place = at;
+                    self.brain().recall(revision, &failed, true);
+                    self.news.send_replace(revision);
+                    return Ok(());
+                }
+                Saved::Conflict => self.refresh(&mut place).await?,
+            }
+        }
+        Err(Error::Busy)
     }
 }
 
@@ -210,7 +304,7 @@ async fn set_link(request: Request<Incoming>, shared: &Shared) -> Answer {
         Ok(change) => change,
         Err(e) => return text(StatusCode::BAD_REQUEST, &format!("not {{\"link\": NAME, \"up\": BOOL}}: {e}")),
     };
-    match shared.change(&change) {
+    match shared.change(&change).await {
         Ok(()) => json(&shared.brain().status()),
         Err(e @ Error::NoLink(_)) => text(StatusCode::NOT_FOUND, &e.to_string()),
         Err(e) => text(StatusCode::INTERNAL_SERVER_ERROR, &e.to_string()),

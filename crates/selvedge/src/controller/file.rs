@@ -15,7 +15,11 @@ struct Table {
     listen: String,
     url: String,
     topology: PathBuf,
-    store: PathBuf,
+    store: Option<PathBuf>,
+    #[serde(default)]
+    etcd: Vec<String>,
+    #[serde(default = "etcd_key")]
+    etcd_key: String,
     ca: PathBuf,
     certificate: PathBuf,
     key: PathBuf,
@@ -24,6 +28,10 @@ struct Table {
     first_port: u16,
     #[serde(default)]
     prune: Prune,
+}
+
+fn etcd_key() -> String {
+    "selvedge/controller".to_owned()
 }
 
 fn first_port() -> u16 {
@@ -38,12 +46,19 @@ enum Prune {
     All,
 }
 
+/// Where the controller keeps what it must not forget.
+#[derive(Debug)]
+pub(super) enum Keep {
+    File(PathBuf),
+    Etcd { urls: Vec<String>, key: String },
+}
+
 /// What was read and checked.
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) listen: SocketAddr,
     pub(super) url: String,
-    pub(super) store: PathBuf,
+    pub(super) keep: Keep,
     pub(super) ca: PathBuf,
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
@@ -92,6 +107,17 @@ fn check(table: Table, topology: topology::Topology, beside: impl Fn(&Path) -> P
         let problem = format!("{} does not do for {trees} trees", table.first_port);
         return Err(Invalid::new("first_port", problem, format!("give 1024 to {}", (1 << 16) - trees)));
     }
+    let keep = match (table.store, table.etcd.is_empty()) {
+        (Some(file), true) => Keep::File(beside(&file)),
+        (None, false) => Keep::Etcd { urls: table.etcd, key: table.etcd_key },
+        (Some(_), false) => {
+            return Err(Invalid::new("etcd", "`store` is there too".to_owned(), "remove one of them"));
+        }
+        (None, true) => {
+            let remedy = "add it, or `etcd` with URLs such as [\"http://127.0.0.1:2379\"]";
+            return Err(Invalid::new("store", "is missing".to_owned(), remedy));
+        }
+    };
     if table.operators.is_empty() || table.operators.iter().any(String::is_empty) {
         let remedy = "give the names in the certificates of those who may change links; the controller's own does";
         return Err(Invalid::new("operators", "names nobody".to_owned(), remedy));
@@ -103,7 +129,7 @@ fn check(table: Table, topology: topology::Topology, beside: impl Fn(&Path) -> P
     Ok(File {
         listen,
         url: table.url,
-        store: beside(&table.store),
+        keep,
         ca: beside(&table.ca),
         certificate: beside(&table.certificate),
         key: beside(&table.key),
@@ -126,7 +152,10 @@ impl File {
             listen: self.listen,
             identity: self.identity(),
             operators: self.operators,
-            store: self.store,
+            keep: match self.keep {
+                Keep::File(file) => live::controller::Keep::File(file),
+                Keep::Etcd { urls, key } => live::controller::Keep::Etcd { urls, key },
+            },
             brain: live::controller::Brain::new(self.topology, self.prune, self.first_port),
         }
     }
