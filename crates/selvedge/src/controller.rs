@@ -1,5 +1,7 @@
 //! `selvedge controller`: who tells agents in which order to take paths.
 
+// Without the feature a file is only checked.
+#[cfg_attr(not(feature = "kernel"), allow(dead_code))]
 mod file;
 
 use crate::scenario::ConfigError;

@@ -55,6 +55,7 @@ pub struct LimiterCounts {
 }
 
 impl LimiterCounts {
+    #[cfg(feature = "kernel")]
     pub(crate) fn add(&mut self, other: &LimiterCounts) {
         for (sum, n) in [
             (&mut self.marked, other.marked),
