@@ -166,6 +166,16 @@ fn etcd(directory: &Path) -> Option<(Running, u16)> {
     }
 }
 
+/// Has the etcd there a leader?
+fn is_well(port: u16) -> std::io::Result<bool> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    stream.write_all(b"GET /health HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.contains("\"health\":\"true\""))
+}
+
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..400 {
         if holds() {
@@ -188,7 +198,7 @@ fn controllers_share_what_they_know_over_etcd() {
         on_port(&authority.path(name), free_port());
         authority.path(name)
     });
-    eventually("etcd answers", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    eventually("etcd is well", || is_well(port).unwrap_or(false));
     let (one, _two) = (Running::start(&first), Running::start(&second));
     let status = |config: &Path| -> serde_json::Value {
         let output = selvedge(&["status", "--json"], config);
