@@ -10,7 +10,8 @@
  * Where the text is silent:
  *  - A segment's end counts, not its beginning; SYN and FIN take a number each. ACKs of what was never sent are ignored.
  *  - A duplicate ACK is one by RFC 5681's definition.
- *  - The window grows only while the guest fills it, or an idle guest would earn a window that it never tried.
+ *  - The window grows only while the guest fills it but for what offload puts off, or an idle guest would earn a window
+ *    that it never tried.
  *  - No second cut until more is acknowledged than was out at the first: the ACK that completes that reports older marks.
  *  - A timeout is inferred after max(rto_min, 4 smoothed RTT), doubled with each in a row. While no more than one
  *    segment is out, the receiver may delay its ACK, so 40 ms are added (as RFC 8985 section 7.2 does).
@@ -84,6 +85,18 @@ SV_FN void sv_vcc_cut(struct sv_vcc *v, const struct sv_vcc_class *class)
 	v->rest = 0;
 }
 
+/*
+ * Does the guest want more than this window? What is left of it means nothing if less than a segment, than the unit of the
+ * window field, or, where the guest is held to it, than the third that Linux leaves unused while it waits to send a larger
+ * segment at once (tcp_tso_win_divisor). So a guest with little to send gets no more than half again what it uses.
+ */
+SV_FN int sv_vcc_fills(const struct sv_vcc *v, const struct sv_vcc_class *class, u32 flight)
+{
+	u32 deferred = class->flags & SV_CLASS_OBSERVE ? 0 : v->cwnd / 3;
+
+	return flight + sv_max32(v->mss, deferred) + (1u << sv_vcc_scale(v)) > v->cwnd;
+}
+
 SV_FN void sv_vcc_grow(struct sv_vcc *v, const struct sv_vcc_class *class, u32 acked, u64 now)
 {
 	u32 flight = sv_max32(v->flight, v->last_flight);
@@ -97,8 +110,7 @@ SV_FN void sv_vcc_grow(struct sv_vcc *v, const struct sv_vcc_class *class, u32 a
 		if (!acked)
 			return;
 	}
-	/* What is left of a window, if less than a segment or than the unit of the window field, cannot be filled. */
-	if (flight + v->mss + (1u << sv_vcc_scale(v)) <= v->cwnd)
+	if (!sv_vcc_fills(v, class, flight))
 		return;
 	if (class->law == SV_LAW_CUBIC)
 		sv_cubic_avoid(&v->cubic, &v->cwnd, &v->rest, v->mss, acked, v->srtt, now);

@@ -1,6 +1,8 @@
 //! Mirrors of `datapath/vcc.h`.
 
 #[cfg(test)]
+mod growth;
+#[cfg(test)]
 mod limiter_tests;
 #[cfg(test)]
 mod properties;

@@ -108,6 +108,10 @@ impl CongestionTable {
                 return Err(Invalid::new(format!("{at}.{key}"), problem, "give \"1B\" to \"1GiB\", or \"off\""));
             }
         }
+        if let Some((floor, clamp)) = self.floor.0.zip(self.clamp.0).filter(|(floor, clamp)| floor > clamp) {
+            let problem = format!("the floor of {floor} exceeds the clamp of {clamp}");
+            return Err(Invalid::new(at, problem, "lower `floor` or raise `clamp`"));
+        }
         let law = match self.law {
             LawWord::Off => return Ok(Class::OFF),
             LawWord::None => Law::None,
@@ -222,6 +226,8 @@ mod tests {
             ("[congestion]\nclamp = \"2GiB\"", "\"1B\" to \"1GiB\""),
             ("[congestion]\nclamp = 1000", "unit"),
             ("[congestion]\ntimeout = \"1us\"", "\"1ms\" to \"60s\""),
+            ("[congestion]\nfloor = \"10KB\"\nclamp = \"9KB\"", "lower `floor` or raise `clamp`"),
+            ("[congestion]\nfloor = \"10KB\"\n[[congestion.rule]]\nclamp = \"9KB\"", "lower `floor` or raise `clamp`"),
             ("[congestion]\nk = \"30KB\"", "unknown"),
             ("[[congestion.rule]]\nport = 1\nports = [1, 2]", "remove one of them"),
             ("[[congestion.rule]]\nports = [2, 1]", "the smaller one first"),

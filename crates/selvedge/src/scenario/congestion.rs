@@ -99,6 +99,10 @@ impl CongestionTable {
                 within(&format!("{at}.{key}"), size, Bytes(1), Bytes(1 << 30))?;
             }
         }
+        if let Some((floor, clamp)) = self.floor.0.zip(self.clamp.0).filter(|(floor, clamp)| floor > clamp) {
+            let problem = format!("the floor of {floor} exceeds the clamp of {clamp}");
+            return Err(Invalid::new(at, problem, "lower `floor` or raise `clamp`"));
+        }
         Ok(Class {
             law: match self.law {
                 LawWord::None => Law::None,
@@ -205,6 +209,7 @@ mod tests {
     fn mistakes_name_their_key() {
         let key = |text| built(text).unwrap_err().key;
         assert_eq!(key("beta = 1.5"), "scheme.x.congestion.beta");
+        assert_eq!(key("floor = \"10KB\"\nclamp = \"9KB\""), "scheme.x.congestion");
         assert_eq!(key("[[rule]]\nhosts = [4]"), "scheme.x.congestion.rule.0.hosts");
         assert_eq!(key("[[rule]]\nto = []"), "scheme.x.congestion.rule.0.to");
         assert_eq!(key("[[rule]]\n[[rule]]\nworkload = \"mouse\""), "scheme.x.congestion.rule.1.workload");

@@ -102,6 +102,7 @@ proptest! {
                                  steps in proptest::collection::vec(step(), 1..120)) {
         let mut edge = Edge::new(&Config::new(class));
         edge.open(isn, Some(scale));
+        let mut used = 0;
         for step in &steps {
             let (una, forgot) = (edge.vcc.snd_una, edge.vcc.flags & 2 == 0 || matches!(step, Step::Forget));
             if let Some((before, result, after)) = run(&mut edge, step) {
@@ -119,6 +120,11 @@ proptest! {
                 }
             }
             let v = &edge.vcc;
+            used = used.max(v.flight);
+            // What a guest gets goes by what it had outstanding, whatever its peer says.
+            let floor = class.floor.map_or(0, |floor| floor.get());
+            let most = (3 * u64::from(used) + 2 * u64::from(MSS)).max(u64::from(10 * MSS)).max(floor);
+            prop_assert!(u64::from(v.cwnd) <= most, "a window of {} after {used} in flight", v.cwnd);
             prop_assert!(v.alpha <= 1024);
             prop_assert!(v.flags == 0 || v.cwnd >= 1 && v.cwnd <= (1 << 30) + 200_000);
             prop_assert!(v.snd_nxt.wrapping_sub(v.snd_una) <= 1 << 30, "more is outstanding than TCP allows");

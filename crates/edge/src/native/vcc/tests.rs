@@ -299,21 +299,6 @@ fn marks_cut_once_per_window() {
 }
 
 #[test]
-fn slow_start_doubles_what_the_guest_uses() {
-    let mut edge = opened(&Config::default());
-    edge.out(segment(tcp::ACK, 1, 1001, 10 * MSS));
-    edge.ack(1 + 10 * MSS, 60_000);
-    assert_eq!(edge.vcc.cwnd, 20 * MSS);
-    // The guest goes on with a tenth of that: no growth.
-    for n in 0..50 {
-        let seq = 1 + (10 + 2 * n) * MSS;
-        edge.out(segment(tcp::ACK, seq, 1001, 2 * MSS));
-        edge.ack(seq + 2 * MSS, 60_000);
-    }
-    assert_eq!(edge.vcc.cwnd, 20 * MSS);
-}
-
-#[test]
 fn loss_laws_cut_by_their_own_share() {
     let after = |law| {
         let mut edge = opened(&Config::new(Class { law, ..Class::default() }));
