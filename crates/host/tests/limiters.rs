@@ -1,0 +1,117 @@
+//! Rate limiters between edge and NIC, and the laws that keep their queues short.
+
+use edge::limiter::{Law, Spring, DEFAULT_RTT};
+use edge::shape::Class;
+use edge::vcc;
+use fabric::{Multipath, RandomLoss, SwitchConfig};
+use host::experiment::{EdgeConfig, Experiment, HostConfig, Limiter, LimiterClass, Record};
+use host::outcome::Outcome;
+use host::tcp::cc::Algorithm;
+use host::workload::{HostMap, Pairs, Pattern, Workload};
+use topology::SingleSwitch;
+use units::{BitRate, Bytes, Time};
+
+const RATE: BitRate = BitRate::from_gbps(1);
+/// What Linux counts of a frame less its headers, over all of it.
+const PAYLOAD: f64 = 1460.0 / 1514.0;
+
+fn limiter(law: Law) -> Limiter {
+    Limiter { hosts: Some(vec![0]), total: None, classes: vec![LimiterClass { to: None, class: Class::fixed(RATE), law }] }
+}
+
+/// Two flows from one host, whose limiter lets 1 Gbps go.
+fn limited(law: Law) -> Experiment {
+    let topology = SingleSwitch { hosts: 2, host_rate: BitRate::from_gbps(10), host_delay: Time::from_us(5) };
+    let pairs = Pairs::Fixed(vec![(0, 1), (0, 1)]);
+    Experiment {
+        topology: topology.build().unwrap(),
+        switches: SwitchConfig::default(),
+        multipath: Multipath::Ecmp,
+        loss: RandomLoss::default(),
+        failures: Vec::new(),
+        reroute_after: Time::from_ms(10),
+        hosts: HostConfig::default(),
+        edge: EdgeConfig { limiter: Some(limiter(law)), ..EdgeConfig::default() },
+        racks: HostMap::uniform(2, 1),
+        workloads: vec![Workload::new("long", Pattern::Long { pairs, size: None })],
+        duration: Time::from_ms(200),
+        drain: Time::ZERO,
+        warmup: Time::from_ms(80),
+        seed: 1,
+        record: Record { sample_every: Time::from_us(500), ..Record::default() },
+    }
+}
+
+/// Gbps of payload, and the mean backlog in bytes.
+fn run(e: &Experiment) -> (f64, f64, Outcome) {
+    let outcome = host::run(e, &mut |_| {}).unwrap();
+    let bytes: u64 = outcome.flows.iter().map(|f| f.delivered_measured).sum();
+    let backlogs = &outcome.limiter_backlogs;
+    let backlog = backlogs.iter().map(|&b| f64::from(b)).sum::<f64>() / backlogs.len().max(1) as f64;
+    (bytes as f64 * 8.0 / (e.duration - e.warmup).as_secs_f64() / 1e9, backlog, outcome)
+}
+
+#[test]
+fn a_plain_limiter_holds_the_rate_and_a_queue_that_the_guests_bound() {
+    let (gbps, backlog, outcome) = run(&limited(Law::None));
+    assert!((0.97 * PAYLOAD..=1.001 * PAYLOAD).contains(&gbps), "{gbps}");
+    assert!((60_000.0..300_000.0).contains(&backlog), "{backlog}");
+    assert!(outcome.limiter_backlog_max <= 2 * (128 << 10) + 20_000, "{}", outcome.limiter_backlog_max);
+    let mut routed = limited(Law::None);
+    routed.hosts.tcp.tsq_limit = None;
+    let (_, without, _) = run(&routed);
+    assert!(without > 1.5 * backlog, "{without} without small queues, {backlog} with them");
+}
+
+#[test]
+fn spring_keeps_the_queue_short_and_the_limiter_busy() {
+    let spring = Spring::for_rate(RATE, DEFAULT_RTT);
+    let (gbps, backlog, outcome) = run(&limited(Law::Spring(spring)));
+    assert!(gbps >= 0.96 * PAYLOAD, "{gbps}");
+    assert!(backlog <= 2.0 * spring.k2.get() as f64, "{backlog}");
+    assert!(outcome.hosts[0].limiter.windows_cut > 0);
+    assert_eq!(outcome.hosts[0].limiter_drops, 0);
+}
+
+#[test]
+fn dem_needs_guests_that_know_ecn() {
+    let law = Law::Dem { k: Bytes(30_000) };
+    let (_, plain, outcome) = run(&limited(law));
+    assert_eq!(outcome.hosts[0].limiter.acks_marked, 0);
+    let mut e = limited(law);
+    e.hosts.tcp.congestion = Algorithm::Dctcp;
+    let (gbps, backlog, outcome) = run(&e);
+    assert!(gbps >= 0.96 * PAYLOAD && backlog < 0.6 * plain, "{gbps} {backlog} {plain}");
+    assert!(outcome.hosts[0].limiter.acks_marked > 0);
+}
+
+#[test]
+fn the_strawman_marks_what_leaves() {
+    let mut e = limited(Law::Ecn { k: Bytes(30_000) });
+    e.hosts.tcp.congestion = Algorithm::Dctcp;
+    let (gbps, _, outcome) = run(&e);
+    assert!(gbps >= 0.9 * PAYLOAD, "{gbps}");
+    assert!(outcome.hosts[0].limiter.segments_marked > 0);
+}
+
+#[test]
+fn spring_works_beside_virtual_congestion_control() {
+    let spring = Spring::for_rate(RATE, DEFAULT_RTT);
+    let mut e = limited(Law::Spring(spring));
+    e.edge.congestion = Some(vcc::Config::default());
+    let (gbps, backlog, outcome) = run(&e);
+    assert!(gbps >= 0.96 * PAYLOAD && backlog <= 2.0 * spring.k2.get() as f64, "{gbps} {backlog}");
+    assert_eq!(outcome.hosts[0].congestion.policed_segments, 0, "what the limiter grants is what counts");
+}
+
+#[test]
+fn a_full_class_drops_and_the_flow_goes_on() {
+    let mut e = limited(Law::None);
+    if let Some(limiter) = &mut e.edge.limiter {
+        limiter.classes[0].class.queue = Some(Bytes(100_000));
+    }
+    e.hosts.tcp.tsq_limit = None;
+    let (gbps, backlog, outcome) = run(&e);
+    assert!(outcome.hosts[0].limiter_drops > 0 && backlog <= 100_000.0);
+    assert!(gbps > 0.5 * PAYLOAD, "{gbps}");
+}
