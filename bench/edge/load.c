@@ -12,6 +12,8 @@
  * to when sending ends; bytes are those that the server's TCP acknowledged meanwhile, and with at most 64 flows those of
  * each flow and of each 100 ms. CPU is all non-idle time of all
  * CPUs, /proc/stat.
+ *
+ * The environment's CONGESTION names the congestion control of both sides' connections; CUBIC without it.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -86,11 +88,18 @@ static void set(int fd, int level, int option, int value)
 		die("setsockopt");
 }
 
-/* Whatever this machine's default is: BBR paces by timers, and then timers are what is measured. */
-static void use_cubic(int fd)
+/*
+ * CUBIC unless the environment's CONGESTION names another, whatever this machine's default is: BBR paces by timers, and then
+ * timers are what is measured.
+ */
+static void use_congestion_control(int fd)
 {
-	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5))
-		die("cubic");
+	const char *name = getenv("CONGESTION");
+
+	if (!name || !*name)
+		name = "cubic";
+	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)))
+		die(name);
 }
 
 static int listen_on(int port)
@@ -100,7 +109,7 @@ static int listen_on(int port)
 
 	if (fd < 0)
 		die("socket");
-	use_cubic(fd);
+	use_congestion_control(fd);
 	set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, 4096))
 		die("listen");
@@ -211,7 +220,7 @@ static int connect_to(const struct sockaddr_in *a)
 
 	if (fd < 0)
 		die("socket");
-	use_cubic(fd);
+	use_congestion_control(fd);
 	if (connect(fd, (const struct sockaddr *)a, sizeof(*a)))
 		die("connect");
 	return fd;

@@ -163,7 +163,8 @@ address = "192.168.99.{other + 1}"
 guests = [{{ network = {NETWORK}, prefix = "10.7.0.{other + 1}/32", mac = "{self.mac(other)}" }}]
 {self.more}""")
         agent = self.start(self.hosts[i], self.selvedge, "agent", "run", "--config", config)
-        deadline = time.monotonic() + 30
+        # Loading takes seconds on a machine that has other things to do.
+        deadline = time.monotonic() + 90
         while not socket.exists():
             if agent.poll() is not None or time.monotonic() > deadline:
                 raise Impossible(f"the agent does not start: {(self.directory / 'log').read_text().strip()[-400:]}")

@@ -145,12 +145,19 @@ impl Limiter {
         shape::Config { total: self.total, classes: self.classes.iter().map(|c| c.class).collect() }
     }
 
-    pub(crate) fn has(&self, host: u32) -> bool {
+    /// What Linux counts of a segment: its packets as Ethernet frames, without preamble, FCS and gap.
+    pub fn bytes(headers: &wire::Packet) -> u64 {
+        const ETHERNET_HEADER: u64 = 14;
+        let packet = ETHERNET_HEADER + u64::from(headers.ip_header_len) + u64::from(headers.l4_header_len);
+        u64::from(headers.packet_count()) * packet + u64::from(headers.payload)
+    }
+
+    pub fn has(&self, host: u32) -> bool {
         self.hosts.as_ref().is_none_or(|hosts| hosts.contains(&host))
     }
 
     /// The class of what a host that has the limiter sends to another.
-    pub(crate) fn class_of(&self, to: u32) -> Option<usize> {
+    pub fn class_of(&self, to: u32) -> Option<usize> {
         self.classes.iter().position(|class| class.to.as_ref().is_none_or(|hosts| hosts.contains(&to)))
     }
 }

@@ -1,6 +1,7 @@
 //! From guest TCP to the fabric: edge, NIC queue, split.
 
 use crate::connection::{split, EndId};
+use crate::experiment::Limiter;
 use crate::gro::RxSegment;
 use crate::host::{InNic, TxSegment};
 use crate::world::{Event, World};
@@ -116,7 +117,7 @@ impl World<'_> {
         let class = self.experiment.edge.limiter.as_ref().and_then(|limiter| limiter.class_of(packet.dst));
         match (&mut h.shaper, class) {
             (Some(shaper), Some(class)) => {
-                if shaper.enqueue(class, segment, frame_bytes(&packet)).is_err() {
+                if shaper.enqueue(class, segment, Limiter::bytes(&packet.headers)).is_err() {
                     self.release_from_nic(&packet);
                     return;
                 }
@@ -199,12 +200,4 @@ impl World<'_> {
             h.in_nic = Some(InNic { sender, bytes: u64::from(segment.headers.payload) });
         }
     }
-}
-
-/// What Linux counts of a segment: its packets as Ethernet frames, without preamble, FCS and gap.
-fn frame_bytes(segment: &Packet) -> u64 {
-    const ETHERNET_HEADER: u64 = 14;
-    let h = &segment.headers;
-    let headers = ETHERNET_HEADER + u64::from(h.ip_header_len) + u64::from(h.l4_header_len);
-    u64::from(h.packet_count()) * headers + u64::from(h.payload)
 }

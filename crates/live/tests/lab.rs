@@ -3,9 +3,11 @@
 #[allow(dead_code)] // here it only sends
 mod packet;
 
+use edge::limiter::{Law, Spring};
+use edge::shape::Class;
 use edge::Balance;
 use fuzz_drivers::Mutator;
-use host::experiment::{EdgeConfig, HostConfig};
+use host::experiment::{EdgeConfig, HostConfig, Limiter, LimiterClass};
 use live::lab::{address, idle_rtt, mac, Lab, Setup, INTERFACE};
 use packet::PacketSocket;
 use std::io::{Read, Write};
@@ -281,6 +283,26 @@ fn congestion_control_of_the_edge_governs_a_guest() {
     assert!(receiver.marked_bytes > 0 && receiver.packs_sent > 0, "{receiver:?}");
     assert!(sender.reports_received > 0 && sender.windows_lowered > 0, "{sender:?}");
     assert_eq!(ce_packets(&lab, 1), 0, "guests do not see the marks");
+}
+
+#[test]
+fn a_limiter_holds_a_guest_to_its_rate() {
+    let rate = BitRate::from_mbps(20);
+    let spring = Law::Spring(Spring::for_rate(rate, Time::from_ms(6)));
+    let class = LimiterClass { to: Some(vec![1]), class: Class::fixed(rate), law: spring };
+    let mut setup = setup(dumbbell());
+    setup.edge.limiter = Some(Limiter { hosts: Some(vec![0]), total: None, classes: vec![class] });
+    let Some(lab) = lab(&setup) else { return };
+    let status = || lab.ask(|driver| driver.status(Time::from_ms(6))).unwrap();
+    let begin = status();
+    let bytes = 2_000_000;
+    transfer(&lab, bytes);
+    let end = status();
+    // What the last segments and the burst may be ahead.
+    let least = rate.tx_time(bytes as u64 - 150_000);
+    assert!(end.time - begin.time >= least, "{} for {bytes} bytes", end.time - begin.time);
+    assert!(end.hosts[0].limiter_acts > 0 && end.hosts[1].limiter_acts == 0, "{:?}", end.hosts);
+    assert_eq!(end.hosts[0].limiter_drops, 0, "its windows keep the queue short");
 }
 
 /// Packets that the host's kernel received with the codepoint.

@@ -45,6 +45,8 @@ pub(crate) enum Event {
     },
     /// A host's uplink has room again.
     Resume,
+    /// A host's limiter may let something go.
+    Limiter,
     Sample {
         generation: u32,
     },
@@ -230,6 +232,7 @@ impl Driver {
             Event::Poll { generation } => self.poll(at, node, generation),
             Event::Timer { id, generation } => self.timer(node, id, generation),
             Event::Resume => self.resume(node),
+            Event::Limiter => self.limiter_event(at, node),
             Event::Sample { generation } => self.sample(generation),
             Event::Measure { begin } => self.measure_planned(begin),
         }
@@ -316,13 +319,14 @@ impl Driver {
             self.pool.release(id);
             return;
         }
-        self.launch(now, host, id, &segment);
+        self.send(now, host, id, &segment);
     }
 
     /// The edge's part. False: the segment goes no further.
     fn egress(&mut self, now: Time, host: u32, id: FrameId, segment: &mut Packet) -> bool {
-        let h = &mut self.hosts[host as usize];
-        let verdict = h.edge.process(now, Direction::Egress, Slot(id), &mut segment.headers);
+        let standing = self.standing(host, segment.dst);
+        let edge = &mut self.hosts[host as usize].edge;
+        let verdict = edge.process_limited(now, Direction::Egress, Slot(id), &mut segment.headers, standing);
         // What the edge adds goes first.
         self.edge_transmit(host);
         if verdict != Verdict::Forward {
@@ -365,7 +369,7 @@ impl Driver {
                 Ok(mut packet) if extra.dir == Direction::Egress => {
                     packet.label = extra.packet.label;
                     packet.headers.label = extra.packet.label;
-                    self.launch(now, host, id, &packet);
+                    self.send(now, host, id, &packet);
                 }
                 Ok(packet) => self.deliver(host, &Segment::new(packet)),
                 Err(_) => self.pool.release(id),
@@ -374,7 +378,7 @@ impl Driver {
     }
 
     /// Cuts a segment and puts it onto its host's uplink.
-    fn launch(&mut self, now: Time, host: u32, id: FrameId, segment: &Packet) {
+    pub(super) fn launch(&mut self, now: Time, host: u32, id: FrameId, segment: &Packet) {
         let packets = segment.headers.packet_count();
         if self.fabric.packets.live() + packets as usize > MAX_LIVE {
             self.pool_exhausted += 1;

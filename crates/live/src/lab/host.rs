@@ -1,3 +1,4 @@
+use super::limit::Queues;
 use super::merge::Gro;
 use super::merge::Segment;
 use crate::port::Port;
@@ -9,6 +10,8 @@ use units::Time;
 pub(crate) struct Host {
     pub(crate) port: Box<dyn Port>,
     pub(crate) edge: Edge,
+    /// Its rate limiter, if it has one.
+    pub(crate) queues: Option<Queues>,
     /// Nothing is read from it until its uplink has sent more.
     pub(crate) waiting: bool,
     /// Packets that arrived since the last poll.
@@ -46,10 +49,11 @@ pub struct Counters {
 }
 
 impl Host {
-    pub(crate) fn new(port: Box<dyn Port>, edge: Edge) -> Host {
+    pub(crate) fn new(port: Box<dyn Port>, edge: Edge, queues: Option<Queues>) -> Host {
         Host {
             port,
             edge,
+            queues,
             waiting: false,
             ring: List::default(),
             ring_len: 0,

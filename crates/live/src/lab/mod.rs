@@ -17,6 +17,7 @@ mod clock;
 mod driver;
 mod frame;
 mod host;
+mod limit;
 mod lock;
 mod measure;
 mod merge;

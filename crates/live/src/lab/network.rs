@@ -4,6 +4,7 @@ use super::clock::Clock;
 use super::driver::{uplink, Driver, Job, Parts};
 use super::frame::mac;
 use super::host::Host;
+use super::limit::Queues;
 use super::namespace::Namespace;
 use crate::port::{Offload, Pool, Port, Tap};
 use crate::priority::{prefer_this_thread, Rank};
@@ -17,7 +18,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc;
+use std::sync::{mpsc, Arc};
 use std::thread::JoinHandle;
 use topology::{HostId, LinkId, Topology};
 use units::{BitRate, Time};
@@ -139,6 +140,7 @@ impl Lab {
         let mut namespaces = Vec::new();
         let mut hosts = Vec::new();
         let labels: Vec<u16> = (1..=topology.trees(&[]).len() as u16).collect();
+        let limiter = setup.edge.limiter.clone().map(Arc::new);
         for host in topology.hosts() {
             let namespace = Namespace::new().map_err(privilege)?;
             let tap = attach(&namespace, setup, host, &mut notes)?;
@@ -148,15 +150,17 @@ impl Lab {
                     notes.push(format!("hosts do not pace to their link ({error}): senders fill their own queue"));
                 }
             }
+            let limits = limiter.as_ref().filter(|limiter| limiter.has(host));
             let mut edge = Edge::new(edge::Config {
                 balance: setup.edge.balance,
                 reorder: setup.edge.reorder,
                 congestion: setup.edge.congestion.clone(),
+                limits: limits.map(|l| l.classes.iter().map(|c| c.law).collect()).unwrap_or_default(),
                 seed: Stream::new(setup.seed, u64::from(host), Purpose::Edge).next_u64(),
                 ..edge::Config::default()
             });
             edge.set_default_schedule(&labels);
-            hosts.push(Host::new(Box::new(tap) as Box<dyn Port>, edge));
+            hosts.push(Host::new(Box::new(tap) as Box<dyn Port>, edge, Queues::new(limiter.as_ref(), host)));
             namespaces.push(namespace);
         }
         let mut fabric =

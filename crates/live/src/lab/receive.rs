@@ -79,8 +79,10 @@ impl Driver {
     fn merge(&mut self, host: u32, id: PacketId, gro: &mut Gro, up: &mut Vec<Segment>) {
         if self.reorders && self.fabric.packets.body(id).headers.has_cell != 0 {
             let now = self.scheduler.now();
+            let standing = self.standing(host, self.fabric.packets.body(id).src);
             let packet = self.fabric.packets.body_mut(id);
-            match self.hosts[host as usize].edge.process(now, Direction::Ingress, Slot(id), &mut packet.headers) {
+            let edge = &mut self.hosts[host as usize].edge;
+            match edge.process_limited(now, Direction::Ingress, Slot(id), &mut packet.headers, standing) {
                 Verdict::Hold => {}
                 Verdict::Forward => {
                     let packet = self.fabric.packets.take(id);
@@ -105,10 +107,12 @@ impl Driver {
             return;
         }
         let now = self.scheduler.now();
+        let standing = self.standing(host, segment.packet.src);
         let edge = &mut self.hosts[host as usize].edge;
         if !self.reorders {
             // The slot is never used: without a reorder engine nothing is held.
-            match edge.process(now, Direction::Ingress, Slot::default(), &mut segment.packet.headers) {
+            let headers = &mut segment.packet.headers;
+            match edge.process_limited(now, Direction::Ingress, Slot::default(), headers, standing) {
                 Verdict::Forward => self.deliver(host, &segment),
                 _ => self.release(&segment),
             }
@@ -117,7 +121,7 @@ impl Driver {
         // A segment without a flowcell still has to wait its turn behind what the engine releases before it.
         let id = self.fabric.packets.add(segment.packet);
         let headers = &mut self.fabric.packets.body_mut(id).headers;
-        match edge.process(now, Direction::Ingress, Slot(id), headers) {
+        match edge.process_limited(now, Direction::Ingress, Slot(id), headers, standing) {
             Verdict::Hold => {}
             Verdict::Forward => {
                 segment.packet = self.fabric.packets.take(id);

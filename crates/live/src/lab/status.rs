@@ -3,6 +3,7 @@
 use super::driver::{head, Driver};
 use super::frame::payload_start;
 use super::host::Counters;
+use super::limit::Queues;
 use super::network::address_text;
 use crate::lateness::Verdict;
 use crate::port::Pool;
@@ -42,6 +43,11 @@ pub struct HostStatus {
     pub segments_held: u64,
     pub gaps_filled: u64,
     pub hold_timeouts: u64,
+    /// Bytes that wait in the host's rate limiter, and segments for which it had no room.
+    pub limiter_backlog_bytes: u64,
+    pub limiter_drops: u64,
+    /// What its law did: segments marked, ACKs that got ECE, windows cut.
+    pub limiter_acts: u64,
     #[serde(flatten)]
     pub counters: Counters,
 }
@@ -245,6 +251,9 @@ impl Driver {
                 segments_held: edge.reorder.segments_held,
                 gaps_filled: edge.reorder.gaps_filled,
                 hold_timeouts: edge.reorder.timeouts,
+                limiter_backlog_bytes: host.queues.as_ref().map_or(0, Queues::backlog),
+                limiter_drops: host.queues.as_ref().map_or(0, |queues| queues.dropped),
+                limiter_acts: edge.limiter.segments_marked + edge.limiter.acks_marked + edge.limiter.windows_cut,
                 counters: host.counters,
             }
         });

@@ -118,6 +118,23 @@ fn what_a_guest_does_not_use_it_does_not_get() {
     assert!((120_000..=120_000 + MSS).contains(&edge.vcc.limit_rwnd), "twice what was outstanding");
 }
 
+/// The window after an ACK of so many packets, which finds that backlog.
+fn after_ack_of(packets: u32, backlog: u32) -> u32 {
+    let mut edge = filled(Class::OFF, 7, 50_000);
+    edge.limit = Some(limit(LIMIT_SPRING, backlog));
+    edge.come(Packet { window: 60_000, ..segment(tcp::ACK, 1001, 1 + packets * MSS, 0) });
+    edge.vcc.limit_rwnd
+}
+
+#[test]
+fn an_ack_of_many_packets_counts_them_as_waiting() {
+    assert_eq!([after_ack_of(1, 19_999), after_ack_of(1, 30_000)], [50_000 + MSS; 2]);
+    assert_eq!(after_ack_of(11, 20 * MSS), after_ack_of(1, 30 * MSS));
+    let cut = 50_000 - after_ack_of(31, 10_000);
+    let found = 10_000 + 30 * MSS;
+    assert!(cut.abs_diff(50_000 * (found - 30_000) / found / 2) <= 2, "{cut}");
+}
+
 #[test]
 fn outgoing_packets_move_the_gradient_only() {
     let mut edge = filled(Class::OFF, 7, 50_000);
