@@ -12,10 +12,10 @@
  *  - The backlog does not count the segment at hand. Comparisons are strict: a backlog of exactly K does nothing.
  *  - The window begins at 10 segments, and never exceeds what the peer announces nor twice what the guest had outstanding
  *    lately: one MSS per ACK is added without end otherwise, and a guest could spend it all at once.
- *  - A segment of many packets is acknowledged at once, while nothing else leaves because the limiter is still paying for it.
- *    Its ACK finds the queue shorter by just this segment, those of other flows find it in the queue: a flow of large
- *    segments could keep all others at one packet each for ever. So what an ACK acknowledges beyond a packet counts as
- *    waiting, 64 KB at most. An ACK of one packet changes nothing.
+ *  - A segment of many packets is acknowledged at once, while nothing else leaves because the limiter still pays for it. Its
+ *    ACK finds the queue shorter by just this segment, those of other flows find it in the queue: a flow of large segments
+ *    could keep all others at a packet each for ever. So what an ACK acknowledges beyond a packet counts as waiting, but no
+ *    more than what waits: who finds the queue empty has nobody to make room for. An ACK of one packet changes nothing.
  *  - The gradient is rounded down to whole bytes, so that a rise is forgotten once the queue stands still.
  *  - ssthresh is kept as printed, and read by nobody.
  */
@@ -38,9 +38,6 @@
 
 /* More counts as this: no queue that makes sense is longer. */
 #define SV_LIMIT_MAX_BACKLOG (1u << 30)
-
-/* No segment that a guest hands over is larger. */
-#define SV_LIMIT_MAX_SEGMENT 65536u
 
 /* A result bit of the stages: the limiter marked this packet, or it made the flow's window smaller. */
 #define SV_LIMITED 0x20
@@ -122,7 +119,7 @@ SV_FN u32 sv_spring_ack(struct sv_vcc *v, const struct sv_limit *l, s32 gradient
 
 	seen.backlog = sv_min32(l->backlog, SV_LIMIT_MAX_BACKLOG);
 	if (acked > v->mss)
-		seen.backlog += sv_min32(acked - v->mss, SV_LIMIT_MAX_SEGMENT);
+		seen.backlog += sv_min32(acked - v->mss, seen.backlog);
 	before = v->limit_rwnd ? v->limit_rwnd : least;
 	after = sv_spring_window(&seen, gradient, v->mss, before, &v->limit_ssthresh);
 	if (after > before && before >= least && before / 2 >= used)

@@ -170,9 +170,9 @@ guests = [{{ network = {NETWORK}, prefix = "10.7.0.{other + 1}/32", mac = "{self
                 raise Impossible(f"the agent does not start: {(self.directory / 'log').read_text().strip()[-400:]}")
             time.sleep(0.05)
 
-    def programs(self):
+    def programs(self, name="flows"):
         """Run time in ns and runs so far of this rig's programs: those that use a map which its agents pinned."""
-        maps = {bpftool("map", "show", "pinned", path)["id"] for pins in self.pins for path in pins.glob("v*/flows")}
+        maps = {bpftool("map", "show", "pinned", path)["id"] for pins in self.pins for path in pins.glob(f"v*/{name}")}
         ours = [p for p in bpftool("prog", "show") if maps & set(p.get("map_ids", []))]
         return sum(p.get("run_time_ns", 0) for p in ours), sum(p.get("run_cnt", 0) for p in ours)
 
@@ -182,6 +182,19 @@ class Congested(Edge):
 
     letter = "c"
     more = "\n[congestion]\n"
+
+
+class Statistics:
+    """kernel.bpf_stats_enabled, put back as it was."""
+
+    FILE = Path("/proc/sys/kernel/bpf_stats_enabled")
+
+    def __enter__(self):
+        self.before = self.FILE.read_text()
+        self.FILE.write_text("1")
+
+    def __exit__(self, *_):
+        self.FILE.write_text(self.before)
 
 
 def bpftool(*args):

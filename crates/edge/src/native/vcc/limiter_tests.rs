@@ -129,10 +129,10 @@ fn after_ack_of(packets: u32, backlog: u32) -> u32 {
 #[test]
 fn an_ack_of_many_packets_counts_them_as_waiting() {
     assert_eq!([after_ack_of(1, 19_999), after_ack_of(1, 30_000)], [50_000 + MSS; 2]);
-    assert_eq!(after_ack_of(11, 20 * MSS), after_ack_of(1, 30 * MSS));
-    let cut = 50_000 - after_ack_of(31, 10_000);
-    let found = 10_000 + 30 * MSS;
-    assert!(cut.abs_diff(50_000 * (found - 30_000) / found / 2) <= 2, "{cut}");
+    assert_eq!(after_ack_of(1, 40_000), 50_000 - 50_000 / 4 / 2);
+    assert_eq!(after_ack_of(11, 40_000 - 10 * MSS), after_ack_of(1, 40_000));
+    assert_eq!(after_ack_of(41, 20_000), after_ack_of(1, 40_000), "no more than what waits");
+    assert_eq!(after_ack_of(41, 0), 50_000 + MSS, "nobody waits");
 }
 
 #[test]
