@@ -166,6 +166,13 @@ pub(super) fn check_port(
         }
     }
     let has_egress = egress.is_some() || keys.egress_rate.is_some();
+    let has_rate = has_egress || ingress.is_some() || keys.ingress_rate.is_some() || table.annotations.is_some();
+    for (key, given) in [("law", keys.law.is_some()), ("k1", keys.k1.is_some()), ("k2", keys.k2.is_some())] {
+        if given && !has_rate {
+            let remedy = "add `egress_rate` or `ingress_rate`, or remove it";
+            return fail(key, "has no meaning without a rate".into(), remedy);
+        }
+    }
     if keys.egress_ceiling.is_some() && keys.egress_rate.is_none() {
         return fail("egress_ceiling", "there is no egress_rate".into(), "add `egress_rate`, which is guaranteed");
     }
@@ -216,6 +223,14 @@ fn check_thresholds(at: &str, limits: &PortLimits) -> Result<(), Invalid> {
     Ok(())
 }
 
+/// Opens a file that cannot keep the reader waiting, as a pipe would.
+fn regular(path: &Path) -> std::io::Result<std::fs::File> {
+    match std::fs::metadata(path)?.is_file() {
+        true => std::fs::File::open(path),
+        false => Err(std::io::Error::other("it is no regular file")),
+    }
+}
+
 /// Reads the file of annotations: a JSON object from interfaces to their pods' annotations.
 pub(super) fn read_annotations(path: &Path) -> Result<BTreeMap<String, Annotated>, ConfigError> {
     let fail = |key: String, problem: String, remedy: &str| ConfigError {
@@ -226,7 +241,7 @@ pub(super) fn read_annotations(path: &Path) -> Result<BTreeMap<String, Annotated
     };
     let example = "write {\"veth1\": {\"kubernetes.io/egress-bandwidth\": \"10M\"}}";
     let mut text = String::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(MAX_ANNOTATIONS + 1).read_to_string(&mut text));
+    let read = regular(path).and_then(|file| file.take(MAX_ANNOTATIONS + 1).read_to_string(&mut text));
     read.map_err(|e| fail(String::new(), format!("cannot read the annotations: {e}"), "correct limits.annotations"))?;
     if text.len() as u64 > MAX_ANNOTATIONS {
         return Err(fail(String::new(), format!("is longer than {MAX_ANNOTATIONS} bytes"), "shorten it"));
@@ -292,6 +307,8 @@ mod tests {
             ("egress_rate = 1000", "unit"),
             ("egress_rate = \"1bps\"", "give \"1Kbps\" to \"1Tbps\""),
             ("egress_ceiling = \"1Gbps\"", "add `egress_rate`"),
+            ("k1 = \"30KB\"", "has no meaning without a rate; add `egress_rate` or `ingress_rate`, or remove it"),
+            ("law = \"dem\"", "has no meaning without a rate"),
             ("egress_rate = \"1Gbps\"\negress_ceiling = \"1Mbps\"", "raise it, or remove it"),
             ("egress_rate = \"1Gbps\"\ntenant = \"blue\"", "add a [[tenant]] of that name"),
             ("egress_rate = \"1Gbps\"\nlaw = \"codel\"", "known: off, mark, dem, spring"),
@@ -360,6 +377,9 @@ mod tests {
             assert!(error.contains(says) && error.contains("pods.json") && error.lines().count() == 1, "{error}");
         }
         std::fs::remove_file(&pods).unwrap();
+        std::fs::create_dir(&pods).unwrap();
+        assert!(load(&config).unwrap_err().to_string().contains("it is no regular file"));
+        std::fs::remove_dir(&pods).unwrap();
         assert!(load(&config).unwrap_err().to_string().contains("correct limits.annotations"));
         std::fs::remove_dir_all(&dir).unwrap();
     }
