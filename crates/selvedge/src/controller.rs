@@ -97,6 +97,9 @@ fn text(status: &live::controller::Status) -> String {
     if !status.failed.is_empty() {
         let _ = writeln!(out, "failed: {}", status.failed.join(" "));
     }
+    if !status.problem.is_empty() {
+        let _ = writeln!(out, "PROBLEM: {}", status.problem);
+    }
     let behind: Vec<&str> =
         status.edges.iter().filter(|(_, has)| **has != status.revision).map(|(edge, _)| edge.as_str()).collect();
     let _ = writeln!(out, "{} of {} edges that asked have it", status.edges.len() - behind.len(), status.edges.len());

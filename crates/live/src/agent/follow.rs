@@ -6,7 +6,7 @@ use super::error::{io_error, Result};
 use crate::controller::{Client, Fetched, Identity, Schedules};
 use crate::state::MAX_LABELS;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -53,7 +53,7 @@ impl Drop for Follower {
 }
 
 async fn follow(clients: Vec<Client>, edge: String, to: mpsc::Sender<News>) {
-    let (mut revision, mut wait, mut lost) = (0, WAIT.0, false);
+    let (mut revision, mut wait, mut lost) = (0, WAIT.0, None);
     // Edges that lost the same controller do not all come back at once.
     let spread = edge.bytes().fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into())) % 100;
     loop {
@@ -76,17 +76,17 @@ async fn follow(clients: Vec<Client>, edge: String, to: mpsc::Sender<News>) {
         let pause = match heard {
             Some(news) => {
                 wait = WAIT.0;
-                if (lost || matches!(news, News::Schedules(..))) && to.send(news).await.is_err() {
+                if (lost.is_some() || matches!(news, News::Schedules(..))) && to.send(news).await.is_err() {
                     return;
                 }
-                lost = false;
+                lost = None;
                 PAUSE
             }
             None => {
-                if !lost && to.send(News::Lost(why)).await.is_err() {
+                if lost.as_ref() != Some(&why) && to.send(News::Lost(why.clone())).await.is_err() {
                     return;
                 }
-                lost = true;
+                lost = Some(why);
                 let pause = wait + wait * spread / 200;
                 wait = (wait * 2).min(WAIT.1);
                 pause
@@ -106,10 +106,11 @@ pub(super) struct Followed {
 impl Followed {
     /// Only of peers that there are; ports that can be none are left out.
     pub(super) fn new(schedules: Schedules, peers: &[PeerRule]) -> Followed {
+        let known: BTreeSet<&str> = peers.iter().map(|peer| peer.name.as_str()).collect();
         let mut labels = BTreeMap::new();
         for slots in schedules.schedules {
             let ports: Vec<u16> = slots.ports.into_iter().filter(|&port| port >= 1024).take(MAX_LABELS).collect();
-            for edge in slots.edges.into_iter().filter(|edge| peers.iter().any(|peer| peer.name == *edge)) {
+            for edge in slots.edges.into_iter().filter(|edge| known.contains(edge.as_str())) {
                 labels.insert(edge, ports.clone());
             }
         }

@@ -354,7 +354,11 @@ impl Runner {
             }
             News::Schedules(url, schedules) => {
                 agent.controller_lost = None;
-                agent.followed = Followed::new(schedules, &agent.config.peers);
+                let followed = Followed::new(schedules, &agent.config.peers);
+                if followed == agent.followed {
+                    return;
+                }
+                agent.followed = followed;
                 let (revision, n) = (agent.followed.revision, agent.followed.len());
                 agent.log.info(format!("controller {url}: schedules of revision {revision} for {n} peers"));
                 if let Err(e) = agent.followed.save(&agent.config.socket) {

@@ -35,8 +35,10 @@ pub struct Status {
     pub revision: u64,
     pub trees: usize,
     pub failed: Vec<String>,
-    /// What each edge has, by name; edges that never asked are absent.
+    /// What each edge said it has when it last asked this controller, by name; edges that never did are absent.
     pub edges: BTreeMap<String, u64>,
+    /// What is wrong with the store now; empty: nothing.
+    pub problem: String,
 }
 
 /// A fabric, what of it failed, and what follows.
@@ -48,14 +50,18 @@ pub struct Brain {
     first_port: u16,
     /// In ascending order, each once.
     failed: Vec<LinkId>,
+    /// Names of failed links that this fabric does not have: another one may have them again.
+    unknown: Vec<String>,
     revision: u64,
     seen: BTreeMap<String, u64>,
 }
 
 impl Brain {
     /// `first_port` plus the number of trees is at most 65536: the caller has checked [`Brain::ports_fit`].
-    pub fn new(topology: Topology, prune: Prune, first_port: u16) -> Brain {
-        Brain { topology, prune, first_port, failed: Vec::new(), revision: 1, seen: BTreeMap::new() }
+    /// `revision`: larger than that of any controller whose store was lost, such as the time.
+    pub fn new(topology: Topology, prune: Prune, first_port: u16, revision: u64) -> Brain {
+        let (failed, unknown, seen) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Brain { topology, prune, first_port, failed, unknown, revision, seen }
     }
 
     pub fn ports_fit(topology: &Topology, first_port: u16) -> bool {
@@ -68,17 +74,18 @@ impl Brain {
 
     /// The names of the links that failed.
     pub fn failed(&self) -> Vec<String> {
-        self.failed.iter().map(|&link| self.topology.link_name(link)).collect()
+        let known = self.failed.iter().map(|&link| self.topology.link_name(link));
+        known.chain(self.unknown.iter().cloned()).collect()
     }
 
-    /// What an earlier controller knew. Links that the fabric has no more are forgotten; then, as always when schedules may
-    /// differ, the revision is a new one.
-    pub fn recall(&mut self, revision: u64, failed: &[String], same_fabric: bool) {
-        self.failed = failed.iter().filter_map(|name| self.link(name).ok()).collect();
+    /// What an earlier or another controller knew.
+    pub fn recall(&mut self, revision: u64, failed: &[String]) {
+        let (known, unknown): (Vec<_>, Vec<_>) = failed.iter().partition(|name| self.link(name).is_ok());
+        self.failed = known.into_iter().filter_map(|name| self.link(name).ok()).collect();
         self.failed.sort_unstable();
         self.failed.dedup();
-        let same = same_fabric && self.failed.len() == failed.len();
-        self.revision = if same { revision } else { revision.saturating_add(1) };
+        self.unknown = unknown.into_iter().cloned().collect();
+        self.revision = revision;
     }
 
     fn link(&self, name: &str) -> Result<LinkId, Error> {
@@ -91,11 +98,15 @@ impl Brain {
     /// # Errors
     /// [`Error::NoLink`].
     pub fn after(&self, change: &LinkChange) -> Result<Option<(u64, Vec<String>)>, Error> {
-        let link = self.link(&change.link)?;
         let mut failed = self.failed();
+        if change.up && self.unknown.contains(&change.link) {
+            failed.retain(|name| *name != change.link);
+            return Ok(Some((self.revision.saturating_add(1), failed)));
+        }
+        let link = self.link(&change.link)?;
         match (self.failed.binary_search(&link), change.up) {
-            (Ok(at), true) => drop(failed.remove(at)),
-            (Err(at), false) => failed.insert(at, self.topology.link_name(link)),
+            (Ok(_), true) => failed.retain(|name| *name != change.link),
+            (Err(_), false) => failed.push(self.topology.link_name(link)),
             _ => return Ok(None),
         }
         Ok(Some((self.revision.saturating_add(1), failed)))
@@ -147,19 +158,18 @@ impl Brain {
             trees: self.topology.base_trees().len(),
             failed: self.failed(),
             edges: self.seen.clone(),
+            problem: String::new(),
         }
     }
 
-    /// Of nodes and links, so that a store says whether it is about this fabric.
+    /// Of all that schedules follow from but failures, so that a store says whether it is about this fabric.
     pub fn fingerprint(&self) -> u64 {
-        let links = self.topology.fabric_links().map(|link| self.topology.link_name(link));
-        let names = self.topology.nodes.iter().map(|node| node.name.clone()).chain(links);
+        let links = self.topology.links.iter().map(|link| format!("{link:?}"));
+        let names = self.topology.nodes.iter().map(|node| node.name.clone());
         let settings = [format!("{:?}", self.prune), self.first_port.to_string()];
         // FNV-1a: it need not withstand anybody.
-        names
-            .chain(settings)
-            .flat_map(|name| [name.into_bytes(), vec![0]].concat())
-            .fold(0xcbf2_9ce4_8422_2325, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+        let bytes = names.chain(links).chain(settings).flat_map(|name| [name.into_bytes(), vec![0]].concat());
+        bytes.fold(0xcbf2_9ce4_8422_2325, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
     }
 }
 
@@ -180,12 +190,12 @@ mod tests {
             fabric_rate: BitRate::from_gbps(10),
             fabric_delay: Time::from_us(1),
         };
-        Brain::new(clos.build().unwrap(), Prune::Pair, 50_001)
+        Brain::new(clos.build().unwrap(), Prune::Pair, 50_001, 1)
     }
 
     fn set(brain: &mut Brain, change: &LinkChange) -> bool {
         let Some((revision, failed)) = brain.after(change).unwrap() else { return false };
-        brain.recall(revision, &failed, true);
+        brain.recall(revision, &failed);
         true
     }
 
@@ -224,10 +234,13 @@ mod tests {
         let mut first = brain();
         set(&mut first, &LinkChange { link: "leaf1-spine1".into(), up: false });
         let mut second = brain();
-        second.recall(first.revision(), &first.failed(), true);
+        second.recall(first.revision(), &first.failed());
         assert_eq!((second.revision(), second.failed()), (first.revision(), first.failed()));
-        let mut other = brain();
-        other.recall(first.revision(), &["leaf1-spine1".into(), "gone".into()], true);
-        assert_eq!((other.revision(), other.failed()), (first.revision() + 1, first.failed()));
+        // Of a larger fabric, which may come back.
+        let failed = ["leaf1-spine1".to_owned(), "leaf9-spine1".to_owned()];
+        second.recall(9, &failed);
+        assert_eq!(second.failed(), failed);
+        assert!(set(&mut second, &LinkChange { link: "leaf9-spine1".into(), up: true }));
+        assert_eq!(second.failed(), failed[..1]);
     }
 }

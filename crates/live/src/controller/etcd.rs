@@ -8,19 +8,22 @@ use base64::engine::general_purpose::STANDARD;
 use base64::Engine;
 use hyper::{Method, StatusCode};
 use serde_json::{json, Value};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(3);
 
 pub(super) struct Etcd {
     servers: Vec<Server>,
+    /// Which one answered last.
+    last: AtomicUsize,
     /// As etcd's JSON has it.
     key: String,
 }
 
 impl Etcd {
     pub(super) fn new(servers: Vec<Server>, key: &str) -> Etcd {
-        Etcd { servers, key: STANDARD.encode(key) }
+        Etcd { servers, last: AtomicUsize::new(0), key: STANDARD.encode(key) }
     }
 
     /// The record and its place in etcd's history, which is 0 if there is none.
@@ -53,13 +56,17 @@ impl Etcd {
         Error::Answer(self.servers.first().map_or_else(String::new, |s| s.url.clone()), why.to_owned())
     }
 
-    /// The first server that answers.
+    /// The first server that answers, beginning with the one that did the last time.
     async fn ask(&self, path: &str, question: &Value) -> Result<Value, Error> {
         let mut last = self.wrong("there is no server");
-        for server in &self.servers {
+        let first = self.last.load(Relaxed);
+        for n in 0..self.servers.len() {
+            let n = (first + n) % self.servers.len();
+            let server = &self.servers[n];
             match server.ask(Method::POST, path, question.to_string().into_bytes(), PATIENCE).await {
                 Ok((StatusCode::OK, body)) => {
-                    return serde_json::from_slice(&body).map_err(|e| Error::Answer(server.url.clone(), e.to_string()))
+                    self.last.store(n, Relaxed);
+                    return serde_json::from_slice(&body).map_err(|e| Error::Answer(server.url.clone(), e.to_string()));
                 }
                 Ok((status, _)) => last = Error::Unreachable(server.url.clone(), format!("etcd answers {status}")),
                 Err(why) => last = Error::Unreachable(server.url.clone(), why),

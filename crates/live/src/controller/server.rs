@@ -1,6 +1,6 @@
 //! The daemon: answers edges and operators.
 
-use super::brain::{Brain, LinkChange};
+use super::brain::{Brain, LinkChange, Status};
 use super::etcd::Etcd;
 use super::http;
 use super::store::{FileStore, Place, Record, Saved, Store};
@@ -11,6 +11,7 @@ use hyper::service::service_fn;
 use hyper::{header, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::CertificateDer;
+use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,11 +19,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{signal, SignalKind};
-use tokio::sync::{watch, Semaphore};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 
 /// Edges hold one each.
 const CONNECTIONS: usize = 8192;
+/// Of one certificate.
+const CONNECTIONS_EACH: usize = 4;
 /// Not yet known by a certificate.
 const HANDSHAKES: usize = 256;
 /// For a handshake, and for a request's headers or body.
@@ -75,21 +79,26 @@ struct Shared {
     store: Store,
     /// Of the record that `brain` has; held while it changes.
     place: tokio::sync::Mutex<Place>,
+    /// How many each certificate has.
+    connections: Mutex<HashMap<CertificateDer<'static>, usize>>,
+    /// Of the store, for the status.
+    problem: Mutex<String>,
     operators: Vec<String>,
     /// The revision in force.
     news: watch::Sender<u64>,
 }
 
-/// Runs a controller until SIGTERM or SIGINT. `say` gets lines for the log.
+/// Runs a controller until SIGTERM or SIGINT; SIGHUP makes it read its certificates again. `say` gets lines for the log.
 ///
 /// # Errors
 /// Before it listens: certificates, store or address that do not do.
 pub fn run(config: Config, say: &(dyn Fn(&str) + Sync)) -> Result<(), Error> {
-    let tls = config.identity.server()?;
+    let tls = Mutex::new(TlsAcceptor::from(config.identity.server()?));
     let store = config.keep.open(&config.identity)?;
     let (news, _) = watch::channel(0);
     let (place, brain) = (tokio::sync::Mutex::new(0), Mutex::new(config.brain));
-    let shared = Arc::new(Shared { brain, store, place, operators: config.operators, news });
+    let (connections, problem) = (Mutex::default(), Mutex::default());
+    let shared = Arc::new(Shared { brain, store, place, connections, problem, operators: config.operators, news });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
     runtime.block_on(async {
         shared.begin().await?;
@@ -98,12 +107,25 @@ pub fn run(config: Config, say: &(dyn Fn(&str) + Sync)) -> Result<(), Error> {
         let at = listener.local_addr().map_err(Error::Start)?;
         let mut term = signal(SignalKind::terminate()).map_err(Error::Start)?;
         let mut int = signal(SignalKind::interrupt()).map_err(Error::Start)?;
+        let mut hup = signal(SignalKind::hangup()).map_err(Error::Start)?;
+        let renew = async {
+            while hup.recv().await.is_some() {
+                match config.identity.server() {
+                    Ok(renewed) => {
+                        *tls.lock().unwrap_or_else(PoisonError::into_inner) = TlsAcceptor::from(renewed);
+                        say("certificates read again");
+                    }
+                    Err(e) => say(&format!("the old certificates stay in use: {e}")),
+                }
+            }
+        };
         let failed = shared.brain().failed();
         let but = if failed.is_empty() { String::new() } else { format!("; failed links: {}", failed.join(" ")) };
         say(&format!("ready on {at}: revision {}{but}", *shared.news.borrow()));
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         tokio::select! {
-            () = accept(listener, TlsAcceptor::from(tls), &shared) => {}
+            () = accept(listener, &tls, &shared) => {}
+            () = renew => {}
             () = follow(&shared, say), if shared.store.is_shared() => {}
             _ = term.recv() => {}
             _ = int.recv() => {}
@@ -125,44 +147,82 @@ async fn follow(shared: &Shared, say: &(dyn Fn(&str) + Sync)) {
                 "" => say("the store answers again"),
                 why => say(&format!("{why}; schedules stay as they are")),
             }
+            shared.problem.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&problem);
             said = problem;
         }
     }
 }
 
-async fn accept(listener: TcpListener, tls: TlsAcceptor, shared: &Arc<Shared>) {
-    let (connections, handshakes) = (Arc::new(Semaphore::new(CONNECTIONS)), Arc::new(Semaphore::new(HANDSHAKES)));
+/// Strangers cannot keep others out: beyond the bound, the handshake that has lasted longest ends.
+async fn accept(listener: TcpListener, tls: &Mutex<TlsAcceptor>, shared: &Arc<Shared>) {
+    let mut handshakes = VecDeque::new();
     loop {
-        let Ok(handshake) = Arc::clone(&handshakes).acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await; // out of descriptors, perhaps
             continue;
         };
-        let (tls, shared, connections) = (tls.clone(), Arc::clone(shared), Arc::clone(&connections));
-        tokio::spawn(async move {
-            let begun = tokio::time::timeout(PATIENCE, tls.accept(stream)).await;
-            drop(handshake);
-            // Whoever comes without a certificate is gone here; beyond the bound, so are others, who ask again.
-            let (Ok(Ok(stream)), Ok(_permit)) = (begun, connections.try_acquire_owned()) else { return };
-            serve(stream, &shared).await;
+        let (tls, shared) = (tls.lock().unwrap_or_else(PoisonError::into_inner).clone(), Arc::clone(shared));
+        let handshake = tokio::spawn(async move {
+            if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
+                tokio::spawn(async move { serve(stream, &shared).await });
+            }
         });
+        handshakes.push_back(handshake.abort_handle());
+        while handshakes.front().is_some_and(|oldest| oldest.is_finished()) || handshakes.len() > HANDSHAKES {
+            handshakes.pop_front().iter().for_each(AbortHandle::abort);
+        }
     }
 }
 
+/// One of a certificate's connections; it counts until dropped.
+struct Connection {
+    shared: Arc<Shared>,
+    certificate: CertificateDer<'static>,
+}
+
+impl Connection {
+    fn of(shared: &Arc<Shared>, certificate: CertificateDer<'static>) -> Option<Connection> {
+        let mut connections = shared.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if connections.values().sum::<usize>() >= CONNECTIONS {
+            return None;
+        }
+        let own = connections.entry(certificate.clone()).or_default();
+        *own += 1;
+        let connection = Connection { shared: Arc::clone(shared), certificate };
+        let few = *own <= CONNECTIONS_EACH;
+        drop(connections);
+        few.then_some(connection)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let mut connections = self.shared.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = connections.get_mut(&self.certificate) {
+            *own -= 1;
+            if *own == 0 {
+                connections.remove(&self.certificate);
+            }
+        }
+    }
+}
+
+/// One request and its answer.
 async fn serve(stream: tokio_rustls::server::TlsStream<TcpStream>, shared: &Arc<Shared>) {
     let certificates = stream.get_ref().1.peer_certificates();
     let Some(certificate) = certificates.and_then(|chain| chain.first()).cloned() else { return };
-    let certificate = certificate.into_owned();
+    let Some(connection) = Connection::of(shared, certificate.into_owned()) else { return };
     let service = service_fn(|request| {
-        let (shared, certificate) = (Arc::clone(shared), certificate.clone());
+        let (shared, certificate) = (Arc::clone(shared), connection.certificate.clone());
         async move { Ok::<_, Infallible>(answer(request, &shared, &certificate).await) }
     });
-    let _ = hyper::server::conn::http1::Builder::new()
+    let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(2 * HOLD) // between two requests, too
+        .header_read_timeout(PATIENCE)
+        .keep_alive(false)
         .max_buf_size(16 * 1024)
-        .serve_connection(TokioIo::new(stream), service)
-        .await;
+        .serve_connection(TokioIo::new(stream), service);
+    let _ = tokio::time::timeout(HOLD + 2 * PATIENCE, served).await;
 }
 
 type Answer = Response<Full<Bytes>>;
@@ -190,6 +250,11 @@ impl Shared {
         self.brain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn status(&self) -> Status {
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Status { problem, ..self.brain().status() }
+    }
+
     fn is_operator(&self, certificate: &CertificateDer<'_>) -> bool {
         self.operators.iter().any(|name| tls::is_for(certificate, name))
     }
@@ -203,7 +268,12 @@ impl Shared {
                 let mut brain = self.brain();
                 let fabric = brain.fingerprint();
                 if let Some(record) = &record {
-                    brain.recall(record.revision, &record.failed, record.fabric == fabric);
+                    if self.store.is_shared() && record.fabric != fabric {
+                        return Err(Error::OtherFabric);
+                    }
+                    // Of a file's fabric all may have changed; and agents ask for what is new to them only.
+                    let revision = if self.store.is_shared() { record.revision } else { record.revision + 1 };
+                    brain.recall(revision, &record.failed);
                 }
                 Record::new(fabric, brain.revision(), brain.failed())
             };
@@ -219,7 +289,8 @@ impl Shared {
 
     /// Takes over what another controller wrote.
     async fn refresh(&self, place: &mut Place) -> Result<(), Error> {
-        let (Some(record), at) = self.store.load().await? else { return Ok(()) };
+        let (record, at) = self.store.load().await?;
+        let Some(record) = record else { return self.restore(place).await };
         if at == *place {
             return Ok(());
         }
@@ -227,9 +298,25 @@ impl Shared {
         if record.fabric != brain.fingerprint() {
             return Err(Error::OtherFabric);
         }
-        brain.recall(record.revision, &record.failed, true);
+        // Of a store that was set back: agents must hear of it.
+        let revision = if record.revision < brain.revision() { brain.revision() + 1 } else { record.revision };
+        brain.recall(revision, &record.failed);
         *place = at;
-        self.news.send_replace(record.revision);
+        self.news.send_replace(revision);
+        Ok(())
+    }
+
+    /// Somebody took the record away: what is known is written again.
+    async fn restore(&self, place: &mut Place) -> Result<(), Error> {
+        let record = {
+            let brain = self.brain();
+            Record::new(brain.fingerprint(), brain.revision() + 1, brain.failed())
+        };
+        if let Saved::At(at) = self.store.save(&record, 0).await? {
+            *place = at;
+            self.brain().recall(record.revision, &record.failed);
+            self.news.send_replace(record.revision);
+        }
         Ok(())
     }
 
@@ -245,7 +332,7 @@ impl Shared {
             match self.store.save(&Record::new(fabric, revision, failed.clone()), *place).await? {
                 Saved::At(at) => {
                     *place = at;
-                    self.brain().recall(revision, &failed, true);
+                    self.brain().recall(revision, &failed);
                     self.news.send_replace(revision);
                     return Ok(());
                 }
@@ -259,7 +346,7 @@ impl Shared {
 async fn answer(request: Request<Incoming>, shared: &Shared, certificate: &CertificateDer<'_>) -> Answer {
     let path = request.uri().path().to_owned();
     match (request.method().clone(), path.as_str()) {
-        (Method::GET, "/v1/status") if shared.is_operator(certificate) => json(&shared.brain().status()),
+        (Method::GET, "/v1/status") if shared.is_operator(certificate) => json(&shared.status()),
         (Method::POST, "/v1/links") if shared.is_operator(certificate) => set_link(request, shared).await,
         (Method::GET, "/v1/status") | (Method::POST, "/v1/links") => {
             text(StatusCode::FORBIDDEN, "this certificate is no operator's: see `operators` in the controller's file")
@@ -305,7 +392,7 @@ async fn set_link(request: Request<Incoming>, shared: &Shared) -> Answer {
         Err(e) => return text(StatusCode::BAD_REQUEST, &format!("not {{\"link\": NAME, \"up\": BOOL}}: {e}")),
     };
     match shared.change(&change).await {
-        Ok(()) => json(&shared.brain().status()),
+        Ok(()) => json(&shared.status()),
         Err(e @ Error::NoLink(_)) => text(StatusCode::NOT_FOUND, &e.to_string()),
         Err(e) => text(StatusCode::INTERNAL_SERVER_ERROR, &e.to_string()),
     }

@@ -11,6 +11,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const VERSION: u32 = 1;
+/// Revisions must be able to rise.
+const MAX_REVISION: u64 = 1 << 62;
 /// More is not ours.
 const MAX_BYTES: u64 = 16 << 20;
 
@@ -31,7 +33,8 @@ impl Record {
     pub(super) fn read(text: &[u8]) -> Result<Record, String> {
         let record: Record = serde_json::from_slice(text).map_err(|e| format!("is not a controller's record: {e}"))?;
         match record.version {
-            VERSION => Ok(record),
+            VERSION if record.revision < MAX_REVISION => Ok(record),
+            VERSION => Err(format!("has revision {}, after which there is no room", record.revision)),
             other => Err(format!("is of version {other}, this controller knows {VERSION}")),
         }
     }
@@ -123,7 +126,10 @@ impl FileStore {
         let failed = |e| Error::Io("write", self.path.clone(), e);
         let mut file = File::create(&partial).map_err(failed)?;
         file.write_all(record.text().as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-        fs::rename(&partial, &self.path).map_err(failed)
+        fs::rename(&partial, &self.path).map_err(failed)?;
+        // The new name, too, is to survive a loss of power.
+        let directory = self.path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(directory).and_then(|dir| dir.sync_all()).map_err(failed)
     }
 }
 

@@ -33,12 +33,15 @@ impl Identity {
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
             .build()
             .map_err(wrong(&self.ca, "give the authority's certificates"))?;
-        let config = ServerConfig::builder_with_provider(provider)
+        let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(unfit(&self.certificate))?
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain, key)
             .map_err(unfit(&self.key))?;
+        // A session that is taken up again would outlive the certificate.
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
         Ok(Arc::new(config))
     }
 
@@ -48,12 +51,13 @@ impl Identity {
         let (roots, chain, key) = self.load()?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let unfit = |path: &Path| wrong::<rustls::Error>(path, "give PEM files that belong together");
-        let config = ClientConfig::builder_with_provider(provider)
+        let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(unfit(&self.certificate))?
             .with_root_certificates(roots)
             .with_client_auth_cert(chain, key)
             .map_err(unfit(&self.key))?;
+        config.resumption = rustls::client::Resumption::disabled();
         Ok(Arc::new(config))
     }
 

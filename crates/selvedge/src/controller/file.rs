@@ -103,6 +103,10 @@ fn check(table: Table, topology: topology::Topology, beside: impl Fn(&Path) -> P
         return Err(Invalid::new("url", format!("{shown:?} is no https URL"), "write \"https://10.0.0.9:7443\""));
     }
     let trees = topology.base_trees().len();
+    if trees > topology::MAX_SCHEDULE {
+        let problem = format!("has {trees} trees, and a schedule holds {}", topology::MAX_SCHEDULE);
+        return Err(Invalid::new("topology", problem, "give a smaller fabric"));
+    }
     if table.first_port < 1024 || usize::from(table.first_port) + trees > 1 << 16 {
         let problem = format!("{} does not do for {trees} trees", table.first_port);
         return Err(Invalid::new("first_port", problem, format!("give 1024 to {}", (1 << 16) - trees)));
@@ -140,6 +144,14 @@ fn check(table: Table, topology: topology::Topology, beside: impl Fn(&Path) -> P
     })
 }
 
+/// Since 1970: above any revision of a store that was lost.
+#[cfg(feature = "kernel")]
+#[allow(clippy::disallowed_methods, reason = "a controller runs in real time")]
+fn now_ms() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(1, |since| since.as_millis() as u64)
+}
+
 #[cfg(feature = "kernel")]
 impl File {
     pub(super) fn identity(&self) -> live::controller::Identity {
@@ -156,7 +168,7 @@ impl File {
                 Keep::File(file) => live::controller::Keep::File(file),
                 Keep::Etcd { urls, key } => live::controller::Keep::Etcd { urls, key },
             },
-            brain: live::controller::Brain::new(self.topology, self.prune, self.first_port),
+            brain: live::controller::Brain::new(self.topology, self.prune, self.first_port, now_ms()),
         }
     }
 }
