@@ -4,7 +4,7 @@
 
 mod fabric;
 
-use fabric::peer::transfer;
+use fabric::peer::{sustained, transfer};
 use fabric::{guest_mac, guest_port, in_namespace, Fabric, VNI};
 use live::kernel::{Attachment, Role};
 use live::state::{
@@ -245,19 +245,18 @@ fn packets_that_are_too_big_are_answered_and_guests_heed_it() {
 
 #[test]
 fn tcp_goes_on_when_its_packets_become_too_big() {
-    let Some(fabric) = fabric("tb") else { return };
+    let Some(mut fabric) = fabric("tb") else { return };
     for address in ["10.7.0.2:9000", "[fd07::2]:9001"] {
         set_port(&fabric, 0, guest_port(0));
-        let mut server = fabric.spawn(&fabric.guest(1), &format!("tcp-server {address} 200000000"));
-        let mut client = fabric.spawn(&fabric.guest(0), &format!("tcp-client {address} 200000000"));
-        std::thread::sleep(Duration::from_millis(200));
-        let before = count(&fabric, 0, Counter::OversizeAnswered);
-        set_port(&fabric, 0, Port { mtu: 1300, ..guest_port(0) });
-        assert!(client.wait().unwrap().success() && server.wait().unwrap().success(), "{address}");
-        assert!(
-            count(&fabric, 0, Counter::OversizeAnswered) > before,
-            "{address}: segments were not GSO or not too big"
-        );
+        sustained(&mut fabric, address, |fabric| {
+            let before = count(fabric, 0, Counter::OversizeAnswered);
+            set_port(fabric, 0, Port { mtu: 1300, ..guest_port(0) });
+            let answered = (0..1000).any(|_| {
+                std::thread::sleep(Duration::from_millis(10));
+                count(fabric, 0, Counter::OversizeAnswered) > before
+            });
+            assert!(answered, "{address}: segments were not GSO or not too big");
+        });
     }
     let dropped = count(&fabric, 0, Counter::DropOversize);
     assert!(dropped >= count(&fabric, 0, Counter::OversizeAnswered), "each answer is for one that was dropped");
@@ -374,7 +373,12 @@ fn tagged_frames_pass_untouched() {
             socket.send(&tagged(&arp([10, 7, 0, 1], [10, 7, 0, 2]))).unwrap();
         }
     });
-    std::thread::sleep(Duration::from_millis(100));
+    for _ in 0..500 {
+        if count(&fabric, 0, Counter::Passed) >= before[0] + 40 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let after = [Counter::Passed, Counter::OutSegments, Counter::Answered].map(|c| count(&fabric, 0, c));
     assert!(after[0] >= before[0] + 40, "{before:?} {after:?}");
     assert_eq!(after[1..], before[1..]);
@@ -491,29 +495,27 @@ fn clsact_carries_traffic_through_replacement_and_leaves_no_filter() {
     fabric.add_edges(&config(), &LABELS);
     let filters = |fabric: &Fabric| output(fabric, &fabric.host(0), "tc filter show dev g ingress");
     assert!(filters(&fabric).contains("selvedge_guest"), "{}", filters(&fabric));
-    let mut server = fabric.spawn(&fabric.guest(1), "tcp-server 10.7.0.2:9000 200000000");
-    let mut client = fabric.spawn(&fabric.guest(0), "tcp-client 10.7.0.2:9000 200000000");
-    for round in 0..3 {
-        std::thread::sleep(Duration::from_millis(50));
-        for i in 0..2 {
-            let host = fabric.host(i);
-            let old = fabric.edges.remove(i);
-            let new = in_namespace(&host, || old.reopen());
-            assert_eq!(new.edge.attachments().len(), 2, "round {round}");
-            fabric.edges.insert(i, new);
+    sustained(&mut fabric, "10.7.0.2:9000", |fabric| {
+        for round in 0..3 {
+            std::thread::sleep(Duration::from_millis(50));
+            for i in 0..2 {
+                let host = fabric.host(i);
+                let old = fabric.edges.remove(i);
+                let new = in_namespace(&host, || old.reopen());
+                assert_eq!(new.edge.attachments().len(), 2, "round {round}");
+                fabric.edges.insert(i, new);
+            }
         }
-    }
-    assert!(client.wait().unwrap().success() && server.wait().unwrap().success());
+    });
     assert_eq!(filters(&fabric).matches("handle 0x5e1f").count(), 1, "replaced, not added: {}", filters(&fabric));
     // From one way to the other and back, under traffic.
-    let mut server = fabric.spawn(&fabric.guest(1), "tcp-server 10.7.0.2:9001 200000000");
-    let mut client = fabric.spawn(&fabric.guest(0), "tcp-client 10.7.0.2:9001 200000000");
-    for attachment in [Attachment::Tcx, Attachment::Clsact, Attachment::Tcx] {
-        std::thread::sleep(Duration::from_millis(50));
-        let host = &fabric.edges[0];
-        in_namespace(&fabric.host(0), || host.edge.attach_with(host.port, Role::Guest, attachment).unwrap());
-    }
-    assert!(client.wait().unwrap().success() && server.wait().unwrap().success());
+    sustained(&mut fabric, "10.7.0.2:9001", |fabric| {
+        for attachment in [Attachment::Tcx, Attachment::Clsact, Attachment::Tcx] {
+            std::thread::sleep(Duration::from_millis(50));
+            let host = &fabric.edges[0];
+            in_namespace(&fabric.host(0), || host.edge.attach_with(host.port, Role::Guest, attachment).unwrap());
+        }
+    });
     assert!(!filters(&fabric).contains("selvedge"), "{}", filters(&fabric));
     let (port, uplink) = (fabric.edges[0].port, fabric.edges[0].uplink);
     assert_eq!(fabric.edges[0].edge.attachments(), [(uplink, Role::Uplink), (port, Role::Guest)]);

@@ -3,7 +3,7 @@
 
 mod fabric;
 
-use fabric::peer::transfer;
+use fabric::peer::{sustained, transfer, SUSTAINED};
 use fabric::{in_namespace, Fabric};
 use live::state::{Config, Counter, Counters, BALANCE_ECMP, BALANCE_FLOWCELL, VERSION_1, VERSION_PLAIN};
 use std::time::Duration;
@@ -199,20 +199,18 @@ fn a_full_flow_table_forwards_and_counts_and_old_flows_keep_their_state() {
 fn a_new_agent_adopts_what_is_pinned_while_traffic_flows() {
     let Some(mut fabric) = fabric("j") else { return };
     fabric.add_edges(&flowcells(65_536), &LABELS);
-    let mut server = fabric.spawn(&fabric.guest(1), "tcp-server 10.7.0.2:9000 200000000");
-    let mut client = fabric.spawn(&fabric.guest(0), "tcp-client 10.7.0.2:9000 200000000");
-    std::thread::sleep(Duration::from_millis(150));
-    for i in 0..2 {
-        let host = fabric.host(i);
-        let old = fabric.edges.remove(i);
-        let new = in_namespace(&host, || old.reopen());
-        assert_eq!(new.edge.adopted(), live::kernel::Adopted::Existing);
-        assert_eq!(new.edge.attachments().len(), 2);
-        fabric.edges.insert(i, new);
-    }
-    assert!(client.wait().unwrap().success() && server.wait().unwrap().success());
+    sustained(&mut fabric, "10.7.0.2:9000", |fabric| {
+        for i in 0..2 {
+            let host = fabric.host(i);
+            let old = fabric.edges.remove(i);
+            let new = in_namespace(&host, || old.reopen());
+            assert_eq!(new.edge.adopted(), live::kernel::Adopted::Existing);
+            assert_eq!(new.edge.attachments().len(), 2);
+            fabric.edges.insert(i, new);
+        }
+    });
     let flows = fabric.edges[0].edge.flows().unwrap();
-    assert!(flows.iter().any(|(_, slot)| slot.out_bytes >= 200_000_000), "one flow throughout: {flows:?}");
+    assert!(flows.iter().any(|(_, slot)| slot.out_bytes >= SUSTAINED), "one flow throughout: {flows:?}");
 }
 
 /// A raw socket that sees what an interface receives.

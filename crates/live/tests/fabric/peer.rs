@@ -134,3 +134,29 @@ pub(crate) fn transfer(fabric: &Fabric, protocol: &str, address: &str, n: u64) {
     }
     assert!(server.wait().unwrap().success() && client.success(), "{protocol} to {address}");
 }
+
+/// Guest 0 sends to guest 1 over one connection, at least 20 MB, from before `meanwhile` begins until it has ended.
+pub(crate) fn sustained(fabric: &mut Fabric, address: &str, meanwhile: impl FnOnce(&mut Fabric)) {
+    let name = format!("sv-until-{}-{}", std::process::id(), fabric.guest(0));
+    let until = std::env::temp_dir().join(name);
+    let _ = std::fs::remove_file(&until);
+    let sent = |fabric: &Fabric| fabric.edges[0].edge.counters().unwrap().get(live::state::Counter::OutBytes);
+    let before = sent(fabric);
+    let mut server = fabric.spawn(&fabric.guest(1), &format!("tcp-server {address} 0"));
+    let mut client = fabric.command(&fabric.guest(0), &format!("tcp-client {address} {SUSTAINED}"));
+    let mut client = client.env("SELVEDGE_TEST_UNTIL", &until).spawn().expect("the test runs itself");
+    for _ in 0..1000 {
+        if sent(fabric) > before + 1_000_000 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    meanwhile(fabric);
+    std::fs::write(&until, "").unwrap();
+    let (client, server) = (client.wait().unwrap().success(), server.wait().unwrap().success());
+    let _ = std::fs::remove_file(&until);
+    assert!(client && server, "the connection to {address} broke");
+}
+
+/// What [`sustained`] sends at least, bytes.
+pub(crate) const SUSTAINED: u64 = 20_000_000;
