@@ -26,6 +26,8 @@ mod netlink;
 pub mod netns;
 pub mod port;
 mod priority;
+#[cfg(feature = "kernel")]
+mod replace;
 pub mod state;
 #[cfg(feature = "kernel")]
 mod sys;

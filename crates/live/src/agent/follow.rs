@@ -4,6 +4,7 @@
 use super::config::{Config, ControllerRule, PeerRule};
 use super::error::{io_error, Result};
 use crate::controller::{Client, Fetched, Identity, Schedules};
+use crate::replace::{beside, replace};
 use crate::state::MAX_LABELS;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,10 +146,8 @@ impl Followed {
     /// Replaces the file as a whole.
     pub(super) fn save(&self, socket: &Path) -> Result<()> {
         let path = path(socket);
-        let mut partial = path.clone().into_os_string();
-        partial.push(".new");
         let text = serde_json::to_vec(self).map_err(|e| io_error("write", &path)(e.into()))?;
-        fs::write(&partial, text).and_then(|()| fs::rename(&partial, &path)).map_err(io_error("write", &path))
+        replace(&path, &text).map_err(io_error("write", &path))
     }
 
     pub(super) fn remove(socket: &Path) {
@@ -157,9 +156,7 @@ impl Followed {
 }
 
 fn path(socket: &Path) -> PathBuf {
-    let mut path = socket.as_os_str().to_owned();
-    path.push(".schedules");
-    path.into()
+    beside(socket, ".schedules")
 }
 
 #[cfg(test)]

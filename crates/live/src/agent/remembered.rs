@@ -1,9 +1,10 @@
 //! What must be undone when the edge is taken away, in a file beside the socket: a bpffs holds no text.
 
 use super::error::{io_error, Result};
+use crate::replace::{beside, replace};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const VERSION: u32 = 1;
@@ -55,19 +56,9 @@ impl Remembered {
 
     /// Replaces the file as a whole.
     pub(super) fn save(&self, socket: &Path) -> Result<()> {
-        use std::io::Write;
         let path = path(socket);
-        let mut partial = path.clone().into_os_string();
-        partial.push(".new");
-        let partial = PathBuf::from(partial);
         let text = serde_json::to_vec(self).map_err(|e| io_error("write", &path)(e.into()))?;
-        let mut options = fs::OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&partial);
-        file.as_mut()
-            .map_err(|e| std::io::Error::new(e.kind(), e.to_string()))
-            .and_then(|file| file.write_all(&text))
-            .and_then(|()| fs::rename(&partial, &path))
-            .map_err(io_error("write", &path))
+        replace(&path, &text).map_err(io_error("write", &path))
     }
 
     pub(super) fn remove(socket: &Path) {
@@ -84,9 +75,7 @@ impl Remembered {
 }
 
 fn path(socket: &Path) -> PathBuf {
-    let mut path = socket.as_os_str().to_owned();
-    path.push(".state");
-    path.into()
+    beside(socket, ".state")
 }
 
 /// Of this thread; 0 if it cannot be told.

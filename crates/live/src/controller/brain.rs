@@ -57,15 +57,11 @@ pub struct Brain {
 }
 
 impl Brain {
-    /// `first_port` plus the number of trees is at most 65536: the caller has checked [`Brain::ports_fit`].
+    /// `first_port` plus the number of trees is at most 65536, or the last ones share a port.
     /// `revision`: larger than that of any controller whose store was lost, such as the time.
     pub fn new(topology: Topology, prune: Prune, first_port: u16, revision: u64) -> Brain {
         let (failed, unknown, seen) = (Vec::new(), Vec::new(), BTreeMap::new());
         Brain { topology, prune, first_port, failed, unknown, revision, seen }
-    }
-
-    pub fn ports_fit(topology: &Topology, first_port: u16) -> bool {
-        usize::from(first_port) + topology.base_trees().len() <= 1 << 16
     }
 
     pub fn revision(&self) -> u64 {
@@ -138,7 +134,7 @@ impl Brain {
             let weights = topology.pruned_weights(own, leaf, &self.failed, self.prune);
             // No path at all, or more than a schedule holds.
             let trees = schedule(&weights).unwrap_or_default();
-            let ports = trees.into_iter().map(|tree| self.first_port + (label_of(tree) - 1)).collect();
+            let ports = trees.into_iter().map(|tree| self.first_port.saturating_add(label_of(tree) - 1)).collect();
             slots.entry(ports).or_default().extend(edges);
         }
         let schedules = slots.into_iter().map(|(ports, edges)| Slots { ports, edges }).collect();

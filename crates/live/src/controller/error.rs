@@ -16,7 +16,7 @@ pub enum Error {
     Listen(String, io::Error),
     #[error("cannot start: {0}")]
     Start(io::Error),
-    #[error("{0:?} is no URL: write \"https://10.0.0.9:7443\"")]
+    #[error("{0:?} is no URL: write one such as \"https://10.0.0.9:7443\"; http is for etcd only")]
     Url(String),
     #[error("{0}: {1}")]
     Unreachable(String, String),

@@ -4,10 +4,10 @@
 
 use super::etcd::Etcd;
 use super::Error;
+use crate::replace::{beside, replace};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const VERSION: u32 = 1;
@@ -122,21 +122,8 @@ impl FileStore {
     }
 
     fn save(&self, record: &Record) -> Result<(), Error> {
-        let partial = beside(&self.path, ".new");
-        let failed = |e| Error::Io("write", self.path.clone(), e);
-        let mut file = File::create(&partial).map_err(failed)?;
-        file.write_all(record.text().as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
-        fs::rename(&partial, &self.path).map_err(failed)?;
-        // The new name, too, is to survive a loss of power.
-        let directory = self.path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(directory).and_then(|dir| dir.sync_all()).map_err(failed)
+        replace(&self.path, record.text().as_bytes()).map_err(|e| Error::Io("write", self.path.clone(), e))
     }
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }
 
 #[cfg(test)]

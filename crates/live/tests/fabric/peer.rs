@@ -145,12 +145,11 @@ pub(crate) fn sustained(fabric: &mut Fabric, address: &str, meanwhile: impl FnOn
     let mut server = fabric.spawn(&fabric.guest(1), &format!("tcp-server {address} 0"));
     let mut client = fabric.command(&fabric.guest(0), &format!("tcp-client {address} {SUSTAINED}"));
     let mut client = client.env("SELVEDGE_TEST_UNTIL", &until).spawn().expect("the test runs itself");
-    for _ in 0..1000 {
-        if sent(fabric) > before + 1_000_000 {
-            break;
-        }
+    let begun = (0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
-    }
+        sent(fabric) > before + 1_000_000
+    });
+    assert!(begun, "no data to {address}");
     meanwhile(fabric);
     std::fs::write(&until, "").unwrap();
     let (client, server) = (client.wait().unwrap().success(), server.wait().unwrap().success());

@@ -3,10 +3,10 @@
 use super::addresses::{check_inner, check_outer, check_range};
 use crate::scenario::{ConfigError, Document, Invalid};
 use congestion::CongestionTable;
+use controller::ControllerTable;
 use limits::{LawWord, LimitsTable, PodAnnotations, TenantTable};
 use live::agent::config::{
-    Balance, Config, ControllerRule, GuestRule, Mac, PeerRule, PortRule, Prefix, Selector, MAX_NETWORK, MAX_PEERS,
-    MAX_PORTS,
+    Balance, Config, GuestRule, Mac, PeerRule, PortRule, Prefix, Selector, MAX_NETWORK, MAX_PEERS, MAX_PORTS,
 };
 use live::state::MAX_LABELS;
 use serde::de::Deserializer;
@@ -21,6 +21,8 @@ use units::{BitRate, Bytes, Time};
 
 #[path = "congestion.rs"]
 mod congestion;
+#[path = "controller.rs"]
+mod controller;
 #[path = "limits.rs"]
 mod limits;
 
@@ -50,20 +52,6 @@ struct File {
     peer: Vec<PeerTable>,
     controller: Option<ControllerTable>,
 }
-
-/// Who says in which order labels are taken.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ControllerTable {
-    urls: Vec<String>,
-    edge: String,
-    ca: PathBuf,
-    certificate: PathBuf,
-    key: PathBuf,
-}
-
-/// Most controllers that an agent asks in turn.
-const MAX_CONTROLLERS: usize = 8;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -304,7 +292,7 @@ fn check(file: File) -> Result<Config, Invalid> {
     one_owner_each(&ports, &peers)?;
     let agent = check_agent(&file.agent)?;
     let congestion = file.congestion.as_ref().map(CongestionTable::check).transpose()?;
-    let controller = file.controller.map(|table| check_controller(table, file.balance.policy)).transpose()?;
+    let controller = file.controller.map(|table| table.check(file.balance.policy == Policy::Hash)).transpose()?;
     Ok(Config {
         pins: file.agent.pins,
         socket: file.agent.socket,
@@ -323,36 +311,6 @@ fn check(file: File) -> Result<Config, Invalid> {
         peers,
         controller,
     })
-}
-
-fn check_controller(table: ControllerTable, policy: Policy) -> Result<ControllerRule, Invalid> {
-    let ControllerTable { urls, edge, ca, certificate, key } = table;
-    if policy == Policy::Hash {
-        let remedy = "remove the table, or let balance.policy be \"flowcell\"";
-        return Err(Invalid::new("controller", "the policy \"hash\" takes no labels".to_owned(), remedy));
-    }
-    if urls.is_empty() || urls.len() > MAX_CONTROLLERS {
-        let remedy = format!("give 1 to {MAX_CONTROLLERS}, such as [\"https://10.0.0.9:7443\"]");
-        return Err(Invalid::new("controller.urls", format!("{} are listed", urls.len()), remedy));
-    }
-    if let Some(url) = urls.iter().find(|url| !url.starts_with("https://")) {
-        let shown: String = url.chars().take(60).collect();
-        let problem = format!("{shown:?} is no https URL");
-        return Err(Invalid::new("controller.urls", problem, "write \"https://10.0.0.9:7443\""));
-    }
-    let fits = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-    if edge.is_empty() || edge.len() > 63 || !edge.chars().all(fits) {
-        let shown: String = edge.chars().take(60).collect();
-        let remedy = "give this host's name in the controller's topology";
-        return Err(Invalid::new("controller.edge", format!("{shown:?} is no name"), remedy));
-    }
-    for (name, path) in [("ca", &ca), ("certificate", &certificate), ("key", &key)] {
-        if !path.is_absolute() {
-            let problem = format!("{path:?} is not an absolute path");
-            return Err(Invalid::new(format!("controller.{name}"), problem, "begin it with /"));
-        }
-    }
-    Ok(ControllerRule { urls, edge, ca, certificate, key })
 }
 
 fn check_agent(agent: &AgentTable) -> Result<Option<SocketAddr>, Invalid> {

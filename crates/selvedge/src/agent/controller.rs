@@ -1,0 +1,53 @@
+//! `[controller]`: who says in which order labels are taken.
+
+use crate::scenario::Invalid;
+use live::agent::config::ControllerRule;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// Who says in which order labels are taken.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ControllerTable {
+    urls: Vec<String>,
+    edge: String,
+    ca: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+/// Most controllers that an agent asks in turn.
+const MAX_CONTROLLERS: usize = 8;
+
+impl ControllerTable {
+    /// `hashed`: flows keep to one path.
+    pub(super) fn check(self, hashed: bool) -> Result<ControllerRule, Invalid> {
+        let ControllerTable { urls, edge, ca, certificate, key } = self;
+        if hashed {
+            let remedy = "remove the table, or let balance.policy be \"flowcell\"";
+            return Err(Invalid::new("controller", "the policy \"hash\" takes no labels".to_owned(), remedy));
+        }
+        if urls.is_empty() || urls.len() > MAX_CONTROLLERS {
+            let remedy = format!("give 1 to {MAX_CONTROLLERS}, such as [\"https://10.0.0.9:7443\"]");
+            return Err(Invalid::new("controller.urls", format!("{} are listed", urls.len()), remedy));
+        }
+        if let Some(url) = urls.iter().find(|url| !url.starts_with("https://")) {
+            let shown: String = url.chars().take(60).collect();
+            let problem = format!("{shown:?} is no https URL");
+            return Err(Invalid::new("controller.urls", problem, "write \"https://10.0.0.9:7443\""));
+        }
+        let fits = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+        if edge.is_empty() || edge.len() > 63 || !edge.chars().all(fits) {
+            let shown: String = edge.chars().take(60).collect();
+            let remedy = "give this host's name in the controller's topology";
+            return Err(Invalid::new("controller.edge", format!("{shown:?} is no name"), remedy));
+        }
+        for (name, path) in [("ca", &ca), ("certificate", &certificate), ("key", &key)] {
+            if !path.is_absolute() {
+                let problem = format!("{path:?} is not an absolute path");
+                return Err(Invalid::new(format!("controller.{name}"), problem, "begin it with /"));
+            }
+        }
+        Ok(ControllerRule { urls, edge, ca, certificate, key })
+    }
+}
