@@ -10,12 +10,14 @@
  *
  * Where the text is silent:
  *  - The backlog does not count the segment at hand. Comparisons are strict: a backlog of exactly K does nothing.
+ *  - The backlog counts what has left before its time, too. A token bucket lets a whole segment go and then holds the next
+ *    until this one is paid for: that long, and no shorter, whoever comes now has to wait. Without the debt, the ACK of a large
+ *    segment finds the queue shorter by just this segment while those of other flows find it in the queue, and a flow of
+ *    large segments keeps all others at a packet each for ever.
+ *  - The window is at least two segments, not one. The ACK of a lone one is delayed unless a few bytes follow it, which then
+ *    are a packet of their own, and flows that came down to it seldom grew again: of 8 flows at 1 Gb/s Jain's index was 0.71.
  *  - The window begins at 10 segments, and never exceeds what the peer announces nor twice what the guest had outstanding
  *    lately: one MSS per ACK is added without end otherwise, and a guest could spend it all at once.
- *  - A segment of many packets is acknowledged at once, while nothing else leaves because the limiter still pays for it. Its
- *    ACK finds the queue shorter by just this segment, those of other flows find it in the queue: a flow of large segments
- *    could keep all others at a packet each for ever. So what an ACK acknowledges beyond a packet counts as waiting, but no
- *    more than what waits: who finds the queue empty has nobody to make room for. An ACK of one packet changes nothing.
  *  - The gradient is rounded down to whole bytes, so that a rise is forgotten once the queue stands still.
  *  - ssthresh is kept as printed, and read by nobody.
  */
@@ -44,7 +46,7 @@
 
 /* The limiter that a flow of the guest goes through, and how its class stands when a packet of either direction passes. */
 struct sv_limit {
-	u32 backlog; /* bytes of segments that wait in the class */
+	u32 backlog; /* bytes of segments that wait in the class, or have left and are not paid for */
 	u32 k1;	     /* bytes: K1 of SPRING, K of ECN and DEM */
 	u32 k2;	     /* bytes, above k1; SPRING only */
 	u16 alpha;   /* of SPRING, 1/1024: share of the newest change in the gradient */
@@ -54,6 +56,9 @@ struct sv_limit {
 };
 
 SV_ASSERT_SIZE(struct sv_limit, 20);
+
+/* Of SPRING's window. */
+#define SV_SPRING_LEAST_SEGMENTS 2u
 
 /* What SPRING remembers of a class, under a lock of its own. Zero is a valid start. */
 struct sv_limit_queue {
@@ -109,19 +114,14 @@ SV_FN u32 sv_spring_window(const struct sv_limit *l, s32 gradient, u32 mss, u32 
 }
 
 /*
- * SPRING's part of an ACK for the guest, which track_ack has followed: it newly acknowledges `acked` bytes. Returns SV_LIMITED
- * if it made the window smaller.
+ * SPRING's part of an ACK for the guest, which track_ack has followed. Returns SV_LIMITED if it made the window smaller.
  */
-SV_FN u32 sv_spring_ack(struct sv_vcc *v, const struct sv_limit *l, s32 gradient, u32 acked, const struct sv_packet *p)
+SV_FN u32 sv_spring_ack(struct sv_vcc *v, const struct sv_limit *l, s32 gradient, const struct sv_packet *p)
 {
 	u32 least = SV_VCC_INITIAL_SEGMENTS * v->mss, used = sv_max32(v->flight, v->last_flight), before, after;
-	struct sv_limit seen = *l;
 
-	seen.backlog = sv_min32(l->backlog, SV_LIMIT_MAX_BACKLOG);
-	if (acked > v->mss)
-		seen.backlog += sv_min32(acked - v->mss, seen.backlog);
 	before = v->limit_rwnd ? v->limit_rwnd : least;
-	after = sv_spring_window(&seen, gradient, v->mss, before, &v->limit_ssthresh);
+	after = sv_max32(sv_spring_window(l, gradient, v->mss, before, &v->limit_ssthresh), SV_SPRING_LEAST_SEGMENTS * v->mss);
 	if (after > before && before >= least && before / 2 >= used)
 		after = before;
 	v->limit_rwnd = sv_max32(sv_min32(after, (u32)p->window << sv_vcc_scale(v)), v->mss);

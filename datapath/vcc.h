@@ -294,7 +294,7 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 		return 0;
 	if (p->tcp_flags & SV_TCP_ACK && !(p->tcp_flags & SV_TCP_RST) && sv_vcc_knows_scale(v)) {
 		if (limited && limit->law == SV_LIMIT_SPRING && !(p->tcp_flags & SV_TCP_SYN))
-			result |= sv_spring_ack(v, limit, gradient, acked, p);
+			result |= sv_spring_ack(v, limit, gradient, p);
 		sv_vcc_enforce(v, class, v->dupacks && (v->dupacks != duplicates || duplicates == 255), p);
 	}
 	if (aware && !(class->flags & (SV_CLASS_OBSERVE | SV_CLASS_OFF)))

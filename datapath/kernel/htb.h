@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * The backlog of a class of the kernel's HTB, read where it is: from the packet's device over that of the limiter to the
- * class's own queue. Only for limits.bpf.c.
+ * The backlog of a class of the kernel's HTB and its debt, read where they are: from the packet's device over that of the limiter
+ * to the class's own queue. Only for limits.bpf.c.
  *
  * Only names count in these structs: the loader finds each member in the running kernel's type information (CO-RE). HTB may
  * be a module, whose types cannot be named to the verifier; so from the qdisc on everything is read as plain memory, which
@@ -68,9 +68,16 @@ struct htb_class_leaf {
 	struct Qdisc *q;
 };
 
+struct psched_ratecfg {
+	__u64 rate_bytes_ps;
+};
+
 struct htb_class {
 	struct Qdisc_class_common common;
+	struct psched_ratecfg ceil;
 	struct htb_class_leaf leaf; /* in a union */
+	__s64 ctokens;		    /* ns that it may still send at its ceiling; below 0: for which it must not */
+	__s64 t_c;		    /* when they were counted, ns */
 };
 
 #pragma clang attribute pop
@@ -116,7 +123,24 @@ static __always_inline struct net_device *find_device(struct net_device *near, u
 	return 0;
 }
 
-/* Bytes that wait in class `id` of device `ifindex`, or UNKNOWN_BACKLOG. */
+/* Bytes that the class has sent before their time. HTB counts in nanoseconds, and for every class against its ceiling. */
+static __always_inline u32 unpaid(const struct htb_class *cl)
+{
+	__s64 tokens = 0, counted = 0, owed;
+	__u64 rate = 0;
+
+	if (bpf_probe_read_kernel(&tokens, sizeof(tokens), &cl->ctokens) ||
+	    bpf_probe_read_kernel(&counted, sizeof(counted), &cl->t_c) ||
+	    bpf_probe_read_kernel(&rate, sizeof(rate), &cl->ceil.rate_bytes_ps))
+		return 0;
+	owed = -tokens - ((__s64)bpf_ktime_get_ns() - counted);
+	if (owed <= 0 || owed > 1000000000 || rate > 20000000000ULL)
+		return 0;
+	owed = (__s64)((__u64)owed * rate / 1000000000);
+	return owed > SV_LIMIT_MAX_BACKLOG ? SV_LIMIT_MAX_BACKLOG : (u32)owed;
+}
+
+/* Bytes that wait in class `id` of device `ifindex` or are not paid for yet, or UNKNOWN_BACKLOG. */
 static __noinline u32 backlog_of(struct __sk_buff *ctx, u32 ifindex, u32 id)
 {
 	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
@@ -148,7 +172,9 @@ static __noinline u32 backlog_of(struct __sk_buff *ctx, u32 ifindex, u32 id)
 			q = read_pointer(&cl->leaf.q);
 			if (!q || bpf_probe_read_kernel(&backlog, sizeof(backlog), &q->qstats.backlog))
 				return UNKNOWN_BACKLOG;
-			return backlog > SV_LIMIT_MAX_BACKLOG ? UNKNOWN_BACKLOG : backlog;
+			if (backlog > SV_LIMIT_MAX_BACKLOG)
+				return UNKNOWN_BACKLOG;
+			return sv_min32(backlog + unpaid(cl), SV_LIMIT_MAX_BACKLOG);
 		}
 		node = read_pointer(node);
 	}

@@ -59,8 +59,8 @@ impl Spring {
 /// Between K1 and K2: the text's 10 KB at 1 Gbps and 20 KB at 2 Gbps.
 const BAND: Time = Time::from_us(80);
 const LEAST_BAND: u64 = 10_000;
-/// Of K1 and K, bytes.
-const LEAST: u64 = 20_000;
+/// Of K1 and K, bytes: two packets each of many flows.
+const LEAST: u64 = 32_000;
 
 /// K of ECN and DEM, K1 of SPRING: what leaves while an answer is under way, or else the limiter runs dry.
 fn threshold(rate: BitRate, rtt: Time) -> Bytes {
@@ -132,7 +132,7 @@ impl Law {
 pub struct Standing {
     /// Index in [`Config::limits`](crate::Config::limits).
     pub class: usize,
-    /// Bytes that wait in it, without the segment at hand.
+    /// Bytes that wait in it, without the segment at hand, and bytes that have left before their time.
     pub backlog: u64,
 }
 

@@ -66,7 +66,7 @@ impl World<'_> {
     pub(crate) fn standing(&self, host: u32, to: u32) -> Option<Standing> {
         let shaper = self.hosts[host as usize].shaper.as_ref()?;
         let class = self.experiment.edge.limiter.as_ref()?.class_of(to)?;
-        Some(Standing { class, backlog: shaper.backlog(class) })
+        Some(shaper.standing(class, self.scheduler.now()))
     }
 
     /// A segment that was dropped leaves TCP's small queue all the same.

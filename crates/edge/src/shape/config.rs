@@ -118,6 +118,11 @@ impl Bucket {
         self.charge(elapsed, 0);
     }
 
+    /// Bytes that it has sent before their time, if `elapsed` has passed since it was charged last.
+    pub(super) fn unpaid(&self, elapsed: Time) -> u64 {
+        self.rate.bytes_in(self.wait(elapsed))
+    }
+
     /// How long until it may send, if `elapsed` has passed since it was charged last.
     pub(super) fn wait(&self, elapsed: Time) -> Time {
         Time::from_ps(self.tokens.saturating_add(signed(elapsed)).min(0).unsigned_abs())

@@ -8,6 +8,7 @@ mod config;
 #[cfg(test)]
 mod tests;
 
+use crate::limiter::Standing;
 use config::Bucket;
 pub use config::{Class, Config, Invalid, DEFAULT_BURST};
 use std::collections::VecDeque;
@@ -132,6 +133,16 @@ impl<T> Htb<T> {
     /// Bytes that wait in a class.
     pub fn backlog(&self, class: usize) -> u64 {
         self.leaves.get(class).map_or(0, |leaf| leaf.backlog)
+    }
+
+    /// Bytes that a class has sent before their time: whoever comes now waits for them, too.
+    pub fn unpaid(&self, class: usize, now: Time) -> u64 {
+        self.leaves.get(class).map_or(0, |leaf| leaf.ceiling.unpaid(now.saturating_sub(leaf.filled_at)))
+    }
+
+    /// What the laws of [`crate::limiter`] act on.
+    pub fn standing(&self, class: usize, now: Time) -> Standing {
+        Standing { class, backlog: self.backlog(class) + self.unpaid(class, now) }
     }
 
     /// Items that a class had no room for.

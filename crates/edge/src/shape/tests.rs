@@ -98,6 +98,21 @@ fn segments_leave_in_order_and_the_wait_is_exact() {
 }
 
 #[test]
+fn what_left_before_its_time_is_still_to_be_waited_for() {
+    let mut htb = shaper(None, &[class(1, 1)]);
+    for n in 0..2 {
+        htb.enqueue(0, n, SEGMENT).unwrap();
+    }
+    assert_eq!((htb.unpaid(0, Time::ZERO), htb.unpaid(7, Time::ZERO)), (0, 0));
+    htb.dequeue(Time::ZERO).unwrap();
+    let debt = SEGMENT - DEFAULT_BURST.get();
+    assert_eq!(htb.unpaid(0, Time::ZERO), debt);
+    assert_eq!(htb.standing(0, Time::ZERO).backlog, SEGMENT + debt);
+    assert_eq!(htb.unpaid(0, Time::from_us(80)), debt - 10_000);
+    assert_eq!(htb.unpaid(0, Time::from_secs(1)), 0);
+}
+
+#[test]
 fn a_full_queue_gives_the_item_back() {
     let mut htb = shaper(None, &[Class { queue: Some(Bytes(3000)), ..class(1, 1) }]);
     assert_eq!([htb.enqueue(0, 1, 1500), htb.enqueue(0, 2, 1500), htb.enqueue(0, 3, 1)], [Ok(()), Ok(()), Err(3)]);

@@ -96,7 +96,7 @@ pub struct PortLimits {
 }
 
 /// How long the answer of a guest takes, its timers and segments included: what the queue must last for.
-const ANSWER: Time = Time::from_us(150);
+const ANSWER: Time = Time::from_us(200);
 
 impl PortLimits {
     /// With thresholds for a queue that is drained at `rate`.

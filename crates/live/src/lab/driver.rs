@@ -324,7 +324,7 @@ impl Driver {
 
     /// The edge's part. False: the segment goes no further.
     fn egress(&mut self, now: Time, host: u32, id: FrameId, segment: &mut Packet) -> bool {
-        let standing = self.standing(host, segment.dst);
+        let standing = self.standing(now, host, segment.dst);
         let edge = &mut self.hosts[host as usize].edge;
         let verdict = edge.process_limited(now, Direction::Egress, Slot(id), &mut segment.headers, standing);
         // What the edge adds goes first.

@@ -39,9 +39,8 @@ impl Queues {
         (0..self.htb.classes()).map(|class| self.htb.backlog(class)).sum()
     }
 
-    fn standing(&self, to: u32) -> Option<Standing> {
-        let class = self.limiter.class_of(to)?;
-        Some(Standing { class, backlog: self.htb.backlog(class) })
+    fn standing(&self, to: u32, now: Time) -> Option<Standing> {
+        Some(self.htb.standing(self.limiter.class_of(to)?, now))
     }
 
     /// False: there is no room.
@@ -62,13 +61,13 @@ impl Queues {
 
 impl Driver {
     /// How the class stands through which `host` sends to `to`.
-    pub(super) fn standing(&self, host: u32, to: u32) -> Option<Standing> {
-        self.hosts[host as usize].queues.as_ref()?.standing(to)
+    pub(super) fn standing(&self, now: Time, host: u32, to: u32) -> Option<Standing> {
+        self.hosts[host as usize].queues.as_ref()?.standing(to, now)
     }
 
     /// A segment goes onto its host's uplink, or waits in the limiter until it may.
     pub(super) fn send(&mut self, now: Time, host: u32, id: FrameId, segment: &Packet) {
-        let class = self.standing(host, segment.dst).map(|standing| standing.class);
+        let class = self.standing(now, host, segment.dst).map(|standing| standing.class);
         let (Some(queues), Some(class)) = (&mut self.hosts[host as usize].queues, class) else {
             self.launch(now, host, id, segment);
             return;

@@ -79,7 +79,7 @@ impl Driver {
     fn merge(&mut self, host: u32, id: PacketId, gro: &mut Gro, up: &mut Vec<Segment>) {
         if self.reorders && self.fabric.packets.body(id).headers.has_cell != 0 {
             let now = self.scheduler.now();
-            let standing = self.standing(host, self.fabric.packets.body(id).src);
+            let standing = self.standing(now, host, self.fabric.packets.body(id).src);
             let packet = self.fabric.packets.body_mut(id);
             let edge = &mut self.hosts[host as usize].edge;
             match edge.process_limited(now, Direction::Ingress, Slot(id), &mut packet.headers, standing) {
@@ -107,7 +107,7 @@ impl Driver {
             return;
         }
         let now = self.scheduler.now();
-        let standing = self.standing(host, segment.packet.src);
+        let standing = self.standing(now, host, segment.packet.src);
         let edge = &mut self.hosts[host as usize].edge;
         if !self.reorders {
             // The slot is never used: without a reorder engine nothing is held.
