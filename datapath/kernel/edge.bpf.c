@@ -2,7 +2,8 @@
 /*
  * The edge in the kernel: two tc programs that look state up, call the shared stages and write back. No algorithm
  * stands here. selvedge_guest runs on what leaves a guest (ingress of the host's end of its veth pair, or of its tap),
- * selvedge_uplink on what arrives from the fabric.
+ * selvedge_uplink on what arrives from the fabric. What overtook an earlier flowcell comes to the guest by way of the
+ * agent and selvedge_drain (receiver.h).
  *
  * Packets that are not for the edge leave as they came, to whatever the host would do with them without it.
  *
@@ -30,6 +31,7 @@ __noinline unsigned char class_of(const struct sv_packet *p, unsigned int tenant
 
 #include "answers.h"
 #include "tunnel.h"
+#include "receiver.h"
 
 /*
  * For tests only, set before loading: what every segment gets rewritten after the stages, so that writing back is seen to
@@ -411,7 +413,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	struct sv_outer *o;
 	struct sv_flow_slot *slot = 0;
 	int parsed, ecn, family_changes, known;
-	u32 epoch;
+	u32 epoch, began = 0;
 
 	conf = bpf_map_lookup_elem(&config, &key);
 	if (!conf || !scratch)
@@ -473,6 +475,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 		note_results(skb->ifindex, counters, p, result);
 		if (result & SV_CONSUMED)
 			return drop(counters, SV_COUNT_FACKS_CONSUMED);
+		began = result & SV_BEGAN;
 	} else {
 		count(counters, SV_COUNT_UNTRACKED, 1);
 	}
@@ -480,6 +483,15 @@ int selvedge_uplink(struct __sk_buff *skb)
 	count(counters, SV_COUNT_IN_BYTES, skb->len - o->add_len);
 	if (decapsulate(skb, o, &family_changes, p->family) || write_back(skb, p))
 		return drop(counters, SV_COUNT_DROP_ERROR);
+	if (conf->flags & SV_CONFIG_REORDER && slot && p->proto == SV_PROTO_TCP && !family_changes) {
+		int verdict;
+
+		if (began)
+			follow_anew(slot);
+		verdict = divert(skb, slot, p, o->encap.vni, target);
+		if (verdict != STRAIGHT_ON)
+			return verdict;
+	}
 	return deliver(skb, counters, target, port, family_changes);
 
 nobody:

@@ -60,6 +60,24 @@ struct {
 } counters SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sv_receiver);
+} receiver SEC(".maps");
+
+/*
+ * The receiver's device. The kernel takes it out when the device ends, as it does with the agent. Each load of the programs
+ * has its own: it is not pinned.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32); /* ifindex */
+} receiver_device SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 * 1024);
 } events SEC(".maps");

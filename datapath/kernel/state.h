@@ -8,12 +8,14 @@
 
 #include "../edge.h"
 #include "../encap.h"
+#include "../receive.h"
 
-#define SV_STATE_VERSION 6
+#define SV_STATE_VERSION 7
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
 #define SV_CONFIG_CONGESTION 0x2 /* virtual congestion control, as `congestion` says */
+#define SV_CONFIG_REORDER 0x4	 /* what overtook an earlier flowcell goes through the agent, as `receiver` says */
 
 struct sv_config {
 	struct sv_conf conf;
@@ -107,7 +109,7 @@ SV_ASSERT_SIZE(struct sv_found, 44);
 
 struct sv_flow_slot {
 #ifdef __bpf__
-	struct bpf_spin_lock lock; /* guards flow, flowcell, counts and vcc */
+	struct bpf_spin_lock lock; /* guards flow, flowcell, counts, receive and vcc */
 #else
 	u32 lock;
 #endif
@@ -116,11 +118,61 @@ struct sv_flow_slot {
 	struct sv_flowcell flowcell;
 	struct sv_flow_counts counts;
 	struct sv_found found;
-	u32 pad;
+	struct sv_receive receive;
 	struct sv_vcc vcc; /* zero without virtual congestion control */
 };
 
-SV_ASSERT_SIZE(struct sv_flow_slot, 304); /* AC/DC keeps 320 per direction */
+SV_ASSERT_SIZE(struct sv_flow_slot, 320); /* AC/DC keeps 320 per direction */
+
+/* The one entry of `receiver`: the agent's thread that holds segments (receive.h). Nothing is diverted without it. */
+struct sv_receiver {
+	u64 alive;  /* when it last said so, ns, CLOCK_MONOTONIC */
+	u64 secret; /* which it writes into what it sends */
+};
+
+SV_ASSERT_SIZE(struct sv_receiver, 16);
+
+/* So long its word holds, ns. If it ends, its device does, and nothing is diverted any more at once. */
+#define SV_RECEIVER_ALIVE_NS 100000000ULL
+
+/* In front of a frame that is diverted to the thread's device. */
+struct sv_bounce {
+	u64 secret;
+	u32 port;    /* ifindex of the guest's, where it is to go */
+	u32 vni;
+	u32 cell;    /* its flowcell; 0 where it has none */
+	u32 payload; /* bytes; the kernel may cut the segment on its way, and copies this to each part */
+	struct sv_place place;
+	u8 first;    /* a diversion begins */
+	u8 has_cell;
+	u8 pad[2];
+};
+
+SV_ASSERT_SIZE(struct sv_bounce, 40);
+
+/* Behind the Ethernet header of a frame that the thread gives back, which then goes to the guest as it was. */
+struct sv_return {
+	u64 secret;
+	u32 port;
+	u32 vni;
+	u8 ethernet[14]; /* its own header */
+	u8 pad[2];
+};
+
+SV_ASSERT_SIZE(struct sv_return, 32);
+
+/* What the thread says of a flow, in a frame of type SV_ETHERTYPE_MARK that nobody gets: sv_receive_drained. */
+struct sv_mark {
+	u64 secret;
+	struct sv_flow_slot_key key;
+	u16 number;
+	u8 pad[2];
+};
+
+SV_ASSERT_SIZE(struct sv_mark, 56);
+
+/* Nobody's (IEEE 802, local experiments). */
+#define SV_ETHERTYPE_MARK 0x88b5
 
 /*
  * One call of selvedge_tick: where it stands in the frame after an Ethernet header. `packet` is the answer, of which the
@@ -196,6 +248,11 @@ enum sv_counter {
 	SV_COUNT_FACKS_ASKED,	   /* the same in packets of their own, which the agent sends */
 	SV_COUNT_REPORTS_RECEIVED, /* of either kind */
 	SV_COUNT_FACKS_CONSUMED,   /* of these, in packets of their own */
+	SV_COUNT_DIVERSIONS,	   /* flows that began to go through the agent */
+	SV_COUNT_BOUNCED,	   /* segments on that way */
+	SV_COUNT_DRAINED,	   /* segments that came back */
+	SV_COUNT_IN_AHEAD,	   /* segments handed on although they may be ahead of their turn: no agent held them */
+	SV_COUNT_DROP_FOREIGN,	   /* from the agent's device, but not the agent's, or for nobody any more */
 	SV_COUNTERS
 };
 

@@ -9,6 +9,7 @@ mod deadlines;
 mod edge;
 pub mod limiter;
 mod native;
+pub mod receive;
 pub mod reorder;
 mod schedule;
 pub mod shape;

@@ -2,6 +2,8 @@
 
 mod limiter;
 #[cfg(test)]
+pub(crate) mod receive;
+#[cfg(test)]
 mod tests;
 mod vcc;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Symbols for the inline functions of edge.h. */
 #include "edge.h"
+#include "receive.h"
 
 void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k);
 u32 sv_edge_hash(const struct sv_flow_key *k, u64 seed);
@@ -28,6 +29,9 @@ s32 sv_edge_limit_sample(struct sv_limit_queue *q, const struct sv_limit *l);
 u32 sv_edge_spring_window(const struct sv_limit *l, s32 gradient, u32 mss, u32 window, u32 *ssthresh);
 u32 sv_edge_pacer_backlog(const struct sv_pacer *s, u64 rate, u64 now);
 u64 sv_edge_pacer_take(struct sv_pacer *s, u64 rate, u32 bytes, u64 now);
+u32 sv_edge_receive_segment(struct sv_receive *r, const struct sv_packet *p, u32 now, int ready, struct sv_place *place);
+void sv_edge_receive_drained(struct sv_receive *r, u16 number, u32 now);
+void sv_edge_receive_restart(struct sv_receive *r);
 
 void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k)
 {
@@ -159,4 +163,19 @@ u32 sv_edge_pacer_backlog(const struct sv_pacer *s, u64 rate, u64 now)
 u64 sv_edge_pacer_take(struct sv_pacer *s, u64 rate, u32 bytes, u64 now)
 {
 	return sv_pacer_take(s, rate, bytes, now);
+}
+
+u32 sv_edge_receive_segment(struct sv_receive *r, const struct sv_packet *p, u32 now, int ready, struct sv_place *place)
+{
+	return sv_receive_segment(r, p, now, ready, place);
+}
+
+void sv_edge_receive_drained(struct sv_receive *r, u16 number, u32 now)
+{
+	sv_receive_drained(r, number, now);
+}
+
+void sv_edge_receive_restart(struct sv_receive *r)
+{
+	sv_receive_restart(r);
 }

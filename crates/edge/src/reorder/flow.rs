@@ -134,6 +134,13 @@ impl Flow {
         self.average = None;
     }
 
+    /// Goes on where somebody else has followed the connection to.
+    pub(super) fn resume(&mut self, exp: u32, cell: u32, sink: &mut Sink) {
+        self.push_all(sink);
+        self.syn = None;
+        self.start(cell, exp);
+    }
+
     fn start(&mut self, cell: u32, exp: u32) {
         self.started = true;
         self.last = cell;

@@ -40,10 +40,13 @@ pub struct Counters {
     pub overflows: u64,
 }
 
-/// The reordering of all flows of one edge; flows are named by their number in the flow table. A poll costs what it
-/// brought and what is due, however many flows hold something.
+/// The reordering of all flows of one edge; flows are named by small numbers, such as their place in a flow table. A poll
+/// costs what it brought and what is due, however many flows hold something.
+///
+/// After [`process`](Engine::process), [`end_batch`](Engine::end_batch) and [`handle_timeout`](Engine::handle_timeout),
+/// drain [`poll_release`](Engine::poll_release).
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub struct Engine {
     flows: Vec<Flow>,
     sink: Sink,
     /// Flows that got segments since the last poll ended, each once.
@@ -71,7 +74,7 @@ struct Sink {
 }
 
 impl Engine {
-    pub(crate) fn new(config: Config) -> Engine {
+    pub fn new(config: Config) -> Engine {
         let sink =
             Sink { config, counters: Counters::default(), pool: Pool::new(), released: VecDeque::new(), round: 1 };
         Engine {
@@ -85,27 +88,38 @@ impl Engine {
         }
     }
 
-    pub(crate) fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &Counters {
         &self.sink.counters
     }
 
     /// Does the flow have segments that are not released yet?
-    pub(crate) fn is_holding(&self, flow: u32) -> bool {
+    pub fn is_holding(&self, flow: u32) -> bool {
         self.flows.get(flow as usize).is_some_and(|flow| !flow.is_empty())
     }
 
-    /// The flow's number now means another connection.
-    pub(crate) fn restart(&mut self, flow: u32) {
+    /// The flow's number now means another connection. What it holds is released in order.
+    pub fn restart(&mut self, flow: u32) {
         if let Some(flow) = self.flows.get_mut(flow as usize) {
             flow.restart(&mut self.sink);
         }
     }
 
-    /// Takes an incoming packet of the flow: [`Verdict::Hold`] or [`Verdict::Forward`].
-    pub(crate) fn process(&mut self, now: Time, flow: u32, slot: Slot, packet: &Packet) -> Verdict {
+    /// The flow has been followed elsewhere, up to sequence number `exp` and flowcell `cell`, and goes on here. What it
+    /// holds is released in order; what was learnt of its gaps stays.
+    pub fn resume(&mut self, flow: u32, exp: u32, cell: u32) {
+        self.make(flow);
+        self.flows[flow as usize].resume(exp, cell, &mut self.sink);
+    }
+
+    fn make(&mut self, flow: u32) {
         while self.flows.len() <= flow as usize {
             self.flows.push(Flow::new());
         }
+    }
+
+    /// Takes an incoming packet of the flow: [`Verdict::Hold`] or [`Verdict::Forward`].
+    pub fn process(&mut self, now: Time, flow: u32, slot: Slot, packet: &Packet) -> Verdict {
+        self.make(flow);
         if packet.proto != proto::TCP {
             return Verdict::Forward;
         }
@@ -130,7 +144,7 @@ impl Engine {
     }
 
     /// The poll ended: every flow that got something, or is due, is flushed.
-    pub(crate) fn end_batch(&mut self, now: Time) {
+    pub fn end_batch(&mut self, now: Time) {
         for id in self.touched.drain(..) {
             let flow = &mut self.flows[id as usize];
             flow.listed = false;
@@ -141,16 +155,16 @@ impl Engine {
         self.flush_batch(now, Flow::is_touched);
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Time) {
+    pub fn handle_timeout(&mut self, now: Time) {
         self.flush_batch(now, |_| false);
     }
 
-    pub(crate) fn poll_timeout(&self) -> Option<Time> {
+    pub fn poll_timeout(&self) -> Option<Time> {
         self.deadline
     }
 
     /// The next slot that is due, and whether it joins the one before.
-    pub(crate) fn poll_release(&mut self) -> Option<(Slot, bool)> {
+    pub fn poll_release(&mut self) -> Option<(Slot, bool)> {
         self.sink.released.pop_front()
     }
 
