@@ -69,6 +69,9 @@ pub enum Error {
     Missing(&'static str),
 }
 
+/// The map of the device to which segments are diverted.
+const RECEIVER_DEVICE: &str = "receiver_device";
+
 type Result<T> = std::result::Result<T, Error>;
 
 /// The outcome of one [`Edge::sweep`].
@@ -122,6 +125,9 @@ impl Edge {
                     constants.copy_from_slice(&options.test_rewrite.to_ne_bytes());
                 }
                 continue;
+            }
+            if name == RECEIVER_DEVICE {
+                continue; // each load has its own
             }
             if name == "flows" {
                 map.set_max_entries(options.max_flows).map_err(|e| Error::Bpf("size the flow table", e))?;
@@ -306,6 +312,16 @@ impl Edge {
         let run = self.run_program("selvedge_tick", &frame, Segment::default())?;
         let answer = run.frame.get(14..).and_then(TickCall::from_bytes);
         Ok(answer.map_or((0, wire::Packet::default()), |answer| (run.verdict, answer.packet)))
+    }
+
+    /// The device of this network namespace to which segments are diverted. The kernel forgets it when it ends.
+    pub(crate) fn set_receiver_device(&self, ifindex: u32) -> Result<()> {
+        self.update(RECEIVER_DEVICE, 0u32.as_bytes(), ifindex.as_bytes())
+    }
+
+    /// The map with the one [`Receiver`](crate::state::Receiver).
+    pub(crate) fn receiver_map(&self) -> Result<libbpf_rs::MapHandle> {
+        libbpf_rs::MapHandle::try_from(&self.map("receiver")?).map_err(|e| Error::Bpf("name a map", e))
     }
 
     /// Detaches everything that [`Edge::attachments`] names and removes all pins.

@@ -27,6 +27,8 @@ pub mod netns;
 pub mod port;
 mod priority;
 #[cfg(feature = "kernel")]
+pub mod receiver;
+#[cfg(feature = "kernel")]
 mod replace;
 pub mod state;
 #[cfg(feature = "kernel")]

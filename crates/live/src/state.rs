@@ -40,7 +40,12 @@ plain!(
     FlowSlotKey = 44,
     Flow = 16,
     Flowcell = 16,
-    FlowSlot = 304,
+    Receive = 20,
+    FlowSlot = 320,
+    Receiver = 16,
+    Bounce = 40,
+    Return = 32,
+    Mark = 56,
     TickCall = 128
 );
 
@@ -59,6 +64,8 @@ pub const BALANCE_FLOWCELL: u32 = 1;
 pub const CONFIG_ANY_PEER: u16 = 1;
 /// Virtual congestion control, as the map `congestion` says.
 pub const CONFIG_CONGESTION: u16 = 2;
+/// What overtook an earlier flowcell goes through the [`Receiver`].
+pub const CONFIG_REORDER: u16 = 4;
 /// The guest's end of the veth pair is in another network namespace: deliver straight to it.
 pub const PORT_PEER: u32 = 1;
 /// Send [`EVENT_GUEST`] for source addresses that have no route to this port.
@@ -290,7 +297,7 @@ pub struct FlowSlot {
     pub in_segments: u64,
     pub in_bytes: u64,
     pub found: Found,
-    pub pad: u32,
+    pub receive: Receive,
     /// Zero without virtual congestion control.
     pub vcc: edge::vcc::State,
 }
@@ -308,6 +315,75 @@ pub struct Found {
     pub in_port: u32,
     pub in_from: [u32; 4],
 }
+
+/// `struct sv_receive`: how far the incoming direction has got, and what of it takes the way through the agent.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Receive {
+    /// The next sequence number.
+    pub exp: u32,
+    pub cell: u32,
+    /// Units of 2^20 ns.
+    pub since: u32,
+    /// Numbers mod 2^16 of the segment diverted last, and of that up to which all are back: equal if none is under way.
+    pub bounced: u16,
+    pub drained: u16,
+    pub flags: u8,
+    pub pad: [u8; 3],
+}
+
+/// `struct sv_receiver`: a sign of life of the agent's thread.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Receiver {
+    /// ns, CLOCK_MONOTONIC.
+    pub alive: u64,
+    pub secret: u64,
+}
+
+/// `struct sv_bounce`: in front of a frame that is diverted.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounce {
+    pub secret: u64,
+    /// ifindex of the guest's port.
+    pub port: u32,
+    pub vni: u32,
+    pub cell: u32,
+    pub payload: u32,
+    /// Of the flow, before this segment.
+    pub exp: u32,
+    pub newest_cell: u32,
+    pub number: u16,
+    pub pad: u16,
+    pub first: u8,
+    pub has_cell: u8,
+    pub pad2: [u8; 2],
+}
+
+/// `struct sv_return`: behind the Ethernet header of a frame that is given back.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Return {
+    pub secret: u64,
+    pub port: u32,
+    pub vni: u32,
+    pub ethernet: [u8; 14],
+    pub pad: [u8; 2],
+}
+
+/// `struct sv_mark`: up to which number all of a flow is back.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    pub secret: u64,
+    pub key: FlowSlotKey,
+    pub number: u16,
+    pub pad: [u8; 2],
+}
+
+/// The type of frames with a [`Mark`].
+pub const ETHERTYPE_MARK: u16 = 0x88b5;
 
 /// `struct sv_tick_call`: a question to the data path about one flow, and the answer.
 #[repr(C)]
@@ -411,6 +487,11 @@ counters! {
     FacksAsked "facks_asked",
     ReportsReceived "reports_received",
     FacksConsumed "facks_consumed",
+    Diversions "diversions",
+    Bounced "bounced_segments",
+    Drained "drained_segments",
+    InAhead "in_ahead_segments",
+    DropForeign "drop_foreign_segments",
 }
 
 /// Sums over all CPUs since the maps were made; see `enum sv_counter`.

@@ -3,8 +3,8 @@
 use crate::agent::file::SOCKET;
 use clap::{Args, Subcommand};
 use live::agent::protocol::{
-    Answer, Command, CounterValue, Flows, Limit, Outcome, Path as PeerPath, Port, Request, Status, Uplink, MAX_ANSWER,
-    MAX_FLOWS, VERSION,
+    Answer, Command, CounterValue, Flows, Limit, Outcome, Path as PeerPath, Port, Receiver, Request, Status, Uplink,
+    MAX_ANSWER, MAX_FLOWS, VERSION,
 };
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
@@ -158,6 +158,7 @@ fn status(s: &Status) -> String {
         vec!["peers".into(), s.peers.to_string()],
         vec!["routes".into(), s.routes.to_string()],
         vec!["flows".into(), format!("{} of {}, forgotten after {} s", s.flows, s.max_flows, s.flow_idle_seconds)],
+        vec!["receiver".into(), receiver(s.receiver.as_ref())],
         vec!["reloads".into(), s.reloads.to_string()],
     ]);
     if !s.reload_error.is_empty() {
@@ -165,6 +166,15 @@ fn status(s: &Status) -> String {
     }
     rows.extend(s.problems.iter().map(|problem| vec!["PROBLEM".into(), problem.clone()]));
     grid(&rows, 0)
+}
+
+fn receiver(r: Option<&Receiver>) -> String {
+    let Some(r) = r else { return "none: segments are handed on as they come".into() };
+    let Receiver { interface, flows, segments, held_segments, gaps_filled, timeouts, overflows, lost_segments } = r;
+    format!(
+        "{interface}: {segments} segments of {flows} flows, {held_segments} held: {gaps_filled} until the gap filled, \
+         {timeouts} too long; {overflows} overflows, {lost_segments} lost"
+    )
 }
 
 fn ports(ports: &[Port]) -> String {

@@ -50,8 +50,7 @@ impl World {
             return false;
         }
         let first = result & FIRST != 0;
-        let bounce =
-            Bounce { number: place.number, first, exp: place.exp, cell: place.cell, payload: packet.payload };
+        let bounce = Bounce { number: place.number, first, exp: place.exp, cell: place.cell, payload: packet.payload };
         self.queue.push_back((bounce, Slot(self.packets.len() as u32), packet));
         self.packets.push(packet);
         true

@@ -5,10 +5,11 @@ use super::desired::{guest_mac, labels, rule_for};
 use super::error::Result;
 use super::interfaces::by_name;
 use super::metrics::Snapshot;
-use super::protocol::{Command, CounterValue, Flow, FlowCongestion, Flows, Outcome, Path, Port, Status, Uplink};
+use super::protocol::{self, Command, CounterValue, Flow, FlowCongestion, Flows, Outcome, Path, Port, Status, Uplink};
 use super::reconcile::Agent;
 use super::run::Tally;
 use crate::kernel::{monotonic_ns, Adopted, Role};
+use crate::receiver::{self, Receiver, Stats};
 use crate::state::{address, Counter, FlowSlot, FlowSlotKey};
 use edge::vcc::{Connection, Law, ONE};
 use serde::Serialize;
@@ -70,6 +71,7 @@ impl Agent {
             flows: self.swept.kept,
             max_flows: c.max_flows,
             flow_idle_seconds: c.flow_idle_ns as f64 / 1e9,
+            receiver: self.receiver.as_ref().map(receiver_status),
             reloads: tally.reloads,
             reload_error: tally.reload_error.clone(),
             problems: self.problems.iter().chain(&self.controller_lost).cloned().collect(),
@@ -136,6 +138,7 @@ impl Agent {
             in_segments: slot.in_segments,
             cell: slot.flowcell.cell,
             label: slot.flowcell.label,
+            diverted_segments: slot.receive.bounced.wrapping_sub(slot.receive.drained),
             age_seconds: now.saturating_sub(slot.flow.last_seen) as f64 / 1e9,
             congestion: self.config.congestion.as_ref().and_then(|config| slot.vcc.connection(config)).map(congestion),
         }
@@ -164,6 +167,7 @@ impl Agent {
 
     /// OpenMetrics text.
     pub(super) fn metrics(&self, tally: &Tally) -> String {
+        let receiver = self.receiver.as_ref().map(Receiver::stats).unwrap_or_default();
         let attached = |role| self.attached.keys().filter(|(_, r)| *r == role).count() as f64;
         let snapshot = Snapshot {
             counters: self.edge.counters().unwrap_or_default(),
@@ -176,12 +180,26 @@ impl Agent {
                 ("window_updates_sent", "Guests told of a larger window", tally.sent.window_updates),
                 ("timeouts_inferred", "Guests made to retransmit by duplicate ACKs", tally.sent.timeouts),
                 ("send_failures", "Packets of the edge's own that could not be sent", tally.sent.failures),
+                ("receiver_held_segments", "Segments that waited behind a gap", receiver.reorder.segments_held),
+                (
+                    "receiver_gaps_filled",
+                    "Segments released because the gap before them filled",
+                    receiver.reorder.gaps_filled,
+                ),
+                ("receiver_timeouts", "Segments released because it did not in time", receiver.reorder.timeouts),
+                (
+                    "receiver_overflows",
+                    "Times that the receiver was full and released a flow",
+                    receiver.reorder.overflows,
+                ),
+                ("receiver_lost_segments", "Segments that the receiver could not give back", receiver.lost),
             ],
             gauges: vec![
                 ("flows", "Flows remembered at the last sweep", self.swept.kept as f64),
                 ("flows_limit", "Flows that can be remembered", f64::from(self.config.max_flows)),
                 ("ports", "Guests' interfaces with a program", attached(Role::Guest)),
                 ("uplinks", "Uplinks with a program", attached(Role::Uplink)),
+                ("receiver_flows", "Flows that the receiver knows", receiver.flows as f64),
                 ("peers", "Peers configured", self.config.peers.len() as f64),
                 ("learned_addresses", "Guests' addresses learned", self.learned.iter().count() as f64),
                 ("problems", "Things that do not work now; selvedge ctl status names them", self.problems.len() as f64),
@@ -189,6 +207,20 @@ impl Agent {
             limits: self.tell_limits(),
         };
         snapshot.text()
+    }
+}
+
+fn receiver_status(receiver: &Receiver) -> protocol::Receiver {
+    let Stats { reorder, flows, lost } = receiver.stats();
+    protocol::Receiver {
+        interface: receiver::NAME.into(),
+        flows,
+        segments: reorder.packets,
+        held_segments: reorder.segments_held,
+        gaps_filled: reorder.gaps_filled,
+        timeouts: reorder.timeouts,
+        overflows: reorder.overflows,
+        lost_segments: lost,
     }
 }
 

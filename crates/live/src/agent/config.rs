@@ -35,6 +35,8 @@ pub struct Config {
     pub balance: Balance,
     /// Of peers that have none of their own. Empty with [`Balance::Hash`].
     pub labels: Vec<u16>,
+    /// Presto's receiver, and how long it waits for gaps to fill; `None`: segments are handed on as they come.
+    pub reorder: Option<edge::reorder::Timeout>,
     /// Virtual congestion control of guests; `None`: TCP is left alone.
     pub congestion: Option<edge::vcc::Config>,
     /// Of rates, over all ports; each port has its own.

@@ -5,9 +5,10 @@ use super::interfaces::{by_name, Interface, Interfaces};
 use super::learned::Learned;
 use super::limits::{self, Limited};
 use crate::kernel::Role;
+use crate::receiver;
 use crate::state::{
-    self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, CONFIG_CONGESTION, PORT_LEARN,
-    PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
+    self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, CONFIG_CONGESTION,
+    CONFIG_REORDER, PORT_LEARN, PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -79,7 +80,7 @@ pub(in crate::agent) fn resolve(
 /// The rule that an interface falls under: names come before patterns, earlier rules before later ones.
 pub(in crate::agent) fn rule_for<'a>(config: &'a Config, interface: &Interface) -> Option<&'a PortRule> {
     let name = interface.name.as_str();
-    let ours = [GRO_NAME, limits::NAME].iter().any(|start| name.starts_with(start));
+    let ours = [GRO_NAME, limits::NAME, receiver::NAME].iter().any(|start| name.starts_with(start));
     if interface.loopback || ours || config.uplinks.iter().any(|uplink| uplink == name) {
         return None;
     }
@@ -159,7 +160,8 @@ fn data_path_config(config: &Config, kept: &Kept) -> state::Config {
     };
     let (idle_ns, udp_port) = (config.flow_idle_ns, config.udp_port);
     let (seed, epoch) = (kept.seed, kept.epoch.max(1));
-    let flags = if config.congestion.is_some() { CONFIG_CONGESTION } else { 0 };
+    let parts = [(config.congestion.is_some(), CONFIG_CONGESTION), (config.reorder.is_some(), CONFIG_REORDER)];
+    let flags = parts.iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
     state::Config { idle_ns, balance, cell_bytes, seed, udp_port, flags, mac: EDGE_MAC, epoch, pad: [0; 2] }
 }
 
@@ -306,6 +308,7 @@ pub(in crate::agent) mod tests {
             gro: true,
             balance: Balance::Flowcell { bytes: 65_536 },
             labels: vec![50_000, 50_001],
+            reorder: None,
             congestion: None,
             limits: Default::default(),
             ports: vec![

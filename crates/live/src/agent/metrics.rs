@@ -202,6 +202,11 @@ fn help(name: &str) -> &'static str {
         "facks_asked" => "Reports of received and marked bytes to be sent in packets of their own",
         "reports_received" => "Reports of received and marked bytes from peers",
         "facks_consumed" => "Reports received in packets of their own",
+        "diversions" => "Times that a flow began to go through the receiver",
+        "bounced_segments" => "Segments received that went to the receiver",
+        "drained_segments" => "Segments that the receiver gave back",
+        "in_ahead_segments" => "Segments delivered although they may be ahead of their turn, for want of a receiver",
+        "drop_foreign_segments" => "Frames on the receiver's device that were not its own, or for nobody any more",
         _ => "See datapath/kernel/state.h",
     }
 }

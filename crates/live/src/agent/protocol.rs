@@ -118,11 +118,32 @@ pub struct Status {
     pub flows: usize,
     pub max_flows: u32,
     pub flow_idle_seconds: f64,
+    /// What puts received segments in order; none: they are handed on as they come.
+    #[serde(default)]
+    pub receiver: Option<Receiver>,
     pub reloads: u64,
     /// The last reload's error; empty if it was taken.
     pub reload_error: String,
     /// What does not work now, one line each.
     pub problems: Vec<String>,
+}
+
+/// Of `status`. Counts are since the receiver began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receiver {
+    pub interface: String,
+    /// Known now.
+    pub flows: usize,
+    /// Segments that came by, and those of them that waited behind a gap.
+    pub segments: u64,
+    pub held_segments: u64,
+    /// Of those that waited: released because the gap filled, or because it did not in time.
+    pub gaps_filled: u64,
+    pub timeouts: u64,
+    /// Times that a bound was reached and a flow's segments were released.
+    pub overflows: u64,
+    /// That could not be given back.
+    pub lost_segments: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -177,6 +198,9 @@ pub struct Flow {
     pub cell: u32,
     /// Outer source port of the current flowcell; 0: chosen by hash.
     pub label: u16,
+    /// Received segments that are on their way through the receiver now.
+    #[serde(default)]
+    pub diverted_segments: u16,
     /// Since the last packet.
     pub age_seconds: f64,
     /// Of what the guest of this host sends; none without congestion control.

@@ -13,6 +13,7 @@ use super::remembered::{Mtu, Remembered, RememberedPort};
 use super::tables::{routes_of, Changes, Tables};
 use crate::gro;
 use crate::kernel::{Adopted, Edge, Role, Swept};
+use crate::receiver::{self, Receiver};
 use crate::state::limiter::LimiterKey;
 use crate::state::{Plain, Route, CONFIG_CONGESTION, ROUTE_LOCAL};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +39,8 @@ pub(super) struct Agent {
     pub(super) problems: Vec<String>,
     pub(super) swept: Swept,
     pub(super) limited: Limited,
+    /// The thread that holds what overtook an earlier flowcell, where there is one.
+    pub(super) receiver: Option<Receiver>,
     /// From a controller.
     pub(super) followed: Followed,
     /// Why no controller answers.
@@ -92,6 +95,7 @@ impl Agent {
         let mut want = desired(&self.config, &self.resolved, &self.interfaces, &self.learned, &limited, &kept);
         problems.append(&mut want.problems);
         want.attach.extend(gro);
+        want.attach.extend(self.follow_receiver(&mut problems));
         let changes = self.follow(&want, &mut problems)?;
         if let Err(e) = self.lower_limits(&limited) {
             problems.push(format!("cannot remove what a rate limit has left: {e}"));
@@ -253,6 +257,31 @@ impl Agent {
         there
     }
 
+    /// Returns the receiver's device, with the program at which it gives segments back.
+    fn follow_receiver(&mut self, problems: &mut Vec<String>) -> Option<(u32, Role)> {
+        let wanted = self.config.reorder.map(receiver::settings);
+        let fits = |r: &Receiver| r.is_running() && Some(r.settings()) == wanted.as_ref();
+        if let Some(old) = self.receiver.take_if(|r| !fits(r)) {
+            self.attached.remove(&(old.ifindex(), Role::Drain));
+            drop(old);
+            self.log.info("receiver: ended");
+        }
+        if let (None, Some(settings)) = (&self.receiver, wanted) {
+            match Receiver::start(&self.edge, settings) {
+                Ok(receiver) => {
+                    let (ifindex, name) = (receiver.ifindex(), receiver::NAME);
+                    self.log.info(format!("receiver {name} (ifindex {ifindex}): segments are put in order"));
+                    self.attached.insert((ifindex, Role::Drain), name.into());
+                    self.receiver = Some(receiver);
+                }
+                Err(e) => problems.push(format!(
+                    "segments that overtook others are handed on as they come: {e}; set receive.reorder = false to do without"
+                )),
+            }
+        }
+        self.receiver.as_ref().map(|receiver| (receiver.ifindex(), Role::Drain))
+    }
+
     fn remember(&mut self) -> Result<()> {
         if Remembered::load(&self.config.socket).as_ref() != Some(&self.remembered) {
             self.remembered.save(&self.config.socket)?;
@@ -290,7 +319,8 @@ impl Agent {
 
     /// Takes everything out of the kernel that this or an earlier agent put there.
     pub(super) async fn tear_down(self) -> Result<()> {
-        let Agent { edge, interfaces, remembered, netlink, config, .. } = self;
+        let Agent { edge, interfaces, remembered, netlink, config, receiver, .. } = self;
+        drop(receiver); // what it holds goes on
         undo(&netlink, &interfaces, &remembered).await;
         edge.destroy()?;
         Remembered::remove(&config.socket);
@@ -327,6 +357,7 @@ fn word(role: Role) -> &'static str {
         Role::Nothing => "device without traffic",
         Role::Limiter => "limiter",
         Role::LimitGuest | Role::LimitPort => "limited port",
+        Role::Drain => "receiver",
     }
 }
 

@@ -184,6 +184,7 @@ impl Runner {
             problems: Vec::new(),
             swept: Swept::default(),
             limited: Limited::default(),
+            receiver: None,
             followed,
             controller_lost: None,
         };

@@ -15,11 +15,13 @@ pub enum Role {
     LimitGuest,
     /// The same port's egress: what the guest gets.
     LimitPort,
+    /// The device of the thread that holds what overtook ([`crate::receiver`]): what it gives back.
+    Drain,
 }
 
 impl Role {
-    pub(super) const ALL: [Role; 6] =
-        [Role::Guest, Role::Uplink, Role::Nothing, Role::Limiter, Role::LimitGuest, Role::LimitPort];
+    pub(super) const ALL: [Role; 7] =
+        [Role::Guest, Role::Uplink, Role::Nothing, Role::Limiter, Role::LimitGuest, Role::LimitPort, Role::Drain];
 
     pub(super) fn program(self) -> &'static str {
         match self {
@@ -28,6 +30,7 @@ impl Role {
             Role::Nothing => "selvedge_nothing",
             Role::LimitGuest => "selvedge_limit_guest",
             Role::LimitPort => "selvedge_limit_port",
+            Role::Drain => "selvedge_drain",
         }
     }
 
@@ -44,6 +47,7 @@ impl Role {
             Role::Limiter => "limiter",
             Role::LimitGuest => "limitguest",
             Role::LimitPort => "limitport",
+            Role::Drain => "drain",
         }
     }
 }

@@ -2,9 +2,9 @@ use super::{gather, would_block, FrameId, Pool, Port, VnetHeader};
 use nix::fcntl::{self, OFlag};
 use nix::libc::{self, c_int, c_ulong};
 use nix::sys::stat::Mode;
-use nix::sys::uio::writev;
+use nix::sys::uio::{readv, writev};
 use nix::unistd::read;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// What the guest's kernel may leave undone.
@@ -15,6 +15,9 @@ pub enum Offload {
     Checksum,
     /// Checksums, and the cutting of TCP and UDP segments of up to 64 KB.
     Segmentation,
+    /// The same also of segments that the kernel believes to be in a UDP tunnel still, as those are that a tc program has
+    /// taken out of one. Before Linux 6.17 the kernel cuts these.
+    Decapsulated,
 }
 
 // linux/if_tun.h. nix's macros do not derive these numbers: the kernel's own have the wrong argument type.
@@ -27,6 +30,9 @@ const TUN_F_TSO6: c_ulong = 0x04;
 const TUN_F_TSO_ECN: c_ulong = 0x08;
 const TUN_F_USO4: c_ulong = 0x20;
 const TUN_F_USO6: c_ulong = 0x40;
+const TUN_F_UDP_TUNNEL_GSO: c_ulong = 0x80;
+/// Of `struct virtio_net_hdr_v1_hash_tunnel`, which tells of tunnels: it begins as the short one does.
+const TUNNEL_HEADER: usize = 24;
 
 nix::ioctl_write_ptr_bad!(tun_set_iff, TUNSETIFF, libc::ifreq);
 nix::ioctl_write_ptr_bad!(tun_set_vnet_hdr_size, TUNSETVNETHDRSZ, c_int);
@@ -37,6 +43,8 @@ pub struct Tap {
     fd: OwnedFd,
     mac: [u8; 6],
     segmentation: bool,
+    /// Bytes of the header before each frame.
+    header_len: usize,
 }
 
 impl Tap {
@@ -52,12 +60,14 @@ impl Tap {
         request.ifr_ifru.ifru_flags = flags as libc::c_short;
         // SAFETY: the request is whole, and the kernel only writes the name within it.
         unsafe { tun_set_iff(fd.as_raw_fd(), &request) }?;
-        let size = VnetHeader::LEN as c_int;
+        let segmentation = matches!(offload, Offload::Segmentation | Offload::Decapsulated);
+        // The longer header comes first: the kernel takes the offload only with it.
+        let header_len = if offload == Offload::Decapsulated { TUNNEL_HEADER } else { VnetHeader::LEN };
+        let size = header_len as c_int;
         // SAFETY: reads one integer.
         unsafe { tun_set_vnet_hdr_size(fd.as_raw_fd(), &size) }?;
-        let segmentation = offload == Offload::Segmentation;
         set_offload(&fd, offload)?;
-        let mut tap = Tap { fd, mac: [0; 6], segmentation };
+        let mut tap = Tap { fd, mac: [0; 6], segmentation, header_len };
         tap.mac = tap.hardware_address()?;
         Ok(tap)
     }
@@ -71,6 +81,18 @@ impl Tap {
         self.segmentation
     }
 
+    /// As read(2), with the short form of the header whatever the device's own is.
+    fn read(&self, pool: &mut Pool, id: FrameId) -> nix::Result<usize> {
+        let buffer = pool.buffer(id);
+        if self.header_len == VnetHeader::LEN {
+            return read(&self.fd, buffer);
+        }
+        let (short, frame) = buffer.split_at_mut(VnetHeader::LEN);
+        let mut rest = [0; TUNNEL_HEADER - VnetHeader::LEN];
+        let mut parts = [IoSliceMut::new(short), IoSliceMut::new(&mut rest), IoSliceMut::new(frame)];
+        readv(&self.fd, &mut parts).map(|len| len.saturating_sub(TUNNEL_HEADER - VnetHeader::LEN))
+    }
+
     fn hardware_address(&self) -> io::Result<[u8; 6]> {
         let mut request = interface_request("")?;
         // SAFETY: the kernel fills in the request.
@@ -81,13 +103,14 @@ impl Tap {
     }
 }
 
-/// Older kernels do not know UDP segmentation: without it, then.
+/// Older kernels do not know UDP segmentation and tunnels: without them, then.
 fn set_offload(fd: &OwnedFd, offload: Offload) -> io::Result<()> {
     let tso = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN;
     let wanted: &[c_ulong] = match offload {
         Offload::Off => &[0],
         Offload::Checksum => &[TUN_F_CSUM],
         Offload::Segmentation => &[tso | TUN_F_USO4 | TUN_F_USO6, tso],
+        Offload::Decapsulated => &[tso | TUN_F_UDP_TUNNEL_GSO, tso],
     };
     let mut refused = None;
     for &mask in wanted {
@@ -118,7 +141,7 @@ impl Port for Tap {
     fn receive(&mut self, pool: &mut Pool, frames: &mut Vec<FrameId>, most: usize) -> io::Result<usize> {
         for n in 0..most {
             let Some(id) = pool.take() else { return Ok(n) };
-            match read(&self.fd, pool.buffer(id)) {
+            match self.read(pool, id) {
                 Ok(len) if pool.filled(id, len) => frames.push(id),
                 Ok(_) => pool.release(id),
                 Err(error) => {
@@ -131,8 +154,9 @@ impl Port for Tap {
     }
 
     fn send(&mut self, header: &VnetHeader, parts: &[IoSlice<'_>]) -> io::Result<bool> {
-        let header = header.to_bytes();
-        match writev(&self.fd, &gather(&header, parts)?) {
+        let mut bytes = [0; TUNNEL_HEADER];
+        bytes[..VnetHeader::LEN].copy_from_slice(&header.to_bytes());
+        match writev(&self.fd, &gather(&bytes[..self.header_len], parts)?) {
             Ok(_) => Ok(true),
             Err(error) if would_block(error) => Ok(false),
             Err(error) => Err(error.into()),

@@ -6,6 +6,8 @@ pub mod gso {
     pub const UDP_L4: u8 = 5;
     /// Beside TCPV4 or TCPV6: only the first packet carries CWR.
     pub const ECN: u8 = 0x80;
+    /// Beside TCPV4 or TCPV6: within a UDP tunnel over IPv4, over IPv6.
+    pub const TUNNEL: u8 = 0x20 | 0x40;
 }
 
 /// What precedes each frame: `struct virtio_net_hdr` in its 10-byte form, native byte order.

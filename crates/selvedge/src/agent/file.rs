@@ -9,6 +9,7 @@ use live::agent::config::{
     Balance, Config, GuestRule, Mac, PeerRule, PortRule, Prefix, Selector, MAX_NETWORK, MAX_PEERS, MAX_PORTS,
 };
 use live::state::MAX_LABELS;
+use receive::ReceiveTable;
 use serde::de::Deserializer;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ mod congestion;
 mod controller;
 #[path = "limits.rs"]
 mod limits;
+#[path = "receive.rs"]
+mod receive;
 
 /// A longer file is a mistake.
 const MAX_FILE: u64 = 4 << 20;
@@ -41,6 +44,8 @@ struct File {
     uplink: UplinkTable,
     #[serde(default)]
     balance: BalanceTable,
+    #[serde(default)]
+    receive: ReceiveTable,
     congestion: Option<CongestionTable>,
     #[serde(default)]
     limits: LimitsTable,
@@ -305,6 +310,7 @@ fn check(file: File) -> Result<Config, Invalid> {
         gro: file.uplink.gro,
         balance,
         labels,
+        reorder: file.receive.check()?,
         congestion,
         limits,
         ports,

@@ -22,7 +22,7 @@ pub use keys::{OrOff, Seeds};
 pub use limiter::{LimiterClassTable, LimiterLawWord, LimiterTable};
 pub use network::{fabric, FailureTable, Kind, SwitchTable, TopologyTable};
 pub use plan::{Choice, Plan, SchemePlan};
-pub use scheme::{FabricWord, SchemeTable, Schemes, BUILT_IN, NAMED};
+pub use scheme::{FabricWord, SchemeTable, Schemes, Wait, BUILT_IN, NAMED};
 pub use traffic::{PatternWord, WorkloadTable};
 
 use keys::within;

@@ -1,0 +1,37 @@
+//! The table `[receive]`.
+
+use crate::scenario::{Invalid, Wait};
+use edge::reorder::Timeout;
+use serde::Deserialize;
+use units::Time;
+
+const SHORTEST: Time = Time::from_us(10);
+/// Guests' own retransmission timers begin at 200 ms.
+const LONGEST: Time = Time::from_ms(100);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ReceiveTable {
+    reorder: bool,
+    /// How long a segment waits for the gap before it to fill.
+    timeout: Option<Wait>,
+}
+
+impl ReceiveTable {
+    /// What it means; `None`: received segments are handed on as they come.
+    pub(super) fn check(&self) -> Result<Option<Timeout>, Invalid> {
+        if self.timeout.is_some() && !self.reorder {
+            let problem = "has no meaning without reorder = true";
+            return Err(Invalid::new("receive.timeout", problem, "add that, or remove this"));
+        }
+        let timeout = match self.timeout {
+            None | Some(Wait::Adaptive) => Timeout::ADAPTIVE,
+            Some(Wait::Fixed(time)) if (SHORTEST..=LONGEST).contains(&time) => Timeout::Fixed(time),
+            Some(Wait::Fixed(time)) => {
+                let remedy = "give \"10us\" to \"100ms\", or \"adaptive\"";
+                return Err(Invalid::new("receive.timeout", format!("{time} is out of range"), remedy));
+            }
+        };
+        Ok(self.reorder.then_some(timeout))
+    }
+}
