@@ -5,6 +5,8 @@
 mod capture;
 mod edge;
 mod fabric;
+mod receiver;
 mod rig;
+mod slow;
 mod stream;
 mod wire;

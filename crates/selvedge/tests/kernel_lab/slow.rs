@@ -1,0 +1,73 @@
+//! A spine that keeps packets for a while: what it forwards goes through a TAP device of this process.
+
+use crate::rig::{ok, Rig};
+use live::port::{Offload, Pool, Port, Tap};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Ends with its owner, and then the spine forwards at once again.
+pub(crate) struct Slow<'a> {
+    rig: &'a Rig,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Slow<'_> {
+    /// What spine 2 forwards to leaf 2 from now on takes `delay` longer.
+    pub(crate) fn spine2(rig: &Rig, delay: Duration) -> Slow<'_> {
+        let tap = rig.namespace("spine2").run(|| Tap::open("slow0", Offload::Off)).unwrap().unwrap();
+        let mac = tap.mac().map(|byte| format!("{byte:02x}")).join(":");
+        let ip =
+            |arguments: &str| ok(rig.spawn("spine2", "ip", &arguments.split_whitespace().collect::<Vec<_>>()).output());
+        ip("addr add 169.254.77.1/30 dev slow0");
+        ip("link set slow0 up");
+        // Frames come back with the device's own address as destination: they are the spine's to forward, now for good.
+        ip(&format!("neigh add 169.254.77.2 lladdr {mac} dev slow0 nud permanent"));
+        let hops: String =
+            ip("route show 10.2.0.0/16").split_whitespace().skip(1).map(|word| format!(" {word}")).collect();
+        ip(&format!("route add 10.2.0.0/16 table 100{}", hops.replace(" proto static", "")));
+        ip("rule add iif slow0 lookup 100");
+        ip("route add 10.2.0.0/17 via 169.254.77.2 dev slow0");
+        let stop = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&stop);
+        let thread = Some(std::thread::spawn(move || keep(tap, delay, &until)));
+        Slow { rig, stop, thread }
+    }
+}
+
+impl Drop for Slow<'_> {
+    fn drop(&mut self) {
+        // Routes first, so that nothing is lost.
+        let gone = self.rig.spawn("spine2", "ip", &["route", "del", "10.2.0.0/17"]).output();
+        std::thread::sleep(Duration::from_millis(50));
+        self.stop.store(true, SeqCst);
+        let _ = self.thread.take().map(JoinHandle::join);
+        if !std::thread::panicking() {
+            ok(gone);
+            self.rig.run("spine2", "ip rule del iif slow0 lookup 100");
+            self.rig.run("spine2", "ip route flush table 100");
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a delay in real time")]
+fn keep(mut tap: Tap, delay: Duration, stop: &AtomicBool) {
+    let mut pool = Pool::new(4096);
+    let mut waiting = VecDeque::new();
+    let mut frames = Vec::new();
+    while !stop.load(SeqCst) {
+        let _ = tap.receive(&mut pool, &mut frames, 64);
+        let now = Instant::now();
+        waiting.extend(frames.drain(..).map(|frame| (now + delay, frame)));
+        while waiting.front().is_some_and(|(due, _)| *due <= now) {
+            let Some((_, frame)) = waiting.pop_front() else { break };
+            let _ = tap.send(&pool.header(frame), &[IoSlice::new(pool.frame(frame))]);
+            pool.release(frame);
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
