@@ -37,6 +37,10 @@ address = "10.0.1.1"
 plain_vxlan = false
 labels = [50000, 50001, 50001]
 guests = [{ network = 100, prefix = "10.1.2.0/24" }, { network = 100, prefix = "10.1.3.7", mac = "02:00:00:00:00:07" }]
+
+[receive]
+reorder = true
+timeout = "2ms"
 "#;
 
 #[test]
@@ -48,6 +52,7 @@ fn a_whole_file_means_what_it_says() {
     assert_eq!((config.ports.len(), config.ports[1].selector.to_string().as_str()), (2, "lxc*"));
     assert_eq!(config.peers[0].labels.as_deref(), Some([50_000, 50_001, 50_001].as_slice()));
     assert!(config.peers[0].guests[1].prefix.is_host());
+    assert_eq!(config.reorder, Some(edge::reorder::Timeout::Fixed(Time::from_ms(2))));
 }
 
 #[test]
@@ -55,7 +60,9 @@ fn little_needs_to_be_said() {
     let config = parse("a.toml", "[uplink]\ninterface = \"eth0\"").unwrap();
     assert_eq!((config.pins, config.socket), (PINS.into(), SOCKET.into()));
     assert_eq!((config.udp_port, config.gro, config.labels.len(), config.max_flows), (4789, true, 8, 65_536));
-    assert_eq!(config.balance, Balance::Flowcell { bytes: 65_536 });
+    assert_eq!((config.balance, config.reorder), (Balance::Flowcell { bytes: 65_536 }, None));
+    let order = parse("a.toml", "uplink.interface = \"eth0\"\nreceive.reorder = true").unwrap();
+    assert_eq!(order.reorder, Some(edge::reorder::Timeout::ADAPTIVE));
     let hash = parse("a.toml", "balance.policy = \"hash\"\nuplink.interfaces = [\"a\", \"b\"]").unwrap();
     assert_eq!((hash.balance, hash.labels.len(), hash.uplinks.len()), (Balance::Hash, 0, 2));
 }
@@ -130,6 +137,14 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ),
     ("\"10.1.2.0/24\"", "\"10.1.1.2\"", "a.toml:36: peer.host2.guests.0.prefix: ", "keep one of them"),
     ("\"10.1.3.7\"", "\"10.1.3.0/24\"", "a.toml:36: peer.host2.guests.1.mac: ", "or give a single address"),
+    (
+        "\"2ms\"",
+        "\"1s\"",
+        "a.toml:40: receive.timeout: 1s is out of range",
+        "give \"10us\" to \"100ms\", or \"adaptive\"",
+    ),
+    ("\"2ms\"", "\"soon\"", "a.toml:40: receive.timeout: ", "or \"adaptive\""),
+    ("reorder = true", "reorder = false", "a.toml:40: receive.timeout: has no meaning", "add that, or remove this"),
     ("[[peer]]", "[[peer]", "a.toml:31: this is not TOML", "docs/agent.md has an example"),
 ];
 
