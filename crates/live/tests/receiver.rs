@@ -82,7 +82,7 @@ fn what_overtook_is_diverted_and_only_the_thread_can_give_it_back() {
         let (_, frame) = arrive(&data(1300, 100), 251);
         assert_eq!((count(Counter::InAhead), frame), (1, inner(&data(1300, 100))), "nobody would hold it");
 
-        let settings = receiver::settings(edge::reorder::Timeout::ADAPTIVE);
+        let settings = receiver::settings(live::agent::config::ADAPTIVE);
         let receiver = match Receiver::start(edge, settings) {
             Ok(receiver) => receiver,
             Err(e) => return eprintln!("skipped: {e}"),

@@ -1,10 +1,12 @@
 //! What an agent is told to do, after every check that needs no kernel.
 
 pub use super::rates::{Annotated, LawKind, Limits, PortLimits, Rate, Tenant, MAX_RATE, MAX_TENANTS, MIN_RATE};
+use edge::reorder::Timeout;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+use units::Time;
 
 /// Largest network number a guest may have; the one above is the GRO device's.
 pub const MAX_NETWORK: u32 = 0xff_fffe;
@@ -13,6 +15,13 @@ pub const MAX_PORTS: usize = 4096;
 pub const MAX_PEERS: usize = 4096;
 /// Addresses learned on one port.
 pub const MAX_LEARNED: usize = 64;
+
+/// Adaptive waiting of the kernel edge's receiver: at least 1 ms, 2 ms before a first gap has filled, at most 20 ms.
+///
+/// More patient than the engine's own. The segments behind one gap wait for anything from nothing to the paths' difference, half
+/// of it on average: twice the average leaves no slack, and a thread that has to wait for a processor needs some.
+pub const ADAPTIVE: Timeout =
+    Timeout::Adaptive { start: Time::from_us(500), min: Time::from_us(250), max: Time::from_ms(5), alpha: 4, beta: 2 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -36,7 +45,7 @@ pub struct Config {
     /// Of peers that have none of their own. Empty with [`Balance::Hash`].
     pub labels: Vec<u16>,
     /// Presto's receiver, and how long it waits for gaps to fill; `None`: segments are handed on as they come.
-    pub reorder: Option<edge::reorder::Timeout>,
+    pub reorder: Option<Timeout>,
     /// Virtual congestion control of guests; `None`: TCP is left alone.
     pub congestion: Option<edge::vcc::Config>,
     /// Of rates, over all ports; each port has its own.

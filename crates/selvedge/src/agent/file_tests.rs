@@ -62,7 +62,7 @@ fn little_needs_to_be_said() {
     assert_eq!((config.udp_port, config.gro, config.labels.len(), config.max_flows), (4789, true, 8, 65_536));
     assert_eq!((config.balance, config.reorder), (Balance::Flowcell { bytes: 65_536 }, None));
     let order = parse("a.toml", "uplink.interface = \"eth0\"\nreceive.reorder = true").unwrap();
-    assert_eq!(order.reorder, Some(edge::reorder::Timeout::ADAPTIVE));
+    assert_eq!(order.reorder, Some(live::agent::config::ADAPTIVE));
     let hash = parse("a.toml", "balance.policy = \"hash\"\nuplink.interfaces = [\"a\", \"b\"]").unwrap();
     assert_eq!((hash.balance, hash.labels.len(), hash.uplinks.len()), (Balance::Hash, 0, 2));
 }

@@ -2,6 +2,7 @@
 
 use crate::scenario::{Invalid, Wait};
 use edge::reorder::Timeout;
+use live::agent::config::ADAPTIVE;
 use serde::Deserialize;
 use units::Time;
 
@@ -25,7 +26,7 @@ impl ReceiveTable {
             return Err(Invalid::new("receive.timeout", problem, "add that, or remove this"));
         }
         let timeout = match self.timeout {
-            None | Some(Wait::Adaptive) => Timeout::ADAPTIVE,
+            None | Some(Wait::Adaptive) => ADAPTIVE,
             Some(Wait::Fixed(time)) if (SHORTEST..=LONGEST).contains(&time) => Timeout::Fixed(time),
             Some(Wait::Fixed(time)) => {
                 let remedy = "give \"10us\" to \"100ms\", or \"adaptive\"";
