@@ -179,4 +179,24 @@ SV_FN u64 sv_pacer_take(struct sv_pacer *s, u64 rate, u32 bytes, u64 now)
 	return at;
 }
 
+/*
+ * The same for a segment that comes from somebody who may not care: returns 0, and schedules nothing, if the schedule is
+ * ahead of the clock by more than `horizon` ns. When the segment may leave goes to `at`.
+ */
+SV_FN int sv_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u64 now, u64 *at)
+{
+	if (s->next > now && s->next - now > horizon)
+		return 0;
+	*at = sv_pacer_take(s, rate, bytes, now);
+	return 1;
+}
+
+/* What Linux counts of a frame of `len` bytes that `p` describes: once split, each of its packets has headers of its own. */
+SV_FN u32 sv_limit_bytes(const struct sv_packet *p, u32 len)
+{
+	u32 packets = p->segment_size && p->payload > p->segment_size ? (p->payload - 1) / p->segment_size : 0;
+
+	return len + packets * (14u + p->ip_header_len + p->l4_header_len);
+}
+
 #endif

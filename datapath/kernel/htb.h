@@ -5,7 +5,7 @@
  *
  * Only names count in these structs: the loader finds each member in the running kernel's type information (CO-RE). HTB may
  * be a module, whose types cannot be named to the verifier; so from the qdisc on everything is read as plain memory, which
- * cannot fault. Another CPU may free a class meanwhile: what is read then is nonsense once, hence the checks.
+ * cannot fault. Another CPU may free a class meanwhile: what is read then is nonsense for a moment, hence the checks.
  */
 #ifndef SV_HTB_H
 #define SV_HTB_H
@@ -35,6 +35,7 @@ struct gnet_stats_queue {
 };
 
 struct Qdisc {
+	__u32 parent;
 	struct gnet_stats_queue qstats;
 	long privdata[];
 };
@@ -82,7 +83,9 @@ struct htb_class {
 
 #pragma clang attribute pop
 
-extern void *bpf_cast_to_kern_ctx(void *) __ksym;
+/* Weak: the program without laws does without, and is to load where they are missing. */
+extern void *bpf_cast_to_kern_ctx(void *) __ksym __weak;
+extern void *bpf_rdonly_cast(const void *, __u32) __ksym __weak;
 
 /* Of the kernel's table of devices by number; and how far its chains and those of classes are followed. */
 #define DEVICE_BUCKETS 256
@@ -123,62 +126,102 @@ static __always_inline struct net_device *find_device(struct net_device *near, u
 	return 0;
 }
 
-/* Bytes that the class has sent before their time. HTB counts in nanoseconds, and for every class against its ceiling. */
-static __always_inline u32 unpaid(const struct htb_class *cl)
-{
-	__s64 tokens = 0, counted = 0, owed;
-	__u64 rate = 0;
-
-	if (bpf_probe_read_kernel(&tokens, sizeof(tokens), &cl->ctokens) ||
-	    bpf_probe_read_kernel(&counted, sizeof(counted), &cl->t_c) ||
-	    bpf_probe_read_kernel(&rate, sizeof(rate), &cl->ceil.rate_bytes_ps))
-		return 0;
-	owed = -tokens - ((__s64)bpf_ktime_get_ns() - counted);
-	if (owed <= 0 || owed > 1000000000 || rate > 20000000000ULL)
-		return 0;
-	owed = (__s64)((__u64)owed * rate / 1000000000);
-	return owed > SV_LIMIT_MAX_BACKLOG ? SV_LIMIT_MAX_BACKLOG : (u32)owed;
-}
-
-/* Bytes that wait in class `id` of device `ifindex` or are not paid for yet, or UNKNOWN_BACKLOG. */
-static __noinline u32 backlog_of(struct __sk_buff *ctx, u32 ifindex, u32 id)
+/* Where the limiter's class is, and its queue, noted in it. Returns 0 if they are not found. */
+static __noinline int find_class(struct __sk_buff *ctx, struct sv_limiter *l)
 {
 	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
 	struct net_device *dev = skb->dev;
-	u32 backlog = UNKNOWN_BACKLOG, mask = 0;
 	struct htb_sched *htb;
 	void *node, *buckets;
 	struct Qdisc *q;
+	u32 mask = 0;
 
-	if ((u32)dev->ifindex != ifindex)
-		dev = find_device(dev, ifindex);
+	if (!l)
+		return 0;
+	l->leaf = 0;
+	if ((u32)dev->ifindex != l->device)
+		dev = find_device(dev, l->device);
 	if (!dev)
-		return UNKNOWN_BACKLOG;
+		return 0;
 	q = read_pointer(&dev->qdisc);
 	if (!q)
-		return UNKNOWN_BACKLOG;
+		return 0;
 	htb = (void *)q + bpf_core_field_offset(struct Qdisc, privdata);
 	buckets = read_pointer(&htb->clhash.hash);
 	if (!buckets || bpf_probe_read_kernel(&mask, sizeof(mask), &htb->clhash.hashmask))
-		return UNKNOWN_BACKLOG;
-	node = read_pointer(buckets + class_bucket(id, mask) * sizeof(void *));
+		return 0;
+	node = read_pointer(buckets + class_bucket(l->class, mask) * sizeof(void *));
 	for (int i = 0; i < MAX_CHAIN && node; i++) {
 		struct htb_class *cl = node - bpf_core_field_offset(struct htb_class, common.hnode);
-		u32 classid = 0;
+		u64 ceil = 0;
+		u32 id = 0;
 
-		if (bpf_probe_read_kernel(&classid, sizeof(classid), &cl->common.classid))
-			return UNKNOWN_BACKLOG;
-		if (classid == id) {
-			q = read_pointer(&cl->leaf.q);
-			if (!q || bpf_probe_read_kernel(&backlog, sizeof(backlog), &q->qstats.backlog))
-				return UNKNOWN_BACKLOG;
-			if (backlog > SV_LIMIT_MAX_BACKLOG)
-				return UNKNOWN_BACKLOG;
-			return sv_min32(backlog + unpaid(cl), SV_LIMIT_MAX_BACKLOG);
+		if (bpf_probe_read_kernel(&id, sizeof(id), &cl->common.classid))
+			return 0;
+		if (id == l->class) {
+			if (bpf_probe_read_kernel(&ceil, sizeof(ceil), &cl->ceil.rate_bytes_ps))
+				return 0;
+			l->tokens = (u64)&cl->ctokens;
+			l->ceil = ceil;
+			l->leaf = (u64)read_pointer(&cl->leaf.q);
+			return !!l->leaf;
 		}
 		node = read_pointer(node);
 	}
-	return UNKNOWN_BACKLOG;
+	return 0;
+}
+
+/* Bytes that the class has sent before their time. HTB counts in nanoseconds, and for every class against its ceiling. */
+static __always_inline u32 unpaid(const struct sv_limiter *l, u64 now)
+{
+	const u32 apart = bpf_core_field_offset(struct htb_class, t_c) - bpf_core_field_offset(struct htb_class, ctokens);
+	struct {
+		__s64 tokens, counted;
+	} at = {0};
+	__s64 owed;
+
+	if (apart == sizeof(at.tokens)) {
+		if (bpf_probe_read_kernel(&at, sizeof(at), (void *)l->tokens))
+			return 0;
+	} else if (bpf_probe_read_kernel(&at.tokens, sizeof(at.tokens), (void *)l->tokens) ||
+		   bpf_probe_read_kernel(&at.counted, sizeof(at.counted), (void *)l->tokens + (s32)apart)) {
+		return 0;
+	}
+	owed = -at.tokens - ((__s64)now - at.counted);
+	if (owed <= 0 || owed > 1000000000 || l->ceil > 20000000000ULL)
+		return 0;
+	owed = (__s64)((__u64)owed * l->ceil / 1000000000);
+	return owed > SV_LIMIT_MAX_BACKLOG ? SV_LIMIT_MAX_BACKLOG : (u32)owed;
+}
+
+/* What was found, if it is still the queue of this class. Memory that is no queue any more does not fault. */
+static __always_inline u32 read_backlog(const struct sv_limiter *l, u64 now)
+{
+	struct Qdisc *q = bpf_rdonly_cast((void *)l->leaf, bpf_core_type_id_kernel(struct Qdisc));
+	u32 backlog;
+
+	if (q->parent != l->class)
+		return UNKNOWN_BACKLOG;
+	backlog = q->qstats.backlog;
+	if (backlog > SV_LIMIT_MAX_BACKLOG)
+		return UNKNOWN_BACKLOG;
+	return sv_min32(backlog + unpaid(l, now), SV_LIMIT_MAX_BACKLOG);
+}
+
+/* For so long a class is believed to be where it was found: the way there costs more than all else that a law does. */
+#define FOUND_NS 20000000ULL
+
+/* Bytes that wait in the limiter's class or are not paid for yet, or UNKNOWN_BACKLOG. */
+static __always_inline u32 backlog_of(struct __sk_buff *skb, struct sv_limiter *l, u64 now)
+{
+	if (l->leaf && now - l->found_at < FOUND_NS) {
+		u32 backlog = read_backlog(l, now);
+
+		if (backlog != UNKNOWN_BACKLOG)
+			return backlog;
+	}
+	l->found_at = now;
+	return find_class(skb, l) ? read_backlog(l, now) : UNKNOWN_BACKLOG;
 }
 
 #endif

@@ -5,7 +5,8 @@
  * What a guest sends goes through a device of the agent's own, on which each limited port has a class of HTB, wherever it is
  * going: one queue for the uplink and for other guests of this host. The segment enters it here, with the port's number as
  * its mark, and comes out at the pair's other end, where selvedge_guest takes it as if it came from the port. What a guest
- * gets is limited by an HTB on the port itself.
+ * gets is limited by an HTB on the port itself. Where limits are schedules (sv_pacer), segments get departure times here and wait
+ * in a qdisc that keeps to them, on the same devices, or, if there is none, nowhere.
  *
  * The laws of limiter.h look at each segment of both directions, after everything else that the edge does to what the guest
  * gets, so that of two windows the smaller one wins. They need the class's backlog, and with it the kernel's type
@@ -59,6 +60,24 @@ struct {
 static const struct sv_vcc_conf no_congestion = { .class = { { .flags = SV_CLASS_OFF } } };
 static const u8 empty_flow[sizeof(struct sv_limited)];
 static const struct sv_limiter_counts no_counts;
+
+/* Where the segment at hand is described: what lies in a map the verifier need not follow byte by byte, unlike the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sv_packet);
+} limit_scratch SEC(".maps");
+
+static __always_inline struct sv_packet *new_packet(void)
+{
+	u32 zero = 0;
+	struct sv_packet *p = bpf_map_lookup_elem(&limit_scratch, &zero);
+
+	if (p)
+		__builtin_memset(p, 0, sizeof(*p));
+	return p;
+}
 
 static __always_inline struct sv_limiter *find_limiter(u32 ifindex, u32 direction, struct sv_limiter_key *key)
 {
@@ -117,15 +136,9 @@ static __always_inline struct sv_limited *find_limited(const struct sv_packet *p
 	return bpf_map_lookup_elem(&limited, &key);
 }
 
-/* What the stages are called with. Returns 0 if there is no room for the connection's state. */
-static __always_inline int prepare(struct sv_ctx *c, struct sv_conf *conf, const struct sv_limiter_key *key,
-				   const struct sv_packet *p, u32 limited_way)
+/* What the stages are called with. */
+static __always_inline void prepare(struct sv_ctx *c, struct sv_conf *conf, struct sv_limiter *l, struct sv_limited *flow, u64 now)
 {
-	struct sv_limiter *l = bpf_map_lookup_elem(&limiters, key);
-	struct sv_limited *flow = find_limited(p, key, limited_way);
-
-	if (!l || !flow)
-		return 0;
 	conf->balance = SV_BALANCE_ECMP;
 	conf->idle = l->idle;
 	c->conf = conf;
@@ -136,116 +149,151 @@ static __always_inline int prepare(struct sv_ctx *c, struct sv_conf *conf, const
 	c->vcc_conf = &no_congestion;
 	c->queue = &l->queue;
 	c->queue_lock = &l->lock;
-	c->now = bpf_ktime_get_ns();
-	return 1;
+	c->now = now;
 }
 
 #define NO_ROOM 0x80u
 
-/* Functions of their own that look everything up: the verifier proves each once. Both return the stages' result. */
-__noinline u32 before_queue(const struct sv_limiter_key *key, const struct sv_limit *limit, struct sv_packet *p)
+/* Functions of their own: the verifier proves each once per program. Both return the stages' result. */
+static __noinline u32 before_queue(struct sv_limiter *l, struct sv_limited *flow, const struct sv_limit *limit,
+				   struct sv_packet *p, u64 now)
 {
 	struct sv_conf conf = {0};
 	struct sv_ctx c = {0};
 
-	if (!key || !limit || !p || !prepare(&c, &conf, key, p, 1))
+	if (!l || !flow || !limit || !p)
 		return NO_ROOM;
+	prepare(&c, &conf, l, flow, now);
 	c.limit = limit;
 	return sv_egress(&c, p);
 }
 
-__noinline u32 on_the_way_back(const struct sv_limiter_key *key, const struct sv_limit *limit, struct sv_packet *p)
+static __noinline u32 on_the_way_back(struct sv_limiter *l, struct sv_limited *flow, const struct sv_limit *limit,
+				      struct sv_packet *p, u64 now)
 {
 	struct sv_conf conf = {0};
 	struct sv_ctx c = {0};
 
-	if (!key || !limit || !p || !prepare(&c, &conf, key, p, 0))
+	if (!l || !flow || !limit || !p)
 		return NO_ROOM;
+	prepare(&c, &conf, l, flow, now);
 	c.limit = limit;
 	return sv_ingress(&c, p);
+}
+
+/* How far the schedule is ahead of the clock, bytes. It is one word, which needs no lock to be read. */
+static __always_inline u32 scheduled(const struct sv_limiter *l, u64 now)
+{
+	struct sv_pacer at = { .next = *(const volatile u64 *)&l->pacer.next };
+
+	return sv_pacer_backlog(&at, l->rate, now);
 }
 
 /*
  * One of the port's limiters and one segment, which `p` describes: before it is queued (`limited_way`), or on its way back to
  * the one who is limited. Returns 0, or -1 if the kernel refused to change it.
  */
-__noinline int apply_law(struct __sk_buff *skb, const struct sv_limiter_key *limiter, struct sv_packet *p, u32 limited_way)
+static __noinline int apply_law(struct __sk_buff *skb, struct sv_limiter *l, const struct sv_limiter_key *key,
+				struct sv_packet *p, u32 limited_way)
 {
+	u64 now = bpf_ktime_get_ns();
 	struct sv_limiter_counts *counts;
-	struct sv_limiter_key key;
-	struct sv_limiter *l;
+	struct sv_limited *flow;
 	struct sv_limit limit;
-	u32 result = 0;
+	u32 result = 0, unread;
 
-	if (!limiter || !p)
-		return 0;
-	key = *limiter;
-	l = bpf_map_lookup_elem(&limiters, &key);
-	if (!l)
-		return 0;
-	counts = find_counts(&key);
-	if (!counts)
+	if (!l || !key || !p)
 		return 0;
 	limit = l->limit;
-	limit.backlog = backlog_of(skb, l->device, l->class);
-	if (limit.backlog == UNKNOWN_BACKLOG) {
-		counts->unread++;
-		return 0;
-	}
+	limit.backlog = l->rate ? scheduled(l, now) : backlog_of(skb, l, now);
+	unread = limit.backlog == UNKNOWN_BACKLOG;
 	p->dirty = 0;
-	if (limit.law == SV_LIMIT_ECN) {
+	if (unread) {
+		;
+	} else if (limit.law == SV_LIMIT_ECN) {
 		if (limited_way)
 			result = sv_limit_mark(&limit, p);
 	} else if (p->proto == SV_PROTO_TCP) {
-		result = limited_way ? before_queue(&key, &limit, p) : on_the_way_back(&key, &limit, p);
+		flow = find_limited(p, key, limited_way);
+		if (!flow)
+			result = NO_ROOM;
+		else if (limited_way)
+			result = before_queue(l, flow, &limit, p, now);
+		else
+			result = on_the_way_back(l, flow, &limit, p, now);
 	}
-	if (result & NO_ROOM)
-		counts->untracked++;
-	counts->acks += !limited_way;
-	counts->lowered += !!(p->dirty & SV_DIRTY_WINDOW);
-	if (result & SV_LIMITED) {
-		counts->cuts += limit.law == SV_LIMIT_SPRING;
-		counts->marked += limit.law != SV_LIMIT_SPRING;
+	/* What goes out and needs nothing is most of it, and pays for no counting. */
+	if (!limited_way || unread || result & (NO_ROOM | SV_LIMITED)) {
+		counts = find_counts(key);
+		if (counts) {
+			counts->unread += unread;
+			counts->untracked += !!(result & NO_ROOM);
+			counts->acks += !limited_way && !unread;
+			counts->lowered += !!(p->dirty & SV_DIRTY_WINDOW);
+			if (result & SV_LIMITED) {
+				counts->cuts += limit.law == SV_LIMIT_SPRING;
+				counts->marked += limit.law != SV_LIMIT_SPRING;
+			}
+		}
 	}
 	return p->dirty ? write_limited(skb, p) : 0;
 }
 
-/* Both of the port's limiters, as far as they have a law. `from_guest`: the segment's direction. */
-static __always_inline int apply_laws(struct __sk_buff *skb, u32 from_guest)
+/* Gives the segment its departure time, whatever the guest has given it. Returns 0, or -1 if it is to be dropped. */
+static __noinline int schedule(struct __sk_buff *skb, struct sv_limiter *l, const struct sv_packet *p)
 {
-	struct sv_limiter_key key = {0};
-	struct sv_packet p = {0};
-	struct sv_limiter *l;
-	int parsed = -1;
+	u64 now = bpf_ktime_get_ns(), at = 0;
+	u32 bytes;
+	int fits;
 
-	for (u32 direction = 0; direction < 2; direction++) {
-		l = find_limiter(skb->ifindex, direction, &key);
-		if (!l || l->limit.law == SV_LIMIT_NONE)
-			continue;
-		if (parsed < 0)
-			parsed = parse_at(skb, 0, &p);
-		if (parsed != SV_PARSE_OK || skb->vlan_present)
-			break;
-		if (apply_law(skb, &key, &p, (direction == SV_LIMITER_OUT) == from_guest))
-			return -1;
-	}
+	if (!l || !p)
+		return -1;
+	bytes = sv_limit_bytes(p, skb->len);
+	SV_LOCK(&l->lock);
+	fits = sv_pacer_admit(&l->pacer, l->rate, l->horizon, bytes, now, &at);
+	if (fits)
+		l->sent += bytes;
+	else
+		l->dropped++;
+	SV_UNLOCK(&l->lock);
+	if (!fits)
+		return -1;
+	/* The kernel stamps nothing but IP; what else there is leaves at once, but has been counted. */
+	bpf_skb_set_tstamp(skb, at, BPF_SKB_TSTAMP_DELIVERY_MONO);
 	return 0;
 }
 
-/* Towards the queue, unless it came out of it already and goes on to the host. */
-static __always_inline int to_queue(struct __sk_buff *skb)
+/*
+ * One of the port's limiters. `parsed`: of the segment that `p` describes; above any SV_PARSE_* as long as nobody has looked.
+ * Returns -1 if it is to be dropped.
+ */
+#define NOT_PARSED 0x100
+static __always_inline int apply(struct __sk_buff *skb, struct sv_limiter *l, const struct sv_limiter_key *key,
+				 struct sv_packet *p, int *parsed, u32 limited_way)
 {
-	struct sv_limiter_key key = {0};
-	u32 ifindex = skb->ifindex;
-	struct sv_limiter *l = find_limiter(ifindex, SV_LIMITER_OUT, &key);
+	int paced = limited_way && l->rate;
 
-	if (!l)
+	if (l->limit.law == SV_LIMIT_NONE && !paced)
+		return 0;
+	if (*parsed == NOT_PARSED)
+		*parsed = parse_at(skb, 0, p);
+	if (l->limit.law != SV_LIMIT_NONE && *parsed == SV_PARSE_OK && !skb->vlan_present &&
+	    apply_law(skb, l, key, p, limited_way))
+		return -1;
+	return paced ? schedule(skb, l, p) : 0;
+}
+
+/* Towards the queue, if there is one. */
+static __always_inline int to_queue(struct __sk_buff *skb, const struct sv_limiter *l)
+{
+	if (!l->device)
 		return NEXT;
-	skb->mark = ifindex;
+	skb->mark = skb->ifindex;
 	skb->priority = l->class;
 	return bpf_redirect(l->device, 0);
 }
 
+/* Of the queue, on its way to the host? */
 static __always_inline int came_out(struct __sk_buff *skb)
 {
 	if (skb->mark != skb->ifindex)
@@ -258,25 +306,60 @@ static __always_inline int came_out(struct __sk_buff *skb)
 SEC("tc")
 int selvedge_limit_guest(struct __sk_buff *skb)
 {
+	struct sv_limiter_key key = {0};
+	struct sv_limiter *out, *in;
+	struct sv_packet *p;
+	int parsed = NOT_PARSED;
+
 	if (came_out(skb))
 		return TC_ACT_OK;
-	if (apply_laws(skb, 1))
+	p = new_packet();
+	if (!p)
 		return TC_ACT_SHOT;
-	return to_queue(skb);
+	out = find_limiter(skb->ifindex, SV_LIMITER_OUT, &key);
+	if (out && apply(skb, out, &key, p, &parsed, 1))
+		return TC_ACT_SHOT;
+	if (!out || out->flags & SV_LIMITER_BOTH) {
+		in = find_limiter(skb->ifindex, SV_LIMITER_IN, &key);
+		if (in && apply(skb, in, &key, p, &parsed, 0))
+			return TC_ACT_SHOT;
+	}
+	return out ? to_queue(skb, out) : NEXT;
 }
 
 /* The same without laws. */
 SEC("tc")
 int selvedge_limit_plain(struct __sk_buff *skb)
 {
-	return came_out(skb) ? TC_ACT_OK : to_queue(skb);
+	struct sv_limiter_key key = {0};
+	struct sv_limiter *l;
+
+	if (came_out(skb))
+		return TC_ACT_OK;
+	l = find_limiter(skb->ifindex, SV_LIMITER_OUT, &key);
+	return l ? to_queue(skb, l) : NEXT;
 }
 
 /* What it gets. On the port's egress, before the queue. */
 SEC("tc")
 int selvedge_limit_port(struct __sk_buff *skb)
 {
-	return apply_laws(skb, 0) ? TC_ACT_SHOT : NEXT;
+	struct sv_limiter_key key = {0};
+	struct sv_limiter *out, *in;
+	struct sv_packet *p = new_packet();
+	int parsed = NOT_PARSED;
+
+	if (!p)
+		return TC_ACT_SHOT;
+	out = find_limiter(skb->ifindex, SV_LIMITER_OUT, &key);
+	if (out && apply(skb, out, &key, p, &parsed, 0))
+		return TC_ACT_SHOT;
+	if (!out || out->flags & SV_LIMITER_BOTH) {
+		in = find_limiter(skb->ifindex, SV_LIMITER_IN, &key);
+		if (in && apply(skb, in, &key, p, &parsed, 1))
+			return TC_ACT_SHOT;
+	}
+	return NEXT;
 }
 
 char LICENSE[] SEC("license") = "GPL";

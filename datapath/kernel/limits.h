@@ -19,21 +19,38 @@ struct sv_limiter_key {
 
 SV_ASSERT_SIZE(struct sv_limiter_key, 8);
 
+/* sv_limiter.flags */
+#define SV_LIMITER_BOTH 0x1 /* the port has a limit of the other direction, too */
+
+/*
+ * The queue is a class of HTB, or, with a `rate`, a schedule: segments get the times at which they may leave, for a qdisc that
+ * keeps to these.
+ */
 struct sv_limiter {
 #ifdef __bpf__
-	struct bpf_spin_lock lock; /* guards queue */
+	struct bpf_spin_lock lock; /* guards queue, pacer, sent and dropped */
 #else
 	u32 lock;
 #endif
-	u32 device;		/* ifindex of the device on which the class is */
+	u32 device;		/* ifindex of the device on which the queue is; 0: what is scheduled goes straight on */
 	u32 class;		/* of that device's HTB, major and minor number */
 	struct sv_limit limit;	/* as configured; the backlog is 0 */
 	struct sv_limit_queue queue; /* the data path's */
-	u32 pad;
+	u32 flags;		/* SV_LIMITER_* */
 	u64 idle;		/* ns without a packet after which a connection is forgotten */
+	u64 rate;		/* of the schedule, bytes per second; 0: HTB holds the segments */
+	u64 horizon;		/* of the schedule, ns: what would wait longer is dropped */
+	/* The rest is the data path's. */
+	struct sv_pacer pacer;
+	u64 sent;		/* bytes scheduled */
+	u64 dropped;		/* segments beyond the horizon */
+	u64 leaf;		/* where the class's own queue is in the kernel's memory; 0: to be looked for */
+	u64 tokens;		/* where what it may still send at its ceiling is */
+	u64 ceil;		/* its ceiling, bytes per second */
+	u64 found_at;		/* ns: when this was looked up */
 };
 
-SV_ASSERT_SIZE(struct sv_limiter, 56);
+SV_ASSERT_SIZE(struct sv_limiter, 128);
 
 /* Per CPU. */
 struct sv_limiter_counts {

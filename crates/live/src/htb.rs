@@ -1,5 +1,6 @@
 //! The kernel's HTB as the agent uses it: root qdiscs with one handle of ours, classes, byte queues in the leaves, and the
-//! device on which guests' traffic is limited. tc-htb(8) explains the words.
+//! device on which guests' traffic is limited; and its fq, where departure times hold the rate. tc-htb(8) and tc-fq(8) explain
+//! the words.
 
 use crate::gro::{
     link_header, IFF_UP, IFLA_IFNAME, IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINKINFO, RTM_DELLINK, RTM_NEWLINK,
@@ -32,6 +33,13 @@ const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_INIT: u16 = 2;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
+const TCA_FQ_PLIMIT: u16 = 1;
+const TCA_FQ_FLOW_PLIMIT: u16 = 2;
+const TCA_FQ_RATE_ENABLE: u16 = 5;
+const TCA_FQ_HORIZON: u16 = 14;
+/// More than schedules let wait.
+const FQ_PACKETS: u32 = 1 << 24;
+const FQ_HORIZON_US: u32 = 10_000_000;
 /// Of struct tc_ratespec: no table of times is needed.
 const LINKLAYER_ETHERNET: u8 = 1;
 /// The kernel's unit of time in these messages.
@@ -90,8 +98,9 @@ impl Qdisc {
     pub(crate) fn is_root(&self) -> bool {
         self.parent == TC_H_ROOT
     }
+    /// HTB, or fq.
     pub(crate) fn is_ours(&self) -> bool {
-        self.is_root() && self.kind == "htb" && self.handle == HANDLE
+        self.is_root() && ["htb", "fq"].contains(&self.kind.as_str()) && self.handle == HANDLE
     }
     /// Somebody wants it to be there.
     pub(crate) fn is_anothers(&self) -> bool {
@@ -128,7 +137,39 @@ pub(crate) fn add_root(ifindex: u32, default: u32) -> io::Result<()> {
     request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, &body)
 }
 
-/// Takes our HTB off a device, with all that waits in it. Fine if it is not there.
+/// Sets an fq on a device that has a default root: what has a departure time waits for it, all else goes at once.
+///
+/// # Errors
+/// EEXIST if somebody has set a root, ENOENT if the kernel has no fq.
+pub(crate) fn add_fq(ifindex: u32) -> io::Result<()> {
+    // The schedules bound what waits, so packets are not counted; sockets' own pacing is not this qdisc's business.
+    let options = [
+        (TCA_FQ_PLIMIT, FQ_PACKETS),
+        (TCA_FQ_FLOW_PLIMIT, FQ_PACKETS),
+        (TCA_FQ_RATE_ENABLE, 0),
+        (TCA_FQ_HORIZON, FQ_HORIZON_US),
+    ];
+    let options = options.map(|(kind, value): (u16, u32)| attribute(kind, &value.to_ne_bytes()));
+    let body = with(tcmsg(ifindex, HANDLE, TC_H_ROOT), &[attribute(TCA_KIND, b"fq\0"), nested(TCA_OPTIONS, &options)]);
+    request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, &body)
+}
+
+/// Whether the kernel has an fq: it is tried on the loopback device of a namespace made for that. `None` if this process may
+/// not.
+pub fn has_fq() -> Option<bool> {
+    const LOOPBACK: u32 = 1;
+    let tried = std::thread::spawn(|| {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)?;
+        add_fq(LOOPBACK)
+    });
+    match tried.join().ok()? {
+        Ok(()) => Some(true),
+        Err(e) if e.raw_os_error() == Some(nix::libc::ENOENT) => Some(false),
+        Err(_) => None,
+    }
+}
+
+/// Takes our root qdisc off a device, with all that waits in it. Fine if it is not there.
 ///
 /// # Errors
 /// What the kernel answers.

@@ -417,16 +417,7 @@ impl Edge {
     }
 
     fn run_program(&self, name: &'static str, frame: &[u8], segment: Segment) -> Result<TestRun> {
-        // Offsets in struct __sk_buff of what may be set.
-        const IFINDEX: usize = 40;
-        const GSO_SEGS: usize = 164;
-        const GSO_SIZE: usize = 176;
-        let mut context = [0u8; 192];
-        for (at, value) in
-            [(IFINDEX, segment.ifindex), (GSO_SEGS, segment.gso_segs), (GSO_SIZE, u32::from(segment.gso_size))]
-        {
-            context[at..at + 4].copy_from_slice(&value.to_ne_bytes());
-        }
+        let mut context = context_of(segment);
         let mut out = vec![0u8; frame.len() + 256];
         let program = self.object.progs_mut().find(|program| program.name() == name);
         let program = program.ok_or(Error::Missing(name))?;
@@ -499,6 +490,19 @@ pub struct Segment {
     pub gso_size: u16,
     /// Packets in it; 0: the frame is one packet.
     pub gso_segs: u32,
+}
+
+/// `struct __sk_buff` with what may be set of it.
+fn context_of(segment: Segment) -> [u8; 192] {
+    const IFINDEX: usize = 40;
+    const GSO_SEGS: usize = 164;
+    const GSO_SIZE: usize = 176;
+    let mut context = [0u8; 192];
+    let set = [(IFINDEX, segment.ifindex), (GSO_SEGS, segment.gso_segs), (GSO_SIZE, u32::from(segment.gso_size))];
+    for (at, value) in set {
+        context[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+    context
 }
 
 /// CLOCK_MONOTONIC in ns: the clock of everything the kernel edge notes.

@@ -37,4 +37,6 @@ pub mod traffic;
 #[cfg(feature = "kernel")]
 pub mod unruly;
 
+#[cfg(feature = "kernel")]
+pub use htb::has_fq;
 pub use native::state_version;

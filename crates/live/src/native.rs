@@ -6,6 +6,8 @@ use crate::state::Flow;
 extern "C" {
     #[cfg(any(feature = "kernel", test))]
     fn sv_live_flow_expired(flow: *const Flow, idle: u64, now: u64) -> std::ffi::c_int;
+    #[cfg(any(feature = "kernel", test))]
+    fn sv_live_pacer_backlog(next: u64, rate: u64, now: u64) -> u32;
     fn sv_live_state_version() -> u32;
     #[cfg(test)]
     fn sv_live_counters() -> u32;
@@ -16,6 +18,14 @@ extern "C" {
 pub(crate) fn flow_expired(flow: &Flow, idle: u64, now: u64) -> bool {
     // SAFETY: reads one valid struct, the mirror of struct sv_flow.
     unsafe { sv_live_flow_expired(flow, idle, now) != 0 }
+}
+
+/// Bytes that wait in a schedule by which the next segment may leave at `next`. Times in ns on the same clock, `rate` in bytes
+/// per second.
+#[cfg(any(feature = "kernel", test))]
+pub(crate) fn pacer_backlog(next: u64, rate: u64, now: u64) -> u32 {
+    // SAFETY: integers only.
+    unsafe { sv_live_pacer_backlog(next, rate, now) }
 }
 
 /// The version of the maps' layout: state that another version pinned cannot be adopted.

@@ -11,6 +11,7 @@
 int sv_live_flow_expired(const struct sv_flow *flow, u64 idle, u64 now);
 u32 sv_live_state_version(void);
 u32 sv_live_counters(void);
+u32 sv_live_pacer_backlog(u64 next, u64 rate, u64 now);
 
 int sv_live_flow_expired(const struct sv_flow *flow, u64 idle, u64 now)
 {
@@ -25,6 +26,13 @@ u32 sv_live_state_version(void)
 u32 sv_live_counters(void)
 {
 	return SV_COUNTERS;
+}
+
+u32 sv_live_pacer_backlog(u64 next, u64 rate, u64 now)
+{
+	struct sv_pacer pacer = { .next = next };
+
+	return sv_pacer_backlog(&pacer, rate, now);
 }
 
 /* For the tests of what the kernel edge answers. Frames have room for SV_NEIGHBOUR_MAX or SV_TOOBIG_MAX bytes. */

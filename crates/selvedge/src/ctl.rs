@@ -309,6 +309,7 @@ fn limits(limits: &[Limit]) -> String {
         "direction",
         "tenant",
         "law",
+        "pacing",
         "rate",
         "ceiling",
         "backlog (B)",
@@ -327,6 +328,7 @@ fn limits(limits: &[Limit]) -> String {
             l.direction.clone(),
             or_dash(&l.tenant),
             l.law.clone(),
+            or_dash(&l.pacing),
             if l.in_force { rate } else { format!("{rate} (NOT in force)") },
             BitRate::from_bps(l.ceiling_bps).to_string(),
             l.backlog_bytes.to_string(),
@@ -338,7 +340,7 @@ fn limits(limits: &[Limit]) -> String {
             l.windows_lowered.to_string(),
         ]);
     }
-    grid(&rows, 4)
+    grid(&rows, 5)
 }
 
 fn heading(names: &[&str]) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! What this machine can run, and why not. Looks only; changes nothing.
+//! What this machine can run, and why not. Changes nothing that stays.
 
 use serde::Serialize;
 use std::fs::{self, OpenOptions};
@@ -48,6 +48,7 @@ pub fn diagnose() -> Diagnosis {
         bpffs(),
         tcx(),
         htb(),
+        fq(),
         built_in(),
         namespaces(),
         tun(),
@@ -63,6 +64,7 @@ pub fn diagnose() -> Diagnosis {
         conclude("kernel-edge", &probes, &["kernel", "btf", "bpf", "bpffs", "edge"]),
         conclude("rate-limits", &probes, &["kernel", "bpf", "bpffs", "tcx", "htb", "edge"]),
         limit_laws(&probes),
+        departure_times(&probes),
         conclude("kernel-lab", &probes, &["namespaces", "ip"]),
         lab(&probes),
         conclude("report-test", &probes, &["chromium"]),
@@ -92,6 +94,15 @@ fn limit_laws(probes: &[Finding]) -> Finding {
     let found = conclude("limit-laws", probes, &["kernel", "btf", "bpf", "bpffs", "tcx", "htb", "edge"]);
     match found.status {
         Status::No => Finding { reason: format!("{}: rate limits are plain HTB, if at all", found.reason), ..found },
+        _ => found,
+    }
+}
+
+/// Rate limits without HTB.
+fn departure_times(probes: &[Finding]) -> Finding {
+    let found = conclude("departure-times", probes, &["kernel", "btf", "bpf", "bpffs", "tcx", "fq", "edge"]);
+    match found.status {
+        Status::No => Finding { reason: format!("{}: limits.pacing must be \"htb\"", found.reason), ..found },
         _ => found,
     }
 }
@@ -159,6 +170,23 @@ fn htb() -> Finding {
     let reason = "neither /proc/kallsyms nor the list of modules has sch_htb".to_owned();
     let remedy = "load a kernel with CONFIG_NET_SCH_HTB, if `tc qdisc add ... htb` fails".to_owned();
     Finding { name: "htb", status: Status::Unknown, reason, remedy }
+}
+
+/// Tried, where that is possible, in a network namespace of its own.
+fn fq() -> Finding {
+    const REMEDY: &str = "boot a kernel with CONFIG_NET_SCH_FQ";
+    #[cfg(feature = "kernel")]
+    let known = live::has_fq();
+    #[cfg(not(feature = "kernel"))]
+    let known: Option<bool> = None;
+    match known {
+        Some(true) => finding("fq", true, "the kernel has the qdisc fq", ""),
+        Some(false) => finding("fq", false, "the kernel has no qdisc fq", REMEDY),
+        None => {
+            let reason = "only root can try the qdisc fq, with a program that has the kernel edge".to_owned();
+            Finding { name: "fq", status: Status::Unknown, reason, remedy: "run as root".to_owned() }
+        }
+    }
 }
 
 /// The verifier and the helpers that the kernel edge relies on.

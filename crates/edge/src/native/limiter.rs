@@ -1,5 +1,8 @@
 //! Mirrors of `datapath/limiter.h`.
 
+#[cfg(test)]
+use std::ffi::c_int;
+
 /// `SV_LIMIT_*`
 pub(crate) const LIMIT_NONE: u8 = 0;
 pub(crate) const LIMIT_ECN: u8 = 1;
@@ -45,4 +48,13 @@ extern "C" {
     ) -> u32;
     pub(crate) fn sv_edge_pacer_backlog(s: *const u64, rate: u64, now: u64) -> u32;
     pub(crate) fn sv_edge_pacer_take(s: *mut u64, rate: u64, bytes: u32, now: u64) -> u64;
+    pub(crate) fn sv_edge_pacer_admit(
+        s: *mut u64,
+        rate: u64,
+        horizon: u64,
+        bytes: u32,
+        now: u64,
+        at: *mut u64,
+    ) -> c_int;
+    pub(crate) fn sv_edge_limit_bytes(p: *const wire::Packet, len: u32) -> u32;
 }

@@ -32,6 +32,8 @@ u64 sv_edge_pacer_take(struct sv_pacer *s, u64 rate, u32 bytes, u64 now);
 u32 sv_edge_receive_segment(struct sv_receive *r, const struct sv_packet *p, u32 now, int ready, struct sv_place *place);
 void sv_edge_receive_drained(struct sv_receive *r, u16 number, u32 now);
 void sv_edge_receive_restart(struct sv_receive *r);
+int sv_edge_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u64 now, u64 *at);
+u32 sv_edge_limit_bytes(const struct sv_packet *p, u32 len);
 
 void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k)
 {
@@ -178,4 +180,14 @@ void sv_edge_receive_drained(struct sv_receive *r, u16 number, u32 now)
 void sv_edge_receive_restart(struct sv_receive *r)
 {
 	sv_receive_restart(r);
+}
+
+int sv_edge_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u64 now, u64 *at)
+{
+	return sv_pacer_admit(s, rate, horizon, bytes, now, at);
+}
+
+u32 sv_edge_limit_bytes(const struct sv_packet *p, u32 len)
+{
+	return sv_limit_bytes(p, len);
 }

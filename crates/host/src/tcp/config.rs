@@ -68,6 +68,12 @@ pub struct Config {
     pub tso_defer: bool,
     /// Bytes of one connection in qdisc and NIC at most (TCP small queues); `None` where a VM or router hides them.
     pub tsq_limit: Option<u64>,
+    /// Count these bytes as Linux does: with a buffer's overhead for each segment, and until the limit is reached. Otherwise what
+    /// would exceed it waits, which is about the same for small segments, and a large segment less.
+    pub tsq_truesize: bool,
+    /// Near peers get larger segments: the largest one, shifted right by the least RTT in us shifted right by this, is added to
+    /// a millisecond's worth (`tcp_tso_rtt_log`; Linux since 5.18: 9). 0: nothing is added.
+    pub tso_rtt_log: u8,
     /// Space segments by the pacing rate, instead of only sizing them by it.
     pub pacing: bool,
     /// Upper bound of the pacing rate in bytes per second (`SO_MAX_PACING_RATE`).
@@ -118,6 +124,8 @@ impl Default for Config {
             tso_max: 65_160,
             tso_defer: true,
             tsq_limit: Some(128 << 10),
+            tsq_truesize: false,
+            tso_rtt_log: 0,
             pacing: false,
             max_pacing_rate: u64::MAX,
             nagle: true,

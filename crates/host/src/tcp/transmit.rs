@@ -8,6 +8,8 @@ use units::Time;
 const PACING_SHIFT: u32 = 10;
 /// TSO segments have at least this many packets where TSO is on (`tcp_min_tso_segs`).
 const MIN_TSO_SEGMENTS: u64 = 2;
+/// What Linux counts for a segment besides its payload, about: `struct sk_buff` and the buffer of its headers.
+const SKB_OVERHEAD: u64 = 960;
 /// Nothing is put off that long after the last segment (`tcp_tso_should_defer`): slow paths would see bursts.
 const DEFER_WITHIN: Time = Time::from_ms(1);
 
@@ -286,16 +288,28 @@ impl Sender {
             return mss;
         }
         let largest = (u64::from(config.tso_max) / mss).max(1);
-        let goal = ((self.pacing_rate >> PACING_SHIFT) / mss).max(MIN_TSO_SEGMENTS);
+        let near = match self.min_rtt() {
+            Some(rtt) if config.tso_rtt_log > 0 => {
+                let shift = (rtt.as_ns() / 1000).checked_shr(config.tso_rtt_log.into()).unwrap_or(0);
+                u64::from(config.tso_max).checked_shr(shift.min(64) as u32).unwrap_or(0)
+            }
+            _ => 0,
+        };
+        let goal = (((self.pacing_rate >> PACING_SHIFT) + near) / mss).max(MIN_TSO_SEGMENTS);
         goal.min(largest) * mss
     }
 
     /// TCP small queues: two segments or a millisecond's worth in qdisc and NIC, and the limit at most. (Linux counts
-    /// buffer overhead and admits one segment more; the two about cancel.)
+    /// buffer overhead and admits one segment more; with small segments the two about cancel.)
     fn nic_full(&self, config: &Config) -> bool {
         let Some(most) = config.tsq_limit.filter(|_| self.nic_queued > 0) else { return false };
         let size = self.size_goal(config);
-        self.nic_queued + size > (2 * size).max(self.pacing_rate >> PACING_SHIFT).min(most)
+        let paced = self.pacing_rate >> PACING_SHIFT;
+        if !config.tsq_truesize {
+            return self.nic_queued + size > (2 * size).max(paced).min(most);
+        }
+        let truesize = |bytes: u64| bytes + bytes * SKB_OVERHEAD / size.max(1);
+        truesize(self.nic_queued) >= truesize(2 * size).max(paced).min(most)
     }
 
     /// After an idle RTO the old window says nothing about the path (RFC 5681, section 4.1): it halves for every RTO

@@ -1,16 +1,17 @@
 //! Rate limits in the kernel: HTB qdiscs and classes, the device on which what guests send is limited, and what the
 //! programs of limits need to know. What a guest gets is limited on its port.
 //!
-//! What carries our HTB's handle is ours: so a new agent finds what an old one left.
+//! What carries our root qdisc's handle is ours: so a new agent finds what an old one left. Where limits are schedules of departure
+//! times, an fq stands where HTB does otherwise, or nothing.
 
-use super::config::{Config, LawKind, Rate};
+use super::config::{Config, LawKind, Pacing, Rate};
 use super::desired::{rule_for, Rows};
 use super::interfaces::Interfaces;
 use super::protocol;
 use super::reconcile::Agent;
 use crate::htb::{self, Class, Found, Qdisc, HANDLE, TOP};
-use crate::kernel::Role;
-use crate::state::limiter::{Limiter, LimiterKey, LIMITER_IN, LIMITER_OUT};
+use crate::kernel::{monotonic_ns, Role};
+use crate::state::limiter::{Limiter, LimiterKey, LIMITER_BOTH, LIMITER_IN, LIMITER_OUT};
 use crate::state::{Plain, Port, PORT_LIMITER};
 use edge::limiter::Law;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,8 @@ const LEAST_BURST_BYTES: u64 = 4_096;
 /// What HTB holds for a guest that knows no restraint: so long at its rate, within bounds.
 const QUEUE: Time = Time::from_ms(100);
 const QUEUE_BYTES: (u64, u64) = (256 << 10, 16 << 20);
+/// Of a schedule: as much as [`QUEUE`] allows, and no more than the data path counts.
+const HORIZON: Time = Time::from_secs(1);
 /// A whole segment with its headers: who has less of a turn than that takes no less.
 const TURN: u64 = 66_000;
 /// Turns of siblings differ by at most so much.
@@ -102,11 +105,20 @@ impl Wanted {
         let law = if lawless { Law::None } else { self.law };
         Limiter { device, class, law: law.to_bytes(), idle_ns, ..Limiter::default() }
     }
+
+    /// The row of a schedule.
+    fn scheduled(&self, row: Limiter) -> Limiter {
+        let horizon = self.rate.ceiling.tx_time(self.queue_bytes().into()).min(HORIZON);
+        Limiter { rate: bytes_per_second(self.rate.ceiling), horizon_ns: horizon.as_ns(), ..row }
+    }
+}
+
+fn bytes_per_second(rate: BitRate) -> u64 {
+    (rate.as_bps() / 8).max(1)
 }
 
 /// `least`: the smallest guarantee among the siblings.
 fn class(id: u32, parent: u32, rate: Rate, least: BitRate) -> Class {
-    let bytes_per_second = |rate: BitRate| (rate.as_bps() / 8).max(1);
     let burst = BURST.max(rate.guarantee.tx_time(LEAST_BURST_BYTES)).as_ns();
     let turns = (rate.guarantee.as_bps() / least.as_bps().max(1)).clamp(1, MAX_TURNS);
     Class {
@@ -145,7 +157,16 @@ impl Agent {
             problems.push(format!("no rate limit is in force: {e}; selvedge doctor says what is missing"));
             return limited;
         }
+        let pacing = self.config.limits.pacing;
         if let Some(why) = self.edge.lawless() {
+            if pacing != Pacing::Htb {
+                problems.push(format!(
+                    "no rate limit is in force: limits.pacing = {:?} is a matter of programs that this kernel refuses; set it to \
+                     \"htb\": {why}",
+                    pacing.name()
+                ));
+                return limited;
+            }
             if limited.wanted.iter().any(|w| w.kind != LawKind::Off) {
                 problems.push(format!("rate limits are plain HTB, whose queues nothing keeps short: {why}"));
             }
@@ -158,13 +179,17 @@ impl Agent {
             }
         };
         if limited.wanted.iter().any(|w| w.key.direction == LIMITER_OUT) {
-            if let Err(e) = self.raise_egress(&mut limited, &qdiscs) {
+            let raised = match pacing {
+                Pacing::Htb => self.raise_egress(&mut limited, &qdiscs),
+                Pacing::Departure | Pacing::Virtual => self.schedule_egress(&mut limited, &qdiscs),
+            };
+            if let Err(e) = raised {
                 problems.push(format!("no egress limit is in force: {e}"));
             }
         }
         for w in limited.wanted.clone().iter().filter(|w| w.key.direction == LIMITER_IN) {
-            match raise_ingress(w, &qdiscs) {
-                Ok(()) => self.note_limit(&mut limited, w, w.key.ifindex, TOP),
+            match raise_ingress(w, pacing, &qdiscs) {
+                Ok((device, class)) => self.note_limit(&mut limited, w, device, class),
                 Err(why) => problems.push(format!("port {}: no ingress limit is in force: {why}", w.interface)),
             }
         }
@@ -173,15 +198,24 @@ impl Agent {
 
     fn note_limit(&self, limited: &mut Limited, w: &Wanted, device: u32, class: u32) {
         let lawless = self.edge.lawless().is_some();
-        let row = w.row(device, class, lawless, self.config.flow_idle_ns);
+        let mut row = w.row(device, class, lawless, self.config.flow_idle_ns);
+        let scheduled = self.config.limits.pacing != Pacing::Htb;
+        if scheduled {
+            row = w.scheduled(row);
+        }
+        if limited.wanted.iter().any(|other| other.key.ifindex == w.key.ifindex && other.key != w.key) {
+            row.flags |= LIMITER_BOTH;
+        }
         limited.rows.insert(w.key.as_bytes().to_vec(), row.as_bytes().to_vec());
         limited.classes.insert(w.key, (device, class));
-        limited.kept.insert((device, class));
+        if device != 0 {
+            limited.kept.insert((device, class));
+        }
         let law = !lawless && w.law != Law::None;
         if w.key.direction == LIMITER_OUT || law {
             limited.attach.insert((w.key.ifindex, Role::LimitGuest));
         }
-        if law {
+        if law || (scheduled && w.key.direction == LIMITER_IN) {
             limited.attach.insert((w.key.ifindex, Role::LimitPort));
         }
         if law || w.key.direction == LIMITER_IN {
@@ -189,8 +223,14 @@ impl Agent {
         }
     }
 
-    /// The pair of devices, and a class for each port on its first.
-    fn raise_egress(&mut self, limited: &mut Limited, qdiscs: &[Qdisc]) -> Result<(), Box<dyn std::error::Error>> {
+    /// The pair of devices, with a root qdisc on its first. Returns the number of that.
+    fn raise_pair(
+        &mut self,
+        limited: &mut Limited,
+        qdiscs: &[Qdisc],
+        kind: &str,
+        add: impl FnOnce(u32) -> io::Result<()>,
+    ) -> Result<u32, Box<dyn std::error::Error>> {
         htb::add_pair(FIRST, SECOND)?;
         let [device, out] = [crate::kernel::ifindex(FIRST)?, crate::kernel::ifindex(SECOND)?];
         for (at, name) in [((device, Role::Nothing), FIRST), ((out, Role::Limiter), SECOND)] {
@@ -202,11 +242,27 @@ impl Agent {
         }
         let port = Port { flags: PORT_LIMITER, ..Port::default() };
         limited.ports.insert(out.as_bytes().to_vec(), port.as_bytes().to_vec());
-        if !qdiscs.iter().any(|q| q.ifindex == device && q.is_ours()) {
-            htb::add_root(device, 0)?;
-        }
+        set_root(device, qdiscs, kind, add)?;
         htb::set_up(FIRST)?;
         htb::set_up(SECOND)?;
+        Ok(device)
+    }
+
+    /// A schedule for each port; an fq on the first of the pair of devices keeps to them, if anything is to.
+    fn schedule_egress(&mut self, limited: &mut Limited, qdiscs: &[Qdisc]) -> Result<(), Box<dyn std::error::Error>> {
+        let device = match self.config.limits.pacing {
+            Pacing::Departure => self.raise_pair(limited, qdiscs, "fq", htb::add_fq)?,
+            Pacing::Htb | Pacing::Virtual => 0,
+        };
+        for w in limited.wanted.clone().iter().filter(|w| w.key.direction == LIMITER_OUT) {
+            self.note_limit(limited, w, device, 0);
+        }
+        Ok(())
+    }
+
+    /// The pair of devices, and a class for each port on its first.
+    fn raise_egress(&mut self, limited: &mut Limited, qdiscs: &[Qdisc]) -> Result<(), Box<dyn std::error::Error>> {
+        let device = self.raise_pair(limited, qdiscs, "htb", |device| htb::add_root(device, 0))?;
         let have = htb::classes(device)?;
         let total = Rate::fixed(self.config.limits.total.unwrap_or(UNLIMITED));
         set(device, &have, &class(TOP, HANDLE, total, total.guarantee))?;
@@ -295,7 +351,12 @@ impl Agent {
         let at = self.limited.classes.get(&w.key);
         let class = at.and_then(|(device, id)| found.get(device)?.iter().find(|found| found.class.id == *id));
         let counts = self.edge.limiter_counts(&w.key).unwrap_or_default();
-        let backlog = class.map_or(0, |class| class.backlog);
+        let schedule = at.and_then(|_| self.edge.limiter(&w.key).unwrap_or_default()).filter(|row| row.rate > 0);
+        let backlog = match &schedule {
+            Some(schedule) => schedule.scheduled(monotonic_ns()),
+            None => class.map_or(0, |class| class.backlog),
+        };
+        let pacing = if at.is_some() && schedule.is_none() { Pacing::Htb } else { self.config.limits.pacing };
         let (k1, k2) = match w.law {
             Law::None => (Bytes(0), Bytes(0)),
             Law::Ecn { k } | Law::Dem { k } => (k, Bytes(0)),
@@ -307,7 +368,8 @@ impl Agent {
             ifindex: w.key.ifindex,
             direction: if w.key.direction == LIMITER_OUT { "egress" } else { "ingress" }.into(),
             tenant: w.tenant.clone().unwrap_or_default(),
-            in_force: class.is_some(),
+            in_force: class.is_some() || schedule.is_some(),
+            pacing: pacing.name().into(),
             rate_bps: w.rate.guarantee.as_bps(),
             ceiling_bps: w.rate.ceiling.as_bps(),
             law: kind.name().into(),
@@ -316,8 +378,10 @@ impl Agent {
             backlog_bytes: backlog,
             backlog_segments: class.map_or(0, |class| class.segments),
             queue_delay_seconds: backlog as f64 * 8.0 / w.rate.guarantee.as_bps() as f64,
-            sent_bytes: class.map_or(0, |class| class.sent_bytes),
-            dropped_segments: class.map_or(0, |class| class.dropped),
+            sent_bytes: schedule.as_ref().map_or(class.map_or(0, |class| class.sent_bytes), |schedule| schedule.sent),
+            dropped_segments: schedule
+                .as_ref()
+                .map_or(class.map_or(0, |class| class.dropped), |schedule| schedule.dropped),
             marked_segments: counts.marked,
             window_cuts: counts.cuts,
             windows_lowered: counts.lowered,
@@ -328,10 +392,13 @@ impl Agent {
     }
 }
 
-/// The HTB of a port, with one class for all that goes to it.
-fn raise_ingress(w: &Wanted, qdiscs: &[Qdisc]) -> Result<(), String> {
+/// What holds what goes to a port: an HTB with one class for all of it, or an fq. Returns where the queue is.
+fn raise_ingress(w: &Wanted, pacing: Pacing, qdiscs: &[Qdisc]) -> Result<(u32, u32), String> {
     let device = w.key.ifindex;
     let failed = |e: io::Error| e.to_string();
+    if pacing == Pacing::Virtual {
+        return Ok((0, 0));
+    }
     if let Some(other) = qdiscs.iter().find(|q| q.ifindex == device && q.is_anothers()) {
         return Err(format!(
             "{} has a root qdisc that somebody set ({} {:x}:); remove it with `tc qdisc del dev {0} root`",
@@ -340,17 +407,29 @@ fn raise_ingress(w: &Wanted, qdiscs: &[Qdisc]) -> Result<(), String> {
             other.handle >> 16
         ));
     }
-    if !qdiscs.iter().any(|q| q.ifindex == device && q.is_ours()) {
-        htb::add_root(device, TOP & 0xffff).map_err(failed)?;
+    if pacing == Pacing::Departure {
+        set_root(device, qdiscs, "fq", htb::add_fq).map_err(failed)?;
+        return Ok((device, 0));
     }
+    set_root(device, qdiscs, "htb", |device| htb::add_root(device, TOP & 0xffff)).map_err(failed)?;
     let have = htb::classes(device).map_err(failed)?;
     set(device, &have, &w.class(TOP, HANDLE, w.rate.guarantee)).map_err(failed)?;
     let queue = w.queue_bytes();
     let queued = |q: &Qdisc| q.ifindex == device && q.parent == TOP && q.kind == "bfifo" && q.limit == queue;
-    match qdiscs.iter().any(queued) {
-        true => Ok(()),
-        false => htb::set_queue(device, TOP, queue).map_err(failed),
+    if !qdiscs.iter().any(queued) {
+        htb::set_queue(device, TOP, queue).map_err(failed)?;
     }
+    Ok((device, TOP))
+}
+
+/// Our root qdisc of that kind, in place of ours of another.
+fn set_root(device: u32, qdiscs: &[Qdisc], kind: &str, add: impl FnOnce(u32) -> io::Result<()>) -> io::Result<()> {
+    match qdiscs.iter().find(|q| q.ifindex == device && q.is_ours()) {
+        Some(ours) if ours.kind == kind => return Ok(()),
+        Some(_) => htb::remove_root(device)?,
+        None => {}
+    }
+    add(device)
 }
 
 /// Only if it is not there like that. One that is below another parent is made anew.

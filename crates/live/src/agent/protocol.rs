@@ -257,8 +257,11 @@ pub struct Limit {
     pub direction: String,
     /// Empty: none.
     pub tenant: String,
-    /// Is its class in the kernel?
+    /// Is what holds segments to it in the kernel?
     pub in_force: bool,
+    /// `htb`, `departure`, `virtual`: what that is.
+    #[serde(default)]
+    pub pacing: String,
     /// Guaranteed.
     pub rate_bps: u64,
     /// With what others leave.
@@ -273,7 +276,7 @@ pub struct Limit {
     pub backlog_segments: u64,
     /// How long the last of it waits at the guaranteed rate.
     pub queue_delay_seconds: f64,
-    /// Since the class was made.
+    /// Since the class was made, or the schedule begun.
     pub sent_bytes: u64,
     pub dropped_segments: u64,
     /// Segments marked, or ACKs that got ECE.

@@ -14,6 +14,7 @@ pub const MAX_RATE: BitRate = BitRate::from_gbps(1_000);
 /// Over all ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
+    pub pacing: Pacing,
     /// All ports with an egress limit together.
     pub total: Option<BitRate>,
     pub tenants: Vec<Tenant>,
@@ -55,6 +56,28 @@ impl Rate {
 pub struct Annotated {
     pub egress: Option<BitRate>,
     pub ingress: Option<BitRate>,
+}
+
+/// What holds segments to a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pacing {
+    /// Classes of the kernel's HTB, in which they wait.
+    #[default]
+    Htb,
+    /// The times at which they may leave, to which an fq keeps.
+    Departure,
+    /// The same times with nothing that keeps to them: segments go at once, and laws and the bound act on what would wait.
+    Virtual,
+}
+
+impl Pacing {
+    pub fn name(self) -> &'static str {
+        match self {
+            Pacing::Htb => "htb",
+            Pacing::Departure => "departure",
+            Pacing::Virtual => "virtual",
+        }
+    }
 }
 
 /// What keeps the queue of a limit short.

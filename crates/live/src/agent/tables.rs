@@ -14,12 +14,14 @@ pub(super) struct Table {
     map: MapHandle,
     /// Leaves of a value what is the agent's.
     own: fn(Vec<u8>) -> Vec<u8>,
+    /// Of a value that takes another's place, what the data path must still know of that: the old one, the new one.
+    keep: fn(&[u8], &[u8]) -> Option<Vec<u8>>,
 }
 
 impl Table {
     fn open(path: &Path) -> Result<Table> {
         let map = MapHandle::from_pinned_path(path).map_err(|e| KernelError::Bpf("open a pinned map", e))?;
-        Ok(Table { map, own: std::convert::identity })
+        Ok(Table { map, own: std::convert::identity, keep: |_, _| None })
     }
 
     pub(super) fn rows(&self) -> Result<Rows> {
@@ -34,12 +36,19 @@ impl Table {
     /// Adds what is missing and changes what differs: each row at once, so that no packet sees half of it.
     pub(super) fn upsert(&self, have: &Rows, want: &Rows, changes: &mut Changes) -> Result<()> {
         for (key, value) in want {
+            let mut kept = None;
             match have.get(key) {
                 Some(old) if old == value => continue,
-                Some(_) => changes.changed += 1,
+                Some(_) => {
+                    let old = self.map.lookup(key, MapFlags::ANY).map_err(|e| KernelError::Bpf("read a map", e))?;
+                    kept = old.and_then(|old| (self.keep)(&old, value));
+                    changes.changed += 1;
+                }
                 None => changes.added += 1,
             }
-            self.map.update(key, value, MapFlags::ANY).map_err(|e| KernelError::Bpf("update a map", e))?;
+            self.map
+                .update(key, kept.as_deref().unwrap_or(value), MapFlags::ANY)
+                .map_err(|e| KernelError::Bpf("update a map", e))?;
         }
         Ok(())
     }
@@ -68,9 +77,13 @@ fn without_notes(value: Vec<u8>) -> Vec<u8> {
 /// The same of `limiters`.
 fn without_queue(value: Vec<u8>) -> Vec<u8> {
     match Limiter::from_bytes(&value) {
-        Some(limiter) => Limiter { lock: 0, queue: [0; 3], ..limiter }.as_bytes().to_vec(),
+        Some(limiter) => limiter.configured().as_bytes().to_vec(),
         None => value,
     }
+}
+
+fn with_schedule(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
+    Some(Limiter::from_bytes(new)?.after(&Limiter::from_bytes(old)?).as_bytes().to_vec())
 }
 
 /// Rows.
@@ -121,7 +134,8 @@ impl Tables {
     /// `None` as long as there has never been a limit.
     pub(super) fn limiters(&self) -> Option<&Table> {
         if self.limiters.get().is_none() {
-            let table = Table { own: without_queue, ..Table::open(&self.dir.join("limiters")).ok()? };
+            let table =
+                Table { own: without_queue, keep: with_schedule, ..Table::open(&self.dir.join("limiters")).ok()? };
             let _ = self.limiters.set(table); // it was empty
         }
         self.limiters.get()

@@ -1,8 +1,8 @@
 //! The programs of rate limits (`datapath/kernel/limits.bpf.c`): loaded when the first limit is wanted, beside the edge's.
 
-use super::{Edge, Error, Result, Role};
+use super::{context_of, Edge, Error, Result, Role, Segment, TestRun};
 use crate::native;
-use crate::state::limiter::{LimiterCounts, LimiterKey};
+use crate::state::limiter::{Limiter, LimiterCounts, LimiterKey};
 use crate::state::{Flow, Plain};
 #[cfg(limits_object)]
 use libbpf_rs::ObjectBuilder;
@@ -99,6 +99,54 @@ impl Edge {
             map.lookup_percpu(key.as_bytes(), MapFlags::ANY).map_err(|e| Error::Bpf("read the counters", e))?;
         values.iter().flatten().filter_map(|cpu| LimiterCounts::from_bytes(cpu)).for_each(|cpu| sum.add(&cpu));
         Ok(sum)
+    }
+
+    /// One limiter as it stands, with what the data path has noted in it.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn limiter(&self, key: &LimiterKey) -> Result<Option<Limiter>> {
+        let Some(map) = self.limits.as_ref().and_then(|limits| map(limits, "limiters")) else { return Ok(None) };
+        let value = map.lookup(key.as_bytes(), MapFlags::ANY).map_err(|e| Error::Bpf("read a map", e))?;
+        Ok(value.and_then(|value| Limiter::from_bytes(&value)))
+    }
+
+    /// Limits one direction of a port by what the data path does alone: a law, a schedule. Attach [`Role::LimitGuest`] and
+    /// [`Role::LimitPort`] to it afterwards.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] before [`Edge::open_limits`], [`Error::Bpf`].
+    pub fn set_limiter(&self, key: &LimiterKey, limiter: &Limiter) -> Result<()> {
+        let map = self.limits.as_ref().and_then(|limits| map(limits, "limiters")).ok_or(Error::Missing("limiters"))?;
+        map.update(key.as_bytes(), limiter.as_bytes(), MapFlags::ANY).map_err(|e| Error::Bpf("update a map", e))
+    }
+
+    /// Runs a program of limits on one frame (BPF_PROG_TEST_RUN) that came with a time `stamp`. Returns also what the frame's is
+    /// afterwards: its departure time, ns of CLOCK_MONOTONIC.
+    ///
+    /// # Errors
+    /// As [`Edge::test_run`], and as [`Edge::set_limiter`].
+    pub fn test_run_limit(&self, role: Role, frame: &[u8], segment: Segment, stamp: u64) -> Result<(TestRun, u64)> {
+        const TSTAMP: usize = 152;
+        let limits = self.limits.as_ref().ok_or(Error::Missing("the programs of rate limits"))?;
+        let mut context = context_of(segment);
+        context[TSTAMP..TSTAMP + 8].copy_from_slice(&stamp.to_ne_bytes());
+        let (mut seen, mut out) = (context, vec![0; frame.len() + 256]);
+        let program = limits.object.progs_mut().find(|program| program.name() == role.program());
+        let input = libbpf_rs::ProgramInput {
+            context_in: Some(&mut context),
+            context_out: Some(&mut seen),
+            data_in: Some(frame),
+            data_out: Some(&mut out),
+            ..Default::default()
+        };
+        let output = program.ok_or(Error::Missing(role.program()))?.test_run(input);
+        let output = output.map_err(|e| Error::Bpf("run a program", e))?;
+        let (verdict, duration) = (output.return_value, output.duration);
+        let len = output.data.map_or(0, |data| data.len());
+        out.truncate(len);
+        let stamp = seen[TSTAMP..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+        Ok((TestRun { verdict, frame: out, duration }, stamp))
     }
 
     /// Forgets what a limiter that is gone has counted: its interface's number may be another's soon.

@@ -265,7 +265,8 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
         return Err(fail(format!("the configuration is longer than {MAX_FILE} bytes"), "shorten it"));
     }
     let text = String::from_utf8(bytes).map_err(|_| fail("this is not text".into(), "write UTF-8"))?;
-    let mut config = parse(&name, &text)?;
+    let (document, mut config) = read_document(&name, &text)?;
+    limits::check_kernel(&config, has_fq).map_err(|invalid| document.error(&invalid))?;
     if let Some(path) = &config.limits.annotations {
         config.limits.annotated = limits::read_annotations(path)?;
     }
@@ -277,10 +278,25 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 /// # Errors
 /// As [`load`].
 pub fn parse(name: &str, text: &str) -> Result<Config, ConfigError> {
+    read_document(name, text).map(|(_, config)| config)
+}
+
+#[cfg(feature = "kernel")]
+fn has_fq() -> Option<bool> {
+    live::has_fq()
+}
+
+#[cfg(not(feature = "kernel"))]
+fn has_fq() -> Option<bool> {
+    None
+}
+
+fn read_document(name: &str, text: &str) -> Result<(Document, Config), ConfigError> {
     let document = Document::parse(name, text)
         .map_err(|e| ConfigError { remedy: e.remedy.replace("docs/scenarios.md", "docs/agent.md"), ..e })?;
     let file: File = document.read()?;
-    check(file).map_err(|invalid| document.error(&invalid))
+    let config = check(file).map_err(|invalid| document.error(&invalid))?;
+    Ok((document, config))
 }
 
 fn check(file: File) -> Result<Config, Invalid> {

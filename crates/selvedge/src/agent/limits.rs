@@ -2,7 +2,9 @@
 
 use super::{at_most, Parsed, PortTable, Shape};
 use crate::scenario::{ConfigError, Invalid};
-use live::agent::config::{Annotated, LawKind, Limits, PortLimits, Rate, Tenant, MAX_RATE, MAX_TENANTS, MIN_RATE};
+use live::agent::config::{
+    Annotated, Config, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_RATE, MAX_TENANTS, MIN_RATE,
+};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -20,7 +22,39 @@ const INGRESS: &str = "kubernetes.io/ingress-bandwidth";
 pub(super) struct LimitsTable {
     total: Option<BitRate>,
     law: LawWord,
+    pacing: PacingWord,
     annotations: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum PacingWord {
+    #[default]
+    Htb,
+    Departure,
+    Virtual,
+}
+
+impl PacingWord {
+    fn kind(self) -> Pacing {
+        match self {
+            PacingWord::Htb => Pacing::Htb,
+            PacingWord::Departure => Pacing::Departure,
+            PacingWord::Virtual => Pacing::Virtual,
+        }
+    }
+
+    /// What classes can and schedules cannot.
+    fn shares(self, key: String, given: bool) -> Result<(), Invalid> {
+        if self == PacingWord::Htb || !given {
+            return Ok(());
+        }
+        let problem = format!(
+            "limits.pacing = {:?} gives each port a schedule of its own: nothing is shared",
+            self.kind().name()
+        );
+        Err(Invalid::new(key, problem, "remove it, or set limits.pacing = \"htb\""))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -130,6 +164,8 @@ pub(super) fn check(table: &LimitsTable, tenants: &[TenantTable]) -> Result<Limi
     if let Some(path) = table.annotations.as_ref().filter(|path| !path.is_absolute()) {
         return Err(Invalid::new("limits.annotations", format!("{path:?} is not an absolute path"), "begin it with /"));
     }
+    table.pacing.shares("limits.total".into(), total.is_some())?;
+    table.pacing.shares("tenant.0".into(), !tenants.is_empty())?;
     at_most("tenant", tenants.len(), MAX_TENANTS)?;
     let mut checked: Vec<Tenant> = Vec::with_capacity(tenants.len());
     for (n, tenant) in tenants.iter().enumerate() {
@@ -144,7 +180,17 @@ pub(super) fn check(table: &LimitsTable, tenants: &[TenantTable]) -> Result<Limi
         let egress = check_ceiling(&at, tenant.egress_rate, tenant.egress_ceiling)?;
         checked.push(Tenant { name: tenant.name.clone(), egress });
     }
-    Ok(Limits { total, tenants: checked, annotated: BTreeMap::new(), annotations: table.annotations.clone() })
+    let (pacing, annotations) = (table.pacing.kind(), table.annotations.clone());
+    Ok(Limits { pacing, total, tenants: checked, annotated: BTreeMap::new(), annotations })
+}
+
+/// What only the running kernel can say. `fq`: whether it has one, if that is known.
+pub(super) fn check_kernel(config: &Config, fq: impl FnOnce() -> Option<bool>) -> Result<(), Invalid> {
+    if config.limits.pacing != Pacing::Departure || fq() != Some(false) {
+        return Ok(());
+    }
+    let problem = "this kernel has no fq, the qdisc that keeps to departure times";
+    Err(Invalid::new("limits.pacing", problem, "set it to \"htb\", or boot a kernel with CONFIG_NET_SCH_FQ"))
 }
 
 /// What one `[[port]]` says, which stands at key `at`.
@@ -176,6 +222,7 @@ pub(super) fn check_port(
     if keys.egress_ceiling.is_some() && keys.egress_rate.is_none() {
         return fail("egress_ceiling", "there is no egress_rate".into(), "add `egress_rate`, which is guaranteed");
     }
+    table.pacing.shares(format!("{at}.egress_ceiling"), keys.egress_ceiling.is_some())?;
     if let Some(tenant) = &keys.tenant {
         if !tenants.iter().any(|known| known.name == *tenant) {
             let shown: String = tenant.chars().take(63).collect();
@@ -320,6 +367,13 @@ mod tests {
             ("egress_rate = \"1Gbps\"\nannotations = { \"kubernetes.io/egress-bandwidth\" = \"1M\" }", "remove one"),
             ("[limits]\ntotal = \"0Gbps\"", "out of range"),
             ("[limits]\nannotations = \"pods.json\"", "begin it with /"),
+            ("[limits]\npacing = \"edt\"", "known: htb, departure, virtual"),
+            ("[limits]\npacing = \"virtual\"\ntotal = \"1Gbps\"", "set limits.pacing = \"htb\""),
+            (
+                "egress_rate = \"1Gbps\"\negress_ceiling = \"2Gbps\"\n[limits]\npacing = \"departure\"",
+                "port.0.egress_ceiling: limits.pacing = \"departure\" gives each port a schedule of its own",
+            ),
+            ("[limits]\npacing = \"virtual\"\n[[tenant]]\nname = \"a\"\negress_rate = \"1Gbps\"", "nothing is shared"),
             ("[[tenant]]\nname = \"a\"", "egress_rate"),
             ("[[tenant]]\nname = \"\"\negress_rate = \"1Gbps\"", "1 to 63 characters"),
         ] {
@@ -329,6 +383,17 @@ mod tests {
                 "{text}: {error}"
             );
         }
+    }
+
+    #[test]
+    fn departure_times_are_for_kernels_that_keep_to_them() {
+        let config = read("[limits]\npacing = \"departure\"\n").unwrap();
+        let error = check_kernel(&config, || Some(false)).unwrap_err();
+        assert_eq!(error.key, "limits.pacing");
+        assert!(error.problem.contains("no fq") && error.remedy.contains("CONFIG_NET_SCH_FQ"), "{error:?}");
+        assert!(check_kernel(&config, || Some(true)).is_ok() && check_kernel(&config, || None).is_ok());
+        let config = read("[limits]\npacing = \"virtual\"\n").unwrap();
+        assert!(check_kernel(&config, || Some(false)).is_ok() && config.limits.pacing == Pacing::Virtual);
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub(super) fn without_effect(experiment: &Experiment) -> Vec<String> {
         ("delayed_ack", asked.delayed_ack != default.delayed_ack && asked.delayed_ack != Time::ZERO),
         ("quickack", asked.quickack != default.quickack),
         ("tso_defer", asked.tso_defer != default.tso_defer),
+        ("tsq_truesize", asked.tsq_truesize != default.tsq_truesize),
+        ("tso_rtt_log", asked.tso_rtt_log != default.tso_rtt_log),
         ("pacing", asked.pacing != default.pacing),
         ("nagle", asked.nagle != default.nagle),
         ("prr", asked.prr != default.prr),

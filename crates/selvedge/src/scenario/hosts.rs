@@ -99,6 +99,8 @@ pub struct TcpTable {
     pub tso_max: Bytes,
     pub tso_defer: bool,
     pub tsq_limit: OrOff<Bytes>,
+    pub tsq_truesize: bool,
+    pub tso_rtt_log: u8,
     pub pacing: bool,
     pub nagle: bool,
     pub timestamps: bool,
@@ -147,6 +149,8 @@ impl Default for TcpTable {
             tso_max: Bytes(d.tso_max.into()),
             tso_defer: d.tso_defer,
             tsq_limit: OrOff(d.tsq_limit.map(Bytes)),
+            tsq_truesize: d.tsq_truesize,
+            tso_rtt_log: d.tso_rtt_log,
             pacing: d.pacing,
             nagle: d.nagle,
             timestamps: d.timestamps,
@@ -205,6 +209,7 @@ impl TcpTable {
         if let Some(limit) = self.tsq_limit.0 {
             within("host.tcp.tsq_limit", limit, Bytes(4096), Bytes(1 << 30))?;
         }
+        within("host.tcp.tso_rtt_log", self.tso_rtt_log, 0, 31)?;
         Ok(tcp::Config {
             mss: mtu.saturating_sub(40),
             congestion: self.congestion.algorithm(),
@@ -230,6 +235,8 @@ impl TcpTable {
             tso_max: self.tso_max.get() as u32,
             tso_defer: self.tso_defer,
             tsq_limit: self.tsq_limit.0.map(Bytes::get),
+            tsq_truesize: self.tsq_truesize,
+            tso_rtt_log: self.tso_rtt_log,
             pacing: self.pacing,
             nagle: self.nagle,
             timestamps: self.timestamps,

@@ -267,3 +267,126 @@ fn tenants_share_by_their_guarantees() {
     // Alone it has what its tenant may have at most.
     world.transfer("10.7.2.2:9000", 10_000_000, |world| holds(world, "lxc0", "egress", 200e6));
 }
+
+#[test]
+fn what_a_tenant_leaves_is_shared_by_guarantees_and_pods_are_told_by_annotations() {
+    let Some(mut world) = World::new("X") else { return };
+    world.add_neighbour();
+    let port = "egress_rate = \"30Mbps\"\negress_ceiling = \"1Gbps\"\nlaw = \"off\"\ntenant = \"blue\"";
+    world.configure(0, &format!("{PORT}\n{port}"));
+    world.configure(1, LEARNING);
+    let file = world.config(0);
+    let first = std::fs::read_to_string(&file).unwrap();
+    let second = "[[port]]\nnetwork = 7\ninterface = \"lxc2\"\naddresses = [\"10.7.1.3\"]\nlaw = \"off\"\n";
+    let tenant = "[[tenant]]\nname = \"blue\"\negress_rate = \"80Mbps\"\n";
+    std::fs::write(
+        &file,
+        format!("{first}\n{second}tenant = \"blue\"\negress_rate = \"10Mbps\"\negress_ceiling = \"1Gbps\"\n{tenant}"),
+    )
+    .unwrap();
+    world.start_both();
+    eventually("both are learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success()
+            && world.exec(&world.guest(2), "ping -c 1 -W 1 10.7.2.2").status.success()
+    });
+    let until = world.socket(0).with_extension("flood");
+    let mut floods: Vec<_> = [0, 2]
+        .map(|guest| world.command_in(&world.guest(guest), "flood 10.7.2.2:9 1400", &until).spawn().unwrap())
+        .into();
+    let sent = |world: &World| ["lxc0", "lxc2"].map(|port| number(&limit(world, port, "egress"), "sent_bytes"));
+    eventually("80 Mb/s are shared three to one", || {
+        let before = sent(&world);
+        std::thread::sleep(Duration::from_millis(700));
+        let after = sent(&world);
+        let [large, small] = [after[0] - before[0], after[1] - before[1]];
+        large > 5e6 && (2.5..3.5).contains(&(large / small))
+    });
+    std::fs::write(&until, "").unwrap();
+    assert!(floods.iter_mut().all(|flood| flood.wait().unwrap().success()));
+    // The same guests by what Kubernetes says of their pods.
+    let pods = file.with_extension("json");
+    std::fs::write(&pods, "{\"lxc2\": {\"kubernetes.io/egress-bandwidth\": \"20M\"}}").unwrap();
+    let plain = first.replace(port, "");
+    std::fs::write(&file, format!("{plain}\n{second}[limits]\nannotations = {pods:?}\n")).unwrap();
+    assert!(world.ctl(0, &["reload"]).status.success(), "{}", world.log(0));
+    let all = world.ask(0, &["limits"]);
+    assert_eq!((all.as_array().unwrap().len(), &all[0]["interface"]), (1, &"lxc2".into()), "{all}");
+    assert_eq!((all[0]["rate_bps"].as_u64(), &all[0]["in_force"]), (Some(20_000_000), &true.into()));
+    std::fs::write(&pods, "{}").unwrap();
+    assert!(world.ctl(0, &["reload"]).status.success());
+    assert!(!world.has_interface(0, "svlimit0"), "nothing is limited any more");
+}
+
+#[test]
+fn limits_can_be_schedules_that_laws_and_the_horizon_act_on() {
+    let scheduled = |rate: &str| format!("egress_rate = \"{rate}\"\n[limits]\npacing = \"virtual\"");
+    let Some(mut world) = limited_world("y", &scheduled("100Mbps"), |_| {}) else { return };
+    let nothing_waits = |world: &World| {
+        assert!(!show(world, "tc qdisc show").contains("5e1f:") && !world.has_interface(0, "svlimit0"));
+    };
+    nothing_waits(&world);
+    world.transfer("10.7.2.2:9000", 10_000_000, |world| {
+        eventually("windows follow the schedule", || {
+            let now = limit(world, "lxc0", "egress");
+            number(&now, "windows_lowered") > 100.0 && number(&now, "window_cuts") > 0.0
+        });
+        reconfigure(world, "egress_rate = \"100Mbps\"");
+        holds(world, "lxc0", "egress", 100e6);
+        assert!(show(world, "tc qdisc show dev svlimit0").contains("htb 5e1f:"));
+        reconfigure(world, &scheduled("150Mbps"));
+        nothing_waits(world);
+        let before = number(&limit(world, "lxc0", "egress"), "sent_bytes");
+        eventually("it goes on", || number(&limit(world, "lxc0", "egress"), "sent_bytes") > before + 1e6);
+    });
+    let text = world.ctl(0, &["limits"]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("virtual"));
+    // Who does not care for windows is held, too.
+    reconfigure(&world, &scheduled("20Mbps"));
+    let dropped = |world: &World| number(&limit(world, "lxc0", "egress"), "dropped_segments");
+    let before = dropped(&world);
+    let until = world.socket(0).with_extension("flood");
+    let mut flood = world.command_in(&world.guest(0), "flood 10.7.2.2:9 1400", &until).spawn().unwrap();
+    eventually("the horizon is reached", || dropped(&world) > before + 100.0);
+    holds(&world, "lxc0", "egress", 20e6);
+    std::fs::write(&until, "").unwrap();
+    assert!(flood.wait().unwrap().success());
+    eventually("the schedule is idle", || number(&limit(&world, "lxc0", "egress"), "backlog_bytes") == 0.0);
+    assert!(world.ping("10.7.2.2", 1), "what was dropped was the flood's");
+    assert!(world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn departure_times_need_an_fq() {
+    let Some(world) = World::new("z") else { return };
+    world.configure(
+        0,
+        &format!("{PORT}\negress_rate = \"50Mbps\"\ningress_rate = \"60Mbps\"\n[limits]\npacing = \"departure\""),
+    );
+    let config = world.config(0);
+    let check = world.command(0, &[], &["agent", "check", "--config", config.to_str().unwrap()]).output().unwrap();
+    let said = String::from_utf8_lossy(&check.stderr).into_owned();
+    if !world.exec(&world.host(0), "tc qdisc add dev lo root fq").status.success() {
+        assert!(!check.status.success() && said.lines().count() == 1, "{said}");
+        let line =
+            std::fs::read_to_string(&config).unwrap().lines().position(|line| line.starts_with("pacing")).unwrap() + 1;
+        assert!(said.contains(&format!("{}:{line}: limits.pacing: this kernel has no fq", config.display())), "{said}");
+        assert!(said.contains("set it to \"htb\""), "{said}");
+        return;
+    }
+    assert!(check.status.success(), "{said}");
+    let Some(mut world) = limited_world(
+        "Z",
+        "egress_rate = \"50Mbps\"\ningress_rate = \"60Mbps\"\n[limits]\npacing = \"departure\"",
+        |_| {},
+    ) else {
+        return;
+    };
+    for device in ["svlimit0", "lxc0"] {
+        let qdiscs = show(&world, &format!("tc qdisc show dev {device}"));
+        assert!(qdiscs.contains("fq 5e1f: root"), "{qdiscs}");
+    }
+    world.transfer("10.7.2.2:9000", 1_000_000, |world| holds(world, "lxc0", "egress", 50e6));
+    reconfigure(&world, "egress_rate = \"50Mbps\"");
+    assert!(show(&world, "tc qdisc show dev svlimit0").contains("htb 5e1f: root"));
+    assert!(!show(&world, "tc qdisc show dev lxc0").contains("5e1f:"));
+}

@@ -266,3 +266,34 @@ fn a_limiter_by_departure_times() {
     assert_eq!(take(1000, 0, 9_500_000), (9_500_000, 9_500_000), "no rate, no limit");
     assert_eq!(backlog(&u64::MAX, 18_000_000_000, 0), 1 << 30);
 }
+
+#[test]
+fn a_schedule_takes_no_more_than_its_horizon() {
+    const RATE: u64 = 125_000_000;
+    let (mut next, mut at) = (0, 0);
+    let mut admit = |bytes, now| {
+        // SAFETY: the mirror of a struct of one u64, and another u64; borrowed for the calls.
+        let taken = unsafe { sv_edge_pacer_admit(&mut next, RATE, 2_000_000, bytes, now, &mut at) } != 0;
+        (taken, at, next)
+    };
+    assert_eq!(admit(250_000, 1000), (true, 1000, 2_001_000));
+    assert_eq!(admit(125_000, 1000), (true, 2_001_000, 3_001_000), "exactly the horizon ahead");
+    assert_eq!(admit(1, 1000), (false, 2_001_000, 3_001_000), "nothing changes");
+    assert_eq!(admit(125, 1_001_000), (true, 3_001_000, 3_002_000), "time makes room");
+}
+
+#[test]
+fn every_packet_of_a_segment_counts_its_headers() {
+    let segment = |payload, segment_size, family, l4_header_len| {
+        let ip_header_len = if family == 4 { 20 } else { 40 };
+        let packet = Packet { payload, segment_size, family, ip_header_len, l4_header_len, ..Packet::default() };
+        // SAFETY: a valid reference.
+        unsafe { sv_edge_limit_bytes(&packet, 14 + u32::from(ip_header_len + l4_header_len) + payload) }
+    };
+    assert_eq!(segment(1448, 0, 4, 32), 1514);
+    assert_eq!(segment(1448, 1448, 4, 32), 1514);
+    assert_eq!(segment(1449, 1448, 4, 32), 1515 + 66);
+    assert_eq!(segment(10 * 1428, 1428, 6, 32), 10 * 1514);
+    assert_eq!(segment(3000, 1000, 4, 8), 3 * 1042);
+    assert_eq!(segment(0, 0, 4, 20), 54);
+}

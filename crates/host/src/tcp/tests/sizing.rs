@@ -109,6 +109,41 @@ fn small_queues_hold_two_segments() {
 }
 
 #[test]
+fn near_peers_get_the_largest_segments() {
+    for (rtt, log, len) in [(500, 9, 65_000), (511, 9, 65_000), (1100, 9, 25_000), (500, 0, 9_000), (40_000, 9, 9_000)]
+    {
+        let mut tx = sender(Config { initial_cwnd: 100, tso_rtt_log: log, ..plain() });
+        tx.write(10_000);
+        lens(&mut tx, Time::ZERO, u64::MAX);
+        ack(&mut tx, Time::from_us(rtt), 10_000);
+        // As if a queue had been there since: a millisecond's worth is about 9 KB.
+        tx.tx.pacing_rate = 9_800_000;
+        tx.write(1 << 20);
+        assert_eq!(lens(&mut tx, Time::from_us(rtt), u64::MAX)[0], len, "{rtt} us, {log}");
+    }
+}
+
+#[test]
+fn small_queues_count_buffers_where_they_are_to() {
+    // 300 KB in a millisecond: Linux sends a fifth segment while four, 264 KB of buffers, are below that.
+    for (truesize, segments) in [(false, 4), (true, 5)] {
+        let mut tx = sender(Config { initial_cwnd: 1000, tsq_limit: Some(4 << 20), tsq_truesize: truesize, ..plain() });
+        tx.write(1 << 20);
+        tx.tx.pacing_rate = 300_000 << 10;
+        assert_eq!(lens(&mut tx, Time::ZERO, u64::MAX), vec![65_000; segments]);
+    }
+    let mut tx = sender(Config { initial_cwnd: 1000, tsq_limit: Some(128 << 10), tsq_truesize: true, ..plain() });
+    tx.write(1 << 20);
+    assert_eq!(
+        lens(&mut tx, Time::ZERO, u64::MAX),
+        [65_000, 65_000],
+        "two of the largest, with the limit of old kernels"
+    );
+    tx.on_nic_tx_done(65_000);
+    assert_eq!(lens(&mut tx, Time::ZERO, u64::MAX), [65_000]);
+}
+
+#[test]
 fn the_budget_is_kept_in_whole_packets() {
     let mut tx = sender(plain());
     tx.write(1 << 20);
