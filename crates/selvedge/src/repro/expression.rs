@@ -1,6 +1,6 @@
 //! Checks as expressions over metrics, such as `presto.mice.fct_p99_ms <= 1.4 * optimal.mice.fct_p99_ms`.
 
-use rhai::{Engine, Scope};
+use rhai::{Engine, EvalAltResult, Scope};
 use std::collections::BTreeMap;
 
 /// An expression whose metrics have been found out.
@@ -137,9 +137,32 @@ pub(super) fn at_point(metric: &str) -> (&str, Option<&str>) {
 
 fn engine() -> Engine {
     let mut engine = Engine::new_raw();
-    engine.set_max_operations(10_000).set_max_expr_depths(64).set_fast_operators(true);
+    // Its own operators divide by the larger number to compare, so that nothing is larger than a finite number.
+    engine.set_max_operations(10_000).set_max_expr_depths(64).set_fast_operators(false);
     engine.register_fn("min", f64::min).register_fn("max", f64::max).register_fn("abs", f64::abs);
+    engine.register_fn("!", |a: bool| !a).register_fn("-", |a: f64| -a).register_fn("-", |a: i64| -a);
+    comparison(&mut engine, "<", |a, b| a < b);
+    comparison(&mut engine, "<=", |a, b| a <= b);
+    comparison(&mut engine, ">", |a, b| a > b);
+    comparison(&mut engine, ">=", |a, b| a >= b);
+    comparison(&mut engine, "==", |a, b| a == b);
+    comparison(&mut engine, "!=", |a, b| a != b);
     engine
+}
+
+/// A percentile that falls among flows without an end is infinite, and larger than any other; two such cannot be compared by
+/// their difference or ratio.
+fn comparison(engine: &mut Engine, operator: &str, of: fn(f64, f64) -> bool) {
+    let decide = move |a: f64, b: f64| -> Result<bool, Box<EvalAltResult>> {
+        if a.is_nan() || b.is_nan() {
+            return Err("a difference or ratio of two infinite metrics has no value".into());
+        }
+        Ok(of(a, b))
+    };
+    engine
+        .register_fn(operator, decide)
+        .register_fn(operator, move |a: f64, b: i64| decide(a, b as f64))
+        .register_fn(operator, move |a: i64, b: f64| decide(a as f64, b));
 }
 
 #[cfg(test)]
@@ -161,12 +184,33 @@ mod tests {
             ("max(ecmp.mice.fct_p99_ms, presto.mice.fct_p99_ms) == 11.0 || false", true),
             ("abs(1 - presto.mice.fct_p99_ms / 1.5) < 1e-9", true),
             ("!(presto.mice.fct_p99_ms > 1)", false),
+            ("-presto.mice.fct_p99_ms < -1 && 5 > 4 && 3 - 1 <= presto.mice.fct_p99_ms * 2", true),
         ] {
             assert_eq!(Expression::parse(text).unwrap().holds(&values()), Ok(holds), "{text}");
         }
         let ratio = Expression::parse("ecmp.mice.fct_p99_ms / presto.mice.fct_p99_ms").unwrap();
         assert!((ratio.value(&values()).unwrap() - 7.333).abs() < 1e-3);
         assert_eq!(ratio.metrics(), ["ecmp.mice.fct_p99_ms", "presto.mice.fct_p99_ms"]);
+    }
+
+    /// Flows that never end make percentiles infinite.
+    #[test]
+    fn an_infinite_metric_is_larger_than_any_other() {
+        let values = [("a.x", f64::INFINITY), ("b.x", f64::INFINITY), ("c.x", 3.0)];
+        let values: BTreeMap<String, f64> = values.map(|(name, value)| (name.to_owned(), value)).into();
+        for (text, holds) in [
+            ("a.x > c.x && c.x < a.x && a.x >= 4 * c.x && c.x <= a.x / 5", true),
+            ("a.x > 180 && 180 <= a.x && a.x != 3 && !(a.x == c.x)", true),
+            ("a.x <= c.x || a.x < 180 || 180.5 > a.x", false),
+            ("max(a.x, c.x) > 1.15 * min(a.x, c.x) && c.x / a.x == 0", true),
+            ("a.x == b.x && a.x >= b.x && !(a.x > b.x)", true),
+        ] {
+            assert_eq!(Expression::parse(text).unwrap().holds(&values), Ok(holds), "{text}");
+        }
+        for undecided in ["a.x - b.x <= 0.35", "abs(a.x / b.x - 1) < 0.5", "c.x > a.x - b.x"] {
+            let why = Expression::parse(undecided).unwrap().holds(&values).unwrap_err().to_string();
+            assert!(why.contains("has no value"), "{why}");
+        }
     }
 
     #[test]
