@@ -53,6 +53,11 @@ SV_ASSERT_SIZE(struct sv_vcc_conf, 2640);
 #define SV_VCC_SENT 0x4000	 /* data was sent */
 #define SV_VCC_NEW_SYN 0x8000	 /* new_seq, new_mss, new_scale: a SYN under the same key that nobody answered yet */
 
+/* sv_vcc.fins: whose end of the connection has ended. */
+#define SV_VCC_FIN_OUT 0x1
+#define SV_VCC_FIN_IN 0x2
+#define SV_VCC_FIN_BOTH 0x3
+
 struct sv_vcc {
 	u64 progress;	 /* ns: when snd_una advanced last, or data became outstanding */
 	u64 rtt_start;	 /* ns */
@@ -104,7 +109,8 @@ struct sv_vcc {
 	u32 limit_rwnd;	 /* bytes: SPRING's window; 0: none is in force */
 	u32 limit_ssthresh;
 	u8 ect;		 /* 1: the guest has sent an ECN-capable packet */
-	u8 pad[7];
+	u8 fins;	 /* SV_VCC_FIN_* */
+	u8 pad[6];
 };
 
 SV_ASSERT_SIZE(struct sv_vcc, 184);
@@ -221,7 +227,8 @@ SV_FN void sv_vcc_syn(struct sv_vcc *v, const struct sv_packet *p, int out, u64 
 		return;
 	}
 	if (p->tcp_flags & SV_TCP_ACK) {
-		int answers = v->flags & other && !(v->flags & own) && answered == (out ? v->irs : v->iss);
+		u32 first = out ? v->irs : v->iss, last = out ? v->rcv_nxt : v->snd_nxt;
+		int answers = v->flags & other && !(v->flags & own) && answered - first < last - first;
 
 		if (!answers && v->flags & SV_VCC_NEW_SYN && v->new_out == !out && answered == v->new_seq) {
 			u16 mss = v->new_mss;
@@ -235,6 +242,11 @@ SV_FN void sv_vcc_syn(struct sv_vcc *v, const struct sv_packet *p, int out, u64 
 	}
 	sv_forget();
 	sv_vcc_note_syn(v, out, p->seq, p->mss, p->wscale);
+	/* With TCP Fast Open (RFC 7413) a SYN has data. */
+	if (out)
+		v->snd_nxt = sv_vcc_end(p);
+	else
+		v->rcv_nxt = sv_vcc_end(p);
 	v->progress = now;
 }
 
@@ -252,6 +264,34 @@ SV_FN int sv_vcc_rst_in_window(const struct sv_vcc *v, const struct sv_packet *p
 	if (sv_seq_diff(at, p->seq) >= 0)
 		return at - p->seq <= SV_VCC_MAX_FLIGHT >> 6;
 	return p->seq - at <= 0xffffu;
+}
+
+/*
+ * Does this FIN or RST end the connection? A FIN ends one half of it: the other may go on for as long as it likes, and must
+ * not be let go because it pauses. What the peer will not take, or has taken before, is no FIN. Where the handshake was not
+ * seen nothing is enforced, and any FIN will do.
+ */
+SV_FN int sv_vcc_ends(struct sv_vcc *v, const struct sv_packet *p, int egress)
+{
+	u32 end = sv_vcc_end(p);
+
+	if (p->tcp_flags & SV_TCP_RST)
+		return sv_vcc_rst_in_window(v, p, egress);
+	if (!sv_vcc_knows_scale(v))
+		return 1;
+	if (!egress && sv_vcc_rst_in_window(v, p, 0))
+		v->fins |= SV_VCC_FIN_IN;
+	else if (egress && sv_seq_after(end, v->snd_nxt) &&
+		 !(v->flags & SV_VCC_GRANTED && sv_seq_diff(end, v->granted) > (s32)v->mss))
+		v->fins |= SV_VCC_FIN_OUT;
+	return v->fins == SV_VCC_FIN_BOTH;
+}
+
+/* A segment of the peer that only a connection can send which its guest's RST has not ended. */
+SV_FN int sv_vcc_goes_on(const struct sv_vcc *v, const struct sv_packet *p)
+{
+	return sv_vcc_knows_scale(v) && v->fins != SV_VCC_FIN_BOTH &&
+	       (p->tcp_flags & (SV_TCP_ACK | SV_TCP_SYN | SV_TCP_FIN | SV_TCP_RST)) == SV_TCP_ACK;
 }
 
 /* The round-trip time, smoothed as in RFC 6298 section 2. */

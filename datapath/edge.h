@@ -91,7 +91,7 @@ SV_FN u8 sv_class_of(const struct sv_ctx *c, const struct sv_packet *p, int egre
 
 /*
  * Follow the flow's life, under its lock. `class` is for a flow that begins. Virtual congestion control keeps its state
- * through SYNs and RSTs that may be forged; idleness ends it in any case. Returns SV_BEGAN.
+ * through SYNs, FINs and RSTs that may be forged; idleness ends it in any case. Returns SV_BEGAN.
  */
 SV_FN u32 sv_track(const struct sv_ctx *c, const struct sv_packet *p, u8 class, int egress)
 {
@@ -114,8 +114,10 @@ SV_FN u32 sv_track(const struct sv_ctx *c, const struct sv_packet *p, u8 class, 
 	if (c->vcc && p->proto == SV_PROTO_TCP) {
 		if (fresh || !(c->vcc->flags & SV_VCC_BEGUN))
 			sv_vcc_begin(c->vcc, class);
-		else if (phase == SV_FLOW_OPEN && (p->tcp_flags & (SV_TCP_RST | SV_TCP_FIN)) == SV_TCP_RST &&
-			 !sv_vcc_rst_in_window(c->vcc, p, egress))
+		else if (phase == SV_FLOW_OPEN && p->tcp_flags & (SV_TCP_RST | SV_TCP_FIN) &&
+			 !sv_vcc_ends(c->vcc, p, egress))
+			c->flow->phase = SV_FLOW_OPEN;
+		else if (phase == SV_FLOW_CLOSING && !egress && sv_vcc_goes_on(c->vcc, p))
 			c->flow->phase = SV_FLOW_OPEN;
 	}
 	return begins ? SV_BEGAN : 0;

@@ -52,8 +52,9 @@ SV_FN void sv_option_put(u8 *option, const struct sv_packet *p)
 /* Bytes 12 and 13 of a TCP header as `p` wants them; `old` are those of the frame. */
 SV_FN u16 sv_option_flags(const struct sv_packet *p, u16 old)
 {
-	return (u16)((old & ~((u32)SV_RESERVED_MASK << 8) & 0xff00u) | (u32)(p->tcp_reserved & SV_RESERVED_MASK) << 8 |
-		     p->tcp_flags);
+	u32 ours = SV_RESERVED_MASK | (p->dirty & SV_DIRTY_AE ? SV_TCP_AE : 0);
+
+	return (u16)((old & ~(ours << 8) & 0xff00u) | (u32)(p->tcp_reserved & SV_RESERVED_MASK) << 8 | p->tcp_flags);
 }
 
 /*

@@ -55,12 +55,14 @@ typedef int64_t s64;
 #define SV_DIRTY_LABEL 0x0004
 #define SV_DIRTY_FLAGS 0x0008  /* TCP flags and reserved bits */
 #define SV_DIRTY_OPTION 0x0010 /* the feedback option came, went or changed: see `pack` */
+#define SV_DIRTY_AE 0x0020     /* with SV_DIRTY_FLAGS: the bit by which a SYN offers accurate ECN is to be 0 */
 
 /*
  * TCP's reserved bits, by which edges speak to one another on every packet (byte 12 of the header; the lowest bit of its
- * four belongs to RFC 7560 and is left alone). No guest sees them, and none can set them.
+ * four is RFC 9768's AE). No guest sees them, and none can set them.
  */
 #define SV_RESERVED_MASK 0x0e
+#define SV_TCP_AE 0x01
 #define SV_RESERVED_EDGE 0x08 /* the sender's edge does virtual congestion control */
 #define SV_RESERVED_ECT 0x04  /* the guest itself had sent this packet as ECN-capable */
 #define SV_RESERVED_PACK 0x02 /* the last option is the feedback of option.h; without TCP's ACK flag it is all there is */

@@ -165,27 +165,36 @@ SV_FN void sv_vcc_grant(struct sv_vcc *v, const struct sv_packet *p)
 {
 	u32 edge = p->ack + ((u32)p->window << (p->tcp_flags & SV_TCP_SYN ? 0 : sv_vcc_scale(v)));
 
-	if (sv_seq_after(p->ack, v->snd_nxt))
+	/* A SYN's window is unscaled and not lowered: it counts in the handshake only. */
+	if (sv_seq_after(p->ack, v->snd_nxt) || (p->tcp_flags & SV_TCP_SYN && v->flags & SV_VCC_SENT))
 		return;
 	if (!(v->flags & SV_VCC_GRANTED) || sv_seq_after(edge, v->granted))
 		v->granted = edge;
 	v->flags |= SV_VCC_GRANTED;
 }
 
-/* The guest's side of ECN is set aside: everything travels as ECT(0), and a reserved bit remembers. */
+/*
+ * The guest's side of ECN is set aside: everything travels as ECT(0), and a reserved bit remembers. A connection that was
+ * first seen under way is announced even if its peer's edge is silent, or two edges that began with it one after the other
+ * would each wait for the other for ever. Accurate ECN (RFC 9768) would count in flags that are taken away: guests are
+ * made to agree on the classic one.
+ */
 SV_FN void sv_vcc_mark_ect(struct sv_vcc *v, const struct sv_vcc_class *class, struct sv_packet *p)
 {
+	u32 plain = v->flags & SV_VCC_PLAIN, observe = class->flags & SV_CLASS_OBSERVE;
 	u8 reserved = 0;
 
-	if (!(v->flags & SV_VCC_PLAIN)) {
+	if (!plain || !(v->flags & (SV_VCC_OUT_SYN | SV_VCC_IN_SYN))) {
 		reserved = SV_RESERVED_EDGE;
 		if (p->ecn != SV_ECN_NOT_ECT)
 			reserved |= SV_RESERVED_ECT;
-		if (p->ecn != SV_ECN_ECT0 && !(class->flags & SV_CLASS_OBSERVE)) {
-			p->ecn = SV_ECN_ECT0;
-			p->dirty |= SV_DIRTY_ECN;
-		}
 	}
+	if (!plain && p->ecn != SV_ECN_ECT0 && !observe) {
+		p->ecn = SV_ECN_ECT0;
+		p->dirty |= SV_DIRTY_ECN;
+	}
+	if (!plain && p->tcp_flags & SV_TCP_SYN && !observe)
+		p->dirty |= SV_DIRTY_FLAGS | SV_DIRTY_AE;
 	if (reserved != p->tcp_reserved)
 		p->dirty |= SV_DIRTY_FLAGS;
 	p->tcp_reserved = reserved;

@@ -37,6 +37,8 @@ pub mod dirty {
     /// The feedback option came or went, [`Packet::pack`]. Frames change their length with it:
     /// [`write_back_resized`](crate::write_back_resized).
     pub const OPTION: u16 = 0x0010;
+    /// With [`FLAGS`]: the bit by which a SYN offers accurate ECN (RFC 9768) is to be 0.
+    pub const AE: u16 = 0x0020;
 }
 
 /// TCP's reserved bits (byte 12 of its header), by which edges speak to one another; guests neither see nor set them.

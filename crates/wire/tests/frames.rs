@@ -317,6 +317,28 @@ fn the_feedback_option_comes_and_goes_without_a_trace() {
     }
 }
 
+/// The lowest of TCP's reserved bits, which packets do not have, goes only if that is asked for.
+#[test]
+fn a_syn_no_longer_offers_accurate_ecn() {
+    for family in [4, 6] {
+        let syn = Packet { tcp_flags: tcp::SYN | tcp::ECE | tcp::CWR, payload: 0, family, ..data_packet() };
+        let mut frame = emit(&syn, &TcpOptions::default()).unwrap();
+        let tcp_at = ETHERNET + if family == 4 { 20 } else { 40 };
+        let without = frame.clone();
+        frame[tcp_at + 12] |= 1;
+        let sum = u32::from(!u16::from_be_bytes([frame[tcp_at + 16], frame[tcp_at + 17]])) + 0x100;
+        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+        frame[tcp_at + 16..tcp_at + 18].copy_from_slice(&sum.to_be_bytes());
+        assert!(checksums_hold(&frame));
+        let offered = frame.clone();
+        let parsed = parse(&frame).unwrap();
+        write_back(&Packet { dirty: dirty::FLAGS, ..parsed }, &mut frame).unwrap();
+        assert_eq!(frame, offered);
+        write_back(&Packet { dirty: dirty::FLAGS | dirty::AE, ..parsed }, &mut frame).unwrap();
+        assert_eq!(frame, without);
+    }
+}
+
 #[test]
 fn an_option_is_read_where_it_is_announced() {
     let report = Packet {

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod growth;
 #[cfg(test)]
+mod life;
+#[cfg(test)]
 mod limiter_tests;
 #[cfg(test)]
 mod properties;
@@ -143,7 +145,8 @@ pub struct Vcc {
     pub(crate) limit_rwnd: u32,
     pub(crate) limit_ssthresh: u32,
     pub(crate) ect: u8,
-    pub(crate) pad: [u8; 7],
+    pub(crate) fins: u8,
+    pub(crate) pad: [u8; 6],
 }
 const _: () = assert!(size_of::<Vcc>() == 184);
 

@@ -11,7 +11,7 @@ pub(super) const MSS: u32 = 1448;
 /// Both directions of one connection, as the edge of the guest 10.0.0.1 sees it.
 pub(super) struct Edge {
     pub(super) stages: Stages,
-    flow: FlowState,
+    pub(super) flow: FlowState,
     pub(super) vcc: Vcc,
     pub(super) limit: Option<Limit>,
     pub(super) queue: LimitQueue,
