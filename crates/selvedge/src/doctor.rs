@@ -193,11 +193,12 @@ fn fq() -> Finding {
 const OLDEST_KERNEL: (u32, u32) = (5, 15);
 
 /// What works with later versions only, and what happens without.
-const KERNEL_FEATURES: [((u32, u32), &str); 4] = [
+const KERNEL_FEATURES: [((u32, u32), &str); 5] = [
     ((6, 3), "whole segments of one IP family in a tunnel of the other (they get through in packets)"),
     ((6, 6), "tcx (filters on clsact serve instead)"),
     ((6, 6), "rate limits of ports"),
     ((6, 10), "DCTCP guests in the lab"),
+    ((6, 17), "whole segments through the agent's receiver (they get through in packets)"),
 ];
 
 fn btf() -> Finding {
