@@ -260,7 +260,9 @@ impl Agent {
     /// Returns the receiver's device, with the program at which it gives segments back.
     fn follow_receiver(&mut self, problems: &mut Vec<String>) -> Option<(u32, Role)> {
         let wanted = self.config.reorder.map(receiver::settings);
-        let fits = |r: &Receiver| r.is_running() && Some(r.settings()) == wanted.as_ref();
+        // Somebody may have removed the device, which the thread notices a little later.
+        let there = crate::kernel::ifindex(receiver::NAME).ok();
+        let fits = |r: &Receiver| r.is_running() && there == Some(r.ifindex()) && Some(r.settings()) == wanted.as_ref();
         if let Some(old) = self.receiver.take_if(|r| !fits(r)) {
             self.attached.remove(&(old.ifindex(), Role::Drain));
             drop(old);

@@ -5,6 +5,7 @@ mod authority;
 mod congestion;
 mod controller;
 mod limits;
+mod receiver;
 mod world;
 
 use std::io::{Read, Write};
@@ -403,6 +404,11 @@ fn four_capabilities_are_enough() {
         return;
     }
     world.configure_both();
+    let tun = std::fs::File::options().read(true).write(true).open("/dev/net/tun").is_ok();
+    for i in (0..2).filter(|_| tun) {
+        let text = std::fs::read_to_string(world.config(i)).unwrap();
+        std::fs::write(world.config(i), text + "\n[receive]\nreorder = true\n").unwrap();
+    }
     let only = "--bounding-set=-all,+net_admin,+bpf,+perfmon,+net_raw";
     let before = ["setpriv", only, "--inh-caps=-all", "--ambient-caps=-all", "--no-new-privs"];
     for i in 0..2 {
@@ -414,6 +420,7 @@ fn four_capabilities_are_enough() {
     });
     assert_eq!(world.mtu(&world.host(0), "lxc0"), 1450);
     assert!(world.has_interface(0, "svgro4789"));
+    assert_eq!(world.has_interface(0, "svhold0"), tun);
     for i in 0..2 {
         assert!(world.stop(i).status.success());
     }
