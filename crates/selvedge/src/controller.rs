@@ -62,7 +62,7 @@ pub fn run(command: &Controller) -> Result<(), ControllerError> {
     let (arguments, change) = match command {
         Controller::Run(arguments) => {
             let config = file::load(&arguments.config)?.into_config();
-            return Ok(live::controller::run(config, &|line| eprintln!("selvedge: {line}"))?);
+            return Ok(live::controller::run(config, &crate::say::note)?);
         }
         Controller::Status { arguments, .. } => (arguments, None),
         Controller::Fail(change) => (&change.arguments, Some((&change.link, false))),

@@ -14,6 +14,11 @@ macro_rules! say_on {
     ($($arg:tt)*) => { $crate::say::stdout(format_args!($($arg)*), "") };
 }
 
+/// Says how a daemon fares, on standard error, whose end (a terminal that was closed) is none of its business.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "selvedge: {text}");
+}
+
 /// Writes to standard output. A reader that went away (`selvedge ... | head`) ends the program quietly; any other
 /// failure ends it with a message. Results are written before they are printed, so none is lost.
 pub(crate) fn stdout(text: Arguments<'_>, end: &str) {

@@ -38,6 +38,8 @@ impl Running {
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let first = lines.next().unwrap().unwrap();
         assert!(first.contains("ready on"), "{first}");
+        // What it says later is for nobody, and must not keep it from its work.
+        drop(lines);
         Running(child)
     }
 }

@@ -222,7 +222,7 @@ fn serve(shared: &Arc<Shared>, record: &Record, listener: &UnixListener) {
     for stream in listener.incoming() {
         let Ok(stream) = stream else { continue };
         if shared.lab.has_ended() {
-            eprintln!("the lab's thread has ended");
+            crate::say::note("the lab's thread has ended");
             return;
         }
         if shared.connections.load(Ordering::Relaxed) >= MAX_CONNECTIONS {
