@@ -251,7 +251,7 @@ impl Agent {
     /// A schedule for each port; an fq on the first of the pair of devices keeps to them, if anything is to.
     fn schedule_egress(&mut self, limited: &mut Limited, qdiscs: &[Qdisc]) -> Result<(), Box<dyn std::error::Error>> {
         let device = match self.config.limits.pacing {
-            Pacing::Departure => self.raise_pair(limited, qdiscs, "fq", htb::add_fq)?,
+            Pacing::Departure => self.raise_pair(limited, qdiscs, "fq", add_fq)?,
             Pacing::Htb | Pacing::Virtual => 0,
         };
         for w in limited.wanted.clone().iter().filter(|w| w.key.direction == LIMITER_OUT) {
@@ -408,7 +408,7 @@ fn raise_ingress(w: &Wanted, pacing: Pacing, qdiscs: &[Qdisc]) -> Result<(u32, u
         ));
     }
     if pacing == Pacing::Departure {
-        set_root(device, qdiscs, "fq", htb::add_fq).map_err(failed)?;
+        set_root(device, qdiscs, "fq", add_fq).map_err(failed)?;
         return Ok((device, 0));
     }
     set_root(device, qdiscs, "htb", |device| htb::add_root(device, TOP & 0xffff)).map_err(failed)?;
@@ -420,6 +420,16 @@ fn raise_ingress(w: &Wanted, pacing: Pacing, qdiscs: &[Qdisc]) -> Result<(u32, u
         htb::set_queue(device, TOP, queue).map_err(failed)?;
     }
     Ok((device, TOP))
+}
+
+/// Which an agent without the right to try it beforehand finds missing only here.
+fn add_fq(device: u32) -> io::Result<()> {
+    htb::add_fq(device).map_err(|e| match e.raw_os_error() {
+        Some(nix::libc::ENOENT) => {
+            io::Error::other("this kernel has no fq, which keeps to departure times; set limits.pacing = \"htb\"")
+        }
+        _ => e,
+    })
 }
 
 /// Our root qdisc of that kind, in place of ours of another.
