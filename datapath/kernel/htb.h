@@ -188,9 +188,13 @@ static __always_inline u32 unpaid(const struct sv_limiter *l, u64 now)
 		return 0;
 	}
 	owed = -at.tokens - ((__s64)now - at.counted);
-	if (owed <= 0 || owed > 1000000000 || l->ceil > 20000000000ULL)
+	/* HTB lets nobody owe more than a minute: anything else was no class. The product fits at every rate. */
+	if (owed <= 0 || owed > 60000000000LL || l->ceil > 20000000000ULL)
 		return 0;
-	owed = (__s64)((__u64)owed * l->ceil / 1000000000);
+	if (owed < 900000000)
+		owed = (__s64)((__u64)owed * l->ceil / 1000000000);
+	else
+		owed = (__s64)((__u64)owed / 1000 * l->ceil / 1000000);
 	return owed > SV_LIMIT_MAX_BACKLOG ? SV_LIMIT_MAX_BACKLOG : (u32)owed;
 }
 
