@@ -27,10 +27,12 @@ typedef int sv_lock;
 #define SV_BALANCE_ECMP 0     /* label 0: the fabric hashes the five-tuple */
 #define SV_BALANCE_FLOWCELL 1
 #define SV_BALANCE_FLOWLET 2
+/* With SV_BALANCE_FLOWCELL: of flows of TCP only. Nobody restores the order of others: they keep the label that their hash picks. */
+#define SV_BALANCE_TCP_ONLY 0x100
 
 struct sv_conf {
 	u64 idle;	  /* ns without a packet after which a flow is forgotten */
-	u32 balance;	  /* SV_BALANCE_* */
+	u32 balance;	  /* SV_BALANCE_*, perhaps with SV_BALANCE_TCP_ONLY */
 	u32 cell_bytes;	  /* flowcell threshold, payload bytes; of flowlets the gap, ns */
 };
 
@@ -142,6 +144,12 @@ SV_FN int sv_balance(const struct sv_ctx *c, struct sv_packet *p)
 	u32 cell_bytes = c->conf->cell_bytes;
 
 	switch (c->conf->balance) {
+	case SV_BALANCE_FLOWCELL | SV_BALANCE_TCP_ONLY:
+		if (p->proto != SV_PROTO_TCP) {
+			sv_label_by_hash(c, p);
+			return 0;
+		}
+		/* fall through */
 	case SV_BALANCE_FLOWCELL:
 		return sv_flowcell_assign(c->flowcell, cell_bytes, c->labels, c->n_labels, c->hash, p);
 	case SV_BALANCE_FLOWLET:

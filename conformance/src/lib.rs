@@ -22,6 +22,7 @@ pub use world::{Guest, Peer, Verdict, Why, EDGE_MAC, GUEST, LABELS, NEIGHBOUR, P
 /// The committed scripts: name and text.
 pub const SCRIPTS: &[(&str, &str)] = &[
     ("flowcells.txt", include_str!("../scripts/flowcells.txt")),
+    ("one-path.txt", include_str!("../scripts/one-path.txt")),
     ("headers.txt", include_str!("../scripts/headers.txt")),
     ("cuts.txt", include_str!("../scripts/cuts.txt")),
     ("tunnel.txt", include_str!("../scripts/tunnel.txt")),

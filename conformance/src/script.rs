@@ -14,6 +14,8 @@ use wire::{pack, proto, reserved, tcp, Packet, TcpOptions};
 pub struct Config {
     /// Flowcells of so many bytes; `None`: labels by hash.
     pub cell: Option<Bytes>,
+    /// Of TCP only.
+    pub tcp_only: bool,
     /// Of the flow hash.
     pub seed: u64,
     pub max_flows: usize,
@@ -47,6 +49,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             cell: None,
+            tcp_only: false,
             seed: 0,
             max_flows: 1024,
             any_peer: false,
@@ -142,6 +145,7 @@ fn config(words: &str) -> Parsed<Config> {
         let (key, value) = word.split_once('=').ok_or_else(|| format!("{word:?} has no value"))?;
         match key {
             "cell" => config.cell = Some(Bytes(number(value)?)),
+            "udp" => config.tcp_only = value == "flow",
             "seed" => config.seed = number(value)?,
             "flows" => config.max_flows = number(value)?,
             "any-peer" => config.any_peer = value == "yes",

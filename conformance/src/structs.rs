@@ -11,6 +11,7 @@ pub(crate) fn new_edge(config: &Config) -> Edge {
     };
     let mut edge = Edge::new(edge::Config {
         balance,
+        tcp_only: config.tcp_only,
         max_flows: config.max_flows,
         seed: config.seed,
         congestion: config.congestion.map(|congestion| congestion.config()),

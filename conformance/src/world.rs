@@ -127,12 +127,12 @@ impl Verdict {
         ("consume", Verdict::Consume),
     ];
 
-    /// What a tc program returns: TC_ACT_REDIRECT, TC_ACT_OK or TC_ACT_SHOT; also TC_ACT_REDIRECT where an oversize packet
+    /// What a tc program returns: TC_ACT_REDIRECT, TC_ACT_UNSPEC or TC_ACT_SHOT; also TC_ACT_REDIRECT where an oversize packet
     /// is answered.
     pub fn action(self) -> u32 {
         match self {
             Verdict::Forward | Verdict::Carry | Verdict::Local | Verdict::Answer => 7,
-            Verdict::Pass | Verdict::Nobody => 0,
+            Verdict::Pass | Verdict::Nobody => u32::MAX,
             _ => 2,
         }
     }

@@ -74,7 +74,7 @@ static __always_inline int mac_of(const struct sv_config *conf, u32 vni, u32 ifi
 
 		target = route->target;
 		port = bpf_map_lookup_elem(&ports, &target);
-		if (target == ifindex || !port)
+		if (target == ifindex || !port || port->vni != vni)
 			return 0; /* the asker's own */
 		known = port->mac;
 	}

@@ -331,8 +331,12 @@ int selvedge_guest(struct __sk_buff *skb)
 	conf = bpf_map_lookup_elem(&config, &zero);
 	port = bpf_map_lookup_elem(&ports, &ifindex);
 	if (!counters || !conf || !port || !scratch)
-		return TC_ACT_OK;
+		return NEXT;
 	p = &scratch->packet;
+	if (port->flags & SV_PORT_LIMITED && skb->mark == ifindex) {
+		skb->mark = 0;
+		return NEXT; /* counted below, when it came out of the queue */
+	}
 	if (port->flags & SV_PORT_LIMITER) {
 		/* It came from a port that limits.bpf.c watches, and out of its queue. */
 		ifindex = skb->mark;
@@ -386,15 +390,18 @@ int selvedge_guest(struct __sk_buff *skb)
 		return to_peer(skb, ifindex, counters, conf, port, peer, route->mac, slot, p, parsed);
 	}
 	to = bpf_map_lookup_elem(&ports, &target);
-	if (!to || target == ifindex)
+	/* While a port changes its network, a route may still lead to it from the old one. */
+	if (!to || target == ifindex || to->vni != port->vni)
 		goto pass;
 	count(counters, SV_COUNT_LOCAL_SEGMENTS, 1);
+	/* The port took it for another station's; before Linux 6.15 the other guest would, too. */
+	bpf_skb_change_type(skb, 0 /* PACKET_HOST */);
 	return deliver(skb, counters, target, to, 0);
 
 pass:
 	count(counters, SV_COUNT_PASSED, 1);
 	if (!limited)
-		return TC_ACT_OK;
+		return NEXT;
 	/* The host gets it from the port itself; the mark says there that it need not queue again. */
 	skb->mark = ifindex;
 	return bpf_redirect(ifindex, BPF_F_INGRESS);
@@ -417,14 +424,14 @@ int selvedge_uplink(struct __sk_buff *skb)
 
 	conf = bpf_map_lookup_elem(&config, &key);
 	if (!conf || !scratch)
-		return TC_ACT_OK;
+		return NEXT;
 	p = &scratch->packet;
 	o = &scratch->outer;
 	if (!conf->udp_port || skb->vlan_present || !read_outer(skb, conf->udp_port, o))
-		return TC_ACT_OK;
+		return NEXT;
 	counters = find_counters();
 	if (!counters)
-		return TC_ACT_OK;
+		return NEXT;
 	epoch = epoch_of(conf);
 	parsed = parse_at(skb, o->add_len, p);
 	if (!carries(parsed))
@@ -496,7 +503,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 
 nobody:
 	count(counters, SV_COUNT_IN_NO_GUEST, 1);
-	return TC_ACT_OK;
+	return NEXT;
 }
 
 /* On the agent's own tunnel device, which is there for GRO only: nothing that comes through it is for anybody. */

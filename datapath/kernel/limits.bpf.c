@@ -31,9 +31,6 @@ typedef struct bpf_spin_lock sv_lock;
 #include "htb.h"
 #include "skb.h"
 
-/* Go on to the next program, and if there is none, as if there were no program at all. */
-#define NEXT TC_ACT_UNSPEC
-
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 8192);
@@ -293,13 +290,10 @@ static __always_inline int to_queue(struct __sk_buff *skb, const struct sv_limit
 	return bpf_redirect(l->device, 0);
 }
 
-/* Of the queue, on its way to the host? */
-static __always_inline int came_out(struct __sk_buff *skb)
+/* Out of the queue, on its way to the host? selvedge_guest, which has seen it, takes the mark off and lets it pass. */
+static __always_inline int came_out(const struct __sk_buff *skb)
 {
-	if (skb->mark != skb->ifindex)
-		return 0;
-	skb->mark = 0;
-	return 1;
+	return skb->mark == skb->ifindex;
 }
 
 /* What the guest sends. */
@@ -312,7 +306,7 @@ int selvedge_limit_guest(struct __sk_buff *skb)
 	int parsed = NOT_PARSED;
 
 	if (came_out(skb))
-		return TC_ACT_OK;
+		return NEXT;
 	p = new_packet();
 	if (!p)
 		return TC_ACT_SHOT;
@@ -335,7 +329,7 @@ int selvedge_limit_plain(struct __sk_buff *skb)
 	struct sv_limiter *l;
 
 	if (came_out(skb))
-		return TC_ACT_OK;
+		return NEXT;
 	l = find_limiter(skb->ifindex, SV_LIMITER_OUT, &key);
 	return l ? to_queue(skb, l) : NEXT;
 }
@@ -349,6 +343,8 @@ int selvedge_limit_port(struct __sk_buff *skb)
 	struct sv_packet *p = new_packet();
 	int parsed = NOT_PARSED;
 
+	/* HTB would take it for the number of a class, and that of the qdisc itself for none. */
+	skb->priority = 0;
 	if (!p)
 		return TC_ACT_SHOT;
 	out = find_limiter(skb->ifindex, SV_LIMITER_OUT, &key);

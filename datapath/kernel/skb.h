@@ -3,6 +3,12 @@
 #ifndef SV_SKB_H
 #define SV_SKB_H
 
+/*
+ * Let it pass: to the next program of whomever, then to filters, and if there are none, as if there were no program at all.
+ * TC_ACT_OK would end the chain.
+ */
+#define NEXT TC_ACT_UNSPEC
+
 /* The longest headers that the parser follows: Ethernet, IPv6 with extensions, TCP with options. */
 #define MAX_HEADERS (SV_ETH_LEN + 255 + 60)
 

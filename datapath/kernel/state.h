@@ -10,7 +10,7 @@
 #include "../encap.h"
 #include "../receive.h"
 
-#define SV_STATE_VERSION 7
+#define SV_STATE_VERSION 8
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -34,6 +34,7 @@ SV_ASSERT_SIZE(struct sv_config, 40);
 #define SV_PORT_LEARN 0x2  /* tell the agent of source addresses that have no route to this port */
 #define SV_PORT_STRICT 0x4 /* and drop what comes from them */
 #define SV_PORT_LIMITER 0x8 /* no guest's: what comes out of the limiter; skb->mark is the ifindex of the guest's port */
+#define SV_PORT_LIMITED 0x10 /* limits.bpf.c watches what the guest sends: what has the port's number as its mark was here before */
 
 /* SV_EVENT_GUEST is sent at most once in this time per port, a "too big" at most once in the other. */
 #define SV_LEARN_INTERVAL_NS 10000000ULL

@@ -18,6 +18,9 @@ pub enum Balance {
 pub struct Config {
     /// Default [`Balance::Ecmp`].
     pub balance: Balance,
+    /// Flowcells of TCP only: what else there is keeps the path that its flow's hash picks, because nobody restores its order.
+    /// Default false: as Presto is published.
+    pub tcp_only: bool,
     /// Presto's receive-side reordering; `None` (default): incoming segments are never held.
     pub reorder: Option<reorder::Config>,
     /// AC/DC's congestion control of guests; `None` (default): TCP is left alone.
@@ -36,6 +39,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             balance: Balance::Ecmp,
+            tcp_only: false,
             reorder: None,
             congestion: None,
             limits: Vec::new(),

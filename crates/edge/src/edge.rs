@@ -40,6 +40,9 @@ impl Edge {
     pub fn new(config: Config) -> Edge {
         let (balance, limit) = match config.balance {
             Balance::Ecmp => (native::BALANCE_ECMP, 0),
+            Balance::Flowcell { threshold } if config.tcp_only => {
+                (native::BALANCE_FLOWCELL | native::BALANCE_TCP_ONLY, threshold.get())
+            }
             Balance::Flowcell { threshold } => (native::BALANCE_FLOWCELL, threshold.get()),
             Balance::Flowlet { gap } => (native::BALANCE_FLOWLET, gap.as_ns()),
         };

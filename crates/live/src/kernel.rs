@@ -22,6 +22,7 @@ mod attach;
 mod limits;
 mod role;
 
+pub use crate::agent::config::Place;
 pub use attach::Attachment;
 pub use role::Role;
 
@@ -44,6 +45,8 @@ pub struct Options {
     pub version: Option<u32>,
     /// `REWRITE_*`: what the programs change in every segment of tracked flows, for tests of the writing back. Default 0.
     pub test_rewrite: u32,
+    /// Where programs are put on interfaces. Default last.
+    pub place: Place,
 }
 
 /// Of [`Options::test_rewrite`]: the lowest bit of TCP's window becomes 1.
@@ -53,7 +56,13 @@ pub const REWRITE_ECN: u32 = 2;
 
 impl Default for Options {
     fn default() -> Options {
-        Options { pins: "/sys/fs/bpf/selvedge".into(), max_flows: 65_536, version: None, test_rewrite: 0 }
+        Options {
+            pins: "/sys/fs/bpf/selvedge".into(),
+            max_flows: 65_536,
+            version: None,
+            test_rewrite: 0,
+            place: Place::default(),
+        }
     }
 }
 
@@ -101,6 +110,7 @@ pub struct Edge {
     pins: PathBuf,
     maps: PathBuf,
     adopted: Adopted,
+    place: Place,
 }
 
 impl Edge {
@@ -143,7 +153,7 @@ impl Edge {
             }
             Error::Bpf("load the kernel edge", e)
         })?;
-        Ok(Edge { object, limits: None, pins: options.pins.clone(), maps, adopted })
+        Ok(Edge { object, limits: None, pins: options.pins.clone(), maps, adopted, place: options.place })
     }
 
     /// As this build lacks the programs, always an error.

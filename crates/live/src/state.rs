@@ -60,6 +60,8 @@ unsafe impl Plain for u32 {}
 pub const BALANCE_ECMP: u32 = 0;
 /// Presto's flowcells, round robin over the peer's schedule.
 pub const BALANCE_FLOWCELL: u32 = 1;
+/// With [`BALANCE_FLOWCELL`]: of TCP only; what else there is keeps the label that its flow's hash picks.
+pub const BALANCE_TCP_ONLY: u32 = 0x100;
 /// Deliver what hosts that are no peers send, without its metadata; else it is dropped.
 pub const CONFIG_ANY_PEER: u16 = 1;
 /// Virtual congestion control, as the map `congestion` says.
@@ -74,6 +76,8 @@ pub const PORT_LEARN: u32 = 2;
 pub const PORT_STRICT: u32 = 4;
 /// No guest's: what comes out of the limiter, with the port's number as its mark.
 pub const PORT_LIMITER: u32 = 8;
+/// What the guest sends is limited, and comes back with the port's number as its mark where it is for the host.
+pub const PORT_LIMITED: u32 = 16;
 pub const ROUTE_LOCAL: u32 = 1;
 pub const ROUTE_PEER: u32 = 2;
 /// A peer that speaks plain VXLAN.
@@ -94,7 +98,7 @@ pub fn tenant(vni: u32) -> u32 {
 pub struct Config {
     /// ns without a packet after which a flow is forgotten.
     pub idle_ns: u64,
-    /// `BALANCE_*`.
+    /// `BALANCE_*`, perhaps with [`BALANCE_TCP_ONLY`].
     pub balance: u32,
     /// Payload bytes of a flowcell.
     pub cell_bytes: u32,

@@ -18,15 +18,31 @@ fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
-/// Links a program to the ingress or the egress of an interface, in front of all others if `first`, else behind them. Fails
-/// with EINVAL before Linux 6.6.
-pub(crate) fn link_tcx(program: BorrowedFd<'_>, ifindex: u32, egress: bool, first: bool) -> io::Result<OwnedFd> {
+/// Where in a chain of programs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order<'a> {
+    First,
+    Last,
+    /// Next to this link's program.
+    Behind(BorrowedFd<'a>),
+}
+
+/// Links a program to the ingress or the egress of an interface. Fails with EINVAL before Linux 6.6.
+pub(crate) fn link_tcx(program: BorrowedFd<'_>, ifindex: u32, egress: bool, order: Order<'_>) -> io::Result<OwnedFd> {
     let hook = if egress { sys::BPF_TCX_EGRESS } else { sys::BPF_TCX_INGRESS };
-    let options = sys::bpf_link_create_opts {
+    let flags = match order {
+        Order::First => sys::BPF_F_BEFORE,
+        Order::Last => 0,
+        Order::Behind(_) => sys::BPF_F_AFTER | sys::BPF_F_LINK,
+    };
+    let mut options = sys::bpf_link_create_opts {
         sz: size_of::<sys::bpf_link_create_opts>() as sys::size_t,
-        flags: if first { sys::BPF_F_BEFORE } else { 0 },
+        flags,
         ..Default::default()
     };
+    if let Order::Behind(link) = order {
+        options.__bindgen_anon_1.tcx.relative_fd = link.as_raw_fd() as u32;
+    }
     // SAFETY: the descriptor is open, and the options outlive the call; all that is not set in them is zero.
     let fd = check(unsafe { sys::bpf_link_create(program.as_raw_fd(), ifindex as i32, hook, &options) })?;
     // SAFETY: a new descriptor that nobody else owns.

@@ -60,7 +60,7 @@ impl Unruly {
             let program = program.as_fd();
             let attach = || {
                 let ifindex = crate::kernel::ifindex(crate::lab::INTERFACE)?;
-                crate::sys::link_tcx(program, ifindex, false, false)
+                crate::sys::link_tcx(program, ifindex, false, crate::sys::Order::Last)
             };
             self.links.push(namespace.enter(attach).map_err(Error::Attach)?);
         }

@@ -18,7 +18,7 @@ use wire::{proto, tcp, Packet, TcpOptions};
 
 const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
 const EDGE_MAC: [u8; 6] = [2, 0x5e, 0, 0, 0, 1];
-const PASS: u32 = 0;
+const PASS: u32 = u32::MAX;
 const DROP: u32 = 2;
 const REDIRECT: u32 = 7;
 

@@ -163,3 +163,32 @@ fn windows_follow_the_schedule(fabric: &Fabric) {
     assert_eq!(marked(1), wire::ecn::ECT0);
     assert_eq!(marked(200), wire::ecn::CE);
 }
+
+/// A process of the host may give its packets a priority, which HTB reads as the number of a class, or of itself for none.
+#[test]
+fn what_the_host_gives_priority_goes_through_the_ingress_limit_too() {
+    if let Some(why) = fabric::unavailable() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let mut fabric = Fabric::new("lp");
+    fabric.add_edge(0, &Config::default(), &[50_001], VERSION_1, false, 1024);
+    let host = fabric.host(0);
+    fabric.edges[0].edge.open_limits(1024).unwrap();
+    fabric.exec_ok(&host, "tc qdisc add dev g root handle 5e1f: htb default 1");
+    fabric.exec_ok(&host, "tc class add dev g parent 5e1f: classid 5e1f:1 htb rate 1gbit");
+    fabric.exec_ok(&host, "ip addr add 10.9.0.1/24 dev g");
+    fabric.exec_ok(&host, "ip neigh add 10.9.0.2 lladdr 02:00:0a:07:00:01 dev g nud permanent");
+    let edge = &fabric.edges[0];
+    in_namespace(&host, || {
+        edge.edge.attach(edge.port, Role::LimitPort).unwrap();
+        let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
+        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::Priority, &0x5e1f_0000).unwrap();
+        for _ in 0..50 {
+            socket.send_to(&[0; 1000], "10.9.0.2:9").unwrap();
+        }
+    });
+    let shown = fabric.exec(&host, &["tc", "-s", "qdisc", "show", "dev", "g"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("direct_packets_stat 0 "), "past every class: {shown}");
+}

@@ -43,6 +43,7 @@ pub(crate) const EMIT_DUPACK: u8 = 0x4;
 pub(crate) const BALANCE_ECMP: u32 = 0;
 pub(crate) const BALANCE_FLOWCELL: u32 = 1;
 pub(crate) const BALANCE_FLOWLET: u32 = 2;
+pub(crate) const BALANCE_TCP_ONLY: u32 = 0x100;
 
 /// `struct sv_conf`
 #[repr(C)]

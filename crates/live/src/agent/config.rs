@@ -34,6 +34,8 @@ pub struct Config {
     pub max_flows: u32,
     /// ns without a packet after which a flow is forgotten.
     pub flow_idle_ns: u64,
+    /// Of our programs among those of others on the same interfaces.
+    pub place: Place,
     /// Names of the interfaces towards the fabric, at least one.
     pub uplinks: Vec<String>,
     /// Outer source address; `None`: the first of the first uplink that has one of the peer's family.
@@ -42,6 +44,8 @@ pub struct Config {
     /// Add the device that makes the kernel merge encapsulated packets.
     pub gro: bool,
     pub balance: Balance,
+    /// Flowcells of TCP only: what else there is keeps one path.
+    pub tcp_only: bool,
     /// Of peers that have none of their own. Empty with [`Balance::Hash`].
     pub labels: Vec<u16>,
     /// Presto's receiver, and how long it waits for gaps to fill; `None`: segments are handed on as they come.
@@ -54,6 +58,17 @@ pub struct Config {
     pub peers: Vec<PeerRule>,
     /// Who says in which order labels are taken.
     pub controller: Option<ControllerRule>,
+}
+
+/// Where among the programs of others, or of filters where tcx does not exist, ours are put. What ours let pass, those
+/// behind them see; what they send on, drop or answer, only those in front of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// In front of those that are there.
+    First,
+    /// Behind those that are there.
+    #[default]
+    Last,
 }
 
 /// A `[controller]`.

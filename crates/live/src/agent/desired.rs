@@ -7,8 +7,9 @@ use super::limits::{self, Limited};
 use crate::kernel::Role;
 use crate::receiver;
 use crate::state::{
-    self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, CONFIG_CONGESTION,
-    CONFIG_REORDER, PORT_LEARN, PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
+    self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, BALANCE_TCP_ONLY,
+    CONFIG_CONGESTION, CONFIG_REORDER, PORT_LEARN, PORT_LIMITED, PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER,
+    VERSION_1, VERSION_PLAIN,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -156,6 +157,7 @@ pub(in crate::agent) fn desired(
 fn data_path_config(config: &Config, kept: &Kept) -> state::Config {
     let (balance, cell_bytes) = match config.balance {
         Balance::Hash => (BALANCE_ECMP, 0),
+        Balance::Flowcell { bytes } if config.tcp_only => (BALANCE_FLOWCELL | BALANCE_TCP_ONLY, bytes),
         Balance::Flowcell { bytes } => (BALANCE_FLOWCELL, bytes),
     };
     let (idle_ns, udp_port) = (config.flow_idle_ns, config.udp_port);
@@ -205,6 +207,7 @@ fn add_ports(
             (interface.is_veth_into_namespace() && !limited.whole_way.contains(&ifindex), PORT_PEER),
             (!rule.learn.is_empty(), PORT_LEARN),
             (rule.strict, PORT_STRICT),
+            (limited.is_egress(ifindex), PORT_LIMITED),
         ];
         let flags = flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag);
         let mac = guest_mac(rule, ifindex, interface, learned).unwrap_or_default().0;
@@ -302,11 +305,13 @@ pub(in crate::agent) mod tests {
             metrics: None,
             max_flows: 1024,
             flow_idle_ns: 1,
+            place: Default::default(),
             uplinks: vec!["eth0".into()],
             address: None,
             udp_port: 4789,
             gro: true,
             balance: Balance::Flowcell { bytes: 65_536 },
+            tcp_only: true,
             labels: vec![50_000, 50_001],
             reorder: None,
             congestion: None,

@@ -69,6 +69,13 @@ pub(in crate::agent) struct Limited {
     kept: BTreeSet<(u32, u32)>,
 }
 
+impl Limited {
+    /// Does what the guest there sends go through a queue?
+    pub(in crate::agent) fn is_egress(&self, ifindex: u32) -> bool {
+        self.classes.keys().any(|key| key.ifindex == ifindex && key.direction == LIMITER_OUT)
+    }
+}
+
 /// Every limit that the configuration means, by interface and direction.
 pub(in crate::agent) fn wanted(config: &Config, interfaces: &Interfaces) -> Vec<Wanted> {
     let mut all = Vec::new();
@@ -215,7 +222,8 @@ impl Agent {
         if w.key.direction == LIMITER_OUT || law {
             limited.attach.insert((w.key.ifindex, Role::LimitGuest));
         }
-        if law || (scheduled && w.key.direction == LIMITER_IN) {
+        // Without a law too: it takes off what would lead past the queue.
+        if law || (w.key.direction == LIMITER_IN && (scheduled || !lawless)) {
             limited.attach.insert((w.key.ifindex, Role::LimitPort));
         }
         if law || w.key.direction == LIMITER_IN {

@@ -312,6 +312,7 @@ impl Runner {
             ("agent.pins", config.pins == old.pins),
             ("agent.socket", config.socket == old.socket),
             ("agent.max_flows", config.max_flows == old.max_flows),
+            ("agent.place", config.place == old.place),
         ] {
             if !same {
                 return Err(Error::Config(format!(
@@ -492,7 +493,8 @@ fn open_edge(config: &Config, log: &Log) -> Result<Edge> {
         }
     }
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, note)));
-    let edge = Edge::open(&Options { pins: config.pins.clone(), max_flows: config.max_flows, ..Options::default() });
+    let (pins, max_flows, place) = (config.pins.clone(), config.max_flows, config.place);
+    let edge = Edge::open(&Options { pins, max_flows, place, ..Options::default() });
     let said = SAID.lock().map(|mut said| std::mem::take(&mut *said)).unwrap_or_default();
     if edge.is_err() {
         said.iter().for_each(|line| log.warning(line));

@@ -1,16 +1,29 @@
 //! Programs on interfaces: links on tcx, and filters of clsact where that does not exist.
 
 use super::{entries, Edge, Error, Result, Role};
+use crate::agent::config::Place;
 use crate::sys;
 use libbpf_rs::{TcHookBuilder, TC_INGRESS};
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Handle and priority of our filter where tcx does not exist.
 const CLSACT_HANDLE: u32 = 0x5e1f;
 const CLSACT_PRIORITY: u32 = 0x5e1f;
+/// The same in front of all others.
+const CLSACT_FIRST: u32 = 1;
+
+const PLACES: [Place; 2] = [Place::First, Place::Last];
+
+/// What tells a place in the names of pins.
+fn mark(place: Place) -> &'static str {
+    match place {
+        Place::First => "-first",
+        Place::Last => "",
+    }
+}
 
 /// How a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +40,7 @@ impl Edge {
     /// # Errors
     /// What the kernel refuses; ENODEV if there is no such interface.
     pub fn attach(&self, ifindex: u32, role: Role) -> Result<Attachment> {
-        if self.filter_pin(ifindex, role).exists() {
+        if PLACES.iter().any(|place| self.filter_pin(ifindex, role, *place).exists()) {
             return self.attach_with(ifindex, role, Attachment::Clsact);
         }
         match self.attach_with(ifindex, role, Attachment::Tcx) {
@@ -49,41 +62,58 @@ impl Edge {
         match attachment {
             Attachment::Tcx => {
                 self.attach_tcx(&program, role, ifindex)?;
-                self.detach_clsact(ifindex, role)?;
+                PLACES.iter().try_for_each(|place| self.detach_clsact(ifindex, role, *place))?;
             }
             Attachment::Clsact => {
-                self.attach_clsact(&program, &self.filter_pin(ifindex, role), ifindex)?;
-                self.detach_tcx(ifindex, role)?;
+                self.attach_clsact(&program, role, ifindex)?;
+                PLACES.iter().try_for_each(|place| self.detach_tcx(ifindex, role, *place))?;
             }
         }
         Ok(attachment)
     }
 
     fn attach_tcx(&self, program: &libbpf_rs::Program<'_>, role: Role, ifindex: u32) -> Result<()> {
-        let pin = &self.link_pin(ifindex, role);
+        let pin = &self.link_pin(ifindex, role, self.place);
         if let Ok(link) = sys::open_pinned(pin) {
             match sys::link_update(link.as_fd(), program.as_fd()) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return self.detach_tcx(ifindex, role, self.elsewhere()),
                 // The interface is gone, and its number may be another's by now.
                 Err(_) => fs::remove_file(pin).map_err(|e| Error::Io("remove", pin.clone(), e))?,
             }
         }
-        let link = sys::link_tcx(program.as_fd(), ifindex, role == Role::LimitPort, role == Role::LimitGuest);
+        // The limit of a port comes before its guest's program, wherever that is.
+        let limit = sys::open_pinned(&self.link_pin(ifindex, Role::LimitGuest, self.place)).ok();
+        let at = match (role, &limit, self.place) {
+            (Role::Guest, Some(limit), _) => sys::Order::Behind(limit.as_fd()),
+            (Role::LimitGuest, ..) | (_, _, Place::First) => sys::Order::First,
+            _ => sys::Order::Last,
+        };
+        let link = sys::link_tcx(program.as_fd(), ifindex, role == Role::LimitPort, at);
         let link = link.map_err(|e| Error::Io("attach to tcx as", pin.clone(), e))?;
-        sys::pin(link.as_fd(), pin).map_err(|e| Error::Io("pin", pin.clone(), e))
+        sys::pin(link.as_fd(), pin).map_err(|e| Error::Io("pin", pin.clone(), e))?;
+        self.detach_tcx(ifindex, role, self.elsewhere())
     }
 
     /// The filter's program is changed in place: every packet meets the old or the new one. The clsact qdisc stays when
     /// the filter goes: it may be another's by then.
-    fn attach_clsact(&self, program: &libbpf_rs::Program<'_>, pin: &Path, ifindex: u32) -> Result<()> {
-        let mut hook = self.clsact(program, ifindex);
+    fn attach_clsact(&self, program: &libbpf_rs::Program<'_>, role: Role, ifindex: u32) -> Result<()> {
+        let pin = &self.filter_pin(ifindex, role, self.place);
+        let mut hook = clsact(program, ifindex, self.place);
         quietly(|| hook.create()).map_err(|e| Error::Bpf("add clsact", e))?; // complains if it is there, and succeeds
         hook.attach().map_err(|e| Error::Bpf("attach to clsact", e))?;
         match fs::remove_file(pin) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::Io("remove", pin.into(), e)),
             _ => {}
         }
-        sys::pin(program.as_fd(), pin).map_err(|e| Error::Io("pin", pin.into(), e))
+        sys::pin(program.as_fd(), pin).map_err(|e| Error::Io("pin", pin.into(), e))?;
+        self.detach_clsact(ifindex, role, self.elsewhere())
+    }
+
+    fn elsewhere(&self) -> Place {
+        match self.place {
+            Place::First => Place::Last,
+            Place::Last => Place::First,
+        }
     }
 
     /// Takes the program off an interface, however it is attached. Fine if none is there.
@@ -91,24 +121,27 @@ impl Edge {
     /// # Errors
     /// A pin that cannot be removed.
     pub fn detach(&self, ifindex: u32, role: Role) -> Result<()> {
-        self.detach_tcx(ifindex, role)?;
-        self.detach_clsact(ifindex, role)
+        for place in PLACES {
+            self.detach_tcx(ifindex, role, place)?;
+            self.detach_clsact(ifindex, role, place)?;
+        }
+        Ok(())
     }
 
-    fn detach_tcx(&self, ifindex: u32, role: Role) -> Result<()> {
-        let pin = self.link_pin(ifindex, role);
+    fn detach_tcx(&self, ifindex: u32, role: Role, place: Place) -> Result<()> {
+        let pin = self.link_pin(ifindex, role, place);
         let Ok(link) = sys::open_pinned(&pin) else { return Ok(()) };
         let _ = sys::link_detach(link.as_fd()); // fails if the interface is gone
         fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin, e))
     }
 
-    fn detach_clsact(&self, ifindex: u32, role: Role) -> Result<()> {
-        let pin = self.filter_pin(ifindex, role);
+    fn detach_clsact(&self, ifindex: u32, role: Role, place: Place) -> Result<()> {
+        let pin = self.filter_pin(ifindex, role, place);
         if !pin.exists() {
             return Ok(());
         }
         let program = self.program(role)?;
-        let _ = quietly(|| self.clsact(&program, ifindex).detach()); // fails if the interface is gone
+        let _ = quietly(|| clsact(&program, ifindex, place).detach()); // fails if the interface is gone
         fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin, e))
     }
 
@@ -120,6 +153,7 @@ impl Edge {
             .filter_map(|path| {
                 let (tag, ifindex) = path.file_name()?.to_str()?.split_once('-')?;
                 let role = Role::ALL.into_iter().find(|role| role.tag() == tag)?;
+                let ifindex = ifindex.strip_suffix(mark(Place::First)).unwrap_or(ifindex);
                 Some((ifindex.parse().ok()?, role))
             })
             .collect();
@@ -128,19 +162,20 @@ impl Edge {
         found
     }
 
-    fn clsact(&self, program: &libbpf_rs::Program<'_>, ifindex: u32) -> libbpf_rs::TcHook {
-        let mut builder = TcHookBuilder::new(program.as_fd());
-        builder.ifindex(ifindex as i32).replace(true).handle(CLSACT_HANDLE).priority(CLSACT_PRIORITY);
-        builder.hook(TC_INGRESS)
+    fn link_pin(&self, ifindex: u32, role: Role, place: Place) -> PathBuf {
+        self.pins.join("links").join(format!("{}-{ifindex}{}", role.tag(), mark(place)))
     }
 
-    fn link_pin(&self, ifindex: u32, role: Role) -> PathBuf {
-        self.pins.join("links").join(format!("{}-{ifindex}", role.tag()))
+    fn filter_pin(&self, ifindex: u32, role: Role, place: Place) -> PathBuf {
+        self.pins.join("filters").join(format!("{}-{ifindex}{}", role.tag(), mark(place)))
     }
+}
 
-    fn filter_pin(&self, ifindex: u32, role: Role) -> PathBuf {
-        self.pins.join("filters").join(format!("{}-{ifindex}", role.tag()))
-    }
+fn clsact(program: &libbpf_rs::Program<'_>, ifindex: u32, place: Place) -> libbpf_rs::TcHook {
+    let priority = if place == Place::First { CLSACT_FIRST } else { CLSACT_PRIORITY };
+    let mut builder = TcHookBuilder::new(program.as_fd());
+    builder.ifindex(ifindex as i32).replace(true).handle(CLSACT_HANDLE).priority(priority);
+    builder.hook(TC_INGRESS)
 }
 
 /// Without libbpf's own messages on standard error.

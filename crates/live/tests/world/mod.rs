@@ -7,7 +7,7 @@ use edge::Direction;
 use live::kernel::{Edge, Options, Role, Segment};
 use live::state::{
     self, address, Counter, Counters, FlowSlot, FlowSlotKey, Peer, Port, Route, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL,
-    CONFIG_ANY_PEER, CONFIG_CONGESTION, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER,
+    BALANCE_TCP_ONLY, CONFIG_ANY_PEER, CONFIG_CONGESTION, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER,
 };
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -38,7 +38,11 @@ fn local_address(family: u8) -> IpAddr {
 
 pub(crate) fn kernel_config(config: &Config) -> state::Config {
     state::Config {
-        balance: if config.cell.is_some() { BALANCE_FLOWCELL } else { BALANCE_ECMP },
+        balance: match (config.cell, config.tcp_only) {
+            (None, _) => BALANCE_ECMP,
+            (Some(_), false) => BALANCE_FLOWCELL,
+            (Some(_), true) => BALANCE_FLOWCELL | BALANCE_TCP_ONLY,
+        },
         cell_bytes: config.cell.map_or(0, |bytes| bytes.get() as u32),
         seed: config.seed,
         udp_port: PORT,

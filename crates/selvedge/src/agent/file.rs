@@ -6,7 +6,7 @@ use congestion::CongestionTable;
 use controller::ControllerTable;
 use limits::{LawWord, LimitsTable, PodAnnotations, TenantTable};
 use live::agent::config::{
-    Balance, Config, GuestRule, Mac, PeerRule, PortRule, Prefix, Selector, MAX_NETWORK, MAX_PEERS, MAX_PORTS,
+    Balance, Config, GuestRule, Mac, PeerRule, Place, PortRule, Prefix, Selector, MAX_NETWORK, MAX_PEERS, MAX_PORTS,
 };
 use live::state::MAX_LABELS;
 use receive::ReceiveTable;
@@ -66,6 +66,15 @@ struct AgentTable {
     metrics: Option<Parsed<SocketAddr>>,
     max_flows: u32,
     flow_idle: Time,
+    place: PlaceWord,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum PlaceWord {
+    First,
+    #[default]
+    Last,
 }
 
 /// Where an agent keeps its pins and its socket, unless told otherwise.
@@ -80,6 +89,7 @@ impl Default for AgentTable {
             metrics: None,
             max_flows: 65_536,
             flow_idle: Time::from_secs(300),
+            place: PlaceWord::default(),
         }
     }
 }
@@ -110,6 +120,7 @@ fn yes() -> bool {
 struct BalanceTable {
     policy: Policy,
     flowcell: Option<Bytes>,
+    udp: Option<Spread>,
     labels: Option<Labels>,
 }
 
@@ -119,6 +130,14 @@ enum Policy {
     #[default]
     Flowcell,
     Hash,
+}
+
+/// Of what is not TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Spread {
+    Flow,
+    Flowcell,
 }
 
 /// A number of labels, or the labels.
@@ -320,11 +339,16 @@ fn check(file: File) -> Result<Config, Invalid> {
         metrics: agent,
         max_flows: file.agent.max_flows,
         flow_idle_ns: file.agent.flow_idle.as_ns(),
+        place: match file.agent.place {
+            PlaceWord::First => Place::First,
+            PlaceWord::Last => Place::Last,
+        },
         uplinks,
         address,
         udp_port: file.uplink.udp_port,
         gro: file.uplink.gro,
         balance,
+        tcp_only: file.balance.udp != Some(Spread::Flowcell),
         labels,
         reorder: file.receive.check()?,
         congestion,
@@ -403,7 +427,12 @@ fn check_uplink(uplink: &UplinkTable) -> Result<(Vec<String>, Option<IpAddr>), I
 
 fn check_balance(balance: &BalanceTable) -> Result<Balance, Invalid> {
     if balance.policy == Policy::Hash {
-        for (key, given) in [("flowcell", balance.flowcell.is_some()), ("labels", balance.labels.is_some())] {
+        let given = [
+            ("flowcell", balance.flowcell.is_some()),
+            ("labels", balance.labels.is_some()),
+            ("udp", balance.udp.is_some()),
+        ];
+        for (key, given) in given {
             if given {
                 let problem = "has no meaning with policy = \"hash\"";
                 return Err(Invalid::new(format!("balance.{key}"), problem, "remove it"));

@@ -61,6 +61,18 @@ fn little_needs_to_be_said() {
     assert_eq!((config.pins, config.socket), (PINS.into(), SOCKET.into()));
     assert_eq!((config.udp_port, config.gro, config.labels.len(), config.max_flows), (4789, true, 8, 65_536));
     assert_eq!((config.balance, config.reorder), (Balance::Flowcell { bytes: 65_536 }, None));
+    assert_eq!((config.place, config.tcp_only), (Place::Last, true));
+    let other = "agent.place = \"first\"\nbalance.udp = \"flowcell\"\nuplink.interface = \"eth0\"";
+    let other = parse("a.toml", other).unwrap();
+    assert_eq!((other.place, other.tcp_only), (Place::First, false));
+    for (wrong, says) in [
+        ("agent.place = \"middle\"", "a.toml:1: agent.place: unknown value `middle`"),
+        ("balance.udp = \"flows\"", "a.toml:1: balance.udp: unknown value `flows`"),
+        ("balance.policy = \"hash\"\nbalance.udp = \"flow\"", "a.toml:2: balance.udp: has no meaning"),
+    ] {
+        let error = parse("a.toml", &format!("{wrong}\nuplink.interface = \"eth0\"")).map(drop).unwrap_err();
+        assert!(error.to_string().starts_with(says), "{error}");
+    }
     let order = parse("a.toml", "uplink.interface = \"eth0\"\nreceive.reorder = true").unwrap();
     assert_eq!(order.reorder, Some(live::agent::config::ADAPTIVE));
     let hash = parse("a.toml", "balance.policy = \"hash\"\nuplink.interfaces = [\"a\", \"b\"]").unwrap();

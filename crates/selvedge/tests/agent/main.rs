@@ -6,10 +6,11 @@ mod congestion;
 mod controller;
 mod limits;
 mod receiver;
+mod reload;
 mod world;
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 use world::{eventually, ip, World};
@@ -43,6 +44,19 @@ fn peer_process() {
                 }
             }
             stream.write_all(&at.to_be_bytes()).unwrap();
+        }
+        // Until somebody ends them.
+        "udp-sink" => {
+            let _socket = UdpSocket::bind(address).unwrap();
+            std::thread::sleep(Duration::from_secs(600));
+        }
+        "udp-flood" => {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            let end = WAIT.as_millis() * 4;
+            for i in 0..end {
+                (0..20).for_each(|_| drop(socket.send_to(&[i as u8; 64], address)));
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         "client" | "quiet-client" => {
             let quiet = what == "quiet-client";
