@@ -95,8 +95,12 @@ SV_FN u32 sv_toobig_sum(const u8 *quote, const struct sv_packet *p, int unfinish
 	u32 upto = unfinished ? p->ip_header_len : SV_TOOBIG_QUOTE;
 	u32 sum = unfinished ? (u16)~check : 0;
 
-	for (u32 i = 0; i < SV_TOOBIG_QUOTE; i = sv_mask(i + 2, 255)) /* the mask keeps clang from unrolling */
-		sum += i < upto ? sv_get16(quote + i) : 0;
+	for (u32 i = 0; i < SV_TOOBIG_QUOTE; i = sv_mask(i + 2, 255)) { /* the mask keeps clang from unrolling */
+		/* All ones below `upto`, else 0, without a branch: the verifier would follow all ways through all rounds. */
+		u64 below = sv_opaque((u64)i - upto);
+
+		sum += sv_get16(quote + i) & (u32)sv_opaque((u64)((s64)below >> 63));
+	}
 	return sum;
 }
 

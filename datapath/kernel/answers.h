@@ -73,9 +73,14 @@ static __always_inline int mac_of(const struct sv_config *conf, u32 vni, u32 ifi
 		struct sv_port *port;
 
 		target = route->target;
-		port = bpf_map_lookup_elem(&ports, &target);
-		if (target == ifindex || !port || port->vni != vni)
+		if (target == ifindex)
 			return 0; /* the asker's own */
+		port = bpf_map_lookup_elem(&ports, &target);
+		/* Looked at alone: clang 16 computes the next line before a condition that is joined with another. */
+		if (!port)
+			return 0;
+		if (port->vni != vni)
+			return 0;
 		known = port->mac;
 	}
 	if (!any_mac(known))

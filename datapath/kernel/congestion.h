@@ -53,7 +53,8 @@ static __always_inline void use_congestion(struct sv_ctx *c, struct sv_flow_slot
 	u32 zero = 0;
 
 	c->vcc_conf = bpf_map_lookup_elem(&congestion, &zero);
-	if (slot)
+	/* The verifier cannot know that an array has this entry: one without the other would be a maybe in every stage. */
+	if (slot && c->vcc_conf)
 		c->vcc = &slot->vcc;
 	c->tenant = tenant_of(vni);
 }

@@ -30,12 +30,21 @@ static __always_inline int any_mac(const u8 *mac)
 	return mac[0] | mac[1] | mac[2] | mac[3] | mac[4] | mac[5];
 }
 
+/*
+ * The same length, of which every verifier sees that it is 1 to 64. A comparison does not say so: clang may make it on
+ * another register than the one that it passes on.
+ */
+static __always_inline u32 options_len(u32 len)
+{
+	return sv_mask(len - 1, 63) + 1;
+}
+
 /* The options of a SYN, which start at `off`. A copy is read: the loop is then proven only once. */
 __noinline int parse_syn_options(struct __sk_buff *skb, u32 off, u32 len, struct sv_packet *p)
 {
 	u8 options[OPTION_BYTES] = {0};
 
-	if (!p || !len || len > SV_TCP_MAX_OPTIONS || bpf_skb_load_bytes(skb, off, options, len))
+	if (!p || !len || len > SV_TCP_MAX_OPTIONS || bpf_skb_load_bytes(skb, off, options, options_len(len)))
 		return -1;
 	sv_parse_syn_options(options, options + sizeof(options), len, p);
 	return 0;
@@ -140,7 +149,7 @@ __noinline int find_mss(struct __sk_buff *skb, u32 off, u32 len)
 {
 	u8 options[OPTION_BYTES] = {0};
 
-	if (!len || len > SV_TCP_MAX_OPTIONS || bpf_skb_load_bytes(skb, off, options, len))
+	if (!len || len > SV_TCP_MAX_OPTIONS || bpf_skb_load_bytes(skb, off, options, options_len(len)))
 		return 0;
 	return (int)sv_mss_find(options, options + sizeof(options), len);
 }
