@@ -12,6 +12,7 @@ pub mod controller;
 pub mod dctcp;
 #[cfg(feature = "kernel")]
 pub mod emit;
+pub mod files;
 #[cfg(feature = "kernel")]
 pub mod gro;
 #[cfg(feature = "kernel")]
@@ -39,4 +40,4 @@ pub mod unruly;
 
 #[cfg(feature = "kernel")]
 pub use htb::has_fq;
-pub use native::state_version;
+pub use native::{state_version, stdout_was_closed};

@@ -9,6 +9,7 @@ extern "C" {
     #[cfg(any(feature = "kernel", test))]
     fn sv_live_pacer_backlog(next: u64, rate: u64, now: u64) -> u32;
     fn sv_live_state_version() -> u32;
+    fn sv_live_stdout_was_closed() -> std::ffi::c_int;
     #[cfg(test)]
     fn sv_live_counters() -> u32;
 }
@@ -32,6 +33,12 @@ pub(crate) fn pacer_backlog(next: u64, rate: u64, now: u64) -> u32 {
 pub fn state_version() -> u32 {
     // SAFETY: a function without arguments that returns a constant.
     unsafe { sv_live_state_version() }
+}
+
+/// Had the process no standard output when it began? What is written then goes to `/dev/null`, without an error.
+pub fn stdout_was_closed() -> bool {
+    // SAFETY: a function without arguments that returns what was seen before `main`.
+    unsafe { sv_live_stdout_was_closed() != 0 }
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Symbols for what the agent takes from the data path's headers; state.h asserts the sizes of the shared structs. */
+#include <fcntl.h>
 #include <stddef.h>
+#include <unistd.h>
 
 #include "kernel/limits.h"
 #include "kernel/state.h"
@@ -12,6 +14,7 @@ int sv_live_flow_expired(const struct sv_flow *flow, u64 idle, u64 now);
 u32 sv_live_state_version(void);
 u32 sv_live_counters(void);
 u32 sv_live_pacer_backlog(u64 next, u64 rate, u64 now);
+int sv_live_stdout_was_closed(void);
 
 int sv_live_flow_expired(const struct sv_flow *flow, u64 idle, u64 now)
 {
@@ -77,4 +80,17 @@ int sv_live_toobig(u8 *b, const struct sv_packet *p, u16 check, u32 mtu)
 int sv_live_toobig_fits(const struct sv_packet *p, u32 ip_len, u32 mtu)
 {
 	return sv_toobig_fits(p, ip_len, mtu);
+}
+
+static int stdout_closed;
+
+/* Before Rust's runtime, which opens /dev/null in the place of a standard output that is closed. */
+__attribute__((constructor)) static void look_at_stdout(void)
+{
+	stdout_closed = fcntl(STDOUT_FILENO, F_GETFD) == -1;
+}
+
+int sv_live_stdout_was_closed(void)
+{
+	return stdout_closed;
 }

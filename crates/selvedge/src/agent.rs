@@ -122,7 +122,7 @@ fn stop(path: Option<&Path>) -> Result<(), AgentError> {
         }
         None => (file::PINS.into(), file::SOCKET.into()),
     };
-    match ctl::ask(&socket, Command::Stop) {
+    match ctl::ask(&socket, Command::Stop, ctl::PATIENCE) {
         Ok(_) => {
             say!("stopped: nothing of the edge is left in the kernel");
             Ok(())
@@ -134,9 +134,7 @@ fn stop(path: Option<&Path>) -> Result<(), AgentError> {
 
 #[cfg(feature = "kernel")]
 fn remove(pins: &Path, socket: &Path) -> Result<(), AgentError> {
-    for line in live::agent::stop(pins, socket)? {
-        eprintln!("selvedge: {line}");
-    }
+    live::agent::stop(pins, socket)?;
     say!("no agent ran; nothing of the edge is left in the kernel");
     Ok(())
 }

@@ -62,7 +62,7 @@ pub fn sim(arguments: &BenchSim) -> Result<(), Failure> {
         memory_bytes_per_flow: memory.map(|m| m as f64 / flows.max(1) as f64),
     };
     if arguments.json {
-        say!("{}", serde_json::json!(speed));
+        crate::say::json(&serde_json::json!(speed));
     } else {
         print(&speed);
     }

@@ -8,6 +8,7 @@ use crate::scenario::Seeds;
 use crate::topo::Topo;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// The software edge of a datacenter network: simulate it, reproduce published results, find out what runs here.
 #[derive(Debug, Parser)]
@@ -15,6 +16,21 @@ use std::path::PathBuf;
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// # Errors
+    /// The status with which the program ends: a request for help was answered, or the arguments make no sense.
+    pub fn read() -> Result<Cli, ExitCode> {
+        Cli::try_parse().map_err(|error| {
+            if error.use_stderr() {
+                let _ = error.print(); // there is no other place to say it
+                return ExitCode::from(2);
+            }
+            say_on!("{}", error.render());
+            ExitCode::SUCCESS
+        })
+    }
 }
 
 #[derive(Debug, Subcommand)]

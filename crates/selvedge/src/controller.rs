@@ -72,7 +72,7 @@ pub fn run(command: &Controller) -> Result<(), ControllerError> {
     let change = change.map(|(link, up)| LinkChange { link: link.clone(), up });
     let status = operate(&file.url, &file.identity(), change.as_ref())?;
     match command {
-        Controller::Status { json: true, .. } => say!("{}", serde_json::json!(status)),
+        Controller::Status { json: true, .. } => crate::say::json(&serde_json::json!(status)),
         _ => say_on!("{}", text(&status)),
     }
     Ok(())

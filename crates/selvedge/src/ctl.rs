@@ -10,8 +10,9 @@ use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::time::Duration;
-use units::BitRate;
+use units::{BitRate, Time};
 
 #[derive(Debug, Args)]
 pub struct Ctl {
@@ -23,6 +24,17 @@ pub struct Ctl {
     /// Socket of the agent
     #[arg(long, global = true, value_name = "PATH", default_value = SOCKET)]
     pub socket: PathBuf,
+    /// How long to wait for the agent's answer
+    #[arg(long, global = true, value_name = "TIME", default_value = "30s", value_parser = timeout)]
+    pub timeout: Time,
+}
+
+fn timeout(text: &str) -> Result<Time, String> {
+    match text.parse() {
+        Ok(time) if (Time::from_ms(1)..=Time::from_secs(3600)).contains(&time) => Ok(time),
+        Ok(time) => Err(format!("{time} is out of range: write 1ms to 3600s")),
+        Err(e) => Err(format!("{e}")),
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,21 +75,33 @@ pub enum CtlError {
 }
 
 /// To take the request, and to answer it: a reload may take a while.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Asks the agent one thing.
+/// Asks the agent one thing. An agent that has not answered in full after `patience` is given up.
 ///
 /// # Errors
 /// [`CtlError::NoAgent`] if nobody listens; otherwise what is wrong with the agent, or what it says.
-pub fn ask(socket: &Path, command: Command) -> Result<serde_json::Value, CtlError> {
+pub fn ask(socket: &Path, command: Command, patience: Duration) -> Result<serde_json::Value, CtlError> {
+    // In a thread of its own, because connecting can take time as well as each part of the answer. It ends with the program.
+    let (to, from) = mpsc::channel();
+    let path = socket.to_owned();
+    let asked = std::thread::Builder::new().spawn(move || to.send(exchange(&path, command, patience)));
+    asked.map_err(|e| CtlError::Broken(socket.into(), format!("cannot be asked: {e}")))?;
+    from.recv_timeout(patience).unwrap_or_else(|_| {
+        let time = Time::from_ns(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
+        Err(CtlError::Broken(socket.into(), format!("has not answered within {time}; --timeout waits longer")))
+    })
+}
+
+fn exchange(socket: &Path, command: Command, patience: Duration) -> Result<serde_json::Value, CtlError> {
     let broken = |why: String| CtlError::Broken(socket.into(), why);
     let mut stream = UnixStream::connect(socket).map_err(|e| match e.kind() {
         io::ErrorKind::PermissionDenied => CtlError::NotPermitted(socket.into()),
         _ => CtlError::NoAgent(socket.into(), e),
     })?;
     let silent = |e: io::Error| broken(format!("does not answer: {e}"));
-    stream.set_read_timeout(Some(PATIENCE)).map_err(silent)?;
-    stream.set_write_timeout(Some(PATIENCE)).map_err(silent)?;
+    stream.set_read_timeout(Some(patience)).map_err(silent)?;
+    stream.set_write_timeout(Some(patience)).map_err(silent)?;
     let mut line = serde_json::to_vec(&Request { version: VERSION, command }).unwrap_or_default();
     line.push(b'\n');
     stream.write_all(&line).map_err(silent)?;
@@ -104,9 +128,9 @@ pub fn run(ctl: &Ctl) -> Result<(), CtlError> {
         Question::Limits => Command::Limits,
         Question::Reload => Command::Reload,
     };
-    let answer = ask(&ctl.socket, command)?;
+    let answer = ask(&ctl.socket, command, Duration::from_nanos(ctl.timeout.as_ns()))?;
     if ctl.json {
-        say!("{answer}");
+        crate::say::json(&answer);
         return Ok(());
     }
     let text = match ctl.command {
@@ -395,7 +419,7 @@ mod tests {
 
     #[test]
     fn nobody_there_is_one_line() {
-        let error = ask(Path::new("/nowhere/ctl.sock"), Command::Status).unwrap_err().to_string();
+        let error = ask(Path::new("/nowhere/ctl.sock"), Command::Status, PATIENCE).unwrap_err().to_string();
         assert!(error.starts_with("no agent answers on /nowhere/ctl.sock"), "{error}");
     }
 

@@ -37,10 +37,12 @@ pub fn run(arguments: &Demo) -> Result<bool, Failure> {
     for at in &ran.points {
         sim::print(&at.results, &at.label);
         say!();
-        output::write(&at.results, &staging, &format!("{}.", at.label), &Extras::default())?;
     }
     for judged in &ran.judged {
         say!("{}", judged.text());
+    }
+    for at in &ran.points {
+        output::write(&at.results, &staging, &format!("{}.", at.label), &Extras::default())?;
     }
     staging.write("effective.toml", text())?;
     output::write_report(&staging, &repro::report(&ran, "selvedge demo"))?;

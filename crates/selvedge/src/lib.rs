@@ -10,6 +10,7 @@ pub mod ctl;
 pub mod demo;
 pub mod doctor;
 pub mod figures;
+mod input;
 pub mod lab;
 pub mod manual;
 pub mod output;
@@ -56,7 +57,8 @@ impl Failure {
     /// 2 where the request is at fault, 1 where carrying it out failed.
     fn code(&self) -> u8 {
         match self {
-            Failure::Config(_) | Failure::Staging(output::StagingError::Exists(_)) => 2,
+            Failure::Write(output::WriteError::Staging(e)) | Failure::Staging(e) if e.is_request() => 2,
+            Failure::Config(_) => 2,
             Failure::Lab(error) if error.is_request() => 2,
             Failure::KernelLab(error) if error.is_request() => 2,
             Failure::Agent(error) if error.is_request() => 2,
@@ -86,7 +88,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Doctor { json } => {
             let diagnosis = doctor::diagnose();
             match json {
-                true => say!("{}", serde_json::json!(diagnosis)),
+                true => say::json(&serde_json::json!(diagnosis)),
                 false => say_on!("{}", doctor::print(&diagnosis)),
             }
             Ok(true)
@@ -108,7 +110,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(failure) => {
-            eprintln!("selvedge: {failure}");
+            say::note(&failure.to_string());
             ExitCode::from(failure.code())
         }
     }

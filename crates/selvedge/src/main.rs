@@ -1,6 +1,8 @@
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    selvedge::main(selvedge::cli::Cli::parse())
+    match selvedge::cli::Cli::read() {
+        Ok(cli) => selvedge::main(cli),
+        Err(code) => code,
+    }
 }

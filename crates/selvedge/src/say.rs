@@ -1,7 +1,9 @@
-//! Standard output whose failure is an answer, not a panic.
+//! Standard output whose failure is an answer, not a panic, and which never carries what steers a terminal unless it is meant
+//! to.
 
-use std::fmt::Arguments;
-use std::io::{ErrorKind, Write};
+use std::borrow::Cow;
+use std::fmt::{Arguments, Write as _};
+use std::io::{Error, ErrorKind, Write};
 
 /// As `println!`, but see [`stdout`].
 macro_rules! say {
@@ -16,18 +18,75 @@ macro_rules! say_on {
 
 /// Says how a daemon fares, on standard error, whose end (a terminal that was closed) is none of its business.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "selvedge: {text}");
+    let _ = writeln!(std::io::stderr(), "selvedge: {}", harmless(text));
 }
 
-/// Writes to standard output. A reader that went away (`selvedge ... | head`) ends the program quietly; any other
-/// failure ends it with a message. Results are written before they are printed, so none is lost.
+/// Writes to standard output. A reader that went away (`selvedge ... | head`) ends the program quietly, with the status that
+/// a shell gives to a program that SIGPIPE ended; any other failure ends it with a message and status 1. Results are written
+/// before they are printed, so none is lost.
 pub(crate) fn stdout(text: Arguments<'_>, end: &str) {
-    let mut out = std::io::stdout().lock();
-    let Err(error) = out.write_fmt(text).and_then(|()| out.write_all(end.as_bytes())).and_then(|()| out.flush()) else {
-        return;
+    put(&[&harmless(&text.to_string()), end]);
+}
+
+/// One JSON value and a line's end. What a terminal could take for a command is escaped as JSON escapes it.
+pub(crate) fn json(value: &serde_json::Value) {
+    let text = value.to_string();
+    let escaped = replaced(&text, |c, out| {
+        let _ = write!(out, "\\u{:04x}", u32::from(c)); // strings take all; all such characters are below 0x10000
+    });
+    put(&[&escaped, "\n"]);
+}
+
+/// A picture from the top left corner of a terminal, which is cleared.
+pub(crate) fn picture(text: &str) {
+    put(&["\x1b[H\x1b[2J", &harmless(text)]);
+}
+
+/// Nothing that steers a terminal: files, peers and interfaces have names and titles that others chose.
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
+    replaced(text, |c, out| out.extend(c.escape_default()))
+}
+
+fn replaced(text: &str, mut replace: impl FnMut(char, &mut String)) -> Cow<'_, str> {
+    // The last two ranges exchange what a reader sees for other text: directions of writing.
+    let steers = |c: char| {
+        c.is_control() && c != '\n' && c != '\t'
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
-    if error.kind() != ErrorKind::BrokenPipe {
-        eprintln!("selvedge: cannot write to standard output: {error}; send it to a place that can take it");
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
     }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match steers(c) {
+            true => replace(c, &mut out),
+            false => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn put(parts: &[&str]) {
+    let mut out = std::io::stdout().lock();
+    let written = match live::stdout_was_closed() {
+        true => Err(Error::new(ErrorKind::NotConnected, "it is closed")),
+        false => parts.iter().try_for_each(|part| out.write_all(part.as_bytes())).and_then(|()| out.flush()),
+    };
+    let Err(error) = written else { return };
+    if error.kind() == ErrorKind::BrokenPipe {
+        std::process::exit(128 + 13);
+    }
+    note(&format!("cannot write to standard output: {error}; send it to a place that can take it"));
     std::process::exit(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_is_shown_instead() {
+        assert_eq!(harmless("a\tb\nü 🦀"), "a\tb\nü 🦀");
+        assert_eq!(harmless("\x1b[2Jx\u{7f}\r\u{9b}1m\u{202e}"), "\\u{1b}[2Jx\\u{7f}\\r\\u{9b}1m\\u{202e}");
+    }
 }

@@ -5,7 +5,7 @@ use crate::output::{self, Extras, Staging};
 use crate::results::Results;
 use crate::run::{default_threads, run_all, Bar};
 use crate::scenario::{closest, Choice, ConfigError, Document, Plan};
-use crate::{figures, table, Failure};
+use crate::{figures, input, table, Failure};
 use std::path::Path;
 
 /// Reads a scenario file and applies `--set`. A file of the reproduction harness is read too; its results, modes and
@@ -15,12 +15,7 @@ use std::path::Path;
 /// A file that cannot be read or is not TOML, or a `--set` that does not fit.
 pub fn read(path: &Path, set: &[String]) -> Result<Document, ConfigError> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|e| ConfigError {
-        place: name.clone(),
-        key: String::new(),
-        problem: format!("cannot be read: {e}"),
-        remedy: "give the path of a scenario file".to_owned(),
-    })?;
+    let text = input::read(path, input::SCENARIO, "give the path of a scenario file")?;
     let mut document = Document::parse(&name, &text)?;
     for key in crate::repro::KEYS {
         document.take(key);
@@ -46,21 +41,22 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     let finished = run_all(&plan, arguments.threads.unwrap_or_else(default_threads), &bar)?;
     bar.finish();
     let results = Results::new(plan, finished);
-    if let Some(staging) = staging {
+    let kept = staging.map_or(Ok(()), |staging| {
         let extras = Extras { xml: arguments.xml, capture: arguments.capture.clone() };
         output::write(&results, &staging, "", &extras)?;
         output::write_report(&staging, &figures::report(&results, &command(arguments)))?;
-        staging.commit()?;
-    }
+        Ok::<(), Failure>(staging.commit()?)
+    });
+    // A finished run is told, whatever became of its files.
     if arguments.json {
-        say!("{}", output::metrics(&results));
+        crate::say::json(&output::metrics(&results));
     } else {
         print(&results, "");
-        if let Some(dir) = &arguments.output {
+        if let Some(dir) = arguments.output.as_ref().filter(|_| kept.is_ok()) {
             say!("\nResults: {}  Report: {}", dir.display(), dir.join("report.html").display());
         }
     }
-    Ok(())
+    kept
 }
 
 /// Title, table and what a reader must know; `label` names the point of a sweep.

@@ -25,6 +25,9 @@ pub enum Error {
     Netlink(&'static str, rtnetlink::Error),
     #[error("another agent answers on {0}; give this one another `socket`")]
     SocketInUse(PathBuf),
+    /// What is left in another network namespace, and how to remove it.
+    #[error("{0}")]
+    Elsewhere(String),
 }
 
 impl Error {

@@ -4,6 +4,7 @@
 use super::config::{Config, ControllerRule, PeerRule};
 use super::error::{io_error, Result};
 use crate::controller::{Client, Fetched, Identity, Schedules};
+use crate::files::read_regular;
 use crate::replace::{beside, replace};
 use crate::state::MAX_LABELS;
 use serde::{Deserialize, Serialize};
@@ -134,10 +135,7 @@ impl Followed {
     /// What an earlier agent had, or nothing.
     pub(super) fn load(socket: &Path) -> Followed {
         let path = path(socket);
-        let read = || {
-            let short = fs::metadata(&path).ok()?.len() <= MAX_BYTES;
-            serde_json::from_slice::<Followed>(&fs::read(&path).ok().filter(|_| short)?).ok()
-        };
+        let read = || serde_json::from_slice::<Followed>(&read_regular(&path, MAX_BYTES).ok()?).ok();
         let mut found = read().unwrap_or_default();
         found.labels.values_mut().for_each(|ports| ports.truncate(MAX_LABELS));
         found

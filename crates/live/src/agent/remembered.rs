@@ -1,6 +1,7 @@
 //! What must be undone when the edge is taken away, in a file beside the socket: a bpffs holds no text.
 
 use super::error::{io_error, Result};
+use crate::files::read_regular;
 use crate::replace::{beside, replace};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -46,11 +47,7 @@ impl Remembered {
 
     /// `None` if there is no such file, or none that this version understands.
     pub(super) fn load(socket: &Path) -> Option<Remembered> {
-        let path = path(socket);
-        if fs::metadata(&path).ok()?.len() > MAX_BYTES {
-            return None;
-        }
-        let found: Remembered = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+        let found: Remembered = serde_json::from_slice(&read_regular(&path(socket), MAX_BYTES).ok()?).ok()?;
         (found.version == VERSION).then_some(found)
     }
 
@@ -69,6 +66,28 @@ impl Remembered {
         self.namespace == namespace()
     }
 
+    /// What stays in its namespace after a stop from another one; `all` if programs stay too.
+    pub(super) fn elsewhere(&self, socket: &Path, all: bool) -> String {
+        let mut left = if all { vec!["its programs".to_owned()] } else { Vec::new() };
+        let mtus: Vec<&str> = self.ports.iter().filter(|p| p.mtu.is_some()).map(|p| p.interface.as_str()).collect();
+        match mtus.as_slice() {
+            [] => {}
+            few if few.len() <= 8 => left.push(format!("the MTU of {}", few.join(", "))),
+            many => left.push(format!("the MTU of {} ports", many.len())),
+        }
+        left.extend(self.gro.iter().map(|name| format!("the device {name}")));
+        left.push("rate limits, if there are any".to_owned());
+        let remedy = match path_of(self.namespace) {
+            Some(path) => format!("run it there: `nsenter --net={} selvedge agent stop ...`", path.display()),
+            None => format!(
+                "that namespace has no name and no process here; enter it from where it is known and run it there, or \
+                 remove {} if it is gone",
+                self::path(socket).display()
+            ),
+        };
+        format!("the agent ran in another network namespace, where {} stay; {remedy}", left.join(", "))
+    }
+
     pub(super) fn port(&self, ifindex: u32, interface: &str) -> Option<&RememberedPort> {
         self.ports.iter().find(|port| port.ifindex == ifindex && port.interface == interface)
     }
@@ -81,6 +100,14 @@ fn path(socket: &Path) -> PathBuf {
 /// Of this thread; 0 if it cannot be told.
 fn namespace() -> u64 {
     fs::metadata("/proc/thread-self/ns/net").map_or(0, |m| m.ino())
+}
+
+/// Where a network namespace can be entered: by its name, or by a process in it.
+fn path_of(inode: u64) -> Option<PathBuf> {
+    let entries = |dir: &str| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let named = entries("/run/netns");
+    let processes = entries("/proc").map(|process| process.join("ns/net"));
+    named.chain(processes).find(|path| fs::metadata(path).is_ok_and(|meta| meta.ino() == inode))
 }
 
 #[cfg(test)]

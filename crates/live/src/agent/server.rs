@@ -2,18 +2,21 @@
 
 use super::error::{io_error, Error, Result};
 use super::protocol::{answer_line, parse_request, Command, Outcome, MAX_REQUEST};
+use std::collections::VecDeque;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot, Semaphore};
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-/// Connections at a time; more wait in the socket's queue.
-const CONNECTIONS: usize = 8;
+/// Connections at a time. One more takes the place of the one that has said nothing for longest.
+const CONNECTIONS: usize = 64;
 /// For each connection to send its request, and to take its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -37,17 +40,27 @@ impl Server {
         let connections = Arc::new(Semaphore::new(CONNECTIONS));
         let free = Arc::clone(&connections);
         let task = tokio::spawn(async move {
+            let mut silent = VecDeque::new();
             loop {
-                let Ok(permit) = Arc::clone(&free).acquire_owned().await else { return };
                 let Ok((stream, _)) = listener.accept().await else {
                     tokio::time::sleep(Duration::from_millis(100)).await; // out of descriptors, perhaps
                     continue;
                 };
+                if free.available_permits() == 0 {
+                    hang_up_on_oldest(&mut silent);
+                }
+                let Ok(permit) = Arc::clone(&free).acquire_owned().await else { return };
                 let requests = requests.clone();
-                tokio::spawn(async move {
-                    serve(stream, requests).await;
+                let asked = Arc::new(AtomicBool::new(false));
+                let said = Arc::clone(&asked);
+                let connection = tokio::spawn(async move {
+                    serve(stream, requests, &said).await;
                     drop(permit);
                 });
+                silent.retain(Silent::is_so);
+                silent.push_back(Silent { asked, connection: connection.abort_handle() });
+                // Whoever has said something is heard before the next comes in.
+                tokio::task::yield_now().await;
             }
         });
         Ok(Server { path: path.into(), connections, task })
@@ -57,6 +70,26 @@ impl Server {
     pub(super) async fn finish(self) {
         self.task.abort();
         let _ = timeout(Duration::from_secs(1), self.connections.acquire_many(CONNECTIONS as u32)).await;
+    }
+}
+
+/// A connection that may not have sent its request.
+struct Silent {
+    asked: Arc<AtomicBool>,
+    connection: AbortHandle,
+}
+
+impl Silent {
+    fn is_so(&self) -> bool {
+        !self.asked.load(Ordering::Relaxed) && !self.connection.is_finished()
+    }
+}
+
+/// Without effect if all have asked: they wait for the agent, and are answered in turn.
+fn hang_up_on_oldest(connections: &mut VecDeque<Silent>) {
+    connections.retain(Silent::is_so);
+    if let Some(oldest) = connections.pop_front() {
+        oldest.connection.abort();
     }
 }
 
@@ -101,11 +134,14 @@ fn bind(path: &Path) -> Result<UnixListener> {
     listener.map_err(io_error("listen on", path))
 }
 
-async fn serve(mut stream: UnixStream, requests: mpsc::Sender<Asked<Command, Outcome>>) {
+async fn serve(mut stream: UnixStream, requests: mpsc::Sender<Asked<Command, Outcome>>, asked: &AtomicBool) {
     let outcome = match permitted(&stream) {
         false => Outcome::Error("only root may ask".into()),
         true => match timeout(PATIENCE, read_line(&mut stream)).await {
-            Ok(Ok(line)) => ask(&line, requests).await,
+            Ok(Ok(line)) => {
+                asked.store(true, Ordering::Relaxed);
+                ask(&line, requests).await
+            }
             Ok(Err(_)) => return,
             Err(_) => Outcome::Error("no request came in time".into()),
         },

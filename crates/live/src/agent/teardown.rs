@@ -11,43 +11,50 @@ use crate::kernel::{self, Edge, Options};
 use std::fs;
 use std::path::Path;
 
-/// Removes what an agent that does not run any more left below `pins`, and what the file beside `socket` remembers.
-/// Returns what could not be undone, one line each. Fine if there is nothing.
+/// Removes what an agent that does not run any more left below `pins`, and what the file beside `socket` remembers. Fine if
+/// there is nothing.
 ///
 /// # Errors
-/// [`Error::Held`] while an agent runs; what the kernel refuses.
-pub fn stop(pins: &Path, socket: &Path) -> Result<Vec<String>> {
+/// [`Error::Held`] while an agent runs; what the kernel refuses; [`Error::Elsewhere`] if interfaces of another network
+/// namespace are still as the agent made them.
+pub fn stop(pins: &Path, socket: &Path) -> Result<()> {
     let lock = lock::acquire_existing(pins)?;
     let remembered = Remembered::load(socket).filter(|remembered| remembered.pins == pins);
-    let mut left = Vec::new();
-    match &remembered {
-        Some(remembered) if remembered.is_of_this_namespace() => runtime()?.block_on(async {
-            let netlink = Netlink::new(false)?;
-            undo(&netlink, &netlink.interfaces().await?, remembered).await;
-            Ok::<(), Error>(())
-        })?,
-        Some(_) => left.push(format!(
-            "MTUs and GRO devices belong to another network namespace and stay as they are; with `nsenter --net` in that \
-             namespace `selvedge agent stop` would have undone them ({})",
-            socket.display()
-        )),
-        None => {}
+    let elsewhere = remembered.as_ref().filter(|remembered| !remembered.is_of_this_namespace());
+    if let Some(remembered) = &remembered {
+        if elsewhere.is_none() {
+            runtime()?.block_on(async {
+                let netlink = Netlink::new(false)?;
+                undo(&netlink, &netlink.interfaces().await?, remembered).await;
+                Ok::<(), Error>(())
+            })?;
+        } else if !is_empty(&pins.join("filters")) {
+            // Interfaces of this namespace that have the same numbers are not ours.
+            return Err(Error::Elsewhere(remembered.elsewhere(socket, true)));
+        }
     }
     if lock.is_some() {
         remove_edge(pins)?;
     }
-    Remembered::remove(socket);
     Followed::remove(socket);
+    match elsewhere {
+        // Kept for whoever stops it in the right place.
+        Some(remembered) => return Err(Error::Elsewhere(remembered.elsewhere(socket, false))),
+        None => Remembered::remove(socket),
+    }
     if std::os::unix::net::UnixStream::connect(socket).is_err() {
         let _ = fs::remove_file(socket); // what a killed agent left
     }
-    Ok(left)
+    Ok(())
+}
+
+fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none())
 }
 
 fn remove_edge(pins: &Path) -> Result<()> {
     // Links on tcx end with their pins, but filters on clsact must be taken off. Which flows are remembered is no matter.
-    let attached =
-        ["links", "filters"].iter().any(|dir| fs::read_dir(pins.join(dir)).is_ok_and(|mut d| d.next().is_some()));
+    let attached = ["links", "filters"].iter().any(|dir| !is_empty(&pins.join(dir)));
     if attached {
         if let Ok(edge) = Edge::open(&Options { pins: pins.into(), max_flows: 1, ..Options::default() }) {
             return Ok(edge.destroy()?);

@@ -4,10 +4,12 @@
 
 use super::etcd::Etcd;
 use super::Error;
+use crate::files::read_regular;
 use crate::replace::{beside, replace};
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 const VERSION: u32 = 1;
@@ -111,13 +113,13 @@ impl FileStore {
             problem,
             remedy: "move it away, or give another `store`",
         };
-        match fs::metadata(path) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(Error::Io("read", path.to_owned(), e)),
-            Ok(meta) if meta.len() > MAX_BYTES => return Err(foreign("is too large for a controller's record".into())),
-            Ok(_) => {}
-        }
-        let text = fs::read(path).map_err(|e| Error::Io("read", path.to_owned(), e))?;
+        let text = match read_regular(path, MAX_BYTES) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(e) if e.kind() == ErrorKind::FileTooLarge => {
+                return Err(foreign("is too large for a controller's record".into()));
+            }
+            read => read.map_err(|e| Error::Io("read", path.to_owned(), e))?,
+        };
         Record::read(&text).map(Some).map_err(foreign)
     }
 
@@ -129,6 +131,7 @@ impl FileStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_record_comes_back_and_strangers_are_refused() {

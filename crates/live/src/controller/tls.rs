@@ -1,12 +1,16 @@
 //! Certificates: both sides show one of the same authority.
 
 use super::Error;
+use crate::files::read_regular;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// More is no certificate, key or list of authorities.
+const MAX_BYTES: u64 = 4 << 20;
 
 /// PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,15 +70,17 @@ impl Identity {
         for root in certificates(&self.ca)? {
             roots.add(root).map_err(wrong(&self.ca, "give the authority's certificates"))?;
         }
-        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(wrong(&self.key, "give the private key as PEM"))?;
+        let remedy = "give the private key as PEM";
+        let text = read_regular(&self.key, MAX_BYTES).map_err(wrong(&self.key, remedy))?;
+        let key = PrivateKeyDer::from_pem_slice(&text).map_err(wrong(&self.key, remedy))?;
         Ok((roots, certificates(&self.certificate)?, key))
     }
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     let remedy = "give certificates as PEM";
-    let read = CertificateDer::pem_file_iter(path).map_err(wrong(path, remedy))?;
-    let all = read.collect::<Result<Vec<_>, _>>().map_err(wrong(path, remedy))?;
+    let text = read_regular(path, MAX_BYTES).map_err(wrong(path, remedy))?;
+    let all = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>().map_err(wrong(path, remedy))?;
     match all.is_empty() {
         true => Err(Error::Certificate(path.to_owned(), "holds no certificate".to_owned(), remedy)),
         false => Ok(all),

@@ -14,7 +14,6 @@ use serde::de::Deserializer;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -271,19 +270,7 @@ impl<'de, T: Shape<Err: fmt::Display>> Deserialize<'de> for Parsed<T> {
 /// The first thing that is wrong, with file, line, key and remedy.
 pub fn load(path: &Path) -> Result<Config, ConfigError> {
     let name = path.display().to_string();
-    let fail = |problem: String, remedy: &str| ConfigError {
-        place: name.clone(),
-        key: String::new(),
-        problem,
-        remedy: remedy.to_owned(),
-    };
-    let mut bytes = Vec::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
-    read.map_err(|e| fail(format!("cannot read the configuration: {e}"), "name it with --config"))?;
-    if bytes.len() as u64 > MAX_FILE {
-        return Err(fail(format!("the configuration is longer than {MAX_FILE} bytes"), "shorten it"));
-    }
-    let text = String::from_utf8(bytes).map_err(|_| fail("this is not text".into(), "write UTF-8"))?;
+    let text = crate::input::read_configuration(path, MAX_FILE)?;
     let (document, mut config) = read_document(&name, &text)?;
     limits::check_kernel(&config, has_fq).map_err(|invalid| document.error(&invalid))?;
     if let Some(path) = &config.limits.annotations {

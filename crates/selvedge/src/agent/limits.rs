@@ -7,7 +7,6 @@ use live::agent::config::{
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use units::BitRate;
@@ -270,14 +269,6 @@ fn check_thresholds(at: &str, limits: &PortLimits) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Opens a file that cannot keep the reader waiting, as a pipe would.
-fn regular(path: &Path) -> std::io::Result<std::fs::File> {
-    match std::fs::metadata(path)?.is_file() {
-        true => std::fs::File::open(path),
-        false => Err(std::io::Error::other("it is no regular file")),
-    }
-}
-
 /// Reads the file of annotations: a JSON object from interfaces to their pods' annotations.
 pub(super) fn read_annotations(path: &Path) -> Result<BTreeMap<String, Annotated>, ConfigError> {
     let fail = |key: String, problem: String, remedy: &str| ConfigError {
@@ -287,12 +278,8 @@ pub(super) fn read_annotations(path: &Path) -> Result<BTreeMap<String, Annotated
         remedy: remedy.to_owned(),
     };
     let example = "write {\"veth1\": {\"kubernetes.io/egress-bandwidth\": \"10M\"}}";
-    let mut text = String::new();
-    let read = regular(path).and_then(|file| file.take(MAX_ANNOTATIONS + 1).read_to_string(&mut text));
-    read.map_err(|e| fail(String::new(), format!("cannot read the annotations: {e}"), "correct limits.annotations"))?;
-    if text.len() as u64 > MAX_ANNOTATIONS {
-        return Err(fail(String::new(), format!("is longer than {MAX_ANNOTATIONS} bytes"), "shorten it"));
-    }
+    let text = live::files::read_regular_text(path, MAX_ANNOTATIONS)
+        .map_err(|e| fail(String::new(), format!("cannot read the annotations: {e}"), "correct limits.annotations"))?;
     let all: BTreeMap<String, BTreeMap<String, serde_json::Value>> = serde_json::from_str(&text)
         .map_err(|e| fail(String::new(), format!("is no JSON object of annotations: {e}"), example))?;
     let mut found = BTreeMap::new();

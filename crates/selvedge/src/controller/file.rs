@@ -74,17 +74,7 @@ pub(super) struct File {
 /// A file that cannot be read or is wrong, or a topology that is.
 pub(super) fn load(path: &Path) -> Result<File, ConfigError> {
     let name = path.display().to_string();
-    let fail = |problem: String, remedy: &str| ConfigError {
-        place: name.clone(),
-        key: String::new(),
-        problem,
-        remedy: remedy.to_owned(),
-    };
-    let unreadable = |e: std::io::Error| fail(format!("cannot read the configuration: {e}"), "name it with --config");
-    if std::fs::metadata(path).map_err(unreadable)?.len() > MAX_FILE {
-        return Err(fail(format!("the configuration is longer than {MAX_FILE} bytes"), "shorten it"));
-    }
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let text = crate::input::read_configuration(path, MAX_FILE)?;
     let document = Document::parse(&name, &text)
         .map_err(|e| ConfigError { remedy: e.remedy.replace("docs/scenarios.md", "docs/controller.md"), ..e })?;
     let table: Table = document.read()?;

@@ -66,12 +66,9 @@ pub fn bench(arguments: &BenchArguments) -> Result<bool, Failure> {
     if arguments.json {
         let version = env!("CARGO_PKG_VERSION");
         let (topo, scheme) = (&arguments.topo, &arguments.scheme);
-        say!(
-            "{}",
-            serde_json::json!({
-                "version": version, "topo": topo, "scheme": scheme, "smallest_valid_rtt_us": smallest, "runs": rows,
-            })
-        );
+        crate::say::json(&serde_json::json!({
+            "version": version, "topo": topo, "scheme": scheme, "smallest_valid_rtt_us": smallest, "runs": rows,
+        }));
     } else {
         match smallest {
             Some(us) => say!("smallest valid round trip: {}", Time::from_ns((us * 1e3) as u64)),

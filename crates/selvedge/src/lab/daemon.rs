@@ -139,7 +139,7 @@ pub(super) fn main() -> Result<bool, Failure> {
         Ok((_, record, _)) => Answer::Ok(json!(record)),
         Err(failure) => Answer::Error(failure.to_string()),
     };
-    say!("{}", serde_json::to_string(&answer).unwrap_or_default());
+    crate::say::json(&json!(answer));
     let Ok((shared, record, listener)) = up else { return Ok(false) };
     serve(&Arc::new(shared), &record, &listener);
     Ok(true)

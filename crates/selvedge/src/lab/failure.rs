@@ -28,8 +28,6 @@ pub enum LabFailure {
     NoCommand,
     #[error("cannot run {program}: {source}")]
     Program { program: String, source: io::Error },
-    #[error("{path}: {source}; give the path of a scenario file, or --topo")]
-    Read { path: PathBuf, source: io::Error },
     #[error("cannot write {path}: {source}")]
     Write { path: PathBuf, source: io::Error },
     #[error("{0}")]
@@ -46,6 +44,6 @@ impl LabFailure {
     /// Is the request at fault, rather than what came of it?
     pub fn is_request(&self) -> bool {
         use LabFailure::*;
-        matches!(self, Name(_) | NoLab(..) | Up(_) | NoHost { .. } | NoCommand | Read { .. })
+        matches!(self, Name(_) | NoLab(..) | Up(_) | NoHost { .. } | NoCommand)
     }
 }

@@ -95,7 +95,7 @@ pub fn run(command: &Kernel) -> Result<bool, Error> {
         Kernel::Status { lab, json } => {
             let status = Lab::new(&lab.name)?.status()?;
             match json {
-                true => say!("{}", serde_json::json!(status)),
+                true => crate::say::json(&serde_json::json!(status)),
                 false => say_on!("{}", print(&status)),
             }
             Ok(status.state == State::Up)

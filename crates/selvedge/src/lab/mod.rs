@@ -22,7 +22,7 @@ mod unruly;
 pub use failure::LabFailure;
 
 use crate::scenario::{ConfigError, Document, Invalid, Plan, SchemePlan};
-use crate::Failure;
+use crate::{input, Failure};
 use arguments::{Change, Modelled, UpArguments};
 use clap::Subcommand;
 
@@ -51,7 +51,11 @@ impl Lab {
 pub fn run(lab: &Lab) -> Result<bool, Failure> {
     match lab {
         Lab::Kernel { command } => Ok(kernel::run(command)?),
-        Lab::Modelled(verb) => modelled(verb),
+        Lab::Modelled(verb) => {
+            let done = modelled(verb);
+            state::tidy();
+            done
+        }
     }
 }
 
@@ -88,8 +92,7 @@ fn refuse(document: &Document, plan: &Plan) -> Result<(), ConfigError> {
 fn up(arguments: &UpArguments) -> Result<bool, Failure> {
     let source = match (&arguments.scenario, &arguments.topo) {
         (Some(path), _) => {
-            let text =
-                std::fs::read_to_string(path).map_err(|source| LabFailure::Read { path: path.clone(), source })?;
+            let text = input::read(path, input::SCENARIO, "give the path of a scenario file, or --topo")?;
             let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
             daemon::Source::File { path: path.display().to_string(), text }
         }

@@ -60,10 +60,10 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
         let compared = agreement::compare(&simulated, &results);
         (simulated, compared)
     });
-    if let Some(staging) = staging {
+    let kept = staging.map_or(Ok(()), |staging| {
         write(&staging, &results, &judged, beside.as_ref(), &command(arguments))?;
-        staging.commit()?;
-    }
+        Ok::<(), Failure>(staging.commit()?)
+    });
     if arguments.json {
         let mut metrics = output::metrics(&results);
         metrics["lab"] = lab_json(&judged);
@@ -71,7 +71,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
             metrics["simulator"] = output::metrics(simulated);
             metrics["agreement"] = json!(compared);
         }
-        say!("{metrics}");
+        crate::say::json(&metrics);
     } else {
         match &beside {
             Some((_, compared)) => {
@@ -85,10 +85,11 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
             say!("{}", line(run));
             run.notes.iter().for_each(|note| say!("note: {note}"));
         }
-        if let Some(dir) = &arguments.output {
+        if let Some(dir) = arguments.output.as_ref().filter(|_| kept.is_ok()) {
             say!("\nResults: {}  Report: {}", dir.display(), dir.join("report.html").display());
         }
     }
+    kept?;
     let agrees = beside.iter().flat_map(|(_, compared)| compared).all(|c| c.holds != Some(false));
     Ok(agrees && judged.iter().all(|run| run.verdict.is_valid() && run.failed == 0))
 }

@@ -26,7 +26,7 @@ fn status_of(name: &str) -> Result<(Record, Status), LabFailure> {
 pub(super) fn status(name: &str, json: bool) -> Result<bool, Failure> {
     let (record, status) = status_of(name)?;
     if json {
-        say!("{}", serde_json::json!({ "lab": record, "status": status }));
+        crate::say::json(&serde_json::json!({ "lab": record, "status": status }));
     } else {
         say_on!("{}", text(&record, &status));
     }
@@ -119,7 +119,7 @@ pub(super) fn top(name: &str, every: Time, count: Option<u64>) -> Result<bool, F
         let picture = picture(&record, &before, &now);
         if terminal {
             // From the top left corner, clearing what was there.
-            say_on!("\x1b[H\x1b[2J{picture}");
+            crate::say::picture(&picture);
         } else {
             say!("{picture}");
         }

@@ -7,6 +7,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// A lab that was brought up, as its directory tells.
@@ -35,8 +36,23 @@ pub(super) struct HostRecord {
     pub(super) inode: u64,
 }
 
+/// More is not ours.
+const MAX_RECORD: u64 = 64 << 20;
+
 /// The name of the environment's entry by which processes of a lab are known.
 pub(super) const MARK: &str = "SELVEDGE_LAB";
+
+/// What this process made to keep labs in, the innermost first.
+static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes the directories that this process made to keep labs in and that hold none.
+pub(super) fn tidy() {
+    if let Ok(made) = MADE.lock() {
+        for dir in made.iter() {
+            let _ = fs::remove_dir(dir); // stays while there is something in it
+        }
+    }
+}
 
 /// Where the directories of labs are.
 ///
@@ -44,7 +60,9 @@ pub(super) const MARK: &str = "SELVEDGE_LAB";
 /// If there is no place that is ours to write.
 pub(super) fn base() -> Result<PathBuf, LabFailure> {
     let uid = fs::metadata("/proc/self").map_or(0, |m| m.uid());
-    let own = |variable: &str, below: &str| std::env::var_os(variable).map(|dir| PathBuf::from(dir).join(below));
+    let own = |variable: &str, below: &str| {
+        std::env::var_os(variable).filter(|dir| !dir.is_empty()).map(|dir| PathBuf::from(dir).join(below))
+    };
     let candidates = [
         own("SELVEDGE_RUN_DIR", "lab"),
         Some(PathBuf::from("/run/selvedge/lab")),
@@ -52,7 +70,11 @@ pub(super) fn base() -> Result<PathBuf, LabFailure> {
         Some(std::env::temp_dir().join(format!("selvedge-{}/lab", outer_uid(uid)))),
     ];
     for candidate in candidates.into_iter().flatten() {
+        let missing: Vec<&Path> = candidate.ancestors().take_while(|dir| !dir.exists()).collect();
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&candidate);
+        if let Ok(mut all) = MADE.lock() {
+            all.extend(missing.into_iter().map(Path::to_owned));
+        }
         // In a directory that everybody may write, somebody else's is not to be trusted.
         let ours =
             fs::symlink_metadata(&candidate).is_ok_and(|m| m.is_dir() && m.uid() == uid && m.mode() & 0o022 == 0);
@@ -132,7 +154,7 @@ impl Record {
     /// No such lab, or a record that cannot be read.
     pub(super) fn read(name: &str) -> Result<Record, LabFailure> {
         let path = directory(name)?.join("lab.json");
-        let text = fs::read_to_string(path).map_err(|e| match e.kind() {
+        let text = live::files::read_regular_text(&path, MAX_RECORD).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => LabFailure::NoLab(name.to_owned(), known()),
             _ => LabFailure::Io { what: "the lab's record", source: e },
         })?;

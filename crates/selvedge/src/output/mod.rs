@@ -1,6 +1,7 @@
 //! Results as files: CSV and JSON with named columns, FlowMonitor XML, pcapng, the configuration in effect.
 
 mod flowmonitor;
+mod manifest;
 pub(crate) mod pcapng;
 mod staging;
 mod write;

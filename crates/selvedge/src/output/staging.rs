@@ -1,21 +1,43 @@
 //! A directory of results that is either whole or not there.
 
+use super::manifest::{self, Manifest};
+use live::lab::{lock_directory, DirectoryLock};
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::Duration;
 
 /// What cannot be done about a results directory.
 #[derive(Debug, thiserror::Error)]
 pub enum StagingError {
     #[error("{0} exists; choose another directory or replace it with --force")]
     Exists(PathBuf),
-    #[error("{0} exists and holds something other than results of selvedge, which --force does not replace; choose another directory")]
+    #[error("{0} is no directory of results, which --force would replace; choose another directory")]
     Foreign(PathBuf),
+    #[error("{dir} holds {file:?}, which no run of selvedge wrote, and --force replaces only what a run wrote; move it away or choose another directory")]
+    ForeignFile { dir: PathBuf, file: String },
     #[error("{0} cannot be the name of a results directory; give a path such as out/run1")]
     Name(PathBuf),
-    #[error("cannot write {path}: {source}; choose a directory where you may write")]
+    #[error("cannot write {path}: {source}; {}", remedy(source))]
     Io { path: PathBuf, source: io::Error },
+}
+
+impl StagingError {
+    /// Is the request at fault, rather than the file system?
+    pub fn is_request(&self) -> bool {
+        !matches!(self, StagingError::Io { .. })
+    }
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "no file of this run is kept; free some space, or choose a directory on another disk"
+        }
+        _ => "choose a directory where you may write",
+    }
 }
 
 /// Directories being written, which an interrupt removes.
@@ -27,27 +49,50 @@ pub struct Staging {
     path: PathBuf,
     target: PathBuf,
     force: bool,
+    /// Nothing is left to remove.
+    committed: bool,
+    /// Tells other runs that this one lives.
+    _lock: DirectoryLock,
 }
 
-/// Files one of which tells a directory of ours from others.
-const MARKS: [&str; 2] = ["effective.toml", "results.jsonl"];
-
 impl Staging {
+    /// Removes what runs to the same target left that were killed.
+    ///
     /// # Errors
     /// The target exists and may not be replaced, or nothing can be written beside it.
     pub fn new(target: &Path, force: bool) -> Result<Staging, StagingError> {
-        check(target, force)?;
-        let name = target.file_name().ok_or_else(|| StagingError::Name(target.to_owned()))?;
+        // What a symbolic link names is replaced, not the link.
+        let target = match target.is_symlink() {
+            true => fs::canonicalize(target).unwrap_or_else(|_| target.to_owned()),
+            false => target.to_owned(),
+        };
+        check(&target, force)?;
+        let name = target.file_name().ok_or_else(|| StagingError::Name(target.clone()))?;
         let parent = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        let path = parent.join(format!(".{}.partial-{}", name.to_string_lossy(), std::process::id()));
-        fs::create_dir_all(&path).map_err(|source| StagingError::Io { path: path.clone(), source })?;
+        let io = |path: &Path| {
+            let path = path.to_owned();
+            move |source| StagingError::Io { path, source }
+        };
+        fs::create_dir_all(parent).map_err(io(parent))?;
+        let prefix = format!(".{}.partial-", name.to_string_lossy());
+        remove_abandoned(parent, &prefix);
+        let path = parent.join(format!("{prefix}{}", std::process::id()));
+        fs::create_dir(&path).map_err(io(&path))?;
+        let begun = lock_directory(&path, Duration::ZERO).and_then(|lock| {
+            Manifest::default().write(&path)?;
+            Ok(lock)
+        });
+        let lock = begun.map_err(|source| {
+            let _ = fs::remove_dir_all(&path);
+            StagingError::Io { path: path.clone(), source }
+        })?;
         if let Ok(mut unfinished) = UNFINISHED.lock() {
             unfinished.push(path.clone());
         }
-        Ok(Staging { path, target: target.to_owned(), force })
+        Ok(Staging { path, target, force, committed: false, _lock: lock })
     }
 
     /// Where to write.
@@ -59,50 +104,92 @@ impl Staging {
     /// As the file system gives them.
     pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> Result<(), StagingError> {
         let path = self.path.join(name);
-        fs::write(&path, contents).map_err(|source| StagingError::Io { path, source })
+        fs::write(path, contents).map_err(|source| StagingError::Io { path: self.target.join(name), source })
     }
 
     /// Gives the directory its name.
     ///
     /// # Errors
     /// The target has come to exist meanwhile, or the file system refuses.
-    pub fn commit(self) -> Result<(), StagingError> {
+    pub fn commit(mut self) -> Result<(), StagingError> {
+        let target = self.target.clone();
+        let io = |source| StagingError::Io { path: target.clone(), source };
+        Manifest::of(&self.path).and_then(|manifest| manifest.write(&self.path)).map_err(io)?;
         check(&self.target, self.force)?;
-        let io = |source| StagingError::Io { path: self.target.clone(), source };
-        if self.target.exists() {
-            let old = self.path.with_extension("old");
+        if !self.target.exists() {
+            fs::rename(&self.path, &self.target).map_err(io)?;
+            self.committed = true;
+            return Ok(());
+        }
+        self.forget();
+        // In one step where the file system can: whoever ends this process leaves the old results or the new ones.
+        if live::files::exchange(&self.path, &self.target).is_err() {
+            let old = self.path.with_file_name(format!(".old-{}", std::process::id()));
             fs::rename(&self.target, &old).map_err(io)?;
             fs::rename(&self.path, &self.target).map_err(io)?;
-            fs::remove_dir_all(&old).map_err(io)
-        } else {
-            fs::rename(&self.path, &self.target).map_err(io)
+            fs::rename(&old, &self.path).map_err(io)?;
         }
+        self.committed = true;
+        // What somebody has put there since the check stays, under that name.
+        manifest::remove(&self.path).map_err(|source| StagingError::Io { path: self.path.clone(), source })
     }
-}
 
-impl Drop for Staging {
-    fn drop(&mut self) {
-        // After a commit there is nothing under this name any more.
-        let _ = fs::remove_dir_all(&self.path);
+    /// An interrupt no longer removes it.
+    fn forget(&self) {
         if let Ok(mut unfinished) = UNFINISHED.lock() {
             unfinished.retain(|path| *path != self.path);
         }
     }
 }
 
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if !self.committed {
+            let _ = fs::remove_dir_all(&self.path); // the next run tries again
+        }
+        self.forget();
+    }
+}
+
+/// Only a directory in which every file is on the list that the run left there may be replaced.
 fn check(target: &Path, force: bool) -> Result<(), StagingError> {
     if fs::symlink_metadata(target).is_err() {
         return Ok(());
     }
+    let Ok(found) = manifest::foreign(target) else { return Err(StagingError::Foreign(target.to_owned())) };
     let empty = fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
-    if !force && !empty {
-        return Err(StagingError::Exists(target.to_owned()));
+    match found {
+        _ if empty => Ok(()),
+        _ if !force => Err(StagingError::Exists(target.to_owned())),
+        None => Ok(()),
+        Some(file) => Err(StagingError::ForeignFile { dir: target.to_owned(), file }),
     }
-    let ours = MARKS.iter().any(|mark| target.join(mark).is_file());
-    match empty || ours {
-        true => Ok(()),
-        false => Err(StagingError::Foreign(target.to_owned())),
+}
+
+/// Directories of runs that were killed. Those of others, of runs that live, and what only looks alike stay.
+fn remove_abandoned(parent: &Path, prefix: &str) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(prefix)).and_then(|n| n.parse::<u32>().ok());
+        let path = entry.path();
+        if number.is_none() || !is_own_directory(&path) {
+            continue;
+        }
+        // Held by whoever writes there. Without a list, the run ended before it wrote anything.
+        let Ok(_lock) = lock_directory(&path, Duration::ZERO) else { continue };
+        if Manifest::read(&path).is_some() {
+            let _ = fs::remove_dir_all(&path); // one that stays is tried again
+        } else if number.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_dir(&path); // only if it is empty
+        }
     }
+}
+
+/// A directory, no link, of this user.
+fn is_own_directory(path: &Path) -> bool {
+    let Ok(me) = fs::metadata("/proc/self").map(|me| me.uid()) else { return false };
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == me)
 }
 
 /// On Ctrl-C, removes what is half-written and ends the process with status 130.
@@ -135,21 +222,40 @@ mod tests {
         let dir = scratch("whole");
         let target = dir.join("run");
         let staging = Staging::new(&target, false).unwrap();
-        staging.write(MARKS[0], "x").unwrap();
+        staging.write("a.csv", "x").unwrap();
         assert!(!target.exists());
         drop(staging);
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "dropped before its end, nothing stays");
         let staging = Staging::new(&target, false).unwrap();
-        staging.write(MARKS[0], "x").unwrap();
+        staging.write("a.csv", "x").unwrap();
         staging.commit().unwrap();
-        assert!(target.join(MARKS[0]).is_file());
+        assert!(target.join("a.csv").is_file());
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
         assert!(matches!(Staging::new(&target, false), Err(StagingError::Exists(_))));
         let staging = Staging::new(&target, true).unwrap();
-        staging.write(MARKS[0], "y").unwrap();
+        staging.write("a.csv", "y").unwrap();
         staging.commit().unwrap();
-        assert_eq!(fs::read_to_string(target.join(MARKS[0])).unwrap(), "y");
+        assert_eq!(fs::read_to_string(target.join("a.csv")).unwrap(), "y");
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_run_left_goes_and_what_only_looks_alike_stays() {
+        let dir = scratch("abandoned");
+        let (left, alike, busy) = (dir.join(".run.partial-1"), dir.join(".run.partial-2"), dir.join(".run.partial-3"));
+        for path in [&left, &alike, &busy] {
+            fs::create_dir(path).unwrap();
+            fs::write(path.join("flows.csv"), "x").unwrap();
+        }
+        Manifest::default().write(&left).unwrap();
+        Manifest::default().write(&busy).unwrap();
+        let lives = lock_directory(&busy, Duration::ZERO).unwrap();
+        drop(Staging::new(&dir.join("run"), false).unwrap());
+        assert!(!left.exists() && alike.exists() && busy.exists());
+        drop(lives);
+        drop(Staging::new(&dir.join("run"), false).unwrap());
+        assert!(alike.exists() && !busy.exists());
         fs::remove_dir_all(dir).unwrap();
     }
 
@@ -159,8 +265,12 @@ mod tests {
         let target = dir.join("home");
         fs::create_dir(&target).unwrap();
         fs::write(target.join("thesis.tex"), "").unwrap();
-        assert!(matches!(Staging::new(&target, true), Err(StagingError::Foreign(_))));
+        assert!(matches!(Staging::new(&target, true), Err(StagingError::ForeignFile { .. })));
+        // Neither does a file of ours beside it make it ours.
+        Manifest::default().write(&target).unwrap();
+        assert!(matches!(Staging::new(&target, true), Err(StagingError::ForeignFile { .. })));
         assert!(target.join("thesis.tex").exists());
+        assert!(matches!(Staging::new(&target.join("thesis.tex"), true), Err(StagingError::Foreign(_))));
         fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -6,7 +6,7 @@ use crate::report::{CheckReport, CheckStatus, ReportData};
 use crate::results::Results;
 use crate::run::{default_threads, run_all, Bar};
 use crate::scenario::{closest, ConfigError};
-use crate::{figures, Failure};
+use crate::{figures, input, Failure};
 use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
@@ -32,39 +32,44 @@ pub fn run(arguments: &Repro) -> Result<bool, Failure> {
         (_, true) => Mode::Paper,
         _ => Mode::Quick,
     };
-    let staging = arguments.output.as_deref().map(|dir| Staging::new(dir, arguments.force)).transpose()?;
+    let mut staging = arguments.output.as_deref().map(|dir| Staging::new(dir, arguments.force)).transpose()?;
+    let mut kept = Ok(());
     let threads = arguments.threads.unwrap_or_else(default_threads);
     let mut lines = String::new();
     let mut all = Vec::new();
     for (experiment, ids) in &selected {
         let ran = run_experiment(experiment, mode, threads, &|id| ids.iter().any(|wanted| wanted == id))?;
         for judged in &ran.judged {
-            let line = judged.json().to_string();
+            let line = judged.json();
             match arguments.json {
-                true => say!("{line}"),
+                true => crate::say::json(&line),
                 false => say!("{}", judged.text()),
             }
-            lines += &line;
+            lines += &line.to_string();
             lines.push('\n');
         }
-        if let Some(staging) = &staging {
-            write(&ran, experiment, mode, staging)?;
+        // A disk that is full costs the files, not the verdicts that follow.
+        if let Some(writing) = staging.take() {
+            match write(&ran, experiment, mode, &writing) {
+                Ok(()) => staging = Some(writing),
+                Err(failure) => kept = Err(failure),
+            }
         }
         all.extend(ran.judged);
     }
     if let Some(staging) = staging {
-        staging.write("results.jsonl", lines)?;
-        staging.commit()?;
+        kept = staging.write("results.jsonl", lines).and_then(|()| staging.commit()).map_err(Failure::from);
     }
     let having = |status| all.iter().filter(|j| j.status == status).count();
     let holding = having(CheckStatus::Holds);
     if !arguments.json {
         let (fail, not_run) = (having(CheckStatus::Fails), having(CheckStatus::NotRun));
         say!("{} results ({}): {holding} hold, {fail} fail, {not_run} not run", all.len(), mode.name());
-        if let Some(dir) = &arguments.output {
+        if let Some(dir) = arguments.output.as_ref().filter(|_| kept.is_ok()) {
             say!("Results: {}", dir.display());
         }
     }
+    kept?;
     Ok(holding == all.len())
 }
 
@@ -131,8 +136,7 @@ fn select(arguments: &[String]) -> Result<Selected, ConfigError> {
                 problem,
                 remedy: remedy.to_owned(),
             };
-            let text = std::fs::read_to_string(argument)
-                .map_err(|e| fail(format!("cannot be read: {e}"), "give the path of a scenario file"))?;
+            let text = input::read(Path::new(argument), input::SCENARIO, "give the path of a scenario file")?;
             let experiment = Experiment::parse(argument, &text)?;
             if !add(&experiment, &|_| true) {
                 return Err(fail("has no [[result]]".to_owned(), "run it with: selvedge sim run"));
@@ -168,13 +172,10 @@ fn list(selected: &Selected, as_json: bool) {
         for result in experiment.results.iter().filter(|r| ids.contains(&r.id)) {
             if as_json {
                 let checks: Vec<&str> = result.checks.iter().map(|c| c.text.as_str()).collect();
-                say!(
-                    "{}",
-                    json!({
-                        "id": result.id, "source": result.source, "what": result.what, "file": experiment.file,
-                        "checks": checks, "notes": result.notes,
-                    })
-                );
+                crate::say::json(&json!({
+                    "id": result.id, "source": result.source, "what": result.what, "file": experiment.file,
+                    "checks": checks, "notes": result.notes,
+                }));
             } else {
                 say!("{:<wide$}  {}  [{}]", result.id, result.what, result.source);
             }

@@ -129,7 +129,7 @@ pub fn run(command: &Topo) -> Result<bool, TopoError> {
 
 fn print<T: serde::Serialize>(json: bool, value: &T, text: fn(&T) -> String) {
     match json {
-        true => say!("{}", serde_json::json!(value)),
+        true => crate::say::json(&serde_json::json!(value)),
         false => say_on!("{}", text(value)),
     }
 }

@@ -1,6 +1,7 @@
 //! From a file and its failed links to a fabric.
 
 use super::Arguments;
+use crate::input;
 use crate::scenario::{self, closest, ConfigError, Document};
 use topology::{LinkId, NodeId, Topology};
 
@@ -17,12 +18,7 @@ impl Fabric {
     /// A file that cannot be read or describes no fabric; a link that the fabric does not have.
     pub(super) fn read(arguments: &Arguments) -> Result<Fabric, ConfigError> {
         let name = arguments.file.display().to_string();
-        let text = std::fs::read_to_string(&arguments.file).map_err(|e| ConfigError {
-            place: name.clone(),
-            key: String::new(),
-            problem: format!("cannot be read: {e}"),
-            remedy: "give a scenario file or a topology file".to_owned(),
-        })?;
+        let text = input::read(&arguments.file, input::TOPOLOGY, "give a scenario file or a topology file")?;
         let topology = match is_link_list(&text) {
             true => import(&name, &text)?,
             false => scenario::fabric(&Document::parse(&name, &text)?)?,

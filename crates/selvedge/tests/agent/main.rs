@@ -299,6 +299,14 @@ fn a_reload_is_taken_whole_or_not_at_all() {
         assert_eq!((status["ports"].as_u64(), status["routes"].as_u64()), (Some(1), Some(4)), "the old one holds");
         assert!(status["reload_error"].as_str().unwrap().contains(why));
     }
+    // A pipe is not waited for: nobody writes to it.
+    std::fs::remove_file(world.config(0)).unwrap();
+    assert!(Command::new("mkfifo").arg(world.config(0)).status().unwrap().success());
+    let output = world.ctl(0, &["reload"]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && text.contains("it is no regular file"), "{text}");
+    assert!(world.ctl(0, &["status"]).status.success());
+    std::fs::remove_file(world.config(0)).unwrap();
     let more = "\n[[peer]]\nname = \"host3\"\naddress = \"192.168.99.3\"\nguests = [{ network = 7, prefix = \"10.7.3.0/24\" }]\n";
     std::fs::write(
         world.config(0),
@@ -441,6 +449,34 @@ fn four_capabilities_are_enough() {
 }
 
 #[test]
+fn connections_that_say_nothing_are_in_nobodys_way() {
+    let Some(mut world) = World::new("s") else { return };
+    world.configure_both();
+    world.start(0, &[]);
+    let idle: Vec<_> = (0..300).map(|_| std::os::unix::net::UnixStream::connect(world.socket(0)).unwrap()).collect();
+    // If each had its five seconds, an answer would take minutes.
+    let output = world.ctl(0, &["status"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    drop(idle);
+}
+
+#[test]
+fn an_agent_that_does_not_answer_is_given_up() {
+    let dir = std::env::temp_dir().join(format!("selvedge-silent-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let socket = dir.join("ctl.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap(); // takes nothing
+    let output = Command::new(env!("CARGO_BIN_EXE_selvedge"))
+        .args(["ctl", "status", "--timeout", "200ms", "--socket"])
+        .arg(&socket)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(1) && text.contains("has not answered within 200ms"), "{text}");
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
 fn the_wrong_place_is_named() {
     let Some(mut world) = World::new("h") else { return };
     world.configure_both();
@@ -495,7 +531,17 @@ fn the_wrong_place_is_named() {
         |verb| world.command(1, &[], &["agent", verb, "--config", config.to_str().unwrap()]).output().unwrap();
     let refused = elsewhere("run");
     assert!(String::from_utf8_lossy(&refused.stderr).contains("holds the edge of another network namespace"));
-    let stopped = elsewhere("stop");
-    assert!(stopped.status.success() && String::from_utf8_lossy(&stopped.stderr).contains("stay as they are"));
-    assert!(!world.pins(0).exists());
+    for _ in 0..2 {
+        let stopped = elsewhere("stop");
+        let text = String::from_utf8_lossy(&stopped.stderr).into_owned();
+        assert_eq!(stopped.status.code(), Some(1), "{text}");
+        assert!(!String::from_utf8_lossy(&stopped.stdout).contains("nothing"));
+        assert!(text.contains("the MTU of lxc0, the device svgro4789"), "{text}");
+        assert!(text.contains(&format!("nsenter --net=/run/netns/{} selvedge agent stop", world.host(0))), "{text}");
+        assert!(world.has_interface(0, "svgro4789") && world.mtu(&world.host(0), "lxc0") == 1450);
+        assert!(!world.pins(0).exists());
+    }
+    // Where it says, the rest goes.
+    assert!(world.stop(0).status.success());
+    assert!(!world.has_interface(0, "svgro4789") && world.mtu(&world.host(0), "lxc0") == 1500);
 }

@@ -1,6 +1,7 @@
 //! Bad input gets one line that names place, key and remedy.
 
 use crate::{selvedge, stderr, Scratch, TINY};
+use std::process::Command;
 
 /// (what is added to or replaced in a good scenario, line at fault, key, part of the remedy). `~a~b` replaces a by b.
 const CASES: &[(&str, u32, &str, &str)] = &[
@@ -170,5 +171,52 @@ fn what_the_command_line_names_must_exist() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
         assert!(message.contains(remedy), "{arguments:?}: expected {remedy:?}: {message}");
         assert_eq!(scratch.names(), ["tiny.toml"], "{arguments:?} leaves nothing behind");
+    }
+}
+
+#[test]
+fn files_without_an_end_are_not_read_to_it() {
+    let scratch = Scratch::new("endless");
+    scratch.file("tiny.toml", TINY);
+    let workload = |keys: &str| format!("{TINY}[[workload]]\nname = \"x\"\n{keys}\n");
+    scratch.file("cdf.toml", &workload("pattern = \"poisson\"\ncdf = \"/dev/zero\"\nload = 0.5"));
+    scratch.file("list.toml", &workload("pattern = \"list\"\npath = \"/dev/zero\""));
+    scratch.file("fabric.toml", "[topology]\nkind = \"file\"\npath = \"/dev/zero\"\n");
+    for (arguments, place) in [
+        (&["sim", "run", "/dev/zero"][..], "/dev/zero: "),
+        (&["sim", "run", "cdf.toml"], "cdf.toml:25: workload.x.cdf: "),
+        (&["sim", "run", "list.toml"], "list.toml:25: workload.x.path: "),
+        (&["topo", "show", "fabric.toml"], "fabric.toml:3: topology.path: "),
+        (&["topo", "show", "/dev/zero"], "/dev/zero: "),
+        (&["lab", "up", "/dev/zero"], "/dev/zero: "),
+        (&["agent", "check", "--config", "/dev/zero"], "/dev/zero: "),
+        (&["controller", "run", "--config", "/dev/zero"], "/dev/zero: "),
+    ] {
+        let output = selvedge(scratch.path(), arguments);
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(message.starts_with(&format!("selvedge: {place}")), "{arguments:?}: {message}");
+        assert!(message.contains("longer than") || message.contains("no regular file"), "{arguments:?}: {message}");
+        assert!(message.contains("; "), "{arguments:?} has a remedy: {message}");
+    }
+}
+
+#[test]
+fn a_lab_that_may_not_be_made_leaves_no_directory() {
+    let scratch = Scratch::new("no-rights");
+    let selvedge = env!("CARGO_BIN_EXE_selvedge");
+    // Without any right, whoever runs this.
+    let run = "if [ $(id -u) = 0 ]; then exec setpriv --bounding-set=-all --inh-caps=-all \"$@\"; else exec \"$@\"; fi";
+    for verb in [&["up", "--topo", "clos"][..], &["down"], &["status"]] {
+        let output = Command::new("sh")
+            .args(["-c", run, "sh", selvedge, "lab"])
+            .args(verb)
+            .env("SELVEDGE_RUN_DIR", scratch.path().join("run"))
+            .output()
+            .unwrap();
+        if verb[0] == "up" {
+            assert!(stderr(&output).contains("run as root, or within `unshare -Urn`"), "{}", stderr(&output));
+        }
+        assert!(scratch.names().is_empty(), "{verb:?}: {:?}", scratch.names());
     }
 }

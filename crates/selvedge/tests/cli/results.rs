@@ -2,6 +2,7 @@
 
 use crate::{selvedge, stderr, stdout, Scratch, TINY};
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,6 +31,7 @@ fn results_do_not_depend_on_threads_or_on_who_asks_twice() {
     assert_eq!(
         names,
         [
+            ".selvedge-files",
             "effective.toml",
             "flowmonitor-ecmp-1.xml",
             "flowmonitor-ecmp-2.xml",
@@ -166,18 +168,20 @@ fn a_run_killed_half_way_leaves_no_results() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!scratch.path().join("out").exists());
-    for name in scratch.names().iter().filter(|n| n.starts_with(".out.partial")) {
-        std::fs::remove_dir_all(scratch.path().join(name)).unwrap();
-    }
+    let left: Vec<String> = scratch.names().into_iter().filter(|n| n.starts_with(".out.partial")).collect();
+    assert_eq!(left.len(), 1, "nobody could remove it");
 
-    // Ctrl-C also removes what was begun.
+    // The next run removes that. Ctrl-C also removes what was begun.
     let mut child = start();
-    while !started(&scratch.names()) && begun.elapsed() < Duration::from_secs(60) {
+    let replaced = |names: &[String]| started(names) && !names.contains(&left[0]);
+    while !replaced(&scratch.names()) && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(5));
     }
+    let names = scratch.names();
     let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(interrupted.success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(replaced(&names), "{names:?}");
     assert_eq!(scratch.names(), ["long.toml"]);
 }
 
@@ -193,8 +197,89 @@ fn earlier_results_are_replaced_only_by_force() {
     let refused = run(&[]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(stderr(&refused).contains("--force"));
-    std::fs::write(scratch.path().join("out/stale"), "").unwrap();
+    // What no run wrote, it does not remove.
+    let thesis = scratch.path().join("out/thesis.tex");
+    std::fs::write(&thesis, "chapter 1").unwrap();
+    let refused = run(&["--force"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("holds \"thesis.tex\", which no run of selvedge wrote"), "{}", stderr(&refused));
+    assert_eq!(std::fs::read_to_string(&thesis).unwrap(), "chapter 1");
+    std::fs::remove_file(&thesis).unwrap();
+    let before = std::fs::metadata(scratch.path().join("out/flows.csv")).unwrap().ino();
+    assert!(run(&["--force", "--xml"]).status.success());
+    assert_ne!(std::fs::metadata(scratch.path().join("out/flows.csv")).unwrap().ino(), before);
+    // What only the earlier run wrote goes with it.
+    assert!(scratch.path().join("out/flowmonitor-ecmp-1.xml").exists());
     assert!(run(&["--force"]).status.success());
-    assert!(!scratch.path().join("out/stale").exists());
+    assert!(!scratch.path().join("out/flowmonitor-ecmp-1.xml").exists());
     assert_eq!(scratch.names(), ["out", "tiny.toml"]);
+}
+
+#[test]
+fn a_full_disk_costs_the_files_and_not_the_table() {
+    let scratch = Scratch::new("full");
+    scratch.file("tiny.toml", TINY);
+    std::fs::create_dir(scratch.path().join("disk")).unwrap();
+    let mount = "mount -t tmpfs -o size=32k none disk 2>/dev/null || exit 77";
+    let run = format!("{mount}; \"$0\" sim run tiny.toml --scheme ecmp --seeds 1 -o disk/out; echo rc $?; ls -A disk");
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", &run, env!("CARGO_BIN_EXE_selvedge")])
+        .current_dir(scratch.path())
+        .output();
+    let output = match output {
+        Ok(output) if output.status.success() => output,
+        _ => {
+            println!("skipped: a small file system cannot be mounted here: needs root");
+            return;
+        }
+    };
+    let (text, error) = (stdout(&output), stderr(&output));
+    assert!(text.contains("throughput"), "the table is printed: {text}\n{error}");
+    assert!(text.ends_with("\nrc 1\n"), "status 1, and nothing is left: {text}");
+    assert!(!text.contains("Results:"), "{text}");
+    assert!(error.contains("No space left") && error.contains("free some space"), "{error}");
+}
+
+#[test]
+fn standard_output_that_cannot_be_written_is_an_error() {
+    let scratch = Scratch::new("stdout");
+    scratch.file("tiny.toml", TINY);
+    let run = |command: &str| {
+        let script = command.replace("selvedge", "\"$0\"");
+        let arguments = ["-c", &script, env!("CARGO_BIN_EXE_selvedge")];
+        Command::new("bash").args(arguments).current_dir(scratch.path()).output().unwrap()
+    };
+    for command in ["doctor", "--version", "--help", "repro --list", "completions bash"] {
+        for (target, why) in [("&-", "it is closed"), ("/dev/full", "No space left")] {
+            let output = run(&format!("selvedge {command} >{target}"));
+            let error = stderr(&output);
+            assert_eq!(output.status.code(), Some(1), "{command} >{target}: {error}");
+            assert!(error.contains("cannot write to standard output") && error.contains(why), "{command}: {error}");
+        }
+        assert!(run(&format!("selvedge {command} >/dev/null")).status.success());
+    }
+    // A reader that has enough is no error to speak of, and the status says what became of it, as a shell would.
+    let output = run("selvedge completions bash | true; echo ${PIPESTATUS[0]}");
+    assert!(stderr(&output).is_empty(), "{}", stderr(&output));
+    assert!(["141\n", "0\n"].contains(&stdout(&output).as_str()), "{}", stdout(&output));
+    // Results are written before they are printed.
+    let output = run("selvedge sim run tiny.toml --scheme ecmp --seeds 1 -o out >&-");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(scratch.path().join("out/report.html").exists());
+}
+
+#[test]
+fn what_a_file_says_does_not_reach_the_terminal_as_a_command() {
+    let scratch = Scratch::new("escapes");
+    let title = "title = \"a\\u001b[2Jb\\u009b1mc\\u202ed\"";
+    scratch.file("odd.toml", &TINY.replacen("title = \"tiny\"", title, 1));
+    let run = ["sim", "run", "odd.toml", "--scheme", "ecmp", "--seeds", "1"];
+    let output = selvedge(scratch.path(), &run);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stdout(&output).starts_with("a\\u{1b}[2Jb\\u{9b}1mc\\u{202e}d\n"), "{}", stdout(&output));
+    let output = selvedge(scratch.path(), &[&run[..], &["--json"]].concat());
+    let text = stdout(&output);
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n' || c == '\u{202e}'), "{text}");
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value["title"], "a\u{1b}[2Jb\u{9b}1mc\u{202e}d", "JSON says it all the same");
 }

@@ -1,0 +1,83 @@
+//! The list of files that a run wrote into its directory: what a later run with `--force` may remove.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Hidden, so that it is in nobody's way.
+pub(super) const NAME: &str = ".selvedge-files";
+/// More is not ours.
+const MOST: u64 = 16 << 20;
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    version: u32,
+    files: BTreeSet<String>,
+}
+
+impl Manifest {
+    /// Of all regular files that `dir` holds.
+    ///
+    /// # Errors
+    /// As the file system gives them.
+    pub(super) fn of(dir: &Path) -> io::Result<Manifest> {
+        let mut files = BTreeSet::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            if let Some(name) = entry.file_name().to_str().filter(|name| *name != NAME) {
+                files.insert(name.to_owned());
+            }
+        }
+        Ok(Manifest { version: 0, files })
+    }
+
+    /// `None` if `dir` holds no list that this version understands.
+    pub(super) fn read(dir: &Path) -> Option<Manifest> {
+        let text = live::files::read_regular(&dir.join(NAME), MOST).ok()?;
+        serde_json::from_slice::<Manifest>(&text).ok().filter(|manifest| manifest.version == 0)
+    }
+
+    /// # Errors
+    /// As the file system gives them.
+    pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
+        let mut text = serde_json::to_string_pretty(self)?;
+        text.push('\n');
+        fs::write(dir.join(NAME), text)
+    }
+}
+
+/// The first entry of a directory, by name, that its list does not have; `None` if it has all.
+///
+/// # Errors
+/// As the file system gives them: it is no directory, perhaps.
+pub(super) fn foreign(dir: &Path) -> io::Result<Option<String>> {
+    let manifest = Manifest::read(dir);
+    let known = |name: &str| manifest.as_ref().is_some_and(|m| name == NAME || m.files.contains(name));
+    let mut found: Option<String> = None;
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let ours = entry.file_name().to_str().is_some_and(known) && entry.file_type()?.is_file();
+        if !ours && found.as_ref().is_none_or(|first| name < *first) {
+            found = Some(name);
+        }
+    }
+    Ok(found)
+}
+
+/// Removes what the list has, then the directory.
+///
+/// # Errors
+/// As the file system gives them; files that are on no list stay, and the directory with them.
+pub(super) fn remove(dir: &Path) -> io::Result<()> {
+    for file in Manifest::read(dir).unwrap_or_default().files {
+        match fs::remove_file(dir.join(file)) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    let _ = fs::remove_file(dir.join(NAME)); // the directory's removal tells
+    fs::remove_dir(dir)
+}
