@@ -87,9 +87,10 @@ struct sv_outer {
 	u16 sport;   /* path label */
 	u8 ecn;
 	u8 add_len;  /* bytes that decapsulation removes: SV_ENCAP_LEN4 or SV_ENCAP_LEN6 */
+	u32 frame_len; /* bytes of the whole frame, as both IP and UDP say; 0: they contradict each other */
 };
 
-SV_ASSERT_SIZE(struct sv_outer, 48);
+SV_ASSERT_SIZE(struct sv_outer, 52);
 
 SV_FN void sv_put32(u8 *b, u32 v)
 {
@@ -237,21 +238,22 @@ SV_FN void sv_encap_write(u8 *b, const struct sv_tunnel *t, const struct sv_enca
 	}
 }
 
-/* `udp`: at the UDP header. 0 unless it goes to `port` and our header follows. */
-SV_FN int sv_encap_read_udp(const u8 *udp, const u8 *end, u16 port, struct sv_outer *o)
+/* `udp`: at the UDP header, `ip_payload`: what IP says of its length. 0 unless it goes to `port` and our header follows. */
+SV_FN int sv_encap_read_udp(const u8 *udp, const u8 *end, u16 port, u32 ip_payload, struct sv_outer *o)
 {
 	if (!SV_FITS(udp, SV_UDP_LEN + SV_VXLAN_LEN + SV_ETH_LEN, end))
 		return 0;
 	if (sv_get16(udp + 2) != port || sv_get16(udp + 4) < SV_UDP_LEN + SV_VXLAN_LEN + SV_ETH_LEN)
 		return 0;
 	o->sport = sv_get16(udp);
+	o->frame_len = sv_get16(udp + 4) == ip_payload ? o->add_len - SV_UDP_LEN - SV_VXLAN_LEN + ip_payload : 0;
 	return sv_encap_unpack(sv_get32(udp + 8), sv_get32(udp + 12), &o->encap);
 }
 
 /*
  * Does a frame carry our encapsulation, to UDP port `port`? Without VLAN tag, IPv4 options, IPv6 extension headers and
  * fragmentation; anything else is not ours. UDP's checksum is not verified, as RFC 7348 section 5 allows: the inner
- * packet has its own.
+ * packet has its own. Whether the lengths are those of the frame is for the caller to see: o->frame_len.
  */
 SV_FN int sv_encap_read(const u8 *data, const u8 *end, u16 port, struct sv_outer *o)
 {
@@ -271,7 +273,7 @@ SV_FN int sv_encap_read(const u8 *data, const u8 *end, u16 port, struct sv_outer
 		o->daddr[3] = sv_get32(ip + 16);
 		o->ecn = ip[1] & 3;
 		o->add_len = SV_ENCAP_LEN4;
-		return sv_encap_read_udp(ip + 20, end, port, o);
+		return sv_encap_read_udp(ip + 20, end, port, (u32)sv_get16(ip + 2) - 20, o);
 	}
 	if (sv_get16(data + 12) != SV_ETHERTYPE_IPV6 || !SV_FITS(ip, 40, end))
 		return 0;
@@ -283,7 +285,7 @@ SV_FN int sv_encap_read(const u8 *data, const u8 *end, u16 port, struct sv_outer
 	}
 	o->ecn = ip[1] >> 4 & 3;
 	o->add_len = SV_ENCAP_LEN6;
-	return sv_encap_read_udp(ip + 40, end, port, o);
+	return sv_encap_read_udp(ip + 40, end, port, sv_get16(ip + 4), o);
 }
 
 #endif

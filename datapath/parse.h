@@ -192,6 +192,12 @@ SV_FN int sv_is_extension(u8 proto)
 	return proto == 0 || proto == 43 || proto == 60; /* hop-by-hop, routing, destination options */
 }
 
+/* Of a packet that is SV_PARSE_NOT_TRANSPORT: there is more behind IPv6 extension headers than was followed. */
+SV_FN int sv_hides_transport(const struct sv_packet *p)
+{
+	return p->family == 6 && (!p->ip_header_len || sv_is_extension(p->proto));
+}
+
 SV_FN int sv_parse_ipv6(const u8 *cur, const u8 *end, u32 room, struct sv_packet *p)
 {
 	u32 total, header = 40;

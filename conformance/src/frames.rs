@@ -2,6 +2,7 @@ use crate::answers;
 use crate::inner::ETHERNET;
 use crate::outer::{flow_hash, port_without_label, Outer};
 use crate::script::Config;
+use crate::strict;
 use crate::structs::new_edge;
 use crate::world::{local, Peer, Verdict, Why, GUEST, NEIGHBOUR, PEERS, PORT, VNI};
 use edge::{Direction, Edge, Slot};
@@ -76,26 +77,49 @@ impl Frames {
         Outcome { verdict, why: None, frame: Vec::new(), packet: None }
     }
 
+    /// What is not for a guest.
+    fn leave(&mut self, why: Why, frame: &[u8], question: Option<&answers::Question>) -> Outcome {
+        match strict::leave(&self.config, frame, why, question) {
+            (Verdict::Pass, _) => self.left(Verdict::Pass, why, frame),
+            (verdict, counter) => self.dropped(verdict, counter),
+        }
+    }
+
+    /// What is carried without flow state.
+    fn untracked(&mut self, why: ParseError, ip: &[u8]) {
+        self.count("untracked_segments", 1);
+        self.count("untracked_fragments", u64::from(why == ParseError::Fragment));
+        let hidden = why == ParseError::NotTransport && strict::hides_transport(ip);
+        self.count("untracked_headers", u64::from(hidden));
+    }
+
     fn guest(&mut self, now: Time, frame: &[u8], segment_size: u16) -> Outcome {
-        if let Some(question) = answers::question(frame) {
+        if self.config.strict && strict::claims_more(frame) {
+            return self.dropped(Verdict::DropMalformed, Some("drop_malformed_segments"));
+        }
+        let question = answers::question(frame);
+        if let Some(question) = &question {
             if self.config.strict && !answers::is_own(&question.asker) {
                 return self.dropped(Verdict::DropSpoofed, Some("drop_spoofed_segments"));
             }
-            if let Some(frame) = answers::answer(&self.config, frame, &question) {
+            if let Some(frame) = answers::answer(&self.config, frame, question) {
                 self.count("answered", 1);
                 return Outcome { verdict: Verdict::Answer, why: None, frame, packet: None };
             }
         }
         let read = match read(frame) {
             Ok(read) => read,
-            Err(why) => return self.left(Verdict::Pass, why, frame),
+            Err(why) => return self.leave(why, frame, question.as_ref()),
         };
         let key = read.key();
+        if self.config.strict && key.proto == strict::ICMPV6 && strict::claims_others(frame) {
+            return self.dropped(Verdict::DropSpoofed, Some("drop_spoofed_segments"));
+        }
         if self.config.strict && !answers::is_own(&key.saddr) {
             return self.dropped(Verdict::DropSpoofed, Some("drop_spoofed_segments"));
         }
         if self.config.strict && answers::is_unrouted(&key.saddr) {
-            return self.left(Verdict::Pass, Why::Route, frame);
+            return self.leave(Why::Route, frame, question.as_ref());
         }
         if NEIGHBOUR.has(&key.daddr) {
             self.count("local_segments", 1);
@@ -103,7 +127,7 @@ impl Frames {
             return Outcome { verdict: Verdict::Local, why: read.why(), frame, packet: None };
         }
         let Some(peer) = PEERS.iter().find(|peer| peer.guest.has(&key.daddr)) else {
-            return self.left(Verdict::Pass, Why::Route, frame);
+            return self.leave(Why::Route, frame, question.as_ref());
         };
         let split = read.packet().map(|packet| Packet { segment_size, ..packet });
         if answers::oversize(&self.config, frame, split.as_ref()) {
@@ -114,7 +138,9 @@ impl Frames {
         let mut label = 0;
         let mut cell = None;
         let mut codepoint = read.ecn(frame);
-        if let Read::Packet(parsed) = read {
+        if let Read::Addresses { why, .. } = read {
+            self.untracked(why, &frame[ETHERNET..]);
+        } else if let Read::Packet(parsed) = read {
             let mut parsed = Packet { segment_size, ..parsed };
             let clamped = answers::clamp(&self.config, &mut out, &mut parsed);
             self.count("mss_clamped", clamped.into());
@@ -129,8 +155,6 @@ impl Frames {
                 return self.dropped(Verdict::DropLarge, Some("drop_error_segments"));
             }
             (verdict, packet) = (Verdict::Forward, Some(parsed));
-        } else {
-            self.count("untracked_segments", 1);
         }
         if out.len() > 65_535 - 70 {
             return self.dropped(Verdict::DropLarge, Some("drop_too_large_segments"));
@@ -152,6 +176,9 @@ impl Frames {
         let Some(outer) = encap::read_outer(frame, PORT) else {
             return Outcome { verdict: Verdict::Pass, why: Some(Why::Format), frame: frame.to_vec(), packet: None };
         };
+        if outer.frame_len as usize != frame.len() {
+            return self.dropped(Verdict::DropLengths, Some("drop_lengths_segments"));
+        }
         let inner = &frame[usize::from(outer.add_len)..];
         let read = match read(inner) {
             Ok(read) => read,
@@ -164,7 +191,8 @@ impl Frames {
         let Some(to) = to else { return self.left(Verdict::Nobody, Why::Route, frame) };
 
         let mut carried = outer.encap;
-        if !PEERS.iter().any(|peer| peer.address == outer.saddr) {
+        let peer = PEERS.iter().find(|peer| peer.address == outer.saddr);
+        if peer.is_none() {
             self.count("unknown_peer_segments", 1);
             self.count("feedback_ignored", u64::from(carried.feedback != 0));
             (carried.has_cell, carried.feedback) = (0, 0);
@@ -174,6 +202,9 @@ impl Frames {
         } else {
             self.count("unknown_version_segments", u64::from(carried.version > 1));
             self.count("feedback", u64::from(carried.feedback != 0));
+        }
+        if peer.is_some_and(|peer| !peer.guest.has(&key.saddr)) {
+            return self.dropped(Verdict::DropForged, Some("drop_forged_segments"));
         }
         self.count("in_ce_segments", u64::from(outer.ecn == ecn::CE));
         let before = read.ecn(inner);
@@ -200,8 +231,8 @@ impl Frames {
                 }
                 (Verdict::Forward, parsed)
             }
-            Read::Addresses { key, .. } => {
-                self.count("untracked_segments", 1);
+            Read::Addresses { key, why } => {
+                self.untracked(why, &inner[ETHERNET..]);
                 let (family, ip_header_len) = if inner[ETHERNET] >> 4 == 4 { (4, 20) } else { (6, 40) };
                 let packet = Packet { family, ip_header_len, ecn: codepoint, dirty: changed, ..Packet::default() };
                 (Verdict::Carry, Packet { proto: key.proto, ..packet })

@@ -10,6 +10,7 @@ mod frames;
 mod inner;
 mod outer;
 mod script;
+mod strict;
 mod structs;
 mod world;
 
@@ -30,6 +31,9 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("hashes.txt", include_str!("../scripts/hashes.txt")),
     ("answers.txt", include_str!("../scripts/answers.txt")),
     ("strict.txt", include_str!("../scripts/strict.txt")),
+    ("isolated.txt", include_str!("../scripts/isolated.txt")),
+    ("lenient.txt", include_str!("../scripts/lenient.txt")),
+    ("any-peer.txt", include_str!("../scripts/any-peer.txt")),
     ("reports.txt", include_str!("../scripts/reports.txt")),
     ("windows.txt", include_str!("../scripts/windows.txt")),
     ("full.txt", include_str!("../scripts/full.txt")),

@@ -25,6 +25,8 @@ pub struct Config {
     pub mtu: u16,
     /// The guest may only speak under its own address.
     pub strict: bool,
+    /// Nothing that the guest sends reaches the host.
+    pub isolated: bool,
     /// The edge has a MAC address of its own to answer with.
     pub answers: bool,
     /// Virtual congestion control; `None`: TCP is left alone.
@@ -55,6 +57,7 @@ impl Default for Config {
             any_peer: false,
             mtu: 0,
             strict: false,
+            isolated: false,
             answers: false,
             congestion: None,
         }
@@ -151,6 +154,7 @@ fn config(words: &str) -> Parsed<Config> {
             "any-peer" => config.any_peer = value == "yes",
             "mtu" => config.mtu = number(value)?,
             "strict" => config.strict = value == "yes",
+            "isolated" => config.isolated = value == "yes",
             "answers" => config.answers = value == "yes",
             "law" => config.congestion = Some(Congestion { law: named(&LAWS, value)?, clamp: None }),
             "clamp" => {

@@ -100,6 +100,18 @@ pub enum Verdict {
     DropLarge,
     /// Not from the guest's own address.
     DropSpoofed,
+    /// Tagged, on a strict port.
+    DropTagged,
+    /// Neither ARP nor an IP packet that parses, on a strict port.
+    DropMalformed,
+    /// To the tunnel's port of no guest.
+    DropTunnel,
+    /// For the host, on an isolated port.
+    DropHost,
+    /// The outer lengths are not the frame's.
+    DropLengths,
+    /// The inner source is no guest of the peer that sent it.
+    DropForged,
     /// Larger than the port allows: dropped, and answered now and then.
     Oversize,
     /// Turned into the answer to its question.
@@ -111,7 +123,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    pub(crate) const NAMES: [(&'static str, Verdict); 13] = [
+    pub(crate) const NAMES: [(&'static str, Verdict); 19] = [
         ("forward", Verdict::Forward),
         ("carry", Verdict::Carry),
         ("local", Verdict::Local),
@@ -121,6 +133,12 @@ impl Verdict {
         ("drop-stranger", Verdict::DropStranger),
         ("drop-large", Verdict::DropLarge),
         ("drop-spoofed", Verdict::DropSpoofed),
+        ("drop-tagged", Verdict::DropTagged),
+        ("drop-malformed", Verdict::DropMalformed),
+        ("drop-tunnel", Verdict::DropTunnel),
+        ("drop-host", Verdict::DropHost),
+        ("drop-lengths", Verdict::DropLengths),
+        ("drop-forged", Verdict::DropForged),
         ("oversize", Verdict::Oversize),
         ("answer", Verdict::Answer),
         ("drop-policed", Verdict::DropPoliced),

@@ -90,6 +90,15 @@ static __always_inline int mac_of(const struct sv_config *conf, u32 vni, u32 ifi
 	return any_mac(mac);
 }
 
+/* Does ARP's sender name the guest's own MAC address, as does the frame? Of neighbour discovery, `mac` is the frame's. */
+static __always_inline int own_sender(const u8 *frame, const struct sv_neighbour *q, const struct sv_port *port)
+{
+	for (int i = 0; i < 6; i++)
+		if (frame[6 + i] != port->mac[i] || q->mac[i] != port->mac[i])
+			return 0;
+	return 1;
+}
+
 /* An ARP packet or a neighbour solicitation of port `ifindex`, perhaps. A verdict, or UNANSWERED. */
 static __noinline int answer_neighbour(struct __sk_buff *skb, u32 ifindex, struct sv_counters *counters,
 				       const struct sv_config *conf, struct sv_port *port)
@@ -108,7 +117,13 @@ static __noinline int answer_neighbour(struct __sk_buff *skb, u32 ifindex, struc
 	else
 		failed = bpf_skb_load_bytes(skb, 0, frame, SV_ARP_LEN);
 	if (failed || !sv_neighbour_read(frame, len, &q))
-		return UNANSWERED;
+		/* Of ARP, a strict port lets only that pass of which the asker is known. */
+		return port->flags & SV_PORT_STRICT && skb->protocol == bpf_htons(SV_ETHERTYPE_ARP) ?
+			drop(counters, SV_COUNT_DROP_MALFORMED) : UNANSWERED;
+	if (port->flags & SV_PORT_OWN_MAC && !own_sender(frame, &q, port)) {
+		send_notice(SV_EVENT_MAC, ifindex, q.asker, 0);
+		return drop(counters, SV_COUNT_DROP_SPOOFED);
+	}
 	if (port->flags & (SV_PORT_LEARN | SV_PORT_STRICT) && check_source(skb, ifindex, port, q.asker) == SOURCE_SPOOFED)
 		return drop(counters, SV_COUNT_DROP_SPOOFED);
 	if (!q.question || !mac_of(conf, port->vni, ifindex, q.asked, mac))

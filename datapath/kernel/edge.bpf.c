@@ -30,6 +30,7 @@ __noinline unsigned char class_of(const struct sv_packet *p, unsigned int tenant
 #include "congestion.h"
 
 #include "answers.h"
+#include "strict.h"
 #include "tunnel.h"
 #include "receiver.h"
 
@@ -303,7 +304,7 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 			return drop(counters, SV_COUNT_DROP_ERROR);
 	} else {
 		p->label = sv_encap_port(0, hash_of(p, conf->seed));
-		count(counters, SV_COUNT_UNTRACKED, 1);
+		count_untracked(counters, parsed, p);
 	}
 	frame_len = skb->len;
 	verdict = encapsulate(skb, peer, mac, vni, p);
@@ -326,7 +327,7 @@ int selvedge_guest(struct __sk_buff *skb)
 	struct sv_scratch *scratch = new_scratch(0);
 	struct sv_packet *p;
 	struct sv_peer *peer;
-	int parsed, verdict, source = SOURCE_OWN, limited = 0;
+	int parsed = SV_PARSE_NOT_IP, verdict, source = SOURCE_OWN, limited = 0;
 
 	conf = bpf_map_lookup_elem(&config, &zero);
 	port = bpf_map_lookup_elem(&ports, &ifindex);
@@ -350,6 +351,8 @@ int selvedge_guest(struct __sk_buff *skb)
 	if (skb->vlan_present)
 		goto pass;
 	parsed = parse_at(skb, 0, p);
+	if (port->flags & SV_PORT_STRICT && p->truncated)
+		return drop(counters, SV_COUNT_DROP_MALFORMED);
 	if (parsed == SV_PARSE_OK) {
 		slot = find_flow(p, port->vni, OUT);
 		if (slot && epoch && slot->found.out_epoch == epoch && slot->found.out_port == ifindex) {
@@ -367,6 +370,12 @@ int selvedge_guest(struct __sk_buff *skb)
 			return verdict;
 		if (parsed == SV_PARSE_NOT_IP)
 			goto pass;
+		if (port->flags & SV_PORT_STRICT && claims_others(skb, ifindex, port, p))
+			return drop(counters, SV_COUNT_DROP_SPOOFED);
+	}
+	if (port->flags & SV_PORT_OWN_MAC && !from_own_mac(skb, port)) {
+		send_notice(SV_EVENT_MAC, ifindex, p->saddr, 0);
+		return drop(counters, SV_COUNT_DROP_SPOOFED);
 	}
 	if (port->flags & (SV_PORT_LEARN | SV_PORT_STRICT)) {
 		source = check_source(skb, ifindex, port, p->saddr);
@@ -399,6 +408,9 @@ int selvedge_guest(struct __sk_buff *skb)
 	return deliver(skb, counters, target, to, 0);
 
 pass:
+	verdict = leave(skb, conf, port, p, parsed);
+	if (verdict != UNANSWERED)
+		return verdict;
 	count(counters, SV_COUNT_PASSED, 1);
 	if (!limited)
 		return NEXT;
@@ -420,7 +432,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	struct sv_outer *o;
 	struct sv_flow_slot *slot = 0;
 	int parsed, ecn, family_changes, known;
-	u32 epoch, began = 0;
+	u32 epoch, from, began = 0;
 
 	conf = bpf_map_lookup_elem(&config, &key);
 	if (!conf || !scratch)
@@ -432,6 +444,10 @@ int selvedge_uplink(struct __sk_buff *skb)
 	counters = find_counters();
 	if (!counters)
 		return NEXT;
+	if (o->frame_len != skb->len) {
+		send_notice(SV_EVENT_LENGTHS, skb->ifindex, o->saddr, 0);
+		return drop(counters, SV_COUNT_DROP_LENGTHS);
+	}
 	epoch = epoch_of(conf);
 	parsed = parse_at(skb, o->add_len, p);
 	if (!carries(parsed))
@@ -450,10 +466,15 @@ int selvedge_uplink(struct __sk_buff *skb)
 	port = bpf_map_lookup_elem(&ports, &target);
 	if (!port || port->vni != o->encap.vni)
 		goto nobody;
-	if (!known)
-		known = is_peer(o->saddr);
-	if (!check_sender(skb, counters, conf, o, known))
+	from = known ? 0 : peer_of(o->saddr);
+	if (!check_sender(skb, counters, conf, o, known || from))
 		return TC_ACT_SHOT;
+	/* What a flow has kept was checked when it was kept. */
+	if (from && !speaks_for(from, o->encap.vni, p)) {
+		send_notice_of(SV_EVENT_FORGED, skb->ifindex, o->saddr, o->encap.vni, p);
+		return drop(counters, SV_COUNT_DROP_FORGED);
+	}
+	known = known || from;
 	if (parsed == SV_PARSE_OK && !slot)
 		slot = find_flow(p, o->encap.vni, IN | MAKE);
 	if (slot && known && epoch && !kept_in(&slot->found, epoch, o->saddr))
@@ -484,7 +505,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 			return drop(counters, SV_COUNT_FACKS_CONSUMED);
 		began = result & SV_BEGAN;
 	} else {
-		count(counters, SV_COUNT_UNTRACKED, 1);
+		count_untracked(counters, parsed, p);
 	}
 	count(counters, SV_COUNT_IN_SEGMENTS, 1);
 	count(counters, SV_COUNT_IN_BYTES, skb->len - o->add_len);

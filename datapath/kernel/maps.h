@@ -158,8 +158,8 @@ static __always_inline struct sv_event *begin_event(u32 kind, u32 ifindex, const
 	return event;
 }
 
-/* For the log: strangers can cause these, so each kind is sent once in a while only. */
-static __noinline int send_notice(u32 kind, u32 ifindex, const u32 *addr, u32 value)
+/* For the log: strangers can cause these, so each kind is sent once in a while only. `p`: the packet, or none. */
+static __noinline int send_notice_of(u32 kind, u32 ifindex, const u32 *addr, u32 value, const struct sv_packet *p)
 {
 	u64 now = bpf_ktime_get_ns(), *last = bpf_map_lookup_elem(&event_times, &kind);
 	struct sv_event *event;
@@ -168,9 +168,27 @@ static __noinline int send_notice(u32 kind, u32 ifindex, const u32 *addr, u32 va
 		return 0;
 	*last = now;
 	event = begin_event(kind, ifindex, addr, value, now);
-	if (event)
-		bpf_ringbuf_submit(event, 0);
+	if (!event)
+		return 0;
+	if (p)
+		event->packet = *p;
+	bpf_ringbuf_submit(event, 0);
 	return 0;
+}
+
+static __always_inline int send_notice(u32 kind, u32 ifindex, const u32 *addr, u32 value)
+{
+	return send_notice_of(kind, ifindex, addr, value, 0);
+}
+
+/* A segment that is carried without flow state. */
+static __always_inline void count_untracked(struct sv_counters *c, int parsed, const struct sv_packet *p)
+{
+	count(c, SV_COUNT_UNTRACKED, 1);
+	if (parsed == SV_PARSE_FRAGMENT)
+		count(c, SV_COUNT_UNTRACKED_FRAGMENTS, 1);
+	else if (sv_hides_transport(p))
+		count(c, SV_COUNT_UNTRACKED_HEADERS, 1);
 }
 
 /* A stage asks for packets: p->emit says which. */

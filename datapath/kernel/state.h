@@ -10,7 +10,7 @@
 #include "../encap.h"
 #include "../receive.h"
 
-#define SV_STATE_VERSION 8
+#define SV_STATE_VERSION 9
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -32,9 +32,12 @@ SV_ASSERT_SIZE(struct sv_config, 40);
 /* sv_port.flags */
 #define SV_PORT_PEER 0x1   /* deliver straight to the other end of the veth pair, which is in another namespace */
 #define SV_PORT_LEARN 0x2  /* tell the agent of source addresses that have no route to this port */
-#define SV_PORT_STRICT 0x4 /* and drop what comes from them */
+#define SV_PORT_STRICT 0x4 /* drop what comes from them, what is tagged, and what does not parse */
 #define SV_PORT_LIMITER 0x8 /* no guest's: what comes out of the limiter; skb->mark is the ifindex of the guest's port */
 #define SV_PORT_LIMITED 0x10 /* limits.bpf.c watches what the guest sends: what has the port's number as its mark was here before */
+
+#define SV_PORT_OWN_MAC 0x20 /* of a strict port: and what comes from another MAC address than `mac` */
+#define SV_PORT_ISOLATED 0x40 /* nothing of it reaches the host's stack */
 
 /* SV_EVENT_GUEST is sent at most once in this time per port, a "too big" at most once in the other. */
 #define SV_LEARN_INTERVAL_NS 10000000ULL
@@ -198,9 +201,12 @@ SV_ASSERT_SIZE(struct sv_tick_call, 48 + sizeof(struct sv_packet));
 #define SV_EVENT_UNKNOWN_VERSION 2 /* addr: outer source; value: version */
 #define SV_EVENT_EMIT 3		   /* a stage asks for a packet; value: which; packet: the one that caused it */
 #define SV_EVENT_GUEST 4	   /* addr: a guest's, not routed to its port; value: VNI; mac: the guest's */
-#define SV_EVENT_KINDS 5
+#define SV_EVENT_FORGED 5	   /* addr: outer source; packet.saddr: inner source, which is not that peer's; value: VNI */
+#define SV_EVENT_LENGTHS 6	   /* addr: outer source, whose lengths contradict the frame */
+#define SV_EVENT_MAC 7		   /* a strict port's frame from another MAC address than the port's; addr: inner source */
+#define SV_EVENT_KINDS 8
 
-/* TABLE_FULL and UNKNOWN_* are sent at most once in this time per kind: they are for a log, and strangers can cause them. */
+/* All but EMIT and GUEST are sent at most once in this time per kind: they are for a log, and strangers can cause them. */
 #define SV_EVENT_INTERVAL_NS 1000000000ULL
 
 struct sv_event {
@@ -224,7 +230,7 @@ enum sv_counter {
 	SV_COUNT_IN_BYTES,
 	SV_COUNT_LOCAL_SEGMENTS,   /* between guests of this host */
 	SV_COUNT_UNTRACKED,	   /* carried without flow state: neither TCP nor UDP, or a fragment; both directions */
-	SV_COUNT_PASSED,	   /* from guests, left to the host's stack: not IP, tagged, malformed, or without route */
+	SV_COUNT_PASSED,	   /* from guests, left to the host's stack: not IP, or without route; tagged, malformed */
 	SV_COUNT_FLOWS_BEGUN,
 	SV_COUNT_FLOW_TABLE_FULL,  /* segments handled without state because there was no room */
 	SV_COUNT_FLOWCELLS,
@@ -254,6 +260,14 @@ enum sv_counter {
 	SV_COUNT_DRAINED,	   /* segments that came back */
 	SV_COUNT_IN_AHEAD,	   /* segments handed on although they may be ahead of their turn: no agent held them */
 	SV_COUNT_DROP_FOREIGN,	   /* from the agent's device, but not the agent's, or for nobody any more */
+	SV_COUNT_UNTRACKED_FRAGMENTS, /* of SV_COUNT_UNTRACKED: fragments */
+	SV_COUNT_UNTRACKED_HEADERS, /* of SV_COUNT_UNTRACKED: behind more IPv6 extension headers than are followed */
+	SV_COUNT_DROP_TAGGED,	   /* of guests on strict ports, with a VLAN tag */
+	SV_COUNT_DROP_MALFORMED,   /* of guests on strict ports, neither ARP nor an IP packet that parses */
+	SV_COUNT_DROP_TUNNEL,	   /* of guests, to the tunnel's UDP port of no guest */
+	SV_COUNT_DROP_HOST,	   /* of guests on isolated ports, for the host */
+	SV_COUNT_DROP_LENGTHS,	   /* encapsulated, but the outer lengths are not the frame's */
+	SV_COUNT_DROP_FORGED,	   /* of peers, from an inner source that is not routed to them */
 	SV_COUNTERS
 };
 

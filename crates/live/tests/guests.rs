@@ -9,7 +9,8 @@ use fabric::{guest_mac, guest_port, in_namespace, Fabric, VNI};
 use live::kernel::{Attachment, Role};
 use live::state::{
     address, words, Config, Counter, Event, Peer, Port, Route, BALANCE_FLOWCELL, CONFIG_ANY_PEER, EVENT_GUEST,
-    EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, PORT_LEARN, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1,
+    EVENT_MAC, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, PORT_LEARN, PORT_OWN_MAC, PORT_STRICT, ROUTE_LOCAL,
+    ROUTE_PEER, VERSION_1,
 };
 use std::net::IpAddr;
 use std::time::Duration;
@@ -302,6 +303,27 @@ fn a_strict_port_speaks_under_its_own_addresses_only() {
     fabric.forget_neighbours();
     transfer(&fabric, "tcp", "10.7.0.2:9000", 1_000_000);
     transfer(&fabric, "tcp", "[fd07::2]:9000", 1_000_000);
+}
+
+#[test]
+fn a_strict_port_speaks_under_its_own_mac_address_only() {
+    let Some(fabric) = fabric("sm") else { return };
+    set_port(&fabric, 0, Port { flags: guest_port(0).flags | PORT_STRICT | PORT_OWN_MAC, ..guest_port(0) });
+    let from_mac = |frame: &[u8], mac: [u8; 6]| [&frame[..6], &mac, &frame[12..]].concat();
+    let (own, other) = (guest_mac(0), guest_mac(1));
+    for (frame, verdict) in [
+        (udp("10.7.0.1", "10.7.0.2"), REDIRECT),
+        (udp("fe80::1", "ff02::1"), PASS),
+        (arp([10, 7, 0, 1], [10, 7, 0, 2]), REDIRECT),
+        (arp([10, 7, 0, 1], [10, 8, 0, 1]), PASS),
+    ] {
+        assert_eq!(from_guest(&fabric, &from_mac(&frame, other)).0, DROP);
+        assert_eq!(from_guest(&fabric, &from_mac(&frame, own)).0, verdict);
+    }
+    let mut lie = arp([10, 7, 0, 1], [10, 8, 0, 1]);
+    lie[22..28].copy_from_slice(&other);
+    assert_eq!(from_guest(&fabric, &lie).0, DROP, "the sender within ARP");
+    assert_eq!(events(&fabric, 0, EVENT_MAC).len(), 1, "told, at most once a second");
 }
 
 /// What a flow found in routes and ports serves it until they change, and not a packet longer.

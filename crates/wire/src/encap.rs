@@ -37,9 +37,11 @@ pub struct Outer {
     pub ecn: u8,
     /// Bytes of the outer headers; the inner frame follows.
     pub add_len: u8,
+    /// Bytes of the whole frame, as both IP and UDP say; 0: they contradict each other.
+    pub frame_len: u32,
 }
 
-const _: () = assert!(size_of::<Encap>() == 12 && size_of::<Outer>() == 48);
+const _: () = assert!(size_of::<Encap>() == 12 && size_of::<Outer>() == 52);
 
 extern "C" {
     fn sv_wire_encap_pack(encap: *const Encap, first: *mut u32, second: *mut u32);

@@ -164,8 +164,10 @@ pub struct PortRule {
     pub mac: Option<Mac>,
     /// Of the guest's packets, bytes; `None`: what the uplink leaves.
     pub mtu: Option<u32>,
-    /// Drop what comes from other addresses than the port's.
+    /// Drop what comes from other addresses than the port's, is tagged, or does not parse.
     pub strict: bool,
+    /// What is for no guest may reach the host's stack.
+    pub host: bool,
     pub limits: PortLimits,
 }
 

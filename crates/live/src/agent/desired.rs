@@ -8,8 +8,8 @@ use crate::kernel::Role;
 use crate::receiver;
 use crate::state::{
     self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, BALANCE_TCP_ONLY,
-    CONFIG_CONGESTION, CONFIG_REORDER, PORT_LEARN, PORT_LIMITED, PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER,
-    VERSION_1, VERSION_PLAIN,
+    CONFIG_CONGESTION, CONFIG_REORDER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_OWN_MAC, PORT_PEER, PORT_STRICT,
+    ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -208,6 +208,9 @@ fn add_ports(
             (!rule.learn.is_empty(), PORT_LEARN),
             (rule.strict, PORT_STRICT),
             (limited.is_egress(ifindex), PORT_LIMITED),
+            // One that was merely seen may be another's, or change.
+            (rule.strict && (rule.mac.is_some() || interface.peer_mac.is_some()), PORT_OWN_MAC),
+            (!rule.host, PORT_ISOLATED),
         ];
         let flags = flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag);
         let mac = guest_mac(rule, ifindex, interface, learned).unwrap_or_default().0;
@@ -282,6 +285,7 @@ pub(in crate::agent) mod tests {
             mac: None,
             mtu: None,
             strict: true,
+            host: true,
             limits: Default::default(),
         }
     }

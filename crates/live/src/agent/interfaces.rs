@@ -132,6 +132,11 @@ impl Netlink {
         self.peer_macs.clear();
     }
 
+    /// Looks up anew what the other end of `ifindex` has for a MAC address.
+    pub(super) fn forget_mac(&mut self, ifindex: u32) {
+        self.peer_macs.remove(&ifindex);
+    }
+
     /// Since the last call, were there changes that nobody told of?
     pub(super) fn take_lost(&mut self) -> bool {
         std::mem::take(&mut self.lost)

@@ -19,7 +19,8 @@ use super::tables::Tables;
 use crate::emit::Uplink;
 use crate::kernel::{monotonic_ns, Adopted, Edge, Options, Swept};
 use crate::state::{
-    address, Event, EVENT_EMIT, EVENT_GUEST, EVENT_TABLE_FULL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION,
+    address, Event, EVENT_EMIT, EVENT_FORGED, EVENT_GUEST, EVENT_LENGTHS, EVENT_MAC, EVENT_TABLE_FULL,
+    EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION,
 };
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
@@ -411,7 +412,14 @@ impl Runner {
         }
         for event in &events {
             match event.kind {
-                EVENT_TABLE_FULL | EVENT_UNKNOWN_PEER | EVENT_UNKNOWN_VERSION => self.log_event(event),
+                EVENT_TABLE_FULL | EVENT_UNKNOWN_PEER | EVENT_UNKNOWN_VERSION | EVENT_FORGED | EVENT_LENGTHS => {
+                    self.log_event(event);
+                }
+                EVENT_MAC => {
+                    self.log_event(event);
+                    self.agent.netlink.forget_mac(event.ifindex);
+                    news = true;
+                }
                 EVENT_GUEST => news |= self.learn(event),
                 EVENT_EMIT => self.agent.answer_event(event, &mut self.uplink, &mut self.tally.sent),
                 _ => {}
@@ -431,6 +439,17 @@ impl Runner {
             ),
             EVENT_UNKNOWN_PEER => {
                 format!("{addr} sends encapsulated segments but is no peer: dropped; add a [[peer]] if it should be one")
+            }
+            EVENT_FORGED => format!(
+                "peer {addr} sends a segment of network {} from {}, which is not routed to it: dropped; its guests' ranges \
+                 must have every address that they use",
+                event.value,
+                address(event.packet.saddr)
+            ),
+            EVENT_LENGTHS => format!("{addr} sends encapsulated segments whose outer lengths are wrong: dropped"),
+            EVENT_MAC => {
+                let port = self.agent.interfaces.get(&event.ifindex).map_or("", |i| i.name.as_str());
+                format!("port {port}: {addr} speaks under another MAC address than the port's: dropped")
             }
             _ => format!(
                 "{addr} speaks version {} of the encapsulation, which this agent does not know: its metadata is ignored",

@@ -7,7 +7,7 @@ use edge::Direction;
 use live::kernel::{Edge, Options, Role, Segment};
 use live::state::{
     self, address, Counter, Counters, FlowSlot, FlowSlotKey, Peer, Port, Route, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL,
-    BALANCE_TCP_ONLY, CONFIG_ANY_PEER, CONFIG_CONGESTION, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER,
+    BALANCE_TCP_ONLY, CONFIG_ANY_PEER, CONFIG_CONGESTION, PORT_ISOLATED, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER,
 };
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -76,7 +76,8 @@ impl World {
         }
         edge.set_config(&kernel_config(config)).unwrap();
         let beside = 1; // the loopback device stands for the neighbour's port
-        let flags = if config.strict { PORT_STRICT } else { 0 };
+        let flags = [(config.strict, PORT_STRICT), (config.isolated, PORT_ISOLATED)];
+        let flags = flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag);
         edge.set_port(port, &Port { vni: VNI, flags, mtu: config.mtu, ..Port::default() }).unwrap();
         edge.set_port(beside, &Port { vni: VNI, mac: NEIGHBOUR.mac, ..Port::default() }).unwrap();
         let route = |guest: &Guest, route: Route| {

@@ -186,6 +186,8 @@ struct PortTable {
     mtu: Option<u32>,
     #[serde(default = "yes")]
     strict: bool,
+    #[serde(default = "yes")]
+    host: bool,
     egress_rate: Option<BitRate>,
     egress_ceiling: Option<BitRate>,
     ingress_rate: Option<BitRate>,
@@ -519,6 +521,7 @@ fn check_ports(file: &File, uplinks: &[String]) -> Result<Vec<PortRule>, Invalid
             mac: table.mac.map(|mac| mac.0),
             mtu: table.mtu,
             strict: table.strict,
+            host: table.host,
             limits: limits::check_port(&format!("port.{n}"), table, &file.limits, &file.tenant)?,
         });
     }

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What a guest may say besides what the edge carries: under which MAC address, in neighbour discovery, and to the host.
+ * Only for edge.bpf.c.
+ */
+#ifndef SV_STRICT_H
+#define SV_STRICT_H
+
+#define SV_ND_ROUTER_ADVERTISEMENT 134
+#define SV_ND_REDIRECT 137
+
+#define SV_PROTO_FRAGMENT 44
+
+/* The host strips any number of priority tags. Nobody needs more than a few. */
+#define MAX_TAGS 4
+#define MAX_IPV6_HEADERS 8
+
+static __always_inline int is_tag(u16 type)
+{
+	return type == SV_ETHERTYPE_VLAN || type == SV_ETHERTYPE_QINQ;
+}
+
+static __always_inline u16 type_at(struct __sk_buff *skb, u32 at)
+{
+	u8 type[2];
+
+	return bpf_skb_load_bytes(skb, at, type, 2) ? 0 : sv_get16(type);
+}
+
+/* Is the frame from the MAC address that the guest has? */
+static __noinline int from_own_mac(struct __sk_buff *skb, const struct sv_port *port)
+{
+	u8 mac[6];
+
+	if (!port || bpf_skb_load_bytes(skb, 6, mac, 6))
+		return 0;
+	for (int i = 0; i < 6; i++)
+		if (mac[i] != port->mac[i])
+			return 0;
+	return 1;
+}
+
+/*
+ * A strict port's ICMPv6 packet: does it claim what is not the guest's? An advertisement of another's address, or to be a
+ * router. Solicitations are answer_neighbour's.
+ */
+static __noinline int claims_others(struct __sk_buff *skb, u32 ifindex, struct sv_port *port, const struct sv_packet *p)
+{
+	u32 at, target[4];
+	u8 icmp[24];
+
+	if (!p || !port)
+		return 1;
+	at = SV_ETH_LEN + p->ip_header_len;
+	if (p->family != 6 || bpf_skb_load_bytes(skb, at, icmp, 1))
+		return 0;
+	if (icmp[0] == SV_ND_ROUTER_ADVERTISEMENT || icmp[0] == SV_ND_REDIRECT)
+		return 1;
+	if (icmp[0] != SV_ND_ADVERTISEMENT)
+		return 0;
+	if (bpf_skb_load_bytes(skb, at, icmp, sizeof(icmp)))
+		return 1;
+	for (int i = 0; i < 4; i++)
+		target[i] = sv_get32(icmp + 8 + 4 * i);
+	return check_source(skb, ifindex, port, target) == SOURCE_SPOOFED;
+}
+
+/*
+ * Would a host that forwards it send it to the tunnel's UDP port? Lengths do not count: the host that gets it may see
+ * to them in another way than this one.
+ */
+static __noinline int is_for_tunnel(struct __sk_buff *skb, u32 port)
+{
+	u32 at = 12;
+	u8 ip[10], next, dport[2];
+	u16 type = type_at(skb, at);
+
+	for (int i = 0; i < MAX_TAGS && is_tag(type); i++) {
+		at += SV_VLAN_LEN;
+		type = type_at(skb, at);
+	}
+	if (is_tag(type))
+		return 1;
+	at += 2;
+	if (bpf_skb_load_bytes(skb, at, ip, sizeof(ip)))
+		return 0;
+	if (type == SV_ETHERTYPE_IPV4) {
+		if (ip[9] != SV_PROTO_UDP || sv_get16(ip + 6) & 0x1fff)
+			return 0;
+		at += (u32)(ip[0] & 15) * 4;
+	} else if (type == SV_ETHERTYPE_IPV6) {
+		next = ip[6];
+		at += 40;
+		for (int i = 0; i < MAX_IPV6_HEADERS && (sv_is_extension(next) || next == SV_PROTO_FRAGMENT); i++) {
+			u8 header[4];
+
+			if (bpf_skb_load_bytes(skb, at, header, sizeof(header)))
+				return 0;
+			if (next == SV_PROTO_FRAGMENT) {
+				if (sv_get16(header + 2) & 0xfff8)
+					return 0; /* not the first */
+				at += 8;
+			} else {
+				at += ((u32)header[1] + 1) * 8;
+			}
+			next = header[0];
+		}
+		if (sv_is_extension(next) || next == SV_PROTO_FRAGMENT)
+			return 1; /* as with tags */
+		if (next != SV_PROTO_UDP)
+			return 0;
+	} else {
+		return 0;
+	}
+	return !bpf_skb_load_bytes(skb, at + 2, dport, 2) && sv_get16(dport) == port;
+}
+
+/* What is not for a guest: may the host have it? A verdict that drops it, or UNANSWERED. `parsed`: of `p`. */
+static __noinline int leave(struct __sk_buff *skb, const struct sv_config *conf, const struct sv_port *port,
+			    const struct sv_packet *p, int parsed)
+{
+	struct sv_counters *counters = find_counters();
+
+	if (!counters || !conf || !port || !p)
+		return TC_ACT_SHOT;
+	if (port->flags & SV_PORT_STRICT) {
+		u16 type = type_at(skb, 12);
+
+		if (skb->vlan_present || is_tag(type))
+			return drop(counters, SV_COUNT_DROP_TAGGED);
+		/* What is ARP was found well-formed before. */
+		if (!carries(parsed) && type != SV_ETHERTYPE_ARP)
+			return drop(counters, SV_COUNT_DROP_MALFORMED);
+		if (sv_hides_transport(p))
+			return drop(counters, SV_COUNT_DROP_MALFORMED);
+	}
+	if (port->flags & SV_PORT_ISOLATED)
+		return drop(counters, SV_COUNT_DROP_HOST);
+	if (conf->udp_port && is_for_tunnel(skb, conf->udp_port))
+		return drop(counters, SV_COUNT_DROP_TUNNEL);
+	return UNANSWERED;
+}
+
+#endif
