@@ -31,11 +31,11 @@ test-kernel: ## only the tests of the kernel edge: root, clang, headers of libbp
 	@[ -n "$$(scripts/features)" ]
 	scripts/test --package live --features live/kernel
 
-fuzz: ## 10 million hostile frames through the parser and, as root, the kernel program; a million flows to reorder (minutes)
+fuzz: ## 10 million hostile frames through the parser and, as root, twice through the kernel programs; a million flows to reorder (half an hour)
 	SELVEDGE_FRAMES=10000000 scripts/test --package fuzz-drivers --test frames
 	SELVEDGE_SEQUENCES=1000000 scripts/test --package fuzz-drivers --test sequences
 	@[ -n "$$(scripts/features)" ]
-	SELVEDGE_FRAMES=10000000 scripts/test --package live --features live/kernel --test hostile
+	SELVEDGE_FRAMES=10000000 scripts/test --package live --features live/kernel --test hostile --test crossing
 
 lint: fmt-check clippy licences check-scripts ## formatting, clippy, licences, the scripts' own tests
 

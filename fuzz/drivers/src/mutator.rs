@@ -1,5 +1,7 @@
 //! Hostile frames without a fuzzer: noise, and real frames damaged where it hurts. The same seed gives the same frames.
 
+use crate::rng::Rng;
+
 /// Longer noise says nothing more: no header is read beyond.
 const LONGEST_NOISE: usize = 400;
 /// Where damage is done: outer headers, inner headers with extensions, TCP options.
@@ -8,14 +10,14 @@ const HEADERS: usize = 200;
 /// An endless stream of frames.
 #[derive(Clone, Debug)]
 pub struct Mutator {
-    state: u64,
+    rng: Rng,
     corpus: Vec<Vec<u8>>,
 }
 
 impl Mutator {
     /// `corpus`: frames to start from; with an empty one all is noise.
     pub fn new(seed: u64, corpus: Vec<Vec<u8>>) -> Mutator {
-        Mutator { state: seed, corpus }
+        Mutator { rng: Rng(seed), corpus }
     }
 
     /// The next frame and the number of the corpus's frame that it comes from.
@@ -73,16 +75,11 @@ impl Mutator {
     }
 
     fn below(&mut self, n: usize) -> usize {
-        (self.next() % n.max(1) as u64) as usize
+        self.rng.below(n)
     }
 
-    /// SplitMix64 (public domain).
     fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.rng.next()
     }
 }
 
