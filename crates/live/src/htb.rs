@@ -15,6 +15,9 @@ pub(crate) const HANDLE: u32 = 0x5e1f << 16;
 /// The class under which all others are, or the only one.
 pub(crate) const TOP: u32 = HANDLE | 1;
 
+/// Of the queue in [`TOP`], where that is a leaf.
+const TOP_QUEUE: u32 = 0x5e20 << 16;
+
 const RTM_NEWQDISC: u16 = 36;
 const RTM_DELQDISC: u16 = 37;
 const RTM_GETQDISC: u16 = 38;
@@ -101,6 +104,14 @@ impl Qdisc {
     /// HTB, or fq.
     pub(crate) fn is_ours(&self) -> bool {
         self.is_root() && ["htb", "fq"].contains(&self.kind.as_str()) && self.handle == HANDLE
+    }
+    /// The queue in a leaf that [`set_queue`] made.
+    pub(crate) fn is_our_queue(&self) -> bool {
+        self.kind == "bfifo" && self.handle == queue_handle(self.parent)
+    }
+    /// As tc shows it.
+    pub(crate) fn shown(&self) -> String {
+        format!("{} {:x}:", self.kind, self.handle >> 16)
     }
     /// Somebody wants it to be there.
     pub(crate) fn is_anothers(&self) -> bool {
@@ -208,13 +219,21 @@ pub(crate) fn remove_class(ifindex: u32, id: u32) -> io::Result<()> {
     gone(request(RTM_DELTCLASS, 0, &tcmsg(ifindex, id, 0)))
 }
 
+/// The handle of our queue in a leaf: one that has another is somebody else's.
+pub(crate) const fn queue_handle(class: u32) -> u32 {
+    match class {
+        TOP => TOP_QUEUE,
+        _ => class << 16,
+    }
+}
+
 /// Gives a leaf a queue of `limit` bytes, or changes the limit of the one that it has.
 ///
 /// # Errors
 /// What the kernel answers.
 pub(crate) fn set_queue(ifindex: u32, class: u32, limit: u32) -> io::Result<()> {
     let options = attribute(TCA_OPTIONS, &limit.to_ne_bytes()); // struct tc_fifo_qopt
-    let body = with(tcmsg(ifindex, 0, class), &[attribute(TCA_KIND, b"bfifo\0"), options]);
+    let body = with(tcmsg(ifindex, queue_handle(class), class), &[attribute(TCA_KIND, b"bfifo\0"), options]);
     request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, &body)
 }
 

@@ -26,6 +26,8 @@ const SECOND: &str = "svlimit1";
 /// Minor numbers of tenants' classes, and of ports'.
 const TENANTS: std::ops::Range<u32> = 0x10..0x1000;
 const PORTS: std::ops::Range<u32> = 0x1000..0xffff;
+/// A queue has its class's number, and that of the root is taken.
+const TAKEN: u32 = HANDLE >> 16;
 /// The class above all others where nobody limits all together.
 const UNLIMITED: BitRate = BitRate::from_gbps(1_000);
 /// What may go at once after idleness: more than a late timer lets pass, and at least a packet or two.
@@ -143,8 +145,8 @@ fn numbers<K: Ord + Clone>(range: std::ops::Range<u32>, known: &BTreeMap<K, u32>
     let mut taken: BTreeSet<u32> = wanted.iter().filter_map(|key| known.get(key).copied()).collect();
     let mut found = BTreeMap::new();
     for key in wanted {
-        let old = known.get(key).copied().filter(|number| range.contains(number));
-        let number = old.or_else(|| range.clone().find(|number| !taken.contains(number)));
+        let old = known.get(key).copied().filter(|number| range.contains(number) && *number != TAKEN);
+        let number = old.or_else(|| range.clone().find(|number| !taken.contains(number) && *number != TAKEN));
         if let Some(number) = number {
             taken.insert(number);
             found.insert(key.clone(), number);
@@ -250,6 +252,10 @@ impl Agent {
         }
         let port = Port { flags: PORT_LIMITER, ..Port::default() };
         limited.ports.insert(out.as_bytes().to_vec(), port.as_bytes().to_vec());
+        // The pair stays, and with it what was put there.
+        if let Some(other) = qdiscs.iter().find(|q| q.ifindex == device && q.is_anothers()) {
+            return Err(occupied(FIRST, other).into());
+        }
         set_root(device, qdiscs, kind, add)?;
         htb::set_up(FIRST)?;
         htb::set_up(SECOND)?;
@@ -286,12 +292,8 @@ impl Agent {
             let least = siblings.map(|other| other.rate.guarantee).min().unwrap_or(w.rate.guarantee);
             let class = w.class(HANDLE | minor, parent, least);
             set(device, &have, &class)?;
-            let queued = qdiscs.iter().any(|q| {
-                q.ifindex == device && q.parent == class.id && q.kind == "bfifo" && q.limit == w.queue_bytes()
-            });
-            if !queued || !have.iter().any(|found| found.class.id == class.id && found.class.parent == class.parent) {
-                htb::set_queue(device, class.id, w.queue_bytes())?;
-            }
+            let kept = have.iter().any(|found| found.class.id == class.id && found.class.parent == class.parent);
+            set_queue(device, class.id, w.queue_bytes(), qdiscs, !kept)?;
             self.note_limit(limited, w, device, class.id);
         }
         Ok(())
@@ -408,12 +410,7 @@ fn raise_ingress(w: &Wanted, pacing: Pacing, qdiscs: &[Qdisc]) -> Result<(u32, u
         return Ok((0, 0));
     }
     if let Some(other) = qdiscs.iter().find(|q| q.ifindex == device && q.is_anothers()) {
-        return Err(format!(
-            "{} has a root qdisc that somebody set ({} {:x}:); remove it with `tc qdisc del dev {0} root`",
-            w.interface,
-            other.kind,
-            other.handle >> 16
-        ));
+        return Err(occupied(&w.interface, other));
     }
     if pacing == Pacing::Departure {
         set_root(device, qdiscs, "fq", add_fq).map_err(failed)?;
@@ -422,12 +419,24 @@ fn raise_ingress(w: &Wanted, pacing: Pacing, qdiscs: &[Qdisc]) -> Result<(u32, u
     set_root(device, qdiscs, "htb", |device| htb::add_root(device, TOP & 0xffff)).map_err(failed)?;
     let have = htb::classes(device).map_err(failed)?;
     set(device, &have, &w.class(TOP, HANDLE, w.rate.guarantee)).map_err(failed)?;
-    let queue = w.queue_bytes();
-    let queued = |q: &Qdisc| q.ifindex == device && q.parent == TOP && q.kind == "bfifo" && q.limit == queue;
-    if !qdiscs.iter().any(queued) {
-        htb::set_queue(device, TOP, queue).map_err(failed)?;
-    }
+    let new = !have.iter().any(|found| found.class.id == TOP);
+    set_queue(device, TOP, w.queue_bytes(), qdiscs, new).map_err(failed)?;
     Ok((device, TOP))
+}
+
+/// The queue of a leaf, unless somebody has put another qdisc there, which stays; in a class that is new nobody has.
+fn set_queue(device: u32, class: u32, limit: u32, qdiscs: &[Qdisc], new: bool) -> io::Result<()> {
+    match qdiscs.iter().find(|q| q.ifindex == device && q.parent == class && q.handle != 0).filter(|_| !new) {
+        Some(queue) if !queue.is_our_queue() || queue.limit == limit => Ok(()),
+        _ => htb::set_queue(device, class, limit),
+    }
+}
+
+fn occupied(interface: &str, other: &Qdisc) -> String {
+    let shown = other.shown();
+    format!(
+        "{interface} has a root qdisc that somebody set ({shown}); remove it with `tc qdisc del dev {interface} root`"
+    )
 }
 
 /// Which an agent without the right to try it beforehand finds missing only here.

@@ -185,6 +185,60 @@ fn a_root_qdisc_that_somebody_set_stays() {
 }
 
 #[test]
+fn queues_that_somebody_put_into_classes_stay() {
+    let limits = "egress_rate = \"100Mbps\"\ningress_rate = \"50Mbps\"";
+    let Some(mut world) = World::new("n") else { return };
+    world.configure(0, &format!("{PORT}\n{limits}"));
+    world.configure(1, LEARNING);
+    let [agent, _] = world.start_both();
+    let leaves = |world: &World| {
+        let shown = show(world, "tc qdisc show dev svlimit0") + &show(world, "tc qdisc show dev lxc0");
+        shown.lines().filter(|line| line.contains("parent 5e1f:")).map(str::trim).collect::<Vec<_>>().join("\n")
+    };
+    // As the agent makes them, their bounds follow the rate.
+    let before = leaves(&world);
+    reconfigure(&world, &limits.replace("100Mbps", "400Mbps").replace("50Mbps", "200Mbps"));
+    let after = leaves(&world);
+    assert!(before.matches("bfifo").count() == 2 && after.matches("bfifo").count() == 2 && before != after, "{after}");
+    for put in [
+        "tc qdisc replace dev svlimit0 parent 5e1f:1000 pfifo limit 77",
+        // The very kind that the agent uses.
+        "tc qdisc replace dev lxc0 parent 5e1f:1 handle 77: bfifo limit 77777",
+    ] {
+        assert!(world.exec(&world.host(0), put).status.success(), "{put}");
+    }
+    let put = leaves(&world);
+    assert!(put.contains("pfifo") && put.contains("limit 77p") && put.contains("limit 77777b"), "{put}");
+    for change in [
+        "egress_rate = \"100Mbps\"\ningress_rate = \"50Mbps\"\nlaw = \"off\"",
+        "egress_rate = \"300Mbps\"\ningress_rate = \"80Mbps\"\nlaw = \"mark\"",
+    ] {
+        reconfigure(&world, change);
+        assert_eq!(leaves(&world), put, "{change}");
+    }
+    world.end(agent, "KILL");
+    let agent = world.start(0, &[]);
+    assert_eq!(leaves(&world), put, "after a restart");
+    world.end(agent, "TERM");
+    world.start(0, &[]);
+    assert_eq!(leaves(&world), put, "after another");
+    eventually("guest 1 is learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
+    });
+    // A root that somebody sets is named.
+    assert!(world.exec(&world.host(0), "tc qdisc replace dev svlimit0 root handle 7: pfifo limit 77").status.success());
+    reconfigure(&world, "egress_rate = \"100Mbps\"");
+    let status = world.ask(0, &["status"]);
+    let named =
+        "svlimit0 has a root qdisc that somebody set (pfifo 7:); remove it with `tc qdisc del dev svlimit0 root`";
+    assert!(status["problems"].to_string().contains(named), "{status}");
+    assert!(show(&world, "tc qdisc show dev svlimit0").contains("pfifo 7: root"));
+    assert!(world.exec(&world.host(0), "tc qdisc del dev svlimit0 root").status.success());
+    reconfigure(&world, "egress_rate = \"200Mbps\"");
+    assert!(world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
+}
+
+#[test]
 fn a_guest_without_restraint_is_held() {
     let Some(world) = limited_world("u", "egress_rate = \"20Mbps\"", |_| {}) else { return };
     let until = world.socket(0).with_extension("flood");
