@@ -248,17 +248,18 @@ expect_lines 1
 expect_line "missing clang, pkg-config, bpf/bpf_helpers.h, libelf.h, zlib.h"
 
 name="what tests use is installed in one go, and no server is started"
-printf '%s\n' "clang 1:14.0-55.7" "libelf-dev 0.188-2.1" "nginx-light 1.22.1-9" >"$top/candidates"
+printf '%s\n' "clang 1:14.0-55.7" "libelf-dev 0.188-2.1" "nginx-light 1.22.1-9" \
+    "etcd-server 3.4.23-4" >"$top/candidates"
 apt "[ -x $top/policy-rc.d ] || echo 'a server would start' >&2
-printf '#!%s\n' $sh >$top/bin/clang; cp $top/bin/clang $top/bin/nginx; mkdir -p $top/include; : >$top/include/libelf.h
-chmod +x $top/bin/clang $top/bin/nginx"
+printf '#!%s\n' $sh >$top/bin/clang; cp $top/bin/clang $top/bin/nginx; cp $top/bin/clang $top/bin/etcd
+mkdir -p $top/include; : >$top/include/libelf.h; chmod +x $top/bin/clang $top/bin/nginx $top/bin/etcd"
 ln -s "$(command -v cp)" "$top/bin/cp"
 run need test
 expect_status 0
-expect_line "installing clang libelf-dev nginx-light (apt)"
-expect_installed "clang libelf-dev nginx-light"
+expect_line "installing clang libelf-dev nginx-light etcd-server (apt)"
+expect_installed "clang libelf-dev nginx-light etcd-server"
 expect_line "zlib.h is missing, so the kernel edge will be skipped (package zlib1g-dev)"
-if printf '%s\n' "$out" | grep -q -e 'server would start' -e 'clang is missing' -e 'nginx is missing'; then
+if printf '%s\n' "$out" | grep -q -e 'server would start' -e 'clang is missing' -e 'nginx is missing' -e 'etcd is missing'; then
     fail "should find what it installed, and start nothing"
 fi
 [ ! -e "$top/policy-rc.d" ] || fail "should leave no policy behind"

@@ -6,6 +6,8 @@ mod fabric;
 use fabric::peer::{sustained, transfer, SUSTAINED};
 use fabric::{in_namespace, Fabric};
 use live::state::{Config, Counter, Counters, BALANCE_ECMP, BALANCE_FLOWCELL, VERSION_1, VERSION_PLAIN};
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
 const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
@@ -91,6 +93,7 @@ fn complete_checksums_pass_too() {
 
 /// Source ports of the outer packets that leave host 0 during a transfer.
 fn source_ports(config: &Config) -> Option<Vec<u16>> {
+    const BYTES: u64 = 20_000_000;
     if fabric::lacks("tcpdump") {
         return None;
     }
@@ -98,8 +101,8 @@ fn source_ports(config: &Config) -> Option<Vec<u16>> {
     fabric.add_edges(config, &LABELS);
     let host = fabric.host(1);
     let capture = in_namespace(&host, || Capture::open("u0"));
-    transfer(&fabric, "tcp", "10.7.0.2:9000", 20_000_000);
-    Some(capture.source_ports())
+    transfer(&fabric, "tcp", "10.7.0.2:9000", BYTES);
+    Some(capture.source_ports(BYTES))
 }
 
 #[test]
@@ -213,41 +216,64 @@ fn a_new_agent_adopts_what_is_pinned_while_traffic_flows() {
     assert!(flows.iter().any(|(_, slot)| slot.out_bytes >= SUSTAINED), "one flow throughout: {flows:?}");
 }
 
+/// Waits up to a minute.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..1200 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("never: {what}");
+}
+
 /// A raw socket that sees what an interface receives.
-struct Capture(std::process::Child, std::path::PathBuf);
+struct Capture {
+    tcpdump: std::process::Child,
+    file: std::path::PathBuf,
+    /// Held: without a reader tcpdump would stumble over its last words.
+    _stderr: BufReader<std::process::ChildStderr>,
+}
 
 impl Capture {
     fn open(interface: &str) -> Capture {
         let path = std::env::temp_dir().join(format!("selvedge-test-{}.pcap", std::process::id()));
-        let child = std::process::Command::new("tcpdump")
-            .args(["-i", interface, "-Q", "in", "-s", "64", "-U", "-w"])
+        let mut child = std::process::Command::new("tcpdump")
+            .args(["--immediate-mode", "-i", interface, "-Q", "in", "-s", "64", "-B", "65536", "-U", "-w"])
             .arg(&path)
             .args(["udp", "dst", "port", "4789"])
-            .stderr(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped())
             .spawn()
             .expect("tcpdump runs");
-        std::thread::sleep(Duration::from_millis(700));
-        Capture(child, path)
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("listening on") {
+            line.clear();
+            assert!(said.read_line(&mut line).unwrap() > 0, "tcpdump does not listen");
+        }
+        Capture { tcpdump: child, file: path, _stderr: said }
     }
 
-    /// Sorted, each once.
-    fn source_ports(mut self) -> Vec<u16> {
-        std::thread::sleep(Duration::from_millis(300));
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-        let bytes = std::fs::read(&self.1).unwrap();
-        let _ = std::fs::remove_file(&self.1);
-        let mut ports = Vec::new();
-        let mut at = 24;
-        while at + 16 <= bytes.len() {
-            let len = u32::from_ne_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
-            if let Some(port) = bytes.get(at + 16 + 34..at + 16 + 36) {
-                ports.push(u16::from_be_bytes(port.try_into().unwrap()));
+    /// Sorted, each once, when frames of that many bytes have been written, however long that takes tcpdump.
+    fn source_ports(mut self, at_least: u64) -> Vec<u16> {
+        let mut ports = BTreeSet::new();
+        eventually("the capture has all of it", || {
+            let bytes = std::fs::read(&self.file).unwrap();
+            let (mut at, mut seen) = (24, 0);
+            ports.clear();
+            while at + 16 <= bytes.len() {
+                let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+                if let Some(port) = bytes.get(at + 16 + 34..at + 16 + 36) {
+                    ports.insert(u16::from_be_bytes(port.try_into().unwrap()));
+                }
+                seen += u64::from(word(at + 12));
+                at += 16 + word(at + 8) as usize;
             }
-            at += 16 + len;
-        }
-        ports.sort_unstable();
-        ports.dedup();
-        ports
+            seen >= at_least
+        });
+        let _ = self.tcpdump.kill();
+        let _ = self.tcpdump.wait();
+        let _ = std::fs::remove_file(&self.file);
+        ports.into_iter().collect()
     }
 }

@@ -217,7 +217,7 @@ fn is_well(port: u16) -> std::io::Result<bool> {
 }
 
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..400 {
+    for _ in 0..1200 {
         if holds() {
             return;
         }

@@ -1,6 +1,9 @@
 //! tcpdump on an interface, and what of its file the tests look at.
+//!
+//! How fast tcpdump is does not matter: the kernel keeps what is captured in a ring that holds a whole transfer, and tcpdump
+//! sleeps until that is over.
 
-use crate::rig::{has, signal, Rig, Running};
+use crate::rig::{has, signal, until, Rig, Running};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
@@ -45,30 +48,40 @@ impl Capture {
             line.clear();
             assert!(stderr.read_line(&mut line).unwrap() > 0, "tcpdump does not listen");
         }
+        signal("STOP", tcpdump.pid());
         Some(Capture { tcpdump, stderr, file })
     }
 
-    /// All inner TCP segments, in the order in which they left.
-    pub(crate) fn finish(mut self) -> Vec<Frame> {
+    /// Inner TCP segments to a port, in the order in which they left, once they carry `payload` bytes.
+    pub(crate) fn finish(mut self, port: u16, payload: u64) -> Vec<Frame> {
+        signal("CONT", self.tcpdump.pid());
+        let frames = |file: &PathBuf| -> Vec<Frame> {
+            parse(&std::fs::read(file).unwrap()).into_iter().filter(|frame| frame.ports.1 == port).collect()
+        };
+        until("the capture has all of it", || {
+            frames(&self.file).iter().map(|frame| u64::from(frame.payload)).sum::<u64>() >= payload
+        });
         signal("INT", self.tcpdump.pid());
         let mut said = String::new();
         while self.stderr.read_line(&mut said).unwrap() > 0 {}
         assert!(self.tcpdump.child().wait().unwrap().success(), "{said}");
         assert!(said.contains("0 packets dropped by kernel"), "{said}");
-        let bytes = std::fs::read(&self.file).unwrap();
+        let frames = frames(&self.file);
         std::fs::remove_file(&self.file).unwrap();
-        parse(&bytes)
+        frames
     }
 }
 
-/// The pcap format of tcpdump's manual: 24 bytes of header, then records of 16 bytes and the frame.
+/// The pcap format of tcpdump's manual: 24 bytes of header, then records of 16 bytes and the frame. The last record may not be
+/// whole yet.
 fn parse(pcap: &[u8]) -> Vec<Frame> {
     let mut frames = Vec::new();
-    let mut rest = &pcap[24..];
+    let mut rest = pcap.get(24..).unwrap_or_default();
     while rest.len() >= 16 {
         let word = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().unwrap());
         let (kept, len) = (word(8) as usize, word(12));
-        frames.extend(frame(&rest[16..16 + kept], len));
+        let Some(record) = rest.get(16..16 + kept) else { break };
+        frames.extend(frame(record, len));
         rest = &rest[16 + kept..];
     }
     frames
