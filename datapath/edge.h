@@ -99,7 +99,7 @@ SV_FN u32 sv_track(const struct sv_ctx *c, const struct sv_packet *p, u8 class, 
 {
 	u8 phase = c->flow->phase;
 	int fresh = phase == SV_FLOW_NEW || sv_flow_expired(c->flow, c->conf->idle, c->now);
-	int begins = sv_flow_track(c->flow, p, c->conf->idle, c->now);
+	int begins = sv_flow_track(c->flow, p, egress, c->conf->idle, c->now);
 
 	if (c->counts && egress) {
 		c->counts->out_segments++;

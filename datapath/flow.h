@@ -80,12 +80,25 @@ SV_FN u32 sv_flow_hash(const struct sv_flow_key *k, u64 seed)
 /* A closing flow lingers for retransmitted FINs: one initial retransmission timeout (RFC 6298 section 2). */
 #define SV_FLOW_LINGER_NS 1000000000ULL
 
+/*
+ * A flow is settled once the side that began it has sent again after an answer, as the third packet of TCP's handshake does.
+ * Anybody can begin flows that never get so far: they are forgotten after this idleness.
+ */
+#define SV_FLOW_UNSETTLED_NS 10000000000ULL
+
+/* sv_flow.seen */
+#define SV_FLOW_OUT 0x1	    /* packets of the guest */
+#define SV_FLOW_IN 0x2	    /* packets to it */
+#define SV_FLOW_IN_FIRST 0x4 /* it was begun from outside */
+#define SV_FLOW_SETTLED 0x8
+
 struct sv_flow {
 	u64 last_seen;	/* ns: the latest packet in either direction */
 	u32 in_cell;	/* the newest flowcell received, if has_in_cell */
-	u8 phase;	/* SV_FLOW_* */
+	u8 phase;	/* SV_FLOW_NEW, SV_FLOW_OPEN or SV_FLOW_CLOSING */
 	u8 has_in_cell;
-	u8 pad[2];
+	u8 seen;	/* SV_FLOW_* */
+	u8 pad;
 };
 
 SV_ASSERT_SIZE(struct sv_flow, 16);
@@ -103,17 +116,33 @@ SV_ASSERT_SIZE(struct sv_flow_counts, 32);
 /* Has a flow that was idle since `last_seen` reached its end? `idle` in ns. A new flow has not begun to age. */
 SV_FN int sv_flow_expired(const struct sv_flow *f, u64 idle, u64 now)
 {
-	u64 limit = f->phase == SV_FLOW_CLOSING && idle > SV_FLOW_LINGER_NS ? SV_FLOW_LINGER_NS : idle;
+	u64 limit = idle;
 
+	if (f->phase == SV_FLOW_CLOSING && limit > SV_FLOW_LINGER_NS)
+		limit = SV_FLOW_LINGER_NS;
+	if (!(f->seen & SV_FLOW_SETTLED) && limit > SV_FLOW_UNSETTLED_NS)
+		limit = SV_FLOW_UNSETTLED_NS;
 	return f->phase != SV_FLOW_NEW && now > f->last_seen && now - f->last_seen > limit;
 }
 
+/* What is known of a flow after one more packet, of which `egress` says the direction; `seen` is 0 before the first. */
+SV_FN u8 sv_flow_saw(u8 seen, int egress)
+{
+	u8 both = SV_FLOW_OUT | SV_FLOW_IN;
+
+	if (!(seen & both))
+		return egress ? SV_FLOW_OUT : SV_FLOW_IN | SV_FLOW_IN_FIRST;
+	if ((seen & both) == both && !egress == !!(seen & SV_FLOW_IN_FIRST))
+		return seen | SV_FLOW_SETTLED;
+	return seen | (egress ? SV_FLOW_OUT : SV_FLOW_IN);
+}
+
 /*
- * A packet of the flow passed, in either direction. Returns 1 when it starts a connection: the first packet, the first
+ * A packet of the flow passed, `egress` if it is the guest's. Returns 1 when it starts a connection: the first packet, the first
  * after expiry, or a SYN once the previous connection with this key was closing. Other state of the flow must then
  * start from zero too.
  */
-SV_FN int sv_flow_track(struct sv_flow *f, const struct sv_packet *p, u64 idle, u64 now)
+SV_FN int sv_flow_track(struct sv_flow *f, const struct sv_packet *p, int egress, u64 idle, u64 now)
 {
 	u8 flags = p->proto == SV_PROTO_TCP ? p->tcp_flags : 0;
 	int begins = f->phase == SV_FLOW_NEW || sv_flow_expired(f, idle, now) ||
@@ -123,7 +152,9 @@ SV_FN int sv_flow_track(struct sv_flow *f, const struct sv_packet *p, u64 idle, 
 		f->phase = SV_FLOW_OPEN;
 		f->in_cell = 0;
 		f->has_in_cell = 0;
+		f->seen = 0;
 	}
+	f->seen = sv_flow_saw(f->seen, egress);
 	if (flags & (SV_TCP_FIN | SV_TCP_RST))
 		f->phase = SV_FLOW_CLOSING;
 	f->last_seen = now;

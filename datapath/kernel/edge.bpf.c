@@ -28,6 +28,8 @@ __noinline unsigned char class_of(const struct sv_packet *p, unsigned int tenant
 #include "maps.h"
 #include "skb.h"
 #include "congestion.h"
+#include "flows.h"
+#include "tick.h"
 
 #include "answers.h"
 #include "strict.h"
@@ -57,30 +59,6 @@ static __always_inline void rewrite_for_test(struct sv_packet *p)
 /* Beside the result bits of the stages, which with these fit in a byte. */
 #define NO_ROOM 0x80u  /* for the flow's state */
 #define REPORTED 0x40u /* it brought a report */
-
-/* A new flow's state: as bytes, because a lock may not lie outside maps. */
-static const u8 empty_slot[sizeof(struct sv_flow_slot)];
-
-#define OUT 0
-#define IN 1
-#define MAKE 2 /* if it is new and there is room */
-
-/* The flow's state. `how`: OUT or IN, for segments of the guest and to it, and MAKE. */
-static __noinline struct sv_flow_slot *find_flow(const struct sv_packet *p, u32 vni, u32 how)
-{
-	struct sv_flow_slot_key key = {0};
-
-	if (!p)
-		return 0;
-	if (how & IN)
-		sv_flow_key_reverse(p, &key.key);
-	else
-		sv_flow_key(p, &key.key);
-	key.vni = vni;
-	if (how & MAKE)
-		bpf_map_update_elem(&flows, &key, empty_slot, BPF_NOEXIST); /* may fail: another CPU was first, or full */
-	return bpf_map_lookup_elem(&flows, &key);
-}
 
 static __noinline u32 hash_of(const struct sv_packet *p, u64 seed)
 {
@@ -204,6 +182,8 @@ static __noinline u32 egress_congested(struct sv_flow_slot *slot, const struct s
 
 	if (counters && p && slot)
 		count_congestion(counters, p, result, 1, 0);
+	if (slot && !slot->timed && is_outstanding(&slot->vcc))
+		enter_timed(slot, p, vni);
 	return sv_forget8(result);
 }
 
@@ -265,10 +245,8 @@ static __always_inline void note_results(u32 ifindex, struct sv_counters *counte
 		count(counters, SV_COUNT_FLOWCELLS, 1);
 	if (result & SV_CELL_LATE)
 		count(counters, SV_COUNT_IN_LATE, 1);
-	if (result & NO_ROOM) {
+	if (result & NO_ROOM)
 		count(counters, SV_COUNT_FLOW_TABLE_FULL, 1);
-		send_notice(SV_EVENT_TABLE_FULL, ifindex, p->daddr, 0);
-	}
 	if (p->emit)
 		send_emit(ifindex, p);
 }
@@ -298,6 +276,7 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 			result = egress(slot, conf, peer, p);
 		}
 		note_results(ifindex, counters, p, result);
+		settle_if_due(slot);
 		if (result & SV_POLICED)
 			return TC_ACT_SHOT;
 		if (p->dirty & ~SV_DIRTY_LABEL && write_back(skb, p))
@@ -393,7 +372,7 @@ int selvedge_guest(struct __sk_buff *skb)
 		if (!peer)
 			goto pass;
 		if (parsed == SV_PARSE_OK && !slot)
-			slot = find_flow(p, port->vni, OUT | MAKE);
+			slot = make_flow(p, port->vni, OUT, ifindex);
 		if (slot && epoch && source == SOURCE_OWN)
 			keep_out(slot, epoch, ifindex, route);
 		return to_peer(skb, ifindex, counters, conf, port, peer, route->mac, slot, p, parsed);
@@ -476,7 +455,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	}
 	known = known || from;
 	if (parsed == SV_PARSE_OK && !slot)
-		slot = find_flow(p, o->encap.vni, IN | MAKE);
+		slot = make_flow(p, o->encap.vni, IN, target);
 	if (slot && known && epoch && !kept_in(&slot->found, epoch, o->saddr))
 		keep_in(slot, epoch, target, o->saddr);
 	if (o->ecn == SV_ECN_CE)
@@ -501,6 +480,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 			result = ingress(slot, conf, o, p);
 		}
 		note_results(skb->ifindex, counters, p, result);
+		settle_if_due(slot);
 		if (result & SV_CONSUMED)
 			return drop(counters, SV_COUNT_FACKS_CONSUMED);
 		began = result & SV_BEGAN;

@@ -27,6 +27,8 @@ typedef struct bpf_spin_lock sv_lock;
 #include "../encap.h"
 #include "../mss.h"
 #include "limits.h"
+#include "quota.h"
+#include "state.h"
 
 #include "htb.h"
 #include "skb.h"
@@ -120,6 +122,7 @@ static __always_inline struct sv_limited *find_limited(const struct sv_packet *p
 {
 	struct sv_limited_key key = {0};
 	struct sv_limited *found;
+	int outside;
 
 	if (limited_way)
 		sv_flow_key(p, &key.key);
@@ -129,8 +132,34 @@ static __always_inline struct sv_limited *find_limited(const struct sv_packet *p
 	found = bpf_map_lookup_elem(&limited, &key);
 	if (found || p->proto != SV_PROTO_TCP)
 		return found;
-	bpf_map_update_elem(&limited, &key, empty_flow, BPF_NOEXIST); /* may fail: another CPU was first, or full */
-	return bpf_map_lookup_elem(&limited, &key);
+	outside = sv_quota_outside(p, !!limited_way == (limiter->direction == SV_LIMITER_OUT));
+	if (may_begin(SV_TABLE_LIMITED, limiter->ifindex, NO_NETWORK, outside))
+		return 0;
+	if (bpf_map_update_elem(&limited, &key, empty_flow, BPF_NOEXIST))
+		return bpf_map_lookup_elem(&limited, &key); /* another CPU was first, or it is full */
+	charge(SV_TABLE_LIMITED, limiter->ifindex, NO_NETWORK, 1, outside);
+	found = bpf_map_lookup_elem(&limited, &key);
+	if (found) {
+		found->charged = 1;
+		found->outside = (u8)outside;
+	}
+	return found;
+}
+
+/* It need not count as unsettled any more. */
+static __noinline int settle(struct sv_limited *flow, u32 ifindex)
+{
+	int was;
+
+	if (!flow)
+		return 0;
+	bpf_spin_lock(&flow->lock);
+	was = flow->outside;
+	flow->outside = 0;
+	bpf_spin_unlock(&flow->lock);
+	if (was)
+		charge(SV_TABLE_LIMITED, ifindex, NO_NETWORK, 0, -1);
+	return 0;
 }
 
 /* What the stages are called with. */
@@ -218,6 +247,8 @@ static __noinline int apply_law(struct __sk_buff *skb, struct sv_limiter *l, con
 			result = before_queue(l, flow, &limit, p, now);
 		else
 			result = on_the_way_back(l, flow, &limit, p, now);
+		if (flow && flow->outside && flow->flow.seen & SV_FLOW_SETTLED)
+			settle(flow, key->ifindex);
 	}
 	/* What goes out and needs nothing is most of it, and pays for no counting. */
 	if (!limited_way || unread || result & (NO_ROOM | SV_LIMITED)) {
@@ -356,6 +387,49 @@ int selvedge_limit_port(struct __sk_buff *skb)
 			return TC_ACT_SHOT;
 	}
 	return NEXT;
+}
+
+/* A function of its own, global: the verifier proves it once, not for each round of the loop. */
+__noinline int expire(const struct sv_limited_key *which, u64 now)
+{
+	struct sv_limited_key key;
+	struct sv_limited *flow;
+	struct sv_limiter *l;
+	u32 charged, outside;
+
+	if (!which)
+		return 0;
+	key = *which;
+	flow = bpf_map_lookup_elem(&limited, &key);
+	if (!flow)
+		return 0;
+	l = bpf_map_lookup_elem(&limiters, &key.limiter);
+	charged = flow->charged;
+	outside = flow->outside;
+	if (!sv_flow_expired(&flow->flow, l ? l->idle : 0, now) || bpf_map_delete_elem(&limited, &key))
+		return 0;
+	if (charged)
+		charge(SV_TABLE_LIMITED, key.limiter.ifindex, NO_NETWORK, -1, outside ? -1 : 0);
+	return 1;
+}
+
+/* For the agent, by BPF_PROG_TEST_RUN: forgets which of the connections named have expired. */
+SEC("tc")
+int selvedge_limit_tick(struct __sk_buff *skb)
+{
+	struct sv_tick_call call = {0};
+	struct sv_limited_key key;
+	int expired = 0;
+
+	if (bpf_skb_load_bytes(skb, SV_ETH_LEN, &call, sizeof(call)) || call.what != SV_TICK_EXPIRE)
+		return 0;
+	for (u32 i = 0; i < SV_TICK_MAX; i++) {
+		if (i >= call.count ||
+		    bpf_skb_load_bytes(skb, SV_ETH_LEN + sizeof(call) + i * sizeof(key), &key, sizeof(key)))
+			break;
+		expired += expire(&key, call.now);
+	}
+	return expired;
 }
 
 char LICENSE[] SEC("license") = "GPL";

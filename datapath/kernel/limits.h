@@ -78,7 +78,9 @@ struct sv_limited {
 #else
 	u32 lock;
 #endif
-	u32 pad;
+	u8 charged; /* the port is, for it */
+	u8 outside; /* as begun from outside and not settled */
+	u8 pad[2];
 	struct sv_flow flow;
 	struct sv_flowcell unused; /* the stages want one */
 	struct sv_vcc vcc;

@@ -9,8 +9,9 @@
 #include "../edge.h"
 #include "../encap.h"
 #include "../receive.h"
+#include "quota.h"
 
-#define SV_STATE_VERSION 9
+#define SV_STATE_VERSION 10
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -118,6 +119,10 @@ struct sv_flow_slot {
 	u32 lock;
 #endif
 	u32 hash; /* of the key, sv_flow_hash; 0: not computed yet */
+	u32 port; /* ifindex of the port that is charged for it; 0: none is */
+	u8 outside; /* charged as begun from outside and not settled */
+	u8 timed;   /* it is in `timed` */
+	u8 pad[2];
 	struct sv_flow flow;
 	struct sv_flowcell flowcell;
 	struct sv_flow_counts counts;
@@ -126,7 +131,7 @@ struct sv_flow_slot {
 	struct sv_vcc vcc; /* zero without virtual congestion control */
 };
 
-SV_ASSERT_SIZE(struct sv_flow_slot, 320); /* AC/DC keeps 320 per direction */
+SV_ASSERT_SIZE(struct sv_flow_slot, 328); /* AC/DC keeps 320 per direction */
 
 /* The one entry of `receiver`: the agent's thread that holds segments (receive.h). Nothing is diverted without it. */
 struct sv_receiver {
@@ -178,25 +183,44 @@ SV_ASSERT_SIZE(struct sv_mark, 56);
 /* Nobody's (IEEE 802, local experiments). */
 #define SV_ETHERTYPE_MARK 0x88b5
 
-/*
- * One call of selvedge_tick: where it stands in the frame after an Ethernet header. `packet` is the answer, of which the
- * program's return value says whether and how often it is to be sent to the guest: SV_EMIT_*.
- */
-struct sv_tick_call {
+/* One entry of `timed`. */
+struct sv_timed {
 	struct sv_flow_slot_key key;
-	u32 what; /* SV_TICK_* */
-	struct sv_packet packet;
+	u32 round; /* sv_tick_call.round of the tick that looked at it last */
 };
 
-SV_ASSERT_SIZE(struct sv_tick_call, 48 + sizeof(struct sv_packet));
+SV_ASSERT_SIZE(struct sv_timed, 48);
+
+/*
+ * One call of selvedge_tick, and of selvedge_limit_tick: where it stands in the frame after an Ethernet header. `count` keys
+ * of flows follow, but for SV_TICK_TIMED, which takes as many from `timed`. Returns how many flows it did something to, and
+ * SV_TICK_DONE, SV_TICK_FULL.
+ */
+struct sv_tick_call {
+	u64 now;   /* of SV_TICK_EXPIRE: ns, CLOCK_MONOTONIC */
+	u32 what;  /* SV_TICK_* */
+	u32 count; /* at most SV_TICK_MAX */
+	u32 round; /* of SV_TICK_TIMED: another one for each walk through all */
+	u32 pad;
+};
+
+SV_ASSERT_SIZE(struct sv_tick_call, 24);
+
+#define SV_TICK_MAX 64 /* 64 flows take less than 50 us */
 
 /* sv_tick_call.what */
-#define SV_TICK_TIMERS 0     /* the timer laws */
-#define SV_TICK_RECLASSIFY 1 /* the rules changed */
-#define SV_TICK_FORGET 2     /* congestion control begins: what it knew of old is not to be believed */
+#define SV_TICK_TIMED 0      /* the timer laws of flows with data outstanding */
+#define SV_TICK_TIMERS 1     /* those of the flows named */
+#define SV_TICK_RECLASSIFY 2 /* the rules changed */
+#define SV_TICK_FORGET 3     /* congestion control begins: what it knew of old is not to be believed */
+#define SV_TICK_EXPIRE 4     /* delete what has expired */
+
+/* Of what it returns. */
+#define SV_TICK_DONE 0x10000 /* all flows of `timed` were looked at in this round */
+#define SV_TICK_FULL 0x20000 /* there is no room for events: call again when they have been read */
 
 /* sv_event.kind */
-#define SV_EVENT_TABLE_FULL 0	   /* addr: inner destination */
+#define SV_EVENT_TABLE_FULL 0	   /* addr: inner destination; value: SV_QUOTA_*, 0: the table is full */
 #define SV_EVENT_UNKNOWN_PEER 1	   /* addr: outer source */
 #define SV_EVENT_UNKNOWN_VERSION 2 /* addr: outer source; value: version */
 #define SV_EVENT_EMIT 3		   /* a stage asks for a packet; value: which; packet: the one that caused it */
@@ -204,9 +228,10 @@ SV_ASSERT_SIZE(struct sv_tick_call, 48 + sizeof(struct sv_packet));
 #define SV_EVENT_FORGED 5	   /* addr: outer source; packet.saddr: inner source, which is not that peer's; value: VNI */
 #define SV_EVENT_LENGTHS 6	   /* addr: outer source, whose lengths contradict the frame */
 #define SV_EVENT_MAC 7		   /* a strict port's frame from another MAC address than the port's; addr: inner source */
-#define SV_EVENT_KINDS 8
+#define SV_EVENT_TIMER 8	   /* packet: an ACK for the guest; value: SV_EMIT_* that ask for it; ifindex: no interface, the VNI */
+#define SV_EVENT_KINDS 9
 
-/* All but EMIT and GUEST are sent at most once in this time per kind: they are for a log, and strangers can cause them. */
+/* All but EMIT, GUEST and TIMER are sent at most once in this time per kind: they are for a log, and strangers can cause them. */
 #define SV_EVENT_INTERVAL_NS 1000000000ULL
 
 struct sv_event {
@@ -268,6 +293,9 @@ enum sv_counter {
 	SV_COUNT_DROP_HOST,	   /* of guests on isolated ports, for the host */
 	SV_COUNT_DROP_LENGTHS,	   /* encapsulated, but the outer lengths are not the frame's */
 	SV_COUNT_DROP_FORGED,	   /* of peers, from an inner source that is not routed to them */
+	SV_COUNT_FULL_PORT,	   /* of FLOW_TABLE_FULL: the port held as many flows as it may */
+	SV_COUNT_FULL_NETWORK,	   /* the network did */
+	SV_COUNT_FULL_OUTSIDE,	   /* the port held as many that began from outside as it may */
 	SV_COUNTERS
 };
 

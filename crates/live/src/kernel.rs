@@ -6,10 +6,9 @@
 //! the old links and filters, so that no interface is ever without a program. Flows are then tracked from scratch.
 
 use crate::bpf::Unavailable;
-use crate::native;
 use crate::state::{
-    Config, Counter, Counters, Event, FlowSlot, FlowSlotKey, Peer, Plain, Port, Route, RouteKey, TickCall, EMIT_DUPACK,
-    EMIT_WINDOW, TICK_FORGET, TICK_RECLASSIFY, TICK_TIMERS,
+    Config, Counter, Counters, Event, FlowSlot, FlowSlotKey, Peer, Plain, Port, Route, RouteKey, TICK_FORGET,
+    TICK_RECLASSIFY,
 };
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, RingBufferBuilder};
 use std::fs;
@@ -21,10 +20,14 @@ use std::time::Duration;
 mod attach;
 mod limits;
 mod role;
+mod sweep;
+mod tick;
+pub(crate) mod walk;
 
 pub use crate::agent::config::Place;
 pub use attach::Attachment;
 pub use role::Role;
+pub use sweep::{Sweep, Swept};
 
 /// What [`Edge::open`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,18 +81,14 @@ pub enum Error {
     Missing(&'static str),
 }
 
+/// Flows with data outstanding that a tick looks at; what more there are, sweeps see.
+#[cfg(bpf_object)]
+const MAX_TIMED: u32 = 1 << 17;
+
 /// The map of the device to which segments are diverted.
 const RECEIVER_DEVICE: &str = "receiver_device";
 
 type Result<T> = std::result::Result<T, Error>;
-
-/// The outcome of one [`Edge::sweep`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
-    /// Flows still remembered.
-    pub kept: usize,
-    pub expired: usize,
-}
 
 /// The outcome of one [`Edge::test_run_timed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +110,8 @@ pub struct Edge {
     maps: PathBuf,
     adopted: Adopted,
     place: Place,
+    /// Of the last walk through the flows with data outstanding.
+    round: std::sync::atomic::AtomicU32,
 }
 
 impl Edge {
@@ -139,8 +140,13 @@ impl Edge {
             if name == RECEIVER_DEVICE {
                 continue; // each load has its own
             }
-            if name == "flows" {
-                map.set_max_entries(options.max_flows).map_err(|e| Error::Bpf("size the flow table", e))?;
+            let size = match name.to_str() {
+                Some("flows") => Some(options.max_flows),
+                Some("timed") => Some(options.max_flows.min(MAX_TIMED)),
+                _ => None,
+            };
+            if let Some(size) = size {
+                map.set_max_entries(size).map_err(|e| Error::Bpf("size the flow table", e))?;
             }
             map.set_pin_path(maps.join(&name)).map_err(|e| Error::Bpf("name a map's pin", e))?;
         }
@@ -153,7 +159,8 @@ impl Edge {
             }
             Error::Bpf("load the kernel edge", e)
         })?;
-        Ok(Edge { object, limits: None, pins: options.pins.clone(), maps, adopted, place: options.place })
+        let round = (monotonic_ns() as u32).into();
+        Ok(Edge { object, limits: None, pins: options.pins.clone(), maps, adopted, place: options.place, round })
     }
 
     /// As this build lacks the programs, always an error.
@@ -282,46 +289,12 @@ impl Edge {
 
     /// Gives the flows under way the classes that the rules name now.
     pub fn reclassify(&self) -> Result<()> {
-        self.flows()?.iter().try_for_each(|(key, _)| self.call_tick(key, TICK_RECLASSIFY).map(drop))
+        self.tick_all(TICK_RECLASSIFY, |_| true)
     }
 
     /// To be called before congestion control is switched on: what it knew of flows when it was switched off is old.
     pub fn forget_congestion(&self) -> Result<()> {
-        let known = |slot: &FlowSlot| slot.vcc != edge::vcc::State::default();
-        let flows = self.flows()?;
-        flows.iter().filter(|(_, slot)| known(slot)).try_for_each(|(key, _)| self.call_tick(key, TICK_FORGET).map(drop))
-    }
-
-    /// Applies the timer laws of virtual congestion control to all flows that need it, and yields what guests are to get:
-    /// the key of the guest's direction, and an ACK with the number of copies of it.
-    pub fn tick(&self, congestion: &edge::vcc::Config) -> Result<Vec<(FlowSlotKey, wire::Packet, usize)>> {
-        /// Flows that are read in one system call.
-        const BATCH: u32 = 1024;
-        let map = self.map("flows")?;
-        let now = monotonic_ns();
-        let all = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY).map_err(|e| Error::Bpf("read the flows", e))?;
-        let mut made = Vec::new();
-        for (key, slot) in all {
-            let read = FlowSlotKey::from_bytes(&key).zip(FlowSlot::from_bytes(&slot));
-            // Read without the lock: only the data path itself decides.
-            let Some((key, _)) = read.filter(|(_, slot)| slot.vcc.is_due(congestion, now)) else { continue };
-            let (answer, packet) = self.call_tick(&key, TICK_TIMERS)?;
-            match answer {
-                EMIT_DUPACK => made.push((key, packet, edge::vcc::DUPLICATE_ACKS)),
-                EMIT_WINDOW => made.push((key, packet, 1)),
-                _ => {}
-            }
-        }
-        Ok(made)
-    }
-
-    fn call_tick(&self, key: &FlowSlotKey, what: u32) -> Result<(u32, wire::Packet)> {
-        let call = TickCall { key: *key, what, packet: wire::Packet::default() };
-        // Of a type that is nobody's (IEEE 802, local experiments).
-        let frame = [&[0; 12], [0x88, 0xb5].as_slice(), call.as_bytes()].concat();
-        let run = self.run_program("selvedge_tick", &frame, Segment::default())?;
-        let answer = run.frame.get(14..).and_then(TickCall::from_bytes);
-        Ok(answer.map_or((0, wire::Packet::default()), |answer| (run.verdict, answer.packet)))
+        self.tick_all(TICK_FORGET, |slot| slot.vcc != edge::vcc::State::default())
     }
 
     /// The device of this network namespace to which segments are diverted. The kernel forgets it when it ends.
@@ -348,27 +321,6 @@ impl Edge {
     /// The connections remembered now, sorted. Not a snapshot: the kernel goes on meanwhile.
     pub fn flows(&self) -> Result<Vec<(FlowSlotKey, FlowSlot)>> {
         self.entries("flows")
-    }
-
-    /// Forgets flows that have expired at `now`, CLOCK_MONOTONIC in ns ([`monotonic_ns`]). A flow whose first packet
-    /// after a long pause arrives at this very moment may start anew.
-    pub fn sweep(&self, now: u64) -> Result<Swept> {
-        let idle = self.config()?.idle_ns;
-        let map = self.map("flows")?;
-        let (mut seen, mut expired) = (0, std::collections::BTreeSet::new());
-        for key in map.keys() {
-            let value = map.lookup(&key, MapFlags::ANY).map_err(|e| Error::Bpf("read a map", e))?;
-            let Some(slot) = value.and_then(|bytes| FlowSlot::from_bytes(&bytes)) else { continue };
-            seen += 1;
-            if native::flow_expired(&slot.flow, idle, now) {
-                expired.insert(key); // iteration would start anew if its place were deleted
-            }
-        }
-        for key in &expired {
-            self.delete("flows", key)?;
-        }
-        self.sweep_limited(idle, now)?;
-        Ok(Swept { kept: seen - expired.len().min(seen), expired: expired.len() })
     }
 
     pub fn counters(&self) -> Result<Counters> {
@@ -473,15 +425,10 @@ impl Edge {
     }
 
     fn entries<K: Plain + Ord, V: Plain>(&self, name: &'static str) -> Result<Vec<(K, V)>> {
-        let map = self.map(name)?;
         let mut found = Vec::new();
-        for key in map.keys() {
-            let value = map.lookup(&key, MapFlags::ANY).map_err(|e| Error::Bpf("read a map", e))?;
-            let Some(value) = value else { continue }; // deleted meanwhile
-            found.extend(K::from_bytes(&key).zip(V::from_bytes(&value)));
-        }
+        walk::for_each(&self.map(name)?, |key, value| found.extend(K::from_bytes(key).zip(V::from_bytes(value))))?;
         found.sort_unstable_by_key(|entry: &(K, V)| entry.0);
-        found.dedup_by(|a, b| a.0 == b.0); // iteration starts anew when its place was deleted
+        found.dedup_by(|a, b| a.0 == b.0); // where a map is walked key by key, it may begin anew
         Ok(found)
     }
 

@@ -29,6 +29,7 @@ macro_rules! plain {
 }
 
 pub mod limiter;
+pub mod quota;
 
 plain!(
     Config = 40,
@@ -41,12 +42,12 @@ plain!(
     Flow = 16,
     Flowcell = 16,
     Receive = 20,
-    FlowSlot = 320,
+    FlowSlot = 328,
     Receiver = 16,
     Bounce = 40,
     Return = 32,
     Mark = 56,
-    TickCall = 128
+    TickCall = 24
 );
 
 const _: () = assert!(size_of::<Event>() == 48 + size_of::<wire::Packet>());
@@ -273,8 +274,13 @@ pub struct Flow {
     /// 0: new, 1: open, 2: closing.
     pub phase: u8,
     pub has_in_cell: u8,
-    pub pad: [u8; 2],
+    /// `FLOW_*`
+    pub seen: u8,
+    pub pad: u8,
 }
+
+/// The side that began the flow has sent again after an answer.
+pub const FLOW_SETTLED: u8 = 8;
 
 /// `struct sv_flowcell`: the outgoing direction.
 #[repr(C)]
@@ -297,6 +303,13 @@ pub struct FlowSlot {
     pub lock: u32,
     /// Of the key; 0: not computed yet.
     pub hash: u32,
+    /// ifindex of the port that is charged for it; 0: none is.
+    pub port: u32,
+    /// It is charged as begun from outside and not settled.
+    pub outside: u8,
+    /// The timer laws look at it at every tick.
+    pub timed: u8,
+    pub pad: [u8; 2],
     pub flow: Flow,
     pub flowcell: Flowcell,
     pub out_segments: u64,
@@ -393,29 +406,44 @@ pub struct Mark {
 /// The type of frames with a [`Mark`].
 pub const ETHERTYPE_MARK: u16 = 0x88b5;
 
-/// `struct sv_tick_call`: a question to the data path about one flow, and the answer.
+/// `struct sv_tick_call`: what is to be done to the flows whose keys follow.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct TickCall {
-    pub key: FlowSlotKey,
+    /// Of [`TICK_EXPIRE`]: ns, CLOCK_MONOTONIC.
+    pub now: u64,
     /// `TICK_*`
     pub what: u32,
-    pub packet: wire::Packet,
+    /// At most [`TICK_MAX`].
+    pub count: u32,
+    /// Of [`TICK_TIMED`]: another one for each walk through all.
+    pub round: u32,
+    pub pad: u32,
 }
 
-/// The timer laws are to be applied.
-pub const TICK_TIMERS: u32 = 0;
-/// The flow is to get the class that the rules name now.
-pub const TICK_RECLASSIFY: u32 = 1;
-
+/// Flows of one call.
+pub const TICK_MAX: usize = 64;
+/// The timer laws, of flows with data outstanding: no keys follow.
+pub const TICK_TIMED: u32 = 0;
+/// Those of the flows named.
+pub const TICK_TIMERS: u32 = 1;
+/// The flows are to get the classes that the rules name now.
+pub const TICK_RECLASSIFY: u32 = 2;
 /// Congestion control begins: what it knew of old is not to be believed.
-pub const TICK_FORGET: u32 = 2;
+pub const TICK_FORGET: u32 = 3;
+/// What has expired is to be deleted.
+pub const TICK_EXPIRE: u32 = 4;
+
+/// Of a call's result: all flows with data outstanding were looked at.
+pub const TICK_DONE: u32 = 0x10000;
+/// Of a call's result: events are to be read first.
+pub const TICK_FULL: u32 = 0x20000;
 
 /// Of [`Event::value`] in [`EVENT_EMIT`]: a report to the peer, before the packet that caused it.
 pub const EMIT_FACK: u32 = 1;
-/// Of a tick's answer: the packet is to go to the guest once.
+/// In [`EVENT_TIMER`]: the packet is to go to the guest once.
 pub const EMIT_WINDOW: u32 = 2;
-/// Of a tick's answer: the packet is to go to the guest [`DUPLICATE_ACKS`](edge::vcc::DUPLICATE_ACKS) times.
+/// In [`EVENT_TIMER`]: the packet is to go to the guest [`DUPLICATE_ACKS`](edge::vcc::DUPLICATE_ACKS) times.
 pub const EMIT_DUPACK: u32 = 4;
 
 /// `struct sv_event`.
@@ -434,7 +462,7 @@ pub struct Event {
     pub packet: wire::Packet,
 }
 
-/// `addr`: inner destination of a segment that found no room in the flow table.
+/// `addr`: inner destination of a segment whose flow is not remembered; `value`: `QUOTA_*`, or 0 if the table is full.
 pub const EVENT_TABLE_FULL: u32 = 0;
 /// `addr`: outer source.
 pub const EVENT_UNKNOWN_PEER: u32 = 1;
@@ -450,6 +478,16 @@ pub const EVENT_MAC: u32 = 7;
 pub const EVENT_EMIT: u32 = 3;
 /// A guest on a port that learns sent from `addr`, which has no route to it; `value`: its network; `mac`: its own.
 pub const EVENT_GUEST: u32 = 4;
+
+/// An ACK for a guest is due: `packet`; `value` says which; `ifindex` is its network.
+pub const EVENT_TIMER: u32 = 8;
+
+/// Of [`EVENT_TABLE_FULL`]: the guest's port holds as many flows as it may.
+pub const QUOTA_PORT: u32 = 1;
+/// Its network does.
+pub const QUOTA_NETWORK: u32 = 2;
+/// The port holds as many flows as may begin from outside.
+pub const QUOTA_OUTSIDE: u32 = 3;
 
 macro_rules! counters {
     ($($variant:ident $name:literal,)*) => {
@@ -514,6 +552,9 @@ counters! {
     DropHost "drop_host_segments",
     DropLengths "drop_lengths_segments",
     DropForged "drop_forged_segments",
+    FullPort "full_port_segments",
+    FullNetwork "full_network_segments",
+    FullOutside "full_outside_segments",
 }
 
 /// Sums over all CPUs since the maps were made; see `enum sv_counter`.

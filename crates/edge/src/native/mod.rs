@@ -63,7 +63,9 @@ pub(crate) struct FlowLife {
     in_cell: u32,
     phase: u8,
     has_in_cell: u8,
-    pad: [u8; 2],
+    /// `SV_FLOW_OUT`, `SV_FLOW_IN`, `SV_FLOW_IN_FIRST`, `SV_FLOW_SETTLED`
+    seen: u8,
+    pad: u8,
 }
 const _: () = assert!(size_of::<FlowLife>() == 16);
 

@@ -153,6 +153,32 @@ fn flows_expire_by_idle_time_and_sooner_when_closing() {
 }
 
 #[test]
+fn what_was_never_answered_and_confirmed_goes_after_ten_seconds() {
+    let conf = Conf { idle_ns: 60_000_000_000, ..CONF };
+    let (second, ns) = (Time::from_secs(1), Time::from_ns(1));
+    let run = |flow: &mut FlowState, way: char| {
+        let mut packet = tcp_packet(tcp::ACK, 100);
+        match way {
+            'o' => stages(conf).egress(flow, None, None, &[], 0, second, &mut packet),
+            _ => stages(conf).ingress(flow, None, None, second, &mut packet),
+        };
+    };
+    for (ways, seconds) in
+        [("o", 10), ("ooo", 10), ("i", 10), ("oi", 10), ("oii", 10), ("io", 10), ("oio", 60), ("ioi", 60)]
+    {
+        let mut flow = FlowState::default();
+        ways.chars().for_each(|way| run(&mut flow, way));
+        assert!(!expired(&mut flow, conf, second * (1 + seconds)), "{ways}");
+        assert!(expired(&mut flow, conf, second * (1 + seconds) + ns), "{ways}");
+    }
+    let mut flow = FlowState::default();
+    "oio".chars().for_each(|way| run(&mut flow, way));
+    let mut packet = tcp_packet(tcp::SYN, 0);
+    stages(conf).egress(&mut flow, None, None, &[], 0, second * 100, &mut packet);
+    assert!(expired(&mut flow, conf, second * 110 + ns), "another connection of the same name begins from nothing");
+}
+
+#[test]
 fn closing_never_prolongs_a_flow() {
     let conf = Conf { idle_ns: 5, ..CONF };
     let mut flow = FlowState::default();

@@ -32,6 +32,9 @@ pub struct Config {
     /// Loopback only.
     pub metrics: Option<SocketAddr>,
     pub max_flows: u32,
+    /// Of these, one port's and one network's at most; beyond the shares that they may have in any case.
+    pub max_flows_per_port: u32,
+    pub max_flows_per_network: u32,
     /// ns without a packet after which a flow is forgotten.
     pub flow_idle_ns: u64,
     /// Of our programs among those of others on the same interfaces.

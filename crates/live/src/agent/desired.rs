@@ -6,6 +6,7 @@ use super::learned::Learned;
 use super::limits::{self, Limited};
 use crate::kernel::Role;
 use crate::receiver;
+use crate::state::quota::{Bounds, TABLE_FLOWS, TABLE_LIMITED};
 use crate::state::{
     self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, BALANCE_TCP_ONLY,
     CONFIG_CONGESTION, CONFIG_REORDER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_OWN_MAC, PORT_PEER, PORT_STRICT,
@@ -105,6 +106,7 @@ pub(in crate::agent) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 pub(in crate::agent) struct Desired {
     pub(in crate::agent) congestion: Rows,
     pub(in crate::agent) config: Rows,
+    pub(in crate::agent) bounds: Rows,
     pub(in crate::agent) ports: Rows,
     pub(in crate::agent) peers: Rows,
     pub(in crate::agent) remotes: Rows,
@@ -138,6 +140,10 @@ pub(in crate::agent) fn desired(
 ) -> Desired {
     let mut want = Desired::default();
     want.config.insert(row(&0u32), row(&data_path_config(config, kept)));
+    let (port, network) = (config.max_flows_per_port, config.max_flows_per_network);
+    for table in [TABLE_FLOWS, TABLE_LIMITED] {
+        want.bounds.insert(row(&u32::from(table)), row(&Bounds { table: config.max_flows, port, network, pad: 0 }));
+    }
     if let Some(congestion) = &config.congestion {
         want.congestion.insert(row(&0u32), congestion.as_bytes().to_vec());
     }
@@ -308,6 +314,8 @@ pub(in crate::agent) mod tests {
             socket: "/run/selvedge/ctl.sock".into(),
             metrics: None,
             max_flows: 1024,
+            max_flows_per_port: 1024,
+            max_flows_per_network: 1024,
             flow_idle_ns: 1,
             place: Default::default(),
             uplinks: vec!["eth0".into()],

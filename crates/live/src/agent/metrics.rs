@@ -206,6 +206,9 @@ fn help(name: &str) -> &'static str {
         "bounced_segments" => "Segments received that went to the receiver",
         "drained_segments" => "Segments that the receiver gave back",
         "in_ahead_segments" => "Segments delivered although they may be ahead of their turn, for want of a receiver",
+        "full_port_segments" => "Of flow_table_full: the guest's port held as many flows as it may",
+        "full_network_segments" => "Of flow_table_full: the guest's network held as many flows as it may",
+        "full_outside_segments" => "Of flow_table_full: the port held as many flows as may begin from outside",
         "drop_foreign_segments" => "Frames on the receiver's device that were not its own, or for nobody any more",
         _ => "See datapath/kernel/state.h",
     }

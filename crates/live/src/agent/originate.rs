@@ -3,13 +3,14 @@
 use super::reconcile::Agent;
 use crate::emit::{self, Interface, Uplink};
 use crate::kernel::Error as KernelError;
-use crate::state::{address, Event, FlowSlotKey, EMIT_FACK, ROUTE_LOCAL, ROUTE_PEER};
+use crate::state::{address, Event, EMIT_DUPACK, EMIT_FACK, ROUTE_LOCAL, ROUTE_PEER};
 use edge::vcc;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::io;
 use std::time::Duration;
 use wire::Packet;
 
-/// Between two looks at the timers of all flows, if that takes no longer than a twentieth of it.
+/// Between two looks at the timers of flows with data outstanding, if that takes no longer than a twentieth of it.
 pub(super) const TICK: Duration = Duration::from_millis(20);
 
 /// What was sent.
@@ -63,24 +64,31 @@ impl Agent {
         Ok(uplink.send(&peer, port.vni, report.label, &frame)?)
     }
 
-    /// Applies the timer laws.
-    pub(super) fn tick(&self, congestion: &vcc::Config, sent: &mut Sent) -> Result<(), KernelError> {
-        for (key, packet, copies) in self.edge.tick(congestion)? {
-            match self.send_to_guest(&key, &packet, copies) {
-                Ok(()) if copies > 1 => sent.timeouts += 1,
-                Ok(()) => sent.window_updates += 1,
-                Err(_) => sent.failures += 1,
-            }
+    /// The timer laws ask for a packet to a guest. `known`: the interfaces that were opened for this already.
+    pub(super) fn answer_timer(&self, event: &Event, known: &mut BTreeMap<u32, Interface>, sent: &mut Sent) {
+        let copies = if event.value == EMIT_DUPACK { vcc::DUPLICATE_ACKS } else { 1 };
+        match self.send_to_guest(event.ifindex, &event.packet, copies, known) {
+            Ok(()) if copies > 1 => sent.timeouts += 1,
+            Ok(()) => sent.window_updates += 1,
+            Err(_) => sent.failures += 1,
         }
-        Ok(())
     }
 
-    fn send_to_guest(&self, key: &FlowSlotKey, packet: &Packet, copies: usize) -> Result<(), Unsent> {
-        let route = self.edge.route(key.vni, address(key.key.saddr))?.ok_or(Unsent::Nobody)?;
+    fn send_to_guest(
+        &self,
+        network: u32,
+        packet: &Packet,
+        copies: usize,
+        known: &mut BTreeMap<u32, Interface>,
+    ) -> Result<(), Unsent> {
+        let route = self.edge.route(network, address(packet.daddr))?.ok_or(Unsent::Nobody)?;
         let port = if route.kind == ROUTE_LOCAL { self.edge.port(route.target)? } else { None };
         let port = port.filter(|port| port.mac != [0; 6]).ok_or(Unsent::Nobody)?;
         let frame = emit::frame(packet, super::desired::EDGE_MAC, port.mac)?;
-        let interface = Interface::open(route.target)?;
+        let interface = match known.entry(route.target) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(Interface::open(route.target)?),
+        };
         (0..copies).try_for_each(|_| interface.send(&frame))?;
         Ok(())
     }

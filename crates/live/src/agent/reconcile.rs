@@ -120,6 +120,7 @@ impl Agent {
         let rules_changed = self.follow_congestion(want, changes)?;
         let mut rows = vec![
             (&t.config, &want.config),
+            (&t.bounds, &want.bounds),
             (&t.peers, &want.peers),
             (&t.remotes, &want.remotes),
             (&t.ports, &want.ports),

@@ -17,10 +17,10 @@ use super::remembered::Remembered;
 use super::server::{self, Asked, Server};
 use super::tables::Tables;
 use crate::emit::Uplink;
-use crate::kernel::{monotonic_ns, Adopted, Edge, Options, Swept};
+use crate::kernel::{monotonic_ns, Adopted, Edge, Options, Sweep, Swept};
 use crate::state::{
-    address, Event, EVENT_EMIT, EVENT_FORGED, EVENT_GUEST, EVENT_LENGTHS, EVENT_MAC, EVENT_TABLE_FULL,
-    EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION,
+    address, Event, EVENT_EMIT, EVENT_FORGED, EVENT_GUEST, EVENT_LENGTHS, EVENT_MAC, EVENT_TABLE_FULL, EVENT_TIMER,
+    EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, QUOTA_NETWORK, QUOTA_OUTSIDE, QUOTA_PORT,
 };
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
@@ -91,6 +91,10 @@ struct Runner {
     refusals: Limit,
     last_sweep: Instant,
     next_sweep: Instant,
+    /// When everything is looked at although nothing changed.
+    next_look: Instant,
+    /// Under way, with the time that it has taken.
+    sweep: Option<(Sweep, Duration)>,
     /// Of the timers of congestion control.
     next_tick: Instant,
     /// Opened when the first report is to be sent.
@@ -100,7 +104,11 @@ struct Runner {
 }
 
 /// Between two sweeps for want of room: each looks at every flow.
-const SWEEP_WHEN_FULL: Duration = Duration::from_secs(5);
+const SWEEP_WHEN_FULL: Duration = Duration::from_secs(1);
+/// Between two sweeps at most: what was never answered is to go soon.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// Flows of one step of a sweep: it takes about a millisecond.
+const SWEEP_STEP: u32 = 2048;
 
 struct Signals {
     term: Signal,
@@ -216,6 +224,8 @@ impl Runner {
             refusals: Limit::new(),
             last_sweep: now(),
             next_sweep: now(),
+            next_look: now(),
+            sweep: None,
             next_tick: now(),
             uplink: None,
             follower,
@@ -339,6 +349,8 @@ impl Runner {
         self.follower = follower;
         self.agent.controller_lost = None;
         self.agent.config = config;
+        // Guests whose window is wider now, and who have nothing outstanding, are found by sweeps.
+        (self.sweep, self.next_sweep) = (None, now());
         self.agent.apply().await.map(drop)
     }
 
@@ -373,29 +385,44 @@ impl Runner {
         }
     }
 
-    /// Forgets idle flows, and looks whether everything is still as it should be: netlink can lose messages.
+    /// Forgets idle flows, a step at a time, so that it takes no more than a twentieth of the time. At the end, looks whether
+    /// everything is still as it should be: netlink can lose messages.
     async fn sweep(&mut self) {
-        let idle = Duration::from_nanos(self.agent.config.flow_idle_ns);
-        let now = now();
-        self.last_sweep = now;
-        self.next_sweep = now + (idle / 8).clamp(Duration::from_secs(1), Duration::from_secs(30));
-        match self.agent.edge.sweep(monotonic_ns()) {
-            Ok(swept) => {
+        let start = now();
+        let (mut sweep, mut took) = self.sweep.take().unwrap_or_else(|| {
+            self.last_sweep = start;
+            Default::default()
+        });
+        let congestion = self.agent.config.congestion.as_ref();
+        let done = self.agent.edge.sweep_on(&mut sweep, monotonic_ns(), SWEEP_STEP, congestion);
+        let end = now();
+        took += end.duration_since(start);
+        match done {
+            Ok(None) => {
+                self.sweep = Some((sweep, took));
+                self.next_sweep = end + 20 * end.duration_since(start);
+                return;
+            }
+            Ok(Some(swept)) => {
                 self.tally.expired += swept.expired as u64;
                 self.agent.swept = swept;
             }
             Err(e) => self.agent.log.error(e.to_string()),
         }
-        self.apply().await;
+        let idle = Duration::from_nanos(self.agent.config.flow_idle_ns);
+        let pause = (idle / 8).clamp(Duration::from_secs(1), MAX_PAUSE).max(20 * took);
+        self.next_sweep = end + pause;
+        if end >= self.next_look {
+            self.apply().await;
+            self.next_look = now() + (idle / 8).clamp(Duration::from_secs(1), Duration::from_secs(30));
+        }
     }
 
     /// Looks for connections whose guests are to hear something. Takes at most a twentieth of the time.
     fn tick(&mut self) {
         let start = now();
-        if let Some(congestion) = &self.agent.config.congestion {
-            if let Err(e) = self.agent.tick(congestion, &mut self.tally.sent) {
-                self.agent.log.error(e.to_string());
-            }
+        if let Err(e) = self.agent.edge.tick() {
+            self.agent.log.error(e.to_string());
         }
         let end = now();
         self.next_tick = end + TICK.max(20 * end.duration_since(start));
@@ -408,8 +435,11 @@ impl Runner {
         };
         let mut news = false;
         if events.iter().any(|event| event.kind == EVENT_TABLE_FULL) {
-            self.next_sweep = self.next_sweep.min(self.last_sweep + SWEEP_WHEN_FULL);
+            let took = self.sweep.as_ref().map_or(Duration::ZERO, |(_, took)| *took);
+            let soon = self.last_sweep + SWEEP_WHEN_FULL + 20 * took;
+            self.next_sweep = self.next_sweep.min(soon);
         }
+        let mut interfaces = BTreeMap::new();
         for event in &events {
             match event.kind {
                 EVENT_TABLE_FULL | EVENT_UNKNOWN_PEER | EVENT_UNKNOWN_VERSION | EVENT_FORGED | EVENT_LENGTHS => {
@@ -420,6 +450,7 @@ impl Runner {
                     self.agent.netlink.forget_mac(event.ifindex);
                     news = true;
                 }
+                EVENT_TIMER => self.agent.answer_timer(event, &mut interfaces, &mut self.tally.sent),
                 EVENT_GUEST => news |= self.learn(event),
                 EVENT_EMIT => self.agent.answer_event(event, &mut self.uplink, &mut self.tally.sent),
                 _ => {}
@@ -434,9 +465,23 @@ impl Runner {
         let Some(more) = self.limits.entry(event.kind).or_insert_with(Limit::new).admit(now()) else { return };
         let addr = address(event.addr);
         let text = match event.kind {
-            EVENT_TABLE_FULL => format!(
-                "the flow table is full: a segment for {addr} was forwarded without state; raise agent.max_flows"
-            ),
+            EVENT_TABLE_FULL => {
+                let port = self.agent.interfaces.get(&event.ifindex).map_or("?", |i| i.name.as_str());
+                let (why, key) = match event.value {
+                    QUOTA_PORT => (format!("port {port} holds as many flows as it may"), "agent.max_flows_per_port"),
+                    QUOTA_NETWORK => {
+                        (format!("the network of port {port} holds as many flows as it may"), "agent.max_flows_per_network")
+                    }
+                    QUOTA_OUTSIDE => {
+                        (format!("port {port} holds as many flows as may begin from outside"), "agent.max_flows_per_port")
+                    }
+                    _ => ("the flow table is full".into(), "agent.max_flows"),
+                };
+                format!(
+                    "{why}: a segment for {addr} was forwarded without state; raise {key} or agent.max_flows if that is no \
+                     attack"
+                )
+            }
             EVENT_UNKNOWN_PEER => {
                 format!("{addr} sends encapsulated segments but is no peer: dropped; add a [[peer]] if it should be one")
             }

@@ -2,6 +2,7 @@
 
 use super::desired::{Kept, Rows};
 use super::error::Result;
+use crate::kernel::walk;
 use crate::kernel::Error as KernelError;
 use crate::state::limiter::Limiter;
 use crate::state::{self, Peer, Plain, Port};
@@ -9,60 +10,62 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
+type Keep = fn(&[u8], &[u8]) -> Option<Vec<u8>>;
+
 #[derive(Debug)]
 pub(super) struct Table {
     map: MapHandle,
     /// Leaves of a value what is the agent's.
     own: fn(Vec<u8>) -> Vec<u8>,
     /// Of a value that takes another's place, what the data path must still know of that: the old one, the new one.
-    keep: fn(&[u8], &[u8]) -> Option<Vec<u8>>,
+    keep: Option<Keep>,
 }
 
 impl Table {
     fn open(path: &Path) -> Result<Table> {
         let map = MapHandle::from_pinned_path(path).map_err(|e| KernelError::Bpf("open a pinned map", e))?;
-        Ok(Table { map, own: std::convert::identity, keep: |_, _| None })
+        Ok(Table { map, own: std::convert::identity, keep: None })
     }
 
     pub(super) fn rows(&self) -> Result<Rows> {
         let mut rows = Rows::new();
-        for key in self.map.keys() {
-            let value = self.map.lookup(&key, MapFlags::ANY).map_err(|e| KernelError::Bpf("read a map", e))?;
-            rows.extend(value.map(|value| (key, (self.own)(value))));
-        }
+        walk::for_each(&self.map, |key, value| {
+            rows.insert(key.to_vec(), (self.own)(value.to_vec()));
+        })?;
         Ok(rows)
     }
 
     /// Adds what is missing and changes what differs: each row at once, so that no packet sees half of it.
     pub(super) fn upsert(&self, have: &Rows, want: &Rows, changes: &mut Changes) -> Result<()> {
+        let (mut new, mut kept) = (Vec::new(), Vec::new());
         for (key, value) in want {
-            let mut kept = None;
             match have.get(key) {
-                Some(old) if old == value => continue,
+                Some(old) if old == value => {}
                 Some(_) => {
-                    let old = self.map.lookup(key, MapFlags::ANY).map_err(|e| KernelError::Bpf("read a map", e))?;
-                    kept = old.and_then(|old| (self.keep)(&old, value));
                     changes.changed += 1;
+                    match self.keep {
+                        Some(keep) => {
+                            let old = self.map.lookup(key, MapFlags::ANY);
+                            let old = old.map_err(|e| KernelError::Bpf("read a map", e))?;
+                            kept.push((key, old.and_then(|old| keep(&old, value)).unwrap_or_else(|| value.clone())));
+                        }
+                        None => new.push((key.as_slice(), value.as_slice())),
+                    }
                 }
-                None => changes.added += 1,
+                None => {
+                    changes.added += 1;
+                    new.push((key.as_slice(), value.as_slice()));
+                }
             }
-            self.map
-                .update(key, kept.as_deref().unwrap_or(value), MapFlags::ANY)
-                .map_err(|e| KernelError::Bpf("update a map", e))?;
         }
-        Ok(())
+        new.extend(kept.iter().map(|(key, value)| (key.as_slice(), value.as_slice())));
+        Ok(walk::update_all(&self.map, &new)?)
     }
 
     pub(super) fn remove(&self, have: &Rows, want: &Rows, changes: &mut Changes) -> Result<()> {
-        for key in have.keys().filter(|key| !want.contains_key(*key)) {
-            match self.map.delete(key) {
-                Err(e) if e.kind() != libbpf_rs::ErrorKind::NotFound => {
-                    return Err(KernelError::Bpf("delete from a map", e).into());
-                }
-                _ => changes.removed += 1,
-            }
-        }
-        Ok(())
+        let gone: Vec<&[u8]> = have.keys().filter(|key| !want.contains_key(*key)).map(Vec::as_slice).collect();
+        changes.removed += gone.len();
+        Ok(walk::delete_all(&self.map, &gone)?)
     }
 }
 
@@ -105,6 +108,7 @@ pub(super) struct Tables {
     /// One row, of no meaning unless the configuration's flag is set.
     pub(super) congestion: Table,
     pub(super) config: Table,
+    pub(super) bounds: Table,
     pub(super) ports: Table,
     pub(super) peers: Table,
     pub(super) remotes: Table,
@@ -121,6 +125,7 @@ impl Tables {
         Ok(Tables {
             congestion: open("congestion")?,
             config: open("config")?,
+            bounds: open("bounds")?,
             ports: Table { own: without_notes, ..open("ports")? },
             peers: open("peers")?,
             remotes: open("remotes")?,
@@ -134,8 +139,11 @@ impl Tables {
     /// `None` as long as there has never been a limit.
     pub(super) fn limiters(&self) -> Option<&Table> {
         if self.limiters.get().is_none() {
-            let table =
-                Table { own: without_queue, keep: with_schedule, ..Table::open(&self.dir.join("limiters")).ok()? };
+            let table = Table {
+                own: without_queue,
+                keep: Some(with_schedule),
+                ..Table::open(&self.dir.join("limiters")).ok()?
+            };
             let _ = self.limiters.set(table); // it was empty
         }
         self.limiters.get()

@@ -1,9 +1,8 @@
 //! The programs of rate limits (`datapath/kernel/limits.bpf.c`): loaded when the first limit is wanted, beside the edge's.
 
 use super::{context_of, Edge, Error, Result, Role, Segment, TestRun};
-use crate::native;
 use crate::state::limiter::{Limiter, LimiterCounts, LimiterKey};
-use crate::state::{Flow, Plain};
+use crate::state::Plain;
 #[cfg(limits_object)]
 use libbpf_rs::ObjectBuilder;
 use libbpf_rs::{MapCore, MapFlags, Object};
@@ -13,8 +12,6 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/limits.bpf.o"))
 
 /// Of a port's ingress, without laws.
 const PLAIN: &str = "selvedge_limit_plain";
-/// Where struct sv_flow stands in struct sv_limited.
-const FLOW_AT: usize = 8;
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
 #[derive(Debug)]
@@ -161,21 +158,14 @@ impl Edge {
         }
     }
 
-    /// Forgets limited connections that have expired.
-    pub(super) fn sweep_limited(&self, idle: u64, now: u64) -> Result<()> {
-        let Some(map) = self.limits.as_ref().and_then(|limits| map(limits, "limited")) else { return Ok(()) };
-        let mut expired = Vec::new();
-        for key in map.keys() {
-            let value = map.lookup(&key, MapFlags::ANY).map_err(|e| Error::Bpf("read a map", e))?.unwrap_or_default();
-            let flow = value.get(FLOW_AT..FLOW_AT + size_of::<Flow>()).and_then(Flow::from_bytes);
-            if flow.is_some_and(|flow| native::flow_expired(&flow, idle, now)) {
-                expired.push(key); // iteration would start anew if its place were deleted
-            }
-        }
-        for key in expired {
-            let _ = map.delete(&key); // gone already, if iteration met it twice
-        }
-        Ok(())
+    /// The connections through limits, if there has ever been one with a law.
+    pub(super) fn limited(&self) -> Option<libbpf_rs::Map<'_>> {
+        let limits = self.limits.as_ref().filter(|limits| limits.lawless.is_none())?;
+        map(limits, "limited")
+    }
+
+    pub(super) fn limit_tick(&self) -> Option<libbpf_rs::ProgramMut<'_>> {
+        self.limits.as_ref()?.object.progs_mut().find(|program| program.name() == "selvedge_limit_tick")
     }
 }
 

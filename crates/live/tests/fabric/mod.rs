@@ -237,6 +237,23 @@ pub(crate) fn guest_mac(i: usize) -> [u8; 6] {
     [2, 0, 0x0a, 7, 0, i as u8 + 1]
 }
 
+/// A frame from host 1 to host 0, over IPv4, in version 1 without metadata.
+pub(crate) fn encapsulated(inner: &[u8], vni: u32) -> Vec<u8> {
+    let len = inner.len() as u16;
+    let mut out = vec![0; 12];
+    out.extend([8, 0, 0x45, 0]);
+    out.extend((len + 36).to_be_bytes());
+    out.extend([0, 0, 0, 0, 64, 17, 0, 0, 192, 168, 99, 2, 192, 168, 99, 1]);
+    out.extend(50_001u16.to_be_bytes());
+    out.extend(4789u16.to_be_bytes());
+    out.extend((len + 16).to_be_bytes());
+    out.extend([0, 0, 8, 0x10, 0, 0]);
+    out.extend(&vni.to_be_bytes()[1..]);
+    out.push(0);
+    out.extend(inner);
+    out
+}
+
 impl Drop for Fabric {
     fn drop(&mut self) {
         for host in self.edges.drain(..) {

@@ -64,6 +64,8 @@ struct AgentTable {
     socket: PathBuf,
     metrics: Option<Parsed<SocketAddr>>,
     max_flows: u32,
+    max_flows_per_port: Option<u32>,
+    max_flows_per_network: Option<u32>,
     flow_idle: Time,
     place: PlaceWord,
 }
@@ -87,6 +89,8 @@ impl Default for AgentTable {
             socket: SOCKET.into(),
             metrics: None,
             max_flows: 65_536,
+            max_flows_per_port: None,
+            max_flows_per_network: None,
             flow_idle: Time::from_secs(300),
             place: PlaceWord::default(),
         }
@@ -327,6 +331,8 @@ fn check(file: File) -> Result<Config, Invalid> {
         socket: file.agent.socket,
         metrics: agent,
         max_flows: file.agent.max_flows,
+        max_flows_per_port: file.agent.max_flows_per_port.unwrap_or(file.agent.max_flows),
+        max_flows_per_network: file.agent.max_flows_per_network.unwrap_or(file.agent.max_flows),
         flow_idle_ns: file.agent.flow_idle.as_ns(),
         place: match file.agent.place {
             PlaceWord::First => Place::First,
@@ -365,6 +371,12 @@ fn check_agent(agent: &AgentTable) -> Result<Option<SocketAddr>, Invalid> {
         return Err(Invalid::new("agent.socket", "is longer than 107 bytes", "choose a shorter path"));
     }
     within("agent.max_flows", agent.max_flows, 1, 1 << 20)?;
+    for (key, most) in [
+        ("agent.max_flows_per_port", agent.max_flows_per_port),
+        ("agent.max_flows_per_network", agent.max_flows_per_network),
+    ] {
+        within(key, most.unwrap_or(1), 1, agent.max_flows)?;
+    }
     if agent.flow_idle < Time::from_secs(1) || agent.flow_idle > Time::from_secs(86_400) {
         let problem = format!("{} is out of range", agent.flow_idle);
         return Err(Invalid::new("agent.flow_idle", problem, "give \"1s\" to \"1440min\""));

@@ -97,6 +97,13 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ("\"127.0.0.1:9464\"", "9464", "a.toml:4: agent.metrics: found integer `9464`", "such as \"127.0.0.1:9464\""),
     ("= 65536", "= 0", "a.toml:5: agent.max_flows: ", "give 1 to 1048576"),
     ("= 65536", "= -1", "a.toml:5: agent.max_flows: ", ""),
+    (
+        "= 65536",
+        "= 9\nmax_flows_per_port = 10",
+        "a.toml:6: agent.max_flows_per_port: 10 is out of range",
+        "give 1 to 9",
+    ),
+    ("= 65536", "= 9\nmax_flows_per_network = 0", "a.toml:6: agent.max_flows_per_network: 0 is", "give 1 to 9"),
     ("\"5min\"", "\"5\"", "a.toml:6: agent.flow_idle: ", "min)"),
     ("\"5min\"", "300", "a.toml:6: agent.flow_idle: ", ""),
     ("\"5min\"", "\"1ms\"", "a.toml:6: agent.flow_idle: ", "give \"1s\" to \"1440min\""),

@@ -1,0 +1,219 @@
+//! Sweeps: what has expired is forgotten, and what everybody holds is counted anew. A sweep goes on in steps, so that nothing
+//! else waits for it however large the tables are.
+
+use super::tick::tick_keys;
+use super::walk::{self, Walk};
+use super::{Edge, Error, Result};
+use crate::native;
+use crate::state::quota::{
+    Bounds, Limited, Tally, TallyKey, TABLE_FLOWS, TABLE_LIMITED, TALLY_NETWORK, TALLY_PORT, TALLY_TABLE,
+};
+use crate::state::{Flow, FlowSlot, FlowSlotKey, Plain, TICK_EXPIRE, TICK_TIMERS};
+use libbpf_rs::{MapCore, MapFlags};
+use std::collections::BTreeMap;
+
+/// Where struct sv_flow stands in struct sv_limited, behind what it is charged as.
+const LIMITED_FLOW_AT: usize = 8;
+
+type Tallies = BTreeMap<TallyKey, Tally>;
+
+/// The outcome of a sweep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Flows still remembered.
+    pub kept: usize,
+    pub expired: usize,
+    /// Counts that were wrong.
+    pub mended: usize,
+}
+
+/// A sweep under way.
+#[derive(Debug, Default)]
+pub struct Sweep {
+    flows: Walk,
+    limited: Walk,
+    flows_done: bool,
+    /// As they stood when the sweep began.
+    before: Option<Tallies>,
+    /// What was found.
+    counted: Tallies,
+    /// What this sweep deleted, which the data path refunded.
+    refunded: Tallies,
+    /// Somebody else changed things meanwhile: counts are left as they are.
+    unsure: bool,
+    swept: Swept,
+}
+
+impl Sweep {
+    fn found(&mut self, kept: bool, table: u16, port: u32, network: Option<u32>, outside: bool) {
+        if port == 0 {
+            return;
+        }
+        let to = if kept { &mut self.counted } else { &mut self.refunded };
+        to.entry(TallyKey::new(table, TALLY_PORT, port)).or_default().add(1, i32::from(outside));
+        to.entry(TallyKey::new(table, TALLY_TABLE, 0)).or_default().add(1, 0);
+        if let Some(network) = network {
+            to.entry(TallyKey::new(table, TALLY_NETWORK, network)).or_default().add(1, 0);
+        }
+    }
+}
+
+impl Edge {
+    /// Forgets flows that have expired at `now`, CLOCK_MONOTONIC in ns ([`super::monotonic_ns`]), and mends counts.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn sweep(&self, now: u64) -> Result<Swept> {
+        let mut sweep = Sweep::default();
+        loop {
+            if let Some(swept) = self.sweep_on(&mut sweep, now, walk::CHUNK, None)? {
+                return Ok(swept);
+            }
+        }
+    }
+
+    /// The same for the next slots, about `most`. The timer laws of `congestion` are applied to what is due. Returns the
+    /// outcome at the end, after which another sweep may begin.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn sweep_on(
+        &self,
+        sweep: &mut Sweep,
+        now: u64,
+        most: u32,
+        congestion: Option<&edge::vcc::Config>,
+    ) -> Result<Option<Swept>> {
+        if sweep.before.is_none() {
+            sweep.before = Some(self.tallies()?);
+        }
+        if !sweep.flows_done {
+            sweep.flows_done = !self.sweep_flows(sweep, now, most, congestion)?;
+            return Ok(None);
+        }
+        if self.sweep_limited(sweep, now, most)? {
+            return Ok(None);
+        }
+        if !sweep.unsure {
+            sweep.swept.mended = self.mend(sweep)?;
+        }
+        Ok(Some(sweep.swept))
+    }
+
+    /// False at the end.
+    fn sweep_flows(
+        &self,
+        sweep: &mut Sweep,
+        now: u64,
+        most: u32,
+        congestion: Option<&edge::vcc::Config>,
+    ) -> Result<bool> {
+        let idle = self.config()?.idle_ns;
+        let mut walk = std::mem::take(&mut sweep.flows);
+        let (mut expired, mut due) = (Vec::new(), Vec::new());
+        let map = self.map("flows")?;
+        let Some(entries) = walk.step(&map, most)? else { return Ok(false) };
+        for (key, slot) in entries {
+            let Some((key, slot)) = FlowSlotKey::from_bytes(key).zip(FlowSlot::from_bytes(slot)) else { continue };
+            let kept = !native::flow_expired(&slot.flow, idle, now);
+            sweep.found(kept, TABLE_FLOWS, slot.port, Some(key.vni), slot.outside != 0);
+            if !kept {
+                expired.push(key);
+            } else {
+                sweep.swept.kept += 1;
+                // Read without the lock: only the data path itself decides.
+                if congestion.is_some_and(|congestion| slot.vcc.is_due(congestion, now)) {
+                    due.push(key);
+                }
+            }
+        }
+        sweep.flows = walk;
+        let gone = self.tick_flows(TICK_EXPIRE, now, &expired)?;
+        sweep.swept.expired += gone;
+        sweep.swept.kept += expired.len().saturating_sub(gone);
+        sweep.unsure |= gone != expired.len();
+        self.tick_flows(TICK_TIMERS, now, &due)?;
+        Ok(true)
+    }
+
+    /// False at the end.
+    fn sweep_limited(&self, sweep: &mut Sweep, now: u64, most: u32) -> Result<bool> {
+        let Some(map) = self.limited() else { return Ok(false) };
+        let idle = self.config()?.idle_ns;
+        let mut walk = std::mem::take(&mut sweep.limited);
+        let mut expired: Vec<Vec<u8>> = Vec::new();
+        let Some(entries) = walk.step(&map, most)? else { return Ok(false) };
+        for (key, value) in entries {
+            let flow = value.get(LIMITED_FLOW_AT..LIMITED_FLOW_AT + size_of::<Flow>()).and_then(Flow::from_bytes);
+            let Some((flow, limited)) = flow.zip(Limited::from_bytes(key)) else { continue };
+            let kept = !native::flow_expired(&flow, idle, now);
+            let port = if value[4] != 0 { limited.limiter.ifindex } else { 0 };
+            sweep.found(kept, TABLE_LIMITED, port, None, value[5] != 0);
+            if !kept {
+                expired.push(key.to_vec());
+            }
+        }
+        sweep.limited = walk;
+        let keys: Vec<&[u8]> = expired.iter().map(Vec::as_slice).collect();
+        let program = || self.limit_tick().ok_or(Error::Missing("selvedge_limit_tick"));
+        let gone = tick_keys(program, TICK_EXPIRE, now, &keys)?;
+        sweep.unsure |= gone != keys.len();
+        Ok(true)
+    }
+
+    /// Corrects counts that drifted: those that nobody else changed during the sweep, and that are not what was found.
+    /// Forgets those of ports and networks that are gone.
+    fn mend(&self, sweep: &Sweep) -> Result<usize> {
+        let (map, after) = (self.map("tallies")?, self.tallies()?);
+        let (ports, first) = (self.ports()?, sweep.before.clone().unwrap_or_default());
+        let mut mended = 0;
+        for (key, now) in &after {
+            if key.table == TABLE_LIMITED && self.limited().is_none() {
+                continue; // nobody has counted
+            }
+            let of = |tallies: &Tallies| tallies.get(key).copied().unwrap_or_default();
+            let (before, gone, counted) = (of(&first), of(&sweep.refunded), of(&sweep.counted));
+            let expected = Tally { flows: before.flows - gone.flows, unsettled: before.unsettled - gone.unsettled };
+            if *now != expected {
+                continue; // packets go on
+            }
+            let used = match key.kind {
+                TALLY_PORT => ports.iter().any(|(ifindex, _)| *ifindex == key.id),
+                TALLY_NETWORK => ports.iter().any(|(_, port)| port.vni == key.id),
+                _ => true,
+            };
+            if counted == Tally::default() && !used {
+                self.delete("tallies", key.as_bytes())?;
+            } else if counted != *now {
+                map.update(key.as_bytes(), counted.as_bytes(), MapFlags::ANY)
+                    .map_err(|e| Error::Bpf("update a map", e))?;
+                mended += 1;
+            }
+        }
+        Ok(mended)
+    }
+
+    /// What everybody holds, as the data path counts it.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn tallies(&self) -> Result<BTreeMap<TallyKey, Tally>> {
+        Ok(self.entries("tallies")?.into_iter().collect())
+    }
+
+    /// Sets quotas: `table` is one of `TABLE_*`.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn set_bounds(&self, table: u16, bounds: &Bounds) -> Result<()> {
+        self.update("bounds", u32::from(table).as_bytes(), bounds.as_bytes())
+    }
+
+    /// For tests of what mends counts.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn set_tally(&self, key: &TallyKey, tally: &Tally) -> Result<()> {
+        self.update("tallies", key.as_bytes(), tally.as_bytes())
+    }
+}

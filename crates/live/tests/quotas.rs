@@ -1,0 +1,247 @@
+//! Who may fill the tables of the kernel edge, and who may not. Root only; says why where it is skipped.
+#![cfg(feature = "kernel")]
+
+mod fabric;
+
+use fabric::{in_namespace, Fabric};
+use live::kernel::{Edge, Role, Segment};
+use live::state::quota::{Bounds, Tally, TallyKey, TABLE_FLOWS, TABLE_LIMITED, TALLY_NETWORK, TALLY_PORT, TALLY_TABLE};
+use live::state::{Config, Counter, Port, Route, ROUTE_LOCAL, VERSION_1};
+use units::Bytes;
+use wire::{proto, tcp, Packet, TcpOptions};
+
+const FLOWS: u32 = 1024;
+/// Of the fabric's guests; another tenant's.
+const VNI: u32 = fabric::VNI;
+const OTHER: u32 = 9;
+const SECOND: u64 = 1_000_000_000;
+
+/// Not a test of its own: see `fabric::peer`.
+#[test]
+fn peer_process() {
+    fabric::peer::run();
+}
+
+/// Host 0 with quotas, and a second port of another network: the loopback device.
+fn host(name: &str) -> Option<Fabric> {
+    if let Some(why) = fabric::unavailable() {
+        eprintln!("skipped: {why}");
+        return None;
+    }
+    let mut fabric = Fabric::new(name);
+    fabric.add_edge(0, &Config::default(), &[50_001], VERSION_1, false, FLOWS);
+    let edge = &fabric.edges[0].edge;
+    edge.set_bounds(TABLE_FLOWS, &Bounds { table: FLOWS, port: FLOWS, network: FLOWS, pad: 0 }).unwrap();
+    add_port(edge, 1, OTHER);
+    Some(fabric)
+}
+
+fn add_port(edge: &Edge, ifindex: u32, vni: u32) {
+    edge.set_port(ifindex, &Port { vni, ..Port::default() }).unwrap();
+    let local = Route { kind: ROUTE_LOCAL, target: ifindex, ..Route::default() };
+    let remote = Route { kind: live::state::ROUTE_PEER, target: 1, ..Route::default() };
+    edge.set_route(vni, "10.7.0.1".parse().unwrap(), 128, &local).unwrap();
+    edge.set_route(vni, "10.7.0.2".parse().unwrap(), 128, &remote).unwrap();
+}
+
+/// A TCP segment from guest 0 to guest 1, or back.
+fn segment(out: bool, port: u16, flags: u8) -> Packet {
+    let (here, there) = (wire::v4([10, 7, 0, 1]), wire::v4([10, 7, 0, 2]));
+    Packet {
+        saddr: if out { here } else { there },
+        daddr: if out { there } else { here },
+        sport: if out { port } else { 80 },
+        dport: if out { 80 } else { port },
+        tcp_flags: flags,
+        proto: proto::TCP,
+        family: 4,
+        ..Packet::default()
+    }
+}
+
+fn frame(packet: &Packet) -> Vec<u8> {
+    wire::emit(packet, &TcpOptions::default()).unwrap()
+}
+
+/// What the guest on port `ifindex` sends.
+fn send(edge: &Edge, ifindex: u32, port: u16, flags: u8) {
+    edge.test_run(Role::Guest, ifindex, &frame(&segment(true, port, flags))).unwrap();
+}
+
+/// What its peer sends to it.
+fn receive(fabric: &Fabric, vni: u32, port: u16, flags: u8) {
+    let host = &fabric.edges[0];
+    let inner = frame(&segment(false, port, flags));
+    let outer = fabric::encapsulated(&inner, vni);
+    host.edge.test_run(Role::Uplink, host.uplink, &outer).unwrap();
+}
+
+fn of_port(fabric: &Fabric, ifindex: u32) -> Tally {
+    tally(fabric, TALLY_PORT, ifindex)
+}
+
+fn tally(fabric: &Fabric, kind: u16, id: u32) -> Tally {
+    let tallies = fabric.edges[0].edge.tallies().unwrap();
+    tallies.get(&TallyKey::new(TABLE_FLOWS, kind, id)).copied().unwrap_or_default()
+}
+
+fn refused(fabric: &Fabric) -> [u64; 4] {
+    let counters = fabric.edges[0].edge.counters().unwrap();
+    [Counter::FlowTableFull, Counter::FullPort, Counter::FullNetwork, Counter::FullOutside].map(|c| counters.get(c))
+}
+
+#[test]
+fn one_guest_leaves_the_others_room() {
+    let Some(fabric) = host("qa") else { return };
+    in_namespace(&fabric.host(0), || {
+        let (edge, greedy) = (&fabric.edges[0].edge, fabric.edges[0].port);
+        for port in 0..5000 {
+            send(edge, greedy, port, tcp::SYN);
+        }
+        let held = of_port(&fabric, greedy).flows;
+        assert_eq!(held, FLOWS as i32 / 2, "as much as it leaves");
+        assert_eq!(refused(&fabric), [4488, 4488, 0, 0]);
+        // Another tenant begins as if nobody else were there.
+        for port in 0..200 {
+            send(edge, 1, port, tcp::SYN);
+        }
+        assert_eq!(of_port(&fabric, 1).flows, 200);
+        assert_eq!(refused(&fabric), [4488, 4488, 0, 0]);
+        assert_eq!(tally(&fabric, TALLY_NETWORK, OTHER).flows, 200);
+        assert_eq!(tally(&fabric, TALLY_TABLE, 0).flows, held + 200);
+        // What nobody answered goes after ten seconds, although idle flows may stay for a minute.
+        let now = live::kernel::monotonic_ns();
+        assert_eq!(edge.sweep(now + 9 * SECOND).unwrap().expired, 0);
+        let swept = edge.sweep(now + 11 * SECOND).unwrap();
+        assert_eq!((swept.expired, swept.kept, swept.mended), (712, 0, 0));
+        assert_eq!(tally(&fabric, TALLY_TABLE, 0), Tally::default());
+    });
+}
+
+#[test]
+fn a_network_with_twice_what_is_free_gets_no_more() {
+    let Some(fabric) = host("qb") else { return };
+    in_namespace(&fabric.host(0), || {
+        let edge = &fabric.edges[0].edge;
+        let (greedy, tallies) = (fabric.edges[0].port, |n| Tally { flows: n, unsettled: 0 });
+        edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_NETWORK, VNI), &tallies(700)).unwrap();
+        edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_TABLE, 0), &tallies(700)).unwrap();
+        send(edge, greedy, 1, tcp::SYN);
+        assert_eq!(refused(&fabric), [1, 0, 1, 0], "700 is more than twice 324");
+        send(edge, 1, 1, tcp::SYN);
+        assert_eq!(refused(&fabric), [1, 0, 1, 0]);
+        // The next sweep finds that nobody holds so much.
+        let swept = edge.sweep(live::kernel::monotonic_ns()).unwrap();
+        assert_eq!((swept.kept, swept.mended), (1, 2));
+        assert_eq!(tally(&fabric, TALLY_TABLE, 0), tallies(1));
+        assert_eq!(tally(&fabric, TALLY_NETWORK, VNI), tallies(0));
+        send(edge, greedy, 1, tcp::SYN);
+        assert_eq!(of_port(&fabric, greedy).flows, 1);
+        // Bounds of the configuration come on top.
+        edge.set_bounds(TABLE_FLOWS, &Bounds { table: FLOWS, port: 3, network: FLOWS, pad: 0 }).unwrap();
+        (2..10).for_each(|port| send(edge, greedy, port, tcp::SYN));
+        assert_eq!(of_port(&fabric, greedy).flows, 3);
+        edge.set_bounds(TABLE_FLOWS, &Bounds { table: FLOWS, port: FLOWS, network: 2, pad: 0 }).unwrap();
+        (2..10).for_each(|port| send(edge, 1, port, tcp::SYN));
+        assert_eq!(of_port(&fabric, 1).flows, 2);
+    });
+}
+
+#[test]
+fn nobody_fills_a_guests_port_from_outside() {
+    let Some(fabric) = host("qc") else { return };
+    in_namespace(&fabric.host(0), || {
+        let (edge, victim) = (&fabric.edges[0].edge, fabric.edges[0].port);
+        for port in 0..5000 {
+            receive(&fabric, VNI, port, tcp::SYN);
+            send(edge, victim, port, tcp::SYN | tcp::ACK); // it answers, as it must
+        }
+        let held = of_port(&fabric, victim);
+        assert_eq!(held.flows, held.unsettled);
+        assert!(held.flows <= FLOWS as i32 / 5 + 1, "{held:?}: a quarter of what is free");
+        assert!(refused(&fabric)[3] > 4000, "{:?}", refused(&fabric));
+        // The guest's own connections find room, and so does who completes a handshake that has a place.
+        for port in 10_000..10_200 {
+            send(edge, victim, port, tcp::SYN);
+            receive(&fabric, VNI, port, tcp::SYN | tcp::ACK);
+            send(edge, victim, port, tcp::ACK);
+        }
+        assert_eq!(of_port(&fabric, victim).flows, held.flows + 200);
+        receive(&fabric, VNI, 0, tcp::ACK);
+        assert_eq!(of_port(&fabric, victim).unsettled, held.unsettled - 1, "settled");
+        // Half-open ones go after ten seconds; the others stay.
+        let swept = edge.sweep(live::kernel::monotonic_ns() + 11 * SECOND).unwrap();
+        assert_eq!((swept.kept, swept.expired), (201, held.flows as usize - 1));
+        assert_eq!(of_port(&fabric, victim), Tally { flows: 201, unsettled: 0 });
+    });
+}
+
+#[test]
+fn counts_outlive_the_agent() {
+    let Some(mut fabric) = host("qd") else { return };
+    let port = fabric.edges[0].port;
+    in_namespace(&fabric.host(0), || (0..20).for_each(|n| send(&fabric.edges[0].edge, port, n, tcp::SYN)));
+    let pins = fabric.edges[0].pins();
+    fabric.edges[0].edge = in_namespace(&fabric.host(0), || {
+        let options = live::kernel::Options { pins, max_flows: FLOWS, ..Default::default() };
+        Edge::open(&options).unwrap() // as when the agent was killed
+    });
+    let edge = &fabric.edges[0].edge;
+    assert_eq!(edge.adopted(), live::kernel::Adopted::Existing);
+    assert_eq!(of_port(&fabric, port).flows, 20);
+    let swept = edge.sweep(live::kernel::monotonic_ns()).unwrap();
+    assert_eq!((swept.kept, swept.mended), (20, 0));
+    // A count that drifted is mended, in either direction.
+    for wrong in [-5, 1000] {
+        edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_PORT, port), &Tally { flows: wrong, unsettled: 3 }).unwrap();
+        assert_eq!(edge.sweep(live::kernel::monotonic_ns()).unwrap().mended, 1);
+        assert_eq!(of_port(&fabric, port), Tally { flows: 20, unsettled: 0 });
+    }
+    // A port that is gone leaves nothing behind once its flows are.
+    edge.remove_port(port).unwrap();
+    edge.sweep(live::kernel::monotonic_ns() + 11 * SECOND).unwrap();
+    edge.sweep(live::kernel::monotonic_ns() + 11 * SECOND).unwrap();
+    let left = edge.tallies().unwrap();
+    assert!(!left.contains_key(&TallyKey::new(TABLE_FLOWS, TALLY_PORT, port)), "{left:?}");
+    assert!(!left.contains_key(&TallyKey::new(TABLE_FLOWS, TALLY_NETWORK, VNI)), "{left:?}");
+}
+
+#[test]
+fn one_limited_port_leaves_the_others_room() {
+    use edge::limiter::{Law, Spring};
+    use live::state::limiter::{Limiter, LimiterKey, LIMITER_OUT};
+    let Some(mut fabric) = host("qe") else { return };
+    fabric.edges[0].edge.open_limits(FLOWS).unwrap();
+    if let Some(why) = fabric.edges[0].edge.lawless() {
+        eprintln!("skipped: laws of rate limits: {why}");
+        return;
+    }
+    let (edge, greedy) = (&fabric.edges[0].edge, fabric.edges[0].port);
+    edge.set_bounds(TABLE_LIMITED, &Bounds { table: FLOWS, port: FLOWS, network: FLOWS, pad: 0 }).unwrap();
+    in_namespace(&fabric.host(0), || {
+        for ifindex in [greedy, 1] {
+            let key = LimiterKey { ifindex, direction: LIMITER_OUT };
+            let law = Law::Spring(Spring { k1: Bytes(20_000), k2: Bytes(30_000), alpha: 512, beta: 512 }).to_bytes();
+            let (rate, horizon_ns, idle_ns) = (125_000_000, SECOND, 60 * SECOND);
+            edge.set_limiter(&key, &Limiter { rate, horizon_ns, idle_ns, law, ..Limiter::default() }).unwrap();
+        }
+        let send = |ifindex, port, flags| {
+            let frame = frame(&segment(true, port, flags));
+            edge.test_run_limit(Role::LimitGuest, &frame, Segment { ifindex, ..Segment::default() }, 0).unwrap();
+        };
+        let held = |ifindex| {
+            let key = TallyKey::new(TABLE_LIMITED, TALLY_PORT, ifindex);
+            edge.tallies().unwrap().get(&key).map_or(0, |tally| tally.flows)
+        };
+        (0..5000).for_each(|port| send(greedy, port, tcp::SYN));
+        assert_eq!(held(greedy), FLOWS as i32 / 2);
+        (0..200).for_each(|port| send(1, port, tcp::SYN));
+        assert_eq!(held(1), 200);
+        let key = LimiterKey { ifindex: 1, direction: LIMITER_OUT };
+        assert_eq!(edge.limiter_counts(&key).unwrap().untracked, 0);
+        edge.sweep(live::kernel::monotonic_ns() + 9 * SECOND).unwrap();
+        assert_eq!(held(1), 200);
+        edge.sweep(live::kernel::monotonic_ns() + 11 * SECOND).unwrap();
+        assert_eq!((held(greedy), held(1)), (0, 0));
+    });
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * The counts behind quotas (../quota.h), for the programs of both objects, which share these maps. Whoever makes a slot
+ * charges for it, and whoever deletes it refunds: both in the data path, so that no count is ever read, changed and written
+ * back. The agent sets the bounds, and mends counts that drifted.
+ */
+#ifndef SV_KERNEL_QUOTA_H
+#define SV_KERNEL_QUOTA_H
+
+#include "../quota.h"
+
+/* sv_tally_key.table, and the index into `bounds` */
+#define SV_TABLE_FLOWS 0
+#define SV_TABLE_LIMITED 1
+#define SV_TABLES 2
+
+/* sv_tally_key.kind */
+#define SV_TALLY_TABLE 0
+#define SV_TALLY_PORT 1	   /* id: ifindex */
+#define SV_TALLY_NETWORK 2 /* id: VNI */
+
+struct sv_tally_key {
+	u16 table; /* SV_TABLE_* */
+	u16 kind;  /* SV_TALLY_* */
+	u32 id;
+};
+
+SV_ASSERT_SIZE(struct sv_tally_key, 8);
+
+#ifdef __bpf__
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SV_TABLES);
+	__type(key, u32);
+	__type(value, struct sv_bounds);
+} bounds SEC(".maps");
+
+/* Room for all ports and networks in both tables, and for as many that are gone until the agent has swept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct sv_tally_key);
+	__type(value, struct sv_tally);
+} tallies SEC(".maps");
+
+static const struct sv_tally no_tally;
+
+static __noinline struct sv_tally *tally_of(u32 table, u32 kind, u32 id)
+{
+	struct sv_tally_key key = { .table = (u16)table, .kind = (u16)kind, .id = id };
+	struct sv_tally *found = bpf_map_lookup_elem(&tallies, &key);
+
+	if (found)
+		return found;
+	bpf_map_update_elem(&tallies, &key, &no_tally, BPF_NOEXIST); /* another CPU may have been first */
+	return bpf_map_lookup_elem(&tallies, &key);
+}
+
+/* SV_QUOTA_*. `vni`: NO_NETWORK where the table knows none. */
+#define NO_NETWORK 0xffffffffu
+static __always_inline u32 may_begin(u32 table, u32 port, u32 vni, int outside)
+{
+	struct sv_bounds *b = bpf_map_lookup_elem(&bounds, &table);
+	struct sv_tally *all, *of_port, *of_network = 0;
+
+	if (!b || !b->table)
+		return SV_QUOTA_ADMITTED;
+	all = tally_of(table, SV_TALLY_TABLE, 0);
+	of_port = tally_of(table, SV_TALLY_PORT, port);
+	if (vni != NO_NETWORK)
+		of_network = tally_of(table, SV_TALLY_NETWORK, vni);
+	if (!all || !of_port || (vni != NO_NETWORK && !of_network))
+		return SV_QUOTA_PORT; /* no room to count it */
+	return sv_quota_admit(b, all, of_port, of_network, outside);
+}
+
+static __always_inline void add_to(u32 table, u32 kind, u32 id, s32 flows, s32 unsettled)
+{
+	struct sv_tally *t = tally_of(table, kind, id);
+
+	if (!t)
+		return;
+	if (flows)
+		__sync_fetch_and_add(&t->flows, flows);
+	if (unsettled)
+		__sync_fetch_and_add(&t->unsettled, unsettled);
+}
+
+static __always_inline void charge(u32 table, u32 port, u32 vni, s32 flows, s32 unsettled)
+{
+	add_to(table, SV_TALLY_PORT, port, flows, unsettled);
+	if (!flows)
+		return;
+	add_to(table, SV_TALLY_TABLE, 0, flows, 0);
+	if (vni != NO_NETWORK)
+		add_to(table, SV_TALLY_NETWORK, vni, flows, 0);
+}
+
+#endif
+#endif
