@@ -127,6 +127,9 @@ pub struct Run {
     /// Runs at a time; results do not depend on it [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
+    /// Refuse what needs more memory [default: what the machine has free]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<units::Bytes>,
     /// Also write FlowMonitor XML, one file per run
     #[arg(long, requires = "output")]
     pub xml: bool,

@@ -4,7 +4,7 @@ use crate::cli::Run;
 use crate::output::{self, Extras, Staging};
 use crate::results::Results;
 use crate::run::{default_threads, run_all, Bar};
-use crate::scenario::{closest, Choice, ConfigError, Document, Plan};
+use crate::scenario::{closest, Choice, ConfigError, Document, Plan, Room};
 use crate::{figures, input, table, Failure};
 use std::path::Path;
 
@@ -31,14 +31,15 @@ pub fn read(path: &Path, set: &[String]) -> Result<Document, ConfigError> {
 pub fn run(arguments: &Run) -> Result<(), Failure> {
     let document = read(&arguments.scenario, &arguments.set)?;
     let choice = Choice { schemes: arguments.scheme.clone(), seeds: arguments.seeds.clone() };
-    let mut plan = Plan::new(&document, &choice)?;
+    let threads = arguments.threads.unwrap_or_else(default_threads);
+    let mut plan = Plan::within(&document, &choice, Room { most: arguments.memory, threads })?;
     plan.modelled()?;
     if let Some(link) = &arguments.capture {
         capture(&mut plan, link)?;
     }
     let staging = arguments.output.as_deref().map(|dir| Staging::new(dir, arguments.force)).transpose()?;
     let bar = Bar::new([&plan]);
-    let finished = run_all(&plan, arguments.threads.unwrap_or_else(default_threads), &bar)?;
+    let finished = run_all(&plan, threads, &bar)?;
     bar.finish();
     let results = Results::new(plan, finished);
     let kept = staging.map_or(Ok(()), |staging| {

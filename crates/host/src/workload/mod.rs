@@ -10,6 +10,7 @@
 
 mod arrivals;
 mod cdf;
+mod demand;
 mod hosts;
 mod import;
 mod list;
@@ -24,6 +25,7 @@ mod staircase;
 mod tests;
 
 pub use cdf::{Cdf, CdfError};
+pub use demand::Demand;
 pub use hosts::HostMap;
 pub use import::ImportError;
 pub use list::FlowList;

@@ -1,6 +1,6 @@
 use super::error::{closest, ConfigError, Invalid};
 use super::scheme::{FabricWord, SchemeTable, Schemes, BUILT_IN, NAMED};
-use super::{Document, HostTable, Scenario, Seeds, SwitchTable};
+use super::{Document, HostTable, Room, Scenario, Seeds, SwitchTable};
 use fabric::RandomLoss;
 use host::experiment::{Experiment, Failure, Record};
 use host::workload::{HostMap, Problem, Source};
@@ -83,6 +83,14 @@ impl Plan {
     /// # Errors
     /// The first thing that is wrong.
     pub fn new(document: &Document, choice: &Choice) -> Result<Plan, ConfigError> {
+        Plan::within(document, choice, Room::default())
+    }
+
+    /// The same, for runs that have so much room in memory.
+    ///
+    /// # Errors
+    /// As [`Plan::new`].
+    pub fn within(document: &Document, choice: &Choice, room: Room) -> Result<Plan, ConfigError> {
         let mut scenario: Scenario = document.read()?;
         scenario.complete().map_err(|e| document.error(&e))?;
         if let Some(seeds) = &choice.seeds {
@@ -102,7 +110,7 @@ impl Plan {
         let mut tables = Vec::new();
         for name in &names {
             let table = read_scheme(document, &scenario, name)?;
-            schemes.push(plan(document, &scenario, &base, &beside, name, &table)?);
+            schemes.push(plan(document, &scenario, &base, &beside, name, &table, (names.len(), room))?);
             let effective = toml::Table::try_from(&table)
                 .map_err(|e| document.error(&Invalid::new(format!("scheme.{name}"), e.to_string(), "")))?;
             tables.push((name.clone(), effective));
@@ -204,6 +212,7 @@ fn plan(
     beside: &Path,
     name: &str,
     table: &SchemeTable,
+    (schemes, room): (usize, Room),
 ) -> Result<SchemePlan, ConfigError> {
     let mut own = document.clone();
     own.overlay_at("host", &table.host, &format!("scheme.{name}.host"))?;
@@ -265,6 +274,7 @@ fn plan(
         })
     };
     let template = build().map_err(|e| own.error(&e))?;
+    super::memory::check(scenario, schemes, &template, room).map_err(|e| own.error(&e))?;
     for (n, workload) in template.workloads.iter().enumerate() {
         let seed = scenario.seeds.0.first().copied().unwrap_or(1);
         if let Err(e) = Source::new(workload, n as u16, &template.racks, seed, template.duration) {

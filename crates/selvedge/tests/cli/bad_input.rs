@@ -220,3 +220,53 @@ fn a_lab_that_may_not_be_made_leaves_no_directory() {
         assert!(scratch.names().is_empty(), "{verb:?}: {:?}", scratch.names());
     }
 }
+
+#[test]
+fn what_no_memory_holds_is_refused_before_it_is_tried() {
+    let scratch = Scratch::new("memory");
+    scratch.file("one.cdf", "1 1\n");
+    let workload = |keys: &str| format!("{TINY}[[workload]]\nname = \"x\"\n{keys}\n");
+    scratch.file("cdf.toml", &workload("pattern = \"poisson\"\ncdf = \"one.cdf\"\nload = 0.5"));
+    scratch.file("tiny.toml", TINY);
+    for (file, sets, place, key, remedy) in [
+        ("cdf.toml", &["duration=2ms"][..], "cdf.toml:26: ", "workload.x.load: ", "larger flows"),
+        (
+            "tiny.toml",
+            &["topology.hosts_per_leaf=500000"],
+            "--set topology.hosts_per_leaf=500000: ",
+            "topology.hosts_per_leaf: ",
+            "smaller fabric",
+        ),
+        (
+            "tiny.toml",
+            &["workload.mice.every=10ns"],
+            "--set workload.mice.every=10ns: ",
+            "workload.mice.every: ",
+            "longer time",
+        ),
+        (
+            "tiny.toml",
+            &["topology.parallel=1000000"],
+            "--set topology.parallel=1000000: ",
+            "topology.parallel: ",
+            "lower",
+        ),
+        (
+            "tiny.toml",
+            &["topology.parallel=5000"],
+            "--set topology.parallel=5000: ",
+            "topology.parallel: ",
+            "at most 4096",
+        ),
+    ] {
+        let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", *set]).collect();
+        let output = selvedge(scratch.path(), &[&["sim", "run", file, "--memory", "500MB"], &sets[..]].concat());
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{file} {sets:?}: {message}");
+        assert!(message.starts_with(&format!("selvedge: {place}{key}")), "{file} {sets:?}: {message}");
+        assert!(message.contains(remedy), "{file} {sets:?}: {message}");
+    }
+    // Enough for what fits.
+    let fits = ["sim", "run", "tiny.toml", "--memory", "50MB", "--scheme", "ecmp"];
+    assert!(selvedge(scratch.path(), &fits).status.success());
+}

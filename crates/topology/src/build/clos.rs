@@ -20,6 +20,9 @@ pub struct Clos {
     pub fabric_delay: Time,
 }
 
+/// To find all trees of a fabric.
+const MAX_TREE_STEPS: u64 = 1 << 26;
+
 impl Clos {
     /// # Errors
     /// A count of zero, more than [`crate::MAX_NODES`], [`crate::MAX_LINKS`] or [`crate::MAX_FORWARDING_ENTRIES`], or
@@ -30,6 +33,12 @@ impl Clos {
         at_least("spines", spines, 1)?;
         at_least("parallel_links", parallel_links, 1)?;
         at_least("hosts_per_leaf", hosts_per_leaf, 1)?;
+        // Each tree is looked for among all links of its root, and there are as many trees as parallel links.
+        let most = u64::from((MAX_TREE_STEPS / product(&[leaves, spines])).isqrt() as u32).max(1);
+        if u64::from(parallel_links) > most {
+            let (what, count) = ("links between two switches", parallel_links.into());
+            return Err(TopologyError::TooLarge { what, count, most, fields: "parallel_links" });
+        }
         check_wire(("host_rate", self.host_rate), ("host_delay", self.host_delay))?;
         check_wire(("fabric_rate", self.fabric_rate), ("fabric_delay", self.fabric_delay))?;
         let hosts = product(&[leaves, hosts_per_leaf]);

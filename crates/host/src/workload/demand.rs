@@ -1,0 +1,86 @@
+use super::{HostMap, Pattern, Workload, MAX_FLOWS};
+use units::{BitRate, Bytes, Time};
+
+/// What a flow takes of a link besides its bytes: handshake, headers, acknowledgements.
+const OVERHEAD: f64 = 200.0;
+/// The least time from one flow of a closed loop to its next.
+const TURN: Time = Time::from_us(5);
+
+/// About how many flows a workload starts, and how many of them are open at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand {
+    pub flows: f64,
+    pub open: f64,
+}
+
+impl Workload {
+    /// An estimate for `hosts` with links of `rate`, until `until`: enough to tell what will not fit into a memory. Where more
+    /// arrives than links carry, what cannot be carried stays open.
+    pub fn demand(&self, hosts: &HostMap, until: Time, rate: BitRate) -> Demand {
+        let n = f64::from(hosts.hosts());
+        let end = self.stop.map_or(until, |stop| stop.min(until));
+        let span = end.saturating_sub(self.start).as_ps() as f64 / 1e12;
+        let per_second = |every: Time| 1e12 / every.as_ps().max(1) as f64;
+        let all_at_once = |flows: f64| Demand { flows, open: flows };
+        // `senders` send through links of their own, or through the one of their receiver.
+        let arrivals = |senders: f64, each_per_second: f64, bytes: f64, links: f64| {
+            let flows = senders * each_per_second * span;
+            let offered = senders * each_per_second * (bytes + OVERHEAD) * 8.0;
+            let carried = links * rate.as_bps().max(1) as f64;
+            Demand { flows, open: (senders + flows * (1.0 - carried / offered.max(1.0)).max(0.0)).min(flows) }
+        };
+        let bytes = |size: &Bytes| size.get() as f64;
+        match &self.pattern {
+            Pattern::Stride { .. } | Pattern::RandomBijection { .. } => all_at_once(n),
+            Pattern::Random { flows_per_host, .. } => all_at_once(n * f64::from(*flows_per_host)),
+            Pattern::Long { pairs, .. } | Pattern::Staircase { pairs, .. } => all_at_once(pairs.most(hosts)),
+            Pattern::List(flows) => Demand { flows: flows.len() as f64, open: 0.0 },
+            Pattern::AllToAll { .. } => all_at_once(n * (n - 1.0)),
+            Pattern::Shuffle { concurrent, .. } => {
+                Demand { flows: n * (n - 1.0), open: n * f64::from(*concurrent).min(n - 1.0) }
+            }
+            Pattern::Incast { senders, size, every, .. } => match every {
+                Some(every) => arrivals(f64::from(*senders), per_second(*every), bytes(size), 1.0),
+                None => all_at_once(f64::from(*senders)),
+            },
+            Pattern::Mice { size, every, to } => {
+                let senders = to.most(hosts);
+                arrivals(senders, per_second(*every), bytes(size), senders.min(n))
+            }
+            Pattern::Poisson { cdf, load, capacity, pairs } => {
+                let senders = pairs.most(hosts);
+                let each = load * capacity.as_bps() as f64 / (8.0 * cdf.mean_bytes());
+                arrivals(senders, each, cdf.mean_bytes(), senders.min(n))
+            }
+            Pattern::Sequence { size, applications, pause, to } => {
+                let open = to.most(hosts) * f64::from(*applications);
+                let sending = size.mean_bytes() * 8.0 * open / n.max(1.0) / rate.as_bps().max(1) as f64;
+                let turn = sending + pause.saturating_add(TURN).as_ps() as f64 / 1e12;
+                Demand { flows: (open * (1.0 + span / turn)).min(open + MAX_FLOWS), open }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Cdf, Pairs};
+    use super::*;
+
+    #[test]
+    fn overload_stays_open_and_the_rest_does_not() {
+        let hosts = HostMap::new((0..16).map(|host| host / 4).collect());
+        let demand = |cdf: Cdf, load| {
+            let capacity = BitRate::from_gbps(10);
+            let pattern = Pattern::Poisson { cdf, load, capacity, pairs: Pairs::OtherRack };
+            Workload::new("w", pattern).demand(&hosts, Time::from_ms(1), capacity)
+        };
+        // 16 hosts send 10^10 / 8 / 2 flows of half a byte a second, which with their headers are a hundred times as much.
+        let small = demand(Cdf::new("x", &[(1.0, 1.0)]).unwrap(), 0.5);
+        assert!((small.flows - 2e7).abs() < 1e5 && small.open > 0.98 * small.flows, "{small:?}");
+        let large = demand(Cdf::built_in("websearch").unwrap(), 0.5);
+        assert!(large.flows < 10.0 && large.open <= large.flows, "{large:?}");
+        let long = demand(Cdf::constant(1_000_000).unwrap(), 0.9);
+        assert!((long.flows - 18.0).abs() < 1e-6 && long.open < 17.0, "{long:?}");
+    }
+}
