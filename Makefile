@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := scripts/cargo
 SELVEDGE := $(TARGET)/release/selvedge
 
-.PHONY: help demo test test-kernel fuzz build lint fmt-check clippy licences check-scripts bench peers install clean
+.PHONY: help demo test test-kernel test-kernels test-kernels-short fuzz build lint fmt-check clippy licences check-scripts bench peers install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -30,6 +30,14 @@ test: ## run all tests
 test-kernel: ## only the tests of the kernel edge: root, clang, headers of libbpf, libelf and zlib
 	@[ -n "$$(scripts/features)" ]
 	scripts/test --package live --features live/kernel
+
+test-kernels: ## the kernel tests on Debian's kernels in QEMU, hours: KERNELS="6.12" TESTS="guests limits" picks (docs/kernels.md)
+	@scripts/need test
+	@scripts/kernels/test
+
+test-kernels-short: ## the same, only whether they load every program and pass limited traffic (minutes)
+	@scripts/need test
+	@scripts/kernels/test short
 
 fuzz: ## 10 million hostile frames through the parser and, as root, twice through the kernel programs; a million flows to reorder (half an hour)
 	SELVEDGE_FRAMES=10000000 scripts/test --package fuzz-drivers --test frames
@@ -57,7 +65,8 @@ check-scripts: ## tests of the scripts themselves; shellcheck where it is instal
 	python3 scripts/tests/licences.py
 	@if command -v shellcheck >/dev/null; then \
 		echo shellcheck; \
-		shellcheck -x .ci/run scripts/need scripts/cargo scripts/features scripts/test scripts/toolchain.sh scripts/tests/*.sh; \
+		shellcheck -x .ci/run scripts/need scripts/cargo scripts/features scripts/test scripts/toolchain.sh scripts/tests/*.sh \
+			scripts/kernels/boot scripts/kernels/common.sh scripts/kernels/fetch scripts/kernels/image scripts/kernels/init scripts/kernels/test; \
 	else echo "shellcheck is not installed: skipped"; fi
 
 bench: build ## event queues, reordering, then packet-hops per second of a 128-host fat-tree

@@ -1,7 +1,9 @@
 //! Compiles what agent and kernel share natively, and the kernel edge for BPF where clang is present.
 
 use std::path::Path;
-use std::process::Command;
+
+#[path = "build/clang.rs"]
+mod clang;
 
 fn main() {
     println!("cargo::rerun-if-changed=../../datapath");
@@ -23,6 +25,8 @@ fn main() {
         return;
     }
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
+    let clang = std::env::var("SELVEDGE_CLANG").unwrap_or_else(|_| "clang".into());
+    let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     let objects = [
         ("edge", "bpf_object", "SELVEDGE_NO_BPF", "the kernel edge"),
         ("limits", "limits_object", "SELVEDGE_NO_LIMITS", "rate limits in the kernel"),
@@ -31,7 +35,8 @@ fn main() {
     ];
     for (name, cfg, variable, what) in objects {
         let source = format!("../../datapath/kernel/{name}.bpf.c");
-        match compile_bpf(&source, &Path::new(&out).join(format!("{name}.bpf.o"))) {
+        let object = Path::new(&out).join(format!("{name}.bpf.o"));
+        match clang::compile_bpf(&clang, &arch, &source, &object) {
             Ok(()) => println!("cargo::rustc-cfg={cfg}"),
             Err(why) => {
                 println!("cargo::warning=without {what}: {why}");
@@ -39,25 +44,4 @@ fn main() {
             }
         }
     }
-}
-
-/// The reason, in one line, if it cannot be done.
-fn compile_bpf(source: &str, object: &Path) -> Result<(), String> {
-    let clang = std::env::var("SELVEDGE_CLANG").unwrap_or_else(|_| "clang".into());
-    let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    let output = Command::new(&clang)
-        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter"])
-        // Else a helper that a header does not know becomes a call that only the verifier refuses.
-        .args(["-Werror=implicit-function-declaration", "-Werror=int-conversion"])
-        // Debian keeps <asm/types.h> per architecture, where clang does not look when it compiles for BPF.
-        .args(["-D__bpf__", &format!("-I/usr/include/{arch}-linux-gnu"), "-c", source, "-o"])
-        .arg(object)
-        .output()
-        .map_err(|error| format!("{clang} does not run ({error}) when this was built"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let text = String::from_utf8_lossy(&output.stderr);
-    let first = text.lines().find(|line| line.contains("error")).unwrap_or("no message");
-    Err(format!("{clang} could not compile {source}: {first}"))
 }

@@ -7,7 +7,7 @@
  *
  * Packets that are not for the edge leave as they came, to whatever the host would do with them without it.
  *
- * Needs Linux 5.15: the helpers are of 5.11 and older, pointers as arguments of global functions of 5.13.
+ * Needs Linux 6.1, the oldest whose verifier has seen it (docs/kernels.md).
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>

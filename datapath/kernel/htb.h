@@ -4,7 +4,7 @@
  * to the class's own queue. Only for limits.bpf.c.
  *
  * Only names count in these structs: the loader finds each member in the running kernel's type information (CO-RE). HTB may
- * be a module, whose types cannot be named to the verifier; so from the qdisc on everything is read as plain memory, which
+ * be a module, whose types cannot be named to the verifier; so everything is read as plain memory, which
  * cannot fault. Another CPU may free a class meanwhile: what is read then is nonsense for a moment, hence the checks.
  */
 #ifndef SV_HTB_H
@@ -83,9 +83,17 @@ struct htb_class {
 
 #pragma clang attribute pop
 
-/* Weak: the program without laws does without, and is to load where they are missing. */
-extern void *bpf_cast_to_kern_ctx(void *) __ksym __weak;
+/* Linux 6.2. The agent says whether it is there (see crates/live/src/kernel/limits.rs); then a read costs no call. */
 extern void *bpf_rdonly_cast(const void *, __u32) __ksym __weak;
+const volatile u32 sv_has_cast SEC(".rodata.casts") = 0;
+
+/* Where the address of the packet at hand is noted. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} limit_context SEC(".maps");
 
 /* Of the kernel's table of devices by number; and how far its chains and those of classes are followed. */
 #define DEVICE_BUCKETS 256
@@ -108,10 +116,28 @@ static __always_inline void *read_pointer(const void *at)
 	return bpf_probe_read_kernel(&found, sizeof(found), at) ? 0 : found;
 }
 
+/*
+ * The device of the packet. The kernel hands its own packet to a tc program, and the verifier a view of it; what was written
+ * to a map and read again is an address like any other.
+ */
+static __always_inline struct net_device *device_of(struct __sk_buff *ctx)
+{
+	u32 zero = 0;
+	volatile u64 *noted = bpf_map_lookup_elem(&limit_context, &zero);
+	struct sk_buff *skb;
+
+	if (!noted)
+		return 0;
+	*noted = (u64)ctx;
+	skb = (void *)*noted;
+	return read_pointer(&skb->dev);
+}
+
 static __always_inline struct net_device *find_device(struct net_device *near, u32 ifindex)
 {
-	struct hlist_head *head = near->nd_net.net->dev_index_head;
-	void *node = read_pointer((void *)head + (ifindex & (DEVICE_BUCKETS - 1)) * sizeof(void *));
+	struct net *net = read_pointer(&near->nd_net.net);
+	struct hlist_head *head = net ? read_pointer(&net->dev_index_head) : 0;
+	void *node = head ? read_pointer((void *)head + (ifindex & (DEVICE_BUCKETS - 1)) * sizeof(void *)) : 0;
 
 	for (int i = 0; i < MAX_CHAIN && node; i++) {
 		struct net_device *dev = node - bpf_core_field_offset(struct net_device, index_hlist);
@@ -129,17 +155,19 @@ static __always_inline struct net_device *find_device(struct net_device *near, u
 /* Where the limiter's class is, and its queue, noted in it. Returns 0 if they are not found. */
 static __noinline int find_class(struct __sk_buff *ctx, struct sv_limiter *l)
 {
-	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
-	struct net_device *dev = skb->dev;
+	struct net_device *dev = device_of(ctx);
 	struct htb_sched *htb;
 	void *node, *buckets;
 	struct Qdisc *q;
 	u32 mask = 0;
+	int number;
 
 	if (!l)
 		return 0;
 	l->leaf = 0;
-	if ((u32)dev->ifindex != l->device)
+	if (!dev || bpf_probe_read_kernel(&number, sizeof(number), &dev->ifindex))
+		return 0;
+	if ((u32)number != l->device)
 		dev = find_device(dev, l->device);
 	if (!dev)
 		return 0;
@@ -201,12 +229,19 @@ static __always_inline u32 unpaid(const struct sv_limiter *l, u64 now)
 /* What was found, if it is still the queue of this class. Memory that is no queue any more does not fault. */
 static __always_inline u32 read_backlog(const struct sv_limiter *l, u64 now)
 {
-	struct Qdisc *q = bpf_rdonly_cast((void *)l->leaf, bpf_core_type_id_kernel(struct Qdisc));
-	u32 backlog;
+	struct Qdisc *q = (void *)l->leaf;
+	u32 parent, backlog;
 
-	if (q->parent != l->class)
+	if (sv_has_cast) {
+		q = bpf_rdonly_cast(q, bpf_core_type_id_kernel(struct Qdisc));
+		parent = q->parent;
+		backlog = q->qstats.backlog;
+	} else if (bpf_probe_read_kernel(&parent, sizeof(parent), &q->parent) ||
+		   bpf_probe_read_kernel(&backlog, sizeof(backlog), &q->qstats.backlog)) {
 		return UNKNOWN_BACKLOG;
-	backlog = q->qstats.backlog;
+	}
+	if (parent != l->class)
+		return UNKNOWN_BACKLOG;
 	if (backlog > SV_LIMIT_MAX_BACKLOG)
 		return UNKNOWN_BACKLOG;
 	return sv_min32(backlog + unpaid(l, now), SV_LIMIT_MAX_BACKLOG);

@@ -142,21 +142,40 @@ static __noinline int check_sender(struct __sk_buff *skb, struct sv_counters *co
 }
 
 /*
- * Where the inner family is another, skb->protocol must follow, or segments larger than a packet are lost. Linux can
- * do that since 6.3; before, such segments get through the overlay only in packets.
+ * Cut `add_len` bytes of tunnel, whose family is another than the inner one: skb->protocol must follow, or segments larger than
+ * a packet are lost. Linux does that in one step since 6.3; before, the outer IP header first becomes one of the inner family, which
+ * is 20 bytes longer or shorter. Returns 0 if that was done, a positive number if the frame is as it was.
  */
-static __always_inline int decapsulate(struct __sk_buff *skb, const struct sv_outer *o, int *family_changes, u8 family)
+static __always_inline long cut_other_family(struct __sk_buff *skb, u32 add_len, u8 family)
 {
 	u64 follow = family == 4 ? DECAP_L3_IPV4 : DECAP_L3_IPV6;
+	u16 type = family == 4 ? SV_ETHERTYPE_IPV4 : SV_ETHERTYPE_IPV6;
+	s32 cut = add_len == SV_ENCAP_LEN4 ? -SV_ENCAP_LEN4 : -SV_ENCAP_LEN6;
+
+	if (!bpf_skb_adjust_room(skb, cut, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO | follow))
+		return 0;
+	if (bpf_skb_change_proto(skb, bpf_htons(type), 0))
+		return 1; /* before 5.13 segments of UDP */
+	cut = add_len == SV_ENCAP_LEN4 ? -SV_ENCAP_LEN4 - 20 : -SV_ENCAP_LEN6 + 20;
+	return bpf_skb_adjust_room(skb, cut, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO) ? -1 : 0;
+}
+
+/* Takes the tunnel off. `family`: the inner one. `family_changes`: does skb->protocol still name another afterwards? */
+
+static __always_inline int decapsulate(struct __sk_buff *skb, const struct sv_outer *o, int *family_changes, u8 family)
+{
 	s32 cut = o->add_len == SV_ENCAP_LEN4 ? -SV_ENCAP_LEN4 : -SV_ENCAP_LEN6;
 	u8 ethernet[SV_ETH_LEN];
+	long left = 1;
 
 	*family_changes = family != (o->add_len == SV_ENCAP_LEN4 ? 4 : 6);
 	if (bpf_skb_load_bytes(skb, o->add_len, ethernet, SV_ETH_LEN))
 		return -1;
-	if (*family_changes && !bpf_skb_adjust_room(skb, cut, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO | follow))
+	if (*family_changes)
+		left = cut_other_family(skb, o->add_len, family);
+	if (!left)
 		*family_changes = 0;
-	else if (bpf_skb_adjust_room(skb, cut, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
+	else if (left < 0 || bpf_skb_adjust_room(skb, cut, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
 		return -1;
 	/* Of the outer ports: by it, RPS would spread one flow's flowcells over CPUs. */
 	bpf_set_hash_invalid(skb);

@@ -127,6 +127,18 @@ fn with(head: Vec<u8>, attributes: &[Vec<u8>]) -> Vec<u8> {
     [head, attributes.concat()].concat()
 }
 
+/// Has the kernel load its HTB, where that is a module: whoever reads its classes must know how they lie in memory, which the
+/// module says. Returns whether the kernel has it. Changes nothing: an HTB without options is refused, but only after it was
+/// looked for.
+pub(crate) fn load() -> bool {
+    const LOOPBACK: u32 = 1;
+    let body = with(tcmsg(LOOPBACK, HANDLE, TC_H_ROOT), &[attribute(TCA_KIND, b"htb\0")]);
+    match request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, &body) {
+        Err(e) => e.raw_os_error() != Some(nix::libc::ENOENT),
+        Ok(()) => true,
+    }
+}
+
 /// What must be gone is.
 fn gone(result: io::Result<()>) -> io::Result<()> {
     match result {

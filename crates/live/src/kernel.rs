@@ -19,15 +19,18 @@ use std::time::Duration;
 
 mod attach;
 mod limits;
+mod refusal;
 mod role;
 mod sweep;
 mod tick;
+mod trial;
 pub(crate) mod walk;
 
 pub use crate::agent::config::Place;
 pub use attach::Attachment;
 pub use role::Role;
 pub use sweep::{Sweep, Swept};
+pub use trial::{try_edge, try_laws};
 
 /// What [`Edge::open`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +78,14 @@ pub enum Error {
     Unavailable(#[from] Unavailable),
     #[error("cannot {0}: {1}")]
     Bpf(&'static str, libbpf_rs::Error),
+    /// With why the verifier refuses a program, on lines of their own.
+    #[error("cannot {0}: {1}; {2}")]
+    Refused(&'static str, libbpf_rs::Error, String),
+    #[error("{0}")]
+    TooOld(String),
+    /// Why rate limits have no laws.
+    #[error("{0}")]
+    Lawless(String),
     #[error("cannot {0} {1}: {2}")]
     Io(&'static str, PathBuf, io::Error),
     #[error("the object lacks {0}")]
@@ -122,6 +133,9 @@ impl Edge {
     /// (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON), a bpffs that is not mounted, maps of another size.
     #[cfg(bpf_object)]
     pub fn open(options: &Options) -> Result<Edge> {
+        if let Some(why) = crate::bpf::too_old() {
+            return Err(Error::TooOld(why));
+        }
         let (maps, adopted) = choose_maps(options);
         for dir in [&maps, &options.pins.join("links"), &options.pins.join("filters")] {
             fs::create_dir_all(dir).map_err(|e| Error::Io("create", dir.clone(), e))?;
@@ -150,14 +164,13 @@ impl Edge {
             }
             map.set_pin_path(maps.join(&name)).map_err(|e| Error::Bpf("name a map's pin", e))?;
         }
-        let object = open.load().map_err(|e| {
+        let object = refusal::load(open, "load the kernel edge").inspect_err(|_| {
             if adopted == Adopted::New {
                 // Maps are pinned before the programs are refused. What others use stays: it is not empty.
                 let _ = remove_pins(&maps);
                 let _ = fs::remove_dir(options.pins.join("links"));
                 let _ = fs::remove_dir(options.pins.join("filters"));
             }
-            Error::Bpf("load the kernel edge", e)
         })?;
         let round = (monotonic_ns() as u32).into();
         Ok(Edge { object, limits: None, pins: options.pins.clone(), maps, adopted, place: options.place, round })
@@ -397,7 +410,7 @@ impl Edge {
     }
 
     fn program(&self, role: Role) -> Result<libbpf_rs::Program<'_>> {
-        if !role.has_filter() {
+        if role.is_limit() {
             return self.limit_program(role);
         }
         self.object.progs().find(|program| program.name() == role.program()).ok_or(Error::Missing(role.program()))

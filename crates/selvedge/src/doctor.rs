@@ -50,6 +50,8 @@ pub fn diagnose() -> Diagnosis {
         htb(),
         fq(),
         built_in(),
+        programs(),
+        laws(),
         namespaces(),
         tun(),
         packet_sockets(),
@@ -61,8 +63,8 @@ pub fn diagnose() -> Diagnosis {
     ];
     let features = vec![
         finding("simulator", true, "needs nothing but this program", ""),
-        conclude("kernel-edge", &probes, &["kernel", "btf", "bpf", "bpffs", "edge"]),
-        conclude("rate-limits", &probes, &["kernel", "bpf", "bpffs", "tcx", "htb", "edge"]),
+        conclude("kernel-edge", &probes, &["kernel", "btf", "bpf", "bpffs", "edge", "programs"]),
+        conclude("rate-limits", &probes, &["kernel", "bpf", "bpffs", "htb", "edge", "programs"]),
         limit_laws(&probes),
         departure_times(&probes),
         conclude("kernel-lab", &probes, &["namespaces", "ip"]),
@@ -91,7 +93,7 @@ fn conclude(name: &'static str, probes: &[Finding], needs: &[&str]) -> Finding {
 
 /// What keeps the queues of rate limits short reads them in the kernel.
 fn limit_laws(probes: &[Finding]) -> Finding {
-    let found = conclude("limit-laws", probes, &["kernel", "btf", "bpf", "bpffs", "tcx", "htb", "edge"]);
+    let found = conclude("limit-laws", probes, &["kernel", "btf", "bpf", "bpffs", "htb", "edge", "programs", "laws"]);
     match found.status {
         Status::No => Finding { reason: format!("{}: rate limits are plain HTB, if at all", found.reason), ..found },
         _ => found,
@@ -100,7 +102,8 @@ fn limit_laws(probes: &[Finding]) -> Finding {
 
 /// Rate limits without HTB.
 fn departure_times(probes: &[Finding]) -> Finding {
-    let found = conclude("departure-times", probes, &["kernel", "btf", "bpf", "bpffs", "tcx", "fq", "edge"]);
+    let found =
+        conclude("departure-times", probes, &["kernel", "btf", "bpf", "bpffs", "fq", "edge", "programs", "laws"]);
     match found.status {
         Status::No => Finding { reason: format!("{}: limits.pacing must be \"htb\"", found.reason), ..found },
         _ => found,
@@ -138,23 +141,60 @@ fn kernel() -> Finding {
     let lacks: Vec<&str> =
         KERNEL_FEATURES.iter().filter(|(since, _)| version < *since).map(|(_, what)| *what).collect();
     let but = if lacks.is_empty() { String::new() } else { format!("; too old for {}", lacks.join("; ")) };
-    finding("kernel", version >= OLDEST_KERNEL, format!("Linux {release}{but}"), "boot Linux 5.15 or later")
+    match live::bpf::too_old() {
+        Some(why) => finding("kernel", false, why, "boot Linux 6.1 or later"),
+        None => finding("kernel", true, format!("Linux {release}{but}"), ""),
+    }
 }
 
 fn version() -> (u32, u32) {
-    let release = read("/proc/sys/kernel/osrelease");
-    let mut numbers = release.split(['.', '-']).map(|n| n.parse::<u32>().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    live::bpf::version_of(&read("/proc/sys/kernel/osrelease")).unwrap_or_default()
 }
 
-/// Several programs on one interface, in an order.
+/// Several programs on one interface, in an order. Nothing needs it.
 fn tcx() -> Finding {
     let ok = version() >= TCX_SINCE;
-    let reason = if ok { "the kernel is new enough for tcx" } else { "the kernel is too old for tcx" };
-    finding("tcx", ok, reason, "boot Linux 6.6 or later")
+    let reason = if ok {
+        "the kernel is new enough for tcx"
+    } else {
+        "the kernel is too old for tcx: filters on clsact serve instead"
+    };
+    finding("tcx", ok, reason, "nothing needs it; Linux 6.6 has it")
 }
 
 const TCX_SINCE: (u32, u32) = (6, 6);
+
+/// The only way to know: the programs are loaded, and dropped.
+fn programs() -> Finding {
+    #[cfg(feature = "kernel")]
+    return tried("programs", "the kernel takes the programs of the edge", live::kernel::try_edge);
+    #[cfg(not(feature = "kernel"))]
+    unbuilt("programs")
+}
+
+fn laws() -> Finding {
+    #[cfg(feature = "kernel")]
+    return tried("laws", "the kernel takes the programs of rate limits", live::kernel::try_laws);
+    #[cfg(not(feature = "kernel"))]
+    unbuilt("laws")
+}
+
+#[cfg(feature = "kernel")]
+fn tried(name: &'static str, good: &str, load: fn(Option<&[u8]>) -> Result<(), live::kernel::Error>) -> Finding {
+    if !may_load() {
+        let reason = "only who may load BPF programs can try them".to_owned();
+        return Finding { name, status: Status::Unknown, reason, remedy: "run as root".to_owned() };
+    }
+    match load(None) {
+        Ok(()) => finding(name, true, good, ""),
+        Err(e) => finding(name, false, e.to_string(), "boot a kernel that docs/kernels.md names"),
+    }
+}
+
+#[cfg(not(feature = "kernel"))]
+fn unbuilt(name: &'static str) -> Finding {
+    finding(name, false, "this program has none", "make build, with clang and the headers that selvedge doctor names")
+}
 
 /// A qdisc that is a module is loaded when it is asked for.
 fn htb() -> Finding {
@@ -189,14 +229,9 @@ fn fq() -> Finding {
     }
 }
 
-/// The verifier and the helpers that the kernel edge relies on.
-const OLDEST_KERNEL: (u32, u32) = (5, 15);
-
 /// What works with later versions only, and what happens without.
-const KERNEL_FEATURES: [((u32, u32), &str); 5] = [
-    ((6, 3), "whole segments of one IP family in a tunnel of the other (they get through in packets)"),
+const KERNEL_FEATURES: [((u32, u32), &str); 3] = [
     ((6, 6), "tcx (filters on clsact serve instead)"),
-    ((6, 6), "rate limits of ports"),
     ((6, 10), "DCTCP guests in the lab"),
     ((6, 17), "whole segments through the agent's receiver (they get through in packets)"),
 ];
@@ -219,10 +254,13 @@ fn capabilities() -> u64 {
     u64::from_str_radix(hex, 16).unwrap_or(0)
 }
 
-fn bpf() -> Finding {
+fn may_load() -> bool {
     let caps = capabilities();
-    let may_load = caps & CAP_SYS_ADMIN != 0 || (caps & CAP_BPF != 0 && caps & CAP_NET_ADMIN != 0);
-    if !may_load {
+    caps & CAP_SYS_ADMIN != 0 || (caps & CAP_BPF != 0 && caps & CAP_NET_ADMIN != 0)
+}
+
+fn bpf() -> Finding {
+    if !may_load() {
         return finding(
             "bpf",
             false,
@@ -344,7 +382,8 @@ pub fn print(diagnosis: &Diagnosis) -> String {
                 Status::No => "NO",
                 Status::Unknown => "?",
             };
-            text += &format!("  {status:<4}{:<16}{}\n", f.name, f.reason);
+            let reason = f.reason.replace('\n', &format!("\n{:22}", ""));
+            text += &format!("  {status:<4}{:<16}{reason}\n", f.name);
             if !f.remedy.is_empty() {
                 text += &format!("{:22}-> {}\n", "", f.remedy);
             }

@@ -361,6 +361,9 @@ impl Agent {
         let at = self.limited.classes.get(&w.key);
         let class = at.and_then(|(device, id)| found.get(device)?.iter().find(|found| found.class.id == *id));
         let counts = self.edge.limiter_counts(&w.key).unwrap_or_default();
+        // A queue limits nothing unless the programs send segments there.
+        let mut roles = self.limited.attach.iter().filter(|at| at.0 == w.key.ifindex);
+        let attached = roles.all(|at| self.attached.contains_key(at));
         let schedule = at.and_then(|_| self.edge.limiter(&w.key).unwrap_or_default()).filter(|row| row.rate > 0);
         let backlog = match &schedule {
             Some(schedule) => schedule.scheduled(monotonic_ns()),
@@ -378,7 +381,7 @@ impl Agent {
             ifindex: w.key.ifindex,
             direction: if w.key.direction == LIMITER_OUT { "egress" } else { "ingress" }.into(),
             tenant: w.tenant.clone().unwrap_or_default(),
-            in_force: class.is_some() || schedule.is_some(),
+            in_force: attached && (class.is_some() || schedule.is_some()),
             pacing: pacing.name().into(),
             rate_bps: w.rate.guarantee.as_bps(),
             ceiling_bps: w.rate.ceiling.as_bps(),

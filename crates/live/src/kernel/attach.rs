@@ -3,17 +3,19 @@
 use super::{entries, Edge, Error, Result, Role};
 use crate::agent::config::Place;
 use crate::sys;
-use libbpf_rs::{TcHookBuilder, TC_INGRESS};
+use libbpf_rs::{TcHookBuilder, TC_EGRESS, TC_INGRESS};
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-/// Handle and priority of our filter where tcx does not exist.
+/// Handle of our filters where tcx does not exist.
 const CLSACT_HANDLE: u32 = 0x5e1f;
-const CLSACT_PRIORITY: u32 = 0x5e1f;
-/// The same in front of all others.
-const CLSACT_FIRST: u32 = 1;
+/// Behind the filters of others.
+const CLSACT_LAST: u32 = 0x5e1f;
+/// In front of them; and what is in front of that: the limit of what a guest sends, wherever its port's program is.
+const CLSACT_FIRST: u32 = 2;
+const CLSACT_LIMIT: u32 = 1;
 
 const PLACES: [Place; 2] = [Place::First, Place::Last];
 
@@ -44,8 +46,8 @@ impl Edge {
             return self.attach_with(ifindex, role, Attachment::Clsact);
         }
         match self.attach_with(ifindex, role, Attachment::Tcx) {
-            // Before Linux 6.6. Filters have no such order as the programs of limits need.
-            Err(Error::Io(_, _, e)) if e.raw_os_error() == Some(nix::libc::EINVAL) && role.has_filter() => {
+            // Before Linux 6.6.
+            Err(Error::Io(_, _, e)) if e.raw_os_error() == Some(nix::libc::EINVAL) => {
                 self.attach_with(ifindex, role, Attachment::Clsact)
             }
             result => result,
@@ -88,7 +90,7 @@ impl Edge {
             (Role::LimitGuest, ..) | (_, _, Place::First) => sys::Order::First,
             _ => sys::Order::Last,
         };
-        let link = sys::link_tcx(program.as_fd(), ifindex, role == Role::LimitPort, at);
+        let link = sys::link_tcx(program.as_fd(), ifindex, role.on_egress(), at);
         let link = link.map_err(|e| Error::Io("attach to tcx as", pin.clone(), e))?;
         sys::pin(link.as_fd(), pin).map_err(|e| Error::Io("pin", pin.clone(), e))?;
         self.detach_tcx(ifindex, role, self.elsewhere())
@@ -98,7 +100,7 @@ impl Edge {
     /// the filter goes: it may be another's by then.
     fn attach_clsact(&self, program: &libbpf_rs::Program<'_>, role: Role, ifindex: u32) -> Result<()> {
         let pin = &self.filter_pin(ifindex, role, self.place);
-        let mut hook = clsact(program, ifindex, self.place);
+        let mut hook = clsact(program, role, ifindex, self.place);
         quietly(|| hook.create()).map_err(|e| Error::Bpf("add clsact", e))?; // complains if it is there, and succeeds
         hook.attach().map_err(|e| Error::Bpf("attach to clsact", e))?;
         match fs::remove_file(pin) {
@@ -140,8 +142,9 @@ impl Edge {
         if !pin.exists() {
             return Ok(());
         }
-        let program = self.program(role)?;
-        let _ = quietly(|| clsact(&program, ifindex, place).detach()); // fails if the interface is gone
+        // Which program is all the same, and that of a limit may not be loaded any more.
+        let program = self.program(Role::Nothing)?;
+        let _ = quietly(|| clsact(&program, role, ifindex, place).detach()); // fails if the interface is gone
         fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin, e))
     }
 
@@ -171,11 +174,15 @@ impl Edge {
     }
 }
 
-fn clsact(program: &libbpf_rs::Program<'_>, ifindex: u32, place: Place) -> libbpf_rs::TcHook {
-    let priority = if place == Place::First { CLSACT_FIRST } else { CLSACT_PRIORITY };
+fn clsact(program: &libbpf_rs::Program<'_>, role: Role, ifindex: u32, place: Place) -> libbpf_rs::TcHook {
+    let priority = match (role, place) {
+        (Role::LimitGuest, _) => CLSACT_LIMIT,
+        (_, Place::First) => CLSACT_FIRST,
+        (_, Place::Last) => CLSACT_LAST,
+    };
     let mut builder = TcHookBuilder::new(program.as_fd());
     builder.ifindex(ifindex as i32).replace(true).handle(CLSACT_HANDLE).priority(priority);
-    builder.hook(TC_INGRESS)
+    builder.hook(if role.on_egress() { TC_EGRESS } else { TC_INGRESS })
 }
 
 /// Without libbpf's own messages on standard error.

@@ -14,6 +14,60 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/limits.bpf.o"))
 const PLAIN: &str = "selvedge_limit_plain";
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
+/// The section of the constant that says whether the kernel has `bpf_rdonly_cast`.
+const CASTS: &str = ".rodata.casts";
+/// A note that lives no longer than a packet.
+const CONTEXT: &str = "limit_context";
+
+/// Does the kernel let programs read its memory without a call? Linux 6.2 and later.
+#[cfg(limits_object)]
+fn has_cast() -> bool {
+    use libbpf_rs::btf::{types::Func, Btf};
+    Btf::from_vmlinux().is_ok_and(|btf| btf.type_by_name::<Func<'_>>("bpf_rdonly_cast").is_some())
+}
+
+/// The programs with their constants, as yet without pins.
+#[cfg(limits_object)]
+fn open_object(object: &[u8], max_flows: u32, laws: bool) -> Result<libbpf_rs::OpenObject> {
+    let mut open =
+        ObjectBuilder::default().open_memory(object).map_err(|e| Error::Bpf("read the programs of limits", e))?;
+    let casts = u32::from(laws && has_cast());
+    for mut map in open.maps_mut() {
+        let name = map.name().to_owned();
+        if name == CASTS {
+            if let Some(constant) = map.initial_value_mut().and_then(|all| all.get_mut(..4)) {
+                constant.copy_from_slice(&casts.to_ne_bytes());
+            }
+        }
+        if name == "limited" {
+            map.set_max_entries(max_flows).map_err(|e| Error::Bpf("size the table of limited flows", e))?;
+        }
+    }
+    Ok(open)
+}
+
+/// Why laws cannot even be tried, if so. Has the kernel load its HTB, whose types the programs are fitted to.
+#[cfg(limits_object)]
+fn lawless_kernel() -> Option<String> {
+    if !std::path::Path::new(BTF).exists() {
+        return Some(format!("the kernel has no {BTF}: boot one built with CONFIG_DEBUG_INFO_BTF"));
+    }
+    (!crate::htb::load()).then(|| "the kernel has no HTB: load the module sch_htb".to_owned())
+}
+
+/// Loads the programs with laws, and drops them.
+///
+/// # Errors
+/// Why limits have no laws here.
+#[cfg(limits_object)]
+pub(super) fn try_load(object: Option<&[u8]>, max_flows: u32) -> Result<()> {
+    if let Some(why) = lawless_kernel() {
+        return Err(Error::Lawless(why));
+    }
+    super::refusal::load(open_object(object.unwrap_or(OBJECT), max_flows, true)?, "load the programs of limits")
+        .map(drop)
+}
+
 #[derive(Debug)]
 pub(super) struct Limits {
     object: Object,
@@ -32,9 +86,9 @@ impl Edge {
         if self.limits.is_some() {
             return Ok(());
         }
-        let whole = match std::path::Path::new(BTF).exists() {
-            true => self.load_limits(max_flows, true).map_err(|e| e.to_string()),
-            false => Err(format!("the kernel has no {BTF}: boot one built with CONFIG_DEBUG_INFO_BTF")),
+        let whole = match lawless_kernel() {
+            None => self.load_limits(max_flows, true).map_err(|e| e.to_string()),
+            Some(why) => Err(why),
         };
         self.limits = Some(match whole {
             Ok(object) => Limits { object, lawless: None },
@@ -54,15 +108,11 @@ impl Edge {
 
     #[cfg(limits_object)]
     fn load_limits(&self, max_flows: u32, laws: bool) -> Result<Object> {
-        let mut open =
-            ObjectBuilder::default().open_memory(OBJECT).map_err(|e| Error::Bpf("read the programs of limits", e))?;
+        let mut open = open_object(OBJECT, max_flows, laws)?;
         for mut map in open.maps_mut() {
             let name = map.name().to_owned();
-            if name.to_string_lossy().contains('.') {
-                continue; // constants of these very programs
-            }
-            if name == "limited" {
-                map.set_max_entries(max_flows).map_err(|e| Error::Bpf("size the table of limited flows", e))?;
+            if name.to_string_lossy().contains('.') || name == CONTEXT {
+                continue; // of these very programs
             }
             map.set_pin_path(self.maps.join(&name)).map_err(|e| Error::Bpf("name a map's pin", e))?;
         }
@@ -71,7 +121,7 @@ impl Edge {
                 program.set_autoload(false);
             }
         }
-        open.load().map_err(|e| Error::Bpf("load the programs of limits", e))
+        super::refusal::load(open, "load the programs of limits")
     }
 
     /// Why limits have no laws here, once [`Edge::open_limits`] has been called; `None` if they can have them.

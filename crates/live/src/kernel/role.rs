@@ -34,9 +34,14 @@ impl Role {
         }
     }
 
-    /// Can it be a filter of clsact?
-    pub(super) fn has_filter(self) -> bool {
-        !matches!(self, Role::LimitGuest | Role::LimitPort)
+    /// Is it one of `limits.bpf.c`?
+    pub(super) fn is_limit(self) -> bool {
+        matches!(self, Role::LimitGuest | Role::LimitPort)
+    }
+
+    /// Does it see what leaves the host by the interface?
+    pub(super) fn on_egress(self) -> bool {
+        self == Role::LimitPort
     }
 
     pub(super) fn tag(self) -> &'static str {

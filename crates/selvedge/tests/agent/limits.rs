@@ -444,3 +444,50 @@ fn departure_times_need_an_fq() {
     assert!(show(&world, "tc qdisc show dev svlimit0").contains("htb 5e1f: root"));
     assert!(!show(&world, "tc qdisc show dev lxc0").contains("5e1f:"));
 }
+
+/// What `selvedge doctor` says of a feature.
+fn doctor(world: &World, feature: &str) -> String {
+    let output = world.command(0, &[], &["doctor", "--json"]).output().unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = told["features"].as_array().unwrap().iter().find(|f| f["name"] == feature);
+    found.unwrap_or_else(|| panic!("no {feature}: {told}"))["status"].as_str().unwrap().to_owned()
+}
+
+/// The short form of everything, which every kernel must pass: nothing in it depends on how fast the machine is.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "rates are of real time")]
+fn both_families_pass_a_limit_that_is_in_force() {
+    const BYTES: u64 = 3_000_000;
+    let limits = "egress_rate = \"20Mbps\"\ningress_rate = \"40Mbps\"";
+    let Some(mut world) = limited_world("bf", limits, |_| {}) else { return };
+    eventually("guest 1 is learned by both families", || {
+        world.exec(&world.guest(1), "ping -6 -c 1 -W 1 fd07:1::2").status.success() && world.ping("fd07:2::2", 1)
+    });
+    for to in ["10.7.2.2:9000", "[fd07:2::2]:9001"] {
+        let begun = Instant::now();
+        let mut before = 0.0;
+        world.transfer_and_rest(to, BYTES, |world| {
+            before = number(&limit(world, "lxc0", "egress"), "sent_bytes");
+            eventually("all of it is sent", || {
+                number(&limit(world, "lxc0", "egress"), "sent_bytes") + SLACK >= BYTES as f64
+            });
+        });
+        let least = (BYTES as f64 - SLACK) * 8.0 / 20e6;
+        let took = begun.elapsed().as_secs_f64();
+        assert!(
+            took >= least,
+            "{to}: {BYTES} bytes in {took} s, which a limit of 20 Mb/s cannot let pass in {least} s"
+        );
+    }
+    for direction in ["egress", "ingress"] {
+        let now = limit(&world, "lxc0", direction);
+        assert!(now["in_force"] == true && now["law"] == "spring", "{now}");
+        assert_eq!(number(&now, "unread_segments"), 0.0, "{now}");
+    }
+    let now = limit(&world, "lxc0", "egress");
+    assert!(number(&now, "windows_lowered") > 0.0 && number(&now, "sent_bytes") >= 2.0 * BYTES as f64, "{now}");
+    assert!(world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
+    for feature in ["kernel-edge", "rate-limits", "limit-laws"] {
+        assert_eq!(doctor(&world, feature), "yes", "{feature}");
+    }
+}
