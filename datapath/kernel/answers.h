@@ -26,15 +26,41 @@ static __always_inline int of_no_route(const u32 *a)
 #define SOURCE_UNROUTED 2 /* for the host only */
 #define SOURCE_UNKNOWN 3  /* not, or not yet, routed to the port, which is not strict */
 
+/* Tells the agent whom a port has. `last`: when that was done last. */
+static __always_inline void tell_guest(struct __sk_buff *skb, u32 ifindex, const struct sv_port *port, const u32 *addr, u64 *last)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct sv_event *event;
+	u8 mac[6] = {0};
+
+	if (*last && now - *last < SV_LEARN_INTERVAL_NS)
+		return;
+	*last = now;
+	event = begin_event(SV_EVENT_GUEST, ifindex, addr, port->vni, now);
+	if (!event)
+		return;
+	bpf_skb_load_bytes(skb, 6, mac, sizeof(mac));
+	for (int i = 0; i < 6; i++)
+		event->mac[i] = mac[i];
+	bpf_ringbuf_submit(event, 0);
+}
+
+/* Is a frame that begins with `to` for the edge itself? So guests answer the agent's questions. */
+static __always_inline int is_to_edge(const u8 *to, const struct sv_config *conf)
+{
+	for (int i = 0; i < 6; i++)
+		if (to[i] != conf->mac[i])
+			return 0;
+	return any_mac(conf->mac);
+}
+
 /*
  * A port that learns or is strict, which has number `ifindex`, sent from `addr`: SOURCE_*. The frame's source MAC address is
  * reported with what is to be learnt.
  */
 static __noinline int check_source(struct __sk_buff *skb, u32 ifindex, struct sv_port *port, const u32 *addr)
 {
-	struct sv_event *event;
 	struct sv_route *route;
-	u64 now;
 
 	if (!port || !addr)
 		return SOURCE_SPOOFED;
@@ -43,19 +69,8 @@ static __noinline int check_source(struct __sk_buff *skb, u32 ifindex, struct sv
 	route = find_route(port->vni, addr);
 	if (route && route->kind == SV_ROUTE_LOCAL && route->target == ifindex)
 		return SOURCE_OWN;
-	now = bpf_ktime_get_ns();
-	if (port->flags & SV_PORT_LEARN && (!port->learnt_at || now - port->learnt_at >= SV_LEARN_INTERVAL_NS)) {
-		port->learnt_at = now;
-		event = begin_event(SV_EVENT_GUEST, ifindex, addr, port->vni, now);
-		if (event) {
-			u8 mac[6] = {0};
-
-			bpf_skb_load_bytes(skb, 6, mac, sizeof(mac));
-			for (int i = 0; i < 6; i++)
-				event->mac[i] = mac[i];
-			bpf_ringbuf_submit(event, 0);
-		}
-	}
+	if (port->flags & SV_PORT_LEARN)
+		tell_guest(skb, ifindex, port, addr, &port->learnt_at);
 	return port->flags & SV_PORT_STRICT ? SOURCE_SPOOFED : SOURCE_UNKNOWN;
 }
 
@@ -126,6 +141,10 @@ static __noinline int answer_neighbour(struct __sk_buff *skb, u32 ifindex, struc
 	}
 	if (port->flags & (SV_PORT_LEARN | SV_PORT_STRICT) && check_source(skb, ifindex, port, q.asker) == SOURCE_SPOOFED)
 		return drop(counters, SV_COUNT_DROP_SPOOFED);
+	if (port->flags & SV_PORT_LEARN && q.family == 4 && sv_get16(frame + SV_ETH_LEN + 6) == SV_ARP_REPLY && is_to_edge(frame, conf)) {
+		tell_guest(skb, ifindex, port, q.asker, &port->heard_at);
+		return TC_ACT_SHOT;
+	}
 	if (!q.question || !mac_of(conf, port->vni, ifindex, q.asked, mac))
 		return UNANSWERED;
 	len = sv_neighbour_answer(frame, &q, mac);
@@ -168,13 +187,12 @@ static __noinline int write_toobig6(u8 *b, const struct sv_packet *p, u32 unfini
 }
 
 /*
- * A guest's packet does not fit in `limit`, where it is to go: it becomes the answer that says so, or is dropped. The answer is the
+ * A guest's packet to a peer does not fit in `mtu`: it becomes the answer that says so, or is dropped. The answer is the
  * packet itself, cut and with headers put in front, so that it needs nothing but this program.
  */
-static __noinline int answer_toobig(struct __sk_buff *skb, u32 ifindex, struct sv_port *port,
-				    const struct sv_packet *p, u32 limit)
+static __noinline int answer_toobig(struct __sk_buff *skb, u32 ifindex, struct sv_counters *counters,
+				    struct sv_port *port, const struct sv_packet *p)
 {
-	struct sv_counters *counters = find_counters();
 	u8 b[SV_TOOBIG_MAX] = {0};
 	int unfinished, add;
 	u64 now = bpf_ktime_get_ns();
@@ -188,7 +206,7 @@ static __noinline int answer_toobig(struct __sk_buff *skb, u32 ifindex, struct s
 		return TC_ACT_SHOT;
 	if (port->toobig_at && now - port->toobig_at < SV_TOOBIG_INTERVAL_NS)
 		return TC_ACT_SHOT;
-	mtu = sv_toobig_limit(p->family, limit);
+	mtu = sv_toobig_limit(p->family, port->mtu);
 	check = load_check(skb, p);
 	unfinished = sv_toobig_unfinished(p, check);
 	if (bpf_skb_load_bytes(skb, 0, b, SV_ETH_LEN))

@@ -11,7 +11,7 @@
 #include "../receive.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 10
+#define SV_STATE_VERSION 11
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -26,11 +26,9 @@ struct sv_config {
 	u8 mac[6];     /* answers address resolution for guests elsewhere whose own is not known; all zero: no answer */
 	u8 pad[2];
 	u32 epoch;     /* another one after every change of ports, routes and remotes; 0: flows do not keep what was found there */
-	u32 cutter;    /* ifindex of a device that cuts segments, which come back from its other end; 0: there is none */
-	u32 pad2;
 };
 
-SV_ASSERT_SIZE(struct sv_config, 48);
+SV_ASSERT_SIZE(struct sv_config, 40);
 
 /* sv_port.flags */
 #define SV_PORT_PEER 0x1   /* deliver straight to the other end of the veth pair, which is in another namespace */
@@ -38,12 +36,11 @@ SV_ASSERT_SIZE(struct sv_config, 48);
 #define SV_PORT_STRICT 0x4 /* drop what comes from them, what is tagged, and what does not parse */
 #define SV_PORT_LIMITER 0x8 /* no guest's: what comes out of the limiter; skb->mark is the ifindex of the guest's port */
 #define SV_PORT_LIMITED 0x10 /* limits.bpf.c watches what the guest sends: what has the port's number as its mark was here before */
-#define SV_PORT_CUTTER 0x80 /* with SV_PORT_LIMITER: what comes out of the cutter, as what comes out of the limiter */
 
 #define SV_PORT_OWN_MAC 0x20 /* of a strict port: and what comes from another MAC address than `mac` */
 #define SV_PORT_ISOLATED 0x40 /* nothing of it reaches the host's stack */
 
-/* SV_EVENT_GUEST is sent at most once in this time per port, a "too big" at most once in the other. */
+/* SV_EVENT_GUEST is sent at most once in this time per port and cause, a "too big" at most once in the other. */
 #define SV_LEARN_INTERVAL_NS 10000000ULL
 #define SV_TOOBIG_INTERVAL_NS 1000000ULL
 
@@ -58,9 +55,10 @@ struct sv_port {
 	u16 mtu;       /* largest IP packet that it may send to peers, bytes, and the bound of MSSs; 0: no bound */
 	u64 learnt_at; /* the data path's: when it last sent SV_EVENT_GUEST, ns */
 	u64 toobig_at; /* the data path's: when it last answered a packet larger than `mtu`, ns */
+	u64 heard_at;  /* the data path's: when it last told of an answer of the guest's to the agent, ns */
 };
 
-SV_ASSERT_SIZE(struct sv_port, 32);
+SV_ASSERT_SIZE(struct sv_port, 40);
 
 /* Longest-prefix match over the network and an inner address. Both in network byte order: the trie compares bytes. */
 struct sv_route_key {
@@ -227,7 +225,7 @@ SV_ASSERT_SIZE(struct sv_tick_call, 24);
 #define SV_EVENT_UNKNOWN_PEER 1	   /* addr: outer source */
 #define SV_EVENT_UNKNOWN_VERSION 2 /* addr: outer source; value: version */
 #define SV_EVENT_EMIT 3		   /* a stage asks for a packet; value: which; packet: the one that caused it */
-#define SV_EVENT_GUEST 4	   /* addr: a guest's, not routed to its port; value: VNI; mac: the guest's */
+#define SV_EVENT_GUEST 4	   /* addr: a guest's, not routed to its port, or asked for; value: VNI; mac: the guest's */
 #define SV_EVENT_FORGED 5	   /* addr: outer source; packet.saddr: inner source, which is not that peer's; value: VNI */
 #define SV_EVENT_LENGTHS 6	   /* addr: outer source, whose lengths contradict the frame */
 #define SV_EVENT_MAC 7		   /* a strict port's frame from another MAC address than the port's; addr: inner source */
@@ -299,7 +297,6 @@ enum sv_counter {
 	SV_COUNT_FULL_PORT,	   /* of FLOW_TABLE_FULL: the port held as many flows as it may */
 	SV_COUNT_FULL_NETWORK,	   /* the network did */
 	SV_COUNT_FULL_OUTSIDE,	   /* the port held as many that began from outside as it may */
-	SV_COUNT_CUT,		   /* of guests, that the kernel was asked to cut before they are encapsulated */
 	SV_COUNTERS
 };
 

@@ -40,29 +40,39 @@ static __noinline int from_own_mac(struct __sk_buff *skb, const struct sv_port *
 	return 1;
 }
 
+#define CLAIMS_NOTHING 0
+#define CLAIMS_OTHERS 1
+#define CLAIMS_TO_EDGE 2 /* it answers the agent's question */
+
 /*
- * A strict port's ICMPv6 packet: does it claim what is not the guest's? An advertisement of another's address, or to be a
- * router. Solicitations are answer_neighbour's.
+ * What does an ICMPv6 packet of a port that is strict or learns claim? To be at an address, which may be another's, or to be
+ * a router. Solicitations are answer_neighbour's.
  */
-static __noinline int claims_others(struct __sk_buff *skb, u32 ifindex, struct sv_port *port, const struct sv_packet *p)
+static __noinline int claims(struct __sk_buff *skb, u32 ifindex, const struct sv_config *conf, struct sv_port *port,
+			     const struct sv_packet *p)
 {
 	u32 at, target[4];
-	u8 icmp[24];
+	u8 icmp[24], to[6];
 
-	if (!p || !port)
-		return 1;
+	if (!p || !port || !conf)
+		return CLAIMS_OTHERS;
 	at = SV_ETH_LEN + p->ip_header_len;
 	if (p->family != 6 || bpf_skb_load_bytes(skb, at, icmp, 1))
-		return 0;
+		return CLAIMS_NOTHING;
 	if (icmp[0] == SV_ND_ROUTER_ADVERTISEMENT || icmp[0] == SV_ND_REDIRECT)
-		return 1;
+		return CLAIMS_OTHERS;
 	if (icmp[0] != SV_ND_ADVERTISEMENT)
-		return 0;
-	if (bpf_skb_load_bytes(skb, at, icmp, sizeof(icmp)))
-		return 1;
+		return CLAIMS_NOTHING;
+	if (bpf_skb_load_bytes(skb, at, icmp, sizeof(icmp)) || bpf_skb_load_bytes(skb, 0, to, sizeof(to)))
+		return CLAIMS_OTHERS;
 	for (int i = 0; i < 4; i++)
 		target[i] = sv_get32(icmp + 8 + 4 * i);
-	return check_source(skb, ifindex, port, target) == SOURCE_SPOOFED;
+	if (check_source(skb, ifindex, port, target) == SOURCE_SPOOFED)
+		return CLAIMS_OTHERS;
+	if (!(port->flags & SV_PORT_LEARN) || !is_to_edge(to, conf))
+		return CLAIMS_NOTHING;
+	tell_guest(skb, ifindex, port, target, &port->heard_at);
+	return CLAIMS_TO_EDGE;
 }
 
 /*

@@ -65,6 +65,24 @@ impl Interface {
         Ok(Interface { socket: owned(socket)?, ifindex })
     }
 
+    /// What is sent from now on waits in no queue of the interface, and meets no program there.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn bypass_queue(&self) -> io::Result<()> {
+        let on: libc::c_int = 1;
+        let len = size_of::<libc::c_int>() as libc::socklen_t;
+        let value = std::ptr::from_ref(&on).cast();
+        // SAFETY: the value is as long as said.
+        let done = unsafe {
+            libc::setsockopt(self.socket.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, value, len)
+        };
+        if done < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+
     /// # Errors
     /// What the kernel refuses: ENXIO if the interface is gone, ENETDOWN, EMSGSIZE beyond its MTU, ENOBUFS.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {

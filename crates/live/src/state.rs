@@ -32,8 +32,8 @@ pub mod limiter;
 pub mod quota;
 
 plain!(
-    Config = 48,
-    Port = 32,
+    Config = 40,
+    Port = 40,
     RouteKey = 24,
     Route = 16,
     Tunnel = 48,
@@ -83,8 +83,6 @@ pub const PORT_ISOLATED: u32 = 0x40;
 pub const PORT_LIMITER: u32 = 8;
 /// What the guest sends is limited, and comes back with the port's number as its mark where it is for the host.
 pub const PORT_LIMITED: u32 = 16;
-/// With [`PORT_LIMITER`]: what comes out of the cutter.
-pub const PORT_CUTTER: u32 = 128;
 pub const ROUTE_LOCAL: u32 = 1;
 pub const ROUTE_PEER: u32 = 2;
 /// A peer that speaks plain VXLAN.
@@ -120,9 +118,6 @@ pub struct Config {
     pub pad: [u8; 2],
     /// The loader counts it up after every change of ports, routes and remotes; 0: flows do not keep what was found there.
     pub epoch: u32,
-    /// ifindex of a device that cuts segments; 0: there is none.
-    pub cutter: u32,
-    pub pad2: u32,
 }
 
 impl Default for Config {
@@ -138,8 +133,6 @@ impl Default for Config {
             mac: [0; 6],
             pad: [0; 2],
             epoch: 0,
-            cutter: 0,
-            pad2: 0,
         }
     }
 }
@@ -160,6 +153,8 @@ pub struct Port {
     pub learnt_at_ns: u64,
     /// The data path's own: when it last answered a packet larger than `mtu`, ns.
     pub toobig_at_ns: u64,
+    /// The data path's own: when it last told of an answer of the guest's to the agent, ns.
+    pub heard_at_ns: u64,
 }
 
 /// `struct sv_route_key`; fields in network byte order, see [`RouteKey::new`].
@@ -562,7 +557,6 @@ counters! {
     FullPort "full_port_segments",
     FullNetwork "full_network_segments",
     FullOutside "full_outside_segments",
-    Cut "cut_segments",
 }
 
 /// Sums over all CPUs since the maps were made; see `enum sv_counter`.

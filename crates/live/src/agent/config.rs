@@ -13,8 +13,9 @@ pub const MAX_NETWORK: u32 = 0xff_fffe;
 /// Most ports, and most peers: the maps have no more room.
 pub const MAX_PORTS: usize = 4096;
 pub const MAX_PEERS: usize = 4096;
-/// Addresses learned on one port.
-pub const MAX_LEARNED: usize = 64;
+/// Addresses learned on one port: unless told otherwise, and at most.
+pub const LEARN_LIMIT: u32 = 4;
+pub const MAX_LEARNED: u32 = 64;
 
 /// Adaptive waiting of the kernel edge's receiver: at least 1 ms, 2 ms before a first gap has filled, at most 20 ms.
 ///
@@ -163,6 +164,8 @@ pub struct PortRule {
     pub addresses: Vec<IpAddr>,
     /// Addresses that may be learned from what the guest sends.
     pub learn: Vec<Prefix>,
+    /// At most so many of them at a time.
+    pub learn_limit: u32,
     /// The guest's.
     pub mac: Option<Mac>,
     /// Of the guest's packets, bytes; `None`: what the uplink leaves.

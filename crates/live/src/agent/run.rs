@@ -89,6 +89,7 @@ struct Runner {
     events: AsyncFd<OwnedFd>,
     limits: BTreeMap<u32, Limit>,
     refusals: Limit,
+    forgotten: Limit,
     last_sweep: Instant,
     next_sweep: Instant,
     /// When everything is looked at although nothing changed.
@@ -222,6 +223,7 @@ impl Runner {
             events,
             limits: BTreeMap::new(),
             refusals: Limit::new(),
+            forgotten: Limit::new(),
             last_sweep: now(),
             next_sweep: now(),
             next_look: now(),
@@ -257,6 +259,7 @@ impl Runner {
                 },
                 Some(((), place)) = self.scrapes.recv() => { let _ = place.send(self.agent.metrics(&self.tally)); }
                 _ = tokio::time::sleep_until(self.next_sweep.into()) => self.sweep().await,
+                _ = until(self.agent.learned.due()) => self.ask_holders().await,
                 _ = tokio::time::sleep_until(self.next_tick.into()), if self.agent.config.congestion.is_some() => self.tick(),
                 Some(news) = next_news(&mut self.follower) => self.hear(news).await,
                 _ = watchdog.tick() => notify(&[NotifyState::Watchdog]),
@@ -504,13 +507,34 @@ impl Runner {
         self.agent.log.warning(text + &more);
     }
 
+    /// Whoever holds an address that another claims, or was not heard of for long, is asked, or forgotten.
+    async fn ask_holders(&mut self) {
+        let (questions, gone) = self.agent.learned.ask(monotonic_ns());
+        for question in questions {
+            if let Err(e) = question.send() {
+                if let Some(more) = self.refusals.admit(now()) {
+                    self.agent.log.warning(format!("cannot ask for {} at its port: {e}{more}", question.addr));
+                }
+            }
+        }
+        for (addr, holder) in &gone {
+            if let Some(more) = self.forgotten.admit(now()) {
+                self.agent.log.info(format!("port {}: {addr} does not answer: forgotten{more}", holder.interface));
+            }
+        }
+        if !gone.is_empty() {
+            self.apply().await;
+        }
+    }
+
     /// True if something was learned.
     fn learn(&mut self, event: &Event) -> bool {
         let agent = &mut self.agent;
         let addr = address(event.addr);
         let name =
             agent.interfaces.get(&event.ifindex).map_or_else(|| format!("#{}", event.ifindex), |i| i.name.clone());
-        match agent.learned.offer(&agent.config, &agent.interfaces, event.ifindex, addr, event.mac) {
+        let holder = (event.ifindex, event.mac);
+        match agent.learned.offer(&agent.config, &agent.interfaces, holder, addr, monotonic_ns()) {
             Ok(news) => {
                 if news {
                     agent.log.info(format!("port {name}: learned {addr}"));
@@ -592,6 +616,13 @@ async fn next_news(follower: &mut Option<Follower>) -> Option<News> {
         Some(follower) => follower.news.recv().await,
         None => std::future::pending().await,
     }
+}
+
+/// Until that time of the monotonic clock, ns, but for 50 ms at least: what cannot be done must not keep the agent busy.
+async fn until(time: Option<u64>) {
+    let Some(time) = time else { return std::future::pending().await };
+    let wait = Duration::from_nanos(time.saturating_sub(monotonic_ns()));
+    tokio::time::sleep(wait.max(Duration::from_millis(50))).await;
 }
 
 /// Until there may be events.

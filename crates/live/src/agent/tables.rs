@@ -72,7 +72,7 @@ impl Table {
 /// A row of `ports` without what the data path notes in it.
 fn without_notes(value: Vec<u8>) -> Vec<u8> {
     match Port::from_bytes(&value) {
-        Some(port) => Port { learnt_at_ns: 0, toobig_at_ns: 0, ..port }.as_bytes().to_vec(),
+        Some(port) => Port { learnt_at_ns: 0, toobig_at_ns: 0, heard_at_ns: 0, ..port }.as_bytes().to_vec(),
         None => value,
     }
 }
@@ -156,7 +156,7 @@ impl Tables {
         let config = self.config.rows()?;
         let config = config.values().find_map(|v| state::Config::from_bytes(v)).unwrap_or_default();
         let seed = if config.seed == 0 { random_seed() } else { config.seed };
-        Ok(Kept { peers, seed, epoch: config.epoch, ..Kept::default() })
+        Ok(Kept { peers, seed, epoch: config.epoch })
     }
 }
 

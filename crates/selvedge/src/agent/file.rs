@@ -6,7 +6,8 @@ use congestion::CongestionTable;
 use controller::ControllerTable;
 use limits::{LawWord, LimitsTable, PodAnnotations, TenantTable};
 use live::agent::config::{
-    Balance, Config, GuestRule, Mac, PeerRule, Place, PortRule, Prefix, Selector, MAX_NETWORK, MAX_PEERS, MAX_PORTS,
+    Balance, Config, GuestRule, Mac, PeerRule, Place, PortRule, Prefix, Selector, LEARN_LIMIT, MAX_LEARNED,
+    MAX_NETWORK, MAX_PEERS, MAX_PORTS,
 };
 use live::state::MAX_LABELS;
 use receive::ReceiveTable;
@@ -186,6 +187,7 @@ struct PortTable {
     addresses: Vec<Parsed<IpAddr>>,
     #[serde(default)]
     learn: Vec<Parsed<Prefix>>,
+    learn_limit: Option<u32>,
     mac: Option<Parsed<Mac>>,
     mtu: Option<u32>,
     #[serde(default = "yes")]
@@ -522,6 +524,12 @@ fn check_ports(file: &File, uplinks: &[String]) -> Result<Vec<PortRule>, Invalid
         for (i, range) in table.learn.iter().enumerate() {
             check_range(&format!("port.{n}.learn.{i}"), range.0)?;
         }
+        if let Some(limit) = table.learn_limit {
+            if table.learn.is_empty() {
+                return Err(Invalid::new(at("learn_limit"), "has no meaning without `learn`", "remove it"));
+            }
+            within(&at("learn_limit"), limit, 1, MAX_LEARNED)?;
+        }
         if let Some(mtu) = table.mtu {
             within(&at("mtu"), mtu, 576, 65_535)?;
         }
@@ -530,6 +538,7 @@ fn check_ports(file: &File, uplinks: &[String]) -> Result<Vec<PortRule>, Invalid
             network: table.network,
             addresses: table.addresses.iter().map(|a| a.0).collect(),
             learn: table.learn.iter().map(|p| p.0).collect(),
+            learn_limit: table.learn_limit.unwrap_or(LEARN_LIMIT),
             mac: table.mac.map(|mac| mac.0),
             mtu: table.mtu,
             strict: table.strict,

@@ -144,6 +144,8 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ),
     ("learn =", "addresses = [\"10.9.9.9\"]\nlearn =", "a.toml:29: port.1.addresses: ", "or name the interface"),
     ("\"10.1.1.0/24\"", "\"10.1.1.1/24\"", "a.toml:29: port.1.learn.0: ", "write \"10.1.1.0/24\""),
+    ("learn =", "learn_limit = 65\nlearn =", "a.toml:29: port.1.learn_limit: ", "1 to 64"),
+    ("mtu = 1450", "learn_limit = 2", "a.toml:24: port.0.learn_limit: ", "remove it"),
     ("name = \"host2\"", "name = \"\"", "a.toml:32: peer.", "give 1 to 63 characters"),
     ("\"10.0.1.1\"", "\"::1\"", "a.toml:33: peer.host2.address: ", "give a routable address"),
     ("plain_vxlan = false", "plain_vlan = false", "a.toml:34: peer.host2.plain_vlan: unknown key", ""),
