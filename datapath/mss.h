@@ -18,6 +18,12 @@ SV_FN u16 sv_mss_limit(u8 family, u32 mtu)
 	return mtu > headers && mtu <= 0xffff ? (u16)(mtu - headers) : 0;
 }
 
+/* Of two MTUs the smaller one; 0: none. */
+SV_FN u32 sv_mtu_of_both(u32 a, u32 b)
+{
+	return !b || (a && a < b) ? a : b;
+}
+
 /*
  * The offset of the MSS option's value among `len` bytes of options that begin at `cur`, or 0. The last one, should there
  * be several: that is the one that receivers heed.

@@ -101,8 +101,8 @@ pub(crate) fn is_unrouted(source: &[u32; 4]) -> bool {
 }
 
 /// Is the frame, of one packet unless `segment_size` says otherwise, larger than the port's MTU allows?
-pub(crate) fn oversize(config: &Config, frame: &[u8], packet: Option<&Packet>) -> bool {
-    if config.mtu == 0 {
+pub(crate) fn oversize(mtu: u16, frame: &[u8], packet: Option<&Packet>) -> bool {
+    if mtu == 0 {
         return false;
     }
     let least = if frame[ETHERNET] >> 4 == 4 { 128 } else { 1280 };
@@ -110,13 +110,13 @@ pub(crate) fn oversize(config: &Config, frame: &[u8], packet: Option<&Packet>) -
     let len = split.map_or(frame.len() - ETHERNET, |packet| {
         usize::from(packet.ip_header_len) + usize::from(packet.l4_header_len) + usize::from(packet.segment_size)
     });
-    len > usize::from(config.mtu).max(least)
+    len > usize::from(mtu).max(least)
 }
 
 /// Lowers the last MSS option of a SYN to what the port's MTU allows. True if it was larger.
-pub(crate) fn clamp(config: &Config, frame: &mut [u8], packet: &mut Packet) -> bool {
+pub(crate) fn clamp(mtu: u16, frame: &mut [u8], packet: &mut Packet) -> bool {
     let headers = if packet.family == 4 { 40 } else { 60 };
-    let limit = config.mtu.saturating_sub(headers);
+    let limit = mtu.saturating_sub(headers);
     if limit == 0 || packet.proto != proto::TCP || !packet.has_flags(tcp::SYN) || packet.mss <= limit {
         return false;
     }

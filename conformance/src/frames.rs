@@ -122,15 +122,24 @@ impl Frames {
             return self.leave(Why::Route, frame, question.as_ref());
         }
         if NEIGHBOUR.has(&key.daddr) {
+            let split = read.packet().map(|packet| Packet { segment_size, ..packet });
+            if answers::oversize(self.config.neighbour_mtu, frame, split.as_ref()) {
+                return self.dropped(Verdict::Oversize, Some("drop_oversize_segments"));
+            }
+            let mut frame = frame.to_vec();
+            let bounds = [self.config.mtu, self.config.neighbour_mtu];
+            let both = bounds.into_iter().filter(|mtu| *mtu != 0).min().unwrap_or(0);
+            let clamped = read.packet().is_some_and(|mut packet| answers::clamp(both, &mut frame, &mut packet));
+            self.count("mss_clamped", clamped.into());
             self.count("local_segments", 1);
-            let frame = with_mac(frame, NEIGHBOUR.mac);
+            let frame = with_mac(&frame, NEIGHBOUR.mac);
             return Outcome { verdict: Verdict::Local, why: read.why(), frame, packet: None };
         }
         let Some(peer) = PEERS.iter().find(|peer| peer.guest.has(&key.daddr)) else {
             return self.leave(Why::Route, frame, question.as_ref());
         };
         let split = read.packet().map(|packet| Packet { segment_size, ..packet });
-        if answers::oversize(&self.config, frame, split.as_ref()) {
+        if answers::oversize(self.config.mtu, frame, split.as_ref()) {
             return self.dropped(Verdict::Oversize, Some("drop_oversize_segments"));
         }
         let mut out = frame.to_vec();
@@ -142,7 +151,7 @@ impl Frames {
             self.untracked(why, &frame[ETHERNET..]);
         } else if let Read::Packet(parsed) = read {
             let mut parsed = Packet { segment_size, ..parsed };
-            let clamped = answers::clamp(&self.config, &mut out, &mut parsed);
+            let clamped = answers::clamp(self.config.mtu, &mut out, &mut parsed);
             self.count("mss_clamped", clamped.into());
             match self.stages(now, Direction::Egress, peer.version == 0, &mut parsed) {
                 edge::Verdict::Forward => {}
@@ -217,7 +226,7 @@ impl Frames {
             Read::Packet(mut parsed) => {
                 // Only the guest whose port the scripts use has a bound.
                 if to == GUEST {
-                    let clamped = answers::clamp(&self.config, &mut out, &mut parsed);
+                    let clamped = answers::clamp(self.config.mtu, &mut out, &mut parsed);
                     self.count("mss_clamped", clamped.into());
                 }
                 let mut parsed = Packet { segment_size, label: outer.sport, ecn: codepoint, dirty: changed, ..parsed };

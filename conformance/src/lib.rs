@@ -30,6 +30,7 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("strangers.txt", include_str!("../scripts/strangers.txt")),
     ("hashes.txt", include_str!("../scripts/hashes.txt")),
     ("answers.txt", include_str!("../scripts/answers.txt")),
+    ("local.txt", include_str!("../scripts/local.txt")),
     ("strict.txt", include_str!("../scripts/strict.txt")),
     ("isolated.txt", include_str!("../scripts/isolated.txt")),
     ("lenient.txt", include_str!("../scripts/lenient.txt")),

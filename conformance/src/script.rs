@@ -23,6 +23,8 @@ pub struct Config {
     pub any_peer: bool,
     /// Of the guest's port: the largest IP packet to peers, bytes; 0: no bound.
     pub mtu: u16,
+    /// The same of the neighbour's.
+    pub neighbour_mtu: u16,
     /// The guest may only speak under its own address.
     pub strict: bool,
     /// Nothing that the guest sends reaches the host.
@@ -56,6 +58,7 @@ impl Default for Config {
             max_flows: 1024,
             any_peer: false,
             mtu: 0,
+            neighbour_mtu: 0,
             strict: false,
             isolated: false,
             answers: false,
@@ -153,6 +156,7 @@ fn config(words: &str) -> Parsed<Config> {
             "flows" => config.max_flows = number(value)?,
             "any-peer" => config.any_peer = value == "yes",
             "mtu" => config.mtu = number(value)?,
+            "neighbour-mtu" => config.neighbour_mtu = number(value)?,
             "strict" => config.strict = value == "yes",
             "isolated" => config.isolated = value == "yes",
             "answers" => config.answers = value == "yes",

@@ -187,12 +187,13 @@ static __noinline int write_toobig6(u8 *b, const struct sv_packet *p, u32 unfini
 }
 
 /*
- * A guest's packet to a peer does not fit in `mtu`: it becomes the answer that says so, or is dropped. The answer is the
+ * A guest's packet does not fit in `limit`, where it is to go: it becomes the answer that says so, or is dropped. The answer is the
  * packet itself, cut and with headers put in front, so that it needs nothing but this program.
  */
-static __noinline int answer_toobig(struct __sk_buff *skb, u32 ifindex, struct sv_counters *counters,
-				    struct sv_port *port, const struct sv_packet *p)
+static __noinline int answer_toobig(struct __sk_buff *skb, u32 ifindex, struct sv_port *port,
+				    const struct sv_packet *p, u32 limit)
 {
+	struct sv_counters *counters = find_counters();
 	u8 b[SV_TOOBIG_MAX] = {0};
 	int unfinished, add;
 	u64 now = bpf_ktime_get_ns();
@@ -206,7 +207,7 @@ static __noinline int answer_toobig(struct __sk_buff *skb, u32 ifindex, struct s
 		return TC_ACT_SHOT;
 	if (port->toobig_at && now - port->toobig_at < SV_TOOBIG_INTERVAL_NS)
 		return TC_ACT_SHOT;
-	mtu = sv_toobig_limit(p->family, port->mtu);
+	mtu = sv_toobig_limit(p->family, limit);
 	check = load_check(skb, p);
 	unfinished = sv_toobig_unfinished(p, check);
 	if (bpf_skb_load_bytes(skb, 0, b, SV_ETH_LEN))

@@ -251,17 +251,36 @@ static __always_inline void note_results(u32 ifindex, struct sv_counters *counte
 		send_emit(ifindex, p);
 }
 
+/*
+ * A segment that cannot be encapsulated whole, neither TCP's nor UDP's, a guest's own tunnel's or one that is too long, goes
+ * through a device that makes the kernel cut it, and comes back in packets. It has been there if it is `was_cut`.
+ */
+static __always_inline int may_cut(const struct sv_config *conf, int was_cut)
+{
+	return conf->cutter && !was_cut;
+}
+
+static __always_inline int to_cutter(struct __sk_buff *skb, u32 ifindex, struct sv_counters *counters,
+				     const struct sv_config *conf)
+{
+	count(counters, SV_COUNT_CUT, 1);
+	skb->mark = ifindex;
+	return bpf_redirect(conf->cutter, 0);
+}
+
 /* From the guest on port `ifindex`, to a peer. `mac`: inner destination. `slot`: the flow's, if it has one already. */
 static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv_counters *counters,
 				   const struct sv_config *conf, struct sv_port *port, const struct sv_peer *peer,
-				   const u8 *mac, struct sv_flow_slot *slot, struct sv_packet *p, int parsed)
+				   const u8 *mac, struct sv_flow_slot *slot, struct sv_packet *p, int parsed, int was_cut)
 {
 	u32 vni = port->vni, frame_len;
 	int verdict;
 
+	if (skb->gso_size && (parsed != SV_PARSE_OK || skb->len > 65535 - SV_ENCAP_LEN6) && may_cut(conf, was_cut))
+		return to_cutter(skb, ifindex, counters, conf);
 	if (port->mtu) {
 		if (!sv_toobig_fits(p, skb->len - SV_ETH_LEN, port->mtu))
-			return answer_toobig(skb, ifindex, counters, port, p);
+			return answer_toobig(skb, ifindex, port, p, port->mtu);
 		if (p->mss && clamp_mss(skb, 0, p, port->mtu))
 			count(counters, SV_COUNT_MSS_CLAMPED, 1);
 	}
@@ -286,7 +305,9 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 		count_untracked(counters, parsed, p);
 	}
 	frame_len = skb->len;
-	verdict = encapsulate(skb, peer, mac, vni, p);
+	verdict = encapsulate(skb, peer, mac, was_cut ? vni | WAS_CUT : vni, p);
+	if (verdict == TO_CUTTER && may_cut(conf, was_cut))
+		return to_cutter(skb, ifindex, counters, conf);
 	if (verdict < 0)
 		return drop(counters, verdict == -SV_COUNT_DROP_TOO_LARGE ? SV_COUNT_DROP_TOO_LARGE : SV_COUNT_DROP_ERROR);
 	count(counters, SV_COUNT_OUT_SEGMENTS, 1);
@@ -306,7 +327,7 @@ int selvedge_guest(struct __sk_buff *skb)
 	struct sv_scratch *scratch = new_scratch(0);
 	struct sv_packet *p;
 	struct sv_peer *peer;
-	int parsed = SV_PARSE_NOT_IP, verdict, source = SOURCE_OWN, limited = 0;
+	int parsed = SV_PARSE_NOT_IP, verdict, source = SOURCE_OWN, limited = 0, was_cut = 0;
 
 	conf = bpf_map_lookup_elem(&config, &zero);
 	port = bpf_map_lookup_elem(&ports, &ifindex);
@@ -318,7 +339,8 @@ int selvedge_guest(struct __sk_buff *skb)
 		return NEXT; /* counted below, when it came out of the queue */
 	}
 	if (port->flags & SV_PORT_LIMITER) {
-		/* It came from a port that limits.bpf.c watches, and out of its queue. */
+		/* It came from a port that limits.bpf.c watches, and out of its queue; or out of the cutter. */
+		was_cut = !!(port->flags & SV_PORT_CUTTER);
 		ifindex = skb->mark;
 		port = bpf_map_lookup_elem(&ports, &ifindex);
 		if (!port || port->flags & SV_PORT_LIMITER)
@@ -338,7 +360,8 @@ int selvedge_guest(struct __sk_buff *skb)
 			id = slot->found.out_peer;
 			peer = bpf_map_lookup_elem(&peers, &id);
 			if (peer)
-				return to_peer(skb, ifindex, counters, conf, port, peer, slot->found.out_mac, slot, p, parsed);
+				return to_peer(skb, ifindex, counters, conf, port, peer, slot->found.out_mac, slot, p, parsed,
+					       was_cut);
 		}
 	}
 	if (!carries(parsed) && skb->protocol != bpf_htons(SV_ETHERTYPE_ARP))
@@ -380,12 +403,17 @@ int selvedge_guest(struct __sk_buff *skb)
 			slot = make_flow(p, port->vni, OUT, ifindex);
 		if (slot && epoch && source == SOURCE_OWN)
 			keep_out(slot, epoch, ifindex, route);
-		return to_peer(skb, ifindex, counters, conf, port, peer, route->mac, slot, p, parsed);
+		return to_peer(skb, ifindex, counters, conf, port, peer, route->mac, slot, p, parsed, was_cut);
 	}
 	to = bpf_map_lookup_elem(&ports, &target);
 	/* While a port changes its network, a route may still lead to it from the old one. */
 	if (!to || target == ifindex || to->vni != port->vni)
 		goto pass;
+	/* Of segments that are neither TCP's nor UDP's only the kernel knows how large their packets are. */
+	if (to->mtu && !(skb->gso_size && parsed != SV_PARSE_OK) && !sv_toobig_fits(p, skb->len - SV_ETH_LEN, to->mtu))
+		return answer_toobig(skb, ifindex, port, p, to->mtu);
+	if (p->mss && clamp_mss(skb, 0, p, sv_mtu_of_both(port->mtu, to->mtu)))
+		count(counters, SV_COUNT_MSS_CLAMPED, 1);
 	count(counters, SV_COUNT_LOCAL_SEGMENTS, 1);
 	/* The port took it for another station's; before Linux 6.15 the other guest would, too. */
 	bpf_skb_change_type(skb, 0 /* PACKET_HOST */);

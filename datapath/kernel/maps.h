@@ -20,7 +20,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, 4096 + 16); /* guests' and the agent's own */
 	__type(key, u32); /* ifindex */
 	__type(value, struct sv_port);
 } ports SEC(".maps");

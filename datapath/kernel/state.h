@@ -11,7 +11,7 @@
 #include "../receive.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 11
+#define SV_STATE_VERSION 13
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -26,9 +26,11 @@ struct sv_config {
 	u8 mac[6];     /* answers address resolution for guests elsewhere whose own is not known; all zero: no answer */
 	u8 pad[2];
 	u32 epoch;     /* another one after every change of ports, routes and remotes; 0: flows do not keep what was found there */
+	u32 cutter;    /* ifindex of a device that cuts segments, which come back from its other end; 0: there is none */
+	u32 pad2;
 };
 
-SV_ASSERT_SIZE(struct sv_config, 40);
+SV_ASSERT_SIZE(struct sv_config, 48);
 
 /* sv_port.flags */
 #define SV_PORT_PEER 0x1   /* deliver straight to the other end of the veth pair, which is in another namespace */
@@ -36,6 +38,7 @@ SV_ASSERT_SIZE(struct sv_config, 40);
 #define SV_PORT_STRICT 0x4 /* drop what comes from them, what is tagged, and what does not parse */
 #define SV_PORT_LIMITER 0x8 /* no guest's: what comes out of the limiter; skb->mark is the ifindex of the guest's port */
 #define SV_PORT_LIMITED 0x10 /* limits.bpf.c watches what the guest sends: what has the port's number as its mark was here before */
+#define SV_PORT_CUTTER 0x80 /* with SV_PORT_LIMITER: what comes out of the cutter, as what comes out of the limiter */
 
 #define SV_PORT_OWN_MAC 0x20 /* of a strict port: and what comes from another MAC address than `mac` */
 #define SV_PORT_ISOLATED 0x40 /* nothing of it reaches the host's stack */
@@ -297,6 +300,7 @@ enum sv_counter {
 	SV_COUNT_FULL_PORT,	   /* of FLOW_TABLE_FULL: the port held as many flows as it may */
 	SV_COUNT_FULL_NETWORK,	   /* the network did */
 	SV_COUNT_FULL_OUTSIDE,	   /* the port held as many that began from outside as it may */
+	SV_COUNT_CUT,		   /* of guests, that the kernel was asked to cut before they are encapsulated */
 	SV_COUNTERS
 };
 

@@ -99,8 +99,11 @@ __noinline int tick_flow(const struct sv_flow_slot_key *which, u32 what, u64 now
 	return did;
 }
 
-/* The next flow with data outstanding. Returns SV_TICK_DONE when this round has seen all, SV_TICK_FULL, or how many it touched. */
-static __always_inline u32 tick_timed(u32 round)
+/*
+ * The next flow with data outstanding. Returns SV_TICK_DONE when this round has seen all, SV_TICK_FULL, or how many it touched. A
+ * function of its own for the same reason.
+ */
+__noinline int tick_timed(u32 round)
 {
 	struct sv_timed next = {0};
 	u32 seen;
@@ -138,7 +141,7 @@ int selvedge_tick(struct __sk_buff *skb)
 			result = tick_timed(call.round);
 			if (result & (SV_TICK_DONE | SV_TICK_FULL))
 				return (int)(did | result);
-			did += result;
+			did = sv_forget32(did + result);
 			continue;
 		}
 		if (bpf_skb_load_bytes(skb, SV_ETH_LEN + sizeof(call) + i * sizeof(key), &key, sizeof(key)))
@@ -146,7 +149,7 @@ int selvedge_tick(struct __sk_buff *skb)
 		result = (u32)tick_flow(&key, call.what, call.now);
 		if (result & NO_EVENT)
 			return (int)(did | SV_TICK_FULL);
-		did += result & TOUCHED;
+		did = sv_forget32(did + (result & TOUCHED));
 	}
 	return (int)did;
 }

@@ -22,14 +22,55 @@ static __always_inline int deliver(struct __sk_buff *skb, struct sv_counters *co
 	return bpf_redirect(ifindex, 0);
 }
 
+/* Not a verdict: the kernel is to cut the segment, or to finish it, before it can be encapsulated. */
+#define TO_CUTTER (-SV_COUNTERS)
+
+/* Beside the VNI: it was cut already. */
+#define WAS_CUT 0x80000000u
+
+/*
+ * Room for the outer headers of a packet that the kernel believes to be in a tunnel: a guest's own, or ours, of which it came
+ * out on its way through a guest that routes. Such ones the kernel takes for encapsulated by whoever was first. What is in
+ * front of the inner frame then is as if we had said so: the inner headers are where they were.
+ */
+static __noinline int make_plain_room(struct __sk_buff *skb, u32 family, u32 outer_family)
+{
+	u8 first[40 - 20];
+	s32 len4 = SV_ENCAP_LEN4, len6 = SV_ENCAP_LEN6;
+
+	if (family == outer_family)
+		return (int)bpf_skb_adjust_room(skb, family == 4 ? len4 : len6, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO);
+	/* Only changing the protocol makes skb->protocol name the outer one. It adds or removes what the two headers differ by. */
+	if (family == 4)
+		return bpf_skb_change_proto(skb, bpf_htons(SV_ETHERTYPE_IPV6), 0) ||
+		       bpf_skb_adjust_room(skb, len4, BPF_ADJ_ROOM_MAC, 0);
+	return bpf_skb_load_bytes(skb, SV_ETH_LEN, first, sizeof(first)) ||
+	       bpf_skb_change_proto(skb, bpf_htons(SV_ETHERTYPE_IPV4), 0) ||
+	       bpf_skb_adjust_room(skb, len6, BPF_ADJ_ROOM_MAC, 0) ||
+	       bpf_skb_store_bytes(skb, SV_ENCAP_LEN4 + SV_ETH_LEN, first, sizeof(first), 0);
+}
+
+/*
+ * May make_plain_room do it? A TCP segment that the kernel believes to be in a tunnel is not any more, because TCP is nobody's
+ * outer header. Of another segment, only the kernel knows where to cut it. Packets of such flows follow their segments, so as
+ * not to overtake them.
+ */
+static __always_inline int may_stay_plain(const struct __sk_buff *skb, const struct sv_packet *p, u32 outer_family, int was_cut)
+{
+	if (skb->gso_size)
+		return p->proto == SV_PROTO_TCP && p->family == outer_family;
+	return was_cut || p->proto == SV_PROTO_TCP;
+}
+
 /*
  * Put the outer headers in front and send the frame to the peer. The kernel sees a tunnel, and keeps GSO frames whole.
- * Returns the verdict, or why the frame must be dropped: an SV_COUNT_DROP_*, negated.
+ * `network`: the VNI, perhaps with WAS_CUT. Returns the verdict, TO_CUTTER, or why the frame must be dropped: an SV_COUNT_DROP_*,
+ * negated.
  */
-static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *peer, const u8 *mac, u32 vni,
+static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *peer, const u8 *mac, u32 network,
 				  const struct sv_packet *p)
 {
-	struct sv_encap e = { .vni = vni };
+	struct sv_encap e = { .vni = network & SV_ENCAP_VNI_MASK };
 	u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L4_UDP | BPF_F_ADJ_ROOM_ENCAP_L2_ETH | INNER_L2;
 	u8 head[SV_ENCAP_LEN6 + SV_ETH_LEN];
 	u32 frame_len = skb->len;
@@ -51,8 +92,13 @@ static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *p
 			return -SV_COUNT_DROP_ERROR;
 		if (any_mac(mac))
 			__builtin_memcpy(inner, mac, 6);
-		failed = bpf_skb_adjust_room(skb, SV_ENCAP_LEN4, BPF_ADJ_ROOM_MAC, flags | BPF_F_ADJ_ROOM_ENCAP_L3_IPV4) ||
-			 bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN4 + SV_ETH_LEN, 0);
+		failed = bpf_skb_adjust_room(skb, SV_ENCAP_LEN4, BPF_ADJ_ROOM_MAC, flags | BPF_F_ADJ_ROOM_ENCAP_L3_IPV4);
+		if (failed) {
+			if (!may_stay_plain(skb, p, 4, network & WAS_CUT))
+				return TO_CUTTER;
+			failed = make_plain_room(skb, p->family, 4);
+		}
+		failed = failed || bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN4 + SV_ETH_LEN, 0);
 	} else {
 		u8 *inner = head + SV_ENCAP_LEN6;
 
@@ -60,8 +106,13 @@ static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *p
 			return -SV_COUNT_DROP_ERROR;
 		if (any_mac(mac))
 			__builtin_memcpy(inner, mac, 6);
-		failed = bpf_skb_adjust_room(skb, SV_ENCAP_LEN6, BPF_ADJ_ROOM_MAC, flags | BPF_F_ADJ_ROOM_ENCAP_L3_IPV6) ||
-			 bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN6 + SV_ETH_LEN, 0);
+		failed = bpf_skb_adjust_room(skb, SV_ENCAP_LEN6, BPF_ADJ_ROOM_MAC, flags | BPF_F_ADJ_ROOM_ENCAP_L3_IPV6);
+		if (failed) {
+			if (!may_stay_plain(skb, p, 6, network & WAS_CUT))
+				return TO_CUTTER;
+			failed = make_plain_room(skb, p->family, 6);
+		}
+		failed = failed || bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN6 + SV_ETH_LEN, 0);
 	}
 	if (failed)
 		return -SV_COUNT_DROP_ERROR;

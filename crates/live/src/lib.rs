@@ -9,6 +9,8 @@ pub mod bpf;
 #[cfg(feature = "kernel")]
 pub mod controller;
 #[cfg(feature = "kernel")]
+mod cut;
+#[cfg(feature = "kernel")]
 pub mod dctcp;
 #[cfg(feature = "kernel")]
 pub mod emit;

@@ -32,7 +32,7 @@ pub mod limiter;
 pub mod quota;
 
 plain!(
-    Config = 40,
+    Config = 48,
     Port = 40,
     RouteKey = 24,
     Route = 16,
@@ -83,6 +83,8 @@ pub const PORT_ISOLATED: u32 = 0x40;
 pub const PORT_LIMITER: u32 = 8;
 /// What the guest sends is limited, and comes back with the port's number as its mark where it is for the host.
 pub const PORT_LIMITED: u32 = 16;
+/// With [`PORT_LIMITER`]: what comes out of the cutter.
+pub const PORT_CUTTER: u32 = 128;
 pub const ROUTE_LOCAL: u32 = 1;
 pub const ROUTE_PEER: u32 = 2;
 /// A peer that speaks plain VXLAN.
@@ -118,6 +120,9 @@ pub struct Config {
     pub pad: [u8; 2],
     /// The loader counts it up after every change of ports, routes and remotes; 0: flows do not keep what was found there.
     pub epoch: u32,
+    /// ifindex of a device that cuts segments; 0: there is none.
+    pub cutter: u32,
+    pub pad2: u32,
 }
 
 impl Default for Config {
@@ -133,6 +138,8 @@ impl Default for Config {
             mac: [0; 6],
             pad: [0; 2],
             epoch: 0,
+            cutter: 0,
+            pad2: 0,
         }
     }
 }
@@ -557,6 +564,7 @@ counters! {
     FullPort "full_port_segments",
     FullNetwork "full_network_segments",
     FullOutside "full_outside_segments",
+    Cut "cut_segments",
 }
 
 /// Sums over all CPUs since the maps were made; see `enum sv_counter`.

@@ -4,13 +4,14 @@ use super::config::{Balance, Config, Mac, PeerRule, PortRule, Selector, MAX_PORT
 use super::interfaces::{by_name, Interface, Interfaces};
 use super::learned::Learned;
 use super::limits::{self, Limited};
+use crate::cut;
 use crate::kernel::Role;
 use crate::receiver;
 use crate::state::quota::{Bounds, TABLE_FLOWS, TABLE_LIMITED};
 use crate::state::{
     self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, BALANCE_TCP_ONLY,
-    CONFIG_CONGESTION, CONFIG_REORDER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_OWN_MAC, PORT_PEER, PORT_STRICT,
-    ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
+    CONFIG_CONGESTION, CONFIG_REORDER, PORT_CUTTER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_LIMITER,
+    PORT_OWN_MAC, PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -82,7 +83,7 @@ pub(in crate::agent) fn resolve(
 /// The rule that an interface falls under: names come before patterns, earlier rules before later ones.
 pub(in crate::agent) fn rule_for<'a>(config: &'a Config, interface: &Interface) -> Option<&'a PortRule> {
     let name = interface.name.as_str();
-    let ours = [GRO_NAME, limits::NAME, receiver::NAME].iter().any(|start| name.starts_with(start));
+    let ours = [GRO_NAME, limits::NAME, receiver::NAME, cut::NAME].iter().any(|start| name.starts_with(start));
     if interface.loopback || ours || config.uplinks.iter().any(|uplink| uplink == name) {
         return None;
     }
@@ -113,7 +114,7 @@ pub(in crate::agent) struct Desired {
     pub(in crate::agent) routes: Rows,
     pub(in crate::agent) limiters: Rows,
     pub(in crate::agent) attach: BTreeSet<(u32, Role)>,
-    /// Of guests' interfaces, by ifindex, bytes.
+    /// Of guests' packets, by ifindex of their interfaces, bytes.
     pub(in crate::agent) mtus: BTreeMap<u32, u32>,
     /// What of the configuration is not in force, and why.
     pub(in crate::agent) problems: Vec<String>,
@@ -128,6 +129,8 @@ pub(in crate::agent) struct Kept {
     pub(in crate::agent) seed: u64,
     /// Of the tables, see [`state::Config::epoch`].
     pub(in crate::agent) epoch: u32,
+    /// ifindex of both ends of the pair of devices that cuts segments, where it is in place.
+    pub(in crate::agent) cutter: Option<[u32; 2]>,
 }
 
 pub(in crate::agent) fn desired(
@@ -154,6 +157,11 @@ pub(in crate::agent) fn desired(
         let route = Route { kind: ROUTE_LOCAL, target: holder.ifindex, mac: holder.mac, ..Route::default() };
         want.routes.insert(row(&RouteKey::new(network, addr, 128)), row(&route));
     }
+    if let Some([first, second]) = kept.cutter {
+        let port = Port { flags: PORT_LIMITER | PORT_CUTTER, ..Port::default() };
+        want.ports.insert(row(&second), row(&port));
+        want.attach.extend([(first, Role::Nothing), (second, Role::Limiter)]);
+    }
     want.limiters.clone_from(&limited.rows);
     want.ports.extend(limited.ports.clone());
     want.attach.extend(&limited.attach);
@@ -170,7 +178,9 @@ fn data_path_config(config: &Config, kept: &Kept) -> state::Config {
     let (seed, epoch) = (kept.seed, kept.epoch.max(1));
     let parts = [(config.congestion.is_some(), CONFIG_CONGESTION), (config.reorder.is_some(), CONFIG_REORDER)];
     let flags = parts.iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
-    state::Config { idle_ns, balance, cell_bytes, seed, udp_port, flags, mac: EDGE_MAC, epoch, pad: [0; 2] }
+    let cutter = kept.cutter.map_or(0, |[first, _]| first);
+    let empty = state::Config::default();
+    state::Config { idle_ns, balance, cell_bytes, seed, udp_port, flags, mac: EDGE_MAC, epoch, cutter, ..empty }
 }
 
 /// A guest's MAC address: as configured, or of the other end of its veth pair, or as it was seen.
@@ -405,7 +415,7 @@ pub(in crate::agent) mod tests {
         let config = config();
         assert_eq!(numbers(&config, &Kept::default()), [1, 2]);
         let tunnel = Tunnel::new("10.0.0.1".parse().unwrap(), "10.0.2.1".parse().unwrap(), 4789, 1).unwrap();
-        let kept = Kept { peers: vec![(1, Peer { tunnel, ..Peer::default() })], seed: 0, epoch: 0 };
+        let kept = Kept { peers: vec![(1, Peer { tunnel, ..Peer::default() })], ..Kept::default() };
         assert_eq!(numbers(&config, &kept), [2, 1]);
     }
 

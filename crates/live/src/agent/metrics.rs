@@ -209,6 +209,7 @@ fn help(name: &str) -> &'static str {
         "full_port_segments" => "Of flow_table_full: the guest's port held as many flows as it may",
         "full_network_segments" => "Of flow_table_full: the guest's network held as many flows as it may",
         "full_outside_segments" => "Of flow_table_full: the port held as many flows as may begin from outside",
+        "cut_segments" => "Segments of guests that the kernel was asked to cut before they are encapsulated",
         "drop_foreign_segments" => "Frames on the receiver's device that were not its own, or for nobody any more",
         _ => "See datapath/kernel/state.h",
     }

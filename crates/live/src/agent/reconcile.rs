@@ -9,8 +9,9 @@ use super::interfaces::{Interface, Interfaces, Netlink};
 use super::learned::Learned;
 use super::limits::{self, Limited};
 use super::log::Log;
-use super::remembered::{Mtu, Remembered, RememberedPort};
+use super::remembered::{Remembered, RememberedPort};
 use super::tables::{routes_of, Changes, Tables};
+use crate::cut;
 use crate::gro;
 use crate::kernel::{Adopted, Edge, Role, Swept};
 use crate::receiver::{self, Receiver};
@@ -91,7 +92,8 @@ impl Agent {
         self.learned.revise(&self.config, &self.interfaces);
         let gro = self.follow_gro(&mut problems);
         let limited = self.raise_limits(&mut problems);
-        let kept = self.tables.kept()?;
+        let mut kept = self.tables.kept()?;
+        kept.cutter = self.follow_cutter(&mut problems);
         let mut want = desired(&self.config, &self.resolved, &self.interfaces, &self.learned, &limited, &kept);
         problems.append(&mut want.problems);
         want.attach.extend(gro);
@@ -101,7 +103,7 @@ impl Agent {
             problems.push(format!("cannot remove what a rate limit has left: {e}"));
         }
         self.limited = limited;
-        self.follow_mtus(&want, &mut problems).await?;
+        self.follow_mtus(&want).await?;
         self.report(problems, changes);
         Ok(changes)
     }
@@ -195,33 +197,43 @@ impl Agent {
         Ok(())
     }
 
-    /// Lowers guests' interfaces to what the tunnel leaves; gives interfaces that are no ports any more theirs back.
-    async fn follow_mtus(&mut self, want: &Desired, problems: &mut Vec<String>) -> Result<()> {
-        for old in self.remembered.ports.iter().filter(|old| !want.mtus.contains_key(&old.ifindex)) {
+    /// Notes the ports. Earlier agents lowered the MTU of the host's ends of guests' interfaces, which then dropped what the guests'
+    /// own ends let through: they get theirs back.
+    async fn follow_mtus(&mut self, want: &Desired) -> Result<()> {
+        for old in &self.remembered.ports {
             restore_mtu(&self.netlink, &self.interfaces, old).await;
         }
-        let (mut ports, mut changes) = (Vec::new(), Vec::new());
-        for (&ifindex, &mtu) in &want.mtus {
-            let Some(interface) = self.interfaces.get(&ifindex) else { continue };
-            let known = self.remembered.port(ifindex, &interface.name).and_then(|port| port.mtu);
-            // Somebody else's change is the new original.
-            let original = known.filter(|k| k.set == interface.mtu).map_or(interface.mtu, |k| k.original);
-            let set = mtu.min(original);
-            if set != interface.mtu {
-                changes.push((ifindex, set, interface.name.clone()));
+        let named = want.mtus.keys().filter_map(|&ifindex| Some((ifindex, self.interfaces.get(&ifindex)?)));
+        let port = |(ifindex, i): (u32, &Interface)| RememberedPort { ifindex, interface: i.name.clone(), mtu: None };
+        self.remembered.ports = named.map(port).collect();
+        self.remember()
+    }
+
+    /// Both ends of the pair of devices that cuts segments.
+    fn follow_cutter(&mut self, problems: &mut Vec<String>) -> Option<[u32; 2]> {
+        let mut ready = || -> std::result::Result<[u32; 2], Box<dyn std::error::Error>> {
+            cut::add()?;
+            let ends = [crate::kernel::ifindex(cut::FIRST)?, crate::kernel::ifindex(cut::SECOND)?];
+            for (ifindex, name, role) in [(ends[0], cut::FIRST, Role::Nothing), (ends[1], cut::SECOND, Role::Limiter)] {
+                if self.attached.get(&(ifindex, role)).map(String::as_str) != Some(name) {
+                    self.edge.attach(ifindex, role)?;
+                    self.attached.insert((ifindex, role), name.to_owned());
+                }
             }
-            let changed = (set != original).then_some(Mtu { original, set });
-            ports.push(RememberedPort { ifindex, interface: interface.name.clone(), mtu: changed });
-        }
-        // What is to be restored is noted before it is changed: the agent may be killed in between.
-        self.remembered.ports = ports;
-        self.remember()?;
-        for (ifindex, set, name) in changes {
-            if let Err(e) = self.netlink.set_mtu(ifindex, set).await {
-                problems.push(format!("port {name}: cannot set an MTU of {set}: {e}"));
+            cut::up()?;
+            Ok(ends)
+        };
+        match ready() {
+            Ok(ends) => Some(ends),
+            Err(e) => {
+                problems.push(format!(
+                    "cannot add the devices {} and {}, without which segments of guests' own tunnels are dropped: {e}",
+                    cut::FIRST,
+                    cut::SECOND
+                ));
+                None
             }
         }
-        Ok(())
     }
 
     /// Returns the devices, with the program that keeps what comes through them from the host.
@@ -342,6 +354,7 @@ pub(super) async fn undo(netlink: &Netlink, interfaces: &Interfaces, remembered:
         let _ = gro::remove(name); // gone with its namespace at the latest
     }
     let _ = limits::remove_all();
+    let _ = cut::remove();
 }
 
 /// Unless somebody else changed it meanwhile.
@@ -385,7 +398,7 @@ pub(super) fn check(config: &Config, interfaces: &Interfaces, routes: &BTreeMap<
     }
     for ifindex in want.mtus.keys() {
         let name = interfaces.get(ifindex).map_or("?", |i| i.name.as_str());
-        lines.push(format!("port {name}: ifindex {ifindex}, MTU at most {}", want.mtus[ifindex]));
+        lines.push(format!("port {name}: ifindex {ifindex}, packets of at most {} bytes", want.mtus[ifindex]));
     }
     lines.extend(want.problems);
     Ok(lines)

@@ -76,6 +76,7 @@ impl Remembered {
             many => left.push(format!("the MTU of {} ports", many.len())),
         }
         left.extend(self.gro.iter().map(|name| format!("the device {name}")));
+        left.push(format!("the devices {} and {}", crate::cut::FIRST, crate::cut::SECOND));
         left.push("rate limits, if there are any".to_owned());
         let remedy = match path_of(self.namespace) {
             Some(path) => format!("run it there: `nsenter --net={} selvedge agent stop ...`", path.display()),

@@ -156,7 +156,7 @@ impl Tables {
         let config = self.config.rows()?;
         let config = config.values().find_map(|v| state::Config::from_bytes(v)).unwrap_or_default();
         let seed = if config.seed == 0 { random_seed() } else { config.seed };
-        Ok(Kept { peers, seed, epoch: config.epoch })
+        Ok(Kept { peers, seed, epoch: config.epoch, ..Kept::default() })
     }
 }
 

@@ -9,6 +9,8 @@ use std::os::fd::AsRawFd;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Offload {
+    /// Checksums of what is sent are left to the device. Without them it can neither cut nor gather.
+    TxChecksum = 0x17,
     /// The device cuts TCP segments, over IPv4 and IPv6.
     Tso = 0x1f,
     /// Segments stay whole until the device.

@@ -79,7 +79,8 @@ impl World {
         let flags = [(config.strict, PORT_STRICT), (config.isolated, PORT_ISOLATED)];
         let flags = flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag);
         edge.set_port(port, &Port { vni: VNI, flags, mtu: config.mtu, ..Port::default() }).unwrap();
-        edge.set_port(beside, &Port { vni: VNI, mac: NEIGHBOUR.mac, ..Port::default() }).unwrap();
+        edge.set_port(beside, &Port { vni: VNI, mac: NEIGHBOUR.mac, mtu: config.neighbour_mtu, ..Port::default() })
+            .unwrap();
         let route = |guest: &Guest, route: Route| {
             for words in [guest.v4, guest.v6] {
                 edge.set_route(VNI, address(words), 128, &route).unwrap();

@@ -6,6 +6,7 @@ mod congestion;
 mod controller;
 mod learning;
 mod limits;
+mod packets;
 mod quotas;
 mod receiver;
 mod reload;
@@ -257,7 +258,7 @@ fn two_agents_make_a_network() {
     assert!(scrape.contains("200 OK") && scrape.contains("selvedge_out_bytes_total "), "{scrape}");
     assert!(scrape.contains("# HELP selvedge_flows ") && scrape.contains("selvedge_ports 1.0"), "{scrape}");
 
-    assert_eq!(world.mtu(&world.host(0), "lxc0"), 1450, "the host's end is lowered");
+    assert_eq!(world.mtu(&world.host(0), "lxc0"), 1500, "as the guest's end");
     let second = world.config(0);
     let second = world.command(0, &[], &["agent", "run", "--config", second.to_str().unwrap()]).output().unwrap();
     let why = String::from_utf8_lossy(&second.stderr).into_owned();
@@ -315,10 +316,10 @@ fn stop_leaves_nothing_behind() {
     });
     world.end(killed, "KILL");
     for i in 0..2 {
-        assert!(world.has_interface(i, "svgro4789") && world.pins(i).exists());
+        assert!(["svgro4789", "svcut0"].iter().all(|name| world.has_interface(i, name)) && world.pins(i).exists());
         let output = world.stop(i);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        assert!(!world.has_interface(i, "svgro4789"));
+        assert!(!["svgro4789", "svcut0"].iter().any(|name| world.has_interface(i, name)));
         assert!(!world.pins(i).exists() && !world.socket(i).exists(), "pins and socket");
         assert_eq!(world.mtu(&world.host(i), "lxc0"), 1500, "restored");
         assert!(world.stop(i).status.success(), "nothing to stop is fine");
@@ -489,7 +490,7 @@ fn four_capabilities_are_enough() {
     eventually("guest 1 is learned", || {
         world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
     });
-    assert_eq!(world.mtu(&world.host(0), "lxc0"), 1450);
+    assert!(world.has_interface(0, "svcut0"));
     assert!(world.has_interface(0, "svgro4789"));
     assert_eq!(world.has_interface(0, "svhold0"), tun);
     for i in 0..2 {
@@ -557,7 +558,7 @@ fn the_wrong_place_is_named() {
         world.command(1, &[], &["agent", "check", "--config", world.config(1).to_str().unwrap()]).output().unwrap();
     let text = String::from_utf8_lossy(&check.stdout).into_owned();
     assert!(check.status.success() && text.contains("peer host1: from 192.168.99.2 to 192.168.99.1 by u0"), "{text}");
-    assert!(text.contains("port lxc0: ifindex") && text.contains("MTU at most 1450"), "{text}");
+    assert!(text.contains("port lxc0: ifindex") && text.contains("packets of at most 1450 bytes"), "{text}");
     // Of several uplinks, each peer gets the one that routes lead to.
     let h = world.host(1);
     ip(&format!("-n {h} link add u1 type veth peer name u1x"));
@@ -585,12 +586,12 @@ fn the_wrong_place_is_named() {
         let text = String::from_utf8_lossy(&stopped.stderr).into_owned();
         assert_eq!(stopped.status.code(), Some(1), "{text}");
         assert!(!String::from_utf8_lossy(&stopped.stdout).contains("nothing"));
-        assert!(text.contains("the MTU of lxc0, the device svgro4789"), "{text}");
+        assert!(text.contains("the device svgro4789, the devices svcut0 and svcut1"), "{text}");
         assert!(text.contains(&format!("nsenter --net=/run/netns/{} selvedge agent stop", world.host(0))), "{text}");
-        assert!(world.has_interface(0, "svgro4789") && world.mtu(&world.host(0), "lxc0") == 1450);
+        assert!(world.has_interface(0, "svgro4789") && world.has_interface(0, "svcut0"));
         assert!(!world.pins(0).exists());
     }
     // Where it says, the rest goes.
     assert!(world.stop(0).status.success());
-    assert!(!world.has_interface(0, "svgro4789") && world.mtu(&world.host(0), "lxc0") == 1500);
+    assert!(!world.has_interface(0, "svgro4789") && !world.has_interface(0, "svcut0"));
 }

@@ -1,0 +1,168 @@
+//! Packets that are not as others: as large as the guest's interface allows, in tunnels of guests, or translated by them.
+
+use super::world::{eventually, ip, World, LEARNING, NAMED};
+
+/// Both agents run, and guest 1 is learned.
+fn network(name: &str, port: &str, prepare: impl FnOnce(&World)) -> Option<World> {
+    let mut world = World::new(name)?;
+    world.configure(0, port);
+    world.configure(1, LEARNING);
+    prepare(&world);
+    world.start_both();
+    eventually("guest 1 is learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
+    });
+    Some(world)
+}
+
+/// What a ping with packets of `size` bytes, IP header included, that may not be fragmented says.
+fn ping(world: &World, from: &str, to: &str, size: u32) -> String {
+    let output = world.exec(from, &format!("ping -n -c 3 -i 0.2 -W 1 -M do -s {} {to}", size - 28));
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn learned(said: &str, mtu: u32) -> bool {
+    said.contains(&format!("mtu = {mtu}"))
+        || said.contains(&format!("mtu={mtu}"))
+        || said.contains(&format!("mtu: {mtu}"))
+}
+
+/// One connection from namespace `from` to `to`, which `at` serves as `here`.
+fn connection(world: &World, from: &str, to: &str, at: &str, here: &str, bytes: u64) {
+    let mut server = world.spawn(at, &format!("server {here} 0"));
+    let sent = world.spawn(from, &format!("client {to} {bytes}")).wait().unwrap().success();
+    if !sent {
+        let _ = server.kill();
+    }
+    assert!(server.wait().unwrap().success() && sent, "{from} to {to}");
+}
+
+#[test]
+fn packets_as_large_as_the_guests_interface_are_answered_on_every_path() {
+    let neighbour = "[[port]]\nnetwork = 7\ninterface = \"lxc2\"\naddresses = [\"10.7.1.3\"]\nmtu = 1300";
+    let Some(world) = network("mt", &format!("{NAMED}\n\n{neighbour}"), World::add_neighbour) else { return };
+    let [guest, other, host] = [world.guest(0), world.guest(2), world.host(0)];
+    ip(&format!("-n {host} addr add 10.9.0.1/32 dev lxc0"));
+    ip(&format!("-n {host} route add 10.7.1.2/32 dev lxc0 src 10.9.0.1"));
+    ip(&format!("-n {guest} route add 10.9.0.1/32 dev eth0 src 10.7.1.2"));
+    connection(&world, &guest, "10.7.1.3:9000", &other, "10.7.1.3:9000", 3_000_000);
+    connection(&world, &other, "10.7.1.2:9000", &guest, "10.7.1.2:9000", 3_000_000);
+    connection(&world, &guest, "10.7.2.2:9000", &world.guest(1), "10.7.2.2:9000", 3_000_000);
+    assert!(world.counter(0, "mss_clamped") >= 4, "SYNs between the guests, and to the peer");
+    for (to, mtu) in [("10.7.2.2", 1450), ("10.7.1.3", 1300)] {
+        let said = ping(&world, &guest, to, 1480);
+        assert!(learned(&said, mtu), "{to}: {said}");
+        let said = ping(&world, &guest, to, mtu);
+        assert!(said.contains(" 0% packet loss"), "{to}: {said}");
+    }
+    // Between guest and host there is no tunnel.
+    for (from, to) in [(&guest, "10.9.0.1"), (&host, "10.7.1.2")] {
+        let said = ping(&world, from, to, 1500);
+        assert!(said.contains(" 0% packet loss"), "{to}: {said}");
+    }
+    assert_eq!(world.mtu(&host, "lxc0"), 1500, "as the guest's own end");
+}
+
+#[test]
+fn mtus_that_an_earlier_agent_lowered_are_restored() {
+    let Some(mut world) = World::new("mo") else { return };
+    world.configure_both();
+    let agent = world.start(0, &[]);
+    world.end(agent, "KILL");
+    let state = world.socket(0).with_extension("sock.state");
+    let text = std::fs::read_to_string(&state).unwrap();
+    let lowered = text.replace("\"mtu\":null", "\"mtu\":{\"original\":1500,\"set\":1450}");
+    assert_ne!(text, lowered);
+    std::fs::write(&state, lowered).unwrap();
+    ip(&format!("-n {} link set lxc0 mtu 1450", world.host(0)));
+    world.start(0, &[]);
+    assert_eq!(world.mtu(&world.host(0), "lxc0"), 1500);
+}
+
+/// Guests 0 and 1 make a VXLAN of their own between them, whose addresses begin with 172.16.0.
+fn add_tunnels(world: &World, family: u32, mtu: &str) {
+    for i in 0..2 {
+        let guest = world.guest(i);
+        let [own, other] =
+            [i + 1, 2 - i].map(|n| if family == 4 { format!("10.7.{n}.2") } else { format!("fd07:{n}::2") });
+        ip(&format!("-n {guest} link add vx0 type vxlan id 5 local {own} remote {other} dstport 4789 dev eth0"));
+        ip(&format!("-n {guest} addr add 172.16.0.{}/24 dev vx0", i + 1));
+        ip(&format!("-n {guest} link set vx0 {mtu} up"));
+    }
+}
+
+/// TCP and UDP through the guests' tunnel, both ways.
+fn use_tunnels(world: &World) {
+    let [one, two] = [world.guest(0), world.guest(1)];
+    eventually("the tunnel is there", || world.exec(&one, "ping -c 1 -W 1 172.16.0.2").status.success());
+    connection(world, &one, "172.16.0.2:9000", &two, "172.16.0.2:9000", 3_000_000);
+    connection(world, &two, "172.16.0.1:9000", &one, "172.16.0.1:9000", 3_000_000);
+    let flood = world.exec(&one, "ping -n -c 10 -i 0.2 -W 1 -s 1300 172.16.0.2");
+    let said = String::from_utf8_lossy(&flood.stdout).into_owned();
+    assert!(said.contains(" 0% packet loss"), "{said}");
+    assert_eq!(world.counter(0, "drop_error_segments") + world.counter(1, "drop_error_segments"), 0);
+}
+
+#[test]
+fn guests_have_tunnels_of_their_own() {
+    let Some(world) = network("tu", NAMED, |_| {}) else { return };
+    add_tunnels(&world, 4, "mtu 1400");
+    use_tunnels(&world);
+    assert!(world.counter(0, "cut_segments") > 0, "its segments were whole");
+    // What does not fit is answered, and the guests' kernels learn it.
+    for i in 0..2 {
+        ip(&format!("-n {} link set vx0 mtu 1450", world.guest(i)));
+    }
+    use_tunnels(&world);
+}
+
+#[test]
+fn guests_have_tunnels_of_their_own_over_ipv6() {
+    let Some(world) = network("tv", NAMED, |_| {}) else { return };
+    add_tunnels(&world, 6, "mtu 1380");
+    use_tunnels(&world);
+}
+
+#[test]
+fn guests_have_tunnels_of_their_own_over_a_fabric_of_another_family() {
+    let over_ipv6 = |world: &World| {
+        for i in 0..2 {
+            ip(&format!("-n {} addr add fd99::{}/64 dev u0 nodad", world.host(i), i + 1));
+            let text = std::fs::read_to_string(world.config(i)).unwrap();
+            std::fs::write(world.config(i), text.replace("192.168.99.", "fd99::")).unwrap();
+        }
+    };
+    for (name, family) in [("tw", 4), ("tx", 6)] {
+        let Some(world) = network(name, NAMED, over_ipv6) else { return };
+        add_tunnels(&world, family, "mtu 1360");
+        use_tunnels(&world);
+    }
+    let Some(world) = network("ty", NAMED, |_| {}) else { return };
+    add_tunnels(&world, 6, "mtu 1360");
+    use_tunnels(&world);
+}
+
+#[test]
+fn a_guest_translates_addresses_between_peers() {
+    if !std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|dir| dir.join("nft").exists())
+        && !std::path::Path::new("/usr/sbin/nft").exists()
+    {
+        eprintln!("skipped: nft is not installed");
+        return;
+    }
+    let Some(world) = network("tn", NAMED, |_| {}) else { return };
+    let [router, guest] = [world.guest(0), world.guest(1)];
+    for command in [
+        "sysctl -qw net.ipv4.ip_forward=1",
+        "nft add table ip t",
+        "nft add chain ip t pre { type nat hook prerouting priority -100 ; }",
+        "nft add chain ip t post { type nat hook postrouting priority 100 ; }",
+        "nft add rule ip t pre tcp dport 9100 dnat to 10.7.2.2:9000",
+        "nft add rule ip t post masquerade",
+    ] {
+        let output = world.exec(&router, command);
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    connection(&world, &guest, "10.7.1.2:9100", &guest, "10.7.2.2:9000", 5_000_000);
+    assert_eq!(world.counter(0, "drop_error_segments"), 0);
+}
