@@ -55,6 +55,16 @@ impl Path {
         self.exec(&router, &format!("tc filter add dev p2 egress bpf da obj {} sec tc", object.display()));
     }
 
+    /// Packets that the router's queues have dropped.
+    fn dropped(&self) -> u64 {
+        let arguments = ["netns", "exec", &self.namespace("r"), "tc", "-s", "qdisc", "show", "dev", "p2"];
+        let output = Command::new("ip").args(arguments).output().expect("ip runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let counts = text.split("(dropped ").skip(1).map(|rest| rest.split(',').next().unwrap_or("").parse::<u64>());
+        let counts: Result<Vec<u64>, _> = counts.collect();
+        counts.ok().filter(|counts| counts.len() >= 2).unwrap_or_else(|| panic!("no counts in {text}")).iter().sum()
+    }
+
     fn namespace(&self, node: &str) -> String {
         format!("{}{node}", self.tag)
     }
@@ -72,7 +82,20 @@ impl Drop for Path {
     }
 }
 
+/// Both ends and what their packets go through on one processor: two would overtake one another when the machine is busy, and TCP
+/// would take that for loss.
+fn stay_on_one_processor() {
+    use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
+    let this = nix::unistd::Pid::from_raw(0);
+    let allowed = sched_getaffinity(this).unwrap();
+    let mut one = CpuSet::new();
+    let first = (0..CpuSet::count()).find(|cpu| allowed.is_set(*cpu).unwrap()).unwrap();
+    one.set(first).unwrap();
+    sched_setaffinity(this, &one).unwrap();
+}
+
 fn enter(namespace: &str) {
+    stay_on_one_processor();
     let file = std::fs::File::open(format!("/run/netns/{namespace}")).expect("the namespace exists");
     nix::sched::setns(file, nix::sched::CloneFlags::CLONE_NEWNET).expect("root may enter it");
 }
@@ -189,12 +212,13 @@ fn marks_keep_the_window_short_and_nothing_is_lost() {
     println!("cwnd {cwnd}, retransmitted {again}, alpha {:.3}, {stats:?}", stats.mean_alpha().unwrap());
     assert_eq!(received, BYTES);
     assert_eq!(options & OPT_ECN, OPT_ECN, "ECN was negotiated");
-    assert_eq!(again, 0, "a thousand packets of queue never fill");
+    // Not counted by what was sent again: TCP probes for a lost tail when ACKs are late, as they are on a busy machine.
+    assert_eq!(path.dropped(), 0, "a thousand packets of queue never fill");
     // 40 packets at the threshold and hardly any on the wire; a law that fills the queue would have a thousand.
     assert!(cwnd < 300, "{cwnd}");
     assert!(stats.reductions > 3 && stats.windows > stats.reductions, "{stats:?}");
     assert!((0.005..0.9).contains(&stats.mean_alpha().unwrap()), "{stats:?}");
-    assert_eq!((stats.losses, stats.timeouts), (0, 0));
+    assert_eq!(stats.losses, 0, "{stats:?}");
 
     drop(dctcp);
     assert!(!is_registered(&name), "it is gone with its owner");
@@ -211,7 +235,7 @@ fn without_marks_losses_halve_the_window_and_all_arrives() {
     println!("cwnd {cwnd}, retransmitted {again}, {stats:?}");
     assert_eq!(received, BYTES);
     assert_eq!(options & OPT_ECN, OPT_ECN);
-    assert!(stats.losses > 0 && again > 0, "{stats:?}");
+    assert!(stats.losses > 0 && again > 0 && path.dropped() > 0, "{stats:?}");
     assert!(cwnd < 1000, "{cwnd}");
     assert_eq!(stats.reductions, 0);
 }
