@@ -211,6 +211,16 @@ fn help(name: &str) -> &'static str {
         "full_outside_segments" => "Of flow_table_full: the port held as many flows as may begin from outside",
         "cut_segments" => "Segments of guests that the kernel was asked to cut before they are encapsulated",
         "drop_foreign_segments" => "Frames on the receiver's device that were not its own, or for nobody any more",
+        "untracked_fragments" => "Of untracked_segments: fragments, to which no law applies",
+        "untracked_headers" => "Of untracked_segments: behind more IPv6 extension headers than are followed",
+        "drop_tagged_segments" => "Segments of guests on strict ports dropped because of a VLAN tag",
+        "drop_malformed_segments" => {
+            "Frames of guests on strict ports dropped because they are neither ARP nor IP that parses"
+        }
+        "drop_tunnel_segments" => "Segments of guests dropped because they were for the tunnel's port of no guest",
+        "drop_host_segments" => "Segments of guests dropped because they were for the host (port.host)",
+        "drop_lengths_segments" => "Encapsulated segments dropped because their outer lengths are wrong",
+        "drop_forged_segments" => "Segments of peers dropped because their inner source is not routed to that peer",
         _ => "See datapath/kernel/state.h",
     }
 }
