@@ -3,7 +3,8 @@
  * Who may have how many of a table's slots. Guests and strangers can begin flows at will, so that nobody may fill the table
  * for the others:
  *  - A port may hold no more slots than are free, as in buffers with dynamic thresholds (Choudhury and Hahne, 1998): one port
- *    alone gets half of the table, n greedy ones leave 1/(n + 1) of it. A network may hold twice what is free.
+ *    alone gets half of the table, n greedy ones leave 1/(n + 1) of it. A network may hold twice what is free, and a port in it
+ *    no more than what this leaves: greedy ports do not use up what their network may hold.
  *  - Flows that began from outside and are not settled (flow.h) get a quarter of what their port may hold, all that began
  *    from outside three quarters: the guest's own connections always find room.
  * The bounds of the configuration come on top.
@@ -58,7 +59,7 @@ SV_FN u32 sv_quota_held(s32 n)
 SV_FN u32 sv_quota_admit(const struct sv_bounds *b, const struct sv_tally *table, const struct sv_tally *port,
 			 const struct sv_tally *network, int outside)
 {
-	u32 used = sv_quota_held(table->flows), left = SV_QUOTA_FLOOR, most, share;
+	u32 used = sv_quota_held(table->flows), held = sv_quota_held(port->flows), left = SV_QUOTA_FLOOR, most, share, all;
 
 	if (!b->table)
 		return SV_QUOTA_ADMITTED;
@@ -66,13 +67,15 @@ SV_FN u32 sv_quota_admit(const struct sv_bounds *b, const struct sv_tally *table
 		left = sv_max32(b->table - used, SV_QUOTA_FLOOR);
 	most = sv_min32(left, b->port);
 	share = (most + 3) / 4;
-	if (sv_quota_held(port->flows) >= most)
+	if (held >= most)
 		return SV_QUOTA_PORT;
-	if (outside && (sv_quota_held(port->unsettled) >= share || sv_quota_held(port->flows) >= most - most / 4))
+	if (outside && (sv_quota_held(port->unsettled) >= share || held >= most - most / 4))
 		return SV_QUOTA_OUTSIDE;
-	if (network && sv_quota_held(network->flows) >= sv_min32(2 * left, b->network))
-		return SV_QUOTA_NETWORK;
-	return SV_QUOTA_ADMITTED;
+	if (!network)
+		return SV_QUOTA_ADMITTED;
+	all = sv_min32(2 * left, b->network);
+	used = sv_quota_held(network->flows);
+	return used >= all || held >= sv_max32(all - used, SV_QUOTA_FLOOR) ? SV_QUOTA_NETWORK : SV_QUOTA_ADMITTED;
 }
 
 #endif

@@ -197,7 +197,7 @@ SV_ASSERT_SIZE(struct sv_timed, 48);
 
 /*
  * One call of selvedge_tick, and of selvedge_limit_tick: where it stands in the frame after an Ethernet header. `count` keys
- * of flows follow, but for SV_TICK_TIMED, which takes as many from `timed`. Returns how many flows it did something to, and
+ * of flows follow, but for SV_TICK_TIMED, which takes SV_TICK_MAX_TIMED from `timed`. Returns how many flows it did something to, and
  * SV_TICK_DONE, SV_TICK_FULL.
  */
 struct sv_tick_call {
@@ -210,7 +210,9 @@ struct sv_tick_call {
 
 SV_ASSERT_SIZE(struct sv_tick_call, 24);
 
-#define SV_TICK_MAX 64 /* 64 flows take less than 50 us */
+/* Flows of one call: these take less than 100 us. */
+#define SV_TICK_MAX 64
+#define SV_TICK_MAX_TIMED 256
 
 /* sv_tick_call.what */
 #define SV_TICK_TIMED 0      /* the timer laws of flows with data outstanding */

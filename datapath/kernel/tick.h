@@ -57,7 +57,7 @@ __noinline int tick_flow(const struct sv_flow_slot_key *which, u32 what, u64 now
 	struct sv_config *conf;
 	struct sv_ctx c = {0};
 	u32 zero = 0;
-	int did = 0;
+	int did;
 
 	conf = bpf_map_lookup_elem(&config, &zero);
 	c.vcc_conf = bpf_map_lookup_elem(&congestion, &zero);
@@ -69,12 +69,19 @@ __noinline int tick_flow(const struct sv_flow_slot_key *which, u32 what, u64 now
 		return 0;
 	if (what == SV_TICK_EXPIRE)
 		return expire(slot, &key, conf->conf.idle, now);
+	if (what == SV_TICK_TIMED) {
+		if (!slot->timed)
+			return 0; /* a flow of the same name was forgotten meanwhile */
+		/* Most of them, every time. Read without the lock: whatever follows looks again. */
+		if (is_outstanding(&slot->vcc) && !sv_vcc_due(&slot->vcc, c.vcc_conf, now))
+			return STAYS;
+	}
 	c.conf = &conf->conf;
 	c.flow = &slot->flow;
 	c.vcc = &slot->vcc;
 	c.flow_lock = &slot->lock;
 	c.tenant = tenant_of(key.vni);
-	c.now = bpf_ktime_get_ns();
+	c.now = now;
 	if (what == SV_TICK_RECLASSIFY) {
 		sv_reclassify(&c, &key.key);
 		return TOUCHED;
@@ -85,8 +92,6 @@ __noinline int tick_flow(const struct sv_flow_slot_key *which, u32 what, u64 now
 		SV_UNLOCK(c.flow_lock);
 		return TOUCHED;
 	}
-	if (what == SV_TICK_TIMED && !slot->timed)
-		return 0; /* a flow of the same name was forgotten meanwhile */
 	did = apply_timers(&c, &key);
 	if (what != SV_TICK_TIMED || did & NO_EVENT)
 		return did | STAYS;
@@ -103,7 +108,7 @@ __noinline int tick_flow(const struct sv_flow_slot_key *which, u32 what, u64 now
  * The next flow with data outstanding. Returns SV_TICK_DONE when this round has seen all, SV_TICK_FULL, or how many it touched. A
  * function of its own for the same reason.
  */
-__noinline int tick_timed(u32 round)
+__noinline int tick_timed(u32 round, u64 now)
 {
 	struct sv_timed next = {0};
 	u32 seen;
@@ -117,7 +122,7 @@ __noinline int tick_timed(u32 round)
 		bpf_map_push_elem(&timed, &next, 0);
 		return SV_TICK_DONE;
 	}
-	did = tick_flow(&next.key, SV_TICK_TIMED, 0);
+	did = tick_flow(&next.key, SV_TICK_TIMED, now);
 	if (did & NO_EVENT)
 		next.round = round - 1;
 	if (did & STAYS && bpf_map_push_elem(&timed, &next, 0))
@@ -131,22 +136,27 @@ int selvedge_tick(struct __sk_buff *skb)
 	struct sv_tick_call call = {0};
 	struct sv_flow_slot_key key;
 	u32 did = 0, result;
+	u64 now = bpf_ktime_get_ns();
 
 	if (bpf_skb_load_bytes(skb, SV_ETH_LEN, &call, sizeof(call)))
 		return 0;
-	for (u32 i = 0; i < SV_TICK_MAX; i++) {
-		if (i >= call.count)
-			break;
-		if (call.what == SV_TICK_TIMED) {
-			result = tick_timed(call.round);
+	if (call.what == SV_TICK_TIMED) {
+		for (u32 i = 0; i < SV_TICK_MAX_TIMED; i++) {
+			result = (u32)tick_timed(call.round, now);
 			if (result & (SV_TICK_DONE | SV_TICK_FULL))
 				return (int)(did | result);
 			did = sv_forget32(did + result);
-			continue;
 		}
+		return (int)did;
+	}
+	if (call.what == SV_TICK_EXPIRE)
+		now = call.now;
+	for (u32 i = 0; i < SV_TICK_MAX; i++) {
+		if (i >= call.count)
+			break;
 		if (bpf_skb_load_bytes(skb, SV_ETH_LEN + sizeof(call) + i * sizeof(key), &key, sizeof(key)))
 			break;
-		result = (u32)tick_flow(&key, call.what, call.now);
+		result = (u32)tick_flow(&key, call.what, now);
 		if (result & NO_EVENT)
 			return (int)(did | SV_TICK_FULL);
 		did = sv_forget32(did + (result & TOUCHED));

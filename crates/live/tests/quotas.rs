@@ -95,6 +95,7 @@ fn one_guest_leaves_the_others_room() {
     let Some(fabric) = host("qa") else { return };
     in_namespace(&fabric.host(0), || {
         let (edge, greedy) = (&fabric.edges[0].edge, fabric.edges[0].port);
+        let begun = live::kernel::monotonic_ns();
         for port in 0..5000 {
             send(edge, greedy, port, tcp::SYN);
         }
@@ -110,9 +111,8 @@ fn one_guest_leaves_the_others_room() {
         assert_eq!(tally(&fabric, TALLY_NETWORK, OTHER).flows, 200);
         assert_eq!(tally(&fabric, TALLY_TABLE, 0).flows, held + 200);
         // What nobody answered goes after ten seconds, although idle flows may stay for a minute.
-        let now = live::kernel::monotonic_ns();
-        assert_eq!(edge.sweep(now + 9 * SECOND).unwrap().expired, 0);
-        let swept = edge.sweep(now + 11 * SECOND).unwrap();
+        assert_eq!(edge.sweep(begun + 9 * SECOND).unwrap().expired, 0);
+        let swept = edge.sweep(live::kernel::monotonic_ns() + 11 * SECOND).unwrap();
         assert_eq!((swept.expired, swept.kept, swept.mended), (712, 0, 0));
         assert_eq!(tally(&fabric, TALLY_TABLE, 0), Tally::default());
     });
@@ -123,6 +123,7 @@ fn a_network_with_twice_what_is_free_gets_no_more() {
     let Some(fabric) = host("qb") else { return };
     in_namespace(&fabric.host(0), || {
         let edge = &fabric.edges[0].edge;
+        let begun = live::kernel::monotonic_ns();
         let (greedy, tallies) = (fabric.edges[0].port, |n| Tally { flows: n, unsettled: 0 });
         edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_NETWORK, VNI), &tallies(700)).unwrap();
         edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_TABLE, 0), &tallies(700)).unwrap();
@@ -130,8 +131,14 @@ fn a_network_with_twice_what_is_free_gets_no_more() {
         assert_eq!(refused(&fabric), [1, 0, 1, 0], "700 is more than twice 324");
         send(edge, 1, 1, tcp::SYN);
         assert_eq!(refused(&fabric), [1, 0, 1, 0]);
+        // A port that holds much leaves its network some; one that holds little begins.
+        edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_NETWORK, VNI), &tallies(500)).unwrap();
+        edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_PORT, greedy), &tallies(200)).unwrap();
+        send(edge, greedy, 1, tcp::SYN);
+        assert_eq!(refused(&fabric), [2, 0, 2, 0], "200 are more than 648 - 500");
+        edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_PORT, greedy), &tallies(0)).unwrap();
         // The next sweep finds that nobody holds so much.
-        let swept = edge.sweep(live::kernel::monotonic_ns()).unwrap();
+        let swept = edge.sweep(begun).unwrap();
         assert_eq!((swept.kept, swept.mended), (1, 2));
         assert_eq!(tally(&fabric, TALLY_TABLE, 0), tallies(1));
         assert_eq!(tally(&fabric, TALLY_NETWORK, VNI), tallies(0));
@@ -179,7 +186,7 @@ fn nobody_fills_a_guests_port_from_outside() {
 #[test]
 fn counts_outlive_the_agent() {
     let Some(mut fabric) = host("qd") else { return };
-    let port = fabric.edges[0].port;
+    let (port, begun) = (fabric.edges[0].port, live::kernel::monotonic_ns());
     in_namespace(&fabric.host(0), || (0..20).for_each(|n| send(&fabric.edges[0].edge, port, n, tcp::SYN)));
     let pins = fabric.edges[0].pins();
     fabric.edges[0].edge = in_namespace(&fabric.host(0), || {
@@ -189,12 +196,12 @@ fn counts_outlive_the_agent() {
     let edge = &fabric.edges[0].edge;
     assert_eq!(edge.adopted(), live::kernel::Adopted::Existing);
     assert_eq!(of_port(&fabric, port).flows, 20);
-    let swept = edge.sweep(live::kernel::monotonic_ns()).unwrap();
+    let swept = edge.sweep(begun).unwrap();
     assert_eq!((swept.kept, swept.mended), (20, 0));
     // A count that drifted is mended, in either direction.
     for wrong in [-5, 1000] {
         edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_PORT, port), &Tally { flows: wrong, unsettled: 3 }).unwrap();
-        assert_eq!(edge.sweep(live::kernel::monotonic_ns()).unwrap().mended, 1);
+        assert_eq!(edge.sweep(begun).unwrap().mended, 1);
         assert_eq!(of_port(&fabric, port), Tally { flows: 20, unsettled: 0 });
     }
     // A port that is gone leaves nothing behind once its flows are.
@@ -233,13 +240,14 @@ fn one_limited_port_leaves_the_others_room() {
             let key = TallyKey::new(TABLE_LIMITED, TALLY_PORT, ifindex);
             edge.tallies().unwrap().get(&key).map_or(0, |tally| tally.flows)
         };
+        let begun = live::kernel::monotonic_ns();
         (0..5000).for_each(|port| send(greedy, port, tcp::SYN));
         assert_eq!(held(greedy), FLOWS as i32 / 2);
         (0..200).for_each(|port| send(1, port, tcp::SYN));
         assert_eq!(held(1), 200);
         let key = LimiterKey { ifindex: 1, direction: LIMITER_OUT };
         assert_eq!(edge.limiter_counts(&key).unwrap().untracked, 0);
-        edge.sweep(live::kernel::monotonic_ns() + 9 * SECOND).unwrap();
+        edge.sweep(begun + 9 * SECOND).unwrap();
         assert_eq!(held(1), 200);
         edge.sweep(live::kernel::monotonic_ns() + 11 * SECOND).unwrap();
         assert_eq!((held(greedy), held(1)), (0, 0));

@@ -1,13 +1,12 @@
 //! The host's interfaces, as netlink tells them.
 
 use super::error::{Error, Result};
-use futures_util::{StreamExt, TryStreamExt};
-use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload};
+use super::watch::{Change, Watch};
+use futures_util::TryStreamExt;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage};
 use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage};
-use rtnetlink::packet_route::RouteNetlinkMessage;
-use rtnetlink::{Handle, LinkUnspec, MulticastGroup, RouteMessageBuilder};
+use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -54,14 +53,12 @@ pub(super) fn by_name<'a>(interfaces: &'a Interfaces, name: &str) -> Option<(u32
     interfaces.iter().find(|(_, i)| i.name == name).map(|(index, i)| (*index, i))
 }
 
-type Messages = futures_util::stream::BoxStream<'static, NetlinkMessage<RouteNetlinkMessage>>;
-
 /// Asks and is told by netlink.
 pub(super) struct Netlink {
     handle: Handle,
-    messages: Messages,
-    /// Something changed that nobody was told of yet.
-    pending: bool,
+    watch: Watch,
+    /// Something changed that nobody was told of yet; until when more is waited for.
+    pending: Option<Instant>,
     /// When changes were last told of.
     last: Option<Instant>,
     /// The kernel had more to tell than there was room for.
@@ -75,16 +72,12 @@ pub(super) struct Netlink {
 impl Netlink {
     /// `routes`: be told of changed routes too.
     pub(super) fn new(routes: bool) -> Result<Netlink> {
-        let mut groups = vec![MulticastGroup::Link, MulticastGroup::Ipv4Ifaddr, MulticastGroup::Ipv6Ifaddr];
-        if routes {
-            groups.extend([MulticastGroup::Ipv4Route, MulticastGroup::Ipv6Route]);
-        }
-        let (connection, handle, messages) =
-            rtnetlink::new_multicast_connection(&groups).map_err(|e| Error::System("open netlink", e))?;
+        let failed = |e| Error::System("open netlink", e);
+        let watch = Watch::new(routes).map_err(failed)?;
+        let (connection, handle, _) = rtnetlink::new_connection().map_err(failed)?;
         tokio::spawn(connection);
-        let messages = messages.map(|(message, _)| message).boxed();
         let (ended, peer_macs) = (BTreeSet::new(), BTreeMap::new());
-        Ok(Netlink { handle, messages, pending: false, last: None, lost: false, ended, peer_macs })
+        Ok(Netlink { handle, watch, pending: None, last: None, lost: false, ended, peer_macs })
     }
 
     /// Returns a moment after something changed. Safe to drop at any await.
@@ -92,39 +85,35 @@ impl Netlink {
     /// # Errors
     /// Netlink ended.
     pub(super) async fn changed(&mut self) -> Result<()> {
-        let gone = || Error::System("watch interfaces", std::io::ErrorKind::BrokenPipe.into());
-        if !self.pending {
-            let first = self.messages.next().await.ok_or_else(gone)?;
-            self.pending = true;
-            self.note(&first);
-        }
-        let settled = Instant::now() + SETTLE;
-        let until = self.last.map_or(settled, |last| settled.max(last + INTERVAL));
-        while let Ok(message) = tokio::time::timeout_at(until, self.messages.next()).await {
-            self.note(&message.ok_or_else(gone)?);
-        }
-        self.pending = false;
+        let failed = |e| Error::System("watch interfaces", e);
+        let until = match self.pending {
+            Some(until) => until, // asked again: it is not to begin anew each time
+            None => {
+                self.watch.ready().await.map_err(failed)?;
+                let settled = Instant::now() + SETTLE;
+                *self.pending.insert(self.last.map_or(settled, |last| settled.max(last + INTERVAL)))
+            }
+        };
+        // What comes meanwhile waits in the kernel.
+        tokio::time::sleep_until(until).await;
+        let Netlink { watch, ended, peer_macs, lost, .. } = self;
+        watch
+            .take(|change| match change {
+                Change::Link(ifindex) => drop(peer_macs.remove(&ifindex)),
+                Change::LinkGone(ifindex) => {
+                    ended.insert(ifindex);
+                    peer_macs.remove(&ifindex);
+                }
+                Change::Lost => {
+                    *lost = true;
+                    peer_macs.clear();
+                }
+                Change::Other => {}
+            })
+            .map_err(failed)?;
+        self.pending = None;
         self.last = Some(until);
         Ok(())
-    }
-
-    fn note(&mut self, message: &NetlinkMessage<RouteNetlinkMessage>) {
-        let message = match &message.payload {
-            NetlinkPayload::InnerMessage(message) => message,
-            NetlinkPayload::Overrun(_) => {
-                self.lost = true;
-                return self.forget();
-            }
-            _ => return,
-        };
-        match message {
-            RouteNetlinkMessage::DelLink(link) => {
-                self.ended.insert(link.header.index);
-                self.peer_macs.remove(&link.header.index);
-            }
-            RouteNetlinkMessage::NewLink(link) => drop(self.peer_macs.remove(&link.header.index)),
-            _ => {}
-        }
     }
 
     /// Looks everything up anew from now on.

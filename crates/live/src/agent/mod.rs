@@ -47,6 +47,8 @@ mod server;
 mod tables;
 #[cfg(feature = "kernel")]
 mod teardown;
+#[cfg(feature = "kernel")]
+mod watch;
 
 #[cfg(feature = "kernel")]
 pub use error::Error;

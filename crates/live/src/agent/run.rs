@@ -92,6 +92,10 @@ struct Runner {
     forgotten: Limit,
     last_sweep: Instant,
     next_sweep: Instant,
+    /// Something changed that the kernel's tables do not show yet.
+    unsettled: bool,
+    /// When the tables may be brought up to date again.
+    rested: Instant,
     /// When everything is looked at although nothing changed.
     next_look: Instant,
     /// Under way, with the time that it has taken.
@@ -108,6 +112,10 @@ struct Runner {
 const SWEEP_WHEN_FULL: Duration = Duration::from_secs(1);
 /// Between two sweeps at most: what was never answered is to go soon.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// What can be put off takes this part of a CPU's time at most.
+const SHARE: u32 = 25;
+/// Longest pause between two looks at the host while things change.
+const MAX_REST: Duration = Duration::from_secs(10);
 /// Flows of one step of a sweep: it takes about a millisecond.
 const SWEEP_STEP: u32 = 2048;
 
@@ -226,6 +234,8 @@ impl Runner {
             forgotten: Limit::new(),
             last_sweep: now(),
             next_sweep: now(),
+            unsettled: false,
+            rested: now(),
             next_look: now(),
             sweep: None,
             next_tick: now(),
@@ -244,7 +254,8 @@ impl Runner {
                 _ = self.signals.term.recv() => return Ok(End::Signal),
                 _ = self.signals.int.recv() => return Ok(End::Signal),
                 _ = self.signals.hup.recv() => { let _ = self.reload(load).await; } // logged
-                changed = self.agent.netlink.changed() => { changed?; self.apply().await; }
+                changed = self.agent.netlink.changed() => { changed?; self.look_soon(); }
+                _ = tokio::time::sleep_until(self.rested.into()), if self.unsettled => self.apply().await,
                 _ = readable(&self.events) => self.take_events().await,
                 Some((command, place)) = self.commands.recv() => match command {
                     Command::Stop => return Ok(End::Stop(place)),
@@ -289,10 +300,18 @@ impl Runner {
         }
     }
 
+    /// Looks at the host: at once, unless that has taken its share of the time already.
+    fn look_soon(&mut self) {
+        self.unsettled = true;
+    }
+
     async fn apply(&mut self) {
+        let before = cpu_time();
+        self.unsettled = false;
         if let Err(e) = self.agent.apply().await {
             self.agent.log.error(e.to_string()); // and again at the next sweep
         }
+        self.rested = now() + (SHARE * cpu_time().saturating_sub(before)).min(MAX_REST);
     }
 
     /// Takes a new configuration as a whole, or keeps the old one.
@@ -383,27 +402,27 @@ impl Runner {
                     agent.log.error(e.to_string()); // a new agent asks again
                 }
                 agent.followed.fill(&mut agent.config);
-                self.apply().await;
+                self.look_soon();
             }
         }
     }
 
-    /// Forgets idle flows, a step at a time, so that it takes no more than a twentieth of the time. At the end, looks whether
+    /// Forgets idle flows, a step at a time, so that it takes no more than its share of the time. At the end, looks whether
     /// everything is still as it should be: netlink can lose messages.
     async fn sweep(&mut self) {
-        let start = now();
+        let before = cpu_time();
         let (mut sweep, mut took) = self.sweep.take().unwrap_or_else(|| {
-            self.last_sweep = start;
+            self.last_sweep = now();
             Default::default()
         });
         let congestion = self.agent.config.congestion.as_ref();
         let done = self.agent.edge.sweep_on(&mut sweep, monotonic_ns(), SWEEP_STEP, congestion);
-        let end = now();
-        took += end.duration_since(start);
+        let (end, step) = (now(), cpu_time().saturating_sub(before));
+        took += step;
         match done {
             Ok(None) => {
                 self.sweep = Some((sweep, took));
-                self.next_sweep = end + 20 * end.duration_since(start);
+                self.next_sweep = end + SHARE * step;
                 return;
             }
             Ok(Some(swept)) => {
@@ -413,22 +432,21 @@ impl Runner {
             Err(e) => self.agent.log.error(e.to_string()),
         }
         let idle = Duration::from_nanos(self.agent.config.flow_idle_ns);
-        let pause = (idle / 8).clamp(Duration::from_secs(1), MAX_PAUSE).max(20 * took);
+        let pause = (idle / 8).clamp(Duration::from_secs(1), MAX_PAUSE).max(SHARE * took);
         self.next_sweep = end + pause;
         if end >= self.next_look {
-            self.apply().await;
-            self.next_look = now() + (idle / 8).clamp(Duration::from_secs(1), Duration::from_secs(30));
+            self.look_soon();
+            self.next_look = end + (idle / 8).clamp(Duration::from_secs(1), Duration::from_secs(30));
         }
     }
 
-    /// Looks for connections whose guests are to hear something. Takes at most a twentieth of the time.
+    /// Looks for connections whose guests are to hear something. Takes at most its share of the time.
     fn tick(&mut self) {
-        let start = now();
+        let (start, before) = (now(), cpu_time());
         if let Err(e) = self.agent.edge.tick() {
             self.agent.log.error(e.to_string());
         }
-        let end = now();
-        self.next_tick = end + TICK.max(20 * end.duration_since(start));
+        self.next_tick = start + TICK.max(SHARE * cpu_time().saturating_sub(before));
     }
 
     async fn take_events(&mut self) {
@@ -439,7 +457,7 @@ impl Runner {
         let mut news = false;
         if events.iter().any(|event| event.kind == EVENT_TABLE_FULL) {
             let took = self.sweep.as_ref().map_or(Duration::ZERO, |(_, took)| *took);
-            let soon = self.last_sweep + SWEEP_WHEN_FULL + 20 * took;
+            let soon = self.last_sweep + SWEEP_WHEN_FULL + SHARE * took;
             self.next_sweep = self.next_sweep.min(soon);
         }
         let mut interfaces = BTreeMap::new();
@@ -460,7 +478,7 @@ impl Runner {
             }
         }
         if news {
-            self.apply().await;
+            self.look_soon();
         }
     }
 
@@ -636,6 +654,11 @@ async fn readable(events: &AsyncFd<OwnedFd>) {
 /// Nobody may listen: then this does nothing.
 fn notify(states: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(states);
+}
+
+/// What this thread, which does all of the agent's work, has used.
+fn cpu_time() -> Duration {
+    nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
 }
 
 #[allow(clippy::disallowed_methods, reason = "the agent runs in real time")]

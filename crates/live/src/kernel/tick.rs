@@ -5,6 +5,7 @@ use super::{context_of, Edge, Error, Result, Segment};
 use crate::state::{FlowSlot, FlowSlotKey, Plain, TickCall, TICK_DONE, TICK_FULL, TICK_MAX, TICK_TIMED};
 use libbpf_rs::ProgramMut;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Calls of one walk through the flows with data outstanding: more than there can be of them.
 const MAX_CALLS: usize = 1 << 12;
@@ -16,6 +17,8 @@ pub struct Ticked {
     pub touched: u32,
     /// Not all were looked at: events are to be read first.
     pub full: bool,
+    /// Longest run of the program, in which no packet is handled on its CPU.
+    pub longest: Duration,
 }
 
 impl Edge {
@@ -29,8 +32,9 @@ impl Edge {
         // 0 is of flows that no tick has seen: those of that round would be taken for it once.
         let round = self.round.fetch_add(1, Ordering::Relaxed).max(1);
         for _ in 0..MAX_CALLS {
-            let call = TickCall { what: TICK_TIMED, count: TICK_MAX as u32, round, ..TickCall::default() };
-            let result = run(self.tick_program()?, call.as_bytes())?;
+            let call = TickCall { what: TICK_TIMED, round, ..TickCall::default() };
+            let (result, took) = run(self.tick_program()?, call.as_bytes())?;
+            ticked.longest = ticked.longest.max(took);
             ticked.touched += result & 0xffff;
             ticked.full = result & TICK_FULL != 0;
             if result & (TICK_DONE | TICK_FULL) != 0 {
@@ -76,18 +80,18 @@ pub(super) fn tick_keys<'a>(
     let mut touched = 0;
     for chunk in keys.chunks(TICK_MAX) {
         let call = TickCall { now, what, count: chunk.len() as u32, ..TickCall::default() };
-        let result = run(program()?, &[call.as_bytes(), &chunk.concat()].concat())?;
+        let (result, _) = run(program()?, &[call.as_bytes(), &chunk.concat()].concat())?;
         touched += (result & 0xffff) as usize;
     }
     Ok(touched)
 }
 
-/// One call; its result.
-fn run(program: ProgramMut<'_>, call: &[u8]) -> Result<u32> {
+/// One call; its result, and how long it took.
+fn run(program: ProgramMut<'_>, call: &[u8]) -> Result<(u32, Duration)> {
     // Of a type that is nobody's (IEEE 802, local experiments).
     let frame = [&[0; 12], [0x88, 0xb5].as_slice(), call].concat();
     let mut context = context_of(Segment::default());
     let input = libbpf_rs::ProgramInput { context_in: Some(&mut context), data_in: Some(&frame), ..Default::default() };
     let output = program.test_run(input).map_err(|e| Error::Bpf("run a program", e))?;
-    Ok(output.return_value)
+    Ok((output.return_value, output.duration))
 }
