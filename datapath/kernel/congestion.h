@@ -66,7 +66,7 @@ static __always_inline int replace_ip(struct __sk_buff *skb, u32 family, u32 at,
 
 	if (family == 4 && bpf_l3_csum_replace(skb, SV_ETH_LEN + 10, old, new, 2))
 		return -1;
-	return bpf_skb_store_bytes(skb, SV_ETH_LEN + at, &new, 2, 0);
+	return bpf_skb_store_bytes(skb, SV_ETH_LEN + at, &new, 2, sum_follows(family));
 }
 
 /*

@@ -82,54 +82,83 @@ static __always_inline int is_older(u32 epoch, u32 kept)
 	return kept && (s32)(epoch - kept) < 0;
 }
 
-/* Readers take no lock: there is no epoch while the rest is written. */
-static __always_inline void begin_keeping(u32 *epoch)
-{
-	*epoch = 0;
-	asm volatile("" ::: "memory");
-}
-
-static __always_inline void end_keeping(u32 *epoch, u32 value)
-{
-	asm volatile("" ::: "memory");
-	*epoch = value;
-}
-
-static __always_inline void keep_out(struct sv_flow_slot *slot, u32 epoch, u32 port, const struct sv_route *route)
+/*
+ * What was found for a flow is kept in two steps, each under the lock. Readers take no lock: between the steps there is no epoch,
+ * and unlocking orders the steps for them. Between the steps the flow must still be found where it was: if it was forgotten
+ * meanwhile, its place may be another flow's. And nobody else must have begun to keep something, which `turn` tells.
+ */
+static __always_inline void keep_out(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni, u32 epoch, u32 port,
+				     const struct sv_route *route)
 {
 	struct sv_found *f = &slot->found;
+	int older;
+	u8 turn;
 
 	bpf_spin_lock(&slot->lock);
-	if (!is_older(epoch, f->out_epoch)) {
-		begin_keeping(&f->out_epoch);
+	older = is_older(epoch, f->out_epoch);
+	turn = f->out_turn;
+	if (!older) {
+		f->out_epoch = 0;
 		f->out_port = port;
 		f->out_peer = route->target;
 		__builtin_memcpy(f->out_mac, route->mac, 6);
-		end_keeping(&f->out_epoch, epoch);
+		f->out_turn = ++turn;
 	}
+	bpf_spin_unlock(&slot->lock);
+	if (older || find_flow(p, vni, OUT) != slot)
+		return;
+	bpf_spin_lock(&slot->lock);
+	if (f->out_turn == turn)
+		f->out_epoch = epoch;
 	bpf_spin_unlock(&slot->lock);
 }
 
-static __always_inline void keep_in(struct sv_flow_slot *slot, u32 epoch, u32 port, const u32 *from)
+static __always_inline void keep_in(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni, u32 epoch, u32 port,
+				    const u32 *from)
 {
 	struct sv_found *f = &slot->found;
+	int older;
+	u8 turn;
 
 	bpf_spin_lock(&slot->lock);
-	if (!is_older(epoch, f->in_epoch)) {
-		begin_keeping(&f->in_epoch);
+	older = is_older(epoch, f->in_epoch);
+	turn = f->in_turn;
+	if (!older) {
+		f->in_epoch = 0;
 		f->in_port = port;
 		for (int i = 0; i < 4; i++)
 			f->in_from[i] = from[i];
-		end_keeping(&f->in_epoch, epoch);
+		f->in_turn = ++turn;
 	}
 	bpf_spin_unlock(&slot->lock);
+	if (older || find_flow(p, vni, IN) != slot)
+		return;
+	bpf_spin_lock(&slot->lock);
+	if (f->in_turn == turn)
+		f->in_epoch = epoch;
+	bpf_spin_unlock(&slot->lock);
+}
+
+/*
+ * Is what stands in `f` under `kept`, its epoch of one direction, of this epoch? Returns where to read it, or 0. The pointer depends
+ * on the epoch that was read, which every processor heeds: nothing behind it is read before.
+ */
+static __always_inline const struct sv_found *found_in(const struct sv_found *f, const u32 *kept, u32 epoch)
+{
+	u64 read = *(const volatile u32 *)kept;
+
+	if (!epoch || read != epoch)
+		return 0;
+	asm volatile("%0 &= 0" : "+r"(read));
+	return (const void *)f + read;
 }
 
 /* Does it hold for what came `from` there? */
 static __always_inline int kept_in(const struct sv_found *f, u32 epoch, const u32 *from)
 {
-	return epoch && f->in_epoch == epoch && f->in_from[0] == from[0] && f->in_from[1] == from[1] &&
-	       f->in_from[2] == from[2] && f->in_from[3] == from[3];
+	f = found_in(f, &f->in_epoch, epoch);
+	return f && f->in_from[0] == from[0] && f->in_from[1] == from[1] && f->in_from[2] == from[2] &&
+	       f->in_from[3] == from[3];
 }
 
 /* Stages of a segment of the guest. Returns their result bits. */
@@ -321,6 +350,7 @@ int selvedge_guest(struct __sk_buff *skb)
 	struct sv_counters *counters = find_counters();
 	u32 zero = 0, ifindex = skb->ifindex, target, epoch, id;
 	struct sv_flow_slot *slot = 0;
+	const struct sv_found *found;
 	struct sv_config *conf;
 	struct sv_route *route;
 	struct sv_port *port, *to;
@@ -356,11 +386,12 @@ int selvedge_guest(struct __sk_buff *skb)
 		return drop(counters, SV_COUNT_DROP_MALFORMED);
 	if (parsed == SV_PARSE_OK) {
 		slot = find_flow(p, port->vni, OUT);
-		if (slot && epoch && slot->found.out_epoch == epoch && slot->found.out_port == ifindex) {
-			id = slot->found.out_peer;
+		found = slot ? found_in(&slot->found, &slot->found.out_epoch, epoch) : 0;
+		if (found && found->out_port == ifindex) {
+			id = found->out_peer;
 			peer = bpf_map_lookup_elem(&peers, &id);
 			if (peer)
-				return to_peer(skb, ifindex, counters, conf, port, peer, slot->found.out_mac, slot, p, parsed,
+				return to_peer(skb, ifindex, counters, conf, port, peer, found->out_mac, slot, p, parsed,
 					       was_cut);
 		}
 	}
@@ -402,7 +433,7 @@ int selvedge_guest(struct __sk_buff *skb)
 		if (parsed == SV_PARSE_OK && !slot)
 			slot = make_flow(p, port->vni, OUT, ifindex);
 		if (slot && epoch && source == SOURCE_OWN)
-			keep_out(slot, epoch, ifindex, route);
+			keep_out(slot, p, port->vni, epoch, ifindex, route);
 		return to_peer(skb, ifindex, counters, conf, port, peer, route->mac, slot, p, parsed, was_cut);
 	}
 	to = bpf_map_lookup_elem(&ports, &target);
@@ -490,7 +521,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	if (parsed == SV_PARSE_OK && !slot)
 		slot = make_flow(p, o->encap.vni, IN, target);
 	if (slot && known && epoch && !kept_in(&slot->found, epoch, o->saddr))
-		keep_in(slot, epoch, target, o->saddr);
+		keep_in(slot, p, o->encap.vni, epoch, target, o->saddr);
 	if (o->ecn == SV_ECN_CE)
 		count(counters, SV_COUNT_IN_CE, 1);
 	ecn = sv_encap_ecn(p->ecn, o->ecn);

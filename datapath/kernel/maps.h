@@ -191,14 +191,38 @@ static __always_inline void count_untracked(struct sv_counters *c, int parsed, c
 		count(c, SV_COUNT_UNTRACKED_HEADERS, 1);
 }
 
-/* A stage asks for packets: p->emit says which. */
+struct sv_asked {
+	u64 since; /* when the interval began, ns */
+	u64 n;	   /* packets asked for in it */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sv_asked);
+} asked SEC(".maps");
+
+/* A stage asks for packets: p->emit says which. Guests can make it ask at every segment; the agent has other work. */
 static __noinline int send_emit(u32 ifindex, const struct sv_packet *p)
 {
+	u32 zero = 0;
+	struct sv_asked *a = bpf_map_lookup_elem(&asked, &zero);
+	struct sv_counters *counters = find_counters();
+	u64 now = bpf_ktime_get_ns();
 	struct sv_event *event;
 
-	if (!p)
+	if (!p || !a || !counters)
 		return 0;
-	event = begin_event(SV_EVENT_EMIT, ifindex, p->daddr, p->emit, bpf_ktime_get_ns());
+	if (now - a->since >= SV_EMIT_INTERVAL_NS) {
+		a->since = now;
+		a->n = 0;
+	}
+	if (a->n++ >= SV_EMIT_MAX) {
+		count(counters, SV_COUNT_FACKS_WITHHELD, 1);
+		return 0;
+	}
+	event = begin_event(SV_EVENT_EMIT, ifindex, p->daddr, p->emit, now);
 	if (!event)
 		return 0;
 	event->packet = *p;

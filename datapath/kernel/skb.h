@@ -113,6 +113,15 @@ static __always_inline int replace_tcp(struct __sk_buff *skb, u32 l4, u32 at, u1
 	return bpf_l4_csum_replace(skb, l4 + 16, from, to, 2) || bpf_skb_store_bytes(skb, l4 + at, new, 2, 0);
 }
 
+/*
+ * What a device has summed up of the packet (CHECKSUM_COMPLETE) must follow a change of the IPv6 header. IPv4's has a checksum of its
+ * own, with which its sum stays the same.
+ */
+static __always_inline u64 sum_follows(u32 family)
+{
+	return family == 4 ? 0 : BPF_F_RECOMPUTE_CSUM;
+}
+
 /* congestion.h */
 __noinline int write_congestion(struct __sk_buff *skb, const struct sv_packet *p);
 
@@ -138,7 +147,7 @@ static __always_inline int write_back(struct __sk_buff *skb, const struct sv_pac
 		} else {
 			new[1] = (old[1] & ~0x30) | (p->ecn & 3) << 4;
 		}
-		if (bpf_skb_store_bytes(skb, ip, new, 2, 0))
+		if (bpf_skb_store_bytes(skb, ip, new, 2, sum_follows(p->family)))
 			return -1;
 	}
 	return 0;

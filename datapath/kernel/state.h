@@ -108,7 +108,8 @@ struct sv_found {
 	u32 out_port; /* ifindex of the guest's port, from where its segments may come */
 	u32 out_peer;
 	u8 out_mac[6]; /* inner destination, as in sv_route */
-	u8 pad[2];
+	u8 out_turn;   /* counts how often something was put here */
+	u8 in_turn;
 	u32 in_epoch;
 	u32 in_port; /* ifindex of the port to which its segments go */
 	u32 in_from[4]; /* outer address of the peer that sends them */
@@ -225,6 +226,10 @@ SV_ASSERT_SIZE(struct sv_tick_call, 24);
 #define SV_TICK_DONE 0x10000 /* all flows of `timed` were looked at in this round */
 #define SV_TICK_FULL 0x20000 /* there is no room for events: call again when they have been read */
 
+/* Packets that a CPU asks the agent for at most, in so many ns. */
+#define SV_EMIT_MAX 64
+#define SV_EMIT_INTERVAL_NS 10000000ULL
+
 /* sv_event.kind */
 #define SV_EVENT_TABLE_FULL 0	   /* addr: inner destination; value: SV_QUOTA_*, 0: the table is full */
 #define SV_EVENT_UNKNOWN_PEER 1	   /* addr: outer source */
@@ -302,6 +307,7 @@ enum sv_counter {
 	SV_COUNT_FULL_PORT,	   /* of FLOW_TABLE_FULL: the port held as many flows as it may */
 	SV_COUNT_FULL_NETWORK,	   /* the network did */
 	SV_COUNT_FULL_OUTSIDE,	   /* the port held as many that began from outside as it may */
+	SV_COUNT_FACKS_WITHHELD,   /* of FACKS_ASKED: more than the agent is asked for in a while; a later report says the same */
 	SV_COUNT_CUT,		   /* of guests, that the kernel was asked to cut before they are encapsulated */
 	SV_COUNTERS
 };

@@ -340,7 +340,8 @@ pub struct Found {
     pub out_port: u32,
     pub out_peer: u32,
     pub out_mac: [u8; 6],
-    pub pad: [u8; 2],
+    pub out_turn: u8,
+    pub in_turn: u8,
     pub in_epoch: u32,
     pub in_port: u32,
     pub in_from: [u32; 4],
@@ -564,6 +565,7 @@ counters! {
     FullPort "full_port_segments",
     FullNetwork "full_network_segments",
     FullOutside "full_outside_segments",
+    FacksWithheld "facks_withheld",
     Cut "cut_segments",
 }
 

@@ -167,3 +167,58 @@ fn forged_reports_cost_at_most_the_window_down_to_a_segment() {
     rig.carries(1_000_000);
     assert_eq!(rig.fabric.edges[0].edge.flows().unwrap().iter().filter(|(key, _)| *key == rig.key).count(), 1);
 }
+
+/// What a guest and its peer can make the edge ask of the agent, which has other work, is bounded in time.
+#[test]
+fn reports_in_packets_of_their_own_are_asked_for_at_a_bounded_rate() {
+    /// Of datapath/kernel/state.h: so many in so many ns.
+    const MOST: u64 = 64;
+    const INTERVAL_NS: u64 = 10_000_000;
+    const SEGMENTS: u64 = 2000;
+    let Some(rig) = Rig::new("fa", Class::default()) else { return };
+    let host = &rig.fabric.edges[0];
+    let outgoing = rig.segment(rig.connection().snd_nxt.wrapping_sub(100), 100);
+    // More than two segments' worth, each of which is then to be reported.
+    let incoming = Packet {
+        saddr: outgoing.daddr,
+        daddr: outgoing.saddr,
+        sport: outgoing.dport,
+        dport: outgoing.sport,
+        tcp_reserved: reserved::EDGE,
+        ecn: ecn::ECT0,
+        payload: 3000,
+        ..outgoing
+    };
+    let inner = frame(&incoming, guest_mac(1), guest_mac(0)).unwrap();
+    let encap = wire::encap::Encap::new(VNI, live::state::VERSION_1);
+    let datagram = live::emit::encapsulate(&inner, &encap, 50_001, 4789).unwrap();
+    let mut received = vec![0; 12];
+    received.extend([8, 0, 0x45, 0]);
+    received.extend((datagram.len() as u16 + 20).to_be_bytes());
+    received.extend([0, 0, 0x40, 0, 64, proto::UDP, 0, 0, 192, 168, 99, 2, 192, 168, 99, 1]);
+    let sum = wire::checksum::Sum::default().bytes(&received[14..34]).finish();
+    received[24..26].copy_from_slice(&sum.to_be_bytes());
+    received.extend(datagram);
+    let sent = frame(&outgoing, guest_mac(0), guest_mac(1)).unwrap();
+    let emitted = || {
+        let events = host.edge.poll_events(std::time::Duration::from_millis(20)).unwrap();
+        events.iter().filter(|event| event.kind == live::state::EVENT_EMIT).count() as u64
+    };
+    emitted();
+    let before = [Counter::FacksAsked, Counter::FacksWithheld].map(|counter| rig.count(0, counter));
+    let nanoseconds = in_namespace(&rig.fabric.host(0), || {
+        let mut one = nix::sched::CpuSet::new();
+        one.set(0).unwrap();
+        nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &one).unwrap();
+        let begin = live::kernel::monotonic_ns();
+        for _ in 0..SEGMENTS {
+            host.edge.test_run(live::kernel::Role::Uplink, host.uplink, &received).unwrap();
+            host.edge.test_run(live::kernel::Role::Guest, host.port, &sent).unwrap();
+        }
+        live::kernel::monotonic_ns() - begin
+    });
+    let [asked, withheld] = [Counter::FacksAsked, Counter::FacksWithheld].map(|counter| rig.count(0, counter));
+    let (asked, withheld, emitted) = (asked - before[0], withheld - before[1], emitted());
+    assert_eq!((asked, emitted + withheld), (SEGMENTS, SEGMENTS));
+    assert!(emitted <= MOST * (nanoseconds / INTERVAL_NS + 2), "{emitted} in {nanoseconds} ns");
+}
