@@ -374,8 +374,6 @@ int selvedge_limit_port(struct __sk_buff *skb)
 	struct sv_packet *p = new_packet();
 	int parsed = NOT_PARSED;
 
-	/* HTB would take it for the number of a class, and that of the qdisc itself for none. */
-	skb->priority = 0;
 	if (!p)
 		return TC_ACT_SHOT;
 	out = find_limiter(skb->ifindex, SV_LIMITER_OUT, &key);
@@ -383,6 +381,9 @@ int selvedge_limit_port(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	if (!out || out->flags & SV_LIMITER_BOTH) {
 		in = find_limiter(skb->ifindex, SV_LIMITER_IN, &key);
+		/* Our HTB would take it for the number of a class, and that of the qdisc itself for none. */
+		if (in)
+			skb->priority = 0;
 		if (in && apply(skb, in, &key, p, &parsed, 1))
 			return TC_ACT_SHOT;
 	}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """table.py DIRECTORY: what each kernel passed, from the results in it, as text; the same as JSON in DIRECTORY/table.json.
 
-Exit status 1 if a test failed, or a machine ended before all its tests did.
+Exit status 1 if a test failed, a group passed none, or a machine or a group ended before all its tests did.
 """
 import json
 import os
@@ -105,8 +105,12 @@ def main():
         lines.append(f"| {group} | " + " | ".join(cells) + " |")
     for name, kernel in matrix.items():
         for group, found in kernel["groups"].items():
-            if not found["tests"]:
-                bad.append(f"{name} {group}: nothing ran")
+            verdicts = [verdict for verdict, _ in found["tests"].values()]
+            if "passed" not in verdicts:
+                bad.append(f"{name} {group}: no test ran and passed")
+            # A test that failed is named below; anything else that ends a group is not.
+            if found["ended"] != 0 and "failed" not in verdicts and "unfinished" not in verdicts:
+                bad.append(f"{name} {group}: ended with status {found['ended']}")
             for test, (verdict, why) in sorted(found["tests"].items()):
                 if verdict in ("failed", "unfinished"):
                     bad.append(f"{name} {group} {test}: {verdict}: {why}")

@@ -89,7 +89,7 @@ fn unavailable() -> AgentError {
 }
 
 fn check(path: &Path) -> Result<(), AgentError> {
-    let config = file::load(path)?;
+    let config = file::load_from_any(path)?;
     say!(
         "{}: {} port rules, {} peers, policy {}",
         path.display(),

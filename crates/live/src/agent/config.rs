@@ -14,7 +14,7 @@ pub const MAX_NETWORK: u32 = 0xff_fffe;
 pub const MAX_PORTS: usize = 4096;
 pub const MAX_PEERS: usize = 4096;
 /// Addresses learned on one port: unless told otherwise, and at most.
-pub const LEARN_LIMIT: u32 = 4;
+pub const LEARN_LIMIT: u32 = 16;
 pub const MAX_LEARNED: u32 = 64;
 
 /// Adaptive waiting of the kernel edge's receiver: at least 1 ms, 2 ms before a first gap has filled, at most 20 ms.

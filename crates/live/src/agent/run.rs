@@ -102,6 +102,8 @@ struct Runner {
     sweep: Option<(Sweep, Duration)>,
     /// Of the timers of congestion control.
     next_tick: Instant,
+    /// When holders of learned addresses were asked last.
+    last_ask: Instant,
     /// Opened when the first report is to be sent.
     uplink: Option<Uplink>,
     follower: Option<Follower>,
@@ -239,6 +241,7 @@ impl Runner {
             next_look: now(),
             sweep: None,
             next_tick: now(),
+            last_ask: now(),
             uplink: None,
             follower,
             _lock: lock,
@@ -270,7 +273,7 @@ impl Runner {
                 },
                 Some(((), place)) = self.scrapes.recv() => { let _ = place.send(self.agent.metrics(&self.tally)); }
                 _ = tokio::time::sleep_until(self.next_sweep.into()) => self.sweep().await,
-                _ = until(self.agent.learned.due()) => self.ask_holders().await,
+                _ = until(self.agent.learned.due(), self.last_ask) => self.ask_holders().await,
                 _ = tokio::time::sleep_until(self.next_tick.into()), if self.agent.config.congestion.is_some() => self.tick(),
                 Some(news) = next_news(&mut self.follower) => self.hear(news).await,
                 _ = watchdog.tick() => notify(&[NotifyState::Watchdog]),
@@ -527,6 +530,7 @@ impl Runner {
 
     /// Whoever holds an address that another claims, or was not heard of for long, is asked, or forgotten.
     async fn ask_holders(&mut self) {
+        self.last_ask = now();
         let (questions, gone) = self.agent.learned.ask(monotonic_ns());
         for question in questions {
             if let Err(e) = question.send() {
@@ -636,11 +640,12 @@ async fn next_news(follower: &mut Option<Follower>) -> Option<News> {
     }
 }
 
-/// Until that time of the monotonic clock, ns, but for 50 ms at least: what cannot be done must not keep the agent busy.
-async fn until(time: Option<u64>) {
+/// Until `time` of the monotonic clock, ns, and 50 ms after `last`: what cannot be done must not keep the agent busy. Both are
+/// points in time: whatever else wakes the agent does not put this off.
+async fn until(time: Option<u64>, last: Instant) {
     let Some(time) = time else { return std::future::pending().await };
-    let wait = Duration::from_nanos(time.saturating_sub(monotonic_ns()));
-    tokio::time::sleep(wait.max(Duration::from_millis(50))).await;
+    let due = now() + Duration::from_nanos(time.saturating_sub(monotonic_ns()));
+    tokio::time::sleep_until(due.max(last + Duration::from_millis(50)).into()).await;
 }
 
 /// Until there may be events.

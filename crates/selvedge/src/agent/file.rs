@@ -277,9 +277,19 @@ impl<'de, T: Shape<Err: fmt::Display>> Deserialize<'de> for Parsed<T> {
 /// # Errors
 /// The first thing that is wrong, with file, line, key and remedy.
 pub fn load(path: &Path) -> Result<Config, ConfigError> {
-    let name = path.display().to_string();
-    let text = crate::input::read_configuration(path, MAX_FILE)?;
-    let (document, mut config) = read_document(&name, &text)?;
+    checked(path, &crate::input::read_configuration(path, MAX_FILE)?)
+}
+
+/// As [`load`], for a command that a person waits for: a pipe may stand for the file.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_from_any(path: &Path) -> Result<Config, ConfigError> {
+    checked(path, &crate::input::read(path, MAX_FILE, "name a file with --config")?)
+}
+
+fn checked(path: &Path, text: &str) -> Result<Config, ConfigError> {
+    let (document, mut config) = read_document(&path.display().to_string(), text)?;
     limits::check_kernel(&config, has_fq).map_err(|invalid| document.error(&invalid))?;
     if let Some(path) = &config.limits.annotations {
         config.limits.annotated = limits::read_annotations(path)?;

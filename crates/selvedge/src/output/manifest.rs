@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Component, Path};
 
 /// Hidden, so that it is in nobody's way.
 pub(super) const NAME: &str = ".selvedge-files";
@@ -33,10 +33,13 @@ impl Manifest {
         Ok(Manifest { version: 0, files })
     }
 
-    /// `None` if `dir` holds no list that this version understands.
+    /// `None` if `dir` holds no list that this version understands. The list may be anybody's: one that names a file elsewhere is
+    /// none.
     pub(super) fn read(dir: &Path) -> Option<Manifest> {
         let text = live::files::read_regular(&dir.join(NAME), MOST).ok()?;
-        serde_json::from_slice::<Manifest>(&text).ok().filter(|manifest| manifest.version == 0)
+        let manifest = serde_json::from_slice::<Manifest>(&text).ok()?;
+        let fits = manifest.version == 0 && manifest.files.iter().all(|name| is_plain(name));
+        fits.then_some(manifest)
     }
 
     /// # Errors
@@ -46,6 +49,12 @@ impl Manifest {
         text.push('\n');
         fs::write(dir.join(NAME), text)
     }
+}
+
+/// Is it the name of an entry, and no path to somewhere else?
+fn is_plain(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    matches!(parts.next(), Some(Component::Normal(part)) if part == name) && parts.next().is_none()
 }
 
 /// The first entry of a directory, by name, that its list does not have; `None` if it has all.
@@ -80,4 +89,38 @@ pub(super) fn remove(dir: &Path) -> io::Result<()> {
     }
     let _ = fs::remove_file(dir.join(NAME)); // the directory's removal tells
     fs::remove_dir(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_names_files_elsewhere_removes_nothing() {
+        let dir = std::env::temp_dir().join(format!("selvedge-manifest-{}", std::process::id()));
+        let precious = dir.with_extension("precious");
+        for name in [precious.display().to_string(), format!("../{}", precious.file_name().unwrap().to_string_lossy())]
+        {
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(&precious, "x").unwrap();
+            let manifest = Manifest { version: 0, files: [name.clone(), "flows.csv".into()].into() };
+            manifest.write(&dir).unwrap();
+            assert!(Manifest::read(&dir).is_none(), "{name}");
+            assert_eq!(foreign(&dir).unwrap().as_deref(), Some(NAME));
+            let _ = remove(&dir);
+            assert!(precious.exists(), "{name}");
+            let _ = fs::remove_dir_all(&dir);
+        }
+        fs::remove_file(&precious).unwrap();
+    }
+
+    #[test]
+    fn only_names_of_entries_are_plain() {
+        for name in ["", ".", "..", "/", "/etc/passwd", "../a", "a/b", "a/", "./a", "a/."] {
+            assert!(!is_plain(name), "{name:?}");
+        }
+        for name in ["a", "flows.csv", "..a", ".a b"] {
+            assert!(is_plain(name), "{name:?}");
+        }
+    }
 }

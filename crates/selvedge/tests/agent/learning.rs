@@ -7,9 +7,14 @@ const LEARNING: &str = "pattern = \"lxc*\"\nlearn = [\"10.7.1.0/24\", \"fd07:1::
 
 /// Host 0 learns who is behind lxc0, the owner of 10.7.1.2, and lxc2, the neighbour 10.7.1.3.
 fn world(name: &str) -> Option<World> {
+    world_with(name, "")
+}
+
+/// `tables`: more of host 0's configuration.
+fn world_with(name: &str, tables: &str) -> Option<World> {
     let mut world = World::new(name)?;
     world.add_neighbour();
-    world.configure(0, LEARNING);
+    world.configure(0, &format!("{LEARNING}\n{tables}"));
     world.configure(1, "interface = \"lxc0\"\naddresses = [\"10.7.2.2\", \"fd07:2::2\"]");
     world.start_both();
     Some(world)
@@ -41,7 +46,7 @@ fn the_owner_of_an_address_keeps_it_and_its_packets() {
     });
     assert!(held(&world, "lxc0").contains(&"10.7.1.2".to_owned()));
     let stolen = held(&world, "lxc2");
-    assert!(stolen.len() <= 4 && !stolen.contains(&"10.7.1.2".to_owned()), "{stolen:?}");
+    assert!(stolen.len() <= 16 && !stolen.contains(&"10.7.1.2".to_owned()), "{stolen:?}");
     // In both families: a holder answers neighbour solicitations, too.
     eventually("the owner's other address is learned", || {
         world.exec(&world.guest(0), "ping -c 1 -W 1 fd07:2::2").status.success()
@@ -51,12 +56,23 @@ fn the_owner_of_an_address_keeps_it_and_its_packets() {
 #[test]
 fn an_address_that_nobody_is_at_comes_back_to_its_owner() {
     let Some(world) = world("tb") else { return };
-    claim(&world, 3);
-    eventually("the thief has it", || held(&world, "lxc2").contains(&"10.7.1.2".to_owned()));
+    comes_back(&world);
+}
+
+/// Its timers wake the agent every 20 ms, which must not put off what is to be asked.
+#[test]
+fn an_address_comes_back_to_its_owner_beside_congestion_control() {
+    let Some(world) = world_with("td", "[congestion]") else { return };
+    comes_back(&world);
+}
+
+fn comes_back(world: &World) {
+    claim(world, 3);
+    eventually("the thief has it", || held(world, "lxc2").contains(&"10.7.1.2".to_owned()));
     // Who was just heard of is believed for a while.
     eventually("the owner has its address", || world.ping("10.7.2.2", 1));
-    assert!(held(&world, "lxc0").contains(&"10.7.1.2".to_owned()));
-    assert!(!held(&world, "lxc2").contains(&"10.7.1.2".to_owned()));
+    assert!(held(world, "lxc0").contains(&"10.7.1.2".to_owned()));
+    assert!(!held(world, "lxc2").contains(&"10.7.1.2".to_owned()));
     assert!(world.log(0).contains("10.7.1.2 does not answer: forgotten"));
 }
 
