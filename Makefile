@@ -51,9 +51,10 @@ fmt-check: ## rustfmt, without changing anything
 	@scripts/need lint
 	$(CARGO) fmt --all --check
 
-clippy: ## clippy on all targets, warnings are errors
+clippy: ## clippy on all targets, with and without the kernel edge; warnings are errors
 	@scripts/need lint
 	$(CARGO) clippy --workspace --all-targets --locked $$(scripts/features) -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 licences: ## licences of crates, datapath and vendored files, and docs/dependencies.md; offline once crates are here
 	@scripts/need lint

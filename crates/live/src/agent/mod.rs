@@ -34,6 +34,7 @@ mod log;
 mod metrics;
 #[cfg(feature = "kernel")]
 mod originate;
+#[cfg(feature = "kernel")]
 mod probe;
 #[cfg(feature = "kernel")]
 mod reconcile;

@@ -192,7 +192,7 @@ fn queues_that_somebody_put_into_classes_stay() {
     world.configure(1, LEARNING);
     let [agent, _] = world.start_both();
     let leaves = |world: &World| {
-        let shown = show(world, "tc qdisc show dev svlimit0") + &show(world, "tc qdisc show dev lxc0");
+        let shown = ["svlimit0", "lxc0"].map(|device| show(world, &format!("tc qdisc show dev {device}"))).concat();
         shown.lines().filter(|line| line.contains("parent 5e1f:")).map(str::trim).collect::<Vec<_>>().join("\n")
     };
     // As the agent makes them, their bounds follow the rate.

@@ -89,6 +89,7 @@ fn peer_process() {
             stream.read_exact(&mut answer).unwrap();
             assert_eq!(u64::from_be_bytes(answer), at);
         }
+        #[cfg(feature = "kernel")]
         "claim" => {
             // ARP announcements of this address and the 63 that follow, from an interface of the namespace.
             let std::net::IpAddr::V4(first) = address.parse().unwrap() else { panic!("{address}") };

@@ -18,7 +18,7 @@ fn network(name: &str, port: &str, prepare: impl FnOnce(&World)) -> Option<World
 /// What a ping with packets of `size` bytes, IP header included, that may not be fragmented says.
 fn ping(world: &World, from: &str, to: &str, size: u32) -> String {
     let output = world.exec(from, &format!("ping -n -c 3 -i 0.2 -W 1 -M do -s {} {to}", size - 28));
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
 fn learned(said: &str, mtu: u32) -> bool {
