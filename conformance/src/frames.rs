@@ -112,13 +112,20 @@ impl Frames {
             Err(why) => return self.leave(why, frame, question.as_ref()),
         };
         let key = read.key();
+        let hidden =
+            read.why() == Some(Why::Parse(ParseError::NotTransport)) && strict::hides_transport(&frame[ETHERNET..]);
+        if self.config.strict && hidden {
+            return self.dropped(Verdict::DropMalformed, Some("drop_malformed_segments"));
+        }
         if self.config.strict && key.proto == strict::ICMPV6 && strict::claims_others(frame) {
             return self.dropped(Verdict::DropSpoofed, Some("drop_spoofed_segments"));
         }
         if self.config.strict && !answers::is_own(&key.saddr) {
             return self.dropped(Verdict::DropSpoofed, Some("drop_spoofed_segments"));
         }
-        if self.config.strict && answers::is_unrouted(&key.saddr) {
+        let unrouted = answers::is_unrouted(&key.saddr)
+            || key.proto == strict::ICMPV6 && strict::target(frame).is_some_and(|target| answers::is_unrouted(&target));
+        if self.config.strict && unrouted {
             return self.leave(Why::Route, frame, question.as_ref());
         }
         if NEIGHBOUR.has(&key.daddr) {

@@ -44,17 +44,27 @@ pub(crate) fn hides_transport(ip: &[u8]) -> bool {
     ip[0] >> 4 == 6 && behind_headers(ip, 4, 255).is_none_or(|(next, _)| matches!(next, 0 | 43 | 60))
 }
 
+/// Where the ICMPv6 message of a packet begins, if it has one within reach.
+fn icmpv6(frame: &[u8]) -> Option<&[u8]> {
+    let ip = &frame[ETHERNET..];
+    match (ip[0] >> 4 == 6).then(|| behind_headers(ip, 4, 255)).flatten() {
+        Some((ICMPV6, at)) => ip.get(at..),
+        _ => None,
+    }
+}
+
+/// The address that a neighbour advertisement is about.
+pub(crate) fn target(frame: &[u8]) -> Option<[u32; 4]> {
+    let icmp = icmpv6(frame).filter(|icmp| icmp.first() == Some(&136))?;
+    let target = icmp.get(8..24)?;
+    Some([0, 4, 8, 12].map(|i| u32::from_be_bytes([target[i], target[i + 1], target[i + 2], target[i + 3]])))
+}
+
 /// ICMPv6 that says to be a router, or to be at another's address.
 pub(crate) fn claims_others(frame: &[u8]) -> bool {
-    let ip = &frame[ETHERNET..];
-    let Some((ICMPV6, at)) = (ip[0] >> 4 == 6).then(|| behind_headers(ip, 4, 255)).flatten() else { return false };
-    match ip.get(at) {
+    match icmpv6(frame).and_then(|icmp| icmp.first()) {
         Some(134 | 137) => true,
-        Some(136) => ip.get(at + 8..at + 24).is_none_or(|target| {
-            let target =
-                [0, 4, 8, 12].map(|i| u32::from_be_bytes([target[i], target[i + 1], target[i + 2], target[i + 3]]));
-            !is_own(&target)
-        }),
+        Some(136) => target(frame).is_none_or(|target| !is_own(&target)),
         _ => false,
     }
 }

@@ -357,7 +357,7 @@ int selvedge_guest(struct __sk_buff *skb)
 	struct sv_scratch *scratch = new_scratch(0);
 	struct sv_packet *p;
 	struct sv_peer *peer;
-	int parsed = SV_PARSE_NOT_IP, verdict, source = SOURCE_OWN, limited = 0, was_cut = 0;
+	int parsed = SV_PARSE_NOT_IP, verdict, source = SOURCE_OWN, limited = 0, was_cut = 0, for_host = 0;
 
 	conf = bpf_map_lookup_elem(&config, &zero);
 	port = bpf_map_lookup_elem(&ports, &ifindex);
@@ -384,6 +384,10 @@ int selvedge_guest(struct __sk_buff *skb)
 	parsed = parse_at(skb, 0, p);
 	if (port->flags & SV_PORT_STRICT && p->truncated)
 		return drop(counters, SV_COUNT_DROP_MALFORMED);
+	if (port->flags & SV_PORT_OWN_MAC && carries(parsed) && !from_own_mac(skb, port)) {
+		send_notice(SV_EVENT_MAC, ifindex, p->saddr, 0);
+		return drop(counters, SV_COUNT_DROP_SPOOFED);
+	}
 	if (parsed == SV_PARSE_OK) {
 		slot = find_flow(p, port->vni, OUT);
 		found = slot ? found_in(&slot->found, &slot->found.out_epoch, epoch) : 0;
@@ -397,6 +401,9 @@ int selvedge_guest(struct __sk_buff *skb)
 	}
 	if (!carries(parsed) && skb->protocol != bpf_htons(SV_ETHERTYPE_ARP))
 		goto pass;
+	/* Behind headers that nobody has read, anything may be claimed. */
+	if (port->flags & SV_PORT_STRICT && parsed == SV_PARSE_NOT_TRANSPORT && sv_hides_transport(p))
+		return drop(counters, SV_COUNT_DROP_MALFORMED);
 	if (parsed == SV_PARSE_NOT_IP || (parsed == SV_PARSE_NOT_TRANSPORT && p->proto == SV_PROTO_ICMPV6)) {
 		verdict = answer_neighbour(skb, ifindex, counters, conf, port);
 		if (verdict != UNANSWERED)
@@ -409,17 +416,14 @@ int selvedge_guest(struct __sk_buff *skb)
 				return TC_ACT_SHOT;
 			if (verdict == CLAIMS_OTHERS && port->flags & SV_PORT_STRICT)
 				return drop(counters, SV_COUNT_DROP_SPOOFED);
+			for_host = verdict == CLAIMS_UNROUTED;
 		}
-	}
-	if (port->flags & SV_PORT_OWN_MAC && !from_own_mac(skb, port)) {
-		send_notice(SV_EVENT_MAC, ifindex, p->saddr, 0);
-		return drop(counters, SV_COUNT_DROP_SPOOFED);
 	}
 	if (port->flags & (SV_PORT_LEARN | SV_PORT_STRICT)) {
 		source = check_source(skb, ifindex, port, p->saddr);
 		if (source == SOURCE_SPOOFED)
 			return drop(counters, SV_COUNT_DROP_SPOOFED);
-		if (source == SOURCE_UNROUTED)
+		if (source == SOURCE_UNROUTED || for_host)
 			goto pass;
 	}
 	route = find_route(port->vni, p->daddr);

@@ -187,6 +187,20 @@ fn same(addr: IpAddr) -> IpAddr {
     live::state::address(words(addr))
 }
 
+/// What an IPv6 packet says by neighbour discovery to its receiver: type, and the address that it is about. Extension headers are
+/// followed to the end. Not in fragments, where receivers ignore it (RFC 6980).
+fn discovery(frame: &[u8]) -> Option<(u8, Ipv6Addr)> {
+    if frame.get(12..14)? != [0x86, 0xdd] {
+        return None;
+    }
+    let (mut next, mut at) = (*frame.get(20)?, 54);
+    while matches!(next, 0 | 43 | 60) {
+        (next, at) = (*frame.get(at)?, at + 8 * (usize::from(*frame.get(at + 1)?) + 1));
+    }
+    let target = <[u8; 16]>::try_from(frame.get(at + 8..at + 24)?).ok()?;
+    (next == 58).then(|| Some((*frame.get(at)?, Ipv6Addr::from(target))))?
+}
+
 /// What a host may make of a frame that it forwards: without its tags, and without what is behind the end of the packet.
 fn forwarded(frame: &[u8]) -> Vec<Vec<u8>> {
     let mut bare = frame.to_vec();
@@ -222,11 +236,11 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// B got it from the fabric. `by`: whose guests of network 7 may have sent it; anybody's where it is `None`.
-    fn arrive(&mut self, frame: &[u8], forger: bool) {
-        let Some((verdict, out)) = self.b.run(Role::Uplink, frame) else { return };
+    /// B got it from the fabric. Returns what B's guest gets. `forger`: nobody may get it.
+    fn arrive(&mut self, frame: &[u8], forger: bool) -> Option<Vec<u8>> {
+        let (verdict, out) = self.b.run(Role::Uplink, frame)?;
         if verdict != REDIRECT {
-            return;
+            return None;
         }
         self.seen.delivered += 1;
         let shape = self.shape;
@@ -240,6 +254,23 @@ impl Round<'_> {
         assert!(sender.is_some(), "{shape:?}: B took from host {from:?} what {said} says: {frame:02x?}");
         let to = GUESTS.iter().find(|guest| out.starts_with(&guest.mac())).unwrap_or_else(|| panic!("{out:02x?}"));
         assert_eq!((to.network, to.host), (tunnel.encap.vni, 1), "{shape:?}: {frame:02x?}");
+        Some(out)
+    }
+
+    /// Another guest gets it from the attacker, or is about to.
+    fn check_heard(&self, heard: &[u8]) {
+        let (shape, attacker) = (self.shape, GUESTS[0]);
+        if !shape.strict {
+            return;
+        }
+        let said = source(heard).map(same);
+        assert!(said.is_some_and(|said| attacker.has(said)), "{shape:?}: {said:?} left a strict port: {heard:02x?}");
+        assert_eq!(heard[6..12], attacker.mac(), "{shape:?}: under another MAC address: {heard:02x?}");
+        match discovery(heard) {
+            Some((136, target)) => assert!(attacker.has(target.into()), "{shape:?}: advertises {target}: {heard:02x?}"),
+            Some((134 | 137, _)) => panic!("{shape:?}: a router's message: {heard:02x?}"),
+            _ => {}
+        }
     }
 
     /// The attacker sends it. True if A's stack gets it.
@@ -254,10 +285,10 @@ impl Round<'_> {
                 let tunnel = encap::read_outer(&out, UDP_PORT).unwrap_or_else(|| panic!("{out:02x?}"));
                 assert_eq!(tunnel.encap.vni, attacker.network, "{shape:?}: {frame:02x?}");
                 assert_eq!(live::state::address(tunnel.saddr), same(outer(0, shape.six)));
-                let said = source(&out[tunnel.add_len.into()..]).map(same);
-                let own = said.is_some_and(|said| attacker.has(said));
-                assert!(own || !shape.strict, "{shape:?}: {said:?} left a strict port: {frame:02x?}");
-                self.arrive(&out, false);
+                self.check_heard(&out[tunnel.add_len.into()..]);
+                if let Some(heard) = self.arrive(&out, false) {
+                    self.check_heard(&heard);
+                }
                 // The same from C: what B believes it must be C's guest's.
                 let mut other = out.clone();
                 let (at, len) = if shape.six { (22, 16) } else { (26, 4) };
@@ -274,9 +305,9 @@ impl Round<'_> {
                 let answered = out[..6] == frame[6..12];
                 let fits = answered || to.is_some_and(|to| to.network == attacker.network);
                 assert!(fits, "{shape:?}: {frame:02x?} became {out:02x?}");
-                let said = source(&out).map(same);
-                let own = answered || said.is_some_and(|said| attacker.has(said));
-                assert!(own || !shape.strict, "{shape:?}: {said:?} left a strict port: {frame:02x?}");
+                if !answered {
+                    self.check_heard(&out);
+                }
             }
             _ => {
                 self.seen.passed += 1;

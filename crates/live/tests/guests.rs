@@ -12,7 +12,7 @@ use live::state::{
     EVENT_MAC, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, PORT_LEARN, PORT_OWN_MAC, PORT_STRICT, ROUTE_LOCAL,
     ROUTE_PEER, VERSION_1,
 };
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 use wire::encap::Encap;
 use wire::{proto, tcp, Packet, TcpOptions};
@@ -320,10 +320,57 @@ fn a_strict_port_speaks_under_its_own_mac_address_only() {
         assert_eq!(from_guest(&fabric, &from_mac(&frame, other)).0, DROP);
         assert_eq!(from_guest(&fabric, &from_mac(&frame, own)).0, verdict);
     }
+    // What a flow keeps is not a way around it.
+    let conf = Config { epoch: 1, ..config() };
+    fabric.edges[0].edge.set_config(&conf).unwrap();
+    let frame = udp("10.7.0.1", "10.7.0.2");
+    for (mac, verdict) in [(own, REDIRECT), (own, REDIRECT), (other, DROP), (own, REDIRECT)] {
+        assert_eq!(from_guest(&fabric, &from_mac(&frame, mac)).0, verdict, "with a kept flow, from {mac:02x?}");
+    }
     let mut lie = arp([10, 7, 0, 1], [10, 8, 0, 1]);
     lie[22..28].copy_from_slice(&other);
     assert_eq!(from_guest(&fabric, &lie).0, DROP, "the sender within ARP");
     assert_eq!(events(&fabric, 0, EVENT_MAC).len(), 1, "told, at most once a second");
+}
+
+/// A neighbour advertisement to guest 1 behind destination options of that many bytes each.
+fn advertisement(target: &str, options: &[usize]) -> Vec<u8> {
+    let octets = |address: &str| address.parse::<Ipv6Addr>().unwrap().octets();
+    let mut behind = [[136, 0, 0, 0, 0x20, 0, 0, 0].as_slice(), &octets(target), &[2, 1], &guest_mac(0)].concat();
+    let mut next = 58;
+    for len in options {
+        let mut header = vec![next, (len / 8 - 1) as u8];
+        header.resize(*len, 0);
+        behind.splice(0..0, header);
+        next = 60;
+    }
+    let mut frame = [guest_mac(1), guest_mac(0)].concat();
+    frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+    frame.extend((behind.len() as u16).to_be_bytes());
+    frame.extend([next, 255]);
+    frame.extend([octets("fd07::1"), octets("fd07::2")].concat());
+    frame.extend(behind);
+    frame
+}
+
+#[test]
+fn a_strict_port_advertises_its_own_addresses_only() {
+    let Some(fabric) = fabric("sn") else { return };
+    set_port(&fabric, 0, Port { flags: guest_port(0).flags | PORT_STRICT | PORT_OWN_MAC, ..guest_port(0) });
+    for (target, options, verdict) in [
+        ("fd07::1", vec![], REDIRECT),
+        ("fd07::1", vec![8; 4], REDIRECT),
+        ("fd07::2", vec![], DROP),
+        ("fd07::2", vec![8; 4], DROP),
+        ("fd07::2", vec![8; 5], DROP),
+        ("fd07::2", vec![256], DROP),
+        ("fe80::1", vec![], PASS), // the host's router may have it, another guest's may not
+        ("fe80::1", vec![8; 4], PASS),
+        ("fe80::1", vec![8; 5], DROP),
+    ] {
+        assert_eq!(from_guest(&fabric, &advertisement(target, &options)).0, verdict, "{target} behind {options:?}");
+    }
+    assert_eq!(count(&fabric, 0, Counter::OutSegments), 2);
 }
 
 /// What a flow found in routes and ports serves it until they change, and not a packet longer.
