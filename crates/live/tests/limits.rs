@@ -180,15 +180,22 @@ fn what_the_host_gives_priority_goes_through_the_ingress_limit_too() {
     fabric.exec_ok(&host, "ip addr add 10.9.0.1/24 dev g");
     fabric.exec_ok(&host, "ip neigh add 10.9.0.2 lladdr 02:00:0a:07:00:01 dev g nud permanent");
     let edge = &fabric.edges[0];
-    in_namespace(&host, || {
-        edge.edge.attach(edge.port, Role::LimitPort).unwrap();
-        let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
-        nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::Priority, &0x5e1f_0000).unwrap();
-        for _ in 0..50 {
-            socket.send_to(&[0; 1000], "10.9.0.2:9").unwrap();
-        }
-    });
-    let shown = fabric.exec(&host, &["tc", "-s", "qdisc", "show", "dev", "g"]);
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(shown.contains("direct_packets_stat 0 "), "past every class: {shown}");
+    in_namespace(&host, || edge.edge.attach(edge.port, Role::LimitPort).unwrap());
+    let past = || {
+        in_namespace(&host, || {
+            let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
+            nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::Priority, &0x5e1f_0000).unwrap();
+            for _ in 0..50 {
+                socket.send_to(&[0; 1000], "10.9.0.2:9").unwrap();
+            }
+        });
+        let shown = fabric.exec(&host, &["tc", "-s", "qdisc", "show", "dev", "g"]);
+        let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+        let count = shown.split_once("direct_packets_stat ").and_then(|(_, rest)| rest.split_whitespace().next());
+        count.and_then(|count| count.parse::<u32>().ok()).unwrap_or_else(|| panic!("{shown}"))
+    };
+    assert_eq!(past(), 50, "without a limit of what it gets, the port's qdisc is not ours");
+    let limiter = Limiter { device: edge.port, class: 0x5e1f_0001, law: Law::None.to_bytes(), ..Limiter::default() };
+    edge.edge.set_limiter(&key(&fabric, LIMITER_IN), &limiter).unwrap();
+    assert_eq!(past(), 50, "no further packet went past every class");
 }
