@@ -150,6 +150,9 @@ fn idle_flows_are_forgotten_batch_by_batch() {
 fn both_directions_of_a_connection_share_its_state() {
     let mut edge = Edge::new(flowcells());
     edge.set_default_schedule(&[1]);
+    // Settled: who began it has sent again after an answer.
+    send(&mut edge, Time::ZERO, packet(1, 100));
+    assert_eq!(receive(&mut edge, Time::ZERO, answer(&packet(1, 100))), Verdict::Forward);
     send(&mut edge, Time::ZERO, packet(1, 100));
     for s in 1..=20 {
         assert_eq!(receive(&mut edge, Time::from_secs(s * 50), answer(&packet(1, 100))), Verdict::Forward);

@@ -335,10 +335,11 @@ mod tests {
 
     #[test]
     fn what_is_unused_ends_and_makes_room() {
-        let (config, interfaces) = (config(), interfaces());
+        let (mut config, interfaces) = (config(), interfaces());
+        config.ports.iter_mut().for_each(|port| port.learn_limit = 4);
         let mut learned = Learned::default();
         let offer = |learned: &mut Learned, n: u32, at| learned.offer(&config, &interfaces, (12, [2; 6]), nth(n), at);
-        for n in 0..LEARN_LIMIT {
+        for n in 0..4 {
             assert_eq!(offer(&mut learned, n, u64::from(n)), Ok(true));
         }
         assert_eq!(learned.due(), Some(CHECK));
