@@ -54,6 +54,9 @@ pub enum Command {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
+        /// Also say what this host lacks for an agent with this configuration
+        #[arg(long, value_name = "FILE")]
+        config: Option<std::path::PathBuf>,
     },
     /// Measure the speed of the simulator, and how fast a lab can be here
     Bench {

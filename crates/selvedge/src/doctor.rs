@@ -74,6 +74,13 @@ pub fn diagnose() -> Diagnosis {
     Diagnosis { version: env!("CARGO_PKG_VERSION"), features, probes }
 }
 
+/// What an operator must see to before an agent runs with that configuration.
+pub fn operator(config: &live::agent::config::Config) -> Finding {
+    let unmet = live::agent::operator::unmet(config);
+    let reason = if unmet.is_empty() { "the host is set as SECURITY.md asks".into() } else { unmet.join("\n") };
+    finding("configuration", unmet.is_empty(), reason, "as said, or set agent.unchecked = true")
+}
+
 fn conclude(name: &'static str, probes: &[Finding], needs: &[&str]) -> Finding {
     let missing: Vec<&Finding> = probes.iter().filter(|p| needs.contains(&p.name) && p.status != Status::Yes).collect();
     let names: Vec<&str> = missing.iter().map(|p| p.name).collect();

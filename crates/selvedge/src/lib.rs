@@ -85,14 +85,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Sim { command: Sim::Run(arguments) } => sim::run(&arguments).map(|()| true),
         Command::Bench { command: Bench::Lab(arguments) } => lab::bench::bench(&arguments),
         Command::Bench { command: Bench::Sim(arguments) } => bench::sim(&arguments).map(|()| true),
-        Command::Doctor { json } => {
-            let diagnosis = doctor::diagnose();
-            match json {
-                true => say::json(&serde_json::json!(diagnosis)),
-                false => say_on!("{}", doctor::print(&diagnosis)),
-            }
-            Ok(true)
-        }
+        Command::Doctor { json, config } => doctor(json, config.as_deref()),
         Command::Repro(arguments) => repro::run(&arguments),
         Command::Topo { command } => topo::run(&command).map_err(Failure::from),
         Command::Demo(arguments) => demo::run(&arguments),
@@ -114,4 +107,15 @@ pub fn main(cli: Cli) -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+fn doctor(json: bool, config: Option<&std::path::Path>) -> Result<bool, Failure> {
+    let config = config.map(agent::file::load_from_any).transpose().map_err(agent::AgentError::from)?;
+    let mut diagnosis = doctor::diagnose();
+    diagnosis.features.extend(config.map(|config| doctor::operator(&config)));
+    match json {
+        true => say::json(&serde_json::json!(diagnosis)),
+        false => say_on!("{}", doctor::print(&diagnosis)),
+    }
+    Ok(true)
 }

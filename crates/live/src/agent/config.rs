@@ -40,6 +40,8 @@ pub struct Config {
     pub flow_idle_ns: u64,
     /// Of our programs among those of others on the same interfaces.
     pub place: Place,
+    /// Run although something of [`super::operator::unmet`] is missing.
+    pub unchecked: bool,
     /// Names of the interfaces towards the fabric, at least one.
     pub uplinks: Vec<String>,
     /// Outer source address; `None`: the first of the first uplink that has one of the peer's family.

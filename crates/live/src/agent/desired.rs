@@ -329,6 +329,7 @@ pub(in crate::agent) mod tests {
             max_flows_per_network: 1024,
             flow_idle_ns: 1,
             place: Default::default(),
+            unchecked: false,
             uplinks: vec!["eth0".into()],
             address: None,
             udp_port: 4789,

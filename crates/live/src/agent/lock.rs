@@ -3,7 +3,7 @@
 use super::error::{io_error, Error, Result};
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
 /// Magic number of bpffs, linux/magic.h.
@@ -21,7 +21,7 @@ pub(super) fn acquire(pins: &Path) -> Result<Lock> {
     check_bpffs(pins)?;
     // Whoever held the lock may have removed the directory meanwhile; then it is made anew.
     for _ in 0..10 {
-        fs::create_dir_all(pins).map_err(io_error("create", pins))?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(pins).map_err(io_error("create", pins))?;
         if let Some(lock) = try_lock(pins)? {
             return Ok(lock);
         }

@@ -9,6 +9,7 @@
 //! One task owns the edge and does everything in turn; connections only pass requests to it.
 
 pub mod config;
+pub mod operator;
 pub mod protocol;
 mod rates;
 

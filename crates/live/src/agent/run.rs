@@ -10,6 +10,7 @@ use super::limits::Limited;
 use super::lock::{self, Lock};
 use super::log::{Limit, Log};
 use super::metrics::MetricsServer;
+use super::operator;
 use super::originate::{Sent, TICK};
 use super::protocol::{Command, Outcome};
 use super::reconcile::{self, look_around, Agent};
@@ -167,6 +168,7 @@ impl Runner {
         let mut netlink = Netlink::new(config.uplinks.len() > 1)?;
         let (interfaces, routes) = look_around(&config, &mut netlink).await?;
         let resolved: Resolved = desired::resolve(&config, &interfaces, &routes).map_err(Error::Unresolved)?;
+        check_operator(&config, &log)?;
         let lock = lock::acquire(&config.pins)?;
         let remembered = recall(&config)?;
         let (ask, commands) = mpsc::channel(16);
@@ -362,6 +364,7 @@ impl Runner {
         self.agent.netlink.forget();
         let (interfaces, routes) = look_around(&config, &mut self.agent.netlink).await?;
         desired::resolve(&config, &interfaces, &routes).map_err(Error::Unresolved)?;
+        check_operator(&config, &self.agent.log)?;
         if config.metrics != self.metrics.as_ref().map(|server| server.address) {
             self.metrics = match config.metrics {
                 Some(at) => Some(MetricsServer::start(at, self.scrape.clone()).await?),
@@ -588,6 +591,18 @@ fn may_run() -> Result<()> {
         None => Ok(()),
         Some((name, _)) => Err(Error::Unresolved(format!("the agent lacks {name}; run it as root"))),
     }
+}
+
+/// What the host lacks is an error, or with `agent.unchecked` a warning.
+fn check_operator(config: &Config, log: &Log) -> Result<()> {
+    let unmet = operator::unmet(config);
+    match unmet.is_empty() || config.unchecked {
+        true => unmet.iter().for_each(|one| log.warning(one)),
+        false => {
+            return Err(Error::Unresolved(format!("{}; agent.unchecked = true runs nevertheless", unmet.join("; "))));
+        }
+    }
+    Ok(())
 }
 
 /// libbpf explains on its own what the kernel refuses; that is of interest only if it does refuse.

@@ -69,6 +69,7 @@ struct AgentTable {
     max_flows_per_network: Option<u32>,
     flow_idle: Time,
     place: PlaceWord,
+    unchecked: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -94,6 +95,7 @@ impl Default for AgentTable {
             max_flows_per_network: None,
             flow_idle: Time::from_secs(300),
             place: PlaceWord::default(),
+            unchecked: false,
         }
     }
 }
@@ -350,6 +352,7 @@ fn check(file: File) -> Result<Config, Invalid> {
             PlaceWord::First => Place::First,
             PlaceWord::Last => Place::Last,
         },
+        unchecked: file.agent.unchecked,
         uplinks,
         address,
         udp_port: file.uplink.udp_port,

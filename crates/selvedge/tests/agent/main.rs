@@ -6,6 +6,7 @@ mod congestion;
 mod controller;
 mod learning;
 mod limits;
+mod operator;
 mod packets;
 mod quotas;
 mod receiver;
