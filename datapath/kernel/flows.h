@@ -30,6 +30,19 @@ static __noinline struct sv_flow_slot *find_flow(const struct sv_packet *p, u32 
 	return bpf_map_lookup_elem(&flows, &key);
 }
 
+/*
+ * Flows without TCP that began from outside and found no room, lately: an answer to them is not the guest's own beginning.
+ * What a flood pushes out of here before the guest answers is SV_BEGAN_UNSURE.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct sv_flow_slot_key);
+	__type(value, u8);
+} refused SEC(".maps");
+
+static const u8 noted = 1;
+
 /* Counts and tells why a flow of the guest on port `ifindex` is not remembered. */
 static __always_inline void refuse(const struct sv_packet *p, u32 ifindex, u32 why)
 {
@@ -49,7 +62,7 @@ static __noinline struct sv_flow_slot *make_flow(const struct sv_packet *p, u32 
 {
 	struct sv_flow_slot_key key = {0};
 	struct sv_flow_slot *slot;
-	u32 why;
+	u32 why, began;
 	int outside;
 
 	if (!p)
@@ -58,9 +71,14 @@ static __noinline struct sv_flow_slot *make_flow(const struct sv_packet *p, u32 
 	slot = bpf_map_lookup_elem(&flows, &key);
 	if (slot)
 		return slot;
-	outside = sv_quota_outside(p, how == OUT);
-	why = may_begin(SV_TABLE_FLOWS, ifindex, vni, outside);
+	began = sv_quota_began(p, how == OUT);
+	if (began == SV_BEGAN_UNSURE && bpf_map_lookup_elem(&refused, &key))
+		began = SV_BEGAN_OUTSIDE;
+	outside = began == SV_BEGAN_OUTSIDE;
+	why = may_begin(SV_TABLE_FLOWS, ifindex, vni, began);
 	if (why) {
+		if (how == IN && p->proto != SV_PROTO_TCP)
+			bpf_map_update_elem(&refused, &key, &noted, BPF_ANY);
 		refuse(p, ifindex, why);
 		return 0;
 	}

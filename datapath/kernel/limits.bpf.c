@@ -122,6 +122,7 @@ static __always_inline struct sv_limited *find_limited(const struct sv_packet *p
 {
 	struct sv_limited_key key = {0};
 	struct sv_limited *found;
+	u32 began;
 	int outside;
 
 	if (limited_way)
@@ -132,8 +133,9 @@ static __always_inline struct sv_limited *find_limited(const struct sv_packet *p
 	found = bpf_map_lookup_elem(&limited, &key);
 	if (found || p->proto != SV_PROTO_TCP)
 		return found;
-	outside = sv_quota_outside(p, !!limited_way == (limiter->direction == SV_LIMITER_OUT));
-	if (may_begin(SV_TABLE_LIMITED, limiter->ifindex, NO_NETWORK, outside))
+	began = sv_quota_began(p, !!limited_way == (limiter->direction == SV_LIMITER_OUT));
+	outside = began == SV_BEGAN_OUTSIDE;
+	if (may_begin(SV_TABLE_LIMITED, limiter->ifindex, NO_NETWORK, began))
 		return 0;
 	if (bpf_map_update_elem(&limited, &key, empty_flow, BPF_NOEXIST))
 		return bpf_map_lookup_elem(&limited, &key); /* another CPU was first, or it is full */

@@ -57,9 +57,9 @@ static __noinline struct sv_tally *tally_of(u32 table, u32 kind, u32 id)
 	return bpf_map_lookup_elem(&tallies, &key);
 }
 
-/* SV_QUOTA_*. `vni`: NO_NETWORK where the table knows none. */
+/* SV_QUOTA_*. `vni`: NO_NETWORK where the table knows none. `began`: SV_BEGAN_*. */
 #define NO_NETWORK 0xffffffffu
-static __always_inline u32 may_begin(u32 table, u32 port, u32 vni, int outside)
+static __always_inline u32 may_begin(u32 table, u32 port, u32 vni, u32 began)
 {
 	struct sv_bounds *b = bpf_map_lookup_elem(&bounds, &table);
 	struct sv_tally *all, *of_port, *of_network = 0;
@@ -72,7 +72,7 @@ static __always_inline u32 may_begin(u32 table, u32 port, u32 vni, int outside)
 		of_network = tally_of(table, SV_TALLY_NETWORK, vni);
 	if (!all || !of_port || (vni != NO_NETWORK && !of_network))
 		return SV_QUOTA_PORT; /* no room to count it */
-	return sv_quota_admit(b, all, of_port, of_network, outside);
+	return sv_quota_admit(b, all, of_port, of_network, began);
 }
 
 static __always_inline void add_to(u32 table, u32 kind, u32 id, s32 flows, s32 unsettled)

@@ -127,25 +127,27 @@ fn a_network_with_twice_what_is_free_gets_no_more() {
         let (greedy, tallies) = (fabric.edges[0].port, |n| Tally { flows: n, unsettled: 0 });
         edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_NETWORK, VNI), &tallies(700)).unwrap();
         edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_TABLE, 0), &tallies(700)).unwrap();
-        send(edge, greedy, 1, tcp::SYN);
-        assert_eq!(refused(&fabric), [1, 0, 1, 0], "700 is more than twice 324");
-        send(edge, 1, 1, tcp::SYN);
-        assert_eq!(refused(&fabric), [1, 0, 1, 0]);
+        (0..20).for_each(|port| send(edge, greedy, port, tcp::SYN));
+        assert_eq!(of_port(&fabric, greedy).flows, 16, "as any port may");
+        assert_eq!(refused(&fabric), [4, 0, 4, 0], "700 is more than twice 324");
+        (0..20).for_each(|port| send(edge, 1, port, tcp::SYN));
+        assert_eq!(refused(&fabric), [4, 0, 4, 0]);
         // A port that holds much leaves its network some; one that holds little begins.
         edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_NETWORK, VNI), &tallies(500)).unwrap();
         edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_PORT, greedy), &tallies(200)).unwrap();
-        send(edge, greedy, 1, tcp::SYN);
-        assert_eq!(refused(&fabric), [2, 0, 2, 0], "200 are more than 648 - 500");
-        edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_PORT, greedy), &tallies(0)).unwrap();
+        send(edge, greedy, 100, tcp::SYN);
+        assert_eq!(refused(&fabric), [5, 0, 5, 0], "200 are more than 576 - 500");
+        edge.set_tally(&TallyKey::new(TABLE_FLOWS, TALLY_PORT, greedy), &tallies(16)).unwrap();
         // The next sweep finds that nobody holds so much.
         let swept = edge.sweep(begun).unwrap();
-        assert_eq!((swept.kept, swept.mended), (1, 2));
-        assert_eq!(tally(&fabric, TALLY_TABLE, 0), tallies(1));
-        assert_eq!(tally(&fabric, TALLY_NETWORK, VNI), tallies(0));
-        send(edge, greedy, 1, tcp::SYN);
-        assert_eq!(of_port(&fabric, greedy).flows, 1);
+        assert_eq!((swept.kept, swept.mended), (36, 2));
+        assert_eq!(tally(&fabric, TALLY_TABLE, 0), tallies(36));
+        assert_eq!(tally(&fabric, TALLY_NETWORK, VNI), tallies(16));
+        (16..20).for_each(|port| send(edge, greedy, port, tcp::SYN));
+        assert_eq!(of_port(&fabric, greedy).flows, 20);
         // Bounds of the configuration come on top.
         edge.set_bounds(TABLE_FLOWS, &Bounds { table: FLOWS, port: 3, network: FLOWS, pad: 0 }).unwrap();
+        edge.sweep(live::kernel::monotonic_ns() + 11 * SECOND).unwrap();
         (2..10).for_each(|port| send(edge, greedy, port, tcp::SYN));
         assert_eq!(of_port(&fabric, greedy).flows, 3);
         edge.set_bounds(TABLE_FLOWS, &Bounds { table: FLOWS, port: FLOWS, network: 2, pad: 0 }).unwrap();
@@ -180,6 +182,117 @@ fn nobody_fills_a_guests_port_from_outside() {
         let swept = edge.sweep(live::kernel::monotonic_ns() + 11 * SECOND).unwrap();
         assert_eq!((swept.kept, swept.expired), (201, held.flows as usize - 1));
         assert_eq!(of_port(&fabric, victim), Tally { flows: 201, unsettled: 0 });
+    });
+}
+
+/// What the guest on port `ifindex` sends under its port `port`.
+fn send_other(edge: &Edge, ifindex: u32, port: u16, protocol: u8, flags: u8, payload: u32) {
+    let packet = Packet { proto: protocol, payload, ..segment(true, port, flags) };
+    edge.test_run(Role::Guest, ifindex, &frame(&packet)).unwrap();
+}
+
+/// Strangers make a guest answer: its answers are not its own connections, whatever they are.
+#[test]
+fn a_guests_answers_do_not_cost_it_its_own_connections() {
+    let floods = [
+        ("closed ports", proto::TCP, tcp::SYN, tcp::RST | tcp::ACK),
+        ("segments of no connection", proto::TCP, tcp::ACK, tcp::RST),
+        ("challenges", proto::TCP, tcp::SYN, tcp::ACK),
+        ("datagrams", proto::UDP, 0, 0),
+    ];
+    for (what, protocol, theirs, answer) in floods {
+        let Some(fabric) = host("qf") else { return };
+        in_namespace(&fabric.host(0), || {
+            let (host, victim) = (&fabric.edges[0], fabric.edges[0].port);
+            for port in 1..5000 {
+                let inner = frame(&Packet { proto: protocol, ..segment(false, port, theirs) });
+                host.edge.test_run(Role::Uplink, host.uplink, &fabric::encapsulated(&inner, VNI)).unwrap();
+                send_other(&host.edge, victim, port, protocol, answer, 0);
+            }
+            let held = of_port(&fabric, victim);
+            assert_eq!(held.flows, held.unsettled, "{what}");
+            assert!(held.flows <= FLOWS as i32 / 5 + 1, "{what}: {held:?}: a quarter of what is free");
+            let before = refused(&fabric);
+            for port in 10_000..10_100 {
+                send_other(&host.edge, victim, port, proto::TCP, tcp::SYN, 0);
+                send_other(&host.edge, victim, port, proto::UDP, 0, 0);
+            }
+            assert_eq!(of_port(&fabric, victim).flows, held.flows + 200, "{what}");
+            assert_eq!(refused(&fabric), before, "{what}");
+            // Who completed a handshake that found no room is remembered when the guest sends data.
+            receive(&fabric, VNI, 20_000, tcp::SYN);
+            send(&host.edge, victim, 20_000, tcp::SYN | tcp::ACK);
+            receive(&fabric, VNI, 20_000, tcp::ACK);
+            assert_eq!(of_port(&fabric, victim).flows, held.flows + 200, "{what}");
+            send_other(&host.edge, victim, 20_000, proto::TCP, tcp::ACK, 1000);
+            assert_eq!(
+                of_port(&fabric, victim),
+                Tally { flows: held.flows + 201, unsettled: held.unsettled },
+                "{what}"
+            );
+        });
+    }
+}
+
+/// What may have begun outside, and the data path cannot know, leaves an eighth to what the guest surely begins.
+#[test]
+fn the_last_eighth_of_a_port_is_for_what_its_guest_surely_began() {
+    let Some(fabric) = host("qg") else { return };
+    in_namespace(&fabric.host(0), || {
+        let (edge, port) = (&fabric.edges[0].edge, fabric.edges[0].port);
+        edge.set_bounds(TABLE_FLOWS, &Bounds { table: FLOWS, port: 80, network: FLOWS, pad: 0 }).unwrap();
+        let held = || of_port(&fabric, port);
+        (0..200).for_each(|n| receive(&fabric, VNI, n, tcp::SYN));
+        assert_eq!(held(), Tally { flows: 20, unsettled: 20 }, "not settled: a quarter");
+        (1000..1200).for_each(|n| send_other(edge, port, n, proto::TCP, tcp::ACK, 1000));
+        assert_eq!(held(), Tally { flows: 60, unsettled: 20 }, "began outside: three quarters");
+        (2000..2200).for_each(|n| send_other(edge, port, n, proto::UDP, 0, 0));
+        assert_eq!(held(), Tally { flows: 70, unsettled: 20 }, "perhaps its own: seven eighths");
+        (3000..3200).for_each(|n| send(edge, port, n, tcp::SYN));
+        assert_eq!(held(), Tally { flows: 80, unsettled: 20 }, "its own");
+    });
+}
+
+/// Guests of one network, on ports 1 to `n`.
+fn neighbours(fabric: &Fabric, n: u32) {
+    for ifindex in 1..=n {
+        add_port(&fabric.edges[0].edge, ifindex, VNI);
+    }
+}
+
+/// The guest on port `ifindex` opens `n` connections, at most 1000, of its own.
+fn open(edge: &Edge, ifindex: u32, n: u16) {
+    (0..n).for_each(|port| send(edge, ifindex, 1000 * ifindex as u16 + port, tcp::SYN));
+}
+
+#[test]
+fn greedy_ports_leave_their_networks_others_room() {
+    let Some(fabric) = host("qh") else { return };
+    in_namespace(&fabric.host(0), || {
+        let edge = &fabric.edges[0].edge;
+        neighbours(&fabric, 3);
+        for port in 0..1000 {
+            (1..=2).for_each(|greedy| send(edge, greedy, 1000 * greedy as u16 + port, tcp::SYN));
+        }
+        // Each may hold what its network has room for: 2 (1024 - 2 n) - 2 n.
+        let two = [1, 2].map(|ifindex| of_port(&fabric, ifindex).flows);
+        assert!(two.iter().all(|held| (292..=293).contains(held)), "{two:?}: two sevenths");
+        open(edge, 3, 1000);
+        assert_eq!(of_port(&fabric, 3).flows, 73, "a quarter of what the network had room for");
+    });
+}
+
+#[test]
+fn the_configured_bound_of_a_network_is_shared_too() {
+    let Some(fabric) = host("qi") else { return };
+    in_namespace(&fabric.host(0), || {
+        let edge = &fabric.edges[0].edge;
+        neighbours(&fabric, 3);
+        edge.set_bounds(TABLE_FLOWS, &Bounds { table: FLOWS, port: FLOWS, network: 60, pad: 0 }).unwrap();
+        (1..=3).for_each(|ifindex| open(edge, ifindex, 1000));
+        // Half of what there is; 16, as for any port; what the bound leaves.
+        assert_eq!([1, 2, 3].map(|ifindex| of_port(&fabric, ifindex).flows), [30, 16, 14]);
+        assert_eq!(refused(&fabric), [2940, 0, 2940, 0]);
     });
 }
 

@@ -46,7 +46,7 @@ impl TallyKey {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     pub flows: i32,
-    /// Of these, begun from outside and not settled.
+    /// Of these, begun from outside or perhaps so, and not settled.
     pub unsettled: i32,
 }
 
