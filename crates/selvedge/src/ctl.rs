@@ -87,10 +87,12 @@ pub fn ask(socket: &Path, command: Command, patience: Duration) -> Result<serde_
     let path = socket.to_owned();
     let asked = std::thread::Builder::new().spawn(move || to.send(exchange(&path, command, patience)));
     asked.map_err(|e| CtlError::Broken(socket.into(), format!("cannot be asked: {e}")))?;
-    from.recv_timeout(patience).unwrap_or_else(|_| {
-        let time = Time::from_ns(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
-        Err(CtlError::Broken(socket.into(), format!("has not answered within {time}; --timeout waits longer")))
-    })
+    from.recv_timeout(patience).unwrap_or_else(|_| Err(CtlError::Broken(socket.into(), given_up(patience))))
+}
+
+fn given_up(patience: Duration) -> String {
+    let time = Time::from_ns(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
+    format!("has not answered within {time}; --timeout waits longer")
 }
 
 fn exchange(socket: &Path, command: Command, patience: Duration) -> Result<serde_json::Value, CtlError> {
@@ -99,7 +101,10 @@ fn exchange(socket: &Path, command: Command, patience: Duration) -> Result<serde
         io::ErrorKind::PermissionDenied => CtlError::NotPermitted(socket.into()),
         _ => CtlError::NoAgent(socket.into(), e),
     })?;
-    let silent = |e: io::Error| broken(format!("does not answer: {e}"));
+    let silent = |e: io::Error| match e.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => broken(given_up(patience)),
+        _ => broken(format!("does not answer: {e}")),
+    };
     stream.set_read_timeout(Some(patience)).map_err(silent)?;
     stream.set_write_timeout(Some(patience)).map_err(silent)?;
     let mut line = serde_json::to_vec(&Request { version: VERSION, command }).unwrap_or_default();

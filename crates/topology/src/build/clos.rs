@@ -33,12 +33,6 @@ impl Clos {
         at_least("spines", spines, 1)?;
         at_least("parallel_links", parallel_links, 1)?;
         at_least("hosts_per_leaf", hosts_per_leaf, 1)?;
-        // Each tree is looked for among all links of its root, and there are as many trees as parallel links.
-        let most = u64::from((MAX_TREE_STEPS / product(&[leaves, spines])).isqrt() as u32).max(1);
-        if u64::from(parallel_links) > most {
-            let (what, count) = ("links between two switches", parallel_links.into());
-            return Err(TopologyError::TooLarge { what, count, most, fields: "parallel_links" });
-        }
         check_wire(("host_rate", self.host_rate), ("host_delay", self.host_delay))?;
         check_wire(("fabric_rate", self.fabric_rate), ("fabric_delay", self.fabric_delay))?;
         let hosts = product(&[leaves, hosts_per_leaf]);
@@ -50,6 +44,12 @@ impl Clos {
             fields: "leaves, spines, parallel_links and hosts_per_leaf",
         }
         .check()?;
+        // Each tree is looked for among all links of its root, and there are as many trees as parallel links.
+        let most = u64::from((MAX_TREE_STEPS / product(&[leaves, spines])).isqrt() as u32).max(1);
+        if u64::from(parallel_links) > most {
+            let (what, count) = ("links between two switches", parallel_links.into());
+            return Err(TopologyError::TooLarge { what, count, most, fields: "parallel_links" });
+        }
 
         let leaf0 = hosts as u32;
         let mut draft = Draft::with_hosts(hosts, self.host_rate, self.host_delay, |h| leaf0 + h / hosts_per_leaf);
