@@ -27,6 +27,7 @@ pub(super) struct Interface {
     pub(super) veth_peer: Option<VethPeer>,
     /// Of the other end of a veth pair, where it was looked up.
     pub(super) peer_mac: Option<[u8; 6]>,
+    pub(super) peer_mtu: Option<u32>,
     /// Usable as source: no tentative ones; in the kernel's order.
     pub(super) addresses: Vec<IpAddr>,
 }
@@ -65,8 +66,8 @@ pub(super) struct Netlink {
     lost: bool,
     /// Interfaces that ended since the last look: their numbers may be others' by now.
     ended: BTreeSet<u32>,
-    /// What [`Netlink::peer_mac`] found, by ifindex of this namespace's end.
-    peer_macs: BTreeMap<u32, Option<[u8; 6]>>,
+    /// What [`Netlink::peer`] found, by ifindex of this namespace's end.
+    peers: BTreeMap<u32, Option<([u8; 6], u32)>>,
 }
 
 impl Netlink {
@@ -76,8 +77,8 @@ impl Netlink {
         let watch = Watch::new(routes).map_err(failed)?;
         let (connection, handle, _) = rtnetlink::new_connection().map_err(failed)?;
         tokio::spawn(connection);
-        let (ended, peer_macs) = (BTreeSet::new(), BTreeMap::new());
-        Ok(Netlink { handle, watch, pending: None, last: None, lost: false, ended, peer_macs })
+        let (ended, peers) = (BTreeSet::new(), BTreeMap::new());
+        Ok(Netlink { handle, watch, pending: None, last: None, lost: false, ended, peers })
     }
 
     /// Returns a moment after something changed. Safe to drop at any await.
@@ -96,17 +97,17 @@ impl Netlink {
         };
         // What comes meanwhile waits in the kernel.
         tokio::time::sleep_until(until).await;
-        let Netlink { watch, ended, peer_macs, lost, .. } = self;
+        let Netlink { watch, ended, peers, lost, .. } = self;
         watch
             .take(|change| match change {
-                Change::Link(ifindex) => drop(peer_macs.remove(&ifindex)),
+                Change::Link(ifindex) => drop(peers.remove(&ifindex)),
                 Change::LinkGone(ifindex) => {
                     ended.insert(ifindex);
-                    peer_macs.remove(&ifindex);
+                    peers.remove(&ifindex);
                 }
                 Change::Lost => {
                     *lost = true;
-                    peer_macs.clear();
+                    peers.clear();
                 }
                 Change::Other => {}
             })
@@ -118,12 +119,12 @@ impl Netlink {
 
     /// Looks everything up anew from now on.
     pub(super) fn forget(&mut self) {
-        self.peer_macs.clear();
+        self.peers.clear();
     }
 
     /// Looks up anew what the other end of `ifindex` has for a MAC address.
     pub(super) fn forget_mac(&mut self, ifindex: u32) {
-        self.peer_macs.remove(&ifindex);
+        self.peers.remove(&ifindex);
     }
 
     /// Since the last call, were there changes that nobody told of?
@@ -166,17 +167,17 @@ impl Netlink {
         })
     }
 
-    /// The MAC address of the other end of `ifindex`, a veth pair's, if its namespace may be looked into. Remembered until
+    /// MAC address and MTU of the other end of `ifindex`, a veth pair's, if its namespace may be looked into. Remembered until
     /// something about `ifindex` changes: what happens in the other namespace is not told.
-    pub(super) async fn peer_mac(&mut self, ifindex: u32, peer: VethPeer) -> Option<[u8; 6]> {
-        if let Some(known) = self.peer_macs.get(&ifindex) {
+    pub(super) async fn peer(&mut self, ifindex: u32, peer: VethPeer) -> Option<([u8; 6], u32)> {
+        if let Some(known) = self.peers.get(&ifindex) {
             return *known;
         }
         let mut request = self.handle.link().get().match_index(peer.ifindex);
         request.message_mut().attributes.extend(peer.namespace.map(LinkAttribute::IfNetnsId));
         let link = request.execute().try_next().await.ok().flatten();
-        let found = link.and_then(|link| interface(&link).mac);
-        self.peer_macs.insert(ifindex, found);
+        let found = link.map(|link| interface(&link)).and_then(|other| Some((other.mac?, other.mtu)));
+        self.peers.insert(ifindex, found);
         found
     }
 

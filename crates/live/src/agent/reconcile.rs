@@ -9,7 +9,7 @@ use super::interfaces::{Interface, Interfaces, Netlink};
 use super::learned::Learned;
 use super::limits::{self, Limited};
 use super::log::Log;
-use super::remembered::{Remembered, RememberedPort};
+use super::remembered::{Mtu, Remembered, RememberedPort};
 use super::tables::{routes_of, Changes, Tables};
 use crate::cut;
 use crate::gro;
@@ -20,6 +20,9 @@ use crate::state::{Plain, Route, CONFIG_CONGESTION, ROUTE_LOCAL};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
+
+/// With less, an interface loses its IPv6 addresses; what the guest does to its own end is not to do that to the host's.
+const MIN_MTU: u32 = 1280;
 
 /// The agent's whole state. Everything that must outlive it is in the kernel or in the file beside the socket.
 pub(super) struct Agent {
@@ -51,15 +54,13 @@ pub(super) struct Agent {
 /// Interfaces, and where the host's routes lead for the peers.
 pub(super) async fn look_around(config: &Config, netlink: &mut Netlink) -> Result<(Interfaces, BTreeMap<IpAddr, u32>)> {
     let mut interfaces = netlink.interfaces().await?;
-    let mut macs = BTreeMap::new();
-    for (ifindex, interface) in &interfaces {
-        let unknown = rule_for(config, interface).is_some_and(|rule| rule.mac.is_none());
-        if let Some(peer) = interface.veth_peer.filter(|_| unknown) {
-            macs.insert(*ifindex, netlink.peer_mac(*ifindex, peer).await);
+    for (ifindex, interface) in &mut interfaces {
+        let Some(unknown) = rule_for(config, interface).map(|rule| rule.mac.is_none()) else { continue };
+        if let Some(peer) = interface.veth_peer {
+            let found = netlink.peer(*ifindex, peer).await;
+            interface.peer_mac = found.filter(|_| unknown).map(|(mac, _)| mac);
+            interface.peer_mtu = found.map(|(_, mtu)| mtu);
         }
-    }
-    for (ifindex, mac) in macs {
-        interfaces.entry(ifindex).and_modify(|interface| interface.peer_mac = mac);
     }
     let mut routes = BTreeMap::new();
     if config.uplinks.len() > 1 {
@@ -103,7 +104,7 @@ impl Agent {
             problems.push(format!("cannot remove what a rate limit has left: {e}"));
         }
         self.limited = limited;
-        self.follow_mtus(&want).await?;
+        self.follow_mtus(&want, &mut problems).await?;
         self.report(problems, changes);
         Ok(changes)
     }
@@ -197,16 +198,34 @@ impl Agent {
         Ok(())
     }
 
-    /// Notes the ports. Earlier agents lowered the MTU of the host's ends of guests' interfaces, which then dropped what the guests'
-    /// own ends let through: they get theirs back.
-    async fn follow_mtus(&mut self, want: &Desired) -> Result<()> {
-        for old in &self.remembered.ports {
+    /// Gives the host's end of each veth pair the MTU of the guest's own: veth drops what is larger than the receiving end's,
+    /// and tells nobody. Interfaces that are no ports any more get theirs back.
+    async fn follow_mtus(&mut self, want: &Desired, problems: &mut Vec<String>) -> Result<()> {
+        for old in self.remembered.ports.iter().filter(|old| !want.mtus.contains_key(&old.ifindex)) {
             restore_mtu(&self.netlink, &self.interfaces, old).await;
         }
-        let named = want.mtus.keys().filter_map(|&ifindex| Some((ifindex, self.interfaces.get(&ifindex)?)));
-        let port = |(ifindex, i): (u32, &Interface)| RememberedPort { ifindex, interface: i.name.clone(), mtu: None };
-        self.remembered.ports = named.map(port).collect();
-        self.remember()
+        let (mut ports, mut changes) = (Vec::new(), Vec::new());
+        for &ifindex in want.mtus.keys() {
+            let Some(interface) = self.interfaces.get(&ifindex) else { continue };
+            let known = self.remembered.port(ifindex, &interface.name).and_then(|port| port.mtu);
+            // Somebody else's change is the new original.
+            let original = known.filter(|k| k.set == interface.mtu).map_or(interface.mtu, |k| k.original);
+            let set = interface.peer_mtu.map_or(original, |mtu| mtu.max(MIN_MTU));
+            if set != interface.mtu {
+                changes.push((ifindex, set, interface.name.clone()));
+            }
+            let changed = (set != original).then_some(Mtu { original, set });
+            ports.push(RememberedPort { ifindex, interface: interface.name.clone(), mtu: changed });
+        }
+        // What is to be restored is noted before it is changed: the agent may be killed in between.
+        self.remembered.ports = ports;
+        self.remember()?;
+        for (ifindex, set, name) in changes {
+            if let Err(e) = self.netlink.set_mtu(ifindex, set).await {
+                problems.push(format!("port {name}: cannot set an MTU of {set}, that of the guest's own end: {e}"));
+            }
+        }
+        Ok(())
     }
 
     /// Both ends of the pair of devices that cuts segments.

@@ -441,6 +441,7 @@ impl Runner {
         let pause = (idle / 8).clamp(Duration::from_secs(1), MAX_PAUSE).max(SHARE * took);
         self.next_sweep = end + pause;
         if end >= self.next_look {
+            self.agent.netlink.forget(); // guests' own ends change without a word
             self.look_soon();
             self.next_look = end + (idle / 8).clamp(Duration::from_secs(1), Duration::from_secs(30));
         }

@@ -64,6 +64,36 @@ fn packets_as_large_as_the_guests_interface_are_answered_on_every_path() {
 }
 
 #[test]
+fn the_hosts_end_follows_the_guests_own() {
+    for (own, hosts) in [(1450, 1500), (1500, 1450)] {
+        let set = |world: &World| {
+            ip(&format!("-n {} link set eth0 mtu {own}", world.guest(0)));
+            ip(&format!("-n {} link set lxc0 mtu {hosts}", world.host(0)));
+        };
+        let Some(mut world) = World::new("mu") else { return };
+        set(&world);
+        world.configure_both();
+        world.start(0, &[]);
+        let [guest, host] = [world.guest(0), world.host(0)];
+        ip(&format!("-n {host} addr add 10.9.0.1/32 dev lxc0"));
+        ip(&format!("-n {host} route add 10.7.1.2/32 dev lxc0 src 10.9.0.1"));
+        ip(&format!("-n {guest} route add 10.9.0.1/32 dev eth0 src 10.7.1.2"));
+        eventually("the host's end follows", || world.mtu(&host, "lxc0") == own);
+        for (from, to) in [(&guest, "10.9.0.1"), (&host, "10.7.1.2")] {
+            let said = ping(&world, from, to, own);
+            assert!(said.contains(" 0% packet loss"), "{to}: {said}");
+        }
+        // What is too large is refused or cut where it begins, and nothing vanishes between the ends.
+        let said = ping(&world, &host, "10.7.1.2", own + 10);
+        assert!(learned(&said, own), "{said}");
+        let whole = world.exec(&host, &format!("ping -n -c 3 -i 0.2 -W 1 -M dont -s {} 10.7.1.2", own - 18));
+        assert!(String::from_utf8_lossy(&whole.stdout).contains(" 0% packet loss"), "{whole:?}");
+        assert!(world.stop(0).status.success());
+        assert_eq!(world.mtu(&host, "lxc0"), hosts, "restored");
+    }
+}
+
+#[test]
 fn mtus_that_an_earlier_agent_lowered_are_restored() {
     let Some(mut world) = World::new("mo") else { return };
     world.configure_both();
