@@ -88,7 +88,7 @@ fn of_port(name: &str, now: Settings) -> Vec<String> {
 }
 
 fn owned(dir: &Path) -> Option<Owned> {
-    let meta = fs::metadata(dir).ok()?;
+    let meta = fs::metadata(dir).ok().filter(fs::Metadata::is_dir)?; // what is none is refused by whoever uses it
     Some(Owned { uid: meta.uid(), mode: meta.mode() })
 }
 
