@@ -2,6 +2,8 @@
 
 #[path = "../authority/mod.rs"]
 mod authority;
+#[path = "../bpffs/mod.rs"]
+mod bpffs;
 mod congestion;
 mod controller;
 mod learning;

@@ -23,8 +23,8 @@ fn find_obstacle() -> Option<String> {
     if !root {
         return Some("needs root".into());
     }
-    if !quietly("mountpoint", &["-q", "/sys/fs/bpf"]) && !quietly("mount", &["-t", "bpf", "bpf", "/sys/fs/bpf"]) {
-        return Some("no bpffs can be mounted at /sys/fs/bpf".into());
+    if let Some(why) = crate::bpffs::obstacle() {
+        return Some(why);
     }
     let probe = format!("sva{}probe", std::process::id());
     let made = quietly("ip", &["netns", "add", &probe]);

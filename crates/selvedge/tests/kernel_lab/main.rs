@@ -2,6 +2,8 @@
 //! test says why it skips.
 #![cfg(target_os = "linux")]
 
+#[path = "../bpffs/mod.rs"]
+mod bpffs;
 mod capture;
 mod edge;
 mod fabric;

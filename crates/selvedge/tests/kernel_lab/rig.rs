@@ -48,8 +48,9 @@ impl Rig {
     pub(crate) fn up(tag: &str, options: &[&str]) -> Option<Rig> {
         let edge = options.contains(&"--edge");
         if edge {
-            if let Err(why) = live::bpf::available() {
-                skip(&why.to_string());
+            let obstacle = live::bpf::available().map_err(|why| why.to_string()).err().or_else(crate::bpffs::obstacle);
+            if let Some(why) = obstacle {
+                skip(&why);
                 return None;
             }
         }
