@@ -4,8 +4,8 @@ mod addresses;
 pub mod file;
 
 use crate::ctl::{self, CtlError};
-use crate::scenario::ConfigError;
 use clap::{Args, Subcommand};
+use config::ConfigError;
 use live::agent::config::Config;
 use live::agent::protocol::Command;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
 //! `selvedge bench sim`: how fast the simulator is, and how much memory it takes.
 
 use crate::cli::BenchSim;
-use crate::scenario::{Choice, ConfigError, Document, Plan};
+use crate::scenario::{Choice, Plan};
 use crate::{table, Failure};
+use config::{ConfigError, Document};
 use serde::Serialize;
 use std::time::Instant;
 
@@ -72,12 +73,11 @@ pub fn sim(arguments: &BenchSim) -> Result<(), Failure> {
 fn plan(arguments: &BenchSim) -> Result<Plan, ConfigError> {
     let k = (2..=96).step_by(2).find(|k: &u32| k * k * k / 4 >= arguments.hosts).unwrap_or(96);
     if k * k * k / 4 != arguments.hosts {
-        return Err(ConfigError {
-            place: "--hosts".to_owned(),
-            key: String::new(),
-            problem: format!("no fat-tree has {} hosts", arguments.hosts),
-            remedy: format!("the next that has them is {} (k = {k})", k * k * k / 4),
-        });
+        return Err(ConfigError::new(
+            "--hosts",
+            format!("no fat-tree has {} hosts", arguments.hosts),
+            format!("the next that has them is {} (k = {k})", k * k * k / 4),
+        ));
     }
     let text = format!(
         "title = \"bench\"\nduration = \"{}\"\n\
@@ -88,7 +88,7 @@ fn plan(arguments: &BenchSim) -> Result<Plan, ConfigError> {
          [[workload]]\nname = \"permutation\"\npattern = \"random-bijection\"\n",
         arguments.duration
     );
-    let document = Document::parse("bench sim", &text)?;
+    let document = Document::parse("bench sim", &text, "docs/scenarios.md")?;
     Plan::new(&document, &Choice { schemes: vec![arguments.scheme.clone()], seeds: None })
 }
 

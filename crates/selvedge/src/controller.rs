@@ -4,8 +4,8 @@
 #[cfg_attr(not(feature = "kernel"), allow(dead_code))]
 mod file;
 
-use crate::scenario::ConfigError;
 use clap::{Args, Subcommand};
+use config::ConfigError;
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]

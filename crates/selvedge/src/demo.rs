@@ -5,8 +5,8 @@ use crate::output::{self, Extras, Staging};
 use crate::report::CheckStatus;
 use crate::repro::{self, Experiment, Mode};
 use crate::run::default_threads;
-use crate::scenario::ConfigError;
 use crate::{sim, Failure};
+use config::ConfigError;
 
 const FILE: &str = "demo.toml";
 

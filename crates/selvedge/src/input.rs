@@ -1,6 +1,6 @@
 //! How much of which file is read: who gives a wrong name should get an answer, not a full memory.
 
-use crate::scenario::ConfigError;
+use config::ConfigError;
 use std::path::Path;
 
 /// Scenarios, and what has their form.
@@ -17,12 +17,8 @@ pub(crate) const FLOWS: u64 = 512 << 20;
 /// # Errors
 /// What cannot be read, is no text, or is longer than `most` bytes; `remedy` says what to give instead.
 pub(crate) fn read(path: &Path, most: u64, remedy: &str) -> Result<String, ConfigError> {
-    live::files::read_text(path, most).map_err(|e| ConfigError {
-        place: path.display().to_string(),
-        key: String::new(),
-        problem: format!("cannot be read: {e}"),
-        remedy: remedy.to_owned(),
-    })
+    live::files::read_text(path, most)
+        .map_err(|e| ConfigError::new(path.display().to_string(), format!("cannot be read: {e}"), remedy))
 }
 
 /// The configuration of a daemon, as text: only a regular file, because a daemon that waits for a pipe serves nobody.
@@ -30,15 +26,16 @@ pub(crate) fn read(path: &Path, most: u64, remedy: &str) -> Result<String, Confi
 /// # Errors
 /// As [`read`].
 pub(crate) fn read_configuration(path: &Path, most: u64) -> Result<String, ConfigError> {
-    live::files::read_regular_text(path, most).map_err(|e| ConfigError {
-        place: path.display().to_string(),
-        key: String::new(),
-        problem: format!("cannot read the configuration: {e}"),
-        remedy: match e.kind() {
-            std::io::ErrorKind::FileTooLarge => "shorten it",
-            std::io::ErrorKind::InvalidData => "write UTF-8",
-            _ => "name a file with --config",
-        }
-        .to_owned(),
+    live::files::read_regular_text(path, most).map_err(|e| {
+        ConfigError::new(
+            path.display().to_string(),
+            format!("cannot read the configuration: {e}"),
+            match e.kind() {
+                std::io::ErrorKind::FileTooLarge => "shorten it",
+                std::io::ErrorKind::InvalidData => "write UTF-8",
+                _ => "name a file with --config",
+            }
+            .to_owned(),
+        )
     })
 }

@@ -30,7 +30,7 @@ use std::process::ExitCode;
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error(transparent)]
-    Config(#[from] scenario::ConfigError),
+    Config(#[from] config::ConfigError),
     #[error(transparent)]
     Run(#[from] run::RunError),
     #[error(transparent)]

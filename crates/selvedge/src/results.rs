@@ -1,7 +1,8 @@
 //! What the runs of a scenario say, scheme by scheme.
 
 use crate::run::Finished;
-use crate::scenario::{closest, Plan};
+use crate::scenario::Plan;
+use config::closest;
 use host::measure::{across_seeds, summarise, summarise_pooled, Across, Buckets, Summary};
 use host::outcome::Outcome;
 

@@ -4,8 +4,9 @@ use crate::cli::Run;
 use crate::output::{self, Extras, Staging};
 use crate::results::Results;
 use crate::run::{default_threads, run_all, Bar};
-use crate::scenario::{closest, Choice, ConfigError, Document, Plan, Room};
+use crate::scenario::{Choice, Plan, Room};
 use crate::{figures, input, table, Failure};
+use config::{closest, ConfigError, Document};
 use std::path::Path;
 
 /// Reads a scenario file and applies `--set`. A file of the reproduction harness is read too; its results, modes and
@@ -16,7 +17,7 @@ use std::path::Path;
 pub fn read(path: &Path, set: &[String]) -> Result<Document, ConfigError> {
     let name = path.display().to_string();
     let text = input::read(path, input::SCENARIO, "give the path of a scenario file")?;
-    let mut document = Document::parse(&name, &text)?;
+    let mut document = Document::parse(&name, &text, "docs/scenarios.md")?;
     for key in crate::repro::KEYS {
         document.take(key);
     }
@@ -99,12 +100,7 @@ fn capture(plan: &mut Plan, link: &str) -> Result<(), ConfigError> {
     let fabrics = plan.schemes.iter().map(|s| &s.template().topology);
     let links: Vec<String> = fabrics.flat_map(|f| (0..f.links.len()).map(|l| f.link_name(l as u32))).collect();
     let near = closest(link, links.iter().map(String::as_str)).unwrap_or("host0-leaf1").to_owned();
-    Err(ConfigError {
-        place: "--capture".to_owned(),
-        key: String::new(),
-        problem: format!("there is no link {link:?}"),
-        remedy: format!("did you mean {near:?}?"),
-    })
+    Err(ConfigError::new("--capture", format!("there is no link {link:?}"), format!("did you mean {near:?}?")))
 }
 
 /// The command that makes the same results; where they go and how many cores make them is left out.

@@ -1,6 +1,6 @@
 //! Which addresses hosts and guests may have.
 
-use crate::scenario::Invalid;
+use config::Invalid;
 use live::agent::config::Prefix;
 use std::net::IpAddr;
 

@@ -1,7 +1,7 @@
 //! `[congestion]`: the administrator's congestion control for guests.
 
 use super::{at_most, within, Parsed};
-use crate::scenario::{Invalid, OrOff};
+use config::{Invalid, OrOff};
 use edge::vcc::{self, Class, Config, Law, Rule};
 use live::agent::config::{Prefix, MAX_NETWORK};
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! `[controller]`: who says in which order labels are taken.
 
-use crate::scenario::Invalid;
+use config::Invalid;
 use live::agent::config::ControllerRule;
 use serde::Deserialize;
 use std::path::PathBuf;

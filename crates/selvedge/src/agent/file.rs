@@ -1,7 +1,7 @@
 //! The agent's configuration file: strict TOML in, a checked [`Config`] out. See docs/agent.md for every key.
 
 use super::addresses::{check_inner, check_outer, check_range};
-use crate::scenario::{ConfigError, Document, Invalid};
+use config::{within, ConfigError, Document, Faults, Invalid};
 use congestion::CongestionTable;
 use controller::ControllerTable;
 use limits::{LawWord, LimitsTable, PodAnnotations, TenantTable};
@@ -10,6 +10,7 @@ use live::agent::config::{
     MAX_NETWORK, MAX_PEERS, MAX_PORTS,
 };
 use live::state::MAX_LABELS;
+use parsed::Parsed;
 use receive::ReceiveTable;
 use serde::de::Deserializer;
 use serde::Deserialize;
@@ -17,7 +18,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use units::{BitRate, Bytes, Time};
 
 #[path = "congestion.rs"]
@@ -26,6 +26,8 @@ mod congestion;
 mod controller;
 #[path = "limits.rs"]
 mod limits;
+#[path = "parsed.rs"]
+mod parsed;
 #[path = "receive.rs"]
 mod receive;
 
@@ -227,57 +229,10 @@ struct GuestTable {
     mac: Option<Parsed<Mac>>,
 }
 
-/// A string that is something.
-#[derive(Clone, Copy, Debug)]
-struct Parsed<T>(T);
-
-/// What to write where one of these was expected.
-trait Shape: FromStr {
-    const WANTED: &'static str;
-}
-
-impl Shape for IpAddr {
-    const WANTED: &'static str = "an address such as \"10.0.0.1\"";
-}
-impl Shape for SocketAddr {
-    const WANTED: &'static str = "an address and a port such as \"127.0.0.1:9464\"";
-}
-impl Shape for Prefix {
-    const WANTED: &'static str = "a range of addresses such as \"10.1.2.0/24\"";
-}
-impl Shape for Mac {
-    const WANTED: &'static str = "an Ethernet address such as \"02:00:00:00:00:02\"";
-}
-
-impl<'de, T: Shape<Err: fmt::Display>> Deserialize<'de> for Parsed<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Parsed<T>, D::Error> {
-        struct Visitor<T>(std::marker::PhantomData<T>);
-        impl<T: Shape<Err: fmt::Display>> serde::de::Visitor<'_> for Visitor<T> {
-            type Value = Parsed<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(T::WANTED)
-            }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Parsed<T>, E> {
-                text.parse().map(Parsed).map_err(|e: T::Err| {
-                    let why = e.to_string();
-                    // Our own types say what to write; the standard library's do not.
-                    E::custom(if why.contains("write") {
-                        why
-                    } else {
-                        let shown: String = text.chars().take(60).collect();
-                        format!("{shown:?} is not {}", T::WANTED)
-                    })
-                })
-            }
-        }
-        from.deserialize_str(Visitor(std::marker::PhantomData))
-    }
-}
-
 /// Reads and checks a file.
 ///
 /// # Errors
-/// The first thing that is wrong, with file, line, key and remedy.
+/// All that is wrong, with file, line, key and remedy.
 pub fn load(path: &Path) -> Result<Config, ConfigError> {
     checked(path, &crate::input::read_configuration(path, MAX_FILE)?)
 }
@@ -318,55 +273,64 @@ fn has_fq() -> Option<bool> {
 }
 
 fn read_document(name: &str, text: &str) -> Result<(Document, Config), ConfigError> {
-    let document = Document::parse(name, text)
-        .map_err(|e| ConfigError { remedy: e.remedy.replace("docs/scenarios.md", "docs/agent.md"), ..e })?;
+    let document = Document::parse(name, text, "docs/agent.md")?;
     let file: File = document.read()?;
-    let config = check(file).map_err(|invalid| document.error(&invalid))?;
+    let config = check(file, &document)?;
     Ok((document, config))
 }
 
-fn check(file: File) -> Result<Config, Invalid> {
-    let (uplinks, address) = check_uplink(&file.uplink)?;
-    let balance = check_balance(&file.balance)?;
-    let labels = match &file.balance.labels {
-        Some(labels) => check_labels("balance.labels", labels)?,
-        None if file.balance.policy == Policy::Hash => Vec::new(),
-        None => check_labels("balance.labels", &Labels::Count(8))?,
+fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
+    let mut faults = Faults::of(document);
+    let hash = file.balance.policy == Policy::Hash;
+    let uplink = faults.note(check_uplink(&file.uplink));
+    let balance = faults.note(check_balance(&file.balance));
+    let labels = faults.note(match &file.balance.labels {
+        Some(labels) => check_labels("balance.labels", labels),
+        None if hash => Ok(Vec::new()),
+        None => check_labels("balance.labels", &Labels::Count(8)),
+    });
+    let limits = faults.note(limits::check(&file.limits, &file.tenant));
+    let (uplinks, address) = uplink.unwrap_or_default();
+    let ports = faults.note(check_ports(&file, &uplinks));
+    let peers = faults.note(check_peers(&file.peer, address, file.balance.policy));
+    if let (Some(ports), Some(peers)) = (&ports, &peers) {
+        faults.note(one_owner_each(ports, peers));
+    }
+    let metrics = faults.note(check_agent(&file.agent));
+    let congestion = faults.note(file.congestion.as_ref().map(CongestionTable::check).transpose());
+    let controller = faults.note(file.controller.map(|table| table.check(hash)).transpose());
+    let reorder = faults.note(file.receive.check());
+    let made = || {
+        Some(Config {
+            pins: file.agent.pins,
+            socket: file.agent.socket,
+            metrics: metrics?,
+            max_flows: file.agent.max_flows,
+            max_flows_per_port: file.agent.max_flows_per_port.unwrap_or(file.agent.max_flows),
+            max_flows_per_network: file.agent.max_flows_per_network.unwrap_or(file.agent.max_flows),
+            flow_idle_ns: file.agent.flow_idle.as_ns(),
+            place: match file.agent.place {
+                PlaceWord::First => Place::First,
+                PlaceWord::Last => Place::Last,
+            },
+            unchecked: file.agent.unchecked,
+            uplinks,
+            address,
+            udp_port: file.uplink.udp_port,
+            gro: file.uplink.gro,
+            balance: balance?,
+            tcp_only: file.balance.udp != Some(Spread::Flowcell),
+            labels: labels?,
+            reorder: reorder?,
+            congestion: congestion?,
+            limits: limits?,
+            ports: ports?,
+            peers: peers?,
+            controller: controller?,
+        })
     };
-    let limits = limits::check(&file.limits, &file.tenant)?;
-    let ports = check_ports(&file, &uplinks)?;
-    let peers = check_peers(&file.peer, address, file.balance.policy)?;
-    one_owner_each(&ports, &peers)?;
-    let agent = check_agent(&file.agent)?;
-    let congestion = file.congestion.as_ref().map(CongestionTable::check).transpose()?;
-    let controller = file.controller.map(|table| table.check(file.balance.policy == Policy::Hash)).transpose()?;
-    Ok(Config {
-        pins: file.agent.pins,
-        socket: file.agent.socket,
-        metrics: agent,
-        max_flows: file.agent.max_flows,
-        max_flows_per_port: file.agent.max_flows_per_port.unwrap_or(file.agent.max_flows),
-        max_flows_per_network: file.agent.max_flows_per_network.unwrap_or(file.agent.max_flows),
-        flow_idle_ns: file.agent.flow_idle.as_ns(),
-        place: match file.agent.place {
-            PlaceWord::First => Place::First,
-            PlaceWord::Last => Place::Last,
-        },
-        unchecked: file.agent.unchecked,
-        uplinks,
-        address,
-        udp_port: file.uplink.udp_port,
-        gro: file.uplink.gro,
-        balance,
-        tcp_only: file.balance.udp != Some(Spread::Flowcell),
-        labels,
-        reorder: file.receive.check()?,
-        congestion,
-        limits,
-        ports,
-        peers,
-        controller,
-    })
+    let made = made();
+    faults.unless(made)
 }
 
 fn check_agent(agent: &AgentTable) -> Result<Option<SocketAddr>, Invalid> {
@@ -650,13 +614,6 @@ fn at_most(key: &str, n: usize, most: usize) -> Result<(), Invalid> {
         return Ok(());
     }
     Err(Invalid::new(key, format!("there are {n}"), format!("give at most {most}")))
-}
-
-fn within<T: PartialOrd + fmt::Display>(key: &str, value: T, least: T, most: T) -> Result<(), Invalid> {
-    if value >= least && value <= most {
-        return Ok(());
-    }
-    Err(Invalid::new(key, format!("{value} is out of range"), format!("give {least} to {most}")))
 }
 
 fn check_network(key: &str, network: u32) -> Result<(), Invalid> {

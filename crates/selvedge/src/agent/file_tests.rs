@@ -116,7 +116,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ("\"10.0.0.1\"", "\"fd99::1\"", "a.toml:33: peer.host2.address: is of another family", "of its family"),
     ("4789", "0", "a.toml:11: uplink.udp_port: ", "give 1 to 65535"),
     ("4789", "65536", "a.toml:11: uplink.udp_port: ", ""),
-    ("gro = true", "gro = 1", "a.toml:12: uplink.gro: found integer `1`", "write a boolean"),
+    ("gro = true", "gro = 1", "a.toml:12: uplink.gro: found integer `1`", "write true or false"),
     ("\"flowcell\"", "\"flowcel\"", "a.toml:15: balance.policy: unknown value `flowcel`", "(known: flowcell, hash)"),
     ("\"flowcell\"", "\"hash\"", "a.toml:16: balance.flowcell: has no meaning with policy = \"hash\"", "remove it"),
     ("\"64KB\"", "\"64kb\"", "a.toml:16: balance.flowcell: ", "GiB)"),
@@ -170,18 +170,39 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[test]
-fn each_mistake_is_one_line_with_its_place_and_remedy() {
+fn each_mistake_is_a_line_with_its_place_and_remedy() {
     for (old, new, begins, ends) in WRONG {
         assert!(WHOLE.contains(old), "{old}");
         let text = WHOLE.replacen(old, new, 1);
         let error = parse("a.toml", &text).map(drop).expect_err(new).to_string();
         assert!(error.starts_with(begins) && error.contains(ends), "{new}:\n{error}\nshould be {begins} .. {ends}");
-        assert!(!error.contains('\n'));
+        assert!(error.lines().all(|line| line.starts_with("a.toml:")), "{new}:\n{error}");
     }
     let twice = format!("{WHOLE}\n[[peer]]\nname = \"host2\"\naddress = \"10.0.9.9\"\n");
     assert!(parse("a.toml", &twice).unwrap_err().to_string().contains("another peer has it"));
     let twice = format!("{WHOLE}\n[[peer]]\nname = \"b\"\naddress = \"10.0.1.1\"\n");
     assert!(parse("a.toml", &twice).unwrap_err().to_string().contains("peer \"host2\" has it"));
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let text = WHOLE
+        .replacen("\"127.0.0.1:9464\"", "\"0.0.0.0:9464\"", 1)
+        .replacen("4789", "0", 1)
+        .replacen("labels = 8", "labels = 0", 1)
+        .replacen("mtu = 1450", "mtu = 100", 1)
+        .replacen("\"2ms\"", "\"1s\"", 1);
+    let error = parse("a.toml", &text).map(drop).unwrap_err().to_string();
+    let mut lines: Vec<u32> = error.lines().map(|line| line.split(':').nth(1).unwrap().parse().unwrap()).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, [4, 11, 17, 24, 40], "{error}");
+
+    // What cannot be read is told before what cannot be meant.
+    let text =
+        WHOLE.replacen("gro = true", "gro = 1", 1).replacen("mtu = 1450", "mtv = 1450", 1).replacen("4789", "0", 1);
+    let error = parse("a.toml", &text).map(drop).unwrap_err().to_string();
+    assert!(error.contains("a.toml:12: uplink.gro") && error.contains("a.toml:24: port.0.mtv"), "{error}");
+    assert_eq!(error.lines().count(), 2, "{error}");
 }
 
 #[test]
@@ -215,7 +236,8 @@ proptest! {
         let at = at.index(lines.len());
         lines[at] = &line;
         if let Err(error) = parse("a.toml", &lines.join("\n")) {
-            prop_assert!(!error.to_string().contains('\n'));
+            let text = error.to_string();
+            prop_assert!(text.lines().all(|line| line.starts_with("a.toml")), "{text}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Rate limits: `[limits]`, `[[tenant]]`, what `[[port]]` says of them, and Kubernetes' annotations.
 
-use super::{at_most, Parsed, PortTable, Shape};
-use crate::scenario::{ConfigError, Invalid};
+use super::parsed::{Parsed, Shape};
+use super::{at_most, PortTable};
+use config::{ConfigError, Fault, Invalid};
 use live::agent::config::{
     Annotated, Config, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_RATE, MAX_TENANTS, MIN_RATE,
 };
@@ -271,11 +272,8 @@ fn check_thresholds(at: &str, limits: &PortLimits) -> Result<(), Invalid> {
 
 /// Reads the file of annotations: a JSON object from interfaces to their pods' annotations.
 pub(super) fn read_annotations(path: &Path) -> Result<BTreeMap<String, Annotated>, ConfigError> {
-    let fail = |key: String, problem: String, remedy: &str| ConfigError {
-        place: path.display().to_string(),
-        key,
-        problem,
-        remedy: remedy.to_owned(),
+    let fail = |key: String, problem: String, remedy: &str| {
+        ConfigError::from(Fault { place: path.display().to_string(), key, problem, remedy: remedy.to_owned() })
     };
     let example = "write {\"veth1\": {\"kubernetes.io/egress-bandwidth\": \"10M\"}}";
     let text = live::files::read_regular_text(path, MAX_ANNOTATIONS)

@@ -1,6 +1,7 @@
 //! The table `[receive]`.
 
-use crate::scenario::{Invalid, Wait};
+use crate::scenario::Wait;
+use config::Invalid;
 use edge::reorder::Timeout;
 use live::agent::config::ADAPTIVE;
 use serde::Deserialize;

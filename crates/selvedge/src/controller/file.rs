@@ -1,7 +1,7 @@
 //! The controller's configuration file: strict TOML. docs/controller.md describes every key.
 
-use crate::scenario::{ConfigError, Document, Invalid};
 use crate::topo::{self, PruneWord};
+use config::{ConfigError, Document, Invalid};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -75,8 +75,7 @@ pub(super) struct File {
 pub(super) fn load(path: &Path) -> Result<File, ConfigError> {
     let name = path.display().to_string();
     let text = crate::input::read_configuration(path, MAX_FILE)?;
-    let document = Document::parse(&name, &text)
-        .map_err(|e| ConfigError { remedy: e.remedy.replace("docs/scenarios.md", "docs/controller.md"), ..e })?;
+    let document = Document::parse(&name, &text, "docs/controller.md")?;
     let table: Table = document.read()?;
     let beside = |file: &Path| path.parent().unwrap_or(Path::new("")).join(file);
     let topology = topo::topology_of(&beside(&table.topology))?;

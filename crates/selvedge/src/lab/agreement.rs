@@ -184,7 +184,8 @@ pub(super) fn report(simulated: ReportData, lab: ReportData, all: &[Compared]) -
 mod tests {
     use super::*;
     use crate::run::Finished;
-    use crate::scenario::{Choice, Document, Plan};
+    use crate::scenario::{Choice, Plan};
+    use config::Document;
     use host::outcome::{FlowRecord, Outcome, PortRecord};
     use std::time::Duration;
     use units::Time;
@@ -195,7 +196,8 @@ mod tests {
 
     /// Flows that take `fct_ms`, or do not finish, and a busiest queue.
     fn results(fct_ms: &[Option<u64>], queue: f64) -> Results {
-        let plan = Plan::new(&Document::parse("s.toml", SCENARIO).unwrap(), &Choice::default()).unwrap();
+        let plan =
+            Plan::new(&Document::parse("s.toml", SCENARIO, "docs/scenarios.md").unwrap(), &Choice::default()).unwrap();
         let flow = |(id, fct): (usize, &Option<u64>)| FlowRecord {
             id: id as u32,
             class: 0,

@@ -5,8 +5,9 @@ use super::control::{self, Answer, Request};
 use super::dctcp::Dctcp;
 use super::state::{create, directory, lock, started, HostRecord, Record};
 use super::{down, topo, LabFailure};
-use crate::scenario::{Choice, Document, Plan, Seeds};
+use crate::scenario::{Choice, Plan, Seeds};
 use crate::Failure;
+use config::Document;
 use live::lab::{address, smallest_rtt, Lab, LabError, Setup};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
@@ -304,7 +305,7 @@ fn find(lab: &Lab, name: &str) -> Result<u32, String> {
     let fabric = lab.topology();
     fabric.link_named(&long_name(name)).ok_or_else(|| {
         let links: Vec<String> = (0..fabric.links.len() as u32).map(|l| fabric.link_name(l)).collect();
-        let near = crate::scenario::closest(name, links.iter().map(String::as_str));
+        let near = config::closest(name, links.iter().map(String::as_str));
         match near.or(links.first().map(String::as_str)) {
             Some(near) => format!("there is no link {name:?}; did you mean {near:?}?"),
             None => format!("there is no link {name:?}"),

@@ -21,10 +21,11 @@ mod unruly;
 
 pub use failure::LabFailure;
 
-use crate::scenario::{ConfigError, Document, Invalid, Plan, SchemePlan};
+use crate::scenario::{Plan, SchemePlan};
 use crate::{input, Failure};
 use arguments::{Change, Modelled, UpArguments};
 use clap::Subcommand;
+use config::{ConfigError, Document, Invalid};
 
 #[derive(Debug, Subcommand)]
 pub enum Lab {

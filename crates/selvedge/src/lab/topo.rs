@@ -1,6 +1,6 @@
 //! A fabric in one line, and scenario files without workloads: both become documents that a plan can be made of.
 
-use crate::scenario::{closest, ConfigError, Document};
+use config::{closest, ConfigError, Document};
 use units::Time;
 
 const KINDS: [&str; 5] = ["clos", "fat-tree", "single-switch", "dumbbell", "parking-lot"];
@@ -20,7 +20,7 @@ const ELSEWHERE: [(&str, &str); 6] = [
 const RTT: Time = Time::from_ms(2);
 
 fn error(problem: impl Into<String>, remedy: impl Into<String>) -> ConfigError {
-    ConfigError { place: "--topo".to_owned(), key: String::new(), problem: problem.into(), remedy: remedy.into() }
+    ConfigError::new("--topo", problem.into(), remedy.into())
 }
 
 /// `clos,leaves=2,spines=2,hosts=8,rate=200Mbps` as a scenario.
@@ -52,7 +52,7 @@ pub(super) fn one_line_with(text: &str, workload: &str) -> Result<Document, Conf
         None => Ok(default),
         Some((_, v)) => v.parse().map_err(|_| error(format!("{key}={v} is not a number"), "give a whole number")),
     };
-    let mut document = Document::parse("--topo", &bare(kind, workload))?;
+    let mut document = Document::parse("--topo", &bare(kind, workload), "docs/scenarios.md")?;
     let mut set = |from: &str, key: &str, value: &str| document.set_at(from, &format!("{key}={value}"));
     let mut delay_given = false;
     let mut rtt = RTT;
@@ -135,9 +135,9 @@ const WORKLOAD: &str = "\n[[workload]]\nname = \"none\"\npattern = \"long\"\npai
 /// # Errors
 /// Text that is not TOML.
 pub(super) fn file(name: &str, text: &str) -> Result<Document, ConfigError> {
-    let mut document = Document::parse(name, text)?;
+    let mut document = Document::parse(name, text, "docs/scenarios.md")?;
     if !document.table().contains_key("workload") {
-        document = Document::parse(name, &format!("{text}{WORKLOAD}"))?;
+        document = Document::parse(name, &format!("{text}{WORKLOAD}"), "docs/scenarios.md")?;
     }
     if !document.table().contains_key("duration") {
         document.set("duration=1s")?;

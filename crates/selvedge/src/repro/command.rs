@@ -5,8 +5,8 @@ use crate::output::{self, Extras, Staging};
 use crate::report::{CheckReport, CheckStatus, ReportData};
 use crate::results::Results;
 use crate::run::{default_threads, run_all, Bar};
-use crate::scenario::{closest, ConfigError};
 use crate::{figures, input, Failure};
+use config::{closest, ConfigError};
 use serde_json::json;
 use std::path::Path;
 use std::time::Instant;
@@ -130,12 +130,7 @@ fn select(arguments: &[String]) -> Result<Selected, ConfigError> {
     }
     for argument in arguments {
         if argument.ends_with(".toml") && Path::new(argument).is_file() {
-            let fail = |problem: String, remedy: &str| ConfigError {
-                place: argument.clone(),
-                key: String::new(),
-                problem,
-                remedy: remedy.to_owned(),
-            };
+            let fail = |problem: String, remedy: &str| ConfigError::new(argument.clone(), problem, remedy);
             let text = input::read(Path::new(argument), input::SCENARIO, "give the path of a scenario file")?;
             let experiment = Experiment::parse(argument, &text)?;
             if !add(&experiment, &|_| true) {
@@ -155,12 +150,11 @@ fn select(arguments: &[String]) -> Result<Selected, ConfigError> {
         if !found {
             let ids = catalogue.iter().flat_map(|e| &e.results).map(|r| r.id.as_str());
             let near = closest(argument, ids).map(|near| format!("did you mean {near}? ")).unwrap_or_default();
-            return Err(ConfigError {
-                place: "repro".to_owned(),
-                key: String::new(),
-                problem: format!("there is no result {argument:?}"),
-                remedy: format!("{near}see selvedge repro --list"),
-            });
+            return Err(ConfigError::new(
+                "repro",
+                format!("there is no result {argument:?}"),
+                format!("{near}see selvedge repro --list"),
+            ));
         }
     }
     Ok(selected)

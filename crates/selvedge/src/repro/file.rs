@@ -1,7 +1,8 @@
 //! A published experiment: a scenario plus the results that it yields.
 
 use super::Expression;
-use crate::scenario::{closest, Choice, ConfigError, Document, Invalid, Plan};
+use crate::scenario::{Choice, Plan};
+use config::{closest, ConfigError, Document, Invalid};
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -156,7 +157,7 @@ impl Experiment {
     /// # Errors
     /// The first thing that is wrong with the file, in any mode or point.
     pub fn parse(file: &str, text: &str) -> Result<Experiment, ConfigError> {
-        let mut document = Document::parse(file, text)?;
+        let mut document = Document::parse(file, text, "docs/scenarios.md")?;
         let mut own = Table::new();
         for key in KEYS {
             if let Some(value) = document.take(key) {

@@ -13,7 +13,7 @@ pub use expression::{Expression, ExpressionError};
 pub use file::{Check, Experiment, Mode, Point, Published, KEYS};
 pub use judge::{judge, word, At, Judged, Seen, Verdict};
 
-use crate::scenario::ConfigError;
+use config::ConfigError;
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));

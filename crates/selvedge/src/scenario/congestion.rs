@@ -1,7 +1,7 @@
 //! `[scheme.<name>.congestion]`: virtual congestion control in the edges.
 
-use super::error::{closest, Invalid};
-use super::keys::{within, OrOff};
+use config::{closest, Invalid};
+use config::{within, OrOff};
 use edge::vcc::{self, Class, Config, Law, Prefix, Rule};
 use host::experiment::{address, SERVER_PORT};
 use host::workload::Workload;

@@ -1,7 +1,7 @@
 //! `[host]` and `[host.tcp]`.
 
-use super::error::Invalid;
-use super::keys::{within, OrOff};
+use config::Invalid;
+use config::{within, OrOff};
 use host::experiment::{CpuModel, Gro, HostConfig};
 use host::tcp::{self, cc::Algorithm, EcnMode, Recovery};
 use serde::{Deserialize, Serialize};

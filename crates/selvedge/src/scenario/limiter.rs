@@ -1,7 +1,7 @@
 //! `[scheme.<name>.limiter]`: rate limiters between edge and NIC.
 
-use super::error::Invalid;
-use super::keys::{check, within, Key, OrOff, Role};
+use config::Invalid;
+use config::{check, within, Key, OrOff, Role};
 use edge::limiter::{self, Law, Spring};
 use edge::shape::{self, Class, DEFAULT_BURST};
 use host::experiment::{Limiter, LimiterClass};

@@ -1,8 +1,8 @@
 //! What a plan takes of memory: refused here, a run does not end in the middle for want of it.
 
-use super::error::Invalid;
 use super::network::Kind;
 use super::Scenario;
+use config::Invalid;
 use host::experiment::Experiment;
 use host::workload::{Demand, Pattern};
 use std::path::Path;

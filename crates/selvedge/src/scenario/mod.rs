@@ -1,33 +1,33 @@
 //! Scenario files: strict TOML in, ready experiments out.
 //!
-//! [`Document`] knows where each key stands, [`Scenario`] is what the file says with every default filled in, and
-//! [`Plan`] holds one [`Experiment`] per scheme. Every error is one line with the place, the key and the remedy.
+//! [`config::Document`] knows where each key stands, [`Scenario`] is what the file says with every default filled in, and
+//! [`Plan`] holds one [`Experiment`] per scheme. Every fault is one line with the place, the key and the
+//! remedy; all faults of a file are told at once.
 
 mod congestion;
-mod document;
-mod error;
+mod draft;
+
 mod hosts;
-mod keys;
 mod limiter;
 mod memory;
 mod network;
 mod plan;
 mod scheme;
+mod seeds;
 mod traffic;
 
 pub use congestion::{CongestionTable, LawWord, RuleTable};
-pub use document::Document;
-pub use error::{closest, ConfigError, Invalid};
+
 pub use hosts::{HostTable, TcpTable};
-pub use keys::{OrOff, Seeds};
 pub use limiter::{LimiterClassTable, LimiterLawWord, LimiterTable};
 pub use memory::Room;
 pub use network::{fabric, FailureTable, Kind, SwitchTable, TopologyTable};
 pub use plan::{Choice, Plan, SchemePlan};
 pub use scheme::{FabricWord, SchemeTable, Schemes, Wait, BUILT_IN, NAMED};
+pub use seeds::Seeds;
 pub use traffic::{PatternWord, WorkloadTable};
 
-use keys::within;
+use config::{within, Faults, Invalid};
 use serde::{Deserialize, Serialize};
 use units::Time;
 
@@ -91,8 +91,34 @@ impl Default for RecordTable {
 }
 
 impl Scenario {
-    /// Fills in defaults that depend on other keys and refuses values that cannot be meant together.
-    fn complete(&mut self) -> Result<(), Invalid> {
+    /// Fills in defaults that depend on other keys, and notes values that cannot be meant together.
+    fn complete(&mut self, faults: &mut Faults) {
+        let times = self.check_times();
+        faults.note(times);
+        for (key, every) in
+            [("record.sample_every", self.record.sample_every), ("record.probe_every", self.record.probe_every)]
+        {
+            if every != Time::ZERO {
+                faults.note(within(key, every, Time::from_us(1), Time::from_secs(100_000)));
+            }
+        }
+        faults.note(self.topology.complete());
+        let rate = self.topology.rate;
+        if self.workload.is_empty() {
+            faults.note::<()>(Err(Invalid::new("workload", "is empty", "add a [[workload]]")));
+        }
+        for n in 0..self.workload.len() {
+            faults.note(self.workload[n].complete(n, rate));
+            let name = self.workload[n].name.clone();
+            if self.workload[..n].iter().any(|w| w.name == name) {
+                let problem = format!("two workloads are called {name:?}");
+                let invalid = Invalid::new(format!("workload.{n}.name"), problem, "give each a name of its own");
+                faults.note::<()>(Err(invalid));
+            }
+        }
+    }
+
+    fn check_times(&self) -> Result<(), Invalid> {
         if self.duration == Time::ZERO {
             return Err(Invalid::new("duration", "is zero", "give a time such as \"1s\""));
         }
@@ -101,26 +127,6 @@ impl Scenario {
         if self.warmup >= self.duration {
             let problem = format!("{} is not before the end, duration is {}", self.warmup, self.duration);
             return Err(Invalid::new("warmup", problem, "give a shorter time"));
-        }
-        for (key, every) in
-            [("record.sample_every", self.record.sample_every), ("record.probe_every", self.record.probe_every)]
-        {
-            if every != Time::ZERO {
-                within(key, every, Time::from_us(1), Time::from_secs(100_000))?;
-            }
-        }
-        self.topology.complete()?;
-        let rate = self.topology.rate;
-        if self.workload.is_empty() {
-            return Err(Invalid::new("workload", "is empty", "add a [[workload]]"));
-        }
-        for n in 0..self.workload.len() {
-            self.workload[n].complete(n, rate)?;
-            let name = self.workload[n].name.clone();
-            if self.workload[..n].iter().any(|w| w.name == name) {
-                let problem = format!("two workloads are called {name:?}");
-                return Err(Invalid::new(format!("workload.{n}.name"), problem, "give each a name of its own"));
-            }
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! `[topology]`, `[switch]` and `[[failure]]`.
 
-use super::error::Invalid;
-use super::keys::{check, within, Key, Role};
-use super::{ConfigError, Document};
+use config::Invalid;
+use config::{check, within, Key, Role};
+use config::{ConfigError, Document};
 use fabric::{Aqm, Buffer, Multipath, SwitchConfig};
 use serde::{Deserialize, Serialize};
 use topology::{Clos, Dumbbell, FatTree, ParkingLot, SingleSwitch};
@@ -304,7 +304,7 @@ impl FailureTable {
     pub(super) fn build(&self, n: usize, fabric: &topology::Topology) -> Result<topology::LinkId, Invalid> {
         fabric.link_named(&self.link).ok_or_else(|| {
             let links: Vec<String> = fabric.fabric_links().map(|l| fabric.link_name(l)).collect();
-            let near = super::error::closest(&self.link, links.iter().map(String::as_str));
+            let near = config::closest(&self.link, links.iter().map(String::as_str));
             let remedy = match near.or(links.first().map(String::as_str)) {
                 Some(link) => format!("did you mean \"{link}\"? (links join two nodes by `-`, lower tier first)"),
                 None => "this fabric has no link between switches; remove the failure".to_owned(),

@@ -1,9 +1,8 @@
-use super::error::{closest, ConfigError, Invalid};
-use super::scheme::{FabricWord, SchemeTable, Schemes, BUILT_IN, NAMED};
-use super::{Document, HostTable, Room, Scenario, Seeds, SwitchTable};
-use fabric::RandomLoss;
-use host::experiment::{Experiment, Failure, Record};
-use host::workload::{HostMap, Problem, Source};
+use super::draft::Draft;
+use super::scheme::{SchemeTable, Schemes, BUILT_IN, NAMED};
+use super::{Room, Scenario, Seeds};
+use config::{closest, ConfigError, Document, Faults, Invalid};
+use host::experiment::Experiment;
 use std::path::Path;
 use units::Time;
 
@@ -28,9 +27,9 @@ pub struct SchemePlan {
     pub name: String,
     pub note: String,
     /// With seed 0; see [`SchemePlan::experiment`].
-    template: Experiment,
+    pub(super) template: Experiment,
     /// Why only a lab can run it, if so.
-    unmodelled: Option<ConfigError>,
+    pub(super) unmodelled: Option<ConfigError>,
 }
 
 impl SchemePlan {
@@ -81,7 +80,7 @@ impl Plan {
     /// Reads and checks everything, so that a run that starts does not end for want of a sensible value.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// All that is wrong, also in schemes that are not chosen.
     pub fn new(document: &Document, choice: &Choice) -> Result<Plan, ConfigError> {
         Plan::within(document, choice, Room::default())
     }
@@ -91,33 +90,55 @@ impl Plan {
     /// # Errors
     /// As [`Plan::new`].
     pub fn within(document: &Document, choice: &Choice, room: Room) -> Result<Plan, ConfigError> {
-        let mut scenario: Scenario = document.read()?;
-        scenario.complete().map_err(|e| document.error(&e))?;
+        let mut faults = Faults::of(document);
+        let read = document.read::<Scenario>();
+        let Some(mut scenario) = faults.add(read) else {
+            for (name, given) in declared(document) {
+                faults.add(read_scheme(document, &name, Some(&given)));
+            }
+            return faults.unless(None);
+        };
+        scenario.complete(&mut faults);
         if let Some(seeds) = &choice.seeds {
             scenario.seeds = seeds.clone();
         }
         let beside = Path::new(document.name()).parent().unwrap_or(Path::new("")).to_owned();
-        let base = scenario.topology.build(&beside).map_err(|e| document.error(&e))?;
-        sampling_fits(&scenario, base.links.len()).map_err(|e| document.error(&e))?;
-        let names = chosen(&scenario, choice).map_err(|e| {
-            let mut error = document.error(&e);
-            if !choice.schemes.is_empty() {
-                error.place = "--scheme".to_owned();
+        // What makes no sense is not built: it could be of any size.
+        let base = match faults.is_empty() {
+            true => faults.note(scenario.topology.build(&beside)),
+            false => None,
+        };
+        if let Some(base) = &base {
+            faults.note(sampling_fits(&scenario, base.links.len()));
+        }
+        let names = faults.add(chosen(&scenario, choice).map_err(|e| {
+            let error = document.error(&e);
+            match choice.schemes.is_empty() {
+                true => error,
+                false => error.at("--scheme"),
             }
-            error
-        })?;
+        }));
+        let names = names.unwrap_or_default();
         let mut schemes = Vec::new();
         let mut tables = Vec::new();
-        for name in &names {
-            let table = read_scheme(document, &scenario, name)?;
-            schemes.push(plan(document, &scenario, &base, &beside, name, &table, (names.len(), room))?);
-            let effective = toml::Table::try_from(&table)
-                .map_err(|e| document.error(&Invalid::new(format!("scheme.{name}"), e.to_string(), "")))?;
-            tables.push((name.clone(), effective));
+        let others = scenario.scheme.0.iter().map(|(name, _)| name).filter(|name| !names.contains(name));
+        for name in names.iter().chain(others) {
+            let given = scenario.scheme.0.iter().find(|(declared, _)| declared == name).map(|(_, table)| table);
+            let Some(table) = faults.add(read_scheme(document, name, given)) else { continue };
+            let Some(base) = &base else { continue };
+            let Some(planned) = faults.add(Draft::new(document, &scenario, base, &beside, name, &table)) else {
+                continue;
+            };
+            if names.contains(name) {
+                schemes.extend(faults.add(planned.finish(&scenario, name, &table, (names.len(), room))));
+                let effective = toml::Table::try_from(&table)
+                    .map_err(|e| Invalid::new(format!("scheme.{name}"), e.to_string(), "report this as a bug"));
+                tables.extend(faults.note(effective).map(|table| (name.clone(), table)));
+            }
         }
         scenario.schemes = names;
         scenario.scheme = Schemes(tables);
-        Ok(Plan { scenario, schemes })
+        faults.unless(Some(Plan { scenario, schemes }))
     }
 
     /// Can the simulator run all of it?
@@ -188,8 +209,14 @@ fn chosen(scenario: &Scenario, choice: &Choice) -> Result<Vec<String>, Invalid> 
     Ok(names)
 }
 
+/// The schemes that a file declares, also one that cannot be read otherwise.
+fn declared(document: &Document) -> Vec<(String, toml::Table)> {
+    let all = document.table().get("scheme").and_then(toml::Value::as_table).cloned().unwrap_or_default();
+    all.into_iter().filter_map(|(name, table)| Some((name, table.as_table()?.clone()))).collect()
+}
+
 /// The file's table over the built-in scheme of that name, or over the defaults.
-fn read_scheme(document: &Document, scenario: &Scenario, name: &str) -> Result<SchemeTable, ConfigError> {
+fn read_scheme(document: &Document, name: &str, given: Option<&toml::Table>) -> Result<SchemeTable, ConfigError> {
     let at = format!("scheme.{name}");
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.is_empty() || !name.chars().all(legal) || name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -199,126 +226,6 @@ fn read_scheme(document: &Document, scenario: &Scenario, name: &str) -> Result<S
     let base = SchemeTable::built_in(name).unwrap_or_default();
     let mut table = toml::Table::try_from(base)
         .map_err(|e| document.error(&Invalid::new(at.clone(), e.to_string(), "report this as a bug")))?;
-    if let Some((_, given)) = scenario.scheme.0.iter().find(|(declared, _)| declared == name) {
-        table.extend(given.clone());
-    }
+    table.extend(given.cloned().unwrap_or_default());
     document.read_table(&table, &at)
-}
-
-fn plan(
-    document: &Document,
-    scenario: &Scenario,
-    base: &topology::Topology,
-    beside: &Path,
-    name: &str,
-    table: &SchemeTable,
-    (schemes, room): (usize, Room),
-) -> Result<SchemePlan, ConfigError> {
-    let mut own = document.clone();
-    own.overlay_at("host", &table.host, &format!("scheme.{name}.host"))?;
-    own.overlay_at("switch", &table.switch, &format!("scheme.{name}.switch"))?;
-    let section = |key: &str| own.table().get(key).and_then(toml::Value::as_table).cloned().unwrap_or_default();
-    let hosts: HostTable = own.read_table(&section("host"), "host")?;
-    let mut switch: SwitchTable = own.read_table(&section("switch"), "switch")?;
-    if let Some(multipath) = table.multipath {
-        switch.multipath = multipath;
-    }
-    let build = || -> Result<Experiment, Invalid> {
-        let single = table.topology == FabricWord::SingleSwitch;
-        let topology = match single {
-            true => super::network::TopologyTable::non_blocking(base)?,
-            false => base.clone(),
-        };
-        let mut failures = Vec::new();
-        for (n, failure) in scenario.failure.iter().enumerate() {
-            let link = failure.build(n, base)?;
-            // The non-blocking reference has no fabric links that could fail.
-            if !single && table.failures {
-                failures.push(Failure { at: failure.at, link, up: failure.up });
-            }
-        }
-        failures.sort_by_key(|f| f.at);
-        let mut workloads = Vec::new();
-        for (n, workload) in scenario.workload.iter().enumerate() {
-            workloads.push(workload.build(n, beside)?);
-        }
-        table.set_guests(name, &mut workloads)?;
-        let mut guests = hosts.build()?;
-        guests.mptcp = table.guests_mptcp(name, guests.tcp.congestion)?;
-        if let Some(absent) = guests.plain.iter().find(|&&h| h as usize >= base.n_hosts()) {
-            let problem = format!("there is no host {absent}");
-            return Err(Invalid::new("host.plain", problem, format!("hosts are 0 to {}", base.n_hosts() - 1)));
-        }
-        Ok(Experiment {
-            topology,
-            switches: switch.build()?,
-            multipath: switch.multipath(),
-            loss: RandomLoss { per_million: switch.loss_per_million },
-            failures,
-            reroute_after: switch.reroute_after,
-            hosts: guests,
-            edge: table.edge(name, &workloads, base.n_hosts() as u32)?,
-            racks: racks(base),
-            workloads,
-            duration: scenario.duration,
-            drain: scenario.drain,
-            warmup: scenario.warmup,
-            seed: 0,
-            record: Record {
-                sample_every: scenario.record.sample_every,
-                probe_every: scenario.record.probe_every,
-                rtt_samples: scenario.record.rtt_samples,
-                flowcells: scenario.record.flowcells,
-                capture: None,
-            },
-        })
-    };
-    let template = build().map_err(|e| own.error(&e))?;
-    super::memory::check(scenario, schemes, &template, room).map_err(|e| own.error(&e))?;
-    for (n, workload) in template.workloads.iter().enumerate() {
-        let seed = scenario.seeds.0.first().copied().unwrap_or(1);
-        if let Err(e) = Source::new(workload, n as u16, &template.racks, seed, template.duration) {
-            let text = e.problem.to_string();
-            let (problem, remedy) = text.split_once("; ").unwrap_or((&text, ""));
-            return Err(own.error(&Invalid::new(format!("workload.{n}{}", key_of(&e.problem)), problem, remedy)));
-        }
-    }
-    let unmodelled = unmodelled(name, table, scenario, &template).map(|e| own.error(&e));
-    Ok(SchemePlan { name: name.to_owned(), note: table.note.clone(), template, unmodelled })
-}
-
-/// The first workload whose congestion control no simulator has.
-fn unmodelled(name: &str, table: &SchemeTable, scenario: &Scenario, template: &Experiment) -> Option<Invalid> {
-    let law = |w: &host::workload::Workload| w.congestion.unwrap_or(template.hosts.tcp.congestion);
-    let n = template.workloads.iter().position(|w| !law(w).is_modelled())?;
-    let workload = &template.workloads[n].name;
-    let key = if table.guests.contains_key(workload) {
-        format!("scheme.{name}.guests.{workload}")
-    } else if scenario.workload[n].congestion.is_some() {
-        format!("workload.{n}.congestion")
-    } else if table.host.contains_key("tcp") {
-        format!("scheme.{name}.host")
-    } else {
-        "host.tcp.congestion".to_owned()
-    };
-    let problem = "only real hosts have bbr, the simulator has no model of it";
-    Some(Invalid::new(key, problem, "use `selvedge lab run`, or leave the scheme out with --scheme"))
-}
-
-/// The key most likely at fault.
-fn key_of(problem: &Problem) -> &'static str {
-    match problem {
-        Problem::StrideToSelf { .. } => ".k",
-        Problem::NoSuchHost { .. } | Problem::ToSelf(_) | Problem::NoPairs => ".pairs",
-        Problem::OneRack => ".to",
-        Problem::TooManySenders { .. } => ".senders",
-        Problem::BadLoad(_) | Problem::TooFast => ".load",
-        Problem::Stagger => ".stagger",
-        _ => "",
-    }
-}
-
-/// Racks of the scenario's own fabric, which a scheme on another fabric keeps.
-fn racks(base: &topology::Topology) -> HostMap {
-    HostMap::new(base.hosts().map(|h| base.leaf_of(h)).collect())
 }

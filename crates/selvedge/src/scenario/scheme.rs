@@ -1,11 +1,11 @@
 //! `[scheme.<name>]`: what is compared.
 
 use super::congestion::CongestionTable;
-use super::error::Invalid;
 use super::hosts::CongestionWord;
-use super::keys::{within, OrOff};
 use super::limiter::LimiterTable;
 use super::network::MultipathWord;
+use config::Invalid;
+use config::{within, OrOff};
 use edge::{reorder, Balance};
 use host::experiment::{Controller, EdgeConfig};
 use host::mptcp;

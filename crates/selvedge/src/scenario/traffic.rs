@@ -1,8 +1,8 @@
 //! `[[workload]]`.
 
-use super::error::{closest, Invalid};
 use super::hosts::CongestionWord;
-use super::keys::{check, within, Key, Role};
+use config::{check, within, Key, Role};
+use config::{closest, Invalid};
 use host::measure::RESERVED;
 use host::workload::{Cdf, Connection, FlowList, Pairs, Pattern, Workload};
 use serde::{Deserialize, Serialize};

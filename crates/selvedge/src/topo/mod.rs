@@ -7,8 +7,8 @@ mod schedule;
 mod show;
 mod trees;
 
-use crate::scenario::ConfigError;
 use clap::{Args, Subcommand, ValueEnum};
+use config::ConfigError;
 use read::Fabric;
 use std::path::PathBuf;
 

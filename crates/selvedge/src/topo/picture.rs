@@ -1,7 +1,7 @@
 //! The fabric as a picture: SVG, or DOT for Graphviz.
 
 use super::read::Fabric;
-use crate::scenario::ConfigError;
+use config::ConfigError;
 use std::fmt::Write as _;
 use std::path::Path;
 use topology::LinkId;
@@ -19,12 +19,11 @@ pub(super) fn draw(fabric: &Fabric, file: &Path, trees: bool) -> Result<String, 
     match file.extension().and_then(|e| e.to_str()) {
         Some("svg") => Ok(svg(fabric, trees)),
         Some("dot") => Ok(dot(fabric, trees)),
-        _ => Err(ConfigError {
-            place: format!("--picture {}", file.display()),
-            key: String::new(),
-            problem: "the name does not say which form is wanted".to_owned(),
-            remedy: "let it end in .svg or .dot".to_owned(),
-        }),
+        _ => Err(ConfigError::new(
+            format!("--picture {}", file.display()),
+            "the name does not say which form is wanted",
+            "let it end in .svg or .dot",
+        )),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::Arguments;
 use crate::input;
-use crate::scenario::{self, closest, ConfigError, Document};
+use crate::scenario::{self};
+use config::{closest, ConfigError, Document};
 use topology::{LinkId, NodeId, Topology};
 
 /// A fabric as the verbs see it.
@@ -21,7 +22,7 @@ impl Fabric {
         let text = input::read(&arguments.file, input::TOPOLOGY, "give a scenario file or a topology file")?;
         let topology = match is_link_list(&text) {
             true => import(&name, &text)?,
-            false => scenario::fabric(&Document::parse(&name, &text)?)?,
+            false => scenario::fabric(&Document::parse(&name, &text, "docs/scenarios.md")?)?,
         };
         let mut failed = Vec::new();
         for link in &arguments.fail {
@@ -49,12 +50,7 @@ impl Fabric {
     /// # Errors
     /// No such node, or a switch without hosts.
     pub(super) fn leaf(&self, option: &str, name: &str) -> Result<NodeId, ConfigError> {
-        let fail = |problem: String, remedy: String| ConfigError {
-            place: option.to_owned(),
-            key: String::new(),
-            problem,
-            remedy,
-        };
+        let fail = |problem: String, remedy: String| ConfigError::new(option, problem, remedy);
         let Some(node) = self.topology.node_named(name) else {
             let near = closest(name, self.topology.nodes.iter().map(|n| n.name.as_str()));
             let first = self.topology.leaves().first().map(|&leaf| self.node_name(leaf));
@@ -78,12 +74,8 @@ fn is_link_list(text: &str) -> bool {
 }
 
 fn import(name: &str, text: &str) -> Result<Topology, ConfigError> {
-    topology::import(text).map_err(|e| ConfigError {
-        place: format!("{name}:{}", e.line),
-        key: String::new(),
-        problem: e.problem.to_string(),
-        remedy: String::new(),
-    })
+    topology::import(text)
+        .map_err(|e| ConfigError::new(format!("{name}:{}", e.line), e.problem.to_string(), String::new()))
 }
 
 fn find_link(topology: &Topology, name: &str) -> Result<LinkId, ConfigError> {
@@ -91,15 +83,14 @@ fn find_link(topology: &Topology, name: &str) -> Result<LinkId, ConfigError> {
     found.ok_or_else(|| {
         let links: Vec<String> = topology.fabric_links().map(|l| topology.link_name(l)).collect();
         let near = closest(name, links.iter().map(String::as_str)).or(links.first().map(String::as_str));
-        ConfigError {
-            place: format!("--fail {name}"),
-            key: String::new(),
-            problem: "the fabric has no such link between switches".to_owned(),
-            remedy: match near {
+        ConfigError::new(
+            format!("--fail {name}"),
+            "the fabric has no such link between switches",
+            match near {
                 Some(near) => format!("did you mean {near}?"),
                 None => "it has none at all; leave the option out".to_owned(),
             },
-        }
+        )
     })
 }
 

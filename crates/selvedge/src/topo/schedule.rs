@@ -1,8 +1,8 @@
 //! `topo schedule`: the weighted schedule of each pair of leaves.
 
 use super::read::Fabric;
-use crate::scenario::ConfigError;
 use crate::table::number;
+use config::ConfigError;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -51,12 +51,11 @@ impl Schedules {
         let (sources, destinations) = (some("--from", from)?, some("--to", to)?);
         let paths = sources.len().saturating_mul(destinations.len()).saturating_mul(topology.base_trees().len());
         if paths > MOST_PATHS {
-            return Err(ConfigError {
-                place: fabric.name.clone(),
-                key: String::new(),
-                problem: format!("{} leaves make {paths} paths", topology.leaves().len()),
-                remedy: "choose pairs with --from and --to".to_owned(),
-            });
+            return Err(ConfigError::new(
+                fabric.name.clone(),
+                format!("{} leaves make {paths} paths", topology.leaves().len()),
+                "choose pairs with --from and --to",
+            ));
         }
         let mut groups: BTreeMap<Vec<u64>, (Vec<f64>, Pairs)> = BTreeMap::new();
         for &src in &sources {

@@ -1,4 +1,4 @@
-//! Bad input gets one line that names place, key and remedy.
+//! Bad input gets a line for each fault that names place, key and remedy.
 
 use crate::{selvedge, stderr, Scratch, TINY};
 use std::process::Command;
@@ -121,6 +121,33 @@ fn each_error_names_place_key_and_remedy() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Also those of schemes that are not chosen.
+#[test]
+fn all_errors_of_a_file_are_told_at_once() {
+    let scratch = Scratch::new("all-errors");
+    let lines = |text: String| {
+        scratch.file("bad.toml", &text);
+        let output = selvedge(scratch.path(), &["sim", "run", "bad.toml", "--scheme", "ecmp"]);
+        assert_eq!(output.status.code(), Some(2));
+        let message = stderr(&output);
+        let mut lines: Vec<u32> = message
+            .lines()
+            .map(|l| l.trim_start_matches("selvedge: ").split(':').nth(1).and_then(|n| n.parse().ok()).unwrap_or(0))
+            .collect();
+        lines.sort_unstable();
+        (lines, message)
+    };
+    let wrong = "[switch]\nbufer = \"1MB\"\n[host]\nmtu = 1500\n[scheme.x]\nthreshold = 64\n";
+    let (found, message) = lines(format!("{}{wrong}", TINY.replacen("\"3ms\"", "3", 1)));
+    assert_eq!(found, [2, 23, 25, 27], "{message}");
+    let meaning = "[host]\nmtu = \"100B\"\n[scheme.x]\nflowlet_gap = \"1us\"\n[scheme.y.host]\nmtu = \"70KB\"\n";
+    let (found, message) = lines(format!("{TINY}{meaning}"));
+    assert_eq!(found, [23, 25, 27], "{message}");
+    let (found, message) =
+        lines(TINY.replacen("\"1ms\"", "\"9ms\"", 1).replacen("every = \"200us\"", "every = \"0us\"", 1));
+    assert_eq!(found, [3, 21], "{message}");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Every scenario that is shipped or shown.
 
 use crate::{selvedge, stderr, Scratch};
+use config::Document;
 use selvedge::repro::{catalogue, embedded, Experiment, Mode};
 use selvedge::run::{run_all, Bar};
-use selvedge::scenario::{Choice, Document, Plan};
+use selvedge::scenario::{Choice, Plan};
 use units::Time;
 
 #[test]
@@ -32,7 +33,7 @@ fn embedded_experiments_run() {
         let experiment = Experiment::parse(file, text).unwrap();
         for mut point in experiment.points(Mode::Quick, &|_| true).unwrap() {
             let effective = point.plan.effective();
-            let mut document = Document::parse(file, &effective).unwrap();
+            let mut document = Document::parse(file, &effective, "docs/scenarios.md").unwrap();
             for set in ["duration=11ms", "warmup=1ms", "drain=1ms", "seeds=1"] {
                 document.set(set).unwrap();
             }
@@ -62,7 +63,7 @@ fn documented_examples_are_scenarios() {
                 let experiment = Experiment::parse(file, block).unwrap_or_else(|e| panic!("{e}"));
                 experiment.points(Mode::Quick, &|_| true).unwrap_or_else(|e| panic!("{e}"));
             } else {
-                let document = Document::parse(file, block).unwrap_or_else(|e| panic!("{e}"));
+                let document = Document::parse(file, block, "docs/scenarios.md").unwrap_or_else(|e| panic!("{e}"));
                 let plan = Plan::new(&document, &Choice::default()).unwrap_or_else(|e| panic!("{e}"));
                 assert!(plan.schemes.len() >= 2);
             }

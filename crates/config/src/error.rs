@@ -1,17 +1,17 @@
 use std::fmt;
 
-/// What is wrong with a scenario, where, and what to do about it. One line of text.
+/// What is wrong in one place, and what to do about it. One line of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError {
+pub struct Fault {
     /// `file.toml:12`, `file.toml`, or `--set switch.buffer=12`.
     pub place: String,
-    /// Dotted path of the key, empty if the error is not about one.
+    /// Dotted path of the key, empty if the fault is not about one.
     pub key: String,
     pub problem: String,
     pub remedy: String,
 }
 
-impl fmt::Display for ConfigError {
+impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         one_line(f, &self.place, 4096)?;
         f.write_str(": ")?;
@@ -58,24 +58,89 @@ fn plainly(expected: &str) -> String {
         "i32" => of(32, true),
         "i64" => of(64, true),
         "f64" | "f32" => "a number".to_owned(),
+        "a boolean" | "bool" => "true or false".to_owned(),
         "map" | "a map" => "a table".to_owned(),
         "sequence" | "a sequence" => "a list".to_owned(),
         other if other.starts_with("struct ") => "a table".to_owned(),
         other => other.to_owned(),
     }
 }
+
+/// All that is wrong with a file, or with what was given instead of one: at least one fault, a line each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    faults: Vec<Fault>,
+}
+
+/// A file with more faults is probably another kind of file.
+const MOST_FAULTS: usize = 20;
+
+impl ConfigError {
+    /// Of one fault that is about no key.
+    pub fn new(place: impl Into<String>, problem: impl Into<String>, remedy: impl Into<String>) -> ConfigError {
+        Fault { place: place.into(), key: String::new(), problem: problem.into(), remedy: remedy.into() }.into()
+    }
+
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults
+    }
+
+    /// The same faults, as found in another place.
+    #[must_use]
+    pub fn at(mut self, place: &str) -> ConfigError {
+        self.faults.iter_mut().for_each(|fault| place.clone_into(&mut fault.place));
+        self
+    }
+
+    /// Adds what `other` says and this does not yet.
+    pub fn extend(&mut self, other: ConfigError) {
+        for fault in other.faults {
+            if !self.faults.contains(&fault) {
+                self.faults.push(fault);
+            }
+        }
+    }
+}
+
+impl From<Fault> for ConfigError {
+    fn from(fault: Fault) -> ConfigError {
+        ConfigError { faults: vec![fault] }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, fault) in self.faults.iter().take(MOST_FAULTS).enumerate() {
+            if n > 0 {
+                f.write_str("\n")?;
+            }
+            fault.fmt(f)?;
+        }
+        match self.faults.len().saturating_sub(MOST_FAULTS) {
+            0 => Ok(()),
+            more => write!(f, "\nand {more} more"),
+        }
+    }
+}
+
 impl std::error::Error for ConfigError {}
 
 /// A value that parses but cannot be meant, before its place in a file is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// Dotted path of the key from the scenario's root; `workload.2.size` is the third workload's.
+    /// Dotted path of the key from the file's root; `workload.2.size` is the third workload's.
     pub key: String,
     pub problem: String,
     pub remedy: String,
 }
 
 impl Invalid {
+    /// Of a key that stands below the table `at`.
+    #[must_use]
+    pub(crate) fn below(self, at: &str) -> Invalid {
+        Invalid { key: crate::place::join(at, &self.key), ..self }
+    }
+
     pub fn new(key: impl Into<String>, problem: impl Into<String>, remedy: impl Into<String>) -> Invalid {
         Invalid { key: key.into(), problem: problem.into(), remedy: remedy.into() }
     }
@@ -92,7 +157,7 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 }
 
 /// Turns serde's message into a problem and a remedy: an unknown key or word gets the nearest known one.
-pub(super) fn explain(message: &str) -> (String, String, Option<String>) {
+pub(crate) fn explain(message: &str) -> (String, String, Option<String>) {
     for (start, what) in [("unknown field `", "unknown key"), ("unknown variant `", "unknown value")] {
         let Some((word, rest)) = message.strip_prefix(start).and_then(|rest| rest.split_once('`')) else { continue };
         let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
@@ -141,7 +206,7 @@ mod tests {
             ("invalid type: map, expected u32", "found a table", "write a whole number from 0 to 4294967295"),
             ("invalid type: string \"x\", expected struct Table", "found string \"x\"", "write a table"),
             ("invalid value: integer `-5`, expected u16", "found integer `-5`", "write a whole number from 0 to 65535"),
-            ("invalid type: integer `1`, expected a boolean", "found integer `1`", "write a boolean"),
+            ("invalid type: integer `1`, expected a boolean", "found integer `1`", "write true or false"),
         ] {
             assert_eq!(explain(message), (problem.to_owned(), remedy.to_owned(), None));
         }
@@ -150,7 +215,7 @@ mod tests {
 
     #[test]
     fn whatever_the_file_says_the_message_is_one_line() {
-        let error = ConfigError {
+        let error = Fault {
             place: "a.toml:3".into(),
             key: "a\nb".into(),
             problem: format!("unknown key `\u{1b}[2J{}`", "x".repeat(100_000)),

@@ -1,10 +1,10 @@
-//! A scenario as text: where its keys stand, and layers that change it.
+//! A configuration as text: where its keys stand, and layers that change it.
 
-use super::error::{explain, ConfigError, Invalid};
+use crate::error::{ConfigError, Fault, Invalid};
+use crate::place::{join, line_at, line_of};
+use crate::strict;
 use serde::de::DeserializeOwned;
-use std::ops::Range;
-use toml::de::{DeTable, DeValue};
-use toml::{Spanned, Table, Value};
+use toml::{Table, Value};
 
 /// A parsed file together with its text, and the changes laid over it.
 #[derive(Clone, Debug)]
@@ -30,17 +30,19 @@ enum Source {
 }
 
 impl Document {
+    /// `page` is where the reader finds an example, such as `docs/scenarios.md`.
+    ///
     /// # Errors
     /// Text that is not TOML.
-    pub fn parse(name: &str, text: &str) -> Result<Document, ConfigError> {
+    pub fn parse(name: &str, text: &str, page: &str) -> Result<Document, ConfigError> {
         let table = text.parse::<Table>().map_err(|e| {
             let line = e.span().map(|span| line_at(text, span.start));
             let at = e.span().and_then(|span| text.get(span)).unwrap_or("").lines().next().unwrap_or("").trim();
             let (problem, remedy) = match e.message() {
-                "duplicate key" => (format!("`{at}` is there twice"), "remove one of them"),
-                other => (format!("this is not TOML: {other}"), "correct it; docs/scenarios.md has an example"),
+                "duplicate key" => (format!("`{at}` is there twice"), "remove one of them".to_owned()),
+                other => (format!("this is not TOML: {other}"), format!("correct it; {page} has an example")),
             };
-            ConfigError { place: place(name, line), key: String::new(), problem, remedy: remedy.to_owned() }
+            ConfigError::new(place(name, line), problem, remedy)
         })?;
         Ok(Document { name: name.to_owned(), text: text.to_owned(), table, layers: Vec::new() })
     }
@@ -72,11 +74,13 @@ impl Document {
     /// # Errors
     /// As for [`Document::set`].
     pub fn set_at(&mut self, place: &str, assignment: &str) -> Result<(), ConfigError> {
-        let fail = |key: &str, problem: &str, remedy: &str| ConfigError {
-            place: place.to_owned(),
-            key: key.to_owned(),
-            problem: problem.to_owned(),
-            remedy: remedy.to_owned(),
+        let fail = |key: &str, problem: &str, remedy: &str| {
+            ConfigError::from(Fault {
+                place: place.to_owned(),
+                key: key.to_owned(),
+                problem: problem.to_owned(),
+                remedy: remedy.to_owned(),
+            })
         };
         let Some((key, text)) = assignment.split_once('=') else {
             return Err(fail("", "there is no `=`", "write key=value, such as --set switch.buffer=4MB"));
@@ -149,7 +153,7 @@ impl Document {
     /// Reads the whole document strictly.
     ///
     /// # Errors
-    /// The first key that is unknown, missing or has a value of the wrong kind, with its place.
+    /// All keys that are unknown, missing or have a value of the wrong kind, with their places.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         self.read_table(&self.table, "")
     }
@@ -159,24 +163,24 @@ impl Document {
     /// # Errors
     /// As for [`Document::read`].
     pub fn read_table<T: DeserializeOwned>(&self, table: &Table, at: &str) -> Result<T, ConfigError> {
-        // Spans survive only in text. Rendering also gives every layer one form.
-        let rendered = table.to_string();
-        toml::from_str(&rendered).map_err(|e| {
-            let (problem, remedy, key) = explain(e.message());
-            let mut path = e.span().map(|span| path_at(&rendered, &span)).unwrap_or_default();
-            if let Some(key) = key {
-                if path.last() != Some(&key) {
-                    path.push(key);
-                }
-            }
-            self.error(&Invalid { key: join(at, &path.join(".")), problem, remedy })
+        strict::read(table).map_err(|found| {
+            let mut faults = found.into_iter().map(|invalid| self.fault(&invalid.below(at)));
+            let first = ConfigError::from(faults.next().unwrap_or_else(|| self.fault(&strict::unreadable(at))));
+            faults.fold(first, |mut all, fault| {
+                all.extend(fault.into());
+                all
+            })
         })
     }
 
     /// Gives an invalid value its place: the layer that decided it, or its line, or that of the nearest key above it.
     pub fn error(&self, invalid: &Invalid) -> ConfigError {
+        self.fault(invalid).into()
+    }
+
+    fn fault(&self, invalid: &Invalid) -> Fault {
         let (place, key) = self.locate(split(&invalid.key), self.layers.len());
-        ConfigError { place, key, problem: invalid.problem.clone(), remedy: invalid.remedy.clone() }
+        Fault { place, key, problem: invalid.problem.clone(), remedy: invalid.remedy.clone() }
     }
 
     /// Place and shown name of a key, as the first `layers` layers decide.
@@ -189,7 +193,7 @@ impl Document {
                 at.extend_from_slice(&path[key.len()..]);
                 self.locate(at, n)
             }
-            None => (place(&self.name, self.line(&path)), self.named(&path)),
+            None => (place(&self.name, line_of(&self.text, &path)), self.named(&path)),
         }
     }
 
@@ -215,27 +219,6 @@ impl Document {
         }
         shown.join(".")
     }
-
-    /// Line (from 1) of the key, or of the nearest one above it that the file has.
-    fn line(&self, path: &[String]) -> Option<usize> {
-        let root = DeTable::parse(&self.text).ok()?;
-        let mut offset = None;
-        let mut value: Option<&Spanned<DeValue<'_>>> = None;
-        for step in path {
-            let found = match value.map(Spanned::get_ref) {
-                None => root.get_ref().get_key_value(step.as_str()).map(|(k, v)| (k.span().start, v)),
-                Some(DeValue::Table(table)) => table.get_key_value(step.as_str()).map(|(k, v)| (k.span().start, v)),
-                Some(DeValue::Array(items)) => {
-                    step.parse::<usize>().ok().and_then(|n| items.get(n)).map(|v| (v.span().start, v))
-                }
-                Some(_) => None,
-            };
-            let Some((start, next)) = found else { break };
-            offset = Some(start);
-            value = Some(next);
-        }
-        offset.map(|at| line_at(&self.text, at))
-    }
 }
 
 fn no_keys(key: &str, kind: &str) -> (String, String) {
@@ -258,20 +241,8 @@ fn place(name: &str, line: Option<usize>) -> String {
     }
 }
 
-fn line_at(text: &str, offset: usize) -> usize {
-    1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|&&b| b == b'\n').count()
-}
-
 fn split(path: &str) -> Vec<String> {
     path.split('.').filter(|s| !s.is_empty()).map(str::to_owned).collect()
-}
-
-fn join(a: &str, b: &str) -> String {
-    match (a.is_empty(), b.is_empty()) {
-        (true, _) => b.to_owned(),
-        (_, true) => a.to_owned(),
-        _ => format!("{a}.{b}"),
-    }
 }
 
 fn name_of(value: &Value) -> &str {
@@ -283,50 +254,5 @@ fn toml_value(text: &str) -> Value {
     match format!("value = {text}").parse::<Table>() {
         Ok(mut table) if table.len() == 1 => table.remove("value").unwrap_or_else(|| Value::String(text.to_owned())),
         _ => Value::String(text.to_owned()),
-    }
-}
-
-/// The key whose name or value encloses `span` most tightly.
-fn path_at(text: &str, span: &Range<usize>) -> Vec<String> {
-    let Ok(root) = DeTable::parse(text) else { return Vec::new() };
-    if root.span() == *span {
-        return Vec::new();
-    }
-    let mut best: (usize, Vec<String>) = (usize::MAX, Vec::new());
-    for (key, value) in root.get_ref() {
-        enclose(vec![key.get_ref().to_string()], &key.span(), value, span, &mut best);
-    }
-    best.1
-}
-
-fn enclose(
-    path: Vec<String>,
-    key: &Range<usize>,
-    value: &Spanned<DeValue<'_>>,
-    span: &Range<usize>,
-    best: &mut (usize, Vec<String>),
-) {
-    for range in [key, &value.span()] {
-        if range.start <= span.start && span.end <= range.end && range.len() <= best.0 {
-            *best = (range.len(), path.clone());
-        }
-    }
-    let child = |step: String| {
-        let mut longer = path.clone();
-        longer.push(step);
-        longer
-    };
-    match value.get_ref() {
-        DeValue::Table(table) => {
-            for (k, v) in table {
-                enclose(child(k.get_ref().to_string()), &k.span(), v, span, best);
-            }
-        }
-        DeValue::Array(items) => {
-            for (n, v) in items.iter().enumerate() {
-                enclose(child(n.to_string()), &v.span(), v, span, best);
-            }
-        }
-        _ => {}
     }
 }

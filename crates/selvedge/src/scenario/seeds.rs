@@ -1,85 +1,9 @@
-//! Keys whose meaning depends on a choice made by another key.
+//! Which seeds a scenario runs.
 
-use super::error::Invalid;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, Serializer};
 use std::fmt;
-use std::marker::PhantomData;
 use std::str::FromStr;
-use units::ParseError;
-
-/// An optional key: whether the file has it, and what the choice makes of it.
-pub(super) struct Key {
-    pub name: &'static str,
-    pub given: bool,
-    pub role: Role,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    Needed,
-    Optional,
-    Meaningless,
-}
-
-/// Refuses keys that have no meaning under `choice` (such as `kind = "clos"`) and asks for those that it needs.
-pub(super) fn check(at: &str, choice: &str, keys: &[Key]) -> Result<(), Invalid> {
-    for key in keys {
-        let path = format!("{at}.{}", key.name);
-        match (key.role, key.given) {
-            (Role::Meaningless, true) => {
-                let known: Vec<&str> = keys.iter().filter(|k| k.role != Role::Meaningless).map(|k| k.name).collect();
-                let problem = format!("has no meaning with {choice}");
-                return Err(Invalid::new(path, problem, format!("remove it (that takes {})", known.join(", "))));
-            }
-            (Role::Needed, false) => {
-                return Err(Invalid::new(path, format!("is missing, {choice} needs it"), "add it"));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// `value` must lie within the range.
-pub(super) fn within<T: PartialOrd + fmt::Display>(key: &str, value: T, least: T, most: T) -> Result<(), Invalid> {
-    if value >= least && value <= most {
-        return Ok(());
-    }
-    Err(Invalid::new(key, format!("{value} is out of range"), format!("give {least} to {most}")))
-}
-
-/// A quantity that may be switched off: `"off"` or a value with its unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OrOff<T>(pub Option<T>);
-
-impl<T: fmt::Display> Serialize for OrOff<T> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match &self.0 {
-            Some(value) => to.collect_str(value),
-            None => to.serialize_str("off"),
-        }
-    }
-}
-
-impl<'de, T: FromStr<Err = ParseError>> Deserialize<'de> for OrOff<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Text<T>(PhantomData<T>);
-        impl<T: FromStr<Err = ParseError>> Visitor<'_> for Text<T> {
-            type Value = OrOff<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string with its unit, such as \"128KiB\", or \"off\"")
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                if text == "off" {
-                    return Ok(OrOff(None));
-                }
-                text.parse().map(|v| OrOff(Some(v))).map_err(|e| E::custom(format!("{e}, or \"off\"")))
-            }
-        }
-        from.deserialize_str(Text(PhantomData))
-    }
-}
 
 /// Seeds of the runs: `"1..5"` (both ends included), `"1,4,9"` or one number.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,45 @@
+//! Keys whose meaning depends on a choice made by another key.
+
+use crate::Invalid;
+use std::fmt;
+
+/// An optional key: whether the file has it, and what the choice makes of it.
+pub struct Key {
+    pub name: &'static str,
+    pub given: bool,
+    pub role: Role,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Needed,
+    Optional,
+    Meaningless,
+}
+
+/// Refuses keys that have no meaning under `choice` (such as `kind = "clos"`) and asks for those that it needs.
+pub fn check(at: &str, choice: &str, keys: &[Key]) -> Result<(), Invalid> {
+    for key in keys {
+        let path = format!("{at}.{}", key.name);
+        match (key.role, key.given) {
+            (Role::Meaningless, true) => {
+                let known: Vec<&str> = keys.iter().filter(|k| k.role != Role::Meaningless).map(|k| k.name).collect();
+                let problem = format!("has no meaning with {choice}");
+                return Err(Invalid::new(path, problem, format!("remove it (that takes {})", known.join(", "))));
+            }
+            (Role::Needed, false) => {
+                return Err(Invalid::new(path, format!("is missing, {choice} needs it"), "add it"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// `value` must lie within the range.
+pub fn within<T: PartialOrd + fmt::Display>(key: &str, value: T, least: T, most: T) -> Result<(), Invalid> {
+    if value >= least && value <= most {
+        return Ok(());
+    }
+    Err(Invalid::new(key, format!("{value} is out of range"), format!("give {least} to {most}")))
+}

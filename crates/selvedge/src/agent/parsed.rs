@@ -1,0 +1,56 @@
+//! Strings that stand for something with a form of its own, such as an address.
+
+use live::agent::config::{Mac, Prefix};
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+/// A string that is something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parsed<T>(pub(super) T);
+
+/// A type that a string in a file may stand for.
+pub(super) trait Shape: FromStr {
+    /// What to write where one was expected.
+    const WANTED: &'static str;
+}
+
+impl Shape for IpAddr {
+    const WANTED: &'static str = "an address such as \"10.0.0.1\"";
+}
+impl Shape for SocketAddr {
+    const WANTED: &'static str = "an address and a port such as \"127.0.0.1:9464\"";
+}
+impl Shape for Prefix {
+    const WANTED: &'static str = "a range of addresses such as \"10.1.2.0/24\"";
+}
+impl Shape for Mac {
+    const WANTED: &'static str = "an Ethernet address such as \"02:00:00:00:00:02\"";
+}
+
+impl<'de, T: Shape<Err: fmt::Display>> Deserialize<'de> for Parsed<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Parsed<T>, D::Error> {
+        struct Text<T>(PhantomData<T>);
+        impl<T: Shape<Err: fmt::Display>> Visitor<'_> for Text<T> {
+            type Value = Parsed<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(T::WANTED)
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Parsed<T>, E> {
+                text.parse().map(Parsed).map_err(|e: T::Err| {
+                    let why = e.to_string();
+                    // Our own types say what to write; the standard library's do not.
+                    E::custom(if why.contains("write") {
+                        why
+                    } else {
+                        let shown: String = text.chars().take(60).collect();
+                        format!("{shown:?} is not {}", T::WANTED)
+                    })
+                })
+            }
+        }
+        from.deserialize_str(Text(PhantomData))
+    }
+}

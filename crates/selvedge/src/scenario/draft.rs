@@ -1,0 +1,177 @@
+//! What a scheme's table makes of a scenario.
+
+use super::plan::SchemePlan;
+use super::scheme::{FabricWord, SchemeTable};
+use super::{HostTable, Room, Scenario, SwitchTable};
+use config::{ConfigError, Document, Faults, Invalid};
+use fabric::RandomLoss;
+use host::experiment::{Experiment, Failure, HostConfig, Record};
+use host::workload::{HostMap, Problem, Source, Workload};
+use std::path::Path;
+
+/// What a scheme's table makes of the scenario, before it is known whether there is room to run it.
+pub(super) struct Draft {
+    /// The scenario with the scheme's own hosts and switches.
+    document: Document,
+    template: Experiment,
+}
+
+impl Draft {
+    pub(super) fn new(
+        document: &Document,
+        scenario: &Scenario,
+        base: &topology::Topology,
+        beside: &Path,
+        name: &str,
+        table: &SchemeTable,
+    ) -> Result<Draft, ConfigError> {
+        let mut own = document.clone();
+        own.overlay_at("host", &table.host, &format!("scheme.{name}.host"))?;
+        own.overlay_at("switch", &table.switch, &format!("scheme.{name}.switch"))?;
+        let section = |key: &str| own.table().get(key).and_then(toml::Value::as_table).cloned().unwrap_or_default();
+        let mut faults = Faults::of(&own);
+        let hosts = faults.add(own.read_table::<HostTable>(&section("host"), "host"));
+        let switch = faults.add(own.read_table::<SwitchTable>(&section("switch"), "switch"));
+        let guests = hosts.and_then(|hosts| faults.note(guests(&hosts, base, name, table)));
+        let switch =
+            switch.map(|switch| SwitchTable { multipath: table.multipath.unwrap_or(switch.multipath), ..switch });
+        let switches = switch.as_ref().and_then(|switch| faults.note(switch.build()));
+        let workloads = faults.note(workloads(scenario, beside, name, table));
+        let edge = workloads.as_ref().and_then(|w| faults.note(table.edge(name, w, base.n_hosts() as u32)));
+        let fabric = faults.note(fabric(scenario, base, table));
+        let made = || {
+            let (switch, (topology, failures)) = (switch?, fabric?);
+            Some(Experiment {
+                topology,
+                switches: switches?,
+                multipath: switch.multipath(),
+                loss: RandomLoss { per_million: switch.loss_per_million },
+                failures,
+                reroute_after: switch.reroute_after,
+                hosts: guests?,
+                edge: edge?,
+                racks: racks(base),
+                workloads: workloads?,
+                duration: scenario.duration,
+                drain: scenario.drain,
+                warmup: scenario.warmup,
+                seed: 0,
+                record: Record {
+                    sample_every: scenario.record.sample_every,
+                    probe_every: scenario.record.probe_every,
+                    rtt_samples: scenario.record.rtt_samples,
+                    flowcells: scenario.record.flowcells,
+                    capture: None,
+                },
+            })
+        };
+        let made = made();
+        let template = faults.unless(made)?;
+        Ok(Draft { document: own, template })
+    }
+
+    pub(super) fn finish(
+        self,
+        scenario: &Scenario,
+        name: &str,
+        table: &SchemeTable,
+        (schemes, room): (usize, Room),
+    ) -> Result<SchemePlan, ConfigError> {
+        let Draft { document, template } = self;
+        super::memory::check(scenario, schemes, &template, room).map_err(|e| document.error(&e))?;
+        for (n, workload) in template.workloads.iter().enumerate() {
+            let seed = scenario.seeds.0.first().copied().unwrap_or(1);
+            if let Err(e) = Source::new(workload, n as u16, &template.racks, seed, template.duration) {
+                let text = e.problem.to_string();
+                let (problem, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+                let key = format!("workload.{n}{}", key_of(&e.problem));
+                return Err(document.error(&Invalid::new(key, problem, remedy)));
+            }
+        }
+        let unmodelled = unmodelled(name, table, scenario, &template).map(|e| document.error(&e));
+        Ok(SchemePlan { name: name.to_owned(), note: table.note.clone(), template, unmodelled })
+    }
+}
+
+/// The scheme's fabric, and what fails in it.
+fn fabric(
+    scenario: &Scenario,
+    base: &topology::Topology,
+    table: &SchemeTable,
+) -> Result<(topology::Topology, Vec<Failure>), Invalid> {
+    let single = table.topology == FabricWord::SingleSwitch;
+    let topology = match single {
+        true => super::network::TopologyTable::non_blocking(base)?,
+        false => base.clone(),
+    };
+    let mut failures = Vec::new();
+    for (n, failure) in scenario.failure.iter().enumerate() {
+        let link = failure.build(n, base)?;
+        // The non-blocking reference has no fabric links that could fail.
+        if !single && table.failures {
+            failures.push(Failure { at: failure.at, link, up: failure.up });
+        }
+    }
+    failures.sort_by_key(|f| f.at);
+    Ok((topology, failures))
+}
+
+fn workloads(scenario: &Scenario, beside: &Path, name: &str, table: &SchemeTable) -> Result<Vec<Workload>, Invalid> {
+    let mut workloads = Vec::new();
+    for (n, workload) in scenario.workload.iter().enumerate() {
+        workloads.push(workload.build(n, beside)?);
+    }
+    table.set_guests(name, &mut workloads)?;
+    Ok(workloads)
+}
+
+fn guests(
+    hosts: &HostTable,
+    base: &topology::Topology,
+    name: &str,
+    table: &SchemeTable,
+) -> Result<HostConfig, Invalid> {
+    let mut guests = hosts.build()?;
+    guests.mptcp = table.guests_mptcp(name, guests.tcp.congestion)?;
+    if let Some(absent) = guests.plain.iter().find(|&&h| h as usize >= base.n_hosts()) {
+        let problem = format!("there is no host {absent}");
+        return Err(Invalid::new("host.plain", problem, format!("hosts are 0 to {}", base.n_hosts() - 1)));
+    }
+    Ok(guests)
+}
+
+/// The first workload whose congestion control no simulator has.
+fn unmodelled(name: &str, table: &SchemeTable, scenario: &Scenario, template: &Experiment) -> Option<Invalid> {
+    let law = |w: &host::workload::Workload| w.congestion.unwrap_or(template.hosts.tcp.congestion);
+    let n = template.workloads.iter().position(|w| !law(w).is_modelled())?;
+    let workload = &template.workloads[n].name;
+    let key = if table.guests.contains_key(workload) {
+        format!("scheme.{name}.guests.{workload}")
+    } else if scenario.workload[n].congestion.is_some() {
+        format!("workload.{n}.congestion")
+    } else if table.host.contains_key("tcp") {
+        format!("scheme.{name}.host")
+    } else {
+        "host.tcp.congestion".to_owned()
+    };
+    let problem = "only real hosts have bbr, the simulator has no model of it";
+    Some(Invalid::new(key, problem, "use `selvedge lab run`, or leave the scheme out with --scheme"))
+}
+
+/// The key most likely at fault.
+fn key_of(problem: &Problem) -> &'static str {
+    match problem {
+        Problem::StrideToSelf { .. } => ".k",
+        Problem::NoSuchHost { .. } | Problem::ToSelf(_) | Problem::NoPairs => ".pairs",
+        Problem::OneRack => ".to",
+        Problem::TooManySenders { .. } => ".senders",
+        Problem::BadLoad(_) | Problem::TooFast => ".load",
+        Problem::Stagger => ".stagger",
+        _ => "",
+    }
+}
+
+/// Racks of the scenario's own fabric, which a scheme on another fabric keeps.
+fn racks(base: &topology::Topology) -> HostMap {
+    HostMap::new(base.hosts().map(|h| base.leaf_of(h)).collect())
+}
