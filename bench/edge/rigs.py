@@ -177,6 +177,12 @@ guests = [{{ network = {NETWORK}, prefix = "10.7.0.{other + 1}/32", mac = "{self
         return sum(p.get("run_time_ns", 0) for p in ours), sum(p.get("run_cnt", 0) for p in ours)
 
 
+class Before(Edge):
+    """The same by another binary: of the version that a change is held against."""
+
+    letter = "b"
+
+
 class Congested(Edge):
     """The same with virtual congestion control for all connections."""
 
@@ -300,4 +306,4 @@ class Ovs(Rig):
             raise Impossible(f"ovs-vsctl {' '.join(args)}: {result.stderr.strip()}")
 
 
-RIGS = {"direct": Direct, "edge": Edge, "acdc": Congested, "vxlan": Vxlan, "ovs": Ovs, "routed": Routed}
+RIGS = {"direct": Direct, "edge": Edge, "before": Before, "acdc": Congested, "vxlan": Vxlan, "ovs": Ovs, "routed": Routed}
