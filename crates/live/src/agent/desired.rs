@@ -229,7 +229,12 @@ fn add_ports(
             (!rule.host, PORT_ISOLATED),
         ];
         let flags = flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag);
-        let mac = guest_mac(rule, ifindex, interface, learned).unwrap_or_default().0;
+        let mac = guest_mac(rule, ifindex, interface, learned);
+        if mac.is_none() && interface.veth_peer.is_none() && !rule.addresses.is_empty() {
+            let problem = "the MAC address of its guest is unknown, and a virtual machine takes nothing for another; set port.mac";
+            want.problems.push(format!("port {}: {problem}", interface.name));
+        }
+        let mac = mac.unwrap_or_default().0;
         let mtu = rule.mtu.unwrap_or(resolved.guest_mtu);
         let port_mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         want.ports

@@ -13,6 +13,7 @@ mod packets;
 mod quotas;
 mod receiver;
 mod reload;
+mod unusual;
 mod world;
 
 use std::io::{Read, Write};
@@ -120,6 +121,7 @@ fn peer_process() {
             frame.extend(to.ip().octets());
             std::net::UdpSocket::bind("0.0.0.0:0").unwrap().send_to(&frame, to).unwrap();
         }
+        "sctp-server" | "sctp-client" => unusual::sctp_peer(what == "sctp-server", address, bytes),
         "both-server" | "both-client" => {
             let server = what == "both-server";
             let mut stream =

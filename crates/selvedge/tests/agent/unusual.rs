@@ -1,0 +1,186 @@
+//! Guests that are not containers with TCP: a virtual machine behind a TAP device, and SCTP.
+
+use super::world::{eventually, ip, World, LEARNING, NAMED};
+use live::port::{Offload, Pool, Port, Tap};
+use nix::libc;
+use nix::sched::{setns, CloneFlags};
+use std::io::{IoSlice, Read, Write};
+use std::net::{SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+const FRAMES: u32 = 64;
+
+/// A TAP device in a namespace, whose descriptor works everywhere.
+fn tap(namespace: &str, name: &str) -> Tap {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            setns(std::fs::File::open(format!("/run/netns/{namespace}")).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
+            Tap::open(name, Offload::Segmentation).unwrap()
+        });
+        thread.join().unwrap()
+    })
+}
+
+/// What a hypervisor does between its guest's network card and the host's TAP device. Notes the longest frame.
+fn pump(from: &mut Tap, to: &mut Tap, pool: &mut Pool, longest: &AtomicUsize) -> bool {
+    let mut frames = Vec::new();
+    let _ = from.receive(pool, &mut frames, FRAMES as usize);
+    for &id in &frames {
+        longest.fetch_max(pool.frame(id).len(), Ordering::Relaxed);
+        // A frame for which there is no room is lost, as on a full ring.
+        let _ = to.send(&pool.header(id), &[IoSlice::new(pool.frame(id))]);
+        pool.release(id);
+    }
+    !frames.is_empty()
+}
+
+/// Guest 0 of the world as a virtual machine: TCP of a real kernel behind two TAP devices, with checksums and segmentation
+/// left to the host, as virtio does.
+#[test]
+fn a_virtual_machine_behind_a_tap_device_exchanges_whole_segments() {
+    let Some(mut world) = World::new("vm") else { return };
+    let (host, guest) = (world.host(0), world.guest(0));
+    ip(&format!("-n {host} link del lxc0"));
+    let (mut outside, mut inside) = (tap(&host, "lxc0"), tap(&guest, "eth0"));
+    for command in [
+        format!("-n {guest} addr add 10.7.1.2/16 dev eth0"),
+        format!("-n {guest} addr add fd07:1::2/16 dev eth0 nodad"),
+        format!("-n {guest} link set eth0 up"),
+        format!("-n {host} link set lxc0 up"),
+    ] {
+        ip(&command);
+    }
+    ip(&format!("-n {guest} link set eth0 mtu 1450"));
+    world.configure(0, &format!("{NAMED}\nmtu = 1450"));
+    world.configure(1, LEARNING);
+    let [agent, _] = world.start_both();
+    let problem = "port lxc0: the MAC address of its guest is unknown";
+    assert!(world.ask(0, &["status"])["problems"].to_string().contains(problem), "{}", world.ask(0, &["status"]));
+    world.configure(0, &format!("{NAMED}\nmtu = 1450\nmac = \"02:00:00:00:07:01\""));
+    ip(&format!("-n {guest} link set eth0 address 02:00:00:00:07:01"));
+    world.signal(agent, "HUP");
+    eventually("the address is known", || !world.ask(0, &["status"])["problems"].to_string().contains(problem));
+    let ended = AtomicBool::new(false);
+    let longest = [AtomicUsize::new(0), AtomicUsize::new(0)];
+    std::thread::scope(|scope| {
+        let machine = scope.spawn(|| {
+            let mut pool = Pool::new(FRAMES);
+            while !ended.load(Ordering::Relaxed) {
+                let out = pump(&mut inside, &mut outside, &mut pool, &longest[0]);
+                if !(pump(&mut outside, &mut inside, &mut pool, &longest[1]) || out) {
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+            }
+        });
+        let exchanged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for (own, other) in [("10.7.1.2", "10.7.2.2"), ("fd07:1::2", "fd07:2::2")] {
+                eventually("guest 1 is learned", || {
+                    let said = world.exec(&world.guest(1), &format!("ping -c 1 -W 1 {own}"));
+                    said.status.success() && world.ping(other, 1)
+                });
+            }
+            for to in ["10.7.2.2:9000", "[fd07:2::2]:9001"] {
+                world.exchange(to, 5_000_000);
+            }
+        }));
+        ended.store(true, Ordering::Relaxed);
+        machine.join().unwrap();
+        if let Err(panic) = exchanged {
+            std::panic::resume_unwind(panic);
+        }
+    });
+    let [sent, received] = longest.map(|n| n.load(Ordering::Relaxed));
+    println!("longest frames of the machine: sent {sent} bytes, received {received}");
+    assert!(sent > 10_000, "segments leave the machine whole: {sent}");
+    assert!(received >= 1400, "{received}");
+    assert_eq!(world.counter(0, "drop_error_segments"), 0);
+    assert_eq!(world.counter(0, "cut_segments"), 0);
+}
+
+/// A one-to-one SCTP socket, for which the standard library's calls do.
+fn sctp() -> Option<OwnedFd> {
+    // SAFETY: a system call without pointers.
+    let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, libc::IPPROTO_SCTP) };
+    // SAFETY: a new descriptor that nobody else owns.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Of the role "sctp-server" or "sctp-client" of `peer_process`.
+pub(crate) fn sctp_peer(server: bool, address: &str, bytes: u64) {
+    let address: SocketAddrV4 = address.parse().unwrap();
+    let socket = sctp().unwrap();
+    let raw = libc::sockaddr_in {
+        sin_family: libc::AF_INET as u16,
+        sin_port: address.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from(*address.ip()).to_be() },
+        sin_zero: [0; 8],
+    };
+    let (pointer, len) = (std::ptr::from_ref(&raw).cast(), size_of_val(&raw) as libc::socklen_t);
+    if server {
+        // SAFETY: the address is as long as said.
+        assert_eq!(unsafe { libc::bind(socket.as_raw_fd(), pointer, len) }, 0);
+        // SAFETY: a system call without pointers.
+        assert_eq!(unsafe { libc::listen(socket.as_raw_fd(), 1) }, 0);
+        let (mut stream, _) = TcpListener::from(socket).accept().unwrap();
+        stream.set_read_timeout(Some(super::WAIT)).unwrap();
+        let (mut buffer, mut at) = (vec![0; 1 << 16], 0u64);
+        while at < bytes {
+            let n = stream.read(&mut buffer).unwrap();
+            assert!(
+                n > 0 && buffer[..n].iter().enumerate().all(|(i, b)| *b == ((at + i as u64) % 251) as u8),
+                "after {at}"
+            );
+            at += n as u64;
+        }
+        stream.write_all(&at.to_be_bytes()).unwrap();
+        let _ = stream.read(&mut buffer); // until the client has the answer
+        return;
+    }
+    let connected = (0..100).any(|_| {
+        // SAFETY: the address is as long as said.
+        let done = unsafe { libc::connect(socket.as_raw_fd(), pointer, len) } == 0;
+        if !done {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        done
+    });
+    assert!(connected, "{}", std::io::Error::last_os_error());
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(super::WAIT)).unwrap();
+    let mut at = 0u64;
+    while at < bytes {
+        let message: Vec<u8> = (at..bytes.min(at + 16_000)).map(|i| (i % 251) as u8).collect();
+        stream.write_all(&message).unwrap();
+        at += message.len() as u64;
+    }
+    let mut answer = [0; 8];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(u64::from_be_bytes(answer), bytes);
+}
+
+/// Linux hands SCTP to a device in bursts of packets with a checksum of their own.
+#[test]
+fn sctp_passes_between_guests() {
+    let Some(mut world) = World::new("sc") else { return };
+    if sctp().is_none() {
+        eprintln!("skipped: this kernel has no SCTP");
+        return;
+    }
+    world.configure_both();
+    world.start_both();
+    eventually("guest 1 is learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
+    });
+    for (from, to, address) in [(0, 1, "10.7.2.2:9000"), (1, 0, "10.7.1.2:9000")] {
+        let mut server = world.spawn(&world.guest(to), &format!("sctp-server {address} 2000000"));
+        let sent = world.spawn(&world.guest(from), &format!("sctp-client {address} 2000000")).wait().unwrap().success();
+        if !sent {
+            let _ = server.kill();
+        }
+        assert!(server.wait().unwrap().success() && sent, "{address}");
+    }
+    println!("segments cut: {} and {}", world.counter(0, "cut_segments"), world.counter(1, "cut_segments"));
+    assert_eq!(world.counter(0, "drop_error_segments") + world.counter(1, "drop_error_segments"), 0);
+}
