@@ -150,10 +150,10 @@ impl Flow {
 
 /// The holder, sans-IO: `now` is an argument of every call and never decreases.
 ///
-/// Give it what was diverted ([`take`](Holder::take)), and call [`end_batch`](Holder::end_batch) when no more waits, or
-/// [`handle_timeout`](Holder::handle_timeout) when [`poll_timeout`](Holder::poll_timeout) is due. After each of these write
-/// all of [`poll_release`](Holder::poll_release) back, and then tell the data path all of [`poll_mark`](Holder::poll_mark):
-/// a mark counts only once what it is about has been handed on.
+/// Give it what was diverted ([`take`](Holder::take)), and call [`end_part`](Holder::end_part) after every few frames, and when
+/// [`poll_timeout`](Holder::poll_timeout) is due. After each of these write all of [`poll_release`](Holder::poll_release) back,
+/// and then tell the data path all of [`poll_mark`](Holder::poll_mark): a mark counts only once what it is about has been
+/// handed on.
 #[derive(Debug)]
 pub struct Holder {
     engine: Engine,
@@ -224,16 +224,12 @@ impl Holder {
         }
     }
 
-    /// No more frames wait.
-    pub fn end_batch(&mut self, now: Time) {
-        self.engine.end_batch(now);
+    /// Frames have been taken, among them all that came until `complete`. Nobody knows what else waits: no segment that is
+    /// due later is given up.
+    pub fn end_part(&mut self, now: Time, complete: Time) {
+        self.engine.end_part(now, complete);
         self.collect();
         self.sweep(now);
-    }
-
-    pub fn handle_timeout(&mut self, now: Time) {
-        self.engine.handle_timeout(now);
-        self.collect();
     }
 
     /// Gives everything back, as before the end.
@@ -244,7 +240,7 @@ impl Holder {
         self.collect();
     }
 
-    /// When [`handle_timeout`](Holder::handle_timeout) is next due; may lie in the past. While the holder
+    /// When [`end_part`](Holder::end_part) is next due; may lie in the past. While the holder
     /// [`is_busy`](Holder::is_busy), marks want to be looked for every few milliseconds too.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.engine.poll_timeout()
@@ -260,7 +256,8 @@ impl Holder {
         self.released.pop_front()
     }
 
-    /// The next flow of which the data path is to hear up to which number all is back. `None` ends the round.
+    /// The next flow of which the data path is to hear up to which number all is back. `None` ends the round. `now`: until
+    /// when everything that came has been taken; what is not there yet is missed from then on.
     pub fn poll_mark(&mut self, now: Time) -> Option<(Key, u16)> {
         if let Some(stranger) = self.strangers.pop() {
             return Some(stranger);

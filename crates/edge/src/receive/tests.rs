@@ -18,6 +18,8 @@ struct World {
     key: Key,
     queue: VecDeque<(Bounce, Slot, Packet)>,
     packets: Vec<Packet>,
+    /// Everything that came until then has been taken from the queue.
+    complete: Time,
     /// What the guest got, in its order: sequence numbers.
     delivered: Vec<u32>,
     direct: usize,
@@ -32,6 +34,7 @@ impl World {
             key: (FlowKey::default(), 7),
             queue: VecDeque::new(),
             packets: Vec::new(),
+            complete: Time::ZERO,
             delivered: Vec::new(),
             direct: 0,
         }
@@ -62,7 +65,14 @@ impl World {
             let Some((bounce, slot, packet)) = self.queue.pop_front() else { break };
             self.holder.take(self.now, self.key, &bounce, slot, &packet);
         }
-        self.holder.end_batch(self.now);
+        self.end_part();
+    }
+
+    fn end_part(&mut self) {
+        if self.queue.is_empty() {
+            self.complete = self.now;
+        }
+        self.holder.end_part(self.now, self.complete);
         self.hand_on();
     }
 
@@ -70,7 +80,7 @@ impl World {
         while let Some(slot) = self.holder.poll_release() {
             self.delivered.push(self.packets[slot.0 as usize].seq);
         }
-        while let Some((key, number)) = self.holder.poll_mark(self.now) {
+        while let Some((key, number)) = self.holder.poll_mark(self.complete) {
             assert_eq!(key, self.key);
             self.state.drained(number, self.clock());
         }
@@ -78,8 +88,7 @@ impl World {
 
     fn pass(&mut self, time: Time) {
         self.now += time;
-        self.holder.handle_timeout(self.now);
-        self.hand_on();
+        self.end_part();
     }
 
     /// Until nothing is on its way any more.
@@ -131,6 +140,41 @@ fn a_flow_returns_to_the_direct_way_when_all_is_back() {
 }
 
 #[test]
+fn a_segment_that_is_due_waits_for_what_is_in_the_queue() {
+    let mut world = World::new(patient());
+    world.arrive(data(0, 10, 0));
+    world.arrive(data(1000, 10, 1));
+    world.serve(1);
+    for seq in (10..1000).step_by(10) {
+        world.arrive(data(seq, 10, 0));
+    }
+    // Nobody served the queue for longer than a segment waits. Then it comes in parts.
+    world.now += Time::from_ms(20);
+    while !world.queue.is_empty() {
+        world.serve(16);
+    }
+    assert!(world.delivered.iter().copied().eq((0..=1000).step_by(10)), "{:?}", world.delivered);
+    assert_eq!((world.holder.counters().timeouts, world.holder.counters().gaps_filled), (0, 1));
+    assert!(!world.arrive(data(1010, 10, 2)), "all is back");
+}
+
+#[test]
+fn a_gap_that_nothing_in_the_queue_fills_is_given_up_once_it_is_empty() {
+    let mut world = World::new(patient());
+    world.arrive(data(0, 10, 0));
+    for i in 0..40 {
+        world.arrive(data(20 + 10 * i, 10, 1));
+    }
+    world.serve(16);
+    world.now += Time::from_ms(20);
+    world.serve(16);
+    assert_eq!((world.delivered.len(), world.holder.counters().timeouts), (1, 0), "the filler may come yet");
+    world.serve(16);
+    world.pass(Time::ZERO);
+    assert_eq!((world.delivered.len(), world.holder.counters().timeouts), (41, 1));
+}
+
+#[test]
 fn what_the_queue_lost_is_not_waited_for() {
     let mut world = World::new(patient());
     world.arrive(data(0, 10, 0));
@@ -159,7 +203,7 @@ fn a_segment_that_came_in_parts_is_back_when_all_of_it_is() {
         let slot = Slot(world.packets.len() as u32);
         world.packets.push(data(seq, 10, 2));
         world.holder.take(world.now, world.key, &bounce, slot, &data(seq, 10, 2));
-        world.holder.end_batch(world.now);
+        world.holder.end_part(world.now, world.now);
         world.hand_on();
     };
     part(&mut world, 40);
@@ -219,7 +263,7 @@ fn flows_without_room_are_given_back_as_they_come() {
     let mut now = Time::ZERO;
     for _ in 0..MAX_FLOWS / SWEEP {
         now += Time::from_secs(11);
-        holder.end_batch(now);
+        holder.end_part(now, now);
     }
     assert_eq!(holder.flow_count(), 0, "idle flows are forgotten");
 }

@@ -210,14 +210,15 @@ impl Flow {
         }
     }
 
-    /// Algorithm 2's flush: pushes what is in order or will not get more so, holds the rest.
-    pub(super) fn flush(&mut self, now: Time, sink: &mut Sink) {
+    /// Algorithm 2's flush: pushes what is in order or will not get more so, holds the rest. What was due by `complete` has
+    /// timed out.
+    pub(super) fn flush(&mut self, now: Time, complete: Time, sink: &mut Sink) {
         self.touched = false;
         self.round = sink.round;
         self.sort();
         // Whatever precedes a segment that timed out must not be held longer than that segment.
         let timeout = sink.config.timeout;
-        let forced = self.segments.iter().rposition(|s| self.due(s, timeout).is_some_and(|due| due <= now));
+        let forced = self.segments.iter().rposition(|s| self.due(s, timeout).is_some_and(|due| due <= complete));
         let mut timed_out = false;
         let mut segments = std::mem::take(&mut self.segments);
         let mut at = 0;

@@ -145,6 +145,12 @@ impl Engine {
 
     /// The poll ended: every flow that got something, or is due, is flushed.
     pub fn end_batch(&mut self, now: Time) {
+        self.end_part(now, now);
+    }
+
+    /// A part of a poll ended, of which more waits: everything that came until `complete` has been processed, and what is
+    /// due after that is not given up yet, because what fills its gap may be among the rest.
+    pub fn end_part(&mut self, now: Time, complete: Time) {
         for id in self.touched.drain(..) {
             let flow = &mut self.flows[id as usize];
             flow.listed = false;
@@ -152,11 +158,11 @@ impl Engine {
                 self.batch.push(id);
             }
         }
-        self.flush_batch(now, Flow::is_touched);
+        self.flush_batch(now, complete, Flow::is_touched);
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
-        self.flush_batch(now, |_| false);
+        self.flush_batch(now, now, |_| false);
     }
 
     pub fn poll_timeout(&self) -> Option<Time> {
@@ -170,14 +176,14 @@ impl Engine {
 
     /// Flushes the flows of `batch` and those that are due, unless `listed` says that they are in it, in the order in which
     /// they began to have segments.
-    fn flush_batch(&mut self, now: Time, listed: impl Fn(&Flow) -> bool) {
-        while let Some(id) = self.deadlines.pop(now.as_ps()) {
+    fn flush_batch(&mut self, now: Time, complete: Time, listed: impl Fn(&Flow) -> bool) {
+        while let Some(id) = self.deadlines.pop(complete.as_ps()) {
             let flow = &self.flows[id as usize];
             if listed(flow) {
                 continue;
             }
             match flow.deadline() {
-                Some(due) if due <= now => self.batch.push(id),
+                Some(due) if due <= complete => self.batch.push(id),
                 Some(due) => self.deadlines.arm(id, due.as_ps()),
                 None => {}
             }
@@ -186,7 +192,7 @@ impl Engine {
         self.batch.sort_unstable_by_key(|id| flows[*id as usize].turn);
         for id in self.batch.drain(..) {
             let flow = &mut flows[id as usize];
-            flow.flush(now, &mut self.sink);
+            flow.flush(now, complete, &mut self.sink);
             if let Some(due) = flow.deadline() {
                 self.deadlines.arm(id, due.as_ps());
             }
@@ -202,7 +208,7 @@ impl Engine {
         if flow.is_empty() {
             return;
         }
-        flow.flush(now, &mut self.sink);
+        flow.flush(now, now, &mut self.sink);
         if let Some(due) = flow.deadline() {
             self.deadlines.arm(id, due.as_ps());
             self.deadline = Some(self.deadline.map_or(due, |earliest| earliest.min(due)));

@@ -7,6 +7,7 @@
 //! The thread says in a map that it is alive. If it ends, its device ends with it, and nothing is diverted any more; if it
 //! hangs, its word is old after a tenth of a second, with the same effect. Nothing of it outlives the process.
 
+mod backlog;
 mod frame;
 mod work;
 

@@ -1,5 +1,6 @@
 //! What the thread does.
 
+use super::backlog::Backlog;
 use super::frame::{self, Diverted};
 use super::{Sign, Stats, FRAMES};
 use crate::kernel::monotonic_ns;
@@ -38,6 +39,7 @@ pub(super) struct Worker {
     stats: Arc<Mutex<Stats>>,
     lost: u64,
     next_beat: Time,
+    backlog: Backlog,
 }
 
 fn now() -> Time {
@@ -63,6 +65,7 @@ impl Worker {
             stats,
             lost: 0,
             next_beat: Time::ZERO,
+            backlog: Backlog::new(BATCH),
         }
     }
 
@@ -71,12 +74,9 @@ impl Worker {
         hurry_this_thread();
         self.beat();
         while !self.wait() {
+            let began = now();
             match self.read() {
-                Ok(n) => {
-                    if n > 0 {
-                        self.holder.end_batch(now());
-                    }
-                }
+                Ok(n) => self.backlog.note(began, n),
                 // Somebody removed the device.
                 Err(e) if e.raw_os_error() == Some(nix::libc::EBADFD) => return,
                 Err(_) => {
@@ -85,7 +85,7 @@ impl Worker {
                     continue;
                 }
             }
-            self.expire();
+            self.holder.end_part(now(), self.backlog.complete());
             self.give_back();
             self.beat();
         }
@@ -94,7 +94,7 @@ impl Worker {
             if !matches!(self.read(), Ok(1..)) {
                 break;
             }
-            self.holder.end_batch(now());
+            self.holder.end_part(now(), self.backlog.complete());
             self.give_back();
         }
         self.holder.release_all();
@@ -135,13 +135,6 @@ impl Worker {
         read
     }
 
-    fn expire(&mut self) {
-        let now = now();
-        if self.holder.poll_timeout().is_some_and(|due| due <= now) {
-            self.holder.handle_timeout(now);
-        }
-    }
-
     fn give_back(&mut self) {
         while let Some(Slot(id)) = self.holder.poll_release() {
             if !self.write(id) {
@@ -150,8 +143,7 @@ impl Worker {
             self.diverted[id as usize] = None;
             self.pool.release(id);
         }
-        let now = now();
-        while let Some(((key, vni), number)) = self.holder.poll_mark(now) {
+        while let Some(((key, vni), number)) = self.holder.poll_mark(self.backlog.complete()) {
             let mark = frame::mark(self.sign.secret, FlowSlotKey { key, vni }, number);
             // One that fails is made up for by the next, or by the data path's patience.
             let _ = self.tap.send(&VnetHeader::default(), &[IoSlice::new(&mark)]);
