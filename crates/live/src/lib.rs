@@ -28,7 +28,7 @@ mod native;
 mod netlink;
 pub mod netns;
 pub mod port;
-mod priority;
+pub mod priority;
 #[cfg(feature = "kernel")]
 pub mod receiver;
 #[cfg(feature = "kernel")]

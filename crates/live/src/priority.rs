@@ -5,7 +5,7 @@ use nix::libc;
 /// Who goes first where several want a core, by the real-time priority that they get.
 #[derive(Clone, Copy, Debug)]
 #[repr(i32)]
-pub(crate) enum Rank {
+pub enum Rank {
     /// A host's programs: they have their share of whatever the fabric leaves.
     Program = 1,
     /// The fabric, for which all hosts wait.
@@ -14,7 +14,7 @@ pub(crate) enum Rank {
 
 /// Lets the calling thread's waits end on time rather than within the kernel's usual 50 us, and run before others where
 /// that is permitted.
-pub(crate) fn prefer_this_thread(rank: Rank) {
+pub fn prefer_this_thread(rank: Rank) {
     // SAFETY: takes numbers, and one struct that is whole. Failing changes nothing but punctuality, which is measured.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How long an agent has until its socket answers.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long an agent has until its socket answers: the kernel first verifies its programs, which takes an emulated processor
+/// half a minute.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Files of one host's agent.
 pub(super) struct Files {

@@ -9,6 +9,7 @@ mod edge;
 mod fabric;
 mod receiver;
 mod rig;
+mod skew;
 mod slow;
 mod stream;
 mod wire;

@@ -1,10 +1,8 @@
 //! Presto's receiver on real TCP: flowcells over paths of unequal delay, put in order before the guest sees them.
 
-use crate::rig::{ok, selvedge, signal, until, Rig};
+use crate::rig::{signal, tcp, until, Rig};
 use crate::slow::Slow;
 use crate::stream::Transfer;
-use std::fs::File;
-use std::io::Write;
 use std::time::Duration;
 
 /// One host a leaf, and packets of the MTU on the wire, as on a cable.
@@ -13,16 +11,7 @@ const SHAPE: &[&str] = &["--edge", "--hosts", "1", "--wire", "mtu"];
 const SKEW: Duration = Duration::from_millis(2);
 const MEGABYTE: u64 = 1_000_000;
 
-/// A counter of the guest's TCP.
-fn tcp(rig: &Rig, guest: &str, name: &str) -> u64 {
-    let text = rig.run(guest, "cat /proc/self/net/netstat");
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt: "));
-    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-    let at = names.split(' ').position(|n| n == name).expect("a counter of Linux");
-    values.split(' ').nth(at).unwrap().parse().unwrap()
-}
-
-fn counter(rig: &Rig, name: &str) -> u64 {
+pub(crate) fn counter(rig: &Rig, name: &str) -> u64 {
     let counters = rig.ctl("host2", "counters");
     let found = counters.as_array().unwrap().iter().find(|c| c["name"] == name).expect("a counter");
     found["value"].as_u64().unwrap()
@@ -43,10 +32,8 @@ fn out_of_order(rig: &Rig, address: &str, bytes: u64) -> u64 {
 
 /// Host 2 puts in order what it receives. A segment waits for long: what is tested is not how fast this machine is.
 fn begin_to_reorder(rig: &Rig) {
-    let dir = rig.lab.directory().join("host2");
-    let mut file = File::options().append(true).open(dir.join("agent.toml")).unwrap();
-    file.write_all(b"\n[receive]\nreorder = true\ntimeout = \"100ms\"\n").unwrap();
-    ok(selvedge(&["ctl", "--socket", dir.join("ctl.sock").to_str().unwrap(), "reload"]));
+    let text = rig.configuration("host2");
+    rig.configure("host2", &(text + "\n[receive]\nreorder = true\ntimeout = \"100ms\"\n"));
 }
 
 /// Is the receiver's device there?

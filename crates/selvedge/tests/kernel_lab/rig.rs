@@ -121,6 +121,19 @@ impl Rig {
         ok(self.spawn(host, SELVEDGE, &arguments).output());
     }
 
+    /// Has a host's agent run with another configuration. Where a rate limit is new, the kernel verifies more programs.
+    pub(crate) fn configure(&self, host: &str, text: &str) {
+        let dir = self.lab.directory().join(host);
+        std::fs::write(dir.join("agent.toml"), text).unwrap();
+        let socket = dir.join("ctl.sock");
+        ok(selvedge(&["ctl", "--socket", socket.to_str().unwrap(), "--timeout", "120s", "reload"]));
+    }
+
+    /// What a host's agent was started with.
+    pub(crate) fn configuration(&self, host: &str) -> String {
+        std::fs::read_to_string(self.lab.directory().join(host).join("agent.toml")).unwrap()
+    }
+
     /// `selvedge ctl <what> --json` of a host's agent.
     pub(crate) fn ctl(&self, host: &str, what: &str) -> serde_json::Value {
         let socket = self.lab.directory().join(host).join("ctl.sock");
@@ -178,4 +191,16 @@ pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
         assert!(begin.elapsed() < PATIENCE, "waited for: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// A counter of a guest's TCP, as netstat -s and snmp name them.
+pub(crate) fn tcp(rig: &Rig, guest: &str, name: &str) -> u64 {
+    let text = rig.run(guest, "cat /proc/self/net/netstat /proc/self/net/snmp");
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(' ').collect()).collect();
+    let found = lines.chunks(2).find_map(|pair| {
+        let (names, values) = (&pair[0], &pair[1]);
+        let at = names.iter().position(|n| *n == name)?;
+        (names[0] == "TcpExt:" || names[0] == "Tcp:").then(|| values[at].parse().unwrap())
+    });
+    found.expect("a counter of Linux")
 }

