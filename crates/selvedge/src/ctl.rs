@@ -33,7 +33,7 @@ fn timeout(text: &str) -> Result<Time, String> {
     match text.parse() {
         Ok(time) if (Time::from_ms(1)..=Time::from_secs(3600)).contains(&time) => Ok(time),
         Ok(time) => Err(format!("{time} is out of range: write 1ms to 3600s")),
-        Err(e) => Err(format!("{e}")),
+        Err(_) => Err("it is no time with its unit: write \"3s\" or \"500ms\"".into()),
     }
 }
 

@@ -114,7 +114,7 @@ impl Lab {
     /// Waits until a host's agent answers on its socket.
     ///
     /// # Errors
-    /// [`Error::Agent`], with the last line of its log.
+    /// [`Error::Agent`], with the end of its log: who cannot start a lab takes its files away.
     pub fn await_agent(&self, host: u16, agent: &mut Child) -> Result<(), Error> {
         let files = Files::of(self, host);
         let mut ended = None;
@@ -125,19 +125,23 @@ impl Lab {
         match (ended, answered) {
             (None, true) => Ok(()),
             (Some(status), _) => {
-                let why = last_line(&files.log).unwrap_or_else(|_| status.to_string());
+                let why = last_lines(&files.log, 1).unwrap_or_else(|_| status.to_string());
                 Err(Error::Agent { node: Node::Host(host), why })
             }
             (None, false) => {
-                let why = format!("no answer within {} s; its log is {}", PATIENCE.as_secs(), files.log.display());
+                let said = match last_lines(&files.log, 5) {
+                    Ok(lines) => format!("the end of its log: {lines}"),
+                    Err(_) => "its log is empty".into(),
+                };
+                let why = format!("no answer within {} s; {said}", PATIENCE.as_secs());
                 Err(Error::Agent { node: Node::Host(host), why })
             }
         }
     }
 }
 
-/// The last line that says something, of a log of any size.
-fn last_line(path: &Path) -> io::Result<String> {
+/// The last lines that say something, on one line, of a log of any size.
+fn last_lines(path: &Path, most: usize) -> io::Result<String> {
     const TAIL: u64 = 4096;
     let mut file = File::open(path)?;
     let from = file.metadata()?.len().saturating_sub(TAIL);
@@ -145,13 +149,29 @@ fn last_line(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(TAIL).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
-    let line = text.lines().rev().find(|line| !line.trim().is_empty());
-    line.map(|line| line.trim().to_owned()).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    let mut lines: Vec<&str> = text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(most).collect();
+    if lines.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    lines.reverse();
+    Ok(lines.join(" | "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_log_the_end_is_said() {
+        let path = std::env::temp_dir().join(format!("selvedge-log-{}", std::process::id()));
+        fs::write(&path, "first\n".repeat(5000) + "one\n two \n\nthree\n").unwrap();
+        assert_eq!(last_lines(&path, 1).unwrap(), "three");
+        assert_eq!(last_lines(&path, 3).unwrap(), "one | two | three");
+        fs::write(&path, "\n").unwrap();
+        assert!(last_lines(&path, 3).is_err());
+        fs::remove_file(&path).unwrap();
+        assert!(last_lines(&path, 3).is_err());
+    }
 
     #[test]
     fn a_hosts_configuration_names_its_guests_and_all_other_hosts() {

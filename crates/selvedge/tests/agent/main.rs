@@ -533,6 +533,16 @@ fn an_agent_that_does_not_answer_is_given_up() {
 }
 
 #[test]
+fn a_patience_that_cannot_be_meant_is_refused() {
+    for (time, remedy) in [("0", "write \"3s\""), ("soon", "write \"3s\""), ("3us", "write 1ms to 3600s")] {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_selvedge")).args(["ctl", "status", "--timeout", time]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && text.contains(remedy), "{time}: {text}");
+    }
+}
+
+#[test]
 fn the_wrong_place_is_named() {
     let Some(mut world) = World::new("h") else { return };
     world.configure_both();
