@@ -372,14 +372,22 @@ SV_FN u8 sv_vcc_widened(const struct sv_vcc *v, const struct sv_vcc_conf *conf)
 	return now >= told + v->mss ? SV_EMIT_WINDOW : 0;
 }
 
-/* Would the timer laws do anything now? For callers that must go a long way to apply them. */
-SV_FN int sv_vcc_due(const struct sv_vcc *v, const struct sv_vcc_conf *conf, u64 now)
+/*
+ * From when on the timer laws would do something, as things stand, ns; long ago if they would at once; 0: never. For callers
+ * that must go a long way to apply them.
+ */
+SV_FN u64 sv_vcc_next(const struct sv_vcc *v, const struct sv_vcc_conf *conf)
 {
-	u64 due = sv_vcc_deadline(v, conf);
-
 	if (!(v->flags & SV_VCC_BEGUN) || conf->class[SV_CLASS_INDEX(v)].flags & SV_CLASS_OFF)
 		return 0;
-	return (due && now >= due) || sv_vcc_widened(v, conf);
+	return sv_vcc_widened(v, conf) ? 1 : sv_vcc_deadline(v, conf);
+}
+
+SV_FN int sv_vcc_due(const struct sv_vcc *v, const struct sv_vcc_conf *conf, u64 now)
+{
+	u64 next = sv_vcc_next(v, conf);
+
+	return next && now >= next;
 }
 
 /*

@@ -136,7 +136,7 @@ static __noinline int answer_neighbour(struct __sk_buff *skb, u32 ifindex, struc
 		return port->flags & SV_PORT_STRICT && skb->protocol == bpf_htons(SV_ETHERTYPE_ARP) ?
 			drop(counters, SV_COUNT_DROP_MALFORMED) : UNANSWERED;
 	if (port->flags & SV_PORT_OWN_MAC && !own_sender(frame, &q, port)) {
-		send_notice(SV_EVENT_MAC, ifindex, q.asker, 0);
+		tell_mac(ifindex, port, q.asker);
 		return drop(counters, SV_COUNT_DROP_SPOOFED);
 	}
 	if (port->flags & (SV_PORT_LEARN | SV_PORT_STRICT) && check_source(skb, ifindex, port, q.asker) == SOURCE_SPOOFED)

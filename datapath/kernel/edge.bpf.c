@@ -211,8 +211,10 @@ static __noinline u32 egress_congested(struct sv_flow_slot *slot, const struct s
 
 	if (counters && p && slot)
 		count_congestion(counters, p, result, 1, 0);
-	if (slot && !slot->timed && is_outstanding(&slot->vcc))
-		enter_timed(slot, p, vni);
+	if (slot && slot->timer)
+		note_timer(slot);
+	else if (slot && is_outstanding(&slot->vcc))
+		find_timer(slot, p, vni);
 	return sv_forget8(result);
 }
 
@@ -262,6 +264,8 @@ static __noinline u32 ingress_congested(struct sv_flow_slot *slot, const struct 
 
 	if (counters && p && slot)
 		count_congestion(counters, p, result, 0, !!(result & REPORTED));
+	if (slot && slot->timer)
+		note_timer(slot);
 	return sv_forget8(result);
 }
 
@@ -297,6 +301,28 @@ static __always_inline int to_cutter(struct __sk_buff *skb, u32 ifindex, struct 
 	return bpf_redirect(conf->cutter, 0);
 }
 
+/*
+ * A segment that the stages have seen turned out to need cutting. They will see what comes of it: it is not to count twice. The
+ * flow's later segments are cut before the stages see them.
+ */
+static __noinline int uncount(struct sv_counters *counters, struct sv_flow_slot *slot, const struct sv_packet *p)
+{
+	if (!counters || !p)
+		return 0;
+	if (!slot) {
+		counters->n[SV_COUNT_FLOW_TABLE_FULL]--;
+		return 0;
+	}
+	bpf_spin_lock(&slot->lock);
+	slot->cut = 1;
+	slot->counts.out_segments--;
+	slot->counts.out_bytes -= p->payload;
+	if (slot->flowcell.bytes >= p->payload)
+		slot->flowcell.bytes -= p->payload;
+	bpf_spin_unlock(&slot->lock);
+	return 0;
+}
+
 /* From the guest on port `ifindex`, to a peer. `mac`: inner destination. `slot`: the flow's, if it has one already. */
 static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv_counters *counters,
 				   const struct sv_config *conf, struct sv_port *port, const struct sv_peer *peer,
@@ -305,7 +331,8 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 	u32 vni = port->vni, frame_len;
 	int verdict;
 
-	if (skb->gso_size && (parsed != SV_PARSE_OK || skb->len > 65535 - SV_ENCAP_LEN6) && may_cut(conf, was_cut))
+	if (may_cut(conf, was_cut) && ((slot && slot->cut) || (skb->gso_size &&
+	    (parsed != SV_PARSE_OK || skb->len > 65535 - SV_ENCAP_LEN6))))
 		return to_cutter(skb, ifindex, counters, conf);
 	if (port->mtu) {
 		if (!sv_toobig_fits(p, skb->len - SV_ETH_LEN, port->mtu))
@@ -331,12 +358,16 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 			return drop(counters, SV_COUNT_DROP_ERROR);
 	} else {
 		p->label = sv_encap_port(0, hash_of(p, conf->seed));
-		count_untracked(counters, parsed, p);
 	}
 	frame_len = skb->len;
 	verdict = encapsulate(skb, peer, mac, was_cut ? vni | WAS_CUT : vni, p);
-	if (verdict == TO_CUTTER && may_cut(conf, was_cut))
+	if (verdict == TO_CUTTER && may_cut(conf, was_cut)) {
+		if (parsed == SV_PARSE_OK)
+			uncount(counters, slot, p);
 		return to_cutter(skb, ifindex, counters, conf);
+	}
+	if (parsed != SV_PARSE_OK)
+		count_untracked(counters, parsed, p);
 	if (verdict < 0)
 		return drop(counters, verdict == -SV_COUNT_DROP_TOO_LARGE ? SV_COUNT_DROP_TOO_LARGE : SV_COUNT_DROP_ERROR);
 	count(counters, SV_COUNT_OUT_SEGMENTS, 1);
@@ -385,7 +416,7 @@ int selvedge_guest(struct __sk_buff *skb)
 	if (port->flags & SV_PORT_STRICT && p->truncated)
 		return drop(counters, SV_COUNT_DROP_MALFORMED);
 	if (port->flags & SV_PORT_OWN_MAC && carries(parsed) && !from_own_mac(skb, port)) {
-		send_notice(SV_EVENT_MAC, ifindex, p->saddr, 0);
+		tell_mac(ifindex, port, p->saddr);
 		return drop(counters, SV_COUNT_DROP_SPOOFED);
 	}
 	if (parsed == SV_PARSE_OK) {
@@ -456,6 +487,10 @@ int selvedge_guest(struct __sk_buff *skb)
 
 pass:
 	verdict = leave(skb, conf, port, p, parsed);
+	if (verdict == FOR_TUNNEL) {
+		send_notice(SV_EVENT_TUNNEL, ifindex, p->daddr, 0);
+		return drop(counters, SV_COUNT_DROP_TUNNEL);
+	}
 	if (verdict != UNANSWERED)
 		return verdict;
 	count(counters, SV_COUNT_PASSED, 1);

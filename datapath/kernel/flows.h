@@ -120,35 +120,109 @@ static __always_inline void settle_if_due(struct sv_flow_slot *slot)
 }
 
 /*
- * Flows with data outstanding, for the timer laws: a flow enters when its guest sends and is not there yet, and leaves when
- * selvedge_tick finds nothing outstanding. So a tick looks at these flows only. What finds no room is seen at the agent's
- * next sweep. The agent sizes this.
+ * Flows with data outstanding, for the timer laws. Each has a place: in `timers` the time when the laws are to look at it, which
+ * every segment of the flow sets anew, and which the agent maps into its memory; in `timed` whose place it is. So a tick costs a
+ * walk over the times, and looks at what is due only. A flow gets a place when its guest sends and it has none, and gives it
+ * back when it is at rest for a while. What finds no place is seen at the agent's next sweep.
+ *
+ * A place is the flow's whose slot names it, which the flow's lock guards. 0 in `timers`: it is free. Only selvedge_tick, which
+ * does not run twice at a time, frees places. The first place is nobody's: its bits say which parts of the others may be in use,
+ * and the agent clears them.
  */
 struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 65536);
-	__type(value, struct sv_timed);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SV_TIMERS);
+	__type(key, u32);
+	__type(value, u64);
+} timers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SV_TIMERS);
+	__type(key, u32);
+	__type(value, struct sv_flow_slot_key);
 } timed SEC(".maps");
+
+/* So many places are tried before a flow does without: the first ones among few, so that ticks walk over few. */
+#define TIMER_TRIES 16
+#define TIMER_MASK(i) (((i) < 2 ? SV_TIMERS / 16 : (i) < 10 ? SV_TIMERS / 4 : (i) < 13 ? SV_TIMERS / 2 : SV_TIMERS) - 1)
+/* A flow at rest keeps its place so long, ns: most go on soon. */
+#define TIMER_LINGER_NS (1ULL << 28)
+/* In `timers`: somebody's, who has not said yet when. */
+#define TIMER_TAKEN (~0ULL)
 
 static __always_inline int is_outstanding(const struct sv_vcc *v)
 {
 	return v->flags & SV_VCC_SND && sv_seq_after(v->snd_nxt, v->snd_una);
 }
 
-static __noinline int enter_timed(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni)
+/* Under the flow's lock, if `timer` is its place. */
+static __always_inline void set_timer(const struct sv_flow_slot *slot, const struct sv_vcc_conf *conf, u64 rest, u64 *at)
 {
-	struct sv_timed timed_flow = {0};
-	u8 was;
+	u64 next = sv_vcc_next(&slot->vcc, conf);
 
-	if (!slot || !p)
+	if (!next)
+		next = rest;
+	if (*at != next)
+		*at = next;
+}
+
+/* After a segment of a flow that has a place. */
+static __noinline int note_timer(struct sv_flow_slot *slot)
+{
+	u64 rest = bpf_ktime_get_coarse_ns() + TIMER_LINGER_NS, *at;
+	struct sv_vcc_conf *conf;
+	u32 timer, zero = 0;
+
+	if (!slot)
 		return 0;
-	key_of(&timed_flow.key, p, vni, OUT);
+	timer = slot->timer;
+	at = bpf_map_lookup_elem(&timers, &timer);
+	conf = bpf_map_lookup_elem(&congestion, &zero);
+	if (!at || !conf)
+		return 0;
 	bpf_spin_lock(&slot->lock);
-	was = slot->timed;
-	slot->timed = 1;
+	if (slot->timer == timer)
+		set_timer(slot, conf, rest, at);
 	bpf_spin_unlock(&slot->lock);
-	if (!was && bpf_map_push_elem(&timed, &timed_flow, 0))
-		slot->timed = 0;
+	return 0;
+}
+
+/* A place for a flow whose guest has sent. */
+static __noinline int find_timer(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni)
+{
+	struct sv_flow_slot_key *whose;
+	u32 timer = 0, hash, zero = 0;
+	u64 *parts = bpf_map_lookup_elem(&timers, &zero), *at = 0, part;
+
+	if (!slot || !p || !parts)
+		return 0;
+	hash = slot->hash;
+	for (u32 i = 0; i < TIMER_TRIES; i++) {
+		timer = (hash + i * 0x9e3779b1) >> 16 & TIMER_MASK(i);
+		at = timer ? bpf_map_lookup_elem(&timers, &timer) : 0;
+		if (at && !*at && !__sync_val_compare_and_swap(at, 0, TIMER_TAKEN))
+			break;
+		at = 0;
+	}
+	whose = bpf_map_lookup_elem(&timed, &timer);
+	if (!at || !whose)
+		return 0;
+	/* The place was taken before: whoever clears the bit looks again. */
+	part = 1ULL << timer / (SV_TIMERS / SV_TIMER_PARTS);
+	__sync_fetch_and_or(parts, part);
+	key_of(whose, p, vni, OUT);
+	bpf_spin_lock(&slot->lock);
+	if (slot->timer)
+		timer = 0; /* another CPU was first */
+	else
+		slot->timer = (u16)timer;
+	bpf_spin_unlock(&slot->lock);
+	if (timer)
+		note_timer(slot);
+	else
+		*at = 0;
 	return 0;
 }
 

@@ -181,6 +181,22 @@ static __always_inline int send_notice(u32 kind, u32 ifindex, const u32 *addr, u
 	return send_notice_of(kind, ifindex, addr, value, 0);
 }
 
+/* The guest's MAC address may have changed: the agent looks. Of each port for itself, so that no guest hides another's news. */
+static __noinline int tell_mac(u32 ifindex, struct sv_port *port, const u32 *addr)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct sv_event *event;
+
+	if (!port || !addr || (port->mac_at && now - port->mac_at < SV_EVENT_INTERVAL_NS))
+		return 0;
+	event = begin_event(SV_EVENT_MAC, ifindex, addr, 0, now);
+	if (!event)
+		return 0; /* and again with its next segment */
+	port->mac_at = now;
+	bpf_ringbuf_submit(event, 0);
+	return 0;
+}
+
 /* A segment that is carried without flow state. */
 static __always_inline void count_untracked(struct sv_counters *c, int parsed, const struct sv_packet *p)
 {

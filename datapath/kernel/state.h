@@ -11,7 +11,7 @@
 #include "../receive.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 13
+#define SV_STATE_VERSION 14
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -59,9 +59,10 @@ struct sv_port {
 	u64 learnt_at; /* the data path's: when it last sent SV_EVENT_GUEST, ns */
 	u64 toobig_at; /* the data path's: when it last answered a packet larger than `mtu`, ns */
 	u64 heard_at;  /* the data path's: when it last told of an answer of the guest's to the agent, ns */
+	u64 mac_at;    /* the data path's: when it last sent SV_EVENT_MAC, ns */
 };
 
-SV_ASSERT_SIZE(struct sv_port, 40);
+SV_ASSERT_SIZE(struct sv_port, 48);
 
 /* Longest-prefix match over the network and an inner address. Both in network byte order: the trie compares bytes. */
 struct sv_route_key {
@@ -126,8 +127,8 @@ struct sv_flow_slot {
 	u32 hash; /* of the key, sv_flow_hash; 0: not computed yet */
 	u32 port; /* ifindex of the port that is charged for it; 0: none is */
 	u8 outside; /* charged as begun from outside and not settled */
-	u8 timed;   /* it is in `timed` */
-	u8 pad[2];
+	u8 cut;	    /* its segments must be cut before they are encapsulated */
+	u16 timer;  /* its place in `timers`; 0: it has none */
 	struct sv_flow flow;
 	struct sv_flowcell flowcell;
 	struct sv_flow_counts counts;
@@ -188,42 +189,34 @@ SV_ASSERT_SIZE(struct sv_mark, 56);
 /* Nobody's (IEEE 802, local experiments). */
 #define SV_ETHERTYPE_MARK 0x88b5
 
-/* One entry of `timed`. */
-struct sv_timed {
-	struct sv_flow_slot_key key;
-	u32 round; /* sv_tick_call.round of the tick that looked at it last */
-};
-
-SV_ASSERT_SIZE(struct sv_timed, 48);
+/* Places for flows with data outstanding; the first is nobody's. And how many parts these are walked over in. */
+#define SV_TIMERS 65536
+#define SV_TIMER_PARTS 64
 
 /*
  * One call of selvedge_tick, and of selvedge_limit_tick: where it stands in the frame after an Ethernet header. `count` keys
- * of flows follow, but for SV_TICK_TIMED, which takes SV_TICK_MAX_TIMED from `timed`. Returns how many flows it did something to, and
- * SV_TICK_DONE, SV_TICK_FULL.
+ * of flows follow, or for SV_TICK_TIMED places in `timers`, each in 4 bytes. Returns how many flows it did something to, and
+ * SV_TICK_FULL.
  */
 struct sv_tick_call {
 	u64 now;   /* of SV_TICK_EXPIRE: ns, CLOCK_MONOTONIC */
 	u32 what;  /* SV_TICK_* */
 	u32 count; /* at most SV_TICK_MAX */
-	u32 round; /* of SV_TICK_TIMED: another one for each walk through all */
-	u32 pad;
 };
 
-SV_ASSERT_SIZE(struct sv_tick_call, 24);
+SV_ASSERT_SIZE(struct sv_tick_call, 16);
 
 /* Flows of one call: these take less than 100 us. */
 #define SV_TICK_MAX 64
-#define SV_TICK_MAX_TIMED 256
 
 /* sv_tick_call.what */
-#define SV_TICK_TIMED 0      /* the timer laws of flows with data outstanding */
+#define SV_TICK_TIMED 0      /* the timer laws of flows with data outstanding, by their places */
 #define SV_TICK_TIMERS 1     /* those of the flows named */
 #define SV_TICK_RECLASSIFY 2 /* the rules changed */
 #define SV_TICK_FORGET 3     /* congestion control begins: what it knew of old is not to be believed */
 #define SV_TICK_EXPIRE 4     /* delete what has expired */
 
 /* Of what it returns. */
-#define SV_TICK_DONE 0x10000 /* all flows of `timed` were looked at in this round */
 #define SV_TICK_FULL 0x20000 /* there is no room for events: call again when they have been read */
 
 /* Packets that a CPU asks the agent for at most, in so many ns. */
@@ -240,9 +233,13 @@ SV_ASSERT_SIZE(struct sv_tick_call, 24);
 #define SV_EVENT_LENGTHS 6	   /* addr: outer source, whose lengths contradict the frame */
 #define SV_EVENT_MAC 7		   /* a strict port's frame from another MAC address than the port's; addr: inner source */
 #define SV_EVENT_TIMER 8	   /* packet: an ACK for the guest; value: SV_EMIT_* that ask for it; ifindex: no interface, the VNI */
-#define SV_EVENT_KINDS 9
+#define SV_EVENT_TUNNEL 9	   /* a guest's segment to the tunnel's UDP port was dropped; addr: inner destination */
+#define SV_EVENT_KINDS 10
 
-/* All but EMIT, GUEST and TIMER are sent at most once in this time per kind: they are for a log, and strangers can cause them. */
+/*
+ * All but EMIT, GUEST and TIMER are for a log, and strangers can cause them: they are sent at most once in this time per kind. MAC
+ * is sent so per port, because the agent looks that port up.
+ */
 #define SV_EVENT_INTERVAL_NS 1000000000ULL
 
 struct sv_event {

@@ -130,7 +130,10 @@ static __noinline int is_for_tunnel(struct __sk_buff *skb, u32 port)
 	return !bpf_skb_load_bytes(skb, at + 2, dport, 2) && sv_get16(dport) == port;
 }
 
-/* What is not for a guest: may the host have it? A verdict that drops it, or UNANSWERED. `parsed`: of `p`. */
+/* Not a verdict: it is to the tunnel's UDP port. */
+#define FOR_TUNNEL (UNANSWERED - 1)
+
+/* What is not for a guest: may the host have it? A verdict that drops it, FOR_TUNNEL, or UNANSWERED. `parsed`: of `p`. */
 static __noinline int leave(struct __sk_buff *skb, const struct sv_config *conf, const struct sv_port *port,
 			    const struct sv_packet *p, int parsed)
 {
@@ -152,7 +155,7 @@ static __noinline int leave(struct __sk_buff *skb, const struct sv_config *conf,
 	if (port->flags & SV_PORT_ISOLATED)
 		return drop(counters, SV_COUNT_DROP_HOST);
 	if (conf->udp_port && is_for_tunnel(skb, conf->udp_port))
-		return drop(counters, SV_COUNT_DROP_TUNNEL);
+		return FOR_TUNNEL;
 	return UNANSWERED;
 }
 

@@ -8,8 +8,7 @@
 
 /* Of one flow; bits. */
 #define TOUCHED 0x1
-#define STAYS 0x2     /* data is outstanding */
-#define NO_EVENT 0x4  /* no room for one */
+#define NO_EVENT 0x2 /* no room for one */
 
 /* The timer laws, if they are due. */
 static __always_inline int apply_timers(struct sv_ctx *c, const struct sv_flow_slot_key *key)
@@ -49,33 +48,32 @@ static __always_inline int expire(const struct sv_flow_slot *slot, const struct 
 	return TOUCHED;
 }
 
-/* A function of its own, global: the verifier proves it once, not for each round of the loop. */
-__noinline int tick_flow(const struct sv_flow_slot_key *which, u32 what, u64 now)
+/* A function of its own, global: the verifier proves it once, not for each round of the loop. `timer`: of SV_TICK_TIMED. */
+__noinline int tick_flow(const struct sv_flow_slot_key *which, u32 what, u32 timer, u64 now)
 {
 	struct sv_flow_slot_key key;
 	struct sv_flow_slot *slot;
 	struct sv_config *conf;
 	struct sv_ctx c = {0};
 	u32 zero = 0;
+	u64 *at;
 	int did;
 
 	conf = bpf_map_lookup_elem(&config, &zero);
 	c.vcc_conf = bpf_map_lookup_elem(&congestion, &zero);
-	if (!which || !conf || !c.vcc_conf)
+	at = bpf_map_lookup_elem(&timers, &timer);
+	if (!which || !conf || !c.vcc_conf || !at)
 		return 0;
 	key = *which;
 	slot = bpf_map_lookup_elem(&flows, &key);
+	if (what == SV_TICK_TIMED && (!slot || slot->timer != timer)) {
+		*at = 0; /* the flow was forgotten */
+		return 0;
+	}
 	if (!slot)
 		return 0;
 	if (what == SV_TICK_EXPIRE)
 		return expire(slot, &key, conf->conf.idle, now);
-	if (what == SV_TICK_TIMED) {
-		if (!slot->timed)
-			return 0; /* a flow of the same name was forgotten meanwhile */
-		/* Most of them, every time. Read without the lock: whatever follows looks again. */
-		if (is_outstanding(&slot->vcc) && !sv_vcc_due(&slot->vcc, c.vcc_conf, now))
-			return STAYS;
-	}
 	c.conf = &conf->conf;
 	c.flow = &slot->flow;
 	c.vcc = &slot->vcc;
@@ -94,69 +92,65 @@ __noinline int tick_flow(const struct sv_flow_slot_key *which, u32 what, u64 now
 	}
 	did = apply_timers(&c, &key);
 	if (what != SV_TICK_TIMED || did & NO_EVENT)
-		return did | STAYS;
+		return did;
 	SV_LOCK(c.flow_lock);
-	if (is_outstanding(c.vcc))
-		did |= STAYS;
-	else
-		slot->timed = 0;
+	if (slot->timer == timer) {
+		set_timer(slot, c.vcc_conf, 0, at);
+		if (!*at)
+			slot->timer = 0; /* at rest */
+	}
 	SV_UNLOCK(c.flow_lock);
 	return did;
 }
 
-/*
- * The next flow with data outstanding. Returns SV_TICK_DONE when this round has seen all, SV_TICK_FULL, or how many it touched. A
- * function of its own for the same reason.
- */
-__noinline int tick_timed(u32 round, u64 now)
+/* The flow at a place of `timers` that is due. A function of its own for the same reason. */
+__noinline int tick_timer(u32 timer, u64 now)
 {
-	struct sv_timed next = {0};
-	u32 seen;
-	int did;
+	struct sv_flow_slot_key *which = bpf_map_lookup_elem(&timed, &timer), key;
+	u64 *at = bpf_map_lookup_elem(&timers, &timer);
 
-	if (bpf_map_pop_elem(&timed, &next))
-		return SV_TICK_DONE;
-	seen = next.round == round;
-	next.round = round;
-	if (seen) {
-		bpf_map_push_elem(&timed, &next, 0);
-		return SV_TICK_DONE;
+	if (!at || !which || !*at || *at > now)
+		return 0;
+	key = *which;
+	return tick_flow(&key, SV_TICK_TIMED, timer, now);
+}
+
+/*
+ * The `i`th flow of a call. The only function that the loop calls: Linux 6.1 takes two ways that meet behind calls for a loop
+ * without end.
+ */
+__noinline int tick_next(struct __sk_buff *skb, u32 what, u32 i, u64 now)
+{
+	u32 at = SV_ETH_LEN + sizeof(struct sv_tick_call), timer = 0;
+	struct sv_flow_slot_key key;
+
+	if (i >= SV_TICK_MAX)
+		return 0;
+	if (what == SV_TICK_TIMED) {
+		if (bpf_skb_load_bytes(skb, at + i * sizeof(timer), &timer, sizeof(timer)))
+			return 0;
+		return tick_timer(timer, now);
 	}
-	did = tick_flow(&next.key, SV_TICK_TIMED, now);
-	if (did & NO_EVENT)
-		next.round = round - 1;
-	if (did & STAYS && bpf_map_push_elem(&timed, &next, 0))
-		return 0; /* packets filled the place meanwhile: it is seen at the next sweep */
-	return did & NO_EVENT ? SV_TICK_FULL : did & TOUCHED;
+	if (bpf_skb_load_bytes(skb, at + i * sizeof(key), &key, sizeof(key)))
+		return 0;
+	return tick_flow(&key, what, 0, now);
 }
 
 SEC("tc")
 int selvedge_tick(struct __sk_buff *skb)
 {
 	struct sv_tick_call call = {0};
-	struct sv_flow_slot_key key;
-	u32 did = 0, result;
 	u64 now = bpf_ktime_get_ns();
+	u32 did = 0, result;
 
 	if (bpf_skb_load_bytes(skb, SV_ETH_LEN, &call, sizeof(call)))
 		return 0;
-	if (call.what == SV_TICK_TIMED) {
-		for (u32 i = 0; i < SV_TICK_MAX_TIMED; i++) {
-			result = (u32)tick_timed(call.round, now);
-			if (result & (SV_TICK_DONE | SV_TICK_FULL))
-				return (int)(did | result);
-			did = sv_forget32(did + result);
-		}
-		return (int)did;
-	}
 	if (call.what == SV_TICK_EXPIRE)
 		now = call.now;
 	for (u32 i = 0; i < SV_TICK_MAX; i++) {
 		if (i >= call.count)
 			break;
-		if (bpf_skb_load_bytes(skb, SV_ETH_LEN + sizeof(call) + i * sizeof(key), &key, sizeof(key)))
-			break;
-		result = (u32)tick_flow(&key, call.what, now);
+		result = (u32)tick_next(skb, call.what, i, now);
 		if (result & NO_EVENT)
 			return (int)(did | SV_TICK_FULL);
 		did = sv_forget32(did + (result & TOUCHED));

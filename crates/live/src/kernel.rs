@@ -23,6 +23,7 @@ mod refusal;
 mod role;
 mod sweep;
 mod tick;
+mod timers;
 mod trial;
 pub(crate) mod walk;
 
@@ -92,10 +93,6 @@ pub enum Error {
     Missing(&'static str),
 }
 
-/// Flows with data outstanding that a tick looks at; what more there are, sweeps see.
-#[cfg(bpf_object)]
-const MAX_TIMED: u32 = 1 << 17;
-
 /// The map of the device to which segments are diverted.
 const RECEIVER_DEVICE: &str = "receiver_device";
 
@@ -121,8 +118,7 @@ pub struct Edge {
     maps: PathBuf,
     adopted: Adopted,
     place: Place,
-    /// Of the last walk through the flows with data outstanding.
-    round: std::sync::atomic::AtomicU32,
+    timers: timers::Timers,
 }
 
 impl Edge {
@@ -156,7 +152,6 @@ impl Edge {
             }
             let size = match name.to_str() {
                 Some("flows") => Some(options.max_flows),
-                Some("timed") => Some(options.max_flows.min(MAX_TIMED)),
                 _ => None,
             };
             if let Some(size) = size {
@@ -172,8 +167,9 @@ impl Edge {
                 let _ = fs::remove_dir(options.pins.join("filters"));
             }
         })?;
-        let round = (monotonic_ns() as u32).into();
-        Ok(Edge { object, limits: None, pins: options.pins.clone(), maps, adopted, place: options.place, round })
+        let timers = object.maps().find(|map| map.name() == "timers").ok_or(Error::Missing("timers"))?;
+        let timers = timers::Timers::map(&timers)?;
+        Ok(Edge { object, limits: None, pins: options.pins.clone(), maps, adopted, place: options.place, timers })
     }
 
     /// As this build lacks the programs, always an error.

@@ -33,7 +33,7 @@ pub mod quota;
 
 plain!(
     Config = 48,
-    Port = 40,
+    Port = 48,
     RouteKey = 24,
     Route = 16,
     Tunnel = 48,
@@ -47,7 +47,7 @@ plain!(
     Bounce = 40,
     Return = 32,
     Mark = 56,
-    TickCall = 24
+    TickCall = 16
 );
 
 const _: () = assert!(size_of::<Event>() == 48 + size_of::<wire::Packet>());
@@ -162,6 +162,8 @@ pub struct Port {
     pub toobig_at_ns: u64,
     /// The data path's own: when it last told of an answer of the guest's to the agent, ns.
     pub heard_at_ns: u64,
+    /// The data path's own: when it last sent [`EVENT_MAC`], ns.
+    pub mac_at_ns: u64,
 }
 
 /// `struct sv_route_key`; fields in network byte order, see [`RouteKey::new`].
@@ -316,9 +318,10 @@ pub struct FlowSlot {
     pub port: u32,
     /// It is charged as begun from outside and not settled.
     pub outside: u8,
-    /// The timer laws look at it at every tick.
-    pub timed: u8,
-    pub pad: [u8; 2],
+    /// Its segments must be cut before they are encapsulated.
+    pub cut: u8,
+    /// Its place among those that the timer laws look at when they are due; 0: it has none.
+    pub timer: u16,
     pub flow: Flow,
     pub flowcell: Flowcell,
     pub out_segments: u64,
@@ -426,14 +429,11 @@ pub struct TickCall {
     pub what: u32,
     /// At most [`TICK_MAX`].
     pub count: u32,
-    /// Of [`TICK_TIMED`]: another one for each walk through all.
-    pub round: u32,
-    pub pad: u32,
 }
 
 /// Flows of one call.
 pub const TICK_MAX: usize = 64;
-/// The timer laws, of flows with data outstanding: no keys follow.
+/// The timer laws, of flows with data outstanding: instead of keys, places in `timers` follow.
 pub const TICK_TIMED: u32 = 0;
 /// Those of the flows named.
 pub const TICK_TIMERS: u32 = 1;
@@ -444,8 +444,6 @@ pub const TICK_FORGET: u32 = 3;
 /// What has expired is to be deleted.
 pub const TICK_EXPIRE: u32 = 4;
 
-/// Of a call's result: all flows with data outstanding were looked at.
-pub const TICK_DONE: u32 = 0x10000;
 /// Of a call's result: events are to be read first.
 pub const TICK_FULL: u32 = 0x20000;
 
@@ -482,8 +480,10 @@ pub const EVENT_UNKNOWN_VERSION: u32 = 2;
 pub const EVENT_FORGED: u32 = 5;
 /// `addr`: outer source; the outer lengths contradict the frame.
 pub const EVENT_LENGTHS: u32 = 6;
-/// A frame from another MAC address than the port's, which is strict; `addr`: inner source.
+/// A frame from another MAC address than the port's, which is strict; `addr`: inner source. At most one a second of each port.
 pub const EVENT_MAC: u32 = 7;
+/// `addr`: inner destination of a guest's segment that was dropped because it was to the tunnel's UDP port.
+pub const EVENT_TUNNEL: u32 = 9;
 /// A stage asks for a packet to be sent; `value` says which, `packet` caused it.
 pub const EVENT_EMIT: u32 = 3;
 /// A guest on a port that learns sent from `addr`, which has no route to it; `value`: its network; `mac`: its own.

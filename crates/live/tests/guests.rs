@@ -5,13 +5,14 @@
 mod fabric;
 
 use fabric::peer::{sustained, transfer};
-use fabric::{guest_mac, guest_port, in_namespace, Fabric, VNI};
+use fabric::{encapsulated, guest_mac, guest_port, in_namespace, Fabric, VNI};
 use live::kernel::{Attachment, Role};
 use live::state::{
     address, words, Config, Counter, Event, Peer, Port, Route, BALANCE_FLOWCELL, CONFIG_ANY_PEER, EVENT_GUEST,
-    EVENT_MAC, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, PORT_LEARN, PORT_OWN_MAC, PORT_STRICT, ROUTE_LOCAL,
-    ROUTE_PEER, VERSION_1,
+    EVENT_MAC, EVENT_TUNNEL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, PORT_LEARN, PORT_OWN_MAC, PORT_STRICT,
+    ROUTE_LOCAL, ROUTE_PEER, VERSION_1,
 };
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 use wire::encap::Encap;
@@ -264,6 +265,10 @@ fn tcp_goes_on_when_its_packets_become_too_big() {
 }
 
 fn udp(saddr: &str, daddr: &str) -> Vec<u8> {
+    udp_to(saddr, daddr, 9)
+}
+
+fn udp_to(saddr: &str, daddr: &str, dport: u16) -> Vec<u8> {
     let (saddr, daddr): (IpAddr, IpAddr) = (saddr.parse().unwrap(), daddr.parse().unwrap());
     let family = if saddr.is_ipv4() { 4 } else { 6 };
     let packet = Packet {
@@ -272,7 +277,7 @@ fn udp(saddr: &str, daddr: &str) -> Vec<u8> {
         family,
         proto: proto::UDP,
         sport: 9,
-        dport: 9,
+        dport,
         payload: 10,
         ..Packet::default()
     };
@@ -330,7 +335,74 @@ fn a_strict_port_speaks_under_its_own_mac_address_only() {
     let mut lie = arp([10, 7, 0, 1], [10, 8, 0, 1]);
     lie[22..28].copy_from_slice(&other);
     assert_eq!(from_guest(&fabric, &lie).0, DROP, "the sender within ARP");
-    assert_eq!(events(&fabric, 0, EVENT_MAC).len(), 1, "told, at most once a second");
+    told_once_a_second(&events(&fabric, 0, EVENT_MAC));
+}
+
+fn told_once_a_second(told: &[Event]) {
+    assert!(!told.is_empty());
+    assert!(told.windows(2).all(|two| two[1].time - two[0].time >= 1_000_000_000), "{} times", told.len());
+}
+
+/// Another guest on host 0, whose port is the uplink's interface.
+fn add_neighbour(fabric: &Fabric, addr: &str, port: Port) -> u32 {
+    let host = &fabric.edges[0];
+    host.edge.set_port(host.uplink, &port).unwrap();
+    let route = Route { kind: ROUTE_LOCAL, target: host.uplink, ..Route::default() };
+    host.edge.set_route(VNI, addr.parse().unwrap(), 32, &route).unwrap();
+    host.uplink
+}
+
+#[test]
+fn no_guest_hides_the_news_of_another() {
+    let Some(fabric) = fabric("sn") else { return };
+    let port = Port { flags: guest_port(0).flags | PORT_STRICT | PORT_OWN_MAC, ..guest_port(0) };
+    set_port(&fabric, 0, port);
+    let other = add_neighbour(&fabric, "10.7.0.3", port);
+    let host = &fabric.edges[0];
+    let lie = |from: &str| [&[2; 6], guest_mac(1).as_slice(), &udp(from, "10.7.0.2")[12..]].concat();
+    in_namespace(&fabric.host(0), || {
+        for _ in 0..100 {
+            assert_eq!(host.edge.test_run(Role::Guest, host.port, &lie("10.7.0.1")).unwrap().0, DROP);
+        }
+        assert_eq!(host.edge.test_run(Role::Guest, other, &lie("10.7.0.3")).unwrap().0, DROP);
+    });
+    let told: BTreeSet<u32> = events(&fabric, 0, EVENT_MAC).iter().map(|event| event.ifindex).collect();
+    assert_eq!(told, BTreeSet::from([host.port, other]));
+}
+
+#[test]
+fn a_route_that_leads_to_another_network_delivers_nothing() {
+    let Some(fabric) = fabric("so") else { return };
+    let other = add_neighbour(&fabric, "10.7.0.3", guest_port(1));
+    let local = || count(&fabric, 0, Counter::LocalSegments);
+    let frame = udp("10.7.0.1", "10.7.0.3");
+    assert_eq!(from_guest(&fabric, &frame).0, REDIRECT);
+    assert_eq!(local(), 1);
+    // The port is another network's now; the old one's route to it is still there, as in the middle of a reload.
+    fabric.edges[0].edge.set_port(other, &Port { vni: VNI + 1, ..guest_port(1) }).unwrap();
+    assert_eq!(from_guest(&fabric, &frame), (PASS, frame.clone()));
+    let of_other = encapsulated(&udp("10.7.0.2", "10.7.0.3"), VNI);
+    let host = &fabric.edges[0];
+    let verdict =
+        || in_namespace(&fabric.host(0), || host.edge.test_run(Role::Uplink, host.uplink, &of_other).unwrap().0);
+    assert_eq!((verdict(), count(&fabric, 0, Counter::InNoGuest)), (PASS, 1));
+    assert_eq!((local(), count(&fabric, 0, Counter::InSegments)), (1, 0));
+    fabric.edges[0].edge.set_port(other, &guest_port(1)).unwrap();
+    assert_eq!((from_guest(&fabric, &frame).0, verdict()), (REDIRECT, REDIRECT));
+}
+
+#[test]
+fn what_would_enter_the_overlay_by_the_host_is_dropped_and_told_of() {
+    let Some(fabric) = fabric("sp") else { return };
+    let tunnel = udp_to("10.7.0.1", "10.8.0.1", config().udp_port);
+    for _ in 0..3 {
+        assert_eq!(from_guest(&fabric, &tunnel).0, DROP);
+    }
+    assert_eq!(from_guest(&fabric, &udp("10.7.0.1", "10.8.0.1")).0, PASS);
+    assert_eq!(count(&fabric, 0, Counter::DropTunnel), 3);
+    let told = events(&fabric, 0, EVENT_TUNNEL);
+    told_once_a_second(&told);
+    assert_eq!((told[0].ifindex, address(told[0].addr)), (fabric.edges[0].port, "10.8.0.1".parse().unwrap()));
 }
 
 /// A neighbour advertisement to guest 1 behind destination options of that many bytes each.

@@ -179,6 +179,11 @@ impl Agent {
                 ("facks_sent", "Reports sent to peers in packets of their own", tally.sent.facks),
                 ("window_updates_sent", "Guests told of a larger window", tally.sent.window_updates),
                 ("timeouts_inferred", "Guests made to retransmit by duplicate ACKs", tally.sent.timeouts),
+                (
+                    "full_ticks",
+                    "Looks for timeouts that were continued later, for want of room to tell of them",
+                    tally.full_ticks,
+                ),
                 ("send_failures", "Packets of the edge's own that could not be sent", tally.sent.failures),
                 ("receiver_held_segments", "Segments that waited behind a gap", receiver.reorder.segments_held),
                 (

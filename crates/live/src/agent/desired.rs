@@ -80,11 +80,15 @@ pub(in crate::agent) fn resolve(
     Ok(Resolved { uplinks, peers, guest_mtu: mtu.saturating_sub(overhead) })
 }
 
+/// Of a device that the agent makes.
+pub(in crate::agent) fn is_ours(name: &str) -> bool {
+    [GRO_NAME, limits::NAME, receiver::NAME, cut::NAME].iter().any(|start| name.starts_with(start))
+}
+
 /// The rule that an interface falls under: names come before patterns, earlier rules before later ones.
 pub(in crate::agent) fn rule_for<'a>(config: &'a Config, interface: &Interface) -> Option<&'a PortRule> {
     let name = interface.name.as_str();
-    let ours = [GRO_NAME, limits::NAME, receiver::NAME, cut::NAME].iter().any(|start| name.starts_with(start));
-    if interface.loopback || ours || config.uplinks.iter().any(|uplink| uplink == name) {
+    if interface.loopback || is_ours(name) || config.uplinks.iter().any(|uplink| uplink == name) {
         return None;
     }
     let named = config.ports.iter().find(|p| matches!(p.selector, Selector::Name(_)) && p.selector.matches(name));
@@ -153,10 +157,7 @@ pub(in crate::agent) fn desired(
     want.attach.extend(resolved.uplinks.iter().map(|(ifindex, _)| (*ifindex, Role::Uplink)));
     add_ports(&mut want, config, resolved, interfaces, learned, limited);
     add_peers(&mut want, config, resolved, kept);
-    for (network, addr, holder) in learned.iter() {
-        let route = Route { kind: ROUTE_LOCAL, target: holder.ifindex, mac: holder.mac, ..Route::default() };
-        want.routes.insert(row(&RouteKey::new(network, addr, 128)), row(&route));
-    }
+    add_learned(&mut want, learned, |_| true);
     if let Some([first, second]) = kept.cutter {
         let port = Port { flags: PORT_LIMITER | PORT_CUTTER, ..Port::default() };
         want.ports.insert(row(&second), row(&port));
@@ -166,6 +167,27 @@ pub(in crate::agent) fn desired(
     want.ports.extend(limited.ports.clone());
     want.attach.extend(&limited.attach);
     want
+}
+
+/// What of it is these interfaces' own: rows of ports and routes.
+pub(in crate::agent) fn of_ports(
+    config: &Config,
+    resolved: &Resolved,
+    interfaces: &Interfaces,
+    learned: &Learned,
+    limited: &Limited,
+) -> Desired {
+    let mut want = Desired::default();
+    add_ports(&mut want, config, resolved, interfaces, learned, limited);
+    add_learned(&mut want, learned, |ifindex| interfaces.contains_key(&ifindex));
+    want
+}
+
+fn add_learned(want: &mut Desired, learned: &Learned, of: impl Fn(u32) -> bool) {
+    for (network, addr, holder) in learned.iter().filter(|(_, _, holder)| of(holder.ifindex)) {
+        let route = Route { kind: ROUTE_LOCAL, target: holder.ifindex, mac: holder.mac, ..Route::default() };
+        want.routes.insert(row(&RouteKey::new(network, addr, 128)), row(&route));
+    }
 }
 
 fn data_path_config(config: &Config, kept: &Kept) -> state::Config {

@@ -122,14 +122,19 @@ impl Netlink {
         self.peers.clear();
     }
 
-    /// Looks up anew what the other end of `ifindex` has for a MAC address.
-    pub(super) fn forget_mac(&mut self, ifindex: u32) {
+    /// Looks up anew what the other end of `ifindex` is like.
+    pub(super) fn forget_peer(&mut self, ifindex: u32) {
         self.peers.remove(&ifindex);
     }
 
     /// Since the last call, were there changes that nobody told of?
     pub(super) fn take_lost(&mut self) -> bool {
         std::mem::take(&mut self.lost)
+    }
+
+    /// Must any that is `known` be looked at anew, whatever it looks like?
+    pub(super) fn is_unsure_of(&self, known: impl Fn(u32) -> bool) -> bool {
+        self.lost || self.ended.iter().any(|ifindex| known(*ifindex))
     }
 
     /// Interfaces that ended since the last call.

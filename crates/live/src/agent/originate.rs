@@ -10,8 +10,8 @@ use std::io;
 use std::time::Duration;
 use wire::Packet;
 
-/// Between two looks at the timers of flows with data outstanding, if that takes no longer than a twentieth of it.
-pub(super) const TICK: Duration = Duration::from_millis(20);
+/// Between two looks at the timers of flows with data outstanding, unless these take more than their share of the time.
+pub(super) const TICK: Duration = Duration::from_millis(10);
 
 /// What was sent.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,8 +1,8 @@
 //! Brings the kernel to what the configuration wants: only what differs is touched, new state comes before what uses
 //! it, and old state goes after what used it.
 
-use super::config::Config;
-use super::desired::{desired, gro_devices, resolve, rule_for, Desired, Kept, Resolved};
+use super::config::{Config, Mac};
+use super::desired::{self, desired, gro_devices, resolve, rule_for, Desired, Kept, Resolved};
 use super::error::{Error, Result};
 use super::follow::Followed;
 use super::interfaces::{Interface, Interfaces, Netlink};
@@ -49,6 +49,31 @@ pub(super) struct Agent {
     pub(super) followed: Followed,
     /// Why no controller answers.
     pub(super) controller_lost: Option<String>,
+    /// Of what the tables are the outcome; `None` if something did not work, which may work another time.
+    pub(super) settled: Option<Seen>,
+}
+
+/// What of the host decides what the tables hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    resolved: std::result::Result<Resolved, String>,
+    interfaces: Interfaces,
+}
+
+impl Seen {
+    fn new(config: &Config, interfaces: &Interfaces, routes: &BTreeMap<IpAddr, u32>) -> Seen {
+        let matters = |interface: &Interface| {
+            rule_for(config, interface).is_some()
+                || config.uplinks.contains(&interface.name)
+                || desired::is_ours(&interface.name)
+        };
+        // Addresses, and whether it is up, count in `resolved`.
+        let part = |interface: &Interface| Interface { up: false, addresses: Vec::new(), ..interface.clone() };
+        let resolved = resolve(config, interfaces, routes);
+        let interfaces =
+            interfaces.iter().filter(|(_, i)| matters(i)).map(|(ifindex, i)| (*ifindex, part(i))).collect();
+        Seen { resolved, interfaces }
+    }
 }
 
 /// Interfaces, and where the host's routes lead for the peers.
@@ -74,10 +99,62 @@ pub(super) async fn look_around(config: &Config, netlink: &mut Netlink) -> Resul
 impl Agent {
     /// Looks at the host, and makes the kernel follow.
     pub(super) async fn apply(&mut self) -> Result<Changes> {
-        let ended = self.netlink.take_ended();
         let (interfaces, routes) = look_around(&self.config, &mut self.netlink).await?;
+        let seen = Seen::new(&self.config, &interfaces, &routes);
         self.interfaces = interfaces;
-        for ifindex in ended {
+        self.follow_host(seen).await
+    }
+
+    /// The same after something of the host changed: most changes are of no consequence.
+    pub(super) async fn glance(&mut self) -> Result<()> {
+        let (interfaces, routes) = look_around(&self.config, &mut self.netlink).await?;
+        let seen = Seen::new(&self.config, &interfaces, &routes);
+        let known = |ifindex| seen.interfaces.contains_key(&ifindex) || self.interfaces.contains_key(&ifindex);
+        let unsure = self.netlink.is_unsure_of(known);
+        self.interfaces = interfaces;
+        if unsure || self.settled.as_ref() != Some(&seen) {
+            self.follow_host(seen).await?;
+        }
+        Ok(())
+    }
+
+    /// The tables follow what is known of one port, and nothing else.
+    pub(super) fn follow_port(&mut self, ifindex: u32) -> Result<()> {
+        let Some(interface) = self.interfaces.get(&ifindex) else { return Ok(()) };
+        let one = Interfaces::from([(ifindex, interface.clone())]);
+        let want = desired::of_ports(&self.config, &self.resolved, &one, &self.learned, &self.limited);
+        let (tables, mut changes) = (Rc::clone(&self.tables), Changes::default());
+        for (table, want) in [(&tables.ports, &want.ports), (&tables.routes, &want.routes)] {
+            table.upsert(&table.rows_of(want)?, want, &mut changes)?;
+        }
+        if changes.any() {
+            self.edge.begin_epoch()?;
+        }
+        Ok(())
+    }
+
+    /// Looks up the MAC addresses of guests that speak under others than they had, and has their ports follow.
+    pub(super) async fn look_up(&mut self, ports: BTreeSet<u32>) -> Result<()> {
+        for ifindex in ports {
+            let Some(interface) = self.interfaces.get_mut(&ifindex) else { continue };
+            let Some((old, peer)) = interface.peer_mac.zip(interface.veth_peer) else { continue };
+            self.netlink.forget_peer(ifindex);
+            let Some((mac, _)) = self.netlink.peer(ifindex, peer).await.filter(|(mac, _)| *mac != old) else {
+                continue;
+            };
+            interface.peer_mac = Some(mac);
+            self.log.info(format!("port {}: the guest's MAC address is {} now", interface.name, Mac(mac)));
+            if let Some(known) = self.settled.as_mut().and_then(|seen| seen.interfaces.get_mut(&ifindex)) {
+                known.peer_mac = Some(mac);
+            }
+            self.follow_port(ifindex)?;
+        }
+        Ok(())
+    }
+
+    async fn follow_host(&mut self, seen: Seen) -> Result<Changes> {
+        self.settled = None;
+        for ifindex in self.netlink.take_ended() {
             self.attached.retain(|(at, _), _| *at != ifindex);
             self.learned.forget(ifindex);
         }
@@ -85,10 +162,10 @@ impl Agent {
             self.attached.clear(); // any number may be another interface's by now
         }
         let mut problems = Vec::new();
-        match resolve(&self.config, &self.interfaces, &routes) {
-            Ok(resolved) => self.resolved = resolved,
+        match &seen.resolved {
+            Ok(resolved) => self.resolved = resolved.clone(),
             // The uplink went away: guests of this host still reach one another, and it may come back.
-            Err(problem) => problems.push(problem),
+            Err(problem) => problems.push(problem.clone()),
         }
         self.learned.revise(&self.config, &self.interfaces);
         let gro = self.follow_gro(&mut problems);
@@ -96,6 +173,7 @@ impl Agent {
         let mut kept = self.tables.kept()?;
         kept.cutter = self.follow_cutter(&mut problems);
         let mut want = desired(&self.config, &self.resolved, &self.interfaces, &self.learned, &limited, &kept);
+        let expected = usize::from(seen.resolved.is_err()) + want.problems.len();
         problems.append(&mut want.problems);
         want.attach.extend(gro);
         want.attach.extend(self.follow_receiver(&mut problems));
@@ -105,6 +183,7 @@ impl Agent {
         }
         self.limited = limited;
         self.follow_mtus(&want, &mut problems).await?;
+        self.settled = (problems.len() == expected).then_some(seen);
         self.report(problems, changes);
         Ok(changes)
     }

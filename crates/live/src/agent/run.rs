@@ -21,10 +21,10 @@ use crate::emit::Uplink;
 use crate::kernel::{monotonic_ns, Adopted, Edge, Options, Sweep, Swept};
 use crate::state::{
     address, Event, EVENT_EMIT, EVENT_FORGED, EVENT_GUEST, EVENT_LENGTHS, EVENT_MAC, EVENT_TABLE_FULL, EVENT_TIMER,
-    EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, QUOTA_NETWORK, QUOTA_OUTSIDE, QUOTA_PORT,
+    EVENT_TUNNEL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, QUOTA_NETWORK, QUOTA_OUTSIDE, QUOTA_PORT,
 };
 use sd_notify::NotifyState;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Mutex;
@@ -46,6 +46,8 @@ pub(super) struct Tally {
     pub(super) refused: u64,
     pub(super) expired: u64,
     pub(super) sent: Sent,
+    /// Ticks that found no room for events.
+    pub(super) full_ticks: u64,
 }
 
 /// Runs the agent until SIGTERM or SIGINT, after which the edge stays in the kernel, or until it is asked to stop, after
@@ -95,6 +97,11 @@ struct Runner {
     next_sweep: Instant,
     /// Something changed that the kernel's tables do not show yet.
     unsettled: bool,
+    /// Something of the host changed, perhaps of no consequence.
+    noticed: bool,
+    /// Ports whose guests speak under other MAC addresses, and when these may be looked up.
+    strangers: BTreeSet<u32>,
+    next_lookup: Instant,
     /// When the tables may be brought up to date again.
     rested: Instant,
     /// When everything is looked at although nothing changed.
@@ -209,6 +216,7 @@ impl Runner {
             receiver: None,
             followed,
             controller_lost: None,
+            settled: None,
         };
         agent.adopt_learned()?;
         let changes = agent.apply().await?;
@@ -239,6 +247,9 @@ impl Runner {
             last_sweep: now(),
             next_sweep: now(),
             unsettled: false,
+            noticed: false,
+            strangers: BTreeSet::new(),
+            next_lookup: now(),
             rested: now(),
             next_look: now(),
             sweep: None,
@@ -259,8 +270,9 @@ impl Runner {
                 _ = self.signals.term.recv() => return Ok(End::Signal),
                 _ = self.signals.int.recv() => return Ok(End::Signal),
                 _ = self.signals.hup.recv() => { let _ = self.reload(load).await; } // logged
-                changed = self.agent.netlink.changed() => { changed?; self.look_soon(); }
-                _ = tokio::time::sleep_until(self.rested.into()), if self.unsettled => self.apply().await,
+                changed = self.agent.netlink.changed() => { changed?; self.noticed = true; }
+                _ = tokio::time::sleep_until(self.rested.into()), if self.unsettled || self.noticed => self.apply().await,
+                _ = tokio::time::sleep_until(self.next_lookup.into()), if !self.strangers.is_empty() => self.look_up().await,
                 _ = readable(&self.events) => self.take_events().await,
                 Some((command, place)) = self.commands.recv() => match command {
                     Command::Stop => return Ok(End::Stop(place)),
@@ -276,7 +288,7 @@ impl Runner {
                 Some(((), place)) = self.scrapes.recv() => { let _ = place.send(self.agent.metrics(&self.tally)); }
                 _ = tokio::time::sleep_until(self.next_sweep.into()) => self.sweep().await,
                 _ = until(self.agent.learned.due(), self.last_ask) => self.ask_holders().await,
-                _ = tokio::time::sleep_until(self.next_tick.into()), if self.agent.config.congestion.is_some() => self.tick(),
+                _ = tokio::time::sleep_until(self.next_tick.into()), if self.agent.config.congestion.is_some() => self.tick().await,
                 Some(news) = next_news(&mut self.follower) => self.hear(news).await,
                 _ = watchdog.tick() => notify(&[NotifyState::Watchdog]),
             }
@@ -312,11 +324,24 @@ impl Runner {
 
     async fn apply(&mut self) {
         let before = cpu_time();
-        self.unsettled = false;
-        if let Err(e) = self.agent.apply().await {
+        let all = std::mem::take(&mut self.unsettled);
+        self.noticed = false;
+        let done = if all { self.agent.apply().await.map(drop) } else { self.agent.glance().await };
+        if let Err(e) = done {
             self.agent.log.error(e.to_string()); // and again at the next sweep
         }
         self.rested = now() + (SHARE * cpu_time().saturating_sub(before)).min(MAX_REST);
+    }
+
+    /// Whose MAC address may be another now. All at once, so that no guest keeps others waiting.
+    async fn look_up(&mut self) {
+        let before = cpu_time();
+        let ports = std::mem::take(&mut self.strangers);
+        if let Err(e) = self.agent.look_up(ports).await {
+            self.agent.log.error(e.to_string());
+            self.look_soon();
+        }
+        self.next_lookup = now() + (SHARE * cpu_time().saturating_sub(before)).min(MAX_REST);
     }
 
     /// Takes a new configuration as a whole, or keeps the old one.
@@ -448,12 +473,21 @@ impl Runner {
     }
 
     /// Looks for connections whose guests are to hear something. Takes at most its share of the time.
-    fn tick(&mut self) {
+    async fn tick(&mut self) {
         let (start, before) = (now(), cpu_time());
-        if let Err(e) = self.agent.edge.tick() {
-            self.agent.log.error(e.to_string());
+        let ticked = self.agent.edge.tick();
+        let pause = SHARE * cpu_time().saturating_sub(before);
+        self.next_tick = start + TICK.max(pause);
+        match ticked {
+            Ok(ticked) if ticked.full => {
+                // What was not looked at is still due.
+                self.tally.full_ticks += 1;
+                self.take_events().await;
+                self.next_tick = start + pause;
+            }
+            Ok(_) => {}
+            Err(e) => self.agent.log.error(e.to_string()),
         }
-        self.next_tick = start + TICK.max(SHARE * cpu_time().saturating_sub(before));
     }
 
     async fn take_events(&mut self) {
@@ -461,7 +495,7 @@ impl Runner {
             Ok(events) => events,
             Err(e) => return self.agent.log.error(e.to_string()),
         };
-        let mut news = false;
+        let mut learned = BTreeSet::new();
         if events.iter().any(|event| event.kind == EVENT_TABLE_FULL) {
             let took = self.sweep.as_ref().map_or(Duration::ZERO, |(_, took)| *took);
             let soon = self.last_sweep + SWEEP_WHEN_FULL + SHARE * took;
@@ -470,22 +504,30 @@ impl Runner {
         let mut interfaces = BTreeMap::new();
         for event in &events {
             match event.kind {
-                EVENT_TABLE_FULL | EVENT_UNKNOWN_PEER | EVENT_UNKNOWN_VERSION | EVENT_FORGED | EVENT_LENGTHS => {
-                    self.log_event(event);
-                }
+                EVENT_TABLE_FULL
+                | EVENT_UNKNOWN_PEER
+                | EVENT_UNKNOWN_VERSION
+                | EVENT_FORGED
+                | EVENT_LENGTHS
+                | EVENT_TUNNEL => self.log_event(event),
                 EVENT_MAC => {
                     self.log_event(event);
-                    self.agent.netlink.forget_mac(event.ifindex);
-                    news = true;
+                    self.strangers.insert(event.ifindex);
                 }
                 EVENT_TIMER => self.agent.answer_timer(event, &mut interfaces, &mut self.tally.sent),
-                EVENT_GUEST => news |= self.learn(event),
+                EVENT_GUEST if self.learn(event) => drop(learned.insert(event.ifindex)),
                 EVENT_EMIT => self.agent.answer_event(event, &mut self.uplink, &mut self.tally.sent),
                 _ => {}
             }
         }
-        if news {
-            self.look_soon();
+        if !learned.is_empty() && !self.agent.problems.is_empty() {
+            self.look_soon(); // one of them may be that the guest was not known
+        }
+        for ifindex in learned {
+            if let Err(e) = self.agent.follow_port(ifindex) {
+                self.agent.log.error(e.to_string());
+                self.look_soon();
+            }
         }
     }
 
@@ -523,6 +565,15 @@ impl Runner {
             EVENT_MAC => {
                 let port = self.agent.interfaces.get(&event.ifindex).map_or("", |i| i.name.as_str());
                 format!("port {port}: {addr} speaks under another MAC address than the port's: dropped")
+            }
+            EVENT_TUNNEL => {
+                let port = self.agent.interfaces.get(&event.ifindex).map_or("?", |i| i.name.as_str());
+                let udp_port = self.agent.config.udp_port;
+                format!(
+                    "port {port}: a datagram for UDP port {udp_port} of {addr}, which is no guest of its network: dropped, because \
+                     the overlay's own arrive there; set uplink.udp_port to another port, the same on all hosts, if guests need \
+                     this one"
+                )
             }
             _ => format!(
                 "{addr} speaks version {} of the encapsulation, which this agent does not know: its metadata is ignored",

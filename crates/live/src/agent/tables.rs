@@ -35,6 +35,16 @@ impl Table {
         Ok(rows)
     }
 
+    /// Those of `of`, without a look at the others.
+    pub(super) fn rows_of(&self, of: &Rows) -> Result<Rows> {
+        let mut rows = Rows::new();
+        for key in of.keys() {
+            let value = self.map.lookup(key, MapFlags::ANY).map_err(|e| KernelError::Bpf("read a map", e))?;
+            rows.extend(value.map(|value| (key.clone(), (self.own)(value))));
+        }
+        Ok(rows)
+    }
+
     /// Adds what is missing and changes what differs: each row at once, so that no packet sees half of it.
     pub(super) fn upsert(&self, have: &Rows, want: &Rows, changes: &mut Changes) -> Result<()> {
         let (mut new, mut kept) = (Vec::new(), Vec::new());
@@ -72,7 +82,9 @@ impl Table {
 /// A row of `ports` without what the data path notes in it.
 fn without_notes(value: Vec<u8>) -> Vec<u8> {
     match Port::from_bytes(&value) {
-        Some(port) => Port { learnt_at_ns: 0, toobig_at_ns: 0, heard_at_ns: 0, ..port }.as_bytes().to_vec(),
+        Some(port) => {
+            Port { learnt_at_ns: 0, toobig_at_ns: 0, heard_at_ns: 0, mac_at_ns: 0, ..port }.as_bytes().to_vec()
+        }
         None => value,
     }
 }

@@ -3,7 +3,7 @@
 
 use nix::sys::socket::{self, sockopt, AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use tokio::io::unix::AsyncFd;
 
 /// Announcements that wait until they are read, bytes of the kernel's memory.
@@ -28,7 +28,7 @@ pub(super) enum Change {
 }
 
 #[derive(Debug)]
-pub(super) struct Watch(AsyncFd<OwnedFd>);
+pub(super) struct Watch(OwnedFd);
 
 impl Watch {
     /// `routes`: of these too.
@@ -41,16 +41,18 @@ impl Watch {
         let _ = socket::setsockopt(&fd, sockopt::RcvBufForce, &BUFFER); // what does not fit is noticed
         let groups = GROUP_LINK | GROUPS_ADDRESS | if routes { GROUPS_ROUTE } else { 0 };
         socket::bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
-        // SAFETY: an OwnedFd is an open descriptor, and names the same one until it is dropped.
-        Ok(Watch(unsafe { AsyncFd::register(fd) }?))
+        Ok(Watch(fd))
     }
 
-    /// Until there may be some. Safe to drop.
+    /// Until there are some. Safe to drop. Only meanwhile does the runtime look at the socket: else each announcement of a storm would
+    /// wake the process, also while it lets them gather.
     ///
     /// # Errors
     /// The kernel's.
     pub(super) async fn ready(&self) -> io::Result<()> {
-        self.0.readable().await?.clear_ready();
+        // SAFETY: an OwnedFd is an open descriptor, and names the same one until it is dropped, which is after this.
+        let watched = unsafe { AsyncFd::register(self.0.as_fd()) }?;
+        watched.readable().await?.clear_ready();
         Ok(())
     }
 
@@ -61,7 +63,7 @@ impl Watch {
     pub(super) fn take(&self, mut each: impl FnMut(Change)) -> io::Result<()> {
         let mut buffer = vec![0; DATAGRAM];
         loop {
-            match socket::recv(self.0.get_ref().as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
+            match socket::recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
                 Ok(0) => return Err(io::ErrorKind::BrokenPipe.into()),
                 Ok(n) => changes(&buffer[..n]).for_each(&mut each),
                 Err(nix::Error::EAGAIN) => return Ok(()),

@@ -156,7 +156,7 @@ impl Edge {
         sweep.limited = walk;
         let keys: Vec<&[u8]> = expired.iter().map(Vec::as_slice).collect();
         let program = || self.limit_tick().ok_or(Error::Missing("selvedge_limit_tick"));
-        let gone = tick_keys(program, TICK_EXPIRE, now, &keys)?;
+        let gone = tick_keys(program, TICK_EXPIRE, now, &keys)?.touched as usize;
         sweep.unsure |= gone != keys.len();
         Ok(true)
     }

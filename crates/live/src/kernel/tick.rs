@@ -1,47 +1,32 @@
 //! What is done to flows by the data path itself: `datapath/kernel/tick.h`.
 
 use super::walk::{Walk, CHUNK};
-use super::{context_of, Edge, Error, Result, Segment};
-use crate::state::{FlowSlot, FlowSlotKey, Plain, TickCall, TICK_DONE, TICK_FULL, TICK_MAX, TICK_TIMED};
+use super::{context_of, monotonic_ns, Edge, Error, Result, Segment};
+use crate::state::{FlowSlot, FlowSlotKey, Plain, TickCall, TICK_FULL, TICK_MAX, TICK_TIMED};
 use libbpf_rs::ProgramMut;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// Calls of one walk through the flows with data outstanding: more than there can be of them.
-const MAX_CALLS: usize = 1 << 12;
 
 /// The outcome of one [`Edge::tick`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticked {
     /// Flows to which a timer law did something: for some there are events, see [`crate::state::EVENT_TIMER`].
     pub touched: u32,
-    /// Not all were looked at: events are to be read first.
+    /// Not all were looked at: events are to be read first. The others are still due.
     pub full: bool,
     /// Longest run of the program, in which no packet is handled on its CPU.
     pub longest: Duration,
 }
 
 impl Edge {
-    /// Applies the timer laws of virtual congestion control to the flows with data outstanding. What guests are to get comes
-    /// as events.
+    /// Applies the timer laws of virtual congestion control to the flows with data outstanding that are due. What guests are
+    /// to get comes as events.
     ///
     /// # Errors
     /// [`Error::Bpf`].
     pub fn tick(&self) -> Result<Ticked> {
-        let mut ticked = Ticked::default();
-        // 0 is of flows that no tick has seen: those of that round would be taken for it once.
-        let round = self.round.fetch_add(1, Ordering::Relaxed).max(1);
-        for _ in 0..MAX_CALLS {
-            let call = TickCall { what: TICK_TIMED, round, ..TickCall::default() };
-            let (result, took) = run(self.tick_program()?, call.as_bytes())?;
-            ticked.longest = ticked.longest.max(took);
-            ticked.touched += result & 0xffff;
-            ticked.full = result & TICK_FULL != 0;
-            if result & (TICK_DONE | TICK_FULL) != 0 {
-                break;
-            }
-        }
-        Ok(ticked)
+        let due = self.timers.due(monotonic_ns());
+        let places: Vec<&[u8]> = due.iter().map(u32::as_bytes).collect();
+        tick_keys(|| self.tick_program(), TICK_TIMED, 0, &places)
     }
 
     /// Does `what` to these flows. Returns to how many.
@@ -50,7 +35,7 @@ impl Edge {
     /// [`Error::Bpf`].
     pub(super) fn tick_flows(&self, what: u32, now: u64, keys: &[FlowSlotKey]) -> Result<usize> {
         let keys: Vec<&[u8]> = keys.iter().map(FlowSlotKey::as_bytes).collect();
-        tick_keys(|| self.tick_program(), what, now, &keys)
+        Ok(tick_keys(|| self.tick_program(), what, now, &keys)?.touched as usize)
     }
 
     /// Does `what` to all flows that are `meant`.
@@ -70,20 +55,25 @@ impl Edge {
     }
 }
 
-/// Does `what` to the connections of these keys, [`TICK_MAX`] a call. Returns to how many.
+/// Does `what` to the connections of these keys, [`TICK_MAX`] a call, as long as there is room for events.
 pub(super) fn tick_keys<'a>(
     program: impl Fn() -> Result<ProgramMut<'a>>,
     what: u32,
     now: u64,
     keys: &[&[u8]],
-) -> Result<usize> {
-    let mut touched = 0;
+) -> Result<Ticked> {
+    let mut ticked = Ticked::default();
     for chunk in keys.chunks(TICK_MAX) {
-        let call = TickCall { now, what, count: chunk.len() as u32, ..TickCall::default() };
-        let (result, _) = run(program()?, &[call.as_bytes(), &chunk.concat()].concat())?;
-        touched += (result & 0xffff) as usize;
+        let call = TickCall { now, what, count: chunk.len() as u32 };
+        let (result, took) = run(program()?, &[call.as_bytes(), &chunk.concat()].concat())?;
+        ticked.touched += result & 0xffff;
+        ticked.longest = ticked.longest.max(took);
+        ticked.full = result & TICK_FULL != 0;
+        if ticked.full {
+            break;
+        }
     }
-    Ok(touched)
+    Ok(ticked)
 }
 
 /// One call; its result, and how long it took.

@@ -139,6 +139,12 @@ fn guests_have_tunnels_of_their_own() {
     add_tunnels(&world, 4, "mtu 1400");
     use_tunnels(&world);
     assert!(world.counter(0, "cut_segments") > 0, "its segments were whole");
+    // What is cut passes the stages once, as what comes of it.
+    let flows = world.ask(0, &["flows"]);
+    let of_flows: u64 =
+        flows["flows"].as_array().unwrap().iter().map(|flow| flow["out_segments"].as_u64().unwrap()).sum();
+    let (sent, others) = (world.counter(0, "out_segments"), world.counter(0, "untracked_segments"));
+    assert!(of_flows <= sent && of_flows + others >= sent, "{of_flows} and {others} of {sent} segments");
     // What does not fit is answered, and the guests' kernels learn it.
     for i in 0..2 {
         ip(&format!("-n {} link set vx0 mtu 1450", world.guest(i)));
