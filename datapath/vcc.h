@@ -112,6 +112,7 @@ SV_FN void sv_vcc_grow(struct sv_vcc *v, const struct sv_vcc_class *class, u32 a
 	}
 	if (!sv_vcc_fills(v, class, flight))
 		return;
+	sv_forget();
 	if (class->law == SV_LAW_CUBIC)
 		sv_cubic_avoid(&v->cubic, &v->cwnd, &v->rest, v->mss, acked, v->srtt, now);
 	else
@@ -306,9 +307,11 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 			result |= sv_spring_ack(v, limit, gradient, p);
 		sv_vcc_enforce(v, class, v->dupacks && (v->dupacks != duplicates || duplicates == 255), p);
 	}
-	if (aware && !(class->flags & (SV_CLASS_OBSERVE | SV_CLASS_OFF)))
-		sv_vcc_hide_ecn(p);
-	if (aware && !(class->flags & SV_CLASS_OFF)) {
+	sv_forget();
+	/* Read again, for the verifier's sake: nothing above has changed it. */
+	if (p->tcp_reserved & SV_RESERVED_EDGE && !(class->flags & SV_CLASS_OFF)) {
+		if (!(class->flags & SV_CLASS_OBSERVE))
+			sv_vcc_hide_ecn(p);
 		p->tcp_reserved = 0;
 		p->dirty |= SV_DIRTY_FLAGS;
 	}

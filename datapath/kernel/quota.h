@@ -57,9 +57,12 @@ static __noinline struct sv_tally *tally_of(u32 table, u32 kind, u32 id)
 	return bpf_map_lookup_elem(&tallies, &key);
 }
 
-/* SV_QUOTA_*. `vni`: NO_NETWORK where the table knows none. `began`: SV_BEGAN_*. */
+/*
+ * SV_QUOTA_*. `vni`: NO_NETWORK where the table knows none. `began`: SV_BEGAN_*. Global, as `charge` is: the verifier proves
+ * each once, not with every state that a caller could be in.
+ */
 #define NO_NETWORK 0xffffffffu
-static __always_inline u32 may_begin(u32 table, u32 port, u32 vni, u32 began)
+__noinline u32 may_begin(u32 table, u32 port, u32 vni, u32 began)
 {
 	struct sv_bounds *b = bpf_map_lookup_elem(&bounds, &table);
 	struct sv_tally *all, *of_port, *of_network = 0;
@@ -87,14 +90,15 @@ static __always_inline void add_to(u32 table, u32 kind, u32 id, s32 flows, s32 u
 		__sync_fetch_and_add(&t->unsettled, unsettled);
 }
 
-static __always_inline void charge(u32 table, u32 port, u32 vni, s32 flows, s32 unsettled)
+__noinline int charge(u32 table, u32 port, u32 vni, s32 flows, s32 unsettled)
 {
 	add_to(table, SV_TALLY_PORT, port, flows, unsettled);
 	if (!flows)
-		return;
+		return 0;
 	add_to(table, SV_TALLY_TABLE, 0, flows, 0);
 	if (vni != NO_NETWORK)
 		add_to(table, SV_TALLY_NETWORK, vni, flows, 0);
+	return 0;
 }
 
 #endif
