@@ -6,6 +6,7 @@
 //! the old links and filters, so that no interface is ever without a program. Flows are then tracked from scratch.
 
 use crate::bpf::Unavailable;
+use crate::netlink;
 use crate::state::{
     Config, Counter, Counters, Event, FlowSlot, FlowSlotKey, Peer, Plain, Port, Route, RouteKey, TICK_FORGET,
     TICK_RECLASSIFY,
@@ -482,7 +483,16 @@ pub fn monotonic_ns() -> u64 {
 /// # Errors
 /// ENODEV if there is none of that name.
 pub fn ifindex(name: &str) -> io::Result<u32> {
-    Ok(nix::net::if_::if_nametoindex(name)?)
+    const RTM_GETLINK: u16 = 18;
+    const IFLA_IFNAME: u16 = 3;
+    const IFNAMSIZ: usize = 16;
+    if name.is_empty() || name.len() >= IFNAMSIZ || name.contains('\0') {
+        return Err(io::Error::from_raw_os_error(nix::libc::ENODEV));
+    }
+    // Not SIOCGIFINDEX, which is what if_nametoindex(3) asks: for a name that is missing the kernel would run modprobe each time.
+    let asked = [vec![0; 16], netlink::attribute(IFLA_IFNAME, &netlink::terminated(name))].concat();
+    let link = netlink::get(RTM_GETLINK, &asked)?;
+    netlink::u32_at(&link, 4).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// The directory whose maps fit, or that is to have new ones: `v<version>`, or if maps with another number of flows are
@@ -548,6 +558,14 @@ fn remove_pins(dir: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interfaces_are_found_by_their_whole_name_only() {
+        assert_eq!(ifindex("lo").unwrap(), 1);
+        for missing in ["", "l", "lo0", "nosuch", "a name that is too long for one", "lo\0"] {
+            assert_eq!(ifindex(missing).unwrap_err().raw_os_error(), Some(nix::libc::ENODEV), "{missing:?}");
+        }
+    }
 
     #[test]
     fn only_what_is_an_edges_is_removed() {

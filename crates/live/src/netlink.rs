@@ -101,6 +101,23 @@ pub(crate) fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
     }
 }
 
+/// The one message that answers a request, without its header.
+///
+/// # Errors
+/// What the kernel answers.
+pub(crate) fn get(kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+    let fd = open()?;
+    send(&fd, kind, 0, body)?;
+    let mut buffer = vec![0u8; DATAGRAM];
+    let n = socket::recv(fd.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
+    let len = u32_at(&buffer[..n], 0).map_or(0, |len| len as usize);
+    let body = buffer[..n].get(HEADER..len).ok_or(io::ErrorKind::InvalidData)?;
+    if u16_at(&buffer, 4) == Some(NLMSG_ERROR) {
+        result_of(u32_at(body, 0).map_or(0, |code| code as i32))?;
+    }
+    Ok(body.to_vec())
+}
+
 fn result_of(code: i32) -> io::Result<()> {
     if code == 0 {
         return Ok(());
