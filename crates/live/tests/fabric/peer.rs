@@ -6,7 +6,8 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-const WAIT: Duration = Duration::from_secs(20);
+/// For what a connection stands still at most. A bound, not a measure.
+const WAIT: Duration = Duration::from_secs(120);
 
 /// The body of a test `peer_process` that each user has: nothing, unless `SELVEDGE_TEST_ROLE` is "<what> <address> <n>".
 pub(crate) fn run() {
@@ -94,7 +95,7 @@ pub(crate) fn run() {
 }
 
 fn connect(address: &str) -> TcpStream {
-    for _ in 0..200 {
+    for _ in 0..3000 {
         if let Ok(stream) = TcpStream::connect(address) {
             return stream;
         }
@@ -145,7 +146,7 @@ pub(crate) fn sustained(fabric: &mut Fabric, address: &str, meanwhile: impl FnOn
     let mut server = fabric.spawn(&fabric.guest(1), &format!("tcp-server {address} 0"));
     let mut client = fabric.command(&fabric.guest(0), &format!("tcp-client {address} {SUSTAINED}"));
     let mut client = client.env("SELVEDGE_TEST_UNTIL", &until).spawn().expect("the test runs itself");
-    let begun = (0..1000).any(|_| {
+    let begun = (0..6000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         sent(fabric) > before + 1_000_000
     });

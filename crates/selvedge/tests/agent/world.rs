@@ -1,9 +1,10 @@
 //! Two hosts with a guest each in network namespaces, and agents in them; all removed on drop.
 
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Why the tests cannot run here, if so.
 pub(crate) fn unavailable() -> Option<String> {
@@ -41,13 +42,15 @@ pub(crate) fn ip(args: &str) {
     assert!(output.status.success(), "ip {args}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Waits up to 20 s.
+/// Waits up to a minute, and on a slow machine for as long as 600 looks take: half of the time is left to who is waited for.
+#[allow(clippy::disallowed_methods, reason = "waits for the operating system")]
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..400 {
+    for _ in 0..600 {
+        let begun = Instant::now();
         if holds() {
             return;
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(begun.elapsed().max(Duration::from_millis(50)));
     }
     panic!("never: {what}");
 }
@@ -184,11 +187,15 @@ impl World {
         let mut command = self.command(i, before, &["agent", "run", "--config", config.to_str().unwrap()]);
         self.agents.push(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("nsenter runs"));
         let at = self.agents.len() - 1;
-        eventually("the agent answers", || {
+        // Without hardware support the verifier takes minutes for the programs; nothing else is to run meanwhile.
+        let listens = (0..6000).any(|_| {
             let ended = self.agents[at].try_wait().unwrap();
             assert!(ended.is_none(), "the agent ended: {}", self.log(i));
-            self.ctl(i, &["status"]).status.success()
+            std::thread::sleep(Duration::from_millis(50));
+            UnixStream::connect(self.socket(i)).is_ok()
         });
+        assert!(listens, "the agent does not listen: {}", self.log(i));
+        eventually("the agent answers", || self.ctl(i, &["status"]).status.success());
         at
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) const SELVEDGE: &str = env!("CARGO_BIN_EXE_selvedge");
 /// How long anything may take before a test fails. A bound, not a measure.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Past the test harness, which keeps what a passing test prints.
 pub(crate) fn skip(why: &str) {
