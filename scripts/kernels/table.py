@@ -49,7 +49,7 @@ def read(path):
             if verdict and entry and entry[0] == "unfinished":
                 entry[0] = {"ok": "passed", "FAILED": "failed", "ignored": "ignored"}[verdict[1]]
     # With --show-output, what a test printed stands behind a line with its name.
-    section = None
+    section = panicked = None
     with open(path, errors="replace") as file:
         for line in file:
             line = line.rstrip("\n")
@@ -62,8 +62,11 @@ def read(path):
                     entry = group["tests"].get(section)
                     if entry and text.startswith("skipped: ") and not entry[1]:
                         entry[1] = text[len("skipped: "):]
-                    if entry and "panicked at" in text and not entry[1]:
+                    # What a test says stands below the place where it does.
+                    if entry and entry is panicked and not entry[1]:
                         entry[1] = text
+                    if entry and "panicked at" in text:
+                        panicked = entry
     for group in groups.values():
         for entry in group["tests"].values():
             if entry[0] == "passed" and entry[1]:
