@@ -10,9 +10,8 @@
 #define SV_EDGE_H
 
 #include "arith.h"
+#include "balance.h"
 #include "flow.h"
-#include "flowcell.h"
-#include "flowlet.h"
 #include "limiter.h"
 #include "packet.h"
 #include "vcc.h"
@@ -23,17 +22,9 @@
 typedef int sv_lock;
 #endif
 
-/* sv_conf.balance */
-#define SV_BALANCE_ECMP 0     /* label 0: the fabric hashes the five-tuple */
-#define SV_BALANCE_FLOWCELL 1
-#define SV_BALANCE_FLOWLET 2
-/* With SV_BALANCE_FLOWCELL: of flows of TCP only. Nobody restores the order of others: they keep the label that their hash picks. */
-#define SV_BALANCE_TCP_ONLY 0x100
-
 struct sv_conf {
-	u64 idle;	  /* ns without a packet after which a flow is forgotten */
-	u32 balance;	  /* SV_BALANCE_*, perhaps with SV_BALANCE_TCP_ONLY */
-	u32 cell_bytes;	  /* flowcell threshold, payload bytes; of flowlets the gap, ns */
+	u64 idle; /* ns without a packet after which a flow is forgotten */
+	struct sv_balance_conf balance;
 };
 
 SV_ASSERT_SIZE(struct sv_conf, 16);
@@ -42,7 +33,7 @@ SV_ASSERT_SIZE(struct sv_conf, 16);
 struct sv_ctx {
 	const struct sv_conf *conf;
 	struct sv_flow *flow;	      /* NULL: the flow table is full */
-	struct sv_flowcell *flowcell; /* NULL exactly when flow is */
+	struct sv_balance *balance;   /* NULL exactly when flow is */
 	struct sv_vcc *vcc;	      /* NULL: no virtual congestion control, or no flow */
 	const struct sv_vcc_conf *vcc_conf; /* NULL: no virtual congestion control */
 	u32 tenant;		      /* for the choice of the law; 0: none */
@@ -50,9 +41,10 @@ struct sv_ctx {
 	struct sv_limit_queue *queue; /* its memory; NULL: none is needed */
 	sv_lock *queue_lock;	      /* guards that */
 	struct sv_flow_counts *counts; /* NULL: not wanted */
-	sv_lock *flow_lock;	      /* guards flow, flowcell, vcc and counts */
-	const u16 *labels;	      /* schedule of the destination, immutable */
-	u32 n_labels;
+	sv_lock *flow_lock;	      /* guards flow, balance, vcc and counts */
+	struct sv_paths paths;	      /* to the destination; on ingress, to the sender */
+	sv_lock *paths_lock;	      /* guards paths.path; NULL where that is */
+	struct sv_path_news news;     /* that the packet brought of them */
 	u32 hash;		      /* of the flow, sv_flow_hash */
 	u64 now;		      /* ns, never decreasing */
 };
@@ -61,17 +53,6 @@ struct sv_ctx {
 #define SV_BEGAN 0x1	  /* a connection began with this packet: state beyond this context must start anew too */
 #define SV_CELL_OPENED 0x2
 #define SV_CELL_LATE 0x4  /* a newer flowcell was seen before */
-
-/* A flow without state keeps one path; without cells, because nothing could number them. */
-SV_FN void sv_label_by_hash(const struct sv_ctx *c, struct sv_packet *p)
-{
-	u32 n = c->n_labels > SV_MAX_LABELS ? SV_MAX_LABELS : c->n_labels;
-
-	if (!n)
-		return;
-	p->label = c->labels[sv_mask(c->hash % n, SV_MAX_LABELS - 1)];
-	p->dirty |= SV_DIRTY_LABEL;
-}
 
 /*
  * The class of a flow that virtual congestion control does not know yet. Looked up before the lock: it takes a while. The
@@ -109,9 +90,9 @@ SV_FN u32 sv_track(const struct sv_ctx *c, const struct sv_packet *p, u8 class, 
 		c->counts->in_bytes += p->payload;
 	}
 	if (begins) {
-		struct sv_flowcell zero = {0};
+		struct sv_balance zero = {0};
 
-		*c->flowcell = zero;
+		*c->balance = zero;
 	}
 	if (c->vcc && p->proto == SV_PROTO_TCP) {
 		if (fresh || !(c->vcc->flags & SV_VCC_BEGUN))
@@ -138,25 +119,14 @@ SV_FN s32 sv_sample(const struct sv_ctx *c)
 	return gradient;
 }
 
-/* Choose the path of a segment, under the flow's lock. Returns 1 when it opens a flowcell or flowlet. */
-SV_FN int sv_balance(const struct sv_ctx *c, struct sv_packet *p)
+/* What the packet says of the paths to its sender. */
+SV_FN void sv_hear(const struct sv_ctx *c)
 {
-	u32 cell_bytes = c->conf->cell_bytes;
-
-	switch (c->conf->balance) {
-	case SV_BALANCE_FLOWCELL | SV_BALANCE_TCP_ONLY:
-		if (p->proto != SV_PROTO_TCP) {
-			sv_label_by_hash(c, p);
-			return 0;
-		}
-		/* fall through */
-	case SV_BALANCE_FLOWCELL:
-		return sv_flowcell_assign(c->flowcell, cell_bytes, c->labels, c->n_labels, c->hash, p);
-	case SV_BALANCE_FLOWLET:
-		return sv_flowlet_assign(c->flowcell, cell_bytes, c->labels, c->n_labels, c->hash, c->now, p);
-	default:
-		return 0;
-	}
+	if (!c->paths.path || !c->news.kind)
+		return;
+	SV_LOCK(c->paths_lock);
+	sv_balance_ingress(&c->conf->balance, &c->paths, &c->news, c->now);
+	SV_UNLOCK(c->paths_lock);
 }
 
 /*
@@ -168,11 +138,10 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 	u32 result = 0;
 	u8 class = 0;
 
-	if (!c->flow || !c->flowcell) {
+	if (!c->flow || !c->balance) {
 		if (c->vcc_conf && p->proto == SV_PROTO_TCP)
 			sv_vcc_stateless(p, 1);
-		if (c->conf->balance != SV_BALANCE_ECMP)
-			sv_label_by_hash(c, p);
+		sv_balance_stateless(&c->conf->balance, &c->paths, c->hash, p);
 		return sv_limit_mark(c->limit, p);
 	}
 	sv_sample(c);
@@ -183,15 +152,15 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 	if (c->vcc && p->proto == SV_PROTO_TCP)
 		result |= sv_vcc_egress(c->vcc, c->vcc_conf, sv_limit_follows(c->limit), p, c->now);
 	/* Cell and label are read and committed under this one hold, or two CPUs could mix two cells' labels. */
-	if (!(result & SV_POLICED) && sv_balance(c, p))
+	if (!(result & SV_POLICED) && sv_balance_egress(&c->conf->balance, c->balance, &c->paths, c->hash, c->now, p))
 		result |= SV_CELL_OPENED;
 	SV_UNLOCK(c->flow_lock);
 	return result & SV_POLICED ? result : result | sv_limit_mark(c->limit, p);
 }
 
 /*
- * From the fabric to the guest: sample the limiter's queue, track the flow, note the flowcell, harvest feedback, rewrite the
- * window, hide ECN. Holding and reordering come last and are the caller's: a kernel program cannot hold packets. Returns
+ * From the fabric to the guest: hear of paths, sample the limiter's queue, track the flow, note the flowcell, harvest feedback,
+ * rewrite the window, hide ECN. Holding and reordering come last and are the caller's: a kernel program cannot hold packets. Returns
  * SV_BEGAN, SV_CELL_LATE, SV_CONSUMED, SV_LIMITED.
  */
 SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
@@ -200,7 +169,8 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 	s32 gradient;
 	u8 class = 0;
 
-	if (!c->flow || !c->flowcell)
+	sv_hear(c);
+	if (!c->flow || !c->balance)
 		return c->vcc_conf && p->proto == SV_PROTO_TCP ? sv_vcc_stateless(p, 0) : 0;
 	if (c->vcc && !(c->vcc->flags & SV_VCC_BEGUN && c->flow->phase == SV_FLOW_OPEN))
 		class = SV_CLASS_OF(c, p, 0);
@@ -250,6 +220,16 @@ SV_FN u32 sv_tick(struct sv_ctx *c)
 	}
 	SV_UNLOCK(c->flow_lock);
 	return result;
+}
+
+/* Time passed for the paths to one destination. */
+SV_FN void sv_tick_paths(struct sv_ctx *c)
+{
+	if (!c->paths.path)
+		return;
+	SV_LOCK(c->paths_lock);
+	sv_balance_tick(&c->conf->balance, &c->paths, c->now);
+	SV_UNLOCK(c->paths_lock);
 }
 
 #endif

@@ -2,37 +2,32 @@
 /*
  * Flowlet switching at the edge (Kandula et al. 2007; the comparison of Presto, SIGCOMM 2015, section 5): a flow takes
  * the next path once it has sent nothing for a while, so that what went before has left the network. Paths are taken in
- * turn, as Presto's comparison does. The state is a flowcell's, its bytes taken for a clock.
+ * turn, as Presto's comparison does.
  */
 #ifndef SV_FLOWLET_H
 #define SV_FLOWLET_H
 
-#include "flowcell.h"
+#include "paths.h"
 
-/* A tick is 1,024 ns: 32 bits of them last 73 minutes, longer than any flow is remembered without a packet. */
+/* A tick is 1,024 ns: 32 bits of them last 73 minutes. After a pause of just that time a flow may keep its path once more. */
 #define SV_FLOWLET_SHIFT 10
 
-/*
- * Give a segment its flowlet and label. `gap` in ns; flowlets are counted in f->cell. Returns 1 when the segment opens a
- * flowlet. The rest is as with sv_flowcell_assign.
- */
-SV_FN int sv_flowlet_assign(struct sv_flowcell *f, u32 gap, const u16 *labels, u32 n, u32 start, u64 now,
-			    struct sv_packet *p)
+struct sv_flowlet {
+	u32 last_tick; /* when the flow's last segment left */
+};
+
+/* Note a segment. `gap` in ns; `start`: see sv_choice_begin. Returns 1 when the segment opens a flowlet. */
+SV_FN int sv_flowlet_egress(struct sv_flowlet *f, struct sv_choice *c, u32 gap, const struct sv_paths *paths, u32 start,
+			    u64 now)
 {
 	u32 tick = (u32)(now >> SV_FLOWLET_SHIFT);
-	int opens = 0;
+	int opens = sv_choice_begin(c, paths, start);
 
-	if (!f->started) {
-		f->started = 1;
-		sv_flowcell_enter(f, labels, n, start);
-		opens = 1;
-	} else if (tick - f->bytes > gap >> SV_FLOWLET_SHIFT) {
-		f->cell++;
-		sv_flowcell_enter(f, labels, n, (u32)f->index + 1);
+	if (!opens && tick - f->last_tick > gap >> SV_FLOWLET_SHIFT) {
+		sv_choice_next(c, paths);
 		opens = 1;
 	}
-	f->bytes = tick;
-	sv_flowcell_stamp(f, p);
+	f->last_tick = tick;
 	return opens;
 }
 

@@ -23,6 +23,8 @@ pub use world::{Guest, Peer, Verdict, Why, EDGE_MAC, GUEST, LABELS, NEIGHBOUR, P
 /// The committed scripts: name and text.
 pub const SCRIPTS: &[(&str, &str)] = &[
     ("flowcells.txt", include_str!("../scripts/flowcells.txt")),
+    ("flowlets.txt", include_str!("../scripts/flowlets.txt")),
+    ("random-path.txt", include_str!("../scripts/random-path.txt")),
     ("one-path.txt", include_str!("../scripts/one-path.txt")),
     ("headers.txt", include_str!("../scripts/headers.txt")),
     ("cuts.txt", include_str!("../scripts/cuts.txt")),

@@ -5,15 +5,14 @@ use crate::inner::{Anchor, Fragment, Inner, Kind, ETHERNET};
 use crate::outer::Outer;
 use crate::world::{local, Guest, Verdict, Why, GUEST, LABELS, NEIGHBOUR, PEERS, PORT, STRANGER, VNI};
 use edge::vcc::{self, Law};
-use edge::Direction;
-use units::Bytes;
+use edge::{Balance, Direction};
+use units::{Bytes, Time};
 use wire::{pack, proto, reserved, tcp, Packet, TcpOptions};
 
 /// What the edges of one script are configured as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Flowcells of so many bytes; `None`: labels by hash.
-    pub cell: Option<Bytes>,
+    pub balance: Balance,
     /// Of TCP only.
     pub tcp_only: bool,
     /// Of the flow hash.
@@ -52,7 +51,7 @@ impl Congestion {
 impl Default for Config {
     fn default() -> Config {
         Config {
-            cell: None,
+            balance: Balance::ecmp(),
             tcp_only: false,
             seed: 0,
             max_flows: 1024,
@@ -73,6 +72,8 @@ pub struct Case {
     /// Line of the script, from 1; frames of one range share it.
     pub line: usize,
     pub text: String,
+    /// Since the script began.
+    pub at: Time,
     pub direction: Direction,
     /// As the edge's interface receives it.
     pub frame: Vec<u8>,
@@ -125,14 +126,16 @@ impl Script {
     /// The first line that is not understood.
     pub fn parse(name: &str, text: &str) -> Result<Script, Error> {
         let mut script = Script { config: Config::default(), cases: Vec::new() };
+        let mut at = Time::ZERO;
         for (line, text) in (1..).zip(text.lines()) {
             let text = text.split('#').next().unwrap_or_default().trim();
             if text.is_empty() {
                 continue;
             }
-            let done = match text.strip_prefix("config ") {
-                Some(words) => config(words).map(|config| script.config = config),
-                None => cases(line, text).map(|cases| script.cases.extend(cases)),
+            let done = match text.split_once(' ') {
+                Some(("config", words)) => config(words).map(|config| script.config = config),
+                Some(("wait", time)) => pause(time).map(|pause| at += pause),
+                _ => cases(line, text, at).map(|cases| script.cases.extend(cases)),
             };
             done.map_err(|what| Error { name: name.to_owned(), line, what })?;
         }
@@ -150,7 +153,7 @@ fn config(words: &str) -> Parsed<Config> {
     for word in words.split_whitespace() {
         let (key, value) = word.split_once('=').ok_or_else(|| format!("{word:?} has no value"))?;
         match key {
-            "cell" => config.cell = Some(Bytes(number(value)?)),
+            "balance" => config.balance = value.parse()?,
             "udp" => config.tcp_only = value == "flow",
             "seed" => config.seed = number(value)?,
             "flows" => config.max_flows = number(value)?,
@@ -215,7 +218,14 @@ struct Around {
     nested: bool,
 }
 
-fn cases(line: usize, text: &str) -> Parsed<Vec<Case>> {
+/// Whole microseconds: the kernel edge's clock of tests has no others.
+fn pause(text: &str) -> Parsed<Time> {
+    let time: Time = text.trim().parse().map_err(|e: units::ParseError| e.to_string())?;
+    let whole = time == Time::from_us(time.as_ns() / 1000) && time <= Time::from_secs(600);
+    whole.then_some(time).ok_or_else(|| format!("{time} is no number of microseconds, or longer than 600 s"))
+}
+
+fn cases(line: usize, text: &str, at: Time) -> Parsed<Vec<Case>> {
     let (left, right) = text.split_once("=>").ok_or("no => between packet and verdict")?;
     let mut words = left.split_whitespace();
     let direction = match words.next() {
@@ -268,6 +278,7 @@ fn cases(line: usize, text: &str) -> Parsed<Vec<Case>> {
             cases.push(Case {
                 line,
                 text: text.to_owned(),
+                at,
                 direction,
                 frame: frame[..cut.min(frame.len())].to_vec(),
                 packet: Packet { truncated, ..packet },

@@ -1,16 +1,12 @@
 use crate::script::{Case, Config};
 use crate::world::{Verdict, LABELS};
-use edge::{Balance, Direction, Edge, Slot};
+use edge::{Direction, Edge, Slot};
 use units::Time;
 use wire::{dirty, Packet};
 
 pub(crate) fn new_edge(config: &Config) -> Edge {
-    let balance = match config.cell {
-        Some(threshold) => Balance::Flowcell { threshold },
-        None => Balance::Ecmp,
-    };
     let mut edge = Edge::new(edge::Config {
-        balance,
+        balance: config.balance,
         tcp_only: config.tcp_only,
         max_flows: config.max_flows,
         seed: config.seed,

@@ -2,8 +2,15 @@
 
 use conformance::{Frames, Script, Structs, SCRIPTS};
 use edge::Direction;
-use units::Time;
 use wire::Packet;
+
+#[test]
+fn every_scheme_has_a_script() {
+    for scheme in edge::balance::SCHEMES {
+        let uses = |text: &str| Script::parse("", text).is_ok_and(|script| script.config.balance.scheme() == scheme);
+        assert!(SCRIPTS.iter().any(|(_, text)| uses(text)), "{}", scheme.name);
+    }
+}
 
 #[test]
 fn structs_and_frames_do_what_the_scripts_say() {
@@ -14,14 +21,14 @@ fn structs_and_frames_do_what_the_scripts_say() {
         let (mut structs, mut frames) = (Structs::new(&script.config), Frames::new(&script.config));
         for case in &script.cases {
             let late_before = frames.counts().get("in_late_segments").copied().unwrap_or(0);
-            let outcome = frames.run(Time::ZERO, case.direction, &case.frame, case.segment_size);
+            let outcome = frames.run(case.at, case.direction, &case.frame, case.segment_size);
             let expected = &case.expected;
             let place = format!("{name}:{}: {} ({} bytes)", case.line, case.text, case.frame.len());
             if (outcome.verdict, outcome.why) != (expected.verdict, expected.why) {
                 wrong.push(format!("{place}\n    frames: {:?} {:?}", outcome.verdict, outcome.why));
                 continue;
             }
-            let from_structs = structs.run(Time::ZERO, case);
+            let from_structs = structs.run(case.at, case);
             if let (Some(framed), Some(structured)) = (outcome.packet, from_structs) {
                 // Without a label from a stage the driver takes one; a struct has no driver.
                 let structured =

@@ -3,8 +3,10 @@
 fn main() {
     println!("cargo::rerun-if-changed=../../datapath");
     println!("cargo::rerun-if-changed=src/native/shim.c");
+    println!("cargo::rerun-if-changed=src/native/hooks.c");
     cc::Build::new()
         .file("src/native/shim.c")
+        .file("src/native/hooks.c")
         .include("../../datapath")
         .std("c11")
         .warnings(true)

@@ -38,22 +38,33 @@ __noinline unsigned char class_of(const struct sv_packet *p, unsigned int tenant
 
 /*
  * For tests only, set before loading: what every segment gets rewritten after the stages, so that writing back is seen to
- * work. The verifier knows that it is 0 otherwise, and removes what depends on it.
+ * work, and whose clock is read. The verifier knows that it is 0 otherwise, and removes what depends on it.
  */
 #define SV_REWRITE_WINDOW 0x1 /* the lowest bit becomes 1 */
 #define SV_REWRITE_ECN 0x2    /* not-ECT becomes ECT(0) */
-const volatile u32 sv_test_rewrite = 0;
+const volatile struct {
+	u32 rewrite; /* SV_REWRITE_* */
+	u32 clock;   /* not 0: the stages' clock stands where sv_config.test_now says */
+} sv_test = {0};
 
 static __always_inline void rewrite_for_test(struct sv_packet *p)
 {
-	if (sv_test_rewrite & SV_REWRITE_WINDOW && p->proto == SV_PROTO_TCP) {
+	if (sv_test.rewrite & SV_REWRITE_WINDOW && p->proto == SV_PROTO_TCP) {
 		p->window |= 1;
 		p->dirty |= SV_DIRTY_WINDOW;
 	}
-	if (sv_test_rewrite & SV_REWRITE_ECN && p->ecn == SV_ECN_NOT_ECT) {
+	if (sv_test.rewrite & SV_REWRITE_ECN && p->ecn == SV_ECN_NOT_ECT) {
 		p->ecn = SV_ECN_ECT0;
 		p->dirty |= SV_DIRTY_ECN;
 	}
+}
+
+/* The time that the stages see. `exact`: not that of the last timer interrupt, which costs less to read. */
+static __always_inline u64 stages_now(const struct sv_config *conf, int exact)
+{
+	if (sv_test.clock)
+		return conf->test_now * 1000ULL;
+	return exact ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
 }
 
 /* Beside the result bits of the stages, which with these fit in a byte. */
@@ -171,12 +182,12 @@ static __always_inline u32 run_egress(struct sv_flow_slot *slot, const struct sv
 	if (!conf || !peer || !p)
 		return 0;
 	c.conf = &conf->conf;
-	c.now = congested ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
-	c.labels = peer->labels;
-	c.n_labels = peer->n_labels;
+	c.now = stages_now(conf, congested || sv_balance_measures_time(&conf->conf.balance));
+	c.paths.labels = peer->labels;
+	c.paths.n = peer->n_labels;
 	if (slot) {
 		c.flow = &slot->flow;
-		c.flowcell = &slot->flowcell;
+		c.balance = &slot->balance;
 		c.flow_lock = &slot->lock;
 		c.hash = slot->hash;
 		c.counts = &slot->counts;
@@ -228,10 +239,10 @@ static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct s
 	if (!conf || !o || !p)
 		return 0;
 	c.conf = &conf->conf;
-	c.now = congested ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
+	c.now = stages_now(conf, congested);
 	if (slot) {
 		c.flow = &slot->flow;
-		c.flowcell = &slot->flowcell;
+		c.balance = &slot->balance;
 		c.flow_lock = &slot->lock;
 		c.counts = &slot->counts;
 		if (o->encap.has_cell) {
@@ -317,8 +328,7 @@ static __noinline int uncount(struct sv_counters *counters, struct sv_flow_slot 
 	slot->cut = 1;
 	slot->counts.out_segments--;
 	slot->counts.out_bytes -= p->payload;
-	if (slot->flowcell.bytes >= p->payload)
-		slot->flowcell.bytes -= p->payload;
+	sv_balance_uncount(&slot->balance, p);
 	bpf_spin_unlock(&slot->lock);
 	return 0;
 }

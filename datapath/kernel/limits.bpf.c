@@ -167,11 +167,11 @@ static __noinline int settle(struct sv_limited *flow, u32 ifindex)
 /* What the stages are called with. */
 static __always_inline void prepare(struct sv_ctx *c, struct sv_conf *conf, struct sv_limiter *l, struct sv_limited *flow, u64 now)
 {
-	conf->balance = SV_BALANCE_ECMP;
+	conf->balance.scheme = SV_BALANCE_ECMP;
 	conf->idle = l->idle;
 	c->conf = conf;
 	c->flow = &flow->flow;
-	c->flowcell = &flow->unused;
+	c->balance = &flow->unused;
 	c->vcc = &flow->vcc;
 	c->flow_lock = &flow->lock;
 	c->vcc_conf = &no_congestion;

@@ -82,7 +82,7 @@ struct sv_limited {
 	u8 outside; /* as begun from outside and not settled */
 	u8 pad[2];
 	struct sv_flow flow;
-	struct sv_flowcell unused; /* the stages want one */
+	struct sv_balance unused; /* the stages want one */
 	struct sv_vcc vcc;
 };
 

@@ -11,7 +11,7 @@
 #include "../receive.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 14
+#define SV_STATE_VERSION 15
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -27,7 +27,7 @@ struct sv_config {
 	u8 pad[2];
 	u32 epoch;     /* another one after every change of ports, routes and remotes; 0: flows do not keep what was found there */
 	u32 cutter;    /* ifindex of a device that cuts segments, which come back from its other end; 0: there is none */
-	u32 pad2;
+	u32 test_now;  /* of programs loaded for tests of time: the clock, us */
 };
 
 SV_ASSERT_SIZE(struct sv_config, 48);
@@ -120,7 +120,7 @@ SV_ASSERT_SIZE(struct sv_found, 44);
 
 struct sv_flow_slot {
 #ifdef __bpf__
-	struct bpf_spin_lock lock; /* guards flow, flowcell, counts, receive and vcc */
+	struct bpf_spin_lock lock; /* guards flow, balance, counts, receive and vcc */
 #else
 	u32 lock;
 #endif
@@ -130,7 +130,7 @@ struct sv_flow_slot {
 	u8 cut;	    /* its segments must be cut before they are encapsulated */
 	u16 timer;  /* its place in `timers`; 0: it has none */
 	struct sv_flow flow;
-	struct sv_flowcell flowcell;
+	struct sv_balance balance;
 	struct sv_flow_counts counts;
 	struct sv_found found;
 	struct sv_receive receive;

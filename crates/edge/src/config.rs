@@ -1,24 +1,13 @@
+use crate::balance::Balance;
 use crate::{limiter, reorder, vcc};
-use units::{Bytes, Time};
-
-/// How outgoing segments are spread over paths.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Balance {
-    /// Label 0: the fabric hashes the five-tuple.
-    Ecmp,
-    /// Presto's flowcells: the label changes every `threshold` bytes of payload (Presto section 3.1; 64 KiB there).
-    Flowcell { threshold: Bytes },
-    /// Flowlets: the label changes once the flow has been silent for longer than `gap`, at most 4 s, counted in steps of
-    /// about a microsecond.
-    Flowlet { gap: Time },
-}
+use units::Time;
 
 /// What an [`Edge`](crate::Edge) does; see each field for the default.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// Default [`Balance::Ecmp`].
+    /// How outgoing segments are spread over paths. Default ECMP.
     pub balance: Balance,
-    /// Flowcells of TCP only: what else there is keeps the path that its flow's hash picks, because nobody restores its order.
+    /// Of TCP only: what else there is keeps the path that its flow's hash picks, because nobody restores its order.
     /// Default false: as Presto is published.
     pub tcp_only: bool,
     /// Presto's receive-side reordering; `None` (default): incoming segments are never held.
@@ -38,7 +27,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         Config {
-            balance: Balance::Ecmp,
+            balance: Balance::ecmp(),
             tcp_only: false,
             reorder: None,
             congestion: None,

@@ -3,7 +3,7 @@ use crate::native::{self, Conf, LimitQueue, Stages};
 use crate::reorder::Engine;
 use crate::schedule::Schedules;
 use crate::table::Table;
-use crate::{limiter, vcc, Balance, Config, Counters, Direction, DropReason, Release, Slot, Transmit, Verdict};
+use crate::{limiter, vcc, Config, Counters, Direction, DropReason, Release, Slot, Transmit, Verdict};
 use std::collections::VecDeque;
 use units::Time;
 use wire::{pack, reserved, FlowKey, Packet};
@@ -38,16 +38,7 @@ pub struct Edge {
 
 impl Edge {
     pub fn new(config: Config) -> Edge {
-        let (balance, limit) = match config.balance {
-            Balance::Ecmp => (native::BALANCE_ECMP, 0),
-            Balance::Flowcell { threshold } if config.tcp_only => {
-                (native::BALANCE_FLOWCELL | native::BALANCE_TCP_ONLY, threshold.get())
-            }
-            Balance::Flowcell { threshold } => (native::BALANCE_FLOWCELL, threshold.get()),
-            Balance::Flowlet { gap } => (native::BALANCE_FLOWLET, gap.as_ns()),
-        };
-        let conf =
-            Conf { idle_ns: config.flow_idle.as_ns(), balance, cell_bytes: u32::try_from(limit).unwrap_or(u32::MAX) };
+        let conf = Conf { idle_ns: config.flow_idle.as_ns(), balance: config.balance.conf(config.tcp_only) };
         let follows = config.limits.iter().any(limiter::Law::follows);
         let vcc = match &config.congestion {
             Some(congestion) => Some(congestion.conf()),
@@ -55,7 +46,7 @@ impl Edge {
             None => follows.then(|| vcc::Config::new(vcc::Class::OFF).conf()),
         };
         Edge {
-            stateful: config.balance != Balance::Ecmp
+            stateful: config.balance.scheme().labels
                 || config.reorder.is_some()
                 || vcc.is_some()
                 || !config.limits.is_empty(),

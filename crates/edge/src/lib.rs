@@ -3,6 +3,7 @@
 //!
 //! See [`Edge`] for the calling contract.
 
+pub mod balance;
 mod config;
 mod counters;
 mod deadlines;
@@ -17,7 +18,8 @@ mod table;
 pub mod vcc;
 mod verdict;
 
-pub use config::{Balance, Config};
+pub use balance::Balance;
+pub use config::Config;
 pub use counters::{CongestionCounters, Counters};
 pub use edge::Edge;
 pub use verdict::{Direction, DropReason, Release, Slot, Transmit, Verdict};

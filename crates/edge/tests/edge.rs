@@ -9,7 +9,7 @@ const THERE: [u32; 4] = v4([10, 0, 0, 2]);
 const ELSEWHERE: [u32; 4] = v4([10, 0, 0, 3]);
 
 fn flowcells() -> Config {
-    Config { balance: Balance::Flowcell { threshold: Bytes::kib(64) }, ..Config::default() }
+    Config { balance: Balance::flowcell(Bytes::kib(64)), ..Config::default() }
 }
 
 fn packet(sport: u16, payload: u32) -> Packet {
@@ -220,7 +220,7 @@ fn sender_and_receiver_agree_on_what_is_in_order() {
 
 #[test]
 fn a_flowlet_ends_with_a_pause_longer_than_the_gap() {
-    let mut edge = Edge::new(Config { balance: Balance::Flowlet { gap: Time::from_us(100) }, ..Config::default() });
+    let mut edge = Edge::new(Config { balance: Balance::flowlet(Time::from_us(100)), ..Config::default() });
     edge.set_default_schedule(&[1, 2, 3]);
     let mut now = Time::ZERO;
     let mut at = |pause| {

@@ -87,9 +87,6 @@ pub struct CpuModel {
 }
 
 /// The software edge of every host.
-///
-/// A random path per flow, the papers' ECMP, is a flowcell that never ends: [`edge::Balance::Flowcell`] with the largest
-/// threshold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EdgeConfig {
     pub balance: edge::Balance,
@@ -109,7 +106,7 @@ impl Default for EdgeConfig {
     /// An edge that does nothing.
     fn default() -> EdgeConfig {
         EdgeConfig {
-            balance: edge::Balance::Ecmp,
+            balance: edge::Balance::ecmp(),
             reorder: None,
             congestion: None,
             limiter: None,

@@ -40,7 +40,7 @@ fn experiment(topology: Topology, workloads: Vec<Workload>, duration: Time) -> E
         reroute_after: Time::ZERO,
         hosts: HostConfig::default(),
         edge: EdgeConfig {
-            balance: Balance::Flowcell { threshold: Bytes::kib(64) },
+            balance: Balance::flowcell(Bytes::kib(64)),
             reorder: Some(reorder::Config::default()),
             ..EdgeConfig::default()
         },
@@ -153,7 +153,7 @@ fn flowlets_change_path_after_a_pause() {
     mice.reply = false;
     let mut e = experiment(clos(2, 4, 2, G10), vec![mice], Time::from_ms(20));
     e.record.capture = Some((0, 10_000));
-    e.edge = EdgeConfig { balance: Balance::Flowlet { gap: Time::from_us(200) }, ..EdgeConfig::default() };
+    e.edge = EdgeConfig { balance: Balance::flowlet(Time::from_us(200)), ..EdgeConfig::default() };
     let labels = |e: &Experiment| {
         let data = run(e).captured;
         let mut labels: Vec<u16> =
@@ -164,7 +164,7 @@ fn flowlets_change_path_after_a_pause() {
     let taken = labels(&e);
     assert!(taken.len() >= 15, "{taken:?}");
     assert!(taken.windows(2).all(|pair| pair[1] == pair[0] % 4 + 1), "in turn: {taken:?}");
-    e.edge.balance = Balance::Flowlet { gap: Time::from_ms(2) };
+    e.edge.balance = Balance::flowlet(Time::from_ms(2));
     assert_eq!(labels(&e).len(), 1);
 }
 
@@ -174,7 +174,7 @@ fn olia(subflows: u8) -> Option<mptcp::Config> {
 
 /// One path per flow, drawn at random.
 fn random_paths(e: &mut Experiment) {
-    e.edge = EdgeConfig { balance: Balance::Flowcell { threshold: Bytes(u64::MAX) }, ..EdgeConfig::default() };
+    e.edge = EdgeConfig { balance: Balance::random_path(), ..EdgeConfig::default() };
 }
 
 #[test]

@@ -242,7 +242,7 @@ fn mixed(seed: u64) -> Experiment {
     let mut e = experiment(clos16(), vec![elephants, mice], Time::from_ms(20));
     e.racks = HostMap::uniform(16, 4);
     e.edge = EdgeConfig {
-        balance: edge::Balance::Flowcell { threshold: Bytes::kib(64) },
+        balance: edge::Balance::flowcell(Bytes::kib(64)),
         reorder: Some(edge::reorder::Config::default()),
         ..EdgeConfig::default()
     };
@@ -297,9 +297,8 @@ fn flowcells_balance_where_hashing_collides() {
         let o = run(&e);
         (0..16).map(|f| goodput(&e, &o, f)).sum::<f64>() / (16.0 * 10e9 * 1460.0 / 1538.0)
     };
-    let flowcells =
-        total(edge::Balance::Flowcell { threshold: Bytes::kib(64) }, Some(edge::reorder::Config::default()));
-    let hashed = total(edge::Balance::Ecmp, None);
+    let flowcells = total(edge::Balance::flowcell(Bytes::kib(64)), Some(edge::reorder::Config::default()));
+    let hashed = total(edge::Balance::ecmp(), None);
     assert!(flowcells > 0.95, "flowcells: {flowcells}");
     assert!(hashed < 0.85 * flowcells, "hashed: {hashed}, flowcells: {flowcells}");
 }
@@ -336,7 +335,7 @@ fn flowcells_of_successive_connections_are_not_mixed() {
     let flows: Vec<_> = (0..4).map(|i| (Time::from_ms(5 * i), 150_000)).collect();
     let mut e = experiment(one_switch(2, BitRate::from_gbps(10)), listed(&flows, Connection::Fresh), Time::from_ms(30));
     e.warmup = Time::ZERO;
-    e.edge.balance = edge::Balance::Flowcell { threshold: Bytes::kib(64) };
+    e.edge.balance = edge::Balance::flowcell(Bytes::kib(64));
     e.record.flowcells = true;
     let o = run(&e);
     assert!(o.peak_connections < 4, "no slot was used again");

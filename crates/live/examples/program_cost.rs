@@ -3,10 +3,10 @@
 
 #[cfg(feature = "kernel")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    use edge::Balance;
     use live::kernel::{ifindex, Edge, Options, Role, Segment};
     use live::state::{
-        Config, Peer, Port, Route, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, CONFIG_REORDER, PORT_PEER, ROUTE_LOCAL,
-        ROUTE_PEER, VERSION_1,
+        Config, Peer, Port, Route, Tunnel, CONFIG_REORDER, PORT_PEER, ROUTE_LOCAL, ROUTE_PEER, VERSION_1,
     };
     use std::net::IpAddr;
     use wire::{proto, tcp, Packet, TcpOptions};
@@ -82,13 +82,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("from a peer, IPv6", Role::Uplink, uplink, encapsulated(&segment("fd07::2", "fd07::1")?)),
         ("not ours", Role::Uplink, uplink, segment("192.168.99.2", "192.168.99.1")?),
     ];
-    println!("| Segment | flowcells: ns, median | fastest | by hash: median | fastest | flowcells, order followed: median | fastest | \
-         verdict |\n|---|---|---|---|---|---|---|---|");
+    println!("| Segment | flowcells: ns, median | fastest | by hash: median | fastest | flowlets: median | fastest | flowcells, order followed: median | fastest | \
+         verdict |\n|---|---|---|---|---|---|---|---|---|---|");
     for (name, role, ifindex, frame) in &cases {
         print!("| {name} ");
         let mut verdict = 0;
-        for (balance, flags) in [(BALANCE_FLOWCELL, 0), (BALANCE_ECMP, 0), (BALANCE_FLOWCELL, CONFIG_REORDER)] {
-            edge.set_config(&Config { balance, flags, ..Config::default() })?;
+        let (flowcells, hash) = (Balance::flowcell(units::Bytes::kib(64)), Balance::ecmp());
+        let flowlets = Balance::flowlet(units::Time::from_us(500));
+        for (balance, flags) in [(flowcells, 0), (hash, 0), (flowlets, 0), (flowcells, CONFIG_REORDER)] {
+            edge.set_config(&Config { balance: balance.conf(false), flags, ..Config::default() })?;
             let mut times = Vec::with_capacity(runs);
             for _ in 0..runs {
                 let run = edge.test_run_timed(*role, frame, Segment { ifindex: *ifindex, ..Segment::default() })?;

@@ -53,6 +53,8 @@ pub struct Options {
     pub version: Option<u32>,
     /// `REWRITE_*`: what the programs change in every segment of tracked flows, for tests of the writing back. Default 0.
     pub test_rewrite: u32,
+    /// The stages' clock stands at [`Config::test_now_us`], for tests of what time does. Default false.
+    pub test_clock: bool,
     /// Where programs are put on interfaces. Default last.
     pub place: Place,
 }
@@ -69,6 +71,7 @@ impl Default for Options {
             max_flows: 65_536,
             version: None,
             test_rewrite: 0,
+            test_clock: false,
             place: Place::default(),
         }
     }
@@ -142,9 +145,10 @@ impl Edge {
         for mut map in open.maps_mut() {
             let name = map.name().to_owned();
             if name.to_string_lossy().contains('.') {
-                // Constants of these very programs: not pinned. The only one that may be chosen comes first.
-                if let Some(constants) = map.initial_value_mut().and_then(|all| all.get_mut(..4)) {
-                    constants.copy_from_slice(&options.test_rewrite.to_ne_bytes());
+                // Constants of these very programs: not pinned. Those that may be chosen, `sv_test`, come first.
+                if let Some((constants, _)) = map.initial_value_mut().and_then(|all| all.split_first_chunk_mut::<8>()) {
+                    constants[..4].copy_from_slice(&options.test_rewrite.to_ne_bytes());
+                    constants[4..].copy_from_slice(&u32::from(options.test_clock).to_ne_bytes());
                 }
                 continue;
             }

@@ -40,7 +40,6 @@ plain!(
     Peer = 568,
     FlowSlotKey = 44,
     Flow = 16,
-    Flowcell = 16,
     Receive = 20,
     FlowSlot = 328,
     Receiver = 16,
@@ -57,12 +56,6 @@ unsafe impl Plain for Event {}
 // SAFETY: integers have no padding and no invalid values.
 unsafe impl Plain for u32 {}
 
-/// The hash of the inner flow picks the source port.
-pub const BALANCE_ECMP: u32 = 0;
-/// Presto's flowcells, round robin over the peer's schedule.
-pub const BALANCE_FLOWCELL: u32 = 1;
-/// With [`BALANCE_FLOWCELL`]: of TCP only; what else there is keeps the label that its flow's hash picks.
-pub const BALANCE_TCP_ONLY: u32 = 0x100;
 /// Deliver what hosts that are no peers send, without its metadata; else it is dropped.
 pub const CONFIG_ANY_PEER: u16 = 1;
 /// Virtual congestion control, as the map `congestion` says.
@@ -105,10 +98,7 @@ pub fn tenant(vni: u32) -> u32 {
 pub struct Config {
     /// ns without a packet after which a flow is forgotten.
     pub idle_ns: u64,
-    /// `BALANCE_*`, perhaps with [`BALANCE_TCP_ONLY`].
-    pub balance: u32,
-    /// Payload bytes of a flowcell.
-    pub cell_bytes: u32,
+    pub balance: edge::balance::Conf,
     /// Of the flow hash.
     pub seed: u64,
     /// Where encapsulated frames arrive; 0: none are taken.
@@ -122,16 +112,16 @@ pub struct Config {
     pub epoch: u32,
     /// ifindex of a device that cuts segments; 0: there is none.
     pub cutter: u32,
-    pub pad2: u32,
+    /// With [`Options::test_clock`](crate::kernel::Options): the stages' clock, us.
+    pub test_now_us: u32,
 }
 
 impl Default for Config {
-    /// ECMP, cells of 64 KiB, 60 s, VXLAN's port.
+    /// ECMP, 60 s, VXLAN's port.
     fn default() -> Config {
         Config {
             idle_ns: 60_000_000_000,
-            balance: BALANCE_ECMP,
-            cell_bytes: 65_536,
+            balance: edge::balance::Conf::default(),
             seed: 0,
             udp_port: 4789,
             flags: 0,
@@ -139,7 +129,7 @@ impl Default for Config {
             pad: [0; 2],
             epoch: 0,
             cutter: 0,
-            pad2: 0,
+            test_now_us: 0,
         }
     }
 }
@@ -293,19 +283,6 @@ pub struct Flow {
 /// The side that began the flow has sent again after an answer.
 pub const FLOW_SETTLED: u8 = 8;
 
-/// `struct sv_flowcell`: the outgoing direction.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flowcell {
-    /// Payload in the current cell.
-    pub bytes: u32,
-    pub cell: u32,
-    pub index: u16,
-    pub label: u16,
-    pub started: u8,
-    pub pad: [u8; 3],
-}
-
 /// `struct sv_flow_slot`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -323,7 +300,7 @@ pub struct FlowSlot {
     /// Its place among those that the timer laws look at when they are due; 0: it has none.
     pub timer: u16,
     pub flow: Flow,
-    pub flowcell: Flowcell,
+    pub balance: edge::balance::State,
     pub out_segments: u64,
     /// Payload.
     pub out_bytes: u64,

@@ -6,7 +6,7 @@ mod fabric;
 
 use fabric::{in_namespace, Fabric};
 use live::kernel::{Attachment, Edge, Options, Place, Role};
-use live::state::{Config, BALANCE_FLOWCELL};
+use live::state::Config;
 use std::path::PathBuf;
 
 const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
@@ -19,7 +19,10 @@ fn fabric(name: &str, place: Place) -> Option<Fabric> {
     }
     let mut fabric = Fabric::new(name);
     fabric.options.place = place;
-    fabric.add_edges(&Config { balance: BALANCE_FLOWCELL, ..Config::default() }, &LABELS);
+    fabric.add_edges(
+        &Config { balance: edge::Balance::flowcell(units::Bytes::kib(64)).conf(false), ..Config::default() },
+        &LABELS,
+    );
     // The host and its guest speak to one another past the overlay.
     fabric.exec_ok(&fabric.host(0), "ip addr add 10.9.0.1/24 dev g");
     fabric.exec_ok(&fabric.guest(0), "ip addr add 10.9.0.2/24 dev eth0");
@@ -107,7 +110,10 @@ fn the_place_in_the_chain_is_what_is_configured() {
         let (dropper, port) = in_namespace(&host, || (Dropper::new(name), live::kernel::ifindex("g").unwrap()));
         in_namespace(&host, || dropper.attach(port));
         fabric.options.place = place;
-        fabric.add_edges(&Config { balance: BALANCE_FLOWCELL, ..Config::default() }, &LABELS);
+        fabric.add_edges(
+            &Config { balance: edge::Balance::flowcell(units::Bytes::kib(64)).conf(false), ..Config::default() },
+            &LABELS,
+        );
         assert_eq!(pings(&fabric, &fabric.guest(0), "10.7.0.2"), place == Place::First, "{place:?}");
         // Another agent moves the program, and what was in the old place goes.
         let other = if place == Place::First { Place::Last } else { Place::First };

@@ -9,7 +9,7 @@ mod packet;
 use edge::vcc::{self, Class, Connection, Law};
 use fabric::{guest_mac, in_namespace, Fabric, VNI};
 use live::emit::{frame, Uplink};
-use live::state::{Config, Counter, FlowSlotKey, BALANCE_FLOWCELL, CONFIG_CONGESTION};
+use live::state::{Config, Counter, FlowSlotKey, CONFIG_CONGESTION};
 use packet::PacketSocket;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -34,7 +34,10 @@ impl Rig {
         }
         let config = vcc::Config::new(class);
         let mut fabric = Fabric::new(name);
-        fabric.add_edges(&Config { balance: BALANCE_FLOWCELL, ..Config::default() }, &LABELS);
+        fabric.add_edges(
+            &Config { balance: edge::Balance::flowcell(units::Bytes::kib(64)).conf(false), ..Config::default() },
+            &LABELS,
+        );
         for host in &fabric.edges {
             host.edge.set_congestion(&config).unwrap();
             let on = Config { flags: CONFIG_CONGESTION, ..host.edge.config().unwrap() };

@@ -9,8 +9,8 @@ use fabric::{in_namespace, Fabric};
 use fuzz_drivers::{Addresses, Tenant};
 use live::kernel::{Edge, Options, Role, Segment};
 use live::state::{
-    words, Config, Counter, Peer, Port, Route, Tunnel, BALANCE_FLOWCELL, CONFIG_CONGESTION, PORT_ISOLATED,
-    PORT_OWN_MAC, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
+    words, Config, Counter, Peer, Port, Route, Tunnel, CONFIG_CONGESTION, PORT_ISOLATED, PORT_OWN_MAC, PORT_STRICT,
+    ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
@@ -128,8 +128,14 @@ impl Host {
             edge.set_congestion(&edge::vcc::Config::new(edge::vcc::Class::default())).unwrap();
         }
         let mac = [2, 0x5e, 0, 0, 0, 1];
-        let config =
-            Config { balance: BALANCE_FLOWCELL, udp_port: UDP_PORT, flags, mac, epoch: 1, ..Config::default() };
+        let config = Config {
+            balance: edge::Balance::flowcell(units::Bytes::kib(64)).conf(false),
+            udp_port: UDP_PORT,
+            flags,
+            mac,
+            epoch: 1,
+            ..Config::default()
+        };
         edge.set_config(&config).unwrap();
         for other in (0..3).filter(|other| *other != me) {
             let version = if shape.plain { VERSION_PLAIN } else { VERSION_1 };

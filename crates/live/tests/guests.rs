@@ -8,9 +8,9 @@ use fabric::peer::{sustained, transfer};
 use fabric::{encapsulated, guest_mac, guest_port, in_namespace, Fabric, VNI};
 use live::kernel::{Attachment, Role};
 use live::state::{
-    address, words, Config, Counter, Event, Peer, Port, Route, BALANCE_FLOWCELL, CONFIG_ANY_PEER, EVENT_GUEST,
-    EVENT_MAC, EVENT_TUNNEL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, PORT_LEARN, PORT_OWN_MAC, PORT_STRICT,
-    ROUTE_LOCAL, ROUTE_PEER, VERSION_1,
+    address, words, Config, Counter, Event, Peer, Port, Route, CONFIG_ANY_PEER, EVENT_GUEST, EVENT_MAC, EVENT_TUNNEL,
+    EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, PORT_LEARN, PORT_OWN_MAC, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER,
+    VERSION_1,
 };
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
@@ -31,7 +31,7 @@ fn peer_process() {
 }
 
 fn config() -> Config {
-    Config { balance: BALANCE_FLOWCELL, mac: EDGE_MAC, ..Config::default() }
+    Config { balance: edge::Balance::flowcell(units::Bytes::kib(64)).conf(false), mac: EDGE_MAC, ..Config::default() }
 }
 
 /// Two hosts with edges; `None`, with the reason printed, where the tests cannot run.

@@ -6,10 +6,7 @@ mod fabric;
 mod packet;
 
 use fabric::{guest_port, in_namespace, ip, Fabric};
-use live::state::{
-    words, Config, Counter, Peer, Port, Route, Tunnel, BALANCE_FLOWCELL, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER,
-    VERSION_1,
-};
+use live::state::{words, Config, Counter, Peer, Port, Route, Tunnel, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1};
 use packet::PacketSocket;
 use std::net::IpAddr;
 use wire::encap::Encap;
@@ -33,7 +30,7 @@ fn fabric(name: &str, strict: bool) -> Option<(Fabric, PacketSocket)> {
         return None;
     }
     let mut fabric = Fabric::new(name);
-    let config = Config { balance: BALANCE_FLOWCELL, ..Config::default() };
+    let config = Config { balance: edge::Balance::flowcell(units::Bytes::kib(64)).conf(false), ..Config::default() };
     fabric.add_edges(&config, &LABELS);
     let (h0, h1, g1) = (fabric.host(0), fabric.host(1), fabric.guest(1));
     for set in [

@@ -185,7 +185,7 @@ fn segment(to: u32, proto: u8, payload: u32) -> Vec<u8> {
 fn a_guest_that_floods_with_nonsense_harms_no_other() {
     let mut setup = setup(Clos { hosts_per_leaf: 2, ..CLOS }.build().unwrap());
     setup.edge = EdgeConfig {
-        balance: Balance::Flowcell { threshold: Bytes(16_384) },
+        balance: Balance::flowcell(Bytes(16_384)),
         reorder: Some(edge::reorder::Config::default()),
         congestion: Some(edge::vcc::Config::new(edge::vcc::Class::default())),
         ..EdgeConfig::default()
@@ -250,7 +250,7 @@ fn a_failed_link_is_routed_round_and_a_changed_one_is_slower() {
 fn flowcells_take_both_spines_and_arrive_in_order() {
     let mut setup = setup(clos());
     setup.edge = EdgeConfig {
-        balance: Balance::Flowcell { threshold: Bytes(16_384) },
+        balance: Balance::flowcell(Bytes(16_384)),
         reorder: Some(edge::reorder::Config::default()),
         ..EdgeConfig::default()
     };

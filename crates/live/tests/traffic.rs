@@ -3,12 +3,16 @@
 
 mod fabric;
 
+use edge::Balance;
 use fabric::peer::{sustained, transfer, SUSTAINED};
 use fabric::{in_namespace, Fabric};
-use live::state::{Config, Counter, Counters, BALANCE_ECMP, BALANCE_FLOWCELL, VERSION_1, VERSION_PLAIN};
+use live::state::{Config, Counter, Counters, VERSION_1, VERSION_PLAIN};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use units::Bytes;
 
 const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
 
@@ -27,8 +31,8 @@ fn fabric(name: &str) -> Option<Fabric> {
     Some(Fabric::new(name))
 }
 
-fn flowcells(cell_bytes: u32) -> Config {
-    Config { balance: BALANCE_FLOWCELL, cell_bytes, ..Config::default() }
+fn flowcells(bytes: u64) -> Config {
+    Config { balance: Balance::flowcell(Bytes(bytes)).conf(false), ..Config::default() }
 }
 
 fn counters(fabric: &Fabric, i: usize) -> Counters {
@@ -61,7 +65,7 @@ fn tcp_and_udp_cross_the_overlay_in_whole_segments_on_several_labels() {
         assert_eq!(counters.get(Counter::UnknownPeer), 0);
     }
     let flows = fabric.edges[0].edge.flows().unwrap();
-    assert!(flows.iter().any(|(_, slot)| slot.out_bytes >= 100_000_000 && slot.flowcell.cell > 1000));
+    assert!(flows.iter().any(|(_, slot)| slot.out_bytes >= 100_000_000 && slot.balance.cell > 1000));
 }
 
 #[test]
@@ -100,7 +104,7 @@ fn source_ports(config: &Config) -> Option<Vec<u16>> {
     let mut fabric = fabric("d")?;
     fabric.add_edges(config, &LABELS);
     let host = fabric.host(1);
-    let capture = in_namespace(&host, || Capture::open("u0"));
+    let capture = in_namespace(&host, || Capture::open("u0", "in"));
     transfer(&fabric, "tcp", "10.7.0.2:9000", BYTES);
     Some(capture.source_ports(BYTES))
 }
@@ -109,7 +113,7 @@ fn source_ports(config: &Config) -> Option<Vec<u16>> {
 fn labels_are_the_outer_source_ports() {
     let Some(ports) = source_ports(&flowcells(65_536)) else { return };
     assert_eq!(ports, LABELS);
-    let ports = source_ports(&Config { balance: BALANCE_ECMP, ..Config::default() }).unwrap();
+    let ports = source_ports(&Config { balance: Balance::ecmp().conf(false), ..Config::default() }).unwrap();
     assert!(ports.len() <= 1 + 4 && !ports.is_empty(), "one flow, one port (and neighbour discovery): {ports:?}");
     assert!(ports.iter().all(|port| *port >= 49_152), "{ports:?}");
 }
@@ -134,7 +138,7 @@ fn a_kernel_vxlan_device_interoperates() {
 }
 
 /// MTU-size frames on the underlay; returns the mean size received at guest 1's edge.
-fn received_over_small_frames(name: &str, cell_bytes: u32, trick: bool, small_segments: bool) -> Option<u64> {
+fn received_over_small_frames(name: &str, cell_bytes: u64, trick: bool, small_segments: bool) -> Option<u64> {
     if fabric::lacks("ethtool") {
         return None;
     }
@@ -236,10 +240,14 @@ struct Capture {
 }
 
 impl Capture {
-    fn open(interface: &str) -> Capture {
-        let path = std::env::temp_dir().join(format!("selvedge-test-{}.pcap", std::process::id()));
+    /// `direction`: in or out.
+    fn open(interface: &str, direction: &str) -> Capture {
+        // Of its own: tests run side by side.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("selvedge-test-{}-{number}.pcap", std::process::id()));
         let mut child = std::process::Command::new("tcpdump")
-            .args(["--immediate-mode", "-i", interface, "-Q", "in", "-s", "64", "-B", "65536", "-U", "-w"])
+            .args(["--immediate-mode", "-i", interface, "-Q", direction, "-s", "128", "-B", "65536", "-U", "-w"])
             .arg(&path)
             .args(["udp", "dst", "port", "4789"])
             .stderr(std::process::Stdio::piped())
@@ -254,26 +262,103 @@ impl Capture {
         Capture { tcpdump: child, file: path, _stderr: said }
     }
 
-    /// Sorted, each once, when frames of that many bytes have been written, however long that takes tcpdump.
-    fn source_ports(mut self, at_least: u64) -> Vec<u16> {
-        let mut ports = BTreeSet::new();
+    /// When frames of that many bytes have been written, however long that takes tcpdump.
+    fn frames(mut self, at_least: u64) -> Vec<Captured> {
+        let mut frames = Vec::new();
         eventually("the capture has all of it", || {
             let bytes = std::fs::read(&self.file).unwrap();
-            let (mut at, mut seen) = (24, 0);
-            ports.clear();
+            let mut at = 24;
+            frames.clear();
             while at + 16 <= bytes.len() {
-                let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
-                if let Some(port) = bytes.get(at + 16 + 34..at + 16 + 36) {
-                    ports.insert(u16::from_be_bytes(port.try_into().unwrap()));
-                }
-                seen += u64::from(word(at + 12));
-                at += 16 + word(at + 8) as usize;
+                let word = |at: usize| u64::from(u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap()));
+                let next = at + 16 + word(at + 8) as usize;
+                let Some(head) = bytes.get(at + 16..next) else { break };
+                let time = Duration::from_secs(word(at)) + Duration::from_micros(word(at + 4));
+                frames.push(Captured { time, bytes: word(at + 12), head: head.to_vec() });
+                at = next;
             }
-            seen >= at_least
+            frames.iter().map(|frame| frame.bytes).sum::<u64>() >= at_least
         });
         let _ = self.tcpdump.kill();
         let _ = self.tcpdump.wait();
         let _ = std::fs::remove_file(&self.file);
+        frames
+    }
+
+    /// Sorted, each once.
+    fn source_ports(self, at_least: u64) -> Vec<u16> {
+        let ports: BTreeSet<u16> = self.frames(at_least).iter().map(|frame| frame.half(34)).collect();
         ports.into_iter().collect()
     }
+}
+
+/// The beginning of one frame in the tunnel's format over IPv4.
+struct Captured {
+    time: Duration,
+    /// Of the whole frame.
+    bytes: u64,
+    head: Vec<u8>,
+}
+
+impl Captured {
+    fn half(&self, at: usize) -> u16 {
+        u16::from_be_bytes(self.head[at..at + 2].try_into().unwrap())
+    }
+
+    /// Label and cell, if there is a TCP segment over IPv4 to that port within.
+    fn choice(&self, port: u16) -> Option<(u16, u8)> {
+        let is_one = self.head.get(73) == Some(&6) && self.head.len() >= 88 && self.half(86) == port;
+        is_one.then(|| (self.half(34), self.head[49]))
+    }
+}
+
+#[test]
+fn flowlets_change_their_label_after_a_pause_and_only_then() {
+    const GAP: Duration = Duration::from_millis(100);
+    const BURST: usize = 1_000_000;
+    const BURSTS: usize = 5;
+    if fabric::lacks("tcpdump") {
+        return;
+    }
+    let Some(mut fabric) = fabric("p") else { return };
+    let balance = Balance::flowlet(units::Time::from_ms(100)).conf(true);
+    fabric.add_edges(&Config { balance, ..Config::default() }, &LABELS);
+    let capture = in_namespace(&fabric.host(0), || Capture::open("u0", "out"));
+    let server = in_namespace(&fabric.guest(1), || TcpListener::bind("10.7.0.2:9000").unwrap());
+    let mut client = in_namespace(&fabric.guest(0), || TcpStream::connect("10.7.0.2:9000").unwrap());
+    let (mut served, _) = server.accept().unwrap();
+    for burst in 0..BURSTS {
+        if burst > 0 {
+            std::thread::sleep(10 * GAP);
+        }
+        // Nothing is under way at the end of a burst.
+        let reader = std::thread::spawn(move || {
+            served.read_exact(&mut vec![0; BURST]).unwrap();
+            served
+        });
+        client.write_all(&vec![7; BURST]).unwrap();
+        served = reader.join().unwrap();
+    }
+    let frames = capture.frames((BURST * BURSTS) as u64);
+    let segments: Vec<(Duration, u16, u8)> =
+        frames.iter().filter_map(|frame| frame.choice(9000).map(|(label, cell)| (frame.time, label, cell))).collect();
+    let (mut kept, mut changed, mut judged) = (0, 0, [0; 2]);
+    for pair in segments.windows(2) {
+        let ((before, label, cell), (after, next, next_cell)) = (pair[0], pair[1]);
+        let change = next_cell != cell;
+        let place = LABELS.iter().position(|known| *known == label).unwrap();
+        let expected = LABELS[(place + usize::from(change)) % LABELS.len()];
+        assert_eq!((next, next_cell), (expected, cell.wrapping_add(change.into())), "in turn, one by one");
+        *if change { &mut changed } else { &mut kept } += 1;
+        // The program looks at the clock a little earlier than the capture: what lies near the gap proves nothing.
+        let pause = after.saturating_sub(before);
+        if pause > 2 * GAP || pause < GAP / 2 {
+            judged[usize::from(change)] += 1;
+            assert_eq!(change, pause > GAP, "{pause:?} after label {label}, cell {cell}");
+        }
+    }
+    assert!(judged[1] >= BURSTS - 1 && judged[0] >= BURSTS, "{judged:?} of {kept} and {changed}");
+    let flows = fabric.edges[0].edge.flows().unwrap();
+    let (_, slot) = flows.iter().find(|(key, _)| key.key.dport == 9000).unwrap();
+    assert_eq!(slot.balance.cell as usize, changed);
 }

@@ -6,7 +6,7 @@ mod fabric;
 
 use fabric::{fill, in_namespace, Fabric, HostEdge};
 use live::kernel::{Adopted, Edge, Options, Role};
-use live::state::{Config, BALANCE_FLOWCELL, VERSION_1};
+use live::state::{Config, VERSION_1};
 use std::time::Duration;
 
 const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
@@ -18,7 +18,7 @@ fn peer_process() {
 }
 
 fn config() -> Config {
-    Config { balance: BALANCE_FLOWCELL, ..Config::default() }
+    Config { balance: edge::Balance::flowcell(units::Bytes::kib(64)).conf(false), ..Config::default() }
 }
 
 /// What an agent does that finds maps that it cannot use: makes new ones, fills them, switches, removes the old ones.

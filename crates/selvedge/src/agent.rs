@@ -95,7 +95,7 @@ fn check(path: &Path) -> Result<(), AgentError> {
         path.display(),
         config.ports.len(),
         config.peers.len(),
-        config.balance.name()
+        config.balance.scheme().name
     );
     look_up(&config)
 }

@@ -174,10 +174,8 @@ fn status(s: &Status) -> String {
         let Uplink { interface, mtu, addresses, .. } = uplink;
         rows.push(vec!["uplink".into(), format!("{interface} {state}, MTU {mtu}, {}", addresses.join(" "))]);
     }
-    let policy = match s.flowcell_bytes {
-        0 => s.policy.clone(),
-        bytes => format!("{} of {bytes} B", s.policy),
-    };
+    let parameters = s.policy_parameters.iter().map(|(name, value)| format!(", {name} {value}"));
+    let policy = format!("{}{}", s.policy, parameters.collect::<String>());
     rows.extend([
         vec!["UDP port".into(), s.udp_port.to_string()],
         vec!["guest MTU".into(), s.guest_mtu.to_string()],

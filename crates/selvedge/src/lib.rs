@@ -3,6 +3,7 @@
 #[macro_use]
 mod say;
 pub mod agent;
+pub mod balance;
 pub mod bench;
 pub mod cli;
 pub mod controller;

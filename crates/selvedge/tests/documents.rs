@@ -1,6 +1,7 @@
 //! The documents hold commands; every one must be a command of this binary, on files that exist.
 
 use clap::Parser;
+use edge::balance::{Parameter, SCHEMES};
 use std::path::Path;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -31,6 +32,42 @@ fn every_command_of_the_documents_is_understood() {
         }
     }
     assert!(found >= 3, "the documents show the reader no commands");
+}
+
+/// The rows of docs/balancing.md.
+fn schemes() -> String {
+    let quoted = |names: &mut dyn Iterator<Item = &'static str>, between: &str| {
+        names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(between)
+    };
+    let cell = |text: String| if text.is_empty() { String::new() } else { format!(" {text}") };
+    let mut rows = String::new();
+    for scheme in SCHEMES {
+        let aliases = cell(quoted(&mut scheme.aliases.iter().copied(), ", "));
+        let own: Vec<[String; 3]> = scheme
+            .parameters
+            .iter()
+            .map(|p| {
+                let what = format!("{}: {}", quoted(&mut p.names(), " or "), p.about);
+                [what, p.default.to_string(), format!("{} to {}", p.least, p.most)]
+            })
+            .collect();
+        let column = |n: usize| cell(own.iter().map(|row| row[n].clone()).collect::<Vec<_>>().join("; "));
+        let [what, default, range] = [0, 1, 2].map(column);
+        rows += &format!("| `{}` |{aliases} | {} |{what} |{default} |{range} |\n", scheme.name, scheme.about);
+    }
+    rows
+}
+
+#[test]
+fn the_page_of_schemes_is_the_table_of_schemes() {
+    let text = std::fs::read_to_string(Path::new(ROOT).join("docs/balancing.md")).unwrap();
+    let rows = schemes();
+    assert!(text.contains(&format!("|---|---|---|---|---|---|\n{rows}\n")), "docs/balancing.md should have\n{rows}");
+    let keys = std::fs::read_to_string(Path::new(ROOT).join("docs/scenarios.md")).unwrap();
+    for parameter in Parameter::all() {
+        let row = format!("\n| `{}` | `\"{}\"` |", parameter.name, parameter.default);
+        assert!(keys.contains(&row), "docs/scenarios.md lacks{row}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use crate::input::Input;
-use edge::{reorder, Balance, Config, Direction, Edge, Slot, Verdict};
+use edge::balance::{Balance, Quantity, SCHEMES};
+use edge::{reorder, Config, Direction, Edge, Slot, Verdict};
 use units::{Bytes, Time};
 use wire::{proto, tcp, Packet};
 
@@ -26,10 +27,13 @@ pub fn edge_operations(data: &[u8]) {
 
 fn config(input: &mut Input) -> Config {
     let bits = input.u8();
-    let balance = match bits & 1 {
-        0 => Balance::Ecmp,
-        _ => Balance::Flowcell { threshold: Bytes(u64::from(input.u16()) + 1) },
-    };
+    let scheme = SCHEMES[usize::from(input.u8()) % SCHEMES.len()];
+    let parameter = u64::from(input.u16());
+    // Time passes in steps of a microsecond: so that pauses are as often shorter as longer.
+    let balance = Balance::new(scheme, |known| match known.default {
+        Quantity::Bytes(_) => Some(known.nearest(parameter)),
+        Quantity::Time(_) => Some(known.nearest(parameter * 1000)),
+    });
     let timeout = match bits & 2 {
         0 => reorder::Timeout::ADAPTIVE,
         _ => reorder::Timeout::Fixed(Time::from_us(u64::from(input.u16()))),
@@ -41,7 +45,15 @@ fn config(input: &mut Input) -> Config {
         total_slots: usize::from(input.u8()),
     });
     let flow_idle = Time::from_ms(10);
-    Config { balance, reorder, max_flows: MAX_FLOWS, flow_idle, seed: u64::from(bits), ..Config::default() }
+    Config {
+        balance,
+        tcp_only: bits & 1 != 0,
+        reorder,
+        max_flows: MAX_FLOWS,
+        flow_idle,
+        seed: u64::from(bits),
+        ..Config::default()
+    }
 }
 
 fn schedule(edge: &mut Edge, input: &mut Input) {

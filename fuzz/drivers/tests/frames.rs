@@ -2,6 +2,7 @@
 //! `make fuzz` runs ten million.
 
 use conformance::{Config, Frames, Script, Verdict, SCRIPTS};
+use edge::balance::{Balance, SCHEMES};
 use edge::Direction;
 use fuzz_drivers::{tunnel_frame, wire_frame, Mutator};
 use units::Time;
@@ -19,15 +20,17 @@ fn corpus() -> (Vec<Vec<u8>>, Vec<Direction>) {
 fn hostile_frames_are_survived() {
     let (corpus, directions) = corpus();
     let mut mutator = Mutator::new(1, corpus);
-    let config = Config { cell: Some(units::Bytes::kib(4)), ..Config::default() };
-    let mut edge = Frames::new(&config);
+    let mut edges = SCHEMES.map(|scheme| {
+        let balance = Balance::new(scheme, |parameter| Some(parameter.nearest(4096)));
+        Frames::new(&Config { balance, ..Config::default() })
+    });
     let (mut reached, mut refused) = (0, 0);
     for i in 0..frames() {
         let (frame, from) = mutator.frame();
         wire_frame(&frame);
         tunnel_frame(&frame);
         let direction = from.map_or([Direction::Egress, Direction::Ingress][i % 2], |from| directions[from]);
-        let outcome = edge.run(Time::from_us(i as u64), direction, &frame, 0);
+        let outcome = edges[i / 1000 % SCHEMES.len()].run(Time::from_us(i as u64), direction, &frame, 0);
         match outcome.verdict {
             Verdict::Forward => reached += 1,
             Verdict::Pass | Verdict::Nobody => {

@@ -21,6 +21,7 @@ use limiter::{
 #[cfg(test)]
 use std::ffi::c_int;
 
+use crate::balance;
 use units::Time;
 use wire::{FlowKey, Packet};
 
@@ -40,18 +41,12 @@ pub(crate) const EMIT_FACK: u8 = 0x1;
 pub(crate) const EMIT_WINDOW: u8 = 0x2;
 pub(crate) const EMIT_DUPACK: u8 = 0x4;
 
-pub(crate) const BALANCE_ECMP: u32 = 0;
-pub(crate) const BALANCE_FLOWCELL: u32 = 1;
-pub(crate) const BALANCE_FLOWLET: u32 = 2;
-pub(crate) const BALANCE_TCP_ONLY: u32 = 0x100;
-
 /// `struct sv_conf`
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conf {
     pub(crate) idle_ns: u64,
-    pub(crate) balance: u32,
-    pub(crate) cell_bytes: u32,
+    pub(crate) balance: balance::Conf,
 }
 const _: () = assert!(size_of::<Conf>() == 16);
 
@@ -69,19 +64,6 @@ pub(crate) struct FlowLife {
 }
 const _: () = assert!(size_of::<FlowLife>() == 16);
 
-/// `struct sv_flowcell`
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Flowcell {
-    bytes: u32,
-    cell: u32,
-    index: u16,
-    label: u16,
-    started: u8,
-    pad: [u8; 3],
-}
-const _: () = assert!(size_of::<Flowcell>() == 16);
-
 extern "C" {
     fn sv_edge_hash(k: *const FlowKey, seed: u64) -> u32;
     fn sv_edge_egress(
@@ -90,7 +72,7 @@ extern "C" {
         limit: *const Limit,
         queue: *mut LimitQueue,
         flow: *mut FlowLife,
-        flowcell: *mut Flowcell,
+        balance: *mut balance::State,
         vcc: *mut Vcc,
         labels: *const u16,
         n_labels: u32,
@@ -104,7 +86,7 @@ extern "C" {
         limit: *const Limit,
         queue: *mut LimitQueue,
         flow: *mut FlowLife,
-        flowcell: *mut Flowcell,
+        balance: *mut balance::State,
         vcc: *mut Vcc,
         now: u64,
         p: *mut Packet,
@@ -113,12 +95,15 @@ extern "C" {
     #[cfg(test)]
     fn sv_edge_flow_key(p: *const Packet, reverse: c_int, k: *mut FlowKey);
     #[cfg(test)]
-    fn sv_edge_flowcell_assign(
-        f: *mut Flowcell,
-        threshold: u32,
+    fn sv_edge_hooks() -> c_int;
+    #[cfg(test)]
+    fn sv_edge_balance(
+        conf: *const balance::Conf,
+        b: *mut balance::State,
         labels: *const u16,
         n: u32,
-        start: u32,
+        hash: u32,
+        now: u64,
         p: *mut Packet,
     ) -> c_int;
 }
@@ -141,7 +126,7 @@ pub(crate) struct Stages {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlowState {
     life: FlowLife,
-    flowcell: Flowcell,
+    balance: balance::State,
 }
 
 /// The limiter that a packet's flow goes through, with its backlog, and its memory.
@@ -188,7 +173,7 @@ impl Stages {
                 limit,
                 queue,
                 &mut flow.life,
-                &mut flow.flowcell,
+                &mut flow.balance,
                 pointer(vcc),
                 labels.as_ptr(),
                 labels.len() as u32,
@@ -208,29 +193,29 @@ impl Stages {
         now: Time,
         packet: &mut Packet,
     ) -> u32 {
-        let (life, cell) = (&mut flow.life, &mut flow.flowcell);
+        let (life, balance) = (&mut flow.life, &mut flow.balance);
         let (limit, queue) = pointers(limiter);
         let (conf, vcc_conf) = (&self.conf, self.vcc_pointer());
         // SAFETY: as in `egress`.
-        unsafe { sv_edge_ingress(conf, vcc_conf, limit, queue, life, cell, pointer(vcc), now.as_ns(), packet) }
+        unsafe { sv_edge_ingress(conf, vcc_conf, limit, queue, life, balance, pointer(vcc), now.as_ns(), packet) }
     }
 
     /// `sv_egress` for a packet whose flow has no state. Returns [`LIMITED`].
     pub(crate) fn egress_stateless(&self, limiter: Limiter, labels: &[u16], hash: u32, packet: &mut Packet) -> u32 {
         debug_assert!(labels.len() <= MAX_LABELS);
-        let (flow, cell, vcc) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        let (flow, balance, vcc) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
         let (conf, vcc_conf) = (&self.conf, self.vcc_pointer());
         let ((limit, queue), n) = (pointers(limiter), labels.len() as u32);
         // SAFETY: C tests the state pointers for null before anything else; the rest as in `egress`.
-        unsafe { sv_edge_egress(conf, vcc_conf, limit, queue, flow, cell, vcc, labels.as_ptr(), n, hash, 0, packet) }
+        unsafe { sv_edge_egress(conf, vcc_conf, limit, queue, flow, balance, vcc, labels.as_ptr(), n, hash, 0, packet) }
     }
 
     /// `sv_ingress` for a packet whose flow has no state. Returns [`CONSUMED`].
     pub(crate) fn ingress_stateless(&self, packet: &mut Packet) -> u32 {
-        let (flow, cell, vcc) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+        let (flow, balance, vcc) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
         let (limit, queue) = pointers(None);
         // SAFETY: as in `egress_stateless`.
-        unsafe { sv_edge_ingress(&self.conf, self.vcc_pointer(), limit, queue, flow, cell, vcc, 0, packet) }
+        unsafe { sv_edge_ingress(&self.conf, self.vcc_pointer(), limit, queue, flow, balance, vcc, 0, packet) }
     }
 
     /// `sv_tick`. True when the flow has expired, else what the edge is to send, as [`EMIT_WINDOW`] and [`EMIT_DUPACK`].

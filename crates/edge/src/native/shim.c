@@ -10,10 +10,10 @@ u32 sv_edge_dctcp_cut(u32 cwnd, u16 alpha, u16 beta);
 u32 sv_edge_cube_root(u64 x);
 u32 sv_edge_cubic_window(const struct sv_cubic *c, u32 mss, u32 t);
 u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
-		   struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_flowcell *flowcell, struct sv_vcc *vcc,
+		   struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_balance *balance, struct sv_vcc *vcc,
 		   const u16 *labels, u32 n_labels, u32 hash, u64 now, struct sv_packet *p);
 u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
-		    struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_flowcell *flowcell, struct sv_vcc *vcc,
+		    struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_balance *balance, struct sv_vcc *vcc,
 		    u64 now, struct sv_packet *p);
 u32 sv_edge_tick(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
 		 struct sv_vcc *vcc, u64 now);
@@ -23,8 +23,8 @@ int sv_edge_due(const struct sv_vcc_conf *conf, const struct sv_vcc *v, u64 now)
 void sv_edge_fack(const struct sv_packet *p, struct sv_packet *fack);
 void sv_edge_ack(const struct sv_vcc_conf *conf, struct sv_vcc *v, const struct sv_flow_key *k, int update,
 		 struct sv_packet *p);
-int sv_edge_flowcell_assign(struct sv_flowcell *f, u32 threshold, const u16 *labels, u32 n, u32 start,
-			    struct sv_packet *p);
+int sv_edge_balance(const struct sv_balance_conf *conf, struct sv_balance *b, const u16 *labels, u32 n, u32 hash, u64 now,
+		    struct sv_packet *p);
 s32 sv_edge_limit_sample(struct sv_limit_queue *q, const struct sv_limit *l);
 u32 sv_edge_spring_window(const struct sv_limit *l, s32 gradient, u32 mss, u32 window, u32 *ssthresh);
 u32 sv_edge_pacer_backlog(const struct sv_pacer *s, u64 rate, u64 now);
@@ -49,19 +49,18 @@ u32 sv_edge_hash(const struct sv_flow_key *k, u64 seed)
 }
 
 u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
-		   struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_flowcell *flowcell, struct sv_vcc *vcc,
+		   struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_balance *balance, struct sv_vcc *vcc,
 		   const u16 *labels, u32 n_labels, u32 hash, u64 now, struct sv_packet *p)
 {
 	struct sv_ctx c = {
 		.conf = conf,
 		.flow = flow,
-		.flowcell = flowcell,
+		.balance = balance,
 		.vcc = vcc,
 		.vcc_conf = vcc_conf,
 		.limit = limit,
 		.queue = queue,
-		.labels = labels,
-		.n_labels = n_labels,
+		.paths = { .labels = labels, .n = n_labels },
 		.hash = hash,
 		.now = now,
 	};
@@ -70,13 +69,13 @@ u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_con
 }
 
 u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
-		    struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_flowcell *flowcell, struct sv_vcc *vcc,
+		    struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_balance *balance, struct sv_vcc *vcc,
 		    u64 now, struct sv_packet *p)
 {
 	struct sv_ctx c = {
 		.conf = conf,
 		.flow = flow,
-		.flowcell = flowcell,
+		.balance = balance,
 		.vcc = vcc,
 		.vcc_conf = vcc_conf,
 		.limit = limit,
@@ -141,10 +140,12 @@ void sv_edge_ack(const struct sv_vcc_conf *conf, struct sv_vcc *v, const struct 
 	sv_vcc_ack(v, conf, k, update, p);
 }
 
-int sv_edge_flowcell_assign(struct sv_flowcell *f, u32 threshold, const u16 *labels, u32 n, u32 start,
-			    struct sv_packet *p)
+int sv_edge_balance(const struct sv_balance_conf *conf, struct sv_balance *b, const u16 *labels, u32 n, u32 hash, u64 now,
+		    struct sv_packet *p)
 {
-	return sv_flowcell_assign(f, threshold, labels, n, start, p);
+	struct sv_paths paths = { .labels = labels, .n = n };
+
+	return sv_balance_egress(conf, b, &paths, hash, now, p);
 }
 
 s32 sv_edge_limit_sample(struct sv_limit_queue *q, const struct sv_limit *l)

@@ -1,28 +1,29 @@
 //! The C functions called with nothing but structs.
 
 use super::*;
+use crate::balance::Balance;
+use units::Bytes;
 use wire::{proto, tcp};
 
-const THRESHOLD: u32 = 65_536;
+const THRESHOLD: Bytes = Bytes::kib(64);
 
 struct Sender {
-    state: Flowcell,
+    state: balance::State,
     labels: Vec<u16>,
     start: u32,
 }
 
 impl Sender {
     fn new(labels: &[u16]) -> Sender {
-        Sender { state: Flowcell::default(), labels: labels.to_vec(), start: 0 }
+        Sender { state: balance::State::default(), labels: labels.to_vec(), start: 0 }
     }
 
     fn send(&mut self, payload: u32) -> Packet {
         let mut packet = Packet { payload, ..Packet::default() };
         let n = self.labels.len() as u32;
+        let (conf, labels) = (Balance::flowcell(THRESHOLD).conf(false), self.labels.as_ptr());
         // SAFETY: valid references, and the labels with their own length.
-        unsafe {
-            sv_edge_flowcell_assign(&mut self.state, THRESHOLD, self.labels.as_ptr(), n, self.start, &mut packet)
-        };
+        unsafe { sv_edge_balance(&conf, &mut self.state, labels, n, self.start, 0, &mut packet) };
         packet
     }
 
@@ -96,7 +97,9 @@ fn schedule_may_come_and_go_between_cells() {
     assert_eq!(sender.send(1).has_cell, 0);
 }
 
-const CONF: Conf = Conf { idle_ns: 10_000_000_000, balance: BALANCE_FLOWCELL, cell_bytes: THRESHOLD };
+fn conf() -> Conf {
+    Conf { idle_ns: 10_000_000_000, balance: Balance::flowcell(THRESHOLD).conf(false) }
+}
 
 fn stages(conf: Conf) -> Stages {
     Stages { conf, vcc: None }
@@ -112,13 +115,13 @@ fn tcp_packet(tcp_flags: u8, payload: u32) -> Packet {
 
 /// Sends one packet through `sv_egress` and tells whether it began a connection.
 fn began(flow: &mut FlowState, now: Time, mut packet: Packet) -> bool {
-    stages(CONF).egress(flow, None, None, &[7], 0, now, &mut packet) & BEGAN != 0
+    stages(conf()).egress(flow, None, None, &[7], 0, now, &mut packet) & BEGAN != 0
 }
 
 #[test]
 fn a_flow_begins_with_its_first_packet_and_not_again() {
     let mut flow = FlowState::default();
-    assert!(!expired(&mut flow, CONF, Time::from_secs(100)), "zero state has nothing to expire");
+    assert!(!expired(&mut flow, conf(), Time::from_secs(100)), "zero state has nothing to expire");
     assert!(began(&mut flow, Time::ZERO, tcp_packet(tcp::SYN, 0)));
     assert!(!began(&mut flow, Time::from_ms(1), tcp_packet(tcp::SYN, 0)), "a retransmitted SYN");
     assert!(!began(&mut flow, Time::from_ms(2), tcp_packet(tcp::ACK, 100)));
@@ -130,12 +133,12 @@ fn a_syn_on_a_closing_flow_begins_anew_with_cell_zero() {
     let mut flow = FlowState::default();
     began(&mut flow, Time::ZERO, tcp_packet(tcp::ACK, 65_536));
     began(&mut flow, Time::ZERO, tcp_packet(tcp::ACK, 65_536));
-    assert_eq!(flow.flowcell.cell, 1);
+    assert_eq!(flow.balance.cell, 1);
     assert!(!began(&mut flow, Time::ZERO, tcp_packet(tcp::FIN | tcp::ACK, 0)));
     assert!(!began(&mut flow, Time::ZERO, tcp_packet(tcp::ACK, 0)));
-    assert_eq!(flow.flowcell.cell, 1);
+    assert_eq!(flow.balance.cell, 1);
     assert!(began(&mut flow, Time::ZERO, tcp_packet(tcp::SYN, 0)));
-    assert_eq!(flow.flowcell.cell, 0);
+    assert_eq!(flow.balance.cell, 0);
 }
 
 #[test]
@@ -143,18 +146,18 @@ fn flows_expire_by_idle_time_and_sooner_when_closing() {
     let (second, ns) = (Time::from_secs(1), Time::from_ns(1));
     let mut flow = FlowState::default();
     began(&mut flow, second, tcp_packet(tcp::ACK, 0));
-    assert!(!expired(&mut flow, CONF, second * 11));
-    assert!(expired(&mut flow, CONF, second * 11 + ns));
+    assert!(!expired(&mut flow, conf(), second * 11));
+    assert!(expired(&mut flow, conf(), second * 11 + ns));
     assert!(!began(&mut flow, second * 11, tcp_packet(tcp::ACK, 0)), "still alive at the limit");
     assert!(began(&mut flow, second * 21 + ns, tcp_packet(tcp::ACK, 0)), "expired though not yet swept");
     began(&mut flow, second * 22, tcp_packet(tcp::RST, 0));
-    assert!(!expired(&mut flow, CONF, second * 23));
-    assert!(expired(&mut flow, CONF, second * 23 + ns));
+    assert!(!expired(&mut flow, conf(), second * 23));
+    assert!(expired(&mut flow, conf(), second * 23 + ns));
 }
 
 #[test]
 fn what_was_never_answered_and_confirmed_goes_after_ten_seconds() {
-    let conf = Conf { idle_ns: 60_000_000_000, ..CONF };
+    let conf = Conf { idle_ns: 60_000_000_000, ..conf() };
     let (second, ns) = (Time::from_secs(1), Time::from_ns(1));
     let run = |flow: &mut FlowState, way: char| {
         let mut packet = tcp_packet(tcp::ACK, 100);
@@ -180,7 +183,7 @@ fn what_was_never_answered_and_confirmed_goes_after_ten_seconds() {
 
 #[test]
 fn closing_never_prolongs_a_flow() {
-    let conf = Conf { idle_ns: 5, ..CONF };
+    let conf = Conf { idle_ns: 5, ..conf() };
     let mut flow = FlowState::default();
     stages(conf).egress(&mut flow, None, None, &[], 0, Time::ZERO, &mut tcp_packet(tcp::FIN, 0));
     assert!(expired(&mut flow, conf, Time::from_ns(6)));
@@ -191,7 +194,7 @@ fn ingress_notes_late_cells_in_serial_order() {
     let mut flow = FlowState::default();
     let mut late = |cell, has_cell| {
         let mut packet = Packet { cell, has_cell, ..tcp_packet(tcp::ACK, 1) };
-        stages(CONF).ingress(&mut flow, None, None, Time::ZERO, &mut packet) & CELL_LATE != 0
+        stages(conf()).ingress(&mut flow, None, None, Time::ZERO, &mut packet) & CELL_LATE != 0
     };
     assert!(!late(u32::MAX - 1, 1), "the first cell seen is the newest");
     assert!(!late(u32::MAX, 1));
@@ -204,7 +207,7 @@ fn ingress_notes_late_cells_in_serial_order() {
 
 #[test]
 fn ecmp_touches_nothing() {
-    let conf = Conf { balance: BALANCE_ECMP, ..CONF };
+    let conf = Conf { balance: Balance::ecmp().conf(false), ..conf() };
     let before = tcp_packet(tcp::ACK, 70_000);
     let mut packet = before;
     stages(conf).egress(&mut FlowState::default(), None, None, &[1, 2], 5, Time::ZERO, &mut packet);
@@ -213,17 +216,82 @@ fn ecmp_touches_nothing() {
     assert_eq!(packet, before);
 }
 
+fn sent(flow: &mut FlowState, balance: Balance, now: Time, payload: u32) -> Packet {
+    let mut packet = tcp_packet(tcp::ACK, payload);
+    let conf = Conf { balance: balance.conf(false), ..conf() };
+    stages(conf).egress(flow, None, None, &[11, 12, 13], 4, now, &mut packet);
+    packet
+}
+
+#[test]
+fn every_scheme_of_the_table_is_one_of_the_data_path() {
+    for scheme in balance::SCHEMES {
+        let (mut flow, balance) = (FlowState::default(), Balance::new(scheme, |_| None));
+        let packet = sent(&mut flow, balance, Time::ZERO, 1000);
+        let (label, cells) = if scheme.labels { (12, 1) } else { (0, 0) };
+        assert_eq!((packet.label, packet.has_cell, packet.cell), (label, cells, 0), "{}", scheme.name);
+        assert_eq!(flow.balance.started, cells, "{}", scheme.name);
+    }
+}
+
+#[test]
+fn a_random_path_is_kept_whatever_is_sent_and_however_late() {
+    let mut flow = FlowState::default();
+    for i in 0..100 {
+        let packet = sent(&mut flow, Balance::random_path(), Time::from_ms(100) * i, u32::MAX);
+        assert_eq!((packet.label, packet.has_cell, packet.cell), (12, 1, 0));
+    }
+}
+
+#[test]
+fn flowlets_end_with_a_pause_and_only_then() {
+    let (mut flow, gap) = (FlowState::default(), Time::from_us(100));
+    let mut now = Time::from_secs(7);
+    let mut after = |pause: Time| {
+        now += pause;
+        let packet = sent(&mut flow, Balance::flowlet(gap), now, 1_000_000);
+        (packet.cell, packet.label)
+    };
+    // Ticks of 1,024 ns: one more or less may lie between two segments.
+    let (within, beyond) = (gap - Time::from_us(2), gap + Time::from_us(2));
+    assert_eq!([Time::ZERO, within, within, Time::ZERO].map(&mut after), [(0, 12); 4]);
+    assert_eq!(after(beyond), (1, 13));
+    assert_eq!(after(Time::from_secs(9)), (2, 11));
+    assert_eq!(after(within), (2, 11));
+}
+
+#[test]
+fn a_flow_goes_on_where_it_is_when_the_scheme_changes() {
+    let mut flow = FlowState::default();
+    let (flowcells, flowlets) = (Balance::flowcell(THRESHOLD), Balance::flowlet(Time::from_us(100)));
+    let mut then = |balance, now_us| {
+        let packet = sent(&mut flow, balance, Time::from_us(now_us), 40_000);
+        (packet.cell, packet.label)
+    };
+    assert_eq!([then(flowcells, 0), then(flowcells, 1), then(flowcells, 2)], [(0, 12), (1, 13), (2, 11)]);
+    assert_eq!(then(Balance::random_path(), 3), (2, 11));
+    assert_eq!([then(flowcells, 4), then(flowcells, 5)], [(2, 11), (3, 12)], "bytes are counted anew");
+    assert_eq!([then(flowlets, 1000), then(flowlets, 1001), then(flowlets, 2000)], [(4, 13), (4, 13), (5, 11)]);
+    assert_eq!(then(flowcells, 2001), (5, 11), "ticks are no bytes");
+}
+
+#[test]
+fn hooks_are_called_in_their_place_under_the_right_lock() {
+    // SAFETY: takes and returns nothing but a number; the C beside it has no other caller.
+    assert_eq!(unsafe { sv_edge_hooks() }, 0, "the line of hooks.c");
+}
+
 #[test]
 fn a_flow_without_state_gets_a_label_by_hash_and_no_cell() {
     let label = |hash| {
         let mut packet = tcp_packet(tcp::ACK, 1000);
-        stages(CONF).egress_stateless(None, &[1, 2, 3], hash, &mut packet);
+        stages(conf()).egress_stateless(None, &[1, 2, 3], hash, &mut packet);
         assert_eq!(packet.has_cell, 0);
         packet.label
     };
     assert_eq!([label(0), label(1), label(5)], [1, 2, 3]);
     let mut packet = tcp_packet(tcp::ACK, 1000);
-    stages(CONF).egress_stateless(None, &[], 5, &mut packet);
+    stages(conf()).egress_stateless(None, &[], 5, &mut packet);
     assert_eq!(packet.label, 0);
 }
 

@@ -31,7 +31,7 @@ struct __sk_buff {
 struct flow_value {
 	struct bpf_spin_lock lock;
 	struct sv_flow flow;
-	struct sv_flowcell flowcell;
+	struct sv_balance balance;
 	struct sv_vcc vcc;
 };
 
@@ -79,7 +79,7 @@ struct {
 	struct limit_value *value;
 } limits SEC(".maps");
 
-static const struct sv_conf conf = { .idle = 60000000000ULL, .balance = SV_BALANCE_FLOWCELL, .cell_bytes = 65536 };
+static const struct sv_conf conf = { .idle = 60000000000ULL, .balance = { SV_BALANCE_FLOWCELL, .flowcell = { 65536 } } };
 
 SEC("tc") int egress(struct __sk_buff *skb)
 {
@@ -108,15 +108,14 @@ SEC("tc") int egress(struct __sk_buff *skb)
 	struct sv_ctx c = {
 		.conf = &conf,
 		.flow = &value->flow,
-		.flowcell = &value->flowcell,
+		.balance = &value->balance,
 		.vcc = &value->vcc,
 		.vcc_conf = vcc_conf,
 		.flow_lock = &value->lock,
 		.limit = &limit,
 		.queue = &limited->queue,
 		.queue_lock = &limited->lock,
-		.labels = schedule->labels,
-		.n_labels = schedule->n,
+		.paths = { .labels = schedule->labels, .n = schedule->n },
 		.hash = sv_flow_hash(&key, 1),
 		.now = bpf_ktime_get_ns(),
 	};
@@ -158,7 +157,7 @@ SEC("tc") int ingress(struct __sk_buff *skb)
 	struct sv_ctx c = {
 		.conf = &conf,
 		.flow = &value->flow,
-		.flowcell = &value->flowcell,
+		.balance = &value->balance,
 		.vcc = &value->vcc,
 		.vcc_conf = vcc_conf,
 		.flow_lock = &value->lock,

@@ -1,6 +1,5 @@
 //! What the agent tells: on its socket and as metrics.
 
-use super::config::Balance;
 use super::desired::{guest_mac, labels, rule_for};
 use super::error::Result;
 use super::interfaces::by_name;
@@ -60,11 +59,8 @@ impl Agent {
             udp_port: c.udp_port,
             guest_mtu: self.resolved.guest_mtu,
             gro: self.gro,
-            policy: c.balance.name().into(),
-            flowcell_bytes: match c.balance {
-                Balance::Hash => 0,
-                Balance::Flowcell { bytes } => bytes,
-            },
+            policy: c.balance.scheme().name.into(),
+            policy_parameters: c.balance.values().map(|(p, value)| (p.name.into(), value.to_string())).collect(),
             ports: self.attached.keys().filter(|(_, role)| *role == Role::Guest).count(),
             peers: c.peers.len(),
             routes: self.tables.routes.rows()?.len(),
@@ -136,8 +132,8 @@ impl Agent {
             out_segments: slot.out_segments,
             in_bytes: slot.in_bytes,
             in_segments: slot.in_segments,
-            cell: slot.flowcell.cell,
-            label: slot.flowcell.label,
+            cell: slot.balance.cell,
+            label: slot.balance.label,
             diverted_segments: slot.receive.bounced.wrapping_sub(slot.receive.drained),
             age_seconds: now.saturating_sub(slot.flow.last_seen) as f64 / 1e9,
             congestion: self.config.congestion.as_ref().and_then(|config| slot.vcc.connection(config)).map(congestion),

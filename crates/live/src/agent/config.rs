@@ -2,6 +2,7 @@
 
 pub use super::rates::{Annotated, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_RATE, MAX_TENANTS, MIN_RATE};
 use edge::reorder::Timeout;
+use edge::Balance;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -50,9 +51,9 @@ pub struct Config {
     /// Add the device that makes the kernel merge encapsulated packets.
     pub gro: bool,
     pub balance: Balance,
-    /// Flowcells of TCP only: what else there is keeps one path.
+    /// Of TCP only: what else there is keeps one path.
     pub tcp_only: bool,
-    /// Of peers that have none of their own. Empty with [`Balance::Hash`].
+    /// Of peers that have none of their own. Empty where `balance` takes none.
     pub labels: Vec<u16>,
     /// Presto's receiver, and how long it waits for gaps to fill; `None`: segments are handed on as they come.
     pub reorder: Option<Timeout>,
@@ -88,23 +89,6 @@ pub struct ControllerRule {
     pub ca: PathBuf,
     pub certificate: PathBuf,
     pub key: PathBuf,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Balance {
-    /// One path per flow.
-    Hash,
-    /// Presto: the next path after so many payload bytes.
-    Flowcell { bytes: u32 },
-}
-
-impl Balance {
-    pub fn name(self) -> &'static str {
-        match self {
-            Balance::Hash => "hash",
-            Balance::Flowcell { .. } => "flowcell",
-        }
-    }
 }
 
 /// Which interfaces a `[[port]]` is about.

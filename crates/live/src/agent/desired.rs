@@ -1,6 +1,6 @@
 //! From configuration and interfaces to what the kernel should hold: no system calls, nothing kept.
 
-use super::config::{Balance, Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
+use super::config::{Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
 use super::interfaces::{by_name, Interface, Interfaces};
 use super::learned::Learned;
 use super::limits::{self, Limited};
@@ -9,9 +9,9 @@ use crate::kernel::Role;
 use crate::receiver;
 use crate::state::quota::{Bounds, TABLE_FLOWS, TABLE_LIMITED};
 use crate::state::{
-    self, Peer, Plain, Port, Route, RouteKey, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL, BALANCE_TCP_ONLY,
-    CONFIG_CONGESTION, CONFIG_REORDER, PORT_CUTTER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_LIMITER,
-    PORT_OWN_MAC, PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
+    self, Peer, Plain, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_REORDER, PORT_CUTTER, PORT_ISOLATED,
+    PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1,
+    VERSION_PLAIN,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -191,18 +191,14 @@ fn add_learned(want: &mut Desired, learned: &Learned, of: impl Fn(u32) -> bool) 
 }
 
 fn data_path_config(config: &Config, kept: &Kept) -> state::Config {
-    let (balance, cell_bytes) = match config.balance {
-        Balance::Hash => (BALANCE_ECMP, 0),
-        Balance::Flowcell { bytes } if config.tcp_only => (BALANCE_FLOWCELL | BALANCE_TCP_ONLY, bytes),
-        Balance::Flowcell { bytes } => (BALANCE_FLOWCELL, bytes),
-    };
+    let balance = config.balance.conf(config.tcp_only);
     let (idle_ns, udp_port) = (config.flow_idle_ns, config.udp_port);
     let (seed, epoch) = (kept.seed, kept.epoch.max(1));
     let parts = [(config.congestion.is_some(), CONFIG_CONGESTION), (config.reorder.is_some(), CONFIG_REORDER)];
     let flags = parts.iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
     let cutter = kept.cutter.map_or(0, |[first, _]| first);
     let empty = state::Config::default();
-    state::Config { idle_ns, balance, cell_bytes, seed, udp_port, flags, mac: EDGE_MAC, epoch, cutter, ..empty }
+    state::Config { idle_ns, balance, seed, udp_port, flags, mac: EDGE_MAC, epoch, cutter, ..empty }
 }
 
 /// A guest's MAC address: as configured, or of the other end of its veth pair, or as it was seen.
@@ -288,10 +284,10 @@ fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Ke
 }
 
 pub(in crate::agent) fn labels<'a>(config: &'a Config, peer: &'a PeerRule) -> &'a [u16] {
-    match config.balance {
-        Balance::Hash => &[],
-        Balance::Flowcell { .. } => peer.labels.as_deref().or(peer.scheduled.as_deref()).unwrap_or(&config.labels),
+    if !config.balance.scheme().labels {
+        return &[];
     }
+    peer.labels.as_deref().or(peer.scheduled.as_deref()).unwrap_or(&config.labels)
 }
 
 /// A number for each peer: the one its address has already, or the lowest that is free.
@@ -361,7 +357,7 @@ pub(in crate::agent) mod tests {
             address: None,
             udp_port: 4789,
             gro: true,
-            balance: Balance::Flowcell { bytes: 65_536 },
+            balance: edge::Balance::flowcell(units::Bytes::kib(64)),
             tcp_only: true,
             labels: vec![50_000, 50_001],
             reorder: None,
@@ -457,7 +453,7 @@ pub(in crate::agent) mod tests {
         assert!(want.problems.is_empty());
         assert_eq!(want, desired(&config, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default()));
         let mut hash = config.clone();
-        hash.balance = Balance::Hash;
+        hash.balance = edge::Balance::ecmp();
         let of = |config: &Config| {
             let want = desired(config, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
             want.peers.values().map(|row| Peer::from_bytes(row).unwrap().n_labels).collect::<Vec<_>>()

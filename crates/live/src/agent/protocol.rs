@@ -4,6 +4,7 @@
 //! `{"version":1,"error":"..."}`, and the connection ends.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Of the protocol; another one is refused by either side.
 pub const VERSION: u32 = 1;
@@ -109,8 +110,9 @@ pub struct Status {
     pub guest_mtu: u32,
     pub gro: bool,
     pub policy: String,
-    /// 0 where the policy has no flowcells.
-    pub flowcell_bytes: u32,
+    /// Of the policy: values with their units.
+    #[serde(default)]
+    pub policy_parameters: BTreeMap<String, String>,
     pub ports: usize,
     pub peers: usize,
     pub routes: usize,

@@ -1,6 +1,6 @@
 //! The agents of a lab whose overlay is the edge: their configuration, start and signs of life.
 
-use super::{guest_address, guest_mac, namespace, port, Error, Lab, Node, Overlay, Policy, Shape, NETWORK, UPLINK};
+use super::{guest_address, guest_mac, namespace, port, Error, Lab, Node, Overlay, Shape, NETWORK, UPLINK};
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -43,10 +43,13 @@ pub(super) fn config(lab: &Lab, shape: &Shape, host: u16) -> String {
         lab.pins(Node::Host(host)),
         files.socket,
         shape.host_address(host).0,
-        shape.policy,
+        shape.policy.scheme().name,
     );
-    if shape.policy == Policy::Flowcell {
-        let _ = writeln!(text, "flowcell = \"64KB\"\nlabels = {}", shape.labels);
+    for (parameter, value) in shape.policy.values() {
+        let _ = writeln!(text, "{} = \"{value}\"", parameter.name);
+    }
+    if shape.policy.scheme().labels {
+        let _ = writeln!(text, "labels = {}", shape.labels);
     }
     for guest in 1..=shape.guests {
         let (v4, v6) = guest_address(host, guest);

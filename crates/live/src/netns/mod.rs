@@ -29,7 +29,7 @@ pub use lab::{Lab, Up};
 pub use namespace::Namespace;
 pub use offload::{set_offload, Offload};
 pub use plan::{guest_address, guest_mac, port, Link, GUEST, NETWORK, UPLINK};
-pub use shape::{Node, Overlay, Policy, Shape, Wire};
+pub use shape::{Node, Overlay, Shape, Wire};
 pub use status::{Interface, NodeStatus, State, Status};
 
 use std::io;

@@ -1,5 +1,6 @@
 //! How large a fabric is, and what its guests' traffic goes through.
 
+use edge::balance::{Balance, AGENTS};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -21,8 +22,9 @@ pub struct Shape {
     pub wire: Wire,
     pub overlay: Overlay,
     /// Of the edge's agents, where [`Overlay::Edge`] starts them.
-    pub policy: Policy,
-    /// Labels of a flowcell schedule.
+    #[serde(with = "as_text")]
+    pub policy: Balance,
+    /// Labels of a schedule.
     pub labels: u16,
 }
 
@@ -38,9 +40,22 @@ impl Default for Shape {
             mtu: 1500,
             wire: Wire::Whole,
             overlay: Overlay::Routed,
-            policy: Policy::Flowcell,
+            policy: Balance::new(AGENTS, |_| None),
             labels: 8,
         }
+    }
+}
+
+mod as_text {
+    use super::Balance;
+    use serde::{de::Error, Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(balance: &Balance, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(balance)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Balance, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 
@@ -98,16 +113,6 @@ names! {
         Edge "edge",
         /// Nothing; guests reach nobody until somebody adds it.
         None "none",
-    }
-}
-
-names! {
-    /// How the edge picks labels.
-    Policy {
-        /// Presto's flowcells.
-        Flowcell "flowcell",
-        /// One label per flow.
-        Hash "hash",
     }
 }
 

@@ -6,11 +6,12 @@ use conformance::{Case, Config, Guest, Outcome, Verdict, EDGE_MAC, GUEST, LABELS
 use edge::Direction;
 use live::kernel::{Edge, Options, Role, Segment};
 use live::state::{
-    self, address, Counter, Counters, FlowSlot, FlowSlotKey, Peer, Port, Route, Tunnel, BALANCE_ECMP, BALANCE_FLOWCELL,
-    BALANCE_TCP_ONLY, CONFIG_ANY_PEER, CONFIG_CONGESTION, PORT_ISOLATED, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER,
+    self, address, Counter, Counters, FlowSlot, FlowSlotKey, Peer, Port, Route, Tunnel, CONFIG_ANY_PEER,
+    CONFIG_CONGESTION, PORT_ISOLATED, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER,
 };
 use std::net::IpAddr;
 use std::path::PathBuf;
+use units::Time;
 use wire::FlowKey;
 
 pub(crate) struct World {
@@ -38,12 +39,7 @@ fn local_address(family: u8) -> IpAddr {
 
 pub(crate) fn kernel_config(config: &Config) -> state::Config {
     state::Config {
-        balance: match (config.cell, config.tcp_only) {
-            (None, _) => BALANCE_ECMP,
-            (Some(_), false) => BALANCE_FLOWCELL,
-            (Some(_), true) => BALANCE_FLOWCELL | BALANCE_TCP_ONLY,
-        },
-        cell_bytes: config.cell.map_or(0, |bytes| bytes.get() as u32),
+        balance: config.balance.conf(config.tcp_only),
         seed: config.seed,
         udp_port: PORT,
         flags: if config.any_peer { CONFIG_ANY_PEER } else { 0 }
@@ -56,6 +52,15 @@ pub(crate) fn kernel_config(config: &Config) -> state::Config {
 impl World {
     /// `None`, with the reason printed, where it cannot be.
     pub(crate) fn new(name: &str, config: &Config) -> Option<World> {
+        World::open(name, config, false)
+    }
+
+    /// The same with a clock that stands where [`World::set_time`] puts it, at first at zero.
+    pub(crate) fn with_clock(name: &str, config: &Config) -> Option<World> {
+        World::open(name, config, true)
+    }
+
+    fn open(name: &str, config: &Config, test_clock: bool) -> Option<World> {
         if let Some(why) = fabric::unavailable() {
             eprintln!("skipped: {why}");
             return None;
@@ -65,9 +70,13 @@ impl World {
         let pins = Pins(PathBuf::from(format!("/sys/fs/bpf/{host}w")));
         std::fs::create_dir(&pins.0).unwrap();
         let (edge, port, uplink) = in_namespace(&host, || {
-            let edge =
-                Edge::open(&Options { pins: pins.0.clone(), max_flows: config.max_flows as u32, ..Options::default() })
-                    .unwrap();
+            let edge = Edge::open(&Options {
+                pins: pins.0.clone(),
+                max_flows: config.max_flows as u32,
+                test_clock,
+                ..Options::default()
+            })
+            .unwrap();
             let index = |name| live::kernel::ifindex(name).unwrap();
             (edge, index("g"), index("u0"))
         });
@@ -122,6 +131,15 @@ impl World {
 
     pub(crate) fn flow(&self, key: FlowKey) -> Option<FlowSlot> {
         self.edge().flow(&FlowSlotKey { key, vni: VNI }).unwrap()
+    }
+
+    /// Whole microseconds.
+    pub(crate) fn set_time(&self, now: Time) {
+        let test_now_us = (now.as_ns() / 1000) as u32;
+        let config = self.edge().config().unwrap();
+        if config.test_now_us != test_now_us {
+            self.edge().set_config(&state::Config { test_now_us, ..config }).unwrap();
+        }
     }
 
     pub(crate) fn counters(&self) -> Counters {

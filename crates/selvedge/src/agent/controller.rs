@@ -1,12 +1,13 @@
 //! `[controller]`: who says in which order labels are taken.
 
 use config::Invalid;
+use edge::balance::{Scheme, AGENTS};
 use live::agent::config::ControllerRule;
 use serde::Deserialize;
 use std::path::PathBuf;
 
 /// Who says in which order labels are taken.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ControllerTable {
     urls: Vec<String>,
@@ -20,12 +21,12 @@ pub(super) struct ControllerTable {
 const MAX_CONTROLLERS: usize = 8;
 
 impl ControllerTable {
-    /// `hashed`: flows keep to one path.
-    pub(super) fn check(self, hashed: bool) -> Result<ControllerRule, Invalid> {
-        let ControllerTable { urls, edge, ca, certificate, key } = self;
-        if hashed {
-            let remedy = "remove the table, or let balance.policy be \"flowcell\"";
-            return Err(Invalid::new("controller", "the policy \"hash\" takes no labels".to_owned(), remedy));
+    /// `policy`: the scheme, and the word by which the file names it.
+    pub(super) fn check(&self, (word, policy): (&str, &Scheme)) -> Result<ControllerRule, Invalid> {
+        let ControllerTable { urls, edge, ca, certificate, key } = self.clone();
+        if !policy.labels {
+            let remedy = format!("remove the table, or let balance.policy be {:?}", AGENTS.name);
+            return Err(Invalid::new("controller", format!("the policy {word:?} takes no labels"), remedy));
         }
         if urls.is_empty() || urls.len() > MAX_CONTROLLERS {
             let remedy = format!("give 1 to {MAX_CONTROLLERS}, such as [\"https://10.0.0.9:7443\"]");

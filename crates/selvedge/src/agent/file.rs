@@ -1,13 +1,15 @@
 //! The agent's configuration file: strict TOML in, a checked [`Config`] out. See docs/agent.md for every key.
 
 use super::addresses::{check_inner, check_outer, check_range};
+use crate::balance::{read_beside, BalanceKeys};
 use config::{within, ConfigError, Document, Faults, Invalid};
 use congestion::CongestionTable;
 use controller::ControllerTable;
+use edge::balance::{Balance, Scheme, AGENTS};
 use limits::{LawWord, LimitsTable, PodAnnotations, TenantTable};
 use live::agent::config::{
-    Balance, Config, GuestRule, Mac, PeerRule, Place, PortRule, Prefix, Selector, LEARN_LIMIT, MAX_LEARNED,
-    MAX_NETWORK, MAX_PEERS, MAX_PORTS,
+    Config, GuestRule, Mac, PeerRule, Place, PortRule, Prefix, Selector, LEARN_LIMIT, MAX_LEARNED, MAX_NETWORK,
+    MAX_PEERS, MAX_PORTS,
 };
 use live::state::MAX_LABELS;
 use parsed::Parsed;
@@ -123,21 +125,31 @@ fn yes() -> bool {
     true
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Default)]
 struct BalanceTable {
-    policy: Policy,
-    flowcell: Option<Bytes>,
-    udp: Option<Spread>,
-    labels: Option<Labels>,
+    keys: BalanceKeys,
+    rest: LabelsTable,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Policy {
-    #[default]
-    Flowcell,
-    Hash,
+impl<'de> Deserialize<'de> for BalanceTable {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<BalanceTable, D::Error> {
+        read_beside(from, "policy").map(|(keys, rest)| BalanceTable { keys, rest })
+    }
+}
+
+impl BalanceTable {
+    /// The policy, and the word by which the file names it.
+    fn policy(&self) -> (&str, &'static Scheme) {
+        self.keys.scheme(AGENTS)
+    }
+}
+
+/// What there is of `[balance]` besides the policy and its parameters.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct LabelsTable {
+    udp: Option<Spread>,
+    labels: Option<Labels>,
 }
 
 /// Of what is not TCP.
@@ -145,7 +157,8 @@ enum Policy {
 #[serde(rename_all = "lowercase")]
 enum Spread {
     Flow,
-    Flowcell,
+    #[serde(alias = "flowcell")]
+    Policy,
 }
 
 /// A number of labels, or the labels.
@@ -281,24 +294,24 @@ fn read_document(name: &str, text: &str) -> Result<(Document, Config), ConfigErr
 
 fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
     let mut faults = Faults::of(document);
-    let hash = file.balance.policy == Policy::Hash;
+    let (word, policy) = file.balance.policy();
     let uplink = faults.note(check_uplink(&file.uplink));
     let balance = faults.note(check_balance(&file.balance));
-    let labels = faults.note(match &file.balance.labels {
+    let labels = faults.note(match &file.balance.rest.labels {
         Some(labels) => check_labels("balance.labels", labels),
-        None if hash => Ok(Vec::new()),
+        None if !policy.labels => Ok(Vec::new()),
         None => check_labels("balance.labels", &Labels::Count(8)),
     });
     let limits = faults.note(limits::check(&file.limits, &file.tenant));
     let (uplinks, address) = uplink.unwrap_or_default();
     let ports = faults.note(check_ports(&file, &uplinks));
-    let peers = faults.note(check_peers(&file.peer, address, file.balance.policy));
+    let peers = faults.note(check_peers(&file.peer, address, (word, policy)));
     if let (Some(ports), Some(peers)) = (&ports, &peers) {
         faults.note(one_owner_each(ports, peers));
     }
     let metrics = faults.note(check_agent(&file.agent));
     let congestion = faults.note(file.congestion.as_ref().map(CongestionTable::check).transpose());
-    let controller = faults.note(file.controller.map(|table| table.check(hash)).transpose());
+    let controller = faults.note(file.controller.as_ref().map(|table| table.check((word, policy))).transpose());
     let reorder = faults.note(file.receive.check());
     let made = || {
         Some(Config {
@@ -319,7 +332,7 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
             udp_port: file.uplink.udp_port,
             gro: file.uplink.gro,
             balance: balance?,
-            tcp_only: file.balance.udp != Some(Spread::Flowcell),
+            tcp_only: file.balance.rest.udp != Some(Spread::Policy),
             labels: labels?,
             reorder: reorder?,
             congestion: congestion?,
@@ -405,27 +418,21 @@ fn check_uplink(uplink: &UplinkTable) -> Result<(Vec<String>, Option<IpAddr>), I
     Ok((names, address))
 }
 
-fn check_balance(balance: &BalanceTable) -> Result<Balance, Invalid> {
-    if balance.policy == Policy::Hash {
-        let given = [
-            ("flowcell", balance.flowcell.is_some()),
-            ("labels", balance.labels.is_some()),
-            ("udp", balance.udp.is_some()),
-        ];
-        for (key, given) in given {
-            if given {
-                let problem = "has no meaning with policy = \"hash\"";
-                return Err(Invalid::new(format!("balance.{key}"), problem, "remove it"));
-            }
-        }
-        return Ok(Balance::Hash);
+fn check_balance(table: &BalanceTable) -> Result<Balance, Invalid> {
+    let (word, policy) = table.policy();
+    let mut without_meaning: Vec<&str> = table.keys.foreign(policy).collect();
+    if !policy.labels {
+        let labels = table.rest.labels.is_some().then_some("labels");
+        without_meaning.extend(labels.into_iter().chain(table.rest.udp.is_some().then_some("udp")));
     }
-    let size = balance.flowcell.unwrap_or(Bytes::kib(64));
-    let bytes = u32::try_from(size.get()).ok().filter(|bytes| (1..=1 << 30).contains(bytes));
-    let bytes = bytes.ok_or_else(|| {
-        Invalid::new("balance.flowcell", format!("{size} is out of range"), "give \"1B\" to \"1GiB\"")
-    })?;
-    Ok(Balance::Flowcell { bytes })
+    match without_meaning.first() {
+        Some(key) => Err(meaningless(format!("balance.{key}"), word)),
+        None => table.keys.check("balance", AGENTS),
+    }
+}
+
+fn meaningless(key: String, policy: &str) -> Invalid {
+    Invalid::new(key, format!("has no meaning with policy = {policy:?}"), "remove it")
 }
 
 fn check_labels(key: &str, labels: &Labels) -> Result<Vec<u16>, Invalid> {
@@ -526,7 +533,11 @@ fn check_ports(file: &File, uplinks: &[String]) -> Result<Vec<PortRule>, Invalid
     Ok(rules)
 }
 
-fn check_peers(tables: &[PeerTable], own: Option<IpAddr>, policy: Policy) -> Result<Vec<PeerRule>, Invalid> {
+fn check_peers(
+    tables: &[PeerTable],
+    own: Option<IpAddr>,
+    (word, policy): (&str, &Scheme),
+) -> Result<Vec<PeerRule>, Invalid> {
     at_most("peer", tables.len(), MAX_PEERS)?;
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     let mut addresses: BTreeMap<IpAddr, &str> = BTreeMap::new();
@@ -552,10 +563,7 @@ fn check_peers(tables: &[PeerTable], own: Option<IpAddr>, policy: Policy) -> Res
             return Err(Invalid::new(at("address"), problem, "remove uplink.address, or give one of its family"));
         }
         let labels = match &table.labels {
-            Some(_) if policy == Policy::Hash => {
-                let problem = "has no meaning with policy = \"hash\"";
-                return Err(Invalid::new(at("labels"), problem, "remove it"));
-            }
+            Some(_) if !policy.labels => return Err(meaningless(at("labels"), word)),
             Some(labels) => Some(check_labels(&at("labels"), labels)?),
             None => None,
         };

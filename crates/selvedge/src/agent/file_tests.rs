@@ -47,7 +47,7 @@ timeout = "2ms"
 fn a_whole_file_means_what_it_says() {
     let config = parse("a.toml", WHOLE).unwrap();
     assert_eq!(config.labels, (50_000..50_008).collect::<Vec<_>>());
-    assert_eq!(config.balance, Balance::Flowcell { bytes: 64_000 });
+    assert_eq!(config.balance, Balance::flowcell(Bytes(64_000)));
     assert_eq!(config.flow_idle_ns, 300_000_000_000);
     assert_eq!((config.ports.len(), config.ports[1].selector.to_string().as_str()), (2, "lxc*"));
     assert_eq!(config.peers[0].labels.as_deref(), Some([50_000, 50_001, 50_001].as_slice()));
@@ -60,7 +60,7 @@ fn little_needs_to_be_said() {
     let config = parse("a.toml", "[uplink]\ninterface = \"eth0\"").unwrap();
     assert_eq!((config.pins, config.socket), (PINS.into(), SOCKET.into()));
     assert_eq!((config.udp_port, config.gro, config.labels.len(), config.max_flows), (4789, true, 8, 65_536));
-    assert_eq!((config.balance, config.reorder), (Balance::Flowcell { bytes: 65_536 }, None));
+    assert_eq!((config.balance, config.reorder), (Balance::flowcell(Bytes::kib(64)), None));
     assert_eq!((config.place, config.tcp_only), (Place::Last, true));
     let other = "agent.place = \"first\"\nbalance.udp = \"flowcell\"\nuplink.interface = \"eth0\"";
     let other = parse("a.toml", other).unwrap();
@@ -76,7 +76,7 @@ fn little_needs_to_be_said() {
     let order = parse("a.toml", "uplink.interface = \"eth0\"\nreceive.reorder = true").unwrap();
     assert_eq!(order.reorder, Some(live::agent::config::ADAPTIVE));
     let hash = parse("a.toml", "balance.policy = \"hash\"\nuplink.interfaces = [\"a\", \"b\"]").unwrap();
-    assert_eq!((hash.balance, hash.labels.len(), hash.uplinks.len()), (Balance::Hash, 0, 2));
+    assert_eq!((hash.balance, hash.labels.len(), hash.uplinks.len()), (Balance::ecmp(), 0, 2));
 }
 
 /// What to put in place of what in [`WHOLE`], and how the one line must begin and end.
@@ -117,9 +117,28 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ("4789", "0", "a.toml:11: uplink.udp_port: ", "give 1 to 65535"),
     ("4789", "65536", "a.toml:11: uplink.udp_port: ", ""),
     ("gro = true", "gro = 1", "a.toml:12: uplink.gro: found integer `1`", "write true or false"),
-    ("\"flowcell\"", "\"flowcel\"", "a.toml:15: balance.policy: unknown value `flowcel`", "(known: flowcell, hash)"),
+    (
+        "\"flowcell\"",
+        "\"flowcel\"",
+        "a.toml:15: balance.policy: unknown value `flowcel`",
+        "(known: ecmp, hash, random-path, flowcell, flowlet)",
+    ),
     ("\"flowcell\"", "\"hash\"", "a.toml:16: balance.flowcell: has no meaning with policy = \"hash\"", "remove it"),
     ("\"64KB\"", "\"64kb\"", "a.toml:16: balance.flowcell: ", "GiB)"),
+    ("flowcell =", "flowlet_gap =", "a.toml:16: balance.flowlet_gap: ", "min)"),
+    (
+        "flowcell =",
+        "flowcel =",
+        "a.toml:16: balance.flowcel: unknown key",
+        "(known: policy, threshold, flowlet_gap, udp, labels)",
+    ),
+    (
+        "= \"flowcell\"",
+        "= \"flowlet\"",
+        "a.toml:16: balance.flowcell: has no meaning with policy = \"flowlet\"",
+        "remove it",
+    ),
+    ("\"64KB\"", "\"1KB\"\nthreshold = \"1KB\"", "a.toml:17: balance.threshold: means the same", "remove one of them"),
     ("\"64KB\"", "\"0B\"", "a.toml:16: balance.flowcell: ", "give \"1B\" to \"1GiB\""),
     ("labels = 8", "labels = 0", "a.toml:17: balance.labels: 0 is out of range", "give 1 to 256"),
     ("labels = 8", "labels = 257", "a.toml:17: balance.labels: ", "give 1 to 256"),

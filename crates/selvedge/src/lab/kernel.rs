@@ -1,9 +1,11 @@
 //! `selvedge lab kernel`: the leaf-spine fabric of `live::netns`.
 
 use clap::{Args, Subcommand};
-use live::netns::{Error, Lab, Overlay, Policy, Shape, State, Status, Up, Wire};
+use edge::balance::{Balance, SCHEMES};
+use live::netns::{Error, Lab, Overlay, Shape, State, Status, Up, Wire};
 use std::ffi::OsString;
 use std::fmt::Write;
+use std::sync::LazyLock;
 
 #[derive(Debug, Subcommand)]
 pub enum Kernel {
@@ -33,6 +35,18 @@ pub enum Kernel {
         command: Vec<OsString>,
     },
 }
+
+/// What `--policy` says of itself.
+static POLICIES: LazyLock<String> = LazyLock::new(|| {
+    let mut text = "How the edge picks labels:".to_owned();
+    for scheme in SCHEMES {
+        let _ = write!(text, "\n{}: {}", scheme.name, scheme.about.replace('`', ""));
+        for parameter in scheme.parameters {
+            let _ = write!(text, "; {}={} to {}", parameter.name, parameter.least, parameter.most);
+        }
+    }
+    text
+});
 
 #[derive(Debug, Args)]
 pub struct Name {
@@ -72,10 +86,9 @@ pub struct UpArguments {
     /// Run the edge on every host: the same as --overlay edge
     #[arg(long, conflicts_with = "overlay")]
     pub edge: bool,
-    /// How the edge picks labels
-    #[arg(long, value_name = "flowcell|hash", default_value = "flowcell")]
-    pub policy: Policy,
-    /// Labels that flowcells take in turn, 1 to 256
+    #[arg(long, value_name = "NAME[,KEY=VALUE]", help = POLICIES.as_str(), default_value_t = Shape::default().policy)]
+    pub policy: Balance,
+    /// Labels of the policy's schedule, 1 to 256
     #[arg(long, value_name = "N", default_value_t = Shape::default().labels, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub labels: u16,
 }

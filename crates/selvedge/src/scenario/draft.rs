@@ -26,15 +26,15 @@ impl Draft {
         table: &SchemeTable,
     ) -> Result<Draft, ConfigError> {
         let mut own = document.clone();
-        own.overlay_at("host", &table.host, &format!("scheme.{name}.host"))?;
-        own.overlay_at("switch", &table.switch, &format!("scheme.{name}.switch"))?;
+        own.overlay_at("host", &table.rest.host, &format!("scheme.{name}.host"))?;
+        own.overlay_at("switch", &table.rest.switch, &format!("scheme.{name}.switch"))?;
         let section = |key: &str| own.table().get(key).and_then(toml::Value::as_table).cloned().unwrap_or_default();
         let mut faults = Faults::of(&own);
         let hosts = faults.add(own.read_table::<HostTable>(&section("host"), "host"));
         let switch = faults.add(own.read_table::<SwitchTable>(&section("switch"), "switch"));
         let guests = hosts.and_then(|hosts| faults.note(guests(&hosts, base, name, table)));
         let switch =
-            switch.map(|switch| SwitchTable { multipath: table.multipath.unwrap_or(switch.multipath), ..switch });
+            switch.map(|switch| SwitchTable { multipath: table.rest.multipath.unwrap_or(switch.multipath), ..switch });
         let switches = switch.as_ref().and_then(|switch| faults.note(switch.build()));
         let workloads = faults.note(workloads(scenario, beside, name, table));
         let edge = workloads.as_ref().and_then(|w| faults.note(table.edge(name, w, base.n_hosts() as u32)));
@@ -89,7 +89,7 @@ impl Draft {
             }
         }
         let unmodelled = unmodelled(name, table, scenario, &template).map(|e| document.error(&e));
-        Ok(SchemePlan { name: name.to_owned(), note: table.note.clone(), template, unmodelled })
+        Ok(SchemePlan { name: name.to_owned(), note: table.rest.note.clone(), template, unmodelled })
     }
 }
 
@@ -99,7 +99,7 @@ fn fabric(
     base: &topology::Topology,
     table: &SchemeTable,
 ) -> Result<(topology::Topology, Vec<Failure>), Invalid> {
-    let single = table.topology == FabricWord::SingleSwitch;
+    let single = table.rest.topology == FabricWord::SingleSwitch;
     let topology = match single {
         true => super::network::TopologyTable::non_blocking(base)?,
         false => base.clone(),
@@ -108,7 +108,7 @@ fn fabric(
     for (n, failure) in scenario.failure.iter().enumerate() {
         let link = failure.build(n, base)?;
         // The non-blocking reference has no fabric links that could fail.
-        if !single && table.failures {
+        if !single && table.rest.failures {
             failures.push(Failure { at: failure.at, link, up: failure.up });
         }
     }
@@ -121,7 +121,7 @@ fn workloads(scenario: &Scenario, beside: &Path, name: &str, table: &SchemeTable
     for (n, workload) in scenario.workload.iter().enumerate() {
         workloads.push(workload.build(n, beside)?);
     }
-    table.set_guests(name, &mut workloads)?;
+    table.rest.set_guests(name, &mut workloads)?;
     Ok(workloads)
 }
 
@@ -132,7 +132,7 @@ fn guests(
     table: &SchemeTable,
 ) -> Result<HostConfig, Invalid> {
     let mut guests = hosts.build()?;
-    guests.mptcp = table.guests_mptcp(name, guests.tcp.congestion)?;
+    guests.mptcp = table.rest.guests_mptcp(name, guests.tcp.congestion)?;
     if let Some(absent) = guests.plain.iter().find(|&&h| h as usize >= base.n_hosts()) {
         let problem = format!("there is no host {absent}");
         return Err(Invalid::new("host.plain", problem, format!("hosts are 0 to {}", base.n_hosts() - 1)));
@@ -145,11 +145,11 @@ fn unmodelled(name: &str, table: &SchemeTable, scenario: &Scenario, template: &E
     let law = |w: &host::workload::Workload| w.congestion.unwrap_or(template.hosts.tcp.congestion);
     let n = template.workloads.iter().position(|w| !law(w).is_modelled())?;
     let workload = &template.workloads[n].name;
-    let key = if table.guests.contains_key(workload) {
+    let key = if table.rest.guests.contains_key(workload) {
         format!("scheme.{name}.guests.{workload}")
     } else if scenario.workload[n].congestion.is_some() {
         format!("workload.{n}.congestion")
-    } else if table.host.contains_key("tcp") {
+    } else if table.rest.host.contains_key("tcp") {
         format!("scheme.{name}.host")
     } else {
         "host.tcp.congestion".to_owned()

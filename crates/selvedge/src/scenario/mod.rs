@@ -23,7 +23,7 @@ pub use limiter::{LimiterClassTable, LimiterLawWord, LimiterTable};
 pub use memory::Room;
 pub use network::{fabric, FailureTable, Kind, SwitchTable, TopologyTable};
 pub use plan::{Choice, Plan, SchemePlan};
-pub use scheme::{FabricWord, SchemeTable, Schemes, Wait, BUILT_IN, NAMED};
+pub use scheme::{FabricWord, RestTable, SchemeTable, Schemes, Wait, BUILT_IN, NAMED};
 pub use seeds::Seeds;
 pub use traffic::{PatternWord, WorkloadTable};
 

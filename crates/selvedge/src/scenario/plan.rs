@@ -2,6 +2,7 @@ use super::draft::Draft;
 use super::scheme::{SchemeTable, Schemes, BUILT_IN, NAMED};
 use super::{Room, Scenario, Seeds};
 use config::{closest, ConfigError, Document, Faults, Invalid};
+use edge::balance::Parameter;
 use host::experiment::Experiment;
 use std::path::Path;
 use units::Time;
@@ -131,7 +132,8 @@ impl Plan {
             };
             if names.contains(name) {
                 schemes.extend(faults.add(planned.finish(&scenario, name, &table, (names.len(), room))));
-                let effective = toml::Table::try_from(&table)
+                let effective = table
+                    .to_table()
                     .map_err(|e| Invalid::new(format!("scheme.{name}"), e.to_string(), "report this as a bug"));
                 tables.extend(faults.note(effective).map(|table| (name.clone(), table)));
             }
@@ -223,9 +225,13 @@ fn read_scheme(document: &Document, name: &str, given: Option<&toml::Table>) -> 
         let remedy = "use letters, digits, `_` and `-`, a letter first";
         return Err(document.error(&Invalid::new(at, format!("{name:?} cannot name a scheme"), remedy)));
     }
-    let base = SchemeTable::built_in(name).unwrap_or_default();
-    let mut table = toml::Table::try_from(base)
+    let mut table = SchemeTable::base(name)
+        .to_table()
         .map_err(|e| document.error(&Invalid::new(at.clone(), e.to_string(), "report this as a bug")))?;
-    table.extend(given.cloned().unwrap_or_default());
+    let given = given.cloned().unwrap_or_default();
+    for parameter in given.keys().filter_map(|key| Parameter::find(key)) {
+        table.remove(parameter.name); // it may be given under another name
+    }
+    table.extend(given);
     document.read_table(&table, &at)
 }

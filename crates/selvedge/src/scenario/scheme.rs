@@ -4,8 +4,9 @@ use super::congestion::CongestionTable;
 use super::hosts::CongestionWord;
 use super::limiter::LimiterTable;
 use super::network::MultipathWord;
-use config::Invalid;
-use config::{within, OrOff};
+use crate::balance::{read_beside, BalanceKeys};
+use config::{within, Invalid, OrOff};
+use edge::balance::{ECMP, FLOWCELL, RANDOM_PATH};
 use edge::{reorder, Balance};
 use host::experiment::{Controller, EdgeConfig};
 use host::mptcp;
@@ -16,16 +17,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use units::{Bytes, Time};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BalanceWord {
-    Ecmp,
-    RandomPath,
-    Flowcell,
-    Flowlet,
-}
+use units::Time;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -108,13 +100,26 @@ impl<'de> Deserialize<'de> for Wait {
 }
 
 /// One scheme. Keys left out take the values of the built-in scheme of that name, or else the documented defaults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SchemeTable {
+    pub balance: BalanceKeys,
+    pub rest: RestTable,
+}
+
+impl<'de> Deserialize<'de> for SchemeTable {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<SchemeTable, D::Error> {
+        read_beside(from, BALANCE).map(|(balance, rest)| SchemeTable { balance, rest })
+    }
+}
+
+/// The key that names the balancer.
+const BALANCE: &str = "balance";
+
+/// What there is of a scheme besides its balancer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct SchemeTable {
+pub struct RestTable {
     pub note: String,
-    pub balance: BalanceWord,
-    pub threshold: Bytes,
-    pub flowlet_gap: Time,
     pub receiver: ReceiverWord,
     pub reorder_timeout: Wait,
     /// Of the adaptive timeout.
@@ -149,13 +154,10 @@ pub struct SchemeTable {
     pub limiter: Option<LimiterTable>,
 }
 
-impl Default for SchemeTable {
+impl Default for RestTable {
     fn default() -> Self {
-        SchemeTable {
+        RestTable {
             note: String::new(),
-            balance: BalanceWord::Ecmp,
-            threshold: Bytes::kib(64),
-            flowlet_gap: Time::from_us(500),
             receiver: ReceiverWord::Stock,
             reorder_timeout: Wait::Fixed(Time::from_us(500)),
             reorder_alpha: 2,
@@ -183,31 +185,52 @@ pub const BUILT_IN: [&str; 3] = ["ecmp", "presto", "optimal"];
 pub const NAMED: [&str; 1] = ["mptcp"];
 
 impl SchemeTable {
-    pub fn built_in(name: &str) -> Option<SchemeTable> {
-        let default = SchemeTable::default();
-        match name {
-            "ecmp" => Some(SchemeTable { note: "switches hash each flow to a path".into(), ..default }),
-            "presto" => Some(SchemeTable {
-                note: "64 KiB flowcells in turn over disjoint trees, reordering undone at the receiver".into(),
-                balance: BalanceWord::Flowcell,
-                receiver: ReceiverWord::Presto,
-                ..default
-            }),
-            "optimal" => Some(SchemeTable {
-                note: "all hosts on one non-blocking switch".into(),
-                topology: FabricWord::SingleSwitch,
-                ..default
-            }),
-            "mptcp" => Some(SchemeTable {
-                note: "MPTCP with 8 subflows coupled by OLIA, each on a path drawn at random".into(),
-                balance: BalanceWord::RandomPath,
-                mptcp: Some(MptcpTable::default()),
-                ..default
-            }),
-            _ => None,
-        }
+    /// The built-in scheme of that name, or else the defaults.
+    pub fn base(name: &str) -> SchemeTable {
+        let rest = RestTable::default();
+        let (balance, rest) = match name {
+            "ecmp" => (&ECMP, RestTable { note: "switches hash each flow to a path".into(), ..rest }),
+            "presto" => {
+                let note = "64 KiB flowcells in turn over disjoint trees, reordering undone at the receiver".into();
+                (&FLOWCELL, RestTable { note, receiver: ReceiverWord::Presto, ..rest })
+            }
+            "optimal" => {
+                let note = "all hosts on one non-blocking switch".into();
+                (&ECMP, RestTable { note, topology: FabricWord::SingleSwitch, ..rest })
+            }
+            "mptcp" => {
+                let note = "MPTCP with 8 subflows coupled by OLIA, each on a path drawn at random".into();
+                (&RANDOM_PATH, RestTable { note, mptcp: Some(MptcpTable::default()), ..rest })
+            }
+            _ => (&ECMP, rest),
+        };
+        SchemeTable { balance: BalanceKeys::of(balance), rest }
     }
 
+    /// As a file would have it, with all defaults.
+    ///
+    /// # Errors
+    /// None, of what was read from a file.
+    pub fn to_table(&self) -> Result<toml::Table, toml::ser::Error> {
+        let mut table = toml::Table::new();
+        for (key, value) in toml::Table::try_from(&self.rest)? {
+            let note = key == "note";
+            table.insert(key, value);
+            if note {
+                let entries = self.balance.entries(BALANCE, &ECMP);
+                table.extend(entries.into_iter().map(|(key, value)| (key, toml::Value::String(value))));
+            }
+        }
+        Ok(table)
+    }
+
+    pub(super) fn edge(&self, name: &str, workloads: &[Workload], hosts: u32) -> Result<EdgeConfig, Invalid> {
+        let balance = self.balance.check(&format!("scheme.{name}"), &ECMP)?;
+        self.rest.edge(name, balance, workloads, hosts)
+    }
+}
+
+impl RestTable {
     /// What guests speak; `guest` is the law of their TCP.
     pub(super) fn guests_mptcp(&self, name: &str, guest: Algorithm) -> Result<Option<mptcp::Config>, Invalid> {
         let Some(table) = &self.mptcp else { return Ok(None) };
@@ -238,7 +261,7 @@ impl SchemeTable {
         Ok(())
     }
 
-    pub(super) fn edge(&self, name: &str, workloads: &[Workload], hosts: u32) -> Result<EdgeConfig, Invalid> {
+    fn edge(&self, name: &str, balance: Balance, workloads: &[Workload], hosts: u32) -> Result<EdgeConfig, Invalid> {
         let at = format!("scheme.{name}");
         let (congestion, ports_by_workload) = match &self.congestion {
             Some(table) => {
@@ -251,8 +274,6 @@ impl SchemeTable {
             Some(table) => Some(table.build(&format!("{at}.limiter"), hosts)?),
             None => None,
         };
-        within(&format!("{at}.threshold"), self.threshold, Bytes(1), Bytes(1 << 30))?;
-        within(&format!("{at}.flowlet_gap"), self.flowlet_gap, Time::from_us(2), Time::from_secs(4))?;
         if let OrOff(Some(reaction)) = self.controller {
             within(&format!("{at}.controller"), reaction, Time::ZERO, Time::from_secs(1000))?;
         }
@@ -275,13 +296,7 @@ impl SchemeTable {
             }
         };
         Ok(EdgeConfig {
-            balance: match self.balance {
-                BalanceWord::Ecmp => Balance::Ecmp,
-                // A flowcell that never ends.
-                BalanceWord::RandomPath => Balance::Flowcell { threshold: Bytes(u64::MAX) },
-                BalanceWord::Flowcell => Balance::Flowcell { threshold: self.threshold },
-                BalanceWord::Flowlet => Balance::Flowlet { gap: self.flowlet_gap },
-            },
+            balance,
             reorder: match self.receiver {
                 ReceiverWord::Stock => None,
                 ReceiverWord::Presto => {

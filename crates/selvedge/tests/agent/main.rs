@@ -376,7 +376,7 @@ fn a_reload_is_taken_whole_or_not_at_all() {
     world.signal(agent, "HUP");
     eventually("the new configuration is in force", || world.ask(0, &["paths"]).as_array().unwrap().len() == 2);
     let status = world.ask(0, &["status"]);
-    assert_eq!((status["policy"].as_str(), status["reload_error"].as_str()), (Some("hash"), Some("")));
+    assert_eq!((status["policy"].as_str(), status["reload_error"].as_str()), (Some("ecmp"), Some("")));
     std::fs::write(world.config(0), good).unwrap();
     assert!(world.ctl(0, &["reload"]).status.success());
     assert_eq!(world.ask(0, &["paths"]).as_array().unwrap().len(), 1);

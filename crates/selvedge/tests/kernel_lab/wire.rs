@@ -6,8 +6,8 @@ use crate::stream::Transfer;
 use std::collections::{BTreeMap, BTreeSet};
 
 const BYTES: u64 = 30_000_000;
-/// Payload of a flowcell, docs/agent.md's `flowcell = "64KB"`.
-const CELL: u32 = 64_000;
+/// Payload of a flowcell, unless `--policy` says otherwise.
+const CELL: u32 = 65_536;
 /// Largest payload of one segment.
 const SEGMENT: u32 = 65_535;
 

@@ -48,7 +48,7 @@ pub(super) fn syn(flags: u8, seq: u32, ack: u32, wscale: Option<u8>) -> Packet {
 
 impl Edge {
     pub(super) fn new(config: &Config) -> Edge {
-        let conf = Conf { idle_ns: 60_000_000_000, balance: BALANCE_ECMP, cell_bytes: 0 };
+        let conf = Conf { idle_ns: 60_000_000_000, balance: balance::Conf::default() };
         let stages = Stages { conf, vcc: Some(config.conf()) };
         let (flow, vcc, queue) = Default::default();
         Edge { stages, flow, vcc, limit: None, queue, now: Time::from_us(1) }

@@ -1,0 +1,344 @@
+//! Load balancing: the schemes by which outgoing segments are spread over paths, as people name them and as
+//! `datapath/balance.h` runs them.
+
+mod table;
+
+pub use table::{AGENTS, ECMP, FLOWCELL, FLOWLET, RANDOM_PATH, SCHEMES};
+
+use std::fmt;
+use std::str::FromStr;
+use units::{Bytes, Time};
+
+/// Most parameters of one scheme: the words of the union in `struct sv_balance_conf`.
+pub const MAX_PARAMETERS: usize = 1;
+
+/// One scheme.
+#[derive(Debug)]
+pub struct Scheme {
+    pub name: &'static str,
+    /// Other names that mean the same.
+    pub aliases: &'static [&'static str],
+    /// What it does, in one line.
+    pub about: &'static str,
+    /// Does it write labels? Without, a schedule of them has no meaning.
+    pub labels: bool,
+    /// At most [`MAX_PARAMETERS`].
+    pub parameters: &'static [Parameter],
+    /// `SV_BALANCE_*`
+    number: u8,
+}
+
+impl PartialEq for Scheme {
+    fn eq(&self, other: &Scheme) -> bool {
+        self.number == other.number
+    }
+}
+impl Eq for Scheme {}
+
+impl Scheme {
+    /// By name or alias.
+    pub fn find(word: &str) -> Option<&'static Scheme> {
+        SCHEMES.into_iter().find(|scheme| scheme.names().any(|name| name == word))
+    }
+
+    /// Its name, then its aliases.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+}
+
+/// What can be set of a scheme. No two have a name in common.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Parameter {
+    pub name: &'static str,
+    pub aliases: &'static [&'static str],
+    /// What it is, in one line.
+    pub about: &'static str,
+    pub default: Quantity,
+    pub least: Quantity,
+    pub most: Quantity,
+}
+
+impl Parameter {
+    /// Of all schemes, in the order of docs.
+    pub fn all() -> impl Iterator<Item = &'static Parameter> {
+        SCHEMES.into_iter().flat_map(|scheme| scheme.parameters)
+    }
+
+    /// By name or alias.
+    pub fn find(key: &str) -> Option<&'static Parameter> {
+        Parameter::all().find(|parameter| parameter.names().any(|name| name == key))
+    }
+
+    /// Its name, then its aliases.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+
+    /// Is it in range? A quantity of another unit is not.
+    pub fn allows(&self, value: Quantity) -> bool {
+        self.least.same_unit(value) && self.least.word() <= value.word() && value.word() <= self.most.word()
+    }
+
+    /// Reads a value with its unit, in range or not.
+    ///
+    /// # Errors
+    /// Text that is no quantity of its unit.
+    pub fn parse(&self, text: &str) -> Result<Quantity, units::ParseError> {
+        match self.default {
+            Quantity::Bytes(_) => text.parse().map(Quantity::Bytes),
+            Quantity::Time(_) => text.parse().map(Quantity::Time),
+        }
+    }
+
+    /// So many bytes or nanoseconds, or the nearest that it allows.
+    pub fn nearest(&self, units: u64) -> Quantity {
+        let units = units.clamp(self.least.word().into(), self.most.word().into());
+        match self.default {
+            Quantity::Bytes(_) => Quantity::Bytes(Bytes(units)),
+            Quantity::Time(_) => Quantity::Time(Time::from_ns(units)),
+        }
+    }
+}
+
+/// A parameter's value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    Bytes(Bytes),
+    Time(Time),
+}
+
+impl Quantity {
+    fn same_unit(self, other: Quantity) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+
+    /// As C has it: bytes or ns, at most what 32 bits hold.
+    fn word(self) -> u32 {
+        let units = match self {
+            Quantity::Bytes(bytes) => bytes.get(),
+            Quantity::Time(time) => time.as_ns(),
+        };
+        u32::try_from(units).unwrap_or(u32::MAX)
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Quantity::Bytes(bytes) => bytes.fmt(f),
+            Quantity::Time(time) => time.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A scheme with values for its parameters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Balance {
+    scheme: &'static Scheme,
+    /// In the order of its parameters.
+    values: [Quantity; MAX_PARAMETERS],
+}
+
+impl Balance {
+    /// With the values that `of` gives, or else the defaults.
+    pub fn new(scheme: &'static Scheme, of: impl Fn(&'static Parameter) -> Option<Quantity>) -> Balance {
+        let mut values = [Quantity::Bytes(Bytes::ZERO); MAX_PARAMETERS];
+        for (value, parameter) in values.iter_mut().zip(scheme.parameters) {
+            *value = of(parameter).unwrap_or(parameter.default);
+        }
+        Balance { scheme, values }
+    }
+
+    pub fn ecmp() -> Balance {
+        Balance::new(&ECMP, |_| None)
+    }
+
+    pub fn random_path() -> Balance {
+        Balance::new(&RANDOM_PATH, |_| None)
+    }
+
+    pub fn flowcell(threshold: Bytes) -> Balance {
+        Balance::new(&FLOWCELL, |_| Some(Quantity::Bytes(threshold)))
+    }
+
+    pub fn flowlet(gap: Time) -> Balance {
+        Balance::new(&FLOWLET, |_| Some(Quantity::Time(gap)))
+    }
+
+    pub fn scheme(&self) -> &'static Scheme {
+        self.scheme
+    }
+
+    /// Its parameters and their values.
+    pub fn values(&self) -> impl Iterator<Item = (&'static Parameter, Quantity)> + '_ {
+        self.scheme.parameters.iter().zip(self.values)
+    }
+
+    /// For the data path. `tcp_only`: flows of other protocols keep the label that their hash picks.
+    pub fn conf(&self, tcp_only: bool) -> Conf {
+        let mut conf = Conf { scheme: self.scheme.number, ..Conf::default() };
+        if tcp_only && self.scheme.labels {
+            conf.flags = TCP_ONLY;
+        }
+        for (word, (_, value)) in conf.words.iter_mut().zip(self.values()) {
+            *word = value.word();
+        }
+        conf
+    }
+}
+
+impl Default for Balance {
+    /// ECMP.
+    fn default() -> Balance {
+        Balance::ecmp()
+    }
+}
+
+impl fmt::Display for Balance {
+    /// As it is read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.scheme.name)?;
+        self.values().try_for_each(|(parameter, value)| write!(f, ",{}={value}", parameter.name))
+    }
+}
+
+impl FromStr for Balance {
+    type Err = String;
+
+    /// `flowcell` or `flowcell,threshold=16KB`.
+    fn from_str(text: &str) -> Result<Balance, String> {
+        let mut words = text.split(',');
+        let word = words.next().unwrap_or_default();
+        let names = || SCHEMES.map(|scheme| scheme.name).join(", ");
+        let scheme = Scheme::find(word).ok_or_else(|| format!("there is no scheme {word:?}: give {}", names()))?;
+        let mut balance = Balance::new(scheme, |_| None);
+        for word in words {
+            let (key, text) = word.split_once('=').ok_or_else(|| format!("{word:?} has no value: write key=value"))?;
+            let place = scheme.parameters.iter().position(|parameter| parameter.names().any(|name| name == key));
+            let place = place.ok_or_else(|| match scheme.parameters {
+                [] => format!("{} has no parameters", scheme.name),
+                all => format!(
+                    "{key:?} is none of its parameters: give {}",
+                    all.iter().map(|p| p.name).collect::<Vec<_>>().join(", ")
+                ),
+            })?;
+            let parameter = &scheme.parameters[place];
+            let value = parameter.parse(text).map_err(|e| e.to_string())?;
+            if !parameter.allows(value) {
+                return Err(format!("{key} {value} is out of range: give {} to {}", parameter.least, parameter.most));
+            }
+            balance.values[place] = value;
+        }
+        Ok(balance)
+    }
+}
+
+impl fmt::Debug for Balance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Balance({self})")
+    }
+}
+
+/// `SV_BALANCE_TCP_ONLY`
+const TCP_ONLY: u8 = 1;
+
+/// `struct sv_balance_conf`
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Conf {
+    scheme: u8,
+    flags: u8,
+    pad: [u8; 2],
+    /// Of the parameters, in their order.
+    words: [u32; MAX_PARAMETERS],
+}
+const _: () = assert!(size_of::<Conf>() == 8);
+
+/// `struct sv_balance`: what a flow keeps of its choice of path.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct State {
+    /// Number of the current flowcell or flowlet.
+    pub cell: u32,
+    pub index: u16,
+    pub label: u16,
+    pub started: u8,
+    pub scheme: u8,
+    pub pad: [u8; 2],
+    /// The scheme's own.
+    pub own: [u32; 1],
+}
+const _: () = assert!(size_of::<State>() == 16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_word_means_one_thing() {
+        let words: Vec<&str> = SCHEMES.into_iter().flat_map(Scheme::names).collect();
+        let keys: Vec<&str> = Parameter::all().flat_map(Parameter::names).collect();
+        for all in [&words, &keys] {
+            assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len(), "{all:?}");
+        }
+        let numbers: BTreeSet<u8> = SCHEMES.iter().map(|scheme| scheme.number).collect();
+        assert_eq!(numbers.len(), SCHEMES.len());
+        assert_eq!(Scheme::find("hash"), Some(&ECMP));
+        assert_eq!(Scheme::find("Flowcell"), None);
+        assert_eq!(Parameter::find("flowcell").map(|parameter| parameter.name), Some("threshold"));
+    }
+
+    #[test]
+    fn every_default_is_in_range_and_c_can_hold_every_value() {
+        for scheme in SCHEMES {
+            assert!(scheme.parameters.len() <= MAX_PARAMETERS, "{}", scheme.name);
+        }
+        for parameter in Parameter::all() {
+            assert!(parameter.allows(parameter.default) && parameter.allows(parameter.least), "{}", parameter.name);
+            assert!(parameter.most.word() < u32::MAX, "{}", parameter.name);
+            assert_eq!(parameter.nearest(0), parameter.least);
+            assert_eq!(parameter.nearest(u64::MAX), parameter.most);
+        }
+        assert!(!FLOWLET.parameters[0].allows(Quantity::Bytes(Bytes::kib(64))), "bytes are no time");
+    }
+
+    #[test]
+    fn values_become_words_of_the_data_path() {
+        assert_eq!(Balance::default().conf(true), Conf::default());
+        let flowcells = Balance::flowcell(Bytes::kib(4)).conf(true);
+        assert_eq!((flowcells.flags, flowcells.words), (TCP_ONLY, [4096]));
+        assert_eq!(Balance::flowlet(Time::from_us(3)).conf(false).words, [3000]);
+        assert_eq!(Balance::flowlet(Time::from_secs(400)).conf(false).words, [u32::MAX]);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for scheme in SCHEMES {
+            let balance = Balance::new(scheme, |parameter| Some(parameter.most));
+            assert_eq!(balance.to_string().parse(), Ok(balance));
+            assert!(scheme.names().all(|name| name.parse() == Ok(Balance::new(scheme, |_| None))), "{}", scheme.name);
+        }
+        assert_eq!("flowcell,flowcell=4KiB".parse(), Ok(Balance::flowcell(Bytes::kib(4))));
+        assert_eq!(Balance::flowlet(Time::from_ms(1)).to_string(), "flowlet,flowlet_gap=1ms");
+        for (wrong, says) in [
+            ("", "give ecmp, "),
+            ("flowcells", "give ecmp, "),
+            ("flowcell,64KB", "write key=value"),
+            ("flowcell,gap=1ms", "give threshold"),
+            ("ecmp,threshold=1B", "ecmp has no parameters"),
+            ("flowcell,threshold=64", "the unit is missing"),
+            ("flowlet,flowlet_gap=1us", "give 2us to 4s"),
+        ] {
+            let error = wrong.parse::<Balance>().unwrap_err();
+            assert!(error.contains(says), "{wrong}: {error}");
+        }
+    }
+}

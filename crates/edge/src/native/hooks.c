@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * For a test: edge.h with a scheme that has every hook of balance.h, and with locks that are counted. Shows when the hooks are
+ * called, what they see and which lock is held.
+ */
+#include "paths.h"
+
+typedef int sv_lock;
+#define SV_LOCK(lock) (++*(lock))
+#define SV_UNLOCK(lock) (--*(lock))
+#define SV_BALANCE_TEST 255
+
+static sv_lock flow_lock, paths_lock;
+
+/* The path that is least congested; ticks halve what is known. */
+static int sv_test_egress(struct sv_choice *c, const struct sv_paths *paths)
+{
+	u32 best = 0;
+
+	if (flow_lock != 1 || paths_lock)
+		return -1;
+	for (u32 i = 1; i < paths->n; i++)
+		best = paths->path[i].congestion < paths->path[best].congestion ? i : best;
+	sv_choice_enter(c, paths, best);
+	return 1;
+}
+
+static void sv_test_ingress(const struct sv_paths *paths, const struct sv_path_news *news, u64 now)
+{
+	if (flow_lock || paths_lock != 1)
+		return;
+	paths->path[news->path].congestion = (u16)(news->value << 8);
+	paths->path[news->path].heard = (u32)(now >> SV_PATH_SHIFT);
+}
+
+static void sv_test_tick(const struct sv_paths *paths, u64 now)
+{
+	(void)now;
+	for (u32 i = 0; !flow_lock && paths_lock == 1 && i < paths->n; i++)
+		paths->path[i].congestion /= 2;
+}
+
+#include "edge.h"
+
+#define HOLDS(what) do { if (!(what)) return __LINE__; } while (0)
+
+int sv_edge_hooks(void);
+
+/* Returns 0, or the line that does not hold. */
+int sv_edge_hooks(void)
+{
+	static const u16 labels[2] = { 11, 12 };
+	struct sv_path path[SV_MAX_LABELS] = {0};
+	const struct sv_conf conf = { .idle = ~0ULL, .balance = { .scheme = SV_BALANCE_TEST } };
+	struct sv_packet p = { .payload = 1 };
+	struct sv_balance balance = {0};
+	struct sv_flow flow = {0};
+	struct sv_ctx c = {
+		.conf = &conf,
+		.flow = &flow,
+		.balance = &balance,
+		.flow_lock = &flow_lock,
+		.paths = { .labels = labels, .n = 2, .path = path },
+		.paths_lock = &paths_lock,
+		.now = 5 << SV_PATH_SHIFT,
+	};
+
+	HOLDS(sv_egress(&c, &p) == (SV_BEGAN | SV_CELL_OPENED) && p.label == 11);
+	sv_ingress(&c, &p);
+	HOLDS(!path[0].heard);
+	c.news = (struct sv_path_news){ .kind = 2, .path = 0, .value = 9 };
+	sv_ingress(&c, &p);
+	HOLDS(path[0].congestion == 9 << 8 && path[0].heard == 5 && !path[1].heard);
+	sv_egress(&c, &p);
+	HOLDS(p.label == 12);
+	c.news.path = 1;
+	c.news.value = 100;
+	c.flow = 0; /* paths are heard of without room for the flow, too */
+	sv_ingress(&c, &p);
+	HOLDS(path[1].congestion == 100 << 8);
+	c.flow = &flow;
+	sv_egress(&c, &p);
+	HOLDS(p.label == 11);
+	sv_tick_paths(&c);
+	HOLDS(path[0].congestion == 9 << 7);
+	c.paths.path = 0;
+	sv_ingress(&c, &p);
+	sv_tick_paths(&c);
+	HOLDS(path[0].congestion == 9 << 7 && !flow_lock && !paths_lock);
+	return 0;
+}
