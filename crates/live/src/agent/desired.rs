@@ -314,6 +314,7 @@ fn row(value: &impl Plain) -> Vec<u8> {
 pub(in crate::agent) mod tests {
     use super::*;
     use crate::agent::config::{GuestRule, MAX_NETWORK};
+    use crate::agent::interfaces::VethPeer;
 
     fn port(selector: Selector, addresses: &[&str], learn: &[&str]) -> PortRule {
         PortRule {
@@ -382,7 +383,7 @@ pub(in crate::agent) mod tests {
         [
             (1, lo),
             (2, interface("eth0", &["10.0.0.1", "fd99::1"])),
-            (10, interface("lxc0", &[])),
+            (10, Interface { veth_peer: Some(VethPeer { ifindex: 2, namespace: None }), ..interface("lxc0", &[]) }),
             (11, interface("lxc1", &[])),
             (12, interface("lxc2", &[])),
             (13, interface("other", &[])),
@@ -450,8 +451,14 @@ pub(in crate::agent) mod tests {
         let want = desired(&config, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
         assert_eq!((want.ports.len(), want.peers.len(), want.routes.len()), (3, 2, 3));
         assert_eq!(want.attach.len(), 4);
-        assert!(want.problems.is_empty());
+        assert_eq!(want.problems, [""; 0]);
         assert_eq!(want, desired(&config, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default()));
+        let mut tap = interfaces();
+        tap.get_mut(&10).unwrap().veth_peer = None;
+        let want = desired(&config, &resolved, &tap, &learned, &Limited::default(), &Kept::default());
+        assert!(
+            matches!(want.problems.as_slice(), [one] if one.starts_with("port lxc0: the MAC address of its guest"))
+        );
         let mut hash = config.clone();
         hash.balance = edge::Balance::ecmp();
         let of = |config: &Config| {

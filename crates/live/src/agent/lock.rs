@@ -60,7 +60,10 @@ fn try_lock(pins: &Path) -> Result<Option<Lock>> {
 }
 
 /// Is it a directory in a bpffs, or can it be made one?
-fn check_bpffs(pins: &Path) -> Result<()> {
+///
+/// # Errors
+/// [`Error::NotBpffs`], or what the file system says.
+pub(super) fn check_bpffs(pins: &Path) -> Result<()> {
     let above = pins.parent().unwrap_or(Path::new("/"));
     let existing = above.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("/"));
     let is_bpffs = |dir: &Path| {

@@ -647,6 +647,7 @@ fn may_run() -> Result<()> {
 
 /// What the host lacks is an error, or with `agent.unchecked` a warning.
 fn check_operator(config: &Config, log: &Log) -> Result<()> {
+    lock::check_bpffs(&config.pins)?; // whoever may write in a place that is wrong does not matter
     let unmet = operator::unmet(config);
     match unmet.is_empty() || config.unchecked {
         true => unmet.iter().for_each(|one| log.warning(one)),
