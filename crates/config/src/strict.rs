@@ -5,15 +5,15 @@ use crate::place::path_at;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-/// A table with more faults is not looked at further.
-const MOST: usize = 100;
+/// A table with more faults is not looked at further: each costs another reading of the whole.
+const MOST: usize = 20;
 
 /// # Errors
 /// All that is wrong, in the order in which it was met; keys are dotted paths from the table.
 pub(crate) fn read<T: DeserializeOwned>(table: &Table) -> Result<T, Vec<Invalid>> {
     let mut rest = Rest { table: table.clone(), removed: Vec::new() };
     let mut found: Vec<Invalid> = Vec::new();
-    loop {
+    for _ in 0..MOST {
         // Spans survive only in text. Rendering also gives every layer one form.
         let rendered = rest.table.to_string();
         let error = match toml::from_str(&rendered) {
@@ -35,10 +35,11 @@ pub(crate) fn read<T: DeserializeOwned>(table: &Table) -> Result<T, Vec<Invalid>
         if let Some(key) = key.filter(|key| path.last() != Some(key)) {
             path.push(key);
         }
-        if found.len() == MOST || !rest.remove(path) {
-            return Err(found);
+        if !rest.remove(path) {
+            break;
         }
     }
+    Err(found)
 }
 
 /// What lacks because it was taken out, or stands there under a name that was taken for a slip, is no fault of its own.

@@ -189,7 +189,9 @@ fn status(s: &Status) -> String {
         vec!["reloads".into(), s.reloads.to_string()],
     ]);
     if !s.reload_error.is_empty() {
-        rows.push(vec!["last reload".into(), s.reload_error.clone()]);
+        for (n, fault) in s.reload_error.lines().enumerate() {
+            rows.push(vec![if n == 0 { "last reload" } else { "" }.into(), fault.into()]);
+        }
     }
     rows.extend(s.problems.iter().map(|problem| vec!["PROBLEM".into(), problem.clone()]));
     grid(&rows, 0)

@@ -361,7 +361,10 @@ impl Runner {
                 self.tally.reload_error.clear();
             }
             Err(why) => {
-                self.agent.log.error(format!("the old configuration stays in force: {why}"));
+                let mut faults = why.lines();
+                let first = faults.next().unwrap_or_default();
+                self.agent.log.error(format!("the old configuration stays in force: {first}"));
+                faults.for_each(|fault| self.agent.log.error(fault));
                 self.tally.reload_failures += 1;
                 self.tally.reload_error.clone_from(why);
             }
