@@ -1,4 +1,4 @@
-//! A configuration as text: where its keys stand, and layers that change it.
+//! A configuration as text: the place of each key, and layers that change values.
 
 use crate::error::{ConfigError, Fault, Invalid};
 use crate::place::{join, line_at, line_of};

@@ -1,3 +1,5 @@
+//! Errors of configuration files: one line each with file, line, key, problem and remedy.
+
 use std::fmt;
 
 /// What is wrong in one place, and what to do about it. One line of text.

@@ -1,3 +1,5 @@
+//! A collector of faults: a check notes its fault and the next check still runs.
+
 use crate::{ConfigError, Document, Invalid};
 
 /// What was found wrong in a document so far, where one fault does not keep the next from being looked for.

@@ -1,8 +1,8 @@
-//! Strict TOML: what a configuration file says, with file, line, key and remedy of all that is wrong in it.
+//! Strict TOML: every error of a configuration file, with file, line, key and remedy.
 //!
-//! [`Document`] knows where each key stands and which changes were laid over the file. It reads into any type that
-//! [`serde`] knows; checks of meaning give [`Invalid`], to which the document adds the place. `keys` has
-//! what such types share.
+//! [`Document`] knows the place of each key and the changes laid over the file. It reads into any type that [`serde`]
+//! knows. Checks of meaning give [`Invalid`], to which the document adds the place. `keys` has the parts that such types
+//! share.
 
 mod document;
 mod error;

@@ -1,4 +1,4 @@
-//! Where in a text a key stands, and which key stands at a place.
+//! Places in a text: the line of a key, and the key at a position.
 
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};

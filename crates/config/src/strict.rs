@@ -1,4 +1,4 @@
-//! Strict reading that does not stop at the first fault: what is wrong is noted and taken out, and the rest is read again.
+//! Strict reading that goes on after an error: it notes the error, removes the wrong value, and reads the rest again.
 
 use crate::error::{explain, Invalid};
 use crate::place::path_at;

@@ -1,4 +1,4 @@
-//! Values that several files have.
+//! Values that several configuration files have.
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, Serializer};

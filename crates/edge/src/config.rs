@@ -1,3 +1,5 @@
+//! Settings of an [`Edge`](crate::Edge), each with its default.
+
 use crate::balance::Balance;
 use crate::{limiter, reorder, vcc};
 use units::Time;

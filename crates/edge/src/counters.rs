@@ -1,3 +1,5 @@
+//! Counters of an [`Edge`](crate::Edge).
+
 use crate::{limiter, reorder};
 
 /// What an edge has seen since it was made.

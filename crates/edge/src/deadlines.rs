@@ -1,3 +1,5 @@
+//! Deadlines of flows in a heap. Moving a deadline later costs nothing until the old one is reached.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

@@ -1,3 +1,5 @@
+//! The edge of one host: the stages of `datapath/edge.h` around a flow table, then holding and reordering.
+
 use crate::deadlines::Deadlines;
 use crate::native::{self, Conf, LimitQueue, Stages};
 use crate::reorder::Engine;

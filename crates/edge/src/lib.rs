@@ -1,5 +1,5 @@
-//! The edge: what stands between guests and the fabric, sans-IO. The safe face of `datapath/edge.h`, plus what a
-//! kernel program cannot do: holding and reordering segments.
+//! The edge between guests and fabric, sans-IO: the safe face of `datapath/edge.h`, and the parts that a kernel program
+//! cannot do, holding and reordering segments.
 //!
 //! See [`Edge`] for the calling contract.
 

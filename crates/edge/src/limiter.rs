@@ -1,4 +1,4 @@
-//! Rate limiters without a standing queue (`datapath/limiter.h`): which law keeps the queue of a class short.
+//! Rate limiters without a standing queue (`datapath/limiter.h`): the law that keeps the queue of a class short.
 
 use crate::native::{self, Limit};
 use units::{BitRate, Bytes, Time};

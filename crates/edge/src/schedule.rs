@@ -1,3 +1,5 @@
+//! Schedules: the labels of the paths to each destination, in the order in which flows take them.
+
 use crate::native::MAX_LABELS;
 use rustc_hash::FxHashMap;
 

@@ -1,3 +1,5 @@
+//! The flow table: connections by their 5-tuple, at most a given number.
+
 use crate::native::{self, FlowState, Stages, Vcc};
 use crate::Direction;
 use rustc_hash::FxSeededState;

@@ -1,4 +1,4 @@
-//! Virtual congestion control (AC/DC TCP): what the administrator asks for, and what the edge has found out.
+//! Virtual congestion control (AC/DC TCP): the administrator's settings, and the state that the edge reports.
 
 use crate::native::{self, PolicyRule, Vcc, VccClass, VccConf};
 use std::ops::RangeInclusive;

@@ -1,3 +1,5 @@
+//! Types of the calling contract: direction, slot, verdict, release and added packet.
+
 /// The way a packet travels through the edge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {

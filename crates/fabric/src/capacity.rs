@@ -1,4 +1,4 @@
-//! Weights of equal next hops: what can be carried over each (WCMP, Zhou et al., EuroSys 2014).
+//! Weights of equal next hops: the capacity behind each (WCMP, Zhou et al., EuroSys 2014).
 
 use std::collections::BTreeMap;
 use topology::{schedule, NodeId, Routes, Topology};

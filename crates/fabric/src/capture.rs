@@ -1,3 +1,5 @@
+//! Captures: the first packets that cross one direction of a link.
+
 use crate::packet::Packet;
 use crate::port::PortId;
 use units::Time;

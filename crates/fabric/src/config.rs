@@ -1,3 +1,5 @@
+//! Settings of switches: buffer, marking and dropping, choice among equal next hops; loss on links.
+
 use units::{BitRate, Bytes};
 
 /// What every switch of a fabric has in common: its buffer and its queue management.

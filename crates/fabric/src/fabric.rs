@@ -1,3 +1,6 @@
+//! The fabric: takes packets from hosts, moves them hop by hop with its events, and delivers them to hosts. Its audit
+//! accounts for every octet.
+
 use crate::capture::{Captured, Tap};
 use crate::config::{Aqm, Buffer, Multipath, RandomLoss, SwitchConfig};
 use crate::packet::{PacketId, Packets};

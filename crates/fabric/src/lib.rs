@@ -1,5 +1,5 @@
-//! The modelled datacenter network: links, output queues, switches. Driven by any [`sim::Scheduler`], in virtual time by the
-//! simulator or against the wall clock by the lab; it reads no clock and knows no hosts beyond their number.
+//! The modelled datacenter network: links, output queues, switches. A [`sim::Scheduler`] drives it, in virtual time by the
+//! simulator or by the wall clock in the lab. The crate reads no clock, and knows only the number of hosts.
 //!
 //! # A packet's way
 //! A host's packet enters the output port of its NIC with [`Fabric::send`]. Every port is an output queue followed by a wire. One

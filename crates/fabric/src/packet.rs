@@ -1,3 +1,6 @@
+//! Packets in the model and their store. The fields that every hop touches lie apart from the headers, so that a hop reads
+//! half a cache line.
+
 use wire::TcpOptions;
 
 /// Index of a packet in [`Packets`].

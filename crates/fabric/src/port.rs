@@ -1,3 +1,6 @@
+//! A port: an output queue and the wire behind it. Transmissions are evaluated when the wire's head arrives, which is exact
+//! because they depend on nothing later.
+
 use crate::config::Serialiser;
 use crate::packet::{List, PacketId, Packets, MAX_HOPS};
 use topology::NodeId;

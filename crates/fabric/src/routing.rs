@@ -1,3 +1,5 @@
+//! Forwarding tables of all switches: next hops by destination leaf for hashed packets, spanning trees for labelled ones.
+
 use crate::capacity;
 use crate::port::PortId;
 use rustc_hash::FxHashMap;

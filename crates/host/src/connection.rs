@@ -1,4 +1,4 @@
-//! A modelled connection and what it takes to turn its segments into packets and back.
+//! A modelled connection, and the conversion between its segments and packets.
 
 use crate::experiment::{address, ETHERNET_OVERHEAD};
 use crate::gro::RxSegment;

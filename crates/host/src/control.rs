@@ -1,4 +1,4 @@
-//! What a controller does to edges: schedules by pair of leaves, new ones after failures.
+//! The controller's part of a run: schedules by pair of leaves, and new ones after failures.
 
 use crate::experiment::{address, Experiment};
 use crate::world::{Event, World};

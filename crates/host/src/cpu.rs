@@ -1,4 +1,4 @@
-//! What packets cost a host's core, calibrated to what Presto prints.
+//! CPU cost of packets at a host's core, calibrated to the costs that Presto prints.
 
 use crate::experiment::CpuModel;
 use units::Time;

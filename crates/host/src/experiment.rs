@@ -1,4 +1,4 @@
-//! What a run is a function of: [`Experiment`].
+//! [`Experiment`]: all inputs of a run.
 
 use crate::mptcp;
 use crate::tcp;

@@ -1,4 +1,4 @@
-//! Stock generic receive offload: what Linux merges in one NAPI poll.
+//! Stock generic receive offload: merges packets as Linux does in one NAPI poll.
 
 use fabric::Packet;
 use wire::tcp;

@@ -1,4 +1,4 @@
-//! Modelled hosts: guest TCP, NIC, CPU cost and workloads, with the real [`edge`] of every host between them and the
+//! Modelled hosts: guest TCP, NIC, CPU cost and workloads. The real [`edge`] of every host stands between guests and
 //! fabric. [`run`] is the simulator.
 
 mod apps;

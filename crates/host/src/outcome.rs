@@ -1,4 +1,4 @@
-//! What a run yields: plain records, in order of id, that `measure` condenses and `selvedge` writes.
+//! The outcome of a run: plain records, in order of id. `measure` condenses them, `selvedge` writes them.
 
 use units::Time;
 

@@ -1,4 +1,4 @@
-//! What a run records beyond its flows: probes, series, disorder; and the outcome at the end.
+//! Records of a run beyond its flows: probes, series, disorder; and the outcome at the end.
 
 use crate::connection::{flow_hash, wire_len, EndId, CLIENT, SERVER};
 use crate::experiment::{address, Experiment};

@@ -1,4 +1,4 @@
-//! `selvedge bench sim`: how fast the simulator is, and how much memory it takes.
+//! `selvedge bench sim`: speed and memory of the simulator.
 
 use crate::cli::BenchSim;
 use crate::scenario::{Choice, Plan};

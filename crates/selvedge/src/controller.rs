@@ -1,4 +1,4 @@
-//! `selvedge controller`: who tells agents in which order to take paths.
+//! `selvedge controller`: gives agents the order in which to take paths.
 
 // Without the feature a file is only checked.
 #[cfg_attr(not(feature = "kernel"), allow(dead_code))]

@@ -1,4 +1,4 @@
-//! What this machine can run, and why not. Changes nothing that stays.
+//! `selvedge doctor`: what this machine can run, and why not. It leaves nothing changed.
 
 use serde::Serialize;
 use std::fs::{self, OpenOptions};

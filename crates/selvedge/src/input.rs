@@ -1,4 +1,4 @@
-//! How much of which file is read: who gives a wrong name should get an answer, not a full memory.
+//! Bounded reading of files: a wrong name gives an error, not a full memory.
 
 use config::ConfigError;
 use std::path::Path;

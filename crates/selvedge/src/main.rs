@@ -1,3 +1,5 @@
+//! The binary `selvedge`: parses the command line and runs the command.
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

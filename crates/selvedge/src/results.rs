@@ -1,4 +1,4 @@
-//! What the runs of a scenario say, scheme by scheme.
+//! Results of a scenario's runs, scheme by scheme.
 
 use crate::run::Finished;
 use crate::scenario::Plan;

@@ -1,5 +1,4 @@
-//! Standard output whose failure is an answer, not a panic, and which never carries what steers a terminal unless it is meant
-//! to.
+//! Standard output: a failed write is an error, not a panic, and control characters are escaped unless they are meant.
 
 use std::borrow::Cow;
 use std::fmt::{Arguments, Write as _};

@@ -1,5 +1,5 @@
 //! The event engine: a virtual clock, a queue of events in a total order, timers and random streams. It knows no
-//! networking; `fabric` and `host` bring the meaning of an event.
+//! networking; `fabric` and `host` define the events.
 //!
 //! A run is a function of its inputs: events fire in the order (time, node, sequence), and every random draw comes
 //! from a [`Stream`] named by seed, node and purpose.

@@ -1,3 +1,5 @@
+//! The virtual clock and its pending events, which fire by time, node and order of scheduling.
+
 use crate::queue::Key;
 use crate::wheel::Wheel;
 use units::Time;

@@ -1,3 +1,5 @@
+//! Restartable timers that cancel without a search.
+
 use crate::{NodeId, Scheduler};
 use units::Time;
 

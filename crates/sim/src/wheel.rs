@@ -1,3 +1,5 @@
+//! The event queue: a wheel of 4 ns slots for near events, a heap for far ones.
+
 use crate::queue::{Heap, Key};
 
 /// The queue of pending events: a wheel of short slots for what is near, a [`Heap`] for what is far.

@@ -1,3 +1,5 @@
+//! Capacities of a fabric: access links, bisection bandwidth, oversubscription.
+
 use crate::graph::{NodeId, Topology};
 use std::collections::BTreeMap;
 use units::BitRate;

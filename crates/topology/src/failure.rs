@@ -1,9 +1,9 @@
-//! What a controller does about failures, on the trees of the intact fabric ([`Topology::base_trees`]).
+//! A controller's reaction to failures, on the trees of the intact fabric ([`Topology::base_trees`]).
 //!
-//! Presto (section 3.3) goes through three stages: nothing has changed yet; hardware moves a dead port's traffic to a
-//! preset backup; the controller takes the affected trees out of the schedules. Spines are not joined to each other, so
-//! a spine cannot hand on what it can no longer deliver: the second stage is modelled as relabelling at the leaves, at
-//! both ends of a path, by [`Topology::failover`] or, per pair, [`Topology::failover_between`]. The third is
+//! Presto (section 3.3) has three stages: nothing has changed yet; hardware moves a dead port's traffic to a preset backup;
+//! the controller takes the affected trees out of the schedules. Spines have no links to each other, so a spine cannot
+//! forward packets whose link failed. The model therefore implements the second stage as relabelling at the leaves, at both
+//! ends of a path, by [`Topology::failover`] or, per pair, [`Topology::failover_between`]. The third stage is
 //! [`Topology::usable_trees`] and [`Topology::pair_weights`] per pair of leaves, or [`Topology::intact_trees`] for all.
 
 use crate::graph::{LinkId, NodeId, Topology};

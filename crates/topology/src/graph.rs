@@ -1,3 +1,5 @@
+//! The graph: nodes, full-duplex links, ports, and the tiers of switches.
+
 use crate::tree::Tree;
 use std::ops::Range;
 use std::sync::OnceLock;

@@ -1,3 +1,5 @@
+//! Import of topology files in the form that ns-3 and HPCC use.
+
 use crate::build::{rate_is_sane, MAX_DELAY, MAX_FORWARDING_ENTRIES, MAX_LINKS, MAX_NODES};
 use crate::error::{ImportError, ImportProblem};
 use crate::graph::{Link, Node, NodeId, NodeKind, Topology};

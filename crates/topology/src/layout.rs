@@ -1,3 +1,5 @@
+//! Coordinates for drawing a fabric tier by tier.
+
 use crate::graph::{NodeId, Topology};
 
 impl Topology {

@@ -1,3 +1,5 @@
+//! Shortest-path routes by hop count around failed links, stored once per set of equal next hops.
+
 use crate::graph::{HostId, LinkId, NodeId, Topology};
 use std::collections::BTreeMap;
 use std::slice;

@@ -1,3 +1,5 @@
+//! Schedules of paths from weights: the order in which a flow takes them, at most 256 slots.
+
 use std::fmt;
 
 /// The longest schedule, in slots; the most paths one can name.

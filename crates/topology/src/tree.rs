@@ -1,3 +1,5 @@
+//! Link-disjoint spanning trees that reach every leaf. A path label names one.
+
 use crate::failure::MAX_TREES;
 use crate::graph::{LinkId, NodeId, Topology};
 use std::cmp::Reverse;

@@ -1,3 +1,5 @@
+//! Parsing and printing of quantities, exact and in integers.
+
 use std::fmt;
 
 /// A unit's suffix and how many base units it stands for.

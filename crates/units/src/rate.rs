@@ -1,3 +1,5 @@
+//! [`BitRate`]: bits per second.
+
 use crate::parse::{self, ParseError, Unit};
 use crate::Time;
 use std::fmt;

@@ -1,3 +1,5 @@
+//! [`Bytes`]: octets.
+
 use crate::parse::{self, ParseError, Unit};
 use std::fmt;
 use std::iter::Sum;

@@ -1,3 +1,5 @@
+//! [`Time`]: picoseconds.
+
 use crate::parse::{self, ParseError, Unit};
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};

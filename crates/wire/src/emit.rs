@@ -1,3 +1,5 @@
+//! Frames from packets, for captures of modelled traffic and for tests.
+
 use crate::checksum::Sum;
 use crate::packet::{pack, proto, reserved, tcp, Packet};
 

@@ -1,3 +1,5 @@
+//! The key of a flow: addresses, ports and protocol of one direction.
+
 use std::hash::{Hash, Hasher};
 
 /// A transport flow in one direction: the mirror of `struct sv_flow_key`.

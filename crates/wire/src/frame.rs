@@ -1,3 +1,5 @@
+//! Parsing of frames, and writing of changed fields back into them.
+
 use crate::checksum;
 use crate::{dirty, pack, proto, Packet};
 use std::ffi::c_int;

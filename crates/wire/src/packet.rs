@@ -1,3 +1,5 @@
+//! [`Packet`], the edge's view of a frame: mirror of `struct sv_packet`, with the constants of its fields.
+
 use crate::FlowKey;
 
 /// TCP header flags as on the wire (RFC 9293 section 3.1, RFC 3168).

@@ -1,4 +1,4 @@
-//! Load balancing: the schemes by which outgoing segments are spread over paths, as people name them and as
+//! Load balancing: the schemes that spread outgoing segments over paths, by name, and in the form in which
 //! `datapath/balance.h` runs them.
 
 mod table;

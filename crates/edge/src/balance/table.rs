@@ -1,5 +1,5 @@
 //! The table of schemes. Files, command lines, the agent, tests, fuzzing and docs take names, parameters and ranges from
-//! here; the algorithms stand in `datapath/balance.h`.
+//! here; `datapath/balance.h` has the algorithms.
 
 use super::{Parameter, Quantity, Scheme};
 use units::{Bytes, Time};

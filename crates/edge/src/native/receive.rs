@@ -1,4 +1,4 @@
-//! The mirror of `datapath/receive.h`, for tests: outside of them only the kernel edge has use for it.
+//! The mirror of `datapath/receive.h`, for tests; only the kernel edge uses that header.
 
 use std::ffi::c_int;
 use wire::Packet;

@@ -1,4 +1,4 @@
-//! The C functions called with nothing but structs.
+//! Tests of the C functions on plain structs.
 
 use super::*;
 use crate::balance::Balance;

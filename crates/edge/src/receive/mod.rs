@@ -1,7 +1,8 @@
-//! The holder of what a kernel edge diverts (`datapath/receive.h`): takes the segments of flows that are out of order, gives
-//! them back in order, and says which are back, so that the flow can return to the direct way.
+//! The holder of segments that a kernel edge diverts (`datapath/receive.h`). It takes the segments of flows that are out of
+//! order, returns them in order, and reports which are back, so that the flow can pass directly again.
 //!
-//! [`reorder`](crate::reorder) decides what is held and for how long; what stands here is the bookkeeping of the detour.
+//! [`reorder`](crate::reorder) decides which segments are held and for how long; this module keeps the numbers of the
+//! diversion.
 
 #[cfg(test)]
 mod tests;

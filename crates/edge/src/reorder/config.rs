@@ -1,3 +1,5 @@
+//! Settings of the reordering engine: the timeout of a gap, and bounds on held segments.
+
 use units::{Bytes, Time};
 
 /// How long a segment behind a gap between flowcells waits for the gap to fill.

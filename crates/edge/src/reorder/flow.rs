@@ -1,3 +1,5 @@
+//! Algorithm 2 of Presto for one flow: merges, holds and releases its segments.
+
 use super::slots::Chain;
 use super::{Config, Sink, Timeout};
 use crate::Slot;

@@ -2,9 +2,9 @@
 //! holds a segment that arrived ahead of an earlier flowcell, and releases each flow in order.
 //!
 //! What the paper leaves open is decided as follows. Packets merge only with equal flowcell, ECN codepoint, flags and
-//! acknowledgement, up to 64 KB. SYN, FIN, RST, URG and pure ACKs go up at once after whatever of their flow is in
-//! order: through the release queue if anything is in it, else by `Forward`. Comparisons are serial-number arithmetic.
-//! A deadline releases what a quiet flow holds. Held bytes and slots are bounded: on excess the flow's segments are
+//! acknowledgement, up to 64 KB. SYN, FIN, RST, URG and pure ACKs go up at once after the flow's segments that are in
+//! order: through the release queue if it is not empty, else by `Forward`. Comparisons are serial-number arithmetic. A
+//! deadline releases the segments of a quiet flow. Held bytes and slots are bounded: on excess the flow's segments are
 //! pushed in order.
 
 mod config;

@@ -1,3 +1,5 @@
+//! Queues of slots in one pool, without an allocation per segment.
+
 use crate::Slot;
 
 /// No further slot in the chain.

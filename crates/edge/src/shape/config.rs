@@ -1,3 +1,5 @@
+//! Settings of the token buckets: classes with guarantee, ceiling and quantum, and their checks.
+
 use units::{BitRate, Bytes, Time};
 
 /// One class of traffic.

@@ -1,8 +1,8 @@
 //! Shaping: a model of Linux's hierarchical token bucket (HTB), sans-IO.
 //!
-//! Classes have a guarantee and a ceiling; what is left of the total is lent in proportion to their quanta. A class sends
-//! while its bucket is not empty, even if the segment is larger than what is in it, and then waits until the debt is paid: rates
-//! hold over time, bursts are whole segments.
+//! Classes have a guarantee and a ceiling; the rest of the total is lent in proportion to their quanta. A class sends while
+//! its bucket is not empty, even if the segment is larger than the bucket's content. It then waits until the debt is paid:
+//! rates hold over time, bursts are whole segments.
 
 mod config;
 #[cfg(test)]

@@ -1,3 +1,5 @@
+//! Rates of classes over time, with numbers computed by hand.
+
 use super::*;
 
 const SEGMENT: u64 = 65_226;

@@ -1,3 +1,5 @@
+//! Distributions as points for drawing.
+
 use super::Samples;
 
 /// Points (value, cumulative share) of the empirical distribution for drawing, at most about `limit` of them, in order:

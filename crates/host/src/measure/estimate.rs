@@ -1,3 +1,5 @@
+//! Mean, range and confidence interval of a metric over seeds.
+
 use super::Summary;
 
 /// What several runs say of one quantity.

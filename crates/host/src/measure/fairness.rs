@@ -1,3 +1,5 @@
+//! Jain's fairness index.
+
 /// Jain's fairness index, (sum x)^2 / (n sum x^2): 1 if all are equal, 1/n if one has everything (Jain, Chiu and Hawe
 /// 1984). `None` if there is no value or none is positive.
 pub fn jain(shares: &[f64]) -> Option<f64> {

@@ -1,3 +1,5 @@
+//! The completion time of a flow alone on an idle path.
+
 use units::{BitRate, Time};
 
 /// Octets that the shortest Ethernet frame occupies on the wire: preamble 8, frame 64, gap 12.

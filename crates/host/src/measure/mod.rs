@@ -1,8 +1,8 @@
 //! From records to numbers: pure functions over [`crate::outcome`].
 //!
-//! [`summarise`] gives the named metrics of `docs/metrics.md`; the rest are its parts, and what a report draws. Unfinished
-//! flows are never left out of a percentile: they count as longer than every finished one, and a percentile that falls
-//! among them is infinite. A percentile without the samples to carry it is refused rather than guessed.
+//! [`summarise`] gives the named metrics of `docs/metrics.md`; the other functions are its parts, and data for reports.
+//! Percentiles include unfinished flows: they count as longer than every finished one, and a percentile that falls among
+//! them is infinite. A percentile with too few samples is refused.
 
 mod curve;
 mod estimate;

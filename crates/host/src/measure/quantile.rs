@@ -1,3 +1,5 @@
+//! Percentiles by nearest rank. A percentile is refused if fewer than ten samples lie beyond it.
+
 /// A quantile level in millionths, so that ranks are computed in integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Quantile {

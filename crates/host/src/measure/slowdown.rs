@@ -1,3 +1,5 @@
+//! Slowdown by range of flow size.
+
 use units::Bytes;
 
 /// Ranges of flow sizes, each up to and including its bound.

@@ -1,4 +1,4 @@
-//! How steady the rate of a workload is.
+//! Steadiness of a workload's rate.
 
 use crate::outcome::{FlowRecord, Outcome};
 use units::Time;

@@ -1,4 +1,4 @@
-//! How well flows share while others join and leave.
+//! Fairness of flows while others join and leave.
 
 use super::jain;
 use crate::outcome::{FlowRecord, Outcome};

@@ -1,3 +1,5 @@
+//! The named metrics of one run, as `docs/metrics.md` lists them.
+
 use super::steady::steady;
 use super::steps::{steps, Steps};
 use super::{jain, windows, Buckets, Quantile, Samples};

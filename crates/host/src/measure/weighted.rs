@@ -1,3 +1,5 @@
+//! Time-weighted mean and maximum of a quantity that changes in steps.
+
 use units::Time;
 
 /// The time-weighted mean and the maximum of a quantity that changes in steps, such as a queue's length in bytes. Exact:

@@ -1,4 +1,4 @@
-//! The window that the edge computes beside the guest's own.
+//! The window that the edge computes, compared with the guest's own.
 
 use crate::outcome::Outcome;
 use units::Time;

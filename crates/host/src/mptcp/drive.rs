@@ -1,4 +1,4 @@
-//! The subflows of a run: connections of which one, the first, keeps the books of the messages that all of them carry.
+//! The subflows of a run: connections that carry messages together. The first subflow keeps the state of these messages.
 
 use super::{Config, Stream};
 use crate::connection::{Connection, ConnectionId, Counted, EndId, CLIENT};

@@ -1,3 +1,5 @@
+//! One direction of an MPTCP connection: the bytes that each subflow carries, and reassembly at the receiver.
+
 use std::collections::VecDeque;
 
 /// A stretch of data given to a subflow.

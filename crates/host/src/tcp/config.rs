@@ -1,4 +1,4 @@
-//! What an operator would set by sysctl and socket option, with the defaults of Linux.
+//! Settings that an operator makes by sysctl and socket option, with the defaults of Linux.
 
 use crate::tcp::cc::Algorithm;
 use units::Time;

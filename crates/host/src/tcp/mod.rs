@@ -1,10 +1,11 @@
-//! Other people's TCP, as a datacenter operator meets it in Linux guests, modelled from the RFCs.
+//! TCP of Linux guests, modelled from the RFCs.
 //!
 //! Read first: RFC 9293 (TCP), 5681 (congestion control), 6298 (timer), 6675 (SACK recovery), 6582 (NewReno), 8985
 //! (RACK-TLP), 6937 (PRR), 7323 (window scaling, timestamps), 3168 (ECN), 8257 (DCTCP), 9438 (CUBIC).
 //!
-//! Payload bytes do not exist: an [`Endpoint`] exchanges [`Segment`]s, plain structs, and counts. It performs no I/O
-//! and reads no clock. None of this shares code with `datapath/`, so that comparing the two compares two things.
+//! Payload bytes do not exist: an [`Endpoint`] exchanges [`Segment`]s, plain structs, and counts. It performs no I/O and
+//! reads no clock. It shares no code with `datapath/`, so that a comparison of the two compares independent
+//! implementations.
 //!
 //! Left out: F-RTO (RFC 5682), early retransmit (RFC 5827), receive window autotuning, PAWS, accurate ECN,
 //! simultaneous open, TIME-WAIT, and giving up. [`crate::mptcp`] ties several connections into one. A law or option differs from Linux only where its documentation says.

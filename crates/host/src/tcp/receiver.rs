@@ -1,4 +1,4 @@
-//! The receiving half of a connection: reassembly, when to acknowledge, what window to announce.
+//! The receiving half of a connection: reassembly, ACKs, the announced window.
 
 use crate::tcp::ecn::Mark;
 use crate::tcp::segment::Segment;

@@ -1,4 +1,4 @@
-//! What the sender makes of an ACK: delivery, RTT, ECN, loss, the window.
+//! The sender's processing of an ACK: delivery, RTT, ECN, loss, the window.
 //!
 //! The order of steps and the states are those of Linux (`tcp_ack`, `tcp_fastretrans_alert`). Left out: F-RTO
 //! (RFC 5682); a spurious timeout is found by timestamps or DSACK.

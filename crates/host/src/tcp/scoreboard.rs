@@ -1,4 +1,4 @@
-//! What is outstanding, and what became of it: the sender's retransmission queue as runs of bytes.
+//! Outstanding data and its state: the sender's retransmission queue as runs of bytes.
 //!
 //! Runs tile `[snd_una, snd_nxt)` in order. Bytes sent at the same instant with the same fate share a run; SACKed
 //! neighbours merge. Linux keeps the same facts per packet buffer.

@@ -1,4 +1,4 @@
-//! What crosses the wire: the fields of a TCP segment that matter to a model, as plain values in host order.
+//! A TCP segment on the wire: the fields that the model needs, as plain values in host order.
 
 /// Wire bits of the TCP flags octet.
 pub mod flags {

@@ -1,5 +1,5 @@
-//! The sending half of a connection: its state. What it does on an ACK is in `recovery`, what it sends in `transmit`,
-//! its clock in `timer`.
+//! The sending half of a connection: its state. `recovery` processes ACKs, `transmit` chooses what to send, `timer` has the
+//! timer.
 
 use crate::tcp::cc::{Cc, Path, Window};
 use crate::tcp::rack::Rack;

@@ -1,4 +1,4 @@
-//! What the sender sends next, and how large: recovery before new data, sizes as Linux chooses them.
+//! The sender's choice of the next segment and its size: recovery before new data, sizes as in Linux.
 
 use crate::tcp::sender::{CaState, Probe, Sender, TailProbe};
 use crate::tcp::{recovery, Config, Recovery};

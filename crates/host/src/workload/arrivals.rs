@@ -1,4 +1,4 @@
-//! Open loops: flows that start by the clock, whatever became of those before.
+//! Open loops: flows that start by the clock, whatever the state of earlier flows.
 
 use super::source::Shape;
 use super::{Cdf, FlowSpec, HostMap, Pairs, Problem};

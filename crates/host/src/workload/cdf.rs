@@ -1,3 +1,5 @@
+//! Flow-size distributions: points, sampling by inversion, files of the common forms.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Estimates of the number of flows that a workload starts and keeps open, for the memory check.
+
 use super::{HostMap, Pattern, Workload, MAX_FLOWS};
 use units::{BitRate, Bytes, Time};
 

@@ -1,3 +1,5 @@
+//! Hosts and their racks, as the workload sees them.
+
 /// The hosts and the rack that each is in.
 ///
 /// Racks are a property of the workload, not of the fabric: a comparison with one non-blocking switch must keep the

@@ -1,3 +1,5 @@
+//! Lines and errors of files with flows or flow sizes.
+
 use super::number;
 use super::{Cdf, CdfError};
 use std::fmt;

@@ -1,3 +1,5 @@
+//! Flow lists from CSV and HPCC files.
+
 use super::import::{shown, ImportError, Lines};
 use super::{matrix, number, Connection, FlowSpec};
 use units::{Bytes, Time};

@@ -1,8 +1,8 @@
-//! The flows that hosts are asked to carry.
+//! Workloads: the flows between hosts.
 //!
-//! A [`Workload`] is configuration; a [`Source`] turns it into [`FlowSpec`]s, lazily and in order of start. What a
-//! source yields is a function of (workload, its index, hosts, seed) and, for a closed loop such as
-//! [`Pattern::Shuffle`], of the completions that it is told.
+//! A [`Workload`] is configuration. A [`Source`] turns it into [`FlowSpec`]s, lazily and in order of start. The flows are a
+//! function of (workload, its index, hosts, seed) and, for a closed loop such as [`Pattern::Shuffle`], of the reported
+//! completions.
 //!
 //! Random pairings ([`Pattern::RandomBijection`], [`Pattern::Random`], [`Pairs::Bijection`], [`Pairs::Random`]) depend
 //! on the seed and on [`Workload::pairing`] but not on the workload's index, so that mice can follow the elephants of

@@ -1,4 +1,4 @@
-//! Numbers of foreign files, which carry no units.
+//! Numbers in files of other tools, which carry no units.
 
 use units::Time;
 

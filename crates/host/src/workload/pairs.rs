@@ -1,3 +1,5 @@
+//! Pairs of senders and receivers, fixed or drawn from the seed.
+
 use super::{HostMap, Problem, MAX_DRAWN};
 use sim::{Purpose, Stream};
 

@@ -1,3 +1,5 @@
+//! The pattern sequence: applications that send messages one after another.
+
 use super::pairs::Targets;
 use super::source::Shape;
 use super::{Cdf, FlowSpec, HostMap, Pairs, Problem, MAX_FLOWS};

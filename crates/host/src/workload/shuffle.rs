@@ -1,3 +1,5 @@
+//! The pattern shuffle: each host sends to every other host, some transfers at a time.
+
 use super::source::Shape;
 use super::{FlowSpec, Problem};
 use sim::Purpose;

@@ -1,3 +1,5 @@
+//! The flows of a workload as a lazy sequence in order of start.
+
 use super::arrivals::{Mice, Poisson};
 use super::sequence::Sequence;
 use super::shuffle::Shuffle;

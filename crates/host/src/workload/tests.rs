@@ -1,3 +1,5 @@
+//! Flows of each pattern: their pairs, times and sizes.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `[controller]`: who says in which order labels are taken.
+//! `[controller]`: the controller that orders labels.
 
 use config::Invalid;
 use edge::balance::{Scheme, AGENTS};

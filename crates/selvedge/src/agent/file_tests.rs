@@ -1,3 +1,5 @@
+//! The agent's configuration file: a whole one, its defaults, and every mistake with its message.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Rate limits: `[limits]`, `[[tenant]]`, what `[[port]]` says of them, and Kubernetes' annotations.
+//! Rate limits: `[limits]`, `[[tenant]]`, the limits of `[[port]]`, and Kubernetes' annotations.
 
 use super::parsed::{Parsed, Shape};
 use super::{at_most, PortTable};

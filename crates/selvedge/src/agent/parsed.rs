@@ -1,4 +1,4 @@
-//! Strings that stand for something with a form of its own, such as an address.
+//! Strings with a form of their own, such as addresses.
 
 use live::agent::config::{Mac, Prefix};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};

@@ -1,4 +1,4 @@
-//! Does the lab say what the simulator says? The same metrics of both, side by side, each with what it may differ by.
+//! Comparison of lab and simulator: the same metrics of both, each with the allowed difference.
 
 use crate::report::{CheckReport, CheckStatus, ReportData};
 use crate::results::{Results, SchemeResults};

@@ -1,3 +1,5 @@
+//! Arguments of the lab's commands.
+
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `selvedge bench lab`: the smallest round trip at which this machine keeps up, and what it costs.
+//! `selvedge bench lab`: the smallest round trip at which this machine is in time, and its cost.
 
 use super::arguments::BenchArguments;
 use super::dctcp::Dctcp;

@@ -1,4 +1,4 @@
-//! DCTCP for hosts of a lab, where the kernel has none of its own.
+//! DCTCP for hosts of a lab if the kernel has none.
 
 use super::LabFailure;
 

@@ -1,4 +1,4 @@
-//! Taking labs down, and what is left of those whose process was killed.
+//! The end of labs, and removal of what a killed lab left.
 
 use super::control::{ask, Request};
 use super::state::{all, directory, lock, Record};

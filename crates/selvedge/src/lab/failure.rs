@@ -1,3 +1,5 @@
+//! Errors of the lab's commands: one line each, with a remedy.
+
 use std::io;
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What a scenario asks for and a lab cannot give: said, not passed over.
+//! Keys of a scenario that a lab cannot honour; `lab run` names them.
 
 use host::experiment::Experiment;
 use host::tcp::Config;

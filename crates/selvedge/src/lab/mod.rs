@@ -1,4 +1,4 @@
-//! `selvedge lab`: networks on this machine that real programs run in.
+//! `selvedge lab`: networks on this machine for real programs.
 
 mod agreement;
 pub mod arguments;

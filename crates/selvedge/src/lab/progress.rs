@@ -1,4 +1,4 @@
-//! How far `lab run` is: on standard error, if that is a terminal.
+//! Progress of `lab run` on standard error, if that is a terminal.
 
 use live::traffic::Progress;
 use std::io::IsTerminal;

@@ -1,4 +1,4 @@
-//! What a lab leaves in the file system while it is up: one directory, which only its owner can read.
+//! The files of a lab while it is up: one directory, which only its owner can read.
 
 use super::LabFailure;
 use live::lab::{lock_directory, DirectoryLock};

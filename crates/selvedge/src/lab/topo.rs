@@ -1,4 +1,4 @@
-//! A fabric in one line, and scenario files without workloads: both become documents that a plan can be made of.
+//! A fabric in one line, and scenario files without workloads, as documents from which a plan is made.
 
 use config::{closest, ConfigError, Document};
 use units::Time;

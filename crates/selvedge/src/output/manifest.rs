@@ -1,4 +1,4 @@
-//! The list of files that a run wrote into its directory: what a later run with `--force` may remove.
+//! The list of files that a run wrote into its directory, which a later run with `--force` may remove.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! A directory of results that is either whole or not there.
+//! A results directory that is complete or absent.
 
 use super::manifest::{self, Manifest};
 use live::lab::{lock_directory, DirectoryLock};

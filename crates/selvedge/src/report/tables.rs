@@ -1,4 +1,4 @@
-//! The numbers under each chart, for who cannot or will not read the chart.
+//! The numbers under each chart, for readers without the chart.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,3 +1,5 @@
+//! `selvedge repro`: selects experiments, runs the points that their results need, and prints the verdicts.
+
 use super::file::{Experiment, Mode};
 use super::judge::{judge, At, Judged};
 use crate::cli::Repro;

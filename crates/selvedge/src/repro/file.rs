@@ -1,4 +1,4 @@
-//! A published experiment: a scenario plus the results that it yields.
+//! A published experiment: a scenario and its results with their checks.
 
 use super::Expression;
 use crate::scenario::{Choice, Plan};

@@ -1,6 +1,6 @@
-//! `selvedge repro`: published experiments, run again and checked against what their papers say.
+//! `selvedge repro`: runs published experiments and checks them against their papers.
 //!
-//! An experiment is a file below `scenarios/`: a scenario, a sweep, durations per mode, and the results that it yields.
+//! An experiment is a file below `scenarios/`: a scenario, a sweep, durations per mode, and results.
 //! docs/repro.md describes the file and the output.
 
 mod command;

@@ -1,4 +1,4 @@
-//! What a scheme's table makes of a scenario.
+//! A scenario with a scheme's changes applied.
 
 use super::plan::SchemePlan;
 use super::scheme::{FabricWord, SchemeTable};

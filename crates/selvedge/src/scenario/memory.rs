@@ -1,4 +1,4 @@
-//! What a plan takes of memory: refused here, a run does not end in the middle for want of it.
+//! Estimate of a plan's memory. A plan that does not fit is refused before it runs.
 
 use super::network::Kind;
 use super::Scenario;

@@ -1,8 +1,8 @@
 //! Scenario files: strict TOML in, ready experiments out.
 //!
-//! [`config::Document`] knows where each key stands, [`Scenario`] is what the file says with every default filled in, and
-//! [`Plan`] holds one [`Experiment`] per scheme. Every fault is one line with the place, the key and the
-//! remedy; all faults of a file are told at once.
+//! [`config::Document`] knows the place of each key, [`Scenario`] is the file with every default filled in, and [`Plan`]
+//! holds one [`Experiment`] per scheme. All errors of a file are reported at once, one line each, with place, key and
+//! remedy.
 
 mod congestion;
 mod draft;

@@ -1,3 +1,5 @@
+//! Plans: a checked scenario with one ready experiment per scheme.
+
 use super::draft::Draft;
 use super::scheme::{SchemeTable, Schemes, BUILT_IN, NAMED};
 use super::{Room, Scenario, Seeds};

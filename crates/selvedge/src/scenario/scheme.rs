@@ -1,4 +1,4 @@
-//! `[scheme.<name>]`: what is compared.
+//! `[scheme.<name>]`: the schemes that a scenario compares.
 
 use super::congestion::CongestionTable;
 use super::hosts::CongestionWord;

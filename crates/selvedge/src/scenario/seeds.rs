@@ -1,4 +1,4 @@
-//! Which seeds a scenario runs.
+//! `seeds`: the seeds of a scenario's runs.
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, Serializer};

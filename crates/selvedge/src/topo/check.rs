@@ -1,4 +1,4 @@
-//! `topo check`: what must hold of a fabric for labels to work on it, and what is good to know.
+//! `topo check`: conditions that a fabric must meet for labels, and useful facts about it.
 
 use super::read::Fabric;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! `selvedge topo`: what a controller would make of a fabric, from a file alone.
+//! `selvedge topo`: a controller's view of a fabric, from a file alone.
 
 mod check;
 mod picture;

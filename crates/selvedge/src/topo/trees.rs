@@ -1,4 +1,4 @@
-//! `topo trees`: the trees of the intact fabric, and which of them failures leave whole.
+//! `topo trees`: the trees of the intact fabric, and the trees that failures leave whole.
 
 use super::read::Fabric;
 use serde::Serialize;

@@ -1,3 +1,5 @@
+//! Builder of two-tier Clos (leaf-spine) fabrics.
+
 use super::{at_least, check_wire, product, Draft, Size};
 use crate::error::TopologyError;
 use crate::graph::Topology;

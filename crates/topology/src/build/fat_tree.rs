@@ -1,3 +1,5 @@
+//! Builder of three-tier fat-trees.
+
 use super::{at_least, check_wire, product, Draft, Size};
 use crate::error::TopologyError;
 use crate::graph::Topology;

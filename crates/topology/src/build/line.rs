@@ -1,3 +1,5 @@
+//! Builders of fabrics with bottleneck links in a line: dumbbell and parking lot.
+
 use super::{at_least, check_wire, product, Draft, Size};
 use crate::error::TopologyError;
 use crate::graph::Topology;

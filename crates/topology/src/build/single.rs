@@ -1,3 +1,5 @@
+//! Builder of the single non-blocking switch.
+
 use super::{at_least, check_wire, Draft, Size};
 use crate::error::TopologyError;
 use crate::graph::Topology;

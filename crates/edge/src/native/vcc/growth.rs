@@ -1,4 +1,4 @@
-//! When the window grows: by what the guest used of it.
+//! Growth of the window by the part that the guest used.
 
 use super::tests::{opened, segment, MSS};
 use crate::vcc::{Class, Config};

@@ -1,4 +1,4 @@
-//! When what is known of a connection begins and ends, and who can make it end.
+//! Begin and end of a connection's state, and the packets that can end it.
 
 use super::super::*;
 use super::tests::{opened, segment, syn, Edge, MSS};

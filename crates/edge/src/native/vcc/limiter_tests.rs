@@ -1,4 +1,4 @@
-//! Limiters, with nothing but structs: numbers computed by hand.
+//! Limiters on plain structs: numbers computed by hand.
 
 use super::super::*;
 use super::tests::{opened, segment, syn, Edge, MSS};

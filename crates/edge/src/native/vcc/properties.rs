@@ -1,4 +1,4 @@
-//! What must hold of virtual congestion control whatever guests, peers and network do.
+//! Properties of virtual congestion control under any guests, peers and network.
 
 use super::super::*;
 use super::tests::{report, segment, Edge, MSS};

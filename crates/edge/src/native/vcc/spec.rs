@@ -1,4 +1,4 @@
-//! The rows of the specification's test table that no other test has. Where the others are:
+//! Rows of the specification's test table that no other test has. The other rows:
 //!
 //! | Row | Test |
 //! |---|---|

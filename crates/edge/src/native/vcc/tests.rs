@@ -1,4 +1,4 @@
-//! Virtual congestion control, with nothing but structs: numbers computed by hand.
+//! Virtual congestion control on plain structs: numbers computed by hand.
 
 use super::super::*;
 use super::{sv_edge_cube_root, sv_edge_cubic_window, sv_edge_dctcp_alpha, sv_edge_dctcp_cut, Cubic};

@@ -1,6 +1,6 @@
-//! TCP-Illinois (Liu, Basar and Srikant 2008): loss decides when the window shrinks, queueing delay by how much it grows
-//! and shrinks. With short queues it grows by up to ten segments a round trip and gives up an eighth on a loss; with
-//! full ones it grows by a third of a segment and gives up half.
+//! TCP-Illinois (Liu, Basar and Srikant 2008): loss decides when the window shrinks; queueing delay decides by how much it
+//! grows and shrinks. With short queues the window grows by up to ten segments a round trip and shrinks by an eighth on a
+//! loss. With full queues it grows by a third of a segment and shrinks by half.
 //!
 //! Parameters as in Linux (`tcp_illinois`), which are the paper's (section 4), but for the threshold of 15 segments.
 

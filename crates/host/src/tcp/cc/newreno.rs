@@ -1,4 +1,4 @@
-//! NewReno's window (RFC 5681); what makes it "New", RFC 6582's recovery, is the sender's.
+//! NewReno's window (RFC 5681). The recovery of RFC 6582 is part of the sender.
 
 use super::{AckEvent, Congestion, Law, Window};
 

@@ -1,5 +1,5 @@
-//! Vegas (Brakmo and Peterson 1995): the window follows the number of packets that the connection keeps in queues,
-//! estimated from how far the RTT is above the smallest one ever seen.
+//! Vegas (Brakmo and Peterson 1995): the window follows the number of packets that the connection keeps in queues. The
+//! estimate of this number is the RTT's excess over the smallest RTT ever seen.
 //!
 //! The estimate is corrected once a round trip, by one segment. Parameters and the estimate are those of Linux
 //! (`tcp_vegas`), which differs from the paper in two points: slow start doubles the window every round trip, not every

@@ -1,3 +1,5 @@
+//! Two endpoints and a link with a queue, a delay and a fate for each packet.
+
 use crate::tcp::{codepoint, flags, Endpoint, Segment};
 use std::collections::BTreeMap;
 use units::{BitRate, Time};
