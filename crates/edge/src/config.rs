@@ -16,7 +16,7 @@ pub struct Config {
     pub reorder: Option<reorder::Config>,
     /// AC/DC's congestion control of guests; `None` (default): TCP is left alone.
     pub congestion: Option<vcc::Config>,
-    /// The classes of the limiter that this edge's guests go through, and what is done about their backlog; none (default).
+    /// Classes of the limiter of this edge's guests, with the law that acts on their backlog; none (default).
     pub limits: Vec<limiter::Law>,
     /// Connections remembered at once; further ones are forwarded without state. Default 65536.
     pub max_flows: usize,

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// When each flow wants to be looked at again. Deadlines mostly move later, with every ACK: that touches nothing, and
-/// the flow is asked again when the old time comes. Times are in the unit of whoever keeps them.
+/// The next deadline of each flow. Deadlines mostly move later, with every ACK: that touches nothing, and
+/// the flow is asked again when the old time comes. Times are in the caller's unit.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
     /// (time, flow)

@@ -169,7 +169,7 @@ impl Edge {
         }
     }
 
-    /// What is known of what a guest sends: `key` is that of its own packets.
+    /// State of a connection's outgoing side: `key` is that of the guest's own packets.
     pub fn congestion(&self, key: &FlowKey) -> Option<vcc::Connection> {
         Some(vcc::Connection::new(self.table.vcc_of(key)?, self.stages.vcc.as_deref()?))
     }

@@ -35,7 +35,7 @@ pub struct Class {
     /// The window is never smaller; `None`: one segment. Windows below a segment make real guests wait for their persist
     /// timer: that is for studies.
     pub floor: Option<Bytes>,
-    /// Drop what a guest sends beyond the window that it was granted.
+    /// Drop segments that a guest sends beyond the granted window.
     pub police: bool,
     /// Compute and report only; windows and ECN stay as they are.
     pub observe: bool,
@@ -198,7 +198,7 @@ fn mirror(class: &Class) -> VccClass {
     }
 }
 
-/// What the edge has inferred of what a guest sends on one connection.
+/// The edge's state of a guest's sending on one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Connection {
     /// The window that law and clamp allow; `None`: any.

@@ -17,7 +17,7 @@ pub struct SwitchConfig {
 pub enum Buffer {
     /// Each output port holds at most this much.
     PerPort(Bytes),
-    /// All ports of a switch share `total`; a port may hold up to `alpha` times what is free (dynamic threshold,
+    /// All ports of a switch share `total`; a port may hold up to `alpha` times the free buffer (dynamic threshold,
     /// Choudhury and Hahne 1998).
     Shared { total: Bytes, alpha: f64 },
 }

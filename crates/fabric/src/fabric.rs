@@ -15,7 +15,7 @@ use units::{BitRate, Bytes, Time};
 pub enum Event {
     /// The packet at the head of a port's wire arrives.
     Arrival { port: PortId },
-    /// A link fails or comes back.
+    /// A link fails or recovers.
     Link { link: LinkId, up: bool },
     /// Switches have learnt of failures: forwarding tables change.
     Reroute,
@@ -329,7 +329,7 @@ impl Fabric {
         matches!(self.aqm, Some(Aqm::Threshold { .. }))
     }
 
-    /// Advances all ports of a switch, so that what it holds is exact.
+    /// Advances all ports of a switch, so that its buffer's content is exact.
     fn settle(&mut self, node: usize, now: u64) {
         for i in 0..self.nodes[node].ports.len() {
             self.advance(self.nodes[node].ports[i], now);
@@ -411,7 +411,7 @@ impl Fabric {
     pub fn stats(&self, port: PortId) -> PortStats {
         self.ports[port as usize].stats
     }
-    /// How long a port took to send what it sent in the measured part.
+    /// Time that a port spent sending in the measured part.
     pub fn busy(&self, port: PortId) -> Time {
         self.ports[port as usize].busy()
     }
@@ -443,7 +443,7 @@ impl Fabric {
         self.tap.as_mut()
     }
 
-    /// Accounts for every octet by walking all lists: what was sent is delivered, dropped or still inside.
+    /// Accounts for every octet by walking all lists: each sent octet is delivered, dropped or still inside.
     pub fn audit(&self) -> Audit {
         let mut audit = Audit {
             sent_bytes: self.sent_bytes,
@@ -473,7 +473,7 @@ fn pick(hops: &[PortId], hash: u32, seed: u32) -> PortId {
     hops[((u64::from(h) * hops.len() as u64) >> 32) as usize]
 }
 
-/// Dynamic threshold: a port may hold `alpha` times what is free.
+/// Dynamic threshold: a port may hold `alpha` times the free buffer.
 fn shared_fits(after: u64, queue: u64, held: u64, total: Bytes, alpha: f64) -> bool {
     let free = total.get().saturating_sub(held);
     after - queue <= free && after as f64 <= alpha * free as f64 + (after - queue) as f64

@@ -36,7 +36,7 @@ pub(crate) struct Port {
     delay: u64,
     /// What has waited is sent faster: see [`crate::Fabric::let_catch_up`].
     pub catches_up: bool,
-    /// Nothing arrives earlier: what was on the wire when its delay changed goes first. Zero in simulations.
+    /// Earliest arrival: packets on the wire when its delay changed arrive first. Zero in simulations.
     not_before: u64,
     /// Packets being sent or under way, in order of arrival.
     pub wire: List,
@@ -63,7 +63,7 @@ struct Telemetry {
 /// About ten round trips of a datacenter: long enough to average packets, short enough to be news.
 const TELEMETRY_WINDOW_PS: u64 = 100_000_000;
 
-/// Who catches up needs this part less time for each packet.
+/// A port that catches up needs a tenth less time for each packet.
 const CATCH_UP: u64 = 10;
 
 impl Telemetry {
@@ -101,7 +101,7 @@ impl Port {
 
     /// Starts every transmission that was due by `now` and returns the octets that have left since.
     ///
-    /// Late evaluation is exact: at each enqueue the port is advanced first, so whatever waits was there when the wire
+    /// Late evaluation is exact: at each enqueue the port is advanced first, so the waiting packets were there when the wire
     /// became free.
     #[inline]
     pub(crate) fn advance(&mut self, now: u64, packets: &mut Packets) -> u64 {
@@ -173,7 +173,7 @@ impl Port {
         Time::from_ps(waiting.map(|id| self.serialiser.tx_ps(u64::from(packets.hop(id).wire_len))).sum())
     }
 
-    /// How long the port took to send what it sent in the measured part.
+    /// Time that the port spent sending in the measured part.
     pub(crate) fn busy(&self) -> Time {
         Time::from_ps(self.serialiser.tx_ps(self.stats.tx_bytes - self.unmeasured_bytes))
     }

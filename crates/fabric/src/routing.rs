@@ -14,9 +14,9 @@ pub(crate) struct Routing {
     /// `[node * leaves + leaf]`: start and number of the equal next hops in `hops`.
     spans: Vec<(u32, u32)>,
     hops: Vec<PortId>,
-    /// Next hops are repeated in `hops` by what they can carry.
+    /// Next hops are repeated in `hops` by their capacity.
     weighted: bool,
-    /// Tree n carries label n + 1, whatever fails.
+    /// Tree n carries label n + 1, also after failures.
     trees: Vec<Tree>,
     failed: Vec<LinkId>,
     /// Labels that stand in for others since the last failure, by (label, source leaf, destination leaf); looked up only.

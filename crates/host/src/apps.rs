@@ -147,7 +147,7 @@ impl World<'_> {
         id
     }
 
-    /// After an end received something: completes messages, writes replies, closes what is done.
+    /// After an end received something: completes messages, writes replies, closes finished connections.
     pub(crate) fn after_delivery(&mut self, id: EndId) {
         let first = self.first_of(id.connection());
         if id.end() == SERVER {

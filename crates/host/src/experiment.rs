@@ -33,7 +33,7 @@ pub struct Experiment {
     pub record: Record,
 }
 
-/// A link that goes down or comes back.
+/// A link that fails or recovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub at: Time,
@@ -61,7 +61,7 @@ pub struct HostConfig {
     pub tcp: tcp::Config,
     /// Guests speak MPTCP; `None`: TCP.
     pub mptcp: Option<mptcp::Config>,
-    /// Hosts without an edge, such as remote users: what they send, and what is sent to them, has no labels.
+    /// Hosts without an edge, such as remote users: their packets, and packets to them, have no labels.
     pub plain: Vec<u32>,
 }
 
@@ -95,7 +95,7 @@ pub struct EdgeConfig {
     pub congestion: Option<edge::vcc::Config>,
     /// What the guests of some hosts are held to, between edge and NIC.
     pub limiter: Option<Limiter>,
-    /// Gives edges their schedules; `None`: all trees in equal shares, whatever fails.
+    /// Gives edges their schedules; `None`: all trees in equal shares, also after failures.
     pub controller: Option<Controller>,
     /// Servers of workload n listen on [`SERVER_PORT`] + n instead of [`SERVER_PORT`], so that rules of congestion control
     /// can tell workloads apart. Changes what switches hash.
@@ -121,7 +121,7 @@ impl Default for EdgeConfig {
 pub struct Limiter {
     /// The hosts that have it; `None`: all.
     pub hosts: Option<Vec<u32>>,
-    /// All classes of a host together, and what they may borrow; `None`: nothing is lent.
+    /// Rate of all classes of a host together, from which they borrow; `None`: nothing is lent.
     pub total: Option<BitRate>,
     /// The first that matches counts; what matches none is not limited.
     pub classes: Vec<LimiterClass>,
@@ -153,7 +153,7 @@ impl Limiter {
         self.hosts.as_ref().is_none_or(|hosts| hosts.contains(&host))
     }
 
-    /// The class of what a host that has the limiter sends to another.
+    /// The class of segments from a host with the limiter to another.
     pub fn class_of(&self, to: u32) -> Option<usize> {
         self.classes.iter().position(|class| class.to.as_ref().is_none_or(|hosts| hosts.contains(&to)))
     }

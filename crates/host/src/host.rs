@@ -30,7 +30,7 @@ pub(crate) struct Host {
     pub edge: Edge,
     pub edge_timer: TimerId,
     // Transmit side.
-    /// Holds back what it lets into `tx_queue`.
+    /// Limits the rate of segments into `tx_queue`.
     pub shaper: Option<Htb<TxSegment>>,
     pub tx_queue: VecDeque<TxSegment>,
     pub nic_free_at: Time,

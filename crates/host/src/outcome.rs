@@ -105,7 +105,7 @@ pub struct Outcome {
     /// Packet traversals of one link, the engine's work.
     pub packet_hops: u64,
     pub events: u64,
-    /// Packets lost on wires or for want of a route, over the whole run; ports and hosts count what they drop.
+    /// Packets lost on wires or for want of a route, over the whole run; ports and hosts count their own drops.
     pub lost_packets: u64,
     /// End of the measured part, which begins with the end of the warm-up: the drain is not in it.
     pub measured_until: Time,

@@ -115,7 +115,7 @@ impl World<'_> {
             }
             return;
         }
-        // A segment without a flowcell still has to wait its turn behind what the engine releases before it.
+        // A segment without a flowcell waits behind the segments that the engine releases before it.
         let slot = self.fabric.packets.add(segment.packet);
         let headers = &mut self.fabric.packets.body_mut(slot).headers;
         match edge.process_limited(now, Direction::Ingress, Slot(slot), headers, standing) {
@@ -128,7 +128,7 @@ impl World<'_> {
         }
     }
 
-    /// Hands up what the edge releases, joining slots of one merged segment, then what it made, and sets its timer.
+    /// Hands up released segments, with the slots of a merged segment joined, then the edge's own packets; sets its timer.
     pub(crate) fn drain_edge(&mut self, host: u32) {
         let now = self.scheduler.now();
         let index = host as usize;

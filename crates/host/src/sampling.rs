@@ -25,7 +25,7 @@ pub(crate) struct Sampling {
     busy_before: Vec<Time>,
     goodput_series: BTreeMap<u32, Vec<u64>>,
     window_series: BTreeMap<u32, Vec<(u32, u32)>>,
-    /// The first sampling instant, which only sets what the series count from, has passed.
+    /// The first sampling instant has passed. It only sets the baseline of the series.
     sampling: bool,
     /// Bytes of each unbounded flow at the last sampling instant.
     delivered_before: BTreeMap<u32, u64>,
@@ -204,7 +204,7 @@ impl World<'_> {
 
     pub(crate) fn measured_until(&mut self, now: Time) -> Measured {
         let ports = (0..self.fabric.n_ports() as u32).map(|port| {
-            // Starts what was due.
+            // Starts transmissions that were due.
             self.fabric.queue_bytes(port, now);
             (self.fabric.busy(port), self.fabric.stats(port))
         });

@@ -129,7 +129,7 @@ impl World<'_> {
         self.tx_go(host);
     }
 
-    /// The NIC's wake-up: what it was sending has left.
+    /// The NIC's wake-up: the segment that it was sending has left.
     pub(crate) fn tx_event(&mut self, host: u32) {
         let now = self.scheduler.now();
         let h = &mut self.hosts[host as usize];

@@ -96,7 +96,7 @@ pub(crate) struct World<'a> {
     pub hosts: Vec<Host>,
     /// Of all trees: what every edge begins with.
     pub labels: Vec<u16>,
-    /// By source and destination leaf: what a controller has said instead. Looked up only.
+    /// A controller's schedules, by source and destination leaf. Looked up only.
     pub schedules: FxHashMap<(topology::NodeId, topology::NodeId), Vec<u16>>,
     pub connections: Vec<Connection>,
     pub free_connections: Vec<u32>,

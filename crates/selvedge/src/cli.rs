@@ -75,7 +75,7 @@ pub enum Command {
     },
     /// Ask a running agent
     Ctl(Ctl),
-    /// Who tells agents in which order to take paths
+    /// Gives agents the order in which to take paths
     Controller {
         #[command(subcommand)]
         command: Controller,
@@ -130,7 +130,7 @@ pub struct Run {
     /// Runs at a time; results do not depend on it [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
-    /// Refuse what needs more memory [default: what the machine has free]
+    /// Refuse runs that need more memory [default: the machine's free memory]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<units::Bytes>,
     /// Also write FlowMonitor XML, one file per run

@@ -39,7 +39,7 @@ fn timeout(text: &str) -> Result<Time, String> {
 
 #[derive(Debug, Subcommand)]
 pub enum Question {
-    /// The agent, its uplinks, and what does not work
+    /// The agent, its uplinks, and its problems
     Status,
     /// Guests' interfaces and their addresses
     Ports,
@@ -80,7 +80,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Asks the agent one thing. An agent that has not answered in full after `patience` is given up.
 ///
 /// # Errors
-/// [`CtlError::NoAgent`] if nobody listens; otherwise what is wrong with the agent, or what it says.
+/// [`CtlError::NoAgent`] if nobody listens; otherwise the error of the connection, or the agent's own.
 pub fn ask(socket: &Path, command: Command, patience: Duration) -> Result<serde_json::Value, CtlError> {
     // In a thread of its own, because connecting can take time as well as each part of the answer. It ends with the program.
     let (to, from) = mpsc::channel();

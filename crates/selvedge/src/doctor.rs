@@ -296,7 +296,7 @@ fn bpffs() -> Finding {
     finding("bpffs", mounted, reason, "mount -t bpf bpf /sys/fs/bpf")
 }
 
-/// Only who builds this program needs a compiler for it.
+/// Needed only to build this program.
 fn built_in() -> Finding {
     let available = live::bpf::available();
     let reason = available.as_ref().map_or_else(ToString::to_string, |()| "the kernel edge is in this program".into());

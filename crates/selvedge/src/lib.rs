@@ -70,7 +70,7 @@ impl Failure {
     }
 }
 
-/// Does what the command line asks. Exit status: 0 done, 1 failed or a check does not hold, 2 a request that makes no
+/// Runs the command. Exit status: 0 done, 1 failed or a check does not hold, 2 a request that makes no
 /// sense.
 pub fn main(cli: Cli) -> ExitCode {
     // An agent and a capture listen for signals themselves; the other verbs of a lab but `run` write no results.

@@ -15,7 +15,7 @@ macro_rules! say_on {
     ($($arg:tt)*) => { $crate::say::stdout(format_args!($($arg)*), "") };
 }
 
-/// Says how a daemon fares, on standard error, whose end (a terminal that was closed) is none of its business.
+/// A daemon's message on standard error. A closed terminal there is no error.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "selvedge: {}", harmless(text));
 }
@@ -47,7 +47,7 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
 }
 
 fn replaced(text: &str, mut replace: impl FnMut(char, &mut String)) -> Cow<'_, str> {
-    // The last two ranges exchange what a reader sees for other text: directions of writing.
+    // The last two ranges change the direction of writing, so that a reader sees other text.
     let steers = |c: char| {
         c.is_control() && c != '\n' && c != '\t'
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -49,7 +49,7 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
         output::write_report(&staging, &figures::report(&results, &command(arguments)))?;
         Ok::<(), Failure>(staging.commit()?)
     });
-    // A finished run is told, whatever became of its files.
+    // A finished run is printed, also if its files could not be written.
     if arguments.json {
         crate::say::json(&output::metrics(&results));
     } else {

@@ -2,7 +2,7 @@
 
 use crate::queue::{Heap, Key};
 
-/// The queue of pending events: a wheel of short slots for what is near, a [`Heap`] for what is far.
+/// The queue of pending events: a wheel of short slots for near events, a [`Heap`] for far ones.
 ///
 /// Most events of a packet simulator lie a packet time and a propagation delay ahead. They go into slots of 4 ns, found
 /// again by their bits in a map; a slot is sorted when its turn comes. What lies beyond the wheel's 4 us waits in the heap

@@ -22,7 +22,7 @@ pub fn tree_of(label: u16) -> Option<usize> {
     usize::from(label).checked_sub(1)
 }
 
-/// Who avoids a tree that has lost a link.
+/// The pairs of leaves that avoid a tree with a failed link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Prune {
     /// The pairs of leaves whose path the link was on.

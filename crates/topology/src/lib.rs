@@ -1,4 +1,4 @@
-//! Graphs of fabrics and what a controller derives from them: shortest-path routes, link-disjoint spanning trees,
+//! Graphs of fabrics, and a controller's results: shortest-path routes, link-disjoint spanning trees,
 //! weighted schedules over those trees, and the answer to failures.
 //!
 //! The crate is pure computation: no clock, no I/O, no randomness, and every result is ordered by node and link

@@ -26,8 +26,8 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The links by which `node` sends what is bound for a host of `dst_leaf`, in ascending order: all that begin a
-    /// shortest path. Empty if there is no way, if `node` is `dst_leaf`, or if an argument is not what it should be.
+    /// The links by which `node` sends packets for a host of `dst_leaf`, in ascending order: all that begin a
+    /// shortest path. Empty if there is no path, if `node` is `dst_leaf`, or if an argument is invalid.
     ///
     /// A host's only next hop is its access link. The last hop, from `dst_leaf` to the host, is not a matter of
     /// routes: it is [`Topology::host_link`], whether up or down.

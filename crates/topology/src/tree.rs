@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 
 const NONE: u32 = u32::MAX;
 
-/// A tree over switches that reaches every leaf; what a path label names.
+/// A tree over switches that reaches every leaf. A path label names one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tree {
     pub root: NodeId,
@@ -36,7 +36,7 @@ impl Tree {
         self.up(switch).is_some()
     }
 
-    /// The link by which switch `node` sends what is bound for `dst_leaf`. `None` at `dst_leaf` itself, for a host,
+    /// The link by which switch `node` sends packets for `dst_leaf`. `None` at `dst_leaf` itself, for a host,
     /// and for a switch outside the tree. Takes time proportional to the tree's depth.
     pub fn next_hop(&self, node: NodeId, dst_leaf: NodeId) -> Option<LinkId> {
         let here = self.up(node)?;

@@ -5,7 +5,7 @@ use std::fmt;
 /// A unit's suffix and how many base units it stands for.
 pub(crate) type Unit = (&'static str, u64);
 
-/// Why a text is not a quantity; its message says what was expected and gives an example.
+/// Why a text is not a quantity. The message has the expected form and an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     message: String,

@@ -139,7 +139,7 @@ fn udp_header(packet: &Packet, out: &mut [u8]) -> Result<usize, EmitError> {
     Ok(8)
 }
 
-/// At most 60 bytes: a SYN has 19 bytes of options before padding, and SACK blocks are cut to what is left.
+/// At most 60 bytes: a SYN has 19 bytes of options before padding, and SACK blocks are cut to the rest.
 fn tcp_header(packet: &Packet, options: &TcpOptions, out: &mut [u8; 60]) -> usize {
     out[0..2].copy_from_slice(&packet.sport.to_be_bytes());
     out[2..4].copy_from_slice(&packet.dport.to_be_bytes());

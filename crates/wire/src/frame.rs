@@ -39,10 +39,10 @@ fn check(code: c_int) -> Result<(), ParseError> {
 /// Parses an Ethernet frame: at most two VLAN tags, IPv4 or IPv6, TCP or UDP.
 ///
 /// A frame whose IP length exceeds its bytes is legal as long as the headers are whole: `truncated` is then 1 and
-/// `payload` still counts what the IP length claims. Checksums are not verified.
+/// `payload` still counts the bytes that the IP length claims. Checksums are not verified.
 ///
 /// # Errors
-/// [`ParseError`] for everything else; such frames are none of the edge's business and pass untouched.
+/// [`ParseError`] for all other frames; the edge lets them pass unchanged.
 pub fn parse(frame: &[u8]) -> Result<Packet, ParseError> {
     let mut packet = Packet::default();
     // SAFETY: the C function reads only `len` bytes from `data` and writes only `packet`, which mirrors its struct.

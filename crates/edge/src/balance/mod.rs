@@ -261,7 +261,7 @@ pub struct Conf {
 }
 const _: () = assert!(size_of::<Conf>() == 8);
 
-/// `struct sv_balance`: what a flow keeps of its choice of path.
+/// `struct sv_balance`: a flow's state of its choice of path.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct State {

@@ -218,7 +218,7 @@ impl Stages {
         unsafe { sv_edge_ingress(&self.conf, self.vcc_pointer(), limit, queue, flow, balance, vcc, 0, packet) }
     }
 
-    /// `sv_tick`. True when the flow has expired, else what the edge is to send, as [`EMIT_WINDOW`] and [`EMIT_DUPACK`].
+    /// `sv_tick`. True when the flow has expired, else the packets to send, as [`EMIT_WINDOW`] and [`EMIT_DUPACK`].
     pub(crate) fn tick(&self, flow: &mut FlowState, vcc: Option<&mut Vcc>, now: Time) -> (bool, u8) {
         // SAFETY: as in `egress`.
         let result = unsafe { sv_edge_tick(&self.conf, self.vcc_pointer(), &mut flow.life, pointer(vcc), now.as_ns()) };

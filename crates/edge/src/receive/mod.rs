@@ -40,7 +40,7 @@ const LOST: Time = Time::from_ms(5);
 const MAX_GAP: usize = 1024;
 /// While something is held, the data path hears that somebody is at work at least this often.
 const REFRESH: Time = Time::from_ms(20);
-/// A flow of which nothing was diverted for so long is forgotten.
+/// The holder forgets a flow after this time without a diverted segment.
 const IDLE: Time = Time::from_secs(10);
 /// Flows that a batch looks at for that.
 const SWEEP: usize = 8;
@@ -151,9 +151,9 @@ impl Flow {
 
 /// The holder, sans-IO: `now` is an argument of every call and never decreases.
 ///
-/// Give it what was diverted ([`take`](Holder::take)), and call [`end_part`](Holder::end_part) after every few frames, and when
+/// Give it the diverted segments ([`take`](Holder::take)), and call [`end_part`](Holder::end_part) after every few frames, and when
 /// [`poll_timeout`](Holder::poll_timeout) is due. After each of these write all of [`poll_release`](Holder::poll_release) back,
-/// and then tell the data path all of [`poll_mark`](Holder::poll_mark): a mark counts only once what it is about has been
+/// and then tell the data path all of [`poll_mark`](Holder::poll_mark): a mark must not arrive before its segments have been
 /// handed on.
 #[derive(Debug)]
 pub struct Holder {
@@ -247,7 +247,7 @@ impl Holder {
         self.engine.poll_timeout()
     }
 
-    /// Are segments under way of which the data path has not heard that they are back?
+    /// Are segments under way that the data path does not know to be back?
     pub fn is_busy(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -257,8 +257,8 @@ impl Holder {
         self.released.pop_front()
     }
 
-    /// The next flow of which the data path is to hear up to which number all is back. `None` ends the round. `now`: until
-    /// when everything that came has been taken; what is not there yet is missed from then on.
+    /// The next flow to report, with the number up to which all segments are back. `None` ends the round. `now`: the time until
+    /// which all arrived segments have been taken; from then on the holder misses the absent ones.
     pub fn poll_mark(&mut self, now: Time) -> Option<(Key, u16)> {
         if let Some(stranger) = self.strangers.pop() {
             return Some(stranger);
@@ -302,7 +302,7 @@ impl Holder {
         Some(id)
     }
 
-    /// What the engine has released goes behind what was released before.
+    /// Appends the engine's released segments to those released before.
     fn collect(&mut self) {
         while let Some((slot, _)) = self.engine.poll_release() {
             self.release(slot);

@@ -107,7 +107,7 @@ impl Flow {
         self.segments.is_empty() && self.round != round
     }
 
-    /// When it is to be flushed whatever comes.
+    /// When it is flushed at the latest.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.deadline
     }
@@ -128,7 +128,7 @@ impl Flow {
         self.start(packet.cell, packet.end_seq());
     }
 
-    /// Forgets the connection; whatever is held leaves in order.
+    /// Forgets the connection; held segments leave in order.
     pub(super) fn restart(&mut self, sink: &mut Sink) {
         self.push_all(sink);
         self.syn = None;
@@ -197,7 +197,7 @@ impl Flow {
             self.start(packet.cell, start);
         }
         let newer = diff(packet.cell, self.last);
-        // Beyond a gap before its flowcell it tells nothing about what is still to come.
+        // Beyond a gap before its flowcell it says nothing about the segments that are missing.
         if newer == 0 || diff(start, self.exp) <= 0 {
             if newer > 0 {
                 self.last = packet.cell;
@@ -218,7 +218,7 @@ impl Flow {
         self.touched = false;
         self.round = sink.round;
         self.sort();
-        // Whatever precedes a segment that timed out must not be held longer than that segment.
+        // Segments before one that timed out must not be held longer than it.
         let timeout = sink.config.timeout;
         let forced = self.segments.iter().rposition(|s| self.due(s, timeout).is_some_and(|due| due <= complete));
         let mut timed_out = false;

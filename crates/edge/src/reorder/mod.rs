@@ -40,8 +40,8 @@ pub struct Counters {
     pub overflows: u64,
 }
 
-/// The reordering of all flows of one edge; flows are named by small numbers, such as their place in a flow table. A poll
-/// costs what it brought and what is due, however many flows hold something.
+/// The reordering of all flows of one edge. Flows have small numbers, such as their place in a flow table. The cost of a poll
+/// is that of its packets and of due flows, however many flows hold segments.
 ///
 /// After [`process`](Engine::process), [`end_batch`](Engine::end_batch) and [`handle_timeout`](Engine::handle_timeout),
 /// drain [`poll_release`](Engine::poll_release).
@@ -105,7 +105,7 @@ impl Engine {
     }
 
     /// The flow has been followed elsewhere, up to sequence number `exp` and flowcell `cell`, and goes on here. What it
-    /// holds is released in order; what was learnt of its gaps stays.
+    /// holds is released in order; the average of its gaps stays.
     pub fn resume(&mut self, flow: u32, exp: u32, cell: u32) {
         self.make(flow);
         self.flows[flow as usize].resume(exp, cell, &mut self.sink);
@@ -148,8 +148,8 @@ impl Engine {
         self.end_part(now, now);
     }
 
-    /// A part of a poll ended, of which more waits: everything that came until `complete` has been processed, and what is
-    /// due after that is not given up yet, because what fills its gap may be among the rest.
+    /// A part of a poll ended, and more packets wait: everything that came until `complete` has been processed. Segments that
+    /// become due later are not released yet, because the rest may fill their gaps.
     pub fn end_part(&mut self, now: Time, complete: Time) {
         for id in self.touched.drain(..) {
             let flow = &mut self.flows[id as usize];
@@ -215,7 +215,7 @@ impl Engine {
         }
     }
 
-    /// A packet that must not wait, after what is in order of its flow.
+    /// A packet that must not wait, after the flow's segments that are in order.
     fn pass(&mut self, now: Time, flow: u32, slot: Slot, packet: &Packet) -> Verdict {
         self.flush(now, flow);
         if packet.has_cell != 0 && packet.truncated == 0 {

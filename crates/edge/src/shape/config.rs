@@ -5,20 +5,20 @@ use units::{BitRate, Bytes, Time};
 /// One class of traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Class {
-    /// What it gets whatever others want.
+    /// Rate that it gets whatever the others send.
     pub guarantee: BitRate,
-    /// What it never exceeds, with what it borrows.
+    /// Largest rate, borrowed rate included.
     pub ceiling: BitRate,
     /// What may go out at once after a pause, within the guarantee and within the ceiling.
     pub burst: Bytes,
     pub ceiling_burst: Bytes,
-    /// Share of what is borrowed, bytes a turn; `None`: in proportion to the guarantees.
+    /// Share of the borrowed rate, bytes a turn; `None`: in proportion to the guarantees.
     pub quantum: Option<Bytes>,
     /// What waits at most; more is dropped. `None`: no limit.
     pub queue: Option<Bytes>,
 }
 
-/// As `tc` computes it where timers are precise: a packet of 1500 bytes and what the clock's grain needs.
+/// As `tc` computes it if timers are precise: a packet of 1500 bytes and the clock's grain.
 pub const DEFAULT_BURST: Bytes = Bytes(1600);
 
 impl Class {

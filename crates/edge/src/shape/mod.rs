@@ -14,7 +14,7 @@ pub use config::{Class, Config, Invalid, DEFAULT_BURST};
 use std::collections::VecDeque;
 use units::{BitRate, Bytes, Time};
 
-/// Within its guarantee, and on what it borrows.
+/// Within its guarantee, and on borrowed rate.
 const OWN: usize = 0;
 const BORROWED: usize = 1;
 
@@ -135,7 +135,7 @@ impl<T> Htb<T> {
         self.leaves.get(class).map_or(0, |leaf| leaf.backlog)
     }
 
-    /// Bytes that a class has sent before their time: whoever comes now waits for them, too.
+    /// Bytes that a class has sent before their time: a segment that arrives now waits for them, too.
     pub fn unpaid(&self, class: usize, now: Time) -> u64 {
         self.leaves.get(class).map_or(0, |leaf| leaf.ceiling.unpaid(now.saturating_sub(leaf.filled_at)))
     }

@@ -54,7 +54,7 @@ fn what_is_left_is_lent_in_proportion_to_the_guarantees() {
     near(&both([1, 9]), &[1.0, 9.0]);
     let mut small = shaper(Some(10), &[class(2, 10), class(3, 10)]);
     near(&rates(&mut small, Time::ZERO, SECOND, 1514, busy), &[4.0, 6.0]);
-    // With a burst smaller than a segment a class loses what it cannot send the moment that its ceiling lets it.
+    // With a burst smaller than a segment a class loses the rate that it cannot use the moment its ceiling allows it.
     let deep = |class| Class { burst: Bytes(200_000), ceiling_burst: Bytes(200_000), ..class };
     let mut capped = shaper(Some(10), &[deep(class(2, 3)), deep(class(3, 10))]);
     near(&rates(&mut capped, Time::ZERO, SECOND, SEGMENT, busy), &[3.0, 7.0]);

@@ -240,7 +240,7 @@ fn reserved_names_cover_all_metrics() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Whatever the records: no panic, no NaN, no name twice, and the same result again.
+    /// Any records: no panic, no NaN, no name twice, and the same result again.
     #[test]
     fn summaries_are_total(
         flows in prop::collection::vec(

@@ -11,7 +11,7 @@ use units::Time;
 #[derive(Debug)]
 pub(crate) struct Group {
     subflows: Vec<ConnectionId>,
-    /// What the client writes, and what the server writes.
+    /// The client's data, and the server's.
     streams: [Stream; 2],
     class: u16,
     /// How many subflows it is to have.
@@ -160,7 +160,7 @@ impl World<'_> {
         }
     }
 
-    /// After a segment has reached an end: what it says of the data.
+    /// Processes the data-level part of a segment that reached an end.
     pub(crate) fn after_subflow(&mut self, id: EndId) {
         let Some((number, n)) = self.connections[id.connection()].group else { return };
         let end = &self.connections[id.connection()].ends[id.end()];

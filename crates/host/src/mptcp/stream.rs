@@ -204,7 +204,7 @@ impl Stream {
         }
     }
 
-    /// A subflow timed out: what it has not delivered is for the others as well.
+    /// A subflow timed out: the others may send its undelivered data, too.
     pub(crate) fn on_timeout(&mut self, subflow: usize) {
         let acked = self.acked;
         for chunk in &mut self.subflows[subflow].chunks {
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(s.delivered(), 50);
         s.on_arrived(0, 200);
         assert_eq!(s.delivered(), 300);
-        // Each ACK tells what it knew.
+        // Each ACK reports the state at its time.
         s.on_acked(1, 100);
         assert_eq!(s.acked, 0);
         s.on_acked(0, 200);

@@ -127,7 +127,7 @@ impl Endpoint {
         }
     }
 
-    /// The application takes back what it has written and was not sent yet. Ignored after [`Endpoint::close`].
+    /// The application withdraws the bytes that it wrote and TCP has not sent. Ignored after [`Endpoint::close`].
     pub fn take_back_unsent(&mut self) {
         if !self.tx.fin {
             self.tx.write_end = self.tx.write_end.min(self.tx.nxt);
@@ -388,7 +388,7 @@ impl Endpoint {
         [sender, pacing, self.rx.ack_deadline()].into_iter().flatten().min()
     }
 
-    /// Does what is due. [`Endpoint::poll_transmit`] then has what came of it.
+    /// Runs the timers that are due. [`Endpoint::poll_transmit`] then has the resulting segments.
     pub fn handle_timeout(&mut self, now: Time) {
         match self.state {
             State::Established => {

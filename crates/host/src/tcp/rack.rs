@@ -58,7 +58,7 @@ impl Rack {
         (min_rtt / 4 * u64::from(self.multiplier.max(1))).min(srtt)
     }
 
-    /// The newest delivered transmission, and the age at which what was sent before it is lost.
+    /// The newest delivered transmission, and the age from which earlier transmissions are lost.
     pub(crate) fn threshold(
         &self,
         eager: bool,

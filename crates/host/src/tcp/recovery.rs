@@ -293,7 +293,7 @@ impl Sender {
 
     fn detect_loss_by_time(&mut self, config: &Config, now: Time) -> Option<Time> {
         if self.board.sacked() == 0 && self.board.retrans() == 0 {
-            // Whatever was acknowledged was sent before all that is outstanding.
+            // All acknowledged bytes were sent before all outstanding ones.
             return None;
         }
         let eager = matches!(self.state, CaState::Recovery | CaState::Loss)
@@ -302,7 +302,7 @@ impl Sender {
         self.board.mark_lost_by_time(newest, age, now)
     }
 
-    /// RACK's reordering timer: what was overtaken has not come.
+    /// RACK's reordering timer: the overtaken segment has not arrived.
     pub(crate) fn on_reorder_timeout(&mut self, config: &Config, now: Time) {
         let before = self.board.pending();
         let due = self.detect_loss_by_time(config, now);

@@ -174,7 +174,7 @@ impl Scoreboard {
         }
     }
 
-    /// A SACK block; whatever lies outside the outstanding bytes is ignored.
+    /// A SACK block. Bytes outside the outstanding ones are ignored.
     pub(crate) fn sack(&mut self, start: u64, end: u64, delivery: &mut Delivery) {
         let (Some(first), Some(last)) = (self.runs.front(), self.runs.back()) else { return };
         let (start, end) = (start.max(first.start), end.min(last.end()));
@@ -274,7 +274,7 @@ impl Scoreboard {
         self.marked_to = 0;
     }
 
-    /// RACK's loss detection (RFC 8985, section 6.2, step 5): lost is what was sent `age` or longer ago and before
+    /// RACK's loss detection (RFC 8985, section 6.2, step 5): bytes are lost if sent `age` or longer ago and before
     /// the newest delivered transmission. Returns when the rest of those falls due.
     pub(crate) fn mark_lost_by_time(&mut self, newest: Transmission, age: Time, now: Time) -> Option<Time> {
         let mut due = None;

@@ -20,7 +20,7 @@ pub mod codepoint {
     pub const CE: u8 = 3;
 }
 
-/// One TCP segment: on the way out up to 64 KB that the NIC splits (TSO), on the way in whatever GRO made of it.
+/// One TCP segment: outgoing, up to 64 KB that the NIC splits (TSO); incoming, the packets that GRO merged.
 ///
 /// SYN and FIN take one sequence number each, which `len` does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Segment {
     pub wscale: Option<u8>,
     /// SACK-permitted option of a SYN (RFC 2018, section 2).
     pub sack_permitted: bool,
-    /// SACK blocks `[left, right)`, the first [`Segment::n_sack`] of which count. Three, as fit beside timestamps.
+    /// SACK blocks `[left, right)`; the first [`Segment::n_sack`] are valid. Three fit beside timestamps.
     pub sack: [(u32, u32); 3],
     pub n_sack: u8,
     /// Timestamps option present (RFC 7323, section 3).

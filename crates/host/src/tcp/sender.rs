@@ -98,7 +98,7 @@ pub struct Sender {
     pub(crate) start: u64,
     pub(crate) una: u64,
     pub(crate) nxt: u64,
-    /// End of what the application has written.
+    /// End of the data that the application has written.
     pub(crate) write_end: u64,
     /// A FIN follows at `write_end`.
     pub(crate) fin: bool,
@@ -202,7 +202,7 @@ impl Sender {
         }
     }
 
-    /// The handshake is over: sets what it settled.
+    /// Sets what the handshake negotiated.
     pub(crate) fn open(&mut self, mss: u16, initial_cwnd: u32) {
         self.window = Window::new(u64::from(mss), initial_cwnd);
         self.rtt.reset_backoff();

@@ -24,7 +24,7 @@ impl Sender {
         self.rtt.rto(config.rto_initial, config.rto_min, config.rto_max)
     }
 
-    /// Sets the timer afresh for what is outstanding now (RFC 6298, rules 5.1 to 5.3; RFC 8985, section 7.2).
+    /// Sets the timer anew for the outstanding data (RFC 6298, rules 5.1 to 5.3; RFC 8985, section 7.2).
     pub(crate) fn arm(&mut self, config: &Config, now: Time) {
         self.timer = if self.outstanding() == 0 {
             self.window_blocked().then(|| self.persist_timer(config, now))

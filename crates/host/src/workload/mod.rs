@@ -86,7 +86,7 @@ pub struct Workload {
     pub priority: u8,
     /// The law of its connections, at both ends; the hosts' own if `None`.
     pub congestion: Option<Algorithm>,
-    /// Its senders send what their congestion window admits, whatever the receiver's window says.
+    /// Its senders keep to their congestion window and ignore the receiver's window.
     pub ignore_window: bool,
     /// Each of its connections sends at most so fast, payload, its segments spaced.
     pub rate_cap: Option<BitRate>,
@@ -112,7 +112,7 @@ impl Workload {
     }
 }
 
-/// Who sends what to whom and when. `n` is the number of hosts, which are numbered from 0.
+/// Senders, receivers, sizes and times of flows. `n` is the number of hosts, which are numbered from 0.
 ///
 /// "Rack" is a host's group in [`HostMap`]; the Presto paper calls it a pod.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,7 +152,7 @@ pub enum Pattern {
     List(Vec<FlowSpec>),
     /// One flow per pair.
     Long { pairs: Pairs, size: Option<Bytes> },
-    /// Every sending host runs so many `applications`, each of which sends messages one after another: the next starts
+    /// Every sending host runs this many `applications`. Each sends messages one after another: the next starts
     /// `pause` after one completes. Sizes are drawn; destinations are drawn too, or taken in turn where the pairs are
     /// fixed; a host's applications begin with different ones. Persistent connections are each application's own. A workload starts at most 20 million messages.
     Sequence { size: Cdf, applications: u32, pause: Time, to: Pairs },

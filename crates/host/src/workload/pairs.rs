@@ -3,7 +3,7 @@
 use super::{HostMap, Problem, MAX_DRAWN};
 use sim::{Purpose, Stream};
 
-/// Who sends to whom.
+/// Pairs of senders and receivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pairs {
     /// Host i to host (i + k) mod n.
@@ -194,7 +194,7 @@ pub(super) fn bijection(hosts: &HostMap, stream: &mut Stream) -> Result<Vec<(u32
     Ok((0..n).zip(dst).collect())
 }
 
-/// Bounds the search for a uniform bijection: 6,250 permutations of 16 hosts, of which one in about 70 fits if there are
+/// Bounds the search for a uniform bijection: 6,250 permutations of 16 hosts; one in about 70 fits if there are
 /// four racks.
 const TRIES_TIMES_HOSTS: u32 = 100_000;
 

@@ -10,7 +10,7 @@ use units::{Bytes, Time};
 
 /// The flows of one workload, in order of start.
 ///
-/// Whoever drives it takes every flow that is due before he looks at later events, and reports completions:
+/// The driver takes every due flow before it looks at later events, and reports completions:
 ///
 /// ```text
 /// while source.peek() is at or before now { start(source.next()) }

@@ -6,7 +6,7 @@ use live::agent::config::ControllerRule;
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// Who says in which order labels are taken.
+/// The controller that orders labels.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ControllerTable {

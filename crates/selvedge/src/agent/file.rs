@@ -152,7 +152,7 @@ struct LabelsTable {
     labels: Option<Labels>,
 }
 
-/// Of what is not TCP.
+/// Policy of UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Spread {

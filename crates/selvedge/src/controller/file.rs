@@ -46,7 +46,7 @@ enum Prune {
     All,
 }
 
-/// Where the controller keeps what it must not forget.
+/// Where the controller keeps its revision and failed links.
 #[derive(Debug)]
 pub(super) enum Keep {
     File(PathBuf),

@@ -139,7 +139,7 @@ pub enum Modelled {
         #[arg(long, conflicts_with = "name")]
         all: bool,
     },
-    /// Say what is there: links, hosts, and whether the machine keeps up. Exit status 0 if it does, 1 otherwise
+    /// Show links, hosts, and whether the machine keeps up. Exit status 0 if it does, 1 otherwise
     Status {
         #[command(flatten)]
         lab: Name,

@@ -128,7 +128,7 @@ struct Ticks {
     /// Of all cores, stolen ones too.
     busy: f64,
     stolen: f64,
-    /// Of one core, whatever it did.
+    /// Share of one core, for all its work.
     elapsed: f64,
 }
 

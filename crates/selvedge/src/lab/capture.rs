@@ -36,7 +36,7 @@ pub(super) fn capture(arguments: &CaptureArguments) -> Result<bool, Failure> {
         false => Box::new(File::create(path).map_err(failed)?),
     };
     let mut write = |bytes: &[u8]| match file.write_all(bytes).and_then(|()| file.flush()) {
-        // Whoever read along has seen enough.
+        // The reader has gone.
         Err(e) if to_stdout && e.kind() == ErrorKind::BrokenPipe => Ok(false),
         written => written.map(|()| true).map_err(failed),
     };

@@ -35,7 +35,7 @@ const MAX_ANSWER: u64 = 64 << 20;
 /// Asks a lab.
 ///
 /// # Errors
-/// No such lab, a lab whose process is gone, or what it answers.
+/// No such lab, a lab whose process is gone, or the lab's own error.
 pub(super) fn ask(name: &str, request: &Request) -> Result<Value, LabFailure> {
     Ok(open(name, request)?.0)
 }

@@ -71,7 +71,7 @@ impl Specification {
 /// Starts the process behind a lab and waits until it is up.
 ///
 /// # Errors
-/// A lab of that name that is up; what the new process says.
+/// If a lab of that name is up, or the new process fails.
 pub(super) fn start(specification: &Specification) -> Result<Record, Failure> {
     // What is wrong with the scenario is said here, where the user is.
     specification.setup()?;
@@ -87,7 +87,7 @@ pub(super) fn start(specification: &Specification) -> Result<Record, Failure> {
     create(&dir)?;
     let started = launch(specification, &dir);
     if started.is_err() {
-        // It says why; what it left is of no use.
+        // It says why; its files are useless.
         let _ = fs::remove_dir_all(&dir);
     }
     Ok(started?)
@@ -227,7 +227,7 @@ fn serve(shared: &Arc<Shared>, record: &Record, listener: &UnixListener) {
             return;
         }
         if shared.connections.load(Ordering::Relaxed) >= MAX_CONNECTIONS {
-            // Whoever asked sees the connection close.
+            // The client sees the connection close.
             let _ = control::send(&stream, &Answer::Error("too many requests at once; try again".to_owned()));
             continue;
         }
@@ -235,7 +235,7 @@ fn serve(shared: &Arc<Shared>, record: &Record, listener: &UnixListener) {
         let _ = stream.set_write_timeout(Some(Duration::from_secs(5)));
         match control::receive(&stream) {
             Ok(Request::Down) => {
-                // The namespaces are ours: whoever is in them, marked or not, is one of this lab's.
+                // The namespaces are ours: every process in them, marked or not, belongs to this lab.
                 live::lab::end_processes(None, &record.inodes());
                 if let Ok(dir) = directory(&record.name) {
                     // What stays, `lab down` tells of.

@@ -1,4 +1,4 @@
-//! The end of labs, and removal of what a killed lab left.
+//! The end of labs, and removal of a killed lab's remains.
 
 use super::control::{ask, Request};
 use super::state::{all, directory, lock, Record};

@@ -16,7 +16,7 @@ pub enum Kernel {
         #[command(flatten)]
         lab: Name,
     },
-    /// Say what is there: nodes, links, addresses. Exit status 0 if all of it is up, 1 otherwise
+    /// Show nodes, links and addresses. Exit status 0 if all of it is up, 1 otherwise
     Status {
         #[command(flatten)]
         lab: Name,

@@ -39,13 +39,13 @@ pub enum Lab {
 }
 
 impl Lab {
-    /// An interrupt should remove what is half-written.
+    /// An interrupt removes half-written files.
     pub fn writes_results(&self) -> bool {
         matches!(self, Lab::Modelled(Modelled::Run(_)))
     }
 }
 
-/// Whether what was asked for holds.
+/// Whether the requested condition holds.
 ///
 /// # Errors
 /// What the verb cannot do, in one line.

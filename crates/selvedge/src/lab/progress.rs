@@ -56,7 +56,7 @@ impl Line {
         }
     }
 
-    /// Of all runs, in seconds, without what is to be drained after the measured part.
+    /// Seconds of all runs, without the drain.
     fn left_s(&self, now: Time) -> f64 {
         let later = (self.duration.as_secs_f64() + AROUND_S) * self.runs.saturating_sub(self.run) as f64;
         self.duration.saturating_sub(now).as_secs_f64() + later

@@ -94,7 +94,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
     Ok(agrees && judged.iter().all(|run| run.verdict.is_valid() && run.failed == 0))
 }
 
-/// What was lost outside of the model, of which no record tells.
+/// Packets lost outside the model, which no record has.
 fn shortcomings(report: &Report, measurement: &Measurement) -> Vec<String> {
     let dropped: u64 = report.counters.iter().map(|c| c.tx_dropped).sum();
     let refused = measurement.rx_refused;

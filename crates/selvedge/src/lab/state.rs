@@ -108,7 +108,7 @@ fn writable(dir: &Path) -> bool {
 /// How long one `lab up` or `lab down` waits for another to be done.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Held by whoever brings a lab up or takes one down: one does not remove what another is making.
+/// Held while a lab is brought up or taken down, so that one process does not remove what another is making.
 ///
 /// # Errors
 /// As [`base`]; somebody else does not come to an end.

@@ -50,7 +50,7 @@ impl Unruly {
     }
 }
 
-/// A host is unruly as a whole: whatever else it sends is, too.
+/// A host is unruly as a whole: all its traffic ignores the window.
 fn senders(experiment: &Experiment) -> BTreeSet<u32> {
     let mut hosts = BTreeSet::new();
     for (n, workload) in experiment.workloads.iter().enumerate().filter(|(_, w)| w.ignore_window) {

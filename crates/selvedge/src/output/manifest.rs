@@ -76,7 +76,7 @@ pub(super) fn foreign(dir: &Path) -> io::Result<Option<String>> {
     Ok(found)
 }
 
-/// Removes what the list has, then the directory.
+/// Removes the listed files, then the directory.
 ///
 /// # Errors
 /// As the file system gives them; files that are on no list stay, and the directory with them.

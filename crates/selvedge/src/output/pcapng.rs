@@ -21,7 +21,7 @@ pub(super) fn render(interface: &str, packets: &[Captured]) -> Result<Vec<u8>, E
     Ok(file)
 }
 
-/// A file without packets, of which `snap` octets at most will be kept.
+/// A file without packets. At most `snap` octets of each packet will be kept.
 pub(crate) fn begin(interface: &str, snap: u32) -> Vec<u8> {
     let mut file = Vec::new();
     // Section header: byte-order magic, version 1.0, unknown length.
@@ -43,7 +43,7 @@ pub(crate) fn begin(interface: &str, snap: u32) -> Vec<u8> {
     file
 }
 
-/// Appends the packet of `length` octets of which `frame` was kept.
+/// Appends a packet of `length` octets; `frame` is its kept part.
 pub(crate) fn append(file: &mut Vec<u8>, at_ns: u64, length: u32, frame: &[u8]) {
     let mut body = Vec::with_capacity(24 + frame.len());
     body.extend(0_u32.to_le_bytes());

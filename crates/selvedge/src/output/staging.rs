@@ -122,7 +122,7 @@ impl Staging {
             return Ok(());
         }
         self.forget();
-        // In one step where the file system can: whoever ends this process leaves the old results or the new ones.
+        // In one step if the file system can: a killed process leaves the old results or the new ones.
         if live::files::exchange(&self.path, &self.target).is_err() {
             let old = self.path.with_file_name(format!(".old-{}", std::process::id()));
             fs::rename(&self.target, &old).map_err(io)?;
@@ -176,7 +176,7 @@ fn remove_abandoned(parent: &Path, prefix: &str) {
         if number.is_none() || !is_own_directory(&path) {
             continue;
         }
-        // Held by whoever writes there. Without a list, the run ended before it wrote anything.
+        // Held by the process that writes there. Without a list, the run ended before it wrote anything.
         let Ok(_lock) = lock_directory(&path, Duration::ZERO) else { continue };
         if Manifest::read(&path).is_some() {
             let _ = fs::remove_dir_all(&path); // one that stays is tried again
@@ -192,7 +192,7 @@ fn is_own_directory(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == me)
 }
 
-/// On Ctrl-C, removes what is half-written and ends the process with status 130.
+/// On Ctrl-C, removes half-written files and ends the process with status 130.
 pub fn handle_interrupt() {
     // Without a handler the default action still ends the process; only the temporary directory would stay.
     let _ = ctrlc::set_handler(|| {

@@ -148,7 +148,7 @@ pub(super) fn check_count(out: &mut String, data: &ReportData) {
     out.push_str("</a></li>");
 }
 
-/// What the paper printed, what was measured, and whether the check holds.
+/// The paper's value, the measured value, and whether the check holds.
 pub(super) fn checks(out: &mut String, data: &ReportData) {
     if data.checks.is_empty() {
         return;

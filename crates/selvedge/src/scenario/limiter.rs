@@ -27,7 +27,7 @@ pub struct LimiterTable {
     /// One class for everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
-    /// All classes together, and what they may borrow.
+    /// Rate of all classes together, from which they borrow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<BitRate>,
     pub law: LimiterLawWord,
@@ -196,7 +196,7 @@ impl LimiterTable {
     }
 }
 
-/// Errors of the layers below say what is wrong and what to do.
+/// Errors of the layers below have problem and remedy.
 fn split(key: String, text: &str) -> Invalid {
     let (problem, remedy) = text.split_once("; ").unwrap_or((text, ""));
     Invalid::new(key, problem, remedy)

@@ -9,7 +9,7 @@ use host::experiment::Experiment;
 use std::path::Path;
 use units::Time;
 
-/// What the command line chooses among what the file offers.
+/// The command line's choice of schemes and seeds.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     pub schemes: Vec<String>,

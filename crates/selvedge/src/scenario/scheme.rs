@@ -26,7 +26,7 @@ pub enum ReceiverWord {
     Presto,
 }
 
-/// Who stops using a tree that has lost a link.
+/// Pairs that avoid a tree with a failed link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PruneWord {
@@ -210,7 +210,7 @@ impl SchemeTable {
     /// As a file would have it, with all defaults.
     ///
     /// # Errors
-    /// None, of what was read from a file.
+    /// None for a value that was read from a file.
     pub fn to_table(&self) -> Result<toml::Table, toml::ser::Error> {
         let mut table = toml::Table::new();
         for (key, value) in toml::Table::try_from(&self.rest)? {

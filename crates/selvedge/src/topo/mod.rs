@@ -40,7 +40,7 @@ pub enum Topo {
         /// Only to this leaf, or the leaf of this host
         #[arg(long, value_name = "NODE")]
         to: Option<String>,
-        /// Who stops using a tree that has lost a link: the pairs whose way is broken, or everyone
+        /// Pairs that avoid a tree with a failed link: those whose path is broken, or all
         #[arg(long, value_enum, default_value_t = PruneWord::Pair)]
         prune: PruneWord,
     },
@@ -72,7 +72,7 @@ pub(crate) fn topology_of(file: &std::path::Path) -> Result<topology::Topology, 
     Fabric::read(&Arguments { file: file.to_owned(), fail: Vec::new(), json: false }).map(|fabric| fabric.topology)
 }
 
-/// Who avoids a tree with a failed link.
+/// Pairs that avoid a tree with a failed link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PruneWord {
     Pair,

@@ -12,7 +12,7 @@ const HIGH_WINDOW: f64 = 83_000.0;
 const HIGH_DECREASE: f64 = 0.1;
 
 /// Share of the window that a reduction takes, b(w): on a line from one half to [`HIGH_DECREASE`] in log w, and
-/// no less beyond [`HIGH_WINDOW`], of which the RFC says nothing.
+/// no less beyond [`HIGH_WINDOW`], where the RFC says nothing.
 fn decrease(w: f64) -> f64 {
     if w <= LOW_WINDOW {
         return 0.5;

@@ -44,7 +44,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// The law is built on ECN: it asks for it whatever the configuration says and marks every packet ECT.
+    /// The law needs ECN: it requests ECN under any configuration, and marks every packet ECT.
     pub fn needs_ecn(self) -> bool {
         self == Algorithm::Dctcp
     }

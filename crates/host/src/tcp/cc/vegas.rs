@@ -109,7 +109,7 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// One round: four ACKs with samples of `rtt_us`, the last of which ends it.
+    /// One round: four ACKs with samples of `rtt_us`; the last ends the round.
     fn round(vegas: &mut Vegas, window: &mut Window, una: &mut u64, rtt_us: u64) {
         let before = *una;
         for n in 1..=4 {

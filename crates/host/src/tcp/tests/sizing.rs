@@ -154,7 +154,7 @@ fn the_budget_is_kept_in_whole_packets() {
 
 #[test]
 fn the_peers_window_is_filled_to_the_last_byte() {
-    // While something small is out, Nagle's algorithm keeps what is not a whole packet.
+    // While a small packet is outstanding, Nagle's algorithm holds partial packets.
     for (nagle, next) in [(false, 1_600), (true, 1_000)] {
         let mut tx = sender(Config { nagle, ..plain() });
         tx.write(1 << 20);
