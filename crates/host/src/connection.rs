@@ -1,8 +1,7 @@
 //! A modelled connection, and the conversion between its segments and packets.
 
 use crate::experiment::{address, ETHERNET_OVERHEAD};
-use crate::gro::RxSegment;
-use crate::mptcp;
+use crate::nic::Segment as RxSegment;
 use crate::tcp::{Endpoint, Segment};
 use crate::workload::FlowSpec;
 pub(crate) use fabric::flow_hash;
@@ -35,6 +34,14 @@ impl EndId {
         EndId(self.0 ^ 1)
     }
 }
+
+/// A connection's place in an MPTCP connection: that one's number, and its own among the subflows.
+pub(crate) type Place = (u32, usize);
+
+/// `Packet::flow` of an RTT probe on its way out.
+pub(crate) const PROBE: u32 = u32::MAX - 1;
+/// The same on its way back.
+pub(crate) const ECHO: u32 = u32::MAX;
 
 /// A message of the application, from its first byte written to its completion.
 #[derive(Debug)]
@@ -76,7 +83,7 @@ pub(crate) struct Connection {
     pub counted: Counted,
     pub live: bool,
     /// It is a subflow of MPTCP.
-    pub group: Option<mptcp::Place>,
+    pub group: Option<Place>,
 }
 
 /// What a flow record tells of its connection: data from the client to the server.

@@ -2,19 +2,21 @@
 //! fabric. [`run`] is the simulator.
 
 mod apps;
+mod clock;
+mod collect;
 mod connection;
 mod control;
-mod cpu;
+mod disorder;
 pub mod experiment;
-mod gro;
-mod host;
 pub mod measure;
 pub mod mptcp;
+mod network;
+pub mod nic;
 pub mod outcome;
-mod rx;
+mod probes;
 mod sampling;
 pub mod tcp;
-mod tx;
+mod transport;
 pub mod workload;
 mod world;
 

@@ -1,22 +1,20 @@
 //! Hosts on a fabric in virtual time: the event loop of a run.
 //!
 //! A segment's way: application write -> guest TCP -> edge -> NIC queue -> split -> fabric -> receive ring -> poll (GRO,
-//! edge) -> guest TCP -> application. `tx.rs`, `rx.rs` and `apps.rs` hold one stretch of it each.
+//! edge) -> guest TCP -> application. Each layer owns the one below and never calls the one above: [`Apps`] over `Transport`
+//! over `Network`. What comes up is returned.
 
-use crate::connection::Connection;
-use crate::control;
+use crate::apps::Apps;
+use crate::clock::Event;
+use crate::collect::{outcome, Measured};
+use crate::control::Schedules;
 use crate::experiment::Experiment;
-use crate::host::Host;
-use crate::mptcp;
-use crate::outcome::{FlowRecord, Outcome};
-use crate::sampling::{Measured, Sampling};
-use crate::tcp;
-use crate::workload::{Problem, Source, WorkloadError};
-use edge::shape::Htb;
-use fabric::Fabric;
-use rustc_hash::FxHashMap;
-use sim::{NodeId, Purpose, Scheduler, Stream, TimerId, Timers};
-use std::sync::Arc;
+use crate::network::Network;
+use crate::outcome::Outcome;
+use crate::sampling::Sampling;
+use crate::transport::Transport;
+use crate::workload::{Problem, WorkloadError};
+use sim::NodeId;
 use units::Time;
 
 /// How far a run has come.
@@ -28,96 +26,12 @@ pub struct Progress {
     pub packet_hops: u64,
 }
 
-/// The fabric's events stand flat among the host's, which keeps an event at eight bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Event {
-    Arrival {
-        port: u32,
-    },
-    Link {
-        link: u32,
-        up: bool,
-    },
-    Reroute,
-    /// A controller changes schedules.
-    Control,
-    /// The transmit side of a host may go on.
-    Tx,
-    /// A host's receive poll.
-    Poll {
-        generation: u16,
-    },
-    Timer {
-        id: TimerId,
-        generation: u16,
-    },
-    /// A workload's next flow starts.
-    Source {
-        index: u32,
-    },
-    /// A flow without an end stops all the same.
-    Stop {
-        flow: u32,
-    },
-    Probe,
-    Sample,
-    BeginMeasurement,
-    EndMeasurement,
-}
-
-impl From<fabric::Event> for Event {
-    fn from(event: fabric::Event) -> Event {
-        match event {
-            fabric::Event::Arrival { port } => Event::Arrival { port },
-            fabric::Event::Link { link, up } => Event::Link { link, up },
-            fabric::Event::Reroute => Event::Reroute,
-        }
-    }
-}
-
-/// The event queue moves these through its heap.
-const _: () = assert!(size_of::<Event>() == 8);
-
-/// Whose timer it is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Owner {
-    End(crate::connection::EndId),
-    Edge(u32),
-}
-
-pub(crate) struct World<'a> {
-    pub experiment: &'a Experiment,
-    pub scheduler: Scheduler<Event>,
-    pub timers: Timers,
-    pub owners: Vec<Owner>,
-    pub fabric: Fabric,
-    /// Routes of the whole fabric, for ideal completion times.
-    pub routes: topology::Routes,
-    pub hosts: Vec<Host>,
-    /// Of all trees: what every edge begins with.
-    pub labels: Vec<u16>,
-    /// A controller's schedules, by source and destination leaf. Looked up only.
-    pub schedules: FxHashMap<(topology::NodeId, topology::NodeId), Vec<u16>>,
-    pub connections: Vec<Connection>,
-    pub free_connections: Vec<u32>,
-    /// MPTCP connections.
-    pub groups: Vec<mptcp::Group>,
-    pub free_groups: Vec<u32>,
-    /// Persistent connections by (class, client, server, lane).
-    pub persistent: FxHashMap<(u16, u32, u32, u32), u32>,
-    /// Per workload.
-    pub tcp: Vec<Arc<tcp::Config>>,
-    pub sources: Vec<Source>,
-    /// When each source's pending event fires.
-    pub source_at: Vec<Option<Time>>,
-    pub flows: Vec<FlowRecord>,
-    pub sampling: Sampling,
-    pub transport_random: Stream,
-    pub measuring: bool,
+struct World<'a> {
+    apps: Apps<'a>,
+    schedules: Schedules,
+    sampling: Sampling,
     /// What was measured, once that is over: the drain does not count.
-    pub measured: Option<Measured>,
-    /// Reused buffers.
-    pub up: Vec<crate::gro::RxSegment>,
+    measured: Option<Measured>,
 }
 
 /// Runs an experiment to its end. `progress` is told every 65,536 events.
@@ -128,13 +42,14 @@ pub fn run(experiment: &Experiment, progress: &mut dyn FnMut(Progress)) -> Resul
     let mut world = World::new(experiment)?;
     world.start();
     let until = experiment.duration.saturating_add(experiment.drain);
-    while let Some(fired) = world.scheduler.pop_until(until) {
+    while let Some(fired) = world.apps.transport.net.clock.pop_until(until) {
         world.handle(fired.node, fired.event);
-        if world.scheduler.fired() % 65_536 == 0 {
+        let events = world.apps.transport.net.clock.fired();
+        if events % 65_536 == 0 {
             progress(world.progress(until));
         }
         // Looking for unfinished flows takes a walk over all connections, so not at every event.
-        if fired.at > experiment.duration && world.scheduler.fired() % 1_024 == 0 && world.nothing_left() {
+        if fired.at > experiment.duration && events % 1_024 == 0 && world.apps.nothing_left() {
             break;
         }
     }
@@ -143,9 +58,7 @@ pub fn run(experiment: &Experiment, progress: &mut dyn FnMut(Progress)) -> Resul
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(experiment: &'a Experiment) -> Result<World<'a>, WorkloadError> {
-        let topology = &experiment.topology;
-        let seed = experiment.seed;
+    fn new(experiment: &'a Experiment) -> Result<World<'a>, WorkloadError> {
         for workload in &experiment.workloads {
             let law = workload.congestion.unwrap_or(experiment.hosts.tcp.congestion);
             if !law.is_modelled() {
@@ -153,187 +66,77 @@ impl<'a> World<'a> {
                 return Err(WorkloadError { workload, problem });
             }
         }
-        let mut fabric = Fabric::new(
-            topology,
-            &experiment.switches,
-            experiment.multipath,
-            experiment.loss,
-            experiment.reroute_after,
-            seed,
-        );
-        let sources = experiment
-            .workloads
-            .iter()
-            .enumerate()
-            .map(|(i, w)| Source::new(w, i as u16, &experiment.racks, seed, experiment.duration))
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut config = experiment.hosts.tcp.clone();
-        config.mss = experiment.hosts.mtu.saturating_sub(40);
-        config.tso = experiment.hosts.tso;
-        let tcp = experiment
-            .workloads
-            .iter()
-            .map(|w| {
-                let congestion = w.congestion.unwrap_or(config.congestion);
-                let mut own = tcp::Config { congestion, obey_window: !w.ignore_window, ..config.clone() };
-                if let Some(cap) = w.rate_cap {
-                    own.pacing = true;
-                    own.max_pacing_rate = (cap.as_bps() / 8).max(1);
-                }
-                if let Some(mptcp) = experiment.hosts.mptcp.filter(|_| !own.pacing) {
-                    own.congestion = mptcp.congestion;
-                }
-                Arc::new(own)
-            })
-            .collect();
-        if let Some((port, limit)) = experiment.record.capture {
-            fabric.set_tap(Some(fabric::Tap { port, limit: limit as usize, packets: Vec::new() }));
-        }
-        let (mut timers, mut owners) = (Timers::default(), Vec::new());
-        let labels: Vec<u16> = (1..=topology.trees(&[]).len() as u16).collect();
-        let hosts = topology
-            .hosts()
-            .map(|host| {
-                let limiter = experiment.edge.limiter.as_ref().filter(|limiter| limiter.has(host));
-                owners.push(Owner::Edge(host));
-                let first_port = Stream::new(seed, u64::from(host), Purpose::Ports).below(20_000) as u16;
-                // A hierarchy that cannot work limits nothing; scenarios refuse it before.
-                let shaper = limiter.and_then(|limiter| Htb::new(&limiter.shaper()).ok());
-                Host::new(control::edge(experiment, host, &labels), timers.add(), shaper, 10_000 + first_port)
-            })
-            .collect();
-        Ok(World {
-            experiment,
-            scheduler: Scheduler::new(),
-            timers,
-            owners,
-            fabric,
-            routes: topology.routes(&[]),
-            hosts,
-            labels,
-            schedules: FxHashMap::default(),
-            connections: Vec::new(),
-            free_connections: Vec::new(),
-            groups: Vec::new(),
-            free_groups: Vec::new(),
-            persistent: FxHashMap::default(),
-            tcp,
-            source_at: vec![None; sources.len()],
-            sources,
-            flows: Vec::new(),
-            sampling: Sampling::new(experiment),
-            transport_random: Stream::new(seed, 0, Purpose::Transport),
-            measuring: experiment.warmup == Time::ZERO,
-            measured: None,
-            up: Vec::new(),
-        })
-    }
-
-    /// The node that events of no particular host belong to: after all others.
-    pub(crate) fn control_node(&self) -> NodeId {
-        self.experiment.topology.nodes.len() as NodeId
+        let schedules = Schedules::new(&experiment.topology);
+        let edges = experiment.topology.hosts().map(|host| schedules.edge(experiment, host));
+        let apps = Apps::new(Transport::new(Network::new(experiment, edges)))?;
+        Ok(World { apps, schedules, sampling: Sampling::new(experiment), measured: None })
     }
 
     fn start(&mut self) {
-        let control = self.control_node();
-        for f in &self.experiment.failures {
-            let event = fabric::Event::Link { link: f.link, up: f.up };
-            self.scheduler.schedule(f.at, control, event.into());
+        let net = &mut self.apps.transport.net;
+        let experiment = net.experiment;
+        for f in &experiment.failures {
+            net.schedule_control(f.at, fabric::Event::Link { link: f.link, up: f.up }.into());
         }
-        self.schedule_control();
-        if !self.measuring {
-            self.scheduler.schedule(self.experiment.warmup, control, Event::BeginMeasurement);
+        self.schedules.start(net);
+        if !net.measuring {
+            net.schedule_control(experiment.warmup, Event::BeginMeasurement);
         }
-        self.scheduler.schedule(self.experiment.duration, control, Event::EndMeasurement);
-        if self.experiment.record.sample_every > Time::ZERO {
-            self.scheduler.schedule(self.experiment.warmup, control, Event::Sample);
+        net.schedule_control(experiment.duration, Event::EndMeasurement);
+        if experiment.record.sample_every > Time::ZERO {
+            net.schedule_control(experiment.warmup, Event::Sample);
         }
-        if self.experiment.record.probe_every > Time::ZERO {
-            self.scheduler.schedule(self.experiment.warmup, control, Event::Probe);
+        if experiment.record.probe_every > Time::ZERO {
+            net.schedule_control(experiment.warmup, Event::Probe);
         }
-        for index in 0..self.sources.len() {
-            self.schedule_source(index);
-        }
+        self.apps.start();
     }
 
     fn handle(&mut self, node: NodeId, event: Event) {
+        let net = &mut self.apps.transport.net;
         match event {
-            Event::Arrival { port } => self.fabric_event(fabric::Event::Arrival { port }),
-            Event::Link { link, up } => self.fabric_event(fabric::Event::Link { link, up }),
-            Event::Reroute => self.fabric_event(fabric::Event::Reroute),
-            Event::Control => self.reschedule(),
-            Event::Tx => self.tx_event(node),
-            Event::Poll { generation } => self.poll(node, generation),
-            Event::Timer { id, generation } => self.timer(node, id, generation),
-            Event::Source { index } => self.source_event(index as usize),
-            Event::Stop { flow } => self.stop_flow(flow),
-            Event::Probe => self.probe_event(),
-            Event::Sample => self.sample_event(),
-            Event::BeginMeasurement => self.begin_measurement(),
-            Event::EndMeasurement => self.end_measurement(),
-        }
-    }
-
-    #[inline]
-    fn fabric_event(&mut self, event: fabric::Event) {
-        if let Some(delivery) = self.fabric.handle(event, &mut self.scheduler) {
-            self.receive(delivery.host, delivery.packet);
-        }
-    }
-
-    fn timer(&mut self, node: NodeId, id: TimerId, generation: u16) {
-        let event = |id, generation| Event::Timer { id, generation };
-        if !self.timers.fire(id, generation, node, &mut self.scheduler, event) {
-            return;
-        }
-        let now = self.scheduler.now();
-        match self.owners[id as usize] {
-            Owner::End(end) => {
-                let connection = &mut self.connections[end.connection()];
-                if connection.live {
-                    let sender = &mut connection.ends[end.end()];
-                    let timeouts = sender.tx.counters.timeouts;
-                    sender.handle_timeout(now);
-                    if sender.tx.counters.timeouts > timeouts {
-                        self.after_timeout(end);
-                    }
-                    self.after_tcp(end);
+            Event::Arrival { port } => net.fabric_event(fabric::Event::Arrival { port }),
+            Event::Link { link, up } => net.fabric_event(fabric::Event::Link { link, up }),
+            Event::Reroute => net.fabric_event(fabric::Event::Reroute),
+            Event::Control => self.schedules.reschedule(net),
+            Event::Tx => {
+                if let Some(done) = net.tx_event(node) {
+                    self.apps.transport.nic_done(done);
                 }
             }
-            Owner::Edge(host) => {
-                self.hosts[host as usize].edge.handle_timeout(now);
-                self.drain_edge(host);
+            Event::Poll { generation } => self.apps.poll(node, generation),
+            Event::Timer { id, generation } => self.apps.timer(node, id, generation),
+            Event::Source { index } => self.apps.source_event(index as usize),
+            Event::Stop { flow } => self.apps.stop_flow(flow),
+            Event::Probe => self.apps.probe_event(),
+            Event::Sample => self.sampling.sample(&mut self.apps),
+            Event::BeginMeasurement => {
+                self.apps.mark_delivered();
+                self.apps.transport.net.begin_measurement();
+            }
+            Event::EndMeasurement => {
+                self.apps.mark_delivered();
+                let net = &mut self.apps.transport.net;
+                net.measuring = false;
+                self.measured = Some(Measured::until(net.now(), net));
             }
         }
-    }
-
-    pub(crate) fn set_timer(&mut self, id: TimerId, deadline: Option<Time>, node: NodeId) {
-        let event = |id, generation| Event::Timer { id, generation };
-        self.timers.set(id, deadline, node, &mut self.scheduler, event);
-    }
-
-    fn begin_measurement(&mut self) {
-        self.mark_delivered();
-        self.measuring = true;
-        self.fabric.begin_measurement(self.scheduler.now());
-        for host in &mut self.hosts {
-            host.tx_cpu_busy = Time::ZERO;
-            host.rx_cpu_busy = Time::ZERO;
-        }
-    }
-
-    fn end_measurement(&mut self) {
-        self.mark_delivered();
-        self.measuring = false;
-        self.measured = Some(self.measured_until(self.scheduler.now()));
     }
 
     fn progress(&self, until: Time) -> Progress {
-        Progress {
-            now: self.scheduler.now(),
-            until,
-            events: self.scheduler.fired(),
-            packet_hops: self.fabric.packet_hops(),
-        }
+        let net = &self.apps.transport.net;
+        let (now, events, packet_hops) = (net.now(), net.clock.fired(), net.fabric.packet_hops());
+        Progress { now, until, events, packet_hops }
+    }
+
+    fn finish(mut self, until: Time) -> Outcome {
+        self.apps.mark_delivered();
+        let net = &mut self.apps.transport.net;
+        let ended_at = net.now().min(until);
+        let measured = match self.measured {
+            Some(measured) => measured,
+            None => Measured::until(ended_at, net),
+        };
+        outcome(self.apps, self.sampling, &measured, ended_at)
     }
 }

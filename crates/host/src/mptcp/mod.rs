@@ -2,17 +2,17 @@
 //! its subflows, each with ports, and so a path, of its own.
 //!
 //! [`Stream`] is one direction of such a connection at the level of data: bytes written, bytes per subflow, bytes that
-//! arrived in order over all subflows. It performs no I/O and knows no TCP; `drive` ties it to a run's connections.
+//! arrived in order over all subflows. It performs no I/O and knows no TCP; `transport::subflows` ties it to a run's connections.
 //!
 //! Simplifications: options take no bytes, so a packet carries as much as with TCP; data acknowledgements travel with the
 //! subflow's ACK that they caused; a slow subflow that holds up the window is not penalised; subflows are opened together
 //! once the first is established, and closed together.
 
-mod drive;
+mod group;
 mod stream;
 
 use crate::tcp::cc::Algorithm;
-pub(crate) use drive::{delivered, Group, Place};
+pub(crate) use group::Group;
 pub(crate) use stream::Stream;
 
 /// Guests speak MPTCP.

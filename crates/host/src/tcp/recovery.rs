@@ -7,7 +7,7 @@ use crate::tcp::cc::{AckEvent, Congestion};
 use crate::tcp::scoreboard::Delivery;
 use crate::tcp::segment::{flags, unwrap_seq, Segment};
 use crate::tcp::sender::{CaState, Prr, Sender, Undo};
-use crate::tcp::timer::{Timer, TimerKind};
+use crate::tcp::sender::{Timer, TimerKind};
 use crate::tcp::{Config, Recovery};
 use units::Time;
 

@@ -5,7 +5,6 @@ use crate::tcp::cc::{Cc, Path, Window};
 use crate::tcp::rack::Rack;
 use crate::tcp::rtt::RttEstimator;
 use crate::tcp::scoreboard::Scoreboard;
-use crate::tcp::timer::Timer;
 use crate::tcp::{Config, Recovery};
 use units::Time;
 
@@ -20,6 +19,21 @@ pub enum CaState {
     Recovery,
     /// After a retransmission timeout.
     Loss,
+}
+
+/// What the sender's one timer is set for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimerKind {
+    Retransmit,
+    TailProbe,
+    Reorder,
+    Persist,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timer {
+    pub(crate) kind: TimerKind,
+    pub(crate) at: Time,
 }
 
 /// Monotonic counters of the sending half.

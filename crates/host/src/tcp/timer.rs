@@ -1,23 +1,9 @@
 //! The sender's one timer, as in Linux: retransmission, tail loss probe, reordering or zero-window probe.
 
 use crate::tcp::cc::Congestion;
-use crate::tcp::sender::{CaState, Probe, Sender, Undo};
+use crate::tcp::sender::{CaState, Probe, Sender, Timer, TimerKind, Undo};
 use crate::tcp::{Config, Recovery};
 use units::Time;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimerKind {
-    Retransmit,
-    TailProbe,
-    Reorder,
-    Persist,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timer {
-    pub(crate) kind: TimerKind,
-    pub(crate) at: Time,
-}
 
 impl Sender {
     pub(crate) fn rto(&self, config: &Config) -> Time {

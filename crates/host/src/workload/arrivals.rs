@@ -1,6 +1,6 @@
 //! Open loops: flows that start by the clock, whatever the state of earlier flows.
 
-use super::source::Shape;
+use super::shape::Shape;
 use super::{Cdf, FlowSpec, HostMap, Pairs, Problem};
 use sim::{Purpose, Stream};
 use std::cmp::Reverse;

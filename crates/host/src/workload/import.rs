@@ -1,8 +1,8 @@
 //! Lines and errors of files with flows or flow sizes.
 
-use super::number;
-use super::{Cdf, CdfError};
+use super::{number, Cdf, CdfError, Connection, FlowSpec};
 use std::fmt;
+use units::Time;
 
 /// Why a file cannot be read as a flow-size distribution or a list of flows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,6 +108,25 @@ impl Cdf {
             lines.error(at, error.to_string())
         })
     }
+}
+
+pub(super) fn flow(start: Time, src: u32, dst: u32, size: Option<u64>) -> FlowSpec {
+    FlowSpec { start, src, dst, size, class: 0, reply: false, connection: Connection::Fresh, tag: 0 }
+}
+
+/// A host's number, not that of the other end.
+pub(super) fn host(lines: &Lines<'_>, at: usize, text: &str) -> Result<u32, ImportError> {
+    number::whole(text)
+        .and_then(|n| u32::try_from(n).ok())
+        .ok_or_else(|| lines.error(at, format!("the host {} is not a number from 0 up", shown(text))))
+}
+
+pub(super) fn ends(lines: &Lines<'_>, at: usize, src: &str, dst: &str) -> Result<(u32, u32), ImportError> {
+    let (src, dst) = (host(lines, at, src)?, host(lines, at, dst)?);
+    if src == dst {
+        return Err(lines.error(at, format!("host {src} sends to itself; give the flow another destination")));
+    }
+    Ok((src, dst))
 }
 
 #[cfg(test)]

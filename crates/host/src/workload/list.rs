@@ -1,7 +1,7 @@
 //! Flow lists from CSV and HPCC files.
 
-use super::import::{shown, ImportError, Lines};
-use super::{matrix, number, Connection, FlowSpec};
+use super::import::{ends, flow, shown, ImportError, Lines};
+use super::{matrix, number, FlowSpec};
 use units::{Bytes, Time};
 
 /// Flows read from a file, in the file's order, for [`super::Pattern::List`].
@@ -35,7 +35,8 @@ impl FlowList {
         let mut list = if first.contains(',') {
             csv(&lines)?
         } else if first.starts_with("Nodes") || first.starts_with("Connections") {
-            matrix::parse(&lines)?
+            let (hosts, flows) = matrix::parse(&lines)?;
+            FlowList { hosts, flows }
         } else if number::whole(first).is_some() {
             hpcc(&lines)?
         } else {
@@ -61,25 +62,6 @@ impl FlowList {
             flow.start -= first;
         }
     }
-}
-
-pub(super) fn flow(start: Time, src: u32, dst: u32, size: Option<u64>) -> FlowSpec {
-    FlowSpec { start, src, dst, size, class: 0, reply: false, connection: Connection::Fresh, tag: 0 }
-}
-
-/// A host's number, not that of the other end.
-pub(super) fn host(lines: &Lines<'_>, at: usize, text: &str) -> Result<u32, ImportError> {
-    number::whole(text)
-        .and_then(|n| u32::try_from(n).ok())
-        .ok_or_else(|| lines.error(at, format!("the host {} is not a number from 0 up", shown(text))))
-}
-
-pub(super) fn ends(lines: &Lines<'_>, at: usize, src: &str, dst: &str) -> Result<(u32, u32), ImportError> {
-    let (src, dst) = (host(lines, at, src)?, host(lines, at, dst)?);
-    if src == dst {
-        return Err(lines.error(at, format!("host {src} sends to itself; give the flow another destination")));
-    }
-    Ok((src, dst))
 }
 
 fn hpcc(lines: &Lines<'_>) -> Result<FlowList, ImportError> {

@@ -1,30 +1,30 @@
 //! htsim's connection matrices.
 
-use super::import::{shown, ImportError, Lines};
-use super::list::{ends, flow, FlowList};
-use super::number;
+use super::import::{ends, flow, shown, ImportError, Lines};
+use super::{number, FlowSpec};
 use units::Time;
 
-pub(super) fn parse(lines: &Lines<'_>) -> Result<FlowList, ImportError> {
-    let mut list = FlowList::default();
+/// Hosts that it says there are, if it says, and the flows.
+pub(super) fn parse(lines: &Lines<'_>) -> Result<(Option<u32>, Vec<FlowSpec>), ImportError> {
+    let (mut hosts, mut flows) = (None, Vec::new());
     let mut promised = None;
     for &(at, line) in &lines.lines {
         let mut words = line.split_whitespace();
         let first = words.next().unwrap_or("");
         if let Some((src, dst)) = first.split_once("->") {
             let (src, dst) = ends(lines, at, src, dst)?;
-            if let Some(n) = list.hosts.filter(|&n| src.max(dst) >= n) {
+            if let Some(n) = hosts.filter(|&n| src.max(dst) >= n) {
                 let problem = format!("host {} does not exist among {n}; correct it or `Nodes`", src.max(dst));
                 return Err(lines.error(at, problem));
             }
             let (start, size) = attributes(lines, at, words)?;
-            list.flows.push(flow(start, src, dst, size));
+            flows.push(flow(start, src, dst, size));
             continue;
         }
         let value = words.next();
         let count = value.and_then(number::whole).filter(|_| words.next().is_none());
         match (first, count) {
-            ("Nodes", Some(n)) if (1..=u64::from(u32::MAX)).contains(&n) => list.hosts = Some(n as u32),
+            ("Nodes", Some(n)) if (1..=u64::from(u32::MAX)).contains(&n) => hosts = Some(n as u32),
             ("Connections", Some(n)) => promised = Some((at, n)),
             ("Triggers" | "Failures", Some(0)) => {}
             ("Triggers" | "trigger", _) => {
@@ -43,11 +43,11 @@ pub(super) fn parse(lines: &Lines<'_>) -> Result<FlowList, ImportError> {
         }
     }
     match promised {
-        Some((at, n)) if n != list.flows.len() as u64 => {
-            let problem = format!("the file promises {n} connections and has {}; correct the number", list.flows.len());
+        Some((at, n)) if n != flows.len() as u64 => {
+            let problem = format!("the file promises {n} connections and has {}; correct the number", flows.len());
             Err(lines.error(at, problem))
         }
-        _ => Ok(list),
+        _ => Ok((hosts, flows)),
     }
 }
 
@@ -89,6 +89,7 @@ fn attributes<'a>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::FlowList;
     use super::*;
 
     fn parse(text: &str) -> Result<FlowList, ImportError> {

@@ -18,6 +18,7 @@ mod matrix;
 mod number;
 mod pairs;
 mod sequence;
+mod shape;
 mod shuffle;
 mod source;
 mod staircase;

@@ -1,7 +1,7 @@
 //! The pattern sequence: applications that send messages one after another.
 
 use super::pairs::Targets;
-use super::source::Shape;
+use super::shape::Shape;
 use super::{Cdf, FlowSpec, HostMap, Pairs, Problem, MAX_FLOWS};
 use sim::{Purpose, Stream};
 use std::cmp::Reverse;

@@ -1,6 +1,6 @@
 //! The pattern shuffle: each host sends to every other host, some transfers at a time.
 
-use super::source::Shape;
+use super::shape::Shape;
 use super::{FlowSpec, Problem};
 use sim::Purpose;
 use std::collections::VecDeque;

@@ -2,9 +2,10 @@
 
 use super::arrivals::{Mice, Poisson};
 use super::sequence::Sequence;
+use super::shape::Shape;
 use super::shuffle::Shuffle;
 use super::staircase::Staircase;
-use super::{pairs, Connection, FlowSpec, HostMap, Pairs, Pattern, Problem, Workload, WorkloadError, MAX_FLOWS};
+use super::{pairs, FlowSpec, HostMap, Pairs, Pattern, Problem, Workload, WorkloadError, MAX_FLOWS};
 use sim::{Purpose, Stream};
 use units::{Bytes, Time};
 
@@ -34,28 +35,6 @@ enum Generator {
     Poisson(Poisson),
     Shuffle(Shuffle),
     Sequence(Sequence),
-}
-
-/// What all flows of a workload have in common.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    pub class: u16,
-    pub connection: Connection,
-    pub reply: bool,
-    /// No flow starts at or after this.
-    pub end: Time,
-}
-
-impl Shape {
-    pub(super) fn flow(&self, start: Time, (src, dst): (u32, u32), size: Option<Bytes>, tag: u32) -> FlowSpec {
-        let Shape { class, connection, reply, .. } = *self;
-        FlowSpec { start, src, dst, size: size.map(Bytes::get), class, reply, connection, tag }
-    }
-
-    /// The stream of one sender of this workload.
-    pub(super) fn stream(&self, seed: u64, sender: u32, purpose: Purpose) -> Stream {
-        Stream::new(seed, u64::from(self.class) << 32 | u64::from(sender), purpose)
-    }
 }
 
 impl Source {

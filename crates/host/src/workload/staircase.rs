@@ -1,6 +1,6 @@
 //! The pattern staircase: endless flows join one by one and leave in the same way.
 
-use super::source::Shape;
+use super::shape::Shape;
 use super::{FlowSpec, Problem};
 use units::Time;
 

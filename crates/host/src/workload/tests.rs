@@ -251,8 +251,12 @@ fn a_host_of_several_pairs_shares_one_load() {
 
 #[test]
 fn lists_are_sorted_checked_and_cut() {
-    let flow =
-        |ms, src, dst| FlowSpec { tag: 77, class: 9, reply: true, ..list::flow(Time::from_ms(ms), src, dst, Some(5)) };
+    let flow = |ms, src, dst| FlowSpec {
+        tag: 77,
+        class: 9,
+        reply: true,
+        ..import::flow(Time::from_ms(ms), src, dst, Some(5))
+    };
     let workload = Workload {
         start: Time::from_ms(10),
         ..Workload::new("l", Pattern::List(vec![flow(20, 0, 1), flow(5, 1, 0), flow(990, 0, 1)]))
@@ -292,7 +296,7 @@ fn what_cannot_be_offered_is_refused() {
         pause: Time::ZERO,
         to: Pairs::AnyOther,
     };
-    let listed = |src, dst, size| Pattern::List(vec![list::flow(Time::ZERO, src, dst, size)]);
+    let listed = |src, dst, size| Pattern::List(vec![import::flow(Time::ZERO, src, dst, size)]);
     for (pattern, problem) in [
         (Pattern::Stride { k: 16, size: None }, Problem::StrideToSelf { k: 16, hosts: 16 }),
         (Pattern::Stride { k: 1, size: Some(zero) }, Problem::Zero("the flow size")),

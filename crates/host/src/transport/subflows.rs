@@ -1,30 +1,13 @@
-//! The subflows of a run: connections that carry messages together. The first subflow keeps the state of these messages.
+//! MPTCP's subflows: connections of which one, the first, keeps the books of the messages that all of them carry.
 
-use super::{Config, Stream};
+use super::{Group, Place, Stream, Transport};
 use crate::connection::{Connection, ConnectionId, Counted, EndId, CLIENT};
+use crate::mptcp::Config;
 use crate::tcp::cc::Path;
 use crate::tcp::State;
-use crate::world::World;
 use units::Time;
 
-/// One MPTCP connection.
-#[derive(Debug)]
-pub(crate) struct Group {
-    subflows: Vec<ConnectionId>,
-    /// The client's data, and the server's.
-    streams: [Stream; 2],
-    class: u16,
-    /// How many subflows it is to have.
-    wanted: usize,
-    /// Subflows that are not closed yet.
-    open: usize,
-    closing: bool,
-}
-
-/// A connection's place in a group: the group's number, and its own among the subflows.
-pub(crate) type Place = (u32, usize);
-
-impl World<'_> {
+impl Transport<'_> {
     /// Makes a new connection the first subflow of a group if guests of its workload speak MPTCP.
     pub(crate) fn begin_group(&mut self, first: ConnectionId, class: u16) {
         let Some(config) = self.mptcp(class) else { return };
@@ -52,7 +35,7 @@ impl World<'_> {
 
     /// Workloads whose connections are paced speak TCP.
     fn mptcp(&self, class: u16) -> Option<Config> {
-        self.experiment.hosts.mptcp.filter(|_| !self.tcp[usize::from(class)].pacing)
+        self.net.experiment.hosts.mptcp.filter(|_| !self.tcp[usize::from(class)].pacing)
     }
 
     fn join(&mut self, number: u32, connection: ConnectionId) {
@@ -73,7 +56,16 @@ impl World<'_> {
 
     /// Bytes that `end` has in order, over all subflows.
     pub(crate) fn delivered(&self, index: usize, end: usize) -> u64 {
-        delivered(&self.connections[index], &self.groups, end)
+        let connection = &self.connections[index];
+        self.delivered_by(connection, end)
+    }
+
+    /// The same of a connection at hand.
+    pub(crate) fn delivered_by(&self, connection: &Connection, end: usize) -> u64 {
+        match connection.group {
+            Some((number, _)) => self.groups[number as usize].streams[1 - end].delivered(),
+            None => connection.ends[end].rx.delivered(),
+        }
     }
 
     /// The application at `end` writes.
@@ -194,7 +186,7 @@ impl World<'_> {
 
     /// Gives data to subflows as long as one can send: of these, the one with the shortest round trip.
     pub(crate) fn feed(&mut self, number: u32, end: usize) {
-        let now = self.scheduler.now();
+        let now = self.net.now();
         loop {
             let mut best: Option<(Time, usize, ConnectionId, u64)> = None;
             for n in 0..self.groups[number as usize].subflows.len() {
@@ -217,14 +209,6 @@ impl World<'_> {
             self.connections[id as usize].ends[end].write(bytes);
             self.send_from(EndId::new(id, end));
         }
-    }
-}
-
-/// See [`World::delivered`]; for when the run is borrowed in part.
-pub(crate) fn delivered(connection: &Connection, groups: &[Group], end: usize) -> u64 {
-    match connection.group {
-        Some((number, _)) => groups[number as usize].streams[1 - end].delivered(),
-        None => connection.ends[end].rx.delivered(),
     }
 }
 

@@ -1,9 +1,9 @@
 //! One modelled host: NIC queues, receive offload, edge and cores.
 
-use crate::gro::{Gro, RxSegment};
+use crate::nic::Rx;
 use edge::shape::Htb;
 use edge::Edge;
-use fabric::{List, Packet};
+use fabric::Packet;
 use sim::TimerId;
 use std::collections::VecDeque;
 use units::Time;
@@ -39,15 +39,8 @@ pub(crate) struct Host {
     pub tx_event: Option<Time>,
     pub tx_core_free_at: Time,
     // Receive side.
-    pub ring: List,
-    pub ring_len: u32,
-    /// When the next poll is due, and its generation: a poll moved earlier leaves a stale event behind.
-    pub poll_at: Option<Time>,
-    pub poll_generation: u16,
+    pub rx: Rx<()>,
     pub rx_core_free_at: Time,
-    pub gro: Gro,
-    /// The segment that released slots are being joined to.
-    pub joining: Option<RxSegment>,
     // Counted.
     pub tx_cpu_busy: Time,
     pub rx_cpu_busy: Time,
@@ -70,13 +63,8 @@ impl Host {
             in_nic: None,
             tx_event: None,
             tx_core_free_at: Time::ZERO,
-            ring: List::default(),
-            ring_len: 0,
-            poll_at: None,
-            poll_generation: 0,
+            rx: Rx::default(),
             rx_core_free_at: Time::ZERO,
-            gro: Gro::default(),
-            joining: None,
             tx_cpu_busy: Time::ZERO,
             rx_cpu_busy: Time::ZERO,
             rx_ring_drops: 0,

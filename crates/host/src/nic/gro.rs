@@ -1,104 +1,66 @@
 //! Stock generic receive offload: merges packets as Linux does in one NAPI poll.
 
+use super::segment::{is_mergeable, same_flow, Frames, Parts, Segment};
 use fabric::Packet;
+use std::collections::VecDeque;
 use wire::tcp;
 
-/// What the driver hands up: one packet, or several of one flow merged.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RxSegment {
-    /// Headers of the first packet with the payload of all; options of the first.
-    pub packet: Packet,
-    pub packets: u32,
-}
-
-impl RxSegment {
-    pub(crate) fn new(packet: Packet) -> RxSegment {
-        RxSegment { packet, packets: 1 }
-    }
-
-    /// Appends the next packet of the same flow. Its PSH and ACK-side news survive, as in Linux.
-    pub(crate) fn append(&mut self, next: &Packet) {
-        let h = &mut self.packet.headers;
-        if h.segment_size == 0 {
-            h.segment_size = h.payload.min(u32::from(u16::MAX)) as u16;
-        }
-        h.payload += next.headers.payload;
-        h.tcp_flags |= next.headers.tcp_flags & (tcp::PSH | tcp::FIN);
-        h.window = next.headers.window;
-        self.packets += 1;
-    }
-}
-
 /// Segments being built in the current poll: one per flow, as the kernel keeps one.
-#[derive(Debug, Default)]
-pub(crate) struct Gro {
-    open: Vec<RxSegment>,
+#[derive(Debug)]
+pub(super) struct Gro<P> {
+    open: Vec<Segment<P>>,
+}
+
+impl<P> Default for Gro<P> {
+    fn default() -> Gro<P> {
+        Gro { open: Vec::new() }
+    }
 }
 
 /// The kernel's bound on flows merged at once (`MAX_GRO_SKBS`, per hash bucket there).
 const MAX_FLOWS: usize = 8;
-/// Payload of a merged segment must fit an IP packet.
-const MAX_SEGMENT: u32 = 65_535 - 60;
 
-impl Gro {
+impl<P: Parts> Gro<P> {
     /// Takes a packet; segments that it completes or evicts go to `up` in order.
-    pub(crate) fn receive(&mut self, packet: Packet, up: &mut Vec<RxSegment>) {
-        let same_flow = |s: &RxSegment| s.packet.flow == packet.flow;
-        let found = self.open.iter().position(same_flow);
+    pub(super) fn receive<F: Frames<Parts = P>>(&mut self, packet: Packet, frames: &F, up: &mut VecDeque<Segment<P>>) {
         let h = &packet.headers;
-        let mergeable = h.payload > 0
-            && h.proto == wire::proto::TCP
-            && h.tcp_flags & (tcp::SYN | tcp::FIN | tcp::RST | tcp::URG | tcp::CWR) == 0;
+        let found = self.open.iter().position(|s| same_flow(&s.packet.headers, h));
+        let mergeable = is_mergeable(&packet, frames);
         if let Some(i) = found {
-            if mergeable && fits(&self.open[i], &packet) {
+            if mergeable && self.open[i].accepts(&packet, frames) {
                 self.open[i].append(&packet);
                 // PSH, or a packet shorter than the others, ends the segment.
-                let first_len = u32::from(self.open[i].packet.headers.segment_size);
-                if h.tcp_flags & tcp::PSH != 0 || h.payload < first_len {
-                    up.push(self.open.remove(i));
+                if h.tcp_flags & tcp::PSH != 0 || h.payload < self.open[i].size() {
+                    up.push_back(self.open.remove(i));
                 }
                 return;
             }
-            up.push(self.open.remove(i));
+            up.push_back(self.open.remove(i));
         }
         if !mergeable || h.tcp_flags & tcp::PSH != 0 {
-            up.push(RxSegment::new(packet));
+            up.push_back(Segment::new(packet));
             return;
         }
         if self.open.len() == MAX_FLOWS {
-            up.push(self.open.remove(0));
+            up.push_back(self.open.remove(0));
         }
-        self.open.push(RxSegment::new(packet));
+        self.open.push(Segment::new(packet));
     }
 
     /// The poll ended: everything goes up.
-    pub(crate) fn flush(&mut self, up: &mut Vec<RxSegment>) {
-        up.append(&mut self.open);
+    pub(super) fn flush(&mut self, up: &mut VecDeque<Segment<P>>) {
+        up.extend(self.open.drain(..));
     }
-}
-
-/// Contiguous, with the same headers: label and flowcell number sit in the Ethernet header, which the kernel
-/// compares too.
-fn fits(open: &RxSegment, packet: &Packet) -> bool {
-    let (a, b) = (&open.packet.headers, &packet.headers);
-    let size = if a.segment_size == 0 { a.payload } else { u32::from(a.segment_size) };
-    a.seq.wrapping_add(a.payload) == b.seq
-        && b.payload <= size
-        && a.payload + b.payload <= MAX_SEGMENT
-        && a.ack == b.ack
-        && a.ecn == b.ecn
-        && a.tcp_reserved == b.tcp_reserved
-        && (a.tcp_flags ^ b.tcp_flags) & !(tcp::PSH | tcp::FIN) == 0
-        && (a.label, a.cell) == (b.label, b.cell)
-        && open.packet.options == packet.options
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::segment::Modelled;
     use super::*;
 
-    fn packet(flow: u32, seq: u32, len: u32) -> Packet {
+    fn packet(sport: u16, seq: u32, len: u32) -> Packet {
         let headers = wire::Packet {
+            sport,
             seq,
             payload: len,
             proto: wire::proto::TCP,
@@ -106,13 +68,13 @@ mod tests {
             ecn: wire::ecn::ECT0,
             ..wire::Packet::default()
         };
-        Packet { flow, headers, ..Packet::default() }
+        Packet { headers, ..Packet::default() }
     }
 
     /// (seq, payload, packets) of everything that one poll pushes up.
     fn poll(packets: &[Packet]) -> Vec<(u32, u32, u32)> {
-        let (mut gro, mut up) = (Gro::default(), Vec::new());
-        packets.iter().for_each(|&p| gro.receive(p, &mut up));
+        let (mut gro, mut up) = (Gro::default(), VecDeque::new());
+        packets.iter().for_each(|&p| gro.receive(p, &Modelled, &mut up));
         gro.flush(&mut up);
         up.iter().map(|s| (s.packet.headers.seq, s.packet.headers.payload, s.packets)).collect()
     }

@@ -1,0 +1,72 @@
+//! The records of flows.
+
+use super::Apps;
+use crate::connection::{wire_len, Message, REPLY_BYTES, SERVER};
+use crate::measure::ideal_fct;
+use crate::workload::FlowSpec;
+use units::{BitRate, Time};
+
+impl Apps<'_> {
+    /// Writes how much of a message the server has into its record.
+    pub(super) fn settle_record(&mut self, message: &Message, delivered: u64) {
+        let end = message.ends.unwrap_or(u64::MAX);
+        let record = &mut self.flows[message.record as usize];
+        let bytes = delivered.min(end).saturating_sub(message.begins);
+        if self.transport.net.measuring {
+            record.delivered_measured += bytes - record.delivered;
+        }
+        record.delivered = bytes;
+    }
+
+    /// Writes what the ends have counted since the message before this one completed. Of several messages under way on
+    /// one connection the first gets it all.
+    pub(super) fn settle_counters(&mut self, index: usize, message: &Message) {
+        let (now, before) = (self.transport.count(index), self.transport.connections[index].counted);
+        let record = &mut self.flows[message.record as usize];
+        record.retransmitted_segments = now.retransmitted_segments.wrapping_sub(before.retransmitted_segments);
+        record.fast_retransmits = now.fast_retransmits.wrapping_sub(before.fast_retransmits);
+        record.timeouts = now.timeouts.wrapping_sub(before.timeouts);
+        record.out_of_order = now.out_of_order.wrapping_sub(before.out_of_order);
+        record.segments_received = now.segments_received.wrapping_sub(before.segments_received);
+        record.paths_used = self.transport.connections[index].labels.count_ones();
+    }
+
+    /// Brings the records of unfinished flows up to date.
+    pub(crate) fn mark_delivered(&mut self) {
+        for index in 0..self.transport.connections.len() {
+            if !self.transport.connections[index].live {
+                continue;
+            }
+            let delivered = self.transport.delivered(index, SERVER);
+            let messages = std::mem::take(&mut self.transport.connections[index].messages);
+            for message in &messages {
+                self.settle_record(message, delivered);
+            }
+            if let Some(first) = messages.front() {
+                self.settle_counters(index, first);
+            }
+            self.transport.connections[index].messages = messages;
+        }
+    }
+
+    /// The flow's completion time on an idle network, see [`ideal_fct`].
+    pub(super) fn ideal(&self, spec: &FlowSpec, size: u64) -> Time {
+        let path = self.path(spec.src, spec.dst);
+        let payload = u64::from(self.transport.net.experiment.hosts.mss());
+        let headers =
+            u64::from(wire_len(1480)) - 1480 + if self.transport.net.experiment.hosts.tcp.timestamps { 32 } else { 20 };
+        let there = ideal_fct(size, payload, headers, &path);
+        if !spec.reply {
+            return there;
+        }
+        let back: Vec<_> = path.into_iter().rev().collect();
+        there.saturating_add(ideal_fct(REPLY_BYTES, payload, headers, &back))
+    }
+
+    /// Rates and delays of one shortest path.
+    fn path(&self, src: u32, dst: u32) -> Vec<(BitRate, Time)> {
+        let topology = &self.transport.net.experiment.topology;
+        let links = self.routes.first_path(topology, src, dst).unwrap_or_default();
+        links.iter().map(|&l| (topology.links[l as usize].rate, topology.links[l as usize].delay)).collect()
+    }
+}

@@ -1,0 +1,114 @@
+//! The outcome of a run, from what its parts have counted.
+
+use crate::apps::Apps;
+use crate::experiment::Experiment;
+use crate::network::{Host, Network};
+use crate::outcome::{HostRecord, Outcome, PortRecord};
+use crate::sampling::Sampling;
+use fabric::PortStats;
+use units::Time;
+
+/// Port and CPU figures of the measured part of a run.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    until: Time,
+    /// Per port: time spent sending, and statistics of the queue.
+    ports: Vec<(Time, PortStats)>,
+    /// Per host: transmitting and receiving core.
+    cpu: Vec<(Time, Time)>,
+}
+
+impl Measured {
+    /// The measured part ends now.
+    pub(crate) fn until(until: Time, net: &mut Network<'_>) -> Measured {
+        let now = net.now().min(until);
+        let ports = (0..net.fabric.n_ports() as u32).map(|port| {
+            // Starts transmissions that were due.
+            net.fabric.queue_bytes(port, now);
+            (net.fabric.busy(port), net.fabric.stats(port))
+        });
+        let ports = ports.collect();
+        Measured { until, ports, cpu: net.hosts.iter().map(|h| (h.tx_cpu_busy, h.rx_cpu_busy)).collect() }
+    }
+}
+
+/// What a run yields that lasted until `ended_at`.
+pub(crate) fn outcome(apps: Apps<'_>, mut sampling: Sampling, measured: &Measured, ended_at: Time) -> Outcome {
+    let steps = apps.steps(apps.transport.net.experiment.duration);
+    let (probes, probes_lost) = apps.probes.answered();
+    let transport = apps.transport;
+    let net = transport.net;
+    let (lost_on_wires, unroutable) = net.fabric.lost_packets();
+    Outcome {
+        probes_lost,
+        probes,
+        flows: apps.flows,
+        ports: ports(&net, &mut sampling, measured),
+        hosts: net.hosts.iter().zip(&measured.cpu).map(|(host, &cpu)| host_record(host, cpu)).collect(),
+        rtt_samples: transport.notes.rtt_samples,
+        sample_every: net.experiment.record.sample_every,
+        steps,
+        goodput_series: sampling.goodput.into_iter().collect(),
+        window_series: sampling.windows.into_iter().collect(),
+        flowcell_disorder: transport.notes.disorder.into_counts(),
+        segment_sizes: transport.notes.segment_sizes,
+        limiter_delays: net.limiters.delays,
+        limiter_backlogs: sampling.limiter_backlogs,
+        limiter_backlog_max: net.limiters.backlog_max,
+        captured: net.fabric.tap().map(|t| t.packets.clone()).unwrap_or_default(),
+        peak_packets: net.fabric.packets.high_water(),
+        peak_connections: transport.connections.len(),
+        packet_hops: net.fabric.packet_hops(),
+        events: net.clock.fired(),
+        lost_packets: lost_on_wires + unroutable,
+        measured_until: measured.until,
+        ended_at,
+    }
+}
+
+fn ports(net: &Network<'_>, sampling: &mut Sampling, measured: &Measured) -> Vec<PortRecord> {
+    let experiment: &Experiment = net.experiment;
+    let span = measured.until.saturating_sub(experiment.warmup).as_secs_f64();
+    let share = |t: f64| if span > 0.0 { t / span } else { 0.0 };
+    let topology = &experiment.topology;
+    let name = |n: u32| topology.nodes[n as usize].name.as_str();
+    let mut ports = Vec::with_capacity(net.fabric.n_ports());
+    for port in 0..net.fabric.n_ports() {
+        let (link, forward) = ((port / 2) as u32, port % 2 == 0);
+        let l = &topology.links[link as usize];
+        let (from, to) = if forward { (l.a, l.b) } else { (l.b, l.a) };
+        let stats = net.fabric.stats(port as u32);
+        let (busy, within) = &measured.ports[port];
+        ports.push(PortRecord {
+            name: format!("{}-{}", name(from), name(to)),
+            link,
+            forward,
+            tx_packets: stats.tx_packets,
+            tx_bytes: stats.tx_bytes,
+            dropped_packets: stats.dropped_packets,
+            dropped_bytes: stats.dropped_bytes,
+            marked_packets: stats.marked_packets,
+            utilisation: share(busy.as_secs_f64()).min(1.0),
+            queue_mean_bytes: share(within.byte_time as f64 / 1e12),
+            queue_max_bytes: within.queue_max,
+            queue_series: std::mem::take(&mut sampling.queues[port]),
+            utilisation_series: std::mem::take(&mut sampling.utilisation[port]),
+        });
+    }
+    ports
+}
+
+fn host_record(host: &Host, (tx_cpu_busy, rx_cpu_busy): (Time, Time)) -> HostRecord {
+    let limiter_drops = host.shaper.as_ref().map_or(0, |s| (0..s.classes()).map(|class| s.dropped(class)).sum());
+    HostRecord {
+        tx_cpu_busy,
+        rx_cpu_busy,
+        rx_ring_drops: host.rx_ring_drops,
+        rx_packets: host.rx_packets,
+        rx_segments: host.rx_segments,
+        rx_bytes: host.rx_bytes,
+        congestion: host.edge.counters().congestion,
+        limiter: host.edge.counters().limiter,
+        limiter_drops,
+    }
+}

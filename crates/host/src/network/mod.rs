@@ -1,0 +1,130 @@
+//! Below the guests: the fabric, and every host's NIC and edge.
+//!
+//! A segment's way down is in `tx`, the way up in `rx`. Nothing here knows connections: what came up, and what has left the
+//! NIC, is returned to the caller.
+
+mod cpu;
+mod host;
+mod rx;
+mod tx;
+
+use crate::clock::{Clock, Event, Owner};
+use crate::experiment::Experiment;
+use edge::limiter::Standing;
+use edge::shape::Htb;
+use edge::Edge;
+use fabric::Fabric;
+pub(crate) use host::{Host, InNic};
+use sim::{NodeId, Purpose, Stream};
+use units::Time;
+
+pub(crate) struct Network<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) clock: Clock,
+    pub(crate) fabric: Fabric,
+    pub(crate) hosts: Vec<Host>,
+    /// The measured part of the run is under way.
+    pub(crate) measuring: bool,
+    pub(crate) limiters: Limiters,
+}
+
+/// What limiters did to segments.
+#[derive(Debug, Default)]
+pub(crate) struct Limiters {
+    /// How long segments waited, in the measured part.
+    pub(crate) delays: Vec<Time>,
+    /// Most bytes that waited in one class.
+    pub(crate) backlog_max: u64,
+}
+
+/// What became of a segment that a guest sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sent {
+    /// It waits for the NIC, or is on the wire, with this label.
+    Queued { label: u16 },
+    /// The limiter had no room for it.
+    NoRoom { label: u16 },
+    /// The edge dropped it.
+    Dropped,
+}
+
+impl<'a> Network<'a> {
+    /// `edges` of all hosts, in their order.
+    pub(crate) fn new(experiment: &'a Experiment, edges: impl Iterator<Item = Edge>) -> Network<'a> {
+        let seed = experiment.seed;
+        let mut fabric = Fabric::new(
+            &experiment.topology,
+            &experiment.switches,
+            experiment.multipath,
+            experiment.loss,
+            experiment.reroute_after,
+            seed,
+        );
+        if let Some((port, limit)) = experiment.record.capture {
+            fabric.set_tap(Some(fabric::Tap { port, limit: limit as usize, packets: Vec::new() }));
+        }
+        let mut clock = Clock::default();
+        let hosts = experiment.topology.hosts().zip(edges).map(|(host, edge)| {
+            let limiter = experiment.edge.limiter.as_ref().filter(|limiter| limiter.has(host));
+            let first_port = Stream::new(seed, u64::from(host), Purpose::Ports).below(20_000) as u16;
+            // A hierarchy that cannot work limits nothing; scenarios refuse it before.
+            let shaper = limiter.and_then(|limiter| Htb::new(&limiter.shaper()).ok());
+            Host::new(edge, clock.add_timer(Owner::Edge(host)), shaper, 10_000 + first_port)
+        });
+        let hosts = hosts.collect();
+        let measuring = experiment.warmup == Time::ZERO;
+        Network { experiment, clock, fabric, hosts, measuring, limiters: Limiters::default() }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The node that events of no particular host belong to: after all others.
+    pub(crate) fn control_node(&self) -> NodeId {
+        self.experiment.topology.nodes.len() as NodeId
+    }
+
+    pub(crate) fn schedule_control(&mut self, at: Time, event: Event) {
+        let node = self.control_node();
+        self.clock.schedule(at, node, event);
+    }
+
+    /// Edges that follow connections make packets of their own, and have timers.
+    pub(crate) fn edge_transmits(&self) -> bool {
+        self.experiment.edge.congestion.is_some() || self.experiment.edge.limiter.is_some()
+    }
+
+    #[inline]
+    pub(crate) fn fabric_event(&mut self, event: fabric::Event) {
+        if let Some(delivery) = self.fabric.handle(event, self.clock.scheduler()) {
+            self.arrived(delivery.host, delivery.packet);
+        }
+    }
+
+    pub(crate) fn begin_measurement(&mut self) {
+        self.measuring = true;
+        self.fabric.begin_measurement(self.clock.now());
+        for host in &mut self.hosts {
+            host.tx_cpu_busy = Time::ZERO;
+            host.rx_cpu_busy = Time::ZERO;
+        }
+    }
+
+    /// How the class of the limiter stands that what `host` sends to `to` goes through.
+    fn standing(&self, host: u32, to: u32) -> Option<Standing> {
+        let shaper = self.hosts[host as usize].shaper.as_ref()?;
+        standing(self.experiment, shaper, to, self.clock.now())
+    }
+
+    fn set_edge_timer(&mut self, host: u32) {
+        let h = &self.hosts[host as usize];
+        let (timer, deadline) = (h.edge_timer, h.edge.poll_timeout());
+        self.clock.set_timer(timer, deadline, host);
+    }
+}
+
+fn standing<T>(experiment: &Experiment, shaper: &Htb<T>, to: u32, now: Time) -> Option<Standing> {
+    let class = experiment.edge.limiter.as_ref()?.class_of(to)?;
+    Some(shaper.standing(class, now))
+}

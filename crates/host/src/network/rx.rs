@@ -1,0 +1,116 @@
+//! From the fabric to the guest: what drives [`nic::Rx`].
+
+use super::{standing, Network};
+use crate::clock::Event;
+use crate::nic::{Handed, Io, Modelled, Poll, Segment};
+use edge::{Direction, Transmit};
+use fabric::PacketId;
+use units::Time;
+
+impl Network<'_> {
+    /// A packet reached its host's NIC.
+    pub(super) fn arrived(&mut self, host: u32, id: PacketId) {
+        let h = &mut self.hosts[host as usize];
+        let config = &self.experiment.hosts;
+        match h.rx.arrive(self.clock.now(), h.rx_core_free_at, config, id, &mut self.fabric.packets) {
+            Ok(poll) => self.schedule_poll(host, poll),
+            Err(_) => {
+                h.rx_ring_drops += 1;
+                self.fabric.packets.remove(id);
+            }
+        }
+    }
+
+    fn schedule_poll(&mut self, host: u32, poll: Option<Poll>) {
+        if let Some(Poll { at, generation }) = poll {
+            self.clock.schedule(at, host, Event::Poll { generation });
+        }
+    }
+
+    /// A NAPI poll is due. False: it is not. Otherwise take what [`next_segment`](Network::next_segment) yields, and call
+    /// [`end_batch`](Network::end_batch), and [`end_poll`](Network::end_poll).
+    pub(crate) fn begin_poll(&mut self, host: u32, generation: u16) -> bool {
+        self.hosts[host as usize].rx.begin_poll(generation)
+    }
+
+    /// The next segment for the guest in the poll under way.
+    pub(crate) fn next_segment(&mut self, host: u32) -> Option<Segment> {
+        let (experiment, now) = (self.experiment, self.clock.now());
+        let h = &mut self.hosts[host as usize];
+        let shaper = &h.shaper;
+        let packets = &mut self.fabric.packets;
+        let mut io = Io { now, config: &experiment.hosts, edge: &mut h.edge, packets, frames: &Modelled };
+        loop {
+            match h.rx.next(&mut io, |to| standing(experiment, shaper.as_ref()?, to, now))? {
+                Handed::Up(segment) => return Some(segment),
+                Handed::Gone(_) => {}
+            }
+        }
+    }
+
+    /// All of the poll is handed up. True: the edge may have released something.
+    pub(crate) fn end_batch(&mut self, host: u32) -> bool {
+        let polled = self.hosts[host as usize].rx.polled();
+        self.hosts[host as usize].rx_packets += u64::from(polled.packets);
+        if let Some(cpu) = &self.experiment.hosts.cpu {
+            self.charge(host, cpu.rx_packets(polled.packets, polled.bytes));
+        }
+        let stateful = self.experiment.edge.reorder.is_some() || self.edge_transmits();
+        if stateful {
+            self.hosts[host as usize].edge.end_batch(self.clock.now());
+        }
+        stateful
+    }
+
+    pub(crate) fn end_poll(&mut self, host: u32) {
+        let h = &mut self.hosts[host as usize];
+        let poll = h.rx.end_poll(self.clock.now(), h.rx_core_free_at);
+        self.schedule_poll(host, poll);
+    }
+
+    /// The next segment that a host's edge releases.
+    pub(crate) fn next_released(&mut self, host: u32) -> Option<Segment> {
+        let now = self.clock.now();
+        let h = &mut self.hosts[host as usize];
+        let (config, packets) = (&self.experiment.hosts, &mut self.fabric.packets);
+        h.rx.released(&mut Io { now, config, edge: &mut h.edge, packets, frames: &Modelled })
+    }
+
+    /// What a host's edge has made for its guests, all at once: a guest that answers makes the edge transmit again. Call
+    /// [`edge_drained`](Network::edge_drained) when the guests have it.
+    pub(crate) fn made_for_guests(&mut self, host: u32) -> Vec<Transmit> {
+        let now = self.clock.now();
+        let edge = &mut self.hosts[host as usize].edge;
+        std::iter::from_fn(|| edge.poll_transmit(now)).filter(|made| made.dir == Direction::Ingress).collect()
+    }
+
+    /// Sets the edge's timer.
+    pub(crate) fn edge_drained(&mut self, host: u32) {
+        self.set_edge_timer(host);
+    }
+
+    pub(crate) fn edge_timeout(&mut self, host: u32) {
+        self.hosts[host as usize].edge.handle_timeout(self.clock.now());
+    }
+
+    /// Counts a segment for the guest.
+    pub(crate) fn note_received(&mut self, host: u32, segment: &Segment) {
+        let h = &mut self.hosts[host as usize];
+        h.rx_segments += 1;
+        h.rx_bytes += u64::from(segment.packet.headers.payload);
+    }
+
+    /// What TCP costs a host's core for a segment.
+    pub(crate) fn charge_segment(&mut self, host: u32, out_of_order: u32) {
+        if let Some(cpu) = &self.experiment.hosts.cpu {
+            self.charge(host, cpu.rx_segments(1, out_of_order));
+        }
+    }
+
+    fn charge(&mut self, host: u32, cost: Time) {
+        let now = self.clock.now();
+        let h = &mut self.hosts[host as usize];
+        h.rx_core_free_at = h.rx_core_free_at.max(now) + cost;
+        h.rx_cpu_busy += cost;
+    }
+}

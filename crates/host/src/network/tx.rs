@@ -1,0 +1,127 @@
+//! From the guest to the fabric: edge, limiter, NIC queue, split.
+
+use super::host::{InNic, TxSegment};
+use super::{Network, Sent};
+use crate::clock::Event;
+use crate::connection::{split, EndId, PROBE};
+use crate::experiment::Limiter;
+use edge::{Direction, Slot, Verdict};
+use fabric::Packet;
+use units::Time;
+
+impl Network<'_> {
+    /// Passes a segment through its host's edge into the NIC queue.
+    pub(crate) fn transmit(&mut self, mut packet: Packet) -> Sent {
+        let now = self.clock.now();
+        let host = packet.src;
+        let standing = self.standing(host, packet.dst);
+        let h = &mut self.hosts[host as usize];
+        let verdict = h.edge.process_limited(now, Direction::Egress, Slot::default(), &mut packet.headers, standing);
+        if self.edge_transmits() {
+            // What the edge adds belongs to the same flow and goes first.
+            while let Some(extra) = self.hosts[host as usize].edge.poll_transmit(now) {
+                let label = extra.packet.label;
+                let options = wire::TcpOptions::default();
+                // A full limiter drops it.
+                let _ = self.queue_for_nic(Packet { headers: extra.packet, label, options, ..packet });
+            }
+            self.set_edge_timer(host);
+        }
+        if verdict != Verdict::Forward {
+            return Sent::Dropped;
+        }
+        packet.label = packet.headers.label;
+        self.queue_for_nic(packet)
+    }
+
+    fn queue_for_nic(&mut self, packet: Packet) -> Sent {
+        let (now, host, label) = (self.clock.now(), packet.src, packet.label);
+        let h = &mut self.hosts[host as usize];
+        let mut ready_at = now;
+        if let Some(cpu) = &self.experiment.hosts.cpu {
+            let cost = cpu.tx(packet.headers.packet_count(), packet.headers.payload);
+            h.tx_core_free_at = h.tx_core_free_at.max(now) + cost;
+            h.tx_cpu_busy += cost;
+            ready_at = h.tx_core_free_at;
+        }
+        let segment = TxSegment { packet, ready_at, queued_at: now };
+        let class = self.experiment.edge.limiter.as_ref().and_then(|limiter| limiter.class_of(packet.dst));
+        match (&mut h.shaper, class) {
+            (Some(shaper), Some(class)) => {
+                if shaper.enqueue(class, segment, Limiter::bytes(&packet.headers)).is_err() {
+                    return Sent::NoRoom { label };
+                }
+                self.limiters.backlog_max = self.limiters.backlog_max.max(shaper.backlog(class));
+            }
+            _ => h.tx_queue.push_back(segment),
+        }
+        self.tx_go(host);
+        Sent::Queued { label }
+    }
+
+    /// The NIC's wake-up: what it was sending has left. Returns that if a sender waits to hear of it.
+    pub(crate) fn tx_event(&mut self, host: u32) -> Option<InNic> {
+        let now = self.clock.now();
+        let h = &mut self.hosts[host as usize];
+        if h.tx_event == Some(now) {
+            h.tx_event = None;
+        }
+        let done = if h.nic_free_at <= now { h.in_nic.take() } else { None };
+        self.tx_go(host);
+        done
+    }
+
+    /// Starts the next segment if the NIC is idle; otherwise makes sure that it will be woken.
+    ///
+    /// The NIC hands the fabric one segment at a time, so its port never queues more than that: everything else waits
+    /// here, where it is counted once.
+    fn tx_go(&mut self, host: u32) {
+        let now = self.clock.now();
+        loop {
+            let h = &mut self.hosts[host as usize];
+            let next_at = match h.tx_queue.front() {
+                _ if h.in_nic.is_some() => h.nic_free_at,
+                Some(next) => next.ready_at.max(h.nic_free_at),
+                None => {
+                    let Some(shaper) = &mut h.shaper else { return };
+                    // As a qdisc does, it lets a segment go when the NIC can take it.
+                    if h.nic_free_at <= now {
+                        if let Some(due) = shaper.dequeue(now) {
+                            h.tx_queue.push_back(due.item);
+                            if self.measuring {
+                                self.limiters.delays.push(now.saturating_sub(due.item.queued_at));
+                            }
+                            continue;
+                        }
+                    }
+                    let Some(at) = shaper.poll_timeout(now) else { return };
+                    at.max(h.nic_free_at)
+                }
+            };
+            if h.in_nic.is_some() || next_at > now {
+                let at = next_at.max(now);
+                if h.tx_event.is_none_or(|pending| at < pending) {
+                    h.tx_event = Some(at);
+                    self.clock.schedule(at, host, Event::Tx);
+                }
+                return;
+            }
+            let Some(next) = h.tx_queue.pop_front() else { return };
+            self.put_on_wire(host, &next.packet, now);
+        }
+    }
+
+    fn put_on_wire(&mut self, host: u32, segment: &Packet, now: Time) {
+        for i in 0..segment.headers.packet_count() {
+            let packet = self.fabric.packets.add(split(segment, i));
+            self.fabric.send(packet, self.clock.scheduler());
+        }
+        let free_at = self.fabric.uplink_free_at(host, now);
+        let h = &mut self.hosts[host as usize];
+        h.nic_free_at = free_at;
+        if segment.headers.payload > 0 && segment.flow < PROBE {
+            let sender = EndId(segment.flow).peer().0;
+            h.in_nic = Some(InNic { sender, bytes: u64::from(segment.headers.payload) });
+        }
+    }
+}
