@@ -1,67 +1,48 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Connection tracking for virtual congestion control (He 2017, section 3.3.1): what the edge infers of a TCP connection
- * of its guest by watching both directions. vcc.h says what is done with it, and where the text is silent.
+ * Connection tracking (He 2017, section 3.3.1): what the edge infers of a TCP connection of its guest by watching both
+ * directions. It decides nothing: laws and bounds, which do, read it. vcc.h says where the text is silent.
+ *
+ * "out" and "snd" are the guest's side, "in" and "rcv" its peer's. The caller holds the flow's lock.
  */
 #ifndef SV_CONNTRACK_H
 #define SV_CONNTRACK_H
 
 #include "arith.h"
-#include "cubic.h"
-#include "dctcp.h"
+#include "flow.h"
 #include "packet.h"
-#include "policy.h"
 
-#define SV_VCC_DUPACKS 3	      /* RFC 5681 section 3.2 */
-#define SV_VCC_INITIAL_SEGMENTS 10    /* RFC 6928; He 2017, section 3.3.1 */
-#define SV_VCC_DEFAULT_MSS 536	      /* RFC 9293 section 3.7.1 */
-#define SV_VCC_PACK_LEN 8	      /* bytes of the option */
-#define SV_VCC_MAX_HEADER 60	      /* bytes that a TCP header can have */
-#define SV_VCC_MAX_FLIGHT (1u << 30)  /* no TCP window is larger */
-#define SV_VCC_DELAYED_ACK_NS 40000000ULL
-#define SV_VCC_MAX_BACKOFF 6
-#define SV_VCC_STALE_LIMIT 16	      /* reports in a row that contradict the last one: the peer began anew */
+#define SV_CONN_DUPACKS 3		 /* RFC 5681 section 3.2 */
+#define SV_CONN_INITIAL_SEGMENTS 10	 /* RFC 6928; He 2017, section 3.3.1 */
+#define SV_CONN_DEFAULT_MSS 536		 /* RFC 9293 section 3.7.1 */
+#define SV_CONN_MAX_FLIGHT (1u << 30)	 /* no TCP window is larger */
+#define SV_CONN_DELAYED_ACK_NS 40000000ULL
+#define SV_CONN_MAX_BACKOFF 6
 
-struct sv_vcc_conf {
-	u64 rto_min;   /* ns: the least time without progress that counts as a timeout */
-	u32 n_rules;
-	u32 flags;     /* SV_VCC_CONF_* */
-	struct sv_vcc_class class[SV_MAX_CLASSES];
-	struct sv_policy_rule rule[SV_MAX_RULES];
-};
+/* sv_conn.flags */
+#define SV_CONN_BEGUN 0x0001	  /* zero state has none of these */
+#define SV_CONN_SND 0x0002	  /* snd_una, snd_nxt mean something */
+#define SV_CONN_RCV 0x0004	  /* rcv_nxt means something */
+#define SV_CONN_OUT_SYN 0x0008	  /* the guest's SYN was seen: iss */
+#define SV_CONN_IN_SYN 0x0010	  /* the peer's: irs */
+#define SV_CONN_OUT_SCALE 0x0020  /* they had a window scale option */
+#define SV_CONN_IN_SCALE 0x0040
+#define SV_CONN_RTT 0x0080	  /* rtt_seq is being timed */
+#define SV_CONN_TIMESTAMPS 0x0100
+#define SV_CONN_SENT 0x0200	  /* data was sent */
+#define SV_CONN_GRANTED 0x0400	  /* granted means something */
+#define SV_CONN_ECT 0x0800	  /* the guest has sent an ECN-capable packet */
+#define SV_CONN_NEW_SYN 0x1000	  /* new_seq, new_mss, new_scale: a SYN under the same key that nobody answered yet */
+#define SV_CONN_NEW_OUT 0x2000	  /* it was the guest's */
 
-SV_ASSERT_SIZE(struct sv_vcc_conf, 2640);
+/* sv_conn.fins: whose end of the connection has ended. */
+#define SV_CONN_FIN_OUT 0x1
+#define SV_CONN_FIN_IN 0x2
+#define SV_CONN_FIN_BOTH 0x3
 
-/* sv_vcc_conf.flags */
-#define SV_VCC_CONF_DUPACKS 0x1 /* on a timeout, make the guest retransmit by duplicate ACKs */
-
-/* sv_vcc.flags */
-#define SV_VCC_BEGUN 0x0001	 /* zero state has none of these */
-#define SV_VCC_SND 0x0002	 /* snd_una, snd_nxt mean something */
-#define SV_VCC_RCV 0x0004	 /* rcv_nxt means something */
-#define SV_VCC_OUT_SYN 0x0008	 /* the guest's SYN was seen: iss */
-#define SV_VCC_IN_SYN 0x0010	 /* the peer's: irs */
-#define SV_VCC_OUT_SCALE 0x0020	 /* they had a window scale option */
-#define SV_VCC_IN_SCALE 0x0040
-#define SV_VCC_AWARE 0x0080	 /* the peer's edge does AC/DC */
-#define SV_VCC_PLAIN 0x0100	 /* it does not; neither: not known yet */
-#define SV_VCC_RTT 0x0200	 /* rtt_seq is being timed */
-#define SV_VCC_FED 0x0400	 /* fb_total, fb_ce: from here on differences count */
-#define SV_VCC_GRANTED 0x0800	 /* granted means something */
-#define SV_VCC_ACKED 0x1000	 /* data was acknowledged: cwnd is no longer the initial one */
-#define SV_VCC_TIMESTAMPS 0x2000
-#define SV_VCC_SENT 0x4000	 /* data was sent */
-#define SV_VCC_NEW_SYN 0x8000	 /* new_seq, new_mss, new_scale: a SYN under the same key that nobody answered yet */
-
-/* sv_vcc.fins: whose end of the connection has ended. */
-#define SV_VCC_FIN_OUT 0x1
-#define SV_VCC_FIN_IN 0x2
-#define SV_VCC_FIN_BOTH 0x3
-
-struct sv_vcc {
+struct sv_conn {
 	u64 progress;	 /* ns: when snd_una advanced last, or data became outstanding */
 	u64 rtt_start;	 /* ns */
-	struct sv_cubic cubic;
 	u32 srtt;	 /* ns, at most 4.29 s; 0: no sample */
 	u32 rtt_seq;
 	/* What the guest sends. */
@@ -69,70 +50,52 @@ struct sv_vcc {
 	u32 snd_una;
 	u32 snd_nxt;
 	u32 granted;	 /* the highest ACK plus window that the guest was given */
-	u32 next_seq;	 /* alpha's window ends when this is acknowledged */
-	u32 cut_end;	 /* no cut before more than this is acknowledged */
-	u32 flight;	 /* the most that was outstanding in this window, and in the one before; bytes */
+	u32 round_end;	 /* a round trip ends when this is acknowledged */
+	u32 flight;	 /* the most that was outstanding in this round, and in the one before; bytes */
 	u32 last_flight;
-	u32 cwnd;	 /* bytes */
-	u32 ssthresh;	 /* bytes */
-	u32 rest;	 /* of reno.h, cubic.h */
-	u32 sum_total;	 /* bytes reported since alpha was computed last */
-	u32 sum_ce;
-	u32 fb_total;	 /* last report, mod 2^24 */
-	u32 fb_ce;
 	/* What it receives. */
 	u32 irs;
 	u32 rcv_nxt;	 /* the end of the newest segment */
-	u32 rcv_total;	 /* payload bytes, mod 2^32 */
-	u32 rcv_ce;
-	u32 told_total;	 /* as last reported */
-	u32 told_ce;
 	u32 new_seq;
 	u16 new_mss;
-	u8 new_scale;	 /* as in sv_packet */
-	u8 new_out;	 /* 1: it was the guest's */
-	u16 alpha;	 /* 1/1024 */
 	u16 mss;	 /* payload bytes of a full packet */
 	u16 window_in;	 /* the peer's last, as it came, scaled */
 	u16 window_out;	 /* the same, as delivered */
-	u16 flags;	 /* SV_VCC_* */
-	u8 class;
-	u8 dupacks;
+	u16 flags;	 /* SV_CONN_* */
+	u8 new_scale;	 /* as in sv_packet */
 	u8 in_scale;	 /* shift of the peer's windows */
 	u8 out_scale;
-	u8 backoff;
-	u8 stale;
-	/* For people. */
-	u32 marked;	 /* payload bytes that the peer reported as marked, mod 2^32 */
-	u32 policed;	 /* segments dropped */
-	/* Of limiter.h. */
-	u32 limit_rwnd;	 /* bytes: SPRING's window; 0: none is in force */
-	u32 limit_ssthresh;
-	u8 ect;		 /* 1: the guest has sent an ECN-capable packet */
-	u8 fins;	 /* SV_VCC_FIN_* */
-	u8 pad[6];
+	u8 dupacks;
+	u8 backoff;	 /* timeouts in a row */
+	u8 fins;	 /* SV_CONN_FIN_* */
 };
 
-SV_ASSERT_SIZE(struct sv_vcc, 184);
+SV_ASSERT_SIZE(struct sv_conn, 80);
+
+/* What following a segment changed, for those who build on it; bits. */
+#define SV_CONN_ANEW 0x1   /* another connection took the old one's place: what else is known of that means nothing */
+#define SV_CONN_PLACED 0x2 /* snd_una was set, not advanced */
+#define SV_CONN_SIZED 0x4  /* so was the MSS */
+#define SV_CONN_REFUSED 0x8 /* the segment exceeds what was granted, and was not noted */
 
 /* The number after the segment. */
-SV_FN u32 sv_vcc_end(const struct sv_packet *p)
+SV_FN u32 sv_conn_end(const struct sv_packet *p)
 {
 	return p->seq + p->payload + !!(p->tcp_flags & SV_TCP_SYN) + !!(p->tcp_flags & SV_TCP_FIN);
 }
 
 /* Both scales count, or none does (RFC 7323 section 2.2). Windows in SYNs are unscaled. */
-SV_FN u32 sv_vcc_scale(const struct sv_vcc *v)
+SV_FN u32 sv_conn_scale(const struct sv_conn *t)
 {
-	u16 both = SV_VCC_IN_SCALE | SV_VCC_OUT_SCALE;
+	u16 both = SV_CONN_IN_SCALE | SV_CONN_OUT_SCALE;
 
-	return (v->flags & both) == both ? v->in_scale & 15 : 0;
+	return (t->flags & both) == both ? t->in_scale & 15 : 0;
 }
 
 /* A window as later ones are written: in SYNs they are unscaled. Not closed unless it was. */
-SV_FN u16 sv_vcc_window_units(const struct sv_vcc *v, const struct sv_packet *p)
+SV_FN u16 sv_conn_window_units(const struct sv_conn *t, const struct sv_packet *p)
 {
-	u16 units = (u16)(p->window >> sv_vcc_scale(v));
+	u16 units = (u16)(p->window >> sv_conn_scale(t));
 
 	if (!(p->tcp_flags & SV_TCP_SYN))
 		return p->window;
@@ -140,129 +103,132 @@ SV_FN u16 sv_vcc_window_units(const struct sv_vcc *v, const struct sv_packet *p)
 }
 
 /* Was the whole handshake seen, so that windows can be read? */
-SV_FN int sv_vcc_knows_scale(const struct sv_vcc *v)
+SV_FN int sv_conn_knows_scale(const struct sv_conn *t)
 {
-	u16 both = SV_VCC_IN_SYN | SV_VCC_OUT_SYN;
+	u16 both = SV_CONN_IN_SYN | SV_CONN_OUT_SYN;
 
-	return (v->flags & both) == both;
+	return (t->flags & both) == both;
 }
 
-SV_FN void sv_vcc_begin(struct sv_vcc *v, u8 class)
+SV_FN void sv_conn_begin(struct sv_conn *t)
 {
-	struct sv_vcc zero = {0};
+	struct sv_conn zero = {0};
 
-	*v = zero;
-	v->flags = SV_VCC_BEGUN;
-	v->class = class;
-	v->alpha = SV_DCTCP_ONE;
-	v->ssthresh = 0xffffffffu;
-	v->mss = SV_VCC_DEFAULT_MSS;
-	v->cwnd = SV_VCC_INITIAL_SEGMENTS * SV_VCC_DEFAULT_MSS;
+	*t = zero;
+	t->flags = SV_CONN_BEGUN;
+	t->mss = SV_CONN_DEFAULT_MSS;
 }
 
-/* Until data was acknowledged, the initial window follows what is learnt of the MSS. */
-SV_FN void sv_vcc_set_mss(struct sv_vcc *v, u32 mss)
+SV_FN void sv_conn_set_mss(struct sv_conn *t, u32 mss)
 {
-	v->mss = (u16)sv_max32(sv_min32(mss, 0x3fff), 64);
-	if (!(v->flags & SV_VCC_ACKED))
-		v->cwnd = SV_VCC_INITIAL_SEGMENTS * v->mss;
+	t->mss = (u16)sv_max32(sv_min32(mss, 0x3fff), 64);
 }
 
-/* What a SYN says: the smaller of both MSS options counts. */
-SV_FN void sv_vcc_note_syn(struct sv_vcc *v, int out, u32 seq, u32 mss, u8 wscale)
+/* What a SYN says: the smaller of both MSS options counts. Returns SV_CONN_* changes. */
+SV_FN u32 sv_conn_note_syn(struct sv_conn *t, int out, u32 seq, u32 mss, u8 wscale)
 {
 	u8 shift = wscale ? (u8)sv_min32(wscale - 1u, 14) : 0;
 
 	if (!mss)
-		mss = SV_VCC_DEFAULT_MSS;
-	sv_vcc_set_mss(v, v->flags & (SV_VCC_IN_SYN | SV_VCC_OUT_SYN) ? sv_min32(v->mss, mss) : mss);
+		mss = SV_CONN_DEFAULT_MSS;
+	sv_conn_set_mss(t, t->flags & (SV_CONN_IN_SYN | SV_CONN_OUT_SYN) ? sv_min32(t->mss, mss) : mss);
 	if (out) {
-		v->flags |= SV_VCC_OUT_SYN | SV_VCC_SND | (wscale ? SV_VCC_OUT_SCALE : 0);
-		v->out_scale = shift;
-		v->iss = seq;
-		v->snd_una = v->next_seq = v->cut_end = seq;
-		v->snd_nxt = seq + 1;
-	} else {
-		v->flags |= SV_VCC_IN_SYN | SV_VCC_RCV | (wscale ? SV_VCC_IN_SCALE : 0);
-		v->in_scale = shift;
-		v->irs = seq;
-		v->rcv_nxt = seq + 1;
+		t->flags |= SV_CONN_OUT_SYN | SV_CONN_SND | (wscale ? SV_CONN_OUT_SCALE : 0);
+		t->out_scale = shift;
+		t->iss = seq;
+		t->snd_una = t->round_end = seq;
+		t->snd_nxt = seq + 1;
+		return SV_CONN_SIZED | SV_CONN_PLACED;
 	}
+	t->flags |= SV_CONN_IN_SYN | SV_CONN_RCV | (wscale ? SV_CONN_IN_SCALE : 0);
+	t->in_scale = shift;
+	t->irs = seq;
+	t->rcv_nxt = seq + 1;
+	return SV_CONN_SIZED;
 }
 
 /* The first data segment tells what is left of the MSS: timestamps take 12 bytes; a split segment says it outright. */
-SV_FN void sv_vcc_note_data_mss(struct sv_vcc *v, const struct sv_packet *p)
+SV_FN u32 sv_conn_note_data_mss(struct sv_conn *t, const struct sv_packet *p)
 {
-	if (!(v->flags & SV_VCC_SENT)) {
-		v->flags |= SV_VCC_SENT;
+	u32 changed = 0;
+
+	if (!(t->flags & SV_CONN_SENT)) {
+		t->flags |= SV_CONN_SENT;
 		if (p->l4_header_len >= 32) {
-			v->flags |= SV_VCC_TIMESTAMPS;
-			sv_vcc_set_mss(v, v->mss > 12 ? v->mss - 12u : v->mss);
+			t->flags |= SV_CONN_TIMESTAMPS;
+			sv_conn_set_mss(t, t->mss > 12 ? t->mss - 12u : t->mss);
+			changed = SV_CONN_SIZED;
 		}
 	}
-	if (!p->segment_size || p->segment_size == v->mss)
-		return;
-	if (p->segment_size < v->mss || !sv_vcc_knows_scale(v))
-		sv_vcc_set_mss(v, p->segment_size);
+	if (!p->segment_size || p->segment_size == t->mss)
+		return changed;
+	if (p->segment_size < t->mss || !sv_conn_knows_scale(t)) {
+		sv_conn_set_mss(t, p->segment_size);
+		changed = SV_CONN_SIZED;
+	}
+	return changed;
 }
 
 /*
  * A SYN, `out` if the guest's. A SYN that contradicts what is known counts only once the other side has answered it:
- * otherwise one stray SYN would end our knowledge of a connection, and with it the window's enforcement.
+ * otherwise one stray SYN would end our knowledge of a connection, and with it the window's enforcement. Returns what it
+ * changed.
  */
-SV_FN void sv_vcc_syn(struct sv_vcc *v, const struct sv_packet *p, int out, u64 now)
+SV_FN u32 sv_conn_syn(struct sv_conn *t, const struct sv_packet *p, int out, u64 now)
 {
-	u16 own = out ? SV_VCC_OUT_SYN : SV_VCC_IN_SYN, other = out ? SV_VCC_IN_SYN : SV_VCC_OUT_SYN;
-	int fresh = !(v->flags & (SV_VCC_OUT_SYN | SV_VCC_IN_SYN | SV_VCC_SND | SV_VCC_RCV));
-	u32 answered = p->ack - 1;
+	u16 own = out ? SV_CONN_OUT_SYN : SV_CONN_IN_SYN, other = out ? SV_CONN_IN_SYN : SV_CONN_OUT_SYN;
+	int fresh = !(t->flags & (SV_CONN_OUT_SYN | SV_CONN_IN_SYN | SV_CONN_SND | SV_CONN_RCV));
+	u32 answered = p->ack - 1, changed = 0;
 
-	if (v->flags & own && p->seq == (out ? v->iss : v->irs))
-		return; /* again */
+	if (t->flags & own && p->seq == (out ? t->iss : t->irs))
+		return 0; /* again */
 	if (!(p->tcp_flags & SV_TCP_ACK) && !fresh) {
-		v->flags |= SV_VCC_NEW_SYN;
-		v->new_seq = p->seq;
-		v->new_mss = p->mss;
-		v->new_scale = p->wscale;
-		v->new_out = !!out;
-		return;
+		t->flags = (u16)((t->flags & ~SV_CONN_NEW_OUT) | SV_CONN_NEW_SYN | (out ? SV_CONN_NEW_OUT : 0));
+		t->new_seq = p->seq;
+		t->new_mss = p->mss;
+		t->new_scale = p->wscale;
+		return 0;
 	}
 	if (p->tcp_flags & SV_TCP_ACK) {
-		u32 first = out ? v->irs : v->iss, last = out ? v->rcv_nxt : v->snd_nxt;
-		int answers = v->flags & other && !(v->flags & own) && answered - first < last - first;
+		u32 first = out ? t->irs : t->iss, last = out ? t->rcv_nxt : t->snd_nxt;
+		int answers = t->flags & other && !(t->flags & own) && answered - first < last - first;
+		u16 waiting = t->flags & (SV_CONN_NEW_SYN | SV_CONN_NEW_OUT);
 
-		if (!answers && v->flags & SV_VCC_NEW_SYN && v->new_out == !out && answered == v->new_seq) {
-			u16 mss = v->new_mss;
-			u8 scale = v->new_scale;
+		if (!answers && waiting == (out ? SV_CONN_NEW_SYN : SV_CONN_NEW_SYN | SV_CONN_NEW_OUT) &&
+		    answered == t->new_seq) {
+			u16 mss = t->new_mss;
+			u8 scale = t->new_scale;
 
-			sv_vcc_begin(v, v->class);
-			sv_vcc_note_syn(v, !out, answered, mss, scale);
+			sv_conn_begin(t);
+			changed = SV_CONN_ANEW | sv_conn_note_syn(t, !out, answered, mss, scale);
 		} else if (!answers && !fresh) {
-			return;
+			return 0;
 		}
 	}
 	sv_forget();
-	sv_vcc_note_syn(v, out, p->seq, p->mss, p->wscale);
+	changed |= sv_conn_note_syn(t, out, p->seq, p->mss, p->wscale);
 	/* With TCP Fast Open (RFC 7413) a SYN has data. */
 	if (out)
-		v->snd_nxt = sv_vcc_end(p);
+		t->snd_nxt = sv_conn_end(p);
 	else
-		v->rcv_nxt = sv_vcc_end(p);
-	v->progress = now;
+		t->rcv_nxt = sv_conn_end(p);
+	t->progress = now;
+	return changed;
 }
 
 /*
  * Is this RST one that its receiver believes? Anything else must not end our knowledge of the flow. RFC 5961 asks for the
  * exact number; a window's width is granted here, because the newest number that we saw may lie ahead of the receiver's.
  */
-SV_FN int sv_vcc_rst_in_window(const struct sv_vcc *v, const struct sv_packet *p, int egress)
+SV_FN int sv_conn_rst_in_window(const struct sv_conn *t, const struct sv_packet *p, int egress)
 {
-	u16 known = egress ? SV_VCC_SND : SV_VCC_RCV;
-	u32 at = egress ? v->snd_nxt : v->rcv_nxt;
+	u16 known = egress ? SV_CONN_SND : SV_CONN_RCV;
+	u32 at = egress ? t->snd_nxt : t->rcv_nxt;
 
-	if (!(v->flags & known))
+	if (!(t->flags & known))
 		return 1;
 	if (sv_seq_diff(at, p->seq) >= 0)
-		return at - p->seq <= SV_VCC_MAX_FLIGHT >> 6;
+		return at - p->seq <= SV_CONN_MAX_FLIGHT >> 6;
 	return p->seq - at <= 0xffffu;
 }
 
@@ -271,145 +237,206 @@ SV_FN int sv_vcc_rst_in_window(const struct sv_vcc *v, const struct sv_packet *p
  * not be let go because it pauses. What the peer will not take, or has taken before, is no FIN. Where the handshake was not
  * seen nothing is enforced, and any FIN will do.
  */
-SV_FN int sv_vcc_ends(struct sv_vcc *v, const struct sv_packet *p, int egress)
+SV_FN int sv_conn_ends(struct sv_conn *t, const struct sv_packet *p, int egress)
 {
-	u32 end = sv_vcc_end(p);
+	u32 end = sv_conn_end(p);
 
 	if (p->tcp_flags & SV_TCP_RST)
-		return sv_vcc_rst_in_window(v, p, egress);
-	if (!sv_vcc_knows_scale(v))
+		return sv_conn_rst_in_window(t, p, egress);
+	if (!sv_conn_knows_scale(t))
 		return 1;
-	if (!egress && sv_vcc_rst_in_window(v, p, 0))
-		v->fins |= SV_VCC_FIN_IN;
-	else if (egress && sv_seq_after(end, v->snd_nxt) &&
-		 !(v->flags & SV_VCC_GRANTED && sv_seq_diff(end, v->granted) > (s32)v->mss))
-		v->fins |= SV_VCC_FIN_OUT;
-	return v->fins == SV_VCC_FIN_BOTH;
+	if (!egress && sv_conn_rst_in_window(t, p, 0))
+		t->fins |= SV_CONN_FIN_IN;
+	else if (egress && sv_seq_after(end, t->snd_nxt) &&
+		 !(t->flags & SV_CONN_GRANTED && sv_seq_diff(end, t->granted) > (s32)t->mss))
+		t->fins |= SV_CONN_FIN_OUT;
+	return t->fins == SV_CONN_FIN_BOTH;
 }
 
 /* A segment of the peer that only a connection can send which its guest's RST has not ended. */
-SV_FN int sv_vcc_goes_on(const struct sv_vcc *v, const struct sv_packet *p)
+SV_FN int sv_conn_goes_on(const struct sv_conn *t, const struct sv_packet *p)
 {
-	return sv_vcc_knows_scale(v) && v->fins != SV_VCC_FIN_BOTH &&
+	return sv_conn_knows_scale(t) && t->fins != SV_CONN_FIN_BOTH &&
 	       (p->tcp_flags & (SV_TCP_ACK | SV_TCP_SYN | SV_TCP_FIN | SV_TCP_RST)) == SV_TCP_ACK;
 }
 
+/*
+ * Follow the life of a flow whose connection is tracked, as sv_flow_track does. Tracking goes on through SYNs, FINs and RSTs that may
+ * be forged; idleness ends it in any case. `anew` becomes 1 where the connection is not tracked yet: begin it.
+ */
+SV_FN int sv_conn_track(struct sv_conn *t, struct sv_flow *f, const struct sv_packet *p, int egress, u64 idle, u64 now, int *anew)
+{
+	u8 phase = f->phase;
+	int fresh = phase == SV_FLOW_NEW || sv_flow_expired(f, idle, now);
+	int begins = sv_flow_track(f, p, egress, idle, now);
+
+	if (fresh || !(t->flags & SV_CONN_BEGUN))
+		*anew = 1;
+	else if (phase == SV_FLOW_OPEN && p->tcp_flags & (SV_TCP_RST | SV_TCP_FIN) && !sv_conn_ends(t, p, egress))
+		f->phase = SV_FLOW_OPEN;
+	else if (phase == SV_FLOW_CLOSING && !egress && sv_conn_goes_on(t, p))
+		f->phase = SV_FLOW_OPEN;
+	return begins;
+}
+
 /* The round-trip time, smoothed as in RFC 6298 section 2. */
-SV_FN void sv_vcc_note_rtt(struct sv_vcc *v, u64 sample)
+SV_FN void sv_conn_note_rtt(struct sv_conn *t, u64 sample)
 {
 	u32 rtt = sample > 0xffffffffu ? 0xffffffffu : (u32)sample;
 
-	if (!v->srtt)
-		v->srtt = rtt ? rtt : 1;
+	if (!t->srtt)
+		t->srtt = rtt ? rtt : 1;
 	else
-		v->srtt = v->srtt - v->srtt / 8 + rtt / 8;
+		t->srtt = t->srtt - t->srtt / 8 + rtt / 8;
+}
+
+/* Does a round trip end with what is acknowledged by now? Then the next one begins. */
+SV_FN int sv_conn_round(struct sv_conn *t)
+{
+	if (sv_seq_after(t->round_end, t->snd_una))
+		return 0;
+	t->round_end = t->snd_nxt;
+	t->last_flight = t->flight;
+	t->flight = t->snd_nxt - t->snd_una;
+	return 1;
+}
+
+/* The most that was outstanding lately, bytes. */
+SV_FN u32 sv_conn_used(const struct sv_conn *t)
+{
+	return sv_max32(t->flight, t->last_flight);
 }
 
 /* Follow an ACK. Returns the bytes that it newly acknowledges; *lost becomes 1 with the third duplicate. */
-SV_FN u32 sv_vcc_track_ack(struct sv_vcc *v, const struct sv_packet *p, u64 now, int *lost)
+SV_FN u32 sv_conn_ack(struct sv_conn *t, const struct sv_packet *p, u64 now, u32 *changed, int *lost)
 {
 	u32 acked = 0;
 	int pure = !p->payload && !(p->tcp_flags & (SV_TCP_SYN | SV_TCP_FIN | SV_TCP_RST));
 
-	if (!(v->flags & SV_VCC_SND)) {
-		v->flags |= SV_VCC_SND;
-		v->snd_una = v->snd_nxt = v->next_seq = p->ack;
-		v->cut_end = p->ack - 1;
-	} else if (sv_seq_after(p->ack, v->snd_una) && !sv_seq_after(p->ack, v->snd_nxt)) {
-		acked = p->ack - v->snd_una;
-		if (v->flags & SV_VCC_OUT_SYN && v->snd_una == v->iss)
+	if (!(t->flags & SV_CONN_SND)) {
+		t->flags |= SV_CONN_SND;
+		t->snd_una = t->snd_nxt = t->round_end = p->ack;
+		*changed |= SV_CONN_PLACED;
+	} else if (sv_seq_after(p->ack, t->snd_una) && !sv_seq_after(p->ack, t->snd_nxt)) {
+		acked = p->ack - t->snd_una;
+		if (t->flags & SV_CONN_OUT_SYN && t->snd_una == t->iss)
 			acked--; /* the SYN */
-		v->snd_una = p->ack;
-		v->dupacks = 0;
-		v->backoff = 0;
-		v->progress = now;
-		if (v->flags & SV_VCC_RTT && !sv_seq_after(v->rtt_seq, p->ack)) {
-			v->flags &= (u16)~SV_VCC_RTT;
-			sv_vcc_note_rtt(v, now > v->rtt_start ? now - v->rtt_start : 0);
+		t->snd_una = p->ack;
+		t->dupacks = 0;
+		t->backoff = 0;
+		t->progress = now;
+		if (t->flags & SV_CONN_RTT && !sv_seq_after(t->rtt_seq, p->ack)) {
+			t->flags &= (u16)~SV_CONN_RTT;
+			sv_conn_note_rtt(t, now > t->rtt_start ? now - t->rtt_start : 0);
 		}
-	} else if (p->ack == v->snd_una && pure && p->window == v->window_in && v->snd_nxt != v->snd_una) {
-		if (v->dupacks < 255)
-			v->dupacks++;
-		*lost = v->dupacks == SV_VCC_DUPACKS;
+	} else if (p->ack == t->snd_una && pure && p->window == t->window_in && t->snd_nxt != t->snd_una) {
+		if (t->dupacks < 255)
+			t->dupacks++;
+		*lost = t->dupacks == SV_CONN_DUPACKS;
 	}
 	sv_forget();
-	v->window_in = sv_vcc_window_units(v, p);
+	t->window_in = sv_conn_window_units(t, p);
 	return acked;
 }
 
-/* Note what the guest sends. Returns 0 if it is more than it may, and that is policed. */
-SV_FN int sv_vcc_track_out(struct sv_vcc *v, const struct sv_vcc_class *class, const struct sv_packet *p, u64 now)
+/* Note what the guest sends, unless it is more than it may and `police` says to drop that. Returns what changed. */
+SV_FN u32 sv_conn_out(struct sv_conn *t, int police, const struct sv_packet *p, u64 now)
 {
-	u32 end = sv_vcc_end(p);
+	u32 end = sv_conn_end(p), changed = 0;
 	int beyond, overrun;
 
-	if (p->tcp_flags & SV_TCP_SYN) {
-		sv_vcc_syn(v, p, 1, now);
-		return 1;
-	}
+	if (p->tcp_flags & SV_TCP_SYN)
+		return sv_conn_syn(t, p, 1, now);
 	if (end == p->seq || p->tcp_flags & SV_TCP_RST)
-		return 1;
-	if (!(v->flags & SV_VCC_SND)) {
-		v->flags |= SV_VCC_SND;
-		v->snd_una = v->snd_nxt = v->next_seq = p->seq;
-		v->cut_end = p->seq - 1;
-	}
-	if (!sv_seq_after(end, v->snd_nxt)) {
-		/* A retransmission: whose ACK is timed would be a guess (RFC 6298 section 3). */
-		v->flags &= (u16)~SV_VCC_RTT;
-		return 1;
-	}
-	beyond = v->flags & SV_VCC_GRANTED && sv_seq_diff(end, v->granted) > (s32)v->mss;
-	overrun = beyond && p->payload && sv_vcc_knows_scale(v);
-	if (overrun && class->flags & SV_CLASS_POLICE && p->payload > 1)
 		return 0;
-	/* What the receiver will not take must not count as sent: it would put off the next cut. */
-	if ((beyond && p->payload <= 1) || end - v->snd_una > SV_VCC_MAX_FLIGHT)
-		return 1;
-	if (p->payload)
-		sv_vcc_note_data_mss(v, p);
-	if (v->snd_nxt == v->snd_una)
-		v->progress = now;
-	v->snd_nxt = end;
-	v->flight = sv_max32(v->flight, end - v->snd_una);
-	if (!(v->flags & SV_VCC_RTT)) {
-		v->flags |= SV_VCC_RTT;
-		v->rtt_seq = end;
-		v->rtt_start = now;
+	if (!(t->flags & SV_CONN_SND)) {
+		t->flags |= SV_CONN_SND;
+		t->snd_una = t->snd_nxt = t->round_end = p->seq;
+		changed = SV_CONN_PLACED;
 	}
-	return 1;
+	if (!sv_seq_after(end, t->snd_nxt)) {
+		/* A retransmission: whose ACK is timed would be a guess (RFC 6298 section 3). */
+		t->flags &= (u16)~SV_CONN_RTT;
+		return changed;
+	}
+	beyond = t->flags & SV_CONN_GRANTED && sv_seq_diff(end, t->granted) > (s32)t->mss;
+	overrun = beyond && p->payload && sv_conn_knows_scale(t);
+	if (overrun && police && p->payload > 1)
+		return changed | SV_CONN_REFUSED;
+	/* What the receiver will not take must not count as sent: it would put off the next cut. */
+	if ((beyond && p->payload <= 1) || end - t->snd_una > SV_CONN_MAX_FLIGHT)
+		return changed;
+	if (p->payload)
+		changed |= sv_conn_note_data_mss(t, p);
+	if (t->snd_nxt == t->snd_una)
+		t->progress = now;
+	t->snd_nxt = end;
+	t->flight = sv_max32(t->flight, end - t->snd_una);
+	if (!(t->flags & SV_CONN_RTT)) {
+		t->flags |= SV_CONN_RTT;
+		t->rtt_seq = end;
+		t->rtt_start = now;
+	}
+	return changed;
 }
 
-/* Note what arrives for the guest, and count it. */
-SV_FN void sv_vcc_track_in(struct sv_vcc *v, const struct sv_packet *p, u64 now)
+/* The guest's own codepoint, which stages may change after this. */
+SV_FN void sv_conn_note_ect(struct sv_conn *t, const struct sv_packet *p)
 {
-	u32 end = sv_vcc_end(p);
+	if (p->ecn != SV_ECN_NOT_ECT)
+		t->flags |= SV_CONN_ECT;
+}
+
+/* Note what arrives for the guest. Returns what changed. */
+SV_FN u32 sv_conn_in(struct sv_conn *t, const struct sv_packet *p, u64 now)
+{
+	u32 end = sv_conn_end(p);
 
 	if (p->tcp_flags & SV_TCP_RST)
-		return;
+		return 0;
 	if (p->tcp_flags & SV_TCP_SYN)
-		sv_vcc_syn(v, p, 0, now);
-	else if (!(v->flags & SV_VCC_RCV) || sv_seq_after(end, v->rcv_nxt))
-		v->rcv_nxt = end;
-	if (!(p->tcp_flags & SV_TCP_SYN))
-		v->flags |= SV_VCC_RCV;
-	v->rcv_total += p->payload;
-	if (p->ecn == SV_ECN_CE)
-		v->rcv_ce += p->payload;
+		return sv_conn_syn(t, p, 0, now);
+	if (!(t->flags & SV_CONN_RCV) || sv_seq_after(end, t->rcv_nxt))
+		t->rcv_nxt = end;
+	t->flags |= SV_CONN_RCV;
+	return 0;
 }
 
-/* When a timeout is to be inferred, ns; 0: nothing is outstanding. */
-SV_FN u64 sv_vcc_deadline(const struct sv_vcc *v, const struct sv_vcc_conf *conf)
+/* What the guest may send up to, after an ACK with this window was delivered. It never moves back. */
+SV_FN void sv_conn_grant(struct sv_conn *t, const struct sv_packet *p)
 {
-	u64 wait = 4ULL * v->srtt;
+	u32 edge = p->ack + ((u32)p->window << (p->tcp_flags & SV_TCP_SYN ? 0 : sv_conn_scale(t)));
 
-	if (!(v->flags & SV_VCC_SND) || !sv_seq_after(v->snd_nxt, v->snd_una))
+	/* A SYN's window is unscaled and not lowered: it counts in the handshake only. */
+	if (sv_seq_after(p->ack, t->snd_nxt) || (p->tcp_flags & SV_TCP_SYN && t->flags & SV_CONN_SENT))
+		return;
+	if (!(t->flags & SV_CONN_GRANTED) || sv_seq_after(edge, t->granted))
+		t->granted = edge;
+	t->flags |= SV_CONN_GRANTED;
+}
+
+/* When a timeout is to be inferred, ns; 0: nothing is outstanding. `rto_min`: the least time without progress that is one, ns. */
+SV_FN u64 sv_conn_deadline(const struct sv_conn *t, u64 rto_min)
+{
+	u64 wait = 4ULL * t->srtt;
+
+	if (!(t->flags & SV_CONN_SND) || !sv_seq_after(t->snd_nxt, t->snd_una))
 		return 0;
-	if (wait < conf->rto_min)
-		wait = conf->rto_min;
-	if (v->snd_nxt - v->snd_una <= v->mss)
-		wait += SV_VCC_DELAYED_ACK_NS;
-	return v->progress + (wait << (v->backoff > SV_VCC_MAX_BACKOFF ? SV_VCC_MAX_BACKOFF : v->backoff));
+	if (wait < rto_min)
+		wait = rto_min;
+	if (t->snd_nxt - t->snd_una <= t->mss)
+		wait += SV_CONN_DELAYED_ACK_NS;
+	return t->progress + (wait << (t->backoff > SV_CONN_MAX_BACKOFF ? SV_CONN_MAX_BACKOFF : t->backoff));
+}
+
+/* One was inferred. */
+SV_FN void sv_conn_timed_out(struct sv_conn *t, u64 now)
+{
+	t->dupacks = 0;
+	t->flags &= (u16)~SV_CONN_RTT;
+	t->progress = now;
+	if (t->backoff < SV_CONN_MAX_BACKOFF)
+		t->backoff++;
 }
 
 #endif

@@ -14,6 +14,7 @@
 #include "flow.h"
 #include "limiter.h"
 #include "packet.h"
+#include "result.h"
 #include "vcc.h"
 
 #ifndef SV_LOCK
@@ -36,6 +37,8 @@ struct sv_ctx {
 	struct sv_balance *balance;   /* NULL exactly when flow is */
 	struct sv_vcc *vcc;	      /* NULL: no virtual congestion control, or no flow */
 	const struct sv_vcc_conf *vcc_conf; /* NULL: no virtual congestion control */
+	struct sv_conn *conn;	      /* where vcc is NULL, of a connection that is followed for a limiter alone; else NULL */
+	struct sv_bound *bound;	      /* beside conn */
 	u32 tenant;		      /* for the choice of the law; 0: none */
 	const struct sv_limit *limit; /* that the guest's segments of this flow go through; NULL: none */
 	struct sv_limit_queue *queue; /* its memory; NULL: none is needed */
@@ -48,11 +51,6 @@ struct sv_ctx {
 	u32 hash;		      /* of the flow, sv_flow_hash */
 	u64 now;		      /* ns, never decreasing */
 };
-
-/* Result bits of the stages; SV_POLICED and SV_CONSUMED of vcc.h and SV_LIMITED of limiter.h are further ones. */
-#define SV_BEGAN 0x1	  /* a connection began with this packet: state beyond this context must start anew too */
-#define SV_CELL_OPENED 0x2
-#define SV_CELL_LATE 0x4  /* a newer flowcell was seen before */
 
 /*
  * The class of a flow that virtual congestion control does not know yet. Looked up before the lock: it takes a while. The
@@ -72,16 +70,19 @@ SV_FN u8 sv_class_of(const struct sv_ctx *c, const struct sv_packet *p, int egre
 #define SV_CLASS_OF(c, p, egress) sv_class_of(c, p, egress)
 #endif
 
-/*
- * Follow the flow's life, under its lock. `class` is for a flow that begins. Virtual congestion control keeps its state
- * through SYNs, FINs and RSTs that may be forged; idleness ends it in any case. Returns SV_BEGAN.
- */
+/* Follow the flow's life, under its lock. `class` is for a connection that begins. Returns SV_BEGAN. */
 SV_FN u32 sv_track(const struct sv_ctx *c, const struct sv_packet *p, u8 class, int egress)
 {
-	u8 phase = c->flow->phase;
-	int fresh = phase == SV_FLOW_NEW || sv_flow_expired(c->flow, c->conf->idle, c->now);
-	int begins = sv_flow_track(c->flow, p, egress, c->conf->idle, c->now);
+	int begins, anew = 0;
 
+	if (c->vcc && p->proto == SV_PROTO_TCP)
+		begins = sv_conn_track(&c->vcc->conn, c->flow, p, egress, c->conf->idle, c->now, &anew);
+	else if (c->conn && p->proto == SV_PROTO_TCP)
+		begins = sv_limit_track(c->flow, c->conn, c->bound, p, egress, c->conf->idle, c->now);
+	else
+		begins = sv_flow_track(c->flow, p, egress, c->conf->idle, c->now);
+	if (anew)
+		sv_vcc_begin(c->vcc, class);
 	if (c->counts && egress) {
 		c->counts->out_segments++;
 		c->counts->out_bytes += p->payload;
@@ -93,15 +94,6 @@ SV_FN u32 sv_track(const struct sv_ctx *c, const struct sv_packet *p, u8 class, 
 		struct sv_balance zero = {0};
 
 		*c->balance = zero;
-	}
-	if (c->vcc && p->proto == SV_PROTO_TCP) {
-		if (fresh || !(c->vcc->flags & SV_VCC_BEGUN))
-			sv_vcc_begin(c->vcc, class);
-		else if (phase == SV_FLOW_OPEN && p->tcp_flags & (SV_TCP_RST | SV_TCP_FIN) &&
-			 !sv_vcc_ends(c->vcc, p, egress))
-			c->flow->phase = SV_FLOW_OPEN;
-		else if (phase == SV_FLOW_CLOSING && !egress && sv_vcc_goes_on(c->vcc, p))
-			c->flow->phase = SV_FLOW_OPEN;
 	}
 	return begins ? SV_BEGAN : 0;
 }
@@ -145,12 +137,14 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 		return sv_limit_mark(c->limit, p);
 	}
 	sv_sample(c);
-	if (c->vcc && !(c->vcc->flags & SV_VCC_BEGUN && c->flow->phase == SV_FLOW_OPEN))
+	if (c->vcc && !(sv_vcc_begun(c->vcc) && c->flow->phase == SV_FLOW_OPEN))
 		class = SV_CLASS_OF(c, p, 1);
 	SV_LOCK(c->flow_lock);
 	result = sv_track(c, p, class, 1);
 	if (c->vcc && p->proto == SV_PROTO_TCP)
 		result |= sv_vcc_egress(c->vcc, c->vcc_conf, sv_limit_follows(c->limit), p, c->now);
+	else if (c->conn && p->proto == SV_PROTO_TCP)
+		sv_limit_out(c->limit, c->conn, c->bound, p, c->now);
 	/* Cell and label are read and committed under this one hold, or two CPUs could mix two cells' labels. */
 	if (!(result & SV_POLICED) && sv_balance_egress(&c->conf->balance, c->balance, &c->paths, c->hash, c->now, p))
 		result |= SV_CELL_OPENED;
@@ -172,7 +166,7 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 	sv_hear(c);
 	if (!c->flow || !c->balance)
 		return c->vcc_conf && p->proto == SV_PROTO_TCP ? sv_vcc_stateless(p, 0) : 0;
-	if (c->vcc && !(c->vcc->flags & SV_VCC_BEGUN && c->flow->phase == SV_FLOW_OPEN))
+	if (c->vcc && !(sv_vcc_begun(c->vcc) && c->flow->phase == SV_FLOW_OPEN))
 		class = SV_CLASS_OF(c, p, 0);
 	gradient = sv_sample(c);
 	SV_LOCK(c->flow_lock);
@@ -181,6 +175,8 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 		result |= SV_CELL_LATE;
 	if (c->vcc && p->proto == SV_PROTO_TCP)
 		result |= sv_vcc_ingress(c->vcc, c->vcc_conf, c->limit, gradient, p, c->now);
+	else if (c->conn && p->proto == SV_PROTO_TCP)
+		result |= sv_limit_in(c->limit, gradient, c->conn, c->bound, p, c->now);
 	SV_UNLOCK(c->flow_lock);
 	return result;
 }
@@ -194,14 +190,10 @@ SV_FN void sv_reclassify(struct sv_ctx *c, const struct sv_flow_key *k)
 		return;
 	class = sv_policy_find(c->vcc_conf->rule, c->vcc_conf->n_rules, k, c->tenant);
 	SV_LOCK(c->flow_lock);
-	if (c->vcc->flags & SV_VCC_BEGUN)
-		c->vcc->class = class;
+	if (sv_vcc_begun(c->vcc))
+		c->vcc->law.class = class;
 	SV_UNLOCK(c->flow_lock);
 }
-
-/* Result bits of sv_tick. */
-#define SV_EXPIRED 0x1	 /* the flow's state is to be freed */
-#define SV_TICK_EMIT(result) ((u8)((result) >> 8)) /* SV_EMIT_WINDOW, SV_EMIT_DUPACK: packets to make by sv_vcc_ack */
 
 /* The timer laws of one flow. */
 SV_FN u32 sv_tick(struct sv_ctx *c)
@@ -213,7 +205,7 @@ SV_FN u32 sv_tick(struct sv_ctx *c)
 	SV_LOCK(c->flow_lock);
 	if (sv_flow_expired(c->flow, c->conf->idle, c->now)) {
 		result = SV_EXPIRED;
-	} else if (c->vcc && c->vcc->flags & SV_VCC_BEGUN) {
+	} else if (c->vcc && sv_vcc_begun(c->vcc)) {
 		result = (u32)sv_vcc_timeout(c->vcc, c->vcc_conf, c->now) << 8;
 		if (!result)
 			result = (u32)sv_vcc_widened(c->vcc, c->vcc_conf) << 8;

@@ -6,7 +6,8 @@
  *  - DEM (section 4.4.1): the ACKs that come back get ECE, for guests that run DCTCP;
  *  - SPRING (section 4.4.2): the ACKs that come back get a smaller receive window. Any guest will do.
  *
- * SPRING's window is one more bound of the window that vcc.h enforces: the smallest wins, and there is one place that rewrites.
+ * SPRING's window is one more bound of bound.h: the smallest wins, and there is one place that rewrites. DEM and SPRING need
+ * connections tracked (conntrack.h), and nothing else of virtual congestion control.
  *
  * Where the text is silent:
  *  - The backlog does not count the segment at hand. Comparisons are strict: a backlog of exactly K does nothing.
@@ -25,9 +26,11 @@
 #define SV_LIMITER_H
 
 #include "arith.h"
+#include "bound.h"
 #include "conntrack.h"
 #include "packet.h"
 #include "reno.h"
+#include "result.h"
 
 /* sv_limit.law */
 #define SV_LIMIT_NONE 0
@@ -40,9 +43,6 @@
 
 /* More counts as this: no queue that makes sense is longer. */
 #define SV_LIMIT_MAX_BACKLOG (1u << 30)
-
-/* A result bit of the stages: the limiter marked this packet, or it made the flow's window smaller. */
-#define SV_LIMITED 0x20
 
 /* The limiter that a flow of the guest goes through, and how its class stands when a packet of either direction passes. */
 struct sv_limit {
@@ -114,17 +114,18 @@ SV_FN u32 sv_spring_window(const struct sv_limit *l, s32 gradient, u32 mss, u32 
 }
 
 /*
- * SPRING's part of an ACK for the guest, which track_ack has followed. Returns SV_LIMITED if it made the window smaller.
+ * SPRING's part of an ACK for the guest, which sv_conn_ack has followed. Returns SV_LIMITED if it made the window smaller.
  */
-SV_FN u32 sv_spring_ack(struct sv_vcc *v, const struct sv_limit *l, s32 gradient, const struct sv_packet *p)
+SV_FN u32 sv_spring_ack(struct sv_bound *b, const struct sv_conn *t, const struct sv_limit *l, s32 gradient,
+			const struct sv_packet *p)
 {
-	u32 least = SV_VCC_INITIAL_SEGMENTS * v->mss, used = sv_max32(v->flight, v->last_flight), before, after;
+	u32 least = SV_CONN_INITIAL_SEGMENTS * t->mss, used = sv_conn_used(t), before, after;
 
-	before = v->limit_rwnd ? v->limit_rwnd : least;
-	after = sv_max32(sv_spring_window(l, gradient, v->mss, before, &v->limit_ssthresh), SV_SPRING_LEAST_SEGMENTS * v->mss);
+	before = b->spring ? b->spring : least;
+	after = sv_max32(sv_spring_window(l, gradient, t->mss, before, &b->spring_ssthresh), SV_SPRING_LEAST_SEGMENTS * t->mss);
 	if (after > before && before >= least && before / 2 >= used)
 		after = before;
-	v->limit_rwnd = sv_max32(sv_min32(after, (u32)p->window << sv_vcc_scale(v)), v->mss);
+	b->spring = sv_max32(sv_min32(after, (u32)p->window << sv_conn_scale(t)), t->mss);
 	return after < before ? SV_LIMITED : 0;
 }
 
@@ -147,6 +148,70 @@ SV_FN u32 sv_limit_mark(const struct sv_limit *l, struct sv_packet *p)
 	p->ecn = SV_ECN_CE;
 	p->dirty |= SV_DIRTY_ECN;
 	return SV_LIMITED;
+}
+
+/* A connection that is followed for a limiter alone begins, or what is known of it is not to be believed. */
+SV_FN void sv_limit_begin(struct sv_conn *t, struct sv_bound *b)
+{
+	struct sv_bound none = {0};
+
+	sv_conn_begin(t);
+	*b = none;
+}
+
+/* The connection of a TCP segment is followed for a limiter alone: its life, as sv_conn_track. Returns 1 when it begins. */
+SV_FN int sv_limit_track(struct sv_flow *f, struct sv_conn *t, struct sv_bound *b, const struct sv_packet *p, int egress, u64 idle,
+			 u64 now)
+{
+	int anew = 0, begins = sv_conn_track(t, f, p, egress, idle, now, &anew);
+
+	if (anew)
+		sv_limit_begin(t, b);
+	return begins;
+}
+
+/* A TCP segment from the guest, of such a connection. */
+SV_FN void sv_limit_out(const struct sv_limit *l, struct sv_conn *t, struct sv_bound *b, const struct sv_packet *p, u64 now)
+{
+	struct sv_bound none = {0};
+
+	if (!sv_limit_follows(l))
+		sv_limit_begin(t, b);
+	else if (sv_conn_out(t, 0, p, now) & SV_CONN_ANEW)
+		*b = none;
+	sv_conn_note_ect(t, p);
+}
+
+/* A TCP segment for the guest, likewise; `gradient` is that of the limiter's queue. Returns SV_LIMITED. */
+SV_FN u32 sv_limit_in(const struct sv_limit *l, s32 gradient, struct sv_conn *t, struct sv_bound *b, struct sv_packet *p, u64 now)
+{
+	struct sv_bound none = {0};
+	u32 result = 0, changed = 0;
+	u8 duplicates = t->dupacks;
+	int lost = 0;
+
+	if (!sv_limit_follows(l))
+		return 0;
+	if (sv_conn_in(t, p, now) & SV_CONN_ANEW)
+		*b = none;
+	sv_forget();
+	if (p->tcp_flags & SV_TCP_ACK && !(p->tcp_flags & SV_TCP_RST)) {
+		sv_conn_ack(t, p, now, &changed, &lost);
+		sv_forget();
+		sv_conn_round(t);
+		sv_forget();
+		if (l->law != SV_LIMIT_SPRING)
+			b->spring = 0;
+		if (sv_conn_knows_scale(t)) {
+			if (l->law == SV_LIMIT_SPRING && !(p->tcp_flags & SV_TCP_SYN))
+				result = sv_spring_ack(b, t, l, gradient, p);
+			sv_bound_enforce(b, t, SV_BOUND_NONE, t->mss, sv_bound_repeats(t, duplicates), p);
+		}
+	}
+	sv_forget();
+	if (l->law == SV_LIMIT_DEM)
+		result |= sv_dem_ack(l, t->flags & SV_CONN_ECT, p);
+	return result;
 }
 
 /*

@@ -21,7 +21,7 @@
 SV_FN void sv_option_parse(const u8 *tcp, const u8 *end, struct sv_packet *p)
 {
 	u32 len = p->l4_header_len;
-	const u8 *option = tcp + sv_mask(len - SV_VCC_PACK_LEN, 63);
+	const u8 *option = tcp + sv_mask(len - SV_PACK_LEN, 63);
 
 	if (!SV_FITS(tcp, 20, end))
 		return;
@@ -29,8 +29,8 @@ SV_FN void sv_option_parse(const u8 *tcp, const u8 *end, struct sv_packet *p)
 	if (!(p->tcp_reserved & SV_RESERVED_EDGE) || !(p->tcp_reserved & SV_RESERVED_PACK))
 		return;
 	p->pack = SV_PACK_MALFORMED;
-	if (len < 20 + SV_VCC_PACK_LEN || p->tcp_flags & SV_TCP_SYN || !SV_FITS(option, SV_VCC_PACK_LEN, end) ||
-	    option[0] != SV_OPTION_KIND || option[1] != SV_VCC_PACK_LEN)
+	if (len < 20 + SV_PACK_LEN || p->tcp_flags & SV_TCP_SYN || !SV_FITS(option, SV_PACK_LEN, end) ||
+	    option[0] != SV_OPTION_KIND || option[1] != SV_PACK_LEN)
 		return;
 	p->pack = SV_PACK_OK;
 	for (int i = 0; i < 3; i++) {
@@ -42,7 +42,7 @@ SV_FN void sv_option_parse(const u8 *tcp, const u8 *end, struct sv_packet *p)
 SV_FN void sv_option_put(u8 *option, const struct sv_packet *p)
 {
 	option[0] = SV_OPTION_KIND;
-	option[1] = SV_VCC_PACK_LEN;
+	option[1] = SV_PACK_LEN;
 	for (int i = 0; i < 3; i++) {
 		option[2 + i] = p->pack_total[i];
 		option[5 + i] = p->pack_ce[i];

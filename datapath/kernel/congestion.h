@@ -76,7 +76,7 @@ static __always_inline int replace_ip(struct __sk_buff *skb, u32 family, u32 at,
  */
 __noinline int write_option(struct __sk_buff *skb, const struct sv_packet *p)
 {
-	u8 old[SV_VCC_PACK_LEN] = {0}, new[SV_VCC_PACK_LEN] = {0}, length[2];
+	u8 old[SV_PACK_LEN] = {0}, new[SV_PACK_LEN] = {0}, length[2];
 	u32 l4, was, is, at, ip_at;
 	s64 diff;
 
@@ -90,20 +90,20 @@ __noinline int write_option(struct __sk_buff *skb, const struct sv_packet *p)
 	is = p->l4_header_len;
 	if (p->pack == SV_PACK_OK)
 		sv_option_put(new, p);
-	if (is > SV_VCC_MAX_HEADER || was < 20 || is < 20 || (is > was && p->payload))
+	if (is > SV_TCP_MAX_HEADER || was < 20 || is < 20 || (is > was && p->payload))
 		return -1;
-	at = l4 + (is > was ? is : was) - SV_VCC_PACK_LEN;
+	at = l4 + (is > was ? is : was) - SV_PACK_LEN;
 	/* What lay behind the end, if anything, is in no checksum. */
-	if (is > was ? bpf_skb_change_tail(skb, l4 + is, 0) : bpf_skb_load_bytes(skb, at, old, SV_VCC_PACK_LEN))
+	if (is > was ? bpf_skb_change_tail(skb, l4 + is, 0) : bpf_skb_load_bytes(skb, at, old, SV_PACK_LEN))
 		return -1;
 	if (is < was && (p->payload || bpf_skb_change_tail(skb, l4 + is, 0))) {
-		for (int i = 0; i < SV_VCC_PACK_LEN; i++)
+		for (int i = 0; i < SV_PACK_LEN; i++)
 			new[i] = 1; /* no operation */
 		is = was;
 	}
-	diff = bpf_csum_diff((void *)old, SV_VCC_PACK_LEN, (void *)new, SV_VCC_PACK_LEN, 0);
+	diff = bpf_csum_diff((void *)old, SV_PACK_LEN, (void *)new, SV_PACK_LEN, 0);
 	if (diff < 0 || bpf_l4_csum_replace(skb, l4 + 16, 0, (u64)diff, 0) ||
-	    (is >= was && bpf_skb_store_bytes(skb, at, new, SV_VCC_PACK_LEN, 0)))
+	    (is >= was && bpf_skb_store_bytes(skb, at, new, SV_PACK_LEN, 0)))
 		return -1;
 	if (is == was)
 		return 0;

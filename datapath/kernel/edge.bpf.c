@@ -224,7 +224,7 @@ static __noinline u32 egress_congested(struct sv_flow_slot *slot, const struct s
 		count_congestion(counters, p, result, 1, 0);
 	if (slot && slot->timer)
 		note_timer(slot);
-	else if (slot && is_outstanding(&slot->vcc))
+	else if (slot && is_outstanding(&slot->vcc.conn))
 		find_timer(slot, p, vni);
 	return sv_forget8(result);
 }

@@ -152,9 +152,9 @@ struct {
 /* In `timers`: somebody's, who has not said yet when. */
 #define TIMER_TAKEN (~0ULL)
 
-static __always_inline int is_outstanding(const struct sv_vcc *v)
+static __always_inline int is_outstanding(const struct sv_conn *t)
 {
-	return v->flags & SV_VCC_SND && sv_seq_after(v->snd_nxt, v->snd_una);
+	return t->flags & SV_CONN_SND && sv_seq_after(t->snd_nxt, t->snd_una);
 }
 
 /* Under the flow's lock, if `timer` is its place. */

@@ -21,8 +21,6 @@ typedef struct bpf_spin_lock sv_lock;
 #define SV_LOCK(lock) bpf_spin_lock(lock)
 #define SV_UNLOCK(lock) bpf_spin_unlock(lock)
 #define SV_SYN_OPTIONS_APART
-#define SV_CLASS_OF(c, p, egress) 0
-#define SV_CLASS_INDEX(v) 0
 
 #include "../encap.h"
 #include "../mss.h"
@@ -55,8 +53,6 @@ struct {
 	__type(value, struct sv_limited);
 } limited SEC(".maps");
 
-/* To the stages these connections are none of congestion control's business: only the limiter acts. */
-static const struct sv_vcc_conf no_congestion = { .class = { { .flags = SV_CLASS_OFF } } };
 static const u8 empty_flow[sizeof(struct sv_limited)];
 static const struct sv_limiter_counts no_counts;
 
@@ -164,49 +160,52 @@ static __noinline int settle(struct sv_limited *flow, u32 ifindex)
 	return 0;
 }
 
-/* What the stages are called with. */
-static __always_inline void prepare(struct sv_ctx *c, struct sv_conf *conf, struct sv_limiter *l, struct sv_limited *flow, u64 now)
+/* The queue as this segment finds it. Returns its gradient. */
+static __always_inline s32 sample(struct sv_limiter *l, const struct sv_limit *limit)
 {
-	conf->balance.scheme = SV_BALANCE_ECMP;
-	conf->idle = l->idle;
-	c->conf = conf;
-	c->flow = &flow->flow;
-	c->balance = &flow->unused;
-	c->vcc = &flow->vcc;
-	c->flow_lock = &flow->lock;
-	c->vcc_conf = &no_congestion;
-	c->queue = &l->queue;
-	c->queue_lock = &l->lock;
-	c->now = now;
+	s32 gradient;
+
+	if (limit->law != SV_LIMIT_SPRING)
+		return 0;
+	SV_LOCK(&l->lock);
+	gradient = sv_limit_sample(&l->queue, limit);
+	SV_UNLOCK(&l->lock);
+	return gradient;
 }
 
 #define NO_ROOM 0x80u
 
-/* Functions of their own: the verifier proves each once per program. Both return the stages' result. */
+/*
+ * A TCP segment that is about to be queued, and one on the way back to its sender. Functions of their own: the verifier proves
+ * each once per program. Both return result bits.
+ */
 static __noinline u32 before_queue(struct sv_limiter *l, struct sv_limited *flow, const struct sv_limit *limit,
-				   struct sv_packet *p, u64 now)
+				   const struct sv_packet *p, u64 now)
 {
-	struct sv_conf conf = {0};
-	struct sv_ctx c = {0};
-
 	if (!l || !flow || !limit || !p)
 		return NO_ROOM;
-	prepare(&c, &conf, l, flow, now);
-	c.limit = limit;
-	return sv_egress(&c, p);
+	sample(l, limit);
+	SV_LOCK(&flow->lock);
+	sv_limit_track(&flow->flow, &flow->conn, &flow->bound, p, 1, l->idle, now);
+	sv_limit_out(limit, &flow->conn, &flow->bound, p, now);
+	SV_UNLOCK(&flow->lock);
+	return 0;
 }
 
 static __noinline u32 on_the_way_back(struct sv_limiter *l, struct sv_limited *flow, const struct sv_limit *limit,
 				      struct sv_packet *p, u64 now)
 {
-	struct sv_conf conf = {0};
-	struct sv_ctx c = {0};
+	s32 gradient;
+	u32 result;
 
 	if (!l || !flow || !limit || !p)
 		return NO_ROOM;
-	prepare(&c, &conf, l, flow, now);
-	c.limit = limit;
-	return sv_ingress(&c, p);
+	gradient = sample(l, limit);
+	SV_LOCK(&flow->lock);
+	sv_limit_track(&flow->flow, &flow->conn, &flow->bound, p, 0, l->idle, now);
+	result = sv_limit_in(limit, gradient, &flow->conn, &flow->bound, p, now);
+	SV_UNLOCK(&flow->lock);
+	return sv_forget8(result);
 }
 
 /* How far the schedule is ahead of the clock, bytes. It is one word, which needs no lock to be read. */

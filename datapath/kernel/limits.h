@@ -82,10 +82,10 @@ struct sv_limited {
 	u8 outside; /* as begun from outside and not settled */
 	u8 pad[2];
 	struct sv_flow flow;
-	struct sv_balance unused; /* the stages want one */
-	struct sv_vcc vcc;
+	struct sv_conn conn;
+	struct sv_bound bound;
 };
 
-SV_ASSERT_SIZE(struct sv_limited, 40 + sizeof(struct sv_vcc));
+SV_ASSERT_SIZE(struct sv_limited, 112);
 
 #endif

@@ -11,7 +11,7 @@
 #include "../receive.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 15
+#define SV_STATE_VERSION 16
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -137,7 +137,7 @@ struct sv_flow_slot {
 	struct sv_vcc vcc; /* zero without virtual congestion control */
 };
 
-SV_ASSERT_SIZE(struct sv_flow_slot, 328); /* AC/DC keeps 320 per direction */
+SV_ASSERT_SIZE(struct sv_flow_slot, 320); /* as much as AC/DC keeps per direction */
 
 /* The one entry of `receiver`: the agent's thread that holds segments (receive.h). Nothing is diverted without it. */
 struct sv_receiver {

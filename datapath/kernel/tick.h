@@ -86,7 +86,7 @@ __noinline int tick_flow(const struct sv_flow_slot_key *which, u32 what, u32 tim
 	}
 	if (what == SV_TICK_FORGET) {
 		SV_LOCK(c.flow_lock);
-		c.vcc->flags = 0;
+		c.vcc->conn.flags = 0;
 		SV_UNLOCK(c.flow_lock);
 		return TOUCHED;
 	}

@@ -27,6 +27,8 @@ pub struct Edge {
     config: Config,
     stages: Stages,
     stateful: bool,
+    /// Connections are, for congestion control or for a limiter.
+    follows: bool,
     /// Per class of the limiter.
     queues: Vec<LimitQueue>,
     schedules: Schedules,
@@ -41,20 +43,17 @@ pub struct Edge {
 impl Edge {
     pub fn new(config: Config) -> Edge {
         let conf = Conf { idle_ns: config.flow_idle.as_ns(), balance: config.balance.conf(config.tcp_only) };
-        let follows = config.limits.iter().any(limiter::Law::follows);
-        let vcc = match &config.congestion {
-            Some(congestion) => Some(congestion.conf()),
-            // Connections are followed for the limiter only.
-            None => follows.then(|| vcc::Config::new(vcc::Class::OFF).conf()),
-        };
+        let vcc = config.congestion.as_ref().map(vcc::Config::conf);
+        let follows = vcc.is_some() || config.limits.iter().any(limiter::Law::follows);
         Edge {
             stateful: config.balance.scheme().labels
                 || config.reorder.is_some()
-                || vcc.is_some()
+                || follows
                 || !config.limits.is_empty(),
             queues: vec![LimitQueue::default(); config.limits.len()],
             schedules: Schedules::new(),
-            table: Table::new(config.max_flows, config.seed, vcc.is_some()),
+            table: Table::new(config.max_flows, config.seed, follows),
+            follows,
             stages: Stages { conf, vcc },
             reorder: config.reorder.map(Engine::new),
             deadlines: Deadlines::default(),
@@ -90,32 +89,24 @@ impl Edge {
         pkt: &mut Packet,
         standing: Option<limiter::Standing>,
     ) -> Verdict {
+        let segments = match dir {
+            Direction::Egress => &mut self.counters.egress_segments,
+            Direction::Ingress => &mut self.counters.ingress_segments,
+        };
+        *segments += 1;
         match dir {
-            Direction::Egress => {
-                self.counters.egress_segments += 1;
-                if self.stateful {
-                    self.egress(now, pkt, standing)
-                } else {
-                    Verdict::Forward
-                }
-            }
-            Direction::Ingress => {
-                self.counters.ingress_segments += 1;
-                if self.stateful {
-                    self.ingress(now, slot, pkt, standing)
-                } else {
-                    Verdict::Forward
-                }
-            }
+            _ if !self.stateful => Verdict::Forward,
+            Direction::Egress => self.egress(now, pkt, standing),
+            Direction::Ingress => self.ingress(now, slot, pkt, standing),
         }
     }
 
     /// As [`process`](Edge::process), for a segment to or from a peer whose edge is known not to be one of ours: congestion
     /// control leaves it alone, and so do limiters.
     pub fn process_plain(&mut self, now: Time, dir: Direction, slot: Slot, pkt: &mut Packet) -> Verdict {
-        let congestion = self.stages.vcc.take();
+        let (congestion, follows) = (self.stages.vcc.take(), std::mem::take(&mut self.follows));
         let verdict = self.process(now, dir, slot, pkt);
-        self.stages.vcc = congestion;
+        (self.stages.vcc, self.follows) = (congestion, follows);
         verdict
     }
 
@@ -171,7 +162,7 @@ impl Edge {
 
     /// State of a connection's outgoing side: `key` is that of the guest's own packets.
     pub fn congestion(&self, key: &FlowKey) -> Option<vcc::Connection> {
-        Some(vcc::Connection::new(self.table.vcc_of(key)?, self.stages.vcc.as_deref()?))
+        Some(vcc::Connection::new(self.table.vcc_of(key)?, self.stages.vcc.as_deref()))
     }
 
     pub fn config(&self) -> &Config {
@@ -201,7 +192,7 @@ impl Edge {
         let limit = limit(&self.config, standing);
         let limiter = limiter(&mut self.queues, &limit);
         let (flow, vcc) = self.table.both(id);
-        let vcc = vcc.filter(|_| self.stages.vcc.is_some());
+        let vcc = vcc.filter(|_| self.follows);
         if flow.generation != self.schedules.generation() {
             flow.generation = self.schedules.generation();
             flow.schedule = self.schedules.find(&pkt.daddr);
@@ -242,14 +233,14 @@ impl Edge {
             };
         };
         let (flow, vcc) = self.table.both(id);
-        let vcc = vcc.filter(|_| self.stages.vcc.is_some());
+        let vcc = vcc.filter(|_| self.follows);
         let limit = limit(&self.config, standing);
         let limiter = limiter(&mut self.queues, &limit);
         let result = self.stages.ingress(&mut flow.state, vcc, limiter, now, pkt);
         self.counters.ingress_late += u64::from(result & native::CELL_LATE != 0);
         self.note_began(id, result);
         self.note_limited(result, limit);
-        if self.stages.vcc.is_some() {
+        if self.follows {
             let counters = &mut self.counters.congestion;
             counters.reports_received += u64::from(reported);
             counters.marked_bytes += u64::from(marked);

@@ -225,26 +225,31 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(state: &Vcc, conf: &VccConf) -> Connection {
-        let window = state.window(conf);
+    /// `conf`: `None` where the connection is followed for a limiter alone.
+    pub(crate) fn new(state: &Vcc, conf: Option<&VccConf>) -> Connection {
+        let Vcc { conn, law, report, bound } = state;
+        let window = conf.map_or(u32::MAX, |conf| state.window(conf));
         Connection {
             window: (window != u32::MAX).then_some(Bytes(window.into())),
-            cwnd: Bytes(state.cwnd.into()),
-            alpha: state.alpha,
-            snd_una: state.snd_una,
-            snd_nxt: state.snd_nxt,
-            mss: Bytes(state.mss.into()),
-            srtt: Time::from_ns(state.srtt_ns.into()),
-            law: match conf.class.get(usize::from(state.class)).map_or(native::LAW_NONE, |class| class.law) {
+            cwnd: Bytes(law.cwnd.into()),
+            alpha: law.alpha,
+            snd_una: conn.snd_una,
+            snd_nxt: conn.snd_nxt,
+            mss: Bytes(conn.mss.into()),
+            srtt: Time::from_ns(conn.srtt_ns.into()),
+            law: match conf
+                .and_then(|conf| conf.class.get(usize::from(law.class)))
+                .map_or(native::LAW_NONE, |class| class.law)
+            {
                 native::LAW_DCTCP => Law::Dctcp,
                 native::LAW_RENO => Law::NewReno,
                 native::LAW_CUBIC => Law::Cubic,
                 _ => Law::None,
             },
-            aware: state.flags & native::AWARE != 0,
-            marked: Bytes(state.marked.into()),
-            policed_segments: state.policed,
-            limit: Some(Bytes(state.limit_rwnd.into())).filter(|window| window.get() != 0),
+            aware: report.flags & native::AWARE != 0,
+            marked: Bytes(report.marked.into()),
+            policed_segments: law.policed,
+            limit: Some(Bytes(bound.spring.into())).filter(|window| window.get() != 0),
         }
     }
 }
@@ -252,7 +257,7 @@ impl Connection {
 impl State {
     /// What has been found out under `config`; `None` if the connection is not one that is looked at.
     pub fn connection(&self, config: &Config) -> Option<Connection> {
-        (self.flags & native::BEGUN != 0).then(|| Connection::new(self, &config.conf))
+        (self.conn.flags & native::BEGUN != 0).then(|| Connection::new(self, Some(&config.conf)))
     }
 
     /// Is it time to apply the timer laws: to infer a timeout, or to tell the guest of a larger window? `now_ns` is on the

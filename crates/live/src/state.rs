@@ -41,7 +41,7 @@ plain!(
     FlowSlotKey = 44,
     Flow = 16,
     Receive = 20,
-    FlowSlot = 328,
+    FlowSlot = 320,
     Receiver = 16,
     Bounce = 40,
     Return = 32,

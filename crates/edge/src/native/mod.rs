@@ -150,7 +150,8 @@ impl Stages {
     }
 
     /// `sv_egress`. Returns [`BEGAN`], [`CELL_OPENED`], [`POLICED`] and [`LIMITED`] bits. `labels` holds at most
-    /// [`MAX_LABELS`]; `vcc` is given if and only if it is configured.
+    /// [`MAX_LABELS`]; `vcc` is given where connections are followed: for virtual congestion control if that is configured, else
+    /// for limiters.
     #[expect(clippy::too_many_arguments, reason = "as many as the stages want to know")]
     pub(crate) fn egress(
         &self,

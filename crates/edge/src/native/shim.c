@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Symbols for the inline functions of edge.h. */
+/* Symbols for the inline functions of edge.h. A connection without `vcc_conf` is followed for its limiter alone. */
 #include "edge.h"
 #include "receive.h"
 
@@ -56,8 +56,10 @@ u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_con
 		.conf = conf,
 		.flow = flow,
 		.balance = balance,
-		.vcc = vcc,
+		.vcc = vcc_conf ? vcc : 0,
 		.vcc_conf = vcc_conf,
+		.conn = vcc && !vcc_conf ? &vcc->conn : 0,
+		.bound = vcc && !vcc_conf ? &vcc->bound : 0,
 		.limit = limit,
 		.queue = queue,
 		.paths = { .labels = labels, .n = n_labels },
@@ -76,8 +78,10 @@ u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_co
 		.conf = conf,
 		.flow = flow,
 		.balance = balance,
-		.vcc = vcc,
+		.vcc = vcc_conf ? vcc : 0,
 		.vcc_conf = vcc_conf,
+		.conn = vcc && !vcc_conf ? &vcc->conn : 0,
+		.bound = vcc && !vcc_conf ? &vcc->bound : 0,
 		.limit = limit,
 		.queue = queue,
 		.now = now,
@@ -89,7 +93,7 @@ u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_co
 u32 sv_edge_tick(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
 		 struct sv_vcc *vcc, u64 now)
 {
-	struct sv_ctx c = { .conf = conf, .flow = flow, .vcc = vcc, .vcc_conf = vcc_conf, .now = now };
+	struct sv_ctx c = { .conf = conf, .flow = flow, .vcc = vcc_conf ? vcc : 0, .vcc_conf = vcc_conf, .now = now };
 
 	return sv_tick(&c);
 }
@@ -121,7 +125,7 @@ u64 sv_edge_deadline(const struct sv_vcc_conf *conf, const struct sv_vcc *v)
 
 u32 sv_edge_window(const struct sv_vcc_conf *conf, const struct sv_vcc *v)
 {
-	return sv_vcc_window(v, &conf->class[v->class & (SV_MAX_CLASSES - 1)]);
+	return sv_law_window(&v->law, sv_vcc_class_of(v, conf), v->report.flags & SV_REPORT_AWARE);
 }
 
 int sv_edge_due(const struct sv_vcc_conf *conf, const struct sv_vcc *v, u64 now)
@@ -131,7 +135,7 @@ int sv_edge_due(const struct sv_vcc_conf *conf, const struct sv_vcc *v, u64 now)
 
 void sv_edge_fack(const struct sv_packet *p, struct sv_packet *fack)
 {
-	sv_vcc_fack(p, fack);
+	sv_report_fack(p, fack);
 }
 
 void sv_edge_ack(const struct sv_vcc_conf *conf, struct sv_vcc *v, const struct sv_flow_key *k, int update,

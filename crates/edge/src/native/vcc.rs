@@ -30,14 +30,15 @@ pub(crate) const CLASS_POLICE: u8 = 1;
 pub(crate) const CLASS_OBSERVE: u8 = 2;
 pub(crate) const CLASS_OFF: u8 = 4;
 
-/// `SV_VCC_*`, of `Vcc::flags`
+/// `SV_CONN_BEGUN`, of `Conn::flags`
 pub(crate) const BEGUN: u16 = 0x0001;
-pub(crate) const AWARE: u16 = 0x0080;
+/// `SV_REPORT_AWARE`, of `Report::flags`
+pub(crate) const AWARE: u8 = 0x01;
 
 /// `SV_VCC_CONF_DUPACKS`
 pub(crate) const CONF_DUPACKS: u32 = 1;
 
-/// `SV_VCC_DUPACKS`
+/// `SV_CONN_DUPACKS`
 pub(crate) const DUPACKS: usize = 3;
 
 /// `SV_DCTCP_ONE`: 1.0 of alpha and beta.
@@ -94,61 +95,93 @@ pub(crate) struct Cubic {
 }
 const _: () = assert!(size_of::<Cubic>() == 24);
 
-/// `struct sv_vcc`: what an edge remembers of a connection for virtual congestion control. Plain data without padding,
-/// of 184 bytes, that a kernel program and its agent exchange; nothing but zeros before the connection's first packet.
+/// `struct sv_conn`: what is tracked of a connection.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Vcc {
+pub(crate) struct Conn {
     pub(crate) progress_ns: u64,
     pub(crate) rtt_start_ns: u64,
-    pub(crate) cubic: Cubic,
     pub(crate) srtt_ns: u32,
     pub(crate) rtt_seq: u32,
     pub(crate) iss: u32,
     pub(crate) snd_una: u32,
     pub(crate) snd_nxt: u32,
     pub(crate) granted: u32,
-    pub(crate) next_seq: u32,
-    pub(crate) cut_end: u32,
+    pub(crate) round_end: u32,
     pub(crate) flight: u32,
     pub(crate) last_flight: u32,
+    pub(crate) irs: u32,
+    pub(crate) rcv_nxt: u32,
+    pub(crate) new_seq: u32,
+    pub(crate) new_mss: u16,
+    pub(crate) mss: u16,
+    pub(crate) window_in: u16,
+    pub(crate) window_out: u16,
+    pub(crate) flags: u16,
+    pub(crate) new_scale: u8,
+    pub(crate) in_scale: u8,
+    pub(crate) out_scale: u8,
+    pub(crate) dupacks: u8,
+    pub(crate) backoff: u8,
+    pub(crate) fins: u8,
+}
+const _: () = assert!(size_of::<Conn>() == 80);
+
+/// `struct sv_law`: the window that virtual congestion control computes.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct WindowLaw {
+    pub(crate) cubic: Cubic,
+    pub(crate) cut_end: u32,
     pub(crate) cwnd: u32,
     pub(crate) ssthresh: u32,
     pub(crate) rest: u32,
     pub(crate) sum_total: u32,
     pub(crate) sum_ce: u32,
-    pub(crate) fb_total: u32,
-    pub(crate) fb_ce: u32,
-    pub(crate) irs: u32,
-    pub(crate) rcv_nxt: u32,
+    pub(crate) policed: u32,
+    pub(crate) alpha: u16,
+    pub(crate) class: u8,
+    pub(crate) flags: u8,
+}
+const _: () = assert!(size_of::<WindowLaw>() == 56);
+
+/// `struct sv_report`: what was received and is owed, and what the peer reported.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Report {
     pub(crate) rcv_total: u32,
     pub(crate) rcv_ce: u32,
     pub(crate) told_total: u32,
     pub(crate) told_ce: u32,
-    pub(crate) new_seq: u32,
-    pub(crate) new_mss: u16,
-    pub(crate) new_scale: u8,
-    pub(crate) new_out: u8,
-    pub(crate) alpha: u16,
-    pub(crate) mss: u16,
-    pub(crate) window_in: u16,
-    pub(crate) window_out: u16,
-    pub(crate) flags: u16,
-    pub(crate) class: u8,
-    pub(crate) dupacks: u8,
-    pub(crate) in_scale: u8,
-    pub(crate) out_scale: u8,
-    pub(crate) backoff: u8,
-    pub(crate) stale: u8,
+    pub(crate) fb_total: u32,
+    pub(crate) fb_ce: u32,
     pub(crate) marked: u32,
-    pub(crate) policed: u32,
-    pub(crate) limit_rwnd: u32,
-    pub(crate) limit_ssthresh: u32,
-    pub(crate) ect: u8,
-    pub(crate) fins: u8,
-    pub(crate) pad: [u8; 6],
+    pub(crate) flags: u8,
+    pub(crate) stale: u8,
+    pub(crate) pad: [u8; 2],
 }
-const _: () = assert!(size_of::<Vcc>() == 184);
+const _: () = assert!(size_of::<Report>() == 32);
+
+/// `struct sv_bound`: what competes with the law for the receive window.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Bound {
+    pub(crate) spring: u32,
+    pub(crate) spring_ssthresh: u32,
+}
+const _: () = assert!(size_of::<Bound>() == 8);
+
+/// `struct sv_vcc`: what an edge remembers of a connection for virtual congestion control. Plain data without padding,
+/// of 176 bytes, that a kernel program and its agent exchange; nothing but zeros before the connection's first packet.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Vcc {
+    pub(crate) conn: Conn,
+    pub(crate) law: WindowLaw,
+    pub(crate) report: Report,
+    pub(crate) bound: Bound,
+}
+const _: () = assert!(size_of::<Vcc>() == 176);
 
 extern "C" {
     #[cfg(test)]

@@ -9,26 +9,26 @@ fn slow_start_doubles_what_the_guest_uses() {
     let mut edge = opened(&Config::default());
     edge.out(segment(tcp::ACK, 1, 1001, 10 * MSS));
     edge.ack(1 + 10 * MSS, 60_000);
-    assert_eq!(edge.vcc.cwnd, 20 * MSS);
+    assert_eq!(edge.vcc.law.cwnd, 20 * MSS);
     // The guest goes on with a tenth of that: no growth.
     for n in 0..50 {
         let seq = 1 + (10 + 2 * n) * MSS;
         edge.out(segment(tcp::ACK, seq, 1001, 2 * MSS));
         edge.ack(seq + 2 * MSS, 60_000);
     }
-    assert_eq!(edge.vcc.cwnd, 20 * MSS);
+    assert_eq!(edge.vcc.law.cwnd, 20 * MSS);
 }
 
 /// Congestion avoidance of a guest that has `flight` bytes outstanding in each of `rounds` round trips, and a window of
 /// `cwnd` at first.
 fn avoided(class: Class, flight: u32, cwnd: u32, rounds: u32) -> u32 {
     let mut edge = opened(&Config::new(class));
-    (edge.vcc.cwnd, edge.vcc.ssthresh) = (cwnd, cwnd);
+    (edge.vcc.law.cwnd, edge.vcc.law.ssthresh) = (cwnd, cwnd);
     for _ in 0..rounds {
-        edge.out(segment(tcp::ACK, edge.vcc.snd_nxt, 1001, flight));
-        edge.ack(edge.vcc.snd_nxt, 60_000);
+        edge.out(segment(tcp::ACK, edge.vcc.conn.snd_nxt, 1001, flight));
+        edge.ack(edge.vcc.conn.snd_nxt, 60_000);
     }
-    edge.vcc.cwnd
+    edge.vcc.law.cwnd
 }
 
 /// Linux leaves up to a third of the window unused in wait for a larger segment: that is no want of data.

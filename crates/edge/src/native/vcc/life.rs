@@ -50,7 +50,7 @@ fn a_fin_that_the_peer_does_not_take_ends_nothing() {
     let mut edge = opened(&Config::default());
     edge.out(segment(tcp::ACK, 1, 1001, 5000));
     edge.hear(segment(tcp::ACK | tcp::FIN, 1001, 5001, 0));
-    let granted = edge.vcc.granted;
+    let granted = edge.vcc.conn.granted;
     for seq in [1, 4000, 5000, granted.wrapping_add(2 * MSS), 0x8000_0000] {
         edge.out(segment(tcp::ACK | tcp::FIN, seq, 1002, 0));
         edge.out(segment(tcp::RST | tcp::FIN, seq.wrapping_add(0x4000_0000), 1002, 0));
@@ -97,29 +97,36 @@ fn edges_that_begin_one_after_the_other_find_each_other() {
 fn data_on_a_syn_is_followed() {
     let mut edge = Edge::new(&Config::default());
     edge.out(Packet { payload: 500, ..syn(tcp::SYN, 99, 0, Some(7)) });
-    assert_eq!((edge.vcc.snd_una, edge.vcc.snd_nxt), (99, 600));
+    assert_eq!((edge.vcc.conn.snd_una, edge.vcc.conn.snd_nxt), (99, 600));
     edge.hear(Packet { payload: 300, ..syn(tcp::SYN | tcp::ACK, 1000, 600, Some(7)) });
-    assert_eq!((edge.vcc.snd_una, edge.vcc.snd_nxt, edge.vcc.rcv_nxt, edge.vcc.rcv_total), (600, 600, 1301, 300));
+    assert_eq!(
+        (edge.vcc.conn.snd_una, edge.vcc.conn.snd_nxt, edge.vcc.conn.rcv_nxt, edge.vcc.report.rcv_total),
+        (600, 600, 1301, 300)
+    );
     let mut edge = Edge::new(&Config::default());
     edge.out(Packet { payload: 500, ..syn(tcp::SYN, 99, 0, Some(7)) });
     edge.hear(syn(tcp::SYN | tcp::ACK, 1000, 100, Some(7)));
     edge.out(segment(tcp::ACK, 100, 1001, 500));
     edge.ack(600, 500);
-    assert_eq!((edge.vcc.snd_una, edge.vcc.snd_nxt), (600, 600), "a server that does not take it gets it again");
+    assert_eq!(
+        (edge.vcc.conn.snd_una, edge.vcc.conn.snd_nxt),
+        (600, 600),
+        "a server that does not take it gets it again"
+    );
 }
 
 /// A SYN's window is neither scaled nor lowered, so a peer in league with the guest could send one to grant it 64 KB.
 #[test]
 fn only_the_handshake_grants_a_syns_window() {
     let mut edge = opened(&Config::default());
-    edge.vcc.cwnd = MSS;
+    edge.vcc.law.cwnd = MSS;
     edge.ack(1, 500);
     edge.out(segment(tcp::ACK, 1, 1001, MSS));
     edge.ack(1 + MSS, 500);
-    let granted = edge.vcc.granted;
+    let granted = edge.vcc.conn.granted;
     edge.hear(syn(tcp::SYN | tcp::ACK, 1000, 1 + MSS, Some(7)));
     edge.hear(syn(tcp::SYN | tcp::ACK, 70_000, 1 + MSS, Some(7)));
-    assert_eq!(edge.vcc.granted, granted);
+    assert_eq!(edge.vcc.conn.granted, granted);
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn the_gradient_is_smoothed_and_forgotten() {
 fn filled(class: Class, scale: u8, window: u32) -> Edge {
     let mut edge = followed(class, scale);
     edge.out(segment(tcp::ACK, 1, 1001, 60_000));
-    edge.vcc.limit_rwnd = window;
+    edge.vcc.bound.spring = window;
     edge.queue = LimitQueue::default();
     edge
 }
@@ -76,7 +76,7 @@ fn followed(class: Class, scale: u8) -> Edge {
 /// The field that the guest gets when an ACK that announces `field` finds that backlog.
 fn field(edge: &mut Edge, backlog: u32, field: u16) -> u16 {
     edge.limit = Some(limit(LIMIT_SPRING, backlog));
-    let ack = edge.vcc.snd_una.wrapping_add(100);
+    let ack = edge.vcc.conn.snd_una.wrapping_add(100);
     edge.come(Packet { window: field, ..segment(tcp::ACK, 1001, ack, 0) }).1.window
 }
 
@@ -94,11 +94,11 @@ fn windows_are_written_as_fields() {
 fn the_window_begins_at_ten_segments_and_ends_at_what_the_peer_announces() {
     let mut edge = filled(Class::OFF, 7, 0);
     assert_eq!(field(&mut edge, 25_000, 500), ((11 * MSS) >> 7) as u16);
-    assert_eq!(edge.vcc.limit_rwnd, 11 * MSS);
+    assert_eq!(edge.vcc.bound.spring, 11 * MSS);
     field(&mut edge, 0, 100);
-    assert_eq!(edge.vcc.limit_rwnd, 100 << 7);
+    assert_eq!(edge.vcc.bound.spring, 100 << 7);
     field(&mut edge, 0, 0);
-    assert_eq!(edge.vcc.limit_rwnd, MSS);
+    assert_eq!(edge.vcc.bound.spring, MSS);
 }
 
 #[test]
@@ -108,13 +108,13 @@ fn what_a_guest_does_not_use_it_does_not_get() {
         edge.out(segment(tcp::ACK, 1 + n * 100, 1001, 100));
         field(&mut edge, 0, 60_000);
     }
-    assert!(edge.vcc.limit_rwnd <= 11 * MSS, "{}", edge.vcc.limit_rwnd);
+    assert!(edge.vcc.bound.spring <= 11 * MSS, "{}", edge.vcc.bound.spring);
     let mut edge = filled(Class::OFF, 7, 0);
     for _ in 0..1000 {
-        edge.vcc.snd_una = 1;
+        edge.vcc.conn.snd_una = 1;
         field(&mut edge, 0, 60_000);
     }
-    assert!((120_000..=120_000 + MSS).contains(&edge.vcc.limit_rwnd), "twice what was outstanding");
+    assert!((120_000..=120_000 + MSS).contains(&edge.vcc.bound.spring), "twice what was outstanding");
 }
 
 /// The window after an ACK of so many packets, which finds that backlog.
@@ -122,7 +122,7 @@ fn after_ack_of(packets: u32, backlog: u32) -> u32 {
     let mut edge = filled(Class::OFF, 7, 50_000);
     edge.limit = Some(limit(LIMIT_SPRING, backlog));
     edge.come(Packet { window: 60_000, ..segment(tcp::ACK, 1001, 1 + packets * MSS, 0) });
-    edge.vcc.limit_rwnd
+    edge.vcc.bound.spring
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn outgoing_packets_move_the_gradient_only() {
     edge.limit = Some(limit(LIMIT_SPRING, 8000));
     let (result, seen) = edge.out(segment(tcp::ACK, 61_001, 1001, 1000));
     assert_eq!((edge.queue.prev, edge.queue.gradient), (8000, 4000));
-    assert_eq!((edge.vcc.limit_rwnd, seen.dirty, result & LIMITED), (50_000, 0, 0));
+    assert_eq!((edge.vcc.bound.spring, seen.dirty, result & LIMITED), (50_000, 0, 0));
 }
 
 #[test]
@@ -153,12 +153,12 @@ fn syns_keep_their_windows_and_duplicates_repeat_theirs() {
     assert_eq!((seen.window, seen.dirty & dirty::WINDOW, result & LIMITED), (65_535, 0, 0));
     edge.out(segment(tcp::ACK, 1, 1001, 60_000));
     let first = field(&mut edge, 1 << 20, 500);
-    let una = edge.vcc.snd_una;
+    let una = edge.vcc.conn.snd_una;
     for backlog in [0, 0, 1 << 20] {
         edge.limit = Some(limit(LIMIT_SPRING, backlog));
         assert_eq!(edge.come(segment(tcp::ACK, 1001, una, 0)).1.window, first);
     }
-    assert_eq!(edge.vcc.dupacks, 3);
+    assert_eq!(edge.vcc.conn.dupacks, 3);
     assert_ne!(field(&mut edge, 0, 500), first, "the next that acknowledges something tells the new window");
 }
 
@@ -177,7 +177,7 @@ fn without_a_limiter_nothing_is_left_of_its_window() {
     field(&mut edge, 1 << 20, 500);
     edge.limit = None;
     assert_eq!(edge.ack(301, 500).window, 500);
-    assert_eq!(edge.vcc.limit_rwnd, 0);
+    assert_eq!(edge.vcc.bound.spring, 0);
     let mut edge = filled(Class::OFF, 7, 1);
     edge.limit = Some(limit(LIMIT_DEM, 0));
     assert_eq!(edge.ack(301, 500).window, 500);
@@ -188,12 +188,12 @@ fn flows_that_are_nobodys_business_are_followed_for_a_limiter_only() {
     let mut edge = Edge::new(&Config::new(Class::OFF));
     edge.open(1, Some(7));
     edge.out(segment(tcp::ACK, 1, 1001, 5000));
-    assert_eq!((edge.vcc.snd_nxt, edge.vcc.mss), (0, 536), "begun anew with every segment");
+    assert_eq!((edge.vcc.conn.snd_nxt, edge.vcc.conn.mss), (0, 536), "begun anew with every segment");
     edge.forget();
     edge.limit = Some(limit(LIMIT_SPRING, 0));
     edge.open(1, Some(7));
     let (_, wire) = edge.out(Packet { ecn: ecn::NOT_ECT, ..segment(tcp::ACK, 1, 1001, 5000) });
-    assert_eq!((edge.vcc.snd_nxt, edge.vcc.mss), (5001, MSS as u16));
+    assert_eq!((edge.vcc.conn.snd_nxt, edge.vcc.conn.mss), (5001, MSS as u16));
     assert_eq!((wire.ecn, wire.tcp_reserved, wire.pack), (ecn::NOT_ECT, 0, 0), "and sent as they are");
 }
 

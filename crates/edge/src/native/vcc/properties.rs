@@ -55,12 +55,12 @@ fn run(edge: &mut Edge, step: &Step) -> Option<(Packet, u32, Packet)> {
     let v = edge.vcc;
     match *step {
         Step::Send(offset, payload, flags) => {
-            let before = segment(tcp::ACK ^ flags, v.snd_nxt.wrapping_add_signed(offset), v.rcv_nxt, payload);
+            let before = segment(tcp::ACK ^ flags, v.conn.snd_nxt.wrapping_add_signed(offset), v.conn.rcv_nxt, payload);
             edge.out(before);
             None
         }
         Step::Hear(offset, window, counters, flags, bits) => {
-            let mut before = segment(tcp::ACK ^ flags, v.rcv_nxt, v.snd_nxt.wrapping_add_signed(offset), 0);
+            let mut before = segment(tcp::ACK ^ flags, v.conn.rcv_nxt, v.conn.snd_nxt.wrapping_add_signed(offset), 0);
             before.window = window;
             before.tcp_reserved = bits & reserved::MASK;
             if let Some((total, marked)) = counters {
@@ -70,7 +70,7 @@ fn run(edge: &mut Edge, step: &Step) -> Option<(Packet, u32, Packet)> {
             Some((before, result, after))
         }
         Step::Data(payload, marked) => {
-            let mut before = segment(tcp::ACK, v.rcv_nxt, v.snd_una, payload);
+            let mut before = segment(tcp::ACK, v.conn.rcv_nxt, v.conn.snd_una, payload);
             before.ecn = if marked { ecn::CE } else { ecn::ECT0 };
             let (result, after) = edge.hear(before);
             Some((before, result, after))
@@ -104,7 +104,7 @@ proptest! {
         edge.open(isn, Some(scale));
         let mut used = 0;
         for step in &steps {
-            let (una, forgot) = (edge.vcc.snd_una, edge.vcc.flags & 2 == 0 || matches!(step, Step::Forget));
+            let (una, forgot) = (edge.vcc.conn.snd_una, edge.vcc.conn.flags & 2 == 0 || matches!(step, Step::Forget));
             if let Some((before, result, after)) = run(&mut edge, step) {
                 prop_assert!(after.window <= before.window, "a window was raised");
                 prop_assert!(after.window > 0 || before.window == 0, "a window was closed");
@@ -114,24 +114,24 @@ proptest! {
                 }
                 if after.window < before.window {
                     // Never below the floor, as far as the field can say it, nor below what lets a segment out.
-                    let floor = class.floor.map_or(u64::from(edge.vcc.mss), |floor| floor.get());
-                    let least = floor.min(u64::from(edge.vcc.mss)).min(class.clamp.map_or(u64::MAX, |c| c.get().max(u64::from(edge.vcc.mss))));
+                    let floor = class.floor.map_or(u64::from(edge.vcc.conn.mss), |floor| floor.get());
+                    let least = floor.min(u64::from(edge.vcc.conn.mss)).min(class.clamp.map_or(u64::MAX, |c| c.get().max(u64::from(edge.vcc.conn.mss))));
                     prop_assert!(u64::from(after.window) << scale >= least, "{} << {scale} < {least}", after.window);
                 }
             }
             let v = &edge.vcc;
-            used = used.max(v.flight);
+            used = used.max(v.conn.flight);
             // What a guest gets goes by what it had outstanding, whatever its peer says.
             let floor = class.floor.map_or(0, |floor| floor.get());
             let most = (3 * u64::from(used) + 2 * u64::from(MSS)).max(u64::from(10 * MSS)).max(floor);
-            prop_assert!(u64::from(v.cwnd) <= most, "a window of {} after {used} in flight", v.cwnd);
-            prop_assert!(v.alpha <= 1024);
-            prop_assert!(v.flags == 0 || v.cwnd >= 1 && v.cwnd <= (1 << 30) + 200_000);
-            prop_assert!(v.snd_nxt.wrapping_sub(v.snd_una) <= 1 << 30, "more is outstanding than TCP allows");
+            prop_assert!(u64::from(v.law.cwnd) <= most, "a window of {} after {used} in flight", v.law.cwnd);
+            prop_assert!(v.law.alpha <= 1024);
+            prop_assert!(v.conn.flags == 0 || v.law.cwnd >= 1 && v.law.cwnd <= (1 << 30) + 200_000);
+            prop_assert!(v.conn.snd_nxt.wrapping_sub(v.conn.snd_una) <= 1 << 30, "more is outstanding than TCP allows");
             // A SYN, or the answer to it, begins elsewhere.
-            let began = [v.iss, v.iss.wrapping_add(1)].contains(&v.snd_una);
-            prop_assert!(forgot || began || v.snd_una.wrapping_sub(una) as i32 >= 0);
-            prop_assert!(v.sum_ce <= v.sum_total);
+            let began = [v.conn.iss, v.conn.iss.wrapping_add(1)].contains(&v.conn.snd_una);
+            prop_assert!(forgot || began || v.conn.snd_una.wrapping_sub(una) as i32 >= 0);
+            prop_assert!(v.law.sum_ce <= v.law.sum_total);
         }
     }
 
@@ -145,27 +145,27 @@ proptest! {
             run(&mut edge, step);
         }
         edge.limit = None;
-        let (mut total, mut marked) = (edge.vcc.fb_total, edge.vcc.fb_ce);
+        let (mut total, mut marked) = (edge.vcc.report.fb_total, edge.vcc.report.fb_ce);
         for _ in 0..2000 {
             let v = edge.vcc;
-            let payload = v.cwnd.clamp(1, 4 << 20);
+            let payload = v.law.cwnd.clamp(1, 4 << 20);
             // The guest sends what it may; the receiver acknowledges all that was ever sent.
-            edge.out(segment(tcp::ACK, v.snd_nxt, v.rcv_nxt, payload));
+            edge.out(segment(tcp::ACK, v.conn.snd_nxt, v.conn.rcv_nxt, payload));
             total = total.wrapping_add(payload) & 0xff_ffff;
             if !clean {
                 marked = marked.wrapping_add(payload) & 0xff_ffff;
             }
-            let ack = Packet { window: u16::MAX, ..segment(tcp::ACK, v.rcv_nxt, edge.vcc.snd_nxt, 0) };
+            let ack = Packet { window: u16::MAX, ..segment(tcp::ACK, v.conn.rcv_nxt, edge.vcc.conn.snd_nxt, 0) };
             edge.now += Time::from_us(50);
             edge.hear(report(ack, total, marked));
         }
         if clean {
-            prop_assert_eq!(edge.vcc.alpha, 0);
-            let mss = u32::from(edge.vcc.mss); // a flow that was forgotten may have to guess it
-            prop_assert!(edge.vcc.cwnd > 100 * mss, "{} with segments of {mss}", edge.vcc.cwnd);
+            prop_assert_eq!(edge.vcc.law.alpha, 0);
+            let mss = u32::from(edge.vcc.conn.mss); // a flow that was forgotten may have to guess it
+            prop_assert!(edge.vcc.law.cwnd > 100 * mss, "{} with segments of {mss}", edge.vcc.law.cwnd);
         } else {
-            prop_assert_eq!(edge.vcc.alpha, 1024);
-            prop_assert_eq!(edge.vcc.cwnd, u32::from(edge.vcc.mss));
+            prop_assert_eq!(edge.vcc.law.alpha, 1024);
+            prop_assert_eq!(edge.vcc.law.cwnd, u32::from(edge.vcc.conn.mss));
         }
     }
 
@@ -179,7 +179,7 @@ proptest! {
             run(&mut edge, step);
         }
         // Nothing is enforced where the handshake is not known; a strange one may have taken the scale away.
-        if edge.vcc.flags & 0x0078 != 0x0078 || edge.vcc.in_scale != scale {
+        if edge.vcc.conn.flags & 0x0078 != 0x0078 || edge.vcc.conn.in_scale != scale {
             return Ok(());
         }
         edge.limit = Some(limit(LIMIT_SPRING, if idle { 0 } else { 1 << 20 }));
@@ -187,13 +187,13 @@ proptest! {
         let mut seen = Packet::default();
         for _ in 0..2000 {
             let v = edge.vcc;
-            let payload = v.limit_rwnd.clamp(1, 4 << 20);
-            edge.out(segment(tcp::ACK, v.snd_nxt, v.rcv_nxt, payload));
+            let payload = v.bound.spring.clamp(1, 4 << 20);
+            edge.out(segment(tcp::ACK, v.conn.snd_nxt, v.conn.rcv_nxt, payload));
             edge.now += Time::from_us(50);
-            let ack = segment(tcp::ACK, v.rcv_nxt, edge.vcc.snd_nxt, 0);
+            let ack = segment(tcp::ACK, v.conn.rcv_nxt, edge.vcc.conn.snd_nxt, 0);
             seen = edge.come(Packet { window: advertised, ..ack }).1;
         }
-        let mss = u32::from(edge.vcc.mss);
+        let mss = u32::from(edge.vcc.conn.mss);
         if idle {
             prop_assert_eq!(seen.window, advertised);
         } else {
@@ -211,7 +211,7 @@ proptest! {
         edge.out(segment(tcp::ACK, 1, 1001, 10 * MSS));
         let before = edge.vcc;
         edge.hear(report(segment(tcp::ACK, 1001, 1, 0), total & 0xff_ffff, marked & 0xff_ffff));
-        prop_assert!((before.cwnd / 2..=before.cwnd).contains(&edge.vcc.cwnd));
-        prop_assert!(edge.vcc.alpha == before.alpha || edge.vcc.alpha + 64 >= before.alpha);
+        prop_assert!((before.law.cwnd / 2..=before.law.cwnd).contains(&edge.vcc.law.cwnd));
+        prop_assert!(edge.vcc.law.alpha == before.law.alpha || edge.vcc.law.alpha + 64 >= before.law.alpha);
     }
 }

@@ -36,16 +36,19 @@ fn opened(first: u32, scale: u8) -> Edge {
 fn an_ack_across_the_wrap_acknowledges_512_bytes() {
     let mut edge = opened(0xffff_ff00, 7);
     edge.out(segment(tcp::ACK, 0xffff_ff00, 1001, 0x400));
-    assert_eq!((edge.vcc.snd_una, edge.vcc.snd_nxt), (0xffff_ff00, 0x300));
+    assert_eq!((edge.vcc.conn.snd_una, edge.vcc.conn.snd_nxt), (0xffff_ff00, 0x300));
     // A window that the guest fills, so that it grows by what was acknowledged.
-    edge.vcc.cwnd = 0x400;
+    edge.vcc.law.cwnd = 0x400;
     edge.hear(segment(tcp::ACK, 1001, 0x100, 0));
-    assert_eq!((edge.vcc.snd_una, edge.vcc.cwnd), (0x100, 0x400 + 512));
+    assert_eq!((edge.vcc.conn.snd_una, edge.vcc.law.cwnd), (0x100, 0x400 + 512));
 }
 
 #[test]
 fn a_scale_above_14_counts_as_14() {
-    assert_eq!((opened(1, 14).vcc.in_scale, opened(1, 15).vcc.in_scale, opened(1, 200).vcc.in_scale), (14, 14, 14));
+    assert_eq!(
+        (opened(1, 14).vcc.conn.in_scale, opened(1, 15).vcc.conn.in_scale, opened(1, 200).vcc.conn.in_scale),
+        (14, 14, 14)
+    );
 }
 
 #[test]
@@ -54,7 +57,7 @@ fn everything_marked_at_beta_zero_leaves_one_segment() {
     edge.open(1, Some(7));
     edge.out(segment(tcp::ACK, 1, 1001, 10 * MSS));
     edge.hear(report(segment(tcp::ACK, 1001, 1 + MSS, 0), MSS, MSS));
-    assert_eq!((edge.vcc.alpha, edge.vcc.cwnd), (1024, MSS));
+    assert_eq!((edge.vcc.law.alpha, edge.vcc.law.cwnd), (1024, MSS));
 }
 
 #[test]
@@ -66,13 +69,13 @@ fn a_feedback_packet_between_duplicates_neither_counts_nor_interrupts() {
     let seen: Vec<u8> = [true, false, true, false, true]
         .map(|feedback| {
             edge.hear(if feedback { fack } else { segment(tcp::ACK, 1001, 1 + MSS, 0) });
-            edge.vcc.dupacks
+            edge.vcc.conn.dupacks
         })
         .to_vec();
     assert_eq!(seen, [0, 1, 1, 2, 2]);
-    let before = edge.vcc.cwnd;
+    let before = edge.vcc.law.cwnd;
     edge.hear(segment(tcp::ACK, 1001, 1 + MSS, 0));
-    assert!(edge.vcc.cwnd < before, "the third");
+    assert!(edge.vcc.law.cwnd < before, "the third");
 }
 
 #[test]
@@ -90,12 +93,12 @@ fn duplicates_after_the_handshake_offer_no_more_than_it_did() {
     for (scale, units) in [(0, 65_535), (7, 511), (14, 3)] {
         let mut edge = opened(1, scale); // with a window of 65535 in the answer
         edge.out(segment(tcp::ACK, 1, 1001, MSS));
-        let granted = edge.vcc.granted;
+        let granted = edge.vcc.conn.granted;
         edge.now = Time::from_secs(1);
         assert_ne!(edge.tick_now(), 0);
         let conf = edge.stages.vcc.clone().unwrap();
         let duplicate = edge.vcc.ack(&conf, &segment(0, 0, 0, 0).flow_key(), false);
-        assert_eq!((duplicate.window, edge.vcc.granted), (units, granted), "scale {scale}");
+        assert_eq!((duplicate.window, edge.vcc.conn.granted), (units, granted), "scale {scale}");
     }
     let mut edge = Edge::new(&Config::default());
     edge.open(1, Some(14));

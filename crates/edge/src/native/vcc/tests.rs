@@ -158,31 +158,31 @@ fn sequence_numbers_wrap() {
     let mut edge = dctcp();
     edge.open(0xffff_ff00, Some(7));
     edge.out(segment(tcp::ACK, 0xffff_ff00, 1001, 0x400));
-    assert_eq!((edge.vcc.snd_una, edge.vcc.snd_nxt), (0xffff_ff00, 0x300));
-    let cwnd = edge.vcc.cwnd;
+    assert_eq!((edge.vcc.conn.snd_una, edge.vcc.conn.snd_nxt), (0xffff_ff00, 0x300));
+    let cwnd = edge.vcc.law.cwnd;
     edge.ack(0x100, 500);
-    assert_eq!((edge.vcc.snd_una, edge.vcc.cwnd), (0x100, cwnd), "no growth: the window was not filled");
+    assert_eq!((edge.vcc.conn.snd_una, edge.vcc.law.cwnd), (0x100, cwnd), "no growth: the window was not filled");
     edge.ack(0x100 - 10, 500);
-    assert_eq!(edge.vcc.snd_una, 0x100, "an old ACK");
+    assert_eq!(edge.vcc.conn.snd_una, 0x100, "an old ACK");
     edge.ack(0x301, 500);
-    assert_eq!(edge.vcc.snd_una, 0x100, "an ACK of what was never sent");
+    assert_eq!(edge.vcc.conn.snd_una, 0x100, "an ACK of what was never sent");
 }
 
 #[test]
 fn the_handshake_is_tracked() {
     let mut edge = dctcp();
     edge.out(syn(tcp::SYN, 99, 0, Some(7)));
-    assert_eq!((edge.vcc.snd_una, edge.vcc.snd_nxt), (99, 100), "a SYN takes a number");
+    assert_eq!((edge.vcc.conn.snd_una, edge.vcc.conn.snd_nxt), (99, 100), "a SYN takes a number");
     edge.out(syn(tcp::SYN, 99, 0, Some(7)));
-    assert_eq!(edge.vcc.snd_nxt, 100, "again");
+    assert_eq!(edge.vcc.conn.snd_nxt, 100, "again");
     let (_, seen) = edge.hear(Packet { window: 500, ..syn(tcp::SYN | tcp::ACK, 1000, 100, Some(3)) });
     assert_eq!(seen.window, 500, "windows in SYNs stay");
-    assert_eq!((u32::from(edge.vcc.mss), edge.vcc.cwnd), (MSS, 10 * MSS));
-    assert_eq!(edge.vcc.granted, 100 + 500, "and are unscaled");
+    assert_eq!((u32::from(edge.vcc.conn.mss), edge.vcc.law.cwnd), (MSS, 10 * MSS));
+    assert_eq!(edge.vcc.conn.granted, 100 + 500, "and are unscaled");
     edge.ack(100, 500);
-    assert_eq!(edge.vcc.granted, 100 + 500 * 8, "the peer's own scale");
+    assert_eq!(edge.vcc.conn.granted, 100 + 500 * 8, "the peer's own scale");
     edge.out(segment(tcp::FIN | tcp::ACK, 100, 1001, 10));
-    assert_eq!(edge.vcc.snd_nxt, 111, "a FIN takes a number");
+    assert_eq!(edge.vcc.conn.snd_nxt, 111, "a FIN takes a number");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn both_must_offer_a_scale() {
         edge.hear(Packet { window: 0, ..syn(tcp::SYN | tcp::ACK, 1000, 1, theirs) });
         edge.ack(1, 100);
         // Below the law's window, so that it is granted as it is.
-        (edge.vcc.granted - 1) / 100
+        (edge.vcc.conn.granted - 1) / 100
     };
     assert_eq!(scale(Some(7), Some(2)), 4);
     assert_eq!(scale(None, Some(2)), 1);
@@ -208,7 +208,7 @@ fn mss_is_the_smaller_option_less_timestamps() {
         edge.hear(Packet { mss: theirs, ..syn(tcp::SYN | tcp::ACK, 1000, 1, Some(7)) });
         let data = segment(tcp::ACK, 1, 1001, 3000);
         edge.out(Packet { l4_header_len: header, segment_size: size, ..data });
-        (edge.vcc.mss, edge.vcc.cwnd)
+        (edge.vcc.conn.mss, edge.vcc.law.cwnd)
     };
     assert_eq!(mss(1460, 1400, 20, 0), (1400, 14_000));
     assert_eq!(mss(1460, 1460, 32, 0), (1448, 14_480));
@@ -221,7 +221,7 @@ fn mss_is_the_smaller_option_less_timestamps() {
 fn field(scale: u8, cwnd: u32, field: u16, class: Class) -> u16 {
     let mut edge = Edge::new(&Config::new(class));
     edge.open(1, Some(scale));
-    edge.vcc.cwnd = cwnd;
+    edge.vcc.law.cwnd = cwnd;
     edge.ack(1, field).window
 }
 
@@ -258,7 +258,7 @@ fn the_third_duplicate_ack_is_a_loss() {
             change(&mut again);
             edge.hear(again);
         }
-        edge.vcc.cwnd
+        edge.vcc.law.cwnd
     };
     let whole = 11 * MSS;
     assert_eq!([dup(2, |_| {}), dup(3, |_| {}), dup(9, |_| {})], [whole, whole / 2, whole / 2], "alpha is 1");
@@ -269,18 +269,18 @@ fn the_third_duplicate_ack_is_a_loss() {
     for window in 500..510 {
         edge.ack(1, window);
     }
-    assert_eq!(edge.vcc.dupacks, 0, "another window each time");
+    assert_eq!(edge.vcc.conn.dupacks, 0, "another window each time");
     for _ in 0..9 {
         let fack = report(segment(tcp::ACK, 1001, 1, 0), 0, 0);
         let (result, _) = edge.hear(Packet { tcp_reserved: reserved::PACK, tcp_flags: 0, ..fack });
         assert_eq!(result & CONSUMED, CONSUMED);
     }
-    assert_eq!(edge.vcc.dupacks, 0, "feedback packets do not count");
+    assert_eq!(edge.vcc.conn.dupacks, 0, "feedback packets do not count");
     edge.ack(1 + MSS, 509);
     for _ in 0..9 {
         edge.ack(1 + MSS, 509);
     }
-    assert_eq!(edge.vcc.dupacks, 0, "nothing is outstanding");
+    assert_eq!(edge.vcc.conn.dupacks, 0, "nothing is outstanding");
 }
 
 #[test]
@@ -289,13 +289,13 @@ fn marks_cut_once_per_window() {
     edge.out(segment(tcp::ACK, 1, 1001, 10 * MSS));
     for n in 1..=10 {
         edge.hear(report(segment(tcp::ACK, 1001, 1 + n * MSS, 0), n * MSS, n * MSS));
-        assert_eq!(edge.vcc.cwnd, 5 * MSS, "ACK {n}");
+        assert_eq!(edge.vcc.law.cwnd, 5 * MSS, "ACK {n}");
     }
-    assert_eq!((edge.vcc.alpha, edge.vcc.ssthresh), (1024, 5 * MSS));
+    assert_eq!((edge.vcc.law.alpha, edge.vcc.law.ssthresh), (1024, 5 * MSS));
     // Two windows without marks: alpha falls, and one segment is added per window, once it is filled.
     edge.out(segment(tcp::ACK, 1 + 10 * MSS, 1001, 5 * MSS));
     edge.hear(report(segment(tcp::ACK, 1001, 1 + 15 * MSS, 0), 15 * MSS, 10 * MSS));
-    assert_eq!((edge.vcc.alpha, edge.vcc.cwnd), (960, 6 * MSS));
+    assert_eq!((edge.vcc.law.alpha, edge.vcc.law.cwnd), (960, 6 * MSS));
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn loss_laws_cut_by_their_own_share() {
         let mut edge = opened(&Config::new(Class { law, ..Class::default() }));
         edge.out(segment(tcp::ACK, 1, 1001, 10 * MSS));
         edge.hear(report(segment(tcp::ACK, 1001, 1, 0), MSS, MSS));
-        edge.vcc.cwnd
+        edge.vcc.law.cwnd
     };
     assert_eq!(after(Law::NewReno), 5 * MSS);
     assert_eq!(after(Law::Cubic), 10 * MSS * 717 / 1024);
@@ -316,18 +316,18 @@ fn an_inferred_timeout_leaves_one_segment_and_wakes_the_guest() {
     edge.now = Time::from_ms(100);
     edge.out(segment(tcp::ACK, 1, 1001, 10 * MSS));
     edge.now = Time::from_ms(110) - Time::from_ns(1);
-    assert_eq!((edge.tick_now(), edge.vcc.cwnd), (0, 10 * MSS));
+    assert_eq!((edge.tick_now(), edge.vcc.law.cwnd), (0, 10 * MSS));
     edge.now = Time::from_ms(110);
-    assert_eq!((edge.tick_now(), edge.vcc.cwnd, edge.vcc.ssthresh), (EMIT_DUPACK, MSS, 5 * MSS));
+    assert_eq!((edge.tick_now(), edge.vcc.law.cwnd, edge.vcc.law.ssthresh), (EMIT_DUPACK, MSS, 5 * MSS));
     let key = segment(0, 0, 0, 0).flow_key();
     let conf = edge.stages.vcc.clone().unwrap();
     let dup = edge.vcc.ack(&conf, &key, false);
-    assert_eq!((dup.seq, dup.ack, dup.window), (1001, 1, edge.vcc.window_out));
+    assert_eq!((dup.seq, dup.ack, dup.window), (1001, 1, edge.vcc.conn.window_out));
     assert_eq!((dup.flow_key(), dup.tcp_flags, dup.family), (key.reversed(), tcp::ACK, 4));
     edge.now = Time::from_ms(129);
     assert_eq!(edge.tick_now(), 0, "the next one waits twice as long");
     edge.now = Time::from_ms(130);
-    assert_eq!((edge.tick_now(), edge.vcc.ssthresh), (EMIT_DUPACK, 5 * MSS));
+    assert_eq!((edge.tick_now(), edge.vcc.law.ssthresh), (EMIT_DUPACK, 5 * MSS));
     edge.ack(1 + 10 * MSS, 500);
     edge.now = Time::from_secs(10);
     assert_eq!(edge.tick_now(), 0, "nothing is outstanding");
@@ -353,18 +353,18 @@ fn a_wider_window_is_told_when_no_ack_will() {
     let conf = edge.stages.vcc.clone().unwrap();
     let update = edge.vcc.ack(&conf, &segment(0, 0, 0, 0).flow_key(), true);
     assert_eq!((update.ack, update.window), (101, 156));
-    assert_eq!((edge.tick_now(), edge.vcc.window_out), (0, 156));
+    assert_eq!((edge.tick_now(), edge.vcc.conn.window_out), (0, 156));
 }
 
 #[test]
 fn what_exceeds_the_grant_is_policed() {
     let sent = |police, packets: &[Packet]| {
         let mut edge = opened(&Config::new(Class { police, ..Class::default() }));
-        edge.vcc.cwnd = 20 * MSS;
+        edge.vcc.law.cwnd = 20 * MSS;
         edge.ack(1, 2000);
-        edge.vcc.cwnd = 10 * MSS; // shrinks; the grant does not
+        edge.vcc.law.cwnd = 10 * MSS; // shrinks; the grant does not
         edge.ack(1, 2000);
-        let edges = edge.vcc.granted;
+        let edges = edge.vcc.conn.granted;
         packets
             .iter()
             .map(|p| edge.out(Packet { seq: edges.wrapping_add(p.seq), ..*p }).0 & POLICED != 0)
@@ -384,7 +384,8 @@ fn what_exceeds_the_grant_is_policed() {
 fn a_policed_segment_is_counted_and_leaves_no_other_trace() {
     let mut edge = opened(&Config::default());
     edge.ack(1, 500);
-    let before = Vcc { policed: 1, ..edge.vcc };
+    let mut before = edge.vcc;
+    before.law.policed = 1;
     assert_eq!(edge.out(segment(tcp::ACK, 1, 1001, 50 * MSS)).0 & POLICED, POLICED);
     assert_eq!(edge.vcc, before);
     edge.out(segment(tcp::ACK, 1 + 90 * MSS, 1001, 1));
@@ -402,7 +403,7 @@ fn ecn_is_between_edges_only() {
         let marked = Packet { ecn: ecn::CE, tcp_reserved: bit, ..segment(tcp::ACK | tcp::ECE, 1001, 101, 700) };
         let (_, seen) = edge.hear(marked);
         assert_eq!((seen.ecn, seen.tcp_flags, seen.tcp_reserved), (back, tcp::ACK, 0));
-        assert_eq!((edge.vcc.rcv_total, edge.vcc.rcv_ce), (700, 700), "counted before it is hidden");
+        assert_eq!((edge.vcc.report.rcv_total, edge.vcc.report.rcv_ce), (700, 700), "counted before it is hidden");
     }
     let mut edge = dctcp();
     let negotiating = tcp::SYN | tcp::ECE | tcp::CWR;
@@ -418,7 +419,7 @@ fn a_peer_without_acdc_is_left_alone() {
     let mut edge = dctcp();
     edge.out(syn(tcp::SYN, 0, 0, Some(7)));
     edge.come(syn(tcp::SYN | tcp::ACK, 1000, 1, Some(7)));
-    edge.vcc.cwnd = 2 * MSS;
+    edge.vcc.law.cwnd = 2 * MSS;
     let marked = Packet { ecn: ecn::CE, ..segment(tcp::ACK | tcp::ECE, 1001, 1, 700) };
     let (_, seen) = edge.come(marked);
     assert_eq!((seen.ecn, seen.tcp_flags, seen.window), (ecn::CE, tcp::ACK | tcp::ECE, 500));
@@ -436,12 +437,12 @@ fn a_flow_first_seen_under_way_is_marked_and_not_enforced() {
     let mut edge = dctcp();
     let (result, wire) = edge.out(segment(tcp::ACK, 5_000_000, 1, 60_000));
     assert_eq!((result & POLICED, wire.ecn, wire.tcp_reserved), (0, ecn::ECT0, reserved::EDGE));
-    edge.vcc.cwnd = MSS;
+    edge.vcc.law.cwnd = MSS;
     let (_, seen) = edge.hear(report(segment(tcp::ACK, 1, 5_001_000, 0), 77_000, 5_000));
     assert_eq!((seen.window, seen.pack, seen.tcp_reserved), (500, pack::NONE, 0));
-    let counted = (edge.vcc.fb_total, edge.vcc.fb_ce, edge.vcc.sum_ce);
+    let counted = (edge.vcc.report.fb_total, edge.vcc.report.fb_ce, edge.vcc.law.sum_ce);
     assert_eq!(
-        (edge.vcc.snd_una, counted),
+        (edge.vcc.conn.snd_una, counted),
         (5_001_000, (77_000, 5_000, 0)),
         "the first report is where counting begins"
     );
@@ -487,10 +488,10 @@ fn data_never_carries_the_option() {
 #[test]
 fn reports_survive_loss_reordering_and_wrapping() {
     let mut edge = opened(&Config::default());
-    edge.vcc.next_seq = 1 << 29; // let the sums grow
+    edge.vcc.conn.round_end = 1 << 29; // let the sums grow
     let mut hear = |total, marked| {
         edge.hear(report(segment(tcp::ACK, 1001, 1, 0), total, marked));
-        (edge.vcc.sum_total, edge.vcc.sum_ce)
+        (edge.vcc.law.sum_total, edge.vcc.law.sum_ce)
     };
     assert_eq!(hear(1000, 100), (1000, 100));
     assert_eq!(hear(5000, 300), (5000, 300), "one was lost");
@@ -501,7 +502,7 @@ fn reports_survive_loss_reordering_and_wrapping() {
     assert_eq!(hear(9, 300).0, (1 << 24) + 9, "the counter wraps");
     assert_eq!(hear(10, 400), ((1 << 24) + 9, 300), "more marks than bytes: not believed");
     let (_, seen) = edge.hear(Packet { pack: pack::MALFORMED, ..segment(tcp::ACK, 1001, 1, 0) });
-    assert_eq!((seen.pack, seen.l4_header_len, edge.vcc.sum_ce), (pack::NONE, 20, 300), "announced, and not there");
+    assert_eq!((seen.pack, seen.l4_header_len, edge.vcc.law.sum_ce), (pack::NONE, 20, 300), "announced, and not there");
 }
 
 #[test]
@@ -513,7 +514,7 @@ fn a_peer_that_counts_anew_is_followed_again() {
         total += 1000;
         edge.hear(report(segment(tcp::ACK, 1001, 1, 0), total, 0));
     }
-    assert_eq!(edge.vcc.fb_total, total);
+    assert_eq!(edge.vcc.report.fb_total, total);
 }
 
 #[test]
@@ -531,10 +532,10 @@ fn guests_cannot_forge_reports() {
 fn stray_syns_and_rsts_change_nothing() {
     let mut edge = opened(&Config::default());
     edge.out(segment(tcp::ACK, 1, 1001, 5000));
-    let known = (edge.vcc.snd_una, edge.vcc.snd_nxt, edge.vcc.flags);
+    let known = (edge.vcc.conn.snd_una, edge.vcc.conn.snd_nxt, edge.vcc.conn.flags);
     edge.hear(syn(tcp::SYN, 70_000_000, 0, Some(2)));
     edge.hear(syn(tcp::SYN | tcp::ACK, 80_000_000, 1, Some(2)));
-    let still = |edge: &Edge| (edge.vcc.snd_una, edge.vcc.snd_nxt, edge.vcc.flags & known.2);
+    let still = |edge: &Edge| (edge.vcc.conn.snd_una, edge.vcc.conn.snd_nxt, edge.vcc.conn.flags & known.2);
     assert_eq!(still(&edge), known);
     edge.hear(segment(tcp::RST, 900_000_000, 0, 0));
     edge.now = Time::from_secs(30);
@@ -549,10 +550,10 @@ fn a_new_connection_counts_once_it_is_answered() {
     let mut edge = opened(&Config::default());
     edge.out(segment(tcp::ACK, 1, 1001, 5000));
     edge.out(syn(tcp::SYN, 500_000, 0, Some(9)));
-    assert_eq!(edge.vcc.snd_nxt, 5001);
+    assert_eq!(edge.vcc.conn.snd_nxt, 5001);
     edge.hear(syn(tcp::SYN | tcp::ACK, 600_000, 500_001, Some(3)));
-    assert_eq!((edge.vcc.snd_una, edge.vcc.snd_nxt, edge.vcc.rcv_nxt), (500_001, 500_001, 600_001));
-    assert_eq!((edge.vcc.out_scale, edge.vcc.in_scale, edge.vcc.cwnd), (9, 3, 10 * MSS));
+    assert_eq!((edge.vcc.conn.snd_una, edge.vcc.conn.snd_nxt, edge.vcc.conn.rcv_nxt), (500_001, 500_001, 600_001));
+    assert_eq!((edge.vcc.conn.out_scale, edge.vcc.conn.in_scale, edge.vcc.law.cwnd), (9, 3, 10 * MSS));
 }
 
 #[test]
@@ -572,7 +573,7 @@ fn the_first_matching_rule_gives_the_class() {
         } else {
             edge.out(packet)
         };
-        edge.vcc.class
+        edge.vcc.law.class
     };
     for incoming in [false, true] {
         assert_eq!(class([10, 0, 0, 2], 4000, 80, incoming), 0);
