@@ -1,6 +1,6 @@
 //! Stock generic receive offload: merges packets as Linux does in one NAPI poll.
 
-use super::segment::{is_mergeable, same_flow, Frames, Parts, Segment};
+use super::segment::{is_mergeable, same_flow, Frames, Part, Segment};
 use fabric::Packet;
 use std::collections::VecDeque;
 use wire::tcp;
@@ -20,9 +20,9 @@ impl<P> Default for Gro<P> {
 /// The kernel's bound on flows merged at once (`MAX_GRO_SKBS`, per hash bucket there).
 const MAX_FLOWS: usize = 8;
 
-impl<P: Parts> Gro<P> {
+impl<P: Part> Gro<P> {
     /// Takes a packet; segments that it completes or evicts go to `up` in order.
-    pub(super) fn receive<F: Frames<Parts = P>>(&mut self, packet: Packet, frames: &F, up: &mut VecDeque<Segment<P>>) {
+    pub(super) fn receive<F: Frames<Part = P>>(&mut self, packet: Packet, frames: &F, up: &mut VecDeque<Segment<P>>) {
         let h = &packet.headers;
         let found = self.open.iter().position(|s| same_flow(&s.packet.headers, h));
         let mergeable = is_mergeable(&packet, frames);
@@ -72,11 +72,11 @@ mod tests {
     }
 
     /// (seq, payload, packets) of everything that one poll pushes up.
-    fn poll(packets: &[Packet]) -> Vec<(u32, u32, u32)> {
+    fn poll(packets: &[Packet]) -> Vec<(u32, u32, usize)> {
         let (mut gro, mut up) = (Gro::default(), VecDeque::new());
         packets.iter().for_each(|&p| gro.receive(p, &Modelled, &mut up));
         gro.flush(&mut up);
-        up.iter().map(|s| (s.packet.headers.seq, s.packet.headers.payload, s.packets)).collect()
+        up.iter().map(|s| (s.packet.headers.seq, s.packet.headers.payload, s.parts.len())).collect()
     }
 
     #[test]

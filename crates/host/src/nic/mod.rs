@@ -10,4 +10,4 @@ mod segment;
 mod tests;
 
 pub use rx::{Handed, Io, Poll, Polled, RingFull, Rx};
-pub use segment::{Frames, Modelled, Parts, Segment};
+pub use segment::{Frames, Modelled, Part, Segment};

@@ -1,7 +1,7 @@
 //! Ring, poll and dispatch of one NIC.
 
 use super::gro::Gro;
-use super::segment::{Frames, Parts, Segment};
+use super::segment::{Frames, Part, Segment};
 use crate::experiment::{Gro as Offload, HostConfig};
 use edge::limiter::Standing;
 use edge::{Direction, Edge, Slot, Verdict};
@@ -87,7 +87,7 @@ impl<P> Default for Rx<P> {
     }
 }
 
-impl<P: Parts> Rx<P> {
+impl<P: Part> Rx<P> {
     /// A packet reached the NIC, whose core is busy until `free_at`. Returns a poll that has to be started.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl<P: Parts> Rx<P> {
 
     /// The next segment of the poll under way. `standing` tells how the limiter's class stands through which the host
     /// sends to another.
-    pub fn next<F: Frames<Parts = P>>(
+    pub fn next<F: Frames<Part = P>>(
         &mut self,
         io: &mut Io<'_, F>,
         standing: impl Fn(u32) -> Option<Standing>,
@@ -179,7 +179,7 @@ impl<P: Parts> Rx<P> {
     }
 
     /// The next segment that the edge releases, its packets joined as Linux would join them.
-    pub fn released<F: Frames<Parts = P>>(&mut self, io: &mut Io<'_, F>) -> Option<Segment<P>> {
+    pub fn released<F: Frames<Part = P>>(&mut self, io: &mut Io<'_, F>) -> Option<Segment<P>> {
         while let Some(release) = io.edge.poll_release(io.now) {
             let packet = io.packets.take(release.slot.0);
             let segment = match self.held.iter().position(|(id, _)| *id == release.slot.0) {
@@ -189,7 +189,7 @@ impl<P: Parts> Rx<P> {
                     segment
                 }
                 None => match &mut self.joining {
-                    Some(segment) if release.joins_previous => {
+                    Some(segment) if release.joins_previous && segment.accepts(&packet, io.frames) => {
                         segment.append(&packet);
                         continue;
                     }
@@ -236,7 +236,7 @@ impl<P: Parts> Rx<P> {
         let headers = &mut io.packets.body_mut(id).headers;
         let verdict = io.edge.process_limited(io.now, Direction::Ingress, Slot(id), headers, standing);
         if verdict == Verdict::Hold {
-            if segment.packets > 1 {
+            if segment.parts.len() > 1 {
                 self.held.push((id, segment));
             }
             return None;

@@ -6,24 +6,20 @@ use wire::{proto, tcp};
 /// Payload of a merged segment must fit an IP packet, bytes.
 const MAX_SEGMENT: u32 = 65_535 - 60;
 
-/// What a driver keeps of the packets of one segment.
-pub trait Parts: std::fmt::Debug {
-    /// Of a segment's first packet.
+/// What a driver keeps of each packet of a segment.
+pub trait Part: std::fmt::Debug {
     fn of(packet: &Packet) -> Self;
-    /// Adds the next packet's.
-    fn add(&mut self, packet: &Packet);
 }
 
 /// The model has no bytes.
-impl Parts for () {
+impl Part for () {
     fn of(_: &Packet) {}
-    fn add(&mut self, _: &Packet) {}
 }
 
 /// What a driver knows of packets beyond their parsed headers.
 pub trait Frames {
     /// What it keeps of each packet in a segment.
-    type Parts: Parts;
+    type Part: Part;
     /// The packet's checksum needs no verification before the packet is merged.
     fn is_verified(&self, packet: &Packet) -> bool;
     /// Both packets carry the same bytes of TCP options.
@@ -37,7 +33,7 @@ pub trait Frames {
 pub struct Modelled;
 
 impl Frames for Modelled {
-    type Parts = ();
+    type Part = ();
     fn is_verified(&self, _: &Packet) -> bool {
         true
     }
@@ -54,16 +50,15 @@ impl Frames for Modelled {
 pub struct Segment<P = ()> {
     /// The first packet, with the payload of all; options are those of the first.
     pub packet: Packet,
-    /// How many packets it was.
-    pub packets: u32,
     /// Payload of the last packet, bytes.
     last: u32,
-    pub parts: P,
+    /// Of each packet, in order.
+    pub parts: Vec<P>,
 }
 
-impl<P: Parts> Segment<P> {
+impl<P: Part> Segment<P> {
     pub fn new(packet: Packet) -> Segment<P> {
-        Segment { packets: 1, last: packet.headers.payload, parts: P::of(&packet), packet }
+        Segment { last: packet.headers.payload, parts: vec![P::of(&packet)], packet }
     }
 
     /// Appends the next packet of the same flow. Its PSH, FIN and window survive, as in Linux.
@@ -75,9 +70,8 @@ impl<P: Parts> Segment<P> {
         h.payload += next.headers.payload;
         h.tcp_flags |= next.headers.tcp_flags & (tcp::PSH | tcp::FIN);
         h.window = next.headers.window;
-        self.packets += 1;
         self.last = next.headers.payload;
-        self.parts.add(next);
+        self.parts.push(P::of(next));
     }
 
     /// Payload of each packet but the last, bytes.
@@ -91,7 +85,7 @@ impl<P: Parts> Segment<P> {
     /// Does `next`, a packet of the same flow, continue this segment? The rules of Linux's `tcp_gro_receive` and
     /// `inet_gro_receive`: contiguous, after whole packets only, equal acknowledgement, flags, options and ECN codepoint.
     /// Label and flowcell number stand in the encapsulation or the Ethernet header, and Linux compares those too.
-    pub(super) fn accepts<F: Frames<Parts = P>>(&self, next: &Packet, frames: &F) -> bool {
+    pub(super) fn accepts<F: Frames<Part = P>>(&self, next: &Packet, frames: &F) -> bool {
         let (a, b) = (&self.packet.headers, &next.headers);
         let size = self.size();
         self.last == size

@@ -26,7 +26,7 @@ impl Bench {
     }
 
     /// (sequence number, payload, packets) of everything that one poll hands up.
-    fn poll(&mut self, poll: Poll) -> Vec<(u32, u32, u32)> {
+    fn poll(&mut self, poll: Poll) -> Vec<(u32, u32, usize)> {
         let Bench { rx, edge, config, packets } = self;
         let mut up = Vec::new();
         assert!(rx.begin_poll(poll.generation));
@@ -36,7 +36,7 @@ impl Bench {
         }
         io.edge.end_batch(poll.at);
         up.extend(std::iter::from_fn(|| rx.released(&mut io)));
-        up.iter().map(|s| (s.packet.headers.seq, s.packet.headers.payload, s.packets)).collect()
+        up.iter().map(|s| (s.packet.headers.seq, s.packet.headers.payload, s.parts.len())).collect()
     }
 }
 
@@ -95,4 +95,18 @@ fn a_merged_segment_without_a_flowcell_waits_behind_its_flow() {
     assert_eq!(bench.poll(poll), [(0, 1000, 1), (1000, 2000, 2)]);
     assert_eq!(bench.packets.live(), 1);
     assert_eq!(bench.packets.take(other).headers.seq, 9000);
+}
+/// The engine compares what Presto's algorithm needs; a segment also has to be one that Linux could have built.
+#[test]
+fn released_packets_with_other_options_are_segments_of_their_own() {
+    let mut bench = Bench::new(HostConfig { rx_coalesce: Time::ZERO, ..HostConfig::default() });
+    let at = |seq, tsval| {
+        let mut packet = packet(seq, Some(1));
+        packet.options.timestamps = Some((tsval, 0));
+        packet
+    };
+    let poll = bench.arrive(Time::ZERO, at(0, 5)).unwrap().unwrap();
+    bench.arrive(Time::ZERO, at(1000, 5)).unwrap();
+    bench.arrive(Time::ZERO, at(2000, 6)).unwrap();
+    assert_eq!(bench.poll(poll), [(0, 2000, 2), (2000, 1000, 1)]);
 }

@@ -74,8 +74,6 @@ pub struct Driver {
     pub(super) fabric: Fabric,
     pub(super) hosts: Vec<Host>,
     pub(super) config: HostConfig,
-    /// Incoming packets go through the edge one by one, before they are merged.
-    pub(super) reorders: bool,
     pub(super) pool: Pool,
     pub(super) lateness: Lateness,
     pub(super) measure: Measure,
@@ -92,7 +90,6 @@ pub struct Driver {
     pub(super) stopping: bool,
     // Reused buffers.
     frames: Vec<FrameId>,
-    pub(super) up: Vec<Segment>,
     resized: Vec<u8>,
 }
 
@@ -140,7 +137,6 @@ impl Driver {
             scheduler: Scheduler::new(),
             timers,
             fabric,
-            reorders: hosts.iter().any(|h| h.edge.config().reorder.is_some()),
             hosts,
             config,
             pool,
@@ -156,7 +152,6 @@ impl Driver {
             spin,
             stopping: false,
             frames: Vec::new(),
-            up: Vec::new(),
             resized: Vec::new(),
         })
     }

@@ -1,10 +1,8 @@
 use super::limit::Queues;
-use super::merge::Gro;
-use super::merge::Segment;
+use super::merge::Part;
 use crate::port::Port;
 use edge::Edge;
-use fabric::List;
-use units::Time;
+use host::nic::Rx;
 
 /// One host as the lab sees it: the port to its kernel, its edge, and the receiving side of its NIC.
 pub(crate) struct Host {
@@ -14,15 +12,7 @@ pub(crate) struct Host {
     pub(crate) queues: Option<Queues>,
     /// Nothing is read from it until its uplink has sent more.
     pub(crate) waiting: bool,
-    /// Packets that arrived since the last poll.
-    pub(crate) ring: List,
-    pub(crate) ring_len: u32,
-    /// When the next poll is due, and its generation: a poll moved earlier leaves a stale event behind.
-    pub(crate) poll_at: Option<Time>,
-    pub(crate) poll_generation: u16,
-    pub(crate) gro: Gro,
-    /// The segment that released packets are being joined to.
-    pub(crate) joining: Option<Segment>,
+    pub(crate) rx: Rx<Part>,
     pub(crate) counters: Counters,
 }
 
@@ -50,18 +40,6 @@ pub struct Counters {
 
 impl Host {
     pub(crate) fn new(port: Box<dyn Port>, edge: Edge, queues: Option<Queues>) -> Host {
-        Host {
-            port,
-            edge,
-            queues,
-            waiting: false,
-            ring: List::default(),
-            ring_len: 0,
-            poll_at: None,
-            poll_generation: 0,
-            gro: Gro::default(),
-            joining: None,
-            counters: Counters::default(),
-        }
+        Host { port, edge, queues, waiting: false, rx: Rx::default(), counters: Counters::default() }
     }
 }

@@ -39,7 +39,7 @@ impl Queues {
         (0..self.htb.classes()).map(|class| self.htb.backlog(class)).sum()
     }
 
-    fn standing(&self, to: u32, now: Time) -> Option<Standing> {
+    pub(super) fn standing(&self, to: u32, now: Time) -> Option<Standing> {
         Some(self.htb.standing(self.limiter.class_of(to)?, now))
     }
 

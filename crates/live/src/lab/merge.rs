@@ -1,9 +1,9 @@
-//! What the receiving side of a NIC merges in one poll, as Linux's GRO does; the rules are those of the modelled hosts.
+//! Frames behind the packets that a NIC's receive side merges: parts of payload, options, checksums.
 
-use super::frame::tcp_options;
+use super::frame::{is_opaque, tcp_options};
 use crate::port::{FrameId, Pool};
 use fabric::Packet;
-use wire::{proto, tcp};
+use host::nic::Frames;
 
 /// Part of a frame's payload, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,112 +13,35 @@ pub(crate) struct Part {
     pub(crate) len: u32,
 }
 
-/// What a host is handed: one packet, or several of one flow merged. Each part counts as a user of its frame.
-#[derive(Clone, Debug)]
-pub(crate) struct Segment {
-    /// The first packet, with the payload of all.
-    pub(crate) packet: Packet,
-    pub(crate) parts: Vec<Part>,
-}
+/// One packet, or several of one flow merged. Each part counts as a user of its frame.
+pub(crate) type Segment = host::nic::Segment<Part>;
 
-/// Payload of a merged segment must fit an IP packet.
-const MAX_SEGMENT: u32 = 65_535 - 60;
-/// The kernel's bound on flows merged at once.
-const MAX_FLOWS: usize = 8;
-
-impl Segment {
-    pub(crate) fn new(packet: Packet) -> Segment {
-        Segment { parts: vec![part(&packet)], packet }
-    }
-
-    /// Appends the next packet of the same flow.
-    pub(crate) fn append(&mut self, next: &Packet) {
-        let h = &mut self.packet.headers;
-        if h.segment_size == 0 {
-            h.segment_size = h.payload as u16;
-        }
-        h.payload += next.headers.payload;
-        h.tcp_flags |= next.headers.tcp_flags & (tcp::PSH | tcp::FIN);
-        h.window = next.headers.window;
-        self.parts.push(part(next));
-    }
-
-    /// May `next` follow on in the same segment? Never with another ECN codepoint.
-    pub(crate) fn accepts(&self, next: &Packet, pool: &Pool) -> bool {
-        let (a, b) = (&self.packet.headers, &next.headers);
-        let size = if a.segment_size == 0 { a.payload } else { u32::from(a.segment_size) };
-        // A shorter packet may only be the last.
-        let whole = self.parts.last().is_some_and(|last| last.len == size);
-        whole
-            && a.seq.wrapping_add(a.payload) == b.seq
-            && b.payload <= size
-            && a.payload + b.payload <= MAX_SEGMENT
-            && a.ack == b.ack
-            && a.ecn == b.ecn
-            && (a.tcp_flags ^ b.tcp_flags) & !(tcp::PSH | tcp::FIN) == 0
-            && (a.l4_header_len, a.tcp_reserved) == (b.l4_header_len, b.tcp_reserved)
-            && (a.label, a.cell) == (b.label, b.cell)
-            && same_options(&self.packet, next, pool)
+impl host::nic::Part for Part {
+    fn of(packet: &Packet) -> Part {
+        Part { frame: packet.slot, offset: packet.flow, len: packet.headers.payload }
     }
 }
 
-fn part(packet: &Packet) -> Part {
-    Part { frame: packet.slot, offset: packet.flow, len: packet.headers.payload }
-}
+/// The lab's frames.
+#[derive(Debug)]
+pub(crate) struct Pooled<'a>(pub(crate) &'a Pool);
 
-/// The packets of one frame share their options.
-fn same_options(a: &Packet, b: &Packet, pool: &Pool) -> bool {
-    let options = |p: &Packet| tcp_options(pool.frame(p.slot), &p.headers);
-    a.slot == b.slot || options(a) == options(b)
-}
+impl Frames for Pooled<'_> {
+    type Part = Part;
 
-/// May the packet be merged with others at all? Only with a checksum left undone: a finished one would have to be
-/// verified first.
-pub(crate) fn is_mergeable(packet: &Packet, pool: &Pool) -> bool {
-    let h = &packet.headers;
-    h.proto == proto::TCP
-        && h.payload > 0
-        && h.tcp_flags & (tcp::SYN | tcp::FIN | tcp::RST | tcp::URG | tcp::CWR) == 0
-        && pool.header(packet.slot).needs_csum()
-}
-
-/// Segments being built in the current poll: one per flow, as the kernel keeps one.
-#[derive(Debug, Default)]
-pub(crate) struct Gro {
-    open: Vec<Segment>,
-}
-
-impl Gro {
-    /// Takes a packet; segments that it completes or evicts go to `up` in order.
-    pub(crate) fn receive(&mut self, packet: Packet, pool: &Pool, up: &mut Vec<Segment>) {
-        let key = packet.headers.flow_key();
-        let found = self.open.iter().position(|s| s.packet.headers.flow_key() == key);
-        let mergeable = is_mergeable(&packet, pool);
-        let push = packet.headers.has_flags(tcp::PSH);
-        if let Some(i) = found {
-            if mergeable && self.open[i].accepts(&packet, pool) {
-                self.open[i].append(&packet);
-                let size = u32::from(self.open[i].packet.headers.segment_size);
-                if push || packet.headers.payload < size {
-                    up.push(self.open.remove(i));
-                }
-                return;
-            }
-            up.push(self.open.remove(i));
-        }
-        if !mergeable || push {
-            up.push(Segment::new(packet));
-            return;
-        }
-        if self.open.len() == MAX_FLOWS {
-            up.push(self.open.remove(0));
-        }
-        self.open.push(Segment::new(packet));
+    /// Only a checksum left undone: a finished one would have to be verified first.
+    fn is_verified(&self, packet: &Packet) -> bool {
+        self.0.header(packet.slot).needs_csum()
     }
 
-    /// The poll ended: everything goes up.
-    pub(crate) fn flush(&mut self, up: &mut Vec<Segment>) {
-        up.append(&mut self.open);
+    /// The packets of one frame share their options.
+    fn same_options(&self, a: &Packet, b: &Packet) -> bool {
+        let options = |p: &Packet| tcp_options(self.0.frame(p.slot), &p.headers);
+        a.slot == b.slot || options(a) == options(b)
+    }
+
+    fn bypasses_edge(&self, packet: &Packet) -> bool {
+        is_opaque(&packet.headers)
     }
 }
 
@@ -126,7 +49,12 @@ impl Gro {
 mod tests {
     use super::*;
     use crate::port::VnetHeader;
-    use wire::{ecn, TcpOptions};
+    use edge::Edge;
+    use fabric::Packets;
+    use host::experiment::HostConfig;
+    use host::nic::{Handed, Io, Rx};
+    use units::Time;
+    use wire::{ecn, proto, tcp, TcpOptions};
 
     /// Packets of 1448 bytes, each a frame of its own, with these options.
     struct Bench {
@@ -153,15 +81,36 @@ mod tests {
             let vnet = VnetHeader { flags, ..VnetHeader::default() };
             let slot = self.pool.insert(vnet, &frame).unwrap();
             let mut parsed = wire::parse(self.pool.frame(slot)).unwrap();
-            (parsed.label, parsed.cell) = (headers.label, headers.cell);
+            (parsed.label, parsed.cell, parsed.has_cell) = (headers.label, headers.cell, headers.has_cell);
             Packet { slot, headers: parsed, ..Packet::default() }
         }
-        /// (sequence number, payload, parts) of everything that one poll pushes up.
-        fn poll(&self, packets: &[Packet]) -> Vec<(u32, u32, usize)> {
-            let (mut gro, mut up) = (Gro::default(), Vec::new());
-            packets.iter().for_each(|&p| gro.receive(p, &self.pool, &mut up));
-            gro.flush(&mut up);
+        /// (sequence number, payload, parts) of everything that one poll hands up, with a reorder engine or without.
+        fn poll_with(&self, reorder: bool, packets: &[Packet]) -> Vec<(u32, u32, usize)> {
+            let config = HostConfig::default();
+            let reorder = reorder.then(edge::reorder::Config::default);
+            let mut edge = Edge::new(edge::Config { reorder, ..edge::Config::default() });
+            let (mut rx, mut slab) = (Rx::default(), Packets::default());
+            let mut poll = None;
+            for &packet in packets {
+                let id = slab.add(packet);
+                poll = rx.arrive(Time::ZERO, Time::ZERO, &config, id, &mut slab).unwrap().or(poll);
+            }
+            let poll = poll.unwrap();
+            assert!(rx.begin_poll(poll.generation));
+            let mut io =
+                Io { now: poll.at, config: &config, edge: &mut edge, packets: &mut slab, frames: &Pooled(&self.pool) };
+            let mut up: Vec<Segment> = Vec::new();
+            while let Some(Handed::Up(segment)) = rx.next(&mut io, |_| None) {
+                up.push(segment);
+            }
+            io.edge.end_batch(poll.at);
+            up.extend(std::iter::from_fn(|| rx.released(&mut io)));
+            assert_eq!(slab.live(), 0);
             up.iter().map(|s| (s.packet.headers.seq, s.packet.headers.payload, s.parts.len())).collect()
+        }
+
+        fn poll(&self, packets: &[Packet]) -> Vec<(u32, u32, usize)> {
+            self.poll_with(false, packets)
         }
     }
 
@@ -205,9 +154,24 @@ mod tests {
         let short = bench.packet(1, |h| h.payload = 10, 1, PARTIAL);
         let next = bench.packet(1, |h| (h.seq, h.payload) = (1458, 10), 1, PARTIAL);
         assert_eq!(bench.poll(&[first, short, next]), [(0, 1458, 2), (1458, 10, 1)]);
-        // As the reorder engine's joins could ask for.
-        let mut segment = Segment::new(first);
-        segment.append(&short);
-        assert!(!segment.accepts(&next, &bench.pool));
+    }
+
+    /// As the modelled hosts do: Linux merges what carries no flowcell, reordering or not.
+    #[test]
+    fn a_merged_segment_without_a_flowcell_waits_behind_its_flow() {
+        let mut bench = Bench::new();
+        let numbered = bench.packet(0, |h| (h.cell, h.has_cell) = (1, 1), 1, PARTIAL);
+        let plain: Vec<_> = (1..4).map(|i| bench.packet(i, |_| (), 1, PARTIAL)).collect();
+        let all = [numbered, plain[0], plain[1], plain[2]];
+        assert_eq!(bench.poll_with(true, &all), [(0, 1448, 1), (1448, 3 * 1448, 3)]);
+    }
+
+    /// The engine compares what Presto's algorithm needs; a segment also has to be one that Linux could have built.
+    #[test]
+    fn released_packets_with_other_options_are_segments_of_their_own() {
+        let mut bench = Bench::new();
+        let numbered = |h: &mut wire::Packet| (h.cell, h.has_cell) = (1, 1);
+        let train = [(0, 1), (1, 1), (2, 2)].map(|(i, tsval)| bench.packet(i, numbered, tsval, PARTIAL));
+        assert_eq!(bench.poll_with(true, &train), [(0, 2 * 1448, 2), (2 * 1448, 1448, 1)]);
     }
 }
