@@ -29,7 +29,7 @@ test: ## run all tests
 
 test-kernel: ## only the tests of the kernel edge: root, clang, headers of libbpf, libelf and zlib
 	@[ -n "$$(scripts/features)" ]
-	scripts/test --package live --features live/kernel
+	scripts/test --package kernel --package agent --features kernel/libbpf,agent/libbpf
 
 test-kernels: ## the kernel tests on Debian's kernels in QEMU, hours: KERNELS="6.12" TESTS="guests limits" picks (docs/kernels.md)
 	@scripts/need test
@@ -43,7 +43,7 @@ fuzz: ## 10 million hostile frames through the parser and, as root, twice throug
 	SELVEDGE_FRAMES=10000000 scripts/test --package fuzz-drivers --test frames
 	SELVEDGE_SEQUENCES=1000000 scripts/test --package fuzz-drivers --test sequences
 	@[ -n "$$(scripts/features)" ]
-	SELVEDGE_FRAMES=10000000 scripts/test --package live --features live/kernel --test hostile --test crossing
+	SELVEDGE_FRAMES=10000000 scripts/test --package kernel --features kernel/libbpf --test hostile --test crossing
 
 lint: fmt-check clippy licences check-scripts ## formatting, clippy, licences, the scripts' own tests
 

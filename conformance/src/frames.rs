@@ -44,7 +44,7 @@ impl Frames {
         }
     }
 
-    /// Counters under the names of `live::state::Counter`; those that were never counted are missing.
+    /// Counters under the names of `kernel::state::Counter`; those that were never counted are missing.
     pub fn counts(&self) -> &BTreeMap<&'static str, u64> {
         &self.counts
     }

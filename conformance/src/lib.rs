@@ -2,7 +2,7 @@
 //!
 //! A script names each packet, the verdict on it and the headers that it leaves with. [`Structs`] runs it through
 //! `edge::Edge` without bytes; [`Frames`] through `wire` and `edge` on real frames, with everything around the stages
-//! (routes, peers, encapsulation) written a second time here, in Rust; `crates/live` runs the same frames through the
+//! (routes, peers, encapsulation) written a second time here, in Rust; `crates/kernel` runs the same frames through the
 //! loaded kernel program. All three must do what the script says.
 
 mod answers;

@@ -49,7 +49,7 @@ struct dctcp {
 
 _Static_assert(sizeof(struct dctcp) <= 104, "icsk_ca_priv has no more");
 
-/* Over all sockets, per CPU; read by live::dctcp. */
+/* Over all sockets, per CPU; read by kernel::dctcp. */
 struct dctcp_stats {
 	u64 windows;	/* observation windows ended */
 	u64 alpha_sum;	/* of alpha at their ends, in 1/1024 */

@@ -83,7 +83,7 @@ struct htb_class {
 
 #pragma clang attribute pop
 
-/* Linux 6.2. The agent says whether it is there (see crates/live/src/kernel/limits.rs); then a read costs no call. */
+/* Linux 6.2. The agent says whether it is there (see crates/kernel/src/loaded/limits.rs); then a read costs no call. */
 extern void *bpf_rdonly_cast(const void *, __u32) __ksym __weak;
 const volatile u32 sv_has_cast SEC(".rodata.casts") = 0;
 

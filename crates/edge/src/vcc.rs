@@ -94,6 +94,11 @@ impl Rule {
     }
 }
 
+/// How [`Rule::tenant`] names a network: 0 means any.
+pub fn tenant(network: u32) -> u32 {
+    network + 1
+}
+
 /// The data path's tables are small: they are walked for each new flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TooMany {

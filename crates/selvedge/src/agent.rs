@@ -4,10 +4,10 @@ mod addresses;
 pub mod file;
 
 use crate::ctl::{self, CtlError};
+use crate::kernel_edge;
+use agent_api::protocol::Command;
 use clap::{Args, Subcommand};
 use config::ConfigError;
-use live::agent::config::Config;
-use live::agent::protocol::Command;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
@@ -40,14 +40,8 @@ pub enum AgentError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Ctl(#[from] CtlError),
-    #[cfg(feature = "kernel")]
     #[error(transparent)]
-    Live(#[from] live::agent::Error),
-    #[cfg(not(feature = "kernel"))]
-    #[error(
-        "{0}: build it with `cargo build --release --features kernel`, with clang and the headers of libelf and zlib"
-    )]
-    Unavailable(live::bpf::Unavailable),
+    Run(#[from] kernel_edge::Error),
 }
 
 impl AgentError {
@@ -55,8 +49,7 @@ impl AgentError {
     pub fn is_request(&self) -> bool {
         match self {
             AgentError::Config(_) => true,
-            #[cfg(feature = "kernel")]
-            AgentError::Live(error) => error.is_request(),
+            AgentError::Run(error) => error.is_request(),
             _ => false,
         }
     }
@@ -72,20 +65,8 @@ pub fn run(agent: &Agent) -> Result<(), AgentError> {
     }
 }
 
-#[cfg(feature = "kernel")]
 fn serve(path: &Path) -> Result<(), AgentError> {
-    Ok(live::agent::run(&mut || file::load(path).map_err(|e| e.to_string()))?)
-}
-
-#[cfg(not(feature = "kernel"))]
-fn serve(path: &Path) -> Result<(), AgentError> {
-    file::load(path)?;
-    Err(unavailable())
-}
-
-#[cfg(not(feature = "kernel"))]
-fn unavailable() -> AgentError {
-    AgentError::Unavailable(live::bpf::available().err().unwrap_or(live::bpf::Unavailable("built without the agent")))
+    Ok(kernel_edge::run(&mut || file::load(path).map_err(|e| e.to_string()))?)
 }
 
 fn check(path: &Path) -> Result<(), AgentError> {
@@ -97,20 +78,9 @@ fn check(path: &Path) -> Result<(), AgentError> {
         config.peers.len(),
         config.balance.scheme().name
     );
-    look_up(&config)
-}
-
-#[cfg(feature = "kernel")]
-fn look_up(config: &Config) -> Result<(), AgentError> {
-    for line in live::agent::resolve(config)? {
+    for line in kernel_edge::resolve(&config)? {
         say!("{line}");
     }
-    Ok(())
-}
-
-#[cfg(not(feature = "kernel"))]
-fn look_up(_: &Config) -> Result<(), AgentError> {
-    say!("interfaces were not looked up: this program was built without the feature `kernel`");
     Ok(())
 }
 
@@ -132,14 +102,8 @@ fn stop(path: Option<&Path>) -> Result<(), AgentError> {
     }
 }
 
-#[cfg(feature = "kernel")]
 fn remove(pins: &Path, socket: &Path) -> Result<(), AgentError> {
-    live::agent::stop(pins, socket)?;
+    kernel_edge::stop(pins, socket)?;
     say!("no agent ran; nothing of the edge is left in the kernel");
     Ok(())
-}
-
-#[cfg(not(feature = "kernel"))]
-fn remove(_: &Path, _: &Path) -> Result<(), AgentError> {
-    Err(unavailable())
 }

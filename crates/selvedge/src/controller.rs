@@ -1,7 +1,5 @@
 //! `selvedge controller`: gives agents the order in which to take paths.
 
-// Without the feature a file is only checked.
-#[cfg_attr(not(feature = "kernel"), allow(dead_code))]
 mod file;
 
 use clap::{Args, Subcommand};
@@ -46,23 +44,18 @@ pub struct Change {
 pub enum ControllerError {
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[cfg(feature = "kernel")]
     #[error(transparent)]
-    Live(#[from] live::controller::Error),
-    #[cfg(not(feature = "kernel"))]
-    #[error("built without the controller: build it with `cargo build --release --features kernel`")]
-    Unavailable,
+    Run(#[from] controller::Error),
 }
 
 /// # Errors
 /// One line why it was not done.
-#[cfg(feature = "kernel")]
 pub fn run(command: &Controller) -> Result<(), ControllerError> {
-    use live::controller::{operate, LinkChange};
+    use controller::{operate, LinkChange};
     let (arguments, change) = match command {
         Controller::Run(arguments) => {
             let config = file::load(&arguments.config)?.into_config();
-            return Ok(live::controller::run(config, &crate::say::note)?);
+            return Ok(controller::run(config, &crate::say::note)?);
         }
         Controller::Status { arguments, .. } => (arguments, None),
         Controller::Fail(change) => (&change.arguments, Some((&change.link, false))),
@@ -78,20 +71,7 @@ pub fn run(command: &Controller) -> Result<(), ControllerError> {
     Ok(())
 }
 
-/// # Errors
-/// A configuration that is wrong, or none of this build's business.
-#[cfg(not(feature = "kernel"))]
-pub fn run(command: &Controller) -> Result<(), ControllerError> {
-    let arguments = match command {
-        Controller::Run(arguments) | Controller::Status { arguments, .. } => arguments,
-        Controller::Fail(change) | Controller::Heal(change) => &change.arguments,
-    };
-    file::load(&arguments.config)?;
-    Err(ControllerError::Unavailable)
-}
-
-#[cfg(feature = "kernel")]
-fn text(status: &live::controller::Status) -> String {
+fn text(status: &controller::Status) -> String {
     use std::fmt::Write as _;
     let mut out = format!("revision {}, {} trees\n", status.revision, status.trees);
     if !status.failed.is_empty() {

@@ -1,11 +1,11 @@
 //! `selvedge ctl`: asks a running agent. Needs nothing of the kernel edge, only its socket.
 
 use crate::agent::file::SOCKET;
-use clap::{Args, Subcommand};
-use live::agent::protocol::{
+use agent_api::protocol::{
     Answer, Command, CounterValue, Flows, Limit, Outcome, Path as PeerPath, Port, Receiver, Request, Status, Uplink,
     MAX_ANSWER, MAX_FLOWS, VERSION,
 };
+use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -1,5 +1,6 @@
 //! `selvedge doctor`: what this machine can run, and why not. It leaves nothing changed.
 
+use crate::kernel_edge;
 use serde::Serialize;
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
@@ -75,8 +76,8 @@ pub fn diagnose() -> Diagnosis {
 }
 
 /// What an operator must see to before an agent runs with that configuration.
-pub fn operator(config: &live::agent::config::Config) -> Finding {
-    let unmet = live::agent::operator::unmet(config);
+pub fn operator(config: &agent_api::config::Config) -> Finding {
+    let unmet = agent_api::operator::unmet(config);
     let reason = if unmet.is_empty() { "the host is set as SECURITY.md asks".into() } else { unmet.join("\n") };
     finding("configuration", unmet.is_empty(), reason, "as said, or set agent.unchecked = true")
 }
@@ -148,14 +149,14 @@ fn kernel() -> Finding {
     let lacks: Vec<&str> =
         KERNEL_FEATURES.iter().filter(|(since, _)| version < *since).map(|(_, what)| *what).collect();
     let but = if lacks.is_empty() { String::new() } else { format!("; too old for {}", lacks.join("; ")) };
-    match live::bpf::too_old() {
+    match agent_api::release::too_old() {
         Some(why) => finding("kernel", false, why, "boot Linux 6.1 or later"),
         None => finding("kernel", true, format!("Linux {release}{but}"), ""),
     }
 }
 
 fn version() -> (u32, u32) {
-    live::bpf::version_of(&read("/proc/sys/kernel/osrelease")).unwrap_or_default()
+    agent_api::release::version_of(&read("/proc/sys/kernel/osrelease")).unwrap_or_default()
 }
 
 /// Several programs on one interface, in an order. Nothing needs it.
@@ -173,34 +174,26 @@ const TCX_SINCE: (u32, u32) = (6, 6);
 
 /// The only way to know: the programs are loaded, and dropped.
 fn programs() -> Finding {
-    #[cfg(feature = "kernel")]
-    return tried("programs", "the kernel takes the programs of the edge", live::kernel::try_edge);
-    #[cfg(not(feature = "kernel"))]
-    unbuilt("programs")
+    tried("programs", "the kernel takes the programs of the edge", kernel_edge::try_edge)
 }
 
 fn laws() -> Finding {
-    #[cfg(feature = "kernel")]
-    return tried("laws", "the kernel takes the programs of rate limits", live::kernel::try_laws);
-    #[cfg(not(feature = "kernel"))]
-    unbuilt("laws")
+    tried("laws", "the kernel takes the programs of rate limits", kernel_edge::try_laws)
 }
 
-#[cfg(feature = "kernel")]
-fn tried(name: &'static str, good: &str, load: fn(Option<&[u8]>) -> Result<(), live::kernel::Error>) -> Finding {
+fn tried(name: &'static str, good: &str, load: fn() -> Result<(), String>) -> Finding {
+    if !kernel_edge::BUILT {
+        let remedy = "make build, with clang and the headers that selvedge doctor names";
+        return finding(name, false, "this program has none", remedy);
+    }
     if !may_load() {
         let reason = "only who may load BPF programs can try them".to_owned();
         return Finding { name, status: Status::Unknown, reason, remedy: "run as root".to_owned() };
     }
-    match load(None) {
+    match load() {
         Ok(()) => finding(name, true, good, ""),
-        Err(e) => finding(name, false, e.to_string(), "boot a kernel that docs/kernels.md names"),
+        Err(why) => finding(name, false, why, "boot a kernel that docs/kernels.md names"),
     }
-}
-
-#[cfg(not(feature = "kernel"))]
-fn unbuilt(name: &'static str) -> Finding {
-    finding(name, false, "this program has none", "make build, with clang and the headers that selvedge doctor names")
 }
 
 /// A qdisc that is a module is loaded when it is asked for.
@@ -222,11 +215,7 @@ fn htb() -> Finding {
 /// Tried, where that is possible, in a network namespace of its own.
 fn fq() -> Finding {
     const REMEDY: &str = "boot a kernel with CONFIG_NET_SCH_FQ";
-    #[cfg(feature = "kernel")]
-    let known = live::has_fq();
-    #[cfg(not(feature = "kernel"))]
-    let known: Option<bool> = None;
-    match known {
+    match kernel_edge::has_fq() {
         Some(true) => finding("fq", true, "the kernel has the qdisc fq", ""),
         Some(false) => finding("fq", false, "the kernel has no qdisc fq", REMEDY),
         None => {
@@ -298,8 +287,8 @@ fn bpffs() -> Finding {
 
 /// Needed only to build this program.
 fn built_in() -> Finding {
-    let available = live::bpf::available();
-    let reason = available.as_ref().map_or_else(ToString::to_string, |()| "the kernel edge is in this program".into());
+    let available = kernel_edge::available();
+    let reason = available.as_ref().map_or_else(Clone::clone, |()| "the kernel edge is in this program".into());
     finding("edge", available.is_ok(), reason, "apt install clang libelf-dev zlib1g-dev, and build it anew: make build")
 }
 

@@ -17,7 +17,7 @@ pub(crate) const FLOWS: u64 = 512 << 20;
 /// # Errors
 /// What cannot be read, is no text, or is longer than `most` bytes; `remedy` says what to give instead.
 pub(crate) fn read(path: &Path, most: u64, remedy: &str) -> Result<String, ConfigError> {
-    live::files::read_text(path, most)
+    files::read_text(path, most)
         .map_err(|e| ConfigError::new(path.display().to_string(), format!("cannot be read: {e}"), remedy))
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn read(path: &Path, most: u64, remedy: &str) -> Result<String, Confi
 /// # Errors
 /// As [`read`].
 pub(crate) fn read_configuration(path: &Path, most: u64) -> Result<String, ConfigError> {
-    live::files::read_regular_text(path, most).map_err(|e| {
+    files::read_regular_text(path, most).map_err(|e| {
         ConfigError::new(
             path.display().to_string(),
             format!("cannot read the configuration: {e}"),

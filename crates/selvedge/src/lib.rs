@@ -12,6 +12,7 @@ pub mod demo;
 pub mod doctor;
 pub mod figures;
 mod input;
+pub mod kernel_edge;
 pub mod lab;
 pub mod manual;
 pub mod output;
@@ -41,7 +42,7 @@ pub enum Failure {
     #[error(transparent)]
     Lab(#[from] lab::LabFailure),
     #[error(transparent)]
-    KernelLab(#[from] live::netns::Error),
+    KernelLab(#[from] kernel_lab::Error),
     #[error(transparent)]
     Agent(#[from] agent::AgentError),
     #[error(transparent)]

@@ -67,7 +67,7 @@ fn replaced(text: &str, mut replace: impl FnMut(char, &mut String)) -> Cow<'_, s
 
 fn put(parts: &[&str]) {
     let mut out = std::io::stdout().lock();
-    let written = match live::stdout_was_closed() {
+    let written = match files::stdout_was_closed() {
         true => Err(Error::new(ErrorKind::NotConnected, "it is closed")),
         false => parts.iter().try_for_each(|part| out.write_all(part.as_bytes())).and_then(|()| out.flush()),
     };

@@ -4,6 +4,7 @@
 //! real frames go through [`parse`] and afterwards [`write_back`]. [`emit`] builds a frame from a packet, for captures
 //! of modelled traffic and for tests. No input makes this crate panic.
 
+mod address;
 pub mod checksum;
 mod emit;
 pub mod encap;
@@ -11,6 +12,7 @@ mod flow;
 mod frame;
 mod packet;
 
+pub use address::{address, words};
 pub use emit::{emit, emit_snapped, EmitError, TcpOptions};
 pub use flow::FlowKey;
 pub use frame::{parse, write_back, write_back_resized, ParseError};

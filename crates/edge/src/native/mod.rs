@@ -26,7 +26,7 @@ use units::Time;
 use wire::{FlowKey, Packet};
 
 /// The most labels in a schedule, `SV_MAX_LABELS`.
-pub(crate) const MAX_LABELS: usize = 256;
+pub const MAX_LABELS: usize = 256;
 
 pub(crate) const BEGAN: u32 = 0x1;
 pub(crate) const CELL_OPENED: u32 = 0x2;

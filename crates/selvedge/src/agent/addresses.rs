@@ -1,7 +1,7 @@
 //! Which addresses hosts and guests may have.
 
+use agent_api::config::Prefix;
 use config::Invalid;
-use live::agent::config::Prefix;
 use std::net::IpAddr;
 
 /// Of a host.

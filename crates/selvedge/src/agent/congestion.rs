@@ -1,9 +1,9 @@
 //! `[congestion]`: the administrator's congestion control for guests.
 
 use super::{at_most, within, Parsed};
+use agent_api::config::{Prefix, MAX_NETWORK};
 use config::{Invalid, OrOff};
 use edge::vcc::{self, Class, Config, Law, Rule};
-use live::agent::config::{Prefix, MAX_NETWORK};
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -155,7 +155,7 @@ impl RuleTable {
             local: self.local.as_ref().map_or(vcc::Prefix::ANY, |prefix| mirror(prefix.0)),
             remote: self.remote.as_ref().map_or(vcc::Prefix::ANY, |prefix| mirror(prefix.0)),
             ports: self.check_ports(at)?,
-            tenant: self.network.map_or(0, live::state::tenant),
+            tenant: self.network.map_or(0, vcc::tenant),
             class: whole.class(at)?,
         })
     }
@@ -177,7 +177,7 @@ impl RuleTable {
 /// In the data path's form.
 fn mirror(prefix: Prefix) -> vcc::Prefix {
     let before = if matches!(prefix.addr(), IpAddr::V4(_)) { 96 } else { 0 };
-    vcc::Prefix { addr: live::state::words(prefix.addr()), len: before + prefix.len() }
+    vcc::Prefix { addr: wire::words(prefix.addr()), len: before + prefix.len() }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! `[controller]`: the controller that orders labels.
 
+use agent_api::config::ControllerRule;
 use config::Invalid;
 use edge::balance::{Scheme, AGENTS};
-use live::agent::config::ControllerRule;
 use serde::Deserialize;
 use std::path::PathBuf;
 

@@ -2,16 +2,16 @@
 
 use super::addresses::{check_inner, check_outer, check_range};
 use crate::balance::{read_beside, BalanceKeys};
+use agent_api::config::{
+    Config, GuestRule, Mac, PeerRule, Place, PortRule, Prefix, Selector, LEARN_LIMIT, MAX_LEARNED, MAX_NETWORK,
+    MAX_PEERS, MAX_PORTS,
+};
 use config::{within, ConfigError, Document, Faults, Invalid};
 use congestion::CongestionTable;
 use controller::ControllerTable;
 use edge::balance::{Balance, Scheme, AGENTS};
+use edge::MAX_LABELS;
 use limits::{LawWord, LimitsTable, PodAnnotations, TenantTable};
-use live::agent::config::{
-    Config, GuestRule, Mac, PeerRule, Place, PortRule, Prefix, Selector, LEARN_LIMIT, MAX_LEARNED, MAX_NETWORK,
-    MAX_PEERS, MAX_PORTS,
-};
-use live::state::MAX_LABELS;
 use parsed::Parsed;
 use receive::ReceiveTable;
 use serde::de::Deserializer;
@@ -260,7 +260,7 @@ pub fn load_from_any(path: &Path) -> Result<Config, ConfigError> {
 
 fn checked(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let (document, mut config) = read_document(&path.display().to_string(), text)?;
-    limits::check_kernel(&config, has_fq).map_err(|invalid| document.error(&invalid))?;
+    limits::check_kernel(&config, crate::kernel_edge::has_fq).map_err(|invalid| document.error(&invalid))?;
     if let Some(path) = &config.limits.annotations {
         config.limits.annotated = limits::read_annotations(path)?;
     }
@@ -273,16 +273,6 @@ fn checked(path: &Path, text: &str) -> Result<Config, ConfigError> {
 /// As [`load`].
 pub fn parse(name: &str, text: &str) -> Result<Config, ConfigError> {
     read_document(name, text).map(|(_, config)| config)
-}
-
-#[cfg(feature = "kernel")]
-fn has_fq() -> Option<bool> {
-    live::has_fq()
-}
-
-#[cfg(not(feature = "kernel"))]
-fn has_fq() -> Option<bool> {
-    None
 }
 
 fn read_document(name: &str, text: &str) -> Result<(Document, Config), ConfigError> {

@@ -76,7 +76,7 @@ fn little_needs_to_be_said() {
         assert!(error.to_string().starts_with(says), "{error}");
     }
     let order = parse("a.toml", "uplink.interface = \"eth0\"\nreceive.reorder = true").unwrap();
-    assert_eq!(order.reorder, Some(live::agent::config::ADAPTIVE));
+    assert_eq!(order.reorder, Some(agent_api::config::ADAPTIVE));
     let hash = parse("a.toml", "balance.policy = \"hash\"\nuplink.interfaces = [\"a\", \"b\"]").unwrap();
     assert_eq!((hash.balance, hash.labels.len(), hash.uplinks.len()), (Balance::ecmp(), 0, 2));
 }

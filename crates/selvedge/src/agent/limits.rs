@@ -2,10 +2,10 @@
 
 use super::parsed::{Parsed, Shape};
 use super::{at_most, PortTable};
-use config::{ConfigError, Fault, Invalid};
-use live::agent::config::{
+use agent_api::config::{
     Annotated, Config, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_RATE, MAX_TENANTS, MIN_RATE,
 };
+use config::{ConfigError, Fault, Invalid};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -276,7 +276,7 @@ pub(super) fn read_annotations(path: &Path) -> Result<BTreeMap<String, Annotated
         ConfigError::from(Fault { place: path.display().to_string(), key, problem, remedy: remedy.to_owned() })
     };
     let example = "write {\"veth1\": {\"kubernetes.io/egress-bandwidth\": \"10M\"}}";
-    let text = live::files::read_regular_text(path, MAX_ANNOTATIONS)
+    let text = files::read_regular_text(path, MAX_ANNOTATIONS)
         .map_err(|e| fail(String::new(), format!("cannot read the annotations: {e}"), "correct limits.annotations"))?;
     let all: BTreeMap<String, BTreeMap<String, serde_json::Value>> = serde_json::from_str(&text)
         .map_err(|e| fail(String::new(), format!("is no JSON object of annotations: {e}"), example))?;
@@ -304,7 +304,7 @@ pub(super) fn read_annotations(path: &Path) -> Result<BTreeMap<String, Annotated
 mod tests {
     use super::super::{load, parse};
     use super::*;
-    use live::agent::config::Config;
+    use agent_api::config::Config;
     use proptest::prelude::*;
 
     const HEAD: &str = "[uplink]\ninterface = \"eth0\"\n";

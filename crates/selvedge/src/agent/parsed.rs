@@ -1,6 +1,6 @@
 //! Strings with a form of their own, such as addresses.
 
-use live::agent::config::{Mac, Prefix};
+use agent_api::config::{Mac, Prefix};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::fmt;
 use std::marker::PhantomData;

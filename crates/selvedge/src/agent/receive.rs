@@ -1,9 +1,9 @@
 //! The table `[receive]`.
 
 use crate::scenario::Wait;
+use agent_api::config::ADAPTIVE;
 use config::Invalid;
 use edge::reorder::Timeout;
-use live::agent::config::ADAPTIVE;
 use serde::Deserialize;
 use units::Time;
 

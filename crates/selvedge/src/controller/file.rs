@@ -134,30 +134,28 @@ fn check(table: Table, topology: topology::Topology, beside: impl Fn(&Path) -> P
 }
 
 /// Since 1970: above any revision of a store that was lost.
-#[cfg(feature = "kernel")]
 #[allow(clippy::disallowed_methods, reason = "a controller runs in real time")]
 fn now_ms() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(1, |since| since.as_millis() as u64)
 }
 
-#[cfg(feature = "kernel")]
 impl File {
-    pub(super) fn identity(&self) -> live::controller::Identity {
+    pub(super) fn identity(&self) -> controller::Identity {
         let File { ca, certificate, key, .. } = self;
-        live::controller::Identity { ca: ca.clone(), certificate: certificate.clone(), key: key.clone() }
+        controller::Identity { ca: ca.clone(), certificate: certificate.clone(), key: key.clone() }
     }
 
-    pub(super) fn into_config(self) -> live::controller::Config {
-        live::controller::Config {
+    pub(super) fn into_config(self) -> controller::Config {
+        controller::Config {
             listen: self.listen,
             identity: self.identity(),
             operators: self.operators,
             keep: match self.keep {
-                Keep::File(file) => live::controller::Keep::File(file),
-                Keep::Etcd { urls, key } => live::controller::Keep::Etcd { urls, key },
+                Keep::File(file) => controller::Keep::File(file),
+                Keep::Etcd { urls, key } => controller::Keep::Etcd { urls, key },
             },
-            brain: live::controller::Brain::new(self.topology, self.prune, self.first_port, now_ms()),
+            brain: controller::Brain::new(self.topology, self.prune, self.first_port, now_ms()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::state::{directory, Record};
 use super::LabFailure;
-use live::lab::CapturedFrame;
+use lab::CapturedFrame;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};

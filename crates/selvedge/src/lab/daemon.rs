@@ -8,7 +8,7 @@ use super::{down, topo, LabFailure};
 use crate::scenario::{Choice, Plan, Seeds};
 use crate::Failure;
 use config::Document;
-use live::lab::{address, smallest_rtt, Lab, LabError, Setup};
+use lab::{address, smallest_rtt, Lab, LabError, Setup};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
 use std::fs;
@@ -236,7 +236,7 @@ fn serve(shared: &Arc<Shared>, record: &Record, listener: &UnixListener) {
         match control::receive(&stream) {
             Ok(Request::Down) => {
                 // The namespaces are ours: every process in them, marked or not, belongs to this lab.
-                live::lab::end_processes(None, &record.inodes());
+                lab::end_processes(None, &record.inodes());
                 if let Ok(dir) = directory(&record.name) {
                     // What stays, `lab down` tells of.
                     let _ = fs::remove_dir_all(dir);

@@ -1,13 +1,13 @@
 //! DCTCP for hosts of a lab if the kernel has none.
 
 use super::LabFailure;
+use crate::kernel_edge;
 
 const DCTCP: &str = "dctcp";
 
 /// DCTCP as this program brings it along, registered with the kernel for as long as this lives.
 pub(super) struct Dctcp {
-    #[cfg(feature = "kernel")]
-    registered: Option<live::dctcp::Dctcp>,
+    registered: Option<kernel_edge::Dctcp>,
 }
 
 impl Dctcp {
@@ -17,25 +17,12 @@ impl Dctcp {
     /// Where DCTCP cannot be had: a build without it, or a kernel that refuses it.
     pub(super) fn register(laws: &[String]) -> Result<Dctcp, LabFailure> {
         let missing = laws.iter().any(|law| law == DCTCP) && !is_known();
-        #[cfg(feature = "kernel")]
-        {
-            // Names are one list for the whole machine, and two labs may be up at once.
-            let name = format!("svdctcp{}", std::process::id() % 10_000_000);
-            let register = || live::dctcp::Dctcp::register(&name).map_err(|e| LabFailure::Refused(e.to_string()));
-            Ok(Dctcp { registered: missing.then(register).transpose()? })
-        }
-        #[cfg(not(feature = "kernel"))]
-        match missing {
-            true => Err(LabFailure::Refused(
-                "this kernel has no dctcp; build Selvedge with the feature `kernel`, which brings one along".to_owned(),
-            )),
-            false => Ok(Dctcp {}),
-        }
+        let registered = missing.then(kernel_edge::Dctcp::register).transpose().map_err(LabFailure::Refused)?;
+        Ok(Dctcp { registered })
     }
 
     /// What the kernel knows a congestion control as.
     pub(super) fn name(&self, law: &str) -> String {
-        #[cfg(feature = "kernel")]
         if let (DCTCP, Some(registered)) = (law, &self.registered) {
             return registered.name().to_owned();
         }

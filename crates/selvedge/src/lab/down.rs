@@ -62,7 +62,7 @@ fn one(name: &str) -> Result<(), LabFailure> {
 pub(super) fn remove(name: &str) -> Result<usize, LabFailure> {
     let mut ended = 0;
     if let Ok(record) = Record::read(name) {
-        ended = live::lab::end_processes(Some(&record.mark()), &record.inodes());
+        ended = lab::end_processes(Some(&record.mark()), &record.inodes());
     }
     let dir = directory(name)?;
     match std::fs::remove_dir_all(&dir) {

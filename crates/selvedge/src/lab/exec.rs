@@ -2,7 +2,7 @@
 
 use super::state::{Record, MARK};
 use super::LabFailure;
-use live::lab::Namespace;
+use lab::HostNamespace;
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -18,7 +18,7 @@ pub(super) fn exec(lab: &str, host: &str, command: &[OsString]) -> Result<Infall
     if !record.is_alive() {
         return Err(LabFailure::Dead(lab.to_owned()));
     }
-    let namespace = Namespace::open(&host.namespace, host.inode).map_err(LabFailure::io("the host's namespace"))?;
+    let namespace = HostNamespace::open(&host.namespace, host.inode).map_err(LabFailure::io("the host's namespace"))?;
     namespace.join().map_err(LabFailure::io("the host's namespace"))?;
     let (program, arguments) = command.split_first().ok_or(LabFailure::NoCommand)?;
     let mut process = Command::new(program);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum LabFailure {
     #[error(transparent)]
-    Lab(#[from] live::lab::LabError),
+    Lab(#[from] lab::LabError),
     #[error("{0:?} is no name for a lab: give 1 to 24 lower-case letters, digits and `-`")]
     Name(String),
     #[error("another `lab up` or `lab down` has not come to an end; try again")]

@@ -1,8 +1,9 @@
-//! `selvedge lab kernel`: the leaf-spine fabric of `live::netns`.
+//! `selvedge lab kernel`: the leaf-spine fabric of `kernel_lab`.
 
+use crate::kernel_edge;
 use clap::{Args, Subcommand};
 use edge::balance::{Balance, SCHEMES};
-use live::netns::{Error, Lab, Overlay, Shape, State, Status, Up, Wire};
+use kernel_lab::{Error, KernelLab, Overlay, Shape, State, Status, Up, Wire};
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -99,26 +100,26 @@ pub fn run(command: &Kernel) -> Result<bool, Error> {
     match command {
         Kernel::Up(arguments) => up(arguments),
         Kernel::Down { lab } => {
-            match Lab::new(&lab.name)?.down()? {
+            match KernelLab::new(&lab.name)?.down()? {
                 true => say!("lab {} is down", lab.name),
                 false => say!("lab {} was not up", lab.name),
             }
             Ok(true)
         }
         Kernel::Status { lab, json } => {
-            let status = Lab::new(&lab.name)?.status()?;
+            let status = KernelLab::new(&lab.name)?.status()?;
             match json {
                 true => crate::say::json(&serde_json::json!(status)),
                 false => say_on!("{}", print(&status)),
             }
             Ok(status.state == State::Up)
         }
-        Kernel::Exec { lab, node, command } => Err(Lab::new(&lab.name)?.exec(node, command)),
+        Kernel::Exec { lab, node, command } => Err(KernelLab::new(&lab.name)?.exec(node, command)),
     }
 }
 
 fn up(arguments: &UpArguments) -> Result<bool, Error> {
-    let lab = Lab::new(&arguments.lab.name)?;
+    let lab = KernelLab::new(&arguments.lab.name)?;
     let shape = Shape {
         leaves: arguments.leaves,
         spines: arguments.spines,
@@ -131,6 +132,9 @@ fn up(arguments: &UpArguments) -> Result<bool, Error> {
         policy: arguments.policy,
         labels: arguments.labels,
     };
+    if shape.overlay == Overlay::Edge {
+        kernel_edge::available().map_err(Error::NoEdge)?;
+    }
     let program = std::env::current_exe().map_err(|e| Error::Io("find", e, "/proc/self/exe".into()))?;
     let done = match lab.up(&shape, &program)? {
         Up::Made => "is up",
@@ -146,7 +150,7 @@ fn up(arguments: &UpArguments) -> Result<bool, Error> {
         shape.host_count() * shape.guests,
         shape.overlay
     );
-    let (other, _) = live::netns::guest_address(shape.host_count(), 1);
+    let (other, _) = kernel_lab::guest_address(shape.host_count(), 1);
     if shape.overlay != Overlay::None {
         say!("try: selvedge lab kernel exec --name {name} guest1.1 -- ping -c 3 {other}");
     }

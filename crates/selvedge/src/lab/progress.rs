@@ -1,6 +1,6 @@
 //! Progress of `lab run` on standard error, if that is a terminal.
 
-use live::traffic::Progress;
+use lab::traffic::Progress;
 use std::io::IsTerminal;
 use units::Time;
 

@@ -13,8 +13,8 @@ use crate::scenario::{Choice, Plan, SchemePlan};
 use crate::{figures, sim, Failure};
 use host::experiment::Experiment;
 use host::outcome::Outcome;
-use live::lab::{address, congestion, idle_rtt, smallest_rtt, Lab, Measurement, Namespace, Setup, Verdict};
-use live::traffic::{self, HostHandle, Progress, Report};
+use lab::traffic::{self, HostHandle, Progress, Report};
+use lab::{address, congestion, idle_rtt, smallest_rtt, HostNamespace, Lab, Measurement, Setup, Verdict};
 use serde_json::{json, Value};
 use std::time::Instant;
 use units::Time;
@@ -211,7 +211,7 @@ pub(super) fn conduct(
 ) -> Result<Run, LabFailure> {
     let lab = Lab::start(setup)?;
     let _unruly = Unruly::arrange(experiment, &lab)?;
-    let handle = |(h, namespace): (usize, &Namespace)| HostHandle {
+    let handle = |(h, namespace): (usize, &HostNamespace)| HostHandle {
         namespace: namespace.path().into(),
         address: address(h as u32).into(),
     };

@@ -4,7 +4,7 @@ use super::control::{ask, Request};
 use super::state::Record;
 use super::LabFailure;
 use crate::Failure;
-use live::lab::{LinkStatus, Status};
+use lab::{LinkStatus, Status};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};

@@ -1,7 +1,7 @@
 //! The files of a lab while it is up: one directory, which only its owner can read.
 
 use super::LabFailure;
-use live::lab::{lock_directory, DirectoryLock};
+use lab::{lock_directory, DirectoryLock};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -154,7 +154,7 @@ impl Record {
     /// No such lab, or a record that cannot be read.
     pub(super) fn read(name: &str) -> Result<Record, LabFailure> {
         let path = directory(name)?.join("lab.json");
-        let text = live::files::read_regular_text(&path, MAX_RECORD).map_err(|e| match e.kind() {
+        let text = files::read_regular_text(&path, MAX_RECORD).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => LabFailure::NoLab(name.to_owned(), known()),
             _ => LabFailure::Io { what: "the lab's record", source: e },
         })?;

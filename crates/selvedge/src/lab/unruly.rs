@@ -1,15 +1,15 @@
 //! Hosts of a lab that send for a workload with `ignore_window`.
 
 use super::LabFailure;
+use crate::kernel_edge;
 use host::experiment::Experiment;
 use host::workload::Source;
-use live::lab::Lab;
+use lab::Lab;
 use std::collections::BTreeSet;
 
 /// They ignore the windows that they are offered for as long as this lives.
 pub(super) struct Unruly {
-    #[cfg(feature = "kernel")]
-    _held: Option<live::unruly::Unruly>,
+    _held: Option<kernel_edge::Unruly>,
 }
 
 /// Flows that are drawn to see who sends.
@@ -22,31 +22,16 @@ impl Unruly {
     /// A build without the program, or a kernel that refuses it.
     pub(super) fn arrange(experiment: &Experiment, lab: &Lab) -> Result<Unruly, LabFailure> {
         let hosts = senders(experiment);
-        #[cfg(feature = "kernel")]
-        {
-            if hosts.is_empty() {
-                return Ok(Unruly { _held: None });
-            }
-            let refused = |e: live::unruly::Error| LabFailure::Refused(e.to_string());
-            let mut held = live::unruly::Unruly::load().map_err(refused)?;
-            for host in hosts {
-                if let Some(namespace) = lab.namespaces().get(host as usize) {
-                    held.add(namespace).map_err(refused)?;
-                }
-            }
-            Ok(Unruly { _held: Some(held) })
+        if hosts.is_empty() {
+            return Ok(Unruly { _held: None });
         }
-        #[cfg(not(feature = "kernel"))]
-        match hosts.is_empty() {
-            true => Ok(Unruly {}),
-            false => {
-                let _ = lab;
-                Err(LabFailure::Refused(
-                    "hosts keep to their windows in this build; build Selvedge with the feature `kernel` for `ignore_window`"
-                        .to_owned(),
-                ))
+        let mut held = kernel_edge::Unruly::load().map_err(LabFailure::Refused)?;
+        for host in hosts {
+            if let Some(namespace) = lab.namespaces().get(host as usize) {
+                held.add(namespace).map_err(LabFailure::Refused)?;
             }
         }
+        Ok(Unruly { _held: Some(held) })
     }
 }
 

@@ -36,7 +36,7 @@ impl Manifest {
     /// `None` if `dir` holds no list that this version understands. The list may be anybody's: one that names a file elsewhere is
     /// none.
     pub(super) fn read(dir: &Path) -> Option<Manifest> {
-        let text = live::files::read_regular(&dir.join(NAME), MOST).ok()?;
+        let text = files::read_regular(&dir.join(NAME), MOST).ok()?;
         let manifest = serde_json::from_slice::<Manifest>(&text).ok()?;
         let fits = manifest.version == 0 && manifest.files.iter().all(|name| is_plain(name));
         fits.then_some(manifest)

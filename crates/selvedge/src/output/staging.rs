@@ -1,7 +1,7 @@
 //! A results directory that is complete or absent.
 
 use super::manifest::{self, Manifest};
-use live::lab::{lock_directory, DirectoryLock};
+use lab::{lock_directory, DirectoryLock};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -123,7 +123,7 @@ impl Staging {
         }
         self.forget();
         // In one step if the file system can: a killed process leaves the old results or the new ones.
-        if live::files::exchange(&self.path, &self.target).is_err() {
+        if files::exchange(&self.path, &self.target).is_err() {
             let old = self.path.with_file_name(format!(".old-{}", std::process::id()));
             fs::rename(&self.target, &old).map_err(io)?;
             fs::rename(&self.path, &self.target).map_err(io)?;

@@ -127,7 +127,7 @@ fn shown(bytes: f64) -> String {
 
 /// What this process may still have: of the machine, and of the control groups that it is in.
 fn available() -> u64 {
-    let read = |path: &Path| live::files::read_regular_text(path, 1 << 20).unwrap_or_default();
+    let read = |path: &Path| files::read_regular_text(path, 1 << 20).unwrap_or_default();
     let meminfo = read(Path::new("/proc/meminfo"));
     let free = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB"));
     let mut least = free.and_then(|kb| kb.parse::<u64>().ok()).map_or(u64::MAX, |kb| kb.saturating_mul(1024));

@@ -165,7 +165,7 @@ impl TopologyTable {
     fn import(&self, beside: &std::path::Path) -> Result<topology::Topology, Invalid> {
         let path = beside.join(self.path.as_deref().unwrap_or_default());
         let shown = path.display();
-        let text = live::files::read_text(&path, crate::input::TOPOLOGY).map_err(|e| {
+        let text = files::read_text(&path, crate::input::TOPOLOGY).map_err(|e| {
             Invalid::new("topology.path", format!("cannot read {shown}: {e}"), "give a readable topology file")
         })?;
         topology::import(&text).map_err(|e| {

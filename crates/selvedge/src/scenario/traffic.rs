@@ -303,7 +303,7 @@ impl WorkloadTable {
         let key = format!("workload.{n}.cdf");
         let path = beside.join(name);
         let known: Vec<&str> = Cdf::BUILT_IN.iter().map(|(name, _)| *name).collect();
-        let text = live::files::read_text(&path, crate::input::CDF).map_err(|e| {
+        let text = files::read_text(&path, crate::input::CDF).map_err(|e| {
             let remedy = match closest(name, known.iter().copied()) {
                 Some(near) => format!("did you mean \"{near}\"? (or a readable file)"),
                 None => format!("write one of {} or the path of a file", known.join(", ")),
@@ -319,7 +319,7 @@ impl WorkloadTable {
         let key = format!("workload.{n}.path");
         let path = beside.join(self.path.as_deref().unwrap_or_default());
         let shown = path.display().to_string();
-        let text = live::files::read_text(&path, crate::input::FLOWS)
+        let text = files::read_text(&path, crate::input::FLOWS)
             .map_err(|e| Invalid::new(key.clone(), format!("cannot read {shown}: {e}"), "give a readable flow list"))?;
         let list = FlowList::parse(&shown, &text).map_err(|e| Invalid::new(key, e.to_string(), "correct that file"))?;
         Ok(list.flows)

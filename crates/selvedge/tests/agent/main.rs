@@ -99,7 +99,7 @@ fn peer_process() {
         "claim" => {
             // ARP announcements of this address and the 63 that follow, from an interface of the namespace.
             let std::net::IpAddr::V4(first) = address.parse().unwrap() else { panic!("{address}") };
-            let interface = live::emit::Interface::open(live::kernel::ifindex("eth0").unwrap()).unwrap();
+            let interface = kernel::emit::Interface::open(kernel::ifindex("eth0").unwrap()).unwrap();
             let said = Command::new("ip").args(["-o", "link", "show", "dev", "eth0"]).output().unwrap().stdout;
             let said = String::from_utf8_lossy(&said).into_owned();
             let mac = said.split_whitespace().skip_while(|word| *word != "link/ether").nth(1).unwrap();

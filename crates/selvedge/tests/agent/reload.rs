@@ -2,7 +2,7 @@
 #![cfg(feature = "kernel")]
 
 use super::world::{eventually, World, NAMED};
-use live::kernel::{Edge, Options};
+use kernel::{Edge, Options};
 use std::time::Duration;
 
 /// Rows that the reload moves, too: between the port's and its routes' there is then time for many packets.

@@ -1,9 +1,9 @@
 //! Guests that are not containers with TCP: a virtual machine behind a TAP device, and SCTP.
 
 use super::world::{eventually, ip, World, LEARNING, NAMED};
-use live::port::{Offload, Pool, Port, Tap};
 use nix::libc;
 use nix::sched::{setns, CloneFlags};
+use port::{Offload, Pool, Port, Tap};
 use std::io::{IoSlice, Read, Write};
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

@@ -13,11 +13,8 @@ pub(crate) fn unavailable() -> Option<String> {
 }
 
 fn find_obstacle() -> Option<String> {
-    if !cfg!(feature = "kernel") {
-        return Some("built without the feature `kernel`".into());
-    }
-    if let Err(why) = live::bpf::available() {
-        return Some(why.to_string());
+    if let Err(why) = selvedge::kernel_edge::available() {
+        return Some(why);
     }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let root = status.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"));

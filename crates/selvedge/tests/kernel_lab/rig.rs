@@ -1,6 +1,6 @@
 //! A lab for one test, made and removed by the binary as a user would.
 
-use live::netns::{Lab, Namespace};
+use kernel_lab::{KernelLab, NamedNamespace};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub(crate) fn ok(output: Output) -> String {
 
 /// A lab that goes with the test, also where the test fails.
 pub(crate) struct Rig {
-    pub(crate) lab: Lab,
+    pub(crate) lab: KernelLab,
 }
 
 impl Rig {
@@ -48,7 +48,7 @@ impl Rig {
     pub(crate) fn up(tag: &str, options: &[&str]) -> Option<Rig> {
         let edge = options.contains(&"--edge");
         if edge {
-            let obstacle = live::bpf::available().map_err(|why| why.to_string()).err().or_else(crate::bpffs::obstacle);
+            let obstacle = selvedge::kernel_edge::available().err().or_else(crate::bpffs::obstacle);
             if let Some(why) = obstacle {
                 skip(&why);
                 return None;
@@ -71,7 +71,7 @@ impl Rig {
 
     /// Names carry the process, so that two runs of the tests do not meet.
     pub(crate) fn unmade(tag: &str) -> Rig {
-        Rig { lab: Lab::new(&format!("t{}{tag}", std::process::id() % 1_000_000)).unwrap() }
+        Rig { lab: KernelLab::new(&format!("t{}{tag}", std::process::id() % 1_000_000)).unwrap() }
     }
 
     /// `selvedge lab kernel <verb> --name <this> <options>`.
@@ -81,7 +81,7 @@ impl Rig {
         selvedge(&arguments)
     }
 
-    pub(crate) fn namespace(&self, node: &str) -> Namespace {
+    pub(crate) fn namespace(&self, node: &str) -> NamedNamespace {
         self.lab.namespace(node.parse().unwrap())
     }
 

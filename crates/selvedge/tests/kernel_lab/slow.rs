@@ -1,8 +1,8 @@
 //! A spine that keeps packets for a while: with netem, or where the kernel has none, through a TAP device of this process.
 
 use crate::rig::{ok, Rig};
-use live::port::{Offload, Pool, Port, Tap};
-use live::priority::{prefer_this_thread, Rank};
+use port::priority::{prefer_this_thread, Rank};
+use port::{Offload, Pool, Port, Tap};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -1,0 +1,247 @@
+//! What the agent tells: on its socket and as metrics.
+
+use super::desired::{guest_mac, labels, rule_for};
+use super::error::Result;
+use super::interfaces::by_name;
+use super::metrics::Snapshot;
+use super::reconcile::Agent;
+use super::run::Tally;
+use crate::receiver::{self, Receiver, Stats};
+use agent_api::protocol::{
+    self, Command, CounterValue, Flow, FlowCongestion, Flows, Outcome, Path, Port, Status, Uplink,
+};
+use edge::vcc::{Connection, Law, ONE};
+use kernel::state::{address, Counter, FlowSlot, FlowSlotKey};
+use kernel::{monotonic_ns, Adopted, Role};
+use serde::Serialize;
+use std::net::SocketAddr;
+use units::Bytes;
+
+const PHASES: [&str; 3] = ["new", "open", "closing"];
+
+impl Agent {
+    /// To a command that only asks.
+    pub(super) fn tell(&self, command: Command, tally: &Tally) -> Outcome {
+        fn json<T: Serialize>(value: &T) -> Outcome {
+            serde_json::to_value(value).map_or_else(|e| Outcome::Error(e.to_string()), Outcome::Ok)
+        }
+        let told = match command {
+            Command::Status => self.status(tally).map(|status| json(&status)),
+            Command::Ports => Ok(json(&self.ports())),
+            Command::Flows { limit } => self.flows(limit).map(|flows| json(&flows)),
+            Command::Paths => Ok(json(&self.paths())),
+            Command::Counters => self.counters().map(|counters| json(&counters)),
+            Command::Limits => Ok(json(&self.tell_limits())),
+            Command::Reload | Command::Stop => return Outcome::Error("not a question".into()),
+        };
+        told.unwrap_or_else(|e| Outcome::Error(e.to_string()))
+    }
+
+    fn status(&self, tally: &Tally) -> Result<Status> {
+        let c = &self.config;
+        let uplinks = c.uplinks.iter().map(|name| {
+            let found = by_name(&self.interfaces, name);
+            Uplink {
+                interface: name.clone(),
+                ifindex: found.map_or(0, |(ifindex, _)| ifindex),
+                up: found.is_some_and(|(_, i)| i.up),
+                mtu: found.map_or(0, |(_, i)| i.mtu),
+                addresses: found
+                    .map(|(_, i)| i.addresses.iter().map(ToString::to_string).collect())
+                    .unwrap_or_default(),
+            }
+        });
+        Ok(Status {
+            agent_version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            pins: c.pins.display().to_string(),
+            state_version: kernel::state_version(),
+            adopted: self.edge.adopted() == Adopted::Existing,
+            uplinks: uplinks.collect(),
+            udp_port: c.udp_port,
+            guest_mtu: self.resolved.guest_mtu,
+            gro: self.gro,
+            policy: c.balance.scheme().name.into(),
+            policy_parameters: c.balance.values().map(|(p, value)| (p.name.into(), value.to_string())).collect(),
+            ports: self.attached.keys().filter(|(_, role)| *role == Role::Guest).count(),
+            peers: c.peers.len(),
+            routes: self.tables.routes.rows()?.len(),
+            flows: self.swept.kept,
+            max_flows: c.max_flows,
+            flow_idle_seconds: c.flow_idle_ns as f64 / 1e9,
+            receiver: self.receiver.as_ref().map(receiver_status),
+            reloads: tally.reloads,
+            reload_error: tally.reload_error.clone(),
+            problems: self.problems.iter().chain(&self.controller_lost).cloned().collect(),
+        })
+    }
+
+    fn ports(&self) -> Vec<Port> {
+        let mut ports: Vec<Port> = self
+            .interfaces
+            .iter()
+            .filter_map(|(&ifindex, interface)| {
+                let rule = rule_for(&self.config, interface)?;
+                let learned: Vec<String> = self
+                    .learned
+                    .iter()
+                    .filter(|(_, _, holder)| holder.ifindex == ifindex)
+                    .map(|(_, addr, _)| addr.to_string())
+                    .collect();
+                Some(Port {
+                    interface: interface.name.clone(),
+                    ifindex,
+                    network: rule.network,
+                    attached: self.attached.contains_key(&(ifindex, Role::Guest)),
+                    mac: guest_mac(rule, ifindex, interface, &self.learned)
+                        .map(|mac| mac.to_string())
+                        .unwrap_or_default(),
+                    mtu: rule.mtu.unwrap_or(self.resolved.guest_mtu),
+                    learned: learned.len(),
+                    addresses: rule.addresses.iter().map(ToString::to_string).chain(learned).collect(),
+                })
+            })
+            .collect();
+        ports.sort_by(|a, b| a.interface.cmp(&b.interface));
+        ports
+    }
+
+    fn flows(&self, limit: u32) -> Result<Flows> {
+        let mut all = self.edge.flows()?;
+        let total = all.len();
+        all.sort_by_key(|(key, slot)| (std::cmp::Reverse(slot.out_bytes + slot.in_bytes), *key));
+        all.truncate(limit as usize);
+        let now = monotonic_ns();
+        Ok(Flows { total, flows: all.iter().map(|(key, slot)| self.flow(key, slot, now)).collect() })
+    }
+
+    fn flow(&self, key: &FlowSlotKey, slot: &FlowSlot, now: u64) -> Flow {
+        let at = |addr, port| match key.key.proto {
+            6 | 17 => SocketAddr::new(address(addr), port).to_string(),
+            _ => address(addr).to_string(),
+        };
+        Flow {
+            protocol: match key.key.proto {
+                6 => "tcp".into(),
+                17 => "udp".into(),
+                other => other.to_string(),
+            },
+            source: at(key.key.saddr, key.key.sport),
+            destination: at(key.key.daddr, key.key.dport),
+            network: key.vni,
+            phase: PHASES.get(slot.flow.phase as usize).copied().unwrap_or("?").into(),
+            out_bytes: slot.out_bytes,
+            out_segments: slot.out_segments,
+            in_bytes: slot.in_bytes,
+            in_segments: slot.in_segments,
+            cell: slot.balance.cell,
+            label: slot.balance.label,
+            diverted_segments: slot.receive.bounced.wrapping_sub(slot.receive.drained),
+            age_seconds: now.saturating_sub(slot.flow.last_seen) as f64 / 1e9,
+            congestion: self.config.congestion.as_ref().and_then(|config| slot.vcc.connection(config)).map(congestion),
+        }
+    }
+
+    fn paths(&self) -> Vec<Path> {
+        let peers = self.config.peers.iter().zip(&self.resolved.peers);
+        peers
+            .map(|(peer, (local, uplink))| Path {
+                peer: peer.name.clone(),
+                address: peer.address.to_string(),
+                local: local.to_string(),
+                uplink: self.interfaces.get(uplink).map_or_else(|| format!("#{uplink}"), |i| i.name.clone()),
+                plain_vxlan: peer.plain_vxlan,
+                labels: labels(&self.config, peer).to_vec(),
+                guests: peer.guests.iter().map(|guest| format!("{}:{}", guest.network, guest.prefix)).collect(),
+            })
+            .collect()
+    }
+
+    fn counters(&self) -> Result<Vec<CounterValue>> {
+        let counters = self.edge.counters()?;
+        let value = |c: &Counter| CounterValue { name: c.name().into(), value: counters.get(*c) };
+        Ok(Counter::ALL.iter().map(value).collect())
+    }
+
+    /// OpenMetrics text.
+    pub(super) fn metrics(&self, tally: &Tally) -> String {
+        let receiver = self.receiver.as_ref().map(Receiver::stats).unwrap_or_default();
+        let attached = |role| self.attached.keys().filter(|(_, r)| *r == role).count() as f64;
+        let snapshot = Snapshot {
+            counters: self.edge.counters().unwrap_or_default(),
+            own_counters: vec![
+                ("reloads", "Configurations taken while running", tally.reloads),
+                ("reload_failures", "Configurations refused while running", tally.reload_failures),
+                ("learned_refused", "Guests' addresses that were not learned", tally.refused),
+                ("flows_expired", "Flows forgotten after their idle time", tally.expired),
+                ("facks_sent", "Reports sent to peers in packets of their own", tally.sent.facks),
+                ("window_updates_sent", "Guests told of a larger window", tally.sent.window_updates),
+                ("timeouts_inferred", "Guests made to retransmit by duplicate ACKs", tally.sent.timeouts),
+                (
+                    "full_ticks",
+                    "Looks for timeouts that were continued later, for want of room to tell of them",
+                    tally.full_ticks,
+                ),
+                ("send_failures", "Packets of the edge's own that could not be sent", tally.sent.failures),
+                ("receiver_held_segments", "Segments that waited behind a gap", receiver.reorder.segments_held),
+                (
+                    "receiver_gaps_filled",
+                    "Segments released because the gap before them filled",
+                    receiver.reorder.gaps_filled,
+                ),
+                ("receiver_timeouts", "Segments released because it did not in time", receiver.reorder.timeouts),
+                (
+                    "receiver_overflows",
+                    "Times that the receiver was full and released a flow",
+                    receiver.reorder.overflows,
+                ),
+                ("receiver_lost_segments", "Segments that the receiver could not give back", receiver.lost),
+            ],
+            gauges: vec![
+                ("flows", "Flows remembered at the last sweep", self.swept.kept as f64),
+                ("flows_limit", "Flows that can be remembered", f64::from(self.config.max_flows)),
+                ("ports", "Guests' interfaces with a program", attached(Role::Guest)),
+                ("uplinks", "Uplinks with a program", attached(Role::Uplink)),
+                ("receiver_flows", "Flows that the receiver knows", receiver.flows as f64),
+                ("peers", "Peers configured", self.config.peers.len() as f64),
+                ("learned_addresses", "Guests' addresses learned", self.learned.iter().count() as f64),
+                ("problems", "Things that do not work now; selvedge ctl status names them", self.problems.len() as f64),
+            ],
+            limits: self.tell_limits(),
+        };
+        snapshot.text()
+    }
+}
+
+fn receiver_status(receiver: &Receiver) -> protocol::Receiver {
+    let Stats { reorder, flows, lost } = receiver.stats();
+    protocol::Receiver {
+        interface: receiver::NAME.into(),
+        flows,
+        segments: reorder.packets,
+        held_segments: reorder.segments_held,
+        gaps_filled: reorder.gaps_filled,
+        timeouts: reorder.timeouts,
+        overflows: reorder.overflows,
+        lost_segments: lost,
+    }
+}
+
+fn congestion(c: Connection) -> FlowCongestion {
+    FlowCongestion {
+        law: match c.law {
+            Law::None => "none",
+            Law::Dctcp => "dctcp",
+            Law::NewReno => "newreno",
+            Law::Cubic => "cubic",
+        }
+        .into(),
+        window_bytes: c.window.map(Bytes::get),
+        cwnd_bytes: c.cwnd.get(),
+        alpha: f64::from(c.alpha) / f64::from(ONE),
+        marked_bytes: c.marked.get(),
+        policed_segments: c.policed_segments,
+        rtt_seconds: c.srtt.as_ns() as f64 / 1e9,
+        peer_reports: c.aware,
+    }
+}

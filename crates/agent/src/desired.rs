@@ -1,0 +1,475 @@
+//! From configuration and interfaces to what the kernel should hold: no system calls, nothing kept.
+
+use super::interfaces::{by_name, Interface, Interfaces};
+use super::learned::Learned;
+use super::limits::{self, Limited};
+use crate::receiver;
+use agent_api::config::{Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
+use kernel::cut;
+use kernel::state::quota::{Bounds, TABLE_FLOWS, TABLE_LIMITED};
+use kernel::state::{
+    self, Peer, Plain, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_REORDER, PORT_CUTTER, PORT_ISOLATED,
+    PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1,
+    VERSION_PLAIN,
+};
+use kernel::Role;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// What the tunnel adds before a guest's IP packet, bytes: outer IPv4 or IPv6, UDP, VXLAN, inner Ethernet.
+const OVERHEAD_V4: u32 = 20 + 8 + 8 + 14;
+const OVERHEAD_V6: u32 = 40 + 8 + 8 + 14;
+/// Under which the edge answers for guests elsewhere whose own address is not known: locally administered, the same on
+/// all hosts.
+pub(crate) const EDGE_MAC: [u8; 6] = [0x02, 0x73, 0x65, 0x6c, 0x76, 0x01];
+/// Start of the names of our GRO devices.
+const GRO_NAME: &str = "svgro";
+
+/// What the configuration's names mean on this host now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    /// ifindex, name.
+    pub(crate) uplinks: Vec<(u32, String)>,
+    /// Outer source address, uplink; one for each peer.
+    pub(crate) peers: Vec<(IpAddr, u32)>,
+    /// Of guests whose port has none of its own, bytes.
+    pub(crate) guest_mtu: u32,
+}
+
+/// `routes`: where the host's routes lead for peers' addresses.
+///
+/// # Errors
+/// What is missing, in one line.
+pub(crate) fn resolve(
+    config: &Config,
+    interfaces: &Interfaces,
+    routes: &BTreeMap<IpAddr, u32>,
+) -> Result<Resolved, String> {
+    let mut uplinks = Vec::new();
+    for name in &config.uplinks {
+        let (ifindex, interface) = by_name(interfaces, name)
+            .ok_or_else(|| format!("uplink {name}: there is no such interface; `ip link` lists them"))?;
+        uplinks.push((ifindex, interface));
+    }
+    let own = |family_v4: bool| match config.address {
+        Some(address) => Some(address).filter(|a| a.is_ipv4() == family_v4),
+        None => uplinks.iter().flat_map(|(_, i)| &i.addresses).find(|a| a.is_ipv4() == family_v4).copied(),
+    };
+    if let Some(address) = config.address {
+        if !interfaces.values().any(|i| i.addresses.contains(&address)) {
+            return Err(format!("uplink.address {address} is no address of this host; `ip address` lists them"));
+        }
+    }
+    let mut peers = Vec::new();
+    for peer in &config.peers {
+        let local = own(peer.address.is_ipv4()).ok_or_else(|| {
+            let family = if peer.address.is_ipv4() { "IPv4" } else { "IPv6" };
+            format!(
+                "uplink {} has no {family} address, which peer {} needs; give it one, or set uplink.address",
+                config.uplinks.join(", "),
+                peer.name
+            )
+        })?;
+        let routed = routes.get(&peer.address).filter(|to| uplinks.iter().any(|(ifindex, _)| ifindex == *to)).copied();
+        let up = || uplinks.iter().find(|(_, i)| i.up).or(uplinks.first()).map_or(0, |(ifindex, _)| *ifindex);
+        peers.push((local, routed.unwrap_or_else(up)));
+    }
+    let overhead = if config.peers.iter().any(|peer| peer.address.is_ipv6()) { OVERHEAD_V6 } else { OVERHEAD_V4 };
+    let mtu = uplinks.iter().map(|(_, i)| i.mtu).min().unwrap_or(1500);
+    let uplinks = uplinks.into_iter().map(|(ifindex, i)| (ifindex, i.name.clone())).collect();
+    Ok(Resolved { uplinks, peers, guest_mtu: mtu.saturating_sub(overhead) })
+}
+
+/// Of a device that the agent makes.
+pub(crate) fn is_ours(name: &str) -> bool {
+    [GRO_NAME, limits::NAME, receiver::NAME, cut::NAME].iter().any(|start| name.starts_with(start))
+}
+
+/// The rule that an interface falls under: names come before patterns, earlier rules before later ones.
+pub(crate) fn rule_for<'a>(config: &'a Config, interface: &Interface) -> Option<&'a PortRule> {
+    let name = interface.name.as_str();
+    if interface.loopback || is_ours(name) || config.uplinks.iter().any(|uplink| uplink == name) {
+        return None;
+    }
+    let named = config.ports.iter().find(|p| matches!(p.selector, Selector::Name(_)) && p.selector.matches(name));
+    named.or_else(|| config.ports.iter().find(|p| p.selector.matches(name)))
+}
+
+/// GRO devices: name, outer IPv6.
+pub(crate) fn gro_devices(config: &Config) -> Vec<(String, bool)> {
+    let mut wanted: Vec<bool> = config.peers.iter().map(|peer| peer.address.is_ipv6()).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    wanted.retain(|_| config.gro);
+    wanted.into_iter().map(|v6| (format!("{GRO_NAME}{}{}", config.udp_port, if v6 { "v6" } else { "" }), v6)).collect()
+}
+
+/// Rows of a map, as the kernel sees them.
+pub(crate) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Desired {
+    pub(crate) congestion: Rows,
+    pub(crate) config: Rows,
+    pub(crate) bounds: Rows,
+    pub(crate) ports: Rows,
+    pub(crate) peers: Rows,
+    pub(crate) remotes: Rows,
+    pub(crate) routes: Rows,
+    pub(crate) limiters: Rows,
+    pub(crate) attach: BTreeSet<(u32, Role)>,
+    /// Of guests' packets, by ifindex of their interfaces, bytes.
+    pub(crate) mtus: BTreeMap<u32, u32>,
+    /// What of the configuration is not in force, and why.
+    pub(crate) problems: Vec<String>,
+}
+
+/// What of the pinned state decides numbers that must stay as they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    /// Numbers of peers.
+    pub(crate) peers: Vec<(u32, Peer)>,
+    /// Of the flow hash.
+    pub(crate) seed: u64,
+    /// Of the tables, see [`state::Config::epoch`].
+    pub(crate) epoch: u32,
+    /// ifindex of both ends of the pair of devices that cuts segments, where it is in place.
+    pub(crate) cutter: Option<[u32; 2]>,
+}
+
+pub(crate) fn desired(
+    config: &Config,
+    resolved: &Resolved,
+    interfaces: &Interfaces,
+    learned: &Learned,
+    limited: &Limited,
+    kept: &Kept,
+) -> Desired {
+    let mut want = Desired::default();
+    want.config.insert(row(&0u32), row(&data_path_config(config, kept)));
+    let (port, network) = (config.max_flows_per_port, config.max_flows_per_network);
+    for table in [TABLE_FLOWS, TABLE_LIMITED] {
+        want.bounds.insert(row(&u32::from(table)), row(&Bounds { table: config.max_flows, port, network, pad: 0 }));
+    }
+    if let Some(congestion) = &config.congestion {
+        want.congestion.insert(row(&0u32), congestion.as_bytes().to_vec());
+    }
+    want.attach.extend(resolved.uplinks.iter().map(|(ifindex, _)| (*ifindex, Role::Uplink)));
+    add_ports(&mut want, config, resolved, interfaces, learned, limited);
+    add_peers(&mut want, config, resolved, kept);
+    add_learned(&mut want, learned, |_| true);
+    if let Some([first, second]) = kept.cutter {
+        let port = Port { flags: PORT_LIMITER | PORT_CUTTER, ..Port::default() };
+        want.ports.insert(row(&second), row(&port));
+        want.attach.extend([(first, Role::Nothing), (second, Role::Limiter)]);
+    }
+    want.limiters.clone_from(&limited.rows);
+    want.ports.extend(limited.ports.clone());
+    want.attach.extend(&limited.attach);
+    want
+}
+
+/// What of it is these interfaces' own: rows of ports and routes.
+pub(crate) fn of_ports(
+    config: &Config,
+    resolved: &Resolved,
+    interfaces: &Interfaces,
+    learned: &Learned,
+    limited: &Limited,
+) -> Desired {
+    let mut want = Desired::default();
+    add_ports(&mut want, config, resolved, interfaces, learned, limited);
+    add_learned(&mut want, learned, |ifindex| interfaces.contains_key(&ifindex));
+    want
+}
+
+fn add_learned(want: &mut Desired, learned: &Learned, of: impl Fn(u32) -> bool) {
+    for (network, addr, holder) in learned.iter().filter(|(_, _, holder)| of(holder.ifindex)) {
+        let route = Route { kind: ROUTE_LOCAL, target: holder.ifindex, mac: holder.mac, ..Route::default() };
+        want.routes.insert(row(&RouteKey::new(network, addr, 128)), row(&route));
+    }
+}
+
+fn data_path_config(config: &Config, kept: &Kept) -> state::Config {
+    let balance = config.balance.conf(config.tcp_only);
+    let (idle_ns, udp_port) = (config.flow_idle_ns, config.udp_port);
+    let (seed, epoch) = (kept.seed, kept.epoch.max(1));
+    let parts = [(config.congestion.is_some(), CONFIG_CONGESTION), (config.reorder.is_some(), CONFIG_REORDER)];
+    let flags = parts.iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
+    let cutter = kept.cutter.map_or(0, |[first, _]| first);
+    let empty = state::Config::default();
+    state::Config { idle_ns, balance, seed, udp_port, flags, mac: EDGE_MAC, epoch, cutter, ..empty }
+}
+
+/// A guest's MAC address: as configured, or of the other end of its veth pair, or as it was seen.
+pub(crate) fn guest_mac(rule: &PortRule, ifindex: u32, interface: &Interface, learned: &Learned) -> Option<Mac> {
+    rule.mac.or_else(|| interface.peer_mac.or_else(|| learned.mac(ifindex)).map(Mac))
+}
+
+fn add_ports(
+    want: &mut Desired,
+    config: &Config,
+    resolved: &Resolved,
+    interfaces: &Interfaces,
+    learned: &Learned,
+    limited: &Limited,
+) {
+    for rule in &config.ports {
+        if let Selector::Name(name) = &rule.selector {
+            let problem = match by_name(interfaces, name) {
+                None => "there is no such interface; waiting for it",
+                Some((_, interface)) if rule_for(config, interface).is_none() => {
+                    "it is no guest's interface; name another"
+                }
+                Some(_) => continue,
+            };
+            want.problems.push(format!("port {name}: {problem}"));
+        }
+    }
+    for (&ifindex, interface) in interfaces {
+        let Some(rule) = rule_for(config, interface) else { continue };
+        if want.ports.len() == MAX_PORTS {
+            want.problems.push(format!("port {}: there is room for {MAX_PORTS} ports only", interface.name));
+            break;
+        }
+        let flags = [
+            (interface.is_veth_into_namespace() && !limited.whole_way.contains(&ifindex), PORT_PEER),
+            (!rule.learn.is_empty(), PORT_LEARN),
+            (rule.strict, PORT_STRICT),
+            (limited.is_egress(ifindex), PORT_LIMITED),
+            // One that was merely seen may be another's, or change.
+            (rule.strict && (rule.mac.is_some() || interface.peer_mac.is_some()), PORT_OWN_MAC),
+            (!rule.host, PORT_ISOLATED),
+        ];
+        let flags = flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag);
+        let mac = guest_mac(rule, ifindex, interface, learned);
+        if mac.is_none() && interface.veth_peer.is_none() && !rule.addresses.is_empty() {
+            let problem = "the MAC address of its guest is unknown, and a virtual machine takes nothing for another; set port.mac";
+            want.problems.push(format!("port {}: {problem}", interface.name));
+        }
+        let mac = mac.unwrap_or_default().0;
+        let mtu = rule.mtu.unwrap_or(resolved.guest_mtu);
+        let port_mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+        want.ports
+            .insert(row(&ifindex), row(&Port { vni: rule.network, flags, mac, mtu: port_mtu, ..Port::default() }));
+        want.attach.insert((ifindex, Role::Guest));
+        want.mtus.insert(ifindex, mtu);
+        let route = Route { kind: ROUTE_LOCAL, target: ifindex, mac, ..Route::default() };
+        for addr in &rule.addresses {
+            want.routes.insert(row(&RouteKey::new(rule.network, *addr, 128)), row(&route));
+        }
+    }
+}
+
+fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Kept) {
+    for (peer, id, &(local, ifindex)) in
+        config.peers.iter().zip(numbers(config, kept)).zip(&resolved.peers).map(|((a, b), c)| (a, b, c))
+    {
+        let version = if peer.plain_vxlan { VERSION_PLAIN } else { VERSION_1 };
+        let Some(tunnel) = Tunnel::new(local, peer.address, config.udp_port, version) else { continue };
+        want.peers.insert(row(&id), row(&Peer::new(tunnel, ifindex).with_labels(labels(config, peer))));
+        want.remotes.insert(tunnel.remote.iter().flat_map(|word| word.to_ne_bytes()).collect(), row(&id));
+        for guest in &peer.guests {
+            let mac = guest.mac.unwrap_or_default().0;
+            let route = Route { kind: ROUTE_PEER, target: id, mac, ..Route::default() };
+            want.routes
+                .insert(row(&RouteKey::new(guest.network, guest.prefix.addr(), guest.prefix.len())), row(&route));
+        }
+    }
+}
+
+pub(crate) fn labels<'a>(config: &'a Config, peer: &'a PeerRule) -> &'a [u16] {
+    if !config.balance.scheme().labels {
+        return &[];
+    }
+    peer.labels.as_deref().or(peer.scheduled.as_deref()).unwrap_or(&config.labels)
+}
+
+/// A number for each peer: the one its address has already, or the lowest that is free.
+pub(crate) fn numbers(config: &Config, kept: &Kept) -> Vec<u32> {
+    let mut known: BTreeMap<[u32; 4], u32> = kept.peers.iter().map(|(id, peer)| (peer.tunnel.remote, *id)).collect();
+    let mut taken: BTreeSet<u32> = known.values().copied().collect();
+    let mut free = 1..;
+    let number = |peer: &PeerRule| {
+        let remote = state::words(peer.address);
+        *known.entry(remote).or_insert_with(|| {
+            let id = free.by_ref().find(|id| !taken.contains(id)).unwrap_or(u32::MAX);
+            taken.insert(id);
+            id
+        })
+    };
+    config.peers.iter().map(number).collect()
+}
+
+fn row(value: &impl Plain) -> Vec<u8> {
+    value.as_bytes().to_vec()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::interfaces::VethPeer;
+    use agent_api::config::{GuestRule, MAX_NETWORK};
+
+    fn port(selector: Selector, addresses: &[&str], learn: &[&str]) -> PortRule {
+        PortRule {
+            selector,
+            network: 100,
+            addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
+            learn: learn.iter().map(|a| a.parse().unwrap()).collect(),
+            learn_limit: agent_api::config::LEARN_LIMIT,
+            mac: None,
+            mtu: None,
+            strict: true,
+            host: true,
+            limits: Default::default(),
+        }
+    }
+
+    fn peer(name: &str, address: &str, prefix: &str) -> PeerRule {
+        let guests = vec![GuestRule { network: 100, prefix: prefix.parse().unwrap(), mac: None }];
+        PeerRule {
+            name: name.into(),
+            address: address.parse().unwrap(),
+            plain_vxlan: false,
+            labels: None,
+            scheduled: None,
+            guests,
+        }
+    }
+
+    pub(crate) fn config() -> Config {
+        Config {
+            pins: "/sys/fs/bpf/selvedge".into(),
+            socket: "/run/selvedge/ctl.sock".into(),
+            metrics: None,
+            max_flows: 1024,
+            max_flows_per_port: 1024,
+            max_flows_per_network: 1024,
+            flow_idle_ns: 1,
+            place: Default::default(),
+            unchecked: false,
+            uplinks: vec!["eth0".into()],
+            address: None,
+            udp_port: 4789,
+            gro: true,
+            balance: edge::Balance::flowcell(units::Bytes::kib(64)),
+            tcp_only: true,
+            labels: vec![50_000, 50_001],
+            reorder: None,
+            congestion: None,
+            limits: Default::default(),
+            ports: vec![
+                port(Selector::Pattern("lxc*".into()), &[], &["10.1.1.0/24"]),
+                port(Selector::Name("lxc0".into()), &["10.1.1.2"], &[]),
+            ],
+            peers: vec![peer("host2", "10.0.1.1", "10.1.2.0/24"), peer("host3", "10.0.2.1", "10.1.3.0/24")],
+            controller: None,
+        }
+    }
+
+    fn interface(name: &str, addresses: &[&str]) -> Interface {
+        let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
+        Interface { name: name.into(), up: true, mtu: 1500, addresses, ..Interface::default() }
+    }
+
+    pub(crate) fn interfaces() -> Interfaces {
+        let lo = Interface { loopback: true, ..interface("lo", &["127.0.0.1"]) };
+        [
+            (1, lo),
+            (2, interface("eth0", &["10.0.0.1", "fd99::1"])),
+            (10, Interface { veth_peer: Some(VethPeer { ifindex: 2, namespace: None }), ..interface("lxc0", &[]) }),
+            (11, interface("lxc1", &[])),
+            (12, interface("lxc2", &[])),
+            (13, interface("other", &[])),
+        ]
+        .into()
+    }
+
+    fn resolved(config: &Config) -> Result<Resolved, String> {
+        resolve(config, &interfaces(), &BTreeMap::new())
+    }
+
+    #[test]
+    fn names_come_before_patterns_and_uplinks_are_no_ports() {
+        let mut config = config();
+        config.ports.push(port(Selector::Pattern("*".into()), &[], &["10.9.0.0/16"]));
+        let rule = |name| rule_for(&config, &interface(name, &[])).map(|r| r.selector.to_string());
+        assert_eq!(rule("lxc0").as_deref(), Some("lxc0"));
+        assert_eq!(rule("lxc7").as_deref(), Some("lxc*"));
+        assert_eq!(rule("other").as_deref(), Some("*"));
+        assert_eq!((rule("eth0"), rule("svgro4789")), (None, None));
+        assert_eq!(rule_for(&config, &interfaces()[&1]), None, "loopback");
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let mut config = config();
+        assert_eq!(resolved(&config).unwrap().guest_mtu, 1450);
+        config.peers[1].address = "fd99::2".parse().unwrap();
+        let both = resolved(&config).unwrap();
+        assert_eq!((both.guest_mtu, both.peers[1].0), (1430, "fd99::1".parse().unwrap()));
+        config.address = Some("10.0.0.1".parse().unwrap());
+        assert!(resolved(&config).unwrap_err().contains("no IPv6 address, which peer host3 needs"));
+        config.address = Some("10.0.0.9".parse().unwrap());
+        assert!(resolved(&config).unwrap_err().contains("is no address of this host"));
+        config.uplinks = vec!["eth7".into()];
+        assert!(resolved(&config).unwrap_err().starts_with("uplink eth7: there is no such interface"));
+    }
+
+    #[test]
+    fn each_peer_leaves_by_the_uplink_that_routes_name() {
+        let mut config = config();
+        config.uplinks.push("other".into());
+        let routes = BTreeMap::from([("10.0.1.1".parse().unwrap(), 13), ("10.0.2.1".parse().unwrap(), 11)]);
+        let resolved = resolve(&config, &interfaces(), &routes).unwrap();
+        assert_eq!(resolved.peers.iter().map(|p| p.1).collect::<Vec<_>>(), [13, 2], "lxc1 is no uplink");
+        let mut down = interfaces();
+        down.get_mut(&2).unwrap().up = false;
+        let resolved = resolve(&config, &down, &BTreeMap::new()).unwrap();
+        assert_eq!(resolved.peers[0].1, 13);
+    }
+
+    #[test]
+    fn numbers_of_peers_stay() {
+        let config = config();
+        assert_eq!(numbers(&config, &Kept::default()), [1, 2]);
+        let tunnel = Tunnel::new("10.0.0.1".parse().unwrap(), "10.0.2.1".parse().unwrap(), 4789, 1).unwrap();
+        let kept = Kept { peers: vec![(1, Peer { tunnel, ..Peer::default() })], ..Kept::default() };
+        assert_eq!(numbers(&config, &kept), [2, 1]);
+    }
+
+    #[test]
+    fn the_same_input_gives_the_same_rows() {
+        let (config, learned) = (config(), Learned::default());
+        let resolved = resolved(&config).unwrap();
+        let want = desired(&config, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
+        assert_eq!((want.ports.len(), want.peers.len(), want.routes.len()), (3, 2, 3));
+        assert_eq!(want.attach.len(), 4);
+        assert_eq!(want.problems, [""; 0]);
+        assert_eq!(want, desired(&config, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default()));
+        let mut tap = interfaces();
+        tap.get_mut(&10).unwrap().veth_peer = None;
+        let want = desired(&config, &resolved, &tap, &learned, &Limited::default(), &Kept::default());
+        assert!(
+            matches!(want.problems.as_slice(), [one] if one.starts_with("port lxc0: the MAC address of its guest"))
+        );
+        let mut hash = config.clone();
+        hash.balance = edge::Balance::ecmp();
+        let of = |config: &Config| {
+            let want = desired(config, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
+            want.peers.values().map(|row| Peer::from_bytes(row).unwrap().n_labels).collect::<Vec<_>>()
+        };
+        assert_eq!((of(&config), of(&hash)), (vec![2, 2], vec![0, 0]));
+        let mut gone = interfaces();
+        gone.remove(&10);
+        let want = desired(&config, &resolved, &gone, &learned, &Limited::default(), &Kept::default());
+        assert_eq!(want.routes.len(), 2);
+        assert!(want.problems[0].contains("port lxc0"), "{:?}", want.problems);
+        let mut own = config.clone();
+        own.ports.push(port(Selector::Name("lo".into()), &["10.1.1.9"], &[]));
+        let want = desired(&own, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
+        assert_eq!(want.problems, ["port lo: it is no guest's interface; name another"]);
+        assert_eq!(MAX_NETWORK + 1, kernel::gro::VNI);
+    }
+}

@@ -1,0 +1,40 @@
+//! The agent of the kernel edge: fills the maps from a configuration, keeps them in step with the host's interfaces,
+//! observes, and answers on a socket. [`run`] is the agent, [`stop`] removes what it left in the kernel, and [`resolve`]
+//! looks up what a configuration names.
+//!
+//! The kernel edge outlives the agent: everything it needs is pinned, and a new agent changes only what differs. One task
+//! owns the edge and does everything in turn; connections only pass requests to it.
+//!
+//! | Step | Module |
+//! |---|---|
+//! | what is there | `watch`, `interfaces`, `learned`, `probe` |
+//! | what should be | `desired`, `limits`, `follow` (a controller's schedules) |
+//! | the difference | `reconcile`, `tables`, `remembered`, `teardown` |
+//! | in between | `run`, `originate` (packets of the edge's own), [`receiver`] (reordering) |
+//! | who asks | `server`, `answers`, `metrics` |
+#![cfg(feature = "libbpf")]
+
+mod answers;
+mod desired;
+mod error;
+mod follow;
+mod interfaces;
+mod learned;
+mod limits;
+mod lock;
+mod log;
+mod metrics;
+mod originate;
+mod probe;
+pub mod receiver;
+mod reconcile;
+mod remembered;
+mod run;
+mod server;
+mod tables;
+mod teardown;
+mod watch;
+
+pub use error::Error;
+pub use run::{resolve, run, Load};
+pub use teardown::stop;

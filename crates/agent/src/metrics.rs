@@ -1,0 +1,252 @@
+//! Prometheus metrics over HTTP, on loopback only.
+
+use super::error::{Error, Result};
+use super::server::Asked;
+use agent_api::protocol::Limit;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{header, Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use kernel::state::{Counter, Counters};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot, Semaphore};
+
+const CONNECTIONS: usize = 8;
+/// For a whole connection, which carries one request.
+const PATIENCE: Duration = Duration::from_secs(5);
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Listens until dropped.
+pub(super) struct MetricsServer {
+    pub(super) address: SocketAddr,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl MetricsServer {
+    pub(super) async fn start(address: SocketAddr, requests: mpsc::Sender<Asked<(), String>>) -> Result<MetricsServer> {
+        let listener = TcpListener::bind(address).await.map_err(|e| {
+            let remedy = "choose another agent.metrics, or bring the interface lo up";
+            Error::Unresolved(format!("cannot serve metrics on {address}: {e}; {remedy}"))
+        })?;
+        let free = Arc::new(Semaphore::new(CONNECTIONS));
+        let task = tokio::spawn(async move {
+            loop {
+                let Ok(permit) = Arc::clone(&free).acquire_owned().await else { return };
+                let Ok((stream, _)) = listener.accept().await else {
+                    tokio::time::sleep(Duration::from_millis(100)).await; // out of descriptors, perhaps
+                    continue;
+                };
+                let requests = requests.clone();
+                tokio::spawn(async move {
+                    let service = service_fn(|request| answer(request, requests.clone()));
+                    let connection = hyper::server::conn::http1::Builder::new()
+                        .keep_alive(false)
+                        .max_buf_size(16 * 1024)
+                        .serve_connection(TokioIo::new(stream), service);
+                    let _ = tokio::time::timeout(PATIENCE, connection).await;
+                    drop(permit);
+                });
+            }
+        });
+        Ok(MetricsServer { address, task })
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+type Answer = std::result::Result<Response<Full<Bytes>>, Infallible>;
+
+async fn answer(request: Request<Incoming>, requests: mpsc::Sender<Asked<(), String>>) -> Answer {
+    let plain = |status, text: &str| {
+        let mut response = Response::new(Full::new(Bytes::from(format!("{text}\n"))));
+        *response.status_mut() = status;
+        response
+    };
+    if request.method() != Method::GET {
+        return Ok(plain(StatusCode::METHOD_NOT_ALLOWED, "GET only"));
+    }
+    if request.uri().path() != "/metrics" {
+        return Ok(plain(StatusCode::NOT_FOUND, "the metrics are at /metrics"));
+    }
+    let (place, text) = oneshot::channel();
+    if requests.send(((), place)).await.is_err() {
+        return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, "the agent is ending"));
+    }
+    let Ok(text) = text.await else {
+        return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, "the agent is ending"));
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(CONTENT_TYPE));
+    Ok(response)
+}
+
+/// What one scrape shows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Snapshot {
+    pub(super) counters: Counters,
+    /// Name without prefix and suffix, help, value.
+    pub(super) own_counters: Vec<(&'static str, &'static str, u64)>,
+    pub(super) gauges: Vec<(&'static str, &'static str, f64)>,
+    /// With the labels `interface` and `direction`.
+    pub(super) limits: Vec<Limit>,
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::result::Result<(), std::fmt::Error> {
+        let of_kernel = Counter::ALL.iter().map(|c| (c.name(), help(c.name()), self.counters.get(*c)));
+        for (name, help, value) in of_kernel.chain(self.own_counters.iter().copied()) {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
+        }
+        for (name, help, value) in &self.gauges {
+            let gauge = ConstGauge::new(*value);
+            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+        }
+        self.encode_limits(&mut encoder)
+    }
+}
+
+type OfLimit<T> = (&'static str, &'static str, fn(&Limit) -> T);
+
+const LIMIT_GAUGES: [OfLimit<f64>; 3] = [
+    ("limit_rate_bps", "Rate that a port is limited to", |l| l.rate_bps as f64),
+    ("limit_backlog_bytes", "Bytes that wait in the queue of a limit", |l| l.backlog_bytes as f64),
+    ("limit_queue_delay_seconds", "How long that lasts at the limit's rate", |l| l.queue_delay_seconds),
+];
+
+const LIMIT_COUNTERS: [OfLimit<u64>; 5] = [
+    ("limit_sent_bytes", "Bytes that went through a limit", |l| l.sent_bytes),
+    ("limit_dropped_segments", "Segments that found no room in the queue of a limit", |l| l.dropped_segments),
+    ("limit_marked_segments", "Segments marked, or ACKs that got ECE, for a limit's sake", |l| l.marked_segments),
+    ("limit_window_cuts", "ACKs with which the window of a limit's law shrank", |l| l.window_cuts),
+    ("limit_windows_lowered", "ACKs whose receive window was lowered for a limit's sake", |l| l.windows_lowered),
+];
+
+impl Snapshot {
+    fn encode_limits(&self, encoder: &mut DescriptorEncoder<'_>) -> std::result::Result<(), std::fmt::Error> {
+        if self.limits.is_empty() {
+            return Ok(());
+        }
+        let labels = |l: &Limit| [("interface", l.interface.clone()), ("direction", l.direction.clone())];
+        for (name, help, value) in LIMIT_GAUGES {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for limit in &self.limits {
+                ConstGauge::new(value(limit)).encode(family.encode_family(&labels(limit))?)?;
+            }
+        }
+        for (name, help, value) in LIMIT_COUNTERS {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for limit in &self.limits {
+                ConstCounter::new(value(limit)).encode(family.encode_family(&labels(limit))?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// OpenMetrics text.
+    pub(super) fn text(self) -> String {
+        let mut registry = Registry::with_prefix("selvedge");
+        registry.register_collector(Box::new(self));
+        let mut text = String::new();
+        let _ = prometheus_client::encoding::text::encode(&mut text, &registry); // writing to a string cannot fail
+        text
+    }
+}
+
+/// Of a counter of the data path, by its name; as `enum sv_counter` says it.
+fn help(name: &str) -> &'static str {
+    match name {
+        "out_segments" => "Segments of guests sent to peers",
+        "out_bytes" => "Bytes of guests' frames sent to peers, without the encapsulation",
+        "in_segments" => "Segments of peers delivered to guests",
+        "in_bytes" => "Bytes of peers' frames delivered to guests, without the encapsulation",
+        "local_segments" => "Segments between guests of this host",
+        "untracked_segments" => "Segments carried without flow state: neither TCP nor UDP, or fragments",
+        "passed_segments" => "Segments of guests left to the host's stack",
+        "flows_begun" => "Connections that began",
+        "flow_table_full_segments" => "Segments handled without flow state for want of room",
+        "flowcells" => "Flowcells opened",
+        "in_late_segments" => "Segments received of an older flowcell than the newest seen",
+        "in_ce_segments" => "Segments received with a congestion mark of the fabric",
+        "in_no_guest_segments" => "Encapsulated segments for nobody here, left to the host's stack",
+        "unknown_peer_segments" => "Encapsulated segments from hosts that are no peers",
+        "unknown_version_segments" => "Segments whose metadata is of an unknown version",
+        "feedback" => "Feedback received from peers",
+        "feedback_ignored" => "Feedback received from hosts that are no peers",
+        "drop_ecn_segments" => "Segments dropped because they were marked although not ECN-capable",
+        "drop_too_large_segments" => "Segments dropped because no outer header can describe them",
+        "drop_error_segments" => "Segments dropped because the kernel refused to change them",
+        "answered" => "ARP requests and neighbour solicitations answered",
+        "mss_clamped" => "SYNs whose maximum segment size was lowered",
+        "oversize_answered" => "Guests told that their packet is too big for the tunnel",
+        "drop_oversize_segments" => "Segments of guests dropped because they are larger than their port's MTU",
+        "drop_spoofed_segments" => "Segments of guests dropped because their source address is not their port's",
+        "drop_policed_segments" => "Segments of guests dropped because they exceed the window that they were granted",
+        "windows_lowered" => "ACKs delivered to guests with a smaller window",
+        "packs_sent" => "Reports of received and marked bytes sent in ACKs of guests",
+        "facks_asked" => "Reports of received and marked bytes to be sent in packets of their own",
+        "reports_received" => "Reports of received and marked bytes from peers",
+        "facks_consumed" => "Reports received in packets of their own",
+        "diversions" => "Times that a flow began to go through the receiver",
+        "bounced_segments" => "Segments received that went to the receiver",
+        "drained_segments" => "Segments that the receiver gave back",
+        "in_ahead_segments" => "Segments delivered although they may be ahead of their turn, for want of a receiver",
+        "full_port_segments" => "Of flow_table_full: the guest's port held as many flows as it may",
+        "full_network_segments" => "Of flow_table_full: the guest's network held as many flows as it may",
+        "full_outside_segments" => "Of flow_table_full: the port held as many flows as may begin from outside",
+        "facks_withheld" => "Of facks_asked: more than the agent is asked for in a while; a later report says the same",
+        "cut_segments" => "Segments of guests that the kernel was asked to cut before they are encapsulated",
+        "drop_foreign_segments" => "Frames on the receiver's device that were not its own, or for nobody any more",
+        "untracked_fragments" => "Of untracked_segments: fragments, to which no law applies",
+        "untracked_headers" => "Of untracked_segments: behind more IPv6 extension headers than are followed",
+        "drop_tagged_segments" => "Segments of guests on strict ports dropped because of a VLAN tag",
+        "drop_malformed_segments" => {
+            "Frames of guests on strict ports dropped because they are neither ARP nor IP that parses"
+        }
+        "drop_tunnel_segments" => "Segments of guests dropped because they were for the tunnel's port of no guest",
+        "drop_host_segments" => "Segments of guests dropped because they were for the host (port.host)",
+        "drop_lengths_segments" => "Encapsulated segments dropped because their outer lengths are wrong",
+        "drop_forged_segments" => "Segments of peers dropped because their inner source is not routed to that peer",
+        _ => "See datapath/kernel/state.h",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_prefix_and_suffix_and_help() {
+        let snapshot = Snapshot {
+            own_counters: vec![("reloads", "Configurations taken", 3)],
+            gauges: vec![("flows", "Flows remembered", 12.0)],
+            ..Snapshot::default()
+        };
+        let text = snapshot.text();
+        for line in [
+            "# HELP selvedge_out_bytes Bytes of guests' frames sent to peers, without the encapsulation",
+            "# TYPE selvedge_out_bytes counter",
+            "selvedge_out_bytes_total 0",
+            "selvedge_reloads_total 3",
+            "selvedge_flows 12.0",
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Packets that virtual congestion control asks for: reports to peers, and ACKs to guests.
+
+use super::reconcile::Agent;
+use edge::vcc;
+use kernel::emit::{self, Interface, Uplink};
+use kernel::state::{address, Event, EMIT_DUPACK, EMIT_FACK, ROUTE_LOCAL, ROUTE_PEER};
+use kernel::Error as KernelError;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::io;
+use std::time::Duration;
+use wire::Packet;
+
+/// Between two looks at the timers of flows with data outstanding, unless these take more than their share of the time.
+pub(super) const TICK: Duration = Duration::from_millis(10);
+
+/// What was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    pub(super) facks: u64,
+    pub(super) window_updates: u64,
+    /// Timeouts inferred that made the guest retransmit.
+    pub(super) timeouts: u64,
+    pub(super) failures: u64,
+}
+
+/// Why a packet was not sent. All of these may be another's doing, and none needs a remedy.
+#[derive(Debug, thiserror::Error)]
+enum Unsent {
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    #[error(transparent)]
+    System(#[from] io::Error),
+    #[error(transparent)]
+    Packet(#[from] wire::EmitError),
+    /// The port, route or peer went away meanwhile.
+    #[error("nobody is there")]
+    Nobody,
+}
+
+impl Agent {
+    /// A stage asks for a packet to a peer.
+    pub(super) fn answer_event(&mut self, event: &Event, uplink: &mut Option<Uplink>, sent: &mut Sent) {
+        if event.value & EMIT_FACK == 0 {
+            return;
+        }
+        match self.send_report(event, uplink) {
+            Ok(()) => sent.facks += 1,
+            Err(_) => sent.failures += 1,
+        }
+    }
+
+    fn send_report(&self, event: &Event, uplink: &mut Option<Uplink>) -> Result<(), Unsent> {
+        let port = self.edge.port(event.ifindex)?.ok_or(Unsent::Nobody)?;
+        let route = self.edge.route(port.vni, address(event.packet.daddr))?.ok_or(Unsent::Nobody)?;
+        let peer = if route.kind == ROUTE_PEER { self.edge.peer(route.target)? } else { None };
+        let peer = peer.ok_or(Unsent::Nobody)?;
+        let report = vcc::feedback_packet(&event.packet);
+        // The peer's edge consumes it: no station ever sees the addresses.
+        let frame = emit::frame(&report, port.mac, route.mac)?;
+        let uplink = match uplink {
+            Some(uplink) => uplink,
+            None => uplink.insert(Uplink::open()?),
+        };
+        Ok(uplink.send(&peer, port.vni, report.label, &frame)?)
+    }
+
+    /// The timer laws ask for a packet to a guest. `known`: the interfaces that were opened for this already.
+    pub(super) fn answer_timer(&self, event: &Event, known: &mut BTreeMap<u32, Interface>, sent: &mut Sent) {
+        let copies = if event.value == EMIT_DUPACK { vcc::DUPLICATE_ACKS } else { 1 };
+        match self.send_to_guest(event.ifindex, &event.packet, copies, known) {
+            Ok(()) if copies > 1 => sent.timeouts += 1,
+            Ok(()) => sent.window_updates += 1,
+            Err(_) => sent.failures += 1,
+        }
+    }
+
+    fn send_to_guest(
+        &self,
+        network: u32,
+        packet: &Packet,
+        copies: usize,
+        known: &mut BTreeMap<u32, Interface>,
+    ) -> Result<(), Unsent> {
+        let route = self.edge.route(network, address(packet.daddr))?.ok_or(Unsent::Nobody)?;
+        let port = if route.kind == ROUTE_LOCAL { self.edge.port(route.target)? } else { None };
+        let port = port.filter(|port| port.mac != [0; 6]).ok_or(Unsent::Nobody)?;
+        let frame = emit::frame(packet, super::desired::EDGE_MAC, port.mac)?;
+        let interface = match known.entry(route.target) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(Interface::open(route.target)?),
+        };
+        (0..copies).try_for_each(|_| interface.send(&frame))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! What must be undone when the edge is taken away, in a file beside the socket: a bpffs holds no text.
+
+use super::error::{io_error, Result};
+use files::read_regular;
+use files::{beside, replace};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const VERSION: u32 = 1;
+/// More is not ours.
+const MAX_BYTES: u64 = 16 << 20;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Remembered {
+    version: u32,
+    pub(super) pins: PathBuf,
+    /// Inode of the network namespace: interfaces are its own.
+    pub(super) namespace: u64,
+    pub(super) ports: Vec<RememberedPort>,
+    /// Names of the GRO devices that were added.
+    pub(super) gro: Vec<String>,
+    /// Numbers of tenants' classes, by name.
+    #[serde(default)]
+    pub(super) tenants: std::collections::BTreeMap<String, u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct RememberedPort {
+    pub(super) ifindex: u32,
+    pub(super) interface: String,
+    /// If the agent changed it.
+    pub(super) mtu: Option<Mtu>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Mtu {
+    pub(super) original: u32,
+    pub(super) set: u32,
+}
+
+impl Remembered {
+    pub(super) fn new(pins: &Path) -> Remembered {
+        Remembered { version: VERSION, pins: pins.into(), namespace: namespace(), ..Remembered::default() }
+    }
+
+    /// `None` if there is no such file, or none that this version understands.
+    pub(super) fn load(socket: &Path) -> Option<Remembered> {
+        let found: Remembered = serde_json::from_slice(&read_regular(&path(socket), MAX_BYTES).ok()?).ok()?;
+        (found.version == VERSION).then_some(found)
+    }
+
+    /// Replaces the file as a whole.
+    pub(super) fn save(&self, socket: &Path) -> Result<()> {
+        let path = path(socket);
+        let text = serde_json::to_vec(self).map_err(|e| io_error("write", &path)(e.into()))?;
+        replace(&path, &text).map_err(io_error("write", &path))
+    }
+
+    pub(super) fn remove(socket: &Path) {
+        let _ = fs::remove_file(path(socket)); // fine if there is none
+    }
+
+    pub(super) fn is_of_this_namespace(&self) -> bool {
+        self.namespace == namespace()
+    }
+
+    /// What stays in its namespace after a stop from another one; `all` if programs stay too.
+    pub(super) fn elsewhere(&self, socket: &Path, all: bool) -> String {
+        let mut left = if all { vec!["its programs".to_owned()] } else { Vec::new() };
+        let mtus: Vec<&str> = self.ports.iter().filter(|p| p.mtu.is_some()).map(|p| p.interface.as_str()).collect();
+        match mtus.as_slice() {
+            [] => {}
+            few if few.len() <= 8 => left.push(format!("the MTU of {}", few.join(", "))),
+            many => left.push(format!("the MTU of {} ports", many.len())),
+        }
+        left.extend(self.gro.iter().map(|name| format!("the device {name}")));
+        left.push(format!("the devices {} and {}", kernel::cut::FIRST, kernel::cut::SECOND));
+        left.push("rate limits, if there are any".to_owned());
+        let remedy = match path_of(self.namespace) {
+            Some(path) => format!("run it there: `nsenter --net={} selvedge agent stop ...`", path.display()),
+            None => format!(
+                "that namespace has no name and no process here; enter it from where it is known and run it there, or \
+                 remove {} if it is gone",
+                self::path(socket).display()
+            ),
+        };
+        format!("the agent ran in another network namespace, where {} stay; {remedy}", left.join(", "))
+    }
+
+    pub(super) fn port(&self, ifindex: u32, interface: &str) -> Option<&RememberedPort> {
+        self.ports.iter().find(|port| port.ifindex == ifindex && port.interface == interface)
+    }
+}
+
+fn path(socket: &Path) -> PathBuf {
+    beside(socket, ".state")
+}
+
+/// Of this thread; 0 if it cannot be told.
+fn namespace() -> u64 {
+    fs::metadata("/proc/thread-self/ns/net").map_or(0, |m| m.ino())
+}
+
+/// Where a network namespace can be entered: by its name, or by a process in it.
+fn path_of(inode: u64) -> Option<PathBuf> {
+    let entries = |dir: &str| fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let named = entries("/run/netns");
+    let processes = entries("/proc").map(|process| process.join("ns/net"));
+    named.chain(processes).find(|path| fs::metadata(path).is_ok_and(|meta| meta.ino() == inode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_saved_is_loaded_and_rubbish_is_not() {
+        let dir = std::env::temp_dir().join(format!("selvedge-remembered-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let socket = dir.join("ctl.sock");
+        assert_eq!(Remembered::load(&socket), None);
+        let mut remembered = Remembered::new(Path::new("/pins"));
+        let mtu = Some(Mtu { original: 1500, set: 1450 });
+        remembered.ports.push(RememberedPort { ifindex: 3, interface: "veth1".into(), mtu });
+        remembered.save(&socket).unwrap();
+        assert_eq!(Remembered::load(&socket), Some(remembered.clone()));
+        assert!(remembered.is_of_this_namespace());
+        assert!(remembered.port(3, "veth1").is_some() && remembered.port(3, "veth2").is_none());
+        for rubbish in ["", "{}", "{\"version\":99}", "\0\0"] {
+            fs::write(path(&socket), rubbish).unwrap();
+            assert_eq!(Remembered::load(&socket), None, "{rubbish:?}");
+        }
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,64 @@
+//! Taking the edge out of the kernel, with or without an agent.
+
+use super::error::{Error, Result};
+use super::follow::Followed;
+use super::interfaces::Netlink;
+use super::lock;
+use super::reconcile::undo;
+use super::remembered::Remembered;
+use super::run::runtime;
+use kernel::{self, Edge, Options};
+use std::fs;
+use std::path::Path;
+
+/// Removes what an agent that does not run any more left below `pins`, and what the file beside `socket` remembers. Fine if
+/// there is nothing.
+///
+/// # Errors
+/// [`Error::Held`] while an agent runs; what the kernel refuses; [`Error::Elsewhere`] if interfaces of another network
+/// namespace are still as the agent made them.
+pub fn stop(pins: &Path, socket: &Path) -> Result<()> {
+    let lock = lock::acquire_existing(pins)?;
+    let remembered = Remembered::load(socket).filter(|remembered| remembered.pins == pins);
+    let elsewhere = remembered.as_ref().filter(|remembered| !remembered.is_of_this_namespace());
+    if let Some(remembered) = &remembered {
+        if elsewhere.is_none() {
+            runtime()?.block_on(async {
+                let netlink = Netlink::new(false)?;
+                undo(&netlink, &netlink.interfaces().await?, remembered).await;
+                Ok::<(), Error>(())
+            })?;
+        } else if !is_empty(&pins.join("filters")) {
+            // Interfaces of this namespace that have the same numbers are not ours.
+            return Err(Error::Elsewhere(remembered.elsewhere(socket, true)));
+        }
+    }
+    if lock.is_some() {
+        remove_edge(pins)?;
+    }
+    Followed::remove(socket);
+    match elsewhere {
+        // Kept for whoever stops it in the right place.
+        Some(remembered) => return Err(Error::Elsewhere(remembered.elsewhere(socket, false))),
+        None => Remembered::remove(socket),
+    }
+    if std::os::unix::net::UnixStream::connect(socket).is_err() {
+        let _ = fs::remove_file(socket); // what a killed agent left
+    }
+    Ok(())
+}
+
+fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none())
+}
+
+fn remove_edge(pins: &Path) -> Result<()> {
+    // Links on tcx end with their pins, but filters on clsact must be taken off. Which flows are remembered is no matter.
+    let attached = ["links", "filters"].iter().any(|dir| !is_empty(&pins.join(dir)));
+    if attached {
+        if let Ok(edge) = Edge::open(&Options { pins: pins.into(), max_flows: 1, ..Options::default() }) {
+            return Ok(edge.destroy()?);
+        }
+    }
+    Ok(kernel::remove_edge(pins)?)
+}

@@ -1,0 +1,72 @@
+//! A leaf-spine fabric of network namespaces on this machine: every router a namespace in which the kernel forwards
+//! over equal-cost paths, every host a namespace, every guest a namespace behind its host.
+//!
+//! ```text
+//!   spine1   spine2          each leaf has --links parallel links to each spine
+//!     |  \  /  |
+//!   leaf1    leaf2
+//!    |  \     |  \
+//! host1 host2 host3 host4    u0: the uplink
+//!    |
+//! guest1.1                   eth0; the host's end is g1
+//! ```
+//!
+//! [`KernelLab::up`] makes one, [`KernelLab::down`] removes it: all namespaces whose names begin with the lab's prefix, every process
+//! in them, what agents pinned, and the lab's directory below `/run`. Nothing lives outside of that, so a lab that was
+//! left half-made goes the same way. Entering a namespace changes nothing but the network: the file systems, the bpffs
+//! among them, stay visible.
+
+mod agent;
+mod ip;
+mod lab;
+mod namespace;
+mod plan;
+mod shape;
+mod status;
+
+pub use lab::{KernelLab, Up};
+pub use namespace::NamedNamespace;
+pub use plan::{guest_address, guest_mac, port, Link, GUEST, NETWORK, UPLINK};
+pub use shape::{Node, Overlay, Shape, Wire};
+pub use status::{Interface, NodeStatus, State, Status};
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a fabric cannot be made, changed or looked at. One line each.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{0:?} is no name for a lab: give 1 to 12 lower-case letters and digits, a letter first")]
+    Name(String),
+    #[error("--{key} {value}: give {range}")]
+    Shape { key: &'static str, value: u32, range: String },
+    #[error("lab {0} is not up; make it with `selvedge lab kernel up --name {0}`")]
+    NotUp(String),
+    #[error("lab {0} is up with another shape; take it down first: `selvedge lab kernel down --name {0}`")]
+    OtherShape(String),
+    #[error("lab {lab} has no node {node:?}; it has {known}")]
+    Node { lab: String, node: String, known: String },
+    #[error("network namespaces cannot be made here: {0}; run as root")]
+    Forbidden(io::Error),
+    #[error("the guests' overlay cannot be the edge: {0}")]
+    NoEdge(String),
+    #[error("cannot run {0}: {1}; install {2}")]
+    Program(String, io::Error, &'static str),
+    #[error("{program}: {command:?} in {place}: {why}")]
+    Command { program: &'static str, place: String, command: String, why: String },
+    #[error("cannot {0} {path}: {1}", path = .2.display())]
+    Io(&'static str, io::Error, PathBuf),
+    #[error("cannot {0} in {1}: {2}")]
+    Inside(&'static str, String, io::Error),
+    #[error("the agent of {node} did not start: {why}")]
+    Agent { node: Node, why: String },
+    #[error("{0} processes in the lab's namespaces do not end")]
+    Processes(usize),
+}
+
+impl Error {
+    /// Is the request at fault, rather than what came of it?
+    pub fn is_request(&self) -> bool {
+        matches!(self, Error::Name(_) | Error::Shape { .. } | Error::Node { .. } | Error::OtherShape(_))
+    }
+}

@@ -1,0 +1,25 @@
+//! The kernel edge on this host: loads its programs (`datapath/kernel`), attaches and pins them ([`Edge`]), fills and reads
+//! their maps ([`state`] mirrors what is in them), and keeps what they need of the kernel: qdiscs ([`htb`]), devices
+//! ([`gro`], [`cut`]), packets of their own ([`emit`]). Beside them, for labs, two programs of their own: [`dctcp`] and
+//! [`unruly`].
+//!
+//! [`bpf::available`] says whether clang was there to compile the programs. Without the feature `libbpf` the crate is
+//! empty.
+#![cfg(feature = "libbpf")]
+
+pub mod bpf;
+pub mod cut;
+pub mod dctcp;
+pub mod emit;
+pub mod gro;
+pub mod htb;
+mod loaded;
+mod native;
+mod netlink;
+pub mod state;
+mod sys;
+pub mod unruly;
+
+pub use htb::has_fq;
+pub use loaded::*;
+pub use native::state_version;

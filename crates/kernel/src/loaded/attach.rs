@@ -1,0 +1,194 @@
+//! Programs on interfaces: links on tcx, and filters of clsact where that does not exist.
+
+use super::{entries, Edge, Error, Result, Role};
+use crate::sys;
+use agent_api::config::Place;
+use libbpf_rs::{TcHookBuilder, TC_EGRESS, TC_INGRESS};
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+/// Handle of our filters where tcx does not exist.
+const CLSACT_HANDLE: u32 = 0x5e1f;
+/// Behind the filters of others.
+const CLSACT_LAST: u32 = 0x5e1f;
+/// In front of them; and what is in front of that: the limit of what a guest sends, wherever its port's program is.
+const CLSACT_FIRST: u32 = 2;
+const CLSACT_LIMIT: u32 = 1;
+
+const PLACES: [Place; 2] = [Place::First, Place::Last];
+
+/// What tells a place in the names of pins.
+fn mark(place: Place) -> &'static str {
+    match place {
+        Place::First => "-first",
+        Place::Last => "",
+    }
+}
+
+/// How a program is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// A pinned link on tcx (Linux 6.6): replaced atomically.
+    Tcx,
+    /// A filter on clsact: replaced in place; not visible in the bpffs.
+    Clsact,
+}
+
+impl Edge {
+    /// Attaches a program, or puts this edge's program in place of an earlier agent's, the way that one was attached.
+    ///
+    /// # Errors
+    /// What the kernel refuses; ENODEV if there is no such interface.
+    pub fn attach(&self, ifindex: u32, role: Role) -> Result<Attachment> {
+        if PLACES.iter().any(|place| self.filter_pin(ifindex, role, *place).exists()) {
+            return self.attach_with(ifindex, role, Attachment::Clsact);
+        }
+        match self.attach_with(ifindex, role, Attachment::Tcx) {
+            // Before Linux 6.6.
+            Err(Error::Io(_, _, e)) if e.raw_os_error() == Some(nix::libc::EINVAL) => {
+                self.attach_with(ifindex, role, Attachment::Clsact)
+            }
+            result => result,
+        }
+    }
+
+    /// As [`Edge::attach`], in the way that is asked for. If the program was attached in the other way, that ends, after
+    /// this began.
+    ///
+    /// # Errors
+    /// As [`Edge::attach`]; EINVAL for tcx before Linux 6.6.
+    pub fn attach_with(&self, ifindex: u32, role: Role, attachment: Attachment) -> Result<Attachment> {
+        let program = self.program(role)?;
+        match attachment {
+            Attachment::Tcx => {
+                self.attach_tcx(&program, role, ifindex)?;
+                PLACES.iter().try_for_each(|place| self.detach_clsact(ifindex, role, *place))?;
+            }
+            Attachment::Clsact => {
+                self.attach_clsact(&program, role, ifindex)?;
+                PLACES.iter().try_for_each(|place| self.detach_tcx(ifindex, role, *place))?;
+            }
+        }
+        Ok(attachment)
+    }
+
+    fn attach_tcx(&self, program: &libbpf_rs::Program<'_>, role: Role, ifindex: u32) -> Result<()> {
+        let pin = &self.link_pin(ifindex, role, self.place);
+        if let Ok(link) = sys::open_pinned(pin) {
+            match sys::link_update(link.as_fd(), program.as_fd()) {
+                Ok(()) => return self.detach_tcx(ifindex, role, self.elsewhere()),
+                // The interface is gone, and its number may be another's by now.
+                Err(_) => fs::remove_file(pin).map_err(|e| Error::Io("remove", pin.clone(), e))?,
+            }
+        }
+        // The limit of a port comes before its guest's program, wherever that is.
+        let limit = sys::open_pinned(&self.link_pin(ifindex, Role::LimitGuest, self.place)).ok();
+        let at = match (role, &limit, self.place) {
+            (Role::Guest, Some(limit), _) => sys::Order::Behind(limit.as_fd()),
+            (Role::LimitGuest, ..) | (_, _, Place::First) => sys::Order::First,
+            _ => sys::Order::Last,
+        };
+        let link = sys::link_tcx(program.as_fd(), ifindex, role.on_egress(), at);
+        let link = link.map_err(|e| Error::Io("attach to tcx as", pin.clone(), e))?;
+        sys::pin(link.as_fd(), pin).map_err(|e| Error::Io("pin", pin.clone(), e))?;
+        self.detach_tcx(ifindex, role, self.elsewhere())
+    }
+
+    /// The filter's program is changed in place: every packet meets the old or the new one. The clsact qdisc stays when
+    /// the filter goes: it may be another's by then.
+    fn attach_clsact(&self, program: &libbpf_rs::Program<'_>, role: Role, ifindex: u32) -> Result<()> {
+        let pin = &self.filter_pin(ifindex, role, self.place);
+        let mut hook = clsact(program, role, ifindex, self.place);
+        quietly(|| hook.create()).map_err(|e| Error::Bpf("add clsact", e))?; // complains if it is there, and succeeds
+        hook.attach().map_err(|e| Error::Bpf("attach to clsact", e))?;
+        match fs::remove_file(pin) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::Io("remove", pin.into(), e)),
+            _ => {}
+        }
+        sys::pin(program.as_fd(), pin).map_err(|e| Error::Io("pin", pin.into(), e))?;
+        self.detach_clsact(ifindex, role, self.elsewhere())
+    }
+
+    fn elsewhere(&self) -> Place {
+        match self.place {
+            Place::First => Place::Last,
+            Place::Last => Place::First,
+        }
+    }
+
+    /// Takes the program off an interface, however it is attached. Fine if none is there.
+    ///
+    /// # Errors
+    /// A pin that cannot be removed.
+    pub fn detach(&self, ifindex: u32, role: Role) -> Result<()> {
+        for place in PLACES {
+            self.detach_tcx(ifindex, role, place)?;
+            self.detach_clsact(ifindex, role, place)?;
+        }
+        Ok(())
+    }
+
+    fn detach_tcx(&self, ifindex: u32, role: Role, place: Place) -> Result<()> {
+        let pin = self.link_pin(ifindex, role, place);
+        let Ok(link) = sys::open_pinned(&pin) else { return Ok(()) };
+        let _ = sys::link_detach(link.as_fd()); // fails if the interface is gone
+        fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin, e))
+    }
+
+    fn detach_clsact(&self, ifindex: u32, role: Role, place: Place) -> Result<()> {
+        let pin = self.filter_pin(ifindex, role, place);
+        if !pin.exists() {
+            return Ok(());
+        }
+        // Which program is all the same, and that of a limit may not be loaded any more.
+        let program = self.program(Role::Nothing)?;
+        let _ = quietly(|| clsact(&program, role, ifindex, place).detach()); // fails if the interface is gone
+        fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin, e))
+    }
+
+    /// All attachments, this agent's and earlier ones', sorted.
+    pub fn attachments(&self) -> Vec<(u32, Role)> {
+        let mut found: Vec<(u32, Role)> = ["links", "filters"]
+            .iter()
+            .flat_map(|dir| entries(&self.pins.join(dir)))
+            .filter_map(|path| {
+                let (tag, ifindex) = path.file_name()?.to_str()?.split_once('-')?;
+                let role = Role::ALL.into_iter().find(|role| role.tag() == tag)?;
+                let ifindex = ifindex.strip_suffix(mark(Place::First)).unwrap_or(ifindex);
+                Some((ifindex.parse().ok()?, role))
+            })
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn link_pin(&self, ifindex: u32, role: Role, place: Place) -> PathBuf {
+        self.pins.join("links").join(format!("{}-{ifindex}{}", role.tag(), mark(place)))
+    }
+
+    fn filter_pin(&self, ifindex: u32, role: Role, place: Place) -> PathBuf {
+        self.pins.join("filters").join(format!("{}-{ifindex}{}", role.tag(), mark(place)))
+    }
+}
+
+fn clsact(program: &libbpf_rs::Program<'_>, role: Role, ifindex: u32, place: Place) -> libbpf_rs::TcHook {
+    let priority = match (role, place) {
+        (Role::LimitGuest, _) => CLSACT_LIMIT,
+        (_, Place::First) => CLSACT_FIRST,
+        (_, Place::Last) => CLSACT_LAST,
+    };
+    let mut builder = TcHookBuilder::new(program.as_fd());
+    builder.ifindex(ifindex as i32).replace(true).handle(CLSACT_HANDLE).priority(priority);
+    builder.hook(if role.on_egress() { TC_EGRESS } else { TC_INGRESS })
+}
+
+/// Without libbpf's own messages on standard error.
+fn quietly<T>(f: impl FnOnce() -> T) -> T {
+    let before = libbpf_rs::set_print(None);
+    let result = f();
+    libbpf_rs::set_print(before);
+    result
+}

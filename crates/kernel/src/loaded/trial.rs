@@ -1,0 +1,50 @@
+//! Whether the running kernel takes the programs: they are loaded, pinned nowhere, attached to nothing, and gone again.
+
+use super::{Error, Result};
+
+/// Rows of each table: enough to try, little to allocate.
+#[cfg(any(bpf_object, limits_object))]
+const ROWS: u32 = 16;
+
+fn possible() -> Result<()> {
+    crate::bpf::available()?;
+    match agent_api::release::too_old() {
+        Some(why) => Err(Error::TooOld(why)),
+        None => Ok(()),
+    }
+}
+
+/// Loads the edge's programs: this program's own, or those of `object`, if it is given.
+///
+/// # Errors
+/// Why they cannot be loaded here: privileges, the kernel's age, what its verifier refuses.
+pub fn try_edge(object: Option<&[u8]>) -> Result<()> {
+    possible()?;
+    #[cfg(bpf_object)]
+    {
+        let open = libbpf_rs::ObjectBuilder::default().open_memory(object.unwrap_or(crate::bpf::OBJECT));
+        let mut open = open.map_err(|e| Error::Bpf("read the programs", e))?;
+        for mut map in open.maps_mut() {
+            if map.name() == "flows" {
+                map.set_max_entries(ROWS).map_err(|e| Error::Bpf("size the flow table", e))?;
+            }
+        }
+        super::refusal::load(open, "load the kernel edge")?;
+    }
+    #[cfg(not(bpf_object))]
+    let _ = object;
+    Ok(())
+}
+
+/// Loads the programs of rate limits with their laws: as [`try_edge`].
+///
+/// # Errors
+/// As [`try_edge`], and that the kernel has no HTB or does not describe its types.
+pub fn try_laws(object: Option<&[u8]>) -> Result<()> {
+    possible()?;
+    #[cfg(limits_object)]
+    super::limits::try_load(object, ROWS)?;
+    #[cfg(not(limits_object))]
+    let _ = object;
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Programs and filters of others on the same interfaces: what the edge lets pass, they see. Real traffic in network
+//! namespaces; root only, says why where it is skipped.
+#![cfg(feature = "libbpf")]
+
+mod fabric;
+
+use fabric::{in_namespace, Fabric};
+use kernel::state::Config;
+use kernel::{Attachment, Edge, Options, Place, Role};
+use std::path::PathBuf;
+
+const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
+
+/// Two hosts with edges; `None`, with the reason printed, where the tests cannot run.
+fn fabric(name: &str, place: Place) -> Option<Fabric> {
+    if let Some(why) = fabric::unavailable() {
+        eprintln!("skipped: {why}");
+        return None;
+    }
+    let mut fabric = Fabric::new(name);
+    fabric.options.place = place;
+    fabric.add_edges(
+        &Config { balance: edge::Balance::flowcell(units::Bytes::kib(64)).conf(false), ..Config::default() },
+        &LABELS,
+    );
+    // The host and its guest speak to one another past the overlay.
+    fabric.exec_ok(&fabric.host(0), "ip addr add 10.9.0.1/24 dev g");
+    fabric.exec_ok(&fabric.guest(0), "ip addr add 10.9.0.2/24 dev eth0");
+    Some(fabric)
+}
+
+/// Somebody else's program, which drops all that it sees: the edge's own for devices without traffic, loaded a second time.
+struct Dropper {
+    edge: Edge,
+    pins: PathBuf,
+}
+
+impl Dropper {
+    fn new(name: &str) -> Dropper {
+        let pins = PathBuf::from(format!("/sys/fs/bpf/sv{}{name}drop", std::process::id()));
+        let edge = Edge::open(&Options { pins: pins.clone(), max_flows: 16, ..Options::default() }).unwrap();
+        Dropper { edge, pins }
+    }
+
+    fn attach(&self, ifindex: u32) {
+        self.edge.attach_with(ifindex, Role::Nothing, Attachment::Tcx).unwrap();
+    }
+
+    fn detach(&self, ifindex: u32) {
+        self.edge.detach(ifindex, Role::Nothing).unwrap();
+    }
+}
+
+impl Drop for Dropper {
+    fn drop(&mut self) {
+        for (ifindex, role) in self.edge.attachments() {
+            let _ = self.edge.detach(ifindex, role);
+        }
+        let _ = kernel::remove_edge(&self.pins);
+    }
+}
+
+fn pings(fabric: &Fabric, from: &str, to: &str) -> bool {
+    fabric.exec(from, &["ping", "-n", "-c", "3", "-i", "0.2", "-W", "1", to]).status.success()
+}
+
+#[test]
+fn a_program_behind_the_edge_sees_what_the_edge_lets_pass() {
+    let Some(fabric) = fabric("pb", Place::Last) else { return };
+    let (guest, host) = (fabric.guest(0), fabric.host(0));
+    let dropper = in_namespace(&host, || Dropper::new("pb"));
+    for (ifindex, from, to) in
+        [(fabric.edges[0].port, &guest, "10.9.0.1"), (fabric.edges[0].uplink, &host, "192.168.99.2")]
+    {
+        assert!(pings(&fabric, from, to), "{to} is there");
+        in_namespace(&host, || dropper.attach(ifindex));
+        assert!(!pings(&fabric, from, to), "{to}: the program behind ours never saw its packets");
+        assert!(pings(&fabric, &guest, "10.7.0.2"), "what goes through the overlay ends with the edge");
+        in_namespace(&host, || dropper.detach(ifindex));
+        assert!(pings(&fabric, from, to), "{to} is there again");
+    }
+}
+
+#[test]
+fn filters_of_clsact_see_what_the_edge_lets_pass() {
+    for (name, attachment, place) in [("cf", Attachment::Tcx, Place::Last), ("cg", Attachment::Clsact, Place::First)] {
+        let Some(fabric) = fabric(name, place) else { return };
+        let host = fabric.host(0);
+        let (edge, uplink) = (&fabric.edges[0].edge, fabric.edges[0].uplink);
+        in_namespace(&host, || edge.attach_with(uplink, Role::Uplink, attachment).unwrap());
+        assert!(pings(&fabric, &host, "192.168.99.2"));
+        let dropper = in_namespace(&host, || Dropper::new(name));
+        in_namespace(&host, || dropper.edge.attach_with(uplink, Role::Nothing, Attachment::Clsact).unwrap());
+        assert!(!pings(&fabric, &host, "192.168.99.2"), "{attachment:?}: the filter was never asked");
+        assert!(pings(&fabric, &fabric.guest(0), "10.7.0.2"), "{attachment:?}: what is the edge's goes on");
+        in_namespace(&host, || dropper.detach(uplink));
+    }
+}
+
+/// Whoever stands in front can end the chain: the place decides.
+#[test]
+fn the_place_in_the_chain_is_what_is_configured() {
+    for (name, place) in [("pf", Place::First), ("pl", Place::Last)] {
+        if let Some(why) = fabric::unavailable() {
+            eprintln!("skipped: {why}");
+            return;
+        }
+        let mut fabric = Fabric::new(name);
+        let host = fabric.host(0);
+        let (dropper, port) = in_namespace(&host, || (Dropper::new(name), kernel::ifindex("g").unwrap()));
+        in_namespace(&host, || dropper.attach(port));
+        fabric.options.place = place;
+        fabric.add_edges(
+            &Config { balance: edge::Balance::flowcell(units::Bytes::kib(64)).conf(false), ..Config::default() },
+            &LABELS,
+        );
+        assert_eq!(pings(&fabric, &fabric.guest(0), "10.7.0.2"), place == Place::First, "{place:?}");
+        // Another agent moves the program, and what was in the old place goes.
+        let other = if place == Place::First { Place::Last } else { Place::First };
+        let pins = fabric.edges[0].pins();
+        let moved = Edge::open(&Options { pins, max_flows: 1024, place: other, ..Options::default() }).unwrap();
+        in_namespace(&host, || moved.attach(port, Role::Guest).unwrap());
+        assert_eq!(moved.attachments().iter().filter(|(at, _)| *at == port).count(), 1);
+        assert_eq!(pings(&fabric, &fabric.guest(0), "10.7.0.2"), other == Place::First, "moved to {other:?}");
+        fabric.edges[0].edge = moved;
+    }
+}

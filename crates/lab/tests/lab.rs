@@ -1,0 +1,360 @@
+//! Real hosts over the modelled fabric. Needs root (or a user namespace), /dev/net/tun, ip and ping.
+
+#[allow(dead_code)] // here it only sends
+#[path = "../../kernel/tests/packet/mod.rs"]
+mod packet;
+
+use edge::limiter::{Law, Spring};
+use edge::shape::Class;
+use edge::Balance;
+use fuzz_drivers::Mutator;
+use host::experiment::{EdgeConfig, HostConfig, Limiter, LimiterClass};
+use lab::{address, idle_rtt, mac, Lab, Setup, INTERFACE};
+use packet::PacketSocket;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output};
+use std::time::Duration;
+use topology::{Clos, Dumbbell, Topology};
+use units::{BitRate, Bytes, Time};
+use wire::{emit, proto, tcp, Packet, TcpOptions};
+
+const RATE: BitRate = BitRate::from_mbps(100);
+
+fn dumbbell() -> Topology {
+    let delay = Time::from_ms(1);
+    Dumbbell { pairs: 1, host_rate: RATE, host_delay: delay, bottleneck_rate: RATE, bottleneck_delay: delay }
+        .build()
+        .unwrap()
+}
+
+const CLOS: Clos = Clos {
+    leaves: 2,
+    spines: 2,
+    parallel_links: 1,
+    hosts_per_leaf: 1,
+    host_rate: RATE,
+    host_delay: Time::from_us(300),
+    fabric_rate: RATE,
+    fabric_delay: Time::from_us(300),
+};
+
+fn clos() -> Topology {
+    CLOS.build().unwrap()
+}
+
+fn setup(topology: Topology) -> Setup {
+    Setup {
+        topology,
+        switches: fabric::SwitchConfig::default(),
+        multipath: fabric::Multipath::Ecmp,
+        loss: fabric::RandomLoss::default(),
+        reroute_after: Time::from_ms(10),
+        hosts: HostConfig::default(),
+        edge: EdgeConfig::default(),
+        seed: 1,
+        frames: 4096,
+        spin: None,
+        // Not the kernel's default, which differs from one to the next.
+        congestion: Some("reno".to_owned()),
+        shape: true,
+    }
+}
+
+/// A lab, or `None` with a printed reason where there can be none.
+fn lab(setup: &Setup) -> Option<Lab> {
+    for program in ["ip", "ping"] {
+        if Command::new(program).arg("-V").output().is_err() {
+            println!("skipped: there is no {program}");
+            return None;
+        }
+    }
+    match Lab::start(setup) {
+        Ok(lab) => Some(lab),
+        Err(error) => {
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+fn run(lab: &Lab, host: u32, command: &str) -> Output {
+    let mut words = command.split_whitespace();
+    let program = words.next().unwrap().to_owned();
+    let arguments: Vec<String> = words.map(str::to_owned).collect();
+    lab.namespaces()[host as usize].enter(|| Command::new(program).args(arguments).output()).unwrap()
+}
+
+/// Round-trip times in ms, and how many of `count` came back.
+fn ping(lab: &Lab, to: u32, count: u32) -> Vec<f64> {
+    let output = run(lab, 0, &format!("ping -c {count} -i 0.02 -W 1 {}", address(to)));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines()
+        .filter_map(|l| l.split_once("time="))
+        .filter_map(|(_, rest)| rest.split(' ').next()?.parse().ok())
+        .collect()
+}
+
+/// Sends `bytes` bytes from host 0 to host 1 over TCP, each of which the receiver checks.
+fn transfer(lab: &Lab, bytes: usize) {
+    let (sender, receiver) = (&lab.namespaces()[0], &lab.namespaces()[1]);
+    let listener = receiver.enter(|| TcpListener::bind((address(1), 5001))).unwrap();
+    let pattern = |i: usize| (i * 31 + i / 251) as u8;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut received = Vec::new();
+            stream.read_to_end(&mut received).unwrap();
+            assert_eq!(received.len(), bytes);
+            let wrong = received.iter().enumerate().find(|&(i, &byte)| byte != pattern(i));
+            assert_eq!(wrong, None);
+        });
+        let mut stream = sender.enter(|| TcpStream::connect((address(1), 5001))).unwrap();
+        let data: Vec<u8> = (0..bytes).map(pattern).collect();
+        stream.write_all(&data).unwrap();
+    });
+}
+
+#[test]
+fn a_ping_takes_no_less_than_the_round_trip() {
+    let setup = setup(dumbbell());
+    let Some(lab) = lab(&setup) else { return };
+    let times = ping(&lab, 1, 10);
+    assert_eq!(times.len(), 10);
+    let idle = idle_rtt(&setup, 0, 1).unwrap().as_ms_f64();
+    // 6 ms of propagation; a small packet takes less time than the full one of the idle round trip.
+    assert!(times.iter().all(|&t| t >= 6.0), "{times:?}");
+    assert!(times.iter().any(|&t| t < idle + 3.0), "{times:?}, {idle} idle");
+}
+
+#[test]
+fn tcp_segments_are_cut_and_merged_without_a_byte_lost() {
+    let Some(lab) = lab(&setup(dumbbell())) else { return };
+    let bytes = 4_000_000;
+    transfer(&lab, bytes);
+    let status = lab.ask(|driver| driver.status(Time::from_ms(6))).unwrap();
+    let (sender, receiver) = (&status.hosts[0].counters, &status.hosts[1].counters);
+    assert!(sender.tx_segments * 2 < sender.tx_packets, "segments leave whole: {sender:?}");
+    assert!(receiver.rx_bytes >= bytes as u64 && receiver.rx_refused == 0, "{receiver:?}");
+    assert_eq!(receiver.malformed + sender.malformed, 0);
+    assert!(status.verdict.frames > 0);
+}
+
+#[test]
+fn every_buffer_comes_back() {
+    let mut setup = setup(dumbbell());
+    // Little enough room that packets are lost, too.
+    setup.switches.buffer = fabric::Buffer::PerPort(Bytes(30_000));
+    setup.topology.links[2].rate = BitRate::from_mbps(50);
+    let Some(lab) = lab(&setup) else { return };
+    transfer(&lab, 2_000_000);
+    let drops = |s: &lab::Status| s.links.iter().map(|l| l.dropped_packets).sum::<u64>();
+    let mut status = lab.ask(|driver| driver.status(Time::from_ms(6))).unwrap();
+    for _ in 0..100 {
+        if status.packets == 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        status = lab.ask(|driver| driver.status(Time::from_ms(6))).unwrap();
+    }
+    assert!(drops(&status) > 0, "nothing was lost");
+    assert_eq!((status.packets, status.frames_free), (0, status.frames));
+}
+
+/// A frame of host 0 to host `to`, whose addresses are as the lab gives them.
+fn segment(to: u32, proto: u8, payload: u32) -> Vec<u8> {
+    let [saddr, daddr] = [0, to].map(|host| [0, 0, 0xffff, u32::from(address(host))]);
+    let (tcp_flags, ecn) = (tcp::ACK, 1);
+    let packet = Packet {
+        saddr,
+        daddr,
+        sport: 40_000,
+        dport: 5001,
+        tcp_flags,
+        payload,
+        proto,
+        family: 4,
+        ecn,
+        ..Packet::default()
+    };
+    let mut frame = emit(&packet, &TcpOptions::default()).unwrap();
+    frame[..6].copy_from_slice(&mac(to));
+    frame
+}
+
+#[test]
+fn a_guest_that_floods_with_nonsense_harms_no_other() {
+    let mut setup = setup(Clos { hosts_per_leaf: 2, ..CLOS }.build().unwrap());
+    setup.edge = EdgeConfig {
+        balance: Balance::flowcell(Bytes(16_384)),
+        reorder: Some(edge::reorder::Config::default()),
+        congestion: Some(edge::vcc::Config::new(edge::vcc::Class::default())),
+        ..EdgeConfig::default()
+    };
+    let Some(lab) = lab(&setup) else { return };
+    let socket = lab.namespaces()[0].enter(|| PacketSocket::open(nix::net::if_::if_nametoindex(INTERFACE).unwrap()));
+    let socket = socket.unwrap();
+    let known =
+        [(2, proto::TCP, 1000), (2, proto::TCP, 6000), (3, proto::TCP, 0), (2, proto::UDP, 300), (0, proto::TCP, 10)];
+    let mut mutator = Mutator::new(7, known.map(|(to, proto, payload)| segment(to, proto, payload)).to_vec());
+    let claims = [(34, 20, 1400), (54, 20, 1), (34, 20, 8), (34, 60, 100), (90, 20, 65_535)];
+    let mut taken = 0;
+    for i in 0..6_000 {
+        let (frame, _) = mutator.frame();
+        // The kernel refuses what it sees to be wrong, and what finds no room.
+        taken += u32::from(socket.send(&frame, (i % 3 == 0).then(|| claims[i / 3 % claims.len()])).is_ok());
+        if i % 3_000 == 2_000 {
+            // Of the same leaf as the flood, to a host that it is for.
+            let output = run(&lab, 1, &format!("ping -c 3 -i 0.02 -W 2 {}", address(2)));
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        }
+    }
+    let seen = |s: &lab::Status| s.hosts[0].counters.malformed + s.hosts[0].counters.ignored;
+    let mut status = lab.ask(|driver| driver.status(Time::from_ms(2))).unwrap();
+    for _ in 0..250 {
+        if status.packets == 0 && status.frames_free == status.frames {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        status = lab.ask(|driver| driver.status(Time::from_ms(2))).unwrap();
+    }
+    assert!(
+        taken > 3_000 && status.hosts[0].counters.tx_segments > 500 && seen(&status) > 100,
+        "{taken}, {:?}",
+        status.hosts[0]
+    );
+    assert_eq!((status.packets, status.frames_free), (0, status.frames), "every buffer comes back");
+    transfer(&lab, 500_000);
+}
+
+#[test]
+fn a_failed_link_is_routed_round_and_a_changed_one_is_slower() {
+    let Some(lab) = lab(&setup(clos())) else { return };
+    let fabric = lab.topology().clone();
+    assert_eq!(ping(&lab, 1, 3).len(), 3);
+    for name in ["leaf1-spine1", "leaf2-spine2"] {
+        let link = fabric.link_named(name).unwrap();
+        lab.ask(move |driver| driver.set_link(link, false)).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(ping(&lab, 1, 2).is_empty(), "no path is left");
+    let link = fabric.link_named("leaf1-spine1").unwrap();
+    lab.ask(move |driver| driver.set_link(link, true)).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(ping(&lab, 1, 3).len(), 3);
+    lab.ask(move |driver| driver.set_wire(link, None, Some(Time::from_ms(30)))).unwrap();
+    let times = ping(&lab, 1, 3);
+    assert!(times.len() == 3 && times.iter().all(|&t| t > 60.0), "{times:?}");
+}
+
+#[test]
+fn flowcells_take_both_spines_and_arrive_in_order() {
+    let mut setup = setup(clos());
+    setup.edge = EdgeConfig {
+        balance: Balance::flowcell(Bytes(16_384)),
+        reorder: Some(edge::reorder::Config::default()),
+        ..EdgeConfig::default()
+    };
+    // One spine is farther away, so that flowcells overtake one another.
+    let link = setup.topology.link_named("leaf1-spine2").unwrap();
+    setup.topology.links[link as usize].delay = Time::from_us(700);
+    let Some(lab) = lab(&setup) else { return };
+    transfer(&lab, 3_000_000);
+    let status = lab.ask(|driver| driver.status(Time::from_ms(2))).unwrap();
+    let port = |name: &str| status.links.iter().find(|l| l.port == name).unwrap().tx_bytes;
+    let (one, two) = (port("leaf1-spine1"), port("leaf1-spine2"));
+    assert!(one.min(two) * 3 > one.max(two), "{one} and {two}");
+    let flow = status.flows.iter().max_by_key(|f| f.bytes).unwrap();
+    assert_eq!(flow.labels, [1, 2]);
+    assert!(status.hosts[1].gaps_filled > 0, "{:?}", status.hosts[1]);
+}
+
+#[test]
+fn congestion_control_of_the_edge_governs_a_guest() {
+    let mut setup = setup(dumbbell());
+    setup.edge.congestion = Some(edge::vcc::Config::new(edge::vcc::Class::default()));
+    setup.topology.links[2].rate = BitRate::from_mbps(50);
+    setup.switches.aqm = Some(fabric::Aqm::Threshold { k: Bytes(15_000) });
+    let Some(lab) = lab(&setup) else { return };
+    transfer(&lab, 3_000_000);
+    let outcome = lab.ask(|driver| driver.end_measurement()).unwrap();
+    let marked: u64 = outcome.ports.iter().map(|p| p.marked_packets).sum();
+    assert!(marked > 0, "guests' packets are made ECN-capable");
+    let [sender, receiver] = [0, 1].map(|h| outcome.hosts[h].congestion);
+    assert!(receiver.marked_bytes > 0 && receiver.packs_sent > 0, "{receiver:?}");
+    assert!(sender.reports_received > 0 && sender.windows_lowered > 0, "{sender:?}");
+    assert_eq!(ce_packets(&lab, 1), 0, "guests do not see the marks");
+}
+
+#[test]
+fn a_limiter_holds_a_guest_to_its_rate() {
+    let rate = BitRate::from_mbps(20);
+    let spring = Law::Spring(Spring::for_rate(rate, Time::from_ms(6)));
+    let class = LimiterClass { to: Some(vec![1]), class: Class::fixed(rate), law: spring };
+    let mut setup = setup(dumbbell());
+    setup.edge.limiter = Some(Limiter { hosts: Some(vec![0]), total: None, classes: vec![class] });
+    let Some(lab) = lab(&setup) else { return };
+    let status = || lab.ask(|driver| driver.status(Time::from_ms(6))).unwrap();
+    let begin = status();
+    let bytes = 2_000_000;
+    transfer(&lab, bytes);
+    let end = status();
+    // What the last segments and the burst may be ahead.
+    let least = rate.tx_time(bytes as u64 - 150_000);
+    assert!(end.time - begin.time >= least, "{} for {bytes} bytes", end.time - begin.time);
+    assert!(end.hosts[0].limiter_acts > 0 && end.hosts[1].limiter_acts == 0, "{:?}", end.hosts);
+    assert_eq!(end.hosts[0].limiter_drops, 0, "its windows keep the queue short");
+}
+
+/// Packets that the host's kernel received with the codepoint.
+fn ce_packets(lab: &Lab, host: u32) -> u64 {
+    let text = String::from_utf8_lossy(&run(lab, host, "cat /proc/self/net/netstat").stdout).into_owned();
+    let mut lines = text.lines().filter_map(|l| l.strip_prefix("IpExt: "));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let mut pairs = names.split(' ').zip(values.split(' '));
+    pairs.find(|(name, _)| *name == "InCEPkts").unwrap().1.parse().unwrap()
+}
+
+#[test]
+fn marks_reach_the_guest() {
+    let mut setup = setup(dumbbell());
+    setup.hosts.tcp.ecn = host::tcp::EcnMode::Request;
+    setup.topology.links[2].rate = BitRate::from_mbps(50);
+    setup.switches.aqm = Some(fabric::Aqm::Threshold { k: Bytes(10_000) });
+    let Some(lab) = lab(&setup) else { return };
+    transfer(&lab, 2_000_000);
+    let status = lab.ask(|driver| driver.status(Time::from_ms(6))).unwrap();
+    let marked: u64 = status.links.iter().map(|l| l.marked_packets).sum();
+    assert!(marked > 0);
+    let seen = ce_packets(&lab, 1);
+    assert!(seen > 0, "{marked} marked, {seen} seen");
+}
+
+#[test]
+fn a_capture_has_what_crossed_the_link() {
+    let Some(lab) = lab(&setup(dumbbell())) else { return };
+    let port = 2 * lab.topology().link_named("left-right").unwrap();
+    let (to, captured) = std::sync::mpsc::sync_channel(100);
+    lab.ask(move |driver| driver.capture(port, 80, 3, to)).unwrap();
+    ping(&lab, 1, 5);
+    let frames: Vec<_> = captured.iter().collect();
+    assert_eq!(frames.len(), 3, "three packets end it");
+    assert!(frames.iter().all(|f| f.len == 98 && f.bytes.len() == 80 && f.bytes[23] == 1), "{frames:?}");
+    assert!(frames.windows(2).all(|w| w[0].at < w[1].at));
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let Some(lab) = lab(&setup(dumbbell())) else { return };
+    let inode = lab.namespaces()[0].inode().unwrap();
+    let target = format!("net:[{inode}]");
+    let known = |target: &str| {
+        let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        threads.filter_map(|t| std::fs::read_link(t.path().join("ns/net")).ok()).any(|l| l.as_os_str() == target)
+    };
+    let path = lab.namespaces()[0].path();
+    assert_eq!(std::fs::read_link(&path).unwrap().as_os_str(), target.as_str());
+    drop(lab);
+    assert!(!known(&target));
+    assert!(std::fs::read_link(&path).map_or(true, |l| l.as_os_str() != target.as_str()));
+}
