@@ -1,11 +1,13 @@
 //! What the agent tells: on its socket and as metrics.
 
-use super::desired::{guest_mac, labels, rule_for};
+use super::desired::{guest_mac, labels};
 use super::error::Result;
 use super::interfaces::by_name;
+use super::limits;
 use super::metrics::Snapshot;
 use super::reconcile::Agent;
-use super::run::Tally;
+use super::rules::rule_for;
+use super::tally::Tally;
 use crate::receiver::{self, Receiver, Stats};
 use agent_api::protocol::{
     self, Command, CounterValue, Flow, FlowCongestion, Flows, Outcome, Path, Port, Status, Uplink,
@@ -31,7 +33,7 @@ impl Agent {
             Command::Flows { limit } => self.flows(limit).map(|flows| json(&flows)),
             Command::Paths => Ok(json(&self.paths())),
             Command::Counters => self.counters().map(|counters| json(&counters)),
-            Command::Limits => Ok(json(&self.tell_limits())),
+            Command::Limits => Ok(json(&limits::tell(&self.config, &self.edge, &self.attached, &self.limited))),
             Command::Reload | Command::Stop => return Outcome::Error("not a question".into()),
         };
         told.unwrap_or_else(|e| Outcome::Error(e.to_string()))
@@ -63,7 +65,7 @@ impl Agent {
             gro: self.gro,
             policy: c.balance.scheme().name.into(),
             policy_parameters: c.balance.values().map(|(p, value)| (p.name.into(), value.to_string())).collect(),
-            ports: self.attached.keys().filter(|(_, role)| *role == Role::Guest).count(),
+            ports: self.attached.count(Role::Guest),
             peers: c.peers.len(),
             routes: self.tables.routes.rows()?.len(),
             flows: self.swept.kept,
@@ -92,7 +94,7 @@ impl Agent {
                     interface: interface.name.clone(),
                     ifindex,
                     network: rule.network,
-                    attached: self.attached.contains_key(&(ifindex, Role::Guest)),
+                    attached: self.attached.has((ifindex, Role::Guest)),
                     mac: guest_mac(rule, ifindex, interface, &self.learned)
                         .map(|mac| mac.to_string())
                         .unwrap_or_default(),
@@ -166,7 +168,7 @@ impl Agent {
     /// OpenMetrics text.
     pub(super) fn metrics(&self, tally: &Tally) -> String {
         let receiver = self.receiver.as_ref().map(Receiver::stats).unwrap_or_default();
-        let attached = |role| self.attached.keys().filter(|(_, r)| *r == role).count() as f64;
+        let attached = |role| self.attached.count(role) as f64;
         let snapshot = Snapshot {
             counters: self.edge.counters().unwrap_or_default(),
             own_counters: vec![
@@ -207,7 +209,7 @@ impl Agent {
                 ("learned_addresses", "Guests' addresses learned", self.learned.iter().count() as f64),
                 ("problems", "Things that do not work now; selvedge ctl status names them", self.problems.len() as f64),
             ],
-            limits: self.tell_limits(),
+            limits: limits::tell(&self.config, &self.edge, &self.attached, &self.limited),
         };
         snapshot.text()
     }

@@ -2,13 +2,13 @@
 
 use super::interfaces::{by_name, Interface, Interfaces};
 use super::learned::Learned;
-use super::limits::{self, Limited};
-use crate::receiver;
+use super::limits::Limited;
+use super::rows::{row, Kept, Rows};
+use super::rules::rule_for;
 use agent_api::config::{Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
-use kernel::cut;
 use kernel::state::quota::{Bounds, TABLE_FLOWS, TABLE_LIMITED};
 use kernel::state::{
-    self, Peer, Plain, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_REORDER, PORT_CUTTER, PORT_ISOLATED,
+    self, Peer, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_REORDER, PORT_CUTTER, PORT_ISOLATED,
     PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1,
     VERSION_PLAIN,
 };
@@ -22,9 +22,6 @@ const OVERHEAD_V6: u32 = 40 + 8 + 8 + 14;
 /// Under which the edge answers for guests elsewhere whose own address is not known: locally administered, the same on
 /// all hosts.
 pub(crate) const EDGE_MAC: [u8; 6] = [0x02, 0x73, 0x65, 0x6c, 0x76, 0x01];
-/// Start of the names of our GRO devices.
-const GRO_NAME: &str = "svgro";
-
 /// What the configuration's names mean on this host now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resolved {
@@ -80,33 +77,6 @@ pub(crate) fn resolve(
     Ok(Resolved { uplinks, peers, guest_mtu: mtu.saturating_sub(overhead) })
 }
 
-/// Of a device that the agent makes.
-pub(crate) fn is_ours(name: &str) -> bool {
-    [GRO_NAME, limits::NAME, receiver::NAME, cut::NAME].iter().any(|start| name.starts_with(start))
-}
-
-/// The rule that an interface falls under: names come before patterns, earlier rules before later ones.
-pub(crate) fn rule_for<'a>(config: &'a Config, interface: &Interface) -> Option<&'a PortRule> {
-    let name = interface.name.as_str();
-    if interface.loopback || is_ours(name) || config.uplinks.iter().any(|uplink| uplink == name) {
-        return None;
-    }
-    let named = config.ports.iter().find(|p| matches!(p.selector, Selector::Name(_)) && p.selector.matches(name));
-    named.or_else(|| config.ports.iter().find(|p| p.selector.matches(name)))
-}
-
-/// GRO devices: name, outer IPv6.
-pub(crate) fn gro_devices(config: &Config) -> Vec<(String, bool)> {
-    let mut wanted: Vec<bool> = config.peers.iter().map(|peer| peer.address.is_ipv6()).collect();
-    wanted.sort_unstable();
-    wanted.dedup();
-    wanted.retain(|_| config.gro);
-    wanted.into_iter().map(|v6| (format!("{GRO_NAME}{}{}", config.udp_port, if v6 { "v6" } else { "" }), v6)).collect()
-}
-
-/// Rows of a map, as the kernel sees them.
-pub(crate) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Desired {
     pub(crate) congestion: Rows,
@@ -122,19 +92,6 @@ pub(crate) struct Desired {
     pub(crate) mtus: BTreeMap<u32, u32>,
     /// What of the configuration is not in force, and why.
     pub(crate) problems: Vec<String>,
-}
-
-/// What of the pinned state decides numbers that must stay as they are.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Kept {
-    /// Numbers of peers.
-    pub(crate) peers: Vec<(u32, Peer)>,
-    /// Of the flow hash.
-    pub(crate) seed: u64,
-    /// Of the tables, see [`state::Config::epoch`].
-    pub(crate) epoch: u32,
-    /// ifindex of both ends of the pair of devices that cuts segments, where it is in place.
-    pub(crate) cutter: Option<[u32; 2]>,
 }
 
 pub(crate) fn desired(
@@ -301,15 +258,12 @@ pub(crate) fn numbers(config: &Config, kept: &Kept) -> Vec<u32> {
     config.peers.iter().map(number).collect()
 }
 
-fn row(value: &impl Plain) -> Vec<u8> {
-    value.as_bytes().to_vec()
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use crate::interfaces::VethPeer;
     use agent_api::config::{GuestRule, MAX_NETWORK};
+    use kernel::state::Plain;
 
     fn port(selector: Selector, addresses: &[&str], learn: &[&str]) -> PortRule {
         PortRule {

@@ -5,8 +5,8 @@
 //! of the holder's port, whether it is still there; only where no answer comes does the claimer get it, once it speaks
 //! again. Holders that have not been heard of for long are asked too, and forgotten.
 
-use super::desired::rule_for;
 use super::interfaces::Interfaces;
+use super::rules::rule_for;
 use agent_api::config::{Config, Prefix};
 use std::collections::BTreeMap;
 use std::net::IpAddr;

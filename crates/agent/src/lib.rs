@@ -7,34 +7,43 @@
 //!
 //! | Step | Module |
 //! |---|---|
-//! | what is there | `watch`, `interfaces`, `learned`, `probe` |
-//! | what should be | `desired`, `limits`, `follow` (a controller's schedules) |
-//! | the difference | `reconcile`, `tables`, `remembered`, `teardown` |
+//! | what is there | `watch`, `interfaces`, `host`, `learned`, `probe` |
+//! | what should be | `rules`, `desired`, `limits`, `follow` (a controller's schedules) |
+//! | the difference | `reconcile`, `tables`, `attached`, `mtus`, `remembered`, `teardown` |
 //! | in between | `run`, `originate` (packets of the edge's own), [`receiver`] (reordering) |
-//! | who asks | `server`, `answers`, `metrics` |
+//! | who asks | `server`, `answers`, `metrics`, `tally`, `check` (without an agent) |
 #![cfg(feature = "libbpf")]
 
 mod answers;
+mod attached;
+mod check;
 mod desired;
 mod error;
 mod follow;
+mod host;
 mod interfaces;
 mod learned;
 mod limits;
 mod lock;
 mod log;
 mod metrics;
+mod mtus;
 mod originate;
 mod probe;
 pub mod receiver;
 mod reconcile;
 mod remembered;
+mod rows;
+mod rules;
 mod run;
+mod runtime;
 mod server;
 mod tables;
+mod tally;
 mod teardown;
 mod watch;
 
+pub use check::resolve;
 pub use error::Error;
-pub use run::{resolve, run, Load};
+pub use run::{run, Load};
 pub use teardown::stop;

@@ -1,6 +1,7 @@
 //! Packets that virtual congestion control asks for: reports to peers, and ACKs to guests.
 
 use super::reconcile::Agent;
+use super::tally::Sent;
 use edge::vcc;
 use kernel::emit::{self, Interface, Uplink};
 use kernel::state::{address, Event, EMIT_DUPACK, EMIT_FACK, ROUTE_LOCAL, ROUTE_PEER};
@@ -12,16 +13,6 @@ use wire::Packet;
 
 /// Between two looks at the timers of flows with data outstanding, unless these take more than their share of the time.
 pub(super) const TICK: Duration = Duration::from_millis(10);
-
-/// What was sent.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sent {
-    pub(super) facks: u64,
-    pub(super) window_updates: u64,
-    /// Timeouts inferred that made the guest retransmit.
-    pub(super) timeouts: u64,
-    pub(super) failures: u64,
-}
 
 /// Why a packet was not sent. All of these may be another's doing, and none needs a remedy.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! The pinned maps that the agent fills, row by row.
 
-use super::desired::{Kept, Rows};
 use super::error::Result;
+use super::rows::{Kept, Rows};
 use kernel::state::limiter::Limiter;
 use kernel::state::{self, Peer, Plain, Port};
 use kernel::walk;

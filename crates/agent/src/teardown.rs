@@ -2,12 +2,13 @@
 
 use super::error::{Error, Result};
 use super::follow::Followed;
-use super::interfaces::Netlink;
+use super::interfaces::{Interfaces, Netlink};
+use super::limits;
 use super::lock;
-use super::reconcile::undo;
+use super::mtus;
 use super::remembered::Remembered;
-use super::run::runtime;
-use kernel::{self, Edge, Options};
+use super::runtime::runtime;
+use kernel::{self, cut, gro, Edge, Options};
 use std::fs;
 use std::path::Path;
 
@@ -61,4 +62,16 @@ fn remove_edge(pins: &Path) -> Result<()> {
         }
     }
     Ok(kernel::remove_edge(pins)?)
+}
+
+/// MTUs and GRO devices. Before the edge goes, whose program is on the latter.
+pub(super) async fn undo(netlink: &Netlink, interfaces: &Interfaces, remembered: &Remembered) {
+    for port in &remembered.ports {
+        mtus::restore(netlink, interfaces, port).await;
+    }
+    for name in &remembered.gro {
+        let _ = gro::remove(name); // gone with its namespace at the latest
+    }
+    let _ = limits::remove_all();
+    let _ = cut::remove();
 }

@@ -1,7 +1,8 @@
 //! Rate limits: `[limits]`, `[[tenant]]`, the limits of `[[port]]`, and Kubernetes' annotations.
 
+use super::at_most;
 use super::parsed::{Parsed, Shape};
-use super::{at_most, PortTable};
+use super::tables::PortTable;
 use agent_api::config::{
     Annotated, Config, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_RATE, MAX_TENANTS, MIN_RATE,
 };

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use units::Bytes;
 
 const WHOLE: &str = r#"[agent]
 pins = "/sys/fs/bpf/selvedge"

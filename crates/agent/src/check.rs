@@ -1,0 +1,43 @@
+//! What a configuration means on this host, without an agent.
+
+use super::desired::{self, desired};
+use super::error::{Error, Result};
+use super::host::look_around;
+use super::interfaces::{Interfaces, Netlink};
+use super::learned::Learned;
+use super::limits::Limited;
+use super::rows::Kept;
+use super::runtime::runtime;
+use agent_api::config::Config;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// What the configuration's names mean on this host now, for people: one line each.
+///
+/// # Errors
+/// [`Error::Unresolved`].
+pub fn resolve(config: &Config) -> Result<Vec<String>> {
+    runtime()?.block_on(async {
+        let mut netlink = Netlink::new(false)?;
+        let (interfaces, routes) = look_around(config, &mut netlink).await?;
+        check(config, &interfaces, &routes)
+    })
+}
+
+/// What [`desired`] needs where nothing is pinned.
+fn check(config: &Config, interfaces: &Interfaces, routes: &BTreeMap<IpAddr, u32>) -> Result<Vec<String>> {
+    let resolved = desired::resolve(config, interfaces, routes).map_err(Error::Unresolved)?;
+    let want = desired(config, &resolved, interfaces, &Learned::default(), &Limited::default(), &Kept::default());
+    let mut lines: Vec<String> =
+        resolved.uplinks.iter().map(|(ifindex, name)| format!("uplink {name}: ifindex {ifindex}")).collect();
+    for (peer, (local, uplink)) in config.peers.iter().zip(&resolved.peers) {
+        let name = interfaces.get(uplink).map_or("?", |i| i.name.as_str());
+        lines.push(format!("peer {}: from {local} to {} by {name}", peer.name, peer.address));
+    }
+    for ifindex in want.mtus.keys() {
+        let name = interfaces.get(ifindex).map_or("?", |i| i.name.as_str());
+        lines.push(format!("port {name}: ifindex {ifindex}, packets of at most {} bytes", want.mtus[ifindex]));
+    }
+    lines.extend(want.problems);
+    Ok(lines)
+}

@@ -1,0 +1,235 @@
+//! Putting limits in place, and taking them away.
+
+use super::super::attached::Attached;
+use super::super::interfaces::Interfaces;
+use super::super::rows::Rows;
+use super::qdiscs::{add_fq, occupied, set, set_queue, set_root, FIRST, SECOND};
+use super::{class, numbers, wanted, Limited, Wanted, PORTS, TENANTS, UNLIMITED};
+use agent_api::config::{Config, LawKind, Pacing, Rate};
+use edge::limiter::Law;
+use kernel::htb::{self, Found, Qdisc, HANDLE, TOP};
+use kernel::state::limiter::{Limiter, LimiterKey, LIMITER_BOTH, LIMITER_IN, LIMITER_OUT};
+use kernel::state::{Plain, Port, PORT_LIMITER};
+use kernel::{Edge, Role};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+/// What limits need of the agent while they are put in place.
+pub(crate) struct Raise<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) interfaces: &'a Interfaces,
+    pub(crate) edge: &'a mut Edge,
+    pub(crate) attached: &'a mut Attached,
+    /// Minor numbers of tenants' classes.
+    pub(crate) tenants: &'a mut BTreeMap<String, u32>,
+    /// Rows of the map `limiters`, where there is one.
+    pub(crate) known: Rows,
+}
+
+impl Raise<'_> {
+    /// Puts in place what limits need before anything sends segments there.
+    pub(crate) fn limits(mut self, problems: &mut Vec<String>) -> Limited {
+        let mut limited = Limited { wanted: wanted(self.config, self.interfaces), ..Limited::default() };
+        if limited.wanted.is_empty() {
+            return limited;
+        }
+        if let Err(e) = self.edge.open_limits(self.config.max_flows) {
+            problems.push(format!("no rate limit is in force: {e}; selvedge doctor says what is missing"));
+            return limited;
+        }
+        let pacing = self.config.limits.pacing;
+        if let Some(why) = self.edge.lawless() {
+            if pacing != Pacing::Htb {
+                problems.push(format!(
+                    "no rate limit is in force: limits.pacing = {:?} is a matter of programs that this kernel refuses; set it to \
+                     \"htb\": {why}",
+                    pacing.name()
+                ));
+                return limited;
+            }
+            if limited.wanted.iter().any(|w| w.kind != LawKind::Off) {
+                problems.push(format!("rate limits are plain HTB, whose queues nothing keeps short: {why}"));
+            }
+        }
+        let qdiscs = match htb::qdiscs() {
+            Ok(qdiscs) => qdiscs,
+            Err(e) => {
+                problems.push(format!("no rate limit is in force: cannot list qdiscs: {e}"));
+                return limited;
+            }
+        };
+        if limited.wanted.iter().any(|w| w.key.direction == LIMITER_OUT) {
+            let raised = match pacing {
+                Pacing::Htb => self.raise_egress(&mut limited, &qdiscs),
+                Pacing::Departure | Pacing::Virtual => self.schedule_egress(&mut limited, &qdiscs),
+            };
+            if let Err(e) = raised {
+                problems.push(format!("no egress limit is in force: {e}"));
+            }
+        }
+        for w in limited.wanted.clone().iter().filter(|w| w.key.direction == LIMITER_IN) {
+            match raise_ingress(w, pacing, &qdiscs) {
+                Ok((device, class)) => self.note_limit(&mut limited, w, device, class),
+                Err(why) => problems.push(format!("port {}: no ingress limit is in force: {why}", w.interface)),
+            }
+        }
+        limited
+    }
+
+    fn note_limit(&self, limited: &mut Limited, w: &Wanted, device: u32, class: u32) {
+        let lawless = self.edge.lawless().is_some();
+        let mut row = w.row(device, class, lawless, self.config.flow_idle_ns);
+        let scheduled = self.config.limits.pacing != Pacing::Htb;
+        if scheduled {
+            row = w.scheduled(row);
+        }
+        if limited.wanted.iter().any(|other| other.key.ifindex == w.key.ifindex && other.key != w.key) {
+            row.flags |= LIMITER_BOTH;
+        }
+        limited.rows.insert(w.key.as_bytes().to_vec(), row.as_bytes().to_vec());
+        limited.classes.insert(w.key, (device, class));
+        if device != 0 {
+            limited.kept.insert((device, class));
+        }
+        let law = !lawless && w.law != Law::None;
+        if w.key.direction == LIMITER_OUT || law {
+            limited.attach.insert((w.key.ifindex, Role::LimitGuest));
+        }
+        // Without a law too: it takes off what would lead past the queue.
+        if law || (w.key.direction == LIMITER_IN && (scheduled || !lawless)) {
+            limited.attach.insert((w.key.ifindex, Role::LimitPort));
+        }
+        if law || w.key.direction == LIMITER_IN {
+            limited.whole_way.insert(w.key.ifindex);
+        }
+    }
+
+    /// The pair of devices, with a root qdisc on its first. Returns the number of that.
+    fn raise_pair(
+        &mut self,
+        limited: &mut Limited,
+        qdiscs: &[Qdisc],
+        kind: &str,
+        add: impl FnOnce(u32) -> io::Result<()>,
+    ) -> Result<u32, Box<dyn std::error::Error>> {
+        htb::add_pair(FIRST, SECOND)?;
+        let [device, out] = [kernel::ifindex(FIRST)?, kernel::ifindex(SECOND)?];
+        for (at, name) in [((device, Role::Nothing), FIRST), ((out, Role::Limiter), SECOND)] {
+            self.attached.ensure(self.edge, at, name)?;
+            limited.attach.insert(at);
+        }
+        let port = Port { flags: PORT_LIMITER, ..Port::default() };
+        limited.ports.insert(out.as_bytes().to_vec(), port.as_bytes().to_vec());
+        // The pair stays, and with it what was put there.
+        if let Some(other) = qdiscs.iter().find(|q| q.ifindex == device && q.is_anothers()) {
+            return Err(occupied(FIRST, other).into());
+        }
+        set_root(device, qdiscs, kind, add)?;
+        htb::set_up(FIRST)?;
+        htb::set_up(SECOND)?;
+        Ok(device)
+    }
+
+    /// A schedule for each port; an fq on the first of the pair of devices keeps to them, if anything is to.
+    fn schedule_egress(&mut self, limited: &mut Limited, qdiscs: &[Qdisc]) -> Result<(), Box<dyn std::error::Error>> {
+        let device = match self.config.limits.pacing {
+            Pacing::Departure => self.raise_pair(limited, qdiscs, "fq", add_fq)?,
+            Pacing::Htb | Pacing::Virtual => 0,
+        };
+        for w in limited.wanted.clone().iter().filter(|w| w.key.direction == LIMITER_OUT) {
+            self.note_limit(limited, w, device, 0);
+        }
+        Ok(())
+    }
+
+    /// The pair of devices, and a class for each port on its first.
+    fn raise_egress(&mut self, limited: &mut Limited, qdiscs: &[Qdisc]) -> Result<(), Box<dyn std::error::Error>> {
+        let device = self.raise_pair(limited, qdiscs, "htb", |device| htb::add_root(device, 0))?;
+        let have = htb::classes(device)?;
+        let total = Rate::fixed(self.config.limits.total.unwrap_or(UNLIMITED));
+        set(device, &have, &class(TOP, HANDLE, total, total.guarantee))?;
+        limited.kept.insert((device, TOP));
+        let tenants = self.raise_tenants(limited, device, &have)?;
+        let ports: Vec<Wanted> = limited.wanted.iter().filter(|w| w.key.direction == LIMITER_OUT).cloned().collect();
+        let keys: Vec<LimiterKey> = ports.iter().map(|w| w.key).collect();
+        let minors = numbers(PORTS, &self.known_classes(), &keys);
+        for w in &ports {
+            let Some(minor) = minors.get(&w.key) else { continue };
+            let parent = w.tenant.as_ref().and_then(|tenant| tenants.get(tenant)).map_or(TOP, |minor| HANDLE | minor);
+            let siblings = ports.iter().filter(|other| other.tenant == w.tenant);
+            let least = siblings.map(|other| other.rate.guarantee).min().unwrap_or(w.rate.guarantee);
+            let class = w.class(HANDLE | minor, parent, least);
+            set(device, &have, &class)?;
+            let kept = have.iter().any(|found| found.class.id == class.id && found.class.parent == class.parent);
+            set_queue(device, class.id, w.queue_bytes(), qdiscs, !kept)?;
+            self.note_limit(limited, w, device, class.id);
+        }
+        Ok(())
+    }
+
+    /// Returns minor numbers by name.
+    fn raise_tenants(
+        &mut self,
+        limited: &mut Limited,
+        device: u32,
+        have: &[Found],
+    ) -> io::Result<BTreeMap<String, u32>> {
+        let tenants = &self.config.limits.tenants;
+        let names: Vec<String> = tenants.iter().map(|tenant| tenant.name.clone()).collect();
+        let minors = numbers(TENANTS, self.tenants, &names);
+        self.tenants.clone_from(&minors);
+        let least = tenants.iter().map(|tenant| tenant.egress.guarantee).min();
+        for tenant in tenants {
+            let Some(minor) = minors.get(&tenant.name) else { continue };
+            let class = class(HANDLE | minor, TOP, tenant.egress, least.unwrap_or(tenant.egress.guarantee));
+            set(device, have, &class)?;
+            limited.kept.insert((device, class.id));
+        }
+        Ok(minors)
+    }
+    /// Minor numbers that ports have already.
+    fn known_classes(&self) -> BTreeMap<LimiterKey, u32> {
+        let read = self.known.iter().filter_map(|(k, v)| Some((LimiterKey::from_bytes(k)?, Limiter::from_bytes(v)?)));
+        read.map(|(key, limiter)| (key, limiter.class & 0xffff)).collect()
+    }
+}
+
+/// What holds what goes to a port: an HTB with one class for all of it, or an fq. Returns where the queue is.
+fn raise_ingress(w: &Wanted, pacing: Pacing, qdiscs: &[Qdisc]) -> Result<(u32, u32), String> {
+    let device = w.key.ifindex;
+    let failed = |e: io::Error| e.to_string();
+    if pacing == Pacing::Virtual {
+        return Ok((0, 0));
+    }
+    if let Some(other) = qdiscs.iter().find(|q| q.ifindex == device && q.is_anothers()) {
+        return Err(occupied(&w.interface, other));
+    }
+    if pacing == Pacing::Departure {
+        set_root(device, qdiscs, "fq", add_fq).map_err(failed)?;
+        return Ok((device, 0));
+    }
+    set_root(device, qdiscs, "htb", |device| htb::add_root(device, TOP & 0xffff)).map_err(failed)?;
+    let have = htb::classes(device).map_err(failed)?;
+    set(device, &have, &w.class(TOP, HANDLE, w.rate.guarantee)).map_err(failed)?;
+    let new = !have.iter().any(|found| found.class.id == TOP);
+    set_queue(device, TOP, w.queue_bytes(), qdiscs, new).map_err(failed)?;
+    Ok((device, TOP))
+}
+
+/// Takes away what nothing sends segments to any more, with what waits there.
+pub(crate) fn lower(limited: &Limited) -> io::Result<()> {
+    let devices: BTreeSet<u32> = limited.kept.iter().map(|(device, _)| *device).collect();
+    for qdisc in htb::qdiscs()?.iter().filter(|q| q.is_ours() && !devices.contains(&q.ifindex)) {
+        htb::remove_root(qdisc.ifindex)?;
+    }
+    for &device in &devices {
+        let mut gone: Vec<u32> = htb::classes(device)?.iter().map(|found| found.class.id).collect();
+        gone.retain(|id| !limited.kept.contains(&(device, *id)));
+        gone.sort_unstable_by_key(|id| std::cmp::Reverse(*id)); // ports before tenants
+        gone.into_iter().try_for_each(|id| htb::remove_class(device, id))?;
+    }
+    if !limited.ports.is_empty() {
+        return Ok(());
+    }
+    htb::remove_pair(FIRST)
+}

@@ -1,0 +1,25 @@
+//! Rows of maps, and what of the pinned ones decides new ones.
+
+use kernel::state::{Peer, Plain};
+use std::collections::BTreeMap;
+
+/// Rows of a map, as the kernel sees them.
+pub(crate) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What of the pinned state decides numbers that must stay as they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    /// Numbers of peers.
+    pub(crate) peers: Vec<(u32, Peer)>,
+    /// Of the flow hash.
+    pub(crate) seed: u64,
+    /// Of the tables, see [`kernel::state::Config::epoch`].
+    pub(crate) epoch: u32,
+    /// ifindex of both ends of the pair of devices that cuts segments, where it is in place.
+    pub(crate) cutter: Option<[u32; 2]>,
+}
+
+/// A key or a value.
+pub(crate) fn row(value: &impl Plain) -> Vec<u8> {
+    value.as_bytes().to_vec()
+}

@@ -1,0 +1,163 @@
+//! What the programs and guests tell.
+
+use super::{cpu_time, now, Runner, MAX_REST, SHARE, SWEEP_WHEN_FULL};
+use crate::log::Limit;
+use kernel::monotonic_ns;
+use kernel::state::{
+    address, Event, EVENT_EMIT, EVENT_FORGED, EVENT_GUEST, EVENT_LENGTHS, EVENT_MAC, EVENT_TABLE_FULL, EVENT_TIMER,
+    EVENT_TUNNEL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, QUOTA_NETWORK, QUOTA_OUTSIDE, QUOTA_PORT,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+impl Runner {
+    /// Whose MAC address may be another now. All at once, so that no guest keeps others waiting.
+    pub(super) async fn look_up(&mut self) {
+        let before = cpu_time();
+        let ports = std::mem::take(&mut self.strangers);
+        if let Err(e) = self.agent.look_up(ports).await {
+            self.agent.log.error(e.to_string());
+            self.look_soon();
+        }
+        self.next_lookup = now() + (SHARE * cpu_time().saturating_sub(before)).min(MAX_REST);
+    }
+
+    pub(super) async fn take_events(&mut self) {
+        let events = match self.agent.edge.poll_events(Duration::ZERO) {
+            Ok(events) => events,
+            Err(e) => return self.agent.log.error(e.to_string()),
+        };
+        let mut learned = BTreeSet::new();
+        if events.iter().any(|event| event.kind == EVENT_TABLE_FULL) {
+            let took = self.sweep.as_ref().map_or(Duration::ZERO, |(_, took)| *took);
+            let soon = self.last_sweep + SWEEP_WHEN_FULL + SHARE * took;
+            self.next_sweep = self.next_sweep.min(soon);
+        }
+        let mut interfaces = BTreeMap::new();
+        for event in &events {
+            match event.kind {
+                EVENT_TABLE_FULL
+                | EVENT_UNKNOWN_PEER
+                | EVENT_UNKNOWN_VERSION
+                | EVENT_FORGED
+                | EVENT_LENGTHS
+                | EVENT_TUNNEL => self.log_event(event),
+                EVENT_MAC => {
+                    self.log_event(event);
+                    self.strangers.insert(event.ifindex);
+                }
+                EVENT_TIMER => self.agent.answer_timer(event, &mut interfaces, &mut self.tally.sent),
+                EVENT_GUEST if self.learn(event) => drop(learned.insert(event.ifindex)),
+                EVENT_EMIT => self.agent.answer_event(event, &mut self.uplink, &mut self.tally.sent),
+                _ => {}
+            }
+        }
+        if !learned.is_empty() && !self.agent.problems.is_empty() {
+            self.look_soon(); // one of them may be that the guest was not known
+        }
+        for ifindex in learned {
+            if let Err(e) = self.agent.follow_port(ifindex) {
+                self.agent.log.error(e.to_string());
+                self.look_soon();
+            }
+        }
+    }
+
+    pub(super) fn log_event(&mut self, event: &Event) {
+        let Some(more) = self.limits.entry(event.kind).or_insert_with(Limit::new).admit(now()) else { return };
+        let addr = address(event.addr);
+        let text = match event.kind {
+            EVENT_TABLE_FULL => {
+                let port = self.agent.interfaces.get(&event.ifindex).map_or("?", |i| i.name.as_str());
+                let (why, key) = match event.value {
+                    QUOTA_PORT => (format!("port {port} holds as many flows as it may"), "agent.max_flows_per_port"),
+                    QUOTA_NETWORK => {
+                        (format!("the network of port {port} holds as many flows as it may"), "agent.max_flows_per_network")
+                    }
+                    QUOTA_OUTSIDE => {
+                        (format!("port {port} holds as many flows as may begin from outside"), "agent.max_flows_per_port")
+                    }
+                    _ => ("the flow table is full".into(), "agent.max_flows"),
+                };
+                format!(
+                    "{why}: a segment for {addr} was forwarded without state; raise {key} or agent.max_flows if that is no \
+                     attack"
+                )
+            }
+            EVENT_UNKNOWN_PEER => {
+                format!("{addr} sends encapsulated segments but is no peer: dropped; add a [[peer]] if it should be one")
+            }
+            EVENT_FORGED => format!(
+                "peer {addr} sends a segment of network {} from {}, which is not routed to it: dropped; its guests' ranges \
+                 must have every address that they use",
+                event.value,
+                address(event.packet.saddr)
+            ),
+            EVENT_LENGTHS => format!("{addr} sends encapsulated segments whose outer lengths are wrong: dropped"),
+            EVENT_MAC => {
+                let port = self.agent.interfaces.get(&event.ifindex).map_or("", |i| i.name.as_str());
+                format!("port {port}: {addr} speaks under another MAC address than the port's: dropped")
+            }
+            EVENT_TUNNEL => {
+                let port = self.agent.interfaces.get(&event.ifindex).map_or("?", |i| i.name.as_str());
+                let udp_port = self.agent.config.udp_port;
+                format!(
+                    "port {port}: a datagram for UDP port {udp_port} of {addr}, which is no guest of its network: dropped, because \
+                     the overlay's own arrive there; set uplink.udp_port to another port, the same on all hosts, if guests need \
+                     this one"
+                )
+            }
+            _ => format!(
+                "{addr} speaks version {} of the encapsulation, which this agent does not know: its metadata is ignored",
+                event.value
+            ),
+        };
+        self.agent.log.warning(text + &more);
+    }
+
+    /// Whoever holds an address that another claims, or was not heard of for long, is asked, or forgotten.
+    pub(super) async fn ask_holders(&mut self) {
+        self.last_ask = now();
+        let (questions, gone) = self.agent.learned.ask(monotonic_ns());
+        for question in questions {
+            if let Err(e) = question.send() {
+                if let Some(more) = self.refusals.admit(now()) {
+                    self.agent.log.warning(format!("cannot ask for {} at its port: {e}{more}", question.addr));
+                }
+            }
+        }
+        for (addr, holder) in &gone {
+            if let Some(more) = self.forgotten.admit(now()) {
+                self.agent.log.info(format!("port {}: {addr} does not answer: forgotten{more}", holder.interface));
+            }
+        }
+        if !gone.is_empty() {
+            self.apply().await;
+        }
+    }
+
+    /// True if something was learned.
+    pub(super) fn learn(&mut self, event: &Event) -> bool {
+        let agent = &mut self.agent;
+        let addr = address(event.addr);
+        let name =
+            agent.interfaces.get(&event.ifindex).map_or_else(|| format!("#{}", event.ifindex), |i| i.name.clone());
+        let holder = (event.ifindex, event.mac);
+        match agent.learned.offer(&agent.config, &agent.interfaces, holder, addr, monotonic_ns()) {
+            Ok(news) => {
+                if news {
+                    agent.log.info(format!("port {name}: learned {addr}"));
+                }
+                news
+            }
+            Err(refused) => {
+                self.tally.refused += 1;
+                if let Some(more) = self.refusals.admit(now()) {
+                    let why = refused.reason();
+                    agent.log.warning(format!("port {name}: {addr} is not learned: {why}{more}"));
+                }
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What is done again and again, and takes no more than its share of the time.
+
+use super::{cpu_time, now, Runner, MAX_PAUSE, SHARE, SWEEP_STEP};
+use crate::originate::TICK;
+use kernel::monotonic_ns;
+use std::time::Duration;
+
+impl Runner {
+    /// Forgets idle flows, a step at a time, so that it takes no more than its share of the time. At the end, looks whether
+    /// everything is still as it should be: netlink can lose messages.
+    pub(super) async fn sweep(&mut self) {
+        let before = cpu_time();
+        let (mut sweep, mut took) = self.sweep.take().unwrap_or_else(|| {
+            self.last_sweep = now();
+            Default::default()
+        });
+        let congestion = self.agent.config.congestion.as_ref();
+        let done = self.agent.edge.sweep_on(&mut sweep, monotonic_ns(), SWEEP_STEP, congestion);
+        let (end, step) = (now(), cpu_time().saturating_sub(before));
+        took += step;
+        match done {
+            Ok(None) => {
+                self.sweep = Some((sweep, took));
+                self.next_sweep = end + SHARE * step;
+                return;
+            }
+            Ok(Some(swept)) => {
+                self.tally.expired += swept.expired as u64;
+                self.agent.swept = swept;
+            }
+            Err(e) => self.agent.log.error(e.to_string()),
+        }
+        let idle = Duration::from_nanos(self.agent.config.flow_idle_ns);
+        let pause = (idle / 8).clamp(Duration::from_secs(1), MAX_PAUSE).max(SHARE * took);
+        self.next_sweep = end + pause;
+        if end >= self.next_look {
+            self.agent.netlink.forget(); // guests' own ends change without a word
+            self.look_soon();
+            self.next_look = end + (idle / 8).clamp(Duration::from_secs(1), Duration::from_secs(30));
+        }
+    }
+
+    /// Looks for connections whose guests are to hear something. Takes at most its share of the time.
+    pub(super) async fn tick(&mut self) {
+        let (start, before) = (now(), cpu_time());
+        let ticked = self.agent.edge.tick();
+        let pause = SHARE * cpu_time().saturating_sub(before);
+        self.next_tick = start + TICK.max(pause);
+        match ticked {
+            Ok(ticked) if ticked.full => {
+                // What was not looked at is still due.
+                self.tally.full_ticks += 1;
+                self.take_events().await;
+                self.next_tick = start + pause;
+            }
+            Ok(_) => {}
+            Err(e) => self.agent.log.error(e.to_string()),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Checks of `[[port]]` and `[[peer]]`, and of who has which address.
+
+use super::super::addresses::{check_inner, check_outer, check_range};
+use super::tables::{File, PeerTable};
+use super::{at_most, check_labels, check_name, check_network, check_pattern, limits, meaningless};
+use agent_api::config::{
+    GuestRule, PeerRule, PortRule, Prefix, Selector, LEARN_LIMIT, MAX_LEARNED, MAX_PEERS, MAX_PORTS,
+};
+use config::{within, Invalid};
+use edge::balance::Scheme;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+pub(super) fn check_ports(file: &File, uplinks: &[String]) -> Result<Vec<PortRule>, Invalid> {
+    let tables = &file.port;
+    at_most("port", tables.len(), MAX_PORTS)?;
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut rules = Vec::with_capacity(tables.len());
+    for (n, table) in tables.iter().enumerate() {
+        let at = |key: &str| format!("port.{n}.{key}");
+        let (text, selector) = match (&table.interface, &table.pattern) {
+            (Some(name), None) => {
+                check_name(&at("interface"), name)?;
+                if uplinks.contains(name) {
+                    let problem = format!("{name:?} is the uplink");
+                    return Err(Invalid::new(at("interface"), problem, "name a guest's interface"));
+                }
+                (name, Selector::Name(name.clone()))
+            }
+            (None, Some(pattern)) => {
+                check_pattern(&at("pattern"), pattern)?;
+                (pattern, Selector::Pattern(pattern.clone()))
+            }
+            (Some(_), Some(_)) => {
+                return Err(Invalid::new(at("pattern"), "`interface` is there too", "remove one of them"));
+            }
+            (None, None) => {
+                let remedy = "add `interface = \"veth1\"` or `pattern = \"lxc*\"`";
+                return Err(Invalid::new(format!("port.{n}"), "neither `interface` nor `pattern` is there", remedy));
+            }
+        };
+        if seen.insert(text, n).is_some() {
+            let key = at(if table.interface.is_some() { "interface" } else { "pattern" });
+            return Err(Invalid::new(key, format!("{text:?} has a [[port]] already"), "make them one"));
+        }
+        check_network(&at("network"), table.network)?;
+        let is_pattern = matches!(selector, Selector::Pattern(_));
+        for (key, given) in [("addresses", !table.addresses.is_empty()), ("mac", table.mac.is_some())] {
+            if is_pattern && given {
+                let remedy = "use `learn`, or name the interface";
+                return Err(Invalid::new(at(key), "has no meaning with `pattern`, which may match many", remedy));
+            }
+        }
+        if table.addresses.is_empty() && table.learn.is_empty() {
+            let (key, example) =
+                if is_pattern { ("learn", "[\"10.1.1.0/24\"]") } else { ("addresses", "[\"10.1.1.2\"]") };
+            return Err(Invalid::new(format!("port.{n}"), "has no addresses", format!("add `{key} = {example}`")));
+        }
+        at_most(&at("addresses"), table.addresses.len(), 1024)?;
+        at_most(&at("learn"), table.learn.len(), 256)?;
+        for (i, addr) in table.addresses.iter().enumerate() {
+            check_inner(&format!("port.{n}.addresses.{i}"), addr.0)?;
+        }
+        for (i, range) in table.learn.iter().enumerate() {
+            check_range(&format!("port.{n}.learn.{i}"), range.0)?;
+        }
+        if let Some(limit) = table.learn_limit {
+            if table.learn.is_empty() {
+                return Err(Invalid::new(at("learn_limit"), "has no meaning without `learn`", "remove it"));
+            }
+            within(&at("learn_limit"), limit, 1, MAX_LEARNED)?;
+        }
+        if let Some(mtu) = table.mtu {
+            within(&at("mtu"), mtu, 576, 65_535)?;
+        }
+        rules.push(PortRule {
+            selector,
+            network: table.network,
+            addresses: table.addresses.iter().map(|a| a.0).collect(),
+            learn: table.learn.iter().map(|p| p.0).collect(),
+            learn_limit: table.learn_limit.unwrap_or(LEARN_LIMIT),
+            mac: table.mac.map(|mac| mac.0),
+            mtu: table.mtu,
+            strict: table.strict,
+            host: table.host,
+            limits: limits::check_port(&format!("port.{n}"), table, &file.limits, &file.tenant)?,
+        });
+    }
+    Ok(rules)
+}
+
+pub(super) fn check_peers(
+    tables: &[PeerTable],
+    own: Option<IpAddr>,
+    (word, policy): (&str, &Scheme),
+) -> Result<Vec<PeerRule>, Invalid> {
+    at_most("peer", tables.len(), MAX_PEERS)?;
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut addresses: BTreeMap<IpAddr, &str> = BTreeMap::new();
+    let mut rules = Vec::with_capacity(tables.len());
+    for (n, table) in tables.iter().enumerate() {
+        let at = |key: &str| format!("peer.{n}.{key}");
+        let address = table.address.0;
+        if table.name.is_empty() || table.name.len() > 63 || table.name.chars().any(char::is_control) {
+            return Err(Invalid::new(at("name"), "is no name", "give 1 to 63 characters"));
+        }
+        if names.insert(&table.name, n).is_some() {
+            return Err(Invalid::new(at("name"), "another peer has it", "give each peer a name of its own"));
+        }
+        check_outer(&at("address"), address)?;
+        if let Some(other) = addresses.insert(address, &table.name) {
+            return Err(Invalid::new(at("address"), format!("peer {other:?} has it"), "make them one peer"));
+        }
+        if own == Some(address) {
+            return Err(Invalid::new(at("address"), "is this host's own", "give the other host's"));
+        }
+        if own.is_some_and(|own| own.is_ipv4() != address.is_ipv4()) {
+            let problem = "is of another family than uplink.address";
+            return Err(Invalid::new(at("address"), problem, "remove uplink.address, or give one of its family"));
+        }
+        let labels = match &table.labels {
+            Some(_) if !policy.labels => return Err(meaningless(at("labels"), word)),
+            Some(labels) => Some(check_labels(&at("labels"), labels)?),
+            None => None,
+        };
+        at_most(&at("guests"), table.guests.len(), 65_536)?;
+        let mut guests = Vec::with_capacity(table.guests.len());
+        for (i, guest) in table.guests.iter().enumerate() {
+            let at = |key: &str| format!("peer.{n}.guests.{i}.{key}");
+            check_network(&at("network"), guest.network)?;
+            check_range(&at("prefix"), guest.prefix.0)?;
+            if guest.mac.is_some() && !guest.prefix.0.is_host() {
+                let remedy = "remove it, or give a single address";
+                return Err(Invalid::new(at("mac"), format!("{} is a range of addresses", guest.prefix.0), remedy));
+            }
+            let (prefix, mac) = (guest.prefix.0, guest.mac.map(|mac| mac.0));
+            guests.push(GuestRule { network: guest.network, prefix, mac });
+        }
+        rules.push(PeerRule {
+            name: table.name.clone(),
+            address,
+            plain_vxlan: table.plain_vxlan,
+            labels,
+            scheduled: None,
+            guests,
+        });
+    }
+    Ok(rules)
+}
+
+/// An address or range of a network is in one place; a longer range within another's is an exception to it.
+pub(super) fn one_owner_each(ports: &[PortRule], peers: &[PeerRule]) -> Result<(), Invalid> {
+    let of_ports = ports.iter().enumerate().flat_map(|(n, port)| {
+        let key = move |i| format!("port.{n}.addresses.{i}");
+        port.addresses.iter().enumerate().map(move |(i, a)| (port.network, Prefix::host(*a), key(i)))
+    });
+    let of_peers = peers.iter().enumerate().flat_map(|(n, peer)| {
+        let key = move |i| format!("peer.{n}.guests.{i}.prefix");
+        peer.guests.iter().enumerate().map(move |(i, g)| (g.network, g.prefix, key(i)))
+    });
+    let mut owners: BTreeMap<(u32, Prefix), String> = BTreeMap::new();
+    for (network, prefix, key) in of_ports.chain(of_peers) {
+        if let Some(other) = owners.insert((network, prefix), key.clone()) {
+            let problem = format!("{prefix} of network {network} is at {other} already");
+            return Err(Invalid::new(key, problem, "keep one of them"));
+        }
+    }
+    let most = 60_000; // of 65,536 rows; the rest is for what is learned
+    if owners.len() > most {
+        let problem = format!("ports and peers have {} addresses and ranges", owners.len());
+        return Err(Invalid::new("peer", problem, format!("join ranges: there is room for {most}")));
+    }
+    Ok(())
+}
