@@ -1,4 +1,3 @@
-use kernel;
 use std::io;
 use std::path::PathBuf;
 
