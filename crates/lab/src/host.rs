@@ -1,8 +1,8 @@
 use super::limit::Queues;
 use super::merge::Part;
-use port::Port;
 use edge::Edge;
 use host::nic::Rx;
+use port::Port;
 
 /// One host as the lab sees it: the port to its kernel, its edge, and the receiving side of its NIC.
 pub(crate) struct Host {

@@ -1,9 +1,9 @@
 //! Frames behind the packets that a NIC's receive side merges: parts of payload, options, checksums.
 
 use super::frame::{is_opaque, tcp_options};
-use port::{FrameId, Pool};
 use fabric::Packet;
 use host::nic::Frames;
+use port::{FrameId, Pool};
 
 /// Part of a frame's payload, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,11 +48,11 @@ impl Frames for Pooled<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use port::VnetHeader;
     use edge::Edge;
     use fabric::Packets;
     use host::experiment::HostConfig;
     use host::nic::{Handed, Io, Rx};
+    use port::VnetHeader;
     use units::Time;
     use wire::{ecn, proto, tcp, TcpOptions};
 
