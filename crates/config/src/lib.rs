@@ -9,6 +9,7 @@ mod error;
 mod faults;
 mod keys;
 mod place;
+pub mod schema;
 mod strict;
 mod values;
 

@@ -3,11 +3,13 @@
 
 use config::Invalid;
 use edge::balance::{Balance, Parameter, Quantity, Scheme, SCHEMES};
+use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::{Error as ProbeError, MapAccessDeserializer};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
 use serde::forward_to_deserialize_any;
 use std::fmt;
 use std::marker::PhantomData;
+use units::{Bytes, Time};
 
 /// What a file says of the balancer.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -65,6 +67,32 @@ impl BalanceKeys {
         let parameters = Parameter::all().map(|p| (p.name.to_owned(), value(p)));
         std::iter::once((word.to_owned(), scheme.name.to_owned())).chain(parameters).collect()
     }
+}
+
+/// The schema of a table that [`read_beside`] reads. `usual`: the scheme of a file that names none.
+pub fn schema_beside<T: JsonSchema>(generator: &mut SchemaGenerator, word: &str, usual: &'static Scheme) -> Schema {
+    let names: Vec<&str> = SCHEMES.into_iter().flat_map(Scheme::names).collect();
+    let about: Vec<String> = SCHEMES.iter().map(|scheme| format!("`{}`: {}.", scheme.name, scheme.about)).collect();
+    let mut own = serde_json::Map::new();
+    let scheme =
+        json_schema!({ "type": "string", "enum": names, "default": usual.name, "description": about.join("\n\n") });
+    own.insert(word.to_owned(), scheme.to_value());
+    for parameter in Parameter::all() {
+        let mut quantity = match parameter.default {
+            Quantity::Bytes(_) => generator.subschema_for::<Bytes>(),
+            Quantity::Time(_) => generator.subschema_for::<Time>(),
+        };
+        let (range, bounds) = config::schema::range(parameter.least, parameter.most);
+        quantity.insert(range, bounds);
+        quantity.insert("default".to_owned(), parameter.default.to_string().into());
+        quantity.insert("description".to_owned(), parameter.about.into());
+        own.extend(parameter.names().map(|name| (name.to_owned(), quantity.clone().to_value())));
+    }
+    let mut table = T::json_schema(generator);
+    if let Some(serde_json::Value::Object(properties)) = table.get_mut("properties") {
+        properties.extend(own);
+    }
+    table
 }
 
 /// Reads a table strictly that has a balancer's keys beside those of `T`; `word` is the one that names the scheme.
@@ -195,7 +223,6 @@ fn known<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
 mod tests {
     use super::*;
     use edge::balance::{ECMP, FLOWCELL};
-    use units::{Bytes, Time};
 
     #[derive(Debug, PartialEq, serde::Deserialize)]
     #[serde(deny_unknown_fields)]

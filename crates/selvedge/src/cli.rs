@@ -80,6 +80,8 @@ pub enum Command {
         #[command(subcommand)]
         command: Controller,
     },
+    /// Print the JSON Schema of a configuration file, for completion and checks in editors
+    Schema { file: crate::schema::File },
     /// Write the manual pages into a directory
     Man {
         #[arg(value_name = "DIR")]

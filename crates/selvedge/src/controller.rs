@@ -2,6 +2,8 @@
 
 mod file;
 
+pub(crate) use file::schema;
+
 use clap::{Args, Subcommand};
 use config::ConfigError;
 use std::path::PathBuf;

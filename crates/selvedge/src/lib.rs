@@ -21,6 +21,7 @@ pub mod repro;
 pub mod results;
 pub mod run;
 pub mod scenario;
+pub mod schema;
 pub mod sim;
 pub mod table;
 pub mod topo;
@@ -96,6 +97,10 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Controller { command } => controller::run(&command).map(|()| true).map_err(Failure::from),
         Command::Ctl(arguments) => ctl::run(&arguments).map(|()| true).map_err(Failure::from),
         Command::Man { directory } => manual::pages(&directory).map(|()| true).map_err(Failure::from),
+        Command::Schema { file } => {
+            say_on!("{:#}", file.schema());
+            Ok(true)
+        }
         Command::Completions { shell } => {
             manual::completions(shell);
             Ok(true)

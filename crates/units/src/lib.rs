@@ -14,5 +14,7 @@ pub use rate::BitRate;
 pub use size::Bytes;
 pub use time::Time;
 
+#[cfg(feature = "schemars")]
+mod schema;
 #[cfg(feature = "serde")]
 mod text;

@@ -47,7 +47,7 @@ impl BitRate {
     }
 }
 
-const UNITS: &[Unit] =
+pub(crate) const UNITS: &[Unit] =
     &[("bps", 1), ("Kbps", 1_000), ("Mbps", 1_000_000), ("Gbps", 1_000_000_000), ("Tbps", 1_000_000_000_000)];
 
 impl FromStr for BitRate {

@@ -49,7 +49,7 @@ impl Sum for Bytes {
     }
 }
 
-const UNITS: &[Unit] = &[
+pub(crate) const UNITS: &[Unit] = &[
     ("B", 1),
     ("KB", 1_000),
     ("MB", 1_000_000),

@@ -102,7 +102,7 @@ impl Div<u64> for Time {
     }
 }
 
-const UNITS: &[Unit] = &[
+pub(crate) const UNITS: &[Unit] = &[
     ("ps", 1),
     ("ns", 1_000),
     ("us", 1_000_000),

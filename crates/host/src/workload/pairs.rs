@@ -249,7 +249,7 @@ mod tests {
             (Pairs::Next { count: 4, among: Some(4) }, Problem::StrideToSelf { k: 4, hosts: 4 }),
             (Pairs::Next { count: 1, among: Some(7) }, Problem::NoSuchHost { host: 6, hosts: 6 }),
             (Pairs::Next { count: 0, among: None }, Problem::Zero("k")),
-            (Pairs::Next { count: 1, among: Some(0) }, Problem::StrideToSelf { k: 1, hosts: 0 }),
+            (Pairs::Next { count: 1, among: Some(0) }, Problem::FewSenders(0)),
         ] {
             assert_eq!(pairs.fixed(&map, 1, 0), Err(problem));
         }

@@ -29,6 +29,11 @@ const FIRST_LABEL: u16 = 50_000;
 /// Longest name of an interface, linux/if.h.
 const MAX_NAME: usize = 15;
 
+/// The schema of agents' files.
+pub fn schema() -> serde_json::Value {
+    config::schema::of::<File>("Configuration of `selvedge agent`; see docs/agent.md")
+}
+
 /// Reads and checks a file.
 ///
 /// # Errors

@@ -2,30 +2,47 @@
 
 use crate::topo::{self, PruneWord};
 use config::{ConfigError, Document, Invalid};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// A longer file is a mistake.
 const MAX_FILE: u64 = 1 << 20;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Table {
+    /// Address and port.
     listen: String,
+    /// `https://HOST:PORT`; the certificate must be for HOST.
     url: String,
+    /// The fabric. Its hosts are edges, with the names that `selvedge topo` prints.
     topology: PathBuf,
+    /// File with revision and failed links, replaced as a whole. Only one controller at a time may use it.
     store: Option<PathBuf>,
+    /// Instead of `store`, for several controllers: etcd's URLs, such as `["http://127.0.0.1:2379"]`. For `https` URLs
+    /// the controller uses its own certificate.
     #[serde(default)]
     etcd: Vec<String>,
+    /// Instead of `store`, for several controllers: etcd's URLs, such as `["http://127.0.0.1:2379"]`. For `https` URLs
+    /// the controller uses its own certificate.
     #[serde(default = "etcd_key")]
     etcd_key: String,
+    /// PEM: the authority that both sides trust, the controller's certificate, its key.
     ca: PathBuf,
+    /// PEM: the authority that both sides trust, the controller's certificate, its key.
     certificate: PathBuf,
+    /// PEM: the authority that both sides trust, the controller's certificate, its key.
     key: PathBuf,
+    /// Certificate names that may change links and see the status.
+    #[schemars(length(min = 1))]
     operators: Vec<String>,
+    /// Outer UDP source port of tree 1; the others follow. At least 1024.
+    #[schemars(range(min = 1024))]
     #[serde(default = "first_port")]
     first_port: u16,
+    /// Which pairs stop using a tree that lost a link: those with a broken path, or all (`"all"`).
     #[serde(default)]
     prune: Prune,
 }
@@ -38,7 +55,7 @@ fn first_port() -> u16 {
     50_001
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Prune {
     #[default]
@@ -66,6 +83,11 @@ pub(super) struct File {
     pub(super) first_port: u16,
     pub(super) prune: topology::Prune,
     pub(super) topology: topology::Topology,
+}
+
+/// The schema of controllers' files.
+pub(crate) fn schema() -> serde_json::Value {
+    config::schema::of::<Table>("Configuration of `selvedge controller`; see docs/controller.md")
 }
 
 /// Paths in it are relative to the file.

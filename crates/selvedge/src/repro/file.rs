@@ -3,11 +3,17 @@
 use super::Expression;
 use crate::scenario::{Choice, Plan};
 use config::{closest, ConfigError, Document, Invalid};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::{Table, Value};
 
 /// Keys of a scenario file that only the harness reads.
 pub const KEYS: [&str; 3] = ["result", "sweep", "mode"];
+
+/// The schema of these keys.
+pub(crate) fn schema() -> serde_json::Value {
+    config::schema::of::<Harness>("Experiment")
+}
 
 /// How much is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +33,7 @@ impl Mode {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Harness {
     #[serde(default)]
@@ -37,7 +43,7 @@ struct Harness {
     mode: Modes,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ResultTable {
     id: String,
@@ -51,7 +57,7 @@ struct ResultTable {
     checks: Vec<CheckTable>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CheckTable {
     text: String,
@@ -59,33 +65,39 @@ struct CheckTable {
     value: Option<String>,
     #[serde(default)]
     unit: String,
+    #[schemars(with = "Option<serde_json::Value>")]
     paper: Option<Value>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SweepTable {
     name: String,
     #[serde(default)]
     keys: Vec<String>,
+    #[schemars(with = "Vec<serde_json::Value>")]
     #[serde(default)]
     values: Vec<Value>,
     #[serde(default)]
     point: Vec<PointTable>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PointTable {
     label: String,
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     set: Table,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Modes {
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     quick: Table,
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     full: Table,
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     paper: Table,
 }
 

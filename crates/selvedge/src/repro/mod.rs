@@ -10,6 +10,7 @@ mod judge;
 
 pub use command::{report, run, run_experiment, Ran};
 pub use expression::{Expression, ExpressionError};
+pub(crate) use file::schema;
 pub use file::{Check, Experiment, Mode, Point, Published, KEYS};
 pub use judge::{judge, word, At, Judged, Seen, Verdict};
 

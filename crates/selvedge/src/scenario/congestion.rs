@@ -5,10 +5,11 @@ use config::{within, OrOff};
 use edge::vcc::{self, Class, Config, Law, Prefix, Rule};
 use host::experiment::{address, SERVER_PORT};
 use host::workload::Workload;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LawWord {
     None,
@@ -18,24 +19,36 @@ pub enum LawWord {
 }
 
 /// How all flows are treated that no rule is about.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CongestionTable {
+    /// Law of the window; `none`: only the clamp.
     pub law: LawWord,
+    /// Priority with `dctcp`: 1 cuts as DCTCP does, 0 by twice as much.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub beta: f64,
+    /// Largest window.
+    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     pub clamp: OrOff<Bytes>,
-    /// One segment if off.
+    /// Least window, at most the clamp; off: one segment. Below a segment guests wait for their persist timer, as real
+    /// ones do.
+    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     pub floor: OrOff<Bytes>,
+    /// Drop segments that a guest sends beyond its window.
     pub police: bool,
+    /// Compute and report, but leave windows and ECN unchanged.
     pub observe: bool,
+    /// The least time without progress that counts as a timeout.
+    #[schemars(extend("x-range" = ["100us", "60s"]))]
     pub timeout: Time,
+    /// A timeout makes the guest retransmit.
     pub duplicate_acks: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rule: Vec<RuleTable>,
 }
 
 /// Flows that are treated otherwise, in the keys that are given.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RuleTable {
     /// What these hosts send; all if absent.
@@ -45,8 +58,11 @@ pub struct RuleTable {
     /// Flows of this workload; of all if absent.
     pub workload: Option<String>,
     pub law: Option<LawWord>,
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub beta: Option<f64>,
+    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     pub clamp: Option<OrOff<Bytes>>,
+    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     pub floor: Option<OrOff<Bytes>>,
     pub police: Option<bool>,
     pub observe: Option<bool>,

@@ -4,17 +4,18 @@ use config::Invalid;
 use config::{within, OrOff};
 use host::experiment::{CpuModel, Gro, HostConfig};
 use host::tcp::{self, cc::Algorithm, EcnMode, Recovery};
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GroWord {
     Off,
     Stock,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CpuWord {
     Off,
@@ -22,23 +23,38 @@ pub enum CpuWord {
 }
 
 /// `[host]`: NIC, CPU and guest.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostTable {
+    /// IP packet size.
+    #[schemars(extend("x-range" = ["576B", "9216B"]))]
     pub mtu: Bytes,
+    /// The NIC splits segments of up to 64 KB.
     pub tso: bool,
+    /// Merging in the NIC's poll; a scheme with Presto's receiver replaces it.
     pub gro: GroWord,
+    /// The interrupt waits this long after the first packet.
+    #[schemars(extend("x-range" = ["0s", "10ms"]))]
     pub rx_coalesce: Time,
+    /// Or until this many packets wait.
+    #[schemars(range(min = 1, max = 65_536))]
     pub rx_coalesce_frames: u32,
+    /// Packets of one poll.
+    #[schemars(range(min = 1, max = 65_536))]
     pub rx_budget: u32,
+    /// Packets that may wait.
+    #[schemars(range(min = 1, max = 1 << 20))]
     pub rx_ring: u32,
+    /// Model of the CPU time of packets, see docs/model.md.
     pub cpu: CpuWord,
+    /// Hosts without an edge, such as remote users: their packets, and packets to them, have no labels.
     pub plain: Vec<u32>,
     pub tcp: TcpTable,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(transform = reno)]
 pub enum CongestionWord {
     #[serde(alias = "reno")]
     Newreno,
@@ -49,6 +65,11 @@ pub enum CongestionWord {
     Highspeed,
     /// Of real kernels only.
     Bbr,
+}
+
+/// The alias of `newreno`.
+fn reno(schema: &mut Schema) {
+    config::schema::add_word(schema, "reno");
 }
 
 impl CongestionWord {
@@ -65,7 +86,7 @@ impl CongestionWord {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoveryWord {
     Newreno,
@@ -73,7 +94,7 @@ pub enum RecoveryWord {
     Rack,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EcnWord {
     Off,
@@ -82,34 +103,69 @@ pub enum EcnWord {
 }
 
 /// `[host.tcp]`: the guest's TCP, with Linux's defaults.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TcpTable {
+    /// Congestion control of all guests; a workload may name its own. `bbr` has no model: it is for `lab up` and `lab
+    /// run`.
     pub congestion: CongestionWord,
+    /// Loss recovery: `sack` is RFC 6675, `rack` RFC 8985, `newreno` RFC 6582.
     pub recovery: RecoveryWord,
+    /// As `net.ipv4.tcp_ecn`; DCTCP requests it anyway.
     pub ecn: EcnWord,
+    /// Initial congestion window, segments.
+    #[schemars(range(min = 1, max = 1000))]
     pub initial_cwnd: u32,
+    /// Largest congestion window.
     pub cwnd_clamp: OrOff<Bytes>,
+    /// Least retransmission timeout.
+    #[schemars(extend("x-range" = ["10us", "60s"]))]
     pub rto_min: Time,
+    /// Largest retransmission timeout.
     pub rto_max: Time,
+    /// Retransmission timeout before the first sample, so mainly for SYNs.
     pub rto_initial: Time,
+    /// Longest delay of an ACK; `"0s"` acknowledges each segment.
+    #[schemars(extend("x-range" = ["0s", "500ms"]))]
     pub delayed_ack: Time,
+    /// ACKs at a connection's start that are not delayed.
     pub quickack: u8,
+    /// Fixed receive buffer.
+    #[schemars(extend("x-range" = ["4KiB", "1GiB"]))]
     pub rcvbuf: Bytes,
+    /// Largest segment.
     pub tso_max: Bytes,
+    /// Wait until a third of the window is free.
     pub tso_defer: bool,
+    /// Bytes of one connection in qdisc and NIC.
+    #[schemars(extend("x-range" = ["4KiB", "1GiB"]))]
     pub tsq_limit: OrOff<Bytes>,
+    /// Count these bytes as Linux does, with buffers' overhead and up to one segment more; matters with large segments.
     pub tsq_truesize: bool,
+    /// Near peers get larger segments, as `net.ipv4.tcp_tso_rtt_log`; 9 in Linux since 5.18, 0 before.
+    #[schemars(range(min = 0, max = 31))]
     pub tso_rtt_log: u8,
+    /// Space segments by the pacing rate.
     pub pacing: bool,
+    /// Nagle's algorithm, Minshall's variant.
     pub nagle: bool,
+    /// Timestamps (RFC 7323), which take 12 bytes of each packet.
     pub timestamps: bool,
+    /// Proportional rate reduction (RFC 6937).
     pub prr: bool,
+    /// Duplicate threshold.
+    #[schemars(range(min = 1, max = 1000))]
     pub reordering: u32,
+    /// The duplicate threshold rises with the reordering seen.
     pub adaptive_reordering: bool,
+    /// Largest duplicate threshold.
+    #[schemars(range(min = 1, max = 100_000))]
     pub max_reordering: u32,
+    /// Undo spurious reductions.
     pub undo: bool,
+    /// Slow start again after an idle time.
     pub slow_start_after_idle: bool,
+    /// CUBIC leaves slow start early.
     pub hystart: bool,
 }
 

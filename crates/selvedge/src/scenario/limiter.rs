@@ -5,10 +5,11 @@ use config::{check, within, Key, OrOff, Role};
 use edge::limiter::{self, Law, Spring};
 use edge::shape::{self, Class, DEFAULT_BURST};
 use host::experiment::{Limiter, LimiterClass};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{BitRate, Bytes, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimiterLawWord {
     None,
@@ -18,50 +19,64 @@ pub enum LimiterLawWord {
 }
 
 /// The limiter of some hosts, and what keeps its queues short.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimiterTable {
-    /// The hosts that have one; all if absent.
+    /// Hosts with a limiter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts: Option<Vec<u32>>,
-    /// One class for everything.
+    /// One class of that rate for everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<BitRate>,
-    /// Rate of all classes together, from which they borrow.
+    /// Rate of all classes together; the part that guarantees leave is lent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<BitRate>,
+    /// Law that acts on the backlog.
     pub law: LimiterLawWord,
-    /// Thresholds; from the rate if absent.
+    /// With `ecn` and `dem`: backlog above which outgoing segments, or incoming ACKs, are marked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub k: Option<Bytes>,
+    /// With `spring`: below `k1` windows grow, above `k2` they are cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub k1: Option<Bytes>,
+    /// With `spring`: below `k1` windows grow, above `k2` they are cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub k2: Option<Bytes>,
+    /// Round trip without the limiter, for automatic thresholds.
+    #[schemars(extend("x-range" = ["1us", "1s"], "default" = "100us"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt: Option<Time>,
+    /// With `spring`: share of the newest change in the gradient.
+    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.5))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
+    /// With `spring`: strength of cuts.
+    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.5))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beta: Option<f64>,
+    /// Bytes that leave at once after a pause, of guarantee and ceiling alike.
+    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     pub burst: Bytes,
+    /// Largest queue of a class; further segments are dropped.
+    #[schemars(extend("x-range" = ["1538B", "1024GiB"]))]
     pub queue: OrOff<Bytes>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub class: Vec<LimiterClassTable>,
 }
 
 /// One class of a limiter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimiterClassTable {
-    /// What is sent to these; to all if absent.
+    /// Destination hosts of its segments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Vec<u32>>,
+    /// Rate that it gets whatever the others send.
     pub guarantee: BitRate,
-    /// The guarantee if absent.
+    /// Largest rate, borrowed rate included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<BitRate>,
-    /// In proportion to the guarantees if absent.
+    /// Bytes of borrowing per turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantum: Option<Bytes>,
 }

@@ -28,25 +28,34 @@ pub use seeds::Seeds;
 pub use traffic::{PatternWord, WorkloadTable};
 
 use config::{within, Faults, Invalid};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::Time;
 
 /// A scenario file without the keys that only the reproduction harness reads. See docs/scenarios.md for every key.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
+    /// Heading of table and report.
     #[serde(default)]
     pub title: String,
+    /// A sentence for the report.
     #[serde(default)]
     pub description: String,
+    /// End of the run; no flow starts later.
+    #[schemars(extend("x-range" = ["1ns", "100000s"]))]
     pub duration: Time,
+    /// Start of the measurement of rates, queues and RTTs; bounded flows that start earlier do not count.
     #[serde(default)]
     pub warmup: Time,
+    /// Extra time after `duration` in which started flows of bounded size may finish.
+    #[schemars(extend("x-range" = ["0s", "100000s"]))]
     #[serde(default)]
     pub drain: Time,
+    /// Each scheme runs once with each.
     #[serde(default = "one_seed")]
     pub seeds: Seeds,
-    /// Names of the schemes to run, the first being the one others are compared with.
+    /// Schemes to run; the others are compared with the first.
     #[serde(default)]
     pub schemes: Vec<String>,
     pub topology: TopologyTable,
@@ -68,13 +77,20 @@ fn one_seed() -> Seeds {
 }
 
 /// `[record]`: what to keep beyond flow records.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RecordTable {
+    /// Interval of the goodput, queue and utilisation series; `"0s"`: no series.
+    #[schemars(extend("x-range" = ["0s", "100000s"]))]
     pub sample_every: Time,
+    /// One 64-byte request and its echo per host and interval; `"0s"`: none.
+    #[schemars(extend("x-range" = ["0s", "100000s"]))]
     pub probe_every: Time,
+    /// Keep every RTT sample of the senders.
     pub rtt_samples: bool,
+    /// Count flowcells out of order, and sizes of segments, as TCP sees them.
     pub flowcells: bool,
+    /// Packets kept by `--capture`.
     pub capture_packets: u32,
 }
 

@@ -4,11 +4,12 @@ use config::Invalid;
 use config::{check, within, Key, Role};
 use config::{ConfigError, Document};
 use fabric::{Aqm, Buffer, Multipath, SwitchConfig};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use topology::{Clos, Dumbbell, FatTree, ParkingLot, SingleSwitch};
 use units::{BitRate, Bytes, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     Clos,
@@ -20,22 +21,43 @@ pub enum Kind {
 }
 
 /// `[topology]`: which keys count depends on `kind`; see docs/scenarios.md.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TopologyTable {
+    /// `clos` (two tiers), `fat-tree` (three), `single-switch`, `dumbbell`, `parking-lot`, `file`.
     pub kind: Kind,
+    /// Leaf switches `leaf1` ...
+    #[schemars(extend("default" = 4))]
     pub leaves: Option<u32>,
+    /// Spine switches `spine1` ...
+    #[schemars(extend("default" = 4))]
     pub spines: Option<u32>,
+    /// Links between each leaf and each spine; the second is `leaf1-spine1#2`.
+    #[schemars(extend("default" = 1))]
     pub parallel: Option<u32>,
+    /// Hosts `host0` ...
+    #[schemars(extend("default" = 4))]
     pub hosts_per_leaf: Option<u32>,
+    /// Ports per switch, even; k^3/4 hosts.
     pub k: Option<u32>,
+    /// Number of hosts.
     pub hosts: Option<u32>,
+    /// Hosts on either side.
     pub pairs: Option<u32>,
+    /// Bottlenecks in a row; host 0 to host 1 crosses all.
     pub hops: Option<u32>,
+    /// Rate of hosts' links.
+    #[schemars(extend("default" = "10Gbps"))]
     pub rate: Option<BitRate>,
+    /// One-way delay of hosts' links.
+    #[schemars(extend("default" = "1us"))]
     pub delay: Option<Time>,
+    /// Rate of links between switches.
     pub fabric_rate: Option<BitRate>,
+    /// One-way delay of links between switches.
     pub fabric_delay: Option<Time>,
+    /// Topology file in the HPCC form: `nodes switches links`, the switches' numbers, then `src dst rate delay error`
+    /// per line; relative to the scenario.
     pub path: Option<String>,
 }
 
@@ -196,7 +218,7 @@ fn halves(text: &str) -> (String, String) {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MultipathWord {
     Ecmp,
@@ -206,26 +228,41 @@ pub enum MultipathWord {
 }
 
 /// `[switch]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SwitchTable {
+    /// Buffer of a whole switch if shared, else of each port.
+    #[schemars(extend("x-range" = ["1538B", "1024GiB"]))]
     pub buffer: Bytes,
+    /// Ports share the buffer by dynamic threshold.
     pub shared: bool,
+    /// A port may hold alpha times the free buffer.
+    #[schemars(range(max = 1024.0), extend("exclusiveMinimum" = 0.0))]
     pub alpha: f64,
+    /// Strict-priority queues per port.
+    #[schemars(range(min = 1, max = 8))]
     pub priorities: u8,
+    /// Choice among equal paths for packets without a label: hash of the 5-tuple, the same with each next hop weighted
+    /// by the capacity behind it, hash of 5-tuple and flowcell, or random per packet.
     pub multipath: MultipathWord,
+    /// Packets lost at random on every link.
+    #[schemars(range(min = 0, max = 1_000_000))]
     pub loss_per_million: u32,
+    /// Time from a failure to the change of the switches' tables.
+    #[schemars(extend("x-range" = ["0s", "1000s"]))]
     pub reroute_after: Time,
+    /// Marking at the instantaneous queue: DCTCP's threshold, or RED.
     pub ecn: Option<EcnTable>,
 }
 
 /// `ecn = {k = ...}` or `ecn = {kmin = ..., kmax = ..., pmax = ...}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EcnTable {
     pub k: Option<Bytes>,
     pub kmin: Option<Bytes>,
     pub kmax: Option<Bytes>,
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub pmax: Option<f64>,
 }
 
@@ -291,11 +328,14 @@ impl EcnTable {
 }
 
 /// `[[failure]]`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FailureTable {
+    /// Time of the change.
     pub at: Time,
+    /// Between switches, such as `"leaf1-spine2"`; `#2` after it is the second of parallel links.
     pub link: String,
+    /// `true`: the link recovers.
     #[serde(default)]
     pub up: bool,
 }

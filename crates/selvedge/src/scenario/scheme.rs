@@ -1,10 +1,10 @@
 //! `[scheme.<name>]`: the schemes that a scenario compares.
 
 use super::congestion::CongestionTable;
-use super::hosts::CongestionWord;
+use super::hosts::{CongestionWord, HostTable};
 use super::limiter::LimiterTable;
-use super::network::MultipathWord;
-use crate::balance::{read_beside, BalanceKeys};
+use super::network::{MultipathWord, SwitchTable};
+use crate::balance::{read_beside, schema_beside, BalanceKeys};
 use config::{within, Invalid, OrOff};
 use edge::balance::{ECMP, FLOWCELL, RANDOM_PATH};
 use edge::{reorder, Balance};
@@ -12,14 +12,16 @@ use host::experiment::{Controller, EdgeConfig};
 use host::mptcp;
 use host::tcp::cc::Algorithm;
 use host::workload::Workload;
+use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use units::Time;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReceiverWord {
     Stock,
@@ -27,7 +29,7 @@ pub enum ReceiverWord {
 }
 
 /// Pairs that avoid a tree with a failed link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PruneWord {
     Pair,
@@ -35,7 +37,7 @@ pub enum PruneWord {
 }
 
 /// How the subflows of MPTCP share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CouplingWord {
     Olia,
@@ -44,9 +46,10 @@ pub enum CouplingWord {
 }
 
 /// `mptcp = { subflows = 8, coupling = "olia" }`: guests speak MPTCP.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MptcpTable {
+    #[schemars(range(min = 1, max = 16))]
     pub subflows: u8,
     pub coupling: CouplingWord,
 }
@@ -57,7 +60,7 @@ impl Default for MptcpTable {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FabricWord {
     Same,
@@ -99,6 +102,15 @@ impl<'de> Deserialize<'de> for Wait {
     }
 }
 
+impl JsonSchema for Wait {
+    fn schema_name() -> Cow<'static, str> {
+        "Wait".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        config::schema::either(generator.subschema_for::<Time>(), "adaptive")
+    }
+}
+
 /// One scheme. Keys left out take the values of the built-in scheme of that name, or else the documented defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchemeTable {
@@ -112,44 +124,69 @@ impl<'de> Deserialize<'de> for SchemeTable {
     }
 }
 
+impl JsonSchema for SchemeTable {
+    fn schema_name() -> Cow<'static, str> {
+        "SchemeTable".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        schema_beside::<RestTable>(generator, BALANCE, &ECMP)
+    }
+}
+
 /// The key that names the balancer.
 const BALANCE: &str = "balance";
 
 /// What there is of a scheme besides its balancer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RestTable {
+    /// Shown in the report.
     pub note: String,
+    /// `presto` undoes reordering between flowcells.
     pub receiver: ReceiverWord,
+    /// Longest wait for a gap to fill, 1us to 1s, or `"adaptive"`.
+    #[schemars(extend("x-range" = ["1us", "1s"]))]
     pub reorder_timeout: Wait,
-    /// Of the adaptive timeout.
+    /// Alpha of the adaptive timeout, 1 to 64: it fires after alpha averages.
+    #[schemars(range(min = 1, max = 64))]
     pub reorder_alpha: u32,
+    /// Beta of the adaptive timeout, 1 to 64: it does not fire if a segment came within the last average / beta.
+    #[schemars(range(min = 1, max = 64))]
     pub reorder_beta: u32,
+    /// Presto's Algorithm 2 exactly as printed.
     pub reorder_literal: bool,
+    /// All hosts on one non-blocking switch, with the same links and the racks of the scenario's fabric.
     pub topology: FabricWord,
-    /// `[[failure]]` happens to this scheme.
+    /// `false`: this scheme has no `[[failure]]`.
     pub failures: bool,
-    /// From a failure to new schedules; `"off"`: edges keep equal shares of all trees.
+    /// A time: schedules per pair of leaves, weighted by the capacity of each tree (docs/topo.md), and new ones this
+    /// long after each failure or recovery; `"off"`: all trees in equal shares, also after failures.
+    #[schemars(extend("x-range" = ["0s", "1000s"]))]
     pub controller: OrOff<Time>,
+    /// Pairs that avoid a broken tree: `pair`, those whose path is broken, or `all`.
     pub prune: PruneWord,
+    /// Choice among equal paths, as in `[switch]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multipath: Option<MultipathWord>,
-    /// Laid over `[switch]` for this scheme.
+    /// Keys of `[switch]` that differ.
+    #[schemars(with = "Option<SwitchTable>")]
     #[serde(skip_serializing_if = "toml::Table::is_empty")]
     pub switch: toml::Table,
-    /// Laid over `[host]` for this scheme.
+    /// Keys of `[host]` that differ, `host.tcp` included.
+    #[schemars(with = "Option<HostTable>")]
     #[serde(skip_serializing_if = "toml::Table::is_empty")]
     pub host: toml::Table,
-    /// By workload: the law of its connections in place of the workload's own.
+    /// `{ NAME = "illinois" }`: by workload, the `congestion` of its connections in this scheme.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub guests: BTreeMap<String, CongestionWord>,
-    /// Guests speak MPTCP; TCP if absent.
+    /// Guests speak MPTCP: `{ subflows = 8, coupling = "olia" }`, 1 to 16 subflows, `olia`, `lia` or `none` (each by
+    /// the guests' own law).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mptcp: Option<MptcpTable>,
-    /// Virtual congestion control in the edges; none if absent.
+    /// Virtual congestion control, see below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub congestion: Option<CongestionTable>,
-    /// Rate limiters of the guests; none if absent.
+    /// Rate limiters of the guests, see below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limiter: Option<LimiterTable>,
 }
@@ -280,11 +317,11 @@ impl RestTable {
         if let Wait::Fixed(wait) = self.reorder_timeout {
             within(&format!("{at}.reorder_timeout"), wait, Time::from_us(1), Time::from_secs(1))?;
         }
+        within(&format!("{at}.reorder_alpha"), self.reorder_alpha, 1, 64)?;
+        within(&format!("{at}.reorder_beta"), self.reorder_beta, 1, 64)?;
         let timeout = match self.reorder_timeout {
             Wait::Fixed(time) => reorder::Timeout::Fixed(time),
             Wait::Adaptive => {
-                within(&format!("{at}.reorder_alpha"), self.reorder_alpha, 1, 64)?;
-                within(&format!("{at}.reorder_beta"), self.reorder_beta, 1, 64)?;
                 let (alpha, beta) = (self.reorder_alpha, self.reorder_beta);
                 reorder::Timeout::Adaptive {
                     start: Time::from_us(500),
@@ -348,5 +385,14 @@ impl<'de> Deserialize<'de> for Schemes {
             }
         }
         from.deserialize_map(Map)
+    }
+}
+
+impl JsonSchema for Schemes {
+    fn schema_name() -> Cow<'static, str> {
+        "Schemes".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "object", "additionalProperties": generator.subschema_for::<SchemeTable>() })
     }
 }

@@ -1,7 +1,9 @@
 //! `seeds`: the seeds of a scenario's runs.
 
+use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, Serializer};
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -76,6 +78,17 @@ impl<'de> Deserialize<'de> for Seeds {
             }
         }
         from.deserialize_any(Text)
+    }
+}
+
+impl JsonSchema for Seeds {
+    fn schema_name() -> Cow<'static, str> {
+        "Seeds".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let part = r"\s*[0-9]+\s*(\.\.=?\s*[0-9]+\s*)?";
+        let text = format!("^{part}(,{part})*$");
+        json_schema!({ "anyOf": [{ "type": "integer", "minimum": 0 }, { "type": "string", "pattern": text }] })
     }
 }
 

@@ -5,11 +5,12 @@ use config::{check, within, Key, Role};
 use config::{closest, Invalid};
 use host::measure::RESERVED;
 use host::workload::{Cdf, Connection, FlowList, Pairs, Pattern, Workload};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use units::{BitRate, Bytes, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PatternWord {
     Stride,
@@ -26,7 +27,7 @@ pub enum PatternWord {
     List,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToWord {
     Stride,
@@ -39,7 +40,7 @@ pub enum ToWord {
     One,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConnectionWord {
     Fresh,
@@ -47,37 +48,80 @@ pub enum ConnectionWord {
 }
 
 /// `[[workload]]`: which keys count depends on `pattern`; see docs/scenarios.md.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadTable {
+    /// Begins the names of its metrics; letters, digits, `_`, `-`.
     pub name: String,
+    /// `stride`, `random-bijection`, `random`, `shuffle`, `incast`, `all-to-all`, `mice`, `poisson`, `long`,
+    /// `sequence`, `staircase`, `list`.
     pub pattern: PatternWord,
+    /// Who sends to whom: `stride`, `bijection`, `random` (drawn once), `any-other`, `other-rack` (drawn per flow),
+    /// `fixed`, `next`, `one`.
     pub to: Option<ToWord>,
+    /// Host i sends to host i + k; to each of hosts i + 1 to i + k.
     pub k: Option<u32>,
+    /// Only this many hosts, the first, send, in a ring of their own.
     pub among: Option<u32>,
+    /// `[[0, 4], [1, 5]]`.
     pub pairs: Option<Vec<(u32, u32)>>,
+    /// Size of each flow.
+    #[schemars(extend("x-range" = ["1B", "1048576GiB"]))]
     pub size: Option<Bytes>,
+    /// Period of messages; time between joins.
     pub every: Option<Time>,
+    /// Flows that each host sends.
+    #[schemars(extend("default" = 1))]
     pub flows_per_host: Option<u32>,
+    /// Transfers at a time per host.
+    #[schemars(extend("default" = 2))]
     pub concurrent: Option<u32>,
+    /// Applications per sending host, 1 to 10000.
+    #[schemars(range(min = 1, max = 10_000), extend("default" = 1))]
     pub applications: Option<u32>,
+    /// From a message's completion to the next.
+    #[schemars(extend("default" = "0s"))]
     pub pause: Option<Time>,
+    /// Number of senders: hosts that follow the receiver; the first of all others.
     pub senders: Option<u32>,
+    /// Number of the receiving host.
+    #[schemars(extend("default" = 0))]
     pub receiver: Option<u32>,
+    /// `websearch`, `datamining`, or a file relative to the scenario.
     pub cdf: Option<String>,
+    /// Share of `capacity` offered by each host, such as 0.6.
     pub load: Option<f64>,
+    /// Capacity per host to which `load` refers.
     pub capacity: Option<BitRate>,
+    /// Flow list, relative to the scenario.
     pub path: Option<String>,
+    /// Earliest start of a flow.
+    #[schemars(extend("default" = "0s"))]
     pub start: Option<Time>,
+    /// No flow starts at or after this time.
     pub stop: Option<Time>,
+    /// `fresh`, or `persistent`: one connection per pair, kept with its window.
+    #[schemars(extend("default" = "fresh"))]
     pub connection: Option<ConnectionWord>,
+    /// A flow is complete when its sender has an application-level reply.
     pub reply: Option<bool>,
+    /// Flows that would start together start at random times within this span.
+    #[schemars(extend("default" = "0s"))]
     pub stagger: Option<Time>,
+    /// Workloads of one number share their random pairs.
+    #[schemars(extend("default" = 0))]
     pub pairing: Option<u32>,
+    /// Strict priority at switches, 0 to 7, 0 first; without effect unless `switch.priorities` is above 1.
+    #[schemars(range(min = 0, max = 7), extend("default" = 0))]
     pub priority: Option<u8>,
-    /// The hosts' own if absent.
+    /// Law of its connections, at both ends.
     pub congestion: Option<CongestionWord>,
+    /// Its senders ignore the receiver's window.
+    #[schemars(extend("default" = false))]
     pub ignore_window: Option<bool>,
+    /// Largest rate of each connection (payload), with segments spaced; such connections are TCP even if guests speak
+    /// MPTCP.
+    #[schemars(extend("x-range" = ["1Kbps", "1Tbps"]))]
     pub rate_cap: Option<BitRate>,
 }
 

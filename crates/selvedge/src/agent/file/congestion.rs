@@ -4,7 +4,8 @@ use super::{at_most, within, Parsed};
 use agent_api::config::{Prefix, MAX_NETWORK};
 use config::{Invalid, OrOff};
 use edge::vcc::{self, Class, Config, Law, Rule};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use units::{Bytes, Time};
@@ -12,7 +13,7 @@ use units::{Bytes, Time};
 /// The data path has room for so many.
 const MAX_RULES: usize = 32;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum LawWord {
     /// No congestion control at all.
@@ -25,16 +26,29 @@ enum LawWord {
 }
 
 /// How all connections are treated that no rule is about.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct CongestionTable {
+    /// Window law. `none`: only the clamp. `off`: the edge leaves these connections alone.
     law: LawWord,
+    /// Priority with DCTCP: 1 cuts as DCTCP does, 0 by twice as much.
+    #[schemars(range(min = 0.0, max = 1.0))]
     beta: f64,
+    /// Largest window.
+    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     clamp: OrOff<Bytes>,
+    /// Least window, at most the clamp; off: one segment. Below a segment guests stall on their persist timer.
+    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     floor: OrOff<Bytes>,
+    /// Drop segments that a guest sends beyond its window.
     police: bool,
+    /// Compute and report, but leave windows and ECN unchanged.
     observe: bool,
+    /// Least time without an ACK that counts as a timeout; not in rules.
+    #[schemars(extend("x-range" = ["1ms", "60s"]))]
     timeout: Time,
+    /// On a timeout, repeat the last ACK so that the guest retransmits. Guests with SACK count only duplicates with
+    /// SACK blocks, which the edge cannot know; they rely on their own probes and timers. Not in rules.
     duplicate_acks: bool,
     rule: Vec<RuleTable>,
 }
@@ -56,19 +70,26 @@ impl Default for CongestionTable {
 }
 
 /// Connections that are treated otherwise, in the keys that are given.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct RuleTable {
+    /// The guest's network, that is, the tenant.
+    #[schemars(range(min = 0, max = 16_777_214))]
     network: Option<u32>,
-    /// Guests of this host.
+    /// Ranges of the guest's addresses, and of the other end's.
     local: Option<Parsed<Prefix>>,
+    /// Ranges of the guest's addresses, and of the other end's.
     remote: Option<Parsed<Prefix>>,
+    /// One of both ports is this port, or in a range such as `[5000, 5100]`.
     port: Option<u16>,
-    /// The first and the last.
+    /// One of both ports is this port, or in a range such as `[5000, 5100]`.
     ports: Option<[u16; 2]>,
     law: Option<LawWord>,
+    #[schemars(range(min = 0.0, max = 1.0))]
     beta: Option<f64>,
+    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     clamp: Option<OrOff<Bytes>>,
+    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     floor: Option<OrOff<Bytes>>,
     police: Option<bool>,
     observe: Option<bool>,

@@ -3,14 +3,17 @@
 use agent_api::config::ControllerRule;
 use config::Invalid;
 use edge::balance::{Scheme, AGENTS};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::PathBuf;
 
 /// The controller that orders labels.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ControllerTable {
+    #[schemars(length(min = 1, max = 8))]
     urls: Vec<String>,
+    #[schemars(length(min = 1, max = 63))]
     edge: String,
     ca: PathBuf,
     certificate: PathBuf,

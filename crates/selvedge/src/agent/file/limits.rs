@@ -7,7 +7,8 @@ use agent_api::config::{
     Annotated, Config, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_RATE, MAX_TENANTS, MIN_RATE,
 };
 use config::{ConfigError, Fault, Invalid};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -18,16 +19,24 @@ const MAX_ANNOTATIONS: u64 = 16 << 20;
 const EGRESS: &str = "kubernetes.io/egress-bandwidth";
 const INGRESS: &str = "kubernetes.io/ingress-bandwidth";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct LimitsTable {
+    /// Limit of all ports with an egress limit together.
+    #[schemars(extend("x-range" = ["1Kbps", "1Tbps"]))]
     total: Option<BitRate>,
+    /// Law of ports that name none.
     law: LawWord,
+    /// What holds segments: classes of HTB; departure times, which need a kernel with `fq`; or nothing, see
+    /// limiters.md. The latter two exclude `egress_ceiling`, tenants and `limits.total`.
     pacing: PacingWord,
+    /// File of pods' annotations: a JSON object from interfaces of this host to their pods' annotations, such as
+    /// `{"lxc1a2b": {"kubernetes.io/egress-bandwidth": "10M"}}`. It takes precedence over the port's own keys. Other
+    /// annotations are ignored. The agent reads it again at each reload.
     annotations: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum PacingWord {
     #[default]
@@ -58,7 +67,7 @@ impl PacingWord {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum LawWord {
     Off,
@@ -79,16 +88,22 @@ impl LawWord {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TenantTable {
+    #[schemars(length(min = 1, max = 63))]
     name: String,
+    /// Guaranteed to the guest's sending, or to the tenant's guests together; also the limit, unless there is a
+    /// ceiling.
+    #[schemars(extend("x-range" = ["1Kbps", "1Tbps"]))]
     egress_rate: BitRate,
+    /// Limit with what others leave, which is shared in proportion to the rates.
+    #[schemars(extend("x-range" = ["1Kbps", "1Tbps"]))]
     egress_ceiling: Option<BitRate>,
 }
 
 /// Those of a pod that are about bandwidth.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PodAnnotations {
     #[serde(rename = "kubernetes.io/egress-bandwidth")]

@@ -1,7 +1,9 @@
 //! Strings with a form of their own, such as addresses.
 
 use agent_api::config::{Mac, Prefix};
+use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
@@ -52,5 +54,18 @@ impl<'de, T: Shape<Err: fmt::Display>> Deserialize<'de> for Parsed<T> {
             }
         }
         from.deserialize_str(Text(PhantomData))
+    }
+}
+
+impl<T: Shape> JsonSchema for Parsed<T> {
+    fn schema_name() -> Cow<'static, str> {
+        "Parsed".into()
+    }
+    fn inline_schema() -> bool {
+        true
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let example = T::WANTED.split('"').nth(1);
+        json_schema!({ "type": "string", "examples": [example] })
     }
 }

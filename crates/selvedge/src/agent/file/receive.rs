@@ -4,6 +4,7 @@ use crate::scenario::Wait;
 use agent_api::config::ADAPTIVE;
 use config::Invalid;
 use edge::reorder::Timeout;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use units::Time;
 
@@ -11,11 +12,13 @@ const SHORTEST: Time = Time::from_us(10);
 /// Guests' own retransmission timers begin at 200 ms.
 const LONGEST: Time = Time::from_ms(100);
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ReceiveTable {
+    /// Presto's receiver: segments that overtook an earlier flowcell wait for it.
     reorder: bool,
-    /// How long a segment waits for the gap before it to fill.
+    /// Longest wait; with `reorder = true` only.
+    #[schemars(extend("x-range" = ["10us", "100ms"], "default" = "adaptive"))]
     timeout: Option<Wait>,
 }
 

@@ -5,17 +5,20 @@ use super::controller::ControllerTable;
 use super::limits::{LawWord, LimitsTable, PodAnnotations, TenantTable};
 use super::parsed::Parsed;
 use super::receive::ReceiveTable;
-use crate::balance::{read_beside, BalanceKeys};
-use agent_api::config::{Mac, Prefix};
+use crate::balance::{read_beside, schema_beside, BalanceKeys};
+use agent_api::config::{Mac, Prefix, LEARN_LIMIT, MAX_LEARNED};
 use edge::balance::{Scheme, AGENTS};
+use edge::MAX_LABELS;
+use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::de::Deserializer;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use units::{BitRate, Bytes, Time};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
     #[serde(default)]
@@ -37,21 +40,34 @@ pub(super) struct File {
     pub(super) controller: Option<ControllerTable>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AgentTable {
+    /// Directory of the maps and links that outlive the agent.
     pub(super) pins: PathBuf,
+    /// Socket of `selvedge ctl`; mode 0600. The file `.state` beside it holds what `stop` must undo.
     pub(super) socket: PathBuf,
+    /// Prometheus metrics at `/metrics`.
     pub(super) metrics: Option<Parsed<SocketAddr>>,
+    /// Size of the flow table. Further connections are forwarded without state.
+    #[schemars(range(min = 1, max = 1 << 20))]
     pub(super) max_flows: u32,
+    /// Most connections of one port, counted in the flow table and in the table of rate limits each.
+    #[schemars(range(min = 1))]
     pub(super) max_flows_per_port: Option<u32>,
+    /// Most connections of one network.
+    #[schemars(range(min = 1))]
     pub(super) max_flows_per_network: Option<u32>,
+    /// The edge forgets a connection after this time without a packet.
+    #[schemars(extend("x-range" = ["1s", "1440min"]))]
     pub(super) flow_idle: Time,
+    /// Position of the edge's programs on an interface that other programs use too.
     pub(super) place: PlaceWord,
+    /// Run although the host lacks a setting of SECURITY.md; the log names it.
     pub(super) unchecked: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum PlaceWord {
     First,
@@ -79,15 +95,23 @@ impl Default for AgentTable {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UplinkTable {
+    /// Interface towards the fabric. Or a list `uplink.interfaces`: each peer gets the one that the host's routes name.
+    #[schemars(length(min = 1, max = 15))]
     pub(super) interface: Option<String>,
+    #[schemars(length(max = 16))]
     #[serde(default)]
     pub(super) interfaces: Vec<String>,
+    /// Outer source address.
     pub(super) address: Option<Parsed<IpAddr>>,
+    /// UDP port of encapsulated packets, the same on all hosts.
+    #[schemars(range(min = 1, max = 65_535))]
     #[serde(default = "vxlan_port")]
     pub(super) udp_port: u16,
+    /// Add a VXLAN device, so that the kernel merges packets before the edge sees them. Packets that pass the device
+    /// are dropped.
     #[serde(default = "yes")]
     pub(super) gro: bool,
 }
@@ -100,6 +124,9 @@ fn yes() -> bool {
     true
 }
 
+/// The key of `[balance]` that names the scheme.
+const POLICY: &str = "policy";
+
 #[derive(Debug, Default)]
 pub(super) struct BalanceTable {
     pub(super) keys: BalanceKeys,
@@ -108,7 +135,16 @@ pub(super) struct BalanceTable {
 
 impl<'de> Deserialize<'de> for BalanceTable {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<BalanceTable, D::Error> {
-        read_beside(from, "policy").map(|(keys, rest)| BalanceTable { keys, rest })
+        read_beside(from, POLICY).map(|(keys, rest)| BalanceTable { keys, rest })
+    }
+}
+
+impl JsonSchema for BalanceTable {
+    fn schema_name() -> Cow<'static, str> {
+        "BalanceTable".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        schema_beside::<LabelsTable>(generator, POLICY, AGENTS)
     }
 }
 
@@ -120,20 +156,31 @@ impl BalanceTable {
 }
 
 /// What there is of `[balance]` besides the policy and its parameters.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct LabelsTable {
+    /// UDP: one path per flow, or as the policy says. No receiver restores the order of datagrams.
+    #[schemars(extend("default" = "flow"))]
     pub(super) udp: Option<Spread>,
+    /// Outer UDP source ports, which the fabric hashes to paths: a number of ports from 50000 on, or these ports in
+    /// this order. A port that is listed twice has twice the weight.
+    #[schemars(extend("default" = 8))]
     pub(super) labels: Option<Labels>,
 }
 
 /// Policy of what is not TCP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(transform = formerly)]
 pub(super) enum Spread {
     Flow,
     #[serde(alias = "flowcell")]
     Policy,
+}
+
+/// The former name of `policy`.
+fn formerly(schema: &mut Schema) {
+    config::schema::add_word(schema, "flowcell");
 }
 
 /// A number of labels, or the labels.
@@ -141,6 +188,19 @@ pub(super) enum Spread {
 pub(super) enum Labels {
     Count(i64),
     List(Vec<i64>),
+}
+
+impl JsonSchema for Labels {
+    fn schema_name() -> Cow<'static, str> {
+        "Labels".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let label = json_schema!({ "type": "integer", "minimum": 1024, "maximum": u16::MAX });
+        json_schema!({ "anyOf": [
+            { "type": "integer", "minimum": 1, "maximum": MAX_LABELS },
+            { "type": "array", "items": label, "minItems": 1, "maxItems": MAX_LABELS },
+        ] })
+    }
 }
 
 impl<'de> Deserialize<'de> for Labels {
@@ -169,49 +229,93 @@ impl<'de> Deserialize<'de> for Labels {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PortTable {
+    /// A guest's interface on this host, or all that match (`*`: any characters, `?`: one). Names come before patterns,
+    /// earlier patterns before later ones.
+    #[schemars(length(min = 1, max = 15))]
     pub(super) interface: Option<String>,
+    /// A guest's interface on this host, or all that match (`*`: any characters, `?`: one). Names come before patterns,
+    /// earlier patterns before later ones.
+    #[schemars(length(min = 1, max = 15))]
     pub(super) pattern: Option<String>,
+    /// The guest's network (VNI). Networks are separate and may use the same addresses.
+    #[schemars(range(min = 0, max = 16_777_214))]
     pub(super) network: u32,
+    /// The guest's addresses; with `interface` only.
     #[serde(default)]
     pub(super) addresses: Vec<Parsed<IpAddr>>,
+    /// Ranges within which the agent learns addresses from packets of the guest. Without it, the port has its
+    /// `addresses` and no others. A guest is unreachable until it has sent a packet.
     #[serde(default)]
     pub(super) learn: Vec<Parsed<Prefix>>,
+    /// Most learned addresses of the port at a time.
+    #[schemars(range(min = 1, max = MAX_LEARNED), extend("default" = LEARN_LIMIT))]
     pub(super) learn_limit: Option<u32>,
+    /// The guest's MAC address; with `interface` only. The agent finds it out for veth pairs and from learned packets.
+    /// Prerequisite for a TAP device with `addresses`: without it the virtual machine drops its packets, and `ctl
+    /// status` says so.
     pub(super) mac: Option<Parsed<Mac>>,
+    /// Largest IP packet of the guest, to other hosts and from other guests of this host, bytes.
+    #[schemars(range(min = 576, max = 65_535))]
     pub(super) mtu: Option<u32>,
+    /// Forward only frames that are untagged, parse, and come from the guest's own addresses (wire.md). A guest that is
+    /// still to be learned loses its first packet. Set it to false for a guest that sends VLAN tags, protocols besides
+    /// IP and ARP, or under several MAC addresses (VRRP, a bridge).
     #[serde(default = "yes")]
     pub(super) strict: bool,
+    /// Packets for no guest reach the host: its DHCP and DNS, metadata services, health checks of the node, services of
+    /// Kubernetes, routes out. With false they are dropped.
     #[serde(default = "yes")]
     pub(super) host: bool,
+    /// Guaranteed to the guest's sending, or to the tenant's guests together; also the limit, unless there is a
+    /// ceiling.
+    #[schemars(extend("x-range" = ["1Kbps", "1Tbps"]))]
     pub(super) egress_rate: Option<BitRate>,
+    /// Limit with what others leave, which is shared in proportion to the rates.
+    #[schemars(extend("x-range" = ["1Kbps", "1Tbps"]))]
     pub(super) egress_ceiling: Option<BitRate>,
+    /// Limit of what the guest receives.
+    #[schemars(extend("x-range" = ["1Kbps", "1Tbps"]))]
     pub(super) ingress_rate: Option<BitRate>,
+    /// The tenant whose share includes the port's egress.
     pub(super) tenant: Option<String>,
+    /// The law that keeps the queue short.
     pub(super) law: Option<LawWord>,
+    /// Queue lengths at which the law acts; K of `dem` and `mark` is `k1`.
     pub(super) k1: Option<Bytes>,
+    /// Queue lengths at which the law acts; K of `dem` and `mark` is `k1`.
     pub(super) k2: Option<Bytes>,
+    /// Rates in Kubernetes' words: `{ "kubernetes.io/egress-bandwidth" = "10M" }`, `.../ingress-bandwidth`.
     #[serde(default)]
     pub(super) annotations: PodAnnotations,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PeerTable {
+    /// Name in messages.
+    #[schemars(length(min = 1, max = 63))]
     pub(super) name: String,
+    /// The other host's outer address.
     pub(super) address: Parsed<IpAddr>,
+    /// The peer is no Selvedge host: send it VXLAN without our metadata.
     #[serde(default)]
     pub(super) plain_vxlan: bool,
+    /// Labels towards this peer.
     pub(super) labels: Option<Labels>,
+    /// The peer's guests: `{ network, prefix, mac }`. The longest prefix wins. Packets from this peer with other source
+    /// addresses are dropped, so a guest that routes for others needs their ranges too. No IPv6 range may contain
+    /// ::ffff:0:0/96, which stands for IPv4. `mac` for single addresses only.
     #[serde(default)]
     pub(super) guests: Vec<GuestTable>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GuestTable {
+    #[schemars(range(min = 0, max = 16_777_214))]
     pub(super) network: u32,
     pub(super) prefix: Parsed<Prefix>,
     pub(super) mac: Option<Parsed<Mac>>,

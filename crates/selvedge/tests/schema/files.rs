@@ -1,0 +1,158 @@
+//! Every file of the tree is valid, and bad ones are not.
+
+use crate::{faults, text_of, validator, ROOT};
+use selvedge::schema::File;
+use std::path::{Path, PathBuf};
+use toml::Table;
+
+/// The TOML files below a directory of the root.
+fn below(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(below(&path));
+        } else if path.extension().is_some_and(|extension| extension == "toml") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The TOML blocks of a page that have this line.
+fn blocks(page: &str, line: &str) -> Vec<String> {
+    let text = text_of(page);
+    let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.filter(|block| block.lines().any(|l| l.starts_with(line))).map(str::to_owned).collect()
+}
+
+fn valid(file: File, texts: impl IntoIterator<Item = (String, String)>, least: usize) {
+    let validator = validator(file);
+    let mut count = 0;
+    for (name, text) in texts {
+        let wrong = faults(&validator, &text.parse().unwrap_or_else(|e| panic!("{name}: {e}")));
+        assert_eq!(wrong, [""; 0], "{name}");
+        count += 1;
+    }
+    assert!(count >= least, "{count} files of {file:?}");
+}
+
+#[test]
+fn every_scenario_is_valid() {
+    let files = ["examples", "scenarios"].into_iter().flat_map(|directory| below(&Path::new(ROOT).join(directory)));
+    let files = files.map(|path| (path.display().to_string(), std::fs::read_to_string(&path).unwrap()));
+    let pages = ["docs/scenarios.md", "docs/repro.md"];
+    let examples =
+        pages.into_iter().flat_map(|page| blocks(page, "duration").into_iter().map(move |b| (page.into(), b)));
+    valid(File::Scenario, files.chain(examples), 55);
+}
+
+/// The configuration in effect, as a run writes it, has every default.
+#[test]
+fn the_configuration_in_effect_is_valid() {
+    let text = text_of("examples/clos.toml");
+    let document = config::Document::parse("clos.toml", &text, "docs/scenarios.md").unwrap();
+    let plan = selvedge::scenario::Plan::new(&document, &selvedge::scenario::Choice::default()).unwrap();
+    valid(File::Scenario, [("effective.toml".to_owned(), plan.effective())], 1);
+}
+
+#[test]
+fn every_file_of_an_agent_and_of_a_controller_is_valid() {
+    let packaged = ("packaging/agent.toml".to_owned(), text_of("packaging/agent.toml"));
+    let shown = blocks("docs/agent.md", "[uplink]").into_iter().map(|block| ("docs/agent.md".to_owned(), block));
+    // Blocks that show a part of a file.
+    let uplink = "[uplink]\ninterface = \"eth0\"\n";
+    let parts = ["[receive]", "[congestion]", "[[port]]"].into_iter().flat_map(|line| blocks("docs/agent.md", line));
+    let parts = parts.filter(|block| !block.contains("[uplink]"));
+    let parts = parts.map(|block| ("docs/agent.md".to_owned(), format!("{uplink}{block}")));
+    valid(File::Agent, [packaged].into_iter().chain(shown).chain(parts), 5);
+    let shown =
+        blocks("docs/controller.md", "listen").into_iter().map(|block| ("docs/controller.md".to_owned(), block));
+    valid(File::Controller, shown, 1);
+}
+
+/// What to put in place of what in a valid file.
+const SCENARIO: &[(&str, &str)] = &[
+    ("duration", "durration"),
+    ("duration = \"", "duration = 1 # \""),
+    ("kind = \"clos\"", "kind = \"close\""),
+    ("kind = \"clos\"\n", ""),
+    ("leaves = 4", "leaves = \"4\""),
+    ("leaves = 4", "leafs = 4"),
+    ("leaves = 4", "leaves = -4"),
+    ("\"10Gbps\"", "\"10 gigabit\""),
+    ("\"10Gbps\"", "\"10\""),
+    ("\"10Gbps\"", "10"),
+    ("\"9MB\"", "\"9ms\""),
+    ("shared = true", "shared = \"yes\""),
+    ("ecn = { k = \"65KB\" }", "ecn = { kk = \"65KB\" }"),
+    ("ecn = { k = \"65KB\" }", "priorities = 9"),
+    ("ecn = { k = \"65KB\" }", "alpha = 0.0"),
+    ("congestion = \"dctcp\"", "congestion = \"dctp\""),
+    ("rto_min", "rto_minimum"),
+    ("pattern = \"stride\"", "pattern = \"strides\""),
+    ("pattern = \"stride\"\n", ""),
+    ("every = \"10ms\"", "priority = 8"),
+    ("every = \"10ms\"", "pairs = [[0, 1, 2]]"),
+    ("link = \"leaf1-spine2\"\n", ""),
+    ("balance = \"flowcell\"", "balance = \"flowcel\""),
+    ("balance = \"flowcell\"", "threshold = 64"),
+    ("balance = \"flowcell\"", "treshold = \"64KiB\""),
+    ("receiver = \"stock\"", "mptcp = { subflows = 17 }"),
+    ("receiver = \"stock\"", "congestion = { law = \"tahoe\" }"),
+    ("receiver = \"stock\"", "limiter = { rate = \"1Gbps\", law = \"red\" }"),
+    ("rx_coalesce = \"50us\"", "rx_coalesced = \"50us\""),
+    ("seeds = \"1..5\"", "seeds = \"1-5\""),
+];
+
+const AGENT: &[(&str, &str)] = &[
+    ("[agent]", "[agents]"),
+    ("metrics = ", "metric = "),
+    ("[uplink]\ninterface = \"eth0\"\n", ""),
+    ("interface = \"eth0\"", "interface = \"seventeen-letters\""),
+    ("interface = \"eth0\"", "interface = \"eth0\"\nudp_port = 0"),
+    ("interface = \"eth0\"", "interface = \"eth0\"\nudp_port = 65536"),
+    ("interface = \"eth0\"", "interface = \"eth0\"\ngro = 1"),
+    ("[balance]", "[balance]\npolicy = \"flowcel\""),
+    ("[balance]", "[balance]\nthreshold = 64"),
+    ("[balance]", "[balance]\nlabels = 0"),
+    ("[balance]", "[balance]\nlabels = [80]"),
+    ("[balance]", "[receive]\nreorder = true\ntimeout = \"often\"\n[balance]"),
+    ("[balance]", "[limits]\nlaw = \"red\"\n[balance]"),
+    ("[balance]", "[congestion]\nbeta = 1.5\n[balance]"),
+    ("[balance]", "[congestion]\nclamp = \"none\"\n[balance]"),
+    ("network = 100\naddresses", "addresses"),
+    ("network = 100\naddresses", "network = 16777215\naddresses"),
+    ("network = 100\naddresses", "network = 100\nmtu = 575\naddresses"),
+    ("network = 100\naddresses", "network = 100\negress_rate = \"fast\"\naddresses"),
+    ("network = 100\naddresses", "network = 100\nannotations = { rate = \"10M\" }\naddresses"),
+    ("learn = [\"10.1.1.0/24\"]", "learn = \"10.1.1.0/24\""),
+    ("name = \"host2\"\n", ""),
+    ("name = \"host2\"", "name = \"\""),
+    ("prefix = ", "range = "),
+];
+
+const CONTROLLER: &[(&str, &str)] = &[
+    ("listen = ", "listens = "),
+    ("operators = [\"operator\"]", "operators = []"),
+    ("operators = [\"operator\"]", "operators = \"operator\""),
+    ("operators = [\"operator\"]", "operators = [\"operator\"]\nfirst_port = 80"),
+    ("operators = [\"operator\"]", "operators = [\"operator\"]\nprune = \"some\""),
+];
+
+fn refused(file: File, good: &str, bad: &[(&str, &str)]) {
+    let validator = validator(file);
+    for (from, to) in bad {
+        assert!(good.contains(from), "{from}");
+        let text = good.replacen(from, to, 1);
+        let table: Table = text.parse().unwrap_or_else(|e| panic!("{to}: {e}"));
+        assert_ne!(faults(&validator, &table), [""; 0], "{file:?} with {to}");
+    }
+}
+
+#[test]
+fn bad_files_are_not_valid() {
+    refused(File::Scenario, &blocks("docs/scenarios.md", "duration")[0], SCENARIO);
+    refused(File::Agent, &text_of("packaging/agent.toml"), AGENT);
+    refused(File::Controller, &blocks("docs/controller.md", "listen")[0], CONTROLLER);
+}
