@@ -19,7 +19,7 @@ fn commands(document: &str) -> Vec<String> {
     let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let indented = text.lines().filter(|l| l.starts_with("    selvedge "));
     let lines = blocks.flat_map(str::lines).chain(indented);
-    let lines = lines.map(|l| l.split(" #").next().unwrap_or(l).trim().to_owned());
+    let lines = lines.map(|l| l.split(" #").next().and_then(|l| l.split(" > ").next()).unwrap_or(l).trim().to_owned());
     lines.filter(|l| l.starts_with("selvedge ")).collect()
 }
 

@@ -182,6 +182,8 @@ const MAX_FLOWS: f64 = 20e6;
 pub enum Problem {
     #[error("it needs at least two hosts, the fabric has {0}")]
     TooFewHosts(u32),
+    #[error("a ring of {0} has nobody to send to; give at least 2")]
+    FewSenders(u32),
     #[error("stride {k} maps every host of {hosts} to itself; choose k between 1 and {}", hosts - 1)]
     StrideToSelf { k: u32, hosts: u32 },
     #[error("host {host} does not exist; hosts are numbered 0 to {}", hosts - 1)]

@@ -87,6 +87,9 @@ fn next(hosts: &HostMap, count: u32, among: Option<u32>) -> Result<Vec<(u32, u32
     if count == 0 {
         return Err(Problem::Zero("k"));
     }
+    if n < 2 {
+        return Err(Problem::FewSenders(n));
+    }
     if n > hosts.hosts() {
         return Err(Problem::NoSuchHost { host: n - 1, hosts: hosts.hosts() });
     }

@@ -296,6 +296,7 @@ fn what_cannot_be_offered_is_refused() {
         pause: Time::ZERO,
         to: Pairs::AnyOther,
     };
+    let ring = |among| Pattern::Long { pairs: Pairs::Next { count: 1, among: Some(among) }, size: None };
     let listed = |src, dst, size| Pattern::List(vec![import::flow(Time::ZERO, src, dst, size)]);
     for (pattern, problem) in [
         (Pattern::Stride { k: 16, size: None }, Problem::StrideToSelf { k: 16, hosts: 16 }),
@@ -306,6 +307,8 @@ fn what_cannot_be_offered_is_refused() {
         (Pattern::Mice { size, every: Time::ZERO, to: Pairs::AnyOther }, Problem::Zero("the period")),
         (incast(16, 0), Problem::TooManySenders { senders: 16, hosts: 16 }),
         (incast(0, 0), Problem::Zero("senders")),
+        (ring(0), Problem::FewSenders(0)),
+        (ring(1), Problem::FewSenders(1)),
         (incast(1, 16), Problem::NoSuchHost { host: 16, hosts: 16 }),
         (incast(1, 1), Problem::Zero("the period")),
         (poisson(0.0, 1), Problem::BadLoad("0".into())),

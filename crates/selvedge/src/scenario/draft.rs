@@ -162,6 +162,7 @@ fn unmodelled(name: &str, table: &SchemeTable, scenario: &Scenario, template: &E
 fn key_of(problem: &Problem) -> &'static str {
     match problem {
         Problem::StrideToSelf { .. } => ".k",
+        Problem::FewSenders(_) => ".among",
         Problem::NoSuchHost { .. } | Problem::ToSelf(_) | Problem::NoPairs => ".pairs",
         Problem::OneRack => ".to",
         Problem::TooManySenders { .. } => ".senders",
