@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(script(&[Some(5)]), (vec![5], 1));
         assert_eq!(script(&[Some(5), Some(9)]), (vec![9], 2), "moved later: one early wake-up");
         assert_eq!(script(&[Some(9), Some(5)]), (vec![5], 2), "moved earlier: the old event is stale");
-        assert_eq!(script(&[Some(5), None]).0, vec![]);
+        assert_eq!(script(&[Some(5), None]).0, Vec::<u64>::new());
         assert_eq!(script(&[Some(5), None, Some(7)]).0, vec![7]);
         assert_eq!(script(&[Some(9), Some(5), Some(20)]).0, vec![20]);
     }
