@@ -4,7 +4,12 @@ fn main() {
     println!("cargo::rerun-if-changed=../../datapath");
     println!("cargo::rerun-if-changed=src/native/shim.c");
     println!("cargo::rerun-if-changed=src/native/hooks.c");
-    cc::Build::new()
+    println!("cargo::rerun-if-changed=src/native/toy.h");
+    let mut build = cc::Build::new();
+    if std::env::var_os("CARGO_FEATURE_TOY").is_some() {
+        build.define("SV_BALANCE_TEST", "255");
+    }
+    build
         .file("src/native/shim.c")
         .file("src/native/hooks.c")
         .include("../../datapath")

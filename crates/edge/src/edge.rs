@@ -3,11 +3,12 @@
 use crate::deadlines::Deadlines;
 use crate::native::{self, Conf, LimitQueue, Stages};
 use crate::reorder::Engine;
-use crate::schedule::Schedules;
+use crate::schedule::{Relays, Schedules};
 use crate::table::Table;
 use crate::{limiter, vcc, Config, Counters, Direction, DropReason, Release, Slot, Transmit, Verdict};
 use std::collections::VecDeque;
 use units::Time;
+use wire::feedback::{self, Feedback};
 use wire::{pack, reserved, FlowKey, Packet};
 
 /// How often a batch looks for flows that expired. With the table's 8 a time, 64 Ki flows take 8 s.
@@ -32,6 +33,9 @@ pub struct Edge {
     /// Per class of the limiter.
     queues: Vec<LimitQueue>,
     schedules: Schedules,
+    relays: Relays,
+    /// When the states of paths are due for their tick; `None`: there are none.
+    paths_tick: Option<Time>,
     table: Table,
     reorder: Option<Engine>,
     deadlines: Deadlines,
@@ -51,7 +55,9 @@ impl Edge {
                 || follows
                 || !config.limits.is_empty(),
             queues: vec![LimitQueue::default(); config.limits.len()],
-            schedules: Schedules::new(),
+            schedules: Schedules::new(config.balance.scheme().keeps.is_some()),
+            relays: Relays::default(),
+            paths_tick: None,
             table: Table::new(config.max_flows, config.seed, follows),
             follows,
             stages: Stages { conf, vcc },
@@ -73,6 +79,41 @@ impl Edge {
     /// As [`set_schedule`](Edge::set_schedule), for destinations without a schedule of their own. Empty at first.
     pub fn set_default_schedule(&mut self, labels: &[u16]) {
         self.schedules.set_default(labels);
+    }
+
+    /// Do segments ask switches for the utilisation of links?
+    pub fn asks_for_utilisation(&self) -> bool {
+        self.config.balance.scheme().keeps.is_some_and(|keeps| keeps.utilisation)
+    }
+
+    /// What a segment that leaves for `daddr` is to tell the edge there of the paths that its packets took; call once for each
+    /// segment.
+    pub fn feedback_to(&mut self, daddr: &[u32; 4]) -> Feedback {
+        self.relays.take(daddr)
+    }
+
+    /// What a segment brought of paths, before [`process`](Edge::process) gets it: `utilisation` of the busiest link that it
+    /// crossed, in 1/256, if it had asked for that; and `told`, its sender's feedback on the path with the low byte `told.path`
+    /// in its label.
+    pub fn hear(&mut self, now: Time, pkt: &Packet, label: u16, utilisation: Option<u8>, told: Feedback) {
+        if let Some(value) = utilisation {
+            let news = Feedback { kind: feedback::UTILISATION, path: label as u8, value };
+            self.relays.note(&pkt.saddr, news);
+        }
+        if told.kind == feedback::NONE || self.config.balance.scheme().keeps.is_none() {
+            return;
+        }
+        let list = self.schedules.find(&pkt.saddr);
+        if let Some(path) = self.schedules.index(list, told.path) {
+            let news = Feedback { path, ..told };
+            native::hear(&self.stages.conf, &self.schedules.paths(list), news, now);
+        }
+    }
+
+    /// Label and state of each path to a destination, in the schedule's order; nothing under schemes that keep no states, or where
+    /// nothing was sent.
+    pub fn paths_to(&self, daddr: &[u32; 4]) -> impl Iterator<Item = (u16, native::PathState)> + '_ {
+        self.schedules.states(daddr)
     }
 
     /// Takes one segment, whose frame the driver knows as `slot`, and changes `pkt` as it should leave.
@@ -133,7 +174,7 @@ impl Edge {
     pub fn poll_timeout(&self) -> Option<Time> {
         let reorder = self.reorder.as_ref().and_then(Engine::poll_timeout);
         let congestion = self.deadlines.next().map(Time::from_ns);
-        reorder.into_iter().chain(congestion).min()
+        reorder.into_iter().chain(congestion).chain(self.paths_tick).min()
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
@@ -143,7 +184,23 @@ impl Edge {
         while let Some(id) = self.deadlines.pop(now.as_ns()) {
             self.tick(now, id);
         }
+        if self.paths_tick.is_some_and(|due| due <= now) {
+            self.tick_paths(now);
+        }
         self.sweep_sometimes(now);
+    }
+
+    fn tick_paths(&mut self, now: Time) {
+        self.schedules.for_each_with_states(|paths| native::tick_paths(&self.stages.conf, paths, now));
+        self.paths_tick = None;
+        self.arm_paths(now);
+    }
+
+    /// The first destination has states of its paths: from now on they have ticks.
+    fn arm_paths(&mut self, now: Time) {
+        if self.paths_tick.is_none() {
+            self.paths_tick = self.config.balance.scheme().keeps.map(|keeps| now.saturating_add(keeps.tick));
+        }
     }
 
     /// Changes laws, rules and parameters of congestion control while flows are under way: each keeps the number of its
@@ -180,12 +237,14 @@ impl Edge {
     }
 
     fn egress(&mut self, now: Time, pkt: &mut Packet, standing: Option<limiter::Standing>) -> Verdict {
+        self.arm_paths(now);
         let Some(id) = self.flow(now, Direction::Egress, pkt) else {
             let limit = limit(&self.config, standing);
             let limiter = limiter(&mut self.queues, &limit);
-            let labels = self.schedules.labels(self.schedules.find(&pkt.daddr));
+            let list = self.schedules.find(&pkt.daddr);
+            let paths = self.schedules.paths(list);
             let hash = native::hash(&pkt.flow_key(), self.config.seed);
-            let result = self.stages.egress_stateless(limiter, labels, hash, pkt);
+            let result = self.stages.egress_stateless(limiter, paths, hash, pkt);
             self.note_limited(result, limit);
             return Verdict::Forward;
         };
@@ -194,11 +253,11 @@ impl Edge {
         let (flow, vcc) = self.table.both(id);
         let vcc = vcc.filter(|_| self.follows);
         if flow.generation != self.schedules.generation() {
+            flow.schedule = self.schedules.claim(&pkt.daddr);
             flow.generation = self.schedules.generation();
-            flow.schedule = self.schedules.find(&pkt.daddr);
         }
-        let labels = self.schedules.labels(flow.schedule);
-        let result = self.stages.egress(&mut flow.state, vcc, limiter, labels, flow.hash, now, pkt);
+        let paths = self.schedules.paths(flow.schedule);
+        let result = self.stages.egress(&mut flow.state, vcc, limiter, paths, flow.hash, now, pkt);
         self.counters.flowcells += u64::from(result & native::CELL_OPENED != 0);
         self.note_began(id, result);
         self.note_limited(result, limit);

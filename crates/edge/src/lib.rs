@@ -22,5 +22,6 @@ pub use balance::Balance;
 pub use config::Config;
 pub use counters::{CongestionCounters, Counters};
 pub use edge::Edge;
+pub use native::PathState;
 pub use native::MAX_LABELS;
 pub use verdict::{Direction, DropReason, Release, Slot, Transmit, Verdict};

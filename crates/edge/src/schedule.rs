@@ -1,40 +1,116 @@
-//! Schedules: the labels of the paths to each destination, in the order in which flows take them.
+//! Schedules of path labels by destination, and what is known of these paths.
 
-use crate::native::MAX_LABELS;
+use crate::native::{PathState, PathStates, Paths, Relay, MAX_LABELS};
 use rustc_hash::FxHashMap;
+use wire::feedback::Feedback;
+
+/// Destinations and peers of which paths are remembered at most: 3 KB each.
+const MAX_KNOWN: usize = 4096;
 
 /// The label lists of all destinations. List 0 is the default one.
 #[derive(Debug)]
 pub(crate) struct Schedules {
-    lists: Vec<Box<[u16]>>,
+    lists: Vec<List>,
     by_destination: FxHashMap<[u32; 4], u32>,
+    /// The scheme keeps states of paths, so that every destination has a list of its own.
+    keeps_states: bool,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    labels: Box<[u16]>,
+    states: Option<PathStates>,
+    /// It follows the default list.
+    inherits: bool,
+}
+
+impl List {
+    /// What was known of a path whose place in the schedule has another label now is forgotten.
+    fn set(&mut self, labels: Box<[u16]>) {
+        if let Some(states) = &mut self.states {
+            for (i, state) in states.iter_mut().enumerate() {
+                if labels.get(i) != self.labels.get(i) {
+                    *state = PathState::default();
+                }
+            }
+        }
+        self.labels = labels;
+    }
 }
 
 impl Schedules {
-    pub(crate) fn new() -> Schedules {
-        Schedules { lists: vec![Box::default()], by_destination: FxHashMap::default() }
+    pub(crate) fn new(keeps_states: bool) -> Schedules {
+        Schedules { lists: vec![List::default()], by_destination: FxHashMap::default(), keeps_states }
     }
 
     pub(crate) fn set_default(&mut self, labels: &[u16]) {
-        self.lists[0] = bounded(labels);
+        let labels = bounded(labels);
+        for list in self.lists.iter_mut().filter(|list| list.inherits) {
+            list.set(labels.clone());
+        }
+        self.lists[0].set(labels);
     }
 
     pub(crate) fn set(&mut self, daddr: [u32; 4], labels: &[u16]) {
         let next = self.lists.len() as u32;
         let id = *self.by_destination.entry(daddr).or_insert(next);
-        match self.lists.get_mut(id as usize) {
-            Some(list) => *list = bounded(labels),
-            None => self.lists.push(bounded(labels)),
+        if id == next {
+            let states = self.fresh_states();
+            self.lists.push(List { states, ..List::default() });
         }
+        let list = &mut self.lists[id as usize];
+        list.inherits = false;
+        list.set(bounded(labels));
     }
 
-    /// The list for a destination; stays the same until the number of lists changes.
+    fn fresh_states(&self) -> Option<PathStates> {
+        let room = self.lists.len() <= MAX_KNOWN;
+        (self.keeps_states && room).then(|| Box::new([PathState::default(); MAX_LABELS]))
+    }
+
+    /// The list for a destination; stays the same until [`generation`](Schedules::generation) grows.
     pub(crate) fn find(&self, daddr: &[u32; 4]) -> u32 {
         self.by_destination.get(daddr).copied().unwrap_or(0)
     }
 
-    pub(crate) fn labels(&self, id: u32) -> &[u16] {
-        &self.lists[id as usize]
+    /// As [`find`](Schedules::find), for somebody who sends there: gives the destination states of its own if the scheme keeps
+    /// any and there is room.
+    pub(crate) fn claim(&mut self, daddr: &[u32; 4]) -> u32 {
+        let id = self.find(daddr);
+        if id != 0 || !self.keeps_states {
+            return id;
+        }
+        let Some(states) = self.fresh_states() else { return 0 };
+        let id = self.lists.len() as u32;
+        self.lists.push(List { labels: self.lists[0].labels.clone(), states: Some(states), inherits: true });
+        self.by_destination.insert(*daddr, id);
+        id
+    }
+
+    pub(crate) fn paths(&mut self, id: u32) -> Paths<'_> {
+        let list = &mut self.lists[id as usize];
+        Paths::new(&list.labels, list.states.as_mut())
+    }
+
+    /// The index of the first path to a peer whose label has this low byte.
+    pub(crate) fn index(&self, id: u32, low_byte: u8) -> Option<u8> {
+        let labels = &self.lists[id as usize].labels;
+        let index = labels.iter().position(|label| label & 0xff == u16::from(low_byte))?;
+        u8::try_from(index).ok()
+    }
+
+    /// Calls `f` with the paths of every list that has states.
+    pub(crate) fn for_each_with_states(&mut self, mut f: impl FnMut(&Paths<'_>)) {
+        for list in self.lists.iter_mut().filter(|list| list.states.is_some()) {
+            f(&Paths::new(&list.labels, list.states.as_mut()));
+        }
+    }
+
+    /// Label and state of each path to a destination; nothing where no states are kept.
+    pub(crate) fn states(&self, daddr: &[u32; 4]) -> impl Iterator<Item = (u16, PathState)> + '_ {
+        let list = &self.lists[self.find(daddr) as usize];
+        let states = list.states.iter().flat_map(|states| states.iter().copied());
+        list.labels.iter().copied().zip(states)
     }
 
     /// Grows whenever [`find`](Schedules::find) may give another answer than before.
@@ -45,4 +121,74 @@ impl Schedules {
 
 fn bounded(labels: &[u16]) -> Box<[u16]> {
     labels[..labels.len().min(MAX_LABELS)].into()
+}
+
+/// What peers have yet to be told of the paths that their packets took.
+#[derive(Debug, Default)]
+pub(crate) struct Relays {
+    by_peer: FxHashMap<[u32; 4], Box<Relay>>,
+}
+
+impl Relays {
+    /// A packet of `peer` brought this of the path that it took. Beyond the bound, further peers hear nothing.
+    pub(crate) fn note(&mut self, peer: &[u32; 4], news: Feedback) {
+        if self.by_peer.len() < MAX_KNOWN || self.by_peer.contains_key(peer) {
+            self.by_peer.entry(*peer).or_default().note(news);
+        }
+    }
+
+    /// What a packet to `peer` is to carry.
+    pub(crate) fn take(&mut self, peer: &[u32; 4]) -> Feedback {
+        self.by_peer.get_mut(peer).and_then(|relay| relay.take()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: [u32; 4] = [0, 0, 0xffff, 1];
+
+    #[test]
+    fn every_destination_has_states_of_its_own_while_there_is_room() {
+        let mut schedules = Schedules::new(true);
+        schedules.set_default(&[3, 4]);
+        let destination = |i: u32| [0, 0, 0xffff, i];
+        let ids: Vec<u32> = (0..MAX_KNOWN as u32 + 2).map(|i| schedules.claim(&destination(i))).collect();
+        assert_eq!(ids[MAX_KNOWN - 1], MAX_KNOWN as u32);
+        assert_eq!(ids[MAX_KNOWN..], [0, 0], "further ones share the default list, without states");
+        let mut with_states = 0;
+        schedules.for_each_with_states(|_| with_states += 1);
+        assert_eq!(with_states, MAX_KNOWN);
+        assert_eq!(Schedules::new(false).claim(&HERE), 0);
+    }
+
+    #[test]
+    fn a_new_schedule_keeps_what_is_known_of_paths_that_stay_in_place() {
+        let mut schedules = Schedules::new(true);
+        schedules.set_default(&[3, 4]);
+        let id = schedules.claim(&HERE);
+        let known = PathState { congestion: 5, ..PathState::default() };
+        if let Some(states) = &mut schedules.lists[id as usize].states {
+            states[..2].fill(known);
+        }
+        schedules.set_default(&[3, 9]);
+        assert_eq!(schedules.states(&HERE).collect::<Vec<_>>(), [(3, known), (9, PathState::default())]);
+        schedules.set(HERE, &[7, 9]);
+        assert_eq!(schedules.index(id, 9), Some(1));
+        assert_eq!(schedules.index(id, 3), None);
+        schedules.set_default(&[1]);
+        assert_eq!(schedules.states(&HERE).map(|(label, _)| label).collect::<Vec<_>>(), [7, 9]);
+    }
+
+    #[test]
+    fn a_flood_of_peers_costs_no_more_than_the_bound() {
+        let mut relays = Relays::default();
+        let news = Feedback { kind: wire::feedback::UTILISATION, path: 1, value: 2 };
+        for i in 0..MAX_KNOWN as u32 + 9 {
+            relays.note(&[0, 0, 0xffff, i], news);
+        }
+        assert_eq!(relays.by_peer.len(), MAX_KNOWN);
+        assert_eq!((relays.take(&HERE), relays.take(&HERE)), (news, Feedback::default()));
+    }
 }

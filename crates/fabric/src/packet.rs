@@ -1,6 +1,7 @@
 //! Packets in the model and their store. The fields that every hop touches lie apart from the headers, so that a hop reads
 //! half a cache line.
 
+use wire::feedback::Feedback;
 use wire::TcpOptions;
 
 /// Index of a packet in [`Packets`].
@@ -36,8 +37,18 @@ pub struct Packet {
     pub slot: u32,
     /// Utilisation of the first [`MAX_HOPS`] ports crossed, in 1/255, if asked.
     pub utilisation: [u8; MAX_HOPS],
+    /// What the sender's edge tells the receiver's of a path.
+    pub feedback: Feedback,
     pub headers: wire::Packet,
     pub options: TcpOptions,
+}
+
+impl Packet {
+    /// Utilisation of the busiest switch port that it crossed, in 1/255, if it asked: the first port is the sending host's own.
+    pub fn busiest(&self) -> Option<u8> {
+        let crossed = self.utilisation.get(1..usize::from(self.hops).min(MAX_HOPS)).unwrap_or_default();
+        self.int.then(|| crossed.iter().copied().max().unwrap_or(0))
+    }
 }
 
 /// The 5-tuple hash that switches start from (FNV-1a over the words, then finalised).

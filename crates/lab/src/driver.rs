@@ -328,6 +328,9 @@ impl Driver {
             return false;
         }
         segment.label = segment.headers.label;
+        let edge = &mut self.hosts[host as usize].edge;
+        segment.int = edge.asks_for_utilisation();
+        segment.feedback = edge.feedback_to(&segment.headers.daddr);
         if segment.headers.dirty & !wire::dirty::LABEL != 0 {
             let header = self.pool.header(id);
             match frame::rewrite(&mut segment.headers, self.pool.frame_mut(id), &header, &mut self.resized) {

@@ -269,6 +269,20 @@ fn flowcells_take_both_spines_and_arrive_in_order() {
     assert!(status.hosts[1].gaps_filled > 0, "{:?}", status.hosts[1]);
 }
 
+/// The scheme takes the least utilised path for every segment: without feedback that is the first one for ever.
+#[test]
+fn what_switches_tell_of_links_comes_back_to_the_sender() {
+    let mut setup = setup(clos());
+    let balance = Balance::new(&edge::balance::TOY, |_| None);
+    setup.edge = EdgeConfig { balance, reorder: Some(edge::reorder::Config::default()), ..EdgeConfig::default() };
+    let Some(lab) = lab(&setup) else { return };
+    transfer(&lab, 3_000_000);
+    let status = lab.ask(|driver| driver.status(Time::from_ms(2))).unwrap();
+    let port = |name: &str| status.links.iter().find(|l| l.port == name).unwrap().tx_bytes;
+    let (one, two) = (port("leaf1-spine1"), port("leaf1-spine2"));
+    assert!(one.min(two) * 10 > one.max(two), "{one} and {two}");
+}
+
 #[test]
 fn congestion_control_of_the_edge_governs_a_guest() {
     let mut setup = setup(dumbbell());

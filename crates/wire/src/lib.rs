@@ -8,6 +8,7 @@ mod address;
 pub mod checksum;
 mod emit;
 pub mod encap;
+pub mod feedback;
 mod flow;
 mod frame;
 mod packet;

@@ -3,6 +3,8 @@
 
 mod table;
 
+#[cfg(feature = "toy")]
+pub use table::TOY;
 pub use table::{AGENTS, ECMP, FLOWCELL, FLOWLET, RANDOM_PATH, SCHEMES};
 
 use std::fmt;
@@ -22,10 +24,21 @@ pub struct Scheme {
     pub about: &'static str,
     /// Does it write labels? Without, a schedule of them has no meaning.
     pub labels: bool,
+    /// The state of each path to a destination that it keeps; `None`: none.
+    pub keeps: Option<Keeps>,
     /// At most [`MAX_PARAMETERS`].
     pub parameters: &'static [Parameter],
     /// `SV_BALANCE_*`
     number: u8,
+}
+
+/// What a scheme wants to know of the paths to a destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Keeps {
+    /// Its segments ask switches for the utilisation of links (in-band telemetry).
+    pub utilisation: bool,
+    /// How often the tick hook of `datapath/balance.h` runs.
+    pub tick: Time,
 }
 
 impl PartialEq for Scheme {

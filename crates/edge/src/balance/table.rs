@@ -1,6 +1,8 @@
 //! The table of schemes. Files, command lines, the agent, tests, fuzzing and docs take names, parameters and ranges from
 //! here; `datapath/balance.h` has the algorithms.
 
+#[cfg(feature = "toy")]
+use super::Keeps;
 use super::{Parameter, Quantity, Scheme};
 use units::{Bytes, Time};
 
@@ -11,6 +13,7 @@ pub static ECMP: Scheme = Scheme {
     about: "no label: switches hash each flow to a path",
     number: 0,
     labels: false,
+    keeps: None,
     parameters: &[],
 };
 
@@ -21,6 +24,7 @@ pub static RANDOM_PATH: Scheme = Scheme {
     about: "one label per flow, drawn by the flow's hash",
     number: 1,
     labels: true,
+    keeps: None,
     parameters: &[],
 };
 
@@ -31,6 +35,7 @@ pub static FLOWCELL: Scheme = Scheme {
     about: "Presto's flowcells: the next label after every `threshold` of payload",
     number: 2,
     labels: true,
+    keeps: None,
     parameters: &[Parameter {
         name: "threshold",
         aliases: &["flowcell"],
@@ -48,6 +53,7 @@ pub static FLOWLET: Scheme = Scheme {
     about: "flowlets: the next label after every pause of the flow that is longer than `flowlet_gap`",
     number: 3,
     labels: true,
+    keeps: None,
     parameters: &[Parameter {
         name: "flowlet_gap",
         aliases: &[],
@@ -63,3 +69,15 @@ pub static AGENTS: &Scheme = &FLOWCELL;
 
 /// All schemes, in the order of docs.
 pub static SCHEMES: [&Scheme; 4] = [&ECMP, &RANDOM_PATH, &FLOWCELL, &FLOWLET];
+
+/// Every segment takes the path whose busiest link is least utilised. In no table: for tests of what such schemes are told.
+#[cfg(feature = "toy")]
+pub static TOY: Scheme = Scheme {
+    name: "toy",
+    aliases: &[],
+    about: "the least utilised path for every segment",
+    number: 255,
+    labels: true,
+    keeps: Some(Keeps { utilisation: true, tick: Time::from_ms(1) }),
+    parameters: &[],
+};

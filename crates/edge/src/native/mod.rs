@@ -1,6 +1,7 @@
 //! The stages of `datapath/edge.h`, compiled natively, and the mirrors of their state.
 
 mod limiter;
+mod paths;
 #[cfg(test)]
 pub(crate) mod receive;
 #[cfg(test)]
@@ -8,6 +9,8 @@ mod tests;
 mod vcc;
 
 pub(crate) use limiter::{Limit, LimitQueue, LIMIT_DEM, LIMIT_ECN, LIMIT_NONE, LIMIT_ONE, LIMIT_SPRING};
+pub use paths::PathState;
+pub(crate) use paths::{hear, tick_paths, PathStates, Paths, Relay};
 pub use vcc::Vcc;
 pub(crate) use vcc::{fack, PolicyRule, VccClass, VccConf, AWARE, BEGUN};
 pub(crate) use vcc::{CLASS_OBSERVE, CLASS_OFF, CLASS_POLICE, CONF_DUPACKS, DUPACKS, ONE};
@@ -74,8 +77,7 @@ extern "C" {
         flow: *mut FlowLife,
         balance: *mut balance::State,
         vcc: *mut Vcc,
-        labels: *const u16,
-        n_labels: u32,
+        paths: *const Paths,
         hash: u32,
         now: u64,
         p: *mut Packet,
@@ -149,23 +151,22 @@ impl Stages {
         self.vcc.as_deref().map_or(std::ptr::null(), std::ptr::from_ref)
     }
 
-    /// `sv_egress`. Returns [`BEGAN`], [`CELL_OPENED`], [`POLICED`] and [`LIMITED`] bits. `labels` holds at most
-    /// [`MAX_LABELS`]; `vcc` is given where connections are followed: for virtual congestion control if that is configured, else
+    /// `sv_egress`. Returns [`BEGAN`], [`CELL_OPENED`], [`POLICED`] and [`LIMITED`] bits. `vcc` is given where connections are followed: for virtual congestion control if that is configured, else
     /// for limiters.
     #[expect(clippy::too_many_arguments, reason = "as many as the stages want to know")]
-    pub(crate) fn egress(
+    pub(crate) fn egress<'p>(
         &self,
         flow: &mut FlowState,
         vcc: Option<&mut Vcc>,
         limiter: Limiter,
-        labels: &[u16],
+        paths: impl Into<Paths<'p>>,
         hash: u32,
         now: Time,
         packet: &mut Packet,
     ) -> u32 {
-        debug_assert!(labels.len() <= MAX_LABELS);
         let (limit, queue) = pointers(limiter);
-        // SAFETY: all pointers come from references that outlive the call, or are null where C expects that; `labels`
+        let paths = paths.into();
+        // SAFETY: all pointers come from references that outlive the call, or are null where C expects that; `paths`
         // goes with its own length, and the mirrors assert the layouts; C reads and writes nothing else and keeps nothing.
         unsafe {
             sv_edge_egress(
@@ -176,8 +177,7 @@ impl Stages {
                 &mut flow.life,
                 &mut flow.balance,
                 pointer(vcc),
-                labels.as_ptr(),
-                labels.len() as u32,
+                &paths,
                 hash,
                 now.as_ns(),
                 packet,
@@ -202,13 +202,19 @@ impl Stages {
     }
 
     /// `sv_egress` for a packet whose flow has no state. Returns [`LIMITED`].
-    pub(crate) fn egress_stateless(&self, limiter: Limiter, labels: &[u16], hash: u32, packet: &mut Packet) -> u32 {
-        debug_assert!(labels.len() <= MAX_LABELS);
+    pub(crate) fn egress_stateless<'p>(
+        &self,
+        limiter: Limiter,
+        paths: impl Into<Paths<'p>>,
+        hash: u32,
+        packet: &mut Packet,
+    ) -> u32 {
+        let paths = paths.into();
         let (flow, balance, vcc) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
         let (conf, vcc_conf) = (&self.conf, self.vcc_pointer());
-        let ((limit, queue), n) = (pointers(limiter), labels.len() as u32);
+        let (limit, queue) = pointers(limiter);
         // SAFETY: C tests the state pointers for null before anything else; the rest as in `egress`.
-        unsafe { sv_edge_egress(conf, vcc_conf, limit, queue, flow, balance, vcc, labels.as_ptr(), n, hash, 0, packet) }
+        unsafe { sv_edge_egress(conf, vcc_conf, limit, queue, flow, balance, vcc, &paths, hash, 0, packet) }
     }
 
     /// `sv_ingress` for a packet whose flow has no state. Returns [`CONSUMED`].

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Symbols for the inline functions of edge.h. A connection without `vcc_conf` is followed for its limiter alone. */
+#ifdef SV_BALANCE_TEST
+#include "toy.h"
+#endif
 #include "edge.h"
 #include "receive.h"
+#include "relay.h"
 
 void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k);
 u32 sv_edge_hash(const struct sv_flow_key *k, u64 seed);
@@ -11,12 +15,16 @@ u32 sv_edge_cube_root(u64 x);
 u32 sv_edge_cubic_window(const struct sv_cubic *c, u32 mss, u32 t);
 u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
 		   struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_balance *balance, struct sv_vcc *vcc,
-		   const u16 *labels, u32 n_labels, u32 hash, u64 now, struct sv_packet *p);
+		   const struct sv_paths *paths, u32 hash, u64 now, struct sv_packet *p);
 u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
 		    struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_balance *balance, struct sv_vcc *vcc,
 		    u64 now, struct sv_packet *p);
 u32 sv_edge_tick(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
 		 struct sv_vcc *vcc, u64 now);
+void sv_edge_hear(const struct sv_conf *conf, const struct sv_paths *paths, const struct sv_path_news *news, u64 now);
+void sv_edge_tick_paths(const struct sv_conf *conf, const struct sv_paths *paths, u64 now);
+void sv_edge_relay_note(struct sv_relay *r, const struct sv_path_news *news);
+int sv_edge_relay_take(struct sv_relay *r, struct sv_path_news *news);
 u64 sv_edge_deadline(const struct sv_vcc_conf *conf, const struct sv_vcc *v);
 u32 sv_edge_window(const struct sv_vcc_conf *conf, const struct sv_vcc *v);
 int sv_edge_due(const struct sv_vcc_conf *conf, const struct sv_vcc *v, u64 now);
@@ -50,7 +58,7 @@ u32 sv_edge_hash(const struct sv_flow_key *k, u64 seed)
 
 u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
 		   struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_balance *balance, struct sv_vcc *vcc,
-		   const u16 *labels, u32 n_labels, u32 hash, u64 now, struct sv_packet *p)
+		   const struct sv_paths *paths, u32 hash, u64 now, struct sv_packet *p)
 {
 	struct sv_ctx c = {
 		.conf = conf,
@@ -62,7 +70,7 @@ u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_con
 		.bound = vcc && !vcc_conf ? &vcc->bound : 0,
 		.limit = limit,
 		.queue = queue,
-		.paths = { .labels = labels, .n = n_labels },
+		.paths = *paths,
 		.hash = hash,
 		.now = now,
 	};
@@ -96,6 +104,30 @@ u32 sv_edge_tick(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf,
 	struct sv_ctx c = { .conf = conf, .flow = flow, .vcc = vcc_conf ? vcc : 0, .vcc_conf = vcc_conf, .now = now };
 
 	return sv_tick(&c);
+}
+
+void sv_edge_hear(const struct sv_conf *conf, const struct sv_paths *paths, const struct sv_path_news *news, u64 now)
+{
+	struct sv_ctx c = { .conf = conf, .paths = *paths, .news = *news, .now = now };
+
+	sv_hear(&c);
+}
+
+void sv_edge_tick_paths(const struct sv_conf *conf, const struct sv_paths *paths, u64 now)
+{
+	struct sv_ctx c = { .conf = conf, .paths = *paths, .now = now };
+
+	sv_tick_paths(&c);
+}
+
+void sv_edge_relay_note(struct sv_relay *r, const struct sv_path_news *news)
+{
+	sv_relay_note(r, news);
+}
+
+int sv_edge_relay_take(struct sv_relay *r, struct sv_path_news *news)
+{
+	return sv_relay_take(r, news);
 }
 
 u16 sv_edge_dctcp_alpha(u16 alpha, u32 total, u32 marked)

@@ -90,9 +90,10 @@ impl<'a> Network<'a> {
         self.clock.schedule(at, node, event);
     }
 
-    /// Edges that follow connections make packets of their own, and have timers.
-    pub(crate) fn edge_transmits(&self) -> bool {
-        self.experiment.edge.congestion.is_some() || self.experiment.edge.limiter.is_some()
+    /// Edges that follow connections make packets of their own, and have timers; so have those that keep states of paths.
+    pub(crate) fn edge_has_timers(&self) -> bool {
+        let edge = &self.experiment.edge;
+        edge.congestion.is_some() || edge.limiter.is_some() || edge.balance.scheme().keeps.is_some()
     }
 
     #[inline]

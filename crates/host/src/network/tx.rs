@@ -17,7 +17,7 @@ impl Network<'_> {
         let standing = self.standing(host, packet.dst);
         let h = &mut self.hosts[host as usize];
         let verdict = h.edge.process_limited(now, Direction::Egress, Slot::default(), &mut packet.headers, standing);
-        if self.edge_transmits() {
+        if self.edge_has_timers() {
             // What the edge adds belongs to the same flow and goes first.
             while let Some(extra) = self.hosts[host as usize].edge.poll_transmit(now) {
                 let label = extra.packet.label;
@@ -31,6 +31,9 @@ impl Network<'_> {
             return Sent::Dropped;
         }
         packet.label = packet.headers.label;
+        let edge = &mut self.hosts[host as usize].edge;
+        packet.int = edge.asks_for_utilisation();
+        packet.feedback = edge.feedback_to(&packet.headers.daddr);
         self.queue_for_nic(packet)
     }
 

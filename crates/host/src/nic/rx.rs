@@ -5,9 +5,10 @@ use super::segment::{Frames, Part, Segment};
 use crate::experiment::{Gro as Offload, HostConfig};
 use edge::limiter::Standing;
 use edge::{Direction, Edge, Slot, Verdict};
-use fabric::{List, PacketId, Packets};
+use fabric::{List, Packet, PacketId, Packets};
 use std::collections::VecDeque;
 use units::Time;
+use wire::feedback::Feedback;
 
 /// The receive side of one NIC.
 ///
@@ -205,6 +206,9 @@ impl<P: Part> Rx<P> {
 
     /// One packet with a flowcell through the edge.
     fn reorder<F>(&mut self, io: &mut Io<'_, F>, id: PacketId, standing: Option<Standing>) -> Option<Handed<P>> {
+        if io.packets.body(id).int || io.packets.body(id).feedback != Feedback::default() {
+            hear(io.edge, io.now, &io.packets.get(id));
+        }
         let headers = &mut io.packets.body_mut(id).headers;
         match io.edge.process_limited(io.now, Direction::Ingress, Slot(id), headers, standing) {
             Verdict::Hold => None,
@@ -223,6 +227,7 @@ impl<P: Part> Rx<P> {
         if io.frames.bypasses_edge(&segment.packet) {
             return Some(Handed::Up(segment));
         }
+        hear(io.edge, io.now, &segment.packet);
         if io.edge.config().reorder.is_none() {
             // The slot is never used: without a reorder engine nothing is held.
             let (slot, headers) = (Slot::default(), &mut segment.packet.headers);
@@ -243,5 +248,13 @@ impl<P: Part> Rx<P> {
         }
         segment.packet = io.packets.take(id);
         Some(if verdict == Verdict::Forward { Handed::Up(segment) } else { Handed::Gone(segment) })
+    }
+}
+
+/// Tells the edge what a packet brought of paths.
+fn hear(edge: &mut Edge, now: Time, packet: &Packet) {
+    let told = packet.feedback;
+    if packet.int || told != Feedback::default() {
+        edge.hear(now, &packet.headers, packet.label, packet.busiest(), told);
     }
 }

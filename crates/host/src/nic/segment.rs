@@ -71,6 +71,9 @@ impl<P: Part> Segment<P> {
         h.tcp_flags |= next.headers.tcp_flags & (tcp::PSH | tcp::FIN);
         h.window = next.headers.window;
         self.last = next.headers.payload;
+        for (most, hop) in self.packet.utilisation.iter_mut().zip(next.utilisation) {
+            *most = hop.max(*most);
+        }
         self.parts.push(P::of(next));
     }
 
@@ -84,7 +87,7 @@ impl<P: Part> Segment<P> {
 
     /// Does `next`, a packet of the same flow, continue this segment? The rules of Linux's `tcp_gro_receive` and
     /// `inet_gro_receive`: contiguous, after whole packets only, equal acknowledgement, flags, options and ECN codepoint.
-    /// Label and flowcell number stand in the encapsulation or the Ethernet header, and Linux compares those too.
+    /// Label, flowcell number and feedback stand in the encapsulation or the Ethernet header, and Linux compares those too.
     pub(super) fn accepts<F: Frames<Part = P>>(&self, next: &Packet, frames: &F) -> bool {
         let (a, b) = (&self.packet.headers, &next.headers);
         let size = self.size();
@@ -97,6 +100,7 @@ impl<P: Part> Segment<P> {
             && (a.l4_header_len, a.tcp_reserved) == (b.l4_header_len, b.tcp_reserved)
             && (a.tcp_flags ^ b.tcp_flags) & !(tcp::PSH | tcp::FIN) == 0
             && (a.label, a.cell) == (b.label, b.cell)
+            && self.packet.feedback == next.feedback
             && frames.same_options(&self.packet, next)
     }
 }

@@ -1,0 +1,157 @@
+//! Mirrors of `datapath/paths.h` and `relay.h`: the paths to one destination, and what a peer is still to be told.
+
+use super::{Conf, MAX_LABELS};
+use std::fmt;
+use std::marker::PhantomData;
+use units::Time;
+use wire::feedback::Feedback;
+
+/// `struct sv_path`: what is known of one path, by its index in the schedule.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PathState {
+    /// 1/65536
+    pub congestion: u16,
+    /// 1/65536 of the traffic; 0: as much as any other.
+    pub weight: u16,
+    /// When the last feedback came, in ticks of 1,024 ns modulo 2^32; 0: never.
+    pub heard: u32,
+}
+const _: () = assert!(size_of::<PathState>() == 8);
+
+/// The states of all paths to one destination.
+pub(crate) type PathStates = Box<[PathState; MAX_LABELS]>;
+
+/// `struct sv_paths`
+#[repr(C)]
+pub(crate) struct Paths<'a> {
+    labels: *const u16,
+    n: u32,
+    states: *mut PathState,
+    borrowed: PhantomData<(&'a [u16], &'a mut PathState)>,
+}
+
+impl<'a> Paths<'a> {
+    /// At most [`MAX_LABELS`] labels.
+    pub(crate) fn new(labels: &'a [u16], states: Option<&'a mut PathStates>) -> Paths<'a> {
+        debug_assert!(labels.len() <= MAX_LABELS);
+        let states = states.map_or(std::ptr::null_mut(), |states| states.as_mut_ptr());
+        Paths { labels: labels.as_ptr(), n: labels.len() as u32, states, borrowed: PhantomData }
+    }
+}
+
+impl<'a> From<&'a [u16]> for Paths<'a> {
+    fn from(labels: &'a [u16]) -> Paths<'a> {
+        Paths::new(labels, None)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u16; N]> for Paths<'a> {
+    fn from(labels: &'a [u16; N]) -> Paths<'a> {
+        Paths::new(labels, None)
+    }
+}
+
+/// `struct sv_relay`: the feedback that one peer has yet to get.
+#[repr(C)]
+#[derive(Clone)]
+pub(crate) struct Relay {
+    kind: [u8; MAX_LABELS],
+    value: [u8; MAX_LABELS],
+    queue: [u8; MAX_LABELS],
+    n: u16,
+    head: u8,
+    pad: u8,
+}
+const _: () = assert!(size_of::<Relay>() == 772);
+
+extern "C" {
+    fn sv_edge_hear(conf: *const Conf, paths: *const Paths, news: *const Feedback, now: u64);
+    fn sv_edge_tick_paths(conf: *const Conf, paths: *const Paths, now: u64);
+    fn sv_edge_relay_note(r: *mut Relay, news: *const Feedback);
+    fn sv_edge_relay_take(r: *mut Relay, news: *mut Feedback) -> std::ffi::c_int;
+}
+
+/// `sv_hear`: a peer said something of one of the paths to it.
+pub(crate) fn hear(conf: &Conf, paths: &Paths, news: Feedback, now: Time) {
+    // SAFETY: `paths` points to labels and to MAX_LABELS states that it borrows; C keeps nothing. `news.path` is a byte, so that
+    // it is an index of the states.
+    unsafe { sv_edge_hear(conf, paths, &news, now.as_ns()) }
+}
+
+/// `sv_tick_paths`
+pub(crate) fn tick_paths(conf: &Conf, paths: &Paths, now: Time) {
+    // SAFETY: as in `hear`.
+    unsafe { sv_edge_tick_paths(conf, paths, now.as_ns()) }
+}
+
+impl Default for Relay {
+    fn default() -> Relay {
+        Relay { kind: [0; MAX_LABELS], value: [0; MAX_LABELS], queue: [0; MAX_LABELS], n: 0, head: 0, pad: 0 }
+    }
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Relay({} waiting)", self.n)
+    }
+}
+
+impl Relay {
+    /// A packet that took `news.path` brought this.
+    pub(crate) fn note(&mut self, news: Feedback) {
+        // SAFETY: reads one feedback and writes one relay, whose mirrors assert the layouts; every index in it is a byte.
+        unsafe { sv_edge_relay_note(self, &news) }
+    }
+
+    /// The feedback for a packet to the peer.
+    pub(crate) fn take(&mut self) -> Option<Feedback> {
+        let mut news = Feedback::default();
+        // SAFETY: as in `note`.
+        let taken = unsafe { sv_edge_relay_take(self, &mut news) };
+        (taken != 0).then_some(news)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::feedback::{CE, UTILISATION};
+
+    #[test]
+    fn the_path_that_waited_longest_is_told_first_and_once() {
+        let mut relay = Relay::default();
+        let util = |path, value| Feedback { kind: UTILISATION, path, value };
+        for news in [util(255, 1), util(0, 2), util(255, 3), Feedback { path: 7, ..Feedback::default() }] {
+            relay.note(news);
+        }
+        assert_eq!(relay.take(), Some(util(255, 3)), "the newest value, in the first one's place");
+        assert_eq!(relay.take(), Some(util(0, 2)));
+        assert_eq!(relay.take(), None);
+    }
+
+    #[test]
+    fn a_mark_stays_until_it_is_told() {
+        let mut relay = Relay::default();
+        let mark = Feedback { kind: CE, path: 3, value: 0 };
+        relay.note(Feedback { kind: UTILISATION, path: 3, value: 9 });
+        relay.note(mark);
+        relay.note(Feedback { kind: UTILISATION, path: 3, value: 1 });
+        assert_eq!((relay.take(), relay.take()), (Some(mark), None));
+    }
+
+    #[test]
+    fn all_paths_can_wait_at_once_however_often_the_ring_goes_round() {
+        let mut relay = Relay::default();
+        for round in 0..3 {
+            for path in 0..=255 {
+                relay.note(Feedback { kind: UTILISATION, path, value: round });
+            }
+            let told: Vec<u8> = std::iter::from_fn(|| relay.take()).map(|news| news.path).collect();
+            assert_eq!(told, (0..=255).collect::<Vec<u8>>());
+            // The next round starts elsewhere in the ring.
+            relay.note(Feedback { kind: CE, path: 9, value: 0 });
+            relay.take();
+        }
+    }
+}
