@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := scripts/cargo
 SELVEDGE := $(TARGET)/release/selvedge
 
-.PHONY: help demo test test-kernel test-kernels test-kernels-short fuzz build lint fmt-check clippy licences check-scripts bench peers install clean
+.PHONY: help demo test test-kernel test-kernels test-kernels-short tutorial fuzz build lint fmt-check clippy licences check-scripts bench peers install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -38,6 +38,10 @@ test-kernels: ## the kernel tests on Debian's kernels in QEMU, hours: KERNELS="6
 test-kernels-short: ## the same, only whether they load every program and pass limited traffic (minutes)
 	@scripts/need test
 	@scripts/kernels/test short
+
+tutorial: ## follow docs/your-scheme.md in a copy of this tree: files, changes and commands
+	@scripts/need test
+	@scripts/tests/tutorial.py
 
 fuzz: ## 10 million hostile frames through the parser and, as root, twice through the kernel programs; a million flows to reorder (half an hour)
 	SELVEDGE_FRAMES=10000000 scripts/test --package fuzz-drivers --test frames

@@ -124,7 +124,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "\"flowcell\"",
         "\"flowcel\"",
         "a.toml:15: balance.policy: unknown value `flowcel`",
-        "(known: ecmp, hash, random-path, flowcell, flowlet)",
+        "(known: ecmp, hash, random-path, flowcell, flowlet",
     ),
     ("\"flowcell\"", "\"hash\"", "a.toml:16: balance.flowcell: has no meaning with policy = \"hash\"", "remove it"),
     ("\"64KB\"", "\"64kb\"", "a.toml:16: balance.flowcell: ", "GiB)"),
