@@ -154,7 +154,7 @@ pub struct Repro {
     /// About a minute a figure: ratios and orders only (default)
     #[arg(long, group = "mode")]
     pub quick: bool,
-    /// Scaled runs, at most three hours a paper on two cores
+    /// Scaled runs, with as many seeds as a check needs: 5, 10, 20 or 40
     #[arg(long, group = "mode")]
     pub full: bool,
     /// The paper's own durations and counts
@@ -169,9 +169,25 @@ pub struct Repro {
     /// Replace the results that DIR holds
     #[arg(long, requires = "output")]
     pub force: bool,
+    /// With --full: keep a record of each result in DIR, and run only those without a record of their configuration
+    #[arg(long, value_name = "DIR", requires = "full", conflicts_with = "output")]
+    pub archive: Option<PathBuf>,
+    /// With --archive: run also those that have a record
+    #[arg(long, requires = "archive")]
+    pub again: bool,
+    /// With --full: processor time that a paper's results may take
+    #[arg(long, value_name = "HOURS", default_value_t = 3.0, value_parser = hours)]
+    pub hours: f64,
     /// Runs at a time [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
+}
+
+/// # Errors
+/// What is no number of hours.
+fn hours(text: &str) -> Result<f64, String> {
+    let hours = text.parse().ok().filter(|hours: &f64| (0.001..=10_000.0).contains(hours));
+    hours.ok_or_else(|| "give a number of hours, 0.001 to 10000".to_owned())
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,7 +1,9 @@
 //! `selvedge repro`: selects experiments, runs the points that their results need, and prints the verdicts.
 
+use super::archive::{configuration, Archive};
 use super::file::{Experiment, Mode};
 use super::judge::{judge, At, Judged};
+use super::looks::run_looks;
 use crate::cli::Repro;
 use crate::output::{self, Extras, Staging};
 use crate::report::{CheckReport, CheckStatus, ReportData};
@@ -10,8 +12,9 @@ use crate::run::{default_threads, run_all, Bar};
 use crate::{figures, input, Failure};
 use config::{closest, ConfigError};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An experiment, run and judged.
 pub struct Ran {
@@ -39,8 +42,18 @@ pub fn run(arguments: &Repro) -> Result<bool, Failure> {
     let threads = arguments.threads.unwrap_or_else(default_threads);
     let mut lines = String::new();
     let mut all = Vec::new();
+    let mut archives = Archives::new(arguments, selected.len());
     for (experiment, ids) in &selected {
-        let ran = run_experiment(experiment, mode, threads, &|id| ids.iter().any(|wanted| wanted == id))?;
+        let (ids, limit) = archives.left(experiment, ids)?;
+        if ids.is_empty() {
+            continue;
+        }
+        let wanted = |id: &str| ids.iter().any(|wanted| wanted == id);
+        let ran = match mode {
+            Mode::Full => run_looks(experiment, threads, limit, &wanted)?,
+            Mode::Quick | Mode::Paper => run_experiment(experiment, mode, threads, &wanted)?,
+        };
+        archives.keep(experiment, &ran.judged)?;
         for judged in &ran.judged {
             let line = judged.json();
             match arguments.json {
@@ -62,11 +75,16 @@ pub fn run(arguments: &Repro) -> Result<bool, Failure> {
     if let Some(staging) = staging {
         kept = staging.write("results.jsonl", lines).and_then(|()| staging.commit()).map_err(Failure::from);
     }
-    let having = |status| all.iter().filter(|j| j.status == status).count();
+    let having = |status| all.iter().filter(|j| j.undecided.is_none() && j.status == status).count();
     let holding = having(CheckStatus::Holds);
     if !arguments.json {
         let (fail, not_run) = (having(CheckStatus::Fails), having(CheckStatus::NotRun));
-        say!("{} results ({}): {holding} hold, {fail} fail, {not_run} not run", all.len(), mode.name());
+        let undecided = all.len() - holding - fail - not_run;
+        let undecided = if mode == Mode::Full { format!(", {undecided} undecided") } else { String::new() };
+        say!("{} results ({}): {holding} hold, {fail} fail, {not_run} not run{undecided}", all.len(), mode.name());
+        if archives.there > 0 {
+            say!("{} more have a record of this configuration: --again runs them, too", archives.there);
+        }
         if let Some(dir) = arguments.output.as_ref().filter(|_| kept.is_ok()) {
             say!("Results: {}", dir.display());
         }
@@ -100,6 +118,62 @@ pub fn run_experiment(
     let wall_s = begun.elapsed().as_secs_f64();
     let judged = results.into_iter().map(|r| judge(r, &done, mode.name(), wall_s)).collect();
     Ok(Ran { points: done, judged })
+}
+
+/// Records of the papers that are run, where `--archive` asks for them.
+struct Archives<'a> {
+    arguments: &'a Repro,
+    papers: BTreeMap<String, Archive>,
+    /// Results that had a record.
+    there: usize,
+    /// Experiments that were not looked at yet.
+    left: usize,
+}
+
+impl<'a> Archives<'a> {
+    fn new(arguments: &'a Repro, experiments: usize) -> Archives<'a> {
+        Archives { arguments, papers: BTreeMap::new(), there: 0, left: experiments }
+    }
+
+    /// What of these results is to be run, and the processor time that the experiment may take: twice its share of what is
+    /// left of the paper's.
+    fn left(&mut self, experiment: &Experiment, ids: &[String]) -> Result<(Vec<String>, Duration), Failure> {
+        let left = self.left.max(1);
+        self.left = left - 1;
+        let whole = Duration::from_secs_f64(self.arguments.hours * 3600.0);
+        let Some(dir) = &self.arguments.archive else { return Ok((ids.to_vec(), whole)) };
+        let paper = paper(experiment);
+        if !self.papers.contains_key(paper) {
+            self.papers.insert(paper.to_owned(), Archive::open(dir, paper)?);
+        }
+        let archive = &self.papers[paper];
+        let spent = Duration::from_secs_f64(archive.core_s());
+        let share = whole.saturating_sub(spent) * 2 / u32::try_from(left).unwrap_or(u32::MAX);
+        let mut run = Vec::new();
+        for result in experiment.results.iter().filter(|result| ids.contains(&result.id)) {
+            let there = !self.arguments.again && archive.has(&result.id, &configuration(experiment, result)?);
+            if there {
+                self.there += 1;
+            } else {
+                run.push(result.id.clone());
+            }
+        }
+        Ok((run, share))
+    }
+
+    fn keep(&mut self, experiment: &Experiment, judged: &[Judged]) -> Result<(), Failure> {
+        let Some(archive) = self.papers.get_mut(paper(experiment)) else { return Ok(()) };
+        for one in judged {
+            let configuration = configuration(experiment, &one.published)?;
+            archive.keep(&experiment.file, &configuration, std::slice::from_ref(one))?;
+        }
+        Ok(())
+    }
+}
+
+/// `presto` of `presto/fig15.toml`.
+fn paper(experiment: &Experiment) -> &str {
+    experiment.file.split('/').next().unwrap_or_default().trim_end_matches(".toml")
 }
 
 type Selected = Vec<(Experiment, Vec<String>)>;

@@ -1,7 +1,9 @@
 //! Checks as expressions over metrics, such as `presto.mice.fct_p99_ms <= 1.4 * optimal.mice.fct_p99_ms`.
 
 use rhai::{Engine, EvalAltResult, Scope};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// An expression whose metrics have been found out.
 #[derive(Clone, Debug)]
@@ -80,6 +82,11 @@ impl Expression {
         self.rewritten += &format!("m{n}_");
     }
 
+    /// As it was written.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
     /// Dotted names, in order of appearance, with the point of the sweep that may be named in brackets.
     pub fn metrics(&self) -> &[String] {
         &self.metrics
@@ -112,7 +119,59 @@ impl Expression {
         self.evaluate(values)
     }
 
+    /// What each comparison says of these values, in the order of the text; none is left out, whatever the others say.
+    ///
+    /// # Errors
+    /// As for [`Expression::holds`].
+    pub fn comparisons(&self, values: &BTreeMap<String, f64>) -> Result<Vec<Comparison>, ExpressionError> {
+        let said: Rc<RefCell<Vec<Comparison>>> = Rc::default();
+        let note = Rc::clone(&said);
+        let engine = engine_with(Rc::new(move |sign, a, b, holds| {
+            let margin = if sign == 0.0 {
+                if holds {
+                    f64::INFINITY
+                } else {
+                    f64::NEG_INFINITY
+                }
+            } else {
+                sign * (a - b)
+            };
+            note.borrow_mut().push(Comparison { margin, holds });
+            holds
+        }));
+        self.evaluate_by::<bool>(&engine, &self.eager(), values)?;
+        Ok(said.take())
+    }
+
+    /// The expression's value if its comparisons, in that order, came out like this.
+    ///
+    /// # Errors
+    /// As for [`Expression::holds`].
+    pub fn holds_if(&self, outcomes: &[bool]) -> Result<bool, ExpressionError> {
+        let next = Cell::new(0);
+        let outcomes = outcomes.to_vec();
+        let engine = engine_with(Rc::new(move |_, _, _, holds| {
+            let place = next.replace(next.get() + 1);
+            outcomes.get(place).copied().unwrap_or(holds)
+        }));
+        self.evaluate_by(&engine, &self.eager(), &self.trial())
+    }
+
+    /// With operators that evaluate both of their sides.
+    fn eager(&self) -> String {
+        self.rewritten.replace("&&", "&").replace("||", "|")
+    }
+
     fn evaluate<T: Clone + Send + Sync + 'static>(&self, values: &BTreeMap<String, f64>) -> Result<T, ExpressionError> {
+        self.evaluate_by(&engine(), &self.rewritten, values)
+    }
+
+    fn evaluate_by<T: Clone + Send + Sync + 'static>(
+        &self,
+        engine: &Engine,
+        text: &str,
+        values: &BTreeMap<String, f64>,
+    ) -> Result<T, ExpressionError> {
         let fail = |why: String| ExpressionError::Evaluation(self.source.clone(), why);
         let mut scope = Scope::new();
         for (n, metric) in self.metrics.iter().enumerate() {
@@ -123,7 +182,7 @@ impl Expression {
             let value = values.get(name).ok_or_else(|| fail(format!("{name} is unknown")))?;
             scope.push_constant(name.clone(), *value);
         }
-        engine().eval_expression_with_scope(&mut scope, &self.rewritten).map_err(|e| fail(e.to_string()))
+        engine.eval_expression_with_scope(&mut scope, text).map_err(|e| fail(e.to_string()))
     }
 }
 
@@ -135,34 +194,55 @@ pub(super) fn at_point(metric: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// What one comparison says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Comparison {
+    /// By how much it holds, in the unit of its sides; negative if it does not. Infinite for `==` and `!=`.
+    pub margin: f64,
+    pub holds: bool,
+}
+
+/// Hears of a comparison: 1 if more is better, -1 if less is, 0 if neither; its sides; whether it holds. Returns what it is
+/// taken for.
+type Listener = Rc<dyn Fn(f64, f64, f64, bool) -> bool>;
+
 fn engine() -> Engine {
+    engine_with(Rc::new(|_, _, _, holds| holds))
+}
+
+fn engine_with(listener: Listener) -> Engine {
     let mut engine = Engine::new_raw();
     // Its own operators divide by the larger number to compare, so that nothing is larger than a finite number.
     engine.set_max_operations(10_000).set_max_expr_depths(64).set_fast_operators(false);
     engine.register_fn("min", f64::min).register_fn("max", f64::max).register_fn("abs", f64::abs);
     engine.register_fn("!", |a: bool| !a).register_fn("-", |a: f64| -a).register_fn("-", |a: i64| -a);
-    comparison(&mut engine, "<", |a, b| a < b);
-    comparison(&mut engine, "<=", |a, b| a <= b);
-    comparison(&mut engine, ">", |a, b| a > b);
-    comparison(&mut engine, ">=", |a, b| a >= b);
-    comparison(&mut engine, "==", |a, b| a == b);
-    comparison(&mut engine, "!=", |a, b| a != b);
+    engine.register_fn("&", |a: bool, b: bool| a && b).register_fn("|", |a: bool, b: bool| a || b);
+    comparison(&mut engine, "<", -1.0, &listener, |a, b| a < b);
+    comparison(&mut engine, "<=", -1.0, &listener, |a, b| a <= b);
+    comparison(&mut engine, ">", 1.0, &listener, |a, b| a > b);
+    comparison(&mut engine, ">=", 1.0, &listener, |a, b| a >= b);
+    comparison(&mut engine, "==", 0.0, &listener, |a, b| a == b);
+    comparison(&mut engine, "!=", 0.0, &listener, |a, b| a != b);
     engine
 }
 
 /// A percentile that falls among flows without an end is infinite, and larger than any other; two such cannot be compared by
 /// their difference or ratio.
-fn comparison(engine: &mut Engine, operator: &str, of: fn(f64, f64) -> bool) {
-    let decide = move |a: f64, b: f64| -> Result<bool, Box<EvalAltResult>> {
-        if a.is_nan() || b.is_nan() {
-            return Err("a difference or ratio of two infinite metrics has no value".into());
+fn comparison(engine: &mut Engine, operator: &str, sign: f64, listener: &Listener, of: fn(f64, f64) -> bool) {
+    let decider = || {
+        let listener = Rc::clone(listener);
+        move |a: f64, b: f64| -> Result<bool, Box<EvalAltResult>> {
+            if a.is_nan() || b.is_nan() {
+                return Err("a difference or ratio of two infinite metrics has no value".into());
+            }
+            Ok(listener(sign, a, b, of(a, b)))
         }
-        Ok(of(a, b))
     };
+    let [left, right] = [decider(), decider()];
     engine
-        .register_fn(operator, decide)
-        .register_fn(operator, move |a: f64, b: i64| decide(a, b as f64))
-        .register_fn(operator, move |a: i64, b: f64| decide(a as f64, b));
+        .register_fn(operator, decider())
+        .register_fn(operator, move |a: f64, b: i64| left(a, b as f64))
+        .register_fn(operator, move |a: i64, b: f64| right(a as f64, b));
 }
 
 #[cfg(test)]
@@ -173,6 +253,20 @@ mod tests {
         [("presto.mice.fct_p99_ms", 1.5), ("ecmp.mice.fct_p99_ms", 11.0), ("paths", 4.0)]
             .map(|(name, value)| (name.to_owned(), value))
             .into()
+    }
+
+    #[test]
+    fn comparisons_are_all_heard_and_can_be_told() {
+        let e = Expression::parse("a.x >= 2 * b.x && (a.y < 3 || a.y == 7)").unwrap();
+        let values = [("a.x", 1.0), ("b.x", 2.0), ("a.y", 5.0)].map(|(name, value)| (name.to_owned(), value)).into();
+        let said = e.comparisons(&values).unwrap();
+        let heard: Vec<(f64, bool)> = said.iter().map(|one| (one.margin, one.holds)).collect();
+        assert_eq!(heard, [(-3.0, false), (-2.0, false), (f64::NEG_INFINITY, false)]);
+        for (outcomes, holds) in
+            [([true, true, false], true), ([true, false, false], false), ([false, true, true], false)]
+        {
+            assert_eq!(e.holds_if(&outcomes), Ok(holds));
+        }
     }
 
     #[test]

@@ -45,6 +45,10 @@ pub struct Judged {
     pub mode: &'static str,
     pub seeds: Vec<u64>,
     pub wall_s: f64,
+    /// Of a full run: why its seeds decide nothing, if so.
+    pub undecided: Option<&'static str>,
+    /// Processor time of the experiment with all its results, seconds; 0 if it was not counted.
+    pub core_s: f64,
 }
 
 /// Judges a result by the points that count for it; its checks may also name others.
@@ -67,7 +71,7 @@ pub fn judge(published: &Published, all: &[At], mode: &'static str, wall_s: f64)
     }
     let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
     let seeds = points.first().map(|at| at.results.plan.scenario.seeds.0.clone()).unwrap_or_default();
-    Judged { published: published.clone(), status, reason, verdicts, mode, seeds, wall_s }
+    Judged { published: published.clone(), status, reason, verdicts, mode, seeds, wall_s, undecided: None, core_s: 0.0 }
 }
 
 fn verdict(check: &Check, points: &[&At], all: &[At]) -> Verdict {
@@ -268,9 +272,9 @@ impl Judged {
         json!({
             "id": self.published.id,
             "source": self.published.source,
-            "status": word(self.status),
-            "reason": self.reason,
-            "holds": self.status == CheckStatus::Holds,
+            "status": self.word(),
+            "reason": self.undecided.or(self.reason.as_deref()),
+            "holds": self.status == CheckStatus::Holds && self.undecided.is_none(),
             "checks": checks.collect::<Vec<_>>(),
             "mode": self.mode,
             "seeds": self.seeds,
@@ -278,9 +282,14 @@ impl Judged {
         })
     }
 
+    /// `holds`, `fails`, `not-run`, `undecided`.
+    pub fn word(&self) -> &'static str {
+        self.undecided.map_or(word(self.status), |_| "undecided")
+    }
+
     /// For people: a line for the result and two for each check.
     pub fn text(&self) -> String {
-        let mut text = format!("{:<8} {}  {}\n", word(self.status), self.published.id, self.published.what);
+        let mut text = format!("{:<8} {}  {}\n", self.word(), self.published.id, self.published.what);
         for (check, verdict) in self.published.checks.iter().zip(&self.verdicts) {
             text += &format!("  {:<8} {}\n", word(verdict.status), check.text);
             let measured = verdict.measured(&check.unit);

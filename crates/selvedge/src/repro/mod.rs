@@ -3,16 +3,20 @@
 //! An experiment is a file below `scenarios/`: a scenario, a sweep, durations per mode, and results.
 //! docs/repro.md describes the file and the output.
 
+mod archive;
 mod command;
+mod decide;
 mod expression;
 mod file;
 mod judge;
+mod looks;
 
 pub use command::{report, run, run_experiment, Ran};
 pub use expression::{Expression, ExpressionError};
 pub(crate) use file::schema;
 pub use file::{Check, Experiment, Mode, Point, Published, KEYS};
 pub use judge::{judge, word, At, Judged, Seen, Verdict};
+pub use looks::run_looks;
 
 use config::ConfigError;
 

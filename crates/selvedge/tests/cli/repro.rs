@@ -132,6 +132,47 @@ fn exit_status_is_0_only_if_all_that_was_asked_for_holds() {
 }
 
 #[test]
+fn a_full_run_takes_the_seeds_that_it_needs_and_an_archive_goes_on_where_it_was() {
+    let scratch = Scratch::new("repro-archive");
+    let check = |id: &str, expr: &str| {
+        format!("[[result]]\nid = \"test/{id}\"\nsource = \"s\"\nwhat = \"w\"\n[[result.checks]]\ntext = \"t\"\nexpr = \"{expr}\"\n")
+    };
+    let all = [
+        check("sure", "presto.elephants.throughput_gbps.mean > 0"),
+        check("never", "presto.elephants.throughput_gbps.mean > 10"),
+        // As often one as the other: its margin is zero on average.
+        check("open", "presto.elephants.throughput_gbps.mean > presto.elephants.throughput_gbps.mean || presto.mice.fct_ms.p50 < 0"),
+    ];
+    scratch.file("x.toml", &format!("{TINY}{}", all[..2].concat()));
+    let archive = ["repro", "x.toml", "--full", "--json", "--archive", "records"];
+    let output = selvedge(scratch.path(), &archive);
+    let results = lines(&stdout(&output));
+    let told: Vec<(&str, usize)> =
+        results.iter().map(|r| (r["status"].as_str().unwrap(), r["seeds"].as_array().unwrap().len())).collect();
+    assert_eq!(told, [("holds", 5), ("fails", 5)], "{}", stderr(&output));
+    let kept = || lines(&std::fs::read_to_string(scratch.path().join("records/x.jsonl")).unwrap());
+    let ids = |records: &[Value]| records.iter().map(|r| r["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!(
+        (ids(&kept()), kept()[0]["seeds"].as_u64()),
+        (vec!["test/never".to_owned(), "test/sure".into()], Some(5))
+    );
+    // Nothing is left to do; another check is.
+    let again = selvedge(scratch.path(), &archive);
+    assert_eq!((again.status.code(), stdout(&again)), (Some(0), String::new()));
+    scratch.file("x.toml", &format!("{TINY}{}", all.concat()));
+    let more = selvedge(scratch.path(), &archive);
+    assert_eq!(lines(&stdout(&more)).len(), 1, "{}", stderr(&more));
+    assert_eq!(kept().len(), 3);
+    let whole = selvedge(scratch.path(), &[&archive[..], &["--again"]].concat());
+    assert_eq!(lines(&stdout(&whole)).len(), 3);
+    // What is no record is named, and nothing of it is lost.
+    std::fs::write(scratch.path().join("records/x.jsonl"), "half").unwrap();
+    let broken = selvedge(scratch.path(), &archive);
+    assert!(broken.status.code() == Some(2) && stderr(&broken).contains("x.jsonl: line 1: "), "{}", stderr(&broken));
+    assert_eq!(std::fs::read_to_string(scratch.path().join("records/x.jsonl")).unwrap(), "half");
+}
+
+#[test]
 fn the_list_shows_what_is_there() {
     let scratch = Scratch::new("repro-list");
     let output = selvedge(scratch.path(), &["repro", "--list", "--json"]);

@@ -1,0 +1,162 @@
+//! Whether a check is decided, by what it says with each seed.
+//!
+//! A comparison is decided if the interval of its margin over seeds lies on one side of zero. There are four looks, with more
+//! seeds each; each look's interval covers 98.75%, so that all four together err in at most 5% of cases (Bonferroni).
+
+use super::expression::{at_point, Comparison};
+use super::file::Check;
+use super::judge::At;
+use super::Expression;
+use crate::results::SchemeResults;
+use host::measure::{summarise_pooled, Buckets, Summary};
+use std::collections::BTreeMap;
+
+/// Seeds of each look, and the 0.99375 quantile of Student's t with one degree of freedom less.
+pub(super) const LOOKS: [(usize, f64); 4] = [(5, 4.3147), (10, 3.1109), (20, 2.7586), (40, 2.6189)];
+
+/// What is known of a check at one point; `None`: more seeds may tell.
+pub(super) fn decided(check: &Check, at: &At, all: &[&At]) -> Option<bool> {
+    let replicas = replicas(&check.holds, at, all)?;
+    let t = LOOKS.iter().find(|(seeds, _)| *seeds == replicas.len())?.1;
+    let comparisons = replicas.first()?.len();
+    let known: Vec<Option<bool>> = (0..comparisons)
+        .map(|n| one(&replicas.iter().filter_map(|said| said.get(n).copied()).collect::<Vec<_>>(), t))
+        .collect();
+    let with = |unknown: bool| {
+        let outcomes: Vec<bool> = known.iter().map(|known| known.unwrap_or(unknown)).collect();
+        check.holds.holds_if(&outcomes).ok()
+    };
+    let (low, high) = (with(false)?, with(true)?);
+    (low == high).then_some(low)
+}
+
+/// One comparison, over seeds.
+fn one(said: &[Comparison], t: f64) -> Option<bool> {
+    let first = said.first()?;
+    if said.iter().all(|one| one.holds == first.holds && !one.margin.is_finite()) {
+        return Some(first.holds);
+    }
+    let n = said.len() as f64;
+    let mean = said.iter().map(|one| one.margin).sum::<f64>() / n;
+    let squares: f64 = said.iter().map(|one| (one.margin - mean) * (one.margin - mean)).sum();
+    let half_width = t * (squares / (n - 1.0) / n).sqrt();
+    if !(mean.is_finite() && half_width.is_finite()) {
+        return None;
+    }
+    if half_width == 0.0 && mean == 0.0 {
+        return Some(first.holds); // equal with every seed: the operator decides
+    }
+    (mean.abs() > half_width).then_some(mean > 0.0)
+}
+
+/// What the comparisons say with each seed. A metric that no single seed has, such as a far percentile, is taken from all seeds
+/// but one, in turn (jackknife): then margins are its pseudo-values.
+fn replicas(expression: &Expression, at: &At, all: &[&At]) -> Option<Vec<Vec<Comparison>>> {
+    let seeds = at.results.schemes.first()?.each.len();
+    let of_seed = |seed: usize| comparisons(expression, at, all, &|scheme, metric| get(&scheme.each[seed], metric));
+    if let Some(each) = (0..seeds).map(of_seed).collect::<Option<Vec<_>>>() {
+        return Some(each);
+    }
+    let pooled = comparisons(expression, at, all, &|scheme, metric| get(&scheme.pooled, metric))?;
+    let mut without: BTreeMap<(String, usize, String), Summary> = BTreeMap::new();
+    for name in expression.metrics() {
+        let (metric, label) = at_point(name);
+        let (scheme, _) = metric.split_once('.')?;
+        let point = find(label, at, all)?;
+        let found = point.results.scheme(scheme)?;
+        for seed in 0..seeds {
+            let key = (point.label.clone(), seed, found.name.clone());
+            without.entry(key).or_insert_with(|| leave_out(point, found, seed));
+        }
+    }
+    let n = seeds as f64;
+    (0..seeds)
+        .map(|seed| {
+            let left = comparisons_at(expression, at, all, &|point, scheme, metric| {
+                get(without.get(&(point.label.clone(), seed, scheme.name.clone()))?, metric)
+            })?;
+            let pseudo = pooled.iter().zip(&left).map(|(whole, left)| {
+                let margin = n * whole.margin - (n - 1.0) * left.margin;
+                Comparison { margin: if margin.is_nan() { left.margin } else { margin }, holds: left.holds }
+            });
+            Some(pseudo.collect())
+        })
+        .collect()
+}
+
+fn leave_out(point: &At, scheme: &SchemeResults, seed: usize) -> Summary {
+    let scenario = &point.results.plan.scenario;
+    let names: Vec<String> = scenario.workload.iter().map(|w| w.name.clone()).collect();
+    let rest = scheme.runs.iter().enumerate().filter(|(n, _)| *n != seed).map(|(_, run)| &run.outcome);
+    summarise_pooled(&rest.collect::<Vec<_>>(), &names, scenario.warmup, &Buckets::default())
+}
+
+fn get(summary: &Summary, metric: &str) -> Option<f64> {
+    summary.metrics.iter().find(|m| m.name.replace('-', "_") == metric.replace('-', "_")).map(|m| m.value)
+}
+
+fn find<'a>(label: Option<&str>, at: &'a At, all: &[&'a At]) -> Option<&'a At> {
+    label.map_or(Some(at), |label| all.iter().copied().find(|other| other.label == label))
+}
+
+fn comparisons(
+    expression: &Expression,
+    at: &At,
+    all: &[&At],
+    value: &dyn Fn(&SchemeResults, &str) -> Option<f64>,
+) -> Option<Vec<Comparison>> {
+    comparisons_at(expression, at, all, &|_, scheme, metric| value(scheme, metric))
+}
+
+fn comparisons_at(
+    expression: &Expression,
+    at: &At,
+    all: &[&At],
+    value: &dyn Fn(&At, &SchemeResults, &str) -> Option<f64>,
+) -> Option<Vec<Comparison>> {
+    let mut values: BTreeMap<String, f64> = at.parameter.clone().into_iter().collect();
+    for name in expression.metrics() {
+        let (metric, label) = at_point(name);
+        let (scheme, metric) = metric.split_once('.')?;
+        let point = find(label, at, all)?;
+        values.insert(name.clone(), value(point, point.results.scheme(scheme)?, metric)?);
+    }
+    expression.comparisons(&values).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(margins: &[f64]) -> Vec<Comparison> {
+        margins.iter().map(|margin| Comparison { margin: *margin, holds: *margin >= 0.0 }).collect()
+    }
+
+    #[test]
+    fn an_interval_on_one_side_decides() {
+        let t = LOOKS[0].1;
+        assert_eq!(one(&said(&[1.0, 1.1, 0.9, 1.0, 1.05]), t), Some(true));
+        assert_eq!(one(&said(&[-1.0, -1.1, -0.9, -1.0, -1.05]), t), Some(false));
+        assert_eq!(one(&said(&[1.0, -0.4, 0.9, 0.1, 0.3]), t), None);
+        assert_eq!(one(&said(&[0.0; 5]), t), Some(true), "at the bar with every seed");
+        assert_eq!(one(&said(&[f64::INFINITY; 5]), t), Some(true));
+        assert_eq!(one(&said(&[f64::INFINITY, 1.0, 1.0, 1.0, 1.0]), t), None);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_students_t() {
+        for (seeds, t) in LOOKS {
+            let df = (seeds - 1) as f64;
+            // The density without its constant factor, by the midpoint rule, below t and beyond.
+            let density = |x: f64| (1.0 + x * x / df).powf(-(df + 1.0) / 2.0);
+            let area = |from: f64, to: f64| {
+                let n = 100_000;
+                let step = (to - from) / f64::from(n);
+                (0..n).map(|k| density(from + (f64::from(k) + 0.5) * step)).sum::<f64>() * step
+            };
+            let (below, beyond) = (area(0.0, t), area(t, 400.0));
+            let tail = beyond / (2.0 * (below + beyond));
+            assert!((tail - 0.00625).abs() < 2e-5, "{seeds} seeds: {tail}");
+        }
+    }
+}
