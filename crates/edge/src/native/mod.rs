@@ -1,5 +1,7 @@
 //! The stages of `datapath/edge.h`, compiled natively, and the mirrors of their state.
 
+#[cfg(test)]
+mod clove;
 mod limiter;
 mod paths;
 #[cfg(test)]
