@@ -222,6 +222,12 @@ impl Edge {
         Some(vcc::Connection::new(self.table.vcc_of(key)?, self.stages.vcc.as_deref()))
     }
 
+    /// Payload that is held of what a guest receives: `key` is that of the guest's own packets.
+    pub fn held_bytes(&self, key: &FlowKey) -> u64 {
+        let held = || Some(self.reorder.as_ref()?.held_bytes(self.table.id_of(key)?));
+        held().unwrap_or(0)
+    }
+
     pub fn config(&self) -> &Config {
         &self.config
     }

@@ -64,6 +64,11 @@ impl Table {
         self.vccs.get(*self.index.get(key)? as usize)
     }
 
+    /// The connection whose outgoing direction has this key.
+    pub(crate) fn id_of(&self, key: &FlowKey) -> Option<u32> {
+        self.index.get(key).copied()
+    }
+
     /// The connection of a packet travelling in `dir`.
     pub(crate) fn find(&mut self, dir: Direction, packet: &Packet) -> Option<u32> {
         let key = packet.flow_key();

@@ -52,6 +52,8 @@ pub(crate) struct Message {
     /// Where it starts and ends in the client's stream.
     pub begins: u64,
     pub ends: Option<u64>,
+    /// How many of its bytes had reached the server's host, in order or not, when that was last noted.
+    pub arrived: u64,
     /// Where its reply ends in the server's stream, once the server has written it.
     pub reply_ends: Option<u64>,
 }

@@ -18,7 +18,7 @@ pub struct FlowRecord {
     pub finish: Option<Time>,
     /// Bytes the receiver had in order when the run ended.
     pub delivered: u64,
-    /// Of these, delivered in the measured part: after the warm-up and before the drain.
+    /// Bytes that reached the receiver, in order or not, in the measured part: after the warm-up and before the drain.
     pub delivered_measured: u64,
     /// Least possible completion time on an idle network, see [`crate::measure::ideal_fct`].
     pub ideal: Option<Time>,

@@ -371,3 +371,26 @@ fn packets_lost_on_wires_are_losses() {
     let s = host::measure::summarise(&o, &["one".to_owned()], e.warmup, &host::measure::Buckets::default());
     assert_eq!((o.lost_packets, s.get("loss.packets_per_million")), (1, Some(1e6)));
 }
+
+/// Of what a link carries within a window, and no hole that fills in it counts for the bytes behind it, which came before. A poll
+/// may hand up what arrived shortly before the window.
+#[test]
+fn throughput_is_never_above_the_link() {
+    let rate = BitRate::from_gbps(1);
+    let link = rate.as_bps() as f64 * 1460.0 / 1538.0;
+    let topology = SingleSwitch { hosts: 2, host_rate: rate, host_delay: Time::from_us(250) }.build().unwrap();
+    let mut e = experiment(topology, long(&[(0, 1)]), Time::ZERO);
+    e.loss = RandomLoss { per_million: 500 };
+    let mut in_order_exceeds = false;
+    for n in 40..160 {
+        let span = Time::from_us(500);
+        e.warmup = span * n;
+        e.duration = e.warmup + span;
+        let o = run(&e);
+        assert!(goodput(&e, &o, 0) <= 1.05 * link, "window {n}: {:.2} Gbps", goodput(&e, &o, 0) / 1e9);
+        // In order, as an application would count.
+        let before = run(&Experiment { duration: e.warmup, warmup: Time::ZERO, ..e.clone() }).flows[0].delivered;
+        in_order_exceeds |= (o.flows[0].delivered - before) as f64 * 8.0 / span.as_secs_f64() > 1.3 * link;
+    }
+    assert!(in_order_exceeds, "the losses make no hole that fills: the test shows nothing");
+}

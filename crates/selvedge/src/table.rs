@@ -2,11 +2,14 @@
 
 use crate::report::{Better, Cell, Column, Row, Table};
 use crate::results::{Results, SchemeResults};
+use crate::scenario::PatternWord;
+
+const WORST: &str = "throughput_gbps.min";
 
 /// Suffixes of a workload's metrics worth a place in a summary, with title, unit and direction.
 const OF_WORKLOAD: [(&str, &str, &str, Better); 10] = [
     ("throughput_gbps.mean", "throughput, mean", "Gbps", Better::Higher),
-    ("throughput_gbps.min", "throughput, worst flow", "Gbps", Better::Higher),
+    (WORST, "throughput, worst flow", "Gbps", Better::Higher),
     ("jain", "fairness (Jain)", "", Better::Higher),
     ("fct_ms.p50", "FCT p50", "ms", Better::Lower),
     ("fct_ms.p99", "FCT p99", "ms", Better::Lower),
@@ -34,7 +37,10 @@ pub fn comparison(results: &Results) -> Table {
     let mut wanted: Vec<(String, Column)> = Vec::new();
     let many = results.plan.scenario.workload.len() > 1;
     for workload in &results.plan.scenario.workload {
-        for (suffix, title, unit, better) in OF_WORKLOAD {
+        // Of flows that come and go by the clock, the worst says when it came, not how it was treated.
+        let open_loop = matches!(workload.pattern, PatternWord::Poisson | PatternWord::Mice);
+        let of_workload = OF_WORKLOAD.into_iter().filter(|(suffix, ..)| !(open_loop && *suffix == WORST));
+        for (suffix, title, unit, better) in of_workload {
             let key = format!("{}.{suffix}", workload.name);
             let title = if many { format!("{}: {title}", workload.name) } else { title.to_owned() };
             wanted.push((key.clone(), Column { key, title, unit: unit.to_owned(), better }));

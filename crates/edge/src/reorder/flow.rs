@@ -98,6 +98,10 @@ impl Flow {
         self.segments.is_empty()
     }
 
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
     pub(super) fn is_touched(&self) -> bool {
         self.touched
     }

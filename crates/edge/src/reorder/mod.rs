@@ -97,6 +97,11 @@ impl Engine {
         self.flows.get(flow as usize).is_some_and(|flow| !flow.is_empty())
     }
 
+    /// Payload of segments that are not released yet.
+    pub fn held_bytes(&self, flow: u32) -> u64 {
+        self.flows.get(flow as usize).map_or(0, Flow::held_bytes)
+    }
+
     /// The flow's number now means another connection. What it holds is released in order.
     pub fn restart(&mut self, flow: u32) {
         if let Some(flow) = self.flows.get_mut(flow as usize) {

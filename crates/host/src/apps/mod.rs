@@ -165,7 +165,7 @@ impl<'a> Apps<'a> {
         // A flow without an end writes more than any run can carry.
         connection.written += spec.size.unwrap_or(1 << 50);
         let ends = spec.size.map(|_| connection.written);
-        connection.messages.push_back(Message { spec, record, begins, ends, reply_ends: None });
+        connection.messages.push_back(Message { spec, record, begins, ends, arrived: 0, reply_ends: None });
         self.transport.write(id as usize, CLIENT, spec.size.unwrap_or(1 << 50));
         if let Some(at) = self.sources[usize::from(spec.class)].stops_at(&spec) {
             self.transport.net.schedule_control(at, Event::Stop { flow: record });
@@ -235,8 +235,8 @@ impl<'a> Apps<'a> {
             if !is_complete(message) {
                 return;
             }
-            let Some(message) = self.transport.connections[index].messages.pop_front() else { return };
-            self.settle_record(&message, delivered);
+            let Some(mut message) = self.transport.connections[index].messages.pop_front() else { return };
+            self.settle_record(&mut message, delivered, delivered);
             self.settle_counters(index, &message);
             self.flows[message.record as usize].finish = Some(self.now());
             let counted = self.transport.count(index);

@@ -7,15 +7,17 @@ use crate::workload::FlowSpec;
 use units::{BitRate, Time};
 
 impl Apps<'_> {
-    /// Writes how much of a message the server has into its record.
-    pub(super) fn settle_record(&mut self, message: &Message, delivered: u64) {
-        let end = message.ends.unwrap_or(u64::MAX);
+    /// Writes how much of a message the server has into its record: `delivered` in order, `arrived` in all. Only what arrives in
+    /// the measured part counts there: bytes behind a hole that fills in it were carried before.
+    pub(super) fn settle_record(&mut self, message: &mut Message, delivered: u64, arrived: u64) {
+        let within = |position: u64| position.min(message.ends.unwrap_or(u64::MAX)).saturating_sub(message.begins);
+        let arrived = within(arrived).max(message.arrived);
         let record = &mut self.flows[message.record as usize];
-        let bytes = delivered.min(end).saturating_sub(message.begins);
         if self.transport.net.measuring {
-            record.delivered_measured += bytes - record.delivered;
+            record.delivered_measured += arrived - message.arrived;
         }
-        record.delivered = bytes;
+        record.delivered = within(delivered);
+        message.arrived = arrived;
     }
 
     /// Writes what the ends have counted since the message before this one completed. Of several messages under way on
@@ -38,9 +40,10 @@ impl Apps<'_> {
                 continue;
             }
             let delivered = self.transport.delivered(index, SERVER);
-            let messages = std::mem::take(&mut self.transport.connections[index].messages);
-            for message in &messages {
-                self.settle_record(message, delivered);
+            let arrived = self.transport.arrived(index);
+            let mut messages = std::mem::take(&mut self.transport.connections[index].messages);
+            for message in &mut messages {
+                self.settle_record(message, delivered, arrived);
             }
             if let Some(first) = messages.front() {
                 self.settle_counters(index, first);

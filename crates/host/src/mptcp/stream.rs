@@ -90,6 +90,11 @@ impl Stream {
         self.delivered
     }
 
+    /// Bytes at the receiver beyond a gap.
+    pub(crate) fn ahead(&self) -> u64 {
+        self.ahead.iter().map(|(start, end)| end - start).sum()
+    }
+
     /// There is something that `subflow` could carry.
     pub(crate) fn has_for(&self, subflow: usize) -> bool {
         self.fresh() > 0 || self.again.iter().any(|&(from, ..)| from != subflow) || self.holding_up(subflow).is_some()

@@ -1,7 +1,7 @@
 //! MPTCP's subflows: connections of which one, the first, keeps the books of the messages that all of them carry.
 
 use super::{Group, Place, Stream, Transport};
-use crate::connection::{Connection, ConnectionId, Counted, EndId, CLIENT};
+use crate::connection::{Connection, ConnectionId, Counted, EndId, CLIENT, SERVER};
 use crate::mptcp::Config;
 use crate::tcp::cc::Path;
 use crate::tcp::State;
@@ -60,7 +60,24 @@ impl Transport<'_> {
         self.delivered_by(connection, end)
     }
 
-    /// The same of a connection at hand.
+    /// Bytes that the server's host has: in order, behind holes, or held by its edge. Of MPTCP what no subflow delivers in order
+    /// yet is left out, because it may be a copy.
+    pub(crate) fn arrived(&self, index: usize) -> u64 {
+        let connection = &self.connections[index];
+        match connection.group {
+            Some((number, _)) => {
+                let stream = &self.groups[number as usize].streams[CLIENT];
+                stream.delivered() + stream.ahead()
+            }
+            None => {
+                let rx = &connection.ends[SERVER].rx;
+                let edge = &self.net.hosts[connection.hosts[SERVER] as usize].edge;
+                rx.delivered() + rx.out_of_order_bytes() + edge.held_bytes(&connection.key(SERVER))
+            }
+        }
+    }
+
+    /// As [`delivered`](Transport::delivered), of a connection at hand.
     pub(crate) fn delivered_by(&self, connection: &Connection, end: usize) -> u64 {
         match connection.group {
             Some((number, _)) => self.groups[number as usize].streams[1 - end].delivered(),
