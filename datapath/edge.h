@@ -11,6 +11,7 @@
 
 #include "arith.h"
 #include "balance.h"
+#include "ecn.h"
 #include "flow.h"
 #include "limiter.h"
 #include "packet.h"
@@ -153,7 +154,7 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 }
 
 /*
- * From the fabric to the guest: hear of paths, sample the limiter's queue, track the flow, note the flowcell, harvest feedback,
+ * From the fabric to the guest: harvest marks, hear of paths, sample the limiter's queue, track the flow, note the flowcell, harvest feedback,
  * rewrite the window, hide ECN. Holding and reordering come last and are the caller's: a kernel program cannot hold packets. Returns
  * SV_BEGAN, SV_CELL_LATE, SV_CONSUMED, SV_LIMITED.
  */
@@ -163,6 +164,8 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 	s32 gradient;
 	u8 class = 0;
 
+	if (p->ecn == SV_ECN_CE)
+		p->marked = 1; /* without a tunnel nobody has looked */
 	sv_hear(c);
 	if (!c->flow || !c->balance)
 		return c->vcc_conf && p->proto == SV_PROTO_TCP ? sv_vcc_stateless(p, 0) : 0;

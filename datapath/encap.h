@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Encapsulation between edges: Ethernet in UDP in the format of VXLAN (RFC 7348). The outer UDP source port is the path
- * label; the header's reserved bits carry the edge's metadata. docs/wire.md draws the layout; its numbers stand here.
+ * label; the header's reserved bits carry the edge's metadata. docs/wire.md draws the layout; its numbers stand here and in
+ * shim.h.
  *
  * All bits of the two header words are equal in all packets that the NIC cuts from one segment, and the kernel's tunnel
  * GRO compares the words whole: it merges just what belongs together.
@@ -12,6 +13,7 @@
 #include "flow.h"
 #include "packet.h"
 #include "parse.h"
+#include "shim.h"
 
 #define SV_VXLAN_PORT 4789 /* RFC 7348 section 5 */
 
@@ -21,7 +23,8 @@
 #define SV_ENCAP_VERSION_SHIFT 20
 #define SV_ENCAP_VERSION_MASK 0xf
 #define SV_ENCAP_HAS_CELL 0x00080000u
-#define SV_ENCAP_RESERVED 0x00040000u /* sent as zero, ignored on receipt */
+/* Version 1: the sender's edge speaks version 2, too; edges that do not ignore it. Version 2: a shim follows. */
+#define SV_ENCAP_EXTRA 0x00040000u
 #define SV_ENCAP_FEEDBACK_SHIFT 16
 #define SV_ENCAP_FEEDBACK_MASK 0x3
 #define SV_ENCAP_PATH_SHIFT 8
@@ -34,13 +37,8 @@
 
 /* sv_encap.version */
 #define SV_ENCAP_PLAIN 0 /* plain VXLAN: every other reserved bit is zero when sent, ignored when received */
-#define SV_ENCAP_V1 1	 /* the layout of this file */
-
-/* sv_encap.feedback: what `value` means for the path with index `path` of the receiver's schedule. */
-#define SV_FEEDBACK_NONE 0
-#define SV_FEEDBACK_CE 1	  /* congestion experienced; value 0 */
-#define SV_FEEDBACK_UTILISATION 2 /* of the busiest link: value / 256 of its capacity */
-/* 3 is reserved: read as none */
+#define SV_ENCAP_V1 1
+#define SV_ENCAP_V2 2	 /* the same fields; beside them a shim, marks' counts, and the outer ECN field (ecn.h) */
 
 /* Ports of flows without a label: the dynamic range, which RFC 7348 section 5 asks for. A power of two of them. */
 #define SV_ENCAP_PORT_MIN 49152
@@ -55,13 +53,14 @@
 /* The metadata of one encapsulated frame. */
 struct sv_encap {
 	u32 vni;     /* 24 bits */
-	u8 version;  /* SV_ENCAP_PLAIN, SV_ENCAP_V1 or unknown */
+	u8 version;  /* SV_ENCAP_PLAIN, SV_ENCAP_V1, SV_ENCAP_V2 or unknown */
 	u8 has_cell; /* 1: `cell` means something */
 	u8 cell;     /* flowcell or flowlet number, mod 256 */
 	u8 feedback; /* SV_FEEDBACK_* */
 	u8 path;
 	u8 value;
-	u8 pad[2];
+	u8 speaks2;  /* 1: of version 1: the sender understands version 2 */
+	u8 shim;     /* 1: of version 2: a shim follows the header */
 };
 
 SV_ASSERT_SIZE(struct sv_encap, 12);
@@ -74,10 +73,61 @@ struct sv_tunnel {
 	u8 smac[6];
 	u16 port;     /* UDP destination port */
 	u8 family;    /* 4 or 6, of the outer addresses */
-	u8 version;   /* what the peer understands: SV_ENCAP_* */
+	u8 version;   /* the highest that we speak to it: SV_ENCAP_* */
 };
 
 SV_ASSERT_SIZE(struct sv_tunnel, 48);
+
+/*
+ * What a peer was heard to understand. Whoever can send under the peer's address can claim something else: that lasts until the
+ * peer is heard again, or for SV_HEARD_TICKS.
+ */
+struct sv_heard {
+	u32 at;	    /* ticks of 2^SV_HEARD_SHIFT ns; 0 with version 0: never */
+	u8 version; /* SV_ENCAP_V1 or SV_ENCAP_V2; 0: nothing was heard */
+	u8 pad[3];
+};
+
+SV_ASSERT_SIZE(struct sv_heard, 8);
+
+#define SV_HEARD_SHIFT 30 /* a tick is 1.07 s */
+#define SV_HEARD_TICKS 60
+
+SV_FN u32 sv_heard_tick(u64 now)
+{
+	return (u32)(now >> SV_HEARD_SHIFT);
+}
+
+/* What a frame of a peer says of the sender. */
+SV_FN u8 sv_encap_claim(const struct sv_encap *e)
+{
+	return e->version == SV_ENCAP_V2 || (e->version == SV_ENCAP_V1 && e->speaks2) ? SV_ENCAP_V2 : SV_ENCAP_V1;
+}
+
+/* `claim`: sv_encap_claim. Writes only what is new. */
+SV_FN void sv_heard_note(struct sv_heard *h, u8 claim, u64 now)
+{
+	u32 tick = sv_heard_tick(now);
+
+	if (h->at != tick)
+		h->at = tick;
+	if (h->version != claim)
+		h->version = claim;
+}
+
+/* The version to speak to a peer to whom we may speak up to `most`: of what it was not heard to understand, it would lose the rest. */
+SV_FN u8 sv_heard_version(const struct sv_heard *h, u8 most, u64 now)
+{
+	if (most < SV_ENCAP_V2)
+		return most;
+	return h->version == SV_ENCAP_V2 && sv_heard_tick(now) - h->at <= SV_HEARD_TICKS ? SV_ENCAP_V2 : SV_ENCAP_V1;
+}
+
+/* Metadata of which version a peer's frame may bring, if we speak up to `most` to it; beyond that is an unknown one. */
+SV_FN u8 sv_heard_most(u8 most)
+{
+	return most < SV_ENCAP_V1 ? SV_ENCAP_V1 : most;
+}
 
 /* What the outer headers of a received frame say. */
 struct sv_outer {
@@ -86,11 +136,18 @@ struct sv_outer {
 	struct sv_encap encap;
 	u16 sport;   /* path label */
 	u8 ecn;
-	u8 add_len;  /* bytes that decapsulation removes: SV_ENCAP_LEN4 or SV_ENCAP_LEN6 */
+	u8 add_len;  /* bytes that decapsulation removes: SV_ENCAP_LEN4 or SV_ENCAP_LEN6, and the shim */
 	u32 frame_len; /* bytes of the whole frame, as both IP and UDP say; 0: they contradict each other */
+	u8 shim[SV_SHIM_LEN]; /* if encap.shim */
 };
 
-SV_ASSERT_SIZE(struct sv_outer, 52);
+SV_ASSERT_SIZE(struct sv_outer, 60);
+
+/* Of the outer addresses. */
+SV_FN u8 sv_outer_family(const struct sv_outer *o)
+{
+	return o->add_len < SV_ENCAP_LEN6 ? 4 : 6;
+}
 
 SV_FN void sv_put32(u8 *b, u32 v)
 {
@@ -106,6 +163,8 @@ SV_FN void sv_encap_pack(const struct sv_encap *e, u32 *first, u32 *second)
 	if (e->version == SV_ENCAP_PLAIN)
 		return;
 	*first |= (u32)(e->version & SV_ENCAP_VERSION_MASK) << SV_ENCAP_VERSION_SHIFT;
+	if (e->version == SV_ENCAP_V1 ? e->speaks2 : e->shim)
+		*first |= SV_ENCAP_EXTRA;
 	if (e->has_cell) {
 		*first |= SV_ENCAP_HAS_CELL;
 		*second |= (u32)e->cell << SV_ENCAP_CELL_SHIFT;
@@ -129,17 +188,21 @@ SV_FN int sv_encap_unpack(u32 first, u32 second, struct sv_encap *e)
 		return 0;
 	e->vni = second >> SV_ENCAP_VNI_SHIFT & SV_ENCAP_VNI_MASK;
 	e->version = first >> SV_ENCAP_VERSION_SHIFT & SV_ENCAP_VERSION_MASK;
-	if (e->version != SV_ENCAP_V1)
+	if (e->version != SV_ENCAP_V1 && e->version != SV_ENCAP_V2)
 		return 1;
+	if (first & SV_ENCAP_EXTRA && e->version == SV_ENCAP_V1)
+		e->speaks2 = 1;
+	else if (first & SV_ENCAP_EXTRA)
+		e->shim = 1;
 	if (first & SV_ENCAP_HAS_CELL) {
 		e->has_cell = 1;
 		e->cell = (u8)(second >> SV_ENCAP_CELL_SHIFT);
 	}
 	e->feedback = first >> SV_ENCAP_FEEDBACK_SHIFT & SV_ENCAP_FEEDBACK_MASK;
-	if (e->feedback != SV_FEEDBACK_CE && e->feedback != SV_FEEDBACK_UTILISATION) {
+	if (e->version == SV_ENCAP_V1 && e->feedback == SV_FEEDBACK_MARKS)
 		e->feedback = SV_FEEDBACK_NONE;
+	if (!e->feedback)
 		return 1;
-	}
 	e->path = (u8)(first >> SV_ENCAP_PATH_SHIFT);
 	e->value = (u8)(first >> SV_ENCAP_VALUE_SHIFT);
 	return 1;
@@ -163,20 +226,6 @@ SV_FN u16 sv_encap_port(u16 label, u32 hash)
 SV_FN u32 sv_encap_hash(const struct sv_tunnel *t, u16 sport)
 {
 	return (u32)sv_hash_step((u64)t->local[3] << 32 | t->remote[3], (u64)sport << 16 | t->port);
-}
-
-/*
- * ECN across the tunnel in normal mode (RFC 6040 section 4.2): the inner codepoint that leaves the tunnel, or -1 where
- * the packet must be dropped, because its sender does not understand the mark that it got. On the way in, the codepoint
- * is copied (section 4.1).
- */
-SV_FN int sv_encap_ecn(u8 inner, u8 outer)
-{
-	if (outer == SV_ECN_CE)
-		return inner == SV_ECN_NOT_ECT ? -1 : SV_ECN_CE;
-	if (inner == SV_ECN_ECT0 && outer == SV_ECN_ECT1)
-		return SV_ECN_ECT1;
-	return inner;
 }
 
 SV_FN void sv_encap_write_udp(u8 *b, const struct sv_tunnel *t, const struct sv_encap *e, u16 sport, u32 udp_len)
@@ -247,7 +296,17 @@ SV_FN int sv_encap_read_udp(const u8 *udp, const u8 *end, u16 port, u32 ip_paylo
 		return 0;
 	o->sport = sv_get16(udp);
 	o->frame_len = sv_get16(udp + 4) == ip_payload ? o->add_len - SV_UDP_LEN - SV_VXLAN_LEN + ip_payload : 0;
-	return sv_encap_unpack(sv_get32(udp + 8), sv_get32(udp + 12), &o->encap);
+	if (!sv_encap_unpack(sv_get32(udp + 8), sv_get32(udp + 12), &o->encap))
+		return 0;
+	if (!o->encap.shim)
+		return 1;
+	udp += SV_UDP_LEN + SV_VXLAN_LEN;
+	if (!SV_FITS(udp, SV_SHIM_LEN + SV_ETH_LEN, end))
+		return 0;
+	for (int i = 0; i < SV_SHIM_LEN; i++)
+		o->shim[i] = udp[i];
+	o->add_len += SV_SHIM_LEN;
+	return ip_payload >= SV_UDP_LEN + SV_VXLAN_LEN + SV_SHIM_LEN + SV_ETH_LEN;
 }
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Feedback of virtual congestion control (He 2017, section 3.3.2): the receiver's edge reports how many bytes came, and
- * how many of them marked, in an option of 8 bytes on pure ACKs (PACK) or in a packet of its own (FACK). Both counters are
- * cumulative, so that losing or reordering reports loses nothing.
+ * how many of them marked, on pure ACKs (PACK) or in a packet of its own (FACK): in an option of 8 bytes, or in the shim between edges
+ * that speak version 2. Both counters are cumulative, so that losing or reordering reports loses nothing.
  */
 #ifndef SV_FEEDBACK_H
 #define SV_FEEDBACK_H
@@ -40,7 +40,7 @@ SV_FN void sv_report_received(struct sv_report *r, const struct sv_packet *p)
 	if (p->tcp_flags & SV_TCP_RST)
 		return;
 	r->rcv_total += p->payload;
-	if (p->ecn == SV_ECN_CE)
+	if (p->marked)
 		r->rcv_ce += p->payload;
 }
 
@@ -88,6 +88,12 @@ SV_FN u32 sv_report_absorb(struct sv_report *r, int from_zero, const struct sv_p
 	return new_ce;
 }
 
+/* Does it carry a report? */
+SV_FN int sv_report_is_in(const struct sv_packet *p)
+{
+	return p->pack == SV_PACK_OK || p->pack == SV_PACK_SHIM;
+}
+
 /* Take the option out of the packet. What was announced and is not there stays: it may be anything. */
 SV_FN void sv_report_take_option(struct sv_packet *p)
 {
@@ -101,9 +107,9 @@ SV_FN void sv_report_take_option(struct sv_packet *p)
 /* Is this nothing but a report? */
 SV_FN int sv_report_is_fack(const struct sv_packet *p)
 {
-	u8 both = SV_RESERVED_EDGE | SV_RESERVED_PACK;
+	int reports = p->tcp_reserved & SV_RESERVED_PACK || p->pack == SV_PACK_SHIM;
 
-	return (p->tcp_reserved & both) == both && !(p->tcp_flags & (SV_TCP_ACK | SV_TCP_SYN | SV_TCP_FIN | SV_TCP_RST));
+	return p->tcp_reserved & SV_RESERVED_EDGE && reports && !(p->tcp_flags & (SV_TCP_ACK | SV_TCP_SYN | SV_TCP_FIN | SV_TCP_RST));
 }
 
 /* Add what was received to an outgoing ACK, or ask for a packet of its own. `mss` in bytes. */
@@ -121,7 +127,9 @@ SV_FN void sv_report_send(struct sv_report *r, u32 mss, struct sv_packet *p)
 	sv_put24(p->pack_ce, r->rcv_ce);
 	r->told_total = r->rcv_total;
 	r->told_ce = r->rcv_ce;
-	if (pure && p->l4_header_len + SV_PACK_LEN <= SV_TCP_MAX_HEADER) {
+	if (pure && p->wire == SV_WIRE_2) {
+		p->pack = SV_PACK_SHIM;
+	} else if (pure && p->l4_header_len + SV_PACK_LEN <= SV_TCP_MAX_HEADER) {
 		p->pack = SV_PACK_OK;
 		p->tcp_reserved |= SV_RESERVED_PACK;
 		p->l4_header_len += SV_PACK_LEN;
@@ -140,9 +148,13 @@ SV_FN void sv_report_fack(const struct sv_packet *p, struct sv_packet *fack)
 	fack->emit = 0;
 	fack->dirty = 0;
 	fack->tcp_flags = 0; /* no TCP would take it, should it ever get past the edge */
-	fack->tcp_reserved |= SV_RESERVED_EDGE | SV_RESERVED_PACK;
-	fack->pack = SV_PACK_OK;
-	fack->l4_header_len = 20 + SV_PACK_LEN;
+	fack->tcp_reserved |= SV_RESERVED_EDGE;
+	fack->pack = p->wire == SV_WIRE_2 ? SV_PACK_SHIM : SV_PACK_OK;
+	fack->l4_header_len = 20;
+	if (fack->pack == SV_PACK_OK) {
+		fack->tcp_reserved |= SV_RESERVED_PACK;
+		fack->l4_header_len += SV_PACK_LEN;
+	}
 }
 
 #endif

@@ -28,6 +28,7 @@
 #include "arith.h"
 #include "bound.h"
 #include "conntrack.h"
+#include "ecn.h"
 #include "packet.h"
 #include "reno.h"
 #include "result.h"
@@ -143,10 +144,16 @@ SV_FN u32 sv_dem_ack(const struct sv_limit *l, int ect, struct sv_packet *p)
 /* The strawman, for a segment that is about to be queued: the NIC gives its mark to all packets that it makes of it. */
 SV_FN u32 sv_limit_mark(const struct sv_limit *l, struct sv_packet *p)
 {
-	if (!l || l->law != SV_LIMIT_ECN || l->backlog <= l->k1 || (p->ecn != SV_ECN_ECT0 && p->ecn != SV_ECN_ECT1))
+	if (!l || l->law != SV_LIMIT_ECN || l->backlog <= l->k1)
 		return 0;
-	p->ecn = SV_ECN_CE;
-	p->dirty |= SV_DIRTY_ECN;
+	if (p->ecn == SV_ECN_ECT0 || p->ecn == SV_ECN_ECT1) {
+		p->ecn = SV_ECN_CE;
+		p->dirty |= SV_DIRTY_ECN;
+	} else if (sv_ecn_departs(p) == SV_ECN_ECT0) {
+		p->outer_ecn = SV_ECN_CE;
+	} else {
+		return 0;
+	}
 	return SV_LIMITED;
 }
 

@@ -67,15 +67,26 @@ typedef int64_t s64;
 #define SV_RESERVED_ECT 0x04  /* the guest itself had sent this packet as ECN-capable */
 #define SV_RESERVED_PACK 0x02 /* the last option is the feedback of option.h; without TCP's ACK flag it is all there is */
 
-/* sv_packet.pack: the feedback option of option.h. */
+/* sv_packet.pack: the report of feedback.h, in the option of option.h or in the shim of shim.h. */
 #define SV_PACK_NONE 0
 #define SV_PACK_OK 1
 #define SV_PACK_MALFORMED 2 /* announced, and not there */
+#define SV_PACK_SHIM 3	    /* in the shim, so that the TCP header has no option */
+
+/* sv_packet.wire: how edges speak to one another on the packet's way. */
+#define SV_WIRE_1 0 /* reports stand in TCP's header, the outer ECN field is the inner one's; also without any tunnel */
+#define SV_WIRE_2 2 /* version 2 of docs/wire.md: reports stand in a shim, the outer ECN field is the edges' */
 
 /* sv_packet.emit: packets that a stage wants sent besides this one. */
 #define SV_EMIT_FACK 0x01   /* to the fabric, before this packet: sv_vcc_fack */
 #define SV_EMIT_WINDOW 0x02 /* to the guest: sv_vcc_ack, once */
 #define SV_EMIT_DUPACK 0x04 /* to the guest: sv_vcc_ack, SV_VCC_DUPACKS times */
+
+/* sv_packet.feedback, sv_encap.feedback: what the value means for the path with index `path` of the receiver's schedule. */
+#define SV_FEEDBACK_NONE 0
+#define SV_FEEDBACK_CE 1	  /* congestion experienced; value 0 */
+#define SV_FEEDBACK_UTILISATION 2 /* of the busiest link: value / 256 of its capacity */
+#define SV_FEEDBACK_MARKS 3	  /* marks of a pair of guests counted so far, 16 bits in path and value; version 2 only */
 
 struct sv_packet {
 	u32 saddr[4];	   /* most significant word first; IPv4 as ::ffff:a.b.c.d */
@@ -105,8 +116,16 @@ struct sv_packet {
 	u8 pack;	   /* SV_PACK_* */
 	u8 pack_total[3];  /* of the feedback option, as on the wire: payload bytes received, mod 2^24 */
 	u8 pack_ce[3];	   /* those that came in marked packets, mod 2^24 */
+	u8 wire;	   /* SV_WIRE_* */
+	u8 outer_ecn;	   /* egress, SV_WIRE_2: of the outer header, if the inner one is not ECN-capable; see ecn.h */
+	u8 sent_ecn;	   /* ingress, SV_WIRE_2: inner codepoint as it came */
+	u8 marked;	   /* ingress: 1: CE was met on the way */
+	u8 feedback;	   /* to the peer, or from it: SV_FEEDBACK_* */
+	u8 feedback_path;  /* and what it says: see encap.h */
+	u8 feedback_value;
+	u8 pad;
 };
 
-SV_ASSERT_SIZE(struct sv_packet, 80);
+SV_ASSERT_SIZE(struct sv_packet, 88);
 
 #endif

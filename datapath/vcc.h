@@ -30,6 +30,7 @@
 #include "arith.h"
 #include "bound.h"
 #include "conntrack.h"
+#include "ecn.h"
 #include "feedback.h"
 #include "law.h"
 #include "limiter.h"
@@ -99,7 +100,8 @@ SV_FN u32 sv_vcc_bound(const struct sv_vcc *v, const struct sv_vcc_class *class)
 }
 
 /*
- * The guest's side of ECN is set aside: everything travels as ECT(0), and a reserved bit remembers. A connection that was
+ * Everything travels as ECT(0). Where the outer ECN field is not the edges', the guest's side of ECN is set aside, and a reserved bit
+ * remembers. A connection that was
  * first seen under way is announced even if its peer's edge is silent, or two edges that began with it one after the other
  * would each wait for the other for ever. Accurate ECN (RFC 9768) would count in flags that are taken away: guests are
  * made to agree on the classic one.
@@ -111,10 +113,12 @@ SV_FN void sv_vcc_mark_ect(struct sv_vcc *v, const struct sv_vcc_class *class, s
 
 	if (!plain || !(v->conn.flags & (SV_CONN_OUT_SYN | SV_CONN_IN_SYN))) {
 		reserved = SV_RESERVED_EDGE;
-		if (p->ecn != SV_ECN_NOT_ECT)
+		if (p->ecn != SV_ECN_NOT_ECT && p->wire != SV_WIRE_2)
 			reserved |= SV_RESERVED_ECT;
 	}
-	if (!plain && p->ecn != SV_ECN_ECT0 && !observe) {
+	if (!plain && !observe && p->wire == SV_WIRE_2) {
+		sv_ecn_ask(p);
+	} else if (!plain && p->ecn != SV_ECN_ECT0 && !observe) {
 		p->ecn = SV_ECN_ECT0;
 		p->dirty |= SV_DIRTY_ECN;
 	}
@@ -130,7 +134,11 @@ SV_FN void sv_vcc_hide_ecn(struct sv_packet *p)
 {
 	u8 reserved = p->tcp_reserved, ecn = SV_ECN_NOT_ECT, flags = p->tcp_flags;
 
-	if (!(flags & SV_TCP_SYN)) {
+	if (p->wire == SV_WIRE_2) {
+		ecn = p->sent_ecn == SV_ECN_CE ? SV_ECN_ECT0 : p->sent_ecn;
+		if (!(flags & SV_TCP_SYN))
+			flags &= (u8)~SV_TCP_ECE;
+	} else if (!(flags & SV_TCP_SYN)) {
 		/* Linux refuses ECN when a SYN is ECT, and ECE and CWR negotiate it there. */
 		flags &= (u8)~SV_TCP_ECE;
 		if (reserved & SV_RESERVED_ECT)
@@ -198,7 +206,7 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 
 	v->report.flags &= (u8) ~(SV_REPORT_AWARE | SV_REPORT_PLAIN);
 	v->report.flags |= aware ? SV_REPORT_AWARE : SV_REPORT_PLAIN;
-	if (aware && p->pack == SV_PACK_OK && !(p->tcp_flags & SV_TCP_SYN))
+	if (aware && sv_report_is_in(p) && !(p->tcp_flags & SV_TCP_SYN))
 		marked = sv_vcc_absorb(v, p);
 	marked = sv_forget32(marked);
 	sv_forget();

@@ -8,7 +8,7 @@ use crate::world::{local, Peer, Verdict, Why, GUEST, NEIGHBOUR, PEERS, PORT, VNI
 use edge::{Direction, Edge, Slot};
 use std::collections::{BTreeMap, HashMap};
 use units::Time;
-use wire::{dirty, ecn, encap, parse, write_back_resized, FlowKey, Packet, ParseError};
+use wire::{dirty, ecn, encap, pack, parse, write_back_resized, FlowKey, Packet, ParseError};
 
 /// What became of a frame.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,12 +28,20 @@ pub struct Frames {
     config: Config,
     /// Newest flowcell received, by the key of the outgoing direction.
     newest: HashMap<FlowKey, u32>,
+    /// When peers were heard last, by name, and whether they understood version 2.
+    heard: HashMap<&'static str, (Time, bool)>,
     counts: BTreeMap<&'static str, u64>,
 }
 
 impl Frames {
     pub fn new(config: &Config) -> Frames {
-        Frames { edge: new_edge(config), config: *config, newest: HashMap::new(), counts: BTreeMap::new() }
+        Frames {
+            edge: new_edge(config),
+            config: *config,
+            newest: HashMap::new(),
+            heard: HashMap::new(),
+            counts: BTreeMap::new(),
+        }
     }
 
     /// One frame that the guest sends (egress) or that the uplink receives (ingress).
@@ -91,6 +99,15 @@ impl Frames {
         self.count("untracked_fragments", u64::from(why == ParseError::Fragment));
         let hidden = why == ParseError::NotTransport && strict::hides_transport(ip);
         self.count("untracked_headers", u64::from(hidden));
+    }
+
+    /// The version to speak to a peer: version 1 at first, version 2 for 60 ticks of 2^30 ns after it was heard to understand that.
+    fn version_to(&self, now: Time, peer: &Peer) -> u8 {
+        let tick = |time: Time| time.as_ns() >> 30;
+        match self.heard.get(peer.name) {
+            Some((at, true)) if peer.version == 2 && tick(now) - tick(*at) <= 60 => 2,
+            _ => peer.version.min(1),
+        }
     }
 
     fn guest(&mut self, now: Time, frame: &[u8], segment_size: u16) -> Outcome {
@@ -154,10 +171,13 @@ impl Frames {
         let mut label = 0;
         let mut cell = None;
         let mut codepoint = read.ecn(frame);
+        let version = self.version_to(now, peer);
+        let mut shim = None;
         if let Read::Addresses { why, .. } = read {
             self.untracked(why, &frame[ETHERNET..]);
         } else if let Read::Packet(parsed) = read {
-            let mut parsed = Packet { segment_size, ..parsed };
+            let wire = if version == 2 { wire::version::TWO } else { wire::version::ONE };
+            let mut parsed = Packet { segment_size, wire, ..parsed };
             let clamped = answers::clamp(self.config.mtu, &mut out, &mut parsed);
             self.count("mss_clamped", clamped.into());
             match self.stages(now, Direction::Egress, peer.version == 0, &mut parsed) {
@@ -166,7 +186,8 @@ impl Frames {
             }
             label = parsed.label;
             cell = (parsed.has_cell == 1).then_some(parsed.cell as u8);
-            codepoint = parsed.ecn;
+            codepoint = if version == 2 && parsed.ecn == ecn::NOT_ECT { parsed.outer_ecn } else { parsed.ecn };
+            shim = (parsed.pack == pack::SHIM).then(|| report_shim(&parsed));
             if write_back_resized(&parsed, &mut out).is_err() {
                 return self.dropped(Verdict::DropLarge, Some("drop_error_segments"));
             }
@@ -184,7 +205,8 @@ impl Frames {
         self.count("out_segments", 1);
         self.count("out_bytes", out.len() as u64);
         let out = with_mac(&out, peer.guest.mac);
-        let frame = towards(peer, label, cell, codepoint).write(&out);
+        let around = Outer { version, shim, ..towards(peer, label, cell, codepoint) };
+        let frame = Outer { speaks2: peer.version == 2 && version == 1, ..around }.write(&out);
         Outcome { verdict, why: read.why(), frame, packet }
     }
 
@@ -216,16 +238,27 @@ impl Frames {
                 return self.dropped(Verdict::DropStranger, None);
             }
         } else {
-            self.count("unknown_version_segments", u64::from(carried.version > 1));
+            let most = peer.map_or(1, |peer| peer.version.max(1));
+            self.count("unknown_version_segments", u64::from(carried.version > most));
+            if carried.version > most {
+                (carried.has_cell, carried.feedback) = (0, 0);
+            }
             self.count("feedback", u64::from(carried.feedback != 0));
         }
         if peer.is_some_and(|peer| !peer.guest.has(&key.saddr)) {
             return self.dropped(Verdict::DropForged, Some("drop_forged_segments"));
         }
+        let asked = peer.filter(|peer| peer.version == 2);
+        if let Some(peer) = asked {
+            self.heard.insert(peer.name, (now, carried.version == 2 || carried.speaks2 == 1));
+        }
+        let two = asked.is_some() && carried.version == 2;
         self.count("in_ce_segments", u64::from(outer.ecn == ecn::CE));
         let before = read.ecn(inner);
-        let Some(codepoint) = merged_ecn(before, outer.ecn) else {
-            return self.dropped(Verdict::DropEcn, Some("drop_ecn_segments"));
+        let codepoint = match merged_ecn(before, outer.ecn) {
+            Some(codepoint) => codepoint,
+            None if two => before,
+            None => return self.dropped(Verdict::DropEcn, Some("drop_ecn_segments")),
         };
         let changed = if codepoint == before { 0 } else { dirty::ECN };
         let mut out = inner.to_vec();
@@ -236,7 +269,23 @@ impl Frames {
                     let clamped = answers::clamp(self.config.mtu, &mut out, &mut parsed);
                     self.count("mss_clamped", clamped.into());
                 }
-                let mut parsed = Packet { segment_size, label: outer.sport, ecn: codepoint, dirty: changed, ..parsed };
+                let mut parsed = Packet {
+                    segment_size,
+                    label: outer.sport,
+                    ecn: codepoint,
+                    dirty: changed,
+                    wire: if two { wire::version::TWO } else { wire::version::ONE },
+                    sent_ecn: before,
+                    marked: (outer.ecn == ecn::CE || before == ecn::CE).into(),
+                    ..parsed
+                };
+                let tcp_without_payload = parsed.proto == wire::proto::TCP && parsed.payload == 0;
+                if let (true, [1, _, a, b, c, d, e, f]) = (two && carried.shim == 1 && tcp_without_payload, outer.shim)
+                {
+                    if parsed.pack == pack::NONE && self.config.congestion.is_some() {
+                        (parsed.pack, parsed.pack_total, parsed.pack_ce) = (pack::SHIM, [a, b, c], [d, e, f]);
+                    }
+                }
                 if carried.has_cell == 1 {
                     let newest = self.newest.get(&key.reversed()).copied().unwrap_or(0);
                     (parsed.has_cell, parsed.cell) = (1, encap::full_cell(newest, carried.cell));
@@ -327,7 +376,15 @@ fn towards(peer: &Peer, label: u16, cell: Option<u8>, ecn: u8) -> Outer {
         version: peer.version,
         cell,
         feedback: None,
+        speaks2: false,
+        shim: None,
     }
+}
+
+/// Type 1, a byte of zero, bytes that came, bytes that came marked.
+fn report_shim(packet: &Packet) -> [u8; 8] {
+    let ([a, b, c], [d, e, f]) = (packet.pack_total, packet.pack_ce);
+    [1, 0, a, b, c, d, e, f]
 }
 
 fn with_mac(frame: &[u8], mac: [u8; 6]) -> Vec<u8> {

@@ -36,6 +36,8 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("strict.txt", include_str!("../scripts/strict.txt")),
     ("isolated.txt", include_str!("../scripts/isolated.txt")),
     ("lenient.txt", include_str!("../scripts/lenient.txt")),
+    ("version2.txt", include_str!("../scripts/version2.txt")),
+    ("version2-reports.txt", include_str!("../scripts/version2-reports.txt")),
     ("any-peer.txt", include_str!("../scripts/any-peer.txt")),
     ("reports.txt", include_str!("../scripts/reports.txt")),
     ("windows.txt", include_str!("../scripts/windows.txt")),

@@ -19,12 +19,17 @@ pub(crate) struct Outer {
     pub(crate) cell: Option<u8>,
     /// Kind, path, value.
     pub(crate) feedback: Option<(u8, u8, u8)>,
+    /// Of version 1: the sender understands version 2.
+    pub(crate) speaks2: bool,
+    /// Of version 2.
+    pub(crate) shim: Option<[u8; 8]>,
 }
 
 impl Outer {
     pub(crate) fn write(&self, inner: &[u8]) -> Vec<u8> {
         let mut out = vec![0; 12];
-        let udp_len = (inner.len() + 16) as u16;
+        let shim = self.shim.as_ref().map_or(&[][..], |shim| &shim[..]);
+        let udp_len = (inner.len() + shim.len() + 16) as u16;
         if self.family == 4 {
             out.extend(0x0800u16.to_be_bytes());
             let mut ip = vec![0x45, self.ecn];
@@ -49,6 +54,9 @@ impl Outer {
         }
         let mut vxlan = [0x08, self.version << 4, 0, 0, 0, 0, 0, 0];
         vxlan[4..7].copy_from_slice(&self.vni.to_be_bytes()[1..]);
+        if self.speaks2 || self.shim.is_some() {
+            vxlan[1] |= 0x04;
+        }
         if self.version != 0 {
             if let Some(cell) = self.cell {
                 vxlan[1] |= 0x08;
@@ -60,6 +68,7 @@ impl Outer {
             }
         }
         out.extend(vxlan);
+        out.extend(shim);
         out.extend(inner);
         out
     }

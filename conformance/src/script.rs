@@ -85,6 +85,11 @@ pub struct Case {
     pub arrived_ecn: u8,
     /// The host at the other end of the tunnel speaks plain VXLAN.
     pub plain_peer: bool,
+    /// Of a frame from the fabric: version 2, from a peer that may speak it; and it was marked on its way.
+    pub two: bool,
+    pub marked: bool,
+    /// The report in its shim.
+    pub shim: Option<[u8; 8]>,
     pub expected: Expected,
 }
 
@@ -103,8 +108,10 @@ pub struct Expected {
     pub late: bool,
     /// The window that it leaves with; `None`: as it came.
     pub lowered: Option<u16>,
-    /// The report in its option when it leaves: bytes in all, and marked.
+    /// The report that it leaves with: bytes in all, and marked.
     pub report: Option<(u32, u32)>,
+    /// It leaves in version 2, with this codepoint in the outer header.
+    pub two: Option<u8>,
 }
 
 #[derive(Clone, Debug)]
@@ -285,6 +292,10 @@ fn cases(line: usize, text: &str, at: Time) -> Parsed<Vec<Case>> {
                 segment_size: around.segment_size,
                 arrived_ecn: merged_ecn(packet.ecn, around.outer.ecn).unwrap_or(packet.ecn),
                 plain_peer,
+                two: around.outer.version == 2
+                    && PEERS.iter().any(|peer| peer.version == 2 && peer.address == around.outer.source),
+                marked: around.outer.ecn == 3 || packet.ecn == 3,
+                shim: around.outer.shim,
                 expected,
             });
         }
@@ -456,6 +467,8 @@ fn around(direction: Direction) -> Around {
         version: 1,
         cell: None,
         feedback: None,
+        speaks2: false,
+        shim: None,
     };
     Around {
         direction,
@@ -490,6 +503,8 @@ fn outer_field(around: &mut Around, key: &str, value: &str) -> Parsed<()> {
         "label" => outer.label = number(value)?,
         "port" => outer.port = number(value)?,
         "cell" => outer.cell = Some(number(value)?),
+        "speaks2" => outer.speaks2 = true,
+        "shim" => outer.shim = Some(hex(value)?.try_into().map_err(|_| "shim= wants eight bytes")?),
         "oecn" => (outer.ecn, around.ecn_given) = (number(value)?, true),
         "feedback" => {
             let (kind, rest) = pair(value, ':')?;
@@ -511,8 +526,17 @@ fn outer_field(around: &mut Around, key: &str, value: &str) -> Parsed<()> {
 fn expected(text: &str, packet: &mut Packet) -> Parsed<Expected> {
     let mut words = text.split_whitespace();
     let verdict = named(&Verdict::NAMES, words.next().unwrap_or_default())?;
-    let mut expected =
-        Expected { verdict, why: None, label: None, cell: None, ecn: None, late: false, lowered: None, report: None };
+    let mut expected = Expected {
+        verdict,
+        why: None,
+        label: None,
+        cell: None,
+        ecn: None,
+        late: false,
+        lowered: None,
+        report: None,
+        two: None,
+    };
     for word in words {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         match key {
@@ -525,6 +549,7 @@ fn expected(text: &str, packet: &mut Packet) -> Parsed<Expected> {
                 let (total, ce) = pair(value, ':')?;
                 expected.report = Some((number(total)?, number(ce)?));
             }
+            "two" => expected.two = Some(number(value)?),
             "payload" => packet.payload = number(value)?,
             "mss" => packet.mss = number(value)?,
             "wscale" => packet.wscale = number::<u8>(value)? + 1,

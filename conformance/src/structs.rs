@@ -2,7 +2,7 @@ use crate::script::{Case, Config};
 use crate::world::{Verdict, LABELS};
 use edge::{Direction, Edge, Slot};
 use units::Time;
-use wire::{dirty, Packet};
+use wire::{dirty, pack, Packet};
 
 pub(crate) fn new_edge(config: &Config) -> Edge {
     let mut edge = Edge::new(edge::Config {
@@ -23,6 +23,10 @@ pub struct Structs {
     edge: Edge,
 }
 
+fn expected_two(case: &Case) -> bool {
+    case.direction == Direction::Egress && case.expected.two.is_some()
+}
+
 impl Structs {
     pub fn new(config: &Config) -> Structs {
         Structs { edge: new_edge(config) }
@@ -37,7 +41,16 @@ impl Structs {
             _ => return None,
         };
         let mut packet = case.packet;
+        packet.wire = if case.two || expected_two(case) { wire::version::TWO } else { wire::version::ONE };
         if case.direction == Direction::Ingress {
+            (packet.sent_ecn, packet.marked) = (packet.ecn, case.marked.into());
+            let reports =
+                case.two && packet.proto == wire::proto::TCP && packet.payload == 0 && packet.pack == pack::NONE;
+            if let Some([1, _, a, b, c, d, e, f]) =
+                case.shim.filter(|_| reports && self.edge.config().congestion.is_some())
+            {
+                (packet.pack, packet.pack_total, packet.pack_ce) = (pack::SHIM, [a, b, c], [d, e, f]);
+            }
             // What a simulated packet brings along, and a real one has in its outer headers.
             let expected = &case.expected;
             packet.label = expected.label.unwrap_or_default();

@@ -38,12 +38,12 @@ pub struct Peer {
     pub address: [u32; 4],
     /// 4 or 6, of the outer address.
     pub family: u8,
-    /// What it understands: 0 plain VXLAN, 1 the metadata of docs/wire.md.
+    /// The highest version of docs/wire.md that is spoken to it; 0: plain VXLAN.
     pub version: u8,
     pub guest: Guest,
 }
 
-pub const PEERS: [Peer; 4] = [
+pub const PEERS: [Peer; 6] = [
     Peer { name: "peer", address: v4([192, 168, 99, 2]), family: 4, version: 1, guest: guest(2, [0; 6]) },
     Peer {
         name: "plain",
@@ -54,6 +54,8 @@ pub const PEERS: [Peer; 4] = [
     },
     Peer { name: "six", address: [0xfd99_0000, 0, 0, 4], family: 6, version: 1, guest: guest(4, [0; 6]) },
     Peer { name: "six-plain", address: [0xfd99_0000, 0, 0, 5], family: 6, version: 0, guest: guest(5, [0; 6]) },
+    Peer { name: "two", address: v4([192, 168, 99, 6]), family: 4, version: 2, guest: guest(6, [0; 6]) },
+    Peer { name: "six-two", address: [0xfd99_0000, 0, 0, 7], family: 6, version: 2, guest: guest(7, [0; 6]) },
 ];
 
 /// Outer addresses of a host that is nobody's peer, IPv4 and IPv6.

@@ -40,12 +40,17 @@ fn structs_and_frames_do_what_the_scripts_say() {
                 if Some(framed.label) != expected.label || cell != expected.cell {
                     wrong.push(format!("{place}\n    label {} cell {cell:?}", framed.label));
                 }
-                let report = (framed.pack == wire::pack::OK).then(|| {
+                let report = matches!(framed.pack, wire::pack::OK | wire::pack::SHIM).then(|| {
                     let number = |bytes: [u8; 3]| u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]]);
                     (number(framed.pack_total), number(framed.pack_ce))
                 });
                 if case.direction == Direction::Egress && report != expected.report {
                     wrong.push(format!("{place}\n    report {report:?}"));
+                }
+                let outer = outer_ecn(&outcome.frame);
+                let wanted = expected.two.unwrap_or(framed.ecn);
+                if case.direction == Direction::Egress && outer != wanted {
+                    wrong.push(format!("{place}\n    outer ecn {outer}"));
                 }
                 if framed.window != expected.lowered.unwrap_or(case.packet.window) {
                     wrong.push(format!("{place}\n    window {}", framed.window));
@@ -63,4 +68,12 @@ fn structs_and_frames_do_what_the_scripts_say() {
         }
     }
     assert!(wrong.is_empty(), "{} cases:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn outer_ecn(frame: &[u8]) -> u8 {
+    if frame[12] == 8 {
+        frame[15] & 3
+    } else {
+        frame[15] >> 4 & 3
+    }
 }

@@ -40,7 +40,7 @@ __noinline int read_option(struct __sk_buff *skb, u32 off, struct sv_packet *p)
 {
 	u8 *tcp = data_of(skb);
 
-	if (!p || off > SV_ENCAP_LEN6 || p->proto != SV_PROTO_TCP)
+	if (!p || off > SV_ENCAP_LEN6 + SV_SHIM_LEN || p->proto != SV_PROTO_TCP)
 		return 0;
 	tcp += sv_mask(off + SV_ETH_LEN + p->ip_header_len, 511);
 	sv_option_parse(tcp, end_of(skb), p);
@@ -145,7 +145,7 @@ static __always_inline void count_congestion(struct sv_counters *counters, const
 	if (egress) {
 		if (result & SV_POLICED)
 			count(counters, SV_COUNT_DROP_POLICED, 1);
-		else if (p->pack == SV_PACK_OK)
+		else if (sv_report_is_in(p))
 			count(counters, SV_COUNT_PACKS_SENT, 1);
 		if (p->emit & SV_EMIT_FACK)
 			count(counters, SV_COUNT_FACKS_ASKED, 1);

@@ -25,17 +25,6 @@ __noinline unsigned char class_of(const struct sv_packet *p, unsigned int tenant
 #include "../mss.h"
 #include "state.h"
 
-#include "maps.h"
-#include "skb.h"
-#include "congestion.h"
-#include "flows.h"
-#include "tick.h"
-
-#include "answers.h"
-#include "strict.h"
-#include "tunnel.h"
-#include "receiver.h"
-
 /*
  * For tests only, set before loading: what every segment gets rewritten after the stages, so that writing back is seen to
  * work, and whose clock is read. The verifier knows that it is 0 otherwise, and removes what depends on it.
@@ -47,6 +36,25 @@ const volatile struct {
 	u32 clock;   /* not 0: the stages' clock stands where sv_config.test_now says */
 } sv_test = {0};
 
+/* The time that the stages see. `exact`: not that of the last timer interrupt, which costs less to read. */
+static __always_inline u64 stages_now(const struct sv_config *conf, int exact)
+{
+	if (sv_test.clock)
+		return conf->test_now * 1000ULL;
+	return exact ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
+}
+
+#include "maps.h"
+#include "skb.h"
+#include "congestion.h"
+#include "flows.h"
+#include "tick.h"
+
+#include "answers.h"
+#include "strict.h"
+#include "tunnel.h"
+#include "receiver.h"
+
 static __always_inline void rewrite_for_test(struct sv_packet *p)
 {
 	if (sv_test.rewrite & SV_REWRITE_WINDOW && p->proto == SV_PROTO_TCP) {
@@ -57,14 +65,6 @@ static __always_inline void rewrite_for_test(struct sv_packet *p)
 		p->ecn = SV_ECN_ECT0;
 		p->dirty |= SV_DIRTY_ECN;
 	}
-}
-
-/* The time that the stages see. `exact`: not that of the last timer interrupt, which costs less to read. */
-static __always_inline u64 stages_now(const struct sv_config *conf, int exact)
-{
-	if (sv_test.clock)
-		return conf->test_now * 1000ULL;
-	return exact ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
 }
 
 /* Beside the result bits of the stages, which with these fit in a byte. */
@@ -125,7 +125,7 @@ static __always_inline void keep_out(struct sv_flow_slot *slot, const struct sv_
 }
 
 static __always_inline void keep_in(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni, u32 epoch, u32 port,
-				    const u32 *from)
+				    const u32 *from, u32 peer, u8 most)
 {
 	struct sv_found *f = &slot->found;
 	int older;
@@ -139,6 +139,9 @@ static __always_inline void keep_in(struct sv_flow_slot *slot, const struct sv_p
 		f->in_port = port;
 		for (int i = 0; i < 4; i++)
 			f->in_from[i] = from[i];
+		f->in_peer = peer;
+		f->in_most = most;
+		f->in_claim = 0;
 		f->in_turn = ++turn;
 	}
 	bpf_spin_unlock(&slot->lock);
@@ -170,6 +173,28 @@ static __always_inline int kept_in(const struct sv_found *f, u32 epoch, const u3
 	f = found_in(f, &f->in_epoch, epoch);
 	return f && f->in_from[0] == from[0] && f->in_from[1] == from[1] && f->in_from[2] == from[2] &&
 	       f->in_from[3] == from[3];
+}
+
+/*
+ * What a frame says of its sender, who is peer number `id`. A known flow says it again when it is news, or a second has passed, so that
+ * what others claimed does not last.
+ */
+static __noinline int hear_of(struct sv_flow_slot *slot, u32 id, u32 claim, u64 now)
+{
+	struct sv_peer *peer = bpf_map_lookup_elem(&peers, &id);
+
+	if (peer)
+		sv_heard_note(&peer->heard, (u8)claim, now);
+	if (slot) {
+		slot->found.in_claim = (u8)claim;
+		slot->found.in_tick = (u8)sv_heard_tick(now);
+	}
+	return 0;
+}
+
+static __always_inline int is_news(const struct sv_flow_slot *slot, u32 claim, u64 now)
+{
+	return !slot || slot->found.in_claim != claim || slot->found.in_tick != (u8)sv_heard_tick(now);
 }
 
 /* Stages of a segment of the guest. Returns their result bits. */
@@ -254,7 +279,7 @@ static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct s
 	}
 	if (congested)
 		use_congestion(&c, slot, o->encap.vni);
-	if (congested && p->pack == SV_PACK_OK)
+	if (congested && sv_report_is_in(p))
 		result |= REPORTED;
 	result |= sv_ingress(&c, p);
 	rewrite_for_test(p);
@@ -341,6 +366,7 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 	u32 vni = port->vni, frame_len;
 	int verdict;
 
+	p->wire = version_to(peer, conf) == SV_ENCAP_V2 ? SV_WIRE_2 : SV_WIRE_1;
 	if (may_cut(conf, was_cut) && ((slot && slot->cut) || (skb->gso_size &&
 	    (parsed != SV_PARSE_OK || skb->len > 65535 - SV_ENCAP_LEN6))))
 		return to_cutter(skb, ifindex, counters, conf);
@@ -523,8 +549,9 @@ int selvedge_uplink(struct __sk_buff *skb)
 	struct sv_packet *p;
 	struct sv_outer *o;
 	struct sv_flow_slot *slot = 0;
-	int parsed, ecn, family_changes, known;
-	u32 epoch, from, began = 0;
+	int parsed, family_changes, known;
+	u32 epoch, from, most = STRANGER, began = 0;
+	struct sv_peer *sender;
 
 	conf = bpf_map_lookup_elem(&config, &key);
 	if (!conf || !scratch)
@@ -558,28 +585,35 @@ int selvedge_uplink(struct __sk_buff *skb)
 	port = bpf_map_lookup_elem(&ports, &target);
 	if (!port || port->vni != o->encap.vni)
 		goto nobody;
-	from = known ? 0 : peer_of(o->saddr);
-	if (!check_sender(skb, counters, conf, o, known || from))
+	from = known ? slot->found.in_peer : peer_of(o->saddr);
+	if (known) {
+		most = slot->found.in_most;
+	} else if (from) {
+		sender = bpf_map_lookup_elem(&peers, &from);
+		most = sender ? sender->tunnel.version : SV_ENCAP_PLAIN;
+	}
+	if (!check_sender(skb, counters, conf, o, most))
 		return TC_ACT_SHOT;
 	/* What a flow has kept was checked when it was kept. */
-	if (from && !speaks_for(from, o->encap.vni, p)) {
+	if (!known && from && !speaks_for(from, o->encap.vni, p)) {
 		send_notice_of(SV_EVENT_FORGED, skb->ifindex, o->saddr, o->encap.vni, p);
 		return drop(counters, SV_COUNT_DROP_FORGED);
 	}
-	known = known || from;
 	if (parsed == SV_PARSE_OK && !slot)
 		slot = make_flow(p, o->encap.vni, IN, target);
-	if (slot && known && epoch && !kept_in(&slot->found, epoch, o->saddr))
-		keep_in(slot, p, o->encap.vni, epoch, target, o->saddr);
+	if (slot && from && epoch && !known && !kept_in(&slot->found, epoch, o->saddr))
+		keep_in(slot, p, o->encap.vni, epoch, target, o->saddr, from, (u8)most);
+	if (most == SV_ENCAP_V2) {
+		u64 now = stages_now(conf, 0);
+		u32 claim = sv_encap_claim(&o->encap);
+
+		if (is_news(slot, claim, now))
+			hear_of(slot, from, claim, now);
+	}
 	if (o->ecn == SV_ECN_CE)
 		count(counters, SV_COUNT_IN_CE, 1);
-	ecn = sv_encap_ecn(p->ecn, o->ecn);
-	if (ecn < 0)
+	if (!sv_ecn_arrives(p, o->ecn, most == SV_ENCAP_V2 && o->encap.version == SV_ENCAP_V2 ? SV_WIRE_2 : SV_WIRE_1))
 		return drop(counters, SV_COUNT_DROP_ECN);
-	if (ecn != p->ecn) {
-		p->ecn = (u8)ecn;
-		p->dirty |= SV_DIRTY_ECN;
-	}
 	p->label = o->sport;
 	if (p->mss && port->mtu && clamp_mss(skb, o->add_len, p, port->mtu))
 		count(counters, SV_COUNT_MSS_CLAMPED, 1);
@@ -588,6 +622,8 @@ int selvedge_uplink(struct __sk_buff *skb)
 
 		if (conf->flags & SV_CONFIG_CONGESTION && o->encap.version != SV_ENCAP_PLAIN) {
 			read_option(skb, o->add_len, p);
+			if (o->encap.shim && p->wire == SV_WIRE_2)
+				sv_shim_take_report(o->shim, p);
 			result = ingress_congested(slot, conf, o, p);
 		} else {
 			result = ingress(slot, conf, o, p);

@@ -58,7 +58,7 @@ __noinline int parse_at(struct __sk_buff *skb, u32 off, struct sv_packet *p)
 {
 	int parsed = SV_PARSE_SHORT;
 
-	if (!p || off > SV_ENCAP_LEN6)
+	if (!p || off > SV_ENCAP_LEN6 + SV_SHIM_LEN)
 		return SV_PARSE_SHORT;
 	for (int i = 0; i < 2; i++) {
 		u8 *data = data_of(skb), *end = end_of(skb);

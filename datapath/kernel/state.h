@@ -11,7 +11,7 @@
 #include "../receive.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 16
+#define SV_STATE_VERSION 17
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -86,15 +86,16 @@ struct sv_route {
 
 SV_ASSERT_SIZE(struct sv_route, 16);
 
-/* Another host, by the agent's number for it. Never changed in place: the agent replaces the whole value. */
+/* Another host, by the agent's number for it. The agent never changes it in place, but replaces the whole value. */
 struct sv_peer {
 	struct sv_tunnel tunnel;
 	u32 ifindex;   /* uplink towards it */
 	u32 n_labels;
+	struct sv_heard heard; /* the data path's */
 	u16 labels[SV_MAX_LABELS]; /* the schedule: in the order in which flowcells take them */
 };
 
-SV_ASSERT_SIZE(struct sv_peer, 568);
+SV_ASSERT_SIZE(struct sv_peer, 576);
 
 struct sv_flow_slot_key {
 	struct sv_flow_key key;
@@ -114,9 +115,14 @@ struct sv_found {
 	u32 in_epoch;
 	u32 in_port; /* ifindex of the port to which its segments go */
 	u32 in_from[4]; /* outer address of the peer that sends them */
+	u32 in_peer;	/* its number */
+	u8 in_most;	/* the highest version that we speak to it */
+	u8 in_claim;	/* what the flow's segments last said that it speaks, and when: sv_encap_claim, sv_heard_tick mod 2^8 */
+	u8 in_tick;
+	u8 pad;
 };
 
-SV_ASSERT_SIZE(struct sv_found, 44);
+SV_ASSERT_SIZE(struct sv_found, 52);
 
 struct sv_flow_slot {
 #ifdef __bpf__
@@ -137,7 +143,7 @@ struct sv_flow_slot {
 	struct sv_vcc vcc; /* zero without virtual congestion control */
 };
 
-SV_ASSERT_SIZE(struct sv_flow_slot, 320); /* as much as AC/DC keeps per direction */
+SV_ASSERT_SIZE(struct sv_flow_slot, 328); /* AC/DC keeps 320 per direction */
 
 /* The one entry of `receiver`: the agent's thread that holds segments (receive.h). Nothing is diverted without it. */
 struct sv_receiver {

@@ -33,10 +33,10 @@ static __always_inline int deliver(struct __sk_buff *skb, struct sv_counters *co
  * out on its way through a guest that routes. Such ones the kernel takes for encapsulated by whoever was first. What is in
  * front of the inner frame then is as if we had said so: the inner headers are where they were.
  */
-static __noinline int make_plain_room(struct __sk_buff *skb, u32 family, u32 outer_family)
+static __noinline int make_plain_room(struct __sk_buff *skb, u32 family, u32 outer_family, u32 shim)
 {
 	u8 first[40 - 20];
-	s32 len4 = SV_ENCAP_LEN4, len6 = SV_ENCAP_LEN6;
+	s32 len4 = SV_ENCAP_LEN4 + (s32)(shim & SV_SHIM_LEN), len6 = SV_ENCAP_LEN6 + (s32)(shim & SV_SHIM_LEN);
 
 	if (family == outer_family)
 		return (int)bpf_skb_adjust_room(skb, family == 4 ? len4 : len6, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO);
@@ -47,7 +47,7 @@ static __noinline int make_plain_room(struct __sk_buff *skb, u32 family, u32 out
 	return bpf_skb_load_bytes(skb, SV_ETH_LEN, first, sizeof(first)) ||
 	       bpf_skb_change_proto(skb, bpf_htons(SV_ETHERTYPE_IPV4), 0) ||
 	       bpf_skb_adjust_room(skb, len6, BPF_ADJ_ROOM_MAC, 0) ||
-	       bpf_skb_store_bytes(skb, SV_ENCAP_LEN4 + SV_ETH_LEN, first, sizeof(first), 0);
+	       bpf_skb_store_bytes(skb, (u32)len4 + SV_ETH_LEN, first, sizeof(first), 0);
 }
 
 /*
@@ -62,6 +62,12 @@ static __always_inline int may_stay_plain(const struct __sk_buff *skb, const str
 	return was_cut || p->proto == SV_PROTO_TCP;
 }
 
+/* The version to speak to the peer now. */
+static __always_inline u8 version_to(const struct sv_peer *peer, const struct sv_config *conf)
+{
+	return sv_heard_version(&peer->heard, peer->tunnel.version, stages_now(conf, 0));
+}
+
 /*
  * Put the outer headers in front and send the frame to the peer. The kernel sees a tunnel, and keeps GSO frames whole.
  * `network`: the VNI, perhaps with WAS_CUT. Returns the verdict, TO_CUTTER, or why the frame must be dropped: an SV_COUNT_DROP_*,
@@ -72,48 +78,52 @@ static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *p
 {
 	struct sv_encap e = { .vni = network & SV_ENCAP_VNI_MASK };
 	u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L4_UDP | BPF_F_ADJ_ROOM_ENCAP_L2_ETH | INNER_L2;
-	u8 head[SV_ENCAP_LEN6 + SV_ETH_LEN];
-	u32 frame_len = skb->len;
+	u8 head[SV_ENCAP_LEN6 + SV_SHIM_LEN + SV_ETH_LEN] = {0}, ethernet[SV_ETH_LEN];
+	u32 frame_len = skb->len, shim = 0, len;
 	long failed;
 
 	if (!peer || !mac || !p)
 		return -SV_COUNT_DROP_ERROR;
-	e.version = peer->tunnel.version;
+	e.version = sv_min32(peer->tunnel.version, SV_ENCAP_V1);
+	e.speaks2 = peer->tunnel.version > SV_ENCAP_V1;
+	if (p->wire == SV_WIRE_2) {
+		e.version = SV_ENCAP_V2;
+		if (p->pack == SV_PACK_SHIM)
+			shim = SV_SHIM_LEN;
+	}
+	e.shim = !!shim;
 	e.has_cell = p->has_cell;
 	e.cell = (u8)p->cell;
-	if (frame_len > 65535 - SV_ENCAP_LEN6)
+	if (frame_len + shim > 65535 - SV_ENCAP_LEN6)
 		return -SV_COUNT_DROP_TOO_LARGE;
-	sv_encap_write(head, &peer->tunnel, &e, p->label, p->ecn, frame_len);
+	if (bpf_skb_load_bytes(skb, 0, ethernet, SV_ETH_LEN))
+		return -SV_COUNT_DROP_ERROR;
+	if (any_mac(mac))
+		__builtin_memcpy(ethernet, mac, 6);
+	sv_encap_write(head, &peer->tunnel, &e, p->label, sv_ecn_departs(p), frame_len + shim);
 	/* The inner Ethernet header is overwritten by the room that is made in front of the network header. */
 	if (peer->tunnel.family == 4) {
-		u8 *inner = head + SV_ENCAP_LEN4;
-
-		if (bpf_skb_load_bytes(skb, 0, inner, SV_ETH_LEN))
-			return -SV_COUNT_DROP_ERROR;
-		if (any_mac(mac))
-			__builtin_memcpy(inner, mac, 6);
-		failed = bpf_skb_adjust_room(skb, SV_ENCAP_LEN4, BPF_ADJ_ROOM_MAC, flags | BPF_F_ADJ_ROOM_ENCAP_L3_IPV4);
-		if (failed) {
-			if (!may_stay_plain(skb, p, 4, network & WAS_CUT))
-				return TO_CUTTER;
-			failed = make_plain_room(skb, p->family, 4);
-		}
-		failed = failed || bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN4 + SV_ETH_LEN, 0);
+		len = SV_ENCAP_LEN4;
+		flags |= BPF_F_ADJ_ROOM_ENCAP_L3_IPV4;
 	} else {
-		u8 *inner = head + SV_ENCAP_LEN6;
-
-		if (bpf_skb_load_bytes(skb, 0, inner, SV_ETH_LEN))
-			return -SV_COUNT_DROP_ERROR;
-		if (any_mac(mac))
-			__builtin_memcpy(inner, mac, 6);
-		failed = bpf_skb_adjust_room(skb, SV_ENCAP_LEN6, BPF_ADJ_ROOM_MAC, flags | BPF_F_ADJ_ROOM_ENCAP_L3_IPV6);
-		if (failed) {
-			if (!may_stay_plain(skb, p, 6, network & WAS_CUT))
-				return TO_CUTTER;
-			failed = make_plain_room(skb, p->family, 6);
-		}
-		failed = failed || bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN6 + SV_ETH_LEN, 0);
+		len = SV_ENCAP_LEN6;
+		flags |= BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
 	}
+	if (shim)
+		sv_shim_put_report(len == SV_ENCAP_LEN4 ? head + SV_ENCAP_LEN4 : head + SV_ENCAP_LEN6, p);
+	failed = bpf_skb_adjust_room(skb, (s32)(len + shim), BPF_ADJ_ROOM_MAC, flags);
+	if (failed) {
+		if (!may_stay_plain(skb, p, len == SV_ENCAP_LEN4 ? 4 : 6, network & WAS_CUT))
+			return TO_CUTTER;
+		failed = make_plain_room(skb, p->family, len == SV_ENCAP_LEN4 ? 4 : 6, shim);
+	}
+	if (shim)
+		len += SV_SHIM_LEN;
+	len = sv_mask(len, 127);
+	if (len > SV_ENCAP_LEN6 + SV_SHIM_LEN)
+		return -SV_COUNT_DROP_ERROR;
+	failed = failed || bpf_skb_store_bytes(skb, 0, head, len, 0) ||
+		 bpf_skb_store_bytes(skb, len, ethernet, SV_ETH_LEN, 0);
 	if (failed)
 		return -SV_COUNT_DROP_ERROR;
 	/*
@@ -131,7 +141,7 @@ static __noinline int read_outer(struct __sk_buff *skb, u32 port, struct sv_oute
 		return 0;
 	for (int i = 0; i < 2; i++) {
 		u8 *data = data_of(skb), *end = end_of(skb);
-		u32 want = SV_ENCAP_LEN6 + SV_ETH_LEN;
+		u32 want = SV_ENCAP_LEN6 + SV_SHIM_LEN + SV_ETH_LEN;
 
 		if (sv_encap_read(data, end, (u16)port, o))
 			return 1;
@@ -166,15 +176,19 @@ static __noinline int speaks_for(u32 peer, u32 vni, const struct sv_packet *p)
 	return route && route->kind == SV_ROUTE_PEER && route->target == peer;
 }
 
+/* No peer. */
+#define STRANGER 0xff
+
 /*
- * Who sent this? `known`: a peer. Returns 0 if it is to be dropped. Metadata of strangers and of unknown versions is wiped.
+ * Who sent this: a STRANGER, or a peer, to which we speak up to version `most`? Returns 0 if it is to be dropped. Metadata of strangers
+ * and of unknown versions is wiped.
  */
 static __noinline int check_sender(struct __sk_buff *skb, struct sv_counters *counters, const struct sv_config *conf,
-				   struct sv_outer *o, int known)
+				   struct sv_outer *o, u32 most)
 {
 	if (!counters || !conf || !o)
 		return 0;
-	if (!known) {
+	if (most == STRANGER) {
 		count(counters, SV_COUNT_UNKNOWN_PEER, 1);
 		if (o->encap.feedback)
 			count(counters, SV_COUNT_FEEDBACK_IGNORED, 1);
@@ -183,9 +197,11 @@ static __noinline int check_sender(struct __sk_buff *skb, struct sv_counters *co
 		o->encap.feedback = SV_FEEDBACK_NONE;
 		return conf->flags & SV_CONFIG_ANY_PEER;
 	}
-	if (o->encap.version > SV_ENCAP_V1) {
+	if (o->encap.version > sv_heard_most((u8)most)) {
 		count(counters, SV_COUNT_UNKNOWN_VERSION, 1);
 		send_notice(SV_EVENT_UNKNOWN_VERSION, skb->ifindex, o->saddr, o->encap.version);
+		o->encap.has_cell = 0;
+		o->encap.feedback = SV_FEEDBACK_NONE;
 	}
 	if (o->encap.feedback)
 		count(counters, SV_COUNT_FEEDBACK, 1);
@@ -201,13 +217,13 @@ static __always_inline long cut_other_family(struct __sk_buff *skb, u32 add_len,
 {
 	u64 follow = family == 4 ? DECAP_L3_IPV4 : DECAP_L3_IPV6;
 	u16 type = family == 4 ? SV_ETHERTYPE_IPV4 : SV_ETHERTYPE_IPV6;
-	s32 cut = add_len == SV_ENCAP_LEN4 ? -SV_ENCAP_LEN4 : -SV_ENCAP_LEN6;
+	s32 cut = -(s32)add_len;
 
 	if (!bpf_skb_adjust_room(skb, cut, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO | follow))
 		return 0;
 	if (bpf_skb_change_proto(skb, bpf_htons(type), 0))
 		return 1; /* before 5.13 segments of UDP */
-	cut = add_len == SV_ENCAP_LEN4 ? -SV_ENCAP_LEN4 - 20 : -SV_ENCAP_LEN6 + 20;
+	cut += family == 4 ? 20 : -20;
 	return bpf_skb_adjust_room(skb, cut, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO) ? -1 : 0;
 }
 
@@ -215,11 +231,11 @@ static __always_inline long cut_other_family(struct __sk_buff *skb, u32 add_len,
 
 static __always_inline int decapsulate(struct __sk_buff *skb, const struct sv_outer *o, int *family_changes, u8 family)
 {
-	s32 cut = o->add_len == SV_ENCAP_LEN4 ? -SV_ENCAP_LEN4 : -SV_ENCAP_LEN6;
+	s32 cut = -(s32)o->add_len;
 	u8 ethernet[SV_ETH_LEN];
 	long left = 1;
 
-	*family_changes = family != (o->add_len == SV_ENCAP_LEN4 ? 4 : 6);
+	*family_changes = family != sv_outer_family(o);
 	if (bpf_skb_load_bytes(skb, o->add_len, ethernet, SV_ETH_LEN))
 		return -1;
 	if (*family_changes)

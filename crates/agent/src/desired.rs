@@ -9,7 +9,7 @@ use agent_api::config::{Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
 use kernel::state::quota::{Bounds, TABLE_FLOWS, TABLE_LIMITED};
 use kernel::state::{
     self, Peer, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_REORDER, PORT_CUTTER, PORT_ISOLATED,
-    PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1,
+    PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_2,
     VERSION_PLAIN,
 };
 use kernel::Role;
@@ -222,7 +222,7 @@ fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Ke
     for (peer, id, &(local, ifindex)) in
         config.peers.iter().zip(numbers(config, kept)).zip(&resolved.peers).map(|((a, b), c)| (a, b, c))
     {
-        let version = if peer.plain_vxlan { VERSION_PLAIN } else { VERSION_1 };
+        let version = if peer.plain_vxlan { VERSION_PLAIN } else { VERSION_2 };
         let Some(tunnel) = Tunnel::new(local, peer.address, config.udp_port, version) else { continue };
         want.peers.insert(row(&id), row(&Peer::new(tunnel, ifindex).with_labels(labels(config, peer))));
         want.remotes.insert(tunnel.remote.iter().flat_map(|word| word.to_ne_bytes()).collect(), row(&id));

@@ -52,7 +52,7 @@ impl Agent {
             Some(uplink) => uplink,
             None => uplink.insert(Uplink::open()?),
         };
-        Ok(uplink.send(&peer, port.vni, report.label, &frame)?)
+        Ok(uplink.send(&peer, port.vni, &report, &frame)?)
     }
 
     /// The timer laws ask for a packet to a guest. `known`: the interfaces that were opened for this already.

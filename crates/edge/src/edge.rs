@@ -279,7 +279,7 @@ impl Edge {
             counters.policed_segments += 1;
             return Verdict::Drop(DropReason::Policed);
         }
-        counters.packs_sent += u64::from(pkt.pack == pack::OK);
+        counters.packs_sent += u64::from(matches!(pkt.pack, pack::OK | pack::SHIM));
         if std::mem::take(&mut pkt.emit) & native::EMIT_FACK != 0 {
             counters.facks_sent += 1;
             self.transmit.push_back(Transmit { dir: Direction::Egress, packet: native::fack(pkt) });
@@ -289,8 +289,8 @@ impl Edge {
     }
 
     fn ingress(&mut self, now: Time, slot: Slot, pkt: &mut Packet, standing: Option<limiter::Standing>) -> Verdict {
-        let reported = pkt.pack == pack::OK && pkt.tcp_reserved & reserved::EDGE != 0;
-        let marked = if pkt.ecn == wire::ecn::CE { pkt.payload } else { 0 };
+        let reported = matches!(pkt.pack, pack::OK | pack::SHIM) && pkt.tcp_reserved & reserved::EDGE != 0;
+        let marked = if pkt.ecn == wire::ecn::CE || pkt.marked != 0 { pkt.payload } else { 0 };
         let Some(id) = self.flow(now, Direction::Ingress, pkt) else {
             return match self.stages.ingress_stateless(pkt) & native::CONSUMED {
                 0 => Verdict::Forward,

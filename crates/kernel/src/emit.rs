@@ -6,14 +6,14 @@
 //! guest's interface goes straight to the guest; one sent on an uplink goes to the fabric. Neither meets the edge's
 //! programs of this host again, because those stand at ingress.
 
-use crate::state::{address, Peer};
+use crate::state::{address, Peer, VERSION_1, VERSION_2};
 use nix::libc;
 use nix::sys::socket::{sendmsg, ControlMessage, MsgFlags, SockaddrIn, SockaddrIn6};
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use wire::encap::Encap;
-use wire::{EmitError, Packet, TcpOptions};
+use wire::encap::{Encap, Shim};
+use wire::{pack, version, EmitError, Packet, TcpOptions};
 
 /// Source port of encapsulated packets without a label: the first of the dynamic range (RFC 7348 section 5).
 const DEFAULT_LABEL: u16 = 49_152;
@@ -29,7 +29,8 @@ pub fn frame(packet: &Packet, source: [u8; 6], destination: [u8; 6]) -> Result<V
     Ok(frame)
 }
 
-/// UDP and VXLAN headers in front of `frame`: what follows the IP header on the way to a peer. `label` 0: none.
+/// UDP and VXLAN headers in front of `frame`, which begins with a shim if `encap` announces one: what follows the IP header on the way
+/// to a peer. `label` 0: none.
 ///
 /// # Errors
 /// [`EmitError::TooLarge`] if UDP cannot say the length.
@@ -121,14 +122,21 @@ impl Uplink {
         Ok(Uplink { v4, v6 })
     }
 
-    /// Sends the inner `frame` of network `vni` to `peer`, on the path `label`; 0: none. It comes from the tunnel's own
-    /// address: peers drop what others send.
+    /// Sends the inner `frame` of network `vni` to `peer`, on the path and in the version that `packet`, which it is made of, has. It
+    /// comes from the tunnel's own address: peers drop what others send.
     ///
     /// # Errors
     /// What the kernel refuses, ENETUNREACH among it; `InvalidInput` if the frame is too long.
-    pub fn send(&self, peer: &Peer, vni: u32, label: u16, frame: &[u8]) -> io::Result<()> {
-        let encap = Encap::new(vni, peer.tunnel.version);
-        let datagram = encapsulate(frame, &encap, label, peer.tunnel.port)
+    pub fn send(&self, peer: &Peer, vni: u32, packet: &Packet, frame: &[u8]) -> io::Result<()> {
+        let most = peer.tunnel.version;
+        let encap = match packet.wire {
+            version::TWO if most >= VERSION_2 => {
+                Encap { shim: u8::from(packet.pack == pack::SHIM), ..Encap::new(vni, VERSION_2) }
+            }
+            _ => Encap { speaks2: u8::from(most >= VERSION_2), ..Encap::new(vni, most.min(VERSION_1)) },
+        };
+        let shim = if encap.shim == 0 { Vec::new() } else { report(packet).bytes().to_vec() };
+        let datagram = encapsulate(&[&shim, frame].concat(), &encap, packet.label, peer.tunnel.port)
             .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         let bytes = [IoSlice::new(&datagram)];
         let sent = match (address(peer.tunnel.local), address(peer.tunnel.remote)) {
@@ -151,6 +159,12 @@ impl Uplink {
         };
         sent.map(drop).map_err(io::Error::from)
     }
+}
+
+/// What a packet reports in a shim.
+fn report(packet: &Packet) -> Shim {
+    let bytes = |[a, b, c]: [u8; 3]| u32::from_be_bytes([0, a, b, c]);
+    Shim { kind: Shim::REPORT, value: bytes(packet.pack_total), marked: bytes(packet.pack_ce), ..Shim::default() }
 }
 
 fn owned(fd: libc::c_int) -> io::Result<OwnedFd> {

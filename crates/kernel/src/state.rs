@@ -40,11 +40,11 @@ plain!(
     RouteKey = 24,
     Route = 16,
     Tunnel = 48,
-    Peer = 568,
+    Peer = 576,
     FlowSlotKey = 44,
     Flow = 16,
     Receive = 20,
-    FlowSlot = 320,
+    FlowSlot = 328,
     Receiver = 16,
     Bounce = 40,
     Return = 32,
@@ -83,10 +83,12 @@ pub const PORT_LIMITED: u32 = 16;
 pub const PORT_CUTTER: u32 = 128;
 pub const ROUTE_LOCAL: u32 = 1;
 pub const ROUTE_PEER: u32 = 2;
-/// A peer that speaks plain VXLAN.
+/// The highest version of docs/wire.md that is spoken to a peer: plain VXLAN.
 pub const VERSION_PLAIN: u8 = 0;
-/// A peer that reads the metadata of docs/wire.md.
+/// What edges spoke before version 2. For tests: the edge then is to this peer as one of that time.
 pub const VERSION_1: u8 = 1;
+/// What is spoken to edges, as soon as they are known to understand it.
+pub const VERSION_2: u8 = 2;
 
 /// `struct sv_config`: the one configuration of the data path.
 #[repr(C)]
@@ -225,13 +227,21 @@ pub struct Peer {
     /// Uplink towards it.
     pub ifindex: u32,
     pub n_labels: u32,
+    /// The data path's own: what the peer was heard to understand.
+    pub heard: wire::encap::Heard,
     /// The schedule: outer UDP source ports in the order in which flowcells take them; weights by repetition.
     pub labels: [u16; MAX_LABELS],
 }
 
 impl Default for Peer {
     fn default() -> Peer {
-        Peer { tunnel: Tunnel::default(), ifindex: 0, n_labels: 0, labels: [0; MAX_LABELS] }
+        Peer {
+            tunnel: Tunnel::default(),
+            ifindex: 0,
+            n_labels: 0,
+            heard: wire::encap::Heard::default(),
+            labels: [0; MAX_LABELS],
+        }
     }
 }
 
@@ -321,6 +331,13 @@ pub struct Found {
     pub in_epoch: u32,
     pub in_port: u32,
     pub in_from: [u32; 4],
+    pub in_peer: u32,
+    /// The highest version that is spoken to that peer.
+    pub in_most: u8,
+    /// What the flow's segments last said that it speaks, and when.
+    pub in_claim: u8,
+    pub in_tick: u8,
+    pub pad: u8,
 }
 
 /// `struct sv_receive`: how far the incoming direction has got, and what of it takes the way through the agent.

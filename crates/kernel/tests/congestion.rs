@@ -153,7 +153,7 @@ fn forged_reports_cost_at_most_the_window_down_to_a_segment() {
                 pack_ce: [d, e, f],
                 ..Packet::default()
             };
-            uplink.send(&peer, VNI, 0, &frame(&forged, guest_mac(1), guest_mac(0)).unwrap()).unwrap();
+            uplink.send(&peer, VNI, &forged, &frame(&forged, guest_mac(1), guest_mac(0)).unwrap()).unwrap();
         }
     });
     for _ in 0..100 {

@@ -316,7 +316,7 @@ fn paths(paths: &[PeerPath]) -> String {
             p.address.clone(),
             p.local.clone(),
             p.uplink.clone(),
-            if p.plain_vxlan { "plain" } else { "version 1" }.into(),
+            if p.plain_vxlan { "plain" } else { "edge" }.into(),
             if labels.is_empty() { "hash".into() } else { labels.join(" ") },
             or_dash(&guests),
         ]);

@@ -61,8 +61,18 @@ pub mod pack {
     pub const OK: u8 = 1;
     /// Announced, and not there.
     pub const MALFORMED: u8 = 2;
+    /// In the shim of version 2: the TCP header has none.
+    pub const SHIM: u8 = 3;
     /// Bytes that the option adds to a TCP header.
     pub const LEN: u8 = 8;
+}
+
+/// Values of [`Packet::wire`].
+pub mod version {
+    /// Reports stand in TCP's header, the outer ECN field is the inner one's; also without any tunnel.
+    pub const ONE: u8 = 0;
+    /// Version 2 of docs/wire.md: reports stand in a shim, the outer ECN field is the edges'.
+    pub const TWO: u8 = 2;
 }
 
 /// Parsed headers and edge metadata of one segment, in host byte order: the mirror of `struct sv_packet`.
@@ -120,9 +130,25 @@ pub struct Packet {
     pub pack_total: [u8; 3],
     /// Those of them that came in marked packets.
     pub pack_ce: [u8; 3],
+    /// How edges speak to one another on the packet's way: [`version`].
+    pub wire: u8,
+    /// Egress with [`version::TWO`]: codepoint of the outer header where the inner one is Not-ECT.
+    pub outer_ecn: u8,
+    /// Ingress with [`version::TWO`]: inner codepoint as it came.
+    pub sent_ecn: u8,
+    /// Ingress: 1: CE was met on the way.
+    pub marked: u8,
+    /// To the peer, or from it: 0: none; 1: CE; 2: utilisation; 3: marks counted.
+    pub feedback: u8,
+    /// Index of the path that it is about; of counts, the high byte.
+    pub feedback_path: u8,
+    /// 1/256 of capacity, for utilisation; of counts, the low byte.
+    pub feedback_value: u8,
+    /// Zero.
+    pub pad: u8,
 }
 
-const _: () = assert!(size_of::<Packet>() == 80);
+const _: () = assert!(size_of::<Packet>() == 88);
 
 /// An IPv4 address in the form of [`Packet::saddr`].
 pub const fn v4(addr: [u8; 4]) -> [u32; 4] {

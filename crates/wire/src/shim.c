@@ -2,6 +2,7 @@
 /* Symbols for the inline functions of parse.h, option.h and encap.h. */
 #include <stddef.h>
 
+#include "ecn.h"
 #include "encap.h"
 #include "option.h"
 #include "parse.h"
@@ -69,5 +70,42 @@ u32 sv_wire_encap_cell(u32 newest, u8 cell)
 
 int sv_wire_encap_ecn(u8 inner, u8 outer)
 {
-	return sv_encap_ecn(inner, outer);
+	return sv_ecn_merge(inner, outer);
+}
+
+int sv_wire_shim_read(const u8 *bytes, struct sv_shim *shim);
+void sv_wire_shim_write(u8 *bytes, const struct sv_shim *shim);
+void sv_wire_heard_note(struct sv_heard *heard, const struct sv_encap *e, u64 now);
+u8 sv_wire_heard_version(const struct sv_heard *heard, u8 most, u64 now);
+int sv_wire_arrives(struct sv_packet *p, u8 outer, u8 wire);
+u8 sv_wire_departs(const struct sv_packet *p);
+
+int sv_wire_shim_read(const u8 *bytes, struct sv_shim *shim)
+{
+	return sv_shim_read(bytes, shim);
+}
+
+void sv_wire_shim_write(u8 *bytes, const struct sv_shim *shim)
+{
+	sv_shim_write(bytes, shim);
+}
+
+void sv_wire_heard_note(struct sv_heard *heard, const struct sv_encap *e, u64 now)
+{
+	sv_heard_note(heard, sv_encap_claim(e), now);
+}
+
+u8 sv_wire_heard_version(const struct sv_heard *heard, u8 most, u64 now)
+{
+	return sv_heard_version(heard, most, now);
+}
+
+int sv_wire_arrives(struct sv_packet *p, u8 outer, u8 wire)
+{
+	return sv_ecn_arrives(p, outer, wire);
+}
+
+u8 sv_wire_departs(const struct sv_packet *p)
+{
+	return sv_ecn_departs(p);
 }

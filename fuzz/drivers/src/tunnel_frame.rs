@@ -1,27 +1,47 @@
 use crate::input::Input;
-use wire::{encap, parse};
+use wire::{encap, parse, version};
 
 const PORT: u16 = 4789;
 
-/// Reading the outer headers of any frame stays inside the frame and gives what the bytes say; the header's two words
-/// survive being packed again; ECN and cells of any value have an answer.
+/// Reading the outer headers of any frame stays inside the frame and gives what the bytes say; the header's two words, and a shim of a
+/// known type, survive being written again; ECN and cells of any value have an answer.
 pub fn tunnel_frame(data: &[u8]) {
     words(data);
     let Some(outer) = encap::read_outer(data, PORT) else { return };
-    let len = usize::from(outer.add_len);
-    assert!(matches!(len, 50 | 70) && data.len() >= len + 14, "{outer:?} of {} bytes", data.len());
+    let shim = if outer.encap.shim == 1 { 8 } else { 0 };
+    let (len, whole) = (usize::from(outer.add_len) - shim, usize::from(outer.add_len));
+    assert!(matches!(len, 50 | 70) && data.len() >= whole + 14, "{outer:?} of {} bytes", data.len());
+    assert!(shim == 0 || outer.encap.version == 2, "only version 2 has a shim");
     let word = |at: usize| u32::from_be_bytes([data[at], data[at + 1], data[at + 2], data[at + 3]]);
     assert_eq!(encap::Encap::unpack(word(len - 8), word(len - 4)), Some(outer.encap));
     assert_eq!([data[len - 16], data[len - 15]], outer.sport.to_be_bytes());
+    if shim != 0 {
+        assert_eq!(outer.shim, data[len..whole]);
+        shims(outer.shim);
+    }
     for fill in [0x00, 0xff] {
         let mut longer = data.to_vec();
         longer.resize(data.len() + 100, fill);
         assert_eq!(encap::read_outer(&longer, PORT), Some(outer), "bytes behind the frame matter");
     }
-    if let Ok(inner) = parse(&data[len..]) {
+    if let Ok(inner) = parse(&data[whole..]) {
         let merged = encap::decapsulated_ecn(inner.ecn, outer.ecn);
         assert_eq!(merged.is_none(), inner.ecn == 0 && outer.ecn == 3);
         assert!(merged.is_none_or(|ecn| ecn <= 3));
+        for wire in [version::ONE, version::TWO] {
+            let mut packet = inner;
+            let passes = encap::arrives(&mut packet, outer.ecn, wire);
+            assert_eq!(passes, merged.is_some() || wire == version::TWO);
+            assert_eq!(packet.marked == 1, outer.ecn == 3 || inner.ecn == 3, "each mark is harvested");
+            assert_eq!(packet.ecn, merged.unwrap_or(inner.ecn), "and a guest without ECN sees none");
+        }
+    }
+}
+
+fn shims(bytes: [u8; 8]) {
+    if let Some(shim) = encap::Shim::read(&bytes) {
+        assert!((encap::Shim::REPORT..=encap::Shim::DELAY).contains(&shim.kind));
+        assert_eq!(shim.bytes(), bytes, "{shim:?}");
     }
 }
 
@@ -31,9 +51,13 @@ fn words(data: &[u8]) {
     if let Some(encap) = encap::Encap::unpack(first, second) {
         let (again, cell) = encap.pack();
         assert_eq!(first & 0xff00_0000, 0x0800_0000);
-        assert!(encap.version != 1 || encap::Encap::unpack(again, cell) == Some(encap), "{encap:?}");
+        assert!(!matches!(encap.version, 1 | 2) || encap::Encap::unpack(again, cell) == Some(encap), "{encap:?}");
         assert_eq!((encap.vni, again >> 24), (second >> 8, 8));
     }
+    let mut shim = [0; 8];
+    shim[0] = input.u8() % 8;
+    shim[1..].fill_with(|| input.u8());
+    shims(shim);
     let (newest, cell) = (input.u32(), input.u8());
     let full = encap::full_cell(newest, cell);
     assert_eq!(full as u8, cell);
