@@ -118,7 +118,8 @@ SV_FN void sv_hear(const struct sv_ctx *c)
 	if (!c->paths.path || !c->news.kind)
 		return;
 	SV_LOCK(c->paths_lock);
-	sv_balance_ingress(&c->conf->balance, &c->paths, &c->news, c->now);
+	if (c->news.kind != SV_FEEDBACK_MARKS && sv_path_listens(&c->paths.path[c->news.path], c->now))
+		sv_balance_ingress(&c->conf->balance, &c->paths, &c->news, c->now);
 	SV_UNLOCK(c->paths_lock);
 }
 
@@ -154,9 +155,9 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 }
 
 /*
- * From the fabric to the guest: harvest marks, hear of paths, sample the limiter's queue, track the flow, note the flowcell, harvest feedback,
- * rewrite the window, hide ECN. Holding and reordering come last and are the caller's: a kernel program cannot hold packets. Returns
- * SV_BEGAN, SV_CELL_LATE, SV_CONSUMED, SV_LIMITED.
+ * From the fabric to the guest: harvest marks, hear of paths, sample the limiter's queue, track the flow, note the flowcell, take in
+ * reports, lower the window, hide ECN. Holding and reordering come last and are the caller's: a kernel program cannot hold packets.
+ * Returns SV_BEGAN, SV_CELL_LATE, SV_CONSUMED, SV_LIMITED.
  */
 SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 {

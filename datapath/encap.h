@@ -40,9 +40,9 @@
 #define SV_ENCAP_V1 1
 #define SV_ENCAP_V2 2	 /* the same fields; beside them a shim, marks' counts, and the outer ECN field (ecn.h) */
 
-/* Ports of flows without a label: the dynamic range, which RFC 7348 section 5 asks for. A power of two of them. */
-#define SV_ENCAP_PORT_MIN 49152
-#define SV_ENCAP_PORT_COUNT 16384
+/* Ports of flows without a label: below those that name a path (SV_LABEL_PATH). A power of two of them. */
+#define SV_ENCAP_PORT_MIN 0x8000
+#define SV_ENCAP_PORT_COUNT 0x4000
 
 #define SV_UDP_LEN 8
 #define SV_VXLAN_LEN 8
@@ -169,7 +169,7 @@ SV_FN void sv_encap_pack(const struct sv_encap *e, u32 *first, u32 *second)
 		*first |= SV_ENCAP_HAS_CELL;
 		*second |= (u32)e->cell << SV_ENCAP_CELL_SHIFT;
 	}
-	if (e->feedback) {
+	if (e->feedback && (e->version != SV_ENCAP_V1 || e->feedback != SV_FEEDBACK_MARKS)) {
 		*first |= (u32)(e->feedback & SV_ENCAP_FEEDBACK_MASK) << SV_ENCAP_FEEDBACK_SHIFT;
 		*first |= (u32)e->path << SV_ENCAP_PATH_SHIFT | (u32)e->value << SV_ENCAP_VALUE_SHIFT;
 	}

@@ -9,17 +9,76 @@
 /* Labels in a schedule. Weights are expressed by repeating labels. */
 #define SV_MAX_LABELS 256
 
-/* What is known of one path, by its index in the schedule. All zero: nothing yet. */
-struct sv_path {
-	u16 congestion; /* 1/65536 */
-	u16 weight;	/* 1/65536 of the traffic; 0: as much as any other */
-	u32 heard;	/* when the last feedback came, ticks of SV_PATH_SHIFT */
-};
+/*
+ * A label, which is the outer source port, names its path: two bits say so, six are free, so that a path can be looked for among 64
+ * ports, and eight are the path's index. Flows that no stage labels use other ports (encap.h).
+ */
+#define SV_LABEL_PATH 0xc000u
 
-SV_ASSERT_SIZE(struct sv_path, 8);
+SV_FN u16 sv_label(u8 index, u8 free)
+{
+	return (u16)(SV_LABEL_PATH | (free & 0x3fu) << 8 | index);
+}
+
+/* The index of the path that a label names, or -1. */
+SV_FN int sv_label_index(u16 label)
+{
+	return (label & SV_LABEL_PATH) == SV_LABEL_PATH ? label & 0xff : -1;
+}
 
 /* A tick is 1,024 ns: 32 bits of them last 73 minutes. */
 #define SV_PATH_SHIFT 10
+
+SV_FN u32 sv_path_tick(u64 now)
+{
+	return (u32)(now >> SV_PATH_SHIFT);
+}
+
+/* What is known of one path, by its index. All zero: nothing yet. */
+struct sv_path {
+	u16 congestion; /* 1/65536 */
+	u16 weight;	/* 1/65536 of the traffic; 0: as much as any other */
+	u32 heard;	/* when the last feedback came, ticks */
+	u32 bound;	/* when the index came to name another path, ticks */
+	u16 quiet;	/* so long after that, ticks, feedback may be about the path before; 0: it is not */
+	u16 pad;
+};
+
+SV_ASSERT_SIZE(struct sv_path, 16);
+
+/* An index names another path from now on: what is under way is of the one before. `rtt` in ns; more than 33 ms counts as that. */
+SV_FN void sv_path_bind(struct sv_path *path, u64 rtt, u64 now)
+{
+	u64 quiet = (rtt * 2 >> SV_PATH_SHIFT) + 1;
+
+	path->bound = sv_path_tick(now);
+	path->quiet = quiet > 0xffff ? 0xffff : (u16)quiet;
+}
+
+/*
+ * None of the ports of index `from` takes its path any more, but those of index `to` do: what is known stays with the path. Whatever
+ * `from` names next starts from nothing.
+ */
+SV_FN void sv_path_move(struct sv_path *from, struct sv_path *to, u64 rtt, u64 now)
+{
+	struct sv_path nothing = {0};
+
+	*to = *from;
+	*from = nothing;
+	sv_path_bind(from, rtt, now);
+	sv_path_bind(to, rtt, now);
+}
+
+/* Is feedback on this index about the path that it names now? Under the paths' lock. */
+SV_FN int sv_path_listens(struct sv_path *path, u64 now)
+{
+	if (!path->quiet)
+		return 1;
+	if (sv_path_tick(now) - path->bound < path->quiet)
+		return 0;
+	path->quiet = 0;
+	return 1;
+}
 
 /* What a scheme sees of a destination. */
 struct sv_paths {

@@ -16,7 +16,7 @@ struct sv_relay {
 	u8 queue[SV_MAX_LABELS]; /* paths that wait, a ring from `head` */
 	u16 n;
 	u8 head;
-	u8 pad;
+	u8 counted; /* 1: the last feedback was not of a path (owed.h) */
 };
 
 SV_ASSERT_SIZE(struct sv_relay, 772);

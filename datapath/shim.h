@@ -81,7 +81,8 @@ SV_FN void sv_shim_write(u8 *b, const struct sv_shim *s)
 /* A report in the shim of a packet that has none in its TCP header. */
 SV_FN void sv_shim_take_report(const u8 *b, struct sv_packet *p)
 {
-	if (b[0] != SV_SHIM_REPORT || p->proto != SV_PROTO_TCP || p->payload || p->pack != SV_PACK_NONE)
+	if (b[0] != SV_SHIM_REPORT || p->proto != SV_PROTO_TCP || p->payload || p->pack != SV_PACK_NONE ||
+	    !(p->tcp_reserved & SV_RESERVED_EDGE))
 		return;
 	p->pack = SV_PACK_SHIM;
 	for (int i = 0; i < 3; i++) {

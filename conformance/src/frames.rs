@@ -103,9 +103,9 @@ impl Frames {
 
     /// The version to speak to a peer: version 1 at first, version 2 for 60 ticks of 2^30 ns after it was heard to understand that.
     fn version_to(&self, now: Time, peer: &Peer) -> u8 {
-        let tick = |time: Time| time.as_ns() >> 30;
+        let tick = |time: Time| (time.as_ns() >> 30) as u32;
         match self.heard.get(peer.name) {
-            Some((at, true)) if peer.version == 2 && tick(now) - tick(*at) <= 60 => 2,
+            Some((at, true)) if peer.version == 2 && tick(now).wrapping_sub(tick(*at)) <= 60 => 2,
             _ => peer.version.min(1),
         }
     }
@@ -279,9 +279,9 @@ impl Frames {
                     marked: (outer.ecn == ecn::CE || before == ecn::CE).into(),
                     ..parsed
                 };
-                let tcp_without_payload = parsed.proto == wire::proto::TCP && parsed.payload == 0;
-                if let (true, [1, _, a, b, c, d, e, f]) = (two && carried.shim == 1 && tcp_without_payload, outer.shim)
-                {
+                let reports = parsed.tcp_reserved & wire::reserved::EDGE != 0 && parsed.payload == 0;
+                let reports = reports && parsed.proto == wire::proto::TCP;
+                if let (true, [1, _, a, b, c, d, e, f]) = (two && carried.shim == 1 && reports, outer.shim) {
                     if parsed.pack == pack::NONE && self.config.congestion.is_some() {
                         (parsed.pack, parsed.pack_total, parsed.pack_ce) = (pack::SHIM, [a, b, c], [d, e, f]);
                     }

@@ -12,6 +12,7 @@ mod outer;
 mod script;
 mod strict;
 mod structs;
+mod words;
 mod world;
 
 pub use frames::{Frames, Outcome};

@@ -74,9 +74,9 @@ impl Outer {
     }
 }
 
-/// The source port of a packet without a label: the dynamic range of RFC 7348 section 5.
+/// The source port of a packet without a label: the second quarter from the top, below the labels.
 pub(crate) fn port_without_label(hash: u32) -> u16 {
-    49_152 + (hash % 16_384) as u16
+    32_768 + (hash % 16_384) as u16
 }
 
 /// What spreads flows over paths: a chain of MurmurHash3 finalisers over seed, addresses, protocol and ports.

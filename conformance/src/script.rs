@@ -3,6 +3,7 @@
 use crate::frames::merged_ecn;
 use crate::inner::{Anchor, Fragment, Inner, Kind, ETHERNET};
 use crate::outer::Outer;
+use crate::words::{hex, named, number, pair, range, Parsed};
 use crate::world::{local, Guest, Verdict, Why, GUEST, LABELS, NEIGHBOUR, PEERS, PORT, STRANGER, VNI};
 use edge::vcc::{self, Law};
 use edge::{Balance, Direction};
@@ -150,8 +151,6 @@ impl Script {
     }
 }
 
-type Parsed<T> = Result<T, String>;
-
 const LAWS: [(&str, Law); 4] =
     [("none", Law::None), ("dctcp", Law::Dctcp), ("newreno", Law::NewReno), ("cubic", Law::Cubic)];
 
@@ -179,35 +178,6 @@ fn config(words: &str) -> Parsed<Config> {
         }
     }
     Ok(config)
-}
-
-fn number<T: std::str::FromStr>(text: &str) -> Parsed<T> {
-    text.parse().map_err(|_| format!("{text:?} is not a number that fits"))
-}
-
-fn hex(text: &str) -> Parsed<Vec<u8>> {
-    let wrong = || format!("{text:?} is not hexadecimal");
-    if text.len() % 2 != 0 || !text.is_ascii() {
-        return Err(wrong());
-    }
-    (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).map_err(|_| wrong())).collect()
-}
-
-fn pair(text: &str, by: char) -> Parsed<(&str, &str)> {
-    text.split_once(by).ok_or_else(|| format!("{text:?} lacks {by:?}"))
-}
-
-fn named<T: Copy>(table: &[(&str, T)], name: &str) -> Parsed<T> {
-    let found = table.iter().find(|entry| entry.0 == name);
-    found.map(|entry| entry.1).ok_or_else(|| format!("unknown word {name:?}"))
-}
-
-/// `N` or `FIRST..LAST`.
-fn range(text: &str) -> Parsed<std::ops::RangeInclusive<usize>> {
-    match text.split_once("..") {
-        Some((first, last)) => Ok(number(first)?..=number(last)?),
-        None => number(text).map(|n| n..=n),
-    }
 }
 
 /// What the left side of a line says besides the inner frame.

@@ -44,8 +44,11 @@ impl Structs {
         packet.wire = if case.two || expected_two(case) { wire::version::TWO } else { wire::version::ONE };
         if case.direction == Direction::Ingress {
             (packet.sent_ecn, packet.marked) = (packet.ecn, case.marked.into());
-            let reports =
-                case.two && packet.proto == wire::proto::TCP && packet.payload == 0 && packet.pack == pack::NONE;
+            let reports = case.two
+                && packet.proto == wire::proto::TCP
+                && packet.payload == 0
+                && packet.pack == pack::NONE
+                && packet.tcp_reserved & wire::reserved::EDGE != 0;
             if let Some([1, _, a, b, c, d, e, f]) =
                 case.shim.filter(|_| reports && self.edge.config().congestion.is_some())
             {

@@ -25,29 +25,12 @@ __noinline unsigned char class_of(const struct sv_packet *p, unsigned int tenant
 #include "../mss.h"
 #include "state.h"
 
-/*
- * For tests only, set before loading: what every segment gets rewritten after the stages, so that writing back is seen to
- * work, and whose clock is read. The verifier knows that it is 0 otherwise, and removes what depends on it.
- */
-#define SV_REWRITE_WINDOW 0x1 /* the lowest bit becomes 1 */
-#define SV_REWRITE_ECN 0x2    /* not-ECT becomes ECT(0) */
-const volatile struct {
-	u32 rewrite; /* SV_REWRITE_* */
-	u32 clock;   /* not 0: the stages' clock stands where sv_config.test_now says */
-} sv_test = {0};
-
-/* The time that the stages see. `exact`: not that of the last timer interrupt, which costs less to read. */
-static __always_inline u64 stages_now(const struct sv_config *conf, int exact)
-{
-	if (sv_test.clock)
-		return conf->test_now * 1000ULL;
-	return exact ? bpf_ktime_get_ns() : bpf_ktime_get_coarse_ns();
-}
-
+#include "clock.h"
 #include "maps.h"
 #include "skb.h"
 #include "congestion.h"
 #include "flows.h"
+#include "found.h"
 #include "tick.h"
 
 #include "answers.h"
@@ -79,122 +62,6 @@ static __noinline u32 hash_of(const struct sv_packet *p, u64 seed)
 		return 0;
 	sv_flow_key(p, &key);
 	return sv_flow_hash(&key, seed);
-}
-
-/* Changed by the agent while packets pass: read once, before the tables, so that what is found there is not newer. */
-static __always_inline u32 epoch_of(const struct sv_config *conf)
-{
-	return *(const volatile u32 *)&conf->epoch;
-}
-
-/* A CPU that was slow must not put what it found before a change under the epoch that followed. */
-static __always_inline int is_older(u32 epoch, u32 kept)
-{
-	return kept && (s32)(epoch - kept) < 0;
-}
-
-/*
- * What was found for a flow is kept in two steps, each under the lock. Readers take no lock: between the steps there is no epoch,
- * and unlocking orders the steps for them. Between the steps the flow must still be found where it was: if it was forgotten
- * meanwhile, its place may be another flow's. And nobody else must have begun to keep something, which `turn` tells.
- */
-static __always_inline void keep_out(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni, u32 epoch, u32 port,
-				     const struct sv_route *route)
-{
-	struct sv_found *f = &slot->found;
-	int older;
-	u8 turn;
-
-	bpf_spin_lock(&slot->lock);
-	older = is_older(epoch, f->out_epoch);
-	turn = f->out_turn;
-	if (!older) {
-		f->out_epoch = 0;
-		f->out_port = port;
-		f->out_peer = route->target;
-		__builtin_memcpy(f->out_mac, route->mac, 6);
-		f->out_turn = ++turn;
-	}
-	bpf_spin_unlock(&slot->lock);
-	if (older || find_flow(p, vni, OUT) != slot)
-		return;
-	bpf_spin_lock(&slot->lock);
-	if (f->out_turn == turn)
-		f->out_epoch = epoch;
-	bpf_spin_unlock(&slot->lock);
-}
-
-static __always_inline void keep_in(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni, u32 epoch, u32 port,
-				    const u32 *from, u32 peer, u8 most)
-{
-	struct sv_found *f = &slot->found;
-	int older;
-	u8 turn;
-
-	bpf_spin_lock(&slot->lock);
-	older = is_older(epoch, f->in_epoch);
-	turn = f->in_turn;
-	if (!older) {
-		f->in_epoch = 0;
-		f->in_port = port;
-		for (int i = 0; i < 4; i++)
-			f->in_from[i] = from[i];
-		f->in_peer = peer;
-		f->in_most = most;
-		f->in_claim = 0;
-		f->in_turn = ++turn;
-	}
-	bpf_spin_unlock(&slot->lock);
-	if (older || find_flow(p, vni, IN) != slot)
-		return;
-	bpf_spin_lock(&slot->lock);
-	if (f->in_turn == turn)
-		f->in_epoch = epoch;
-	bpf_spin_unlock(&slot->lock);
-}
-
-/*
- * Is what stands in `f` under `kept`, its epoch of one direction, of this epoch? Returns where to read it, or 0. The pointer depends
- * on the epoch that was read, which every processor heeds: nothing behind it is read before.
- */
-static __always_inline const struct sv_found *found_in(const struct sv_found *f, const u32 *kept, u32 epoch)
-{
-	u64 read = *(const volatile u32 *)kept;
-
-	if (!epoch || read != epoch)
-		return 0;
-	asm volatile("%0 &= 0" : "+r"(read));
-	return (const void *)f + read;
-}
-
-/* Does it hold for what came `from` there? */
-static __always_inline int kept_in(const struct sv_found *f, u32 epoch, const u32 *from)
-{
-	f = found_in(f, &f->in_epoch, epoch);
-	return f && f->in_from[0] == from[0] && f->in_from[1] == from[1] && f->in_from[2] == from[2] &&
-	       f->in_from[3] == from[3];
-}
-
-/*
- * What a frame says of its sender, who is peer number `id`. A known flow says it again when it is news, or a second has passed, so that
- * what others claimed does not last.
- */
-static __noinline int hear_of(struct sv_flow_slot *slot, u32 id, u32 claim, u64 now)
-{
-	struct sv_peer *peer = bpf_map_lookup_elem(&peers, &id);
-
-	if (peer)
-		sv_heard_note(&peer->heard, (u8)claim, now);
-	if (slot) {
-		slot->found.in_claim = (u8)claim;
-		slot->found.in_tick = (u8)sv_heard_tick(now);
-	}
-	return 0;
-}
-
-static __always_inline int is_news(const struct sv_flow_slot *slot, u32 claim, u64 now)
-{
-	return !slot || slot->found.in_claim != claim || slot->found.in_tick != (u8)sv_heard_tick(now);
 }
 
 /* Stages of a segment of the guest. Returns their result bits. */
@@ -277,6 +144,9 @@ static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct s
 	} else {
 		result = NO_ROOM;
 	}
+	c.news.kind = o->encap.feedback;
+	c.news.path = o->encap.path;
+	c.news.value = o->encap.value;
 	if (congested)
 		use_congestion(&c, slot, o->encap.vni);
 	if (congested && sv_report_is_in(p))
@@ -358,15 +228,18 @@ static __noinline int uncount(struct sv_counters *counters, struct sv_flow_slot 
 	return 0;
 }
 
-/* From the guest on port `ifindex`, to a peer. `mac`: inner destination. `slot`: the flow's, if it has one already. */
+/*
+ * From the guest on port `ifindex`, to the peer with the number `id`. `mac`: inner destination. `slot`: the flow's, if it has one
+ * already.
+ */
 static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv_counters *counters,
 				   const struct sv_config *conf, struct sv_port *port, const struct sv_peer *peer,
-				   const u8 *mac, struct sv_flow_slot *slot, struct sv_packet *p, int parsed, int was_cut)
+				   u32 id, const u8 *mac, struct sv_flow_slot *slot, struct sv_packet *p, int parsed, int was_cut)
 {
 	u32 vni = port->vni, frame_len;
 	int verdict;
 
-	p->wire = version_to(peer, conf) == SV_ENCAP_V2 ? SV_WIRE_2 : SV_WIRE_1;
+	p->wire = wire_to(peer, id, conf);
 	if (may_cut(conf, was_cut) && ((slot && slot->cut) || (skb->gso_size &&
 	    (parsed != SV_PARSE_OK || skb->len > 65535 - SV_ENCAP_LEN6))))
 		return to_cutter(skb, ifindex, counters, conf);
@@ -396,7 +269,7 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 		p->label = sv_encap_port(0, hash_of(p, conf->seed));
 	}
 	frame_len = skb->len;
-	verdict = encapsulate(skb, peer, mac, was_cut ? vni | WAS_CUT : vni, p);
+	verdict = encapsulate(skb, peer, (const void *)mac, was_cut ? vni | WAS_CUT : vni, p);
 	if (verdict == TO_CUTTER && may_cut(conf, was_cut)) {
 		if (parsed == SV_PARSE_OK)
 			uncount(counters, slot, p);
@@ -462,7 +335,7 @@ int selvedge_guest(struct __sk_buff *skb)
 			id = found->out_peer;
 			peer = bpf_map_lookup_elem(&peers, &id);
 			if (peer)
-				return to_peer(skb, ifindex, counters, conf, port, peer, found->out_mac, slot, p, parsed,
+				return to_peer(skb, ifindex, counters, conf, port, peer, id, found->out_mac, slot, p, parsed,
 					       was_cut);
 		}
 	}
@@ -505,7 +378,7 @@ int selvedge_guest(struct __sk_buff *skb)
 			slot = make_flow(p, port->vni, OUT, ifindex);
 		if (slot && epoch && source == SOURCE_OWN)
 			keep_out(slot, p, port->vni, epoch, ifindex, route);
-		return to_peer(skb, ifindex, counters, conf, port, peer, route->mac, slot, p, parsed, was_cut);
+		return to_peer(skb, ifindex, counters, conf, port, peer, target, route->mac, slot, p, parsed, was_cut);
 	}
 	to = bpf_map_lookup_elem(&ports, &target);
 	/* While a port changes its network, a route may still lead to it from the old one. */
@@ -604,11 +477,10 @@ int selvedge_uplink(struct __sk_buff *skb)
 	if (slot && from && epoch && !known && !kept_in(&slot->found, epoch, o->saddr))
 		keep_in(slot, p, o->encap.vni, epoch, target, o->saddr, from, (u8)most);
 	if (most == SV_ENCAP_V2) {
-		u64 now = stages_now(conf, 0);
-		u32 claim = sv_encap_claim(&o->encap);
+		struct sv_heard *h = bpf_map_lookup_elem(&heard, &from);
 
-		if (is_news(slot, claim, now))
-			hear_of(slot, from, claim, now);
+		if (h)
+			sv_heard_note(h, sv_encap_claim(&o->encap), stages_now(conf, 0));
 	}
 	if (o->ecn == SV_ECN_CE)
 		count(counters, SV_COUNT_IN_CE, 1);

@@ -86,16 +86,18 @@ struct sv_route {
 
 SV_ASSERT_SIZE(struct sv_route, 16);
 
-/* Another host, by the agent's number for it. The agent never changes it in place, but replaces the whole value. */
+/* Another host, by the agent's number for it. Never changed in place: the agent replaces the whole value. */
 struct sv_peer {
 	struct sv_tunnel tunnel;
 	u32 ifindex;   /* uplink towards it */
 	u32 n_labels;
-	struct sv_heard heard; /* the data path's */
 	u16 labels[SV_MAX_LABELS]; /* the schedule: in the order in which flowcells take them */
 };
 
-SV_ASSERT_SIZE(struct sv_peer, 576);
+SV_ASSERT_SIZE(struct sv_peer, 568);
+
+/* Their numbers are at most this. */
+#define SV_MAX_PEERS 4096
 
 struct sv_flow_slot_key {
 	struct sv_flow_key key;
@@ -117,9 +119,7 @@ struct sv_found {
 	u32 in_from[4]; /* outer address of the peer that sends them */
 	u32 in_peer;	/* its number */
 	u8 in_most;	/* the highest version that we speak to it */
-	u8 in_claim;	/* what the flow's segments last said that it speaks, and when: sv_encap_claim, sv_heard_tick mod 2^8 */
-	u8 in_tick;
-	u8 pad;
+	u8 pad[3];
 };
 
 SV_ASSERT_SIZE(struct sv_found, 52);

@@ -62,19 +62,25 @@ static __always_inline int may_stay_plain(const struct __sk_buff *skb, const str
 	return was_cut || p->proto == SV_PROTO_TCP;
 }
 
-/* The version to speak to the peer now. */
-static __always_inline u8 version_to(const struct sv_peer *peer, const struct sv_config *conf)
+/* How to speak to the peer with that number now: SV_WIRE_*. */
+static __always_inline u8 wire_to(const struct sv_peer *peer, u32 id, const struct sv_config *conf)
 {
-	return sv_heard_version(&peer->heard, peer->tunnel.version, stages_now(conf, 0));
+	struct sv_heard *h = peer->tunnel.version == SV_ENCAP_V2 ? bpf_map_lookup_elem(&heard, &id) : 0;
+
+	return h && sv_heard_version(h, SV_ENCAP_V2, stages_now(conf, 0)) == SV_ENCAP_V2 ? SV_WIRE_2 : SV_WIRE_1;
 }
+
+struct sv_mac {
+	u8 byte[6];
+};
 
 /*
  * Put the outer headers in front and send the frame to the peer. The kernel sees a tunnel, and keeps GSO frames whole.
  * `network`: the VNI, perhaps with WAS_CUT. Returns the verdict, TO_CUTTER, or why the frame must be dropped: an SV_COUNT_DROP_*,
- * negated.
+ * negated. Global: the verifier proves it once.
  */
-static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *peer, const u8 *mac, u32 network,
-				  const struct sv_packet *p)
+__noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *peer, const struct sv_mac *mac, u32 network,
+			   const struct sv_packet *p)
 {
 	struct sv_encap e = { .vni = network & SV_ENCAP_VNI_MASK };
 	u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L4_UDP | BPF_F_ADJ_ROOM_ENCAP_L2_ETH | INNER_L2;
@@ -91,15 +97,19 @@ static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *p
 		if (p->pack == SV_PACK_SHIM)
 			shim = SV_SHIM_LEN;
 	}
-	e.shim = !!shim;
+	shim = sv_forget8(shim) & SV_SHIM_LEN; /* or the verifier would follow what comes twice */
+	e.shim = shim / SV_SHIM_LEN;
 	e.has_cell = p->has_cell;
 	e.cell = (u8)p->cell;
+	e.feedback = p->feedback;
+	e.path = p->feedback_path;
+	e.value = p->feedback_value;
 	if (frame_len + shim > 65535 - SV_ENCAP_LEN6)
 		return -SV_COUNT_DROP_TOO_LARGE;
 	if (bpf_skb_load_bytes(skb, 0, ethernet, SV_ETH_LEN))
 		return -SV_COUNT_DROP_ERROR;
-	if (any_mac(mac))
-		__builtin_memcpy(ethernet, mac, 6);
+	if (any_mac(mac->byte))
+		__builtin_memcpy(ethernet, mac->byte, 6);
 	sv_encap_write(head, &peer->tunnel, &e, p->label, sv_ecn_departs(p), frame_len + shim);
 	/* The inner Ethernet header is overwritten by the room that is made in front of the network header. */
 	if (peer->tunnel.family == 4) {
@@ -117,9 +127,7 @@ static __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *p
 			return TO_CUTTER;
 		failed = make_plain_room(skb, p->family, len == SV_ENCAP_LEN4 ? 4 : 6, shim);
 	}
-	if (shim)
-		len += SV_SHIM_LEN;
-	len = sv_mask(len, 127);
+	len = sv_mask(len + shim, 127);
 	if (len > SV_ENCAP_LEN6 + SV_SHIM_LEN)
 		return -SV_COUNT_DROP_ERROR;
 	failed = failed || bpf_skb_store_bytes(skb, 0, head, len, 0) ||

@@ -9,7 +9,6 @@ use kernel::Error as KernelError;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
-use wire::encap::Heard;
 
 type Keep = fn(&[u8], &[u8]) -> Option<Vec<u8>>;
 
@@ -90,24 +89,6 @@ fn without_notes(value: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// The same of `peers`.
-fn without_heard(value: Vec<u8>) -> Vec<u8> {
-    match Peer::from_bytes(&value) {
-        Some(peer) => Peer { heard: Heard::default(), ..peer }.as_bytes().to_vec(),
-        None => value,
-    }
-}
-
-/// A new row with what the peer was heard to understand.
-fn with_heard(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
-    let (old, mut new) = (Peer::from_bytes(old)?, Peer::from_bytes(new)?);
-    if old.tunnel.remote != new.tunnel.remote {
-        return None;
-    }
-    new.heard = old.heard;
-    Some(new.as_bytes().to_vec())
-}
-
 /// The same of `limiters`.
 fn without_queue(value: Vec<u8>) -> Vec<u8> {
     match Limiter::from_bytes(&value) {
@@ -158,7 +139,7 @@ impl Tables {
             config: open("config")?,
             bounds: open("bounds")?,
             ports: Table { own: without_notes, ..open("ports")? },
-            peers: Table { own: without_heard, keep: Some(with_heard), ..open("peers")? },
+            peers: open("peers")?,
             remotes: open("remotes")?,
             routes: open("routes")?,
             events: open("events")?.map,

@@ -15,8 +15,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use wire::encap::{Encap, Shim};
 use wire::{pack, version, EmitError, Packet, TcpOptions};
 
-/// Source port of encapsulated packets without a label: the first of the dynamic range (RFC 7348 section 5).
-const DEFAULT_LABEL: u16 = 49_152;
+/// Source port of encapsulated packets without a label: the first that names no path (docs/wire.md).
+const DEFAULT_LABEL: u16 = 0x8000;
 
 /// The frame of `packet` with these MAC addresses: no TCP options but those that a [`Packet`] has, and a payload of zeros.
 ///

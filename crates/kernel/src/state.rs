@@ -40,7 +40,7 @@ plain!(
     RouteKey = 24,
     Route = 16,
     Tunnel = 48,
-    Peer = 576,
+    Peer = 568,
     FlowSlotKey = 44,
     Flow = 16,
     Receive = 20,
@@ -58,6 +58,8 @@ unsafe impl Plain for Event {}
 
 // SAFETY: integers have no padding and no invalid values.
 unsafe impl Plain for u32 {}
+// SAFETY: repr(C), integers only; its size in the data path is asserted where it is defined, and has no padding.
+unsafe impl Plain for wire::encap::Heard {}
 
 /// Deliver what hosts that are no peers send, without its metadata; else it is dropped.
 pub const CONFIG_ANY_PEER: u16 = 1;
@@ -227,21 +229,13 @@ pub struct Peer {
     /// Uplink towards it.
     pub ifindex: u32,
     pub n_labels: u32,
-    /// The data path's own: what the peer was heard to understand.
-    pub heard: wire::encap::Heard,
     /// The schedule: outer UDP source ports in the order in which flowcells take them; weights by repetition.
     pub labels: [u16; MAX_LABELS],
 }
 
 impl Default for Peer {
     fn default() -> Peer {
-        Peer {
-            tunnel: Tunnel::default(),
-            ifindex: 0,
-            n_labels: 0,
-            heard: wire::encap::Heard::default(),
-            labels: [0; MAX_LABELS],
-        }
+        Peer { tunnel: Tunnel::default(), ifindex: 0, n_labels: 0, labels: [0; MAX_LABELS] }
     }
 }
 
@@ -334,10 +328,7 @@ pub struct Found {
     pub in_peer: u32,
     /// The highest version that is spoken to that peer.
     pub in_most: u8,
-    /// What the flow's segments last said that it speaks, and when.
-    pub in_claim: u8,
-    pub in_tick: u8,
-    pub pad: u8,
+    pub pad: [u8; 3],
 }
 
 /// `struct sv_receive`: how far the incoming direction has got, and what of it takes the way through the agent.

@@ -613,8 +613,9 @@ fn what_the_edge_emits_reaches_guests_and_peers() {
         let guest = kernel::emit::Interface::open(fabric.edges[0].port).unwrap();
         guest.send(&kernel::emit::frame(&to(1), EDGE_MAC, guest_mac(0)).unwrap()).unwrap();
         let peers: Vec<(u32, Peer)> = fabric.edges[0].edge.peers().unwrap();
-        let frame = kernel::emit::frame(&to(2), guest_mac(0), guest_mac(1)).unwrap();
-        kernel::emit::Uplink::open().unwrap().send(&peers[0].1, VNI, 50_003, &frame).unwrap();
+        let packet = Packet { label: 50_003, ..to(2) };
+        let frame = kernel::emit::frame(&packet, guest_mac(0), guest_mac(1)).unwrap();
+        kernel::emit::Uplink::open().unwrap().send(&peers[0].1, VNI, &packet, &frame).unwrap();
     });
     let mut buffer = [1; 64];
     for (socket, from) in [(here, "10.7.0.2:7"), (there, "10.7.0.1:7")] {

@@ -92,6 +92,7 @@ fn damaged_frames_get_what_the_native_edge_gives_them() {
         let Some(world) = World::new(&format!("m{}", round % 10), &config) else { return };
         in_namespace(&world.fabric.host(0), || {
             let mut native = Frames::new(&config);
+            let mut now = Time::ZERO; // as far as the kernel's clock is known
             for i in 0..ROUND {
                 let (frame, from) = mutator.frame();
                 if !runnable(&frame) || frame.len() > 3000 {
@@ -100,7 +101,7 @@ fn damaged_frames_get_what_the_native_edge_gives_them() {
                 let direction = from.map_or([Direction::Egress, Direction::Ingress][i % 2], |from| directions[from]);
                 let (action, out) = world.run(direction, &frame);
                 let slot = native.flow_key(direction, &frame).and_then(|key| world.flow(key));
-                let now = Time::from_ns(slot.map_or(0, |slot| slot.flow.last_seen));
+                now = now.max(Time::from_ns(slot.map_or(0, |slot| slot.flow.last_seen)));
                 let outcome = native.run(now, direction, &frame, 0);
                 if let Some(what) = difference(&outcome, action, &out) {
                     panic!("round {round}, frame {i}, {direction:?} {frame:02x?}\n{what}");

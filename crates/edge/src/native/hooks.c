@@ -83,6 +83,20 @@ int sv_edge_hooks(void)
 	HOLDS(p.label == 11);
 	sv_tick_paths(&c);
 	HOLDS(path[0].congestion == 9 << 7);
+	/* An index that names another path: its feedback is of the one before for two round trips. */
+	sv_path_move(&path[0], &path[7], 100 << SV_PATH_SHIFT, c.now);
+	HOLDS(path[7].congestion == 9 << 7 && !path[0].congestion);
+	c.news = (struct sv_path_news){ .kind = 2, .path = 7, .value = 50 };
+	c.now += 200 << SV_PATH_SHIFT;
+	sv_ingress(&c, &p);
+	HOLDS(path[7].congestion == 9 << 7);
+	c.now += 1 << SV_PATH_SHIFT;
+	sv_ingress(&c, &p);
+	HOLDS(path[7].congestion == 50 << 8);
+	c.news = (struct sv_path_news){ .kind = SV_FEEDBACK_MARKS, .path = 7, .value = 1 };
+	sv_ingress(&c, &p); /* a count of marks is of no path */
+	HOLDS(path[7].congestion == 50 << 8);
+	path[0].congestion = 9 << 7;
 	c.paths.path = 0;
 	sv_ingress(&c, &p);
 	sv_tick_paths(&c);

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod clove;
 mod limiter;
+#[cfg(test)]
+mod owed;
 mod paths;
 #[cfg(test)]
 pub(crate) mod receive;

@@ -16,8 +16,13 @@ pub struct PathState {
     pub weight: u16,
     /// When the last feedback came, in ticks of 1,024 ns modulo 2^32; 0: never.
     pub heard: u32,
+    /// When the index came to name another path, in ticks.
+    pub bound: u32,
+    /// So long after that, in ticks, feedback may be about the path before; 0: it is not.
+    pub quiet: u16,
+    pub pad: u16,
 }
-const _: () = assert!(size_of::<PathState>() == 8);
+const _: () = assert!(size_of::<PathState>() == 16);
 
 /// The states of all paths to one destination.
 pub(crate) type PathStates = Box<[PathState; MAX_LABELS]>;
@@ -61,7 +66,7 @@ pub(crate) struct Relay {
     queue: [u8; MAX_LABELS],
     n: u16,
     head: u8,
-    pad: u8,
+    counted: u8,
 }
 const _: () = assert!(size_of::<Relay>() == 772);
 
@@ -87,7 +92,7 @@ pub(crate) fn tick_paths(conf: &Conf, paths: &Paths, now: Time) {
 
 impl Default for Relay {
     fn default() -> Relay {
-        Relay { kind: [0; MAX_LABELS], value: [0; MAX_LABELS], queue: [0; MAX_LABELS], n: 0, head: 0, pad: 0 }
+        Relay { kind: [0; MAX_LABELS], value: [0; MAX_LABELS], queue: [0; MAX_LABELS], n: 0, head: 0, counted: 0 }
     }
 }
 

@@ -4,6 +4,7 @@
 #include "toy.h"
 #endif
 #include "edge.h"
+#include "owed.h"
 #include "receive.h"
 #include "relay.h"
 
@@ -42,6 +43,9 @@ void sv_edge_receive_drained(struct sv_receive *r, u16 number, u32 now);
 void sv_edge_receive_restart(struct sv_receive *r);
 int sv_edge_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u64 now, u64 *at);
 u32 sv_edge_limit_bytes(const struct sv_packet *p, u32 len);
+void sv_edge_owed_count(struct sv_owed_marks *m, u32 marked);
+void sv_edge_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, struct sv_packet *p);
+u32 sv_edge_told_new(struct sv_told *t, u16 count, u32 sent);
 
 void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k)
 {
@@ -227,4 +231,19 @@ int sv_edge_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u6
 u32 sv_edge_limit_bytes(const struct sv_packet *p, u32 len)
 {
 	return sv_limit_bytes(p, len);
+}
+
+void sv_edge_owed_count(struct sv_owed_marks *m, u32 marked)
+{
+	sv_owed_count(m, marked);
+}
+
+void sv_edge_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, struct sv_packet *p)
+{
+	sv_owed_pay(r, m, p);
+}
+
+u32 sv_edge_told_new(struct sv_told *t, u16 count, u32 sent)
+{
+	return sv_told_new(t, count, sent);
 }

@@ -1,6 +1,5 @@
 //! Edges that speak version 2 of docs/wire.md with one another and with edges of old, on real traffic. Root only; says why where it is
 //! skipped.
-#![cfg(feature = "kernel")]
 #![cfg(feature = "libbpf")]
 
 #[path = "../fabric/mod.rs"]
@@ -75,8 +74,9 @@ impl Rig {
 
     /// The version that host `i` speaks to the other.
     fn speaks(&self, i: usize) -> u8 {
-        let peer = self.fabric.edges[i].edge.peer(1).unwrap().expect("it has one");
-        peer.heard.version(peer.tunnel.version, clock_ns())
+        let edge = &self.fabric.edges[i].edge;
+        let peer = edge.peer(1).unwrap().expect("it has one");
+        edge.heard(1).unwrap().expect("it can be known").version(peer.tunnel.version, clock_ns())
     }
 
     /// Bytes of guest 0 that the other edge reported as marked.
@@ -164,7 +164,7 @@ fn a_connection_lives_on_while_its_edges_change_their_versions() {
         let peer = edge.peer(1).unwrap().unwrap();
         let tunnel = kernel::state::Tunnel { version, ..peer.tunnel };
         let config = edge.config().unwrap();
-        edge.set_peer(1, &Peer { tunnel, heard: Default::default(), ..peer }).unwrap();
+        edge.set_peer(1, &Peer { tunnel, ..peer }).unwrap();
         edge.set_config(&Config { epoch: config.epoch + 1, ..config }).unwrap();
         rig.carries(1_000_000);
         assert_eq!([rig.speaks(0), rig.speaks(1)], [version; 2]);

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* What a flow keeps of what was found for it in `ports`, `routes` and `remotes`. Only for edge.bpf.c. */
+#ifndef SV_FOUND_H
+#define SV_FOUND_H
+
+/* Changed by the agent while packets pass: read once, before the tables, so that what is found there is not newer. */
+static __always_inline u32 epoch_of(const struct sv_config *conf)
+{
+	return *(const volatile u32 *)&conf->epoch;
+}
+
+/* A CPU that was slow must not put what it found before a change under the epoch that followed. */
+static __always_inline int is_older(u32 epoch, u32 kept)
+{
+	return kept && (s32)(epoch - kept) < 0;
+}
+
+/*
+ * What was found for a flow is kept in two steps, each under the lock. Readers take no lock: between the steps there is no epoch,
+ * and unlocking orders the steps for them. Between the steps the flow must still be found where it was: if it was forgotten
+ * meanwhile, its place may be another flow's. And nobody else must have begun to keep something, which `turn` tells.
+ */
+static __always_inline void keep_out(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni, u32 epoch, u32 port,
+				     const struct sv_route *route)
+{
+	struct sv_found *f = &slot->found;
+	int older;
+	u8 turn;
+
+	bpf_spin_lock(&slot->lock);
+	older = is_older(epoch, f->out_epoch);
+	turn = f->out_turn;
+	if (!older) {
+		f->out_epoch = 0;
+		f->out_port = port;
+		f->out_peer = route->target;
+		__builtin_memcpy(f->out_mac, route->mac, 6);
+		f->out_turn = ++turn;
+	}
+	bpf_spin_unlock(&slot->lock);
+	if (older || find_flow(p, vni, OUT) != slot)
+		return;
+	bpf_spin_lock(&slot->lock);
+	if (f->out_turn == turn)
+		f->out_epoch = epoch;
+	bpf_spin_unlock(&slot->lock);
+}
+
+static __always_inline void keep_in(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni, u32 epoch, u32 port,
+				    const u32 *from, u32 peer, u8 most)
+{
+	struct sv_found *f = &slot->found;
+	int older;
+	u8 turn;
+
+	bpf_spin_lock(&slot->lock);
+	older = is_older(epoch, f->in_epoch);
+	turn = f->in_turn;
+	if (!older) {
+		f->in_epoch = 0;
+		f->in_port = port;
+		for (int i = 0; i < 4; i++)
+			f->in_from[i] = from[i];
+		f->in_peer = peer;
+		f->in_most = most;
+		f->in_turn = ++turn;
+	}
+	bpf_spin_unlock(&slot->lock);
+	if (older || find_flow(p, vni, IN) != slot)
+		return;
+	bpf_spin_lock(&slot->lock);
+	if (f->in_turn == turn)
+		f->in_epoch = epoch;
+	bpf_spin_unlock(&slot->lock);
+}
+
+/*
+ * Is what stands in `f` under `kept`, its epoch of one direction, of this epoch? Returns where to read it, or 0. The pointer depends
+ * on the epoch that was read, which every processor heeds: nothing behind it is read before.
+ */
+static __always_inline const struct sv_found *found_in(const struct sv_found *f, const u32 *kept, u32 epoch)
+{
+	u64 read = *(const volatile u32 *)kept;
+
+	if (!epoch || read != epoch)
+		return 0;
+	asm volatile("%0 &= 0" : "+r"(read));
+	return (const void *)f + read;
+}
+
+/* Does it hold for what came `from` there? */
+static __always_inline int kept_in(const struct sv_found *f, u32 epoch, const u32 *from)
+{
+	f = found_in(f, &f->in_epoch, epoch);
+	return f && f->in_from[0] == from[0] && f->in_from[1] == from[1] && f->in_from[2] == from[2] &&
+	       f->in_from[3] == from[3];
+}
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Marks that were counted for a pair of guests, and who gets the one place for feedback in an outgoing header. Feedback on paths
+ * (relay.h) leaves with any packet to the peer, the path that has waited longest first. The count of a pair leaves with a packet of the
+ * pair, whose addresses say which pair it is. Where both wait they take turns, so that neither starves the other.
+ *
+ * A count says how many marks there were in all, so losing some feedback loses none of them.
+ */
+#ifndef SV_OWED_H
+#define SV_OWED_H
+
+#include "packet.h"
+#include "relay.h"
+
+/* Marks that arrived for one pair of guests, and what of them its peer was told. Zero is a valid start. */
+struct sv_owed_marks {
+	u16 count; /* mod 2^16 */
+	u16 told;
+};
+
+SV_ASSERT_SIZE(struct sv_owed_marks, 4);
+
+/* So many packets of the pair arrived marked. */
+SV_FN void sv_owed_count(struct sv_owed_marks *m, u32 marked)
+{
+	m->count = (u16)(m->count + marked);
+}
+
+/*
+ * The arbiter: fills the place of `p`, a packet to the peer and of the pair. Either may be missing. Only a packet that speaks version 2
+ * can carry a count.
+ */
+SV_FN void sv_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, struct sv_packet *p)
+{
+	int counts = m && m->count != m->told && p->wire == SV_WIRE_2;
+	struct sv_path_news news = {0};
+
+	if (r && r->n && !(counts && !r->counted)) {
+		sv_relay_take(r, &news);
+		r->counted = 0;
+		p->feedback = news.kind;
+		p->feedback_path = news.path;
+		p->feedback_value = news.value;
+	} else if (counts) {
+		if (r)
+			r->counted = 1;
+		p->feedback = SV_FEEDBACK_MARKS;
+		p->feedback_path = (u8)(m->count >> 8);
+		p->feedback_value = (u8)m->count;
+		m->told = m->count;
+	}
+}
+
+/* The last count that a peer has told of a pair. Zero is a valid start. */
+struct sv_told {
+	u16 count;
+	u8 known;
+	u8 pad;
+};
+
+SV_ASSERT_SIZE(struct sv_told, 4);
+
+/*
+ * A peer tells the count of a pair's marks. Returns how many are new. More than the packets `sent` to it lately is a restart: the
+ * counts are in step again, and none of these are marks. So a forged count costs the pair at most what it has sent.
+ */
+SV_FN u32 sv_told_new(struct sv_told *t, u16 count, u32 sent)
+{
+	u32 fresh = (u16)(count - t->count);
+
+	if (!t->known || fresh > sent)
+		fresh = 0;
+	t->known = 1;
+	t->count = count;
+	return fresh;
+}
+
+#endif
