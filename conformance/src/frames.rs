@@ -316,7 +316,7 @@ impl Frames {
     fn stages(&mut self, now: Time, direction: Direction, plain: bool, packet: &mut Packet) -> edge::Verdict {
         let before = self.edge.counters();
         let verdict = if plain {
-            self.edge.process_plain(now, direction, Slot(0), packet)
+            self.edge.process_unmanaged(now, direction, Slot(0), packet)
         } else {
             self.edge.process(now, direction, Slot(0), packet)
         };

@@ -5,6 +5,7 @@ use crate::inner::{Anchor, Fragment, Inner, Kind, ETHERNET};
 use crate::outer::Outer;
 use crate::words::{hex, named, number, pair, range, Parsed};
 use crate::world::{local, Guest, Verdict, Why, GUEST, LABELS, NEIGHBOUR, PEERS, PORT, STRANGER, VNI};
+use edge::names::Names;
 use edge::vcc::{self, Law};
 use edge::{Balance, Direction};
 use units::{Bytes, Time};
@@ -151,9 +152,6 @@ impl Script {
     }
 }
 
-const LAWS: [(&str, Law); 4] =
-    [("none", Law::None), ("dctcp", Law::Dctcp), ("newreno", Law::NewReno), ("cubic", Law::Cubic)];
-
 fn config(words: &str) -> Parsed<Config> {
     let mut config = Config::default();
     for word in words.split_whitespace() {
@@ -169,7 +167,11 @@ fn config(words: &str) -> Parsed<Config> {
             "strict" => config.strict = value == "yes",
             "isolated" => config.isolated = value == "yes",
             "answers" => config.answers = value == "yes",
-            "law" => config.congestion = Some(Congestion { law: named(&LAWS, value)?, clamp: None }),
+            "law" => {
+                let law = Option::<Law>::find(value).and_then(|choice| choice.value);
+                let law = law.ok_or_else(|| format!("there is no law {value:?}"))?;
+                config.congestion = Some(Congestion { law, clamp: None });
+            }
             "clamp" => {
                 let law = config.congestion.map_or(Law::None, |congestion| congestion.law);
                 config.congestion = Some(Congestion { law, clamp: Some(Bytes(number(value)?)) });

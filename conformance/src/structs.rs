@@ -66,7 +66,7 @@ impl Structs {
             }
         }
         let verdict = if case.plain_peer {
-            self.edge.process_plain(now, case.direction, Slot(0), &mut packet)
+            self.edge.process_unmanaged(now, case.direction, Slot(0), &mut packet)
         } else {
             self.edge.process(now, case.direction, Slot(0), &mut packet)
         };

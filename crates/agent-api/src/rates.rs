@@ -1,5 +1,6 @@
 //! Rate limits as configured: of ports, and of the tenants among whom ports share.
 
+pub use edge::limiter::Kind as LawKind;
 use edge::limiter::{Law, Spring};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -80,31 +81,6 @@ impl Pacing {
     }
 }
 
-/// What keeps the queue of a limit short.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LawKind {
-    /// Nothing: the queue is HTB's.
-    Off,
-    /// ECN marks on what is queued.
-    Mark,
-    /// ECE in ACKs, for guests that run DCTCP.
-    Dem,
-    /// Receive windows in ACKs.
-    #[default]
-    Spring,
-}
-
-impl LawKind {
-    pub fn name(self) -> &'static str {
-        match self {
-            LawKind::Off => "off",
-            LawKind::Mark => "mark",
-            LawKind::Dem => "dem",
-            LawKind::Spring => "spring",
-        }
-    }
-}
-
 /// Of a `[[port]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortLimits {
@@ -124,12 +100,7 @@ const ANSWER: Time = Time::from_us(200);
 impl PortLimits {
     /// With thresholds for a queue that is drained at `rate`.
     pub fn law_for(&self, rate: BitRate) -> Law {
-        let law = match self.law {
-            LawKind::Off => Law::None,
-            LawKind::Mark => Law::ecn_for_rate(rate, ANSWER),
-            LawKind::Dem => Law::dem_for_rate(rate, ANSWER),
-            LawKind::Spring => Law::Spring(Spring::for_rate(rate, ANSWER)),
-        };
+        let law = self.law.for_rate(rate, ANSWER);
         match law {
             Law::None => Law::None,
             Law::Ecn { k } => Law::Ecn { k: self.k1.unwrap_or(k) },

@@ -12,7 +12,8 @@ use crate::receiver::{self, Receiver, Stats};
 use agent_api::protocol::{
     self, Command, CounterValue, Flow, FlowCongestion, Flows, Outcome, Path, Port, Status, Uplink,
 };
-use edge::vcc::{Connection, Law, ONE};
+use edge::names::Names;
+use edge::vcc::{Connection, ONE};
 use kernel::state::{address, Counter, FlowSlot, FlowSlotKey};
 use kernel::{monotonic_ns, Adopted, Role};
 use serde::Serialize;
@@ -231,13 +232,7 @@ fn receiver_status(receiver: &Receiver) -> protocol::Receiver {
 
 fn congestion(c: Connection) -> FlowCongestion {
     FlowCongestion {
-        law: match c.law {
-            Law::None => "none",
-            Law::Dctcp => "dctcp",
-            Law::NewReno => "newreno",
-            Law::Cubic => "cubic",
-        }
-        .into(),
+        law: Some(c.law).name().into(),
         window_bytes: c.window.map(Bytes::get),
         cwnd_bytes: c.cwnd.get(),
         alpha: f64::from(c.alpha) / f64::from(ONE),

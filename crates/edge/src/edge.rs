@@ -144,7 +144,7 @@ impl Edge {
 
     /// As [`process`](Edge::process), for a segment to or from a peer whose edge is known not to be one of ours: congestion
     /// control leaves it alone, and so do limiters.
-    pub fn process_plain(&mut self, now: Time, dir: Direction, slot: Slot, pkt: &mut Packet) -> Verdict {
+    pub fn process_unmanaged(&mut self, now: Time, dir: Direction, slot: Slot, pkt: &mut Packet) -> Verdict {
         let (congestion, follows) = (self.stages.vcc.take(), std::mem::take(&mut self.follows));
         let verdict = self.process(now, dir, slot, pkt);
         (self.stages.vcc, self.follows) = (congestion, follows);

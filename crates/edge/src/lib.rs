@@ -7,11 +7,11 @@ pub mod balance;
 mod config;
 mod counters;
 mod deadlines;
+pub mod diverted;
 mod edge;
 pub mod limiter;
+pub mod names;
 mod native;
-#[path = "diverted/mod.rs"] // a change of name is under way
-pub mod receive;
 pub mod reorder;
 mod schedule;
 pub mod shape;

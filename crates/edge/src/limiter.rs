@@ -1,5 +1,6 @@
 //! Rate limiters without a standing queue (`datapath/limiter.h`): the law that keeps the queue of a class short.
 
+use crate::names::{Named, Names};
 use crate::native::{self, Limit};
 use units::{BitRate, Bytes, Time};
 
@@ -17,6 +18,60 @@ pub enum Law {
     Dem { k: Bytes },
     /// ACKs get a receive window (section 4.4.2).
     Spring(Spring),
+}
+
+/// A law without its thresholds, as files choose it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Kind {
+    None,
+    Ecn,
+    Dem,
+    #[default]
+    Spring,
+}
+
+impl Names for Kind {
+    fn table() -> &'static [Named<Kind>] {
+        static TABLE: [Named<Kind>; 4] = [
+            Named {
+                value: Kind::Spring,
+                name: "spring",
+                aliases: &[],
+                about: "a smaller receive window in ACKs for the sender (SPRING; He 2017, section 4.4.2)",
+            },
+            Named {
+                value: Kind::Dem,
+                name: "dem",
+                aliases: &[],
+                about: "ECE in these ACKs while more than K wait (DEM, section 4.4.1)",
+            },
+            Named {
+                value: Kind::Ecn,
+                name: "ecn",
+                aliases: &["mark"],
+                about: "CE on outgoing segments while more than K wait (the strawman of section 4.3.2)",
+            },
+            Named { value: Kind::None, name: "none", aliases: &["off"], about: "nothing: plain HTB" },
+        ];
+        &TABLE
+    }
+}
+
+impl Kind {
+    /// The name in files and output.
+    pub fn name(self) -> &'static str {
+        Names::name(self)
+    }
+
+    /// The law with thresholds for a queue that drains at `rate`. `rtt`: round trip without the limiter.
+    pub fn for_rate(self, rate: BitRate, rtt: Time) -> Law {
+        match self {
+            Kind::None => Law::None,
+            Kind::Ecn => Law::ecn_for_rate(rate, rtt),
+            Kind::Dem => Law::dem_for_rate(rate, rtt),
+            Kind::Spring => Law::Spring(Spring::for_rate(rate, rtt)),
+        }
+    }
 }
 
 /// Parameters of SPRING.

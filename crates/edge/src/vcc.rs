@@ -1,5 +1,6 @@
 //! Virtual congestion control (AC/DC TCP): the administrator's settings, and the state that the edge reports.
 
+use crate::names::{Named, Names};
 use crate::native::{self, PolicyRule, Vcc, VccClass, VccConf};
 use std::ops::RangeInclusive;
 use units::{Bytes, Time};
@@ -22,6 +23,25 @@ pub enum Law {
     NewReno,
     /// RFC 9438.
     Cubic,
+}
+
+/// The choices of an administrator. `None`: connections are left alone.
+impl Names for Option<Law> {
+    fn table() -> &'static [Named<Option<Law>>] {
+        static TABLE: [Named<Option<Law>>; 5] = [
+            Named {
+                value: Some(Law::Dctcp),
+                name: "dctcp",
+                aliases: &[],
+                about: "DCTCP (RFC 8257) with the priority `beta`",
+            },
+            Named { value: Some(Law::NewReno), name: "newreno", aliases: &["reno"], about: "NewReno (RFC 6582)" },
+            Named { value: Some(Law::Cubic), name: "cubic", aliases: &[], about: "CUBIC (RFC 9438)" },
+            Named { value: Some(Law::None), name: "none", aliases: &[], about: "only the clamp" },
+            Named { value: None, name: "off", aliases: &[], about: "the edge leaves the connections alone" },
+        ];
+        &TABLE
+    }
 }
 
 /// How flows of a kind are treated.

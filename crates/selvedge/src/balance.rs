@@ -1,6 +1,7 @@
 //! A load balancer's keys in files: the scheme's name and the parameters of all schemes, from the table of
 //! [`edge::balance`]. Which key names the scheme is the file's own choice.
 
+use crate::word::unknown;
 use config::Invalid;
 use edge::balance::{Balance, Parameter, Quantity, Scheme, SCHEMES};
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
@@ -162,12 +163,6 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Others<'_, A> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
         self.map.next_value_seed(seed)
     }
-}
-
-/// In serde's words.
-fn unknown<'a>(what: &str, word: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let known: Vec<String> = known.map(|known| format!("`{known}`")).collect();
-    format!("unknown {what} `{word}`, expected one of {}", known.join(", "))
 }
 
 /// A scheme's name or alias.

@@ -3,7 +3,7 @@
 use crate::agent::Agent;
 use crate::controller::Controller;
 use crate::ctl::Ctl;
-use crate::lab::Lab;
+use crate::lab::LabCommand;
 use crate::scenario::Seeds;
 use crate::topo::Topo;
 use clap::{Args, Parser, Subcommand};
@@ -66,7 +66,7 @@ pub enum Command {
     /// Networks on this machine that real programs run in
     Lab {
         #[command(subcommand)]
-        command: Lab,
+        command: LabCommand,
     },
     /// The edge in this host's kernel
     Agent {

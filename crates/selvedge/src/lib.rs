@@ -25,6 +25,7 @@ pub mod schema;
 pub mod sim;
 pub mod table;
 pub mod topo;
+pub mod word;
 
 use cli::{Bench, Cli, Command, Sim};
 use std::process::ExitCode;

@@ -2,6 +2,8 @@
 
 use clap::Parser;
 use edge::balance::SCHEMES;
+use edge::names::{Named, Names};
+use edge::{limiter, vcc};
 use std::path::Path;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
@@ -70,6 +72,25 @@ fn the_page_of_schemes_is_the_table_of_schemes() {
     let text = std::fs::read_to_string(Path::new(ROOT).join("docs/balancing.md")).unwrap();
     let rows = schemes();
     assert!(text.contains(&format!("|---|---|---|---|---|---|\n{rows}\n")), "docs/balancing.md should have\n{rows}");
+}
+
+/// The rows of a table of names.
+fn choices<T: Names>() -> String {
+    let row = |choice: &Named<T>| {
+        let aliases: String = choice.aliases.iter().map(|alias| format!(" `{alias}`")).collect();
+        format!("| `{}` |{aliases} | {} |\n", choice.name, choice.about)
+    };
+    T::table().iter().map(row).collect()
+}
+
+#[test]
+fn the_tables_of_laws_are_those_of_the_code() {
+    for (page, rows) in
+        [("docs/agent.md", choices::<Option<vcc::Law>>()), ("docs/limiters.md", choices::<limiter::Kind>())]
+    {
+        let text = std::fs::read_to_string(Path::new(ROOT).join(page)).unwrap();
+        assert!(text.contains(&format!("|---|---|---|\n{rows}\n")), "{page} should have\n{rows}");
+    }
 }
 
 #[test]

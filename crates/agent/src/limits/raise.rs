@@ -47,7 +47,7 @@ impl Raise<'_> {
                 ));
                 return limited;
             }
-            if limited.wanted.iter().any(|w| w.kind != LawKind::Off) {
+            if limited.wanted.iter().any(|w| w.kind != LawKind::None) {
                 problems.push(format!("rate limits are plain HTB, whose queues nothing keeps short: {why}"));
             }
         }

@@ -45,7 +45,7 @@ fn tell_one(
         Law::Ecn { k } | Law::Dem { k } => (k, Bytes(0)),
         Law::Spring(s) => (s.k1, s.k2),
     };
-    let kind = if edge.lawless().is_some() { LawKind::Off } else { w.kind };
+    let kind = if edge.lawless().is_some() { LawKind::None } else { w.kind };
     protocol::Limit {
         interface: w.interface.clone(),
         ifindex: w.key.ifindex,

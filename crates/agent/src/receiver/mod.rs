@@ -1,7 +1,7 @@
 //! Presto's receiver in the kernel edge: the thread that holds what overtook an earlier flowcell.
 //!
 //! A kernel program cannot hold packets. `selvedge_uplink` follows each flow's order (`datapath/receive.h`), and diverts a
-//! flow that is out of order to a TAP device of this thread. [`edge::receive`] holds what must wait and gives everything
+//! flow that is out of order to a TAP device of this thread. [`edge::diverted`] holds what must wait and gives everything
 //! back in order; `selvedge_drain` at the device's ingress hands it to the guest.
 //!
 //! The thread says in a map that it is alive. If it ends, its device ends with it, and nothing is diverted any more; if it

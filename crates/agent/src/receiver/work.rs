@@ -3,7 +3,7 @@
 use super::backlog::Backlog;
 use super::frame::{self, Diverted};
 use super::{Sign, Stats, FRAMES};
-use edge::receive::{Bounce, Holder};
+use edge::diverted::{Bounce, Holder};
 use edge::{reorder, Slot};
 use kernel::monotonic_ns;
 use kernel::state::FlowSlotKey;

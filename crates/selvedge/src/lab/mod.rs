@@ -28,7 +28,7 @@ use clap::Subcommand;
 use config::{ConfigError, Document, Invalid};
 
 #[derive(Debug, Subcommand)]
-pub enum Lab {
+pub enum LabCommand {
     /// A leaf-spine fabric of network namespaces, routed by the kernel
     Kernel {
         #[command(subcommand)]
@@ -38,10 +38,10 @@ pub enum Lab {
     Modelled(Modelled),
 }
 
-impl Lab {
+impl LabCommand {
     /// An interrupt removes half-written files.
     pub fn writes_results(&self) -> bool {
-        matches!(self, Lab::Modelled(Modelled::Run(_)))
+        matches!(self, LabCommand::Modelled(Modelled::Run(_)))
     }
 }
 
@@ -49,10 +49,10 @@ impl Lab {
 ///
 /// # Errors
 /// What the verb cannot do, in one line.
-pub fn run(lab: &Lab) -> Result<bool, Failure> {
+pub fn run(lab: &LabCommand) -> Result<bool, Failure> {
     match lab {
-        Lab::Kernel { command } => Ok(kernel::run(command)?),
-        Lab::Modelled(verb) => {
+        LabCommand::Kernel { command } => Ok(kernel::run(command)?),
+        LabCommand::Modelled(verb) => {
             let done = modelled(verb);
             state::tidy();
             done

@@ -1,5 +1,6 @@
 //! `[scheme.<name>.congestion]`: virtual congestion control in the edges.
 
+use crate::word::Word;
 use config::{closest, Invalid};
 use config::{within, OrOff};
 use edge::vcc::{self, Class, Config, Law, Prefix, Rule};
@@ -9,20 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum LawWord {
-    None,
-    Dctcp,
-    Newreno,
-    Cubic,
-}
+/// A window law; `None`: flows are left alone.
+pub type LawWord = Word<Option<Law>>;
 
 /// How all flows are treated that no rule is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CongestionTable {
-    /// Law of the window; `none`: only the clamp.
+    /// Law of the window; `none`: only the clamp; `off`: the edge leaves these flows alone.
     pub law: LawWord,
     /// Priority with `dctcp`: 1 cuts as DCTCP does, 0 by twice as much.
     #[schemars(range(min = 0.0, max = 1.0))]
@@ -71,7 +66,7 @@ pub struct RuleTable {
 impl Default for CongestionTable {
     fn default() -> CongestionTable {
         CongestionTable {
-            law: LawWord::Dctcp,
+            law: Word(Some(Law::Dctcp)),
             beta: 1.0,
             clamp: OrOff(None),
             floor: OrOff(None),
@@ -119,13 +114,9 @@ impl CongestionTable {
             let problem = format!("the floor of {floor} exceeds the clamp of {clamp}");
             return Err(Invalid::new(at, problem, "lower `floor` or raise `clamp`"));
         }
+        let Word(Some(law)) = self.law else { return Ok(Class::OFF) };
         Ok(Class {
-            law: match self.law {
-                LawWord::None => Law::None,
-                LawWord::Dctcp => Law::Dctcp,
-                LawWord::Newreno => Law::NewReno,
-                LawWord::Cubic => Law::Cubic,
-            },
+            law,
             beta: (self.beta * f64::from(vcc::ONE)).round() as u16,
             clamp: self.clamp.0,
             floor: self.floor.0,
@@ -207,6 +198,12 @@ mod tests {
     #[test]
     fn the_empty_table_is_dctcp_for_all() {
         assert_eq!(built(""), Ok((Config::default(), false)));
+    }
+
+    #[test]
+    fn off_leaves_flows_alone() {
+        assert_eq!(built("law = \"off\"\nclamp = \"1MB\"").unwrap().0, Config::new(Class::OFF));
+        assert_eq!(built("law = \"reno\"").unwrap(), built("law = \"newreno\"").unwrap());
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `[host]` and `[host.tcp]`.
 
+use crate::word::Word;
 use config::Invalid;
 use config::{within, OrOff};
 use host::experiment::{CpuModel, Gro, HostConfig};
 use host::tcp::{self, cc::Algorithm, EcnMode, Recovery};
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Time};
 
@@ -52,39 +53,8 @@ pub struct HostTable {
     pub tcp: TcpTable,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(transform = reno)]
-pub enum CongestionWord {
-    #[serde(alias = "reno")]
-    Newreno,
-    Cubic,
-    Dctcp,
-    Vegas,
-    Illinois,
-    Highspeed,
-    /// Of real kernels only.
-    Bbr,
-}
-
-/// The alias of `newreno`.
-fn reno(schema: &mut Schema) {
-    config::schema::add_word(schema, "reno");
-}
-
-impl CongestionWord {
-    pub(super) fn algorithm(self) -> Algorithm {
-        match self {
-            CongestionWord::Newreno => Algorithm::NewReno,
-            CongestionWord::Cubic => Algorithm::Cubic,
-            CongestionWord::Dctcp => Algorithm::Dctcp,
-            CongestionWord::Vegas => Algorithm::Vegas,
-            CongestionWord::Illinois => Algorithm::Illinois,
-            CongestionWord::Highspeed => Algorithm::HighSpeed,
-            CongestionWord::Bbr => Algorithm::Bbr,
-        }
-    }
-}
+/// The congestion control of a guest.
+pub(super) type CongestionWord = Word<Algorithm>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -191,7 +161,7 @@ impl Default for TcpTable {
     fn default() -> Self {
         let d = tcp::Config::default();
         TcpTable {
-            congestion: CongestionWord::Cubic,
+            congestion: Word(Algorithm::Cubic),
             recovery: RecoveryWord::Sack,
             ecn: EcnWord::Accept,
             initial_cwnd: d.initial_cwnd,
@@ -268,7 +238,7 @@ impl TcpTable {
         within("host.tcp.tso_rtt_log", self.tso_rtt_log, 0, 31)?;
         Ok(tcp::Config {
             mss: mtu.saturating_sub(40),
-            congestion: self.congestion.algorithm(),
+            congestion: self.congestion.0,
             recovery: match self.recovery {
                 RecoveryWord::Newreno => Recovery::NewReno,
                 RecoveryWord::Sack => Recovery::Sack,

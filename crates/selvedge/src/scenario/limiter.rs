@@ -1,22 +1,17 @@
 //! `[scheme.<name>.limiter]`: rate limiters between edge and NIC.
 
+use crate::word::Word;
 use config::Invalid;
 use config::{check, within, Key, OrOff, Role};
-use edge::limiter::{self, Law, Spring};
+use edge::limiter::{self, Kind, Law, Spring};
 use edge::shape::{self, Class, DEFAULT_BURST};
 use host::experiment::{Limiter, LimiterClass};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{BitRate, Bytes, Time};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum LimiterLawWord {
-    None,
-    Ecn,
-    Dem,
-    Spring,
-}
+/// A law, without its thresholds.
+pub type LimiterLawWord = Word<Kind>;
 
 /// The limiter of some hosts, and what keeps its queues short.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -87,7 +82,7 @@ impl Default for LimiterTable {
             hosts: None,
             rate: None,
             total: None,
-            law: LimiterLawWord::None,
+            law: Word(Kind::None),
             k: None,
             k1: None,
             k2: None,
@@ -144,7 +139,6 @@ impl LimiterTable {
     }
 
     fn check_keys(&self, at: &str) -> Result<(), Invalid> {
-        use LimiterLawWord::{Dem, Ecn};
         let optional = |is: bool| if is { Role::Optional } else { Role::Meaningless };
         let key = |name, given, role| Key { name, given, role };
         let classed = !self.class.is_empty();
@@ -159,8 +153,8 @@ impl LimiterTable {
             ],
         )?;
         let word = serde_json::to_string(&self.law).unwrap_or_default();
-        let threshold = matches!(self.law, Ecn | Dem);
-        let (none, spring) = (self.law == LimiterLawWord::None, self.law == LimiterLawWord::Spring);
+        let threshold = matches!(self.law.0, Kind::Ecn | Kind::Dem);
+        let (none, spring) = (self.law.0 == Kind::None, self.law.0 == Kind::Spring);
         // One without the other would be compared with an automatic one that nobody sees.
         let both = |other: bool| match (spring, other) {
             (true, true) => Role::Needed,
@@ -191,21 +185,18 @@ impl LimiterTable {
         }
         let share =
             |given: Option<f64>, default| given.map_or(default, |x| (x * f64::from(limiter::ONE)).round() as u16);
-        let law = match self.law {
-            LimiterLawWord::None => Law::None,
-            LimiterLawWord::Ecn => self.k.map_or_else(|| Law::ecn_for_rate(rate, rtt), |k| Law::Ecn { k }),
-            LimiterLawWord::Dem => self.k.map_or_else(|| Law::dem_for_rate(rate, rtt), |k| Law::Dem { k }),
-            LimiterLawWord::Spring => {
-                let auto = Spring::for_rate(rate, rtt);
-                Law::Spring(Spring {
-                    k1: self.k1.unwrap_or(auto.k1),
-                    k2: self.k2.unwrap_or(auto.k2),
-                    alpha: share(self.alpha, auto.alpha),
-                    beta: share(self.beta, auto.beta),
-                })
-            }
+        let law = match self.law.0.for_rate(rate, rtt) {
+            Law::None => Law::None,
+            Law::Ecn { k } => Law::Ecn { k: self.k.unwrap_or(k) },
+            Law::Dem { k } => Law::Dem { k: self.k.unwrap_or(k) },
+            Law::Spring(auto) => Law::Spring(Spring {
+                k1: self.k1.unwrap_or(auto.k1),
+                k2: self.k2.unwrap_or(auto.k2),
+                alpha: share(self.alpha, auto.alpha),
+                beta: share(self.beta, auto.beta),
+            }),
         };
-        let key = if self.law == LimiterLawWord::Spring { "k1" } else { "k" };
+        let key = if self.law.0 == Kind::Spring { "k1" } else { "k" };
         law.check().map_err(|error| split(format!("{at}.{key}"), &error.to_string()))?;
         Ok(law)
     }

@@ -285,7 +285,7 @@ impl RestTable {
         for (guest, law) in &self.guests {
             let mut known = false;
             for workload in workloads.iter_mut().filter(|w| w.name == *guest) {
-                workload.congestion = Some(law.algorithm());
+                workload.congestion = Some(law.0);
                 known = true;
             }
             if !known {

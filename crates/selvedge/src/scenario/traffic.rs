@@ -331,7 +331,7 @@ impl WorkloadTable {
         workload.priority = self.priority.unwrap_or_default();
         workload.ignore_window = self.ignore_window.unwrap_or_default();
         workload.rate_cap = self.rate_cap;
-        workload.congestion = self.congestion.map(CongestionWord::algorithm);
+        workload.congestion = self.congestion.map(|word| word.0);
         workload.connection = match self.connection {
             Some(ConnectionWord::Persistent) => Connection::Persistent,
             _ => Connection::Fresh,

@@ -1,11 +1,12 @@
 //! `[congestion]`: the administrator's congestion control for guests.
 
 use super::{at_most, within, Parsed};
+use crate::word::Word;
 use agent_api::config::{Prefix, MAX_NETWORK};
 use config::{Invalid, OrOff};
 use edge::vcc::{self, Class, Config, Law, Rule};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use units::{Bytes, Time};
@@ -13,17 +14,8 @@ use units::{Bytes, Time};
 /// The data path has room for so many.
 const MAX_RULES: usize = 32;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum LawWord {
-    /// No congestion control at all.
-    Off,
-    /// No window but the clamp.
-    None,
-    Dctcp,
-    Newreno,
-    Cubic,
-}
+/// A window law; `None`: connections are left alone.
+type LawWord = Word<Option<Law>>;
 
 /// How all connections are treated that no rule is about.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -56,7 +48,7 @@ pub(super) struct CongestionTable {
 impl Default for CongestionTable {
     fn default() -> CongestionTable {
         CongestionTable {
-            law: LawWord::Dctcp,
+            law: Word(Some(Law::Dctcp)),
             beta: 1.0,
             clamp: OrOff(None),
             floor: OrOff(None),
@@ -133,13 +125,7 @@ impl CongestionTable {
             let problem = format!("the floor of {floor} exceeds the clamp of {clamp}");
             return Err(Invalid::new(at, problem, "lower `floor` or raise `clamp`"));
         }
-        let law = match self.law {
-            LawWord::Off => return Ok(Class::OFF),
-            LawWord::None => Law::None,
-            LawWord::Dctcp => Law::Dctcp,
-            LawWord::Newreno => Law::NewReno,
-            LawWord::Cubic => Law::Cubic,
-        };
+        let Word(Some(law)) = self.law else { return Ok(Class::OFF) };
         Ok(Class {
             law,
             beta: (self.beta * f64::from(vcc::ONE)).round() as u16,

@@ -3,6 +3,7 @@
 use super::at_most;
 use super::parsed::{Parsed, Shape};
 use super::tables::PortTable;
+use crate::word::Word;
 use agent_api::config::{
     Annotated, Config, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_RATE, MAX_TENANTS, MIN_RATE,
 };
@@ -67,26 +68,8 @@ impl PacingWord {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum LawWord {
-    Off,
-    Mark,
-    Dem,
-    #[default]
-    Spring,
-}
-
-impl LawWord {
-    fn kind(self) -> LawKind {
-        match self {
-            LawWord::Off => LawKind::Off,
-            LawWord::Mark => LawKind::Mark,
-            LawWord::Dem => LawKind::Dem,
-            LawWord::Spring => LawKind::Spring,
-        }
-    }
-}
+/// A law, without its thresholds.
+pub(super) type LawWord = Word<LawKind>;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -254,7 +237,7 @@ pub(super) fn check_port(
         egress: own.or(rate("annotations", egress)?.map(Rate::fixed)),
         ingress: rate("annotations", ingress)?.or(rate("ingress_rate", keys.ingress_rate)?),
         tenant: keys.tenant.clone(),
-        law: keys.law.unwrap_or(table.law).kind(),
+        law: keys.law.unwrap_or(table.law).0,
         k1: keys.k1,
         k2: keys.k2,
     };
@@ -268,8 +251,8 @@ fn check_thresholds(at: &str, limits: &PortLimits) -> Result<(), Invalid> {
         Err(Invalid::new(format!("{at}.{key}"), problem, "remove it"))
     };
     match limits.law {
-        LawKind::Off if limits.k1.is_some() => return meaningless("k1", "without a law"),
-        LawKind::Off | LawKind::Mark | LawKind::Dem if limits.k2.is_some() => {
+        LawKind::None if limits.k1.is_some() => return meaningless("k1", "without a law"),
+        LawKind::None | LawKind::Ecn | LawKind::Dem if limits.k2.is_some() => {
             return meaningless("k2", "with any law but \"spring\"");
         }
         _ => {}
@@ -346,6 +329,12 @@ mod tests {
         let rate = Rate { guarantee: BitRate::from_gbps(1), ceiling: BitRate::from_gbps(2) };
         assert_eq!((limits.egress, limits.law, limits.tenant.as_deref()), (Some(rate), LawKind::Dem, Some("blue")));
         assert_eq!(read(PORT).unwrap().ports[0].limits, PortLimits::default());
+        for (word, law) in
+            [("ecn", LawKind::Ecn), ("mark", LawKind::Ecn), ("none", LawKind::None), ("off", LawKind::None)]
+        {
+            let text = format!("{PORT}egress_rate = \"1Gbps\"\nlaw = \"{word}\"\n");
+            assert_eq!(read(&text).unwrap().ports[0].limits.law, law, "{word}");
+        }
     }
 
     #[test]
@@ -359,7 +348,7 @@ mod tests {
             ("law = \"dem\"", "has no meaning without a rate"),
             ("egress_rate = \"1Gbps\"\negress_ceiling = \"1Mbps\"", "raise it, or remove it"),
             ("egress_rate = \"1Gbps\"\ntenant = \"blue\"", "add a [[tenant]] of that name"),
-            ("egress_rate = \"1Gbps\"\nlaw = \"codel\"", "known: off, mark, dem, spring"),
+            ("egress_rate = \"1Gbps\"\nlaw = \"codel\"", "known: spring, dem, ecn, mark, none, off"),
             ("egress_rate = \"1Gbps\"\nlaw = \"off\"\nk1 = \"1KB\"", "has no meaning without a law; remove it"),
             ("egress_rate = \"1Gbps\"\nlaw = \"dem\"\nk2 = \"1KB\"", "with any law but \"spring\"; remove it"),
             ("egress_rate = \"1Gbps\"\nk1 = \"30KB\"\nk2 = \"20KB\"", "raise K2"),

@@ -283,9 +283,9 @@ pub(super) struct PortTable {
     pub(super) tenant: Option<String>,
     /// The law that keeps the queue short.
     pub(super) law: Option<LawWord>,
-    /// Queue lengths at which the law acts; K of `dem` and `mark` is `k1`.
+    /// Queue lengths at which the law acts; K of `dem` and `ecn` is `k1`.
     pub(super) k1: Option<Bytes>,
-    /// Queue lengths at which the law acts; K of `dem` and `mark` is `k1`.
+    /// Queue lengths at which the law acts; K of `dem` and `ecn` is `k1`.
     pub(super) k2: Option<Bytes>,
     /// Rates in Kubernetes' words: `{ "kubernetes.io/egress-bandwidth" = "10M" }`, `.../ingress-bandwidth`.
     #[serde(default)]
