@@ -243,12 +243,16 @@ mod tests {
             segment_size: 1460,
             l4_header_len: 20,
             tcp_flags: tcp::ACK | tcp::PSH | tcp::CWR,
+            label: 7,
+            cell: 9,
+            has_cell: 1,
             ..Default::default()
         };
         let segment = Packet { headers, ..Packet::default() };
         let parts: Vec<_> = (0..segment.headers.packet_count()).map(|i| split(&segment, i).headers).collect();
         assert_eq!(parts.iter().map(|h| h.payload).collect::<Vec<_>>(), [1460, 1460, 80]);
         assert_eq!(parts[1].seq, 459);
+        assert!(parts.iter().all(|h| (h.label, h.cell, h.has_cell) == (7, 9, 1)));
         let flags: Vec<_> = parts.iter().map(|h| h.tcp_flags & !tcp::ACK).collect();
         assert_eq!(flags, [tcp::CWR, 0, tcp::PSH]);
         assert_eq!(split(&segment, 0).wire_len, 1538);

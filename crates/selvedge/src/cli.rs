@@ -151,6 +151,9 @@ pub struct Repro {
     /// List the results instead of running them
     #[arg(long)]
     pub list: bool,
+    /// Print every published claim of a paper, or of all, with its status; nothing is run
+    #[arg(long, value_name = "PAPER", conflicts_with_all = ["ids", "list", "mode", "output", "threads"])]
+    pub catalogue: Option<Option<String>>,
     /// About a minute a figure: ratios and orders only (default)
     #[arg(long, group = "mode")]
     pub quick: bool,

@@ -27,6 +27,9 @@ pub struct Ran {
 /// # Errors
 /// An id that does not exist, a file that does not read, a run that fails, a directory that cannot be written.
 pub fn run(arguments: &Repro) -> Result<bool, Failure> {
+    if let Some(paper) = &arguments.catalogue {
+        return super::claims::print(paper.as_deref(), arguments.json).map(|()| true);
+    }
     let selected = select(&arguments.ids)?;
     if arguments.list {
         list(&selected, arguments.json);

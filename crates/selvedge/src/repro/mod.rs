@@ -4,6 +4,8 @@
 //! docs/repro.md describes the file and the output.
 
 mod archive;
+pub mod catalogue;
+mod claims;
 mod command;
 mod decide;
 mod expression;
