@@ -145,9 +145,8 @@ impl Entry {
             return Status::NotRun;
         }
         let own = self.run.as_ref().filter(|_| self.scenario.is_empty()).map(|_| &self.id);
-        let seen: Vec<Recorded> = (self.scenario.iter().chain(own))
-            .map(|id| records.get(id).copied().unwrap_or(Recorded::NotRun))
-            .collect();
+        let seen: Vec<Recorded> =
+            (self.scenario.iter().chain(own)).map(|id| records.get(id).copied().unwrap_or(Recorded::NotRun)).collect();
         match seen {
             _ if seen.contains(&Recorded::Fails) => match self.form {
                 _ if self.own_bound => Status::OwnBound,
