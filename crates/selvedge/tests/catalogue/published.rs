@@ -75,9 +75,10 @@ proptest! {
         }
         prop_assert_eq!(stamps.iter().map(|stamp| stamp.1).collect::<Vec<_>>(), &cells[..]);
         // Where a flow starts in the schedule is not printed.
-        let from = |start: usize| cells.iter().map(move |&cell| schedule[(start + cell as usize) % schedule.len()]);
+        let of = |start: usize, cell: u32| schedule[(start + cell as usize) % schedule.len()];
         let labels: Vec<u16> = stamps.iter().map(|stamp| stamp.0).collect();
-        prop_assert!((0..schedule.len()).any(|start| from(start).eq(labels.iter().copied())), "{:?}", labels);
+        let fits = |start| cells.iter().zip(&labels).all(|(&cell, &label)| of(start, cell) == label);
+        prop_assert!((0..schedule.len()).any(fits), "{:?}", labels);
     }
 
     #[test]
@@ -153,13 +154,12 @@ fn turns_are_more_even_than_hashes() {
 
 #[test]
 fn most_flows_are_small_and_most_bytes_are_not() {
-    for (name, _) in Cdf::BUILT_IN {
-        let law = Cdf::built_in(name).unwrap();
-        let sizes: Vec<u64> = (0..100_000).map(|n| law.size_at((f64::from(n) + 0.5) / 100_000.0)).collect();
-        let small: Vec<u64> = sizes.iter().copied().filter(|&size| size < FLOWCELL.0).collect();
-        assert!(2 * small.len() > sizes.len(), "{name}: {} of {}", small.len(), sizes.len());
-        assert!(2 * small.iter().sum::<u64>() < sizes.iter().sum::<u64>(), "{name}");
-    }
+    // The law of Presto's trace; of web search's flows 47% are below 64 KB.
+    let law = Cdf::built_in("datamining").unwrap();
+    let sizes: Vec<u64> = (0..100_000).map(|n| law.size_at((f64::from(n) + 0.5) / 100_000.0)).collect();
+    let small: Vec<u64> = sizes.iter().copied().filter(|&size| size < FLOWCELL.0).collect();
+    assert!(2 * small.len() > sizes.len(), "{} of {}", small.len(), sizes.len());
+    assert!(2 * small.iter().sum::<u64>() < sizes.iter().sum::<u64>());
 }
 
 #[test]
