@@ -13,7 +13,8 @@ fn main() -> io::Result<()> {
     let records = list("RECORDS", &results, "jsonl", false)?;
     let out = PathBuf::from(env::var("OUT_DIR").map_err(io::Error::other)?);
     fs::write(out.join("scenarios.rs"), scenarios)?;
-    fs::write(out.join("catalogue.rs"), claims + &records)
+    fs::write(out.join("catalogue.rs"), claims)?;
+    fs::write(out.join("records.rs"), records)
 }
 
 /// A constant with (path below `root`, text) of every file with that extension.

@@ -1,12 +1,11 @@
 //! The list of every published claim of the reproduced systems, and the status of each: `results/catalogue/*.toml`.
-//!
-//! A claim is decided by all that its entry names. Records of runs (`results/PAPER.jsonl`, one object a result with at
-//! least `id` and `status`) give the statuses of results; the binary has the records that were there when it was built.
+//! A claim is decided by all that its entry names.
 
+use super::records::{Recorded, Records};
 use config::{ConfigError, Document, Faults, Invalid};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/catalogue.rs"));
@@ -84,19 +83,6 @@ struct File {
     own: Vec<String>,
     entry: Vec<Entry>,
 }
-
-/// What a record says of a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Recorded {
-    Holds,
-    Fails,
-    NotRun,
-    Undecided,
-}
-
-/// Result id to what its record says.
-pub type Records = BTreeMap<String, Recorded>;
 
 /// What became of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -270,40 +256,4 @@ fn wrong(entry: &Entry, paper: &str) -> Vec<Invalid> {
 /// A file that does not read, which a test rules out.
 pub fn catalogues() -> Result<Vec<Catalogue>, ConfigError> {
     embedded::CATALOGUE.iter().map(|(file, text)| Catalogue::parse(file, text)).collect()
-}
-
-/// The records in the binary, of all papers.
-///
-/// # Errors
-/// A line that does not read, with the file and the line's number.
-pub fn records() -> Result<Records, ConfigError> {
-    let mut all = Records::new();
-    for (file, text) in embedded::RECORDS {
-        all.extend(read_records(file, text)?);
-    }
-    Ok(all)
-}
-
-/// Records of one file: one JSON object a line, of which `id` and `status` are read.
-///
-/// # Errors
-/// The first line that is no such object, or whose id stands in an earlier line.
-pub fn read_records(file: &str, text: &str) -> Result<Records, ConfigError> {
-    #[derive(Deserialize)]
-    struct Line {
-        id: String,
-        status: Recorded,
-    }
-    let mut records = Records::new();
-    for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let fail = |problem: String| {
-            let remedy = "write {\"id\": \"presto/fig15-stride\", \"status\": \"holds\"}, fails, not-run or undecided";
-            ConfigError::new(format!("{file}, line {}", n + 1), problem, remedy)
-        };
-        let Line { id, status } = serde_json::from_str(line).map_err(|e| fail(format!("is no record: {e}")))?;
-        if let Some(before) = records.insert(id.clone(), status) {
-            return Err(fail(format!("{id} is there twice, first as {before:?}")));
-        }
-    }
-    Ok(records)
 }

@@ -1,6 +1,7 @@
 //! `selvedge repro --catalogue`: every published claim with its status, and their counts.
 
-use super::catalogue::{catalogues, records, Catalogue, Records, Status};
+use super::catalogue::{catalogues, Catalogue, Status};
+use super::records::{records, Records};
 use crate::Failure;
 use config::{closest, ConfigError};
 use serde_json::{json, Map, Value};

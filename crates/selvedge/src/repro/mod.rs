@@ -12,6 +12,7 @@ mod expression;
 mod file;
 mod judge;
 mod looks;
+pub mod records;
 
 pub use command::{report, run, run_experiment, Ran};
 pub use expression::{Expression, ExpressionError};

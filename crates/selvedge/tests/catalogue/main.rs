@@ -2,7 +2,8 @@
 
 mod published;
 
-use selvedge::repro::catalogue::{catalogues, read_records, records, Catalogue, Entry, Recorded, Records, Status};
+use selvedge::repro::catalogue::{catalogues, Catalogue, Entry, Status};
+use selvedge::repro::records::{current, read_records, records, Recorded, Records};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -179,8 +180,8 @@ fn records_are_read_line_by_line() {
         "{\"id\": \"x/a\", \"status\": \"holds\", \"seeds\": [1]}\n\n{\"id\": \"x/b\", \"status\": \"not-run\"}\n";
     let read = read_records("results/x.jsonl", good).unwrap();
     assert_eq!(
-        read.into_iter().collect::<Vec<_>>(),
-        [("x/a".into(), Recorded::Holds), ("x/b".into(), Recorded::NotRun)]
+        read.iter().map(|(id, r)| (id.as_str(), r.status)).collect::<Vec<_>>(),
+        [("x/a", Recorded::Holds), ("x/b", Recorded::NotRun)]
     );
     for (bad, problem) in [
         ("{\"id\": \"x/a\"}", "missing field `status`"),
@@ -193,6 +194,16 @@ fn records_are_read_line_by_line() {
         assert!(error.contains("write {\"id\""), "{error}");
     }
     records().unwrap();
+}
+
+#[test]
+fn a_record_of_another_configuration_is_none() {
+    let line = |id: &str, more: &str| format!("{{\"id\": \"{id}\", \"status\": \"fails\"{more}}}\n");
+    let kept = |text: &str| current(read_records("results/x.jsonl", text).unwrap()).unwrap();
+    let old = line("presto/fig6-throughput", ", \"configuration\": \"0123456789abcdef\"");
+    assert!(kept(&old).is_empty());
+    let others = line("presto/fig6-throughput", "") + &line("presto/design-tso-off", ", \"configuration\": \"0\"");
+    assert_eq!(kept(&others).len(), 2, "a record without one counts, as does that of a run on real hosts");
 }
 
 fn catalogue_command(arguments: &[&str]) -> (Option<i32>, String, String) {
