@@ -202,7 +202,8 @@ fn a_record_of_another_configuration_is_none() {
     let kept = |text: &str| current(read_records("results/x.jsonl", text).unwrap()).unwrap();
     let old = line("presto/fig6-throughput", ", \"configuration\": \"0123456789abcdef\"");
     assert!(kept(&old).is_empty());
-    let others = line("presto/fig6-throughput", "") + &line("presto/design-tso-off", ", \"configuration\": \"0\"");
+    let others =
+        [line("presto/fig6-throughput", ""), line("presto/design-tso-off", ", \"configuration\": \"0\"")].concat();
     assert_eq!(kept(&others).len(), 2, "a record without one counts, as does that of a run on real hosts");
 }
 
