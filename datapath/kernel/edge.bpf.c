@@ -377,7 +377,7 @@ int selvedge_guest(struct __sk_buff *skb)
 		if (parsed == SV_PARSE_OK && !slot)
 			slot = make_flow(p, port->vni, OUT, ifindex);
 		if (slot && epoch && source == SOURCE_OWN)
-			keep_out(slot, p, port->vni, epoch, ifindex, route);
+			cache_egress_lookup(slot, p, port->vni, epoch, ifindex, route);
 		return to_peer(skb, ifindex, counters, conf, port, peer, target, route->mac, slot, p, parsed, was_cut);
 	}
 	to = bpf_map_lookup_elem(&ports, &target);
@@ -475,7 +475,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	if (parsed == SV_PARSE_OK && !slot)
 		slot = make_flow(p, o->encap.vni, IN, target);
 	if (slot && from && epoch && !known && !kept_in(&slot->found, epoch, o->saddr))
-		keep_in(slot, p, o->encap.vni, epoch, target, o->saddr, from, (u8)most);
+		cache_ingress_lookup(slot, p, o->encap.vni, epoch, target, o->saddr, from, (u8)most);
 	if (most == SV_ENCAP_V2) {
 		struct sv_heard *h = bpf_map_lookup_elem(&heard, &from);
 

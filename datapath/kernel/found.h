@@ -20,7 +20,7 @@ static __always_inline int is_older(u32 epoch, u32 kept)
  * and unlocking orders the steps for them. Between the steps the flow must still be found where it was: if it was forgotten
  * meanwhile, its place may be another flow's. And nobody else must have begun to keep something, which `turn` tells.
  */
-static __always_inline void keep_out(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni, u32 epoch, u32 port,
+static __always_inline void cache_egress_lookup(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni, u32 epoch, u32 port,
 				     const struct sv_route *route)
 {
 	struct sv_found *f = &slot->found;
@@ -46,7 +46,7 @@ static __always_inline void keep_out(struct sv_flow_slot *slot, const struct sv_
 	bpf_spin_unlock(&slot->lock);
 }
 
-static __always_inline void keep_in(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni, u32 epoch, u32 port,
+static __always_inline void cache_ingress_lookup(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni, u32 epoch, u32 port,
 				    const u32 *from, u32 peer, u8 most)
 {
 	struct sv_found *f = &slot->found;

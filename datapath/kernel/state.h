@@ -8,7 +8,7 @@
 
 #include "../edge.h"
 #include "../encap.h"
-#include "../receive.h"
+#include "../divert.h"
 #include "quota.h"
 
 #define SV_STATE_VERSION 17
@@ -145,7 +145,7 @@ struct sv_flow_slot {
 
 SV_ASSERT_SIZE(struct sv_flow_slot, 328); /* AC/DC keeps 320 per direction */
 
-/* The one entry of `receiver`: the agent's thread that holds segments (receive.h). Nothing is diverted without it. */
+/* The one entry of `receiver`: the agent's thread that holds segments (divert.h). Nothing is diverted without it. */
 struct sv_receiver {
 	u64 alive;  /* when it last said so, ns, CLOCK_MONOTONIC */
 	u64 secret; /* which it writes into what it sends */

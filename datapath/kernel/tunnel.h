@@ -119,8 +119,12 @@ __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *peer, co
 		len = SV_ENCAP_LEN6;
 		flags |= BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
 	}
-	if (shim)
-		sv_shim_put_report(len == SV_ENCAP_LEN4 ? head + SV_ENCAP_LEN4 : head + SV_ENCAP_LEN6, p);
+	if (shim) {
+		u8 *at = len == SV_ENCAP_LEN4 ? head + SV_ENCAP_LEN4 : head + SV_ENCAP_LEN6;
+
+		barrier_var(at); /* clang 16 would reckon b[1] as b | 1, which the verifier forbids of pointers */
+		sv_shim_put_report(at, p);
+	}
 	failed = bpf_skb_adjust_room(skb, (s32)(len + shim), BPF_ADJ_ROOM_MAC, flags);
 	if (failed) {
 		if (!may_stay_plain(skb, p, len == SV_ENCAP_LEN4 ? 4 : 6, network & WAS_CUT))

@@ -1,6 +1,6 @@
 //! Where this agent's programs are.
 
-use kernel::{Edge, Error, Role};
+use kernel::{Error, KernelEdge, Role};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Interface and role of each program, with the interface's name at that time: a number may be another interface's later.
@@ -20,7 +20,7 @@ impl Attached {
     ///
     /// # Errors
     /// What the kernel refuses.
-    pub(crate) fn ensure(&mut self, edge: &Edge, at: (u32, Role), name: &str) -> Result<bool, Error> {
+    pub(crate) fn ensure(&mut self, edge: &KernelEdge, at: (u32, Role), name: &str) -> Result<bool, Error> {
         if self.0.get(&at).map(String::as_str) == Some(name) {
             return Ok(false);
         }

@@ -17,7 +17,7 @@ use crate::receiver::Receiver;
 use agent_api::config::{Config, Mac};
 use kernel::state::limiter::LimiterKey;
 use kernel::state::{Plain, Route, CONFIG_CONGESTION, ROUTE_LOCAL};
-use kernel::{Adopted, Edge, Role, Swept};
+use kernel::{Adopted, KernelEdge, Role, Swept};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
@@ -29,7 +29,7 @@ pub(super) struct Agent {
     pub(super) config: Config,
     pub(super) log: Log,
     pub(super) netlink: Netlink,
-    pub(super) edge: Edge,
+    pub(super) edge: KernelEdge,
     pub(super) tables: Rc<Tables>,
     pub(super) interfaces: Interfaces,
     pub(super) resolved: Resolved,

@@ -8,7 +8,7 @@ use super::lock;
 use super::mtus;
 use super::remembered::Remembered;
 use super::runtime::runtime;
-use kernel::{self, cut, gro, Edge, Options};
+use kernel::{self, cut, gro, KernelEdge, Options};
 use std::fs;
 use std::path::Path;
 
@@ -57,7 +57,7 @@ fn remove_edge(pins: &Path) -> Result<()> {
     // Links on tcx end with their pins, but filters on clsact must be taken off. Which flows are remembered is no matter.
     let attached = ["links", "filters"].iter().any(|dir| !is_empty(&pins.join(dir)));
     if attached {
-        if let Ok(edge) = Edge::open(&Options { pins: pins.into(), max_flows: 1, ..Options::default() }) {
+        if let Ok(edge) = KernelEdge::open(&Options { pins: pins.into(), max_flows: 1, ..Options::default() }) {
             return Ok(edge.destroy()?);
         }
     }

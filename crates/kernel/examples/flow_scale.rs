@@ -13,7 +13,7 @@ mod scale {
         words, Config, Event, Flow, FlowSlot, FlowSlotKey, Peer, Plain, Port, Route, Tunnel, CONFIG_CONGESTION,
         EVENT_TIMER, FLOW_SETTLED, ROUTE_LOCAL, ROUTE_PEER, VERSION_1,
     };
-    use kernel::{ifindex, monotonic_ns, Edge, Options, Role, Sweep};
+    use kernel::{ifindex, monotonic_ns, KernelEdge, Options, Role, Sweep};
     use libbpf_rs::{MapCore, MapFlags, MapHandle};
     use std::net::IpAddr;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,14 +53,14 @@ mod scale {
         Ok(wire::emit(&packet, &TcpOptions::default())?)
     }
 
-    fn open(flows: u32) -> Result<(Edge, u32)> {
+    fn open(flows: u32) -> Result<(KernelEdge, u32)> {
         nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)?;
         for pair in ["g0 type veth peer name e0", "u0 type veth peer name u1"] {
             let made = std::process::Command::new("ip").args(["link", "add"]).args(pair.split(' ')).status()?;
             assert!(made.success(), "ip link add {pair}");
         }
         let pins = std::path::PathBuf::from(format!("/sys/fs/bpf/svscale{}", std::process::id()));
-        let edge = Edge::open(&Options { pins, max_flows: flows, ..Options::default() })?;
+        let edge = KernelEdge::open(&Options { pins, max_flows: flows, ..Options::default() })?;
         let (port, uplink) = (ifindex("g0")?, ifindex("u0")?);
         let outer: [IpAddr; 2] = ["192.168.99.1".parse()?, "192.168.99.2".parse()?];
         let tunnel = Tunnel::new(outer[0], outer[1], 4789, VERSION_1).ok_or("mixed families")?;
@@ -102,7 +102,7 @@ mod scale {
     }
 
     /// Flows at rest, as the agent would find them.
-    fn fill(edge: &Edge, flows: std::ops::Range<usize>, port: u32) -> Result<()> {
+    fn fill(edge: &KernelEdge, flows: std::ops::Range<usize>, port: u32) -> Result<()> {
         let map = MapHandle::from_pinned_path(edge.maps().join("flows"))?;
         let life = Flow { last_seen: monotonic_ns(), phase: 1, seen: 3 | FLOW_SETTLED, ..Flow::default() };
         let slot = FlowSlot { port, flow: life, ..FlowSlot::default() };
@@ -124,7 +124,7 @@ mod scale {
     }
 
     /// Two segments of new data on each flow. When each was sent, ns.
-    fn send(edge: &Edge, port: u32, flows: usize, seq: u32) -> Result<Vec<u64>> {
+    fn send(edge: &KernelEdge, port: u32, flows: usize, seq: u32) -> Result<Vec<u64>> {
         let mut sent = Vec::new();
         for n in 0..flows {
             edge.test_run(Role::Guest, port, &frame(n, tcp::ACK, seq, 1400)?)?;
@@ -147,7 +147,7 @@ mod scale {
         done
     }
 
-    fn measure(edge: &Edge, port: u32, flows: usize, busy: usize) -> Result<()> {
+    fn measure(edge: &KernelEdge, port: u32, flows: usize, busy: usize) -> Result<()> {
         let slow = congestion(Time::from_secs(60));
         edge.set_congestion(&slow)?;
         fill(edge, busy..flows, port)?;
@@ -191,7 +191,7 @@ mod scale {
     }
 
     /// Data and ACKs come on all flows in turn, so that each is at rest and goes on, while timeouts of 10 ms are looked for.
-    fn acknowledged(edge: &Edge, port: u32, busy: usize) -> Result<()> {
+    fn acknowledged(edge: &KernelEdge, port: u32, busy: usize) -> Result<()> {
         edge.set_congestion(&congestion(Time::from_ns(TIMEOUT_NS)))?;
         let (uplink, spent, mut segments) = (ifindex("u0")?, AtomicBool::new(false), 0);
         let begun = monotonic_ns();
@@ -224,7 +224,7 @@ mod scale {
     }
 
     /// Ticks as the agent does. What it was told, the CPU that it took, how many ticks, and the longest run of a program.
-    fn ticker(edge: &Edge, spent: &AtomicBool) -> (Vec<Event>, Duration, u32, Duration) {
+    fn ticker(edge: &KernelEdge, spent: &AtomicBool) -> (Vec<Event>, Duration, u32, Duration) {
         let (mut told, mut used, mut ticks, mut longest) = (Vec::new(), Duration::ZERO, 0, Duration::ZERO);
         let mut next = monotonic_ns();
         while !spent.load(Ordering::Relaxed) {
@@ -246,7 +246,7 @@ mod scale {
     }
 
     /// A thread ticks as the agent does, while new data is sent that nobody acknowledges.
-    fn timeouts(edge: &Edge, port: u32, busy: usize) -> Result<()> {
+    fn timeouts(edge: &KernelEdge, port: u32, busy: usize) -> Result<()> {
         edge.set_congestion(&congestion(Time::from_ns(TIMEOUT_NS)))?;
         let (mut late, mut all, spent) = (Vec::new(), std::collections::BTreeMap::new(), AtomicBool::new(false));
         let sent = std::thread::scope(|scope| {

@@ -7,7 +7,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     use kernel::state::{
         Config, Peer, Port, Route, Tunnel, CONFIG_REORDER, PORT_PEER, ROUTE_LOCAL, ROUTE_PEER, VERSION_1,
     };
-    use kernel::{ifindex, Edge, Options, Role, Segment};
+    use kernel::{ifindex, KernelEdge, Options, Role, Segment};
     use std::net::IpAddr;
     use wire::{proto, tcp, Packet, TcpOptions};
 
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert!(made.success(), "ip link add {pair}");
     }
     let pins = std::path::PathBuf::from(format!("/sys/fs/bpf/svcost{}", std::process::id()));
-    let edge = Edge::open(&Options { pins, ..Options::default() })?;
+    let edge = KernelEdge::open(&Options { pins, ..Options::default() })?;
     let (port, other, uplink) = (ifindex("g0")?, ifindex("g1")?, ifindex("u0")?);
     let outer: [IpAddr; 2] = ["192.168.99.1".parse()?, "192.168.99.2".parse()?];
     let mut tunnel = Tunnel::new(outer[0], outer[1], 4789, VERSION_1).ok_or("mixed families")?;

@@ -1,4 +1,4 @@
-//! The kernel edge on this host: loads its programs (`datapath/kernel`), attaches and pins them ([`Edge`]), fills and reads
+//! The kernel edge on this host: loads its programs (`datapath/kernel`), attaches and pins them ([`KernelEdge`]), fills and reads
 //! their maps ([`state`] mirrors what is in them), and keeps what they need of the kernel: qdiscs ([`htb`]), devices
 //! ([`gro`], [`cut`]), packets of their own ([`emit`]). Beside them, for labs, two programs of their own: [`dctcp`] and
 //! [`unruly`].

@@ -35,7 +35,7 @@ pub use role::Role;
 pub use sweep::{Sweep, Swept};
 pub use trial::{try_edge, try_laws};
 
-/// What [`Edge::open`] found.
+/// What [`KernelEdge::open`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adopted {
     /// Nothing of this version was pinned: the maps are new.
@@ -103,7 +103,7 @@ const RECEIVER_DEVICE: &str = "receiver_device";
 
 type Result<T> = std::result::Result<T, Error>;
 
-/// The outcome of one [`Edge::test_run_timed`].
+/// The outcome of one [`KernelEdge::test_run_timed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRun {
     /// TC_ACT_*.
@@ -115,7 +115,7 @@ pub struct TestRun {
 
 /// The kernel edge. Dropping it changes nothing in the kernel: what is pinned goes on.
 #[derive(Debug)]
-pub struct Edge {
+pub struct KernelEdge {
     object: Object,
     /// Loaded with the first limit.
     limits: Option<limits::Limits>,
@@ -126,14 +126,14 @@ pub struct Edge {
     timers: timers::Timers,
 }
 
-impl Edge {
+impl KernelEdge {
     /// Loads the programs, and adopts the maps that are pinned or pins new ones. Attaches nothing.
     ///
     /// # Errors
     /// [`Error::Unavailable`] if the build lacks the programs; otherwise what the kernel refuses: privileges
     /// (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON), a bpffs that is not mounted, maps of another size.
     #[cfg(bpf_object)]
-    pub fn open(options: &Options) -> Result<Edge> {
+    pub fn open(options: &Options) -> Result<KernelEdge> {
         if let Some(why) = agent_api::release::too_old() {
             return Err(Error::TooOld(why));
         }
@@ -175,7 +175,7 @@ impl Edge {
         })?;
         let timers = object.maps().find(|map| map.name() == "timers").ok_or(Error::Missing("timers"))?;
         let timers = timers::Timers::map(&timers)?;
-        Ok(Edge { object, limits: None, pins: options.pins.clone(), maps, adopted, place: options.place, timers })
+        Ok(KernelEdge { object, limits: None, pins: options.pins.clone(), maps, adopted, place: options.place, timers })
     }
 
     /// As this build lacks the programs, always an error.
@@ -183,7 +183,7 @@ impl Edge {
     /// # Errors
     /// [`Error::Unavailable`].
     #[cfg(not(bpf_object))]
-    pub fn open(_: &Options) -> Result<Edge> {
+    pub fn open(_: &Options) -> Result<KernelEdge> {
         Err(crate::bpf::available().map_or_else(Error::from, |()| Error::Missing("everything")))
     }
 
@@ -197,7 +197,7 @@ impl Edge {
     }
 
     /// Directories of maps that agents of other versions, or with flow tables of another size, left;
-    /// [`Edge::remove_other_versions`] deletes them.
+    /// [`KernelEdge::remove_other_versions`] deletes them.
     pub fn other_versions(&self) -> Vec<PathBuf> {
         let mut found = entries(&self.pins);
         found.retain(|path| holds_maps(path) && *path != self.maps);
@@ -302,7 +302,7 @@ impl Edge {
     }
 
     /// What virtual congestion control does, if [`CONFIG_CONGESTION`](crate::state::CONFIG_CONGESTION) is set. Flows under
-    /// way keep the numbers of their classes; see [`Edge::reclassify`].
+    /// way keep the numbers of their classes; see [`KernelEdge::reclassify`].
     pub fn set_congestion(&self, congestion: &edge::vcc::Config) -> Result<()> {
         self.update("congestion", 0u32.as_bytes(), congestion.as_bytes())
     }
@@ -327,7 +327,7 @@ impl Edge {
         libbpf_rs::MapHandle::try_from(&self.map("receiver")?).map_err(|e| Error::Bpf("name a map", e))
     }
 
-    /// Detaches everything that [`Edge::attachments`] names and removes all pins.
+    /// Detaches everything that [`KernelEdge::attachments`] names and removes all pins.
     ///
     /// # Errors
     /// The first pin that does not go.
@@ -382,18 +382,18 @@ impl Edge {
         self.test_run_segment(role, frame, Segment { ifindex, ..Segment::default() })
     }
 
-    /// As [`test_run`](Edge::test_run), for a segment that offload left whole: the kernel is told its segment size.
+    /// As [`test_run`](KernelEdge::test_run), for a segment that offload left whole: the kernel is told its segment size.
     ///
     /// # Errors
-    /// As [`test_run`](Edge::test_run).
+    /// As [`test_run`](KernelEdge::test_run).
     pub fn test_run_segment(&self, role: Role, frame: &[u8], segment: Segment) -> Result<(u32, Vec<u8>)> {
         self.test_run_timed(role, frame, segment).map(|run| (run.verdict, run.frame))
     }
 
-    /// As [`test_run_segment`](Edge::test_run_segment), with the time that the program took.
+    /// As [`test_run_segment`](KernelEdge::test_run_segment), with the time that the program took.
     ///
     /// # Errors
-    /// As [`test_run`](Edge::test_run).
+    /// As [`test_run`](KernelEdge::test_run).
     pub fn test_run_timed(&self, role: Role, frame: &[u8], segment: Segment) -> Result<TestRun> {
         self.run_program(role.program(), frame, segment)
     }
@@ -458,7 +458,7 @@ impl Edge {
     }
 }
 
-/// What [`Edge::test_run_segment`] tells the kernel about a frame.
+/// What [`KernelEdge::test_run_segment`] tells the kernel about a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// The interface it arrived on.

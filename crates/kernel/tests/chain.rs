@@ -6,7 +6,7 @@ mod fabric;
 
 use fabric::{in_namespace, Fabric};
 use kernel::state::Config;
-use kernel::{Attachment, Edge, Options, Place, Role};
+use kernel::{Attachment, KernelEdge, Options, Place, Role};
 use std::path::PathBuf;
 
 const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
@@ -31,14 +31,14 @@ fn fabric(name: &str, place: Place) -> Option<Fabric> {
 
 /// Somebody else's program, which drops all that it sees: the edge's own for devices without traffic, loaded a second time.
 struct Dropper {
-    edge: Edge,
+    edge: KernelEdge,
     pins: PathBuf,
 }
 
 impl Dropper {
     fn new(name: &str) -> Dropper {
         let pins = PathBuf::from(format!("/sys/fs/bpf/sv{}{name}drop", std::process::id()));
-        let edge = Edge::open(&Options { pins: pins.clone(), max_flows: 16, ..Options::default() }).unwrap();
+        let edge = KernelEdge::open(&Options { pins: pins.clone(), max_flows: 16, ..Options::default() }).unwrap();
         Dropper { edge, pins }
     }
 
@@ -118,7 +118,7 @@ fn the_place_in_the_chain_is_what_is_configured() {
         // Another agent moves the program, and what was in the old place goes.
         let other = if place == Place::First { Place::Last } else { Place::First };
         let pins = fabric.edges[0].pins();
-        let moved = Edge::open(&Options { pins, max_flows: 1024, place: other, ..Options::default() }).unwrap();
+        let moved = KernelEdge::open(&Options { pins, max_flows: 1024, place: other, ..Options::default() }).unwrap();
         in_namespace(&host, || moved.attach(port, Role::Guest).unwrap());
         assert_eq!(moved.attachments().iter().filter(|(at, _)| *at == port).count(), 1);
         assert_eq!(pings(&fabric, &fabric.guest(0), "10.7.0.2"), other == Place::First, "moved to {other:?}");

@@ -11,7 +11,7 @@ use kernel::state::{
     words, Config, Counter, Peer, Port, Route, Tunnel, CONFIG_CONGESTION, PORT_ISOLATED, PORT_OWN_MAC, PORT_STRICT,
     ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
 };
-use kernel::{Edge, Options, Role, Segment};
+use kernel::{KernelEdge, Options, Role, Segment};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use wire::encap;
@@ -102,7 +102,7 @@ impl Shape {
 
 /// Opens and removes an edge with its pins.
 struct Host {
-    edge: Option<Edge>,
+    edge: Option<KernelEdge>,
     pins: PathBuf,
     port: u32,
     uplink: u32,
@@ -110,7 +110,7 @@ struct Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        let _ = self.edge.take().map(Edge::destroy);
+        let _ = self.edge.take().map(KernelEdge::destroy);
         let _ = std::fs::remove_dir_all(&self.pins);
     }
 }
@@ -122,7 +122,7 @@ impl Host {
         std::fs::create_dir(&pins).unwrap();
         let (port, uplink) = (kernel::ifindex("g").unwrap(), kernel::ifindex("u0").unwrap());
         let mut host = Host { edge: None, pins: pins.clone(), port, uplink };
-        let edge = Edge::open(&Options { pins, max_flows: 1 << 17, ..Options::default() }).unwrap();
+        let edge = KernelEdge::open(&Options { pins, max_flows: 1 << 17, ..Options::default() }).unwrap();
         let flags = if shape.congestion { CONFIG_CONGESTION } else { 0 };
         if shape.congestion {
             edge.set_congestion(&edge::vcc::Config::new(edge::vcc::Class::default())).unwrap();
@@ -160,7 +160,7 @@ impl Host {
         host
     }
 
-    fn edge(&self) -> &Edge {
+    fn edge(&self) -> &KernelEdge {
         self.edge.as_ref().expect("only drop takes it")
     }
 

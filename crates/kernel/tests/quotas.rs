@@ -8,7 +8,7 @@ use kernel::state::quota::{
     Bounds, Tally, TallyKey, TABLE_FLOWS, TABLE_LIMITED, TALLY_NETWORK, TALLY_PORT, TALLY_TABLE,
 };
 use kernel::state::{Config, Counter, Port, Route, ROUTE_LOCAL, VERSION_1};
-use kernel::{Edge, Role, Segment};
+use kernel::{KernelEdge, Role, Segment};
 use units::Bytes;
 use wire::{proto, tcp, Packet, TcpOptions};
 
@@ -38,7 +38,7 @@ fn host(name: &str) -> Option<Fabric> {
     Some(fabric)
 }
 
-fn add_port(edge: &Edge, ifindex: u32, vni: u32) {
+fn add_port(edge: &KernelEdge, ifindex: u32, vni: u32) {
     edge.set_port(ifindex, &Port { vni, ..Port::default() }).unwrap();
     let local = Route { kind: ROUTE_LOCAL, target: ifindex, ..Route::default() };
     let remote = Route { kind: kernel::state::ROUTE_PEER, target: 1, ..Route::default() };
@@ -66,7 +66,7 @@ fn frame(packet: &Packet) -> Vec<u8> {
 }
 
 /// What the guest on port `ifindex` sends.
-fn send(edge: &Edge, ifindex: u32, port: u16, flags: u8) {
+fn send(edge: &KernelEdge, ifindex: u32, port: u16, flags: u8) {
     edge.test_run(Role::Guest, ifindex, &frame(&segment(true, port, flags))).unwrap();
 }
 
@@ -188,7 +188,7 @@ fn nobody_fills_a_guests_port_from_outside() {
 }
 
 /// What the guest on port `ifindex` sends under its port `port`.
-fn send_other(edge: &Edge, ifindex: u32, port: u16, protocol: u8, flags: u8, payload: u32) {
+fn send_other(edge: &KernelEdge, ifindex: u32, port: u16, protocol: u8, flags: u8, payload: u32) {
     let packet = Packet { proto: protocol, payload, ..segment(true, port, flags) };
     edge.test_run(Role::Guest, ifindex, &frame(&packet)).unwrap();
 }
@@ -263,7 +263,7 @@ fn neighbours(fabric: &Fabric, n: u32) {
 }
 
 /// The guest on port `ifindex` opens `n` connections, at most 1000, of its own.
-fn open(edge: &Edge, ifindex: u32, n: u16) {
+fn open(edge: &KernelEdge, ifindex: u32, n: u16) {
     (0..n).for_each(|port| send(edge, ifindex, 1000 * ifindex as u16 + port, tcp::SYN));
 }
 
@@ -306,7 +306,7 @@ fn counts_outlive_the_agent() {
     let pins = fabric.edges[0].pins();
     fabric.edges[0].edge = in_namespace(&fabric.host(0), || {
         let options = kernel::Options { pins, max_flows: FLOWS, ..Default::default() };
-        Edge::open(&options).unwrap() // as when the agent was killed
+        KernelEdge::open(&options).unwrap() // as when the agent was killed
     });
     let edge = &fabric.edges[0].edge;
     assert_eq!(edge.adopted(), kernel::Adopted::Existing);

@@ -6,7 +6,7 @@ mod fabric;
 
 use fabric::{fill, in_namespace, Fabric, HostEdge};
 use kernel::state::{Config, VERSION_1};
-use kernel::{Adopted, Edge, Options, Role};
+use kernel::{Adopted, KernelEdge, Options, Role};
 use std::time::Duration;
 
 const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
@@ -22,8 +22,8 @@ fn config() -> Config {
 }
 
 /// What an agent does that finds maps that it cannot use: makes new ones, fills them, switches, removes the old ones.
-fn replace(host: &HostEdge, i: usize, options: &Options) -> Edge {
-    let edge = Edge::open(options).unwrap();
+fn replace(host: &HostEdge, i: usize, options: &Options) -> KernelEdge {
+    let edge = KernelEdge::open(options).unwrap();
     assert_eq!(edge.adopted(), Adopted::New);
     let old = edge.other_versions();
     assert_eq!(old.len(), 1, "{old:?}");
@@ -53,7 +53,7 @@ fn switch(name: &str, options: impl Fn(Options) -> Options + Sync) {
         let before = Options { pins: old.pins(), max_flows: 1024, ..Options::default() };
         let options = options(before);
         let new = in_namespace(&fabric.host(i), || replace(old, i, &options));
-        let again = in_namespace(&fabric.host(i), || Edge::open(&options).unwrap());
+        let again = in_namespace(&fabric.host(i), || KernelEdge::open(&options).unwrap());
         assert_eq!((again.adopted(), again.maps()), (Adopted::Existing, new.maps()), "the next start finds them");
         assert!(again.other_versions().is_empty());
         fabric.edges[i].edge = new;
@@ -95,7 +95,7 @@ fn a_size_may_change_forth_and_back() {
     let host = &fabric.edges[0];
     in_namespace(&fabric.host(0), || {
         for max_flows in [2048, 1024, 512, 512] {
-            let edge = Edge::open(&Options { pins: host.pins(), max_flows, ..Options::default() }).unwrap();
+            let edge = KernelEdge::open(&Options { pins: host.pins(), max_flows, ..Options::default() }).unwrap();
             edge.remove_other_versions().unwrap();
             assert!(edge.other_versions().is_empty() && edge.maps().join("flows").exists());
         }
@@ -110,7 +110,7 @@ fn what_the_kernel_refuses_leaves_nothing() {
     }
     let pins = std::path::PathBuf::from(format!("/sys/fs/bpf/svr{}", std::process::id()));
     std::fs::create_dir(&pins).unwrap();
-    let refused = Edge::open(&Options { pins: pins.clone(), max_flows: u32::MAX, ..Options::default() });
+    let refused = KernelEdge::open(&Options { pins: pins.clone(), max_flows: u32::MAX, ..Options::default() });
     assert!(refused.is_err());
     std::fs::remove_dir(&pins).expect("it is empty");
 }

@@ -10,7 +10,7 @@ use edge::limiter::Law;
 use kernel::htb::{self, Found, Qdisc, HANDLE, TOP};
 use kernel::state::limiter::{Limiter, LimiterKey, LIMITER_BOTH, LIMITER_IN, LIMITER_OUT};
 use kernel::state::{Plain, Port, PORT_LIMITER};
-use kernel::{Edge, Role};
+use kernel::{KernelEdge, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
@@ -18,7 +18,7 @@ use std::io;
 pub(crate) struct Raise<'a> {
     pub(crate) config: &'a Config,
     pub(crate) interfaces: &'a Interfaces,
-    pub(crate) edge: &'a mut Edge,
+    pub(crate) edge: &'a mut KernelEdge,
     pub(crate) attached: &'a mut Attached,
     /// Minor numbers of tenants' classes.
     pub(crate) tenants: &'a mut BTreeMap<String, u32>,

@@ -7,12 +7,12 @@ use agent_api::protocol;
 use edge::limiter::Law;
 use kernel::htb::{self, Found};
 use kernel::state::limiter::LIMITER_OUT;
-use kernel::{monotonic_ns, Edge};
+use kernel::{monotonic_ns, KernelEdge};
 use std::collections::BTreeMap;
 use units::Bytes;
 
 /// `selvedge ctl limits`.
-pub(crate) fn tell(config: &Config, edge: &Edge, attached: &Attached, limited: &Limited) -> Vec<protocol::Limit> {
+pub(crate) fn tell(config: &Config, edge: &KernelEdge, attached: &Attached, limited: &Limited) -> Vec<protocol::Limit> {
     let mut found: BTreeMap<u32, Vec<Found>> = BTreeMap::new();
     for (device, _) in limited.classes.values() {
         found.entry(*device).or_insert_with(|| htb::classes(*device).unwrap_or_default());
@@ -23,7 +23,7 @@ pub(crate) fn tell(config: &Config, edge: &Edge, attached: &Attached, limited: &
 fn tell_one(
     w: &Wanted,
     config: &Config,
-    edge: &Edge,
+    edge: &KernelEdge,
     attached: &Attached,
     limited: &Limited,
     found: &BTreeMap<u32, Vec<Found>>,

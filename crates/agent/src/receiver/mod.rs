@@ -1,6 +1,6 @@
 //! Presto's receiver in the kernel edge: the thread that holds what overtook an earlier flowcell.
 //!
-//! A kernel program cannot hold packets. `selvedge_uplink` follows each flow's order (`datapath/receive.h`), and diverts a
+//! A kernel program cannot hold packets. `selvedge_uplink` follows each flow's order (`datapath/divert.h`), and diverts a
 //! flow that is out of order to a TAP device of this thread. [`edge::diverted`] holds what must wait and gives everything
 //! back in order; `selvedge_drain` at the device's ingress hands it to the guest.
 //!
@@ -13,7 +13,7 @@ mod work;
 
 use edge::reorder;
 use kernel::state::{Plain, Receiver as Row};
-use kernel::{self, Edge, Role};
+use kernel::{self, KernelEdge, Role};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use port::{Offload, Tap};
@@ -71,7 +71,7 @@ impl Receiver {
     ///
     /// # Errors
     /// EBUSY if another agent of this namespace has the device; ENOENT or EACCES for /dev/net/tun; what the kernel refuses.
-    pub fn start(edge: &Edge, settings: reorder::Config) -> Result<Receiver, Error> {
+    pub fn start(edge: &KernelEdge, settings: reorder::Config) -> Result<Receiver, Error> {
         let tap = Tap::open(NAME, Offload::Decapsulated).map_err(|e| Error::System("make the device svhold0", e))?;
         let ifindex = kernel::ifindex(NAME).map_err(|e| Error::System("find the device svhold0", e))?;
         // What is written before the program stands there would come up the host's stack.

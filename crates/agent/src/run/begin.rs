@@ -6,7 +6,7 @@ use crate::log::Log;
 use crate::remembered::Remembered;
 use agent_api::config::Config;
 use agent_api::operator;
-use kernel::{Edge, Options};
+use kernel::{KernelEdge, Options};
 use std::sync::Mutex;
 
 /// Asked first: what the kernel refuses for want of it, it refuses in many ways.
@@ -38,7 +38,7 @@ pub(super) fn check_operator(config: &Config, log: &Log) -> Result<()> {
 }
 
 /// libbpf explains on its own what the kernel refuses; that is of interest only if it does refuse.
-pub(super) fn open_edge(config: &Config, log: &Log) -> Result<Edge> {
+pub(super) fn open_edge(config: &Config, log: &Log) -> Result<KernelEdge> {
     static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
     /// The end of a verifier's log says why.
     const MAX_SAID: usize = 20;
@@ -51,7 +51,7 @@ pub(super) fn open_edge(config: &Config, log: &Log) -> Result<Edge> {
     }
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, note)));
     let (pins, max_flows, place) = (config.pins.clone(), config.max_flows, config.place);
-    let edge = Edge::open(&Options { pins, max_flows, place, ..Options::default() });
+    let edge = KernelEdge::open(&Options { pins, max_flows, place, ..Options::default() });
     let said = SAID.lock().map(|mut said| std::mem::take(&mut *said)).unwrap_or_default();
     if edge.is_err() {
         said.iter().for_each(|line| log.warning(line));

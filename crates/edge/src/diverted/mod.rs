@@ -1,4 +1,4 @@
-//! The holder of segments that a kernel edge diverts (`datapath/receive.h`). It takes the segments of flows that are out of
+//! The holder of segments that a kernel edge diverts (`datapath/divert.h`). It takes the segments of flows that are out of
 //! order, returns them in order, and reports which are back, so that the flow can pass directly again.
 //!
 //! [`reorder`](crate::reorder) decides which segments are held and for how long; this module keeps the numbers of the

@@ -1,7 +1,7 @@
 //! The holder together with the data path's own C, and the queue between them.
 
 use super::*;
-use crate::native::receive::{Receive, DIVERT, FIRST};
+use crate::native::divert::{Receive, DIVERT, FIRST};
 use crate::reorder::Timeout;
 use proptest::prelude::*;
 use wire::{proto, tcp};

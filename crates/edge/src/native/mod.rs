@@ -2,12 +2,12 @@
 
 #[cfg(test)]
 mod clove;
+#[cfg(test)]
+pub(crate) mod divert;
 mod limiter;
 #[cfg(test)]
 mod owed;
 mod paths;
-#[cfg(test)]
-pub(crate) mod receive;
 #[cfg(test)]
 mod tests;
 mod vcc;

@@ -5,7 +5,7 @@
 #endif
 #include "edge.h"
 #include "owed.h"
-#include "receive.h"
+#include "divert.h"
 #include "relay.h"
 
 void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k);

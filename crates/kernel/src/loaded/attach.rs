@@ -1,6 +1,6 @@
 //! Programs on interfaces: links on tcx, and filters of clsact where that does not exist.
 
-use super::{entries, Edge, Error, Result, Role};
+use super::{entries, Error, KernelEdge, Result, Role};
 use crate::sys;
 use agent_api::config::Place;
 use libbpf_rs::{TcHookBuilder, TC_EGRESS, TC_INGRESS};
@@ -36,7 +36,7 @@ pub enum Attachment {
     Clsact,
 }
 
-impl Edge {
+impl KernelEdge {
     /// Attaches a program, or puts this edge's program in place of an earlier agent's, the way that one was attached.
     ///
     /// # Errors
@@ -54,11 +54,11 @@ impl Edge {
         }
     }
 
-    /// As [`Edge::attach`], in the way that is asked for. If the program was attached in the other way, that ends, after
+    /// As [`KernelEdge::attach`], in the way that is asked for. If the program was attached in the other way, that ends, after
     /// this began.
     ///
     /// # Errors
-    /// As [`Edge::attach`]; EINVAL for tcx before Linux 6.6.
+    /// As [`KernelEdge::attach`]; EINVAL for tcx before Linux 6.6.
     pub fn attach_with(&self, ifindex: u32, role: Role, attachment: Attachment) -> Result<Attachment> {
         let program = self.program(role)?;
         match attachment {

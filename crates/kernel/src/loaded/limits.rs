@@ -1,6 +1,6 @@
 //! The programs of rate limits (`datapath/kernel/limits.bpf.c`): loaded when the first limit is wanted, beside the edge's.
 
-use super::{context_of, Edge, Error, Result, Role, Segment, TestRun};
+use super::{context_of, Error, KernelEdge, Result, Role, Segment, TestRun};
 use crate::state::limiter::{Limiter, LimiterCounts, LimiterKey};
 use crate::state::Plain;
 #[cfg(limits_object)]
@@ -75,12 +75,12 @@ pub(super) struct Limits {
     lawless: Option<String>,
 }
 
-impl Edge {
+impl KernelEdge {
     /// Loads the programs, and adopts or makes their maps. Fine if they are loaded already. `max_flows`: connections
     /// followed at once.
     ///
     /// # Errors
-    /// As [`Edge::open`].
+    /// As [`KernelEdge::open`].
     #[cfg(limits_object)]
     pub fn open_limits(&mut self, max_flows: u32) -> Result<()> {
         if self.limits.is_some() {
@@ -124,7 +124,7 @@ impl Edge {
         super::refusal::load(open, "load the programs of limits")
     }
 
-    /// Why limits have no laws here, once [`Edge::open_limits`] has been called; `None` if they can have them.
+    /// Why limits have no laws here, once [`KernelEdge::open_limits`] has been called; `None` if they can have them.
     pub fn lawless(&self) -> Option<&str> {
         self.limits.as_ref().and_then(|limits| limits.lawless.as_deref())
     }
@@ -162,7 +162,7 @@ impl Edge {
     /// [`Role::LimitPort`] to it afterwards.
     ///
     /// # Errors
-    /// [`Error::Missing`] before [`Edge::open_limits`], [`Error::Bpf`].
+    /// [`Error::Missing`] before [`KernelEdge::open_limits`], [`Error::Bpf`].
     pub fn set_limiter(&self, key: &LimiterKey, limiter: &Limiter) -> Result<()> {
         let map = self.limits.as_ref().and_then(|limits| map(limits, "limiters")).ok_or(Error::Missing("limiters"))?;
         map.update(key.as_bytes(), limiter.as_bytes(), MapFlags::ANY).map_err(|e| Error::Bpf("update a map", e))
@@ -172,7 +172,7 @@ impl Edge {
     /// afterwards: its departure time, ns of CLOCK_MONOTONIC.
     ///
     /// # Errors
-    /// As [`Edge::test_run`], and as [`Edge::set_limiter`].
+    /// As [`KernelEdge::test_run`], and as [`KernelEdge::set_limiter`].
     pub fn test_run_limit(&self, role: Role, frame: &[u8], segment: Segment, stamp: u64) -> Result<(TestRun, u64)> {
         const TSTAMP: usize = 152;
         let limits = self.limits.as_ref().ok_or(Error::Missing("the programs of rate limits"))?;

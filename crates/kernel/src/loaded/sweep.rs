@@ -3,7 +3,7 @@
 
 use super::tick::tick_keys;
 use super::walk::{self, Walk};
-use super::{Edge, Error, Result};
+use super::{Error, KernelEdge, Result};
 use crate::native;
 use crate::state::quota::{
     Bounds, Limited, Tally, TallyKey, TABLE_FLOWS, TABLE_LIMITED, TALLY_NETWORK, TALLY_PORT, TALLY_TABLE,
@@ -58,7 +58,7 @@ impl Sweep {
     }
 }
 
-impl Edge {
+impl KernelEdge {
     /// Forgets flows that have expired at `now`, CLOCK_MONOTONIC in ns ([`super::monotonic_ns`]), and mends counts.
     ///
     /// # Errors

@@ -1,12 +1,12 @@
 //! What is done to flows by the data path itself: `datapath/kernel/tick.h`.
 
 use super::walk::{Walk, CHUNK};
-use super::{context_of, monotonic_ns, Edge, Error, Result, Segment};
+use super::{context_of, monotonic_ns, Error, KernelEdge, Result, Segment};
 use crate::state::{FlowSlot, FlowSlotKey, Plain, TickCall, TICK_FULL, TICK_MAX, TICK_TIMED};
 use libbpf_rs::ProgramMut;
 use std::time::Duration;
 
-/// The outcome of one [`Edge::tick`].
+/// The outcome of one [`KernelEdge::tick`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticked {
     /// Flows to which a timer law did something: for some there are events, see [`crate::state::EVENT_TIMER`].
@@ -17,7 +17,7 @@ pub struct Ticked {
     pub longest: Duration,
 }
 
-impl Edge {
+impl KernelEdge {
     /// Applies the timer laws of virtual congestion control to the flows with data outstanding that are due. What guests are
     /// to get comes as events.
     ///

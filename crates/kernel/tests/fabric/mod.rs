@@ -4,7 +4,7 @@
 pub(crate) mod peer;
 
 use kernel::state::{Config, Peer, Port, Route, Tunnel, PORT_PEER, ROUTE_LOCAL, ROUTE_PEER, VERSION_1};
-use kernel::{Attachment, Edge, Options, Role};
+use kernel::{Attachment, KernelEdge, Options, Role};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -69,7 +69,7 @@ pub(crate) struct Fabric {
 
 /// The edge of one host, in that host's namespace.
 pub(crate) struct HostEdge {
-    pub(crate) edge: Edge,
+    pub(crate) edge: KernelEdge,
     pub(crate) uplink: u32,
     pub(crate) port: u32,
     pins: PathBuf,
@@ -79,7 +79,8 @@ impl HostEdge {
     /// As a restarted agent does: the old edge is dropped, everything is opened and attached anew.
     pub(crate) fn reopen(self) -> HostEdge {
         drop(self.edge);
-        let edge = Edge::open(&Options { pins: self.pins.clone(), max_flows: 1024, ..Options::default() }).unwrap();
+        let edge =
+            KernelEdge::open(&Options { pins: self.pins.clone(), max_flows: 1024, ..Options::default() }).unwrap();
         edge.attach(self.port, Role::Guest).unwrap();
         edge.attach(self.uplink, Role::Uplink).unwrap();
         HostEdge { edge, ..self }
@@ -143,7 +144,7 @@ impl Fabric {
         let options = Options { pins: pins.clone(), max_flows, ..self.options.clone() };
         let attachment = self.attachment;
         let edge = in_namespace(&host, || {
-            let edge = Edge::open(&options).unwrap();
+            let edge = KernelEdge::open(&options).unwrap();
             let (uplink, port) = (kernel::ifindex("u0").unwrap(), kernel::ifindex("g").unwrap());
             fill(&edge, i, (port, uplink), config, labels, version, outer_v6);
             for (ifindex, role) in [(port, Role::Guest), (uplink, Role::Uplink)] {
@@ -203,7 +204,7 @@ impl Fabric {
 
 /// What the agent of host `i` would write into new maps.
 pub(crate) fn fill(
-    edge: &Edge,
+    edge: &KernelEdge,
     i: usize,
     (port, uplink): (u32, u32),
     config: &Config,

@@ -8,7 +8,7 @@ use kernel::state::{
     self, address, Counter, Counters, FlowSlot, FlowSlotKey, Peer, Port, Route, Tunnel, CONFIG_ANY_PEER,
     CONFIG_CONGESTION, PORT_ISOLATED, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER,
 };
-use kernel::{Edge, Options, Role, Segment};
+use kernel::{KernelEdge, Options, Role, Segment};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use units::Time;
@@ -16,7 +16,7 @@ use wire::FlowKey;
 
 pub(crate) struct World {
     pub(crate) fabric: Fabric,
-    edge: Option<Edge>,
+    edge: Option<KernelEdge>,
     /// Interfaces of the guest whose frames are run, and towards the fabric.
     pub(crate) port: u32,
     pub(crate) uplink: u32,
@@ -70,7 +70,7 @@ impl World {
         let pins = Pins(PathBuf::from(format!("/sys/fs/bpf/{host}w")));
         std::fs::create_dir(&pins.0).unwrap();
         let (edge, port, uplink) = in_namespace(&host, || {
-            let edge = Edge::open(&Options {
+            let edge = KernelEdge::open(&Options {
                 pins: pins.0.clone(),
                 max_flows: config.max_flows as u32,
                 test_clock,
@@ -108,7 +108,7 @@ impl World {
         Some(World { fabric, edge: Some(edge), port, uplink, _pins: pins })
     }
 
-    pub(crate) fn edge(&self) -> &Edge {
+    pub(crate) fn edge(&self) -> &KernelEdge {
         self.edge.as_ref().expect("only drop takes it")
     }
 

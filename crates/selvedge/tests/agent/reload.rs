@@ -2,7 +2,7 @@
 #![cfg(feature = "kernel")]
 
 use super::world::{eventually, World, NAMED};
-use kernel::{Edge, Options};
+use kernel::{KernelEdge, Options};
 use std::time::Duration;
 
 /// Rows that the reload moves, too: between the port's and its routes' there is then time for many packets.
@@ -49,7 +49,7 @@ fn a_port_that_moves_to_another_network_gets_nothing_from_its_old_one() {
     let port: u32 = String::from_utf8(index).unwrap().trim().parse().unwrap();
     let mut sink = world.spawn(&world.guest(0), "udp-sink 10.7.1.2:9 0");
     let mut flood = world.spawn(&world.guest(2), "udp-flood 10.7.1.2:9 0");
-    let edge = Edge::open(&Options { pins: world.pins(0), max_flows: 1024, ..Options::default() }).unwrap();
+    let edge = KernelEdge::open(&Options { pins: world.pins(0), max_flows: 1024, ..Options::default() }).unwrap();
     let mut crossed = 0;
     for _ in 0..3 {
         let before = delivered(sink.id());

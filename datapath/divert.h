@@ -10,8 +10,8 @@
  * flow returns to the direct way. Numbers that got lost are covered by any later one that came back, and a holder that
  * says nothing for a while, or is not there, is not waited for.
  */
-#ifndef SV_RECEIVE_H
-#define SV_RECEIVE_H
+#ifndef SV_DIVERT_H
+#define SV_DIVERT_H
 
 #include "arith.h"
 #include "packet.h"

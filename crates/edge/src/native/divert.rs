@@ -1,4 +1,4 @@
-//! The mirror of `datapath/receive.h`, for tests; only the kernel edge uses that header.
+//! The mirror of `datapath/divert.h`, for tests; only the kernel edge uses that header.
 
 use std::ffi::c_int;
 use wire::Packet;
