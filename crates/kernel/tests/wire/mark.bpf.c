@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* A switch that marks every sixteenth packet or segment that is ECN-capable. On clsact egress. */
+/* A switch that marks a quarter of what is ECN-capable: so much that not only the last segments are. On clsact egress. */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
@@ -7,7 +7,7 @@
 SEC("tc")
 int mark(struct __sk_buff *skb)
 {
-	if (!(bpf_get_prandom_u32() & 15))
+	if (!(bpf_get_prandom_u32() & 3))
 		bpf_skb_ecn_set_ce(skb);
 	return TC_ACT_UNSPEC;
 }
