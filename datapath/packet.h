@@ -85,7 +85,7 @@ typedef int64_t s64;
 /* sv_packet.feedback, sv_encap.feedback: what the value means for the path with index `path` of the receiver's schedule. */
 #define SV_FEEDBACK_NONE 0
 #define SV_FEEDBACK_CE 1	  /* congestion experienced; value 0 */
-#define SV_FEEDBACK_UTILISATION 2 /* of the busiest link: value / 256 of its capacity */
+#define SV_FEEDBACK_UTILISATION 2 /* of the busiest link: value / 255 of its capacity */
 #define SV_FEEDBACK_MARKS 3	  /* marks of a pair of guests counted so far, 16 bits in path and value; version 2 only */
 
 struct sv_packet {

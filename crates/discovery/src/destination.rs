@@ -118,11 +118,18 @@ impl Destination {
         Some((*port, ttl))
     }
 
-    /// When [`Destination::handle_timeout`] has something to do, apart from probes that wait for room.
-    pub(crate) fn due(&self, config: &Config) -> Option<Time> {
-        match &self.round {
-            None => Some(self.next),
-            Some(round) => round.traces.values().filter_map(|trace| trace.due(config.patience)).min(),
+    /// When [`Destination::handle_timeout`] has something to do, apart from probes that wait for room; after the last round
+    /// of a destination without traffic, to forget it.
+    pub(crate) fn due(&self, config: &Config) -> Time {
+        let answers = self.round.as_ref().and_then(|round| {
+            let due = round.traces.values().filter_map(|trace| trace.due(config.patience));
+            due.min()
+        });
+        match (&self.round, answers) {
+            (None, _) => self.next,
+            (Some(_), Some(due)) => due,
+            // Nothing is under way before the first probe leaves.
+            (Some(_), None) => self.used + config.idle,
         }
     }
 
@@ -156,9 +163,14 @@ impl Destination {
         self.round.as_mut()?.traces.get_mut(&port)
     }
 
-    pub(crate) fn take_change(&mut self) -> Option<Change> {
+    /// Is something else than was told?
+    pub(crate) fn has_change(&self) -> bool {
         let same = |a: &Binding, b: &Binding| (a.index, a.port) == (b.index, b.port) && a.hops == b.hops;
-        if self.told.len() == self.bindings.len() && self.told.iter().zip(&self.bindings).all(|(a, b)| same(a, b)) {
+        self.told.len() != self.bindings.len() || !self.told.iter().zip(&self.bindings).all(|(a, b)| same(a, b))
+    }
+
+    pub(crate) fn take_change(&mut self) -> Option<Change> {
+        if !self.has_change() {
             return None;
         }
         let change = Change::between(&self.told, &self.bindings);

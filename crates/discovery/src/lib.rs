@@ -25,22 +25,23 @@ mod trace;
 
 pub use choose::choose;
 pub use destination::{Binding, Change};
-pub use ports::{index_of, Ports};
+pub use ports::index_of;
 pub use trace::Probe;
 
 use budget::Budget;
 use destination::Destination;
 use rand_pcg::Pcg32;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::ops::Bound;
 use units::Time;
 
-/// What bounds discovery. [`Config::default`] has Clove's values.
+/// What bounds discovery. [`Config::default`] has Clove's values. What is out of range counts as the nearest bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Between two checks of a destination. Default 500 ms (the experiments of Clove).
+    /// Between two checks of a destination, at least 1 ms. Default 500 ms (the experiments of Clove).
     pub period: Time,
-    /// How long an answer may take. A probe without one is sent once more. Default 100 ms.
+    /// How long an answer may take, at least 1 ms. A probe without one is sent once more. Default 100 ms.
     pub patience: Time,
     /// Paths of a destination, 1 to 64. Default 8.
     pub paths: usize,
@@ -74,13 +75,36 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    fn in_range(self) -> Config {
+        let least = Time::from_ms(1);
+        Config {
+            period: self.period.max(least),
+            patience: self.patience.max(least),
+            paths: self.paths.clamp(1, 64),
+            survey_ports: self.survey_ports.clamp(1, 256),
+            spare_ports: self.spare_ports.min(64),
+            max_hops: self.max_hops.clamp(1, 32),
+            ..self
+        }
+    }
+}
+
 /// Discovery of the paths to all destinations of one edge. See the crate's documentation.
+///
+/// Each call touches one destination, and those that are due, however many there are.
 #[derive(Debug)]
 pub struct Discovery {
     config: Config,
     rng: Pcg32,
     budget: Budget,
     destinations: BTreeMap<IpAddr, Destination>,
+    /// Destinations with a probe to send.
+    ready: BTreeSet<IpAddr>,
+    /// When something is to be done for each destination; one entry each.
+    due: BTreeSet<(Time, IpAddr)>,
+    /// Destinations whose paths have changed.
+    changed: BTreeSet<IpAddr>,
     /// Who was served last: the next probe is another's.
     last: Option<IpAddr>,
 }
@@ -88,67 +112,93 @@ pub struct Discovery {
 impl Discovery {
     /// `seed` decides which ports are tried.
     pub fn new(config: Config, seed: u64) -> Discovery {
-        let budget = Budget::new(config.probes_per_second);
-        Discovery { config, rng: Pcg32::new(seed, 0xd15c), budget, destinations: BTreeMap::new(), last: None }
+        Discovery {
+            budget: Budget::new(config.probes_per_second),
+            config: config.in_range(),
+            rng: Pcg32::new(seed, 0xd15c),
+            destinations: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            due: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            last: None,
+        }
     }
 
     /// There is traffic for this destination. False if there is no room for one more.
     pub fn want(&mut self, now: Time, to: IpAddr) -> bool {
-        if let Some(known) = self.destinations.get_mut(&to) {
-            known.wanted(now);
+        if self.destinations.contains_key(&to) {
+            self.touch(to, |destination, _, _| destination.wanted(now));
             return true;
         }
         if self.destinations.len() >= self.config.destinations {
             return false;
         }
         let new = Destination::new(now, &self.config, &mut self.rng);
+        self.due.insert((new.due(&self.config), to));
         self.destinations.insert(to, new);
         true
     }
 
+    /// Does something for one destination, and notes what is next for it.
+    fn touch(&mut self, to: IpAddr, what: impl FnOnce(&mut Destination, &Config, &mut Pcg32)) {
+        let Discovery { config, rng, destinations, ready, due, changed, .. } = self;
+        let Some(destination) = destinations.get_mut(&to) else { return };
+        due.remove(&(destination.due(config), to));
+        what(destination, config, rng);
+        due.insert((destination.due(config), to));
+        let mut note = |set: &mut BTreeSet<IpAddr>, is| if is { set.insert(to) } else { set.remove(&to) };
+        note(ready, destination.has_probe());
+        note(changed, destination.has_change());
+    }
+
     /// The next probe to send now, if there is one.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Probe> {
-        if !self.budget.has(now) {
+        if self.ready.is_empty() || !self.budget.has(now) {
             return None;
         }
-        let after = self.last.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        let later = self.destinations.range((after, std::ops::Bound::Unbounded)).map(|(to, _)| *to);
-        let all = self.destinations.keys().copied();
-        let to = later.chain(all).find(|to| self.destinations[to].has_probe())?;
-        let (port, ttl) = self.destinations.get_mut(&to)?.next_probe(now)?;
+        let after = self.last.map_or(Bound::Unbounded, Bound::Excluded);
+        let to = *self.ready.range((after, Bound::Unbounded)).next().or(self.ready.first())?;
+        let mut probe = None;
+        self.touch(to, |destination, _, _| probe = destination.next_probe(now));
         self.last = Some(to);
         self.budget.take();
-        Some(Probe { to, port, ttl })
+        probe.map(|(port, ttl)| Probe { to, port, ttl })
     }
 
     /// When [`Discovery::handle_timeout`], or a further [`Discovery::poll_transmit`], has something to do.
     pub fn poll_timeout(&self, now: Time) -> Option<Time> {
-        let waiting = self.destinations.values().any(Destination::has_probe);
-        let room = waiting.then(|| self.budget.next(now));
-        room.into_iter().chain(self.destinations.values().filter_map(|destination| destination.due(&self.config))).min()
+        let room = (!self.ready.is_empty()).then(|| self.budget.next(now));
+        room.into_iter().chain(self.due.first().map(|(due, _)| *due)).min()
     }
 
     /// Time passed: rounds begin and end, destinations without traffic are forgotten.
     pub fn handle_timeout(&mut self, now: Time) {
-        let Discovery { config, rng, destinations, .. } = self;
-        destinations.retain(|_, destination| !destination.is_idle(now, config));
-        destinations.values_mut().for_each(|destination| destination.handle_timeout(now, config, rng));
+        while let Some(&(due, to)) = self.due.first().filter(|(due, _)| *due <= now) {
+            if self.destinations.get(&to).is_none_or(|destination| destination.is_idle(now, &self.config)) {
+                self.due.remove(&(due, to));
+                self.destinations.remove(&to);
+                self.ready.remove(&to);
+                self.changed.remove(&to);
+                continue;
+            }
+            self.touch(to, |destination, config, rng| destination.handle_timeout(now, config, rng));
+        }
     }
 
     /// A hop says that a probe's TTL ran out there. `hop`: the address that it answers from.
     pub fn time_exceeded(&mut self, now: Time, probe: Probe, hop: IpAddr) {
-        if let Some(destination) = self.destinations.get_mut(&probe.to) {
+        self.touch(probe.to, |destination, config, rng| {
             destination.time_exceeded(probe.port, probe.ttl, hop);
-            destination.conclude_if_done(now, &self.config, &mut self.rng);
-        }
+            destination.conclude_if_done(now, config, rng);
+        });
     }
 
     /// A probe reached its destination.
     pub fn answered(&mut self, now: Time, probe: Probe) {
-        if let Some(destination) = self.destinations.get_mut(&probe.to) {
+        self.touch(probe.to, |destination, config, rng| {
             destination.answered(now, probe.port, probe.ttl);
-            destination.conclude_if_done(now, &self.config, &mut self.rng);
-        }
+            destination.conclude_if_done(now, config, rng);
+        });
     }
 
     /// The paths to a destination, by index; empty until a survey has ended, and for unknown destinations.
@@ -158,6 +208,7 @@ impl Discovery {
 
     /// What changed since this was asked last, a destination at a time.
     pub fn poll_change(&mut self) -> Option<(IpAddr, Change)> {
-        self.destinations.iter_mut().find_map(|(to, destination)| Some((*to, destination.take_change()?)))
+        let to = self.changed.pop_first()?;
+        Some((to, self.destinations.get_mut(&to)?.take_change()?))
     }
 }

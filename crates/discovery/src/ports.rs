@@ -15,7 +15,7 @@ pub fn index_of(port: u16) -> Option<u8> {
 
 /// Candidates of one survey or check, without repetition.
 #[derive(Debug, Default)]
-pub struct Ports(BTreeSet<u16>);
+pub(crate) struct Ports(BTreeSet<u16>);
 
 impl Ports {
     pub(crate) fn add(&mut self, port: u16) {

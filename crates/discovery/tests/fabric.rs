@@ -170,6 +170,25 @@ fn destinations_are_bounded_and_forgotten_and_probes_are_paced() {
     assert_eq!(discovery.poll_timeout(now), None, "nothing is done for nobody");
 }
 
+#[test]
+fn bounds_that_make_no_sense_end_no_run() {
+    let zero = Time::ZERO;
+    let config = Config {
+        period: zero,
+        patience: zero,
+        paths: 0,
+        survey_ports: 0,
+        spare_ports: 999,
+        max_hops: 0,
+        ..Config::default()
+    };
+    let (mut fabric, mut now) = (Fabric::new(), zero);
+    let mut discovery = Discovery::new(config, 7);
+    discovery.want(now, destination());
+    fabric.run(&mut discovery, &mut now, Time::from_secs(1));
+    assert_eq!(discovery.paths(destination()), [], "one hop does not reach the destination");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -93,7 +93,7 @@ impl Edge {
     }
 
     /// What a segment brought of paths, before [`process`](Edge::process) gets it: `utilisation` of the busiest link that it
-    /// crossed, in 1/256, if it had asked for that; and `told`, its sender's feedback on the path with the low byte `told.path`
+    /// crossed, in 1/255, if it had asked for that; and `told`, its sender's feedback on the path with the low byte `told.path`
     /// in its label.
     pub fn hear(&mut self, now: Time, pkt: &Packet, label: u16, utilisation: Option<u8>, told: Feedback) {
         if let Some(value) = utilisation {

@@ -1,7 +1,7 @@
 //! Results of a scenario's runs, scheme by scheme.
 
 use crate::run::Finished;
-use crate::scenario::Plan;
+use crate::scenario::{Plan, Scenario};
 use config::closest;
 use host::measure::{across_seeds, summarise, summarise_pooled, Across, Buckets, Summary};
 use host::outcome::Outcome;
@@ -49,7 +49,7 @@ impl Results {
             }
             let outcomes: Vec<&Outcome> = runs.iter().map(|run| &run.outcome).collect();
             let each: Vec<Summary> = outcomes.iter().map(|o| summarise(o, &names, warmup, &buckets)).collect();
-            let pooled = summarise_pooled(&outcomes, &names, warmup, &buckets);
+            let pooled = pooled(&outcomes, &plan.scenario);
             let across = across_seeds(&each);
             schemes.push(SchemeResults {
                 name: scheme.name.clone(),
@@ -67,6 +67,16 @@ impl Results {
     pub fn scheme(&self, name: &str) -> Option<&SchemeResults> {
         self.schemes.iter().find(|s| same(&s.name, name))
     }
+}
+
+/// A metric of a summary, `-` and `_` being one.
+pub fn metric(summary: &Summary, name: &str) -> Option<f64> {
+    summary.metrics.iter().find(|m| same(&m.name, name)).map(|m| m.value)
+}
+
+fn pooled(outcomes: &[&Outcome], scenario: &Scenario) -> Summary {
+    let names: Vec<String> = scenario.workload.iter().map(|w| w.name.clone()).collect();
+    summarise_pooled(outcomes, &names, scenario.warmup, &Buckets::default())
 }
 
 fn same(a: &str, b: &str) -> bool {
@@ -89,6 +99,18 @@ impl SchemeResults {
         let known = self.pooled.metrics.iter().map(|m| m.name.as_str());
         let near = closest(metric, known).map(|near| format!("; the nearest is {near}")).unwrap_or_default();
         Err(format!("{} measured no {metric}{near}", self.name))
+    }
+
+    /// May more runs have the metric, or have it already? Not if no run knows such a one.
+    pub fn can_have(&self, metric: &str) -> bool {
+        let mut refused = self.pooled.refused.iter();
+        self::metric(&self.pooled, metric).is_some() || refused.any(|r| same(&r.name, metric))
+    }
+
+    /// The metrics of all runs but the one with this place, samples thrown together.
+    pub fn without(&self, place: usize, scenario: &Scenario) -> Summary {
+        let rest = self.runs.iter().enumerate().filter(|(n, _)| *n != place).map(|(_, run)| &run.outcome);
+        pooled(&rest.collect::<Vec<_>>(), scenario)
     }
 
     /// Flows of bounded size that had not finished when their run ended.

@@ -18,7 +18,7 @@ pub struct Encap {
     pub feedback: u8,
     /// Index of the path that the feedback is about.
     pub path: u8,
-    /// 1/256 of capacity, for utilisation.
+    /// 1/255 of capacity, for utilisation.
     pub value: u8,
     /// 1, of version 1: the sender understands version 2.
     pub speaks2: u8,

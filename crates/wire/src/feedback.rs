@@ -8,7 +8,7 @@ pub struct Feedback {
     pub kind: u8,
     /// On the wire, the low byte of the path's label; to a scheme, the path's index in the schedule.
     pub path: u8,
-    /// Of [`UTILISATION`]: of the path's busiest link, in 1/256 of its capacity. Of [`CE`]: 0.
+    /// Of [`UTILISATION`]: of the path's busiest link, in 1/255 of its capacity. Of [`CE`]: 0.
     pub value: u8,
 }
 const _: () = assert!(size_of::<Feedback>() == 3);

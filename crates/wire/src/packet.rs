@@ -142,7 +142,7 @@ pub struct Packet {
     pub feedback: u8,
     /// Index of the path that it is about; of counts, the high byte.
     pub feedback_path: u8,
-    /// 1/256 of capacity, for utilisation; of counts, the low byte.
+    /// 1/255 of capacity, for utilisation; of counts, the low byte.
     pub feedback_value: u8,
     /// Zero.
     pub pad: u8,

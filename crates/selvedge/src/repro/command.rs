@@ -174,9 +174,13 @@ impl<'a> Archives<'a> {
     }
 }
 
-/// `presto` of `presto/fig15.toml`.
+/// By which an archive's file is named: the paper of an experiment in the binary, else the experiment's own name.
 fn paper(experiment: &Experiment) -> &str {
-    experiment.file.split('/').next().unwrap_or_default().trim_end_matches(".toml")
+    let file = experiment.file.as_str();
+    match super::embedded().iter().any(|(known, _)| *known == file) {
+        true => file.split('/').next().unwrap_or_default(),
+        false => Path::new(file).file_stem().and_then(|stem| stem.to_str()).unwrap_or("experiment"),
+    }
 }
 
 type Selected = Vec<(Experiment, Vec<String>)>;

@@ -3,19 +3,20 @@
 //! A comparison is decided if the interval of its margin over seeds lies on one side of zero. There are four looks, with more
 //! seeds each; each look's interval covers 98.75%, so that all four together err in at most 5% of cases (Bonferroni).
 
-use super::expression::{at_point, Comparison};
+use super::expression::Comparison;
 use super::file::Check;
-use super::judge::At;
+use super::judge::{values, At};
 use super::Expression;
-use crate::results::SchemeResults;
-use host::measure::{summarise_pooled, Buckets, Summary};
+use crate::results::{metric, SchemeResults};
+use host::measure::Summary;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// Seeds of each look, and the 0.99375 quantile of Student's t with one degree of freedom less.
 pub(super) const LOOKS: [(usize, f64); 4] = [(5, 4.3147), (10, 3.1109), (20, 2.7586), (40, 2.6189)];
 
 /// What is known of a check at one point; `None`: more seeds may tell.
-pub(super) fn decided(check: &Check, at: &At, all: &[&At]) -> Option<bool> {
+pub(super) fn decided(check: &Check, at: &At, all: &[At]) -> Option<bool> {
     let replicas = replicas(&check.holds, at, all)?;
     let t = LOOKS.iter().find(|(seeds, _)| *seeds == replicas.len())?.1;
     let comparisons = replicas.first()?.len();
@@ -51,77 +52,41 @@ fn one(said: &[Comparison], t: f64) -> Option<bool> {
 
 /// What the comparisons say with each seed. A metric that no single seed has, such as a far percentile, is taken from all seeds
 /// but one, in turn (jackknife): then margins are its pseudo-values.
-fn replicas(expression: &Expression, at: &At, all: &[&At]) -> Option<Vec<Vec<Comparison>>> {
+fn replicas(expression: &Expression, at: &At, all: &[At]) -> Option<Vec<Vec<Comparison>>> {
     let seeds = at.results.schemes.first()?.each.len();
-    let of_seed = |seed: usize| comparisons(expression, at, all, &|scheme, metric| get(&scheme.each[seed], metric));
-    if let Some(each) = (0..seeds).map(of_seed).collect::<Option<Vec<_>>>() {
+    let compare = |of: Source<'_>| expression.comparisons(&values(expression, at, all, of)?).ok();
+    let each = |seed: usize| compare(&|_, scheme, name| metric(scheme.each.get(seed)?, name));
+    if let Some(each) = (0..seeds).map(each).collect::<Option<Vec<_>>>() {
         return Some(each);
     }
-    let pooled = comparisons(expression, at, all, &|scheme, metric| get(&scheme.pooled, metric))?;
-    let mut without: BTreeMap<(String, usize, String), Summary> = BTreeMap::new();
-    for name in expression.metrics() {
-        let (metric, label) = at_point(name);
-        let (scheme, _) = metric.split_once('.')?;
-        let point = find(label, at, all)?;
-        let found = point.results.scheme(scheme)?;
-        for seed in 0..seeds {
-            let key = (point.label.clone(), seed, found.name.clone());
-            without.entry(key).or_insert_with(|| leave_out(point, found, seed));
-        }
-    }
+    let whole = compare(&|_, scheme, name| metric(&scheme.pooled, name))?;
     let n = seeds as f64;
-    (0..seeds)
-        .map(|seed| {
-            let left = comparisons_at(expression, at, all, &|point, scheme, metric| {
-                get(without.get(&(point.label.clone(), seed, scheme.name.clone()))?, metric)
-            })?;
-            let pseudo = pooled.iter().zip(&left).map(|(whole, left)| {
-                let margin = n * whole.margin - (n - 1.0) * left.margin;
-                Comparison { margin: if margin.is_nan() { left.margin } else { margin }, holds: left.holds }
-            });
-            Some(pseudo.collect())
-        })
-        .collect()
+    let pseudo = |seed: usize| {
+        let summaries = Summaries::default();
+        let left = compare(&|point, scheme, name| summaries.metric(point, scheme, seed, name))?;
+        let margins = whole.iter().zip(&left).map(|(whole, left)| {
+            let margin = n * whole.margin - (n - 1.0) * left.margin;
+            Comparison { margin: if margin.is_nan() { left.margin } else { margin }, holds: left.holds }
+        });
+        Some(margins.collect())
+    };
+    (0..seeds).map(pseudo).collect()
 }
 
-fn leave_out(point: &At, scheme: &SchemeResults, seed: usize) -> Summary {
-    let scenario = &point.results.plan.scenario;
-    let names: Vec<String> = scenario.workload.iter().map(|w| w.name.clone()).collect();
-    let rest = scheme.runs.iter().enumerate().filter(|(n, _)| *n != seed).map(|(_, run)| &run.outcome);
-    summarise_pooled(&rest.collect::<Vec<_>>(), &names, scenario.warmup, &Buckets::default())
-}
+/// A metric of a scheme at a point.
+type Source<'a> = &'a dyn Fn(&At, &SchemeResults, &str) -> Option<f64>;
 
-fn get(summary: &Summary, metric: &str) -> Option<f64> {
-    summary.metrics.iter().find(|m| m.name.replace('-', "_") == metric.replace('-', "_")).map(|m| m.value)
-}
+/// Metrics of all seeds but one, each point and scheme computed once.
+#[derive(Default)]
+struct Summaries(RefCell<BTreeMap<(String, String), Summary>>);
 
-fn find<'a>(label: Option<&str>, at: &'a At, all: &[&'a At]) -> Option<&'a At> {
-    label.map_or(Some(at), |label| all.iter().copied().find(|other| other.label == label))
-}
-
-fn comparisons(
-    expression: &Expression,
-    at: &At,
-    all: &[&At],
-    value: &dyn Fn(&SchemeResults, &str) -> Option<f64>,
-) -> Option<Vec<Comparison>> {
-    comparisons_at(expression, at, all, &|_, scheme, metric| value(scheme, metric))
-}
-
-fn comparisons_at(
-    expression: &Expression,
-    at: &At,
-    all: &[&At],
-    value: &dyn Fn(&At, &SchemeResults, &str) -> Option<f64>,
-) -> Option<Vec<Comparison>> {
-    let mut values: BTreeMap<String, f64> = at.parameter.clone().into_iter().collect();
-    for name in expression.metrics() {
-        let (metric, label) = at_point(name);
-        let (scheme, metric) = metric.split_once('.')?;
-        let point = find(label, at, all)?;
-        values.insert(name.clone(), value(point, point.results.scheme(scheme)?, metric)?);
+impl Summaries {
+    fn metric(&self, point: &At, scheme: &SchemeResults, seed: usize, name: &str) -> Option<f64> {
+        let key = (point.label.clone(), scheme.name.clone());
+        let mut known = self.0.borrow_mut();
+        let summary = known.entry(key).or_insert_with(|| scheme.without(seed, &point.results.plan.scenario));
+        metric(summary, name)
     }
-    expression.comparisons(&values).ok()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::expression::at_point;
 use super::file::{Check, Published};
 use super::Expression;
 use crate::report::CheckStatus;
-use crate::results::Results;
+use crate::results::{metric, Results, SchemeResults};
 use host::measure::estimate;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
@@ -177,22 +177,32 @@ fn lookup(name: &str, at: &At, all: &[At]) -> Result<f64, String> {
     scheme.measured(metric).map(|m| m.value)
 }
 
+/// The values of an expression's names, its metrics as `of` gives them at the point and for the scheme that each names; `None`
+/// if one is missing.
+pub(super) fn values<'a>(
+    expression: &Expression,
+    at: &'a At,
+    all: &'a [At],
+    of: &dyn Fn(&'a At, &'a SchemeResults, &str) -> Option<f64>,
+) -> Option<BTreeMap<String, f64>> {
+    let mut values: BTreeMap<String, f64> = at.parameter.clone().into_iter().collect();
+    for name in expression.metrics() {
+        let (metric, label) = at_point(name);
+        let (scheme, metric) = metric.split_once('.')?;
+        let point = point(label, at, all)?;
+        values.insert(name.clone(), of(point, point.results.scheme(scheme)?, metric)?);
+    }
+    Some(values)
+}
+
 /// Half the 95% interval of the expression over seeds, if every seed by itself has the metrics.
 fn interval(expression: &Expression, at: &At, all: &[At]) -> Option<f64> {
     let seeds = at.results.schemes.first().map_or(0, |s| s.each.len());
-    let mut each = Vec::new();
-    for seed in 0..seeds {
-        let mut values: BTreeMap<String, f64> = at.parameter.clone().into_iter().collect();
-        for name in expression.metrics() {
-            let (metric, label) = at_point(name);
-            let (scheme, metric) = metric.split_once('.')?;
-            let scheme = point(label, at, all)?.results.scheme(scheme)?;
-            let found = scheme.pooled.metrics.iter().find(|m| m.name.replace('-', "_") == metric.replace('-', "_"))?;
-            values.insert(name.clone(), scheme.each.get(seed)?.get(&found.name)?);
-        }
-        each.push(expression.value(&values).ok()?);
-    }
-    estimate(&each)?.half_width
+    let of_seed = |seed: usize| {
+        let values = values(expression, at, all, &|_, scheme, name| metric(scheme.each.get(seed)?, name))?;
+        expression.value(&values).ok()
+    };
+    estimate(&(0..seeds).map(of_seed).collect::<Option<Vec<_>>>()?)?.half_width
 }
 
 impl Seen {

@@ -1,11 +1,11 @@
 //! A full run: as many seeds as its checks need, in looks.
 
 use super::decide::{decided, LOOKS};
-use super::file::{Experiment, Mode, Point, Published};
-use super::judge::{judge, At, Judged};
+use super::file::{Check, Experiment, Mode, Point, Published};
+use super::judge::{judge, values, At, Judged};
 use super::Ran;
 use crate::report::CheckStatus;
-use crate::results::Results;
+use crate::results::{Results, SchemeResults};
 use crate::run::{run_all, Bar, Finished};
 use crate::scenario::Seeds;
 use crate::Failure;
@@ -27,8 +27,10 @@ pub fn run_looks(
     let begun = Instant::now();
     let results: Vec<&Published> = experiment.results.iter().filter(|r| wanted(&r.id)).collect();
     let points = experiment.points(Mode::Full, &|label| results.iter().any(|r| r.needs(label)))?;
-    let mut all: Vec<(Point, At)> = Vec::new();
+    let mut all: Vec<At> = Vec::new();
     let mut open: Vec<&Published> = results.clone();
+    // As it was when its points had equally many seeds: those that it shares with others may get more.
+    let mut judged: BTreeMap<&str, Judged> = BTreeMap::new();
     let mut spent = Duration::ZERO;
     let (mut before, mut why) = (0, "40 seeds do not decide it");
     for (seeds, _) in LOOKS {
@@ -43,7 +45,11 @@ pub fn run_looks(
         }
         bar.finish();
         before = seeds;
-        open.retain(|result| outcome(result, &all).is_none());
+        open.retain(|result| {
+            let known = outcome(result, &all);
+            judged.insert(&result.id, told(result, &all, known));
+            known.is_none() && may_be_decided(result, &all)
+        });
         if open.is_empty() {
             break;
         }
@@ -53,24 +59,26 @@ pub fn run_looks(
             break;
         }
     }
-    let outcomes: BTreeMap<String, Option<bool>> =
-        results.iter().map(|result| (result.id.clone(), outcome(result, &all))).collect();
-    let done: Vec<At> = all.into_iter().map(|(_, at)| at).collect();
     let wall_s = begun.elapsed().as_secs_f64();
-    let judged = results.into_iter().map(|result| {
-        let mut judged = judge(result, &done, Mode::Full.name(), wall_s);
-        match outcomes.get(&result.id) {
-            _ if judged.status == CheckStatus::NotRun => {}
-            // What the seeds say as a whole counts, also where all samples thrown together say otherwise.
-            Some(Some(true)) => judged.status = CheckStatus::Holds,
-            Some(Some(false)) => judged.status = CheckStatus::Fails,
-            _ => judged.undecided = Some(why),
-        }
-        judged.core_s = spent.as_secs_f64();
-        judged
-    });
-    let judged: Vec<Judged> = judged.collect();
-    Ok(Ran { points: done, judged })
+    let finish = |result: &Published| {
+        let judged = judged.remove(result.id.as_str())?;
+        let undecided = judged.undecided.map(|_| why);
+        Some(Judged { wall_s, undecided, core_s: spent.as_secs_f64(), ..judged })
+    };
+    let judged = results.into_iter().filter_map(finish).collect();
+    Ok(Ran { points: all, judged })
+}
+
+/// What the seeds say as a whole counts, also where all samples thrown together say otherwise.
+fn told(result: &Published, all: &[At], known: Option<bool>) -> Judged {
+    let mut judged = judge(result, all, Mode::Full.name(), 0.0);
+    match known {
+        _ if judged.status == CheckStatus::NotRun => {}
+        Some(true) => judged.status = CheckStatus::Holds,
+        Some(false) => judged.status = CheckStatus::Fails,
+        None => judged.undecided = Some(""),
+    }
+    judged
 }
 
 /// The point with the seeds after `before`.
@@ -81,32 +89,24 @@ fn with(point: &Point, before: usize, seeds: usize) -> Point {
 }
 
 /// Joins new runs with those of earlier looks.
-fn add(all: &mut Vec<(Point, At)>, mut point: Point, finished: Vec<Finished>, seeds: usize) {
-    let place = all.iter().position(|(other, _)| other.label == point.label);
-    let mut runs = finished;
+fn add(all: &mut Vec<At>, point: Point, mut runs: Vec<Finished>, seeds: usize) {
+    let Point { label, parameter, mut plan } = point;
+    let place = all.iter().position(|other| other.label == label);
     if let Some(place) = place {
-        let (_, old) = all.remove(place);
-        runs.extend(old.results.schemes.into_iter().flat_map(|scheme| scheme.runs));
+        runs.extend(all.remove(place).results.schemes.into_iter().flat_map(|scheme| scheme.runs));
     }
-    let order = |run: &Finished| {
-        let scheme = point.plan.schemes.iter().position(|scheme| scheme.name == run.scheme);
-        (scheme, run.seed)
-    };
-    runs.sort_by_key(order);
-    point.plan.scenario.seeds = Seeds((1..=seeds as u64).collect());
-    let results = Results::new(point.plan.clone(), runs);
-    let at = At { label: point.label.clone(), parameter: point.parameter.clone(), results };
-    let place = place.unwrap_or(all.len());
-    all.insert(place, (point, at));
+    runs.sort_by_key(|run| (plan.schemes.iter().position(|scheme| scheme.name == run.scheme), run.seed));
+    plan.scenario.seeds = Seeds((1..=seeds as u64).collect());
+    let at = At { label, parameter, results: Results::new(plan, runs) };
+    all.insert(place.unwrap_or(all.len()), at);
 }
 
 /// `None` while more seeds may decide the result. A check that cannot be evaluated needs more of them, too.
-fn outcome(result: &Published, all: &[(Point, At)]) -> Option<bool> {
-    let points: Vec<&At> = all.iter().map(|(_, at)| at).collect();
+fn outcome(result: &Published, all: &[At]) -> Option<bool> {
     let mut whole = Some(true);
     for check in &result.checks {
-        for at in points.iter().filter(|at| result.counts(&at.label)) {
-            match decided(check, at, &points) {
+        for at in all.iter().filter(|at| result.counts(&at.label)) {
+            match decided(check, at, all) {
                 Some(false) => return Some(false),
                 Some(true) => {}
                 None => whole = None,
@@ -114,4 +114,14 @@ fn outcome(result: &Published, all: &[(Point, At)]) -> Option<bool> {
         }
     }
     whole
+}
+
+/// Not if a scheme or a metric of its checks does not exist, however many seeds there are.
+fn may_be_decided(result: &Published, all: &[At]) -> bool {
+    let exists = |at: &At, check: &Check| {
+        let known = |_: &At, scheme: &SchemeResults, name: &str| scheme.can_have(name).then_some(0.0);
+        values(&check.holds, at, all, &known).is_some()
+    };
+    let mut points = all.iter().filter(|at| result.counts(&at.label));
+    points.all(|at| result.checks.iter().all(|check| exists(at, check)))
 }

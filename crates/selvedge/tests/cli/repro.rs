@@ -173,6 +173,23 @@ fn a_full_run_takes_the_seeds_that_it_needs_and_an_archive_goes_on_where_it_was(
 }
 
 #[test]
+fn what_a_result_was_decided_with_stays_when_another_needs_more_seeds_of_its_points() {
+    let scratch = Scratch::new("repro-shared");
+    let sweep = RESULTS.split("[[result]]").next().unwrap();
+    let check = |id: &str, expr: &str| {
+        format!("[[result]]\nid = \"test/{id}\"\nsource = \"s\"\nwhat = \"w\"\nat = [\"leaves=2\"]\n[[result.checks]]\ntext = \"t\"\nexpr = \"{expr}\"\n")
+    };
+    let both = check("both", "presto.all.flows[leaves=3] > presto.all.flows");
+    let tail = check("tail", "presto.mice.fct_ms.p999 > 0");
+    scratch.file("x.toml", &format!("{TINY}{sweep}{both}{tail}"));
+    let output = selvedge(scratch.path(), &["repro", "x.toml", "--full", "--json"]);
+    let results = lines(&stdout(&output));
+    assert_eq!(results.len(), 2, "{}", stderr(&output));
+    assert_eq!((&results[0]["status"], results[0]["seeds"].as_array().unwrap().len()), (&"holds".into(), 5));
+    assert!(results[1]["seeds"].as_array().unwrap().len() > 5, "{}", results[1]);
+}
+
+#[test]
 fn the_list_shows_what_is_there() {
     let scratch = Scratch::new("repro-list");
     let output = selvedge(scratch.path(), &["repro", "--list", "--json"]);
