@@ -1,16 +1,21 @@
 //! A configuration as text: the place of each key, and layers that change values.
 
 use crate::error::{ConfigError, Fault, Invalid};
-use crate::place::{join, line_at, line_of};
+use crate::part::{lay, Part};
+use crate::place::join;
 use crate::strict;
 use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
-/// A parsed file together with its text, and the changes laid over it.
+/// The key by which a file names another that it completes.
+const INCLUDE: &str = "include";
+
+/// A parsed file together with its text, the file that it includes, and the changes laid over both.
 #[derive(Clone, Debug)]
 pub struct Document {
-    name: String,
-    text: String,
+    own: Part,
+    included: Option<Part>,
     table: Table,
     layers: Vec<Layer>,
 }
@@ -35,20 +40,46 @@ impl Document {
     /// # Errors
     /// Text that is not TOML.
     pub fn parse(name: &str, text: &str, page: &str) -> Result<Document, ConfigError> {
-        let table = text.parse::<Table>().map_err(|e| {
-            let line = e.span().map(|span| line_at(text, span.start));
-            let at = e.span().and_then(|span| text.get(span)).unwrap_or("").lines().next().unwrap_or("").trim();
-            let (problem, remedy) = match e.message() {
-                "duplicate key" => (format!("`{at}` is there twice"), "remove one of them".to_owned()),
-                other => (format!("this is not TOML: {other}"), format!("correct it; {page} has an example")),
-            };
-            ConfigError::new(place(name, line), problem, remedy)
-        })?;
-        Ok(Document { name: name.to_owned(), text: text.to_owned(), table, layers: Vec::new() })
+        let own = Part::parse(name, text, page)?;
+        let table = own.table().clone();
+        Ok(Document { own, included: None, table, layers: Vec::new() })
+    }
+
+    /// The same for a file that may have the key `include`: a path relative to the file, of one whose keys hold where the
+    /// file does not give them. Tables merge key by key; of a list, the file's own replaces the included one. What is
+    /// included includes nothing itself. `read` gives the text at a path, or what is wrong with it.
+    ///
+    /// # Errors
+    /// Text of either file that is not TOML; an included file that cannot be read, or that has the key itself.
+    pub fn parse_including(
+        name: &str,
+        text: &str,
+        page: &str,
+        read: &dyn Fn(&Path) -> Result<String, String>,
+    ) -> Result<Document, ConfigError> {
+        let mut document = Document::parse(name, text, page)?;
+        let Some(value) = document.take(INCLUDE) else { return Ok(document) };
+        let wrong = |problem: String| Invalid::new(INCLUDE, problem, "give the path of a file, relative to this one");
+        let Some(path) = value.as_str().filter(|path| !path.is_empty()) else {
+            return Err(document.error(&wrong(format!("found {value}"))));
+        };
+        let path = document.own.directory().join(path);
+        let text =
+            read(&path).map_err(|e| document.error(&wrong(format!("{} cannot be read: {e}", path.display()))))?;
+        let included = Part::parse(&path.display().to_string(), &text, page)?;
+        if included.table().contains_key(INCLUDE) {
+            let problem = format!("{} is included by {name}, so it can include no other", included.name());
+            let remedy = "remove the key; copy here what it names";
+            let place = included.place(&[INCLUDE.to_owned()]);
+            return Err(Fault { place, key: INCLUDE.to_owned(), problem, remedy: remedy.to_owned() }.into());
+        }
+        document.table = lay(&document.table, included.table());
+        document.included = Some(included);
+        Ok(document)
     }
 
     pub fn name(&self) -> &str {
-        &self.name
+        self.own.name()
     }
     /// With all layers applied.
     pub fn table(&self) -> &Table {
@@ -193,8 +224,18 @@ impl Document {
                 at.extend_from_slice(&path[key.len()..]);
                 self.locate(at, n)
             }
-            None => (place(&self.name, line_of(&self.text, &path)), self.named(&path)),
+            None => (self.part_of(&path).place(&path), self.named(&path)),
         }
+    }
+
+    /// The file that gives the key its value: the included one only if that alone does.
+    fn part_of(&self, path: &[String]) -> &Part {
+        self.included.as_ref().filter(|included| included.decides_beside(&self.own, path)).unwrap_or(&self.own)
+    }
+
+    /// The directory of the file that gives `key` its value, to which paths there are relative.
+    pub fn directory_of(&self, key: &str) -> PathBuf {
+        self.part_of(&split(key)).directory().to_owned()
     }
 
     /// The path with array positions replaced by names where the tables have one.
@@ -232,13 +273,6 @@ fn position(items: &[Value], key: &str, wanted: &str) -> Result<usize, (String, 
         let names: Vec<&str> = items.iter().map(name_of).collect();
         (format!("there is no {key} `{wanted}`"), format!("there are {}: {}", items.len(), names.join(", ")))
     })
-}
-
-fn place(name: &str, line: Option<usize>) -> String {
-    match line {
-        Some(line) => format!("{name}:{line}"),
-        None => name.to_owned(),
-    }
 }
 
 fn split(path: &str) -> Vec<String> {

@@ -8,6 +8,7 @@ mod document;
 mod error;
 mod faults;
 mod keys;
+mod part;
 mod place;
 pub mod schema;
 mod strict;

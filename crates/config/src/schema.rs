@@ -30,6 +30,40 @@ pub fn range(least: impl Display, most: impl Display) -> (String, Value) {
     (RANGE.to_owned(), Value::from(vec![least.to_string(), most.to_string()]))
 }
 
+/// The schema of files that [`crate::Document::parse_including`] reads: with the key `include` everything may be missing,
+/// because the included file can have it. Items of lists are whole in either case.
+pub fn including(mut schema: Value) -> Value {
+    schema["properties"]["include"] = serde_json::json!({
+        "type": "string",
+        "description": "A file with keys that this one completes, relative to this one; what it gives wins.",
+    });
+    let needed = take_required(&mut schema);
+    schema["anyOf"] = serde_json::json!([{ "required": ["include"] }, needed]);
+    schema
+}
+
+/// Removes what tables must have, and returns it as a schema of its own.
+fn take_required(schema: &mut Value) -> Value {
+    let mut needed = Map::new();
+    let Value::Object(object) = schema else { return Value::Object(needed) };
+    needed.extend(object.remove("required").map(|keys| ("required".to_owned(), keys)));
+    let mut inner = Map::new();
+    if let Some(Value::Object(properties)) = object.get_mut("properties") {
+        let tables = properties.iter_mut().map(|(key, table)| (key.clone(), take_required(table)));
+        inner.extend(tables.filter(|(_, needed)| *needed != Value::Object(Map::new())));
+    }
+    if !inner.is_empty() {
+        needed.insert("properties".to_owned(), Value::Object(inner));
+    }
+    if let Some(any @ Value::Object(_)) = object.get_mut("additionalProperties") {
+        let any = take_required(any);
+        if any != Value::Object(Map::new()) {
+            needed.insert("additionalProperties".to_owned(), any);
+        }
+    }
+    Value::Object(needed)
+}
+
 /// TOML has no null: an optional key is absent.
 fn tidy(schema: &mut Value) {
     match schema {

@@ -146,7 +146,7 @@ impl Discovery {
         due.remove(&(destination.due(config), to));
         what(destination, config, rng);
         due.insert((destination.due(config), to));
-        let mut note = |set: &mut BTreeSet<IpAddr>, is| if is { set.insert(to) } else { set.remove(&to) };
+        let note = |set: &mut BTreeSet<IpAddr>, is| if is { set.insert(to) } else { set.remove(&to) };
         note(ready, destination.has_probe());
         note(changed, destination.has_change());
     }

@@ -63,5 +63,5 @@ fn experiment() -> Result<Experiment, ConfigError> {
 }
 
 fn text() -> &'static str {
-    repro::embedded().iter().find(|(file, _)| *file == FILE).map(|(_, text)| *text).unwrap_or_default()
+    repro::embedded().find(|(file, _)| *file == FILE).map(|(_, text)| text).unwrap_or_default()
 }

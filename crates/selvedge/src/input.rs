@@ -1,7 +1,10 @@
 //! Bounded reading of files: a wrong name gives an error, not a full memory.
 
-use config::ConfigError;
+use config::{ConfigError, Document};
 use std::path::Path;
+
+/// The page with an example of a scenario.
+pub(crate) const SCENARIOS: &str = "docs/scenarios.md";
 
 /// Scenarios, and what has their form.
 pub(crate) const SCENARIO: u64 = 4 << 20;
@@ -19,6 +22,24 @@ pub(crate) const FLOWS: u64 = 512 << 20;
 pub(crate) fn read(path: &Path, most: u64, remedy: &str) -> Result<String, ConfigError> {
     files::read_text(path, most)
         .map_err(|e| ConfigError::new(path.display().to_string(), format!("cannot be read: {e}"), remedy))
+}
+
+/// A scenario file, with what it includes.
+///
+/// # Errors
+/// What cannot be read, or is no TOML.
+pub(crate) fn scenario(path: &Path) -> Result<Document, ConfigError> {
+    let text = read(path, SCENARIO, "give the path of a scenario file")?;
+    scenario_text(&path.display().to_string(), &text)
+}
+
+/// The same for a text that stands in the file `name`.
+///
+/// # Errors
+/// As [`scenario`].
+pub(crate) fn scenario_text(name: &str, text: &str) -> Result<Document, ConfigError> {
+    let included = |path: &Path| files::read_regular_text(path, SCENARIO).map_err(|e| e.to_string());
+    Document::parse_including(name, text, SCENARIOS, &included)
 }
 
 /// The configuration of a daemon, as text: only a regular file, because a daemon that waits for a pipe serves nobody.

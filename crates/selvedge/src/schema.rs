@@ -31,5 +31,5 @@ fn scenario() -> Value {
     if let (Some(properties), Some(own)) = (schema["properties"].as_object_mut(), harness["properties"].as_object()) {
         properties.extend(own.clone());
     }
-    schema
+    config::schema::including(schema)
 }

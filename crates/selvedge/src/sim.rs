@@ -15,9 +15,7 @@ use std::path::Path;
 /// # Errors
 /// A file that cannot be read or is not TOML, or a `--set` that does not fit.
 pub fn read(path: &Path, set: &[String]) -> Result<Document, ConfigError> {
-    let name = path.display().to_string();
-    let text = input::read(path, input::SCENARIO, "give the path of a scenario file")?;
-    let mut document = Document::parse(&name, &text, "docs/scenarios.md")?;
+    let mut document = input::scenario(path)?;
     for key in crate::repro::KEYS {
         document.take(key);
     }

@@ -1,5 +1,6 @@
 //! A fabric in one line, and scenario files without workloads, as documents from which a plan is made.
 
+use crate::input;
 use config::{closest, ConfigError, Document};
 use units::Time;
 
@@ -135,9 +136,9 @@ const WORKLOAD: &str = "\n[[workload]]\nname = \"none\"\npattern = \"long\"\npai
 /// # Errors
 /// Text that is not TOML.
 pub(super) fn file(name: &str, text: &str) -> Result<Document, ConfigError> {
-    let mut document = Document::parse(name, text, "docs/scenarios.md")?;
+    let mut document = input::scenario_text(name, text)?;
     if !document.table().contains_key("workload") {
-        document = Document::parse(name, &format!("{text}{WORKLOAD}"), "docs/scenarios.md")?;
+        document = input::scenario_text(name, &format!("{text}{WORKLOAD}"))?;
     }
     if !document.table().contains_key("duration") {
         document.set("duration=1s")?;

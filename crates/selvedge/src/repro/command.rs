@@ -177,7 +177,7 @@ impl<'a> Archives<'a> {
 /// By which an archive's file is named: the paper of an experiment in the binary, else the experiment's own name.
 fn paper(experiment: &Experiment) -> &str {
     let file = experiment.file.as_str();
-    match super::embedded().iter().any(|(known, _)| *known == file) {
+    match super::embedded().any(|(known, _)| known == file) {
         true => file.split('/').next().unwrap_or_default(),
         false => Path::new(file).file_stem().and_then(|stem| stem.to_str()).unwrap_or("experiment"),
     }
@@ -214,8 +214,7 @@ fn select(arguments: &[String]) -> Result<Selected, ConfigError> {
     for argument in arguments {
         if argument.ends_with(".toml") && Path::new(argument).is_file() {
             let fail = |problem: String, remedy: &str| ConfigError::new(argument.clone(), problem, remedy);
-            let text = input::read(Path::new(argument), input::SCENARIO, "give the path of a scenario file")?;
-            let experiment = Experiment::parse(argument, &text)?;
+            let experiment = Experiment::read(input::scenario(Path::new(argument))?)?;
             if !add(&experiment, &|_| true) {
                 return Err(fail("has no [[result]]".to_owned(), "run it with: selvedge sim run"));
             }

@@ -1,10 +1,12 @@
 //! A published experiment: a scenario and its results with their checks.
 
 use super::Expression;
+use crate::input;
 use crate::scenario::{Choice, Plan};
 use config::{closest, ConfigError, Document, Invalid};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::path::Path;
 use toml::{Table, Value};
 
 /// Keys of a scenario file that only the harness reads.
@@ -166,10 +168,19 @@ impl Check {
 }
 
 impl Experiment {
+    /// Of a text that may include files of the binary.
+    ///
+    /// # Errors
+    /// As [`Experiment::read`], or text that is not TOML.
+    pub fn parse(file: &str, text: &str) -> Result<Experiment, ConfigError> {
+        let included = |path: &Path| super::embedded_at(path).map(str::to_owned).ok_or("there is none".to_owned());
+        Experiment::read(Document::parse_including(file, text, input::SCENARIOS, &included)?)
+    }
+
     /// # Errors
     /// The first thing that is wrong with the file, in any mode or point.
-    pub fn parse(file: &str, text: &str) -> Result<Experiment, ConfigError> {
-        let mut document = Document::parse(file, text, "docs/scenarios.md")?;
+    pub fn read(mut document: Document) -> Result<Experiment, ConfigError> {
+        let file = document.name().to_owned();
         let mut own = Table::new();
         for key in KEYS {
             if let Some(value) = document.take(key) {
@@ -193,7 +204,7 @@ impl Experiment {
             }
         }
         let modes = [mode.quick, mode.full, mode.paper];
-        let experiment = Experiment { file: file.to_owned(), results, document, sweep, modes };
+        let experiment = Experiment { file, results, document, sweep, modes };
         let labels = experiment.labels();
         if let Some(twice) = labels.iter().enumerate().find_map(|(n, l)| labels[..n].contains(l).then_some(l)) {
             let problem = format!("two points are called {twice:?}");

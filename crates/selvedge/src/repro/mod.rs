@@ -22,14 +22,32 @@ pub use judge::{judge, word, At, Judged, Seen, Verdict};
 pub use looks::run_looks;
 
 use config::ConfigError;
+use std::path::{Component, Path, PathBuf};
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 }
 
-/// Scenario files in the binary, as (path below `scenarios/`, text).
-pub fn embedded() -> &'static [(&'static str, &'static str)] {
-    embedded::FILES
+/// Experiments in the binary, as (path below `scenarios/`, text).
+pub fn embedded() -> impl Iterator<Item = (&'static str, &'static str)> {
+    embedded::FILES.iter().copied().filter(|(file, _)| Path::new(file).file_name() != Some(TESTBED.as_ref()))
+}
+
+/// The name of files that experiments include; such a file is none itself.
+const TESTBED: &str = "testbed.toml";
+
+/// The text of a file in the binary, whose path may go up and down again.
+fn embedded_at(path: &Path) -> Option<&'static str> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => plain.push(name),
+            Component::ParentDir if plain.pop() => {}
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    embedded::FILES.iter().find(|(file, _)| Path::new(file) == plain).map(|(_, text)| *text)
 }
 
 /// Every experiment in the binary that yields published results.
@@ -37,6 +55,6 @@ pub fn embedded() -> &'static [(&'static str, &'static str)] {
 /// # Errors
 /// A file that does not read, which a test rules out.
 pub fn catalogue() -> Result<Vec<Experiment>, ConfigError> {
-    let all = embedded().iter().filter(|(file, _)| file.contains('/'));
+    let all = embedded().filter(|(file, _)| file.contains('/'));
     all.map(|(file, text)| Experiment::parse(file, text)).collect()
 }

@@ -7,7 +7,6 @@ use config::{ConfigError, Document, Faults, Invalid};
 use fabric::RandomLoss;
 use host::experiment::{Experiment, Failure, HostConfig, Record};
 use host::workload::{HostMap, Problem, Source, Workload};
-use std::path::Path;
 
 /// What a scheme's table makes of the scenario, before it is known whether there is room to run it.
 pub(super) struct Draft {
@@ -21,7 +20,6 @@ impl Draft {
         document: &Document,
         scenario: &Scenario,
         base: &topology::Topology,
-        beside: &Path,
         name: &str,
         table: &SchemeTable,
     ) -> Result<Draft, ConfigError> {
@@ -36,7 +34,7 @@ impl Draft {
         let switch =
             switch.map(|switch| SwitchTable { multipath: table.rest.multipath.unwrap_or(switch.multipath), ..switch });
         let switches = switch.as_ref().and_then(|switch| faults.note(switch.build()));
-        let workloads = faults.note(workloads(scenario, beside, name, table));
+        let workloads = faults.note(workloads(document, scenario, name, table));
         let edge = workloads.as_ref().and_then(|w| faults.note(table.edge(name, w, base.n_hosts() as u32)));
         let fabric = faults.note(fabric(scenario, base, table));
         let made = || {
@@ -116,10 +114,15 @@ fn fabric(
     Ok((topology, failures))
 }
 
-fn workloads(scenario: &Scenario, beside: &Path, name: &str, table: &SchemeTable) -> Result<Vec<Workload>, Invalid> {
+fn workloads(
+    document: &Document,
+    scenario: &Scenario,
+    name: &str,
+    table: &SchemeTable,
+) -> Result<Vec<Workload>, Invalid> {
     let mut workloads = Vec::new();
     for (n, workload) in scenario.workload.iter().enumerate() {
-        workloads.push(workload.build(n, beside)?);
+        workloads.push(workload.build(n, &document.directory_of(&format!("workload.{n}")))?);
     }
     table.rest.set_guests(name, &mut workloads)?;
     Ok(workloads)

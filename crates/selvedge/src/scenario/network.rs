@@ -61,6 +61,9 @@ pub struct TopologyTable {
     pub path: Option<String>,
 }
 
+/// The key of a topology file.
+pub(super) const PATH: &str = "topology.path";
+
 /// The fabric of a file that needs to hold nothing but a `[topology]`.
 ///
 /// # Errors
@@ -73,8 +76,7 @@ pub fn fabric(document: &Document) -> Result<topology::Topology, ConfigError> {
     };
     let mut table: TopologyTable = document.read_table(section, "topology")?;
     table.complete().map_err(|e| document.error(&e))?;
-    let beside = std::path::Path::new(document.name()).parent().unwrap_or(std::path::Path::new(""));
-    table.build(beside).map_err(|e| document.error(&e))
+    table.build(&document.directory_of(PATH)).map_err(|e| document.error(&e))
 }
 
 impl TopologyTable {

@@ -1,12 +1,12 @@
 //! Plans: a checked scenario with one ready experiment per scheme.
 
 use super::draft::Draft;
+use super::network::PATH;
 use super::scheme::{SchemeTable, Schemes, BUILT_IN, NAMED};
 use super::{Room, Scenario, Seeds};
 use config::{closest, ConfigError, Document, Faults, Invalid};
 use edge::balance::Parameter;
 use host::experiment::Experiment;
-use std::path::Path;
 use units::Time;
 
 /// The command line's choice of schemes and seeds.
@@ -105,10 +105,9 @@ impl Plan {
         if let Some(seeds) = &choice.seeds {
             scenario.seeds = seeds.clone();
         }
-        let beside = Path::new(document.name()).parent().unwrap_or(Path::new("")).to_owned();
         // What makes no sense is not built: it could be of any size.
         let base = match faults.is_empty() {
-            true => faults.note(scenario.topology.build(&beside)),
+            true => faults.note(scenario.topology.build(&document.directory_of(PATH))),
             false => None,
         };
         if let Some(base) = &base {
@@ -129,7 +128,7 @@ impl Plan {
             let given = scenario.scheme.0.iter().find(|(declared, _)| declared == name).map(|(_, table)| table);
             let Some(table) = faults.add(read_scheme(document, name, given)) else { continue };
             let Some(base) = &base else { continue };
-            let Some(planned) = faults.add(Draft::new(document, &scenario, base, &beside, name, &table)) else {
+            let Some(planned) = faults.add(Draft::new(document, &scenario, base, name, &table)) else {
                 continue;
             };
             if names.contains(name) {

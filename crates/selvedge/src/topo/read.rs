@@ -3,7 +3,7 @@
 use super::Arguments;
 use crate::input;
 use crate::scenario::{self};
-use config::{closest, ConfigError, Document};
+use config::{closest, ConfigError};
 use topology::{LinkId, NodeId, Topology};
 
 /// A fabric as the verbs see it.
@@ -22,7 +22,7 @@ impl Fabric {
         let text = input::read(&arguments.file, input::TOPOLOGY, "give a scenario file or a topology file")?;
         let topology = match is_link_list(&text) {
             true => import(&name, &text)?,
-            false => scenario::fabric(&Document::parse(&name, &text, "docs/scenarios.md")?)?,
+            false => scenario::fabric(&input::scenario_text(&name, &text)?)?,
         };
         let mut failed = Vec::new();
         for link in &arguments.fail {

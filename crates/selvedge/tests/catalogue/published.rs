@@ -53,7 +53,7 @@ fn clos(leaves: u32, spines: u32, hosts_per_leaf: u32) -> Topology {
 }
 
 fn points(file: &str) -> Vec<Point> {
-    let (_, text) = embedded().iter().find(|(name, _)| *name == file).unwrap();
+    let (_, text) = embedded().find(|(name, _)| *name == file).unwrap();
     Experiment::parse(file, text).unwrap().points(Mode::Paper, &|_| true).unwrap()
 }
 

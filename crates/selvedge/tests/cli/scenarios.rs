@@ -1,6 +1,6 @@
 //! Every scenario that is shipped or shown.
 
-use crate::{selvedge, stderr, Scratch};
+use crate::{selvedge, stderr, Scratch, TINY};
 use config::Document;
 use edge::balance::Parameter;
 use selvedge::repro::{catalogue, embedded, Experiment, Mode};
@@ -60,8 +60,8 @@ fn documented_examples_are_scenarios() {
                 continue;
             }
             seen += 1;
-            if block.contains("[[result]]") {
-                let experiment = Experiment::parse(file, block).unwrap_or_else(|e| panic!("{e}"));
+            if block.contains("[[result]]") || block.starts_with("include") {
+                let experiment = Experiment::parse(&format!("presto/{file}"), block).unwrap_or_else(|e| panic!("{e}"));
                 experiment.points(Mode::Quick, &|_| true).unwrap_or_else(|e| panic!("{e}"));
             } else {
                 let document = Document::parse(file, block, "docs/scenarios.md").unwrap_or_else(|e| panic!("{e}"));
@@ -77,7 +77,7 @@ fn documented_examples_are_scenarios() {
 #[test]
 fn every_key_is_documented() {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenarios.md")).unwrap();
-    let (_, demo) = embedded().iter().find(|(file, _)| *file == "demo.toml").unwrap();
+    let (_, demo) = embedded().find(|(file, _)| *file == "demo.toml").unwrap();
     let experiment = Experiment::parse("demo.toml", demo).unwrap();
     // Parameters of schemes stand in a table of their own, which another test compares.
     let elsewhere = |key: &str| Parameter::find(key).is_some();
@@ -90,6 +90,52 @@ fn every_key_is_documented() {
                 );
             }
         }
+    }
+}
+
+/// `sim run` and `topo` read both files, and say in which of them a fault stands.
+#[test]
+fn a_scenario_includes_a_testbed() {
+    let scratch = Scratch::new("include");
+    let (own, testbed) = TINY.split_once("[topology]").unwrap();
+    let (testbed, rest) = testbed.split_once("\n[").unwrap();
+    std::fs::create_dir(scratch.path().join("sub")).unwrap();
+    scratch.file("testbed.toml", &format!("[topology]{testbed}\nrate = \"1Gbps\"\n"));
+    let text = format!("include = \"../testbed.toml\"\n{own}topology = {{ rate = \"2Gbps\" }}\n[{rest}");
+    scratch.file("sub/x.toml", &text);
+    let output = selvedge(scratch.path(), &["sim", "run", "sub/x.toml", "-o", "out"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let effective: toml::Table =
+        std::fs::read_to_string(scratch.path().join("out/effective.toml")).unwrap().parse().unwrap();
+    assert_eq!(effective["topology"]["rate"].as_str(), Some("2Gbps"));
+    assert_eq!(effective["topology"]["leaves"].as_integer(), Some(2));
+    assert!(!effective.contains_key("include"));
+    assert!(selvedge(scratch.path(), &["topo", "show", "sub/x.toml"]).status.success());
+
+    scratch.file("testbed.toml", &format!("[topology]{}\n", testbed.replace("leaves = 2", "leafs = 2")));
+    for command in [&["sim", "run", "sub/x.toml"][..], &["topo", "show", "sub/x.toml"]] {
+        let output = selvedge(scratch.path(), command);
+        let said = stderr(&output);
+        let line = 1 + testbed.lines().position(|line| line == "leaves = 2").unwrap();
+        let place = format!("sub/../testbed.toml:{line}: topology.leafs: ");
+        assert!(!output.status.success() && said.contains(&place), "{said}");
+    }
+}
+
+/// Files of the binary include files of the binary, also of another directory.
+#[test]
+fn embedded_files_include_one_another() {
+    let include = |path: &str| {
+        let text = format!("include = \"{path}\"\nduration = \"1s\"\n[[workload]]\nname = \"w\"\npattern = \"long\"\npairs = [[0, 1]]\n");
+        Experiment::parse("presto/x.toml", &text)
+    };
+    for path in ["testbed.toml", "./testbed.toml", "../presto/testbed.toml"] {
+        let points = include(path).unwrap().points(Mode::Quick, &|_| true).unwrap();
+        assert_eq!(points[0].plan.scenario.topology.leaves, Some(4), "{path}");
+    }
+    for path in ["none.toml", "../testbed.toml", "../../presto/testbed.toml", "/presto/testbed.toml"] {
+        let error = include(path).unwrap_err().to_string();
+        assert!(error.starts_with("presto/x.toml:1: include: ") && error.contains("there is none"), "{error}");
     }
 }
 

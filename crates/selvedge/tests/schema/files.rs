@@ -44,7 +44,33 @@ fn every_scenario_is_valid() {
     let pages = ["docs/scenarios.md", "docs/repro.md"];
     let examples =
         pages.into_iter().flat_map(|page| blocks(page, "duration").into_iter().map(move |b| (page.into(), b)));
-    valid(File::Scenario, files.chain(examples), 55);
+    valid(File::Scenario, files.chain(examples).map(part), 55);
+}
+
+/// A testbed alone lacks what its experiments have. The schema takes it for one of those that include another file.
+fn part((name, text): (String, String)) -> (String, String) {
+    match name.ends_with("/testbed.toml") {
+        true => (name, format!("include = \"other.toml\"\n{text}")),
+        false => (name, text),
+    }
+}
+
+/// What may be missing where a file includes another must be there where it does not, at any depth.
+#[test]
+fn only_a_file_that_includes_another_may_lack_keys() {
+    let validator = validator(File::Scenario);
+    let workload = "[[workload]]\nname = \"w\"\npattern = \"stride\"\nk = 1\n";
+    for (text, faults_then) in [
+        (workload.to_owned(), 0),
+        (format!("duration = \"1s\"\n[topology]\nleaves = 2\n{workload}"), 0),
+        (format!("duration = \"1s\"\n[topology]\nleafs = 2\n{workload}"), 1),
+        ("[[workload]]\nname = \"w\"\nk = 1\n".to_owned(), 1),
+    ] {
+        let alone: Table = text.parse().unwrap();
+        assert_ne!(faults(&validator, &alone), [""; 0], "{text}");
+        let including: Table = format!("include = \"t.toml\"\n{text}").parse().unwrap();
+        assert_eq!(faults(&validator, &including).len(), faults_then, "{text}");
+    }
 }
 
 /// The configuration in effect, as a run writes it, has every default.

@@ -1,0 +1,166 @@
+//! One file of a document: its name, text and table, and which of two files gives a key its value.
+
+use crate::error::ConfigError;
+use crate::place::{line_at, line_of};
+use std::path::Path;
+use toml::{Table, Value};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    name: String,
+    text: String,
+    table: Table,
+}
+
+impl Part {
+    /// `page` is where the reader finds an example.
+    ///
+    /// # Errors
+    /// Text that is not TOML.
+    pub(crate) fn parse(name: &str, text: &str, page: &str) -> Result<Part, ConfigError> {
+        let table = text.parse::<Table>().map_err(|e| {
+            let line = e.span().map(|span| line_at(text, span.start));
+            let at = e.span().and_then(|span| text.get(span)).unwrap_or("").lines().next().unwrap_or("").trim();
+            let (problem, remedy) = match e.message() {
+                "duplicate key" => (format!("`{at}` is there twice"), "remove one of them".to_owned()),
+                other => (format!("this is not TOML: {other}"), format!("correct it; {page} has an example")),
+            };
+            ConfigError::new(place(name, line), problem, remedy)
+        })?;
+        Ok(Part { name: name.to_owned(), text: text.to_owned(), table })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        Path::new(&self.name).parent().unwrap_or(Path::new(""))
+    }
+
+    /// `file.toml:12`: the line of the key, or of the nearest one above it.
+    pub(crate) fn place(&self, path: &[String]) -> String {
+        place(&self.name, line_of(&self.text, path))
+    }
+
+    /// Is the key here, or more of the tables above it, than in `first`, which wins where it has a value?
+    pub(crate) fn decides_beside(&self, first: &Part, path: &[String]) -> bool {
+        let (own, open) = depth(&first.table, path);
+        open && depth(&self.table, path).0 > own
+    }
+}
+
+/// How many keys of the path are there, and whether the last of them is a table to which another could add keys.
+fn depth(table: &Table, path: &[String]) -> (usize, bool) {
+    let Some((first, rest)) = path.split_first() else { return (0, true) };
+    match table.get(first) {
+        None => (0, true),
+        Some(Value::Table(inner)) => {
+            let (deeper, open) = depth(inner, rest);
+            (1 + deeper, open)
+        }
+        Some(_) => (1, false),
+    }
+}
+
+/// `above` with the keys of `below` that it does not give, table by table.
+pub(crate) fn lay(above: &Table, below: &Table) -> Table {
+    let mut all = below.clone();
+    for (key, value) in above {
+        let merged = match (value, below.get(key)) {
+            (Value::Table(above), Some(Value::Table(below))) => Value::Table(lay(above, below)),
+            _ => value.clone(),
+        };
+        all.insert(key.clone(), merged);
+    }
+    all
+}
+
+fn place(name: &str, line: Option<usize>) -> String {
+    match line {
+        Some(line) => format!("{name}:{line}"),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ConfigError, Document, Invalid};
+    use std::path::Path;
+
+    const TESTBED: &str =
+        "title = \"testbed\"\n[topology]\nrate = \"10Gbps\"\nhosts = 4\n[host.tcp]\nrto_min = \"10ms\"\n";
+
+    fn read(own: &str) -> Result<Document, ConfigError> {
+        Document::parse_including("a/own.toml", own, "page", &|path: &Path| match path.to_str() {
+            Some("a/testbed.toml") => Ok(TESTBED.to_owned()),
+            Some("a/again.toml") => Ok("x = 1\ninclude = \"testbed.toml\"".to_owned()),
+            Some("a/own.toml") => Ok(own.to_owned()),
+            Some("a/bad.toml") => Ok("x = 1\nx = 2".to_owned()),
+            _ => Err("there is none".to_owned()),
+        })
+    }
+
+    #[test]
+    fn the_file_wins_table_by_table() {
+        let own = "include = \"testbed.toml\"\n[topology]\nhosts = 8\n[host]\nmtu = 9\nflags = [1]\n";
+        let merged: toml::Table = "title = \"testbed\"\n[topology]\nrate = \"10Gbps\"\nhosts = 8\n[host]\nmtu = 9\n\
+            flags = [1]\ntcp = { rto_min = \"10ms\" }\n"
+            .parse()
+            .unwrap();
+        assert_eq!(*read(own).unwrap().table(), merged);
+        assert_eq!(*read("x = 1\n").unwrap().table(), "x = 1".parse().unwrap());
+    }
+
+    #[test]
+    fn a_fault_stands_where_its_value_does() {
+        let own = "include = \"testbed.toml\"\n[topology]\nhosts = 8\n[[workload]]\nsize = 1\n";
+        let mut document = read(own).unwrap();
+        let place =
+            |document: &Document, key: &str| document.error(&Invalid::new(key, "", "")).faults()[0].place.clone();
+        for (key, at) in [
+            ("topology.hosts", "a/own.toml:3"),
+            ("topology.rate", "a/testbed.toml:3"),
+            ("topology.delay", "a/own.toml:2"),
+            ("host.tcp.rto_min", "a/testbed.toml:6"),
+            ("host.mtu", "a/testbed.toml:5"),
+            ("title", "a/testbed.toml:1"),
+            ("workload.0.size", "a/own.toml:5"),
+            ("duration", "a/own.toml"),
+        ] {
+            assert_eq!(place(&document, key), at, "{key}");
+        }
+        document.set("topology.rate=1Gbps").unwrap();
+        assert_eq!(place(&document, "topology.rate"), "--set topology.rate=1Gbps");
+        assert_eq!(place(&document, "topology.hosts"), "a/own.toml:3");
+    }
+
+    #[test]
+    fn what_cannot_be_included_is_named_with_its_line() {
+        for (own, says) in [
+            ("x = 1\ninclude = \"none.toml\"", "a/own.toml:2: include: a/none.toml cannot be read: there is none"),
+            ("include = 7", "a/own.toml:1: include: found 7"),
+            ("include = \"\"", "a/own.toml:1: include: found \"\""),
+            ("include = \"own.toml\"", "a/own.toml:1: include: a/own.toml is included by a/own.toml"),
+            ("include = \"again.toml\"", "a/again.toml:2: include: a/again.toml is included by a/own.toml, so it can"),
+            ("include = \"bad.toml\"", "a/bad.toml:2: `x` is there twice"),
+        ] {
+            let error = read(own).unwrap_err().to_string();
+            assert!(error.starts_with(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn paths_are_relative_to_the_file_that_gives_them() {
+        let document = Document::parse_including("a/own.toml", "include = \"../b/t.toml\"\nx = 1", "page", &|_| {
+            Ok("[topology]\npath = \"p\"".to_owned())
+        })
+        .unwrap();
+        assert_eq!(document.directory_of("topology.path"), Path::new("a/../b"));
+        assert_eq!(document.directory_of("x"), Path::new("a"));
+    }
+}
