@@ -1,6 +1,6 @@
 //! Settings of switches: buffer, marking and dropping, choice among equal next hops; loss on links.
 
-use units::{BitRate, Bytes};
+use units::{BitRate, Bytes, Time};
 
 /// What every switch of a fabric has in common: its buffer and its queue management.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,6 +10,18 @@ pub struct SwitchConfig {
     pub aqm: Option<Aqm>,
     /// Strict-priority queues per port, 1 to 8; 0 is served first.
     pub priorities: u8,
+    pub parallel: Parallel,
+}
+
+/// Which of several links to the same next switch a packet takes at a switch that no sending host is joined to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parallel {
+    /// As among any equal next hops, see [`Multipath`].
+    #[default]
+    Hash,
+    /// What came over the k-th of parallel links leaves by the k-th; without that one, by one of those left. Labels whose link
+    /// is down do the same, so that they stay on their switches.
+    InOrder,
 }
 
 /// How much a switch may hold.
@@ -46,12 +58,33 @@ pub enum Multipath {
     EcmpFlowcell,
     /// A random choice per packet (packet spraying).
     Spray,
+    /// A random choice per flowlet, at every switch: LetFlow (Vanini et al., NSDI 2017). A pause longer than `gap` ends a
+    /// flowlet.
+    LetFlow { gap: Time },
+    /// At leaves, for each flowlet, the uplink with the least congestion to the destination's leaf: CONGA (Alizadeh et al., SIGCOMM
+    /// 2014). Other switches hash, and report their congestion. See [`crate::conga_suits`].
+    Conga { gap: Time },
+}
+
+impl Multipath {
+    /// The pause that ends a flowlet, for those that switches keep tables of.
+    pub fn flowlet_gap(self) -> Option<Time> {
+        match self {
+            Multipath::LetFlow { gap } | Multipath::Conga { gap } => Some(gap),
+            Multipath::Ecmp | Multipath::Wcmp | Multipath::EcmpFlowcell | Multipath::Spray => None,
+        }
+    }
 }
 
 impl Default for SwitchConfig {
     /// A shallow-buffer leaf of the papers' kind: 9 MB shared, dynamic threshold 1, drop-tail, one class.
     fn default() -> Self {
-        SwitchConfig { buffer: Buffer::Shared { total: Bytes(9_000_000), alpha: 1.0 }, aqm: None, priorities: 1 }
+        SwitchConfig {
+            buffer: Buffer::Shared { total: Bytes(9_000_000), alpha: 1.0 },
+            aqm: None,
+            priorities: 1,
+            parallel: Parallel::Hash,
+        }
     }
 }
 

@@ -2,10 +2,13 @@
 //! accounts for every octet.
 
 use crate::capture::{Captured, Tap};
-use crate::config::{Aqm, Buffer, Multipath, RandomLoss, SwitchConfig};
+use crate::config::{Aqm, Buffer, Multipath, Parallel, RandomLoss, SwitchConfig};
+use crate::conga::{conga_suits, Conga};
+use crate::flowlets::Flowlets;
 use crate::packet::{PacketId, Packets};
 use crate::port::{Port, PortId, PortStats};
 use crate::routing::{port_out_of, Routing};
+use rustc_hash::FxHashMap;
 use sim::{Purpose, Scheduler, Stream};
 use topology::{LinkId, NodeId, NodeKind, Topology};
 use units::{BitRate, Bytes, Time};
@@ -42,18 +45,26 @@ pub struct Audit {
 #[derive(Debug)]
 pub struct Fabric {
     pub packets: Packets,
-    ports: Vec<Port>,
-    nodes: Vec<Node>,
-    routing: Routing,
-    topology: Topology,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) routing: Routing,
+    pub(crate) topology: Topology,
     failed: Vec<LinkId>,
     /// How long after a failure the tables change.
     reroute_after: Time,
     buffer: Buffer,
     aqm: Option<Aqm>,
-    multipath: Multipath,
+    pub(crate) multipath: Multipath,
+    pub(crate) parallel: Parallel,
+    /// By port: its place among the parallel links of its link.
+    pub(crate) ranks: Vec<u16>,
+    /// LetFlow's tables, by node; empty without it.
+    pub(crate) flowlets: Vec<Flowlets>,
+    pub(crate) conga: Option<Box<Conga>>,
+    /// Draws among uplinks for flowlets.
+    pub(crate) flowlet_draws: Stream,
     loss: RandomLoss,
-    random: Stream,
+    pub(crate) random: Stream,
     uplinks: Vec<PortId>,
     packet_hops: u64,
     sent_bytes: u64,
@@ -68,9 +79,9 @@ pub struct Fabric {
 }
 
 #[derive(Debug)]
-struct Node {
+pub(crate) struct Node {
     is_host: bool,
-    seed: u32,
+    pub(crate) seed: u32,
     /// Octets held by all ports of a switch, as last known: never less than the truth.
     held: u64,
     ports: Vec<PortId>,
@@ -78,7 +89,7 @@ struct Node {
 
 impl Fabric {
     /// # Panics
-    /// If a link's rate is zero or the switches have no queue; scenario checks exclude both.
+    /// If a link's rate is zero, the switches have no queue or CONGA does not suit the topology; scenario checks exclude all.
     pub fn new(
         topology: &Topology,
         switches: &SwitchConfig,
@@ -108,8 +119,19 @@ impl Fabric {
         }
         let uplinks =
             (0..topology.n_hosts() as NodeId).map(|h| port_out_of(topology, topology.neighbours(h)[0].0, h)).collect();
+        let mut conga = None;
+        if let Multipath::Conga { gap } = multipath {
+            assert_eq!(conga_suits(topology), Ok(()));
+            ports.iter_mut().filter(|p| !topology.is_host(p.from)).for_each(Port::estimate);
+            conga = Some(Box::new(Conga::new(topology, ports.iter().map(|p| (p.from, p.to)), gap)));
+        }
+        let flowlets = match multipath {
+            Multipath::LetFlow { gap } => nodes.iter().map(|_| Flowlets::new(gap)).collect(),
+            _ => Vec::new(),
+        };
         Fabric {
             packets: Packets::default(),
+            ranks: ranks(&ports),
             ports,
             nodes,
             routing: Routing::new(topology, multipath == Multipath::Wcmp),
@@ -119,6 +141,10 @@ impl Fabric {
             buffer: switches.buffer,
             aqm: switches.aqm,
             multipath,
+            parallel: switches.parallel,
+            flowlets,
+            conga,
+            flowlet_draws: Stream::new(seed, 0, Purpose::Flowlets),
             loss,
             random: Stream::new(seed, 0, Purpose::Loss),
             uplinks,
@@ -152,7 +178,7 @@ impl Fabric {
 
     /// Brings a port, and what its switch is known to hold, up to `now`.
     #[inline]
-    fn advance(&mut self, port: PortId, now: u64) {
+    pub(crate) fn advance(&mut self, port: PortId, now: u64) {
         let port = &mut self.ports[port as usize];
         self.nodes[port.from as usize].held -= port.advance(now, &mut self.packets);
     }
@@ -203,7 +229,7 @@ impl Fabric {
             self.delivered_bytes += u64::from(self.packets.hop(id).wire_len);
             return Some(Delivery { host: to, packet: id });
         }
-        match self.next_hop(to, id) {
+        match self.next_hop(to, id, port_id, now) {
             Some(next) => self.enqueue(next, id, scheduler),
             None => {
                 self.unroutable_packets += 1;
@@ -212,33 +238,6 @@ impl Fabric {
             }
         }
         None
-    }
-
-    #[inline]
-    fn next_hop(&mut self, node: NodeId, id: PacketId) -> Option<PortId> {
-        let packet = self.packets.hop_mut(id);
-        if let Some(port) = self.routing.last_hop(node, packet.dst) {
-            return Some(port);
-        }
-        if packet.label != 0 && self.multipath != Multipath::EcmpFlowcell {
-            if packet.hops() == 1 {
-                packet.label = self.routing.relabel(&self.topology, node, packet.dst, packet.label);
-            }
-            if let Some(port) = self.routing.labelled(&self.topology, node, packet.dst, packet.label) {
-                return Some(port);
-            }
-        }
-        let hops = self.routing.equal_hops(node, packet.dst);
-        match (hops, self.multipath) {
-            ([], _) => None,
-            (&[only], _) => Some(only),
-            (hops, Multipath::Spray) => Some(hops[self.random.below(hops.len() as u64) as usize]),
-            (hops, Multipath::Ecmp | Multipath::Wcmp) => Some(pick(hops, packet.hash, self.nodes[node as usize].seed)),
-            (hops, Multipath::EcmpFlowcell) => {
-                let hash = packet.hash ^ self.packets.body(id).headers.cell.wrapping_mul(0x9e37_79b1);
-                Some(pick(hops, hash, self.nodes[node as usize].seed))
-            }
-        }
     }
 
     #[inline]
@@ -370,7 +369,7 @@ impl Fabric {
     /// From now on, packets that have waited at a port are sent in nine tenths of their time. For ports before which something
     /// else paces to just below their rate: without it, a queue that somebody's lateness has made would hardly ever drain.
     pub fn let_catch_up(&mut self, port: PortId) {
-        self.ports[port as usize].catches_up = true;
+        self.ports[port as usize].catch_up();
     }
 
     /// A link's rate and delay now.
@@ -464,13 +463,15 @@ impl Fabric {
     }
 }
 
-/// The per-switch hash: the packet's hash mixed with the switch's seed, scaled to the number of next hops.
-#[inline]
-fn pick(hops: &[PortId], hash: u32, seed: u32) -> PortId {
-    let mut h = (hash ^ seed).wrapping_mul(0x9e37_79b1);
-    h = (h ^ (h >> 15)).wrapping_mul(0x85eb_ca6b);
-    h ^= h >> 13;
-    hops[((u64::from(h) * hops.len() as u64) >> 32) as usize]
+/// By port, how many of those before it leave the same node for the same next one.
+fn ranks(ports: &[Port]) -> Vec<u16> {
+    let mut seen: FxHashMap<(NodeId, NodeId), u16> = FxHashMap::default();
+    let mut rank = |port: &Port| {
+        let n = seen.entry((port.from, port.to)).or_default();
+        *n += 1;
+        *n - 1
+    };
+    ports.iter().map(&mut rank).collect()
 }
 
 /// Dynamic threshold: a port may hold `alpha` times the free buffer.

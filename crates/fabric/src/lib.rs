@@ -10,13 +10,19 @@
 mod capacity;
 mod capture;
 mod config;
+mod conga;
+mod dre;
 mod fabric;
+mod flowlets;
+mod forward;
 mod packet;
 mod port;
 mod routing;
 
 pub use capture::{Captured, Tap};
-pub use config::{Aqm, Buffer, Multipath, RandomLoss, SwitchConfig};
+pub use config::{Aqm, Buffer, Multipath, Parallel, RandomLoss, SwitchConfig};
+pub use conga::conga_suits;
 pub use fabric::{Audit, Delivery, Event, Fabric};
+pub use flowlets::FLOWLET_TABLE_BYTES;
 pub use packet::{flow_hash, List, Packet, PacketId, Packets, MAX_HOPS, NO_PACKET};
 pub use port::{PortId, PortStats};

@@ -2,6 +2,7 @@
 //! because they depend on nothing later.
 
 use crate::config::Serialiser;
+use crate::dre::Dre;
 use crate::packet::{List, PacketId, Packets, MAX_HOPS};
 use topology::NodeId;
 use units::{BitRate, Time};
@@ -34,8 +35,8 @@ pub(crate) struct Port {
     sending: u32,
     serialiser: Serialiser,
     delay: u64,
-    /// What has waited is sent faster: see [`crate::Fabric::let_catch_up`].
-    pub catches_up: bool,
+    /// What few ports do besides sending.
+    extras: Option<Box<Extras>>,
     /// Earliest arrival: packets on the wire when its delay changed arrive first. Zero in simulations.
     not_before: u64,
     /// Packets being sent or under way, in order of arrival.
@@ -50,6 +51,27 @@ pub(crate) struct Port {
     /// Octets sent before the measured part.
     pub unmeasured_bytes: u64,
     telemetry: Telemetry,
+}
+
+/// See [`Port::catch_up`] and [`Port::estimate`].
+#[derive(Clone, Debug, Default)]
+struct Extras {
+    catches_up: bool,
+    dre: Option<Dre>,
+}
+
+impl Extras {
+    /// A packet that has waited for `waited` is sent at `at`: returns the time that it takes, which would be `tx`.
+    fn sent(&mut self, bytes: u64, at: u64, waited: u64, tx: u64) -> u64 {
+        if let Some(dre) = &mut self.dre {
+            dre.sent(bytes, at);
+        }
+        if self.catches_up && waited > 0 {
+            tx - tx / CATCH_UP
+        } else {
+            tx
+        }
+    }
 }
 
 /// Utilisation over the last full window, as a switch's INT would report it.
@@ -85,7 +107,7 @@ impl Port {
             sending: 0,
             serialiser: Serialiser::new(rate),
             delay: delay.as_ps(),
-            catches_up: false,
+            extras: None,
             not_before: 0,
             wire: List::default(),
             queue: List::default(),
@@ -147,8 +169,8 @@ impl Port {
         let hop = packets.hop_mut(id);
         let bytes = u64::from(hop.wire_len);
         let mut tx = self.serialiser.tx_ps(bytes);
-        if self.catches_up && at > hop.at_ps {
-            tx -= tx / CATCH_UP;
+        if let Some(extras) = &mut self.extras {
+            tx = extras.sent(bytes, at, at - hop.at_ps, tx);
         }
         let end = at + tx;
         self.stats.tx_packets += 1;
@@ -176,6 +198,20 @@ impl Port {
     /// Time that the port spent sending in the measured part.
     pub(crate) fn busy(&self) -> Time {
         Time::from_ps(self.serialiser.tx_ps(self.stats.tx_bytes - self.unmeasured_bytes))
+    }
+
+    /// What has waited is sent faster from now on: see [`crate::Fabric::let_catch_up`].
+    pub(crate) fn catch_up(&mut self) {
+        self.extras.get_or_insert_default().catches_up = true;
+    }
+    /// Estimates from now on how busy it is, for CONGA.
+    pub(crate) fn estimate(&mut self) {
+        self.extras.get_or_insert_default().dre = Some(Dre::default());
+    }
+    /// CONGA's metric; 0 if nothing estimates it. The port must have been advanced to now.
+    pub(crate) fn congestion(&self, now: u64) -> u8 {
+        let dre = self.extras.as_ref().and_then(|extras| extras.dre.as_ref());
+        dre.map_or(0, |dre| dre.metric(self.serialiser.rate, now))
     }
 
     /// Utilisation over the last full 100 us, in 1/255.

@@ -1,6 +1,6 @@
 //! The fabric by itself: packets in, packets out, at times computed by hand.
 
-use fabric::{Aqm, Buffer, Delivery, Event, Fabric, Multipath, Packet, RandomLoss, SwitchConfig};
+use fabric::{conga_suits, Aqm, Buffer, Delivery, Event, Fabric, Multipath, Packet, Parallel, RandomLoss, SwitchConfig};
 use proptest::prelude::*;
 use sim::Scheduler;
 use topology::{Clos, Dumbbell, FatTree, SingleSwitch, Topology};
@@ -334,7 +334,19 @@ fn any_switch() -> impl Strategy<Value = SwitchConfig> {
             pmax: 0.7
         })),
     ];
-    (buffer, aqm, 1u8..4).prop_map(|(buffer, aqm, priorities)| SwitchConfig { buffer, aqm, priorities })
+    let parallel = prop_oneof![Just(Parallel::Hash), Just(Parallel::InOrder)];
+    (buffer, aqm, 1u8..4, parallel)
+        .prop_map(|(buffer, aqm, priorities, parallel)| SwitchConfig { buffer, aqm, priorities, parallel })
+}
+
+fn any_multipath() -> impl Strategy<Value = Multipath> {
+    let gap = Time::from_us(3);
+    prop_oneof![
+        Just(Multipath::Ecmp),
+        Just(Multipath::Spray),
+        Just(Multipath::LetFlow { gap }),
+        Just(Multipath::Conga { gap })
+    ]
 }
 
 proptest! {
@@ -346,12 +358,13 @@ proptest! {
     fn every_octet_is_accounted_for(
         topology in any_topology(),
         switches in any_switch(),
-        spray in any::<bool>(),
+        multipath in any_multipath(),
         loss in prop_oneof![Just(0u32), 1u32..200_000],
         sends in prop::collection::vec((any::<u16>(), any::<u16>(), 84u32..9_038, any::<u32>(), 0u16..6, 0u8..4, 0u64..3_000), 1..250),
         fail in prop::option::of((any::<u16>(), 0u64..200, 0u64..200)),
     ) {
-        let multipath = if spray { Multipath::Spray } else { Multipath::Ecmp };
+        let conga = matches!(multipath, Multipath::Conga { .. });
+        let multipath = if conga && conga_suits(&topology).is_err() { Multipath::Ecmp } else { multipath };
         let mut net = Net::with(&topology, switches, multipath, RandomLoss { per_million: loss });
         if let Some((link, at, heal)) = fail {
             let link = u32::from(link) % topology.links.len() as u32;

@@ -20,6 +20,7 @@ pub enum Purpose {
     Transport,
     Ports,
     Marking,
+    Flowlets,
 }
 
 /// A PCG stream of its own for one (seed, node, purpose).

@@ -4,7 +4,7 @@ use super::plan::SchemePlan;
 use super::scheme::{FabricWord, SchemeTable};
 use super::{HostTable, Room, Scenario, SwitchTable};
 use config::{ConfigError, Document, Faults, Invalid};
-use fabric::RandomLoss;
+use fabric::{Multipath, RandomLoss};
 use host::experiment::{Experiment, Failure, HostConfig, Record};
 use host::workload::{HostMap, Problem, Source, Workload};
 
@@ -37,6 +37,9 @@ impl Draft {
         let workloads = faults.note(workloads(document, scenario, name, table));
         let edge = workloads.as_ref().and_then(|w| faults.note(table.edge(name, w, base.n_hosts() as u32)));
         let fabric = faults.note(fabric(scenario, base, table));
+        if let (Some(switch), Some((topology, _))) = (&switch, &fabric) {
+            faults.note(suits(switch, topology, name, table));
+        }
         let made = || {
             let (switch, (topology, failures)) = (switch?, fabric?);
             Some(Experiment {
@@ -112,6 +115,18 @@ fn fabric(
     }
     failures.sort_by_key(|f| f.at);
     Ok((topology, failures))
+}
+
+/// Whether its switches can do in this fabric what they should.
+fn suits(switch: &SwitchTable, fabric: &topology::Topology, name: &str, table: &SchemeTable) -> Result<(), Invalid> {
+    let Multipath::Conga { .. } = switch.multipath() else { return Ok(()) };
+    fabric::conga_suits(fabric).map_err(|why| {
+        let key = match table.rest.multipath {
+            Some(_) => format!("scheme.{name}.multipath"),
+            None => "switch.multipath".to_owned(),
+        };
+        Invalid::new(key, format!("conga cannot work here: {why}"), "take letflow, or a clos of fewer spines")
+    })
 }
 
 fn workloads(

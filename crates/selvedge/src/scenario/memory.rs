@@ -3,6 +3,7 @@
 use super::network::Kind;
 use super::Scenario;
 use config::Invalid;
+use fabric::{Multipath, FLOWLET_TABLE_BYTES};
 use host::experiment::Experiment;
 use host::workload::{Demand, Pattern};
 use std::path::Path;
@@ -14,6 +15,9 @@ const HOST: f64 = 3_500.0;
 const OPEN: f64 = 3_000.0;
 const RECORD: f64 = 160.0;
 const NODE: f64 = 250.0;
+
+/// What a leaf with CONGA knows of another: 16 uplinks in two tables.
+const CONGESTION: f64 = 640.0;
 
 /// The memory that runs may take.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +70,12 @@ fn of_fabric(scenario: &Scenario, experiment: &Experiment, at_once: f64, schemes
     let fabric = &experiment.topology;
     let (nodes, leaves) = (fabric.nodes.len() as f64, fabric.leaves().len() as f64);
     let idle = (nodes + fabric.links.len() as f64) * NODE * (schemes as f64 + at_once);
-    let running = (fabric.n_hosts() as f64 * HOST + nodes * leaves * 12.0) * at_once;
+    let flowlets = match experiment.multipath {
+        Multipath::LetFlow { .. } => fabric.n_switches() as f64 * FLOWLET_TABLE_BYTES as f64,
+        Multipath::Conga { .. } => leaves * FLOWLET_TABLE_BYTES as f64 + leaves * leaves * CONGESTION,
+        _ => 0.0,
+    };
+    let running = (fabric.n_hosts() as f64 * HOST + nodes * leaves * 12.0 + flowlets) * at_once;
     let key = match scenario.topology.kind {
         Kind::Clos => "hosts_per_leaf",
         Kind::FatTree => "k",

@@ -3,7 +3,7 @@
 use config::Invalid;
 use config::{check, within, Key, Role};
 use config::{ConfigError, Document};
-use fabric::{Aqm, Buffer, Multipath, SwitchConfig};
+use fabric::{Aqm, Buffer, Multipath, Parallel, SwitchConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use topology::{Clos, Dumbbell, FatTree, ParkingLot, SingleSwitch};
@@ -227,6 +227,16 @@ pub enum MultipathWord {
     Wcmp,
     EcmpFlowcell,
     Spray,
+    #[serde(rename = "letflow")]
+    LetFlow,
+    Conga,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ParallelWord {
+    Hash,
+    InOrder,
 }
 
 /// `[switch]`.
@@ -245,8 +255,14 @@ pub struct SwitchTable {
     #[schemars(range(min = 1, max = 8))]
     pub priorities: u8,
     /// Choice among equal paths for packets without a label: hash of the 5-tuple, the same with each next hop weighted
-    /// by the capacity behind it, hash of 5-tuple and flowcell, or random per packet.
+    /// by the capacity behind it, hash of 5-tuple and flowcell, random per packet, random per flowlet, or CONGA.
     pub multipath: MultipathWord,
+    /// With `letflow` and `conga`: a flow's pause that ends a flowlet.
+    #[schemars(extend("x-range" = ["1us", "4s"]))]
+    pub flowlet_gap: Time,
+    /// Which of several links to one switch a spine takes: by `multipath`, or `in-order`, the k-th for what came over the
+    /// k-th.
+    pub parallel: ParallelWord,
     /// Packets lost at random on every link.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub loss_per_million: u32,
@@ -276,6 +292,8 @@ impl Default for SwitchTable {
             alpha: 1.0,
             priorities: 1,
             multipath: MultipathWord::Ecmp,
+            flowlet_gap: Time::from_us(500),
+            parallel: ParallelWord::Hash,
             loss_per_million: 0,
             reroute_after: Time::from_ms(10),
             ecn: None,
@@ -288,6 +306,7 @@ impl SwitchTable {
         within("switch.buffer", self.buffer, Bytes(1538), Bytes(1 << 40))?;
         within("switch.priorities", self.priorities, 1, 8)?;
         within("switch.loss_per_million", self.loss_per_million, 0, 1_000_000)?;
+        within("switch.flowlet_gap", self.flowlet_gap, Time::from_us(1), Time::from_secs(4))?;
         within("switch.reroute_after", self.reroute_after, Time::ZERO, Time::from_secs(1000))?;
         if !(self.alpha > 0.0 && self.alpha <= 1024.0) {
             let problem = format!("{} is out of range", self.alpha);
@@ -298,7 +317,11 @@ impl SwitchTable {
             false => Buffer::PerPort(self.buffer),
         };
         let aqm = self.ecn.as_ref().map(EcnTable::build).transpose()?;
-        Ok(SwitchConfig { buffer, aqm, priorities: self.priorities })
+        let parallel = match self.parallel {
+            ParallelWord::Hash => Parallel::Hash,
+            ParallelWord::InOrder => Parallel::InOrder,
+        };
+        Ok(SwitchConfig { buffer, aqm, priorities: self.priorities, parallel })
     }
 
     pub(super) fn multipath(&self) -> Multipath {
@@ -307,6 +330,8 @@ impl SwitchTable {
             MultipathWord::Wcmp => Multipath::Wcmp,
             MultipathWord::EcmpFlowcell => Multipath::EcmpFlowcell,
             MultipathWord::Spray => Multipath::Spray,
+            MultipathWord::LetFlow => Multipath::LetFlow { gap: self.flowlet_gap },
+            MultipathWord::Conga => Multipath::Conga { gap: self.flowlet_gap },
         }
     }
 }
