@@ -65,11 +65,7 @@ pub(crate) struct Leaf {
 
 impl Leaf {
     pub(crate) fn new(leaves: usize) -> Leaf {
-        Leaf {
-            to: vec![Default::default(); leaves],
-            from: vec![Default::default(); leaves],
-            turn: vec![0; leaves],
-        }
+        Leaf { to: vec![Default::default(); leaves], from: vec![Default::default(); leaves], turn: vec![0; leaves] }
     }
 
     /// A packet from the leaf `peer` has arrived.
@@ -184,9 +180,11 @@ pub fn conga_suits(topology: &Topology) -> Result<(), &'static str> {
         return Err("its overlay header names at most 16 uplinks of a leaf");
     }
     let routes = topology.routes(&[]);
-    let reaches = |from: NodeId, to: NodeId| from == to || {
-        let mut next = routes.next_hops(from, to).iter().map(|&link| topology.other_end(link, from));
-        next.all(|node| node == to || routes.next_hops(node, to).iter().all(|&l| topology.other_end(l, node) == to))
+    let reaches = |from: NodeId, to: NodeId| {
+        from == to || {
+            let mut next = routes.next_hops(from, to).iter().map(|&link| topology.other_end(link, from));
+            next.all(|node| node == to || routes.next_hops(node, to).iter().all(|&l| topology.other_end(l, node) == to))
+        }
     };
     if leaves.iter().any(|&from| leaves.iter().any(|&to| !reaches(from, to))) {
         return Err("it knows two tiers of switches, and this fabric has more");

@@ -1,6 +1,8 @@
 //! The fabric by itself: packets in, packets out, at times computed by hand.
 
-use fabric::{conga_suits, Aqm, Buffer, Delivery, Event, Fabric, Multipath, Packet, Parallel, RandomLoss, SwitchConfig};
+use fabric::{
+    conga_suits, Aqm, Buffer, Delivery, Event, Fabric, Multipath, Packet, Parallel, RandomLoss, SwitchConfig,
+};
 use proptest::prelude::*;
 use sim::Scheduler;
 use topology::{Clos, Dumbbell, FatTree, SingleSwitch, Topology};
@@ -335,8 +337,12 @@ fn any_switch() -> impl Strategy<Value = SwitchConfig> {
         })),
     ];
     let parallel = prop_oneof![Just(Parallel::Hash), Just(Parallel::InOrder)];
-    (buffer, aqm, 1u8..4, parallel)
-        .prop_map(|(buffer, aqm, priorities, parallel)| SwitchConfig { buffer, aqm, priorities, parallel })
+    (buffer, aqm, 1u8..4, parallel).prop_map(|(buffer, aqm, priorities, parallel)| SwitchConfig {
+        buffer,
+        aqm,
+        priorities,
+        parallel,
+    })
 }
 
 fn any_multipath() -> impl Strategy<Value = Multipath> {

@@ -11,6 +11,13 @@ const CASES: &[(&str, u32, &str, &str)] = &[
     ("[switch]\nbuffer = \"12\"", 23, "switch.buffer", "the unit is missing"),
     ("[switch]\nbuffer = \"12 parsecs\"", 23, "switch.buffer", "units: B, KB"),
     ("[switch]\nbuffer = \"1B\"", 23, "switch.buffer", "give 1.538KB"),
+    ("[switch]\nmultipath = \"letflow\"\nflowlet_gap = \"0s\"", 24, "switch.flowlet_gap", "give 1us"),
+    (
+        "~spines = 2\nhosts_per_leaf = 2\n~spines = 17\nhosts_per_leaf = 2\n[scheme.x]\nmultipath = \"conga\"\n",
+        12,
+        "scheme.x.multipath",
+        "take letflow",
+    ),
     ("[switch]\nalpha = -1.0", 23, "switch.alpha", "above 0"),
     ("[switch]\npriorities = 9", 23, "switch.priorities", "give 1 to 8"),
     ("[switch]\necn = {k = \"65KB\", kmin = \"1KB\"}", 23, "switch.ecn", "write {k = \"65KB\"}"),
