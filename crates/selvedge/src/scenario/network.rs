@@ -260,8 +260,8 @@ pub struct SwitchTable {
     /// With `letflow` and `conga`: a flow's pause that ends a flowlet.
     #[schemars(extend("x-range" = ["1us", "4s"]))]
     pub flowlet_gap: Time,
-    /// Which of several links to one switch a spine takes: by `multipath`, or `in-order`, the k-th for what came over the
-    /// k-th.
+    /// Which of several links to one switch a spine takes: by `multipath`, or the k-th for what came over the k-th; without
+    /// that one, one of those left.
     pub parallel: ParallelWord,
     /// Packets lost at random on every link.
     #[schemars(range(min = 0, max = 1_000_000))]
