@@ -98,6 +98,8 @@ SV_FN int sv_balance_egress(const struct sv_balance_conf *conf, struct sv_balanc
 		break;
 #endif
 	}
+	if (paths->prompt && sv_choice_renew(&b->choice, paths))
+		opens = 1;
 	sv_choice_stamp(&b->choice, p);
 	return opens;
 }

@@ -84,6 +84,7 @@ SV_FN int sv_path_listens(struct sv_path *path, u64 now)
 struct sv_paths {
 	const u16 *labels;    /* the schedule, immutable, with room for SV_MAX_LABELS or at least n */
 	u32 n;
+	u32 prompt;	      /* 1: flows leave a label at once that is no more where they took it from: its path may be dead */
 	struct sv_path *path; /* SV_MAX_LABELS of them; NULL where no scheme asks for them */
 };
 
@@ -136,6 +137,22 @@ SV_FN void sv_choice_next(struct sv_choice *c, const struct sv_paths *paths)
 {
 	c->cell++;
 	sv_choice_enter(c, paths, (u32)c->index + 1);
+}
+
+/*
+ * The schedule has another label where the one in force was taken from: a new cell begins, for the receiver relies on one label a
+ * cell. A path that keeps its place and gets another port is kept so. Returns 1 then.
+ */
+SV_FN int sv_choice_renew(struct sv_choice *c, const struct sv_paths *paths)
+{
+	u32 n = paths->n > SV_MAX_LABELS ? SV_MAX_LABELS : paths->n;
+	u16 label = c->index < n ? paths->labels[sv_mask(c->index, SV_MAX_LABELS - 1)] : 0;
+
+	if (label == c->label)
+		return 0;
+	c->cell++;
+	sv_choice_enter(c, paths, c->index);
+	return 1;
 }
 
 /* Write the cell and the label in force into a segment. */

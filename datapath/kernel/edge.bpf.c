@@ -36,6 +36,7 @@ __noinline unsigned char class_of(const struct sv_packet *p, unsigned int tenant
 #include "answers.h"
 #include "strict.h"
 #include "tunnel.h"
+#include "probe.h"
 #include "receiver.h"
 
 static __always_inline void rewrite_for_test(struct sv_packet *p)
@@ -77,6 +78,7 @@ static __always_inline u32 run_egress(struct sv_flow_slot *slot, const struct sv
 	c.now = stages_now(conf, congested || sv_balance_measures_time(&conf->conf.balance));
 	c.paths.labels = peer->labels;
 	c.paths.n = peer->n_labels;
+	c.paths.prompt = 1;
 	if (slot) {
 		c.flow = &slot->flow;
 		c.balance = &slot->balance;
@@ -424,6 +426,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	struct sv_flow_slot *slot = 0;
 	int parsed, family_changes, known;
 	u32 epoch, from, most = STRANGER, began = 0;
+	int probed;
 	struct sv_peer *sender;
 
 	conf = bpf_map_lookup_elem(&config, &key);
@@ -524,6 +527,9 @@ int selvedge_uplink(struct __sk_buff *skb)
 	return deliver(skb, counters, target, port, family_changes);
 
 nobody:
+	probed = take_probe(skb, counters, conf, o);
+	if (probed != UNANSWERED)
+		return probed;
 	count(counters, SV_COUNT_IN_NO_GUEST, 1);
 	return NEXT;
 }

@@ -220,29 +220,42 @@ struct sv_asked {
 	u64 n;	   /* packets asked for in it */
 };
 
+/* Of what the agent is asked, and of what is answered in its place, each for itself. */
+#define ASKED_EMIT 0
+#define ASKED_PROBE 1
+#define ASKED_REPLY 2
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, 3);
 	__type(key, u32);
 	__type(value, struct sv_asked);
 } asked SEC(".maps");
 
-/* A stage asks for packets: p->emit says which. Guests can make it ask at every segment; the agent has other work. */
-static __noinline int send_emit(u32 ifindex, const struct sv_packet *p)
+/* Is there room for one more in this CPU's interval? */
+static __noinline int may_ask(u32 what, u64 most, u64 now)
 {
-	u32 zero = 0;
-	struct sv_asked *a = bpf_map_lookup_elem(&asked, &zero);
-	struct sv_counters *counters = find_counters();
-	u64 now = bpf_ktime_get_ns();
-	struct sv_event *event;
+	struct sv_asked *a = bpf_map_lookup_elem(&asked, &what);
 
-	if (!p || !a || !counters)
+	if (!a)
 		return 0;
 	if (now - a->since >= SV_EMIT_INTERVAL_NS) {
 		a->since = now;
 		a->n = 0;
 	}
-	if (a->n++ >= SV_EMIT_MAX) {
+	return a->n++ < most;
+}
+
+/* A stage asks for packets: p->emit says which. Guests can make it ask at every segment; the agent has other work. */
+static __noinline int send_emit(u32 ifindex, const struct sv_packet *p)
+{
+	struct sv_counters *counters = find_counters();
+	u64 now = bpf_ktime_get_ns();
+	struct sv_event *event;
+
+	if (!p || !counters)
+		return 0;
+	if (!may_ask(ASKED_EMIT, SV_EMIT_MAX, now)) {
 		count(counters, SV_COUNT_FACKS_WITHHELD, 1);
 		return 0;
 	}

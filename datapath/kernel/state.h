@@ -11,7 +11,7 @@
 #include "../divert.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 17
+#define SV_STATE_VERSION 18
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -228,6 +228,8 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 /* Packets that a CPU asks the agent for at most, in so many ns. */
 #define SV_EMIT_MAX 64
 #define SV_EMIT_INTERVAL_NS 10000000ULL
+/* Probes that it answers, and replies that it tells the agent of, at most in that time. */
+#define SV_PROBE_MAX 256
 
 /* sv_event.kind */
 #define SV_EVENT_TABLE_FULL 0	   /* addr: inner destination; value: SV_QUOTA_*, 0: the table is full */
@@ -240,10 +242,11 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 #define SV_EVENT_MAC 7		   /* a strict port's frame from another MAC address than the port's; addr: inner source */
 #define SV_EVENT_TIMER 8	   /* packet: an ACK for the guest; value: SV_EMIT_* that ask for it; ifindex: no interface, the VNI */
 #define SV_EVENT_TUNNEL 9	   /* a guest's segment to the tunnel's UDP port was dropped; addr: inner destination */
-#define SV_EVENT_KINDS 10
+#define SV_EVENT_REPLY 10	   /* a probe's; addr: outer source; value: identifier << 16 | outer source port */
+#define SV_EVENT_KINDS 11
 
 /*
- * All but EMIT, GUEST and TIMER are for a log, and strangers can cause them: they are sent at most once in this time per kind. MAC
+ * All but EMIT, GUEST, TIMER and REPLY are for a log, and strangers can cause them: they are sent at most once in this time per kind. MAC
  * is sent so per port, because the agent looks that port up.
  */
 #define SV_EVENT_INTERVAL_NS 1000000000ULL
@@ -312,6 +315,9 @@ enum sv_counter {
 	SV_COUNT_FULL_OUTSIDE,	   /* the port held as many that began from outside as it may */
 	SV_COUNT_FACKS_WITHHELD,   /* of FACKS_ASKED: more than the agent is asked for in a while; a later report says the same */
 	SV_COUNT_CUT,		   /* of guests, that the kernel was asked to cut before they are encapsulated */
+	SV_COUNT_PROBES_ANSWERED,  /* of peers, sent back as replies */
+	SV_COUNT_PROBE_REPLIES,	   /* of peers, that the agent was told of */
+	SV_COUNT_PROBES_WITHHELD,  /* of either kind: more than are answered, or told of, in a while */
 	SV_COUNTERS
 };
 

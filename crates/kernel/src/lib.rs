@@ -1,6 +1,6 @@
 //! The kernel edge on this host: loads its programs (`datapath/kernel`), attaches and pins them ([`KernelEdge`]), fills and reads
 //! their maps ([`state`] mirrors what is in them), and keeps what they need of the kernel: qdiscs ([`htb`]), devices
-//! ([`gro`], [`cut`]), packets of their own ([`emit`]). Beside them, for labs, two programs of their own: [`dctcp`] and
+//! ([`gro`], [`cut`]), packets of their own ([`emit`], [`probes`]). Beside them, for labs, two programs of their own: [`dctcp`] and
 //! [`unruly`].
 //!
 //! [`bpf::available`] says whether clang was there to compile the programs. Without the feature `libbpf` the crate is
@@ -16,6 +16,7 @@ pub mod htb;
 mod loaded;
 mod native;
 mod netlink;
+pub mod probes;
 pub mod state;
 mod sys;
 pub mod unruly;

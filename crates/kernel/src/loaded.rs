@@ -17,9 +17,9 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use wire::encap::Heard;
 
 mod attach;
+mod heard;
 mod limits;
 mod refusal;
 mod role;
@@ -290,11 +290,6 @@ impl KernelEdge {
 
     pub fn peer(&self, id: u32) -> Result<Option<Peer>> {
         self.lookup("peers", id.as_bytes())
-    }
-
-    /// What the peer with that number was heard to understand; `None` for a number that no peer can have.
-    pub fn heard(&self, id: u32) -> Result<Option<Heard>> {
-        self.lookup("heard", id.as_bytes())
     }
 
     pub fn port(&self, ifindex: u32) -> Result<Option<Port>> {

@@ -473,6 +473,9 @@ pub const EVENT_GUEST: u32 = 4;
 /// An ACK for a guest is due: `packet`; `value` says which; `ifindex` is its network.
 pub const EVENT_TIMER: u32 = 8;
 
+/// A probe's reply; `addr`: outer source; `value`: identifier in the upper 16 bits, outer source port in the lower.
+pub const EVENT_REPLY: u32 = 10;
+
 /// Of [`EVENT_TABLE_FULL`]: the guest's port holds as many flows as it may.
 pub const QUOTA_PORT: u32 = 1;
 /// Its network does.
@@ -548,6 +551,9 @@ counters! {
     FullOutside "full_outside_segments",
     FacksWithheld "facks_withheld",
     Cut "cut_segments",
+    ProbesAnswered "probes_answered",
+    ProbeReplies "probe_replies",
+    ProbesWithheld "probes_withheld",
 }
 
 /// Sums over all CPUs since the maps were made; see `enum sv_counter`.

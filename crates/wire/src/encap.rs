@@ -84,6 +84,7 @@ extern "C" {
     fn sv_wire_shim_write(bytes: *mut u8, shim: *const Shim);
     fn sv_wire_heard_note(heard: *mut Heard, encap: *const Encap, now: u64);
     fn sv_wire_heard_version(heard: *const Heard, most: u8, now: u64) -> u8;
+    fn sv_wire_heard_age(heard: *const Heard, now: u64) -> u32;
     fn sv_wire_arrives(packet: *mut crate::Packet, outer: u8, wire: u8) -> c_int;
     fn sv_wire_departs(packet: *const crate::Packet) -> u8;
 }
@@ -119,6 +120,12 @@ impl Heard {
     pub fn note(&mut self, encap: &Encap, now_ns: u64) {
         // SAFETY: reads one struct and writes another.
         unsafe { sv_wire_heard_note(self, encap, now_ns) }
+    }
+
+    /// Ticks of 2^30 ns (1.07 s) since the peer was heard. Of no meaning if it never was.
+    pub fn age_ticks(&self, now_ns: u64) -> u32 {
+        // SAFETY: reads one struct.
+        unsafe { sv_wire_heard_age(self, now_ns) }
     }
 
     /// The version to speak to the peer, if up to `most` is allowed.

@@ -77,6 +77,7 @@ int sv_wire_shim_read(const u8 *bytes, struct sv_shim *shim);
 void sv_wire_shim_write(u8 *bytes, const struct sv_shim *shim);
 void sv_wire_heard_note(struct sv_heard *heard, const struct sv_encap *e, u64 now);
 u8 sv_wire_heard_version(const struct sv_heard *heard, u8 most, u64 now);
+u32 sv_wire_heard_age(const struct sv_heard *heard, u64 now);
 int sv_wire_arrives(struct sv_packet *p, u8 outer, u8 wire);
 u8 sv_wire_departs(const struct sv_packet *p);
 
@@ -98,6 +99,11 @@ void sv_wire_heard_note(struct sv_heard *heard, const struct sv_encap *e, u64 no
 u8 sv_wire_heard_version(const struct sv_heard *heard, u8 most, u64 now)
 {
 	return sv_heard_version(heard, most, now);
+}
+
+u32 sv_wire_heard_age(const struct sv_heard *heard, u64 now)
+{
+	return sv_heard_tick(now) - heard->at;
 }
 
 int sv_wire_arrives(struct sv_packet *p, u8 outer, u8 wire)

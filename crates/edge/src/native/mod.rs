@@ -108,6 +108,7 @@ extern "C" {
         b: *mut balance::State,
         labels: *const u16,
         n: u32,
+        prompt: u32,
         hash: u32,
         now: u64,
         p: *mut Packet,

@@ -32,6 +32,8 @@ pub(crate) type PathStates = Box<[PathState; MAX_LABELS]>;
 pub(crate) struct Paths<'a> {
     labels: *const u16,
     n: u32,
+    /// Always 0: in simulator and lab a new schedule takes effect with the next cell.
+    prompt: u32,
     states: *mut PathState,
     borrowed: PhantomData<(&'a [u16], &'a mut PathState)>,
 }
@@ -41,7 +43,7 @@ impl<'a> Paths<'a> {
     pub(crate) fn new(labels: &'a [u16], states: Option<&'a mut PathStates>) -> Paths<'a> {
         debug_assert!(labels.len() <= MAX_LABELS);
         let states = states.map_or(std::ptr::null_mut(), |states| states.as_mut_ptr());
-        Paths { labels: labels.as_ptr(), n: labels.len() as u32, states, borrowed: PhantomData }
+        Paths { labels: labels.as_ptr(), n: labels.len() as u32, prompt: 0, states, borrowed: PhantomData }
     }
 }
 

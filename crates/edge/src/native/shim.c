@@ -32,8 +32,8 @@ int sv_edge_due(const struct sv_vcc_conf *conf, const struct sv_vcc *v, u64 now)
 void sv_edge_fack(const struct sv_packet *p, struct sv_packet *fack);
 void sv_edge_ack(const struct sv_vcc_conf *conf, struct sv_vcc *v, const struct sv_flow_key *k, int update,
 		 struct sv_packet *p);
-int sv_edge_balance(const struct sv_balance_conf *conf, struct sv_balance *b, const u16 *labels, u32 n, u32 hash, u64 now,
-		    struct sv_packet *p);
+int sv_edge_balance(const struct sv_balance_conf *conf, struct sv_balance *b, const u16 *labels, u32 n, u32 prompt,
+		    u32 hash, u64 now, struct sv_packet *p);
 s32 sv_edge_limit_sample(struct sv_limit_queue *q, const struct sv_limit *l);
 u32 sv_edge_spring_window(const struct sv_limit *l, s32 gradient, u32 mss, u32 window, u32 *ssthresh);
 u32 sv_edge_pacer_backlog(const struct sv_pacer *s, u64 rate, u64 now);
@@ -180,10 +180,10 @@ void sv_edge_ack(const struct sv_vcc_conf *conf, struct sv_vcc *v, const struct 
 	sv_vcc_ack(v, conf, k, update, p);
 }
 
-int sv_edge_balance(const struct sv_balance_conf *conf, struct sv_balance *b, const u16 *labels, u32 n, u32 hash, u64 now,
-		    struct sv_packet *p)
+int sv_edge_balance(const struct sv_balance_conf *conf, struct sv_balance *b, const u16 *labels, u32 n, u32 prompt,
+		    u32 hash, u64 now, struct sv_packet *p)
 {
-	struct sv_paths paths = { .labels = labels, .n = n };
+	struct sv_paths paths = { .labels = labels, .n = n, .prompt = prompt };
 
 	return sv_balance_egress(conf, b, &paths, hash, now, p);
 }

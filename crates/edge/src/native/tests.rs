@@ -11,19 +11,20 @@ struct Sender {
     state: balance::State,
     labels: Vec<u16>,
     start: u32,
+    prompt: bool,
 }
 
 impl Sender {
     fn new(labels: &[u16]) -> Sender {
-        Sender { state: balance::State::default(), labels: labels.to_vec(), start: 0 }
+        Sender { state: balance::State::default(), labels: labels.to_vec(), start: 0, prompt: false }
     }
 
     fn send(&mut self, payload: u32) -> Packet {
         let mut packet = Packet { payload, ..Packet::default() };
-        let n = self.labels.len() as u32;
+        let (n, prompt) = (self.labels.len() as u32, u32::from(self.prompt));
         let (conf, labels) = (Balance::flowcell(THRESHOLD).conf(false), self.labels.as_ptr());
         // SAFETY: valid references, and the labels with their own length.
-        unsafe { sv_edge_balance(&conf, &mut self.state, labels, n, self.start, 0, &mut packet) };
+        unsafe { sv_edge_balance(&conf, &mut self.state, labels, n, prompt, self.start, 0, &mut packet) };
         packet
     }
 
@@ -63,6 +64,25 @@ fn a_flow_starts_where_the_caller_says() {
     sender.start = 4 * 1000 + 2;
     let labels: Vec<u16> = (0..3).map(|_| sender.send(65_536).label).collect();
     assert_eq!(labels, [3, 2, 1]);
+}
+
+#[test]
+fn a_prompt_flow_leaves_a_label_that_lost_its_place_and_no_other() {
+    let mut sender = Sender { prompt: true, ..Sender::new(&[1, 2, 3, 4]) };
+    for _ in 0..4 {
+        sender.send(65_536);
+    }
+    let before = sender.send(0);
+    assert_eq!((before.label, before.cell), (4, 3));
+    sender.labels = vec![9, 2, 3, 4];
+    assert_eq!((sender.send(0).label, sender.send(0).cell), (4, 3), "its own label is where it was");
+    sender.labels = vec![9, 2, 3, 5];
+    assert_eq!((sender.send(0).label, sender.send(0).cell), (5, 4), "the path's new port, in a cell of its own");
+    sender.labels = vec![9, 2, 3];
+    assert_eq!((sender.send(0).label, sender.send(0).cell), (9, 5));
+    sender.labels.clear();
+    assert_eq!(sender.send(0).label, 0);
+    assert_eq!(sender.send(0).has_cell, 0, "without labels there are no cells");
 }
 
 #[test]

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Probes of path discovery (docs/wire.md). They are for no guest, so that only packets for nobody come by here. What a probe asks is
+ * answered here: an agent that waits for a processor, or is being replaced, delays no answer. Only for edge.bpf.c.
+ */
+#ifndef SV_PROBE_H
+#define SV_PROBE_H
+
+/* The probe goes back where it came from, as a reply, with all that a new packet has in its headers. */
+static __noinline int answer_probe(struct __sk_buff *skb, const struct sv_peer *peer, const struct sv_outer *o)
+{
+	struct sv_encap e = { .version = SV_ENCAP_V2, .shim = 1 };
+	u8 head[SV_ENCAP_LEN6] = {0}, mac[12], type = SV_SHIM_REPLY;
+	struct sv_tunnel back;
+	u32 hash;
+	long failed;
+
+	if (!peer || !o || bpf_skb_load_bytes(skb, 0, mac, sizeof(mac)))
+		return TC_ACT_SHOT;
+	e.vni = o->encap.vni;
+	back = peer->tunnel;
+	for (int i = 0; i < 6; i++) {
+		back.dmac[i] = mac[6 + i];
+		back.smac[i] = mac[i];
+	}
+	sv_encap_write(head, &back, &e, o->sport, SV_ECN_NOT_ECT, SV_SHIM_LEN + SV_ETH_LEN);
+	hash = sv_encap_hash(&back, o->sport);
+	if (back.family == 4)
+		failed = bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN4, 0) ||
+			 bpf_skb_store_bytes(skb, SV_ENCAP_LEN4, &type, 1, 0);
+	else
+		failed = bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN6, 0) ||
+			 bpf_skb_store_bytes(skb, SV_ENCAP_LEN6, &type, 1, 0);
+	if (failed)
+		return TC_ACT_SHOT;
+	bpf_set_hash(skb, hash);
+	return bpf_redirect(skb->ifindex, 0);
+}
+
+/*
+ * A probe is answered, and the agent told of a reply: both of peers only, whom we may speak version 2 to, and at a bounded rate.
+ * Returns a verdict, or UNANSWERED for everything else.
+ */
+static __noinline int take_probe(struct __sk_buff *skb, struct sv_counters *counters, const struct sv_config *conf,
+				 const struct sv_outer *o)
+{
+	struct sv_event *event;
+	struct sv_peer *peer;
+	u32 id, differs = 0;
+	int replies;
+	u64 now;
+
+	if (!counters || !conf || !o || o->encap.version != SV_ENCAP_V2 || !o->encap.shim || skb->len != o->add_len + SV_ETH_LEN)
+		return UNANSWERED;
+	replies = o->shim[0] == SV_SHIM_REPLY;
+	if (!replies && o->shim[0] != SV_SHIM_PROBE)
+		return UNANSWERED;
+	id = peer_of(o->saddr);
+	peer = id ? bpf_map_lookup_elem(&peers, &id) : 0;
+	if (!peer || peer->tunnel.version != SV_ENCAP_V2)
+		return UNANSWERED;
+	for (int i = 0; i < 4; i++)
+		differs |= peer->tunnel.local[i] ^ o->daddr[i];
+	if (differs)
+		return UNANSWERED;
+	now = stages_now(conf, 1);
+	if (!may_ask(replies ? ASKED_REPLY : ASKED_PROBE, SV_PROBE_MAX, now))
+		return drop(counters, SV_COUNT_PROBES_WITHHELD);
+	if (!replies) {
+		count(counters, SV_COUNT_PROBES_ANSWERED, 1);
+		return answer_probe(skb, peer, o);
+	}
+	count(counters, SV_COUNT_PROBE_REPLIES, 1);
+	event = begin_event(SV_EVENT_REPLY, skb->ifindex, o->saddr, (u32)o->shim[2] << 24 | (u32)o->shim[3] << 16 | o->sport, now);
+	if (event)
+		bpf_ringbuf_submit(event, 0);
+	return TC_ACT_SHOT;
+}
+
+#endif
