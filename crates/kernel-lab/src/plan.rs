@@ -12,6 +12,12 @@ pub const NETWORK: u32 = 7;
 pub const UPLINK: &str = "u0";
 /// A guest's interface.
 pub const GUEST: &str = "eth0";
+/// Of net.ipv4.fib_multipath_hash_fields: source and destination, protocol, source and destination port.
+const HASH_FIELDS: u32 = 0x37;
+/// The kernel's own types whose rate is limited, without "time exceeded" (11).
+const ICMP_RATEMASK: u32 = 6168 & !(1 << 11);
+/// The same of ICMPv6, where that is 3.
+const ICMPV6_RATEMASK: &str = "0-1,4-127";
 
 /// Two interfaces joined by a veth pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,8 +221,19 @@ impl Shape {
             files.push(("ipv4/conf/default/rp_filter", "0".into(), false));
         }
         if let Node::Leaf(_) | Node::Spine(_) = node {
-            files.push(("ipv4/fib_multipath_hash_policy", "1".into(), false));
-            files.push(("ipv6/fib_multipath_hash_policy", "1".into(), false));
+            // Addresses, protocol and ports, as the headers have them. Policy 1 reads these only where the sender's kernel left no
+            // hash on the packet: all routers of one machine would choose alike.
+            for (policy, fields) in [
+                ("ipv4/fib_multipath_hash_policy", "ipv4/fib_multipath_hash_fields"),
+                ("ipv6/fib_multipath_hash_policy", "ipv6/fib_multipath_hash_fields"),
+            ] {
+                files.push((policy, "3".into(), false));
+                files.push((fields, HASH_FIELDS.to_string(), false));
+            }
+            // Path discovery: hops say of every probe that its TTL ran out, and by which link it came.
+            files.push(("ipv4/icmp_ratemask", ICMP_RATEMASK.to_string(), false));
+            files.push(("ipv6/icmp/ratemask", ICMPV6_RATEMASK.into(), true)); // since Linux 5.2
+            files.push(("ipv4/icmp_errors_use_inbound_ifaddr", "1".into(), false));
             // Since Linux 6.11. With one seed for all, spines would repeat the leaf's choice and use half their links;
             // with fixed ones, a label takes the same path in every lab of the same shape.
             let seed = match node {
