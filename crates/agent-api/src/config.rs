@@ -55,6 +55,10 @@ pub struct Config {
     pub tcp_only: bool,
     /// Of peers that have none of their own. Empty where `balance` takes none.
     pub labels: Vec<u16>,
+    /// `labels` are the operator's own choice, before those of discovered paths.
+    pub labels_listed: bool,
+    /// What traces the paths to peers; `None`: nothing does.
+    pub discovery: Option<discovery::Config>,
     /// Presto's receiver, and how long it waits for gaps to fill; `None`: segments are handed on as they come.
     pub reorder: Option<Timeout>,
     /// Virtual congestion control of guests; `None`: TCP is left alone.
@@ -172,6 +176,8 @@ pub struct PeerRule {
     pub labels: Option<Vec<u16>>,
     /// What the controller says; `labels` of the peer's own come first.
     pub scheduled: Option<Vec<u16>>,
+    /// Of the paths that the agent has discovered: after both.
+    pub discovered: Option<Vec<u16>>,
     pub guests: Vec<GuestRule>,
 }
 

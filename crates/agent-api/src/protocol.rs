@@ -240,7 +240,43 @@ pub struct Path {
     pub plain_vxlan: bool,
     /// In the order in which flowcells take them; empty: each flow by its hash.
     pub labels: Vec<u16>,
+    /// Whose choice the labels are: `configuration`, `controller`, `discovery`, `default`; empty: there are none.
+    #[serde(default)]
+    pub labels_from: String,
+    /// Version of docs/wire.md that is spoken to the peer now; 0: plain VXLAN.
+    #[serde(default)]
+    pub wire_version: u8,
+    /// None: no paths are traced to it, for want of traffic, of version 2, or because `paths.discovery` is off.
+    #[serde(default)]
+    pub discovery: Option<Discovered>,
     pub guests: Vec<String>,
+}
+
+/// Of one of `paths`: what path discovery found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Discovered {
+    /// Since there was traffic first.
+    pub rounds: u64,
+    /// Ports traced in the last round, and ports of which every hop and the peer answered.
+    pub traced_ports: usize,
+    pub answered_ports: usize,
+    pub paths: Vec<DiscoveredPath>,
+}
+
+/// Of [`Discovered`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DiscoveredPath {
+    /// By which feedback names it: the low byte of its port.
+    pub index: u8,
+    /// The outer source port that takes it.
+    pub port: u16,
+    /// Addresses of the hops, without the peer.
+    pub hops: Vec<String>,
+    /// Since a probe confirmed it last.
+    pub seen_seconds: f64,
+    /// From a probe to the peer's reply.
+    #[serde(default)]
+    pub rtt_seconds: Option<f64>,
 }
 
 /// One of `counters`.

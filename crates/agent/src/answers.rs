@@ -1,6 +1,6 @@
 //! What the agent tells: on its socket and as metrics.
 
-use super::desired::{guest_mac, labels};
+use super::desired::{guest_mac, labels_from};
 use super::error::Result;
 use super::interfaces::by_name;
 use super::limits;
@@ -17,6 +17,7 @@ use edge::vcc::{Connection, ONE};
 use kernel::state::{address, Counter, FlowSlot, FlowSlotKey};
 use kernel::{monotonic_ns, Adopted, Role};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use units::Bytes;
 
@@ -146,16 +147,24 @@ impl Agent {
     }
 
     fn paths(&self) -> Vec<Path> {
+        let ids = self.edge.peers().unwrap_or_default();
+        let ids: BTreeMap<_, u32> = ids.into_iter().map(|(id, peer)| (address(peer.tunnel.remote), id)).collect();
         let peers = self.config.peers.iter().zip(&self.resolved.peers);
         peers
-            .map(|(peer, (local, uplink))| Path {
-                peer: peer.name.clone(),
-                address: peer.address.to_string(),
-                local: local.to_string(),
-                uplink: self.interfaces.get(uplink).map_or_else(|| format!("#{uplink}"), |i| i.name.clone()),
-                plain_vxlan: peer.plain_vxlan,
-                labels: labels(&self.config, peer).to_vec(),
-                guests: peer.guests.iter().map(|guest| format!("{}:{}", guest.network, guest.prefix)).collect(),
+            .map(|(peer, (local, uplink))| {
+                let (labels, whose) = labels_from(&self.config, peer);
+                Path {
+                    peer: peer.name.clone(),
+                    address: peer.address.to_string(),
+                    local: local.to_string(),
+                    uplink: self.interfaces.get(uplink).map_or_else(|| format!("#{uplink}"), |i| i.name.clone()),
+                    plain_vxlan: peer.plain_vxlan,
+                    labels: labels.to_vec(),
+                    labels_from: whose.into(),
+                    wire_version: self.wire_version(peer, ids.get(&peer.address).copied()),
+                    discovery: self.discovered(peer),
+                    guests: peer.guests.iter().map(|guest| format!("{}:{}", guest.network, guest.prefix)).collect(),
+                }
             })
             .collect()
     }
@@ -169,6 +178,8 @@ impl Agent {
     /// OpenMetrics text.
     pub(super) fn metrics(&self, tally: &Tally) -> String {
         let receiver = self.receiver.as_ref().map(Receiver::stats).unwrap_or_default();
+        let traced = self.tracer.as_ref().map(|tracer| (tracer.stats, tracer.totals())).unwrap_or_default();
+        let (traced, (traced_peers, known_paths)) = traced;
         let attached = |role| self.attached.count(role) as f64;
         let snapshot = Snapshot {
             counters: self.edge.counters().unwrap_or_default(),
@@ -199,6 +210,13 @@ impl Agent {
                     receiver.reorder.overflows,
                 ),
                 ("receiver_lost_segments", "Segments that the receiver could not give back", receiver.lost),
+                ("probes_sent", "Probes of path discovery sent", traced.probes),
+                ("probe_bytes_sent", "Bytes of these, IP header included", traced.probe_bytes),
+                ("probe_failures", "Probes that the host could not send", traced.failures),
+                ("probe_hops_heard", "Answers of routers to probes", traced.hops),
+                ("probe_replies_heard", "Answers of peers to probes", traced.replies),
+                ("probe_answers_ignored", "Answers that are of no probe sent lately", traced.ignored),
+                ("path_changes", "Times that the paths to a peer changed", traced.changes),
             ],
             gauges: vec![
                 ("flows", "Flows remembered at the last sweep", self.swept.kept as f64),
@@ -206,6 +224,8 @@ impl Agent {
                 ("ports", "Guests' interfaces with a program", attached(Role::Guest)),
                 ("uplinks", "Uplinks with a program", attached(Role::Uplink)),
                 ("receiver_flows", "Flows that the receiver knows", receiver.flows as f64),
+                ("traced_peers", "Peers whose paths are traced", traced_peers as f64),
+                ("known_paths", "Paths discovered, over all peers", known_paths as f64),
                 ("peers", "Peers configured", self.config.peers.len() as f64),
                 ("learned_addresses", "Guests' addresses learned", self.learned.iter().count() as f64),
                 ("problems", "Things that do not work now; selvedge ctl status names them", self.problems.len() as f64),

@@ -236,10 +236,23 @@ fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Ke
 }
 
 pub(crate) fn labels<'a>(config: &'a Config, peer: &'a PeerRule) -> &'a [u16] {
+    labels_from(config, peer).0
+}
+
+/// The same, and whose choice they are.
+pub(crate) fn labels_from<'a>(config: &'a Config, peer: &'a PeerRule) -> (&'a [u16], &'static str) {
     if !config.balance.scheme().labels {
-        return &[];
+        return (&[], "");
     }
-    peer.labels.as_deref().or(peer.scheduled.as_deref()).unwrap_or(&config.labels)
+    let discovered = peer.discovered.as_deref().filter(|_| config.discovery.is_some());
+    let choices = [
+        (peer.labels.as_deref(), "configuration"),
+        (peer.scheduled.as_deref(), "controller"),
+        (config.labels_listed.then_some(config.labels.as_slice()), "configuration"),
+        (discovered, "discovery"),
+    ];
+    let chosen = choices.into_iter().find_map(|(labels, whose)| Some((labels?, whose)));
+    chosen.unwrap_or((&config.labels, "default"))
 }
 
 /// A number for each peer: the one its address has already, or the lowest that is free.
@@ -288,6 +301,7 @@ pub(crate) mod tests {
             plain_vxlan: false,
             labels: None,
             scheduled: None,
+            discovered: None,
             guests,
         }
     }
@@ -310,6 +324,8 @@ pub(crate) mod tests {
             balance: edge::Balance::flowcell(units::Bytes::kib(64)),
             tcp_only: true,
             labels: vec![50_000, 50_001],
+            labels_listed: false,
+            discovery: None,
             reorder: None,
             congestion: None,
             limits: Default::default(),
@@ -425,5 +441,27 @@ pub(crate) mod tests {
         let want = desired(&own, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
         assert_eq!(want.problems, ["port lo: it is no guest's interface; name another"]);
         assert_eq!(MAX_NETWORK + 1, kernel::gro::VNI);
+    }
+
+    #[test]
+    fn whose_labels_are_in_force() {
+        let mut config = config();
+        let whose = |config: &Config| {
+            let (labels, whose) = labels_from(config, &config.peers[0]);
+            (labels.to_vec(), whose)
+        };
+        assert_eq!(whose(&config), (vec![50_000, 50_001], "default"));
+        config.peers[0].discovered = Some(vec![0xc107]);
+        assert_eq!(whose(&config).1, "default", "while nothing is discovered, what was is old");
+        config.discovery = Some(::discovery::Config::default());
+        assert_eq!(whose(&config), (vec![0xc107], "discovery"));
+        config.labels_listed = true;
+        assert_eq!(whose(&config), (vec![50_000, 50_001], "configuration"));
+        config.peers[0].scheduled = Some(vec![3]);
+        assert_eq!(whose(&config), (vec![3], "controller"));
+        config.peers[0].labels = Some(vec![4]);
+        assert_eq!(whose(&config), (vec![4], "configuration"));
+        config.balance = edge::Balance::new(edge::balance::SCHEMES[0], |_| None);
+        assert_eq!(whose(&config), (vec![], ""), "ECMP has none");
     }
 }

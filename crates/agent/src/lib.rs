@@ -10,7 +10,7 @@
 //! | what is there | `watch`, `interfaces`, `host`, `learned`, `probe` |
 //! | what should be | `rules`, `desired`, `limits`, `follow` (a controller's schedules) |
 //! | the difference | `reconcile`, `tables`, `attached`, `mtus`, `remembered`, `teardown` |
-//! | in between | `run`, `originate` (packets of the edge's own), [`receiver`] (reordering) |
+//! | in between | `run`, `originate` (packets of the edge's own), [`receiver`] (reordering), `discovery` (paths) |
 //! | who asks | `server`, `answers`, `metrics`, `tally`, `check` (without an agent) |
 #![cfg(feature = "libbpf")]
 
@@ -18,6 +18,7 @@ mod answers;
 mod attached;
 mod check;
 mod desired;
+mod discovery;
 mod error;
 mod follow;
 mod host;

@@ -52,9 +52,12 @@ fn render(journal: bool, level: Level, text: &str) -> String {
     format!("{prefix}{clean}\n")
 }
 
-/// Lets one line through in each interval, and counts the rest.
+/// Lets one line through in each interval, or a few, and counts the rest.
+#[derive(Debug)]
 pub(super) struct Limit {
     last: Option<Instant>,
+    most: u32,
+    admitted: u32,
     held_back: u64,
 }
 
@@ -63,16 +66,24 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 impl Limit {
     pub(super) const fn new() -> Limit {
-        Limit { last: None, held_back: 0 }
+        Limit::of(1)
+    }
+
+    /// So many lines in each interval.
+    pub(super) const fn of(most: u32) -> Limit {
+        Limit { last: None, most, admitted: 0, held_back: 0 }
     }
 
     /// The words to end a line with, such as " (12 more since the last such line)", if it may be written now.
     pub(super) fn admit(&mut self, now: Instant) -> Option<String> {
-        if self.last.is_some_and(|last| now.duration_since(last) < INTERVAL) {
+        if self.last.is_none_or(|last| now.duration_since(last) >= INTERVAL) {
+            (self.last, self.admitted) = (Some(now), 0);
+        }
+        if self.admitted >= self.most {
             self.held_back += 1;
             return None;
         }
-        self.last = Some(now);
+        self.admitted += 1;
         let held_back = std::mem::take(&mut self.held_back);
         Some(match held_back {
             0 => String::new(),
@@ -100,5 +111,8 @@ mod tests {
         assert_eq!(limit.admit(start + Duration::from_secs(9)), None);
         let later = limit.admit(start + Duration::from_secs(10)).unwrap();
         assert_eq!(later, " (2 more since the last such line)");
+        let mut few = Limit::of(3);
+        let admitted = (0..25).filter(|s| few.admit(start + Duration::from_secs(*s)).is_some()).count();
+        assert_eq!(admitted, 9, "three in each of three intervals");
     }
 }

@@ -222,6 +222,9 @@ fn help(name: &str) -> &'static str {
         "drop_host_segments" => "Segments of guests dropped because they were for the host (port.host)",
         "drop_lengths_segments" => "Encapsulated segments dropped because their outer lengths are wrong",
         "drop_forged_segments" => "Segments of peers dropped because their inner source is not routed to that peer",
+        "probes_answered" => "Probes of peers' path discovery answered",
+        "probe_replies" => "Replies of peers to probes of path discovery",
+        "probes_withheld" => "Probes not answered and replies not read: more than are handled in a while",
         _ => "See datapath/kernel/state.h",
     }
 }

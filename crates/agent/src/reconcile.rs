@@ -3,6 +3,7 @@
 
 use super::attached::Attached;
 use super::desired::{self, desired, Desired, Resolved};
+use super::discovery::Tracer;
 use super::error::Result;
 use super::follow::Followed;
 use super::host::{look_around, Seen};
@@ -44,6 +45,8 @@ pub(super) struct Agent {
     pub(super) limited: Limited,
     /// The thread that holds what overtook an earlier flowcell, where there is one.
     pub(super) receiver: Option<Receiver>,
+    /// What discovers paths, where it is to.
+    pub(super) tracer: Option<Tracer>,
     /// From a controller.
     pub(super) followed: Followed,
     /// Why no controller answers.
@@ -128,6 +131,7 @@ impl Agent {
         let limited = self.raise_limits(&mut problems)?;
         let mut kept = self.tables.kept()?;
         kept.cutter = self.follow_cutter(&mut problems);
+        self.follow_tracer(&kept, &mut problems);
         let mut want = desired(&self.config, &self.resolved, &self.interfaces, &self.learned, &limited, &kept);
         let expected = usize::from(seen.resolved.is_err()) + want.problems.len();
         problems.append(&mut want.problems);

@@ -2,6 +2,7 @@
 
 use super::attached::Attached;
 use super::desired::{self, Resolved};
+use super::discovery;
 use super::error::{Error, Result};
 use super::follow::{Followed, Follower, News};
 use super::host::look_around;
@@ -33,6 +34,7 @@ use tokio::sync::mpsc;
 mod begin;
 mod events;
 mod reload;
+mod trace;
 mod work;
 
 use begin::{check_operator, may_run, open_edge, recall};
@@ -89,6 +91,10 @@ struct Runner {
     /// Opened when the first report is to be sent.
     uplink: Option<Uplink>,
     follower: Option<Follower>,
+    /// When probes were sent last, and when it is looked whom to send any.
+    last_trace: Instant,
+    next_heard: Instant,
+    path_lines: Limit,
     _lock: Lock,
 }
 
@@ -188,11 +194,13 @@ impl Runner {
             swept: Swept::default(),
             limited: Limited::default(),
             receiver: None,
+            tracer: None,
             followed,
             controller_lost: None,
             settled: None,
         };
         agent.adopt_learned()?;
+        agent.adopt_paths()?;
         let changes = agent.apply().await?;
         // An agent that was killed may have changed tables without saying so.
         agent.edge.begin_epoch()?;
@@ -231,6 +239,9 @@ impl Runner {
             last_ask: now(),
             uplink: None,
             follower,
+            last_trace: now(),
+            next_heard: now(),
+            path_lines: Limit::of(discovery::LINES),
             _lock: lock,
         })
     }
@@ -264,6 +275,9 @@ impl Runner {
                 _ = until(self.agent.learned.due(), self.last_ask) => self.ask_holders().await,
                 _ = tokio::time::sleep_until(self.next_tick.into()), if self.agent.config.congestion.is_some() => self.tick().await,
                 Some(news) = next_news(&mut self.follower) => self.hear(news).await,
+                _ = trace::routers(&self.agent.tracer) => self.hear_routers(),
+                _ = trace::due(&self.agent.tracer, self.last_trace) => self.trace(),
+                _ = tokio::time::sleep_until(self.next_heard.into()), if self.agent.tracer.is_some() => self.look_who_was_heard(),
                 _ = watchdog.tick() => notify(&[NotifyState::Watchdog]),
             }
         }

@@ -32,6 +32,16 @@ pub struct Binding {
     misses: u8,
 }
 
+/// How far discovery has come with a destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Rounds that have ended, surveys and checks.
+    pub rounds: u64,
+    /// Ports traced in the last of these, and ports of which every hop and the destination answered.
+    pub traced: usize,
+    pub complete: usize,
+}
+
 /// What became of the paths that were told before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
@@ -84,6 +94,7 @@ pub(crate) struct Destination {
     told: Vec<Binding>,
     /// Hops of the paths, destination included.
     length: u8,
+    progress: Progress,
 }
 
 impl Destination {
@@ -91,7 +102,9 @@ impl Destination {
     pub(crate) fn new(now: Time, config: &Config, rng: &mut Pcg32) -> Destination {
         let most = config.period.as_ns() / 10;
         let next = now + Time::from_ns(u64::from(rng.next_u32()) % most.max(1));
-        Destination { used: now, next, round: None, bindings: Vec::new(), told: Vec::new(), length: FIRST_GUESS }
+        let (bindings, told) = (Vec::new(), Vec::new());
+        let progress = Progress::default();
+        Destination { used: now, next, round: None, bindings, told, length: FIRST_GUESS, progress }
     }
 
     pub(crate) fn wanted(&mut self, now: Time) {
@@ -104,6 +117,10 @@ impl Destination {
 
     pub(crate) fn bindings(&self) -> &[Binding] {
         &self.bindings
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress
     }
 
     pub(crate) fn has_probe(&self) -> bool {
@@ -204,13 +221,14 @@ impl Destination {
         let Some(outcomes) = outcomes else { return };
         let rtts: BTreeMap<u16, Time> =
             round.traces.iter().filter_map(|(port, trace)| Some((*port, trace.rtt()?))).collect();
-        let kind = round.kind;
+        let (kind, traced) = (round.kind, round.traces.len());
         self.round = None;
         self.next = now + config.period;
         let found: BTreeMap<u16, Vec<IpAddr>> = outcomes
             .into_iter()
             .filter_map(|(port, outcome)| if let Outcome::Path(hops) = outcome { Some((port, hops)) } else { None })
             .collect();
+        self.progress = Progress { rounds: self.progress.rounds + 1, traced, complete: found.len() };
         // Nobody answers at all: that says nothing of the paths.
         let Some(longest) = found.values().map(Vec::len).max() else { return };
         self.length = u8::try_from(longest + 1).unwrap_or(config.max_hops);

@@ -24,7 +24,7 @@ mod ports;
 mod trace;
 
 pub use choose::choose;
-pub use destination::{Binding, Change};
+pub use destination::{Binding, Change, Progress};
 pub use ports::index_of;
 pub use trace::Probe;
 
@@ -204,6 +204,16 @@ impl Discovery {
     /// The paths to a destination, by index; empty until a survey has ended, and for unknown destinations.
     pub fn paths(&self, to: IpAddr) -> &[Binding] {
         self.destinations.get(&to).map_or(&[], Destination::bindings)
+    }
+
+    /// `None` for unknown destinations.
+    pub fn progress(&self, to: IpAddr) -> Option<Progress> {
+        self.destinations.get(&to).map(Destination::progress)
+    }
+
+    /// Destinations that are traced, and paths known of them.
+    pub fn totals(&self) -> (usize, usize) {
+        (self.destinations.len(), self.destinations.values().map(|to| to.bindings().len()).sum())
     }
 
     /// What changed since this was asked last, a destination at a time.

@@ -1,6 +1,6 @@
 //! Discovery over a modelled leaf-spine fabric: two spines, two links to each, that hash source ports.
 
-use discovery::{index_of, Binding, Config, Discovery, Probe};
+use discovery::{index_of, Binding, Config, Discovery, Probe, Progress};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -87,6 +87,8 @@ fn one_round_finds_all_disjoint_paths() {
     assert_eq!((paths.len(), links(paths).len()), (4, 4));
     assert!(paths.iter().all(|binding| fabric.path(binding.port) == binding.hops && binding.rtt == Some(RTT)));
     assert_eq!(fabric.sent, 64 * 4, "64 ports, three hops and the destination");
+    assert_eq!(discovery.progress(destination()), Some(Progress { rounds: 1, traced: 64, complete: 64 }));
+    assert_eq!(discovery.totals(), (1, 4));
     let (_, change) = discovery.poll_change().unwrap();
     assert_eq!((change.new.len(), change.gone.len(), change.moved.len()), (4, 0, 0));
     assert_eq!(discovery.poll_change(), None);

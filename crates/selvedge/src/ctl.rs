@@ -2,8 +2,8 @@
 
 use crate::agent::file::SOCKET;
 use agent_api::protocol::{
-    Answer, Command, CounterValue, Flows, Limit, Outcome, Path as PeerPath, Port, Receiver, Request, Status, Uplink,
-    MAX_ANSWER, MAX_FLOWS, VERSION,
+    Answer, Command, CounterValue, Discovered, Flows, Limit, Outcome, Path as PeerPath, Port, Receiver, Request,
+    Status, Uplink, MAX_ANSWER, MAX_FLOWS, VERSION,
 };
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
@@ -52,8 +52,12 @@ pub enum Question {
         #[arg(long)]
         cc: bool,
     },
-    /// Peers, and the labels that traffic to them takes in turn
-    Paths,
+    /// Peers, and the labels that traffic to them takes in turn; of one peer also its paths, hop by hop
+    Paths {
+        /// Name or address of a peer
+        #[arg(value_name = "DEST")]
+        peer: Option<String>,
+    },
     /// What the kernel edge has counted since it was made
     Counters,
     /// Rate limits of ports: rate, queue, and what keeps it short
@@ -128,22 +132,25 @@ pub fn run(ctl: &Ctl) -> Result<(), CtlError> {
         Question::Status => Command::Status,
         Question::Ports => Command::Ports,
         Question::Flows { limit, .. } => Command::Flows { limit },
-        Question::Paths => Command::Paths,
+        Question::Paths { .. } => Command::Paths,
         Question::Counters => Command::Counters,
         Question::Limits => Command::Limits,
         Question::Reload => Command::Reload,
     };
-    let answer = ask(&ctl.socket, command, Duration::from_nanos(ctl.timeout.as_ns()))?;
+    let mut answer = ask(&ctl.socket, command, Duration::from_nanos(ctl.timeout.as_ns()))?;
+    if let Question::Paths { peer: Some(peer) } = &ctl.command {
+        answer = only(answer, peer)?;
+    }
     if ctl.json {
         crate::say::json(&answer);
         return Ok(());
     }
-    let text = match ctl.command {
+    let text = match &ctl.command {
         Question::Status => status(&read(ctl, answer)?),
         Question::Ports => ports(&read::<Vec<Port>>(ctl, answer)?),
         Question::Flows { cc: true, .. } => congestion(&read(ctl, answer)?),
         Question::Flows { .. } => flows(&read(ctl, answer)?),
-        Question::Paths => paths(&read::<Vec<PeerPath>>(ctl, answer)?),
+        Question::Paths { peer } => paths(&read::<Vec<PeerPath>>(ctl, answer)?, peer.is_some()),
         Question::Counters => counters(&read::<Vec<CounterValue>>(ctl, answer)?),
         Question::Limits => limits(&read::<Vec<Limit>>(ctl, answer)?),
         Question::Reload => "reloaded\n".to_owned(),
@@ -303,8 +310,18 @@ fn congestion(f: &Flows) -> String {
     format!("{}{}", grid(&rows, 5), not_shown(f))
 }
 
-fn paths(paths: &[PeerPath]) -> String {
-    let mut rows = vec![heading(&["peer", "address", "from", "uplink", "format", "labels", "guests"])];
+/// Of an answer about all peers, that about one of them.
+fn only(answer: serde_json::Value, peer: &str) -> Result<serde_json::Value, CtlError> {
+    let is = |path: &serde_json::Value| path["peer"] == peer || path["address"] == peer;
+    match answer.as_array().and_then(|paths| paths.iter().find(|path| is(path))) {
+        Some(path) => Ok(serde_json::Value::Array(vec![path.clone()])),
+        None => Err(CtlError::Refused(format!("there is no peer {peer:?}; `selvedge ctl paths` lists them"))),
+    }
+}
+
+fn paths(paths: &[PeerPath], in_detail: bool) -> String {
+    let columns = ["peer", "address", "from", "uplink", "format", "wire", "paths", "schedule", "labels", "guests"];
+    let mut rows = vec![heading(&columns)];
     for p in paths {
         let labels: Vec<String> = p.labels.iter().map(u16::to_string).collect();
         let mut guests = p.guests.iter().take(4).cloned().collect::<Vec<_>>().join(" ");
@@ -317,11 +334,41 @@ fn paths(paths: &[PeerPath]) -> String {
             p.local.clone(),
             p.uplink.clone(),
             if p.plain_vxlan { "plain" } else { "edge" }.into(),
+            if p.plain_vxlan { "-".into() } else { p.wire_version.to_string() },
+            p.discovery.as_ref().map_or_else(|| "-".into(), |found| found.paths.len().to_string()),
+            or_dash(&p.labels_from),
             if labels.is_empty() { "hash".into() } else { labels.join(" ") },
             or_dash(&guests),
         ]);
     }
-    grid(&rows, 0)
+    let details = paths.iter().filter(|_| in_detail).map(|path| discovered(path.discovery.as_ref()));
+    format!("{}{}", grid(&rows, 0), details.collect::<String>())
+}
+
+fn discovered(found: Option<&Discovered>) -> String {
+    let Some(found) = found else {
+        return "\nits paths are not traced: that needs traffic, version 2 of the wire, and paths.discovery = true\n"
+            .into();
+    };
+    let Discovered { rounds, traced_ports, answered_ports, paths } = found;
+    let rounds = format!(
+        "\n{rounds} rounds; in the last one every hop and the peer answered {answered_ports} of {traced_ports} ports\n"
+    );
+    if paths.is_empty() {
+        return rounds
+            + "no path is known: do routers send ICMP \"time exceeded\" for every probe, and does the peer answer?\n";
+    }
+    let mut rows = vec![heading(&["index", "port", "seen (s)", "RTT (ms)", "hops"])];
+    rows.extend(paths.iter().map(|path| {
+        vec![
+            path.index.to_string(),
+            path.port.to_string(),
+            format!("{:.1}", path.seen_seconds),
+            path.rtt_seconds.map_or_else(|| "-".into(), |rtt| format!("{:.3}", rtt * 1e3)),
+            path.hops.join(" "),
+        ]
+    }));
+    format!("{rounds}{}", grid(&rows, 0))
 }
 
 fn counters(counters: &[CounterValue]) -> String {

@@ -4,8 +4,8 @@ use super::{cpu_time, now, Runner, MAX_REST, SHARE, SWEEP_WHEN_FULL};
 use crate::log::Limit;
 use kernel::monotonic_ns;
 use kernel::state::{
-    address, Event, EVENT_EMIT, EVENT_FORGED, EVENT_GUEST, EVENT_LENGTHS, EVENT_MAC, EVENT_TABLE_FULL, EVENT_TIMER,
-    EVENT_TUNNEL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, QUOTA_NETWORK, QUOTA_OUTSIDE, QUOTA_PORT,
+    address, Event, EVENT_EMIT, EVENT_FORGED, EVENT_GUEST, EVENT_LENGTHS, EVENT_MAC, EVENT_REPLY, EVENT_TABLE_FULL,
+    EVENT_TIMER, EVENT_TUNNEL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, QUOTA_NETWORK, QUOTA_OUTSIDE, QUOTA_PORT,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -48,9 +48,17 @@ impl Runner {
                 }
                 EVENT_TIMER => self.agent.answer_timer(event, &mut interfaces, &mut self.tally.sent),
                 EVENT_GUEST if self.learn(event) => drop(learned.insert(event.ifindex)),
+                EVENT_REPLY => {
+                    if let Some(tracer) = &mut self.agent.tracer {
+                        tracer.reply(event);
+                    }
+                }
                 EVENT_EMIT => self.agent.answer_event(event, &mut self.uplink, &mut self.tally.sent),
                 _ => {}
             }
+        }
+        if events.iter().any(|event| event.kind == EVENT_REPLY) {
+            self.follow_paths();
         }
         if !learned.is_empty() && !self.agent.problems.is_empty() {
             self.look_soon(); // one of them may be that the guest was not known

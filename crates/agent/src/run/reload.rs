@@ -2,6 +2,7 @@
 
 use super::{check_operator, follow, notify, now, Runner};
 use crate::desired;
+use crate::discovery::carry_over;
 use crate::error::{Error, Result};
 use crate::follow::{Followed, News};
 use crate::host::look_around;
@@ -55,6 +56,7 @@ impl Runner {
             }
         }
         self.agent.followed.fill(&mut config);
+        carry_over(&self.agent.config, &mut config);
         // Certificates may have been renewed: whoever follows begins anew.
         let follower = follow(&config)?;
         self.agent.netlink.forget();

@@ -16,6 +16,7 @@ mod congestion;
 mod controller;
 mod limits;
 mod parsed;
+mod paths;
 mod ports;
 mod receive;
 mod tables;
@@ -95,6 +96,7 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
     let congestion = faults.note(file.congestion.as_ref().map(congestion::CongestionTable::check).transpose());
     let controller = faults.note(file.controller.as_ref().map(|table| table.check((word, policy))).transpose());
     let reorder = faults.note(file.receive.check());
+    let discovery = faults.note(file.paths.check());
     let made = || {
         Some(Config {
             pins: file.agent.pins,
@@ -116,6 +118,8 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
             balance: balance?,
             tcp_only: file.balance.rest.udp != Some(Spread::Policy),
             labels: labels?,
+            labels_listed: matches!(file.balance.rest.labels, Some(Labels::List(_))),
+            discovery: discovery?,
             reorder: reorder?,
             congestion: congestion?,
             limits: limits?,

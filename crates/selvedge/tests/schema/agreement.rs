@@ -62,6 +62,8 @@ interface = "eth0"
 [balance]
 [receive]
 reorder = true
+[paths]
+discovery = true
 [congestion]
 [[congestion.rule]]
 [limits]

@@ -88,7 +88,8 @@ fn every_file_of_an_agent_and_of_a_controller_is_valid() {
     let shown = blocks("docs/agent.md", "[uplink]").into_iter().map(|block| ("docs/agent.md".to_owned(), block));
     // Blocks that show a part of a file.
     let uplink = "[uplink]\ninterface = \"eth0\"\n";
-    let parts = ["[receive]", "[congestion]", "[[port]]"].into_iter().flat_map(|line| blocks("docs/agent.md", line));
+    let parts =
+        ["[receive]", "[paths]", "[congestion]", "[[port]]"].into_iter().flat_map(|line| blocks("docs/agent.md", line));
     let parts = parts.filter(|block| !block.contains("[uplink]"));
     let parts = parts.map(|block| ("docs/agent.md".to_owned(), format!("{uplink}{block}")));
     valid(File::Agent, [packaged].into_iter().chain(shown).chain(parts), 5);

@@ -44,6 +44,7 @@ const AGENTS: &[(&str, &str)] = &[
     ("uplink", "/properties/uplink/properties"),
     ("balance", "/properties/balance/properties"),
     ("receive", "/properties/receive/properties"),
+    ("paths", "/properties/paths/properties"),
     ("port", "/properties/port/items/properties"),
     ("peer", "/properties/peer/items/properties"),
     ("controller", "/properties/controller/properties"),

@@ -142,6 +142,7 @@ pub(super) fn check_peers(
             plain_vxlan: table.plain_vxlan,
             labels,
             scheduled: None,
+            discovered: None,
             guests,
         });
     }

@@ -4,6 +4,7 @@ use super::congestion::CongestionTable;
 use super::controller::ControllerTable;
 use super::limits::{LawWord, LimitsTable, PodAnnotations, TenantTable};
 use super::parsed::Parsed;
+use super::paths::PathsTable;
 use super::receive::ReceiveTable;
 use crate::balance::{read_beside, schema_beside, BalanceKeys};
 use agent_api::config::{Mac, Prefix, LEARN_LIMIT, MAX_LEARNED};
@@ -28,6 +29,8 @@ pub(super) struct File {
     pub(super) balance: BalanceTable,
     #[serde(default)]
     pub(super) receive: ReceiveTable,
+    #[serde(default)]
+    pub(super) paths: PathsTable,
     pub(super) congestion: Option<CongestionTable>,
     #[serde(default)]
     pub(super) limits: LimitsTable,

@@ -263,3 +263,45 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn discovery_has_cloves_values_and_ranges() {
+    let uplink = "uplink.interface = \"eth0\"\n";
+    let with = |paths: &str| parse("a.toml", &format!("{uplink}{paths}"));
+    let plain = with("").unwrap();
+    assert_eq!((plain.discovery, plain.labels_listed), (None, false));
+    let on = with("paths.discovery = true\nbalance.labels = [50000, 50001]").unwrap();
+    assert_eq!((on.discovery, on.labels_listed), (Some(discovery::Config::default()), true));
+    let chosen =
+        "[paths]\ndiscovery = true\nperiod = \"2s\"\npatience = \"20ms\"\ncount = 4\nsurvey_ports = 32\nmax_hops = 6\n\
+                  probes_per_second = 500\nidle = \"10s\"";
+    let expected = discovery::Config {
+        period: Time::from_secs(2),
+        patience: Time::from_ms(20),
+        paths: 4,
+        survey_ports: 32,
+        max_hops: 6,
+        probes_per_second: 500,
+        idle: Time::from_secs(10),
+        ..discovery::Config::default()
+    };
+    assert_eq!(with(chosen).unwrap().discovery, Some(expected));
+    for (paths, what, remedy) in [
+        ("paths.count = 4", "paths.count: has no meaning without discovery = true", "add that, or remove this"),
+        ("paths = { discovery = true, count = 65 }", "paths.count: 65 is out of range", "1 to 64"),
+        ("paths = { discovery = true, survey_ports = 0 }", "paths.survey_ports: 0 is out of range", "1 to 256"),
+        ("paths = { discovery = true, max_hops = 1 }", "paths.max_hops: 1 is out of range", "2 to 32"),
+        ("paths = { discovery = true, probes_per_second = 9 }", "paths.probes_per_second: 9 is", "10 to 100000"),
+        (
+            "paths = { discovery = true, period = \"99ms\" }",
+            "paths.period: 99ms is out of range",
+            "\"100ms\" to \"60s\"",
+        ),
+        ("paths = { discovery = true, patience = \"2s\" }", "paths.patience: 2s is out of range", "\"10ms\" to \"1s\""),
+        ("paths = { discovery = true, idle = \"7200s\" }", "paths.idle: ", "\"1s\" to \"60min\""),
+        ("paths = { discover = true }", "discover", "discovery"),
+    ] {
+        let error = with(paths).unwrap_err().to_string();
+        assert!(error.starts_with("a.toml:2: ") && error.contains(what) && error.contains(remedy), "{paths}: {error}");
+    }
+}

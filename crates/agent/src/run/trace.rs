@@ -1,0 +1,59 @@
+//! Path discovery, as far as it waits for something.
+
+use super::{now, Runner};
+use crate::discovery::{Tracer, LOOK};
+use kernel::monotonic_ns;
+use std::time::{Duration, Instant};
+
+/// Between two times that probes are sent: the rate is kept, a few at a time.
+const PAUSE: Duration = Duration::from_millis(1);
+
+impl Runner {
+    /// Who is to be traced?
+    pub(super) fn look_who_was_heard(&mut self) {
+        if let Err(e) = self.agent.look_who_was_heard() {
+            self.agent.log.error(e.to_string());
+        }
+        self.next_heard = now() + LOOK;
+    }
+
+    /// Probes that are due leave.
+    pub(super) fn trace(&mut self) {
+        if let Some(tracer) = &mut self.agent.tracer {
+            tracer.work(monotonic_ns());
+        }
+        self.last_trace = now();
+        self.follow_paths();
+    }
+
+    /// Routers answered.
+    pub(super) fn hear_routers(&mut self) {
+        if let Some(tracer) = &mut self.agent.tracer {
+            tracer.hear(monotonic_ns());
+        }
+        self.follow_paths();
+    }
+
+    pub(super) fn follow_paths(&mut self) {
+        if let Err(e) = self.agent.follow_paths(&mut self.path_lines, now()) {
+            self.agent.log.error(e.to_string());
+            self.look_soon();
+        }
+    }
+}
+
+/// Until routers say something.
+pub(super) async fn routers(tracer: &Option<Tracer>) {
+    match tracer {
+        Some(tracer) => tracer.readable().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Until there is something to send, or to give up.
+pub(super) async fn due(tracer: &Option<Tracer>, last: Instant) {
+    let time = monotonic_ns();
+    let Some(due) = tracer.as_ref().and_then(|tracer| tracer.due(time)) else { return std::future::pending().await };
+    let due = now() + Duration::from_nanos(due.saturating_sub(time));
+    tokio::time::sleep_until(due.max(last + PAUSE).into()).await;
+}

@@ -1,0 +1,85 @@
+//! `[paths]`: path discovery.
+
+use config::{within, Invalid};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use units::Time;
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PathsTable {
+    /// Find out which source ports lead to which paths to each peer. They become its labels, unless the configuration lists labels
+    /// or a controller orders some.
+    discovery: bool,
+    /// Between two checks of the paths to a peer.
+    #[schemars(extend("x-range" = ["100ms", "60s"], "default" = "500ms"))]
+    period: Option<Time>,
+    /// Longest wait for an answer. A probe without one is sent once more.
+    #[schemars(extend("x-range" = ["10ms", "1s"], "default" = "100ms"))]
+    patience: Option<Time>,
+    /// Most paths to a peer: those that share the fewest hops.
+    #[schemars(range(min = 1, max = 64), extend("default" = 8))]
+    count: Option<u32>,
+    /// Ports that are tried when a peer's paths are searched.
+    #[schemars(range(min = 1, max = 256), extend("default" = 64))]
+    survey_ports: Option<u32>,
+    /// Longest path, hops, the peer included.
+    #[schemars(range(min = 2, max = 32), extend("default" = 16))]
+    max_hops: Option<u32>,
+    /// Most probes per second, to all peers together.
+    #[schemars(range(min = 10, max = 100_000), extend("default" = 10_000))]
+    probes_per_second: Option<u32>,
+    /// A peer that has sent nothing for so long is no more traced; its labels stay.
+    #[schemars(extend("x-range" = ["1s", "60min"], "default" = "60s"))]
+    idle: Option<Time>,
+}
+
+impl PathsTable {
+    /// What it means; `None`: nothing is traced.
+    pub(super) fn check(&self) -> Result<Option<discovery::Config>, Invalid> {
+        let PathsTable { discovery: on, period, patience, count, survey_ports, max_hops, probes_per_second, idle } =
+            self.clone();
+        let without_meaning = [
+            ("period", period.is_some()),
+            ("patience", patience.is_some()),
+            ("count", count.is_some()),
+            ("survey_ports", survey_ports.is_some()),
+            ("max_hops", max_hops.is_some()),
+            ("probes_per_second", probes_per_second.is_some()),
+            ("idle", idle.is_some()),
+        ];
+        if let Some((key, _)) = without_meaning.iter().find(|(_, given)| *given && !on) {
+            let problem = "has no meaning without discovery = true";
+            return Err(Invalid::new(format!("paths.{key}"), problem, "add that, or remove this"));
+        }
+        for (key, value, shortest, longest, remedy) in [
+            ("period", period, Time::from_ms(100), Time::from_secs(60), "give \"100ms\" to \"60s\""),
+            ("patience", patience, Time::from_ms(10), Time::from_secs(1), "give \"10ms\" to \"1s\""),
+            ("idle", idle, Time::from_secs(1), Time::from_secs(3600), "give \"1s\" to \"60min\""),
+        ] {
+            if let Some(time) = value.filter(|time| !(shortest..=longest).contains(time)) {
+                return Err(Invalid::new(format!("paths.{key}"), format!("{time} is out of range"), remedy));
+            }
+        }
+        for (key, value, least, most) in [
+            ("count", count, 1, 64),
+            ("survey_ports", survey_ports, 1, 256),
+            ("max_hops", max_hops, 2, 32),
+            ("probes_per_second", probes_per_second, 10, 100_000),
+        ] {
+            within(&format!("paths.{key}"), value.unwrap_or(least), least, most)?;
+        }
+        let known = discovery::Config::default();
+        let config = discovery::Config {
+            period: period.unwrap_or(known.period),
+            patience: patience.unwrap_or(known.patience),
+            paths: count.map_or(known.paths, |n| n as usize),
+            survey_ports: survey_ports.map_or(known.survey_ports, |n| n as usize),
+            max_hops: max_hops.map_or(known.max_hops, |n| n as u8),
+            probes_per_second: probes_per_second.unwrap_or(known.probes_per_second),
+            idle: idle.unwrap_or(known.idle),
+            ..known
+        };
+        Ok(on.then_some(config))
+    }
+}
