@@ -5,10 +5,12 @@ use crate::report::{
     SlowdownBucket, Table, Throughput, TopologyDrawing,
 };
 use crate::results::{Results, SchemeResults};
-use crate::scenario::Kind;
+use crate::run::Finished;
+use crate::scenario::{Kind, Scenario};
 use crate::table;
 use host::measure::{fct_ms, slowdowns, throughputs_gbps, Buckets, Quantile};
 use host::outcome::{Outcome, PortRecord};
+use std::collections::BTreeSet;
 use topology::{NodeKind, Topology};
 use units::{Bytes, Time};
 
@@ -49,6 +51,7 @@ pub fn report(results: &Results, command: &str) -> ReportData {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         command: command.to_owned(),
         seeds: scenario.seeds.0.clone(),
+        facts: base.map(|s| facts(scenario, &s.template().topology)).unwrap_or_default(),
         effective_config: results.plan.effective(),
         warnings,
         schemes,
@@ -57,6 +60,27 @@ pub fn report(results: &Results, command: &str) -> ReportData {
         checks: Vec::new(),
         compared_with: None,
     }
+}
+
+/// Rates of links, how much more hosts can send than the switches above them carry, and offered loads.
+fn facts(scenario: &Scenario, fabric: &Topology) -> Vec<[String; 2]> {
+    let rates = |links: &[topology::Link]| {
+        let rates: BTreeSet<_> = links.iter().map(|link| link.rate).collect();
+        rates.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let (hosts, switches) = fabric.links.split_at(fabric.n_hosts().min(fabric.links.len()));
+    let mut facts = vec![["host links".to_owned(), rates(hosts)], ["switch links".to_owned(), rates(switches)]];
+    let first = hosts.first().map(|link| link.b);
+    let sum = |links: &[topology::Link], end: fn(&topology::Link) -> topology::NodeId| {
+        links.iter().filter(|link| Some(end(link)) == first).map(|link| link.rate.as_gbps_f64()).sum::<f64>()
+    };
+    let (down, up) = (sum(hosts, |link| link.b), sum(switches, |link| link.a));
+    if up > 0.0 {
+        facts.push(["oversubscription".to_owned(), format!("{}:1", table::number(down / up))]);
+    }
+    let loads = scenario.workload.iter().filter_map(|w| Some(format!("{} {:.0}%", w.name, w.load? * 100.0)));
+    facts.push(["load".to_owned(), loads.collect::<Vec<_>>().join(", ")]);
+    facts
 }
 
 fn scheme_report(results: &Results, scheme: &SchemeResults, fabric: &Topology) -> SchemeReport {
@@ -93,12 +117,11 @@ fn scheme_report(results: &Results, scheme: &SchemeResults, fabric: &Topology) -
         }
     }
     let whole = results.plan.schemes.iter().all(|s| s.template().topology.fabric_links().is_empty());
-    // Pictures of one run: the first seed's.
     let Some(first) = outcomes.first() else { return report };
-    report.throughput = throughputs(results, first);
-    report.link_utilisation = utilisation(first, fabric, whole, warmup, scenario.record.sample_every);
-    report.queue = queues(first);
-    report.goodput = goodput(first, warmup, scenario.record.sample_every);
+    (report.throughput, report.throughput_mean_gbps) = throughputs(results, &scheme.runs);
+    report.link_utilisation = utilisation(&outcomes, fabric, whole, warmup, scenario.record.sample_every);
+    report.queue = queues(&outcomes);
+    report.goodput = goodput(&outcomes, warmup, scenario.record.sample_every);
     let rtts: Vec<f64> = match first.probes.is_empty() {
         false => outcomes.iter().flat_map(|o| &o.probes).map(|p| p.2.as_ms_f64()).collect(),
         true => outcomes.iter().flat_map(|o| &o.rtt_samples).map(|s| s.2.as_ms_f64()).collect(),
@@ -107,60 +130,84 @@ fn scheme_report(results: &Results, scheme: &SchemeResults, fabric: &Topology) -
     report
 }
 
-/// Each large or endless flow of the run.
-fn throughputs(results: &Results, outcome: &Outcome) -> Vec<Throughput> {
+/// The large or endless flows of all runs, some of them where there are many, and the mean over all.
+fn throughputs(results: &Results, runs: &[Finished]) -> (Vec<Throughput>, Option<f64>) {
     const LARGE: u64 = 1_000_000;
     const SHOWN: usize = 200;
     let scenario = &results.plan.scenario;
-    let mut shown = Vec::new();
-    for flow in outcome.flows.iter().filter(|f| f.size.is_none_or(|s| s > LARGE)).take(SHOWN) {
-        let id = flow.id;
-        let name = scenario.workload.get(usize::from(flow.class)).map_or("", |w| w.name.as_str());
-        for gbps in throughputs_gbps(&[outcome], scenario.warmup, &|f| f.id == id) {
-            shown.push(Throughput { name: format!("{name} {} to {}", flow.src, flow.dst), gbps });
+    let mut all = Vec::new();
+    for run in runs {
+        let seed = if runs.len() > 1 { format!(", seed {}", run.seed) } else { String::new() };
+        for flow in run.outcome.flows.iter().filter(|f| f.size.is_none_or(|s| s > LARGE)) {
+            let id = flow.id;
+            let name = scenario.workload.get(usize::from(flow.class)).map_or("", |w| w.name.as_str());
+            for gbps in throughputs_gbps(&[&run.outcome], scenario.warmup, &|f| f.id == id) {
+                all.push(Throughput { name: format!("{name} {} to {}{seed}", flow.src, flow.dst), gbps });
+            }
         }
     }
-    shown
+    let mean = (!all.is_empty()).then(|| all.iter().map(|t| t.gbps).sum::<f64>() / all.len() as f64);
+    let step = all.len().div_ceil(SHOWN).max(1);
+    (all.into_iter().step_by(step).collect(), mean)
 }
 
-/// Of the links between switches, or of all links where no scheme's fabric has any of these.
-fn utilisation(outcome: &Outcome, fabric: &Topology, whole: bool, warmup: Time, every: Time) -> Vec<LinkUtilisation> {
+/// Of the links between switches, or of all links where no scheme's fabric has any of these: means over the runs, and the first
+/// run over time.
+fn utilisation(
+    outcomes: &[&Outcome],
+    fabric: &Topology,
+    whole: bool,
+    warmup: Time,
+    every: Time,
+) -> Vec<LinkUtilisation> {
+    let Some(first) = outcomes.first() else { return Vec::new() };
     let series = |port: &PortRecord| {
         let values: Vec<f64> = port.utilisation_series.iter().map(|&u| f64::from(u)).collect();
         (!values.is_empty()).then(|| Series::new(warmup.as_ms_f64(), every.as_ms_f64(), &values))
     };
-    let on = |port: &&PortRecord| port.link as usize >= fabric.n_hosts() || whole;
-    let of = |port: &PortRecord| LinkUtilisation {
+    let on = |(_, port): &(usize, &PortRecord)| port.link as usize >= fabric.n_hosts() || whole;
+    let of = |(n, port): (usize, &PortRecord)| LinkUtilisation {
         link: fabric.link_name(port.link),
         dir: if port.forward { Direction::AToB } else { Direction::BToA },
-        mean: port.utilisation,
+        mean: mean_of(outcomes, n, |port| port.utilisation),
         series: series(port),
     };
-    outcome.ports.iter().filter(on).map(of).collect()
+    first.ports.iter().enumerate().filter(on).map(of).collect()
 }
 
-/// The fullest queues, in the order of ports.
-fn queues(outcome: &Outcome) -> Vec<QueueDepth> {
+/// Mean over the runs, which have the same ports.
+fn mean_of(outcomes: &[&Outcome], port: usize, value: impl Fn(&PortRecord) -> f64) -> f64 {
+    let values: Vec<f64> = outcomes.iter().filter_map(|outcome| outcome.ports.get(port)).map(value).collect();
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// The queues that are fullest on average, in the order of ports: the mean over the runs, and the largest in any.
+fn queues(outcomes: &[&Outcome]) -> Vec<QueueDepth> {
     const SHOWN: usize = 64;
-    let mut order: Vec<usize> = (0..outcome.ports.len()).collect();
-    order.sort_by(|&a, &b| outcome.ports[b].queue_mean_bytes.total_cmp(&outcome.ports[a].queue_mean_bytes));
+    let Some(first) = outcomes.first() else { return Vec::new() };
+    let means: Vec<f64> = (0..first.ports.len()).map(|n| mean_of(outcomes, n, |port| port.queue_mean_bytes)).collect();
+    let mut order: Vec<usize> = (0..means.len()).collect();
+    order.sort_by(|&a, &b| means[b].total_cmp(&means[a]));
     order.truncate(SHOWN);
     order.sort_unstable();
-    let of = |port: &PortRecord| QueueDepth {
-        port: port.name.clone(),
-        mean_kb: port.queue_mean_bytes / 1e3,
-        max_kb: port.queue_max_bytes as f64 / 1e3,
+    let most = |n: usize| outcomes.iter().filter_map(|outcome| outcome.ports.get(n)).map(|p| p.queue_max_bytes).max();
+    let of = |n: usize| QueueDepth {
+        port: first.ports[n].name.clone(),
+        mean_kb: means[n] / 1e3,
+        max_kb: most(n).unwrap_or_default() as f64 / 1e3,
     };
-    order.into_iter().map(|n| of(&outcome.ports[n])).collect()
+    order.into_iter().map(of).collect()
 }
 
-/// Sum over the endless flows after the warm-up; they all last until the end, so series are aligned there.
-fn goodput(outcome: &Outcome, warmup: Time, every: Time) -> Option<Series> {
-    let longest = outcome.goodput_series.iter().map(|(_, bytes)| bytes.len()).max().filter(|n| *n > 0)?;
+/// Sum over the endless flows after the warm-up, the mean over the runs. The flows all last until the end, so series are aligned
+/// there.
+fn goodput(outcomes: &[&Outcome], warmup: Time, every: Time) -> Option<Series> {
+    let series = || outcomes.iter().flat_map(|outcome| &outcome.goodput_series).map(|(_, bytes)| bytes);
+    let longest = series().map(Vec::len).max().filter(|n| *n > 0)?;
     let mut sum = vec![0.0; longest];
-    for (_, series) in &outcome.goodput_series {
-        for (total, bytes) in sum[longest - series.len()..].iter_mut().zip(series) {
-            *total += *bytes as f64 * 8.0 / every.as_secs_f64() / 1e9;
+    for one in series() {
+        for (total, bytes) in sum[longest - one.len()..].iter_mut().zip(one) {
+            *total += *bytes as f64 * 8.0 / every.as_secs_f64() / 1e9 / outcomes.len() as f64;
         }
     }
     Some(Series::new(warmup.as_ms_f64(), every.as_ms_f64(), &sum))

@@ -2,7 +2,8 @@
 
 use crate::report::{Better, Cell, Column, Row, Table};
 use crate::results::{Results, SchemeResults};
-use crate::scenario::PatternWord;
+use crate::scenario::{PatternWord, Scenario};
+use host::measure::{jackknife, Summary};
 
 const WORST: &str = "throughput_gbps.min";
 
@@ -51,9 +52,10 @@ pub fn comparison(results: &Results) -> Table {
         wanted.push((key.to_owned(), column));
     }
     wanted.retain(|(key, _)| results.schemes.iter().any(|s| known(s, key)));
-    let rows = results.schemes.iter().map(|scheme| Row {
-        scheme: scheme.name.clone(),
-        cells: wanted.iter().map(|(key, _)| cell(scheme, key)).collect(),
+    let rows = results.schemes.iter().map(|scheme| {
+        let without = without_each(scheme, &results.plan.scenario);
+        let cells = wanted.iter().map(|(key, _)| cell(scheme, &without, key)).collect();
+        Row { scheme: scheme.name.clone(), cells }
     });
     let rows = rows.collect();
     Table { columns: wanted.into_iter().map(|(_, column)| column).collect(), rows }
@@ -63,10 +65,25 @@ fn known(scheme: &SchemeResults, key: &str) -> bool {
     scheme.pooled.get(key).is_some() || scheme.pooled.refused.iter().any(|r| r.name == key)
 }
 
-fn cell(scheme: &SchemeResults, key: &str) -> Cell {
+/// What all runs but one measured, in turn; nothing of a single run.
+fn without_each(scheme: &SchemeResults, scenario: &Scenario) -> Vec<Summary> {
+    let runs = if scheme.runs.len() > 1 { scheme.runs.len() } else { 0 };
+    (0..runs).map(|place| scheme.without(place, scenario)).collect()
+}
+
+/// The value of all seeds' samples together with its interval. Of extremes, the mean of what each seed had: the largest of many
+/// runs only grows with their number.
+fn cell(scheme: &SchemeResults, without: &[Summary], key: &str) -> Cell {
+    let extreme = key.ends_with(".min") || key.ends_with(".max");
+    let across = scheme.across.iter().find(|a| a.name == key && a.estimate.runs == scheme.runs.len());
+    if let Some(across) = across.filter(|a| extreme && a.estimate.mean.is_finite()) {
+        return Cell { value: Some(across.estimate.mean), ci: across.estimate.half_width, note: None };
+    }
     match scheme.measured(key) {
         Ok(measured) if measured.value.is_finite() => {
-            Cell { value: Some(measured.value), ci: measured.half_width, note: None }
+            let left: Option<Vec<f64>> = without.iter().map(|summary| summary.get(key)).collect();
+            let ci = left.and_then(|left| jackknife(measured.value, &left));
+            Cell { value: Some(measured.value), ci, note: None }
         }
         Ok(_) => Cell { value: None, ci: None, note: Some("falls among unfinished flows".to_owned()) },
         Err(_) => {
@@ -77,7 +94,7 @@ fn cell(scheme: &SchemeResults, key: &str) -> Cell {
     }
 }
 
-/// For a terminal: one column a scheme, each with its difference from the first.
+/// For a terminal: one column a scheme, each with its difference from the first unless that may be chance.
 pub fn text(table: &Table) -> String {
     let mut grid: Vec<Vec<String>> = Vec::new();
     let mut heading = vec![String::new()];
@@ -86,7 +103,7 @@ pub fn text(table: &Table) -> String {
     for (n, column) in table.columns.iter().enumerate() {
         let unit = if column.unit.is_empty() { String::new() } else { format!(" ({})", column.unit) };
         let mut line = vec![format!("{}{unit}", column.title)];
-        let base = table.rows.first().and_then(|row| row.cells.get(n)).and_then(|cell| cell.value);
+        let base = table.rows.first().and_then(|row| row.cells.get(n));
         for (at, row) in table.rows.iter().enumerate() {
             let cell = row.cells.get(n).cloned().unwrap_or_default();
             line.push(show(&cell, if at == 0 { None } else { base }, column.better));
@@ -108,7 +125,7 @@ pub fn text(table: &Table) -> String {
     out
 }
 
-fn show(cell: &Cell, base: Option<f64>, better: Better) -> String {
+fn show(cell: &Cell, base: Option<&Cell>, better: Better) -> String {
     let Some(value) = cell.value else {
         return match &cell.note {
             Some(note) if note.contains("samples") => "too few".to_owned(),
@@ -120,7 +137,8 @@ fn show(cell: &Cell, base: Option<f64>, better: Better) -> String {
     if let Some(ci) = cell.ci {
         text += &format!(" \u{b1}{}", number(ci));
     }
-    if let Some(base) = base.filter(|base| *base != 0.0 && better != Better::Neither) {
+    let told = base.filter(|base| better != Better::Neither && cell.differs(base)).and_then(|base| base.value);
+    if let Some(base) = told.filter(|base| *base != 0.0) {
         let change = (value - base) / base * 100.0;
         if change.abs() < 1000.0 {
             text += &format!(" ({change:+.0}%)");
@@ -159,5 +177,12 @@ mod tests {
         let text = text(&table);
         assert!(text.contains("4.00  1.00 (-75%)  -"), "{text}");
         assert!(text.contains("FCT p99 (ms)"));
+    }
+
+    #[test]
+    fn what_may_be_chance_is_no_difference() {
+        let cell = |value: f64, ci: f64| Cell { value: Some(value), ci: Some(ci), note: None };
+        assert_eq!(show(&cell(1.0, 0.5), Some(&cell(2.0, 0.5)), Better::Lower), "1.00 \u{b1}0.5000 (-50%)");
+        assert_eq!(show(&cell(1.0, 0.9), Some(&cell(2.0, 0.5)), Better::Lower), "1.00 \u{b1}0.9000");
     }
 }

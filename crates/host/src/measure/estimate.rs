@@ -38,6 +38,14 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { mean, half_width, min, max, runs: n })
 }
 
+/// The interval of what is computed from all of n samples at once, such as a percentile, by the jackknife: `whole` is of all,
+/// `without` of all but one, in turn. `None` with one sample or an infinite value.
+pub fn jackknife(whole: f64, without: &[f64]) -> Option<f64> {
+    let n = without.len() as f64;
+    let values: Vec<f64> = without.iter().map(|left| n * whole - (n - 1.0) * left).collect();
+    estimate(&values)?.half_width.filter(|half_width| half_width.is_finite())
+}
+
 /// Each metric over the runs that have it, in order of first appearance.
 pub fn across_seeds(runs: &[Summary]) -> Vec<Across> {
     let mut order: Vec<(&str, &'static str)> = Vec::new();
@@ -99,6 +107,16 @@ mod tests {
         assert_eq!(estimate(&[]), None);
         let infinite = estimate(&[1.0, f64::INFINITY]).unwrap();
         assert_eq!((infinite.mean, infinite.half_width), (f64::INFINITY, None));
+    }
+
+    #[test]
+    fn a_jackknife_of_a_mean_is_the_means_own_interval() {
+        let values = [2.0, 3.0, 5.0, 6.0, 4.0];
+        let without: Vec<f64> = values.iter().map(|v| (20.0 - v) / 4.0).collect();
+        let half_width = jackknife(4.0, &without).unwrap();
+        assert!((half_width - estimate(&values).unwrap().half_width.unwrap()).abs() < 1e-12);
+        assert_eq!(jackknife(f64::INFINITY, &[1.0, f64::INFINITY]), None);
+        assert_eq!(jackknife(1.0, &[1.0]), None);
     }
 
     #[test]

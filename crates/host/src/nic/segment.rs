@@ -71,8 +71,10 @@ impl<P: Part> Segment<P> {
         h.tcp_flags |= next.headers.tcp_flags & (tcp::PSH | tcp::FIN);
         h.window = next.headers.window;
         self.last = next.headers.payload;
-        for (most, hop) in self.packet.utilisation.iter_mut().zip(next.utilisation) {
-            *most = hop.max(*most);
+        if self.packet.int {
+            for (most, hop) in self.packet.utilisation.iter_mut().zip(next.utilisation) {
+                *most = hop.max(*most);
+            }
         }
         self.parts.push(P::of(next));
     }

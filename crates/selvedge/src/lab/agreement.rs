@@ -1,6 +1,6 @@
 //! Comparison of lab and simulator: the same metrics of both, each with the allowed difference.
 
-use crate::report::{CheckReport, CheckStatus, ReportData};
+use crate::report::{Cell, CheckReport, CheckStatus, ReportData};
 use crate::results::{Results, SchemeResults};
 use crate::table::number;
 use serde::Serialize;
@@ -35,8 +35,9 @@ pub(super) struct Compared {
     reason: Option<String>,
 }
 
-/// Scheme by scheme, what both have measured.
-pub(super) fn compare(simulated: &Results, lab: &Results) -> Vec<Compared> {
+/// Scheme by scheme, what both have measured. There is no verdict on schemes for which `counts` says that the machine did not keep
+/// up with the lab: their values say nothing of either model.
+pub(super) fn compare(simulated: &Results, lab: &Results, counts: &dyn Fn(&str) -> bool) -> Vec<Compared> {
     let workloads = &lab.plan.scenario.workload;
     let mut wanted: Vec<(String, String, f64)> = Vec::new();
     for workload in workloads {
@@ -55,6 +56,10 @@ pub(super) fn compare(simulated: &Results, lab: &Results) -> Vec<Compared> {
             Some(s) => one(s, l, key, title, *tolerance),
             None => alone(l, key, title, *tolerance),
         }));
+    }
+    for compared in all.iter_mut().filter(|compared| !counts(&compared.scheme)) {
+        compared.holds = None;
+        compared.reason = Some("not judged: the lab's run is not valid".to_owned());
     }
     all
 }
@@ -169,6 +174,8 @@ pub(super) fn report(simulated: ReportData, lab: ReportData, all: &[Compared]) -
             text: c.title.clone(),
             paper: c.value(c.simulator),
             measured: format!("{} ({})", c.value(c.lab), c.percent()),
+            paper_value: c.simulator,
+            values: c.lab.map(Cell::from).into_iter().collect(),
             status: match c.holds {
                 Some(true) => CheckStatus::Holds,
                 Some(false) => CheckStatus::Fails,
@@ -239,7 +246,7 @@ mod tests {
 
     #[test]
     fn what_is_within_its_tolerance_agrees() {
-        let all = compare(&results(&[Some(100)], 1000.0), &results(&[Some(114)], 1160.0));
+        let all = compare(&results(&[Some(100)], 1000.0), &results(&[Some(114)], 1160.0), &|_| true);
         assert_eq!(of(&all, "w.fct_ms.p50").holds, Some(true), "14% of 15%");
         assert_eq!(of(&all, "queue.mean_kb.max").holds, Some(false), "16% of 15%");
         let p99 = of(&all, "w.fct_ms.p99");
@@ -252,7 +259,7 @@ mod tests {
     fn what_is_not_modelled_is_shown_and_not_judged() {
         let mut simulated = results(&[Some(100)], 1000.0);
         simulated.schemes.clear();
-        let all = compare(&simulated, &results(&[Some(114)], 1160.0));
+        let all = compare(&simulated, &results(&[Some(114)], 1160.0), &|_| true);
         let queue = of(&all, "queue.mean_kb.max");
         assert_eq!((queue.simulator, queue.lab, queue.holds), (None, Some(1.16), None));
         assert!(all.iter().all(|c| c.holds.is_none()) && text(&all).contains("not simulated"));
@@ -261,8 +268,14 @@ mod tests {
     #[test]
     fn an_unfinished_median_agrees_with_nothing() {
         let (done, lost) = (results(&[Some(5)], 0.0), results(&[None], 0.0));
-        assert_eq!(of(&compare(&done, &lost), "w.fct_ms.p50").holds, Some(false));
-        assert_eq!(of(&compare(&lost, &lost), "w.fct_ms.p50").holds, None);
-        assert_eq!(of(&compare(&done, &done), "queue.mean_kb.max").difference, Some(0.0), "two empty queues");
+        assert_eq!(of(&compare(&done, &lost, &|_| true), "w.fct_ms.p50").holds, Some(false));
+        assert_eq!(of(&compare(&lost, &lost, &|_| true), "w.fct_ms.p50").holds, None);
+        let late = compare(&done, &lost, &|scheme| scheme != "ecmp");
+        assert_eq!(of(&late, "w.fct_ms.p50").holds, None, "a machine that was late proves nothing");
+        assert_eq!(
+            of(&compare(&done, &done, &|_| true), "queue.mean_kb.max").difference,
+            Some(0.0),
+            "two empty queues"
+        );
     }
 }

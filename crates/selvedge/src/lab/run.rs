@@ -57,7 +57,8 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
     let beside = arguments.compare.then(|| simulated(&plan)).transpose()?;
     let results = Results::new(plan, finished);
     let beside = beside.map(|simulated| {
-        let compared = agreement::compare(&simulated, &results);
+        let counts = |scheme: &str| judged.iter().all(|run| run.scheme != scheme || run.verdict.is_valid());
+        let compared = agreement::compare(&simulated, &results, &counts);
         (simulated, compared)
     });
     let kept = staging.map_or(Ok(()), |staging| {
@@ -84,6 +85,9 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
         for run in &judged {
             say!("{}", line(run));
             run.notes.iter().for_each(|note| say!("note: {note}"));
+        }
+        if beside.is_some() && !judged.iter().all(|run| run.verdict.is_valid()) {
+            say!("Runs that are not valid are not judged: docs/lab.md says what helps");
         }
         if let Some(dir) = arguments.output.as_ref().filter(|_| kept.is_ok()) {
             say!("\nResults: {}  Report: {}", dir.display(), dir.join("report.html").display());

@@ -18,6 +18,8 @@ pub struct ReportData {
     /// The command line that made the report.
     pub command: String,
     pub seeds: Vec<u64>,
+    /// Name and value of what else belongs into the head, such as the rates of links.
+    pub facts: Vec<[String; 2]>,
     /// The configuration that was in effect, as TOML.
     pub effective_config: String,
     /// What a reader must know before trusting a number, such as "3 flows unfinished at the end: censored".
@@ -41,7 +43,10 @@ pub struct SchemeReport {
     pub fct: Vec<FctSeries>,
     /// In ascending order of size; the same labels in every scheme.
     pub slowdown: Vec<SlowdownBucket>,
+    /// Of flows of all seeds; some of them where there are many.
     pub throughput: Vec<Throughput>,
+    /// Over all such flows, Gbit/s.
+    pub throughput_mean_gbps: Option<f64>,
     pub link_utilisation: Vec<LinkUtilisation>,
     pub queue: Vec<QueueDepth>,
     pub rtt: Option<Cdf>,
@@ -216,6 +221,16 @@ pub struct Cell {
     pub note: Option<String>,
 }
 
+impl Cell {
+    /// Is the difference to another more than their intervals leave to chance? Where either has no interval, nothing is known of
+    /// chance, and any difference counts.
+    pub fn differs(&self, other: &Cell) -> bool {
+        let (Some(a), Some(b)) = (self.value, other.value) else { return false };
+        let chance = self.ci.zip(other.ci).map_or(0.0, |(a, b)| a.hypot(b));
+        (a - b).abs() > chance
+    }
+}
+
 impl From<f64> for Cell {
     fn from(value: f64) -> Self {
         Cell { value: Some(value), ..Cell::default() }
@@ -241,6 +256,10 @@ pub struct CheckReport {
     pub paper: String,
     /// With its interval, where there is one.
     pub measured: String,
+    /// The paper's number, to be drawn beside what was measured.
+    pub paper_value: Option<f64>,
+    /// What was measured, in the order in which `measured` tells it.
+    pub values: Vec<Cell>,
     pub status: CheckStatus,
     /// Why it was not run, or how it failed.
     pub reason: Option<String>,

@@ -35,16 +35,10 @@ pub(super) fn render(data: &ReportData) -> String {
     head(&mut out, data);
     header(&mut out, data);
     out.push_str("<main>");
-    // Where two accounts of one thing stand side by side, whether they agree is what matters.
-    let first = data.compared_with.is_some();
-    if first {
-        summary::checks(&mut out, data);
-    }
+    // Where there are verdicts, they are what matters.
+    summary::checks(&mut out, data);
     summary::comparison(&mut out, data);
     charts(&mut out, data);
-    if !first {
-        summary::checks(&mut out, data);
-    }
     set_up(&mut out, data);
     out.push_str("</main>");
     let _ =
@@ -83,6 +77,7 @@ fn header(out: &mut String, data: &ReportData) {
         fact(out, "hosts", &hosts.to_string());
         fact(out, "switches", &(data.topology.nodes.len() - hosts).to_string());
     }
+    data.facts.iter().for_each(|[name, value]| fact(out, name, value));
     fact(out, if data.seeds.len() == 1 { "seed" } else { "seeds" }, &seeds(&data.seeds));
     fact(out, "version", &data.version);
     out.push_str("</ul>");
@@ -117,13 +112,13 @@ fn charts(out: &mut String, data: &ReportData) {
     let throughput = Card {
         id: "throughput",
         title: "Throughput",
-        lead: "Bar: mean over the flows. Dots: each flow.",
+        lead: "Bar: mean over the flows of all seeds. Dots: flows.",
         shown: any(|s| !s.throughput.is_empty()),
     };
     let goodput = Card {
         id: "goodput",
         title: "Goodput over time",
-        lead: "All flows together.",
+        lead: "All flows together, the mean over seeds.",
         shown: any(|s| s.goodput.is_some()),
     };
     let fct = Card {
@@ -135,19 +130,20 @@ fn charts(out: &mut String, data: &ReportData) {
     let slowdown = Card {
         id: "slowdown",
         title: "Slowdown by flow size",
-        lead: "Completion time over that of the same flow alone in the network: 1 is ideal.",
+        lead: "Completion time over the time that the bytes of the flow need on an idle path. Handshake and the hosts' interrupt coalescing \
+               are not in it, so short flows never reach 1.",
         shown: any(|s| !s.slowdown.is_empty()),
     };
     let heat = Card {
         id: "heat",
         title: "Link utilisation",
-        lead: "Share of each link's capacity in use, each direction by itself.",
+        lead: "Share of each link's capacity in use, each direction by itself: the mean over seeds; over time the first seed.",
         shown: any(|s| !s.link_utilisation.is_empty()),
     };
     let queue = Card {
         id: "queue",
         title: "Queue depth",
-        lead: "Occupancy of output queues, deepest first.",
+        lead: "Occupancy of output queues, deepest first: the mean over seeds, and the largest of any.",
         shown: any(|s| !s.queue.is_empty()),
     };
     let rtt = Card {

@@ -8,7 +8,8 @@ use super::html::{escape, number, MISSING};
 /// Colours that the style sheet defines; more schemes than this share them.
 const COLOURS: usize = 8;
 
-/// One row a scheme, the best value of each column emphasised, differences against the first row.
+/// One row a scheme, the best value of each column emphasised, differences against the first row. What the intervals leave to chance
+/// is neither.
 pub(super) fn comparison(out: &mut String, data: &ReportData) {
     let table = &data.table;
     if table.rows.is_empty() || table.columns.is_empty() {
@@ -16,7 +17,8 @@ pub(super) fn comparison(out: &mut String, data: &ReportData) {
     }
     out.push_str("<section class=\"card\" id=\"comparison\"><div class=\"card-head\"><div><h2>Comparison</h2>");
     if let [baseline, _, ..] = table.rows.as_slice() {
-        let _ = write!(out, "<p>Differences against <b>{}</b>. Best values are marked.</p>", escape(&baseline.scheme));
+        let _ = write!(out, "<p>Differences against <b>{}</b>; grey ones lie within the intervals. Best values are marked where no other \
+             may be as good. \u{b1}: 95% interval over seeds.</p>", escape(&baseline.scheme));
     }
     out.push_str("</div></div><div class=\"scroll\"><table class=\"summary\"><thead><tr><th scope=\"col\">Scheme</th>");
     for column in &table.columns {
@@ -69,13 +71,18 @@ fn cell(out: &mut String, data: &ReportData, index: usize, at: usize, column: &C
         out.push_str("</td>");
         return;
     };
-    let best = match column.better {
-        Better::Higher => values().max_by(f64::total_cmp),
-        Better::Lower => values().min_by(f64::total_cmp),
-        Better::Neither => None,
+    let ahead = |x: f64, y: f64| match column.better {
+        Better::Higher => x > y,
+        Better::Lower => x < y,
+        Better::Neither => false,
     };
-    // When all are equal, nobody is best.
-    let is_best = best == Some(x) && values().any(|v| v != x);
+    let others = || rows.iter().enumerate().filter(|(n, _)| *n != index).filter_map(|(_, row)| row.cells.get(at));
+    let behind =
+        |other: &Cell| value(Some(other)).is_some_and(|y| ahead(x, y)) && this.is_some_and(|c| c.differs(other));
+    // Those that are as good share the place; when all are, nobody has it.
+    let equals = |other: &Cell| value(Some(other)) == Some(x);
+    let known = || others().filter(|other| value(Some(other)).is_some());
+    let is_best = known().any(behind) && known().all(|other| behind(other) || equals(other));
     let _ = write!(out, "<td{}{title}>", if is_best { " class=\"best\"" } else { "" });
     let _ = write!(out, "<span class=\"value\">{}</span>", number(x));
     if is_best {
@@ -84,8 +91,9 @@ fn cell(out: &mut String, data: &ReportData, index: usize, at: usize, column: &C
     if let Some(ci) = this.and_then(|c| c.ci).filter(|ci| ci.is_finite()) {
         let _ = write!(out, "<span class=\"ci\"> ±{}</span>", interval(ci, x));
     }
-    if let Some(base) = value(rows[0].cells.get(at)).filter(|_| index > 0 && column.better != Better::Neither) {
-        difference(out, x, base, column.better);
+    let base = rows[0].cells.get(at).filter(|_| index > 0 && column.better != Better::Neither);
+    if let Some((base, y)) = base.and_then(|base| Some((base, value(Some(base))?))) {
+        difference(out, x, y, column.better, this.is_some_and(|c| c.differs(base)));
     }
     let largest = values().map(f64::abs).fold(0.0, f64::max);
     if largest > 0.0 {
@@ -107,8 +115,8 @@ fn interval(ci: f64, x: f64) -> String {
     }
 }
 
-/// "+64%", coloured by whether that is good; as a factor from ten times up.
-fn difference(out: &mut String, x: f64, base: f64, better: Better) {
+/// "+64%", coloured by whether that is good if it is `certain`; as a factor from ten times up.
+fn difference(out: &mut String, x: f64, base: f64, better: Better, certain: bool) {
     if base <= 0.0 || x < 0.0 {
         return;
     }
@@ -124,7 +132,16 @@ fn difference(out: &mut String, x: f64, base: f64, better: Better) {
             _ if percent < -99.0 && x > 0.0 => format!("\u{2212}{:.1}%", (-percent).min(99.9)),
             _ => format!("\u{2212}{:.0}%", -percent),
         };
-        (if good { "better" } else { "worse" }, text)
+        (
+            if !certain {
+                "same"
+            } else if good {
+                "better"
+            } else {
+                "worse"
+            },
+            text,
+        )
     };
     let _ = write!(out, "<span class=\"diff {class}\">{text}</span>");
 }
@@ -181,14 +198,37 @@ pub(super) fn checks(out: &mut String, data: &ReportData) {
         if let Some(reason) = &check.reason {
             let _ = write!(out, "<small class=\"reason {class}\">{}</small>", escape(reason));
         }
-        let _ = write!(out, "</th><td>{}</td><td>{}</td></tr>", escape(&check.paper), escape(&check.measured));
+        let _ = write!(out, "</th><td>{}", escape(&check.paper));
+        let largest = check.values.iter().filter_map(|cell| Some(cell.value? + cell.ci.unwrap_or_default()));
+        let largest = largest.chain(check.paper_value).fold(0.0, f64::max);
+        strip(out, "paper", check.paper_value.map(Cell::from).as_slice(), largest);
+        let _ = write!(out, "</td><td>{}", escape(&check.measured));
+        strip(out, "measured", &check.values, largest);
+        out.push_str("</td></tr>");
     }
     out.push_str("</tbody></table></div></section>");
 }
 
+/// A bar a value, with its interval, to a scale that ends at `largest`. Values below zero have none.
+fn strip(out: &mut String, class: &str, values: &[Cell], largest: f64) {
+    let drawn = || values.iter().filter_map(|cell| Some((value(Some(cell))?, cell.ci.unwrap_or_default())));
+    if !(largest > 0.0 && largest.is_finite()) || drawn().any(|(x, _)| x < 0.0) {
+        return;
+    }
+    for (x, ci) in drawn() {
+        let percent = |x: f64| (x / largest * 100.0).clamp(0.0, 100.0);
+        let (low, high) = (percent(x - ci), percent(x + ci));
+        let _ = write!(out, "<span class=\"strip {class}\"><i style=\"width:{:.1}%\"></i>", percent(x));
+        if high > low {
+            let _ = write!(out, "<b style=\"left:{low:.1}%;width:{:.1}%\"></b>", high - low);
+        }
+        out.push_str("</span>");
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::data::Row;
+    use super::super::data::{CheckReport, Row};
     use super::*;
 
     fn table(better: Better, values: &[Option<f64>]) -> String {
@@ -209,6 +249,38 @@ mod tests {
         let html = table(Better::Lower, &[Some(2.0), Some(1.0), Some(24.0)]);
         assert!(html.contains("<td class=\"best\"><span class=\"value\">1.00"), "{html}");
         assert!(html.contains("better\">\u{2212}50%") && html.contains("worse\">×12.0"), "{html}");
+    }
+
+    #[test]
+    fn the_papers_number_is_drawn_to_the_same_scale() {
+        let cell = Cell { value: Some(6.0), ci: Some(2.0), note: None };
+        let check = CheckReport { paper_value: Some(4.0), values: vec![cell], ..CheckReport::default() };
+        let mut out = String::new();
+        checks(&mut out, &ReportData { checks: vec![check], ..ReportData::default() });
+        assert!(out.contains("strip paper\"><i style=\"width:50.0%\">"), "{out}");
+        assert!(
+            out.contains("strip measured\"><i style=\"width:75.0%\"></i><b style=\"left:50.0%;width:50.0%\">"),
+            "{out}"
+        );
+    }
+
+    #[test]
+    fn what_may_be_chance_is_neither_best_nor_coloured() {
+        let mut data = ReportData::default();
+        data.table.columns.push(Column { better: Better::Lower, ..Column::default() });
+        let cell = |value, ci| Cell { value: Some(value), ci: Some(ci), note: None };
+        let row = |(name, cell): (&str, Cell)| Row { scheme: name.into(), cells: vec![cell] };
+        let html = |cells: [(&str, Cell); 2]| {
+            let mut data = data.clone();
+            data.table.rows = cells.into_iter().map(row).collect();
+            let mut out = String::new();
+            comparison(&mut out, &data);
+            out
+        };
+        let sure = html([("a", cell(2.0, 0.3)), ("b", cell(1.0, 0.3))]);
+        assert!(sure.contains("class=\"best\"") && sure.contains("diff better"), "{sure}");
+        let chance = html([("a", cell(2.0, 1.0)), ("b", cell(1.0, 0.3))]);
+        assert!(!chance.contains("class=\"best\"") && chance.contains("diff same"), "{chance}");
     }
 
     #[test]

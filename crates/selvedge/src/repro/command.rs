@@ -6,7 +6,7 @@ use super::judge::{judge, At, Judged};
 use super::looks::run_looks;
 use crate::cli::Repro;
 use crate::output::{self, Extras, Staging};
-use crate::report::{CheckReport, CheckStatus, ReportData};
+use crate::report::{Cell, CheckReport, CheckStatus, ReportData};
 use crate::results::Results;
 use crate::run::{default_threads, run_all, Bar};
 use crate::{figures, input, Failure};
@@ -286,6 +286,8 @@ pub fn report(ran: &Ran, command: &str) -> ReportData {
                 text: check.text.clone(),
                 paper: paper.unwrap_or_default(),
                 measured: verdict.measured(&check.unit),
+                paper_value: check.paper.as_ref().and_then(|p| p.as_float().or_else(|| Some(p.as_integer()? as f64))),
+                values: verdict.values().map(|(value, ci)| Cell { value: Some(value), ci, note: None }).collect(),
                 status: verdict.status,
                 reason: verdict.reason.clone(),
             });

@@ -243,6 +243,11 @@ impl Verdict {
         run.map(|p| p.text(unit)).filter(|t| !t.is_empty()).collect::<Vec<_>>().join("; ")
     }
 
+    /// The check's number at each point that has one, with half of its 95% interval.
+    pub fn values(&self) -> impl Iterator<Item = (f64, Option<f64>)> + '_ {
+        self.points.iter().filter(|seen| seen.holds.is_some()).filter_map(|seen| seen.value)
+    }
+
     /// What was measured: one object, or with a sweep a list with one object per point; null if nothing was.
     fn json(&self, unit: &str) -> Value {
         let run: Vec<&Seen> = self.points.iter().filter(|p| p.holds.is_some()).collect();

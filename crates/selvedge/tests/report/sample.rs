@@ -127,6 +127,7 @@ fn scheme(b: &Behaviour, topology: &TopologyDrawing, noise: &mut Noise) -> Schem
         })
         .collect();
     SchemeReport {
+        throughput_mean_gbps: None,
         name: b.name.into(),
         note: b.note.into(),
         fct,
@@ -176,6 +177,14 @@ pub(super) fn stride() -> ReportData {
         text: text.into(),
         paper: paper.into(),
         measured: measured.into(),
+        paper_value: paper.split(' ').next().and_then(|word| word.parse().ok()),
+        values: measured
+            .split(' ')
+            .next()
+            .and_then(|word| word.parse::<f64>().ok())
+            .map(Cell::from)
+            .into_iter()
+            .collect(),
         status,
         reason: (status == CheckStatus::NotRun).then(|| "p99.9 needs 10,000 samples; this run has 4,096".into()),
     };
@@ -187,6 +196,7 @@ pub(super) fn stride() -> ReportData {
         version: "0.1.0".into(),
         command: "selvedge sim run scenarios/presto/stride.toml --scheme ecmp,presto,optimal --seeds 1..5".into(),
         seeds: (1..=5).collect(),
+        facts: vec![["host links".into(), "10Gbps".into()]],
         effective_config:
             "[fabric]\nkind = \"clos\"\nleaves = 4\nspines = 4\nhosts_per_leaf = 4\nrate = \"10Gbps\"\ndelay = \
                            \"1us\"\n\n[workload]\nkind = \"stride\"\nstep = 8\n"
