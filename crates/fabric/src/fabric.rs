@@ -180,7 +180,9 @@ impl Fabric {
     #[inline]
     pub(crate) fn advance(&mut self, port: PortId, now: u64) {
         let port = &mut self.ports[port as usize];
-        self.nodes[port.from as usize].held -= port.advance(now, &mut self.packets);
+        if port.is_due(now) {
+            self.nodes[port.from as usize].held -= port.advance(now, &mut self.packets);
+        }
     }
 
     /// Carries out an event; returns the packet if it reached its host. The receiver removes it from `packets`.

@@ -121,11 +121,16 @@ impl Port {
         }
     }
 
+    /// Has a transmission ended by `now`? Otherwise [`advance`](Self::advance) would change nothing: an idle port has no queue.
+    #[inline]
+    pub(crate) fn is_due(&self, now: u64) -> bool {
+        self.busy_until <= now && self.sending != 0
+    }
+
     /// Starts every transmission that was due by `now` and returns the octets that have left since.
     ///
     /// Late evaluation is exact: at each enqueue the port is advanced first, so the waiting packets were there when the wire
     /// became free.
-    #[inline]
     pub(crate) fn advance(&mut self, now: u64, packets: &mut Packets) -> u64 {
         let before = self.occupancy;
         while self.busy_until <= now {

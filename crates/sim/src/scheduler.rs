@@ -81,10 +81,7 @@ impl<E: Copy> Scheduler<E> {
     /// Advances the clock to the next event that is due at or before `until` and returns it; leaves the clock where it
     /// is when there is none.
     pub fn pop_until(&mut self, until: Time) -> Option<Fired<E>> {
-        if self.queue.peek()?.time_ps > until.as_ps() {
-            return None;
-        }
-        let (key, event) = self.queue.pop()?;
+        let (key, event) = self.queue.pop_until(until.as_ps())?;
         self.now = Time::from_ps(key.time_ps);
         self.fired += 1;
         Some(Fired { at: self.now, node: (key.order >> SEQUENCE_BITS) as NodeId, event })

@@ -114,6 +114,15 @@ impl<T: Copy> Wheel<T> {
         self.current.pop()
     }
 
+    /// The earliest event, if it is due at or before `until_ps`.
+    #[inline]
+    pub fn pop_until(&mut self, until_ps: u64) -> Option<(Key, T)> {
+        if self.peek()?.time_ps > until_ps {
+            return None;
+        }
+        self.current.pop()
+    }
+
     /// Turns to the next slot that has events, and puts them in order.
     fn turn_to_next(&mut self) {
         let near = if self.near > 0 { self.next_occupied() } else { u64::MAX };
