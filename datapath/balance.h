@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Load balancing: which path a flow's segments take. A scheme has a header of its own, a number here, a member in each
- * of the two unions, and a case in each of the three hooks that it needs. Its name, parameters and their ranges stand in
+ * of the two unions, and a case in each of the hooks that it needs. Its name, parameters and their ranges stand in
  * crates/edge/src/balance/table.rs, from where everything else takes them.
  *
- * edge.h calls the hooks: sv_balance_egress under the flow's lock, which guards struct sv_balance; the other two under the
- * paths' own, which guards struct sv_path. Egress may read paths, a word at a time, without that lock.
+ * edge.h calls the hooks: sv_balance_egress under the flow's lock, which guards struct sv_balance; offer, ingress and tick under the
+ * paths' own, which guards struct sv_path. Locks are never nested, so a scheme whose choice changes what is known of paths has
+ * it made before, by sv_balance_offer, when sv_balance_asks says that a flowlet is about to begin. Egress may read paths, a word
+ * at a time, without their lock.
  */
 #ifndef SV_BALANCE_H
 #define SV_BALANCE_H
 
+#include "clove.h"
+#include "ecn.h"
 #include "flowcell.h"
 #include "flowlet.h"
 #include "paths.h"
@@ -19,6 +23,8 @@
 #define SV_BALANCE_RANDOM_PATH 1 /* one label per flow, drawn by its hash */
 #define SV_BALANCE_FLOWCELL 2
 #define SV_BALANCE_FLOWLET 3
+#define SV_BALANCE_CLOVE 4     /* Clove-ECN */
+#define SV_BALANCE_CLOVE_INT 5
 
 /* sv_balance_conf.flags */
 #define SV_BALANCE_TCP_ONLY 0x1 /* flows of other protocols keep the label that their hash picks: nobody restores their order */
@@ -34,27 +40,47 @@ struct sv_balance_conf {
 		} flowcell;
 		struct {
 			u32 gap; /* ns */
+			u32 choice; /* SV_FLOWLET_* */
 		} flowlet;
+		struct sv_clove_conf clove;
 	};
 };
 
-SV_ASSERT_SIZE(struct sv_balance_conf, 8);
+SV_ASSERT_SIZE(struct sv_balance_conf, 20);
 
 /* Per flow direction; zeroed state is a flow that has sent nothing. */
 struct sv_balance {
 	struct sv_choice choice;
 	union { /* of choice.scheme */
 		struct sv_flowcell flowcell;
-		struct sv_flowlet flowlet;
+		struct sv_flowlet flowlet; /* of Clove, too */
 	};
 };
 
 SV_ASSERT_SIZE(struct sv_balance, 16);
 
+/* Is it one of Clove's schemes? */
+SV_FN int sv_balance_is_clove(const struct sv_balance_conf *conf)
+{
+	return conf->scheme == SV_BALANCE_CLOVE || conf->scheme == SV_BALANCE_CLOVE_INT;
+}
+
 /* Does the scheme measure times that a clock of a few milliseconds cannot? */
 SV_FN int sv_balance_measures_time(const struct sv_balance_conf *conf)
 {
-	return conf->scheme == SV_BALANCE_FLOWLET;
+	return conf->scheme == SV_BALANCE_FLOWLET || sv_balance_is_clove(conf);
+}
+
+/* Does it answer to marks on the outer header by taking other paths? Then they are no business of guests. */
+SV_FN int sv_balance_answers(const struct sv_balance_conf *conf)
+{
+	return conf->scheme == SV_BALANCE_CLOVE;
+}
+
+/* Least time between two feedbacks to a peer on one path, ticks. */
+SV_FN u32 sv_balance_relay(const struct sv_balance_conf *conf)
+{
+	return sv_balance_is_clove(conf) ? conf->clove.relay >> SV_PATH_SHIFT : 0;
 }
 
 /* Another scheme than before: the flow keeps its number and label until this one takes the next. */
@@ -65,6 +91,29 @@ SV_FN void sv_balance_change(struct sv_balance *b, u8 scheme)
 	fresh.choice = b->choice;
 	fresh.choice.scheme = scheme;
 	*b = fresh;
+}
+
+/*
+ * Will this segment open a flowlet whose path sv_balance_offer is to find? Without the flow's lock: where the answer is wrong, egress
+ * takes a path without an offer, or leaves one unused.
+ */
+SV_FN int sv_balance_asks(const struct sv_balance_conf *conf, const struct sv_balance *b, const struct sv_packet *p, u64 now)
+{
+	if (!sv_balance_is_clove(conf) || (conf->flags & SV_BALANCE_TCP_ONLY && p->proto != SV_PROTO_TCP))
+		return 0;
+	if (p->proto == SV_PROTO_TCP && p->tcp_flags & SV_TCP_SYN)
+		return 1;
+	return b->choice.scheme != conf->scheme || sv_flowlet_ended(&b->flowlet, &b->choice, conf->clove.gap, now);
+}
+
+/* The index of the path that the next flowlet takes. Only where there are any: paths->path is not NULL, and n not 0. */
+SV_FN u32 sv_balance_offer(const struct sv_balance_conf *conf, const struct sv_paths *paths, u64 now)
+{
+	u32 clear = sv_max32(conf->clove.clear >> SV_PATH_SHIFT, 1);
+
+	if (conf->scheme == SV_BALANCE_CLOVE_INT)
+		return sv_clove_least(paths->path, sv_clove_count(paths), clear, sv_path_tick(now));
+	return sv_clove_next(paths->path, sv_clove_count(paths));
 }
 
 /* Give a segment its label and cell. `hash` is the flow's. Returns 1 when the segment opens a flowcell or flowlet. */
@@ -90,7 +139,12 @@ SV_FN int sv_balance_egress(const struct sv_balance_conf *conf, struct sv_balanc
 		opens = sv_flowcell_egress(&b->flowcell, &b->choice, conf->flowcell.bytes, paths, hash, p);
 		break;
 	case SV_BALANCE_FLOWLET:
-		opens = sv_flowlet_egress(&b->flowlet, &b->choice, conf->flowlet.gap, paths, hash, now);
+		opens = sv_flowlet_egress(&b->flowlet, &b->choice, conf->flowlet.gap, conf->flowlet.choice, paths, hash, now);
+		break;
+	case SV_BALANCE_CLOVE:
+	case SV_BALANCE_CLOVE_INT:
+		opens = sv_clove_egress(&b->flowlet, &b->choice, conf->clove.gap, paths, hash, now);
+		b->choice.ect |= p->ecn != SV_ECN_NOT_ECT;
 		break;
 #ifdef SV_BALANCE_TEST /* a scheme with all hooks, for the tests of edge.h: crates/edge/src/native/hooks.c */
 	case SV_BALANCE_TEST:
@@ -101,6 +155,8 @@ SV_FN int sv_balance_egress(const struct sv_balance_conf *conf, struct sv_balanc
 	if (paths->prompt && sv_choice_renew(&b->choice, paths))
 		opens = 1;
 	sv_choice_stamp(&b->choice, p);
+	if (sv_balance_answers(conf) && paths->path && b->choice.label)
+		sv_ecn_ask(p);
 	return opens;
 }
 
@@ -123,16 +179,30 @@ SV_FN void sv_balance_ingress(const struct sv_balance_conf *conf, const struct s
 			      u64 now)
 {
 	switch (conf->scheme) {
+	case SV_BALANCE_CLOVE:
+		if (news->kind == SV_FEEDBACK_CE)
+			sv_clove_mark(paths->path, sv_clove_count(paths), news->path, conf->clove.relay >> (SV_PATH_SHIFT + 1),
+				      conf->clove.clear >> SV_PATH_SHIFT, sv_path_tick(now));
+		break;
+	case SV_BALANCE_CLOVE_INT:
+		if (news->kind == SV_FEEDBACK_UTILISATION)
+			sv_clove_utilised(&paths->path[news->path], news->value, sv_path_tick(now));
+		break;
 #ifdef SV_BALANCE_TEST
 	case SV_BALANCE_TEST:
 		sv_test_ingress(paths, news, now);
 		break;
 #endif
-	default: /* no scheme hears of paths yet */
-		(void)paths;
-		(void)news;
-		(void)now;
 	}
+}
+
+/*
+ * Are all paths to a peer congested, so that load balancing cannot help? Only where sv_balance_answers, and without the paths' lock,
+ * a word at a time.
+ */
+SV_FN int sv_balance_congested(const struct sv_balance_conf *conf, const struct sv_paths *paths, u64 now)
+{
+	return sv_clove_all_congested(paths->path, sv_clove_count(paths), conf->clove.clear >> SV_PATH_SHIFT, sv_path_tick(now));
 }
 
 /* Time passed for the paths to one destination. As above. */
@@ -144,7 +214,7 @@ SV_FN void sv_balance_tick(const struct sv_balance_conf *conf, const struct sv_p
 		sv_test_tick(paths, now);
 		break;
 #endif
-	default:
+	default: /* no scheme of the table needs time to pass */
 		(void)paths;
 		(void)now;
 	}

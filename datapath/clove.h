@@ -1,92 +1,159 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Clove's weights (Katta et al. 2017, section 3.2): each path to a destination has a share of the new flowlets. A path that is
- * marked loses a third of its share to those that are not congested; where all are, shares stay. Shares are 1/65536 and their
- * sum is that of all paths, whatever is heard. Paths are taken in turn by smooth weighted round robin.
+ * Clove (Katta et al. 2017, section 3.2): which path to a destination a new flowlet takes, by what its edge says of them.
+ *
+ * Clove-ECN: each path has a share of the flowlets. A path that is marked loses a third of its share to those that are not
+ * congested; where all are, shares stay. Shares are 1/65536 and their sum is that of all paths, whatever is heard. Paths are taken
+ * in turn by smooth weighted round robin.
+ *
+ * Clove-INT: the path whose busiest link is least utilised; among equals the one that was taken longest ago.
+ *
+ * Where the paper is silent:
+ *  - A path is free again when no mark came for a while; nothing gives it its share back but marks on other paths.
+ *  - No path loses more than leaves it 1/100, or nothing would tell that it is free.
+ *  - A path that is new gets the mean share of the others; what a path had that is gone is spread in proportion.
+ *  - What is known of a path's utilisation halves as it ages, or a path that nobody takes would stay busy for ever.
  */
 #ifndef SV_CLOVE_H
 #define SV_CLOVE_H
 
 #include "arith.h"
+#include "flowlet.h"
+#include "paths.h"
 
 #define SV_CLOVE_ONE 65536u
-#define SV_CLOVE_PATHS 64   /* at most so many to one destination */
-#define SV_CLOVE_FLOOR 655u /* 1/100: no path loses more, or nothing would tell that it is free again */
+#define SV_CLOVE_PATHS 64   /* the first of a schedule; further ones are not taken */
+#define SV_CLOVE_FLOOR 655u /* 1/100. SV_CLOVE_PATHS of them are less than one. */
 
-/* One path. All zero: nothing was heard, and no share was given yet. */
-struct sv_clove_path {
-	u32 weight;   /* 1/65536 */
-	s32 turn;     /* account of the round robin, 1/65536 */
-	u32 marked;   /* when it was marked last, ticks of SV_PATH_SHIFT */
-	u8 congested; /* 1: marked, and not free since */
-	u8 pad[3];
+/* sv_clove_conf.masks */
+#define SV_CLOVE_MASKS_GUESTS 0 /* virtual congestion control counts every mark */
+#define SV_CLOVE_MASKS_ALL 1	/* it counts none that was reported while a path is free */
+
+struct sv_clove_conf {
+	u32 gap;   /* ns: a pause that ends a flowlet */
+	u32 relay; /* ns: least time between two feedbacks on one path */
+	u32 clear; /* ns. Clove-ECN: without a mark for so long a path is free. Clove-INT: what is known of utilisation halves in it */
+	u32 masks; /* Clove-ECN: SV_CLOVE_MASKS_* */
 };
 
-SV_ASSERT_SIZE(struct sv_clove_path, 16);
-
-/* Equal shares for n paths, 1 to SV_CLOVE_PATHS; the first ones get what division leaves. */
-SV_FN void sv_clove_begin(struct sv_clove_path *path, u32 n)
+SV_FN u32 sv_clove_count(const struct sv_paths *paths)
 {
-	u32 share, rest;
-
-	if (!n || n > SV_CLOVE_PATHS)
-		return;
-	share = SV_CLOVE_ONE / n;
-	rest = SV_CLOVE_ONE % n;
-	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
-		struct sv_clove_path fresh = { .weight = share + (i < rest) };
-
-		path[i] = fresh;
-	}
+	return sv_min32(paths->n, SV_CLOVE_PATHS);
 }
 
-/* Paths without a mark for `clear` ticks are free again. Returns how many are congested. */
-SV_FN u32 sv_clove_clear(struct sv_clove_path *path, u32 n, u32 clear, u32 tick)
+/* Marked, and not for longer than `clear` ticks. */
+SV_FN int sv_clove_congested(const struct sv_path *path, u32 clear, u32 tick)
+{
+	return path->congestion && tick - path->heard <= clear;
+}
+
+/* Are all of them? n is at most SV_CLOVE_PATHS. Where there is none, none is congested. */
+SV_FN int sv_clove_all_congested(const struct sv_path *path, u32 n, u32 clear, u32 tick)
 {
 	u32 congested = 0;
 
+	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++)
+		congested += (u32)sv_clove_congested(&path[i], clear, tick);
+	return n && congested == n;
+}
+
+/* Do shares have the right sum, and does every path have one? They do until paths come or go. */
+SV_FN int sv_clove_settled(const struct sv_path *path, u32 n)
+{
+	u32 sum = 0, without = 0;
+
 	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
-		if (path[i].congested && tick - path[i].marked > clear)
-			path[i].congested = 0;
-		congested += path[i].congested;
+		sum += path[i].weight;
+		without += !path[i].weight;
 	}
-	return congested;
+	return sum == SV_CLOVE_ONE && !without;
+}
+
+/*
+ * Shares for n paths, of which some may have one. What is above the floor is scaled; the first paths get what division leaves.
+ * The rotation begins anew.
+ */
+SV_FN void sv_clove_settle(struct sv_path *path, u32 n)
+{
+	u32 sum = 0, with = 0, above = 0, room, rest, mean;
+
+	if (!n || n > SV_CLOVE_PATHS)
+		return;
+	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
+		sum += path[i].weight;
+		with += !!path[i].weight;
+	}
+	mean = with ? sum / with : SV_CLOVE_ONE / n;
+	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
+		if (!path[i].weight)
+			path[i].weight = mean;
+		above += sv_max32(path[i].weight, SV_CLOVE_FLOOR + 1) - SV_CLOVE_FLOOR;
+	}
+	room = rest = SV_CLOVE_ONE - n * SV_CLOVE_FLOOR;
+	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
+		u32 share = sv_mul_div32(sv_max32(path[i].weight, SV_CLOVE_FLOOR + 1) - SV_CLOVE_FLOOR, room, above ? above : 1);
+
+		path[i].weight = SV_CLOVE_FLOOR + share;
+		path[i].turn = 0;
+		rest -= share;
+	}
+	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
+		path[i].weight += !!rest;
+		rest -= !!rest;
+	}
+}
+
+/* A path without a mark for longer than `clear` ticks is free. Returns how many of n are. */
+SV_FN u32 sv_clove_clear(struct sv_path *path, u32 n, u32 clear, u32 tick)
+{
+	u32 free = 0;
+
+	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
+		if (!sv_clove_congested(&path[i], clear, tick))
+			path[i].congestion = 0;
+		free += !path[i].congestion;
+	}
+	return free;
 }
 
 /*
  * A mark on path `at`: it is congested, and a third of its share goes to the paths that are not, in equal parts; the first of
- * these get what division leaves. Returns how many paths are congested now.
+ * these get what division leaves. A mark that comes within `deaf` ticks of the last one on this path is the same: a segment's
+ * packets all carry its feedback, and a peer that says more than it should moves no more. All times in ticks.
  */
-SV_FN u32 sv_clove_mark(struct sv_clove_path *path, u32 n, u32 at, u32 clear, u32 tick)
+SV_FN void sv_clove_mark(struct sv_path *path, u32 n, u32 at, u32 deaf, u32 clear, u32 tick)
 {
-	u32 congested, cut, share, rest, floor = sv_min32(SV_CLOVE_FLOOR, SV_CLOVE_ONE / (n ? n : 1));
+	struct sv_path *marked = &path[at & (SV_CLOVE_PATHS - 1)];
+	u32 free, cut, share, rest;
 
-	if (at >= n || n > SV_CLOVE_PATHS)
-		return 0;
-	path[at & (SV_CLOVE_PATHS - 1)].congested = 1;
-	path[at & (SV_CLOVE_PATHS - 1)].marked = tick;
-	congested = sv_clove_clear(path, n, clear, tick);
-	if (congested >= n)
-		return congested;
-	cut = path[at & (SV_CLOVE_PATHS - 1)].weight;
-	cut = cut > floor ? sv_min32(cut / 3, cut - floor) : 0;
-	path[at & (SV_CLOVE_PATHS - 1)].weight -= cut;
-	share = cut / (n - congested);
-	rest = cut % (n - congested);
+	if (at >= n || n > SV_CLOVE_PATHS || (marked->congestion && tick - marked->heard < deaf))
+		return;
+	if (!sv_clove_settled(path, n))
+		sv_clove_settle(path, n);
+	marked->congestion = 0xffff;
+	marked->heard = tick;
+	free = sv_clove_clear(path, n, clear, tick);
+	if (!free)
+		return;
+	cut = sv_min32(marked->weight / 3, marked->weight - SV_CLOVE_FLOOR);
+	marked->weight -= cut;
+	share = cut / free;
+	rest = cut % free;
 	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
-		if (path[i].congested)
+		if (path[i].congestion)
 			continue;
 		path[i].weight += share + !!rest;
 		rest -= !!rest;
 	}
-	return congested;
 }
 
-/* The path of the next flowlet. */
-SV_FN u32 sv_clove_next(struct sv_clove_path *path, u32 n)
+/* The path of the next flowlet, by shares. */
+SV_FN u32 sv_clove_next(struct sv_path *path, u32 n)
 {
 	u32 best = 0;
 
+	if (!sv_clove_settled(path, n))
+		sv_clove_settle(path, n);
 	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
 		path[i].turn += (s32)path[i].weight;
 		if (path[i].turn > path[best & (SV_CLOVE_PATHS - 1)].turn)
@@ -94,6 +161,49 @@ SV_FN u32 sv_clove_next(struct sv_clove_path *path, u32 n)
 	}
 	path[best & (SV_CLOVE_PATHS - 1)].turn -= (s32)SV_CLOVE_ONE;
 	return best;
+}
+
+/* A path's busiest link is utilised so much, in 1/255. */
+SV_FN void sv_clove_utilised(struct sv_path *path, u8 value, u32 tick)
+{
+	path->congestion = (u16)(value * 257u);
+	path->heard = tick;
+}
+
+/* The path of the next flowlet, by utilisation; what is known halves every `age` ticks, which is not 0. */
+SV_FN u32 sv_clove_least(struct sv_path *path, u32 n, u32 age, u32 tick)
+{
+	u32 best = 0, least = 0xffffffff;
+	s32 oldest = 0, newest = 0;
+
+	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
+		u32 known = (u32)path[i].congestion >> sv_min32((tick - path[i].heard) / age, 16);
+		s32 turn = path[i].turn;
+
+		if (known < least || (known == least && sv_seq_diff((u32)turn, (u32)oldest) < 0)) {
+			best = i;
+			least = known;
+			oldest = turn;
+		}
+		if (!i || sv_seq_after((u32)turn, (u32)newest))
+			newest = turn;
+	}
+	path[best & (SV_CLOVE_PATHS - 1)].turn = (s32)((u32)newest + 1);
+	return best;
+}
+
+/* Note a segment. Its flowlet takes the path that was found for it, or else the next one. Returns 1 when the segment opens one. */
+SV_FN int sv_clove_egress(struct sv_flowlet *f, struct sv_choice *c, u32 gap, const struct sv_paths *paths, u32 start, u64 now)
+{
+	int first = !c->started;
+
+	if (!sv_flowlet_opens(f, c, gap, now))
+		return 0;
+	if (paths->offer)
+		sv_choice_enter(c, paths, paths->offer - 1);
+	else
+		sv_choice_enter(c, paths, first ? start : (u32)c->index + 1);
+	return 1;
 }
 
 #endif

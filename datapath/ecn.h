@@ -7,7 +7,8 @@
  * other packet gets it, or it would escape a queue's drops without anybody slowing down.
  *
  * On arrival a mark is harvested once, in p->marked, for every stage that counts marks. The guest sees a mark if its packet was
- * ECN-capable, unless virtual congestion control answers for it (vcc.h).
+ * ECN-capable, unless virtual congestion control answers for it (vcc.h), or load balancing that answers to marks has another path
+ * to take (sv_show_ecn of edge.h).
  */
 #ifndef SV_ECN_H
 #define SV_ECN_H
@@ -57,6 +58,31 @@ SV_FN int sv_ecn_arrives(struct sv_packet *p, u8 outer, u8 wire)
 		p->dirty |= SV_DIRTY_ECN;
 	p->ecn = (u8)ecn;
 	return 1;
+}
+
+/* Was the packet marked on its path? A guest that sends CE itself says nothing of paths, and has no say. */
+SV_FN int sv_ecn_path_marked(const struct sv_packet *p)
+{
+	return p->wire == SV_WIRE_2 && p->marked && p->sent_ecn != SV_ECN_CE;
+}
+
+/* The guest gets the codepoint that was sent to it, without the mark of the path. */
+SV_FN void sv_ecn_mask(struct sv_packet *p)
+{
+	if (p->wire != SV_WIRE_2 || p->ecn != SV_ECN_CE || p->sent_ecn == SV_ECN_CE)
+		return;
+	p->ecn = p->sent_ecn;
+	p->dirty |= SV_DIRTY_ECN;
+}
+
+/* The guest is told that what it sends meets congestion, by an ACK that it gets anyway. Whether it speaks ECN is the caller's business. */
+SV_FN void sv_ecn_echo(struct sv_packet *p)
+{
+	if (p->proto != SV_PROTO_TCP || (p->tcp_flags & (SV_TCP_ACK | SV_TCP_SYN | SV_TCP_RST)) != SV_TCP_ACK ||
+	    p->tcp_flags & SV_TCP_ECE)
+		return;
+	p->tcp_flags |= SV_TCP_ECE;
+	p->dirty |= SV_DIRTY_FLAGS;
 }
 
 #endif

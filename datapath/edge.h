@@ -29,7 +29,7 @@ struct sv_conf {
 	struct sv_balance_conf balance;
 };
 
-SV_ASSERT_SIZE(struct sv_conf, 16);
+SV_ASSERT_SIZE(struct sv_conf, 32);
 
 /* What one call may use. */
 struct sv_ctx {
@@ -123,6 +123,36 @@ SV_FN void sv_hear(const struct sv_ctx *c)
 	SV_UNLOCK(c->paths_lock);
 }
 
+/* Is load balancing to answer to marks, here and at the sender? */
+SV_FN int sv_answers(const struct sv_ctx *c)
+{
+	return c->paths.path && sv_balance_answers(&c->conf->balance);
+}
+
+/*
+ * What the guest sees of ECN. Where virtual congestion control answers for it, nothing: SV_ANSWERED in `result`. Where load
+ * balancing answers to marks, none of those on its way; and an echo of what its own packets meet once all paths are congested, if it
+ * speaks ECN. Otherwise the network's marks. Under the flow's lock, if there is a flow.
+ */
+SV_FN void sv_show_ecn(const struct sv_ctx *c, struct sv_packet *p, u32 result, int congested)
+{
+	if (result & SV_ANSWERED || !sv_answers(c))
+		return;
+	sv_ecn_mask(p);
+	if (congested && c->balance && c->balance->choice.ect)
+		sv_ecn_echo(p);
+}
+
+/* A path for the flowlet that the packet may open. */
+SV_FN void sv_offer(struct sv_ctx *c, const struct sv_packet *p)
+{
+	if (!c->paths.path || !c->paths.n || !sv_balance_asks(&c->conf->balance, c->balance, p, c->now))
+		return;
+	SV_LOCK(c->paths_lock);
+	c->paths.offer = (u16)(sv_balance_offer(&c->conf->balance, &c->paths, c->now) + 1);
+	SV_UNLOCK(c->paths_lock);
+}
+
 /*
  * From the guest to the fabric: sample the limiter's queue, track the flow, police and mark, label. Returns SV_BEGAN,
  * SV_CELL_OPENED, SV_POLICED, SV_LIMITED; sets p->emit.
@@ -139,6 +169,7 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 		return sv_limit_mark(c->limit, p);
 	}
 	sv_sample(c);
+	sv_offer(c, p);
 	if (c->vcc && !(sv_vcc_begun(c->vcc) && c->flow->phase == SV_FLOW_OPEN))
 		class = SV_CLASS_OF(c, p, 1);
 	SV_LOCK(c->flow_lock);
@@ -156,11 +187,12 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 
 /*
  * From the fabric to the guest: harvest marks, hear of paths, sample the limiter's queue, track the flow, note the flowcell, take in
- * reports, lower the window, hide ECN. Holding and reordering come last and are the caller's: a kernel program cannot hold packets.
- * Returns SV_BEGAN, SV_CELL_LATE, SV_CONSUMED, SV_LIMITED.
+ * reports, lower the window, show ECN. Holding and reordering come last and are the caller's: a kernel program cannot hold packets.
+ * Returns SV_BEGAN, SV_CELL_LATE, SV_CONSUMED, SV_LIMITED, SV_ANSWERED.
  */
 SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 {
+	int congested = 0;
 	u32 result = 0;
 	s32 gradient;
 	u8 class = 0;
@@ -168,8 +200,14 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 	if (p->ecn == SV_ECN_CE)
 		p->marked = 1; /* without a tunnel nobody has looked */
 	sv_hear(c);
-	if (!c->flow || !c->balance)
+	if (sv_answers(c)) {
+		congested = sv_balance_congested(&c->conf->balance, &c->paths, c->now);
+		p->masked = !congested && c->conf->balance.clove.masks == SV_CLOVE_MASKS_ALL;
+	}
+	if (!c->flow || !c->balance) {
+		sv_show_ecn(c, p, 0, 0);
 		return c->vcc_conf && p->proto == SV_PROTO_TCP ? sv_vcc_stateless(p, 0) : 0;
+	}
 	if (c->vcc && !(sv_vcc_begun(c->vcc) && c->flow->phase == SV_FLOW_OPEN))
 		class = SV_CLASS_OF(c, p, 0);
 	gradient = sv_sample(c);
@@ -181,6 +219,7 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 		result |= sv_vcc_ingress(c->vcc, c->vcc_conf, c->limit, gradient, p, c->now);
 	else if (c->conn && p->proto == SV_PROTO_TCP)
 		result |= sv_limit_in(c->limit, gradient, c->conn, c->bound, p, c->now);
+	sv_show_ecn(c, p, result, congested);
 	SV_UNLOCK(c->flow_lock);
 	return result;
 }

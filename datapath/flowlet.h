@@ -1,34 +1,69 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Flowlet switching at the edge (Kandula et al. 2007; the comparison of Presto, SIGCOMM 2015, section 5): a flow takes
- * the next path once it has sent nothing for a while, so that what went before has left the network. Paths are taken in
- * turn, as Presto's comparison does.
+ * Flowlet switching at the edge (Kandula et al. 2007): a flow takes another path once it has sent nothing for a while, so
+ * that what went before has left the network. Which path is a choice: the next one (the comparison of Presto, SIGCOMM 2015,
+ * section 5), one by hash of flow and flowlet (Edge-Flowlet as it was measured: Katta et al. 2017, section 5), or a random
+ * one (Edge-Flowlet as it was described, section 3.2).
  */
 #ifndef SV_FLOWLET_H
 #define SV_FLOWLET_H
 
+#include "flow.h"
 #include "paths.h"
 
 /* A tick is 1,024 ns: 32 bits of them last 73 minutes. After a pause of just that time a flow may keep its path once more. */
 #define SV_FLOWLET_SHIFT 10
 
+/* Which path a flowlet takes; the numbers are places in a table of crates/edge/src/balance/table.rs. */
+#define SV_FLOWLET_ROUND_ROBIN 0
+#define SV_FLOWLET_HASH 1
+#define SV_FLOWLET_RANDOM 2
+
 struct sv_flowlet {
 	u32 last_tick; /* when the flow's last segment left */
 };
 
-/* Note a segment. `gap` in ns; `start`: see sv_choice_begin. Returns 1 when the segment opens a flowlet. */
-SV_FN int sv_flowlet_egress(struct sv_flowlet *f, struct sv_choice *c, u32 gap, const struct sv_paths *paths, u32 start,
+/* Has the flow paused for more than `gap` ns, or not begun? */
+SV_FN int sv_flowlet_ended(const struct sv_flowlet *f, const struct sv_choice *c, u32 gap, u64 now)
+{
+	return !c->started || (u32)(now >> SV_FLOWLET_SHIFT) - f->last_tick > gap >> SV_FLOWLET_SHIFT;
+}
+
+/* Note a segment. Returns 1 when it opens a flowlet, which then has its number, and still needs a path. */
+SV_FN int sv_flowlet_opens(struct sv_flowlet *f, struct sv_choice *c, u32 gap, u64 now)
+{
+	int opens = sv_flowlet_ended(f, c, gap, now);
+
+	f->last_tick = (u32)(now >> SV_FLOWLET_SHIFT);
+	if (opens)
+		c->cell += c->started;
+	c->started = 1;
+	return opens;
+}
+
+/*
+ * Note a segment. `gap` in ns; `choice`: SV_FLOWLET_*; `start`: see sv_choice_begin. A random path depends on the time: guests can
+ * predict the other two. Returns 1 when the segment opens a flowlet.
+ */
+SV_FN int sv_flowlet_egress(struct sv_flowlet *f, struct sv_choice *c, u32 gap, u32 choice, const struct sv_paths *paths, u32 start,
 			    u64 now)
 {
-	u32 tick = (u32)(now >> SV_FLOWLET_SHIFT);
-	int opens = sv_choice_begin(c, paths, start);
+	int first = !c->started;
+	u64 hash;
 
-	if (!opens && tick - f->last_tick > gap >> SV_FLOWLET_SHIFT) {
-		sv_choice_next(c, paths);
-		opens = 1;
+	if (!sv_flowlet_opens(f, c, gap, now))
+		return 0;
+	if (first) {
+		sv_choice_enter(c, paths, start);
+	} else if (choice == SV_FLOWLET_ROUND_ROBIN) {
+		sv_choice_enter(c, paths, (u32)c->index + 1);
+	} else {
+		hash = sv_hash_step(start, c->cell);
+		if (choice == SV_FLOWLET_RANDOM)
+			hash = sv_hash_step(hash, now);
+		sv_choice_enter(c, paths, (u32)hash);
 	}
-	f->last_tick = tick;
-	return opens;
+	return 1;
 }
 
 #endif

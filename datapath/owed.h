@@ -28,15 +28,14 @@ SV_FN void sv_owed_count(struct sv_owed_marks *m, u32 marked)
 
 /*
  * The arbiter: fills the place of `p`, a packet to the peer and of the pair. Either may be missing. Only a packet that speaks version 2
- * can carry a count.
+ * can carry a count. `least` and `tick`: see sv_relay_take.
  */
-SV_FN void sv_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, struct sv_packet *p)
+SV_FN void sv_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u32 tick, struct sv_packet *p)
 {
 	int counts = m && m->count != m->told && p->wire == SV_WIRE_2;
 	struct sv_path_news news = {0};
 
-	if (r && r->n && !(counts && !r->counted)) {
-		sv_relay_take(r, &news);
+	if (r && !(counts && !r->counted) && sv_relay_take(r, least, tick, &news)) {
 		r->counted = 0;
 		p->feedback = news.kind;
 		p->feedback_path = news.path;

@@ -123,7 +123,7 @@ struct sv_packet {
 	u8 feedback;	   /* to the peer, or from it: SV_FEEDBACK_* */
 	u8 feedback_path;  /* and what it says: see encap.h */
 	u8 feedback_value;
-	u8 pad;
+	u8 masked;	   /* ingress: 1: marks that it reports do not count: load balancing answers to them */
 };
 
 SV_ASSERT_SIZE(struct sv_packet, 88);

@@ -36,15 +36,15 @@ SV_FN u32 sv_path_tick(u64 now)
 
 /* What is known of one path, by its index. All zero: nothing yet. */
 struct sv_path {
-	u16 congestion; /* 1/65536 */
-	u16 weight;	/* 1/65536 of the traffic; 0: as much as any other */
-	u32 heard;	/* when the last feedback came, ticks */
+	u32 weight;	/* share of the new flowlets, 1/65536; 0: none was given yet */
+	s32 turn;	/* its place in the rotation, in units of the scheme */
+	u32 heard;	/* when the last feedback that counts came, ticks */
 	u32 bound;	/* when the index came to name another path, ticks */
-	u16 quiet;	/* so long after that, ticks, feedback may be about the path before; 0: it is not */
-	u16 pad;
+	u16 congestion; /* 1/65536 */
+	u16 quiet;	/* so long after `bound`, ticks, feedback may be about the path before; 0: it is not */
 };
 
-SV_ASSERT_SIZE(struct sv_path, 16);
+SV_ASSERT_SIZE(struct sv_path, 20);
 
 /* An index names another path from now on: what is under way is of the one before. `rtt` in ns; more than 33 ms counts as that. */
 SV_FN void sv_path_bind(struct sv_path *path, u64 rtt, u64 now)
@@ -84,7 +84,8 @@ SV_FN int sv_path_listens(struct sv_path *path, u64 now)
 struct sv_paths {
 	const u16 *labels;    /* the schedule, immutable, with room for SV_MAX_LABELS or at least n */
 	u32 n;
-	u32 prompt;	      /* 1: flows leave a label at once that is no more where they took it from: its path may be dead */
+	u16 prompt;	      /* 1: flows leave a label at once that is no more where they took it from: its path may be dead */
+	u16 offer;	      /* index + 1 of the path that was found for a new flowlet; 0: none was looked for */
 	struct sv_path *path; /* SV_MAX_LABELS of them; NULL where no scheme asks for them */
 };
 
@@ -102,7 +103,8 @@ struct sv_choice {
 	u16 label;  /* label in force for the whole cell; 0: send unmodified */
 	u8 started;
 	u8 scheme;  /* whose state stands beside this: SV_BALANCE_* */
-	u8 pad[2];
+	u8 ect;	    /* 1: the guest has sent packets that are ECN-capable, where the scheme asks for that */
+	u8 pad;
 };
 
 SV_ASSERT_SIZE(struct sv_choice, 12);

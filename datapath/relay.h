@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * What an edge has yet to tell one peer of the paths that the peer's packets took. A packet to the peer carries one feedback:
- * the path that has waited longest. A path is named by the low byte of its label. Zeroed state has nothing to tell.
+ * the path that has waited longest, of those that were not told of lately. A path is named by the low byte of its label. Zeroed
+ * state has nothing to tell.
  */
 #ifndef SV_RELAY_H
 #define SV_RELAY_H
 
 #include "arith.h"
+#include "ecn.h"
 #include "encap.h"
 #include "paths.h"
 
+/* Waiting paths that one packet looks at; the others have their turn with the next ones. */
+#define SV_RELAY_LOOKS 8
+
 struct sv_relay {
+	u32 told[SV_MAX_LABELS]; /* when it was told of last, ticks of SV_PATH_SHIFT; 0: never */
 	u8 kind[SV_MAX_LABELS];	 /* SV_FEEDBACK_*, by path; none: the path does not wait */
 	u8 value[SV_MAX_LABELS];
 	u8 queue[SV_MAX_LABELS]; /* paths that wait, a ring from `head` */
@@ -19,7 +25,7 @@ struct sv_relay {
 	u8 counted; /* 1: the last feedback was not of a path (owed.h) */
 };
 
-SV_ASSERT_SIZE(struct sv_relay, 772);
+SV_ASSERT_SIZE(struct sv_relay, 1796);
 
 /* A packet that took this path brought news. The newest value counts; a mark stays until it is told. */
 SV_FN void sv_relay_note(struct sv_relay *r, const struct sv_path_news *news)
@@ -36,21 +42,40 @@ SV_FN void sv_relay_note(struct sv_relay *r, const struct sv_path_news *news)
 	r->n++;
 }
 
-/* The feedback for a packet to the peer. Returns 0 if there is none. */
-SV_FN int sv_relay_take(struct sv_relay *r, struct sv_path_news *news)
+/* A packet that arrived from the peer with this label, and was marked on its path or not. */
+SV_FN void sv_relay_harvest(struct sv_relay *r, const struct sv_packet *p, u16 label)
 {
-	u8 path;
+	struct sv_path_news news = { .kind = SV_FEEDBACK_CE, .path = (u8)label };
 
-	if (!r->n)
-		return 0;
-	path = r->queue[r->head];
-	r->head++;
-	r->n--;
-	news->kind = r->kind[path];
-	news->path = path;
-	news->value = r->value[path];
-	r->kind[path] = SV_FEEDBACK_NONE;
-	return 1;
+	if (label && sv_ecn_path_marked(p))
+		sv_relay_note(r, &news);
+}
+
+/*
+ * The feedback for a packet to the peer. `least`: ticks between two on one path; what comes between is told after. Returns 0 if there
+ * is none.
+ */
+SV_FN int sv_relay_take(struct sv_relay *r, u32 least, u32 tick, struct sv_path_news *news)
+{
+	u32 waiting = r->n;
+
+	for (u32 i = 0; i < SV_RELAY_LOOKS && i < waiting; i++) {
+		u8 path = r->queue[r->head];
+
+		r->head++;
+		if (r->told[path] && tick - r->told[path] < least) {
+			r->queue[(u8)(r->head + waiting - 1)] = path;
+			continue;
+		}
+		r->n--;
+		news->kind = r->kind[path];
+		news->path = path;
+		news->value = r->value[path];
+		r->kind[path] = SV_FEEDBACK_NONE;
+		r->told[path] = tick ? tick : 1;
+		return 1;
+	}
+	return 0;
 }
 
 #endif

@@ -10,6 +10,7 @@
 #define SV_POLICED 0x08	    /* drop it: it exceeds the window */
 #define SV_CONSUMED 0x10    /* it was for the edge, and goes nowhere */
 #define SV_LIMITED 0x20	    /* the limiter marked it, or made the flow's window smaller */
+#define SV_ANSWERED 0x100   /* virtual congestion control answers for the guest's ECN, which sees none of the network's */
 /* Bits that the includer of edge.h may use for results of its own. */
 #define SV_RESULT_FREE 0xc0
 

@@ -188,13 +188,15 @@ SV_FN u32 sv_vcc_absorb(struct sv_vcc *v, const struct sv_packet *p)
 {
 	u32 total = 0, marked = sv_report_absorb(&v->report, sv_conn_knows_scale(&v->conn), p, &total);
 
+	if (p->masked)
+		marked = 0;
 	sv_law_count(&v->law, total, marked);
 	return marked;
 }
 
 /*
  * A TCP segment for the guest, of a flow that has begun. `limit` may be missing; `gradient` is that of its queue. Returns
- * SV_CONSUMED, SV_LIMITED.
+ * SV_CONSUMED, SV_LIMITED, SV_ANSWERED.
  */
 SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const struct sv_limit *limit, s32 gradient,
 			 struct sv_packet *p, u64 now)
@@ -239,8 +241,10 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 	sv_forget();
 	/* Read again, for the verifier's sake: nothing above has changed it. */
 	if (p->tcp_reserved & SV_RESERVED_EDGE && !(class->flags & SV_CLASS_OFF)) {
-		if (!(class->flags & SV_CLASS_OBSERVE))
+		if (!(class->flags & SV_CLASS_OBSERVE)) {
 			sv_vcc_hide_ecn(p);
+			result |= SV_ANSWERED;
+		}
 		p->tcp_reserved = 0;
 		p->dirty |= SV_DIRTY_FLAGS;
 	}

@@ -8,6 +8,7 @@ use crate::world::{local, Peer, Verdict, Why, GUEST, NEIGHBOUR, PEERS, PORT, VNI
 use edge::{Direction, Edge, Slot};
 use std::collections::{BTreeMap, HashMap};
 use units::Time;
+use wire::feedback::Feedback;
 use wire::{dirty, ecn, encap, pack, parse, write_back_resized, FlowKey, Packet, ParseError};
 
 /// What became of a frame.
@@ -173,6 +174,7 @@ impl Frames {
         let mut codepoint = read.ecn(frame);
         let version = self.version_to(now, peer);
         let mut shim = None;
+        let mut feedback = None;
         if let Read::Addresses { why, .. } = read {
             self.untracked(why, &frame[ETHERNET..]);
         } else if let Read::Packet(parsed) = read {
@@ -183,6 +185,10 @@ impl Frames {
             match self.stages(now, Direction::Egress, peer.version == 0, &mut parsed) {
                 edge::Verdict::Forward => {}
                 _ => return self.dropped(Verdict::DropPoliced, None),
+            }
+            if peer.version != 0 {
+                let told = self.edge.feedback_to(now, &parsed.daddr);
+                feedback = (told.kind != 0).then_some((told.kind, told.path, told.value));
             }
             label = parsed.label;
             cell = (parsed.has_cell == 1).then_some(parsed.cell as u8);
@@ -205,7 +211,7 @@ impl Frames {
         self.count("out_segments", 1);
         self.count("out_bytes", out.len() as u64);
         let out = with_mac(&out, peer.guest.mac);
-        let around = Outer { version, shim, ..towards(peer, label, cell, codepoint) };
+        let around = Outer { version, shim, feedback, ..towards(peer, label, cell, codepoint) };
         let frame = Outer { speaks2: peer.version == 2 && version == 1, ..around }.write(&out);
         Outcome { verdict, why: read.why(), frame, packet }
     }
@@ -290,6 +296,8 @@ impl Frames {
                     let newest = self.newest.get(&key.reversed()).copied().unwrap_or(0);
                     (parsed.has_cell, parsed.cell) = (1, encap::full_cell(newest, carried.cell));
                 }
+                let told = Feedback { kind: carried.feedback, path: carried.path, value: carried.value };
+                self.edge.hear(now, &parsed, outer.sport, None, told);
                 let plain = outer.encap.version == 0;
                 if self.stages(now, Direction::Ingress, plain, &mut parsed) != edge::Verdict::Forward {
                     return self.dropped(Verdict::Consume, Some("facks_consumed"));

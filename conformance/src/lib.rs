@@ -25,6 +25,9 @@ pub use world::{Guest, Peer, Verdict, Why, EDGE_MAC, GUEST, LABELS, NEIGHBOUR, P
 pub const SCRIPTS: &[(&str, &str)] = &[
     ("flowcells.txt", include_str!("../scripts/flowcells.txt")),
     ("flowlets.txt", include_str!("../scripts/flowlets.txt")),
+    ("flowlets-hash.txt", include_str!("../scripts/flowlets-hash.txt")),
+    ("clove.txt", include_str!("../scripts/clove.txt")),
+    ("clove-int.txt", include_str!("../scripts/clove-int.txt")),
     ("random-path.txt", include_str!("../scripts/random-path.txt")),
     ("one-path.txt", include_str!("../scripts/one-path.txt")),
     ("headers.txt", include_str!("../scripts/headers.txt")),

@@ -9,6 +9,7 @@ use edge::names::Names;
 use edge::vcc::{self, Law};
 use edge::{Balance, Direction};
 use units::{Bytes, Time};
+use wire::feedback::Feedback;
 use wire::{pack, proto, reserved, tcp, Packet, TcpOptions};
 
 /// What the edges of one script are configured as.
@@ -92,6 +93,8 @@ pub struct Case {
     pub marked: bool,
     /// The report in its shim.
     pub shim: Option<[u8; 8]>,
+    /// What its header says of a path.
+    pub feedback: Feedback,
     pub expected: Expected,
 }
 
@@ -114,6 +117,8 @@ pub struct Expected {
     pub report: Option<(u32, u32)>,
     /// It leaves in version 2, with this codepoint in the outer header.
     pub two: Option<u8>,
+    /// It leaves with this feedback on a path.
+    pub feedback: Option<Feedback>,
 }
 
 #[derive(Clone, Debug)]
@@ -268,6 +273,11 @@ fn cases(line: usize, text: &str, at: Time) -> Parsed<Vec<Case>> {
                     && PEERS.iter().any(|peer| peer.version == 2 && peer.address == around.outer.source),
                 marked: around.outer.ecn == 3 || packet.ecn == 3,
                 shim: around.outer.shim,
+                feedback: around.outer.feedback.map_or_else(Feedback::default, |(kind, path, value)| Feedback {
+                    kind,
+                    path,
+                    value,
+                }),
                 expected,
             });
         }
@@ -478,11 +488,7 @@ fn outer_field(around: &mut Around, key: &str, value: &str) -> Parsed<()> {
         "speaks2" => outer.speaks2 = true,
         "shim" => outer.shim = Some(hex(value)?.try_into().map_err(|_| "shim= wants eight bytes")?),
         "oecn" => (outer.ecn, around.ecn_given) = (number(value)?, true),
-        "feedback" => {
-            let (kind, rest) = pair(value, ':')?;
-            let (path, value) = pair(rest, ':')?;
-            outer.feedback = Some((number(kind)?, number(path)?, number(value)?));
-        }
+        "feedback" => outer.feedback = Some(feedback(value)?).map(|f| (f.kind, f.path, f.value)),
         "oset" => {
             let (at, bytes) = pair(value, ':')?;
             around.patches.push((number(at)?, hex(bytes)?));
@@ -492,6 +498,13 @@ fn outer_field(around: &mut Around, key: &str, value: &str) -> Parsed<()> {
         _ => return Err(format!("unknown field {key:?}")),
     }
     Ok(())
+}
+
+/// Kind, path, value.
+fn feedback(text: &str) -> Parsed<Feedback> {
+    let (kind, rest) = pair(text, ':')?;
+    let (path, value) = pair(rest, ':')?;
+    Ok(Feedback { kind: number(kind)?, path: number(path)?, value: number(value)? })
 }
 
 /// Fields of the headers on the right side correct what the left side says, where bytes were patched.
@@ -508,6 +521,7 @@ fn expected(text: &str, packet: &mut Packet) -> Parsed<Expected> {
         lowered: None,
         report: None,
         two: None,
+        feedback: None,
     };
     for word in words {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
@@ -522,6 +536,7 @@ fn expected(text: &str, packet: &mut Packet) -> Parsed<Expected> {
                 expected.report = Some((number(total)?, number(ce)?));
             }
             "two" => expected.two = Some(number(value)?),
+            "feedback" => expected.feedback = Some(feedback(value)?),
             "payload" => packet.payload = number(value)?,
             "mss" => packet.mss = number(value)?,
             "wscale" => packet.wscale = number::<u8>(value)? + 1,

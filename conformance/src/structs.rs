@@ -2,6 +2,7 @@ use crate::script::{Case, Config};
 use crate::world::{Verdict, LABELS};
 use edge::{Direction, Edge, Slot};
 use units::Time;
+use wire::feedback::Feedback;
 use wire::{dirty, pack, Packet};
 
 pub(crate) fn new_edge(config: &Config) -> Edge {
@@ -21,6 +22,7 @@ pub(crate) fn new_edge(config: &Config) -> Edge {
 #[derive(Debug)]
 pub struct Structs {
     edge: Edge,
+    feedback: Feedback,
 }
 
 fn expected_two(case: &Case) -> bool {
@@ -29,7 +31,7 @@ fn expected_two(case: &Case) -> bool {
 
 impl Structs {
     pub fn new(config: &Config) -> Structs {
-        Structs { edge: new_edge(config) }
+        Structs { edge: new_edge(config), feedback: Feedback::default() }
     }
 
     /// The packet as it leaves; `None` if it is not one that reaches the stages.
@@ -59,11 +61,14 @@ impl Structs {
             packet.label = expected.label.unwrap_or_default();
             packet.cell = expected.cell.unwrap_or_default();
             packet.has_cell = u8::from(expected.cell.is_some());
-            let arrived = if self.edge.config().congestion.is_some() { Some(case.arrived_ecn) } else { expected.ecn };
+            let answers =
+                self.edge.config().congestion.is_some() || self.edge.config().balance.scheme().keeps.is_some();
+            let arrived = if answers { Some(case.arrived_ecn) } else { expected.ecn };
             if let Some(ecn) = arrived.filter(|ecn| *ecn != packet.ecn) {
                 packet.ecn = ecn;
                 packet.dirty |= dirty::ECN;
             }
+            self.edge.hear(now, &packet, packet.label, None, case.feedback);
         }
         let verdict = if case.plain_peer {
             self.edge.process_unmanaged(now, case.direction, Slot(0), &mut packet)
@@ -72,7 +77,16 @@ impl Structs {
         };
         while self.edge.poll_transmit(now).is_some() {}
         assert_eq!(verdict, expected, "line {}: {}", case.line, case.text);
+        self.feedback = match case.direction {
+            Direction::Egress if !case.plain_peer => self.edge.feedback_to(now, &packet.daddr),
+            _ => Feedback::default(),
+        };
         (expected == edge::Verdict::Forward).then_some(packet)
+    }
+
+    /// What the last packet to the fabric said of a path.
+    pub fn feedback(&self) -> Feedback {
+        self.feedback
     }
 
     pub fn counters(&self) -> edge::Counters {

@@ -1,8 +1,9 @@
 //! Every script through structs and through frames.
 
-use conformance::{Frames, Script, Structs, SCRIPTS};
+use conformance::{Frames, Script, Structs, PORT, SCRIPTS};
 use edge::Direction;
-use wire::Packet;
+use wire::feedback::Feedback;
+use wire::{encap, Packet};
 
 #[test]
 fn every_scheme_has_a_script() {
@@ -46,6 +47,14 @@ fn structs_and_frames_do_what_the_scripts_say() {
                 });
                 if case.direction == Direction::Egress && report != expected.report {
                     wrong.push(format!("{place}\n    report {report:?}"));
+                }
+                if case.direction == Direction::Egress {
+                    let carried = encap::read_outer(&outcome.frame, PORT).unwrap().encap;
+                    let carried = Feedback { kind: carried.feedback, path: carried.path, value: carried.value };
+                    let wanted = expected.feedback.unwrap_or_default();
+                    if (carried, structs.feedback()) != (wanted, wanted) {
+                        wrong.push(format!("{place}\n    feedback {carried:?}, of structs {:?}", structs.feedback()));
+                    }
                 }
                 let outer = outer_ecn(&outcome.frame);
                 let wanted = expected.two.unwrap_or(framed.ecn);

@@ -11,7 +11,7 @@
 #include "../divert.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 18
+#define SV_STATE_VERSION 19
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -30,7 +30,7 @@ struct sv_config {
 	u32 test_now;  /* of programs loaded for tests of time: the clock, us */
 };
 
-SV_ASSERT_SIZE(struct sv_config, 48);
+SV_ASSERT_SIZE(struct sv_config, 64);
 
 /* sv_port.flags */
 #define SV_PORT_PEER 0x1   /* deliver straight to the other end of the veth pair, which is in another namespace */

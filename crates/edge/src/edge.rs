@@ -1,7 +1,7 @@
 //! The edge of one host: the stages of `datapath/edge.h` around a flow table, then holding and reordering.
 
 use crate::deadlines::Deadlines;
-use crate::native::{self, Conf, LimitQueue, Stages};
+use crate::native::{self, Conf, LimitQueue, Paths, Stages};
 use crate::reorder::Engine;
 use crate::schedule::{Relays, Schedules};
 use crate::table::Table;
@@ -9,7 +9,7 @@ use crate::{limiter, vcc, Config, Counters, Direction, DropReason, Release, Slot
 use std::collections::VecDeque;
 use units::Time;
 use wire::feedback::{self, Feedback};
-use wire::{pack, reserved, FlowKey, Packet};
+use wire::{pack, reserved, version, FlowKey, Packet};
 
 /// How often a batch looks for flows that expired. With the table's 8 a time, 64 Ki flows take 8 s.
 const SWEEP_INTERVAL: Time = Time::from_ms(1);
@@ -86,19 +86,31 @@ impl Edge {
         self.config.balance.scheme().keeps.is_some_and(|keeps| keeps.utilisation)
     }
 
-    /// What a segment that leaves for `daddr` is to tell the edge there of the paths that its packets took; call once for each
-    /// segment.
-    pub fn feedback_to(&mut self, daddr: &[u32; 4]) -> Feedback {
-        self.relays.take(daddr)
+    /// The version of the wire in which segments leave where every peer is an edge of the same kind, for `pkt.wire`: marks of
+    /// schemes that keep states of paths need an outer header.
+    pub fn wire(&self) -> u8 {
+        match self.config.balance.scheme().keeps {
+            Some(_) => version::TWO,
+            None => version::ONE,
+        }
     }
 
-    /// What a segment brought of paths, before [`process`](Edge::process) gets it: `utilisation` of the busiest link that it
-    /// crossed, in 1/255, if it had asked for that; and `told`, its sender's feedback on the path with the low byte `told.path`
-    /// in its label.
+    /// What a segment that leaves for `daddr` is to tell the edge there of the paths that its packets took; call once for each
+    /// segment.
+    pub fn feedback_to(&mut self, now: Time, daddr: &[u32; 4]) -> Feedback {
+        self.relays.take(&self.stages.conf, now, daddr)
+    }
+
+    /// What a segment brought of paths, before [`process`](Edge::process) gets it: whether it was marked, as
+    /// [`ecn::arrives`](crate::ecn::arrives) says in `pkt`; `utilisation` of the busiest link that it crossed, in 1/255, if it had
+    /// asked for that; and `told`, its sender's feedback on the path with the low byte `told.path` in its label.
     pub fn hear(&mut self, now: Time, pkt: &Packet, label: u16, utilisation: Option<u8>, told: Feedback) {
         if let Some(value) = utilisation {
             let news = Feedback { kind: feedback::UTILISATION, path: label as u8, value };
             self.relays.note(&pkt.saddr, news);
+        }
+        if self.config.balance.scheme().keeps.is_some_and(|keeps| keeps.marks) {
+            self.relays.harvest(pkt, label);
         }
         if told.kind == feedback::NONE || self.config.balance.scheme().keeps.is_none() {
             return;
@@ -199,7 +211,8 @@ impl Edge {
     /// The first destination has states of its paths: from now on they have ticks.
     fn arm_paths(&mut self, now: Time) {
         if self.paths_tick.is_none() {
-            self.paths_tick = self.config.balance.scheme().keeps.map(|keeps| now.saturating_add(keeps.tick));
+            self.paths_tick =
+                self.config.balance.scheme().keeps.and_then(|keeps| keeps.tick).map(|tick| now.saturating_add(tick));
         }
     }
 
@@ -292,7 +305,8 @@ impl Edge {
         let reported = matches!(pkt.pack, pack::OK | pack::SHIM) && pkt.tcp_reserved & reserved::EDGE != 0;
         let marked = if pkt.ecn == wire::ecn::CE || pkt.marked != 0 { pkt.payload } else { 0 };
         let Some(id) = self.flow(now, Direction::Ingress, pkt) else {
-            return match self.stages.ingress_stateless(pkt) & native::CONSUMED {
+            let list = self.schedules.find(&pkt.saddr);
+            return match self.stages.ingress_stateless(&self.schedules.paths(list), pkt) & native::CONSUMED {
                 0 => Verdict::Forward,
                 _ => Verdict::Consume,
             };
@@ -301,7 +315,11 @@ impl Edge {
         let vcc = vcc.filter(|_| self.follows);
         let limit = limit(&self.config, standing);
         let limiter = limiter(&mut self.queues, &limit);
-        let result = self.stages.ingress(&mut flow.state, vcc, limiter, now, pkt);
+        let paths = match self.config.balance.scheme().keeps {
+            Some(_) => self.schedules.paths(self.schedules.find(&pkt.saddr)),
+            None => Paths::none(),
+        };
+        let result = self.stages.ingress(&mut flow.state, vcc, limiter, &paths, now, pkt);
         self.counters.ingress_late += u64::from(result & native::CELL_LATE != 0);
         self.note_began(id, result);
         self.note_limited(result, limit);

@@ -8,6 +8,7 @@ mod config;
 mod counters;
 mod deadlines;
 pub mod diverted;
+pub mod ecn;
 mod edge;
 pub mod limiter;
 pub mod names;

@@ -1,10 +1,12 @@
 //! Schedules of path labels by destination, and what is known of these paths.
 
-use crate::native::{PathState, PathStates, Paths, Relay, MAX_LABELS};
+use crate::native::{Conf, PathState, PathStates, Paths, Relay, MAX_LABELS};
 use rustc_hash::FxHashMap;
+use units::Time;
 use wire::feedback::Feedback;
+use wire::Packet;
 
-/// Destinations and peers of which paths are remembered at most: 3 KB each.
+/// Destinations and peers of which paths are remembered at most: 5 KB and 2 KB each.
 const MAX_KNOWN: usize = 4096;
 
 /// The label lists of all destinations. List 0 is the default one.
@@ -137,9 +139,16 @@ impl Relays {
         }
     }
 
+    /// A packet of `peer` arrived with that label, marked on its path or not. The bound as above.
+    pub(crate) fn harvest(&mut self, packet: &Packet, label: u16) {
+        if packet.marked != 0 && (self.by_peer.len() < MAX_KNOWN || self.by_peer.contains_key(&packet.saddr)) {
+            self.by_peer.entry(packet.saddr).or_default().harvest(packet, label);
+        }
+    }
+
     /// What a packet to `peer` is to carry.
-    pub(crate) fn take(&mut self, peer: &[u32; 4]) -> Feedback {
-        self.by_peer.get_mut(peer).and_then(|relay| relay.take()).unwrap_or_default()
+    pub(crate) fn take(&mut self, conf: &Conf, now: Time, peer: &[u32; 4]) -> Feedback {
+        self.by_peer.get_mut(peer).and_then(|relay| relay.take(conf, now)).unwrap_or_default()
     }
 }
 
@@ -189,6 +198,8 @@ mod tests {
             relays.note(&[0, 0, 0xffff, i], news);
         }
         assert_eq!(relays.by_peer.len(), MAX_KNOWN);
-        assert_eq!((relays.take(&HERE), relays.take(&HERE)), (news, Feedback::default()));
+        let conf = Conf { idle_ns: 0, balance: crate::Balance::ecmp().conf(false) };
+        let mut take = || relays.take(&conf, Time::ZERO, &HERE);
+        assert_eq!((take(), take()), (news, Feedback::default()));
     }
 }

@@ -322,8 +322,11 @@ impl Fabric {
             return true;
         }
         let headers = &mut self.packets.body_mut(id).headers;
-        if headers.ecn != wire::ecn::NOT_ECT {
-            headers.ecn = wire::ecn::CE;
+        // Marks go onto the outer header, where there is one.
+        let tunnelled = headers.wire == wire::version::TWO;
+        let codepoint = if tunnelled { &mut headers.outer_ecn } else { &mut headers.ecn };
+        if *codepoint != wire::ecn::NOT_ECT {
+            *codepoint = wire::ecn::CE;
             self.ports[port_id as usize].stats.marked_packets += 1;
             return true;
         }

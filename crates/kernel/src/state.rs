@@ -35,7 +35,7 @@ pub mod limiter;
 pub mod quota;
 
 plain!(
-    Config = 48,
+    Config = 64,
     Port = 48,
     RouteKey = 24,
     Route = 16,

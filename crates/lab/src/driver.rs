@@ -321,6 +321,7 @@ impl Driver {
     fn egress(&mut self, now: Time, host: u32, id: FrameId, segment: &mut Packet) -> bool {
         let standing = self.standing(now, host, segment.dst);
         let edge = &mut self.hosts[host as usize].edge;
+        segment.headers.wire = edge.wire();
         let verdict = edge.process_limited(now, Direction::Egress, Slot(id), &mut segment.headers, standing);
         // What the edge adds goes first.
         self.edge_transmit(host);
@@ -330,7 +331,8 @@ impl Driver {
         segment.label = segment.headers.label;
         let edge = &mut self.hosts[host as usize].edge;
         segment.int = edge.asks_for_utilisation();
-        segment.feedback = edge.feedback_to(&segment.headers.daddr);
+        segment.feedback = edge.feedback_to(now, &segment.headers.daddr);
+        edge::ecn::departs(&mut segment.headers);
         if segment.headers.dirty & !wire::dirty::LABEL != 0 {
             let header = self.pool.header(id);
             match frame::rewrite(&mut segment.headers, self.pool.frame_mut(id), &header, &mut self.resized) {
@@ -367,6 +369,11 @@ impl Driver {
                 Ok(mut packet) if extra.dir == Direction::Egress => {
                     packet.label = extra.packet.label;
                     packet.headers.label = extra.packet.label;
+                    // A report of version 2 stands beside the packet, in a shim.
+                    let (to, from) = (&mut packet.headers, &extra.packet);
+                    (to.wire, to.pack, to.tcp_reserved) = (from.wire, from.pack, from.tcp_reserved);
+                    (to.pack_total, to.pack_ce, to.outer_ecn) = (from.pack_total, from.pack_ce, from.outer_ecn);
+                    edge::ecn::departs(&mut packet.headers);
                     self.send(now, host, id, &packet);
                 }
                 Ok(packet) => self.deliver(host, &Segment::new(packet)),

@@ -3,7 +3,7 @@
 
 use crate::word::unknown;
 use config::Invalid;
-use edge::balance::{Balance, Parameter, Quantity, Scheme, SCHEMES};
+use edge::balance::{Balance, Parameter, Quantity, Scheme, Shown, SCHEMES};
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::{Error as ProbeError, MapAccessDeserializer};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
@@ -61,11 +61,16 @@ impl BalanceKeys {
         self.values.iter().find(|(_, given, _)| *given == parameter).map(|(.., value)| *value)
     }
 
-    /// Every key with its value or default, `word` being the one that names the scheme: as a file would have them.
+    /// Every key that is [`Shown`] with its value or default, `word` being the one that names the scheme: as a file would have them.
     pub fn entries(&self, word: &str, usual: &'static Scheme) -> Vec<(String, String)> {
         let (_, scheme) = self.scheme(usual);
         let value = |p: &'static Parameter| self.value(p).unwrap_or(p.default).to_string();
-        let parameters = Parameter::all().map(|p| (p.name.to_owned(), value(p)));
+        let shown = move |p: &&'static Parameter| match p.shown {
+            Shown::Always => true,
+            Shown::WithScheme => scheme.parameters.contains(p) || self.value(p).is_some(),
+            Shown::Given => self.value(p).is_some(),
+        };
+        let parameters = Parameter::all().filter(shown).map(|p| (p.name.to_owned(), value(p)));
         std::iter::once((word.to_owned(), scheme.name.to_owned())).chain(parameters).collect()
     }
 }
@@ -82,9 +87,12 @@ pub fn schema_beside<T: JsonSchema>(generator: &mut SchemaGenerator, word: &str,
         let mut quantity = match parameter.default {
             Quantity::Bytes(_) => generator.subschema_for::<Bytes>(),
             Quantity::Time(_) => generator.subschema_for::<Time>(),
+            Quantity::Word(word) => json_schema!({ "type": "string", "enum": word.of }),
         };
-        let (range, bounds) = config::schema::range(parameter.least, parameter.most);
-        quantity.insert(range, bounds);
+        if !matches!(parameter.default, Quantity::Word(_)) {
+            let (range, bounds) = config::schema::range(parameter.least, parameter.most);
+            quantity.insert(range, bounds);
+        }
         quantity.insert("default".to_owned(), parameter.default.to_string().into());
         quantity.insert("description".to_owned(), parameter.about.into());
         own.extend(parameter.names().map(|name| (name.to_owned(), quantity.clone().to_value())));
@@ -147,6 +155,11 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Others<'_, A> {
                 let value = match parameter.default {
                     Quantity::Bytes(_) => Quantity::Bytes(self.map.next_value()?),
                     Quantity::Time(_) => Quantity::Time(self.map.next_value()?),
+                    Quantity::Word(word) => {
+                        let text: String = self.map.next_value()?;
+                        let found = word.called(&text).map(Quantity::Word);
+                        found.ok_or_else(|| A::Error::custom(unknown("variant", &text, word.of.iter().copied())))?
+                    }
                 };
                 self.keys.values.push((key, parameter, value));
             } else if self.known.contains(&key.as_str()) {
@@ -246,6 +259,14 @@ mod tests {
         assert_eq!(keys.entries("policy", &FLOWCELL), entries.map(|(key, value)| (key.to_owned(), value.to_owned())));
         let Table(keys, _) = read("policy = \"flowlet\"\nflowlet_gap = \"1ms\"\nother = 7").unwrap();
         assert_eq!(keys.check("at", &ECMP), Ok(Balance::flowlet(Time::from_ms(1))));
+        let Table(keys, _) = read("policy = \"flowlet\"\nflowlet_choice = \"hash\"\nother = 7").unwrap();
+        let shown = keys.entries("policy", &FLOWCELL).into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+        assert_eq!(shown, ["policy", "threshold", "flowlet_gap", "flowlet_choice"]);
+        assert_eq!(keys.check("at", &ECMP), Ok("flowlet,flowlet_choice=hash".parse().unwrap()));
+        let Table(keys, _) = read("policy = \"waze\"\nother = 7").unwrap();
+        let shown = keys.entries("policy", &FLOWCELL);
+        assert_eq!(shown[0], ("policy".to_owned(), "clove".to_owned()));
+        assert!(shown.contains(&("clove_masks".to_owned(), "guests".to_owned())), "{shown:?}");
         let Table(keys, _) = read("flowcell = \"4KiB\"\nother = 7").unwrap();
         assert_eq!(keys.check("at", &FLOWCELL), Ok(Balance::flowcell(Bytes::kib(4))));
     }
@@ -255,9 +276,10 @@ mod tests {
         for (text, says) in [
             (
                 "pollicy = \"hash\"",
-                "unknown field `pollicy`, expected one of `policy`, `threshold`, `flowlet_gap`, `other`",
+                "unknown field `pollicy`, expected one of `policy`, `threshold`, `flowlet_gap`, `flowlet_choice`, `clove_relay`",
             ),
             ("policy = \"flow\"", "unknown variant `flow`, expected one of `ecmp`, `hash`, "),
+            ("flowlet_choice = \"rr\"", "unknown variant `rr`, expected one of `round-robin`, `hash`, `random`"),
             ("policy = 1", "invalid type: integer `1`, expected a scheme such as"),
             ("threshold = 64", "such as \"64KiB\""),
             ("policy = \"hash\"", "missing field `other`"),

@@ -57,7 +57,7 @@ fn schemes() -> String {
             .iter()
             .map(|p| {
                 let what = format!("{}: {}", quoted(&mut p.names(), " or "), p.about);
-                [what, p.default.to_string(), format!("{} to {}", p.least, p.most)]
+                [what, p.default.to_string(), p.range()]
             })
             .collect();
         let column = |n: usize| cell(own.iter().map(|row| row[n].clone()).collect::<Vec<_>>().join("; "));

@@ -144,8 +144,8 @@ pub struct Packet {
     pub feedback_path: u8,
     /// 1/255 of capacity, for utilisation; of counts, the low byte.
     pub feedback_value: u8,
-    /// Zero.
-    pub pad: u8,
+    /// To the guest: 1: marks that the packet reports do not count, load balancing answers to them.
+    pub masked: u8,
 }
 
 const _: () = assert!(size_of::<Packet>() == 88);

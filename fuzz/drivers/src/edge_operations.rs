@@ -2,6 +2,7 @@ use crate::input::Input;
 use edge::balance::{Balance, Quantity, SCHEMES};
 use edge::{reorder, Config, Direction, Edge, Slot, Verdict};
 use units::{Bytes, Time};
+use wire::feedback::Feedback;
 use wire::{proto, tcp, Packet};
 
 /// Few enough that flows have to be turned away and forgotten.
@@ -33,6 +34,7 @@ fn config(input: &mut Input) -> Config {
     let balance = Balance::new(scheme, |known| match known.default {
         Quantity::Bytes(_) => Some(known.nearest(parameter)),
         Quantity::Time(_) => Some(known.nearest(parameter * 1000)),
+        Quantity::Word(_) => Some(known.nearest(parameter % 4)),
     });
     let timeout = match bits & 2 {
         0 => reorder::Timeout::ADAPTIVE,
@@ -71,6 +73,7 @@ fn operation(run: &mut Run, input: &mut Input) {
         32..=39 => run.edge.handle_timeout(run.now),
         40..=43 => schedule(&mut run.edge, input),
         44..=75 => run.send(packet(input)),
+        76..=91 => run.hear(input),
         _ => run.receive(packet(input)),
     }
 }
@@ -118,9 +121,24 @@ impl Run {
         let slot = self.next_slot();
         assert_eq!(self.edge.process(self.now, Direction::Egress, slot, &mut packet), Verdict::Forward);
         self.slots.push(State::Forwarded);
-        let Packet { label, cell, has_cell, dirty, .. } = packet;
-        assert_eq!(packet, Packet { label, cell, has_cell, dirty, ..before }, "only metadata may change");
+        let Packet { label, cell, has_cell, outer_ecn, dirty, .. } = packet;
+        assert_eq!(packet, Packet { label, cell, has_cell, outer_ecn, dirty, ..before }, "only metadata may change");
         assert!(label == before.label || dirty & wire::dirty::LABEL != 0, "a change that the driver is not told");
+    }
+
+    /// Anything about paths, from a host that may or may not be a peer.
+    fn hear(&mut self, input: &mut Input) {
+        let bits = input.u8();
+        let host = [0, 0, 0xffff, u32::from(bits & 3)];
+        let marked = bits >> 2 & 1;
+        let packet = Packet { saddr: host, wire: bits >> 3 & 2, marked, sent_ecn: bits >> 6, ..Packet::default() };
+        let told = Feedback { kind: bits >> 4 & 3, path: input.u8(), value: input.u8() };
+        let utilisation = (bits & 0x80 != 0).then_some(told.value);
+        self.edge.hear(self.now, &packet, u16::from(input.u8()), utilisation, told);
+        self.edge.feedback_to(self.now, &host);
+        for (_, path) in self.edge.paths_to(&host) {
+            assert!(path.weight <= 1 << 16, "{path:?}");
+        }
     }
 
     fn receive(&mut self, mut packet: Packet) {

@@ -5,14 +5,14 @@ mod table;
 
 #[cfg(feature = "toy")]
 pub use table::TOY;
-pub use table::{AGENTS, ECMP, FLOWCELL, FLOWLET, RANDOM_PATH, SCHEMES};
+pub use table::{AGENTS, CLOVE, CLOVE_INT, ECMP, FLOWCELL, FLOWLET, RANDOM_PATH, SCHEMES};
 
 use std::fmt;
 use std::str::FromStr;
 use units::{Bytes, Time};
 
 /// Most parameters of one scheme: the words of the union in `struct sv_balance_conf`.
-pub const MAX_PARAMETERS: usize = 1;
+pub const MAX_PARAMETERS: usize = 4;
 
 /// One scheme.
 #[derive(Debug)]
@@ -37,8 +37,10 @@ pub struct Scheme {
 pub struct Keeps {
     /// Its segments ask switches for the utilisation of links (in-band telemetry).
     pub utilisation: bool,
-    /// How often the tick hook of `datapath/balance.h` runs.
-    pub tick: Time,
+    /// Receivers tell of the paths on which packets were marked.
+    pub marks: bool,
+    /// How often the tick hook of `datapath/balance.h` runs; `None`: never.
+    pub tick: Option<Time>,
 }
 
 impl PartialEq for Scheme {
@@ -60,7 +62,7 @@ impl Scheme {
     }
 }
 
-/// What can be set of a scheme. No two have a name in common.
+/// What can be set of a scheme. Schemes may share one; no two have a name in common.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Parameter {
     pub name: &'static str,
@@ -70,12 +72,35 @@ pub struct Parameter {
     pub default: Quantity,
     pub least: Quantity,
     pub most: Quantity,
+    /// Where the configuration in effect has it.
+    pub shown: Shown,
+}
+
+/// Which schemes' configurations in effect have a parameter that no file gives. A configuration that says more is another one,
+/// of which no earlier result is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shown {
+    Always,
+    /// Of schemes that have it.
+    WithScheme,
+    /// Only where a file gives it.
+    Given,
 }
 
 impl Parameter {
-    /// Of all schemes, in the order of docs.
+    /// Of all schemes, in the order of docs, each once.
     pub fn all() -> impl Iterator<Item = &'static Parameter> {
-        SCHEMES.into_iter().flat_map(|scheme| scheme.parameters)
+        let of = |n: usize| SCHEMES[n].parameters;
+        let earlier = move |n: usize, parameter| (0..n).any(|n| of(n).contains(parameter));
+        (0..SCHEMES.len()).flat_map(move |n| of(n).iter().filter(move |parameter| !earlier(n, *parameter)))
+    }
+
+    /// For people: least and most, or the words that there are.
+    pub fn range(&self) -> String {
+        match self.default {
+            Quantity::Word(word) => word.of.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+            _ => format!("{} to {}", self.least, self.most),
+        }
     }
 
     /// By name or alias.
@@ -97,19 +122,25 @@ impl Parameter {
     ///
     /// # Errors
     /// Text that is no quantity of its unit.
-    pub fn parse(&self, text: &str) -> Result<Quantity, units::ParseError> {
-        match self.default {
+    pub fn parse(&self, text: &str) -> Result<Quantity, String> {
+        let read = match self.default {
             Quantity::Bytes(_) => text.parse().map(Quantity::Bytes),
             Quantity::Time(_) => text.parse().map(Quantity::Time),
-        }
+            Quantity::Word(word) => {
+                let found = word.called(text).map(Quantity::Word);
+                return found.ok_or_else(|| format!("{} is no word of {}: give {}", text, self.name, self.range()));
+            }
+        };
+        read.map_err(|error: units::ParseError| error.to_string())
     }
 
-    /// So many bytes or nanoseconds, or the nearest that it allows.
+    /// So many bytes or nanoseconds, or the word with that number, or the nearest that it allows.
     pub fn nearest(&self, units: u64) -> Quantity {
         let units = units.clamp(self.least.word().into(), self.most.word().into());
         match self.default {
             Quantity::Bytes(_) => Quantity::Bytes(Bytes(units)),
             Quantity::Time(_) => Quantity::Time(Time::from_ns(units)),
+            Quantity::Word(word) => Quantity::Word(Word { at: units as u32, ..word }),
         }
     }
 }
@@ -119,6 +150,23 @@ impl Parameter {
 pub enum Quantity {
     Bytes(Bytes),
     Time(Time),
+    /// One of several words.
+    Word(Word),
+}
+
+/// A word, as its place in a list.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Word {
+    pub of: &'static [&'static str],
+    pub at: u32,
+}
+
+impl Word {
+    /// Another word of the same list.
+    pub fn called(self, text: &str) -> Option<Word> {
+        let at = self.of.iter().position(|word| *word == text)?;
+        Some(Word { at: at as u32, ..self })
+    }
 }
 
 impl Quantity {
@@ -126,9 +174,10 @@ impl Quantity {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
 
-    /// As C has it: bytes or ns, at most what 32 bits hold.
+    /// As C has it: bytes, ns or a number, at most what 32 bits hold.
     fn word(self) -> u32 {
         let units = match self {
+            Quantity::Word(word) => word.at.into(),
             Quantity::Bytes(bytes) => bytes.get(),
             Quantity::Time(time) => time.as_ns(),
         };
@@ -141,6 +190,7 @@ impl fmt::Display for Quantity {
         match self {
             Quantity::Bytes(bytes) => bytes.fmt(f),
             Quantity::Time(time) => time.fmt(f),
+            Quantity::Word(word) => f.write_str(word.of.get(word.at as usize).unwrap_or(&"?")),
         }
     }
 }
@@ -182,7 +232,7 @@ impl Balance {
     }
 
     pub fn flowlet(gap: Time) -> Balance {
-        Balance::new(&FLOWLET, |_| Some(Quantity::Time(gap)))
+        Balance::new(&FLOWLET, |parameter| (parameter.name == "flowlet_gap").then_some(Quantity::Time(gap)))
     }
 
     pub fn scheme(&self) -> &'static Scheme {
@@ -243,9 +293,9 @@ impl FromStr for Balance {
                 ),
             })?;
             let parameter = &scheme.parameters[place];
-            let value = parameter.parse(text).map_err(|e| e.to_string())?;
+            let value = parameter.parse(text)?;
             if !parameter.allows(value) {
-                return Err(format!("{key} {value} is out of range: give {} to {}", parameter.least, parameter.most));
+                return Err(format!("{key} {value} is out of range: give {}", parameter.range()));
             }
             balance.values[place] = value;
         }
@@ -272,7 +322,7 @@ pub struct Conf {
     /// Of the parameters, in their order.
     words: [u32; MAX_PARAMETERS],
 }
-const _: () = assert!(size_of::<Conf>() == 8);
+const _: () = assert!(size_of::<Conf>() == 20);
 
 /// `struct sv_balance`: a flow's state of its choice of path.
 #[repr(C)]
@@ -284,7 +334,9 @@ pub struct State {
     pub label: u16,
     pub started: u8,
     pub scheme: u8,
-    pub pad: [u8; 2],
+    /// 1: the guest has sent packets that are ECN-capable, where the scheme asks for that.
+    pub ect: u8,
+    pub pad: u8,
     /// The scheme's own.
     pub own: [u32; 1],
 }
@@ -327,9 +379,11 @@ mod tests {
     fn values_become_words_of_the_data_path() {
         assert_eq!(Balance::default().conf(true), Conf::default());
         let flowcells = Balance::flowcell(Bytes::kib(4)).conf(true);
-        assert_eq!((flowcells.flags, flowcells.words), (TCP_ONLY, [4096]));
-        assert_eq!(Balance::flowlet(Time::from_us(3)).conf(false).words, [3000]);
-        assert_eq!(Balance::flowlet(Time::from_secs(400)).conf(false).words, [u32::MAX]);
+        assert_eq!((flowcells.flags, flowcells.words), (TCP_ONLY, [4096, 0, 0, 0]));
+        assert_eq!(Balance::flowlet(Time::from_us(3)).conf(false).words, [3000, 0, 0, 0]);
+        assert_eq!(Balance::flowlet(Time::from_secs(400)).conf(false).words, [u32::MAX, 0, 0, 0]);
+        let random: Balance = "edge-flowlet,flowlet_choice=random".parse().unwrap();
+        assert_eq!(random.conf(false).words, [500_000, 2, 0, 0], "SV_FLOWLET_RANDOM");
     }
 
     #[test]
@@ -340,7 +394,8 @@ mod tests {
             assert!(scheme.names().all(|name| name.parse() == Ok(Balance::new(scheme, |_| None))), "{}", scheme.name);
         }
         assert_eq!("flowcell,flowcell=4KiB".parse(), Ok(Balance::flowcell(Bytes::kib(4))));
-        assert_eq!(Balance::flowlet(Time::from_ms(1)).to_string(), "flowlet,flowlet_gap=1ms");
+        let flowlets = Balance::flowlet(Time::from_ms(1)).to_string();
+        assert_eq!(flowlets, "flowlet,flowlet_gap=1ms,flowlet_choice=round-robin");
         for (wrong, says) in [
             ("", "give ecmp, "),
             ("flowcells", "give ecmp, "),
@@ -349,6 +404,7 @@ mod tests {
             ("ecmp,threshold=1B", "ecmp has no parameters"),
             ("flowcell,threshold=64", "the unit is missing"),
             ("flowlet,flowlet_gap=1us", "give 2us to 4s"),
+            ("flowlet,flowlet_choice=rr", "rr is no word of flowlet_choice: give `round-robin`, `hash`, `random`"),
         ] {
             let error = wrong.parse::<Balance>().unwrap_err();
             assert!(error.contains(says), "{wrong}: {error}");

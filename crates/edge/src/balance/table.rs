@@ -1,9 +1,7 @@
 //! The table of schemes. Files, command lines, the agent, tests, fuzzing and docs take names, parameters and ranges from
 //! here; `datapath/balance.h` has the algorithms.
 
-#[cfg(feature = "toy")]
-use super::Keeps;
-use super::{Parameter, Quantity, Scheme};
+use super::{Keeps, Parameter, Quantity, Scheme, Shown, Word};
 use units::{Bytes, Time};
 
 /// The fabric hashes flows.
@@ -43,32 +41,120 @@ pub static FLOWCELL: Scheme = Scheme {
         default: Quantity::Bytes(Bytes::kib(64)),
         least: Quantity::Bytes(Bytes(1)),
         most: Quantity::Bytes(Bytes(1 << 30)),
+        shown: Shown::Always,
     }],
 };
 
-/// Presto section 5.
+const FLOWLET_GAP: Parameter = Parameter {
+    name: "flowlet_gap",
+    aliases: &[],
+    about: "a pause that ends a flowlet, counted in steps of about a microsecond",
+    default: Quantity::Time(Time::from_us(500)),
+    least: Quantity::Time(Time::from_us(2)),
+    most: Quantity::Time(Time::from_secs(4)),
+    shown: Shown::Always,
+};
+
+/// `SV_FLOWLET_*`
+const CHOICES: &[&str] = &["round-robin", "hash", "random"];
+
+/// Presto section 5; Clove sections 3.2 and 5 (Edge-Flowlet).
 pub static FLOWLET: Scheme = Scheme {
     name: "flowlet",
-    aliases: &[],
-    about: "flowlets: the next label after every pause of the flow that is longer than `flowlet_gap`",
+    aliases: &["edge-flowlet"],
+    about: "flowlets: another label after every pause of the flow that is longer than `flowlet_gap`",
     number: 3,
     labels: true,
     keeps: None,
-    parameters: &[Parameter {
-        name: "flowlet_gap",
-        aliases: &[],
-        about: "a pause that ends a flowlet, counted in steps of about a microsecond",
-        default: Quantity::Time(Time::from_us(500)),
-        least: Quantity::Time(Time::from_us(2)),
-        most: Quantity::Time(Time::from_secs(4)),
-    }],
+    parameters: &[
+        FLOWLET_GAP,
+        Parameter {
+            name: "flowlet_choice",
+            aliases: &[],
+            about: "the next label, one by hash of flow and flowlet, or one at random",
+            default: Quantity::Word(Word { of: CHOICES, at: 0 }),
+            least: Quantity::Word(Word { of: CHOICES, at: 0 }),
+            most: Quantity::Word(Word { of: CHOICES, at: 2 }),
+            shown: Shown::Given,
+        },
+    ],
+};
+
+const CLOVE_RELAY: Parameter = Parameter {
+    name: "clove_relay",
+    aliases: &[],
+    about: "least time between two feedbacks to a peer on one path; half a round trip",
+    default: Quantity::Time(Time::from_us(250)),
+    least: Quantity::Time(Time::from_us(2)),
+    most: Quantity::Time(Time::from_secs(4)),
+    shown: Shown::WithScheme,
+};
+
+const CLOVE_CLEAR: Parameter = Parameter {
+    name: "clove_clear",
+    aliases: &[],
+    about: "time without marks after which a path is free; two round trips",
+    default: Quantity::Time(Time::from_ms(1)),
+    least: Quantity::Time(Time::from_us(2)),
+    most: Quantity::Time(Time::from_secs(4)),
+    shown: Shown::WithScheme,
+};
+
+/// `SV_CLOVE_MASKS_*`
+const MASKS: &[&str] = &["guests", "all"];
+
+/// Clove section 3.2, Clove-ECN.
+pub static CLOVE: Scheme = Scheme {
+    name: "clove",
+    aliases: &["waze", "clove-ecn"],
+    about: "flowlets by weights of paths, which marks lower; guests see marks only while all paths are congested",
+    number: 4,
+    labels: true,
+    keeps: Some(Keeps { utilisation: false, marks: true, tick: None }),
+    parameters: &[
+        FLOWLET_GAP,
+        CLOVE_RELAY,
+        CLOVE_CLEAR,
+        Parameter {
+            name: "clove_masks",
+            aliases: &[],
+            about: "from whom marks are kept while a path is free: guests, or virtual congestion control as well",
+            default: Quantity::Word(Word { of: MASKS, at: 0 }),
+            least: Quantity::Word(Word { of: MASKS, at: 0 }),
+            most: Quantity::Word(Word { of: MASKS, at: 1 }),
+            shown: Shown::WithScheme,
+        },
+    ],
+};
+
+/// Clove section 3.2, Clove-INT.
+pub static CLOVE_INT: Scheme = Scheme {
+    name: "clove-int",
+    aliases: &["waze-int"],
+    about: "flowlets to the path whose busiest link is least utilised, as switches tell",
+    number: 5,
+    labels: true,
+    keeps: Some(Keeps { utilisation: true, marks: false, tick: None }),
+    parameters: &[
+        FLOWLET_GAP,
+        CLOVE_RELAY,
+        Parameter {
+            name: "clove_age",
+            aliases: &[],
+            about: "time in which what is known of a path's utilisation halves, so that a busy one is tried again",
+            default: Quantity::Time(Time::from_ms(10)),
+            least: Quantity::Time(Time::from_us(2)),
+            most: Quantity::Time(Time::from_secs(4)),
+            shown: Shown::WithScheme,
+        },
+    ],
 };
 
 /// What an agent does unless its file says otherwise.
 pub static AGENTS: &Scheme = &FLOWCELL;
 
 /// All schemes, in the order of docs.
-pub static SCHEMES: [&Scheme; 4] = [&ECMP, &RANDOM_PATH, &FLOWCELL, &FLOWLET];
+pub static SCHEMES: [&Scheme; 6] = [&ECMP, &RANDOM_PATH, &FLOWCELL, &FLOWLET, &CLOVE, &CLOVE_INT];
 
 /// Every segment takes the path whose busiest link is least utilised. In no table: for tests of what such schemes are told.
 #[cfg(feature = "toy")]
@@ -78,6 +164,6 @@ pub static TOY: Scheme = Scheme {
     about: "the least utilised path for every segment",
     number: 255,
     labels: true,
-    keeps: Some(Keeps { utilisation: true, tick: Time::from_ms(1) }),
+    keeps: Some(Keeps { utilisation: true, marks: false, tick: Some(Time::from_ms(1)) }),
     parameters: &[],
 };

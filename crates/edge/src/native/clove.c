@@ -1,28 +1,34 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Symbols for the tests of clove.h, which no scheme uses yet. */
+/* Symbols for the tests of clove.h. */
 #include "clove.h"
 
-void sv_edge_clove_begin(struct sv_clove_path *path, u32 n);
-u32 sv_edge_clove_mark(struct sv_clove_path *path, u32 n, u32 at, u32 clear, u32 tick);
-u32 sv_edge_clove_clear(struct sv_clove_path *path, u32 n, u32 clear, u32 tick);
-u32 sv_edge_clove_next(struct sv_clove_path *path, u32 n);
+void sv_edge_clove_mark(struct sv_path *path, u32 n, u32 at, u32 deaf, u32 clear, u32 tick);
+int sv_edge_clove_all_congested(const struct sv_path *path, u32 n, u32 clear, u32 tick);
+u32 sv_edge_clove_next(struct sv_path *path, u32 n);
+void sv_edge_clove_utilised(struct sv_path *path, u8 value, u32 tick);
+u32 sv_edge_clove_least(struct sv_path *path, u32 n, u32 clear, u32 tick);
 
-void sv_edge_clove_begin(struct sv_clove_path *path, u32 n)
+void sv_edge_clove_mark(struct sv_path *path, u32 n, u32 at, u32 deaf, u32 clear, u32 tick)
 {
-	sv_clove_begin(path, n);
+	sv_clove_mark(path, n, at, deaf, clear, tick);
 }
 
-u32 sv_edge_clove_mark(struct sv_clove_path *path, u32 n, u32 at, u32 clear, u32 tick)
+int sv_edge_clove_all_congested(const struct sv_path *path, u32 n, u32 clear, u32 tick)
 {
-	return sv_clove_mark(path, n, at, clear, tick);
+	return sv_clove_all_congested(path, n, clear, tick);
 }
 
-u32 sv_edge_clove_clear(struct sv_clove_path *path, u32 n, u32 clear, u32 tick)
-{
-	return sv_clove_clear(path, n, clear, tick);
-}
-
-u32 sv_edge_clove_next(struct sv_clove_path *path, u32 n)
+u32 sv_edge_clove_next(struct sv_path *path, u32 n)
 {
 	return sv_clove_next(path, n);
+}
+
+void sv_edge_clove_utilised(struct sv_path *path, u8 value, u32 tick)
+{
+	sv_clove_utilised(path, value, tick);
+}
+
+u32 sv_edge_clove_least(struct sv_path *path, u32 n, u32 clear, u32 tick)
+{
+	return sv_clove_least(path, n, clear, tick);
 }

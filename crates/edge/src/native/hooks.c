@@ -6,11 +6,12 @@
 #include "paths.h"
 
 typedef int sv_lock;
-#define SV_LOCK(lock) (++*(lock))
+#define SV_LOCK(lock) (nested += flow_lock + paths_lock, ++*(lock))
 #define SV_UNLOCK(lock) (--*(lock))
 #define SV_BALANCE_TEST 255
 
 static sv_lock flow_lock, paths_lock;
+static int nested; /* how often one was taken while another was held */
 
 /* The path that is least congested; ticks halve what is known. */
 static int sv_test_egress(struct sv_choice *c, const struct sv_paths *paths)
@@ -101,5 +102,48 @@ int sv_edge_hooks(void)
 	sv_ingress(&c, &p);
 	sv_tick_paths(&c);
 	HOLDS(path[0].congestion == 9 << 7 && !flow_lock && !paths_lock);
+	HOLDS(!nested);
+	return 0;
+}
+
+int sv_edge_clove_locks(void);
+
+/* The same for Clove, which takes its path under the paths' lock before it commits it under the flow's. */
+int sv_edge_clove_locks(void)
+{
+	static const u16 labels[3] = { 11, 12, 13 };
+	struct sv_path path[SV_MAX_LABELS] = {0};
+	const struct sv_conf conf = {
+		.idle = ~0ULL,
+		.balance = { .scheme = SV_BALANCE_CLOVE, .clove = { .gap = 100 << 10, .relay = 20 << 10, .clear = 200 << 10 } },
+	};
+	struct sv_packet p = { .payload = 1, .proto = SV_PROTO_TCP, .tcp_flags = SV_TCP_ACK };
+	struct sv_balance balance = {0};
+	struct sv_flow flow = {0};
+	struct sv_ctx c = {
+		.conf = &conf,
+		.flow = &flow,
+		.balance = &balance,
+		.flow_lock = &flow_lock,
+		.paths = { .labels = labels, .n = 3, .path = path },
+		.paths_lock = &paths_lock,
+		.now = 5 << SV_PATH_SHIFT,
+	};
+
+	HOLDS(sv_egress(&c, &p) == (SV_BEGAN | SV_CELL_OPENED) && p.label == 11 && p.cell == 0 && p.outer_ecn == SV_ECN_ECT0);
+	HOLDS(path[0].weight + path[1].weight + path[2].weight == SV_CLOVE_ONE && path[0].turn < 0);
+	HOLDS(sv_egress(&c, &p) == 0 && p.label == 11); /* within the flowlet nothing is taken from the paths */
+	HOLDS(path[1].turn > 0 && path[0].turn + path[1].turn + path[2].turn == 0);
+	c.now += 102 << SV_PATH_SHIFT;
+	c.paths.offer = 0;
+	HOLDS(sv_egress(&c, &p) == SV_CELL_OPENED && p.label == 12 && p.cell == 1);
+	c.news = (struct sv_path_news){ .kind = SV_FEEDBACK_CE, .path = 2 };
+	sv_ingress(&c, &p);
+	HOLDS(path[2].weight < path[1].weight && path[2].congestion);
+	c.now += 102 << SV_PATH_SHIFT;
+	c.paths.offer = 0;
+	c.paths.path = 0; /* no room for states: the next path in turn */
+	HOLDS(sv_egress(&c, &p) == SV_CELL_OPENED && p.label == 13 && p.cell == 2);
+	HOLDS(!nested && !flow_lock && !paths_lock);
 	return 0;
 }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod clove;
 #[cfg(test)]
+mod clove_edge;
+#[cfg(test)]
 pub(crate) mod divert;
 mod limiter;
 #[cfg(test)]
@@ -55,7 +57,7 @@ pub(crate) struct Conf {
     pub(crate) idle_ns: u64,
     pub(crate) balance: balance::Conf,
 }
-const _: () = assert!(size_of::<Conf>() == 16);
+const _: () = assert!(size_of::<Conf>() == 32);
 
 /// `struct sv_flow`
 #[repr(C)]
@@ -94,14 +96,19 @@ extern "C" {
         flow: *mut FlowLife,
         balance: *mut balance::State,
         vcc: *mut Vcc,
+        paths: *const Paths,
         now: u64,
         p: *mut Packet,
     ) -> u32;
+    fn sv_edge_ecn_departs(p: *const Packet) -> u8;
+    fn sv_edge_ecn_arrives(p: *mut Packet, outer: u8, wire: u8) -> std::ffi::c_int;
     fn sv_edge_tick(conf: *const Conf, vcc_conf: *const VccConf, flow: *mut FlowLife, vcc: *mut Vcc, now: u64) -> u32;
     #[cfg(test)]
     fn sv_edge_flow_key(p: *const Packet, reverse: c_int, k: *mut FlowKey);
     #[cfg(test)]
     fn sv_edge_hooks() -> c_int;
+    #[cfg(test)]
+    fn sv_edge_clove_locks() -> c_int;
     #[cfg(test)]
     fn sv_edge_balance(
         conf: *const balance::Conf,
@@ -119,6 +126,18 @@ extern "C" {
 pub(crate) fn hash(key: &FlowKey, seed: u64) -> u32 {
     // SAFETY: reads one key, whose mirror asserts the layout.
     unsafe { sv_edge_hash(key, seed) }
+}
+
+/// `sv_ecn_departs`: the codepoint of the outer header of a packet that enters the tunnel.
+pub(crate) fn ecn_departs(packet: &Packet) -> u8 {
+    // SAFETY: reads one packet, whose mirror asserts the layout.
+    unsafe { sv_edge_ecn_departs(packet) }
+}
+
+/// `sv_ecn_arrives`. False: the packet must be dropped.
+pub(crate) fn ecn_arrives(packet: &mut Packet, outer: u8, wire: u8) -> bool {
+    // SAFETY: writes one packet, whose mirror asserts the layout.
+    unsafe { sv_edge_ecn_arrives(packet, outer, wire) != 0 }
 }
 
 /// What the stages of an edge are configured with.
@@ -190,12 +209,14 @@ impl Stages {
         }
     }
 
-    /// `sv_ingress`. Returns [`BEGAN`], [`CELL_LATE`], [`CONSUMED`] and [`LIMITED`] bits.
+    /// `sv_ingress`. Returns [`BEGAN`], [`CELL_LATE`], [`CONSUMED`] and [`LIMITED`] bits. `paths` to the sender, where the scheme
+    /// keeps states of them.
     pub(crate) fn ingress(
         &self,
         flow: &mut FlowState,
         vcc: Option<&mut Vcc>,
         limiter: Limiter,
+        paths: &Paths,
         now: Time,
         packet: &mut Packet,
     ) -> u32 {
@@ -203,7 +224,9 @@ impl Stages {
         let (limit, queue) = pointers(limiter);
         let (conf, vcc_conf) = (&self.conf, self.vcc_pointer());
         // SAFETY: as in `egress`.
-        unsafe { sv_edge_ingress(conf, vcc_conf, limit, queue, life, balance, pointer(vcc), now.as_ns(), packet) }
+        unsafe {
+            sv_edge_ingress(conf, vcc_conf, limit, queue, life, balance, pointer(vcc), paths, now.as_ns(), packet)
+        }
     }
 
     /// `sv_egress` for a packet whose flow has no state. Returns [`LIMITED`].
@@ -223,11 +246,11 @@ impl Stages {
     }
 
     /// `sv_ingress` for a packet whose flow has no state. Returns [`CONSUMED`].
-    pub(crate) fn ingress_stateless(&self, packet: &mut Packet) -> u32 {
+    pub(crate) fn ingress_stateless(&self, paths: &Paths, packet: &mut Packet) -> u32 {
         let (flow, balance, vcc) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
         let (limit, queue) = pointers(None);
         // SAFETY: as in `egress_stateless`.
-        unsafe { sv_edge_ingress(&self.conf, self.vcc_pointer(), limit, queue, flow, balance, vcc, 0, packet) }
+        unsafe { sv_edge_ingress(&self.conf, self.vcc_pointer(), limit, queue, flow, balance, vcc, paths, 0, packet) }
     }
 
     /// `sv_tick`. True when the flow has expired, else the packets to send, as [`EMIT_WINDOW`] and [`EMIT_DUPACK`].

@@ -5,24 +5,26 @@ use std::fmt;
 use std::marker::PhantomData;
 use units::Time;
 use wire::feedback::Feedback;
+use wire::Packet;
 
 /// `struct sv_path`: what is known of one path, by its index in the schedule.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PathState {
-    /// 1/65536
-    pub congestion: u16,
-    /// 1/65536 of the traffic; 0: as much as any other.
-    pub weight: u16,
-    /// When the last feedback came, in ticks of 1,024 ns modulo 2^32; 0: never.
+    /// Share of the new flowlets, in 1/65536; 0: none was given yet.
+    pub weight: u32,
+    /// Its place in the rotation, in units of the scheme.
+    pub turn: i32,
+    /// When the last feedback that counts came, in ticks of 1,024 ns modulo 2^32; 0: never.
     pub heard: u32,
     /// When the index came to name another path, in ticks.
     pub bound: u32,
-    /// So long after that, in ticks, feedback may be about the path before; 0: it is not.
+    /// 1/65536
+    pub congestion: u16,
+    /// So long after `bound`, in ticks, feedback may be about the path before; 0: it is not.
     pub quiet: u16,
-    pub pad: u16,
 }
-const _: () = assert!(size_of::<PathState>() == 16);
+const _: () = assert!(size_of::<PathState>() == 20);
 
 /// The states of all paths to one destination.
 pub(crate) type PathStates = Box<[PathState; MAX_LABELS]>;
@@ -33,17 +35,23 @@ pub(crate) struct Paths<'a> {
     labels: *const u16,
     n: u32,
     /// Always 0: in simulator and lab a new schedule takes effect with the next cell.
-    prompt: u32,
+    prompt: u16,
+    offer: u16,
     states: *mut PathState,
     borrowed: PhantomData<(&'a [u16], &'a mut PathState)>,
 }
 
 impl<'a> Paths<'a> {
+    /// For schemes that keep no states.
+    pub(crate) fn none() -> Paths<'static> {
+        Paths::new(&[], None)
+    }
+
     /// At most [`MAX_LABELS`] labels.
     pub(crate) fn new(labels: &'a [u16], states: Option<&'a mut PathStates>) -> Paths<'a> {
         debug_assert!(labels.len() <= MAX_LABELS);
         let states = states.map_or(std::ptr::null_mut(), |states| states.as_mut_ptr());
-        Paths { labels: labels.as_ptr(), n: labels.len() as u32, prompt: 0, states, borrowed: PhantomData }
+        Paths { labels: labels.as_ptr(), n: labels.len() as u32, prompt: 0, offer: 0, states, borrowed: PhantomData }
     }
 }
 
@@ -63,6 +71,7 @@ impl<'a, const N: usize> From<&'a [u16; N]> for Paths<'a> {
 #[repr(C)]
 #[derive(Clone)]
 pub(crate) struct Relay {
+    told: [u32; MAX_LABELS],
     kind: [u8; MAX_LABELS],
     value: [u8; MAX_LABELS],
     queue: [u8; MAX_LABELS],
@@ -70,13 +79,14 @@ pub(crate) struct Relay {
     head: u8,
     counted: u8,
 }
-const _: () = assert!(size_of::<Relay>() == 772);
+const _: () = assert!(size_of::<Relay>() == 1796);
 
 extern "C" {
     fn sv_edge_hear(conf: *const Conf, paths: *const Paths, news: *const Feedback, now: u64);
     fn sv_edge_tick_paths(conf: *const Conf, paths: *const Paths, now: u64);
     fn sv_edge_relay_note(r: *mut Relay, news: *const Feedback);
-    fn sv_edge_relay_take(r: *mut Relay, news: *mut Feedback) -> std::ffi::c_int;
+    fn sv_edge_relay_harvest(r: *mut Relay, p: *const Packet, label: u16);
+    fn sv_edge_relay_take(conf: *const Conf, r: *mut Relay, now: u64, news: *mut Feedback) -> std::ffi::c_int;
 }
 
 /// `sv_hear`: a peer said something of one of the paths to it.
@@ -94,7 +104,15 @@ pub(crate) fn tick_paths(conf: &Conf, paths: &Paths, now: Time) {
 
 impl Default for Relay {
     fn default() -> Relay {
-        Relay { kind: [0; MAX_LABELS], value: [0; MAX_LABELS], queue: [0; MAX_LABELS], n: 0, head: 0, counted: 0 }
+        Relay {
+            told: [0; MAX_LABELS],
+            kind: [0; MAX_LABELS],
+            value: [0; MAX_LABELS],
+            queue: [0; MAX_LABELS],
+            n: 0,
+            head: 0,
+            counted: 0,
+        }
     }
 }
 
@@ -111,11 +129,17 @@ impl Relay {
         unsafe { sv_edge_relay_note(self, &news) }
     }
 
-    /// The feedback for a packet to the peer.
-    pub(crate) fn take(&mut self) -> Option<Feedback> {
+    /// A packet arrived with that label, as [`ecn_arrives`](super::ecn_arrives) left it.
+    pub(crate) fn harvest(&mut self, packet: &Packet, label: u16) {
+        // SAFETY: as in `note`; reads one packet.
+        unsafe { sv_edge_relay_harvest(self, packet, label) }
+    }
+
+    /// The feedback for a packet to the peer; of each path as often as the scheme wants it.
+    pub(crate) fn take(&mut self, conf: &Conf, now: Time) -> Option<Feedback> {
         let mut news = Feedback::default();
-        // SAFETY: as in `note`.
-        let taken = unsafe { sv_edge_relay_take(self, &mut news) };
+        // SAFETY: as in `note`; reads one configuration.
+        let taken = unsafe { sv_edge_relay_take(conf, self, now.as_ns(), &mut news) };
         (taken != 0).then_some(news)
     }
 }
@@ -123,7 +147,17 @@ impl Relay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::balance::Balance;
     use wire::feedback::{CE, UTILISATION};
+
+    fn conf(scheme: &str) -> Conf {
+        Conf { idle_ns: 0, balance: scheme.parse::<Balance>().unwrap().conf(false) }
+    }
+
+    /// Under a scheme that tells of everything at once.
+    fn take(relay: &mut Relay) -> Option<Feedback> {
+        relay.take(&conf("ecmp"), Time::from_secs(1))
+    }
 
     #[test]
     fn the_path_that_waited_longest_is_told_first_and_once() {
@@ -132,9 +166,9 @@ mod tests {
         for news in [util(255, 1), util(0, 2), util(255, 3), Feedback { path: 7, ..Feedback::default() }] {
             relay.note(news);
         }
-        assert_eq!(relay.take(), Some(util(255, 3)), "the newest value, in the first one's place");
-        assert_eq!(relay.take(), Some(util(0, 2)));
-        assert_eq!(relay.take(), None);
+        assert_eq!(take(&mut relay), Some(util(255, 3)), "the newest value, in the first one's place");
+        assert_eq!(take(&mut relay), Some(util(0, 2)));
+        assert_eq!(take(&mut relay), None);
     }
 
     #[test]
@@ -144,7 +178,7 @@ mod tests {
         relay.note(Feedback { kind: UTILISATION, path: 3, value: 9 });
         relay.note(mark);
         relay.note(Feedback { kind: UTILISATION, path: 3, value: 1 });
-        assert_eq!((relay.take(), relay.take()), (Some(mark), None));
+        assert_eq!((take(&mut relay), take(&mut relay)), (Some(mark), None));
     }
 
     #[test]
@@ -154,11 +188,45 @@ mod tests {
             for path in 0..=255 {
                 relay.note(Feedback { kind: UTILISATION, path, value: round });
             }
-            let told: Vec<u8> = std::iter::from_fn(|| relay.take()).map(|news| news.path).collect();
+            let told: Vec<u8> = std::iter::from_fn(|| take(&mut relay)).map(|news| news.path).collect();
             assert_eq!(told, (0..=255).collect::<Vec<u8>>());
             // The next round starts elsewhere in the ring.
             relay.note(Feedback { kind: CE, path: 9, value: 0 });
-            relay.take();
+            take(&mut relay);
         }
+    }
+
+    #[test]
+    fn a_path_is_told_of_once_in_a_while_and_others_are_not_kept_waiting() {
+        let (mut relay, clove) = (Relay::default(), conf("clove,clove_relay=100us"));
+        let mark = |path| Feedback { kind: CE, path, value: 0 };
+        let mut at = |us, marked: &[u8]| {
+            marked.iter().for_each(|path| relay.note(mark(*path)));
+            relay.take(&clove, Time::from_us(us))
+        };
+        assert_eq!(at(5000, &[1]), Some(mark(1)));
+        assert_eq!(at(5010, &[1, 1]), None, "twice within the interval is one feedback");
+        assert_eq!(at(5020, &[2]), Some(mark(2)), "the first one waits, this one need not");
+        assert_eq!([at(5030, &[2]), at(5095, &[])], [None, None]);
+        assert_eq!([at(5110, &[]), at(5111, &[])], [Some(mark(1)), None], "and is not forgotten");
+        assert_eq!([at(5200, &[]), at(5300, &[])], [Some(mark(2)), None]);
+    }
+
+    #[test]
+    fn many_waiting_paths_cost_a_packet_no_more_than_eight_looks() {
+        let (mut relay, clove) = (Relay::default(), conf("clove,clove_relay=1s"));
+        let note = |relay: &mut Relay, path| relay.note(Feedback { kind: CE, path, value: 0 });
+        let now = Time::from_secs(5);
+        for path in 0..20 {
+            note(&mut relay, path);
+            assert!(relay.take(&clove, now).is_some());
+        }
+        (0..20).chain([99]).for_each(|path| note(&mut relay, path));
+        let told: Vec<_> = (0..3).map(|_| relay.take(&clove, now).map(|news| news.path)).collect();
+        assert_eq!(told, [None, None, Some(99)]);
+        let later = Time::from_secs(7);
+        let told: std::collections::BTreeSet<u8> =
+            std::iter::from_fn(|| relay.take(&clove, later)).map(|news| news.path).collect();
+        assert_eq!(told, (0..20).collect());
     }
 }

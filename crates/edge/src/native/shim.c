@@ -19,13 +19,16 @@ u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_con
 		   const struct sv_paths *paths, u32 hash, u64 now, struct sv_packet *p);
 u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
 		    struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_balance *balance, struct sv_vcc *vcc,
-		    u64 now, struct sv_packet *p);
+		    const struct sv_paths *paths, u64 now, struct sv_packet *p);
+u8 sv_edge_ecn_departs(const struct sv_packet *p);
+int sv_edge_ecn_arrives(struct sv_packet *p, u8 outer, u8 wire);
 u32 sv_edge_tick(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
 		 struct sv_vcc *vcc, u64 now);
 void sv_edge_hear(const struct sv_conf *conf, const struct sv_paths *paths, const struct sv_path_news *news, u64 now);
 void sv_edge_tick_paths(const struct sv_conf *conf, const struct sv_paths *paths, u64 now);
 void sv_edge_relay_note(struct sv_relay *r, const struct sv_path_news *news);
-int sv_edge_relay_take(struct sv_relay *r, struct sv_path_news *news);
+void sv_edge_relay_harvest(struct sv_relay *r, const struct sv_packet *p, u16 label);
+int sv_edge_relay_take(const struct sv_conf *conf, struct sv_relay *r, u64 now, struct sv_path_news *news);
 u64 sv_edge_deadline(const struct sv_vcc_conf *conf, const struct sv_vcc *v);
 u32 sv_edge_window(const struct sv_vcc_conf *conf, const struct sv_vcc *v);
 int sv_edge_due(const struct sv_vcc_conf *conf, const struct sv_vcc *v, u64 now);
@@ -44,7 +47,7 @@ void sv_edge_receive_restart(struct sv_receive *r);
 int sv_edge_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u64 now, u64 *at);
 u32 sv_edge_limit_bytes(const struct sv_packet *p, u32 len);
 void sv_edge_owed_count(struct sv_owed_marks *m, u32 marked);
-void sv_edge_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, struct sv_packet *p);
+void sv_edge_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u32 tick, struct sv_packet *p);
 u32 sv_edge_told_new(struct sv_told *t, u16 count, u32 sent);
 
 void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k)
@@ -84,7 +87,7 @@ u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_con
 
 u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
 		    struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_balance *balance, struct sv_vcc *vcc,
-		    u64 now, struct sv_packet *p)
+		    const struct sv_paths *paths, u64 now, struct sv_packet *p)
 {
 	struct sv_ctx c = {
 		.conf = conf,
@@ -96,10 +99,21 @@ u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_co
 		.bound = vcc && !vcc_conf ? &vcc->bound : 0,
 		.limit = limit,
 		.queue = queue,
+		.paths = *paths,
 		.now = now,
 	};
 
 	return sv_ingress(&c, p);
+}
+
+u8 sv_edge_ecn_departs(const struct sv_packet *p)
+{
+	return sv_ecn_departs(p);
+}
+
+int sv_edge_ecn_arrives(struct sv_packet *p, u8 outer, u8 wire)
+{
+	return sv_ecn_arrives(p, outer, wire);
 }
 
 u32 sv_edge_tick(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
@@ -129,9 +143,14 @@ void sv_edge_relay_note(struct sv_relay *r, const struct sv_path_news *news)
 	sv_relay_note(r, news);
 }
 
-int sv_edge_relay_take(struct sv_relay *r, struct sv_path_news *news)
+void sv_edge_relay_harvest(struct sv_relay *r, const struct sv_packet *p, u16 label)
 {
-	return sv_relay_take(r, news);
+	sv_relay_harvest(r, p, label);
+}
+
+int sv_edge_relay_take(const struct sv_conf *conf, struct sv_relay *r, u64 now, struct sv_path_news *news)
+{
+	return sv_relay_take(r, sv_balance_relay(&conf->balance), sv_path_tick(now), news);
 }
 
 u16 sv_edge_dctcp_alpha(u16 alpha, u32 total, u32 marked)
@@ -183,7 +202,7 @@ void sv_edge_ack(const struct sv_vcc_conf *conf, struct sv_vcc *v, const struct 
 int sv_edge_balance(const struct sv_balance_conf *conf, struct sv_balance *b, const u16 *labels, u32 n, u32 prompt,
 		    u32 hash, u64 now, struct sv_packet *p)
 {
-	struct sv_paths paths = { .labels = labels, .n = n, .prompt = prompt };
+	struct sv_paths paths = { .labels = labels, .n = n, .prompt = (u16)prompt };
 
 	return sv_balance_egress(conf, b, &paths, hash, now, p);
 }
@@ -238,9 +257,9 @@ void sv_edge_owed_count(struct sv_owed_marks *m, u32 marked)
 	sv_owed_count(m, marked);
 }
 
-void sv_edge_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, struct sv_packet *p)
+void sv_edge_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u32 tick, struct sv_packet *p)
 {
-	sv_owed_pay(r, m, p);
+	sv_owed_pay(r, m, least, tick, p);
 }
 
 u32 sv_edge_told_new(struct sv_told *t, u16 count, u32 sent)

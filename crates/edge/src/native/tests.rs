@@ -183,7 +183,7 @@ fn what_was_never_answered_and_confirmed_goes_after_ten_seconds() {
         let mut packet = tcp_packet(tcp::ACK, 100);
         match way {
             'o' => stages(conf).egress(flow, None, None, &[], 0, second, &mut packet),
-            _ => stages(conf).ingress(flow, None, None, second, &mut packet),
+            _ => stages(conf).ingress(flow, None, None, &Paths::none(), second, &mut packet),
         };
     };
     for (ways, seconds) in
@@ -214,7 +214,7 @@ fn ingress_notes_late_cells_in_serial_order() {
     let mut flow = FlowState::default();
     let mut late = |cell, has_cell| {
         let mut packet = Packet { cell, has_cell, ..tcp_packet(tcp::ACK, 1) };
-        stages(conf()).ingress(&mut flow, None, None, Time::ZERO, &mut packet) & CELL_LATE != 0
+        stages(conf()).ingress(&mut flow, None, None, &Paths::none(), Time::ZERO, &mut packet) & CELL_LATE != 0
     };
     assert!(!late(u32::MAX - 1, 1), "the first cell seen is the newest");
     assert!(!late(u32::MAX, 1));
@@ -280,6 +280,35 @@ fn flowlets_end_with_a_pause_and_only_then() {
     assert_eq!(after(within), (2, 11));
 }
 
+/// Labels of 300 flowlets under a choice, with pauses of different length.
+fn flowlets(choice: &str, pause: impl Fn(u64) -> Time) -> Vec<u16> {
+    let balance: Balance = format!("flowlet,flowlet_gap=100us,flowlet_choice={choice}").parse().unwrap();
+    let (mut flow, mut now) = (FlowState::default(), Time::from_secs(7));
+    let labels = (0..300).map(|n| {
+        now += pause(n);
+        let packet = sent(&mut flow, balance, now, 1000);
+        assert_eq!(packet.cell, n as u32);
+        packet.label
+    });
+    labels.collect()
+}
+
+#[test]
+fn a_flowlets_path_is_the_next_one_or_one_by_its_number_or_any() {
+    let [steady, other] = [|_| Time::from_us(200), |n| Time::from_us(200 + n % 7)];
+    assert_eq!(flowlets("round-robin", steady)[..5], [12, 13, 11, 12, 13]);
+    assert_eq!(flowlets("round-robin", steady), flowlets("round-robin", other));
+    assert_eq!(flowlets("hash", steady), flowlets("hash", other), "of flow and number alone");
+    assert_ne!(flowlets("random", steady), flowlets("random", other), "nobody knows it before");
+    for choice in ["hash", "random"] {
+        let taken = flowlets(choice, steady);
+        let counts = [11, 12, 13].map(|label| taken.iter().filter(|taken| **taken == label).count());
+        // Binomial(300, 1/3): standard deviation 8; five of them.
+        assert!(counts.iter().all(|count| count.abs_diff(100) < 41), "{choice}: {counts:?}");
+        assert!(taken.windows(2).any(|two| two[0] == two[1]), "{choice} is not in turn");
+    }
+}
+
 #[test]
 fn a_flow_goes_on_where_it_is_when_the_scheme_changes() {
     let mut flow = FlowState::default();
@@ -299,6 +328,8 @@ fn a_flow_goes_on_where_it_is_when_the_scheme_changes() {
 fn hooks_are_called_in_their_place_under_the_right_lock() {
     // SAFETY: takes and returns nothing but a number; the C beside it has no other caller.
     assert_eq!(unsafe { sv_edge_hooks() }, 0, "the line of hooks.c");
+    // SAFETY: see above.
+    assert_eq!(unsafe { sv_edge_clove_locks() }, 0, "the line of hooks.c");
 }
 
 #[test]

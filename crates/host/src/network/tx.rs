@@ -16,11 +16,13 @@ impl Network<'_> {
         let host = packet.src;
         let standing = self.standing(host, packet.dst);
         let h = &mut self.hosts[host as usize];
+        packet.headers.wire = h.edge.wire();
         let verdict = h.edge.process_limited(now, Direction::Egress, Slot::default(), &mut packet.headers, standing);
         if self.edge_has_timers() {
             // What the edge adds belongs to the same flow and goes first.
-            while let Some(extra) = self.hosts[host as usize].edge.poll_transmit(now) {
+            while let Some(mut extra) = self.hosts[host as usize].edge.poll_transmit(now) {
                 let label = extra.packet.label;
+                edge::ecn::departs(&mut extra.packet);
                 let options = wire::TcpOptions::default();
                 // A full limiter drops it.
                 let _ = self.queue_for_nic(Packet { headers: extra.packet, label, options, ..packet });
@@ -33,7 +35,8 @@ impl Network<'_> {
         packet.label = packet.headers.label;
         let edge = &mut self.hosts[host as usize].edge;
         packet.int = edge.asks_for_utilisation();
-        packet.feedback = edge.feedback_to(&packet.headers.daddr);
+        packet.feedback = edge.feedback_to(now, &packet.headers.daddr);
+        edge::ecn::departs(&mut packet.headers);
         self.queue_for_nic(packet)
     }
 

@@ -211,8 +211,10 @@ impl<P: Part> Rx<P> {
 
     /// One packet with a flowcell through the edge.
     fn reorder<F>(&mut self, io: &mut Io<'_, F>, id: PacketId, standing: Option<Standing>) -> Option<Handed<P>> {
-        if io.packets.body(id).int || io.packets.body(id).feedback.kind != feedback::NONE {
-            hear(io.edge, io.now, &io.packets.get(id));
+        if says_of_paths(io.packets.body(id)) {
+            let mut packet = io.packets.get(id);
+            hear(io.edge, io.now, &mut packet);
+            io.packets.body_mut(id).headers = packet.headers;
         }
         let headers = &mut io.packets.body_mut(id).headers;
         match io.edge.process_limited(io.now, Direction::Ingress, Slot(id), headers, standing) {
@@ -236,7 +238,7 @@ fn ingress<P, F: Frames>(io: &mut Io<'_, F>, segment: &mut Segment<P>, standing:
     if io.frames.bypasses_edge(&segment.packet) {
         return Fate::Up;
     }
-    hear(io.edge, io.now, &segment.packet);
+    hear(io.edge, io.now, &mut segment.packet);
     if io.edge.config().reorder.is_none() {
         // The slot is never used: without a reorder engine nothing is held.
         let (slot, headers) = (Slot::default(), &mut segment.packet.headers);
@@ -260,10 +262,14 @@ fn ingress<P, F: Frames>(io: &mut Io<'_, F>, segment: &mut Segment<P>, standing:
     }
 }
 
-/// Tells the edge what a packet brought of paths.
-fn hear(edge: &mut Edge, now: Time, packet: &Packet) {
-    let told = packet.feedback;
-    if packet.int || told.kind != feedback::NONE {
-        edge.hear(now, &packet.headers, packet.label, packet.busiest(), told);
+fn says_of_paths(packet: &Packet) -> bool {
+    packet.int || packet.feedback.kind != feedback::NONE || packet.headers.wire == wire::version::TWO
+}
+
+/// Tells the edge what a packet brought of paths, which leaves its tunnel with that.
+fn hear(edge: &mut Edge, now: Time, packet: &mut Packet) {
+    if says_of_paths(packet) {
+        edge::ecn::arrives(&mut packet.headers);
+        edge.hear(now, &packet.headers, packet.label, packet.busiest(), packet.feedback);
     }
 }

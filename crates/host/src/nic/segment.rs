@@ -98,7 +98,7 @@ impl<P: Part> Segment<P> {
             && b.payload <= size
             && a.payload + b.payload <= MAX_SEGMENT
             && a.ack == b.ack
-            && a.ecn == b.ecn
+            && (a.ecn, a.outer_ecn) == (b.ecn, b.outer_ecn)
             && (a.l4_header_len, a.tcp_reserved) == (b.l4_header_len, b.tcp_reserved)
             && (a.tcp_flags ^ b.tcp_flags) & !(tcp::PSH | tcp::FIN) == 0
             && (a.label, a.cell) == (b.label, b.cell)

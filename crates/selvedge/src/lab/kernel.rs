@@ -43,7 +43,7 @@ static POLICIES: LazyLock<String> = LazyLock::new(|| {
     for scheme in SCHEMES {
         let _ = write!(text, "\n{}: {}", scheme.name, scheme.about.replace('`', ""));
         for parameter in scheme.parameters {
-            let _ = write!(text, "; {}={} to {}", parameter.name, parameter.least, parameter.most);
+            let _ = write!(text, "; {}={}", parameter.name, parameter.range().replace('`', ""));
         }
     }
     text

@@ -55,7 +55,17 @@ const AGENTS: &[(&str, &str)] = &[
 ];
 
 /// Keys from the table of schemes, which `tests/documents.rs` compares with its own page.
-const BALANCE: [&str; 4] = ["balance", "policy", "threshold", "flowlet_gap"];
+const BALANCE: [&str; 9] = [
+    "balance",
+    "policy",
+    "threshold",
+    "flowlet_gap",
+    "flowlet_choice",
+    "clove_relay",
+    "clove_clear",
+    "clove_masks",
+    "clove_age",
+];
 
 /// One row of a table of keys: its cells by column, in lower case.
 type Row = BTreeMap<String, String>;

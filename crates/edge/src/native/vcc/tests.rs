@@ -65,7 +65,8 @@ impl Edge {
         let (saddr, daddr, sport, dport) = (packet.daddr, packet.saddr, packet.dport, packet.sport);
         let mut packet = Packet { saddr, daddr, sport, dport, ..packet };
         let limiter = self.limit.as_ref().map(|limit| (limit, &mut self.queue));
-        let result = self.stages.ingress(&mut self.flow, Some(&mut self.vcc), limiter, self.now, &mut packet);
+        let result =
+            self.stages.ingress(&mut self.flow, Some(&mut self.vcc), limiter, &Paths::none(), self.now, &mut packet);
         (result, packet)
     }
 

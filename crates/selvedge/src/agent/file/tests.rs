@@ -126,6 +126,12 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "a.toml:15: balance.policy: unknown value `flowcel`",
         "(known: ecmp, hash, random-path, flowcell, flowlet",
     ),
+    (
+        "\"flowcell\"",
+        "\"waze\"",
+        "a.toml:15: balance.policy: the kernel edge keeps no states of paths",
+        "give ecmp, random-path, flowcell, flowlet",
+    ),
     ("\"flowcell\"", "\"hash\"", "a.toml:16: balance.flowcell: has no meaning with policy = \"hash\"", "remove it"),
     ("\"64KB\"", "\"64kb\"", "a.toml:16: balance.flowcell: ", "GiB)"),
     ("flowcell =", "flowlet_gap =", "a.toml:16: balance.flowlet_gap: ", "min)"),
@@ -133,7 +139,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "flowcell =",
         "flowcel =",
         "a.toml:16: balance.flowcel: unknown key",
-        "(known: policy, threshold, flowlet_gap, udp, labels)",
+        "(known: policy, threshold, flowlet_gap, flowlet_choice, clove_relay, clove_clear, clove_masks, clove_age, udp, labels)",
     ),
     (
         "= \"flowcell\"",
