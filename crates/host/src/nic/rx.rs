@@ -131,15 +131,10 @@ impl<P: Part> Rx<P> {
         standing: impl Fn(u32) -> Option<Standing>,
     ) -> Option<Handed<P>> {
         loop {
-            if let Some(segment) = self.up.front_mut() {
+            if let Some(segment) = self.up.pop_front() {
                 let standing = standing(segment.packet.src);
-                let fate = ingress(io, segment, standing);
-                let segment = self.up.pop_front()?;
-                match fate {
-                    Fate::Up => return Some(Handed::Up(segment)),
-                    Fate::Gone => return Some(Handed::Gone(segment)),
-                    Fate::Held(id) if segment.parts.len() > 1 => self.held.push((id, segment)),
-                    Fate::Held(_) => {}
+                if let Some(handed) = self.ingress(io, segment, standing) {
+                    return Some(handed);
                 }
                 continue;
             }
@@ -223,42 +218,38 @@ impl<P: Part> Rx<P> {
             Verdict::Consume | Verdict::Drop(_) => Some(Handed::Gone(Segment::new(io.packets.take(id)))),
         }
     }
-}
 
-/// What becomes of a merged segment at the edge.
-enum Fate {
-    Up,
-    Gone,
-    /// By the packet that stands for it.
-    Held(PacketId),
-}
-
-/// A merged segment through the edge.
-fn ingress<P, F: Frames>(io: &mut Io<'_, F>, segment: &mut Segment<P>, standing: Option<Standing>) -> Fate {
-    if io.frames.bypasses_edge(&segment.packet) {
-        return Fate::Up;
-    }
-    hear(io.edge, io.now, &mut segment.packet);
-    if io.edge.config().reorder.is_none() {
-        // The slot is never used: without a reorder engine nothing is held.
-        let (slot, headers) = (Slot::default(), &mut segment.packet.headers);
-        return match io.edge.process_limited(io.now, Direction::Ingress, slot, headers, standing) {
-            Verdict::Forward => Fate::Up,
-            _ => Fate::Gone,
-        };
-    }
-    // A segment without a flowcell waits behind the segments that the engine releases before it.
-    let id = io.packets.add(segment.packet);
-    let headers = &mut io.packets.body_mut(id).headers;
-    let verdict = io.edge.process_limited(io.now, Direction::Ingress, Slot(id), headers, standing);
-    if verdict == Verdict::Hold {
-        return Fate::Held(id);
-    }
-    segment.packet = io.packets.take(id);
-    if verdict == Verdict::Forward {
-        Fate::Up
-    } else {
-        Fate::Gone
+    /// A merged segment through the edge.
+    fn ingress<F: Frames>(
+        &mut self,
+        io: &mut Io<'_, F>,
+        mut segment: Segment<P>,
+        standing: Option<Standing>,
+    ) -> Option<Handed<P>> {
+        if io.frames.bypasses_edge(&segment.packet) {
+            return Some(Handed::Up(segment));
+        }
+        hear(io.edge, io.now, &mut segment.packet);
+        if io.edge.config().reorder.is_none() {
+            // The slot is never used: without a reorder engine nothing is held.
+            let (slot, headers) = (Slot::default(), &mut segment.packet.headers);
+            return Some(match io.edge.process_limited(io.now, Direction::Ingress, slot, headers, standing) {
+                Verdict::Forward => Handed::Up(segment),
+                _ => Handed::Gone(segment),
+            });
+        }
+        // A segment without a flowcell waits behind the segments that the engine releases before it.
+        let id = io.packets.add(segment.packet);
+        let headers = &mut io.packets.body_mut(id).headers;
+        let verdict = io.edge.process_limited(io.now, Direction::Ingress, Slot(id), headers, standing);
+        if verdict == Verdict::Hold {
+            if segment.parts.len() > 1 {
+                self.held.push((id, segment));
+            }
+            return None;
+        }
+        segment.packet = io.packets.take(id);
+        Some(if verdict == Verdict::Forward { Handed::Up(segment) } else { Handed::Gone(segment) })
     }
 }
 
