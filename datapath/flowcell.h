@@ -5,7 +5,7 @@
  *
  * Where the paper is silent: the size of a segment is its payload; the first path of a flow is random, or every mouse
  * would take the first; cell numbers are 32 bits and wrap; a new schedule takes effect together with a new cell only,
- * because the receiver relies on "one cell, one path".
+ * because the receiver relies on "one cell, one path"; a flow may be told to begin one for it (sv_choice_renew).
  */
 #ifndef SV_FLOWCELL_H
 #define SV_FLOWCELL_H

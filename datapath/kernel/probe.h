@@ -64,7 +64,7 @@ static __noinline int take_probe(struct __sk_buff *skb, struct sv_counters *coun
 	if (differs)
 		return UNANSWERED;
 	now = stages_now(conf, 1);
-	if (!may_ask(replies ? ASKED_REPLY : ASKED_PROBE, SV_PROBE_MAX, now))
+	if (!may_ask(replies ? ASKED_REPLY : ASKED_PROBE, replies ? SV_EMIT_MAX : SV_PROBE_MAX, now))
 		return drop(counters, SV_COUNT_PROBES_WITHHELD);
 	if (!replies) {
 		count(counters, SV_COUNT_PROBES_ANSWERED, 1);

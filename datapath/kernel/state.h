@@ -225,10 +225,10 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 /* Of what it returns. */
 #define SV_TICK_FULL 0x20000 /* there is no room for events: call again when they have been read */
 
-/* Packets that a CPU asks the agent for at most, in so many ns. */
+/* Packets that a CPU asks the agent for at most, and replies that it tells it of, in so many ns. */
 #define SV_EMIT_MAX 64
 #define SV_EMIT_INTERVAL_NS 10000000ULL
-/* Probes that it answers, and replies that it tells the agent of, at most in that time. */
+/* Probes that it answers at most in that time. */
 #define SV_PROBE_MAX 256
 
 /* sv_event.kind */

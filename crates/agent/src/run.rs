@@ -91,8 +91,9 @@ struct Runner {
     /// Opened when the first report is to be sent.
     uplink: Option<Uplink>,
     follower: Option<Follower>,
-    /// When probes were sent last, and when it is looked whom to send any.
+    /// When probes were sent last, when routers were heard last, and when it is looked whom to trace.
     last_trace: Instant,
+    last_heard: Instant,
     next_heard: Instant,
     path_lines: Limit,
     _lock: Lock,
@@ -240,6 +241,7 @@ impl Runner {
             uplink: None,
             follower,
             last_trace: now(),
+            last_heard: now(),
             next_heard: now(),
             path_lines: Limit::of(discovery::LINES),
             _lock: lock,
@@ -275,7 +277,7 @@ impl Runner {
                 _ = until(self.agent.learned.due(), self.last_ask) => self.ask_holders().await,
                 _ = tokio::time::sleep_until(self.next_tick.into()), if self.agent.config.congestion.is_some() => self.tick().await,
                 Some(news) = next_news(&mut self.follower) => self.hear(news).await,
-                _ = trace::routers(&self.agent.tracer) => self.hear_routers(),
+                _ = trace::routers(&self.agent.tracer, self.last_heard) => self.hear_routers(),
                 _ = trace::due(&self.agent.tracer, self.last_trace) => self.trace(),
                 _ = tokio::time::sleep_until(self.next_heard.into()), if self.agent.tracer.is_some() => self.look_who_was_heard(),
                 _ = watchdog.tick() => notify(&[NotifyState::Watchdog]),

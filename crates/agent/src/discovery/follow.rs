@@ -65,7 +65,8 @@ impl Agent {
     pub(crate) fn look_who_was_heard(&mut self) -> Result<()> {
         let Some(tracer) = &mut self.tracer else { return Ok(()) };
         let now = monotonic_ns();
-        let mut heard = self.edge.all_heard()?;
+        let Some(last) = tracer.targets().map(|(_, target)| target.id).max() else { return Ok(()) };
+        let mut heard = self.edge.all_heard(last)?;
         heard.retain(|(_, heard)| heard.version(VERSION_2, now) == VERSION_2 && heard.age_ticks(now) <= LATELY);
         let is_heard = |target: &Target| heard.binary_search_by_key(&target.id, |(id, _)| *id).is_ok();
         let wanted: Vec<IpAddr> =

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 /// Between two times that probes are sent: the rate is kept, a few at a time.
 const PAUSE: Duration = Duration::from_millis(1);
+/// Between two times that routers are heard: anybody may send what looks like their messages, and the agent has other work.
+const LISTEN: Duration = Duration::from_millis(5);
 
 impl Runner {
     /// Who is to be traced?
@@ -31,6 +33,7 @@ impl Runner {
         if let Some(tracer) = &mut self.agent.tracer {
             tracer.hear(monotonic_ns());
         }
+        self.last_heard = now();
         self.follow_paths();
     }
 
@@ -43,9 +46,12 @@ impl Runner {
 }
 
 /// Until routers say something.
-pub(super) async fn routers(tracer: &Option<Tracer>) {
+pub(super) async fn routers(tracer: &Option<Tracer>, last: Instant) {
     match tracer {
-        Some(tracer) => tracer.readable().await,
+        Some(tracer) => {
+            tokio::time::sleep_until((last + LISTEN).into()).await;
+            tracer.readable().await; // at the end: who stops waiting has heard nothing
+        }
         None => std::future::pending().await,
     }
 }

@@ -121,6 +121,10 @@ fn edges_find_out_that_both_speak_version_2() {
         let Some(mut rig) = Rig::new(name, [VERSION_2; 2], six) else { return };
         rig.carries(3_000_000);
         assert_eq!([rig.speaks(0), rig.speaks(1)], [VERSION_2; 2]);
+        let edge = &rig.fabric.edges[0].edge;
+        let heard: Vec<_> = [0, 1].map(|id| (id, edge.heard(id).unwrap().unwrap())).into();
+        assert_eq!(edge.all_heard(1).unwrap(), heard);
+        assert_eq!(edge.all_heard(u32::MAX).unwrap().len(), 4097);
         rig.nothing_is_lost();
         for i in 0..2 {
             assert!(rig.count(i, Counter::PacksSent) > 0 && rig.count(i, Counter::ReportsReceived) > 0);
