@@ -227,3 +227,27 @@ fn a_threshold_of_100_kb_is_far_above_theory() {
         assert!(100_000 >= 5 * theory, "{theory}");
     }
 }
+
+/// Clove sections 5 and 5.2.
+#[test]
+fn the_fabric_of_clove_has_four_paths_and_loses_a_quarter() {
+    let points = points("clove/fig4c.toml");
+    let template = points[0].plan.schemes[0].template();
+    let mut fabric = template.topology.clone();
+    assert_eq!((fabric.bisection_rate(), fabric.oversubscription()), (BitRate::from_gbps(160), 1.0));
+    let (from, to) = (fabric.leaves()[0], fabric.leaves()[1]);
+    let paths: Vec<_> = fabric.trees(&[]).iter().map(|tree| tree.path(from, to).unwrap()).collect();
+    let links: std::collections::BTreeSet<_> = paths.iter().flatten().collect();
+    assert_eq!((paths.len(), links.len()), (4, 8), "they share nothing");
+
+    let [failure] = template.failures[..] else { panic!("one link fails") };
+    let weights = fabric.pair_weights(from, to, &[failure.link]);
+    let all: f64 = weights.iter().sum();
+    let over = |spine: &str| -> f64 {
+        let ends_there = |path: &Vec<u32>| fabric.nodes[fabric.other_end(path[0], from) as usize].name == spine;
+        paths.iter().zip(&weights).filter(|(path, _)| ends_there(path)).map(|(_, weight)| weight / all).sum()
+    };
+    assert!((over("spine1") - 2.0 / 3.0).abs() < 1e-9 && (over("spine2") - 1.0 / 3.0).abs() < 1e-9);
+    fabric.links[failure.link as usize].rate = BitRate::from_bps(0);
+    assert_eq!(fabric.bisection_rate(), BitRate::from_gbps(120));
+}
