@@ -283,6 +283,25 @@ fn what_switches_tell_of_links_comes_back_to_the_sender() {
     assert!(one.min(two) * 10 > one.max(two), "{one} and {two}");
 }
 
+/// Guests do not speak ECN: switches mark all the same, on the outer header, which the receiver's edge takes off.
+#[test]
+fn clove_has_paths_marked_and_guests_see_none_of_it() {
+    let mut setup = setup(clos());
+    let balance = "clove,flowlet_gap=2ms,clove_relay=1ms,clove_clear=5ms".parse().unwrap();
+    setup.edge = EdgeConfig { balance, ..EdgeConfig::default() };
+    setup.switches.aqm = Some(fabric::Aqm::Threshold { k: Bytes(15_000) });
+    for spine in ["spine1", "spine2"] {
+        let link = setup.topology.link_named(&format!("leaf1-{spine}")).unwrap();
+        setup.topology.links[link as usize].rate = BitRate::from_mbps(20);
+    }
+    let Some(lab) = lab(&setup) else { return };
+    transfer(&lab, 3_000_000);
+    let outcome = lab.ask(|driver| driver.end_measurement()).unwrap();
+    let marked: u64 = outcome.ports.iter().map(|port| port.marked_packets).sum();
+    assert!(marked > 0, "nothing was marked");
+    assert_eq!(ce_packets(&lab, 1), 0);
+}
+
 #[test]
 fn congestion_control_of_the_edge_governs_a_guest() {
     let mut setup = setup(dumbbell());
