@@ -107,9 +107,13 @@ impl Transfer {
 fn fill_up(stream: &mut TcpStream, buffer: &mut [u8]) -> usize {
     let mut at = 0;
     while at < buffer.len() {
-        match stream.read(&mut buffer[at..]).expect("no reset") {
-            0 => break,
-            n => at += n,
+        match stream.read(&mut buffer[at..]) {
+            // A process that was stopped and goes on, with a timeout on the socket.
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            read => match read.expect("no reset") {
+                0 => break,
+                n => at += n,
+            },
         }
     }
     at
