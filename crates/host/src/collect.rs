@@ -35,7 +35,7 @@ impl Measured {
 /// What a run yields that lasted until `ended_at`.
 pub(crate) fn outcome(apps: Apps<'_>, mut sampling: Sampling, measured: &Measured, ended_at: Time) -> Outcome {
     let steps = apps.steps(apps.transport.net.experiment.duration);
-    let (probes, probes_lost) = apps.probes.answered();
+    let (probes, probes_lost) = apps.probes.answered(ended_at);
     let transport = apps.transport;
     let net = transport.net;
     let (lost_on_wires, unroutable) = net.fabric.lost_packets();

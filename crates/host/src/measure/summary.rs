@@ -332,10 +332,10 @@ fn receivers(summary: &mut Summary, outcomes: &[&Outcome], warmup: Time) {
     let runs = outcomes.len() as f64;
     let later = |&&(at, _, _): &&(Time, u32, Time)| at >= warmup;
     let probes = outcomes.iter().flat_map(|o| &o.probes).filter(later).map(|p| p.2.as_us_f64());
-    let probes = Samples::new(probes, 0);
     let lost = outcomes.iter().map(|o| o.probes_lost).sum::<u64>();
+    let probes = Samples::new(probes, lost);
     summary.put_tail("probe.rtt_us", &probes, "us");
-    if probes.count() + lost > 0 {
+    if probes.count() > 0 {
         summary.put("probe.lost", lost as f64 / runs, "count");
     }
     let rtts = outcomes.iter().flat_map(|o| &o.rtt_samples).filter(later).map(|s| s.2.as_us_f64());

@@ -1,6 +1,6 @@
 //! Estimates of the number of flows that a workload starts and keeps open, for the memory check.
 
-use super::{HostMap, Pattern, Workload, MAX_FLOWS};
+use super::{Connection, HostMap, Pairs, Pattern, Workload, MAX_FLOWS};
 use units::{BitRate, Bytes, Time};
 
 /// What a flow takes of a link besides its bytes: handshake, headers, acknowledgements.
@@ -32,7 +32,7 @@ impl Workload {
             Demand { flows, open: (senders + flows * (1.0 - carried / offered.max(1.0)).max(0.0)).min(flows) }
         };
         let bytes = |size: &Bytes| size.get() as f64;
-        match &self.pattern {
+        let demand = match &self.pattern {
             Pattern::Stride { .. } | Pattern::RandomBijection { .. } => all_at_once(n),
             Pattern::Random { flows_per_host, .. } => all_at_once(n * f64::from(*flows_per_host)),
             Pattern::Long { pairs, .. } | Pattern::Staircase { pairs, .. } => all_at_once(pairs.most(hosts)),
@@ -60,13 +60,35 @@ impl Workload {
                 let turn = sending + pause.saturating_add(TURN).as_ps() as f64 / 1e12;
                 Demand { flows: (open * (1.0 + span / turn)).min(open + MAX_FLOWS), open }
             }
+        };
+        match self.connection {
+            Connection::Persistent => Demand { open: demand.open.max(self.kept(hosts).min(demand.flows)), ..demand },
+            Connection::Fresh => demand,
         }
+    }
+
+    /// Connections of a workload that keeps them, each counted from its first message on.
+    fn kept(&self, hosts: &HostMap) -> f64 {
+        let n = f64::from(hosts.hosts());
+        let pairs = match &self.pattern {
+            Pattern::Mice { to, .. } | Pattern::Poisson { pairs: to, .. } | Pattern::Sequence { to, .. } => match to {
+                Pairs::AnyOther | Pairs::OtherRack => n * (n - 1.0),
+                drawn_once => drawn_once.most(hosts),
+            },
+            Pattern::Incast { senders, .. } => f64::from(*senders),
+            _ => 0.0,
+        };
+        let applications = match &self.pattern {
+            Pattern::Sequence { applications, .. } => f64::from(*applications),
+            _ => 1.0,
+        };
+        pairs * applications * f64::from(self.connections)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Cdf, Pairs};
+    use super::super::Cdf;
     use super::*;
 
     #[test]
@@ -84,5 +106,17 @@ mod tests {
         assert!(large.flows < 10.0 && large.open <= large.flows, "{large:?}");
         let long = demand(Cdf::constant(1_000_000).unwrap(), 0.9);
         assert!((long.flows - 18.0).abs() < 1e-6 && long.open < 17.0, "{long:?}");
+    }
+
+    #[test]
+    fn persistent_connections_stay_open() {
+        let hosts = HostMap::new((0..16).map(|host| host / 4).collect());
+        let pattern = Pattern::Mice { size: Bytes(100), every: Time::from_ms(1), to: Pairs::Stride(8) };
+        let mut workload = Workload::new("w", pattern);
+        let open = |workload: &Workload, ms| workload.demand(&hosts, Time::from_ms(ms), BitRate::from_gbps(10)).open;
+        assert!((open(&workload, 1_000) - 16.0).abs() < 1e-6);
+        (workload.connection, workload.connections) = (Connection::Persistent, 50);
+        assert!((open(&workload, 1_000) - 800.0).abs() < 1e-6);
+        assert!((open(&workload, 10) - 160.0).abs() < 1e-6, "no more than messages");
     }
 }

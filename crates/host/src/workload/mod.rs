@@ -75,6 +75,8 @@ pub struct Workload {
     /// No flow starts at or after this; the run's end if `None`.
     pub stop: Option<Time>,
     pub connection: Connection,
+    /// Persistent connections per pair (in a sequence per application), at least 1. Messages take them in turn.
+    pub connections: u32,
     /// See [`FlowSpec::reply`].
     pub reply: bool,
     /// Flows that would start together start at a random moment within this span instead. Only for [`Pattern::Stride`],
@@ -103,6 +105,7 @@ impl Workload {
             start: Time::ZERO,
             stop: None,
             connection: Connection::Fresh,
+            connections: 1,
             stagger: Time::ZERO,
             pairing: 0,
             priority: 0,

@@ -6,6 +6,7 @@ use super::shape::Shape;
 use super::shuffle::Shuffle;
 use super::staircase::Staircase;
 use super::{pairs, FlowSpec, HostMap, Pairs, Pattern, Problem, Workload, WorkloadError, MAX_FLOWS};
+use rustc_hash::FxHashMap;
 use sim::{Purpose, Stream};
 use units::{Bytes, Time};
 
@@ -24,6 +25,9 @@ pub struct Source {
     class: u16,
     generator: Generator,
     staircase: Option<Staircase>,
+    connections: u32,
+    /// With several connections: messages so far, by source, destination and application.
+    turns: FxHashMap<(u32, u32, u32), u32>,
     past_end: u64,
 }
 
@@ -52,7 +56,9 @@ impl Source {
         let end = workload.stop.map_or(until, |stop| stop.min(until));
         let shape = Shape { class, connection: workload.connection, reply: workload.reply, end };
         let generator = Generator::Listed { flows: Vec::new(), next: 0 };
-        let mut source = Source { class, generator, staircase: None, past_end: 0 };
+        let turns = FxHashMap::default();
+        let mut source =
+            Source { class, generator, staircase: None, connections: workload.connections, turns, past_end: 0 };
         source
             .prepare(workload, shape, hosts, seed)
             .map_err(|problem| WorkloadError { workload: workload.name.clone(), problem })?;
@@ -238,12 +244,20 @@ impl Source {
         self.staircase.map(|staircase| staircase.end(flow.tag))
     }
 
-    /// Flows of one source and destination share a persistent connection if this number is the same.
-    pub fn lane(&self, flow: &FlowSpec) -> u32 {
-        match self.generator {
+    /// Flows of one source and destination share a persistent connection if this number is the same. Ask once for each flow,
+    /// in order of start: the pair's connections are taken in turn.
+    pub fn lane(&mut self, flow: &FlowSpec) -> u32 {
+        let application = match self.generator {
             Generator::Sequence(_) => flow.tag,
             _ => 0,
+        };
+        if self.connections <= 1 {
+            return application;
         }
+        let turn = self.turns.entry((flow.src, flow.dst, application)).or_default();
+        let lane = application * self.connections + *turn;
+        *turn = (*turn + 1) % self.connections;
+        lane
     }
 
     /// When the steps of a [`Pattern::Staircase`] begin, and when the last one ends; later ones than `end` are left out.

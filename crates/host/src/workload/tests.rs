@@ -175,6 +175,41 @@ fn a_sequence_sends_one_message_after_another() {
 }
 
 #[test]
+fn messages_take_the_connections_of_their_pair_in_turn() {
+    let hosts = HostMap::uniform(4, 2);
+    let pattern = Pattern::Mice { size: Bytes(1000), every: Time::from_ms(1), to: Pairs::Stride(2) };
+    let mut workload = Workload::new("mice", pattern);
+    let lanes = |workload: &Workload, src: u32| {
+        let mut source = source(workload, &hosts, 1);
+        let mut lanes = Vec::new();
+        while let Some(flow) = source.next().filter(|_| lanes.len() < 7) {
+            let lane = source.lane(&flow);
+            lanes.extend((flow.src == src).then_some(lane));
+        }
+        lanes
+    };
+    assert_eq!(lanes(&workload, 1), [0; 7]);
+    workload.connections = 3;
+    assert_eq!((lanes(&workload, 0), lanes(&workload, 3)), (vec![0, 1, 2, 0, 1, 2, 0], vec![0, 1, 2, 0, 1, 2, 0]));
+
+    let pattern = Pattern::Sequence {
+        size: Cdf::constant(1000).unwrap(),
+        applications: 2,
+        pause: Time::ZERO,
+        to: Pairs::Stride(2),
+    };
+    let mut workload = Workload::new("rtt", pattern);
+    workload.connections = 2;
+    let mut source = source(&workload, &hosts, 1);
+    let firsts: Vec<FlowSpec> = std::iter::from_fn(|| source.next()).collect();
+    let of: Vec<(u32, u32)> = firsts.iter().map(|f| (f.tag, source.lane(f))).collect();
+    assert!(of.iter().all(|&(tag, lane)| lane == 2 * tag), "applications have connections of their own: {of:?}");
+    source.on_complete(Time::from_us(1), &firsts[3]);
+    let second = source.next().unwrap();
+    assert_eq!((second.tag, source.lane(&second)), (firsts[3].tag, 2 * firsts[3].tag + 1));
+}
+
+#[test]
 fn a_staircase_goes_up_and_down() {
     let every = Time::from_ms(100);
     let pairs = Pairs::Fixed(vec![(0, 5), (1, 6), (2, 7)]);

@@ -29,7 +29,7 @@ pub(super) struct Schedule {
 }
 
 /// Not yet numbered.
-fn start(source: &Source, spec: FlowSpec, tell: bool) -> Start {
+fn start(source: &mut Source, spec: FlowSpec, tell: bool) -> Start {
     let stops = source.stops_at(&spec).filter(|_| spec.size.is_none());
     Start { flow: 0, spec, tell, stops, lane: source.lane(&spec) }
 }
@@ -59,7 +59,7 @@ impl Schedule {
                 continue;
             }
             while let Some(spec) = source.next() {
-                open.push(start(&source, spec, false));
+                open.push(start(&mut source, spec, false));
                 if open.len() > MAX_FLOWS {
                     return Err(Error::TooManyFlows(MAX_FLOWS));
                 }
@@ -89,7 +89,7 @@ impl Schedule {
             let Some(mut source) = self.closed[class].take() else { continue };
             while self.flows.len() < MAX_FLOWS && source.peek().is_some_and(|at| at <= now) {
                 let Some(spec) = source.next() else { break };
-                due.push(self.number(start(&source, spec, true)));
+                due.push(self.number(start(&mut source, spec, true)));
             }
             self.closed[class] = Some(source);
         }

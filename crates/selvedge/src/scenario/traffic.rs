@@ -103,6 +103,9 @@ pub struct WorkloadTable {
     /// `fresh`, or `persistent`: one connection per pair, kept with its window.
     #[schemars(extend("default" = "fresh"))]
     pub connection: Option<ConnectionWord>,
+    /// Persistent connections per pair (in a sequence per application), 1 to 1000, which messages take in turn.
+    #[schemars(range(min = 1, max = 1_000), extend("default" = 1))]
+    pub connections: Option<u32>,
     /// A flow is complete when its sender has an application-level reply.
     pub reply: Option<bool>,
     /// Flows that would start together start at random times within this span.
@@ -198,6 +201,7 @@ impl WorkloadTable {
                 Key { name: "start", given: self.start.is_some(), role: Optional },
                 Key { name: "stop", given: self.stop.is_some(), role: Optional },
                 Key { name: "connection", given: self.connection.is_some(), role: optional(pattern != List) },
+                Key { name: "connections", given: self.connections.is_some(), role: optional(pattern != List) },
                 Key { name: "reply", given: self.reply.is_some(), role: optional(pattern != List) },
                 Key { name: "stagger", given: self.stagger.is_some(), role: optional(stagger) },
                 Key { name: "pairing", given: self.pairing.is_some(), role: optional(pairing) },
@@ -253,7 +257,13 @@ impl WorkloadTable {
             self.capacity = self.capacity.or(rate);
         }
         if pattern != List {
-            self.connection.get_or_insert(ConnectionWord::Fresh);
+            let connection = *self.connection.get_or_insert(ConnectionWord::Fresh);
+            if connection == ConnectionWord::Fresh && self.connections.is_some_and(|n| n > 1) {
+                let problem = "has no meaning with connection = \"fresh\"";
+                let remedy = "remove it, or write connection = \"persistent\"";
+                return Err(Invalid::new(format!("{at}.connections"), problem, remedy));
+            }
+            within(&format!("{at}.connections"), *self.connections.get_or_insert(1), 1, 1_000)?;
             self.reply.get_or_insert(pattern == Mice);
         }
         if stagger {
@@ -336,6 +346,7 @@ impl WorkloadTable {
             Some(ConnectionWord::Persistent) => Connection::Persistent,
             _ => Connection::Fresh,
         };
+        workload.connections = self.connections.unwrap_or(1);
         Ok(workload)
     }
 

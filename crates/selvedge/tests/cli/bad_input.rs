@@ -49,6 +49,13 @@ const CASES: &[(&str, u32, &str, &str)] = &[
     ("~name = \"mice\"~name = \"elephants\"", 16, "workload.elephants.name", "name of its own"),
     ("~name = \"mice\"~name = \"queue\"", 16, "workload.queue.name", "another name"),
     ("~name = \"mice\"~name = \"5 mice\"", 16, "name", "letters"),
+    ("~every = \"200us\"~every = \"200us\"\nconnections = 2", 22, "workload.mice.connections", "persistent"),
+    (
+        "~every = \"200us\"~every = \"200us\"\nconnection = \"persistent\"\nconnections = 0",
+        23,
+        "workload.mice.connections",
+        "give 1 to 1000",
+    ),
     ("~to = \"stride\"~to = \"strid\"", 18, "workload.mice.to", "did you mean `stride`?"),
     (
         "[[workload]]\nname = \"p\"\npattern = \"poisson\"\ncdf = \"websearc\"\nload = 0.5",
