@@ -156,6 +156,11 @@ impl Document {
         Ok(())
     }
 
+    /// Gives the keys that the document lacks, table by table. What it has stays.
+    pub fn beneath(&mut self, below: &Table) {
+        self.table = lay(&self.table, below);
+    }
+
     fn assign(&mut self, key: &str, value: Value, source: Source) -> Result<(), (String, String)> {
         let mut path = split(key);
         let mut table = &mut self.table;

@@ -64,13 +64,21 @@ pub struct Config {
     pub tso: bool,
     /// Largest such segment in bytes of payload; rounded down to whole MSS.
     pub tso_max: u32,
+    /// Size segments by the pacing rate (`tcp_tso_autosize`, Linux since 3.12); otherwise they are as large as window and data
+    /// allow.
+    pub tso_autosize: bool,
     /// Let a segment wait until a third of the window is free (`tcp_tso_win_divisor`).
     pub tso_defer: bool,
+    /// It waits only for an ACK that is near: expected within half a round trip, and a millisecond (Linux since 6.18).
+    pub tso_defer_near: bool,
     /// Bytes of one connection in qdisc and NIC at most (TCP small queues); `None` where a VM or router hides them.
     pub tsq_limit: Option<u64>,
     /// Count these bytes as Linux does: with a buffer's overhead for each segment, and until the limit is reached. Otherwise what
     /// would exceed it waits, which is about the same for small segments, and a large segment less.
     pub tsq_truesize: bool,
+    /// [`Config::tsq_limit`] is a floor: a millisecond's worth may wait if that is more (Linux 3.13 to 3.18). Otherwise it is the
+    /// ceiling of two segments or a millisecond's worth.
+    pub tsq_floor: bool,
     /// Near peers get larger segments: the largest one, shifted right by the least RTT in us shifted right by this, is added to
     /// a millisecond's worth (`tcp_tso_rtt_log`; Linux since 5.18: 9). 0: nothing is added.
     pub tso_rtt_log: u8,
@@ -98,6 +106,12 @@ pub struct Config {
     pub slow_start_after_idle: bool,
     /// CUBIC leaves slow start early on rising delay or a long ACK train (Linux: on).
     pub hystart: bool,
+    /// It measures the train in whole milliseconds of the clock (Linux before 5.6), not in microseconds: with round trips below
+    /// 2 ms it then leaves slow start in the first round in which the clock ticks.
+    pub hystart_ticks: bool,
+    /// Receivers under DCTCP do not acknowledge the segment with which the CE state changes: the ACK for what came before it
+    /// cancels its own (Linux before 4.18).
+    pub dctcp_cancels_ack: bool,
 }
 
 impl Default for Config {
@@ -122,9 +136,12 @@ impl Default for Config {
             max_ooo_ranges: 1024,
             tso: true,
             tso_max: 65_160,
+            tso_autosize: true,
             tso_defer: true,
+            tso_defer_near: false,
             tsq_limit: Some(128 << 10),
             tsq_truesize: false,
+            tsq_floor: false,
             tso_rtt_log: 0,
             pacing: false,
             max_pacing_rate: u64::MAX,
@@ -137,6 +154,8 @@ impl Default for Config {
             undo: true,
             slow_start_after_idle: true,
             hystart: true,
+            hystart_ticks: false,
+            dctcp_cancels_ack: false,
         }
     }
 }

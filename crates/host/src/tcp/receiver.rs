@@ -67,6 +67,8 @@ pub struct Receiver {
     ack_deadline: Option<Time>,
     /// An ACK owed for what came before a CE change: the byte it acknowledges, and its ECE.
     early_ack: Option<(u64, bool)>,
+    /// The early ACK has cancelled that of the segment at hand.
+    cancelled: bool,
 }
 
 impl Receiver {
@@ -91,6 +93,7 @@ impl Receiver {
             ack_now: false,
             ack_deadline: None,
             early_ack: None,
+            cancelled: false,
         }
     }
 
@@ -142,7 +145,7 @@ impl Receiver {
 
     /// Data or FIN of a segment whose sequence number unwraps to `seq`.
     pub(crate) fn on_data(&mut self, config: &Config, now: Time, segment: &Segment, seq: u64, fin: bool, mark: Mark) {
-        self.take_mark(mark);
+        self.take_mark(config, mark);
         self.counters.segments += 1;
         self.full_segment = self.full_segment.max(u32::from(segment.segment_size));
         let held = self.unread();
@@ -183,6 +186,12 @@ impl Receiver {
         if config.auto_read {
             self.read = self.start + self.delivered();
         }
+        if self.cancelled && !self.ack_now && !fin {
+            // What came before is acknowledged early, as if that were all.
+            self.acked = self.early_ack.map_or(self.acked, |(before, _)| before);
+            self.ack_deadline = None;
+            return;
+        }
         let unacked = self.nxt - self.acked;
         if unacked > u64::from(self.full_segment) || self.quick > 0 || config.delayed_ack == Time::ZERO || fin {
             self.ack_now = true;
@@ -192,16 +201,19 @@ impl Receiver {
         }
     }
 
-    fn take_mark(&mut self, mark: Mark) {
+    fn take_mark(&mut self, config: &Config, mark: Mark) {
+        self.cancelled = false;
         match mark {
             Mark::Unremarkable => {}
             Mark::Congested => self.quick = self.quick.max(2),
             Mark::Answered => self.ack_now = true,
             Mark::Changed { before } => {
-                if self.nxt > self.acked && self.early_ack.is_none() {
+                let early = self.nxt > self.acked && self.early_ack.is_none();
+                if early {
                     self.early_ack = Some((self.nxt, before));
                 }
-                self.ack_now = true;
+                self.ack_now |= !config.dctcp_cancels_ack;
+                self.cancelled = early && config.dctcp_cancels_ack;
             }
         }
     }

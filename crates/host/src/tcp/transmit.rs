@@ -256,6 +256,13 @@ impl Sender {
             && limit < waiting
             && limit < self.snd_wnd.min(self.window.cwnd) / 3
             && now.saturating_sub(self.last_send) <= DEFER_WITHIN
+            && (!config.tso_defer_near || self.ack_is_near(now))
+    }
+
+    /// Is the ACK of the oldest packet expected within half a round trip, and a millisecond?
+    fn ack_is_near(&self, now: Time) -> bool {
+        let (Some(sent), Some(srtt)) = (self.board.head_sent(), self.srtt()) else { return false };
+        sent.saturating_add(srtt).saturating_sub(now) <= (srtt / 2).min(DEFER_WITHIN)
     }
 
     /// See [`crate::tcp::Endpoint::appetite`]. A subflow is written to only when it can send, so whether its congestion window is
@@ -288,6 +295,9 @@ impl Sender {
             return mss;
         }
         let largest = (u64::from(config.tso_max) / mss).max(1);
+        if !config.tso_autosize {
+            return largest * mss;
+        }
         let near = match self.min_rtt() {
             Some(rtt) if config.tso_rtt_log > 0 => {
                 let shift = (rtt.as_ns() / 1000).checked_shr(config.tso_rtt_log.into()).unwrap_or(0);
@@ -305,11 +315,12 @@ impl Sender {
         let Some(most) = config.tsq_limit.filter(|_| self.nic_queued > 0) else { return false };
         let size = self.size_goal(config);
         let paced = self.pacing_rate >> PACING_SHIFT;
+        let limit = |two: u64| if config.tsq_floor { most.max(paced) } else { two.max(paced).min(most) };
         if !config.tsq_truesize {
-            return self.nic_queued + size > (2 * size).max(paced).min(most);
+            return self.nic_queued + size > limit(2 * size);
         }
         let truesize = |bytes: u64| bytes + bytes * SKB_OVERHEAD / size.max(1);
-        truesize(self.nic_queued) >= truesize(2 * size).max(paced).min(most)
+        truesize(self.nic_queued) >= limit(truesize(2 * size))
     }
 
     /// After an idle RTO the old window says nothing about the path (RFC 5681, section 4.1): it halves for every RTO

@@ -12,7 +12,10 @@ pub(super) fn without_effect(experiment: &Experiment) -> Vec<String> {
         ("delayed_ack", asked.delayed_ack != default.delayed_ack && asked.delayed_ack != Time::ZERO),
         ("quickack", asked.quickack != default.quickack),
         ("tso_defer", asked.tso_defer != default.tso_defer),
+        ("tso_defer_near", asked.tso_defer_near != default.tso_defer_near),
         ("tsq_truesize", asked.tsq_truesize != default.tsq_truesize),
+        ("tsq_floor", asked.tsq_floor != default.tsq_floor),
+        ("tso_autosize", asked.tso_autosize != default.tso_autosize),
         ("tso_rtt_log", asked.tso_rtt_log != default.tso_rtt_log),
         ("pacing", asked.pacing != default.pacing),
         ("nagle", asked.nagle != default.nagle),
@@ -20,6 +23,8 @@ pub(super) fn without_effect(experiment: &Experiment) -> Vec<String> {
         ("adaptive_reordering", asked.adaptive_reordering != default.adaptive_reordering),
         ("undo", asked.undo != default.undo),
         ("hystart", asked.hystart != default.hystart),
+        ("hystart_ticks", asked.hystart_ticks != default.hystart_ticks),
+        ("dctcp_cancels_ack", asked.dctcp_cancels_ack != default.dctcp_cancels_ack),
     ]
     .into_iter()
     .filter(|(_, changed)| *changed)

@@ -1,5 +1,6 @@
 //! A scenario with a scheme's changes applied.
 
+use super::era;
 use super::plan::SchemePlan;
 use super::scheme::{FabricWord, SchemeTable};
 use super::{HostTable, Room, Scenario, SwitchTable};
@@ -26,9 +27,11 @@ impl Draft {
         let mut own = document.clone();
         own.overlay_at("host", &table.rest.host, &format!("scheme.{name}.host"))?;
         own.overlay_at("switch", &table.rest.switch, &format!("scheme.{name}.switch"))?;
+        let own = era::applied(&own);
         let section = |key: &str| own.table().get(key).and_then(toml::Value::as_table).cloned().unwrap_or_default();
         let mut faults = Faults::of(&own);
         let hosts = faults.add(own.read_table::<HostTable>(&section("host"), "host"));
+        faults.note(era::only_for_all(name, &table.rest.host));
         let switch = faults.add(own.read_table::<SwitchTable>(&section("switch"), "switch"));
         let guests = hosts.and_then(|hosts| faults.note(guests(&hosts, base, name, table)));
         let switch =

@@ -1,5 +1,6 @@
 //! `[host]` and `[host.tcp]`.
 
+use super::era::Era;
 use crate::word::Word;
 use config::Invalid;
 use config::{within, OrOff};
@@ -27,6 +28,8 @@ pub enum CpuWord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct HostTable {
+    /// The kernel whose defaults `[host.tcp]` has where the file gives none: `linux-3.11`, `linux-3.18`, `linux-6.18`.
+    pub era: Option<Era>,
     /// IP packet size.
     #[schemars(extend("x-range" = ["576B", "9216B"]))]
     pub mtu: Bytes,
@@ -105,13 +108,19 @@ pub struct TcpTable {
     pub rcvbuf: Bytes,
     /// Largest segment.
     pub tso_max: Bytes,
+    /// Segments are sized by the pacing rate; else as large as window and data allow.
+    pub tso_autosize: bool,
     /// Wait until a third of the window is free.
     pub tso_defer: bool,
+    /// Wait only for an ACK that is expected within half a round trip, and a millisecond.
+    pub tso_defer_near: bool,
     /// Bytes of one connection in qdisc and NIC.
     #[schemars(extend("x-range" = ["4KiB", "1GiB"]))]
     pub tsq_limit: OrOff<Bytes>,
     /// Count these bytes as Linux does, with buffers' overhead and up to one segment more; matters with large segments.
     pub tsq_truesize: bool,
+    /// The limit is a floor: a millisecond's worth may wait if that is more. Otherwise it is a ceiling.
+    pub tsq_floor: bool,
     /// Near peers get larger segments, as `net.ipv4.tcp_tso_rtt_log`; 9 in Linux since 5.18, 0 before.
     #[schemars(range(min = 0, max = 31))]
     pub tso_rtt_log: u8,
@@ -137,12 +146,17 @@ pub struct TcpTable {
     pub slow_start_after_idle: bool,
     /// CUBIC leaves slow start early.
     pub hystart: bool,
+    /// Its clock has whole milliseconds.
+    pub hystart_ticks: bool,
+    /// A change of the CE state cancels a DCTCP receiver's ACK for the segment that brings it.
+    pub dctcp_cancels_ack: bool,
 }
 
 impl Default for HostTable {
     fn default() -> Self {
         let d = HostConfig::default();
         HostTable {
+            era: None,
             mtu: Bytes(d.mtu.into()),
             tso: d.tso,
             gro: GroWord::Stock,
@@ -173,9 +187,12 @@ impl Default for TcpTable {
             quickack: d.quickack,
             rcvbuf: Bytes(d.rcvbuf),
             tso_max: Bytes(d.tso_max.into()),
+            tso_autosize: d.tso_autosize,
             tso_defer: d.tso_defer,
+            tso_defer_near: d.tso_defer_near,
             tsq_limit: OrOff(d.tsq_limit.map(Bytes)),
             tsq_truesize: d.tsq_truesize,
+            tsq_floor: d.tsq_floor,
             tso_rtt_log: d.tso_rtt_log,
             pacing: d.pacing,
             nagle: d.nagle,
@@ -187,6 +204,8 @@ impl Default for TcpTable {
             undo: d.undo,
             slow_start_after_idle: d.slow_start_after_idle,
             hystart: d.hystart,
+            hystart_ticks: d.hystart_ticks,
+            dctcp_cancels_ack: d.dctcp_cancels_ack,
         }
     }
 }
@@ -259,9 +278,12 @@ impl TcpTable {
             rcvbuf: self.rcvbuf.get(),
             tso,
             tso_max: self.tso_max.get() as u32,
+            tso_autosize: self.tso_autosize,
             tso_defer: self.tso_defer,
+            tso_defer_near: self.tso_defer_near,
             tsq_limit: self.tsq_limit.0.map(Bytes::get),
             tsq_truesize: self.tsq_truesize,
+            tsq_floor: self.tsq_floor,
             tso_rtt_log: self.tso_rtt_log,
             pacing: self.pacing,
             nagle: self.nagle,
@@ -273,6 +295,8 @@ impl TcpTable {
             undo: self.undo,
             slow_start_after_idle: self.slow_start_after_idle,
             hystart: self.hystart,
+            hystart_ticks: self.hystart_ticks,
+            dctcp_cancels_ack: self.dctcp_cancels_ack,
             ..tcp::Config::default()
         })
     }

@@ -6,6 +6,7 @@
 
 mod congestion;
 mod draft;
+mod era;
 
 mod hosts;
 mod limiter;

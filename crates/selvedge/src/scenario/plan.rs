@@ -1,6 +1,7 @@
 //! Plans: a checked scenario with one ready experiment per scheme.
 
 use super::draft::Draft;
+use super::era;
 use super::network::PATH;
 use super::scheme::{SchemeTable, Schemes, BUILT_IN, NAMED};
 use super::{Room, Scenario, Seeds};
@@ -94,7 +95,7 @@ impl Plan {
     /// As [`Plan::new`].
     pub fn within(document: &Document, choice: &Choice, room: Room) -> Result<Plan, ConfigError> {
         let mut faults = Faults::of(document);
-        let read = document.read::<Scenario>();
+        let read = era::applied(document).read::<Scenario>();
         let Some(mut scenario) = faults.add(read) else {
             for (name, given) in declared(document) {
                 faults.add(read_scheme(document, &name, Some(&given)));

@@ -33,14 +33,15 @@ pub(crate) struct Cubic {
 }
 
 impl Cubic {
-    pub(crate) fn new(hystart: bool, start: u64) -> Cubic {
+    /// `hystart`: whether it counts whole milliseconds, if there is any.
+    pub(crate) fn new(hystart: Option<bool>, start: u64) -> Cubic {
         Cubic {
             w_max: 0.0,
             cwnd_prior: 0.0,
             epoch: None,
             fraction: 0.0,
             undo: (0.0, None),
-            hystart: hystart.then(|| HyStart::new(start)),
+            hystart: hystart.map(|ticks| HyStart::new(start, ticks)),
         }
     }
 
@@ -126,6 +127,8 @@ struct HyStart {
     round_rtt: Time,
     samples: u8,
     delay_min: Time,
+    /// Before Linux 5.6 the clock of trains had whole milliseconds.
+    ticks: bool,
 }
 
 impl HyStart {
@@ -135,7 +138,7 @@ impl HyStart {
     const ACK_GAP: Time = Time::from_ms(2);
     const MIN_SAMPLES: u8 = 8;
 
-    fn new(start: u64) -> HyStart {
+    fn new(start: u64, ticks: bool) -> HyStart {
         HyStart {
             round_end: start,
             round_start: Time::ZERO,
@@ -143,7 +146,19 @@ impl HyStart {
             round_rtt: Time::MAX,
             samples: 0,
             delay_min: Time::MAX,
+            ticks,
         }
+    }
+
+    /// Is the round's train, up to now, as long as half the path's delay?
+    fn train_is_long(&self, ack: &AckEvent) -> bool {
+        if self.ticks {
+            let ms = |at: Time| at.as_ns() / 1_000_000;
+            return ms(ack.now) - ms(self.round_start) > ms(self.delay_min / 2);
+        }
+        // Linux allows for the bursts of TSO: four 64 KB segments at the pacing rate, at most 1 ms.
+        let burst = Time::from_secs_f64(4.0 * 65_536.0 / ack.pacing_rate.max(1) as f64).min(Time::from_ms(1));
+        ack.now.saturating_sub(self.round_start) > self.delay_min.saturating_add(burst) / 2
     }
 
     fn leave_slow_start(&mut self, ack: &AckEvent, window: &Window) -> bool {
@@ -161,9 +176,7 @@ impl HyStart {
         }
         if ack.now.saturating_sub(self.last_ack) <= Self::ACK_GAP {
             self.last_ack = ack.now;
-            // Linux allows for the bursts of TSO: four 64 KB segments at the pacing rate, at most 1 ms.
-            let burst = Time::from_secs_f64(4.0 * 65_536.0 / ack.pacing_rate.max(1) as f64).min(Time::from_ms(1));
-            if ack.now.saturating_sub(self.round_start) > self.delay_min.saturating_add(burst) / 2 {
+            if self.train_is_long(ack) {
                 return true;
             }
         }
@@ -185,7 +198,7 @@ mod tests {
     const MSS: u64 = 1000;
 
     fn reduced(from_segments: u64) -> (Cubic, Window) {
-        let mut cubic = Cubic::new(false, 0);
+        let mut cubic = Cubic::new(None, 0);
         let mut window = Window::new(MSS, 10);
         window.cwnd = from_segments * MSS;
         window.ssthresh = cubic.reduce(Congestion::Loss, &window);
@@ -254,7 +267,7 @@ mod tests {
 
     #[test]
     fn hystart_leaves_slow_start_on_a_long_train() {
-        let mut cubic = Cubic::new(true, 0);
+        let mut cubic = Cubic::new(Some(false), 0);
         let mut window = Window::new(MSS, 32);
         let ack = |us: u64, una| AckEvent {
             rtt: Some(Time::from_us(1000)),
@@ -267,5 +280,30 @@ mod tests {
         assert!(window.in_slow_start());
         cubic.grow(&ack(1501, 6 * MSS), &mut window);
         assert!(!window.in_slow_start(), "the train reached half the delay");
+    }
+
+    /// Round trips of 100 us, a round each. The clock in whole milliseconds sees no train until it ticks within a round.
+    #[test]
+    fn hystart_of_whole_milliseconds_leaves_slow_start_at_a_tick() {
+        let leaves_at = |ticks: bool, first_us: u64| {
+            let mut cubic = Cubic::new(Some(ticks), 0);
+            let mut window = Window::new(MSS, 32);
+            let mut us = first_us;
+            for round in 0..100u64 {
+                for n in 1..=10 {
+                    let (una, nxt) = ((10 * round + n) * MSS, 10 * (round + 1) * MSS);
+                    let rtt = Some(Time::from_us(100));
+                    let ack = AckEvent { rtt, ..test_ack(Time::from_us(us), MSS, una, nxt, false) };
+                    cubic.grow(&ack, &mut window);
+                    if !window.in_slow_start() {
+                        return us;
+                    }
+                    us += 9;
+                }
+            }
+            u64::MAX
+        };
+        assert_eq!(leaves_at(true, 10_340) / 1000, 11, "at the first tick of the clock");
+        assert_eq!(leaves_at(false, 10_340), 10_394, "as soon as the train is half a round trip long");
     }
 }

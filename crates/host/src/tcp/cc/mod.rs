@@ -56,7 +56,7 @@ impl Cc {
     pub(crate) fn new(config: &Config, start: u64) -> Cc {
         match config.congestion {
             Algorithm::NewReno | Algorithm::Bbr => Cc::NewReno(NewReno),
-            Algorithm::Cubic => Cc::Cubic(Cubic::new(config.hystart, start)),
+            Algorithm::Cubic => Cc::Cubic(Cubic::new(config.hystart.then_some(config.hystart_ticks), start)),
             Algorithm::Dctcp => Cc::Dctcp(Dctcp::new(start)),
             Algorithm::Vegas => Cc::Vegas(Vegas::new()),
             Algorithm::Illinois => Cc::Illinois(Illinois::new(start)),

@@ -100,6 +100,40 @@ fn dctcp_keeps_the_queue_near_the_mark_and_the_line_full() {
     assert!(deepest > 65 * 1538 && deepest < 3 * 65 * 1538, "{deepest}");
 }
 
+/// Linux before 4.18: the ACK for what came before a change of the CE state cancels that of the segment which brings it. If that
+/// is the last of a window, the sender waits for its timeout.
+#[test]
+fn an_old_dctcp_receiver_may_leave_the_last_segment_without_an_ack() {
+    let run = |dctcp_cancels_ack: bool| {
+        let mut pair = established(Config {
+            dctcp_cancels_ack,
+            quickack: 0,
+            ecn: EcnMode::Request,
+            ..config(Algorithm::Dctcp, Recovery::Sack)
+        });
+        pair.delay = Time::from_us(50);
+        pair.rate = BitRate::from_gbps(10);
+        // The second and last of two packets is marked; the first has an ACK that waits.
+        let mut count = 0;
+        pair.tamper(move |side, segment| {
+            count += u64::from(side == 0 && segment.len > 0);
+            if side == 0 && count == 2 {
+                Fate::Mark
+            } else {
+                Fate::Pass
+            }
+        });
+        let size = u64::from(pair.client().config().mss);
+        pair.client().write(size);
+        pair.run(Time::from_us(10));
+        pair.client().write(size);
+        pair.run(Time::from_secs(1));
+        assert_eq!(pair.client().tx.acked(), 2 * size);
+        pair.client().tx.counters.timeouts
+    };
+    assert_eq!((run(false), run(true)), (0, 1));
+}
+
 #[test]
 fn classic_ecn_halves_where_dctcp_trims() {
     let (reno, _, _) = steady(Algorithm::NewReno, 30 * 1538);

@@ -85,6 +85,21 @@ fn sending_waits_for_a_third_of_the_window() {
     assert_eq!(lens(&mut tx, now, u64::MAX), [2_000]);
 }
 
+/// The ACK of the packet just sent is a round trip of a millisecond away.
+#[test]
+fn since_6_18_a_segment_waits_only_for_an_ack_that_is_near() {
+    let second_round = |tso_defer_near| {
+        let mut tx = sender(Config { initial_cwnd: 11, tso_max: 4_500, tso_defer_near, ..plain() });
+        tx.write(11_000);
+        lens(&mut tx, Time::ZERO, u64::MAX);
+        ack(&mut tx, Time::from_ms(1), 11_000);
+        tx.write(1 << 20);
+        lens(&mut tx, Time::from_ms(1), u64::MAX)
+    };
+    assert_eq!(second_round(false), [4_000; 5]);
+    assert_eq!(second_round(true), [4_000, 4_000, 4_000, 4_000, 4_000, 2_000]);
+}
+
 #[test]
 fn the_end_of_the_data_is_not_deferred() {
     let mut tx = sender(Config { initial_cwnd: 30, ..plain() });
