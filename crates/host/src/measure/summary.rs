@@ -55,8 +55,13 @@ const SMALL: u64 = 100_000;
 /// Flows above this size, and those without an end, have a throughput; the Presto paper's elephants in section 6.
 const LARGE: u64 = 1_000_000;
 
-const TAIL: [(&str, Quantile); 4] =
-    [("p50", Quantile::P50), ("p95", Quantile::P95), ("p99", Quantile::P99), ("p999", Quantile::P999)];
+const TAIL: [(&str, Quantile); 5] = [
+    ("p50", Quantile::P50),
+    ("p90", Quantile::P90),
+    ("p95", Quantile::P95),
+    ("p99", Quantile::P99),
+    ("p999", Quantile::P999),
+];
 
 impl Summary {
     pub fn get(&self, name: &str) -> Option<f64> {
@@ -159,9 +164,7 @@ fn workload(
     let large = |f: &FlowRecord| of_name(f) && f.size.is_none_or(|s| s > LARGE);
     let throughput = throughputs_gbps(outcomes, warmup, &large);
     summary.put_all(&format!("{name}.throughput_gbps"), &throughput, "Gbps", &["mean", "min", "max"]);
-    if let Some(index) = jain(&throughput) {
-        summary.put(format!("{name}.jain"), index, "ratio");
-    }
+    put_jain(summary, name, outcomes, warmup, &large);
     if let Some(rate) = goodput_gbps(outcomes, warmup, of_name) {
         summary.put(format!("{name}.goodput_gbps"), rate, "Gbps");
     }
@@ -174,6 +177,21 @@ fn workload(
     let paths: Vec<f64> =
         flows(outcomes).filter(|f| of_name(f) && f.paths_used > 0).map(|f| f64::from(f.paths_used)).collect();
     summary.put_all(&format!("{name}.paths_used"), &paths, "count", &["mean", "max"]);
+}
+
+/// Jain's index of the throughputs within each run: the mean over the runs, and the least. Flows of different runs share nothing.
+fn put_jain(
+    summary: &mut Summary,
+    name: &str,
+    outcomes: &[&Outcome],
+    warmup: Time,
+    which: &dyn Fn(&FlowRecord) -> bool,
+) {
+    let each: Vec<f64> = outcomes.iter().filter_map(|run| jain(&throughputs_gbps(&[run], warmup, which))).collect();
+    if !each.is_empty() {
+        summary.put(format!("{name}.jain"), each.iter().sum::<f64>() / each.len() as f64, "ratio");
+        summary.put_all(&format!("{name}.jain"), &each, "ratio", &["min"]);
+    }
 }
 
 /// Means over the runs, extremes over all.
@@ -268,10 +286,7 @@ fn totals(summary: &mut Summary, outcomes: &[&Outcome], warmup: Time) {
     if let Some(rate) = goodput_gbps(outcomes, warmup, &|_| true) {
         summary.put("all.goodput_gbps", rate, "Gbps");
     }
-    let endless = throughputs_gbps(outcomes, warmup, &|f| f.size.is_none());
-    if let Some(index) = jain(&endless) {
-        summary.put("all.jain", index, "ratio");
-    }
+    put_jain(summary, "all", outcomes, warmup, &|f| f.size.is_none());
     summary.put("all.retransmits", per_run(&|f| u64::from(f.retransmitted_segments)), "count");
     summary.put("all.fast_retransmits", per_run(&|f| u64::from(f.fast_retransmits)), "count");
     summary.put("all.timeouts", per_run(&|f| u64::from(f.timeouts)), "count");
