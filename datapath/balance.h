@@ -71,7 +71,7 @@ SV_FN int sv_balance_measures_time(const struct sv_balance_conf *conf)
 	return conf->scheme == SV_BALANCE_FLOWLET || sv_balance_is_clove(conf);
 }
 
-/* Does it answer to marks on the outer header by taking other paths? Then they are no business of guests. */
+/* Does it answer to marks on the outer header by taking other paths? Then guests need not. */
 SV_FN int sv_balance_answers(const struct sv_balance_conf *conf)
 {
 	return conf->scheme == SV_BALANCE_CLOVE;

@@ -212,6 +212,8 @@ SV_FN u32 sv_conn_syn(struct sv_conn *t, const struct sv_packet *p, int out, u64
 		t->snd_nxt = sv_conn_end(p);
 	else
 		t->rcv_nxt = sv_conn_end(p);
+	if (out && p->payload)
+		t->flight = sv_max32(t->flight, t->snd_nxt - t->snd_una);
 	t->progress = now;
 	return changed;
 }

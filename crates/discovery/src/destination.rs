@@ -11,8 +11,10 @@ use units::Time;
 
 /// Hops of a path, destination included, before any is known: a leaf-spine fabric's.
 const FIRST_GUESS: u8 = 4;
-/// Other ports of a known path's index that a survey tries.
+/// Other ports of a known path's index that a survey tries at most.
 const SAME_INDEX: u16 = 8;
+/// The longest pause between surveys that find nothing.
+const REST: Time = Time::from_secs(60);
 /// Rounds in a row without an answer after which a path counts as gone.
 const MISSES: u8 = 2;
 
@@ -83,6 +85,11 @@ struct Round {
     traces: BTreeMap<u16, Trace>,
 }
 
+/// Are the hops that answered those of the path?
+fn fits(answered: &[Option<IpAddr>], path: &[IpAddr]) -> bool {
+    answered.len() == path.len() && answered.iter().zip(path).all(|(hop, of)| hop.is_none_or(|hop| hop == *of))
+}
+
 #[derive(Debug)]
 pub(crate) struct Destination {
     /// When there was traffic last.
@@ -95,6 +102,8 @@ pub(crate) struct Destination {
     /// Hops of the paths, destination included.
     length: u8,
     progress: Progress,
+    /// Surveys in a row that found nothing.
+    fruitless: u32,
 }
 
 impl Destination {
@@ -104,7 +113,7 @@ impl Destination {
         let next = now + Time::from_ns(u64::from(rng.next_u32()) % most.max(1));
         let (bindings, told) = (Vec::new(), Vec::new());
         let progress = Progress::default();
-        Destination { used: now, next, round: None, bindings, told, length: FIRST_GUESS, progress }
+        Destination { used: now, next, round: None, bindings, told, length: FIRST_GUESS, progress, fruitless: 0 }
     }
 
     pub(crate) fn wanted(&mut self, now: Time) {
@@ -198,10 +207,13 @@ impl Destination {
     fn begin(&mut self, kind: Kind, config: &Config, rng: &mut Pcg32) {
         let mut ports = Ports::default();
         let taken: BTreeSet<u8> = self.bindings.iter().map(|binding| binding.index).collect();
+        // Half of the ports are for paths that are not known.
+        let each = config.survey_ports / 2 / self.bindings.len().max(1);
+        let same_index = SAME_INDEX.min(u16::try_from(each).unwrap_or(SAME_INDEX));
         for binding in &self.bindings {
             ports.add(binding.port);
             if kind == Kind::Survey {
-                ports.add_of_index(binding.index, SAME_INDEX, rng);
+                ports.add_of_index(binding.index, same_index, rng);
             }
         }
         let most = match kind {
@@ -224,18 +236,36 @@ impl Destination {
         let (kind, traced) = (round.kind, round.traces.len());
         self.round = None;
         self.next = now + config.period;
-        let found: BTreeMap<u16, Vec<IpAddr>> = outcomes
-            .into_iter()
-            .filter_map(|(port, outcome)| if let Outcome::Path(hops) = outcome { Some((port, hops)) } else { None })
-            .collect();
+        let (mut found, mut reached) = (BTreeMap::new(), BTreeMap::new());
+        for (port, outcome) in outcomes {
+            match outcome {
+                Outcome::Path(hops) => drop(found.insert(port, hops)),
+                Outcome::Reached(hops) => drop(reached.insert(port, hops)),
+                Outcome::Lost => {}
+            }
+        }
         self.progress = Progress { rounds: self.progress.rounds + 1, traced, complete: found.len() };
-        // Nobody answers at all: that says nothing of the paths.
-        let Some(longest) = found.values().map(Vec::len).max() else { return };
+        // Nobody answers at all: that says nothing of the paths. Surveys go on ever more seldom.
+        let Some(longest) = found.values().map(Vec::len).max() else {
+            if self.bindings.is_empty() {
+                self.next =
+                    now + Time::from_ns(config.period.as_ns() << self.fruitless.min(7)).min(REST.max(config.period));
+                self.fruitless = self.fruitless.saturating_add(1);
+            }
+            return;
+        };
+        self.fruitless = 0;
         self.length = u8::try_from(longest + 1).unwrap_or(config.max_hops);
         for binding in &mut self.bindings {
-            match found.get(&binding.port) {
-                Some(hops) if *hops == binding.hops => (binding.seen, binding.misses) = (now, 0),
-                Some(_) => binding.misses = MISSES,
+            let same = match (found.get(&binding.port), reached.get(&binding.port)) {
+                (Some(hops), _) => Some(*hops == binding.hops),
+                // A router that keeps silent, for it answers so many only, is no path that is gone.
+                (None, Some(hops)) => Some(fits(hops, &binding.hops)),
+                (None, None) => None,
+            };
+            match same {
+                Some(true) => (binding.seen, binding.misses) = (now, 0),
+                Some(false) => binding.misses = MISSES,
                 None => binding.misses += 1,
             }
         }
@@ -243,12 +273,28 @@ impl Destination {
             Kind::Check if self.bindings.iter().any(|binding| binding.misses > 0) => {
                 self.begin(Kind::Survey, config, rng)
             }
+            Kind::Check if self.would_change(&found, config) => self.begin(Kind::Survey, config, rng),
             Kind::Check => self.add(now, &found, config),
             Kind::Survey => self.choose(now, &found, config),
         }
         for binding in &mut self.bindings {
             binding.rtt = rtts.get(&binding.port).copied().or(binding.rtt);
         }
+    }
+
+    /// Is a path among those found that is better than one in use, where there is no room for both?
+    fn would_change(&self, found: &BTreeMap<u16, Vec<IpAddr>>, config: &Config) -> bool {
+        if self.bindings.len() < config.paths {
+            return false;
+        }
+        let known: Vec<&[IpAddr]> = self.bindings.iter().map(|binding| binding.hops.as_slice()).collect();
+        let mut all = known.clone();
+        for hops in found.values() {
+            if !all.contains(&hops.as_slice()) {
+                all.push(hops);
+            }
+        }
+        choose(&all, config.paths).into_iter().any(|place| place >= known.len())
     }
 
     /// Takes paths that were not known, where there is room.

@@ -139,6 +139,14 @@ impl Discovery {
         true
     }
 
+    /// A destination is none any more.
+    pub fn forget(&mut self, to: IpAddr) {
+        let Some(destination) = self.destinations.remove(&to) else { return };
+        self.due.remove(&(destination.due(&self.config), to));
+        self.ready.remove(&to);
+        self.changed.remove(&to);
+    }
+
     /// Does something for one destination, and notes what is next for it.
     fn touch(&mut self, to: IpAddr, what: impl FnOnce(&mut Destination, &Config, &mut Pcg32)) {
         let Discovery { config, rng, destinations, ready, due, changed, .. } = self;
@@ -176,9 +184,7 @@ impl Discovery {
         while let Some(&(due, to)) = self.due.first().filter(|(due, _)| *due <= now) {
             if self.destinations.get(&to).is_none_or(|destination| destination.is_idle(now, &self.config)) {
                 self.due.remove(&(due, to));
-                self.destinations.remove(&to);
-                self.ready.remove(&to);
-                self.changed.remove(&to);
+                self.forget(to);
                 continue;
             }
             self.touch(to, |destination, config, rng| destination.handle_timeout(now, config, rng));

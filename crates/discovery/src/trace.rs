@@ -38,8 +38,10 @@ enum Hop {
 pub(crate) enum Outcome {
     /// Every hop up to the destination.
     Path(Vec<IpAddr>),
-    /// A hop, or the destination, kept silent.
-    Incomplete,
+    /// The destination answered, but not every hop did.
+    Reached(Vec<Option<IpAddr>>),
+    /// The destination kept silent.
+    Lost,
 }
 
 /// Probes of one source port. TTLs begin at 1.
@@ -77,7 +79,8 @@ impl Trace {
 
     pub(crate) fn answered(&mut self, now: Time, ttl: u8) {
         let Some(hop) = self.hop(ttl) else { return };
-        let sent = if let Hop::Sent { at, .. } = hop { Some(*at) } else { None };
+        // Which of two attempts was answered, nobody can tell (Karn).
+        let sent = if let Hop::Sent { at, attempts: 1 } = hop { Some(*at) } else { None };
         if matches!(hop, Hop::Sent { .. } | Hop::Again { .. } | Hop::Silent) {
             *hop = Hop::End;
         }
@@ -124,11 +127,12 @@ impl Trace {
         if before.iter().any(|hop| matches!(hop, Hop::Waiting | Hop::Sent { .. } | Hop::Again { .. })) {
             return None;
         }
-        let path: Option<Vec<IpAddr>> =
+        let hops: Vec<Option<IpAddr>> =
             before.iter().map(|hop| if let Hop::Is(hop) = hop { Some(*hop) } else { None }).collect();
-        Some(match path.filter(|_| end.is_some()) {
-            Some(path) => Outcome::Path(path),
-            None => Outcome::Incomplete,
+        Some(match (end, hops.iter().copied().collect()) {
+            (None, _) => Outcome::Lost,
+            (Some(_), Some(path)) => Outcome::Path(path),
+            (Some(_), None) => Outcome::Reached(hops),
         })
     }
 
@@ -185,7 +189,7 @@ mod tests {
         }
         assert_eq!(send_all(&mut trace, Time::ZERO), [3]);
         trace.time_exceeded(3, hop(3));
-        assert_eq!(trace.outcome(), Some(Outcome::Incomplete), "three hops are the most");
+        assert_eq!(trace.outcome(), Some(Outcome::Lost), "three hops are the most");
     }
 
     #[test]
@@ -197,7 +201,7 @@ mod tests {
         trace.handle_timeout(PATIENCE, PATIENCE);
         assert_eq!(send_all(&mut trace, PATIENCE), [1]);
         trace.handle_timeout(PATIENCE + PATIENCE, PATIENCE);
-        assert_eq!(trace.outcome(), Some(Outcome::Incomplete));
+        assert_eq!(trace.outcome(), Some(Outcome::Reached(vec![None])));
         trace.time_exceeded(1, hop(1));
         assert_eq!(trace.outcome(), Some(Outcome::Path(vec![hop(1)])), "late is better than never");
     }

@@ -12,6 +12,10 @@ const RTT: Time = Time::from_us(200);
 struct Fabric {
     /// Uplinks of the first leaf that are up, of four.
     up: BTreeSet<u8>,
+    /// So many links lead to one spine.
+    per_spine: u8,
+    /// The hop that tells nobody that a TTL ran out; 0: none.
+    silent: u8,
     /// Every so many answers are lost; 0: none.
     lose: u64,
     salt: u64,
@@ -21,13 +25,17 @@ struct Fabric {
 
 impl Fabric {
     fn new() -> Fabric {
-        Fabric { up: (0..4).collect(), lose: 0, salt: 1, answers: 0, sent: 0 }
+        Fabric { up: (0..4).collect(), per_spine: 1, silent: 0, lose: 0, salt: 1, answers: 0, sent: 0 }
     }
 
     fn path(&self, port: u16) -> Vec<IpAddr> {
         let hash = (u64::from(port) ^ self.salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
         let Some(link) = self.up.iter().nth(hash as usize % self.up.len().max(1)) else { return Vec::new() };
-        vec![IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 1, 0, *link]), IpAddr::from([10, 2, 0, *link])]
+        vec![
+            IpAddr::from([10, 0, 0, 1]),
+            IpAddr::from([10, 1, 0, *link / self.per_spine]),
+            IpAddr::from([10, 2, 0, *link]),
+        ]
     }
 
     /// Runs until `end`; what changes the fabric in between is the caller's.
@@ -37,7 +45,7 @@ impl Fabric {
             while let Some(probe) = discovery.poll_transmit(*now) {
                 self.sent += 1;
                 let path = self.path(probe.port);
-                if path.is_empty() {
+                if path.is_empty() || (probe.ttl == self.silent && usize::from(probe.ttl) <= path.len()) {
                     continue;
                 }
                 self.answers += 1;
@@ -170,6 +178,70 @@ fn destinations_are_bounded_and_forgotten_and_probes_are_paced() {
     assert!(discovery.want(now, to(4)), "others were forgotten");
     fabric.run(&mut discovery, &mut now, Time::from_secs(60));
     assert_eq!(discovery.poll_timeout(now), None, "nothing is done for nobody");
+}
+
+#[test]
+fn a_router_that_falls_silent_takes_no_path_away() {
+    let (mut fabric, mut now) = (Fabric::new(), Time::ZERO);
+    let mut discovery = Discovery::new(Config::default(), 7);
+    discovery.want(now, destination());
+    fabric.run(&mut discovery, &mut now, Time::from_ms(500));
+    let before: Vec<(u8, u16)> = discovery.paths(destination()).iter().map(|path| (path.index, path.port)).collect();
+    assert_eq!(before.len(), 4);
+    fabric.silent = 2;
+    fabric.run(&mut discovery, &mut now, Time::from_secs(6));
+    let after: Vec<(u8, u16)> = discovery.paths(destination()).iter().map(|path| (path.index, path.port)).collect();
+    assert_eq!(before, after, "the destination answers to every port");
+    // A path that is really gone is gone, although the router keeps silent.
+    fabric.up.remove(&2);
+    fabric.silent = 0;
+    fabric.run(&mut discovery, &mut now, Time::from_secs(9));
+    assert_eq!(links(discovery.paths(destination())).len(), 3);
+}
+
+#[test]
+fn spines_that_recover_are_used_again_where_there_is_no_room_for_more_paths() {
+    let (mut fabric, mut now) = (Fabric::new(), Time::ZERO);
+    (fabric.per_spine, fabric.up) = (4, (0..8).collect());
+    let mut discovery = Discovery::new(Config { paths: 4, ..Config::default() }, 7);
+    discovery.want(now, destination());
+    fabric.run(&mut discovery, &mut now, Time::from_secs(2));
+    check(discovery.paths(destination()), 4);
+    assert_eq!(links(discovery.paths(destination())).len(), 2);
+    fabric.up = (0..16).collect();
+    fabric.run(&mut discovery, &mut now, Time::from_secs(20));
+    check(discovery.paths(destination()), 4);
+    assert_eq!(links(discovery.paths(destination())).len(), 4);
+}
+
+#[test]
+fn surveys_that_find_nothing_become_rare() {
+    let (mut fabric, mut now) = (Fabric::new(), Time::ZERO);
+    fabric.silent = 2;
+    let mut discovery = Discovery::new(Config { idle: Time::from_secs(1000), ..Config::default() }, 7);
+    discovery.want(now, destination());
+    fabric.run(&mut discovery, &mut now, Time::from_secs(60));
+    let (minute, begun) = (fabric.sent, discovery.progress(destination()).unwrap().rounds);
+    fabric.run(&mut discovery, &mut now, Time::from_secs(240));
+    let later = fabric.sent - minute;
+    assert!(begun > 3 && later < minute, "{minute} probes in the first minute, {later} in the next three");
+    fabric.silent = 0;
+    fabric.run(&mut discovery, &mut now, Time::from_secs(320));
+    assert_eq!(links(discovery.paths(destination())).len(), 4);
+}
+
+#[test]
+fn who_is_forgotten_is_found_anew() {
+    let (mut fabric, mut now) = (Fabric::new(), Time::ZERO);
+    let mut discovery = Discovery::new(Config::default(), 7);
+    discovery.want(now, destination());
+    fabric.run(&mut discovery, &mut now, Time::from_ms(500));
+    assert!(discovery.poll_change().is_some());
+    discovery.forget(destination());
+    assert_eq!((discovery.poll_timeout(now), discovery.paths(destination())), (None, &[][..]));
+    discovery.want(now, destination());
+    fabric.run(&mut discovery, &mut now, Time::from_secs(1));
+    assert_eq!(discovery.poll_change().map(|(_, change)| change.new.len()), Some(4));
 }
 
 #[test]

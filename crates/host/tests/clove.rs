@@ -98,12 +98,10 @@ fn flows_finish_sooner_than_under_ecmp_because_the_slow_spine_gets_less() {
         (mean(mean_ms), mean(slow_share))
     });
     let [ecmp, clove, int] = all;
-    println!("{all:?}");
     assert!(clove.0 < 0.8 * ecmp.0 && int.0 < 0.8 * ecmp.0, "{all:?}");
     assert!(ecmp.1 > 0.2 && clove.1 < 0.6 * ecmp.1 && int.1 < 0.6 * ecmp.1, "{all:?}");
 }
 
-/// Guests that speak ECN are slowed down only when all paths are congested: the network marks, they see less.
 #[test]
 fn the_same_seed_gives_the_same_run_and_marks_are_on_outer_headers() {
     let clove = || run(SCHEMES[1], 0.6, true, Time::from_ms(20), 3);

@@ -154,12 +154,17 @@ impl Sockets {
         std::iter::once(self.hear4.as_fd()).chain(self.hear6.as_ref().map(AsFd::as_fd))
     }
 
-    /// The next message of either family; `None`: there is none now.
+    /// The next message of either family, IPv6's before IPv4's if so asked; `None`: there is none now. Who asks for them in turn hears
+    /// one family while the other is flooded.
     ///
     /// # Errors
     /// What the kernel says, other than that there is nothing.
-    pub fn hear<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<Heard<'a>>> {
-        for socket in self.hearing() {
+    pub fn hear<'a>(&self, six_first: bool, buffer: &'a mut [u8]) -> io::Result<Option<Heard<'a>>> {
+        let mut sockets = [Some(self.hear4.as_fd()), self.hear6.as_ref().map(AsFd::as_fd)];
+        if six_first {
+            sockets.reverse();
+        }
+        for socket in sockets.into_iter().flatten() {
             let (len, from) = match recvfrom::<SockaddrStorage>(socket.as_raw_fd(), buffer) {
                 Ok((len, Some(from))) => (len, from),
                 Ok((_, None)) | Err(Errno::EAGAIN | Errno::EINTR) => continue,

@@ -8,7 +8,7 @@ use crate::results::{Results, SchemeResults};
 use crate::run::Finished;
 use crate::scenario::{Kind, Scenario};
 use crate::table;
-use host::measure::{fct_ms, slowdowns, throughputs_gbps, Buckets, Quantile};
+use host::measure::{fct_ms, slowdowns, throughput_gbps, Buckets, Quantile};
 use host::outcome::{Outcome, PortRecord};
 use std::collections::BTreeSet;
 use topology::{NodeKind, Topology};
@@ -62,7 +62,7 @@ pub fn report(results: &Results, command: &str) -> ReportData {
     }
 }
 
-/// Rates of links, how much more hosts can send than the switches above them carry, and offered loads.
+/// Rates of links, oversubscription, and offered loads.
 fn facts(scenario: &Scenario, fabric: &Topology) -> Vec<[String; 2]> {
     let rates = |links: &[topology::Link]| {
         let rates: BTreeSet<_> = links.iter().map(|link| link.rate).collect();
@@ -70,13 +70,8 @@ fn facts(scenario: &Scenario, fabric: &Topology) -> Vec<[String; 2]> {
     };
     let (hosts, switches) = fabric.links.split_at(fabric.n_hosts().min(fabric.links.len()));
     let mut facts = vec![["host links".to_owned(), rates(hosts)], ["switch links".to_owned(), rates(switches)]];
-    let first = hosts.first().map(|link| link.b);
-    let sum = |links: &[topology::Link], end: fn(&topology::Link) -> topology::NodeId| {
-        links.iter().filter(|link| Some(end(link)) == first).map(|link| link.rate.as_gbps_f64()).sum::<f64>()
-    };
-    let (down, up) = (sum(hosts, |link| link.b), sum(switches, |link| link.a));
-    if up > 0.0 {
-        facts.push(["oversubscription".to_owned(), format!("{}:1", table::number(down / up))]);
+    if !switches.is_empty() {
+        facts.push(["oversubscription".to_owned(), format!("{}:1", table::number(fabric.oversubscription()))]);
     }
     let loads = scenario.workload.iter().filter_map(|w| Some(format!("{} {:.0}%", w.name, w.load? * 100.0)));
     facts.push(["load".to_owned(), loads.collect::<Vec<_>>().join(", ")]);
@@ -139,9 +134,8 @@ fn throughputs(results: &Results, runs: &[Finished]) -> (Vec<Throughput>, Option
     for run in runs {
         let seed = if runs.len() > 1 { format!(", seed {}", run.seed) } else { String::new() };
         for flow in run.outcome.flows.iter().filter(|f| f.size.is_none_or(|s| s > LARGE)) {
-            let id = flow.id;
             let name = scenario.workload.get(usize::from(flow.class)).map_or("", |w| w.name.as_str());
-            for gbps in throughputs_gbps(&[&run.outcome], scenario.warmup, &|f| f.id == id) {
+            if let Some(gbps) = throughput_gbps(flow, run.outcome.measured_until, scenario.warmup) {
                 all.push(Throughput { name: format!("{name} {} to {}{seed}", flow.src, flow.dst), gbps });
             }
         }

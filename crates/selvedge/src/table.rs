@@ -83,6 +83,7 @@ fn cell(scheme: &SchemeResults, without: &[Summary], key: &str) -> Cell {
         Ok(measured) if measured.value.is_finite() => {
             let left: Option<Vec<f64>> = without.iter().map(|summary| summary.get(key)).collect();
             let ci = left.and_then(|left| jackknife(measured.value, &left));
+            let ci = ci.or((!without.is_empty()).then_some(f64::INFINITY));
             Cell { value: Some(measured.value), ci, note: None }
         }
         Ok(_) => Cell { value: None, ci: None, note: Some("falls among unfinished flows".to_owned()) },
@@ -134,7 +135,7 @@ fn show(cell: &Cell, base: Option<&Cell>, better: Better) -> String {
         };
     };
     let mut text = number(value);
-    if let Some(ci) = cell.ci {
+    if let Some(ci) = cell.ci.filter(|ci| ci.is_finite()) {
         text += &format!(" \u{b1}{}", number(ci));
     }
     let told = base.filter(|base| better != Better::Neither && cell.differs(base)).and_then(|base| base.value);

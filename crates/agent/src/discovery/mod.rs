@@ -110,6 +110,9 @@ impl Tracer {
     }
 
     pub(super) fn set_targets(&mut self, targets: BTreeMap<IpAddr, Target>) {
+        for gone in self.targets.keys().filter(|peer| !targets.contains_key(peer)) {
+            self.discovery.forget(*gone);
+        }
         self.targets = targets;
     }
 
@@ -189,8 +192,8 @@ impl Tracer {
         let time = self.time(now);
         self.more = false;
         let mut buffer = [0; MESSAGE];
-        for _ in 0..BATCH {
-            let heard = match self.sockets.hear(&mut buffer) {
+        for n in 0..BATCH {
+            let heard = match self.sockets.hear(n % 2 == 1, &mut buffer) {
                 Ok(Some(heard)) => heard,
                 Ok(None) => return,
                 Err(_) => continue, // an error of one message

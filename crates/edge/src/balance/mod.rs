@@ -60,6 +60,15 @@ impl Scheme {
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
+
+    /// Those that the kernel edge has: it keeps no states of paths.
+    pub fn of_kernel() -> impl Iterator<Item = &'static Scheme> {
+        SCHEMES.into_iter().filter(|scheme| scheme.is_of_kernel())
+    }
+
+    pub fn is_of_kernel(&self) -> bool {
+        self.keeps.is_none()
+    }
 }
 
 /// What can be set of a scheme. Schemes may share one; no two have a name in common.
@@ -76,15 +85,13 @@ pub struct Parameter {
     pub shown: Shown,
 }
 
-/// Which schemes' configurations in effect have a parameter that no file gives. A configuration that says more is another one,
-/// of which no earlier result is.
+/// Which schemes' configurations in effect have a parameter that no file gives. Results are filed under the configuration in effect:
+/// with one word more it is another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shown {
     Always,
     /// Of schemes that have it.
     WithScheme,
-    /// Only where a file gives it.
-    Given,
 }
 
 impl Parameter {

@@ -75,7 +75,7 @@ pub static FLOWLET: Scheme = Scheme {
             default: Quantity::Word(Word { of: CHOICES, at: 0 }),
             least: Quantity::Word(Word { of: CHOICES, at: 0 }),
             most: Quantity::Word(Word { of: CHOICES, at: 2 }),
-            shown: Shown::Given,
+            shown: Shown::WithScheme,
         },
     ],
 };
@@ -85,7 +85,7 @@ const CLOVE_RELAY: Parameter = Parameter {
     aliases: &[],
     about: "least time between two feedbacks to a peer on one path; half a round trip",
     default: Quantity::Time(Time::from_us(250)),
-    least: Quantity::Time(Time::from_us(2)),
+    least: Quantity::Time(Time::from_us(5)),
     most: Quantity::Time(Time::from_secs(4)),
     shown: Shown::WithScheme,
 };

@@ -213,7 +213,7 @@ proptest! {
     }
 
     /// Any constant load of up to 60% of what 2 to 8 paths can carry, none of which has less than a quarter of the largest: within 64
-    /// rounds of marks none is overloaded, and from then on nothing moves.
+    /// rounds of marks none has more than it carries, so no mark comes that could move a weight.
     #[test]
     fn a_constant_load_comes_to_rest(capacity in proptest::collection::vec(25u32..=100, 2..=8), percent in 1u64..=60) {
         let load = u64::from(capacity.iter().sum::<u32>()) * percent / 100;

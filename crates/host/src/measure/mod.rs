@@ -25,6 +25,7 @@ pub use ideal::ideal_fct;
 pub use quantile::{Quantile, Samples, TooFew};
 pub use slowdown::{Bucket, Buckets};
 pub use summary::{
-    fct_ms, slowdowns, summarise, summarise_pooled, throughputs_gbps, Metric, Refusal, Summary, RESERVED,
+    fct_ms, slowdowns, summarise, summarise_pooled, throughput_gbps, throughputs_gbps, Metric, Refusal, Summary,
+    RESERVED,
 };
 pub use weighted::TimeWeighted;

@@ -252,12 +252,17 @@ fn completion(
 pub fn throughputs_gbps(outcomes: &[&Outcome], warmup: Time, which: &dyn Fn(&FlowRecord) -> bool) -> Vec<f64> {
     let mut rates = Vec::new();
     for outcome in outcomes {
-        for f in outcome.flows.iter().filter(|f| which(f)) {
-            let until = f.finish.unwrap_or(Time::MAX).min(outcome.measured_until);
-            rates.extend(gbps(f.delivered_measured, until.saturating_sub(f.start.max(warmup))));
-        }
+        let picked = outcome.flows.iter().filter(|f| which(f));
+        rates.extend(picked.filter_map(|f| throughput_gbps(f, outcome.measured_until, warmup)));
     }
     rates
+}
+
+/// Of one flow: bytes delivered in the measured part of the run, which ends at `until`, over the part of its life within it. `None` if
+/// it was over before.
+pub fn throughput_gbps(flow: &FlowRecord, until: Time, warmup: Time) -> Option<f64> {
+    let until = flow.finish.unwrap_or(Time::MAX).min(until);
+    gbps(flow.delivered_measured, until.saturating_sub(flow.start.max(warmup)))
 }
 
 /// Bytes of all flows together in the measured part, over its length; the mean over the runs.

@@ -3,7 +3,7 @@
 use super::addresses::check_outer;
 use agent_api::config::{Config, Place, MAX_NETWORK};
 use config::{within, ConfigError, Document, Faults, Invalid};
-use edge::balance::{Balance, AGENTS, SCHEMES};
+use edge::balance::{Balance, Scheme, AGENTS};
 use edge::MAX_LABELS;
 use parsed::Parsed;
 use ports::{check_peers, check_ports, one_owner_each};
@@ -206,9 +206,9 @@ fn check_uplink(uplink: &UplinkTable) -> Result<(Vec<String>, Option<IpAddr>), I
 
 fn check_balance(table: &BalanceTable) -> Result<Balance, Invalid> {
     let (word, policy) = table.policy();
-    if policy.keeps.is_some() {
+    if !policy.is_of_kernel() {
         let problem = format!("the kernel edge keeps no states of paths, which {word:?} needs");
-        let names = SCHEMES.iter().filter(|scheme| scheme.keeps.is_none()).map(|scheme| scheme.name);
+        let names = Scheme::of_kernel().map(|scheme| scheme.name);
         return Err(Invalid::new("balance.policy", problem, format!("give {}", names.collect::<Vec<_>>().join(", "))));
     }
     let mut without_meaning: Vec<&str> = table.keys.foreign(policy).collect();

@@ -2,7 +2,7 @@
 
 use crate::kernel_edge;
 use clap::{Args, Subcommand};
-use edge::balance::{Balance, SCHEMES};
+use edge::balance::{Balance, Scheme};
 use kernel_lab::{Error, KernelLab, Overlay, Shape, State, Status, Up, Wire};
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -40,7 +40,7 @@ pub enum Kernel {
 /// What `--policy` says of itself.
 static POLICIES: LazyLock<String> = LazyLock::new(|| {
     let mut text = "How the edge picks labels:".to_owned();
-    for scheme in SCHEMES {
+    for scheme in Scheme::of_kernel() {
         let _ = write!(text, "\n{}: {}", scheme.name, scheme.about.replace('`', ""));
         for parameter in scheme.parameters {
             let _ = write!(text, "; {}={}", parameter.name, parameter.range().replace('`', ""));
@@ -48,6 +48,15 @@ static POLICIES: LazyLock<String> = LazyLock::new(|| {
     }
     text
 });
+
+fn policy(text: &str) -> Result<Balance, String> {
+    let policy: Balance = text.parse()?;
+    if policy.scheme().is_of_kernel() {
+        return Ok(policy);
+    }
+    let names: Vec<&str> = Scheme::of_kernel().map(|scheme| scheme.name).collect();
+    Err(format!("the kernel edge keeps no states of paths, which it needs: give {}", names.join(", ")))
+}
 
 #[derive(Debug, Args)]
 pub struct Name {
@@ -87,7 +96,7 @@ pub struct UpArguments {
     /// Run the edge on every host: the same as --overlay edge
     #[arg(long, conflicts_with = "overlay")]
     pub edge: bool,
-    #[arg(long, value_name = "NAME[,KEY=VALUE]", help = POLICIES.as_str(), default_value_t = Shape::default().policy)]
+    #[arg(long, value_name = "NAME[,KEY=VALUE]", help = POLICIES.as_str(), value_parser = policy, default_value_t = Shape::default().policy)]
     pub policy: Balance,
     /// Labels of the policy's schedule, 1 to 256
     #[arg(long, value_name = "N", default_value_t = Shape::default().labels, value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -183,4 +192,17 @@ fn print(status: &Status) -> String {
         let _ = writeln!(text, "link {} - {} is DOWN", link.ends[0], link.ends[1]);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schemes_that_the_kernel_has_not_are_refused_before_anything_is_built() {
+        assert_eq!(policy("flowlet").map(|balance| balance.scheme().name), Ok("flowlet"));
+        let refused = policy("clove,flowlet_gap=1ms").unwrap_err();
+        assert!(refused.contains("give ecmp, ") && !refused.ends_with("clove"), "{refused}");
+        assert!(!POLICIES.contains("clove"), "{}", *POLICIES);
+    }
 }

@@ -215,18 +215,18 @@ pub struct Row {
 #[serde(default)]
 pub struct Cell {
     pub value: Option<f64>,
-    /// Half-width of the confidence interval over seeds.
+    /// Half-width of the confidence interval over seeds; infinite where there are several and they do not give one.
     pub ci: Option<f64>,
     /// Why the value is missing, or what to beware of.
     pub note: Option<String>,
 }
 
 impl Cell {
-    /// Is the difference to another more than their intervals leave to chance? Where either has no interval, nothing is known of
-    /// chance, and any difference counts.
+    /// Is the difference to another more than their intervals leave to chance? What has none, as in a single run, adds nothing; an
+    /// infinite one says that the seeds do not tell.
     pub fn differs(&self, other: &Cell) -> bool {
         let (Some(a), Some(b)) = (self.value, other.value) else { return false };
-        let chance = self.ci.zip(other.ci).map_or(0.0, |(a, b)| a.hypot(b));
+        let chance = self.ci.unwrap_or_default().hypot(other.ci.unwrap_or_default());
         (a - b).abs() > chance
     }
 }

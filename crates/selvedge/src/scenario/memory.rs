@@ -19,6 +19,10 @@ const NODE: f64 = 250.0;
 /// What a leaf with CONGA knows of another: 16 uplinks in two tables.
 const CONGESTION: f64 = 640.0;
 
+/// Path states, labels and what is owed to another host, where a scheme keeps that; of so many others at most.
+const PATHS: f64 = 7_000.0;
+const PEERS: f64 = 4_096.0;
+
 /// The memory that runs may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
@@ -75,7 +79,13 @@ fn of_fabric(scenario: &Scenario, experiment: &Experiment, at_once: f64, schemes
         Multipath::Conga { .. } => leaves * FLOWLET_TABLE_BYTES as f64 + leaves * leaves * CONGESTION,
         _ => 0.0,
     };
-    let running = (fabric.n_hosts() as f64 * HOST + nodes * leaves * 12.0 + flowlets) * at_once;
+    let hosts = fabric.n_hosts() as f64;
+    let kept = if experiment.edge.balance.scheme().keeps.is_some() {
+        hosts * (hosts - 1.0).clamp(0.0, PEERS) * PATHS
+    } else {
+        0.0
+    };
+    let running = (hosts * HOST + nodes * leaves * 12.0 + flowlets + kept) * at_once;
     let key = match scenario.topology.kind {
         Kind::Clos => "hosts_per_leaf",
         Kind::FatTree => "k",

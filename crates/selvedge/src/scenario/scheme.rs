@@ -312,6 +312,17 @@ impl RestTable {
             None => None,
         };
         if let OrOff(Some(reaction)) = self.controller {
+            if balance.scheme().keeps.is_some() {
+                let problem = format!(
+                    "{} keeps a state a path, and a controller's schedule repeats paths",
+                    balance.scheme().name
+                );
+                return Err(Invalid::new(
+                    format!("{at}.controller"),
+                    problem,
+                    "remove it: the scheme weighs paths itself",
+                ));
+            }
             within(&format!("{at}.controller"), reaction, Time::ZERO, Time::from_secs(1000))?;
         }
         if let Wait::Fixed(wait) = self.reorder_timeout {

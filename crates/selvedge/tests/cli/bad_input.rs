@@ -311,3 +311,11 @@ fn what_no_memory_holds_is_refused_before_it_is_tried() {
     let fits = ["sim", "run", "tiny.toml", "--memory", "50MB", "--scheme", "ecmp"];
     assert!(selvedge(scratch.path(), &fits).status.success());
 }
+
+#[test]
+fn a_scheme_that_weighs_paths_itself_takes_no_controller() {
+    let scratch = Scratch::new("weighs");
+    scratch.file("x.toml", &format!("{TINY}[scheme.x]\nbalance = \"clove\"\ncontroller = \"1ms\"\n"));
+    let message = stderr(&selvedge(scratch.path(), &["sim", "run", "x.toml"]));
+    assert!(message.contains("x.toml:") && message.contains("scheme.x.controller: clove keeps"), "{message}");
+}
