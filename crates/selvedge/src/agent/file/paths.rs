@@ -29,7 +29,7 @@ pub(super) struct PathsTable {
     /// Most probes per second, to all peers together.
     #[schemars(range(min = 10, max = 100_000), extend("default" = 10_000))]
     probes_per_second: Option<u32>,
-    /// A peer that has sent nothing for so long is no more traced; its labels stay.
+    /// A peer that has sent nothing for so long is no longer traced; its labels stay.
     #[schemars(extend("x-range" = ["1s", "60min"], "default" = "60s"))]
     idle: Option<Time>,
 }
