@@ -201,6 +201,9 @@ pub(super) fn checks(out: &mut String, data: &ReportData) {
         let _ = write!(out, "</th><td>{}", escape(&check.paper));
         let largest = check.values.iter().filter_map(|cell| Some(cell.value? + cell.ci.unwrap_or_default()));
         let largest = largest.chain(check.paper_value).fold(0.0, f64::max);
+        // One bar alone says nothing.
+        let drawn = check.paper_value.is_some() || check.values.len() > 1;
+        let largest = if drawn { largest } else { 0.0 };
         strip(out, "paper", check.paper_value.map(Cell::from).as_slice(), largest);
         let _ = write!(out, "</td><td>{}", escape(&check.measured));
         strip(out, "measured", &check.values, largest);
