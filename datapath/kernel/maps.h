@@ -220,7 +220,7 @@ struct sv_asked {
 	u64 n;	   /* packets asked for in it */
 };
 
-/* Of what the agent is asked, and of what is answered in its place, each for itself. */
+/* What is counted apart: requests to the agent, answered probes, replies that the agent is told of. */
 #define ASKED_EMIT 0
 #define ASKED_PROBE 1
 #define ASKED_REPLY 2

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * Probes of path discovery (docs/wire.md). They are for no guest, so that only packets for nobody come by here. What a probe asks is
- * answered here: an agent that waits for a processor, or is being replaced, delays no answer. Only for edge.bpf.c.
+ * Probes of path discovery (docs/wire.md). They are for no guest, so only packets for nobody come here. The program answers them by
+ * itself, so that an agent that waits for a processor, or is being replaced, delays no answer. Only for edge.bpf.c.
  */
 #ifndef SV_PROBE_H
 #define SV_PROBE_H
@@ -70,10 +70,11 @@ static __noinline int take_probe(struct __sk_buff *skb, struct sv_counters *coun
 		count(counters, SV_COUNT_PROBES_ANSWERED, 1);
 		return answer_probe(skb, peer, o);
 	}
-	count(counters, SV_COUNT_PROBE_REPLIES, 1);
 	event = begin_event(SV_EVENT_REPLY, skb->ifindex, o->saddr, (u32)o->shim[2] << 24 | (u32)o->shim[3] << 16 | o->sport, now);
-	if (event)
+	if (event) {
 		bpf_ringbuf_submit(event, 0);
+		count(counters, SV_COUNT_PROBE_REPLIES, 1);
+	}
 	return TC_ACT_SHOT;
 }
 

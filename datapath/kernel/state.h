@@ -225,7 +225,7 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 /* Of what it returns. */
 #define SV_TICK_FULL 0x20000 /* there is no room for events: call again when they have been read */
 
-/* Packets that a CPU asks the agent for at most, and replies that it tells it of, in so many ns. */
+/* In so many ns a CPU asks the agent for this many packets at most, and tells it of this many replies. */
 #define SV_EMIT_MAX 64
 #define SV_EMIT_INTERVAL_NS 10000000ULL
 /* Probes that it answers at most in that time. */

@@ -2,6 +2,7 @@
 
 use crate::Invalid;
 use std::fmt;
+use units::Time;
 
 /// An optional key: whether the file has it, and what the choice makes of it.
 pub struct Key {
@@ -42,4 +43,13 @@ pub fn within<T: PartialOrd + fmt::Display>(key: &str, value: T, least: T, most:
         return Ok(());
     }
     Err(Invalid::new(key, format!("{value} is out of range"), format!("give {least} to {most}")))
+}
+
+/// The same for a time; the remedy has the quotes that TOML wants.
+///
+/// # Errors
+/// As [`within`].
+pub fn within_time(key: &str, value: Time, least: Time, most: Time) -> Result<(), Invalid> {
+    within(key, value, least, most)
+        .map_err(|_| Invalid::new(key, format!("{value} is out of range"), format!("give \"{least}\" to \"{most}\"")))
 }

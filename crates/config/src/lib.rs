@@ -17,5 +17,5 @@ mod values;
 pub use document::Document;
 pub use error::{closest, ConfigError, Fault, Invalid};
 pub use faults::Faults;
-pub use keys::{check, within, Key, Role};
+pub use keys::{check, within, within_time, Key, Role};
 pub use values::OrOff;

@@ -72,6 +72,13 @@ fn destination() -> IpAddr {
     IpAddr::from([10, 9, 0, 1])
 }
 
+/// There is traffic for one destination.
+fn begun(config: Config) -> (Fabric, Discovery, Time) {
+    let mut discovery = Discovery::new(config, 7);
+    assert!(discovery.want(Time::ZERO, destination()));
+    (Fabric::new(), discovery, Time::ZERO)
+}
+
 fn links(paths: &[Binding]) -> BTreeSet<IpAddr> {
     paths.iter().map(|binding| binding.hops[1]).collect()
 }
@@ -104,9 +111,7 @@ fn one_round_finds_all_disjoint_paths() {
 
 #[test]
 fn a_check_costs_only_the_ports_in_use_and_some_others() {
-    let (mut fabric, mut now) = (Fabric::new(), Time::ZERO);
-    let mut discovery = Discovery::new(Config::default(), 7);
-    discovery.want(now, destination());
+    let (mut fabric, mut discovery, mut now) = begun(Config::default());
     fabric.run(&mut discovery, &mut now, Time::from_ms(500));
     let before = fabric.sent;
     fabric.run(&mut discovery, &mut now, Time::from_ms(1020));
@@ -115,9 +120,7 @@ fn a_check_costs_only_the_ports_in_use_and_some_others() {
 
 #[test]
 fn a_failed_link_is_gone_within_two_periods_and_what_is_left_stays_itself() {
-    let (mut fabric, mut now) = (Fabric::new(), Time::ZERO);
-    let mut discovery = Discovery::new(Config::default(), 7);
-    discovery.want(now, destination());
+    let (mut fabric, mut discovery, mut now) = begun(Config::default());
     fabric.run(&mut discovery, &mut now, Time::from_secs(3));
     discovery.poll_change();
     let before = discovery.paths(destination()).to_vec();
@@ -153,9 +156,7 @@ fn lost_answers_do_not_lose_paths() {
 
 #[test]
 fn a_fabric_that_answers_nothing_changes_nothing() {
-    let (mut fabric, mut now) = (Fabric::new(), Time::ZERO);
-    let mut discovery = Discovery::new(Config::default(), 7);
-    discovery.want(now, destination());
+    let (mut fabric, mut discovery, mut now) = begun(Config::default());
     fabric.run(&mut discovery, &mut now, Time::from_secs(1));
     discovery.poll_change();
     fabric.up.clear();
@@ -182,9 +183,7 @@ fn destinations_are_bounded_and_forgotten_and_probes_are_paced() {
 
 #[test]
 fn a_router_that_falls_silent_takes_no_path_away() {
-    let (mut fabric, mut now) = (Fabric::new(), Time::ZERO);
-    let mut discovery = Discovery::new(Config::default(), 7);
-    discovery.want(now, destination());
+    let (mut fabric, mut discovery, mut now) = begun(Config::default());
     fabric.run(&mut discovery, &mut now, Time::from_ms(500));
     let before: Vec<(u8, u16)> = discovery.paths(destination()).iter().map(|path| (path.index, path.port)).collect();
     assert_eq!(before.len(), 4);
@@ -232,9 +231,7 @@ fn surveys_that_find_nothing_become_rare() {
 
 #[test]
 fn who_is_forgotten_is_found_anew() {
-    let (mut fabric, mut now) = (Fabric::new(), Time::ZERO);
-    let mut discovery = Discovery::new(Config::default(), 7);
-    discovery.want(now, destination());
+    let (mut fabric, mut discovery, mut now) = begun(Config::default());
     fabric.run(&mut discovery, &mut now, Time::from_ms(500));
     assert!(discovery.poll_change().is_some());
     discovery.forget(destination());

@@ -1,5 +1,8 @@
 //! The fabric by itself: packets in, packets out, at times computed by hand.
 
+mod common;
+
+use common::{clos, DELAY, FULL, RATE};
 use fabric::{
     conga_suits, Aqm, Buffer, Delivery, Event, Fabric, Multipath, Packet, Parallel, RandomLoss, SwitchConfig,
 };
@@ -9,10 +12,7 @@ use topology::{Clos, Dumbbell, FatTree, SingleSwitch, Topology};
 use units::{BitRate, Bytes, Time};
 use wire::ecn;
 
-const RATE: BitRate = BitRate::from_gbps(10);
-const DELAY: Time = Time::from_us(1);
-/// A full packet of 1500 octets and its 38 of Ethernet at 10 Gbps: 1230.4 ns.
-const FULL: u32 = 1538;
+/// Of a full packet at 10 Gbps.
 const TX: Time = Time::from_ps(1_230_400);
 
 struct Net {
@@ -58,21 +58,6 @@ fn ect(src: u32, dst: u32) -> Packet {
 
 fn one_switch(hosts: u32) -> Topology {
     SingleSwitch { hosts, host_rate: RATE, host_delay: DELAY }.build().unwrap()
-}
-
-fn clos(leaves: u32, spines: u32, parallel_links: u32, hosts_per_leaf: u32) -> Topology {
-    Clos {
-        leaves,
-        spines,
-        parallel_links,
-        hosts_per_leaf,
-        host_rate: RATE,
-        host_delay: DELAY,
-        fabric_rate: RATE,
-        fabric_delay: DELAY,
-    }
-    .build()
-    .unwrap()
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! LetFlow and CONGA in a fabric: which ways flowlets take, and what leaves learn of them.
 
+mod common;
+
+use common::{clos, DELAY, FULL, RATE};
 use fabric::{conga_suits, Delivery, Event, Fabric, Multipath, Packet, Parallel, RandomLoss, SwitchConfig};
 use sim::Scheduler;
 use topology::{Clos, FatTree, SingleSwitch, Topology};
 use units::{BitRate, Time};
 
-const RATE: BitRate = BitRate::from_gbps(10);
-const DELAY: Time = Time::from_us(1);
 const GAP: Time = Time::from_us(100);
-const FULL: u32 = 1538;
 
 #[derive(Clone, Copy, Debug)]
 enum Happens {
@@ -70,21 +70,6 @@ impl Net {
         let spines = self.fabric.topology().n_switches() - self.fabric.topology().leaves().len();
         (1..=spines).flat_map(|s| self.sent("leaf1", &format!("spine{s}"))).collect()
     }
-}
-
-fn clos(leaves: u32, spines: u32, parallel_links: u32, hosts_per_leaf: u32) -> Topology {
-    Clos {
-        leaves,
-        spines,
-        parallel_links,
-        hosts_per_leaf,
-        host_rate: RATE,
-        host_delay: DELAY,
-        fabric_rate: RATE,
-        fabric_delay: DELAY,
-    }
-    .build()
-    .unwrap()
 }
 
 fn packet(src: u32, dst: u32, flow: u32) -> Packet {
@@ -158,6 +143,24 @@ fn conga_balances_by_local_load() {
     assert_eq!(uplinks.iter().sum::<u64>(), 32_000);
     assert!(uplinks.iter().all(|&n| (13_000..19_000).contains(&n)), "{uplinks:?}");
     assert_eq!(net.delivered.len(), 33_600);
+}
+
+#[test]
+fn conga_avoids_an_uplink_that_others_load() {
+    let new = |multipath| {
+        let mut net = Net::new(&clos(3, 2, 1, 16), multipath, Parallel::Hash);
+        // Labelled packets to a third leaf take four fifths of one uplink, and of no link to the second leaf.
+        let others = 39_000;
+        (0..others).for_each(|n| net.send_at(Time::from_ns(1_538) * n, Packet { label: 1, ..packet(8, 40, 200) }));
+        both_ways(&mut net, 6, 200);
+        let uplinks = net.uplinks();
+        assert_eq!(uplinks.iter().sum::<u64>(), 24_000 + others);
+        let loaded = uplinks.iter().copied().max().unwrap() - others;
+        (loaded, 24_000 - loaded)
+    };
+    let (aware, blind) = (new(Multipath::Conga { gap: GAP }), new(Multipath::LetFlow { gap: GAP }));
+    assert!(aware.0 * 4 < aware.1, "{aware:?}");
+    assert!(blind.0 * 2 > blind.1, "flowlets alone: {blind:?}");
 }
 
 #[test]

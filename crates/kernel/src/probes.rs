@@ -114,7 +114,8 @@ impl Sockets {
                 set(&hear6, libc::IPPROTO_ICMPV6, ICMP_FILTER, left_out)?;
                 (Some(send6), Some(hear6))
             }
-            Err(_) => (None, None),
+            Err(e) if e.raw_os_error() == Some(libc::EAFNOSUPPORT) => (None, None),
+            Err(e) => return Err(e),
         };
         Ok(Sockets { send4, send6, hear4, hear6 })
     }

@@ -8,6 +8,7 @@ use agent_api::protocol::{
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -312,7 +313,11 @@ fn congestion(f: &Flows) -> String {
 
 /// Of an answer about all peers, that about one of them.
 fn only(answer: serde_json::Value, peer: &str) -> Result<serde_json::Value, CtlError> {
-    let is = |path: &serde_json::Value| path["peer"] == peer || path["address"] == peer;
+    let address: Option<IpAddr> = peer.parse().ok();
+    let is = |path: &serde_json::Value| {
+        let same = || Some(path["address"].as_str()?.parse::<IpAddr>().ok()? == address?);
+        path["peer"] == peer || same() == Some(true)
+    };
     match answer.as_array().and_then(|paths| paths.iter().find(|path| is(path))) {
         Some(path) => Ok(serde_json::Value::Array(vec![path.clone()])),
         None => Err(CtlError::Refused(format!("there is no peer {peer:?}; `selvedge ctl paths` lists them"))),

@@ -45,6 +45,23 @@ static void sv_test_tick(const struct sv_paths *paths, u64 now)
 
 #define HOLDS(what) do { if (!(what)) return __LINE__; } while (0)
 
+/* A flow with n paths, five ticks after the clock began. */
+static struct sv_ctx context(const struct sv_conf *conf, struct sv_flow *flow, struct sv_balance *balance, const u16 *labels, u32 n,
+			     struct sv_path *path)
+{
+	struct sv_ctx c = {
+		.conf = conf,
+		.flow = flow,
+		.balance = balance,
+		.flow_lock = &flow_lock,
+		.paths = { .labels = labels, .n = n, .path = path },
+		.paths_lock = &paths_lock,
+		.now = 5 << SV_PATH_SHIFT,
+	};
+
+	return c;
+}
+
 int sv_edge_hooks(void);
 
 /* Returns 0, or the line that does not hold. */
@@ -56,15 +73,7 @@ int sv_edge_hooks(void)
 	struct sv_packet p = { .payload = 1 };
 	struct sv_balance balance = {0};
 	struct sv_flow flow = {0};
-	struct sv_ctx c = {
-		.conf = &conf,
-		.flow = &flow,
-		.balance = &balance,
-		.flow_lock = &flow_lock,
-		.paths = { .labels = labels, .n = 2, .path = path },
-		.paths_lock = &paths_lock,
-		.now = 5 << SV_PATH_SHIFT,
-	};
+	struct sv_ctx c = context(&conf, &flow, &balance, labels, 2, path);
 
 	HOLDS(sv_egress(&c, &p) == (SV_BEGAN | SV_CELL_OPENED) && p.label == 11);
 	sv_ingress(&c, &p);
@@ -120,15 +129,7 @@ int sv_edge_clove_locks(void)
 	struct sv_packet p = { .payload = 1, .proto = SV_PROTO_TCP, .tcp_flags = SV_TCP_ACK };
 	struct sv_balance balance = {0};
 	struct sv_flow flow = {0};
-	struct sv_ctx c = {
-		.conf = &conf,
-		.flow = &flow,
-		.balance = &balance,
-		.flow_lock = &flow_lock,
-		.paths = { .labels = labels, .n = 3, .path = path },
-		.paths_lock = &paths_lock,
-		.now = 5 << SV_PATH_SHIFT,
-	};
+	struct sv_ctx c = context(&conf, &flow, &balance, labels, 3, path);
 
 	HOLDS(sv_egress(&c, &p) == (SV_BEGAN | SV_CELL_OPENED) && p.label == 11 && p.cell == 0 && p.outer_ecn == SV_ECN_ECT0);
 	HOLDS(path[0].weight + path[1].weight + path[2].weight == SV_CLOVE_ONE && path[0].turn < 0);

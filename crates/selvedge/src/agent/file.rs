@@ -96,7 +96,7 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
     let congestion = faults.note(file.congestion.as_ref().map(congestion::CongestionTable::check).transpose());
     let controller = faults.note(file.controller.as_ref().map(|table| table.check((word, policy))).transpose());
     let reorder = faults.note(file.receive.check());
-    let discovery = faults.note(file.paths.check());
+    let discovery = faults.note(file.paths.check((word, policy)));
     let made = || {
         Some(Config {
             pins: file.agent.pins,

@@ -3,7 +3,7 @@
 use super::{at_most, within, Parsed};
 use crate::word::Word;
 use agent_api::config::{Prefix, MAX_NETWORK};
-use config::{Invalid, OrOff};
+use config::{within_time, Invalid, OrOff};
 use edge::vcc::{self, Class, Config, Law, Rule};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -89,11 +89,7 @@ struct RuleTable {
 
 impl CongestionTable {
     pub(super) fn check(&self) -> Result<Config, Invalid> {
-        let (least, most) = (Time::from_ms(1), Time::from_secs(60));
-        if self.timeout < least || self.timeout > most {
-            let problem = format!("{} is out of range", self.timeout);
-            return Err(Invalid::new("congestion.timeout", problem, "give \"1ms\" to \"60s\""));
-        }
+        within_time("congestion.timeout", self.timeout, Time::from_ms(1), Time::from_secs(60))?;
         at_most("congestion.rule", self.rule.len(), MAX_RULES)?;
         let config = Config::new(self.class("congestion")?).rto_min(self.timeout).duplicate_acks(self.duplicate_acks);
         self.rule.iter().enumerate().try_fold(config, |config, (n, rule)| {

@@ -1,6 +1,7 @@
 //! `[paths]`: path discovery.
 
-use config::{within, Invalid};
+use config::{within, within_time, Invalid};
+use edge::balance::{Scheme, AGENTS};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use units::Time;
@@ -30,13 +31,13 @@ pub(super) struct PathsTable {
     #[schemars(range(min = 10, max = 100_000), extend("default" = 10_000))]
     probes_per_second: Option<u32>,
     /// A peer that has sent nothing for so long is no longer traced; its labels stay.
-    #[schemars(extend("x-range" = ["1s", "60min"], "default" = "60s"))]
+    #[schemars(extend("x-range" = ["1s", "3600s"], "default" = "60s"))]
     idle: Option<Time>,
 }
 
 impl PathsTable {
-    /// What it means; `None`: nothing is traced.
-    pub(super) fn check(&self) -> Result<Option<discovery::Config>, Invalid> {
+    /// What it means; `None`: nothing is traced. `policy`: the scheme, and the word by which the file names it.
+    pub(super) fn check(&self, (word, policy): (&str, &Scheme)) -> Result<Option<discovery::Config>, Invalid> {
         let PathsTable { discovery: on, period, patience, count, survey_ports, max_hops, probes_per_second, idle } =
             self.clone();
         let without_meaning = [
@@ -52,14 +53,12 @@ impl PathsTable {
             let problem = "has no meaning without discovery = true";
             return Err(Invalid::new(format!("paths.{key}"), problem, "add that, or remove this"));
         }
-        for (key, value, shortest, longest, remedy) in [
-            ("period", period, Time::from_ms(100), Time::from_secs(60), "give \"100ms\" to \"60s\""),
-            ("patience", patience, Time::from_ms(10), Time::from_secs(1), "give \"10ms\" to \"1s\""),
-            ("idle", idle, Time::from_secs(1), Time::from_secs(3600), "give \"1s\" to \"60min\""),
+        for (key, value, shortest, longest) in [
+            ("period", period, Time::from_ms(100), Time::from_secs(60)),
+            ("patience", patience, Time::from_ms(10), Time::from_secs(1)),
+            ("idle", idle, Time::from_secs(1), Time::from_secs(3600)),
         ] {
-            if let Some(time) = value.filter(|time| !(shortest..=longest).contains(time)) {
-                return Err(Invalid::new(format!("paths.{key}"), format!("{time} is out of range"), remedy));
-            }
+            within_time(&format!("paths.{key}"), value.unwrap_or(shortest), shortest, longest)?;
         }
         for (key, value, least, most) in [
             ("count", count, 1, 64),
@@ -68,6 +67,10 @@ impl PathsTable {
             ("probes_per_second", probes_per_second, 10, 100_000),
         ] {
             within(&format!("paths.{key}"), value.unwrap_or(least), least, most)?;
+        }
+        if on && !policy.labels {
+            let remedy = format!("remove it, or let balance.policy be {:?}", AGENTS.name);
+            return Err(Invalid::new("paths.discovery", format!("the policy {word:?} takes no labels"), remedy));
         }
         let known = discovery::Config::default();
         let config = discovery::Config {
@@ -80,6 +83,10 @@ impl PathsTable {
             idle: idle.unwrap_or(known.idle),
             ..known
         };
+        if config.paths > config.survey_ports {
+            let problem = format!("{} ports cannot lead to {} paths", config.survey_ports, config.paths);
+            return Err(Invalid::new("paths.survey_ports", problem, "give at least as many as paths.count"));
+        }
         Ok(on.then_some(config))
     }
 }

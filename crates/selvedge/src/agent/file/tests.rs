@@ -304,8 +304,10 @@ fn discovery_has_cloves_values_and_ranges() {
             "\"100ms\" to \"60s\"",
         ),
         ("paths = { discovery = true, patience = \"2s\" }", "paths.patience: 2s is out of range", "\"10ms\" to \"1s\""),
-        ("paths = { discovery = true, idle = \"7200s\" }", "paths.idle: ", "\"1s\" to \"60min\""),
+        ("paths = { discovery = true, idle = \"7200s\" }", "paths.idle: ", "\"1s\" to \"3600s\""),
         ("paths = { discover = true }", "discover", "discovery"),
+        ("paths.discovery = true\nbalance.policy = \"hash\"", "the policy \"hash\" takes no labels", "\"flowcell\""),
+        ("paths = { discovery = true, count = 9, survey_ports = 8 }", "8 ports cannot lead to 9 paths", "paths.count"),
     ] {
         let error = with(paths).unwrap_err().to_string();
         assert!(error.starts_with("a.toml:2: ") && error.contains(what) && error.contains(remedy), "{paths}: {error}");
