@@ -8,7 +8,7 @@ use fabric::{
 };
 use proptest::prelude::*;
 use sim::Scheduler;
-use topology::{Clos, Dumbbell, FatTree, SingleSwitch, Topology};
+use topology::{Dumbbell, FatTree, SingleSwitch, Topology};
 use units::{BitRate, Bytes, Time};
 use wire::ecn;
 

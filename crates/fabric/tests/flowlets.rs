@@ -5,7 +5,7 @@ mod common;
 use common::{clos, DELAY, FULL, RATE};
 use fabric::{conga_suits, Delivery, Event, Fabric, Multipath, Packet, Parallel, RandomLoss, SwitchConfig};
 use sim::Scheduler;
-use topology::{Clos, FatTree, SingleSwitch, Topology};
+use topology::{FatTree, SingleSwitch, Topology};
 use units::{BitRate, Time};
 
 const GAP: Time = Time::from_us(100);

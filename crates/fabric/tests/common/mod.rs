@@ -3,12 +3,12 @@
 use topology::{Clos, Topology};
 use units::{BitRate, Time};
 
-pub const RATE: BitRate = BitRate::from_gbps(10);
-pub const DELAY: Time = Time::from_us(1);
+pub(crate) const RATE: BitRate = BitRate::from_gbps(10);
+pub(crate) const DELAY: Time = Time::from_us(1);
 /// Octets of a full packet of 1500 and its 38 of Ethernet.
-pub const FULL: u32 = 1538;
+pub(crate) const FULL: u32 = 1538;
 
-pub fn clos(leaves: u32, spines: u32, parallel_links: u32, hosts_per_leaf: u32) -> Topology {
+pub(crate) fn clos(leaves: u32, spines: u32, parallel_links: u32, hosts_per_leaf: u32) -> Topology {
     Clos {
         leaves,
         spines,
