@@ -11,21 +11,17 @@ static __noinline int answer_probe(struct __sk_buff *skb, const struct sv_peer *
 {
 	struct sv_encap e = { .version = SV_ENCAP_V2, .shim = 1 };
 	u8 head[SV_ENCAP_LEN6] = {0}, mac[12], type = SV_SHIM_REPLY;
-	struct sv_tunnel back;
-	u32 hash;
 	long failed;
 
 	if (!peer || !o || bpf_skb_load_bytes(skb, 0, mac, sizeof(mac)))
 		return TC_ACT_SHOT;
 	e.vni = o->encap.vni;
-	back = peer->tunnel;
+	sv_encap_write(head, &peer->tunnel, &e, o->sport, SV_ECN_NOT_ECT, SV_SHIM_LEN + SV_ETH_LEN);
 	for (int i = 0; i < 6; i++) {
-		back.dmac[i] = mac[6 + i];
-		back.smac[i] = mac[i];
+		head[i] = mac[6 + i];
+		head[6 + i] = mac[i];
 	}
-	sv_encap_write(head, &back, &e, o->sport, SV_ECN_NOT_ECT, SV_SHIM_LEN + SV_ETH_LEN);
-	hash = sv_encap_hash(&back, o->sport);
-	if (back.family == 4)
+	if (peer->tunnel.family == 4)
 		failed = bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN4, 0) ||
 			 bpf_skb_store_bytes(skb, SV_ENCAP_LEN4, &type, 1, 0);
 	else
@@ -33,7 +29,7 @@ static __noinline int answer_probe(struct __sk_buff *skb, const struct sv_peer *
 			 bpf_skb_store_bytes(skb, SV_ENCAP_LEN6, &type, 1, 0);
 	if (failed)
 		return TC_ACT_SHOT;
-	bpf_set_hash(skb, hash);
+	bpf_set_hash(skb, sv_encap_hash(&peer->tunnel, o->sport));
 	return bpf_redirect(skb->ifindex, 0);
 }
 

@@ -131,6 +131,7 @@ impl Port {
     ///
     /// Late evaluation is exact: at each enqueue the port is advanced first, so the waiting packets were there when the wire
     /// became free.
+    #[inline]
     pub(crate) fn advance(&mut self, now: u64, packets: &mut Packets) -> u64 {
         let before = self.occupancy;
         while self.busy_until <= now {
