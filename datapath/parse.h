@@ -160,7 +160,10 @@ SV_FN int sv_parse_transport(const u8 *cur, const u8 *end, u32 ip_payload, struc
 	return SV_PARSE_OK;
 }
 
-/* `room`: bytes of the frame from `cur` on, whether or not they lie before `end`. */
+/*
+ * `room`: bytes of the frame from `cur` on, whether or not they lie before `end`. What is longer than the header's field can say has
+ * zero there: segments of Linux's BIG TCP, which no link has seen.
+ */
 SV_FN int sv_parse_ipv4(const u8 *cur, const u8 *end, u32 room, struct sv_packet *p)
 {
 	u32 header, total;
@@ -169,6 +172,8 @@ SV_FN int sv_parse_ipv4(const u8 *cur, const u8 *end, u32 room, struct sv_packet
 		return SV_PARSE_SHORT;
 	header = (u32)(cur[0] & 15) * 4;
 	total = sv_get16(cur + 2);
+	if (!total && room > 65535)
+		total = room;
 	if (cur[0] >> 4 != 4 || header < 20 || total < header)
 		return SV_PARSE_MALFORMED;
 	if (!SV_FITS(cur, header, end))
@@ -208,6 +213,8 @@ SV_FN int sv_parse_ipv6(const u8 *cur, const u8 *end, u32 room, struct sv_packet
 	if (cur[0] >> 4 != 6)
 		return SV_PARSE_MALFORMED;
 	total = 40 + (u32)sv_get16(cur + 4);
+	if (total == 40 && room > 40 + 65535)
+		total = room;
 	p->family = 6;
 	p->ecn = cur[1] >> 4 & 3;
 	for (int i = 0; i < 4; i++) {

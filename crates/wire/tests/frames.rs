@@ -179,6 +179,30 @@ fn untouchable_frames_say_why() {
     assert_eq!(parse(&[]), Err(ParseError::Short));
 }
 
+/// Linux's BIG TCP: a length of zero says that the segment is longer than the field can say (RFC 2675 for IPv6).
+#[test]
+fn a_segment_of_more_than_64_kb_has_the_length_of_its_frame() {
+    let mut frame = emit(&data_packet(), &TcpOptions::default()).unwrap();
+    frame[16..18].fill(0);
+    assert_eq!(parse(&frame), Err(ParseError::Malformed), "a short one has no length of zero");
+    frame.resize(100_000, 0);
+    let parsed = parse(&frame).unwrap();
+    assert_eq!((parsed.truncated, parsed.payload), (0, 100_000 - 14 - 20 - u32::from(parsed.l4_header_len)));
+
+    let v6 = Packet { family: 6, saddr: [1, 2, 3, 4], daddr: [5, 6, 7, 8], ..data_packet() };
+    let plain = emit(&v6, &TcpOptions::default()).unwrap();
+    // A hop-by-hop header with the jumbo payload's length.
+    let mut frame = plain[..54].to_vec();
+    frame[18..20].fill(0);
+    frame[20] = 0;
+    frame.extend([proto::TCP, 0, 0xc2, 4, 0, 1, 0x86, 0xa0]);
+    frame.extend(&plain[54..]);
+    frame.resize(100_054, 0);
+    let parsed = parse(&frame).unwrap();
+    assert_eq!((parsed.truncated, parsed.ip_header_len, parsed.proto), (0, 48, proto::TCP));
+    assert_eq!(parsed.payload, 100_000 - 8 - u32::from(parsed.l4_header_len));
+}
+
 #[test]
 fn truncated_frame_is_legal_and_says_so() {
     let frame = emit(&data_packet(), &TcpOptions::default()).unwrap();

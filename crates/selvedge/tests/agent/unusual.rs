@@ -1,26 +1,30 @@
-//! Guests that are not containers with TCP: a virtual machine behind a TAP device, and SCTP.
+//! Guests that are not containers with ordinary TCP: a virtual machine behind a TAP device, SCTP, segments of more than 64 KB and of UFO.
 
 use super::world::{eventually, ip, World, LEARNING, NAMED};
 use nix::libc;
 use nix::sched::{setns, CloneFlags};
-use port::{Offload, Pool, Port, Tap};
+use port::{Offload, Pool, Port, Tap, VnetHeader};
 use std::io::{IoSlice, Read, Write};
-use std::net::{SocketAddrV4, TcpListener, TcpStream};
+use std::net::{SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const FRAMES: u32 = 64;
 
-/// A TAP device in a namespace, whose descriptor works everywhere.
-fn tap(namespace: &str, name: &str) -> Tap {
+/// What `make` opens in a namespace works everywhere.
+fn opened_in<T: Send>(namespace: &str, make: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             setns(std::fs::File::open(format!("/run/netns/{namespace}")).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
-            Tap::open(name, Offload::Segmentation).unwrap()
+            make()
         });
         thread.join().unwrap()
     })
+}
+
+fn tap(namespace: &str, name: &str) -> Tap {
+    opened_in(namespace, || Tap::open(name, Offload::Segmentation).unwrap())
 }
 
 /// What a hypervisor does between its guest's network card and the host's TAP device. Notes the longest frame.
@@ -182,5 +186,92 @@ fn sctp_passes_between_guests() {
         assert!(server.wait().unwrap().success() && sent, "{address}");
     }
     println!("segments cut: {} and {}", world.counter(0, "cut_segments"), world.counter(1, "cut_segments"));
+    assert_eq!(world.counter(0, "drop_error_segments") + world.counter(1, "drop_error_segments"), 0);
+}
+
+/// Linux makes IPv6 segments of more than 64 KB where a device's `gso_max_size` allows it. No tunnel's length field holds them.
+#[test]
+fn segments_of_more_than_64_kb_are_cut_and_arrive_whole() {
+    let Some(mut world) = World::new("bt") else { return };
+    world.configure_both();
+    world.start_both();
+    let guest = world.guest(0);
+    for device in [(&guest, "eth0"), (&world.host(0), "lxc0")] {
+        if !world.exec(device.0, &format!("ip link set {} gso_max_size 180000", device.1)).status.success() {
+            eprintln!("skipped: this kernel makes no segments of more than 64 KB");
+            return;
+        }
+    }
+    eventually("guest 1 is learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 fd07:1::2").status.success() && world.ping("fd07:2::2", 1)
+    });
+    // A busy machine paces a connection to small segments at times.
+    let cut = (0..5).any(|n| {
+        world.transfer(&format!("[fd07:2::2]:{}", 9100 + n), 50_000_000, |_| {});
+        world.counter(0, "cut_segments") > 0
+    });
+    println!("segments cut: {}", world.counter(0, "cut_segments"));
+    assert!(cut, "no segment was longer than 64 KB");
+    assert_eq!(world.counter(0, "drop_malformed_segments"), 0);
+    assert_eq!(world.counter(0, "drop_error_segments") + world.counter(1, "drop_error_segments"), 0);
+}
+
+/// A virtual machine that leaves the fragmentation of a datagram to its host (VIRTIO_NET_HDR_GSO_UDP).
+#[test]
+fn a_datagram_that_the_host_is_to_fragment_arrives() {
+    const PAYLOAD: usize = 4000;
+    let Some(mut world) = World::new("uf") else { return };
+    let host = world.host(0);
+    ip(&format!("-n {host} link del lxc0"));
+    let mut machine = tap(&host, "lxc0");
+    ip(&format!("-n {host} link set lxc0 up"));
+    world.configure(0, &format!("{NAMED}\nmtu = 1450\nmac = \"02:00:00:00:07:01\""));
+    world.configure(1, LEARNING);
+    world.start_both();
+    eventually("guest 1 speaks", || {
+        let _ = world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2");
+        world.counter(0, "in_segments") > 0
+    });
+    let sink = opened_in(&world.guest(1), || UdpSocket::bind("10.7.2.2:9100").unwrap());
+    sink.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let packet = wire::Packet {
+        saddr: wire::v4([10, 7, 1, 2]),
+        daddr: wire::v4([10, 7, 2, 2]),
+        family: 4,
+        proto: wire::proto::UDP,
+        sport: 9,
+        dport: 9100,
+        payload: PAYLOAD as u32,
+        ..wire::Packet::default()
+    };
+    let mut frame = wire::emit(&packet, &wire::TcpOptions::default()).unwrap();
+    frame[..12].copy_from_slice(&[2, 0, 0, 0, 7, 2, 2, 0, 0, 0, 7, 1]);
+    frame[14 + 6] &= !0x40; // it may be fragmented
+    let word = |at: usize, frame: &[u8]| u32::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
+    let sum = |from: usize, to: usize, frame: &[u8]| -> u32 { (from..to).step_by(2).map(|at| word(at, frame)).sum() };
+    let fold = |sum: u32| ((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[24..26].fill(0);
+    let header = !fold(sum(14, 34, &frame));
+    frame[24..26].copy_from_slice(&header.to_be_bytes());
+    // Of UDP's checksum the host computes all but the pseudo header.
+    let pseudo = fold(sum(26, 34, &frame) + 17 + 8 + PAYLOAD as u32);
+    frame[40..42].copy_from_slice(&pseudo.to_be_bytes());
+    let header = VnetHeader {
+        flags: VnetHeader::NEEDS_CSUM,
+        gso_type: 3,
+        hdr_len: 42,
+        gso_size: 1400,
+        csum_start: 34,
+        csum_offset: 6,
+    };
+    let mut got = [1; PAYLOAD + 1];
+    eventually("the datagram arrives", || {
+        if let Err(e) = machine.send(&header, &[IoSlice::new(&frame)]) {
+            panic!("the device takes no such datagram: {e}");
+        }
+        sink.recv(&mut got).is_ok_and(|n| n == PAYLOAD && got[..n].iter().all(|b| *b == 0))
+    });
+    println!("segments cut: {}", world.counter(0, "cut_segments"));
+    assert!(world.counter(0, "cut_segments") > 0);
     assert_eq!(world.counter(0, "drop_error_segments") + world.counter(1, "drop_error_segments"), 0);
 }
