@@ -8,6 +8,7 @@ use fabric::{in_namespace, Fabric};
 use kernel::state::Config;
 use kernel::{Attachment, KernelEdge, Options, Place, Role};
 use std::path::PathBuf;
+use std::process::Command;
 
 const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
 
@@ -43,7 +44,7 @@ impl Dropper {
     }
 
     /// Behind what is there on tcx. Without that, as a filter of the given priority: ours have 2 and 24095. Returns what undoes it.
-    fn attach(&self, fabric: &Fabric, host: &str, device: &str, priority: u16) -> Attached {
+    fn attach(&self, host: &str, device: &str, priority: u16) -> Attached {
         let ifindex = in_namespace(host, || kernel::ifindex(device).unwrap());
         let by_tcx = in_namespace(host, || self.edge.attach_with(ifindex, Role::Nothing, Attachment::Tcx));
         if !matches!(&by_tcx, Err(kernel::Error::Io(_, _, e)) if e.raw_os_error() == Some(nix::libc::EINVAL)) {
@@ -54,10 +55,10 @@ impl Dropper {
         in_namespace(host, || self.edge.attach_with(1, Role::Nothing, Attachment::Clsact).unwrap());
         let program = self.pins.join("filters/nothing-1");
         let program = program.to_str().unwrap();
-        fabric.exec_ok(
-            host,
-            &format!("tc filter add dev {device} ingress prio {priority} bpf da object-pinned {program}"),
-        );
+        // Not by `ip netns exec`, which hides the pins.
+        let command = format!("filter add dev {device} ingress prio {priority} bpf da object-pinned {program}");
+        let added = in_namespace(host, || Command::new("tc").args(command.split(' ')).status().unwrap());
+        assert!(added.success(), "{command}");
         Attached::Filter(format!("tc filter del dev {device} ingress prio {priority}"))
     }
 
@@ -100,7 +101,7 @@ fn a_program_behind_the_edge_sees_what_the_edge_lets_pass() {
     let dropper = in_namespace(&host, || Dropper::new("pb"));
     for (device, from, to) in [("g", &guest, "10.9.0.1"), ("u0", &host, "192.168.99.2")] {
         assert!(pings(&fabric, from, to), "{to} is there");
-        let attached = dropper.attach(&fabric, &host, device, 40_000);
+        let attached = dropper.attach(&host, device, 40_000);
         assert!(!pings(&fabric, from, to), "{to}: the program behind ours never saw its packets");
         assert!(pings(&fabric, &guest, "10.7.0.2"), "what goes through the overlay ends with the edge");
         dropper.detach(&fabric, &host, attached);
@@ -142,7 +143,7 @@ fn the_place_in_the_chain_is_what_is_configured() {
         let host = fabric.host(0);
         let (dropper, port) = in_namespace(&host, || (Dropper::new(name), kernel::ifindex("g").unwrap()));
         fabric.exec(&host, &["tc", "qdisc", "add", "dev", "g", "clsact"]);
-        dropper.attach(&fabric, &host, "g", 100);
+        dropper.attach(&host, "g", 100);
         fabric.options.place = place;
         fabric.add_edges(
             &Config { balance: edge::Balance::flowcell(units::Bytes::kib(64)).conf(false), ..Config::default() },
