@@ -66,6 +66,26 @@ SV_FN u64 sv_opaque(u64 value)
 }
 
 /*
+ * Conditions as numbers, and a choice by them, without branches: a count that grows by branches is another number on every way through a
+ * loop, and the BPF verifier follows them all.
+ */
+SV_FN u32 sv_is_zero(u32 value)
+{
+	return (u32)((sv_opaque(value) - 1) >> 63);
+}
+
+SV_FN u32 sv_is_above(u32 a, u32 b)
+{
+	return (u32)((sv_opaque(b) - a) >> 63);
+}
+
+/* `a` if `which` is 1, `b` if it is 0. */
+SV_FN u32 sv_select32(u32 which, u32 a, u32 b)
+{
+	return b ^ ((a ^ b) & (0u - which));
+}
+
+/*
  * What was read from memory is read anew from here on. The BPF verifier follows each combination of what earlier branches
  * said about a value for as long as that value lives: between the steps of a stage that is all of them multiplied.
  */

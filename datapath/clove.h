@@ -29,6 +29,9 @@
 #define SV_CLOVE_MASKS_GUESTS 0 /* virtual congestion control counts every mark */
 #define SV_CLOVE_MASKS_ALL 1	/* it counts none that was reported while a path is free */
 
+/* i from 0 to n - 1, n at most SV_CLOVE_PATHS. The BPF verifier would else know n behind each loop, and follow the next one for every n. */
+#define SV_CLOVE_EACH(i, n) for (u32 i = 0, end_ = sv_forget8(n); i < SV_CLOVE_PATHS && i < end_; i++)
+
 struct sv_clove_conf {
 	u32 gap;   /* ns: a pause that ends a flowlet */
 	u32 relay; /* ns: least time between two feedbacks on one path */
@@ -44,7 +47,7 @@ SV_FN u32 sv_clove_count(const struct sv_paths *paths)
 /* Marked, and not for longer than `clear` ticks. */
 SV_FN int sv_clove_congested(const struct sv_path *path, u32 clear, u32 tick)
 {
-	return path->congestion && tick - path->heard <= clear;
+	return (int)((1 - sv_is_zero(path->congestion)) & (1 - sv_is_above(tick - path->heard, clear)));
 }
 
 /* Are all of them? n is at most SV_CLOVE_PATHS. Where there is none, none is congested. */
@@ -52,7 +55,7 @@ SV_FN int sv_clove_all_congested(const struct sv_path *path, u32 n, u32 clear, u
 {
 	u32 congested = 0;
 
-	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++)
+	SV_CLOVE_EACH(i, n)
 		congested += (u32)sv_clove_congested(&path[i], clear, tick);
 	return n && congested == n;
 }
@@ -62,11 +65,17 @@ SV_FN int sv_clove_settled(const struct sv_path *path, u32 n)
 {
 	u32 sum = 0, without = 0;
 
-	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
+	SV_CLOVE_EACH(i, n) {
 		sum += path[i].weight;
-		without += !path[i].weight;
+		without += sv_is_zero(path[i].weight);
 	}
 	return sum == SV_CLOVE_ONE && !without;
+}
+
+/* Of its share, what is above the floor, at least 1. */
+SV_FN u32 sv_clove_above(const struct sv_path *path)
+{
+	return sv_select32(sv_is_above(path->weight, SV_CLOVE_FLOOR + 1), path->weight, SV_CLOVE_FLOOR + 1) - SV_CLOVE_FLOOR;
 }
 
 /*
@@ -79,27 +88,28 @@ SV_FN void sv_clove_settle(struct sv_path *path, u32 n)
 
 	if (!n || n > SV_CLOVE_PATHS)
 		return;
-	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
+	SV_CLOVE_EACH(i, n) {
 		sum += path[i].weight;
-		with += !!path[i].weight;
+		with += 1 - sv_is_zero(path[i].weight);
 	}
 	mean = with ? sum / with : SV_CLOVE_ONE / n;
-	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
-		if (!path[i].weight)
-			path[i].weight = mean;
-		above += sv_max32(path[i].weight, SV_CLOVE_FLOOR + 1) - SV_CLOVE_FLOOR;
+	SV_CLOVE_EACH(i, n) {
+		path[i].weight = sv_select32(sv_is_zero(path[i].weight), mean, path[i].weight);
+		above += sv_clove_above(&path[i]);
 	}
 	room = rest = SV_CLOVE_ONE - n * SV_CLOVE_FLOOR;
-	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
-		u32 share = sv_mul_div32(sv_max32(path[i].weight, SV_CLOVE_FLOOR + 1) - SV_CLOVE_FLOOR, room, above ? above : 1);
+	SV_CLOVE_EACH(i, n) {
+		u32 share = (u32)((u64)sv_clove_above(&path[i]) * room / above);
 
 		path[i].weight = SV_CLOVE_FLOOR + share;
 		path[i].turn = 0;
 		rest -= share;
 	}
-	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
-		path[i].weight += !!rest;
-		rest -= !!rest;
+	SV_CLOVE_EACH(i, n) {
+		u32 more = 1 - sv_is_zero(rest);
+
+		path[i].weight += more;
+		rest -= more;
 	}
 }
 
@@ -108,10 +118,11 @@ SV_FN u32 sv_clove_clear(struct sv_path *path, u32 n, u32 clear, u32 tick)
 {
 	u32 free = 0;
 
-	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
-		if (!sv_clove_congested(&path[i], clear, tick))
-			path[i].congestion = 0;
-		free += !path[i].congestion;
+	SV_CLOVE_EACH(i, n) {
+		u32 congested = (u32)sv_clove_congested(&path[i], clear, tick);
+
+		path[i].congestion &= (u16)(0u - congested);
+		free += 1 - congested;
 	}
 	return free;
 }
@@ -132,6 +143,7 @@ SV_FN void sv_clove_mark(struct sv_path *path, u32 n, u32 at, u32 deaf, u32 clea
 		sv_clove_settle(path, n);
 	marked->congestion = 0xffff;
 	marked->heard = tick;
+	marked->marks++;
 	free = sv_clove_clear(path, n, clear, tick);
 	if (!free)
 		return;
@@ -139,25 +151,25 @@ SV_FN void sv_clove_mark(struct sv_path *path, u32 n, u32 at, u32 deaf, u32 clea
 	marked->weight -= cut;
 	share = cut / free;
 	rest = cut % free;
-	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
-		if (path[i].congestion)
-			continue;
-		path[i].weight += share + !!rest;
-		rest -= !!rest;
+	SV_CLOVE_EACH(i, n) {
+		u32 gets = sv_is_zero(path[i].congestion), more = gets & (1 - sv_is_zero(rest));
+
+		path[i].weight += (share & (0u - gets)) + more;
+		rest -= more;
 	}
 }
 
 /* The path of the next flowlet, by shares. */
 SV_FN u32 sv_clove_next(struct sv_path *path, u32 n)
 {
-	u32 best = 0;
+	u32 best = sv_forget8(0);
 
 	if (!sv_clove_settled(path, n))
 		sv_clove_settle(path, n);
-	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
+	SV_CLOVE_EACH(i, n) {
 		path[i].turn += (s32)path[i].weight;
 		if (path[i].turn > path[best & (SV_CLOVE_PATHS - 1)].turn)
-			best = i;
+			best = sv_forget8(i);
 	}
 	path[best & (SV_CLOVE_PATHS - 1)].turn -= (s32)SV_CLOVE_ONE;
 	return best;
@@ -173,22 +185,20 @@ SV_FN void sv_clove_utilised(struct sv_path *path, u8 value, u32 tick)
 /* The path of the next flowlet, by utilisation; what is known halves every `age` ticks, which is not 0. */
 SV_FN u32 sv_clove_least(struct sv_path *path, u32 n, u32 age, u32 tick)
 {
-	u32 best = 0, least = 0xffffffff;
-	s32 oldest = 0, newest = 0;
+	u32 best = 0, least = 0xffffffff, oldest = 0, newest = (u32)path[0].turn;
 
-	for (u32 i = 0; i < SV_CLOVE_PATHS && i < n; i++) {
-		u32 known = (u32)path[i].congestion >> sv_min32((tick - path[i].heard) / age, 16);
-		s32 turn = path[i].turn;
+	SV_CLOVE_EACH(i, n) {
+		u32 halvings = (tick - path[i].heard) / age, turn = (u32)path[i].turn, known, better, newer;
 
-		if (known < least || (known == least && sv_seq_diff((u32)turn, (u32)oldest) < 0)) {
-			best = i;
-			least = known;
-			oldest = turn;
-		}
-		if (!i || sv_seq_after((u32)turn, (u32)newest))
-			newest = turn;
+		known = (u32)path[i].congestion >> sv_select32(sv_is_above(halvings, 16), 16, halvings);
+		better = sv_is_above(least, known) | (sv_is_zero(known ^ least) & (turn - oldest) >> 31);
+		best = sv_select32(better, i, best);
+		least = sv_select32(better, known, least);
+		oldest = sv_select32(better, turn, oldest);
+		newer = sv_is_above(0x80000000u, turn - newest); /* or the same */
+		newest = sv_select32(newer, turn, newest);
 	}
-	path[best & (SV_CLOVE_PATHS - 1)].turn = (s32)((u32)newest + 1);
+	path[best & (SV_CLOVE_PATHS - 1)].turn = (s32)(newest + 1);
 	return best;
 }
 

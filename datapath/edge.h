@@ -41,6 +41,7 @@ struct sv_ctx {
 	struct sv_conn *conn;	      /* where vcc is NULL, of a connection that is followed for a limiter alone; else NULL */
 	struct sv_bound *bound;	      /* beside conn */
 	u32 tenant;		      /* for the choice of the law; 0: none */
+	u32 peer;		      /* for the includer: the host there; 0: it needs none */
 	const struct sv_limit *limit; /* that the guest's segments of this flow go through; NULL: none */
 	struct sv_limit_queue *queue; /* its memory; NULL: none is needed */
 	sv_lock *queue_lock;	      /* guards that */
@@ -48,7 +49,7 @@ struct sv_ctx {
 	sv_lock *flow_lock;	      /* guards flow, balance, vcc and counts */
 	struct sv_paths paths;	      /* to the destination; on ingress, to the sender */
 	sv_lock *paths_lock;	      /* guards paths.path; NULL where that is */
-	struct sv_path_news news;     /* that the packet brought of them */
+	struct sv_path_news news;     /* that the packet brought of them: news.path is the low byte of a label */
 	u32 hash;		      /* of the flow, sv_flow_hash */
 	u64 now;		      /* ns, never decreasing */
 };
@@ -112,16 +113,50 @@ SV_FN s32 sv_sample(const struct sv_ctx *c)
 	return gradient;
 }
 
-/* What the packet says of the paths to its sender. */
+/* What the packet says of the paths to its sender. A path that is not there is nobody's business. */
 SV_FN void sv_hear(const struct sv_ctx *c)
 {
-	if (!c->paths.path || !c->news.kind)
+	struct sv_path_news news = c->news;
+	u32 place;
+
+	if (!c->paths.path || !news.kind || news.kind == SV_FEEDBACK_MARKS)
 		return;
+	place = sv_paths_place(&c->paths, news.path);
+	if (place >= c->paths.n)
+		return;
+	news.path = (u8)place;
 	SV_LOCK(c->paths_lock);
-	if (c->news.kind != SV_FEEDBACK_MARKS && sv_path_listens(&c->paths.path[c->news.path], c->now))
-		sv_balance_ingress(&c->conf->balance, &c->paths, &c->news, c->now);
+	if (sv_path_listens(&c->paths.path[news.path], c->now))
+		sv_balance_ingress(&c->conf->balance, &c->paths, &news, c->now);
 	SV_UNLOCK(c->paths_lock);
 }
+
+/* Are all paths to the packet's sender congested? Where there are any. */
+SV_FN int sv_all_congested(const struct sv_ctx *c)
+{
+	return sv_balance_congested(&c->conf->balance, &c->paths, c->now);
+}
+
+/* The path of the next flowlet: its place + 1. Where there are any. */
+SV_FN u16 sv_next_path(const struct sv_ctx *c)
+{
+	u16 offer;
+
+	SV_LOCK(c->paths_lock);
+	offer = (u16)(sv_balance_offer(&c->conf->balance, &c->paths, c->now) + 1);
+	SV_UNLOCK(c->paths_lock);
+	return offer;
+}
+
+/*
+ * These three walk over all paths. The includer may have that done elsewhere, by c->peer, so that the BPF verifier proves each walk
+ * once.
+ */
+#ifndef SV_HEAR
+#define SV_HEAR(c) sv_hear(c)
+#define SV_ALL_CONGESTED(c) sv_all_congested(c)
+#define SV_NEXT_PATH(c) sv_next_path(c)
+#endif
 
 /* Is load balancing to answer to marks, here and at the sender? */
 SV_FN int sv_answers(const struct sv_ctx *c)
@@ -146,11 +181,11 @@ SV_FN void sv_show_ecn(const struct sv_ctx *c, struct sv_packet *p, u32 result, 
 /* A path for the flowlet that the packet may open. */
 SV_FN void sv_offer(struct sv_ctx *c, const struct sv_packet *p)
 {
-	if (!c->paths.path || !c->paths.n || !sv_balance_asks(&c->conf->balance, c->balance, p, c->now))
-		return;
-	SV_LOCK(c->paths_lock);
-	c->paths.offer = (u16)(sv_balance_offer(&c->conf->balance, &c->paths, c->now) + 1);
-	SV_UNLOCK(c->paths_lock);
+	u32 offer = 0;
+
+	if (c->paths.path && c->paths.n && sv_balance_asks(&c->conf->balance, c->balance, p, c->now))
+		offer = SV_NEXT_PATH(c);
+	c->paths.offer = (u16)sv_forget8(offer); /* at most SV_CLOVE_PATHS */
 }
 
 /*
@@ -199,11 +234,13 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 
 	if (p->ecn == SV_ECN_CE)
 		p->marked = 1; /* without a tunnel nobody has looked */
-	sv_hear(c);
-	if (sv_answers(c)) {
-		congested = sv_balance_congested(&c->conf->balance, &c->paths, c->now);
-		p->masked = !congested && c->conf->balance.clove.masks == SV_CLOVE_MASKS_ALL;
+	SV_HEAR(c);
+	/* Who would ask? The guest, if it speaks ECN, and virtual congestion control, if it is to be masked. */
+	if (sv_answers(c) && ((c->balance && c->balance->choice.ect) || c->conf->balance.clove.masks == SV_CLOVE_MASKS_ALL)) {
+		congested = SV_ALL_CONGESTED(c);
+		p->masked = (u8)(sv_is_zero((u32)congested) & sv_is_zero(c->conf->balance.clove.masks ^ SV_CLOVE_MASKS_ALL));
 	}
+	congested = (int)sv_forget8((u32)congested);
 	if (!c->flow || !c->balance) {
 		sv_show_ecn(c, p, 0, 0);
 		return c->vcc_conf && p->proto == SV_PROTO_TCP ? sv_vcc_stateless(p, 0) : 0;

@@ -34,19 +34,20 @@ SV_FN u32 sv_path_tick(u64 now)
 	return (u32)(now >> SV_PATH_SHIFT);
 }
 
-/* What is known of one path, by its index. All zero: nothing yet. */
+/* What is known of one path, by its place in the schedule. All zero: nothing yet. */
 struct sv_path {
 	u32 weight;	/* share of the new flowlets, 1/65536; 0: none was given yet */
 	s32 turn;	/* its place in the rotation, in units of the scheme */
 	u32 heard;	/* when the last feedback that counts came, ticks */
-	u32 bound;	/* when the index came to name another path, ticks */
+	u32 bound;	/* when the index in its label came to name it, and no other path, ticks */
 	u16 congestion; /* 1/65536 */
 	u16 quiet;	/* so long after `bound`, ticks, feedback may be about the path before; 0: it is not */
+	u32 marks;	/* for people: marks that counted, mod 2^32 */
 };
 
-SV_ASSERT_SIZE(struct sv_path, 20);
+SV_ASSERT_SIZE(struct sv_path, 24);
 
-/* An index names another path from now on: what is under way is of the one before. `rtt` in ns; more than 33 ms counts as that. */
+/* The index of this path named another one until now: what is under way is of that. `rtt` in ns; more than 33 ms counts as that. */
 SV_FN void sv_path_bind(struct sv_path *path, u64 rtt, u64 now)
 {
 	u64 quiet = (rtt * 2 >> SV_PATH_SHIFT) + 1;
@@ -55,21 +56,7 @@ SV_FN void sv_path_bind(struct sv_path *path, u64 rtt, u64 now)
 	path->quiet = quiet > 0xffff ? 0xffff : (u16)quiet;
 }
 
-/*
- * None of the ports of index `from` takes its path any more, but those of index `to` do: what is known stays with the path. Whatever
- * `from` names next starts from nothing.
- */
-SV_FN void sv_path_move(struct sv_path *from, struct sv_path *to, u64 rtt, u64 now)
-{
-	struct sv_path nothing = {0};
-
-	*to = *from;
-	*from = nothing;
-	sv_path_bind(from, rtt, now);
-	sv_path_bind(to, rtt, now);
-}
-
-/* Is feedback on this index about the path that it names now? Under the paths' lock. */
+/* Is feedback on this path's index about the path that it names now? Under the paths' lock. */
 SV_FN int sv_path_listens(struct sv_path *path, u64 now)
 {
 	if (!path->quiet)
@@ -92,9 +79,23 @@ struct sv_paths {
 /* What a peer said of a path that our segments take: the feedback of docs/wire.md. */
 struct sv_path_news {
 	u8 kind; /* SV_FEEDBACK_* of encap.h; 0: nothing was said */
-	u8 path; /* index in the schedule */
+	u8 path; /* low byte of its label; for schemes its place in the schedule */
 	u8 value;
 };
+
+/* The place of the path that feedback names by its index, the low byte of a label; n: there is none. Of several the first. */
+SV_FN u32 sv_paths_place(const struct sv_paths *paths, u8 index)
+{
+	u32 n = paths->n > SV_MAX_LABELS ? SV_MAX_LABELS : paths->n, last = sv_forget8(n - 1), place = n;
+
+	for (u32 i = 0; n && i < SV_MAX_LABELS && i <= last; i++) {
+		if ((u8)paths->labels[i] == index) {
+			place = sv_forget8(i);
+			break;
+		}
+	}
+	return place;
+}
 
 /* Per flow direction, under any scheme. */
 struct sv_choice {

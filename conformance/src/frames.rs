@@ -189,6 +189,7 @@ impl Frames {
             if peer.version != 0 {
                 let told = self.edge.feedback_to(now, &parsed.daddr);
                 feedback = (told.kind != 0).then_some((told.kind, told.path, told.value));
+                self.count("feedback_sent", u64::from(told.kind != 0));
             }
             label = parsed.label;
             cell = (parsed.has_cell == 1).then_some(parsed.cell as u8);

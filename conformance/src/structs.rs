@@ -1,5 +1,5 @@
 use crate::script::{Case, Config};
-use crate::world::{Verdict, LABELS};
+use crate::world::{Verdict, LABELS, PEERS};
 use edge::{Direction, Edge, Slot};
 use units::Time;
 use wire::feedback::Feedback;
@@ -15,6 +15,11 @@ pub(crate) fn new_edge(config: &Config) -> Edge {
         ..edge::Config::default()
     });
     edge.set_default_schedule(&LABELS);
+    // What is known of paths is known of peers, not of their guests.
+    for peer in &PEERS {
+        edge.set_schedule(peer.guest.v4, &LABELS);
+        edge.share_paths(peer.guest.v6, peer.guest.v4);
+    }
     edge
 }
 

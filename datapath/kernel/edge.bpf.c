@@ -21,12 +21,22 @@ typedef struct bpf_spin_lock sv_lock;
 #define SV_CLASS_OF(c, p, egress) class_of(p, (c)->tenant, egress)
 struct sv_packet;
 __noinline unsigned char class_of(const struct sv_packet *p, unsigned int tenant, unsigned int egress);
+/* known.h */
+#define SV_HEAR(c) hear_elsewhere(c)
+#define SV_ALL_CONGESTED(c) all_congested((c)->peer, (c)->now)
+#define SV_NEXT_PATH(c) (unsigned short)next_path((c)->peer, (c)->now)
+#define hear_elsewhere(c) ((c)->news.kind && sv_balance_is_clove(&(c)->conf->balance) ? hear_of_path((c)->peer, \
+	(unsigned int)(c)->news.kind << 16 | (unsigned int)(c)->news.path << 8 | (c)->news.value, (c)->now) : 0)
+__noinline unsigned int next_path(unsigned int id, unsigned long long now);
+__noinline int hear_of_path(unsigned int id, unsigned int news, unsigned long long now);
+__noinline int all_congested(unsigned int id, unsigned long long now);
 
 #include "../mss.h"
 #include "state.h"
 
 #include "clock.h"
 #include "maps.h"
+#include "known.h"
 #include "skb.h"
 #include "congestion.h"
 #include "flows.h"
@@ -65,9 +75,9 @@ static __noinline u32 hash_of(const struct sv_packet *p, u64 seed)
 	return sv_flow_hash(&key, seed);
 }
 
-/* Stages of a segment of the guest. Returns their result bits. */
+/* Stages of a segment of the guest, to the peer with the number `id`. Returns their result bits. */
 static __always_inline u32 run_egress(struct sv_flow_slot *slot, const struct sv_config *conf,
-				      const struct sv_peer *peer, u32 vni, struct sv_packet *p, int congested)
+				      const struct sv_peer *peer, u32 id, u32 vni, struct sv_packet *p, int congested)
 {
 	struct sv_ctx c = {0};
 	u32 result = 0;
@@ -79,6 +89,8 @@ static __always_inline u32 run_egress(struct sv_flow_slot *slot, const struct sv
 	c.paths.labels = peer->labels;
 	c.paths.n = peer->n_labels;
 	c.paths.prompt = 1;
+	c.paths.path = PATHS_ELSEWHERE;
+	c.peer = id;
 	if (slot) {
 		c.flow = &slot->flow;
 		c.balance = &slot->balance;
@@ -96,6 +108,8 @@ static __always_inline u32 run_egress(struct sv_flow_slot *slot, const struct sv
 	if (congested)
 		use_congestion(&c, slot, vni);
 	result |= sv_egress(&c, p);
+	if (sv_balance_is_clove(&conf->conf.balance) && peer->tunnel.version != SV_ENCAP_PLAIN && !(result & SV_POLICED))
+		tell_peer(id, c.now, p);
 	p->label = sv_encap_port(p->label, c.hash);
 	rewrite_for_test(p);
 	return result;
@@ -103,16 +117,17 @@ static __always_inline u32 run_egress(struct sv_flow_slot *slot, const struct sv
 
 /* Two of each, so that what congestion control costs is not paid without it. */
 static __noinline u32 egress(struct sv_flow_slot *slot, const struct sv_config *conf,
-			     const struct sv_peer *peer, struct sv_packet *p)
+			     const struct sv_peer *peer, u32 id, struct sv_packet *p)
 {
-	return run_egress(slot, conf, peer, 0, p, 0);
+	return run_egress(slot, conf, peer, id, 0, p, 0);
 }
 
+/* `whose`: the peer's number, and above it the network. */
 static __noinline u32 egress_congested(struct sv_flow_slot *slot, const struct sv_config *conf,
-				       const struct sv_peer *peer, u32 vni, struct sv_packet *p)
+				       const struct sv_peer *peer, u64 whose, struct sv_packet *p)
 {
 	struct sv_counters *counters = find_counters();
-	u32 result = run_egress(slot, conf, peer, vni, p, 1);
+	u32 vni = (u32)(whose >> 32), result = run_egress(slot, conf, peer, (u32)whose, vni, p, 1);
 
 	if (counters && p && slot)
 		count_congestion(counters, p, result, 1, 0);
@@ -123,9 +138,9 @@ static __noinline u32 egress_congested(struct sv_flow_slot *slot, const struct s
 	return sv_forget8(result);
 }
 
-/* Stages of a segment from the fabric. Returns their result bits. */
+/* Stages of a segment from the fabric; `from`: number of the peer that sent it, or 0. Returns their result bits. */
 static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct sv_config *conf,
-				       const struct sv_outer *o, struct sv_packet *p, int congested)
+				       const struct sv_outer *o, u32 from, struct sv_packet *p, int congested)
 {
 	struct sv_ctx c = {0};
 	u32 result = 0;
@@ -133,7 +148,7 @@ static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct s
 	if (!conf || !o || !p)
 		return 0;
 	c.conf = &conf->conf;
-	c.now = stages_now(conf, congested);
+	c.now = stages_now(conf, congested || sv_balance_is_clove(&conf->conf.balance));
 	if (slot) {
 		c.flow = &slot->flow;
 		c.balance = &slot->balance;
@@ -149,6 +164,10 @@ static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct s
 	c.news.kind = o->encap.feedback;
 	c.news.path = o->encap.path;
 	c.news.value = o->encap.value;
+	c.paths.path = PATHS_ELSEWHERE;
+	c.peer = from;
+	if (sv_balance_answers(&conf->conf.balance) && sv_ecn_path_marked(p))
+		note_mark(from, p);
 	if (congested)
 		use_congestion(&c, slot, o->encap.vni);
 	if (congested && sv_report_is_in(p))
@@ -160,16 +179,16 @@ static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct s
 
 /* Inline: after calls, verifiers before Linux 6.4 hold all numbers to be of importance, and prove the rest once for each. */
 static __always_inline u32 ingress(struct sv_flow_slot *slot, const struct sv_config *conf,
-				   const struct sv_outer *o, struct sv_packet *p)
+				   const struct sv_outer *o, u32 from, struct sv_packet *p)
 {
-	return run_ingress(slot, conf, o, p, 0);
+	return run_ingress(slot, conf, o, from, p, 0);
 }
 
 static __always_inline u32 ingress_congested(struct sv_flow_slot *slot, const struct sv_config *conf,
-					     const struct sv_outer *o, struct sv_packet *p)
+					     const struct sv_outer *o, u32 from, struct sv_packet *p)
 {
 	struct sv_counters *counters = find_counters();
-	u32 result = run_ingress(slot, conf, o, p, 1);
+	u32 result = run_ingress(slot, conf, o, from, p, 1);
 
 	if (counters && p && slot)
 		count_congestion(counters, p, result, 0, !!(result & REPORTED));
@@ -258,10 +277,12 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 		/* A peer of plain VXLAN would hand the reserved bits on to its guest. */
 		if (conf->flags & SV_CONFIG_CONGESTION && peer->tunnel.version != SV_ENCAP_PLAIN) {
 			read_option(skb, 0, p);
-			result = egress_congested(slot, conf, peer, vni, p);
+			result = egress_congested(slot, conf, peer, (u64)vni << 32 | id, p);
 		} else {
-			result = egress(slot, conf, peer, p);
+			result = egress(slot, conf, peer, id, p);
 		}
+		if (p->feedback)
+			count(counters, SV_COUNT_FEEDBACK_SENT, 1);
 		note_results(ifindex, counters, p, result);
 		settle_if_due(slot);
 		if (result & SV_POLICED)
@@ -500,9 +521,9 @@ int selvedge_uplink(struct __sk_buff *skb)
 			read_option(skb, o->add_len, p);
 			if (o->encap.shim && p->wire == SV_WIRE_2)
 				sv_shim_take_report(o->shim, p);
-			result = ingress_congested(slot, conf, o, p);
+			result = ingress_congested(slot, conf, o, from, p);
 		} else {
-			result = ingress(slot, conf, o, p);
+			result = ingress(slot, conf, o, from, p);
 		}
 		note_results(skb->ifindex, counters, p, result);
 		settle_if_due(slot);

@@ -9,9 +9,10 @@
 #include "../edge.h"
 #include "../encap.h"
 #include "../divert.h"
+#include "../relay.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 19
+#define SV_STATE_VERSION 20
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -98,6 +99,32 @@ SV_ASSERT_SIZE(struct sv_peer, 568);
 
 /* Their numbers are at most this. */
 #define SV_MAX_PEERS 4096
+
+/*
+ * What is known of the paths to a peer, by place in its schedule, and what the peer is still to be told: for schemes that keep states of
+ * paths. The agent makes both rows, zeroed, and moves states where places change.
+ */
+struct sv_peer_paths {
+#ifdef __bpf__
+	struct bpf_spin_lock lock; /* guards path */
+#else
+	u32 lock;
+#endif
+	struct sv_path path[SV_MAX_LABELS];
+};
+
+SV_ASSERT_SIZE(struct sv_peer_paths, 6148);
+
+struct sv_peer_relay {
+#ifdef __bpf__
+	struct bpf_spin_lock lock; /* guards relay */
+#else
+	u32 lock;
+#endif
+	struct sv_relay relay;
+};
+
+SV_ASSERT_SIZE(struct sv_peer_relay, 1800);
 
 struct sv_flow_slot_key {
 	struct sv_flow_key key;
@@ -318,6 +345,7 @@ enum sv_counter {
 	SV_COUNT_PROBES_ANSWERED,  /* of peers, sent back as replies */
 	SV_COUNT_PROBE_REPLIES,	   /* of peers, that the agent was told of */
 	SV_COUNT_PROBES_WITHHELD,  /* of either kind: more than are answered, or told of, in a while */
+	SV_COUNT_FEEDBACK_SENT,	   /* feedback sent to peers */
 	SV_COUNTERS
 };
 

@@ -246,10 +246,27 @@ pub struct Path {
     /// Version of docs/wire.md that is spoken to the peer now; 0: plain VXLAN.
     #[serde(default)]
     pub wire_version: u8,
+    /// In the labels' order: what load balancing that keeps states of paths knows; empty under another policy.
+    #[serde(default)]
+    pub known: Vec<KnownPath>,
     /// None: no paths are traced to it, for want of traffic, of version 2, or because `paths.discovery` is off.
     #[serde(default)]
     pub discovery: Option<Discovered>,
     pub guests: Vec<String>,
+}
+
+/// Of one of `paths`: what is known of one path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KnownPath {
+    pub label: u16,
+    /// Its share of new flowlets, 0 to 1; all are 0 until the first flowlet.
+    pub weight: f64,
+    /// Was it marked less than `clove_clear` ago?
+    pub congested: bool,
+    /// Feedback of marks that counted, modulo 2^32.
+    pub marks: u32,
+    /// Since the last of these; none: there was none.
+    pub marked_seconds: Option<f64>,
 }
 
 /// Of one of `paths`: what path discovery found.

@@ -159,7 +159,8 @@ impl Agent {
                     local: local.to_string(),
                     uplink: self.interfaces.get(uplink).map_or_else(|| format!("#{uplink}"), |i| i.name.clone()),
                     plain_vxlan: peer.plain_vxlan,
-                    labels: labels.to_vec(),
+                    known: self.known_paths(peer, ids.get(&peer.address).copied()),
+                    labels,
                     labels_from: whose.into(),
                     wire_version: self.wire_version(peer, ids.get(&peer.address).copied()),
                     discovery: self.discovered(peer),
@@ -177,6 +178,7 @@ impl Agent {
 
     /// OpenMetrics text.
     pub(super) fn metrics(&self, tally: &Tally) -> String {
+        let keeps = self.config.balance.scheme().keeps.is_some();
         let receiver = self.receiver.as_ref().map(Receiver::stats).unwrap_or_default();
         let traced = self.tracer.as_ref().map(|tracer| (tracer.stats, tracer.totals())).unwrap_or_default();
         let (traced, (traced_peers, known_paths)) = traced;
@@ -231,6 +233,7 @@ impl Agent {
                 ("problems", "Things that do not work now; selvedge ctl status names them", self.problems.len() as f64),
             ],
             limits: limits::tell(&self.config, &self.edge, &self.attached, &self.limited),
+            paths: if keeps { self.paths() } else { Vec::new() },
         };
         snapshot.text()
     }

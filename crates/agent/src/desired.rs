@@ -3,6 +3,7 @@
 use super::interfaces::{by_name, Interface, Interfaces};
 use super::learned::Learned;
 use super::limits::Limited;
+use super::paths::told_apart;
 use super::rows::{row, Kept, Rows};
 use super::rules::rule_for;
 use agent_api::config::{Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
@@ -224,7 +225,7 @@ fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Ke
     {
         let version = if peer.plain_vxlan { VERSION_PLAIN } else { VERSION_2 };
         let Some(tunnel) = Tunnel::new(local, peer.address, config.udp_port, version) else { continue };
-        want.peers.insert(row(&id), row(&Peer::new(tunnel, ifindex).with_labels(labels(config, peer))));
+        want.peers.insert(row(&id), row(&Peer::new(tunnel, ifindex).with_labels(&labels(config, peer))));
         want.remotes.insert(tunnel.remote.iter().flat_map(|word| word.to_ne_bytes()).collect(), row(&id));
         for guest in &peer.guests {
             let mac = guest.mac.unwrap_or_default().0;
@@ -235,14 +236,14 @@ fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Ke
     }
 }
 
-pub(crate) fn labels<'a>(config: &'a Config, peer: &'a PeerRule) -> &'a [u16] {
+pub(crate) fn labels(config: &Config, peer: &PeerRule) -> Vec<u16> {
     labels_from(config, peer).0
 }
 
 /// The same, and whose choice they are.
-pub(crate) fn labels_from<'a>(config: &'a Config, peer: &'a PeerRule) -> (&'a [u16], &'static str) {
+pub(crate) fn labels_from(config: &Config, peer: &PeerRule) -> (Vec<u16>, &'static str) {
     if !config.balance.scheme().labels {
-        return (&[], "");
+        return (Vec::new(), "");
     }
     let discovered = peer.discovered.as_deref().filter(|_| config.discovery.is_some());
     let choices = [
@@ -252,7 +253,11 @@ pub(crate) fn labels_from<'a>(config: &'a Config, peer: &'a PeerRule) -> (&'a [u
         (discovered, "discovery"),
     ];
     let chosen = choices.into_iter().find_map(|(labels, whose)| Some((labels?, whose)));
-    chosen.unwrap_or((&config.labels, "default"))
+    let (labels, whose) = chosen.unwrap_or((&config.labels, "default"));
+    match config.balance.scheme().keeps {
+        Some(_) => (told_apart(labels), whose),
+        None => (labels.to_vec(), whose),
+    }
 }
 
 /// A number for each peer: the one its address has already, or the lowest that is free.

@@ -30,6 +30,7 @@ mod log;
 mod metrics;
 mod mtus;
 mod originate;
+mod paths;
 mod probe;
 pub mod receiver;
 mod reconcile;

@@ -2,7 +2,7 @@
 
 use super::error::{Error, Result};
 use super::server::Asked;
-use agent_api::protocol::Limit;
+use agent_api::protocol::{KnownPath, Limit, Path};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
@@ -104,6 +104,8 @@ pub(super) struct Snapshot {
     pub(super) gauges: Vec<(&'static str, &'static str, f64)>,
     /// With the labels `interface` and `direction`.
     pub(super) limits: Vec<Limit>,
+    /// Their known paths, with the labels `peer` and `port`.
+    pub(super) paths: Vec<Path>,
 }
 
 impl Collector for Snapshot {
@@ -117,6 +119,7 @@ impl Collector for Snapshot {
             let gauge = ConstGauge::new(*value);
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
+        self.encode_paths(&mut encoder)?;
         self.encode_limits(&mut encoder)
     }
 }
@@ -138,6 +141,25 @@ const LIMIT_COUNTERS: [OfLimit<u64>; 5] = [
 ];
 
 impl Snapshot {
+    fn encode_paths(&self, encoder: &mut DescriptorEncoder<'_>) -> std::result::Result<(), std::fmt::Error> {
+        let known = || self.paths.iter().flat_map(|to| to.known.iter().map(|path| (to.peer.clone(), path)));
+        if known().next().is_none() {
+            return Ok(());
+        }
+        let labels = |peer, path: &KnownPath| [("peer", peer), ("port", path.label.to_string())];
+        let help = "Share of new flowlets to a peer that a path takes";
+        let mut family = encoder.encode_descriptor("path_weight_ratio", help, None, MetricType::Gauge)?;
+        for (peer, path) in known() {
+            ConstGauge::new(path.weight).encode(family.encode_family(&labels(peer, path))?)?;
+        }
+        let help = "Feedback of marks on a path that counted";
+        let mut family = encoder.encode_descriptor("path_marks", help, None, MetricType::Counter)?;
+        for (peer, path) in known() {
+            ConstCounter::new(u64::from(path.marks)).encode(family.encode_family(&labels(peer, path))?)?;
+        }
+        Ok(())
+    }
+
     fn encode_limits(&self, encoder: &mut DescriptorEncoder<'_>) -> std::result::Result<(), std::fmt::Error> {
         if self.limits.is_empty() {
             return Ok(());
@@ -224,6 +246,7 @@ fn help(name: &str) -> &'static str {
         "drop_forged_segments" => "Segments of peers dropped because their inner source is not routed to that peer",
         "probes_answered" => "Probes of peers' path discovery answered",
         "probe_replies" => "Replies of peers to probes of path discovery",
+        "feedback_sent" => "Feedback sent to peers",
         "probes_withheld" => "Probes not answered and replies not read: more than are handled in a while",
         _ => "See datapath/kernel/state.h",
     }

@@ -182,6 +182,7 @@ impl Agent {
         ];
         rows.extend(t.limiters().map(|limiters| (limiters, &want.limiters)));
         let mut have = Vec::with_capacity(rows.len());
+        self.prepare_paths(&t.peers.rows()?, &want.peers)?;
         for &(table, want) in &rows {
             let old = table.rows()?;
             table.upsert(&old, want, changes)?;
@@ -195,6 +196,7 @@ impl Agent {
         for ((table, want), have) in rows.iter().zip(&have).rev() {
             table.remove(have, want, changes)?;
         }
+        self.forget_paths()?;
         let limiters = if t.limiters().is_some() { have.last() } else { None };
         let gone = limiters.into_iter().flat_map(|have| have.keys()).filter(|key| !want.limiters.contains_key(*key));
         for key in gone.filter_map(|key| LimiterKey::from_bytes(key)) {

@@ -81,6 +81,13 @@ impl Edge {
         self.schedules.set_default(labels);
     }
 
+    /// `daddr` is behind the same edge as `other`, so that they share a schedule and what is known of its paths, and either's packets
+    /// carry feedback to that edge. Call it before anything is sent there.
+    pub fn share_paths(&mut self, daddr: [u32; 4], other: [u32; 4]) {
+        self.schedules.share(daddr, other);
+        self.relays.share(daddr, other);
+    }
+
     /// Do segments ask switches for the utilisation of links?
     pub fn asks_for_utilisation(&self) -> bool {
         self.config.balance.scheme().keeps.is_some_and(|keeps| keeps.utilisation)
@@ -116,10 +123,7 @@ impl Edge {
             return;
         }
         let list = self.schedules.find(&pkt.saddr);
-        if let Some(path) = self.schedules.index(list, told.path) {
-            let news = Feedback { path, ..told };
-            native::hear(&self.stages.conf, &self.schedules.paths(list), news, now);
-        }
+        native::hear(&self.stages.conf, &self.schedules.paths(list), told, now);
     }
 
     /// Label and state of each path to a destination, in the schedule's order; nothing under schemes that keep no states, or where

@@ -24,6 +24,5 @@ pub use balance::Balance;
 pub use config::Config;
 pub use counters::{CongestionCounters, Counters};
 pub use edge::Edge;
-pub use native::PathState;
-pub use native::MAX_LABELS;
+pub use native::{PathState, MAX_LABELS, WEIGHT_ONE};
 pub use verdict::{Direction, DropReason, Release, Slot, Transmit, Verdict};

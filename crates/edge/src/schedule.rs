@@ -94,11 +94,10 @@ impl Schedules {
         Paths::new(&list.labels, list.states.as_mut())
     }
 
-    /// The index of the first path to a peer whose label has this low byte.
-    pub(crate) fn index(&self, id: u32, low_byte: u8) -> Option<u8> {
-        let labels = &self.lists[id as usize].labels;
-        let index = labels.iter().position(|label| label & 0xff == u16::from(low_byte))?;
-        u8::try_from(index).ok()
+    /// A destination has the list of another from now on.
+    pub(crate) fn share(&mut self, daddr: [u32; 4], other: [u32; 4]) {
+        let id = self.claim(&other);
+        self.by_destination.insert(daddr, id);
     }
 
     /// Calls `f` with the paths of every list that has states.
@@ -129,26 +128,38 @@ fn bounded(labels: &[u16]) -> Box<[u16]> {
 #[derive(Debug, Default)]
 pub(crate) struct Relays {
     by_peer: FxHashMap<[u32; 4], Box<Relay>>,
+    /// Under whose address the relay of a destination is, where it is another's.
+    shared: FxHashMap<[u32; 4], [u32; 4]>,
 }
 
 impl Relays {
+    pub(crate) fn share(&mut self, peer: [u32; 4], other: [u32; 4]) {
+        self.shared.insert(peer, other);
+    }
+
+    fn of(&self, peer: &[u32; 4]) -> [u32; 4] {
+        *self.shared.get(peer).unwrap_or(peer)
+    }
+
     /// A packet of `peer` brought this of the path that it took. Beyond the bound, further peers hear nothing.
     pub(crate) fn note(&mut self, peer: &[u32; 4], news: Feedback) {
-        if self.by_peer.len() < MAX_KNOWN || self.by_peer.contains_key(peer) {
-            self.by_peer.entry(*peer).or_default().note(news);
+        let peer = self.of(peer);
+        if self.by_peer.len() < MAX_KNOWN || self.by_peer.contains_key(&peer) {
+            self.by_peer.entry(peer).or_default().note(news);
         }
     }
 
     /// A packet of `peer` arrived with that label, marked on its path or not. The bound as above.
     pub(crate) fn harvest(&mut self, packet: &Packet, label: u16) {
-        if packet.marked != 0 && (self.by_peer.len() < MAX_KNOWN || self.by_peer.contains_key(&packet.saddr)) {
-            self.by_peer.entry(packet.saddr).or_default().harvest(packet, label);
+        let peer = self.of(&packet.saddr);
+        if packet.marked != 0 && (self.by_peer.len() < MAX_KNOWN || self.by_peer.contains_key(&peer)) {
+            self.by_peer.entry(peer).or_default().harvest(packet, label);
         }
     }
 
     /// What a packet to `peer` is to carry.
     pub(crate) fn take(&mut self, conf: &Conf, now: Time, peer: &[u32; 4]) -> Feedback {
-        self.by_peer.get_mut(peer).and_then(|relay| relay.take(conf, now)).unwrap_or_default()
+        self.by_peer.get_mut(&self.of(peer)).and_then(|relay| relay.take(conf, now)).unwrap_or_default()
     }
 }
 
@@ -184,8 +195,6 @@ mod tests {
         schedules.set_default(&[3, 9]);
         assert_eq!(schedules.states(&HERE).collect::<Vec<_>>(), [(3, known), (9, PathState::default())]);
         schedules.set(HERE, &[7, 9]);
-        assert_eq!(schedules.index(id, 9), Some(1));
-        assert_eq!(schedules.index(id, 3), None);
         schedules.set_default(&[1]);
         assert_eq!(schedules.states(&HERE).map(|(label, _)| label).collect::<Vec<_>>(), [7, 9]);
     }

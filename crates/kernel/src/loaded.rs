@@ -21,6 +21,7 @@ use std::time::Duration;
 mod attach;
 mod heard;
 mod limits;
+mod paths;
 mod refusal;
 mod role;
 mod sweep;
@@ -31,6 +32,7 @@ pub mod walk;
 
 pub use agent_api::config::Place;
 pub use attach::Attachment;
+pub use paths::Place as PathPlace;
 pub use role::Role;
 pub use sweep::{Sweep, Swept};
 pub use trial::{try_edge, try_laws};

@@ -41,6 +41,7 @@ plain!(
     Route = 16,
     Tunnel = 48,
     Peer = 568,
+    PeerPaths = 6148,
     FlowSlotKey = 44,
     Flow = 16,
     Receive = 20,
@@ -254,6 +255,25 @@ impl Peer {
         self
     }
 }
+
+/// `struct sv_peer_paths`: what is known of the paths to a peer, by place in its schedule.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerPaths {
+    /// The kernel's; reads as zero.
+    pub lock: u32,
+    pub paths: [edge::PathState; MAX_LABELS],
+}
+
+impl Default for PeerPaths {
+    /// Nothing.
+    fn default() -> PeerPaths {
+        PeerPaths { lock: 0, paths: [edge::PathState::default(); MAX_LABELS] }
+    }
+}
+
+/// Bytes of `struct sv_peer_relay`, the data path's own; all zero: the peer is to be told nothing.
+pub const PEER_RELAY_BYTES: usize = 1800;
 
 /// `struct sv_flow_slot_key`.
 #[repr(C)]
@@ -554,6 +574,7 @@ counters! {
     ProbesAnswered "probes_answered",
     ProbeReplies "probe_replies",
     ProbesWithheld "probes_withheld",
+    FeedbackSent "feedback_sent",
 }
 
 /// Sums over all CPUs since the maps were made; see `enum sv_counter`.

@@ -14,12 +14,12 @@ use packet::PacketSocket;
 use units::Time;
 use world::{counters_differ, difference, place, runnable, World};
 
-/// All but those of schemes that keep states of paths, which the kernel edge does not have.
+/// All but those of schemes that the kernel edge does not have.
 fn scripts() -> impl Iterator<Item = (&'static str, Script)> {
     let parse = |(name, text): &(&'static str, &str)| {
         (*name, Script::parse(name, text).unwrap_or_else(|error| panic!("{error}")))
     };
-    SCRIPTS.iter().map(parse).filter(|(_, script)| script.config.balance.scheme().keeps.is_none())
+    SCRIPTS.iter().map(parse).filter(|(_, script)| script.config.balance.scheme().is_of_kernel())
 }
 
 #[test]

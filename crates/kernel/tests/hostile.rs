@@ -7,7 +7,7 @@ mod packet;
 mod world;
 
 use conformance::{Config, Congestion, Frames, Script, GUEST, LABELS, PEERS, SCRIPTS};
-use edge::balance::SCHEMES;
+use edge::balance::Scheme;
 use edge::vcc::Law;
 use edge::{Balance, Direction};
 use fabric::in_namespace;
@@ -32,7 +32,7 @@ fn config() -> Config {
 
 /// All schemes that the kernel edge has in turn; as an agent configures guests' ports, every other time.
 fn config_of(round: usize) -> Config {
-    let schemes: Vec<_> = SCHEMES.into_iter().filter(|scheme| scheme.keeps.is_none()).collect();
+    let schemes: Vec<_> = Scheme::of_kernel().collect();
     let scheme = schemes[round / 2 % schemes.len()];
     // So that cells of all kinds end often.
     let balance = Balance::new(scheme, |parameter| Some(parameter.nearest(4096)));

@@ -2,8 +2,8 @@
 
 use crate::agent::file::SOCKET;
 use agent_api::protocol::{
-    Answer, Command, CounterValue, Discovered, Flows, Limit, Outcome, Path as PeerPath, Port, Receiver, Request,
-    Status, Uplink, MAX_ANSWER, MAX_FLOWS, VERSION,
+    Answer, Command, CounterValue, Discovered, Flows, KnownPath, Limit, Outcome, Path as PeerPath, Port, Receiver,
+    Request, Status, Uplink, MAX_ANSWER, MAX_FLOWS, VERSION,
 };
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
@@ -346,7 +346,8 @@ fn paths(paths: &[PeerPath], in_detail: bool) -> String {
             or_dash(&guests),
         ]);
     }
-    let details = paths.iter().filter(|_| in_detail).map(|path| discovered(path.discovery.as_ref()));
+    let detail = |path: &PeerPath| format!("{}{}", discovered(path.discovery.as_ref()), known(&path.known));
+    let details = paths.iter().filter(|_| in_detail).map(detail);
     format!("{}{}", grid(&rows, 0), details.collect::<String>())
 }
 
@@ -374,6 +375,23 @@ fn discovered(found: Option<&Discovered>) -> String {
         ]
     }));
     format!("{rounds}{}", grid(&rows, 0))
+}
+
+fn known(paths: &[KnownPath]) -> String {
+    if paths.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![heading(&["label", "weight", "congested", "marks", "marked (s ago)"])];
+    rows.extend(paths.iter().map(|path| {
+        vec![
+            path.label.to_string(),
+            format!("{:.3}", path.weight),
+            if path.congested { "yes" } else { "no" }.into(),
+            path.marks.to_string(),
+            path.marked_seconds.map_or_else(|| "-".into(), |age| format!("{age:.3}")),
+        ]
+    }));
+    format!("\n{}", grid(&rows, 0))
 }
 
 fn counters(counters: &[CounterValue]) -> String {

@@ -87,13 +87,14 @@ impl Agent {
             if let Some(more) = lines.admit(now) {
                 self.log.info(line(&self.config.peers[place].name, &change) + &more);
             }
-            changed.extend(tracer.target(address).map(|target| (place, target.id)));
+            changed.extend(tracer.target(address).map(|target| (place, target.id, change)));
         }
         let (mut want, mut changes) = (Rows::new(), Changes::default());
-        for (place, id) in changed {
+        for (place, id, change) in changed {
             let Some(peer) = self.edge.peer(id)? else { continue };
             let labels = labels(&self.config, &self.config.peers[place]);
-            want.insert(row(&id), row(&peer.with_labels(labels)));
+            self.move_paths(id, &peer, &labels, &change)?;
+            want.insert(row(&id), row(&peer.with_labels(&labels)));
         }
         self.tables.peers.upsert(&self.tables.peers.rows_of(&want)?, &want, &mut changes)
     }

@@ -15,8 +15,9 @@ mod id;
 mod quote;
 mod schedule;
 
+pub(super) use ::discovery::index_of;
 pub(super) use follow::{carry_over, LINES};
-use schedule::schedule;
+pub(super) use schedule::schedule;
 
 use ::discovery::{Binding, Change, Config, Discovery, Probe, Progress};
 use id::Ids;

@@ -61,13 +61,13 @@ impl Scheme {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
-    /// Those that the kernel edge has: it keeps no states of paths.
+    /// Those that the kernel edge has: nothing tells it of the utilisation of links.
     pub fn of_kernel() -> impl Iterator<Item = &'static Scheme> {
         SCHEMES.into_iter().filter(|scheme| scheme.is_of_kernel())
     }
 
     pub fn is_of_kernel(&self) -> bool {
-        self.keeps.is_none()
+        !self.keeps.is_some_and(|keeps| keeps.utilisation)
     }
 }
 

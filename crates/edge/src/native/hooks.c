@@ -78,12 +78,12 @@ int sv_edge_hooks(void)
 	HOLDS(sv_egress(&c, &p) == (SV_BEGAN | SV_CELL_OPENED) && p.label == 11);
 	sv_ingress(&c, &p);
 	HOLDS(!path[0].heard);
-	c.news = (struct sv_path_news){ .kind = 2, .path = 0, .value = 9 };
+	c.news = (struct sv_path_news){ .kind = 2, .path = 11, .value = 9 };
 	sv_ingress(&c, &p);
 	HOLDS(path[0].congestion == 9 << 8 && path[0].heard == 5 && !path[1].heard);
 	sv_egress(&c, &p);
 	HOLDS(p.label == 12);
-	c.news.path = 1;
+	c.news.path = 12;
 	c.news.value = 100;
 	c.flow = 0; /* paths are heard of without room for the flow, too */
 	sv_ingress(&c, &p);
@@ -93,19 +93,21 @@ int sv_edge_hooks(void)
 	HOLDS(p.label == 11);
 	sv_tick_paths(&c);
 	HOLDS(path[0].congestion == 9 << 7);
-	/* An index that names another path: its feedback is of the one before for two round trips. */
-	sv_path_move(&path[0], &path[7], 100 << SV_PATH_SHIFT, c.now);
-	HOLDS(path[7].congestion == 9 << 7 && !path[0].congestion);
-	c.news = (struct sv_path_news){ .kind = 2, .path = 7, .value = 50 };
+	/* An index that named another path before: feedback on it is of that one for two round trips. */
+	sv_path_bind(&path[0], 100 << SV_PATH_SHIFT, c.now);
+	c.news = (struct sv_path_news){ .kind = 2, .path = 11, .value = 50 };
 	c.now += 200 << SV_PATH_SHIFT;
 	sv_ingress(&c, &p);
-	HOLDS(path[7].congestion == 9 << 7);
+	HOLDS(path[0].congestion == 9 << 7);
 	c.now += 1 << SV_PATH_SHIFT;
 	sv_ingress(&c, &p);
-	HOLDS(path[7].congestion == 50 << 8);
-	c.news = (struct sv_path_news){ .kind = SV_FEEDBACK_MARKS, .path = 7, .value = 1 };
+	HOLDS(path[0].congestion == 50 << 8);
+	c.news.value = 9;
+	c.news.path = 13; /* no path's index */
+	sv_ingress(&c, &p);
+	c.news = (struct sv_path_news){ .kind = SV_FEEDBACK_MARKS, .path = 11, .value = 1 };
 	sv_ingress(&c, &p); /* a count of marks is of no path */
-	HOLDS(path[7].congestion == 50 << 8);
+	HOLDS(path[0].congestion == 50 << 8);
 	path[0].congestion = 9 << 7;
 	c.paths.path = 0;
 	sv_ingress(&c, &p);
@@ -138,7 +140,7 @@ int sv_edge_clove_locks(void)
 	c.now += 102 << SV_PATH_SHIFT;
 	c.paths.offer = 0;
 	HOLDS(sv_egress(&c, &p) == SV_CELL_OPENED && p.label == 12 && p.cell == 1);
-	c.news = (struct sv_path_news){ .kind = SV_FEEDBACK_CE, .path = 2 };
+	c.news = (struct sv_path_news){ .kind = SV_FEEDBACK_CE, .path = 13 };
 	sv_ingress(&c, &p);
 	HOLDS(path[2].weight < path[1].weight && path[2].congestion);
 	c.now += 102 << SV_PATH_SHIFT;

@@ -15,8 +15,8 @@ mod tests;
 mod vcc;
 
 pub(crate) use limiter::{Limit, LimitQueue, LIMIT_DEM, LIMIT_ECN, LIMIT_NONE, LIMIT_ONE, LIMIT_SPRING};
-pub use paths::PathState;
 pub(crate) use paths::{hear, tick_paths, PathStates, Paths, Relay};
+pub use paths::{PathState, WEIGHT_ONE};
 pub use vcc::Vcc;
 pub(crate) use vcc::{fack, PolicyRule, VccClass, VccConf, AWARE, BEGUN};
 pub(crate) use vcc::{CLASS_OBSERVE, CLASS_OFF, CLASS_POLICE, CONF_DUPACKS, DUPACKS, ONE};

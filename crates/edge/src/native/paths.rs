@@ -7,7 +7,7 @@ use units::Time;
 use wire::feedback::Feedback;
 use wire::Packet;
 
-/// `struct sv_path`: what is known of one path, by its index in the schedule.
+/// `struct sv_path`: what is known of one path, by its place in the schedule.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PathState {
@@ -17,14 +17,44 @@ pub struct PathState {
     pub turn: i32,
     /// When the last feedback that counts came, in ticks of 1,024 ns modulo 2^32; 0: never.
     pub heard: u32,
-    /// When the index came to name another path, in ticks.
+    /// When the index in its label came to name it, and no other path, in ticks.
     pub bound: u32,
     /// 1/65536
     pub congestion: u16,
     /// So long after `bound`, in ticks, feedback may be about the path before; 0: it is not.
     pub quiet: u16,
+    /// For people: marks that counted, modulo 2^32.
+    pub marks: u32,
 }
-const _: () = assert!(size_of::<PathState>() == 20);
+const _: () = assert!(size_of::<PathState>() == 24);
+
+/// [`PathState::weight`] of a path that takes all flowlets.
+pub const WEIGHT_ONE: u32 = 65_536;
+
+impl PathState {
+    /// `sv_path_bind`: the index in its label named another path until `now_ns`.
+    pub fn bind(&mut self, rtt: Time, now_ns: u64) {
+        // SAFETY: writes one state, whose mirror asserts the layout.
+        unsafe { sv_edge_path_bind(self, rtt.as_ns(), now_ns) }
+    }
+
+    /// Was it marked, and not for longer than `clear` before `now_ns`? As `sv_clove_congested` has it.
+    pub fn is_congested(&self, clear: Time, now_ns: u64) -> bool {
+        self.congestion != 0 && u64::from(tick(now_ns).wrapping_sub(self.heard)) <= clear.as_ns() >> PATH_SHIFT
+    }
+
+    /// Since the last feedback that counted; `None`: there was none.
+    pub fn age(&self, now_ns: u64) -> Option<Time> {
+        (self.heard != 0).then(|| Time::from_ns(u64::from(tick(now_ns).wrapping_sub(self.heard)) << PATH_SHIFT))
+    }
+}
+
+/// `SV_PATH_SHIFT`
+const PATH_SHIFT: u32 = 10;
+
+fn tick(now_ns: u64) -> u32 {
+    (now_ns >> PATH_SHIFT) as u32
+}
 
 /// The states of all paths to one destination.
 pub(crate) type PathStates = Box<[PathState; MAX_LABELS]>;
@@ -84,15 +114,16 @@ const _: () = assert!(size_of::<Relay>() == 1796);
 extern "C" {
     fn sv_edge_hear(conf: *const Conf, paths: *const Paths, news: *const Feedback, now: u64);
     fn sv_edge_tick_paths(conf: *const Conf, paths: *const Paths, now: u64);
+    fn sv_edge_path_bind(path: *mut PathState, rtt: u64, now: u64);
     fn sv_edge_relay_note(r: *mut Relay, news: *const Feedback);
     fn sv_edge_relay_harvest(r: *mut Relay, p: *const Packet, label: u16);
     fn sv_edge_relay_take(conf: *const Conf, r: *mut Relay, now: u64, news: *mut Feedback) -> std::ffi::c_int;
 }
 
-/// `sv_hear`: a peer said something of one of the paths to it.
+/// `sv_hear`: a peer said something of the path to it whose label has the low byte `news.path`.
 pub(crate) fn hear(conf: &Conf, paths: &Paths, news: Feedback, now: Time) {
-    // SAFETY: `paths` points to labels and to MAX_LABELS states that it borrows; C keeps nothing. `news.path` is a byte, so that
-    // it is an index of the states.
+    // SAFETY: `paths` points to labels and to MAX_LABELS states that it borrows; C keeps nothing, and looks the place of `news.path`
+    // up among the labels.
     unsafe { sv_edge_hear(conf, paths, &news, now.as_ns()) }
 }
 

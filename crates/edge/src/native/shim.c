@@ -26,6 +26,7 @@ u32 sv_edge_tick(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf,
 		 struct sv_vcc *vcc, u64 now);
 void sv_edge_hear(const struct sv_conf *conf, const struct sv_paths *paths, const struct sv_path_news *news, u64 now);
 void sv_edge_tick_paths(const struct sv_conf *conf, const struct sv_paths *paths, u64 now);
+void sv_edge_path_bind(struct sv_path *path, u64 rtt, u64 now);
 void sv_edge_relay_note(struct sv_relay *r, const struct sv_path_news *news);
 void sv_edge_relay_harvest(struct sv_relay *r, const struct sv_packet *p, u16 label);
 int sv_edge_relay_take(const struct sv_conf *conf, struct sv_relay *r, u64 now, struct sv_path_news *news);
@@ -136,6 +137,11 @@ void sv_edge_tick_paths(const struct sv_conf *conf, const struct sv_paths *paths
 	struct sv_ctx c = { .conf = conf, .paths = *paths, .now = now };
 
 	sv_tick_paths(&c);
+}
+
+void sv_edge_path_bind(struct sv_path *path, u64 rtt, u64 now)
+{
+	sv_path_bind(path, rtt, now);
 }
 
 void sv_edge_relay_note(struct sv_relay *r, const struct sv_path_news *news)

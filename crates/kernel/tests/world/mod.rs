@@ -105,6 +105,9 @@ impl World {
             edge.set_peer(id, &Peer::new(tunnel, uplink).with_labels(&LABELS)).unwrap();
             route(&peer.guest, Route { kind: ROUTE_PEER, target: id, mac: peer.guest.mac, ..Route::default() });
         }
+        if config.balance.scheme().keeps.is_some() {
+            edge.keep_paths(&(1..).zip(&PEERS).map(|(id, _)| id).collect()).unwrap();
+        }
         Some(World { fabric, edge: Some(edge), port, uplink, _pins: pins })
     }
 

@@ -97,6 +97,11 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
     let controller = faults.note(file.controller.as_ref().map(|table| table.check((word, policy))).transpose());
     let reorder = faults.note(file.receive.check());
     let discovery = faults.note(file.paths.check((word, policy)));
+    if let (Some(peers), Some(labels), Some(found)) = (&peers, &labels, &discovery) {
+        let listed = matches!(file.balance.rest.labels, Some(Labels::List(_)));
+        let known = listed || found.is_some() || file.controller.is_some();
+        faults.note(check_known_paths((word, policy), peers, if listed { labels } else { &[] }, known));
+    }
     let made = || {
         Some(Config {
             pins: file.agent.pins,
@@ -207,7 +212,7 @@ fn check_uplink(uplink: &UplinkTable) -> Result<(Vec<String>, Option<IpAddr>), I
 fn check_balance(table: &BalanceTable) -> Result<Balance, Invalid> {
     let (word, policy) = table.policy();
     if !policy.is_of_kernel() {
-        let problem = format!("the kernel edge keeps no states of paths, which {word:?} needs");
+        let problem = format!("no switch tells the kernel edge of its links' utilisation, which {word:?} needs");
         let names = Scheme::of_kernel().map(|scheme| scheme.name);
         return Err(Invalid::new("balance.policy", problem, format!("give {}", names.collect::<Vec<_>>().join(", "))));
     }
@@ -220,6 +225,33 @@ fn check_balance(table: &BalanceTable) -> Result<Balance, Invalid> {
         Some(key) => Err(meaningless(format!("balance.{key}"), word)),
         None => table.keys.check("balance", AGENTS),
     }
+}
+
+/// A scheme that keeps states of paths must know which labels take which, and tell them apart by their low bytes.
+fn check_known_paths(
+    (word, policy): (&str, &Scheme),
+    peers: &[PeerRule],
+    listed: &[u16],
+    known: bool,
+) -> Result<(), Invalid> {
+    if policy.keeps.is_none() {
+        return Ok(());
+    }
+    if !known && peers.iter().any(|peer| peer.labels.is_none() && !peer.plain_vxlan) {
+        let problem = format!("{word:?} must know which labels take which paths");
+        return Err(Invalid::new("balance.policy", problem, "set paths.discovery = true, or list balance.labels"));
+    }
+    let lists = std::iter::once(("balance.labels".to_owned(), listed));
+    let of_peers = peers.iter().filter_map(|p| Some((format!("peer.{}.labels", p.name), p.labels.as_deref()?)));
+    for (key, labels) in lists.chain(of_peers) {
+        for (n, label) in labels.iter().enumerate() {
+            if let Some(other) = labels[..n].iter().find(|other| *other & 0xff == label & 0xff) {
+                let problem = format!("{label} has the same low byte as {other}, and so names the same path");
+                return Err(Invalid::new(format!("{key}.{n}"), problem, "list ports that differ modulo 256"));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn meaningless(key: String, policy: &str) -> Invalid {

@@ -55,7 +55,7 @@ fn policy(text: &str) -> Result<Balance, String> {
         return Ok(policy);
     }
     let names: Vec<&str> = Scheme::of_kernel().map(|scheme| scheme.name).collect();
-    Err(format!("the kernel edge keeps no states of paths, which it needs: give {}", names.join(", ")))
+    Err(format!("no switch tells the kernel edge of its links' utilisation, which it needs: give {}", names.join(", ")))
 }
 
 #[derive(Debug, Args)]

@@ -128,9 +128,9 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "\"flowcell\"",
-        "\"waze\"",
-        "a.toml:15: balance.policy: the kernel edge keeps no states of paths",
-        "give ecmp, random-path, flowcell, flowlet",
+        "\"waze-int\"",
+        "a.toml:15: balance.policy: no switch tells the kernel edge of its links' utilisation",
+        "give ecmp, random-path, flowcell, flowlet, clove",
     ),
     ("\"flowcell\"", "\"hash\"", "a.toml:16: balance.flowcell: has no meaning with policy = \"hash\"", "remove it"),
     ("\"64KB\"", "\"64kb\"", "a.toml:16: balance.flowcell: ", "GiB)"),
