@@ -1,7 +1,7 @@
 //! The agent's configuration file: strict TOML in, a checked [`Config`] out. See docs/agent.md for every key.
 
 use super::addresses::check_outer;
-use agent_api::config::{Config, Place, MAX_NETWORK};
+use agent_api::config::{Config, PeerRule, Place, MAX_NETWORK};
 use config::{within, ConfigError, Document, Faults, Invalid};
 use edge::balance::{Balance, Scheme, AGENTS};
 use edge::MAX_LABELS;

@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 /// Two leaves, two spines, two links between each pair; one host a leaf.
-const FABRIC: &[&str] = &["--edge", "--hosts", "1"];
+pub(crate) const FABRIC: &[&str] = &["--edge", "--hosts", "1"];
 /// One link between each pair: over IPv6 Linux answers from where the answer leaves, not from where the probe came.
 const SPINES: &[&str] = &["--edge", "--hosts", "1", "--spines", "4", "--links", "1"];
 /// Patience for a machine with other work.
@@ -41,7 +41,7 @@ fn discovering(tag: &str, options: &[&str], six: bool) -> Option<Rig> {
 }
 
 /// What host 1 knows of the way to host 2.
-fn way(rig: &Rig) -> Json {
+pub(crate) fn way(rig: &Rig) -> Json {
     rig.ctl("host1", "paths")[0].clone()
 }
 
@@ -75,14 +75,27 @@ fn interfaces(rig: &Rig) -> BTreeMap<IpAddr, String> {
     found
 }
 
+fn named(known: &BTreeMap<IpAddr, String>, way: &Json) -> BTreeMap<u16, Vec<String>> {
+    let name = |hop: IpAddr| known.get(&hop).cloned().unwrap_or_else(|| hop.to_string());
+    hops(way).into_iter().map(|(port, hops)| (port, hops.into_iter().map(name).collect())).collect()
+}
+
+/// Paths by their ports: hops as `spine1:l2-1`.
+pub(crate) fn hops_by_name(rig: &Rig, way: &Json) -> BTreeMap<u16, Vec<String>> {
+    named(&interfaces(rig), way)
+}
+
 /// Waits until the paths are as they should, and the schedule is theirs.
-fn wait_for(rig: &Rig, what: &str, right: impl Fn(&BTreeMap<u16, Vec<String>>) -> bool) -> BTreeMap<u16, Vec<String>> {
+pub(crate) fn wait_for(
+    rig: &Rig,
+    what: &str,
+    right: impl Fn(&BTreeMap<u16, Vec<String>>) -> bool,
+) -> BTreeMap<u16, Vec<String>> {
     let known = interfaces(rig);
     let mut found = BTreeMap::new();
     until(what, || {
         let way = way(rig);
-        let name = |hop: IpAddr| known.get(&hop).cloned().unwrap_or_else(|| hop.to_string());
-        found = hops(&way).into_iter().map(|(port, hops)| (port, hops.into_iter().map(name).collect())).collect();
+        found = named(&known, &way);
         labels(&way) == found.keys().copied().collect() && right(&found)
     });
     found
@@ -97,12 +110,12 @@ fn at(paths: &BTreeMap<u16, Vec<String>>, hop: usize) -> BTreeSet<&str> {
 const UP: [&str; 4] = ["spine1:l1-1", "spine1:l1-2", "spine2:l1-1", "spine2:l1-2"];
 const DOWN: [&str; 4] = ["leaf2:s1-1", "leaf2:s1-2", "leaf2:s2-1", "leaf2:s2-2"];
 
-fn has_all(paths: &BTreeMap<u16, Vec<String>>) -> bool {
+pub(crate) fn has_all(paths: &BTreeMap<u16, Vec<String>>) -> bool {
     at(paths, 1) == BTreeSet::from(UP) && at(paths, 2) == BTreeSet::from(DOWN)
 }
 
 /// Bytes that arrived at an interface, named as above.
-fn arrived(rig: &Rig, interface: &str) -> u64 {
+pub(crate) fn arrived(rig: &Rig, interface: &str) -> u64 {
     let (node, name) = interface.split_once(':').unwrap();
     let table = rig.run(node, "cat /proc/self/net/dev");
     let line = table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':')).unwrap();

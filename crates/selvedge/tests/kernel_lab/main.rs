@@ -5,6 +5,7 @@
 #[path = "../bpffs/mod.rs"]
 mod bpffs;
 mod capture;
+mod clove;
 mod discovery;
 mod edge;
 mod fabric;
