@@ -77,6 +77,12 @@ SV_FN int sv_balance_answers(const struct sv_balance_conf *conf)
 	return conf->scheme == SV_BALANCE_CLOVE;
 }
 
+/* Does it keep states of paths, which hooks change? Then it needs the exact time of what is heard, too. */
+SV_FN int sv_balance_keeps(const struct sv_balance_conf *conf)
+{
+	return sv_balance_is_clove(conf);
+}
+
 /* Least time between two feedbacks to a peer on one path, ticks. */
 SV_FN u32 sv_balance_relay(const struct sv_balance_conf *conf)
 {

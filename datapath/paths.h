@@ -86,9 +86,10 @@ struct sv_path_news {
 /* The place of the path that feedback names by its index, the low byte of a label; n: there is none. Of several the first. */
 SV_FN u32 sv_paths_place(const struct sv_paths *paths, u8 index)
 {
-	u32 n = paths->n > SV_MAX_LABELS ? SV_MAX_LABELS : paths->n, last = sv_forget8(n - 1), place = n;
+	u32 n = paths->n > SV_MAX_LABELS ? SV_MAX_LABELS : paths->n, place = n;
 
-	for (u32 i = 0; n && i < SV_MAX_LABELS && i <= last; i++) {
+	/* The bound is read anew each time, or clang makes it i != n, from which verifiers conclude nothing. */
+	for (u32 i = 0; n && i < SV_MAX_LABELS && i <= sv_forget8(n - 1); i++) {
 		if ((u8)paths->labels[i] == index) {
 			place = sv_forget8(i);
 			break;

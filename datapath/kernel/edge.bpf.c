@@ -25,7 +25,7 @@ __noinline unsigned char class_of(const struct sv_packet *p, unsigned int tenant
 #define SV_HEAR(c) hear_elsewhere(c)
 #define SV_ALL_CONGESTED(c) all_congested((c)->peer, (c)->now)
 #define SV_NEXT_PATH(c) (unsigned short)next_path((c)->peer, (c)->now)
-#define hear_elsewhere(c) ((c)->news.kind && sv_balance_is_clove(&(c)->conf->balance) ? hear_of_path((c)->peer, \
+#define hear_elsewhere(c) ((c)->news.kind && sv_balance_keeps(&(c)->conf->balance) ? hear_of_path((c)->peer, \
 	(unsigned int)(c)->news.kind << 16 | (unsigned int)(c)->news.path << 8 | (c)->news.value, (c)->now) : 0)
 __noinline unsigned int next_path(unsigned int id, unsigned long long now);
 __noinline int hear_of_path(unsigned int id, unsigned int news, unsigned long long now);
@@ -108,7 +108,7 @@ static __always_inline u32 run_egress(struct sv_flow_slot *slot, const struct sv
 	if (congested)
 		use_congestion(&c, slot, vni);
 	result |= sv_egress(&c, p);
-	if (sv_balance_is_clove(&conf->conf.balance) && peer->tunnel.version != SV_ENCAP_PLAIN && !(result & SV_POLICED))
+	if (sv_balance_keeps(&conf->conf.balance) && peer->tunnel.version != SV_ENCAP_PLAIN && !(result & SV_POLICED))
 		tell_peer(id, c.now, p);
 	p->label = sv_encap_port(p->label, c.hash);
 	rewrite_for_test(p);
@@ -148,7 +148,7 @@ static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct s
 	if (!conf || !o || !p)
 		return 0;
 	c.conf = &conf->conf;
-	c.now = stages_now(conf, congested || sv_balance_is_clove(&conf->conf.balance));
+	c.now = stages_now(conf, congested || sv_balance_keeps(&conf->conf.balance));
 	if (slot) {
 		c.flow = &slot->flow;
 		c.balance = &slot->balance;

@@ -84,7 +84,10 @@ impl KernelLog {
 
 #[test]
 fn damaged_frames_get_what_the_native_edge_gives_them() {
-    let frames: usize = std::env::var("SELVEDGE_FRAMES").ok().and_then(|n| n.parse().ok()).unwrap_or(8 * ROUND);
+    let frames: usize = std::env::var("SELVEDGE_FRAMES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(2 * ROUND * Scheme::of_kernel().count());
     let log = KernelLog::open();
     let (corpus, directions) = corpus();
     let mut mutator = Mutator::new(2, corpus);
