@@ -1,10 +1,10 @@
 //! What is known of the paths to each peer: rows that the data path fills, which follow the peers' schedules.
 
-use super::desired::{labels, numbers};
+use super::desired::labels;
 use super::discovery::index_of;
 use super::error::Result;
 use super::reconcile::Agent;
-use super::rows::{Kept, Rows};
+use super::rows::Rows;
 use ::discovery::Change;
 use agent_api::config::{Config, PeerRule};
 use agent_api::protocol::KnownPath;
@@ -18,10 +18,10 @@ use units::Time;
 /// Of feedback that is under way, where nothing is known of the round trip: as long as a path can be deaf.
 const LONG: Time = Time::from_ms(33);
 
-/// Rows only where the scheme keeps states of paths, and of whom.
-fn wanted(config: &Config, kept: &Kept) -> BTreeSet<u32> {
+/// Of the rows of peers, their numbers, where the scheme keeps states of paths.
+fn wanted(config: &Config, peers: &Rows) -> BTreeSet<u32> {
     match config.balance.scheme().keeps {
-        Some(_) => numbers(config, kept).into_iter().collect(),
+        Some(_) => peers.keys().filter_map(|key| u32::from_bytes(key)).collect(),
         None => BTreeSet::new(),
     }
 }
@@ -60,8 +60,7 @@ impl Agent {
     /// Every peer has a row before the data path looks for one. Peers whose schedule will change, not by discovery, keep what is known of
     /// labels that stay.
     pub(super) fn prepare_paths(&self, have: &Rows, want: &Rows) -> Result<()> {
-        let kept = self.tables.kept()?;
-        let ids = wanted(&self.config, &kept);
+        let ids = wanted(&self.config, want);
         if ids.is_empty() {
             return Ok(());
         }
@@ -82,9 +81,8 @@ impl Agent {
     }
 
     /// Rows of peers that are none any more, or of a scheme that is not in force, go.
-    pub(super) fn forget_paths(&self) -> Result<()> {
-        let kept = self.tables.kept()?;
-        Ok(self.edge.forget_other_paths(&wanted(&self.config, &kept))?)
+    pub(super) fn forget_paths(&self, peers: &Rows) -> Result<()> {
+        Ok(self.edge.forget_other_paths(&wanted(&self.config, peers))?)
     }
 
     /// Discovery has found other paths to a peer: what is known stays with each path.

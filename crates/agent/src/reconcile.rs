@@ -196,7 +196,7 @@ impl Agent {
         for ((table, want), have) in rows.iter().zip(&have).rev() {
             table.remove(have, want, changes)?;
         }
-        self.forget_paths()?;
+        self.forget_paths(&want.peers)?;
         let limiters = if t.limiters().is_some() { have.last() } else { None };
         let gone = limiters.into_iter().flat_map(|have| have.keys()).filter(|key| !want.limiters.contains_key(*key));
         for key in gone.filter_map(|key| LimiterKey::from_bytes(key)) {

@@ -47,6 +47,36 @@ timeout = "2ms"
 "#;
 
 #[test]
+fn clove_must_know_which_labels_take_which_paths() {
+    let file = |labels: &str, of_peer: &str, more: &str| {
+        let balance = "policy = \"flowcell\"\nflowcell = \"64KB\"\nlabels = 8\n";
+        let text = WHOLE.replace(balance, &format!("policy = \"clove\"\n{labels}\n"));
+        parse("a.toml", &(text.replace("labels = [50000, 50001, 50001]\n", of_peer) + more)).map_err(|e| e.to_string())
+    };
+    for (labels, of_peer, more) in [
+        ("", "", "[paths]\ndiscovery = true\n"),
+        ("labels = 4", "", "[paths]\ndiscovery = true\n"),
+        ("labels = [50000, 50001]", "", ""),
+        ("", "labels = [50000, 50001]\n", ""),
+    ] {
+        let config = file(labels, of_peer, more).unwrap();
+        assert_eq!(config.balance, "clove".parse().unwrap());
+    }
+    for (labels, of_peer, says) in [
+        (
+            "labels = 4",
+            "",
+            "a.toml:15: balance.policy: \"clove\" must know which labels take which paths; set paths.discovery",
+        ),
+        ("labels = [50000, 50256]", "", "balance.labels.1: 50256 has the same low byte as 50000"),
+        ("", "labels = [50000, 50000]\n", "peer.host2.labels.1: 50000 has the same low byte as 50000"),
+    ] {
+        let error = file(labels, of_peer, "").unwrap_err();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
 fn a_whole_file_means_what_it_says() {
     let config = parse("a.toml", WHOLE).unwrap();
     assert_eq!(config.labels, (50_000..50_008).collect::<Vec<_>>());
