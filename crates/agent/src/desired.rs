@@ -3,7 +3,6 @@
 use super::interfaces::{by_name, Interface, Interfaces};
 use super::learned::Learned;
 use super::limits::Limited;
-use super::paths::told_apart;
 use super::rows::{row, Kept, Rows};
 use super::rules::rule_for;
 use agent_api::config::{Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
@@ -260,6 +259,12 @@ pub(crate) fn labels_from(config: &Config, peer: &PeerRule) -> (Vec<u16>, &'stat
     }
 }
 
+/// The labels of which feedback can tell the paths apart: each low byte once.
+fn told_apart(labels: &[u16]) -> Vec<u16> {
+    let mut seen = BTreeSet::new();
+    labels.iter().copied().filter(|label| seen.insert(label & 0xff)).collect()
+}
+
 /// A number for each peer: the one its address has already, or the lowest that is free.
 pub(crate) fn numbers(config: &Config, kept: &Kept) -> Vec<u32> {
     let mut known: BTreeMap<[u32; 4], u32> = kept.peers.iter().map(|(id, peer)| (peer.tunnel.remote, *id)).collect();
@@ -282,6 +287,11 @@ pub(crate) mod tests {
     use crate::interfaces::VethPeer;
     use agent_api::config::{GuestRule, MAX_NETWORK};
     use kernel::state::Plain;
+
+    #[test]
+    fn a_low_byte_names_one_path() {
+        assert_eq!(told_apart(&[0xc001, 0xc101, 0xc002, 0xc001]), [0xc001, 0xc002]);
+    }
 
     fn port(selector: Selector, addresses: &[&str], learn: &[&str]) -> PortRule {
         PortRule {

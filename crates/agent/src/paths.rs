@@ -26,12 +26,6 @@ fn wanted(config: &Config, peers: &Rows) -> BTreeSet<u32> {
     }
 }
 
-/// The labels of which feedback can tell the paths apart: each low byte once.
-pub(crate) fn told_apart(labels: &[u16]) -> Vec<u16> {
-    let mut seen = BTreeSet::new();
-    labels.iter().copied().filter(|label| seen.insert(label & 0xff)).collect()
-}
-
 /// Where the paths of a new schedule were in the old one. `was`: the label that the path of a label had.
 fn places(
     old: &[u16],
@@ -124,11 +118,6 @@ mod tests {
     use ::discovery::{Config as Discovering, Discovery, Probe};
     use std::collections::BTreeMap;
     use std::net::IpAddr;
-
-    #[test]
-    fn a_low_byte_names_one_path() {
-        assert_eq!(told_apart(&[0xc001, 0xc101, 0xc002, 0xc001]), [0xc001, 0xc002]);
-    }
 
     #[test]
     fn what_is_known_stays_with_labels_that_stay() {

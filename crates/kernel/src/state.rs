@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use wire::FlowKey;
 
 pub use edge::MAX_LABELS;
+pub use paths::{PeerPaths, PEER_RELAY_BYTES};
 pub use wire::{address, words};
 
 /// Plain data that crosses the kernel's border as bytes.
@@ -32,6 +33,7 @@ macro_rules! plain {
 }
 
 pub mod limiter;
+mod paths;
 pub mod quota;
 
 plain!(
@@ -41,7 +43,6 @@ plain!(
     Route = 16,
     Tunnel = 48,
     Peer = 568,
-    PeerPaths = 6148,
     FlowSlotKey = 44,
     Flow = 16,
     Receive = 20,
@@ -255,25 +256,6 @@ impl Peer {
         self
     }
 }
-
-/// `struct sv_peer_paths`: what is known of the paths to a peer, by place in its schedule.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerPaths {
-    /// The kernel's; reads as zero.
-    pub lock: u32,
-    pub paths: [edge::PathState; MAX_LABELS],
-}
-
-impl Default for PeerPaths {
-    /// Nothing.
-    fn default() -> PeerPaths {
-        PeerPaths { lock: 0, paths: [edge::PathState::default(); MAX_LABELS] }
-    }
-}
-
-/// Bytes of `struct sv_peer_relay`, the data path's own; all zero: the peer is to be told nothing.
-pub const PEER_RELAY_BYTES: usize = 1800;
 
 /// `struct sv_flow_slot_key`.
 #[repr(C)]
