@@ -200,9 +200,11 @@ mod tests {
 
     #[test]
     fn schemes_that_the_kernel_has_not_are_refused_before_anything_is_built() {
-        assert_eq!(policy("flowlet").map(|balance| balance.scheme().name), Ok("flowlet"));
-        let refused = policy("clove,flowlet_gap=1ms").unwrap_err();
-        assert!(refused.contains("give ecmp, ") && !refused.ends_with("clove"), "{refused}");
-        assert!(!POLICIES.contains("clove"), "{}", *POLICIES);
+        for name in ["flowlet", "clove"] {
+            assert_eq!(policy(name).map(|balance| balance.scheme().name), Ok(name));
+        }
+        let refused = policy("clove-int,flowlet_gap=1ms").unwrap_err();
+        assert!(refused.contains("utilisation") && refused.contains("give ecmp, "), "{refused}");
+        assert!(POLICIES.contains("\nclove:") && !POLICIES.contains("clove-int"), "{}", *POLICIES);
     }
 }
