@@ -235,8 +235,11 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 	if (p->ecn == SV_ECN_CE)
 		p->marked = 1; /* without a tunnel nobody has looked */
 	SV_HEAR(c);
-	/* Who would ask? The guest, if it speaks ECN, and virtual congestion control, if it is to be masked. */
-	if (sv_answers(c) && ((c->balance && c->balance->choice.ect) || c->conf->balance.clove.masks == SV_CLOVE_MASKS_ALL)) {
+	/*
+	 * Two need to know: a guest that speaks ECN, and virtual congestion control, if it is to be masked. Of peers that do not speak
+	 * version 2 no path is ever marked, so nothing they say is masked.
+	 */
+	if (p->wire == SV_WIRE_2 && sv_answers(c) && ((c->balance && c->balance->choice.ect) || c->conf->balance.clove.masks == SV_CLOVE_MASKS_ALL)) {
 		congested = SV_ALL_CONGESTED(c);
 		p->masked = (u8)(sv_is_zero((u32)congested) & sv_is_zero(c->conf->balance.clove.masks ^ SV_CLOVE_MASKS_ALL));
 	}

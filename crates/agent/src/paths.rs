@@ -42,6 +42,11 @@ fn places(
     new.iter().map(place).collect()
 }
 
+/// Does each place name the path that it named before? Equal labels do not say so: another path may have taken a dead one's port.
+fn all_stay(places: &[PathPlace]) -> bool {
+    places.iter().enumerate().all(|(n, place)| place.was == Some(n) && place.quiet.is_none())
+}
+
 /// The label that a path had before a change: the same path may have another port, and another index.
 fn label_before(old: &[u16], change: &Change, label: u16) -> Option<u16> {
     let path = change.paths.iter().find(|path| path.port == label && !change.new.contains(&path.index))?;
@@ -81,12 +86,16 @@ impl Agent {
 
     /// Discovery has found other paths to a peer: what is known stays with each path.
     pub(super) fn move_paths(&self, id: u32, peer: &Peer, labels: &[u16], change: &Change) -> Result<()> {
-        let before = schedule_of(peer);
-        if self.config.balance.scheme().keeps.is_none() || before == labels {
+        if self.config.balance.scheme().keeps.is_none() {
             return Ok(());
         }
+        let before = schedule_of(peer);
         let rtt = |label| change.paths.iter().find(|path| path.port == label)?.rtt;
-        Ok(self.edge.rearrange_paths(id, &places(before, labels, |label| label_before(before, change, label), rtt))?)
+        let places = places(before, labels, |label| label_before(before, change, label), rtt);
+        if before == labels && all_stay(&places) {
+            return Ok(());
+        }
+        Ok(self.edge.rearrange_paths(id, &places)?)
     }
 
     /// For `ctl paths` and metrics, in the order of the schedule.
@@ -127,6 +136,15 @@ mod tests {
         // The same low byte, but another path's until now.
         let anew = PathPlace { was: None, quiet: Some(LONG) };
         assert_eq!(places(&[7, 8, 9], &[0x107, 8], was, |_| None), [anew, place(Some(1))]);
+    }
+
+    #[test]
+    fn a_path_that_took_a_dead_ones_port_begins_anew() {
+        let stay = places(&[7, 8], &[7, 8], Some, |_| None);
+        assert!(all_stay(&stay));
+        let taken = places(&[7, 8], &[7, 8], |label| (label == 8).then_some(8), |_| None);
+        assert!(!all_stay(&taken));
+        assert_eq!(taken[0], PathPlace { was: None, quiet: Some(LONG) });
     }
 
     /// Paths come, go and get other ports, as discovery itself has it: states go where their paths go.
