@@ -113,7 +113,7 @@ SV_FN s32 sv_sample(const struct sv_ctx *c)
 	return gradient;
 }
 
-/* What the packet says of the paths to its sender. A path that is not there is nobody's business. */
+/* What the packet says of the paths to its sender. News of an unknown path is dropped. */
 SV_FN void sv_hear(const struct sv_ctx *c)
 {
 	struct sv_path_news news = c->news;

@@ -18,7 +18,7 @@ use units::Time;
 /// Of feedback that is under way, where nothing is known of the round trip: as long as a path can be deaf.
 const LONG: Time = Time::from_ms(33);
 
-/// Of the rows of peers, their numbers, where the scheme keeps states of paths.
+/// Numbers of the peers in `peers` that need states of paths: all or, where the scheme keeps none, nobody.
 fn wanted(config: &Config, peers: &Rows) -> BTreeSet<u32> {
     match config.balance.scheme().keeps {
         Some(_) => peers.keys().filter_map(|key| u32::from_bytes(key)).collect(),

@@ -17,7 +17,7 @@ pub struct Place {
 }
 
 impl KernelEdge {
-    /// These peers have rows, where there were none empty ones.
+    /// These peers have rows afterwards; new rows are empty.
     pub fn keep_paths(&self, ids: &BTreeSet<u32>) -> Result<()> {
         let there = self.peers_with_paths()?;
         for id in ids.difference(&there) {
