@@ -8,11 +8,7 @@ use kernel::state::{address, Event, EMIT_DUPACK, EMIT_FACK, ROUTE_LOCAL, ROUTE_P
 use kernel::Error as KernelError;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::io;
-use std::time::Duration;
 use wire::Packet;
-
-/// Between two looks at the timers of flows with data outstanding, unless these take more than their share of the time.
-pub(super) const TICK: Duration = Duration::from_millis(10);
 
 /// Why a packet was not sent. All of these may be another's doing, and none needs a remedy.
 #[derive(Debug, thiserror::Error)]

@@ -13,7 +13,7 @@ mod scale {
         words, Config, Event, Flow, FlowSlot, FlowSlotKey, Peer, Plain, Port, Route, Tunnel, CONFIG_CONGESTION,
         EVENT_TIMER, FLOW_SETTLED, ROUTE_LOCAL, ROUTE_PEER, VERSION_1,
     };
-    use kernel::{ifindex, monotonic_ns, KernelEdge, Options, Role, Sweep};
+    use kernel::{ifindex, monotonic_ns, KernelEdge, Options, Role, Sweep, Ticked};
     use libbpf_rs::{MapCore, MapFlags, MapHandle};
     use std::net::IpAddr;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,6 @@ mod scale {
 
     type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-    const TICK: Duration = Duration::from_millis(10);
     const TIMEOUT_NS: u64 = 10_000_000;
 
     fn cpu() -> Duration {
@@ -164,11 +163,11 @@ mod scale {
         let (mut longest, before) = (Duration::ZERO, cpu());
         for _ in 0..200 {
             longest = longest.max(edge.tick()?.longest);
-            std::thread::sleep(TICK);
+            std::thread::sleep(Ticked::MOST);
         }
-        let took = (cpu() - before) / 200;
-        let share = 100.0 * took.as_secs_f64() / TICK.as_secs_f64();
-        line("a tick while nothing is due", &format!("{took:.1?} of CPU, every {TICK:?}: {share:.1}% of a core"));
+        let (took, every) = ((cpu() - before) / 200, Ticked::MOST);
+        let share = 100.0 * took.as_secs_f64() / every.as_secs_f64();
+        line("a tick while nothing is due", &format!("{took:.1?} of CPU, every {every:?}: {share:.1}% of a core"));
         line("longest run of a program in it", &format!("{longest:.1?}"));
         acknowledged(edge, port, busy)?;
 
@@ -226,11 +225,10 @@ mod scale {
     /// Ticks as the agent does. What it was told, the CPU that it took, how many ticks, and the longest run of a program.
     fn ticker(edge: &KernelEdge, spent: &AtomicBool) -> (Vec<Event>, Duration, u32, Duration) {
         let (mut told, mut used, mut ticks, mut longest) = (Vec::new(), Duration::ZERO, 0, Duration::ZERO);
-        let mut next = monotonic_ns();
         while !spent.load(Ordering::Relaxed) {
-            let before = cpu();
+            let (before, begun, mut pause) = (cpu(), monotonic_ns(), Ticked::MOST);
             while let Ok(ticked) = edge.tick() {
-                longest = longest.max(ticked.longest);
+                (longest, pause) = (longest.max(ticked.longest), ticked.pause(begun));
                 if !ticked.full {
                     break;
                 }
@@ -239,8 +237,7 @@ mod scale {
             told.extend(edge.poll_events(Duration::ZERO).unwrap_or_default());
             used += cpu() - before;
             ticks += 1;
-            next = (next + TICK.as_nanos() as u64).max(monotonic_ns());
-            std::thread::sleep(Duration::from_nanos(next.saturating_sub(monotonic_ns())));
+            std::thread::sleep(pause.saturating_sub(Duration::from_nanos(monotonic_ns() - begun)));
         }
         (told, used, ticks, longest)
     }

@@ -35,6 +35,7 @@ pub use attach::Attachment;
 pub use paths::Place as PathPlace;
 pub use role::Role;
 pub use sweep::{Sweep, Swept};
+pub use tick::Ticked;
 pub use trial::{try_edge, try_laws};
 
 /// What [`KernelEdge::open`] found.

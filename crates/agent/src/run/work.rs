@@ -1,8 +1,7 @@
 //! What is done again and again, and takes no more than its share of the time.
 
 use super::{cpu_time, now, Runner, MAX_PAUSE, SHARE, SWEEP_STEP};
-use crate::originate::TICK;
-use kernel::monotonic_ns;
+use kernel::{monotonic_ns, Ticked};
 use std::time::Duration;
 
 impl Runner {
@@ -42,10 +41,10 @@ impl Runner {
 
     /// Looks for connections whose guests are to hear something. Takes at most its share of the time.
     pub(super) async fn tick(&mut self) {
-        let (start, before) = (now(), cpu_time());
+        let (start, at, before) = (now(), monotonic_ns(), cpu_time());
         let ticked = self.agent.edge.tick();
         let pause = SHARE * cpu_time().saturating_sub(before);
-        self.next_tick = start + TICK.max(pause);
+        self.next_tick = start + ticked.as_ref().map_or(Ticked::MOST, |ticked| ticked.pause(at)).max(pause);
         match ticked {
             Ok(ticked) if ticked.full => {
                 // What was not looked at is still due.

@@ -13,8 +13,25 @@ pub struct Ticked {
     pub touched: u32,
     /// Not all were looked at: events are to be read first. The others are still due.
     pub full: bool,
+    /// When the next flow is due that was not due yet, ns of CLOCK_MONOTONIC; [`None`] if none is to come.
+    pub next: Option<u64>,
     /// Longest run of the program, in which no packet is handled on its CPU.
     pub longest: Duration,
+}
+
+impl Ticked {
+    /// Between two ticks while no flow is due sooner: a flow that sends meanwhile is then seen before a timeout as long as this.
+    pub const MOST: Duration = Duration::from_millis(10);
+
+    /// Between two ticks while flows are due one after the other.
+    const LEAST: Duration = Duration::from_millis(5);
+
+    /// How long the next tick may wait at `now`, ns of CLOCK_MONOTONIC.
+    #[must_use]
+    pub fn pause(&self, now: u64) -> Duration {
+        let until = |at: u64| Duration::from_nanos(at.saturating_sub(now)).clamp(Self::LEAST, Self::MOST);
+        self.next.map_or(Self::MOST, until)
+    }
 }
 
 impl KernelEdge {
@@ -24,9 +41,9 @@ impl KernelEdge {
     /// # Errors
     /// [`Error::Bpf`].
     pub fn tick(&self) -> Result<Ticked> {
-        let due = self.timers.due(monotonic_ns());
+        let (due, next) = self.timers.due(monotonic_ns());
         let places: Vec<&[u8]> = due.iter().map(u32::as_bytes).collect();
-        tick_keys(|| self.tick_program(), TICK_TIMED, 0, &places)
+        Ok(Ticked { next, ..tick_keys(|| self.tick_program(), TICK_TIMED, 0, &places)? })
     }
 
     /// Does `what` to these flows. Returns to how many.

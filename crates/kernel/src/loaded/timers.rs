@@ -43,15 +43,15 @@ impl Timers {
         unsafe { std::slice::from_raw_parts(self.at.cast::<AtomicU64>().as_ptr(), n) }
     }
 
-    /// Places at which the laws are to look at `now`, ns.
-    pub(super) fn due(&self, now: u64) -> Vec<u32> {
+    /// Places at which the laws are to look at `now`, ns; and the time of the next place after it, if there is one.
+    pub(super) fn due(&self, now: u64) -> (Vec<u32>, Option<u64>) {
         due(self.all(), now)
     }
 }
 
-fn due(all: &[AtomicU64], now: u64) -> Vec<u32> {
-    let mut due = Vec::new();
-    let Some(used) = all.first() else { return due };
+fn due(all: &[AtomicU64], now: u64) -> (Vec<u32>, Option<u64>) {
+    let (mut due, mut next) = (Vec::new(), u64::MAX);
+    let Some(used) = all.first() else { return (due, None) };
     let size = all.len().div_ceil(PARTS);
     for (n, part) in all.chunks(size).enumerate() {
         let bit = 1 << n;
@@ -63,7 +63,9 @@ fn due(all: &[AtomicU64], now: u64) -> Vec<u32> {
         for (at, time) in places() {
             let time = time.load(Ordering::Relaxed);
             any |= time != 0;
-            if time != 0 && time <= now {
+            if time > now {
+                next = next.min(time);
+            } else if time != 0 {
                 due.push((n * size + at) as u32);
             }
         }
@@ -75,7 +77,7 @@ fn due(all: &[AtomicU64], now: u64) -> Vec<u32> {
             }
         }
     }
-    due
+    (due, Some(next).filter(|&next| next < u64::MAX))
 }
 
 impl Drop for Timers {
@@ -96,17 +98,18 @@ mod tests {
             all[place].store(time, Ordering::Relaxed);
             all[0].fetch_or(1 << (place / 1024), Ordering::Relaxed);
         };
-        for (place, time) in [(1, 50), (1023, 51), (5000, 7), (65_535, 1), (65_534, u64::MAX)] {
+        for (place, time) in [(1, 50), (1023, 51), (5000, 7), (65_535, 1), (65_534, 70)] {
             set(place, time);
         }
-        assert_eq!(due(&all, 50), [1, 5000, 65_535]);
+        assert_eq!(due(&all, 50), (vec![1, 5000, 65_535], Some(51)));
         assert_eq!(all[0].load(Ordering::Relaxed), 1 | 1 << 4 | 1 << 63);
         set(5000, 0);
-        assert_eq!(due(&all, 51), [1, 1023, 65_535]);
+        assert_eq!(due(&all, 51), (vec![1, 1023, 65_535], Some(70)));
         assert_eq!(all[0].load(Ordering::Relaxed), 1 | 1 << 63, "nothing is left there");
         set(1, 0);
         set(1023, 0);
-        assert_eq!(due(&all, 49), [65_535]);
+        assert_eq!(due(&all, 70), (vec![65_534, 65_535], None), "nothing is to come");
+        assert_eq!(due(&all, 0), (vec![], Some(1)));
         assert_eq!(all[0].load(Ordering::Relaxed), 1 << 63, "the bits are no time");
     }
 }
