@@ -2,7 +2,7 @@
 
 use super::ip::{batch, Batch};
 use super::namespace::{end_processes, permitted, NamedNamespace};
-use super::{Error, Node, Overlay, Shape, Wire, UPLINK};
+use super::{Error, Node, Overlay, Queue, Shape, Wire, UPLINK};
 use nix::fcntl::{Flock, FlockArg};
 use port::{set_offload, Switch};
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+/// Makes an interface mark: its name, its queue, and where in the bpffs its counts go. Or says why it cannot.
+pub type Marker<'a> = dyn Fn(&str, &Queue, &Path) -> Result<(), String> + Sync + 'a;
 
 const DIRECTORY: &str = "/run/selvedge-lab";
 const BPFFS: &str = "/sys/fs/bpf";
@@ -76,12 +79,18 @@ impl KernelLab {
         Path::new(BPFFS).join(format!("selvedge-{}-{node}", self.name))
     }
 
+    /// Where an end of a link is pinned that marks.
+    pub fn marks(&self, node: Node, interface: &str) -> PathBuf {
+        Path::new(BPFFS).join(format!("selvedge-{}-marks", self.name)).join(format!("{node}-{interface}"))
+    }
+
     /// Makes the lab, with agents run from `agent` where the overlay is the edge. If it is up already with this shape,
-    /// nothing happens; what an interrupted attempt left is removed first, and so is what this one made if it fails.
+    /// nothing happens; what an interrupted attempt left is removed first, and so is what this one made if it fails. Where routers
+    /// are to mark, `mark` has an interface of the calling thread's network do it, and pins what it counts.
     ///
     /// # Errors
     /// One line: what is not permitted, missing or wrong.
-    pub fn up(&self, shape: &Shape, agent: &Path) -> Result<Up, Error> {
+    pub fn up(&self, shape: &Shape, agent: &Path, mark: &Marker<'_>) -> Result<Up, Error> {
         shape.check()?;
         permitted().map_err(Error::Forbidden)?;
         let _lock = self.lock()?;
@@ -91,7 +100,7 @@ impl KernelLab {
             }
             _ => self.remove()?,
         }
-        let made = self.make(shape, agent);
+        let made = self.make(shape, agent, mark);
         if made.is_err() {
             let _ = self.remove().and_then(|()| self.forget()); // the first error is the one to tell
         }
@@ -189,7 +198,7 @@ impl KernelLab {
                 || (1..=shape.host_count()).all(|host| super::agent::Files::of(self, host).alive()))
     }
 
-    fn make(&self, shape: &Shape, agent: &Path) -> Result<(), Error> {
+    fn make(&self, shape: &Shape, agent: &Path, mark: &Marker<'_>) -> Result<(), Error> {
         self.write_record(shape, false)?;
         let nodes = shape.nodes();
         let names = nodes.iter().map(|node| format!("netns add {}", self.namespace(*node).name())).collect();
@@ -219,6 +228,7 @@ impl KernelLab {
                 namespace.run(cut).and_then(|r| r).map_err(|e| Error::Inside("set offloads", name, e))?;
             }
         }
+        self.make_queues(shape, mark)?;
         if shape.overlay == Overlay::Edge {
             self.start_agents(shape, agent)?;
         }

@@ -21,17 +21,20 @@ mod ip;
 mod lab;
 mod namespace;
 mod plan;
+mod queues;
 mod shape;
 mod status;
 
-pub use lab::{KernelLab, Up};
+pub use lab::{KernelLab, Marker, Up};
 pub use namespace::NamedNamespace;
 pub use plan::{guest_address, guest_mac, port, Link, GUEST, NETWORK, UPLINK};
-pub use shape::{Node, Overlay, Shape, Wire};
+pub use queues::{Marks, Queue};
+pub use shape::{Node, Overlay, Shape, Wire, BUFFER};
 pub use status::{Interface, NodeStatus, State, Status};
 
 use std::io;
 use std::path::PathBuf;
+use units::{BitRate, Bytes};
 
 /// Why a fabric cannot be made, changed or looked at. One line each.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +43,18 @@ pub enum Error {
     Name(String),
     #[error("--{key} {value}: give {range}")]
     Shape { key: &'static str, value: u32, range: String },
+    #[error("--rate: {given} rates for {links} links: give one for all, or one for each link of a leaf, those to spine 1 first")]
+    Rates { given: usize, links: usize },
+    #[error("--rate {0}: give 1Mbps to 100Gbps")]
+    Rate(BitRate),
+    #[error("--{0} {1}: links without a rate have no queue; give --rate, too")]
+    NoRate(&'static str, Bytes),
+    #[error("--buffer {0}: give {1} (two packets) to 1GB")]
+    Buffer(Bytes, Bytes),
+    #[error("--mark {0}: give 1B to less than the buffer, {1}")]
+    Mark(Bytes, Bytes),
+    #[error("routers cannot mark: {0}")]
+    NoMarks(String),
     #[error("lab {0} is not up; make it with `selvedge lab kernel up --name {0}`")]
     NotUp(String),
     #[error("lab {0} is up with another shape; take it down first: `selvedge lab kernel down --name {0}`")]
@@ -67,6 +82,17 @@ pub enum Error {
 impl Error {
     /// Is the request at fault, rather than what came of it?
     pub fn is_request(&self) -> bool {
-        matches!(self, Error::Name(_) | Error::Shape { .. } | Error::Node { .. } | Error::OtherShape(_))
+        matches!(
+            self,
+            Error::Name(_)
+                | Error::Shape { .. }
+                | Error::Rates { .. }
+                | Error::Rate(_)
+                | Error::NoRate(..)
+                | Error::Buffer(..)
+                | Error::Mark(..)
+                | Error::Node { .. }
+                | Error::OtherShape(_)
+        )
     }
 }

@@ -268,7 +268,7 @@ impl Shape {
             // Below, a guest behind a tunnel would be left less than IPv6 asks for (RFC 8200 section 5).
             return Err(Error::Shape { key: "mtu", value: self.mtu, range: "1400 to 65000".into() });
         }
-        Ok(())
+        self.check_queues()
     }
 }
 

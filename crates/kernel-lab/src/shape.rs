@@ -4,6 +4,7 @@ use edge::balance::{Balance, AGENTS};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use units::{BitRate, Bytes};
 
 /// Parameters of a fabric; [`Shape::check`] says which are possible.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,7 +27,17 @@ pub struct Shape {
     pub policy: Balance,
     /// Labels of a schedule.
     pub labels: u16,
+    /// Of the links between leaves and spines, both directions: none, and links are as fast as the machine; one for all; or one for
+    /// each link of a leaf, in the order of spines.
+    pub rates: Vec<BitRate>,
+    /// What may wait at each end of these links; [`BUFFER`] unless it is given.
+    pub buffer: Option<Bytes>,
+    /// Routers mark what finds more than this in a queue of those.
+    pub mark: Option<Bytes>,
 }
+
+/// Of links with a rate.
+pub const BUFFER: Bytes = Bytes(256_000);
 
 impl Default for Shape {
     /// 2 leaves x 2 spines x 2 links, 2 hosts a leaf with a guest each, MTU 1500, whole segments, routed guests.
@@ -42,6 +53,9 @@ impl Default for Shape {
             overlay: Overlay::Routed,
             policy: Balance::new(AGENTS, |_| None),
             labels: 8,
+            rates: Vec::new(),
+            buffer: None,
+            mark: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What of a lab is there now, as the kernel tells.
 
 use super::agent::Files;
-use super::{Error, KernelLab, Node, Overlay, Shape};
+use super::{Error, KernelLab, Marks, Node, Overlay, Shape};
 use serde::Serialize;
 use std::process::Command;
 
@@ -54,6 +54,29 @@ pub struct LinkStatus {
     pub ends: [String; 2],
     /// Both interfaces are there and up.
     pub up: bool,
+    /// What the routers at both ends have marked; none where they do not mark, or [`Status::read_marks`] was not called.
+    pub marks: Option<[Marks; 2]>,
+}
+
+impl Status {
+    /// Fills in what routers have marked, as `read` finds it by the place where it is pinned.
+    ///
+    /// # Errors
+    /// [`Error::NoMarks`] if what should be there is not, or without privileges.
+    pub fn read_marks(
+        &mut self,
+        lab: &KernelLab,
+        read: impl Fn(&std::path::Path) -> Result<Marks, String>,
+    ) -> Result<(), Error> {
+        let Some(shape) = self.shape.as_ref().filter(|shape| shape.mark.is_some()) else { return Ok(()) };
+        for (link, status) in shape.links().iter().zip(&mut self.links) {
+            if shape.rate(link).is_some() {
+                let [a, b] = [0, 1].map(|end| read(&lab.marks(link.ends[end].0, &link.ends[end].1)));
+                status.marks = Some([a.map_err(Error::NoMarks)?, b.map_err(Error::NoMarks)?]);
+            }
+        }
+        Ok(())
+    }
 }
 
 impl KernelLab {
@@ -78,6 +101,7 @@ impl KernelLab {
             .map(|link| LinkStatus {
                 ends: [0, 1].map(|i| format!("{}:{}", link.ends[i].0, link.ends[i].1)),
                 up: link.ends.iter().all(is_up),
+                marks: None,
             })
             .collect();
         let whole = record.complete

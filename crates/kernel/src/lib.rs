@@ -1,7 +1,7 @@
 //! The kernel edge on this host: loads its programs (`datapath/kernel`), attaches and pins them ([`KernelEdge`]), fills and reads
 //! their maps ([`state`] mirrors what is in them), and keeps what they need of the kernel: qdiscs ([`htb`]), devices
-//! ([`gro`], [`cut`]), packets of their own ([`emit`], [`probes`]). Beside them, for labs, two programs of their own: [`dctcp`] and
-//! [`unruly`].
+//! ([`gro`], [`cut`]), packets of their own ([`emit`], [`probes`]). Beside them, for labs, three programs of their own: [`dctcp`],
+//! [`marker`] and [`unruly`].
 //!
 //! [`bpf::available`] says whether clang was there to compile the programs. Without the feature `libbpf` the crate is
 //! empty.
@@ -14,6 +14,7 @@ pub mod emit;
 pub mod gro;
 pub mod htb;
 mod loaded;
+pub mod marker;
 mod native;
 mod netlink;
 pub mod probes;

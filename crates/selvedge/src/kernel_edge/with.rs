@@ -1,4 +1,5 @@
 use lab::{HostNamespace, INTERFACE};
+use std::path::Path;
 
 pub use agent::Error;
 pub use agent::{resolve, run, stop};
@@ -45,6 +46,25 @@ impl Dctcp {
     pub fn name(&self) -> &str {
         self.0.name()
     }
+}
+
+/// Has `interface`, of the calling thread's network, mark what finds a long queue, and pins what it counts.
+///
+/// # Errors
+/// A build without the program, or what the kernel refuses.
+pub fn mark(interface: &str, queue: &kernel_lab::Queue, pin: &Path) -> Result<(), String> {
+    let queue = kernel::marker::Queue { rate: queue.rate, buffer: queue.buffer, threshold: queue.threshold };
+    kernel::marker::attach(interface, &queue, pin).map_err(|e| e.to_string())
+}
+
+/// What the port pinned there has marked.
+///
+/// # Errors
+/// If there is none.
+pub fn marks(pin: &Path) -> Result<kernel_lab::Marks, String> {
+    let kernel::marker::Marks { packets, marked, full, queue, longest } =
+        kernel::marker::read(pin).map_err(|e| e.to_string())?;
+    Ok(kernel_lab::Marks { packets, marked, full, queue, longest })
 }
 
 /// Hosts of a lab that ignore their receive window until this is dropped.

@@ -57,6 +57,14 @@ impl Dctcp {
     }
 }
 
+pub fn mark(_: &str, _: &kernel_lab::Queue, _: &Path) -> Result<(), String> {
+    Err("built without the feature `kernel`: build it with `cargo build --release --features kernel`".to_owned())
+}
+
+pub fn marks(_: &Path) -> Result<kernel_lab::Marks, String> {
+    Err("a build with the feature `kernel` made this lab: ask that one".to_owned())
+}
+
 pub struct Unruly(());
 
 impl Unruly {

@@ -7,6 +7,7 @@ use kernel_lab::{Error, KernelLab, Overlay, Shape, State, Status, Up, Wire};
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::sync::LazyLock;
+use units::{BitRate, Bytes};
 
 #[derive(Debug, Subcommand)]
 pub enum Kernel {
@@ -101,6 +102,16 @@ pub struct UpArguments {
     /// Labels of the policy's schedule, 1 to 256
     #[arg(long, value_name = "N", default_value_t = Shape::default().labels, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub labels: u16,
+    /// Rate of the links between leaves and spines: one for all, or one for each link of a leaf, those to spine 1 first. Without it
+    /// links are as fast as the machine
+    #[arg(long, value_name = "RATE[,RATE]", value_delimiter = ',')]
+    pub rate: Vec<BitRate>,
+    /// What may wait at each end of a link with a rate [default: 256KB]
+    #[arg(long, value_name = "SIZE")]
+    pub buffer: Option<Bytes>,
+    /// Routers set CE on ECN-capable packets that find more than this waiting for a link with a rate; `status` counts them
+    #[arg(long, value_name = "SIZE")]
+    pub mark: Option<Bytes>,
 }
 
 /// # Errors
@@ -116,7 +127,11 @@ pub fn run(command: &Kernel) -> Result<bool, Error> {
             Ok(true)
         }
         Kernel::Status { lab, json } => {
-            let status = KernelLab::new(&lab.name)?.status()?;
+            let lab = KernelLab::new(&lab.name)?;
+            let mut status = lab.status()?;
+            if status.state == State::Up {
+                status.read_marks(&lab, kernel_edge::marks)?;
+            }
             match json {
                 true => crate::say::json(&serde_json::json!(status)),
                 false => say_on!("{}", print(&status)),
@@ -140,12 +155,15 @@ fn up(arguments: &UpArguments) -> Result<bool, Error> {
         overlay: if arguments.edge { Overlay::Edge } else { arguments.overlay },
         policy: arguments.policy,
         labels: arguments.labels,
+        rates: arguments.rate.clone(),
+        buffer: arguments.buffer,
+        mark: arguments.mark,
     };
     if shape.overlay == Overlay::Edge {
         kernel_edge::available().map_err(Error::NoEdge)?;
     }
     let program = std::env::current_exe().map_err(|e| Error::Io("find", e, "/proc/self/exe".into()))?;
-    let done = match lab.up(&shape, &program)? {
+    let done = match lab.up(&shape, &program, &kernel_edge::mark)? {
         Up::Made => "is up",
         Up::Was => "was up already",
     };
@@ -190,6 +208,15 @@ fn print(status: &Status) -> String {
     }
     for link in status.links.iter().filter(|link| !link.up) {
         let _ = writeln!(text, "link {} - {} is DOWN", link.ends[0], link.ends[1]);
+    }
+    for link in &status.links {
+        for (end, marks) in link.ends.iter().zip(link.marks.iter().flatten()) {
+            let _ = writeln!(
+                text,
+                "queue of {end:<12} {} of {} packets marked, {} without room; {} now, {} at most",
+                marks.marked, marks.packets, marks.full, marks.queue, marks.longest
+            );
+        }
     }
     text
 }

@@ -9,6 +9,7 @@ mod clove;
 mod discovery;
 mod edge;
 mod fabric;
+mod marks;
 mod receiver;
 mod rig;
 mod skew;
