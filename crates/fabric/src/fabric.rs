@@ -177,7 +177,7 @@ impl Fabric {
     }
 
     /// Brings a port, and what its switch is known to hold, up to `now`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance(&mut self, port: PortId, now: u64) {
         let port = &mut self.ports[port as usize];
         if port.is_due(now) {
@@ -186,7 +186,7 @@ impl Fabric {
     }
 
     /// Carries out an event; returns the packet if it reached its host. The receiver removes it from `packets`.
-    #[inline]
+    #[inline(always)]
     pub fn handle<E: Copy + From<Event>>(&mut self, event: Event, scheduler: &mut Scheduler<E>) -> Option<Delivery> {
         match event {
             Event::Arrival { port } => self.arrive(port, scheduler),
@@ -201,7 +201,7 @@ impl Fabric {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn arrive<E: Copy + From<Event>>(&mut self, port_id: PortId, scheduler: &mut Scheduler<E>) -> Option<Delivery> {
         let now = scheduler.now().as_ps();
         let port = &mut self.ports[port_id as usize];
@@ -210,8 +210,9 @@ impl Fabric {
             return None;
         }
         let id = port.wire.pop(&mut self.packets)?;
-        self.advance(port_id, now);
-        let port = &self.ports[port_id as usize];
+        if port.is_due(now) {
+            self.nodes[port.from as usize].held -= port.advance(now, &mut self.packets);
+        }
         if let Some(head) = port.wire.head() {
             let at = Time::from_ps(self.packets.hop(head).at_ps);
             scheduler.schedule(at, port.to, Event::Arrival { port: port_id }.into());
@@ -245,17 +246,24 @@ impl Fabric {
     #[inline]
     fn enqueue<E: Copy + From<Event>>(&mut self, port_id: PortId, id: PacketId, scheduler: &mut Scheduler<E>) {
         let now = scheduler.now().as_ps();
-        self.advance(port_id, now);
-        let from = self.ports[port_id as usize].from as usize;
-        if !self.admit(port_id, id, now) {
-            let port = &mut self.ports[port_id as usize];
+        let bytes = u64::from(self.packets.hop(id).wire_len);
+        let port = &mut self.ports[port_id as usize];
+        let (from, up) = (port.from as usize, port.up);
+        let node = &mut self.nodes[from];
+        if port.is_due(now) {
+            node.held -= port.advance(now, &mut self.packets);
+        }
+        let queue = port.occupancy;
+        // A host's own port has no limit.
+        let taken = up && (node.is_host || self.fits(from, queue, bytes, now) && self.manage(port_id, id, queue));
+        let port = &mut self.ports[port_id as usize];
+        if !taken {
             port.stats.dropped_packets += 1;
-            port.stats.dropped_bytes += u64::from(self.packets.hop(id).wire_len);
+            port.stats.dropped_bytes += bytes;
             self.lose(id);
             return;
         }
-        self.nodes[from].held += u64::from(self.packets.hop(id).wire_len);
-        let port = &mut self.ports[port_id as usize];
+        self.nodes[from].held += bytes;
         let wire_was_empty = port.wire.is_empty();
         port.push(id, now, &mut self.packets);
         if wire_was_empty {
@@ -275,30 +283,19 @@ impl Fabric {
         self.packets.remove(id);
     }
 
-    /// Whether a port takes a packet, marking it if it should; the port has been advanced to `now`.
+    /// Whether a switch's buffer has room for a packet at a port which holds `queue` octets and has been advanced to `now`.
     #[inline]
-    fn admit(&mut self, port_id: PortId, id: PacketId, now: u64) -> bool {
-        let port = &self.ports[port_id as usize];
-        if !port.up {
-            return false;
-        }
-        let node = port.from as usize;
-        if self.nodes[node].is_host {
-            return true;
-        }
-        let queue = port.occupancy;
-        let after = queue + u64::from(self.packets.hop(id).wire_len);
-        let fits = match self.buffer {
-            Buffer::PerPort(limit) => after <= limit.get(),
+    fn fits(&mut self, node: usize, queue: u64, bytes: u64, now: u64) -> bool {
+        match self.buffer {
+            Buffer::PerPort(limit) => queue + bytes <= limit.get(),
             Buffer::Shared { total, alpha } => {
-                shared_fits(after, queue, self.nodes[node].held, total, alpha) || {
+                shared_fits(queue, bytes, self.nodes[node].held, total, alpha) || {
                     // What the others hold may have left since they were last looked at.
                     self.settle(node, now);
-                    shared_fits(after, queue, self.nodes[node].held, total, alpha)
+                    shared_fits(queue, bytes, self.nodes[node].held, total, alpha)
                 }
             }
-        };
-        fits && self.manage(port_id, id, queue)
+        }
     }
 
     /// Active queue management: false drops the packet.
@@ -480,7 +477,10 @@ fn ranks(ports: &[Port]) -> Vec<u16> {
 }
 
 /// Dynamic threshold: a port may hold `alpha` times the free buffer.
-fn shared_fits(after: u64, queue: u64, held: u64, total: Bytes, alpha: f64) -> bool {
+#[inline]
+fn shared_fits(queue: u64, bytes: u64, held: u64, total: Bytes, alpha: f64) -> bool {
+    // Octets of a buffer are far below 2^63, and a processor converts signed numbers in one step.
+    let real = |octets: u64| octets as i64 as f64;
     let free = total.get().saturating_sub(held);
-    after - queue <= free && after as f64 <= alpha * free as f64 + (after - queue) as f64
+    bytes <= free && real(queue + bytes) <= alpha * real(free) + real(bytes)
 }

@@ -122,7 +122,7 @@ impl Port {
     }
 
     /// Has a transmission ended by `now`? Otherwise [`advance`](Self::advance) would change nothing: an idle port has no queue.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_due(&self, now: u64) -> bool {
         self.busy_until <= now && self.sending != 0
     }
@@ -131,7 +131,7 @@ impl Port {
     ///
     /// Late evaluation is exact: at each enqueue the port is advanced first, so the waiting packets were there when the wire
     /// became free.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn advance(&mut self, now: u64, packets: &mut Packets) -> u64 {
         let before = self.occupancy;
         while self.busy_until <= now {
@@ -170,7 +170,7 @@ impl Port {
         [&self.wire, &self.queue].into_iter().chain(&self.others)
     }
 
-    #[inline]
+    #[inline(always)]
     fn start(&mut self, id: PacketId, at: u64, packets: &mut Packets) {
         let hop = packets.hop_mut(id);
         let bytes = u64::from(hop.wire_len);

@@ -92,7 +92,17 @@ impl<'a> World<'a> {
         self.apps.start();
     }
 
+    /// Nearly all events are arrivals, which this is inlined for.
+    #[inline(always)]
     fn handle(&mut self, node: NodeId, event: Event) {
+        match event {
+            Event::Arrival { port } => self.apps.transport.net.fabric_event(fabric::Event::Arrival { port }),
+            event => self.handle_rarer(node, event),
+        }
+    }
+
+    #[inline(never)]
+    fn handle_rarer(&mut self, node: NodeId, event: Event) {
         let net = &mut self.apps.transport.net;
         match event {
             Event::Arrival { port } => net.fabric_event(fabric::Event::Arrival { port }),

@@ -96,7 +96,7 @@ impl<'a> Network<'a> {
         edge.congestion.is_some() || edge.limiter.is_some() || edge.balance.scheme().keeps.is_some()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fabric_event(&mut self, event: fabric::Event) {
         if let Some(delivery) = self.fabric.handle(event, self.clock.scheduler()) {
             self.arrived(delivery.host, delivery.packet);

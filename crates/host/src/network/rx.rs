@@ -9,6 +9,7 @@ use units::Time;
 
 impl Network<'_> {
     /// A packet reached its host's NIC.
+    #[inline(never)]
     pub(super) fn arrived(&mut self, host: u32, id: PacketId) {
         let h = &mut self.hosts[host as usize];
         let config = &self.experiment.hosts;
