@@ -202,6 +202,19 @@ SV_FN void sv_balance_ingress(const struct sv_balance_conf *conf, const struct s
 	}
 }
 
+/* How many paths of a schedule it takes; what is known of further ones is nothing. */
+SV_FN u32 sv_balance_takes(const struct sv_balance_conf *conf)
+{
+	return sv_balance_is_clove(conf) ? SV_CLOVE_PATHS : SV_MAX_LABELS;
+}
+
+/* Is this path congested? For people. */
+SV_FN int sv_balance_path_congested(const struct sv_balance_conf *conf, const struct sv_path *path, u64 now)
+{
+	return conf->scheme == SV_BALANCE_CLOVE &&
+	       sv_clove_congested(path, conf->clove.clear >> SV_PATH_SHIFT, sv_path_tick(now));
+}
+
 /*
  * Are all paths to a peer congested, so that load balancing cannot help? Only where sv_balance_answers, and without the paths' lock,
  * a word at a time.

@@ -113,6 +113,14 @@ SV_FN s32 sv_sample(const struct sv_ctx *c)
 	return gradient;
 }
 
+/*
+ * Is what is known of paths still that of the schedule in which a place was looked up? Under the paths' lock. Where both cannot change in
+ * between, it is.
+ */
+#ifndef SV_SAME_SCHEDULE
+#define SV_SAME_SCHEDULE(c) 1
+#endif
+
 /* What the packet says of the paths to its sender. News of an unknown path is dropped. */
 SV_FN void sv_hear(const struct sv_ctx *c)
 {
@@ -126,7 +134,7 @@ SV_FN void sv_hear(const struct sv_ctx *c)
 		return;
 	news.path = (u8)place;
 	SV_LOCK(c->paths_lock);
-	if (sv_path_listens(&c->paths.path[news.path], c->now))
+	if (SV_SAME_SCHEDULE(c) && sv_path_listens(&c->paths.path[news.path], c->now))
 		sv_balance_ingress(&c->conf->balance, &c->paths, &news, c->now);
 	SV_UNLOCK(c->paths_lock);
 }

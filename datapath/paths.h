@@ -56,6 +56,12 @@ SV_FN void sv_path_bind(struct sv_path *path, u64 rtt, u64 now)
 	path->quiet = quiet > 0xffff ? 0xffff : (u16)quiet;
 }
 
+/* ns since the last feedback that counts, of a path that had any. For people. */
+SV_FN u64 sv_path_age(const struct sv_path *path, u64 now)
+{
+	return (u64)(sv_path_tick(now) - path->heard) << SV_PATH_SHIFT;
+}
+
 /* Is feedback on this path's index about the path that it names now? Under the paths' lock. */
 SV_FN int sv_path_listens(struct sv_path *path, u64 now)
 {

@@ -78,4 +78,14 @@ SV_FN int sv_relay_take(struct sv_relay *r, u32 least, u32 tick, struct sv_path_
 	return 0;
 }
 
+/* The packet with that feedback of a path did not leave: the next one may have it at once. Newer news of the path stand. */
+SV_FN void sv_relay_return(struct sv_relay *r, const struct sv_path_news *news)
+{
+	if (!news->kind || news->kind == SV_FEEDBACK_MARKS)
+		return;
+	r->told[news->path] = 0;
+	if (!r->kind[news->path] || news->kind == SV_FEEDBACK_CE)
+		sv_relay_note(r, news);
+}
+
 #endif

@@ -25,11 +25,14 @@ __noinline unsigned char class_of(const struct sv_packet *p, unsigned int tenant
 #define SV_HEAR(c) hear_elsewhere(c)
 #define SV_ALL_CONGESTED(c) all_congested((c)->peer, (c)->now)
 #define SV_NEXT_PATH(c) (unsigned short)next_path((c)->peer, (c)->now)
+#define SV_SAME_SCHEDULE(c) same_schedule(c)
 #define hear_elsewhere(c) ((c)->news.kind && sv_balance_keeps(&(c)->conf->balance) ? hear_of_path((c)->peer, \
 	(unsigned int)(c)->news.kind << 16 | (unsigned int)(c)->news.path << 8 | (c)->news.value, (c)->now) : 0)
 __noinline unsigned int next_path(unsigned int id, unsigned long long now);
 __noinline int hear_of_path(unsigned int id, unsigned int news, unsigned long long now);
 __noinline int all_congested(unsigned int id, unsigned long long now);
+struct sv_ctx;
+static __always_inline int same_schedule(const struct sv_ctx *c);
 
 #include "../mss.h"
 #include "state.h"
@@ -281,19 +284,26 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 		} else {
 			result = egress(slot, conf, peer, id, p);
 		}
-		if (p->feedback)
-			count(counters, SV_COUNT_FEEDBACK_SENT, 1);
 		note_results(ifindex, counters, p, result);
 		settle_if_due(slot);
 		if (result & SV_POLICED)
 			return TC_ACT_SHOT;
-		if (p->dirty & ~SV_DIRTY_LABEL && write_back(skb, p))
+		if (p->dirty & ~SV_DIRTY_LABEL && write_back(skb, p)) {
+			if (p->feedback)
+				untell_peer(id, p);
 			return drop(counters, SV_COUNT_DROP_ERROR);
+		}
 	} else {
 		p->label = sv_encap_port(0, hash_of(p, conf->seed));
 	}
 	frame_len = skb->len;
 	verdict = encapsulate(skb, peer, (const void *)mac, was_cut ? vni | WAS_CUT : vni, p);
+	if (p->feedback) {
+		if (verdict < 0)
+			untell_peer(id, p);
+		else
+			count(counters, SV_COUNT_FEEDBACK_SENT, 1);
+	}
 	if (verdict == TO_CUTTER && may_cut(conf, was_cut)) {
 		if (parsed == SV_PARSE_OK)
 			uncount(counters, slot, p);

@@ -31,7 +31,20 @@ struct {
  */
 #define PATHS_ELSEWHERE ((struct sv_path *)1)
 
-/* Fills what the walks below need. Returns 0 if nothing is known. */
+#define CONTAINER(pointer, type, member) ((const type *)(const void *)((const char *)(pointer) - __builtin_offsetof(type, member)))
+
+/*
+ * The agent writes states and schedule one after the other. What is heard in between names a path of the one by its place in the
+ * other. Only where use_paths filled both in.
+ */
+static __always_inline int same_schedule(const struct sv_ctx *c)
+{
+	const volatile struct sv_peer_paths *known = CONTAINER(c->paths.path, struct sv_peer_paths, path);
+
+	return known->schedule == CONTAINER(c->paths.labels, struct sv_peer, labels)->schedule;
+}
+
+/* Fills what the walks below need. Returns 0 if nothing is known of the schedule in force. */
 static __always_inline int use_paths(struct sv_ctx *c, u32 id, u64 now)
 {
 	struct sv_peer_paths *known = bpf_map_lookup_elem(&path_states, &id);
@@ -39,7 +52,7 @@ static __always_inline int use_paths(struct sv_ctx *c, u32 id, u64 now)
 	u32 zero = 0;
 	struct sv_config *conf = bpf_map_lookup_elem(&config, &zero);
 
-	if (!known || !peer || !conf)
+	if (!known || !peer || !conf || known->schedule != peer->schedule)
 		return 0;
 	c->conf = &conf->conf;
 	c->paths.labels = peer->labels;
@@ -110,6 +123,23 @@ __noinline int tell_peer(u32 id, u64 now, struct sv_packet *p)
 		return 0;
 	bpf_spin_lock(&r->lock);
 	sv_owed_pay(&r->relay, 0, sv_balance_relay(&conf->conf.balance), sv_path_tick(now), p);
+	bpf_spin_unlock(&r->lock);
+	return 0;
+}
+
+/* What `p` was to tell the peer with that number it does not, for it does not leave: the next packet does. */
+__noinline int untell_peer(u32 id, const struct sv_packet *p)
+{
+	struct sv_peer_relay *r = bpf_map_lookup_elem(&relays, &id);
+	struct sv_path_news news = {0};
+
+	if (!r || !p)
+		return 0;
+	news.kind = p->feedback;
+	news.path = p->feedback_path;
+	news.value = p->feedback_value;
+	bpf_spin_lock(&r->lock);
+	sv_relay_return(&r->relay, &news);
 	bpf_spin_unlock(&r->lock);
 	return 0;
 }

@@ -6,6 +6,33 @@
 #ifndef SV_PROBE_H
 #define SV_PROBE_H
 
+struct sv_probed {
+	u64 since; /* when the interval began, ns */
+	u32 n[2];  /* its probes, its replies */
+};
+
+/* By the agent's number for the peer. CPUs share a row without a lock: a peer may get a few more. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SV_MAX_PEERS + 1);
+	__type(key, u32);
+	__type(value, struct sv_probed);
+} probed SEC(".maps");
+
+/* Is there room for one more of this peer in its interval? */
+static __noinline int may_probe(u32 id, u32 replies, u64 now)
+{
+	struct sv_probed *p = bpf_map_lookup_elem(&probed, &id);
+
+	if (!p)
+		return 0;
+	if (now - p->since >= SV_EMIT_INTERVAL_NS) {
+		p->since = now;
+		p->n[0] = p->n[1] = 0;
+	}
+	return p->n[replies & 1]++ < (replies ? SV_REPLY_PEER_MAX : SV_PROBE_PEER_MAX);
+}
+
 /* The probe goes back where it came from, as a reply, with all that a new packet has in its headers. */
 static __noinline int answer_probe(struct __sk_buff *skb, const struct sv_peer *peer, const struct sv_outer *o)
 {
@@ -34,8 +61,8 @@ static __noinline int answer_probe(struct __sk_buff *skb, const struct sv_peer *
 }
 
 /*
- * A probe is answered, and the agent told of a reply: both of peers only, whom we may speak version 2 to, and at a bounded rate.
- * Returns a verdict, or UNANSWERED for everything else.
+ * A probe is answered, and the agent told of a reply if it wants to know: both of peers only, whom we may speak version 2 to, and at a
+ * bounded rate, of which one peer takes a part. Returns a verdict, or UNANSWERED for everything else.
  */
 static __noinline int take_probe(struct __sk_buff *skb, struct sv_counters *counters, const struct sv_config *conf,
 				 const struct sv_outer *o)
@@ -60,7 +87,10 @@ static __noinline int take_probe(struct __sk_buff *skb, struct sv_counters *coun
 	if (differs)
 		return UNANSWERED;
 	now = stages_now(conf, 1);
-	if (!may_ask(replies ? ASKED_REPLY : ASKED_PROBE, replies ? SV_EMIT_MAX : SV_PROBE_MAX, now))
+	if (replies && !(conf->flags & SV_CONFIG_DISCOVERS))
+		return TC_ACT_SHOT;
+	if (!may_probe(id, replies, now) ||
+	    !may_ask(replies ? ASKED_REPLY : ASKED_PROBE, replies ? SV_REPLY_MAX : SV_PROBE_MAX, now))
 		return drop(counters, SV_COUNT_PROBES_WITHHELD);
 	if (!replies) {
 		count(counters, SV_COUNT_PROBES_ANSWERED, 1);

@@ -12,11 +12,12 @@
 #include "../relay.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 20
+#define SV_STATE_VERSION 21
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
 #define SV_CONFIG_CONGESTION 0x2 /* virtual congestion control, as `congestion` says */
+#define SV_CONFIG_DISCOVERS 0x8 /* the agent wants to hear of replies to probes */
 #define SV_CONFIG_REORDER 0x4	 /* what overtook an earlier flowcell goes through the agent, as `receiver` says */
 
 struct sv_config {
@@ -91,11 +92,16 @@ SV_ASSERT_SIZE(struct sv_route, 16);
 struct sv_peer {
 	struct sv_tunnel tunnel;
 	u32 ifindex;   /* uplink towards it */
+	u32 flags;     /* SV_PEER_*, the agent's own */
+	u32 schedule;  /* tells this schedule from others: what is known of paths is of the one with the same number */
 	u32 n_labels;
 	u16 labels[SV_MAX_LABELS]; /* the schedule: in the order in which flowcells take them */
 };
 
-SV_ASSERT_SIZE(struct sv_peer, 568);
+SV_ASSERT_SIZE(struct sv_peer, 576);
+
+/* sv_peer.flags */
+#define SV_PEER_DISCOVERED 0x1 /* its labels are those of paths that were discovered */
 
 /* Their numbers are at most this. */
 #define SV_MAX_PEERS 4096
@@ -106,14 +112,15 @@ SV_ASSERT_SIZE(struct sv_peer, 568);
  */
 struct sv_peer_paths {
 #ifdef __bpf__
-	struct bpf_spin_lock lock; /* guards path */
+	struct bpf_spin_lock lock; /* guards the rest */
 #else
 	u32 lock;
 #endif
+	u32 schedule; /* that `path` is of: sv_peer.schedule, but for the moment between two writes of the agent */
 	struct sv_path path[SV_MAX_LABELS];
 };
 
-SV_ASSERT_SIZE(struct sv_peer_paths, 6148);
+SV_ASSERT_SIZE(struct sv_peer_paths, 6152);
 
 struct sv_peer_relay {
 #ifdef __bpf__
@@ -252,11 +259,14 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 /* Of what it returns. */
 #define SV_TICK_FULL 0x20000 /* there is no room for events: call again when they have been read */
 
-/* In so many ns a CPU asks the agent for this many packets at most, and tells it of this many replies. */
+/* In so many ns a CPU asks the agent for this many packets at most. */
 #define SV_EMIT_MAX 64
 #define SV_EMIT_INTERVAL_NS 10000000ULL
-/* Probes that it answers at most in that time. */
+/* Probes that it answers at most in that time, and replies that it tells the agent of; and those of one peer on all CPUs. */
 #define SV_PROBE_MAX 256
+#define SV_PROBE_PEER_MAX 128
+#define SV_REPLY_MAX 128
+#define SV_REPLY_PEER_MAX 64
 
 /* sv_event.kind */
 #define SV_EVENT_TABLE_FULL 0	   /* addr: inner destination; value: SV_QUOTA_*, 0: the table is full */

@@ -22,7 +22,7 @@ pub struct Request {
     pub command: Command,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
     Status,
@@ -31,7 +31,11 @@ pub enum Command {
     Flows {
         limit: u32,
     },
-    Paths,
+    /// The paths to all peers, or to one of them, by its name or address.
+    Paths {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        peer: Option<String>,
+    },
     Counters,
     /// Rate limits, and how their queues stand.
     Limits,
@@ -360,6 +364,14 @@ mod tests {
         assert_eq!(line, r#"{"version":1,"command":"flows","limit":7}"#);
         assert_eq!(parse_request(line.as_bytes()), Ok(Command::Flows { limit: 7 }));
         assert_eq!(parse_request(br#"{"version":1,"command":"status"}"#), Ok(Command::Status));
+        let paths = |peer| Request { version: VERSION, command: Command::Paths { peer } };
+        for (peer, line) in [
+            (None, r#"{"version":1,"command":"paths"}"#),
+            (Some("host2".to_owned()), r#"{"version":1,"command":"paths","peer":"host2"}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&paths(peer.clone())).unwrap(), line);
+            assert_eq!(parse_request(line.as_bytes()), Ok(Command::Paths { peer }));
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::reconcile::Agent;
 use super::rules::rule_for;
 use super::tally::Tally;
 use crate::receiver::{self, Receiver, Stats};
+use agent_api::config::PeerRule;
 use agent_api::protocol::{
     self, Command, CounterValue, Flow, FlowCongestion, Flows, Outcome, Path, Port, Status, Uplink,
 };
@@ -18,7 +19,7 @@ use kernel::state::{address, Counter, FlowSlot, FlowSlotKey};
 use kernel::{monotonic_ns, Adopted, Role};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use units::Bytes;
 
 const PHASES: [&str; 3] = ["new", "open", "closing"];
@@ -33,7 +34,13 @@ impl Agent {
             Command::Status => self.status(tally).map(|status| json(&status)),
             Command::Ports => Ok(json(&self.ports())),
             Command::Flows { limit } => self.flows(limit).map(|flows| json(&flows)),
-            Command::Paths => Ok(json(&self.paths())),
+            Command::Paths { peer: None } => Ok(json(&self.paths(|_| true))),
+            Command::Paths { peer: Some(peer) } => match self.paths(|rule| is_named(rule, &peer)) {
+                none if none.is_empty() => {
+                    return Outcome::Error(format!("there is no peer {peer:?}; `selvedge ctl paths` lists them"));
+                }
+                one => Ok(json(&one)),
+            },
             Command::Counters => self.counters().map(|counters| json(&counters)),
             Command::Limits => Ok(json(&limits::tell(&self.config, &self.edge, &self.attached, &self.limited))),
             Command::Reload | Command::Stop => return Outcome::Error("not a question".into()),
@@ -146,11 +153,12 @@ impl Agent {
         }
     }
 
-    fn paths(&self) -> Vec<Path> {
+    fn paths(&self, of: impl Fn(&PeerRule) -> bool) -> Vec<Path> {
         let ids = self.edge.peers().unwrap_or_default();
         let ids: BTreeMap<_, u32> = ids.into_iter().map(|(id, peer)| (address(peer.tunnel.remote), id)).collect();
         let peers = self.config.peers.iter().zip(&self.resolved.peers);
         peers
+            .filter(|(peer, _)| of(peer))
             .map(|(peer, (local, uplink))| {
                 let (labels, whose) = labels_from(&self.config, peer);
                 Path {
@@ -180,8 +188,8 @@ impl Agent {
     pub(super) fn metrics(&self, tally: &Tally) -> String {
         let keeps = self.config.balance.scheme().keeps.is_some();
         let receiver = self.receiver.as_ref().map(Receiver::stats).unwrap_or_default();
-        let traced = self.tracer.as_ref().map(|tracer| (tracer.stats, tracer.totals())).unwrap_or_default();
-        let (traced, (traced_peers, known_paths)) = traced;
+        let traced = self.tracer.as_ref().map(|tracer| (tracer.stats, tracer.totals()));
+        let (traced, (traced_peers, known_paths)) = traced.unwrap_or((self.traced, (0, 0)));
         let attached = |role| self.attached.count(role) as f64;
         let snapshot = Snapshot {
             counters: self.edge.counters().unwrap_or_default(),
@@ -233,10 +241,15 @@ impl Agent {
                 ("problems", "Things that do not work now; selvedge ctl status names them", self.problems.len() as f64),
             ],
             limits: limits::tell(&self.config, &self.edge, &self.attached, &self.limited),
-            paths: if keeps { self.paths() } else { Vec::new() },
+            paths: if keeps { self.paths(|_| true) } else { Vec::new() },
         };
         snapshot.text()
     }
+}
+
+/// By its name or its address, however that is written.
+fn is_named(peer: &PeerRule, word: &str) -> bool {
+    peer.name == word || word.parse::<IpAddr>() == Ok(peer.address)
 }
 
 fn receiver_status(receiver: &Receiver) -> protocol::Receiver {

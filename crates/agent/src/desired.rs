@@ -8,9 +8,9 @@ use super::rules::rule_for;
 use agent_api::config::{Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
 use kernel::state::quota::{Bounds, TABLE_FLOWS, TABLE_LIMITED};
 use kernel::state::{
-    self, Peer, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_REORDER, PORT_CUTTER, PORT_ISOLATED,
-    PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_2,
-    VERSION_PLAIN,
+    self, Peer, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_DISCOVERS, CONFIG_REORDER, PEER_DISCOVERED,
+    PORT_CUTTER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER, PORT_STRICT,
+    ROUTE_LOCAL, ROUTE_PEER, VERSION_2, VERSION_PLAIN,
 };
 use kernel::Role;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,10 @@ const OVERHEAD_V6: u32 = 40 + 8 + 8 + 14;
 /// Under which the edge answers for guests elsewhere whose own address is not known: locally administered, the same on
 /// all hosts.
 pub(crate) const EDGE_MAC: [u8; 6] = [0x02, 0x73, 0x65, 0x6c, 0x76, 0x01];
+/// Who chose a peer's labels.
+const DISCOVERY: &str = "discovery";
+const DEFAULT: &str = "default";
+
 /// What the configuration's names mean on this host now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resolved {
@@ -151,7 +155,11 @@ fn data_path_config(config: &Config, kept: &Kept) -> state::Config {
     let balance = config.balance.conf(config.tcp_only);
     let (idle_ns, udp_port) = (config.flow_idle_ns, config.udp_port);
     let (seed, epoch) = (kept.seed, kept.epoch.max(1));
-    let parts = [(config.congestion.is_some(), CONFIG_CONGESTION), (config.reorder.is_some(), CONFIG_REORDER)];
+    let parts = [
+        (config.congestion.is_some(), CONFIG_CONGESTION),
+        (config.reorder.is_some(), CONFIG_REORDER),
+        (config.discovery.is_some(), CONFIG_DISCOVERS),
+    ];
     let flags = parts.iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
     let cutter = kept.cutter.map_or(0, |[first, _]| first);
     let empty = state::Config::default();
@@ -224,7 +232,12 @@ fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Ke
     {
         let version = if peer.plain_vxlan { VERSION_PLAIN } else { VERSION_2 };
         let Some(tunnel) = Tunnel::new(local, peer.address, config.udp_port, version) else { continue };
-        want.peers.insert(row(&id), row(&Peer::new(tunnel, ifindex).with_labels(&labels(config, peer))));
+        want.peers.insert(row(&id), row(&with_schedule(Peer::new(tunnel, ifindex), config, peer)));
+        if is_guessed(config, peer) {
+            let problem =
+                "the controller has ordered no labels to it yet; until then they are guessed, and may share paths";
+            want.problems.push(format!("peer {}: {problem}", peer.name));
+        }
         want.remotes.insert(tunnel.remote.iter().flat_map(|word| word.to_ne_bytes()).collect(), row(&id));
         for guest in &peer.guests {
             let mac = guest.mac.unwrap_or_default().0;
@@ -233,6 +246,19 @@ fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Ke
                 .insert(row(&RouteKey::new(guest.network, guest.prefix.addr(), guest.prefix.len())), row(&route));
         }
     }
+}
+
+/// A peer's row with the labels that its traffic takes.
+pub(crate) fn with_schedule(row: Peer, config: &Config, peer: &PeerRule) -> Peer {
+    let (labels, whose) = labels_from(config, peer);
+    let flags = if whose == DISCOVERY { PEER_DISCOVERED } else { 0 };
+    Peer { flags, ..row.with_labels(&labels) }
+}
+
+/// Does the scheme keep states of paths, of which nobody has said yet which labels take them, and only a controller will?
+fn is_guessed(config: &Config, peer: &PeerRule) -> bool {
+    let guessed = labels_from(config, peer).1 == DEFAULT && !peer.plain_vxlan;
+    guessed && config.balance.scheme().keeps.is_some() && config.discovery.is_none()
 }
 
 pub(crate) fn labels(config: &Config, peer: &PeerRule) -> Vec<u16> {
@@ -249,10 +275,10 @@ pub(crate) fn labels_from(config: &Config, peer: &PeerRule) -> (Vec<u16>, &'stat
         (peer.labels.as_deref(), "configuration"),
         (peer.scheduled.as_deref(), "controller"),
         (config.labels_listed.then_some(config.labels.as_slice()), "configuration"),
-        (discovered, "discovery"),
+        (discovered, DISCOVERY),
     ];
     let chosen = choices.into_iter().find_map(|(labels, whose)| Some((labels?, whose)));
-    let (labels, whose) = chosen.unwrap_or((&config.labels, "default"));
+    let (labels, whose) = chosen.unwrap_or((&config.labels, DEFAULT));
     match config.balance.scheme().keeps {
         Some(_) => (told_apart(labels), whose),
         None => (labels.to_vec(), whose),
@@ -291,6 +317,32 @@ pub(crate) mod tests {
     #[test]
     fn a_low_byte_names_one_path() {
         assert_eq!(told_apart(&[0xc001, 0xc101, 0xc002, 0xc001]), [0xc001, 0xc002]);
+    }
+
+    #[test]
+    fn whose_labels_are_discovered_is_noted_and_whose_are_guessed_is_said() {
+        let mut config = config();
+        config.balance = "clove".parse().unwrap();
+        config.peers[0].labels = Some(vec![0xc001, 0xc002]);
+        let resolved = resolved(&config).unwrap();
+        let rows = |config: &Config| {
+            let want =
+                desired(config, &resolved, &interfaces(), &Learned::default(), &Limited::default(), &Kept::default());
+            let peers = want.peers.values().map(|row| Peer::from_bytes(row).unwrap());
+            (peers.map(|peer| (peer.flags, peer.labels().to_vec())).collect::<Vec<_>>(), want.problems)
+        };
+        let (listed, guessed) = ((0, vec![0xc001, 0xc002]), (0, vec![50_000, 50_001]));
+        let (peers, problems) = rows(&config);
+        assert_eq!(peers, [listed.clone(), guessed]);
+        assert!(
+            matches!(problems.as_slice(), [one] if one.starts_with("peer host3: the controller has ordered no labels"))
+        );
+        config.peers[1].scheduled = Some(vec![0xc003]);
+        assert_eq!(rows(&config), (vec![listed.clone(), (0, vec![0xc003])], Vec::new()));
+        config.peers[1].scheduled = None;
+        config.peers[1].discovered = Some(vec![0xc004]);
+        config.discovery = Some(discovery::Config::default());
+        assert_eq!(rows(&config), (vec![listed, (PEER_DISCOVERED, vec![0xc004])], Vec::new()));
     }
 
     fn port(selector: Selector, addresses: &[&str], learn: &[&str]) -> PortRule {

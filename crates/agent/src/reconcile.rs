@@ -3,7 +3,7 @@
 
 use super::attached::Attached;
 use super::desired::{self, desired, Desired, Resolved};
-use super::discovery::Tracer;
+use super::discovery::{Stats, Tracer};
 use super::error::Result;
 use super::follow::Followed;
 use super::host::{look_around, Seen};
@@ -47,6 +47,8 @@ pub(super) struct Agent {
     pub(super) receiver: Option<Receiver>,
     /// What discovers paths, where it is to.
     pub(super) tracer: Option<Tracer>,
+    /// What one did that is no more.
+    pub(super) traced: Stats,
     /// From a controller.
     pub(super) followed: Followed,
     /// Why no controller answers.
@@ -182,7 +184,7 @@ impl Agent {
         ];
         rows.extend(t.limiters().map(|limiters| (limiters, &want.limiters)));
         let mut have = Vec::with_capacity(rows.len());
-        self.prepare_paths(&t.peers.rows()?, &want.peers)?;
+        self.prepare_paths(|| t.peers.rows(), &want.peers)?;
         for &(table, want) in &rows {
             let old = table.rows()?;
             table.upsert(&old, want, changes)?;

@@ -196,6 +196,7 @@ impl Runner {
             limited: Limited::default(),
             receiver: None,
             tracer: None,
+            traced: Default::default(),
             followed,
             controller_lost: None,
             settled: None,

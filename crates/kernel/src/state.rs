@@ -42,7 +42,7 @@ plain!(
     RouteKey = 24,
     Route = 16,
     Tunnel = 48,
-    Peer = 568,
+    Peer = 576,
     FlowSlotKey = 44,
     Flow = 16,
     Receive = 20,
@@ -69,6 +69,10 @@ pub const CONFIG_ANY_PEER: u16 = 1;
 pub const CONFIG_CONGESTION: u16 = 2;
 /// What overtook an earlier flowcell goes through the [`Receiver`].
 pub const CONFIG_REORDER: u16 = 4;
+/// The agent wants to hear of replies to probes.
+pub const CONFIG_DISCOVERS: u16 = 8;
+/// The labels of a peer are those of paths that were discovered.
+pub const PEER_DISCOVERED: u32 = 1;
 /// The guest's end of the veth pair is in another network namespace: deliver straight to it.
 pub const PORT_PEER: u32 = 1;
 /// Send [`EVENT_GUEST`] for source addresses that have no route to this port.
@@ -230,6 +234,10 @@ pub struct Peer {
     pub tunnel: Tunnel,
     /// Uplink towards it.
     pub ifindex: u32,
+    /// `PEER_*`
+    pub flags: u32,
+    /// Tells its schedule from others; see [`Peer::with_labels`].
+    pub schedule: u32,
     pub n_labels: u32,
     /// The schedule: outer UDP source ports in the order in which flowcells take them; weights by repetition.
     pub labels: [u16; MAX_LABELS],
@@ -237,7 +245,7 @@ pub struct Peer {
 
 impl Default for Peer {
     fn default() -> Peer {
-        Peer { tunnel: Tunnel::default(), ifindex: 0, n_labels: 0, labels: [0; MAX_LABELS] }
+        Peer { tunnel: Tunnel::default(), ifindex: 0, flags: 0, schedule: 0, n_labels: 0, labels: [0; MAX_LABELS] }
     }
 }
 
@@ -253,7 +261,16 @@ impl Peer {
         self.labels = [0; MAX_LABELS];
         self.labels[..n].copy_from_slice(&labels[..n]);
         self.n_labels = n as u32;
+        // FNV-1a: the same labels have the same number in every agent.
+        self.schedule = labels[..n].iter().fold(0x811c_9dc5, |hash: u32, label| {
+            label.to_ne_bytes().iter().fold(hash, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+        });
         self
+    }
+
+    /// Its schedule.
+    pub fn labels(&self) -> &[u16] {
+        self.labels.get(..self.n_labels as usize).unwrap_or_default()
     }
 }
 

@@ -5,15 +5,17 @@
 mod fabric;
 mod world;
 
-use conformance::{Script, PEERS};
-use edge::PathState;
+use conformance::{Script, PEERS, PORT};
+use edge::{Direction, PathState};
 use fabric::in_namespace;
 use kernel::state::{Counter, PeerPaths};
-use kernel::PathPlace;
-use std::collections::BTreeSet;
+use kernel::{PathPlace, Role, Segment};
+use std::collections::{BTreeMap, BTreeSet};
 use units::Time;
+use wire::encap::read_outer;
 use world::World;
 
+const TC_ACT_SHOT: u32 = 2;
 const CONFIG: &str = "config balance=clove,flowlet_gap=1ms,clove_relay=100us,clove_clear=5ms";
 
 fn id(name: &str) -> u32 {
@@ -102,7 +104,16 @@ fn what_is_known_goes_where_its_path_goes() {
         PathPlace { was: None, quiet: None },
         PathPlace { was: Some(0), quiet: None },
     ];
-    edge.rearrange_paths(two, &places).unwrap();
+    // In between, nothing is known of the schedule in force, and nothing that is said moves what is known of the other one.
+    let peer = edge.peer(two).unwrap().unwrap();
+    let other = peer.with_labels(&[50_002, 50_099, 50_001, 50_098]);
+    assert_ne!(other.schedule, peer.schedule);
+    edge.rearrange_paths(two, (peer.schedule, other.schedule), &places).unwrap();
+    let between = known(&world, "two");
+    run(&world, &format!("ingress tcp4 from=two of=two {feedback} => forward label=50001"));
+    run(&world, "egress tcp4 to=two ports=1003>80 flags=S => forward label=50001 cell=0");
+    assert_eq!(known(&world, "two"), between);
+    edge.set_peer(two, &other).unwrap();
     let new = known(&world, "two").paths;
     assert_eq!(new[0], PathState { bound: new[0].bound, quiet: new[0].quiet, ..old[1] });
     assert!((1954..=1956).contains(&new[0].quiet), "two round trips in ticks: {}", new[0].quiet);
@@ -116,7 +127,43 @@ fn what_is_known_goes_where_its_path_goes() {
     assert_eq!(edge.known_paths(two).unwrap(), None);
     run(&world, &format!("ingress tcp4 from=two of=two {feedback} => forward label=50001"));
     run(&world, "egress tcp4 to=two ports=1002>80 flags=S => forward label=50001 cell=0");
-    edge.keep_paths(&BTreeSet::from([two])).unwrap();
-    assert_eq!(known(&world, "two"), PeerPaths::default());
+    edge.keep_paths(&BTreeMap::from([(two, other.schedule)])).unwrap();
+    assert_eq!(known(&world, "two"), PeerPaths { schedule: other.schedule, ..PeerPaths::default() });
+    // What is there of another schedule is no more to be told from it.
+    run(&world, &format!("ingress tcp4 from=two of=two {feedback} => forward label=50001"));
+    assert_eq!(known(&world, "two").paths[0].marks, 1);
+    edge.rearrange_paths(two, (peer.schedule, other.schedule), &[PathPlace { was: Some(0), quiet: None }]).unwrap();
+    assert_eq!(known(&world, "two"), PeerPaths { schedule: other.schedule, ..PeerPaths::default() });
     assert_eq!(world.counters().get(Counter::DropError), 0);
+}
+
+/// The only frame of a script.
+fn frame(line: &str) -> Vec<u8> {
+    Script::parse("line", &format!("{CONFIG}\n{line}")).unwrap().cases.remove(0).frame
+}
+
+#[test]
+fn what_a_segment_was_to_tell_is_told_by_the_next_if_it_does_not_leave() {
+    let Some(world) = world("pc", false) else { return };
+    run(
+        &world,
+        "ingress tcp4 from=two of=two ports=80>1000 flags=A version=2 label=50003 oecn=3 => forward label=50003",
+    );
+    // A segment of which nobody can know how to cut it: it has been through all stages when that shows.
+    let data = frame("egress tcp4 to=two ports=1000>80 flags=A payload=2800 => forward label=50001");
+    let whole = Segment { ifindex: world.port, gso_size: 1400, gso_segs: 2 };
+    let feedback = |frame: &[u8]| {
+        let said = read_outer(frame, PORT).unwrap().encap;
+        (said.feedback, said.path)
+    };
+    in_namespace(&world.fabric.host(0), || {
+        let (verdict, _) = world.edge().test_run_segment(Role::Guest, &data, whole).unwrap();
+        assert_eq!((verdict, world.counters().get(Counter::FeedbackSent)), (TC_ACT_SHOT, 0));
+        let next = |n| {
+            let (_, out) = world.run(Direction::Egress, &data);
+            assert_eq!(world.counters().get(Counter::FeedbackSent), n);
+            feedback(&out)
+        };
+        assert_eq!([next(1), next(1)], [(1, 83), (0, 0)]);
+    });
 }

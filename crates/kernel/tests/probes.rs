@@ -8,7 +8,7 @@ use conformance::{Config, PEERS, PORT, STRANGER};
 use edge::Direction;
 use fabric::in_namespace;
 use kernel::probes::Probe;
-use kernel::state::{address, Counter, EVENT_REPLY};
+use kernel::state::{address, Counter, CONFIG_DISCOVERS, EVENT_REPLY};
 use std::net::IpAddr;
 use std::time::Duration;
 use units::Time;
@@ -17,8 +17,9 @@ use world::World;
 
 const TC_ACT_SHOT: u32 = 2;
 const TC_ACT_REDIRECT: u32 = 7;
-/// As in datapath/kernel/state.h: probes that a CPU answers within 10 ms.
-const MOST: u32 = 256;
+/// As in datapath/kernel/state.h: probes of one peer that are answered within 10 ms, and replies that the agent is told of.
+const PROBES: u32 = 128;
+const REPLIES: u32 = 64;
 
 fn own(family: u8) -> IpAddr {
     if family == 4 { "192.168.99.1" } else { "fd99::1" }.parse().unwrap()
@@ -39,9 +40,17 @@ fn reply(from: [u32; 4], family: u8) -> Vec<u8> {
     frame
 }
 
+/// Whether the agent wants to hear of replies.
+fn discover(world: &World, on: bool) {
+    let config = world.edge().config().unwrap();
+    let flags = if on { config.flags | CONFIG_DISCOVERS } else { config.flags & !CONFIG_DISCOVERS };
+    world.edge().set_config(&kernel::state::Config { flags, ..config }).unwrap();
+}
+
 #[test]
 fn a_peers_probe_goes_back_as_a_reply_and_a_reply_to_the_agent() {
     let Some(world) = World::new("pr", &Config::default()) else { return };
+    discover(&world, true);
     in_namespace(&world.fabric.host(0), || {
         for peer in PEERS.iter().filter(|peer| peer.version == 2) {
             let (verdict, frame) = world.run(Direction::Ingress, &probe(peer.address, peer.family));
@@ -64,6 +73,13 @@ fn a_peers_probe_goes_back_as_a_reply_and_a_reply_to_the_agent() {
         assert_eq!(world.counters().get(Counter::ProbesAnswered), 2);
         assert_eq!(world.counters().get(Counter::ProbeReplies), 2);
         assert_eq!(world.counters().get(Counter::InNoGuest), 0);
+        // Who discovers nothing hears of no reply, and answers all the same.
+        discover(&world, false);
+        let two = PEERS.iter().find(|peer| peer.version == 2).unwrap();
+        assert_eq!(world.run(Direction::Ingress, &reply(two.address, two.family)).0, TC_ACT_SHOT);
+        assert_eq!(world.edge().poll_events(Duration::from_millis(10)).unwrap().len(), 0);
+        assert_eq!(world.counters().get(Counter::ProbeReplies), 2);
+        assert_eq!(world.run(Direction::Ingress, &probe(two.address, two.family)).0, TC_ACT_REDIRECT);
     });
 }
 
@@ -89,16 +105,22 @@ fn nobody_else_is_answered_and_nobody_without_end() {
             longer[at..at + 2].copy_from_slice(&len.to_be_bytes());
         }
         assert_ne!(world.run(Direction::Ingress, &longer).0, TC_ACT_REDIRECT);
-        let frame = probe(two.address, two.family);
+        discover(&world, true);
+        // One peer takes its part, and leaves another's to it.
+        let known: Vec<_> = PEERS.iter().filter(|peer| peer.version == 2).collect();
         for later in 0..2 {
             world.set_time(Time::from_ms(1000 + 10 * later));
-            // Each CPU for itself: the thread may move.
-            let answered = |_: &u32| world.run(Direction::Ingress, &frame).0 == TC_ACT_REDIRECT;
-            let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
-            let n = (0..(cpus + 1) * MOST).filter(answered).count() as u32;
-            assert!((MOST..=cpus * MOST).contains(&n), "{n} answered");
+            let counters = || [Counter::ProbesAnswered, Counter::ProbeReplies].map(|c| world.counters().get(c));
+            for peer in &known {
+                let before = counters();
+                for frame in [probe(peer.address, peer.family), reply(peer.address, peer.family)] {
+                    (0..2 * PROBES).for_each(|_| drop(world.run(Direction::Ingress, &frame)));
+                }
+                let n = [0, 1].map(|kind| (counters()[kind] - before[kind]) as u32);
+                assert_eq!(n, [PROBES, REPLIES], "{peer:?}");
+            }
+            world.edge().poll_events(Duration::from_millis(10)).unwrap();
         }
-        assert!(world.counters().get(Counter::ProbesWithheld) > 0);
-        assert_eq!(world.counters().get(Counter::ProbeReplies), 0);
+        assert!(known.len() > 1 && world.counters().get(Counter::ProbesWithheld) > 0);
     });
 }

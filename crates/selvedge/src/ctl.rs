@@ -8,7 +8,6 @@ use agent_api::protocol::{
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
-use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -129,19 +128,16 @@ fn exchange(socket: &Path, command: Command, patience: Duration) -> Result<serde
 /// # Errors
 /// As [`ask`].
 pub fn run(ctl: &Ctl) -> Result<(), CtlError> {
-    let command = match ctl.command {
+    let command = match &ctl.command {
         Question::Status => Command::Status,
         Question::Ports => Command::Ports,
-        Question::Flows { limit, .. } => Command::Flows { limit },
-        Question::Paths { .. } => Command::Paths,
+        Question::Flows { limit, .. } => Command::Flows { limit: *limit },
+        Question::Paths { peer } => Command::Paths { peer: peer.clone() },
         Question::Counters => Command::Counters,
         Question::Limits => Command::Limits,
         Question::Reload => Command::Reload,
     };
-    let mut answer = ask(&ctl.socket, command, Duration::from_nanos(ctl.timeout.as_ns()))?;
-    if let Question::Paths { peer: Some(peer) } = &ctl.command {
-        answer = only(answer, peer)?;
-    }
+    let answer = ask(&ctl.socket, command, Duration::from_nanos(ctl.timeout.as_ns()))?;
     if ctl.json {
         crate::say::json(&answer);
         return Ok(());
@@ -309,19 +305,6 @@ fn congestion(f: &Flows) -> String {
         return "no connection is under congestion control; [congestion] in agent.toml switches it on\n".into();
     }
     format!("{}{}", grid(&rows, 5), not_shown(f))
-}
-
-/// Of an answer about all peers, that about one of them.
-fn only(answer: serde_json::Value, peer: &str) -> Result<serde_json::Value, CtlError> {
-    let address: Option<IpAddr> = peer.parse().ok();
-    let is = |path: &serde_json::Value| {
-        let same = || Some(path["address"].as_str()?.parse::<IpAddr>().ok()? == address?);
-        path["peer"] == peer || same() == Some(true)
-    };
-    match answer.as_array().and_then(|paths| paths.iter().find(|path| is(path))) {
-        Some(path) => Ok(serde_json::Value::Array(vec![path.clone()])),
-        None => Err(CtlError::Refused(format!("there is no peer {peer:?}; `selvedge ctl paths` lists them"))),
-    }
 }
 
 fn paths(paths: &[PeerPath], in_detail: bool) -> String {

@@ -1,7 +1,7 @@
 //! The agent's part: whom to trace, and schedules that follow what is found.
 
 use super::{schedule, Target, Tracer};
-use crate::desired::{labels, numbers};
+use crate::desired::{numbers, with_schedule};
 use crate::error::Result;
 use crate::log::Limit;
 use crate::reconcile::Agent;
@@ -11,7 +11,7 @@ use ::discovery::{Change, Config};
 use agent_api::config::{Config as AgentConfig, PeerRule};
 use agent_api::protocol::{Discovered, DiscoveredPath};
 use kernel::monotonic_ns;
-use kernel::state::{VERSION_2, VERSION_PLAIN};
+use kernel::state::{PEER_DISCOVERED, VERSION_2, VERSION_PLAIN};
 use std::net::IpAddr;
 use std::time::Instant;
 
@@ -24,9 +24,11 @@ impl Agent {
     /// Begins to trace, goes on, or ends, as the configuration says.
     pub(crate) fn follow_tracer(&mut self, kept: &Kept, problems: &mut Vec<String>) {
         let wanted: Option<&Config> = self.config.discovery.as_ref();
-        self.tracer.take_if(|tracer| Some(tracer.config()) != wanted);
+        if let Some(old) = self.tracer.take_if(|tracer| Some(tracer.config()) != wanted) {
+            self.traced = old.stats;
+        }
         if let (None, Some(config)) = (&self.tracer, wanted) {
-            match Tracer::start(config, monotonic_ns()) {
+            match Tracer::start(config, monotonic_ns(), self.traced) {
                 Ok(tracer) => self.tracer = Some(tracer),
                 Err(e) => problems.push(format!(
                     "paths are not discovered: raw sockets: {e}; give the agent CAP_NET_RAW, or set paths.discovery = false"
@@ -44,7 +46,7 @@ impl Agent {
         );
     }
 
-    /// What the kernel has of an earlier agent stays until paths are discovered anew.
+    /// What an earlier agent had discovered stays until paths are discovered anew.
     pub(crate) fn adopt_paths(&mut self) -> Result<()> {
         if self.config.discovery.is_none() {
             return Ok(());
@@ -53,8 +55,7 @@ impl Agent {
         let known = |rule: &PeerRule| {
             let (_, peer) =
                 kept.peers.iter().find(|(_, peer)| kernel::state::address(peer.tunnel.remote) == rule.address)?;
-            let labels = peer.labels.get(..peer.n_labels as usize)?;
-            (!labels.is_empty() && labels != self.config.labels).then(|| labels.to_vec())
+            (peer.flags & PEER_DISCOVERED != 0).then(|| peer.labels().to_vec())
         };
         let found: Vec<_> = self.config.peers.iter().map(known).collect();
         self.config.peers.iter_mut().zip(found).for_each(|(rule, labels)| rule.discovered = labels);
@@ -92,9 +93,9 @@ impl Agent {
         let (mut want, mut changes) = (Rows::new(), Changes::default());
         for (place, id, change) in changed {
             let Some(peer) = self.edge.peer(id)? else { continue };
-            let labels = labels(&self.config, &self.config.peers[place]);
-            self.move_paths(id, &peer, &labels, &change)?;
-            want.insert(row(&id), row(&peer.with_labels(&labels)));
+            let new = with_schedule(peer, &self.config, &self.config.peers[place]);
+            self.move_paths(id, &peer, &new, &change)?;
+            want.insert(row(&id), row(&new));
         }
         self.tables.peers.upsert(&self.tables.peers.rows_of(&want)?, &want, &mut changes)
     }

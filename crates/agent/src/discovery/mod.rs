@@ -10,6 +10,8 @@
 //! | Destinations | [`follow`]: peers that were heard lately, in version 2 (map `heard`) |
 //! | From paths to labels | [`schedule`] |
 
+#[cfg(test)]
+pub(crate) mod fabric;
 mod follow;
 mod id;
 mod quote;
@@ -83,9 +85,11 @@ pub(super) struct Tracer {
 }
 
 impl Tracer {
+    /// Counts on from `stats`.
+    ///
     /// # Errors
     /// EPERM without CAP_NET_RAW.
-    pub(super) fn start(config: &Config, now: u64) -> io::Result<Tracer> {
+    pub(super) fn start(config: &Config, now: u64, stats: Stats) -> io::Result<Tracer> {
         let sockets = Sockets::open()?;
         let hearing = sockets.hearing().map(|fd| {
             let fd = fd.try_clone_to_owned()?;
@@ -102,7 +106,7 @@ impl Tracer {
             ids: Ids::default(),
             targets: BTreeMap::new(),
             begin: now,
-            stats: Stats::default(),
+            stats,
         })
     }
 

@@ -36,38 +36,8 @@ pub(crate) fn schedule(old: &[u16], change: &Change) -> Vec<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::discovery::{Config, Discovery, Probe};
+    use crate::discovery::fabric::Fabric;
     use std::collections::BTreeSet;
-    use std::net::IpAddr;
-    use units::Time;
-
-    const TO: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 2, 3, 2));
-
-    /// Discovery itself over `paths` paths, of which `is_up` says which there are; ports choose by their number.
-    fn changes(steps: &[u8]) -> Vec<Change> {
-        let mut discovery = Discovery::new(Config::default(), 3);
-        let (mut now, mut told) = (Time::ZERO, Vec::new());
-        for up in steps {
-            let links: Vec<u8> = (0..8).filter(|link| up >> link & 1 == 1).collect();
-            let end = now + Time::from_secs(30);
-            while now < end {
-                discovery.want(now, TO);
-                while let Some(Probe { port, ttl, .. }) = discovery.poll_transmit(now) {
-                    let link = links[usize::from(port.wrapping_mul(40_503) >> 4) % links.len()];
-                    let probe = Probe { to: TO, port, ttl };
-                    match ttl {
-                        1 => discovery.time_exceeded(now, probe, [10, 0, 0, 1].into()),
-                        2 => discovery.time_exceeded(now, probe, [10, 1, 0, link].into()),
-                        _ => discovery.answered(now, probe),
-                    }
-                }
-                now += Time::from_ms(5);
-                discovery.handle_timeout(now);
-            }
-            told.extend(std::iter::from_fn(|| discovery.poll_change()).map(|(_, change)| change));
-        }
-        told
-    }
 
     fn ports(change: &Change) -> BTreeSet<u16> {
         change.paths.iter().map(|path| path.port).collect()
@@ -75,7 +45,9 @@ mod tests {
 
     #[test]
     fn every_path_is_there_once_and_keeps_its_place() {
-        let told = changes(&[0b1111, 0b1011, 0b1111, 0b0001, 0b1111_1111]);
+        let mut fabric = Fabric::new(3);
+        let steps = [0b1111, 0b1011, 0b1111, 0b0001, 0b1111_1111];
+        let told: Vec<Change> = steps.into_iter().flat_map(|up| fabric.changes(up, 40_503)).collect();
         assert!(told.len() >= 5, "{told:?}");
         let mut labels = vec![50_000, 50_001, 50_002, 50_003, 50_004, 50_005, 50_006, 50_007];
         let mut before: Option<Change> = None;

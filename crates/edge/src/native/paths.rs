@@ -1,6 +1,7 @@
 //! Mirrors of `datapath/paths.h` and `relay.h`: the paths to one destination, and what a peer is still to be told.
 
 use super::{Conf, MAX_LABELS};
+use crate::balance;
 use std::fmt;
 use std::marker::PhantomData;
 use units::Time;
@@ -38,22 +39,31 @@ impl PathState {
         unsafe { sv_edge_path_bind(self, rtt.as_ns(), now_ns) }
     }
 
-    /// Was it marked, and not for longer than `clear` before `now_ns`? As `sv_clove_congested` has it.
-    pub fn is_congested(&self, clear: Time, now_ns: u64) -> bool {
-        self.congestion != 0 && u64::from(tick(now_ns).wrapping_sub(self.heard)) <= clear.as_ns() >> PATH_SHIFT
+    /// Does the scheme take it for congested at `now_ns`?
+    pub fn is_congested(&self, conf: &balance::Conf, now_ns: u64) -> bool {
+        // SAFETY: reads a configuration and a state, whose mirrors assert the layouts.
+        unsafe { sv_edge_path_congested(conf, self, now_ns) != 0 }
     }
 
     /// Since the last feedback that counted; `None`: there was none.
     pub fn age(&self, now_ns: u64) -> Option<Time> {
-        (self.heard != 0).then(|| Time::from_ns(u64::from(tick(now_ns).wrapping_sub(self.heard)) << PATH_SHIFT))
+        // SAFETY: reads one state.
+        (self.heard != 0).then(|| Time::from_ns(unsafe { sv_edge_path_age(self, now_ns) }))
     }
 }
 
-/// `SV_PATH_SHIFT`
-const PATH_SHIFT: u32 = 10;
+impl balance::Conf {
+    /// Least time between two feedbacks to a peer on one path: so long a peer may hold what it is to tell.
+    pub fn relay(&self) -> Time {
+        // SAFETY: reads one configuration, whose mirror asserts the layout.
+        Time::from_ns(unsafe { sv_edge_relay_ns(self) })
+    }
 
-fn tick(now_ns: u64) -> u32 {
-    (now_ns >> PATH_SHIFT) as u32
+    /// How many paths of a schedule the scheme takes.
+    pub fn takes(&self) -> usize {
+        // SAFETY: as above.
+        unsafe { sv_edge_takes(self) as usize }
+    }
 }
 
 /// The states of all paths to one destination.
@@ -115,6 +125,12 @@ extern "C" {
     fn sv_edge_hear(conf: *const Conf, paths: *const Paths, news: *const Feedback, now: u64);
     fn sv_edge_tick_paths(conf: *const Conf, paths: *const Paths, now: u64);
     fn sv_edge_path_bind(path: *mut PathState, rtt: u64, now: u64);
+    fn sv_edge_path_age(path: *const PathState, now: u64) -> u64;
+    fn sv_edge_path_congested(conf: *const balance::Conf, path: *const PathState, now: u64) -> std::ffi::c_int;
+    fn sv_edge_relay_ns(conf: *const balance::Conf) -> u64;
+    fn sv_edge_takes(conf: *const balance::Conf) -> u32;
+    #[cfg(test)]
+    fn sv_edge_relay_return(r: *mut Relay, news: *const Feedback);
     fn sv_edge_relay_note(r: *mut Relay, news: *const Feedback);
     fn sv_edge_relay_harvest(r: *mut Relay, p: *const Packet, label: u16);
     fn sv_edge_relay_take(conf: *const Conf, r: *mut Relay, now: u64, news: *mut Feedback) -> std::ffi::c_int;
@@ -210,6 +226,35 @@ mod tests {
         relay.note(mark);
         relay.note(Feedback { kind: UTILISATION, path: 3, value: 1 });
         assert_eq!((take(&mut relay), take(&mut relay)), (Some(mark), None));
+    }
+
+    #[test]
+    fn what_did_not_leave_is_told_at_once_and_once() {
+        let (mut relay, clove) = (Relay::default(), conf("clove,clove_relay=1s"));
+        let give_back = |relay: &mut Relay, news: Feedback| {
+            // SAFETY: as in `note`.
+            unsafe { sv_edge_relay_return(relay, &news) }
+        };
+        let (mark, now) = (Feedback { kind: CE, path: 3, value: 0 }, Time::from_secs(5));
+        relay.note(mark);
+        assert_eq!(relay.take(&clove, now), Some(mark));
+        give_back(&mut relay, mark);
+        assert_eq!([relay.take(&clove, now), relay.take(&clove, now)], [Some(mark), None]);
+        // Marked again meanwhile: that is one feedback.
+        relay.note(mark);
+        give_back(&mut relay, mark);
+        assert_eq!([relay.take(&clove, now), relay.take(&clove, now)], [Some(mark), None]);
+        // What is newer stands, and a mark is more than that.
+        let util = |value| Feedback { kind: UTILISATION, path: 3, value };
+        let later = Time::from_secs(7);
+        relay.note(util(9));
+        give_back(&mut relay, util(1));
+        assert_eq!(relay.take(&clove, later), Some(util(9)));
+        relay.note(util(9));
+        give_back(&mut relay, mark);
+        assert_eq!([relay.take(&clove, later), relay.take(&clove, later)], [Some(mark), None]);
+        give_back(&mut relay, Feedback::default());
+        assert_eq!(relay.take(&clove, later), None);
     }
 
     #[test]

@@ -27,6 +27,11 @@ u32 sv_edge_tick(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf,
 void sv_edge_hear(const struct sv_conf *conf, const struct sv_paths *paths, const struct sv_path_news *news, u64 now);
 void sv_edge_tick_paths(const struct sv_conf *conf, const struct sv_paths *paths, u64 now);
 void sv_edge_path_bind(struct sv_path *path, u64 rtt, u64 now);
+u64 sv_edge_path_age(const struct sv_path *path, u64 now);
+int sv_edge_path_congested(const struct sv_balance_conf *conf, const struct sv_path *path, u64 now);
+u64 sv_edge_relay_ns(const struct sv_balance_conf *conf);
+u32 sv_edge_takes(const struct sv_balance_conf *conf);
+void sv_edge_relay_return(struct sv_relay *r, const struct sv_path_news *news);
 void sv_edge_relay_note(struct sv_relay *r, const struct sv_path_news *news);
 void sv_edge_relay_harvest(struct sv_relay *r, const struct sv_packet *p, u16 label);
 int sv_edge_relay_take(const struct sv_conf *conf, struct sv_relay *r, u64 now, struct sv_path_news *news);
@@ -142,6 +147,31 @@ void sv_edge_tick_paths(const struct sv_conf *conf, const struct sv_paths *paths
 void sv_edge_path_bind(struct sv_path *path, u64 rtt, u64 now)
 {
 	sv_path_bind(path, rtt, now);
+}
+
+u64 sv_edge_path_age(const struct sv_path *path, u64 now)
+{
+	return sv_path_age(path, now);
+}
+
+int sv_edge_path_congested(const struct sv_balance_conf *conf, const struct sv_path *path, u64 now)
+{
+	return sv_balance_path_congested(conf, path, now);
+}
+
+u64 sv_edge_relay_ns(const struct sv_balance_conf *conf)
+{
+	return (u64)sv_balance_relay(conf) << SV_PATH_SHIFT;
+}
+
+u32 sv_edge_takes(const struct sv_balance_conf *conf)
+{
+	return sv_balance_takes(conf);
+}
+
+void sv_edge_relay_return(struct sv_relay *r, const struct sv_path_news *news)
+{
+	sv_relay_return(r, news);
 }
 
 void sv_edge_relay_note(struct sv_relay *r, const struct sv_path_news *news)

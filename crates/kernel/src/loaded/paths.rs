@@ -4,7 +4,7 @@ use super::{Error, KernelEdge, Result};
 use crate::monotonic_ns;
 use crate::state::{PeerPaths, Plain, PEER_RELAY_BYTES};
 use libbpf_rs::{MapCore, MapFlags};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use units::Time;
 
 /// Where a path of the new schedule was in the one before.
@@ -17,12 +17,13 @@ pub struct Place {
 }
 
 impl KernelEdge {
-    /// These peers have rows afterwards; new rows are empty.
-    pub fn keep_paths(&self, ids: &BTreeSet<u32>) -> Result<()> {
+    /// These peers have rows afterwards; new rows are empty. `schedules`: their numbers, and those of their schedules.
+    pub fn keep_paths(&self, schedules: &BTreeMap<u32, u32>) -> Result<()> {
         let there = self.peers_with_paths()?;
-        for id in ids.difference(&there) {
-            self.update("path_states", id.as_bytes(), PeerPaths::default().as_bytes())?;
+        for (id, &schedule) in schedules.iter().filter(|(id, _)| !there.contains(id)) {
+            // Who has the other row is done.
             self.update("relays", id.as_bytes(), &[0; PEER_RELAY_BYTES])?;
+            self.update("path_states", id.as_bytes(), PeerPaths { schedule, ..PeerPaths::default() }.as_bytes())?;
         }
         Ok(())
     }
@@ -36,7 +37,8 @@ impl KernelEdge {
         Ok(())
     }
 
-    fn peers_with_paths(&self) -> Result<BTreeSet<u32>> {
+    /// Numbers of those that have rows.
+    pub fn peers_with_paths(&self) -> Result<BTreeSet<u32>> {
         Ok(self.map("path_states")?.keys().filter_map(|key| u32::from_bytes(&key)).collect())
     }
 
@@ -47,13 +49,20 @@ impl KernelEdge {
         Ok(value.and_then(|bytes| PeerPaths::from_bytes(&bytes)))
     }
 
-    /// The schedule of the peer with that number becomes another: what is known of a path goes along with it, and feedback that comes
-    /// meanwhile may be lost. To be called just before the schedule changes.
-    pub fn rearrange_paths(&self, id: u32, places: &[Place]) -> Result<()> {
+    /// The number of the schedule that this is of; `None`: nothing is known.
+    pub fn paths_of_schedule(&self, id: u32) -> Result<Option<u32>> {
+        Ok(self.known_paths(id)?.map(|known| known.schedule))
+    }
+
+    /// The schedule of the peer with that number becomes another: what is known of a path goes along with it. To be called just before
+    /// the schedule changes; feedback that comes in between is lost. `from`, `to`: numbers of the schedules. What is there of another
+    /// schedule than `from` is forgotten.
+    pub fn rearrange_paths(&self, id: u32, (from, to): (u32, u32), places: &[Place]) -> Result<()> {
         let Some(old) = self.known_paths(id)? else { return Ok(()) };
-        let (mut new, now) = (PeerPaths::default(), monotonic_ns());
+        let (mut new, now) = (PeerPaths { schedule: to, ..PeerPaths::default() }, monotonic_ns());
         for (state, place) in new.paths.iter_mut().zip(places) {
-            *state = place.was.and_then(|was| old.paths.get(was)).copied().unwrap_or_default();
+            let was = place.was.filter(|_| old.schedule == from).and_then(|was| old.paths.get(was));
+            *state = was.copied().unwrap_or_default();
             if let Some(rtt) = place.quiet {
                 state.bind(rtt, now);
             }

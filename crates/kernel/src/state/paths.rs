@@ -2,7 +2,7 @@
 
 use super::{Plain, MAX_LABELS};
 
-plain!(PeerPaths = 6148);
+plain!(PeerPaths = 6152);
 
 /// `struct sv_peer_paths`: what is known of the paths to a peer, by place in its schedule.
 #[repr(C)]
@@ -10,13 +10,15 @@ plain!(PeerPaths = 6148);
 pub struct PeerPaths {
     /// The kernel's; reads as zero.
     pub lock: u32,
+    /// [`Peer::schedule`](super::Peer::schedule) that the places are of: of another one nothing is known.
+    pub schedule: u32,
     pub paths: [edge::PathState; MAX_LABELS],
 }
 
 impl Default for PeerPaths {
     /// Nothing.
     fn default() -> PeerPaths {
-        PeerPaths { lock: 0, paths: [edge::PathState::default(); MAX_LABELS] }
+        PeerPaths { lock: 0, schedule: 0, paths: [edge::PathState::default(); MAX_LABELS] }
     }
 }
 

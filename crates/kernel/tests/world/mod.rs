@@ -106,7 +106,8 @@ impl World {
             route(&peer.guest, Route { kind: ROUTE_PEER, target: id, mac: peer.guest.mac, ..Route::default() });
         }
         if config.balance.scheme().keeps.is_some() {
-            edge.keep_paths(&(1..).zip(&PEERS).map(|(id, _)| id).collect()).unwrap();
+            let schedule = Peer::default().with_labels(&LABELS).schedule;
+            edge.keep_paths(&(1..).zip(&PEERS).map(|(id, _)| (id, schedule)).collect()).unwrap();
         }
         Some(World { fabric, edge: Some(edge), port, uplink, _pins: pins })
     }
