@@ -154,6 +154,12 @@ pub struct Repro {
     /// Print every published claim of a paper, or of all, with its status; nothing is run
     #[arg(long, value_name = "PAPER", conflicts_with_all = ["ids", "list", "mode", "output", "threads"])]
     pub catalogue: Option<Option<String>>,
+    /// Write pages with every claim and what was measured for it into this directory; nothing is run
+    #[arg(long, value_name = "DIR", group = "target", conflicts_with_all = ["ids", "list", "catalogue", "mode", "threads", "json"])]
+    pub site: Option<PathBuf>,
+    /// With --site: where the records are, as --archive or --output wrote them [default: those in this binary]
+    #[arg(long, value_name = "DIR", requires = "site")]
+    pub records: Option<PathBuf>,
     /// About a minute a figure: ratios and orders only (default)
     #[arg(long, group = "mode")]
     pub quick: bool,
@@ -167,10 +173,10 @@ pub struct Repro {
     #[arg(long)]
     pub json: bool,
     /// Write results, metrics and a report per experiment into this directory
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", group = "target")]
     pub output: Option<PathBuf>,
-    /// Replace the results that DIR holds
-    #[arg(long, requires = "output")]
+    /// Replace the results or pages that DIR holds
+    #[arg(long, requires = "target")]
     pub force: bool,
     /// With --full: keep a record of each result in DIR, and run only those without a record of their configuration
     #[arg(long, value_name = "DIR", requires = "full", conflicts_with = "output")]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// `text` as element content or as the value of a quoted attribute.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -21,16 +21,16 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// JSON that may stand inside a `<script>` element: `<` is written as an escape, so that no string can close it.
-pub(super) fn script_json(value: &impl serde::Serialize) -> String {
+pub(crate) fn script_json(value: &impl serde::Serialize) -> String {
     // Plain structs of strings, numbers and lists always serialise; floats that are not finite become null.
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned()).replace('<', "\\u003c")
 }
 
 /// What a missing value looks like.
-pub(super) const MISSING: &str = "\u{2013}";
+pub(crate) const MISSING: &str = "\u{2013}";
 
 /// A number for reading: three significant digits, all digits of the integer part in groups of three.
-pub(super) fn number(x: f64) -> String {
+pub(crate) fn number(x: f64) -> String {
     if !x.is_finite() {
         return MISSING.to_owned();
     }

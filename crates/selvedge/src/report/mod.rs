@@ -11,7 +11,7 @@
 
 mod data;
 mod decimate;
-mod html;
+pub(crate) mod html;
 mod layout;
 mod page;
 mod summary;

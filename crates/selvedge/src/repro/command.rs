@@ -30,6 +30,11 @@ pub fn run(arguments: &Repro) -> Result<bool, Failure> {
     if let Some(paper) = &arguments.catalogue {
         return super::claims::print(paper.as_deref(), arguments.json).map(|()| true);
     }
+    if let Some(dir) = &arguments.site {
+        let pages = super::site::write(dir, arguments.records.as_deref(), arguments.force)?;
+        say!("{pages} pages: {}", dir.join("index.html").display());
+        return Ok(true);
+    }
     let selected = select(&arguments.ids)?;
     if arguments.list {
         list(&selected, arguments.json);

@@ -13,6 +13,7 @@ mod file;
 mod judge;
 mod looks;
 pub mod records;
+mod site;
 
 pub use command::{report, run, run_experiment, Ran};
 pub use expression::{Expression, ExpressionError};

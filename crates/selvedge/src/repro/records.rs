@@ -37,10 +37,15 @@ pub type Records = BTreeMap<String, Recorded>;
 /// A line that does not read, with the file and the line's number; an experiment that does not.
 pub fn records() -> Result<Records, ConfigError> {
     let mut all = BTreeMap::new();
-    for (file, text) in embedded::RECORDS {
+    for (file, text) in embedded_records() {
         all.extend(read_records(file, text)?);
     }
     current(all)
+}
+
+/// The files of records in the binary, as (name, text).
+pub(super) fn embedded_records() -> impl Iterator<Item = (&'static str, &'static str)> {
+    embedded::RECORDS.iter().copied()
 }
 
 /// Leaves out records of results whose scenario or checks have changed since: these were not run as they are now.

@@ -4,6 +4,7 @@ mod bad_input;
 mod repro;
 mod results;
 mod scenarios;
+mod site;
 mod topo;
 
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@ use super::sample;
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
 
 /// `None`, with a word on stderr, if no browser starts.
-fn browser() -> Option<&'static str> {
+pub(crate) fn browser() -> Option<&'static str> {
     let starts = |name: &&&str| {
         let version = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         version.is_ok_and(|status| status.success())
@@ -26,7 +26,7 @@ fn browser() -> Option<&'static str> {
     found
 }
 
-fn scratch(name: &str) -> PathBuf {
+pub(crate) fn scratch(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-browser").join(name);
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).unwrap();
@@ -50,7 +50,7 @@ fn drawn(browser: &str, name: &str, data: &ReportData, extra: &str) -> String {
 }
 
 /// The browser's output, or `None` if it does not end within a minute and a half.
-fn run(browser: &str, directory: &Path, page: &Path) -> Option<String> {
+pub(crate) fn run(browser: &str, directory: &Path, page: &Path) -> Option<String> {
     let dump = directory.join("dom.html");
     let profile = directory.join("profile");
     let _ = std::fs::remove_dir_all(&profile);
@@ -77,7 +77,7 @@ fn run(browser: &str, directory: &Path, page: &Path) -> Option<String> {
 }
 
 /// The start tag of the document element, where the page reports on itself.
-fn state(document: &str) -> &str {
+pub(crate) fn state(document: &str) -> &str {
     let start = document.find("<html").expect("a document");
     let end = document[start..].find('>').expect("a whole tag");
     &document[start..start + end]

@@ -2,6 +2,7 @@
 
 mod browser;
 mod sample;
+mod site;
 
 use selvedge::report::{self, *};
 

@@ -1,0 +1,191 @@
+//! The page of one experiment: what was measured for each of its results, beside what the paper prints.
+
+use super::super::catalogue::Catalogue;
+use super::super::file::{Check, Experiment, Published};
+use super::kept::Kept;
+use super::page::{badge, page};
+use super::About;
+use crate::report::html::{escape, number, script_json, MISSING};
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// One row of a chart.
+#[derive(Serialize)]
+struct Dot {
+    label: String,
+    value: f64,
+    /// Of the 95% interval over seeds; null: single runs cannot give the value.
+    half_width: Option<f64>,
+    paper: Option<f64>,
+}
+
+/// The numbers of a result that have one unit.
+#[derive(Serialize)]
+struct Chart {
+    unit: String,
+    dots: Vec<Dot>,
+}
+
+pub(super) fn render(experiment: &Experiment, about: &About, claims: &[Catalogue], kept: &Kept) -> String {
+    let mut body = String::new();
+    for result in &experiment.results {
+        card(&mut body, result, claims, kept);
+    }
+    let _ = write!(
+        body,
+        "<section class=\"card\"><details><summary><h2>Set-up</h2></summary><p>Scenario <code>scenarios/{}</code>, at the first point of its \
+         sweep, as <code>--full</code> runs it:</p><pre><code>{}</code></pre></details></section>",
+        escape(&experiment.file),
+        escape(&about.effective)
+    );
+    let lead = format!("<p class=\"lead\">{}</p>", escape(&about.description));
+    page(&about.title, &lead, &body)
+}
+
+fn card(out: &mut String, result: &Published, claims: &[Catalogue], kept: &Kept) {
+    let line = kept.line(&result.id);
+    let word = match line.and_then(|line| line["status"].as_str()) {
+        Some(_) if kept.is_stale(&result.id) => "not run",
+        Some("not-run") | None => "not run",
+        Some(word) => word,
+    };
+    let _ = write!(
+        out,
+        "<section class=\"card\" id=\"{id}\"><h2>{} {id}</h2><p>{} <span class=\"remark\">[{}]</span></p>",
+        badge(word),
+        escape(&result.what),
+        escape(&result.source),
+        id = escape(&result.id),
+    );
+    for text in line.and_then(|line| line["reason"].as_str()).into_iter().chain(Some(result.notes.as_str())) {
+        if !text.trim().is_empty() {
+            let _ = write!(out, "<p class=\"remark\">{}</p>", escape(text));
+        }
+    }
+    if kept.is_stale(&result.id) {
+        out.push_str("<p class=\"remark\">Its record is of another scenario or of other checks: what follows was measured then.</p>");
+    }
+    let decided: Vec<String> = (claims.iter().flat_map(|catalogue| &catalogue.entries))
+        .filter(|entry| entry.scenario.contains(&result.id) && entry.id != result.id)
+        .map(|entry| format!("<code>{}</code>", escape(&entry.id)))
+        .collect();
+    if !decided.is_empty() {
+        let _ = write!(out, "<p class=\"remark\">decides, with others: {}</p>", decided.join(", "));
+    }
+    let empty = Vec::new();
+    let seen = line.and_then(|line| line["checks"].as_array()).unwrap_or(&empty);
+    table(out, result, seen);
+    for chart in charts(result, seen) {
+        let rows = chart.dots.len();
+        let _ = write!(
+            out,
+            "<div class=\"dots\"><script type=\"application/json\">{}</script><div class=\"chart\" role=\"img\" style=\"height:{}px\" \
+             aria-label=\"What was measured, with 95% intervals, and what the paper prints\"></div></div>",
+            script_json(&chart),
+            70 + 26 * rows
+        );
+    }
+    out.push_str("<p class=\"remark\">");
+    if let Some(line) = line {
+        let _ = write!(out, "{}", escape(&told(line)));
+    }
+    let _ = write!(out, "Again: <code>selvedge repro --full {}</code></p></section>", escape(&result.id));
+}
+
+/// Where a record is from.
+fn told(line: &Value) -> String {
+    let mut told = String::new();
+    let seeds = line["seeds"].as_u64().or_else(|| line["seeds"].as_array().map(|seeds| seeds.len() as u64));
+    if let Some(mode) = line["mode"].as_str() {
+        told += &format!("--{mode}");
+    }
+    if let Some(seeds) = seeds {
+        told += &format!(", {seeds} seed{}", if seeds == 1 { "" } else { "s" });
+    }
+    for (key, before) in [("version", "version "), ("configuration", "configuration "), ("machine", "")] {
+        if let Some(text) = line[key].as_str() {
+            told += &format!(", {before}{text}");
+        }
+    }
+    if let Some(seconds) = line["core_s"].as_f64() {
+        told += &format!(", {} s of processor time for all of the page", number(seconds));
+    }
+    told + ". "
+}
+
+/// A row for each check and point.
+fn table(out: &mut String, result: &Published, seen: &[Value]) {
+    out.push_str("<div class=\"scroll\"><table class=\"points\"><thead><tr><th></th><th class=\"wide\">Check</th><th>Point</th><th>Measured</th><th>95% interval</th><th>Paper</th></tr></thead><tbody>");
+    for (n, check) in result.checks.iter().enumerate() {
+        // Of a record with other checks, none is shown beside a text that is not its own.
+        let record = seen.get(n).filter(|record| record["text"] == check.text.as_str());
+        let word = match record.and_then(|record| record["holds"].as_bool()) {
+            Some(true) => "holds",
+            Some(false) => "fails",
+            None => "not run",
+        };
+        let paper = check
+            .paper
+            .as_ref()
+            .map_or(MISSING.to_owned(), |p| p.as_str().map_or_else(|| p.to_string(), str::to_owned));
+        let points = record.map(points).unwrap_or_default();
+        for (row, point) in points.iter().copied().map(Some).chain(points.is_empty().then_some(None)).enumerate() {
+            let value = point.and_then(|point| point["value"].as_f64());
+            let half = point.and_then(|point| point["ci95_half_width"].as_f64());
+            let unit =
+                if value.is_some() && !check.unit.is_empty() { format!(" {}", check.unit) } else { String::new() };
+            let first = |text: String| if row == 0 { text } else { String::new() };
+            let _ = write!(
+                out,
+                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}{}</td><td>{}</td><td>{}</td></tr>",
+                first(badge(word)),
+                first(escape(&check.text)),
+                escape(point.and_then(|point| point["at"].as_str()).unwrap_or_default()),
+                value.map_or(MISSING.to_owned(), number),
+                escape(&unit),
+                half.map_or(MISSING.to_owned(), |half| format!("\u{b1} {}", number(half))),
+                first(escape(&paper)),
+            );
+        }
+    }
+    out.push_str("</tbody></table></div>");
+}
+
+/// What a check's record measured: one object, or one a point.
+fn points(record: &Value) -> Vec<&Value> {
+    match &record["measured"] {
+        Value::Array(points) => points.iter().collect(),
+        object @ Value::Object(_) => vec![object],
+        _ => Vec::new(),
+    }
+}
+
+fn printed(check: &Check) -> Option<f64> {
+    check.paper.as_ref().and_then(|paper| paper.as_float().or_else(|| Some(paper.as_integer()? as f64)))
+}
+
+/// A chart for each unit that has at least two numbers, or one beside the paper's.
+fn charts(result: &Published, seen: &[Value]) -> Vec<Chart> {
+    let mut charts: Vec<Chart> = Vec::new();
+    for (check, record) in
+        result.checks.iter().zip(seen).filter(|(check, record)| record["text"] == check.text.as_str())
+    {
+        for point in points(record) {
+            let Some(value) = point["value"].as_f64() else { continue };
+            let at = point["at"].as_str().unwrap_or_default();
+            let label = match (at, result.checks.len()) {
+                ("", _) => check.text.clone(),
+                (at, 1) => at.to_owned(),
+                (at, _) => format!("{at}: {}", check.text),
+            };
+            let dot = Dot { label, value, half_width: point["ci95_half_width"].as_f64(), paper: printed(check) };
+            match charts.iter_mut().find(|chart| chart.unit == check.unit) {
+                Some(chart) => chart.dots.push(dot),
+                None => charts.push(Chart { unit: check.unit.clone(), dots: vec![dot] }),
+            }
+        }
+    }
+    charts.retain(|chart| chart.dots.len() > 1 || chart.dots.iter().any(|dot| dot.paper.is_some()));
+    charts
+}
