@@ -13,6 +13,7 @@
 #include "balance.h"
 #include "ecn.h"
 #include "flow.h"
+#include "hygenicc.h"
 #include "limiter.h"
 #include "packet.h"
 #include "result.h"
@@ -50,6 +51,8 @@ struct sv_ctx {
 	struct sv_paths paths;	      /* to the destination; on ingress, to the sender */
 	sv_lock *paths_lock;	      /* guards paths.path; NULL where that is */
 	struct sv_path_news news;     /* that the packet brought of them: news.path is the low byte of a label */
+	struct sv_hyg *hyg;	      /* guests' shares of the uplink; NULL: guests send as they like */
+	sv_lock *hyg_lock;	      /* guards all that it points to; NULL where that is */
 	u32 hash;		      /* of the flow, sv_flow_hash */
 	u64 now;		      /* ns, never decreasing */
 };
@@ -114,6 +117,44 @@ SV_FN s32 sv_sample(const struct sv_ctx *c)
 }
 
 /*
+ * Before all stages, and before the caller makes state for a packet from the guest: holds it to the guest's rate; `bytes` as of
+ * sv_hyg_bytes. Returns 0, or SV_OVER_RATE: if it is dropped, no stage must see it. A caller that can hold packets lets it pass the stages
+ * and wait until this returns 0. Under `lock`, which guards all that `h` points to.
+ */
+SV_FN u32 sv_hold(struct sv_hyg *h, sv_lock *lock, u64 bytes, u64 now)
+{
+	int may;
+
+	SV_LOCK(lock);
+	may = sv_hyg_hold(h, bytes, now);
+	SV_UNLOCK(lock);
+	return may ? 0 : SV_OVER_RATE;
+}
+
+/* HyGenICC's count of a packet that leaves. */
+SV_FN void sv_depart(const struct sv_ctx *c, struct sv_packet *p)
+{
+	if (!c->hyg)
+		return;
+	SV_LOCK(c->hyg_lock);
+	sv_hyg_egress(c->hyg, p, c->now);
+	SV_UNLOCK(c->hyg_lock);
+}
+
+/* The same for a packet that arrived. Returns 1 if that is all. */
+SV_FN int sv_harvest(const struct sv_ctx *c, const struct sv_packet *p)
+{
+	int consumed;
+
+	if (!c->hyg)
+		return 0;
+	SV_LOCK(c->hyg_lock);
+	consumed = sv_hyg_ingress(c->hyg, p, c->now);
+	SV_UNLOCK(c->hyg_lock);
+	return consumed;
+}
+
+/*
  * Is what is known of paths still that of the schedule in which a place was looked up? Under the paths' lock. Where both cannot change in
  * between, it is.
  */
@@ -173,15 +214,18 @@ SV_FN int sv_answers(const struct sv_ctx *c)
 }
 
 /*
- * What the guest sees of ECN. Where virtual congestion control answers for it, nothing: SV_ANSWERED in `result`. Where load
- * balancing answers to marks, none of those on its way; and an echo of what its own packets meet once all paths are congested, if it
- * speaks ECN. Otherwise the network's marks. Under the flow's lock, if there is a flow.
+ * What the guest sees of ECN. Where virtual congestion control answers for it, nothing: SV_ANSWERED in `result`. Where HyGenICC
+ * does, none of the network's marks. Where load balancing answers to marks, none of those on its way; and an echo of what its own
+ * packets meet once all paths are congested, if it speaks ECN. Otherwise the network's marks. Under the flow's lock, if there is one.
  */
 SV_FN void sv_show_ecn(const struct sv_ctx *c, struct sv_packet *p, u32 result, int congested)
 {
-	if (result & SV_ANSWERED || !sv_answers(c))
+	if (result & SV_ANSWERED)
 		return;
-	sv_ecn_mask(p);
+	if ((c->hyg && c->hyg->bucket) || sv_answers(c))
+		sv_ecn_mask(p);
+	if (!sv_answers(c))
+		return;
 	if (congested && c->balance && c->balance->choice.ect)
 		sv_ecn_echo(p);
 }
@@ -197,8 +241,8 @@ SV_FN void sv_offer(struct sv_ctx *c, const struct sv_packet *p)
 }
 
 /*
- * From the guest to the fabric: sample the limiter's queue, track the flow, police and mark, label. Returns SV_BEGAN,
- * SV_CELL_OPENED, SV_POLICED, SV_LIMITED; sets p->emit.
+ * From the guest to the fabric, after sv_hold: sample the limiter's queue, track the flow, police and mark, label, count for the pair of
+ * guests. Returns SV_BEGAN, SV_CELL_OPENED, SV_POLICED, SV_LIMITED. Sets p->emit.
  */
 SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 {
@@ -209,6 +253,7 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 		if (c->vcc_conf && p->proto == SV_PROTO_TCP)
 			sv_vcc_stateless(p, 1);
 		sv_balance_stateless(&c->conf->balance, &c->paths, c->hash, p);
+		sv_depart(c, p);
 		return sv_limit_mark(c->limit, p);
 	}
 	sv_sample(c);
@@ -225,7 +270,10 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 	if (!(result & SV_POLICED) && sv_balance_egress(&c->conf->balance, c->balance, &c->paths, c->hash, c->now, p))
 		result |= SV_CELL_OPENED;
 	SV_UNLOCK(c->flow_lock);
-	return result & SV_POLICED ? result : result | sv_limit_mark(c->limit, p);
+	if (result & SV_POLICED)
+		return result;
+	sv_depart(c, p);
+	return result | sv_limit_mark(c->limit, p);
 }
 
 /*
@@ -242,6 +290,8 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 
 	if (p->ecn == SV_ECN_CE)
 		p->marked = 1; /* without a tunnel nobody has looked */
+	if (sv_harvest(c, p))
+		return SV_CONSUMED;
 	SV_HEAR(c);
 	/*
 	 * Two need to know: a guest that speaks ECN, and virtual congestion control, if it is to be masked. Of peers that do not speak

@@ -4,11 +4,13 @@
  * (relay.h) leaves with any packet to the peer, the path that has waited longest first. The count of a pair leaves with a packet of the
  * pair, whose addresses say which pair it is. Where both wait they take turns, so that neither starves the other.
  *
- * A count says how many marks there were in all, so losing some feedback loses none of them.
+ * A count says how many marks there were in all, so losing some feedback loses none of them. Counts are 16 bits: half of that range is
+ * ahead of what the peer knows, half behind.
  */
 #ifndef SV_OWED_H
 #define SV_OWED_H
 
+#include "arith.h"
 #include "packet.h"
 #include "relay.h"
 
@@ -20,10 +22,15 @@ struct sv_owed_marks {
 
 SV_ASSERT_SIZE(struct sv_owed_marks, 4);
 
-/* So many packets of the pair arrived marked. */
+/* The most that may be untold. Beyond, a count would look older than the last one. */
+#define SV_OWED_MOST 0x7fffu
+
+/* So many packets of the pair arrived marked. What would exceed the range of untold marks is not counted. */
 SV_FN void sv_owed_count(struct sv_owed_marks *m, u32 marked)
 {
-	m->count = (u16)(m->count + marked);
+	u32 untold = (u16)(m->count - m->told), room = untold < SV_OWED_MOST ? SV_OWED_MOST - untold : 0;
+
+	m->count = (u16)(m->count + sv_min32(marked, room));
 }
 
 /*
@@ -53,23 +60,29 @@ SV_FN void sv_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u
 /* The last count that a peer has told of a pair. Zero is a valid start. */
 struct sv_told {
 	u16 count;
-	u8 known;
-	u8 pad;
+	u16 heard; /* when, units of 2^20 ns, bit 0 set; 0: never */
 };
 
 SV_ASSERT_SIZE(struct sv_told, 4);
 
+/* A count that is behind the last one was overtaken on its way, unless the last one is older than this: units of 2^20 ns, 67 ms. */
+#define SV_TOLD_OVERTAKEN 64
+
 /*
- * A peer tells the count of a pair's marks. Returns how many are new. More than the packets `sent` to it lately is a restart: the
- * counts are in step again, and none of these are marks. So a forged count costs the pair at most what it has sent.
+ * A peer tells the count of a pair's marks. Returns how many are new. The first count is where it begins. One that was overtaken says
+ * nothing. Any other that is behind, or further ahead than the packets `sent` to the peer and not reported yet, is a restart: the counts
+ * are in step again, and none of these are marks. So a forged count costs the pair at most what it has sent. `now` in ns.
  */
-SV_FN u32 sv_told_new(struct sv_told *t, u16 count, u32 sent)
+SV_FN u32 sv_told_new(struct sv_told *t, u16 count, u32 sent, u64 now)
 {
 	u32 fresh = (u16)(count - t->count);
+	u16 heard = (u16)(now >> 20) | 1;
 
-	if (!t->known || fresh > sent)
+	if (t->heard && fresh > SV_OWED_MOST && (u16)(heard - t->heard) < SV_TOLD_OVERTAKEN)
+		return 0;
+	if (!t->heard || fresh > SV_OWED_MOST || fresh > sent)
 		fresh = 0;
-	t->known = 1;
+	t->heard = heard;
 	t->count = count;
 	return fresh;
 }

@@ -3,7 +3,7 @@
 #ifndef SV_RESULT_H
 #define SV_RESULT_H
 
-/* Of sv_egress and sv_ingress. */
+/* Of sv_hold, sv_egress and sv_ingress. */
 #define SV_BEGAN 0x01	    /* a connection began with this packet: state beyond the context must start anew too */
 #define SV_CELL_OPENED 0x02 /* the packet opens a flowcell or flowlet */
 #define SV_CELL_LATE 0x04   /* a newer flowcell was seen before */
@@ -11,6 +11,7 @@
 #define SV_CONSUMED 0x10    /* it was for the edge, and goes nowhere */
 #define SV_LIMITED 0x20	    /* the limiter marked it, or made the flow's window smaller */
 #define SV_ANSWERED 0x100   /* virtual congestion control answers for the guest's ECN, which sees none of the network's */
+#define SV_OVER_RATE 0x200  /* drop or hold it: it exceeds the rate of its guest; from sv_hold alone */
 /* Bits that the includer of edge.h may use for results of its own. */
 #define SV_RESULT_FREE 0xc0
 

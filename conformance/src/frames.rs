@@ -187,7 +187,7 @@ impl Frames {
                 _ => return self.dropped(Verdict::DropPoliced, None),
             }
             if peer.version != 0 {
-                let told = self.edge.feedback_to(now, &parsed.daddr);
+                let told = self.edge.feedback_to(now, &parsed);
                 feedback = (told.kind != 0).then_some((told.kind, told.path, told.value));
                 self.count("feedback_sent", u64::from(told.kind != 0));
             }

@@ -83,7 +83,7 @@ impl Structs {
         while self.edge.poll_transmit(now).is_some() {}
         assert_eq!(verdict, expected, "line {}: {}", case.line, case.text);
         self.feedback = match case.direction {
-            Direction::Egress if !case.plain_peer => self.edge.feedback_to(now, &packet.daddr),
+            Direction::Egress if !case.plain_peer => self.edge.feedback_to(now, &packet),
             _ => Feedback::default(),
         };
         (expected == edge::Verdict::Forward).then_some(packet)

@@ -5,6 +5,7 @@ fn main() {
     println!("cargo::rerun-if-changed=src/native/shim.c");
     println!("cargo::rerun-if-changed=src/native/hooks.c");
     println!("cargo::rerun-if-changed=src/native/clove.c");
+    println!("cargo::rerun-if-changed=src/native/hygenicc.c");
     println!("cargo::rerun-if-changed=src/native/toy.h");
     let mut build = cc::Build::new();
     if std::env::var_os("CARGO_FEATURE_TOY").is_some() {
@@ -14,6 +15,7 @@ fn main() {
         .file("src/native/shim.c")
         .file("src/native/hooks.c")
         .file("src/native/clove.c")
+        .file("src/native/hygenicc.c")
         .include("../../datapath")
         .std("c11")
         .warnings(true)

@@ -1,7 +1,7 @@
 //! Settings of an [`Edge`](crate::Edge), each with its default.
 
 use crate::balance::Balance;
-use crate::{limiter, reorder, vcc};
+use crate::{hygenicc, limiter, reorder, vcc};
 use units::Time;
 
 /// What an [`Edge`](crate::Edge) does; see each field for the default.
@@ -18,6 +18,8 @@ pub struct Config {
     pub congestion: Option<vcc::Config>,
     /// Classes of the limiter of this edge's guests, with the law that acts on their backlog; none (default).
     pub limits: Vec<limiter::Law>,
+    /// Fair shares among the host's guests; `None` (default): they send as they like.
+    pub hygenicc: Option<hygenicc::Config>,
     /// Connections remembered at once; further ones are forwarded without state. Default 65536.
     pub max_flows: usize,
     /// A connection without a packet for this long is forgotten. Default 60 s.
@@ -34,6 +36,7 @@ impl Default for Config {
             reorder: None,
             congestion: None,
             limits: Vec::new(),
+            hygenicc: None,
             max_flows: 65_536,
             flow_idle: Time::from_secs(60),
             seed: 0,

@@ -1,6 +1,6 @@
 //! Counters of an [`Edge`](crate::Edge).
 
-use crate::{limiter, reorder};
+use crate::{hygenicc, limiter, reorder};
 
 /// What an edge has seen since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,6 +22,8 @@ pub struct Counters {
     pub congestion: CongestionCounters,
     /// All zero without a limiter.
     pub limiter: limiter::Counters,
+    /// All zero without HyGenICC.
+    pub hygenicc: hygenicc::Counters,
     /// All zero without reordering.
     pub reorder: reorder::Counters,
 }

@@ -1,6 +1,7 @@
 //! The edge of one host: the stages of `datapath/edge.h` around a flow table, then holding and reordering.
 
 use crate::deadlines::Deadlines;
+use crate::hygenicc::{Held, Hygenicc, Share};
 use crate::native::{self, Conf, LimitQueue, Paths, Stages};
 use crate::reorder::Engine;
 use crate::schedule::{Relays, Schedules};
@@ -19,8 +20,8 @@ const SWEEP_INTERVAL: Time = Time::from_ms(1);
 /// Give each segment to [`process`](Edge::process), and call [`end_batch`](Edge::end_batch) when the NIC poll ends:
 /// without it, held segments stay. After `process`, drain [`poll_transmit`](Edge::poll_transmit), whose packets go
 /// before the given one, then act on the verdict. After that, as after `end_batch` and
-/// [`handle_timeout`](Edge::handle_timeout), drain [`poll_release`](Edge::poll_release) and `poll_transmit`, then read
-/// [`poll_timeout`](Edge::poll_timeout).
+/// [`handle_timeout`](Edge::handle_timeout), drain [`poll_release`](Edge::poll_release),
+/// [`poll_departure`](Edge::poll_departure) and `poll_transmit`, then read [`poll_timeout`](Edge::poll_timeout).
 ///
 /// An edge that neither balances nor reorders nor controls congestion nor limits forwards everything and remembers nothing.
 #[derive(Debug)]
@@ -39,6 +40,7 @@ pub struct Edge {
     table: Table,
     reorder: Option<Engine>,
     deadlines: Deadlines,
+    hygenicc: Option<Hygenicc>,
     transmit: VecDeque<Transmit>,
     counters: Counters,
     next_sweep: Time,
@@ -53,7 +55,8 @@ impl Edge {
             stateful: config.balance.scheme().labels
                 || config.reorder.is_some()
                 || follows
-                || !config.limits.is_empty(),
+                || !config.limits.is_empty()
+                || config.hygenicc.is_some(),
             queues: vec![LimitQueue::default(); config.limits.len()],
             schedules: Schedules::new(config.balance.scheme().keeps.is_some()),
             relays: Relays::default(),
@@ -63,6 +66,7 @@ impl Edge {
             stages: Stages { conf, vcc },
             reorder: config.reorder.map(Engine::new),
             deadlines: Deadlines::default(),
+            hygenicc: config.hygenicc.as_ref().map(|hygenicc| Hygenicc::new(hygenicc, config.seed)),
             transmit: VecDeque::new(),
             counters: Counters::default(),
             next_sweep: Time::ZERO,
@@ -94,23 +98,41 @@ impl Edge {
     }
 
     /// The version of the wire in which segments leave where every peer is an edge of the same kind, for `pkt.wire`: marks of
-    /// schemes that keep states of paths need an outer header.
+    /// schemes that keep states of paths, and those that HyGenICC counts, need an outer header.
     pub fn wire(&self) -> u8 {
-        match self.config.balance.scheme().keeps {
-            Some(_) => version::TWO,
-            None => version::ONE,
+        match self.config.balance.scheme().keeps.is_some() || self.hygenicc.is_some() {
+            true => version::TWO,
+            false => version::ONE,
         }
     }
 
-    /// What a segment that leaves for `daddr` is to tell the edge there of the paths that its packets took; call once for each
-    /// segment.
-    pub fn feedback_to(&mut self, now: Time, daddr: &[u32; 4]) -> Feedback {
-        self.relays.take(&self.stages.conf, now, daddr)
+    /// How a guest of this host stands; `None` without HyGenICC, or if there is no such guest.
+    pub fn share(&self, guest: &[u32; 4]) -> Option<Share> {
+        self.hygenicc.as_ref()?.share(guest)
+    }
+
+    /// The next held segment of a guest of this host that may leave now.
+    pub fn poll_departure(&mut self, now: Time) -> Option<Slot> {
+        self.hygenicc.as_mut()?.poll_departure(now)
+    }
+
+    /// Pairs of guests that HyGenICC remembers now.
+    pub fn pair_count(&self) -> usize {
+        self.hygenicc.as_ref().map_or(0, Hygenicc::pair_count)
+    }
+
+    /// What a segment that leaves, of which [`process`](Edge::process) has said so, is to tell the edge at its destination: of the
+    /// paths that its packets took, or of the marks of this pair of guests. Call once for each segment.
+    pub fn feedback_to(&mut self, now: Time, pkt: &Packet) -> Feedback {
+        match &mut self.hygenicc {
+            Some(hygenicc) => hygenicc.pay(&self.stages.conf, self.relays.waiting(&pkt.daddr), now, pkt),
+            None => self.relays.take(&self.stages.conf, now, &pkt.daddr),
+        }
     }
 
     /// What a segment brought of paths, before [`process`](Edge::process) gets it: whether it was marked, as
     /// [`ecn::arrives`](crate::ecn::arrives) says in `pkt`; `utilisation` of the busiest link that it crossed, in 1/255, if it had
-    /// asked for that; and `told`, its sender's feedback on the path with the low byte `told.path` in its label.
+    /// asked for that; and `told`, its sender's feedback on the path with the low byte `told.path` in its label, or its count of marks.
     pub fn hear(&mut self, now: Time, pkt: &Packet, label: u16, utilisation: Option<u8>, told: Feedback) {
         if let Some(value) = utilisation {
             let news = Feedback { kind: feedback::UTILISATION, path: label as u8, value };
@@ -118,6 +140,12 @@ impl Edge {
         }
         if self.config.balance.scheme().keeps.is_some_and(|keeps| keeps.marks) {
             self.relays.harvest(pkt, label);
+        }
+        if told.kind == feedback::MARKS {
+            if let Some(hygenicc) = &mut self.hygenicc {
+                hygenicc.hear(now, pkt, told);
+            }
+            return;
         }
         if told.kind == feedback::NONE || self.config.balance.scheme().keeps.is_none() {
             return;
@@ -153,7 +181,7 @@ impl Edge {
         *segments += 1;
         match dir {
             _ if !self.stateful => Verdict::Forward,
-            Direction::Egress => self.egress(now, pkt, standing),
+            Direction::Egress => self.egress(now, slot, pkt, standing),
             Direction::Ingress => self.ingress(now, slot, pkt, standing),
         }
     }
@@ -190,7 +218,8 @@ impl Edge {
     pub fn poll_timeout(&self) -> Option<Time> {
         let reorder = self.reorder.as_ref().and_then(Engine::poll_timeout);
         let congestion = self.deadlines.next().map(Time::from_ns);
-        reorder.into_iter().chain(congestion).chain(self.paths_tick).min()
+        let hygenicc = self.hygenicc.as_ref().and_then(Hygenicc::poll_timeout);
+        reorder.into_iter().chain(congestion).chain(self.paths_tick).chain(hygenicc).min()
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
@@ -202,6 +231,10 @@ impl Edge {
         }
         if self.paths_tick.is_some_and(|due| due <= now) {
             self.tick_paths(now);
+        }
+        if let Some(hygenicc) = &mut self.hygenicc {
+            let transmit = &mut self.transmit;
+            hygenicc.handle_timeout(now, |packet| transmit.push_back(Transmit { dir: Direction::Egress, packet }));
         }
         self.sweep_sometimes(now);
     }
@@ -251,7 +284,8 @@ impl Edge {
 
     pub fn counters(&self) -> Counters {
         let reorder = self.reorder.as_ref().map(|engine| *engine.counters()).unwrap_or_default();
-        Counters { reorder, ..self.counters }
+        let hygenicc = self.hygenicc.as_ref().map(|hygenicc| hygenicc.counters).unwrap_or_default();
+        Counters { reorder, hygenicc, ..self.counters }
     }
 
     /// Connections remembered now.
@@ -259,15 +293,32 @@ impl Edge {
         self.table.len()
     }
 
-    fn egress(&mut self, now: Time, pkt: &mut Packet, standing: Option<limiter::Standing>) -> Verdict {
+    fn egress(&mut self, now: Time, slot: Slot, pkt: &mut Packet, standing: Option<limiter::Standing>) -> Verdict {
+        let held = self.hygenicc.as_mut().map_or(Held::Not, |hygenicc| hygenicc.hold(now, pkt));
+        if held == Held::Drop {
+            return Verdict::Drop(DropReason::OverRate);
+        }
+        let verdict = self.forward(now, pkt, standing);
+        match (held, &mut self.hygenicc) {
+            (Held::Waits { guest, bytes, until }, Some(hygenicc)) if verdict == Verdict::Forward => {
+                hygenicc.wait(guest, bytes, until, slot);
+                Verdict::Hold
+            }
+            _ => verdict,
+        }
+    }
+
+    fn forward(&mut self, now: Time, pkt: &mut Packet, standing: Option<limiter::Standing>) -> Verdict {
         self.arm_paths(now);
-        let Some(id) = self.flow(now, Direction::Egress, pkt) else {
+        let id = self.flow(now, Direction::Egress, pkt);
+        let mut hyg = self.hygenicc.as_mut().and_then(|hygenicc| hygenicc.egress(now, pkt));
+        let Some(id) = id else {
             let limit = limit(&self.config, standing);
             let limiter = limiter(&mut self.queues, &limit);
             let list = self.schedules.find(&pkt.daddr);
             let paths = self.schedules.paths(list);
             let hash = native::hash(&pkt.flow_key(), self.config.seed);
-            let result = self.stages.egress_stateless(limiter, paths, hash, pkt);
+            let result = self.stages.egress_stateless(limiter, hyg.as_mut(), paths, hash, now, pkt);
             self.note_limited(result, limit);
             return Verdict::Forward;
         };
@@ -280,7 +331,7 @@ impl Edge {
             flow.generation = self.schedules.generation();
         }
         let paths = self.schedules.paths(flow.schedule);
-        let result = self.stages.egress(&mut flow.state, vcc, limiter, paths, flow.hash, now, pkt);
+        let result = self.stages.egress(&mut flow.state, vcc, limiter, hyg.as_mut(), paths, flow.hash, now, pkt);
         self.counters.flowcells += u64::from(result & native::CELL_OPENED != 0);
         self.note_began(id, result);
         self.note_limited(result, limit);
@@ -308,12 +359,16 @@ impl Edge {
     fn ingress(&mut self, now: Time, slot: Slot, pkt: &mut Packet, standing: Option<limiter::Standing>) -> Verdict {
         let reported = matches!(pkt.pack, pack::OK | pack::SHIM) && pkt.tcp_reserved & reserved::EDGE != 0;
         let marked = if pkt.ecn == wire::ecn::CE || pkt.marked != 0 { pkt.payload } else { 0 };
-        let Some(id) = self.flow(now, Direction::Ingress, pkt) else {
-            let list = self.schedules.find(&pkt.saddr);
-            return match self.stages.ingress_stateless(&self.schedules.paths(list), pkt) & native::CONSUMED {
-                0 => Verdict::Forward,
-                _ => Verdict::Consume,
-            };
+        let id = match self.hygenicc.is_some() && native::is_feedback(pkt) {
+            true => None, // it is of no flow
+            false => self.flow(now, Direction::Ingress, pkt),
+        };
+        let mut hyg = self.hygenicc.as_mut().map(|hygenicc| hygenicc.ingress(now, pkt));
+        let Some(id) = id else {
+            let paths = self.schedules.paths(self.schedules.find(&pkt.saddr));
+            let result = self.stages.ingress_stateless(hyg.as_mut(), &paths, now, pkt);
+            self.note_marks(now);
+            return if result & native::CONSUMED == 0 { Verdict::Forward } else { Verdict::Consume };
         };
         let (flow, vcc) = self.table.both(id);
         let vcc = vcc.filter(|_| self.follows);
@@ -323,7 +378,8 @@ impl Edge {
             Some(_) => self.schedules.paths(self.schedules.find(&pkt.saddr)),
             None => Paths::none(),
         };
-        let result = self.stages.ingress(&mut flow.state, vcc, limiter, &paths, now, pkt);
+        let result = self.stages.ingress(&mut flow.state, vcc, limiter, hyg.as_mut(), &paths, now, pkt);
+        self.note_marks(now);
         self.counters.ingress_late += u64::from(result & native::CELL_LATE != 0);
         self.note_began(id, result);
         self.note_limited(result, limit);
@@ -332,13 +388,21 @@ impl Edge {
             counters.reports_received += u64::from(reported);
             counters.marked_bytes += u64::from(marked);
             counters.windows_lowered += u64::from(pkt.dirty & wire::dirty::WINDOW != 0);
-            if result & native::CONSUMED != 0 {
-                return Verdict::Consume;
-            }
+        }
+        if result & native::CONSUMED != 0 {
+            return Verdict::Consume;
         }
         match &mut self.reorder {
             Some(reorder) => reorder.process(now, id, slot, pkt),
             None => Verdict::Forward,
+        }
+    }
+
+    /// The stages have counted a segment's marks.
+    fn note_marks(&mut self, now: Time) {
+        if let Some(hygenicc) = &mut self.hygenicc {
+            let transmit = &mut self.transmit;
+            hygenicc.note_ingress(now, |packet| transmit.push_back(Transmit { dir: Direction::Egress, packet }));
         }
     }
 

@@ -10,6 +10,7 @@ mod deadlines;
 pub mod diverted;
 pub mod ecn;
 mod edge;
+pub mod hygenicc;
 pub mod limiter;
 pub mod names;
 mod native;

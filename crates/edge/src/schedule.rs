@@ -157,6 +157,12 @@ impl Relays {
         }
     }
 
+    /// What `peer` is still to be told.
+    pub(crate) fn waiting(&mut self, peer: &[u32; 4]) -> Option<&mut Relay> {
+        let peer = self.of(peer);
+        self.by_peer.get_mut(&peer).map(|relay| &mut **relay)
+    }
+
     /// What a packet to `peer` is to carry.
     pub(crate) fn take(&mut self, conf: &Conf, now: Time, peer: &[u32; 4]) -> Feedback {
         self.by_peer.get_mut(&self.of(peer)).and_then(|relay| relay.take(conf, now)).unwrap_or_default()

@@ -36,7 +36,8 @@ pub struct Transmit {
 pub enum Verdict {
     /// Send it on, as changed.
     Forward,
-    /// Keep the frame until [`Edge::poll_release`](crate::Edge::poll_release) names its slot.
+    /// Keep the frame, as changed, until [`Edge::poll_release`](crate::Edge::poll_release) names its slot, or
+    /// [`Edge::poll_departure`](crate::Edge::poll_departure) if it is a guest's.
     Hold,
     /// It was meant for the edge itself; forget it.
     Consume,
@@ -49,4 +50,6 @@ pub enum Verdict {
 pub enum DropReason {
     /// The guest sent beyond the window that it was granted.
     Policed,
+    /// The segment exceeds its guest's rate, or HyGenICC refused a new pair of guests.
+    OverRate,
 }

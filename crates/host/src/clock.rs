@@ -35,6 +35,10 @@ pub(crate) enum Event {
     Stop {
         flow: u32,
     },
+    /// A sender's next datagram is due.
+    Datagram {
+        number: u32,
+    },
     Probe,
     Sample,
     BeginMeasurement,

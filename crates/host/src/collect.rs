@@ -110,5 +110,6 @@ fn host_record(host: &Host, (tx_cpu_busy, rx_cpu_busy): (Time, Time)) -> HostRec
         congestion: host.edge.counters().congestion,
         limiter: host.edge.counters().limiter,
         limiter_drops,
+        hygenicc: host.edge.counters().hygenicc,
     }
 }

@@ -1,6 +1,6 @@
 //! A modelled connection, and the conversion between its segments and packets.
 
-use crate::experiment::{address, ETHERNET_OVERHEAD};
+use crate::experiment::{guest_address, ETHERNET_OVERHEAD};
 use crate::nic::Segment as RxSegment;
 use crate::tcp::{Endpoint, Segment};
 use crate::workload::FlowSpec;
@@ -62,6 +62,8 @@ pub(crate) struct Message {
 pub(crate) struct Connection {
     /// Client and server.
     pub hosts: [u32; 2],
+    /// Of both hosts: [`crate::workload::Workload::guest`].
+    pub guest: u8,
     /// The client's port, new for each connection, so that late packets of a predecessor are recognised.
     pub sport: u16,
     /// The server's.
@@ -137,8 +139,8 @@ impl Connection {
         let (src, dst) = (self.hosts[end], self.hosts[1 - end]);
         let ports = [self.sport, self.dport];
         let headers = wire::Packet {
-            saddr: address(src),
-            daddr: address(dst),
+            saddr: guest_address(src, self.guest),
+            daddr: guest_address(dst, self.guest),
             seq: segment.seq,
             ack: segment.ack,
             payload: segment.len,
@@ -170,8 +172,8 @@ impl Connection {
     pub(crate) fn key(&self, end: usize) -> wire::FlowKey {
         let ports = [self.sport, self.dport];
         wire::FlowKey::new(
-            address(self.hosts[end]),
-            address(self.hosts[1 - end]),
+            guest_address(self.hosts[end], self.guest),
+            guest_address(self.hosts[1 - end], self.guest),
             ports[end],
             ports[1 - end],
             proto::TCP,

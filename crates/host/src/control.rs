@@ -1,7 +1,7 @@
 //! The controller's part of a run: schedules by pair of leaves, and new ones after failures.
 
 use crate::clock::Event;
-use crate::experiment::{address, Experiment};
+use crate::experiment::{address, guest_address, Experiment};
 use crate::network::Network;
 use edge::Edge;
 use rustc_hash::FxHashMap;
@@ -31,17 +31,28 @@ impl Schedules {
         if plain.contains(&host) {
             return Edge::new(edge::Config { limits, seed, ..edge::Config::default() });
         }
+        let links = &experiment.topology.links;
+        let uplink = links[experiment.topology.host_link(host) as usize].rate;
         let mut edge = Edge::new(edge::Config {
             balance: experiment.edge.balance,
             reorder: experiment.edge.reorder,
             congestion: experiment.edge.congestion.clone(),
             limits,
+            hygenicc: experiment.edge.tenants.as_ref().map(|tenants| tenants.of(host, uplink)),
             seed,
             ..edge::Config::default()
         });
         edge.set_default_schedule(&self.all);
         for &other in plain {
-            edge.set_schedule(address(other), &[]);
+            set_schedule(&mut edge, experiment, other, &[]);
+        }
+        if experiment.edge.balance.scheme().keeps.is_some() {
+            // All guests of a host are behind one edge, which tells of its paths.
+            for guest in experiment.guests().filter(|&guest| guest > 0) {
+                for other in experiment.topology.hosts().filter(|other| !plain.contains(other)) {
+                    edge.share_paths(guest_address(other, guest), address(other));
+                }
+            }
         }
         edge
     }
@@ -70,11 +81,18 @@ impl Schedules {
                 }
                 for host in topology.hosts_of(src).filter(|host| !plain.contains(host)) {
                     for to in topology.hosts_of(dst).filter(|host| !plain.contains(host)) {
-                        net.hosts[host as usize].edge.set_schedule(address(to), &labels);
+                        set_schedule(&mut net.hosts[host as usize].edge, net.experiment, to, &labels);
                     }
                 }
                 self.by_pair.insert((src, dst), labels);
             }
         }
+    }
+}
+
+/// For all guests of the host `to`.
+fn set_schedule(edge: &mut Edge, experiment: &Experiment, to: u32, labels: &[u16]) {
+    for guest in experiment.guests() {
+        edge.set_schedule(guest_address(to, guest), labels);
     }
 }

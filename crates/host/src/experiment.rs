@@ -93,6 +93,8 @@ pub struct EdgeConfig {
     pub reorder: Option<edge::reorder::Config>,
     /// AC/DC's congestion control of guests.
     pub congestion: Option<edge::vcc::Config>,
+    /// HyGenICC's fair shares among guests.
+    pub tenants: Option<Tenants>,
     /// What the guests of some hosts are held to, between edge and NIC.
     pub limiter: Option<Limiter>,
     /// Gives edges their schedules; `None`: all trees in equal shares, also after failures.
@@ -109,12 +111,37 @@ impl Default for EdgeConfig {
             balance: edge::Balance::ecmp(),
             reorder: None,
             congestion: None,
+            tenants: None,
             limiter: None,
             controller: None,
             ports_by_workload: false,
         }
     }
 }
+
+/// Fair shares of each host's uplink among its guests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tenants {
+    /// Of all edges; uplink and guests are each host's own.
+    pub config: edge::hygenicc::Config,
+    /// Of the guests of each host, by [`Workload::guest`].
+    pub weights: Vec<u16>,
+}
+
+impl Tenants {
+    /// For the edge of `host`, which has an uplink of that rate.
+    pub fn of(&self, host: u32, uplink: BitRate) -> edge::hygenicc::Config {
+        let guest = |(n, &weight): (usize, &u16)| (guest_address(host, n as u8), weight);
+        let guests = self.weights.iter().take(MAX_GUESTS).enumerate().map(guest).collect();
+        edge::hygenicc::Config { uplink, guests, ..self.config.clone() }
+    }
+}
+
+/// Guests of one host.
+pub const MAX_GUESTS: usize = 255;
+
+/// Under whose address hosts send RTT probes where guests have shares: nobody's, or the probes would take some of it.
+const PROBER: u8 = MAX_GUESTS as u8;
 
 /// A rate limiter (HTB) on each of some hosts.
 #[derive(Clone, Debug, PartialEq)]
@@ -173,6 +200,34 @@ pub const SERVER_PORT: u16 = 5001;
 /// The address of a modelled host: 10.0.0.1 onwards.
 pub fn address(host: u32) -> [u32; 4] {
     wire::v4((0x0a00_0001 + host).to_be_bytes())
+}
+
+/// The address of one of its guests; guest 0 has the host's own. Hosts beyond 65,534 have no other guests.
+pub fn guest_address(host: u32, guest: u8) -> [u32; 4] {
+    let [a, b, c, d] = address(host);
+    [a, b, c, d + (u32::from(guest) << 16)]
+}
+
+/// The host of a guest with that address.
+pub(crate) fn host_of(guest: &[u32; 4]) -> u32 {
+    guest[3].wrapping_sub(address(0)[3]) & 0xffff
+}
+
+impl Experiment {
+    /// Numbers of the guests that hosts have, besides the host's own address those that workloads name.
+    pub(crate) fn guests(&self) -> impl Iterator<Item = u8> + '_ {
+        (0..=PROBER)
+            .filter(|&guest| guest == 0 || guest == self.prober() || self.workloads.iter().any(|w| w.guest == guest))
+    }
+
+    /// The number under which hosts send RTT probes.
+    pub(crate) fn prober(&self) -> u8 {
+        if self.edge.tenants.is_some() {
+            PROBER
+        } else {
+            0
+        }
+    }
 }
 
 /// What to keep beyond flow records.

@@ -6,6 +6,7 @@ mod clock;
 mod collect;
 mod connection;
 mod control;
+mod datagrams;
 mod disorder;
 pub mod experiment;
 pub mod measure;

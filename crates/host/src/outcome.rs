@@ -68,6 +68,8 @@ pub struct HostRecord {
     /// What its edge has done about the backlog of its limiter, and segments for which that had no room.
     pub limiter: edge::limiter::Counters,
     pub limiter_drops: u64,
+    /// What its edge has done about guests' shares.
+    pub hygenicc: edge::hygenicc::Counters,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -97,6 +97,13 @@ impl Sampling {
                 }
             }
         }
+        for sender in transport.datagrams.iter().filter(|sender| sender.live) {
+            let bytes = apps.flows[sender.record as usize].delivered;
+            let before = self.delivered_before.insert(sender.record, bytes).unwrap_or(0);
+            if !first {
+                self.goodput.entry(sender.record).or_default().push(bytes - before);
+            }
+        }
         // Flows that were stopped: what came after the last instant, then nothing until the end.
         for (&record, series) in &mut self.goodput {
             let flow = &apps.flows[record as usize];

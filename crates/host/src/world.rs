@@ -118,6 +118,7 @@ impl<'a> World<'a> {
             Event::Timer { id, generation } => self.apps.timer(node, id, generation),
             Event::Source { index } => self.apps.source_event(index as usize),
             Event::Stop { flow } => self.apps.stop_flow(flow),
+            Event::Datagram { number } => self.apps.datagram_event(number),
             Event::Probe => self.apps.probe_event(),
             Event::Sample => self.sampling.sample(&mut self.apps),
             Event::BeginMeasurement => {

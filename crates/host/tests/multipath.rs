@@ -99,6 +99,15 @@ fn new_schedules_after_a_failure_carry_more_than_failover() {
 }
 
 #[test]
+fn every_guest_of_a_host_has_the_controllers_schedule() {
+    let mut e = with_a_dead_link(Some(Controller { reacts_after: Time::from_ms(1), prune: Prune::Pair }));
+    e.workloads[0].guest = 3;
+    let outcome = run(&e);
+    let shares = busy_uplinks(&outcome, "leaf1");
+    assert!(shares.len() == 3 && shares.iter().all(|&u| u > 0.9), "{shares:?}");
+}
+
+#[test]
 fn a_controller_without_failures_changes_nothing_where_paths_are_alike() {
     let mut e = with_a_dead_link(None);
     e.failures.clear();

@@ -102,9 +102,9 @@ fn what_a_packet_met_comes_back_on_the_next_packet_and_ages() {
     let packet = send(&mut here, now);
     assert_eq!(packet.label, 0xc005);
     there.hear(now, &packet, packet.label, Some(200), Feedback::default());
-    let told = there.feedback_to(now, &address(0));
+    let told = there.feedback_to(now, &segment(1, 0));
     assert_eq!(told, Feedback { kind: UTILISATION, path: 5, value: 200 });
-    assert_eq!(there.feedback_to(now, &address(0)), Feedback::default(), "once");
+    assert_eq!(there.feedback_to(now, &segment(1, 0)), Feedback::default(), "once");
 
     here.hear(now, &segment(1, 0), 0xc009, None, told);
     let congestion = |edge: &Edge| edge.paths_to(&address(1)).map(|(_, path)| path.congestion).collect::<Vec<_>>();

@@ -331,7 +331,7 @@ impl Driver {
         segment.label = segment.headers.label;
         let edge = &mut self.hosts[host as usize].edge;
         segment.int = edge.asks_for_utilisation();
-        segment.feedback = edge.feedback_to(now, &segment.headers.daddr);
+        segment.feedback = edge.feedback_to(now, &segment.headers);
         edge::ecn::departs(&mut segment.headers);
         if segment.headers.dirty & !wire::dirty::LABEL != 0 {
             let header = self.pool.header(id);

@@ -21,6 +21,7 @@ pub enum Purpose {
     Ports,
     Marking,
     Flowlets,
+    Datagrams,
 }
 
 /// A PCG stream of its own for one (seed, node, purpose).

@@ -4,7 +4,7 @@
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Feedback {
-    /// [`NONE`], [`CE`] or [`UTILISATION`].
+    /// [`NONE`], [`CE`], [`UTILISATION`] or [`MARKS`].
     pub kind: u8,
     /// On the wire, the low byte of the path's label; to a scheme, the path's index in the schedule.
     pub path: u8,
@@ -19,3 +19,5 @@ pub const NONE: u8 = 0;
 pub const CE: u8 = 1;
 /// `SV_FEEDBACK_UTILISATION`
 pub const UTILISATION: u8 = 2;
+/// `SV_FEEDBACK_MARKS`: marks of a pair of guests counted so far, 16 bits in `path` and `value`; version 2 only.
+pub const MARKS: u8 = 3;

@@ -1,12 +1,13 @@
 use crate::input::Input;
 use edge::balance::{Balance, Quantity, SCHEMES};
-use edge::{reorder, Config, Direction, Edge, Slot, Verdict};
-use units::{Bytes, Time};
+use edge::{hygenicc, reorder, Config, Direction, Edge, Slot, Verdict};
+use units::{BitRate, Bytes, Time};
 use wire::feedback::Feedback;
 use wire::{proto, tcp, Packet};
 
 /// Few enough that flows have to be turned away and forgotten.
 const MAX_FLOWS: usize = 4;
+const MAX_PAIRS: u32 = 3;
 /// Later than any deadline that an edge may ask for.
 const LONG: Time = Time::from_secs(5);
 
@@ -47,14 +48,31 @@ fn config(input: &mut Input) -> Config {
         total_slots: usize::from(input.u8()),
     });
     let flow_idle = Time::from_ms(10);
+    let hygenicc = (bits & 16 != 0).then(|| shares(bits));
     Config {
         balance,
         tcp_only: bits & 1 != 0,
         reorder,
+        hygenicc,
         max_flows: MAX_FLOWS,
         flow_idle,
         seed: u64::from(bits),
         ..Config::default()
+    }
+}
+
+/// Two of the four hosts that packets name are guests here. Buckets are small, so that some packets exceed them.
+fn shares(bits: u8) -> hygenicc::Config {
+    hygenicc::Config {
+        law: if bits & 32 != 0 { hygenicc::Law::Alpha } else { hygenicc::Law::Aiad },
+        hold: if bits & 64 != 0 { hygenicc::Hold::Delay(Bytes(500)) } else { hygenicc::Hold::Drop },
+        depth: Bytes(1000),
+        inactive: Time::from_ms(1),
+        admission: (bits & 128 != 0).then_some((0.5, 0.25)),
+        guests: (0..2).map(|guest| ([0, 0, 0xffff, guest], 1 + guest as u16)).collect(),
+        max_pairs: MAX_PAIRS,
+        pair_idle: Time::from_ms(2),
+        ..hygenicc::Config::new(BitRate::from_mbps(100), Time::from_us(20))
     }
 }
 
@@ -95,6 +113,8 @@ fn packet(input: &mut Input) -> Packet {
         segment_size: u16::from(input.u8() & 3) * 4,
         tcp_flags: if bits & 0x20 != 0 { input.u8() } else { tcp::ACK },
         proto: if bits & 0x40 != 0 { input.u8() } else { proto::TCP },
+        marked: bits >> 6 & 1,
+        wire: bits >> 5 & 2,
         has_cell: u8::from(input.u8() & 7 != 0),
         family: 4,
         ..Packet::default()
@@ -106,6 +126,8 @@ fn packet(input: &mut Input) -> Packet {
 enum State {
     Forwarded,
     Held,
+    /// For its guest's rate.
+    Waiting,
     Released,
 }
 
@@ -119,8 +141,17 @@ impl Run {
     fn send(&mut self, mut packet: Packet) {
         let before = packet;
         let slot = self.next_slot();
-        assert_eq!(self.edge.process(self.now, Direction::Egress, slot, &mut packet), Verdict::Forward);
-        self.slots.push(State::Forwarded);
+        packet.wire = self.edge.wire();
+        let before = Packet { wire: packet.wire, ..before };
+        let verdict = self.edge.process(self.now, Direction::Egress, slot, &mut packet);
+        let may_drop = self.edge.config().hygenicc.is_some();
+        let state = match verdict {
+            Verdict::Forward => State::Forwarded,
+            Verdict::Drop(_) if may_drop => State::Forwarded,
+            Verdict::Hold if may_drop => State::Waiting,
+            verdict => panic!("no stage gives {verdict:?}"),
+        };
+        self.slots.push(state);
         let Packet { label, cell, has_cell, outer_ecn, dirty, .. } = packet;
         assert_eq!(packet, Packet { label, cell, has_cell, outer_ecn, dirty, ..before }, "only metadata may change");
         assert!(label == before.label || dirty & wire::dirty::LABEL != 0, "a change that the driver is not told");
@@ -131,11 +162,13 @@ impl Run {
         let bits = input.u8();
         let host = [0, 0, 0xffff, u32::from(bits & 3)];
         let marked = bits >> 2 & 1;
-        let packet = Packet { saddr: host, wire: bits >> 3 & 2, marked, sent_ecn: bits >> 6, ..Packet::default() };
+        let daddr = [0, 0, 0xffff, u32::from(bits >> 1 & 1)];
+        let packet =
+            Packet { saddr: host, daddr, wire: bits >> 3 & 2, marked, sent_ecn: bits >> 6, ..Packet::default() };
         let told = Feedback { kind: bits >> 4 & 3, path: input.u8(), value: input.u8() };
         let utilisation = (bits & 0x80 != 0).then_some(told.value);
         self.edge.hear(self.now, &packet, u16::from(input.u8()), utilisation, told);
-        self.edge.feedback_to(self.now, &host);
+        self.edge.feedback_to(self.now, &Packet { saddr: packet.daddr, daddr: host, ..packet });
         for (_, path) in self.edge.paths_to(&host) {
             assert!(path.weight <= 1 << 16, "{path:?}");
         }
@@ -146,6 +179,7 @@ impl Run {
         let state = match self.edge.process(self.now, Direction::Ingress, slot, &mut packet) {
             Verdict::Forward => State::Forwarded,
             Verdict::Hold => State::Held,
+            Verdict::Consume if self.edge.config().hygenicc.is_some() => State::Forwarded,
             verdict => panic!("no stage gives {verdict:?}"),
         };
         self.slots.push(state);
@@ -165,7 +199,21 @@ impl Run {
             *state = State::Released;
             first = false;
         }
-        assert_eq!(self.edge.poll_transmit(self.now), None);
+        while let Some(Slot(slot)) = self.edge.poll_departure(self.now) {
+            let state = &mut self.slots[slot as usize];
+            assert_eq!(*state, State::Waiting, "slot {slot}");
+            *state = State::Released;
+        }
+        while let Some(made) = self.edge.poll_transmit(self.now) {
+            assert_eq!((made.dir, made.packet.proto), (Direction::Egress, hygenicc::PROTO));
+        }
+        assert!(self.edge.pair_count() <= MAX_PAIRS as usize);
+        for guest in 0..2 {
+            if let Some(share) = self.edge.share(&[0, 0, 0xffff, guest]).filter(|share| share.active) {
+                let least = BitRate::from_bps(100_000).min(share.fair);
+                assert!(share.rate <= share.fair && share.rate >= least, "{share:?}");
+            }
+        }
         assert!(self.edge.flow_count() <= MAX_FLOWS);
         let bound = self.edge.config().reorder.as_ref().map_or(0, |reorder| reorder.total_slots);
         assert!(self.held() <= bound, "{} slots held, {bound} allowed", self.held());

@@ -42,7 +42,7 @@ fn segment(from: u8, to: u8, flags: u8, payload: u32) -> Packet {
 fn send(edge: &mut Edge, now: Time, mut packet: Packet) -> (Packet, Feedback) {
     packet.wire = edge.wire();
     edge.process(now, Direction::Egress, Slot::default(), &mut packet);
-    let feedback = edge.feedback_to(now, &packet.daddr);
+    let feedback = edge.feedback_to(now, &packet);
     crate::ecn::departs(&mut packet);
     (packet, feedback)
 }

@@ -6,6 +6,7 @@ mod clove;
 mod clove_edge;
 #[cfg(test)]
 pub(crate) mod divert;
+mod hygenicc;
 mod limiter;
 #[cfg(test)]
 mod owed;
@@ -14,6 +15,13 @@ mod paths;
 mod tests;
 mod vcc;
 
+pub(crate) use hygenicc::{
+    admitted, began, bytes as hyg_bytes, counts, is_feedback, pay, refuses, saw, tick as hyg_tick, Bounds, Bucket, Hyg,
+    HygConf, Part, Tally, Uplink, BEGAN_OUTSIDE, SETTLED,
+};
+pub(crate) use hygenicc::{
+    Pair as HygPair, AIAD as HYG_AIAD, ALPHA as HYG_ALPHA, MAX_GAIN as HYG_MAX_GAIN, ONE as HYG_ONE, PROTO as HYG_PROTO,
+};
 pub(crate) use limiter::{Limit, LimitQueue, LIMIT_DEM, LIMIT_ECN, LIMIT_NONE, LIMIT_ONE, LIMIT_SPRING};
 pub(crate) use paths::{hear, tick_paths, PathStates, Paths, Relay};
 pub use paths::{PathState, WEIGHT_ONE};
@@ -83,6 +91,7 @@ extern "C" {
         flow: *mut FlowLife,
         balance: *mut balance::State,
         vcc: *mut Vcc,
+        hyg: *mut Hyg<'_>,
         paths: *const Paths,
         hash: u32,
         now: u64,
@@ -96,6 +105,7 @@ extern "C" {
         flow: *mut FlowLife,
         balance: *mut balance::State,
         vcc: *mut Vcc,
+        hyg: *mut Hyg<'_>,
         paths: *const Paths,
         now: u64,
         p: *mut Packet,
@@ -175,14 +185,15 @@ impl Stages {
         self.vcc.as_deref().map_or(std::ptr::null(), std::ptr::from_ref)
     }
 
-    /// `sv_egress`. Returns [`BEGAN`], [`CELL_OPENED`], [`POLICED`] and [`LIMITED`] bits. `vcc` is given where connections are followed: for virtual congestion control if that is configured, else
-    /// for limiters.
+    /// `sv_egress`. Returns [`BEGAN`], [`CELL_OPENED`], [`POLICED`] and [`LIMITED`] bits. `vcc` is given where connections are
+    /// followed: for virtual congestion control if that is configured, else for limiters.
     #[expect(clippy::too_many_arguments, reason = "as many as the stages want to know")]
     pub(crate) fn egress<'p>(
         &self,
         flow: &mut FlowState,
         vcc: Option<&mut Vcc>,
         limiter: Limiter,
+        hyg: Option<&mut Hyg<'_>>,
         paths: impl Into<Paths<'p>>,
         hash: u32,
         now: Time,
@@ -201,6 +212,7 @@ impl Stages {
                 &mut flow.life,
                 &mut flow.balance,
                 pointer(vcc),
+                pointer(hyg),
                 &paths,
                 hash,
                 now.as_ns(),
@@ -211,11 +223,13 @@ impl Stages {
 
     /// `sv_ingress`. Returns [`BEGAN`], [`CELL_LATE`], [`CONSUMED`] and [`LIMITED`] bits. `paths` to the sender, where the scheme
     /// keeps states of them.
+    #[expect(clippy::too_many_arguments, reason = "as many as the stages want to know")]
     pub(crate) fn ingress(
         &self,
         flow: &mut FlowState,
         vcc: Option<&mut Vcc>,
         limiter: Limiter,
+        hyg: Option<&mut Hyg<'_>>,
         paths: &Paths,
         now: Time,
         packet: &mut Packet,
@@ -225,7 +239,19 @@ impl Stages {
         let (conf, vcc_conf) = (&self.conf, self.vcc_pointer());
         // SAFETY: as in `egress`.
         unsafe {
-            sv_edge_ingress(conf, vcc_conf, limit, queue, life, balance, pointer(vcc), paths, now.as_ns(), packet)
+            sv_edge_ingress(
+                conf,
+                vcc_conf,
+                limit,
+                queue,
+                life,
+                balance,
+                pointer(vcc),
+                pointer(hyg),
+                paths,
+                now.as_ns(),
+                packet,
+            )
         }
     }
 
@@ -233,8 +259,10 @@ impl Stages {
     pub(crate) fn egress_stateless<'p>(
         &self,
         limiter: Limiter,
+        hyg: Option<&mut Hyg<'_>>,
         paths: impl Into<Paths<'p>>,
         hash: u32,
+        now: Time,
         packet: &mut Packet,
     ) -> u32 {
         let paths = paths.into();
@@ -242,15 +270,50 @@ impl Stages {
         let (conf, vcc_conf) = (&self.conf, self.vcc_pointer());
         let (limit, queue) = pointers(limiter);
         // SAFETY: C tests the state pointers for null before anything else; the rest as in `egress`.
-        unsafe { sv_edge_egress(conf, vcc_conf, limit, queue, flow, balance, vcc, &paths, hash, 0, packet) }
+        unsafe {
+            sv_edge_egress(
+                conf,
+                vcc_conf,
+                limit,
+                queue,
+                flow,
+                balance,
+                vcc,
+                pointer(hyg),
+                &paths,
+                hash,
+                now.as_ns(),
+                packet,
+            )
+        }
     }
 
     /// `sv_ingress` for a packet whose flow has no state. Returns [`CONSUMED`].
-    pub(crate) fn ingress_stateless(&self, paths: &Paths, packet: &mut Packet) -> u32 {
+    pub(crate) fn ingress_stateless(
+        &self,
+        hyg: Option<&mut Hyg<'_>>,
+        paths: &Paths,
+        now: Time,
+        packet: &mut Packet,
+    ) -> u32 {
         let (flow, balance, vcc) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
         let (limit, queue) = pointers(None);
         // SAFETY: as in `egress_stateless`.
-        unsafe { sv_edge_ingress(&self.conf, self.vcc_pointer(), limit, queue, flow, balance, vcc, paths, 0, packet) }
+        unsafe {
+            sv_edge_ingress(
+                &self.conf,
+                self.vcc_pointer(),
+                limit,
+                queue,
+                flow,
+                balance,
+                vcc,
+                pointer(hyg),
+                paths,
+                now.as_ns(),
+                packet,
+            )
+        }
     }
 
     /// `sv_tick`. True when the flow has expired, else the packets to send, as [`EMIT_WINDOW`] and [`EMIT_DUPACK`].

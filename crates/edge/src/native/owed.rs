@@ -2,6 +2,7 @@
 
 use super::Relay;
 use proptest::prelude::*;
+use units::Time;
 use wire::feedback::{Feedback, CE, UTILISATION};
 use wire::{version, Packet};
 
@@ -18,14 +19,13 @@ struct Marks {
 #[derive(Clone, Copy, Default)]
 struct Told {
     count: u16,
-    known: u8,
-    pad: u8,
+    heard: u16,
 }
 
 extern "C" {
     fn sv_edge_owed_count(m: *mut Marks, marked: u32);
     fn sv_edge_owed_pay(r: *mut Relay, m: *mut Marks, least: u32, tick: u32, p: *mut Packet);
-    fn sv_edge_told_new(t: *mut Told, count: u16, sent: u32) -> u32;
+    fn sv_edge_told_new(t: *mut Told, count: u16, sent: u32, now: u64) -> u32;
 }
 
 /// `SV_FEEDBACK_MARKS`
@@ -48,8 +48,12 @@ impl Marks {
 
 impl Told {
     fn hear(&mut self, count: u16, sent: u32) -> u32 {
+        self.hear_at(count, sent, Time::ZERO)
+    }
+
+    fn hear_at(&mut self, count: u16, sent: u32, now: Time) -> u32 {
         // SAFETY: as above.
-        unsafe { sv_edge_told_new(self, count, sent) }
+        unsafe { sv_edge_told_new(self, count, sent, now.as_ns()) }
     }
 }
 
@@ -76,8 +80,34 @@ fn a_restarted_count_is_no_mark() {
     let mut told = Told::default();
     let heard = [told.hear(500, 1000), told.hear(520, 1000), told.hear(520, 1000)];
     assert_eq!(heard, [0, 20, 0], "the first is where it begins");
-    assert_eq!([told.hear(3, 1000), told.hear(5, 1000)], [0, 2], "a peer that restarted");
-    assert_eq!([told.hear(65_530, 1000), told.hear(4, 1000)], [0, 10], "and the count wraps");
+    let later = Time::from_ms(100);
+    let restarted = [told.hear_at(3, 1000, later), told.hear_at(5, 1000, later)];
+    assert_eq!(restarted, [0, 2], "behind what was heard long ago");
+    assert_eq!(told.hear_at(30_000, 1000, later), 0, "further ahead than what was sent");
+    assert_eq!(told.hear_at(30_010, 1000, later), 10, "and in step again");
+}
+
+#[test]
+fn a_count_that_was_overtaken_says_nothing() {
+    let mut told = Told::default();
+    told.hear(90, 0);
+    let heard = [told.hear(103, 65_535), told.hear(100, 65_535), told.hear(104, 65_535), told.hear(104, 65_535)];
+    assert_eq!(heard, [13, 0, 1, 0]);
+    told.hear_at(65_530, 65_535, Time::from_secs(1));
+    let wrapped = [65_534, 2, 65_533, 4].map(|count| told.hear_at(count, 100, Time::from_secs(1)));
+    assert_eq!(wrapped, [4, 4, 0, 2], "the count wraps");
+}
+
+#[test]
+fn no_count_grows_so_far_that_it_looks_old() {
+    let (mut relay, mut marks, mut told) = (Relay::default(), Marks::default(), Told::default());
+    told.hear(0, 0);
+    marks.count(70_000);
+    let (_, high, low) = pay(&mut relay, &mut marks, version::TWO);
+    assert_eq!(told.hear(u16::from_be_bytes([high, low]), 70_000), 32_767);
+    marks.count(9);
+    let (_, high, low) = pay(&mut relay, &mut marks, version::TWO);
+    assert_eq!(told.hear(u16::from_be_bytes([high, low]), 9), 9, "there is room again");
 }
 
 proptest! {

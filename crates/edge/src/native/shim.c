@@ -16,10 +16,10 @@ u32 sv_edge_cube_root(u64 x);
 u32 sv_edge_cubic_window(const struct sv_cubic *c, u32 mss, u32 t);
 u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
 		   struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_balance *balance, struct sv_vcc *vcc,
-		   const struct sv_paths *paths, u32 hash, u64 now, struct sv_packet *p);
+		   struct sv_hyg *hyg, const struct sv_paths *paths, u32 hash, u64 now, struct sv_packet *p);
 u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
 		    struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_balance *balance, struct sv_vcc *vcc,
-		    const struct sv_paths *paths, u64 now, struct sv_packet *p);
+		    struct sv_hyg *hyg, const struct sv_paths *paths, u64 now, struct sv_packet *p);
 u8 sv_edge_ecn_departs(const struct sv_packet *p);
 int sv_edge_ecn_arrives(struct sv_packet *p, u8 outer, u8 wire);
 u32 sv_edge_tick(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, struct sv_flow *flow,
@@ -54,7 +54,7 @@ int sv_edge_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u6
 u32 sv_edge_limit_bytes(const struct sv_packet *p, u32 len);
 void sv_edge_owed_count(struct sv_owed_marks *m, u32 marked);
 void sv_edge_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u32 tick, struct sv_packet *p);
-u32 sv_edge_told_new(struct sv_told *t, u16 count, u32 sent);
+u32 sv_edge_told_new(struct sv_told *t, u16 count, u32 sent, u64 now);
 
 void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k)
 {
@@ -71,7 +71,7 @@ u32 sv_edge_hash(const struct sv_flow_key *k, u64 seed)
 
 u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
 		   struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_balance *balance, struct sv_vcc *vcc,
-		   const struct sv_paths *paths, u32 hash, u64 now, struct sv_packet *p)
+		   struct sv_hyg *hyg, const struct sv_paths *paths, u32 hash, u64 now, struct sv_packet *p)
 {
 	struct sv_ctx c = {
 		.conf = conf,
@@ -83,6 +83,7 @@ u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_con
 		.bound = vcc && !vcc_conf ? &vcc->bound : 0,
 		.limit = limit,
 		.queue = queue,
+		.hyg = hyg,
 		.paths = *paths,
 		.hash = hash,
 		.now = now,
@@ -93,7 +94,7 @@ u32 sv_edge_egress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_con
 
 u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_conf, const struct sv_limit *limit,
 		    struct sv_limit_queue *queue, struct sv_flow *flow, struct sv_balance *balance, struct sv_vcc *vcc,
-		    const struct sv_paths *paths, u64 now, struct sv_packet *p)
+		    struct sv_hyg *hyg, const struct sv_paths *paths, u64 now, struct sv_packet *p)
 {
 	struct sv_ctx c = {
 		.conf = conf,
@@ -105,6 +106,7 @@ u32 sv_edge_ingress(const struct sv_conf *conf, const struct sv_vcc_conf *vcc_co
 		.bound = vcc && !vcc_conf ? &vcc->bound : 0,
 		.limit = limit,
 		.queue = queue,
+		.hyg = hyg,
 		.paths = *paths,
 		.now = now,
 	};
@@ -298,7 +300,7 @@ void sv_edge_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u3
 	sv_owed_pay(r, m, least, tick, p);
 }
 
-u32 sv_edge_told_new(struct sv_told *t, u16 count, u32 sent)
+u32 sv_edge_told_new(struct sv_told *t, u16 count, u32 sent, u64 now)
 {
-	return sv_told_new(t, count, sent);
+	return sv_told_new(t, count, sent, now);
 }

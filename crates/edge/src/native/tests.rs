@@ -135,7 +135,7 @@ fn tcp_packet(tcp_flags: u8, payload: u32) -> Packet {
 
 /// Sends one packet through `sv_egress` and tells whether it began a connection.
 fn began(flow: &mut FlowState, now: Time, mut packet: Packet) -> bool {
-    stages(conf()).egress(flow, None, None, &[7], 0, now, &mut packet) & BEGAN != 0
+    stages(conf()).egress(flow, None, None, None, &[7], 0, now, &mut packet) & BEGAN != 0
 }
 
 #[test]
@@ -182,8 +182,8 @@ fn what_was_never_answered_and_confirmed_goes_after_ten_seconds() {
     let run = |flow: &mut FlowState, way: char| {
         let mut packet = tcp_packet(tcp::ACK, 100);
         match way {
-            'o' => stages(conf).egress(flow, None, None, &[], 0, second, &mut packet),
-            _ => stages(conf).ingress(flow, None, None, &Paths::none(), second, &mut packet),
+            'o' => stages(conf).egress(flow, None, None, None, &[], 0, second, &mut packet),
+            _ => stages(conf).ingress(flow, None, None, None, &Paths::none(), second, &mut packet),
         };
     };
     for (ways, seconds) in
@@ -197,7 +197,7 @@ fn what_was_never_answered_and_confirmed_goes_after_ten_seconds() {
     let mut flow = FlowState::default();
     "oio".chars().for_each(|way| run(&mut flow, way));
     let mut packet = tcp_packet(tcp::SYN, 0);
-    stages(conf).egress(&mut flow, None, None, &[], 0, second * 100, &mut packet);
+    stages(conf).egress(&mut flow, None, None, None, &[], 0, second * 100, &mut packet);
     assert!(expired(&mut flow, conf, second * 110 + ns), "another connection of the same name begins from nothing");
 }
 
@@ -205,7 +205,7 @@ fn what_was_never_answered_and_confirmed_goes_after_ten_seconds() {
 fn closing_never_prolongs_a_flow() {
     let conf = Conf { idle_ns: 5, ..conf() };
     let mut flow = FlowState::default();
-    stages(conf).egress(&mut flow, None, None, &[], 0, Time::ZERO, &mut tcp_packet(tcp::FIN, 0));
+    stages(conf).egress(&mut flow, None, None, None, &[], 0, Time::ZERO, &mut tcp_packet(tcp::FIN, 0));
     assert!(expired(&mut flow, conf, Time::from_ns(6)));
 }
 
@@ -214,7 +214,7 @@ fn ingress_notes_late_cells_in_serial_order() {
     let mut flow = FlowState::default();
     let mut late = |cell, has_cell| {
         let mut packet = Packet { cell, has_cell, ..tcp_packet(tcp::ACK, 1) };
-        stages(conf()).ingress(&mut flow, None, None, &Paths::none(), Time::ZERO, &mut packet) & CELL_LATE != 0
+        stages(conf()).ingress(&mut flow, None, None, None, &Paths::none(), Time::ZERO, &mut packet) & CELL_LATE != 0
     };
     assert!(!late(u32::MAX - 1, 1), "the first cell seen is the newest");
     assert!(!late(u32::MAX, 1));
@@ -230,16 +230,16 @@ fn ecmp_touches_nothing() {
     let conf = Conf { balance: Balance::ecmp().conf(false), ..conf() };
     let before = tcp_packet(tcp::ACK, 70_000);
     let mut packet = before;
-    stages(conf).egress(&mut FlowState::default(), None, None, &[1, 2], 5, Time::ZERO, &mut packet);
+    stages(conf).egress(&mut FlowState::default(), None, None, None, &[1, 2], 5, Time::ZERO, &mut packet);
     assert_eq!(packet, before);
-    stages(conf).egress_stateless(None, &[1, 2], 5, &mut packet);
+    stages(conf).egress_stateless(None, None, &[1, 2], 5, Time::ZERO, &mut packet);
     assert_eq!(packet, before);
 }
 
 fn sent(flow: &mut FlowState, balance: Balance, now: Time, payload: u32) -> Packet {
     let mut packet = tcp_packet(tcp::ACK, payload);
     let conf = Conf { balance: balance.conf(false), ..conf() };
-    stages(conf).egress(flow, None, None, &[11, 12, 13], 4, now, &mut packet);
+    stages(conf).egress(flow, None, None, None, &[11, 12, 13], 4, now, &mut packet);
     packet
 }
 
@@ -336,13 +336,13 @@ fn hooks_are_called_in_their_place_under_the_right_lock() {
 fn a_flow_without_state_gets_a_label_by_hash_and_no_cell() {
     let label = |hash| {
         let mut packet = tcp_packet(tcp::ACK, 1000);
-        stages(conf()).egress_stateless(None, &[1, 2, 3], hash, &mut packet);
+        stages(conf()).egress_stateless(None, None, &[1, 2, 3], hash, Time::ZERO, &mut packet);
         assert_eq!(packet.has_cell, 0);
         packet.label
     };
     assert_eq!([label(0), label(1), label(5)], [1, 2, 3]);
     let mut packet = tcp_packet(tcp::ACK, 1000);
-    stages(conf()).egress_stateless(None, &[], 5, &mut packet);
+    stages(conf()).egress_stateless(None, None, &[], 5, Time::ZERO, &mut packet);
     assert_eq!(packet.label, 0);
 }
 

@@ -1,10 +1,12 @@
 //! Applications: flows start, messages complete, connections open and close.
 
+mod datagrams;
 mod probes;
 mod records;
 
 use crate::clock::{Event, Owner};
 use crate::connection::{Connection, ConnectionId, EndId, Message, CLIENT, PROBE, REPLY_BYTES, SERVER};
+use crate::datagrams::DATAGRAM;
 use crate::nic::Segment;
 use crate::outcome::FlowRecord;
 use crate::probes::Probes;
@@ -86,6 +88,9 @@ impl<'a> Apps<'a> {
             Some(Owner::End(end)) => self.transport.timeout(end),
             Some(Owner::Edge(host)) => {
                 self.transport.net.edge_timeout(host);
+                for dropped in self.transport.net.release_held(host) {
+                    self.transport.nic_done(dropped);
+                }
                 self.drain_edge(host);
             }
             None => {}
@@ -110,6 +115,8 @@ impl<'a> Apps<'a> {
         self.transport.net.note_received(host, segment);
         if segment.packet.flow >= PROBE {
             self.probe_arrived(host, segment);
+        } else if segment.packet.flow >= DATAGRAM {
+            self.datagram_arrived(segment);
         } else if let Some(end) = self.transport.receive(host, segment) {
             self.after_delivery(end);
         }
@@ -159,6 +166,14 @@ impl<'a> Apps<'a> {
             segments_received: 0,
             paths_used: 0,
         });
+        let workload = &self.transport.net.experiment.workloads[usize::from(spec.class)];
+        if let Some(at) = workload.until.filter(|_| spec.size.is_none()) {
+            self.transport.net.schedule_control(at.max(self.now()), Event::Stop { flow: record });
+        }
+        if let Some(kind) = workload.datagrams {
+            self.start_datagrams(&spec, record, kind);
+            return;
+        }
         let id = self.connection_for(&spec);
         let connection = &mut self.transport.connections[id as usize];
         let begins = connection.written;
@@ -174,6 +189,9 @@ impl<'a> Apps<'a> {
 
     /// The application of a flow without an end stops writing: what TCP has not sent yet is never sent.
     pub(crate) fn stop_flow(&mut self, flow: u32) {
+        if self.stop_datagrams(flow) {
+            return;
+        }
         let is_it = |c: &Connection| c.live && c.messages.back().is_some_and(|m| m.record == flow && m.ends.is_none());
         let Some(index) = self.transport.connections.iter().position(is_it) else { return };
         let written = self.transport.take_back_unsent(index);

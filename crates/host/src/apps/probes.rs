@@ -3,7 +3,7 @@
 use super::Apps;
 use crate::clock::Event;
 use crate::connection::{flow_hash, wire_len, ECHO, PROBE};
-use crate::experiment::address;
+use crate::experiment::guest_address;
 use crate::nic::Segment;
 use fabric::Packet;
 use wire::proto;
@@ -26,7 +26,8 @@ impl Apps<'_> {
             }
             let number = self.probes.sent.len() as u32;
             self.probes.sent.push((now, src, None));
-            self.transport.transmit(probe(src, partner[src as usize], number, PROBE));
+            let guest = self.transport.net.experiment.prober();
+            self.transport.transmit(probe((src, partner[src as usize]), guest, number, PROBE));
         }
         let next = now + self.transport.net.experiment.record.probe_every;
         if next <= self.transport.net.experiment.duration {
@@ -37,7 +38,8 @@ impl Apps<'_> {
     pub(super) fn probe_arrived(&mut self, host: u32, segment: &Segment) {
         let (now, number) = (self.now(), segment.packet.headers.seq);
         if segment.packet.flow == PROBE {
-            self.transport.transmit(probe(host, segment.packet.src, number, ECHO));
+            let guest = self.transport.net.experiment.prober();
+            self.transport.transmit(probe((host, segment.packet.src), guest, number, ECHO));
         } else if let Some(sent) = self.probes.sent.get_mut(number as usize) {
             sent.2 = Some(now - sent.0);
         }
@@ -45,10 +47,10 @@ impl Apps<'_> {
 }
 
 /// A UDP datagram of 64 bytes; `number` travels where TCP has its sequence number.
-fn probe(src: u32, dst: u32, number: u32, flow: u32) -> Packet {
+fn probe((src, dst): (u32, u32), guest: u8, number: u32, flow: u32) -> Packet {
     let headers = wire::Packet {
-        saddr: address(src),
-        daddr: address(dst),
+        saddr: guest_address(src, guest),
+        daddr: guest_address(dst, guest),
         seq: number,
         payload: PROBE_PAYLOAD,
         sport: 7,

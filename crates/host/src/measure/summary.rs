@@ -4,6 +4,7 @@ use super::steady::steady;
 use super::steps::{steps, Steps};
 use super::{jain, windows, Buckets, Quantile, Samples};
 use crate::outcome::{FlowRecord, HostRecord, Outcome, PortRecord};
+use edge::hygenicc::Counters as Hygenicc;
 use units::Time;
 
 /// A named number; docs/metrics.md lists the names.
@@ -48,6 +49,7 @@ pub const RESERVED: &[&str] = &[
     "window",
     "congestion",
     "limiter",
+    "tenants",
 ];
 
 /// Flows of at most this size are "small"; the Presto paper's mice in section 6.
@@ -127,6 +129,7 @@ pub fn summarise_pooled(outcomes: &[&Outcome], names: &[String], warmup: Time, b
     receivers(&mut summary, outcomes, warmup);
     congestion(&mut summary, outcomes);
     limiter(&mut summary, outcomes);
+    tenants(&mut summary, outcomes);
     summary
 }
 
@@ -434,4 +437,20 @@ fn limiter(summary: &mut Summary, outcomes: &[&Outcome]) {
     summary.put("limiter.segments_marked", per_run(&|h| h.limiter.segments_marked), "count");
     summary.put("limiter.acks_marked", per_run(&|h| h.limiter.acks_marked), "count");
     summary.put("limiter.windows_cut", per_run(&|h| h.limiter.windows_cut), "count");
+}
+
+/// What HyGenICC did to guests' segments.
+fn tenants(summary: &mut Summary, outcomes: &[&Outcome]) {
+    let per_run = |of: &dyn Fn(&Hygenicc) -> u64| {
+        outcomes.iter().flat_map(|o| &o.hosts).map(|h| of(&h.hygenicc)).sum::<u64>() as f64 / outcomes.len() as f64
+    };
+    if outcomes.iter().flat_map(|o| &o.hosts).all(|h| h.hygenicc == Hygenicc::default()) {
+        return;
+    }
+    summary.put("tenants.drops", per_run(&|h| h.dropped_segments), "count");
+    summary.put("tenants.delayed", per_run(&|h| h.delayed_segments), "count");
+    summary.put("tenants.refused", per_run(&|h| h.refused_segments), "count");
+    summary.put("tenants.marks_counted", per_run(&|h| h.marks_counted), "count");
+    summary.put("tenants.marks_heard", per_run(&|h| h.marks_heard), "count");
+    summary.put("tenants.feedback_packets", per_run(&|h| h.feedback_sent), "count");
 }

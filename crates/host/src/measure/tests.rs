@@ -227,6 +227,7 @@ fn reserved_names_cover_all_metrics() {
     (outcome.flowcell_disorder, outcome.segment_sizes) = (vec![0], vec![1]);
     outcome.limiter_delays = vec![MS];
     outcome.flows[0].segments_received = 1;
+    outcome.hosts[0].hygenicc.marks_heard = 1;
     (outcome.hosts[0].congestion.packs_sent, outcome.window_series) = (1, vec![(0, vec![(1, 1)])]);
     let s = of(&outcome, Time::ZERO);
     let firsts: std::collections::BTreeSet<&str> =

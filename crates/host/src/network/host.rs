@@ -1,9 +1,12 @@
 //! One modelled host: NIC queues, receive offload, edge and cores.
 
+use crate::connection::{EndId, PROBE};
+use crate::datagrams::DATAGRAM;
 use crate::nic::Rx;
 use edge::shape::Htb;
-use edge::Edge;
+use edge::{Edge, Slot};
 use fabric::Packet;
+use rustc_hash::FxHashMap;
 use sim::TimerId;
 use std::collections::VecDeque;
 use units::Time;
@@ -25,6 +28,17 @@ pub(crate) struct InNic {
     pub bytes: u64,
 }
 
+impl InNic {
+    /// Of a segment with payload of a guest.
+    pub(super) fn of(segment: &Packet) -> Option<InNic> {
+        if segment.headers.payload == 0 || segment.flow >= PROBE {
+            return None;
+        }
+        let sender = if segment.flow >= DATAGRAM { segment.flow } else { EndId(segment.flow).peer().0 };
+        Some(InNic { sender, bytes: u64::from(segment.headers.payload) })
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Host {
     pub edge: Edge,
@@ -33,6 +47,10 @@ pub(crate) struct Host {
     /// Limits the rate of segments into `tx_queue`.
     pub shaper: Option<Htb<TxSegment>>,
     pub tx_queue: VecDeque<TxSegment>,
+    /// What the edge holds of the guests' segments. Looked up only.
+    pub held: FxHashMap<Slot, Packet>,
+    /// The latest name of a segment for the edge.
+    pub last_slot: u32,
     pub nic_free_at: Time,
     pub in_nic: Option<InNic>,
     /// The earliest wake-up of the transmit side in the event queue.
@@ -59,6 +77,8 @@ impl Host {
             edge_timer,
             shaper,
             tx_queue: VecDeque::new(),
+            held: FxHashMap::default(),
+            last_slot: 0,
             nic_free_at: Time::ZERO,
             in_nic: None,
             tx_event: None,

@@ -93,7 +93,10 @@ impl<'a> Network<'a> {
     /// Edges that follow connections make packets of their own, and have timers; so have those that keep states of paths.
     pub(crate) fn edge_has_timers(&self) -> bool {
         let edge = &self.experiment.edge;
-        edge.congestion.is_some() || edge.limiter.is_some() || edge.balance.scheme().keeps.is_some()
+        edge.congestion.is_some()
+            || edge.limiter.is_some()
+            || edge.tenants.is_some()
+            || edge.balance.scheme().keeps.is_some()
     }
 
     #[inline(always)]

@@ -77,12 +77,17 @@ impl Network<'_> {
         h.rx.released(&mut Io { now, config, edge: &mut h.edge, packets, frames: &Modelled })
     }
 
-    /// What a host's edge has made for its guests, all at once: a guest that answers makes the edge transmit again. Call
-    /// [`edge_drained`](Network::edge_drained) when the guests have it.
+    /// What a host's edge has made for its guests, all at once: a guest that answers makes the edge transmit again. What it has made for
+    /// other edges is sent. Call [`edge_drained`](Network::edge_drained) when the guests have it.
     pub(crate) fn made_for_guests(&mut self, host: u32) -> Vec<Transmit> {
         let now = self.clock.now();
         let edge = &mut self.hosts[host as usize].edge;
-        std::iter::from_fn(|| edge.poll_transmit(now)).filter(|made| made.dir == Direction::Ingress).collect()
+        let made: Vec<Transmit> = std::iter::from_fn(|| edge.poll_transmit(now)).collect();
+        let (up, down): (Vec<_>, Vec<_>) = made.into_iter().partition(|made| made.dir == Direction::Ingress);
+        for made in down {
+            self.transmit_made(host, made.packet);
+        }
+        up
     }
 
     /// Sets the edge's timer.

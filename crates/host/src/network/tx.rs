@@ -3,8 +3,8 @@
 use super::host::{InNic, TxSegment};
 use super::{Network, Sent};
 use crate::clock::Event;
-use crate::connection::{split, EndId, PROBE};
-use crate::experiment::Limiter;
+use crate::connection::{split, ECHO};
+use crate::experiment::{host_of, Limiter};
 use edge::{Direction, Slot, Verdict};
 use fabric::Packet;
 use units::Time;
@@ -17,10 +17,16 @@ impl Network<'_> {
         let standing = self.standing(host, packet.dst);
         let h = &mut self.hosts[host as usize];
         packet.headers.wire = h.edge.wire();
-        let verdict = h.edge.process_limited(now, Direction::Egress, Slot::default(), &mut packet.headers, standing);
+        h.last_slot = h.last_slot.wrapping_add(1);
+        let slot = Slot(h.last_slot);
+        let verdict = h.edge.process_limited(now, Direction::Egress, slot, &mut packet.headers, standing);
         if self.edge_has_timers() {
             // What the edge adds belongs to the same flow and goes first.
             while let Some(mut extra) = self.hosts[host as usize].edge.poll_transmit(now) {
+                if extra.packet.proto == edge::hygenicc::PROTO {
+                    self.transmit_made(host, extra.packet);
+                    continue;
+                }
                 let label = extra.packet.label;
                 edge::ecn::departs(&mut extra.packet);
                 let options = wire::TcpOptions::default();
@@ -29,15 +35,52 @@ impl Network<'_> {
             }
             self.set_edge_timer(host);
         }
-        if verdict != Verdict::Forward {
+        if !matches!(verdict, Verdict::Forward | Verdict::Hold) {
             return Sent::Dropped;
         }
         packet.label = packet.headers.label;
         let edge = &mut self.hosts[host as usize].edge;
         packet.int = edge.asks_for_utilisation();
-        packet.feedback = edge.feedback_to(now, &packet.headers.daddr);
+        if verdict == Verdict::Hold {
+            let label = packet.label;
+            self.hosts[host as usize].held.insert(slot, packet);
+            return Sent::Queued { label };
+        }
+        self.depart(packet)
+    }
+
+    /// A segment leaves its edge, with the feedback of this moment.
+    fn depart(&mut self, mut packet: Packet) -> Sent {
+        let now = self.clock.now();
+        packet.feedback = self.hosts[packet.src as usize].edge.feedback_to(now, &packet.headers);
         edge::ecn::departs(&mut packet.headers);
         self.queue_for_nic(packet)
+    }
+
+    /// Lets go what the edge has held and may leave now. Returns what the limiter had no room for, where senders wait to hear of it.
+    pub(crate) fn release_held(&mut self, host: u32) -> Vec<InNic> {
+        let now = self.clock.now();
+        let mut dropped = Vec::new();
+        while let Some(slot) = self.hosts[host as usize].edge.poll_departure(now) {
+            let Some(packet) = self.hosts[host as usize].held.remove(&slot) else { continue };
+            if !matches!(self.depart(packet), Sent::Queued { .. }) {
+                dropped.extend(InNic::of(&packet));
+            }
+        }
+        dropped
+    }
+
+    /// A packet that a host's edge sends of its own accord, to another edge.
+    pub(super) fn transmit_made(&mut self, host: u32, mut made: wire::Packet) {
+        edge::ecn::departs(&mut made);
+        let feedback =
+            wire::feedback::Feedback { kind: made.feedback, path: made.feedback_path, value: made.feedback_value };
+        let headers = wire::Packet { seq: u32::MAX, ..made };
+        let hash = crate::connection::flow_hash(&headers);
+        // No guest gets it: the number of an answered probe that was never sent.
+        let packet =
+            Packet { src: host, dst: host_of(&made.daddr), hash, flow: ECHO, headers, feedback, ..Packet::default() };
+        let _ = self.queue_for_nic(packet);
     }
 
     fn queue_for_nic(&mut self, packet: Packet) -> Sent {
@@ -125,9 +168,8 @@ impl Network<'_> {
         let free_at = self.fabric.uplink_free_at(host, now);
         let h = &mut self.hosts[host as usize];
         h.nic_free_at = free_at;
-        if segment.headers.payload > 0 && segment.flow < PROBE {
-            let sender = EndId(segment.flow).peer().0;
-            h.in_nic = Some(InNic { sender, bytes: u64::from(segment.headers.payload) });
+        if let Some(left) = InNic::of(segment) {
+            h.in_nic = Some(left);
         }
     }
 }

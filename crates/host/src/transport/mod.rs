@@ -5,8 +5,9 @@ mod subflows;
 
 use crate::clock::Owner;
 use crate::connection::{flow_hash, Connection, ConnectionId, Counted, EndId, Place, CLIENT, SERVER};
+use crate::datagrams::Sender;
 use crate::disorder::Disorders;
-use crate::experiment::{address, Experiment, SERVER_PORT};
+use crate::experiment::{guest_address, Experiment, SERVER_PORT};
 use crate::mptcp::{Group, Stream};
 use crate::network::Network;
 use crate::nic::Segment;
@@ -22,6 +23,7 @@ use units::Time;
 pub(crate) struct Transport<'a> {
     pub(crate) net: Network<'a>,
     pub(crate) connections: Vec<Connection>,
+    pub(crate) datagrams: Vec<Sender>,
     free_connections: Vec<u32>,
     /// By the words of the client's flow key, where edges make packets for guests.
     by_key: FxHashMap<Key, ConnectionId>,
@@ -34,7 +36,7 @@ pub(crate) struct Transport<'a> {
     pub(crate) notes: Notes,
 }
 
-/// Client, server, their ports.
+/// Last words of the addresses of client and server, their ports.
 type Key = (u32, u32, u16, u16);
 
 /// What a run keeps of segments and senders.
@@ -52,6 +54,7 @@ impl<'a> Transport<'a> {
         let experiment = net.experiment;
         Transport {
             connections: Vec::new(),
+            datagrams: Vec::new(),
             free_connections: Vec::new(),
             by_key: FxHashMap::default(),
             groups: Vec::new(),
@@ -72,14 +75,16 @@ impl<'a> Transport<'a> {
         h.ports_used = if h.ports_used >= 60_000 { 10_000 } else { h.ports_used + 1 };
         let sport = h.ports_used;
         let dport = SERVER_PORT + if experiment.edge.ports_by_workload { workload } else { 0 };
+        let guest = experiment.workloads[class].guest;
         let isn = self.random.next_u64();
         let ends = [Endpoint::connect(tcp.clone(), isn as u32), Endpoint::listen(tcp, (isn >> 32) as u32)];
         let hash = |src, dst, ports: (u16, u16)| {
-            let (saddr, daddr, proto) = (address(src), address(dst), wire::proto::TCP);
+            let (saddr, daddr, proto) = (guest_address(src, guest), guest_address(dst, guest), wire::proto::TCP);
             flow_hash(&wire::Packet { saddr, daddr, sport: ports.0, dport: ports.1, proto, ..wire::Packet::default() })
         };
         let connection = Connection {
             hosts: [client, server],
+            guest,
             sport,
             dport,
             ends,
@@ -179,8 +184,7 @@ impl<'a> Transport<'a> {
     /// A packet that a host's edge made for one of its guests, as that guest's TCP gets it; `None` if nobody waits for it.
     pub(crate) fn for_guest(&self, host: u32, made: &Transmit) -> Option<Segment> {
         let p = &made.packet;
-        let number = |address: &[u32; 4]| address[3].wrapping_sub(address_base());
-        let (from, to) = (number(&p.saddr), number(&p.daddr));
+        let (from, to) = (p.saddr[3], p.daddr[3]);
         let find = |key: Key, end| Some(EndId::new(*self.by_key.get(&key)?, end));
         let owner =
             find((to, from, p.dport, p.sport), CLIENT).or_else(|| find((from, to, p.sport, p.dport), SERVER))?;
@@ -189,13 +193,9 @@ impl<'a> Transport<'a> {
     }
 }
 
-/// The address of host 0, last word.
-fn address_base() -> u32 {
-    address(0)[3]
-}
-
 fn key(connection: &Connection) -> Key {
-    (connection.hosts[CLIENT], connection.hosts[SERVER], connection.sport, connection.dport)
+    let word = |end: usize| guest_address(connection.hosts[end], connection.guest)[3];
+    (word(CLIENT), word(SERVER), connection.sport, connection.dport)
 }
 
 /// What the endpoints of each workload are configured with.

@@ -2,6 +2,7 @@
 
 use super::Transport;
 use crate::connection::{EndId, CLIENT, PROBE};
+use crate::datagrams::DATAGRAM;
 use crate::network::{InNic, Sent};
 use fabric::Packet;
 
@@ -32,6 +33,12 @@ impl Transport<'_> {
         if packet.headers.payload == 0 || packet.flow >= PROBE {
             return;
         }
+        if packet.flow >= DATAGRAM {
+            if !matches!(sent, Sent::Queued { .. }) {
+                self.datagram_left(packet.flow, u64::from(packet.headers.payload));
+            }
+            return;
+        }
         let sender = EndId(packet.flow).peer();
         if let Sent::Queued { label } | Sent::NoRoom { label } = sent {
             if sender.end() == CLIENT {
@@ -46,8 +53,18 @@ impl Transport<'_> {
         }
     }
 
+    fn datagram_left(&mut self, flow: u32, bytes: u64) {
+        if let Some(sender) = self.datagrams.get_mut((flow - DATAGRAM) as usize) {
+            sender.left(bytes);
+        }
+    }
+
     /// A host's NIC has sent a segment of this end.
     pub(crate) fn nic_done(&mut self, done: InNic) {
+        if done.sender >= DATAGRAM {
+            self.datagram_left(done.sender, done.bytes);
+            return;
+        }
         let id = EndId(done.sender);
         let connection = &mut self.connections[id.connection()];
         if connection.live {

@@ -64,6 +64,13 @@ pub enum Connection {
     Persistent,
 }
 
+/// Datagrams as large as the MTU allows, sent at a constant rate, without answer. Only for flows without a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagrams {
+    /// Of payload. What the host's queues have no room for is not sent.
+    pub rate: BitRate,
+}
+
 /// Flows of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
@@ -91,6 +98,12 @@ pub struct Workload {
     pub congestion: Option<Algorithm>,
     /// Its senders keep to their congestion window and ignore the receiver's window.
     pub ignore_window: bool,
+    /// Of each host, its guest 0 to 254: guests have addresses of their own. [`crate::experiment::guest_address`]
+    pub guest: u8,
+    /// It sends datagrams, and no TCP.
+    pub datagrams: Option<Datagrams>,
+    /// Flows without a size end then.
+    pub until: Option<Time>,
     /// Each of its connections sends at most so fast, payload, its segments spaced.
     pub rate_cap: Option<BitRate>,
 }
@@ -111,6 +124,9 @@ impl Workload {
             priority: 0,
             congestion: None,
             ignore_window: false,
+            guest: 0,
+            datagrams: None,
+            until: None,
             rate_cap: None,
         }
     }

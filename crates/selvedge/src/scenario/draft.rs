@@ -2,12 +2,14 @@
 
 use super::era;
 use super::plan::SchemePlan;
-use super::scheme::{FabricWord, SchemeTable};
+use super::scheme::{FabricWord, Guests, SchemeTable};
+use super::tenants::{holds_segments, tenants_of};
 use super::{HostTable, Room, Scenario, SwitchTable};
 use config::{ConfigError, Document, Faults, Invalid};
 use fabric::{Multipath, RandomLoss};
-use host::experiment::{Experiment, Failure, HostConfig, Record};
+use host::experiment::{EdgeConfig, Experiment, Failure, HostConfig, Record};
 use host::workload::{HostMap, Problem, Source, Workload};
+use units::BitRate;
 
 /// What a scheme's table makes of the scenario, before it is known whether there is room to run it.
 pub(super) struct Draft {
@@ -38,7 +40,10 @@ impl Draft {
             switch.map(|switch| SwitchTable { multipath: table.rest.multipath.unwrap_or(switch.multipath), ..switch });
         let switches = switch.as_ref().and_then(|switch| faults.note(switch.build()));
         let workloads = faults.note(workloads(document, scenario, name, table));
-        let edge = workloads.as_ref().and_then(|w| faults.note(table.edge(name, w, base.n_hosts() as u32)));
+        let edge = workloads.as_ref().and_then(|w| faults.note(edge(scenario, name, w, base, table)));
+        if let (Some(edge), Some(guests)) = (&edge, &guests) {
+            faults.note(holds_segments(name, edge, guests));
+        }
         let fabric = faults.note(fabric(scenario, base, table));
         if let (Some(switch), Some((topology, _))) = (&switch, &fabric) {
             faults.note(suits(switch, topology, name, table));
@@ -142,8 +147,26 @@ fn workloads(
     for (n, workload) in scenario.workload.iter().enumerate() {
         workloads.push(workload.build(n, &document.directory_of(&format!("workload.{n}")))?);
     }
+    let tenants = tenants_of(&scenario.workload)?;
+    for (workload, table) in workloads.iter_mut().zip(&scenario.workload) {
+        let guest = table.tenant.as_ref().and_then(|name| tenants.iter().position(|known| known == name));
+        workload.guest = guest.map_or(0, |n| n as u8 + 1);
+    }
     table.rest.set_guests(name, &mut workloads)?;
     Ok(workloads)
+}
+
+fn edge(
+    scenario: &Scenario,
+    name: &str,
+    workloads: &[Workload],
+    base: &topology::Topology,
+    table: &SchemeTable,
+) -> Result<EdgeConfig, Invalid> {
+    let tenants = tenants_of(&scenario.workload)?;
+    let rates = base.hosts().map(|host| base.links[base.host_link(host) as usize].rate);
+    let slowest = rates.min().unwrap_or(BitRate::from_gbps(1));
+    table.edge(name, workloads, base.n_hosts() as u32, Guests { tenants: &tenants, slowest })
 }
 
 fn guests(

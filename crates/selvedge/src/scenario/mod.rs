@@ -15,6 +15,7 @@ mod network;
 mod plan;
 mod scheme;
 mod seeds;
+mod tenants;
 mod traffic;
 
 pub use congestion::{CongestionTable, LawWord, RuleTable};
@@ -26,7 +27,8 @@ pub use network::{fabric, FailureTable, Kind, SwitchTable, TopologyTable};
 pub use plan::{Choice, Plan, SchemePlan};
 pub use scheme::{FabricWord, RestTable, SchemeTable, Schemes, Wait, BUILT_IN, NAMED};
 pub use seeds::Seeds;
-pub use traffic::{PatternWord, WorkloadTable};
+pub use tenants::{HoldWord, TenantLawWord, TenantsTable};
+pub use traffic::{PatternWord, TransportWord, WorkloadTable};
 
 use config::{within, Faults, Invalid};
 use schemars::JsonSchema;

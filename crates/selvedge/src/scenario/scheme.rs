@@ -4,6 +4,7 @@ use super::congestion::CongestionTable;
 use super::hosts::{CongestionWord, HostTable};
 use super::limiter::LimiterTable;
 use super::network::{MultipathWord, SwitchTable};
+use super::tenants::TenantsTable;
 use crate::balance::{read_beside, schema_beside, BalanceKeys};
 use config::{within, Invalid, OrOff};
 use edge::balance::{ECMP, FLOWCELL, RANDOM_PATH};
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use units::Time;
+use units::{BitRate, Time};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -189,6 +190,9 @@ pub struct RestTable {
     /// Rate limiters of the guests, see below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limiter: Option<LimiterTable>,
+    /// Fair shares of tenants' guests, see below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenants: Option<TenantsTable>,
 }
 
 impl Default for RestTable {
@@ -211,8 +215,18 @@ impl Default for RestTable {
             mptcp: None,
             congestion: None,
             limiter: None,
+            tenants: None,
         }
     }
+}
+
+/// What is shared among guests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guests<'a> {
+    /// That workloads name, in order.
+    pub(super) tenants: &'a [String],
+    /// Rate of the slowest uplink.
+    pub(super) slowest: BitRate,
 }
 
 /// Names of the schemes that need no declaration, in the order in which they run by default.
@@ -261,9 +275,15 @@ impl SchemeTable {
         Ok(table)
     }
 
-    pub(super) fn edge(&self, name: &str, workloads: &[Workload], hosts: u32) -> Result<EdgeConfig, Invalid> {
+    pub(super) fn edge(
+        &self,
+        name: &str,
+        workloads: &[Workload],
+        hosts: u32,
+        of: Guests<'_>,
+    ) -> Result<EdgeConfig, Invalid> {
         let balance = self.balance.check(&format!("scheme.{name}"), &ECMP)?;
-        self.rest.edge(name, balance, workloads, hosts)
+        self.rest.edge(name, balance, workloads, hosts, of)
     }
 }
 
@@ -298,7 +318,14 @@ impl RestTable {
         Ok(())
     }
 
-    fn edge(&self, name: &str, balance: Balance, workloads: &[Workload], hosts: u32) -> Result<EdgeConfig, Invalid> {
+    fn edge(
+        &self,
+        name: &str,
+        balance: Balance,
+        workloads: &[Workload],
+        hosts: u32,
+        of: Guests<'_>,
+    ) -> Result<EdgeConfig, Invalid> {
         let at = format!("scheme.{name}");
         let (congestion, ports_by_workload) = match &self.congestion {
             Some(table) => {
@@ -309,6 +336,10 @@ impl RestTable {
         };
         let limiter = match &self.limiter {
             Some(table) => Some(table.build(&format!("{at}.limiter"), hosts)?),
+            None => None,
+        };
+        let tenants = match &self.tenants {
+            Some(table) => Some(table.build(&format!("{at}.tenants"), of.tenants, of.slowest, hosts)?),
             None => None,
         };
         if let OrOff(Some(reaction)) = self.controller {
@@ -353,6 +384,7 @@ impl RestTable {
             },
             congestion,
             limiter,
+            tenants,
             controller: self.controller.0.map(|reacts_after| Controller {
                 reacts_after,
                 prune: match self.prune {

@@ -4,7 +4,7 @@ use super::hosts::CongestionWord;
 use config::{check, within, Key, Role};
 use config::{closest, Invalid};
 use host::measure::RESERVED;
-use host::workload::{Cdf, Connection, FlowList, Pairs, Pattern, Workload};
+use host::workload::{Cdf, Connection, Datagrams, FlowList, Pairs, Pattern, Workload};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -45,6 +45,13 @@ pub enum ToWord {
 pub enum ConnectionWord {
     Fresh,
     Persistent,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransportWord {
+    Tcp,
+    Udp,
 }
 
 /// `[[workload]]`: which keys count depends on `pattern`; see docs/scenarios.md.
@@ -126,6 +133,16 @@ pub struct WorkloadTable {
     /// MPTCP.
     #[schemars(extend("x-range" = ["1Kbps", "1Tbps"]))]
     pub rate_cap: Option<BitRate>,
+    /// Whose guests they are: each name is one more guest, with an address of its own, on each host.
+    pub tenant: Option<String>,
+    /// `tcp`, or `udp`: datagrams at a constant rate, whatever becomes of them.
+    #[schemars(extend("default" = "tcp"))]
+    pub transport: Option<TransportWord>,
+    /// With `udp`: payload of each flow.
+    #[schemars(extend("x-range" = ["1Kbps", "1Tbps"]))]
+    pub rate: Option<BitRate>,
+    /// Flows without a size end then.
+    pub until: Option<Time>,
 }
 
 impl WorkloadTable {
@@ -209,6 +226,13 @@ impl WorkloadTable {
                 Key { name: "congestion", given: self.congestion.is_some(), role: Optional },
                 Key { name: "ignore_window", given: self.ignore_window.is_some(), role: Optional },
                 Key { name: "rate_cap", given: self.rate_cap.is_some(), role: Optional },
+                Key { name: "tenant", given: self.tenant.is_some(), role: Optional },
+                Key { name: "transport", given: self.transport.is_some(), role: optional(pattern == Long) },
+                Key {
+                    name: "until",
+                    given: self.until.is_some(),
+                    role: optional(is(&[Stride, RandomBijection, Random, Long]) && self.size.is_none()),
+                },
             ],
         )?;
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -225,6 +249,7 @@ impl WorkloadTable {
             let problem = format!("{:?} begins the names of other metrics", self.name);
             return Err(Invalid::new(format!("{at}.name"), problem, "choose another name"));
         }
+        self.check_datagrams(&at)?;
         if let Some(size) = self.size {
             within(&format!("{at}.size"), size, Bytes(1), Bytes(1 << 50))?;
         }
@@ -238,6 +263,10 @@ impl WorkloadTable {
                 let problem = format!("{stop} is not after start {start}");
                 return Err(Invalid::new(format!("{at}.stop"), problem, "give a later time"));
             }
+        }
+        if let Some(until) = self.until.filter(|&until| until <= self.start.unwrap_or_default()) {
+            let problem = format!("{until} is not after start {}", self.start.unwrap_or_default());
+            return Err(Invalid::new(format!("{at}.until"), problem, "give a later time"));
         }
         self.start.get_or_insert(Time::ZERO);
         if pattern == Random {
@@ -256,7 +285,8 @@ impl WorkloadTable {
         if pattern == Poisson {
             self.capacity = self.capacity.or(rate);
         }
-        if pattern != List {
+        let udp = self.transport == Some(TransportWord::Udp);
+        if pattern != List && !udp {
             let connection = *self.connection.get_or_insert(ConnectionWord::Fresh);
             if connection == ConnectionWord::Fresh && self.connections.is_some_and(|n| n > 1) {
                 let problem = "has no meaning with connection = \"fresh\"";
@@ -272,11 +302,41 @@ impl WorkloadTable {
         if pairing {
             self.pairing.get_or_insert(0);
         }
-        self.ignore_window.get_or_insert(false);
+        if !udp {
+            self.ignore_window.get_or_insert(false);
+        }
         if let Some(cap) = self.rate_cap {
             within(&format!("{at}.rate_cap"), cap, BitRate::from_bps(1_000), BitRate::from_gbps(1_000))?;
         }
         within(&format!("{at}.priority"), *self.priority.get_or_insert(0), 0, 7)?;
+        Ok(())
+    }
+
+    fn check_datagrams(&self, at: &str) -> Result<(), Invalid> {
+        let udp = self.transport == Some(TransportWord::Udp);
+        let choice = if udp { "transport = \"udp\"" } else { "transport = \"tcp\"" };
+        let only_tcp = |name, given| Key { name, given, role: if udp { Role::Meaningless } else { Role::Optional } };
+        check(
+            at,
+            choice,
+            &[
+                Key {
+                    name: "rate",
+                    given: self.rate.is_some(),
+                    role: if udp { Role::Needed } else { Role::Meaningless },
+                },
+                only_tcp("size", self.size.is_some()),
+                only_tcp("connection", self.connection.is_some()),
+                only_tcp("connections", self.connections.is_some()),
+                only_tcp("reply", self.reply.is_some()),
+                only_tcp("congestion", self.congestion.is_some()),
+                only_tcp("ignore_window", self.ignore_window.is_some()),
+                only_tcp("rate_cap", self.rate_cap.is_some()),
+            ],
+        )?;
+        if let Some(rate) = self.rate {
+            within(&format!("{at}.rate"), rate, BitRate::from_bps(1_000), BitRate::from_gbps(1_000))?;
+        }
         Ok(())
     }
 
@@ -341,6 +401,8 @@ impl WorkloadTable {
         workload.priority = self.priority.unwrap_or_default();
         workload.ignore_window = self.ignore_window.unwrap_or_default();
         workload.rate_cap = self.rate_cap;
+        workload.until = self.until;
+        workload.datagrams = self.rate.map(|rate| Datagrams { rate });
         workload.congestion = self.congestion.map(|word| word.0);
         workload.connection = match self.connection {
             Some(ConnectionWord::Persistent) => Connection::Persistent,

@@ -52,7 +52,7 @@ fn embedded_experiments_run() {
 fn documented_examples_are_scenarios() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/");
     let mut seen = 0;
-    for file in ["scenarios.md", "repro.md"] {
+    for file in ["scenarios.md", "repro.md", "tenants.md"] {
         let text = std::fs::read_to_string(format!("{root}{file}")).unwrap();
         for block in text.split("```toml\n").skip(1) {
             let block = block.split("```").next().unwrap();

@@ -35,6 +35,7 @@ const SCENARIOS: Page = Page {
                 "/properties/scheme/additionalProperties/properties/limiter/properties/class/items/properties",
             ],
         ),
+        ("`[scheme.NAME.tenants]`", &["/properties/scheme/additionalProperties/properties/tenants/properties"]),
     ],
 };
 

@@ -56,7 +56,8 @@ impl Edge {
 
     pub(super) fn out(&mut self, mut packet: Packet) -> (u32, Packet) {
         let limiter = self.limit.as_ref().map(|limit| (limit, &mut self.queue));
-        let result = self.stages.egress(&mut self.flow, Some(&mut self.vcc), limiter, &[], 0, self.now, &mut packet);
+        let result =
+            self.stages.egress(&mut self.flow, Some(&mut self.vcc), limiter, None, &[], 0, self.now, &mut packet);
         (result, packet)
     }
 
@@ -65,8 +66,15 @@ impl Edge {
         let (saddr, daddr, sport, dport) = (packet.daddr, packet.saddr, packet.dport, packet.sport);
         let mut packet = Packet { saddr, daddr, sport, dport, ..packet };
         let limiter = self.limit.as_ref().map(|limit| (limit, &mut self.queue));
-        let result =
-            self.stages.ingress(&mut self.flow, Some(&mut self.vcc), limiter, &Paths::none(), self.now, &mut packet);
+        let result = self.stages.ingress(
+            &mut self.flow,
+            Some(&mut self.vcc),
+            limiter,
+            None,
+            &Paths::none(),
+            self.now,
+            &mut packet,
+        );
         (result, packet)
     }
 
@@ -525,7 +533,7 @@ fn guests_cannot_forge_reports() {
     assert_eq!((wire.pack, wire.l4_header_len), (pack::NONE, 20));
     assert_ne!(wire.dirty & wire::dirty::OPTION, 0);
     let mut packet = report(Packet { tcp_reserved: reserved::EDGE, ..segment(tcp::ACK, 1, 1001, 0) }, 9999, 0);
-    edge.stages.egress_stateless(None, &[], 0, &mut packet);
+    edge.stages.egress_stateless(None, None, &[], 0, Time::ZERO, &mut packet);
     assert_eq!((packet.pack, packet.tcp_reserved), (pack::NONE, 0), "nor where the table is full");
 }
 

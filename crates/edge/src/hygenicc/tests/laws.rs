@@ -1,0 +1,246 @@
+//! Buckets, laws and pairs by themselves. Rates in MB/s of an uplink of 1 Gb/s, where the paper has Mb/s.
+
+use crate::hygenicc::{Config, Law};
+use crate::native::{hyg_bytes, hyg_tick, refuses, Bucket, Hyg, HygConf, HygPair, Part, Uplink, HYG_ONE};
+use proptest::prelude::*;
+use units::{BitRate, Time};
+use wire::{proto, version, Packet};
+
+const MBPS: u64 = 125_000;
+
+pub(super) fn us(us: u64) -> Time {
+    Time::from_us(us)
+}
+
+pub(super) fn config(law: Law) -> Config {
+    Config { law, ..Config::new(BitRate::from_gbps(1), us(100)) }
+}
+
+/// A packet of so many bytes on the wire.
+pub(super) fn packet(bytes: u32) -> Packet {
+    Packet {
+        payload: bytes - 66,
+        proto: proto::UDP,
+        family: 4,
+        ip_header_len: 20,
+        l4_header_len: 8,
+        wire: version::TWO,
+        ..Packet::default()
+    }
+}
+
+fn active(rate: u64, fair: u64) -> Bucket {
+    Bucket { rate: rate * MBPS, fair: fair * MBPS, weight: 1, active: 1, filled: 1, ..Bucket::default() }
+}
+
+fn may(b: &mut Bucket, c: &HygConf, bytes: u32, now: Time) -> bool {
+    let mut uplink = Uplink { weights: 1 };
+    Hyg::new(c, &mut uplink, Some(b), None, None).hold(hyg_bytes(&packet(bytes)), now).is_ok()
+}
+
+#[test]
+fn a_bucket_is_refilled_once_and_not_credited_for_drops() {
+    let c = config(Law::Aiad).conf();
+    let mut b = Bucket { filled: us(100).as_ns(), ..active(1000, 1000) };
+    assert!(may(&mut b, &c, 1500, us(112)), "12 us at 1 Gb/s");
+    assert!(!may(&mut b, &c, 1500, us(123)));
+    assert!(!may(&mut b, &c, 1500, us(123)), "no time has passed");
+    assert!(may(&mut b, &c, 1500, us(124)), "the drop took nothing");
+    may(&mut b, &c, 66, Time::from_secs(30));
+    assert_eq!(b.level, 69_934 * 1_000_000_000, "full, less this packet");
+    assert!(!may(&mut b, &c, 70_001, Time::from_secs(60)), "larger than the bucket");
+}
+
+#[test]
+fn a_segment_over_the_rate_is_told_when_to_come_back() {
+    let c = config(Law::Aiad).conf();
+    let mut b = Bucket { filled: us(100).as_ns(), ..active(1000, 1000) };
+    let mut uplink = Uplink { weights: 1 };
+    let mut hold = |rate, bytes, now| {
+        b.rate = rate * MBPS;
+        Hyg::new(&c, &mut uplink, Some(&mut b), None, None).hold(bytes, now)
+    };
+    assert_eq!(hold(1000, 1500, us(100)), Err(us(112)));
+    assert_eq!(hold(10, 1500, us(106)), Err(us(1300)), "the rate has fallen");
+    assert_eq!(hold(1000, 1500, us(118)), Ok(()), "and has risen");
+    assert_eq!(hold(1000, 70_001, us(118)), Err(Time::MAX), "larger than the bucket");
+    assert_eq!(hold(0, 1500, us(118)), Err(Time::MAX));
+}
+
+/// The rate after a tick at 10 s.
+fn ticked(law: Law, mut b: Bucket, heard: Time) -> u64 {
+    let now = Time::from_secs(10);
+    let c = config(law).conf();
+    (b.heard, b.last, b.filled) = (heard.as_ns(), now.as_ns(), now.as_ns());
+    // The fair rate follows from the weights: the rest of the uplink is somebody else's.
+    let other = Bucket { weight: 1000 - (b.fair / MBPS) as u32, active: 1, last: now.as_ns(), ..Bucket::default() };
+    b.weight = (b.fair / MBPS) as u32;
+    let mut buckets = [b, other];
+    hyg_tick(&mut buckets, &mut Uplink::default(), &c, now);
+    assert_eq!((buckets[0].marks, buckets[0].fair), (0, b.fair), "each tick counts its own");
+    buckets[0].rate / MBPS
+}
+
+#[test]
+fn aiad_follows_algorithm_1() {
+    let (recent, long_ago) = (Time::from_us(9_999_900), Time::from_secs(9));
+    let rate = |rate, marks, heard| ticked(Law::Aiad, Bucket { marks, ..active(rate, 500) }, heard);
+    assert_eq!([rate(300, 20, recent), rate(300, 0, recent), rate(300, 0, long_ago)], [280, 301, 310]);
+    assert_eq!([rate(495, 0, long_ago), rate(10, 50, recent)], [500, 1], "the fair rate, and the minimum");
+}
+
+#[test]
+fn alpha_follows_listing_2() {
+    let rate = |fair, alpha: u32| {
+        let b = Bucket { alpha_sum: u64::from(alpha) * u64::from(HYG_ONE) / 1024, alphas: 1, ..active(fair, fair) };
+        ticked(Law::Alpha, b, Time::ZERO)
+    };
+    assert_eq!([rate(1000, 512), rate(500, 256), rate(250, 1024)], [500, 375, 1]);
+    assert_eq!(rate(125, 100), 112, "112.8; in whole Mb/s it is 113");
+}
+
+#[test]
+fn active_guests_share_by_weight() {
+    let c = config(Law::Aiad).conf();
+    let now = Time::from_secs(10);
+    let fair = |weights: &[u32], idle: Option<usize>| {
+        let guest = |&weight| Bucket { weight, active: 1, last: now.as_ns(), ..Bucket::default() };
+        // One that was never used has no share.
+        let mut b: Vec<Bucket> = weights.iter().map(guest).chain([Bucket { weight: 1, ..Bucket::default() }]).collect();
+        if let Some(n) = idle {
+            b[n].last = Time::from_secs(9).as_ns();
+        }
+        hyg_tick(&mut b, &mut Uplink::default(), &c, now);
+        b.iter().filter(|b| b.active != 0).map(|b| b.fair / MBPS).collect::<Vec<_>>()
+    };
+    assert_eq!(fair(&[1; 4], None), [250; 4]);
+    assert_eq!(fair(&[1; 4], Some(2)), [333; 3]);
+    assert_eq!(fair(&[2, 1], None), [666, 333]);
+    assert_eq!(fair(&[4, 2, 1], None), [571, 285, 142]);
+}
+
+#[test]
+fn a_newcomer_has_its_fair_rate_at_once() {
+    let c = config(Law::Aiad).conf();
+    let mut uplink = Uplink { weights: 3 };
+    let mut b = Bucket { weight: 1, ..Bucket::default() };
+    assert!(Hyg::new(&c, &mut uplink, Some(&mut b), None, None).hold(1500, Time::ZERO).is_ok());
+    assert_eq!((b.rate / MBPS, uplink.weights), (250, 4));
+}
+
+#[test]
+fn a_guest_that_was_silent_begins_without_its_past() {
+    let c = config(Law::Aiad).conf();
+    let idle = Bucket { active: 0, marks: 900, alpha: HYG_ONE, alpha_sum: 9 << 16, alphas: 9, ..active(10, 1000) };
+    let mut uplink = Uplink::default();
+    let mut b = idle;
+    assert!(Hyg::new(&c, &mut uplink, Some(&mut b), None, None).hold(1500, Time::from_secs(5)).is_ok());
+    assert_eq!((b.rate / MBPS, b.marks, b.alpha, b.alpha_sum, b.alphas), (1000, 0, 0, 0, 0));
+    hyg_tick(std::slice::from_mut(&mut b), &mut uplink, &c, Time::from_secs(5));
+    assert_eq!(b.rate / MBPS, 1000, "marks of its past do not lower the rate");
+}
+
+#[test]
+fn nobody_is_idle_within_an_interval() {
+    let c = Config { inactive: us(1), ..config(Law::Aiad) }.conf();
+    assert_eq!((c.inactive, c.interval), (500_000, 500_000));
+}
+
+/// Alpha after intervals of (packets, marks), in 1/1024, one interval later.
+fn alpha(steps: &[(u32, u32)]) -> u32 {
+    let c = config(Law::Alpha).conf();
+    let mut pair = HygPair::default();
+    let (mut uplink, mut count) = (Uplink::default(), 0u16);
+    let mut now = Time::from_ms(1);
+    let mut stage = |pair: &mut HygPair, sent: u32, marks: u32, now| {
+        let mut p = Packet { payload: 1000 * sent, segment_size: 1000, ..packet(1066) };
+        let mut stage = Hyg::new(&c, &mut uplink, None, Some(pair), None);
+        assert!(sent == 0 || stage.send(&mut p, now));
+        count = count.wrapping_add(marks as u16);
+        stage.hear(count, now);
+    };
+    stage(&mut pair, 0, 0, now);
+    for &(sent, marks) in steps {
+        now += us(500);
+        stage(&mut pair, sent, marks, now);
+    }
+    stage(&mut pair, 1, 0, now + us(500));
+    pair.part.alpha * 1024 / HYG_ONE
+}
+
+#[test]
+fn alpha_is_the_smoothed_marked_part() {
+    assert_eq!(alpha(&[(100, 50)]), 32);
+    assert_eq!(alpha(&[(100, 50); 200]), 512);
+    assert_eq!(alpha(&[(0, 0)]), 0, "nothing was sent");
+    let mut faded = vec![(100, 100); 200];
+    faded.extend([(0, 0); 16]);
+    assert_eq!(alpha(&faded), 364, "15/16 an interval");
+}
+
+#[test]
+fn marks_of_pairs_that_send_rarely_count() {
+    assert_eq!(alpha(&[(9, 0), (0, 9)]), alpha(&[(9, 9), (0, 0)]), "feedback comes an interval later");
+    assert_eq!(alpha(&[(9, 0), (0, 0), (0, 9)]), alpha(&[(9, 9), (0, 0), (0, 0)]));
+    let rarely = alpha(&[(9, 0), (0, 9), (0, 0)].repeat(100));
+    assert_eq!(rarely, alpha(&[(9, 9), (0, 0), (0, 0)].repeat(100)));
+    assert!(rarely > 256, "{rarely}: all are marked in one interval of three");
+}
+
+#[test]
+fn idle_time_costs_nothing_and_counts_all_the_same() {
+    let faded = |gone: u64| {
+        let c = config(Law::Alpha).conf();
+        let mut pair = HygPair { part: Part { alpha: HYG_ONE, ..Part::default() }, ..HygPair::default() };
+        assert!(
+            Hyg::new(&c, &mut Uplink::default(), None, Some(&mut pair), None).send(&mut packet(1066), us(500 * gone))
+        );
+        pair.part.alpha
+    };
+    let expected = |gone: u32| (0..gone).fold(HYG_ONE, |alpha, _| alpha - (alpha >> 4));
+    for gone in [1, 2, 10, 96] {
+        assert_eq!(faded(u64::from(gone)), expected(gone), "{gone}");
+    }
+    assert_eq!(faded(97), 0);
+    assert!(expected(97) < HYG_ONE / 400);
+}
+
+#[test]
+fn admission_ends_later_than_it_begins() {
+    let c = Config { admission: Some((0.5, 0.25)), ..config(Law::Alpha) }.conf();
+    let asked = |share: f64, refusing| {
+        let part = Part { alpha: (share * f64::from(HYG_ONE)) as u32, ..Part::default() };
+        refuses(&part, &c, refusing, Time::ZERO)
+    };
+    assert_eq!([asked(0.6, false), asked(0.4, false), asked(0.4, true), asked(0.2, true)], [true, false, true, false]);
+    assert!(!refuses(&Part { alpha: HYG_ONE, ..Part::default() }, &config(Law::Alpha).conf(), true, Time::ZERO));
+}
+
+#[test]
+fn admission_ends_even_with_the_least_threshold() {
+    let c = Config { admission: Some((0.5, 0.0)), ..config(Law::Alpha) }.conf();
+    let part = Part { alpha: HYG_ONE, ..Part::default() };
+    assert!(refuses(&part, &c, true, us(500 * 80)));
+    assert!(!refuses(&part, &c, true, us(500 * 97)));
+    let mut marked = Part { alpha: 15, ..Part::default() };
+    assert!(!refuses(&marked, &c, true, us(500)), "alpha never gets below that while packets flow");
+    marked.alpha = 66;
+    assert!(refuses(&marked, &c, true, Time::ZERO));
+}
+
+proptest! {
+    /// No guest sends more than its bucket and its rate allow.
+    #[test]
+    fn a_bucket_never_lets_more_go_than_rate_and_depth(
+        sends in proptest::collection::vec((66u32..9_000, 0u64..200), 1..300),
+    ) {
+        let c = config(Law::Aiad).conf();
+        let mut b = Bucket { filled: 0, ..active(100, 500) };
+        let (mut now, mut passed) = (Time::ZERO, 0u64);
+        for (bytes, pause) in sends {
+            now += us(pause);
+            passed += if may(&mut b, &c, bytes, now) { u64::from(bytes) } else { 0 };
+            prop_assert!(passed <= c.depth + 100 * MBPS * now.as_ns() / 1_000_000_000 + 1);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Marks are accounted for: what a receiver counts is what the sender hears of.
+
+use super::laws::{config, packet, us};
+use crate::hygenicc::{Config, Law};
+use crate::native::{hyg_tick, pay, Bucket, Conf, Hyg, HygConf, HygPair, Uplink};
+use crate::Balance;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use units::{Bytes, Time};
+use wire::feedback::{Feedback, MARKS};
+use wire::{ecn, version, Packet};
+
+/// `SV_HYG_MAX_CREDIT` and `SV_HYG_MAX_DEBT`
+const MAX_CREDIT: u64 = 8192;
+const MAX_DEBT: u32 = 4096;
+
+fn segment(packets: u32, marked: bool) -> Packet {
+    Packet { payload: 1000 * packets, segment_size: 1000, marked: u8::from(marked), ecn: ecn::NOT_ECT, ..packet(1066) }
+}
+
+/// One direction of a pair: a sender, and a receiver that counts.
+struct Way {
+    conf: HygConf,
+    bucket: Bucket,
+    here: HygPair,
+    there: HygPair,
+    /// Counts on their way back.
+    back: VecDeque<u16>,
+}
+
+impl Way {
+    fn new() -> Way {
+        let bucket = Bucket { weight: 1, ..Bucket::default() };
+        let (here, there) = (HygPair::default(), HygPair::default());
+        // Rates are none of its business.
+        let conf = Config { depth: Bytes(1 << 30), ..config(Law::Alpha) }.conf();
+        Way { conf, bucket, here, there, back: VecDeque::new() }
+    }
+
+    fn send(&mut self, packets: u32, marked: bool, now: Time) -> u16 {
+        let mut p = segment(packets, false);
+        let mut uplink = Uplink::default();
+        assert!(Hyg::new(&self.conf, &mut uplink, Some(&mut self.bucket), Some(&mut self.here), None).send(&mut p, now));
+        assert_eq!(p.outer_ecn, ecn::ECT0);
+        let before = self.there.owed_count;
+        Hyg::new(&self.conf, &mut uplink, None, Some(&mut self.there), None).ingress(&segment(packets, marked), now);
+        self.there.owed_count.wrapping_sub(before)
+    }
+
+    /// A packet of the pair leaves in the other direction.
+    fn answer(&mut self, now: Time) {
+        let conf = Conf { idle_ns: 0, balance: Balance::ecmp().conf(false) };
+        let told = pay(&conf, None, Some(&mut self.there), now, &Packet { wire: version::TWO, ..Packet::default() });
+        if let Feedback { kind: MARKS, path, value } = told {
+            self.back.push_back(u16::from_be_bytes([path, value]));
+        }
+    }
+
+    /// The `n`-th of the counts that are on their way arrives, or the last. Returns how many marks it reported.
+    fn hear(&mut self, n: usize, now: Time) -> u64 {
+        if self.back.is_empty() {
+            return 0;
+        }
+        let count = self.back.remove(n.min(self.back.len() - 1)).unwrap_or_default();
+        let before = self.here.credit;
+        let mut uplink = Uplink::default();
+        Hyg::new(&self.conf, &mut uplink, Some(&mut self.bucket), Some(&mut self.here), None).hear(count, now);
+        u64::from(before - self.here.credit)
+    }
+}
+
+#[test]
+fn the_first_count_is_where_counting_begins() {
+    let mut way = Way::new();
+    way.there = HygPair { owed_count: 500, owed_told: 500, introduced: 1, ..HygPair::default() };
+    way.send(100, true, us(1));
+    way.answer(us(1));
+    assert_eq!(way.hear(0, us(2)), 0, "600, of which nobody knows how many are this sender's");
+    way.send(9, true, us(3));
+    way.answer(us(3));
+    assert_eq!(way.hear(0, us(4)), 9);
+}
+
+#[test]
+fn a_new_receiver_says_where_it_begins() {
+    let mut way = Way::new();
+    assert_eq!(way.send(7, true, us(1)), 7);
+    way.answer(us(1));
+    way.answer(us(1));
+    assert_eq!(way.back, [0, 7]);
+    assert_eq!([way.hear(0, us(2)), way.hear(0, us(2))], [0, 7]);
+}
+
+#[test]
+fn an_old_count_is_no_sixty_thousand_marks() {
+    let mut way = Way::new();
+    for _ in 0..3000 {
+        way.send(40, false, us(1));
+    }
+    assert_eq!(u64::from(way.here.credit), MAX_CREDIT, "credit does not grow for ever");
+    way.back.extend([0, 103, 100, 104]);
+    let heard: u64 = (0..4).map(|_| way.hear(0, us(2))).sum();
+    assert_eq!(heard, 104);
+}
+
+#[test]
+fn a_great_debt_waits_for_no_timer() {
+    let c = config(Law::Alpha).conf();
+    let owes = |owed_count| HygPair { owed_count, since: 1, ..HygPair::default() }.overdue(&c, us(2));
+    assert_eq!([owes(0), owes(1), owes(MAX_DEBT as u16 - 1), owes(MAX_DEBT as u16)], [false, false, false, true]);
+}
+
+proptest! {
+    /// Without loss on the way back every mark is heard of, once: whatever overtakes whatever, and although counts wrap.
+    #[test]
+    fn all_marks_are_accounted_for(
+        steps in proptest::collection::vec((1u32..44, 0u8..4, any::<bool>(), 0usize..4), 1..400),
+        times in 1u32..40,
+        start in any::<u16>(),
+    ) {
+        let mut way = Way::new();
+        // It has counted before: the sender knows where it is.
+        (way.there.owed_count, way.there.owed_told, way.there.introduced) = (start, start, 1);
+        way.back.push_back(start);
+        way.hear(0, us(1));
+        let (mut counted, mut heard) = (0u64, 0u64);
+        let mut now = Time::from_ms(1);
+        for _ in 0..times {
+            for &(packets, marked, answered, overtakes) in &steps {
+                now += us(500);
+                counted += u64::from(way.send(packets, marked > 0, now));
+                if answered || way.there.overdue(&way.conf, now) {
+                    way.answer(now);
+                }
+                while way.back.len() > 4 || (answered && !way.back.is_empty()) {
+                    heard += way.hear(overtakes, now);
+                }
+            }
+        }
+        way.answer(now);
+        while !way.back.is_empty() {
+            heard += way.hear(0, now);
+        }
+        prop_assert_eq!(heard, counted);
+        prop_assert!(u64::from(way.bucket.marks) == counted);
+    }
+
+    /// When either end restarts, the marks that were not told yet are lost, and none appear.
+    #[test]
+    fn a_restart_loses_what_was_untold_and_adds_nothing(
+        steps in proptest::collection::vec((1u32..44, any::<bool>(), any::<bool>(), 0u8..40), 1..400),
+    ) {
+        let mut way = Way::new();
+        let (mut counted, mut heard, mut untold) = (0u64, 0u64, 0u64);
+        let (mut lost, mut forgot) = (0, false);
+        let mut now = Time::from_ms(1);
+        for (packets, marked, answered, restart) in steps {
+            now += us(500);
+            match restart {
+                0 => {
+                    // A receiver is away for longer than packets are.
+                    now += Time::from_ms(70);
+                    way.there = HygPair::default();
+                    lost += untold;
+                    untold = 0;
+                }
+                1 => {
+                    way.here = HygPair::default();
+                    forgot = true;
+                }
+                _ => {}
+            }
+            let fresh = u64::from(way.send(packets, marked, now));
+            (counted, untold) = (counted + fresh, untold + fresh);
+            if answered {
+                way.answer(now);
+                way.answer(now);
+                let told = way.hear(0, now) + way.hear(0, now);
+                prop_assert!(told <= untold);
+                heard += told;
+                // The first count says nothing to a sender that has forgotten, nor of packets that it has forgotten.
+                lost += if forgot { untold - told } else { 0 };
+                (untold, forgot) = (0, way.here.told_heard == 0);
+            }
+        }
+        prop_assert!(heard <= counted);
+        prop_assert!(counted - heard <= lost + untold, "{counted} {heard} {lost} {untold}");
+    }
+
+    /// Whatever anybody claims, rates stay between the minimum and the fair rate, and marks within what was sent.
+    #[test]
+    fn forged_feedback_keeps_rates_within_bounds(
+        alpha in any::<bool>(),
+        weights in proptest::collection::vec(1u32..=65_535, 1..8),
+        steps in proptest::collection::vec((0usize..8, any::<u16>(), 0u32..60, any::<bool>(), 0u64..5_000), 1..200),
+    ) {
+        let law = if alpha { Law::Alpha } else { Law::Aiad };
+        let c = config(law).conf();
+        let mut uplink = Uplink::default();
+        let mut buckets: Vec<Bucket> = weights.iter().map(|&weight| Bucket { weight, ..Bucket::default() }).collect();
+        let mut pairs = vec![HygPair::default(); weights.len()];
+        let (mut now, mut sent, mut heard) = (Time::ZERO, 0u64, 0u64);
+        for (guest, count, segments, tick, pause) in steps {
+            let n = guest % weights.len();
+            now += us(pause);
+            let mut stage = Hyg::new(&c, &mut uplink, Some(&mut buckets[n]), Some(&mut pairs[n]), None);
+            if stage.send(&mut segment(segments, false), now) {
+                sent += u64::from(segments.max(1));
+            }
+            let before = pairs[n].credit;
+            Hyg::new(&c, &mut uplink, Some(&mut buckets[n]), Some(&mut pairs[n]), None).hear(count, now);
+            heard += u64::from(before - pairs[n].credit);
+            if tick {
+                hyg_tick(&mut buckets, &mut uplink, &c, now);
+            }
+            for b in buckets.iter().filter(|b| b.active != 0) {
+                prop_assert!(b.rate <= b.fair && b.rate >= c.least.min(b.fair), "{:?}", b);
+                prop_assert!(b.fair <= c.uplink);
+            }
+        }
+        prop_assert!(heard <= sent);
+    }
+}

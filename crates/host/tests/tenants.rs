@@ -1,0 +1,180 @@
+//! HyGenICC: shares of guests whatever they send.
+
+use edge::hygenicc::{Config, Hold, Law};
+use edge::shape::Class;
+use fabric::{Aqm, Buffer, Multipath, RandomLoss, SwitchConfig};
+use host::experiment::{EdgeConfig, Experiment, HostConfig, Limiter, LimiterClass, Record, Tenants};
+use host::outcome::Outcome;
+use host::tcp::cc::Algorithm;
+use host::workload::{Datagrams, HostMap, Pairs, Pattern, Workload};
+use topology::SingleSwitch;
+use units::{BitRate, Bytes, Time};
+
+const RATE: BitRate = BitRate::from_gbps(1);
+
+fn long(name: &str, guest: u8, pairs: &[(u32, u32)]) -> Workload {
+    let pattern = Pattern::Long { pairs: Pairs::Fixed(pairs.to_vec()), size: None };
+    Workload { guest, ..Workload::new(name, pattern) }
+}
+
+fn flood(name: &str, guest: u8, pairs: &[(u32, u32)]) -> Workload {
+    Workload { datagrams: Some(Datagrams { rate: BitRate::from_mbps(900) }), ..long(name, guest, pairs) }
+}
+
+fn tenants(law: Law, hold: Hold, weights: &[u16]) -> Option<Tenants> {
+    let config = Config { law, hold, ..Config::new(RATE, Time::from_us(100)) };
+    Some(Tenants { config, weights: weights.to_vec() })
+}
+
+/// Hosts on one switch with the buffer and the threshold of the paper's simulations.
+fn experiment(hosts: u32, workloads: Vec<Workload>, tenants: Option<Tenants>) -> Experiment {
+    let topology = SingleSwitch { hosts, host_rate: RATE, host_delay: Time::from_us(12) };
+    let k = Bytes(30_000);
+    let mut config = HostConfig { tso: false, ..HostConfig::default() };
+    config.tcp.congestion = Algorithm::NewReno;
+    Experiment {
+        topology: topology.build().unwrap(),
+        switches: SwitchConfig {
+            buffer: Buffer::PerPort(Bytes(150_000)),
+            aqm: Some(Aqm::Red { kmin: k, kmax: k, pmax: 1.0 }),
+            ..SwitchConfig::default()
+        },
+        multipath: Multipath::Ecmp,
+        loss: RandomLoss::default(),
+        failures: Vec::new(),
+        reroute_after: Time::from_ms(10),
+        hosts: config,
+        edge: EdgeConfig { tenants, ..EdgeConfig::default() },
+        racks: HostMap::uniform(hosts, 1),
+        workloads,
+        duration: Time::from_ms(1000),
+        drain: Time::ZERO,
+        warmup: Time::from_ms(500),
+        seed: 1,
+        record: Record { sample_every: Time::from_ms(1), ..Record::default() },
+    }
+}
+
+/// Goodput of each flow in the measured part, Mbps.
+fn mbps(e: &Experiment, outcome: &Outcome) -> Vec<f64> {
+    let span = (e.duration - e.warmup).as_secs_f64();
+    outcome.flows.iter().map(|f| f.delivered_measured as f64 * 8.0 / span / 1e6).collect()
+}
+
+fn run(e: &Experiment) -> (Vec<f64>, Outcome) {
+    let outcome = host::run(e, &mut |_| {}).unwrap();
+    (mbps(e, &outcome), outcome)
+}
+
+fn marks(outcome: &Outcome) -> (u64, u64) {
+    let sum = |of: fn(&edge::hygenicc::Counters) -> u64| outcome.hosts.iter().map(|h| of(&h.hygenicc)).sum();
+    (sum(|c| c.marks_counted), sum(|c| c.marks_heard))
+}
+
+#[test]
+fn a_flood_of_datagrams_leaves_tcp_its_share() {
+    let work = || vec![long("tcp", 1, &[(0, 2)]), flood("udp", 1, &[(1, 2)])];
+    let (without, outcome) = run(&experiment(3, work(), None));
+    assert!(without[0] < 0.1 * 478.0 && without[1] > 800.0, "{without:?}");
+    assert_eq!(marks(&outcome), (0, 0));
+    let hold = Hold::Delay(Bytes(200_000));
+    let (with, outcome) = run(&experiment(3, work(), tenants(Law::Aiad, hold, &[1, 1])));
+    assert!(with[0] > 0.7 * 478.0, "{with:?}");
+    assert!(with[0] / with[1] > 0.8 && with[0] / with[1] < 1.25, "{with:?}");
+    let (counted, heard) = marks(&outcome);
+    // All but those on their way when the run ends.
+    assert!(counted > 1000 && counted - heard <= 100, "{counted} {heard}");
+}
+
+/// What packets that wait tell is as of when they leave.
+#[test]
+fn feedback_does_not_wait_behind_its_guests_backlog() {
+    let work = vec![
+        flood("one", 1, &[(0, 1)]),
+        flood("two", 1, &[(2, 1)]),
+        flood("back", 1, &[(1, 0)]),
+        flood("heavy", 2, &[(1, 2)]),
+    ];
+    let mut e = experiment(3, work, tenants(Law::Alpha, Hold::Delay(Bytes(200_000)), &[1, 1, 9]));
+    (e.duration, e.warmup) = (Time::from_ms(300), Time::from_ms(100));
+    let (got, _) = run(&e);
+    assert!((80.0..100.0).contains(&got[2]), "{got:?}: a tenth, behind a backlog of 16 ms");
+    // To host 2 nothing flows back, so it gets packets of their own, which do not wait.
+    assert!(got[0] / got[1] > 0.8, "{got:?}");
+}
+
+/// What a limiter has no room for after a delay is free again in TCP's small queue.
+#[test]
+fn drops_after_a_delay_are_the_transports_again() {
+    let mut e =
+        experiment(2, vec![long("tcp", 1, &[(0, 1)])], tenants(Law::Aiad, Hold::Delay(Bytes(200_000)), &[1, 1]));
+    let class = Class { queue: Some(Bytes(3_100)), ..Class::fixed(BitRate::from_mbps(200)) };
+    let classes = vec![LimiterClass { to: None, class, law: edge::limiter::Law::None }];
+    e.edge.limiter = Some(Limiter { hosts: Some(vec![0]), total: None, classes });
+    // One at a time has to wait: a bucket that is never full.
+    if let Some(tenants) = &mut e.edge.tenants {
+        tenants.config.depth = Bytes(1538);
+        tenants.config.bursts = 0;
+    }
+    let (got, outcome) = run(&e);
+    let host = &outcome.hosts[0];
+    assert!(host.limiter_drops > 50 && host.hygenicc.delayed_segments > 1000, "{host:?}");
+    assert!(got[0] > 50.0, "{got:?}: lost segments are sent again");
+}
+
+#[test]
+fn probes_take_no_share() {
+    let mut e = experiment(2, vec![flood("udp", 1, &[(0, 1)])], tenants(Law::Alpha, Hold::Drop, &[1, 1]));
+    e.record.probe_every = Time::from_ms(1);
+    let (got, outcome) = run(&e);
+    assert!(got[0] > 850.0, "{got:?}");
+    assert!(!outcome.probes.is_empty());
+}
+
+#[test]
+fn guests_of_one_host_share_by_weight() {
+    for weights in [&[1, 2, 1][..], &[1, 4, 2, 1]] {
+        let n = weights.len() as u32 - 1;
+        let work = (1..=n).map(|guest| flood(&format!("t{guest}"), guest as u8, &[(0, guest)])).collect();
+        let (got, _) = run(&experiment(n + 1, work, tenants(Law::Aiad, Hold::Drop, weights)));
+        let least = got[n as usize - 1];
+        for (rate, &weight) in got.iter().zip(&weights[1..]) {
+            assert!((rate / least / f64::from(weight) - 1.0).abs() < 0.05, "{weights:?}: {got:?}");
+        }
+        assert!(got.iter().sum::<f64>() > 900.0, "{got:?}");
+    }
+}
+
+#[test]
+fn an_idle_guests_share_goes_to_the_others_after_a_second() {
+    let leaving = Workload { until: Some(Time::from_ms(200)), ..flood("leaves", 1, &[(0, 1)]) };
+    let work = vec![leaving, flood("stays", 2, &[(0, 1)])];
+    let mut e = experiment(2, work, tenants(Law::Alpha, Hold::Drop, &[1, 1, 1]));
+    (e.duration, e.warmup) = (Time::from_ms(1400), Time::ZERO);
+    let (_, outcome) = run(&e);
+    let series = &outcome.goodput_series.iter().find(|(flow, _)| outcome.flows[*flow as usize].class == 1).unwrap().1;
+    let mbps = |from: usize, to: usize| series[from..to].iter().sum::<u64>() as f64 * 8.0 / (to - from) as f64 / 1e3;
+    let (shared, reserved, alone) = (mbps(50, 150), mbps(300, 1150), mbps(1210, 1390));
+    assert!((450.0..490.0).contains(&shared) && (450.0..490.0).contains(&reserved), "{shared} {reserved}");
+    assert!(alone > 880.0, "{alone}");
+}
+
+#[test]
+fn a_run_is_a_function_of_its_seed() {
+    let work = || vec![long("tcp", 1, &[(0, 2)]), flood("udp", 2, &[(1, 2)])];
+    let mut e = experiment(3, work(), tenants(Law::Alpha, Hold::Delay(Bytes(100_000)), &[1, 1, 1]));
+    (e.duration, e.warmup) = (Time::from_ms(100), Time::from_ms(10));
+    let flows = |e: &Experiment| run(e).1.flows;
+    assert_eq!(flows(&e), flows(&e));
+}
+
+#[test]
+fn a_socket_sends_no_more_than_its_host_can_queue() {
+    let fast = Datagrams { rate: BitRate::from_gbps(5) };
+    let work = vec![Workload { datagrams: Some(fast), ..flood("udp", 0, &[(0, 1)]) }];
+    let mut e = experiment(2, work, None);
+    e.switches.aqm = None;
+    let (got, _) = run(&e);
+    // The link less headers: 1472 of 1538 octets.
+    assert!((got[0] - 957.0).abs() < 2.0, "{got:?}");
+}
