@@ -46,7 +46,7 @@ struct sv_balance_conf {
 	};
 };
 
-SV_ASSERT_SIZE(struct sv_balance_conf, 20);
+SV_ASSERT_SIZE(struct sv_balance_conf, 24);
 
 /* Per flow direction; zeroed state is a flow that has sent nothing. */
 struct sv_balance {
@@ -89,6 +89,12 @@ SV_FN u32 sv_balance_relay(const struct sv_balance_conf *conf)
 	return sv_balance_is_clove(conf) ? conf->clove.relay >> SV_PATH_SHIFT : 0;
 }
 
+/* Ticks without a mark after which a path gets back of its share, at least those after which it is free; 0: never. */
+SV_FN u32 sv_balance_recover(const struct sv_balance_conf *conf)
+{
+	return conf->clove.recover ? sv_max32(sv_max32(conf->clove.recover, conf->clove.clear) >> SV_PATH_SHIFT, 1) : 0;
+}
+
 /* Another scheme than before: the flow keeps its number and label until this one takes the next. */
 SV_FN void sv_balance_change(struct sv_balance *b, u8 scheme)
 {
@@ -119,6 +125,7 @@ SV_FN u32 sv_balance_offer(const struct sv_balance_conf *conf, const struct sv_p
 
 	if (conf->scheme == SV_BALANCE_CLOVE_INT)
 		return sv_clove_least(paths->path, sv_clove_count(paths), clear, sv_path_tick(now));
+	sv_clove_recover(paths->path, sv_clove_count(paths), sv_balance_recover(conf), sv_path_tick(now));
 	return sv_clove_next(paths->path, sv_clove_count(paths));
 }
 

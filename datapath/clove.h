@@ -9,7 +9,8 @@
  * Clove-INT: the path whose busiest link is least utilised; among equals the one that was taken longest ago.
  *
  * Where the paper is silent:
- *  - A path is free again when no mark came for a while; nothing gives it its share back but marks on other paths.
+ *  - A path is free again when no mark came for a while; nothing gives it its share back but marks on other paths, or, where
+ *    sv_clove_conf.recover says so, time.
  *  - No path loses more than leaves it 1/100, or nothing would tell that it is free.
  *  - A path that is new gets the mean share of the others; what a path had that is gone is spread in proportion.
  *  - What is known of a path's utilisation halves as it ages, or a path that nobody takes would stay busy for ever.
@@ -37,6 +38,7 @@ struct sv_clove_conf {
 	u32 relay; /* ns: least time between two feedbacks on one path */
 	u32 clear; /* ns. Clove-ECN: without a mark for so long a path is free. Clove-INT: what is known of utilisation halves in it */
 	u32 masks; /* Clove-ECN: SV_CLOVE_MASKS_* */
+	u32 recover; /* ns. Clove-ECN: after so long without a mark a path gets back of its share; 0: never */
 };
 
 SV_FN u32 sv_clove_count(const struct sv_paths *paths)
@@ -47,7 +49,7 @@ SV_FN u32 sv_clove_count(const struct sv_paths *paths)
 /* Marked, and not for longer than `clear` ticks. */
 SV_FN int sv_clove_congested(const struct sv_path *path, u32 clear, u32 tick)
 {
-	return (int)((1 - sv_is_zero(path->congestion)) & (1 - sv_is_above(tick - path->heard, clear)));
+	return (int)((1 - sv_is_zero(path->congestion)) & (1 - sv_is_above(sv_path_since(path->heard, tick), clear)));
 }
 
 /* Are all of them? n is at most SV_CLOVE_PATHS. Where there is none, none is congested. */
@@ -137,12 +139,12 @@ SV_FN void sv_clove_mark(struct sv_path *path, u32 n, u32 at, u32 deaf, u32 clea
 	struct sv_path *marked = &path[at & (SV_CLOVE_PATHS - 1)];
 	u32 free, cut, share, rest;
 
-	if (at >= n || n > SV_CLOVE_PATHS || (marked->congestion && tick - marked->heard < deaf))
+	if (at >= n || n > SV_CLOVE_PATHS || (marked->congestion && sv_path_since(marked->heard, tick) < deaf))
 		return;
 	if (!sv_clove_settled(path, n))
 		sv_clove_settle(path, n);
 	marked->congestion = 0xffff;
-	marked->heard = tick;
+	marked->heard = marked->eased = tick;
 	marked->marks++;
 	free = sv_clove_clear(path, n, clear, tick);
 	if (!free)
@@ -155,6 +157,59 @@ SV_FN void sv_clove_mark(struct sv_path *path, u32 n, u32 at, u32 deaf, u32 clea
 		u32 gets = sv_is_zero(path[i].congestion), more = gets & (1 - sv_is_zero(rest));
 
 		path[i].weight += (share & (0u - gets)) + more;
+		rest -= more;
+	}
+}
+
+/*
+ * What path `at` gets back now of what it lacks to `mean`: an eighth for each time `after` since it last lost or got something, rounded
+ * up, so that all comes back in the end.
+ */
+SV_FN u32 sv_clove_due(const struct sv_path *path, u32 mean, u32 after, u32 tick)
+{
+	u32 times = sv_path_since(path->eased, tick) / after;
+	u32 lacks = mean - sv_select32(sv_is_above(mean, path->weight), path->weight, mean);
+
+	times = sv_select32(sv_is_above(times, 8), 8, times);
+	return (lacks * times + 7) / 8;
+}
+
+/* Of its share, what is above `mean`. */
+SV_FN u32 sv_clove_excess(const struct sv_path *path, u32 mean)
+{
+	return sv_select32(sv_is_above(path->weight, mean), path->weight, mean) - mean;
+}
+
+/*
+ * Shares drift back to equal ones: paths that were not marked for `after` ticks get of what they lack, from those that have more than
+ * the mean, in proportion; the first of these give what division leaves. No path that gives ends below the mean, none that gets above
+ * it. `after` 0: nothing moves.
+ */
+SV_FN void sv_clove_recover(struct sv_path *path, u32 n, u32 after, u32 tick)
+{
+	u32 mean, gets = 0, excess = 0, rest;
+
+	if (!after || !n || n > SV_CLOVE_PATHS)
+		return;
+	if (!sv_clove_settled(path, n))
+		sv_clove_settle(path, n);
+	mean = SV_CLOVE_ONE / n;
+	SV_CLOVE_EACH(i, n) {
+		gets += sv_clove_due(&path[i], mean, after, tick);
+		excess += sv_clove_excess(&path[i], mean);
+	}
+	/* All that is lacking is at most all that is above the mean, since the shares' sum is at least n times the mean. */
+	if (!gets || gets > excess)
+		return;
+	rest = gets;
+	SV_CLOVE_EACH(i, n)
+		rest -= (u32)((u64)sv_clove_excess(&path[i], mean) * gets / excess);
+	SV_CLOVE_EACH(i, n) {
+		u32 has = sv_clove_excess(&path[i], mean), due = sv_clove_due(&path[i], mean, after, tick);
+		u32 gives = (u32)((u64)has * gets / excess), more = sv_is_above(has, gives) & (1 - sv_is_zero(rest));
+
+		path[i].eased = sv_select32(sv_is_zero(due), path[i].eased, tick);
+		path[i].weight += due - gives - more;
 		rest -= more;
 	}
 }
@@ -188,7 +243,7 @@ SV_FN u32 sv_clove_least(struct sv_path *path, u32 n, u32 age, u32 tick)
 	u32 best = 0, least = 0xffffffff, oldest = 0, newest = (u32)path[0].turn;
 
 	SV_CLOVE_EACH(i, n) {
-		u32 halvings = (tick - path[i].heard) / age, turn = (u32)path[i].turn, known, better, newer;
+		u32 halvings = sv_path_since(path[i].heard, tick) / age, turn = (u32)path[i].turn, known, better, newer;
 
 		known = (u32)path[i].congestion >> sv_select32(sv_is_above(halvings, 16), 16, halvings);
 		better = sv_is_above(least, known) | (sv_is_zero(known ^ least) & (turn - oldest) >> 31);

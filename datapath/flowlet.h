@@ -11,22 +11,19 @@
 #include "flow.h"
 #include "paths.h"
 
-/* A tick is 1,024 ns: 32 bits of them last 73 minutes. After a pause of just that time a flow may keep its path once more. */
-#define SV_FLOWLET_SHIFT 10
-
 /* Which path a flowlet takes; the numbers are places in a table of crates/edge/src/balance/table.rs. */
 #define SV_FLOWLET_ROUND_ROBIN 0
 #define SV_FLOWLET_HASH 1
 #define SV_FLOWLET_RANDOM 2
 
 struct sv_flowlet {
-	u32 last_tick; /* when the flow's last segment left */
+	u32 last_tick; /* when the flow's last segment left, in the ticks of paths; 73 minutes later it may seem to be just now */
 };
 
 /* Has the flow paused for more than `gap` ns, or not begun? */
 SV_FN int sv_flowlet_ended(const struct sv_flowlet *f, const struct sv_choice *c, u32 gap, u64 now)
 {
-	return !c->started || (u32)(now >> SV_FLOWLET_SHIFT) - f->last_tick > gap >> SV_FLOWLET_SHIFT;
+	return !c->started || sv_path_since(f->last_tick, sv_path_tick(now)) > gap >> SV_PATH_SHIFT;
 }
 
 /* Note a segment. Returns 1 when it opens a flowlet, which then has its number, and still needs a path. */
@@ -34,7 +31,7 @@ SV_FN int sv_flowlet_opens(struct sv_flowlet *f, struct sv_choice *c, u32 gap, u
 {
 	int opens = sv_flowlet_ended(f, c, gap, now);
 
-	f->last_tick = (u32)(now >> SV_FLOWLET_SHIFT);
+	f->last_tick = sv_path_tick(now);
 	if (opens)
 		c->cell += c->started;
 	c->started = 1;

@@ -34,6 +34,20 @@ SV_FN u32 sv_path_tick(u64 now)
 	return (u32)(now >> SV_PATH_SHIFT);
 }
 
+/* Readings of two CPUs' clocks may be in the wrong order by less than this, ticks. */
+#define SV_PATH_SKEW 1024
+
+/*
+ * Ticks since `then`, mod 2^32. What lies less than SV_PATH_SKEW ahead is now: a packet reads the clock before it has the lock, and meanwhile
+ * another CPU may have written a later time.
+ */
+SV_FN u32 sv_path_since(u32 then, u32 tick)
+{
+	u32 since = tick - then;
+
+	return sv_select32(sv_is_above(since, 0u - SV_PATH_SKEW), 0, since);
+}
+
 /* What is known of one path, by its place in the schedule. All zero: nothing yet. */
 struct sv_path {
 	u32 weight;	/* share of the new flowlets, 1/65536; 0: none was given yet */
@@ -43,9 +57,10 @@ struct sv_path {
 	u16 congestion; /* 1/65536 */
 	u16 quiet;	/* so long after `bound`, ticks, feedback may be about the path before; 0: it is not */
 	u32 marks;	/* for people: marks that counted, mod 2^32 */
+	u32 eased;	/* when a mark last took of the weight, or time gave to it, ticks */
 };
 
-SV_ASSERT_SIZE(struct sv_path, 24);
+SV_ASSERT_SIZE(struct sv_path, 28);
 
 /* The index of this path named another one until now: what is under way is of that. `rtt` in ns; more than 33 ms counts as that. */
 SV_FN void sv_path_bind(struct sv_path *path, u64 rtt, u64 now)
@@ -59,7 +74,7 @@ SV_FN void sv_path_bind(struct sv_path *path, u64 rtt, u64 now)
 /* ns since the last feedback that counts, of a path that had any. For people. */
 SV_FN u64 sv_path_age(const struct sv_path *path, u64 now)
 {
-	return (u64)(sv_path_tick(now) - path->heard) << SV_PATH_SHIFT;
+	return (u64)sv_path_since(path->heard, sv_path_tick(now)) << SV_PATH_SHIFT;
 }
 
 /* Is feedback on this path's index about the path that it names now? Under the paths' lock. */
@@ -67,7 +82,7 @@ SV_FN int sv_path_listens(struct sv_path *path, u64 now)
 {
 	if (!path->quiet)
 		return 1;
-	if (sv_path_tick(now) - path->bound < path->quiet)
+	if (sv_path_since(path->bound, sv_path_tick(now)) < path->quiet)
 		return 0;
 	path->quiet = 0;
 	return 1;

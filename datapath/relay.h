@@ -63,7 +63,7 @@ SV_FN int sv_relay_take(struct sv_relay *r, u32 least, u32 tick, struct sv_path_
 		u8 path = r->queue[r->head];
 
 		r->head++;
-		if (r->told[path] && tick - r->told[path] < least) {
+		if (r->told[path] && sv_path_since(r->told[path], tick) < least) {
 			r->queue[(u8)(r->head + waiting - 1)] = path;
 			continue;
 		}

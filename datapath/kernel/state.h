@@ -12,7 +12,7 @@
 #include "../relay.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 21
+#define SV_STATE_VERSION 22
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -120,7 +120,7 @@ struct sv_peer_paths {
 	struct sv_path path[SV_MAX_LABELS];
 };
 
-SV_ASSERT_SIZE(struct sv_peer_paths, 6152);
+SV_ASSERT_SIZE(struct sv_peer_paths, 7176);
 
 struct sv_peer_relay {
 #ifdef __bpf__

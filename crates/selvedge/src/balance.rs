@@ -68,6 +68,7 @@ impl BalanceKeys {
         let shown = move |p: &&'static Parameter| match p.shown {
             Shown::Always => true,
             Shown::WithScheme => scheme.parameters.contains(p) || self.value(p).is_some(),
+            Shown::WhenSet => self.value(p).is_some_and(|value| value != p.default),
         };
         let parameters = Parameter::all().filter(shown).map(|p| (p.name.to_owned(), value(p)));
         std::iter::once((word.to_owned(), scheme.name.to_owned())).chain(parameters).collect()

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use units::{Bytes, Time};
 
 /// Most parameters of one scheme: the words of the union in `struct sv_balance_conf`.
-pub const MAX_PARAMETERS: usize = 4;
+pub const MAX_PARAMETERS: usize = 5;
 
 /// One scheme.
 #[derive(Debug)]
@@ -92,6 +92,8 @@ pub enum Shown {
     Always,
     /// Of schemes that have it.
     WithScheme,
+    /// Where it is not the default: options that came later, which are off.
+    WhenSet,
 }
 
 impl Parameter {
@@ -275,7 +277,8 @@ impl fmt::Display for Balance {
     /// As it is read.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.scheme.name)?;
-        self.values().try_for_each(|(parameter, value)| write!(f, ",{}={value}", parameter.name))
+        let shown = |(p, value): &(&Parameter, Quantity)| p.shown != Shown::WhenSet || *value != p.default;
+        self.values().filter(shown).try_for_each(|(parameter, value)| write!(f, ",{}={value}", parameter.name))
     }
 }
 
@@ -329,7 +332,7 @@ pub struct Conf {
     /// Of the parameters, in their order.
     words: [u32; MAX_PARAMETERS],
 }
-const _: () = assert!(size_of::<Conf>() == 20);
+const _: () = assert!(size_of::<Conf>() == 24);
 
 /// `struct sv_balance`: a flow's state of its choice of path.
 #[repr(C)]
@@ -386,11 +389,11 @@ mod tests {
     fn values_become_words_of_the_data_path() {
         assert_eq!(Balance::default().conf(true), Conf::default());
         let flowcells = Balance::flowcell(Bytes::kib(4)).conf(true);
-        assert_eq!((flowcells.flags, flowcells.words), (TCP_ONLY, [4096, 0, 0, 0]));
-        assert_eq!(Balance::flowlet(Time::from_us(3)).conf(false).words, [3000, 0, 0, 0]);
-        assert_eq!(Balance::flowlet(Time::from_secs(400)).conf(false).words, [u32::MAX, 0, 0, 0]);
+        assert_eq!((flowcells.flags, flowcells.words), (TCP_ONLY, [4096, 0, 0, 0, 0]));
+        assert_eq!(Balance::flowlet(Time::from_us(3)).conf(false).words, [3000, 0, 0, 0, 0]);
+        assert_eq!(Balance::flowlet(Time::from_secs(400)).conf(false).words, [u32::MAX, 0, 0, 0, 0]);
         let random: Balance = "edge-flowlet,flowlet_choice=random".parse().unwrap();
-        assert_eq!(random.conf(false).words, [500_000, 2, 0, 0], "SV_FLOWLET_RANDOM");
+        assert_eq!(random.conf(false).words, [500_000, 2, 0, 0, 0], "SV_FLOWLET_RANDOM");
     }
 
     #[test]
@@ -401,6 +404,11 @@ mod tests {
             assert!(scheme.names().all(|name| name.parse() == Ok(Balance::new(scheme, |_| None))), "{}", scheme.name);
         }
         assert_eq!("flowcell,flowcell=4KiB".parse(), Ok(Balance::flowcell(Bytes::kib(4))));
+        assert_eq!(
+            Balance::new(&CLOVE, |_| None).to_string(),
+            "clove,flowlet_gap=500us,clove_relay=250us,clove_clear=1ms,clove_masks=guests",
+            "an option that is off is not shown"
+        );
         let flowlets = Balance::flowlet(Time::from_ms(1)).to_string();
         assert_eq!(flowlets, "flowlet,flowlet_gap=1ms,flowlet_choice=round-robin");
         for (wrong, says) in [

@@ -124,6 +124,15 @@ pub static CLOVE: Scheme = Scheme {
             most: Quantity::Word(Word { of: MASKS, at: 1 }),
             shown: Shown::WithScheme,
         },
+        Parameter {
+            name: "clove_recover",
+            aliases: &[],
+            about: "time without marks after which a path gets back an eighth of what it lacks to an equal share; 0s: never",
+            default: Quantity::Time(Time::ZERO),
+            least: Quantity::Time(Time::ZERO),
+            most: Quantity::Time(Time::from_secs(4)),
+            shown: Shown::WhenSet,
+        },
     ],
 };
 

@@ -5,6 +5,7 @@
 void sv_edge_clove_mark(struct sv_path *path, u32 n, u32 at, u32 deaf, u32 clear, u32 tick);
 int sv_edge_clove_all_congested(const struct sv_path *path, u32 n, u32 clear, u32 tick);
 u32 sv_edge_clove_next(struct sv_path *path, u32 n);
+void sv_edge_clove_recover(struct sv_path *path, u32 n, u32 after, u32 tick);
 void sv_edge_clove_utilised(struct sv_path *path, u8 value, u32 tick);
 u32 sv_edge_clove_least(struct sv_path *path, u32 n, u32 clear, u32 tick);
 
@@ -21,6 +22,11 @@ int sv_edge_clove_all_congested(const struct sv_path *path, u32 n, u32 clear, u3
 u32 sv_edge_clove_next(struct sv_path *path, u32 n)
 {
 	return sv_clove_next(path, n);
+}
+
+void sv_edge_clove_recover(struct sv_path *path, u32 n, u32 after, u32 tick)
+{
+	sv_clove_recover(path, n, after, tick);
 }
 
 void sv_edge_clove_utilised(struct sv_path *path, u8 value, u32 tick)

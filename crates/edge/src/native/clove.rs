@@ -7,6 +7,7 @@ extern "C" {
     fn sv_edge_clove_mark(path: *mut PathState, n: u32, at: u32, deaf: u32, clear: u32, tick: u32);
     fn sv_edge_clove_all_congested(path: *const PathState, n: u32, clear: u32, tick: u32) -> std::ffi::c_int;
     fn sv_edge_clove_next(path: *mut PathState, n: u32) -> u32;
+    fn sv_edge_clove_recover(path: *mut PathState, n: u32, after: u32, tick: u32);
     fn sv_edge_clove_utilised(path: *mut PathState, value: u8, tick: u32);
     fn sv_edge_clove_least(path: *mut PathState, n: u32, clear: u32, tick: u32) -> u32;
 }
@@ -18,6 +19,8 @@ const FLOOR: u32 = 655;
 const CLEAR: u32 = 100;
 /// Ticks within which marks are one.
 const DEAF: u32 = 5;
+/// Ticks without a mark after which a path gets something back.
+const RECOVER: u32 = 1000;
 
 /// Paths to one destination.
 struct Paths {
@@ -44,6 +47,11 @@ impl Paths {
     fn next(&mut self) -> usize {
         // SAFETY: see above.
         unsafe { sv_edge_clove_next(self.all.as_mut_ptr(), self.n) as usize }
+    }
+
+    fn recover(&mut self, after: u32, tick: u32) {
+        // SAFETY: see above.
+        unsafe { sv_edge_clove_recover(self.all.as_mut_ptr(), self.n, after, tick) }
     }
 
     fn utilised(&mut self, at: usize, value: u8, tick: u32) {
@@ -108,6 +116,48 @@ fn marks_that_come_at_once_are_one() {
     }
     paths.mark(0, 10 + DEAF);
     assert_eq!(paths.shares()[0], 1111);
+}
+
+#[test]
+fn a_clock_that_goes_back_a_little_frees_no_path() {
+    let mut paths = Paths::new(2);
+    paths.mark(0, 10);
+    paths.mark(1, 12);
+    let before = paths.weights();
+    // Another CPU read its clock before these marks, and has the lock after them.
+    assert!(paths.all_congested(9));
+    paths.mark(0, 8);
+    assert_eq!((paths.all[0].marks, paths.weights()), (1, before), "the same mark, and none that finds a free path");
+    paths.utilised(0, 255, 20);
+    paths.utilised(1, 100, 20);
+    assert_eq!(paths.least(19), 1, "what is known is not old");
+    // What is long ago is not in the future.
+    assert!(!paths.all_congested(u32::MAX / 2) && !paths.all_congested(10u32.wrapping_sub(5000)));
+}
+
+#[test]
+fn without_marks_shares_drift_back_to_equal_ones() {
+    let mut paths = Paths::new(4);
+    (0..20).for_each(|n| paths.mark(0, n * DEAF));
+    let last = 19 * DEAF;
+    assert_eq!(paths.weights()[0], FLOOR);
+    let low = paths.weights();
+    paths.recover(0, last + 50 * RECOVER);
+    paths.recover(RECOVER, last + RECOVER - 1);
+    assert_eq!(paths.weights(), low, "not when it is off, and not before its time");
+    paths.recover(RECOVER, last + RECOVER);
+    let an_eighth = (ONE / 4 - FLOOR).div_ceil(8);
+    assert_eq!(paths.weights()[0], FLOOR + an_eighth);
+    paths.recover(RECOVER, last + RECOVER);
+    assert_eq!(paths.weights()[0], FLOOR + an_eighth, "once in that time");
+    // A mark begins the time anew.
+    paths.mark(0, last + 2 * RECOVER - 1);
+    let marked = paths.weights();
+    paths.recover(RECOVER, last + 2 * RECOVER);
+    assert_eq!(paths.weights(), marked);
+    // What nobody used for long is forgotten at once.
+    paths.recover(RECOVER, last + 20 * RECOVER);
+    assert_eq!(paths.weights(), [ONE / 4; 4]);
 }
 
 #[test]
@@ -187,6 +237,7 @@ proptest! {
     fn shares_always_sum_to_one(
         mut n in 1u32..=64,
         heard in proptest::collection::vec((0u32..70, any::<u32>(), 0u8..4, 0u8..20, 1u32..=64), 0..300),
+        after in 0u32..400,
     ) {
         let mut paths = Paths::new(n);
         let mut now = 0u32;
@@ -204,12 +255,36 @@ proptest! {
             prop_assert!(paths.next() < n as usize);
             paths.hold()?;
             paths.mark(at, now);
+            paths.hold()?;
+            paths.recover(after, now);
+            paths.hold()?;
             for _ in 0..flowlets {
                 prop_assert!(paths.next() < n as usize);
             }
             paths.hold()?;
             prop_assert!(paths.all.iter().all(|path| path.turn.unsigned_abs() <= 2 * ONE));
         }
+    }
+
+    /// Whatever marks have made of shares, without further ones they become equal, and no path's goes away from that meanwhile.
+    #[test]
+    fn shares_come_back(n in 1u32..=64, marks in proptest::collection::vec((0u32..64, 0u32..200), 0..200), after in 1u32..400) {
+        let (mut paths, mut now) = (Paths::new(n), 0);
+        paths.next();
+        for (at, pause) in marks {
+            now += pause;
+            paths.mark(at, now);
+        }
+        let mean = ONE / n;
+        for _ in 0..200 {
+            let before = paths.weights();
+            now += after;
+            paths.recover(after, now);
+            paths.hold()?;
+            let closer = before.iter().zip(paths.weights()).all(|(old, new)| new.abs_diff(mean) <= old.abs_diff(mean));
+            prop_assert!(closer, "{:?} {:?}", before, paths.weights());
+        }
+        prop_assert!(paths.weights().iter().all(|weight| *weight >= mean), "{:?}", paths.weights());
     }
 
     /// Any constant load of up to 60% of what 2 to 8 paths can carry, none of which has less than a quarter of the largest: within 64

@@ -68,8 +68,8 @@ const CLOVE: &str = "clove,flowlet_gap=100us,clove_relay=50us,clove_clear=200us"
 #[test]
 fn a_mark_comes_back_and_moves_flowlets_and_no_guest_sees_it() {
     let (mut here, mut there) = (edge(CLOVE, false), edge(CLOVE, false));
-    for codepoint in [ecn::NOT_ECT, ecn::ECT0, ecn::ECT1] {
-        let now = Time::from_ms(1 + u64::from(codepoint));
+    for (ms, codepoint) in (1..).zip([ecn::NOT_ECT, ecn::ECT0, ecn::ECT1]) {
+        let now = Time::from_ms(ms);
         let data = Packet { ecn: codepoint, ..segment(HERE, THERE, tcp::ACK, 1000) };
         let (mut data, nothing) = send(&mut here, now, data);
         assert_eq!((nothing, data.outer_ecn), (Feedback::default(), codepoint.max(1) + u8::from(codepoint == 0)));

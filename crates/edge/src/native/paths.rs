@@ -26,8 +26,10 @@ pub struct PathState {
     pub quiet: u16,
     /// For people: marks that counted, modulo 2^32.
     pub marks: u32,
+    /// When a mark last took of the weight, or time gave to it, in ticks.
+    pub eased: u32,
 }
-const _: () = assert!(size_of::<PathState>() == 24);
+const _: () = assert!(size_of::<PathState>() == 28);
 
 /// [`PathState::weight`] of a path that takes all flowlets.
 pub const WEIGHT_ONE: u32 = 65_536;
@@ -286,6 +288,20 @@ mod tests {
         assert_eq!([at(5030, &[2]), at(5095, &[])], [None, None]);
         assert_eq!([at(5110, &[]), at(5111, &[])], [Some(mark(1)), None], "and is not forgotten");
         assert_eq!([at(5200, &[]), at(5300, &[])], [Some(mark(2)), None]);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_a_little_tells_nothing_twice() {
+        let (mut relay, clove) = (Relay::default(), conf("clove,clove_relay=100us"));
+        let mark = Feedback { kind: CE, path: 1, value: 0 };
+        relay.note(mark);
+        assert_eq!(relay.take(&clove, Time::from_us(5000)), Some(mark));
+        relay.note(mark);
+        // Another CPU read its clock before.
+        assert_eq!(relay.take(&clove, Time::from_us(4997)), None);
+        let mut path = PathState::default();
+        path.bind(Time::from_us(100), 5_000_000);
+        assert_eq!(PathState { heard: 5000, ..path }.age(4997 << 10), Some(Time::ZERO));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Plain, MAX_LABELS};
 
-plain!(PeerPaths = 6152);
+plain!(PeerPaths = 7176);
 
 /// `struct sv_peer_paths`: what is known of the paths to a peer, by place in its schedule.
 #[repr(C)]
