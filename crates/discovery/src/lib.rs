@@ -21,11 +21,13 @@ mod budget;
 mod choose;
 mod destination;
 mod ports;
+mod schedule;
 mod trace;
 
 pub use choose::choose;
 pub use destination::{Binding, Change, Progress};
 pub use ports::index_of;
+pub use schedule::{schedule, Place};
 pub use trace::Probe;
 
 use budget::Budget;

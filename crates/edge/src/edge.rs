@@ -80,6 +80,12 @@ impl Edge {
         self.schedules.set(daddr, labels);
     }
 
+    /// As [`set_schedule`](Edge::set_schedule); a place that is `kept` has the path that it had, also under another label, and
+    /// what is known of that path stays.
+    pub fn rebind_schedule(&mut self, daddr: [u32; 4], labels: &[u16], kept: impl Fn(usize) -> bool) {
+        self.schedules.rebind(daddr, labels, kept);
+    }
+
     /// As [`set_schedule`](Edge::set_schedule), for destinations without a schedule of their own. Empty at first.
     pub fn set_default_schedule(&mut self, labels: &[u16]) {
         self.schedules.set_default(labels);

@@ -6,7 +6,7 @@ use units::Time;
 use wire::feedback::Feedback;
 use wire::Packet;
 
-/// Destinations and peers of which paths are remembered at most: 5 KB and 2 KB each.
+/// Destinations and peers of which paths are remembered at most: 7 KB and 2 KB each.
 const MAX_KNOWN: usize = 4096;
 
 /// The label lists of all destinations. List 0 is the default one.
@@ -29,9 +29,14 @@ struct List {
 impl List {
     /// What was known of a path whose place in the schedule has another label now is forgotten.
     fn set(&mut self, labels: Box<[u16]>) {
+        self.rebind(labels, |_| false);
+    }
+
+    /// As [`set`](List::set); what is `kept` by its place is the same path under another label.
+    fn rebind(&mut self, labels: Box<[u16]>, kept: impl Fn(usize) -> bool) {
         if let Some(states) = &mut self.states {
             for (i, state) in states.iter_mut().enumerate() {
-                if labels.get(i) != self.labels.get(i) {
+                if labels.get(i) != self.labels.get(i) && !kept(i) {
                     *state = PathState::default();
                 }
             }
@@ -54,6 +59,11 @@ impl Schedules {
     }
 
     pub(crate) fn set(&mut self, daddr: [u32; 4], labels: &[u16]) {
+        self.rebind(daddr, labels, |_| false);
+    }
+
+    /// The schedule of a destination; places that are `kept` have the path that they had.
+    pub(crate) fn rebind(&mut self, daddr: [u32; 4], labels: &[u16], kept: impl Fn(usize) -> bool) {
         let next = self.lists.len() as u32;
         let id = *self.by_destination.entry(daddr).or_insert(next);
         if id == next {
@@ -62,7 +72,7 @@ impl Schedules {
         }
         let list = &mut self.lists[id as usize];
         list.inherits = false;
-        list.set(bounded(labels));
+        list.rebind(bounded(labels), kept);
     }
 
     fn fresh_states(&self) -> Option<PathStates> {
@@ -203,6 +213,19 @@ mod tests {
         schedules.set(HERE, &[7, 9]);
         schedules.set_default(&[1]);
         assert_eq!(schedules.states(&HERE).map(|(label, _)| label).collect::<Vec<_>>(), [7, 9]);
+    }
+
+    #[test]
+    fn a_path_that_has_another_port_keeps_what_is_known_of_it() {
+        let mut schedules = Schedules::new(true);
+        schedules.set(HERE, &[3, 4]);
+        let id = schedules.find(&HERE);
+        let known = PathState { weight: 5, ..PathState::default() };
+        if let Some(states) = &mut schedules.lists[id as usize].states {
+            states[..2].fill(known);
+        }
+        schedules.rebind(HERE, &[7, 8], |place| place == 1);
+        assert_eq!(schedules.states(&HERE).collect::<Vec<_>>(), [(7, PathState::default()), (8, known)]);
     }
 
     #[test]

@@ -232,6 +232,9 @@ impl Fabric {
             self.delivered_bytes += u64::from(self.packets.hop(id).wire_len);
             return Some(Delivery { host: to, packet: id });
         }
+        if self.packets.hop(id).expires() {
+            self.packets.turn_back(id, port_id);
+        }
         match self.next_hop(to, id, port_id, now) {
             Some(next) => self.enqueue(next, id, scheduler),
             None => {

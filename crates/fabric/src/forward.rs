@@ -24,7 +24,7 @@ impl Fabric {
         if let Some(port) = self.routing.last_hop(node, packet.dst) {
             return Some(port);
         }
-        if packet.label != 0 && self.multipath != Multipath::EcmpFlowcell {
+        if packet.follows_tree() && self.multipath != Multipath::EcmpFlowcell {
             if self.parallel == Parallel::InOrder {
                 if let Some(port) = self.whole_label(node, id) {
                     return Some(port);

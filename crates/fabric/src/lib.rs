@@ -24,5 +24,5 @@ pub use config::{Aqm, Buffer, Multipath, Parallel, RandomLoss, SwitchConfig};
 pub use conga::conga_suits;
 pub use fabric::{Audit, Delivery, Event, Fabric};
 pub use flowlets::FLOWLET_TABLE_BYTES;
-pub use packet::{flow_hash, List, Packet, PacketId, Packets, MAX_HOPS, NO_PACKET};
+pub use packet::{flow_hash, List, Packet, PacketId, Packets, MAX_HOPS, NO_PACKET, PORT_LABELS};
 pub use port::{PortId, PortStats};

@@ -9,6 +9,11 @@ pub type PacketId = u32;
 /// The end of a list of packets.
 pub const NO_PACKET: PacketId = u32::MAX;
 
+/// Labels from here on are outer source ports.
+pub const PORT_LABELS: u16 = 0xc000;
+/// [`Hop::label`] of a packet with a TTL, which is added to it.
+const EXPIRES: u16 = 0x8000;
+
 /// Hops that a packet can report INT for: host, leaf, aggregation, core, aggregation, leaf.
 pub const MAX_HOPS: usize = 6;
 
@@ -23,8 +28,14 @@ pub struct Packet {
     pub src: u32,
     /// Hash of the outer 5-tuple, the same at every switch; each switch mixes its own seed in.
     pub hash: u32,
-    /// Path label: 0 is hashed, n follows spanning tree n.
+    /// Path label: 0 is hashed, n below [`PORT_LABELS`] follows spanning tree n, those from there on are source ports, which are in
+    /// the hash already.
     pub label: u16,
+    /// The switch that would forward the packet for the n-th time turns it back to its source instead, which no label may tell where
+    /// to go; 0: none does.
+    pub ttl: u8,
+    /// The port by which it came to the switch that turned it back.
+    pub turned_at: Option<u32>,
     /// Strict priority, 0 first.
     pub priority: u8,
     /// Ask every port on the way for its utilisation (in-band telemetry).
@@ -89,6 +100,16 @@ impl Hop {
     pub(crate) fn hops(&self) -> u8 {
         self.hops & !WANTS_INT
     }
+    /// Does a spanning tree say where it goes?
+    #[inline]
+    pub(crate) fn follows_tree(&self) -> bool {
+        self.label.wrapping_sub(1) < EXPIRES - 1
+    }
+    /// Is this switch as far as it goes?
+    #[inline]
+    pub(crate) fn expires(&self) -> bool {
+        self.label >= EXPIRES && self.label < PORT_LABELS && u16::from(self.hops()) >= self.label - EXPIRES
+    }
     #[inline]
     pub(crate) fn count_hop(&mut self) {
         if self.hops() < 0x7f {
@@ -121,7 +142,7 @@ impl Packets {
             wire_len: packet.wire_len,
             dst: packet.dst,
             hash: packet.hash,
-            label: packet.label,
+            label: if packet.ttl == 0 { packet.label } else { EXPIRES | u16::from(packet.ttl) },
             priority: packet.priority,
             hops: packet.hops & !WANTS_INT | if packet.int { WANTS_INT } else { 0 },
         };
@@ -153,6 +174,15 @@ impl Packets {
         let packet = self.get(id);
         self.remove(id);
         packet
+    }
+    /// From the switch which it reached by the port `came` the packet goes back to its source, hashed as before.
+    #[cold]
+    pub(crate) fn turn_back(&mut self, id: PacketId, came: u32) {
+        let (hop, body) = (&mut self.hops[id as usize], &mut self.bodies[id as usize]);
+        std::mem::swap(&mut body.src, &mut body.dst);
+        body.turned_at = Some(came);
+        hop.dst = body.dst;
+        hop.label = 0;
     }
     /// A packet without its hop count, which [`get`](Self::get) knows.
     #[inline]

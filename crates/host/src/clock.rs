@@ -40,6 +40,8 @@ pub(crate) enum Event {
         number: u32,
     },
     Probe,
+    /// A host's discovery of paths has something to do.
+    Discover,
     Sample,
     BeginMeasurement,
     EndMeasurement,

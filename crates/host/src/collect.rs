@@ -39,6 +39,7 @@ pub(crate) fn outcome(apps: Apps<'_>, mut sampling: Sampling, measured: &Measure
     let transport = apps.transport;
     let net = transport.net;
     let (lost_on_wires, unroutable) = net.fabric.lost_packets();
+    let (discovered, discovery_probes) = net.discovered();
     Outcome {
         probes_lost,
         probes,
@@ -56,6 +57,8 @@ pub(crate) fn outcome(apps: Apps<'_>, mut sampling: Sampling, measured: &Measure
         limiter_backlogs: sampling.limiter_backlogs,
         limiter_backlog_max: net.limiters.backlog_max,
         captured: net.fabric.tap().map(|t| t.packets.clone()).unwrap_or_default(),
+        discovered,
+        discovery_probes,
         peak_packets: net.fabric.packets.high_water(),
         peak_connections: transport.connections.len(),
         packet_hops: net.fabric.packet_hops(),

@@ -38,6 +38,12 @@ impl EndId {
 /// A connection's place in an MPTCP connection: that one's number, and its own among the subflows.
 pub(crate) type Place = (u32, usize);
 
+/// The least [`Packet::flow`] that is no connection's.
+pub(crate) const NO_CONNECTION: u32 = TRACE;
+/// `Packet::flow` of a probe of path discovery, also of one that a switch turned back.
+pub(crate) const TRACE: u32 = u32::MAX - 3;
+/// The destination's answer to it.
+pub(crate) const REPLY: u32 = u32::MAX - 2;
 /// `Packet::flow` of an RTT probe on its way out.
 pub(crate) const PROBE: u32 = u32::MAX - 1;
 /// The same on its way back.

@@ -8,6 +8,9 @@ use rustc_hash::FxHashMap;
 use sim::{Purpose, Stream};
 use topology::{NodeId, Topology};
 
+/// Source ports that edges take until they have discovered paths, as the agent does.
+pub(crate) const GUESSED: [u16; 8] = [50_000, 50_001, 50_002, 50_003, 50_004, 50_005, 50_006, 50_007];
+
 /// What the controller has told edges.
 #[derive(Debug)]
 pub(crate) struct Schedules {
@@ -42,7 +45,10 @@ impl Schedules {
             seed,
             ..edge::Config::default()
         });
-        edge.set_default_schedule(&self.all);
+        match experiment.edge.discovery {
+            Some(_) => edge.set_default_schedule(&GUESSED),
+            None => edge.set_default_schedule(&self.all),
+        }
         for &other in plain {
             set_schedule(&mut edge, experiment, other, &[]);
         }

@@ -99,6 +99,9 @@ pub struct EdgeConfig {
     pub limiter: Option<Limiter>,
     /// Gives edges their schedules; `None`: all trees in equal shares, also after failures.
     pub controller: Option<Controller>,
+    /// Edges find their labels by probes, and switches hash them; `None`: labels name spanning trees, and edges know them. Not with a
+    /// controller.
+    pub discovery: Option<discovery::Config>,
     /// Servers of workload n listen on [`SERVER_PORT`] + n instead of [`SERVER_PORT`], so that rules of congestion control
     /// can tell workloads apart. Changes what switches hash.
     pub ports_by_workload: bool,
@@ -114,6 +117,7 @@ impl Default for EdgeConfig {
             tenants: None,
             limiter: None,
             controller: None,
+            discovery: None,
             ports_by_workload: false,
         }
     }

@@ -72,6 +72,16 @@ pub struct HostRecord {
     pub hygenicc: edge::hygenicc::Counters,
 }
 
+/// The paths from one host to another, as discovery had them from one moment on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Discovered {
+    pub at: Time,
+    pub host: u32,
+    pub to: u32,
+    /// By index, the source port and the ports by which switches get its packets, first to last.
+    pub paths: Vec<(u16, Vec<fabric::PortId>)>,
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub flows: Vec<FlowRecord>,
@@ -101,6 +111,10 @@ pub struct Outcome {
     pub limiter_backlogs: Vec<u32>,
     pub limiter_backlog_max: u64,
     pub captured: Vec<fabric::Captured>,
+    /// What discovery found, host by host, each in order of time.
+    pub discovered: Vec<Discovered>,
+    /// Probes that discovery sent.
+    pub discovery_probes: u64,
     /// The most packets and connections that existed at once.
     pub peak_packets: usize,
     pub peak_connections: usize,

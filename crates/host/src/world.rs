@@ -120,6 +120,7 @@ impl<'a> World<'a> {
             Event::Stop { flow } => self.apps.stop_flow(flow),
             Event::Datagram { number } => self.apps.datagram_event(number),
             Event::Probe => self.apps.probe_event(),
+            Event::Discover => net.discover(node),
             Event::Sample => self.sampling.sample(&mut self.apps),
             Event::BeginMeasurement => {
                 self.apps.mark_delivered();

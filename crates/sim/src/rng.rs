@@ -22,6 +22,7 @@ pub enum Purpose {
     Marking,
     Flowlets,
     Datagrams,
+    Discovery,
 }
 
 /// A PCG stream of its own for one (seed, node, purpose).

@@ -1,36 +1,11 @@
 //! From paths to a schedule of labels.
 
-use ::discovery::{index_of, Binding, Change};
+use ::discovery::Change;
 use kernel::state::MAX_LABELS;
 
-/// The schedule that follows `old`: each path once. A path keeps its place, also where it has another port now, so that flows on it
-/// notice nothing else than the port. New paths take the places of those that are gone; what is left over is filled from the end.
+/// The ports of [`discovery::schedule`]: what is known of paths follows them elsewhere ([`crate::paths`]).
 pub(crate) fn schedule(old: &[u16], change: &Change) -> Vec<u16> {
-    let path_at = |label: &u16| -> Option<&Binding> {
-        // A label that was guessed names no path, whatever its number.
-        let index = index_of(*label)?;
-        let index = match change.moved.iter().find(|(from, _)| *from == index) {
-            Some((_, to)) => *to,
-            None if change.gone.contains(&index) => return None,
-            None => index,
-        };
-        change.paths.iter().find(|path| path.index == index && !change.new.contains(&index))
-    };
-    let mut places: Vec<Option<u16>> = old.iter().map(|label| path_at(label).map(|path| path.port)).collect();
-    let kept: Vec<u16> = places.iter().flatten().copied().collect();
-    let mut rest = change.paths.iter().map(|path| path.port).filter(|port| !kept.contains(port));
-    for place in places.iter_mut().filter(|place| place.is_none()) {
-        *place = rest.next();
-    }
-    places.extend(rest.map(Some));
-    // Holes are left only where all paths have a place.
-    while let Some(hole) = places.iter().position(Option::is_none) {
-        let last = places.pop().flatten();
-        if let Some(place) = places.get_mut(hole) {
-            *place = last;
-        }
-    }
-    places.into_iter().flatten().take(MAX_LABELS).collect()
+    ::discovery::schedule(old, change, MAX_LABELS).into_iter().map(|place| place.port).collect()
 }
 
 #[cfg(test)]

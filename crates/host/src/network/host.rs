@@ -1,6 +1,6 @@
 //! One modelled host: NIC queues, receive offload, edge and cores.
 
-use crate::connection::{EndId, PROBE};
+use crate::connection::{EndId, DATAGRAM, NO_CONNECTION};
 use crate::datagrams::DATAGRAM;
 use crate::nic::Rx;
 use edge::shape::Htb;
@@ -31,7 +31,7 @@ pub(crate) struct InNic {
 impl InNic {
     /// Of a segment with payload of a guest.
     pub(super) fn of(segment: &Packet) -> Option<InNic> {
-        if segment.headers.payload == 0 || segment.flow >= PROBE {
+        if segment.headers.payload == 0 || segment.flow >= NO_CONNECTION {
             return None;
         }
         let sender = if segment.flow >= DATAGRAM { segment.flow } else { EndId(segment.flow).peer().0 };

@@ -4,6 +4,7 @@
 //! NIC, is returned to the caller.
 
 mod cpu;
+mod discover;
 mod host;
 mod rx;
 mod tx;
@@ -26,6 +27,8 @@ pub(crate) struct Network<'a> {
     /// The measured part of the run is under way.
     pub(crate) measuring: bool,
     pub(crate) limiters: Limiters,
+    /// By host; `None`: edges are given their labels.
+    discoverers: Option<Vec<discover::Discoverer>>,
 }
 
 /// What limiters did to segments.
@@ -73,7 +76,8 @@ impl<'a> Network<'a> {
         });
         let hosts = hosts.collect();
         let measuring = experiment.warmup == Time::ZERO;
-        Network { experiment, clock, fabric, hosts, measuring, limiters: Limiters::default() }
+        let discoverers = experiment.edge.discovery.as_ref().map(|config| discover::all(experiment, config));
+        Network { experiment, clock, fabric, hosts, measuring, limiters: Limiters::default(), discoverers }
     }
 
     pub(crate) fn now(&self) -> Time {

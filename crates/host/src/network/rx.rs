@@ -11,6 +11,9 @@ impl Network<'_> {
     /// A packet reached its host's NIC.
     #[inline(never)]
     pub(super) fn arrived(&mut self, host: u32, id: PacketId) {
+        if self.discoverers.is_some() && self.take_probe(host, id) {
+            return;
+        }
         let h = &mut self.hosts[host as usize];
         let config = &self.experiment.hosts;
         match h.rx.arrive(self.clock.now(), h.rx_core_free_at, config, id, &mut self.fabric.packets) {

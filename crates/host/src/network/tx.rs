@@ -1,5 +1,6 @@
 //! From the guest to the fabric: edge, limiter, NIC queue, split.
 
+use super::discover::outer_hash;
 use super::host::{InNic, TxSegment};
 use super::{Network, Sent};
 use crate::clock::Event;
@@ -17,6 +18,8 @@ impl Network<'_> {
         let standing = self.standing(host, packet.dst);
         let h = &mut self.hosts[host as usize];
         packet.headers.wire = h.edge.wire();
+        self.wants_paths(host, packet.dst);
+        let h = &mut self.hosts[host as usize];
         h.last_slot = h.last_slot.wrapping_add(1);
         let slot = Slot(h.last_slot);
         let verdict = h.edge.process_limited(now, Direction::Egress, slot, &mut packet.headers, standing);
@@ -30,8 +33,10 @@ impl Network<'_> {
                 let label = extra.packet.label;
                 edge::ecn::departs(&mut extra.packet);
                 let options = wire::TcpOptions::default();
+                let mut extra = Packet { headers: extra.packet, label, options, ..packet };
+                extra.hash = outer_hash(&extra);
                 // A full limiter drops it.
-                let _ = self.queue_for_nic(Packet { headers: extra.packet, label, options, ..packet });
+                let _ = self.queue_for_nic(extra);
             }
             self.set_edge_timer(host);
         }
@@ -39,6 +44,7 @@ impl Network<'_> {
             return Sent::Dropped;
         }
         packet.label = packet.headers.label;
+        packet.hash = outer_hash(&packet);
         let edge = &mut self.hosts[host as usize].edge;
         packet.int = edge.asks_for_utilisation();
         if verdict == Verdict::Hold {
@@ -81,6 +87,14 @@ impl Network<'_> {
         let packet =
             Packet { src: host, dst: host_of(&made.daddr), hash, flow: ECHO, headers, feedback, ..Packet::default() };
         let _ = self.queue_for_nic(packet);
+    }
+
+    /// A packet of the host's own, which no limiter sees.
+    pub(super) fn send_own(&mut self, packet: Packet) {
+        let now = self.clock.now();
+        let host = packet.src;
+        self.hosts[host as usize].tx_queue.push_back(TxSegment { packet, ready_at: now, queued_at: now });
+        self.tx_go(host);
     }
 
     fn queue_for_nic(&mut self, packet: Packet) -> Sent {

@@ -62,6 +62,9 @@ impl SchemePlan {
         if e.edge.controller.is_some() {
             return Some((scheme("controller"), "leave it out: a lab's edges keep all trees"));
         }
+        if e.edge.discovery.is_some() {
+            return Some((scheme("discovery"), "leave it out: a lab's edges know all trees"));
+        }
         if !e.hosts.plain.is_empty() {
             return Some(("host.plain".to_owned(), "leave it out: every host of a lab has an edge"));
         }

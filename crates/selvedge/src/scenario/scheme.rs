@@ -164,6 +164,11 @@ pub struct RestTable {
     /// long after each failure or recovery; `"off"`: all trees in equal shares, also after failures.
     #[schemars(extend("x-range" = ["0s", "1000s"]))]
     pub controller: OrOff<Time>,
+    /// A time: edges find their labels by probes, and check them once in it; labels are then source ports, which the switches hash.
+    /// `"off"`: edges know the paths, and keep them after failures.
+    #[schemars(extend("x-range" = ["1ms", "10s"], "default" = "off"))]
+    #[serde(skip_serializing_if = "is_off")]
+    pub discovery: OrOff<Time>,
     /// Pairs that avoid a broken tree: `pair`, those whose path is broken, or `all`.
     pub prune: PruneWord,
     /// Choice among equal paths, as in `[switch]`.
@@ -207,6 +212,7 @@ impl Default for RestTable {
             topology: FabricWord::Same,
             failures: true,
             controller: OrOff(None),
+            discovery: OrOff(None),
             prune: PruneWord::Pair,
             multipath: None,
             switch: toml::Table::new(),
@@ -218,6 +224,11 @@ impl Default for RestTable {
             tenants: None,
         }
     }
+}
+
+/// Options that came later and are off stand in no configuration in effect: results are filed under it.
+fn is_off(value: &OrOff<Time>) -> bool {
+    value.0.is_none()
 }
 
 /// What is shared among guests.
@@ -356,6 +367,7 @@ impl RestTable {
             }
             within(&format!("{at}.controller"), reaction, Time::ZERO, Time::from_secs(1000))?;
         }
+        let discovery = self.discovery(&at, balance)?;
         if let Wait::Fixed(wait) = self.reorder_timeout {
             within(&format!("{at}.reorder_timeout"), wait, Time::from_us(1), Time::from_secs(1))?;
         }
@@ -392,8 +404,24 @@ impl RestTable {
                     PruneWord::All => topology::Prune::All,
                 },
             }),
+            discovery,
             ports_by_workload,
         })
+    }
+
+    fn discovery(&self, at: &str, balance: Balance) -> Result<Option<discovery::Config>, Invalid> {
+        let OrOff(Some(period)) = self.discovery else { return Ok(None) };
+        let key = format!("{at}.discovery");
+        within(&key, period, Time::from_ms(1), Time::from_secs(10))?;
+        let invalid = |problem: String, remedy| Err(Invalid::new(key.clone(), problem, remedy));
+        if !balance.scheme().labels {
+            return invalid(format!("{} takes no labels", balance.scheme().name), "remove it, or choose another `balance`");
+        }
+        if self.controller.0.is_some() {
+            return invalid("a controller orders the labels already".into(), "remove it, or the controller");
+        }
+        // As many answers as fit a fifth of a period; a destination without traffic for ten is forgotten.
+        Ok(Some(discovery::Config { period, patience: period / 5, idle: period * 10, ..discovery::Config::default() }))
     }
 }
 

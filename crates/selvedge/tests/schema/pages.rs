@@ -56,7 +56,7 @@ const AGENTS: &[(&str, &str)] = &[
 ];
 
 /// Keys from the table of schemes, which `tests/documents.rs` compares with its own page.
-const BALANCE: [&str; 9] = [
+const BALANCE: [&str; 10] = [
     "balance",
     "policy",
     "threshold",
@@ -65,6 +65,7 @@ const BALANCE: [&str; 9] = [
     "clove_relay",
     "clove_clear",
     "clove_masks",
+    "clove_recover",
     "clove_age",
 ];
 
