@@ -97,12 +97,8 @@ fn flowcells_take_the_paths_that_were_found_and_no_others() {
     let mut e = experiment("flowcell", Parallel::InOrder, 4, 1);
     e.duration = Time::from_ms(200);
     let outcome = run(&e);
-    let up: Vec<u64> = outcome
-        .ports
-        .iter()
-        .filter(|port| port.name.starts_with("leaf1-spine"))
-        .map(|port| port.tx_bytes)
-        .collect();
+    let up: Vec<u64> =
+        outcome.ports.iter().filter(|port| port.name.starts_with("leaf1-spine")).map(|port| port.tx_bytes).collect();
     let total: u64 = up.iter().sum();
     assert_eq!(up.len(), 4);
     // The eight ports that were guessed before the first survey ended may share paths.

@@ -89,6 +89,30 @@ fn a_mark_comes_back_and_moves_flowlets_and_no_guest_sees_it() {
 }
 
 #[test]
+fn weights_come_back_where_that_is_asked_for() {
+    for (scheme, comes_back) in [(CLOVE.to_owned(), false), (format!("{CLOVE},clove_recover=1ms"), true)] {
+        let (mut here, mut there) = (edge(&scheme, false), edge(&scheme, false));
+        let now = Time::from_ms(5);
+        let (mut data, nothing) = send(&mut here, now, segment(HERE, THERE, tcp::ACK, 1000));
+        mark(&mut data);
+        receive(&mut there, now, (data, nothing));
+        let feedback = send(&mut there, now, segment(THERE, HERE, tcp::ACK, 0));
+        receive(&mut here, now, feedback);
+        let marked = weights(&here, THERE);
+        let at = usize::from(data.label - LABELS[0]);
+        // A flowlet each millisecond, and no mark.
+        for ms in 6..=60 {
+            send(&mut here, Time::from_ms(ms), segment(HERE, THERE, tcp::ACK, 1000));
+            assert_eq!(weights(&here, THERE).iter().sum::<u32>(), 65_536);
+        }
+        let later = weights(&here, THERE);
+        assert_eq!(later == marked, !comes_back, "{scheme}: {marked:?} {later:?}");
+        let mean = 65_536 / later.len() as u32;
+        assert_eq!(later[at] >= mean, comes_back, "{scheme}: {later:?}");
+    }
+}
+
+#[test]
 fn guests_that_send_ce_say_nothing_of_paths() {
     let (mut here, mut there) = (edge(CLOVE, false), edge(CLOVE, false));
     let now = Time::from_ms(1);

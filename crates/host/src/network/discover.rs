@@ -141,7 +141,9 @@ impl Network<'_> {
                 continue; // Nothing better is known than what was.
             }
             let labels: Vec<u16> = places.iter().map(|place| place.port).collect();
-            self.hosts[host as usize].edge.rebind_schedule(address(to), &labels, |n| places.get(n).is_some_and(|p| p.kept));
+            self.hosts[host as usize]
+                .edge
+                .rebind_schedule(address(to), &labels, |n| places.get(n).is_some_and(|p| p.kept));
             one.labels.insert(to, labels);
         }
         if one.due.is_some_and(|due| due <= now) {

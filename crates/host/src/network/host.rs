@@ -1,6 +1,6 @@
 //! One modelled host: NIC queues, receive offload, edge and cores.
 
-use crate::connection::{EndId, DATAGRAM, NO_CONNECTION};
+use crate::connection::{EndId, NO_CONNECTION};
 use crate::datagrams::DATAGRAM;
 use crate::nic::Rx;
 use edge::shape::Htb;

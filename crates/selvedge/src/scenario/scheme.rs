@@ -415,7 +415,10 @@ impl RestTable {
         within(&key, period, Time::from_ms(1), Time::from_secs(10))?;
         let invalid = |problem: String, remedy| Err(Invalid::new(key.clone(), problem, remedy));
         if !balance.scheme().labels {
-            return invalid(format!("{} takes no labels", balance.scheme().name), "remove it, or choose another `balance`");
+            return invalid(
+                format!("{} takes no labels", balance.scheme().name),
+                "remove it, or choose another `balance`",
+            );
         }
         if self.controller.0.is_some() {
             return invalid("a controller orders the labels already".into(), "remove it, or the controller");
