@@ -151,7 +151,7 @@ proptest! {
             // The guest sends what it may; the receiver acknowledges all that was ever sent. Without a scale that is 64 KB, however
             // much the law allows: what exceeds it is policed.
             let policed = v.conn.flags & 0x0418 == 0x0418; // both SYNs were seen, and a window
-            let granted = v.conn.granted.wrapping_sub(v.conn.snd_nxt).cast_signed().max(1).cast_unsigned();
+            let granted = (v.conn.granted.wrapping_sub(v.conn.snd_nxt) as i32).max(1) as u32;
             let payload = v.law.cwnd.clamp(1, 4 << 20).min(if policed { granted } else { u32::MAX });
             edge.out(segment(tcp::ACK, v.conn.snd_nxt, v.conn.rcv_nxt, payload));
             total = total.wrapping_add(payload) & 0xff_ffff;
