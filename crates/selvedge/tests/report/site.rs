@@ -1,4 +1,4 @@
-//! The site in headless Chromium, from a record of each kind.
+//! The site in headless Chromium: its index, and a page with charts.
 
 use super::browser::{browser, run, scratch, state};
 use std::process::Command;
