@@ -20,6 +20,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Receiver;
 use units::Time;
+use wire::feedback::Feedback;
 
 /// Something for the driver to do between two events.
 pub(crate) type Job = Box<dyn FnOnce(&mut Driver) + Send>;
@@ -310,28 +311,33 @@ impl Driver {
                 return;
             }
         };
-        if !frame::is_opaque(&segment.headers) && !self.egress(now, host, id, &mut segment) {
-            self.pool.release(id);
+        if frame::is_opaque(&segment.headers) {
+            self.send(now, host, id, &segment);
             return;
         }
-        self.send(now, host, id, &segment);
+        match self.egress(now, host, id, &mut segment) {
+            Verdict::Forward => self.depart(now, host, id, segment),
+            Verdict::Hold => drop(self.hosts[host as usize].held.insert(id, segment)),
+            Verdict::Consume | Verdict::Drop(_) => self.pool.release(id),
+        }
     }
 
-    /// The edge's part. False: the segment goes no further.
-    fn egress(&mut self, now: Time, host: u32, id: FrameId, segment: &mut Packet) -> bool {
+    /// The edge's part.
+    fn egress(&mut self, now: Time, host: u32, id: FrameId, segment: &mut Packet) -> Verdict {
         let standing = self.standing(now, host, segment.dst);
         let edge = &mut self.hosts[host as usize].edge;
         segment.headers.wire = edge.wire();
         let verdict = edge.process_limited(now, Direction::Egress, Slot(id), &mut segment.headers, standing);
         // What the edge adds goes first.
         self.edge_transmit(host);
-        if verdict != Verdict::Forward {
-            return false;
-        }
         segment.label = segment.headers.label;
-        let edge = &mut self.hosts[host as usize].edge;
-        segment.int = edge.asks_for_utilisation();
-        segment.feedback = edge.feedback_to(now, &segment.headers);
+        segment.int = self.hosts[host as usize].edge.asks_for_utilisation();
+        verdict
+    }
+
+    /// A segment leaves its edge, with the feedback of this moment.
+    fn depart(&mut self, now: Time, host: u32, id: FrameId, mut segment: Packet) {
+        segment.feedback = self.hosts[host as usize].edge.feedback_to(now, &segment.headers);
         edge::ecn::departs(&mut segment.headers);
         if segment.headers.dirty & !wire::dirty::LABEL != 0 {
             let header = self.pool.header(id);
@@ -345,7 +351,17 @@ impl Driver {
             }
         }
         segment.headers.dirty = 0;
-        true
+        self.send(now, host, id, &segment);
+    }
+
+    /// Lets go what the host's edge has held and may leave now.
+    pub(super) fn release_held(&mut self, host: u32) {
+        let now = self.scheduler.now();
+        while let Some(Slot(id)) = self.hosts[host as usize].edge.poll_departure(now) {
+            if let Some(segment) = self.hosts[host as usize].held.remove(&id) {
+                self.depart(now, host, id, segment);
+            }
+        }
     }
 
     /// Sends what a host's edge made: to the fabric, or to the host itself.
@@ -358,6 +374,10 @@ impl Driver {
                 Direction::Ingress => (peer(&extra.packet.saddr), host),
             };
             if from.max(to) as usize >= self.hosts.len() {
+                continue;
+            }
+            if extra.packet.proto == edge::hygenicc::PROTO {
+                self.send_feedback(now, host, to, extra.packet);
                 continue;
             }
             let Some(bytes) = frame::made(&extra.packet, from, to) else { continue };
@@ -380,6 +400,20 @@ impl Driver {
                 Err(_) => self.pool.release(id),
             }
         }
+    }
+
+    /// A packet to another edge, which no guest gets: its frame is empty.
+    fn send_feedback(&mut self, now: Time, host: u32, to: u32, mut made: wire::Packet) {
+        let Some(id) = self.pool.insert(VnetHeader::default(), &[0; frame::LEAST]) else {
+            self.pool_exhausted += 1;
+            return;
+        };
+        edge::ecn::departs(&mut made);
+        let feedback = Feedback { kind: made.feedback, path: made.feedback_path, value: made.feedback_value };
+        let (wire_len, hash) = (frame::wire_len(frame::LEAST as u32), fabric::flow_hash(&made));
+        let packet =
+            Packet { src: host, dst: to, slot: id, wire_len, hash, headers: made, feedback, ..Packet::default() };
+        self.send(now, host, id, &packet);
     }
 
     /// Cuts a segment and puts it onto its host's uplink.

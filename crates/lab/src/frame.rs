@@ -11,6 +11,8 @@ const WIRE_OVERHEAD: u32 = 24;
 /// The shortest Ethernet frame with all of them.
 const MIN_WIRE: u32 = 84;
 const ETHERNET: usize = 14;
+/// The shortest Ethernet frame without its FCS.
+pub(crate) const LEAST: usize = 60;
 
 /// Why a frame does not enter the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -308,9 +310,9 @@ pub(crate) fn tcp_options<'a>(frame: &'a [u8], packet: &wire::Packet) -> Option<
     frame.get(l2 + usize::from(packet.ip_header_len) + 20..payload_start(frame, packet)?)
 }
 
-/// Is the packet one that only the fabric and the two kernels understand?
+/// Is the packet one that only the fabric and the two kernels understand? What edges say to one another is not.
 pub(crate) fn is_opaque(packet: &wire::Packet) -> bool {
-    packet.l4_header_len == 0
+    packet.l4_header_len == 0 && !edge::hygenicc::is_feedback(packet)
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 use super::limit::Queues;
 use super::merge::Part;
 use edge::Edge;
+use fabric::Packet;
 use host::nic::Rx;
-use port::Port;
+use port::{FrameId, Port};
+use rustc_hash::FxHashMap;
 
 /// One host as the lab sees it: the port to its kernel, its edge, and the receiving side of its NIC.
 pub(crate) struct Host {
@@ -13,6 +15,8 @@ pub(crate) struct Host {
     /// Nothing is read from it until its uplink has sent more.
     pub(crate) waiting: bool,
     pub(crate) rx: Rx<Part>,
+    /// What its edge holds until the guest's rate lets it leave.
+    pub(crate) held: FxHashMap<FrameId, Packet>,
     pub(crate) counters: Counters,
 }
 
@@ -40,6 +44,14 @@ pub struct Counters {
 
 impl Host {
     pub(crate) fn new(port: Box<dyn Port>, edge: Edge, queues: Option<Queues>) -> Host {
-        Host { port, edge, queues, waiting: false, rx: Rx::default(), counters: Counters::default() }
+        Host {
+            port,
+            edge,
+            queues,
+            waiting: false,
+            rx: Rx::default(),
+            held: FxHashMap::default(),
+            counters: Counters::default(),
+        }
     }
 }

@@ -81,6 +81,7 @@ impl Driver {
             self.deliver(host, &segment);
         }
         self.edge_transmit(host);
+        self.release_held(host);
         self.set_edge_timer(host);
     }
 

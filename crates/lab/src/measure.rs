@@ -182,6 +182,7 @@ impl Driver {
                 rx_segments: host.counters.rx_segments - before.rx_segments,
                 rx_bytes: host.counters.rx_bytes - before.rx_bytes,
                 congestion: host.edge.counters().congestion,
+                hygenicc: host.edge.counters().hygenicc,
                 ..HostRecord::default()
             }
         };

@@ -144,7 +144,8 @@ impl Lab {
         for host in topology.hosts() {
             let namespace = HostNamespace::new().map_err(privilege)?;
             let tap = attach(&namespace, setup, host, &mut notes)?;
-            if let (Some(mtu), link) = (paced, topology.links[topology.host_link(host) as usize]) {
+            let link = topology.links[topology.host_link(host) as usize];
+            if let Some(mtu) = paced {
                 if let Err(error) = namespace.batch("tc", &shaper(link.rate, mtu)) {
                     paced = None;
                     notes.push(format!("hosts do not pace to their link ({error}): senders fill their own queue"));
@@ -155,6 +156,7 @@ impl Lab {
                 balance: setup.edge.balance,
                 reorder: setup.edge.reorder,
                 congestion: setup.edge.congestion.clone(),
+                hygenicc: setup.edge.tenants.as_ref().map(|tenants| tenants.of(host, link.rate)),
                 limits: limits.map(|l| l.classes.iter().map(|c| c.law).collect()).unwrap_or_default(),
                 seed: Stream::new(setup.seed, u64::from(host), Purpose::Edge).next_u64(),
                 ..edge::Config::default()

@@ -8,14 +8,15 @@ use edge::limiter::{Law, Spring};
 use edge::shape::Class;
 use edge::Balance;
 use fuzz_drivers::Mutator;
-use host::experiment::{EdgeConfig, HostConfig, Limiter, LimiterClass};
+use host::experiment::{EdgeConfig, HostConfig, Limiter, LimiterClass, Tenants};
 use lab::{address, idle_rtt, mac, Lab, Setup, INTERFACE};
 use packet::PacketSocket;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Output};
-use std::time::Duration;
-use topology::{Clos, Dumbbell, Topology};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use topology::{Clos, Dumbbell, SingleSwitch, Topology};
 use units::{BitRate, Bytes, Time};
 use wire::{emit, proto, tcp, Packet, TcpOptions};
 
@@ -390,4 +391,85 @@ fn nothing_is_left_behind() {
     drop(lab);
     assert!(!known(&target));
     assert!(std::fs::read_link(&path).map_or(true, |l| l.as_os_str() != target.as_str()));
+}
+
+/// Sends datagrams from one host to another at `rate` until told to end.
+fn flood(lab: &Lab, from: u32, to: u32, rate: BitRate, over: &AtomicBool) {
+    let socket = lab.namespaces()[from as usize].enter(|| UdpSocket::bind((address(from), 0))).unwrap();
+    let (payload, begun) = ([0; 1400], Instant::now());
+    let due = |late: Duration| rate.bytes_in(Time::from_us(begun.elapsed().saturating_sub(late).as_micros() as u64));
+    let mut sent = 0;
+    while !over.load(Ordering::Relaxed) {
+        // Who was kept from sending does not catch up.
+        sent = sent.max(due(Duration::from_millis(20)));
+        if sent < due(Duration::ZERO) {
+            let _ = socket.send_to(&payload, (address(to), 9));
+            sent += payload.len() as u64;
+        } else {
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    }
+}
+
+/// Bytes that a TCP connection of host 0 brings to host 2 within `span`, after a second, beside datagrams of hosts 1 and 3 at
+/// their links' rate.
+fn beside_floods(lab: &Lab, span: Duration) -> u64 {
+    let over = AtomicBool::new(false);
+    let listener = lab.namespaces()[2].enter(|| TcpListener::bind((address(2), 5001))).unwrap();
+    let mut sender = lab.namespaces()[0].enter(|| TcpStream::connect((address(2), 5001))).unwrap();
+    let (mut stream, _) = listener.accept().unwrap();
+    let patience = Some(Duration::from_millis(100));
+    stream.set_read_timeout(patience).unwrap();
+    sender.set_write_timeout(patience).unwrap();
+    std::thread::scope(|scope| {
+        for from in [1, 3] {
+            let over = &over;
+            scope.spawn(move || flood(lab, from, 2, RATE, over));
+        }
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let _ = sender.write(&[0; 65_536]);
+            }
+        });
+        let (begun, mut buffer, mut received) = (Instant::now(), vec![0; 65_536], 0);
+        while begun.elapsed() < span + Duration::from_secs(1) {
+            let bytes = stream.read(&mut buffer).unwrap_or(0);
+            received += if begun.elapsed() > Duration::from_secs(1) { bytes as u64 } else { 0 };
+        }
+        over.store(true, Ordering::Relaxed);
+        received
+    })
+}
+
+#[test]
+fn floods_of_datagrams_leave_real_tcp_its_share() {
+    use edge::hygenicc::{Config, Hold, Law};
+    let mut setup = setup(SingleSwitch { hosts: 4, host_rate: RATE, host_delay: Time::from_us(300) }.build().unwrap());
+    setup.switches.buffer = fabric::Buffer::PerPort(Bytes(150_000));
+    setup.switches.aqm = Some(fabric::Aqm::Red { kmin: Bytes(30_000), kmax: Bytes(30_000), pmax: 1.0 });
+    let span = Duration::from_secs(4);
+    let mut goodput = |tenants| {
+        setup.edge.tenants = tenants;
+        let lab = lab(&setup)?;
+        let bytes = beside_floods(&lab, span);
+        let hosts = lab.ask(|driver| driver.end_measurement()).unwrap().hosts;
+        let frames = || lab.ask(|driver| driver.status(Time::from_ms(2))).unwrap();
+        while frames().frames_free != frames().frames {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some((
+            bytes as f64 * 8.0 / span.as_secs_f64() / 1e6,
+            hosts.iter().map(|host| host.hygenicc).collect::<Vec<_>>(),
+        ))
+    };
+    let Some((without, counters)) = goodput(None) else { return };
+    assert!(counters.iter().all(|c| c.marks_counted == 0), "{counters:?}");
+    let hold = Hold::Delay(Bytes(200_000));
+    let config = Config { law: Law::Alpha, hold, ..Config::new(RATE, Time::from_ms(2)) };
+    let Some((with, counters)) = goodput(Some(Tenants { config, weights: vec![1] })) else { return };
+    println!("{without} and {with} Mbps, {counters:?}");
+    assert!(counters[2].marks_counted > 0 && counters[1].marks_heard > 0, "{counters:?}");
+    assert!(counters[2].feedback_sent > 0, "nothing flows back to host 1: {counters:?}");
+    // Of 32 Mbps, which is a third of the link.
+    assert!(with > 14.0 && with > 3.0 * without, "{without} and {with} Mbps, {counters:?}");
 }

@@ -21,6 +21,11 @@ use wire::{version, Packet};
 /// Protocol of a packet that is nothing but feedback.
 pub const PROTO: u8 = native::HYG_PROTO;
 
+/// Is the packet nothing but feedback from another edge? No guest's packet is, whatever its protocol.
+pub fn is_feedback(packet: &Packet) -> bool {
+    native::is_feedback(packet)
+}
+
 /// What an edge has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {

@@ -68,9 +68,6 @@ impl SchemePlan {
         if !e.hosts.plain.is_empty() {
             return Some(("host.plain".to_owned(), "leave it out: every host of a lab has an edge"));
         }
-        if e.edge.tenants.is_some() {
-            return Some((scheme("tenants"), "leave it out: each host of a lab has one guest"));
-        }
         if let Some(tenant) = e.workloads.iter().find(|w| w.guest > 0) {
             let key = format!("workload.{}.tenant", tenant.name);
             return Some((key, "leave it out: each host of a lab has one guest"));
