@@ -131,16 +131,22 @@ impl Port {
     ///
     /// Late evaluation is exact: at each enqueue the port is advanced first, so the waiting packets were there when the wire
     /// became free.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn advance(&mut self, now: u64, packets: &mut Packets) -> u64 {
         let before = self.occupancy;
-        while self.busy_until <= now {
-            self.occupancy -= u64::from(self.sending);
-            self.sending = 0;
-            let Some(id) = self.pop_queue(packets) else { break };
-            self.start(id, self.busy_until, packets);
-        }
+        while self.busy_until <= now && self.start_next(packets) {}
         before - self.occupancy
+    }
+
+    /// A transmission has ended: starts the next, if there is one. Mostly one is due, so the loop above stays out of here: a compiler
+    /// that sees a loop first loads all that the port knows.
+    #[inline(never)]
+    fn start_next(&mut self, packets: &mut Packets) -> bool {
+        self.occupancy -= u64::from(self.sending);
+        self.sending = 0;
+        let Some(id) = self.pop_queue(packets) else { return false };
+        self.start(id, self.busy_until, packets);
+        true
     }
 
     /// Puts a packet into its queue or, if the port is idle, on the wire. The port must have been advanced to `now`.
