@@ -394,6 +394,7 @@ fn nothing_is_left_behind() {
 }
 
 /// Sends datagrams from one host to another at `rate` until told to end.
+#[allow(clippy::disallowed_methods)] // real traffic takes real time
 fn flood(lab: &Lab, from: u32, to: u32, rate: BitRate, over: &AtomicBool) {
     let socket = lab.namespaces()[from as usize].enter(|| UdpSocket::bind((address(from), 0))).unwrap();
     let (payload, begun) = ([0; 1400], Instant::now());
@@ -413,6 +414,7 @@ fn flood(lab: &Lab, from: u32, to: u32, rate: BitRate, over: &AtomicBool) {
 
 /// Bytes that a TCP connection of host 0 brings to host 2 within `span`, after a second, beside datagrams of hosts 1 and 3 at
 /// their links' rate.
+#[allow(clippy::disallowed_methods)] // real traffic takes real time
 fn beside_floods(lab: &Lab, span: Duration) -> u64 {
     let over = AtomicBool::new(false);
     let listener = lab.namespaces()[2].enter(|| TcpListener::bind((address(2), 5001))).unwrap();
