@@ -149,11 +149,19 @@ impl Document {
         for (key, value) in table {
             let (to, from) = (join(target, key), join(source, key));
             match value {
-                Value::Table(inner) => self.overlay_at(&to, inner, &from)?,
+                // An empty table turns something on.
+                Value::Table(inner) if !inner.is_empty() || self.has(&to) => self.overlay_at(&to, inner, &from)?,
                 other => self.set_from(&to, other.clone(), &from)?,
             }
         }
         Ok(())
+    }
+
+    /// Is there such a key, under tables?
+    fn has(&self, key: &str) -> bool {
+        let mut path = split(key).into_iter();
+        let first = path.next().and_then(|name| self.table.get(&name));
+        path.fold(first, |value, name| value?.get(&name)).is_some()
     }
 
     /// Gives the keys that the document lacks, table by table. What it has stays.

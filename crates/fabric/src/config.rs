@@ -1,5 +1,6 @@
 //! Settings of switches: buffer, marking and dropping, choice among equal next hops; loss on links.
 
+use crate::notify::Notify;
 use units::{BitRate, Bytes, Time};
 
 /// What every switch of a fabric has in common: its buffer and its queue management.
@@ -11,6 +12,8 @@ pub struct SwitchConfig {
     /// Strict-priority queues per port, 1 to 8; 0 is served first.
     pub priorities: u8,
     pub parallel: Parallel,
+    /// Sources hear of every TCP packet that a switch drops; `None`: they do not.
+    pub notify: Option<Notify>,
 }
 
 /// Which of several links to the same next switch a packet takes at a switch that no sending host is joined to.
@@ -84,6 +87,7 @@ impl Default for SwitchConfig {
             aqm: None,
             priorities: 1,
             parallel: Parallel::Hash,
+            notify: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::capture::{Captured, Tap};
 use crate::config::{Aqm, Buffer, Multipath, Parallel, RandomLoss, SwitchConfig};
 use crate::conga::{conga_suits, Conga};
 use crate::flowlets::Flowlets;
+use crate::notify::NotifyStats;
 use crate::packet::{PacketId, Packets};
 use crate::port::{Port, PortId, PortStats};
 use crate::routing::{port_out_of, Routing};
@@ -22,6 +23,8 @@ pub enum Event {
     Link { link: LinkId, up: bool },
     /// Switches have learnt of failures: forwarding tables change.
     Reroute,
+    /// A port may send a notification that has waited although the port was idle.
+    Release { port: PortId },
 }
 
 /// A packet that reached its host.
@@ -52,6 +55,7 @@ pub struct Fabric {
     failed: Vec<LinkId>,
     /// How long after a failure the tables change.
     reroute_after: Time,
+    pub(crate) notifies: bool,
     buffer: Buffer,
     aqm: Option<Aqm>,
     pub(crate) multipath: Multipath,
@@ -67,12 +71,12 @@ pub struct Fabric {
     pub(crate) random: Stream,
     uplinks: Vec<PortId>,
     packet_hops: u64,
-    sent_bytes: u64,
+    pub(crate) sent_bytes: u64,
     delivered_bytes: u64,
-    /// Lost on a wire rather than at a port.
-    lost_bytes: u64,
+    /// Lost on a wire rather than at a port, and notifications.
+    pub(crate) lost_bytes: u64,
     lost_packets: u64,
-    unroutable_packets: u64,
+    pub(crate) unroutable_packets: u64,
     tap: Option<Tap>,
     /// Slots of lost packets, for a driver that keeps frames; `None`: nobody asks.
     lost_slots: Option<Vec<u32>>,
@@ -83,7 +87,7 @@ pub(crate) struct Node {
     is_host: bool,
     pub(crate) seed: u32,
     /// Octets held by all ports of a switch, as last known: never less than the truth.
-    held: u64,
+    pub(crate) held: u64,
     ports: Vec<PortId>,
 }
 
@@ -114,7 +118,8 @@ impl Fabric {
         for link in &topology.links {
             for (from, to) in [(link.a, link.b), (link.b, link.a)] {
                 nodes[from as usize].ports.push(ports.len() as PortId);
-                ports.push(Port::new(from, to, link.rate, link.delay, switches.priorities));
+                let notify = switches.notify.filter(|_| !topology.is_host(from));
+                ports.push(Port::new(from, to, link.rate, link.delay, switches.priorities, notify));
             }
         }
         let uplinks =
@@ -138,6 +143,7 @@ impl Fabric {
             topology: topology.clone(),
             failed: Vec::new(),
             reroute_after,
+            notifies: switches.notify.is_some(),
             buffer: switches.buffer,
             aqm: switches.aqm,
             multipath,
@@ -164,7 +170,9 @@ impl Fabric {
     pub fn send<E: Copy + From<Event>>(&mut self, id: PacketId, scheduler: &mut Scheduler<E>) {
         self.sent_bytes += u64::from(self.packets.hop(id).wire_len);
         let port = self.uplinks[self.packets.body(id).src as usize];
-        self.enqueue(port, id, scheduler);
+        if !self.enqueue(port, id, scheduler) {
+            self.lose(id);
+        }
     }
 
     /// When everything given to a host's output port so far will have left it.
@@ -196,6 +204,10 @@ impl Fabric {
             }
             Event::Reroute => {
                 self.routing.update(&self.topology, &self.failed);
+                None
+            }
+            Event::Release { port } => {
+                self.release(port, scheduler);
                 None
             }
         }
@@ -233,21 +245,33 @@ impl Fabric {
             return Some(Delivery { host: to, packet: id });
         }
         if self.packets.hop(id).expires() {
+            if self.packets.hop(id).is_notification() {
+                self.forward_notification(to, id, port_id, scheduler);
+                return None;
+            }
             self.packets.turn_back(id, port_id);
         }
         match self.next_hop(to, id, port_id, now) {
-            Some(next) => self.enqueue(next, id, scheduler),
+            Some(next) => {
+                if !self.enqueue(next, id, scheduler) {
+                    self.notify(id, port_id, scheduler);
+                    self.lose(id);
+                }
+            }
             None => {
                 self.unroutable_packets += 1;
                 self.lost_bytes += u64::from(self.packets.hop(id).wire_len);
+                self.notify(id, port_id, scheduler);
                 self.lose(id);
             }
         }
         None
     }
 
+    /// False: the port does not take the packet.
     #[inline]
-    fn enqueue<E: Copy + From<Event>>(&mut self, port_id: PortId, id: PacketId, scheduler: &mut Scheduler<E>) {
+    #[must_use]
+    fn enqueue<E: Copy + From<Event>>(&mut self, port_id: PortId, id: PacketId, scheduler: &mut Scheduler<E>) -> bool {
         let now = scheduler.now().as_ps();
         let bytes = u64::from(self.packets.hop(id).wire_len);
         let port = &mut self.ports[port_id as usize];
@@ -263,8 +287,7 @@ impl Fabric {
         if !taken {
             port.stats.dropped_packets += 1;
             port.stats.dropped_bytes += bytes;
-            self.lose(id);
-            return;
+            return false;
         }
         self.nodes[from].held += bytes;
         let wire_was_empty = port.wire.is_empty();
@@ -275,12 +298,13 @@ impl Fabric {
                 scheduler.schedule(at, port.to, Event::Arrival { port: port_id }.into());
             }
         }
+        true
     }
 
     /// Forgets a packet that will not arrive.
     #[cold]
-    fn lose(&mut self, id: PacketId) {
-        if let Some(slots) = &mut self.lost_slots {
+    pub(crate) fn lose(&mut self, id: PacketId) {
+        if let Some(slots) = self.lost_slots.as_mut().filter(|_| !self.packets.hop(id).is_notification()) {
             slots.push(self.packets.body(id).slot);
         }
         self.packets.remove(id);
@@ -414,6 +438,10 @@ impl Fabric {
     }
     pub fn stats(&self, port: PortId) -> PortStats {
         self.ports[port as usize].stats
+    }
+    /// What a port did with notifications.
+    pub fn notify_stats(&self, port: PortId) -> NotifyStats {
+        self.ports[port as usize].notify_stats()
     }
     /// Time that a port spent sending in the measured part.
     pub fn busy(&self, port: PortId) -> Time {

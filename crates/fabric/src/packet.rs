@@ -1,6 +1,7 @@
 //! Packets in the model and their store. The fields that every hop touches lie apart from the headers, so that a hop reads
 //! half a cache line.
 
+use std::num::NonZeroU32;
 use wire::feedback::Feedback;
 use wire::TcpOptions;
 
@@ -13,6 +14,9 @@ pub const NO_PACKET: PacketId = u32::MAX;
 pub const PORT_LABELS: u16 = 0xc000;
 /// [`Hop::label`] of a packet with a TTL, which is added to it.
 const EXPIRES: u16 = 0x8000;
+
+/// [`Packet::priority`] of the notification of a dropped packet, which the switch itself has made: see [`crate::Notify`].
+pub const NOTIFICATION: u8 = u8::MAX;
 
 /// Hops that a packet can report INT for: host, leaf, aggregation, core, aggregation, leaf.
 pub const MAX_HOPS: usize = 6;
@@ -34,9 +38,9 @@ pub struct Packet {
     /// The switch that would forward the packet for the n-th time turns it back to its source instead, which no label may tell where
     /// to go; 0: none does.
     pub ttl: u8,
-    /// The port by which it came to the switch that turned it back.
-    pub turned_at: Option<u32>,
-    /// Strict priority, 0 first.
+    /// The port by which it came to the switch that turned it back, plus 1.
+    pub turned_at: Option<NonZeroU32>,
+    /// Strict priority, 0 first, or [`NOTIFICATION`].
     pub priority: u8,
     /// Ask every port on the way for its utilisation (in-band telemetry).
     pub int: bool,
@@ -55,6 +59,11 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// Is it the notification of a dropped packet? It then has that packet's headers with the addresses swapped.
+    pub fn is_notification(&self) -> bool {
+        self.priority == NOTIFICATION
+    }
+
     /// Utilisation of the busiest switch port that it crossed, in 1/255, if it asked: the first port is the sending host's own.
     pub fn busiest(&self) -> Option<u8> {
         let crossed = self.utilisation.get(1..usize::from(self.hops).min(MAX_HOPS)).unwrap_or_default();
@@ -110,6 +119,10 @@ impl Hop {
     pub(crate) fn expires(&self) -> bool {
         self.label >= EXPIRES && self.label < PORT_LABELS && u16::from(self.hops()) >= self.label - EXPIRES
     }
+    /// Is it a notification? To [`expires`](Self::expires) it looks like a packet that always does.
+    pub(crate) fn is_notification(&self) -> bool {
+        self.label == EXPIRES
+    }
     #[inline]
     pub(crate) fn count_hop(&mut self) {
         if self.hops() < 0x7f {
@@ -158,6 +171,13 @@ impl Packets {
         id
     }
 
+    /// A notification, which switches tell from other packets.
+    pub(crate) fn add_notification(&mut self, packet: Packet) -> PacketId {
+        let id = self.add(packet);
+        self.hops[id as usize].label = EXPIRES;
+        id
+    }
+
     /// Frees a packet, which must not be on any list.
     pub fn remove(&mut self, id: PacketId) {
         self.live -= 1;
@@ -180,7 +200,7 @@ impl Packets {
     pub(crate) fn turn_back(&mut self, id: PacketId, came: u32) {
         let (hop, body) = (&mut self.hops[id as usize], &mut self.bodies[id as usize]);
         std::mem::swap(&mut body.src, &mut body.dst);
-        body.turned_at = Some(came);
+        body.turned_at = NonZeroU32::new(came + 1);
         hop.dst = body.dst;
         hop.label = 0;
     }

@@ -3,6 +3,7 @@
 
 use crate::config::Serialiser;
 use crate::dre::Dre;
+use crate::notify::{Notices, Notify, NotifyStats};
 use crate::packet::{List, PacketId, Packets, MAX_HOPS};
 use topology::NodeId;
 use units::{BitRate, Time};
@@ -41,9 +42,10 @@ pub(crate) struct Port {
     not_before: u64,
     /// Packets being sent or under way, in order of arrival.
     pub wire: List,
-    /// The queue of the first priority, and those of the others.
+    /// What waits, where a port has one queue.
     queue: List,
-    others: Box<[List]>,
+    /// What waits, where it has more.
+    classes: Option<Box<Classes>>,
     pub from: NodeId,
     pub to: NodeId,
     pub up: bool,
@@ -51,6 +53,43 @@ pub(crate) struct Port {
     /// Octets sent before the measured part.
     pub unmeasured_bytes: u64,
     telemetry: Telemetry,
+}
+
+/// The queues of a port that has several.
+#[derive(Clone, Debug)]
+struct Classes {
+    /// By priority; the last one takes all that are greater.
+    queues: Vec<List>,
+    notices: Option<Notices>,
+}
+
+impl Classes {
+    #[inline]
+    fn push(&mut self, id: PacketId, priority: u8, packets: &mut Packets) {
+        let class = usize::from(priority).min(self.queues.len() - 1);
+        self.queues[class].push(id, packets);
+    }
+
+    /// The packet to send at `at`.
+    #[inline]
+    fn pop(&mut self, at: u64, rate: BitRate, packets: &mut Packets) -> Option<PacketId> {
+        if let Some(notices) = &mut self.notices {
+            let data = self.queues.iter().any(|queue| !queue.is_empty());
+            if let Some(id) = notices.pop(at, data, rate, packets) {
+                return Some(id);
+            }
+        }
+        self.queues.iter_mut().find_map(|queue| queue.pop(packets))
+    }
+
+    fn evict(&mut self, packets: &mut Packets) -> Option<PacketId> {
+        let notice = self.notices.as_mut().and_then(|notices| notices.evict(packets));
+        notice.or_else(|| self.queues.iter_mut().find_map(|queue| queue.pop(packets)))
+    }
+
+    fn lists(&self) -> impl Iterator<Item = &List> {
+        self.queues.iter().chain(self.notices.as_ref().map(Notices::list))
+    }
 }
 
 /// See [`Port::catch_up`] and [`Port::estimate`].
@@ -100,7 +139,17 @@ impl Telemetry {
 }
 
 impl Port {
-    pub(crate) fn new(from: NodeId, to: NodeId, rate: BitRate, delay: Time, priorities: u8) -> Port {
+    pub(crate) fn new(
+        from: NodeId,
+        to: NodeId,
+        rate: BitRate,
+        delay: Time,
+        priorities: u8,
+        notify: Option<Notify>,
+    ) -> Port {
+        let several = priorities > 1 || notify.is_some();
+        let classes =
+            || Classes { queues: vec![List::default(); usize::from(priorities)], notices: notify.map(Notices::new) };
         Port {
             busy_until: 0,
             occupancy: 0,
@@ -111,7 +160,7 @@ impl Port {
             not_before: 0,
             wire: List::default(),
             queue: List::default(),
-            others: vec![List::default(); usize::from(priorities) - 1].into(),
+            classes: several.then(|| Box::new(classes())),
             from,
             to,
             up: true,
@@ -144,7 +193,7 @@ impl Port {
     fn start_next(&mut self, packets: &mut Packets) -> bool {
         self.occupancy -= u64::from(self.sending);
         self.sending = 0;
-        let Some(id) = self.pop_queue(packets) else { return false };
+        let Some(id) = self.pop_queue(self.busy_until, packets) else { return false };
         self.start(id, self.busy_until, packets);
         true
     }
@@ -160,20 +209,67 @@ impl Port {
             self.start(id, now, packets);
             return;
         }
-        match usize::from(hop.priority).min(self.others.len()) {
-            0 => self.queue.push(id, packets),
-            class => self.others[class - 1].push(id, packets),
+        match &mut self.classes {
+            None => self.queue.push(id, packets),
+            Some(classes) => classes.push(id, hop.priority, packets),
         }
     }
 
+    /// Takes in a notification, which waits at least until the pace lets it go. False: there is no room for it. The port must
+    /// have been advanced to `now`.
+    pub(crate) fn push_notice(&mut self, id: PacketId, now: u64, packets: &mut Packets) -> bool {
+        let up = self.up;
+        let Some(notices) = self.classes.as_mut().and_then(|classes| classes.notices.as_mut()) else { return false };
+        if !up || !notices.fits(id, packets) {
+            notices.stats.dropped_packets += 1;
+            return false;
+        }
+        notices.push(id, packets);
+        let hop = packets.hop_mut(id);
+        hop.at_ps = now;
+        self.occupancy += u64::from(hop.wire_len);
+        self.kick(now, packets);
+        true
+    }
+
+    /// Starts to send if it is idle and something may go. The port must have been advanced to `now`.
+    pub(crate) fn kick(&mut self, now: u64, packets: &mut Packets) {
+        if self.busy_until <= now {
+            if let Some(id) = self.pop_queue(now, packets) {
+                self.start(id, now, packets);
+            }
+        }
+    }
+
+    /// When the port needs an event of its own to let a notification go, which waits although no data does. Call
+    /// [`disarm`](Self::disarm) at that time; `None` until then.
+    pub(crate) fn arm(&mut self, now: u64) -> Option<u64> {
+        let free_at = self.busy_until.max(now);
+        let notices = self.classes.as_mut()?.notices.as_mut().filter(|notices| !notices.armed)?;
+        let at = notices.wake_at(free_at)?;
+        notices.armed = true;
+        Some(at)
+    }
+    pub(crate) fn disarm(&mut self) {
+        if let Some(notices) = self.classes.as_mut().and_then(|classes| classes.notices.as_mut()) {
+            notices.armed = false;
+        }
+    }
+    pub(crate) fn notify_stats(&self) -> NotifyStats {
+        let notices = self.classes.as_ref().and_then(|classes| classes.notices.as_ref());
+        notices.map_or_else(NotifyStats::default, |notices| notices.stats)
+    }
+
     #[inline]
-    fn pop_queue(&mut self, packets: &mut Packets) -> Option<PacketId> {
-        self.queue.pop(packets).or_else(|| self.others.iter_mut().find_map(|q| q.pop(packets)))
+    fn pop_queue(&mut self, at: u64, packets: &mut Packets) -> Option<PacketId> {
+        let rate = self.serialiser.rate;
+        self.queue.pop(packets).or_else(|| self.classes.as_mut()?.pop(at, rate, packets))
     }
 
     /// All lists that hold packets of this port.
     pub(crate) fn lists(&self) -> impl Iterator<Item = &List> {
-        [&self.wire, &self.queue].into_iter().chain(&self.others)
+        let classes = self.classes.iter().flat_map(|classes| classes.lists());
+        [&self.wire, &self.queue].into_iter().chain(classes)
     }
 
     #[inline(always)]
@@ -249,10 +345,13 @@ impl Port {
     /// Takes everything out of queue and wire: the link has failed.
     pub(crate) fn clear(&mut self, now: u64, packets: &mut Packets, mut slots: Option<&mut Vec<u32>>) {
         let (mut bytes, mut count) = (0, 0);
-        while let Some(id) = self.wire.pop(packets).or_else(|| self.pop_queue(packets)) {
+        let waiting = |port: &mut Port, packets: &mut Packets| {
+            port.queue.pop(packets).or_else(|| port.classes.as_mut()?.evict(packets))
+        };
+        while let Some(id) = self.wire.pop(packets).or_else(|| waiting(self, packets)) {
             bytes += u64::from(packets.hop(id).wire_len);
             count += 1;
-            if let Some(slots) = &mut slots {
+            if let Some(slots) = slots.as_mut().filter(|_| !packets.hop(id).is_notification()) {
                 slots.push(packets.body(id).slot);
             }
             packets.remove(id);

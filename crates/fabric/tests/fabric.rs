@@ -326,6 +326,7 @@ fn any_switch() -> impl Strategy<Value = SwitchConfig> {
         buffer,
         aqm,
         priorities,
+        notify: None,
         parallel,
     })
 }

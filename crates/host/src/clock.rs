@@ -15,6 +15,9 @@ pub(crate) enum Event {
         up: bool,
     },
     Reroute,
+    Release {
+        port: u32,
+    },
     /// A controller changes schedules.
     Control,
     /// The transmit side of a host may go on.
@@ -53,6 +56,7 @@ impl From<fabric::Event> for Event {
             fabric::Event::Arrival { port } => Event::Arrival { port },
             fabric::Event::Link { link, up } => Event::Link { link, up },
             fabric::Event::Reroute => Event::Reroute,
+            fabric::Event::Release { port } => Event::Release { port },
         }
     }
 }

@@ -91,6 +91,7 @@ fn ports(net: &Network<'_>, sampling: &mut Sampling, measured: &Measured) -> Vec
             dropped_packets: stats.dropped_packets,
             dropped_bytes: stats.dropped_bytes,
             marked_packets: stats.marked_packets,
+            notifications: net.fabric.notify_stats(port as u32),
             utilisation: share(busy.as_secs_f64()).min(1.0),
             queue_mean_bytes: share(within.byte_time as f64 / 1e12),
             queue_max_bytes: within.queue_max,

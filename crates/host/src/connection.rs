@@ -169,6 +169,8 @@ impl Connection {
             timestamps: segment.has_ts.then_some((segment.tsval, segment.tsecr)),
             sack: segment.sack,
             n_sack: segment.n_sack,
+            timeouts: segment.timeouts,
+            held: segment.held,
         };
         let (hash, flow, priority) = (self.hashes[end], id.peer().0, self.priority);
         Packet { src, dst, hash, flow, priority, headers, options, ..Packet::default() }
@@ -184,6 +186,12 @@ impl Connection {
             ports[1 - end],
             proto::TCP,
         )
+    }
+
+    /// Whether `id` of this connection, and no predecessor in its slot, has sent a packet.
+    pub(crate) fn has_sent(&self, id: EndId, packet: &Packet) -> bool {
+        let port = if id.end() == CLIENT { packet.headers.sport } else { packet.headers.dport };
+        self.live && port == self.sport
     }
 
     /// Whether a packet for `id` belongs to this connection and not to a predecessor in its slot.
@@ -213,6 +221,8 @@ pub(crate) fn received(segment: &RxSegment) -> Segment {
         has_ts: o.timestamps.is_some(),
         tsval,
         tsecr,
+        timeouts: o.timeouts,
+        held: o.held,
         is_retransmission: false,
     }
 }

@@ -44,6 +44,7 @@ pub struct PortRecord {
     pub dropped_packets: u64,
     pub dropped_bytes: u64,
     pub marked_packets: u64,
+    pub notifications: fabric::NotifyStats,
     /// Share of the measured part in which the port was sending, 0 to 1.
     pub utilisation: f64,
     /// Time-weighted mean of the queue in the measured part, bytes.

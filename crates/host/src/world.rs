@@ -108,6 +108,7 @@ impl<'a> World<'a> {
             Event::Arrival { port } => net.fabric_event(fabric::Event::Arrival { port }),
             Event::Link { link, up } => net.fabric_event(fabric::Event::Link { link, up }),
             Event::Reroute => net.fabric_event(fabric::Event::Reroute),
+            Event::Release { port } => net.fabric_event(fabric::Event::Release { port }),
             Event::Control => self.schedules.reschedule(net),
             Event::Tx => {
                 if let Some(done) = net.tx_event(node) {

@@ -44,6 +44,10 @@ pub(crate) enum Event {
         id: TimerId,
         generation: u16,
     },
+    /// A port may send a notification that has waited.
+    Release {
+        port: u32,
+    },
     /// A host's uplink has room again.
     Resume,
     /// A host's limiter may let something go.
@@ -63,6 +67,7 @@ impl From<fabric::Event> for Event {
             fabric::Event::Arrival { port } => Event::Arrival { port },
             fabric::Event::Link { link, up } => Event::Link { link, up },
             fabric::Event::Reroute => Event::Reroute,
+            fabric::Event::Release { port } => Event::Release { port },
         }
     }
 }
@@ -225,6 +230,7 @@ impl Driver {
             Event::Arrival { port } => self.fabric_event(fabric::Event::Arrival { port }),
             Event::Link { link, up } => self.fabric_event(fabric::Event::Link { link, up }),
             Event::Reroute => self.fabric_event(fabric::Event::Reroute),
+            Event::Release { port } => self.fabric_event(fabric::Event::Release { port }),
             Event::Poll { generation } => self.poll(at, node, generation),
             Event::Timer { id, generation } => self.timer(node, id, generation),
             Event::Resume => self.resume(node),

@@ -167,6 +167,7 @@ impl Driver {
                 dropped_packets: stats.dropped_packets - before.dropped_packets,
                 dropped_bytes: stats.dropped_bytes - before.dropped_bytes,
                 marked_packets: stats.marked_packets - before.marked_packets,
+                notifications: self.fabric.notify_stats(port as u32),
                 utilisation: share(busy.as_secs_f64()).min(1.0),
                 queue_mean_bytes: share(stats.byte_time as f64 / 1e12),
                 queue_max_bytes: stats.queue_max,

@@ -13,7 +13,15 @@ pub struct TcpOptions {
     /// Left and right edges (RFC 2018 section 3); the first `n_sack` count.
     pub sack: [(u32, u32); 3],
     pub n_sack: u8,
+    /// FastLane's count of the sender's timeouts, modulo 255, plus 1; 0: no option.
+    pub timeouts: u8,
+    /// FastLane's bytes that the receiver holds beyond its cumulative acknowledgement; 0: no option.
+    pub held: u32,
 }
+
+/// Option kinds of the two: those for experiments (RFC 4727), since the paper names none. FastLane runs without an edge that uses 253.
+const TIMEOUTS: u8 = 253;
+const HELD: u8 = 254;
 
 /// Why a packet cannot be a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -180,6 +188,18 @@ fn tcp_header(packet: &Packet, options: &TcpOptions, out: &mut [u8; 60]) -> usiz
         for (left, right) in blocks {
             put(&left.to_be_bytes());
             put(&right.to_be_bytes());
+        }
+    }
+    if options.timeouts != 0 && end + 12 <= out.len() {
+        out[end..end + 3].copy_from_slice(&[TIMEOUTS, 3, options.timeouts - 1]);
+        out[end + 3] = 1;
+        end += 4;
+        if options.held != 0 {
+            out[end - 1] = HELD;
+            out[end] = 6;
+            out[end + 1..end + 5].copy_from_slice(&options.held.to_be_bytes());
+            out[end + 5..end + 8].fill(1);
+            end += 8;
         }
     }
     if packet.pack == pack::OK && end + usize::from(pack::LEN) <= out.len() {

@@ -247,8 +247,13 @@ fn snapped_frame_is_a_prefix_and_reports_the_full_length() {
 
 #[test]
 fn sack_blocks_are_cut_to_the_room_there_is() {
-    let options =
-        TcpOptions { sack_permitted: true, timestamps: Some((1, 2)), sack: [(1, 2), (3, 4), (5, 6)], n_sack: 255 };
+    let options = TcpOptions {
+        sack_permitted: true,
+        timestamps: Some((1, 2)),
+        sack: [(1, 2), (3, 4), (5, 6)],
+        n_sack: 255,
+        ..TcpOptions::default()
+    };
     let header_len = |flags| {
         let packet = Packet { tcp_flags: flags, mss: 1460, wscale: 8, ..data_packet() };
         parse(&emit(&packet, &options).unwrap()).unwrap().l4_header_len
@@ -434,8 +439,15 @@ fn any_packet() -> impl Strategy<Value = Packet> {
 }
 
 fn any_options() -> impl Strategy<Value = TcpOptions> {
-    (any::<bool>(), any::<Option<(u32, u32)>>(), any::<[(u32, u32); 3]>(), any::<u8>())
-        .prop_map(|(sack_permitted, timestamps, sack, n_sack)| TcpOptions { sack_permitted, timestamps, sack, n_sack })
+    (any::<bool>(), any::<Option<(u32, u32)>>(), any::<[(u32, u32); 3]>(), any::<u8>()).prop_map(
+        |(sack_permitted, timestamps, sack, n_sack)| TcpOptions {
+            sack_permitted,
+            timestamps,
+            sack,
+            n_sack,
+            ..TcpOptions::default()
+        },
+    )
 }
 
 proptest! {

@@ -112,6 +112,10 @@ impl<'a> Apps<'a> {
 
     /// Delivers a segment to the guest's TCP and lets the applications at both ends react.
     fn deliver(&mut self, host: u32, segment: &Segment) {
+        if segment.packet.is_notification() {
+            self.transport.notified(segment);
+            return;
+        }
         self.transport.net.note_received(host, segment);
         if segment.packet.flow >= PROBE {
             self.probe_arrived(host, segment);

@@ -300,6 +300,21 @@ fn totals(summary: &mut Summary, outcomes: &[&Outcome], warmup: Time) {
     summary.put("all.timeouts", per_run(&|f| u64::from(f.timeouts)), "count");
 }
 
+/// What FastLane's notifications cost, where switches sent any.
+fn notifications(summary: &mut Summary, outcomes: &[&Outcome]) {
+    let ports = || outcomes.iter().flat_map(|outcome| &outcome.ports);
+    let sum = |of: &dyn Fn(&PortRecord) -> u64| ports().map(of).sum::<u64>();
+    let (sent, dropped) = (sum(&|p| p.notifications.tx_packets), sum(&|p| p.notifications.dropped_packets));
+    if sent + dropped == 0 {
+        return;
+    }
+    summary.put("notify.dropped_per_million", per_million(dropped, sent + dropped), "ppm");
+    let share = per_million(sum(&|p| p.notifications.tx_bytes), sum(&|p| p.tx_bytes).max(1));
+    summary.put("notify.bytes_per_million", share, "ppm");
+    let queue = ports().map(|p| p.notifications.queue_max).max().unwrap_or(0);
+    summary.put("notify.queue_max_bytes", queue as f64, "B");
+}
+
 /// The port's link joins two switches: host i has link i.
 fn inter_switch(outcome: &Outcome, port: &PortRecord) -> bool {
     port.link as usize >= outcome.hosts.len()
@@ -340,6 +355,7 @@ fn ports(summary: &mut Summary, outcomes: &[&Outcome]) {
         summary.put("loss.worst_port_per_million", worst, "ppm");
         summary.put("ecn.marked_per_million", per_million(marked, sent), "ppm");
     }
+    notifications(summary, outcomes);
     if !queue_mean.is_empty() {
         summary.put("queue.max_kb", queue_max as f64 / 1e3, "KB");
         summary.put_all("queue.mean_kb", &queue_mean, "KB", &["mean", "max"]);

@@ -178,7 +178,7 @@ impl Network<'_> {
         let sent = Probe { to: name_of(packet.src), port, ttl };
         let one = self.discoverers.as_mut().and_then(|all| all.get_mut(host as usize));
         match (packet.turned_at, flow, one) {
-            (Some(at), _, Some(one)) => one.discovery.time_exceeded(now, sent, hop_of(at)),
+            (Some(at), _, Some(one)) => one.discovery.time_exceeded(now, sent, hop_of(at.get() - 1)),
             (None, REPLY, Some(one)) => one.discovery.answered(now, sent),
             _ => {
                 self.send_own(probe(host, packet.src, port, ttl, REPLY));

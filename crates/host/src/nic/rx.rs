@@ -144,6 +144,9 @@ impl<P: Part> Rx<P> {
                 self.waiting -= 1;
                 let packet = io.packets.body(id);
                 self.polled.packets += 1;
+                if packet.is_notification() {
+                    return Some(Handed::Up(Segment::new(io.packets.take(id))));
+                }
                 self.polled.bytes += u64::from(packet.headers.payload);
                 if packet.headers.has_cell != 0 && io.edge.config().reorder.is_some() {
                     // The edge merges flowcells itself, packet by packet.

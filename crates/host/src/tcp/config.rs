@@ -1,6 +1,7 @@
 //! Settings that an operator makes by sysctl and socket option, with the defaults of Linux.
 
 use crate::tcp::cc::Algorithm;
+use crate::tcp::fastlane;
 use units::Time;
 
 /// How lost segments are found and repaired.
@@ -112,6 +113,8 @@ pub struct Config {
     /// Receivers under DCTCP do not acknowledge the segment with which the CE state changes: the ACK for what came before it
     /// cancels its own (Linux before 4.18).
     pub dctcp_cancels_ack: bool,
+    /// Uses notifications of dropped packets instead of duplicate ACKs; needs [`Recovery::NewReno`] and a fabric that sends them.
+    pub fastlane: Option<fastlane::Options>,
 }
 
 impl Default for Config {
@@ -156,6 +159,7 @@ impl Default for Config {
             hystart: true,
             hystart_ticks: false,
             dctcp_cancels_ack: false,
+            fastlane: None,
         }
     }
 }
@@ -164,7 +168,7 @@ impl Config {
     /// Payload bytes of a full packet when the peer announced `peer_mss`; at least 1.
     pub(crate) fn payload_size(&self, peer_mss: u16, timestamps: bool) -> u16 {
         let mss = if peer_mss == 0 { self.mss } else { self.mss.min(peer_mss) };
-        let options = if timestamps { 12 } else { 0 };
+        let options = if timestamps { 12 } else { 0 } + if self.fastlane.is_some() { 4 } else { 0 };
         mss.saturating_sub(options).max(1)
     }
 

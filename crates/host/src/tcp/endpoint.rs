@@ -1,6 +1,7 @@
 //! One end of a connection: the handshake, and the two halves tied together.
 
 use crate::tcp::ecn::{Ecn, Mark};
+use crate::tcp::fastlane::{count_of, Notification};
 use crate::tcp::recovery::timestamp;
 use crate::tcp::segment::{flags, origin, unwrap_seq, Segment};
 use crate::tcp::transmit::Outgoing;
@@ -185,6 +186,31 @@ impl Endpoint {
         }
     }
 
+    /// A switch has dropped a packet that this endpoint sent; without [`Config::fastlane`] the call does nothing.
+    pub fn on_notification(&mut self, notification: &Notification) {
+        if self.config.fastlane.is_none() {
+            return;
+        }
+        let stale = notification.timeouts != count_of(self.tx.counters.timeouts);
+        let (len, has) = (notification.len, |flag| notification.flags & flag != 0);
+        let seq_len = u64::from(len) + u64::from(has(flags::FIN));
+        match self.state {
+            _ if stale => self.tx.counters.notifications_ignored += 1,
+            State::SynSent | State::SynReceived if has(flags::SYN) && self.syns_sent > 0 && !self.syn_due => {
+                self.tx.counters.notifications += 1;
+                self.syn_due = true;
+                // The dropped one neither spoils the RTT sample nor speaks of a loss that a timeout found.
+                self.syns_sent -= 1;
+            }
+            State::Established if seq_len > 0 => self.tx.on_dropped(&self.config, notification, seq_len),
+            State::Established if !has(flags::SYN) && notification.ack == self.rx.last_acked() as u32 => {
+                self.tx.counters.notifications += 1;
+                self.rx.demand_ack();
+            }
+            _ => self.tx.counters.notifications_ignored += 1,
+        }
+    }
+
     fn on_syn(&mut self, segment: &Segment) {
         if !segment.has(flags::SYN) || segment.has(flags::ACK) {
             return;
@@ -307,6 +333,7 @@ impl Endpoint {
             sack_permitted: config.recovery != Recovery::NewReno,
             has_ts: self.timestamps,
             tsval: if self.timestamps { timestamp(now) } else { 0 },
+            timeouts: config.fastlane.map_or(0, |_| count_of(self.tx.counters.timeouts)),
             is_retransmission: repeated,
             ..Segment::default()
         };
@@ -371,6 +398,12 @@ impl Endpoint {
     }
 
     fn stamp(&self, now: Time, segment: &mut Segment) {
+        if let Some(options) = self.config.fastlane {
+            segment.timeouts = count_of(self.tx.counters.timeouts);
+            if options.inflate {
+                segment.held = u32::try_from(self.rx.out_of_order_bytes()).unwrap_or(u32::MAX);
+            }
+        }
         if self.timestamps {
             segment.has_ts = true;
             segment.tsval = timestamp(now);

@@ -21,6 +21,7 @@ pub mod cc;
 mod config;
 mod ecn;
 mod endpoint;
+pub mod fastlane;
 mod rack;
 mod receiver;
 mod recovery;

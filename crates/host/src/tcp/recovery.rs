@@ -50,7 +50,7 @@ impl Sender {
             if self.recovery == Recovery::NewReno {
                 self.take_reno_ack(acked, &mut delivery);
             }
-        } else if duplicate && self.recovery == Recovery::NewReno {
+        } else if duplicate && self.recovery == Recovery::NewReno && config.fastlane.is_none() {
             let room = self.outstanding().saturating_sub(self.board.lost() + self.reno_sacked);
             let left = self.window.mss.min(room);
             self.reno_sacked += left;
@@ -88,7 +88,7 @@ impl Sender {
         if matches!(self.state, CaState::Cwr | CaState::Recovery) {
             let newly_lost = self.board.pending() > marked_before;
             self.shrink(config, delivery.bytes, advanced && !newly_lost);
-        } else if advanced && self.is_cwnd_limited() {
+        } else if advanced && self.is_cwnd_limited() && self.dropped.is_empty() {
             self.cc.grow(&event, &mut self.window);
             self.window.cwnd = self.window.cwnd.min(config.cwnd_clamp.max(self.window.mss));
         }
@@ -96,6 +96,7 @@ impl Sender {
             undo.span = undo.span.max(self.board.high_sacked().saturating_sub(self.una));
         }
 
+        self.after_ack(config, segment, advanced);
         self.update_pacing_rate();
         let entered = self.state != prior_state && self.state == CaState::Recovery;
         if advanced || entered || matches!(self.timer, Some(Timer { kind: TimerKind::Persist, .. })) {
@@ -270,7 +271,8 @@ impl Sender {
                     self.board.mark_head_lost(self.window.mss);
                 }
                 CaState::Open | CaState::Cwr
-                    if self.una >= self.reno_recover
+                    if config.fastlane.is_none()
+                        && self.una >= self.reno_recover
                         && self.reno_sacked >= u64::from(self.reordering) * self.window.mss =>
                 {
                     self.board.mark_head_lost(self.window.mss);

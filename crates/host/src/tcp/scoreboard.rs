@@ -250,6 +250,27 @@ impl Scoreboard {
         self.pending.saturating_sub(before)
     }
 
+    /// Marks `[start, end)` as lost, whether retransmitted before or not. Bytes outside the outstanding ones are ignored.
+    pub(crate) fn mark_range_lost(&mut self, start: u64, end: u64) {
+        let (Some(first), Some(last)) = (self.runs.front(), self.runs.back()) else { return };
+        let (start, end) = (start.max(first.start), end.min(last.end()));
+        if start >= end {
+            return;
+        }
+        let mut index = self.index_of(start);
+        while index < self.runs.len() && self.runs[index].start < end {
+            self.split(index, start);
+            if self.runs[index].start < start {
+                index += 1;
+            }
+            self.split(index, end);
+            if self.runs[index].fate & SACKED == 0 {
+                self.mark_lost(index);
+            }
+            index += 1;
+        }
+    }
+
     /// After a retransmission timeout everything not SACKed is lost; with `reneged` SACKs are forgotten first.
     pub(crate) fn mark_all_lost(&mut self, reneged: bool) {
         if reneged {
@@ -336,9 +357,17 @@ impl Scoreboard {
         Some((start, run.end() - start))
     }
 
-    /// Bytes `[start, start + len)` of one run were sent again.
+    /// Bytes `[start, start + len)`, all of them outstanding, were sent again.
     pub(crate) fn retransmitted(&mut self, start: u64, len: u32, now: Time) {
-        let end = start + u64::from(len);
+        let (mut at, end) = (start, start + u64::from(len));
+        while let Some(run) = self.runs.get(self.index_of(at)).filter(|_| at < end) {
+            let until = run.end().min(end);
+            self.retransmitted_in_run(at, until, now);
+            at = until;
+        }
+    }
+
+    fn retransmitted_in_run(&mut self, start: u64, end: u64, now: Time) {
         let mut index = self.index_of(start);
         self.split(index, start);
         if self.runs[index].start < start {

@@ -53,6 +53,10 @@ pub struct Segment {
     /// Microseconds of the sender's clock, modulo 2^32. (Linux guests of the time count milliseconds.)
     pub tsval: u32,
     pub tsecr: u32,
+    /// FastLane's timeout count option, plus 1; 0 means absent.
+    pub timeouts: u8,
+    /// FastLane's option of an ACK: bytes that the receiver holds beyond it; 0 means absent.
+    pub held: u32,
     /// Bytes that were sent before; the wire does not carry it: for measurements and captures only.
     pub is_retransmission: bool,
 }
@@ -85,6 +89,11 @@ impl Segment {
         }
         options += if self.has_ts { 12 } else { 0 };
         options += if self.n_sack > 0 { 4 + 8 * u32::from(self.n_sack) } else { 0 };
+        options += match (self.timeouts, self.held) {
+            (0, _) => 0,
+            (_, 0) => 4,
+            _ => 12,
+        };
         20 + options
     }
 

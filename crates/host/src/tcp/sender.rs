@@ -2,6 +2,7 @@
 //! timer.
 
 use crate::tcp::cc::{Cc, Path, Window};
+use crate::tcp::fastlane::Table;
 use crate::tcp::rack::Rack;
 use crate::tcp::rtt::RttEstimator;
 use crate::tcp::scoreboard::Scoreboard;
@@ -63,6 +64,9 @@ pub struct SenderCounters {
     pub dup_acks: u32,
     /// ACKs received with ECE on a connection with ECN.
     pub ece_acks: u32,
+    /// Notifications of dropped packets that were heeded, and those that came too late or told of nothing sent.
+    pub notifications: u32,
+    pub notifications_ignored: u32,
 }
 
 /// Proportional rate reduction (RFC 6937), in bytes.
@@ -151,6 +155,9 @@ pub struct Sender {
     /// The window was reduced: the next new data has to say so (CWR) where ECN is in use.
     pub(crate) reduced: bool,
     pub(crate) tail_probe: Option<TailProbe>,
+    /// With FastLane: what notifications told of, and bytes that the receiver holds beyond its last ACK.
+    pub(crate) dropped: Table,
+    pub(crate) inflation: u64,
 
     /// The window was the limit in the last round (`is_cwnd_limited` and `max_packets_out` of Linux).
     pub(crate) cwnd_limited: bool,
@@ -202,6 +209,8 @@ impl Sender {
             undo: None,
             reduced: false,
             tail_probe: None,
+            dropped: Table::default(),
+            inflation: 0,
             cwnd_limited: false,
             max_out: 0,
             usage_end: start,

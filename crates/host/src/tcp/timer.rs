@@ -114,6 +114,7 @@ impl Sender {
         self.reno_sacked = 0;
         self.tail_probe = None;
         self.probe = None;
+        self.forget_drops();
         self.board.mark_all_lost(self.board.head_sacked());
         self.window.cwnd = self.window.mss;
         self.window.forget_credit();

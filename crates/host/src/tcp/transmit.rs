@@ -48,6 +48,9 @@ impl Sender {
             self.pace_waiting = true;
             return None;
         }
+        if !self.dropped.is_empty() {
+            return self.send_dropped(config, now);
+        }
         if self.board.pending() > 0 {
             return self.send_lost(config, now, budget);
         }
@@ -85,7 +88,7 @@ impl Sender {
         self.retransmit(config, now, start, len)
     }
 
-    fn retransmit(&mut self, config: &Config, now: Time, start: u64, len: u64) -> Option<Outgoing> {
+    pub(crate) fn retransmit(&mut self, config: &Config, now: Time, start: u64, len: u64) -> Option<Outgoing> {
         let head = start == self.una;
         self.board.retransmitted(start, len as u32, now);
         self.prr.out += len;

@@ -5,12 +5,13 @@ mod subflows;
 
 use crate::clock::Owner;
 use crate::connection::{flow_hash, Connection, ConnectionId, Counted, EndId, Place, CLIENT, SERVER};
-use crate::datagrams::Sender;
+use crate::datagrams::{Sender, DATAGRAM};
 use crate::disorder::Disorders;
 use crate::experiment::{guest_address, Experiment, SERVER_PORT};
 use crate::mptcp::{Group, Stream};
 use crate::network::Network;
 use crate::nic::Segment;
+use crate::tcp::fastlane::Notification;
 use crate::tcp::{self, Endpoint};
 use edge::Transmit;
 use fabric::Packet;
@@ -162,6 +163,28 @@ impl<'a> Transport<'a> {
         self.after_subflow(id);
         self.after_tcp(id);
         Some(id)
+    }
+
+    /// Tells a guest's TCP of the drop of a packet that it sent.
+    pub(crate) fn notified(&mut self, segment: &Segment) {
+        let packet = &segment.packet;
+        if packet.flow >= DATAGRAM {
+            return;
+        }
+        // The notification bears the name of whom the dropped packet was for.
+        let id = EndId(packet.flow).peer();
+        let Some(connection) = self.connections.get_mut(id.connection()).filter(|c| c.has_sent(id, packet)) else {
+            return;
+        };
+        let h = &packet.headers;
+        connection.ends[id.end()].on_notification(&Notification {
+            seq: h.seq,
+            ack: h.ack,
+            len: h.payload,
+            flags: h.tcp_flags,
+            timeouts: packet.options.timeouts,
+        });
+        self.after_tcp(id);
     }
 
     fn note_segment(&mut self, id: EndId, segment: &Segment) {

@@ -48,6 +48,9 @@ impl Draft {
         if let (Some(switch), Some((topology, _))) = (&switch, &fabric) {
             faults.note(suits(switch, topology, name, table));
         }
+        if let (Some(switch), Some(guests)) = (&switch, &guests) {
+            faults.note(hears_of_drops(switch, guests));
+        }
         let made = || {
             let (switch, (topology, failures)) = (switch?, fabric?);
             Some(Experiment {
@@ -123,6 +126,15 @@ fn fabric(
     }
     failures.sort_by_key(|f| f.at);
     Ok((topology, failures))
+}
+
+/// Guests that know of drops by notifications alone need switches that send them.
+fn hears_of_drops(switch: &SwitchTable, guests: &host::experiment::HostConfig) -> Result<(), Invalid> {
+    if guests.tcp.fastlane.is_none() || switch.notify.is_some() {
+        return Ok(());
+    }
+    let problem = "guests with FastLane hear of drops from switches, and these are silent";
+    Err(Invalid::new("host.tcp.fastlane", problem, "add `notify = {}` to [switch], or remove it"))
 }
 
 /// Whether its switches can do in this fabric what they should.

@@ -75,6 +75,40 @@ pub enum EcnWord {
     Request,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SlowdownWord {
+    ByRetries,
+    Halving,
+}
+
+/// `fastlane = {}`: guests use notifications of dropped packets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FastlaneTable {
+    /// How many retransmissions are in the network at once when some are dropped again: half the window over the largest number of
+    /// retries, or half of what it was for each retry.
+    pub slowdown: SlowdownWord,
+    /// ACKs tell how many bytes the receiver holds beyond them, and the window grows by as many.
+    pub inflate: bool,
+}
+
+impl Default for FastlaneTable {
+    fn default() -> Self {
+        FastlaneTable { slowdown: SlowdownWord::ByRetries, inflate: true }
+    }
+}
+
+impl FastlaneTable {
+    fn build(&self) -> tcp::fastlane::Options {
+        let slowdown = match self.slowdown {
+            SlowdownWord::ByRetries => tcp::fastlane::Slowdown::ByRetries,
+            SlowdownWord::Halving => tcp::fastlane::Slowdown::Halving,
+        };
+        tcp::fastlane::Options { slowdown, inflate: self.inflate }
+    }
+}
+
 /// `[host.tcp]`: the guest's TCP, with Linux's defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -150,6 +184,9 @@ pub struct TcpTable {
     pub hystart_ticks: bool,
     /// A change of the CE state cancels a DCTCP receiver's ACK for the segment that brings it.
     pub dctcp_cancels_ack: bool,
+    /// Guests use notifications of dropped packets instead of duplicate ACKs and SACK (FastLane); needs `switch.notify`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fastlane: Option<FastlaneTable>,
 }
 
 impl Default for HostTable {
@@ -206,6 +243,7 @@ impl Default for TcpTable {
             hystart: d.hystart,
             hystart_ticks: d.hystart_ticks,
             dctcp_cancels_ack: d.dctcp_cancels_ack,
+            fastlane: None,
         }
     }
 }
@@ -259,6 +297,8 @@ impl TcpTable {
             mss: mtu.saturating_sub(40),
             congestion: self.congestion.0,
             recovery: match self.recovery {
+                // It brings its own.
+                _ if self.fastlane.is_some() => Recovery::NewReno,
                 RecoveryWord::Newreno => Recovery::NewReno,
                 RecoveryWord::Sack => Recovery::Sack,
                 RecoveryWord::Rack => Recovery::Rack,
@@ -297,6 +337,7 @@ impl TcpTable {
             hystart: self.hystart,
             hystart_ticks: self.hystart_ticks,
             dctcp_cancels_ack: self.dctcp_cancels_ack,
+            fastlane: self.fastlane.as_ref().map(FastlaneTable::build),
             ..tcp::Config::default()
         })
     }

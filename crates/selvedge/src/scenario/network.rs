@@ -1,9 +1,10 @@
 //! `[topology]`, `[switch]` and `[[failure]]`.
 
 use config::Invalid;
+use config::OrOff;
 use config::{check, within, Key, Role};
 use config::{ConfigError, Document};
-use fabric::{Aqm, Buffer, Multipath, Parallel, SwitchConfig};
+use fabric::{Aqm, Buffer, Multipath, Notify, Pace, Parallel, SwitchConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use topology::{Clos, Dumbbell, FatTree, ParkingLot, SingleSwitch};
@@ -271,6 +272,55 @@ pub struct SwitchTable {
     pub reroute_after: Time,
     /// Marking at the instantaneous queue: DCTCP's threshold, or RED.
     pub ecn: Option<EcnTable>,
+    /// Switches tell the source of each TCP packet that they drop (FastLane), see below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notify: Option<NotifyTable>,
+}
+
+/// `notify = {}` or `notify = {share_per_million = 10_000, buffer = "3.2KB"}`: what notifications may cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NotifyTable {
+    /// Share of each link's rate that notifications get while data waits; 1000000 caps nothing.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub share_per_million: u32,
+    /// One notification in this time instead, whatever the link's rate.
+    #[schemars(extend("x-range" = ["1ns", "1s"]))]
+    pub every: OrOff<Time>,
+    /// Notifications that wait at a port; more are dropped.
+    #[schemars(extend("x-range" = ["64B", "1MB"]))]
+    pub buffer: OrOff<Bytes>,
+    /// Notifications leave at once where no data waits.
+    pub work_conserving: bool,
+}
+
+impl Default for NotifyTable {
+    fn default() -> Self {
+        NotifyTable {
+            share_per_million: 10_000,
+            every: OrOff(None),
+            buffer: OrOff(Some(Bytes(3_200))),
+            work_conserving: true,
+        }
+    }
+}
+
+impl NotifyTable {
+    fn build(&self) -> Result<Notify, Invalid> {
+        within("switch.notify.share_per_million", self.share_per_million, 1, 1_000_000)?;
+        if let Some(every) = self.every.0 {
+            within("switch.notify.every", every, Time::from_ns(1), Time::from_secs(1))?;
+        }
+        if let Some(buffer) = self.buffer.0 {
+            within("switch.notify.buffer", buffer, Bytes(64), Bytes(1_000_000))?;
+        }
+        let pace = match (self.every.0, self.share_per_million) {
+            (Some(every), _) => Pace::Every(every),
+            (None, 1_000_000) => Pace::Unlimited,
+            (None, per_million) => Pace::Share { per_million },
+        };
+        Ok(Notify { pace, buffer: self.buffer.0, work_conserving: self.work_conserving })
+    }
 }
 
 /// `ecn = {k = ...}` or `ecn = {kmin = ..., kmax = ..., pmax = ...}`.
@@ -297,6 +347,7 @@ impl Default for SwitchTable {
             loss_per_million: 0,
             reroute_after: Time::from_ms(10),
             ecn: None,
+            notify: None,
         }
     }
 }
@@ -317,11 +368,12 @@ impl SwitchTable {
             false => Buffer::PerPort(self.buffer),
         };
         let aqm = self.ecn.as_ref().map(EcnTable::build).transpose()?;
+        let notify = self.notify.as_ref().map(NotifyTable::build).transpose()?;
         let parallel = match self.parallel {
             ParallelWord::Hash => Parallel::Hash,
             ParallelWord::InOrder => Parallel::InOrder,
         };
-        Ok(SwitchConfig { buffer, aqm, priorities: self.priorities, parallel })
+        Ok(SwitchConfig { buffer, aqm, priorities: self.priorities, parallel, notify })
     }
 
     pub(super) fn multipath(&self) -> Multipath {

@@ -145,3 +145,26 @@ fn the_demonstration_needs_no_files() {
     let output = selvedge(scratch.path(), &["demo", "--help"]);
     assert!(output.status.success(), "{}", stderr(&output));
 }
+
+/// `{}` turns on in one scheme what the scenario has not, also when a run is repeated from its configuration in effect. Guests that
+/// hear of drops from switches alone need switches that tell.
+#[test]
+fn an_empty_table_in_a_scheme_turns_something_on() {
+    let text = include_str!("../../../../examples/fastlane.toml");
+    let plan = |text: &str| {
+        let document = Document::parse("fastlane.toml", text, "docs/scenarios.md").unwrap();
+        Plan::new(&document, &Choice::default())
+    };
+    let first = plan(text).unwrap();
+    for plan in [plan(&first.effective()).unwrap(), first] {
+        for scheme in &plan.schemes {
+            let template = scheme.template();
+            let on = scheme.name == "fastlane";
+            assert_eq!(template.switches.notify, on.then(fabric::Notify::default), "{}", scheme.name);
+            assert_eq!(template.hosts.tcp.fastlane.is_some(), on, "{}", scheme.name);
+        }
+    }
+    let silent = text.replace("switch.notify = {}\n", "");
+    let error = plan(&silent).unwrap_err().to_string();
+    assert!(error.contains("host.tcp.fastlane") && error.contains("add `notify = {}`"), "{error}");
+}

@@ -21,6 +21,8 @@ const SCENARIOS: Page = Page {
         ("The run", &["/properties"]),
         ("`[topology]`", &["/properties/topology/properties"]),
         ("`[switch]`", &["/properties/switch/properties"]),
+        ("`switch.notify`", &["/properties/switch/properties/notify/properties"]),
+        ("`host.tcp.fastlane`", &["/properties/host/properties/tcp/properties/fastlane/properties"]),
         ("`[host]`", &["/properties/host/properties"]),
         ("`[host.tcp]`", &["/properties/host/properties/tcp/properties"]),
         ("`[record]`", &["/properties/record/properties"]),

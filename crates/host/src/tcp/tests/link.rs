@@ -1,5 +1,6 @@
 //! Two endpoints and a link with a queue, a delay and a fate for each packet.
 
+use crate::tcp::fastlane::Notification;
 use crate::tcp::{codepoint, flags, Endpoint, Segment};
 use std::collections::BTreeMap;
 use units::{BitRate, Time};
@@ -17,6 +18,8 @@ pub(crate) enum Fate {
 
 enum Event {
     Arrive(usize, Segment),
+    /// A drop becomes known to who sent the packet.
+    Told(usize, Segment),
     NicDone(usize, u64),
 }
 
@@ -39,6 +42,8 @@ pub(crate) struct Pair {
     /// Everything sent, with the side and the time.
     pub(crate) log: Vec<(Time, usize, Segment)>,
     pub(crate) keep_log: bool,
+    /// Drops have notifications, which take the link's delay.
+    pub(crate) tells: bool,
     events: BTreeMap<(Time, u64), Event>,
     sequence: u64,
     busy: [Time; 2],
@@ -59,6 +64,7 @@ impl Pair {
             whole: false,
             log: Vec::new(),
             keep_log: false,
+            tells: false,
             events: BTreeMap::new(),
             sequence: 0,
             busy: [Time::ZERO; 2],
@@ -125,6 +131,9 @@ impl Pair {
         }
         if fate == Fate::Drop || backlog > self.queue {
             self.drops += 1;
+            if self.tells {
+                self.schedule(self.now + self.delay, Event::Told(side, packet));
+            }
             return start;
         }
         if (fate == Fate::Mark || backlog > self.mark_above) && packet.ecn != codepoint::NOT_ECT {
@@ -163,6 +172,12 @@ impl Pair {
                 match self.events.pop_first() {
                     Some((_, Event::Arrive(side, segment))) => {
                         self.ends[side].on_segment(self.now, &segment);
+                        check(&self.ends[side]);
+                        self.pump(side);
+                    }
+                    Some((_, Event::Told(side, packet))) => {
+                        let Segment { seq, ack, len, flags, timeouts, .. } = packet;
+                        self.ends[side].on_notification(&Notification { seq, ack, len, flags, timeouts });
                         check(&self.ends[side]);
                         self.pump(side);
                     }

@@ -2,6 +2,7 @@
 
 mod closing;
 mod ecn;
+mod fastlane;
 mod link;
 mod loss;
 mod properties;
