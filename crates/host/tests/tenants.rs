@@ -159,6 +159,33 @@ fn an_idle_guests_share_goes_to_the_others_after_a_second() {
     assert!(alone > 880.0, "{alone}");
 }
 
+/// Goodput of a flow that begins beside another's, on a link that both must share, over 20 ms each from its beginning on, Mbps.
+fn newcomer(law: Law, begins: Workload) -> Vec<f64> {
+    let start = Time::from_ms(500);
+    let work = vec![flood("there", 1, &[(0, 2)]), Workload { start, ..begins }];
+    let mut e = experiment(3, work, tenants(law, Hold::Delay(Bytes(200_000)), &[1, 1, 1]));
+    (e.duration, e.warmup) = (Time::from_ms(1000), Time::ZERO);
+    let (_, outcome) = run(&e);
+    let series = &outcome.goodput_series.iter().find(|(flow, _)| outcome.flows[*flow as usize].class == 1).unwrap().1;
+    series.chunks_exact(20).map(|bytes| bytes.iter().sum::<u64>() as f64 * 8.0 / bytes.len() as f64 / 1e3).collect()
+}
+
+/// Within 600 intervals of 500 us by steps, within 64 by alpha. What a TCP loses in its first slow start it waits for, 200 ms.
+#[test]
+fn a_newcomer_soon_has_its_share_of_a_congested_link() {
+    let udp = || flood("udp", 2, &[(1, 2)]);
+    let tcp = || long("tcp", 2, &[(1, 2)]);
+    for (law, begins, within_ms) in
+        [(Law::Aiad, udp(), 300), (Law::Alpha, udp(), 32), (Law::Aiad, tcp(), 300), (Law::Alpha, tcp(), 300)]
+    {
+        let name = begins.name.clone();
+        let got = newcomer(law, begins);
+        let from = usize::div_ceil(within_ms, 20);
+        let least = got[from..].iter().copied().fold(f64::INFINITY, f64::min);
+        assert!(least > 0.8 * 478.0, "{law:?} {name}: {got:.0?}");
+    }
+}
+
 #[test]
 fn a_run_is_a_function_of_its_seed() {
     let work = || vec![long("tcp", 1, &[(0, 2)]), flood("udp", 2, &[(1, 2)])];
