@@ -14,9 +14,6 @@ use kernel::{monotonic_ns, PathPlace};
 use std::collections::{BTreeMap, BTreeSet};
 use units::Time;
 
-/// Of feedback that is under way, where nothing is known of the round trip: as long as a path can be deaf.
-const LONG: Time = Time::from_ms(33);
-
 /// The peers of `rows` by their numbers.
 fn peers(rows: &Rows) -> BTreeMap<u32, Peer> {
     rows.iter().filter_map(|(key, value)| Some((u32::from_bytes(key)?, Peer::from_bytes(value)?))).collect()
@@ -33,8 +30,7 @@ fn places(
 ) -> Vec<PathPlace> {
     let place = |label: &u16| {
         let before = was(*label);
-        let other = old.iter().any(|old| old & 0xff == label & 0xff && Some(*old) != before);
-        let quiet = other.then(|| rtt(*label).unwrap_or(LONG).max(held));
+        let quiet = ::discovery::quiet(old, *label, before, rtt(*label), held);
         PathPlace { was: before.and_then(|before| old.iter().position(|old| *old == before)), quiet }
     };
     new.iter().map(place).collect()
@@ -126,6 +122,9 @@ mod tests {
     use super::*;
     use crate::discovery::fabric::Fabric;
     use std::net::IpAddr;
+
+    /// Of feedback where nothing is known of the round trip.
+    const LONG: Time = Time::from_ms(33);
 
     #[test]
     fn what_is_known_stays_with_labels_that_stay() {

@@ -27,7 +27,7 @@ mod trace;
 pub use choose::choose;
 pub use destination::{Binding, Change, Progress};
 pub use ports::index_of;
-pub use schedule::{schedule, Place};
+pub use schedule::{quiet, schedule, Place};
 pub use trace::Probe;
 
 use budget::Budget;

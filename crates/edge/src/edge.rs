@@ -4,7 +4,7 @@ use crate::deadlines::Deadlines;
 use crate::hygenicc::{Held, Hygenicc, Share};
 use crate::native::{self, Conf, LimitQueue, Paths, Stages};
 use crate::reorder::Engine;
-use crate::schedule::{Relays, Schedules};
+use crate::schedule::{Rebound, Relays, Schedules};
 use crate::table::Table;
 use crate::{limiter, vcc, Config, Counters, Direction, DropReason, Release, Slot, Transmit, Verdict};
 use std::collections::VecDeque;
@@ -80,10 +80,9 @@ impl Edge {
         self.schedules.set(daddr, labels);
     }
 
-    /// As [`set_schedule`](Edge::set_schedule); a place that is `kept` has the path that it had, also under another label, and
-    /// what is known of that path stays.
-    pub fn rebind_schedule(&mut self, daddr: [u32; 4], labels: &[u16], kept: impl Fn(usize) -> bool) {
-        self.schedules.rebind(daddr, labels, kept);
+    /// As [`set_schedule`](Edge::set_schedule), with what `place` says of the places in it.
+    pub fn rebind_schedule(&mut self, daddr: [u32; 4], labels: &[u16], place: impl Fn(usize) -> Rebound, now: Time) {
+        self.schedules.rebind(daddr, labels, place, now);
     }
 
     /// As [`set_schedule`](Edge::set_schedule), for destinations without a schedule of their own. Empty at first.
@@ -96,6 +95,11 @@ impl Edge {
     pub fn share_paths(&mut self, daddr: [u32; 4], other: [u32; 4]) {
         self.schedules.share(daddr, other);
         self.relays.share(daddr, other);
+    }
+
+    /// So long an edge that is configured as this one may keep what it has to tell of a path.
+    pub fn relay(&self) -> Time {
+        self.stages.conf.balance.relay()
     }
 
     /// Do segments ask switches for the utilisation of links?

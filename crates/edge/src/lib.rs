@@ -26,4 +26,5 @@ pub use config::Config;
 pub use counters::{CongestionCounters, Counters};
 pub use edge::Edge;
 pub use native::{PathState, MAX_LABELS, WEIGHT_ONE};
+pub use schedule::Rebound;
 pub use verdict::{Direction, DropReason, Release, Slot, Transmit, Verdict};

@@ -18,6 +18,15 @@ pub(crate) struct Schedules {
     keeps_states: bool,
 }
 
+/// What a place in a schedule that changes has in common with the one that was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rebound {
+    /// It has the path that it had, also under another label: what is known of that path stays.
+    pub kept: bool,
+    /// The index in its label named another path until now, with this round trip: feedback on it is ignored for two of them.
+    pub quiet: Option<Time>,
+}
+
 #[derive(Debug, Default)]
 struct List {
     labels: Box<[u16]>,
@@ -29,15 +38,19 @@ struct List {
 impl List {
     /// What was known of a path whose place in the schedule has another label now is forgotten.
     fn set(&mut self, labels: Box<[u16]>) {
-        self.rebind(labels, |_| false);
+        self.rebind(labels, |_| Rebound::default(), Time::ZERO);
     }
 
-    /// As [`set`](List::set); what is `kept` by its place is the same path under another label.
-    fn rebind(&mut self, labels: Box<[u16]>, kept: impl Fn(usize) -> bool) {
+    /// As [`set`](List::set), with what places say.
+    fn rebind(&mut self, labels: Box<[u16]>, place: impl Fn(usize) -> Rebound, now: Time) {
         if let Some(states) = &mut self.states {
             for (i, state) in states.iter_mut().enumerate() {
-                if labels.get(i) != self.labels.get(i) && !kept(i) {
+                let place = place(i);
+                if labels.get(i) != self.labels.get(i) && !place.kept {
                     *state = PathState::default();
+                }
+                if let Some(rtt) = place.quiet {
+                    state.bind(rtt, now.as_ns());
                 }
             }
         }
@@ -59,11 +72,11 @@ impl Schedules {
     }
 
     pub(crate) fn set(&mut self, daddr: [u32; 4], labels: &[u16]) {
-        self.rebind(daddr, labels, |_| false);
+        self.rebind(daddr, labels, |_| Rebound::default(), Time::ZERO);
     }
 
-    /// The schedule of a destination; places that are `kept` have the path that they had.
-    pub(crate) fn rebind(&mut self, daddr: [u32; 4], labels: &[u16], kept: impl Fn(usize) -> bool) {
+    /// The schedule of a destination, with what its places say.
+    pub(crate) fn rebind(&mut self, daddr: [u32; 4], labels: &[u16], place: impl Fn(usize) -> Rebound, now: Time) {
         let next = self.lists.len() as u32;
         let id = *self.by_destination.entry(daddr).or_insert(next);
         if id == next {
@@ -72,7 +85,7 @@ impl Schedules {
         }
         let list = &mut self.lists[id as usize];
         list.inherits = false;
-        list.rebind(bounded(labels), kept);
+        list.rebind(bounded(labels), place, now);
     }
 
     fn fresh_states(&self) -> Option<PathStates> {
@@ -224,8 +237,17 @@ mod tests {
         if let Some(states) = &mut schedules.lists[id as usize].states {
             states[..2].fill(known);
         }
-        schedules.rebind(HERE, &[7, 8], |place| place == 1);
+        let places = [Rebound::default(), Rebound { kept: true, quiet: None }];
+        schedules.rebind(HERE, &[7, 8], |i| places.get(i).copied().unwrap_or_default(), Time::ZERO);
         assert_eq!(schedules.states(&HERE).collect::<Vec<_>>(), [(7, PathState::default()), (8, known)]);
+        // Label 0x107 has the index that label 7 had.
+        let (rtt, now) = (Time::from_us(100), Time::from_ms(5));
+        let other = Rebound { kept: false, quiet: Some(rtt) };
+        schedules.rebind(HERE, &[0x107, 8], |i| if i == 0 { other } else { Rebound::default() }, now);
+        let mut bound = PathState::default();
+        bound.bind(rtt, now.as_ns());
+        assert!(bound.quiet > 0);
+        assert_eq!(schedules.states(&HERE).collect::<Vec<_>>(), [(0x107, bound), (8, known)]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::control::GUESSED;
 use crate::experiment::{address, Experiment};
 use crate::outcome::Discovered;
 use discovery::{Binding, Discovery, Probe};
+use edge::Rebound;
 use fabric::{Packet, PacketId, PortId, PORT_LABELS};
 use rustc_hash::FxHashMap;
 use sim::{Purpose, Stream};
@@ -141,9 +142,14 @@ impl Network<'_> {
                 continue; // Nothing better is known than what was.
             }
             let labels: Vec<u16> = places.iter().map(|place| place.port).collect();
-            self.hosts[host as usize]
-                .edge
-                .rebind_schedule(address(to), &labels, |n| places.get(n).is_some_and(|p| p.kept));
+            let edge = &mut self.hosts[host as usize].edge;
+            let held = edge.relay();
+            let rtt = |port| change.paths.iter().find(|path| path.port == port)?.rtt;
+            let rebound = |place: &discovery::Place| Rebound {
+                kept: place.kept,
+                quiet: discovery::quiet(old, place.port, place.was, rtt(place.port), held),
+            };
+            edge.rebind_schedule(address(to), &labels, |n| places.get(n).map(rebound).unwrap_or_default(), now);
             one.labels.insert(to, labels);
         }
         if one.due.is_some_and(|due| due <= now) {
