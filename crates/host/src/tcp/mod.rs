@@ -19,6 +19,7 @@
 
 pub mod cc;
 mod config;
+mod dropped;
 mod ecn;
 mod endpoint;
 pub mod fastlane;

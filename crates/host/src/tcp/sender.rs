@@ -2,7 +2,7 @@
 //! timer.
 
 use crate::tcp::cc::{Cc, Path, Window};
-use crate::tcp::fastlane::Table;
+use crate::tcp::dropped::Table;
 use crate::tcp::rack::Rack;
 use crate::tcp::rtt::RttEstimator;
 use crate::tcp::scoreboard::Scoreboard;
