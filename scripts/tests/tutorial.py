@@ -35,7 +35,9 @@ def copy_tree(to):
     for part in ("deps", "build", ".fingerprint"):
         if os.path.isdir(os.path.join(built, part)):
             os.makedirs(os.path.join(to, "target", "debug"), exist_ok=True)
-            subprocess.run(["cp", "-al", os.path.join(built, part), os.path.join(to, "target", "debug", part)], check=True)
+            # Cargo replaces what it builds, but writes over what it knows of it: links would tell the tree that it is up to date.
+            how = "-al" if part == "deps" else "-a"
+            subprocess.run(["cp", how, os.path.join(built, part), os.path.join(to, "target", "debug", part)], check=True)
 
 
 def follow(text, tree):
