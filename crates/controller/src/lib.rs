@@ -10,6 +10,7 @@
 //! | `GET /v1/status` | operators | [`Status`] |
 //! | `POST /v1/links` with [`LinkChange`] | operators | [`Status`] |
 
+mod authority;
 mod brain;
 mod client;
 mod error;
@@ -19,6 +20,7 @@ mod server;
 mod store;
 mod tls;
 
+pub use authority::{certify, Station};
 pub use brain::{Brain, LinkChange, Schedules, Slots, Status};
 pub use client::{operate, Client, Fetched};
 pub use error::Error;

@@ -24,6 +24,8 @@ pub enum Controller {
     Fail(Change),
     /// Tell it that a link is back
     Heal(Change),
+    /// Make certificates for controllers, agents and operators, and the authority that they share
+    Certs(Certificates),
 }
 
 #[derive(Debug, Args)]
@@ -31,6 +33,22 @@ pub struct Arguments {
     /// Configuration; docs/controller.md describes it
     #[arg(short, long, value_name = "FILE")]
     pub config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct Certificates {
+    /// Where files are written: ca.pem and ca.key, unless they are there, and NAME.pem and NAME.key
+    #[arg(value_name = "DIRECTORY")]
+    pub directory: PathBuf,
+    /// An edge's name, such as host1; or a file's, with the DNS names and IP addresses of the certificate: controller=10.0.0.9,operator
+    #[arg(value_name = "NAME[=NAME,...]", required = true)]
+    pub stations: Vec<controller::Station>,
+    /// How long they last
+    #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub days: u32,
+    /// Replace certificates that are there; their keys stay
+    #[arg(long)]
+    pub renew: bool,
 }
 
 #[derive(Debug, Args)]
@@ -58,6 +76,11 @@ pub fn run(command: &Controller) -> Result<(), ControllerError> {
         Controller::Run(arguments) => {
             let config = file::load(&arguments.config)?.into_config();
             return Ok(controller::run(config, &crate::say::note)?);
+        }
+        Controller::Certs(wanted) => {
+            let written = controller::certify(&wanted.directory, &wanted.stations, wanted.days, wanted.renew)?;
+            written.iter().for_each(|path| say_on!("{}\n", path.display()));
+            return Ok(());
         }
         Controller::Status { arguments, .. } => (arguments, None),
         Controller::Fail(change) => (&change.arguments, Some((&change.link, false))),

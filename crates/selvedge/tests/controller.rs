@@ -1,4 +1,4 @@
-//! `selvedge controller` as an operator meets it, over the loopback. Needs openssl; skips with a printed reason without.
+//! `selvedge controller` as an operator meets it, over the loopback.
 #![cfg(feature = "kernel")]
 
 #[path = "authority/mod.rs"]
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const FABRIC: &str = "[topology]\nkind = \"clos\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n";
 
-fn authority(name: &str) -> Option<Authority> {
+fn authority(name: &str) -> Authority {
     Authority::new(&std::env::temp_dir().join(format!("selvedge-controller-{}-{name}", std::process::id())))
 }
 
@@ -82,7 +82,7 @@ fn curl(authority: &Authority, name: &str, port: u16, path: &str) -> Option<(Str
 
 #[test]
 fn operators_change_links_and_edges_get_their_own_schedules_only() {
-    let Some(authority) = authority("a") else { return };
+    let authority = authority("a");
     let config = authority.controller("127.0.0.1", FABRIC);
     let port = free_port();
     on_port(&config, port);
@@ -116,7 +116,7 @@ fn operators_change_links_and_edges_get_their_own_schedules_only() {
 
 #[test]
 fn agents_hear_of_all_that_may_have_changed() {
-    let Some(authority) = authority("g") else { return };
+    let authority = authority("g");
     let config = authority.controller("127.0.0.1", FABRIC);
     let port = free_port();
     on_port(&config, port);
@@ -154,7 +154,7 @@ fn agents_hear_of_all_that_may_have_changed() {
 
 #[test]
 fn strangers_and_noise_do_it_no_harm() {
-    let Some(authority) = authority("b") else { return };
+    let authority = authority("b");
     let config = authority.controller("127.0.0.1", FABRIC);
     let port = free_port();
     on_port(&config, port);
@@ -170,7 +170,7 @@ fn strangers_and_noise_do_it_no_harm() {
     }
     assert!(selvedge(&["status"], &config).status.success(), "it answers beside them");
     // A certificate of another authority.
-    let other = self::authority("c").unwrap();
+    let other = self::authority("c");
     let theirs = other.controller("127.0.0.1", FABRIC);
     on_port(&theirs, port);
     let output = selvedge(&["status"], &theirs);
@@ -228,7 +228,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 #[test]
 fn controllers_share_what_they_know_over_etcd() {
-    let Some(authority) = authority("e") else { return };
+    let authority = authority("e");
     let Some((mut etcd, port)) = etcd(&authority.path("etcd")) else { return };
     let config = authority.controller("127.0.0.1", FABRIC);
     let text = std::fs::read_to_string(&config).unwrap();
@@ -273,7 +273,7 @@ fn controllers_share_what_they_know_over_etcd() {
 
 #[test]
 fn mistakes_name_file_key_and_remedy() {
-    let Some(authority) = authority("d") else { return };
+    let authority = authority("d");
     let config = authority.controller("127.0.0.1", FABRIC);
     let text = std::fs::read_to_string(&config).unwrap();
     for (old, new, says) in [

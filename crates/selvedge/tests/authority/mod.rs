@@ -1,30 +1,15 @@
-//! Certificates of the tests' own, made by openssl.
+//! Certificates of the tests' own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// A directory with an authority and what it certified; gone with the test.
 pub(crate) struct Authority(PathBuf);
 
 impl Authority {
-    /// `None`, with the reason printed, without openssl.
-    pub(crate) fn new(directory: &Path) -> Option<Authority> {
-        if Command::new("openssl").arg("version").stdout(Stdio::null()).status().is_err() {
-            println!("skipped: openssl is not installed");
-            return None;
-        }
-        fs::create_dir_all(directory).unwrap();
-        let authority = Authority(directory.to_owned());
-        authority.openssl(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.pem",
-        );
-        Some(authority)
-    }
-
-    fn openssl(&self, arguments: &str) {
-        let output = Command::new("openssl").args(arguments.split_whitespace()).current_dir(&self.0).output().unwrap();
-        assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    pub(crate) fn new(directory: &Path) -> Authority {
+        Authority(directory.to_owned())
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -38,15 +23,15 @@ impl Authority {
     }
 
     fn certify(&self, file: &str, names: &[&str]) {
-        let kind = |name: &str| if name.parse::<std::net::IpAddr>().is_ok() { "IP" } else { "DNS" };
-        let names: Vec<String> = names.iter().map(|name| format!("{}:{name}", kind(name))).collect();
-        fs::write(self.path("names"), format!("subjectAltName={}\n", names.join(","))).unwrap();
-        self.openssl(&format!(
-            "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={file} -keyout {file}.key -out {file}.csr"
-        ));
-        self.openssl(&format!(
-            "x509 -req -in {file}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out {file}.pem"
-        ));
+        let station = format!("{file}={}", names.join(","));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+        let output = command
+            .args(["controller", "certs"])
+            .arg(&self.0)
+            .args([&station, "--days=2", "--renew"])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{station}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// The file of a controller on port 7443 of `address`, which is its own operator, with `fabric` as its topology.
