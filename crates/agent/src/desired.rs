@@ -31,6 +31,8 @@ const DEFAULT: &str = "default";
 pub(crate) struct Resolved {
     /// ifindex, name.
     pub(crate) uplinks: Vec<(u32, String)>,
+    /// Of the uplinks, names of those that carry nothing now.
+    pub(crate) down: Vec<String>,
     /// Outer source address, uplink; one for each peer.
     pub(crate) peers: Vec<(IpAddr, u32)>,
     /// Of guests whose port has none of its own, bytes.
@@ -77,8 +79,9 @@ pub(crate) fn resolve(
     }
     let overhead = if config.peers.iter().any(|peer| peer.address.is_ipv6()) { OVERHEAD_V6 } else { OVERHEAD_V4 };
     let mtu = uplinks.iter().map(|(_, i)| i.mtu).min().unwrap_or(1500);
+    let down = uplinks.iter().filter(|(_, i)| !i.up).map(|(_, i)| i.name.clone()).collect();
     let uplinks = uplinks.into_iter().map(|(ifindex, i)| (ifindex, i.name.clone())).collect();
-    Ok(Resolved { uplinks, peers, guest_mtu: mtu.saturating_sub(overhead) })
+    Ok(Resolved { uplinks, down, peers, guest_mtu: mtu.saturating_sub(overhead) })
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -116,6 +119,8 @@ pub(crate) fn desired(
         want.congestion.insert(row(&0u32), congestion.as_bytes().to_vec());
     }
     want.attach.extend(resolved.uplinks.iter().map(|(ifindex, _)| (*ifindex, Role::Uplink)));
+    let down = |name| format!("uplink {name}: it is down; bring it up, or look at its link's other end");
+    want.problems.extend(resolved.down.iter().map(down));
     add_ports(&mut want, config, resolved, interfaces, learned, limited);
     add_peers(&mut want, config, resolved, kept);
     add_learned(&mut want, learned, |_| true);
@@ -465,6 +470,14 @@ pub(crate) mod tests {
         down.get_mut(&2).unwrap().up = false;
         let resolved = resolve(&config, &down, &BTreeMap::new()).unwrap();
         assert_eq!(resolved.peers[0].1, 13);
+        assert_eq!(resolved.down, ["eth0"]);
+        let (learned, limited) = (Learned::default(), Limited::default());
+        let want = desired(&config, &resolved, &down, &learned, &limited, &Kept::default());
+        assert!(
+            want.problems.iter().any(|problem| problem.starts_with("uplink eth0: it is down")),
+            "{:?}",
+            want.problems
+        );
     }
 
     #[test]

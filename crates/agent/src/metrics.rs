@@ -119,6 +119,11 @@ impl Collector for Snapshot {
             let gauge = ConstGauge::new(*value);
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
+        let help = "Always 1; the labels name the agent's version and the layout of its maps";
+        let labels =
+            [("version", env!("CARGO_PKG_VERSION").to_owned()), ("state", kernel::state_version().to_string())];
+        let mut family = encoder.encode_descriptor("build_info", help, None, MetricType::Gauge)?;
+        ConstGauge::new(1.0).encode(family.encode_family(&labels)?)?;
         self.encode_paths(&mut encoder)?;
         self.encode_limits(&mut encoder)
     }
@@ -264,15 +269,37 @@ mod tests {
             ..Snapshot::default()
         };
         let text = snapshot.text();
+        let (version, state) = (env!("CARGO_PKG_VERSION"), kernel::state_version());
+        let build = format!("selvedge_build_info{{version=\"{version}\",state=\"{state}\"}} 1.0");
         for line in [
             "# HELP selvedge_out_bytes Bytes of guests' frames sent to peers, without the encapsulation",
             "# TYPE selvedge_out_bytes counter",
             "selvedge_out_bytes_total 0",
             "selvedge_reloads_total 3",
             "selvedge_flows 12.0",
+            &build,
             "# EOF",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn packaged_alerts_and_dashboard_ask_for_metrics_that_exist() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let read = |file: &str| std::fs::read_to_string(format!("{root}/{file}")).unwrap();
+        let names = |text: &str| -> Vec<String> {
+            let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+            words.filter(|word| word.starts_with("selvedge_")).map(str::to_owned).collect()
+        };
+        let mut known = names(&Snapshot::default().text());
+        known.extend(names(&read("docs/agent.md")));
+        for file in ["packaging/prometheus/selvedge.rules.yml", "packaging/grafana/selvedge.json"] {
+            let asked = names(&read(file));
+            assert!(asked.len() > 5, "{file}");
+            for name in asked {
+                assert!(known.contains(&name), "{file}: {name}");
+            }
         }
     }
 }
