@@ -1,6 +1,7 @@
 //! The agents of a lab whose overlay is the edge: their configuration, start and signs of life.
 
 use super::{guest_address, guest_mac, namespace, port, Error, KernelLab, Node, Overlay, Shape, NETWORK, UPLINK};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -31,6 +32,12 @@ impl Files {
     /// Does the agent answer?
     pub(super) fn alive(&self) -> bool {
         UnixStream::connect(&self.socket).is_ok()
+    }
+
+    /// Is it this one that answers? What one that was killed listened on ends some time after its process.
+    fn answers_from(&self, agent: &Child) -> bool {
+        let Ok(stream) = UnixStream::connect(&self.socket) else { return false };
+        getsockopt(&stream, PeerCredentials).is_ok_and(|peer| u32::try_from(peer.pid()) == Ok(agent.id()))
     }
 }
 
@@ -126,7 +133,7 @@ impl KernelLab {
         let mut ended = None;
         let answered = namespace::wait(PATIENCE, || {
             ended = agent.try_wait().ok().flatten();
-            ended.is_some() || files.alive()
+            ended.is_some() || files.answers_from(agent)
         });
         match (ended, answered) {
             (None, true) => Ok(()),

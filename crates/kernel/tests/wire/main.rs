@@ -124,7 +124,12 @@ impl Rig {
             eprintln!("skipped: clang cannot compile the marking program");
             return false;
         }
-        self.fabric.exec_ok(&self.fabric.host(0), "tc qdisc add dev u0 clsact");
+        // Without tcx the edge's own filter has brought it.
+        let host = self.fabric.host(0);
+        let qdiscs = self.fabric.exec(&host, &["tc", "qdisc", "show", "dev", "u0"]).stdout;
+        if !String::from_utf8_lossy(&qdiscs).contains("clsact") {
+            self.fabric.exec_ok(&host, "tc qdisc add dev u0 clsact");
+        }
         let filter = format!("tc filter add dev u0 egress bpf da obj {} sec tc", object.display());
         self.fabric.exec_ok(&self.fabric.host(0), &filter);
         let _ = std::fs::remove_file(own);
