@@ -318,6 +318,19 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 	return verdict;
 }
 
+/* Out of the queue of a port without a network, which lets it pass. */
+static __always_inline int to_port_again(struct __sk_buff *skb)
+{
+	u32 kept = skb->tc_index, key = SV_RETURN | (kept & SV_RETURN_NUMBER);
+	const struct sv_port *port = bpf_map_lookup_elem(&ports, &key);
+
+	if (!port)
+		return TC_ACT_SHOT;
+	skb->tc_index = 0;
+	skb->tstamp = kept & SV_RETURN_PRIORITY ? SV_RETURNED_PRIORITY : SV_RETURNED;
+	return bpf_redirect(port->vni, BPF_F_INGRESS);
+}
+
 SEC("tc")
 int selvedge_guest(struct __sk_buff *skb)
 {
@@ -345,6 +358,8 @@ int selvedge_guest(struct __sk_buff *skb)
 	if (port->flags & SV_PORT_LIMITER) {
 		/* It came from a port that limits.bpf.c watches, and out of its queue; or out of the cutter. */
 		was_cut = !!(port->flags & SV_PORT_CUTTER);
+		if (!was_cut && skb->tc_index)
+			return to_port_again(skb);
 		ifindex = skb->mark;
 		port = bpf_map_lookup_elem(&ports, &ifindex);
 		if (!port || port->flags & SV_PORT_LIMITER)

@@ -315,17 +315,37 @@ static __always_inline int apply(struct __sk_buff *skb, struct sv_limiter *l, co
 /* Towards the queue, if there is one. */
 static __always_inline int to_queue(struct __sk_buff *skb, const struct sv_limiter *l)
 {
+	u32 number = l->flags >> SV_LIMITER_NUMBER;
+
 	if (!l->device)
 		return NEXT;
-	skb->mark = skb->ifindex;
+	if (!number) {
+		skb->mark = skb->ifindex;
+	} else if (skb->priority) {
+		number |= SV_RETURN_PRIORITY;
+		bpf_set_hash(skb, skb->priority);
+	}
+	skb->tc_index = number; /* a guest's own must not be taken for one */
 	skb->priority = l->class;
 	return bpf_redirect(l->device, 0);
 }
 
-/* Out of the queue, on its way to the host? selvedge_guest, which has seen it, takes the mark off and lets it pass. */
-static __always_inline int came_out(const struct __sk_buff *skb)
+/*
+ * Out of the queue, on its way to the host? Of a port with a network selvedge_guest, which has seen it, takes the mark off and lets
+ * it pass.
+ */
+static __always_inline int came_out(struct __sk_buff *skb)
 {
-	return skb->mark == skb->ifindex;
+	u64 stamp = skb->tstamp;
+
+	if (stamp != SV_RETURNED && stamp != SV_RETURNED_PRIORITY)
+		return skb->mark == skb->ifindex;
+	skb->tstamp = 0;
+	if (stamp == SV_RETURNED_PRIORITY) {
+		skb->priority = skb->hash;
+		bpf_set_hash_invalid(skb);
+	}
+	return 1;
 }
 
 /* What the guest sends. */

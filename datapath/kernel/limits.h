@@ -21,6 +21,7 @@ SV_ASSERT_SIZE(struct sv_limiter_key, 8);
 
 /* sv_limiter.flags */
 #define SV_LIMITER_BOTH 0x1 /* the port has a limit of the other direction, too */
+#define SV_LIMITER_NUMBER 16 /* from this bit on: the number of a port without a network (SV_RETURN_NUMBER) */
 
 /*
  * The queue is a class of HTB, or, with a `rate`, a schedule: segments get the times at which they may leave, for a qdisc that

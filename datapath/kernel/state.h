@@ -45,6 +45,17 @@ SV_ASSERT_SIZE(struct sv_config, 64);
 #define SV_PORT_OWN_MAC 0x20 /* of a strict port: and what comes from another MAC address than `mac` */
 #define SV_PORT_ISOLATED 0x40 /* nothing of it reaches the host's stack */
 
+/*
+ * What a port without a network sends passes its queue and comes in at the port again, with the mark and the priority that it had.
+ * Through the queue tc_index names the port: SV_RETURN and the number are a key of `ports`. At the port only the time stamp tells it
+ * from what the guest sends now; like the mark and unlike tc_index, a stamp cannot come from another namespace.
+ */
+#define SV_RETURN 0x80000000u	      /* no ifindex is that large; sv_port.vni is the port's ifindex */
+#define SV_RETURN_NUMBER 0x7fffu      /* of tc_index; 0: none */
+#define SV_RETURN_PRIORITY 0x8000u    /* of tc_index: skb->hash is the priority, which devices do not keep */
+#define SV_RETURNED 0x5356524554000000ULL /* skb->tstamp */
+#define SV_RETURNED_PRIORITY (SV_RETURNED + 1)
+
 /* SV_EVENT_GUEST is sent at most once in this time per port and cause, a "too big" at most once in the other. */
 #define SV_LEARN_INTERVAL_NS 10000000ULL
 #define SV_TOOBIG_INTERVAL_NS 1000000ULL

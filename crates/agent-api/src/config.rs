@@ -150,7 +150,8 @@ fn glob(pattern: &[u8], name: &[u8]) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortRule {
     pub selector: Selector,
-    pub network: u32,
+    /// Of the overlay; `None`: the guest has another network, and the edge only its limits.
+    pub network: Option<u32>,
     pub addresses: Vec<IpAddr>,
     /// Addresses that may be learned from what the guest sends.
     pub learn: Vec<Prefix>,

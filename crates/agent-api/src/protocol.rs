@@ -168,8 +168,10 @@ pub struct Port {
     pub interface: String,
     /// 0 while there is none of that name.
     pub ifindex: u32,
-    pub network: u32,
-    /// Is the program on the interface?
+    /// `None`: the port has limits only.
+    #[serde(default)]
+    pub network: Option<u32>,
+    /// Are the programs on the interface?
     pub attached: bool,
     /// The guest's; empty if it is not known.
     pub mac: String,

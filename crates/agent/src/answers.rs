@@ -103,7 +103,10 @@ impl Agent {
                     interface: interface.name.clone(),
                     ifindex,
                     network: rule.network,
-                    attached: self.attached.has((ifindex, Role::Guest)),
+                    attached: match rule.network {
+                        Some(_) => self.attached.has((ifindex, Role::Guest)),
+                        None => self.limited.is_attached(ifindex, &self.attached),
+                    },
                     mac: guest_mac(rule, ifindex, interface, &self.learned)
                         .map(|mac| mac.to_string())
                         .unwrap_or_default(),

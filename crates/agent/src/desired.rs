@@ -196,12 +196,13 @@ fn add_ports(
             want.problems.push(format!("port {name}: {problem}"));
         }
     }
-    for (&ifindex, interface) in interfaces {
-        let Some(rule) = rule_for(config, interface) else { continue };
-        if want.ports.len() == MAX_PORTS {
+    let ports = interfaces.iter().filter_map(|(ifindex, i)| Some((*ifindex, i, rule_for(config, i)?)));
+    for (n, (ifindex, interface, rule)) in ports.enumerate() {
+        if n == MAX_PORTS {
             want.problems.push(format!("port {}: there is room for {MAX_PORTS} ports only", interface.name));
             break;
         }
+        let Some(network) = rule.network else { continue };
         let flags = [
             (interface.is_veth_into_namespace() && !limited.whole_way.contains(&ifindex), PORT_PEER),
             (!rule.learn.is_empty(), PORT_LEARN),
@@ -220,13 +221,12 @@ fn add_ports(
         let mac = mac.unwrap_or_default().0;
         let mtu = rule.mtu.unwrap_or(resolved.guest_mtu);
         let port_mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-        want.ports
-            .insert(row(&ifindex), row(&Port { vni: rule.network, flags, mac, mtu: port_mtu, ..Port::default() }));
+        want.ports.insert(row(&ifindex), row(&Port { vni: network, flags, mac, mtu: port_mtu, ..Port::default() }));
         want.attach.insert((ifindex, Role::Guest));
         want.mtus.insert(ifindex, mtu);
         let route = Route { kind: ROUTE_LOCAL, target: ifindex, mac, ..Route::default() };
         for addr in &rule.addresses {
-            want.routes.insert(row(&RouteKey::new(rule.network, *addr, 128)), row(&route));
+            want.routes.insert(row(&RouteKey::new(network, *addr, 128)), row(&route));
         }
     }
 }
@@ -353,7 +353,7 @@ pub(crate) mod tests {
     fn port(selector: Selector, addresses: &[&str], learn: &[&str]) -> PortRule {
         PortRule {
             selector,
-            network: 100,
+            network: Some(100),
             addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
             learn: learn.iter().map(|a| a.parse().unwrap()).collect(),
             learn_limit: agent_api::config::LEARN_LIMIT,

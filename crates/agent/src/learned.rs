@@ -98,7 +98,7 @@ impl Learned {
         if !rule.learn.iter().any(|range| range.contains(addr)) || !is_station(addr) {
             return Err(Refused::OutOfRange);
         }
-        let key = (rule.network, addr);
+        let key = (rule.network.ok_or(Refused::OutOfRange)?, addr);
         if is_configured(config, key.0, addr) {
             return Err(Refused::Configured);
         }
@@ -185,7 +185,7 @@ impl Learned {
         self.held.retain(|(network, addr), holder| {
             let interface = interfaces.get(&holder.ifindex).filter(|i| i.name == holder.interface);
             let Some(rule) = interface.and_then(|interface| rule_for(config, interface)) else { return false };
-            let in_range = rule.network == *network && rule.learn.iter().any(|range| range.contains(*addr));
+            let in_range = rule.network == Some(*network) && rule.learn.iter().any(|range| range.contains(*addr));
             let n: &mut u32 = counts.entry(holder.ifindex).or_default();
             let allowed = in_range && *n < rule.learn_limit && !is_configured(config, *network, *addr);
             *n += u32::from(allowed);
@@ -216,7 +216,7 @@ fn is_station(addr: IpAddr) -> bool {
 
 /// Does the configuration name this very address? A peer's range may contain what is learned here: a guest that moved.
 fn is_configured(config: &Config, network: u32, addr: IpAddr) -> bool {
-    config.ports.iter().any(|port| port.network == network && port.addresses.contains(&addr))
+    config.ports.iter().any(|port| port.network == Some(network) && port.addresses.contains(&addr))
         || config
             .peers
             .iter()

@@ -4,10 +4,11 @@
 //! What carries our root qdisc's handle is ours: so a new agent finds what an old one left. Where limits are schedules of departure
 //! times, an fq stands where HTB does otherwise, or nothing.
 
+use super::attached::Attached;
 use super::interfaces::Interfaces;
 use super::rows::Rows;
 use super::rules::rule_for;
-use agent_api::config::{Config, LawKind, Rate};
+use agent_api::config::{Config, LawKind, Rate, MAX_PORTS};
 use edge::limiter::Law;
 use kernel::htb::{Class, HANDLE};
 use kernel::state::limiter::{Limiter, LimiterKey, LIMITER_IN, LIMITER_OUT};
@@ -50,6 +51,8 @@ pub(crate) struct Wanted {
     interface: String,
     rate: Rate,
     tenant: Option<String>,
+    /// The edge has nothing of the port but this.
+    alone: bool,
     kind: LawKind,
     law: Law,
 }
@@ -72,6 +75,12 @@ pub(crate) struct Limited {
 }
 
 impl Limited {
+    /// Are all programs that limit the port there, and is there one?
+    pub(crate) fn is_attached(&self, ifindex: u32, attached: &Attached) -> bool {
+        let mut roles = self.attach.iter().filter(|at| at.0 == ifindex).peekable();
+        roles.peek().is_some() && roles.all(|at| attached.has(*at))
+    }
+
     /// Does what the guest there sends go through a queue?
     pub(crate) fn is_egress(&self, ifindex: u32) -> bool {
         self.classes.keys().any(|key| key.ifindex == ifindex && key.direction == LIMITER_OUT)
@@ -81,8 +90,8 @@ impl Limited {
 /// Every limit that the configuration means, by interface and direction.
 pub(crate) fn wanted(config: &Config, interfaces: &Interfaces) -> Vec<Wanted> {
     let mut all = Vec::new();
-    for (&ifindex, interface) in interfaces {
-        let Some(rule) = rule_for(config, interface) else { continue };
+    let ports = interfaces.iter().filter_map(|(ifindex, i)| Some((*ifindex, i, rule_for(config, i)?)));
+    for (ifindex, interface, rule) in ports.take(MAX_PORTS) {
         let annotated = config.limits.annotated.get(&interface.name).copied().unwrap_or_default();
         let limits = &rule.limits;
         let egress = annotated.egress.map(Rate::fixed).or(limits.egress);
@@ -93,6 +102,7 @@ pub(crate) fn wanted(config: &Config, interfaces: &Interfaces) -> Vec<Wanted> {
                 interface: interface.name.clone(),
                 rate,
                 tenant,
+                alone: rule.network.is_none(),
                 kind: limits.law,
                 law: limits.law_for(rate.ceiling),
             }));

@@ -19,7 +19,7 @@ use agent_api::config::{Config, Mac};
 use kernel::state::limiter::LimiterKey;
 use kernel::state::{Plain, Route, CONFIG_CONGESTION, ROUTE_LOCAL};
 use kernel::{Adopted, KernelEdge, Role, Swept};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 
@@ -158,6 +158,7 @@ impl Agent {
             attached: &mut self.attached,
             tenants: &mut self.remembered.tenants,
             known: self.tables.limiters().map(Table::rows).transpose()?.unwrap_or_default(),
+            numbers: BTreeMap::new(),
         };
         Ok(raise.limits(problems))
     }

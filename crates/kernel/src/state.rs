@@ -87,6 +87,8 @@ pub const PORT_ISOLATED: u32 = 0x40;
 pub const PORT_LIMITER: u32 = 8;
 /// What the guest sends is limited, and comes back with the port's number as its mark where it is for the host.
 pub const PORT_LIMITED: u32 = 16;
+/// With a number: key of the row of a port without a network that is limited; its `vni` is the port's ifindex.
+pub const RETURN: u32 = 1 << 31;
 /// With [`PORT_LIMITER`]: what comes out of the cutter.
 pub const PORT_CUTTER: u32 = 128;
 pub const ROUTE_LOCAL: u32 = 1;

@@ -218,7 +218,7 @@ fn ports(ports: &[Port]) -> String {
         rows.push(vec![
             p.interface.clone(),
             p.ifindex.to_string(),
-            p.network.to_string(),
+            or_dash(&p.network.map(|network| network.to_string()).unwrap_or_default()),
             attached.into(),
             p.mtu.to_string(),
             or_dash(&p.mac),

@@ -8,8 +8,8 @@ use super::{class, numbers, wanted, Limited, Wanted, PORTS, TENANTS, UNLIMITED};
 use agent_api::config::{Config, LawKind, Pacing, Rate};
 use edge::limiter::Law;
 use kernel::htb::{self, Found, Qdisc, HANDLE, TOP};
-use kernel::state::limiter::{Limiter, LimiterKey, LIMITER_BOTH, LIMITER_IN, LIMITER_OUT};
-use kernel::state::{Plain, Port, PORT_LIMITER};
+use kernel::state::limiter::{Limiter, LimiterKey, LIMITER_BOTH, LIMITER_IN, LIMITER_NUMBER, LIMITER_OUT, NUMBERS};
+use kernel::state::{Plain, Port, PORT_LIMITER, RETURN};
 use kernel::{KernelEdge, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -24,6 +24,8 @@ pub(crate) struct Raise<'a> {
     pub(crate) tenants: &'a mut BTreeMap<String, u32>,
     /// Rows of the map `limiters`, where there is one.
     pub(crate) known: Rows,
+    /// Of ports without a network, by what limits their sending: segments from their queue come back to them by it.
+    pub(crate) numbers: BTreeMap<LimiterKey, u32>,
 }
 
 impl Raise<'_> {
@@ -37,6 +39,9 @@ impl Raise<'_> {
             problems.push(format!("no rate limit is in force: {e}; selvedge doctor says what is missing"));
             return limited;
         }
+        let alone = limited.wanted.iter().filter(|w| w.alone && w.key.direction == LIMITER_OUT);
+        let alone: Vec<LimiterKey> = alone.map(|w| w.key).collect();
+        self.numbers = numbers(NUMBERS, &self.known_rows(|row| row.flags >> LIMITER_NUMBER), &alone);
         let pacing = self.config.limits.pacing;
         if let Some(why) = self.edge.lawless() {
             if pacing != Pacing::Htb {
@@ -86,8 +91,13 @@ impl Raise<'_> {
         if limited.wanted.iter().any(|other| other.key.ifindex == w.key.ifindex && other.key != w.key) {
             row.flags |= LIMITER_BOTH;
         }
-        limited.rows.insert(w.key.as_bytes().to_vec(), row.as_bytes().to_vec());
         limited.classes.insert(w.key, (device, class));
+        if let Some(number) = self.numbers.get(&w.key).filter(|_| device != 0) {
+            row.flags |= number << LIMITER_NUMBER;
+            let port = Port { vni: w.key.ifindex, ..Port::default() };
+            limited.ports.insert((RETURN | number).as_bytes().to_vec(), port.as_bytes().to_vec());
+        }
+        limited.rows.insert(w.key.as_bytes().to_vec(), row.as_bytes().to_vec());
         if device != 0 {
             limited.kept.insert((device, class));
         }
@@ -152,7 +162,7 @@ impl Raise<'_> {
         let tenants = self.raise_tenants(limited, device, &have)?;
         let ports: Vec<Wanted> = limited.wanted.iter().filter(|w| w.key.direction == LIMITER_OUT).cloned().collect();
         let keys: Vec<LimiterKey> = ports.iter().map(|w| w.key).collect();
-        let minors = numbers(PORTS, &self.known_classes(), &keys);
+        let minors = numbers(PORTS, &self.known_rows(|row| row.class & 0xffff), &keys);
         for w in &ports {
             let Some(minor) = minors.get(&w.key) else { continue };
             let parent = w.tenant.as_ref().and_then(|tenant| tenants.get(tenant)).map_or(TOP, |minor| HANDLE | minor);
@@ -187,10 +197,11 @@ impl Raise<'_> {
         }
         Ok(minors)
     }
-    /// Minor numbers that ports have already.
-    fn known_classes(&self) -> BTreeMap<LimiterKey, u32> {
+
+    /// A value of what ports have already.
+    fn known_rows(&self, value: impl Fn(&Limiter) -> u32) -> BTreeMap<LimiterKey, u32> {
         let read = self.known.iter().filter_map(|(k, v)| Some((LimiterKey::from_bytes(k)?, Limiter::from_bytes(v)?)));
-        read.map(|(key, limiter)| (key, limiter.class & 0xffff)).collect()
+        read.map(|(key, limiter)| (key, value(&limiter))).collect()
     }
 }
 

@@ -20,6 +20,11 @@ pub struct LimiterKey {
 /// Of [`Limiter::flags`]: the port has a limit of the other direction, too.
 pub const LIMITER_BOTH: u32 = 1;
 
+/// Of [`Limiter::flags`], from this bit on: the number of a port without a network, which [`super::RETURN`] names too.
+pub const LIMITER_NUMBER: u32 = 16;
+/// Numbers that these may have.
+pub const NUMBERS: std::ops::Range<u32> = 1..0x8000;
+
 /// `struct sv_limiter`: one direction of a port that is limited.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use parsed::Parsed;
 use ports::{check_peers, check_ports, one_owner_each};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use tables::{AgentTable, BalanceTable, File, Labels, PlaceWord, Spread, UplinkTable};
+use tables::{AgentTable, BalanceTable, File, Labels, PlaceWord, Spread, UplinkTable, VXLAN};
 use units::Time;
 
 mod congestion;
@@ -78,7 +78,7 @@ fn read_document(name: &str, text: &str) -> Result<(Document, Config), ConfigErr
 fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
     let mut faults = Faults::of(document);
     let (word, policy) = file.balance.policy();
-    let uplink = faults.note(check_uplink(&file.uplink));
+    let uplink = faults.note(file.uplink.as_ref().map_or_else(|| check_without_uplink(&file), check_uplink));
     let balance = faults.note(check_balance(&file.balance));
     let labels = faults.note(match &file.balance.rest.labels {
         Some(labels) => check_labels("balance.labels", labels),
@@ -118,8 +118,8 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
             unchecked: file.agent.unchecked,
             uplinks,
             address,
-            udp_port: file.uplink.udp_port,
-            gro: file.uplink.gro,
+            udp_port: file.uplink.as_ref().map_or(VXLAN, |uplink| uplink.udp_port),
+            gro: file.uplink.as_ref().is_none_or(|uplink| uplink.gro),
             balance: balance?,
             tcp_only: file.balance.rest.udp != Some(Spread::Policy),
             labels: labels?,
@@ -207,6 +207,28 @@ fn check_uplink(uplink: &UplinkTable) -> Result<(Vec<String>, Option<IpAddr>), I
         check_outer("uplink.address", address)?;
     }
     Ok((names, address))
+}
+
+/// Only where nothing is to be sent through a tunnel.
+fn check_without_uplink(file: &File) -> Result<(Vec<String>, Option<IpAddr>), Invalid> {
+    let needs = if file.port.is_empty() {
+        Some(("uplink", "there is no port, and ports in an overlay need an uplink".to_owned()))
+    } else if let Some(n) = file.port.iter().position(|port| port.network.is_some()) {
+        Some(("uplink", format!("[[port]] number {} is in a network, which needs an uplink", n + 1)))
+    } else if !file.peer.is_empty() {
+        Some(("uplink", "[[peer]] needs an uplink".to_owned()))
+    } else {
+        None
+    };
+    if let Some((key, problem)) = needs {
+        return Err(Invalid::new(key, problem, "add `[uplink]` with `interface = \"eth0\"`"));
+    }
+    for (key, given) in [("congestion", file.congestion.is_some()), ("controller", file.controller.is_some())] {
+        if given {
+            return Err(Invalid::new(key, "has no meaning without an uplink", "remove it, or add `[uplink]`"));
+        }
+    }
+    Ok((Vec::new(), None))
 }
 
 fn check_balance(table: &BalanceTable) -> Result<Balance, Invalid> {

@@ -29,7 +29,7 @@ fn reconfigure(world: &World, limits: &str) {
 }
 
 /// What host 0 says of a limit.
-fn limit(world: &World, interface: &str, direction: &str) -> serde_json::Value {
+pub(super) fn limit(world: &World, interface: &str, direction: &str) -> serde_json::Value {
     let all = world.ask(0, &["limits"]);
     let found = all.as_array().unwrap().iter().find(|l| l["interface"] == interface && l["direction"] == direction);
     found.unwrap_or_else(|| panic!("no {direction} limit of {interface}: {all}")).clone()
@@ -41,7 +41,7 @@ fn number(limit: &serde_json::Value, key: &str) -> f64 {
 
 /// Bits per second that pass a limit: never more than `bps`, and at some time almost that.
 #[allow(clippy::disallowed_methods, reason = "rates are of real time")]
-fn holds(world: &World, interface: &str, direction: &str, bps: f64) {
+pub(super) fn holds(world: &World, interface: &str, direction: &str, bps: f64) {
     eventually("the whole rate is used", || {
         let begin = Instant::now();
         let before = number(&limit(world, interface, direction), "sent_bytes");

@@ -1,5 +1,6 @@
 //! The real binary as an agent: in network namespaces, as root, with BPF. Says why where it is skipped.
 
+mod alone;
 #[path = "../authority/mod.rs"]
 mod authority;
 #[path = "../bpffs/mod.rs"]

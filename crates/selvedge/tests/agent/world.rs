@@ -323,10 +323,23 @@ impl World {
         bytes: u64,
         meanwhile: impl FnOnce(&mut World),
     ) {
+        let (from, at) = (self.guest(from), self.guest(at));
+        self.transfer_in(client, [&from, &at], to, bytes, meanwhile);
+    }
+
+    /// The same from one namespace to another, by the role `client`.
+    pub(crate) fn transfer_in(
+        &mut self,
+        client: &str,
+        [from, at]: [&str; 2],
+        to: &str,
+        bytes: u64,
+        meanwhile: impl FnOnce(&mut World),
+    ) {
         let until = self.dir.join("until");
         let _ = fs::remove_file(&until);
-        let mut server = self.spawn(&self.guest(at), &format!("server {to} 0"));
-        let mut client = self.role(&self.guest(from), &format!("{client} {to} {bytes}"));
+        let mut server = self.spawn(at, &format!("server {to} 0"));
+        let mut client = self.role(from, &format!("{client} {to} {bytes}"));
         let mut client = client.env("SELVEDGE_TEST_UNTIL", &until).spawn().expect("the test runs itself");
         meanwhile(self);
         fs::write(&until, "").unwrap();

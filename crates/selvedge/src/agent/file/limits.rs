@@ -46,6 +46,20 @@ enum PacingWord {
     Virtual,
 }
 
+impl LimitsTable {
+    /// May a port have rates that this file does not say?
+    pub(super) fn has_annotations(&self) -> bool {
+        self.annotations.is_some()
+    }
+}
+
+impl PortTable {
+    pub(super) fn has_rate(&self) -> bool {
+        let annotated = self.annotations.egress.is_some() || self.annotations.ingress.is_some();
+        annotated || self.egress_rate.is_some() || self.ingress_rate.is_some()
+    }
+}
+
 impl PacingWord {
     fn kind(self) -> Pacing {
         match self {

@@ -1,7 +1,7 @@
 //! Checks of `[[port]]` and `[[peer]]`, and of who has which address.
 
 use super::super::addresses::{check_inner, check_outer, check_range};
-use super::tables::{File, PeerTable};
+use super::tables::{File, PeerTable, PortTable};
 use super::{at_most, check_labels, check_name, check_network, check_pattern, limits, meaningless};
 use agent_api::config::{
     GuestRule, PeerRule, PortRule, Prefix, Selector, LEARN_LIMIT, MAX_LEARNED, MAX_PEERS, MAX_PORTS,
@@ -43,7 +43,7 @@ pub(super) fn check_ports(file: &File, uplinks: &[String]) -> Result<Vec<PortRul
             let key = at(if table.interface.is_some() { "interface" } else { "pattern" });
             return Err(Invalid::new(key, format!("{text:?} has a [[port]] already"), "make them one"));
         }
-        check_network(&at("network"), table.network)?;
+        table.network.map_or(Ok(()), |network| check_network(&at("network"), network))?;
         let is_pattern = matches!(selector, Selector::Pattern(_));
         for (key, given) in [("addresses", !table.addresses.is_empty()), ("mac", table.mac.is_some())] {
             if is_pattern && given {
@@ -51,7 +51,9 @@ pub(super) fn check_ports(file: &File, uplinks: &[String]) -> Result<Vec<PortRul
                 return Err(Invalid::new(at(key), "has no meaning with `pattern`, which may match many", remedy));
             }
         }
-        if table.addresses.is_empty() && table.learn.is_empty() {
+        if table.network.is_none() {
+            check_limits_only(n, table, file.limits.has_annotations())?;
+        } else if table.addresses.is_empty() && table.learn.is_empty() {
             let (key, example) =
                 if is_pattern { ("learn", "[\"10.1.1.0/24\"]") } else { ("addresses", "[\"10.1.1.2\"]") };
             return Err(Invalid::new(format!("port.{n}"), "has no addresses", format!("add `{key} = {example}`")));
@@ -87,6 +89,28 @@ pub(super) fn check_ports(file: &File, uplinks: &[String]) -> Result<Vec<PortRul
         });
     }
     Ok(rules)
+}
+
+/// A port without a network: what is of the overlay means nothing there.
+fn check_limits_only(n: usize, table: &PortTable, annotated: bool) -> Result<(), Invalid> {
+    for (key, given) in [
+        ("addresses", !table.addresses.is_empty()),
+        ("learn", !table.learn.is_empty()),
+        ("mac", table.mac.is_some()),
+        ("mtu", table.mtu.is_some()),
+        ("strict", !table.strict),
+        ("host", !table.host),
+    ] {
+        if given {
+            let remedy = "remove it for a port with limits only, or add `network`";
+            return Err(Invalid::new(format!("port.{n}.{key}"), "has no meaning without `network`", remedy));
+        }
+    }
+    if !annotated && !table.has_rate() {
+        let remedy = "add `egress_rate` or `ingress_rate`, or for a port of the overlay `network`";
+        return Err(Invalid::new(format!("port.{n}"), "has neither a network nor a rate", remedy));
+    }
+    Ok(())
 }
 
 pub(super) fn check_peers(
@@ -153,7 +177,8 @@ pub(super) fn check_peers(
 pub(super) fn one_owner_each(ports: &[PortRule], peers: &[PeerRule]) -> Result<(), Invalid> {
     let of_ports = ports.iter().enumerate().flat_map(|(n, port)| {
         let key = move |i| format!("port.{n}.addresses.{i}");
-        port.addresses.iter().enumerate().map(move |(i, a)| (port.network, Prefix::host(*a), key(i)))
+        let network = port.network.unwrap_or_default(); // without one it has no addresses
+        port.addresses.iter().enumerate().map(move |(i, a)| (network, Prefix::host(*a), key(i)))
     });
     let of_peers = peers.iter().enumerate().flat_map(|(n, peer)| {
         let key = move |i| format!("peer.{n}.guests.{i}.prefix");

@@ -24,7 +24,8 @@ use units::{BitRate, Bytes, Time};
 pub(super) struct File {
     #[serde(default)]
     pub(super) agent: AgentTable,
-    pub(super) uplink: UplinkTable,
+    /// Not needed where all ports have limits only.
+    pub(super) uplink: Option<UplinkTable>,
     #[serde(default)]
     pub(super) balance: BalanceTable,
     #[serde(default)]
@@ -119,8 +120,11 @@ pub(super) struct UplinkTable {
     pub(super) gro: bool,
 }
 
+/// UDP port of VXLAN, RFC 7348.
+pub(super) const VXLAN: u16 = 4789;
+
 fn vxlan_port() -> u16 {
-    4789
+    VXLAN
 }
 
 fn yes() -> bool {
@@ -243,9 +247,10 @@ pub(super) struct PortTable {
     /// earlier patterns before later ones.
     #[schemars(length(min = 1, max = 15))]
     pub(super) pattern: Option<String>,
-    /// The guest's network (VNI). Networks are separate and may use the same addresses.
+    /// The guest's network (VNI). Networks are separate and may use the same addresses. Without it the guest has a network of
+    /// the host's making, such as a bridge or a route, and the edge only limits its rates.
     #[schemars(range(min = 0, max = 16_777_214))]
-    pub(super) network: u32,
+    pub(super) network: Option<u32>,
     /// The guest's addresses; with `interface` only.
     #[serde(default)]
     pub(super) addresses: Vec<Parsed<IpAddr>>,

@@ -89,6 +89,33 @@ fn a_whole_file_means_what_it_says() {
 }
 
 #[test]
+fn limits_need_neither_network_nor_uplink() {
+    let port = "[[port]]\ninterface = \"veth1\"\n";
+    let limited = format!("{port}egress_rate = \"10Mbps\"\n");
+    let config = parse("a.toml", &limited).unwrap();
+    assert_eq!((config.uplinks.len(), config.ports[0].network), (0, None));
+    assert!(parse("a.toml", &format!("[uplink]\ninterface = \"eth0\"\n{limited}")).is_ok(), "beside an overlay, too");
+    assert!(parse("a.toml", &format!("[limits]\nannotations = \"/etc/pods.json\"\n{port}")).is_ok());
+    for (text, problem, remedy) in [
+        (String::new(), "uplink: there is no port", "add `[uplink]`"),
+        (port.into(), "a.toml:1: port.0: has neither a network nor a rate", "add `egress_rate`"),
+        (format!("{limited}network = 1\naddresses = [\"10.0.0.1\"]"), "number 1 is in a network", "add `[uplink]`"),
+        (
+            format!("{limited}[[peer]]\nname = \"a\"\naddress = \"10.0.0.1\""),
+            "[[peer]] needs an uplink",
+            "add `[uplink]`",
+        ),
+        (format!("[congestion]\n{limited}"), "a.toml:1: congestion: has no meaning without an uplink", "remove it"),
+        (format!("{limited}mtu = 1500"), "a.toml:4: port.0.mtu: has no meaning without `network`", "remove it for"),
+        (format!("{limited}strict = false"), "port.0.strict: has no meaning", "or add `network`"),
+        (format!("{limited}learn = [\"10.0.0.0/8\"]"), "port.0.learn: has no meaning", "or add `network`"),
+    ] {
+        let error = parse("a.toml", &text).map(drop).unwrap_err().to_string();
+        assert!(error.contains(problem) && error.contains(remedy), "{error}");
+    }
+}
+
+#[test]
 fn little_needs_to_be_said() {
     let config = parse("a.toml", "[uplink]\ninterface = \"eth0\"").unwrap();
     assert_eq!((config.pins, config.socket), (PINS.into(), SOCKET.into()));
@@ -182,7 +209,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ("\"veth1\"", "\"eth0\"", "a.toml:20: port.0.interface: \"eth0\" is the uplink", "name a guest's interface"),
     ("interface = \"veth1\"\n", "", "a.toml:19: port.0: neither", "or `pattern = \"lxc*\"`"),
     ("network = 100\n", "network = 16777215\n", "a.toml:21: port.0.network: ", "give 0 to 16777214"),
-    ("network = 100\n", "", "a.toml:19: port.0.network: `network` is missing", "add `network = ...`"),
+    ("network = 100\n", "", "a.toml:21: port.0.addresses: has no meaning without `network`", "or add `network`"),
     ("\"fd00::2\"]", "\"fd00::2\", \"10.1.1.2\"]", "a.toml:22: port.0.addresses.2: 10.1.1.2/32 of", "keep one of them"),
     ("\"fd00::2\"", "\"224.0.0.1\"", "a.toml:22: port.0.addresses.1: ", "such as \"10.0.0.1\""),
     ("addresses = [\"10.1.1.2\", \"fd00::2\"]\n", "", "a.toml:19: port.0: has no addresses", "[\"10.1.1.2\"]`"),
