@@ -19,7 +19,7 @@ fn ip(arguments: &str) {
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Two hosts and a router between them, which forwards to the second host at 500 Mbit/s.
+/// Two hosts and a router between them, which forwards to the second host at 100 Mbit/s.
 struct Path {
     tag: String,
 }
@@ -44,7 +44,8 @@ impl Path {
         }
         path.exec(&r, "sysctl -qw net.ipv4.ip_forward=1");
         path.exec(&r, "tc qdisc add dev p2 root handle 1: htb default 1");
-        path.exec(&r, "tc class add dev p2 parent 1: classid 1:1 htb rate 500mbit burst 3kb");
+        // So slow that a busy machine fills the queue, too.
+        path.exec(&r, "tc class add dev p2 parent 1: classid 1:1 htb rate 100mbit burst 3kb");
         path.exec(&r, &format!("tc qdisc add dev p2 parent 1:1 pfifo limit {queue_packets}"));
         path
     }

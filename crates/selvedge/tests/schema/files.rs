@@ -135,7 +135,6 @@ const SCENARIO: &[(&str, &str)] = &[
 const AGENT: &[(&str, &str)] = &[
     ("[agent]", "[agents]"),
     ("metrics = ", "metric = "),
-    ("[uplink]\ninterface = \"eth0\"\n", ""),
     ("interface = \"eth0\"", "interface = \"seventeen-letters\""),
     ("interface = \"eth0\"", "interface = \"eth0\"\nudp_port = 0"),
     ("interface = \"eth0\"", "interface = \"eth0\"\nudp_port = 65536"),

@@ -238,6 +238,9 @@ impl<'de> Deserialize<'de> for Labels {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("dependencies" = {
+    "addresses": ["network"], "learn": ["network"], "mac": ["network"], "mtu": ["network"]
+}))]
 pub(super) struct PortTable {
     /// A guest's interface on this host, or all that match (`*`: any characters, `?`: one). Names come before patterns,
     /// earlier patterns before later ones.
