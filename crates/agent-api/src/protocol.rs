@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Of the protocol; another one is refused by either side.
 pub const VERSION: u32 = 1;
 /// Longest request, bytes.
-pub const MAX_REQUEST: usize = 1024;
+pub const MAX_REQUEST: usize = 2048;
 /// Longest answer, bytes: 10,000 flows, or 4096 peers of 256 labels.
 pub const MAX_ANSWER: usize = 16 << 20;
 /// Most flows in an answer.
@@ -39,10 +39,32 @@ pub enum Command {
     Counters,
     /// Rate limits, and how their queues stand.
     Limits,
+    /// Limit an interface until it ends or the owner takes this back. Answered by its `limits`.
+    Limit(RequestedLimit),
+    /// End what the owner asked for. Answered by whether there was anything.
+    Unlimit {
+        owner: String,
+    },
+    /// What was asked for with `limit`.
+    Requested,
     /// Read the configuration again.
     Reload,
     /// Take the edge out of the kernel, and end.
     Stop,
+}
+
+/// Rates of an interface, in place of those that the configuration may give it. At least one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestedLimit {
+    pub interface: String,
+    /// Who asks: another owner's limit is not replaced.
+    pub owner: String,
+    /// Of what the guest there sends, bits per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress_bps: Option<u64>,
+    /// Of what it gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress_bps: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -16,6 +16,8 @@ pub const MAX_RATE: BitRate = BitRate::from_gbps(1_000);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     pub pacing: Pacing,
+    /// Of ports that name none.
+    pub law: LawKind,
     /// All ports with an egress limit together.
     pub total: Option<BitRate>,
     pub tenants: Vec<Tenant>,

@@ -43,7 +43,11 @@ impl Agent {
             },
             Command::Counters => self.counters().map(|counters| json(&counters)),
             Command::Limits => Ok(json(&limits::tell(&self.config, &self.edge, &self.attached, &self.limited))),
-            Command::Reload | Command::Stop => return Outcome::Error("not a question".into()),
+            Command::Requested => {
+                let requested: Vec<_> = self.remembered.requested.iter().map(|one| &one.limit).collect();
+                Ok(json(&requested))
+            }
+            Command::Limit(_) | Command::Unlimit { .. } | Command::Reload | Command::Stop => return Outcome::Error("not a question".into()),
         };
         told.unwrap_or_else(|e| Outcome::Error(e.to_string()))
     }

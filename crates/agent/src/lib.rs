@@ -35,6 +35,7 @@ mod probe;
 pub mod receiver;
 mod reconcile;
 mod remembered;
+mod requested;
 mod rows;
 mod rules;
 mod run;

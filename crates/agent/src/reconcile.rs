@@ -12,6 +12,7 @@ use super::learned::Learned;
 use super::limits::{self, Limited, Raise};
 use super::log::Log;
 use super::remembered::Remembered;
+use super::requested::Configured;
 use super::tables::{routes_of, Changes, Table, Tables};
 use super::teardown::undo;
 use crate::receiver::Receiver;
@@ -37,6 +38,8 @@ pub(super) struct Agent {
     pub(super) learned: Learned,
     pub(super) attached: Attached,
     pub(super) remembered: Remembered,
+    /// Without what was asked for on the socket.
+    pub(super) configured: Configured,
     /// Are the GRO devices in place?
     pub(super) gro: bool,
     /// What does not work now, one line each.
@@ -122,6 +125,7 @@ impl Agent {
         if self.netlink.take_lost() {
             self.attached.forget_all();
         }
+        self.revise_requested();
         let mut problems = Vec::new();
         match &seen.resolved {
             Ok(resolved) => self.resolved = resolved.clone(),
@@ -247,7 +251,7 @@ impl Agent {
         Ok(())
     }
 
-    fn remember(&mut self) -> Result<()> {
+    pub(super) fn remember(&mut self) -> Result<()> {
         if Remembered::load(&self.config.socket).as_ref() != Some(&self.remembered) {
             self.remembered.save(&self.config.socket)?;
         }

@@ -1,6 +1,7 @@
 //! What must be undone when the edge is taken away, in a file beside the socket: a bpffs holds no text.
 
 use super::error::{io_error, Result};
+use super::requested::Granted;
 use files::read_regular;
 use files::{beside, replace};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ pub(super) struct Remembered {
     /// Numbers of tenants' classes, by name.
     #[serde(default)]
     pub(super) tenants: std::collections::BTreeMap<String, u32>,
+    /// Limits that were asked for on the socket.
+    #[serde(default)]
+    pub(super) requested: Vec<Granted>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

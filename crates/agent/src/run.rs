@@ -14,6 +14,7 @@ use super::log::{Limit, Log};
 use super::metrics::MetricsServer;
 use super::reconcile::Agent;
 use super::remembered::Remembered;
+use super::requested::Configured;
 use super::runtime::runtime;
 use super::server::{self, Asked, Server};
 use super::tables::Tables;
@@ -159,6 +160,8 @@ impl Runner {
         check_operator(&config, &log)?;
         let lock = lock::acquire(&config.pins)?;
         let remembered = recall(&config)?;
+        let configured = Configured::of(&config);
+        configured.fill(&mut config, &remembered.requested);
         let (ask, commands) = mpsc::channel(16);
         let (scrape, scrapes) = mpsc::channel(16);
         server::prepare(&config.socket).await?;
@@ -190,6 +193,7 @@ impl Runner {
             learned: Learned::default(),
             attached: Attached::default(),
             remembered,
+            configured,
             gro: false,
             problems: Vec::new(),
             swept: Swept::default(),
@@ -270,6 +274,14 @@ impl Runner {
                             Err(why) => Outcome::Error(why),
                         };
                         let _ = place.send(outcome); // who asked may be gone
+                    }
+                    Command::Limit(wanted) => {
+                        let done = self.agent.limit(wanted).await;
+                        let _ = place.send(done.map_or_else(Outcome::Error, |limits| Outcome::Ok(serde_json::json!(limits))));
+                    }
+                    Command::Unlimit { owner } => {
+                        let done = self.agent.unlimit(&owner).await;
+                        let _ = place.send(done.map_or_else(Outcome::Error, |ended| Outcome::Ok(serde_json::json!(ended))));
                     }
                     question => { let _ = place.send(self.agent.tell(question, &self.tally)); }
                 },

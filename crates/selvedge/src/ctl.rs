@@ -3,7 +3,7 @@
 use crate::agent::file::SOCKET;
 use agent_api::protocol::{
     Answer, Command, CounterValue, Discovered, Flows, KnownPath, Limit, Outcome, Path as PeerPath, Port, Receiver,
-    Request, Status, Uplink, MAX_ANSWER, MAX_FLOWS, VERSION,
+    Request, RequestedLimit, Status, Uplink, MAX_ANSWER, MAX_FLOWS, VERSION,
 };
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
@@ -62,6 +62,23 @@ pub enum Question {
     Counters,
     /// Rate limits of ports: rate, queue, and what keeps it short
     Limits,
+    /// Limit an interface until it ends or `unlimit`, whatever the configuration says of its rates
+    Limit {
+        /// The host's end of a guest's interface
+        #[arg(value_name = "INTERFACE")]
+        interface: String,
+        /// Of what the guest sends, such as 300Mbps
+        #[arg(long, value_name = "RATE", required_unless_present = "ingress")]
+        egress: Option<BitRate>,
+        /// Of what the guest gets
+        #[arg(long, value_name = "RATE")]
+        ingress: Option<BitRate>,
+    },
+    /// Take back what `limit` has done; rates of the configuration hold again
+    Unlimit {
+        #[arg(value_name = "INTERFACE")]
+        interface: String,
+    },
     /// Read the configuration again; a bad one changes nothing
     Reload,
 }
@@ -135,6 +152,13 @@ pub fn run(ctl: &Ctl) -> Result<(), CtlError> {
         Question::Paths { peer } => Command::Paths { peer: peer.clone() },
         Question::Counters => Command::Counters,
         Question::Limits => Command::Limits,
+        Question::Limit { interface, egress, ingress } => Command::Limit(RequestedLimit {
+            interface: interface.clone(),
+            owner: owner(interface),
+            egress_bps: egress.map(BitRate::as_bps),
+            ingress_bps: ingress.map(BitRate::as_bps),
+        }),
+        Question::Unlimit { interface } => Command::Unlimit { owner: owner(interface) },
         Question::Reload => Command::Reload,
     };
     let answer = ask(&ctl.socket, command, Duration::from_nanos(ctl.timeout.as_ns()))?;
@@ -149,11 +173,20 @@ pub fn run(ctl: &Ctl) -> Result<(), CtlError> {
         Question::Flows { .. } => flows(&read(ctl, answer)?),
         Question::Paths { peer } => paths(&read::<Vec<PeerPath>>(ctl, answer)?, peer.is_some()),
         Question::Counters => counters(&read::<Vec<CounterValue>>(ctl, answer)?),
-        Question::Limits => limits(&read::<Vec<Limit>>(ctl, answer)?),
+        Question::Limits | Question::Limit { .. } => limits(&read::<Vec<Limit>>(ctl, answer)?),
+        Question::Unlimit { interface } => match read::<bool>(ctl, answer)? {
+            true => String::new(),
+            false => format!("{interface} has no limit of `selvedge ctl limit`\n"),
+        },
         Question::Reload => "reloaded\n".to_owned(),
     };
     say_on!("{text}");
     Ok(())
+}
+
+/// Of the limits of this command.
+fn owner(interface: &str) -> String {
+    format!("ctl/{interface}")
 }
 
 fn read<T: DeserializeOwned>(ctl: &Ctl, value: serde_json::Value) -> Result<T, CtlError> {
@@ -384,7 +417,7 @@ fn counters(counters: &[CounterValue]) -> String {
 
 fn limits(limits: &[Limit]) -> String {
     if limits.is_empty() {
-        return "no port is limited; egress_rate or ingress_rate of a [[port]] in agent.toml does so\n".into();
+        return "no port is limited; `selvedge ctl limit`, or egress_rate or ingress_rate of a [[port]] in agent.toml, does so\n".into();
     }
     let columns = [
         "interface",

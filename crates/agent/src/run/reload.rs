@@ -8,6 +8,7 @@ use crate::follow::{Followed, News};
 use crate::host::look_around;
 use crate::interfaces::Netlink;
 use crate::metrics::MetricsServer;
+use crate::requested::Configured;
 use crate::run::Load;
 use agent_api::config::Config;
 use sd_notify::NotifyState;
@@ -55,6 +56,8 @@ impl Runner {
                 )));
             }
         }
+        let configured = Configured::of(&config);
+        configured.fill(&mut config, &self.agent.remembered.requested);
         self.agent.followed.fill(&mut config);
         carry_over(&self.agent.config, &mut config);
         // Certificates may have been renewed: whoever follows begins anew.
@@ -74,7 +77,7 @@ impl Runner {
         }
         self.follower = follower;
         self.agent.controller_lost = None;
-        self.agent.config = config;
+        (self.agent.config, self.agent.configured) = (config, configured);
         // Guests whose window is wider now, and who have nothing outstanding, are found by sweeps.
         (self.sweep, self.next_sweep) = (None, now());
         self.agent.apply().await.map(drop)

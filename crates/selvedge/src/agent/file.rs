@@ -211,9 +211,7 @@ fn check_uplink(uplink: &UplinkTable) -> Result<(Vec<String>, Option<IpAddr>), I
 
 /// Only where nothing is to be sent through a tunnel.
 fn check_without_uplink(file: &File) -> Result<(Vec<String>, Option<IpAddr>), Invalid> {
-    let needs = if file.port.is_empty() {
-        Some(("uplink", "there is no port, and ports in an overlay need an uplink".to_owned()))
-    } else if let Some(n) = file.port.iter().position(|port| port.network.is_some()) {
+    let needs = if let Some(n) = file.port.iter().position(|port| port.network.is_some()) {
         Some(("uplink", format!("[[port]] number {} is in a network, which needs an uplink", n + 1)))
     } else if !file.peer.is_empty() {
         Some(("uplink", "[[peer]] needs an uplink".to_owned()))

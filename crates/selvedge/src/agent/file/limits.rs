@@ -194,7 +194,7 @@ pub(super) fn check(table: &LimitsTable, tenants: &[TenantTable]) -> Result<Limi
         checked.push(Tenant { name: tenant.name.clone(), egress });
     }
     let (pacing, annotations) = (table.pacing.kind(), table.annotations.clone());
-    Ok(Limits { pacing, total, tenants: checked, annotated: BTreeMap::new(), annotations })
+    Ok(Limits { pacing, law: table.law.0, total, tenants: checked, annotated: BTreeMap::new(), annotations })
 }
 
 /// What only the running kernel can say. `fq`: whether it has one, if that is known.
