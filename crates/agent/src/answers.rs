@@ -47,7 +47,9 @@ impl Agent {
                 let requested: Vec<_> = self.remembered.requested.iter().map(|one| &one.limit).collect();
                 Ok(json(&requested))
             }
-            Command::Limit(_) | Command::Unlimit { .. } | Command::Reload | Command::Stop => return Outcome::Error("not a question".into()),
+            Command::Limit(_) | Command::Unlimit { .. } | Command::Reload | Command::Stop => {
+                return Outcome::Error("not a question".into())
+            }
         };
         told.unwrap_or_else(|e| Outcome::Error(e.to_string()))
     }

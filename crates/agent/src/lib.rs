@@ -8,7 +8,7 @@
 //! | Step | Module |
 //! |---|---|
 //! | what is there | `watch`, `interfaces`, `host`, `learned`, `probe` |
-//! | what should be | `rules`, `desired`, `limits`, `follow` (a controller's schedules) |
+//! | what should be | `rules`, `desired`, `limits`, `follow` (a controller's schedules), `requested` (limits asked for on the socket) |
 //! | the difference | `reconcile`, `tables`, `attached`, `mtus`, `remembered`, `teardown` |
 //! | in between | `run`, `originate` (packets of the edge's own), [`receiver`] (reordering), `discovery` (paths) |
 //! | who asks | `server`, `answers`, `metrics`, `tally`, `check` (without an agent) |

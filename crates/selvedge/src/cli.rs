@@ -75,6 +75,8 @@ pub enum Command {
     },
     /// Ask a running agent
     Ctl(Ctl),
+    /// The CNI plugin, as container runtimes call it: it reads CNI_COMMAND and a network's configuration; docs/cni.md
+    Cni,
     /// Gives agents the order in which to take paths
     Controller {
         #[command(subcommand)]

@@ -6,6 +6,7 @@ pub mod agent;
 pub mod balance;
 pub mod bench;
 pub mod cli;
+pub mod cni;
 pub mod controller;
 pub mod ctl;
 pub mod demo;
@@ -96,6 +97,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Lab { command } => lab::run(&command),
         Command::Agent { command } => agent::run(&command).map(|()| true).map_err(Failure::from),
         Command::Controller { command } => controller::run(&command).map(|()| true).map_err(Failure::from),
+        Command::Cni => return cni::run(),
         Command::Ctl(arguments) => ctl::run(&arguments).map(|()| true).map_err(Failure::from),
         Command::Man { directory } => manual::pages(&directory).map(|()| true).map_err(Failure::from),
         Command::Schema { file } => {

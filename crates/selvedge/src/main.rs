@@ -3,6 +3,9 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if selvedge::cni::is_called() {
+        return selvedge::cni::run();
+    }
     match selvedge::cli::Cli::read() {
         Ok(cli) => selvedge::main(cli),
         Err(code) => code,

@@ -21,6 +21,7 @@ mod ports;
 mod receive;
 mod tables;
 
+pub(crate) use limits::{kubernetes_bandwidth, EGRESS, INGRESS};
 pub use tables::{PINS, SOCKET};
 
 /// A longer file is a mistake.

@@ -5,6 +5,7 @@ mod alone;
 mod authority;
 #[path = "../bpffs/mod.rs"]
 mod bpffs;
+mod cni;
 mod congestion;
 mod controller;
 mod learning;

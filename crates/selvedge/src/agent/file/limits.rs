@@ -17,8 +17,8 @@ use units::BitRate;
 
 /// A longer file of annotations is a mistake.
 const MAX_ANNOTATIONS: u64 = 16 << 20;
-const EGRESS: &str = "kubernetes.io/egress-bandwidth";
-const INGRESS: &str = "kubernetes.io/ingress-bandwidth";
+pub(crate) const EGRESS: &str = "kubernetes.io/egress-bandwidth";
+pub(crate) const INGRESS: &str = "kubernetes.io/ingress-bandwidth";
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -112,6 +112,12 @@ pub(super) struct PodAnnotations {
 /// A bandwidth as Kubernetes writes it: a quantity of bits per second, such as `10M`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bandwidth(BitRate);
+
+/// # Errors
+/// What is wrong with the text, and an example.
+pub(crate) fn kubernetes_bandwidth(text: &str) -> Result<BitRate, String> {
+    text.parse().map(|Bandwidth(rate)| rate)
+}
 
 impl Shape for Bandwidth {
     const WANTED: &'static str = "a bandwidth such as \"10M\"";

@@ -1,0 +1,251 @@
+//! A chained plugin of the Container Network Interface (CNI specification 1.1.0): has the agent limit a container's rates.
+//!
+//! A runtime calls the program without arguments, with CNI_COMMAND in its environment and a network's configuration on
+//! standard input. The answer, an error too, is one JSON object on standard output. Containers keep the network that earlier
+//! plugins of the chain have made, and the result passes through unchanged.
+
+mod call;
+mod ends;
+
+use crate::ctl::{ask, CtlError};
+use agent_api::protocol::{Command, Limit, RequestedLimit};
+use call::{Attachment, Call, Verb};
+use serde_json::{json, Value};
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Versions of the specification; the last is the one that answers carry where a configuration names none.
+const VERSIONS: [&str; 5] = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
+/// A longer configuration is a mistake.
+const MAX_BYTES: u64 = 4 << 20;
+/// For the agent to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Numbers of the specification, section "Error", and from 100 on our own.
+const INCOMPATIBLE: u32 = 1;
+const WRONG_ENVIRONMENT: u32 = 4;
+const FAILED_IO: u32 = 5;
+const NOT_DECODED: u32 = 6;
+const INVALID: u32 = 7;
+const TRY_LATER: u32 = 11;
+const NOT_AVAILABLE: u32 = 50;
+const REFUSED: u32 = 100;
+
+/// What the runtime is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CniError {
+    code: u32,
+    msg: String,
+}
+
+impl CniError {
+    fn new(code: u32, msg: impl Into<String>) -> CniError {
+        CniError { code, msg: msg.into() }
+    }
+}
+
+/// Does a runtime call, rather than a person?
+pub fn is_called() -> bool {
+    std::env::var_os("CNI_COMMAND").is_some() && std::env::args_os().len() == 1
+}
+
+/// Does what the environment and standard input ask for.
+pub fn run() -> ExitCode {
+    let variable = |name: &str| std::env::var(name).ok();
+    let mut input = Vec::new();
+    let read = std::io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut input);
+    let read = read.map(drop).map_err(|e| CniError::new(FAILED_IO, format!("cannot read standard input: {e}")));
+    let (version, done) = match read {
+        Ok(()) => answer(&variable, &input),
+        Err(error) => (None, Err(error)),
+    };
+    match done {
+        Ok(Value::Null) => ExitCode::SUCCESS,
+        Ok(result) => {
+            crate::say::json(&result);
+            ExitCode::SUCCESS
+        }
+        Err(CniError { code, msg }) => {
+            let version = version.unwrap_or_else(|| VERSIONS[VERSIONS.len() - 1].to_owned());
+            crate::say::json(&json!({ "cniVersion": version, "code": code, "msg": msg }));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The configuration's version, and the result; null: nothing is printed.
+fn answer(variable: &dyn Fn(&str) -> Option<String>, input: &[u8]) -> (Option<String>, Result<Value, CniError>) {
+    if variable("CNI_COMMAND").as_deref() == Some("VERSION") {
+        let version =
+            serde_json::from_slice::<Value>(input).ok().and_then(|v| Some(v["cniVersion"].as_str()?.to_owned()));
+        let version = version.unwrap_or_else(|| VERSIONS[VERSIONS.len() - 1].to_owned());
+        return (None, Ok(json!({ "cniVersion": version, "supportedVersions": VERSIONS })));
+    }
+    match Call::read(variable, input) {
+        Ok(call) => (Some(call.version.clone()), carry_out(&call)),
+        Err((version, error)) => (version, Err(error)),
+    }
+}
+
+fn carry_out(call: &Call) -> Result<Value, CniError> {
+    match &call.verb {
+        Verb::Add(attachment) => add(call, attachment),
+        Verb::Del(attachment) => del(call, &attachment.owner),
+        Verb::Check(attachment) => check(call, attachment),
+        Verb::Status => available(&call.socket),
+        Verb::Gc { valid } => collect(call, valid),
+    }
+}
+
+/// Limits the host's end of the container's interface, and hands the result on.
+fn add(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
+    let Some(previous) = &call.previous else {
+        let msg = "there is no prevResult: list this plugin behind the one that makes the interface";
+        return Err(CniError::new(INVALID, msg));
+    };
+    if call.rates.is_none() {
+        // Perhaps the limit of a container that had one.
+        let ended = del(call, &attachment.owner);
+        return ended.map(|_| previous.clone());
+    }
+    let interface = ends::host_end(previous, attachment)?;
+    ask_agent(&call.socket, Command::Limit(wanted(call, attachment, interface)))?;
+    Ok(previous.clone())
+}
+
+fn wanted(call: &Call, attachment: &Attachment, interface: String) -> RequestedLimit {
+    let rates = call.rates;
+    RequestedLimit {
+        interface,
+        owner: attachment.owner.clone(),
+        egress_bps: rates.egress_bps,
+        ingress_bps: rates.ingress_bps,
+    }
+}
+
+/// Without an agent nothing is to be done: a limit ends with its interface, as the next agent finds out.
+fn del(call: &Call, owner: &str) -> Result<Value, CniError> {
+    match ask(&call.socket, Command::Unlimit { owner: owner.to_owned() }, PATIENCE) {
+        Ok(_) | Err(CtlError::NoAgent(..)) => Ok(Value::Null),
+        Err(error) => Err(told(&error)),
+    }
+}
+
+/// Is the limit that ADD asked for still in force?
+fn check(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
+    let gone = |what: &str| CniError::new(REFUSED, format!("{}: {what}", attachment.ifname));
+    if call.rates.is_none() {
+        return Ok(Value::Null);
+    }
+    let requested: Vec<RequestedLimit> = decode(ask_agent(&call.socket, Command::Requested)?)?;
+    let Some(mine) = requested.into_iter().find(|limit| limit.owner == attachment.owner) else {
+        return Err(gone("the agent knows of no limit for it; delete and add the container's network"));
+    };
+    if mine != wanted(call, attachment, mine.interface.clone()) {
+        return Err(gone("its limit is another than the configuration's"));
+    }
+    let limits: Vec<Limit> = decode(ask_agent(&call.socket, Command::Limits)?)?;
+    for (direction, rate) in [("egress", mine.egress_bps), ("ingress", mine.ingress_bps)] {
+        let there = |limit: &Limit| limit.interface == mine.interface && limit.direction == direction && limit.in_force;
+        if rate.is_some() && !limits.iter().any(there) {
+            return Err(gone(&format!("its {direction} limit is not in force; `selvedge ctl status` says why")));
+        }
+    }
+    Ok(Value::Null)
+}
+
+fn available(socket: &Path) -> Result<Value, CniError> {
+    let down = |error: CtlError| CniError::new(NOT_AVAILABLE, error.to_string());
+    ask(socket, Command::Status, PATIENCE).map(|_| Value::Null).map_err(down)
+}
+
+/// Ends the limits of this network's containers that are not among the valid ones.
+fn collect(call: &Call, valid: &[String]) -> Result<Value, CniError> {
+    let requested: Vec<RequestedLimit> = decode(ask_agent(&call.socket, Command::Requested)?)?;
+    let mine = |limit: &&RequestedLimit| limit.owner.starts_with(&call::owner(&call.network, "", "")[..]);
+    for limit in requested.iter().filter(mine).filter(|limit| !valid.contains(&limit.owner)) {
+        ask_agent(&call.socket, Command::Unlimit { owner: limit.owner.clone() })?;
+    }
+    Ok(Value::Null)
+}
+
+fn ask_agent(socket: &Path, command: Command) -> Result<Value, CniError> {
+    ask(socket, command, PATIENCE).map_err(|error| told(&error))
+}
+
+fn told(error: &CtlError) -> CniError {
+    let code = match error {
+        CtlError::NoAgent(..) | CtlError::Broken(..) => TRY_LATER,
+        CtlError::NotPermitted(_) => FAILED_IO,
+        CtlError::Refused(_) => REFUSED,
+    };
+    CniError::new(code, error.to_string())
+}
+
+fn decode<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, CniError> {
+    let not_understood = |e| CniError::new(NOT_DECODED, format!("the agent's answer is not understood: {e}"));
+    serde_json::from_value(value).map_err(not_understood)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn called(verb: &str, input: &str) -> Result<Value, CniError> {
+        let variable = |name: &str| match name {
+            "CNI_COMMAND" => Some(verb.to_owned()),
+            "CNI_CONTAINERID" => Some("c1".to_owned()),
+            "CNI_IFNAME" => Some("eth0".to_owned()),
+            "CNI_NETNS" => Some("/nowhere".to_owned()),
+            _ => None,
+        };
+        answer(&variable, input.as_bytes()).1
+    }
+
+    const NETWORK: &str = r#""cniVersion": "1.1.0", "name": "net", "type": "selvedge", "socket": "/nowhere/ctl.sock""#;
+    const PREVIOUS: &str = r#""prevResult": {"cniVersion": "1.1.0", "interfaces": [{"name": "veth1"}]}"#;
+    const RATES: &str = r#""runtimeConfig": {"bandwidth": {"egressRate": 1000000}}"#;
+
+    #[test]
+    fn without_rates_the_result_passes_and_no_agent_is_needed() {
+        let result = called("ADD", &format!("{{{NETWORK}, {PREVIOUS}}}")).unwrap();
+        assert_eq!(result["interfaces"][0]["name"], "veth1");
+        assert_eq!(called("CHECK", &format!("{{{NETWORK}, {PREVIOUS}}}")), Ok(Value::Null));
+    }
+
+    #[test]
+    fn without_an_agent_nothing_is_promised_and_deletion_is_done() {
+        assert_eq!(called("DEL", &format!("{{{NETWORK}, {RATES}}}")), Ok(Value::Null));
+        assert_eq!(called("CHECK", &format!("{{{NETWORK}, {PREVIOUS}, {RATES}}}")).unwrap_err().code, TRY_LATER);
+        assert_eq!(called("GC", &format!("{{{NETWORK}}}")).unwrap_err().code, TRY_LATER);
+        assert_eq!(called("STATUS", &format!("{{{NETWORK}}}")).unwrap_err().code, NOT_AVAILABLE);
+    }
+
+    #[test]
+    fn mistakes_have_the_numbers_of_the_specification() {
+        let rates = format!("{{{NETWORK}, {RATES}}}");
+        assert_eq!(called("ADD", &rates).unwrap_err().code, INVALID, "no prevResult");
+        let no_namespace = called("ADD", &format!("{{{NETWORK}, {PREVIOUS}, {RATES}}}")).unwrap_err();
+        assert!(no_namespace.code == FAILED_IO && no_namespace.msg.contains("/nowhere"), "{no_namespace:?}");
+        assert_eq!(called("ADD", "{").unwrap_err().code, NOT_DECODED);
+        assert_eq!(called("ADD", r#"{"cniVersion": "0.2.0", "name": "net"}"#).unwrap_err().code, INCOMPATIBLE);
+        assert_eq!(called("PUT", &rates).unwrap_err().code, WRONG_ENVIRONMENT);
+        let version = called("VERSION", r#"{"cniVersion": "0.4.0"}"#).unwrap();
+        assert_eq!(
+            (&version["cniVersion"], version["supportedVersions"].as_array().unwrap().len()),
+            (&json!("0.4.0"), 5)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_input_is_answered(verb in "ADD|DEL|CHECK|STATUS|GC|VERSION|", input in r#"[\[\]{}:,"a-z0-9. -]{0,60}|\PC{0,40}"#) {
+            let _ = called(&verb, &input);
+            let _ = called(&verb, &format!("{{{NETWORK}, \"prevResult\": {input}}}"));
+            let _ = called(&verb, &format!("{{{NETWORK}, \"runtimeConfig\": {input}}}"));
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What a runtime asks for: the environment, and the network's configuration.
+
+use super::{CniError, INCOMPATIBLE, INVALID, MAX_BYTES, NOT_DECODED, VERSIONS, WRONG_ENVIRONMENT};
+use crate::agent::file::{kubernetes_bandwidth, EGRESS, INGRESS, SOCKET};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+pub(super) struct Call {
+    /// Of the specification.
+    pub(super) version: String,
+    /// The network's name.
+    pub(super) network: String,
+    pub(super) verb: Verb,
+    /// What the plugins before this one have made.
+    pub(super) previous: Option<Value>,
+    pub(super) rates: Rates,
+    /// The agent's.
+    pub(super) socket: PathBuf,
+}
+
+#[derive(Debug)]
+pub(super) enum Verb {
+    Add(Attachment),
+    Del(Attachment),
+    Check(Attachment),
+    Status,
+    /// Owners of the limits that are to stay.
+    Gc {
+        valid: Vec<String>,
+    },
+}
+
+/// A container's interface.
+#[derive(Debug)]
+pub(super) struct Attachment {
+    /// Of its limit, among all that the agent knows.
+    pub(super) owner: String,
+    /// In the container.
+    pub(super) ifname: String,
+    /// Empty where the runtime knows none.
+    pub(super) netns: String,
+}
+
+/// Bits per second; `None`: no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Rates {
+    pub(super) egress_bps: Option<u64>,
+    pub(super) ingress_bps: Option<u64>,
+}
+
+impl Rates {
+    pub(super) fn is_none(self) -> bool {
+        self == Rates::default()
+    }
+}
+
+/// Keys of others are theirs.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Configuration {
+    cni_version: String,
+    name: String,
+    prev_result: Option<Value>,
+    #[serde(default)]
+    runtime_config: RuntimeConfig,
+    /// Of all containers of the network, unless the runtime says otherwise.
+    #[serde(flatten)]
+    bandwidth: Bandwidth,
+    socket: Option<PathBuf>,
+    #[serde(default, rename = "cni.dev/valid-attachments")]
+    valid: Vec<Valid>,
+    /// The same key of earlier drafts of GC.
+    #[serde(default, rename = "cni.dev/attachments")]
+    attachments: Vec<Valid>,
+}
+
+#[derive(Default, Deserialize)]
+struct RuntimeConfig {
+    bandwidth: Option<Bandwidth>,
+    /// Of the pod, from runtimes that pass them.
+    #[serde(default, rename = "io.kubernetes.cri.pod-annotations")]
+    annotations: BTreeMap<String, String>,
+}
+
+/// Bits per second, 0: no limit. The bursts that come with them are not used: the agent chooses its own.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Bandwidth {
+    ingress_rate: Option<u64>,
+    egress_rate: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Valid {
+    #[serde(rename = "containerID")]
+    container: String,
+    ifname: String,
+}
+
+/// Of a container's limit. Names have no slash.
+pub(super) fn owner(network: &str, container: &str, ifname: &str) -> String {
+    match container {
+        "" => format!("cni/{network}/"),
+        _ => format!("cni/{network}/{container}/{ifname}"),
+    }
+}
+
+impl Call {
+    /// # Errors
+    /// With the configuration's version, if that could be read.
+    pub(super) fn read(
+        variable: &dyn Fn(&str) -> Option<String>,
+        input: &[u8],
+    ) -> Result<Call, (Option<String>, CniError)> {
+        if input.len() as u64 > MAX_BYTES {
+            let msg = format!("the configuration is longer than {MAX_BYTES} bytes");
+            return Err((None, CniError::new(NOT_DECODED, msg)));
+        }
+        // The version first: another one may have other keys.
+        let version =
+            serde_json::from_slice::<Value>(input).ok().and_then(|v| Some(v["cniVersion"].as_str()?.to_owned()));
+        let fail = |error| (version.clone().filter(|v| VERSIONS.contains(&v.as_str())), error);
+        if let Some(version) = version.as_ref().filter(|version| !VERSIONS.contains(&version.as_str())) {
+            let msg = format!("cniVersion {version:?} is none of {}", VERSIONS.join(", "));
+            return Err(fail(CniError::new(INCOMPATIBLE, msg)));
+        }
+        let config: Configuration = serde_json::from_slice(input)
+            .map_err(|e| fail(CniError::new(NOT_DECODED, format!("the configuration is not understood: {e}"))))?;
+        Call::checked(variable, config).map_err(fail)
+    }
+
+    fn checked(variable: &dyn Fn(&str) -> Option<String>, config: Configuration) -> Result<Call, CniError> {
+        if !is_name(&config.name) {
+            return Err(CniError::new(INVALID, format!("{:?} cannot name a network", config.name)));
+        }
+        let attachment = || attachment(variable, &config.name);
+        let verb = match variable("CNI_COMMAND").unwrap_or_default().as_str() {
+            "ADD" => Verb::Add(attachment()?),
+            "DEL" => Verb::Del(attachment()?),
+            "CHECK" => Verb::Check(attachment()?),
+            "STATUS" => Verb::Status,
+            "GC" => {
+                let valid = config.valid.iter().chain(&config.attachments);
+                Verb::Gc { valid: valid.map(|one| owner(&config.name, &one.container, &one.ifname)).collect() }
+            }
+            other => {
+                let msg = format!("CNI_COMMAND is {other:?}: ADD, DEL, CHECK, STATUS, GC and VERSION are known");
+                return Err(CniError::new(WRONG_ENVIRONMENT, msg));
+            }
+        };
+        let rates = rates(&config)?;
+        Ok(Call {
+            version: config.cni_version,
+            network: config.name,
+            verb,
+            previous: config.prev_result.filter(|previous| !previous.is_null()),
+            rates,
+            socket: config.socket.unwrap_or_else(|| SOCKET.into()),
+        })
+    }
+}
+
+/// Each direction by itself: the runtime's bandwidth, then the pod's annotations, then the network's own.
+fn rates(config: &Configuration) -> Result<Rates, CniError> {
+    let annotated = |name: &str| -> Result<Option<u64>, CniError> {
+        let Some(text) = config.runtime_config.annotations.get(name) else { return Ok(None) };
+        let rate = kubernetes_bandwidth(text).map_err(|why| CniError::new(INVALID, format!("{name}: {why}")))?;
+        Ok(Some(rate.as_bps()))
+    };
+    let given = config.runtime_config.bandwidth.unwrap_or_default();
+    let own = config.bandwidth;
+    let limit = |rate: Option<u64>| rate.filter(|rate| *rate > 0);
+    Ok(Rates {
+        egress_bps: limit(given.egress_rate).or(annotated(EGRESS)?).or(limit(own.egress_rate)),
+        ingress_bps: limit(given.ingress_rate).or(annotated(INGRESS)?).or(limit(own.ingress_rate)),
+    })
+}
+
+fn attachment(variable: &dyn Fn(&str) -> Option<String>, network: &str) -> Result<Attachment, CniError> {
+    let needed = |name: &str| {
+        let missing = || CniError::new(WRONG_ENVIRONMENT, format!("{name} is not set"));
+        variable(name).filter(|value| !value.is_empty()).ok_or_else(missing)
+    };
+    let (container, ifname) = (needed("CNI_CONTAINERID")?, needed("CNI_IFNAME")?);
+    if !is_name(&container) || container.len() > 256 {
+        return Err(CniError::new(
+            WRONG_ENVIRONMENT,
+            format!("CNI_CONTAINERID {container:?} is no name of a container"),
+        ));
+    }
+    let fits = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
+    if ifname.len() > 15 || ifname == "." || ifname == ".." || !ifname.chars().all(fits) {
+        return Err(CniError::new(WRONG_ENVIRONMENT, format!("CNI_IFNAME {ifname:?} is no name of an interface")));
+    }
+    let owner = owner(network, &container, &ifname);
+    Ok(Attachment { owner, ifname, netns: variable("CNI_NETNS").unwrap_or_default() })
+}
+
+/// As the specification has them: letters and digits first, then also `_`, `.` and `-`.
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
+        && text.len() <= 200
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(extra: &str) -> Result<Call, CniError> {
+        let variable = |name: &str| {
+            let set = [("CNI_COMMAND", "ADD"), ("CNI_CONTAINERID", "c-1"), ("CNI_IFNAME", "eth0")];
+            set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        };
+        let text = format!(r#"{{"cniVersion": "1.0.0", "name": "net.1", "type": "x", "other": [1]{extra}}}"#);
+        Call::read(&variable, text.as_bytes()).map_err(|(_, error)| error)
+    }
+
+    #[test]
+    fn rates_come_from_the_runtime_then_from_annotations_then_from_the_network() {
+        let both = |egress_bps, ingress_bps| Rates { egress_bps, ingress_bps };
+        let network = r#", "ingressRate": 7000, "egressRate": 8000"#;
+        let annotations = r#""io.kubernetes.cri.pod-annotations": {"kubernetes.io/egress-bandwidth": "1M", "a": "b"}"#;
+        let bandwidth = r#""bandwidth": {"ingressRate": 5000, "ingressBurst": 1, "egressRate": 0}"#;
+        for (extra, rates) in [
+            (String::new(), both(None, None)),
+            (network.to_owned(), both(Some(8000), Some(7000))),
+            (format!(r#", "runtimeConfig": {{{annotations}}}"#), both(Some(1_000_000), None)),
+            (
+                format!(r#"{network}, "runtimeConfig": {{{bandwidth}, {annotations}}}"#),
+                both(Some(1_000_000), Some(5000)),
+            ),
+            (format!(r#"{network}, "runtimeConfig": {{{bandwidth}}}"#), both(Some(8000), Some(5000))),
+        ] {
+            assert_eq!(read(&extra).map(|call| call.rates), Ok(rates), "{extra}");
+        }
+        let wrong =
+            r#", "runtimeConfig": {"io.kubernetes.cri.pod-annotations": {"kubernetes.io/egress-bandwidth": "fast"}}"#;
+        assert!(read(wrong).map(drop).unwrap_err().msg.contains("kubernetes.io/egress-bandwidth"));
+    }
+
+    #[test]
+    fn owners_name_network_container_and_interface() {
+        let Ok(Call { verb: Verb::Add(attachment), socket, .. }) = read("") else { panic!("it is an ADD") };
+        assert_eq!((attachment.owner.as_str(), attachment.netns.as_str()), ("cni/net.1/c-1/eth0", ""));
+        assert_eq!(socket, PathBuf::from(SOCKET));
+        assert!(attachment.owner.starts_with(&owner("net.1", "", "")));
+        for (wrong, right) in [("", false), ("a/b", false), ("-a", false), ("a b", false), ("a_b.c-1", true)] {
+            assert_eq!(is_name(wrong), right, "{wrong:?}");
+        }
+    }
+}
