@@ -11,7 +11,7 @@
 //! | what should be | `rules`, `desired`, `limits`, `follow` (a controller's schedules), `requested` (limits asked for on the socket) |
 //! | the difference | `reconcile`, `tables`, `attached`, `mtus`, `remembered`, `teardown` |
 //! | in between | `run`, `originate` (packets of the edge's own), [`receiver`] (reordering), `discovery` (paths) |
-//! | who asks | `server`, `answers`, `metrics`, `tally`, `check` (without an agent) |
+//! | who asks | `server`, `answers`, `metrics`, `tally`, `check` (without an agent), `grant` (limits) |
 #![cfg(feature = "libbpf")]
 
 mod answers;
@@ -21,6 +21,7 @@ mod desired;
 mod discovery;
 mod error;
 mod follow;
+mod grant;
 mod host;
 mod interfaces;
 mod learned;

@@ -12,7 +12,7 @@ use super::learned::Learned;
 use super::limits::{self, Limited, Raise};
 use super::log::Log;
 use super::remembered::Remembered;
-use super::requested::Configured;
+use super::requested::{self, Configured};
 use super::tables::{routes_of, Changes, Table, Tables};
 use super::teardown::undo;
 use crate::receiver::Receiver;
@@ -125,7 +125,9 @@ impl Agent {
         if self.netlink.take_lost() {
             self.attached.forget_all();
         }
-        self.revise_requested();
+        if requested::revise(&mut self.remembered.requested, &self.interfaces) {
+            self.configured.fill(&mut self.config, &self.remembered.requested);
+        }
         let mut problems = Vec::new();
         match &seen.resolved {
             Ok(resolved) => self.resolved = resolved.clone(),

@@ -1,0 +1,132 @@
+//! Grants rate limits that are asked for on the socket, or says why not.
+
+use super::host::look_around;
+use super::interfaces::by_name;
+use super::limits;
+use super::reconcile::Agent;
+use super::requested::Granted;
+use super::rules::rule_for;
+use agent_api::config::{MAX_PORTS, MAX_RATE, MIN_RATE};
+use agent_api::protocol::{Limit, RequestedLimit};
+
+/// Longest name of who asks, bytes.
+const MAX_OWNER: usize = 512;
+
+/// What is wrong with a request by itself, in one line.
+fn check(wanted: &RequestedLimit) -> Result<(), String> {
+    let RequestedLimit { interface, owner, egress_bps, ingress_bps } = wanted;
+    if owner.is_empty() || owner.len() > MAX_OWNER || owner.chars().any(char::is_control) {
+        return Err(format!("the owner of a limit has 1 to {MAX_OWNER} bytes and no control characters"));
+    }
+    if egress_bps.is_none() && ingress_bps.is_none() {
+        return Err(format!("{interface}: no rate is given; give one for egress, ingress or both"));
+    }
+    for bps in egress_bps.iter().chain(ingress_bps) {
+        if !(MIN_RATE.as_bps()..=MAX_RATE.as_bps()).contains(bps) {
+            return Err(format!("{interface}: {bps} bit/s is out of range: give {MIN_RATE} to {MAX_RATE}"));
+        }
+    }
+    Ok(())
+}
+
+impl Agent {
+    /// Limits an interface as asked. What the owner had before is replaced.
+    ///
+    /// # Errors
+    /// Why not, in one line; then all is as before.
+    pub(super) async fn limit(&mut self, wanted: RequestedLimit) -> Result<Vec<Limit>, String> {
+        check(&wanted)?;
+        let interface = wanted.interface.clone();
+        let (interfaces, _) = look_around(&self.config, &mut self.netlink).await.map_err(|e| e.to_string())?;
+        let Some((ifindex, found)) = by_name(&interfaces, &interface) else {
+            return Err(format!("there is no interface {interface:?} in the agent's network namespace"));
+        };
+        let before = self.remembered.requested.clone();
+        if let Some(other) = before.iter().find(|one| one.ifindex == ifindex && one.limit.owner != wanted.owner) {
+            return Err(format!("{interface} is limited for {:?} already", other.limit.owner));
+        }
+        let requested = &mut self.remembered.requested;
+        requested.retain(|one| one.limit.owner != wanted.owner);
+        if requested.len() >= MAX_PORTS {
+            self.remembered.requested = before;
+            return Err(format!("{MAX_PORTS} limits were asked for already"));
+        }
+        requested.push(Granted { ifindex, limit: wanted.clone() });
+        let mut config = self.config.clone();
+        self.configured.fill(&mut config, &self.remembered.requested);
+        if rule_for(&config, found).is_none() {
+            self.remembered.requested = before;
+            return Err(format!("{interface} is no guest's interface"));
+        }
+        self.config = config;
+        match self.grant(ifindex, &wanted).await {
+            Ok(granted) => Ok(granted),
+            Err(why) => {
+                self.remembered.requested = before;
+                if let Err(e) = self.follow_requested().await {
+                    self.log.error(e); // and again at the next look
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// Puts it in force and on disk.
+    async fn grant(&mut self, ifindex: u32, wanted: &RequestedLimit) -> Result<Vec<Limit>, String> {
+        self.follow_requested().await?;
+        let mut all = limits::tell(&self.config, &self.edge, &self.attached, &self.limited);
+        all.retain(|limit| limit.ifindex == ifindex);
+        for (direction, rate) in [("egress", wanted.egress_bps), ("ingress", wanted.ingress_bps)] {
+            let Some(rate) = rate else { continue };
+            let there = |limit: &Limit| limit.direction == direction && limit.in_force && limit.rate_bps == rate;
+            if !all.iter().any(there) {
+                let why = self.problems.iter().find(|problem| problem.contains("limit")).cloned();
+                let why = why.unwrap_or_else(|| "`selvedge ctl limits` shows what is".to_owned());
+                return Err(format!("{}: the {direction} limit cannot be put in force: {why}", wanted.interface));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Ends what the owner asked for. False if that was nothing, or ended with its interface.
+    ///
+    /// # Errors
+    /// What the kernel or the file system says, in one line.
+    pub(super) async fn unlimit(&mut self, owner: &str) -> Result<bool, String> {
+        let before = self.remembered.requested.len();
+        self.remembered.requested.retain(|one| one.limit.owner != owner);
+        let ended = self.remembered.requested.len() < before;
+        if ended {
+            self.follow_requested().await?;
+        }
+        Ok(ended)
+    }
+
+    async fn follow_requested(&mut self) -> Result<(), String> {
+        self.configured.fill(&mut self.config, &self.remembered.requested);
+        self.apply().await.map_err(|e| e.to_string())?;
+        self.remember().map_err(|e| e.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_make_no_sense_are_refused() {
+        let (interface, owner) = ("veth1".to_owned(), "test".to_owned());
+        let fine = RequestedLimit { interface, owner, egress_bps: Some(1_000), ingress_bps: None };
+        assert_eq!(check(&fine), Ok(()));
+        for wrong in [
+            RequestedLimit { owner: String::new(), ..fine.clone() },
+            RequestedLimit { owner: "a\nb".into(), ..fine.clone() },
+            RequestedLimit { owner: "a".repeat(513), ..fine.clone() },
+            RequestedLimit { egress_bps: None, ..fine.clone() },
+            RequestedLimit { egress_bps: Some(999), ..fine.clone() },
+            RequestedLimit { ingress_bps: Some(u64::MAX), ..fine.clone() },
+        ] {
+            assert!(check(&wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
