@@ -22,6 +22,7 @@ mod attach;
 mod heard;
 mod limits;
 mod paths;
+mod pins;
 mod refusal;
 mod role;
 mod sweep;
@@ -33,6 +34,8 @@ pub mod walk;
 pub use agent_api::config::Place;
 pub use attach::Attachment;
 pub use paths::Place as PathPlace;
+use pins::{entries, holds_maps, remove_pins};
+pub use pins::{other_edges, remove_edge};
 pub use role::Role;
 pub use sweep::{Sweep, Swept};
 pub use tick::Ticked;
@@ -526,43 +529,6 @@ fn address_bytes(words: [u32; 4]) -> [u8; 16] {
     bytes
 }
 
-fn entries(dir: &Path) -> Vec<PathBuf> {
-    fs::read_dir(dir).map(|entries| entries.flatten().map(|e| e.path()).collect()).unwrap_or_default()
-}
-
-/// `v3`, `v3-1024`: see [`choose_maps`].
-fn holds_maps(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix('v'));
-    name.is_some_and(|name| name.split('-').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())))
-}
-
-/// Removes what edges of any version pinned below `pins`, and nothing else; `pins` too, unless others use it. What is
-/// attached by tcx ends with that.
-///
-/// # Errors
-/// The first pin that does not go.
-pub fn remove_edge(pins: &Path) -> Result<()> {
-    let own = |path: &Path| holds_maps(path) || path.ends_with("links") || path.ends_with("filters");
-    entries(pins).iter().filter(|path| own(path)).try_for_each(|dir| remove_pins(dir))?;
-    match fs::remove_dir(pins) {
-        Err(e) if e.kind() != io::ErrorKind::DirectoryNotEmpty && e.kind() != io::ErrorKind::NotFound => {
-            Err(Error::Io("remove", pins.into(), e))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn remove_pins(dir: &Path) -> Result<()> {
-    for path in entries(dir) {
-        if path.is_dir() {
-            remove_pins(&path)?;
-        } else {
-            fs::remove_file(&path).map_err(|e| Error::Io("remove", path, e))?;
-        }
-    }
-    fs::remove_dir(dir).map_err(|e| Error::Io("remove", dir.into(), e))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -573,23 +539,5 @@ mod tests {
         for missing in ["", "l", "lo0", "nosuch", "a name that is too long for one", "lo\0"] {
             assert_eq!(ifindex(missing).unwrap_err().raw_os_error(), Some(nix::libc::ENODEV), "{missing:?}");
         }
-    }
-
-    #[test]
-    fn only_what_is_an_edges_is_removed() {
-        let pins = std::env::temp_dir().join(format!("selvedge-pins-{}", std::process::id()));
-        for own in ["v3", "v3-1024", "v12", "links", "filters"] {
-            fs::create_dir_all(pins.join(own)).unwrap();
-            fs::write(pins.join(own).join("x"), "").unwrap();
-        }
-        for others in ["virtual", "v", "v3-", "v3a", "tc"] {
-            fs::create_dir_all(pins.join(others)).unwrap();
-        }
-        remove_edge(&pins).unwrap();
-        let mut left: Vec<_> = entries(&pins).iter().map(|path| path.file_name().unwrap().to_owned()).collect();
-        left.sort();
-        assert_eq!(left, ["tc", "v", "v3-", "v3a", "virtual"]);
-        fs::remove_dir_all(&pins).unwrap();
-        remove_edge(&pins).expect("fine if there is nothing");
     }
 }

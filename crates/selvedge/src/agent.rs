@@ -94,7 +94,8 @@ fn stop(path: Option<&Path>) -> Result<(), AgentError> {
     };
     match ctl::ask(&socket, Command::Stop, ctl::PATIENCE) {
         Ok(_) => {
-            say!("stopped: nothing of the edge is left in the kernel");
+            say!("stopped: nothing of the edge of {} is left in the kernel", pins.display());
+            tell_of_others(&pins);
             Ok(())
         }
         Err(CtlError::NoAgent(..)) => remove(&pins, &socket),
@@ -104,6 +105,14 @@ fn stop(path: Option<&Path>) -> Result<(), AgentError> {
 
 fn remove(pins: &Path, socket: &Path) -> Result<(), AgentError> {
     kernel_edge::stop(pins, socket)?;
-    say!("no agent ran; nothing of the edge is left in the kernel");
+    say!("no agent ran; nothing of the edge of {} is left in the kernel", pins.display());
+    tell_of_others(pins);
     Ok(())
+}
+
+/// Whoever stops one may have meant another.
+fn tell_of_others(pins: &Path) {
+    for other in kernel_edge::other_edges(pins) {
+        say!("still there: the edge of {}; `agent stop --config` with its file stops it", other.display());
+    }
 }

@@ -331,6 +331,9 @@ fn stop_leaves_nothing_behind() {
         assert!(["svgro4789", "svcut0"].iter().all(|name| world.has_interface(i, name)) && world.pins(i).exists());
         let output = world.stop(i);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let told = String::from_utf8_lossy(&output.stdout)
+            .contains(&format!("still there: the edge of {}", world.pins(1).display()));
+        assert_eq!(told, i == 0, "the other is told of while it is there");
         assert!(!["svgro4789", "svcut0"].iter().any(|name| world.has_interface(i, name)));
         assert!(!world.pins(i).exists() && !world.socket(i).exists(), "pins and socket");
         assert_eq!(world.mtu(&world.host(i), "lxc0"), 1500, "restored");
