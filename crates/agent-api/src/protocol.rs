@@ -274,6 +274,9 @@ pub struct Path {
     /// Version of docs/wire.md that is spoken to the peer now; 0: plain VXLAN.
     #[serde(default)]
     pub wire_version: u8,
+    /// Since it sent something to a guest, to within a second or two; None: never, or it is plain VXLAN.
+    #[serde(default)]
+    pub heard_seconds: Option<f64>,
     /// In the labels' order: what load balancing that keeps states of paths knows; empty under another policy.
     #[serde(default)]
     pub known: Vec<KnownPath>,

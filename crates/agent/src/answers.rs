@@ -180,11 +180,22 @@ impl Agent {
                     labels,
                     labels_from: whose.into(),
                     wire_version: self.wire_version(peer, ids.get(&peer.address).copied()),
+                    heard_seconds: ids.get(&peer.address).and_then(|id| self.heard_ago(*id)),
                     discovery: self.discovered(peer),
                     guests: peer.guests.iter().map(|guest| format!("{}:{}", guest.network, guest.prefix)).collect(),
                 }
             })
             .collect()
+    }
+
+    fn peers_heard(&self) -> usize {
+        let Ok(peers) = self.edge.peers() else { return 0 };
+        let lately = |id: u32| self.heard_ago(id).is_some_and(|seconds| seconds < 60.0);
+        peers.iter().filter(|(id, _)| lately(*id)).count()
+    }
+
+    fn heard_ago(&self, peer: u32) -> Option<f64> {
+        self.edge.heard(peer).ok()??.age_seconds(monotonic_ns())
     }
 
     fn counters(&self) -> Result<Vec<CounterValue>> {
@@ -246,6 +257,11 @@ impl Agent {
                 ("traced_peers", "Peers whose paths are traced", traced_peers as f64),
                 ("known_paths", "Paths discovered, over all peers", known_paths as f64),
                 ("peers", "Peers configured", self.config.peers.len() as f64),
+                (
+                    "peers_heard",
+                    "Peers, plain ones aside, that have sent something in the last minute",
+                    self.peers_heard() as f64,
+                ),
                 ("learned_addresses", "Guests' addresses learned", self.learned.iter().count() as f64),
                 ("problems", "Things that do not work now; selvedge ctl status names them", self.problems.len() as f64),
             ],

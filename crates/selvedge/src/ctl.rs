@@ -341,7 +341,8 @@ fn congestion(f: &Flows) -> String {
 }
 
 fn paths(paths: &[PeerPath], in_detail: bool) -> String {
-    let columns = ["peer", "address", "from", "uplink", "format", "wire", "paths", "schedule", "labels", "guests"];
+    let columns =
+        ["peer", "address", "from", "uplink", "format", "wire", "heard", "paths", "schedule", "labels", "guests"];
     let mut rows = vec![heading(&columns)];
     for p in paths {
         let labels: Vec<String> = p.labels.iter().map(u16::to_string).collect();
@@ -356,6 +357,11 @@ fn paths(paths: &[PeerPath], in_detail: bool) -> String {
             p.uplink.clone(),
             if p.plain_vxlan { "plain" } else { "edge" }.into(),
             if p.plain_vxlan { "-".into() } else { p.wire_version.to_string() },
+            match p.heard_seconds {
+                _ if p.plain_vxlan => "-".into(),
+                Some(seconds) => format!("{seconds:.0} s ago"),
+                None => "never".into(),
+            },
             p.discovery.as_ref().map_or_else(|| "-".into(), |found| found.paths.len().to_string()),
             or_dash(&p.labels_from),
             if labels.is_empty() { "hash".into() } else { labels.join(" ") },

@@ -128,6 +128,12 @@ impl Heard {
         unsafe { sv_wire_heard_age(self, now_ns) }
     }
 
+    /// How long ago the peer was heard, seconds, to within a tick; `None`: never.
+    pub fn age_seconds(&self, now_ns: u64) -> Option<f64> {
+        const TICK: f64 = (1u64 << 30) as f64 / 1e9;
+        (self.version != 0).then(|| f64::from(self.age_ticks(now_ns)) * TICK)
+    }
+
     /// The version to speak to the peer, if up to `most` is allowed.
     pub fn version(&self, most: u8, now_ns: u64) -> u8 {
         // SAFETY: reads one struct.

@@ -458,6 +458,8 @@ fn interfaces_come_and_go() {
     }
     eventually("traffic crosses the new uplink", || learned(&world));
     eventually("nothing is missed any more", || problems(&world) == "[]");
+    let heard = world.ask(0, &["paths"])[0]["heard_seconds"].as_f64();
+    assert!(heard.is_some_and(|seconds| seconds < 120.0), "{heard:?}");
 }
 
 #[test]
