@@ -2,7 +2,7 @@
 
 use super::{CniError, INCOMPATIBLE, INVALID, MAX_BYTES, NOT_DECODED, VERSIONS, WRONG_ENVIRONMENT};
 use crate::agent::file::{kubernetes_bandwidth, EGRESS, INGRESS, SOCKET};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -56,31 +56,31 @@ impl Rates {
     }
 }
 
-/// Keys of others are theirs.
+/// Keys of others are theirs. Runtimes in Go write `null` for an empty map or list.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Configuration {
     cni_version: String,
     name: String,
     prev_result: Option<Value>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_is_empty")]
     runtime_config: RuntimeConfig,
     /// Of all containers of the network, unless the runtime says otherwise.
     #[serde(flatten)]
     bandwidth: Bandwidth,
     socket: Option<PathBuf>,
-    #[serde(default, rename = "cni.dev/valid-attachments")]
-    valid: Vec<Valid>,
+    #[serde(default, rename = "cni.dev/valid-attachments", deserialize_with = "null_is_none_valid")]
+    valid: Option<Vec<Valid>>,
     /// The same key of earlier drafts of GC.
-    #[serde(default, rename = "cni.dev/attachments")]
-    attachments: Vec<Valid>,
+    #[serde(default, rename = "cni.dev/attachments", deserialize_with = "null_is_none_valid")]
+    attachments: Option<Vec<Valid>>,
 }
 
 #[derive(Default, Deserialize)]
 struct RuntimeConfig {
     bandwidth: Option<Bandwidth>,
     /// Of the pod, from runtimes that pass them.
-    #[serde(default, rename = "io.kubernetes.cri.pod-annotations")]
+    #[serde(default, rename = "io.kubernetes.cri.pod-annotations", deserialize_with = "null_is_empty")]
     annotations: BTreeMap<String, String>,
 }
 
@@ -97,6 +97,15 @@ struct Valid {
     #[serde(rename = "containerID")]
     container: String,
     ifname: String,
+}
+
+fn null_is_empty<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(input: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(input)?.unwrap_or_default())
+}
+
+/// The key is there: a list without it is another thing, from which nothing follows.
+fn null_is_none_valid<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Vec<Valid>>, D::Error> {
+    null_is_empty(input).map(Some)
 }
 
 /// Of a container's limit. Names have no slash.
@@ -142,7 +151,11 @@ impl Call {
             "CHECK" => Verb::Check(attachment()?),
             "STATUS" => Verb::Status,
             "GC" => {
-                let valid = config.valid.iter().chain(&config.attachments);
+                if config.valid.is_none() && config.attachments.is_none() {
+                    let msg = "there is no cni.dev/valid-attachments: nothing says which containers are left";
+                    return Err(CniError::new(INVALID, msg));
+                }
+                let valid = config.valid.iter().chain(&config.attachments).flatten();
                 Verb::Gc { valid: valid.map(|one| owner(&config.name, &one.container, &one.ifname)).collect() }
             }
             other => {
@@ -233,6 +246,14 @@ mod tests {
                 both(Some(1_000_000), Some(5000)),
             ),
             (format!(r#"{network}, "runtimeConfig": {{{bandwidth}}}"#), both(Some(8000), Some(5000))),
+            (format!(r#"{network}, "runtimeConfig": null"#), both(Some(8000), Some(7000))),
+            (
+                format!(
+                    r#"{network}, "prevResult": null, "cni.dev/valid-attachments": null,
+                    "runtimeConfig": {{"bandwidth": null, "io.kubernetes.cri.pod-annotations": null}}"#
+                ),
+                both(Some(8000), Some(7000)),
+            ),
         ] {
             assert_eq!(read(&extra).map(|call| call.rates), Ok(rates), "{extra}");
         }
