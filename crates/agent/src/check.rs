@@ -9,8 +9,21 @@ use super::limits::Limited;
 use super::rows::Kept;
 use super::runtime::runtime;
 use agent_api::config::Config;
+use agent_api::operator;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+
+/// What the host lacks for the configuration, each with its remedy, where that may be.
+///
+/// # Errors
+/// [`Error::Unresolved`] with all of it, unless the configuration has `agent.unchecked`.
+pub(super) fn unmet(config: &Config) -> Result<Vec<String>> {
+    let unmet = operator::unmet(config);
+    if unmet.is_empty() || config.unchecked {
+        return Ok(unmet);
+    }
+    Err(Error::Unresolved(format!("{}; agent.unchecked = true runs nevertheless", unmet.join("; "))))
+}
 
 /// What the configuration's names mean on this host now, for people: one line each.
 ///
@@ -20,7 +33,12 @@ pub fn resolve(config: &Config) -> Result<Vec<String>> {
     runtime()?.block_on(async {
         let mut netlink = Netlink::new(false)?;
         let (interfaces, routes) = look_around(config, &mut netlink).await?;
-        check(config, &interfaces, &routes)
+        let mut lines = check(config, &interfaces, &routes)?;
+        // Nobody else runs an agent; of files others cannot say whether root would find them right.
+        if nix::unistd::geteuid().is_root() {
+            lines.extend(unmet(config)?);
+        }
+        Ok(lines)
     })
 }
 

@@ -1,11 +1,11 @@
 //! What is looked at before anything is changed.
 
+use crate::check;
 use crate::error::{Error, Result};
 use crate::lock;
 use crate::log::Log;
 use crate::remembered::Remembered;
 use agent_api::config::Config;
-use agent_api::operator;
 use kernel::{KernelEdge, Options};
 use std::sync::Mutex;
 
@@ -27,13 +27,7 @@ pub(super) fn may_run() -> Result<()> {
 /// What the host lacks is an error, or with `agent.unchecked` a warning.
 pub(super) fn check_operator(config: &Config, log: &Log) -> Result<()> {
     lock::check_bpffs(&config.pins)?; // whoever may write in a place that is wrong does not matter
-    let unmet = operator::unmet(config);
-    match unmet.is_empty() || config.unchecked {
-        true => unmet.iter().for_each(|one| log.warning(one)),
-        false => {
-            return Err(Error::Unresolved(format!("{}; agent.unchecked = true runs nevertheless", unmet.join("; "))));
-        }
-    }
+    check::unmet(config)?.iter().for_each(|one| log.warning(one));
     Ok(())
 }
 

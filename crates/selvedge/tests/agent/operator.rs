@@ -19,6 +19,14 @@ fn refusal(world: &World) -> String {
     said
 }
 
+/// What `agent check` says, which refuses it, too.
+fn check(world: &World) -> String {
+    let config = world.config(0);
+    let output = world.command(0, &[], &["agent", "check", "--config", config.to_str().unwrap()]).output().unwrap();
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
 fn doctor(world: &World) -> String {
     let config = world.config(0);
     let output = world.command(0, &[], &["doctor", "--config", config.to_str().unwrap()]).output().unwrap();
@@ -38,7 +46,7 @@ fn an_agent_asks_for_what_its_configuration_needs_of_the_host() {
     assert!(world.end(agent, "TERM"));
     world.configure(0, &format!("{NAMED}\nstrict = false"));
     let needed = ["net.ipv4.conf.lxc0.rp_filter = 1", "net.ipv6.conf.lxc0.accept_ra = 0"];
-    for said in [refusal(&world), doctor(&world)] {
+    for said in [refusal(&world), check(&world), doctor(&world)] {
         assert!(needed.iter().all(|needed| said.contains(needed)) && said.contains("agent.unchecked = true"), "{said}");
     }
     let text = fs::read_to_string(world.config(0)).unwrap();
