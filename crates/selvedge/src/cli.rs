@@ -56,7 +56,14 @@ pub enum Command {
         json: bool,
         /// Also say what this host lacks for an agent with this configuration
         #[arg(long, value_name = "FILE")]
-        config: Option<std::path::PathBuf>,
+        config: Option<PathBuf>,
+        /// Also write all of this, what the agent answers and what the host says of its interfaces and queues, into a file for
+        /// whoever is to help. It names addresses; look before you send it
+        #[arg(long, value_name = "FILE")]
+        bundle: Option<PathBuf>,
+        /// With --bundle: socket of the agent
+        #[arg(long, value_name = "PATH", requires = "bundle", default_value = crate::agent::file::SOCKET)]
+        socket: PathBuf,
     },
     /// Measure the speed of the simulator, and how fast a lab can be here
     Bench {

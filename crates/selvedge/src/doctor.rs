@@ -1,5 +1,7 @@
 //! `selvedge doctor`: what this machine can run, and why not. It leaves nothing changed.
 
+pub mod bundle;
+
 use crate::kernel_edge;
 use serde::Serialize;
 use std::fs::{self, OpenOptions};

@@ -29,6 +29,7 @@ pub mod topo;
 pub mod word;
 
 use cli::{Bench, Cli, Command, Sim};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Why a command ends without its work done. One line each.
@@ -56,6 +57,8 @@ pub enum Failure {
     Topo(#[from] topo::TopoError),
     #[error(transparent)]
     Controller(#[from] controller::ControllerError),
+    #[error("cannot write {0}: {1}")]
+    Bundle(PathBuf, std::io::Error),
 }
 
 impl Failure {
@@ -90,7 +93,7 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Sim { command: Sim::Run(arguments) } => sim::run(&arguments).map(|()| true),
         Command::Bench { command: Bench::Lab(arguments) } => lab::bench::bench(&arguments),
         Command::Bench { command: Bench::Sim(arguments) } => bench::sim(&arguments).map(|()| true),
-        Command::Doctor { json, config } => doctor(json, config.as_deref()),
+        Command::Doctor { json, config, bundle, socket } => doctor(json, config.as_deref(), bundle.as_deref(), &socket),
         Command::Repro(arguments) => repro::run(&arguments),
         Command::Topo { command } => topo::run(&command).map_err(Failure::from),
         Command::Demo(arguments) => demo::run(&arguments),
@@ -119,10 +122,17 @@ pub fn main(cli: Cli) -> ExitCode {
     }
 }
 
-fn doctor(json: bool, config: Option<&std::path::Path>) -> Result<bool, Failure> {
-    let config = config.map(agent::file::load_from_any).transpose().map_err(agent::AgentError::from)?;
+fn doctor(json: bool, config: Option<&Path>, bundle: Option<&Path>, socket: &Path) -> Result<bool, Failure> {
+    let checked = config.map(agent::file::load_from_any).transpose().map_err(agent::AgentError::from);
     let mut diagnosis = doctor::diagnose();
-    diagnosis.features.extend(config.map(|config| doctor::operator(&config)));
+    // A bundle is of use just where the configuration is wrong: it says so, and is written all the same.
+    if let Ok(Some(config)) = &checked {
+        diagnosis.features.push(doctor::operator(config));
+    }
+    if let Some(file) = bundle {
+        doctor::bundle::write(file, &diagnosis, config, socket).map_err(|e| Failure::Bundle(file.to_owned(), e))?;
+    }
+    checked?;
     match json {
         true => say::json(&serde_json::json!(diagnosis)),
         false => say_on!("{}", doctor::print(&diagnosis)),

@@ -121,6 +121,18 @@ fn limits_need_no_overlay() {
     eventually("guests meet over the host's routes", || world.ping("10.7.1.3", 1));
     world.transfer_between(0, 2, "10.7.1.3:9004", 5_000_000, |world| holds(world, "lxc2", "ingress", 60e6));
 
+    let bundle = world.config(0).with_extension("bundle");
+    let arguments = ["doctor", "--bundle", bundle.to_str().unwrap(), "--socket", world.socket(0).to_str().unwrap()]
+        .map(str::to_owned);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    assert!(world.command(0, &[], &arguments).output().unwrap().status.success());
+    let bundle: serde_json::Value = serde_json::from_slice(&std::fs::read(bundle).unwrap()).unwrap();
+    assert!(
+        bundle["agent"]["limits"].as_array().is_some_and(|limits| limits.len() == 4),
+        "{}",
+        bundle["agent"]["limits"]
+    );
+
     // Killed and found again; a limit less; and nothing is left.
     world.end(agent, "KILL");
     let agent = world.start(0, &[]);

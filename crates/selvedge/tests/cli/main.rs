@@ -109,6 +109,26 @@ fn doctor_gives_a_reason_for_everything_and_a_remedy_for_what_is_missing() {
 }
 
 #[test]
+fn a_bundle_has_all_that_can_be_had_and_is_its_owners() {
+    use std::os::unix::fs::PermissionsExt;
+    let scratch = Scratch::new("bundle");
+    std::fs::write(scratch.path().join("agent.toml"), "[uplynk]\n").unwrap();
+    let asked = ["doctor", "--bundle", "bundle.json", "--config", "agent.toml", "--socket", "nobody.sock"];
+    let output = selvedge(scratch.path(), &asked);
+    assert_eq!(output.status.code(), Some(2), "the configuration is wrong, and the bundle there");
+    let file = scratch.path().join("bundle.json");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let bundle: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    assert_eq!(bundle["doctor"]["features"][0]["name"], "simulator");
+    assert!(bundle["configuration"]["text"] == "[uplynk]\n" && bundle["host"]["uname -a"]["status"] == 0);
+    let agent = bundle["agent"].as_object().unwrap();
+    assert!(agent.len() == 1 && agent["status"]["error"].as_str().unwrap().contains("no agent answers"), "{agent:?}");
+    let nowhere = selvedge(scratch.path(), &["doctor", "--bundle", "no/such/directory"]);
+    let said = String::from_utf8_lossy(&nowhere.stderr).into_owned();
+    assert!(nowhere.status.code() == Some(1) && said.contains("cannot write no/such/directory"), "{said}");
+}
+
+#[test]
 fn bench_prints_one_object() {
     let scratch = Scratch::new("bench");
     let output = selvedge(scratch.path(), &["bench", "sim", "--hosts", "16", "--duration", "1ms", "--json"]);
