@@ -17,6 +17,9 @@ const MAX_BYTES: u64 = 16 << 20;
 pub(super) struct Remembered {
     version: u32,
     pub(super) pins: PathBuf,
+    /// The kernel's name for the time since it started: afterwards interfaces have other numbers.
+    #[serde(default)]
+    boot: String,
     /// Inode of the network namespace: interfaces are its own.
     pub(super) namespace: u64,
     pub(super) ports: Vec<RememberedPort>,
@@ -46,12 +49,23 @@ pub(super) struct Mtu {
 
 impl Remembered {
     pub(super) fn new(pins: &Path) -> Remembered {
-        Remembered { version: VERSION, pins: pins.into(), namespace: namespace(), ..Remembered::default() }
+        Remembered {
+            version: VERSION,
+            boot: boot(),
+            pins: pins.into(),
+            namespace: namespace(),
+            ..Remembered::default()
+        }
     }
 
     /// `None` if there is no such file, or none that this version understands.
     pub(super) fn load(socket: &Path) -> Option<Remembered> {
-        let found: Remembered = serde_json::from_slice(&read_regular(&path(socket), MAX_BYTES).ok()?).ok()?;
+        let mut found: Remembered = serde_json::from_slice(&read_regular(&path(socket), MAX_BYTES).ok()?).ok()?;
+        let boot = boot();
+        if found.boot != boot {
+            found.requested.clear();
+            found.boot = boot;
+        }
         (found.version == VERSION).then_some(found)
     }
 
@@ -102,6 +116,11 @@ fn path(socket: &Path) -> PathBuf {
     beside(socket, ".state")
 }
 
+/// Empty if it cannot be told.
+fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+}
+
 /// Of this thread; 0 if it cannot be told.
 fn namespace() -> u64 {
     fs::metadata("/proc/thread-self/ns/net").map_or(0, |m| m.ino())
@@ -118,6 +137,7 @@ fn path_of(inode: u64) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use agent_api::protocol::RequestedLimit;
 
     #[test]
     fn what_is_saved_is_loaded_and_rubbish_is_not() {
@@ -129,7 +149,14 @@ mod tests {
         let mtu = Some(Mtu { original: 1500, set: 1450 });
         remembered.ports.push(RememberedPort { ifindex: 3, interface: "veth1".into(), mtu });
         remembered.save(&socket).unwrap();
+        let limit =
+            RequestedLimit { interface: "veth1".into(), owner: "a".into(), egress_bps: Some(1), ingress_bps: None };
+        remembered.requested.push(Granted { ifindex: 3, limit });
+        remembered.save(&socket).unwrap();
         assert_eq!(Remembered::load(&socket), Some(remembered.clone()));
+        let text = fs::read_to_string(path(&socket)).unwrap().replace(&boot(), "an earlier one");
+        fs::write(path(&socket), text).unwrap();
+        assert_eq!(Remembered::load(&socket).map(|found| found.requested.len()), Some(0), "numbers of another boot");
         assert!(remembered.is_of_this_namespace());
         assert!(remembered.port(3, "veth1").is_some() && remembered.port(3, "veth2").is_none());
         for rubbish in ["", "{}", "{\"version\":99}", "\0\0"] {
