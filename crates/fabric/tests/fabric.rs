@@ -289,9 +289,16 @@ fn any_topology() -> impl Strategy<Value = Topology> {
         (2u32..5, 1u32..4, 1u32..3, 1u32..4).prop_map(|(l, s, g, h)| clos(l, s, g, h)),
         (2u32..9).prop_map(one_switch),
         Just(
-            FatTree { k: 4, host_rate: RATE, host_delay: DELAY, fabric_rate: RATE, fabric_delay: DELAY }
-                .build()
-                .unwrap()
+            FatTree {
+                k: 4,
+                hosts_per_edge: 2,
+                host_rate: RATE,
+                host_delay: DELAY,
+                fabric_rate: RATE,
+                fabric_delay: DELAY
+            }
+            .build()
+            .unwrap()
         ),
         (1u32..5).prop_map(|pairs| {
             Dumbbell {

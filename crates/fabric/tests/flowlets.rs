@@ -180,7 +180,8 @@ fn conga_learns_of_a_bottleneck_behind_the_spine() {
 
 #[test]
 fn conga_needs_two_tiers_and_few_uplinks() {
-    let fat = FatTree { k: 4, host_rate: RATE, host_delay: DELAY, fabric_rate: RATE, fabric_delay: DELAY };
+    let fat =
+        FatTree { k: 4, hosts_per_edge: 2, host_rate: RATE, host_delay: DELAY, fabric_rate: RATE, fabric_delay: DELAY };
     assert!(conga_suits(&fat.build().unwrap()).unwrap_err().contains("tiers"));
     assert!(conga_suits(&clos(2, 17, 1, 1)).unwrap_err().contains("16 uplinks"));
     assert_eq!(conga_suits(&clos(3, 8, 2, 2)), Ok(()));

@@ -171,9 +171,16 @@ mod tests {
         let wide = clos(gbps(40), 2);
         assert_eq!((wide.bisection_rate(), wide.oversubscription()), (gbps(80), 0.25), "hosts are the limit");
 
-        let tree = FatTree { k: 4, host_rate, host_delay, fabric_rate: gbps(10), fabric_delay }.build().unwrap();
+        let tree = FatTree { k: 4, hosts_per_edge: 2, host_rate, host_delay, fabric_rate: gbps(10), fabric_delay }
+            .build()
+            .unwrap();
         assert_eq!((tree.host_capacity(), tree.bisection_rate()), (gbps(160), gbps(80)));
         assert_eq!(tree.oversubscription(), 1.0);
+        // Three times as many hosts, and the fabric between them is the same.
+        let wide = FatTree { k: 4, hosts_per_edge: 6, host_rate, host_delay, fabric_rate: gbps(10), fabric_delay };
+        let wide = wide.build().unwrap();
+        assert_eq!((wide.host_capacity(), wide.bisection_rate()), (gbps(480), gbps(80)));
+        assert_eq!(wide.oversubscription(), 3.0);
 
         let single = SingleSwitch { hosts: 5, host_rate, host_delay }.build().unwrap();
         assert_eq!((single.bisection_rate(), single.oversubscription()), (gbps(20), 0.0));

@@ -212,10 +212,16 @@ mod tests {
 
     #[test]
     fn a_cores_share_of_a_dead_pod_link_is_pruned_per_pair() {
-        let fabric =
-            FatTree { k: 4, host_rate: G10, host_delay: Time::ZERO, fabric_rate: G10, fabric_delay: Time::ZERO }
-                .build()
-                .unwrap();
+        let fabric = FatTree {
+            k: 4,
+            hosts_per_edge: 2,
+            host_rate: G10,
+            host_delay: Time::ZERO,
+            fabric_rate: G10,
+            fabric_delay: Time::ZERO,
+        }
+        .build()
+        .unwrap();
         let dead = [fabric.link_named("edge1.1-agg1.1").unwrap()];
         let edge = |name| fabric.node_named(name).unwrap();
         // Cores 1 and 2 lie behind the first aggregation switch.

@@ -205,7 +205,9 @@ mod tests {
     #[test]
     fn paths_have_the_expected_length() {
         let fabric =
-            FatTree { k: 4, host_rate: G10, host_delay: US, fabric_rate: G10, fabric_delay: US }.build().unwrap();
+            FatTree { k: 4, hosts_per_edge: 2, host_rate: G10, host_delay: US, fabric_rate: G10, fabric_delay: US }
+                .build()
+                .unwrap();
         let routes = fabric.routes(&[]);
         let links = |dst| routes.first_path(&fabric, 0, dst).unwrap().len();
         assert_eq!((links(1), links(2), links(4), links(15)), (2, 4, 6, 6));

@@ -18,7 +18,8 @@ const CLOS: Clos = Clos {
     fabric_rate: FABRIC,
     fabric_delay: FAR,
 };
-const FAT_TREE: FatTree = FatTree { k: 8, host_rate: HOST, host_delay: NEAR, fabric_rate: FABRIC, fabric_delay: FAR };
+const FAT_TREE: FatTree =
+    FatTree { k: 8, hosts_per_edge: 4, host_rate: HOST, host_delay: NEAR, fabric_rate: FABRIC, fabric_delay: FAR };
 const SINGLE: SingleSwitch = SingleSwitch { hosts: 16, host_rate: HOST, host_delay: NEAR };
 const DUMBBELL: Dumbbell =
     Dumbbell { pairs: 3, host_rate: HOST, host_delay: NEAR, bottleneck_rate: FABRIC, bottleneck_delay: FAR };
@@ -62,7 +63,9 @@ fn every_builder_keeps_the_invariants() {
     for (fabric, expected) in [
         (CLOS.build(), (27, 20, 4, 20 + 4 * 3 * 2)),
         (FAT_TREE.build(), (128 + 80, 128, 32, 3 * 128)),
-        (FatTree { k: 2, ..FAT_TREE }.build(), (2 + 5, 2, 2, 6)),
+        (FatTree { k: 2, hosts_per_edge: 1, ..FAT_TREE }.build(), (2 + 5, 2, 2, 6)),
+        // 32 edge switches of 12 hosts; edge and aggregation switches keep their 4 links up.
+        (FatTree { hosts_per_edge: 12, ..FAT_TREE }.build(), (384 + 80, 384, 32, 384 + 2 * 128)),
         (SINGLE.build(), (17, 16, 1, 16)),
         (DUMBBELL.build(), (8, 6, 2, 7)),
         (LOT.build(), (12, 8, 4, 11)),
@@ -125,6 +128,7 @@ fn bad_fields_are_named_with_a_remedy() {
         (Clos { host_delay: long, ..CLOS }.build(), "host_delay is 11s: give a delay up to 10s"),
         (FatTree { k: 7, ..FAT_TREE }.build(), "k is 7: a fat-tree needs an even number of ports, such as 8"),
         (FatTree { k: 0, ..FAT_TREE }.build(), "k is 0: give at least 2"),
+        (FatTree { hosts_per_edge: 0, ..FAT_TREE }.build(), "hosts_per_edge is 0: give at least 1"),
         (FatTree { fabric_delay: long, ..FAT_TREE }.build(), "fabric_delay is 11s: give a delay up to 10s"),
         (SingleSwitch { hosts: 0, ..SINGLE }.build(), "hosts is 0: give at least 1"),
         (Dumbbell { pairs: 0, ..DUMBBELL }.build(), "pairs is 0: give at least 1"),
@@ -153,6 +157,7 @@ fn silly_sizes_are_refused_before_anything_is_allocated() {
             "forwarding entries",
         ),
         (FatTree { k: max - 1, ..FAT_TREE }.build(), "nodes"),
+        (FatTree { hosts_per_edge: max, ..FAT_TREE }.build(), "nodes"),
         (FatTree { k: 128, ..FAT_TREE }.build(), "forwarding entries"),
         (SingleSwitch { hosts: max, ..SINGLE }.build(), "nodes"),
         (Dumbbell { pairs: max, ..DUMBBELL }.build(), "nodes"),

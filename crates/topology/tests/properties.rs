@@ -23,9 +23,16 @@ fn clos() -> impl Strategy<Value = Clos> {
 
 fn fat_tree() -> impl Strategy<Value = Topology> {
     (1u32..5).prop_map(|half| {
-        FatTree { k: 2 * half, host_rate: RATE, host_delay: DELAY, fabric_rate: RATE, fabric_delay: DELAY }
-            .build()
-            .unwrap()
+        FatTree {
+            k: 2 * half,
+            hosts_per_edge: half,
+            host_rate: RATE,
+            host_delay: DELAY,
+            fabric_rate: RATE,
+            fabric_delay: DELAY,
+        }
+        .build()
+        .unwrap()
     })
 }
 

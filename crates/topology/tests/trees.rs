@@ -66,7 +66,14 @@ fn a_tree_forwards_up_to_its_spine_and_down_again() {
 #[test]
 fn a_fat_tree_has_one_tree_per_core_and_says_what_they_share() {
     for k in [2, 4, 6, 8] {
-        let fat = FatTree { k, host_rate: RATE, host_delay: DELAY, fabric_rate: RATE, fabric_delay: DELAY };
+        let fat = FatTree {
+            k,
+            hosts_per_edge: k / 2,
+            host_rate: RATE,
+            host_delay: DELAY,
+            fabric_rate: RATE,
+            fabric_delay: DELAY,
+        };
         let fabric = fat.build().unwrap();
         let trees = fabric.trees(&[]);
         let half = (k / 2) as usize;

@@ -11,7 +11,12 @@ pub struct FlowList {
     pub hosts: Option<u32>,
     /// On fresh connections, complete at the receiver; `tag` is the position in the file.
     pub flows: Vec<FlowSpec>,
+    /// Where each flow stands in the file, counted from 1.
+    pub lines: Vec<u32>,
 }
+
+/// A flow and its line.
+pub(super) type Numbered = (usize, FlowSpec);
 
 impl FlowList {
     /// Reads flows from `text`, the contents of `file`, in whichever of these forms it has:
@@ -32,13 +37,12 @@ impl FlowList {
         let Some(&(at, first)) = lines.lines.first() else {
             return Err(lines.error(0, "the file has no flows; see docs/workloads.md for the forms that are read"));
         };
-        let mut list = if first.contains(',') {
-            csv(&lines)?
+        let (hosts, numbered) = if first.contains(',') {
+            (None, csv(&lines)?)
         } else if first.starts_with("Nodes") || first.starts_with("Connections") {
-            let (hosts, flows) = matrix::parse(&lines)?;
-            FlowList { hosts, flows }
+            matrix::parse(&lines)?
         } else if number::whole(first).is_some() {
-            hpcc(&lines)?
+            (None, hpcc(&lines)?)
         } else {
             return Err(lines.error(
                 at,
@@ -49,10 +53,40 @@ impl FlowList {
                 ),
             ));
         };
-        for (tag, flow) in list.flows.iter_mut().enumerate() {
-            flow.tag = tag as u32;
+        let mut list = FlowList { hosts, ..FlowList::default() };
+        for (tag, (line, flow)) in numbered.into_iter().enumerate() {
+            list.flows.push(FlowSpec { tag: tag as u32, ..flow });
+            list.lines.push(line as u32);
         }
         Ok(list)
+    }
+
+    /// Whether a run can use the list, which stands in `file`: hosts 0 to `hosts` - 1 exist, and the workload lasts from `start` to
+    /// `end`, to which the flows' times are added.
+    ///
+    /// # Errors
+    /// A host that does not exist, or that no flow would start, with the line at fault.
+    pub fn check(&self, file: &str, hosts: u32, start: Time, end: Time) -> Result<(), ImportError> {
+        let error = |line: u32, problem| ImportError { file: file.to_owned(), line: line as usize, problem };
+        let mut flows = self.flows.iter().zip(&self.lines);
+        if let Some((flow, line)) = flows.find(|(flow, _)| flow.src.max(flow.dst) >= hosts) {
+            let absent = flow.src.max(flow.dst);
+            let remedy = format!("hosts are 0 to {}, so correct it or give a larger fabric", hosts.saturating_sub(1));
+            return Err(error(*line, format!("host {absent} does not exist; {remedy}")));
+        }
+        let Some((first, line)) = self.flows.iter().zip(&self.lines).min_by_key(|(flow, _)| flow.start) else {
+            return Err(error(0, "it has no flows; name at least one".to_owned()));
+        };
+        let at = start.saturating_add(first.start);
+        if at >= end {
+            let problem =
+                format!("the first flow would start at {at}, and the workload ends at {end}, so none would run");
+            return Err(error(
+                *line,
+                format!("{problem}; lower the starts, or raise `duration` (and `stop`, if given)"),
+            ));
+        }
+        Ok(())
     }
 
     /// Shifts all starts so that the first flow starts at 0.
@@ -64,7 +98,7 @@ impl FlowList {
     }
 }
 
-fn hpcc(lines: &Lines<'_>) -> Result<FlowList, ImportError> {
+fn hpcc(lines: &Lines<'_>) -> Result<Vec<Numbered>, ImportError> {
     let (head, first) = lines.lines[0];
     let promised = number::whole(first).unwrap_or(0);
     let mut flows = Vec::with_capacity(lines.lines.len() - 1);
@@ -81,16 +115,16 @@ fn hpcc(lines: &Lines<'_>) -> Result<FlowList, ImportError> {
         let start = number::seconds(start).ok_or_else(|| {
             lines.error(at, format!("the start {} is not a time in seconds; write it like 2.000001", shown(start)))
         })?;
-        flows.push(flow(start, src, dst, Some(bytes)));
+        flows.push((at, flow(start, src, dst, Some(bytes))));
     }
     if promised != flows.len() as u64 {
         let problem = format!("the file promises {promised} flows and has {}; correct the number", flows.len());
         return Err(lines.error(head, problem));
     }
-    Ok(FlowList { hosts: None, flows })
+    Ok(flows)
 }
 
-fn csv(lines: &Lines<'_>) -> Result<FlowList, ImportError> {
+fn csv(lines: &Lines<'_>) -> Result<Vec<Numbered>, ImportError> {
     let (head, header) = lines.lines[0];
     let names: Vec<&str> = header.split(',').map(str::trim).collect();
     let column = |name: &str| {
@@ -121,9 +155,9 @@ fn csv(lines: &Lines<'_>) -> Result<FlowList, ImportError> {
                 Some(bytes)
             }
         };
-        flows.push(flow(begin, src, dst, bytes));
+        flows.push((at, flow(begin, src, dst, bytes)));
     }
-    Ok(FlowList { hosts: None, flows })
+    Ok(flows)
 }
 
 #[cfg(test)]
@@ -145,6 +179,23 @@ mod tests {
         list.rebase();
         assert_eq!(list.flows[0].start, Time::ZERO);
         assert_eq!(list.flows[1].start, Time::from_ps(99_999_500_000));
+    }
+
+    #[test]
+    fn a_list_that_a_run_cannot_use_names_its_line() {
+        let list = FlowList::parse("f.csv", "# c\nstart,src,dst,size\n3ms,0,4,1B\n\n2ms,1,2,1B\n").unwrap();
+        assert_eq!(list.lines, [3, 5]);
+        let (zero, ms) = (Time::ZERO, Time::from_ms(1));
+        let check = |hosts, start, end| list.check("f.csv", hosts, start, end).map_err(|e| e.to_string());
+        assert_eq!(check(5, zero, Time::from_us(2001)), Ok(()), "one of two is enough");
+        let said = check(4, zero, Time::from_ms(9)).unwrap_err();
+        assert!(said.starts_with("f.csv:3: host 4 does not exist; hosts are 0 to 3"), "{said}");
+        for (start, end) in [(zero, Time::from_ms(2)), (ms, Time::from_ms(3))] {
+            let said = check(5, start, end).unwrap_err();
+            assert!(said.starts_with("f.csv:5: the first flow would start at ") && said.contains("duration"), "{said}");
+        }
+        let none = FlowList::parse("f.csv", "start,src,dst,size\n").unwrap();
+        assert!(none.check("f.csv", 4, zero, ms).unwrap_err().to_string().starts_with("f.csv: it has no flows"));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! htsim's connection matrices.
 
 use super::import::{ends, flow, shown, ImportError, Lines};
-use super::{number, FlowSpec};
+use super::list::Numbered;
+use super::number;
 use units::Time;
 
 /// Hosts that it says there are, if it says, and the flows.
-pub(super) fn parse(lines: &Lines<'_>) -> Result<(Option<u32>, Vec<FlowSpec>), ImportError> {
+pub(super) fn parse(lines: &Lines<'_>) -> Result<(Option<u32>, Vec<Numbered>), ImportError> {
     let (mut hosts, mut flows) = (None, Vec::new());
     let mut promised = None;
     for &(at, line) in &lines.lines {
@@ -18,7 +19,7 @@ pub(super) fn parse(lines: &Lines<'_>) -> Result<(Option<u32>, Vec<FlowSpec>), I
                 return Err(lines.error(at, problem));
             }
             let (start, size) = attributes(lines, at, words)?;
-            flows.push(flow(start, src, dst, size));
+            flows.push((at, flow(start, src, dst, size)));
             continue;
         }
         let value = words.next();

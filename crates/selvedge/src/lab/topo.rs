@@ -6,8 +6,20 @@ use units::Time;
 
 const KINDS: [&str; 5] = ["clos", "fat-tree", "single-switch", "dumbbell", "parking-lot"];
 /// Keys that go as they are into `[topology]`.
-const TOPOLOGY: [&str; 10] =
-    ["leaves", "spines", "parallel", "hosts_per_leaf", "k", "pairs", "hops", "rate", "delay", "fabric_rate"];
+const TOPOLOGY: [&str; 12] = [
+    "leaves",
+    "spines",
+    "parallel",
+    "hosts_per_leaf",
+    "k",
+    "hosts_per_edge",
+    "oversubscription",
+    "pairs",
+    "hops",
+    "rate",
+    "delay",
+    "fabric_rate",
+];
 /// Key, and where it goes.
 const ELSEWHERE: [(&str, &str); 6] = [
     ("fabric_delay", "topology.fabric_delay"),
@@ -100,7 +112,9 @@ fn say_once(keys: &[(&str, &str)]) -> Result<(), ConfigError> {
         }
     }
     let given = |key: &str| keys.iter().any(|(k, _)| *k == key);
-    for (one, other) in [("hosts", "hosts_per_leaf"), ("hosts", "pairs"), ("rtt", "delay")] {
+    for (one, other) in
+        [("hosts", "hosts_per_leaf"), ("hosts", "pairs"), ("hosts_per_edge", "oversubscription"), ("rtt", "delay")]
+    {
         if given(one) && given(other) {
             return Err(error(format!("{one} and {other} are both given"), "leave one of them out"));
         }
@@ -167,7 +181,13 @@ mod tests {
 
     #[test]
     fn every_kind_can_be_had() {
-        for text in ["fat-tree,k=4", "single-switch,hosts=3", "dumbbell,hosts=4,rtt=6ms", "parking-lot,hops=2"] {
+        for text in [
+            "fat-tree,k=4",
+            "fat-tree,k=4,oversubscription=2",
+            "single-switch,hosts=3",
+            "dumbbell,hosts=4,rtt=6ms",
+            "parking-lot,hops=2",
+        ] {
             assert!(plan(text).is_ok(), "{text}: {:?}", plan(text).err());
         }
         let dumbbell = plan("dumbbell,hosts=4,rtt=6ms").unwrap();

@@ -8,7 +8,7 @@ use super::{HostTable, Room, Scenario, SwitchTable};
 use config::{ConfigError, Document, Faults, Invalid};
 use fabric::{Multipath, RandomLoss};
 use host::experiment::{EdgeConfig, Experiment, Failure, HostConfig, Record};
-use host::workload::{HostMap, Problem, Source, Workload};
+use host::workload::{HostMap, Pattern, Problem, Source, Workload};
 use units::BitRate;
 
 /// What a scheme's table makes of the scenario, before it is known whether there is room to run it.
@@ -39,7 +39,7 @@ impl Draft {
         let switch =
             switch.map(|switch| SwitchTable { multipath: table.rest.multipath.unwrap_or(switch.multipath), ..switch });
         let switches = switch.as_ref().and_then(|switch| faults.note(switch.build()));
-        let workloads = faults.note(workloads(document, scenario, name, table));
+        let workloads = faults.note(workloads(document, scenario, base, name, table));
         let edge = workloads.as_ref().and_then(|w| faults.note(edge(scenario, name, w, base, table)));
         if let (Some(edge), Some(guests)) = (&edge, &guests) {
             faults.note(holds_segments(name, edge, guests));
@@ -91,17 +91,29 @@ impl Draft {
     ) -> Result<SchemePlan, ConfigError> {
         let Draft { document, template } = self;
         super::memory::check(scenario, schemes, &template, room).map_err(|e| document.error(&e))?;
+        let mut left_out = Vec::new();
         for (n, workload) in template.workloads.iter().enumerate() {
             let seed = scenario.seeds.0.first().copied().unwrap_or(1);
-            if let Err(e) = Source::new(workload, n as u16, &template.racks, seed, template.duration) {
-                let text = e.problem.to_string();
-                let (problem, remedy) = text.split_once("; ").unwrap_or((&text, ""));
-                let key = format!("workload.{n}{}", key_of(&e.problem));
-                return Err(document.error(&Invalid::new(key, problem, remedy)));
+            match Source::new(workload, n as u16, &template.racks, seed, template.duration) {
+                Ok(source) => {
+                    if let (Pattern::List(flows), late @ 1..) = (&workload.pattern, source.past_end()) {
+                        left_out.push(format!(
+                            "{}: {late} of the list's {} flows would start at its end or later, and do not run",
+                            workload.name,
+                            flows.len()
+                        ));
+                    }
+                }
+                Err(e) => {
+                    let text = e.problem.to_string();
+                    let (problem, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+                    let key = format!("workload.{n}{}", key_of(&e.problem));
+                    return Err(document.error(&Invalid::new(key, problem, remedy)));
+                }
             }
         }
         let unmodelled = unmodelled(name, table, scenario, &template).map(|e| document.error(&e));
-        Ok(SchemePlan { name: name.to_owned(), note: table.rest.note.clone(), template, unmodelled })
+        Ok(SchemePlan { name: name.to_owned(), note: table.rest.note.clone(), template, unmodelled, left_out })
     }
 }
 
@@ -152,12 +164,14 @@ fn suits(switch: &SwitchTable, fabric: &topology::Topology, name: &str, table: &
 fn workloads(
     document: &Document,
     scenario: &Scenario,
+    base: &topology::Topology,
     name: &str,
     table: &SchemeTable,
 ) -> Result<Vec<Workload>, Invalid> {
     let mut workloads = Vec::new();
     for (n, workload) in scenario.workload.iter().enumerate() {
-        workloads.push(workload.build(n, &document.directory_of(&format!("workload.{n}")))?);
+        let beside = document.directory_of(&format!("workload.{n}"));
+        workloads.push(workload.build(n, &beside, base.n_hosts() as u32, scenario.duration)?);
     }
     let tenants = tenants_of(&scenario.workload)?;
     for (workload, table) in workloads.iter_mut().zip(&scenario.workload) {

@@ -41,6 +41,11 @@ pub struct TopologyTable {
     pub hosts_per_leaf: Option<u32>,
     /// Ports per switch, even; k^3/4 hosts.
     pub k: Option<u32>,
+    /// Hosts at each edge switch.
+    pub hosts_per_edge: Option<u32>,
+    /// Rate of an edge switch's hosts over that of its links up; gives `hosts_per_edge`.
+    #[schemars(range(max = 1000.0), extend("exclusiveMinimum" = 0.0))]
+    pub oversubscription: Option<f64>,
     /// Number of hosts.
     pub hosts: Option<u32>,
     /// Hosts on either side.
@@ -104,6 +109,8 @@ impl TopologyTable {
                 Key { name: "parallel", given: self.parallel.is_some(), role: role(&[Clos]) },
                 Key { name: "hosts_per_leaf", given: self.hosts_per_leaf.is_some(), role: role(&[Clos]) },
                 Key { name: "k", given: self.k.is_some(), role: needed(FatTree) },
+                Key { name: "hosts_per_edge", given: self.hosts_per_edge.is_some(), role: role(&[FatTree]) },
+                Key { name: "oversubscription", given: self.oversubscription.is_some(), role: role(&[FatTree]) },
                 Key { name: "hosts", given: self.hosts.is_some(), role: needed(SingleSwitch) },
                 Key { name: "pairs", given: self.pairs.is_some(), role: needed(Dumbbell) },
                 Key { name: "hops", given: self.hops.is_some(), role: needed(ParkingLot) },
@@ -128,6 +135,34 @@ impl TopologyTable {
             self.parallel.get_or_insert(1);
             self.hosts_per_leaf.get_or_insert(4);
         }
+        self.oversubscribe()
+    }
+
+    /// Hosts of each edge switch for an `oversubscription`, which then is no longer given: what is in effect names the hosts.
+    fn oversubscribe(&mut self) -> Result<(), Invalid> {
+        let Some(ratio) = self.oversubscription else { return Ok(()) };
+        let key = "topology.oversubscription";
+        if self.hosts_per_edge.is_some() {
+            return Err(Invalid::new(key, "is given beside `hosts_per_edge`", "keep one of them"));
+        }
+        if !(ratio > 0.0 && ratio <= 1000.0) {
+            return Err(Invalid::new(key, format!("{ratio} is out of range"), "give a number above 0, to 1000"));
+        }
+        let [host, up] = [self.rate, self.fabric_rate].map(|rate| rate.unwrap_or_default().as_bps() as f64);
+        let balanced = f64::from(self.k.unwrap_or_default() / 2) * up / host.max(1.0);
+        let hosts = ratio * balanced;
+        let whole = hosts.round().max(1.0);
+        if balanced == 0.0 {
+            return Ok(()); // the builder refuses that `k`
+        }
+        if (hosts - whole).abs() > 1e-6 * whole {
+            let problem = format!("{ratio} would take {hosts:.3} hosts at each edge switch");
+            let near = ((whole / balanced) * 1e6).round() / 1e6;
+            return Err(Invalid::new(key, problem, format!("give hosts_per_edge = {whole}, which is {near}:1")));
+        }
+        // A fabric of so many hosts is refused by its builder.
+        self.hosts_per_edge = Some(whole.min(f64::from(u32::MAX)) as u32);
+        self.oversubscription = None;
         Ok(())
     }
 
@@ -150,8 +185,9 @@ impl TopologyTable {
             }
             .build(),
             Kind::FatTree => {
-                FatTree { k: self.k.unwrap_or_default(), host_rate, host_delay, fabric_rate: rate, fabric_delay: delay }
-                    .build()
+                let k = self.k.unwrap_or_default();
+                let hosts_per_edge = self.hosts_per_edge.unwrap_or(k / 2);
+                FatTree { k, hosts_per_edge, host_rate, host_delay, fabric_rate: rate, fabric_delay: delay }.build()
             }
             Kind::SingleSwitch => SingleSwitch { hosts: self.hosts.unwrap_or_default(), host_rate, host_delay }.build(),
             Kind::Dumbbell => Dumbbell {

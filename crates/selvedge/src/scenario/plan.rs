@@ -32,6 +32,8 @@ pub struct SchemePlan {
     pub note: String,
     /// With seed 0; see [`SchemePlan::experiment`].
     pub(super) template: Experiment,
+    /// Listed flows that start too late, a sentence a workload.
+    pub(super) left_out: Vec<String>,
     /// Why only a lab can run it, if so.
     pub(super) unmodelled: Option<ConfigError>,
 }
@@ -169,6 +171,11 @@ impl Plan {
     /// As [`SchemePlan::modelled`].
     pub fn modelled(&self) -> Result<(), ConfigError> {
         self.schemes.iter().try_for_each(SchemePlan::modelled)
+    }
+
+    /// What a reader of results must know of the workloads: listed flows that do not run.
+    pub fn left_out(&self) -> &[String] {
+        self.schemes.first().map_or(&[], |scheme| &scheme.left_out)
     }
 
     /// The part that the simulator can run, too.

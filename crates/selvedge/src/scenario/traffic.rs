@@ -340,8 +340,8 @@ impl WorkloadTable {
         Ok(())
     }
 
-    /// Call [`WorkloadTable::complete`] first.
-    pub(super) fn build(&self, n: usize, beside: &Path) -> Result<Workload, Invalid> {
+    /// Call [`WorkloadTable::complete`] first. Files are `beside` the scenario; there are `hosts`, and the run lasts until `end`.
+    pub(super) fn build(&self, n: usize, beside: &Path, hosts: u32, end: Time) -> Result<Workload, Invalid> {
         let size = self.size.unwrap_or_default();
         let k = self.k.unwrap_or_default();
         let pairs = || match self.to {
@@ -390,7 +390,7 @@ impl WorkloadTable {
                 to: pairs(),
             },
             PatternWord::Staircase => Pattern::Staircase { pairs: pairs(), every: self.every.unwrap_or_default() },
-            PatternWord::List => Pattern::List(self.list(n, beside)?),
+            PatternWord::List => Pattern::List(self.list(n, beside, hosts, end)?),
         };
         let mut workload = Workload::new(self.name.clone(), pattern);
         workload.start = self.start.unwrap_or_default();
@@ -432,13 +432,16 @@ impl WorkloadTable {
             .map_err(|e| Invalid::new(key, e.to_string(), "correct that file"))
     }
 
-    fn list(&self, n: usize, beside: &Path) -> Result<Vec<host::workload::FlowSpec>, Invalid> {
+    fn list(&self, n: usize, beside: &Path, hosts: u32, end: Time) -> Result<Vec<host::workload::FlowSpec>, Invalid> {
         let key = format!("workload.{n}.path");
         let path = beside.join(self.path.as_deref().unwrap_or_default());
         let shown = path.display().to_string();
         let text = files::read_text(&path, crate::input::FLOWS)
             .map_err(|e| Invalid::new(key.clone(), format!("cannot read {shown}: {e}"), "give a readable flow list"))?;
-        let list = FlowList::parse(&shown, &text).map_err(|e| Invalid::new(key, e.to_string(), "correct that file"))?;
+        let wrong = |e: host::workload::ImportError| Invalid::new(key.clone(), e.to_string(), "correct that file");
+        let list = FlowList::parse(&shown, &text).map_err(wrong)?;
+        let end = self.stop.map_or(end, |stop| stop.min(end));
+        list.check(&shown, hosts, self.start.unwrap_or_default(), end).map_err(wrong)?;
         Ok(list.flows)
     }
 }

@@ -31,6 +31,30 @@ const CASES: &[(&str, u32, &str, &str)] = &[
     ("[record]\nsample_every = \"1ns\"", 23, "record.sample_every", "give 1us"),
     ("~kind = \"clos\"~kind = \"closs\"", 7, "topology.kind", "did you mean `clos`?"),
     ("~kind = \"clos\"~kind = \"fat-tree\"", 8, "topology.leaves", "remove it"),
+    (
+        "~kind = \"clos\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2~kind = \"fat-tree\"\nk = 4\noversubscription = 1.7",
+        9,
+        "topology.oversubscription",
+        "give hosts_per_edge = 3, which is 1.5:1",
+    ),
+    (
+        "~kind = \"clos\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2~kind = \"fat-tree\"\nk = 4\nhosts_per_edge = 4\noversubscription = 2.0",
+        10,
+        "topology.oversubscription",
+        "keep one of them",
+    ),
+    (
+        "~kind = \"clos\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2~kind = \"fat-tree\"\nk = 4\nhosts_per_edge = 0",
+        9,
+        "topology.hosts_per_edge",
+        "give at least 1",
+    ),
+    (
+        "~kind = \"clos\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2~kind = \"fat-tree\"\nk = 4\nhosts_per_leaf = 2",
+        9,
+        "topology.hosts_per_leaf",
+        "hosts_per_edge",
+    ),
     ("~leaves = 2~leaves = 0", 8, "topology.leaves", "give at least 1"),
     ("~leaves = 2~leaves = -2", 8, "topology.leaves", "from 0 to 4294967295"),
     ("~leaves = 2~leaves = 4000000000", 8, "topology", "lower leaves"),
@@ -318,4 +342,32 @@ fn a_scheme_that_weighs_paths_itself_takes_no_controller() {
     scratch.file("x.toml", &format!("{TINY}[scheme.x]\nbalance = \"clove\"\ncontroller = \"1ms\"\n"));
     let message = stderr(&selvedge(scratch.path(), &["sim", "run", "x.toml"]));
     assert!(message.contains("x.toml:") && message.contains("scheme.x.controller: clove keeps"), "{message}");
+}
+
+/// The first mistake of a flow list is told by the list's own line, and a list that would run nothing is one.
+#[test]
+fn a_flow_list_is_told_by_its_own_lines() {
+    let scratch = Scratch::new("flow-list");
+    let list = "[[workload]]\nname = \"l\"\npattern = \"list\"\npath = \"f.csv\"\n";
+    let (own, _) = TINY.split_once("[[workload]]").unwrap();
+    scratch.file("s.toml", &format!("{own}{list}"));
+    let run = |flows: &str| {
+        scratch.file("f.csv", &format!("start,src,dst,size\n{flows}"));
+        selvedge(scratch.path(), &["sim", "run", "s.toml", "--scheme", "ecmp", "--seeds", "1"])
+    };
+    for (flows, place, remedy) in [
+        ("0s,0,1,1KB\n0s,0,9,1KB\n", "f.csv:3: host 9 does not exist", "hosts are 0 to 3"),
+        ("5s,0,1,1KB\n3ms,1,2,1KB\n", "f.csv:3: the first flow would start at 3ms", "raise `duration`"),
+        ("", "f.csv: it has no flows", "name at least one"),
+    ] {
+        let output = run(flows);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("workload.l.path: ") && said.contains(place) && said.contains(remedy), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    let output = run("2ms,0,1,1KB\n5s,0,1,1KB\n");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("l: 1 of the list's 2 flows would start at its end or later"), "{said}");
 }

@@ -124,3 +124,19 @@ fn mistakes_are_named_with_a_remedy() {
         assert_eq!(stderr(&output).lines().count(), 1, "{arguments:?}");
     }
 }
+
+#[test]
+fn a_fat_tree_is_oversubscribed_at_its_edge() {
+    let scratch = Scratch::new("topo-fat-tree");
+    let show = |keys: &str| {
+        scratch.file("f.toml", &format!("[topology]\nkind = \"fat-tree\"\nk = 4\nrate = \"10Gbps\"\n{keys}"));
+        let shown = json(&scratch, &["show", "f.toml"]);
+        (shown["hosts"].clone(), shown["oversubscription"].as_f64().unwrap())
+    };
+    assert_eq!(show(""), (16.into(), 1.0));
+    assert_eq!(show("hosts_per_edge = 6"), (48.into(), 3.0));
+    assert_eq!(show("oversubscription = 3.0"), (48.into(), 3.0));
+    assert_eq!(show("oversubscription = 2"), (32.into(), 2.0), "a whole number will do");
+    // Faster links up: 2 links of 40 Gbps balance 8 hosts of 10.
+    assert_eq!(show("oversubscription = 1.5\nfabric_rate = \"40Gbps\""), (96.into(), 1.5));
+}
