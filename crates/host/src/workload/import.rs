@@ -110,6 +110,9 @@ impl Cdf {
     }
 }
 
+/// A flow and its line.
+pub(super) type Numbered = (usize, FlowSpec);
+
 pub(super) fn flow(start: Time, src: u32, dst: u32, size: Option<u64>) -> FlowSpec {
     FlowSpec { start, src, dst, size, class: 0, reply: false, connection: Connection::Fresh, tag: 0 }
 }

@@ -1,6 +1,6 @@
 //! Flow lists from CSV and HPCC files.
 
-use super::import::{ends, flow, shown, ImportError, Lines};
+use super::import::{ends, flow, shown, ImportError, Lines, Numbered};
 use super::{matrix, number, FlowSpec};
 use units::{Bytes, Time};
 
@@ -14,9 +14,6 @@ pub struct FlowList {
     /// Where each flow stands in the file, counted from 1.
     pub lines: Vec<u32>,
 }
-
-/// A flow and its line.
-pub(super) type Numbered = (usize, FlowSpec);
 
 impl FlowList {
     /// Reads flows from `text`, the contents of `file`, in whichever of these forms it has:

@@ -1,7 +1,6 @@
 //! htsim's connection matrices.
 
-use super::import::{ends, flow, shown, ImportError, Lines};
-use super::list::Numbered;
+use super::import::{ends, flow, shown, ImportError, Lines, Numbered};
 use super::number;
 use units::Time;
 
