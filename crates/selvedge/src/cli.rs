@@ -129,6 +129,12 @@ pub struct Run {
     /// Change a key of the scenario, such as switch.buffer=4MB; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Of a scenario with a [sweep], only the point with this label; may be repeated
+    #[arg(long, value_name = "LABEL")]
+    pub at: Vec<String>,
+    /// Say how much memory and time the runs will take, after a moment of each scheme, and run nothing
+    #[arg(long, conflicts_with_all = ["output", "capture"])]
+    pub estimate: bool,
     /// Print all metrics as one JSON object instead of the table
     #[arg(long)]
     pub json: bool,

@@ -1,5 +1,9 @@
 //! Fills a report from results.
 
+mod swept;
+
+pub use swept::{swept, Part};
+
 use crate::report::{
     Cdf, Direction, FctSeries, Link, LinkUtilisation, Node, QueueDepth, ReportData, Row, SchemeReport, Series,
     SlowdownBucket, Table, Throughput, TopologyDrawing,
@@ -57,6 +61,7 @@ pub fn report(results: &Results, command: &str) -> ReportData {
         schemes,
         topology: base.map(|s| drawing(&s.template().topology, scenario.topology.kind)).unwrap_or_default(),
         table: table::comparison(results),
+        sweep: None,
         checks: Vec::new(),
         compared_with: None,
     }

@@ -24,6 +24,7 @@ pub mod run;
 pub mod scenario;
 pub mod schema;
 pub mod sim;
+mod sweep;
 pub mod table;
 pub mod topo;
 pub mod word;

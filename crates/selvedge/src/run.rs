@@ -119,6 +119,11 @@ impl Bar {
         }
     }
 
+    /// Prints while the bar is away.
+    pub fn suspend(&self, print: impl FnOnce()) {
+        self.bar.suspend(print);
+    }
+
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,38 +1,58 @@
 //! `selvedge sim run`.
 
+mod estimate;
+mod swept;
+
 use crate::cli::Run;
 use crate::output::{self, Extras, Staging};
 use crate::results::Results;
 use crate::run::{default_threads, run_all, Bar};
 use crate::scenario::{Choice, Plan, Room};
+use crate::sweep::SweepTable;
 use crate::{figures, input, table, Failure};
 use config::{closest, ConfigError, Document};
 use std::path::Path;
 
 /// Reads a scenario file and applies `--set`. A file of the reproduction harness is read too; its results, modes and
-/// sweep are left to `selvedge repro`.
+/// sweep are left out.
 ///
 /// # Errors
 /// A file that cannot be read or is not TOML, or a `--set` that does not fit.
 pub fn read(path: &Path, set: &[String]) -> Result<Document, ConfigError> {
+    parts(path, set).map(|(document, _)| document)
+}
+
+/// The same, with the sweep.
+fn parts(path: &Path, set: &[String]) -> Result<(Document, Option<SweepTable>), ConfigError> {
     let mut document = input::scenario(path)?;
+    let sweep = document.take("sweep").map(|sweep| SweepTable::read(&document, sweep)).transpose()?;
     for key in crate::repro::KEYS {
         document.take(key);
     }
     for assignment in set {
         document.set(assignment)?;
     }
-    Ok(document)
+    Ok((document, sweep))
 }
 
 /// # Errors
 /// A scenario that makes no sense, a directory that cannot be written, a run that fails.
 pub fn run(arguments: &Run) -> Result<(), Failure> {
-    let document = read(&arguments.scenario, &arguments.set)?;
+    let (document, sweep) = parts(&arguments.scenario, &arguments.set)?;
+    if let Some(sweep) = &sweep {
+        return swept::run(arguments, &document, sweep);
+    }
+    if let Some(at) = arguments.at.first() {
+        let problem = format!("{at:?} names a point, and the scenario has no [sweep]");
+        return Err(ConfigError::new("--at", problem, "leave it out").into());
+    }
     let choice = Choice { schemes: arguments.scheme.clone(), seeds: arguments.seeds.clone() };
     let threads = arguments.threads.unwrap_or_else(default_threads);
     let mut plan = Plan::within(&document, &choice, Room { most: arguments.memory, threads })?;
     plan.modelled()?;
+    if arguments.estimate {
+        return estimate::print(&[&plan], threads, arguments.json);
+    }
     if let Some(link) = &arguments.capture {
         capture(&mut plan, link)?;
     }
@@ -42,8 +62,7 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     bar.finish();
     let results = Results::new(plan, finished);
     let kept = staging.map_or(Ok(()), |staging| {
-        let extras = Extras { xml: arguments.xml, capture: arguments.capture.clone() };
-        output::write(&results, &staging, "", &extras)?;
+        output::write(&results, &staging, "", &extras(arguments))?;
         output::write_report(&staging, &figures::report(&results, &command(arguments)))?;
         Ok::<(), Failure>(staging.commit()?)
     });
@@ -54,9 +73,21 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
         print(&results, "");
         if let Some(dir) = arguments.output.as_ref().filter(|_| kept.is_ok()) {
             say!("\nResults: {}  Report: {}", dir.display(), dir.join("report.html").display());
+            no_series(&results);
         }
     }
     kept
+}
+
+fn extras(arguments: &Run) -> Extras {
+    Extras { xml: arguments.xml, series: true, capture: arguments.capture.clone() }
+}
+
+/// Says why there is no `series.csv`.
+fn no_series(results: &Results) {
+    if let Some(rows) = output::too_many_series(results) {
+        say!("series.csv is left out: it would have {rows} rows; give a longer record.sample_every");
+    }
 }
 
 /// Title, table and what a reader must know; `label` names the point of a sweep.
@@ -110,6 +141,9 @@ fn command(arguments: &Run) -> String {
     }
     if let Some(seeds) = &arguments.seeds {
         command += &format!(" --seeds {seeds}");
+    }
+    for at in &arguments.at {
+        command += &format!(" --at {at}");
     }
     for set in &arguments.set {
         command += &format!(" --set {set}");

@@ -133,7 +133,7 @@ fn write(
     beside: Option<&(Results, Vec<agreement::Compared>)>,
     command: &str,
 ) -> Result<(), Failure> {
-    let extras = Extras { xml: false, capture: None };
+    let extras = Extras::default();
     let pretty = |value: &Value| format!("{value:#}\n");
     output::write(results, staging, "", &extras)?;
     staging.write("lab.json", pretty(&lab_json(judged)))?;

@@ -3,8 +3,12 @@
 mod flowmonitor;
 mod manifest;
 pub(crate) mod pcapng;
+mod series;
 mod staging;
+mod sweep;
 mod write;
 
+pub use series::too_many_series;
 pub use staging::{handle_interrupt, Staging, StagingError};
+pub use sweep::SweepCsv;
 pub use write::{effective, metrics, shown, write, write_report, Extras, WriteError};

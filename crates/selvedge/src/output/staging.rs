@@ -104,7 +104,21 @@ impl Staging {
     /// As the file system gives them.
     pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> Result<(), StagingError> {
         let path = self.path.join(name);
-        fs::write(path, contents).map_err(|source| StagingError::Io { path: self.target.join(name), source })
+        fs::write(path, contents).map_err(|source| StagingError::Io { path: self.shown(name), source })
+    }
+
+    /// A file that is written bit by bit; its errors are to be told of [`Staging::shown`].
+    ///
+    /// # Errors
+    /// As the file system gives them.
+    pub fn create(&self, name: &str) -> Result<io::BufWriter<fs::File>, StagingError> {
+        let file = fs::File::create(self.path.join(name));
+        file.map(io::BufWriter::new).map_err(|source| StagingError::Io { path: self.shown(name), source })
+    }
+
+    /// The path of a file as it will be.
+    pub fn shown(&self, name: &str) -> PathBuf {
+        self.target.join(name)
     }
 
     /// Gives the directory its name.

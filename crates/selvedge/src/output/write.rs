@@ -1,6 +1,6 @@
 //! The files of a results directory; docs/results-files.md describes every column.
 
-use super::{flowmonitor, pcapng, Staging, StagingError};
+use super::{flowmonitor, pcapng, series, Staging, StagingError};
 use crate::results::Results;
 use host::measure::Summary;
 use serde_json::{json, Map, Value};
@@ -11,6 +11,8 @@ use units::Time;
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
     pub xml: bool,
+    /// What was sampled, as `series.csv`.
+    pub series: bool,
     /// Link whose packets were captured.
     pub capture: Option<String>,
 }
@@ -37,6 +39,9 @@ pub fn write(results: &Results, staging: &Staging, prefix: &str, extras: &Extras
     staging.write(&name("metrics.csv"), metrics_csv(results)?)?;
     staging.write(&name("metrics.json"), format!("{:#}\n", metrics(results)))?;
     staging.write(&name("effective.toml"), effective(results))?;
+    if extras.series {
+        series::write(results, staging, &name("series.csv"))?;
+    }
     for scheme in &results.schemes {
         let plan = results.plan.schemes.iter().find(|p| p.name == scheme.name);
         for run in &scheme.runs {
@@ -68,7 +73,7 @@ pub fn effective(results: &Results) -> String {
     )
 }
 
-fn us(time: Time) -> String {
+pub(super) fn us(time: Time) -> String {
     time.as_us_f64().to_string()
 }
 
@@ -76,7 +81,7 @@ fn or_empty<T: ToString>(value: Option<T>) -> String {
     value.map(|v| v.to_string()).unwrap_or_default()
 }
 
-fn finish(csv: csv::Writer<Vec<u8>>) -> Result<Vec<u8>, WriteError> {
+pub(super) fn finish(csv: csv::Writer<Vec<u8>>) -> Result<Vec<u8>, WriteError> {
     csv.into_inner().map_err(|e| WriteError::Csv(e.into_error().into()))
 }
 
@@ -184,20 +189,29 @@ fn ports(results: &Results) -> Result<Vec<u8>, WriteError> {
 fn metrics_csv(results: &Results) -> Result<Vec<u8>, WriteError> {
     let mut csv = csv::Writer::from_writer(Vec::new());
     csv.write_record(["scheme", "seed", "metric", "unit", "value", "samples_needed", "samples"])?;
+    metric_rows(results, &mut |row| csv.write_record(row))?;
+    finish(csv)
+}
+
+/// The rows of all metrics: of each run, then of all runs of a scheme together.
+pub(super) fn metric_rows(
+    results: &Results,
+    write: &mut dyn FnMut([&str; 7]) -> Result<(), csv::Error>,
+) -> Result<(), csv::Error> {
     for scheme in &results.schemes {
         let each = scheme.runs.iter().zip(&scheme.each).map(|(run, summary)| (run.seed.to_string(), summary));
         for (seed, summary) in each.chain([("all".to_owned(), &scheme.pooled)]) {
             for m in &summary.metrics {
                 let value = m.value.to_string();
-                csv.write_record([&scheme.name, &seed, &m.name, m.unit, &value, "", ""])?;
+                write([&scheme.name, &seed, &m.name, m.unit, &value, "", ""])?;
             }
             for r in &summary.refused {
                 let (needed, samples) = (r.needed.to_string(), r.samples.to_string());
-                csv.write_record([&scheme.name, &seed, &r.name, "", "", &needed, &samples])?;
+                write([&scheme.name, &seed, &r.name, "", "", &needed, &samples])?;
             }
         }
     }
-    finish(csv)
+    Ok(())
 }
 
 /// An infinite value becomes null: the percentile falls among flows that did not finish.

@@ -27,10 +27,42 @@ pub struct ReportData {
     pub schemes: Vec<SchemeReport>,
     pub topology: TopologyDrawing,
     pub table: Table,
+    /// Metrics over an axis, of runs at several points.
+    pub sweep: Option<Sweep>,
     /// Checks against published numbers; empty unless the run is a reproduction.
     pub checks: Vec<CheckReport>,
     /// Where checks are not against a paper: what [`CheckReport::paper`] and [`CheckReport::measured`] are instead.
     pub compared_with: Option<[String; 2]>,
+}
+
+/// What a report of a sweep shows beside that of a single point.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sweep {
+    /// What changes from point to point.
+    pub axis: String,
+    /// Labels, in the order of the sweep.
+    pub points: Vec<String>,
+    /// Where the points stand on the axis; labels stand side by side unless all points have a number.
+    pub numbers: Option<Vec<f64>>,
+    pub metrics: Vec<SweepMetric>,
+}
+
+/// One metric of all schemes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SweepMetric {
+    pub column: Column,
+    pub lines: Vec<SweepLine>,
+}
+
+/// One scheme: a value a point.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SweepLine {
+    /// [`SchemeReport::name`].
+    pub scheme: String,
+    pub values: Vec<Cell>,
 }
 
 /// Everything measured under one scheme.

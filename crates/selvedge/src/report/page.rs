@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::data::{ReportData, SchemeReport, TopologyDrawing};
+use super::data::{ReportData, SchemeReport, Sweep, TopologyDrawing};
 use super::html::{escape, script_json};
 use super::{summary, tables};
 
@@ -12,8 +12,9 @@ const STYLE: &str = include_str!("../../assets/report/page.css");
 const ERRORS: &str = include_str!("../../assets/report/errors.js");
 const ECHARTS: &str = include_str!("../../assets/echarts/echarts.min.js");
 /// In this order, in one function.
-const SCRIPTS: [&str; 4] = [
+const SCRIPTS: [&str; 5] = [
     include_str!("../../assets/report/base.js"),
+    include_str!("../../assets/report/sweep.js"),
     include_str!("../../assets/report/flows.js"),
     include_str!("../../assets/report/fabric.js"),
     include_str!("../../assets/report/start.js"),
@@ -28,6 +29,7 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
 struct ChartData<'a> {
     schemes: &'a [SchemeReport],
     topology: &'a TopologyDrawing,
+    sweep: Option<&'a Sweep>,
 }
 
 pub(super) fn render(data: &ReportData) -> String {
@@ -43,7 +45,7 @@ pub(super) fn render(data: &ReportData) -> String {
     out.push_str("</main>");
     let _ =
         write!(out, "<footer>Selvedge {} · this file is complete: it needs no network</footer>", escape(&data.version));
-    let json = script_json(&ChartData { schemes: &data.schemes, topology: &data.topology });
+    let json = script_json(&ChartData { schemes: &data.schemes, topology: &data.topology, sweep: data.sweep.as_ref() });
     let _ = write!(out, "<script type=\"application/json\" id=\"report-data\">{json}</script>");
     let _ = write!(out, "<script>{ECHARTS}</script>");
     let _ = write!(out, "<script>(() => {{\n'use strict';\n{}}})();</script>", SCRIPTS.concat());
@@ -109,6 +111,12 @@ fn seeds(seeds: &[u64]) -> String {
 /// The cards, in reading order. A chart without data has no card, and its neighbour gets the room.
 fn charts(out: &mut String, data: &ReportData) {
     let any = |has: fn(&SchemeReport) -> bool| data.schemes.iter().any(has);
+    let sweep = Card {
+        id: "sweep",
+        title: "Over the axis",
+        lead: "A metric at each point of the sweep: the value of all seeds, with its 95% interval over seeds.",
+        shown: data.sweep.is_some(),
+    };
     let throughput = Card {
         id: "throughput",
         title: "Throughput",
@@ -160,6 +168,7 @@ fn charts(out: &mut String, data: &ReportData) {
     };
     let below_each_other = group("stack", &[queue.html(tables::queue, data), rtt.html(tables::rtt, data)]);
     let all = [
+        sweep.html(tables::sweep, data),
         group("pair", &[throughput.html(tables::throughput, data), goodput.html(tables::goodput, data)]),
         group("pair", &[fct.html(tables::fct, data), slowdown.html(tables::slowdown, data)]),
         group("pair", &[heat.html(tables::links, data), below_each_other]),

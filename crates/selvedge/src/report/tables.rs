@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::data::{Cdf, Direction, Link, LinkUtilisation, ReportData, SchemeReport};
+use super::data::{Cdf, Cell, Direction, Link, LinkUtilisation, ReportData, SchemeReport};
 use super::html::{self, data_table, number, optional, MISSING};
 
 /// Rows under a chart are for reading; past this many, the results files serve better.
@@ -45,6 +45,38 @@ fn by_scheme(
         _ => caption.to_owned(),
     };
     data_table(out, &caption, &titles, &rows);
+}
+
+/// One row a point and scheme, one column a metric.
+pub(super) fn sweep(out: &mut String, data: &ReportData) {
+    let Some(sweep) = &data.sweep else { return };
+    let mut head = vec![sweep.axis.clone(), "Scheme".to_owned()];
+    head.extend(sweep.metrics.iter().map(|metric| match metric.column.unit.as_str() {
+        "" => metric.column.title.clone(),
+        unit => format!("{} ({unit})", metric.column.title),
+    }));
+    let mut rows = Vec::new();
+    for (at, point) in sweep.points.iter().enumerate() {
+        for scheme in &data.schemes {
+            let mut row = vec![point.clone(), scheme.name.clone()];
+            row.extend(sweep.metrics.iter().map(|metric| {
+                let line = metric.lines.iter().find(|line| line.scheme == scheme.name);
+                shown(line.and_then(|line| line.values.get(at)))
+            }));
+            rows.push(row);
+        }
+    }
+    data_table(out, "The numbers, with 95% intervals over seeds", &head, &rows);
+}
+
+fn shown(cell: Option<&Cell>) -> String {
+    let Some(value) = cell.and_then(|cell| cell.value).filter(|value| value.is_finite()) else {
+        return MISSING.to_owned();
+    };
+    match cell.and_then(|cell| cell.ci).filter(|ci| ci.is_finite()) {
+        Some(ci) => format!("{} \u{b1}{}", number(value), number(ci)),
+        None => number(value),
+    }
 }
 
 pub(super) fn throughput(out: &mut String, data: &ReportData) {

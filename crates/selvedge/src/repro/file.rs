@@ -3,6 +3,7 @@
 use super::Expression;
 use crate::input;
 use crate::scenario::{Choice, Plan};
+use crate::sweep::SweepTable;
 use config::{closest, ConfigError, Document, Invalid};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -69,27 +70,6 @@ struct CheckTable {
     unit: String,
     #[schemars(with = "Option<serde_json::Value>")]
     paper: Option<Value>,
-}
-
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct SweepTable {
-    name: String,
-    #[serde(default)]
-    keys: Vec<String>,
-    #[schemars(with = "Vec<serde_json::Value>")]
-    #[serde(default)]
-    values: Vec<Value>,
-    #[serde(default)]
-    point: Vec<PointTable>,
-}
-
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct PointTable {
-    label: String,
-    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
-    set: Table,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -198,19 +178,11 @@ impl Experiment {
             results.push(published(&document, n, table)?);
         }
         if let Some(sweep) = &sweep {
-            if sweep.point.is_empty() == sweep.values.is_empty() || sweep.values.is_empty() != sweep.keys.is_empty() {
-                let problem = "needs either values and keys, or points".to_owned();
-                return fail("sweep".to_owned(), problem, "write values = [2, 4] with keys = [\"topology.spines\"]");
-            }
+            sweep.check(&document)?;
         }
         let modes = [mode.quick, mode.full, mode.paper];
         let experiment = Experiment { file, results, document, sweep, modes };
         let labels = experiment.labels();
-        if let Some(twice) = labels.iter().enumerate().find_map(|(n, l)| labels[..n].contains(l).then_some(l)) {
-            let problem = format!("two points are called {twice:?}");
-            let invalid = Invalid::new("sweep", problem, "make every point another");
-            return Err(experiment.document.error(&invalid));
-        }
         for (n, result) in experiment.results.iter().enumerate() {
             let at = result.at.iter().map(|p| (format!("result.{n}.at"), p.as_str()));
             let named =
@@ -228,13 +200,7 @@ impl Experiment {
 
     /// Labels of the points; one empty label without a sweep.
     pub fn labels(&self) -> Vec<String> {
-        match &self.sweep {
-            None => vec![String::new()],
-            Some(sweep) if sweep.point.is_empty() => {
-                sweep.values.iter().map(|v| format!("{}={}", sweep.name, plain(v))).collect()
-            }
-            Some(sweep) => sweep.point.iter().map(|p| p.label.clone()).collect(),
-        }
+        self.sweep.as_ref().map_or_else(|| vec![String::new()], SweepTable::labels)
     }
 
     /// The scenario at each point for which `wanted` says yes.
@@ -250,16 +216,8 @@ impl Experiment {
             let mut document = self.document.clone();
             let mut parameter = None;
             if let Some(sweep) = &self.sweep {
-                if let Some(point) = sweep.point.get(n) {
-                    document.overlay(&point.set, &format!("sweep.point.{n}.set"))?;
-                }
-                if let Some(value) = sweep.values.get(n) {
-                    for (k, key) in sweep.keys.iter().enumerate() {
-                        document.set_from(key, value.clone(), &format!("sweep.keys.{k}"))?;
-                    }
-                    let number = value.as_integer().map(|i| i as f64).or(value.as_float());
-                    parameter = number.map(|number| (sweep.name.clone(), number));
-                }
+                sweep.apply(n, &mut document)?;
+                parameter = sweep.number(n).map(|number| (sweep.name.clone(), number));
             }
             document.overlay(&self.modes[mode as usize], &format!("mode.{}", mode.name()))?;
             let plan = Plan::new(&document, &Choice::default())?;
@@ -304,8 +262,4 @@ fn published(document: &Document, n: usize, table: &ResultTable) -> Result<Publi
     }
     let ResultTable { id, source, what, notes, at, .. } = table.clone();
     Ok(Published { id, source, what, notes, checks, at })
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

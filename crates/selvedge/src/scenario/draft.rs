@@ -90,7 +90,7 @@ impl Draft {
         (schemes, room): (usize, Room),
     ) -> Result<SchemePlan, ConfigError> {
         let Draft { document, template } = self;
-        super::memory::check(scenario, schemes, &template, room).map_err(|e| document.error(&e))?;
+        let memory = super::memory::check(scenario, schemes, &template, room).map_err(|e| document.error(&e))?;
         let mut left_out = Vec::new();
         for (n, workload) in template.workloads.iter().enumerate() {
             let seed = scenario.seeds.0.first().copied().unwrap_or(1);
@@ -113,7 +113,7 @@ impl Draft {
             }
         }
         let unmodelled = unmodelled(name, table, scenario, &template).map(|e| document.error(&e));
-        Ok(SchemePlan { name: name.to_owned(), note: table.rest.note.clone(), template, unmodelled, left_out })
+        Ok(SchemePlan { name: name.to_owned(), note: table.rest.note.clone(), template, unmodelled, left_out, memory })
     }
 }
 

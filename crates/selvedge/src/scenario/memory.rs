@@ -46,9 +46,9 @@ struct Part {
     remedy: &'static str,
 }
 
-/// Refuses a scheme whose runs would need more than there is; the error names the first part that alone is too
-/// much, or the largest.
-pub(super) fn check(scenario: &Scenario, schemes: usize, experiment: &Experiment, room: Room) -> Result<(), Invalid> {
+/// The bytes that the runs will need. Refuses a scheme that would need more than there is; the error names the first part that
+/// alone is too much, or the largest.
+pub(super) fn check(scenario: &Scenario, schemes: usize, experiment: &Experiment, room: Room) -> Result<f64, Invalid> {
     let runs = (scenario.seeds.0.len() * schemes).max(1) as f64;
     let at_once = (room.threads as f64).clamp(1.0, runs);
     let mut parts = vec![of_fabric(scenario, experiment, at_once, schemes), of_series(scenario, experiment, runs)];
@@ -59,7 +59,7 @@ pub(super) fn check(scenario: &Scenario, schemes: usize, experiment: &Experiment
         None => (available(), "this machine has free"),
     };
     if needed <= most as f64 {
-        return Ok(());
+        return Ok(needed);
     }
     // Hosts come first: how many there are decides about all that follows.
     let alone = parts.iter().position(|part| part.bytes > most as f64);
@@ -137,7 +137,8 @@ fn of_workload(experiment: &Experiment, n: usize, at_once: f64, runs: f64) -> Pa
     }
 }
 
-fn shown(bytes: f64) -> String {
+/// "12 MB", "1.5 GB".
+pub(crate) fn shown(bytes: f64) -> String {
     match bytes {
         b if b < 1e9 => format!("{:.0} MB", b / 1e6),
         b => format!("{:.1} GB", b / 1e9),

@@ -22,6 +22,7 @@ pub use congestion::{CongestionTable, LawWord, RuleTable};
 
 pub use hosts::{HostTable, TcpTable};
 pub use limiter::{LimiterClassTable, LimiterLawWord, LimiterTable};
+pub(crate) use memory::shown as shown_bytes;
 pub use memory::Room;
 pub use network::{fabric, FailureTable, Kind, SwitchTable, TopologyTable};
 pub use plan::{Choice, Plan, SchemePlan};

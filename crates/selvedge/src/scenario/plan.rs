@@ -34,6 +34,8 @@ pub struct SchemePlan {
     pub(super) template: Experiment,
     /// Listed flows that start too late, a sentence a workload.
     pub(super) left_out: Vec<String>,
+    /// Bytes that all runs of the plan need, if all schemes were like this one.
+    pub(super) memory: f64,
     /// Why only a lab can run it, if so.
     pub(super) unmodelled: Option<ConfigError>,
 }
@@ -171,6 +173,11 @@ impl Plan {
     /// As [`SchemePlan::modelled`].
     pub fn modelled(&self) -> Result<(), ConfigError> {
         self.schemes.iter().try_for_each(SchemePlan::modelled)
+    }
+
+    /// An estimate of the memory that the runs need, bytes.
+    pub fn memory(&self) -> f64 {
+        self.schemes.iter().map(|scheme| scheme.memory).fold(0.0, f64::max)
     }
 
     /// What a reader of results must know of the workloads: listed flows that do not run.

@@ -5,6 +5,7 @@ mod repro;
 mod results;
 mod scenarios;
 mod site;
+mod sweep;
 mod topo;
 
 use std::path::{Path, PathBuf};

@@ -48,6 +48,7 @@ fn results_do_not_depend_on_threads_or_on_who_asks_twice() {
             "metrics.json",
             "ports.csv",
             "report.html",
+            "series.csv",
         ]
     );
     for dir in ["two", "again"] {
@@ -110,6 +111,48 @@ fn json_and_csv_are_well_formed_and_agree() {
     for scheme in ["ecmp", "presto", "optimal"] {
         let sent = rows.iter().filter(|r| r["scheme"] == scheme).map(|r| r["tx_packets"].parse::<u64>().unwrap());
         assert!(sent.sum::<u64>() > 1000, "{scheme}");
+    }
+}
+
+/// What was sampled agrees with the means that other files have.
+#[test]
+fn series_add_up_to_what_ports_and_flows_say() {
+    let scratch = Scratch::new("series");
+    scratch.file("tiny.toml", TINY);
+    let fixed = ["sim", "run", "tiny.toml", "--scheme", "ecmp,optimal", "-o", "out"];
+    let output = selvedge(scratch.path(), &[&fixed[..], &["--set", "record.sample_every=100us"]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows = |file: &str| -> Vec<BTreeMap<String, String>> {
+        let mut csv = csv::Reader::from_path(scratch.path().join("out").join(file)).unwrap();
+        csv.deserialize().map(|row| row.unwrap()).collect()
+    };
+    let series = rows("series.csv");
+    let number = |row: &BTreeMap<String, String>, key: &str| row[key].parse::<f64>().unwrap();
+    let of = |like: &BTreeMap<String, String>, metric: &str, name: &str| -> Vec<(f64, f64)> {
+        let same = |row: &&BTreeMap<String, String>| {
+            row["metric"] == metric
+                && row["name"] == name
+                && row["scheme"] == like["scheme"]
+                && row["seed"] == like["seed"]
+        };
+        series.iter().filter(same).map(|row| (number(row, "time_us"), number(row, "value"))).collect()
+    };
+    for port in rows("ports.csv") {
+        let used = of(&port, "utilisation", &port["port"]);
+        let times: Vec<f64> = used.iter().map(|(at, _)| *at).collect();
+        assert_eq!(times, (11..=30).map(|n| f64::from(n) * 100.0).collect::<Vec<_>>(), "after the warm-up, to the end");
+        let mean = used.iter().map(|(_, value)| value).sum::<f64>() / 20.0;
+        assert!((mean - number(&port, "utilisation")).abs() < 0.02, "{port:?}: {mean}");
+        let most = of(&port, "queue_bytes", &port["port"]).iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max);
+        assert!(most <= number(&port, "queue_max_bytes"), "{port:?}: {most}");
+    }
+    let endless: Vec<_> = rows("flows.csv").into_iter().filter(|flow| flow["size_bytes"].is_empty()).collect();
+    assert_eq!(endless.len(), 2 * 2 * 4);
+    for flow in endless {
+        let gbps = of(&flow, "goodput_gbps", &flow["flow"]);
+        let bytes = gbps.iter().map(|(_, gbps)| gbps * 1e9 / 8.0 * 100e-6).sum::<f64>();
+        let told = number(&flow, "delivered_after_warmup_bytes");
+        assert!((bytes - told).abs() <= 0.1 * told, "{flow:?}: {bytes}");
     }
 }
 

@@ -128,6 +128,24 @@ fn every_switch_and_tooltip_works() {
 }
 
 #[test]
+fn metrics_over_an_axis_draw() {
+    let Some(browser) = browser() else { return };
+    let look = "<script>const e = document.getElementById('chart-sweep'); const c = echarts.getInstanceByDom(e);\
+        const data = (i) => c.getOption().series[i].data;\
+        const told = [data(0).length, data(1)[2].join('_'), data(2).length].join('-');\
+        document.querySelectorAll('#controls-sweep input')[1].click();\
+        document.documentElement.dataset.told = told + '-' + c.getOption().yAxis[0].name;</script>";
+    let mut data = sample::sweep();
+    let document = drawn(browser, "sweep", &data, look);
+    assert_all_drawn(&document, 9);
+    // Three points of one scheme, the interval of its last, two of the other.
+    assert!(state(&document).contains("data-told=\"3-0.6_5.4_6.6-2-slowdown p50\""), "{}", state(&document));
+    assert!(document.contains("1.10</td>") && document.contains("6.00 \u{b1}0.6</td>"), "the numbers below");
+    data.sweep.as_mut().unwrap().numbers = None;
+    assert_all_drawn(&drawn(browser, "sweep-labels", &data, ""), 9);
+}
+
+#[test]
 fn reports_with_little_in_them_draw() {
     let Some(browser) = browser() else { return };
     assert_all_drawn(&drawn(browser, "empty", &ReportData::default(), ""), 0);

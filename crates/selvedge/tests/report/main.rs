@@ -59,6 +59,12 @@ fn strings_cannot_break_out() {
     data.checks[0].measured = evil.into();
     data.checks[0].reason = Some(evil.into());
 
+    let mut sweep = sample::sweep().sweep.unwrap();
+    (sweep.axis, sweep.points[0]) = (evil.into(), evil.into());
+    (sweep.metrics[0].column.title, sweep.metrics[0].column.unit) = (evil.into(), evil.into());
+    sweep.metrics[0].lines[0].scheme = evil.into();
+    data.sweep = Some(sweep);
+
     let page = without_library(&report::render(&data));
     let usual = without_library(&report::render(&sample::stride()));
     assert!(!page.contains("<img"), "markup from a string");

@@ -217,5 +217,29 @@ pub(super) fn stride() -> ReportData {
             check("Presto's p99.9 of mice is within 350 µs of optimal", "≤ 0.35 ms", "", CheckStatus::NotRun),
         ],
         compared_with: None,
+        sweep: None,
     }
+}
+
+/// Two schemes over a load, one of them not measured at one point.
+pub(super) fn sweep() -> ReportData {
+    let cell = |value: f64| Cell { value: Some(value), ci: Some(value / 10.0), note: None };
+    let line = |scheme: &str, values: Vec<Cell>| SweepLine { scheme: scheme.into(), values };
+    let metric = |title: &str, unit: &str| SweepMetric {
+        column: Column { key: title.into(), title: title.into(), unit: unit.into(), better: Better::Lower },
+        lines: vec![
+            line("ecmp", vec![cell(1.0), cell(2.0), cell(6.0)]),
+            line("presto", vec![cell(0.8), Cell { ci: Some(f64::INFINITY), ..cell(1.1) }, Cell::default()]),
+        ],
+    };
+    let mut data = stride();
+    data.schemes.retain(|s| s.name != "optimal");
+    data.sweep = Some(Sweep {
+        axis: "load".into(),
+        points: ["load=0.2", "load=0.4", "load=0.6"].map(str::to_owned).to_vec(),
+        numbers: Some(vec![0.2, 0.4, 0.6]),
+        metrics: vec![metric("FCT p99", "ms"), metric("slowdown p50", "")],
+    });
+    data.table = Table::default();
+    data
 }

@@ -1,0 +1,103 @@
+//! `[sweep]`: one scenario at several points of an axis.
+
+use config::{ConfigError, Document, Invalid};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toml::{Table, Value};
+
+/// The table as it stands in a file: `values` for `keys`, or points that each `set` their own.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SweepTable {
+    pub(crate) name: String,
+    #[serde(default)]
+    keys: Vec<String>,
+    #[schemars(with = "Vec<serde_json::Value>")]
+    #[serde(default)]
+    values: Vec<Value>,
+    #[serde(default)]
+    point: Vec<PointTable>,
+}
+
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PointTable {
+    label: String,
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+    set: Table,
+}
+
+impl SweepTable {
+    /// The table in a scenario of which only this is left to read.
+    ///
+    /// # Errors
+    /// What is wrong with it, as [`SweepTable::check`].
+    pub(crate) fn read(document: &Document, value: Value) -> Result<SweepTable, ConfigError> {
+        #[derive(Deserialize)]
+        struct Holder {
+            sweep: SweepTable,
+        }
+        let Holder { sweep } = document.read_table(&Table::from_iter([("sweep".to_owned(), value)]), "")?;
+        sweep.check(document)?;
+        Ok(sweep)
+    }
+
+    /// # Errors
+    /// Neither values with keys nor points, or two points of one name.
+    pub(crate) fn check(&self, document: &Document) -> Result<(), ConfigError> {
+        let fail = |problem: String, remedy| Err(document.error(&Invalid::new("sweep", problem, remedy)));
+        if self.point.is_empty() == self.values.is_empty() || self.values.is_empty() != self.keys.is_empty() {
+            let problem = "needs either values and keys, or points".to_owned();
+            return fail(problem, "write values = [2, 4] with keys = [\"topology.spines\"]");
+        }
+        let labels = self.labels();
+        match labels.iter().enumerate().find(|(n, label)| labels[..*n].contains(label)) {
+            Some((_, twice)) => fail(format!("two points are called {twice:?}"), "make every point another"),
+            None => Ok(()),
+        }
+    }
+
+    /// A name a point: `name=value`, or its own.
+    pub(crate) fn labels(&self) -> Vec<String> {
+        if self.point.is_empty() {
+            return self.values.iter().map(|value| format!("{}={}", self.name, plain(value))).collect();
+        }
+        self.point.iter().map(|point| point.label.clone()).collect()
+    }
+
+    /// The `n`-th value as the file has it, if points are values.
+    pub(crate) fn value(&self, n: usize) -> Option<String> {
+        self.values.get(n).map(plain)
+    }
+
+    /// The `n`-th value, if it is a number.
+    pub(crate) fn number(&self, n: usize) -> Option<f64> {
+        let value = self.values.get(n)?;
+        value.as_integer().map(|i| i as f64).or(value.as_float())
+    }
+
+    /// Is it a key that the values replace?
+    pub(crate) fn changes(&self, key: &str) -> bool {
+        self.keys.iter().any(|known| known == key)
+    }
+
+    /// Makes the scenario that of the `n`-th point.
+    ///
+    /// # Errors
+    /// A key that cannot be set.
+    pub(crate) fn apply(&self, n: usize, document: &mut Document) -> Result<(), ConfigError> {
+        if let Some(point) = self.point.get(n) {
+            document.overlay(&point.set, &format!("sweep.point.{n}.set"))?;
+        }
+        if let Some(value) = self.values.get(n) {
+            for (k, key) in self.keys.iter().enumerate() {
+                document.set_from(key, value.clone(), &format!("sweep.keys.{k}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
