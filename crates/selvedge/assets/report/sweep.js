@@ -32,11 +32,11 @@ if (sweep) {
       .filter(({ cell }) => Number.isFinite(cell?.value));
     return {
       legend: legend(),
-      grid: { left: 28, right: 24, top: 36, bottom: 28, containLabel: true },
+      grid: { left: 40, right: 24, top: 36, bottom: 28, containLabel: true },
       xAxis: sweep.numbers
         ? axis({ type: 'value', name: sweep.axis, nameGap: 28, min: 'dataMin', max: 'dataMax', splitLine: { show: false } })
         : axis({ type: 'category', data: sweep.points, name: sweep.axis, nameGap: 28, axisLabel: { interval: 0, width: 110, overflow: 'truncate' }, splitLine: { show: false } }),
-      yAxis: axis({ type: 'value', name: `${column.title}${column.unit ? `, ${column.unit}` : ''}`, nameGap: 48, min: ({ min }) => Math.min(0, min) }),
+      yAxis: axis({ type: 'value', name: `${column.title}${column.unit ? `, ${column.unit}` : ''}`, nameGap: 44, min: ({ min }) => Math.min(0, min) }),
       tooltip: {
         ...common().tooltip,
         formatter: (p) => {

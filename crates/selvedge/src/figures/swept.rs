@@ -20,6 +20,8 @@ pub fn swept(axis: &str, parts: Vec<Part>) -> ReportData {
     let mut merged = merge(labelled);
     merged.facts = vec![["axis".to_owned(), axis.to_owned()], ["points".to_owned(), sweep.points.join(", ")]];
     merged.sweep = Some(sweep);
+    // The numbers below the chart have no value where samples are too few: a warning for each point would hide the others.
+    merged.warnings.retain(|warning| !warning.contains(" is not shown: "));
     merged.table = Table::default();
     merged.topology = TopologyDrawing::default();
     for scheme in &mut merged.schemes {

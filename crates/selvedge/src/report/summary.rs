@@ -105,7 +105,7 @@ fn cell(out: &mut String, data: &ReportData, index: usize, at: usize, column: &C
 }
 
 /// The half-width `ci` to the decimals that [`number`] gives `x`, or to its own digits where that would be nothing.
-fn interval(ci: f64, x: f64) -> String {
+pub(super) fn interval(ci: f64, x: f64) -> String {
     let decimals = number(x).split_once('.').map_or(0, |(_, fraction)| fraction.len());
     let text = format!("{ci:.decimals$}");
     if ci < 1000.0 && text.bytes().any(|b| (b'1'..=b'9').contains(&b)) {

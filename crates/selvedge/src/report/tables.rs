@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::{Cdf, Cell, Direction, Link, LinkUtilisation, ReportData, SchemeReport};
 use super::html::{self, data_table, number, optional, MISSING};
+use super::summary::interval;
 
 /// Rows under a chart are for reading; past this many, the results files serve better.
 const MAX_ROWS: usize = 500;
@@ -74,7 +75,7 @@ fn shown(cell: Option<&Cell>) -> String {
         return MISSING.to_owned();
     };
     match cell.and_then(|cell| cell.ci).filter(|ci| ci.is_finite()) {
-        Some(ci) => format!("{} \u{b1}{}", number(value), number(ci)),
+        Some(ci) => format!("{} \u{b1}{}", number(value), interval(ci, value)),
         None => number(value),
     }
 }

@@ -80,7 +80,7 @@ fn points_may_set_anything_and_mistakes_are_named() {
         ("good.toml", &["--at", "d"][..], ["--at: ", "there are a/b, c"]),
         ("tiny.toml", &["--at", "d"], ["--at: ", "no [sweep]"]),
         ("values.toml", &["--set", "topology.spines=2"], ["--set topology.spines=2: ", "--at"]),
-        ("neither.toml", &[], ["neither.toml:23: sweep: ", "write values"]),
+        ("neither.toml", &[], ["neither.toml:22: sweep: ", "write values"]),
         ("twice.toml", &[], ["two points are called \"a\"", "another"]),
         // Every point is checked before the first one runs.
         ("late.toml", &[], ["switch.bufer", "did you mean `buffer`?"]),

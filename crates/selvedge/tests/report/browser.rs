@@ -140,7 +140,7 @@ fn metrics_over_an_axis_draw() {
     assert_all_drawn(&document, 9);
     // Three points of one scheme, the interval of its last, two of the other.
     assert!(state(&document).contains("data-told=\"3-0.6_5.4_6.6-2-slowdown p50\""), "{}", state(&document));
-    assert!(document.contains("1.10</td>") && document.contains("6.00 \u{b1}0.6</td>"), "the numbers below");
+    assert!(document.contains("<td>1.10</td>") && document.contains("<td>6.00 \u{b1}0.60</td>"), "the numbers below");
     data.sweep.as_mut().unwrap().numbers = None;
     assert_all_drawn(&drawn(browser, "sweep-labels", &data, ""), 9);
 }
