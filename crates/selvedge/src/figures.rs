@@ -1,6 +1,7 @@
 //! Fills a report from results.
 
 mod swept;
+mod timeline;
 
 pub use swept::{swept, Part};
 
@@ -27,8 +28,9 @@ pub fn report(results: &Results, command: &str) -> ReportData {
         let unfinished = scheme.unfinished();
         if unfinished > 0 {
             warnings.push(format!(
-                "{}: {unfinished} flows had not finished at the end; percentiles count them as longer than all others",
-                scheme.name
+                "{}: {unfinished} flows had not finished at the end ({}); percentiles count them as longer than all others",
+                scheme.name,
+                scheme.causes()
             ));
         }
     }
@@ -62,6 +64,7 @@ pub fn report(results: &Results, command: &str) -> ReportData {
         topology: base.map(|s| drawing(&s.template().topology, scenario.topology.kind)).unwrap_or_default(),
         table: table::comparison(results),
         sweep: None,
+        timeline: timeline::timeline(results),
         checks: Vec::new(),
         compared_with: None,
     }
@@ -120,6 +123,7 @@ fn scheme_report(results: &Results, scheme: &SchemeResults, fabric: &Topology) -
     let Some(first) = outcomes.first() else { return report };
     (report.throughput, report.throughput_mean_gbps) = throughputs(results, &scheme.runs);
     report.link_utilisation = utilisation(&outcomes, fabric, whole, warmup, scenario.record.sample_every);
+    report.unfinished_flows = timeline::flows(results, scheme);
     report.queue = queues(&outcomes);
     report.goodput = goodput(&outcomes, warmup, scenario.record.sample_every);
     let rtts: Vec<f64> = match first.probes.is_empty() {
@@ -150,8 +154,7 @@ fn throughputs(results: &Results, runs: &[Finished]) -> (Vec<Throughput>, Option
     (all.into_iter().step_by(step).collect(), mean)
 }
 
-/// Of the links between switches, or of all links where no scheme's fabric has any of these: means over the runs, and the first
-/// run over time.
+/// Of the links between switches, or of all links where no scheme's fabric has any of these: means over the runs, also over time.
 fn utilisation(
     outcomes: &[&Outcome],
     fabric: &Topology,
@@ -160,8 +163,9 @@ fn utilisation(
     every: Time,
 ) -> Vec<LinkUtilisation> {
     let Some(first) = outcomes.first() else { return Vec::new() };
-    let series = |port: &PortRecord| {
-        let values: Vec<f64> = port.utilisation_series.iter().map(|&u| f64::from(u)).collect();
+    let series = |n: usize, port: &PortRecord| {
+        let at = |i: usize| mean_of(outcomes, n, |port| port.utilisation_series.get(i).map_or(0.0, |&u| f64::from(u)));
+        let values: Vec<f64> = (0..port.utilisation_series.len()).map(at).collect();
         (!values.is_empty()).then(|| Series::new(warmup.as_ms_f64(), every.as_ms_f64(), &values))
     };
     let on = |(_, port): &(usize, &PortRecord)| port.link as usize >= fabric.n_hosts() || whole;
@@ -169,7 +173,7 @@ fn utilisation(
         link: fabric.link_name(port.link),
         dir: if port.forward { Direction::AToB } else { Direction::BToA },
         mean: mean_of(outcomes, n, |port| port.utilisation),
-        series: series(port),
+        series: series(n, port),
     };
     first.ports.iter().enumerate().filter(on).map(of).collect()
 }
@@ -245,6 +249,9 @@ pub fn merge(parts: Vec<(&str, ReportData)>) -> ReportData {
         return merged;
     }
     relabel(&mut merged, label);
+    // Each point has its own.
+    merged.timeline = None;
+    merged.schemes.iter_mut().for_each(|scheme| scheme.unfinished_flows.clear());
     for (label, mut part) in parts {
         relabel(&mut part, label);
         merged.warnings.append(&mut part.warnings);

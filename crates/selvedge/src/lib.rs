@@ -27,6 +27,7 @@ pub mod sim;
 mod sweep;
 pub mod table;
 pub mod topo;
+mod unfinished;
 pub mod word;
 
 use cli::{Bench, Cli, Command, Sim};

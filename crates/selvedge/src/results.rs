@@ -2,6 +2,7 @@
 
 use crate::run::Finished;
 use crate::scenario::{Plan, Scenario};
+use crate::unfinished::{counted, unfinished};
 use config::closest;
 use host::measure::{across_seeds, summarise, summarise_pooled, Across, Buckets, Summary};
 use host::outcome::Outcome;
@@ -115,8 +116,11 @@ impl SchemeResults {
 
     /// Flows of bounded size that had not finished when their run ended.
     pub fn unfinished(&self) -> usize {
-        let unfinished =
-            |run: &Finished| run.outcome.flows.iter().filter(|f| f.size.is_some() && f.finish.is_none()).count();
-        self.runs.iter().map(unfinished).sum()
+        self.runs.iter().map(|run| unfinished(&run.outcome).count()).sum()
+    }
+
+    /// Why these had not finished, in words.
+    pub fn causes(&self) -> String {
+        counted(self.runs.iter().flat_map(|run| unfinished(&run.outcome)).map(|(_, cause)| cause))
     }
 }

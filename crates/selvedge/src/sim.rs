@@ -111,9 +111,10 @@ pub(crate) fn print_as(results: &Results, label: &str, how: &str) {
     results.plan.left_out().iter().for_each(|late| say!("{late}"));
     for scheme in results.schemes.iter().filter(|s| s.unfinished() > 0) {
         say!(
-            "{}: {} flows had not finished; percentiles count them as longer than all others",
+            "{}: {} flows had not finished ({}); percentiles count them as longer than all others",
             scheme.name,
-            scheme.unfinished()
+            scheme.unfinished(),
+            scheme.causes()
         );
     }
 }

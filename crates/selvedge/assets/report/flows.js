@@ -194,7 +194,10 @@ chart('rtt', () => distribution((s) => s.rtt ?? undefined, rttView(), 'samples')
 // ---- Slowdown by flow size
 
 const sizes = union(schemes.map((s) => s.slowdown.map((b) => b.size_label)));
-const slowdownView = choice('slowdown', 'Percentile', [{ label: 'p99', value: 'p99' }, { label: 'Median', value: 'p50' }]);
+// Begins with the percentile that more sizes have.
+const sizesWith = (key) => sizes.filter((z) => schemes.some((s) => Number.isFinite(s.slowdown.find((b) => b.size_label === z)?.[key]))).length;
+const percentiles = [{ label: 'p99', value: 'p99' }, { label: 'Median', value: 'p50' }];
+const slowdownView = choice('slowdown', 'Percentile', percentiles, sizesWith('p99') < sizesWith('p50') ? 1 : 0);
 
 const slanted = () => narrow() && sizes.length > 4;
 

@@ -3,7 +3,7 @@
 use super::write::us;
 use super::{Staging, StagingError, WriteError};
 use crate::results::Results;
-use host::outcome::Outcome;
+use host::outcome::{Outcome, PortRecord};
 use std::io;
 use units::Time;
 
@@ -42,7 +42,13 @@ pub(super) fn write(results: &Results, staging: &Staging, name: &str) -> Result<
 fn fill<W: io::Write>(results: &Results, csv: &mut csv::Writer<W>) -> Result<(), csv::Error> {
     csv.write_record(["scheme", "seed", "metric", "name", "time_us", "value"])?;
     let warmup = results.plan.scenario.warmup;
-    for scheme in &results.schemes {
+    for (scheme, plan) in results.schemes.iter().zip(&results.plan.schemes) {
+        let fabric = &plan.template().topology;
+        // Parallel links have ports of one name.
+        let of_port = |port: &PortRecord| match fabric.link_name(port.link).split_once('#') {
+            Some((_, copy)) => format!("{}#{copy}", port.name),
+            None => port.name.clone(),
+        };
         for run in &scheme.runs {
             let outcome = &run.outcome;
             let (seed, every) = (run.seed.to_string(), outcome.sample_every);
@@ -58,8 +64,9 @@ fn fill<W: io::Write>(results: &Results, csv: &mut csv::Writer<W>) -> Result<(),
                 Ok::<(), csv::Error>(())
             };
             for port in &outcome.ports {
-                series("queue_bytes", &port.name, &mut port.queue_series.iter().map(|v| Some(v.to_string())))?;
-                series("utilisation", &port.name, &mut port.utilisation_series.iter().map(|v| Some(v.to_string())))?;
+                let name = of_port(port);
+                series("queue_bytes", &name, &mut port.queue_series.iter().map(|v| Some(v.to_string())))?;
+                series("utilisation", &name, &mut port.utilisation_series.iter().map(|v| Some(v.to_string())))?;
             }
             let gbps = |bytes: &u64| *bytes as f64 * 8.0 / every.as_secs_f64() / 1e9;
             for (flow, values) in &outcome.goodput_series {

@@ -29,6 +29,8 @@ pub struct ReportData {
     pub table: Table,
     /// Metrics over an axis, of runs at several points.
     pub sweep: Option<Sweep>,
+    /// Failures of links and the end of the run; `None` if nothing failed and everything finished.
+    pub timeline: Option<Timeline>,
     /// Checks against published numbers; empty unless the run is a reproduction.
     pub checks: Vec<CheckReport>,
     /// Where checks are not against a paper: what [`CheckReport::paper`] and [`CheckReport::measured`] are instead.
@@ -84,6 +86,38 @@ pub struct SchemeReport {
     pub rtt: Option<Cdf>,
     /// Goodput of all flows together, Gbit/s.
     pub goodput: Option<Series>,
+    /// Flows of bounded size that had not finished; some of them where there are many.
+    pub unfinished_flows: Vec<UnfinishedFlow>,
+}
+
+/// A flow that had not finished when its run ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UnfinishedFlow {
+    pub flow: String,
+    pub from_ms: f64,
+    pub to_ms: f64,
+    /// Part of its bytes that the receiver had, 0 to 1.
+    pub delivered: f64,
+    /// Completes "flows that ...".
+    pub cause: String,
+}
+
+/// When links changed, and when the runs ended.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Timeline {
+    pub ends_ms: f64,
+    pub links: Vec<LinkEvent>,
+}
+
+/// A link that failed, or recovered.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LinkEvent {
+    pub at_ms: f64,
+    pub link: String,
+    pub up: bool,
 }
 
 /// Flow completion times of one class of flows ("mice", "all", ...).

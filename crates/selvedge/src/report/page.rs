@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::data::{ReportData, SchemeReport, Sweep, TopologyDrawing};
+use super::data::{ReportData, SchemeReport, Sweep, Timeline, TopologyDrawing};
 use super::html::{escape, script_json};
 use super::{summary, tables};
 
@@ -12,10 +12,11 @@ const STYLE: &str = include_str!("../../assets/report/page.css");
 const ERRORS: &str = include_str!("../../assets/report/errors.js");
 const ECHARTS: &str = include_str!("../../assets/echarts/echarts.min.js");
 /// In this order, in one function.
-const SCRIPTS: [&str; 5] = [
+const SCRIPTS: [&str; 6] = [
     include_str!("../../assets/report/base.js"),
     include_str!("../../assets/report/sweep.js"),
     include_str!("../../assets/report/flows.js"),
+    include_str!("../../assets/report/timeline.js"),
     include_str!("../../assets/report/fabric.js"),
     include_str!("../../assets/report/start.js"),
 ];
@@ -30,6 +31,7 @@ struct ChartData<'a> {
     schemes: &'a [SchemeReport],
     topology: &'a TopologyDrawing,
     sweep: Option<&'a Sweep>,
+    timeline: Option<&'a Timeline>,
 }
 
 pub(super) fn render(data: &ReportData) -> String {
@@ -45,7 +47,12 @@ pub(super) fn render(data: &ReportData) -> String {
     out.push_str("</main>");
     let _ =
         write!(out, "<footer>Selvedge {} · this file is complete: it needs no network</footer>", escape(&data.version));
-    let json = script_json(&ChartData { schemes: &data.schemes, topology: &data.topology, sweep: data.sweep.as_ref() });
+    let json = script_json(&ChartData {
+        schemes: &data.schemes,
+        topology: &data.topology,
+        sweep: data.sweep.as_ref(),
+        timeline: data.timeline.as_ref(),
+    });
     let _ = write!(out, "<script type=\"application/json\" id=\"report-data\">{json}</script>");
     let _ = write!(out, "<script>{ECHARTS}</script>");
     let _ = write!(out, "<script>(() => {{\n'use strict';\n{}}})();</script>", SCRIPTS.concat());
@@ -142,10 +149,16 @@ fn charts(out: &mut String, data: &ReportData) {
                are not in it, so short flows never reach 1.",
         shown: any(|s| !s.slowdown.is_empty()),
     };
+    let timeline = Card {
+        id: "timeline",
+        title: "Failures and unfinished flows",
+        lead: "Strokes: links that fail or recover. Bars: flows that had not finished, from their start to the end of their run.",
+        shown: data.timeline.is_some(),
+    };
     let heat = Card {
         id: "heat",
         title: "Link utilisation",
-        lead: "Share of each link's capacity in use, each direction by itself: the mean over seeds; over time the first seed.",
+        lead: "Share of each link's capacity in use, each direction by itself: the mean over seeds.",
         shown: any(|s| !s.link_utilisation.is_empty()),
     };
     let queue = Card {
@@ -171,6 +184,7 @@ fn charts(out: &mut String, data: &ReportData) {
         sweep.html(tables::sweep, data),
         group("pair", &[throughput.html(tables::throughput, data), goodput.html(tables::goodput, data)]),
         group("pair", &[fct.html(tables::fct, data), slowdown.html(tables::slowdown, data)]),
+        timeline.html(tables::timeline, data),
         group("pair", &[heat.html(tables::links, data), below_each_other]),
         topology.html(|_, _| (), data),
     ]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::data::{Cdf, Cell, Direction, Link, LinkUtilisation, ReportData, SchemeReport};
+use super::data::{Cdf, Cell, Direction, Link, LinkEvent, LinkUtilisation, ReportData, SchemeReport, UnfinishedFlow};
 use super::html::{self, data_table, number, optional, MISSING};
 use super::summary::interval;
 
@@ -78,6 +78,21 @@ fn shown(cell: Option<&Cell>) -> String {
         Some(ci) => format!("{} \u{b1}{}", number(value), interval(ci, value)),
         None => number(value),
     }
+}
+
+/// Changes of links, then unfinished flows by scheme and cause.
+pub(super) fn timeline(out: &mut String, data: &ReportData) {
+    let links = data.timeline.iter().flat_map(|timeline| &timeline.links);
+    let changes =
+        |e: &LinkEvent| vec![number(e.at_ms), format!("{} {}", e.link, if e.up { "recovers" } else { "fails" })];
+    data_table(out, "Changes of links", &head(["Time (ms)", "Change"]), &links.map(changes).collect::<Vec<_>>());
+    let flow = |s: &SchemeReport, f: &UnfinishedFlow| {
+        vec![s.name.clone(), f.flow.clone(), number(f.from_ms), number(f.delivered * 100.0), f.cause.clone()]
+    };
+    let rows: Vec<Vec<String>> =
+        data.schemes.iter().flat_map(|s| s.unfinished_flows.iter().map(|f| flow(s, f))).take(MAX_ROWS).collect();
+    let titles = head(["Scheme", "Flow", "Started (ms)", "Delivered (%)", "Such flows ..."]);
+    data_table(out, "Flows that had not finished, the first of each seed", &titles, &rows);
 }
 
 pub(super) fn throughput(out: &mut String, data: &ReportData) {

@@ -156,6 +156,28 @@ fn series_add_up_to_what_ports_and_flows_say() {
     }
 }
 
+/// Flows without an end are told with their cause, and drawn beside the failures.
+#[test]
+fn unfinished_flows_have_a_cause() {
+    let scratch = Scratch::new("unfinished");
+    // The only spine of two loses a link, and tables change long after the end: what crosses it is lost.
+    let failure = "[[failure]]\nat = \"1500us\"\nlink = \"leaf1-spine1\"\n";
+    scratch.file("broken.toml", &format!("{TINY}{failure}"));
+    let set = ["topology.spines=1", "host.tcp.rto_min=500us", "host.tcp.rto_initial=1ms", "switch.reroute_after=1s"];
+    let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+    let fixed = ["sim", "run", "broken.toml", "--scheme", "ecmp", "-o", "out"];
+    let output = selvedge(scratch.path(), &[&fixed[..], &set].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = stdout(&output);
+    assert!(
+        said.contains("flows had not finished (") && said.contains("lost their first packets and waited"),
+        "{said}"
+    );
+    let report = std::fs::read_to_string(scratch.path().join("out/report.html")).unwrap();
+    assert!(report.contains("id=\"chart-timeline\"") && report.contains("<td>leaf1-spine1 fails</td>"));
+    assert!(report.contains("<td>lost their first packets and waited for timeouts</td>"));
+}
+
 #[test]
 fn captures_are_pcapng_with_whole_frames_told() {
     let scratch = Scratch::new("capture");

@@ -146,6 +146,18 @@ fn metrics_over_an_axis_draw() {
 }
 
 #[test]
+fn failures_and_unfinished_flows_draw() {
+    let Some(browser) = browser() else { return };
+    let document = drawn(browser, "timeline", &sample::timeline(), "");
+    assert_all_drawn(&document, 9);
+    let (_, card) = document.split_once("id=\"chart-timeline\"").unwrap();
+    let (card, _) = card.split_once("<details").unwrap();
+    assert!(card.contains("leaf1-spine2 fails") && card.contains("leaf1-spine2 recovers"), "{card}");
+    assert_eq!(card.matches("fill=\"#0067a8\"").count(), 12, "a bar a flow: {card}");
+    assert!(document.contains("<td>lost packets and waited for timeouts</td>"));
+}
+
+#[test]
 fn reports_with_little_in_them_draw() {
     let Some(browser) = browser() else { return };
     assert_all_drawn(&drawn(browser, "empty", &ReportData::default(), ""), 0);

@@ -137,6 +137,7 @@ fn scheme(b: &Behaviour, topology: &TopologyDrawing, noise: &mut Noise) -> Schem
         queue,
         rtt: Some(rtt),
         goodput: Some(Series::new(0.0, 0.6, &waves)),
+        unfinished_flows: Vec::new(),
     }
 }
 
@@ -218,6 +219,7 @@ pub(super) fn stride() -> ReportData {
         ],
         compared_with: None,
         sweep: None,
+        timeline: None,
     }
 }
 
@@ -241,5 +243,24 @@ pub(super) fn sweep() -> ReportData {
         metrics: vec![metric("FCT p99", "ms"), metric("slowdown p50", "")],
     });
     data.table = Table::default();
+    data
+}
+
+/// A link that fails and recovers, and flows of two schemes that did not finish.
+pub(super) fn timeline() -> ReportData {
+    let mut data = stride();
+    let event = |at_ms, up| LinkEvent { at_ms, link: "leaf1-spine2".into(), up };
+    data.timeline = Some(Timeline { ends_ms: 120.0, links: vec![event(40.0, false), event(80.0, true)] });
+    for (scheme, n) in [(0, 12), (1, 1)] {
+        data.schemes[scheme].unfinished_flows = (0..n)
+            .map(|i| UnfinishedFlow {
+                flow: format!("mice {i}, 0 to 4, seed 1"),
+                from_ms: 30.0 + 5.0 * f64::from(i),
+                to_ms: 120.0,
+                delivered: 0.25,
+                cause: "lost packets and waited for timeouts".into(),
+            })
+            .collect();
+    }
     data
 }
