@@ -11,6 +11,8 @@ pub(crate) enum Cause {
     TooLate,
     /// Its sender waited for retransmission timeouts, and its receiver has nothing.
     NothingArrived,
+    /// Its receiver has nothing, and no timeout has passed: a lost SYN waits for `host.tcp.rto_initial`, a second by default.
+    Silent,
     /// Its sender waited for retransmission timeouts.
     Timeouts,
     /// Its sender retransmitted.
@@ -25,6 +27,7 @@ impl Cause {
         match flow {
             _ if flow.ideal.is_some_and(|ideal| flow.start.saturating_add(ideal) > ended) => Cause::TooLate,
             _ if flow.timeouts > 0 && flow.delivered == 0 => Cause::NothingArrived,
+            _ if flow.timeouts == 0 && flow.delivered == 0 && flow.segments_received == 0 => Cause::Silent,
             _ if flow.timeouts > 0 => Cause::Timeouts,
             _ if flow.retransmitted_segments > 0 => Cause::Losses,
             _ => Cause::Slow,
@@ -36,6 +39,7 @@ impl Cause {
         match self {
             Cause::TooLate => "began too late to finish even on an idle network",
             Cause::NothingArrived => "lost their first packets and waited for timeouts",
+            Cause::Silent => "had delivered nothing, as after a lost SYN",
             Cause::Timeouts => "lost packets and waited for timeouts",
             Cause::Losses => "lost packets",
             Cause::Slow => "were still sending",
@@ -49,14 +53,14 @@ pub(crate) fn unfinished(outcome: &Outcome) -> impl Iterator<Item = (&FlowRecord
     flows.map(|flow| (flow, Cause::of(flow, outcome.ended_at)))
 }
 
-/// "3 were still sending, 1 lost packets", the most frequent cause first.
+/// "3 were still sending; 1 lost packets", the most frequent cause first.
 pub(crate) fn counted(causes: impl Iterator<Item = Cause>) -> String {
     let mut counts: BTreeMap<Cause, usize> = BTreeMap::new();
     causes.for_each(|cause| *counts.entry(cause).or_default() += 1);
     let mut counts: Vec<(Cause, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|&(cause, n)| (std::cmp::Reverse(n), cause));
     let words: Vec<String> = counts.into_iter().map(|(cause, n)| format!("{n} {}", cause.words())).collect();
-    words.join(", ")
+    words.join("; ")
 }
 
 #[cfg(test)]
@@ -89,13 +93,14 @@ mod tests {
             change(&mut flow);
             Cause::of(&flow, ended)
         };
-        assert_eq!(of(&|_| ()), Cause::Slow);
-        assert_eq!(of(&|f| f.retransmitted_segments = 1), Cause::Losses);
+        assert_eq!(of(&|_| ()), Cause::Silent);
+        assert_eq!(of(&|f| f.segments_received = 1), Cause::Slow);
+        assert_eq!(of(&|f| (f.retransmitted_segments, f.segments_received) = (1, 1)), Cause::Losses);
         assert_eq!(of(&|f| (f.timeouts, f.delivered) = (1, 5)), Cause::Timeouts);
         assert_eq!(of(&|f| (f.timeouts, f.retransmitted_segments) = (1, 1)), Cause::NothingArrived);
         assert_eq!(of(&|f| (f.timeouts, f.ideal) = (1, Some(Time::from_ms(6)))), Cause::TooLate);
         let some = [Cause::TooLate, Cause::Slow, Cause::Slow];
-        let told = "2 were still sending, 1 began too late to finish even on an idle network";
+        let told = "2 were still sending; 1 began too late to finish even on an idle network";
         assert_eq!(counted(some.into_iter()), told);
     }
 }

@@ -135,7 +135,7 @@ chart('queue', () => {
       type: 'category',
       data: shown,
       name: ports.length > shown.length ? `${shown.length} of ${ports.length} ports` : undefined,
-      nameGap: 64,
+      nameGap: 82,
       axisLabel: { rotate: 45, fontSize: 11, interval: 0, width: 90, overflow: 'truncate' },
       splitLine: { show: false },
     }),

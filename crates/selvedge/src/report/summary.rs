@@ -21,19 +21,33 @@ pub(super) fn comparison(out: &mut String, data: &ReportData) {
              may be as good. \u{b1}: 95% interval over seeds.</p>", escape(&baseline.scheme));
     }
     out.push_str("</div></div><div class=\"scroll\"><table class=\"summary\"><thead><tr><th scope=\"col\">Scheme</th>");
-    for column in &table.columns {
-        heading(out, column);
+    // What no scheme has is told below.
+    let of = |at: usize| table.rows.iter().map(move |row| row.cells.get(at));
+    let (shown, missing): (Vec<usize>, Vec<usize>) =
+        (0..table.columns.len()).partition(|&at| of(at).any(|cell| value(cell).is_some()));
+    for &at in &shown {
+        heading(out, &table.columns[at]);
     }
     out.push_str("</tr></thead><tbody>");
     for (index, row) in table.rows.iter().enumerate() {
         out.push_str("<tr>");
         scheme(out, data, &row.scheme);
-        for (at, column) in table.columns.iter().enumerate() {
-            cell(out, data, index, at, column);
+        for &at in &shown {
+            cell(out, data, index, at, &table.columns[at]);
         }
         out.push_str("</tr>");
     }
-    out.push_str("</tbody></table></div></section>");
+    out.push_str("</tbody></table></div>");
+    let word = |&at: &usize| {
+        let why = of(at).flatten().find_map(|cell| cell.note.as_deref());
+        let why = why.map(|why| format!(" ({})", escape(why))).unwrap_or_default();
+        format!("{}{why}", escape(&table.columns[at].title))
+    };
+    if !missing.is_empty() {
+        let words: Vec<String> = missing.iter().map(word).collect();
+        let _ = write!(out, "<p class=\"missing\">No scheme has a value of: {}.</p>", words.join(", "));
+    }
+    out.push_str("</section>");
 }
 
 fn heading(out: &mut String, column: &Column) {
@@ -291,6 +305,21 @@ mod tests {
         assert_eq!(interval(0.04, 9.22), "0.04");
         assert_eq!(interval(0.000_2, 9.22), "0.00020");
         assert_eq!(interval(12.0, 1234.0), "12");
+    }
+
+    #[test]
+    fn columns_without_a_value_are_named_below() {
+        let html = table(Better::Lower, &[None, Some(f64::NAN)]);
+        assert!(html.contains("No scheme has a value of: metric.</p>") && !html.contains("<td"), "{html}");
+        let mut data = ReportData::default();
+        data.table.columns =
+            ["FCT <p99>", "FCT p50"].map(|title| Column { title: title.into(), ..Column::default() }).into();
+        let refused = Cell { note: Some("3 of 1000 samples".into()), ..Cell::default() };
+        data.table.rows = vec![Row { scheme: "a".into(), cells: vec![refused, 1.0.into()] }];
+        let mut html = String::new();
+        comparison(&mut html, &data);
+        assert!(html.contains("of: FCT &lt;p99&gt; (3 of 1000 samples).</p>"), "{html}");
+        assert_eq!(html.matches("<td").count(), 1, "{html}");
     }
 
     #[test]

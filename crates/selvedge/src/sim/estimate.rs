@@ -41,14 +41,15 @@ pub(super) fn print(plans: &[&Plan], threads: usize, as_json: bool) -> Result<()
 }
 
 /// Seconds that one run takes, and how much of it was tried. Two beginnings of the run tell: what both need, such as tables of
-/// routes, counts once, and what the longer needs more is the rate of the rest.
+/// routes, counts once, and what the longer needs more is the rate of the rest. The drain counts as if no flow finished in it.
 #[allow(clippy::disallowed_methods)] // the time of a trial is what is wanted
 fn trial(scheme: &SchemePlan, seed: u64) -> Result<(f64, Time), RunError> {
     let experiment = scheme.experiment(seed);
     let whole = experiment.duration;
     let run = |part: Time| {
         let mut beginning = experiment.clone();
-        (beginning.duration, beginning.drain, beginning.warmup) = (part, Time::ZERO, Time::ZERO);
+        let drain = if part < whole { Time::ZERO } else { experiment.drain };
+        (beginning.duration, beginning.drain, beginning.warmup) = (part, drain, Time::ZERO);
         (beginning.record.sample_every, beginning.record.capture) = (Time::ZERO, None);
         let begun = Instant::now();
         let outcome = host::run(&beginning, &mut |_| {});
@@ -64,7 +65,8 @@ fn trial(scheme: &SchemePlan, seed: u64) -> Result<(f64, Time), RunError> {
         let rate = more / (longer - part).as_ps() as f64;
         (part, before) = (longer, now);
         if more >= ENOUGH_S {
-            return Ok((now + rate * (whole - longer).as_ps() as f64, longer));
+            let drain = if longer < whole { experiment.drain } else { Time::ZERO };
+            return Ok((now + rate * (whole - longer).saturating_add(drain).as_ps() as f64, longer));
         }
     }
     Ok((before, whole))
