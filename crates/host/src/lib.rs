@@ -22,4 +22,4 @@ pub mod workload;
 mod world;
 
 pub use connection::REPLY_BYTES;
-pub use world::{run, Progress};
+pub use world::{begin, run, Progress};

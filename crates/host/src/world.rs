@@ -41,20 +41,23 @@ struct World<'a> {
 pub fn run(experiment: &Experiment, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, WorkloadError> {
     let mut world = World::new(experiment)?;
     world.start();
+    world.advance(experiment, &mut |now| {
+        progress(now);
+        false
+    });
+    Ok(world.finish(experiment.duration.saturating_add(experiment.drain)))
+}
+
+/// Runs the beginning of an experiment, for an estimate of the whole. `enough` is asked before the first event, then every 65,536.
+/// True if the run ended before it said so.
+///
+/// # Errors
+/// As [`run`].
+pub fn begin(experiment: &Experiment, enough: &mut dyn FnMut(Progress) -> bool) -> Result<bool, WorkloadError> {
+    let mut world = World::new(experiment)?;
+    world.start();
     let until = experiment.duration.saturating_add(experiment.drain);
-    while let Some(fired) = world.apps.transport.net.clock.pop_until(until) {
-        world.handle(fired.node, fired.event);
-        let events = world.apps.transport.net.clock.fired();
-        if events % 65_536 == 0 {
-            progress(world.progress(until));
-        }
-        // Looking for unfinished flows takes a walk over all connections, so not at every event.
-        if fired.at > experiment.duration && events % 1_024 == 0 && world.apps.nothing_left() {
-            break;
-        }
-    }
-    progress(world.progress(until));
-    Ok(world.finish(until))
+    Ok(!enough(world.progress(until)) && world.advance(experiment, enough))
 }
 
 impl<'a> World<'a> {
@@ -134,6 +137,24 @@ impl<'a> World<'a> {
                 self.measured = Some(Measured::until(net.now(), net));
             }
         }
+    }
+
+    /// To the end, or until `enough`, told every 65,536 events and at the end, says so. True at the end.
+    fn advance(&mut self, experiment: &Experiment, enough: &mut dyn FnMut(Progress) -> bool) -> bool {
+        let until = experiment.duration.saturating_add(experiment.drain);
+        while let Some(fired) = self.apps.transport.net.clock.pop_until(until) {
+            self.handle(fired.node, fired.event);
+            let events = self.apps.transport.net.clock.fired();
+            if events % 65_536 == 0 && enough(self.progress(until)) {
+                return false;
+            }
+            // Looking for unfinished flows takes a walk over all connections, so not at every event.
+            if fired.at > experiment.duration && events % 1_024 == 0 && self.apps.nothing_left() {
+                break;
+            }
+        }
+        enough(self.progress(until));
+        true
     }
 
     fn progress(&self, until: Time) -> Progress {

@@ -48,7 +48,10 @@ fn sweep(axis: &str, parts: &[Part]) -> Sweep {
                 lines.push(SweepLine { scheme: row.scheme.clone(), values });
             }
         }
-        metrics.push(SweepMetric { column: column.clone(), lines });
+        let known = |cell: &Cell| cell.value.is_some_and(f64::is_finite);
+        if lines.iter().flat_map(|line| &line.values).any(known) {
+            metrics.push(SweepMetric { column: column.clone(), lines });
+        }
     }
     Sweep {
         axis: axis.to_owned(),

@@ -9,9 +9,12 @@ use host::workload::{Demand, Pattern};
 use std::path::Path;
 use units::{Bytes, Time};
 
-/// Measured: what runs hold per host, per open connection with its packets, per flow that is told of, per node and link of a
-/// fabric that has not begun to run.
+/// Measured: what a run holds by itself, per host, per port, per open connection with its packets; what is kept of each run, per port
+/// and per flow; what each node and link of a fabric takes that has not begun to run.
+const RUN: f64 = 8e6;
 const HOST: f64 = 3_500.0;
+const PORT: f64 = 800.0;
+const KEPT_PORT: f64 = 300.0;
 const OPEN: f64 = 3_000.0;
 const RECORD: f64 = 160.0;
 const NODE: f64 = 250.0;
@@ -51,7 +54,8 @@ struct Part {
 pub(super) fn check(scenario: &Scenario, schemes: usize, experiment: &Experiment, room: Room) -> Result<f64, Invalid> {
     let runs = (scenario.seeds.0.len() * schemes).max(1) as f64;
     let at_once = (room.threads as f64).clamp(1.0, runs);
-    let mut parts = vec![of_fabric(scenario, experiment, at_once, schemes), of_series(scenario, experiment, runs)];
+    let mut parts =
+        vec![of_fabric(scenario, experiment, (at_once, runs), schemes), of_series(scenario, experiment, runs)];
     parts.extend((0..experiment.workloads.len()).map(|n| of_workload(experiment, n, at_once, runs)));
     let needed: f64 = parts.iter().map(|part| part.bytes).sum();
     let (most, whose) = match room.most {
@@ -70,7 +74,7 @@ pub(super) fn check(scenario: &Scenario, schemes: usize, experiment: &Experiment
     Err(Invalid::new(key, problem, format!("{remedy}{fewer}")))
 }
 
-fn of_fabric(scenario: &Scenario, experiment: &Experiment, at_once: f64, schemes: usize) -> Part {
+fn of_fabric(scenario: &Scenario, experiment: &Experiment, (at_once, runs): (f64, f64), schemes: usize) -> Part {
     let fabric = &experiment.topology;
     let (nodes, leaves) = (fabric.nodes.len() as f64, fabric.leaves().len() as f64);
     let idle = (nodes + fabric.links.len() as f64) * NODE * (schemes as f64 + at_once);
@@ -85,7 +89,9 @@ fn of_fabric(scenario: &Scenario, experiment: &Experiment, at_once: f64, schemes
     } else {
         0.0
     };
-    let running = (hosts * HOST + nodes * leaves * 12.0 + flowlets + kept) * at_once;
+    let ports = 2.0 * fabric.links.len() as f64;
+    let running = (RUN + hosts * HOST + ports * PORT + nodes * leaves * 12.0 + flowlets + kept) * at_once;
+    let finished = ports * KEPT_PORT * runs;
     let key = match scenario.topology.kind {
         Kind::Clos => "hosts_per_leaf",
         Kind::FatTree => "k",
@@ -95,7 +101,7 @@ fn of_fabric(scenario: &Scenario, experiment: &Experiment, at_once: f64, schemes
         Kind::File => "path",
     };
     Part {
-        bytes: idle + running,
+        bytes: idle + running + finished,
         key: format!("topology.{key}"),
         what: format!("{} hosts and {} switches", fabric.n_hosts(), fabric.n_switches()),
         remedy: "give a smaller fabric",

@@ -7,10 +7,8 @@ use serde_json::json;
 use std::time::Instant;
 use units::Time;
 
-/// A beginning of a run that takes so much longer than a quarter of it tells how the rest will go, seconds.
-const ENOUGH_S: f64 = 0.3;
-/// The first beginning that is tried, as a part of the run.
-const FIRST_PART: u64 = 1 << 16;
+/// The beginning of a run that takes so long tells how the rest will go, seconds.
+const ENOUGH_S: f64 = 1.0;
 
 /// Memory and time of the runs of all plans, one plan after another, `threads` runs of a plan at a time.
 ///
@@ -36,40 +34,39 @@ pub(super) fn print(plans: &[&Plan], threads: usize, as_json: bool) -> Result<()
         return Ok(());
     }
     say!("Memory: about {}, with {threads} runs at a time", crate::scenario::shown_bytes(memory));
-    say!("Time: about {} for {runs} runs, by the first {measured} of each scheme", spoken(seconds));
+    let tried = format!("{:.3}ms", measured.as_ms_f64());
+    say!("Time: about {} for {runs} runs, by the first {tried} of a run of each scheme", spoken(seconds));
     Ok(())
 }
 
-/// Seconds that one run takes, and how much of it was tried. Two beginnings of the run tell: what both need, such as tables of
-/// routes, counts once, and what the longer needs more is the rate of the rest. The drain counts as if no flow finished in it.
+/// Seconds that one run takes, and how much of it was tried. The second half of the trial tells the rate of the rest: what comes
+/// first, such as tables of routes, comes once.
 #[allow(clippy::disallowed_methods)] // the time of a trial is what is wanted
 fn trial(scheme: &SchemePlan, seed: u64) -> Result<(f64, Time), RunError> {
-    let experiment = scheme.experiment(seed);
-    let whole = experiment.duration;
-    let run = |part: Time| {
-        let mut beginning = experiment.clone();
-        let drain = if part < whole { Time::ZERO } else { experiment.drain };
-        (beginning.duration, beginning.drain, beginning.warmup) = (part, drain, Time::ZERO);
-        (beginning.record.sample_every, beginning.record.capture) = (Time::ZERO, None);
-        let begun = Instant::now();
-        let outcome = host::run(&beginning, &mut |_| {});
-        let failed = |problem| RunError::Workload { scheme: scheme.name.clone(), seed, problem };
-        outcome.map_err(failed).map(|_| begun.elapsed().as_secs_f64())
-    };
-    let mut part = Time::from_ps((whole.as_ps() / FIRST_PART).max(1_000_000)).min(whole);
-    let mut before = run(part)?;
-    while part < whole {
-        let longer = Time::from_ps(part.as_ps().saturating_mul(4)).min(whole);
-        let now = run(longer)?;
-        let more = (now - before).max(0.0);
-        let rate = more / (longer - part).as_ps() as f64;
-        (part, before) = (longer, now);
-        if more >= ENOUGH_S {
-            let drain = if longer < whole { experiment.drain } else { Time::ZERO };
-            return Ok((now + rate * (whole - longer).saturating_add(drain).as_ps() as f64, longer));
-        }
+    let mut experiment = scheme.experiment(seed);
+    (experiment.record.sample_every, experiment.record.capture) = (Time::ZERO, None);
+    let begun = Instant::now();
+    let mut marks: Vec<(f64, Time)> = Vec::new();
+    let ended = host::begin(&experiment, &mut |progress| {
+        let spent = begun.elapsed().as_secs_f64();
+        marks.push((spent, progress.now));
+        spent - marks[0].0 >= ENOUGH_S
+    });
+    let ended = ended.map_err(|problem| RunError::Workload { scheme: scheme.name.clone(), seed, problem })?;
+    let whole = experiment.duration.saturating_add(experiment.drain);
+    Ok(extrapolated(&marks, ended, whole))
+}
+
+/// From (seconds, simulated time) at some moments of a trial: seconds of the whole, and the simulated time that was tried.
+fn extrapolated(marks: &[(f64, Time)], ended: bool, whole: Time) -> (f64, Time) {
+    let (Some(&first), Some(&last)) = (marks.first(), marks.last()) else { return (0.0, Time::ZERO) };
+    if ended || last.1 <= first.1 {
+        return (last.0, last.1);
     }
-    Ok((before, whole))
+    let half = (first.0 + last.0) / 2.0;
+    let middle = marks.iter().copied().rfind(|mark| mark.0 <= half && mark.1 < last.1).unwrap_or(first);
+    let rate = (last.0 - middle.0) / (last.1 - middle.1).as_ps() as f64;
+    (last.0 + rate * whole.saturating_sub(last.1).as_ps() as f64, last.1)
 }
 
 /// "40 s", "12 min", "3.5 h".
@@ -86,6 +83,16 @@ fn spoken(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_second_half_of_a_trial_tells_the_rest() {
+        let ms = Time::from_ms;
+        // 5 s to begin with, then 0.25 s a millisecond, at last 0.5.
+        let marks = [(5.0, ms(0)), (5.5, ms(2)), (6.0, ms(3))];
+        assert_eq!(extrapolated(&marks, false, ms(13)), (11.0, ms(3)));
+        assert_eq!(extrapolated(&marks, true, ms(13)), (6.0, ms(3)), "nothing is left to guess");
+        assert_eq!(extrapolated(&marks[..1], false, ms(13)), (5.0, ms(0)), "no step was made");
+    }
 
     #[test]
     fn times_are_told_in_the_unit_that_reads_best() {
