@@ -120,6 +120,13 @@ chart('goodput', () => ({
     itemStyle: { color: schemeColour(i) },
     lineStyle: { color: schemeColour(i), type: schemeDash(i), width: 2 },
     data: s.goodput ? points(s.goodput) : [],
+    markLine: i > 0 ? undefined : {
+      symbol: 'none',
+      silent: true,
+      lineStyle: { color: css('--muted'), type: 'solid', width: 1 },
+      label: { color: css('--muted'), fontSize: 11, formatter: (p) => p.name },
+      data: (data.timeline?.links ?? []).map((e) => ({ xAxis: e.at_ms, name: e.up ? 'recovers' : 'fails' })),
+    },
   })),
 }));
 

@@ -12,7 +12,7 @@ pub struct Part {
     pub data: ReportData,
 }
 
-/// One report of all points: each metric over the axis, distributions side by side. What belongs to one fabric, such as its links,
+/// One report of all points: each metric over the axis, completion times to choose from. What belongs to one fabric, such as its links,
 /// is left out, because each point may have another.
 pub fn swept(axis: &str, parts: Vec<Part>) -> ReportData {
     let sweep = sweep(axis, &parts);
@@ -27,6 +27,7 @@ pub fn swept(axis: &str, parts: Vec<Part>) -> ReportData {
     for scheme in &mut merged.schemes {
         scheme.throughput.clear();
         scheme.throughput_mean_gbps = None;
+        scheme.slowdown.clear(); // over the axis, as a metric
         scheme.link_utilisation.clear();
         scheme.queue.clear();
         scheme.goodput = None;

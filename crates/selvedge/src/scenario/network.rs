@@ -209,10 +209,13 @@ impl TopologyTable {
             Kind::File => return self.import(beside),
         };
         built.map_err(|e| {
-            let (problem, remedy) = halves(&e.to_string());
-            let key = problem.split([' ', ',']).next().unwrap_or_default().to_owned();
+            let (problem, remedy) = halves(&e.to_string().replace("parallel_links", "parallel"));
+            let key = match e {
+                topology::TopologyError::TooLarge { .. } => self.largest(),
+                _ => None,
+            };
+            let key = key.unwrap_or(problem.split([' ', ',']).next().unwrap_or_default()).to_owned();
             let key = match key.as_str() {
-                "parallel_links" => "topology.parallel".to_owned(),
                 "host_rate" => "topology.rate".to_owned(),
                 "host_delay" => "topology.delay".to_owned(),
                 "bottleneck_rate" | "hop_rate" => "topology.fabric_rate".to_owned(),
@@ -221,6 +224,22 @@ impl TopologyTable {
             };
             Invalid::new(key, problem, remedy)
         })
+    }
+
+    /// The key that has the most to do with a fabric's size.
+    fn largest(&self) -> Option<&'static str> {
+        let sizes = [
+            ("leaves", self.leaves),
+            ("spines", self.spines),
+            ("parallel", self.parallel),
+            ("hosts_per_leaf", self.hosts_per_leaf),
+            ("k", self.k),
+            ("hosts_per_edge", self.hosts_per_edge),
+            ("hosts", self.hosts),
+            ("pairs", self.pairs),
+            ("hops", self.hops),
+        ];
+        sizes.into_iter().rev().max_by_key(|(_, size)| *size).map(|(key, _)| key)
     }
 
     fn import(&self, beside: &std::path::Path) -> Result<topology::Topology, Invalid> {
