@@ -11,7 +11,7 @@ pub(crate) enum Cause {
     TooLate,
     /// Its sender waited for retransmission timeouts, and its receiver has nothing.
     NothingArrived,
-    /// Its receiver has nothing, and no timeout has passed: a lost SYN waits for `host.tcp.rto_initial`, a second by default.
+    /// Its receiver has nothing, and no timeout has passed: it has just begun, or its SYN was lost and waits for `host.tcp.rto_initial`, a second by default.
     Silent,
     /// Its sender waited for retransmission timeouts.
     Timeouts,
@@ -39,7 +39,7 @@ impl Cause {
         match self {
             Cause::TooLate => "began too late to finish even on an idle network",
             Cause::NothingArrived => "lost their first packets and waited for timeouts",
-            Cause::Silent => "had delivered nothing, as after a lost SYN",
+            Cause::Silent => "had delivered nothing: just begun, or the SYN was lost",
             Cause::Timeouts => "lost packets and waited for timeouts",
             Cause::Losses => "lost packets",
             Cause::Slow => "were still sending",
