@@ -214,10 +214,11 @@ fn captures_are_pcapng_with_whole_frames_told() {
 fn a_run_killed_half_way_leaves_no_results() {
     let scratch = Scratch::new("killed");
     scratch.file("long.toml", &TINY.replacen("duration = \"3ms\"", "duration = \"1000s\"", 1));
+    // Whatever memory is free: the run is killed long before it needs any.
     let start = || {
         Command::new(env!("CARGO_BIN_EXE_selvedge"))
             .current_dir(scratch.path())
-            .args(["sim", "run", "long.toml", "-o", "out", "--set", "record.sample_every=0s"])
+            .args(["sim", "run", "long.toml", "-o", "out", "--set", "record.sample_every=0s", "--memory", "1000GB"])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
