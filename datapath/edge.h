@@ -154,6 +154,12 @@ SV_FN int sv_harvest(const struct sv_ctx *c, const struct sv_packet *p)
 	return consumed;
 }
 
+/* The includer may have both done elsewhere, also for packets that no stage sees. */
+#ifndef SV_DEPART
+#define SV_DEPART(c, p) sv_depart(c, p)
+#define SV_HARVEST(c, p) sv_harvest(c, p)
+#endif
+
 /*
  * Is what is known of paths still that of the schedule in which a place was looked up? Under the paths' lock. Where both cannot change in
  * between, it is.
@@ -253,7 +259,7 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 		if (c->vcc_conf && p->proto == SV_PROTO_TCP)
 			sv_vcc_stateless(p, 1);
 		sv_balance_stateless(&c->conf->balance, &c->paths, c->hash, p);
-		sv_depart(c, p);
+		SV_DEPART(c, p);
 		return sv_limit_mark(c->limit, p);
 	}
 	sv_sample(c);
@@ -272,7 +278,7 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 	SV_UNLOCK(c->flow_lock);
 	if (result & SV_POLICED)
 		return result;
-	sv_depart(c, p);
+	SV_DEPART(c, p);
 	return result | sv_limit_mark(c->limit, p);
 }
 
@@ -290,7 +296,7 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 
 	if (p->ecn == SV_ECN_CE)
 		p->marked = 1; /* without a tunnel nobody has looked */
-	if (sv_harvest(c, p))
+	if (SV_HARVEST(c, p))
 		return SV_CONSUMED;
 	SV_HEAR(c);
 	/*

@@ -155,6 +155,12 @@ SV_FN void sv_hyg_clamp(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c)
 		b->rate = b->fair;
 }
 
+/* ns from `then` to `now`; 0 where another CPU was there first, at a later time. */
+SV_FN u64 sv_hyg_since(u64 then, u64 now)
+{
+	return now > then ? now - then : 0;
+}
+
 /* The guest sends: it has a share from now on. */
 SV_FN void sv_hyg_touch(struct sv_hyg_bucket *b, struct sv_hyg_uplink *u, const struct sv_hyg_conf *c, u64 now)
 {
@@ -196,6 +202,26 @@ SV_FN int sv_hyg_take(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 
 	return 0;
 }
 
+/*
+ * The same for a caller who can make a segment wait, but cannot come back to it: `at` is when it may leave, at the rate of this time, and
+ * `full` when the bucket is full again after it (a virtual schedule: ITU-T I.371, annex A). Returns 0, and takes nothing, if the segment
+ * would wait behind more than `backlog` bytes, or is larger than the bucket.
+ */
+SV_FN int sv_hyg_schedule(const struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 backlog, u64 bytes, u64 now, u64 *full, u64 *at)
+{
+	u64 holds = sv_hyg_full(b, c), cost, depth;
+
+	if (!b->rate || bytes > SV_HYG_MAX_BYTES || backlog > SV_HYG_MAX_BYTES || bytes * SV_HYG_SECOND > holds)
+		return 0;
+	cost = bytes * SV_HYG_SECOND / b->rate;
+	depth = holds / b->rate;
+	*at = *full + cost > now + depth ? *full + cost - depth : now;
+	if (*at - now > backlog * SV_HYG_SECOND / b->rate)
+		return 0;
+	*full = (*full > *at ? *full : *at) + cost;
+	return 1;
+}
+
 /* Section 4.1, Algorithm 1 lines 29 to 39. */
 SV_FN u64 sv_hyg_aiad(const struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 now)
 {
@@ -203,7 +229,7 @@ SV_FN u64 sv_hyg_aiad(const struct sv_hyg_bucket *b, const struct sv_hyg_conf *c
 
 	if (b->marks)
 		return b->rate > cut ? b->rate - cut : 0;
-	return b->rate + c->uplink / (now - b->heard >= c->quiet ? SV_HYG_FAST : SV_HYG_SLOW);
+	return b->rate + c->uplink / (sv_hyg_since(b->heard, now) >= c->quiet ? SV_HYG_FAST : SV_HYG_SLOW);
 }
 
 /* Listing 2. */
@@ -238,6 +264,14 @@ SV_FN void sv_hyg_set_rate(struct sv_hyg_bucket *b, const struct sv_hyg_uplink *
 	sv_hyg_clamp(b, c);
 }
 
+/* The guest's weight, if it is active still. */
+SV_FN u32 sv_hyg_weigh(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 now)
+{
+	if (b->active && sv_hyg_since(b->last, now) >= c->inactive)
+		b->active = 0;
+	return b->active ? b->weight & 0xffff : 0;
+}
+
 /* An interval ends. `n` buckets of one uplink. Returns how many guests are active. */
 SV_FN u32 sv_hyg_tick(struct sv_hyg_bucket *b, u32 n, struct sv_hyg_uplink *u, const struct sv_hyg_conf *c, u64 now)
 {
@@ -245,9 +279,7 @@ SV_FN u32 sv_hyg_tick(struct sv_hyg_bucket *b, u32 n, struct sv_hyg_uplink *u, c
 
 	u->weights = 0;
 	for (u32 i = 0; i < n; i++) {
-		if (b[i].active && now - b[i].last >= c->inactive)
-			b[i].active = 0;
-		u->weights += b[i].active ? b[i].weight & 0xffff : 0;
+		u->weights += sv_hyg_weigh(&b[i], c, now);
 		active += b[i].active;
 	}
 	for (u32 i = 0; i < n; i++)

@@ -57,6 +57,13 @@ SV_FN void sv_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u
 	}
 }
 
+/* The packet with the count does not leave: the next one has it. */
+SV_FN void sv_owed_return(struct sv_owed_marks *m)
+{
+	if (m->count == m->told)
+		m->told = (u16)(m->count - 1);
+}
+
 /* The last count that a peer has told of a pair. Zero is a valid start. */
 struct sv_told {
 	u16 count;

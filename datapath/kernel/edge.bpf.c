@@ -34,6 +34,10 @@ __noinline int all_congested(unsigned int id, unsigned long long now);
 struct sv_ctx;
 static __always_inline int same_schedule(const struct sv_ctx *c);
 
+/* tenants.h, which also sees what no stage does */
+#define SV_DEPART(c, p)
+#define SV_HARVEST(c, p) 0
+
 #include "../mss.h"
 #include "state.h"
 
@@ -45,6 +49,7 @@ static __always_inline int same_schedule(const struct sv_ctx *c);
 #include "flows.h"
 #include "found.h"
 #include "tick.h"
+#include "tenants.h"
 
 #include "answers.h"
 #include "strict.h"
@@ -141,10 +146,14 @@ static __noinline u32 egress_congested(struct sv_flow_slot *slot, const struct s
 	return sv_forget8(result);
 }
 
+/* For sv_hyg.bucket where only its being there counts: for what a guest that is held sees of ECN. */
+#define SHARE_ELSEWHERE ((struct sv_hyg_bucket *)1)
+
 /* Stages of a segment from the fabric; `from`: number of the peer that sent it, or 0. Returns their result bits. */
 static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct sv_config *conf,
-				       const struct sv_outer *o, u32 from, struct sv_packet *p, int congested)
+				       const struct sv_outer *o, u32 from, struct sv_packet *p, u32 share, int congested)
 {
+	struct sv_hyg shown = { .bucket = SHARE_ELSEWHERE };
 	struct sv_ctx c = {0};
 	u32 result = 0;
 
@@ -169,6 +178,8 @@ static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct s
 	c.news.value = o->encap.value;
 	c.paths.path = PATHS_ELSEWHERE;
 	c.peer = from;
+	if (share)
+		c.hyg = &shown;
 	if (sv_balance_answers(&conf->conf.balance) && sv_ecn_path_marked(p))
 		note_mark(from, p);
 	if (congested)
@@ -182,16 +193,16 @@ static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct s
 
 /* Inline: after calls, verifiers before Linux 6.4 hold all numbers to be of importance, and prove the rest once for each. */
 static __always_inline u32 ingress(struct sv_flow_slot *slot, const struct sv_config *conf,
-				   const struct sv_outer *o, u32 from, struct sv_packet *p)
+				   const struct sv_outer *o, u32 from, struct sv_packet *p, u32 share)
 {
-	return run_ingress(slot, conf, o, from, p, 0);
+	return run_ingress(slot, conf, o, from, p, share, 0);
 }
 
 static __always_inline u32 ingress_congested(struct sv_flow_slot *slot, const struct sv_config *conf,
-					     const struct sv_outer *o, u32 from, struct sv_packet *p)
+					     const struct sv_outer *o, u32 from, struct sv_packet *p, u32 share)
 {
 	struct sv_counters *counters = find_counters();
-	u32 result = run_ingress(slot, conf, o, from, p, 1);
+	u32 result = run_ingress(slot, conf, o, from, p, share, 1);
 
 	if (counters && p && slot)
 		count_congestion(counters, p, result, 0, !!(result & REPORTED));
@@ -253,6 +264,32 @@ static __noinline int uncount(struct sv_counters *counters, struct sv_flow_slot 
 	return 0;
 }
 
+/* What `p` was to tell the peer it does not, for it does not leave. */
+static __always_inline void untell(u32 id, u32 ifindex, const struct sv_packet *p)
+{
+	if (p->feedback == SV_FEEDBACK_MARKS)
+		unpay_guest(ifindex, p);
+	else
+		untell_peer(id, p);
+}
+
+/* Bytes on the wire of a segment of a guest, in the tunnel. */
+static __always_inline u64 bytes_to(const struct sv_peer *peer, const struct __sk_buff *skb, const struct sv_packet *p, int parsed)
+{
+	u32 tunnel = peer->tunnel.family == 4 ? SV_ENCAP_LEN4 : SV_ENCAP_LEN6;
+
+	if (parsed != SV_PARSE_OK)
+		return skb->len + SV_HYG_FRAMING - SV_ETH_LEN + tunnel;
+	return sv_hyg_bytes(p) + (u64)sv_hyg_packets(p) * tunnel;
+}
+
+/* Before all that makes state: may the guest send it to the peer? What comes out of the cutter was held before. */
+static __always_inline int within_share(struct __sk_buff *skb, u32 ifindex, const struct sv_port *port, const struct sv_peer *peer,
+					const struct sv_packet *p, int parsed, int was_cut)
+{
+	return was_cut || !share_of(port) || hold_guest(skb, ifindex, share_of(port), bytes_to(peer, skb, p, parsed));
+}
+
 /*
  * From the guest on port `ifindex`, to the peer with the number `id`. `mac`: inner destination. `slot`: the flow's, if it has one
  * already.
@@ -296,11 +333,13 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 	} else {
 		p->label = sv_encap_port(0, hash_of(p, conf->seed));
 	}
+	if (share_of(port))
+		depart_guest(ifindex, share_of(port), p);
 	frame_len = skb->len;
 	verdict = encapsulate(skb, peer, (const void *)mac, was_cut ? vni | WAS_CUT : vni, p);
 	if (p->feedback) {
 		if (verdict < 0)
-			untell_peer(id, p);
+			untell(id, ifindex, p);
 		else
 			count(counters, SV_COUNT_FEEDBACK_SENT, 1);
 	}
@@ -383,6 +422,8 @@ int selvedge_guest(struct __sk_buff *skb)
 		if (found && found->out_port == ifindex) {
 			id = found->out_peer;
 			peer = bpf_map_lookup_elem(&peers, &id);
+			if (peer && !within_share(skb, ifindex, port, peer, p, parsed, was_cut))
+				return TC_ACT_SHOT;
 			if (peer)
 				return to_peer(skb, ifindex, counters, conf, port, peer, id, found->out_mac, slot, p, parsed,
 					       was_cut);
@@ -423,6 +464,8 @@ int selvedge_guest(struct __sk_buff *skb)
 		peer = bpf_map_lookup_elem(&peers, &target);
 		if (!peer)
 			goto pass;
+		if (!within_share(skb, ifindex, port, peer, p, parsed, was_cut))
+			return TC_ACT_SHOT;
 		if (parsed == SV_PARSE_OK && !slot)
 			slot = make_flow(p, port->vni, OUT, ifindex);
 		if (slot && epoch && source == SOURCE_OWN)
@@ -536,6 +579,8 @@ int selvedge_uplink(struct __sk_buff *skb)
 		count(counters, SV_COUNT_IN_CE, 1);
 	if (!sv_ecn_arrives(p, o->ecn, most == SV_ENCAP_V2 && o->encap.version == SV_ENCAP_V2 ? SV_WIRE_2 : SV_WIRE_1))
 		return drop(counters, SV_COUNT_DROP_ECN);
+	if ((share_of(port) || p->proto == SV_HYG_PROTO) && take_marks(o, target, share_of(port), p))
+		return drop(counters, SV_COUNT_MARKS_CONSUMED);
 	p->label = o->sport;
 	if (p->mss && port->mtu && clamp_mss(skb, o->add_len, p, port->mtu))
 		count(counters, SV_COUNT_MSS_CLAMPED, 1);
@@ -546,9 +591,9 @@ int selvedge_uplink(struct __sk_buff *skb)
 			read_option(skb, o->add_len, p);
 			if (o->encap.shim && p->wire == SV_WIRE_2)
 				sv_shim_take_report(o->shim, p);
-			result = ingress_congested(slot, conf, o, from, p);
+			result = ingress_congested(slot, conf, o, from, p, share_of(port));
 		} else {
-			result = ingress(slot, conf, o, from, p);
+			result = ingress(slot, conf, o, from, p, share_of(port));
 		}
 		note_results(skb->ifindex, counters, p, result);
 		settle_if_due(slot);
@@ -556,6 +601,8 @@ int selvedge_uplink(struct __sk_buff *skb)
 			return drop(counters, SV_COUNT_FACKS_CONSUMED);
 		began = result & SV_BEGAN;
 	} else {
+		if (share_of(port))
+			sv_ecn_mask(p);
 		count_untracked(counters, parsed, p);
 	}
 	count(counters, SV_COUNT_IN_SEGMENTS, 1);

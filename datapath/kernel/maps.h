@@ -220,14 +220,15 @@ struct sv_asked {
 	u64 n;	   /* packets asked for in it */
 };
 
-/* What is counted apart: requests to the agent, answered probes, replies that the agent is told of. */
+/* What is counted apart: requests to the agent, answered probes, replies that the agent is told of, counts of marks that it is to send. */
 #define ASKED_EMIT 0
 #define ASKED_PROBE 1
 #define ASKED_REPLY 2
+#define ASKED_MARKS 3
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 3);
+	__uint(max_entries, 4);
 	__type(key, u32);
 	__type(value, struct sv_asked);
 } asked SEC(".maps");

@@ -12,7 +12,8 @@
 /* sv_tally_key.table, and the index into `bounds` */
 #define SV_TABLE_FLOWS 0
 #define SV_TABLE_LIMITED 1
-#define SV_TABLES 2
+#define SV_TABLE_PAIRS 2
+#define SV_TABLES 3
 
 /* sv_tally_key.kind */
 #define SV_TALLY_TABLE 0

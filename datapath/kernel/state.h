@@ -12,7 +12,7 @@
 #include "../relay.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 22
+#define SV_STATE_VERSION 23
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -73,9 +73,79 @@ struct sv_port {
 	u64 toobig_at; /* the data path's: when it last answered a packet larger than `mtu`, ns */
 	u64 heard_at;  /* the data path's: when it last told of an answer of the guest's to the agent, ns */
 	u64 mac_at;    /* the data path's: when it last sent SV_EVENT_MAC, ns */
+	u32 share;     /* of the host's uplink: number of its row in `shares`, above it the guest's weight; 0: no guest's is held */
+	u32 pad;
 };
 
-SV_ASSERT_SIZE(struct sv_port, 48);
+SV_ASSERT_SIZE(struct sv_port, 56);
+
+#define SV_SHARE_NUMBER 0xffffu
+#define SV_SHARE_WEIGHT 16 /* bits above it */
+#define SV_MAX_SHARES 4096
+
+/* Shares of the uplink (hygenicc.h). The one row of `tenants`, the agent's. */
+struct sv_tenants {
+	struct sv_hyg_conf conf; /* interval 0: nobody is held, and rates stay as they are */
+	u64 backlog;		 /* bytes of a guest that may wait; 0: what exceeds the rate is dropped */
+	u32 numbers;		 /* rows of `shares` in use: 1 to this */
+	u32 pad;
+};
+
+SV_ASSERT_SIZE(struct sv_tenants, 96);
+
+/* The one row of `sharing`, the data path's. */
+struct sv_sharing {
+#ifdef __bpf__
+	struct bpf_spin_lock lock; /* guards uplink, all of `shares` and all of `pairs` */
+#else
+	u32 lock;
+#endif
+	u32 pad;
+	struct sv_hyg_uplink uplink;
+	u64 ticks; /* how often rates were set */
+	u64 late;  /* ns that these were late, in all */
+};
+
+SV_ASSERT_SIZE(struct sv_sharing, 32);
+
+/* Of one guest: a row of `shares`, the data path's. */
+struct sv_share {
+	struct sv_hyg_bucket bucket;
+	u64 full;    /* where segments wait: when its bucket is full again, ns */
+	u64 sent;    /* segments */
+	u64 bytes;   /* on the wire */
+	u64 dropped; /* segments that exceeded the rate */
+	u64 delayed; /* segments that had to wait */
+	u64 marks;   /* that were heard of */
+	u32 ifindex; /* of the guest's port: of another, the row is begun anew */
+	u32 pad;
+};
+
+SV_ASSERT_SIZE(struct sv_share, 136);
+
+/* A guest here and one elsewhere. */
+struct sv_pair_key {
+	u32 ifindex; /* of the port here */
+	u32 own;     /* sum of the words of the guest's address: of several, each has its own marks */
+	u32 other[4];
+};
+
+SV_ASSERT_SIZE(struct sv_pair_key, 24);
+
+/* With its key 64 bytes. */
+struct sv_pair_slot {
+	struct sv_hyg_pair pair;
+	u32 used;    /* when, units of 2^20 ns */
+	u8 outside;  /* charged as begun from outside and not settled */
+	u8 saw;	     /* SV_FLOW_* */
+	u8 charged;
+	u8 pad;
+};
+
+SV_ASSERT_SIZE(struct sv_pair_slot, 40);
+
+/* A pair without a packet for so long is forgotten: units of 2^20 ns, 60 s. */
+#define SV_PAIR_IDLE 57220u
 
 /* Longest-prefix match over the network and an inner address. Both in network byte order: the trie compares bytes. */
 struct sv_route_key {
@@ -266,6 +336,7 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 #define SV_TICK_RECLASSIFY 2 /* the rules changed */
 #define SV_TICK_FORGET 3     /* congestion control begins: what it knew of old is not to be believed */
 #define SV_TICK_EXPIRE 4     /* delete what has expired */
+#define SV_TICK_BEGIN 5	     /* of selvedge_share_tick: set rates from now on, once an interval */
 
 /* Of what it returns. */
 #define SV_TICK_FULL 0x20000 /* there is no room for events: call again when they have been read */
@@ -291,10 +362,11 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 #define SV_EVENT_TIMER 8	   /* packet: an ACK for the guest; value: SV_EMIT_* that ask for it; ifindex: no interface, the VNI */
 #define SV_EVENT_TUNNEL 9	   /* a guest's segment to the tunnel's UDP port was dropped; addr: inner destination */
 #define SV_EVENT_REPLY 10	   /* a probe's; addr: outer source; value: identifier << 16 | outer source port */
-#define SV_EVENT_KINDS 11
+#define SV_EVENT_MARKS 11	   /* packet: to a peer's guest, with a count of marks and nothing else; ifindex: the guest's port here */
+#define SV_EVENT_KINDS 12
 
 /*
- * All but EMIT, GUEST, TIMER and REPLY are for a log, and strangers can cause them: they are sent at most once in this time per kind. MAC
+ * All but EMIT, GUEST, TIMER, REPLY and MARKS are for a log, and strangers can cause them: they are sent at most once in this time per kind. MAC
  * is sent so per port, because the agent looks that port up.
  */
 #define SV_EVENT_INTERVAL_NS 1000000000ULL
@@ -367,6 +439,14 @@ enum sv_counter {
 	SV_COUNT_PROBE_REPLIES,	   /* of peers, that the agent was told of */
 	SV_COUNT_PROBES_WITHHELD,  /* of either kind: more than are answered, or told of, in a while */
 	SV_COUNT_FEEDBACK_SENT,	   /* feedback sent to peers */
+	SV_COUNT_DROP_OVER_RATE,   /* of guests, beyond their share of the uplink */
+	SV_COUNT_DELAYED,	   /* of guests, that had to wait for their turn */
+	SV_COUNT_MARKS_COUNTED,	   /* packets of pairs of guests that arrived marked */
+	SV_COUNT_MARKS_HEARD,	   /* that peers told of */
+	SV_COUNT_MARKS_ASKED,	   /* counts of marks in packets of their own, which the agent sends */
+	SV_COUNT_MARKS_WITHHELD,   /* more of these than the agent is asked for in a while; a later one says the same */
+	SV_COUNT_MARKS_CONSUMED,   /* counts of peers, in packets of their own */
+	SV_COUNT_PAIRS_FULL,	   /* segments of pairs that there was no room for */
 	SV_COUNTERS
 };
 

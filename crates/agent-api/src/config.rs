@@ -65,6 +65,8 @@ pub struct Config {
     pub congestion: Option<edge::vcc::Config>,
     /// Of rates, over all ports; each port has its own.
     pub limits: Limits,
+    /// How guests share the uplink; `None`: they send as they like.
+    pub tenants: Option<Shares>,
     pub ports: Vec<PortRule>,
     pub peers: Vec<PeerRule>,
     /// Who says in which order labels are taken.
@@ -165,7 +167,17 @@ pub struct PortRule {
     pub strict: bool,
     /// What is for no guest may reach the host's stack.
     pub host: bool,
+    /// Of its share of the uplink, 1 to 65535.
+    pub weight: u16,
     pub limits: PortLimits,
+}
+
+/// `[tenants]`: HyGenICC's fair shares of the uplink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    pub conf: edge::hygenicc::Conf,
+    /// Bytes of a guest that may wait for their turn; 0: what exceeds its rate is dropped.
+    pub backlog: u64,
 }
 
 /// A `[[peer]]`.

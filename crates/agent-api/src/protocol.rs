@@ -39,6 +39,8 @@ pub enum Command {
     Counters,
     /// Rate limits, and how their queues stand.
     Limits,
+    /// Guests' shares of the uplink.
+    Tenants,
     /// Limit an interface until it ends or the owner takes this back. Answered by its `limits`.
     Limit(RequestedLimit),
     /// End what the owner asked for. Answered by whether there was anything.
@@ -332,6 +334,48 @@ pub struct DiscoveredPath {
 pub struct CounterValue {
     pub name: String,
     pub value: u64,
+}
+
+/// `tenants`; guests send as they like where the agent answers with nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tenants {
+    /// `aiad` or `alpha`.
+    pub law: String,
+    /// `drop` or `delay`: what becomes now of segments that exceed a rate.
+    pub hold: String,
+    pub uplink_bps: u64,
+    pub minimum_bps: u64,
+    pub interval_seconds: f64,
+    /// How often rates were set, and how much later than an interval's end on average.
+    pub ticks: u64,
+    pub mean_late_seconds: f64,
+    /// Pairs of guests that are remembered, and that can be.
+    pub pairs: u32,
+    pub max_pairs: u32,
+    pub guests: Vec<TenantGuest>,
+}
+
+/// Of [`Tenants`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TenantGuest {
+    pub interface: String,
+    pub ifindex: u32,
+    pub network: u32,
+    pub weight: u16,
+    /// Has it sent something lately? Others have no share, and no rates.
+    pub active: bool,
+    pub rate_bps: u64,
+    /// The most that its rate may be.
+    pub fair_bps: u64,
+    /// Smoothed part of its packets that were marked, 0 to 1.
+    pub alpha: f64,
+    /// Marks that peers told of.
+    pub marks: u64,
+    pub segments: u64,
+    /// On the wire.
+    pub bytes: u64,
+    pub dropped_segments: u64,
+    pub delayed_segments: u64,
 }
 
 /// One of `limits`: one direction of a port.

@@ -43,6 +43,7 @@ impl Agent {
             },
             Command::Counters => self.counters().map(|counters| json(&counters)),
             Command::Limits => Ok(json(&limits::tell(&self.config, &self.edge, &self.attached, &self.limited))),
+            Command::Tenants => self.tenants().map(|tenants| json(&tenants)),
             Command::Requested => {
                 let requested: Vec<_> = self.remembered.requested.iter().map(|one| &one.limit).collect();
                 Ok(json(&requested))
@@ -219,6 +220,7 @@ impl Agent {
                 ("learned_refused", "Guests' addresses that were not learned", tally.refused),
                 ("flows_expired", "Flows forgotten after their idle time", tally.expired),
                 ("facks_sent", "Reports sent to peers in packets of their own", tally.sent.facks),
+                ("marks_sent", "Counts of marks sent to peers in packets of their own", tally.sent.marks),
                 ("window_updates_sent", "Guests told of a larger window", tally.sent.window_updates),
                 ("timeouts_inferred", "Guests made to retransmit by duplicate ACKs", tally.sent.timeouts),
                 (
@@ -267,6 +269,7 @@ impl Agent {
             ],
             limits: limits::tell(&self.config, &self.edge, &self.attached, &self.limited),
             paths: if keeps { self.paths(|_| true) } else { Vec::new() },
+            shares: self.tenants().ok().flatten().map(|tenants| tenants.guests).unwrap_or_default(),
         };
         snapshot.text()
     }

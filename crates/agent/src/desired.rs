@@ -5,14 +5,15 @@ use super::learned::Learned;
 use super::limits::Limited;
 use super::rows::{row, Kept, Rows};
 use super::rules::rule_for;
+use super::shares::{numbers as share_numbers, row_of, Numbers};
 use agent_api::config::{Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
-use kernel::state::quota::{Bounds, TABLE_FLOWS, TABLE_LIMITED};
+use kernel::state::quota::{Bounds, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS};
 use kernel::state::{
     self, Peer, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_DISCOVERS, CONFIG_REORDER, PEER_DISCOVERED,
     PORT_CUTTER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER, PORT_STRICT,
     ROUTE_LOCAL, ROUTE_PEER, VERSION_2, VERSION_PLAIN,
 };
-use kernel::Role;
+use kernel::{Role, MAX_PAIRS};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -89,6 +90,9 @@ pub(crate) struct Desired {
     pub(crate) congestion: Rows,
     pub(crate) config: Rows,
     pub(crate) bounds: Rows,
+    pub(crate) tenants: Rows,
+    /// Of guests' shares.
+    pub(crate) shares: Numbers,
     pub(crate) ports: Rows,
     pub(crate) peers: Rows,
     pub(crate) remotes: Rows,
@@ -115,13 +119,18 @@ pub(crate) fn desired(
     for table in [TABLE_FLOWS, TABLE_LIMITED] {
         want.bounds.insert(row(&u32::from(table)), row(&Bounds { table: config.max_flows, port, network, pad: 0 }));
     }
+    let pairs = Bounds { table: MAX_PAIRS, port: MAX_PAIRS, network: MAX_PAIRS, pad: 0 };
+    want.bounds.insert(row(&u32::from(TABLE_PAIRS)), row(&pairs));
+    want.shares = share_numbers(config, interfaces, &kept.shares);
+    want.tenants.insert(row(&0u32), row(&row_of(config.tenants.as_ref(), &want.shares, kept.waits)));
     if let Some(congestion) = &config.congestion {
         want.congestion.insert(row(&0u32), congestion.as_bytes().to_vec());
     }
     want.attach.extend(resolved.uplinks.iter().map(|(ifindex, _)| (*ifindex, Role::Uplink)));
     let down = |name| format!("uplink {name}: it is down; bring it up, or look at its link's other end");
     want.problems.extend(resolved.down.iter().map(down));
-    add_ports(&mut want, config, resolved, interfaces, learned, limited);
+    let shares = want.shares.clone();
+    add_ports(&mut want, config, resolved, interfaces, learned, limited, &shares);
     add_peers(&mut want, config, resolved, kept);
     add_learned(&mut want, learned, |_| true);
     if let Some([first, second]) = kept.cutter {
@@ -142,9 +151,10 @@ pub(crate) fn of_ports(
     interfaces: &Interfaces,
     learned: &Learned,
     limited: &Limited,
+    shares: &Numbers,
 ) -> Desired {
     let mut want = Desired::default();
-    add_ports(&mut want, config, resolved, interfaces, learned, limited);
+    add_ports(&mut want, config, resolved, interfaces, learned, limited, shares);
     add_learned(&mut want, learned, |ifindex| interfaces.contains_key(&ifindex));
     want
 }
@@ -183,6 +193,7 @@ fn add_ports(
     interfaces: &Interfaces,
     learned: &Learned,
     limited: &Limited,
+    shares: &Numbers,
 ) {
     for rule in &config.ports {
         if let Selector::Name(name) = &rule.selector {
@@ -221,7 +232,9 @@ fn add_ports(
         let mac = mac.unwrap_or_default().0;
         let mtu = rule.mtu.unwrap_or(resolved.guest_mtu);
         let port_mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-        want.ports.insert(row(&ifindex), row(&Port { vni: network, flags, mac, mtu: port_mtu, ..Port::default() }));
+        let port = Port { vni: network, flags, mac, mtu: port_mtu, ..Port::default() };
+        let port = shares.get(&ifindex).map_or(port, |number| port.with_share(*number, rule.weight));
+        want.ports.insert(row(&ifindex), row(&port));
         want.attach.insert((ifindex, Role::Guest));
         want.mtus.insert(ifindex, mtu);
         let route = Route { kind: ROUTE_LOCAL, target: ifindex, mac, ..Route::default() };
@@ -361,6 +374,7 @@ pub(crate) mod tests {
             mtu: None,
             strict: true,
             host: true,
+            weight: 1,
             limits: Default::default(),
         }
     }
@@ -401,6 +415,7 @@ pub(crate) mod tests {
             reorder: None,
             congestion: None,
             limits: Default::default(),
+            tenants: None,
             ports: vec![
                 port(Selector::Pattern("lxc*".into()), &[], &["10.1.1.0/24"]),
                 port(Selector::Name("lxc0".into()), &["10.1.1.2"], &[]),

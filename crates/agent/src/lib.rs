@@ -42,6 +42,7 @@ mod rules;
 mod run;
 mod runtime;
 mod server;
+mod shares;
 mod tables;
 mod tally;
 mod teardown;

@@ -2,7 +2,7 @@
 
 use super::error::{Error, Result};
 use super::server::Asked;
-use agent_api::protocol::{KnownPath, Limit, Path};
+use agent_api::protocol::{KnownPath, Limit, Path, TenantGuest};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
@@ -106,6 +106,8 @@ pub(super) struct Snapshot {
     pub(super) limits: Vec<Limit>,
     /// Their known paths, with the labels `peer` and `port`.
     pub(super) paths: Vec<Path>,
+    /// With the label `interface`.
+    pub(super) shares: Vec<TenantGuest>,
 }
 
 impl Collector for Snapshot {
@@ -125,6 +127,7 @@ impl Collector for Snapshot {
         let mut family = encoder.encode_descriptor("build_info", help, None, MetricType::Gauge)?;
         ConstGauge::new(1.0).encode(family.encode_family(&labels)?)?;
         self.encode_paths(&mut encoder)?;
+        self.encode_shares(&mut encoder)?;
         self.encode_limits(&mut encoder)
     }
 }
@@ -145,7 +148,42 @@ const LIMIT_COUNTERS: [OfLimit<u64>; 5] = [
     ("limit_windows_lowered", "ACKs whose receive window was lowered for a limit's sake", |l| l.windows_lowered),
 ];
 
+type OfShare<T> = (&'static str, &'static str, fn(&TenantGuest) -> T);
+
+const SHARE_GAUGES: [OfShare<f64>; 3] = [
+    ("tenant_rate_bps", "Rate that a guest is held to; 0 while it is silent", |g| g.rate_bps as f64),
+    ("tenant_fair_rate_bps", "The most that this rate may be", |g| g.fair_bps as f64),
+    ("tenant_marked_ratio", "Smoothed part of a guest's packets that were marked", |g| g.alpha),
+];
+
+const SHARE_COUNTERS: [OfShare<u64>; 4] = [
+    ("tenant_sent_bytes", "Bytes of a guest on the uplink, with headers", |g| g.bytes),
+    ("tenant_marks", "Marks that peers told of a guest's packets", |g| g.marks),
+    ("tenant_dropped_segments", "Segments of a guest that exceeded its share", |g| g.dropped_segments),
+    ("tenant_delayed_segments", "Segments of a guest that waited for their turn", |g| g.delayed_segments),
+];
+
 impl Snapshot {
+    fn encode_shares(&self, encoder: &mut DescriptorEncoder<'_>) -> std::result::Result<(), std::fmt::Error> {
+        if self.shares.is_empty() {
+            return Ok(());
+        }
+        let labels = |g: &TenantGuest| [("interface", g.interface.clone())];
+        for (name, help, value) in SHARE_GAUGES {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for guest in &self.shares {
+                ConstGauge::new(value(guest)).encode(family.encode_family(&labels(guest))?)?;
+            }
+        }
+        for (name, help, value) in SHARE_COUNTERS {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for guest in &self.shares {
+                ConstCounter::new(value(guest)).encode(family.encode_family(&labels(guest))?)?;
+            }
+        }
+        Ok(())
+    }
+
     fn encode_paths(&self, encoder: &mut DescriptorEncoder<'_>) -> std::result::Result<(), std::fmt::Error> {
         let known = || self.paths.iter().flat_map(|to| to.known.iter().map(|path| (to.peer.clone(), path)));
         if known().next().is_none() {

@@ -1,13 +1,14 @@
-//! Packets that virtual congestion control asks for: reports to peers, and ACKs to guests.
+//! Packets that the data path asks for: reports and counts of marks to peers, and ACKs to guests.
 
 use super::reconcile::Agent;
 use super::tally::Sent;
 use edge::vcc;
 use kernel::emit::{self, Interface, Uplink};
-use kernel::state::{address, Event, EMIT_DUPACK, EMIT_FACK, ROUTE_LOCAL, ROUTE_PEER};
+use kernel::state::{address, Event, EMIT_DUPACK, EMIT_FACK, MARKS_BEGIN, ROUTE_LOCAL, ROUTE_PEER};
 use kernel::Error as KernelError;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::io;
+use wire::feedback::MARKS;
 use wire::Packet;
 
 /// Why a packet was not sent. All of these may be another's doing, and none needs a remedy.
@@ -30,25 +31,37 @@ impl Agent {
         if event.value & EMIT_FACK == 0 {
             return;
         }
-        match self.send_report(event, uplink) {
+        match self.send_to_peer(event, &vcc::feedback_packet(&event.packet), uplink) {
             Ok(()) => sent.facks += 1,
             Err(_) => sent.failures += 1,
         }
     }
 
-    fn send_report(&self, event: &Event, uplink: &mut Option<Uplink>) -> Result<(), Unsent> {
+    /// A peer is to hear how many packets of a pair of guests arrived marked.
+    pub(super) fn answer_marks(&self, event: &Event, uplink: &mut Option<Uplink>, sent: &mut Sent) {
+        let begins = (event.value & MARKS_BEGIN != 0).then_some(0);
+        for count in begins.into_iter().chain([event.value as u16]) {
+            let [feedback_path, feedback_value] = count.to_be_bytes();
+            let packet = Packet { feedback: MARKS, feedback_path, feedback_value, ..event.packet };
+            match self.send_to_peer(event, &packet, uplink) {
+                Ok(()) => sent.marks += 1,
+                Err(_) => sent.failures += 1, // the next count says the same
+            }
+        }
+    }
+
+    /// To the edge of the guest that the event's packet is for. That edge consumes it: no station ever sees the addresses.
+    fn send_to_peer(&self, event: &Event, packet: &Packet, uplink: &mut Option<Uplink>) -> Result<(), Unsent> {
         let port = self.edge.port(event.ifindex)?.ok_or(Unsent::Nobody)?;
         let route = self.edge.route(port.vni, address(event.packet.daddr))?.ok_or(Unsent::Nobody)?;
         let peer = if route.kind == ROUTE_PEER { self.edge.peer(route.target)? } else { None };
         let peer = peer.ok_or(Unsent::Nobody)?;
-        let report = vcc::feedback_packet(&event.packet);
-        // The peer's edge consumes it: no station ever sees the addresses.
-        let frame = emit::frame(&report, port.mac, route.mac)?;
+        let frame = emit::frame(packet, port.mac, route.mac)?;
         let uplink = match uplink {
             Some(uplink) => uplink,
             None => uplink.insert(Uplink::open()?),
         };
-        Ok(uplink.send(&peer, port.vni, &report, &frame)?)
+        Ok(uplink.send(&peer, port.vni, packet, &frame)?)
     }
 
     /// The timer laws ask for a packet to a guest. `known`: the interfaces that were opened for this already.

@@ -12,6 +12,7 @@ use super::learned::Learned;
 use super::limits::{self, Limited, Raise};
 use super::log::Log;
 use super::remembered::Remembered;
+use super::shares::Numbers;
 use super::requested::{self, Configured};
 use super::tables::{routes_of, Changes, Table, Tables};
 use super::teardown::undo;
@@ -46,6 +47,10 @@ pub(super) struct Agent {
     pub(super) problems: Vec<String>,
     pub(super) swept: Swept,
     pub(super) limited: Limited,
+    /// Numbers of guests' shares of the uplink.
+    pub(super) shares: Numbers,
+    /// What exceeds a guest's share waits.
+    pub(super) waits: bool,
     /// The thread that holds what overtook an earlier flowcell, where there is one.
     pub(super) receiver: Option<Receiver>,
     /// What discovers paths, where it is to.
@@ -86,7 +91,7 @@ impl Agent {
     pub(super) fn follow_port(&mut self, ifindex: u32) -> Result<()> {
         let Some(interface) = self.interfaces.get(&ifindex) else { return Ok(()) };
         let one = Interfaces::from([(ifindex, interface.clone())]);
-        let want = desired::of_ports(&self.config, &self.resolved, &one, &self.learned, &self.limited);
+        let want = desired::of_ports(&self.config, &self.resolved, &one, &self.learned, &self.limited, &self.shares);
         let (tables, mut changes) = (Rc::clone(&self.tables), Changes::default());
         for (table, want) in [(&tables.ports, &want.ports), (&tables.routes, &want.routes)] {
             table.upsert(&table.rows_of(want)?, want, &mut changes)?;
@@ -139,13 +144,18 @@ impl Agent {
         let limited = self.raise_limits(&mut problems)?;
         let mut kept = self.tables.kept()?;
         kept.cutter = self.follow_cutter(&mut problems);
+        kept.waits = self.can_wait(&mut problems);
         self.follow_tracer(&kept, &mut problems);
         let mut want = desired(&self.config, &self.resolved, &self.interfaces, &self.learned, &limited, &kept);
+        (self.shares, self.waits) = (want.shares.clone(), kept.waits);
         let expected = usize::from(seen.resolved.is_err()) + want.problems.len();
         problems.append(&mut want.problems);
         want.attach.extend(gro);
         want.attach.extend(self.follow_receiver(&mut problems));
         let changes = self.follow(&want, &mut problems)?;
+        if self.config.tenants.is_some() {
+            self.edge.begin_shares()?;
+        }
         if let Err(e) = limits::lower(&limited) {
             problems.push(format!("cannot remove what a rate limit has left: {e}"));
         }
@@ -184,6 +194,7 @@ impl Agent {
         let mut rows = vec![
             (&t.config, &want.config),
             (&t.bounds, &want.bounds),
+            (&t.tenants, &want.tenants),
             (&t.peers, &want.peers),
             (&t.remotes, &want.remotes),
             (&t.ports, &want.ports),

@@ -55,6 +55,7 @@ fn limits_only(interface: &str, config: &Config) -> PortRule {
         mtu: None,
         strict: true,
         host: true,
+        weight: 1,
         limits: PortLimits { law: config.limits.law, ..PortLimits::default() },
     }
 }

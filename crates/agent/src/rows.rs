@@ -15,6 +15,10 @@ pub(crate) struct Kept {
     pub(crate) seed: u64,
     /// Of the tables, see [`kernel::state::Config::epoch`].
     pub(crate) epoch: u32,
+    /// Numbers of guests' shares, by ifindex of their ports.
+    pub(crate) shares: BTreeMap<u32, u16>,
+    /// What exceeds a guest's share can wait.
+    pub(crate) waits: bool,
     /// ifindex of both ends of the pair of devices that cuts segments, where it is in place.
     pub(crate) cutter: Option<[u32; 2]>,
 }

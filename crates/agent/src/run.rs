@@ -198,6 +198,8 @@ impl Runner {
             problems: Vec::new(),
             swept: Swept::default(),
             limited: Limited::default(),
+            shares: Default::default(),
+            waits: false,
             receiver: None,
             tracer: None,
             traced: Default::default(),

@@ -121,6 +121,7 @@ pub(super) struct Tables {
     pub(super) congestion: Table,
     pub(super) config: Table,
     pub(super) bounds: Table,
+    pub(super) tenants: Table,
     pub(super) ports: Table,
     pub(super) peers: Table,
     pub(super) remotes: Table,
@@ -138,6 +139,7 @@ impl Tables {
             congestion: open("congestion")?,
             config: open("config")?,
             bounds: open("bounds")?,
+            tenants: open("tenants")?,
             ports: Table { own: without_notes, ..open("ports")? },
             peers: open("peers")?,
             remotes: open("remotes")?,
@@ -168,7 +170,10 @@ impl Tables {
         let config = self.config.rows()?;
         let config = config.values().find_map(|v| state::Config::from_bytes(v)).unwrap_or_default();
         let seed = if config.seed == 0 { random_seed() } else { config.seed };
-        Ok(Kept { peers, seed, epoch: config.epoch, ..Kept::default() })
+        let ports = self.ports.rows()?;
+        let ports = ports.iter().filter_map(|(k, v)| Some((u32::from_bytes(k)?, Port::from_bytes(v)?)));
+        let shares = ports.filter_map(|(ifindex, port)| Some((ifindex, port.share_number()?))).collect();
+        Ok(Kept { peers, seed, epoch: config.epoch, shares, ..Kept::default() })
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Tally {
 pub(super) struct Sent {
     pub(super) facks: u64,
     pub(super) window_updates: u64,
+    /// Counts of marks, in packets of their own.
+    pub(super) marks: u64,
     /// Timeouts inferred that made the guest retransmit.
     pub(super) timeouts: u64,
     pub(super) failures: u64,

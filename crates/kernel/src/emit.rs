@@ -131,7 +131,8 @@ impl Uplink {
         let most = peer.tunnel.version;
         let encap = match packet.wire {
             version::TWO if most >= VERSION_2 => {
-                Encap { shim: u8::from(packet.pack == pack::SHIM), ..Encap::new(vni, VERSION_2) }
+                let (feedback, path, value) = (packet.feedback, packet.feedback_path, packet.feedback_value);
+                Encap { shim: u8::from(packet.pack == pack::SHIM), feedback, path, value, ..Encap::new(vni, VERSION_2) }
             }
             _ => Encap { speaks2: u8::from(most >= VERSION_2), ..Encap::new(vni, most.min(VERSION_1)) },
         };

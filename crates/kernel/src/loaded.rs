@@ -26,6 +26,7 @@ mod pins;
 mod refusal;
 mod role;
 mod sweep;
+mod tenants;
 mod tick;
 mod timers;
 mod trial;
@@ -38,6 +39,7 @@ use pins::{entries, holds_maps, remove_pins};
 pub use pins::{other_edges, remove_edge};
 pub use role::Role;
 pub use sweep::{Sweep, Swept};
+pub use tenants::MAX_PAIRS;
 pub use tick::Ticked;
 pub use trial::{try_edge, try_laws};
 

@@ -5,6 +5,7 @@ use wire::FlowKey;
 
 pub use edge::MAX_LABELS;
 pub use paths::{PeerPaths, PEER_RELAY_BYTES};
+pub use tenants::{PairKey, PairSlot, Share, Sharing, Tenants, MAX_SHARES};
 pub use wire::{address, words};
 
 /// Plain data that crosses the kernel's border as bytes.
@@ -35,10 +36,11 @@ macro_rules! plain {
 pub mod limiter;
 mod paths;
 pub mod quota;
+mod tenants;
 
 plain!(
     Config = 64,
-    Port = 48,
+    Port = 56,
     RouteKey = 24,
     Route = 16,
     Tunnel = 48,
@@ -162,6 +164,22 @@ pub struct Port {
     pub heard_at_ns: u64,
     /// The data path's own: when it last sent [`EVENT_MAC`], ns.
     pub mac_at_ns: u64,
+    /// Of the host's uplink, see [`Port::with_share`]; 0: the guest is not held.
+    pub share: u32,
+    pub pad: u32,
+}
+
+impl Port {
+    /// The guest is held to its share of the uplink: the number of its row, 1 to [`MAX_SHARES`], and its weight, 1 to 65535.
+    #[must_use]
+    pub fn with_share(self, number: u16, weight: u16) -> Port {
+        Port { share: u32::from(weight) << 16 | u32::from(number), ..self }
+    }
+
+    /// The number of its row among the shares.
+    pub fn share_number(&self) -> Option<u16> {
+        Some(self.share as u16).filter(|number| *number != 0)
+    }
 }
 
 /// `struct sv_route_key`; fields in network byte order, see [`RouteKey::new`].
@@ -445,6 +463,8 @@ pub const TICK_RECLASSIFY: u32 = 2;
 pub const TICK_FORGET: u32 = 3;
 /// What has expired is to be deleted.
 pub const TICK_EXPIRE: u32 = 4;
+/// Of the shares' program: rates are to be set from now on.
+pub const TICK_BEGIN: u32 = 5;
 
 /// Of a call's result: events are to be read first.
 pub const TICK_FULL: u32 = 0x20000;
@@ -496,6 +516,11 @@ pub const EVENT_TIMER: u32 = 8;
 
 /// A probe's reply; `addr`: outer source; `value`: identifier in the upper 16 bits, outer source port in the lower.
 pub const EVENT_REPLY: u32 = 10;
+
+/// A count of marks for a peer's guest: addresses in `packet`; `value`: the count, and [`MARKS_BEGIN`]; `ifindex`: the port here.
+pub const EVENT_MARKS: u32 = 11;
+/// Of [`EVENT_MARKS`]: the peer is to be told first where the count begins.
+pub const MARKS_BEGIN: u32 = 0x10000;
 
 /// Of [`EVENT_TABLE_FULL`]: the guest's port holds as many flows as it may.
 pub const QUOTA_PORT: u32 = 1;
@@ -576,6 +601,14 @@ counters! {
     ProbeReplies "probe_replies",
     ProbesWithheld "probes_withheld",
     FeedbackSent "feedback_sent",
+    DropOverRate "drop_over_rate_segments",
+    Delayed "delayed_segments",
+    MarksCounted "marks_counted",
+    MarksHeard "marks_heard",
+    MarksAsked "marks_asked",
+    MarksWithheld "marks_withheld",
+    MarksConsumed "marks_consumed",
+    PairsFull "pairs_full_segments",
 }
 
 /// Sums over all CPUs since the maps were made; see `enum sv_counter`.

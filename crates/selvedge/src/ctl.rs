@@ -3,7 +3,7 @@
 use crate::agent::file::SOCKET;
 use agent_api::protocol::{
     Answer, Command, CounterValue, Discovered, Flows, KnownPath, Limit, Outcome, Path as PeerPath, Port, Receiver,
-    Request, RequestedLimit, Status, Uplink, MAX_ANSWER, MAX_FLOWS, VERSION,
+    Request, RequestedLimit, Status, Tenants, Uplink, MAX_ANSWER, MAX_FLOWS, VERSION,
 };
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
@@ -62,6 +62,8 @@ pub enum Question {
     Counters,
     /// Rate limits of ports: rate, queue, and what keeps it short
     Limits,
+    /// Guests' shares of the uplink: rate, fair rate, marks
+    Tenants,
     /// Limit an interface until it ends or `unlimit`, whatever the configuration says of its rates
     Limit {
         /// The host's end of a guest's interface
@@ -152,6 +154,7 @@ pub fn run(ctl: &Ctl) -> Result<(), CtlError> {
         Question::Paths { peer } => Command::Paths { peer: peer.clone() },
         Question::Counters => Command::Counters,
         Question::Limits => Command::Limits,
+        Question::Tenants => Command::Tenants,
         Question::Limit { interface, egress, ingress } => Command::Limit(RequestedLimit {
             interface: interface.clone(),
             owner: owner(interface),
@@ -174,6 +177,7 @@ pub fn run(ctl: &Ctl) -> Result<(), CtlError> {
         Question::Paths { peer } => paths(&read::<Vec<PeerPath>>(ctl, answer)?, peer.is_some()),
         Question::Counters => counters(&read::<Vec<CounterValue>>(ctl, answer)?),
         Question::Limits | Question::Limit { .. } => limits(&read::<Vec<Limit>>(ctl, answer)?),
+        Question::Tenants => tenants(read::<Option<Tenants>>(ctl, answer)?.as_ref()),
         Question::Unlimit { interface } => match read::<bool>(ctl, answer)? {
             true => String::new(),
             false => format!("{interface} has no limit of `selvedge ctl limit`\n"),
@@ -462,6 +466,42 @@ fn limits(limits: &[Limit]) -> String {
         ]);
     }
     grid(&rows, 5)
+}
+
+fn tenants(tenants: Option<&Tenants>) -> String {
+    let Some(t) = tenants else {
+        return "guests send as they like; [tenants] in agent.toml gives them shares of the uplink\n".into();
+    };
+    let rate = |bps| BitRate::from_bps(bps).to_string();
+    let mut rows = vec![heading(&[
+        "interface", "network", "weight", "active", "rate", "fair rate", "alpha", "marks", "segments", "dropped", "delayed",
+    ])];
+    rows.extend(t.guests.iter().map(|g| {
+        vec![
+            g.interface.clone(),
+            g.network.to_string(),
+            g.weight.to_string(),
+            if g.active { "yes" } else { "no" }.into(),
+            if g.active { rate(g.rate_bps) } else { "-".into() },
+            if g.active { rate(g.fair_bps) } else { "-".into() },
+            format!("{:.3}", g.alpha),
+            g.marks.to_string(),
+            g.segments.to_string(),
+            g.dropped_segments.to_string(),
+            g.delayed_segments.to_string(),
+        ]
+    }));
+    let about = format!(
+        "{} every {:.3} ms of {}, at least {} a guest, by {}; {} of {} pairs\n\n",
+        t.law,
+        t.interval_seconds * 1e3,
+        rate(t.uplink_bps),
+        rate(t.minimum_bps),
+        t.hold,
+        t.pairs,
+        t.max_pairs
+    );
+    about + grid(&rows, 4).as_str()
 }
 
 fn heading(names: &[&str]) -> Vec<String> {

@@ -60,6 +60,7 @@ pub fn emit_snapped(packet: &Packet, options: &TcpOptions, snap: usize, out: &mu
     let l4_len = match packet.proto {
         proto::TCP => tcp_header(packet, options, &mut l4),
         proto::UDP => udp_header(packet, &mut l4)?,
+        _ if packet.payload == 0 => 0,
         other => return Err(EmitError::Protocol(other)),
     };
     let l4_total = packet.payload.checked_add(l4_len as u32).ok_or(EmitError::TooLarge(packet.payload))?;

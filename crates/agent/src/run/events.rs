@@ -4,7 +4,7 @@ use super::{cpu_time, now, Runner, MAX_REST, SHARE, SWEEP_WHEN_FULL};
 use crate::log::Limit;
 use kernel::monotonic_ns;
 use kernel::state::{
-    address, Event, EVENT_EMIT, EVENT_FORGED, EVENT_GUEST, EVENT_LENGTHS, EVENT_MAC, EVENT_REPLY, EVENT_TABLE_FULL,
+    address, Event, EVENT_EMIT, EVENT_FORGED, EVENT_GUEST, EVENT_LENGTHS, EVENT_MAC, EVENT_MARKS, EVENT_REPLY, EVENT_TABLE_FULL,
     EVENT_TIMER, EVENT_TUNNEL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, QUOTA_NETWORK, QUOTA_OUTSIDE, QUOTA_PORT,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +53,7 @@ impl Runner {
                         tracer.reply(event);
                     }
                 }
+                EVENT_MARKS => self.agent.answer_marks(event, &mut self.uplink, &mut self.tally.sent),
                 EVENT_EMIT => self.agent.answer_event(event, &mut self.uplink, &mut self.tally.sent),
                 _ => {}
             }

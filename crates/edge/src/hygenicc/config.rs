@@ -32,6 +32,16 @@ impl Names for Law {
     }
 }
 
+impl Law {
+    /// `SV_HYG_AIAD`, `SV_HYG_ALPHA`: of [`super::Conf::law`].
+    pub fn number(self) -> u32 {
+        match self {
+            Law::Aiad => HYG_AIAD,
+            Law::Alpha => HYG_ALPHA,
+        }
+    }
+}
+
 /// What becomes of segments that exceed the rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hold {
@@ -100,7 +110,8 @@ impl Config {
         }
     }
 
-    pub(crate) fn conf(&self) -> HygConf {
+    /// As the data path reads it.
+    pub fn conf(&self) -> HygConf {
         let alpha = |x: f64| (x.clamp(LEAST_ALPHA, 1.0) * f64::from(HYG_ONE)) as u32;
         let (refuse, admit) = self.admission.map_or((0, 0), |(on, off)| (alpha(on), alpha(off)));
         HygConf {
@@ -112,10 +123,7 @@ impl Config {
             least: (self.minimum.as_bps() / 8).max(1),
             depth: self.depth.get(),
             bursts: self.bursts,
-            law: match self.law {
-                Law::Aiad => HYG_AIAD,
-                Law::Alpha => HYG_ALPHA,
-            },
+            law: self.law.number(),
             gain: self.gain.min(HYG_MAX_GAIN),
             refuse,
             admit,

@@ -6,9 +6,10 @@ mod pairs;
 mod tests;
 mod waiting;
 
+pub use crate::native::{Bucket, HygConf as Conf};
 pub use config::{Config, Hold, Law, LEAST_ALPHA};
 
-use crate::native::{self, Bucket, Conf, Hyg, HygConf, Part, Relay, Uplink};
+use crate::native::{self, Hyg, HygConf, Part, Relay, Uplink};
 use crate::Slot;
 use pairs::Pairs;
 use rustc_hash::FxHashMap;
@@ -232,7 +233,7 @@ impl Hygenicc {
     }
 
     /// What a packet from a guest is to carry, beside what waits in `relay`.
-    pub(crate) fn pay(&mut self, conf: &Conf, relay: Option<&mut Relay>, now: Time, packet: &Packet) -> Feedback {
+    pub(crate) fn pay(&mut self, conf: &native::Conf, relay: Option<&mut Relay>, now: Time, packet: &Packet) -> Feedback {
         let guest = self.guests.get(&packet.saddr).copied();
         let id = guest.and_then(|guest| self.pairs.find(now, guest, &packet.daddr));
         native::pay(conf, relay, id.map(|id| self.pairs.get(id)), now, packet)

@@ -20,23 +20,23 @@ pub(crate) const SETTLED: u8 = 8;
 /// `SV_HYG_MAX_GAIN`
 pub(crate) const MAX_GAIN: u32 = 4;
 
-/// `struct sv_hyg_conf`; units there.
+/// `struct sv_hyg_conf`: times in ns, rates in bytes per second, sizes in bytes, alpha in 1/65536.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct HygConf {
-    pub(crate) interval: u64,
-    pub(crate) inactive: u64,
-    pub(crate) quiet: u64,
-    pub(crate) patience: u64,
-    pub(crate) uplink: u64,
-    pub(crate) least: u64,
-    pub(crate) depth: u64,
-    pub(crate) bursts: u32,
-    pub(crate) law: u32,
-    pub(crate) gain: u32,
-    pub(crate) refuse: u32,
-    pub(crate) admit: u32,
-    pub(crate) pad: u32,
+pub struct HygConf {
+    pub interval: u64,
+    pub inactive: u64,
+    pub quiet: u64,
+    pub patience: u64,
+    pub uplink: u64,
+    pub least: u64,
+    pub depth: u64,
+    pub bursts: u32,
+    pub law: u32,
+    pub gain: u32,
+    pub refuse: u32,
+    pub admit: u32,
+    pub pad: u32,
 }
 const _: () = assert!(size_of::<HygConf>() == 80);
 
@@ -48,23 +48,23 @@ pub(crate) struct Uplink {
 }
 const _: () = assert!(size_of::<Uplink>() == 8);
 
-/// `struct sv_hyg_bucket`
+/// `struct sv_hyg_bucket`: a guest on its host's uplink; rates in bytes per second, times in ns, alpha in 1/65536.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Bucket {
-    pub(crate) level: u64,
-    pub(crate) filled: u64,
-    pub(crate) last: u64,
-    pub(crate) heard: u64,
-    pub(crate) rate: u64,
-    pub(crate) fair: u64,
-    pub(crate) alpha_sum: u64,
-    pub(crate) alphas: u32,
-    pub(crate) alpha: u32,
-    pub(crate) marks: u32,
-    pub(crate) weight: u32,
-    pub(crate) active: u32,
-    pub(crate) pad: u32,
+pub struct Bucket {
+    pub level: u64,
+    pub filled: u64,
+    pub last: u64,
+    pub heard: u64,
+    pub rate: u64,
+    pub fair: u64,
+    pub alpha_sum: u64,
+    pub alphas: u32,
+    pub alpha: u32,
+    pub marks: u32,
+    pub weight: u32,
+    pub active: u32,
+    pub pad: u32,
 }
 const _: () = assert!(size_of::<Bucket>() == 80);
 

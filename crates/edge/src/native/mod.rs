@@ -16,14 +16,15 @@ mod tests;
 mod vcc;
 
 pub(crate) use hygenicc::{
-    admitted, began, bytes as hyg_bytes, counts, is_feedback, pay, refuses, saw, tick as hyg_tick, Bounds, Bucket, Hyg,
-    HygConf, Part, Tally, Uplink, BEGAN_OUTSIDE, SETTLED,
+    admitted, began, bytes as hyg_bytes, counts, is_feedback, pay, refuses, saw, tick as hyg_tick, Bounds, Hyg, Part,
+    Tally, Uplink, BEGAN_OUTSIDE, SETTLED,
 };
 pub(crate) use hygenicc::{
     Pair as HygPair, AIAD as HYG_AIAD, ALPHA as HYG_ALPHA, MAX_GAIN as HYG_MAX_GAIN, ONE as HYG_ONE, PROTO as HYG_PROTO,
 };
 pub(crate) use limiter::{Limit, LimitQueue, LIMIT_DEM, LIMIT_ECN, LIMIT_NONE, LIMIT_ONE, LIMIT_SPRING};
 pub(crate) use paths::{hear, tick_paths, PathStates, Paths, Relay};
+pub use hygenicc::{Bucket, HygConf};
 pub use paths::{PathState, WEIGHT_ONE};
 pub use vcc::Vcc;
 pub(crate) use vcc::{fack, PolicyRule, VccClass, VccConf, AWARE, BEGUN};

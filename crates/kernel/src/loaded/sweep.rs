@@ -6,9 +6,9 @@ use super::walk::{self, Walk};
 use super::{Error, KernelEdge, Result};
 use crate::native;
 use crate::state::quota::{
-    Bounds, Limited, Tally, TallyKey, TABLE_FLOWS, TABLE_LIMITED, TALLY_NETWORK, TALLY_PORT, TALLY_TABLE,
+    Bounds, Limited, Tally, TallyKey, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS, TALLY_NETWORK, TALLY_PORT, TALLY_TABLE,
 };
-use crate::state::{Flow, FlowSlot, FlowSlotKey, Plain, TICK_EXPIRE, TICK_TIMERS};
+use crate::state::{Flow, FlowSlot, FlowSlotKey, PairKey, PairSlot, Plain, TICK_EXPIRE, TICK_TIMERS};
 use libbpf_rs::{MapCore, MapFlags};
 use std::collections::BTreeMap;
 
@@ -32,7 +32,9 @@ pub struct Swept {
 pub struct Sweep {
     flows: Walk,
     limited: Walk,
+    pairs: Walk,
     flows_done: bool,
+    limited_done: bool,
     /// As they stood when the sweep began.
     before: Option<Tallies>,
     /// What was found.
@@ -91,7 +93,11 @@ impl KernelEdge {
             sweep.flows_done = !self.sweep_flows(sweep, now, most, congestion)?;
             return Ok(None);
         }
-        if self.sweep_limited(sweep, now, most)? {
+        if !sweep.limited_done {
+            sweep.limited_done = !self.sweep_limited(sweep, now, most)?;
+            return Ok(None);
+        }
+        if self.sweep_pairs(sweep, now, most)? {
             return Ok(None);
         }
         if !sweep.unsure {
@@ -158,6 +164,26 @@ impl KernelEdge {
         let program = || self.limit_tick().ok_or(Error::Missing("selvedge_limit_tick"));
         let gone = tick_keys(program, TICK_EXPIRE, now, &keys)?.touched as usize;
         sweep.unsure |= gone != keys.len();
+        Ok(true)
+    }
+
+    /// False at the end.
+    fn sweep_pairs(&self, sweep: &mut Sweep, now: u64, most: u32) -> Result<bool> {
+        let map = self.map("pairs")?;
+        let (mut walk, mut expired) = (std::mem::take(&mut sweep.pairs), Vec::new());
+        let Some(entries) = walk.step(&map, most)? else { return Ok(false) };
+        for (key, value) in entries {
+            let Some((key, slot)) = PairKey::from_bytes(key).zip(PairSlot::from_bytes(value)) else { continue };
+            let kept = !slot.expired(now);
+            let port = if slot.charged != 0 { key.ifindex } else { 0 };
+            sweep.found(kept, TABLE_PAIRS, port, None, slot.outside != 0);
+            if !kept {
+                expired.push(key);
+            }
+        }
+        sweep.pairs = walk;
+        let gone = self.expire_pairs(now, &expired)?;
+        sweep.unsure |= gone != expired.len();
         Ok(true)
     }
 

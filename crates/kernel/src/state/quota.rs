@@ -6,6 +6,8 @@ use super::Plain;
 pub const TABLE_FLOWS: u16 = 0;
 /// Those through rate limits.
 pub const TABLE_LIMITED: u16 = 1;
+/// Pairs of guests whose shares are counted.
+pub const TABLE_PAIRS: u16 = 2;
 /// Of [`TallyKey::kind`]: the whole table, a port by its ifindex, a network.
 pub const TALLY_TABLE: u16 = 0;
 pub const TALLY_PORT: u16 = 1;

@@ -9,6 +9,7 @@ use parsed::Parsed;
 use ports::{check_peers, check_ports, one_owner_each};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use tenants::TenantsTable;
 use tables::{AgentTable, BalanceTable, File, Labels, PlaceWord, Spread, UplinkTable, VXLAN};
 use units::Time;
 
@@ -20,6 +21,7 @@ mod paths;
 mod ports;
 mod receive;
 mod tables;
+mod tenants;
 
 pub(crate) use limits::{kubernetes_bandwidth, EGRESS, INGRESS};
 pub use tables::{PINS, SOCKET};
@@ -96,6 +98,7 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
     let metrics = faults.note(check_agent(&file.agent));
     let congestion = faults.note(file.congestion.as_ref().map(congestion::CongestionTable::check).transpose());
     let controller = faults.note(file.controller.as_ref().map(|table| table.check((word, policy))).transpose());
+    let tenants = faults.note(file.tenants.as_ref().map(TenantsTable::check).transpose());
     let reorder = faults.note(file.receive.check());
     let discovery = faults.note(file.paths.check((word, policy)));
     if let (Some(peers), Some(labels), Some(found)) = (&peers, &labels, &discovery) {
@@ -129,6 +132,7 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
             reorder: reorder?,
             congestion: congestion?,
             limits: limits?,
+            tenants: tenants?,
             ports: ports?,
             peers: peers?,
             controller: controller?,
@@ -222,7 +226,11 @@ fn check_without_uplink(file: &File) -> Result<(Vec<String>, Option<IpAddr>), In
     if let Some((key, problem)) = needs {
         return Err(Invalid::new(key, problem, "add `[uplink]` with `interface = \"eth0\"`"));
     }
-    for (key, given) in [("congestion", file.congestion.is_some()), ("controller", file.controller.is_some())] {
+    for (key, given) in [
+        ("congestion", file.congestion.is_some()),
+        ("controller", file.controller.is_some()),
+        ("tenants", file.tenants.is_some()),
+    ] {
         if given {
             return Err(Invalid::new(key, "has no meaning without an uplink", "remove it, or add `[uplink]`"));
         }

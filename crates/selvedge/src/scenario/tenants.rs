@@ -92,7 +92,7 @@ impl Default for TenantsTable {
 
 impl TenantsTable {
     /// `at` is the table's path; `tenants` are those of the workloads; `slowest` is the rate of the slowest uplink.
-    pub(super) fn build(&self, at: &str, tenants: &[String], slowest: BitRate, hosts: u32) -> Result<Tenants, Invalid> {
+    pub(crate) fn build(&self, at: &str, tenants: &[String], slowest: BitRate, hosts: u32) -> Result<Tenants, Invalid> {
         let key = |name: &str| format!("{at}.{name}");
         if hosts > 65_534 {
             let problem = format!("{hosts} hosts are more than 65534");

@@ -15,6 +15,7 @@ mod packets;
 mod quotas;
 mod receiver;
 mod reload;
+mod tenants;
 mod unusual;
 mod world;
 
@@ -66,6 +67,18 @@ fn peer_process() {
             let end = WAIT.as_millis();
             for i in 0..end {
                 (0..20).for_each(|_| drop(socket.send_to(&[i as u8; 64], address)));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        // Datagrams of 1200 bytes, so many megabits a second of them.
+        "udp-pour" => {
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            let (begun, datagram) = (std::time::Instant::now(), [7; 1200]);
+            let mut sent = 0;
+            while begun.elapsed() < WAIT {
+                let due = begun.elapsed().as_micros() as u64 * bytes / 9600;
+                (sent..due.min(sent + 1000)).for_each(|_| drop(socket.send_to(&datagram, address)));
+                sent = due;
                 std::thread::sleep(Duration::from_millis(1));
             }
         }

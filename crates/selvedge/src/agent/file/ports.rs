@@ -72,6 +72,13 @@ pub(super) fn check_ports(file: &File, uplinks: &[String]) -> Result<Vec<PortRul
             }
             within(&at("learn_limit"), limit, 1, MAX_LEARNED)?;
         }
+        if let Some(weight) = table.weight {
+            if file.tenants.is_none() {
+                let remedy = "add `[tenants]` with `uplink_rate`, or remove it";
+                return Err(Invalid::new(at("weight"), "has no meaning without `[tenants]`", remedy));
+            }
+            within(&at("weight"), weight, 1, u16::MAX)?;
+        }
         if let Some(mtu) = table.mtu {
             within(&at("mtu"), mtu, 576, 65_535)?;
         }
@@ -85,6 +92,7 @@ pub(super) fn check_ports(file: &File, uplinks: &[String]) -> Result<Vec<PortRul
             mtu: table.mtu,
             strict: table.strict,
             host: table.host,
+            weight: table.weight.unwrap_or(1),
             limits: limits::check_port(&format!("port.{n}"), table, &file.limits, &file.tenant)?,
         });
     }
@@ -98,6 +106,7 @@ fn check_limits_only(n: usize, table: &PortTable, annotated: bool) -> Result<(),
         ("learn", !table.learn.is_empty()),
         ("mac", table.mac.is_some()),
         ("mtu", table.mtu.is_some()),
+        ("weight", table.weight.is_some()),
         ("strict", !table.strict),
         ("host", !table.host),
     ] {

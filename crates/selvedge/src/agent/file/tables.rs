@@ -6,6 +6,7 @@ use super::limits::{LawWord, LimitsTable, PodAnnotations, TenantTable};
 use super::parsed::Parsed;
 use super::paths::PathsTable;
 use super::receive::ReceiveTable;
+use super::tenants::TenantsTable;
 use crate::balance::{read_beside, schema_beside, BalanceKeys};
 use agent_api::config::{Mac, Prefix, LEARN_LIMIT, MAX_LEARNED};
 use edge::balance::{Scheme, AGENTS};
@@ -37,6 +38,7 @@ pub(super) struct File {
     pub(super) limits: LimitsTable,
     #[serde(default)]
     pub(super) tenant: Vec<TenantTable>,
+    pub(super) tenants: Option<TenantsTable>,
     #[serde(default)]
     pub(super) port: Vec<PortTable>,
     #[serde(default)]
@@ -280,6 +282,9 @@ pub(super) struct PortTable {
     /// Kubernetes, routes out. With false they are dropped.
     #[serde(default = "yes")]
     pub(super) host: bool,
+    /// Of the guest's share of the uplink; with `[tenants]` only.
+    #[schemars(range(min = 1, max = 65_535), extend("default" = 1))]
+    pub(super) weight: Option<u16>,
     /// Guaranteed to the guest's sending, or to the tenant's guests together; also the limit, unless there is a
     /// ceiling.
     #[schemars(extend("x-range" = ["1Kbps", "1Tbps"]))]

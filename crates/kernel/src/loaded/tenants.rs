@@ -1,0 +1,65 @@
+//! Guests' shares of the uplink (`datapath/kernel/tenants.h`): how they are held, and how they stand.
+
+use super::tick::tick_keys;
+use super::{Error, KernelEdge, Result};
+use crate::state::{PairKey, PairSlot, Plain, Share, Sharing, Tenants, TICK_BEGIN, TICK_EXPIRE};
+use libbpf_rs::{MapCore, MapFlags, ProgramMut};
+
+/// Pairs of guests that are remembered at once.
+pub const MAX_PAIRS: u32 = 65_536;
+
+impl KernelEdge {
+    /// How guests are held whose ports have a share. Rates change once [`KernelEdge::begin_shares`] was called.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn set_tenants(&self, tenants: &Tenants) -> Result<()> {
+        self.update("tenants", 0u32.as_bytes(), tenants.as_bytes())
+    }
+
+    /// Has the data path set rates from now on, by a timer of its own that this edge's maps keep.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`]; [`Error::Missing`] if the kernel does not start the timer.
+    pub fn begin_shares(&self) -> Result<()> {
+        let began = tick_keys(|| self.share_tick(), TICK_BEGIN, 0, &[&[]])?;
+        (began.touched == 1).then_some(()).ok_or(Error::Missing("a timer of the kernel's for shares"))
+    }
+
+    /// The share with that number; `None` if there is none of that number.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn share(&self, number: u16) -> Result<Option<Share>> {
+        Ok(self.lookup::<Share>("shares", u32::from(number).as_bytes())?.filter(|share| share.ifindex != 0))
+    }
+
+    /// What all shares have in common.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn sharing(&self) -> Result<Sharing> {
+        let value = self.map("sharing")?.lookup(0u32.as_bytes(), MapFlags::LOCK);
+        let value = value.map_err(|e| Error::Bpf("read a map", e))?;
+        Ok(value.and_then(|bytes| Sharing::from_bytes(&bytes)).unwrap_or_default())
+    }
+
+    /// The pairs of guests that are remembered.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn pairs(&self) -> Result<Vec<(PairKey, PairSlot)>> {
+        self.entries("pairs")
+    }
+
+    /// Forgets these pairs, where they are idle at `now`. Returns how many.
+    pub(super) fn expire_pairs(&self, now: u64, keys: &[PairKey]) -> Result<usize> {
+        let keys: Vec<&[u8]> = keys.iter().map(PairKey::as_bytes).collect();
+        Ok(tick_keys(|| self.share_tick(), TICK_EXPIRE, now, &keys)?.touched as usize)
+    }
+
+    fn share_tick(&self) -> Result<ProgramMut<'_>> {
+        const NAME: &str = "selvedge_share_tick";
+        self.object.progs_mut().find(|program| program.name() == NAME).ok_or(Error::Missing(NAME))
+    }
+}

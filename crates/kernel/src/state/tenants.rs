@@ -1,0 +1,92 @@
+//! Guests' shares of the uplink: `datapath/kernel/tenants.h`.
+
+use super::Plain;
+use edge::hygenicc::{Bucket, Conf};
+
+/// Guests of one host that can be held at once.
+pub const MAX_SHARES: u16 = 4096;
+
+plain!(Tenants = 96, Sharing = 32, Share = 136, PairKey = 24, PairSlot = 40);
+
+/// `struct sv_tenants`: how all guests of the host are held.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tenants {
+    /// With an interval of 0 nobody is held.
+    pub conf: Conf,
+    /// Bytes of a guest that may wait; 0: what exceeds the rate is dropped.
+    pub backlog: u64,
+    /// Rows in use: 1 to this.
+    pub numbers: u32,
+    pub pad: u32,
+}
+
+/// `struct sv_sharing`: what all have in common.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sharing {
+    /// The kernel's; reads as zero.
+    pub lock: u32,
+    pub pad: u32,
+    /// Of active guests, sum.
+    pub weights: u64,
+    /// How often rates were set, and by how many ns in all later than an interval's end.
+    pub ticks: u64,
+    pub late_ns: u64,
+}
+
+/// `struct sv_share`: of one guest.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    pub bucket: Bucket,
+    /// Where segments wait: when its bucket is full again, ns.
+    pub full_ns: u64,
+    pub segments: u64,
+    /// On the wire.
+    pub bytes: u64,
+    pub dropped: u64,
+    pub delayed: u64,
+    /// Marks that were heard of.
+    pub marks: u64,
+    /// Of the guest's port; 0: nobody's.
+    pub ifindex: u32,
+    pub pad: u32,
+}
+
+/// `struct sv_pair_key`: a guest here and one elsewhere.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PairKey {
+    /// Of the port here.
+    pub ifindex: u32,
+    /// Sum of the words of the guest's address.
+    pub own: u32,
+    pub other: [u32; 4],
+}
+
+/// `struct sv_pair_slot`
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PairSlot {
+    /// `struct sv_hyg_pair`, the data path's own.
+    pub pair: [u32; 8],
+    /// When a packet of the pair passed last, units of 2^20 ns.
+    pub used: u32,
+    /// It counts as begun from outside and not settled.
+    pub outside: u8,
+    pub saw: u8,
+    /// Its port is charged for it.
+    pub charged: u8,
+    pub pad: u8,
+}
+
+impl PairSlot {
+    /// Units of 2^20 ns without a packet after which a pair is forgotten: 60 s.
+    pub const IDLE: u32 = 57_220;
+
+    /// Is it to be forgotten at `now`, ns?
+    pub fn expired(&self, now: u64) -> bool {
+        ((now >> 20) as u32).wrapping_sub(self.used) >= Self::IDLE
+    }
+}

@@ -1,0 +1,203 @@
+//! Guests' shares of the uplink in the loaded program: what is held, what is counted, what is told. Root only; says why where it is
+//! skipped.
+#![cfg(feature = "libbpf")]
+
+mod fabric;
+mod world;
+
+use conformance::Script;
+use edge::hygenicc::{Config, Hold, Law};
+use edge::Direction;
+use fabric::in_namespace;
+use kernel::state::{address, Counter, Tenants, EVENT_MARKS, MARKS_BEGIN};
+use kernel::Role;
+use units::{BitRate, Bytes, Time};
+use wire::encap::read_outer;
+use world::World;
+
+const TC_ACT_SHOT: u32 = 2;
+const PORT: u16 = conformance::PORT;
+/// Of the guest's share.
+const NUMBER: u16 = 3;
+
+/// A host whose guest shares 100 Mb/s; the clock stands at 1 s.
+fn world(name: &str, weight: u16, change: impl FnOnce(&mut Config)) -> Option<World> {
+    let world = World::with_clock(name, &Script::parse("lines", "config balance=hash").unwrap().config)?;
+    let mut config = Config::new(BitRate::from_mbps(100), Time::from_us(100));
+    config.depth = Bytes(20_000);
+    change(&mut config);
+    let backlog = if let Hold::Delay(most) = config.hold { most.get() } else { 0 };
+    let edge = world.edge();
+    edge.set_tenants(&Tenants { conf: config.conf(), backlog, numbers: NUMBER.into(), pad: 0 }).unwrap();
+    let port = edge.port(world.port).unwrap().unwrap();
+    edge.set_port(world.port, &port.with_share(NUMBER, weight)).unwrap();
+    world.set_time(Time::from_secs(1));
+    Some(world)
+}
+
+/// Verdicts and frames of a script's lines, whatever it expects of them.
+fn run(world: &World, lines: &str) -> Vec<(u32, Vec<u8>)> {
+    let script = Script::parse("lines", &format!("config balance=hash\n{lines}")).unwrap_or_else(|e| panic!("{e}"));
+    in_namespace(&world.fabric.host(0), || {
+        script.cases.iter().map(|case| world.run(case.direction, &case.frame)).collect()
+    })
+}
+
+const DATAGRAM: &str = "egress udp4 to=two ports=1000>80 payload=1000 => forward";
+
+fn count(world: &World, counter: Counter) -> u64 {
+    world.counters().get(counter)
+}
+
+#[test]
+fn what_exceeds_the_share_is_dropped_and_leaves_no_state() {
+    let Some(world) = world("ta", 1, |_| {}) else { return };
+    // 1000 B of payload, 28 of headers, 38 of framing, 50 of the tunnel: 17 of them are 18,972 B of 20,000.
+    let verdicts: Vec<u32> = run(&world, &vec![DATAGRAM; 20].join("\n")).iter().map(|(verdict, _)| *verdict).collect();
+    let passed = verdicts.iter().filter(|verdict| **verdict != TC_ACT_SHOT).count();
+    assert_eq!(passed, 17, "{verdicts:?}");
+    assert_eq!(count(&world, Counter::DropOverRate), 3);
+    let share = world.edge().share(NUMBER).unwrap().unwrap();
+    assert_eq!((share.segments, share.bytes, share.dropped), (17, 17 * 1116, 3));
+    assert_eq!((share.bucket.rate, share.bucket.fair), (12_500_000, 12_500_000), "alone it has the uplink");
+    // Another flow finds nothing, and leaves nothing.
+    let flows = world.edge().flows().unwrap().len();
+    run(&world, "egress udp4 to=two ports=1001>80 payload=1000 => forward");
+    assert_eq!(world.edge().flows().unwrap().len(), flows);
+    // 1116 B take 89.28 us at 100 Mb/s; 1028 B are left.
+    world.set_time(Time::from_ms(1000) + Time::from_us(10));
+    assert_ne!(run(&world, DATAGRAM)[0].0, TC_ACT_SHOT);
+    assert_eq!(run(&world, DATAGRAM)[0].0, TC_ACT_SHOT);
+}
+
+#[test]
+fn what_no_stage_sees_is_held_too() {
+    let Some(world) = world("tb", 1, |_| {}) else { return };
+    let ping = "egress ip4 to=two payload=1000 => carry transport";
+    let Ok(script) = Script::parse("lines", &format!("config balance=hash\n{ping}")) else { return };
+    let frame = &script.cases[0].frame;
+    in_namespace(&world.fabric.host(0), || {
+        let passed = (0..30).filter(|_| world.run(Direction::Egress, frame).0 != TC_ACT_SHOT).count();
+        let bytes = frame.len() as u64 - 14 + 38 + 50;
+        assert_eq!(passed as u64, 20_000 / bytes);
+    });
+}
+
+/// The feedback in the outer header of a frame: kind, and the count.
+fn feedback(frame: &[u8]) -> (u8, u16) {
+    let outer = read_outer(frame, PORT).expect("encapsulated");
+    (outer.encap.feedback, u16::from_be_bytes([outer.encap.path, outer.encap.value]))
+}
+
+#[test]
+fn marks_are_counted_told_and_hidden() {
+    let Some(world) = world("tc", 1, |c| c.patience = Time::from_ms(1)) else { return };
+    // The peer must be known to speak version 2.
+    run(&world, "ingress udp4 from=two of=two ports=80>1000 speaks2 version=1 => forward");
+    let (_, first) = run(&world, DATAGRAM).remove(0);
+    assert_eq!(feedback(&first), (3, 0), "where the count begins");
+    assert_eq!(first[15] & 3, 2, "ECT in the outer header only");
+    // Three of these were marked on their way: the guest sees none of it.
+    let marked = "ingress udp4 from=two of=two ports=80>1000 version=2 oecn=3 payload=100 => forward";
+    for (_, frame) in run(&world, &[marked; 3].join("\n")) {
+        assert_eq!(frame[15] & 3, 0);
+    }
+    assert_eq!(count(&world, Counter::MarksCounted), 3);
+    let (_, next) = run(&world, DATAGRAM).remove(0);
+    assert_eq!(feedback(&next), (3, 3));
+    let (_, after) = run(&world, DATAGRAM).remove(0);
+    assert_eq!(feedback(&after).0, 0, "once");
+    // One-way traffic: after the patience the agent is asked to tell.
+    run(&world, marked);
+    world.set_time(Time::from_ms(1002));
+    run(&world, marked);
+    let events = world.edge().poll_events(std::time::Duration::ZERO).unwrap();
+    let told: Vec<_> = events.iter().filter(|event| event.kind == EVENT_MARKS).collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!((told[0].value, told[0].packet.proto), (5, edge::hygenicc::PROTO), "it knows where the count begins");
+    let two = conformance::PEERS.iter().find(|peer| peer.name == "two").unwrap();
+    assert_eq!(address(told[0].packet.daddr), address(two.guest.v4));
+    assert_eq!(told[0].value & MARKS_BEGIN, 0);
+}
+
+#[test]
+fn what_peers_tell_sets_the_rate_and_nothing_below_the_minimum() {
+    let Some(world) = world("td", 1, |c| {
+        c.law = Law::Aiad;
+        c.minimum = BitRate::from_mbps(2);
+        c.depth = Bytes(1 << 20);
+    }) else {
+        return;
+    };
+    run(&world, "ingress udp4 from=two of=two ports=80>1000 speaks2 version=1 => forward");
+    run(&world, &[DATAGRAM; 100].join("\n"));
+    let told = |count: u16| {
+        format!("ingress udp4 from=two of=two ports=80>1000 version=2 feedback=3:{}:{} => forward", count >> 8, count & 255)
+    };
+    let marks = || world.edge().share(NUMBER).unwrap().unwrap().marks;
+    run(&world, &told(7));
+    assert_eq!(marks(), 0, "the first count is where it begins");
+    run(&world, &told(17));
+    assert_eq!((marks(), count(&world, Counter::MarksHeard)), (10, 10));
+    run(&world, &told(17));
+    run(&world, &told(16));
+    assert_eq!(marks(), 10, "what was overtaken says nothing");
+    run(&world, &told(30_000));
+    assert_eq!(marks(), 10, "more than was sent is a restart");
+    // What another peer says of this guest is another pair's.
+    run(&world, "ingress udp4 ports=80>1000 version=2 feedback=3:0:99 => forward");
+    assert_eq!(marks(), 10);
+}
+
+#[test]
+fn counts_in_packets_of_their_own_reach_no_guest() {
+    let Some(world) = world("te", 1, |_| {}) else { return };
+    run(&world, "ingress udp4 from=two of=two ports=80>1000 speaks2 version=1 => forward");
+    run(&world, DATAGRAM);
+    let alone = "ingress ip4 from=two of=two proto=253 payload=0 version=2 feedback=3:0:5 => carry transport";
+    assert_eq!(run(&world, alone)[0].0, TC_ACT_SHOT);
+    assert_eq!(count(&world, Counter::MarksConsumed), 1);
+    // Without feedback it is a guest's own.
+    let own = "ingress ip4 from=two of=two proto=253 payload=0 version=2 => carry transport";
+    assert_ne!(run(&world, own)[0].0, TC_ACT_SHOT);
+    // One that leaves carries no feedback, and arrives at the other end as what it is.
+    let (verdict, sent) = run(&world, "egress ip4 to=two proto=253 payload=0 => carry transport").remove(0);
+    assert_ne!(verdict, TC_ACT_SHOT);
+    assert_eq!(feedback(&sent).0, 0);
+}
+
+#[test]
+fn segments_wait_for_their_turn_up_to_the_backlog() {
+    let Some(world) = world("tf", 1, |c| c.hold = Hold::Delay(Bytes(5_000))) else { return };
+    let verdicts: Vec<u32> = run(&world, &vec![DATAGRAM; 30].join("\n")).iter().map(|(verdict, _)| *verdict).collect();
+    // 17 at once; then as many as 5,000 B wait in front of.
+    let passed = verdicts.iter().filter(|verdict| **verdict != TC_ACT_SHOT).count();
+    assert_eq!(passed, 17 + 5, "{verdicts:?}");
+    assert_eq!((count(&world, Counter::Delayed), count(&world, Counter::DropOverRate)), (5, 8));
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "waits for the kernel's own timer")]
+fn rates_are_set_by_the_kernels_own_timer() {
+    let Some(world) = world("tg", 1, |c| c.interval = Time::from_ms(1)) else { return };
+    world.edge().begin_shares().unwrap();
+    world.edge().begin_shares().unwrap(); // as another agent does
+    for _ in 0..600 {
+        if world.edge().sharing().unwrap().ticks >= 10 {
+            // It ends with the configuration.
+            world.edge().set_tenants(&Tenants::default()).unwrap();
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("{:?}", world.edge().sharing().unwrap());
+}
+
+#[test]
+fn a_port_without_a_share_is_not_held() {
+    let Some(world) = world("th", 1, |_| {}) else { return };
+    let port = world.edge().port(world.port).unwrap().unwrap();
+    world.edge().set_port(world.port, &kernel::state::Port { share: 0, ..port }).unwrap();
+    assert!(run(&world, &vec![DATAGRAM; 100].join("\n")).iter().all(|(verdict, _)| *verdict != TC_ACT_SHOT));
+    assert!(world.edge().attachments().iter().all(|(_, role)| *role != Role::Guest));
+}

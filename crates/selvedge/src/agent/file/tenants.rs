@@ -1,0 +1,87 @@
+//! The table `[tenants]`: fair shares of the uplink among guests.
+
+use crate::scenario::{HoldWord, TenantLawWord, TenantsTable as Common};
+use agent_api::config::Shares;
+use config::{within, Invalid};
+use edge::hygenicc::{Hold, Law};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use units::{BitRate, Bytes, Time};
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TenantsTable {
+    /// What guests share: the rate of the host's link to the fabric.
+    #[schemars(extend("x-range" = ["1Mbps", "1Tbps"]))]
+    uplink_rate: BitRate,
+    /// What marks do to a guest's rate.
+    #[serde(default = "law")]
+    law: TenantLawWord,
+    /// What becomes of segments that exceed the rate. `delay` needs an fq on every uplink.
+    #[serde(default)]
+    hold: HoldWord,
+    /// With `delay`: bytes of a guest that may wait; more are dropped.
+    #[schemars(extend("x-range" = ["1538B", "1GiB"], "default" = "200KB"))]
+    backlog: Option<Bytes>,
+    /// No rate is below, unless the fair rate is. Default: a thousandth of `uplink_rate`.
+    #[schemars(extend("x-range" = ["8bps", "1Tbps"]))]
+    minimum_rate: Option<BitRate>,
+    /// Round trip of the fabric, from which the next three follow.
+    #[schemars(extend("x-range" = ["1us", "1s"], "default" = "100us"))]
+    rtt: Option<Time>,
+    /// Time between changes of rates. Default: five round trips.
+    #[schemars(extend("x-range" = ["100us", "1s"]))]
+    interval: Option<Time>,
+    /// With `aiad`: so long without feedback, a rate grows fast. Default: 50 round trips.
+    #[schemars(extend("x-range" = ["1us", "100s"]))]
+    quiet: Option<Time>,
+    /// So long marks wait for a packet to go with. Default: two round trips.
+    #[schemars(extend("x-range" = ["1us", "1s"]))]
+    patience: Option<Time>,
+    /// A guest without a packet for so long has no share; at least `interval`.
+    #[schemars(extend("x-range" = ["1ms", "1000s"], "default" = "1s"))]
+    inactive: Option<Time>,
+    /// Least size of a bucket. A larger segment takes all of it.
+    #[schemars(extend("x-range" = ["1538B", "1GiB"], "default" = "80KB"))]
+    depth: Option<Bytes>,
+    /// Intervals at the fair rate that a bucket holds, if that is more than `depth`.
+    #[schemars(range(min = 0, max = 1000), extend("default" = 1))]
+    bursts: Option<u32>,
+}
+
+/// A segment of 64 KB with the headers of its packets.
+const DEPTH: Bytes = Bytes(80_000);
+
+fn law() -> TenantLawWord {
+    crate::word::Word(Law::Aiad)
+}
+
+impl TenantsTable {
+    pub(super) fn check(&self) -> Result<Shares, Invalid> {
+        within("tenants.uplink_rate", self.uplink_rate, BitRate::from_mbps(1), BitRate::from_gbps(1000))?;
+        if let Some(interval) = self.interval {
+            within("tenants.interval", interval, Time::from_us(100), Time::from_secs(1))?;
+        }
+        let default = Common::default();
+        let common = Common {
+            law: self.law,
+            hold: self.hold,
+            backlog: self.backlog,
+            minimum_rate: self.minimum_rate,
+            rtt: self.rtt.unwrap_or(default.rtt),
+            interval: self.interval,
+            quiet: self.quiet,
+            patience: self.patience,
+            inactive: self.inactive.unwrap_or(default.inactive),
+            depth: self.depth.unwrap_or(DEPTH),
+            bursts: self.bursts.unwrap_or(default.bursts),
+            ..default
+        };
+        let config = common.build("tenants", &[], self.uplink_rate, 1)?.config;
+        let backlog = match config.hold {
+            Hold::Drop => 0,
+            Hold::Delay(most) => most.get(),
+        };
+        Ok(Shares { conf: config.conf(), backlog })
+    }
+}

@@ -1,0 +1,182 @@
+//! `[tenants]` on real traffic: guests 0 and 2 of host 0 share its uplink.
+
+use super::world::{eventually, World, LEARNING, NAMED};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+const SECOND_GUEST: &str = "\n[[port]]\nnetwork = 7\ninterface = \"lxc2\"\naddresses = [\"10.7.1.3\"]\n";
+
+/// Both hosts with `[tenants]` of these keys, if any; the weight of guest 0 is `weight`.
+fn world(name: &str, keys: &str, weight: u32) -> Option<World> {
+    let mut world = World::new(name)?;
+    world.add_neighbour();
+    let table = if keys.is_empty() { String::new() } else { format!("\n[tenants]\n{keys}\n") };
+    let weight = if keys.is_empty() { String::new() } else { format!("\nweight = {weight}") };
+    for (i, port) in [format!("{NAMED}{weight}"), LEARNING.to_owned()].iter().enumerate() {
+        world.configure(i, port);
+        let second = if i == 0 { SECOND_GUEST } else { "" };
+        let text = std::fs::read_to_string(world.config(i)).unwrap() + second + table.as_str();
+        std::fs::write(world.config(i), text).unwrap();
+    }
+    world.start_both();
+    eventually("guest 1 is learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
+    });
+    Some(world)
+}
+
+/// What guest 1 got from the guest with that address, payload.
+fn got(world: &World, from: &str) -> u64 {
+    let flows = world.ask(1, &["flows"]);
+    let of = |f: &&serde_json::Value| f["destination"].as_str().unwrap().starts_with(&format!("{from}:"));
+    flows["flows"].as_array().unwrap().iter().filter(of).map(|f| f["in_bytes"].as_u64().unwrap()).sum()
+}
+
+/// Megabits a second that both guests of host 0 deliver, over a few seconds.
+#[allow(clippy::disallowed_methods, reason = "measures real traffic")]
+fn rates(world: &World, seconds: u64) -> [f64; 2] {
+    let read = || ["10.7.1.2", "10.7.1.3"].map(|from| got(world, from));
+    let (before, begun) = (read(), Instant::now());
+    std::thread::sleep(Duration::from_secs(seconds));
+    let (after, took) = (read(), begun.elapsed().as_secs_f64());
+    [0, 1].map(|n| (after[n] - before[n]) as f64 * 8e-6 / took)
+}
+
+/// Ends when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn pour(world: &World, guest: usize, port: u16, mbps: u32) -> [Running; 2] {
+    let to = format!("10.7.2.2:{port}");
+    let sink = Running(world.spawn(&world.guest(1), &format!("udp-sink {to} 0")));
+    [sink, Running(world.spawn(&world.guest(guest), &format!("udp-pour {to} {mbps}")))]
+}
+
+fn guest<'a>(tenants: &'a serde_json::Value, interface: &str) -> &'a serde_json::Value {
+    tenants["guests"].as_array().unwrap().iter().find(|g| g["interface"] == interface).expect("a guest")
+}
+
+#[test]
+fn guests_share_the_uplink_by_weight_and_a_silent_one_leaves_its_part() {
+    let Some(world) = world("ts", "uplink_rate = \"30Mbps\"\ninactive = \"500ms\"", 2) else { return };
+    let first = pour(&world, 0, 9000, 60);
+    let second = pour(&world, 2, 9001, 60);
+    eventually("both are active", || {
+        let tenants = world.ask(0, &["tenants"]);
+        guest(&tenants, "lxc0")["fair_bps"] == 20_000_000 && guest(&tenants, "lxc2")["fair_bps"] == 10_000_000
+    });
+    let [a, b] = rates(&world, 3);
+    // 1200 of 1316 bytes are payload.
+    assert!((1.8..2.2).contains(&(a / b)), "{a} {b}");
+    assert!((0.85 * 27.3..1.02 * 27.3).contains(&(a + b)), "{a} {b}");
+    drop(first);
+    eventually("the other one has it all", || guest(&world.ask(0, &["tenants"]), "lxc2")["fair_bps"] == 30_000_000);
+    let tenants = world.ask(0, &["tenants"]);
+    assert_eq!(guest(&tenants, "lxc0")["active"], false, "{tenants}");
+    assert!(tenants["ticks"].as_u64() > Some(100) && tenants["hold"] == "drop", "{tenants}");
+    assert!(guest(&tenants, "lxc2")["dropped_segments"].as_u64() > Some(100), "{tenants}");
+    assert!(world.counter(0, "drop_over_rate_segments") > 100);
+    let text = String::from_utf8_lossy(&world.ctl(0, &["tenants"]).stdout).into_owned();
+    assert!(text.contains("aiad every 0.500 ms of 30Mbps") && text.contains("lxc2"), "{text}");
+    let scrape = world.spawn(&world.host(0), "http 127.0.0.1:9464 0").wait_with_output().unwrap();
+    let scrape = String::from_utf8_lossy(&scrape.stdout).into_owned();
+    assert!(scrape.contains("selvedge_tenant_fair_rate_bps{interface=\"lxc2\"} 30000000"), "{scrape}");
+    // Without the table nobody is held any more.
+    let text = std::fs::read_to_string(world.config(0)).unwrap();
+    let text = text.replace("[tenants]\nuplink_rate = \"30Mbps\"\ninactive = \"500ms\"", "").replace("weight = 2", "");
+    std::fs::write(world.config(0), text).unwrap();
+    assert!(world.ctl(0, &["reload"]).status.success(), "{}", world.log(0));
+    let [_, b] = rates(&world, 2);
+    assert!(b > 35.0, "{b}");
+    drop(second);
+}
+
+/// A link of 40 Mb/s with its queue at the end of host 0's uplink; its queue is marked. `child`: what waits behind the rate.
+fn narrow(world: &World, child: &str) -> bool {
+    let host = world.host(0);
+    let run = |command: &str| world.exec(&host, command).status.success();
+    let made = run("tc qdisc replace dev u0 root handle 1: htb default 1")
+        && run("tc class add dev u0 parent 1: classid 1:1 htb rate 40mbit ceil 40mbit burst 10k cburst 10k")
+        && run(&format!("tc qdisc add dev u0 parent 1:1 {child}"));
+    made
+}
+
+fn mark(world: &World, name: &str) -> std::path::PathBuf {
+    let pin = std::path::PathBuf::from(format!("/sys/fs/bpf/{name}"));
+    let queue = kernel::marker::Queue {
+        rate: units::BitRate::from_mbps(40),
+        buffer: units::Bytes(150_000),
+        threshold: units::Bytes(30_000),
+    };
+    let namespace = std::fs::File::open(format!("/run/netns/{}", world.host(0))).unwrap();
+    std::thread::scope(|scope| {
+        let attached = scope.spawn(|| {
+            nix::sched::setns(&namespace, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+            kernel::marker::attach("u0", &queue, &pin)
+        });
+        attached.join().unwrap().unwrap();
+    });
+    pin
+}
+
+/// TCP of guest 0 beside 100 Mb/s of datagrams of guest 2: what both deliver over some seconds. `None` where the kernel lacks a qdisc.
+#[allow(clippy::disallowed_methods, reason = "real traffic needs a while")]
+fn beside_a_flood(name: &str, keys: &str, child: &str) -> Option<[f64; 2]> {
+    let mut world = world(name, keys, 1)?;
+    if !narrow(&world, child) {
+        println!("skipped: tc cannot set htb with {child} here");
+        return None;
+    }
+    if child == "fq" {
+        // The agent looks again where something did not work.
+        eventually("segments can wait", || world.ask(0, &["tenants"])["hold"] == "delay");
+    }
+    let pin = mark(&world, &format!("{name}{}", std::process::id()));
+    let _flood = pour(&world, 2, 9001, 100);
+    let mut found = [0.0; 2];
+    world.transfer("10.7.2.2:9000", 1_000, |world| {
+        std::thread::sleep(Duration::from_secs(2));
+        found = rates(world, 5);
+        println!("{keys}: {found:.1?} Mb/s\n{}", String::from_utf8_lossy(&world.ctl(0, &["tenants"]).stdout));
+    });
+    let _ = std::fs::remove_file(pin);
+    Some(found)
+}
+
+/// Half of 40 Mb/s is 18.2 Mb/s of the datagrams' payload.
+const HALF: f64 = 18.2;
+const FIFO: &str = "bfifo limit 150000";
+
+#[test]
+fn tcp_beside_a_flood_has_its_share_only_where_guests_are_held() {
+    let Some([tcp, _]) = beside_a_flood("tx", "", FIFO) else { return };
+    assert!(tcp < 0.3 * HALF, "{tcp}");
+    for (name, law) in [("ty", "aiad"), ("tz", "alpha")] {
+        let keys = format!("uplink_rate = \"100Mbps\"\nrtt = \"200us\"\nlaw = {law:?}");
+        let Some([tcp, datagrams]) = beside_a_flood(name, &keys, FIFO) else { return };
+        assert!(tcp > 0.35 * HALF && datagrams > 0.35 * HALF, "{law}: {tcp} {datagrams}");
+    }
+}
+
+/// With departure times, which an fq keeps to.
+#[test]
+fn what_exceeds_a_share_waits_where_there_is_an_fq() {
+    let keys = "uplink_rate = \"100Mbps\"\nrtt = \"200us\"\nhold = \"delay\"";
+    let Some([tcp, datagrams]) = beside_a_flood("tw", keys, "fq") else { return };
+    assert!(tcp > 0.35 * HALF && datagrams > 0.35 * HALF, "{tcp} {datagrams}");
+}
+
+#[test]
+fn without_an_fq_what_should_wait_is_dropped_and_the_status_says_so() {
+    let Some(world) = world("tv", "uplink_rate = \"100Mbps\"\nhold = \"delay\"", 1) else { return };
+    assert_eq!(world.ask(0, &["tenants"])["hold"], "drop");
+    let status = world.ask(0, &["status"]);
+    let problems = status["problems"].as_array().unwrap();
+    assert!(problems.iter().any(|p| p.as_str().unwrap().contains("no fq there")), "{status}");
+}

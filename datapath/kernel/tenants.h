@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * Guests' shares of the uplink (../hygenicc.h): maps, and what the programs do with them. Also for packets that no stage sees, because
+ * shares are of all that guests send. One lock guards all of it. Functions are global: the verifier proves each once. Only for
+ * edge.bpf.c.
+ */
+#ifndef SV_TENANTS_H
+#define SV_TENANTS_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sv_tenants);
+} tenants SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sv_sharing);
+} sharing SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SV_MAX_SHARES + 1);
+	__type(key, u32);
+	__type(value, struct sv_share);
+} shares SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct sv_pair_key);
+	__type(value, struct sv_pair_slot);
+} pairs SEC(".maps");
+
+static const struct sv_pair_slot empty_pair;
+
+/* What a function needs of it. */
+struct sv_own_share {
+	struct sv_tenants *tenants;
+	struct sv_sharing *all;
+	struct sv_share *share;
+};
+
+/* Read anew wherever it is asked for: what is known to be the same in two places, the verifier follows through all in between. */
+static __always_inline u32 share_of(const struct sv_port *port)
+{
+	return *(const volatile u32 *)&port->share;
+}
+
+static __always_inline u64 shares_now(void)
+{
+	u32 zero = 0;
+	struct sv_config *conf = bpf_map_lookup_elem(&config, &zero);
+
+	return conf ? stages_now(conf, 1) : 0;
+}
+
+/* Returns 0 if nobody is held. */
+static __always_inline int find_share(struct sv_own_share *o, u32 share)
+{
+	u32 zero = 0, number = share & SV_SHARE_NUMBER;
+
+	o->tenants = bpf_map_lookup_elem(&tenants, &zero);
+	o->all = bpf_map_lookup_elem(&sharing, &zero);
+	o->share = bpf_map_lookup_elem(&shares, &number);
+	return o->tenants && o->all && o->share && o->tenants->conf.interval;
+}
+
+/* Under the lock: the row is this guest's from now on, and has its weight. */
+static __always_inline void own_share(struct sv_share *s, u32 share, u32 ifindex)
+{
+	if (s->ifindex != ifindex) {
+		__builtin_memset(s, 0, sizeof(*s));
+		s->ifindex = ifindex;
+	}
+	s->bucket.weight = share >> SV_SHARE_WEIGHT;
+}
+
+/*
+ * sv_hold, of a segment of `bytes` on the wire, headers of the tunnel included. Returns 0 if it must be dropped, and is counted. Where segments
+ * wait, it has its departure time afterwards.
+ */
+__noinline int hold_guest(struct __sk_buff *skb, u32 ifindex, u32 share, u64 bytes)
+{
+	struct sv_counters *counters = find_counters();
+	u64 now = shares_now(), at = now;
+	struct sv_own_share o;
+	struct sv_hyg h = {0};
+	int may;
+
+	if (!counters || !find_share(&o, share))
+		return 1;
+	h.conf = &o.tenants->conf;
+	h.uplink = &o.all->uplink;
+	h.bucket = &o.share->bucket;
+	/* Or a segment that is larger than the bucket would never leave. */
+	if (bytes > o.tenants->conf.depth)
+		bytes = o.tenants->conf.depth;
+	bpf_spin_lock(&o.all->lock);
+	own_share(o.share, share, ifindex);
+	if (o.tenants->backlog) {
+		sv_hyg_touch(h.bucket, h.uplink, h.conf, now);
+		may = sv_hyg_schedule(h.bucket, h.conf, o.tenants->backlog, bytes, now, &o.share->full, &at);
+	} else {
+		may = sv_hyg_hold(&h, bytes, now);
+	}
+	if (may) {
+		o.share->sent++;
+		o.share->bytes += bytes;
+		o.share->delayed += at > now;
+	} else {
+		o.share->dropped++;
+	}
+	bpf_spin_unlock(&o.all->lock);
+	if (!may) {
+		count(counters, SV_COUNT_DROP_OVER_RATE, 1);
+		return 0;
+	}
+	if (at > now) {
+		/* The kernel stamps nothing but IP, and nothing else comes here. */
+		bpf_skb_set_tstamp(skb, at, BPF_SKB_TSTAMP_DELIVERY_MONO);
+		count(counters, SV_COUNT_DELAYED, 1);
+	}
+	return 1;
+}
+
+static __always_inline void pair_of(struct sv_pair_key *k, u32 ifindex, const struct sv_packet *p, int egress)
+{
+	k->ifindex = ifindex;
+	for (int i = 0; i < 4; i++) {
+		k->own += egress ? p->saddr[i] : p->daddr[i];
+		k->other[i] = egress ? p->daddr[i] : p->saddr[i];
+	}
+}
+
+/* The pair, made if it is new. 0: there is no room. */
+static __noinline struct sv_pair_slot *make_pair(const struct sv_pair_key *k, const struct sv_packet *p, u32 egress)
+{
+	struct sv_pair_slot *slot;
+	u32 began, outside;
+
+	if (!k || !p)
+		return 0;
+	slot = bpf_map_lookup_elem(&pairs, k);
+	if (slot)
+		return slot;
+	began = sv_quota_began(p, (int)egress);
+	outside = began == SV_BEGAN_OUTSIDE;
+	if (may_begin(SV_TABLE_PAIRS, k->ifindex, NO_NETWORK, began))
+		return 0;
+	if (!bpf_map_update_elem(&pairs, k, &empty_pair, BPF_NOEXIST)) {
+		charge(SV_TABLE_PAIRS, k->ifindex, NO_NETWORK, 1, (s32)outside);
+		slot = bpf_map_lookup_elem(&pairs, k);
+		if (slot) {
+			slot->charged = 1;
+			slot->outside = (u8)outside;
+		}
+		return slot;
+	}
+	return bpf_map_lookup_elem(&pairs, k); /* another CPU was first, or it is full */
+}
+
+/* Under the lock: a packet of the pair passes. Returns 1 if it need not count as unsettled any more. */
+static __always_inline int note_pair(struct sv_pair_slot *slot, int egress, u64 now)
+{
+	slot->used = (u32)(now >> 20);
+	slot->saw = sv_flow_saw(slot->saw, egress);
+	if (!slot->outside || !(slot->saw & SV_FLOW_SETTLED))
+		return 0;
+	slot->outside = 0;
+	return 1;
+}
+
+/* sv_depart, and the pair's count of marks for the peer where the packet has room for it. */
+__noinline int depart_guest(u32 ifindex, u32 share, struct sv_packet *p)
+{
+	struct sv_counters *counters = find_counters();
+	u64 now = shares_now();
+	struct sv_pair_key key = {0};
+	struct sv_pair_slot *slot;
+	struct sv_own_share o;
+	struct sv_hyg h = {0};
+	int settled = 0;
+
+	if (!p || !counters || !find_share(&o, share))
+		return 0;
+	pair_of(&key, ifindex, p, 1);
+	slot = make_pair(&key, p, 1);
+	if (!slot)
+		count(counters, SV_COUNT_PAIRS_FULL, 1);
+	h.conf = &o.tenants->conf;
+	h.bucket = &o.share->bucket;
+	if (slot)
+		h.pair = &slot->pair;
+	bpf_spin_lock(&o.all->lock);
+	sv_hyg_egress(&h, p, now);
+	if (slot) {
+		settled = note_pair(slot, 1, now);
+		/* A guest's own packet of that protocol would be taken for nothing but feedback. */
+		if (!p->feedback && p->proto != SV_HYG_PROTO)
+			sv_hyg_pay(0, &slot->pair, 0, 0, p);
+	}
+	bpf_spin_unlock(&o.all->lock);
+	if (settled)
+		charge(SV_TABLE_PAIRS, ifindex, NO_NETWORK, 0, -1);
+	return 0;
+}
+
+/* The packet with the count does not leave. */
+__noinline int unpay_guest(u32 ifindex, const struct sv_packet *p)
+{
+	struct sv_pair_key key = {0};
+	struct sv_pair_slot *slot;
+	struct sv_sharing *all;
+	u32 zero = 0;
+
+	all = bpf_map_lookup_elem(&sharing, &zero);
+	if (!p || !all)
+		return 0;
+	pair_of(&key, ifindex, p, 1);
+	slot = bpf_map_lookup_elem(&pairs, &key);
+	if (!slot)
+		return 0;
+	bpf_spin_lock(&all->lock);
+	sv_owed_return(&slot->pair.owed);
+	bpf_spin_unlock(&all->lock);
+	return 0;
+}
+
+/* Beside a count that the peer must be told of: it must be told first where it begins. */
+#define TELL_BEGIN 0x10000u
+
+/* Asks the agent for a packet back to the peer's guest. */
+static __noinline int send_marks(u32 ifindex, const struct sv_packet *p, u32 tell, u64 now)
+{
+	struct sv_event *event;
+
+	if (!p)
+		return 0;
+	event = begin_event(SV_EVENT_MARKS, ifindex, p->saddr, tell, now);
+	if (!event)
+		return 0; /* the next count says the same */
+	event->packet.family = p->family;
+	event->packet.proto = SV_HYG_PROTO;
+	event->packet.wire = SV_WIRE_2;
+	for (int i = 0; i < 4; i++) {
+		event->packet.saddr[i] = p->daddr[i];
+		event->packet.daddr[i] = p->saddr[i];
+	}
+	bpf_ringbuf_submit(event, 0);
+	return 0;
+}
+
+#define NO_COUNT 0x10000u
+
+/* sv_harvest of a packet for the guest, and what it tells of the pair's marks: `told`, or NO_COUNT. */
+static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct sv_packet *p, u32 told)
+{
+	struct sv_counters *counters = find_counters();
+	u32 before, counted, heard = 0, tell = 0;
+	struct sv_pair_key key = {0};
+	struct sv_pair_slot *slot;
+	u64 now = shares_now();
+	struct sv_own_share o;
+	struct sv_hyg h = {0};
+	int settled, due = 0;
+
+	if (!counters || !find_share(&o, share))
+		return;
+	pair_of(&key, ifindex, p, 0);
+	slot = sv_hyg_counts(p) ? make_pair(&key, p, 0) : bpf_map_lookup_elem(&pairs, &key);
+	if (!slot) {
+		count(counters, SV_COUNT_PAIRS_FULL, (u64)sv_hyg_counts(p));
+		return;
+	}
+	h.conf = &o.tenants->conf;
+	h.bucket = &o.share->bucket;
+	h.pair = &slot->pair;
+	bpf_spin_lock(&o.all->lock);
+	settled = note_pair(slot, 0, now);
+	if (told != NO_COUNT) {
+		heard = slot->pair.credit;
+		sv_hyg_hear(&h, (u16)told, now);
+		heard -= slot->pair.credit;
+		o.share->marks += heard;
+	}
+	before = slot->pair.owed.count;
+	sv_hyg_ingress(&h, p, now);
+	counted = (u16)(slot->pair.owed.count - before);
+	if (counted)
+		due = sv_hyg_overdue(&slot->pair, h.conf, now);
+	bpf_spin_unlock(&o.all->lock);
+	if (settled)
+		charge(SV_TABLE_PAIRS, ifindex, NO_NETWORK, 0, -1);
+	count(counters, SV_COUNT_MARKS_HEARD, heard);
+	count(counters, SV_COUNT_MARKS_COUNTED, counted);
+	if (!due)
+		return;
+	if (!may_ask(ASKED_MARKS, SV_EMIT_MAX, now)) {
+		count(counters, SV_COUNT_MARKS_WITHHELD, 1);
+		return;
+	}
+	bpf_spin_lock(&o.all->lock);
+	if (!slot->pair.introduced)
+		tell = TELL_BEGIN;
+	slot->pair.introduced = 1;
+	slot->pair.owed.told = slot->pair.owed.count;
+	tell |= slot->pair.owed.count;
+	bpf_spin_unlock(&o.all->lock);
+	count(counters, SV_COUNT_MARKS_ASKED, 1);
+	send_marks(ifindex, p, tell, now);
+}
+
+/*
+ * Marks of a packet for the guest on port `ifindex`, and counts of marks. `share`: 0 where nobody holds it. Returns 1 if that is all: no
+ * guest gets it.
+ */
+__noinline int take_marks(const struct sv_outer *o, u32 ifindex, u32 share, struct sv_packet *p)
+{
+	u32 told = NO_COUNT;
+	int is_all;
+
+	if (!o || !p)
+		return 0;
+	if (o->encap.feedback == SV_FEEDBACK_MARKS && o->encap.version == SV_ENCAP_V2) {
+		p->feedback = SV_FEEDBACK_MARKS;
+		told = (u32)o->encap.path << 8 | o->encap.value;
+	}
+	if (share)
+		harvest_guest(ifindex, share, p, told);
+	is_all = sv_hyg_is_feedback(p);
+	p->feedback = SV_FEEDBACK_NONE;
+	return is_all;
+}
+
+/* Rates are set by a timer of the data path's own: it keeps the interval whatever else the host does, also while no agent runs. */
+struct sv_ticker {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sv_ticker);
+} ticker SEC(".maps");
+
+struct sv_tick_sum {
+	u64 now;
+	u64 weights;
+};
+
+static int weigh_share(u32 i, struct sv_tick_sum *sum)
+{
+	struct sv_own_share o;
+	u32 weight;
+
+	if (!find_share(&o, i + 1) || !o.share->bucket.active)
+		return 0;
+	bpf_spin_lock(&o.all->lock);
+	weight = sv_hyg_weigh(&o.share->bucket, &o.tenants->conf, sum->now);
+	bpf_spin_unlock(&o.all->lock);
+	sum->weights += weight;
+	return 0;
+}
+
+static int set_share(u32 i, struct sv_tick_sum *sum)
+{
+	struct sv_own_share o;
+
+	if (!find_share(&o, i + 1) || !o.share->bucket.active)
+		return 0;
+	bpf_spin_lock(&o.all->lock);
+	sv_hyg_set_rate(&o.share->bucket, &o.all->uplink, &o.tenants->conf, sum->now);
+	bpf_spin_unlock(&o.all->lock);
+	return 0;
+}
+
+/* sv_hyg_tick. A guest that begins meanwhile is in the sum from the next one on. */
+static int end_interval(void *map, u32 *key, struct sv_ticker *t)
+{
+	struct sv_tick_sum sum = { .now = bpf_ktime_get_ns() };
+	struct sv_own_share o;
+	u64 interval;
+	u32 numbers;
+
+	if (!find_share(&o, 1))
+		return 0;
+	interval = o.tenants->conf.interval;
+	numbers = o.tenants->numbers;
+	if (!interval || numbers > SV_MAX_SHARES)
+		return 0;
+	bpf_loop(numbers, weigh_share, &sum, 0);
+	bpf_spin_lock(&o.all->lock);
+	o.all->uplink.weights = sum.weights;
+	o.all->ticks++;
+	o.all->late += sum.now % interval;
+	bpf_spin_unlock(&o.all->lock);
+	bpf_loop(numbers, set_share, &sum, 0);
+	bpf_timer_start(&t->timer, interval - sum.now % interval, 0);
+	return 0;
+}
+
+static __always_inline int begin_ticks(void)
+{
+	struct sv_ticker *t;
+	u32 zero = 0;
+
+	t = bpf_map_lookup_elem(&ticker, &zero);
+	if (!t)
+		return 0;
+	bpf_timer_init(&t->timer, &ticker, 1 /* CLOCK_MONOTONIC */); /* an earlier agent may have done it */
+	if (bpf_timer_set_callback(&t->timer, end_interval) || bpf_timer_start(&t->timer, 0, 0))
+		return 0;
+	return 1;
+}
+
+__noinline int expire_pair(const struct sv_pair_key *which, u64 now)
+{
+	struct sv_pair_key key;
+	struct sv_pair_slot *slot;
+	u32 charged, outside;
+
+	if (!which)
+		return 0;
+	key = *which;
+	slot = bpf_map_lookup_elem(&pairs, &key);
+	if (!slot || (u32)(now >> 20) - slot->used < SV_PAIR_IDLE)
+		return 0;
+	charged = slot->charged;
+	outside = slot->outside;
+	if (bpf_map_delete_elem(&pairs, &key))
+		return 0;
+	if (charged)
+		charge(SV_TABLE_PAIRS, key.ifindex, NO_NETWORK, -1, outside ? -1 : 0);
+	return 1;
+}
+
+/* For the agent, by BPF_PROG_TEST_RUN: begins to set rates, or forgets which of the pairs named were idle. */
+SEC("tc")
+int selvedge_share_tick(struct __sk_buff *skb)
+{
+	struct sv_tick_call call = {0};
+	struct sv_pair_key key;
+	int expired = 0;
+
+	if (bpf_skb_load_bytes(skb, SV_ETH_LEN, &call, sizeof(call)))
+		return 0;
+	if (call.what == SV_TICK_BEGIN)
+		return begin_ticks();
+	if (call.what != SV_TICK_EXPIRE)
+		return 0;
+	for (u32 i = 0; i < SV_TICK_MAX; i++) {
+		if (i >= call.count || bpf_skb_load_bytes(skb, SV_ETH_LEN + sizeof(call) + i * sizeof(key), &key, sizeof(key)))
+			break;
+		expired += expire_pair(&key, call.now);
+	}
+	return expired;
+}
+
+#endif
