@@ -132,7 +132,11 @@ fn what_peers_tell_sets_the_rate_and_nothing_below_the_minimum() {
     run(&world, "ingress udp4 from=two of=two ports=80>1000 speaks2 version=1 => forward");
     run(&world, &[DATAGRAM; 100].join("\n"));
     let told = |count: u16| {
-        format!("ingress udp4 from=two of=two ports=80>1000 version=2 feedback=3:{}:{} => forward", count >> 8, count & 255)
+        format!(
+            "ingress udp4 from=two of=two ports=80>1000 version=2 feedback=3:{}:{} => forward",
+            count >> 8,
+            count & 255
+        )
     };
     let marks = || world.edge().share(NUMBER).unwrap().unwrap().marks;
     run(&world, &told(7));

@@ -474,7 +474,17 @@ fn tenants(tenants: Option<&Tenants>) -> String {
     };
     let rate = |bps| BitRate::from_bps(bps).to_string();
     let mut rows = vec![heading(&[
-        "interface", "network", "weight", "active", "rate", "fair rate", "alpha", "marks", "segments", "dropped", "delayed",
+        "interface",
+        "network",
+        "weight",
+        "active",
+        "rate",
+        "fair rate",
+        "alpha",
+        "marks",
+        "segments",
+        "dropped",
+        "delayed",
     ])];
     rows.extend(t.guests.iter().map(|g| {
         vec![

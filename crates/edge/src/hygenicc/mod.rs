@@ -233,7 +233,13 @@ impl Hygenicc {
     }
 
     /// What a packet from a guest is to carry, beside what waits in `relay`.
-    pub(crate) fn pay(&mut self, conf: &native::Conf, relay: Option<&mut Relay>, now: Time, packet: &Packet) -> Feedback {
+    pub(crate) fn pay(
+        &mut self,
+        conf: &native::Conf,
+        relay: Option<&mut Relay>,
+        now: Time,
+        packet: &Packet,
+    ) -> Feedback {
         let guest = self.guests.get(&packet.saddr).copied();
         let id = guest.and_then(|guest| self.pairs.find(now, guest, &packet.daddr));
         native::pay(conf, relay, id.map(|id| self.pairs.get(id)), now, packet)

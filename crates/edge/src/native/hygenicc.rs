@@ -133,6 +133,16 @@ extern "C" {
     fn sv_edge_hold(h: *mut Hyg<'_>, bytes: u64, now: u64) -> u32;
     fn sv_edge_hyg_bytes(p: *const Packet) -> u64;
     #[cfg(test)]
+    fn sv_edge_hyg_schedule(
+        b: *const Bucket,
+        c: *const HygConf,
+        backlog: u64,
+        bytes: u64,
+        now: u64,
+        full: *mut u64,
+        at: *mut u64,
+    ) -> c_int;
+    #[cfg(test)]
     fn sv_edge_hyg_egress(h: *mut Hyg<'_>, p: *mut Packet, now: u64);
     #[cfg(test)]
     fn sv_edge_hyg_ingress(h: *mut Hyg<'_>, p: *const Packet, now: u64) -> c_int;
@@ -213,6 +223,15 @@ impl Pair {
 pub(crate) fn tick(buckets: &mut [Bucket], uplink: &mut Uplink, conf: &HygConf, now: Time) -> u32 {
     // SAFETY: the slice goes with its own length; the rest as in `Hyg::hold`.
     unsafe { sv_edge_hyg_tick(buckets.as_mut_ptr(), buckets.len() as u32, uplink, conf, now.as_ns()) }
+}
+
+/// `sv_hyg_schedule`: when a segment may leave, ns; `None` if it is dropped. `full`: when the bucket is full again, ns.
+#[cfg(test)]
+pub(crate) fn schedule(b: &Bucket, c: &HygConf, backlog: u64, bytes: u64, now: u64, full: &mut u64) -> Option<u64> {
+    let mut at = 0;
+    // SAFETY: reads two structs, whose mirrors assert the layouts, and writes two numbers.
+    let may = unsafe { sv_edge_hyg_schedule(b, c, backlog, bytes, now, full, &mut at) };
+    (may != 0).then_some(at)
 }
 
 /// `sv_hyg_bytes`: what a segment takes on the wire.

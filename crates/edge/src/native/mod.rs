@@ -19,18 +19,20 @@ pub(crate) use hygenicc::{
     admitted, began, bytes as hyg_bytes, counts, is_feedback, pay, refuses, saw, tick as hyg_tick, Bounds, Hyg, Part,
     Tally, Uplink, BEGAN_OUTSIDE, SETTLED,
 };
+pub use hygenicc::{Bucket, HygConf};
 pub(crate) use hygenicc::{
     Pair as HygPair, AIAD as HYG_AIAD, ALPHA as HYG_ALPHA, MAX_GAIN as HYG_MAX_GAIN, ONE as HYG_ONE, PROTO as HYG_PROTO,
 };
 pub(crate) use limiter::{Limit, LimitQueue, LIMIT_DEM, LIMIT_ECN, LIMIT_NONE, LIMIT_ONE, LIMIT_SPRING};
 pub(crate) use paths::{hear, tick_paths, PathStates, Paths, Relay};
-pub use hygenicc::{Bucket, HygConf};
 pub use paths::{PathState, WEIGHT_ONE};
 pub use vcc::Vcc;
 pub(crate) use vcc::{fack, PolicyRule, VccClass, VccConf, AWARE, BEGUN};
 pub(crate) use vcc::{CLASS_OBSERVE, CLASS_OFF, CLASS_POLICE, CONF_DUPACKS, DUPACKS, ONE};
 pub(crate) use vcc::{LAW_CUBIC, LAW_DCTCP, LAW_NONE, LAW_RENO, MAX_CLASSES, MAX_RULES};
 
+#[cfg(test)]
+pub(crate) use hygenicc::schedule as hyg_schedule;
 #[cfg(test)]
 use limiter::{
     sv_edge_limit_bytes, sv_edge_limit_sample, sv_edge_pacer_admit, sv_edge_pacer_backlog, sv_edge_pacer_take,

@@ -9,8 +9,8 @@ use parsed::Parsed;
 use ports::{check_peers, check_ports, one_owner_each};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
-use tenants::TenantsTable;
 use tables::{AgentTable, BalanceTable, File, Labels, PlaceWord, Spread, UplinkTable, VXLAN};
+use tenants::TenantsTable;
 use units::Time;
 
 mod congestion;

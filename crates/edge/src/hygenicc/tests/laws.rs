@@ -1,7 +1,7 @@
 //! Buckets, laws and pairs by themselves. Rates in MB/s of an uplink of 1 Gb/s, where the paper has Mb/s.
 
 use crate::hygenicc::{Config, Law};
-use crate::native::{hyg_bytes, hyg_tick, refuses, Bucket, Hyg, HygConf, HygPair, Part, Uplink, HYG_ONE};
+use crate::native::{hyg_bytes, hyg_schedule, hyg_tick, refuses, Bucket, Hyg, HygConf, HygPair, Part, Uplink, HYG_ONE};
 use proptest::prelude::*;
 use units::{BitRate, Time};
 use wire::{proto, version, Packet};
@@ -49,6 +49,23 @@ fn a_bucket_is_refilled_once_and_not_credited_for_drops() {
     may(&mut b, &c, 66, Time::from_secs(30));
     assert_eq!(b.level, 69_934 * 1_000_000_000, "full, less this packet");
     assert!(!may(&mut b, &c, 70_001, Time::from_secs(60)), "larger than the bucket");
+}
+
+#[test]
+fn a_segment_that_can_wait_is_told_when_it_may_leave() {
+    let c = config(Law::Aiad).conf();
+    let b = active(1000, 1000); // 125 bytes a microsecond
+    let (mut full, start) = (0, us(1_000_000).as_ns());
+    let mut send = |bytes, at: u64| hyg_schedule(&b, &c, 10_000, bytes, start + at, &mut full).map(|at| at - start);
+    assert_eq!(send(70_000, 0), Some(0), "the bucket");
+    assert_eq!(send(1500, 0), Some(12_000));
+    assert_eq!(send(1500, 0), Some(24_000));
+    assert_eq!(send(1500, 30_000), Some(36_000), "6 us of the rate are there");
+    assert_eq!(send(10_000, 30_000), None, "it would wait for 86 us, and 10 KB take 80");
+    assert_eq!(send(1500, 30_000), Some(48_000), "what was dropped took nothing");
+    assert_eq!(send(1500, 1_000_000), Some(1_000_000), "full again");
+    assert_eq!(send(70_001, 9_000_000), None, "larger than the bucket");
+    assert_eq!(hyg_schedule(&Bucket::default(), &c, 10_000, 1, start, &mut 0), None, "without a rate nothing leaves");
 }
 
 #[test]
@@ -241,6 +258,33 @@ proptest! {
             now += us(pause);
             passed += if may(&mut b, &c, bytes, now) { u64::from(bytes) } else { 0 };
             prop_assert!(passed <= c.depth + 100 * MBPS * now.as_ns() / 1_000_000_000 + 1);
+        }
+    }
+}
+
+proptest! {
+    /// Whatever the guest sends, what leaves in any time is a bucket and what the rate gives in that time; in the order of arrival, and
+    /// nothing waits for longer than the backlog takes.
+    #[test]
+    fn departures_keep_to_the_rate(sends in proptest::collection::vec((1u64..70_000, 0u64..2_000_000), 1..80), rate in 1u64..1000) {
+        let c = config(Law::Aiad).conf();
+        let b = active(rate, 1000);
+        let (mut full, mut now, backlog) = (0, 1u64 << 40, 100_000);
+        let mut left: Vec<(u64, u64)> = Vec::new();
+        for (bytes, gap) in sends {
+            now += gap;
+            let Some(at) = hyg_schedule(&b, &c, backlog, bytes, now, &mut full) else { continue };
+            prop_assert!(at >= now && at - now <= backlog * 1_000_000_000 / b.rate);
+            prop_assert!(left.last().is_none_or(|(last, _)| *last <= at));
+            left.push((at, bytes));
+        }
+        for first in 0..left.len() {
+            let mut sum = 0;
+            for &(at, bytes) in &left[first..] {
+                sum += bytes;
+                let may = c.depth + (at - left[first].0) * b.rate / 1_000_000_000 + 80;
+                prop_assert!(sum <= may, "{sum} of {may}");
+            }
         }
     }
 }
