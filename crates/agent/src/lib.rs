@@ -46,6 +46,7 @@ mod shares;
 mod tables;
 mod tally;
 mod teardown;
+mod tenants;
 mod watch;
 
 pub use check::resolve;

@@ -1,16 +1,10 @@
-//! Guests' shares of the uplink: which row each has, whether segments can wait, and how they stand.
+//! Guests' shares of the uplink: which row each has, and how they are held.
 
-use super::error::Result;
 use super::interfaces::Interfaces;
-use super::reconcile::Agent;
 use super::rules::rule_for;
 use agent_api::config::{Config, Shares};
-use agent_api::protocol::{TenantGuest, Tenants};
-use edge::hygenicc::Law;
-use edge::names::Names;
-use kernel::state::quota::{TallyKey, TABLE_PAIRS, TALLY_TABLE};
-use kernel::state::{self, Port, MAX_SHARES};
-use kernel::{htb, MAX_PAIRS};
+use kernel::state::{self, MAX_SHARES};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Of guests' rows, by ifindex of their ports.
@@ -27,7 +21,7 @@ pub(crate) fn numbers(config: &Config, interfaces: &Interfaces, kept: &Numbers) 
     let taken: BTreeSet<u16> = numbers.values().copied().collect();
     let mut free = (1..=MAX_SHARES).filter(|number| !taken.contains(number));
     for ifindex in guests {
-        if let std::collections::btree_map::Entry::Vacant(place) = numbers.entry(ifindex) {
+        if let Entry::Vacant(place) = numbers.entry(ifindex) {
             if let Some(number) = free.next() {
                 place.insert(number);
             }
@@ -44,72 +38,26 @@ pub(crate) fn row_of(shares: Option<&Shares>, numbers: &Numbers, waits: bool) ->
     state::Tenants { conf: shares.conf, backlog, numbers: u32::from(numbers), pad: 0 }
 }
 
-impl Agent {
-    /// Can segments wait for their turn, if they are to? Departure times are kept to by an fq on every uplink.
-    pub(super) fn can_wait(&self, problems: &mut Vec<String>) -> bool {
-        if self.config.tenants.is_none_or(|shares| shares.backlog == 0) {
-            return false;
-        }
-        let qdiscs = match htb::qdiscs() {
-            Ok(qdiscs) => qdiscs,
-            Err(e) => {
-                problems.push(format!("cannot list qdiscs, so what exceeds a guest's share is dropped: {e}"));
-                return false;
-            }
-        };
-        let has_fq = |ifindex: u32| qdiscs.iter().any(|q| q.ifindex == ifindex && q.kind == "fq");
-        let without: Vec<&str> =
-            self.resolved.uplinks.iter().filter(|(ifindex, _)| !has_fq(*ifindex)).map(|(_, n)| n.as_str()).collect();
-        problems.extend(without.iter().map(|name| {
-            format!(
-                "uplink {name}: no fq there keeps to departure times, so what exceeds a guest's share is dropped; \
-                 `tc qdisc replace dev {name} root fq`, or tenants.hold = \"drop\""
-            )
-        }));
-        without.is_empty()
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desired::tests::{config, interfaces};
 
-    /// `tenants`; `None` where guests send as they like.
-    pub(super) fn tenants(&self) -> Result<Option<Tenants>> {
-        let Some(Shares { conf, .. }) = self.config.tenants else { return Ok(None) };
-        let bps = |rate: u64| rate.saturating_mul(8);
-        let mut guests = Vec::new();
-        for (&ifindex, &number) in &self.shares {
-            let Some(interface) = self.interfaces.get(&ifindex) else { continue };
-            let port: Port = self.edge.port(ifindex)?.unwrap_or_default();
-            let share = self.edge.share(number)?.filter(|share| share.ifindex == ifindex).unwrap_or_default();
-            let b = share.bucket;
-            guests.push(TenantGuest {
-                interface: interface.name.clone(),
-                ifindex,
-                network: port.vni,
-                weight: (port.share >> 16) as u16,
-                active: b.active != 0,
-                rate_bps: if b.active != 0 { bps(b.rate) } else { 0 },
-                fair_bps: if b.active != 0 { bps(b.fair) } else { 0 },
-                alpha: f64::from(b.alpha) / 65_536.0,
-                marks: share.marks,
-                segments: share.segments,
-                bytes: share.bytes,
-                dropped_segments: share.dropped,
-                delayed_segments: share.delayed,
-            });
-        }
-        guests.sort_by(|a, b| a.interface.cmp(&b.interface));
-        let sharing = self.edge.sharing()?;
-        let pairs = self.edge.tallies()?.get(&TallyKey::new(TABLE_PAIRS, TALLY_TABLE, 0)).map_or(0, |t| t.flows.max(0));
-        let law = Law::table().iter().find(|law| law.value.number() == conf.law).map_or("?", |law| law.name);
-        Ok(Some(Tenants {
-            law: law.into(),
-            hold: if self.waits { "delay" } else { "drop" }.into(),
-            uplink_bps: bps(conf.uplink),
-            minimum_bps: bps(conf.least),
-            interval_seconds: conf.interval as f64 / 1e9,
-            ticks: sharing.ticks,
-            mean_late_seconds: sharing.late_ns as f64 / sharing.ticks.max(1) as f64 / 1e9,
-            pairs: pairs as u32,
-            max_pairs: MAX_PAIRS,
-            guests,
-        }))
+    #[test]
+    fn numbers_stay_as_they_are_and_the_lowest_that_is_free_is_next() {
+        let (mut config, interfaces) = (config(), interfaces());
+        assert!(numbers(&config, &interfaces, &Numbers::new()).is_empty(), "nobody is held");
+        config.tenants = Some(Shares { conf: Default::default(), backlog: 200_000 });
+        let first = numbers(&config, &interfaces, &Numbers::new());
+        assert!(!first.is_empty() && first.values().copied().eq(1..=first.len() as u16), "{first:?}");
+        let one = *first.keys().last().unwrap();
+        let kept = numbers(&config, &interfaces, &Numbers::from([(one, 1), (4_000_000, 2)]));
+        assert_eq!(kept.get(&one), Some(&1));
+        assert_eq!(kept.len(), first.len(), "one that is gone has none");
+        assert_eq!(kept.values().collect::<BTreeSet<_>>().len(), kept.len());
+        let row = row_of(config.tenants.as_ref(), &kept, true);
+        assert_eq!((row.backlog, row.numbers as usize), (200_000, kept.len()));
+        assert_eq!(row_of(config.tenants.as_ref(), &kept, false).backlog, 0, "nothing keeps to departure times");
+        assert_eq!(row_of(None, &kept, true), state::Tenants::default());
     }
 }

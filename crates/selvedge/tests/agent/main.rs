@@ -73,6 +73,7 @@ fn peer_process() {
         // Datagrams of 1200 bytes, so many megabits a second of them.
         "udp-pour" => {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            #[allow(clippy::disallowed_methods, reason = "a rate of real traffic")]
             let (begun, datagram) = (std::time::Instant::now(), [7; 1200]);
             let mut sent = 0;
             while begun.elapsed() < WAIT {

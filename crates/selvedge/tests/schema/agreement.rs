@@ -67,6 +67,9 @@ discovery = true
 [congestion]
 [[congestion.rule]]
 [limits]
+[tenants]
+uplink_rate = "10Gbps"
+hold = "delay"
 [[tenant]]
 name = "blue"
 egress_rate = "1Gbps"

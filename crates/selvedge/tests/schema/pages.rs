@@ -54,6 +54,7 @@ const AGENTS: &[(&str, &str)] = &[
     ("congestion", "/properties/congestion/properties"),
     ("congestion.rule", "/properties/congestion/properties/rule/items/properties"),
     ("limits", "/properties/limits/properties"),
+    ("tenants", "/properties/tenants/properties"),
     ("tenant", "/properties/tenant/items/properties"),
 ];
 

@@ -23,19 +23,19 @@ pub(super) struct TenantsTable {
     /// With `delay`: bytes of a guest that may wait; more are dropped.
     #[schemars(extend("x-range" = ["1538B", "1GiB"], "default" = "200KB"))]
     backlog: Option<Bytes>,
-    /// No rate is below, unless the fair rate is. Default: a thousandth of `uplink_rate`.
+    /// No rate is below, unless the fair rate is.
     #[schemars(extend("x-range" = ["8bps", "1Tbps"]))]
     minimum_rate: Option<BitRate>,
     /// Round trip of the fabric, from which the next three follow.
     #[schemars(extend("x-range" = ["1us", "1s"], "default" = "100us"))]
     rtt: Option<Time>,
-    /// Time between changes of rates. Default: five round trips.
+    /// Time between changes of rates.
     #[schemars(extend("x-range" = ["100us", "1s"]))]
     interval: Option<Time>,
-    /// With `aiad`: so long without feedback, a rate grows fast. Default: 50 round trips.
+    /// With `aiad`: so long without feedback, a rate grows fast.
     #[schemars(extend("x-range" = ["1us", "100s"]))]
     quiet: Option<Time>,
-    /// So long marks wait for a packet to go with. Default: two round trips.
+    /// So long marks wait for a packet to go with.
     #[schemars(extend("x-range" = ["1us", "1s"]))]
     patience: Option<Time>,
     /// A guest without a packet for so long has no share; at least `interval`.
