@@ -51,6 +51,8 @@ pub(super) struct Agent {
     pub(super) shares: Numbers,
     /// What exceeds a guest's share waits.
     pub(super) waits: bool,
+    /// This agent's programs set guests' rates.
+    pub(super) ticking: bool,
     /// The thread that holds what overtook an earlier flowcell, where there is one.
     pub(super) receiver: Option<Receiver>,
     /// What discovers paths, where it is to.
@@ -153,9 +155,10 @@ impl Agent {
         want.attach.extend(gro);
         want.attach.extend(self.follow_receiver(&mut problems));
         let changes = self.follow(&want, &mut problems)?;
-        if self.config.tenants.is_some() {
+        if self.config.tenants.is_some() && !self.ticking {
             self.edge.begin_shares()?;
         }
+        self.ticking = self.config.tenants.is_some();
         if let Err(e) = limits::lower(&limited) {
             problems.push(format!("cannot remove what a rate limit has left: {e}"));
         }

@@ -200,6 +200,7 @@ impl Runner {
             limited: Limited::default(),
             shares: Default::default(),
             waits: false,
+            ticking: false,
             receiver: None,
             tracer: None,
             traced: Default::default(),
