@@ -17,6 +17,7 @@
 #define SV_HYG_ONE 65536u	    /* 1.0 of alpha and of the thresholds of admission */
 #define SV_HYG_FRAMING 38u	    /* bytes of a packet on the wire beyond its IP packet: header, FCS, preamble, gap */
 #define SV_HYG_MAX_BYTES (1ull << 31) /* depth of a bucket */
+#define SV_HYG_MAX_WAIT 100000000ull  /* ns that a segment waits at most: half of TCP's least timeout in Linux */
 #define SV_HYG_MAX_GAIN 4u	    /* alpha stops fading below 2^gain / SV_HYG_ONE */
 #define SV_HYG_MAX_IDLE 96u	    /* intervals without a packet after which nothing is left of alpha */
 
@@ -64,7 +65,7 @@ struct sv_hyg_bucket {
 	u32 marks;     /* heard of in this interval */
 	u32 weight;    /* 1 to 65535 */
 	u32 active;
-	u32 pad;
+	u32 debt;      /* bytes that left, or will, before there were tokens for them: what comes in pays for them first */
 };
 
 SV_ASSERT_SIZE(struct sv_hyg_bucket, 80);
@@ -129,7 +130,7 @@ SV_FN u64 sv_hyg_full(const struct sv_hyg_bucket *b, const struct sv_hyg_conf *c
 
 SV_FN void sv_hyg_refill(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 now)
 {
-	u64 full = sv_hyg_full(b, c), gone;
+	u64 full = sv_hyg_full(b, c) + b->debt * SV_HYG_SECOND, gone, pays;
 
 	if (now <= b->filled)
 		return;
@@ -139,6 +140,11 @@ SV_FN void sv_hyg_refill(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u
 		b->level = full;
 	else
 		b->level += gone * b->rate;
+	if (!b->debt)
+		return;
+	pays = b->level / SV_HYG_SECOND < b->debt ? b->level / SV_HYG_SECOND : b->debt;
+	b->debt -= (u32)pays;
+	b->level -= pays * SV_HYG_SECOND;
 }
 
 /* The fair rate of a guest (section 2, with weights): its part of the uplink. */
@@ -203,22 +209,31 @@ SV_FN int sv_hyg_take(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 
 }
 
 /*
- * The same for a caller who can make a segment wait, but cannot come back to it: `at` is when it may leave, at the rate of this time, and
- * `full` when the bucket is full again after it (a virtual schedule: ITU-T I.371, annex A). Returns 0, and takes nothing, if the segment
- * would wait behind more than `backlog` bytes, or is larger than the bucket.
+ * The same for a caller who can make a segment wait, but cannot come back to it: takes the bytes now, as a debt, and `at` is when it may
+ * leave at the rate of this time. Later segments find what is left of the debt, whatever the rate was when it was made. Returns 0, and takes
+ * nothing, if more than `backlog` bytes would wait, or the segment for longer than SV_HYG_MAX_WAIT, or it is larger than the bucket.
  */
-SV_FN int sv_hyg_schedule(const struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 backlog, u64 bytes, u64 now, u64 *full, u64 *at)
+SV_FN int sv_hyg_schedule(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 backlog, u64 bytes, u64 now, u64 *at)
 {
-	u64 holds = sv_hyg_full(b, c), cost, depth;
+	u64 need = bytes * SV_HYG_SECOND, debt, wait;
 
-	if (!b->rate || bytes > SV_HYG_MAX_BYTES || backlog > SV_HYG_MAX_BYTES || bytes * SV_HYG_SECOND > holds)
+	sv_hyg_refill(b, c, now);
+	if (!b->rate || bytes > SV_HYG_MAX_BYTES || backlog > SV_HYG_MAX_BYTES || need > sv_hyg_full(b, c))
 		return 0;
-	cost = bytes * SV_HYG_SECOND / b->rate;
-	depth = holds / b->rate;
-	*at = *full + cost > now + depth ? *full + cost - depth : now;
-	if (*at - now > backlog * SV_HYG_SECOND / b->rate)
+	*at = now;
+	if (need <= b->level) {
+		b->level -= need;
+		return 1;
+	}
+	debt = b->debt + (need - b->level + SV_HYG_SECOND - 1) / SV_HYG_SECOND;
+	if (debt > backlog)
 		return 0;
-	*full = (*full > *at ? *full : *at) + cost;
+	wait = debt * SV_HYG_SECOND / b->rate;
+	if (wait > SV_HYG_MAX_WAIT)
+		return 0;
+	b->debt = (u32)debt;
+	b->level = 0;
+	*at += wait;
 	return 1;
 }
 

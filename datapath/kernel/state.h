@@ -111,7 +111,7 @@ SV_ASSERT_SIZE(struct sv_sharing, 32);
 /* Of one guest: a row of `shares`, the data path's. */
 struct sv_share {
 	struct sv_hyg_bucket bucket;
-	u64 full;    /* where segments wait: when its bucket is full again, ns */
+	u64 last;    /* where segments wait: when the last one leaves, ns */
 	u64 sent;    /* segments */
 	u64 bytes;   /* on the wire */
 	u64 dropped; /* segments that exceeded the rate */

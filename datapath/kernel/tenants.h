@@ -104,7 +104,12 @@ __noinline int hold_guest(struct __sk_buff *skb, u32 ifindex, u32 share, u64 byt
 	own_share(o.share, share, ifindex);
 	if (o.tenants->backlog) {
 		sv_hyg_touch(h.bucket, h.uplink, h.conf, now);
-		may = sv_hyg_schedule(h.bucket, h.conf, o.tenants->backlog, bytes, now, &o.share->full, &at);
+		may = sv_hyg_schedule(h.bucket, h.conf, o.tenants->backlog, bytes, now, &at);
+		/* The rate may have grown: none overtakes another. */
+		if (may && at < o.share->last)
+			at = o.share->last;
+		if (may)
+			o.share->last = at;
 	} else {
 		may = sv_hyg_hold(&h, bytes, now);
 	}

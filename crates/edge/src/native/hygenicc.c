@@ -7,7 +7,7 @@
 #include "quota.h"
 
 u32 sv_edge_hyg_tick(struct sv_hyg_bucket *b, u32 n, struct sv_hyg_uplink *u, const struct sv_hyg_conf *c, u64 now);
-int sv_edge_hyg_schedule(const struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 backlog, u64 bytes, u64 now, u64 *full, u64 *at);
+int sv_edge_hyg_schedule(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 backlog, u64 bytes, u64 now, u64 *at);
 void sv_edge_hyg_hear(struct sv_hyg *h, u16 count, u64 now);
 u64 sv_edge_hyg_bytes(const struct sv_packet *p);
 u32 sv_edge_hold(struct sv_hyg *h, u64 bytes, u64 now);
@@ -27,9 +27,9 @@ u32 sv_edge_hyg_tick(struct sv_hyg_bucket *b, u32 n, struct sv_hyg_uplink *u, co
 	return sv_hyg_tick(b, n, u, c, now);
 }
 
-int sv_edge_hyg_schedule(const struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 backlog, u64 bytes, u64 now, u64 *full, u64 *at)
+int sv_edge_hyg_schedule(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 backlog, u64 bytes, u64 now, u64 *at)
 {
-	return sv_hyg_schedule(b, c, backlog, bytes, now, full, at);
+	return sv_hyg_schedule(b, c, backlog, bytes, now, at);
 }
 
 void sv_edge_hyg_hear(struct sv_hyg *h, u16 count, u64 now)

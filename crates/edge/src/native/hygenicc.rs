@@ -64,7 +64,7 @@ pub struct Bucket {
     pub marks: u32,
     pub weight: u32,
     pub active: u32,
-    pub pad: u32,
+    pub debt: u32,
 }
 const _: () = assert!(size_of::<Bucket>() == 80);
 
@@ -134,12 +134,11 @@ extern "C" {
     fn sv_edge_hyg_bytes(p: *const Packet) -> u64;
     #[cfg(test)]
     fn sv_edge_hyg_schedule(
-        b: *const Bucket,
+        b: *mut Bucket,
         c: *const HygConf,
         backlog: u64,
         bytes: u64,
         now: u64,
-        full: *mut u64,
         at: *mut u64,
     ) -> c_int;
     #[cfg(test)]
@@ -225,12 +224,12 @@ pub(crate) fn tick(buckets: &mut [Bucket], uplink: &mut Uplink, conf: &HygConf, 
     unsafe { sv_edge_hyg_tick(buckets.as_mut_ptr(), buckets.len() as u32, uplink, conf, now.as_ns()) }
 }
 
-/// `sv_hyg_schedule`: when a segment may leave, ns; `None` if it is dropped. `full`: when the bucket is full again, ns.
+/// `sv_hyg_schedule`: when a segment may leave, ns; `None` if it is dropped.
 #[cfg(test)]
-pub(crate) fn schedule(b: &Bucket, c: &HygConf, backlog: u64, bytes: u64, now: u64, full: &mut u64) -> Option<u64> {
+pub(crate) fn schedule(b: &mut Bucket, c: &HygConf, backlog: u64, bytes: u64, now: u64) -> Option<u64> {
     let mut at = 0;
-    // SAFETY: reads two structs, whose mirrors assert the layouts, and writes two numbers.
-    let may = unsafe { sv_edge_hyg_schedule(b, c, backlog, bytes, now, full, &mut at) };
+    // SAFETY: two structs, whose mirrors assert the layouts, and a number.
+    let may = unsafe { sv_edge_hyg_schedule(b, c, backlog, bytes, now, &mut at) };
     (may != 0).then_some(at)
 }
 

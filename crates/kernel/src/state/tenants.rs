@@ -40,8 +40,8 @@ pub struct Sharing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     pub bucket: Bucket,
-    /// Where segments wait: when its bucket is full again, ns.
-    pub full_ns: u64,
+    /// Where segments wait: when the last one leaves, ns.
+    pub last_ns: u64,
     pub segments: u64,
     /// On the wire.
     pub bytes: u64,

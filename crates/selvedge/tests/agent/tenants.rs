@@ -134,8 +134,9 @@ fn beside_a_flood(name: &str, keys: &str, child: &str) -> Option<[f64; 2]> {
         return None;
     }
     if child == "fq" {
-        // The agent looks again where something did not work.
-        eventually("segments can wait", || world.ask(0, &["tenants"])["hold"] == "delay");
+        // Or the agent would look again within half a minute.
+        assert!(world.ctl(0, &["reload"]).status.success(), "{}", world.log(0));
+        assert_eq!(world.ask(0, &["tenants"])["hold"], "delay", "{}", world.log(0));
     }
     let pin = mark(&world, &format!("{name}{}", std::process::id()));
     let _flood = pour(&world, 2, 9001, 100);

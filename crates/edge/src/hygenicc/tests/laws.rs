@@ -54,18 +54,27 @@ fn a_bucket_is_refilled_once_and_not_credited_for_drops() {
 #[test]
 fn a_segment_that_can_wait_is_told_when_it_may_leave() {
     let c = config(Law::Aiad).conf();
-    let b = active(1000, 1000); // 125 bytes a microsecond
-    let (mut full, start) = (0, us(1_000_000).as_ns());
-    let mut send = |bytes, at: u64| hyg_schedule(&b, &c, 10_000, bytes, start + at, &mut full).map(|at| at - start);
-    assert_eq!(send(70_000, 0), Some(0), "the bucket");
-    assert_eq!(send(1500, 0), Some(12_000));
-    assert_eq!(send(1500, 0), Some(24_000));
-    assert_eq!(send(1500, 30_000), Some(36_000), "6 us of the rate are there");
-    assert_eq!(send(10_000, 30_000), None, "it would wait for 86 us, and 10 KB take 80");
-    assert_eq!(send(1500, 30_000), Some(48_000), "what was dropped took nothing");
-    assert_eq!(send(1500, 1_000_000), Some(1_000_000), "full again");
-    assert_eq!(send(70_001, 9_000_000), None, "larger than the bucket");
-    assert_eq!(hyg_schedule(&Bucket::default(), &c, 10_000, 1, start, &mut 0), None, "without a rate nothing leaves");
+    let mut b = active(1000, 1000); // 125 bytes a microsecond
+    let start = us(1_000_000).as_ns();
+    let mut send = |rate, bytes, at: u64| {
+        b.rate = rate * MBPS;
+        hyg_schedule(&mut b, &c, 10_000, bytes, start + at).map(|at| at - start)
+    };
+    assert_eq!(send(1000, 70_000, 0), Some(0), "the bucket");
+    assert_eq!(send(1000, 1500, 0), Some(12_000));
+    assert_eq!(send(1000, 1500, 0), Some(24_000));
+    assert_eq!(send(1000, 1500, 30_000), Some(36_000), "6 us of the rate are there");
+    assert_eq!(send(1000, 10_000, 30_000), None, "10,750 bytes would wait");
+    assert_eq!(send(1000, 1500, 30_000), Some(48_000), "what was dropped took nothing");
+    assert_eq!(send(1000, 1500, 1_000_000), Some(1_000_000), "full again");
+    assert_eq!(send(1000, 70_001, 9_000_000), None, "larger than the bucket");
+    // A debt is in bytes: at a lower rate it lasts longer, and no longer than that rate does.
+    assert_eq!(send(1000, 70_000, 20_000_000), Some(20_000_000));
+    assert_eq!(send(10, 5_000, 20_000_000), Some(24_000_000));
+    assert_eq!(send(1, 5_000, 20_000_000), Some(100_000_000));
+    assert_eq!(send(1000, 1_250, 20_090_000), Some(20_090_000), "10,000 bytes are paid, and these are there");
+    assert_eq!(send(1, 15_000, 40_000_000), None, "it would wait for 120 ms");
+    assert_eq!(hyg_schedule(&mut Bucket::default(), &c, 10_000, 1, start), None, "without a rate nothing leaves");
 }
 
 #[test]
@@ -268,12 +277,12 @@ proptest! {
     #[test]
     fn departures_keep_to_the_rate(sends in proptest::collection::vec((1u64..70_000, 0u64..2_000_000), 1..80), rate in 1u64..1000) {
         let c = config(Law::Aiad).conf();
-        let b = active(rate, 1000);
-        let (mut full, mut now, backlog) = (0, 1u64 << 40, 100_000);
+        let mut b = active(rate, 1000);
+        let (mut now, backlog) = (1u64 << 40, 100_000);
         let mut left: Vec<(u64, u64)> = Vec::new();
         for (bytes, gap) in sends {
             now += gap;
-            let Some(at) = hyg_schedule(&b, &c, backlog, bytes, now, &mut full) else { continue };
+            let Some(at) = hyg_schedule(&mut b, &c, backlog, bytes, now) else { continue };
             prop_assert!(at >= now && at - now <= backlog * 1_000_000_000 / b.rate);
             prop_assert!(left.last().is_none_or(|(last, _)| *last <= at));
             left.push((at, bytes));
