@@ -15,6 +15,7 @@ mod packets;
 mod quotas;
 mod receiver;
 mod reload;
+#[cfg(feature = "kernel")]
 mod tenants;
 mod unusual;
 mod world;
