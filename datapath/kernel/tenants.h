@@ -129,6 +129,9 @@ __noinline int hold_guest(struct __sk_buff *skb, u32 ifindex, u32 share, u64 byt
 		/* The kernel stamps nothing but IP, and nothing else comes here. */
 		bpf_skb_set_tstamp(skb, at, BPF_SKB_TSTAMP_DELIVERY_MONO);
 		count(counters, SV_COUNT_DELAYED, 1);
+	} else if (o.tenants->backlog && skb->tstamp) {
+		/* A guest's own departure time would let it wait in the uplink's queue for as long as it likes, at others' expense. */
+		bpf_skb_set_tstamp(skb, 0, BPF_SKB_TSTAMP_UNSPEC);
 	}
 	return 1;
 }

@@ -1,5 +1,6 @@
 //! The list of published claims: complete, and every thing that it names exists.
 
+mod fastlane;
 mod published;
 
 use selvedge::repro::catalogue::{catalogues, Catalogue, Entry, Status};
@@ -17,9 +18,12 @@ fn entries() -> Vec<Entry> {
 fn every_claim_is_there_once() {
     let catalogues = catalogues().unwrap();
     let counts: Vec<_> = catalogues.iter().map(|c| (c.paper.as_str(), c.entries.len())).collect();
-    assert_eq!(counts, [("acdc", 84), ("clove", 85), ("hygenicc", 69), ("limiters", 69), ("presto", 100)]);
+    assert_eq!(
+        counts,
+        [("acdc", 84), ("clove", 85), ("fastlane", 75), ("hygenicc", 69), ("limiters", 69), ("presto", 100)]
+    );
     let ids: BTreeSet<String> = entries().into_iter().map(|entry| entry.id).collect();
-    assert_eq!(ids.len(), 407);
+    assert_eq!(ids.len(), 482);
 }
 
 #[test]

@@ -141,7 +141,8 @@ impl FromStr for Bandwidth {
         let bps = digits.checked_mul(scale).map(|bps| bps / denominator);
         let (least, most) = (1_000, 1_000_000_000_000_000);
         match bps.filter(|bps| (least..=most).contains(bps)) {
-            Some(bps) => Ok(Bandwidth(BitRate::from_bps(bps as u64))),
+            // No interface is as fast as Kubernetes permits.
+            Some(bps) => Ok(Bandwidth(BitRate::from_bps(bps as u64).min(MAX_RATE))),
             None => Err(fail("is not within 1k and 1P")),
         }
     }
