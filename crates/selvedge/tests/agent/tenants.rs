@@ -97,6 +97,42 @@ fn guests_share_the_uplink_by_weight_and_a_silent_one_leaves_its_part() {
     drop(second);
 }
 
+/// A share is one more ceiling, beside a port's limit and AC/DC's windows: whichever is the least holds, and a connection lives through
+/// all changes.
+#[test]
+fn shares_go_with_limits_and_with_congestion_control() {
+    let Some(mut world) = world("tm", "uplink_rate = \"30Mbps\"", 1) else { return };
+    let plain = std::fs::read_to_string(world.config(0)).unwrap();
+    world.transfer("10.7.2.2:9000", 1_000, |world| {
+        for (limit, congestion) in [(false, false), (true, false), (true, true), (false, true)] {
+            let mut text = plain.clone();
+            if limit {
+                text = text.replace("weight = 1", "weight = 1\negress_rate = \"10Mbps\"");
+            }
+            if congestion {
+                text += "\n[congestion]\n";
+            }
+            std::fs::write(world.config(0), text).unwrap();
+            let reloaded = world.ctl(0, &["reload"]);
+            assert!(reloaded.status.success(), "{}", String::from_utf8_lossy(&reloaded.stderr));
+            let before = guest(&world.ask(0, &["tenants"]), "lxc0")["segments"].as_u64();
+            rates(world, 1);
+            let [tcp, _] = rates(world, 3);
+            // In packets of 1404 of 1588 bytes on the wire; a limit counts 1500 of them.
+            let most = if limit { 9.6 } else { 27.0 };
+            println!("limit {limit}, congestion control {congestion}: {tcp:.1} Mb/s");
+            // Without a limit in front of it, whole segments of a window are dropped, and TCP waits for its timer.
+            assert!(tcp < most && tcp > 0.1, "{limit} {congestion}: {tcp}");
+            assert!(guest(&world.ask(0, &["tenants"]), "lxc0")["segments"].as_u64() > before);
+            let limits = world.ask(0, &["limits"]);
+            assert_eq!(limits.as_array().unwrap().iter().any(|l| l["in_force"] == true), limit, "{limits}");
+            let flows = world.ask(0, &["flows"]);
+            let seen = flows["flows"].as_array().unwrap().iter().any(|f| !f["congestion"].is_null());
+            assert_eq!(seen, congestion, "{flows}");
+        }
+    });
+}
+
 /// A link of 40 Mb/s with its queue at the end of host 0's uplink; its queue is marked. `child`: what waits behind the rate.
 fn narrow(world: &World, child: &str) -> bool {
     let host = world.host(0);
