@@ -30,7 +30,7 @@ struct sv_hyg_pair {
 	struct sv_told told;	   /* of what was sent */
 	u16 credit;		   /* packets that were sent and not reported as marked, at most SV_HYG_MAX_CREDIT */
 	u8 introduced;		   /* the peer was told where the count of `owed` begins */
-	u8 pad;
+	u8 asked;		   /* somebody was asked to tell the count, and nothing was counted since */
 	u32 since;		   /* when marks were owed first that are not told yet, units of 1024 ns */
 };
 
@@ -133,8 +133,9 @@ SV_FN int sv_hyg_ingress(struct sv_hyg *h, const struct sv_packet *p, u64 now)
 		return 1;
 	if (!q || !sv_hyg_counts(p))
 		return 0;
-	if (q->owed.count == q->owed.told)
+	if (q->owed.count == q->owed.told || q->asked)
 		q->since = (u32)(now >> 10);
+	q->asked = 0;
 	sv_owed_count(&q->owed, sv_hyg_packets(p));
 	return 0;
 }
@@ -160,7 +161,19 @@ SV_FN int sv_hyg_overdue(const struct sv_hyg_pair *q, const struct sv_hyg_conf *
 {
 	u32 debt = (u16)(q->owed.count - q->owed.told);
 
-	return debt && (debt >= SV_HYG_MAX_DEBT || sv_seq_diff((u32)(now >> 10), q->since) >= (s32)(c->patience >> 10));
+	return debt && !q->asked && (debt >= SV_HYG_MAX_DEBT || sv_seq_diff((u32)(now >> 10), q->since) >= (s32)(c->patience >> 10));
+}
+
+/*
+ * The count that somebody is asked to tell in a packet of its own. Nobody may do so, or it may be lost: the next packet of the pair tells
+ * the count, too.
+ */
+SV_FN u16 sv_hyg_asks(struct sv_hyg_pair *q)
+{
+	q->introduced = 1;
+	q->asked = 1;
+	q->owed.told = (u16)(q->owed.count - 1);
+	return q->owed.count;
 }
 
 /* Is a new pair with a destination refused (section 2)? `refusing` was said before: it goes on until the destination is well. */

@@ -20,6 +20,7 @@
 #define SV_HYG_MAX_WAIT 100000000ull  /* ns that a segment waits at most: half of TCP's least timeout in Linux */
 #define SV_HYG_MAX_GAIN 4u	    /* alpha stops fading below 2^gain / SV_HYG_ONE */
 #define SV_HYG_MAX_IDLE 96u	    /* intervals without a packet after which nothing is left of alpha */
+#define SV_HYG_BEHIND 65536u	    /* intervals by which one CPU's time may be behind another's that was first */
 
 /* sv_hyg_conf.law */
 #define SV_HYG_AIAD 1 /* section 4.1, Algorithm 1 */
@@ -88,12 +89,15 @@ SV_FN u32 sv_hyg_interval(const struct sv_hyg_conf *c, u64 now)
 	return c->interval ? (u32)(now / c->interval) : 0;
 }
 
-/* Closes the last interval with a packet and brings alpha up to `tick`. Intervals without a packet count as free of marks. */
+/*
+ * Closes the last interval with a packet and brings alpha up to `tick`. Intervals without a packet count as free of marks. A packet whose
+ * time another CPU has overtaken is of the interval that is open.
+ */
 SV_FN void sv_hyg_roll(struct sv_hyg_part *s, const struct sv_hyg_conf *c, u32 tick)
 {
 	u32 gone = tick - s->tick, share, gain = sv_min32(c->gain, SV_HYG_MAX_GAIN);
 
-	if (!gone)
+	if (!gone || 0u - gone < SV_HYG_BEHIND)
 		return;
 	share = s->sent ? sv_min32(sv_mul_div32(s->marks, SV_HYG_ONE, s->sent), SV_HYG_ONE) : 0;
 	s->alpha = s->alpha - (s->alpha >> gain) + (share >> gain);
@@ -147,10 +151,11 @@ SV_FN void sv_hyg_refill(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u
 	b->level -= pays * SV_HYG_SECOND;
 }
 
-/* The fair rate of a guest (section 2, with weights): its part of the uplink. */
+/* The fair rate of a guest (section 2, with weights): its part of the uplink, never more. One that has just begun may not be in the sum yet. */
 SV_FN u64 sv_hyg_fair(const struct sv_hyg_conf *c, u32 weight, u64 weights)
 {
-	return weights ? c->uplink * (weight & 0xffff) / weights : c->uplink;
+	weight &= 0xffff;
+	return weights > weight ? c->uplink * weight / weights : c->uplink;
 }
 
 SV_FN void sv_hyg_clamp(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c)
@@ -206,6 +211,21 @@ SV_FN int sv_hyg_take(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 
 	}
 	*at += (need - b->level + b->rate - 1) / b->rate;
 	return 0;
+}
+
+/* What a bucket that is full holds of so many bytes: a caller that lets larger segments leave takes this much, and owes the rest. */
+SV_FN u64 sv_hyg_holds(const struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 bytes)
+{
+	u64 most = sv_hyg_full(b, c) / SV_HYG_SECOND;
+
+	return bytes < most ? bytes : most;
+}
+
+SV_FN void sv_hyg_owe(struct sv_hyg_bucket *b, u64 bytes)
+{
+	u64 debt = b->debt + bytes;
+
+	b->debt = (u32)(debt < SV_HYG_MAX_BYTES ? debt : SV_HYG_MAX_BYTES);
 }
 
 /*

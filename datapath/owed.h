@@ -85,7 +85,8 @@ SV_FN u32 sv_told_new(struct sv_told *t, u16 count, u32 sent, u64 now)
 	u32 fresh = (u16)(count - t->count);
 	u16 heard = (u16)(now >> 20) | 1;
 
-	if (t->heard && fresh > SV_OWED_MOST && (u16)(heard - t->heard) < SV_TOLD_OVERTAKEN)
+	/* On another CPU it may have been heard at a later time than this one, whose processing took longer. */
+	if (t->heard && fresh > SV_OWED_MOST && (u16)(heard - t->heard + SV_TOLD_OVERTAKEN) < 2 * SV_TOLD_OVERTAKEN)
 		return 0;
 	if (!t->heard || fresh > SV_OWED_MOST || fresh > sent)
 		fresh = 0;

@@ -118,7 +118,7 @@ struct sv_share {
 	u64 delayed; /* segments that had to wait */
 	u64 marks;   /* that were heard of */
 	u32 ifindex; /* of the guest's port: of another, the row is begun anew */
-	u32 pad;
+	u32 behind;  /* bytes that would leave before `last`, and wait for it */
 };
 
 SV_ASSERT_SIZE(struct sv_share, 136);
@@ -126,7 +126,7 @@ SV_ASSERT_SIZE(struct sv_share, 136);
 /* A guest here and one elsewhere. */
 struct sv_pair_key {
 	u32 ifindex; /* of the port here */
-	u32 own;     /* sum of the words of the guest's address: of several, each has its own marks */
+	u32 own;     /* hash of the guest's address, by the seed: of several, each has its own marks */
 	u32 other[4];
 };
 

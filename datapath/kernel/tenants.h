@@ -81,13 +81,35 @@ static __always_inline void own_share(struct sv_share *s, u32 share, u32 ifindex
 }
 
 /*
+ * Under the lock: when a segment may leave. None overtakes another: if the rate has grown, what comes later leaves with the last one, and
+ * no more of it than the backlog, or it would fill the uplink's queue. Returns 0 if it is dropped.
+ */
+static __always_inline int schedule_guest(struct sv_share *s, const struct sv_hyg_conf *c, u64 backlog, u64 bytes, u64 now, u64 *at)
+{
+	if (s->last <= now)
+		s->behind = 0;
+	if (s->behind && s->behind + bytes > backlog)
+		return 0;
+	if (!sv_hyg_schedule(&s->bucket, c, backlog, bytes, now, at))
+		return 0;
+	if (*at < s->last) {
+		*at = s->last;
+		s->behind = (u32)(s->behind + bytes);
+	} else {
+		s->last = *at;
+		s->behind = 0;
+	}
+	return 1;
+}
+
+/*
  * sv_hold, of a segment of `bytes` on the wire, headers of the tunnel included. Returns 0 if it must be dropped, and is counted. Where segments
  * wait, it has its departure time afterwards.
  */
 __noinline int hold_guest(struct __sk_buff *skb, u32 ifindex, u32 share, u64 bytes)
 {
 	struct sv_counters *counters = find_counters();
-	u64 now = shares_now(), at = now;
+	u64 now = shares_now(), at = now, takes;
 	struct sv_own_share o;
 	struct sv_hyg h = {0};
 	int may;
@@ -97,23 +119,17 @@ __noinline int hold_guest(struct __sk_buff *skb, u32 ifindex, u32 share, u64 byt
 	h.conf = &o.tenants->conf;
 	h.uplink = &o.all->uplink;
 	h.bucket = &o.share->bucket;
-	/* Or a segment that is larger than the bucket would never leave. */
-	if (bytes > o.tenants->conf.depth)
-		bytes = o.tenants->conf.depth;
 	bpf_spin_lock(&o.all->lock);
 	own_share(o.share, share, ifindex);
-	if (o.tenants->backlog) {
-		sv_hyg_touch(h.bucket, h.uplink, h.conf, now);
-		may = sv_hyg_schedule(h.bucket, h.conf, o.tenants->backlog, bytes, now, &at);
-		/* The rate may have grown: none overtakes another. */
-		if (may && at < o.share->last)
-			at = o.share->last;
-		if (may)
-			o.share->last = at;
-	} else {
-		may = sv_hyg_hold(&h, bytes, now);
-	}
+	sv_hyg_touch(h.bucket, h.uplink, h.conf, now);
+	/* Or a segment that is larger than the bucket would never leave. */
+	takes = sv_hyg_holds(h.bucket, h.conf, bytes);
+	if (o.tenants->backlog)
+		may = schedule_guest(o.share, h.conf, o.tenants->backlog, takes, now, &at);
+	else
+		may = sv_hyg_hold(&h, takes, now);
 	if (may) {
+		sv_hyg_owe(h.bucket, bytes - takes);
 		o.share->sent++;
 		o.share->bytes += bytes;
 		o.share->delayed += at > now;
@@ -136,13 +152,20 @@ __noinline int hold_guest(struct __sk_buff *skb, u32 ifindex, u32 share, u64 byt
 	return 1;
 }
 
+/* With a seed, or a guest could choose addresses that share their counts, and hide the marks of one behind those of the other. */
 static __always_inline void pair_of(struct sv_pair_key *k, u32 ifindex, const struct sv_packet *p, int egress)
 {
+	const u32 *own = egress ? p->saddr : p->daddr;
+	u32 zero = 0;
+	struct sv_config *conf = bpf_map_lookup_elem(&config, &zero);
+	u64 hash = sv_hash_step(0x9e3779b97f4a7c15ULL, conf ? conf->seed : 0);
+
+	hash = sv_hash_step(hash, (u64)own[0] << 32 | own[1]);
+	hash = sv_hash_step(hash, (u64)own[2] << 32 | own[3]);
 	k->ifindex = ifindex;
-	for (int i = 0; i < 4; i++) {
-		k->own += egress ? p->saddr[i] : p->daddr[i];
+	k->own = (u32)(hash >> 32);
+	for (int i = 0; i < 4; i++)
 		k->other[i] = egress ? p->daddr[i] : p->saddr[i];
-	}
 }
 
 /* The pair, made if it is new. 0: there is no room. */
@@ -275,7 +298,7 @@ static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct s
 	u64 now = shares_now();
 	struct sv_own_share o;
 	struct sv_hyg h = {0};
-	int settled, due = 0;
+	int settled, due;
 
 	if (!counters || !find_share(&o, share))
 		return;
@@ -299,8 +322,7 @@ static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct s
 	before = slot->pair.owed.count;
 	sv_hyg_ingress(&h, p, now);
 	counted = (u16)(slot->pair.owed.count - before);
-	if (counted)
-		due = sv_hyg_overdue(&slot->pair, h.conf, now);
+	due = sv_hyg_overdue(&slot->pair, h.conf, now);
 	bpf_spin_unlock(&o.all->lock);
 	if (settled)
 		charge(SV_TABLE_PAIRS, ifindex, NO_NETWORK, 0, -1);
@@ -315,9 +337,7 @@ static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct s
 	bpf_spin_lock(&o.all->lock);
 	if (!slot->pair.introduced)
 		tell = TELL_BEGIN;
-	slot->pair.introduced = 1;
-	slot->pair.owed.told = slot->pair.owed.count;
-	tell |= slot->pair.owed.count;
+	tell |= sv_hyg_asks(&slot->pair);
 	bpf_spin_unlock(&o.all->lock);
 	count(counters, SV_COUNT_MARKS_ASKED, 1);
 	send_marks(ifindex, p, tell, now);
@@ -437,7 +457,8 @@ __noinline int expire_pair(const struct sv_pair_key *which, u64 now)
 		return 0;
 	key = *which;
 	slot = bpf_map_lookup_elem(&pairs, &key);
-	if (!slot || (u32)(now >> 20) - slot->used < SV_PAIR_IDLE)
+	/* A packet may have passed since the agent took `now`. */
+	if (!slot || sv_seq_diff((u32)(now >> 20), slot->used) < (s32)SV_PAIR_IDLE)
 		return 0;
 	charged = slot->charged;
 	outside = slot->outside;

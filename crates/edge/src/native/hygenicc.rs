@@ -90,7 +90,7 @@ pub(crate) struct Pair {
     pub(crate) told_heard: u16,
     pub(crate) credit: u16,
     pub(crate) introduced: u8,
-    pub(crate) pad: u8,
+    pub(crate) asked: u8,
     pub(crate) since: u32,
 }
 const _: () = assert!(size_of::<Pair>() == 32);
@@ -129,6 +129,10 @@ const _: () = assert!(size_of::<Tally>() == 8);
 
 extern "C" {
     fn sv_edge_hyg_tick(b: *mut Bucket, n: u32, u: *mut Uplink, c: *const HygConf, now: u64) -> u32;
+    #[cfg(test)]
+    fn sv_edge_hyg_set_rate(b: *mut Bucket, u: *const Uplink, c: *const HygConf, now: u64);
+    #[cfg(test)]
+    fn sv_edge_hyg_asks(q: *mut Pair) -> u16;
     fn sv_edge_hyg_hear(h: *mut Hyg<'_>, count: u16, now: u64);
     fn sv_edge_hold(h: *mut Hyg<'_>, bytes: u64, now: u64) -> u32;
     fn sv_edge_hyg_bytes(p: *const Packet) -> u64;
@@ -212,6 +216,13 @@ impl Pair {
         unsafe { sv_edge_hyg_overdue(self, conf, now.as_ns()) != 0 }
     }
 
+    /// `sv_hyg_asks`
+    #[cfg(test)]
+    pub(crate) fn asks(&mut self) -> u16 {
+        // SAFETY: one struct, whose mirror asserts the layout.
+        unsafe { sv_edge_hyg_asks(self) }
+    }
+
     /// Are there marks that the peer has not been told of?
     pub(crate) fn owes(&self) -> bool {
         self.owed_count != self.owed_told
@@ -222,6 +233,13 @@ impl Pair {
 pub(crate) fn tick(buckets: &mut [Bucket], uplink: &mut Uplink, conf: &HygConf, now: Time) -> u32 {
     // SAFETY: the slice goes with its own length; the rest as in `Hyg::hold`.
     unsafe { sv_edge_hyg_tick(buckets.as_mut_ptr(), buckets.len() as u32, uplink, conf, now.as_ns()) }
+}
+
+/// `sv_hyg_set_rate`
+#[cfg(test)]
+pub(crate) fn set_rate(b: &mut Bucket, uplink: &Uplink, conf: &HygConf, now: Time) {
+    // SAFETY: as in `Hyg::hold`.
+    unsafe { sv_edge_hyg_set_rate(b, uplink, conf, now.as_ns()) }
 }
 
 /// `sv_hyg_schedule`: when a segment may leave, ns; `None` if it is dropped.

@@ -51,7 +51,8 @@ pub struct Share {
     pub marks: u64,
     /// Of the guest's port; 0: nobody's.
     pub ifindex: u32,
-    pub pad: u32,
+    /// Bytes that would leave before `last_ns`, and wait for it.
+    pub behind: u32,
 }
 
 /// `struct sv_pair_key`: a guest here and one elsewhere.
@@ -60,7 +61,7 @@ pub struct Share {
 pub struct PairKey {
     /// Of the port here.
     pub ifindex: u32,
-    /// Sum of the words of the guest's address.
+    /// Hash of the guest's address.
     pub own: u32,
     pub other: [u32; 4],
 }
@@ -87,6 +88,19 @@ impl PairSlot {
 
     /// Is it to be forgotten at `now`, ns?
     pub fn expired(&self, now: u64) -> bool {
-        ((now >> 20) as u32).wrapping_sub(self.used) >= Self::IDLE
+        // A packet may have passed since `now` was taken.
+        matches!(((now >> 20) as u32).wrapping_sub(self.used), Self::IDLE..0x8000_0000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_that_was_used_since_has_not_expired() {
+        let at = |used| PairSlot { used, ..PairSlot::default() }.expired(1_000_000 << 20);
+        let idle = PairSlot::IDLE;
+        assert_eq!([1_000_000 - idle, 1_000_001 - idle, 1_000_000, 1_000_001].map(at), [true, false, false, false]);
     }
 }

@@ -1,7 +1,9 @@
 //! Buckets, laws and pairs by themselves. Rates in MB/s of an uplink of 1 Gb/s, where the paper has Mb/s.
 
 use crate::hygenicc::{Config, Law};
-use crate::native::{hyg_bytes, hyg_schedule, hyg_tick, refuses, Bucket, Hyg, HygConf, HygPair, Part, Uplink, HYG_ONE};
+use crate::native::{
+    hyg_bytes, hyg_schedule, hyg_set_rate, hyg_tick, refuses, Bucket, Hyg, HygConf, HygPair, Part, Uplink, HYG_ONE,
+};
 use proptest::prelude::*;
 use units::{BitRate, Time};
 use wire::{proto, version, Packet};
@@ -155,6 +157,16 @@ fn a_newcomer_has_its_fair_rate_at_once() {
 }
 
 #[test]
+fn who_is_not_in_the_sum_of_weights_yet_has_the_uplink_at_most() {
+    let c = config(Law::Alpha).conf();
+    let mut b = Bucket { weight: 65_535, ..active(1, 1) };
+    for weights in [0, 1, 65_534, 65_535] {
+        hyg_set_rate(&mut b, &Uplink { weights }, &c, us(1));
+        assert_eq!((b.rate, b.fair), (1000 * MBPS, 1000 * MBPS), "{weights}");
+    }
+}
+
+#[test]
 fn a_guest_that_was_silent_begins_without_its_past() {
     let c = config(Law::Aiad).conf();
     let idle = Bucket { active: 0, marks: 900, alpha: HYG_ONE, alpha_sum: 9 << 16, alphas: 9, ..active(10, 1000) };
@@ -229,6 +241,26 @@ fn idle_time_costs_nothing_and_counts_all_the_same() {
     }
     assert_eq!(faded(97), 0);
     assert!(expected(97) < HYG_ONE / 400);
+}
+
+/// A CPU may take the time, and have its turn only after another that took it later, in the next interval.
+#[test]
+fn a_packet_that_another_cpu_overtook_leaves_alpha_as_it_is() {
+    let c = config(Law::Alpha).conf();
+    for start in [us(500), us(500) * 0xffff_fff0, us(500) * 0x8000_0000] {
+        let part = Part { alpha: HYG_ONE / 2, tick: (start.as_ns() / c.interval) as u32, sent: 100, marks: 50 };
+        let mut pair = HygPair { part, ..HygPair::default() };
+        let mut send = |n: u64| {
+            let mut p = packet(1066);
+            let mut uplink = Uplink::default();
+            assert!(Hyg::new(&c, &mut uplink, None, Some(&mut pair), None).send(&mut p, start + us(500 * n)));
+            pair.part
+        };
+        let after = send(1);
+        assert_eq!((after.alpha, after.sent), (HYG_ONE / 2, 1));
+        assert_eq!(send(0), Part { sent: 2, ..after }, "of the interval that is open");
+        assert_eq!(send(1), Part { sent: 3, ..after });
+    }
 }
 
 #[test]

@@ -103,6 +103,39 @@ fn an_old_count_is_no_sixty_thousand_marks() {
     assert_eq!(heard, 104);
 }
 
+/// Two CPUs: the older count was taken up 3 ms earlier, and has its turn later.
+#[test]
+fn a_count_whose_time_another_cpu_has_overtaken_is_no_restart() {
+    let mut way = Way::new();
+    for _ in 0..10 {
+        way.send(40, false, us(1));
+    }
+    let [now, then] = [Time::from_ms(1000), Time::from_ms(997)];
+    way.back.extend([0, 200, 150, 201]);
+    let heard: u64 = [now, now, then, now].into_iter().map(|at| way.hear(0, at)).sum();
+    assert_eq!(heard, 201, "each mark once");
+}
+
+/// Nobody may send the packet that is asked for, or it is lost: then the pair's next packet has the count.
+#[test]
+fn a_count_that_somebody_is_asked_to_tell_goes_with_the_next_packet_too() {
+    let mut way = Way::new();
+    way.send(7, true, us(1));
+    way.answer(us(1)); // where it begins
+    let late = us(1) + Time::from_ms(1);
+    assert!(way.there.overdue(&way.conf, late));
+    assert_eq!(way.there.asks(), 7);
+    assert!(!way.there.overdue(&way.conf, late * 2), "it is asked once");
+    way.answer(late);
+    assert_eq!(way.back, [0, 7]);
+    assert!(!way.there.owes());
+    // What is marked later waits for its own time.
+    way.there.asks();
+    way.send(1, true, late * 2);
+    assert!(!way.there.overdue(&way.conf, late * 2));
+    assert!(way.there.overdue(&way.conf, late * 3));
+}
+
 #[test]
 fn a_great_debt_waits_for_no_timer() {
     let c = config(Law::Alpha).conf();
