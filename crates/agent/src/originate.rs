@@ -25,6 +25,14 @@ enum Unsent {
     Nobody,
 }
 
+/// A count that is older than a peer takes for overtaken would be a restart to it, and later marks would count twice. Events wait for so
+/// long where an agent was away.
+const STALE_NS: u64 = 50_000_000;
+
+fn is_stale(asked: u64, now: u64) -> bool {
+    now.saturating_sub(asked) > STALE_NS
+}
+
 impl Agent {
     /// A stage asks for a packet to a peer.
     pub(super) fn answer_event(&mut self, event: &Event, uplink: &mut Option<Uplink>, sent: &mut Sent) {
@@ -39,6 +47,9 @@ impl Agent {
 
     /// A peer is to hear how many packets of a pair of guests arrived marked.
     pub(super) fn answer_marks(&self, event: &Event, uplink: &mut Option<Uplink>, sent: &mut Sent) {
+        if is_stale(event.time, kernel::monotonic_ns()) {
+            return;
+        }
         let begins = (event.value & MARKS_BEGIN != 0).then_some(0);
         for count in begins.into_iter().chain([event.value as u16]) {
             let [feedback_path, feedback_value] = count.to_be_bytes();
@@ -91,5 +102,16 @@ impl Agent {
         };
         (0..copies).try_for_each(|_| interface.send(&frame))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_an_agent_that_was_away_are_stale() {
+        let stale = |ms: u64| is_stale(1_000_000_000, ms * 1_000_000);
+        assert_eq!([stale(999), stale(1000), stale(1050), stale(1051), stale(60_000)], [false, false, false, true, true]);
     }
 }

@@ -51,8 +51,8 @@ pub(super) struct Agent {
     pub(super) shares: Numbers,
     /// What exceeds a guest's share waits.
     pub(super) waits: bool,
-    /// This agent's programs set guests' rates.
-    pub(super) ticking: bool,
+    /// How often rates had been set when that was looked at last; `None` before this agent's programs do.
+    pub(super) ticks: Option<u64>,
     /// The thread that holds what overtook an earlier flowcell, where there is one.
     pub(super) receiver: Option<Receiver>,
     /// What discovers paths, where it is to.
@@ -155,10 +155,7 @@ impl Agent {
         want.attach.extend(gro);
         want.attach.extend(self.follow_receiver(&mut problems));
         let changes = self.follow(&want, &mut problems)?;
-        if self.config.tenants.is_some() && !self.ticking {
-            self.edge.begin_shares()?;
-        }
-        self.ticking = self.config.tenants.is_some();
+        self.keep_shares()?;
         if let Err(e) = limits::lower(&limited) {
             problems.push(format!("cannot remove what a rate limit has left: {e}"));
         }

@@ -200,7 +200,7 @@ impl Runner {
             limited: Limited::default(),
             shares: Default::default(),
             waits: false,
-            ticking: false,
+            ticks: None,
             receiver: None,
             tracer: None,
             traced: Default::default(),

@@ -35,6 +35,20 @@ impl Agent {
         without.is_empty()
     }
 
+    /// Has the data path's timer set rates; also where it did, and does no more.
+    pub(super) fn keep_shares(&mut self) -> Result<()> {
+        if self.config.tenants.is_none() {
+            self.ticks = None;
+            return Ok(());
+        }
+        let ticks = self.edge.sharing()?.ticks;
+        if self.ticks.is_none_or(|last| last == ticks) {
+            self.edge.begin_shares()?;
+        }
+        self.ticks = Some(ticks);
+        Ok(())
+    }
+
     /// `tenants`; `None` where guests send as they like.
     pub(super) fn tenants(&self) -> Result<Option<Tenants>> {
         let Some(Shares { conf, .. }) = self.config.tenants else { return Ok(None) };

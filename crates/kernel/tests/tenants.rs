@@ -9,8 +9,8 @@ use conformance::Script;
 use edge::hygenicc::{Config, Hold, Law};
 use edge::Direction;
 use fabric::in_namespace;
-use kernel::state::{address, Counter, Tenants, EVENT_MARKS, MARKS_BEGIN};
-use kernel::Role;
+use kernel::state::{address, Counter, Share, Tenants, EVENT_MARKS, MARKS_BEGIN};
+use kernel::{Role, Segment};
 use units::{BitRate, Bytes, Time};
 use wire::encap::read_outer;
 use world::World;
@@ -178,6 +178,126 @@ fn segments_wait_for_their_turn_up_to_the_backlog() {
     let passed = verdicts.iter().filter(|verdict| **verdict != TC_ACT_SHOT).count();
     assert_eq!(passed, 17 + 5, "{verdicts:?}");
     assert_eq!((count(&world, Counter::Delayed), count(&world, Counter::DropOverRate)), (5, 8));
+}
+
+fn share(world: &World) -> Share {
+    world.edge().share(NUMBER).unwrap().unwrap()
+}
+
+/// False if its share drops it.
+fn send_whole(world: &World, lines: &str, gso_size: u16) -> bool {
+    let script = Script::parse("lines", &format!("config balance=hash\n{lines}")).unwrap();
+    let segment = Segment { ifindex: world.port, gso_size, gso_segs: 0 };
+    let before = count(world, Counter::DropOverRate);
+    in_namespace(&world.fabric.host(0), || {
+        // The kernel will not put headers in front of a segment that no socket has made.
+        world.edge().test_run_segment(Role::Guest, &script.cases[0].frame, segment).unwrap()
+    });
+    count(world, Counter::DropOverRate) == before
+}
+
+const SEGMENT: &str = "egress tcp4 to=two ports=1000>80 flags=A payload=3000 => forward";
+
+#[test]
+fn whole_segments_take_what_their_packets_take() {
+    // The bucket holds an interval of 500 us, which is more than the depth.
+    let Some(world) = world("tj", 1, |c| c.depth = Bytes(2000)) else { return };
+    let passed: Vec<bool> = (0..3).map(|_| send_whole(&world, SEGMENT, 1000)).collect();
+    assert_eq!((passed, share(&world).bytes), (vec![true, false, false], 3000 + 3 * (38 + 40 + 50)));
+    assert_eq!(share(&world).bucket.level, (6250 - 3384) * 1_000_000_000);
+}
+
+#[test]
+fn what_a_segment_takes_beyond_the_bucket_is_owed() {
+    let Some(world) = world("tk", 1, |c| (c.depth, c.bursts) = (Bytes(2000), 0)) else { return };
+    assert!(send_whole(&world, SEGMENT, 1000), "or it would never leave");
+    assert_eq!((share(&world).bytes, share(&world).bucket.debt), (3384, 1384));
+    // 1384 and 1116 B take 200 us.
+    let sent = |us: u64| {
+        world.set_time(Time::from_secs(1) + Time::from_us(us));
+        run(&world, DATAGRAM)[0].0 != TC_ACT_SHOT
+    };
+    assert_eq!([sent(100), sent(199), sent(200)], [false, false, true]);
+}
+
+#[test]
+fn segments_of_other_transports_take_what_their_packets_take() {
+    let Some(world) = world("tl", 1, |_| {}) else { return };
+    assert!(send_whole(&world, "egress ip4 to=two payload=3000 => carry transport", 1000));
+    // 3028 B are 4 packets, which repeat headers of 60 B.
+    assert_eq!(share(&world).bytes, 3028 + 4 * (38 + 50) + 3 * 60);
+}
+
+#[test]
+fn what_waits_for_those_before_it_is_within_the_backlog() {
+    let Some(world) = world("tm", 1, |c| c.hold = Hold::Delay(Bytes(5_000))) else { return };
+    run(&world, &vec![DATAGRAM; 17].join("\n"));
+    let set_rate = |rate| {
+        let now = share(&world);
+        world.edge().set_share(NUMBER, &Share { bucket: edge::hygenicc::Bucket { rate, ..now.bucket }, ..now }).unwrap();
+    };
+    set_rate(100_000);
+    run(&world, &[DATAGRAM; 2].join("\n"));
+    let last = share(&world).last_ns;
+    assert!(last > 1_010_000_000, "{last}");
+    set_rate(12_500_000);
+    let mut passed = 0;
+    for us in (1000..9000).step_by(100) {
+        world.set_time(Time::from_secs(1) + Time::from_us(us));
+        passed += u64::from(run(&world, DATAGRAM)[0].0 != TC_ACT_SHOT);
+    }
+    assert_eq!((passed, share(&world).last_ns), (4, last), "the backlog leaves with the last one");
+    world.set_time(Time::from_ms(1030));
+    assert_ne!(run(&world, DATAGRAM)[0].0, TC_ACT_SHOT);
+}
+
+#[test]
+fn a_pair_in_use_is_kept_by_a_sweep_that_began_before() {
+    let Some(world) = world("tn", 1, |_| {}) else { return };
+    world.set_time(Time::from_secs(100));
+    run(&world, DATAGRAM);
+    let swept = |ms: u64| {
+        world.edge().sweep(Time::from_ms(ms).as_ns()).unwrap();
+        world.edge().pairs().unwrap().len()
+    };
+    assert_eq!([swept(99_990), swept(159_000), swept(161_000)], [1, 1, 0]);
+}
+
+/// Else a guest could choose addresses whose marks hide one another's.
+#[test]
+fn each_address_of_a_guest_has_its_own_pairs() {
+    let Some(world) = world("to", 1, |_| {}) else { return };
+    let script = Script::parse("lines", "config balance=hash\negress udp6 to=two ports=1000>80 => forward").unwrap();
+    let frame = &script.cases[0].frame;
+    // The same words in another order.
+    let other = [&frame[..22], &frame[26..38], &frame[22..26], &frame[38..]].concat();
+    in_namespace(&world.fabric.host(0), || {
+        for frame in [frame, &other, frame] {
+            assert_ne!(world.run(Direction::Egress, frame).0, TC_ACT_SHOT);
+        }
+    });
+    assert_eq!(world.edge().pairs().unwrap().len(), 2);
+}
+
+/// Without an agent nobody sends the packets that are asked for.
+#[test]
+fn marks_that_nobody_tells_go_with_the_next_packet_of_the_pair() {
+    let Some(world) = world("tp", 1, |c| c.patience = Time::from_ms(1)) else { return };
+    run(&world, "ingress udp4 from=two of=two ports=80>1000 speaks2 version=1 => forward");
+    assert_eq!(feedback(&run(&world, DATAGRAM)[0].1), (3, 0), "where the count begins");
+    let asked = || world.edge().poll_events(std::time::Duration::ZERO).unwrap().iter().filter(|e| e.kind == EVENT_MARKS).count();
+    let from_two = |ecn: u8| {
+        run(&world, &format!("ingress udp4 from=two of=two ports=80>1000 version=2 oecn={ecn} payload=100 => forward"));
+    };
+    from_two(3);
+    world.set_time(Time::from_ms(1002));
+    assert_eq!(asked(), 0);
+    from_two(2);
+    assert_eq!(asked(), 1, "any packet of the pair shows that it is time");
+    from_two(2);
+    assert_eq!(asked(), 0, "once");
+    assert_eq!(feedback(&run(&world, DATAGRAM)[0].1), (3, 1));
+    assert_eq!(feedback(&run(&world, DATAGRAM)[0].1).0, 0);
 }
 
 #[test]

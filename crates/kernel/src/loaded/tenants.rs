@@ -34,6 +34,14 @@ impl KernelEdge {
         Ok(self.lookup::<Share>("shares", u32::from(number).as_bytes())?.filter(|share| share.ifindex != 0))
     }
 
+    /// For tests of rates that change.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn set_share(&self, number: u16, share: &Share) -> Result<()> {
+        self.update("shares", u32::from(number).as_bytes(), share.as_bytes())
+    }
+
     /// What all shares have in common.
     ///
     /// # Errors

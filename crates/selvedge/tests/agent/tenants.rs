@@ -217,3 +217,21 @@ fn without_an_fq_what_should_wait_is_dropped_and_the_status_says_so() {
     let problems = status["problems"].as_array().unwrap();
     assert!(problems.iter().any(|p| p.as_str().unwrap().contains("no fq there")), "{status}");
 }
+
+/// Or rates would stay what they are, and a guest with a low one would keep it.
+#[test]
+fn a_timer_that_has_ended_begins_again() {
+    let Some(world) = world("tt", "uplink_rate = \"100Mbps\"", 1) else { return };
+    let ticks = || world.ask(0, &["tenants"])["ticks"].as_u64().expect("a number");
+    let begun = ticks();
+    eventually("rates are set", || ticks() > begun);
+    // The timer ends with the configuration, of which the agent hears nothing.
+    let options = kernel::Options { pins: world.pins(0), max_flows: 1024, ..kernel::Options::default() };
+    kernel::KernelEdge::open(&options).unwrap().set_tenants(&kernel::state::Tenants::default()).unwrap();
+    let mut last = ticks();
+    eventually("nobody sets rates", || std::mem::replace(&mut last, ticks()) == last);
+    for _ in 0..2 {
+        assert!(world.ctl(0, &["reload"]).status.success(), "{}", world.log(0));
+    }
+    eventually("rates are set again", || ticks() > last);
+}
