@@ -41,7 +41,7 @@ pub(super) struct TenantsTable {
     /// A guest without a packet for so long has no share; at least `interval`.
     #[schemars(extend("x-range" = ["1ms", "1000s"], "default" = "1s"))]
     inactive: Option<Time>,
-    /// Least size of a bucket. A larger segment takes all of it.
+    /// Least size of a bucket. A larger segment takes all of it, and later ones pay for the rest.
     #[schemars(extend("x-range" = ["1538B", "1GiB"], "default" = "80KB"))]
     depth: Option<Bytes>,
     /// Intervals at the fair rate that a bucket holds, if that is more than `depth`.
