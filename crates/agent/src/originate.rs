@@ -112,6 +112,9 @@ mod tests {
     #[test]
     fn counts_of_an_agent_that_was_away_are_stale() {
         let stale = |ms: u64| is_stale(1_000_000_000, ms * 1_000_000);
-        assert_eq!([stale(999), stale(1000), stale(1050), stale(1051), stale(60_000)], [false, false, false, true, true]);
+        assert_eq!(
+            [stale(999), stale(1000), stale(1050), stale(1051), stale(60_000)],
+            [false, false, false, true, true]
+        );
     }
 }

@@ -234,7 +234,10 @@ fn what_waits_for_those_before_it_is_within_the_backlog() {
     run(&world, &vec![DATAGRAM; 17].join("\n"));
     let set_rate = |rate| {
         let now = share(&world);
-        world.edge().set_share(NUMBER, &Share { bucket: edge::hygenicc::Bucket { rate, ..now.bucket }, ..now }).unwrap();
+        world
+            .edge()
+            .set_share(NUMBER, &Share { bucket: edge::hygenicc::Bucket { rate, ..now.bucket }, ..now })
+            .unwrap();
     };
     set_rate(100_000);
     run(&world, &[DATAGRAM; 2].join("\n"));
@@ -285,7 +288,9 @@ fn marks_that_nobody_tells_go_with_the_next_packet_of_the_pair() {
     let Some(world) = world("tp", 1, |c| c.patience = Time::from_ms(1)) else { return };
     run(&world, "ingress udp4 from=two of=two ports=80>1000 speaks2 version=1 => forward");
     assert_eq!(feedback(&run(&world, DATAGRAM)[0].1), (3, 0), "where the count begins");
-    let asked = || world.edge().poll_events(std::time::Duration::ZERO).unwrap().iter().filter(|e| e.kind == EVENT_MARKS).count();
+    let asked = || {
+        world.edge().poll_events(std::time::Duration::ZERO).unwrap().iter().filter(|e| e.kind == EVENT_MARKS).count()
+    };
     let from_two = |ecn: u8| {
         run(&world, &format!("ingress udp4 from=two of=two ports=80>1000 version=2 oecn={ecn} payload=100 => forward"));
     };
