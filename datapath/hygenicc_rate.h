@@ -89,6 +89,14 @@ SV_FN u32 sv_hyg_interval(const struct sv_hyg_conf *c, u64 now)
 	return c->interval ? (u32)(now / c->interval) : 0;
 }
 
+/* Intervals between two in which rates were set. Very many are none: nobody was to set them, or an interval was another. */
+SV_FN u32 sv_hyg_missed(u32 last, u32 tick)
+{
+	u32 missed = tick - last - 1;
+
+	return missed < SV_HYG_BEHIND ? missed : 0;
+}
+
 /*
  * Closes the last interval with a packet and brings alpha up to `tick`. Intervals without a packet count as free of marks. A packet whose
  * time another CPU has overtaken is of the interval that is open.

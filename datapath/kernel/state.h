@@ -100,7 +100,7 @@ struct sv_sharing {
 #else
 	u32 lock;
 #endif
-	u32 pad;
+	u32 tick; /* the interval in which rates were set last */
 	struct sv_hyg_uplink uplink;
 	u64 ticks; /* how often rates were set */
 	u64 late;  /* ns that these were late, in all */
@@ -337,6 +337,7 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 #define SV_TICK_FORGET 3     /* congestion control begins: what it knew of old is not to be believed */
 #define SV_TICK_EXPIRE 4     /* delete what has expired */
 #define SV_TICK_BEGIN 5	     /* of selvedge_share_tick: set rates from now on, once an interval */
+#define SV_TICK_RATES 6	     /* of the same: set them now, which is for measurements of what it takes */
 
 /* Of what it returns. */
 #define SV_TICK_FULL 0x20000 /* there is no room for events: call again when they have been read */

@@ -408,13 +408,13 @@ static int set_share(u32 i, struct sv_tick_sum *sum)
 	return 0;
 }
 
-/* sv_hyg_tick. A guest that begins meanwhile is in the sum from the next one on. */
-static int end_interval(void *map, u32 *key, struct sv_ticker *t)
+/* sv_hyg_tick. A guest that begins meanwhile is in the sum from the next one on. Returns the ns until the next one; 0: there is none. */
+__noinline u64 set_rates(u64 now)
 {
-	struct sv_tick_sum sum = { .now = bpf_ktime_get_ns() };
+	struct sv_tick_sum sum = { .now = now };
 	struct sv_own_share o;
+	u32 numbers, tick;
 	u64 interval;
-	u32 numbers;
 
 	if (!find_share(&o, 1))
 		return 0;
@@ -422,14 +422,24 @@ static int end_interval(void *map, u32 *key, struct sv_ticker *t)
 	numbers = o.tenants->numbers;
 	if (!interval || numbers > SV_MAX_SHARES)
 		return 0;
+	tick = sv_hyg_interval(&o.tenants->conf, now);
 	bpf_loop(numbers, weigh_share, &sum, 0);
 	bpf_spin_lock(&o.all->lock);
 	o.all->uplink.weights = sum.weights;
 	o.all->ticks++;
-	o.all->late += sum.now % interval;
+	o.all->late += now % interval + interval * sv_hyg_missed(o.all->tick, tick);
+	o.all->tick = tick;
 	bpf_spin_unlock(&o.all->lock);
 	bpf_loop(numbers, set_share, &sum, 0);
-	bpf_timer_start(&t->timer, interval - sum.now % interval, 0);
+	return interval - now % interval;
+}
+
+static int end_interval(void *map, u32 *key, struct sv_ticker *t)
+{
+	u64 next = set_rates(bpf_ktime_get_ns());
+
+	if (next)
+		bpf_timer_start(&t->timer, next, 0);
 	return 0;
 }
 
@@ -469,7 +479,7 @@ __noinline int expire_pair(const struct sv_pair_key *which, u64 now)
 	return 1;
 }
 
-/* For the agent, by BPF_PROG_TEST_RUN: begins to set rates, or forgets which of the pairs named were idle. */
+/* For the agent, by BPF_PROG_TEST_RUN: begins to set rates, sets them now, or forgets which of the pairs named were idle. */
 SEC("tc")
 int selvedge_share_tick(struct __sk_buff *skb)
 {
@@ -481,6 +491,8 @@ int selvedge_share_tick(struct __sk_buff *skb)
 		return 0;
 	if (call.what == SV_TICK_BEGIN)
 		return begin_ticks();
+	if (call.what == SV_TICK_RATES)
+		return set_rates(bpf_ktime_get_ns()) > 0;
 	if (call.what != SV_TICK_EXPIRE)
 		return 0;
 	for (u32 i = 0; i < SV_TICK_MAX; i++) {

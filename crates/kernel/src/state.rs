@@ -467,6 +467,8 @@ pub const TICK_FORGET: u32 = 3;
 pub const TICK_EXPIRE: u32 = 4;
 /// Of the shares' program: rates are to be set from now on.
 pub const TICK_BEGIN: u32 = 5;
+/// Of the shares' program: rates are to be set once.
+pub const TICK_RATES: u32 = 6;
 
 /// Of a call's result: events are to be read first.
 pub const TICK_FULL: u32 = 0x20000;

@@ -323,6 +323,19 @@ fn rates_are_set_by_the_kernels_own_timer() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "the kernel's own clock goes on")]
+fn intervals_that_were_missed_count_as_late() {
+    let Some(world) = world("tq", 1, |c| c.interval = Time::from_ms(1)) else { return };
+    world.edge().set_rates().unwrap();
+    let before = world.edge().sharing().unwrap();
+    assert_eq!(before.ticks, 1);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    world.edge().set_rates().unwrap();
+    let after = world.edge().sharing().unwrap();
+    assert!(after.ticks == 2 && after.late_ns - before.late_ns >= 19_000_000, "{after:?}");
+}
+
+#[test]
 fn a_port_without_a_share_is_not_held() {
     let Some(world) = world("th", 1, |_| {}) else { return };
     let port = world.edge().port(world.port).unwrap().unwrap();

@@ -2,8 +2,9 @@
 
 use super::tick::tick_keys;
 use super::{Error, KernelEdge, Result};
-use crate::state::{PairKey, PairSlot, Plain, Share, Sharing, Tenants, TICK_BEGIN, TICK_EXPIRE};
+use crate::state::{PairKey, PairSlot, Plain, Share, Sharing, Tenants, TICK_BEGIN, TICK_EXPIRE, TICK_RATES};
 use libbpf_rs::{MapCore, MapFlags, ProgramMut};
+use std::time::Duration;
 
 /// Pairs of guests that are remembered at once.
 pub const MAX_PAIRS: u32 = 65_536;
@@ -24,6 +25,14 @@ impl KernelEdge {
     pub fn begin_shares(&self) -> Result<()> {
         let began = tick_keys(|| self.share_tick(), TICK_BEGIN, 0, &[&[]])?;
         (began.touched == 1).then_some(()).ok_or(Error::Missing("a timer of the kernel's for shares"))
+    }
+
+    /// Sets rates once, now, as the timer does: for measurements.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn set_rates(&self) -> Result<Duration> {
+        Ok(tick_keys(|| self.share_tick(), TICK_RATES, 0, &[&[]])?.longest)
     }
 
     /// The share with that number; `None` if there is none of that number.

@@ -27,7 +27,8 @@ pub struct Tenants {
 pub struct Sharing {
     /// The kernel's; reads as zero.
     pub lock: u32,
-    pub pad: u32,
+    /// The interval in which rates were set last.
+    pub tick: u32,
     /// Of active guests, sum.
     pub weights: u64,
     /// How often rates were set, and by how many ns in all later than an interval's end.

@@ -1,0 +1,162 @@
+//! What guests' shares of the uplink cost: setting rates, by the kernel's timer and by a thread; packets of many pairs; sweeps. Root; in a
+//! network namespace of its own. `share_scale [PAIRS]`.
+
+#[cfg(feature = "libbpf")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    scale::main()
+}
+
+#[cfg(feature = "libbpf")]
+mod scale {
+    use edge::hygenicc::{Bucket, Config as Law};
+    use kernel::state::{words, Config, Peer, Port, Route, Share, Tenants, Tunnel, ROUTE_LOCAL, ROUTE_PEER, VERSION_1};
+    use kernel::{ifindex, monotonic_ns, KernelEdge, Options, Role, Segment, Sweep};
+    use std::net::IpAddr;
+    use std::time::Duration;
+    use units::{BitRate, Bytes, Time};
+    use wire::{proto, Packet, TcpOptions};
+
+    type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+    const INTERVAL: Duration = Duration::from_micros(500);
+
+    fn cpu() -> Duration {
+        nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
+    }
+
+    fn line(what: &str, value: &str) {
+        println!("| {what} | {value} |");
+    }
+
+    fn part(took: Duration) -> f64 {
+        100.0 * took.as_secs_f64() / INTERVAL.as_secs_f64()
+    }
+
+    /// A datagram of the guest to the `n`th of the peer's.
+    fn frame(n: usize) -> Result<Vec<u8>> {
+        let packet = Packet {
+            saddr: words("10.7.0.1".parse()?),
+            daddr: wire::v4([10, 8, (n >> 8) as u8, n as u8]),
+            sport: 1000,
+            dport: 80,
+            payload: 1000,
+            proto: proto::UDP,
+            family: 4,
+            ..Packet::default()
+        };
+        Ok(wire::emit(&packet, &TcpOptions::default())?)
+    }
+
+    fn open() -> Result<(KernelEdge, u32)> {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)?;
+        for pair in ["g0 type veth peer name e0", "u0 type veth peer name u1"] {
+            let made = std::process::Command::new("ip").args(["link", "add"]).args(pair.split(' ')).status()?;
+            assert!(made.success(), "ip link add {pair}");
+        }
+        let pins = std::path::PathBuf::from(format!("/sys/fs/bpf/svshares{}", std::process::id()));
+        let edge = KernelEdge::open(&Options { pins, ..Options::default() })?;
+        let (port, uplink) = (ifindex("g0")?, ifindex("u0")?);
+        let outer: [IpAddr; 2] = ["192.168.99.1".parse()?, "192.168.99.2".parse()?];
+        let tunnel = Tunnel::new(outer[0], outer[1], 4789, VERSION_1).ok_or("mixed families")?;
+        edge.set_peer(1, &Peer::new(tunnel, uplink).with_labels(&[50_001, 50_002]))?;
+        edge.set_route(7, "10.7.0.1".parse()?, 32, &Route { kind: ROUTE_LOCAL, target: port, ..Route::default() })?;
+        edge.set_route(7, "10.8.0.0".parse()?, 16, &Route { kind: ROUTE_PEER, target: 1, ..Route::default() })?;
+        edge.set_config(&Config { idle_ns: 600_000_000_000, ..Config::default() })?;
+        Ok((edge, port))
+    }
+
+    /// So many rows, of which as many guests are active; nobody is over its rate.
+    fn guests(edge: &KernelEdge, rows: u16, active: u16) -> Result<()> {
+        let mut law = Law::new(BitRate::from_gbps(1000), Time::from_us(100));
+        (law.depth, law.inactive) = (Bytes(1 << 30), Time::from_secs(1000));
+        edge.set_tenants(&Tenants { conf: law.conf(), backlog: 0, numbers: rows.into(), pad: 0 })?;
+        for number in 1..=rows {
+            let on = u32::from(number <= active);
+            let bucket = Bucket { weight: 1, active: on, last: monotonic_ns(), filled: 1, ..Bucket::default() };
+            // The first one is the port's, which a packet then makes.
+            let ifindex = if number == 1 { 0 } else { 1_000_000 + u32::from(number) };
+            edge.set_share(number, &Share { bucket, ifindex, ..Share::default() })?;
+        }
+        Ok(())
+    }
+
+    /// The mean run of the guest's program, for packets to so many destinations in turn.
+    fn packets(edge: &KernelEdge, port: u32, destinations: usize) -> Result<Duration> {
+        let segment = Segment { ifindex: port, ..Segment::default() };
+        let frames = (0..destinations).map(frame).collect::<Result<Vec<_>>>()?;
+        let (mut all, turns) = (Duration::ZERO, 20_000_usize.div_ceil(destinations));
+        for frame in frames.iter().cycle().take(turns * destinations) {
+            all += edge.test_run_timed(Role::Guest, frame, segment)?.duration;
+        }
+        Ok(all / (turns * destinations) as u32)
+    }
+
+    pub(crate) fn main() -> Result<()> {
+        let pairs = std::env::args().nth(1).map_or(Ok(10_000), |text| text.parse::<usize>())?.min(60_000);
+        let (edge, port) = open()?;
+        let done = measure(&edge, port, pairs);
+        edge.destroy()?;
+        done
+    }
+
+    fn measure(edge: &KernelEdge, port: u32, pairs: usize) -> Result<()> {
+        let plain = Port { vni: 7, ..Port::default() };
+        guests(edge, 1, 1)?;
+        edge.set_port(port, &plain.with_share(1, 1))?;
+        for n in 0..pairs {
+            edge.test_run(Role::Guest, port, &frame(n)?)?;
+        }
+        line("pairs remembered", &edge.pairs()?.len().to_string());
+        for active in [200, 2000] {
+            edge.set_port(port, &plain)?;
+            let without = packets(edge, port, active)?;
+            edge.set_port(port, &plain.with_share(1, 1))?;
+            let with = packets(edge, port, active)?;
+            line(&format!("a packet's share, {active} pairs in turn"), &format!("{with:.0?}, {without:.0?} without"));
+        }
+        for (rows, active) in [(10, 10), (100, 100), (1000, 1000), (4096, 10), (4096, 4096)] {
+            guests(edge, rows, active)?;
+            let runs = (0..2000).map(|_| edge.set_rates()).collect::<std::result::Result<Vec<_>, _>>()?;
+            let mean = runs.iter().sum::<Duration>() / runs.len() as u32;
+            line(
+                &format!("setting rates, {active} of {rows} guests active"),
+                &format!("{mean:.1?}: {:.2}% of a core", part(mean)),
+            );
+        }
+        guests(edge, 100, 100)?;
+        late("the kernel's timer", edge, || Ok(edge.begin_shares()?), || Ok(()))?;
+        // It ends with the configuration.
+        edge.set_tenants(&Tenants::default())?;
+        std::thread::sleep(4 * INTERVAL);
+        guests(edge, 100, 100)?;
+        let before = cpu();
+        let ticks = late("a thread", edge, || Ok(()), || Ok(drop(edge.set_rates()?)))?;
+        line("a thread's CPU", &format!("{:.2}% of a core", part((cpu() - before) / ticks.max(1) as u32)));
+        let (mut sweep, before) = (Sweep::default(), cpu());
+        while edge.sweep_on(&mut sweep, monotonic_ns(), 2048, None)?.is_none() {}
+        line("a sweep, every 5 s", &format!("{:.1?} of CPU", cpu() - before));
+        Ok(())
+    }
+
+    /// For five seconds: how late the ends of intervals are. Returns how many there were.
+    fn late(
+        who: &str,
+        edge: &KernelEdge,
+        begin: impl Fn() -> Result<()>,
+        step: impl Fn() -> Result<()>,
+    ) -> Result<u64> {
+        begin()?;
+        step()?;
+        let (before, end) = (edge.sharing()?, monotonic_ns() + 5_000_000_000);
+        while monotonic_ns() < end {
+            let interval = INTERVAL.as_nanos() as u64;
+            std::thread::sleep(Duration::from_nanos(interval - monotonic_ns() % interval));
+            step()?;
+        }
+        let after = edge.sharing()?;
+        let ticks = after.ticks - before.ticks;
+        let mean = Duration::from_nanos((after.late_ns - before.late_ns) / ticks.max(1));
+        line(&format!("{who}: intervals ended in 5 s, mean lateness"), &format!("{ticks} of 10000, {mean:.1?}"));
+        Ok(ticks)
+    }
+}
