@@ -280,14 +280,18 @@ static __always_inline void untell(u32 id, u32 ifindex, const struct sv_packet *
 static __always_inline u64 bytes_to(const struct sv_peer *peer, const struct __sk_buff *skb, const struct sv_packet *p, int parsed)
 {
 	u32 tunnel = peer->tunnel.family == 4 ? SV_ENCAP_LEN4 : SV_ENCAP_LEN6;
+	u32 len = skb->len - SV_ETH_LEN, packets, repeated;
 
-	if (parsed != SV_PARSE_OK) {
-		u32 len = skb->len - SV_ETH_LEN, packets = skb->gso_size ? (len - 1) / skb->gso_size + 1 : 1;
-
+	if (parsed == SV_PARSE_OK) {
+		packets = sv_hyg_packets(p);
+		repeated = p->ip_header_len + p->l4_header_len;
+	} else {
 		/* Of a segment that is neither TCP's nor UDP's, which headers its packets repeat is not known: a tunnel's, most often. */
-		return len + (u64)packets * (SV_HYG_FRAMING + tunnel) + (u64)(packets - 1) * (p->ip_header_len + REPEATED_HEADERS);
+		packets = skb->gso_size ? (len - 1) / skb->gso_size + 1 : 1;
+		repeated = p->ip_header_len + REPEATED_HEADERS;
 	}
-	return sv_hyg_bytes(p) + (u64)sv_hyg_packets(p) * tunnel;
+	/* What is behind the end of the IP packet leaves, too. */
+	return len + (u64)packets * (SV_HYG_FRAMING + tunnel) + (u64)(packets - 1) * repeated;
 }
 
 /* Before all that makes state: may the guest send it to the peer? What comes out of the cutter was held before. */

@@ -228,6 +228,20 @@ fn segments_of_other_transports_take_what_their_packets_take() {
     assert_eq!(share(&world).bytes, 3028 + 4 * (38 + 50) + 3 * 60);
 }
 
+/// Or a guest could send as much as it likes, as long as the lengths in its headers are small.
+#[test]
+fn what_is_behind_the_end_of_a_packet_counts() {
+    let Some(world) = world("tr", 1, |_| {}) else { return };
+    let script =
+        Script::parse("lines", "config balance=hash\negress udp4 to=two ports=1>2 payload=10 => forward").unwrap();
+    let frame = [&script.cases[0].frame[..], &[0; 1000]].concat();
+    in_namespace(&world.fabric.host(0), || {
+        let (verdict, sent) = world.run(Direction::Egress, &frame);
+        assert!(verdict != TC_ACT_SHOT && sent.len() >= frame.len());
+    });
+    assert_eq!(share(&world).bytes, 20 + 8 + 10 + 1000 + 38 + 50);
+}
+
 #[test]
 fn what_waits_for_those_before_it_is_within_the_backlog() {
     let Some(world) = world("tm", 1, |c| c.hold = Hold::Delay(Bytes(5_000))) else { return };
