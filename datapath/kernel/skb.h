@@ -78,6 +78,13 @@ __noinline int parse_at(struct __sk_buff *skb, u32 off, struct sv_packet *p)
 		if (bpf_skb_pull_data(skb, skb->len < want ? skb->len : want))
 			break;
 	}
+	/* The kernel will cut all that there is, and write new lengths: what a virtual machine's headers say of them is nothing. */
+	if (skb->gso_size && parsed == SV_PARSE_OK) {
+		u32 headers = off + SV_ETH_LEN + p->ip_header_len + p->l4_header_len;
+
+		if (skb->len > headers)
+			p->payload = skb->len - headers;
+	}
 	/* A virtual machine's tap says how large packets shall be, but not how many there are. */
 	if (skb->gso_size && skb->gso_size < p->payload)
 		p->segment_size = skb->gso_size;

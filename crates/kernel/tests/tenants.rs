@@ -187,11 +187,15 @@ fn share(world: &World) -> Share {
 /// False if its share drops it.
 fn send_whole(world: &World, lines: &str, gso_size: u16) -> bool {
     let script = Script::parse("lines", &format!("config balance=hash\n{lines}")).unwrap();
+    send_frame(world, &script.cases[0].frame, gso_size)
+}
+
+fn send_frame(world: &World, frame: &[u8], gso_size: u16) -> bool {
     let segment = Segment { ifindex: world.port, gso_size, gso_segs: 0 };
     let before = count(world, Counter::DropOverRate);
     in_namespace(&world.fabric.host(0), || {
         // The kernel will not put headers in front of a segment that no socket has made.
-        world.edge().test_run_segment(Role::Guest, &script.cases[0].frame, segment).unwrap()
+        world.edge().test_run_segment(Role::Guest, frame, segment).unwrap()
     });
     count(world, Counter::DropOverRate) == before
 }
@@ -240,6 +244,18 @@ fn what_is_behind_the_end_of_a_packet_counts() {
         assert!(verdict != TC_ACT_SHOT && sent.len() >= frame.len());
     });
     assert_eq!(share(&world).bytes, 20 + 8 + 10 + 1000 + 38 + 50);
+}
+
+/// The kernel cuts a virtual machine's segment by its real length, and marks come back of all its packets.
+#[test]
+fn what_a_segment_says_of_its_length_counts_for_nothing() {
+    let Some(world) = world("tu", 1, |_| {}) else { return };
+    let script = Script::parse("lines", &format!("config balance=hash\n{SEGMENT}")).unwrap();
+    let mut frame = script.cases[0].frame.clone();
+    frame[16..18].copy_from_slice(&40u16.to_be_bytes());
+    assert!(send_frame(&world, &frame, 1000));
+    let flow = world.edge().flows().unwrap().remove(0).1;
+    assert_eq!((share(&world).bytes, flow.out_bytes), (3000 + 3 * (38 + 40 + 50), 3000));
 }
 
 #[test]
