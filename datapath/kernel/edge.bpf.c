@@ -345,7 +345,7 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 		p->label = sv_encap_port(0, hash_of(p, conf->seed));
 	}
 	if (share_of(port))
-		depart_guest(ifindex, share_of(port), p);
+		depart_guest(ifindex, share_of(port), p, id);
 	frame_len = skb->len;
 	verdict = encapsulate(skb, peer, (const void *)mac, was_cut ? vni | WAS_CUT : vni, p);
 	if (p->feedback) {

@@ -127,21 +127,32 @@ __noinline int tell_peer(u32 id, u64 now, struct sv_packet *p)
 	return 0;
 }
 
-/* What `p` was to tell the peer with that number it does not, for it does not leave: the next packet does. */
-__noinline int untell_peer(u32 id, const struct sv_packet *p)
+/* What a packet was to tell the peer with that number it does not: the next packet does. `news`: kind, path and value, a byte each. */
+__noinline int untell_path(u32 id, u32 news)
 {
 	struct sv_peer_relay *r = bpf_map_lookup_elem(&relays, &id);
-	struct sv_path_news news = {0};
+	struct sv_path_news of = {0};
 
-	if (!r || !p)
+	if (!r)
 		return 0;
-	news.kind = p->feedback;
-	news.path = p->feedback_path;
-	news.value = p->feedback_value;
+	of.kind = (u8)(news >> 16);
+	of.path = (u8)(news >> 8);
+	of.value = (u8)news;
 	bpf_spin_lock(&r->lock);
-	sv_relay_return(&r->relay, &news);
+	sv_relay_return(&r->relay, &of);
 	bpf_spin_unlock(&r->lock);
 	return 0;
+}
+
+static __always_inline u32 news_of(const struct sv_packet *p)
+{
+	return (u32)p->feedback << 16 | (u32)p->feedback_path << 8 | p->feedback_value;
+}
+
+/* The packet does not leave. */
+static __always_inline void untell_peer(u32 id, const struct sv_packet *p)
+{
+	untell_path(id, news_of(p));
 }
 
 #endif

@@ -139,7 +139,7 @@ struct sv_pair_slot {
 	u8 outside;  /* charged as begun from outside and not settled */
 	u8 saw;	     /* SV_FLOW_* */
 	u8 charged;
-	u8 pad;
+	u8 yields;   /* the last packet in which both wanted a place had feedback on a path */
 };
 
 SV_ASSERT_SIZE(struct sv_pair_slot, 40);

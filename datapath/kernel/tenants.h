@@ -206,8 +206,29 @@ static __always_inline int note_pair(struct sv_pair_slot *slot, int egress, u64 
 	return 1;
 }
 
-/* sv_depart, and the pair's count of marks for the peer where the packet has room for it. */
-__noinline int depart_guest(u32 ifindex, u32 share, struct sv_packet *p)
+/*
+ * Under the lock: the pair's count of marks for the peer, where the packet has room for it. Where it has feedback on a path already, they take
+ * turns (../owed.h). Returns the feedback that must wait.
+ */
+static __always_inline u32 pay_pair(struct sv_pair_slot *slot, struct sv_packet *p)
+{
+	u32 news = 0;
+
+	if (p->feedback) {
+		if (slot->pair.owed.count == slot->pair.owed.told || p->wire != SV_WIRE_2)
+			return 0;
+		slot->yields = !slot->yields;
+		if (slot->yields)
+			return 0;
+		news = news_of(p);
+		p->feedback = SV_FEEDBACK_NONE;
+	}
+	sv_hyg_pay(0, &slot->pair, 0, 0, p);
+	return news;
+}
+
+/* sv_depart, and what the peer with the number `id` is to be told of the pair. */
+__noinline int depart_guest(u32 ifindex, u32 share, struct sv_packet *p, u32 id)
 {
 	struct sv_counters *counters = find_counters();
 	u64 now = shares_now();
@@ -216,6 +237,7 @@ __noinline int depart_guest(u32 ifindex, u32 share, struct sv_packet *p)
 	struct sv_own_share o;
 	struct sv_hyg h = {0};
 	int settled = 0;
+	u32 news = 0;
 
 	if (!p || !counters || !find_share(&o, share))
 		return 0;
@@ -232,10 +254,12 @@ __noinline int depart_guest(u32 ifindex, u32 share, struct sv_packet *p)
 	if (slot) {
 		settled = note_pair(slot, 1, now);
 		/* A guest's own packet of that protocol would be taken for nothing but feedback. */
-		if (!p->feedback && p->proto != SV_HYG_PROTO)
-			sv_hyg_pay(0, &slot->pair, 0, 0, p);
+		if (p->proto != SV_HYG_PROTO)
+			news = pay_pair(slot, p);
 	}
 	bpf_spin_unlock(&o.all->lock);
+	if (news)
+		untell_path(id, news);
 	if (settled)
 		charge(SV_TABLE_PAIRS, ifindex, NO_NETWORK, 0, -1);
 	return 0;

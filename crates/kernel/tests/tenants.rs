@@ -22,7 +22,11 @@ const NUMBER: u16 = 3;
 
 /// A host whose guest shares 100 Mb/s; the clock stands at 1 s.
 fn world(name: &str, weight: u16, change: impl FnOnce(&mut Config)) -> Option<World> {
-    let world = World::with_clock(name, &Script::parse("lines", "config balance=hash").unwrap().config)?;
+    world_of(name, "config balance=hash", weight, change)
+}
+
+fn world_of(name: &str, script: &str, weight: u16, change: impl FnOnce(&mut Config)) -> Option<World> {
+    let world = World::with_clock(name, &Script::parse("lines", script).unwrap().config)?;
     let mut config = Config::new(BitRate::from_mbps(100), Time::from_us(100));
     config.depth = Bytes(20_000);
     change(&mut config);
@@ -118,6 +122,21 @@ fn marks_are_counted_told_and_hidden() {
     let two = conformance::PEERS.iter().find(|peer| peer.name == "two").unwrap();
     assert_eq!(address(told[0].packet.daddr), address(two.guest.v4));
     assert_eq!(told[0].value & MARKS_BEGIN, 0);
+}
+
+#[test]
+fn counts_take_turns_with_feedback_on_paths() {
+    let clove = "config balance=clove,flowlet_gap=1ms,clove_relay=100us,clove_clear=5ms";
+    let Some(world) = world_of("tw", clove, 1, |c| c.patience = Time::from_ms(100)) else { return };
+    run(&world, "ingress udp4 from=two of=two ports=80>1000 speaks2 version=1 => forward");
+    assert_eq!(feedback(&run(&world, DATAGRAM)[0].1), (3, 0), "where the count begins");
+    for label in 50_001..50_004 {
+        let line = format!("ingress udp4 from=two of=two ports=80>1000 version=2 oecn=3 label={label} => forward");
+        run(&world, &line);
+    }
+    let told: Vec<_> = run(&world, &[DATAGRAM; 5].join("\n")).iter().map(|(_, frame)| feedback(frame)).collect();
+    assert_eq!(told.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [1, 3, 1, 1, 0], "{told:?}");
+    assert_eq!(told[1].1, 3);
 }
 
 #[test]

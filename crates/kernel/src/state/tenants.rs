@@ -80,7 +80,8 @@ pub struct PairSlot {
     pub saw: u8,
     /// Its port is charged for it.
     pub charged: u8,
-    pub pad: u8,
+    /// Feedback on a path came before its count.
+    pub yields: u8,
 }
 
 impl PairSlot {
