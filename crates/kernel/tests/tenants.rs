@@ -140,6 +140,26 @@ fn counts_take_turns_with_feedback_on_paths() {
 }
 
 #[test]
+fn nothing_is_lost_between_cpus() {
+    let Some(world) = world("tx", 1, |c| (c.depth, c.patience) = (Bytes(1 << 30), Time::from_secs(1))) else { return };
+    run(&world, "ingress udp4 from=two of=two ports=80>1000 speaks2 version=1 => forward");
+    assert_eq!(feedback(&run(&world, DATAGRAM)[0].1), (3, 0), "where the count begins");
+    let marked = "ingress udp4 from=two of=two ports=80>1000 version=2 oecn=3 payload=100 => forward";
+    let lines = [marked, DATAGRAM].join("\n");
+    let (world, lines) = (&world, &vec![lines.as_str(); 250].join("\n"));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(move || run(world, lines));
+        }
+    });
+    let share = share(world);
+    assert_eq!((share.segments, share.bytes, share.bucket.weight), (1001, 1001 * 1116, 1));
+    assert_eq!(count(world, Counter::MarksCounted), 1000);
+    run(world, marked);
+    assert_eq!(feedback(&run(world, DATAGRAM)[0].1), (3, 1001));
+}
+
+#[test]
 fn what_peers_tell_sets_the_rate_and_nothing_below_the_minimum() {
     let Some(world) = world("td", 1, |c| {
         c.law = Law::Aiad;
