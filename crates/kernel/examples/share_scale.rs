@@ -160,3 +160,8 @@ mod scale {
         Ok(ticks)
     }
 }
+
+#[cfg(not(feature = "libbpf"))]
+fn main() {
+    eprintln!("built without the feature `kernel`");
+}
