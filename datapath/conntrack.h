@@ -34,6 +34,7 @@
 #define SV_CONN_ECT 0x0800	  /* the guest has sent an ECN-capable packet */
 #define SV_CONN_NEW_SYN 0x1000	  /* new_seq, new_mss, new_scale: a SYN under the same key that nobody answered yet */
 #define SV_CONN_NEW_OUT 0x2000	  /* it was the guest's */
+#define SV_CONN_FIRST 0x4000	  /* the guest's last segment went past the limiter's queue (sparse.h) */
 
 /* sv_conn.fins: whose end of the connection has ended. */
 #define SV_CONN_FIN_OUT 0x1

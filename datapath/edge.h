@@ -268,10 +268,12 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 		class = SV_CLASS_OF(c, p, 1);
 	SV_LOCK(c->flow_lock);
 	result = sv_track(c, p, class, 1);
-	if (c->vcc && p->proto == SV_PROTO_TCP)
+	if (c->vcc && p->proto == SV_PROTO_TCP) {
 		result |= sv_vcc_egress(c->vcc, c->vcc_conf, sv_limit_follows(c->limit), p, c->now);
-	else if (c->conn && p->proto == SV_PROTO_TCP)
+		sv_limit_note_first(c->limit, &c->vcc->conn, p);
+	} else if (c->conn && p->proto == SV_PROTO_TCP) {
 		sv_limit_out(c->limit, c->conn, c->bound, p, c->now);
+	}
 	/* Cell and label are read and committed under this one hold, or two CPUs could mix two cells' labels. */
 	if (!(result & SV_POLICED) && sv_balance_egress(&c->conf->balance, c->balance, &c->paths, c->hash, c->now, p))
 		result |= SV_CELL_OPENED;

@@ -249,7 +249,7 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 		p->dirty |= SV_DIRTY_FLAGS;
 	}
 	if (limited && limit->law == SV_LIMIT_DEM)
-		result |= sv_dem_ack(limit, v->conn.flags & SV_CONN_ECT, p);
+		result |= sv_dem_ack(limit, v->conn.flags, p);
 	return result;
 }
 

@@ -226,41 +226,45 @@ static __always_inline u32 unpaid(const struct sv_limiter *l, u64 now)
 	return owed > SV_LIMIT_MAX_BACKLOG ? SV_LIMIT_MAX_BACKLOG : (u32)owed;
 }
 
+/* How the queue of a limiter stands, bytes. */
+struct standing {
+	u32 queued; /* they wait, or UNKNOWN_BACKLOG */
+	u32 unpaid; /* they left before their time */
+};
+
 /* What was found, if it is still the queue of this class. Memory that is no queue any more does not fault. */
-static __always_inline u32 read_backlog(const struct sv_limiter *l, u64 now)
+static __always_inline int read_backlog(const struct sv_limiter *l, u64 now, struct standing *at)
 {
 	struct Qdisc *q = (void *)l->leaf;
 	u32 parent, backlog;
 
+	at->queued = UNKNOWN_BACKLOG;
 	if (sv_has_cast) {
 		q = bpf_rdonly_cast(q, bpf_core_type_id_kernel(struct Qdisc));
 		parent = q->parent;
 		backlog = q->qstats.backlog;
 	} else if (bpf_probe_read_kernel(&parent, sizeof(parent), &q->parent) ||
 		   bpf_probe_read_kernel(&backlog, sizeof(backlog), &q->qstats.backlog)) {
-		return UNKNOWN_BACKLOG;
+		return 0;
 	}
-	if (parent != l->class)
-		return UNKNOWN_BACKLOG;
-	if (backlog > SV_LIMIT_MAX_BACKLOG)
-		return UNKNOWN_BACKLOG;
-	return sv_min32(backlog + unpaid(l, now), SV_LIMIT_MAX_BACKLOG);
+	if (parent != l->class || backlog > SV_LIMIT_MAX_BACKLOG)
+		return 0;
+	at->queued = backlog;
+	at->unpaid = unpaid(l, now);
+	return 1;
 }
 
 /* For so long a class is believed to be where it was found: the way there costs more than all else that a law does. */
 #define FOUND_NS 20000000ULL
 
-/* Bytes that wait in the limiter's class or are not paid for yet, or UNKNOWN_BACKLOG. */
-static __always_inline u32 backlog_of(struct __sk_buff *skb, struct sv_limiter *l, u64 now)
+static __always_inline void backlog_of(struct __sk_buff *skb, struct sv_limiter *l, u64 now, struct standing *at)
 {
-	if (l->leaf && now - l->found_at < FOUND_NS) {
-		u32 backlog = read_backlog(l, now);
-
-		if (backlog != UNKNOWN_BACKLOG)
-			return backlog;
-	}
+	if (l->leaf && now - l->found_at < FOUND_NS && read_backlog(l, now, at))
+		return;
+	at->queued = UNKNOWN_BACKLOG;
 	l->found_at = now;
-	return find_class(skb, l) ? read_backlog(l, now) : UNKNOWN_BACKLOG;
+	if (find_class(skb, l))
+		read_backlog(l, now, at);
 }
 
 #endif

@@ -53,25 +53,42 @@ struct {
 	__type(value, struct sv_limited);
 } limited SEC(".maps");
 
+/* Of those limiters in which some goes first. The agent adds and removes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 8192);
+	__type(key, struct sv_limiter_key);
+	__type(value, struct sv_limiter_flows);
+} limiter_flows SEC(".maps");
+
 static const u8 empty_flow[sizeof(struct sv_limited)];
 static const struct sv_limiter_counts no_counts;
 
-/* Where the segment at hand is described: what lies in a map the verifier need not follow byte by byte, unlike the stack. */
+/* The segment at hand, and how the limiter's queue stands that it is about to pass. */
+struct passing {
+	struct sv_packet p;
+	struct standing queue;
+	u32 first; /* 1: it goes past the queue */
+	u32 pad;
+};
+
+/* What lies in a map the verifier need not follow byte by byte, unlike the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct sv_packet);
+	__type(value, struct passing);
 } limit_scratch SEC(".maps");
 
-static __always_inline struct sv_packet *new_packet(void)
+static __always_inline struct passing *new_passing(void)
 {
 	u32 zero = 0;
-	struct sv_packet *p = bpf_map_lookup_elem(&limit_scratch, &zero);
+	struct passing *at = bpf_map_lookup_elem(&limit_scratch, &zero);
 
-	if (p)
-		__builtin_memset(p, 0, sizeof(*p));
-	return p;
+	if (at)
+		__builtin_memset(at, 0, sizeof(*at));
+	return at;
 }
 
 static __always_inline struct sv_limiter *find_limiter(u32 ifindex, u32 direction, struct sv_limiter_key *key)
@@ -184,7 +201,8 @@ static __noinline u32 before_queue(struct sv_limiter *l, struct sv_limited *flow
 {
 	if (!l || !flow || !limit || !p)
 		return NO_ROOM;
-	sample(l, limit);
+	if (!limit->first)
+		sample(l, limit);
 	SV_LOCK(&flow->lock);
 	sv_limit_track(&flow->flow, &flow->conn, &flow->bound, p, 1, l->idle, now);
 	sv_limit_out(limit, &flow->conn, &flow->bound, p, now);
@@ -200,7 +218,7 @@ static __noinline u32 on_the_way_back(struct sv_limiter *l, struct sv_limited *f
 
 	if (!l || !flow || !limit || !p)
 		return NO_ROOM;
-	gradient = sample(l, limit);
+	gradient = flow->conn.flags & SV_CONN_FIRST ? 0 : sample(l, limit);
 	SV_LOCK(&flow->lock);
 	sv_limit_track(&flow->flow, &flow->conn, &flow->bound, p, 0, l->idle, now);
 	result = sv_limit_in(limit, gradient, &flow->conn, &flow->bound, p, now);
@@ -221,19 +239,25 @@ static __always_inline u32 scheduled(const struct sv_limiter *l, u64 now)
  * the one who is limited. Returns 0, or -1 if the kernel refused to change it.
  */
 static __noinline int apply_law(struct __sk_buff *skb, struct sv_limiter *l, const struct sv_limiter_key *key,
-				struct sv_packet *p, u32 limited_way)
+				struct passing *at, u32 limited_way)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct sv_limiter_counts *counts;
 	struct sv_limited *flow;
+	struct sv_packet *p;
 	struct sv_limit limit;
 	u32 result = 0, unread;
 
-	if (!l || !key || !p)
+	if (!l || !key || !at)
 		return 0;
+	p = &at->p;
 	limit = l->limit;
-	limit.backlog = l->rate ? scheduled(l, now) : backlog_of(skb, l, now);
-	unread = limit.backlog == UNKNOWN_BACKLOG;
+	unread = at->queue.queued == UNKNOWN_BACKLOG;
+	limit.backlog = unread ? 0 : sv_min32(at->queue.queued + at->queue.unpaid, SV_LIMIT_MAX_BACKLOG);
+	limit.first = (u8)at->first;
+	limit.flows = l->share ? (u16)l->flows : 0;
+	if (l->share)
+		sv_limit_widen(&limit, l->share);
 	p->dirty = 0;
 	if (unread) {
 		;
@@ -268,16 +292,51 @@ static __noinline int apply_law(struct __sk_buff *skb, struct sv_limiter *l, con
 	return p->dirty ? write_limited(skb, p) : 0;
 }
 
+/* How the limiter's queue stands, and, on the way there, whether the segment goes past it. */
+static __noinline int look(struct __sk_buff *skb, struct sv_limiter *l, const struct sv_limiter_key *key, struct passing *at,
+			   u32 limited_way)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct sv_limiter_flows *flows;
+	struct sv_flow_key of = {0};
+	u32 bytes, bulk, hash;
+
+	if (!l || !key || !at)
+		return 0;
+	at->first = 0;
+	at->queue.unpaid = 0;
+	if (l->rate)
+		at->queue.queued = scheduled(l, now);
+	else
+		backlog_of(skb, l, now, &at->queue);
+	if (!limited_way || !l->share || at->queue.queued == UNKNOWN_BACKLOG)
+		return 0;
+	flows = bpf_map_lookup_elem(&limiter_flows, key);
+	if (!flows)
+		return 0;
+	bytes = sv_limit_bytes(&at->p, skb->len);
+	sv_flow_key(&at->p, &of);
+	hash = sv_flow_hash(&of, 0);
+	SV_LOCK(&flows->lock);
+	at->first = (u32)sv_sparse_goes_first(&flows->all, &flows->flow[sv_sparse_set(hash)], hash, l->share, at->queue.queued,
+					      at->queue.unpaid, bytes, now);
+	sv_forget();
+	bulk = sv_sparse_count(&flows->all.in_bulk);
+	SV_UNLOCK(&flows->lock);
+	l->flows = sv_max32(bulk, 1);
+	return 0;
+}
+
 /* Gives the segment its departure time, whatever the guest has given it. Returns 0, or -1 if it is to be dropped. */
-static __noinline int schedule(struct __sk_buff *skb, struct sv_limiter *l, const struct sv_packet *p)
+static __noinline int schedule(struct __sk_buff *skb, struct sv_limiter *l, const struct passing *passing)
 {
 	u64 now = bpf_ktime_get_ns(), at = 0;
 	u32 bytes;
 	int fits;
 
-	if (!l || !p)
+	if (!l || !passing)
 		return -1;
-	bytes = sv_limit_bytes(p, skb->len);
+	bytes = sv_limit_bytes(&passing->p, skb->len);
 	SV_LOCK(&l->lock);
 	fits = sv_pacer_admit(&l->pacer, l->rate, l->horizon, bytes, now, &at);
 	if (fits)
@@ -287,6 +346,8 @@ static __noinline int schedule(struct __sk_buff *skb, struct sv_limiter *l, cons
 	SV_UNLOCK(&l->lock);
 	if (!fits)
 		return -1;
+	if (passing->first)
+		at = now; /* and all others later */
 	/* The kernel stamps nothing but IP; what else there is leaves at once, but has been counted. */
 	bpf_skb_set_tstamp(skb, at, BPF_SKB_TSTAMP_DELIVERY_MONO);
 	return 0;
@@ -298,22 +359,23 @@ static __noinline int schedule(struct __sk_buff *skb, struct sv_limiter *l, cons
  */
 #define NOT_PARSED 0x100
 static __always_inline int apply(struct __sk_buff *skb, struct sv_limiter *l, const struct sv_limiter_key *key,
-				 struct sv_packet *p, int *parsed, u32 limited_way)
+				 struct passing *at, int *parsed, u32 limited_way)
 {
 	int paced = limited_way && l->rate;
 
-	if (l->limit.law == SV_LIMIT_NONE && !paced)
+	if (l->limit.law == SV_LIMIT_NONE && !paced && !(limited_way && l->share))
 		return 0;
 	if (*parsed == NOT_PARSED)
-		*parsed = parse_at(skb, 0, p);
+		*parsed = parse_at(skb, 0, &at->p);
+	look(skb, l, key, at, limited_way);
 	if (l->limit.law != SV_LIMIT_NONE && *parsed == SV_PARSE_OK && !skb->vlan_present &&
-	    apply_law(skb, l, key, p, limited_way))
+	    apply_law(skb, l, key, at, limited_way))
 		return -1;
-	return paced ? schedule(skb, l, p) : 0;
+	return paced ? schedule(skb, l, at) : 0;
 }
 
 /* Towards the queue, if there is one. */
-static __always_inline int to_queue(struct __sk_buff *skb, const struct sv_limiter *l)
+static __always_inline int to_queue(struct __sk_buff *skb, const struct sv_limiter *l, u32 first)
 {
 	u32 number = l->flags >> SV_LIMITER_NUMBER;
 
@@ -326,7 +388,7 @@ static __always_inline int to_queue(struct __sk_buff *skb, const struct sv_limit
 		bpf_set_hash(skb, skb->priority);
 	}
 	skb->tc_index = number; /* a guest's own must not be taken for one */
-	skb->priority = l->class;
+	skb->priority = first && l->first ? l->first : l->class;
 	return bpf_redirect(l->device, 0);
 }
 
@@ -354,23 +416,25 @@ int selvedge_limit_guest(struct __sk_buff *skb)
 {
 	struct sv_limiter_key key = {0};
 	struct sv_limiter *out, *in;
-	struct sv_packet *p;
+	struct passing *at;
 	int parsed = NOT_PARSED;
+	u32 first;
 
 	if (came_out(skb))
 		return NEXT;
-	p = new_packet();
-	if (!p)
+	at = new_passing();
+	if (!at)
 		return TC_ACT_SHOT;
 	out = find_limiter(skb->ifindex, SV_LIMITER_OUT, &key);
-	if (out && apply(skb, out, &key, p, &parsed, 1))
+	if (out && apply(skb, out, &key, at, &parsed, 1))
 		return TC_ACT_SHOT;
+	first = at->first;
 	if (!out || out->flags & SV_LIMITER_BOTH) {
 		in = find_limiter(skb->ifindex, SV_LIMITER_IN, &key);
-		if (in && apply(skb, in, &key, p, &parsed, 0))
+		if (in && apply(skb, in, &key, at, &parsed, 0))
 			return TC_ACT_SHOT;
 	}
-	return out ? to_queue(skb, out) : NEXT;
+	return out ? to_queue(skb, out, first) : NEXT;
 }
 
 /* The same without laws. */
@@ -383,7 +447,7 @@ int selvedge_limit_plain(struct __sk_buff *skb)
 	if (came_out(skb))
 		return NEXT;
 	l = find_limiter(skb->ifindex, SV_LIMITER_OUT, &key);
-	return l ? to_queue(skb, l) : NEXT;
+	return l ? to_queue(skb, l, 0) : NEXT;
 }
 
 /* What it gets. On the port's egress, before the queue. */
@@ -392,21 +456,22 @@ int selvedge_limit_port(struct __sk_buff *skb)
 {
 	struct sv_limiter_key key = {0};
 	struct sv_limiter *out, *in;
-	struct sv_packet *p = new_packet();
+	struct passing *at = new_passing();
 	int parsed = NOT_PARSED;
 
-	if (!p)
+	if (!at)
 		return TC_ACT_SHOT;
 	out = find_limiter(skb->ifindex, SV_LIMITER_OUT, &key);
-	if (out && apply(skb, out, &key, p, &parsed, 0))
+	if (out && apply(skb, out, &key, at, &parsed, 0))
 		return TC_ACT_SHOT;
 	if (!out || out->flags & SV_LIMITER_BOTH) {
 		in = find_limiter(skb->ifindex, SV_LIMITER_IN, &key);
-		/* Our HTB would take it for the number of a class, and that of the qdisc itself for none. */
-		if (in)
-			skb->priority = 0;
-		if (in && apply(skb, in, &key, p, &parsed, 1))
+		if (!in)
+			return NEXT;
+		if (apply(skb, in, &key, at, &parsed, 1))
 			return TC_ACT_SHOT;
+		/* A guest's own our HTB would take for the number of a class, and that of the qdisc itself for none. */
+		skb->priority = at->first ? in->first : 0;
 	}
 	return NEXT;
 }

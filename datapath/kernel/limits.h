@@ -7,6 +7,7 @@
 #define SV_LIMITS_H
 
 #include "../edge.h"
+#include "../sparse.h"
 
 /* sv_limiter_key.direction, as the guest sees it */
 #define SV_LIMITER_OUT 0 /* what it sends: the queue is on the limiter's device */
@@ -49,9 +50,26 @@ struct sv_limiter {
 	u64 tokens;		/* where what it may still send at its ceiling is */
 	u64 ceil;		/* its ceiling, bytes per second */
 	u64 found_at;		/* ns: when this was looked up */
+	u64 share;		/* as configured, bytes per second: of what goes first and the bulk each has half; 0: nothing goes first */
+	u32 first;		/* as configured: the class of what goes first; 0 where segments are scheduled */
+	u32 flows;		/* the data path's: sv_limit.flows */
 };
 
-SV_ASSERT_SIZE(struct sv_limiter, 128);
+SV_ASSERT_SIZE(struct sv_limiter, 144);
+
+/* What goes first in one limiter. The agent makes it zero. */
+struct sv_limiter_flows {
+#ifdef __bpf__
+	struct bpf_spin_lock lock; /* guards the rest */
+#else
+	u32 lock;
+#endif
+	u32 pad;
+	struct sv_sparse all;
+	struct sv_sparse_flow flow[SV_SPARSE_FLOWS]; /* by sv_flow_hash */
+};
+
+SV_ASSERT_SIZE(struct sv_limiter_flows, 56 + 24 * SV_SPARSE_FLOWS);
 
 /* Per CPU. */
 struct sv_limiter_counts {

@@ -408,6 +408,9 @@ pub struct Limit {
     pub queue_delay_seconds: f64,
     /// Since the class was made, or the schedule begun.
     pub sent_bytes: u64,
+    /// Of these, what went past the queue (`limits.sparse_first`).
+    #[serde(default)]
+    pub first_bytes: u64,
     pub dropped_segments: u64,
     /// Segments marked, or ACKs that got ECE.
     pub marked_segments: u64,

@@ -16,6 +16,8 @@ pub const MAX_RATE: BitRate = BitRate::from_gbps(1_000);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     pub pacing: Pacing,
+    /// Flows with less than a quantum go past the queue of all others of their port.
+    pub sparse_first: bool,
     /// Of ports that name none.
     pub law: LawKind,
     /// All ports with an egress limit together.
@@ -98,11 +100,13 @@ pub struct PortLimits {
 
 /// How long the answer of a guest takes, its timers and segments included: what the queue must last for.
 const ANSWER: Time = Time::from_us(200);
+/// The same where requests do not wait for the bulk: what is longer costs them nothing, and lets guests send larger segments.
+const ANSWER_OF_BULK: Time = Time::from_ms(1);
 
 impl PortLimits {
     /// With thresholds for a queue that is drained at `rate`.
-    pub fn law_for(&self, rate: BitRate) -> Law {
-        let law = self.law.for_rate(rate, ANSWER);
+    pub fn law_for(&self, rate: BitRate, sparse_first: bool) -> Law {
+        let law = self.law.for_rate(rate, if sparse_first { ANSWER_OF_BULK } else { ANSWER });
         match law {
             Law::None => Law::None,
             Law::Ecn { k } => Law::Ecn { k: self.k1.unwrap_or(k) },

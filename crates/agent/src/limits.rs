@@ -26,7 +26,15 @@ pub(crate) use tell::tell;
 
 /// Minor numbers of tenants' classes, and of ports'.
 const TENANTS: std::ops::Range<u32> = 0x10..0x1000;
-const PORTS: std::ops::Range<u32> = 0x1000..0xffff;
+const PORTS: std::ops::Range<u32> = 0x1000..0x5000;
+/// From a port's class to the one above it and above that of what goes first, and to the latter.
+const BOTH: u32 = 0x4000;
+const FIRST: u32 = 0x8000;
+/// The same of what goes to a port, where the class above both is [`TOP`](kernel::htb::TOP).
+const IN_BULK: u32 = HANDLE | 2;
+const IN_FIRST: u32 = HANDLE | 3;
+/// What may go first at once (`SV_SPARSE_BURST` of datapath/sparse.h), and room for more, so that it never waits.
+const FIRST_BURST: (u64, Time) = (64 << 10, Time::from_ms(2));
 /// A queue has its class's number, and that of the root is taken.
 const TAKEN: u32 = HANDLE >> 16;
 /// The class above all others where nobody limits all together.
@@ -104,7 +112,7 @@ pub(crate) fn wanted(config: &Config, interfaces: &Interfaces) -> Vec<Wanted> {
                 tenant,
                 alone: rule.network.is_none(),
                 kind: limits.law,
-                law: limits.law_for(rate.ceiling),
+                law: limits.law_for(rate.ceiling, config.limits.sparse_first),
             }));
         }
     }
@@ -114,6 +122,15 @@ pub(crate) fn wanted(config: &Config, interfaces: &Interfaces) -> Vec<Wanted> {
 impl Wanted {
     fn class(&self, id: u32, parent: u32, least: BitRate) -> Class {
         class(id, parent, self.rate, least)
+    }
+
+    /// Below `both`, which is [`class`](Wanted::class): the bulk, and what goes first. Each has half, and what the other leaves.
+    fn halves(&self, both: &Class, bulk: u32, first: u32) -> [Class; 2] {
+        let rate = (both.rate / 2).max(1);
+        let burst =
+            Time::from_ns(both.burst_ns).max(FIRST_BURST.1).max(BitRate::from_bps(rate * 8).tx_time(FIRST_BURST.0));
+        let half = Class { parent: both.id, rate, ..*both };
+        [Class { id: bulk, prio: 1, ..half }, Class { id: first, prio: 0, burst_ns: burst.as_ns() / 64 * 64, ..half }]
     }
 
     fn queue_bytes(&self) -> u32 {
@@ -147,6 +164,7 @@ fn class(id: u32, parent: u32, rate: Rate, least: BitRate) -> Class {
         ceil: bytes_per_second(rate.ceiling),
         burst_ns: burst / 64 * 64,
         quantum: (TURN * turns) as u32,
+        prio: 0,
     }
 }
 

@@ -140,8 +140,9 @@ const LIMIT_GAUGES: [OfLimit<f64>; 3] = [
     ("limit_queue_delay_seconds", "How long that lasts at the limit's rate", |l| l.queue_delay_seconds),
 ];
 
-const LIMIT_COUNTERS: [OfLimit<u64>; 5] = [
+const LIMIT_COUNTERS: [OfLimit<u64>; 6] = [
     ("limit_sent_bytes", "Bytes that went through a limit", |l| l.sent_bytes),
+    ("limit_first_bytes", "Bytes of flows that send little, which went past the limit's queue", |l| l.first_bytes),
     ("limit_dropped_segments", "Segments that found no room in the queue of a limit", |l| l.dropped_segments),
     ("limit_marked_segments", "Segments marked, or ACKs that got ECE, for a limit's sake", |l| l.marked_segments),
     ("limit_window_cuts", "ACKs with which the window of a limit's law shrank", |l| l.window_cuts),

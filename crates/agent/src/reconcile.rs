@@ -18,7 +18,7 @@ use super::tables::{routes_of, Changes, Table, Tables};
 use super::teardown::undo;
 use crate::receiver::Receiver;
 use agent_api::config::{Config, Mac};
-use kernel::state::limiter::LimiterKey;
+use kernel::state::limiter::{Limiter, LimiterKey};
 use kernel::state::{Plain, Route, CONFIG_CONGESTION, ROUTE_LOCAL};
 use kernel::{Adopted, KernelEdge, Role, Swept};
 use std::collections::{BTreeMap, BTreeSet};
@@ -201,6 +201,12 @@ impl Agent {
             (&t.routes, &want.routes),
         ];
         rows.extend(t.limiters().map(|limiters| (limiters, &want.limiters)));
+        for (key, row) in &want.limiters {
+            let share = Limiter::from_bytes(row).map_or(0, |row| row.share);
+            if let Some(key) = LimiterKey::from_bytes(key).filter(|_| share != 0) {
+                self.edge.note_flows(&key)?;
+            }
+        }
         let mut have = Vec::with_capacity(rows.len());
         self.prepare_paths(|| t.peers.rows(), &want.peers)?;
         for &(table, want) in &rows {

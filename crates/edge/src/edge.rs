@@ -491,7 +491,7 @@ impl Edge {
 /// What the stages are told of the class; `None` for one that is not configured.
 fn limit(config: &Config, standing: Option<limiter::Standing>) -> Option<(usize, native::Limit)> {
     let standing = standing?;
-    Some((standing.class, config.limits.get(standing.class)?.limit(standing.backlog)))
+    Some((standing.class, config.limits.get(standing.class)?.limit(&standing)))
 }
 
 fn limiter<'a>(queues: &'a mut [LimitQueue], limit: &'a Option<(usize, native::Limit)>) -> native::Limiter<'a> {

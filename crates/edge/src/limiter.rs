@@ -155,40 +155,54 @@ impl Law {
         matches!(self, Law::Dem { .. } | Law::Spring(_))
     }
 
-    /// `struct sv_limit` with that backlog.
-    pub(crate) fn limit(&self, backlog: u64) -> Limit {
+    /// `struct sv_limit` for a segment that finds the queue so.
+    pub(crate) fn limit(&self, standing: &Standing) -> Limit {
         let bytes = |size: Bytes| u32::try_from(size.get()).unwrap_or(u32::MAX);
-        let backlog = bytes(Bytes(backlog));
-        match *self {
-            Law::None => Limit { backlog, law: native::LIMIT_NONE, ..Limit::default() },
-            Law::Ecn { k } => Limit { backlog, k1: bytes(k), law: native::LIMIT_ECN, ..Limit::default() },
-            Law::Dem { k } => Limit { backlog, k1: bytes(k), law: native::LIMIT_DEM, ..Limit::default() },
+        let at = Limit {
+            backlog: bytes(Bytes(standing.backlog)),
+            first: standing.first.into(),
+            flows: standing.flows,
+            ..Limit::default()
+        };
+        let mut limit = match *self {
+            Law::None => Limit { law: native::LIMIT_NONE, ..at },
+            Law::Ecn { k } => Limit { k1: bytes(k), law: native::LIMIT_ECN, ..at },
+            Law::Dem { k } => Limit { k1: bytes(k), law: native::LIMIT_DEM, ..at },
             Law::Spring(s) => Limit {
-                backlog,
                 k1: bytes(s.k1),
                 k2: bytes(s.k2),
                 alpha: s.alpha,
                 beta: s.beta,
                 law: native::LIMIT_SPRING,
-                pad: [0; 3],
+                ..at
             },
+        };
+        if standing.flows > 0 {
+            native::widen(&mut limit, standing.rate);
         }
+        limit
     }
 
     /// `struct sv_limit` with no backlog, as a kernel program reads it.
     pub fn to_bytes(&self) -> [u8; 20] {
         // SAFETY: repr(C), integers only, and the sizes of its fields add up to its own: no byte of it is padding.
-        unsafe { std::mem::transmute(self.limit(0)) }
+        unsafe { std::mem::transmute(self.limit(&Standing::default())) }
     }
 }
 
 /// The class of a limiter that a flow's segments go through, and how it stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
     /// Index in [`Config::limits`](crate::Config::limits).
     pub class: usize,
     /// Bytes that wait in it, without the segment at hand, and bytes that have left before their time.
     pub backlog: u64,
+    /// The segment at hand goes past them.
+    pub first: bool,
+    /// Flows that sent through the queue lately, where some go past it; else 0.
+    pub flows: u16,
+    /// What their class guarantees, bytes per second; else 0.
+    pub rate: u64,
 }
 
 /// What limiters have done.
@@ -249,6 +263,6 @@ mod tests {
         if cfg!(target_endian = "little") {
             assert_eq!(law.to_bytes(), bytes);
         }
-        assert_eq!(law.limit(u64::MAX).backlog, u32::MAX);
+        assert_eq!(law.limit(&Standing { backlog: u64::MAX, ..Standing::default() }).backlog, u32::MAX);
     }
 }

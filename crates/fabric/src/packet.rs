@@ -44,6 +44,8 @@ pub struct Packet {
     pub priority: u8,
     /// Ask every port on the way for its utilisation (in-band telemetry).
     pub int: bool,
+    /// It goes past the queue of its host's rate limiter.
+    pub first: bool,
     /// Links crossed so far.
     pub hops: u8,
     /// The model's own name for the connection; not a header field.

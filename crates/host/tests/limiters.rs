@@ -7,7 +7,7 @@ use fabric::{Multipath, RandomLoss, SwitchConfig};
 use host::experiment::{EdgeConfig, Experiment, HostConfig, Limiter, LimiterClass, Record};
 use host::outcome::Outcome;
 use host::tcp::cc::Algorithm;
-use host::workload::{HostMap, Pairs, Pattern, Workload};
+use host::workload::{Connection, HostMap, Pairs, Pattern, Workload};
 use topology::SingleSwitch;
 use units::{BitRate, Bytes, Time};
 
@@ -135,5 +135,42 @@ fn flows_share_what_spring_leaves() {
         let shares: Vec<f64> = outcome.flows.iter().map(|f| f.delivered_measured as f64).collect();
         let jain = host::measure::jain(&shares);
         assert!(jain > Some(0.85) && gbps >= 0.96 * PAYLOAD, "{flows} flows, {coalesce} us: {jain:?}, {gbps} Gbps");
+    }
+}
+
+/// Requests of 200 bytes beside eight bulk flows behind one limit: how long the middle one and the slowest of a hundred take, ms,
+/// Jain's index of the bulk, and all that the limit carries, Gbps.
+fn requests_beside_bulk(law: Law, sparse_first: bool) -> (f64, f64, Option<f64>, f64) {
+    let mut e = limited(law);
+    if let Some(limiter) = &mut e.edge.limiter {
+        limiter.classes[0].class.sparse_first = sparse_first;
+    }
+    let bulk = Pattern::Long { pairs: Pairs::Fixed(vec![(0, 1); 8]), size: None };
+    let to = Pairs::Fixed(vec![(0, 1)]);
+    let requests = Pattern::Mice { size: Bytes(200), every: Time::from_ms(1), to };
+    e.workloads = vec![Workload::new("bulk", bulk), Workload::new("requests", requests)];
+    e.workloads[0].stagger = Time::from_ms(5);
+    e.workloads[1].connection = Connection::Persistent;
+    e.duration = Time::from_ms(300);
+    let (gbps, _, outcome) = run(&e);
+    let flows = |class| outcome.flows.iter().filter(move |flow| flow.class == class && flow.start >= e.warmup);
+    let mut ms: Vec<_> = flows(1).filter_map(|flow| Some((flow.finish? - flow.start).as_secs_f64() * 1e3)).collect();
+    assert!(ms.len() > 200, "{} requests", ms.len());
+    ms.sort_by(f64::total_cmp);
+    let shares: Vec<f64> =
+        outcome.flows.iter().filter(|flow| flow.class == 0).map(|f| f.delivered_measured as f64).collect();
+    (ms[ms.len() / 2], ms[ms.len() * 99 / 100], host::measure::jain(&shares), gbps)
+}
+
+#[test]
+fn requests_pass_the_bulk_of_their_limit() {
+    let spring = Law::Spring(Spring::for_rate(RATE, DEFAULT_RTT));
+    for law in [Law::None, spring] {
+        let (p50, p99, jain, gbps) = requests_beside_bulk(law, true);
+        let waits = requests_beside_bulk(law, false);
+        assert!(p50 < 0.1 && p99 < 0.2 && waits.0 > 3.0 * p50, "{law:?}: {p50} and {p99} ms; {} in the queue", waits.0);
+        println!("{law:?}: {p50:.3} {p99:.3} {jain:?} {gbps:.3}, without {waits:?}");
+        let fair = if law == Law::None { 0.8 } else { 0.95 };
+        assert!(jain >= Some(fair) && gbps >= 0.96 * PAYLOAD, "{law:?}: {jain:?} {gbps}");
     }
 }

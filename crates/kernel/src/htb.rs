@@ -72,6 +72,8 @@ pub struct Class {
     pub burst_ns: u64,
     /// Bytes that it sends in its turn where siblings share what is left.
     pub quantum: u32,
+    /// Siblings with a smaller number come first.
+    pub prio: u32,
 }
 
 /// A class as the kernel has it.
@@ -212,7 +214,7 @@ fn ratespec(rate: u64) -> Vec<u8> {
 pub fn set_class(ifindex: u32, class: &Class) -> io::Result<()> {
     let ticks = u32::try_from(class.burst_ns / NS_PER_TICK).unwrap_or(u32::MAX).max(1).to_ne_bytes();
     let mut parms = [ratespec(class.rate), ratespec(class.ceil)].concat();
-    parms.extend([ticks, ticks, class.quantum.to_ne_bytes(), [0; 4], [0; 4]].concat());
+    parms.extend([ticks, ticks, class.quantum.to_ne_bytes(), [0; 4], class.prio.to_ne_bytes()].concat());
     let options = nested(
         TCA_OPTIONS,
         &[
@@ -299,6 +301,7 @@ fn class(message: &[u8]) -> Option<Found> {
         ceil: wide(TCA_HTB_CEIL64, 20)?,
         burst_ns: u64::from(u32_at(parms, 24)?) * NS_PER_TICK,
         quantum: u32_at(parms, 32)?,
+        prio: u32_at(parms, 40)?,
     };
     let statistics = find(attributes, TCA_STATS2).unwrap_or_default();
     let basic = find(statistics, TCA_STATS_BASIC).unwrap_or_default();

@@ -330,7 +330,7 @@ impl Driver {
 
     /// The edge's part.
     fn egress(&mut self, now: Time, host: u32, id: FrameId, segment: &mut Packet) -> Verdict {
-        let standing = self.standing(now, host, segment.dst);
+        let standing = self.arrival(now, host, segment);
         let edge = &mut self.hosts[host as usize].edge;
         segment.headers.wire = edge.wire();
         let verdict = edge.process_limited(now, Direction::Egress, Slot(id), &mut segment.headers, standing);

@@ -43,10 +43,17 @@ impl Queues {
         Some(self.htb.standing(self.limiter.class_of(to)?, now))
     }
 
+    /// Of a segment that is about to be queued.
+    fn arrival(&mut self, segment: &Packet, now: Time) -> Option<Standing> {
+        let class = self.limiter.class_of(segment.dst)?;
+        Some(self.htb.arrival(class, &segment.headers, Limiter::bytes(&segment.headers), now))
+    }
+
     /// False: there is no room.
     fn enqueue(&mut self, class: usize, id: FrameId, segment: &Packet) -> bool {
         let bytes = Limiter::bytes(&segment.headers);
-        let queued = self.waiting < MAX_WAITING && self.htb.enqueue(class, (id, *segment), bytes).is_ok();
+        let at = Standing { class, first: segment.first, ..Standing::default() };
+        let queued = self.waiting < MAX_WAITING && self.htb.enqueue_at(&at, (id, *segment), bytes).is_ok();
         self.waiting += usize::from(queued);
         self.dropped += u64::from(!queued);
         queued
@@ -60,15 +67,18 @@ impl Queues {
 }
 
 impl Driver {
-    /// How the class stands through which `host` sends to `to`.
-    pub(super) fn standing(&self, now: Time, host: u32, to: u32) -> Option<Standing> {
-        self.hosts[host as usize].queues.as_ref()?.standing(to, now)
+    /// How the class stands that a segment from `host` is about to enter; it is noted in the segment if it goes first.
+    pub(super) fn arrival(&mut self, now: Time, host: u32, segment: &mut Packet) -> Option<Standing> {
+        let at = self.hosts[host as usize].queues.as_mut()?.arrival(segment, now)?;
+        segment.first = at.first;
+        Some(at)
     }
 
     /// A segment goes onto its host's uplink, or waits in the limiter until it may.
     pub(super) fn send(&mut self, now: Time, host: u32, id: FrameId, segment: &Packet) {
-        let class = self.standing(now, host, segment.dst).map(|standing| standing.class);
-        let (Some(queues), Some(class)) = (&mut self.hosts[host as usize].queues, class) else {
+        let queues = self.hosts[host as usize].queues.as_mut();
+        let class = queues.as_ref().and_then(|queues| queues.limiter.class_of(segment.dst));
+        let (Some(queues), Some(class)) = (queues, class) else {
             self.launch(now, host, id, segment);
             return;
         };

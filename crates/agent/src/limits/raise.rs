@@ -4,10 +4,13 @@ use super::super::attached::Attached;
 use super::super::interfaces::Interfaces;
 use super::super::rows::Rows;
 use super::qdiscs::{add_fq, occupied, set, set_queue, set_root, FIRST, SECOND};
-use super::{class, numbers, wanted, Limited, Wanted, PORTS, TENANTS, UNLIMITED};
+use super::FIRST as FIRST_CLASS;
+use super::{
+    bytes_per_second, class, numbers, wanted, Limited, Wanted, BOTH, IN_BULK, IN_FIRST, PORTS, TENANTS, UNLIMITED,
+};
 use agent_api::config::{Config, LawKind, Pacing, Rate};
 use edge::limiter::Law;
-use kernel::htb::{self, Found, Qdisc, HANDLE, TOP};
+use kernel::htb::{self, Class, Found, Qdisc, HANDLE, TOP};
 use kernel::state::limiter::{Limiter, LimiterKey, LIMITER_BOTH, LIMITER_IN, LIMITER_NUMBER, LIMITER_OUT, NUMBERS};
 use kernel::state::{Plain, Port, PORT_LIMITER, RETURN};
 use kernel::{KernelEdge, Role};
@@ -73,20 +76,30 @@ impl Raise<'_> {
             }
         }
         for w in limited.wanted.clone().iter().filter(|w| w.key.direction == LIMITER_IN) {
-            match raise_ingress(w, pacing, &qdiscs) {
-                Ok((device, class)) => self.note_limit(&mut limited, w, device, class),
+            match raise_ingress(w, pacing, self.some_go_first(), &qdiscs) {
+                Ok((device, class, first)) => {
+                    if first.is_some() {
+                        limited.kept.insert((device, TOP));
+                    }
+                    self.note_limit(&mut limited, w, device, class, first);
+                }
                 Err(why) => problems.push(format!("port {}: no ingress limit is in force: {why}", w.interface)),
             }
         }
         limited
     }
 
-    fn note_limit(&self, limited: &mut Limited, w: &Wanted, device: u32, class: u32) {
+    /// `first`: the class of what goes first, if there is one.
+    fn note_limit(&self, limited: &mut Limited, w: &Wanted, device: u32, class: u32, first: Option<u32>) {
         let lawless = self.edge.lawless().is_some();
         let mut row = w.row(device, class, lawless, self.config.flow_idle_ns);
         let scheduled = self.config.limits.pacing != Pacing::Htb;
         if scheduled {
             row = w.scheduled(row);
+        }
+        if self.some_go_first() {
+            row.share = bytes_per_second(w.rate.guarantee);
+            row.first = first.unwrap_or(0);
         }
         if limited.wanted.iter().any(|other| other.key.ifindex == w.key.ifindex && other.key != w.key) {
             row.flags |= LIMITER_BOTH;
@@ -100,8 +113,9 @@ impl Raise<'_> {
         limited.rows.insert(w.key.as_bytes().to_vec(), row.as_bytes().to_vec());
         if device != 0 {
             limited.kept.insert((device, class));
+            limited.kept.extend(first.map(|first| (device, first)));
         }
-        let law = !lawless && w.law != Law::None;
+        let law = !lawless && (w.law != Law::None || self.some_go_first());
         if w.key.direction == LIMITER_OUT || law {
             limited.attach.insert((w.key.ifindex, Role::LimitGuest));
         }
@@ -147,7 +161,7 @@ impl Raise<'_> {
             Pacing::Htb | Pacing::Virtual => 0,
         };
         for w in limited.wanted.clone().iter().filter(|w| w.key.direction == LIMITER_OUT) {
-            self.note_limit(limited, w, device, 0);
+            self.note_limit(limited, w, device, 0, None);
         }
         Ok(())
     }
@@ -168,13 +182,23 @@ impl Raise<'_> {
             let parent = w.tenant.as_ref().and_then(|tenant| tenants.get(tenant)).map_or(TOP, |minor| HANDLE | minor);
             let siblings = ports.iter().filter(|other| other.tenant == w.tenant);
             let least = siblings.map(|other| other.rate.guarantee).min().unwrap_or(w.rate.guarantee);
-            let class = w.class(HANDLE | minor, parent, least);
-            set(device, &have, &class)?;
-            let kept = have.iter().any(|found| found.class.id == class.id && found.class.parent == class.parent);
-            set_queue(device, class.id, w.queue_bytes(), qdiscs, !kept)?;
-            self.note_limit(limited, w, device, class.id);
+            let place = Place { device, have: &have, qdiscs };
+            if !self.some_go_first() {
+                place.leaf(w, &w.class(HANDLE | minor, parent, least))?;
+                self.note_limit(limited, w, device, HANDLE | minor, None);
+                continue;
+            }
+            let both = w.class(HANDLE | (minor + BOTH), parent, least);
+            place.split(w, &both, HANDLE | minor, HANDLE | (minor + FIRST_CLASS))?;
+            limited.kept.insert((device, both.id));
+            self.note_limit(limited, w, device, HANDLE | minor, Some(HANDLE | (minor + FIRST_CLASS)));
         }
         Ok(())
+    }
+
+    /// Without its programs nobody chooses.
+    fn some_go_first(&self) -> bool {
+        self.config.limits.sparse_first && self.edge.lawless().is_none()
     }
 
     /// Returns minor numbers by name.
@@ -205,26 +229,83 @@ impl Raise<'_> {
     }
 }
 
-/// What holds what goes to a port: an HTB with one class for all of it, or an fq. Returns where the queue is.
-fn raise_ingress(w: &Wanted, pacing: Pacing, qdiscs: &[Qdisc]) -> Result<(u32, u32), String> {
+/// Where a port's classes are.
+struct Place<'a> {
+    device: u32,
+    have: &'a [Found],
+    qdiscs: &'a [Qdisc],
+}
+
+impl Place<'_> {
+    fn leaf(&self, w: &Wanted, class: &Class) -> io::Result<()> {
+        set(self.device, self.have, class)?;
+        let kept = self.have.iter().any(|found| found.class.id == class.id && found.class.parent == class.parent);
+        set_queue(self.device, class.id, w.queue_bytes(), self.qdiscs, !kept)
+    }
+
+    fn split(&self, w: &Wanted, both: &Class, bulk: u32, first: u32) -> io::Result<()> {
+        let there = |id| self.have.iter().find(|found| found.class.id == id);
+        let moves = there(both.id).is_some_and(|found| found.class.parent != both.parent);
+        if moves {
+            // None goes while there are others below it.
+            for id in [bulk, first, both.id].into_iter().filter(|id| there(*id).is_some()) {
+                htb::remove_class(self.device, id)?;
+            }
+        }
+        let place = Place { have: if moves { &[] } else { self.have }, ..*self };
+        set(place.device, place.have, both)?;
+        w.halves(both, bulk, first).iter().try_for_each(|half| place.leaf(w, half))
+    }
+}
+
+/// What holds what goes to a port: an HTB for all of it, or an fq. Returns where the queue is: device, class, and that of what
+/// goes first.
+fn raise_ingress(
+    w: &Wanted,
+    pacing: Pacing,
+    some_go_first: bool,
+    qdiscs: &[Qdisc],
+) -> Result<(u32, u32, Option<u32>), String> {
     let device = w.key.ifindex;
     let failed = |e: io::Error| e.to_string();
     if pacing == Pacing::Virtual {
-        return Ok((0, 0));
+        return Ok((0, 0, None));
     }
     if let Some(other) = qdiscs.iter().find(|q| q.ifindex == device && q.is_anothers()) {
         return Err(occupied(&w.interface, other));
     }
     if pacing == Pacing::Departure {
         set_root(device, qdiscs, "fq", add_fq).map_err(failed)?;
-        return Ok((device, 0));
+        return Ok((device, 0, None));
     }
-    set_root(device, qdiscs, "htb", |device| htb::add_root(device, TOP & 0xffff)).map_err(failed)?;
+    let default = if some_go_first { IN_BULK } else { TOP };
+    let ours = qdiscs.iter().any(|q| q.ifindex == device && q.is_ours() && q.kind == "htb");
+    let have = if ours { htb::classes(device).map_err(failed)? } else { Vec::new() };
+    // Where all else goes the kernel does not change.
+    if ours && have.iter().any(|found| found.class.id == IN_BULK) != some_go_first {
+        htb::remove_root(device).map_err(failed)?;
+        htb::add_root(device, default & 0xffff).map_err(failed)?;
+    } else {
+        set_root(device, qdiscs, "htb", |device| htb::add_root(device, default & 0xffff)).map_err(failed)?;
+    }
     let have = htb::classes(device).map_err(failed)?;
-    set(device, &have, &w.class(TOP, HANDLE, w.rate.guarantee)).map_err(failed)?;
-    let new = !have.iter().any(|found| found.class.id == TOP);
-    set_queue(device, TOP, w.queue_bytes(), qdiscs, new).map_err(failed)?;
-    Ok((device, TOP))
+    let place = Place { device, have: &have, qdiscs };
+    let all = w.class(TOP, HANDLE, w.rate.guarantee);
+    if some_go_first {
+        place.split(w, &all, IN_BULK, IN_FIRST).map_err(failed)?;
+        return Ok((device, IN_BULK, Some(IN_FIRST)));
+    }
+    place.leaf(w, &all).map_err(failed)?;
+    Ok((device, TOP, None))
+}
+
+/// Leaves before the classes above them, and these before tenants.
+fn depth(minor: u32) -> u32 {
+    match minor {
+        _ if minor < PORTS.start => 2,
+        _ if (PORTS.start + BOTH..PORTS.end + BOTH).contains(&minor) => 1,
+        _ => 0,
+    }
 }
 
 /// Takes away what nothing sends segments to any more, with what waits there.
@@ -236,7 +317,7 @@ pub(crate) fn lower(limited: &Limited) -> io::Result<()> {
     for &device in &devices {
         let mut gone: Vec<u32> = htb::classes(device)?.iter().map(|found| found.class.id).collect();
         gone.retain(|id| !limited.kept.contains(&(device, *id)));
-        gone.sort_unstable_by_key(|id| std::cmp::Reverse(*id)); // ports before tenants
+        gone.sort_unstable_by_key(|id| depth(id & 0xffff));
         gone.into_iter().try_for_each(|id| htb::remove_class(device, id))?;
     }
     if !limited.ports.is_empty() {

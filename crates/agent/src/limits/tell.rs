@@ -1,7 +1,7 @@
 //! How limits fare.
 
 use super::super::attached::Attached;
-use super::{Limited, Wanted};
+use super::{Limited, Wanted, FIRST, IN_BULK, IN_FIRST};
 use agent_api::config::{Config, LawKind, Pacing};
 use agent_api::protocol;
 use edge::limiter::Law;
@@ -30,6 +30,10 @@ fn tell_one(
 ) -> protocol::Limit {
     let at = limited.classes.get(&w.key);
     let class = at.and_then(|(device, id)| found.get(device)?.iter().find(|found| found.class.id == *id));
+    let first = at.and_then(|(device, id)| {
+        let id = if *id == IN_BULK { IN_FIRST } else { id + FIRST };
+        found.get(device)?.iter().find(|found| found.class.id == id)
+    });
     let counts = edge.limiter_counts(&w.key).unwrap_or_default();
     // A queue limits nothing unless the programs send segments there.
     let mut roles = limited.attach.iter().filter(|at| at.0 == w.key.ifindex);
@@ -37,7 +41,7 @@ fn tell_one(
     let schedule = at.and_then(|_| edge.limiter(&w.key).unwrap_or_default()).filter(|row| row.rate > 0);
     let backlog = match &schedule {
         Some(schedule) => schedule.scheduled(monotonic_ns()),
-        None => class.map_or(0, |class| class.backlog),
+        None => of_both(class, first, |class| class.backlog),
     };
     let pacing = if at.is_some() && schedule.is_none() { Pacing::Htb } else { config.limits.pacing };
     let (k1, k2) = match w.law {
@@ -59,10 +63,11 @@ fn tell_one(
         k1_bytes: k1.get(),
         k2_bytes: k2.get(),
         backlog_bytes: backlog,
-        backlog_segments: class.map_or(0, |class| class.segments),
+        backlog_segments: of_both(class, first, |class| class.segments),
         queue_delay_seconds: backlog as f64 * 8.0 / w.rate.guarantee.as_bps() as f64,
-        sent_bytes: schedule.as_ref().map_or(class.map_or(0, |class| class.sent_bytes), |schedule| schedule.sent),
-        dropped_segments: schedule.as_ref().map_or(class.map_or(0, |class| class.dropped), |schedule| schedule.dropped),
+        sent_bytes: schedule.as_ref().map_or(of_both(class, first, |class| class.sent_bytes), |one| one.sent),
+        first_bytes: edge.first_bytes(&w.key).unwrap_or_default(),
+        dropped_segments: schedule.as_ref().map_or(of_both(class, first, |class| class.dropped), |one| one.dropped),
         marked_segments: counts.marked,
         window_cuts: counts.cuts,
         windows_lowered: counts.lowered,
@@ -70,4 +75,8 @@ fn tell_one(
         unread_segments: counts.unread,
         untracked_segments: counts.untracked,
     }
+}
+
+fn of_both(bulk: Option<&Found>, first: Option<&Found>, what: impl Fn(&Found) -> u64) -> u64 {
+    bulk.map_or(0, &what) + first.map_or(0, &what)
 }

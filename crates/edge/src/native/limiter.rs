@@ -1,6 +1,5 @@
 //! Mirrors of `datapath/limiter.h`.
 
-#[cfg(test)]
 use std::ffi::c_int;
 
 /// `SV_LIMIT_*`
@@ -22,7 +21,8 @@ pub(crate) struct Limit {
     pub(crate) alpha: u16,
     pub(crate) beta: u16,
     pub(crate) law: u8,
-    pub(crate) pad: [u8; 3],
+    pub(crate) first: u8,
+    pub(crate) flows: u16,
 }
 const _: () = assert!(size_of::<Limit>() == 20);
 
@@ -36,8 +36,84 @@ pub(crate) struct LimitQueue {
 }
 const _: () = assert!(size_of::<LimitQueue>() == 12);
 
+/// `SV_SPARSE_FLOWS`
+pub(crate) const SPARSE_FLOWS: usize = 512;
+
+/// `struct sv_sparse_flow`
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct SparseFlow {
+    pub(crate) at: u64,
+    pub(crate) level: u32,
+    pub(crate) waits_us: u32,
+    pub(crate) place: u32,
+    pub(crate) tag: u16,
+    pub(crate) flags: u8,
+    pub(crate) epoch: u8,
+}
+const _: () = assert!(size_of::<SparseFlow>() == 24);
+
+/// `struct sv_sparse`
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct SparseAll {
+    pub(crate) begun: u64,
+    pub(crate) at: u64,
+    pub(crate) first: u64,
+    pub(crate) level: u32,
+    pub(crate) bulk: u32,
+    /// Before and now.
+    pub(crate) all: [u16; 2],
+    pub(crate) in_bulk: [u16; 2],
+    pub(crate) epoch: u8,
+    pub(crate) pad: [u8; 7],
+}
+const _: () = assert!(size_of::<SparseAll>() == 48);
+
+extern "C" {
+    fn sv_edge_goes_first(
+        s: *mut SparseAll,
+        flows: *mut SparseFlow,
+        hash: u32,
+        rate: u64,
+        queued: u32,
+        unpaid: u32,
+        bytes: u32,
+        now: u64,
+    ) -> c_int;
+    fn sv_edge_bulk_flows(s: *const SparseAll) -> u32;
+    fn sv_edge_limit_widen(l: *mut Limit, rate: u64);
+}
+
+/// `sv_sparse_goes_first` for a segment of `bytes` whose flow has this hash. `rate`: bytes per second; `now`: ns.
+pub(crate) fn goes_first(
+    all: &mut SparseAll,
+    flows: &mut [SparseFlow; SPARSE_FLOWS],
+    hash: u32,
+    rate: u64,
+    (queued, unpaid): (u32, u32),
+    bytes: u32,
+    now: u64,
+) -> bool {
+    // SAFETY: the mirrors assert the layouts, there are as many flows as the hash is taken for, and nothing is kept.
+    unsafe { sv_edge_goes_first(all, flows.as_mut_ptr(), hash, rate, queued, unpaid, bytes, now) != 0 }
+}
+
+/// `sv_limit_widen`; `rate` in bytes per second.
+pub(crate) fn widen(limit: &mut Limit, rate: u64) {
+    // SAFETY: changes one struct, whose mirror asserts the layout.
+    unsafe { sv_edge_limit_widen(limit, rate) }
+}
+
+/// Flows that sent through the queue lately.
+pub(crate) fn bulk_flows(all: &SparseAll) -> u32 {
+    // SAFETY: reads one state, whose mirror asserts the layout.
+    unsafe { sv_edge_bulk_flows(all) }
+}
+
 #[cfg(test)]
 extern "C" {
+    pub(crate) fn sv_edge_spring_share(l: *const Limit, mss: u32, before: u32, after: u32) -> u32;
     pub(crate) fn sv_edge_limit_sample(q: *mut LimitQueue, l: *const Limit) -> i32;
     pub(crate) fn sv_edge_spring_window(
         l: *const Limit,

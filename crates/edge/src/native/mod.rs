@@ -12,6 +12,8 @@ mod limiter;
 mod owed;
 mod paths;
 #[cfg(test)]
+mod sparse_tests;
+#[cfg(test)]
 mod tests;
 mod vcc;
 
@@ -23,6 +25,7 @@ pub use hygenicc::{Bucket, HygConf};
 pub(crate) use hygenicc::{
     Pair as HygPair, AIAD as HYG_AIAD, ALPHA as HYG_ALPHA, MAX_GAIN as HYG_MAX_GAIN, ONE as HYG_ONE, PROTO as HYG_PROTO,
 };
+pub(crate) use limiter::{bulk_flows, goes_first, widen, SparseAll, SparseFlow, SPARSE_FLOWS};
 pub(crate) use limiter::{Limit, LimitQueue, LIMIT_DEM, LIMIT_ECN, LIMIT_NONE, LIMIT_ONE, LIMIT_SPRING};
 pub(crate) use paths::{hear, tick_paths, PathStates, Paths, Relay};
 pub use paths::{PathState, WEIGHT_ONE};
@@ -36,7 +39,7 @@ pub(crate) use hygenicc::{schedule as hyg_schedule, set_rate as hyg_set_rate};
 #[cfg(test)]
 use limiter::{
     sv_edge_limit_bytes, sv_edge_limit_sample, sv_edge_pacer_admit, sv_edge_pacer_backlog, sv_edge_pacer_take,
-    sv_edge_spring_window,
+    sv_edge_spring_share, sv_edge_spring_window,
 };
 #[cfg(test)]
 use std::ffi::c_int;

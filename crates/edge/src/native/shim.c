@@ -7,6 +7,7 @@
 #include "owed.h"
 #include "divert.h"
 #include "relay.h"
+#include "sparse.h"
 
 void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k);
 u32 sv_edge_hash(const struct sv_flow_key *k, u64 seed);
@@ -45,6 +46,11 @@ int sv_edge_balance(const struct sv_balance_conf *conf, struct sv_balance *b, co
 		    u32 hash, u64 now, struct sv_packet *p);
 s32 sv_edge_limit_sample(struct sv_limit_queue *q, const struct sv_limit *l);
 u32 sv_edge_spring_window(const struct sv_limit *l, s32 gradient, u32 mss, u32 window, u32 *ssthresh);
+void sv_edge_limit_widen(struct sv_limit *l, u64 rate);
+u32 sv_edge_spring_share(const struct sv_limit *l, u32 mss, u32 before, u32 after);
+int sv_edge_goes_first(struct sv_sparse *s, struct sv_sparse_flow *flows, u32 hash, u64 rate, u32 queued, u32 unpaid, u32 bytes,
+		       u64 now);
+u32 sv_edge_bulk_flows(const struct sv_sparse *s);
 u32 sv_edge_pacer_backlog(const struct sv_pacer *s, u64 rate, u64 now);
 u64 sv_edge_pacer_take(struct sv_pacer *s, u64 rate, u32 bytes, u64 now);
 u32 sv_edge_receive_segment(struct sv_receive *r, const struct sv_packet *p, u32 now, int ready, struct sv_place *place);
@@ -283,6 +289,27 @@ void sv_edge_receive_restart(struct sv_receive *r)
 int sv_edge_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u64 now, u64 *at)
 {
 	return sv_pacer_admit(s, rate, horizon, bytes, now, at);
+}
+
+void sv_edge_limit_widen(struct sv_limit *l, u64 rate)
+{
+	sv_limit_widen(l, rate);
+}
+
+u32 sv_edge_spring_share(const struct sv_limit *l, u32 mss, u32 before, u32 after)
+{
+	return sv_spring_share(l, mss, before, after);
+}
+
+int sv_edge_goes_first(struct sv_sparse *s, struct sv_sparse_flow *flows, u32 hash, u64 rate, u32 queued, u32 unpaid, u32 bytes,
+		       u64 now)
+{
+	return sv_sparse_goes_first(s, &flows[sv_sparse_set(hash)], hash, rate, queued, unpaid, bytes, now);
+}
+
+u32 sv_edge_bulk_flows(const struct sv_sparse *s)
+{
+	return sv_sparse_count(&s->in_bulk);
 }
 
 u32 sv_edge_limit_bytes(const struct sv_packet *p, u32 len)

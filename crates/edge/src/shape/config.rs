@@ -16,6 +16,8 @@ pub struct Class {
     pub quantum: Option<Bytes>,
     /// What waits at most; more is dropped. `None`: no limit.
     pub queue: Option<Bytes>,
+    /// Flows that send little go past that queue, within half of the guarantee (`datapath/sparse.h`).
+    pub sparse_first: bool,
 }
 
 /// As `tc` computes it if timers are precise: a packet of 1500 bytes and the clock's grain.
@@ -31,6 +33,7 @@ impl Class {
             ceiling_burst: DEFAULT_BURST,
             quantum: None,
             queue: None,
+            sparse_first: false,
         }
     }
 }

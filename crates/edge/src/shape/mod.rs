@@ -3,14 +3,18 @@
 //! Classes have a guarantee and a ceiling; the rest of the total is lent in proportion to their quanta. A class sends while
 //! its bucket is not empty, even if the segment is larger than the bucket's content. It then waits until the debt is paid:
 //! rates hold over time, bursts are whole segments.
+//!
+//! Where a class lets sparse flows go first, their segments leave at once, and it pays for them: what waits leaves that much later.
 
 mod config;
+mod sparse;
 #[cfg(test)]
 mod tests;
 
 use crate::limiter::Standing;
 use config::Bucket;
 pub use config::{Class, Config, Invalid, DEFAULT_BURST};
+use sparse::Sparse;
 use std::collections::VecDeque;
 use units::{BitRate, Bytes, Time};
 
@@ -31,6 +35,9 @@ struct Leaf<T> {
     queue: VecDeque<(T, u64)>,
     backlog: u64,
     dropped: u64,
+    sparse: Option<Sparse>,
+    /// What leaves before the queue.
+    first: VecDeque<(T, u64)>,
 }
 
 #[derive(Debug)]
@@ -72,6 +79,8 @@ impl<T> Htb<T> {
             queue: VecDeque::new(),
             backlog: 0,
             dropped: 0,
+            sparse: class.sparse_first.then(|| Sparse::new(class.guarantee)),
+            first: VecDeque::new(),
         };
         Ok(Htb { root: config.total.map(root), leaves: config.classes.iter().map(leaf).collect(), turn: [0; 2] })
     }
@@ -91,16 +100,46 @@ impl<T> Htb<T> {
         Ok(())
     }
 
+    /// As [`enqueue`](Htb::enqueue), for an item of which [`arrival`](Htb::arrival) said whether it goes first.
+    ///
+    /// # Errors
+    /// The item.
+    pub fn enqueue_at(&mut self, at: &Standing, item: T, bytes: u64) -> Result<(), T> {
+        match self.leaves.get_mut(at.class) {
+            Some(leaf) if at.first => leaf.first.push_back((item, bytes)),
+            _ => return self.enqueue(at.class, item, bytes),
+        }
+        Ok(())
+    }
+
     /// The next item that may leave now.
     pub fn dequeue(&mut self, now: Time) -> Option<Due<T>> {
+        if let Some(class) = self.leaves.iter().position(|leaf| !leaf.first.is_empty()) {
+            let (item, bytes) = self.leaves[class].first.pop_front()?;
+            self.charge(class, now, bytes, true);
+            return Some(Due { item, class, bytes });
+        }
         let level = [OWN, BORROWED].into_iter().find(|&level| self.next(level, now).is_some())?;
         let class = self.next(level, now)?;
         let leaf = &mut self.leaves[class];
         let (item, bytes) = leaf.queue.pop_front()?;
         leaf.backlog -= bytes;
+        self.charge(class, now, bytes, level == OWN);
+        self.turn[level] = class;
+        let leaf = &mut self.leaves[class];
+        leaf.deficit[level] -= i64::try_from(bytes).unwrap_or(i64::MAX >> 2);
+        if leaf.deficit[level] < 0 {
+            leaf.deficit[level] += leaf.quantum;
+            self.turn[level] = (class + 1) % self.leaves.len();
+        }
+        Some(Due { item, class, bytes })
+    }
+
+    fn charge(&mut self, class: usize, now: Time, bytes: u64, own: bool) {
+        let leaf = &mut self.leaves[class];
         let elapsed = now.saturating_sub(leaf.filled_at);
         leaf.filled_at = now;
-        if level == OWN {
+        if own {
             leaf.guarantee.charge(elapsed, bytes);
         } else {
             leaf.guarantee.fill(elapsed);
@@ -110,17 +149,13 @@ impl<T> Htb<T> {
             root.bucket.charge(now.saturating_sub(root.filled_at), bytes);
             root.filled_at = now;
         }
-        self.turn[level] = class;
-        leaf.deficit[level] -= i64::try_from(bytes).unwrap_or(i64::MAX >> 2);
-        if leaf.deficit[level] < 0 {
-            leaf.deficit[level] += leaf.quantum;
-            self.turn[level] = (class + 1) % self.leaves.len();
-        }
-        Some(Due { item, class, bytes })
     }
 
     /// When [`dequeue`](Htb::dequeue) will have something, if nothing is queued until then; not before `now`.
     pub fn poll_timeout(&self, now: Time) -> Option<Time> {
+        if self.leaves.iter().any(|leaf| !leaf.first.is_empty()) {
+            return Some(now);
+        }
         let lend = self.root_wait(now);
         let wait = |leaf: &Leaf<T>| {
             let (guarantee, ceiling) = leaf.waits(now);
@@ -142,7 +177,22 @@ impl<T> Htb<T> {
 
     /// What the laws of [`crate::limiter`] act on.
     pub fn standing(&self, class: usize, now: Time) -> Standing {
-        Standing { class, backlog: self.backlog(class) + self.unpaid(class, now) }
+        let sparse = self.leaves.get(class).and_then(|leaf| leaf.sparse.as_ref());
+        let (flows, rate) = sparse.map_or((0, 0), |sparse| (sparse.bulk_flows().max(1), sparse.rate()));
+        Standing { class, backlog: self.backlog(class) + self.unpaid(class, now), first: false, flows, rate }
+    }
+
+    /// The same for a segment of `bytes` that is about to be queued, and whether it goes first. Asked once for each.
+    pub fn arrival(&mut self, class: usize, segment: &wire::Packet, bytes: u64, now: Time) -> Standing {
+        let waits = (self.backlog(class), self.unpaid(class, now));
+        let sparse = self.leaves.get_mut(class).and_then(|leaf| leaf.sparse.as_mut());
+        let first = sparse.is_some_and(|sparse| sparse.goes_first(segment, waits, bytes, now));
+        Standing { first, ..self.standing(class, now) }
+    }
+
+    /// Bytes that went first.
+    pub fn first_bytes(&self, class: usize) -> u64 {
+        self.leaves.get(class).and_then(|leaf| leaf.sparse.as_ref()).map_or(0, Sparse::first_bytes)
     }
 
     /// Items that a class had no room for.

@@ -10,11 +10,11 @@ mod rx;
 mod tx;
 
 use crate::clock::{Clock, Event, Owner};
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Limiter};
 use edge::limiter::Standing;
 use edge::shape::Htb;
 use edge::Edge;
-use fabric::Fabric;
+use fabric::{Fabric, Packet};
 pub(crate) use host::{Host, InNic};
 use sim::{NodeId, Purpose, Stream};
 use units::Time;
@@ -119,10 +119,12 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// How the class of the limiter stands that what `host` sends to `to` goes through.
-    fn standing(&self, host: u32, to: u32) -> Option<Standing> {
-        let shaper = self.hosts[host as usize].shaper.as_ref()?;
-        standing(self.experiment, shaper, to, self.clock.now())
+    /// How the class of the limiter stands that a segment is about to enter.
+    fn arrival(&mut self, segment: &Packet) -> Option<Standing> {
+        let shaper = self.hosts[segment.src as usize].shaper.as_mut()?;
+        let class = self.experiment.edge.limiter.as_ref()?.class_of(segment.dst)?;
+        let bytes = Limiter::bytes(&segment.headers);
+        Some(shaper.arrival(class, &segment.headers, bytes, self.clock.now()))
     }
 
     fn set_edge_timer(&mut self, host: u32) {

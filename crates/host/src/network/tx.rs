@@ -6,6 +6,7 @@ use super::{Network, Sent};
 use crate::clock::Event;
 use crate::connection::{split, ECHO};
 use crate::experiment::{host_of, Limiter};
+use edge::limiter::Standing;
 use edge::{Direction, Slot, Verdict};
 use fabric::Packet;
 use units::Time;
@@ -15,7 +16,8 @@ impl Network<'_> {
     pub(crate) fn transmit(&mut self, mut packet: Packet) -> Sent {
         let now = self.clock.now();
         let host = packet.src;
-        let standing = self.standing(host, packet.dst);
+        let standing = self.arrival(&packet);
+        packet.first = standing.is_some_and(|standing| standing.first);
         let h = &mut self.hosts[host as usize];
         packet.headers.wire = h.edge.wire();
         self.wants_paths(host, packet.dst);
@@ -111,7 +113,8 @@ impl Network<'_> {
         let class = self.experiment.edge.limiter.as_ref().and_then(|limiter| limiter.class_of(packet.dst));
         match (&mut h.shaper, class) {
             (Some(shaper), Some(class)) => {
-                if shaper.enqueue(class, segment, Limiter::bytes(&packet.headers)).is_err() {
+                let at = Standing { class, first: packet.first, ..Standing::default() };
+                if shaper.enqueue_at(&at, segment, Limiter::bytes(&packet.headers)).is_err() {
                     return Sent::NoRoom { label };
                 }
                 self.limiters.backlog_max = self.limiters.backlog_max.max(shaper.backlog(class));

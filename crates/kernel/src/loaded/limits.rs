@@ -18,6 +18,8 @@ const BTF: &str = "/sys/kernel/btf/vmlinux";
 const CASTS: &str = ".rodata.casts";
 /// A note that lives no longer than a packet.
 const CONTEXT: &str = "limit_context";
+/// What limiters remember of flows that go first.
+const FLOWS: &str = "limiter_flows";
 
 /// Does the kernel let programs read its memory without a call? Linux 6.2 and later.
 #[cfg(limits_object)]
@@ -196,16 +198,44 @@ impl KernelEdge {
         Ok((TestRun { verdict, frame: out, duration }, stamp))
     }
 
-    /// Forgets what a limiter that is gone has counted: its interface's number may be another's soon.
+    /// Makes room for what a limiter remembers of flows that go first. Fine if it has that already.
+    ///
+    /// # Errors
+    /// As [`KernelEdge::set_limiter`].
+    pub fn note_flows(&self, key: &LimiterKey) -> Result<()> {
+        let map = self.limits.as_ref().and_then(|limits| map(limits, FLOWS)).ok_or(Error::Missing(FLOWS))?;
+        match map.update(key.as_bytes(), &vec![0; map.value_size() as usize], MapFlags::NO_EXIST) {
+            Err(e) if e.kind() != libbpf_rs::ErrorKind::AlreadyExists => Err(Error::Bpf("update a map", e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes that have gone first through a limiter.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn first_bytes(&self, key: &LimiterKey) -> Result<u64> {
+        /// struct sv_limiter_flows: lock, then struct sv_sparse.
+        const FIRST: usize = 8 + 16;
+        let Some(map) = self.limits.as_ref().and_then(|limits| map(limits, FLOWS)) else { return Ok(0) };
+        let value = map.lookup(key.as_bytes(), MapFlags::ANY).map_err(|e| Error::Bpf("read a map", e))?;
+        let first = value.as_deref().and_then(|value| value.get(FIRST..)?.first_chunk());
+        Ok(first.map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
+    }
+
+    /// Forgets what a limiter that is gone has counted and remembered: its interface's number may be another's soon.
     ///
     /// # Errors
     /// [`Error::Bpf`].
     pub fn forget_limiter(&self, key: &LimiterKey) -> Result<()> {
-        let Some(map) = self.limits.as_ref().and_then(|limits| map(limits, "limiter_counts")) else { return Ok(()) };
-        match map.delete(key.as_bytes()) {
-            Err(e) if e.kind() != libbpf_rs::ErrorKind::NotFound => Err(Error::Bpf("delete from a map", e)),
-            _ => Ok(()),
+        let Some(limits) = &self.limits else { return Ok(()) };
+        for map in ["limiter_counts", FLOWS].iter().filter_map(|name| map(limits, name)) {
+            match map.delete(key.as_bytes()) {
+                Err(e) if e.kind() != libbpf_rs::ErrorKind::NotFound => return Err(Error::Bpf("delete from a map", e)),
+                _ => {}
+            }
         }
+        Ok(())
     }
 
     /// The connections through limits, if there has ever been one with a law.

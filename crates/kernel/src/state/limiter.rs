@@ -55,13 +55,19 @@ pub struct Limiter {
     pub dropped: u64,
     /// Where the class was found, and when.
     pub found: [u64; 4],
+    /// As configured, bytes per second: of what goes first and the bulk each has half. 0: nothing goes first.
+    pub share: u64,
+    /// The class of what goes first; 0 where segments are scheduled.
+    pub first: u32,
+    /// The data path's.
+    pub flows: u32,
 }
 
 impl Limiter {
     /// Without what the data path notes in it.
     pub fn configured(self) -> Limiter {
-        let Limiter { device, class, law, flags, idle_ns, rate, horizon_ns, .. } = self;
-        Limiter { device, class, law, flags, idle_ns, rate, horizon_ns, ..Limiter::default() }
+        let Limiter { device, class, law, flags, idle_ns, rate, horizon_ns, share, first, .. } = self;
+        Limiter { device, class, law, flags, idle_ns, rate, horizon_ns, share, first, ..Limiter::default() }
     }
 
     /// With what the data path has noted of a schedule in `old`, of the same port: what waits by the old one goes first.
@@ -108,7 +114,7 @@ impl LimiterCounts {
     }
 }
 
-plain!(LimiterKey = 8, Limiter = 128, LimiterCounts = 48);
+plain!(LimiterKey = 8, Limiter = 144, LimiterCounts = 48);
 
 #[cfg(test)]
 mod tests {

@@ -55,6 +55,8 @@ pub struct LimiterTable {
     /// Largest queue of a class; further segments are dropped.
     #[schemars(extend("x-range" = ["1538B", "1024GiB"]))]
     pub queue: OrOff<Bytes>,
+    /// Flows that send little go past the queue of their class.
+    pub sparse_first: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub class: Vec<LimiterClassTable>,
 }
@@ -91,6 +93,7 @@ impl Default for LimiterTable {
             beta: None,
             burst: DEFAULT_BURST,
             queue: OrOff(None),
+            sparse_first: false,
             class: Vec::new(),
         }
     }
@@ -119,6 +122,7 @@ impl LimiterTable {
                 ceiling_burst: self.burst,
                 quantum: table.quantum,
                 queue: self.queue.0,
+                sparse_first: self.sparse_first,
             };
             let law = self.law(at, self.total.map_or(ceiling, |total| ceiling.min(total)))?;
             classes.push(LimiterClass { to: table.to.clone(), class, law });

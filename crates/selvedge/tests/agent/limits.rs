@@ -199,29 +199,35 @@ fn queues_that_somebody_put_into_classes_stay() {
     let before = leaves(&world);
     reconfigure(&world, &limits.replace("100Mbps", "400Mbps").replace("50Mbps", "200Mbps"));
     let after = leaves(&world);
-    assert!(before.matches("bfifo").count() == 2 && after.matches("bfifo").count() == 2 && before != after, "{after}");
+    assert!(before.matches("bfifo").count() == 4 && after.matches("bfifo").count() == 4 && before != after, "{after}");
     for put in [
         "tc qdisc replace dev svlimit0 parent 5e1f:1000 pfifo limit 77",
         // The very kind that the agent uses.
-        "tc qdisc replace dev lxc0 parent 5e1f:1 handle 77: bfifo limit 77777",
+        "tc qdisc replace dev lxc0 parent 5e1f:2 handle 77: bfifo limit 77777",
     ] {
         assert!(world.exec(&world.host(0), put).status.success(), "{put}");
     }
-    let put = leaves(&world);
+    // The bounds of what goes first follow the rate as ever.
+    let bulk = |world: &World| {
+        let all = leaves(world);
+        let of_bulk = |line: &&str| line.contains("5e1f:1000 ") || line.contains("5e1f:2 ");
+        all.lines().filter(of_bulk).collect::<Vec<_>>().join("\n")
+    };
+    let put = bulk(&world);
     assert!(put.contains("pfifo") && put.contains("limit 77p") && put.contains("limit 77777b"), "{put}");
     for change in [
         "egress_rate = \"100Mbps\"\ningress_rate = \"50Mbps\"\nlaw = \"off\"",
         "egress_rate = \"300Mbps\"\ningress_rate = \"80Mbps\"\nlaw = \"mark\"",
     ] {
         reconfigure(&world, change);
-        assert_eq!(leaves(&world), put, "{change}");
+        assert_eq!(bulk(&world), put, "{change}");
     }
     world.end(agent, "KILL");
     let agent = world.start(0, &[]);
-    assert_eq!(leaves(&world), put, "after a restart");
+    assert_eq!(bulk(&world), put, "after a restart");
     world.end(agent, "TERM");
     world.start(0, &[]);
-    assert_eq!(leaves(&world), put, "after another");
+    assert_eq!(bulk(&world), put, "after another");
     eventually("guest 1 is learned", || {
         world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
     });
@@ -236,6 +242,43 @@ fn queues_that_somebody_put_into_classes_stay() {
     assert!(world.exec(&world.host(0), "tc qdisc del dev svlimit0 root").status.success());
     reconfigure(&world, "egress_rate = \"200Mbps\"");
     assert!(world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn requests_pass_the_bulk() {
+    let limits = "egress_rate = \"50Mbps\"\ningress_rate = \"50Mbps\"\nlaw = \"off\"";
+    let Some(mut world) = limited_world("fi", limits, |_| {}) else { return };
+    let first = |world: &World, direction: &str| number(&limit(world, "lxc0", direction), "first_bytes");
+    let requests = 20.0;
+    let ask = |world: &World| {
+        let output = world.exec(&world.guest(0), "ping -q -i 0.02 -c 20 -W 5 10.7.2.2");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    };
+    let divided = |world: &World| show(world, "tc class show dev svlimit0").contains("5e1f:5000");
+    world.transfer("10.7.2.2:9000", 50_000_000, |world| {
+        eventually("a queue", || number(&limit(world, "lxc0", "egress"), "backlog_bytes") > 100_000.0);
+        let before = first(world, "egress");
+        ask(world);
+        let passed = first(world, "egress") - before;
+        assert!(passed >= requests * 98.0 && divided(world), "{passed} bytes went first");
+        // Under traffic the classes come and go.
+        reconfigure(world, &format!("{limits}\n[limits]\nsparse_first = false"));
+        assert!(!divided(world) && world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
+        let before = first(world, "egress");
+        ask(world);
+        assert!(first(world, "egress") == 0.0 || first(world, "egress") == before, "nobody goes first any more");
+        reconfigure(world, limits);
+        assert!(divided(world));
+        ask(world);
+        assert!(first(world, "egress") > 0.0 && world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
+    });
+    // What the guest gets waits before the port.
+    world.transfer_between(1, 0, "10.7.1.2:9000", 20_000_000, |world| {
+        eventually("a queue", || number(&limit(world, "lxc0", "ingress"), "backlog_bytes") > 100_000.0);
+        ask(world);
+        assert!(first(world, "ingress") >= requests * 98.0);
+        holds(world, "lxc0", "ingress", 50e6);
+    });
 }
 
 #[test]
@@ -315,7 +358,7 @@ fn tenants_share_by_their_guarantees() {
     let Some(mut world) = limited_world("x", limits, |_| {}) else { return };
     let classes = show(&world, "tc class show dev svlimit0");
     assert!(
-        classes.contains("htb 5e1f:10 parent 5e1f:1 ") && classes.contains("5e1f:1000 parent 5e1f:10 "),
+        classes.contains("htb 5e1f:10 parent 5e1f:1 ") && classes.contains("5e1f:5000 parent 5e1f:10 "),
         "{classes}"
     );
     // Alone it has what its tenant may have at most.

@@ -7,7 +7,7 @@ use units::Bytes;
 use wire::{dirty, ecn, tcp};
 
 fn limit(law: u8, backlog: u32) -> Limit {
-    Limit { backlog, k1: 20_000, k2: 30_000, alpha: 512, beta: 512, law, pad: [0; 3] }
+    Limit { backlog, k1: 20_000, k2: 30_000, alpha: 512, beta: 512, law, ..Limit::default() }
 }
 
 /// SPRING's law as one ACK with segments of 1460 bytes applies it: the window and ssthresh after it, and the gradient.
@@ -37,6 +37,41 @@ fn the_law_of_spring() {
     assert_eq!(spring(&at(19_999), 0, 0, 16_000).0, 17_460, "below K1 the gradient does not matter");
     assert_eq!(spring(&Limit { beta: 0, ..at(u32::MAX) }, 0, 0, 16_000).0, 16_000);
     assert_eq!(spring(&Limit { k1: 0, k2: 0, ..at(u32::MAX) }, 0, i32::MAX, u32::MAX).0, 1 << 29);
+}
+
+#[test]
+fn where_some_go_first_no_flow_has_much_more_or_less_than_its_share() {
+    let at = |backlog, flows| Limit { flows, ..limit(LIMIT_SPRING, backlog) };
+    // SAFETY: a valid reference.
+    let share = |l: Limit, before, after| unsafe { sv_edge_spring_share(&l, 1460, before, after) };
+    assert_eq!(share(at(50_000, 0), 40_000, 20_000), 20_000, "where nobody goes first the law is as printed");
+    assert_eq!(share(at(50_000, 3), 5_000, 2_920), 6_460, "below 10,000 it grows whatever waits");
+    assert_eq!(share(at(50_000, 3), 9_500, 2_920), 10_000, "to the share");
+    assert_eq!(share(at(50_000, 3), 14_000, 2_920), 10_000, "and is not cut below it");
+    assert_eq!(share(at(50_000, 3), 18_000, 17_000), 17_000);
+    assert_eq!(
+        share(at(15_000, 3), 21_000, 22_460),
+        19_540,
+        "more than two shares shrink, though the law lets it grow"
+    );
+    assert_eq!(share(at(10_000, 3), 21_000, 22_460), 22_460, "unless the queue is short");
+    assert_eq!(share(at(50_000, 65_535), 2_920, 1_460), 1_460, "of very many flows the share is next to nothing");
+}
+
+#[test]
+fn thresholds_grow_with_the_flows_that_others_pass() {
+    let widened = |law, k2, flows, rate| {
+        let mut limit = Limit { flows, k2, ..limit(law, 0) };
+        widen(&mut limit, rate);
+        (limit.k1, limit.k2)
+    };
+    let gbps = 125_000_000;
+    assert_eq!(widened(LIMIT_SPRING, 30_000, 0, gbps), (20_000, 30_000));
+    assert_eq!(widened(LIMIT_SPRING, 30_000, 1, gbps), (20_000, 30_000), "one has enough");
+    assert_eq!(widened(LIMIT_SPRING, 30_000, 8, gbps), (131_072, 141_072));
+    assert_eq!(widened(LIMIT_DEM, 0, 8, gbps), (131_072, 0));
+    assert_eq!(widened(LIMIT_SPRING, 30_000, 1000, gbps), (6_250_000, 6_260_000), "50 ms at the rate");
+    assert_eq!(widened(LIMIT_SPRING, 30_000, u16::MAX, 1000), (131_072, 141_072), "which a short queue takes, too");
 }
 
 #[test]

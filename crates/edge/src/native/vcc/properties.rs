@@ -24,9 +24,10 @@ enum Step {
     Limit(Option<(u8, u32)>),
 }
 
-/// Thresholds of 10 and 30 KB.
+/// Thresholds of 10 and 30 KB; every backlog with its own count of flows, and some segments go first.
 fn limit(law: u8, backlog: u32) -> Limit {
-    Limit { backlog, k1: 10_000, k2: 30_000, alpha: 512, beta: 512, law, pad: [0; 3] }
+    let (first, flows) = ((backlog >> 8 & 1) as u8, (backlog >> 9) as u16 % 5);
+    Limit { backlog, k1: 10_000, k2: 30_000, alpha: 512, beta: 512, law, first, flows }
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -123,7 +124,7 @@ proptest! {
             used = used.max(v.conn.flight);
             // What a guest gets goes by what it had outstanding, whatever its peer says.
             let floor = class.floor.map_or(0, |floor| floor.get());
-            let most = (3 * u64::from(used) + 2 * u64::from(MSS)).max(u64::from(10 * MSS)).max(floor);
+            let most = (3 * u64::from(used) + 2 * u64::from(MSS)).max(u64::from(10 * MSS)).max(floor + u64::from(MSS));
             prop_assert!(u64::from(v.law.cwnd) <= most, "a window of {} after {used} in flight", v.law.cwnd);
             prop_assert!(v.law.alpha <= 1024);
             prop_assert!(v.conn.flags == 0 || v.law.cwnd >= 1 && v.law.cwnd <= (1 << 30) + 200_000);
@@ -185,7 +186,7 @@ proptest! {
         if edge.vcc.conn.flags & 0x0078 != 0x0078 || edge.vcc.conn.in_scale != scale {
             return Ok(());
         }
-        edge.limit = Some(limit(LIMIT_SPRING, if idle { 0 } else { 1 << 20 }));
+        edge.limit = Some(Limit { first: 0, flows: 0, ..limit(LIMIT_SPRING, if idle { 0 } else { 1 << 20 }) });
         let advertised = 60_000u16.min((400_000u32 >> scale) as u16).max(1);
         let mut seen = Packet::default();
         for _ in 0..2000 {

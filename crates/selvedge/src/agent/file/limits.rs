@@ -20,7 +20,7 @@ const MAX_ANNOTATIONS: u64 = 16 << 20;
 pub(crate) const EGRESS: &str = "kubernetes.io/egress-bandwidth";
 pub(crate) const INGRESS: &str = "kubernetes.io/ingress-bandwidth";
 
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct LimitsTable {
     /// Limit of all ports with an egress limit together.
@@ -31,6 +31,9 @@ pub(super) struct LimitsTable {
     /// What holds segments: classes of HTB; departure times, which need a kernel with `fq`; or nothing, see
     /// limiters.md. The latter two exclude `egress_ceiling`, tenants and `limits.total`.
     pacing: PacingWord,
+    /// Flows that send little go past the queue of all others of their port, in each direction: see limiters.md. Needs what
+    /// laws need of the kernel.
+    sparse_first: bool,
     /// File of pods' annotations: a JSON object from interfaces of this host to their pods' annotations, such as
     /// `{"lxc1a2b": {"kubernetes.io/egress-bandwidth": "10M"}}`. It takes precedence over the port's own keys. Other
     /// annotations are ignored. The agent reads it again at each reload.
@@ -44,6 +47,13 @@ enum PacingWord {
     Htb,
     Departure,
     Virtual,
+}
+
+impl Default for LimitsTable {
+    fn default() -> LimitsTable {
+        let (law, pacing) = (LawWord::default(), PacingWord::default());
+        LimitsTable { total: None, law, pacing, sparse_first: true, annotations: None }
+    }
 }
 
 impl LimitsTable {
@@ -201,7 +211,16 @@ pub(super) fn check(table: &LimitsTable, tenants: &[TenantTable]) -> Result<Limi
         checked.push(Tenant { name: tenant.name.clone(), egress });
     }
     let (pacing, annotations) = (table.pacing.kind(), table.annotations.clone());
-    Ok(Limits { pacing, law: table.law.0, total, tenants: checked, annotated: BTreeMap::new(), annotations })
+    let sparse_first = table.sparse_first;
+    Ok(Limits {
+        pacing,
+        sparse_first,
+        law: table.law.0,
+        total,
+        tenants: checked,
+        annotated: BTreeMap::new(),
+        annotations,
+    })
 }
 
 /// What only the running kernel can say. `fq`: whether it has one, if that is known.
@@ -262,11 +281,11 @@ pub(super) fn check_port(
         k1: keys.k1,
         k2: keys.k2,
     };
-    check_thresholds(at, &limits)?;
+    check_thresholds(at, &limits, table.sparse_first)?;
     Ok(limits)
 }
 
-fn check_thresholds(at: &str, limits: &PortLimits) -> Result<(), Invalid> {
+fn check_thresholds(at: &str, limits: &PortLimits, sparse_first: bool) -> Result<(), Invalid> {
     let meaningless = |key: &str, problem: &str| {
         let problem = format!("has no meaning {problem}");
         Err(Invalid::new(format!("{at}.{key}"), problem, "remove it"))
@@ -280,7 +299,7 @@ fn check_thresholds(at: &str, limits: &PortLimits) -> Result<(), Invalid> {
     }
     let rates = [limits.egress.map(|rate| rate.ceiling), limits.ingress];
     for rate in rates.into_iter().flatten() {
-        limits.law_for(rate).check().map_err(|error| {
+        limits.law_for(rate, sparse_first).check().map_err(|error| {
             let text = error.to_string();
             let (problem, remedy) = text.split_once("; ").unwrap_or((&text, "correct it"));
             let key = if limits.k2.is_some() { "k2" } else { "k1" };
