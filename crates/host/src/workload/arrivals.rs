@@ -9,19 +9,25 @@ use units::{BitRate, Bytes, Time};
 
 /// The next start of each sender; senders that start together go in order of number.
 #[derive(Debug)]
-struct Clocks {
+pub(super) struct Clocks {
     due: BinaryHeap<Reverse<(Time, u32)>>,
     end: Time,
 }
 
 impl Clocks {
-    fn set(&mut self, sender: u32, at: Time) {
+    pub(super) fn until(end: Time, senders: usize) -> Clocks {
+        Clocks { due: BinaryHeap::with_capacity(senders), end }
+    }
+    pub(super) fn set(&mut self, sender: u32, at: Time) {
         if at < self.end {
             self.due.push(Reverse((at, sender)));
         }
     }
-    fn peek(&self) -> Option<Time> {
+    pub(super) fn peek(&self) -> Option<Time> {
         self.due.peek().map(|&Reverse((at, _))| at)
+    }
+    pub(super) fn pop(&mut self) -> Option<(Time, u32)> {
+        self.due.pop().map(|Reverse(next)| next)
     }
 }
 
@@ -92,7 +98,7 @@ impl Mice {
             return Err(Problem::Zero("the period"));
         }
         let senders = senders(&shape, fixed, false, hosts, seed);
-        let mut clocks = Clocks { due: BinaryHeap::with_capacity(senders.len()), end: shape.end };
+        let mut clocks = Clocks::until(shape.end, senders.len());
         for i in 0..senders.len() as u32 {
             let phase = shape.stream(seed, i, Purpose::Arrivals).below(every.as_ps());
             clocks.set(i, start.saturating_add(Time::from_ps(phase)));
@@ -105,7 +111,7 @@ impl Mice {
     }
 
     pub(super) fn next(&mut self) -> Option<FlowSpec> {
-        let Reverse((at, i)) = self.clocks.due.pop()?;
+        let (at, i) = self.clocks.pop()?;
         self.clocks.set(i, at.saturating_add(self.every));
         let sender = &mut self.senders[i as usize];
         let dst = sender.destination(&self.pairs, &self.hosts);
@@ -129,14 +135,14 @@ pub(super) struct Poisson {
 
 impl Poisson {
     /// Mean time between the flows of one host: 8 x mean size / (load x capacity).
-    pub(super) fn mean_gap_ps(cdf: &Cdf, load: f64, capacity: BitRate) -> Result<f64, Problem> {
+    pub(super) fn mean_gap_ps(mean_bytes: f64, load: f64, capacity: BitRate) -> Result<f64, Problem> {
         if !(load.is_finite() && load > 0.0) {
             return Err(Problem::BadLoad(load.to_string()));
         }
         if capacity.as_bps() == 0 {
             return Err(Problem::Zero("the capacity"));
         }
-        let gap = 8.0 * cdf.mean_bytes() / (load * capacity.as_bps() as f64) * 1e12;
+        let gap = 8.0 * mean_bytes / (load * capacity.as_bps() as f64) * 1e12;
         if gap.is_nan() || gap < 1.0 {
             return Err(Problem::TooFast);
         }
@@ -155,7 +161,7 @@ impl Poisson {
         seed: u64,
     ) -> Poisson {
         let senders = senders(&shape, fixed, true, hosts, seed);
-        let mut clocks = Clocks { due: BinaryHeap::with_capacity(senders.len()), end: shape.end };
+        let mut clocks = Clocks::until(shape.end, senders.len());
         let mut draws = Vec::with_capacity(senders.len());
         for i in 0..senders.len() as u32 {
             let mut gaps = shape.stream(seed, i, Purpose::Arrivals);
@@ -170,7 +176,7 @@ impl Poisson {
     }
 
     pub(super) fn next(&mut self) -> Option<FlowSpec> {
-        let Reverse((at, i)) = self.clocks.due.pop()?;
+        let (at, i) = self.clocks.pop()?;
         let (gaps, sizes) = &mut self.draws[i as usize];
         self.clocks.set(i, at.saturating_add(draw_gap(gaps, self.gap_ps)));
         let size = Bytes(self.cdf.size_at(sizes.uniform()));
@@ -181,6 +187,6 @@ impl Poisson {
 }
 
 /// Rounded to whole picoseconds without bias; saturates.
-fn draw_gap(stream: &mut Stream, mean_ps: f64) -> Time {
+pub(super) fn draw_gap(stream: &mut Stream, mean_ps: f64) -> Time {
     Time::from_ps(libm::round(stream.exponential(mean_ps)) as u64)
 }

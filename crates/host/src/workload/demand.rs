@@ -54,6 +54,10 @@ impl Workload {
                 let each = load * capacity.as_bps() as f64 / (8.0 * cdf.mean_bytes());
                 arrivals(senders, each, cdf.mean_bytes(), senders.min(n))
             }
+            Pattern::FanOut { size, load, capacity, .. } => {
+                let each = load * capacity.as_bps() as f64 / (8.0 * bytes(size).max(1.0));
+                arrivals(n, each, bytes(size), n)
+            }
             Pattern::Sequence { size, applications, pause, to } => {
                 let open = to.most(hosts) * f64::from(*applications);
                 let sending = size.mean_bytes() * 8.0 * open / n.max(1.0) / rate.as_bps().max(1) as f64;
@@ -75,6 +79,7 @@ impl Workload {
                 Pairs::AnyOther | Pairs::OtherRack => n * (n - 1.0),
                 drawn_once => drawn_once.most(hosts),
             },
+            Pattern::FanOut { .. } => n * (n - 1.0),
             Pattern::Incast { senders, .. } => f64::from(*senders),
             _ => 0.0,
         };

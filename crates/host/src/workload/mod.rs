@@ -11,6 +11,7 @@
 mod arrivals;
 mod cdf;
 mod demand;
+mod fan_out;
 mod hosts;
 mod import;
 mod list;
@@ -168,6 +169,11 @@ pub enum Pattern {
     /// bottleneck. Headers, acknowledgements and retransmissions come on top: with a 1,500-octet MTU the wire carries
     /// about 6% more. Only hosts that send (see [`Pairs`]) count. `docs/workloads.md` gives an example.
     Poisson { cdf: Cdf, load: f64, capacity: BitRate, pairs: Pairs },
+    /// Bursts of answers: every host is a Poisson process of requests to other hosts. All answer at the request's instant
+    /// with `size` each, `total / size` flows in all; the total is one of `totals`, each equally likely. Answering hosts are
+    /// drawn without repetition, or in turn if there are fewer hosts than answers. The requests themselves are not sent.
+    /// `load` is what a host receives, as in [`Pattern::Poisson`]. (Zats et al., FastLane, 2013, section 5.)
+    FanOut { size: Bytes, totals: Vec<Bytes>, load: f64, capacity: BitRate },
     /// Exactly these flows. Their own `size`, `reply` and `connection` hold; `class` and `tag` are overwritten.
     List(Vec<FlowSpec>),
     /// One flow per pair.
@@ -215,6 +221,8 @@ pub enum Problem {
         "no bijection leaves every rack: rack {rack} has {size} of {hosts} hosts, and at most half may be in one rack"
     )]
     RackTooLarge { rack: u32, size: u32, hosts: u32 },
+    #[error("a total of {total} is no multiple of the flow size {size}; give one that is")]
+    NotWhole { total: Bytes, size: Bytes },
     #[error("{0} is zero; give a positive value")]
     Zero(&'static str),
     #[error("{senders} senders to one receiver need {} hosts, the fabric has {hosts}", u64::from(*senders) + 1)]

@@ -1,6 +1,7 @@
 //! The flows of a workload as a lazy sequence in order of start.
 
 use super::arrivals::{Mice, Poisson};
+use super::fan_out::FanOut;
 use super::sequence::Sequence;
 use super::shape::Shape;
 use super::shuffle::Shuffle;
@@ -37,6 +38,7 @@ enum Generator {
     Rounds(Rounds),
     Mice(Mice),
     Poisson(Poisson),
+    FanOut(FanOut),
     Shuffle(Shuffle),
     Sequence(Sequence),
 }
@@ -90,7 +92,12 @@ impl Source {
             Pattern::Mice { every, to, .. } => to.most(hosts) * rounds(*every),
             Pattern::Incast { senders, every: Some(every), .. } => f64::from(*senders) * rounds(*every),
             Pattern::Poisson { cdf, load, capacity, pairs } => {
-                pairs.most(hosts) * span / Poisson::mean_gap_ps(cdf, *load, *capacity)?
+                pairs.most(hosts) * span / Poisson::mean_gap_ps(cdf.mean_bytes(), *load, *capacity)?
+            }
+            Pattern::FanOut { size, totals, load, capacity } => {
+                let mean = FanOut::mean_bytes(*size, totals)?;
+                let each = mean / size.get() as f64;
+                f64::from(n) * each * span / Poisson::mean_gap_ps(mean, *load, *capacity)?
             }
             _ => 0.0,
         };
@@ -166,8 +173,12 @@ impl Source {
             }
             Pattern::Poisson { cdf, load, capacity, pairs } => {
                 let fixed = pairs.fixed(hosts, seed, pairing)?;
-                let gap = Poisson::mean_gap_ps(cdf, *load, *capacity)?;
+                let gap = Poisson::mean_gap_ps(cdf.mean_bytes(), *load, *capacity)?;
                 Generator::Poisson(Poisson::new(shape, start, cdf, gap, fixed, pairs, hosts, seed))
+            }
+            Pattern::FanOut { size, totals, load, capacity } => {
+                let gap = Poisson::mean_gap_ps(FanOut::mean_bytes(*size, totals)?, *load, *capacity)?;
+                Generator::FanOut(FanOut::new(shape, start, *size, totals, gap, n, seed))
             }
             Pattern::Shuffle { size, concurrent } => {
                 let begin: Vec<Time> =
@@ -204,6 +215,7 @@ impl Source {
             Generator::Rounds(rounds) => rounds.peek(),
             Generator::Mice(mice) => mice.peek(),
             Generator::Poisson(poisson) => poisson.peek(),
+            Generator::FanOut(fan_out) => fan_out.peek(),
             Generator::Shuffle(shuffle) => shuffle.peek(),
             Generator::Sequence(sequence) => sequence.peek(),
         }
@@ -221,6 +233,7 @@ impl Source {
             Generator::Rounds(rounds) => rounds.next(),
             Generator::Mice(mice) => mice.next(),
             Generator::Poisson(poisson) => poisson.next(),
+            Generator::FanOut(fan_out) => fan_out.next(),
             Generator::Shuffle(shuffle) => shuffle.next(),
             Generator::Sequence(sequence) => sequence.next(),
         }

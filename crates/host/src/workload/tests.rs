@@ -456,3 +456,38 @@ fn more_flows_than_a_run_can_record_are_refused() {
     let incast = Pattern::Incast { senders: 4, receiver: 0, size: Bytes(1), every: Some(Time::from_ps(1)) };
     assert!(refused(incast, Time::from_ms(1)).is_some());
 }
+
+#[test]
+fn fan_out_is_bursts_of_answers_from_different_hosts_at_the_load() {
+    let (size, totals) = (Bytes(2_000), vec![Bytes(4_000), Bytes(8_000), Bytes(40_000)]);
+    let capacity = BitRate::from_gbps(1);
+    let flows = run(&Workload::new("w", Pattern::FanOut { size, totals, load: 0.4, capacity }), &clos(), 1);
+    let mut widths = std::collections::BTreeMap::new();
+    for burst in flows.chunk_by(|a, b| (a.start, a.dst) == (b.start, b.dst)) {
+        assert!(burst.iter().all(|f| f.src != f.dst && f.size == Some(2_000)));
+        let mut senders: Vec<u32> = burst.iter().map(|f| f.src).collect();
+        senders.sort_unstable();
+        senders.dedup();
+        // 15 others: a burst of 20 answers takes each once and five of them again.
+        assert_eq!(senders.len(), burst.len().min(15));
+        *widths.entry(burst.len()).or_insert(0) += 1;
+    }
+    assert_eq!(widths.keys().copied().collect::<Vec<_>>(), [2, 4, 20]);
+    let bursts: i32 = widths.values().sum();
+    assert!(widths.values().all(|&n| (n - bursts / 3).abs() < bursts / 20), "{widths:?}");
+    // 16 hosts at 0.4 Gbps for a second.
+    let offered = flows.len() as f64 * 2_000.0 * 8.0 / (16.0 * 0.4e9);
+    assert!((offered - 1.0).abs() < 0.05, "{offered}");
+}
+
+#[test]
+fn fan_out_refuses_totals_that_are_no_multiple_of_the_size() {
+    let fan_out = |size, totals: &[u64]| {
+        let totals = totals.iter().map(|&total| Bytes(total)).collect();
+        refused(Pattern::FanOut { size: Bytes(size), totals, load: 0.1, capacity: BitRate::from_gbps(1) }, &clos())
+    };
+    assert_eq!(fan_out(2_000, &[4_000, 3_000]), Problem::NotWhole { total: Bytes(3_000), size: Bytes(2_000) });
+    assert_eq!(fan_out(2_000, &[0]), Problem::NotWhole { total: Bytes(0), size: Bytes(2_000) });
+    assert_eq!(fan_out(2_000, &[]), Problem::Zero("the number of totals"));
+    assert_eq!(fan_out(0, &[4_000]), Problem::Zero("the flow size"));
+}

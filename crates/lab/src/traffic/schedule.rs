@@ -50,6 +50,7 @@ impl Schedule {
                     | Pattern::AllToAll { .. }
                     | Pattern::Mice { .. }
                     | Pattern::Poisson { .. }
+                    | Pattern::FanOut { .. }
                     | Pattern::List(_)
                     | Pattern::Long { .. }
                     | Pattern::Staircase { .. }

@@ -129,7 +129,9 @@ fn of_workload(experiment: &Experiment, n: usize, at_once: f64, runs: f64) -> Pa
     let rate = fabric.hosts().map(|host| fabric.links[fabric.host_link(host) as usize].rate).max().unwrap_or_default();
     let Demand { flows, open } = workload.demand(&experiment.racks, experiment.duration, rate);
     let (key, remedy) = match workload.pattern {
-        Pattern::Poisson { .. } => (".load", "lower it, give larger flows or a shorter duration"),
+        Pattern::Poisson { .. } | Pattern::FanOut { .. } => {
+            (".load", "lower it, give larger flows or a shorter duration")
+        }
         Pattern::Mice { .. } | Pattern::Incast { .. } => (".every", "give a longer time, or a shorter duration"),
         Pattern::Random { .. } => (".flows_per_host", "lower it, or give fewer hosts"),
         Pattern::Sequence { .. } => (".applications", "lower it, or give larger flows or a shorter duration"),

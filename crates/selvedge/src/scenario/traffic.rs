@@ -21,6 +21,7 @@ pub enum PatternWord {
     AllToAll,
     Mice,
     Poisson,
+    FanOut,
     Long,
     Sequence,
     Staircase,
@@ -60,8 +61,8 @@ pub enum TransportWord {
 pub struct WorkloadTable {
     /// Begins the names of its metrics; letters, digits, `_`, `-`.
     pub name: String,
-    /// `stride`, `random-bijection`, `random`, `shuffle`, `incast`, `all-to-all`, `mice`, `poisson`, `long`,
-    /// `sequence`, `staircase`, `list`.
+    /// `stride`, `random-bijection`, `random`, `shuffle`, `incast`, `all-to-all`, `mice`, `poisson`, `fan-out`,
+    /// `long`, `sequence`, `staircase`, `list`.
     pub pattern: PatternWord,
     /// Who sends to whom: `stride`, `bijection`, `random` (drawn once), `any-other`, `other-rack` (drawn per flow),
     /// `fixed`, `next`, `one`.
@@ -75,6 +76,8 @@ pub struct WorkloadTable {
     /// Size of each flow.
     #[schemars(extend("x-range" = ["1B", "1048576GiB"]))]
     pub size: Option<Bytes>,
+    /// Bytes of all answers to one request, each equally likely; multiples of `size`.
+    pub totals: Option<Vec<Bytes>>,
     /// Period of messages; time between joins.
     pub every: Option<Time>,
     /// Flows that each host sends.
@@ -96,7 +99,7 @@ pub struct WorkloadTable {
     pub receiver: Option<u32>,
     /// `websearch`, `datamining`, or a file relative to the scenario.
     pub cdf: Option<String>,
-    /// Share of `capacity` offered by each host, such as 0.6.
+    /// Share of `capacity` offered by each host, or with `fan-out` to each host, such as 0.6.
     pub load: Option<f64>,
     /// Capacity per host to which `load` refers.
     pub capacity: Option<BitRate>,
@@ -146,7 +149,7 @@ pub struct WorkloadTable {
 }
 
 impl WorkloadTable {
-    /// Fills in the defaults; `rate` is the access links', if the scenario names it: the default capacity of a Poisson load.
+    /// Fills in the defaults; `rate` is the access links', if the scenario names it: the default capacity of a load.
     pub(super) fn complete(&mut self, n: usize, rate: Option<BitRate>) -> Result<(), Invalid> {
         use PatternWord::*;
         use Role::*;
@@ -163,7 +166,7 @@ impl WorkloadTable {
         let needed = |is: bool| if is { Needed } else { Meaningless };
         let optional = |is: bool| if is { Optional } else { Meaningless };
         let is = |patterns: &[PatternWord]| patterns.contains(&pattern);
-        let size = if is(&[Shuffle, Incast, AllToAll, Mice]) {
+        let size = if is(&[Shuffle, Incast, AllToAll, Mice, FanOut]) {
             Needed
         } else if pattern == Sequence {
             needed(self.cdf.is_none())
@@ -179,6 +182,7 @@ impl WorkloadTable {
         if pattern == Sequence && self.size.is_some() && self.cdf.is_some() {
             return Err(Invalid::new(format!("{at}.cdf"), "is given beside `size`", "keep one of them"));
         }
+        let loaded = is(&[Poisson, FanOut]);
         let stagger = is(&[Stride, RandomBijection, Random, Long, Shuffle, Sequence]);
         let (next, one) = (self.to == Some(ToWord::Next), self.to == Some(ToWord::One));
         let pairing =
@@ -196,6 +200,7 @@ impl WorkloadTable {
                 Key { name: "among", given: self.among.is_some(), role: optional(next) },
                 Key { name: "pairs", given: self.pairs.is_some(), role: needed(self.to == Some(ToWord::Fixed)) },
                 Key { name: "size", given: self.size.is_some(), role: size },
+                Key { name: "totals", given: self.totals.is_some(), role: needed(pattern == FanOut) },
                 Key { name: "every", given: self.every.is_some(), role: every },
                 Key { name: "flows_per_host", given: self.flows_per_host.is_some(), role: optional(pattern == Random) },
                 Key { name: "concurrent", given: self.concurrent.is_some(), role: optional(pattern == Shuffle) },
@@ -208,11 +213,11 @@ impl WorkloadTable {
                     given: self.cdf.is_some(),
                     role: if pattern == Sequence { Optional } else { needed(pattern == Poisson) },
                 },
-                Key { name: "load", given: self.load.is_some(), role: needed(pattern == Poisson) },
+                Key { name: "load", given: self.load.is_some(), role: needed(loaded) },
                 Key {
                     name: "capacity",
                     given: self.capacity.is_some(),
-                    role: if rate.is_none() { needed(pattern == Poisson) } else { optional(pattern == Poisson) },
+                    role: if rate.is_none() { needed(loaded) } else { optional(loaded) },
                 },
                 Key { name: "path", given: self.path.is_some(), role: needed(pattern == List) },
                 Key { name: "start", given: self.start.is_some(), role: Optional },
@@ -282,7 +287,7 @@ impl WorkloadTable {
             within(&format!("{at}.applications"), *self.applications.get_or_insert(1), 1, 10_000)?;
             self.pause.get_or_insert(Time::ZERO);
         }
-        if pattern == Poisson {
+        if loaded {
             self.capacity = self.capacity.or(rate);
         }
         let udp = self.transport == Some(TransportWord::Udp);
@@ -376,6 +381,12 @@ impl WorkloadTable {
                 load: self.load.unwrap_or_default(),
                 capacity: self.capacity.unwrap_or_default(),
                 pairs: pairs(),
+            },
+            PatternWord::FanOut => Pattern::FanOut {
+                size,
+                totals: self.totals.clone().unwrap_or_default(),
+                load: self.load.unwrap_or_default(),
+                capacity: self.capacity.unwrap_or_default(),
             },
             PatternWord::Long => Pattern::Long { pairs: pairs(), size: self.size },
             PatternWord::Sequence => Pattern::Sequence {
