@@ -39,7 +39,7 @@ impl FanOut {
         if totals.is_empty() {
             return Err(Problem::Zero("the number of totals"));
         }
-        match totals.iter().find(|total| total.get() < size.get() || !total.get().is_multiple_of(size.get())) {
+        match totals.iter().find(|total| total.get() < size.get() || total.get() % size.get() != 0) {
             Some(&total) => Err(Problem::NotWhole { total, size }),
             None => Ok(totals.iter().map(|total| total.get() as f64).sum::<f64>() / totals.len() as f64),
         }
