@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := scripts/cargo
 SELVEDGE := $(TARGET)/release/selvedge
 
-.PHONY: help demo test test-kernel test-kernels test-kernels-short tutorial fuzz build lint fmt-check clippy licences check-scripts bench peers install clean
+.PHONY: help demo test test-kernel test-kernels test-kernels-short tutorial fuzz build lint fmt-check clippy licences check-scripts bench peers packages test-packages install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -73,8 +73,16 @@ check-scripts: ## tests of the scripts themselves; shellcheck where it is instal
 	@if command -v shellcheck >/dev/null; then \
 		echo shellcheck; \
 		shellcheck -x .ci/run scripts/need scripts/cargo scripts/features scripts/test scripts/toolchain.sh scripts/tests/*.sh \
+			scripts/packages scripts/test-packages \
 			scripts/kernels/boot scripts/kernels/common.sh scripts/kernels/fetch scripts/kernels/image scripts/kernels/init scripts/kernels/test; \
 	else echo "shellcheck is not installed: skipped"; fi
+
+packages: ## what can be installed: .deb, static simulator, container image and checksums, in target/packages (docs/install.md)
+	@scripts/need build test
+	@scripts/packages
+
+test-packages: ## the .deb in a fresh Debian 12: installed, upgraded under a connection, removed, purged; root, debootstrap
+	@scripts/test-packages
 
 bench: build ## event queues, reordering, then packet-hops per second of a 128-host fat-tree
 	$(CARGO) bench --locked --package sim --package edge

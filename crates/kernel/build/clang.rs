@@ -10,6 +10,11 @@ pub(crate) fn compile_bpf(clang: &str, arch: &str, source: &str, object: &Path) 
         // Else a helper that a header does not know becomes a call that only the verifier refuses.
         .args(["-Werror=implicit-function-declaration", "-Werror=int-conversion"])
         // Debian keeps <asm/types.h> per architecture, where clang does not look when it compiles for BPF.
+        // No path of the building machine in what the programs say of their source.
+        .args([
+            concat!("-ffile-prefix-map=", env!("CARGO_MANIFEST_DIR"), "=crates/kernel"),
+            "-fdebug-compilation-dir=crates/kernel",
+        ])
         .args(["-D__bpf__", &format!("-I/usr/include/{arch}-linux-gnu"), "-c", source, "-o"])
         .arg(object)
         .output()
