@@ -41,8 +41,8 @@
 #define SV_SPARSE_MAX_RATE 15000000000ULL
 
 /* sv_sparse_flow.flags */
-#define SV_SPARSE_LARGE 0x1u /* not all of it is small */
-#define SV_SPARSE_BULK 0x2u  /* more than a quantum, large ones among it */
+#define SV_SPARSE_LARGE 0x1u  /* not all of it is small */
+#define SV_SPARSE_BULK 0x2u   /* more than a quantum, large ones among it */
 #define SV_SPARSE_SHARED 0x4u /* what waits may be another flow's, too */
 
 /* Of what a flow pays, that of bulk. */
@@ -55,7 +55,7 @@ struct sv_sparse_flow {
 	u32 waits_us; /* from then on, that the bulk's queue may take; 0: it has nothing there */
 	u32 place;    /* where the last of it is in the bulk: sv_sparse.bulk once it was in */
 	u16 tag;      /* of its hash */
-	u8 flags;     /* SV_SPARSE_*, since its level was 0 */
+	u8 flags;     /* SV_SPARSE_*; all but the last since its level was 0 */
 	u8 epoch;     /* in which it last was among the bulk */
 };
 
@@ -106,6 +106,13 @@ SV_FN void sv_sparse_epoch(struct sv_sparse *s, u64 now)
 	s->all.now = s->in_bulk.now = 0;
 	s->begun = now;
 	s->epoch = s->epoch == 0xff ? 1 : s->epoch + 1;
+}
+
+/* One more. New flows take places from one another, so that there may be any number. */
+SV_FN void sv_sparse_count_one(struct sv_sparse_count *c)
+{
+	if (c->now != 0xffff)
+		c->now++;
 }
 
 /* Flows that sent lately. */
@@ -204,7 +211,7 @@ SV_FN int sv_sparse_goes_first(struct sv_sparse *s, struct sv_sparse_flow *set, 
 	f = &set[sv_mask(sv_forget8(sv_sparse_find(s, set, (u16)(hash >> 16), rate, share, queued, now)), SV_SPARSE_WAYS - 1)];
 	sv_forget();
 	if (f->at < s->begun || !s->all.now) {
-		s->all.now++;
+		sv_sparse_count_one(&s->all);
 		share = rate * 3 / 4 / sv_sparse_count(&s->all);
 	}
 	waits = (int)sv_forget8((u32)sv_sparse_waits(s, f, queued, now));
@@ -225,7 +232,7 @@ SV_FN int sv_sparse_goes_first(struct sv_sparse *s, struct sv_sparse_flow *set, 
 		f->waits_us = 0;
 	} else {
 		if (f->epoch != s->epoch)
-			s->in_bulk.now++;
+			sv_sparse_count_one(&s->in_bulk);
 		f->epoch = s->epoch;
 		s->bulk += bytes;
 		f->place = s->bulk;

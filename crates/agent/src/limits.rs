@@ -29,7 +29,7 @@ const TENANTS: std::ops::Range<u32> = 0x10..0x1000;
 const PORTS: std::ops::Range<u32> = 0x1000..0x5000;
 /// From a port's class to the one above it and above that of what goes first, and to the latter.
 const BOTH: u32 = 0x4000;
-const FIRST: u32 = 0x8000;
+const OF_FIRST: u32 = 0x8000;
 /// The same of what goes to a port, where the class above both is [`TOP`](kernel::htb::TOP).
 const IN_BULK: u32 = HANDLE | 2;
 const IN_FIRST: u32 = HANDLE | 3;

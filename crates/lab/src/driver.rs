@@ -318,6 +318,7 @@ impl Driver {
             }
         };
         if frame::is_opaque(&segment.headers) {
+            self.arrival(now, host, &mut segment);
             self.send(now, host, id, &segment);
             return;
         }

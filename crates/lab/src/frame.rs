@@ -7,7 +7,7 @@ use wire::checksum::{update, Sum};
 use wire::{dirty, proto, tcp, ParseError};
 
 /// Octets of each packet on the wire besides the frame without its FCS: preamble 8, FCS 4, gap 12.
-const WIRE_OVERHEAD: u32 = 24;
+pub(crate) const WIRE_OVERHEAD: u32 = 24;
 /// The shortest Ethernet frame with all of them.
 const MIN_WIRE: u32 = 84;
 const ETHERNET: usize = 14;

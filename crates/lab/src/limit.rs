@@ -3,6 +3,7 @@
 //! a virtual machine.
 
 use super::driver::{Driver, Event};
+use super::frame;
 use edge::limiter::Standing;
 use edge::shape::Htb;
 use fabric::Packet;
@@ -13,6 +14,14 @@ use units::Time;
 
 /// Segments that wait at most, in all classes of a host: the queue of a Linux device. Their frames are the lab's.
 const MAX_WAITING: usize = 1000;
+
+/// What Linux counts. How large a frame is that is neither TCP nor UDP its headers do not say.
+fn bytes(segment: &Packet) -> u64 {
+    match frame::is_opaque(&segment.headers) {
+        true => segment.wire_len.saturating_sub(frame::WIRE_OVERHEAD).into(),
+        false => Limiter::bytes(&segment.headers),
+    }
+}
 
 /// A host's rate limiter and what waits in it.
 pub(crate) struct Queues {
@@ -39,6 +48,11 @@ impl Queues {
         (0..self.htb.classes()).map(|class| self.htb.backlog(class)).sum()
     }
 
+    /// Bytes that went past the queues.
+    pub(crate) fn first_bytes(&self) -> u64 {
+        self.htb.first_bytes()
+    }
+
     pub(super) fn standing(&self, to: u32, now: Time) -> Option<Standing> {
         Some(self.htb.standing(self.limiter.class_of(to)?, now))
     }
@@ -46,12 +60,12 @@ impl Queues {
     /// Of a segment that is about to be queued.
     fn arrival(&mut self, segment: &Packet, now: Time) -> Option<Standing> {
         let class = self.limiter.class_of(segment.dst)?;
-        Some(self.htb.arrival(class, &segment.headers, Limiter::bytes(&segment.headers), now))
+        Some(self.htb.arrival(class, &segment.headers, bytes(segment), now))
     }
 
     /// False: there is no room.
     fn enqueue(&mut self, class: usize, id: FrameId, segment: &Packet) -> bool {
-        let bytes = Limiter::bytes(&segment.headers);
+        let bytes = bytes(segment);
         let at = Standing { class, first: segment.first, ..Standing::default() };
         let queued = self.waiting < MAX_WAITING && self.htb.enqueue_at(&at, (id, *segment), bytes).is_ok();
         self.waiting += usize::from(queued);

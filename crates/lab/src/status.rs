@@ -46,6 +46,8 @@ pub struct HostStatus {
     /// Bytes that wait in the host's rate limiter, and segments for which it had no room.
     pub limiter_backlog_bytes: u64,
     pub limiter_drops: u64,
+    /// Bytes that went past its queues (`sparse_first`).
+    pub limiter_first_bytes: u64,
     /// What its law did: segments marked, ACKs that got ECE, windows cut.
     pub limiter_acts: u64,
     #[serde(flatten)]
@@ -253,6 +255,7 @@ impl Driver {
                 hold_timeouts: edge.reorder.timeouts,
                 limiter_backlog_bytes: host.queues.as_ref().map_or(0, Queues::backlog),
                 limiter_drops: host.queues.as_ref().map_or(0, |queues| queues.dropped),
+                limiter_first_bytes: host.queues.as_ref().map_or(0, Queues::first_bytes),
                 limiter_acts: edge.limiter.segments_marked + edge.limiter.acks_marked + edge.limiter.windows_cut,
                 counters: host.counters,
             }

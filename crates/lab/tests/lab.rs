@@ -340,6 +340,28 @@ fn a_limiter_holds_a_guest_to_its_rate() {
     assert_eq!(end.hosts[0].limiter_drops, 0, "its windows keep the queue short");
 }
 
+#[test]
+fn requests_pass_the_bulk_of_their_limiter() {
+    let class = Class { sparse_first: true, ..Class::fixed(BitRate::from_mbps(20)) };
+    let class = LimiterClass { to: Some(vec![1]), class, law: Law::None };
+    let mut setup = setup(dumbbell());
+    setup.edge.limiter = Some(Limiter { hosts: Some(vec![0]), total: None, classes: vec![class] });
+    let Some(lab) = lab(&setup) else { return };
+    let told = || lab.ask(|driver| driver.status(Time::from_ms(6))).unwrap().hosts[0].clone();
+    std::thread::scope(|scope| {
+        let bulk = scope.spawn(|| transfer(&lab, 6_000_000));
+        while told().limiter_backlog_bytes < 60_000 {
+            assert!(!bulk.is_finished(), "no queue: {:?}", told());
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let before = told();
+        assert_eq!(ping(&lab, 1, 5).len(), 5);
+        let after = told();
+        let passed = after.limiter_first_bytes - before.limiter_first_bytes;
+        assert!(!bulk.is_finished() && passed >= 5 * 98, "{passed} bytes went first: {after:?}");
+    });
+}
+
 /// Packets that the host's kernel received with the codepoint.
 fn ce_packets(lab: &Lab, host: u32) -> u64 {
     let text = String::from_utf8_lossy(&run(lab, host, "cat /proc/self/net/netstat").stdout).into_owned();

@@ -4,9 +4,9 @@ use super::super::attached::Attached;
 use super::super::interfaces::Interfaces;
 use super::super::rows::Rows;
 use super::qdiscs::{add_fq, occupied, set, set_queue, set_root, FIRST, SECOND};
-use super::FIRST as FIRST_CLASS;
 use super::{
-    bytes_per_second, class, numbers, wanted, Limited, Wanted, BOTH, IN_BULK, IN_FIRST, PORTS, TENANTS, UNLIMITED,
+    bytes_per_second, class, numbers, wanted, Limited, Wanted, BOTH, IN_BULK, IN_FIRST, OF_FIRST, PORTS, TENANTS,
+    UNLIMITED,
 };
 use agent_api::config::{Config, LawKind, Pacing, Rate};
 use edge::limiter::Law;
@@ -189,9 +189,9 @@ impl Raise<'_> {
                 continue;
             }
             let both = w.class(HANDLE | (minor + BOTH), parent, least);
-            place.split(w, &both, HANDLE | minor, HANDLE | (minor + FIRST_CLASS))?;
+            place.split(w, &both, HANDLE | minor, HANDLE | (minor + OF_FIRST))?;
             limited.kept.insert((device, both.id));
-            self.note_limit(limited, w, device, HANDLE | minor, Some(HANDLE | (minor + FIRST_CLASS)));
+            self.note_limit(limited, w, device, HANDLE | minor, Some(HANDLE | (minor + OF_FIRST)));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! How limits fare.
 
 use super::super::attached::Attached;
-use super::{Limited, Wanted, FIRST, IN_BULK, IN_FIRST};
+use super::{Limited, Wanted, IN_BULK, IN_FIRST, OF_FIRST};
 use agent_api::config::{Config, LawKind, Pacing};
 use agent_api::protocol;
 use edge::limiter::Law;
@@ -31,7 +31,7 @@ fn tell_one(
     let at = limited.classes.get(&w.key);
     let class = at.and_then(|(device, id)| found.get(device)?.iter().find(|found| found.class.id == *id));
     let first = at.and_then(|(device, id)| {
-        let id = if *id == IN_BULK { IN_FIRST } else { id + FIRST };
+        let id = if *id == IN_BULK { IN_FIRST } else { id + OF_FIRST };
         found.get(device)?.iter().find(|found| found.class.id == id)
     });
     let counts = edge.limiter_counts(&w.key).unwrap_or_default();

@@ -161,6 +161,16 @@ fn flows_of_the_bulk_are_counted() {
 }
 
 #[test]
+fn any_number_of_flows_is_counted_and_divides() {
+    let mut limit = Limit::new(MBPS_100, 1);
+    limit.all =
+        SparseAll { begun: limit.now, epoch: 1, all: [0, u16::MAX], in_bulk: [0, u16::MAX], ..SparseAll::default() };
+    limit.keep_busy();
+    assert_eq!((limit.all.all, limit.all.in_bulk), ([0, u16::MAX], [0, u16::MAX]));
+    assert_eq!(bulk_flows(&limit.all), 65_535);
+}
+
+#[test]
 fn a_request_in_the_set_of_three_bulk_flows_has_a_place() {
     let mut limit = Limit::new(MBPS_100, 4);
     limit.hashes = (1..=4).map(|n| n << 16 | 5).collect();

@@ -190,9 +190,9 @@ impl<T> Htb<T> {
         Standing { first, ..self.standing(class, now) }
     }
 
-    /// Bytes that went first.
-    pub fn first_bytes(&self, class: usize) -> u64 {
-        self.leaves.get(class).and_then(|leaf| leaf.sparse.as_ref()).map_or(0, Sparse::first_bytes)
+    /// Bytes of all classes that went first.
+    pub fn first_bytes(&self) -> u64 {
+        self.leaves.iter().filter_map(|leaf| leaf.sparse.as_ref()).map(Sparse::first_bytes).sum()
     }
 
     /// Items that a class had no room for.

@@ -122,7 +122,7 @@ proptest! {
             }
             let v = &edge.vcc;
             used = used.max(v.conn.flight);
-            // What a guest gets goes by what it had outstanding, whatever its peer says.
+            // What a guest gets goes by what it had outstanding, whatever its peer says; an ACK adds up to a segment to a floor.
             let floor = class.floor.map_or(0, |floor| floor.get());
             let most = (3 * u64::from(used) + 2 * u64::from(MSS)).max(u64::from(10 * MSS)).max(floor + u64::from(MSS));
             prop_assert!(u64::from(v.law.cwnd) <= most, "a window of {} after {used} in flight", v.law.cwnd);
