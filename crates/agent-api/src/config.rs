@@ -43,7 +43,7 @@ pub struct Config {
     pub place: Place,
     /// Run although something of [`super::operator::unmet`] is missing.
     pub unchecked: bool,
-    /// Names of the interfaces towards the fabric, at least one.
+    /// Names of the interfaces towards the fabric; none: ports are only limited.
     pub uplinks: Vec<String>,
     /// Outer source address; `None`: the first of the first uplink that has one of the peer's family.
     pub address: Option<IpAddr>,

@@ -218,10 +218,13 @@ impl Runner {
         }
         agent.edge.remove_other_versions()?;
         let server = Server::start(&agent.config.socket, ask)?; // last: who is answered finds an edge that works
-        let mtu = agent.resolved.guest_mtu;
-        agent.log.info(format!(
-            "ready; guests' own ends of their interfaces should have an MTU of {mtu} bytes, which an agent cannot set"
-        ));
+        agent.log.info(match agent.config.uplinks.is_empty() {
+            true => "ready; there is no uplink, so ports are only limited".to_owned(),
+            false => format!(
+                "ready; guests' own ends of their interfaces should have an MTU of {} bytes, which an agent cannot set",
+                agent.resolved.guest_mtu
+            ),
+        });
         Ok(Runner {
             agent,
             tally: Tally::default(),

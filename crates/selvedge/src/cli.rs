@@ -82,8 +82,11 @@ pub enum Command {
     },
     /// Ask a running agent
     Ctl(Ctl),
-    /// The CNI plugin, as container runtimes call it: it reads CNI_COMMAND and a network's configuration; docs/cni.md
-    Cni,
+    /// The CNI plugin: given to runtimes, taken from them, or, without a command, as a runtime calls it; docs/cni.md
+    Cni {
+        #[command(subcommand)]
+        command: Option<crate::cni::install::Cni>,
+    },
     /// Gives agents the order in which to take paths
     Controller {
         #[command(subcommand)]

@@ -6,6 +6,8 @@
 
 mod call;
 mod ends;
+pub mod install;
+mod list;
 
 use crate::ctl::{ask, CtlError};
 use agent_api::protocol::{Command, Limit, RequestedLimit};
@@ -14,7 +16,7 @@ use serde_json::{json, Value};
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Versions of the specification; the last is the one that answers carry where a configuration names none.
 const VERSIONS: [&str; 5] = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
@@ -22,6 +24,8 @@ const VERSIONS: [&str; 5] = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"];
 const MAX_BYTES: u64 = 4 << 20;
 /// For the agent to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Numbers of the specification, section "Error", and from 100 on our own.
 const INCOMPATIBLE: u32 = 1;
@@ -111,8 +115,15 @@ fn add(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
         return ended.map(|_| previous.clone());
     }
     let interface = ends::host_end(previous, attachment)?;
-    ask_agent(&call.socket, Command::Limit(wanted(call, attachment, interface)))?;
-    Ok(previous.clone())
+    let until = Instant::now() + call.wait;
+    loop {
+        match ask(&call.socket, Command::Limit(wanted(call, attachment, interface.clone())), PATIENCE) {
+            Ok(_) => return Ok(previous.clone()),
+            // It is being upgraded, or begins with the host.
+            Err(CtlError::NoAgent(..) | CtlError::Broken(..)) if Instant::now() < until => std::thread::sleep(PAUSE),
+            Err(error) => return Err(told(&error)),
+        }
+    }
 }
 
 fn wanted(call: &Call, attachment: &Attachment, interface: String) -> RequestedLimit {

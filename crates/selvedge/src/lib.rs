@@ -59,6 +59,8 @@ pub enum Failure {
     Topo(#[from] topo::TopoError),
     #[error(transparent)]
     Controller(#[from] controller::ControllerError),
+    #[error(transparent)]
+    Cni(#[from] cni::install::InstallError),
     #[error("cannot write {0}: {1}")]
     Bundle(PathBuf, std::io::Error),
 }
@@ -82,9 +84,9 @@ impl Failure {
 /// Runs the command. Exit status: 0 done, 1 failed or a check does not hold, 2 a request that makes no
 /// sense.
 pub fn main(cli: Cli) -> ExitCode {
-    // An agent and a capture listen for signals themselves; the other verbs of a lab but `run` write no results.
+    // An agent, a watch over CNI's lists and a capture listen for signals themselves; the other verbs of a lab but `run` write no results.
     let writes_results = match &cli.command {
-        Command::Agent { .. } | Command::Controller { .. } => false,
+        Command::Agent { .. } | Command::Controller { .. } | Command::Cni { .. } => false,
         Command::Lab { command } => command.writes_results(),
         _ => true,
     };
@@ -102,7 +104,8 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Lab { command } => lab::run(&command),
         Command::Agent { command } => agent::run(&command).map(|()| true).map_err(Failure::from),
         Command::Controller { command } => controller::run(&command).map(|()| true).map_err(Failure::from),
-        Command::Cni => return cni::run(),
+        Command::Cni { command: None } => return cni::run(),
+        Command::Cni { command: Some(command) } => cni::install::run(&command).map(|()| true).map_err(Failure::from),
         Command::Ctl(arguments) => ctl::run(&arguments).map(|()| true).map_err(Failure::from),
         Command::Man { directory } => manual::pages(&directory).map(|()| true).map_err(Failure::from),
         Command::Schema { file } => {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 pub(super) struct Call {
     /// Of the specification.
@@ -18,6 +19,8 @@ pub(super) struct Call {
     pub(super) rates: Rates,
     /// The agent's.
     pub(super) socket: PathBuf,
+    /// How long ADD asks for an agent that is being started anew.
+    pub(super) wait: Duration,
 }
 
 #[derive(Debug)]
@@ -56,6 +59,10 @@ impl Rates {
     }
 }
 
+/// Seconds that ADD waits for an agent, unless the network says otherwise; and at most: runtimes give up, too.
+const WAIT: u64 = 10;
+const MAX_WAIT: u64 = 120;
+
 /// Keys of others are theirs. Runtimes in Go write `null` for an empty map or list.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -69,6 +76,7 @@ struct Configuration {
     #[serde(flatten)]
     bandwidth: Bandwidth,
     socket: Option<PathBuf>,
+    wait: Option<u64>,
     #[serde(default, rename = "cni.dev/valid-attachments", deserialize_with = "null_is_none_valid")]
     valid: Option<Vec<Valid>>,
     /// The same key of earlier drafts of GC.
@@ -84,11 +92,14 @@ struct RuntimeConfig {
     annotations: BTreeMap<String, String>,
 }
 
-/// Bits per second, 0: no limit. The bursts that come with them are not used: the agent chooses its own.
+/// Bits per second, 0: no limit. The bursts that come with them are not used: the agent chooses its own. containerd begins the keys
+/// with capitals.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Bandwidth {
+    #[serde(alias = "IngressRate")]
     ingress_rate: Option<u64>,
+    #[serde(alias = "EgressRate")]
     egress_rate: Option<u64>,
 }
 
@@ -164,6 +175,11 @@ impl Call {
             }
         };
         let rates = rates(&config)?;
+        let wait = config.wait.unwrap_or(WAIT);
+        if wait > MAX_WAIT {
+            let msg = format!("wait is {wait}: give a number of seconds, 0 to {MAX_WAIT}");
+            return Err(CniError::new(INVALID, msg));
+        }
         Ok(Call {
             version: config.cni_version,
             network: config.name,
@@ -171,6 +187,7 @@ impl Call {
             previous: config.prev_result.filter(|previous| !previous.is_null()),
             rates,
             socket: config.socket.unwrap_or_else(|| SOCKET.into()),
+            wait: Duration::from_secs(wait),
         })
     }
 }
@@ -246,6 +263,11 @@ mod tests {
                 both(Some(1_000_000), Some(5000)),
             ),
             (format!(r#"{network}, "runtimeConfig": {{{bandwidth}}}"#), both(Some(8000), Some(5000))),
+            // As containerd 1.6 writes it.
+            (
+                r#", "runtimeConfig": {"bandwidth": {"IngressRate": 5000, "IngressBurst": 1, "EgressRate": 6000, "EgressBurst": 1}}"#.to_owned(),
+                both(Some(6000), Some(5000)),
+            ),
             (format!(r#"{network}, "runtimeConfig": null"#), both(Some(8000), Some(7000))),
             (
                 format!(
@@ -260,6 +282,16 @@ mod tests {
         let wrong =
             r#", "runtimeConfig": {"io.kubernetes.cri.pod-annotations": {"kubernetes.io/egress-bandwidth": "fast"}}"#;
         assert!(read(wrong).map(drop).unwrap_err().msg.contains("kubernetes.io/egress-bandwidth"));
+    }
+
+    #[test]
+    fn an_agent_is_waited_for_ten_seconds_unless_the_network_says_otherwise() {
+        for (extra, seconds) in [("", 10), (r#", "wait": 0"#, 0), (r#", "wait": 120"#, 120)] {
+            assert_eq!(read(extra).map(|call| call.wait), Ok(Duration::from_secs(seconds)), "{extra}");
+        }
+        for wrong in [r#", "wait": 121"#, r#", "wait": -1"#, r#", "wait": "long""#] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

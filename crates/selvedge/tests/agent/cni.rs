@@ -6,10 +6,11 @@ use super::world::{eventually, ip, World};
 use serde_json::{json, Value};
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// Debian's place of the reference plugins.
 const PLUGINS: &str = "/usr/lib/cni";
+const PROGRAM: &str = env!("CARGO_BIN_EXE_selvedge");
 
 /// A container of a runtime: namespace of guest `guest`, interface eth0.
 struct Runtime<'a> {
@@ -21,24 +22,32 @@ struct Runtime<'a> {
 impl Runtime<'_> {
     /// Calls a plugin in host 0. What it printed, or its error.
     fn call(&self, plugin: &Path, verb: &str, network: &Value) -> Result<Value, Value> {
+        answer(self.begin(plugin, verb, network), verb)
+    }
+
+    fn begin(&self, plugin: &Path, verb: &str, network: &Value) -> Child {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.world.host(0)]).arg(plugin);
         command.env("CNI_COMMAND", verb).env("CNI_CONTAINERID", self.container).env("CNI_IFNAME", "eth0");
         command.env("CNI_NETNS", format!("/run/netns/{}", self.world.guest(self.guest))).env("CNI_PATH", PLUGINS);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(network.to_string().as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let answer = serde_json::from_str(&said).unwrap_or(Value::Null);
-        match output.status.success() {
-            true => Ok(answer),
-            false if answer["code"].is_u64() => Err(answer),
-            false => panic!("{verb}: {said}{}", String::from_utf8_lossy(&output.stderr)),
-        }
+        child
     }
 
     fn selvedge(&self, verb: &str, network: &Value) -> Result<Value, Value> {
-        self.call(Path::new(env!("CARGO_BIN_EXE_selvedge")), verb, network)
+        self.call(Path::new(PROGRAM), verb, network)
+    }
+}
+
+fn answer(child: Child, verb: &str) -> Result<Value, Value> {
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let answer = serde_json::from_str(&said).unwrap_or(Value::Null);
+    match output.status.success() {
+        true => Ok(answer),
+        false if answer["code"].is_u64() => Err(answer),
+        false => panic!("{verb}: {said}{}", String::from_utf8_lossy(&output.stderr)),
     }
 }
 
@@ -50,7 +59,7 @@ fn network(world: &World, interface: &str, rates: Value) -> Value {
         { "name": "eth0", "sandbox": "a" },
     ]);
     json!({
-        "cniVersion": "1.1.0", "name": "net", "type": "selvedge", "socket": world.socket(0),
+        "cniVersion": "1.1.0", "name": "net", "type": "selvedge", "socket": world.socket(0), "wait": 0,
         "runtimeConfig": { "bandwidth": rates },
         "prevResult": { "cniVersion": "1.1.0", "interfaces": interfaces, "ips": [{ "address": "10.7.1.2/16" }] },
     })
@@ -104,7 +113,12 @@ fn containers_are_limited_from_add_to_del_whatever_becomes_of_the_agent() {
         assert_eq!(one.selvedge("STATUS", &fast).unwrap_err()["code"], 50);
         assert_eq!(one.selvedge("ADD", &fast).unwrap_err()["code"], 11);
     }
+    // A container that begins while the agent is away.
+    let mut patient = fast.clone();
+    patient["wait"] = 120.into();
+    let adding = Runtime { world: &world, container: "c1", guest: 0 }.begin(Path::new(PROGRAM), "ADD", &patient);
     let agent = world.start(0, &[]);
+    assert_eq!(answer(adding, "ADD").as_ref(), Ok(&patient["prevResult"]));
     assert_eq!(Runtime { world: &world, container: "c1", guest: 0 }.selvedge("CHECK", &fast), Ok(Value::Null));
     // A container that goes while there is no agent.
     world.end(agent, "KILL");

@@ -1,6 +1,7 @@
 //! The binary, as a user meets it.
 
 mod bad_input;
+mod cni;
 mod repro;
 mod results;
 mod scenarios;

@@ -1,0 +1,245 @@
+//! `selvedge cni install` and `uninstall`: the plugin where a runtime finds it, and on the runtime's list.
+
+use super::list::{self, Wanted};
+use crate::say;
+use clap::{Args, Subcommand};
+use files::{read_regular, replace_as};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{symlink, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+/// A longer list is a mistake; so is a longer program.
+const MAX_LIST: u64 = 1 << 20;
+const MAX_PROGRAM: u64 = 256 << 20;
+/// Between two looks at the lists: a network that is being set up writes its own at any time.
+const LOOK: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Subcommand)]
+pub enum Cni {
+    /// Give runtimes the plugin, and put it on their list of plugins
+    Install(Install),
+    /// Take both away, and put back what `--replace-bandwidth` took out
+    Uninstall(Place),
+}
+
+#[derive(Debug, Args)]
+pub struct Place {
+    /// Where runtimes look for plugins
+    #[arg(long, value_name = "DIR", default_value = "/opt/cni/bin")]
+    bin_dir: PathBuf,
+    /// Where runtimes look for lists; they take the first
+    #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d")]
+    conf_dir: PathBuf,
+    /// This list instead of the first
+    #[arg(long, value_name = "FILE")]
+    list: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Install {
+    #[command(flatten)]
+    place: Place,
+    /// Copy this program, for hosts that do not see ours [default: a link to this one]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// Socket of the agent, if it is not where the plugin looks by itself
+    #[arg(long, value_name = "PATH")]
+    socket: Option<String>,
+    /// Take the plugin `bandwidth` out of the list: two limiters are one too many
+    #[arg(long)]
+    replace_bandwidth: bool,
+    /// Stay, and do it again when program or lists have changed, until SIGTERM
+    #[arg(long)]
+    watch: bool,
+}
+
+/// Each names the file.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    #[error("cannot read {0}: {1}")]
+    Read(PathBuf, io::Error),
+    #[error("cannot write {0}: {1}")]
+    Write(PathBuf, io::Error),
+    #[error(
+        "{0} has no list of plugins (*.conflist): set up the network first, or name another directory with --conf-dir"
+    )]
+    NoList(PathBuf),
+    #[error(
+        "{0} comes first for runtimes and is no list of plugins: make it a .conflist, or name the list with --list"
+    )]
+    NotFirst(PathBuf),
+    #[error("{0}: {1}")]
+    List(PathBuf, String),
+    #[error("cannot listen for signals: {0}")]
+    Signals(String),
+}
+
+/// # Errors
+/// A directory that cannot be read or written, or a list that is none. With `--watch` these are told, and tried again.
+pub fn run(command: &Cni) -> Result<(), InstallError> {
+    match command {
+        Cni::Install(arguments) if arguments.watch => watch(arguments),
+        Cni::Install(arguments) => {
+            let (list, network) = once(arguments, &mut None)?;
+            say!("{}: runtimes find the plugin.", target(&arguments.place).display());
+            say!("{}: the plugin is on the list of network {network}.", list.display());
+            Ok(())
+        }
+        Cni::Uninstall(place) => uninstall(place),
+    }
+}
+
+fn watch(arguments: &Install) -> Result<(), InstallError> {
+    let ended = signals()?;
+    let (mut copied, mut said) = (None, String::new());
+    loop {
+        let state = match once(arguments, &mut copied) {
+            Ok((list, network)) => format!("the plugin is on {}, the list of network {network}", list.display()),
+            Err(error) => format!("waiting: {error}"),
+        };
+        if state != said {
+            say::note(&state);
+            said = state;
+        }
+        match ended.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}
+
+/// A message when the program is to end. The first process of a container is not ended by signals that it does not listen for.
+fn signals() -> Result<Receiver<()>, InstallError> {
+    let (to, from) = channel();
+    let listening = ctrlc::set_handler(move || _ = to.send(()));
+    listening.map_err(|e| InstallError::Signals(e.to_string()))?;
+    Ok(from)
+}
+
+/// The list and its network's name. `copied`: the programs, if they were found to be the same.
+fn once(arguments: &Install, copied: &mut Option<[Stamp; 2]>) -> Result<(PathBuf, String), InstallError> {
+    let target = target(&arguments.place);
+    match &arguments.program {
+        Some(program) => copy(program, &target, copied)?,
+        None => link(&target)?,
+    }
+    let list = chosen(&arguments.place)?;
+    let wanted = Wanted { socket: arguments.socket.as_deref(), replace_bandwidth: arguments.replace_bandwidth };
+    let (text, network) =
+        list::with_plugin(&read(&list, MAX_LIST)?, wanted).map_err(|why| InstallError::List(list.clone(), why))?;
+    if let Some(text) = text {
+        rewrite(&list, &text)?;
+    }
+    Ok((list, network))
+}
+
+fn uninstall(place: &Place) -> Result<(), InstallError> {
+    // The lists first: no runtime is to look for a program that has gone.
+    let lists = match &place.list {
+        Some(list) => vec![list.clone()],
+        None => configurations(&place.conf_dir)?.into_iter().filter(|file| is_list(file)).collect(),
+    };
+    for list in lists {
+        // Lists of others need not be readable for us.
+        match read(&list, MAX_LIST).map(|text| list::without_plugin(&text)) {
+            Ok(Ok(Some(text))) => {
+                rewrite(&list, &text)?;
+                say!("{}: the plugin is gone.", list.display());
+            }
+            Ok(Ok(None)) => {}
+            Ok(Err(why)) => say::note(&format!("{}: left alone: {why}", list.display())),
+            Err(error) => say::note(&format!("left alone: {error}")),
+        }
+    }
+    let target = target(place);
+    match fs::remove_file(&target) {
+        Ok(()) => say!("{}: removed.", target.display()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(InstallError::Write(target, e)),
+    }
+    Ok(())
+}
+
+fn target(place: &Place) -> PathBuf {
+    place.bin_dir.join(list::NAME)
+}
+
+/// Which content a file has, without reading it.
+type Stamp = (u64, u64, i64, i64);
+
+fn stamp(path: &Path) -> io::Result<Stamp> {
+    fs::metadata(path).map(|meta| (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))
+}
+
+fn copy(program: &Path, target: &Path, copied: &mut Option<[Stamp; 2]>) -> Result<(), InstallError> {
+    let stamps = || Some([stamp(program).ok()?, stamp(target).ok()?]);
+    if copied.is_some() && *copied == stamps() {
+        return Ok(());
+    }
+    let new = read(program, MAX_PROGRAM)?;
+    if read(target, MAX_PROGRAM).ok().as_ref() != Some(&new) {
+        replace_as(target, &new, 0o755).map_err(|e| InstallError::Write(target.into(), e))?;
+    }
+    *copied = stamps();
+    Ok(())
+}
+
+/// So that an upgrade of this program is one of the plugin.
+fn link(target: &Path) -> Result<(), InstallError> {
+    let failed = |e| InstallError::Write(target.into(), e);
+    let own = std::env::current_exe().and_then(fs::canonicalize).map_err(failed)?;
+    if fs::canonicalize(target).is_ok_and(|there| there == own) {
+        return Ok(());
+    }
+    let partial = files::beside(target, ".new");
+    let _ = fs::remove_file(&partial); // of an attempt that was interrupted
+    symlink(own, &partial).and_then(|()| fs::rename(&partial, target)).map_err(failed)
+}
+
+/// The list that a runtime takes: the first by its name.
+fn chosen(place: &Place) -> Result<PathBuf, InstallError> {
+    if let Some(list) = &place.list {
+        return Ok(list.clone());
+    }
+    let first = configurations(&place.conf_dir)?.into_iter().next();
+    match first {
+        None => Err(InstallError::NoList(place.conf_dir.clone())),
+        Some(first) if !is_list(&first) => Err(InstallError::NotFirst(first)),
+        Some(first) => Ok(first),
+    }
+}
+
+/// What runtimes read there, in their order.
+fn configurations(directory: &Path) -> Result<Vec<PathBuf>, InstallError> {
+    let failed = |e| InstallError::Read(directory.into(), e);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let kind = path.extension().and_then(|extension| extension.to_str());
+        if matches!(kind, Some("conf" | "conflist" | "json")) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn is_list(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "conflist")
+}
+
+fn read(path: &Path, most: u64) -> Result<Vec<u8>, InstallError> {
+    read_regular(path, most).map_err(|e| InstallError::Read(path.into(), e))
+}
+
+/// With the permissions that it has.
+fn rewrite(list: &Path, text: &[u8]) -> Result<(), InstallError> {
+    let failed = |e| InstallError::Write(list.into(), e);
+    // What a link leads to, rather than the link.
+    let file = fs::canonicalize(list).map_err(failed)?;
+    let mode = fs::metadata(&file).map_err(failed)?.mode() & 0o777;
+    replace_as(&file, text, mode).map_err(failed)
+}

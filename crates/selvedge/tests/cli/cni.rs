@@ -1,0 +1,126 @@
+//! `selvedge cni install` and `uninstall`.
+
+use super::{selvedge, stderr, stdout, Scratch};
+use serde_json::{json, Value};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LIST: &str = r#"{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge"}, {"type": "bandwidth", "capabilities": {"bandwidth": true}}]}"#;
+const INSTALL: [&str; 6] = ["cni", "install", "--bin-dir", ".", "--conf-dir", "."];
+const UNINSTALL: [&str; 6] = ["cni", "uninstall", "--bin-dir", ".", "--conf-dir", "."];
+
+fn with<'a>(command: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [command, more].concat()
+}
+
+fn plugins(scratch: &Scratch, list: &str) -> Vec<Value> {
+    let text = fs::read_to_string(scratch.path().join(list)).unwrap();
+    serde_json::from_str::<Value>(&text).unwrap()["plugins"].as_array().unwrap().clone()
+}
+
+#[test]
+fn the_plugin_goes_where_runtimes_look_and_comes_back_from_there() {
+    let scratch = Scratch::new("cni");
+    let dir = scratch.path();
+    let first = scratch.file("10-pods.conflist", LIST);
+    scratch.file("20-other.conflist", &LIST.replace("pods", "other"));
+    scratch.file("05-notes.txt", "no list");
+    fs::set_permissions(&first, fs::Permissions::from_mode(0o640)).unwrap();
+    let refused = selvedge(dir, &INSTALL);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).lines().count() == 1 && stderr(&refused).contains("10-pods.conflist"), "{refused:?}");
+    assert!(stderr(&refused).contains("--replace-bandwidth"), "{refused:?}");
+    assert_eq!(fs::read_to_string(&first).unwrap(), LIST);
+
+    let replacing = with(&INSTALL, &["--replace-bandwidth", "--socket", "/a/b"]);
+    for _ in 0..2 {
+        let done = selvedge(dir, &replacing);
+        assert!(done.status.success() && stdout(&done).contains("network pods"), "{done:?}");
+    }
+    let there = plugins(&scratch, "10-pods.conflist");
+    let ours = json!({
+        "type": "selvedge", "capabilities": { "bandwidth": true }, "socket": "/a/b",
+        "replaces": { "type": "bandwidth", "capabilities": { "bandwidth": true } },
+    });
+    assert_eq!(there, [json!({ "type": "bridge" }), ours]);
+    assert_eq!(fs::metadata(&first).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(plugins(&scratch, "20-other.conflist").len(), 2, "runtimes take the first");
+    assert_eq!(plugins(&scratch, "20-other.conflist")[1]["type"], "bandwidth");
+    let program = fs::canonicalize(env!("CARGO_BIN_EXE_selvedge")).unwrap();
+    assert_eq!(fs::canonicalize(dir.join("selvedge")).unwrap(), program, "a link to the program that was run");
+
+    let done = selvedge(dir, &UNINSTALL);
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(plugins(&scratch, "10-pods.conflist")[1]["type"], "bandwidth");
+    assert_eq!(scratch.names(), ["05-notes.txt", "10-pods.conflist", "20-other.conflist"]);
+    let again = selvedge(dir, &UNINSTALL);
+    assert!(again.status.success() && stdout(&again).is_empty(), "{again:?}");
+}
+
+#[test]
+fn what_cannot_be_installed_is_one_line_and_leaves_nothing() {
+    let scratch = Scratch::new("cni-wrong");
+    let dir = scratch.path();
+    let refused = |arguments: &[&str], reason: &str| {
+        let output = selvedge(dir, arguments);
+        let said = stderr(&output);
+        assert!(
+            !output.status.success() && said.lines().count() == 1 && said.contains(reason),
+            "{arguments:?}: {said}"
+        );
+    };
+    refused(&INSTALL, "set up the network first");
+    refused(&["cni", "install", "--bin-dir", "nowhere", "--conf-dir", "."], "nowhere/selvedge");
+    refused(&with(&INSTALL, &["--program", "nothing"]), "cannot read nothing");
+    refused(&["cni", "install", "--bin-dir", ".", "--conf-dir", "nowhere"], "cannot read nowhere");
+    scratch.file("10-single.conf", r#"{"cniVersion": "1.0.0", "name": "pods", "type": "bridge"}"#);
+    scratch.file("20-list.conflist", LIST);
+    refused(&INSTALL, "10-single.conf comes first");
+    refused(&with(&INSTALL, &["--list", "10-single.conf"]), "10-single.conf: it is no list");
+    let done = selvedge(dir, &with(&INSTALL, &["--list", "20-list.conflist", "--replace-bandwidth"]));
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(scratch.names(), ["10-single.conf", "20-list.conflist", "selvedge"]);
+    scratch.file("05-broken.conflist", "{");
+    let output = selvedge(dir, &UNINSTALL);
+    assert!(output.status.success() && stderr(&output).contains("05-broken.conflist: left alone"), "{output:?}");
+    assert_eq!(plugins(&scratch, "20-list.conflist")[1]["type"], "bandwidth");
+}
+
+#[test]
+fn a_watch_adds_the_plugin_whenever_the_network_writes_its_list_anew() {
+    let scratch = Scratch::new("cni-watch");
+    let (dir, program) = (scratch.path(), scratch.file("program", "first"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+    command.current_dir(dir).args(INSTALL).args(["--replace-bandwidth", "--watch", "--program", "program"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let eventually = |what: &str, holds: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let copy = || fs::read_to_string(dir.join("selvedge")).unwrap_or_default();
+    let listed = || {
+        let text = fs::read_to_string(dir.join("10-pods.conflist")).unwrap_or_default();
+        text.contains("\"selvedge\"")
+    };
+    eventually("the program is copied before there is a network", &|| copy() == "first");
+    for _ in 0..2 {
+        // As networks do it: the whole file at once.
+        fs::write(dir.join("new"), LIST).unwrap();
+        fs::rename(dir.join("new"), dir.join("10-pods.conflist")).unwrap();
+        eventually("the plugin is on the list", &listed);
+    }
+    fs::write(&program, "second").unwrap();
+    eventually("the new program is copied", &|| copy() == "second");
+    fs::remove_file(dir.join("selvedge")).unwrap();
+    eventually("what was removed comes back", &|| copy() == "second");
+    let ended = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status().unwrap();
+    assert!(ended.success() && child.wait().unwrap().success());
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+    assert!(said.lines().count() == 2 && said.contains("waiting: ") && said.contains("network pods"), "{said}");
+}
