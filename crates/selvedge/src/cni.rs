@@ -104,6 +104,7 @@ fn carry_out(call: &Call) -> Result<Value, CniError> {
 }
 
 /// Limits the host's end of the container's interface, and hands the result on.
+#[allow(clippy::disallowed_methods, reason = "waits for the agent")]
 fn add(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
     let Some(previous) = &call.previous else {
         let msg = "there is no prevResult: list this plugin behind the one that makes the interface";
