@@ -35,6 +35,7 @@
 #define SV_CONN_NEW_SYN 0x1000	  /* new_seq, new_mss, new_scale: a SYN under the same key that nobody answered yet */
 #define SV_CONN_NEW_OUT 0x2000	  /* it was the guest's */
 #define SV_CONN_FIRST 0x4000	  /* the guest's last segment went past the limiter's queue (sparse.h) */
+#define SV_CONN_ASKED 0x8000	  /* its handshake was kept, or recalled if it could be */
 
 /* sv_conn.fins: whose end of the connection has ended. */
 #define SV_CONN_FIN_OUT 0x1
@@ -111,6 +112,36 @@ SV_FN int sv_conn_knows_scale(const struct sv_conn *t)
 	return (t->flags & both) == both;
 }
 
+/*
+ * What only the handshake tells of a connection, for those who keep it where it outlives a sv_conn. Neither size nor meaning may
+ * ever change: edges of different versions read it.
+ */
+struct sv_handshake {
+	u16 mss;       /* payload bytes of a full packet, before options */
+	u8 out_scale;  /* the guest's: shift + 1; 0: it had none */
+	u8 in_scale;   /* the peer's */
+};
+
+SV_ASSERT_SIZE(struct sv_handshake, 4);
+
+/* After a segment was followed: is its connection's handshake to be kept now, or else recalled? Once in a connection's life. */
+SV_FN int sv_conn_recalls(const struct sv_conn *t, const struct sv_packet *p)
+{
+	return !(t->flags & SV_CONN_ASKED) && (sv_conn_knows_scale(t) || !(p->tcp_flags & SV_TCP_SYN));
+}
+
+/* What to keep of the handshake. Call where sv_conn_knows_scale. */
+SV_FN struct sv_handshake sv_conn_handshake(const struct sv_conn *t)
+{
+	struct sv_handshake h = {
+		.mss = t->mss,
+		.out_scale = (u8)(t->flags & SV_CONN_OUT_SCALE ? t->out_scale + 1 : 0),
+		.in_scale = (u8)(t->flags & SV_CONN_IN_SCALE ? t->in_scale + 1 : 0),
+	};
+
+	return h;
+}
+
 SV_FN void sv_conn_begin(struct sv_conn *t)
 {
 	struct sv_conn zero = {0};
@@ -145,6 +176,25 @@ SV_FN u32 sv_conn_note_syn(struct sv_conn *t, int out, u32 seq, u32 mss, u8 wsca
 	t->in_scale = shift;
 	t->irs = seq;
 	t->rcv_nxt = seq + 1;
+	return SV_CONN_SIZED;
+}
+
+/*
+ * A connection that is followed from its middle on learns of its handshake what was kept: `h`, 0 if that is nothing. Returns SV_CONN_*
+ * changes.
+ */
+SV_FN u32 sv_conn_recall(struct sv_conn *t, const struct sv_handshake *h)
+{
+	t->flags |= SV_CONN_ASKED;
+	if (!h || sv_conn_knows_scale(t))
+		return 0;
+	t->flags |= SV_CONN_OUT_SYN | SV_CONN_IN_SYN | (h->out_scale ? SV_CONN_OUT_SCALE : 0) | (h->in_scale ? SV_CONN_IN_SCALE : 0);
+	t->out_scale = (u8)(h->out_scale ? sv_min32(h->out_scale - 1u, 14) : 0);
+	t->in_scale = (u8)(h->in_scale ? sv_min32(h->in_scale - 1u, 14) : 0);
+	sv_conn_set_mss(t, t->flags & SV_CONN_TIMESTAMPS && h->mss > 12 ? h->mss - 12u : h->mss);
+	/* No sequence number is known to be a SYN's. */
+	t->iss = t->snd_una - 1;
+	t->irs = t->rcv_nxt - SV_CONN_MAX_FLIGHT;
 	return SV_CONN_SIZED;
 }
 

@@ -47,6 +47,7 @@ static __always_inline int same_schedule(const struct sv_ctx *c);
 #include "skb.h"
 #include "congestion.h"
 #include "flows.h"
+#include "kept.h"
 #include "found.h"
 #include "tick.h"
 #include "tenants.h"
@@ -81,6 +82,33 @@ static __noinline u32 hash_of(const struct sv_packet *p, u64 seed)
 		return 0;
 	sv_flow_key(p, &key);
 	return sv_flow_hash(&key, seed);
+}
+
+/* Of a connection whose handshake was just seen, or was not: another edge may have seen it, or come to need it. */
+static __noinline int recall(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni, u32 how)
+{
+	struct sv_handshake *kept, h = {0};
+	struct sv_flow_slot_key of = {0};
+	struct sv_kept_key key = {0};
+
+	if (!slot || !p)
+		return 0;
+	key_of(&of, p, vni, how);
+	key.key = of.key;
+	key.scope = vni;
+	kept = keep_or_find(&key, &slot->vcc.conn);
+	if (kept)
+		h = *kept;
+	bpf_spin_lock(&slot->lock);
+	sv_vcc_follow(&slot->vcc, sv_conn_recall(&slot->vcc.conn, kept ? &h : 0));
+	bpf_spin_unlock(&slot->lock);
+	return 0;
+}
+
+static __always_inline void recall_if_due(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni, u32 how)
+{
+	if (slot && p->proto == SV_PROTO_TCP && sv_conn_recalls(&slot->vcc.conn, p))
+		recall(slot, p, vni, how);
 }
 
 /* Stages of a segment of the guest, to the peer with the number `id`. Returns their result bits. */
@@ -139,6 +167,8 @@ static __noinline u32 egress_congested(struct sv_flow_slot *slot, const struct s
 
 	if (counters && p && slot)
 		count_congestion(counters, p, result, 1, 0);
+	if (p)
+		recall_if_due(slot, p, vni, OUT);
 	if (slot && slot->timer)
 		note_timer(slot);
 	else if (slot && is_outstanding(&slot->vcc.conn))
@@ -206,6 +236,8 @@ static __always_inline u32 ingress_congested(struct sv_flow_slot *slot, const st
 
 	if (counters && p && slot)
 		count_congestion(counters, p, result, 0, !!(result & REPORTED));
+	if (o && p)
+		recall_if_due(slot, p, o->encap.vni, IN);
 	if (slot && slot->timer)
 		note_timer(slot);
 	return sv_forget8(result);

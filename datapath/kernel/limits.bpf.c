@@ -29,6 +29,7 @@ typedef struct bpf_spin_lock sv_lock;
 #include "state.h"
 
 #include "htb.h"
+#include "kept.h"
 #include "skb.h"
 
 struct {
@@ -190,6 +191,27 @@ static __always_inline s32 sample(struct sv_limiter *l, const struct sv_limit *l
 	return gradient;
 }
 
+/* Of a connection whose handshake was just seen, or was not: another edge may have seen it, or come to need it. */
+static __noinline int recall(struct sv_limited *flow, const struct sv_packet *p, u32 ifindex, u32 limited_way)
+{
+	struct sv_kept_key key = { .scope = SV_KEPT_LIMIT | ifindex };
+	struct sv_handshake *kept, h = {0};
+
+	if (!flow || !p)
+		return 0;
+	if (limited_way)
+		sv_flow_key(p, &key.key);
+	else
+		sv_flow_key_reverse(p, &key.key);
+	kept = keep_or_find(&key, &flow->conn);
+	if (kept)
+		h = *kept;
+	SV_LOCK(&flow->lock);
+	sv_conn_recall(&flow->conn, kept ? &h : 0);
+	SV_UNLOCK(&flow->lock);
+	return 0;
+}
+
 #define NO_ROOM 0x80u
 
 /*
@@ -274,6 +296,8 @@ static __noinline int apply_law(struct __sk_buff *skb, struct sv_limiter *l, con
 			result = on_the_way_back(l, flow, &limit, p, now);
 		if (flow && flow->outside && flow->flow.seen & SV_FLOW_SETTLED)
 			settle(flow, key->ifindex);
+		if (flow && sv_limit_follows(&limit) && sv_conn_recalls(&flow->conn, p))
+			recall(flow, p, key->ifindex, limited_way);
 	}
 	/* What goes out and needs nothing is most of it, and pays for no counting. */
 	if (!limited_way || unread || result & (NO_ROOM | SV_LIMITED)) {

@@ -239,6 +239,8 @@ pub struct Connection {
     /// Zero before the first sample.
     pub srtt: Time,
     pub law: Law,
+    /// Shift of the peer's windows (RFC 7323 section 2.2); `None`: the handshake was not seen, and no window is changed.
+    pub scale: Option<u8>,
     /// The peer's edge reports marks.
     pub aware: bool,
     /// Payload that the peer's edge reported as marked, modulo 2^32.
@@ -271,6 +273,12 @@ impl Connection {
                 native::LAW_CUBIC => Law::Cubic,
                 _ => Law::None,
             },
+            scale: (conn.flags & native::BOTH_SYNS == native::BOTH_SYNS).then(|| {
+                match conn.flags & native::BOTH_SCALES == native::BOTH_SCALES {
+                    true => conn.in_scale,
+                    false => 0,
+                }
+            }),
             aware: report.flags & native::AWARE != 0,
             marked: Bytes(report.marked.into()),
             policed_segments: law.policed,

@@ -3,7 +3,8 @@
 //! Everything that must outlive the agent is pinned below one directory of a bpffs: maps in `v<version>/`, links in
 //! `links/`, and in `filters/` the programs behind filters of clsact. A restarted agent adopts maps of its own version and
 //! of the flow table's size; otherwise it makes new maps beside them, and once they are filled puts its programs behind
-//! the old links and filters, so that no interface is ever without a program. Flows are then tracked from scratch.
+//! the old links and filters, so that no interface is ever without a program. Flows are then tracked from scratch, but for what only
+//! their handshakes told: that is in `kept/`, which has no version.
 
 use crate::bpf::Unavailable;
 use crate::netlink;
@@ -146,7 +147,8 @@ impl KernelEdge {
             return Err(Error::TooOld(why));
         }
         let (maps, adopted) = choose_maps(options);
-        for dir in [&maps, &options.pins.join("links"), &options.pins.join("filters")] {
+        let had_kept = options.pins.join(pins::KEPT).join(pins::HANDSHAKES).exists();
+        for dir in [&maps, &options.pins.join("links"), &options.pins.join("filters"), &options.pins.join(pins::KEPT)] {
             fs::create_dir_all(dir).map_err(|e| Error::Io("create", dir.clone(), e))?;
         }
         let mut open =
@@ -171,7 +173,8 @@ impl KernelEdge {
             if let Some(size) = size {
                 map.set_max_entries(size).map_err(|e| Error::Bpf("size the flow table", e))?;
             }
-            map.set_pin_path(maps.join(&name)).map_err(|e| Error::Bpf("name a map's pin", e))?;
+            map.set_pin_path(pins::place(&options.pins, &maps, &name))
+                .map_err(|e| Error::Bpf("name a map's pin", e))?;
         }
         let object = refusal::load(open, "load the kernel edge").inspect_err(|_| {
             if adopted == Adopted::New {
@@ -179,6 +182,9 @@ impl KernelEdge {
                 let _ = remove_pins(&maps);
                 let _ = fs::remove_dir(options.pins.join("links"));
                 let _ = fs::remove_dir(options.pins.join("filters"));
+                if !had_kept {
+                    let _ = remove_pins(&options.pins.join(pins::KEPT));
+                }
             }
         })?;
         let timers = object.maps().find(|map| map.name() == "timers").ok_or(Error::Missing("timers"))?;

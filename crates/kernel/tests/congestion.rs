@@ -7,9 +7,10 @@ mod fabric;
 mod packet;
 
 use edge::vcc::{self, Class, Connection, Law};
-use fabric::{guest_mac, in_namespace, Fabric, VNI};
+use fabric::{fill, guest_mac, in_namespace, Fabric, VNI};
 use kernel::emit::{frame, Uplink};
-use kernel::state::{Config, Counter, FlowSlotKey, CONFIG_CONGESTION};
+use kernel::state::{Config, Counter, FlowSlotKey, CONFIG_CONGESTION, VERSION_1};
+use kernel::{KernelEdge, Options, Role};
 use packet::PacketSocket;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -97,6 +98,39 @@ impl Rig {
             ..Packet::default()
         }
     }
+}
+
+#[test]
+fn windows_are_read_across_versions() {
+    let Some(mut rig) = Rig::new("ve", Class { clamp: Some(units::Bytes::kib(64)), ..Class::default() }) else {
+        return;
+    };
+    let before = rig.connection();
+    assert!(before.scale.is_some_and(|scale| scale > 0), "{before:?}");
+    for i in 0..2 {
+        let old = &rig.fabric.edges[i];
+        let version = Some(kernel::state_version() + 1);
+        let options = Options { pins: old.pins(), max_flows: 1024, version, ..Options::default() };
+        let config = Config { flags: CONFIG_CONGESTION, ..old.edge.config().unwrap() };
+        let new = in_namespace(&rig.fabric.host(i), || {
+            let new = KernelEdge::open(&options).unwrap();
+            new.set_congestion(&rig.config).unwrap();
+            fill(&new, i, (old.port, old.uplink), &config, &LABELS, VERSION_1, false);
+            new.attach(old.port, Role::Guest).unwrap();
+            new.attach(old.uplink, Role::Uplink).unwrap();
+            new.remove_other_versions().unwrap();
+            new
+        });
+        rig.fabric.edges[i].edge = new;
+    }
+    rig.carries(1_000_000);
+    let after = rig.connection();
+    assert_eq!((after.scale, after.mss), (before.scale, before.mss));
+    assert!(rig.count(0, Counter::WindowsLowered) > 0, "the clamp is in force again");
+    let kept = rig.fabric.edges[0].pins().join("kept");
+    assert!(kept.join("handshakes").exists());
+    kernel::remove_edge(&rig.fabric.edges[0].pins()).unwrap();
+    assert!(!kept.exists());
 }
 
 #[test]

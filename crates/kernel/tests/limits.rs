@@ -7,7 +7,7 @@ use edge::limiter::{Law, Spring};
 use fabric::{in_namespace, Fabric};
 use kernel::state::limiter::{Limiter, LimiterKey, LIMITER_BOTH, LIMITER_IN, LIMITER_OUT};
 use kernel::state::{words, Config, VERSION_1};
-use kernel::{monotonic_ns, Role, Segment};
+use kernel::{monotonic_ns, KernelEdge, Options, Role, Segment};
 use units::Bytes;
 use wire::{proto, tcp, Packet, TcpOptions};
 
@@ -38,6 +38,7 @@ fn schedules_frame_by_frame() {
         segments_count_as_what_they_become_on_the_wire(&fabric);
         windows_follow_the_schedule(&fabric);
     });
+    windows_are_read_across_versions(&mut fabric);
 }
 
 fn key(fabric: &Fabric, direction: u32) -> LimiterKey {
@@ -162,6 +163,46 @@ fn windows_follow_the_schedule(fabric: &Fabric) {
     };
     assert_eq!(marked(1), wire::ecn::ECT0);
     assert_eq!(marked(200), wire::ecn::CE);
+}
+
+/// What only a handshake tells outlives the table in which the connection was.
+fn windows_are_read_across_versions(fabric: &mut Fabric) {
+    let law = Law::Spring(Spring { k1: Bytes(20_000), k2: Bytes(30_000), alpha: 512, beta: 512 });
+    let frame = |out: bool, port: u16, flags: u8, (seq, ack, payload): (u32, u32, u32)| {
+        let syn = flags & tcp::SYN != 0;
+        let plain = packet(out, proto::TCP, payload);
+        let (sport, dport) = if out { (port, 80) } else { (80, port) };
+        let (mss, wscale, window) = if syn { (1460, 1 + 3, 65_535) } else { (0, 0, 60_000) };
+        framed(&Packet { tcp_flags: flags, seq, ack, window, mss, wscale, sport, dport, ..plain })
+    };
+    let passes = |fabric: &Fabric, role: Role, frame: &[u8]| {
+        let (verdict, frame, _) = run(fabric, role, frame, Segment::default(), 0);
+        assert_eq!(verdict, NEXT);
+        u16::from_be_bytes([frame[48], frame[49]])
+    };
+    limit(fabric, LIMITER_OUT, 100_000_000, 3600, law);
+    passes(fabric, Role::LimitGuest, &frame(true, 41_000, tcp::SYN, (0, 0, 0)));
+    passes(fabric, Role::LimitPort, &frame(false, 41_000, tcp::SYN | tcp::ACK, (0, 1, 0)));
+    let (host, edge) = (fabric.host(0), &mut fabric.edges[0]);
+    let version = Some(kernel::state_version() + 1);
+    let options = Options { pins: edge.pins(), max_flows: 1024, version, ..Options::default() };
+    edge.edge = in_namespace(&host, || {
+        let mut next = KernelEdge::open(&options).unwrap();
+        next.open_limits(1024).unwrap();
+        next
+    });
+    limit(fabric, LIMITER_OUT, 100_000_000, 3600, law);
+    for (port, window) in [(41_000, (10 * 1460) >> 3), (41_001, 60_000)] {
+        passes(fabric, Role::LimitGuest, &frame(true, port, tcp::ACK, (1, 1, 1460)));
+        let told = passes(fabric, Role::LimitPort, &frame(false, port, tcp::ACK, (1, 1461, 0)));
+        assert_eq!(told, window, "port {port}: what began before, and what nobody saw begin");
+    }
+    // A SYN that nobody answers, and its answer, make it known anew.
+    passes(fabric, Role::LimitGuest, &frame(true, 41_001, tcp::SYN, (7000, 0, 0)));
+    passes(fabric, Role::LimitPort, &frame(false, 41_001, tcp::SYN | tcp::ACK, (9000, 7001, 0)));
+    passes(fabric, Role::LimitGuest, &frame(true, 41_001, tcp::ACK, (7001, 9001, 1460)));
+    let told = passes(fabric, Role::LimitPort, &frame(false, 41_001, tcp::ACK, (9001, 7001 + 1460, 0)));
+    assert_eq!(told, (10 * 1460) >> 3);
 }
 
 /// A process of the host may give its packets a priority, which HTB reads as the number of a class, or of itself for none.

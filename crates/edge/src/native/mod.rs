@@ -30,7 +30,7 @@ pub(crate) use limiter::{Limit, LimitQueue, LIMIT_DEM, LIMIT_ECN, LIMIT_NONE, LI
 pub(crate) use paths::{hear, tick_paths, PathStates, Paths, Relay};
 pub use paths::{PathState, WEIGHT_ONE};
 pub use vcc::Vcc;
-pub(crate) use vcc::{fack, PolicyRule, VccClass, VccConf, AWARE, BEGUN};
+pub(crate) use vcc::{fack, PolicyRule, VccClass, VccConf, AWARE, BEGUN, BOTH_SCALES, BOTH_SYNS};
 pub(crate) use vcc::{CLASS_OBSERVE, CLASS_OFF, CLASS_POLICE, CONF_DUPACKS, DUPACKS, ONE};
 pub(crate) use vcc::{LAW_CUBIC, LAW_DCTCP, LAW_NONE, LAW_RENO, MAX_CLASSES, MAX_RULES};
 

@@ -1,6 +1,6 @@
 //! The programs of rate limits (`datapath/kernel/limits.bpf.c`): loaded when the first limit is wanted, beside the edge's.
 
-use super::{context_of, Error, KernelEdge, Result, Role, Segment, TestRun};
+use super::{context_of, pins, Error, KernelEdge, Result, Role, Segment, TestRun};
 use crate::state::limiter::{Limiter, LimiterCounts, LimiterKey};
 use crate::state::Plain;
 #[cfg(limits_object)]
@@ -116,7 +116,8 @@ impl KernelEdge {
             if name.to_string_lossy().contains('.') || name == CONTEXT {
                 continue; // of these very programs
             }
-            map.set_pin_path(self.maps.join(&name)).map_err(|e| Error::Bpf("name a map's pin", e))?;
+            map.set_pin_path(pins::place(&self.pins, &self.maps, &name))
+                .map_err(|e| Error::Bpf("name a map's pin", e))?;
         }
         for mut program in open.progs_mut() {
             if !laws && program.name() != PLAIN {

@@ -1,12 +1,18 @@
 //! What edges have pinned in the BPF file system.
 
 use super::{Error, Result};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Where systems mount it.
 const BPFFS: &str = "/sys/fs/bpf";
+
+/// Of maps that edges of all versions share.
+pub(super) const KEPT: &str = "kept";
+/// Its map, with what is kept of connections' handshakes: `datapath/kernel/kept.h`.
+pub(super) const HANDSHAKES: &str = "handshakes";
 
 pub(super) fn entries(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir).map(|entries| entries.flatten().map(|e| e.path()).collect()).unwrap_or_default()
@@ -24,7 +30,7 @@ pub(super) fn holds_maps(path: &Path) -> bool {
 /// # Errors
 /// The first pin that does not go.
 pub fn remove_edge(pins: &Path) -> Result<()> {
-    let own = |path: &Path| holds_maps(path) || path.ends_with("links") || path.ends_with("filters");
+    let own = |path: &Path| holds_maps(path) || ["links", "filters", KEPT].iter().any(|own| path.ends_with(own));
     entries(pins).iter().filter(|path| own(path)).try_for_each(|dir| remove_pins(dir))?;
     match fs::remove_dir(pins) {
         Err(e) if e.kind() != io::ErrorKind::DirectoryNotEmpty && e.kind() != io::ErrorKind::NotFound => {
@@ -45,6 +51,14 @@ pub fn other_edges(pins: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Where the map `name` is pinned: with those of its version, in `maps`, or with those of all.
+pub(super) fn place(pins: &Path, maps: &Path, name: &OsStr) -> PathBuf {
+    match name == HANDSHAKES {
+        true => pins.join(KEPT).join(name),
+        false => maps.join(name),
+    }
+}
+
 pub(super) fn remove_pins(dir: &Path) -> Result<()> {
     for path in entries(dir) {
         if path.is_dir() {
@@ -63,7 +77,7 @@ mod tests {
     #[test]
     fn only_what_is_an_edges_is_removed() {
         let pins = std::env::temp_dir().join(format!("selvedge-pins-{}", std::process::id()));
-        for own in ["v3", "v3-1024", "v12", "links", "filters"] {
+        for own in ["v3", "v3-1024", "v12", "links", "filters", "kept"] {
             fs::create_dir_all(pins.join(own)).unwrap();
             fs::write(pins.join(own).join("x"), "").unwrap();
         }
