@@ -9,6 +9,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+/// Another one only where a key means something else: new keys need none, if they may be missing.
 const VERSION: u32 = 1;
 /// More is not ours.
 const MAX_BYTES: u64 = 16 << 20;
@@ -66,7 +67,10 @@ impl Remembered {
             found.requested.clear();
             found.boot = boot;
         }
-        (found.version == VERSION).then_some(found)
+        // Earlier versions lacked some keys, which are then empty.
+        let known = (1..=VERSION).contains(&found.version);
+        found.version = VERSION;
+        known.then_some(found)
     }
 
     /// Replaces the file as a whole.

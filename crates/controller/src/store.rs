@@ -35,8 +35,8 @@ impl Record {
     pub(super) fn read(text: &[u8]) -> Result<Record, String> {
         let record: Record = serde_json::from_slice(text).map_err(|e| format!("is not a controller's record: {e}"))?;
         match record.version {
-            VERSION if record.revision < MAX_REVISION => Ok(record),
-            VERSION => Err(format!("has revision {}, after which there is no room", record.revision)),
+            1..=VERSION if record.revision < MAX_REVISION => Ok(Record { version: VERSION, ..record }),
+            1..=VERSION => Err(format!("has revision {}, after which there is no room", record.revision)),
             other => Err(format!("is of version {other}, this controller knows {VERSION}")),
         }
     }
