@@ -8,6 +8,7 @@ use crate::kernel_edge;
 use agent_api::protocol::Command;
 use clap::{Args, Subcommand};
 use config::ConfigError;
+use nix::sys::signal::{SigSet, Signal};
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
@@ -32,6 +33,9 @@ pub struct Stop {
     /// Configuration of the agent, for its pins and its socket [default: those of an agent that names none]
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Then stay until SIGTERM: Kubernetes starts a container of a DaemonSet again when it ends
+    #[arg(long)]
+    pub stay: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +46,8 @@ pub enum AgentError {
     Ctl(#[from] CtlError),
     #[error(transparent)]
     Run(#[from] kernel_edge::Error),
+    #[error("cannot wait for signals: {0}")]
+    Signals(nix::Error),
 }
 
 impl AgentError {
@@ -60,7 +66,7 @@ impl AgentError {
 pub fn run(agent: &Agent) -> Result<(), AgentError> {
     match agent {
         Agent::Run(arguments) => serve(&arguments.config),
-        Agent::Stop(arguments) => stop(arguments.config.as_deref()),
+        Agent::Stop(arguments) => stop_and_stay(arguments),
         Agent::Check(arguments) => check(&arguments.config),
     }
 }
@@ -80,6 +86,19 @@ fn check(path: &Path) -> Result<(), AgentError> {
     );
     for line in kernel_edge::resolve(&config)? {
         say!("{line}");
+    }
+    Ok(())
+}
+
+fn stop_and_stay(arguments: &Stop) -> Result<(), AgentError> {
+    // A signal that comes meanwhile waits: what is begun is brought to its end.
+    let end = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
+    if arguments.stay {
+        end.thread_block().map_err(AgentError::Signals)?;
+    }
+    stop(arguments.config.as_deref())?;
+    if arguments.stay {
+        end.wait().map_err(AgentError::Signals)?;
     }
     Ok(())
 }
