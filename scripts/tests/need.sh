@@ -115,7 +115,7 @@ machine
 run need lint
 expect_status 1
 expect_lines 1
-expect_line "a C compiler (cc), make, python3: apt-get install"
+expect_line "a C compiler (cc), make, python3, Python's yaml: apt-get install"
 expect_line "https://rustup.rs"
 
 name="Debian 12: cargo too old, cargo-web new enough"
@@ -309,6 +309,22 @@ stub rustup "case \"\$*\" in 'component add rustfmt clippy') : >$top/home/compon
 run need lint
 expect_status 0
 expect_line "installing rustfmt and clippy (rustup)"
+
+name="lint reads YAML"
+machine
+rust 1.90.0
+stub cc :
+stub make :
+stub python3 "[ -e $top/home/yaml ]"
+run need lint
+expect_status 1
+expect_lines 1
+expect_line "missing Python's yaml: apt-get install python3-yaml"
+apt ": >$top/home/yaml"
+: >"$top/candidates"
+run need lint
+expect_status 0
+expect_installed "python3-yaml"
 
 name="unknown target"
 run need dinner

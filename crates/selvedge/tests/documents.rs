@@ -43,6 +43,32 @@ fn every_command_of_the_documents_is_understood() {
     assert!(found >= 3, "the documents show the reader no commands");
 }
 
+/// Of every container and probe of a manifest, the words behind `args` and `command`, which stand there as JSON.
+fn invocations(manifest: &Path) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(manifest).unwrap();
+    let lists = ["args: ", "command: "].into_iter().flat_map(|key| text.split(key).skip(1));
+    let list = |rest: &str| serde_json::Deserializer::from_str(rest).into_iter().next().unwrap().unwrap();
+    lists.map(list).collect()
+}
+
+#[test]
+fn every_command_of_the_manifests_is_understood() {
+    let mut found = 0;
+    for directory in ["limits", "remove"] {
+        let manifest = Path::new(ROOT).join(format!("packaging/kubernetes/{directory}/daemonset.yaml"));
+        for words in invocations(&manifest) {
+            found += 1;
+            // The image's entry point is the program; a probe names it.
+            let arguments = words.iter().filter(|word| *word != "/usr/bin/selvedge");
+            let command = ["selvedge"].into_iter().chain(arguments.map(String::as_str));
+            if let Err(error) = selvedge::cli::Cli::try_parse_from(command) {
+                panic!("{}: {words:?}: {error}", manifest.display());
+            }
+        }
+    }
+    assert!(found >= 8, "{found} commands");
+}
+
 /// The rows of docs/balancing.md.
 fn schemes() -> String {
     let quoted = |names: &mut dyn Iterator<Item = &'static str>, between: &str| {

@@ -84,7 +84,8 @@ fn the_configuration_in_effect_is_valid() {
 
 #[test]
 fn every_file_of_an_agent_and_of_a_controller_is_valid() {
-    let packaged = ("packaging/agent.toml".to_owned(), text_of("packaging/agent.toml"));
+    let packaged = ["packaging/agent.toml", "packaging/deb/agent.toml", "packaging/kubernetes/limits/agent.toml"];
+    let packaged = packaged.map(|path| (path.to_owned(), text_of(path)));
     let shown = blocks("docs/agent.md", "[uplink]").into_iter().map(|block| ("docs/agent.md".to_owned(), block));
     // Blocks that show a part of a file.
     let uplink = "[uplink]\ninterface = \"eth0\"\n";
@@ -92,7 +93,7 @@ fn every_file_of_an_agent_and_of_a_controller_is_valid() {
         ["[receive]", "[paths]", "[congestion]", "[[port]]"].into_iter().flat_map(|line| blocks("docs/agent.md", line));
     let parts = parts.filter(|block| !block.contains("[uplink]"));
     let parts = parts.map(|block| ("docs/agent.md".to_owned(), format!("{uplink}{block}")));
-    valid(File::Agent, [packaged].into_iter().chain(shown).chain(parts), 5);
+    valid(File::Agent, packaged.into_iter().chain(shown).chain(parts), 7);
     let shown =
         blocks("docs/controller.md", "listen").into_iter().map(|block| ("docs/controller.md".to_owned(), block));
     valid(File::Controller, shown, 1);
