@@ -6,6 +6,7 @@ mod repro;
 mod results;
 mod scenarios;
 mod site;
+mod stop;
 mod sweep;
 mod topo;
 
