@@ -43,6 +43,75 @@ fn every_command_of_the_documents_is_understood() {
     assert!(found >= 3, "the documents show the reader no commands");
 }
 
+/// Where the links of a page lead, as they stand there, without those to other hosts.
+fn links(text: &str) -> Vec<&str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets.filter(|target| !target.contains("://") && !target.contains(char::is_whitespace)).collect()
+}
+
+/// What a heading is called in links.
+fn anchors(text: &str) -> Vec<String> {
+    let headings = text.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let plain = headings.map(|heading| heading.to_lowercase().replace(' ', "-"));
+    plain.map(|name| name.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()).collect()
+}
+
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut found = 0;
+    for document in documents() {
+        let page = Path::new(ROOT).join(&document);
+        let text = std::fs::read_to_string(&page).unwrap();
+        // What is shown as an example is none; nor are a book's copies of pages beside docs.
+        for link in links(&text).into_iter().filter(|link| !link.starts_with('[') && document != "docs/SUMMARY.md") {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            assert!(target.exists(), "{document}: {link}: there is no such file");
+            if !anchor.is_empty() {
+                let known = anchors(&std::fs::read_to_string(&target).unwrap());
+                assert!(known.iter().any(|name| name == anchor), "{document}: {link}: there is no such heading: {known:?}");
+            }
+            found += 1;
+        }
+    }
+    assert!(found > 50, "{found} links");
+}
+
+#[test]
+fn the_book_has_every_page_once() {
+    let summary = std::fs::read_to_string(Path::new(ROOT).join("docs/SUMMARY.md")).unwrap();
+    let listed = links(&summary);
+    for page in &listed {
+        let there = ["docs", "."].iter().any(|dir| Path::new(ROOT).join(dir).join(page).exists());
+        assert!(there, "docs/SUMMARY.md: {page}: there is no such page");
+    }
+    for document in documents() {
+        let page = document.strip_prefix("docs/").unwrap_or("SUMMARY.md");
+        let times = listed.iter().filter(|listed| **listed == page).count();
+        assert_eq!(times, usize::from(page != "SUMMARY.md"), "docs/SUMMARY.md: {page}");
+    }
+}
+
+/// All but those that need root: `make test` runs labs elsewhere.
+#[test]
+fn the_quick_start_of_researchers_works_as_it_stands() {
+    let dir = std::env::temp_dir().join(format!("selvedge-quick-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    std::os::unix::fs::symlink(Path::new(ROOT).join("examples"), dir.join("examples")).unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_selvedge"));
+    let commands = commands("docs/quick-start-researchers.md");
+    let commands: Vec<_> = commands.iter().filter(|command| !command.starts_with("selvedge lab ")).collect();
+    assert!(commands.len() >= 4, "{commands:?}");
+    for command in commands {
+        let mut shell = std::process::Command::new("sh");
+        let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+        let output = shell.arg("-c").arg(command).current_dir(&dir).env("PATH", path).output().unwrap();
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(dir.join("out/clos/report.html").exists());
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
 /// Of every container and probe of a manifest, the words behind `args` and `command`, which stand there as JSON.
 fn invocations(manifest: &Path) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(manifest).unwrap();
