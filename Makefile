@@ -12,7 +12,9 @@ SELVEDGE := $(TARGET)/release/selvedge
 help: ## this list
 	@awk -F ': ?[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build ## build, then run the main job: Presto against ECMP, with a report (under two minutes)
+demo: ## build, then simulate Presto against ECMP and, as root, limit real traffic, with a report (under two minutes)
+	@scripts/need demo
+	@$(MAKE) --no-print-directory build
 	@$(SELVEDGE) demo
 
 build: ## build the release binary

@@ -232,6 +232,21 @@ expect_status 1
 expect_line "E: no space left"
 expect_line "missing a C compiler (cc)"
 
+name="the demonstration goes on without real traffic, and says so to root alone"
+machine
+rust 1.90.0
+stub cc :
+stub make :
+run need demo
+expect_status 0
+expect_lines 6
+expect_line "clang is missing, so the demo's real traffic will be skipped (package clang)"
+expect_line "ip is missing, so the demo's real traffic will be skipped (package iproute2)"
+stub id 'echo 1000'
+run need demo
+expect_status 0
+expect_lines 0
+
 name="tests go on without the optional tools, and say so"
 machine
 rust 1.90.0
@@ -329,7 +344,7 @@ expect_installed "python3-yaml"
 name="unknown target"
 run need dinner
 expect_status 2
-expect_line "usage: need build|test|lint"
+expect_line "usage: need build|demo|test|lint"
 
 [ "$failures" = 0 ] || { echo "need: $failures checks failed" >&2; exit 1; }
 echo "need: all checks hold"

@@ -273,9 +273,8 @@ impl Connection {
                 native::LAW_CUBIC => Law::Cubic,
                 _ => Law::None,
             },
-            scale: (conn.flags & native::BOTH_SYNS == native::BOTH_SYNS).then_some(
-                if conn.flags & native::BOTH_SCALES == native::BOTH_SCALES { conn.in_scale } else { 0 },
-            ),
+            scale: (conn.flags & native::BOTH_SYNS == native::BOTH_SYNS)
+                .then_some(if conn.flags & native::BOTH_SCALES == native::BOTH_SCALES { conn.in_scale } else { 0 }),
             aware: report.flags & native::AWARE != 0,
             marked: Bytes(report.marked.into()),
             policed_segments: law.policed,

@@ -79,7 +79,7 @@ impl HostNamespace {
     ///
     /// # Errors
     /// The program's first complaint.
-    pub(crate) fn batch(&self, program: &'static str, lines: &str) -> Result<(), LabError> {
+    pub fn batch(&self, program: &'static str, lines: &str) -> Result<(), LabError> {
         let run = || {
             let mut child = Command::new(program)
                 .args(["-batch", "-"])

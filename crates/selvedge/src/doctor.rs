@@ -257,6 +257,11 @@ fn may_load() -> bool {
     caps & CAP_SYS_ADMIN != 0 || (caps & CAP_BPF != 0 && caps & CAP_NET_ADMIN != 0)
 }
 
+/// May this process make network namespaces, and mount within one?
+pub(crate) fn may_make_networks() -> bool {
+    capabilities() & (CAP_SYS_ADMIN | CAP_NET_ADMIN) == CAP_SYS_ADMIN | CAP_NET_ADMIN
+}
+
 fn bpf() -> Finding {
     if !may_load() {
         return finding(

@@ -66,6 +66,7 @@ pub fn report(results: &Results, command: &str) -> ReportData {
         sweep: None,
         timeline: timeline::timeline(results),
         checks: Vec::new(),
+        real: None,
         compared_with: None,
     }
 }

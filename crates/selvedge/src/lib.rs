@@ -13,6 +13,7 @@ pub mod demo;
 pub mod doctor;
 pub mod figures;
 mod input;
+mod interrupt;
 pub mod kernel_edge;
 pub mod lab;
 pub mod manual;
@@ -59,6 +60,8 @@ pub enum Failure {
     Topo(#[from] topo::TopoError),
     #[error(transparent)]
     Controller(#[from] controller::ControllerError),
+    #[error("no real traffic here: {0}")]
+    NoTraffic(String),
     #[error(transparent)]
     Cni(#[from] cni::install::InstallError),
     #[error("cannot write {0}: {1}")]
@@ -91,7 +94,7 @@ pub fn main(cli: Cli) -> ExitCode {
         _ => true,
     };
     if writes_results {
-        output::handle_interrupt();
+        interrupt::handle();
     }
     let done = match cli.command {
         Command::Sim { command: Sim::Run(arguments) } => sim::run(&arguments).map(|()| true),

@@ -141,7 +141,9 @@ fn show(cell: &Cell, base: Option<&Cell>, better: Better) -> String {
     let told = base.filter(|base| better != Better::Neither && cell.differs(base)).and_then(|base| base.value);
     if let Some(base) = told.filter(|base| *base != 0.0) {
         let change = (value - base) / base * 100.0;
-        if change.abs() < 1000.0 {
+        if change < -99.0 && value > 0.0 {
+            text += &format!(" ({:.1}%)", change.max(-99.9)); // nearly everything gone is not everything
+        } else if change.abs() < 1000.0 {
             text += &format!(" ({change:+.0}%)");
         } else {
             text += &format!(" (x{:.0})", value / base);
@@ -185,5 +187,6 @@ mod tests {
         let cell = |value: f64, ci: f64| Cell { value: Some(value), ci: Some(ci), note: None };
         assert_eq!(show(&cell(1.0, 0.5), Some(&cell(2.0, 0.5)), Better::Lower), "1.00 \u{b1}0.5000 (-50%)");
         assert_eq!(show(&cell(1.0, 0.9), Some(&cell(2.0, 0.5)), Better::Lower), "1.00 \u{b1}0.9000");
+        assert_eq!(show(&Cell::from(0.1), Some(&Cell::from(900.0)), Better::Lower), "0.1000 (-99.9%)");
     }
 }

@@ -69,7 +69,10 @@ fn links_between_pages_lead_somewhere() {
             assert!(target.exists(), "{document}: {link}: there is no such file");
             if !anchor.is_empty() {
                 let known = anchors(&std::fs::read_to_string(&target).unwrap());
-                assert!(known.iter().any(|name| name == anchor), "{document}: {link}: there is no such heading: {known:?}");
+                assert!(
+                    known.iter().any(|name| name == anchor),
+                    "{document}: {link}: there is no such heading: {known:?}"
+                );
             }
             found += 1;
         }

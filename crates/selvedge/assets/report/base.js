@@ -79,10 +79,10 @@ function common() {
   };
 }
 
-/** A legend of the schemes; a click hides one. `plain` for lines without symbols. */
-function legend(plain = false) {
+/** A legend of the schemes, or of others that have names; a click hides one. `plain` for lines without symbols. */
+function legend(plain = false, list = schemes) {
   return {
-    data: schemes.map((s) => s.name),
+    data: list.map((s) => s.name),
     itemStyle: plain ? { opacity: 0 } : {},
     type: 'scroll',
     left: 0,

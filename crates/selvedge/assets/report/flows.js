@@ -139,21 +139,21 @@ function timeRange(list) {
 
 /**
  * Curves on a log axis of values: the share at most x, or, for the tail, the share of at least x on a log axis.
- * `curve(scheme)` gives a Cdf or undefined.
+ * `curve(scheme)` gives a Cdf or undefined; `list` has others than schemes.
  */
-function distribution(curve, tail, what) {
-  const unit = schemes.map(curve).find(Boolean)?.unit ?? '';
+function distribution(curve, tail, what, list = schemes) {
+  const unit = list.map(curve).find(Boolean)?.unit ?? '';
   const format = inUnit(unit);
   const line = (cdf) => {
     const all = cdf.count + cdf.censored;
     const known = cdf.points.filter(([x]) => x > 0);
     return tail ? known.map(([x, y]) => [x, Math.max(1 - y + 1 / all, 1 / all)]) : known;
   };
-  const values = schemes.map(curve).filter(Boolean).flatMap((c) => c.points.map((p) => p[0])).filter((x) => x > 0);
+  const values = list.map(curve).filter(Boolean).flatMap((c) => c.points.map((p) => p[0])).filter((x) => x > 0);
   const [low, high] = values.reduce(([a, b], x) => [Math.min(a, x), Math.max(b, x)], [Infinity, 0]);
   const share = (y) => (tail ? `${num(y * 100)}% beyond` : `${num(y * 100)}%`);
   return {
-    legend: legend(true),
+    legend: legend(true, list),
     grid: { left: tail ? 38 : 28, right: 22, top: 36, bottom: 8, containLabel: true },
     xAxis: axis({
       type: 'log',
@@ -169,7 +169,7 @@ function distribution(curve, tail, what) {
       axisPointer: { type: 'line', lineStyle: { color: css('--muted') } },
       formatter: (hits) => tip(format(hits[0].axisValue), hits.map((p) => [p.color, p.seriesName, share(p.value[1])])),
     },
-    series: schemes.map((s, i) => ({
+    series: list.map((s, i) => ({
       name: s.name,
       type: 'line',
       step: 'end',

@@ -9,6 +9,6 @@ mod sweep;
 mod write;
 
 pub use series::too_many_series;
-pub use staging::{handle_interrupt, Staging, StagingError};
+pub use staging::{Staging, StagingError};
 pub use sweep::SweepCsv;
 pub use write::{effective, metrics, shown, write, write_report, Extras, WriteError};

@@ -1,12 +1,12 @@
 //! A results directory that is complete or absent.
 
 use super::manifest::{self, Manifest};
+use crate::interrupt;
 use lab::{lock_directory, DirectoryLock};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// What cannot be done about a results directory.
@@ -39,9 +39,6 @@ fn remedy(error: &io::Error) -> &'static str {
         _ => "choose a directory where you may write",
     }
 }
-
-/// Directories being written, which an interrupt removes.
-static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A directory beside the final one that takes its name once complete. Dropped before that, it is removed.
 #[derive(Debug)]
@@ -89,9 +86,7 @@ impl Staging {
             let _ = fs::remove_dir_all(&path);
             StagingError::Io { path: path.clone(), source }
         })?;
-        if let Ok(mut unfinished) = UNFINISHED.lock() {
-            unfinished.push(path.clone());
-        }
+        interrupt::remember(path.clone());
         Ok(Staging { path, target, force, committed: false, _lock: lock })
     }
 
@@ -135,7 +130,7 @@ impl Staging {
             self.committed = true;
             return Ok(());
         }
-        self.forget();
+        interrupt::forget(&self.path);
         // In one step if the file system can: a killed process leaves the old results or the new ones.
         if files::exchange(&self.path, &self.target).is_err() {
             let old = self.path.with_file_name(format!(".old-{}", std::process::id()));
@@ -147,13 +142,6 @@ impl Staging {
         // What somebody has put there since the check stays, under that name.
         manifest::remove(&self.path).map_err(|source| StagingError::Io { path: self.path.clone(), source })
     }
-
-    /// An interrupt no longer removes it.
-    fn forget(&self) {
-        if let Ok(mut unfinished) = UNFINISHED.lock() {
-            unfinished.retain(|path| *path != self.path);
-        }
-    }
 }
 
 impl Drop for Staging {
@@ -161,7 +149,7 @@ impl Drop for Staging {
         if !self.committed {
             let _ = fs::remove_dir_all(&self.path); // the next run tries again
         }
-        self.forget();
+        interrupt::forget(&self.path);
     }
 }
 
@@ -204,20 +192,6 @@ fn remove_abandoned(parent: &Path, prefix: &str) {
 fn is_own_directory(path: &Path) -> bool {
     let Ok(me) = fs::metadata("/proc/self").map(|me| me.uid()) else { return false };
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == me)
-}
-
-/// On Ctrl-C, removes half-written files and ends the process with status 130.
-pub fn handle_interrupt() {
-    // Without a handler the default action still ends the process; only the temporary directory would stay.
-    let _ = ctrlc::set_handler(|| {
-        if let Ok(unfinished) = UNFINISHED.lock() {
-            for path in unfinished.iter() {
-                let _ = fs::remove_dir_all(path);
-            }
-        }
-        eprintln!("interrupted; no results were written");
-        std::process::exit(130);
-    });
 }
 
 #[cfg(test)]

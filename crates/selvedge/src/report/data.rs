@@ -33,8 +33,39 @@ pub struct ReportData {
     pub timeline: Option<Timeline>,
     /// Checks against published numbers; empty unless the run is a reproduction.
     pub checks: Vec<CheckReport>,
+    /// What was measured with real traffic, beside what was simulated.
+    pub real: Option<Real>,
     /// Where checks are not against a paper: what [`CheckReport::paper`] and [`CheckReport::measured`] are instead.
     pub compared_with: Option<[String; 2]>,
+}
+
+/// Requests beside downloads, of real TCP behind rate limiters.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Real {
+    pub title: String,
+    /// What was done.
+    pub text: String,
+    /// When counting begins, s after the downloads.
+    pub warmup_s: f64,
+    /// One row a limiter.
+    pub table: Table,
+    pub lines: Vec<RealLine>,
+}
+
+/// What was measured behind one limiter. The order is that of the table.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RealLine {
+    /// [`Row::scheme`] of the table.
+    pub name: String,
+    pub note: String,
+    /// When each request was sent, s since the downloads began, and its round trip, ms.
+    pub requests: Vec<[f64; 2]>,
+    /// Round trips of those that count.
+    pub beside: Cdf,
+    /// Payload of all downloads together, Mb/s.
+    pub downloads: Series,
 }
 
 /// What a report of a sweep shows beside that of a single point.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::data::{ReportData, SchemeReport, Sweep, Timeline, TopologyDrawing};
+use super::data::{Real, ReportData, SchemeReport, Sweep, Timeline, TopologyDrawing};
 use super::html::{escape, script_json};
 use super::{summary, tables};
 
@@ -12,12 +12,13 @@ const STYLE: &str = include_str!("../../assets/report/page.css");
 const ERRORS: &str = include_str!("../../assets/report/errors.js");
 const ECHARTS: &str = include_str!("../../assets/echarts/echarts.min.js");
 /// In this order, in one function.
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 7] = [
     include_str!("../../assets/report/base.js"),
     include_str!("../../assets/report/sweep.js"),
     include_str!("../../assets/report/flows.js"),
     include_str!("../../assets/report/timeline.js"),
     include_str!("../../assets/report/fabric.js"),
+    include_str!("../../assets/report/real.js"),
     include_str!("../../assets/report/start.js"),
 ];
 
@@ -32,6 +33,7 @@ struct ChartData<'a> {
     topology: &'a TopologyDrawing,
     sweep: Option<&'a Sweep>,
     timeline: Option<&'a Timeline>,
+    real: Option<&'a Real>,
 }
 
 pub(super) fn render(data: &ReportData) -> String {
@@ -43,6 +45,7 @@ pub(super) fn render(data: &ReportData) -> String {
     summary::checks(&mut out, data);
     summary::comparison(&mut out, data);
     charts(&mut out, data);
+    real(&mut out, data);
     set_up(&mut out, data);
     out.push_str("</main>");
     let _ =
@@ -52,6 +55,7 @@ pub(super) fn render(data: &ReportData) -> String {
         topology: &data.topology,
         sweep: data.sweep.as_ref(),
         timeline: data.timeline.as_ref(),
+        real: data.real.as_ref(),
     });
     let _ = write!(out, "<script type=\"application/json\" id=\"report-data\">{json}</script>");
     let _ = write!(out, "<script>{ECHARTS}</script>");
@@ -79,6 +83,9 @@ fn header(out: &mut String, data: &ReportData) {
     }
     out.push_str("<ul class=\"facts\">");
     summary::check_count(out, data);
+    if data.real.is_some() && !data.schemes.is_empty() {
+        out.push_str("<li><a href=\"#real\">and real traffic</a></li>");
+    }
     let names: Vec<&str> = data.schemes.iter().map(|s| s.name.as_str()).collect();
     fact(out, "schemes", &names.join(", "));
     let hosts = data.topology.nodes.iter().filter(|n| n.kind == "host").count();
@@ -189,7 +196,27 @@ fn charts(out: &mut String, data: &ReportData) {
         topology.html(|_, _| (), data),
     ]
     .concat();
-    out.push_str(if all.is_empty() { "<p class=\"card empty\">Nothing was recorded.</p>" } else { &all });
+    let nothing = all.is_empty() && data.real.is_none();
+    out.push_str(if nothing { "<p class=\"card empty\">Nothing was recorded.</p>" } else { &all });
+}
+
+/// The section of real traffic: its numbers, then its charts.
+fn real(out: &mut String, data: &ReportData) {
+    let Some(real) = &data.real else { return };
+    summary::real(out, real);
+    let requests = Card {
+        id: "requests",
+        title: "Requests beside downloads",
+        lead: "Round trip of each request, by when it was sent; or the share of those that count which took at most so long.",
+        shown: real.lines.iter().any(|line| !line.requests.is_empty()),
+    };
+    let downloads = Card {
+        id: "downloads",
+        title: "Downloads",
+        lead: "Payload that the container receives, all downloads together.",
+        shown: real.lines.iter().any(|line| !line.downloads.values.is_empty()),
+    };
+    out.push_str(&group("pair", &[requests.html(tables::requests, data), downloads.html(tables::downloads, data)]));
 }
 
 /// A chart with its title, its switches and the numbers behind it.
@@ -229,7 +256,8 @@ fn group(class: &str, cards: &[String]) -> String {
 
 fn set_up(out: &mut String, data: &ReportData) {
     out.push_str("<section class=\"card\" id=\"set-up\"><details><summary><h2>Set-up</h2></summary><dl>");
-    for (name, value) in [("Command", &data.command), ("Version", &data.version), ("Seeds", &seeds(&data.seeds))] {
+    let rows = [("Command", &data.command), ("Version", &data.version), ("Seeds", &seeds(&data.seeds))];
+    for (name, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) {
         let _ = write!(out, "<dt>{name}</dt><dd><code>{}</code></dd>", escape(value));
     }
     let _ = write!(

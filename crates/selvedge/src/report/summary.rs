@@ -2,11 +2,23 @@
 
 use std::fmt::Write as _;
 
-use super::data::{Better, Cell, CheckStatus, Column, ReportData};
+use super::data::{Better, Cell, CheckStatus, Column, Real, ReportData, Table};
 use super::html::{escape, number, MISSING};
 
 /// Colours that the style sheet defines; more schemes than this share them.
 const COLOURS: usize = 8;
+
+/// A table of metrics, and the names and notes of those that it compares, in the order of their colours.
+struct Compared<'a> {
+    table: &'a Table,
+    names: Vec<(&'a str, &'a str)>,
+}
+
+impl Compared<'_> {
+    fn place(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|(known, _)| *known == name)
+    }
+}
 
 /// One row a scheme, the best value of each column emphasised, differences against the first row. What the intervals leave to chance
 /// is neither.
@@ -20,7 +32,31 @@ pub(super) fn comparison(out: &mut String, data: &ReportData) {
         let _ = write!(out, "<p>Differences against <b>{}</b>; grey ones lie within the intervals. Best values are marked where no other \
              may be as good. \u{b1}: 95% interval over seeds.</p>", escape(&baseline.scheme));
     }
-    out.push_str("</div></div><div class=\"scroll\"><table class=\"summary\"><thead><tr><th scope=\"col\">Scheme</th>");
+    out.push_str("</div></div>");
+    let names = data.schemes.iter().map(|s| (s.name.as_str(), s.note.as_str())).collect();
+    rows(out, &Compared { table, names }, "Scheme");
+    out.push_str("</section>");
+}
+
+/// Title, set-up and numbers of real traffic; a row a limiter, differences against the first.
+pub(super) fn real(out: &mut String, real: &Real) {
+    let (title, text) = (escape(&real.title), escape(&real.text));
+    let _ = write!(
+        out,
+        "<section class=\"card\" id=\"real\"><div class=\"card-head\"><div><h2>{title}</h2><p>{text}</p></div></div>"
+    );
+    let names = real.lines.iter().map(|line| (line.name.as_str(), line.note.as_str())).collect();
+    rows(out, &Compared { table: &real.table, names }, "Limiter");
+    out.push_str("</section>");
+}
+
+fn rows(out: &mut String, compared: &Compared<'_>, what: &str) {
+    let table = compared.table;
+    let _ = write!(
+        out,
+        "<div class=\"scroll\"><table class=\"summary\"><thead><tr><th scope=\"col\">{}</th>",
+        escape(what)
+    );
     // What no scheme has is told below.
     let of = |at: usize| table.rows.iter().map(move |row| row.cells.get(at));
     let (shown, missing): (Vec<usize>, Vec<usize>) =
@@ -31,9 +67,9 @@ pub(super) fn comparison(out: &mut String, data: &ReportData) {
     out.push_str("</tr></thead><tbody>");
     for (index, row) in table.rows.iter().enumerate() {
         out.push_str("<tr>");
-        scheme(out, data, &row.scheme);
+        scheme(out, compared, &row.scheme);
         for &at in &shown {
-            cell(out, data, index, at, &table.columns[at]);
+            cell(out, compared, index, at, &table.columns[at]);
         }
         out.push_str("</tr>");
     }
@@ -45,9 +81,13 @@ pub(super) fn comparison(out: &mut String, data: &ReportData) {
     };
     if !missing.is_empty() {
         let words: Vec<String> = missing.iter().map(word).collect();
-        let _ = write!(out, "<p class=\"missing\">No scheme has a value of: {}.</p>", words.join(", "));
+        let _ = write!(
+            out,
+            "<p class=\"missing\">No {} has a value of: {}.</p>",
+            escape(&what.to_lowercase()),
+            words.join(", ")
+        );
     }
-    out.push_str("</section>");
 }
 
 fn heading(out: &mut String, column: &Column) {
@@ -61,18 +101,18 @@ fn heading(out: &mut String, column: &Column) {
     let _ = write!(out, "{dot}{direction}</small></th>");
 }
 
-fn scheme(out: &mut String, data: &ReportData, name: &str) {
-    let found = data.schemes.iter().position(|s| s.name == name);
+fn scheme(out: &mut String, compared: &Compared<'_>, name: &str) {
+    let found = compared.place(name);
     let colour = found.map_or_else(String::new, |i| format!("<i class=\"swatch s{}\"></i>", i % COLOURS));
     let _ = write!(out, "<th scope=\"row\"><b>{colour}{}</b>", escape(name));
-    if let Some(note) = found.map(|i| &data.schemes[i].note).filter(|n| !n.is_empty()) {
+    if let Some(note) = found.map(|i| compared.names[i].1).filter(|n| !n.is_empty()) {
         let _ = write!(out, "<small>{}</small>", escape(note));
     }
     out.push_str("</th>");
 }
 
-fn cell(out: &mut String, data: &ReportData, index: usize, at: usize, column: &Column) {
-    let rows = &data.table.rows;
+fn cell(out: &mut String, compared: &Compared<'_>, index: usize, at: usize, column: &Column) {
+    let rows = &compared.table.rows;
     let values = || rows.iter().filter_map(|r| value(r.cells.get(at)));
     let this = rows[index].cells.get(at);
     let note = this.and_then(|c| c.note.as_deref()).unwrap_or_default();
@@ -111,7 +151,7 @@ fn cell(out: &mut String, data: &ReportData, index: usize, at: usize, column: &C
     }
     let largest = values().map(f64::abs).fold(0.0, f64::max);
     if largest > 0.0 {
-        let colour = data.schemes.iter().position(|s| s.name == rows[index].scheme).unwrap_or(index) % COLOURS;
+        let colour = compared.place(&rows[index].scheme).unwrap_or(index) % COLOURS;
         let share = x.abs() / largest * 100.0;
         let _ = write!(out, "<span class=\"bar\"><i class=\"s{colour}\" style=\"width:{share:.1}%\"></i></span>");
     }

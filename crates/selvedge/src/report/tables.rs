@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::data::{Cdf, Cell, Direction, Link, LinkEvent, LinkUtilisation, ReportData, SchemeReport, UnfinishedFlow};
+use super::data::{
+    Cdf, Cell, Direction, Link, LinkEvent, LinkUtilisation, ReportData, SchemeReport, Series, UnfinishedFlow,
+};
 use super::html::{self, data_table, number, optional, MISSING};
 use super::summary::interval;
 
@@ -102,17 +104,8 @@ pub(super) fn throughput(out: &mut String, data: &ReportData) {
 }
 
 pub(super) fn goodput(out: &mut String, data: &ReportData) {
-    let rows: Vec<Vec<String>> = data
-        .schemes
-        .iter()
-        .filter_map(|s| Some((s, s.goodput.as_ref()?)))
-        .map(|(s, g)| {
-            let mean = g.values.iter().sum::<f64>() / g.values.len().max(1) as f64;
-            let least = g.values.iter().copied().min_by(f64::total_cmp);
-            let most = g.values.iter().copied().max_by(f64::total_cmp);
-            vec![s.name.clone(), number(mean), optional(least), optional(most)]
-        })
-        .collect();
+    let rows: Vec<Vec<String>> =
+        data.schemes.iter().filter_map(|s| Some((s, s.goodput.as_ref()?))).map(|(s, g)| spread(&s.name, g)).collect();
     data_table(out, "The numbers, in Gbps", &head(["Scheme", "mean", "least", "most"]), &rows);
 }
 
@@ -143,6 +136,28 @@ pub(super) fn rtt(out: &mut String, data: &ReportData) {
     let unit = data.schemes.iter().filter_map(|s| s.rtt.as_ref()).map(|c| c.unit.as_str()).next().unwrap_or_default();
     let titles = head(["Scheme", "samples", "lost", "median", "p99", "p99.9"]);
     data_table(out, &format!("The numbers, in {unit}"), &titles, &rows);
+}
+
+pub(super) fn requests(out: &mut String, data: &ReportData) {
+    let lines = data.real.iter().flat_map(|real| &real.lines);
+    let rows: Vec<Vec<String>> = lines.map(|line| distribution(line.name.clone(), None, &line.beside)).collect();
+    let titles = head(["Limiter", "answered", "not answered", "median", "p99", "p99.9"]);
+    data_table(out, "The numbers of those that count, in ms", &titles, &rows);
+}
+
+pub(super) fn downloads(out: &mut String, data: &ReportData) {
+    let lines = data.real.iter().flat_map(|real| &real.lines);
+    let rows: Vec<Vec<String>> = lines.map(|line| spread(&line.name, &line.downloads)).collect();
+    data_table(out, "The numbers, warm-up included, in Mb/s", &head(["Limiter", "mean", "least", "most"]), &rows);
+}
+
+/// Mean, least and most of a series.
+fn spread(name: &str, series: &Series) -> Vec<String> {
+    let values = &series.values;
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let least = values.iter().copied().min_by(f64::total_cmp);
+    let most = values.iter().copied().max_by(f64::total_cmp);
+    vec![name.to_owned(), number(mean), optional(least), optional(most)]
 }
 
 pub(super) fn slowdown(out: &mut String, data: &ReportData) {

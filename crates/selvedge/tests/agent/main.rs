@@ -8,6 +8,7 @@ mod bpffs;
 mod cni;
 mod congestion;
 mod controller;
+mod demo;
 mod learning;
 mod limits;
 mod operator;

@@ -158,6 +158,25 @@ fn failures_and_unfinished_flows_draw() {
 }
 
 #[test]
+fn real_traffic_draws_with_and_without_a_simulation() {
+    let Some(browser) = browser() else { return };
+    let look = "<script>const of = (id) => echarts.getInstanceByDom(document.getElementById(id)).getOption();\
+        const told = [of('chart-requests').series.map((s) => s.data.length).join('_'), of('chart-requests').yAxis[0].type];\
+        document.querySelectorAll('#controls-requests input')[1].click();\
+        told.push(of('chart-requests').series[1].data.length > 50, of('chart-downloads').series[0].data.length);\
+        document.documentElement.dataset.told = told.join('-');</script>";
+    let alone = ReportData { real: Some(sample::real()), ..ReportData::default() };
+    let document = drawn(browser, "real", &alone, look);
+    assert_all_drawn(&document, 2);
+    // All requests of both, on a log axis; a curve of those that count; steps of 100 ms.
+    assert!(state(&document).contains("data-told=\"500_500-log-true-30\""), "{}", state(&document));
+    let both = ReportData { real: alone.real, ..sample::stride() };
+    assert_all_drawn(&drawn(browser, "real-too", &both, ""), 10);
+    let empty = ReportData { real: Some(Real::default()), ..ReportData::default() };
+    assert_all_drawn(&drawn(browser, "real-empty", &empty, ""), 0);
+}
+
+#[test]
 fn reports_with_little_in_them_draw() {
     let Some(browser) = browser() else { return };
     assert_all_drawn(&drawn(browser, "empty", &ReportData::default(), ""), 0);

@@ -64,6 +64,11 @@ fn strings_cannot_break_out() {
     (sweep.metrics[0].column.title, sweep.metrics[0].column.unit) = (evil.into(), evil.into());
     sweep.metrics[0].lines[0].scheme = evil.into();
     data.sweep = Some(sweep);
+    let mut real = sample::real();
+    (real.title, real.text) = (evil.into(), evil.into());
+    (real.lines[0].name, real.lines[0].note) = (evil.into(), evil.into());
+    (real.table.columns[0].title, real.table.rows[0].scheme) = (evil.into(), evil.into());
+    data.real = Some(real);
 
     let page = without_library(&report::render(&data));
     let usual = without_library(&report::render(&sample::stride()));
@@ -83,6 +88,18 @@ fn an_empty_report_renders() {
     no_flows.schemes.push(SchemeReport { name: "ecmp".into(), ..SchemeReport::default() });
     no_flows.schemes[0].fct.push(FctSeries { class: "all".into(), cdf: Cdf::from_samples("ms", vec![], 4) });
     assert!(report::render(&no_flows).contains("ecmp"));
+}
+
+#[test]
+fn a_report_may_have_real_traffic_alone() {
+    let data = ReportData { real: Some(sample::real()), effective_config: "[limits]".into(), ..ReportData::default() };
+    let page = report::render(&data);
+    assert!(!page.contains("Nothing was recorded.") && !page.contains("<dt>Seeds</dt>"), "of what was not run");
+    assert!(page.contains("<th scope=\"col\">Limiter</th>") && page.contains("<i class=\"swatch s1\"></i>selvedge"));
+    assert!(page.contains("<span class=\"diff better\">\u{2212}99.9%"), "against the first limiter");
+    assert!(!page.contains("href=\"#real\""), "there is nothing to jump over");
+    let both = report::render(&ReportData { real: data.real, ..sample::stride() });
+    assert!(both.contains("href=\"#real\"") && both.contains("id=\"comparison\"") && both.contains("id=\"real\""));
 }
 
 #[test]

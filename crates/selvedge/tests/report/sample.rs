@@ -220,6 +220,38 @@ pub(super) fn stride() -> ReportData {
         compared_with: None,
         sweep: None,
         timeline: None,
+        real: None,
+    }
+}
+
+/// Requests behind two limiters, from two seconds before their downloads.
+pub(super) fn real() -> Real {
+    let line = |name: &str, ms: f64| {
+        let mut noise = Noise(ms.to_bits());
+        let took = |sent: f64, noise: &mut Noise| if sent < 0.0 { 0.1 } else { ms * (1.0 + noise.next()) };
+        let requests: Vec<[f64; 2]> =
+            (0..500).map(|n| f64::from(n) * 0.01 - 2.0).map(|sent| [sent, took(sent, &mut noise)]).collect();
+        let counted = requests.iter().filter(|[sent, _]| *sent >= 1.0).map(|[_, took]| *took).collect();
+        RealLine {
+            name: name.into(),
+            note: "a limiter".into(),
+            beside: Cdf::from_samples("ms", counted, 1),
+            requests,
+            downloads: Series::new(0.0, 100.0, &[285.0; 30]),
+        }
+    };
+    let lines = vec![line("htb", 90.0), line("selvedge", 0.1)];
+    let better = Better::Lower;
+    let rows = lines.iter().map(|l| Row { scheme: l.name.clone(), cells: vec![l.beside.p50.into()] }).collect();
+    Real {
+        title: "Real traffic".into(),
+        text: "a container behind a limit".into(),
+        warmup_s: 1.0,
+        table: Table {
+            columns: vec![Column { title: "request".into(), unit: "ms".into(), better, ..Column::default() }],
+            rows,
+        },
+        lines,
     }
 }
 
