@@ -31,6 +31,8 @@ mod tenants;
 mod tick;
 mod timers;
 mod trial;
+#[cfg(limits_object)]
+mod types;
 pub mod walk;
 
 pub use agent_api::config::Place;

@@ -1,5 +1,7 @@
 //! The programs of rate limits (`datapath/kernel/limits.bpf.c`): loaded when the first limit is wanted, beside the edge's.
 
+#[cfg(limits_object)]
+use super::types::Types;
 use super::{context_of, pins, Error, KernelEdge, Result, Role, Segment, TestRun};
 use crate::state::limiter::{Limiter, LimiterCounts, LimiterKey};
 use crate::state::Plain;
@@ -28,11 +30,22 @@ fn has_cast() -> bool {
     Btf::from_vmlinux().is_ok_and(|btf| btf.type_by_name::<Func<'_>>("bpf_rdonly_cast").is_some())
 }
 
+/// The types to which laws are fitted where HTB is a module: to be kept until the programs are loaded. Without them libbpf looks for
+/// them itself.
+#[cfg(limits_object)]
+fn htb_types(laws: bool) -> Option<Types> {
+    laws.then(|| Types::with("sch_htb").ok().flatten()).flatten()
+}
+
 /// The programs with their constants, as yet without pins.
 #[cfg(limits_object)]
-fn open_object(object: &[u8], max_flows: u32, laws: bool) -> Result<libbpf_rs::OpenObject> {
-    let mut open =
-        ObjectBuilder::default().open_memory(object).map_err(|e| Error::Bpf("read the programs of limits", e))?;
+fn open_object(object: &[u8], max_flows: u32, laws: bool, types: Option<&Types>) -> Result<libbpf_rs::OpenObject> {
+    let failed = |e| Error::Bpf("read the programs of limits", e);
+    let mut builder = ObjectBuilder::default();
+    if let Some(types) = types {
+        builder.btf_custom_path(types.path()).map_err(failed)?;
+    }
+    let mut open = builder.open_memory(object).map_err(failed)?;
     let casts = u32::from(laws && has_cast());
     for mut map in open.maps_mut() {
         let name = map.name().to_owned();
@@ -66,8 +79,9 @@ pub(super) fn try_load(object: Option<&[u8]>, max_flows: u32) -> Result<()> {
     if let Some(why) = lawless_kernel() {
         return Err(Error::Lawless(why));
     }
-    super::refusal::load(open_object(object.unwrap_or(OBJECT), max_flows, true)?, "load the programs of limits")
-        .map(drop)
+    let types = htb_types(true);
+    let open = open_object(object.unwrap_or(OBJECT), max_flows, true, types.as_ref())?;
+    super::refusal::load(open, "load the programs of limits").map(drop)
 }
 
 #[derive(Debug)]
@@ -110,7 +124,8 @@ impl KernelEdge {
 
     #[cfg(limits_object)]
     fn load_limits(&self, max_flows: u32, laws: bool) -> Result<Object> {
-        let mut open = open_object(OBJECT, max_flows, laws)?;
+        let types = htb_types(laws);
+        let mut open = open_object(OBJECT, max_flows, laws, types.as_ref())?;
         for mut map in open.maps_mut() {
             let name = map.name().to_owned();
             if name.to_string_lossy().contains('.') || name == CONTEXT {

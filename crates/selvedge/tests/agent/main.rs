@@ -532,7 +532,13 @@ fn four_capabilities_are_enough() {
     assert!(world.has_interface(0, "svcut0"));
     assert!(world.has_interface(0, "svgro4789"));
     assert_eq!(world.has_interface(0, "svhold0"), tun);
+    // Where HTB is a module, its types are found without CAP_SYS_ADMIN.
+    let limited = world.ctl(0, &["limit", "lxc0", "--egress", "300Mbps"]);
+    assert!(limited.status.success(), "{limited:?}");
+    let limits = world.ask(0, &["limits"]);
+    assert!(limits[0]["law"] == "spring" && limits[0]["in_force"] == true, "{limits}");
     for i in 0..2 {
+        assert_eq!(world.ask(i, &["status"])["problems"], serde_json::json!([]));
         assert!(world.stop(i).status.success());
     }
 }
