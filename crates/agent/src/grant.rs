@@ -8,6 +8,7 @@ use super::requested::Granted;
 use super::rules::rule_for;
 use agent_api::config::{MAX_PORTS, MAX_RATE, MIN_RATE};
 use agent_api::protocol::{Limit, RequestedLimit};
+use tracing::error;
 
 /// Longest name of who asks, bytes.
 const MAX_OWNER: usize = 512;
@@ -64,7 +65,7 @@ impl Agent {
             Err(why) => {
                 self.remembered.requested = before;
                 if let Err(e) = self.follow_requested().await {
-                    self.log.error(e); // and again at the next look
+                    error!("{e}"); // and again at the next look
                 }
                 Err(why)
             }

@@ -1,56 +1,6 @@
-//! Lines on standard error: for journald with their priority in front, plain otherwise.
+//! How often the same is logged.
 
 use std::time::{Duration, Instant};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
-    Error,
-    Warning,
-    Info,
-}
-
-pub(super) struct Log {
-    journal: bool,
-}
-
-impl Log {
-    pub(super) fn new() -> Log {
-        // systemd sets it for services whose standard error is the journal.
-        Log { journal: std::env::var_os("JOURNAL_STREAM").is_some() }
-    }
-
-    pub(super) fn error(&self, text: impl AsRef<str>) {
-        self.line(Level::Error, text.as_ref());
-    }
-    pub(super) fn warning(&self, text: impl AsRef<str>) {
-        self.line(Level::Warning, text.as_ref());
-    }
-    pub(super) fn info(&self, text: impl AsRef<str>) {
-        self.line(Level::Info, text.as_ref());
-    }
-
-    pub(super) fn line(&self, level: Level, text: &str) {
-        use std::io::Write;
-        // One write, so that lines of several agents do not mix. Nothing can be done where it fails.
-        let line = render(self.journal, level, text);
-        let _ = std::io::stderr().lock().write_all(line.as_bytes());
-    }
-}
-
-fn render(journal: bool, level: Level, text: &str) -> String {
-    // sd-daemon(3)
-    let prefix = match (journal, level) {
-        (true, Level::Error) => "<3>",
-        (true, Level::Warning) => "<4>",
-        (true, Level::Info) => "<6>",
-        (false, Level::Error) => "error: ",
-        (false, Level::Warning) => "warning: ",
-        (false, Level::Info) => "",
-    };
-    // Names of interfaces are others' choice.
-    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    format!("{prefix}{clean}\n")
-}
 
 /// Lets one line through in each interval, or a few, and counts the rest.
 #[derive(Debug)]
@@ -95,12 +45,6 @@ impl Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_carry_their_priority_and_stay_one_line() {
-        assert_eq!(render(true, Level::Warning, "a\nb"), "<4>a b\n");
-        assert_eq!(render(false, Level::Error, "a"), "error: a\n");
-    }
 
     #[test]
     #[allow(clippy::disallowed_methods, reason = "a point in time to count from")]

@@ -1,13 +1,9 @@
-//! Prometheus metrics over HTTP, on loopback only.
+//! Prometheus metrics.
 
 use super::error::{Error, Result};
 use super::server::Asked;
 use agent_api::protocol::{KnownPath, Limit, Path, TenantGuest};
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::service::service_fn;
-use hyper::{header, Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use daemon::metrics::MetricsServer;
 use kernel::state::{Counter, Counters};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -15,84 +11,23 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot, Semaphore};
+use tokio::sync::{mpsc, oneshot};
 
-const CONNECTIONS: usize = 8;
-/// For a whole connection, which carries one request.
-const PATIENCE: Duration = Duration::from_secs(5);
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// Listens until dropped.
-pub(super) struct MetricsServer {
-    pub(super) address: SocketAddr,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl MetricsServer {
-    pub(super) async fn start(address: SocketAddr, requests: mpsc::Sender<Asked<(), String>>) -> Result<MetricsServer> {
-        let listener = TcpListener::bind(address).await.map_err(|e| {
-            let remedy = "choose another agent.metrics, or bring the interface lo up";
-            Error::Unresolved(format!("cannot serve metrics on {address}: {e}; {remedy}"))
-        })?;
-        let free = Arc::new(Semaphore::new(CONNECTIONS));
-        let task = tokio::spawn(async move {
-            loop {
-                let Ok(permit) = Arc::clone(&free).acquire_owned().await else { return };
-                let Ok((stream, _)) = listener.accept().await else {
-                    tokio::time::sleep(Duration::from_millis(100)).await; // out of descriptors, perhaps
-                    continue;
-                };
-                let requests = requests.clone();
-                tokio::spawn(async move {
-                    let service = service_fn(|request| answer(request, requests.clone()));
-                    let connection = hyper::server::conn::http1::Builder::new()
-                        .keep_alive(false)
-                        .max_buf_size(16 * 1024)
-                        .serve_connection(TokioIo::new(stream), service);
-                    let _ = tokio::time::timeout(PATIENCE, connection).await;
-                    drop(permit);
-                });
-            }
-        });
-        Ok(MetricsServer { address, task })
-    }
-}
-
-impl Drop for MetricsServer {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-type Answer = std::result::Result<Response<Full<Bytes>>, Infallible>;
-
-async fn answer(request: Request<Incoming>, requests: mpsc::Sender<Asked<(), String>>) -> Answer {
-    let plain = |status, text: &str| {
-        let mut response = Response::new(Full::new(Bytes::from(format!("{text}\n"))));
-        *response.status_mut() = status;
-        response
+/// Serves what the agent's loop answers to `requests`.
+pub(super) async fn serve(address: SocketAddr, requests: mpsc::Sender<Asked<(), String>>) -> Result<MetricsServer> {
+    let page = move || {
+        let requests = requests.clone();
+        async move {
+            let (place, text) = oneshot::channel();
+            requests.send(((), place)).await.ok()?;
+            text.await.ok()
+        }
     };
-    if request.method() != Method::GET {
-        return Ok(plain(StatusCode::METHOD_NOT_ALLOWED, "GET only"));
-    }
-    if request.uri().path() != "/metrics" {
-        return Ok(plain(StatusCode::NOT_FOUND, "the metrics are at /metrics"));
-    }
-    let (place, text) = oneshot::channel();
-    if requests.send(((), place)).await.is_err() {
-        return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, "the agent is ending"));
-    }
-    let Ok(text) = text.await else {
-        return Ok(plain(StatusCode::SERVICE_UNAVAILABLE, "the agent is ending"));
-    };
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(CONTENT_TYPE));
-    Ok(response)
+    MetricsServer::start(address, page).await.map_err(|e| {
+        let remedy = "choose another agent.metrics, or bring the interface lo up";
+        Error::Unresolved(format!("cannot serve metrics on {address}: {e}; {remedy}"))
+    })
 }
 
 /// What one scrape shows.
@@ -228,9 +163,7 @@ impl Snapshot {
     pub(super) fn text(self) -> String {
         let mut registry = Registry::with_prefix("selvedge");
         registry.register_collector(Box::new(self));
-        let mut text = String::new();
-        let _ = prometheus_client::encoding::text::encode(&mut text, &registry); // writing to a string cannot fail
-        text
+        daemon::metrics::text(&registry)
     }
 }
 
@@ -329,7 +262,10 @@ mod tests {
         let read = |file: &str| std::fs::read_to_string(format!("{root}/{file}")).unwrap();
         let names = |text: &str| -> Vec<String> {
             let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-            words.filter(|word| word.starts_with("selvedge_")).map(str::to_owned).collect()
+            words
+                .filter(|word| word.starts_with("selvedge_") && !word.starts_with("selvedge_controller_"))
+                .map(str::to_owned)
+                .collect()
         };
         let mut known = names(&Snapshot::default().text());
         known.extend(names(&read("docs/agent.md")));

@@ -10,7 +10,6 @@ use super::host::{look_around, Seen};
 use super::interfaces::{Interface, Interfaces, Netlink};
 use super::learned::Learned;
 use super::limits::{self, Limited, Raise};
-use super::log::Log;
 use super::remembered::Remembered;
 use super::requested::{self, Configured};
 use super::shares::Numbers;
@@ -24,13 +23,13 @@ use kernel::{Adopted, KernelEdge, Role, Swept};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
+use tracing::{info, warn};
 
 mod devices;
 
 /// The agent's whole state. Everything that must outlive it is in the kernel or in the file beside the socket.
 pub(super) struct Agent {
     pub(super) config: Config,
-    pub(super) log: Log,
     pub(super) netlink: Netlink,
     pub(super) edge: KernelEdge,
     pub(super) tables: Rc<Tables>,
@@ -114,7 +113,8 @@ impl Agent {
                 continue;
             };
             interface.peer_mac = Some(mac);
-            self.log.info(format!("port {}: the guest's MAC address is {} now", interface.name, Mac(mac)));
+            let (port, mac_now) = (interface.name.as_str(), Mac(mac));
+            info!(port, ifindex, "port {port}: the guest's MAC address is {mac_now} now");
             if let Some(known) = self.settled.as_mut().and_then(|seen| seen.interfaces.get_mut(&ifindex)) {
                 known.peer_mac = Some(mac);
             }
@@ -250,7 +250,7 @@ impl Agent {
             let Some(Interface { name, .. }) = self.interfaces.get(&ifindex) else { continue };
             match self.attached.ensure(&self.edge, (ifindex, role), name) {
                 Ok(false) => {}
-                Ok(true) => self.log.info(format!("{} {name} (ifindex {ifindex}): attached", word(role))),
+                Ok(true) => info!(interface = name, ifindex, "{} {name} (ifindex {ifindex}): attached", word(role)),
                 Err(e) => problems.push(format!("{} {name}: {e}", word(role))),
             }
         }
@@ -264,8 +264,8 @@ impl Agent {
         for &(ifindex, role) in there.difference(want) {
             self.edge.detach(ifindex, role)?;
             let name = self.attached.forget((ifindex, role));
-            let name = name.map(|name| format!("{name} ")).unwrap_or_default();
-            self.log.info(format!("{} {name}(ifindex {ifindex}): detached", word(role)));
+            let shown = name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
+            info!(interface = name, ifindex, "{} {shown}(ifindex {ifindex}): detached", word(role));
         }
         Ok(())
     }
@@ -279,12 +279,12 @@ impl Agent {
 
     fn report(&mut self, problems: Vec<String>, changes: Changes) {
         for problem in problems.iter().filter(|p| !self.problems.contains(p)) {
-            self.log.warning(problem);
+            warn!("{problem}");
         }
         self.problems = problems;
         if changes.any() {
             let Changes { added, changed, removed } = changes;
-            self.log.info(format!("maps: {added} rows added, {changed} changed, {removed} removed"));
+            info!(added, changed, removed, "maps: {added} rows added, {changed} changed, {removed} removed");
         }
     }
 

@@ -10,8 +10,8 @@ use super::interfaces::Netlink;
 use super::learned::Learned;
 use super::limits::Limited;
 use super::lock::{self, Lock};
-use super::log::{Limit, Log};
-use super::metrics::MetricsServer;
+use super::log::Limit;
+use super::metrics;
 use super::reconcile::Agent;
 use super::remembered::Remembered;
 use super::requested::Configured;
@@ -21,6 +21,7 @@ use super::tables::Tables;
 use super::tally::Tally;
 use agent_api::config::Config;
 use agent_api::protocol::{Command, Outcome};
+use daemon::metrics::MetricsServer;
 use kernel::emit::Uplink;
 use kernel::{monotonic_ns, Adopted, Sweep, Swept};
 use sd_notify::NotifyState;
@@ -31,6 +32,7 @@ use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{signal, Signal, SignalKind};
 use tokio::sync::mpsc;
+use tracing::{error, info};
 
 mod begin;
 mod events;
@@ -142,7 +144,6 @@ impl Runner {
     }
 
     async fn start_with(mut config: Config) -> Result<Runner> {
-        let log = Log::new();
         may_run()?;
         let listen = |kind| signal(kind).map_err(|e| Error::System("listen for signals", e));
         let signals = Signals {
@@ -157,7 +158,7 @@ impl Runner {
         let mut netlink = Netlink::new(config.uplinks.len() > 1)?;
         let (interfaces, routes) = look_around(&config, &mut netlink).await?;
         let resolved: Resolved = desired::resolve(&config, &interfaces, &routes).map_err(Error::Unresolved)?;
-        check_operator(&config, &log)?;
+        check_operator(&config)?;
         let lock = lock::acquire(&config.pins)?;
         let remembered = recall(&config)?;
         let configured = Configured::of(&config);
@@ -167,10 +168,10 @@ impl Runner {
         server::prepare(&config.socket).await?;
         remembered.save(&config.socket)?;
         let metrics = match config.metrics {
-            Some(at) => Some(MetricsServer::start(at, scrape.clone()).await?),
+            Some(at) => Some(metrics::serve(at, scrape.clone()).await?),
             None => None,
         };
-        let edge = open_edge(&config, &log)?;
+        let edge = open_edge(&config)?;
         let tables = Tables::open(edge.maps())?;
         let events = tables.events.as_fd().try_clone_to_owned().and_then(|fd| {
             // SAFETY: an OwnedFd is an open descriptor, and names the same one until it is dropped.
@@ -181,10 +182,9 @@ impl Runner {
             Adopted::New => "new",
             Adopted::Existing => "adopted",
         };
-        log.info(format!("{} {found}: state version {}", config.pins.display(), kernel::state_version()));
+        info!("{} {found}: state version {}", config.pins.display(), kernel::state_version());
         let mut agent = Agent {
             config,
-            log,
             netlink,
             edge,
             tables: Rc::new(tables),
@@ -214,17 +214,17 @@ impl Runner {
         // An agent that was killed may have changed tables without saying so.
         agent.edge.begin_epoch()?;
         if !changes.any() {
-            agent.log.info("maps: nothing to change");
+            info!("maps: nothing to change");
         }
         agent.edge.remove_other_versions()?;
         let server = Server::start(&agent.config.socket, ask)?; // last: who is answered finds an edge that works
-        agent.log.info(match agent.config.uplinks.is_empty() {
-            true => "ready; there is no uplink, so ports are only limited".to_owned(),
-            false => format!(
-                "ready; guests' own ends of their interfaces should have an MTU of {} bytes, which an agent cannot set",
-                agent.resolved.guest_mtu
+        match (agent.config.uplinks.is_empty(), agent.resolved.guest_mtu) {
+            (true, _) => info!("ready; there is no uplink, so ports are only limited"),
+            (false, mtu) => info!(
+                mtu,
+                "ready; guests' own ends of their interfaces should have an MTU of {mtu} bytes, which an agent cannot set"
             ),
-        });
+        }
         Ok(Runner {
             agent,
             tally: Tally::default(),
@@ -309,12 +309,12 @@ impl Runner {
         let Runner { agent, server, .. } = self;
         match end? {
             End::Signal => {
-                agent.log.info("ending; the edge stays in the kernel, `selvedge agent stop` removes it");
+                info!("ending; the edge stays in the kernel, `selvedge agent stop` removes it");
                 server.finish().await;
                 Ok(())
             }
             End::Stop(place) => {
-                agent.log.info("stopping: taking the edge out of the kernel");
+                info!("stopping: taking the edge out of the kernel");
                 let done = agent.tear_down().await;
                 let _ = place.send(match &done {
                     Ok(()) => Outcome::Ok(serde_json::json!("stopped")),
@@ -337,7 +337,7 @@ impl Runner {
         self.noticed = false;
         let done = if all { self.agent.apply().await.map(drop) } else { self.agent.glance().await };
         if let Err(e) = done {
-            self.agent.log.error(e.to_string()); // and again at the next sweep
+            error!("{e}"); // and again at the next sweep
         }
         self.rested = now() + (SHARE * cpu_time().saturating_sub(before)).min(MAX_REST);
     }

@@ -108,6 +108,12 @@ impl Brain {
         Ok(Some((self.revision.saturating_add(1), failed)))
     }
 
+    /// How many links between switches, and how many edges.
+    pub fn extent(&self) -> (usize, usize) {
+        let nodes = (0..).zip(&self.topology.nodes);
+        (self.topology.fabric_links().len(), nodes.filter(|&(id, _)| self.topology.is_host(id)).count())
+    }
+
     /// Is there such an edge?
     pub fn has_edge(&self, name: &str) -> bool {
         self.topology.node_named(name).is_some_and(|node| self.topology.is_host(node))
@@ -142,10 +148,13 @@ impl Brain {
     }
 
     /// An edge says which revision it has.
-    pub fn note(&mut self, edge: &str, revision: u64) {
-        if self.has_edge(edge) {
+    /// `false` if there is no such edge.
+    pub fn note(&mut self, edge: &str, revision: u64) -> bool {
+        let known = self.has_edge(edge);
+        if known {
             self.seen.insert(edge.to_owned(), revision);
         }
+        known
     }
 
     pub fn status(&self) -> Status {

@@ -1,4 +1,5 @@
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Why a controller does not run, or a question to it got no answer. One line each.
@@ -14,6 +15,8 @@ pub enum Error {
     Store { path: PathBuf, problem: String, remedy: &'static str },
     #[error("cannot listen on {0}: {1}")]
     Listen(String, io::Error),
+    #[error("cannot serve metrics on {0}: {1}; choose another `metrics`, or bring the interface lo up")]
+    Metrics(SocketAddr, io::Error),
     #[error("cannot start: {0}")]
     Start(io::Error),
     #[error("{0:?} is no URL: write one such as \"https://10.0.0.9:7443\"; http is for etcd only")]

@@ -10,13 +10,16 @@
 //! | `GET /v1/status` | operators | [`Status`] |
 //! | `POST /v1/links` with [`LinkChange`] | operators | [`Status`] |
 
+mod answers;
 mod authority;
 mod brain;
 mod client;
 mod error;
 mod etcd;
 mod http;
+mod metrics;
 mod server;
+mod shared;
 mod store;
 mod tls;
 

@@ -1,27 +1,28 @@
 //! The daemon: answers edges and operators.
 
-use super::brain::{Brain, LinkChange, Status};
+use super::answers::{answer, HOLD, PATIENCE};
+use super::brain::Brain;
 use super::etcd::Etcd;
 use super::http;
-use super::store::{FileStore, Place, Record, Saved, Store};
-use super::{tls, Error, Identity};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::{Bytes, Incoming};
+use super::metrics::Refused;
+use super::shared::Shared;
+use super::store::{FileStore, Store};
+use super::{Error, Identity};
+use daemon::metrics::MetricsServer;
 use hyper::service::service_fn;
-use hyper::{header, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::pki_types::CertificateDer;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{signal, SignalKind};
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
+use tracing::{error, info, warn};
 
 /// Edges hold one each.
 const CONNECTIONS: usize = 8192;
@@ -29,20 +30,15 @@ const CONNECTIONS: usize = 8192;
 const CONNECTIONS_EACH: usize = 4;
 /// Not yet known by a certificate.
 const HANDSHAKES: usize = 256;
-/// For a handshake, and for a request's headers or body.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// A question without news is answered after so long: whoever asks sees that the controller lives.
-const HOLD: Duration = Duration::from_secs(20);
-const MAX_BODY: usize = 4096;
 /// How often a shared store is read.
 const FOLLOW: Duration = Duration::from_millis(500);
-/// How often a change begins anew because another controller was first.
-const TRIES: usize = 8;
 
 /// What a controller is told to do.
 #[derive(Debug)]
 pub struct Config {
     pub listen: SocketAddr,
+    /// Of the loopback.
+    pub metrics: Option<SocketAddr>,
     pub identity: Identity,
     /// Names in certificates of those who may change links and see the status.
     pub operators: Vec<String>,
@@ -74,37 +70,25 @@ impl Keep {
     }
 }
 
-struct Shared {
-    brain: Mutex<Brain>,
-    store: Store,
-    /// Of the record that `brain` has; held while it changes.
-    place: tokio::sync::Mutex<Place>,
-    /// How many each certificate has.
-    connections: Mutex<HashMap<CertificateDer<'static>, usize>>,
-    /// Of the store, for the status.
-    problem: Mutex<String>,
-    operators: Vec<String>,
-    /// The revision in force.
-    news: watch::Sender<u64>,
-}
-
-/// Runs a controller until SIGTERM or SIGINT; SIGHUP makes it read its certificates again. `say` gets lines for the log.
+/// Runs a controller until SIGTERM or SIGINT; SIGHUP makes it read its certificates again.
 ///
 /// # Errors
 /// Before it listens: certificates, store or address that do not do.
-pub fn run(config: Config, say: &(dyn Fn(&str) + Sync)) -> Result<(), Error> {
+pub fn run(config: Config) -> Result<(), Error> {
     let tls = Mutex::new(TlsAcceptor::from(config.identity.server()?));
     let store = config.keep.open(&config.identity)?;
-    let (news, _) = watch::channel(0);
-    let (place, brain) = (tokio::sync::Mutex::new(0), Mutex::new(config.brain));
-    let (connections, problem) = (Mutex::default(), Mutex::default());
-    let shared = Arc::new(Shared { brain, store, place, connections, problem, operators: config.operators, news });
+    let shared = Arc::new(Shared::new(config.brain, store, config.operators));
+    shared.tally.expires(config.identity.expiry());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
     runtime.block_on(async {
         shared.begin().await?;
         let listener = TcpListener::bind(config.listen).await;
         let listener = listener.map_err(|e| Error::Listen(config.listen.to_string(), e))?;
         let at = listener.local_addr().map_err(Error::Start)?;
+        let _metrics = match config.metrics {
+            Some(at) => Some(serve_metrics(at, &shared).await?),
+            None => None,
+        };
         let mut term = signal(SignalKind::terminate()).map_err(Error::Start)?;
         let mut int = signal(SignalKind::interrupt()).map_err(Error::Start)?;
         let mut hup = signal(SignalKind::hangup()).map_err(Error::Start)?;
@@ -113,30 +97,42 @@ pub fn run(config: Config, say: &(dyn Fn(&str) + Sync)) -> Result<(), Error> {
                 match config.identity.server() {
                     Ok(renewed) => {
                         *tls.lock().unwrap_or_else(PoisonError::into_inner) = TlsAcceptor::from(renewed);
-                        say("certificates read again");
+                        shared.tally.expires(config.identity.expiry());
+                        shared.tally.reloads.inc();
+                        info!("certificates read again");
                     }
-                    Err(e) => say(&format!("the old certificates stay in use: {e}")),
+                    Err(e) => {
+                        shared.tally.reload_failures.inc();
+                        error!("the old certificates stay in use: {e}");
+                    }
                 }
             }
         };
         let failed = shared.brain().failed();
         let but = if failed.is_empty() { String::new() } else { format!("; failed links: {}", failed.join(" ")) };
-        say(&format!("ready on {at}: revision {}{but}", *shared.news.borrow()));
+        let revision = *shared.news.borrow();
+        info!(address = %at, revision, "ready on {at}: revision {revision}{but}");
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         tokio::select! {
             () = accept(listener, &tls, &shared) => {}
             () = renew => {}
-            () = follow(&shared, say), if shared.store.is_shared() => {}
+            () = follow(&shared), if shared.store.is_shared() => {}
             _ = term.recv() => {}
             _ = int.recv() => {}
         }
-        say("ending; agents keep the schedules that they have");
+        info!("ending; agents keep the schedules that they have");
         Ok(())
     })
 }
 
+async fn serve_metrics(at: SocketAddr, shared: &Arc<Shared>) -> Result<MetricsServer, Error> {
+    let shared = Arc::clone(shared);
+    let page = move || std::future::ready(Some(shared.metrics()));
+    MetricsServer::start(at, page).await.map_err(|e| Error::Metrics(at, e))
+}
+
 /// What other controllers write.
-async fn follow(shared: &Shared, say: &(dyn Fn(&str) + Sync)) {
+async fn follow(shared: &Shared) {
     let mut said = String::new();
     loop {
         tokio::time::sleep(FOLLOW).await;
@@ -144,8 +140,8 @@ async fn follow(shared: &Shared, say: &(dyn Fn(&str) + Sync)) {
         let problem = shared.refresh(&mut place).await.err().map_or_else(String::new, |e| e.to_string());
         if problem != said {
             match problem.as_str() {
-                "" => say("the store answers again"),
-                why => say(&format!("{why}; schedules stay as they are")),
+                "" => info!("the store answers again"),
+                why => warn!("{why}; schedules stay as they are"),
             }
             shared.problem.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&problem);
             said = problem;
@@ -161,14 +157,20 @@ async fn accept(listener: TcpListener, tls: &Mutex<TlsAcceptor>, shared: &Arc<Sh
             tokio::time::sleep(Duration::from_millis(100)).await; // out of descriptors, perhaps
             continue;
         };
-        let (tls, shared) = (tls.lock().unwrap_or_else(PoisonError::into_inner).clone(), Arc::clone(shared));
+        let tls = tls.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let own = Arc::clone(shared);
         let handshake = tokio::spawn(async move {
-            if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
-                tokio::spawn(async move { serve(stream, &shared).await });
+            match tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
+                Ok(Ok(stream)) => drop(tokio::spawn(async move { serve(stream, &own).await })),
+                _ => own.tally.refuse(Refused::Handshake),
             }
         });
         handshakes.push_back(handshake.abort_handle());
-        while handshakes.front().is_some_and(|oldest| oldest.is_finished()) || handshakes.len() > HANDSHAKES {
+        while handshakes.front().is_some_and(AbortHandle::is_finished) {
+            handshakes.pop_front();
+        }
+        if handshakes.len() > HANDSHAKES {
+            shared.tally.refuse(Refused::Crowd);
             handshakes.pop_front().iter().for_each(AbortHandle::abort);
         }
     }
@@ -211,7 +213,9 @@ impl Drop for Connection {
 async fn serve(stream: tokio_rustls::server::TlsStream<TcpStream>, shared: &Arc<Shared>) {
     let certificates = stream.get_ref().1.peer_certificates();
     let Some(certificate) = certificates.and_then(|chain| chain.first()).cloned() else { return };
-    let Some(connection) = Connection::of(shared, certificate.into_owned()) else { return };
+    let Some(connection) = Connection::of(shared, certificate.into_owned()) else {
+        return shared.tally.refuse(Refused::Connections);
+    };
     let service = service_fn(|request| {
         let (shared, certificate) = (Arc::clone(shared), connection.certificate.clone());
         async move { Ok::<_, Infallible>(answer(request, &shared, &certificate).await) }
@@ -223,177 +227,4 @@ async fn serve(stream: tokio_rustls::server::TlsStream<TcpStream>, shared: &Arc<
         .max_buf_size(16 * 1024)
         .serve_connection(TokioIo::new(stream), service);
     let _ = tokio::time::timeout(HOLD + 2 * PATIENCE, served).await;
-}
-
-type Answer = Response<Full<Bytes>>;
-
-fn text(status: StatusCode, text: &str) -> Answer {
-    let mut response = Response::new(Full::new(Bytes::from(format!("{text}\n"))));
-    *response.status_mut() = status;
-    response
-}
-
-fn json(value: &impl serde::Serialize) -> Answer {
-    match serde_json::to_vec(value) {
-        Ok(body) => {
-            let mut response = Response::new(Full::new(Bytes::from(body)));
-            response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-            response
-        }
-        Err(e) => text(StatusCode::INTERNAL_SERVER_ERROR, &e.to_string()),
-    }
-}
-
-impl Shared {
-    /// Nothing that runs under the lock can leave it half changed.
-    fn brain(&self) -> MutexGuard<'_, Brain> {
-        self.brain.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn status(&self) -> Status {
-        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Status { problem, ..self.brain().status() }
-    }
-
-    fn is_operator(&self, certificate: &CertificateDer<'_>) -> bool {
-        self.operators.iter().any(|name| tls::is_for(certificate, name))
-    }
-
-    /// Knows what an earlier or another controller knew, and says in the store of which fabric it is from now on.
-    async fn begin(&self) -> Result<(), Error> {
-        let mut place = self.place.lock().await;
-        for _ in 0..TRIES {
-            let (record, at) = self.store.load().await?;
-            let next = {
-                let mut brain = self.brain();
-                let fabric = brain.fingerprint();
-                if let Some(record) = &record {
-                    if self.store.is_shared() && record.fabric != fabric {
-                        return Err(Error::OtherFabric);
-                    }
-                    // Of a file's fabric all may have changed; and agents ask for what is new to them only.
-                    let revision = if self.store.is_shared() { record.revision } else { record.revision + 1 };
-                    brain.recall(revision, &record.failed);
-                }
-                Record::new(fabric, brain.revision(), brain.failed())
-            };
-            let saved = if record.as_ref() == Some(&next) { Saved::At(at) } else { self.store.save(&next, at).await? };
-            if let Saved::At(at) = saved {
-                *place = at;
-                self.news.send_replace(next.revision);
-                return Ok(());
-            }
-        }
-        Err(Error::Busy)
-    }
-
-    /// Takes over what another controller wrote.
-    async fn refresh(&self, place: &mut Place) -> Result<(), Error> {
-        let (record, at) = self.store.load().await?;
-        let Some(record) = record else { return self.restore(place).await };
-        if at == *place {
-            return Ok(());
-        }
-        let mut brain = self.brain();
-        if record.fabric != brain.fingerprint() {
-            return Err(Error::OtherFabric);
-        }
-        // Of a store that was set back: agents must hear of it.
-        let revision = if record.revision < brain.revision() { brain.revision() + 1 } else { record.revision };
-        brain.recall(revision, &record.failed);
-        *place = at;
-        self.news.send_replace(revision);
-        Ok(())
-    }
-
-    /// Somebody took the record away: what is known is written again.
-    async fn restore(&self, place: &mut Place) -> Result<(), Error> {
-        let record = {
-            let brain = self.brain();
-            Record::new(brain.fingerprint(), brain.revision() + 1, brain.failed())
-        };
-        if let Saved::At(at) = self.store.save(&record, 0).await? {
-            *place = at;
-            self.brain().recall(record.revision, &record.failed);
-            self.news.send_replace(record.revision);
-        }
-        Ok(())
-    }
-
-    /// In the store first: what was told to edges must not be forgotten.
-    async fn change(&self, change: &LinkChange) -> Result<(), Error> {
-        let mut place = self.place.lock().await;
-        for _ in 0..TRIES {
-            let (fabric, next) = {
-                let brain = self.brain();
-                (brain.fingerprint(), brain.after(change)?)
-            };
-            let Some((revision, failed)) = next else { return Ok(()) };
-            match self.store.save(&Record::new(fabric, revision, failed.clone()), *place).await? {
-                Saved::At(at) => {
-                    *place = at;
-                    self.brain().recall(revision, &failed);
-                    self.news.send_replace(revision);
-                    return Ok(());
-                }
-                Saved::Conflict => self.refresh(&mut place).await?,
-            }
-        }
-        Err(Error::Busy)
-    }
-}
-
-async fn answer(request: Request<Incoming>, shared: &Shared, certificate: &CertificateDer<'_>) -> Answer {
-    let path = request.uri().path().to_owned();
-    match (request.method().clone(), path.as_str()) {
-        (Method::GET, "/v1/status") if shared.is_operator(certificate) => json(&shared.status()),
-        (Method::POST, "/v1/links") if shared.is_operator(certificate) => set_link(request, shared).await,
-        (Method::GET, "/v1/status") | (Method::POST, "/v1/links") => {
-            text(StatusCode::FORBIDDEN, "this certificate is no operator's: see `operators` in the controller's file")
-        }
-        (Method::GET, path) => match path.strip_prefix("/v1/schedules/") {
-            Some(edge) if tls::is_for(certificate, edge) => schedules(&request, edge, shared).await,
-            Some(edge) => text(StatusCode::FORBIDDEN, &format!("this certificate is not for {edge:?}")),
-            None => text(StatusCode::NOT_FOUND, "there is no such thing here"),
-        },
-        _ => text(StatusCode::METHOD_NOT_ALLOWED, "there is no such thing here"),
-    }
-}
-
-async fn schedules(request: &Request<Incoming>, edge: &str, shared: &Shared) -> Answer {
-    let query = request.uri().query().unwrap_or_default();
-    let Some(after) = query.strip_prefix("after=").and_then(|n| n.parse::<u64>().ok()) else {
-        return text(StatusCode::BAD_REQUEST, "say which revision you have: ?after=0");
-    };
-    shared.brain().note(edge, after);
-    let mut news = shared.news.subscribe();
-    // A revision from elsewhere, of a store that was lost, is as good as none.
-    let differs = |revision: &u64| *revision != after;
-    match tokio::time::timeout(HOLD, news.wait_for(differs)).await {
-        Ok(Ok(_)) => {}
-        _ => {
-            let mut response = Response::new(Full::default());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            return response;
-        }
-    }
-    let found = shared.brain().schedules(edge);
-    match found {
-        Ok(schedules) => json(&schedules),
-        Err(e) => text(StatusCode::NOT_FOUND, &e.to_string()),
-    }
-}
-
-async fn set_link(request: Request<Incoming>, shared: &Shared) -> Answer {
-    let body = tokio::time::timeout(PATIENCE, Limited::new(request.into_body(), MAX_BODY).collect()).await;
-    let Ok(Ok(body)) = body else { return text(StatusCode::BAD_REQUEST, "the body did not come, or is too large") };
-    let change: LinkChange = match serde_json::from_slice(&body.to_bytes()) {
-        Ok(change) => change,
-        Err(e) => return text(StatusCode::BAD_REQUEST, &format!("not {{\"link\": NAME, \"up\": BOOL}}: {e}")),
-    };
-    match shared.change(&change).await {
-        Ok(()) => json(&shared.status()),
-        Err(e @ Error::NoLink(_)) => text(StatusCode::NOT_FOUND, &e.to_string()),
-        Err(e) => text(StatusCode::INTERNAL_SERVER_ERROR, &e.to_string()),
-    }
 }

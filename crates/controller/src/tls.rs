@@ -3,11 +3,12 @@
 use super::Error;
 use files::read_regular;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// More is no certificate, key or list of authorities.
 const MAX_BYTES: u64 = 4 << 20;
@@ -63,6 +64,18 @@ impl Identity {
             .map_err(unfit(&self.key))?;
         config.resumption = rustls::client::Resumption::disabled();
         Ok(Arc::new(config))
+    }
+
+    /// When the certificate expires, seconds since 1970.
+    pub(super) fn expiry(&self) -> Option<u64> {
+        let chain = certificates(&self.certificate).ok()?;
+        let certificate = webpki::EndEntityCert::try_from(chain.first()?).ok()?;
+        // Whoever comes at the end of time is told that it has expired, and when.
+        let late = UnixTime::since_unix_epoch(Duration::from_secs(u64::MAX));
+        match certificate.verify_for_usage(&[], &[], &[], late, webpki::KeyUsage::server_auth(), None, None) {
+            Err(webpki::Error::CertExpired { not_after, .. }) => Some(not_after.as_secs()),
+            _ => None,
+        }
     }
 
     fn load(&self) -> Result<(RootCertStore, Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Error> {

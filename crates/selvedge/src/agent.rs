@@ -5,6 +5,7 @@ pub mod file;
 
 use crate::ctl::{self, CtlError};
 use crate::kernel_edge;
+use crate::logging::Logging;
 use agent_api::protocol::Command;
 use clap::{Args, Subcommand};
 use config::ConfigError;
@@ -14,15 +15,20 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Subcommand)]
 pub enum Agent {
     /// Run the agent until SIGTERM, which leaves the edge in the kernel; SIGHUP reads the file again
-    Run(Run),
+    Run {
+        #[command(flatten)]
+        arguments: Arguments,
+        #[command(flatten)]
+        logging: Logging,
+    },
     /// Take the edge out of the kernel, whether its agent runs or not
     Stop(Stop),
     /// Check a configuration, and what it names on this host; changes nothing
-    Check(Run),
+    Check(Arguments),
 }
 
 #[derive(Debug, Args)]
-pub struct Run {
+pub struct Arguments {
     /// Configuration; docs/agent.md describes it
     #[arg(short, long, value_name = "FILE")]
     pub config: PathBuf,
@@ -65,7 +71,10 @@ impl AgentError {
 /// One line why it was not done.
 pub fn run(agent: &Agent) -> Result<(), AgentError> {
     match agent {
-        Agent::Run(arguments) => serve(&arguments.config),
+        Agent::Run { arguments, logging } => {
+            logging.start();
+            serve(&arguments.config)
+        }
         Agent::Stop(arguments) => stop_and_stay(arguments),
         Agent::Check(arguments) => check(&arguments.config),
     }

@@ -4,6 +4,7 @@ mod file;
 
 pub(crate) use file::schema;
 
+use crate::logging::Logging;
 use clap::{Args, Subcommand};
 use config::ConfigError;
 use std::path::PathBuf;
@@ -11,7 +12,12 @@ use std::path::PathBuf;
 #[derive(Debug, Subcommand)]
 pub enum Controller {
     /// Run the controller until SIGTERM, after which agents keep the schedules that they have
-    Run(Arguments),
+    Run {
+        #[command(flatten)]
+        arguments: Arguments,
+        #[command(flatten)]
+        logging: Logging,
+    },
     /// Ask a running one: revision, failed links, and what each edge has
     Status {
         #[command(flatten)]
@@ -73,9 +79,9 @@ pub enum ControllerError {
 pub fn run(command: &Controller) -> Result<(), ControllerError> {
     use controller::{operate, LinkChange};
     let (arguments, change) = match command {
-        Controller::Run(arguments) => {
-            let config = file::load(&arguments.config)?.into_config();
-            return Ok(controller::run(config, &crate::say::note)?);
+        Controller::Run { arguments, logging } => {
+            logging.start();
+            return Ok(controller::run(file::load(&arguments.config)?.into_config())?);
         }
         Controller::Certs(wanted) => {
             let written = controller::certify(&wanted.directory, &wanted.stations, wanted.days, wanted.renew)?;

@@ -16,8 +16,10 @@ mod input;
 mod interrupt;
 pub mod kernel_edge;
 pub mod lab;
+pub mod logging;
 pub mod manual;
 pub mod output;
+mod parsed;
 pub mod report;
 pub mod repro;
 pub mod results;
@@ -124,7 +126,10 @@ pub fn main(cli: Cli) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
         Err(failure) => {
-            say::note(&failure.to_string());
+            let why = failure.to_string();
+            if !daemon::log::end(&why) {
+                say::note(&why);
+            }
             ExitCode::from(failure.code())
         }
     }

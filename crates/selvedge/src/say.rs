@@ -1,5 +1,6 @@
 //! Standard output: a failed write is an error, not a panic, and control characters are escaped unless they are meant.
 
+use daemon::log::steers;
 use std::borrow::Cow;
 use std::fmt::{Arguments, Write as _};
 use std::io::{Error, ErrorKind, Write};
@@ -47,11 +48,6 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
 }
 
 fn replaced(text: &str, mut replace: impl FnMut(char, &mut String)) -> Cow<'_, str> {
-    // The last two ranges change the direction of writing, so that a reader sees other text.
-    let steers = |c: char| {
-        c.is_control() && c != '\n' && c != '\t'
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
     if !text.contains(steers) {
         return Cow::Borrowed(text);
     }

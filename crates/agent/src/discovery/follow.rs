@@ -14,6 +14,7 @@ use kernel::monotonic_ns;
 use kernel::state::{PEER_DISCOVERED, VERSION_2, VERSION_PLAIN};
 use std::net::IpAddr;
 use std::time::Instant;
+use tracing::info;
 
 /// A peer counts as heard lately for so many ticks of 1.07 s after the last frame.
 const LATELY: u32 = 2;
@@ -86,7 +87,8 @@ impl Agent {
             let new = schedule(old.as_deref().unwrap_or(&self.config.labels), &change);
             self.config.peers[place].discovered = if new.is_empty() { old } else { Some(new) };
             if let Some(more) = lines.admit(now) {
-                self.log.info(line(&self.config.peers[place].name, &change) + &more);
+                let peer = self.config.peers[place].name.as_str();
+                info!(peer, "{}{more}", line(peer, &change));
             }
             changed.extend(tracer.target(address).map(|target| (place, target.id, change)));
         }

@@ -6,6 +6,7 @@ use crate::remembered::{Mtu, RememberedPort};
 use crate::{mtus, rules};
 use kernel::{cut, gro, Role};
 use std::collections::{BTreeMap, BTreeSet};
+use tracing::info;
 
 impl Agent {
     /// Gives the host's end of each veth pair the MTU of the guest's own: veth drops what is larger than the receiving end's,
@@ -102,13 +103,13 @@ impl Agent {
         if let Some(old) = self.receiver.take_if(|r| !fits(r)) {
             self.attached.forget((old.ifindex(), Role::Drain));
             drop(old);
-            self.log.info("receiver: ended");
+            info!("receiver: ended");
         }
         if let (None, Some(settings)) = (&self.receiver, wanted) {
             match Receiver::start(&self.edge, settings) {
                 Ok(receiver) => {
                     let (ifindex, name) = (receiver.ifindex(), receiver::NAME);
-                    self.log.info(format!("receiver {name} (ifindex {ifindex}): segments are put in order"));
+                    info!(interface = name, ifindex, "receiver {name} (ifindex {ifindex}): segments are put in order");
                     self.attached.note((ifindex, Role::Drain), name);
                     self.receiver = Some(receiver);
                 }

@@ -3,11 +3,11 @@
 use crate::check;
 use crate::error::{Error, Result};
 use crate::lock;
-use crate::log::Log;
 use crate::remembered::Remembered;
 use agent_api::config::Config;
 use kernel::{KernelEdge, Options};
 use std::sync::Mutex;
+use tracing::warn;
 
 /// Asked first: what the kernel refuses for want of it, it refuses in many ways.
 pub(super) fn may_run() -> Result<()> {
@@ -25,14 +25,14 @@ pub(super) fn may_run() -> Result<()> {
 }
 
 /// What the host lacks is an error, or with `agent.unchecked` a warning.
-pub(super) fn check_operator(config: &Config, log: &Log) -> Result<()> {
+pub(super) fn check_operator(config: &Config) -> Result<()> {
     lock::check_bpffs(&config.pins)?; // whoever may write in a place that is wrong does not matter
-    check::unmet(config)?.iter().for_each(|one| log.warning(one));
+    check::unmet(config)?.iter().for_each(|one| warn!("{one}"));
     Ok(())
 }
 
 /// libbpf explains on its own what the kernel refuses; that is of interest only if it does refuse.
-pub(super) fn open_edge(config: &Config, log: &Log) -> Result<KernelEdge> {
+pub(super) fn open_edge(config: &Config) -> Result<KernelEdge> {
     static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
     /// The end of a verifier's log says why.
     const MAX_SAID: usize = 20;
@@ -48,7 +48,7 @@ pub(super) fn open_edge(config: &Config, log: &Log) -> Result<KernelEdge> {
     let edge = KernelEdge::open(&Options { pins, max_flows, place, ..Options::default() });
     let said = SAID.lock().map(|mut said| std::mem::take(&mut *said)).unwrap_or_default();
     if edge.is_err() {
-        said.iter().for_each(|line| log.warning(line));
+        said.iter().for_each(|line| warn!("{line}"));
     }
     Ok(edge?)
 }

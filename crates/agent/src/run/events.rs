@@ -10,6 +10,7 @@ use kernel::state::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use tracing::{error, info, warn};
 
 impl Runner {
     /// Whose MAC address may be another now. All at once, so that no guest keeps others waiting.
@@ -17,7 +18,7 @@ impl Runner {
         let before = cpu_time();
         let ports = std::mem::take(&mut self.strangers);
         if let Err(e) = self.agent.look_up(ports).await {
-            self.agent.log.error(e.to_string());
+            error!("{e}");
             self.look_soon();
         }
         self.next_lookup = now() + (SHARE * cpu_time().saturating_sub(before)).min(MAX_REST);
@@ -26,7 +27,7 @@ impl Runner {
     pub(super) async fn take_events(&mut self) {
         let events = match self.agent.edge.poll_events(Duration::ZERO) {
             Ok(events) => events,
-            Err(e) => return self.agent.log.error(e.to_string()),
+            Err(e) => return error!("{e}"),
         };
         let mut learned = BTreeSet::new();
         if events.iter().any(|event| event.kind == EVENT_TABLE_FULL) {
@@ -67,7 +68,7 @@ impl Runner {
         }
         for ifindex in learned {
             if let Err(e) = self.agent.follow_port(ifindex) {
-                self.agent.log.error(e.to_string());
+                error!("{e}");
                 self.look_soon();
             }
         }
@@ -76,9 +77,11 @@ impl Runner {
     pub(super) fn log_event(&mut self, event: &Event) {
         let Some(more) = self.limits.entry(event.kind).or_insert_with(Limit::new).admit(now()) else { return };
         let addr = address(event.addr);
+        let interface = self.agent.interfaces.get(&event.ifindex).map(|interface| interface.name.as_str());
+        let network = (event.kind == EVENT_FORGED).then_some(event.value);
         let text = match event.kind {
             EVENT_TABLE_FULL => {
-                let port = self.agent.interfaces.get(&event.ifindex).map_or("?", |i| i.name.as_str());
+                let port = interface.unwrap_or("?");
                 let (why, key) = match event.value {
                     QUOTA_PORT => (format!("port {port} holds as many flows as it may"), "agent.max_flows_per_port"),
                     QUOTA_NETWORK => {
@@ -105,11 +108,11 @@ impl Runner {
             ),
             EVENT_LENGTHS => format!("{addr} sends encapsulated segments whose outer lengths are wrong: dropped"),
             EVENT_MAC => {
-                let port = self.agent.interfaces.get(&event.ifindex).map_or("", |i| i.name.as_str());
+                let port = interface.unwrap_or_default();
                 format!("port {port}: {addr} speaks under another MAC address than the port's: dropped")
             }
             EVENT_TUNNEL => {
-                let port = self.agent.interfaces.get(&event.ifindex).map_or("?", |i| i.name.as_str());
+                let port = interface.unwrap_or("?");
                 let udp_port = self.agent.config.udp_port;
                 format!(
                     "port {port}: a datagram for UDP port {udp_port} of {addr}, which is no guest of its network: dropped, because \
@@ -122,7 +125,7 @@ impl Runner {
                 event.value
             ),
         };
-        self.agent.log.warning(text + &more);
+        warn!(address = %addr, interface, network, "{text}{more}");
     }
 
     /// Whoever holds an address that another claims, or was not heard of for long, is asked, or forgotten.
@@ -132,13 +135,14 @@ impl Runner {
         for question in questions {
             if let Err(e) = question.send() {
                 if let Some(more) = self.refusals.admit(now()) {
-                    self.agent.log.warning(format!("cannot ask for {} at its port: {e}{more}", question.addr));
+                    warn!(address = %question.addr, "cannot ask for {} at its port: {e}{more}", question.addr);
                 }
             }
         }
         for (addr, holder) in &gone {
             if let Some(more) = self.forgotten.admit(now()) {
-                self.agent.log.info(format!("port {}: {addr} does not answer: forgotten{more}", holder.interface));
+                let port = holder.interface.as_str();
+                info!(port, address = %addr, "port {port}: {addr} does not answer: forgotten{more}");
             }
         }
         if !gone.is_empty() {
@@ -156,7 +160,7 @@ impl Runner {
         match agent.learned.offer(&agent.config, &agent.interfaces, holder, addr, monotonic_ns()) {
             Ok(news) => {
                 if news {
-                    agent.log.info(format!("port {name}: learned {addr}"));
+                    info!(port = name, address = %addr, "port {name}: learned {addr}");
                 }
                 news
             }
@@ -164,7 +168,7 @@ impl Runner {
                 self.tally.refused += 1;
                 if let Some(more) = self.refusals.admit(now()) {
                     let why = refused.reason();
-                    agent.log.warning(format!("port {name}: {addr} is not learned: {why}{more}"));
+                    warn!(port = name, address = %addr, "port {name}: {addr} is not learned: {why}{more}");
                 }
                 false
             }

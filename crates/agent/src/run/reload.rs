@@ -7,11 +7,12 @@ use crate::error::{Error, Result};
 use crate::follow::{Followed, News};
 use crate::host::look_around;
 use crate::interfaces::Netlink;
-use crate::metrics::MetricsServer;
+use crate::metrics;
 use crate::requested::Configured;
 use crate::run::Load;
 use agent_api::config::Config;
 use sd_notify::NotifyState;
+use tracing::{error, info, warn};
 
 impl Runner {
     /// Takes a new configuration as a whole, or keeps the old one.
@@ -26,15 +27,15 @@ impl Runner {
         notify(&[NotifyState::Ready]);
         match &done {
             Ok(()) => {
-                self.agent.log.info("configuration reloaded");
+                info!("configuration reloaded");
                 self.tally.reloads += 1;
                 self.tally.reload_error.clear();
             }
             Err(why) => {
                 let mut faults = why.lines();
                 let first = faults.next().unwrap_or_default();
-                self.agent.log.error(format!("the old configuration stays in force: {first}"));
-                faults.for_each(|fault| self.agent.log.error(fault));
+                error!("the old configuration stays in force: {first}");
+                faults.for_each(|fault| error!("{fault}"));
                 self.tally.reload_failures += 1;
                 self.tally.reload_error.clone_from(why);
             }
@@ -65,10 +66,10 @@ impl Runner {
         self.agent.netlink.forget();
         let (interfaces, routes) = look_around(&config, &mut self.agent.netlink).await?;
         desired::resolve(&config, &interfaces, &routes).map_err(Error::Unresolved)?;
-        check_operator(&config, &self.agent.log)?;
+        check_operator(&config)?;
         if config.metrics != self.metrics.as_ref().map(|server| server.address) {
             self.metrics = match config.metrics {
-                Some(at) => Some(MetricsServer::start(at, self.scrape.clone()).await?),
+                Some(at) => Some(metrics::serve(at, self.scrape.clone()).await?),
                 None => None,
             };
         }
@@ -89,11 +90,11 @@ impl Runner {
         match news {
             News::Lost(why) => {
                 let why = format!("controller: {why}; the last schedules stay in force");
-                agent.log.warning(&why);
+                warn!("{why}");
                 agent.controller_lost = Some(why);
             }
             News::Found(url) => {
-                agent.log.info(format!("controller {url} answers again"));
+                info!(url, "controller {url} answers again");
                 agent.controller_lost = None;
             }
             News::Schedules(url, schedules) => {
@@ -104,9 +105,9 @@ impl Runner {
                 }
                 agent.followed = followed;
                 let (revision, n) = (agent.followed.revision, agent.followed.len());
-                agent.log.info(format!("controller {url}: schedules of revision {revision} for {n} peers"));
+                info!(url, revision, peers = n, "controller {url}: schedules of revision {revision} for {n} peers");
                 if let Err(e) = agent.followed.save(&agent.config.socket) {
-                    agent.log.error(e.to_string()); // a new agent asks again
+                    error!("{e}"); // a new agent asks again
                 }
                 agent.followed.fill(&mut agent.config);
                 self.look_soon();

@@ -4,6 +4,7 @@ use super::{now, Runner};
 use crate::discovery::{Tracer, LOOK};
 use kernel::monotonic_ns;
 use std::time::{Duration, Instant};
+use tracing::error;
 
 /// Between two times that probes are sent: the rate is kept, a few at a time.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -14,7 +15,7 @@ impl Runner {
     /// Who is to be traced?
     pub(super) fn look_who_was_heard(&mut self) {
         if let Err(e) = self.agent.look_who_was_heard() {
-            self.agent.log.error(e.to_string());
+            error!("{e}");
         }
         self.next_heard = now() + LOOK;
     }
@@ -39,7 +40,7 @@ impl Runner {
 
     pub(super) fn follow_paths(&mut self) {
         if let Err(e) = self.agent.follow_paths(&mut self.path_lines, now()) {
-            self.agent.log.error(e.to_string());
+            error!("{e}");
             self.look_soon();
         }
     }

@@ -3,6 +3,7 @@
 use super::{cpu_time, now, Runner, MAX_PAUSE, SHARE, SWEEP_STEP};
 use kernel::{monotonic_ns, Ticked};
 use std::time::Duration;
+use tracing::error;
 
 impl Runner {
     /// Forgets idle flows, a step at a time, so that it takes no more than its share of the time. At the end, looks whether
@@ -27,7 +28,7 @@ impl Runner {
                 self.tally.expired += swept.expired as u64;
                 self.agent.swept = swept;
             }
-            Err(e) => self.agent.log.error(e.to_string()),
+            Err(e) => error!("{e}"),
         }
         let idle = Duration::from_nanos(self.agent.config.flow_idle_ns);
         let pause = (idle / 8).clamp(Duration::from_secs(1), MAX_PAUSE).max(SHARE * took);
@@ -53,7 +54,7 @@ impl Runner {
                 self.next_tick = start + pause;
             }
             Ok(_) => {}
-            Err(e) => self.agent.log.error(e.to_string()),
+            Err(e) => error!("{e}"),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The agent's configuration file: strict TOML in, a checked [`Config`] out. See docs/agent.md for every key.
 
 use super::addresses::check_outer;
+use crate::parsed::{on_loopback, Parsed};
 use agent_api::config::{Config, PeerRule, Place, MAX_NETWORK};
 use config::{within, ConfigError, Document, Faults, Invalid};
 use edge::balance::{Balance, Scheme, AGENTS};
 use edge::MAX_LABELS;
-use parsed::Parsed;
 use ports::{check_peers, check_ports, one_owner_each};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -16,7 +16,6 @@ use units::Time;
 mod congestion;
 mod controller;
 mod limits;
-mod parsed;
 mod paths;
 mod ports;
 mod receive;
@@ -169,15 +168,7 @@ fn check_agent(agent: &AgentTable) -> Result<Option<SocketAddr>, Invalid> {
         let problem = format!("{} is out of range", agent.flow_idle);
         return Err(Invalid::new("agent.flow_idle", problem, "give \"1s\" to \"1440min\""));
     }
-    let metrics = agent.metrics.map(|at| at.0);
-    if let Some(at) = metrics.filter(|at| !at.ip().is_loopback()) {
-        let problem = format!("{at} can be reached from outside");
-        return Err(Invalid::new("agent.metrics", problem, "give a loopback address such as \"127.0.0.1:9464\""));
-    }
-    if metrics.is_some_and(|at| at.port() == 0) {
-        return Err(Invalid::new("agent.metrics", "port 0 is no port", "give one such as \"127.0.0.1:9464\""));
-    }
-    Ok(metrics)
+    on_loopback("agent.metrics", agent.metrics)
 }
 
 fn check_uplink(uplink: &UplinkTable) -> Result<(Vec<String>, Option<IpAddr>), Invalid> {

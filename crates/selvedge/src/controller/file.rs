@@ -1,5 +1,6 @@
 //! The controller's configuration file: strict TOML. docs/controller.md describes every key.
 
+use crate::parsed::{on_loopback, Parsed};
 use crate::topo::{self, PruneWord};
 use config::{ConfigError, Document, Invalid};
 use schemars::JsonSchema;
@@ -15,6 +16,8 @@ const MAX_FILE: u64 = 1 << 20;
 struct Table {
     /// Address and port.
     listen: String,
+    /// Prometheus metrics at `/metrics`: loopback address and port.
+    metrics: Option<Parsed<SocketAddr>>,
     /// `https://HOST:PORT`; the certificate must be for HOST.
     url: String,
     /// The fabric. Its hosts are edges, with the names that `selvedge topo` prints.
@@ -74,6 +77,7 @@ pub(super) enum Keep {
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) listen: SocketAddr,
+    pub(super) metrics: Option<SocketAddr>,
     pub(super) url: String,
     pub(super) keep: Keep,
     pub(super) ca: PathBuf,
@@ -109,6 +113,7 @@ fn check(table: Table, topology: topology::Topology, beside: impl Fn(&Path) -> P
         let shown: String = table.listen.chars().take(60).collect();
         Invalid::new("listen", format!("{shown:?} is no address and port"), "write \"10.0.0.9:7443\"")
     })?;
+    let metrics = on_loopback("metrics", table.metrics)?;
     if !table.url.starts_with("https://") {
         let shown: String = table.url.chars().take(60).collect();
         return Err(Invalid::new("url", format!("{shown:?} is no https URL"), "write \"https://10.0.0.9:7443\""));
@@ -143,6 +148,7 @@ fn check(table: Table, topology: topology::Topology, beside: impl Fn(&Path) -> P
     };
     Ok(File {
         listen,
+        metrics,
         url: table.url,
         keep,
         ca: beside(&table.ca),
@@ -171,6 +177,7 @@ impl File {
     pub(super) fn into_config(self) -> controller::Config {
         controller::Config {
             listen: self.listen,
+            metrics: self.metrics,
             identity: self.identity(),
             operators: self.operators,
             keep: match self.keep {

@@ -16,7 +16,8 @@ fn world_with(name: &str, tables: &str) -> Option<World> {
     world.add_neighbour();
     world.configure(0, &format!("{LEARNING}\n{tables}"));
     world.configure(1, "interface = \"lxc0\"\naddresses = [\"10.7.2.2\", \"fd07:2::2\"]");
-    world.start_both();
+    world.start_with(0, &[], &["--log", "json"]);
+    world.start(1, &[]);
     Some(world)
 }
 
@@ -73,7 +74,12 @@ fn comes_back(world: &World) {
     eventually("the owner has its address", || world.ping("10.7.2.2", 1));
     assert!(held(world, "lxc0").contains(&"10.7.1.2".to_owned()));
     assert!(!held(world, "lxc2").contains(&"10.7.1.2".to_owned()));
-    assert!(world.log(0).contains("10.7.1.2 does not answer: forgotten"));
+    let log = world.log(0);
+    let mut lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let forgotten = lines.find(|line| line["message"] == "port lxc2: 10.7.1.2 does not answer: forgotten");
+    let forgotten = forgotten.unwrap_or_else(|| panic!("{log}"));
+    assert_eq!((&forgotten["level"], &forgotten["port"]), (&"info".into(), &"lxc2".into()));
+    assert_eq!((&forgotten["address"], &forgotten["target"]), (&"10.7.1.2".into(), &"agent::run::events".into()));
 }
 
 #[test]

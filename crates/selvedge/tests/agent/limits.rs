@@ -97,6 +97,7 @@ fn spring_holds_the_rate_with_a_short_queue() {
     println!("{short} bytes wait with SPRING, {long} without");
     let scrape = world.spawn(&world.host(0), "http 127.0.0.1:9464 0").wait_with_output().unwrap();
     let scrape = String::from_utf8_lossy(&scrape.stdout).into_owned();
+    crate::check_metrics(&scrape);
     let metric = "selvedge_limit_windows_lowered_total{interface=\"lxc0\",direction=\"egress\"} ";
     assert!(scrape.contains(metric), "{scrape}");
 }

@@ -13,6 +13,8 @@ mod learning;
 mod limits;
 mod operator;
 mod packets;
+#[path = "../promtool/mod.rs"]
+mod promtool;
 mod quotas;
 mod receiver;
 mod reload;
@@ -241,6 +243,12 @@ fn connect(address: &str) -> TcpStream {
     panic!("no connection to {address}");
 }
 
+/// What Prometheus's tool says of a page. Behind it is what the harness says of the process that fetched it.
+fn check_metrics(scrape: &str) {
+    let page = scrape.split_once("\r\n\r\n").and_then(|(_, body)| body.split("\n\n").next());
+    promtool::check(&["metrics"], page.unwrap());
+}
+
 #[test]
 fn two_agents_make_a_network() {
     let Some(mut world) = World::new("a") else { return };
@@ -284,6 +292,7 @@ fn two_agents_make_a_network() {
     let scrape = world.spawn(&world.host(0), "http 127.0.0.1:9464 0").wait_with_output().unwrap();
     let scrape = String::from_utf8_lossy(&scrape.stdout).into_owned();
     assert!(scrape.contains("200 OK") && scrape.contains("selvedge_out_bytes_total "), "{scrape}");
+    check_metrics(&scrape);
     assert!(scrape.contains("# HELP selvedge_flows ") && scrape.contains("selvedge_ports 1.0"), "{scrape}");
 
     assert_eq!(world.mtu(&world.host(0), "lxc0"), 1500, "as the guest's end");

@@ -86,6 +86,7 @@ fn guests_share_the_uplink_by_weight_and_a_silent_one_leaves_its_part() {
     assert!(text.contains("aiad every 0.500 ms of 30Mbps") && text.contains("lxc2"), "{text}");
     let scrape = world.spawn(&world.host(0), "http 127.0.0.1:9464 0").wait_with_output().unwrap();
     let scrape = String::from_utf8_lossy(&scrape.stdout).into_owned();
+    crate::check_metrics(&scrape);
     assert!(scrape.contains("selvedge_tenant_fair_rate_bps{interface=\"lxc2\"} 30000000"), "{scrape}");
     // Without the table nobody is held any more.
     let text = std::fs::read_to_string(world.config(0)).unwrap();

@@ -179,9 +179,15 @@ impl World {
 
     /// Starts an agent and waits until it answers. Its number among `agents`.
     pub(crate) fn start(&mut self, i: usize, before: &[&str]) -> usize {
+        self.start_with(i, before, &[])
+    }
+
+    /// As [`World::start`], with more arguments.
+    pub(crate) fn start_with(&mut self, i: usize, before: &[&str], more: &[&str]) -> usize {
         let log = fs::File::options().create(true).append(true).open(self.dir.join(format!("{i}.log"))).unwrap();
         let config = self.config(i);
         let mut command = self.command(i, before, &["agent", "run", "--config", config.to_str().unwrap()]);
+        command.args(more);
         self.agents.push(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("nsenter runs"));
         let at = self.agents.len() - 1;
         // Without hardware support the verifier takes minutes for the programs; nothing else is to run meanwhile.

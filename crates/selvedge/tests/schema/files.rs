@@ -163,6 +163,7 @@ const CONTROLLER: &[(&str, &str)] = &[
     ("listen = ", "listens = "),
     ("operators = [\"operator\"]", "operators = []"),
     ("operators = [\"operator\"]", "operators = \"operator\""),
+    ("operators = [\"operator\"]", "operators = [\"operator\"]\nmetrics = 9465"),
     ("operators = [\"operator\"]", "operators = [\"operator\"]\nfirst_port = 80"),
     ("operators = [\"operator\"]", "operators = [\"operator\"]\nprune = \"some\""),
 ];

@@ -1,8 +1,8 @@
 //! Rate limits: `[limits]`, `[[tenant]]`, the limits of `[[port]]`, and Kubernetes' annotations.
 
 use super::at_most;
-use super::parsed::{Parsed, Shape};
 use super::tables::PortTable;
+use crate::parsed::{Parsed, Shape};
 use crate::word::Word;
 use agent_api::config::{
     Annotated, Config, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_RATE, MAX_TENANTS, MIN_RATE,

@@ -3,11 +3,11 @@
 use super::congestion::CongestionTable;
 use super::controller::ControllerTable;
 use super::limits::{LawWord, LimitsTable, PodAnnotations, TenantTable};
-use super::parsed::Parsed;
 use super::paths::PathsTable;
 use super::receive::ReceiveTable;
 use super::tenants::TenantsTable;
 use crate::balance::{read_beside, schema_beside, BalanceKeys};
+use crate::parsed::Parsed;
 use agent_api::config::{Mac, Prefix, LEARN_LIMIT, MAX_LEARNED};
 use edge::balance::{Scheme, AGENTS};
 use edge::MAX_LABELS;

@@ -1,6 +1,7 @@
 //! Strings with a form of their own, such as addresses.
 
 use agent_api::config::{Mac, Prefix};
+use config::Invalid;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::borrow::Cow;
@@ -11,10 +12,10 @@ use std::str::FromStr;
 
 /// A string that is something.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parsed<T>(pub(super) T);
+pub(crate) struct Parsed<T>(pub(crate) T);
 
 /// A type that a string in a file may stand for.
-pub(super) trait Shape: FromStr {
+pub(crate) trait Shape: FromStr {
     /// What to write where one was expected.
     const WANTED: &'static str;
 }
@@ -68,4 +69,20 @@ impl<T: Shape> JsonSchema for Parsed<T> {
         let example = T::WANTED.split('"').nth(1);
         json_schema!({ "type": "string", "examples": [example] })
     }
+}
+
+/// The address of a page of metrics, by its key.
+///
+/// # Errors
+/// One that can be reached from outside, or without a port.
+pub(crate) fn on_loopback(key: &str, at: Option<Parsed<SocketAddr>>) -> Result<Option<SocketAddr>, Invalid> {
+    let Some(Parsed(at)) = at else { return Ok(None) };
+    if !at.ip().is_loopback() {
+        let problem = format!("{at} can be reached from outside");
+        return Err(Invalid::new(key, problem, "give a loopback address such as \"127.0.0.1:9464\""));
+    }
+    if at.port() == 0 {
+        return Err(Invalid::new(key, "port 0 is no port", "give one such as \"127.0.0.1:9464\""));
+    }
+    Ok(Some(at))
 }

@@ -1,8 +1,12 @@
 //! `selvedge controller` as an operator meets it, over the loopback.
 #![cfg(feature = "kernel")]
 
-#[path = "authority/mod.rs"]
+#[path = "../authority/mod.rs"]
 mod authority;
+mod logs;
+mod metrics;
+#[path = "../promtool/mod.rs"]
+mod promtool;
 
 use authority::Authority;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -238,6 +242,9 @@ fn controllers_share_what_they_know_over_etcd() {
         on_port(&authority.path(name), free_port());
         authority.path(name)
     });
+    let page = free_port();
+    std::fs::write(&second, format!("metrics = \"127.0.0.1:{page}\"\n{}", std::fs::read_to_string(&second).unwrap()))
+        .unwrap();
     eventually("etcd is well", || is_well(port).unwrap_or(false));
     let (one, _two) = (Running::start(&first), Running::start(&second));
     let status = |config: &Path| -> serde_json::Value {
@@ -263,9 +270,12 @@ fn controllers_share_what_they_know_over_etcd() {
     assert!(selvedge(&["heal", "leaf1-spine1"], &second).status.success());
     let _one = Running::start(&first);
     assert_eq!(status(&first)["failed"], serde_json::json!(["leaf2-spine1", "leaf2-spine2"]));
+    let store_up = || metrics::sample(&metrics::metrics(page), "store_up{store=\"etcd\"}");
+    assert_eq!(store_up(), Some(1.0));
     // Without etcd nothing is forgotten, and nothing is promised.
     etcd.0.kill().unwrap();
     etcd.0.wait().unwrap();
+    eventually("the second says so to Prometheus", || store_up() == Some(0.0));
     let output = selvedge(&["heal", "leaf2-spine1"], &second);
     assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).lines().count() == 1, "{output:?}");
     assert_eq!(status(&second)["failed"], serde_json::json!(["leaf2-spine1", "leaf2-spine2"]));
@@ -284,6 +294,12 @@ fn mistakes_name_file_key_and_remedy() {
         ),
         ("url = \"https", "url = \"http", "url: \"http://127.0.0.1:7443\" is no https URL"),
         ("operators = [\"operator\"]", "operators = []", "operators: names nobody"),
+        (
+            "operators = ",
+            "metrics = \"0.0.0.0:9465\"\noperators = ",
+            "metrics: 0.0.0.0:9465 can be reached from outside",
+        ),
+        ("operators = ", "metrics = \"here\"\noperators = ", "\"here\" is not an address and a port"),
         ("operators = ", "first_port = 80\noperators = ", "first_port: 80 does not do for 2 trees"),
         ("operators = ", "prune = \"none\"\noperators = ", "prune"),
         ("operators = ", "colour = 1\noperators = ", "colour"),
