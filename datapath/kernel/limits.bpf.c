@@ -41,6 +41,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC); /* most hosts have few limits, and many CPUs */
 	__uint(max_entries, 8192);
 	__type(key, struct sv_limiter_key);
 	__type(value, struct sv_limiter_counts);
@@ -107,6 +108,20 @@ static __always_inline struct sv_limiter_counts *find_counts(const struct sv_lim
 		return counts;
 	bpf_map_update_elem(&limiter_counts, key, &no_counts, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&limiter_counts, key);
+}
+
+/*
+ * A segment is about to wait so long. A function of its own, global, with nothing but numbers: the verifier proves it once, and follows
+ * nothing of it at the call.
+ */
+__noinline int note_delay(u32 ifindex, u32 direction, u64 ns)
+{
+	struct sv_limiter_key key = { .ifindex = ifindex, .direction = direction };
+	struct sv_limiter_counts *counts = find_counts(&key);
+
+	if (counts)
+		sv_delay_count(&counts->delays, ns);
+	return 0;
 }
 
 /* Write what the laws change: the window, ECE, and the mark of the IP header. */
@@ -351,6 +366,19 @@ static __noinline int look(struct __sk_buff *skb, struct sv_limiter *l, const st
 	return 0;
 }
 
+/*
+ * How long the segment will wait, as far as it can be told before it does: what is ahead of it, at the most that the limit lets pass.
+ * What goes first waits for nobody.
+ */
+static __always_inline void estimate(const struct sv_limiter *l, const struct sv_limiter_key *key, const struct passing *at)
+{
+	u64 rate = l->rate ? l->rate : l->ceil;
+
+	if (at->queue.queued == UNKNOWN_BACKLOG || !rate)
+		return;
+	note_delay(key->ifindex, key->direction, at->first ? 0 : sv_delay_ns((u64)at->queue.queued + at->queue.unpaid, rate));
+}
+
 /* Gives the segment its departure time, whatever the guest has given it. Returns 0, or -1 if it is to be dropped. */
 static __noinline int schedule(struct __sk_buff *skb, struct sv_limiter *l, const struct passing *passing)
 {
@@ -387,15 +415,19 @@ static __always_inline int apply(struct __sk_buff *skb, struct sv_limiter *l, co
 {
 	int paced = limited_way && l->rate;
 
-	if (l->limit.law == SV_LIMIT_NONE && !paced && !(limited_way && l->share))
+	if (l->limit.law == SV_LIMIT_NONE && !limited_way)
 		return 0;
-	if (*parsed == NOT_PARSED)
+	if (*parsed == NOT_PARSED && (l->limit.law != SV_LIMIT_NONE || paced || l->share))
 		*parsed = parse_at(skb, 0, &at->p);
 	look(skb, l, key, at, limited_way);
 	if (l->limit.law != SV_LIMIT_NONE && *parsed == SV_PARSE_OK && !skb->vlan_present &&
 	    apply_law(skb, l, key, at, limited_way))
 		return -1;
-	return paced ? schedule(skb, l, at) : 0;
+	if (paced && schedule(skb, l, at))
+		return -1;
+	if (limited_way)
+		estimate(l, key, at);
+	return 0;
 }
 
 /* Towards the queue, if there is one. */

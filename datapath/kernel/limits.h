@@ -6,6 +6,7 @@
 #ifndef SV_LIMITS_H
 #define SV_LIMITS_H
 
+#include "../delay.h"
 #include "../edge.h"
 #include "../sparse.h"
 
@@ -79,9 +80,10 @@ struct sv_limiter_counts {
 	u64 acks;     /* segments back to the sender that the law looked at */
 	u64 unread;   /* segments for which the backlog could not be read */
 	u64 untracked; /* segments without room for their connection's state */
+	struct sv_delays delays; /* of segments on their way to the queue, as they find it */
 };
 
-SV_ASSERT_SIZE(struct sv_limiter_counts, 48);
+SV_ASSERT_SIZE(struct sv_limiter_counts, 176);
 
 /* A connection through a limiter, seen from the sender that is limited. */
 struct sv_limited_key {

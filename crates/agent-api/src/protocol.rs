@@ -3,6 +3,7 @@
 //! `{"version":1,"command":"flows","limit":50}` is answered by `{"version":1,"ok":{...}}` or
 //! `{"version":1,"error":"..."}`, and the connection ends.
 
+use crate::pod::Pod;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -67,6 +68,9 @@ pub struct RequestedLimit {
     /// Of what it gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress_bps: Option<u64>,
+    /// For whom, if a runtime says so: shown, and of no other effect.
+    #[serde(flatten)]
+    pub pod: Pod,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -378,15 +382,36 @@ pub struct TenantGuest {
     pub delayed_segments: u64,
 }
 
+/// How long segments were about to wait in a limit's queue, estimated as each came to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LimitDelays {
+    /// Longest delay of each bucket but the last, which has no bound.
+    pub bounds_seconds: Vec<f64>,
+    /// Segments by bucket, one more than there are bounds.
+    pub counts: Vec<u64>,
+    pub sum_seconds: f64,
+    /// As Prometheus estimates it from the buckets. None: there were no segments, or it is beyond the last bound.
+    pub p50_seconds: Option<f64>,
+    pub p99_seconds: Option<f64>,
+}
+
 /// One of `limits`: one direction of a port.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     pub interface: String,
     pub ifindex: u32,
     /// As the guest sees it: `egress` or `ingress`.
     pub direction: String,
+    /// Of the port; none: it has limits only.
+    #[serde(default)]
+    pub network: Option<u32>,
     /// Empty: none.
     pub tenant: String,
+    /// Who asked for it on the socket; empty: the configuration.
+    #[serde(default)]
+    pub owner: String,
+    #[serde(flatten)]
+    pub pod: Pod,
     /// Is what holds segments to it in the kernel?
     pub in_force: bool,
     /// `htb`, `departure`, `virtual`: what that is.
@@ -406,6 +431,9 @@ pub struct Limit {
     pub backlog_segments: u64,
     /// How long the last of it waits at the guaranteed rate.
     pub queue_delay_seconds: f64,
+    /// Of all segments since the limit began, as each found the queue. None where laws cannot act: nothing is known of it then.
+    #[serde(default)]
+    pub delays: Option<LimitDelays>,
     /// Since the class was made, or the schedule begun.
     pub sent_bytes: u64,
     /// Of these, what went past the queue (`limits.sparse_first`).
@@ -445,6 +473,24 @@ mod tests {
         ] {
             assert_eq!(serde_json::to_string(&paths(peer.clone())).unwrap(), line);
             assert_eq!(parse_request(line.as_bytes()), Ok(Command::Paths { peer }));
+        }
+    }
+
+    #[test]
+    fn limits_are_asked_for_with_a_pod_or_without() {
+        let plain = r#"{"version":1,"command":"limit","interface":"veth1","owner":"a","egress_bps":1000}"#;
+        let of_pod = plain.replace('}', r#","pod":"web-1","namespace":"shop"}"#);
+        let limit = |pod: Option<&str>, namespace: Option<&str>| RequestedLimit {
+            interface: "veth1".into(),
+            owner: "a".into(),
+            egress_bps: Some(1000),
+            ingress_bps: None,
+            pod: Pod { pod: pod.map(str::to_owned), namespace: namespace.map(str::to_owned) },
+        };
+        for (line, limit) in [(plain, limit(None, None)), (&of_pod, limit(Some("web-1"), Some("shop")))] {
+            let command = Command::Limit(limit);
+            assert_eq!(parse_request(line.as_bytes()), Ok(command.clone()), "{line}");
+            assert_eq!(serde_json::to_string(&Request { version: VERSION, command }).unwrap(), line);
         }
     }
 

@@ -3,7 +3,6 @@
 use super::desired::{guest_mac, labels_from};
 use super::error::Result;
 use super::interfaces::by_name;
-use super::limits;
 use super::metrics::Snapshot;
 use super::reconcile::Agent;
 use super::rules::rule_for;
@@ -42,7 +41,7 @@ impl Agent {
                 one => Ok(json(&one)),
             },
             Command::Counters => self.counters().map(|counters| json(&counters)),
-            Command::Limits => Ok(json(&limits::tell(&self.config, &self.edge, &self.attached, &self.limited))),
+            Command::Limits => Ok(json(&self.limits())),
             Command::Tenants => self.tenants().map(|tenants| json(&tenants)),
             Command::Requested => {
                 let requested: Vec<_> = self.remembered.requested.iter().map(|one| &one.limit).collect();
@@ -267,7 +266,7 @@ impl Agent {
                 ("learned_addresses", "Guests' addresses learned", self.learned.iter().count() as f64),
                 ("problems", "Things that do not work now; selvedge ctl status names them", self.problems.len() as f64),
             ],
-            limits: limits::tell(&self.config, &self.edge, &self.attached, &self.limited),
+            limits: self.limits(),
             paths: if keeps { self.paths(|_| true) } else { Vec::new() },
             shares: self.tenants().ok().flatten().map(|tenants| tenants.guests).unwrap_or_default(),
         };

@@ -15,9 +15,12 @@ const MAX_OWNER: usize = 512;
 
 /// What is wrong with a request by itself, in one line.
 fn check(wanted: &RequestedLimit) -> Result<(), String> {
-    let RequestedLimit { interface, owner, egress_bps, ingress_bps } = wanted;
+    let RequestedLimit { interface, owner, egress_bps, ingress_bps, pod } = wanted;
     if owner.is_empty() || owner.len() > MAX_OWNER || owner.chars().any(char::is_control) {
         return Err(format!("the owner of a limit has 1 to {MAX_OWNER} bytes and no control characters"));
+    }
+    if !pod.is_valid() {
+        return Err(format!("{interface}: {:?} is no name of a pod", pod.label()));
     }
     if egress_bps.is_none() && ingress_bps.is_none() {
         return Err(format!("{interface}: no rate is given; give one for egress, ingress or both"));
@@ -75,7 +78,7 @@ impl Agent {
     /// Puts it in force and on disk.
     async fn grant(&mut self, ifindex: u32, wanted: &RequestedLimit) -> Result<Vec<Limit>, String> {
         self.follow_requested().await?;
-        let mut all = limits::tell(&self.config, &self.edge, &self.attached, &self.limited);
+        let mut all = self.limits();
         all.retain(|limit| limit.ifindex == ifindex);
         for (direction, rate) in [("egress", wanted.egress_bps), ("ingress", wanted.ingress_bps)] {
             let Some(rate) = rate else { continue };
@@ -87,6 +90,19 @@ impl Agent {
             }
         }
         Ok(all)
+    }
+
+    /// How all limits fare, and who asked for them.
+    pub(super) fn limits(&self) -> Vec<Limit> {
+        let mut all = limits::tell(&self.config, &self.edge, &self.attached, &self.limited);
+        for limit in &mut all {
+            let asked = self.remembered.requested.iter().find(|one| one.ifindex == limit.ifindex);
+            if let Some(Granted { limit: asked, .. }) = asked {
+                limit.owner.clone_from(&asked.owner);
+                limit.pod.clone_from(&asked.pod);
+            }
+        }
+        all
     }
 
     /// Ends what the owner asked for. False if that was nothing, or ended with its interface.
@@ -113,11 +129,12 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use agent_api::pod::Pod;
 
     #[test]
     fn requests_that_make_no_sense_are_refused() {
         let (interface, owner) = ("veth1".to_owned(), "test".to_owned());
-        let fine = RequestedLimit { interface, owner, egress_bps: Some(1_000), ingress_bps: None };
+        let fine = RequestedLimit { interface, owner, egress_bps: Some(1_000), ingress_bps: None, pod: Pod::default() };
         assert_eq!(check(&fine), Ok(()));
         for wrong in [
             RequestedLimit { owner: String::new(), ..fine.clone() },
@@ -126,6 +143,7 @@ mod tests {
             RequestedLimit { egress_bps: None, ..fine.clone() },
             RequestedLimit { egress_bps: Some(999), ..fine.clone() },
             RequestedLimit { ingress_bps: Some(u64::MAX), ..fine.clone() },
+            RequestedLimit { pod: Pod { pod: Some("a b".into()), namespace: None }, ..fine.clone() },
         ] {
             assert!(check(&wrong).is_err(), "{wrong:?}");
         }

@@ -59,8 +59,8 @@ pub(crate) struct Wanted {
     interface: String,
     rate: Rate,
     tenant: Option<String>,
-    /// The edge has nothing of the port but this.
-    alone: bool,
+    /// None: the edge has nothing of the port but this.
+    network: Option<u32>,
     kind: LawKind,
     law: Law,
 }
@@ -110,7 +110,7 @@ pub(crate) fn wanted(config: &Config, interfaces: &Interfaces) -> Vec<Wanted> {
                 interface: interface.name.clone(),
                 rate,
                 tenant,
-                alone: rule.network.is_none(),
+                network: rule.network,
                 kind: limits.law,
                 law: limits.law_for(rate.ceiling, config.limits.sparse_first),
             }));

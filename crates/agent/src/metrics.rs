@@ -6,11 +6,12 @@ use agent_api::protocol::{KnownPath, Limit, Path, TenantGuest};
 use daemon::metrics::MetricsServer;
 use kernel::state::{Counter, Counters};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use tokio::sync::{mpsc, oneshot};
 
@@ -65,6 +66,10 @@ impl Collector for Snapshot {
         self.encode_shares(&mut encoder)?;
         self.encode_limits(&mut encoder)
     }
+}
+
+fn labels_of(limit: &Limit) -> [(&'static str, String); 2] {
+    [("interface", limit.interface.clone()), ("direction", limit.direction.clone())]
 }
 
 type OfLimit<T> = (&'static str, &'static str, fn(&Limit) -> T);
@@ -139,21 +144,63 @@ impl Snapshot {
         Ok(())
     }
 
+    /// Which port is whose: a join adds it to what has the label `interface`, as docs/agent.md shows. As many as there are ports
+    /// with limits.
+    fn encode_ports(&self, encoder: &mut DescriptorEncoder<'_>) -> std::result::Result<(), std::fmt::Error> {
+        let mut ports: BTreeMap<&str, &Limit> = BTreeMap::new();
+        for limit in &self.limits {
+            let port = ports.entry(&limit.interface).or_insert(limit);
+            if port.tenant.is_empty() {
+                *port = limit; // only what guests send has a tenant
+            }
+        }
+        let help = "Always 1; the labels name the network, tenant, owner and pod of a port with limits";
+        let mut family = encoder.encode_descriptor("port_info", help, None, MetricType::Gauge)?;
+        for port in ports.values() {
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            let labels = [
+                ("interface", port.interface.clone()),
+                ("network", port.network.map(|network| network.to_string()).unwrap_or_default()),
+                ("tenant", port.tenant.clone()),
+                ("owner", port.owner.clone()),
+                ("pod", text(&port.pod.pod)),
+                ("namespace", text(&port.pod.namespace)),
+            ];
+            ConstGauge::new(1.0).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    fn encode_delays(&self, encoder: &mut DescriptorEncoder<'_>) -> std::result::Result<(), std::fmt::Error> {
+        let help = "Delay that segments find in the queue of a limit, estimated as they come to it";
+        let mut family = encoder.encode_descriptor("limit_delay_seconds", help, None, MetricType::Histogram)?;
+        for (limit, delays) in self.limits.iter().filter_map(|limit| Some((limit, limit.delays.as_ref()?))) {
+            let bounds = delays.bounds_seconds.iter().copied().chain([f64::INFINITY]);
+            let buckets: Vec<(f64, u64)> = bounds.zip(delays.counts.iter().copied()).collect();
+            let count = buckets.iter().map(|(_, count)| count).sum();
+            let labels = labels_of(limit);
+            let mut encoder = family.encode_family(&labels)?;
+            encoder.encode_histogram::<NoLabelSet>(delays.sum_seconds, count, &buckets, None)?;
+        }
+        Ok(())
+    }
+
     fn encode_limits(&self, encoder: &mut DescriptorEncoder<'_>) -> std::result::Result<(), std::fmt::Error> {
         if self.limits.is_empty() {
             return Ok(());
         }
-        let labels = |l: &Limit| [("interface", l.interface.clone()), ("direction", l.direction.clone())];
+        self.encode_ports(encoder)?;
         for (name, help, value) in LIMIT_GAUGES {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for limit in &self.limits {
-                ConstGauge::new(value(limit)).encode(family.encode_family(&labels(limit))?)?;
+                ConstGauge::new(value(limit)).encode(family.encode_family(&labels_of(limit))?)?;
             }
         }
+        self.encode_delays(encoder)?;
         for (name, help, value) in LIMIT_COUNTERS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for limit in &self.limits {
-                ConstCounter::new(value(limit)).encode(family.encode_family(&labels(limit))?)?;
+                ConstCounter::new(value(limit)).encode(family.encode_family(&labels_of(limit))?)?;
             }
         }
         Ok(())
@@ -232,6 +279,8 @@ fn help(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use agent_api::pod::Pod;
+    use agent_api::protocol::LimitDelays;
 
     #[test]
     fn names_have_prefix_and_suffix_and_help() {
@@ -254,6 +303,56 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
         }
+    }
+
+    #[test]
+    fn each_port_is_named_once() {
+        let pod = Pod { pod: Some("web".into()), namespace: None };
+        let limit = |interface: &str, direction: &str, tenant: &str| Limit {
+            interface: interface.into(),
+            direction: direction.into(),
+            tenant: tenant.into(),
+            pod: pod.clone(),
+            ..Limit::default()
+        };
+        let limits = vec![limit("a", "ingress", ""), limit("a", "egress", "blue"), limit("b", "egress", "")];
+        let text = Snapshot { limits, ..Snapshot::default() }.text();
+        let info: Vec<&str> = text.lines().filter(|line| line.starts_with("selvedge_port_info{")).collect();
+        let of = |interface: &str, tenant: &str| {
+            let labels =
+                format!("interface={interface:?},network=\"\",tenant={tenant:?},owner=\"\",pod=\"web\",namespace=\"\"");
+            format!("selvedge_port_info{{{labels}}} 1.0")
+        };
+        assert_eq!(info, [of("a", "blue"), of("b", "")]);
+    }
+
+    #[test]
+    fn delays_are_a_histogram() {
+        let delays = LimitDelays {
+            bounds_seconds: vec![0.000016, 0.000032],
+            counts: vec![3, 0, 2],
+            sum_seconds: 0.25,
+            ..LimitDelays::default()
+        };
+        let limit = Limit { interface: "a".into(), direction: "egress".into(), ..Limit::default() };
+        let limits = vec![Limit { delays: Some(delays), ..limit.clone() }, Limit { interface: "b".into(), ..limit }];
+        let text = Snapshot { limits, ..Snapshot::default() }.text();
+        let found: Vec<&str> = text.lines().filter(|line| line.contains("limit_delay_seconds")).collect();
+        let of = |suffix: &str, le: &str| {
+            format!("selvedge_limit_delay_seconds_{suffix}{{{le}interface=\"a\",direction=\"egress\"}}")
+        };
+        let bucket = |le: &str, count: u64| format!("{} {count}", of("bucket", &format!("le=\"{le}\",")));
+        assert_eq!(found[1], "# TYPE selvedge_limit_delay_seconds histogram");
+        assert_eq!(
+            found[2..],
+            [
+                format!("{} 0.25", of("sum", "")),
+                format!("{} 5", of("count", "")),
+                bucket("0.000016", 3),
+                bucket("0.000032", 3),
+                bucket("+Inf", 5),
+            ]
+        );
     }
 
     #[test]

@@ -141,6 +141,7 @@ fn path_of(inode: u64) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use agent_api::pod::Pod;
     use agent_api::protocol::RequestedLimit;
 
     #[test]
@@ -153,12 +154,20 @@ mod tests {
         let mtu = Some(Mtu { original: 1500, set: 1450 });
         remembered.ports.push(RememberedPort { ifindex: 3, interface: "veth1".into(), mtu });
         remembered.save(&socket).unwrap();
-        let limit =
-            RequestedLimit { interface: "veth1".into(), owner: "a".into(), egress_bps: Some(1), ingress_bps: None };
+        let (interface, owner) = ("veth1".to_owned(), "a".to_owned());
+        let pod = Pod { pod: Some("web-1".into()), namespace: Some("shop".into()) };
+        let limit = RequestedLimit { interface, owner, egress_bps: Some(1), ingress_bps: None, pod };
         remembered.requested.push(Granted { ifindex: 3, limit });
         remembered.save(&socket).unwrap();
         assert_eq!(Remembered::load(&socket), Some(remembered.clone()));
-        let text = fs::read_to_string(path(&socket)).unwrap().replace(&boot(), "an earlier one");
+        // As agents wrote it that knew of no pods.
+        let text = fs::read_to_string(path(&socket)).unwrap();
+        let of_pod = r#","pod":"web-1","namespace":"shop""#;
+        assert!(text.contains(of_pod), "{text}");
+        fs::write(path(&socket), text.replace(of_pod, "")).unwrap();
+        let old = Remembered::load(&socket).unwrap();
+        assert_eq!((old.requested.len(), &old.requested[0].limit.pod), (1, &Pod::default()));
+        let text = text.replace(&boot(), "an earlier one");
         fs::write(path(&socket), text).unwrap();
         assert_eq!(Remembered::load(&socket).map(|found| found.requested.len()), Some(0), "numbers of another boot");
         assert!(remembered.is_of_this_namespace());

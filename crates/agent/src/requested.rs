@@ -77,10 +77,12 @@ pub(super) fn revise(requested: &mut Vec<Granted>, interfaces: &Interfaces) -> b
 mod tests {
     use super::*;
     use crate::desired::tests::{config, interfaces};
+    use agent_api::pod::Pod;
 
     fn granted(ifindex: u32, interface: &str, egress_bps: Option<u64>) -> Granted {
         let owner = format!("test {interface}");
-        Granted { ifindex, limit: RequestedLimit { interface: interface.into(), owner, egress_bps, ingress_bps: None } }
+        let (interface, pod) = (interface.to_owned(), Pod::default());
+        Granted { ifindex, limit: RequestedLimit { interface, owner, egress_bps, ingress_bps: None, pod } }
     }
 
     #[test]

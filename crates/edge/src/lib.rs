@@ -7,6 +7,7 @@ pub mod balance;
 mod config;
 mod counters;
 mod deadlines;
+pub mod delays;
 pub mod diverted;
 pub mod ecn;
 mod edge;

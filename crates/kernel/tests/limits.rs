@@ -3,6 +3,7 @@
 
 mod fabric;
 
+use edge::delays::BUCKETS;
 use edge::limiter::{Law, Spring};
 use fabric::{in_namespace, Fabric};
 use kernel::state::limiter::{Limiter, LimiterKey, LIMITER_BOTH, LIMITER_IN, LIMITER_OUT};
@@ -109,6 +110,10 @@ fn departure_times_advance_by_size_over_rate_up_to_the_horizon(fabric: &Fabric) 
         let now = standing(fabric, direction);
         assert_eq!((now.sent, now.dropped, now.next_ns - first), (2000, 1, 200 * SECOND));
         assert_eq!(now.scheduled(monotonic_ns()), 10, "a second's worth at most");
+        // Nobody is ahead of the first; the second has a second's worth ahead, the most that is counted; the third never waits.
+        let delays = fabric.edges[0].edge.limiter_counts(&key(fabric, direction)).unwrap().delays;
+        assert_eq!((delays.counts[0], delays.counts[BUCKETS - 1], delays.count()), (1, 1, 2), "{delays:?}");
+        assert_eq!(delays.sum_us, 1_000_000);
         let none = Limiter { flags: LIMITER_BOTH, ..Limiter::default() };
         fabric.edges[0].edge.set_limiter(&key(fabric, direction), &none).unwrap();
     }

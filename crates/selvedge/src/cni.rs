@@ -134,6 +134,7 @@ fn wanted(call: &Call, attachment: &Attachment, interface: String) -> RequestedL
         owner: attachment.owner.clone(),
         egress_bps: rates.egress_bps,
         ingress_bps: rates.ingress_bps,
+        pod: attachment.pod.clone(),
     }
 }
 
@@ -160,7 +161,8 @@ fn check(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
     let Some(mine) = requested.into_iter().find(|limit| limit.owner == attachment.owner) else {
         return Err(gone("the agent knows of no limit for it; delete and add the container's network"));
     };
-    if mine != wanted(call, attachment, mine.interface.clone()) {
+    // The pod may be missing: an earlier version of this plugin did not tell it.
+    if (mine.egress_bps, mine.ingress_bps) != (call.rates.egress_bps, call.rates.ingress_bps) {
         return Err(gone("its limit is another than the configuration's"));
     }
     let limits: Vec<Limit> = decode(ask_agent(&call.socket, Command::Limits)?)?;

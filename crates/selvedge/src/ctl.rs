@@ -1,9 +1,10 @@
 //! `selvedge ctl`: asks a running agent. Needs nothing of the kernel edge, only its socket.
 
 use crate::agent::file::SOCKET;
+use agent_api::pod::Pod;
 use agent_api::protocol::{
-    Answer, Command, CounterValue, Discovered, Flows, KnownPath, Limit, Outcome, Path as PeerPath, Port, Receiver,
-    Request, RequestedLimit, Status, Tenants, Uplink, MAX_ANSWER, MAX_FLOWS, VERSION,
+    Answer, Command, CounterValue, Discovered, Flows, KnownPath, Limit, LimitDelays, Outcome, Path as PeerPath, Port,
+    Receiver, Request, RequestedLimit, Status, Tenants, Uplink, MAX_ANSWER, MAX_FLOWS, VERSION,
 };
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
@@ -160,6 +161,7 @@ pub fn run(ctl: &Ctl) -> Result<(), CtlError> {
             owner: owner(interface),
             egress_bps: egress.map(BitRate::as_bps),
             ingress_bps: ingress.map(BitRate::as_bps),
+            pod: Pod::default(),
         }),
         Question::Unlimit { interface } => Command::Unlimit { owner: owner(interface) },
         Question::Reload => Command::Reload,
@@ -433,12 +435,15 @@ fn limits(limits: &[Limit]) -> String {
         "interface",
         "direction",
         "tenant",
+        "pod",
         "law",
         "pacing",
         "rate",
         "ceiling",
         "backlog (B)",
         "delay (ms)",
+        "p50 (ms)",
+        "p99 (ms)",
         "sent (B)",
         "first (B)",
         "dropped",
@@ -453,12 +458,15 @@ fn limits(limits: &[Limit]) -> String {
             l.interface.clone(),
             l.direction.clone(),
             or_dash(&l.tenant),
+            or_dash(&l.pod.label()),
             l.law.clone(),
             or_dash(&l.pacing),
             if l.in_force { rate } else { format!("{rate} (NOT in force)") },
             BitRate::from_bps(l.ceiling_bps).to_string(),
             l.backlog_bytes.to_string(),
             format!("{:.3}", l.queue_delay_seconds * 1e3),
+            delay(l.delays.as_ref(), |delays| delays.p50_seconds),
+            delay(l.delays.as_ref(), |delays| delays.p99_seconds),
             l.sent_bytes.to_string(),
             l.first_bytes.to_string(),
             l.dropped_segments.to_string(),
@@ -467,7 +475,14 @@ fn limits(limits: &[Limit]) -> String {
             l.windows_lowered.to_string(),
         ]);
     }
-    grid(&rows, 5)
+    grid(&rows, 6)
+}
+
+/// Of a delay's distribution, ms.
+fn delay(delays: Option<&LimitDelays>, which: fn(&LimitDelays) -> Option<f64>) -> String {
+    let Some(delays) = delays.filter(|delays| delays.counts.iter().any(|count| *count > 0)) else { return "-".into() };
+    let last = delays.bounds_seconds.last().copied().unwrap_or_default();
+    which(delays).map_or_else(|| format!(">{:.0}", last * 1e3), |seconds| format!("{:.3}", seconds * 1e3))
 }
 
 fn tenants(tenants: Option<&Tenants>) -> String {
@@ -564,6 +579,20 @@ mod tests {
         assert_eq!(grid(&rows, 1), "name      n\nx?[2J  1000\n");
         assert_eq!(grid(&rows, 0), "name   n\nx?[2J  1000\n");
         assert_eq!(grid(&[], 0), "");
+    }
+
+    #[test]
+    fn delays_beyond_the_last_bound_are_said_to_be() {
+        let delays = |counts: Vec<u64>, p99_seconds| LimitDelays {
+            bounds_seconds: vec![0.016, 0.131],
+            counts,
+            p99_seconds,
+            ..LimitDelays::default()
+        };
+        let p99 = |delays: &LimitDelays| delay(Some(delays), |delays| delays.p99_seconds);
+        assert_eq!(p99(&delays(vec![1, 0, 0], Some(0.0125))), "12.500");
+        assert_eq!(p99(&delays(vec![0, 0, 1], None)), ">131");
+        assert_eq!((p99(&delays(vec![0; 3], None)), delay(None, |_| None)), ("-".into(), "-".into()));
     }
 
     #[test]

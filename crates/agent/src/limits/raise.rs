@@ -42,7 +42,7 @@ impl Raise<'_> {
             problems.push(format!("no rate limit is in force: {e}; selvedge doctor says what is missing"));
             return limited;
         }
-        let alone = limited.wanted.iter().filter(|w| w.alone && w.key.direction == LIMITER_OUT);
+        let alone = limited.wanted.iter().filter(|w| w.network.is_none() && w.key.direction == LIMITER_OUT);
         let alone: Vec<LimiterKey> = alone.map(|w| w.key).collect();
         self.numbers = numbers(NUMBERS, &self.known_rows(|row| row.flags >> LIMITER_NUMBER), &alone);
         let pacing = self.config.limits.pacing;

@@ -3,13 +3,15 @@
 use super::super::attached::Attached;
 use super::{Limited, Wanted, IN_BULK, IN_FIRST, OF_FIRST};
 use agent_api::config::{Config, LawKind, Pacing};
+use agent_api::pod::Pod;
 use agent_api::protocol;
+use edge::delays::{bound, Delays, BUCKETS};
 use edge::limiter::Law;
 use kernel::htb::{self, Found};
 use kernel::state::limiter::LIMITER_OUT;
 use kernel::{monotonic_ns, KernelEdge};
 use std::collections::BTreeMap;
-use units::Bytes;
+use units::{Bytes, Time};
 
 /// `selvedge ctl limits`.
 pub(crate) fn tell(config: &Config, edge: &KernelEdge, attached: &Attached, limited: &Limited) -> Vec<protocol::Limit> {
@@ -54,7 +56,10 @@ fn tell_one(
         interface: w.interface.clone(),
         ifindex: w.key.ifindex,
         direction: if w.key.direction == LIMITER_OUT { "egress" } else { "ingress" }.into(),
+        network: w.network,
         tenant: w.tenant.clone().unwrap_or_default(),
+        owner: String::new(),
+        pod: Pod::default(),
         in_force: attached && (class.is_some() || schedule.is_some()),
         pacing: pacing.name().into(),
         rate_bps: w.rate.guarantee.as_bps(),
@@ -65,6 +70,7 @@ fn tell_one(
         backlog_bytes: backlog,
         backlog_segments: of_both(class, first, |class| class.segments),
         queue_delay_seconds: backlog as f64 * 8.0 / w.rate.guarantee.as_bps() as f64,
+        delays: edge.lawless().is_none().then(|| told(&counts.delays)),
         sent_bytes: schedule.as_ref().map_or(of_both(class, first, |class| class.sent_bytes), |one| one.sent),
         first_bytes: edge.first_bytes(&w.key).unwrap_or_default(),
         dropped_segments: schedule.as_ref().map_or(of_both(class, first, |class| class.dropped), |one| one.dropped),
@@ -74,6 +80,18 @@ fn tell_one(
         acks: counts.acks,
         unread_segments: counts.unread,
         untracked_segments: counts.untracked,
+    }
+}
+
+fn told(delays: &Delays) -> protocol::LimitDelays {
+    let seconds = |time: Time| time.as_ns() as f64 / 1e9;
+    let quantile = |share| delays.quantile(share).filter(|time| *time < Time::MAX).map(seconds);
+    protocol::LimitDelays {
+        bounds_seconds: (0..BUCKETS).filter_map(bound).map(seconds).collect(),
+        counts: delays.counts.to_vec(),
+        sum_seconds: delays.sum_us as f64 / 1e6,
+        p50_seconds: quantile(0.5),
+        p99_seconds: quantile(0.99),
     }
 }
 

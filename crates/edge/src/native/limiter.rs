@@ -132,5 +132,7 @@ extern "C" {
         now: u64,
         at: *mut u64,
     ) -> c_int;
+    pub(crate) fn sv_edge_delay_count(d: *mut crate::delays::Delays, ns: u64);
+    pub(crate) fn sv_edge_delay_ns(bytes: u64, rate: u64) -> u64;
     pub(crate) fn sv_edge_limit_bytes(p: *const wire::Packet, len: u32) -> u32;
 }

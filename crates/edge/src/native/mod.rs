@@ -7,7 +7,7 @@ mod clove_edge;
 #[cfg(test)]
 pub(crate) mod divert;
 mod hygenicc;
-mod limiter;
+pub(crate) mod limiter;
 #[cfg(test)]
 mod owed;
 mod paths;

@@ -8,6 +8,7 @@
 #include "divert.h"
 #include "relay.h"
 #include "sparse.h"
+#include "delay.h"
 
 void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k);
 u32 sv_edge_hash(const struct sv_flow_key *k, u64 seed);
@@ -58,6 +59,8 @@ void sv_edge_receive_drained(struct sv_receive *r, u16 number, u32 now);
 void sv_edge_receive_restart(struct sv_receive *r);
 int sv_edge_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u64 now, u64 *at);
 u32 sv_edge_limit_bytes(const struct sv_packet *p, u32 len);
+void sv_edge_delay_count(struct sv_delays *d, u64 ns);
+u64 sv_edge_delay_ns(u64 bytes, u64 rate);
 void sv_edge_owed_count(struct sv_owed_marks *m, u32 marked);
 void sv_edge_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u32 tick, struct sv_packet *p);
 u32 sv_edge_told_new(struct sv_told *t, u16 count, u32 sent, u64 now);
@@ -315,6 +318,16 @@ u32 sv_edge_bulk_flows(const struct sv_sparse *s)
 u32 sv_edge_limit_bytes(const struct sv_packet *p, u32 len)
 {
 	return sv_limit_bytes(p, len);
+}
+
+void sv_edge_delay_count(struct sv_delays *d, u64 ns)
+{
+	sv_delay_count(d, ns);
+}
+
+u64 sv_edge_delay_ns(u64 bytes, u64 rate)
+{
+	return sv_delay_ns(bytes, rate);
 }
 
 void sv_edge_owed_count(struct sv_owed_marks *m, u32 marked)

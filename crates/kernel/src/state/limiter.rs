@@ -1,6 +1,7 @@
 //! Mirrors of the map values in `datapath/kernel/limits.h`.
 
 use super::Plain;
+use edge::delays::Delays;
 
 /// What the guest sends: the queue is on the limiter's device.
 pub const LIMITER_OUT: u32 = 0;
@@ -97,6 +98,8 @@ pub struct LimiterCounts {
     pub unread: u64,
     /// Segments without room for their connection's state.
     pub untracked: u64,
+    /// How long segments on their way to the queue are about to wait.
+    pub delays: Delays,
 }
 
 impl LimiterCounts {
@@ -111,10 +114,11 @@ impl LimiterCounts {
         ] {
             *sum = sum.wrapping_add(n);
         }
+        self.delays.add(&other.delays);
     }
 }
 
-plain!(LimiterKey = 8, Limiter = 144, LimiterCounts = 48);
+plain!(LimiterKey = 8, Limiter = 144, LimiterCounts = 176);
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 
 use super::{CniError, INCOMPATIBLE, INVALID, MAX_BYTES, NOT_DECODED, VERSIONS, WRONG_ENVIRONMENT};
 use crate::agent::file::{kubernetes_bandwidth, EGRESS, INGRESS, SOCKET};
+use agent_api::pod::Pod;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -44,6 +45,8 @@ pub(super) struct Attachment {
     pub(super) ifname: String,
     /// Empty where the runtime knows none.
     pub(super) netns: String,
+    /// Of Kubernetes, whose it is.
+    pub(super) pod: Pod,
 }
 
 /// Bits per second; `None`: no limit.
@@ -225,7 +228,18 @@ fn attachment(variable: &dyn Fn(&str) -> Option<String>, network: &str) -> Resul
         return Err(CniError::new(WRONG_ENVIRONMENT, format!("CNI_IFNAME {ifname:?} is no name of an interface")));
     }
     let owner = owner(network, &container, &ifname);
-    Ok(Attachment { owner, ifname, netns: variable("CNI_NETNS").unwrap_or_default() })
+    let pod = pod(&variable("CNI_ARGS").unwrap_or_default());
+    Ok(Attachment { owner, ifname, netns: variable("CNI_NETNS").unwrap_or_default(), pod })
+}
+
+/// What runtimes of Kubernetes say of it in `CNI_ARGS`, which is `KEY=VALUE;KEY=VALUE`. It is shown only, so that nothing in it is a
+/// reason to refuse.
+fn pod(arguments: &str) -> Pod {
+    let value = |key: &str| {
+        let mut pairs = arguments.split(';').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(name, _)| *name == key).map(|(_, value)| value.to_owned())
+    };
+    Pod::checked(value("K8S_POD_NAME"), value("K8S_POD_NAMESPACE"))
 }
 
 /// As the specification has them: letters and digits first, then also `_`, `.` and `-`.
@@ -291,6 +305,31 @@ mod tests {
         }
         for wrong in [r#", "wait": 121"#, r#", "wait": -1"#, r#", "wait": "long""#] {
             assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn pods_come_from_the_arguments_and_what_is_none_is_left_out() {
+        let of = |arguments: &str| {
+            let Pod { namespace, pod } = pod(arguments);
+            (namespace.unwrap_or_default(), pod.unwrap_or_default())
+        };
+        let both = |namespace: &str, pod: &str| (namespace.to_owned(), pod.to_owned());
+        let long = format!("K8S_POD_NAME={};K8S_POD_NAMESPACE={}", "a".repeat(254), "a".repeat(63));
+        for (arguments, found) in [
+            // As containerd and CRI-O write it.
+            (
+                "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web-7d4.x;K8S_POD_INFRA_CONTAINER_ID=c1;K8S_POD_UID=u",
+                both("shop", "web-7d4.x"),
+            ),
+            ("K8S_POD_NAME=web", both("", "web")),
+            ("K8S_POD_NAME=Web/../x;K8S_POD_NAMESPACE=a.b", both("", "")),
+            (&long, both(&"a".repeat(63), "")),
+            ("", both("", "")),
+            (";;=;K8S_POD_NAME", both("", "")),
+            ("K8S_POD_NAME=a=b;K8S_POD_NAMESPACE=", both("", "")),
+        ] {
+            assert_eq!(of(arguments), found, "{arguments}");
         }
     }
 

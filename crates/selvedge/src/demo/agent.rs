@@ -3,6 +3,7 @@
 use super::network::{Network, PORT};
 use crate::ctl::{self, CtlError};
 use crate::interrupt::{Companion, Scratch};
+use agent_api::pod::Pod;
 use agent_api::protocol::{Command as Order, Limit, RequestedLimit, Status};
 use lab::HostNamespace;
 use nix::mount::{mount, MsFlags};
@@ -75,7 +76,13 @@ impl Agent {
         self.ask(Order::Unlimit { owner: OWNER.into() })?;
         self.ask(Order::Reload)?;
         let bps = Some(rate.as_bps());
-        let wanted = RequestedLimit { interface: PORT.into(), owner: OWNER.into(), egress_bps: bps, ingress_bps: bps };
+        let wanted = RequestedLimit {
+            interface: PORT.into(),
+            owner: OWNER.into(),
+            egress_bps: bps,
+            ingress_bps: bps,
+            pod: Pod::default(),
+        };
         let limits: Vec<Limit> = serde_json::from_value(self.ask(Order::Limit(wanted))?).unwrap_or_default();
         if limits.len() == 2 && limits.iter().all(|limit| limit.in_force && limit.law == law.name) {
             return Ok(());

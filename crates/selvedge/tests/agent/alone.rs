@@ -6,7 +6,8 @@ use super::world::{eventually, ip, World};
 /// Host 0 without an uplink of the edge's: guests 0 and 2, and what limits them.
 pub(super) fn configure(world: &World, ports: &str) {
     let (pins, socket) = (world.pins(0), world.socket(0));
-    let head = format!("[agent]\npins = {pins:?}\nsocket = {socket:?}\nmax_flows = 1024\n");
+    let metrics = "metrics = \"127.0.0.1:9464\"";
+    let head = format!("[agent]\npins = {pins:?}\nsocket = {socket:?}\n{metrics}\nmax_flows = 1024\n");
     std::fs::write(world.config(0), head + ports).unwrap();
 }
 

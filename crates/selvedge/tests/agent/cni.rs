@@ -30,6 +30,11 @@ impl Runtime<'_> {
         command.args(["netns", "exec", &self.world.host(0)]).arg(plugin);
         command.env("CNI_COMMAND", verb).env("CNI_CONTAINERID", self.container).env("CNI_IFNAME", "eth0");
         command.env("CNI_NETNS", format!("/run/netns/{}", self.world.guest(self.guest))).env("CNI_PATH", PLUGINS);
+        // As containerd does; a runtime of no pods does not.
+        if self.container.starts_with('c') {
+            command
+                .env("CNI_ARGS", format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME={}.web", self.container));
+        }
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(network.to_string().as_bytes()).unwrap();
         child
@@ -49,6 +54,15 @@ fn answer(child: Child, verb: &str) -> Result<Value, Value> {
         false if answer["code"].is_u64() => Err(answer),
         false => panic!("{verb}: {said}{}", String::from_utf8_lossy(&output.stderr)),
     }
+}
+
+/// What the agent says of whose the port is, and its metrics of each port.
+fn whose(world: &World, interface: &str) -> (String, String) {
+    let limit = limit(world, interface, "egress");
+    let scrape = world.spawn(&world.host(0), "http 127.0.0.1:9464 0").wait_with_output().unwrap();
+    let scrape = String::from_utf8_lossy(&scrape.stdout).into_owned();
+    let info: Vec<&str> = scrape.lines().filter(|line| line.starts_with("selvedge_port_info{")).collect();
+    (format!("{} {} {}", limit["owner"], limit["namespace"], limit["pod"]), info.join("\n"))
 }
 
 /// The configuration of a network with rates, bits per second, behind a plugin that has made `interface`.
@@ -92,6 +106,12 @@ fn containers_are_limited_from_add_to_del_whatever_becomes_of_the_agent() {
             assert!(limit["in_force"] == true && limit["rate_bps"] == bps, "{limit}");
         }
         assert_eq!(one.selvedge("CHECK", &slow), Ok(Value::Null));
+        let pod = "\"cni/net/c1/eth0\" \"shop\" \"c1.web\"";
+        let info = "selvedge_port_info{interface=\"lxc0\",network=\"\",tenant=\"\",owner=\"cni/net/c1/eth0\",\
+                    pod=\"c1.web\",namespace=\"shop\"} 1.0";
+        assert_eq!(whose(&world, "lxc0"), (pod.to_owned(), info.to_owned()), "once, whatever the directions");
+        let text = world.ctl(0, &["limits"]);
+        assert!(String::from_utf8_lossy(&text.stdout).contains(" shop/c1.web "), "{text:?}");
         // Again, with other rates; and for nobody else.
         assert_eq!(one.selvedge("ADD", &fast).as_ref(), Ok(&fast["prevResult"]));
         assert_eq!(one.selvedge("CHECK", &slow).unwrap_err()["code"], 100);
@@ -120,6 +140,8 @@ fn containers_are_limited_from_add_to_del_whatever_becomes_of_the_agent() {
     let agent = world.start(0, &[]);
     assert_eq!(answer(adding, "ADD").as_ref(), Ok(&patient["prevResult"]));
     assert_eq!(Runtime { world: &world, container: "c1", guest: 0 }.selvedge("CHECK", &fast), Ok(Value::Null));
+    let (pod, _) = whose(&world, "lxc0");
+    assert!(pod.ends_with("\"shop\" \"c1.web\""), "another agent knows it: {pod}");
     // A container that goes while there is no agent.
     world.end(agent, "KILL");
     assert_eq!(Runtime { world: &world, container: "c1", guest: 0 }.selvedge("DEL", &fast), Ok(Value::Null));
@@ -153,6 +175,8 @@ fn containers_are_limited_from_add_to_del_whatever_becomes_of_the_agent() {
     let by_hand = |arguments: &[&str]| world.ctl(0, arguments);
     assert!(by_hand(&["limit", "lxc2", "--egress", "20Mbps", "--ingress", "30Mbps"]).status.success());
     assert_eq!(limit(&world, "lxc2", "ingress")["rate_bps"], 30_000_000);
+    let (nobody, info) = whose(&world, "lxc2");
+    assert!(nobody == "\"ctl/lxc2\" null null" && info.contains("pod=\"\",namespace=\"\"}"), "{nobody} {info}");
     let taken = any.selvedge("ADD", &network(&world, "lxc2", json!({ "egressRate": 1_000_000 }))).unwrap_err();
     assert!(taken["msg"].to_string().contains("ctl/lxc2"), "{taken}");
     for wrong in

@@ -61,23 +61,48 @@ fn median_backlog(world: &World) -> f64 {
     seen[20]
 }
 
+/// Segments by how long they were about to wait, of all that came to the limit.
+fn delays(world: &World) -> Vec<u64> {
+    let counts = limit(world, "lxc0", "egress")["delays"]["counts"].clone();
+    serde_json::from_value(counts).unwrap()
+}
+
+/// The bucket of the median, over the next segments. Each bucket's bound is twice that of the one before.
+fn median_delay(world: &World) -> usize {
+    let (before, mut since) = (delays(world), Vec::new());
+    eventually("segments are counted", || {
+        since = delays(world).iter().zip(&before).map(|(after, before)| after - before).collect();
+        since.iter().sum::<u64>() > 300
+    });
+    let half = since.iter().sum::<u64>() / 2;
+    let below = |bucket: &usize| since[..=*bucket].iter().sum::<u64>() > half;
+    (0..since.len()).find(below).unwrap()
+}
+
 fn show(world: &World, command: &str) -> String {
     String::from_utf8_lossy(&world.exec(&world.host(0), command).stdout).into_owned()
 }
 
 #[test]
 fn spring_holds_the_rate_with_a_short_queue() {
-    let plain = "egress_rate = \"200Mbps\"\nlaw = \"off\"";
+    let plain = "egress_rate = \"200Mbps\"\nlaw = \"off\"\n[limits]\nsparse_first = false";
     let Some(mut world) = limited_world("q", plain, World::add_routed) else { return };
     // Which fills whatever queue there is, unlike BBR, should that be this machine's default.
     assert!(world.exec(&world.guest(3), "sysctl -qw net.ipv4.tcp_congestion_control=reno").status.success());
+    // Nobody waits yet.
+    let idle = delays(&world);
+    assert!(world.exec(&world.guest(0), "ping -q -i 0.02 -c 20 10.7.2.2").status.success());
+    let (count, sum) = (delays(&world)[0], |counts: &[u64]| counts.iter().sum::<u64>());
+    assert!(count >= idle[0] + 20 && sum(&delays(&world)[1..]) == sum(&idle[1..]), "{idle:?} {:?}", delays(&world));
     let (mut long, mut short) = (0.0, 0.0);
+    let (mut long_delay, mut short_delay) = (0, 0);
     world.transfer_between(3, 1, "10.7.2.2:9000", 10_000_000, |world| {
         holds(world, "lxc0", "egress", 200e6);
         eventually("a queue stands", || {
             long = median_backlog(world);
             long > 300_000.0
         });
+        long_delay = median_delay(world);
     });
     reconfigure(&world, "egress_rate = \"200Mbps\"");
     world.transfer_between(3, 1, "10.7.2.2:9001", 10_000_000, |world| {
@@ -86,6 +111,7 @@ fn spring_holds_the_rate_with_a_short_queue() {
             short = median_backlog(world);
             short * 4.0 < long
         });
+        short_delay = median_delay(world);
         holds(world, "lxc0", "egress", 200e6);
         let now = limit(world, "lxc0", "egress");
         assert!(number(&now, "windows_lowered") > 100.0 && number(&now, "window_cuts") > 0.0, "{now}");
@@ -94,12 +120,24 @@ fn spring_holds_the_rate_with_a_short_queue() {
         let text = String::from_utf8_lossy(&text.stdout).into_owned();
         assert!(text.contains("spring") && text.contains("200Mbps"), "{text}");
     });
-    println!("{short} bytes wait with SPRING, {long} without");
+    println!("{short} bytes wait with SPRING, {long} without; median delays are in the buckets {short_delay} and {long_delay}");
+    assert!(short_delay + 2 <= long_delay, "a quarter at most: buckets {short_delay} and {long_delay}");
     let scrape = world.spawn(&world.host(0), "http 127.0.0.1:9464 0").wait_with_output().unwrap();
     let scrape = String::from_utf8_lossy(&scrape.stdout).into_owned();
     crate::check_metrics(&scrape);
     let metric = "selvedge_limit_windows_lowered_total{interface=\"lxc0\",direction=\"egress\"} ";
     assert!(scrape.contains(metric), "{scrape}");
+    let value = |name: &str, le: &str| -> f64 {
+        let name = format!("selvedge_limit_delay_seconds_{name}{{{le}interface=\"lxc0\",direction=\"egress\"}} ");
+        let found = scrape.lines().find_map(|line| line.strip_prefix(&name));
+        found.unwrap_or_else(|| panic!("no {name} in {scrape}")).parse().unwrap()
+    };
+    let count = value("count", "");
+    assert!(count > 600.0 && value("bucket", "le=\"+Inf\",") == count && value("sum", "") > 0.0, "{scrape}");
+    assert!(count <= sum(&delays(&world)) as f64, "what was scraped is not lost");
+    let now = limit(&world, "lxc0", "egress");
+    let [p50, p99] = ["p50_seconds", "p99_seconds"].map(|key| number(&now["delays"], key));
+    assert!(0.0 < p50 && p50 <= p99, "{now}");
 }
 
 #[test]
@@ -144,11 +182,13 @@ fn limits_outlive_the_agent_and_end_with_stop() {
     world.transfer("10.7.2.2:9000", 10_000_000, |world| {
         holds(world, "lxc0", "egress", 100e6);
         let sent = number(&limit(world, "lxc0", "egress"), "sent_bytes");
+        let counted = delays(world);
         world.end(agent, "KILL");
         assert_eq!(show(world, classes), before, "limits need no agent");
         world.start(0, &[]);
         assert!(world.log(0).contains("maps: nothing to change"), "{}", world.log(0));
         assert!(number(&limit(world, "lxc0", "egress"), "sent_bytes") >= sent, "the class is the same");
+        assert!(delays(world).iter().zip(&counted).all(|(after, before)| after >= before), "and its counters");
         holds(world, "lxc0", "egress", 100e6);
     });
     assert_eq!(show(&world, classes), before);
