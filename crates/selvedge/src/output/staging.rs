@@ -77,16 +77,13 @@ impl Staging {
         let prefix = format!(".{}.partial-", name.to_string_lossy());
         remove_abandoned(parent, &prefix);
         let path = parent.join(format!("{prefix}{}", std::process::id()));
-        fs::create_dir(&path).map_err(io(&path))?;
-        let begun = lock_directory(&path, Duration::ZERO).and_then(|lock| {
-            Manifest::default().write(&path)?;
-            Ok(lock)
-        });
-        let lock = begun.map_err(|source| {
+        // First: an interrupt may come as soon as it is there.
+        interrupt::remember(path.clone());
+        let lock = begin(&path).map_err(|source| {
             let _ = fs::remove_dir_all(&path);
+            interrupt::forget(&path);
             StagingError::Io { path: path.clone(), source }
         })?;
-        interrupt::remember(path.clone());
         Ok(Staging { path, target, force, committed: false, _lock: lock })
     }
 
@@ -151,6 +148,13 @@ impl Drop for Staging {
         }
         interrupt::forget(&self.path);
     }
+}
+
+fn begin(path: &Path) -> io::Result<DirectoryLock> {
+    fs::create_dir(path)?;
+    let lock = lock_directory(path, Duration::ZERO)?;
+    Manifest::default().write(path)?;
+    Ok(lock)
 }
 
 /// Only a directory in which every file is on the list that the run left there may be replaced.
