@@ -124,10 +124,15 @@ struct sv_handshake {
 
 SV_ASSERT_SIZE(struct sv_handshake, 4);
 
-/* After a segment was followed: is its connection's handshake to be kept now, or else recalled? Once in a connection's life. */
+/*
+ * After a segment was followed: is its connection's handshake to be kept now, or else recalled? Once in a connection's life. Between its
+ * SYNs neither: what is kept then is another connection's.
+ */
 SV_FN int sv_conn_recalls(const struct sv_conn *t, const struct sv_packet *p)
 {
-	return !(t->flags & SV_CONN_ASKED) && (sv_conn_knows_scale(t) || !(p->tcp_flags & SV_TCP_SYN));
+	int begins = p->tcp_flags & SV_TCP_SYN || t->flags & (SV_CONN_OUT_SYN | SV_CONN_IN_SYN);
+
+	return !(t->flags & SV_CONN_ASKED) && (sv_conn_knows_scale(t) || !begins);
 }
 
 /* What to keep of the handshake. Call where sv_conn_knows_scale. */
@@ -161,6 +166,7 @@ SV_FN u32 sv_conn_note_syn(struct sv_conn *t, int out, u32 seq, u32 mss, u8 wsca
 {
 	u8 shift = wscale ? (u8)sv_min32(wscale - 1u, 14) : 0;
 
+	t->flags &= (u16)~SV_CONN_ASKED; /* there will be a handshake to keep */
 	if (!mss)
 		mss = SV_CONN_DEFAULT_MSS;
 	sv_conn_set_mss(t, t->flags & (SV_CONN_IN_SYN | SV_CONN_OUT_SYN) ? sv_min32(t->mss, mss) : mss);
@@ -186,7 +192,7 @@ SV_FN u32 sv_conn_note_syn(struct sv_conn *t, int out, u32 seq, u32 mss, u8 wsca
 SV_FN u32 sv_conn_recall(struct sv_conn *t, const struct sv_handshake *h)
 {
 	t->flags |= SV_CONN_ASKED;
-	if (!h || sv_conn_knows_scale(t))
+	if (!h || t->flags & (SV_CONN_OUT_SYN | SV_CONN_IN_SYN))
 		return 0;
 	t->flags |= SV_CONN_OUT_SYN | SV_CONN_IN_SYN | (h->out_scale ? SV_CONN_OUT_SCALE : 0) | (h->in_scale ? SV_CONN_IN_SCALE : 0);
 	t->out_scale = (u8)(h->out_scale ? sv_min32(h->out_scale - 1u, 14) : 0);

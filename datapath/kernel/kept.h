@@ -3,8 +3,10 @@
  * What is kept of connections' handshakes for edges of other versions. All other state begins anew when its version changes; window
  * scales cannot be learnt again. So this map has no version, its layout never changes, and a new one would need another name.
  *
- * An entry is made when both sides' SYNs were seen, so a guest needs somebody who answers to make one. The oldest go first: of a
- * connection that finds nothing here only the window is not read, as of one that was there before the edge.
+ * An entry is made when both sides' SYNs were seen, so a guest needs somebody who answers to make one; a limit of both directions makes
+ * two. Nothing removes them: the oldest go when there is no more room. Of a connection that finds nothing here only the window is not
+ * read, as of one that was there before the edge. An entry may become another's between lookup and copy, which would have to happen
+ * within the instructions of one packet.
  */
 #ifndef SV_KEPT_H
 #define SV_KEPT_H

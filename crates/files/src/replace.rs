@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Replaces a file as a whole: whoever reads it, after a loss of power too, finds the old text or the new one. Readable for its
 /// owner only.
@@ -19,7 +20,10 @@ pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 /// # Errors
 /// As [`replace`].
 pub fn replace_as(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let partial = beside(path, ".new");
+    // Of this call alone: others may replace the same file.
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let partial = beside(path, &format!(".{}-{call}.new", std::process::id()));
     let written = write(&partial, bytes, mode).and_then(|()| fs::rename(&partial, path));
     if written.is_err() {
         let _ = fs::remove_file(&partial); // perhaps there is none

@@ -173,11 +173,12 @@ fn windows_follow_the_schedule(fabric: &Fabric) {
 /// What only a handshake tells outlives the table in which the connection was.
 fn windows_are_read_across_versions(fabric: &mut Fabric) {
     let law = Law::Spring(Spring { k1: Bytes(20_000), k2: Bytes(30_000), alpha: 512, beta: 512 });
+    let shift = std::cell::Cell::new(3);
     let frame = |out: bool, port: u16, flags: u8, (seq, ack, payload): (u32, u32, u32)| {
         let syn = flags & tcp::SYN != 0;
         let plain = packet(out, proto::TCP, payload);
         let (sport, dport) = if out { (port, 80) } else { (80, port) };
-        let (mss, wscale, window) = if syn { (1460, 1 + 3, 65_535) } else { (0, 0, 60_000) };
+        let (mss, wscale, window) = if syn { (1460, 1 + shift.get(), 65_535) } else { (0, 0, 60_000) };
         framed(&Packet { tcp_flags: flags, seq, ack, window, mss, wscale, sport, dport, ..plain })
     };
     let passes = |fabric: &Fabric, role: Role, frame: &[u8]| {
@@ -188,14 +189,7 @@ fn windows_are_read_across_versions(fabric: &mut Fabric) {
     limit(fabric, LIMITER_OUT, 100_000_000, 3600, law);
     passes(fabric, Role::LimitGuest, &frame(true, 41_000, tcp::SYN, (0, 0, 0)));
     passes(fabric, Role::LimitPort, &frame(false, 41_000, tcp::SYN | tcp::ACK, (0, 1, 0)));
-    let (host, edge) = (fabric.host(0), &mut fabric.edges[0]);
-    let version = Some(kernel::state_version() + 1);
-    let options = Options { pins: edge.pins(), max_flows: 1024, version, ..Options::default() };
-    edge.edge = in_namespace(&host, || {
-        let mut next = KernelEdge::open(&options).unwrap();
-        next.open_limits(1024).unwrap();
-        next
-    });
+    next_version(fabric, 1);
     limit(fabric, LIMITER_OUT, 100_000_000, 3600, law);
     for (port, window) in [(41_000, (10 * 1460) >> 3), (41_001, 60_000)] {
         passes(fabric, Role::LimitGuest, &frame(true, port, tcp::ACK, (1, 1, 1460)));
@@ -208,6 +202,38 @@ fn windows_are_read_across_versions(fabric: &mut Fabric) {
     passes(fabric, Role::LimitGuest, &frame(true, 41_001, tcp::ACK, (7001, 9001, 1460)));
     let told = passes(fabric, Role::LimitPort, &frame(false, 41_001, tcp::ACK, (9001, 7001 + 1460, 0)));
     assert_eq!(told, (10 * 1460) >> 3);
+    // Another connection of the same ports: its handshake counts, whatever comes in its middle.
+    next_version(fabric, 2);
+    limit(fabric, LIMITER_OUT, 100_000_000, 3600, law);
+    shift.set(5);
+    for (port, out) in [(41_000, false), (41_002, true)] {
+        passes(fabric, Role::LimitGuest, &frame(true, port, tcp::SYN, (0, 0, 0)));
+        let role = if out { Role::LimitGuest } else { Role::LimitPort };
+        passes(fabric, role, &frame(out, port, tcp::ACK, (77, 77, 0)));
+        passes(fabric, Role::LimitPort, &frame(false, port, tcp::SYN | tcp::ACK, (0, 1, 0)));
+        passes(fabric, Role::LimitGuest, &frame(true, port, tcp::ACK, (1, 1, 1460)));
+        let told = passes(fabric, Role::LimitPort, &frame(false, port, tcp::ACK, (1, 1461, 0)));
+        assert_eq!(told, (10 * 1460) >> 5, "port {port}");
+    }
+    next_version(fabric, 3);
+    limit(fabric, LIMITER_OUT, 100_000_000, 3600, law);
+    for port in [41_000, 41_002] {
+        passes(fabric, Role::LimitGuest, &frame(true, port, tcp::ACK, (1461, 1, 1460)));
+        let told = passes(fabric, Role::LimitPort, &frame(false, port, tcp::ACK, (1, 2921, 0)));
+        assert_eq!(told, (10 * 1460) >> 5, "port {port}: and is kept");
+    }
+}
+
+/// Replaces the edge of host 0 by one whose state has a version that is so much higher.
+fn next_version(fabric: &mut Fabric, higher: u32) {
+    let (host, edge) = (fabric.host(0), &mut fabric.edges[0]);
+    let version = Some(kernel::state_version() + higher);
+    let options = Options { pins: edge.pins(), max_flows: 1024, version, ..Options::default() };
+    edge.edge = in_namespace(&host, || {
+        let mut next = KernelEdge::open(&options).unwrap();
+        next.open_limits(1024).unwrap();
+        next
+    });
 }
 
 /// A process of the host may give its packets a priority, which HTB reads as the number of a class, or of itself for none.

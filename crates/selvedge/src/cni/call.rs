@@ -243,7 +243,7 @@ fn pod(arguments: &str) -> Pod {
 }
 
 /// As the specification has them: letters and digits first, then also `_`, `.` and `-`.
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
         && text.len() <= 200

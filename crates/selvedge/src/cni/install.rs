@@ -4,9 +4,10 @@ use super::list::{self, Wanted};
 use crate::say;
 use clap::{Args, Subcommand};
 use files::{read_regular, replace_as};
-use std::fs;
+use nix::fcntl::{Flock, FlockArg};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{symlink, MetadataExt};
+use std::os::unix::fs::{chown, symlink, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -73,12 +74,16 @@ pub enum InstallError {
     NotFirst(PathBuf),
     #[error("{0}: {1}")]
     List(PathBuf, String),
+    #[error("there is no directory {0}: make it, or name the one where your runtime looks for plugins with --bin-dir")]
+    NoDirectory(PathBuf),
+    #[error("{0} stays, for a list may still name it")]
+    Kept(PathBuf),
     #[error("cannot listen for signals: {0}")]
     Signals(String),
 }
 
 /// # Errors
-/// A directory that cannot be read or written, or a list that is none. With `--watch` these are told, and tried again.
+/// A directory that cannot be read or written, or what is no list. With `--watch` these are told, and tried again.
 pub fn run(command: &Cni) -> Result<(), InstallError> {
     match command {
         Cni::Install(arguments) if arguments.watch => watch(arguments),
@@ -122,6 +127,10 @@ fn signals() -> Result<Receiver<()>, InstallError> {
 /// The list and its network's name. `copied`: the programs, if they were found to be the same.
 fn once(arguments: &Install, copied: &mut Option<[Stamp; 2]>) -> Result<(PathBuf, String), InstallError> {
     let target = target(&arguments.place);
+    let _alone = alone(&arguments.place)?;
+    if !arguments.place.bin_dir.is_dir() {
+        return Err(InstallError::NoDirectory(arguments.place.bin_dir.clone()));
+    }
     match &arguments.program {
         Some(program) => copy(program, &target, copied)?,
         None => link(&target)?,
@@ -131,19 +140,23 @@ fn once(arguments: &Install, copied: &mut Option<[Stamp; 2]>) -> Result<(PathBuf
     let (text, network) =
         list::with_plugin(&read(&list, MAX_LIST)?, wanted).map_err(|why| InstallError::List(list.clone(), why))?;
     if let Some(text) = text {
+        if text.len() as u64 > MAX_LIST {
+            return Err(InstallError::List(list, format!("it would be longer than {MAX_LIST} bytes")));
+        }
         rewrite(&list, &text)?;
     }
     Ok((list, network))
 }
 
 fn uninstall(place: &Place) -> Result<(), InstallError> {
+    let _alone = alone(place)?;
     // The lists first: no runtime is to look for a program that has gone.
     let lists = match &place.list {
         Some(list) => vec![list.clone()],
         None => configurations(&place.conf_dir)?.into_iter().filter(|file| is_list(file)).collect(),
     };
+    let mut unsure = false;
     for list in lists {
-        // Lists of others need not be readable for us.
         match read(&list, MAX_LIST).map(|text| list::without_plugin(&text)) {
             Ok(Ok(Some(text))) => {
                 rewrite(&list, &text)?;
@@ -151,16 +164,33 @@ fn uninstall(place: &Place) -> Result<(), InstallError> {
             }
             Ok(Ok(None)) => {}
             Ok(Err(why)) => say::note(&format!("{}: left alone: {why}", list.display())),
-            Err(error) => say::note(&format!("left alone: {error}")),
+            Err(error) => {
+                unsure = true;
+                say::note(&format!("left alone: {error}"));
+            }
         }
     }
     let target = target(place);
+    if unsure {
+        return Err(InstallError::Kept(target));
+    }
     match fs::remove_file(&target) {
         Ok(()) => say!("{}: removed.", target.display()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(InstallError::Write(target, e)),
     }
     Ok(())
+}
+
+/// Others who change lists wait, until this is dropped.
+fn alone(place: &Place) -> Result<Flock<File>, InstallError> {
+    let directory = match &place.list {
+        Some(list) => list.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+        None => &place.conf_dir,
+    };
+    let failed = |e| InstallError::Read(directory.into(), e);
+    let opened = File::open(directory).map_err(failed)?;
+    Flock::lock(opened, FlockArg::LockExclusive).map_err(|(_, e)| failed(e.into()))
 }
 
 fn target(place: &Place) -> PathBuf {
@@ -196,7 +226,11 @@ fn link(target: &Path) -> Result<(), InstallError> {
     }
     let partial = files::beside(target, ".new");
     let _ = fs::remove_file(&partial); // of an attempt that was interrupted
-    symlink(own, &partial).and_then(|()| fs::rename(&partial, target)).map_err(failed)
+    let linked = symlink(own, &partial).and_then(|()| fs::rename(&partial, target));
+    if linked.is_err() {
+        let _ = fs::remove_file(&partial); // perhaps there is none
+    }
+    linked.map_err(failed)
 }
 
 /// The list that a runtime takes: the first by its name.
@@ -218,6 +252,9 @@ fn configurations(directory: &Path) -> Result<Vec<PathBuf>, InstallError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            continue; // runtimes do so, too
+        }
         let kind = path.extension().and_then(|extension| extension.to_str());
         if matches!(kind, Some("conf" | "conflist" | "json")) {
             found.push(path);
@@ -235,11 +272,15 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, InstallError> {
     read_regular(path, most).map_err(|e| InstallError::Read(path.into(), e))
 }
 
-/// With the permissions that it has.
+/// With the permissions and the owner that it has.
 fn rewrite(list: &Path, text: &[u8]) -> Result<(), InstallError> {
     let failed = |e| InstallError::Write(list.into(), e);
     // What a link leads to, rather than the link.
     let file = fs::canonicalize(list).map_err(failed)?;
-    let mode = fs::metadata(&file).map_err(failed)?.mode() & 0o777;
-    replace_as(&file, text, mode).map_err(failed)
+    let before = fs::metadata(&file).map_err(failed)?;
+    replace_as(&file, text, before.mode() & 0o777).map_err(failed)?;
+    if fs::metadata(&file).is_ok_and(|now| (now.uid(), now.gid()) != (before.uid(), before.gid())) {
+        let _ = chown(&file, Some(before.uid()), Some(before.gid())); // who may not give files away keeps it
+    }
+    Ok(())
 }

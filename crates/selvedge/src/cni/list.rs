@@ -1,6 +1,6 @@
 //! A runtime's list of plugins (a `.conflist` file): the plugin behind the others, and away again.
 
-use super::VERSIONS;
+use super::{call, VERSIONS};
 use serde_json::{json, Map, Value};
 
 /// The plugin's name, for runtimes that of its program.
@@ -27,12 +27,12 @@ pub(super) fn with_plugin(text: &[u8], wanted: Wanted<'_>) -> Result<(Option<Vec
     let mut list = before.clone();
     let network = checked(&list)?;
     let plugins = plugins_mut(&mut list)?;
-    let mut replaced = None;
-    if let Some(at) = position(plugins, BANDWIDTH) {
+    let mut replaced = Vec::new();
+    while let Some(at) = position(plugins, BANDWIDTH) {
         if !wanted.replace_bandwidth {
             return Err("its plugin `bandwidth` limits rates, too: --replace-bandwidth takes it out".to_owned());
         }
-        replaced = Some(plugins.remove(at));
+        replaced.push(plugins.remove(at));
     }
     if position(plugins, NAME).is_none() {
         if plugins.is_empty() {
@@ -50,8 +50,9 @@ pub(super) fn with_plugin(text: &[u8], wanted: Wanted<'_>) -> Result<(Option<Vec
     if let Some(socket) = wanted.socket {
         ours.insert("socket".to_owned(), socket.into());
     }
-    if let Some(replaced) = replaced {
-        ours.insert(REPLACES.to_owned(), replaced);
+    if !replaced.is_empty() {
+        // What was taken out first is what the network was set up with.
+        ours.entry(REPLACES).or_insert(Value::Array(replaced));
     }
     Ok(((list != before).then(|| printed(&list)), network))
 }
@@ -67,9 +68,9 @@ pub(super) fn without_plugin(text: &[u8]) -> Result<Option<Vec<u8>>, String> {
     while let Some(at) = position(plugins, NAME) {
         changed = true;
         let mut ours = plugins.remove(at);
-        let replaced = ours.get_mut(REPLACES).map(Value::take).filter(|replaced| replaced["type"] == BANDWIDTH);
-        if let Some(replaced) = replaced.filter(|_| position(plugins, BANDWIDTH).is_none()) {
-            plugins.insert(at, replaced);
+        if position(plugins, BANDWIDTH).is_none() {
+            let replaced = ours.get_mut(REPLACES).and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
+            plugins.splice(at..at, replaced.into_iter().filter(|one| one["type"] == BANDWIDTH));
         }
     }
     Ok(changed.then(|| printed(&list)))
@@ -89,8 +90,11 @@ fn checked(list: &Value) -> Result<String, String> {
     if !VERSIONS.contains(&version) {
         return Err(format!("its cniVersion {version:?} is none of {}", VERSIONS.join(", ")));
     }
-    let name = list["name"].as_str().filter(|name| !name.is_empty());
-    name.map(str::to_owned).ok_or_else(|| "it has no name".to_owned())
+    let name = list["name"].as_str().ok_or("it has no name")?;
+    match call::is_name(name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("{name:?} cannot name a network: letters, digits, `_`, `.` and `-`, at most 200")),
+    }
 }
 
 fn plugins_mut(list: &mut Value) -> Result<&mut Vec<Value>, String> {
@@ -154,6 +158,16 @@ mod tests {
         };
         assert_eq!(types(&there), ["calico", "portmap", "selvedge"]);
         assert_eq!(types(&without_plugin(&there).unwrap().unwrap()), ["calico", "portmap", "bandwidth"]);
+        // Two, and one that somebody adds later: what was there at first comes back.
+        let twice = text.replace(r#", {"type": "portmap""#, r#", {"type": "bandwidth", "k": 2}, {"type": "portmap""#);
+        let there = with(twice.as_bytes(), wanted).unwrap().unwrap();
+        let mut again = value(&there);
+        again["plugins"].as_array_mut().unwrap().push(json!({ "type": "bandwidth", "k": 3 }));
+        let there = with(again.to_string().as_bytes(), wanted).unwrap().unwrap();
+        let back = value(&without_plugin(&there).unwrap().unwrap());
+        assert_eq!(types(&there), ["calico", "portmap", "selvedge"]);
+        assert_eq!(back["plugins"][3]["k"], 2, "{back}");
+        assert_eq!(back["plugins"].as_array().unwrap().len(), 4);
     }
 
     #[test]
@@ -181,6 +195,7 @@ mod tests {
             ),
             (r#"{"cniVersion": "0.2.0", "name": "n", "plugins": [{"type": "bridge"}]}"#, "0.2.0"),
             (r#"{"cniVersion": "1.0.0", "plugins": [{"type": "bridge"}]}"#, "no name"),
+            (r#"{"cniVersion": "1.0.0", "name": "../x", "plugins": [{"type": "bridge"}]}"#, "cannot name a network"),
         ] {
             let refused = with(text.as_bytes(), Wanted::default()).unwrap_err();
             assert!(refused.contains(reason), "{text}: {refused}");

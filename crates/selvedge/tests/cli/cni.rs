@@ -42,7 +42,7 @@ fn the_plugin_goes_where_runtimes_look_and_comes_back_from_there() {
     let there = plugins(&scratch, "10-pods.conflist");
     let ours = json!({
         "type": "selvedge", "capabilities": { "bandwidth": true }, "socket": "/a/b",
-        "replaces": { "type": "bandwidth", "capabilities": { "bandwidth": true } },
+        "replaces": [{ "type": "bandwidth", "capabilities": { "bandwidth": true } }],
     });
     assert_eq!(there, [json!({ "type": "bridge" }), ours]);
     assert_eq!(fs::metadata(&first).unwrap().permissions().mode() & 0o777, 0o640);
@@ -72,7 +72,7 @@ fn what_cannot_be_installed_is_one_line_and_leaves_nothing() {
         );
     };
     refused(&INSTALL, "set up the network first");
-    refused(&["cni", "install", "--bin-dir", "nowhere", "--conf-dir", "."], "nowhere/selvedge");
+    refused(&["cni", "install", "--bin-dir", "nowhere", "--conf-dir", "."], "there is no directory nowhere");
     refused(&with(&INSTALL, &["--program", "nothing"]), "cannot read nothing");
     refused(&["cni", "install", "--bin-dir", ".", "--conf-dir", "nowhere"], "cannot read nowhere");
     scratch.file("10-single.conf", r#"{"cniVersion": "1.0.0", "name": "pods", "type": "bridge"}"#);
@@ -86,6 +86,32 @@ fn what_cannot_be_installed_is_one_line_and_leaves_nothing() {
     let output = selvedge(dir, &UNINSTALL);
     assert!(output.status.success() && stderr(&output).contains("05-broken.conflist: left alone"), "{output:?}");
     assert_eq!(plugins(&scratch, "20-list.conflist")[1]["type"], "bandwidth");
+}
+
+#[test]
+fn who_changes_a_list_at_the_same_time_waits() {
+    let scratch = Scratch::new("cni-many");
+    scratch.file("10-pods.conflist", LIST);
+    std::fs::create_dir(scratch.path().join("00-dir.conflist")).unwrap();
+    let long = format!("/{}", "a".repeat(200));
+    let turns: [Vec<&str>; 3] = [
+        with(&INSTALL, &["--replace-bandwidth", "--socket", &long]),
+        with(&INSTALL, &["--replace-bandwidth", "--socket", "/b"]),
+        UNINSTALL.to_vec(),
+    ];
+    std::thread::scope(|scope| {
+        for n in 0..24 {
+            let (scratch, turn) = (&scratch, &turns[n % 3]);
+            scope.spawn(move || {
+                let output = selvedge(scratch.path(), turn);
+                assert!(output.status.success(), "{turn:?}: {output:?}");
+            });
+        }
+    });
+    let types: Vec<Value> =
+        plugins(&scratch, "10-pods.conflist").into_iter().map(|mut one| one["type"].take()).collect();
+    assert!(types == ["bridge", "selvedge"] || types == ["bridge", "bandwidth"], "{types:?}");
+    assert!(scratch.names().iter().all(|name| !name.contains("new")), "{:?}", scratch.names());
 }
 
 #[test]
