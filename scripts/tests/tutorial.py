@@ -112,7 +112,10 @@ def main():
                 continue
             print(f"$ {command}", flush=True)
             done = subprocess.run(command, shell=True, cwd=tree, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-            if done.returncode:
+            if done.returncode == 1 and " lab run " in command and ": NOT VALID: " in done.stdout:
+                # The lab has run, and says that this machine had too much else to do.
+                print(f"skipped: {PAGE}: the lab's results, for want of time on this machine")
+            elif done.returncode:
                 fail(f"`{command}` ends with status {done.returncode}:\n{done.stdout[-6000:]}")
         if skipped:
             print(f"skipped: {PAGE}: needs root ({skipped} commands)")
