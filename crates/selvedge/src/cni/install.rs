@@ -76,7 +76,7 @@ pub enum InstallError {
     List(PathBuf, String),
     #[error("there is no directory {0}: make it, or name the one where your runtime looks for plugins with --bin-dir")]
     NoDirectory(PathBuf),
-    #[error("{0} stays, for a list may still name it")]
+    #[error("{0} stays, for a list may still name it: mend what is said above, and try again")]
     Kept(PathBuf),
     #[error("cannot listen for signals: {0}")]
     Signals(String),
