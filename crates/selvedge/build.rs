@@ -1,12 +1,27 @@
 //! Embeds `scenarios/**/*.toml`, `results/catalogue/*.toml` and `results/*.jsonl`, so that `selvedge repro` works wherever
-//! the binary is.
+//! the binary is. Hashes the sources that decide what a run yields, for its records.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+/// Directories whose C and Rust sources decide what a run yields: datapath, the simulator, and what scenarios mean to it.
+const MODELS: [&str; 10] = [
+    "datapath",
+    "crates/units/src",
+    "crates/wire/src",
+    "crates/edge/src",
+    "crates/topology/src",
+    "crates/discovery/src",
+    "crates/sim/src",
+    "crates/fabric/src",
+    "crates/host/src",
+    "crates/selvedge/src/scenario",
+];
+
 fn main() -> io::Result<()> {
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../..");
+    println!("cargo::rustc-env=SELVEDGE_SOURCES={:016x}", sources(&root)?);
     let results = root.join("results");
     let scenarios = list("FILES", &root.join("scenarios"), "toml", true)?;
     let claims = list("CATALOGUE", &results.join("catalogue"), "toml", false)?;
@@ -15,6 +30,25 @@ fn main() -> io::Result<()> {
     fs::write(out.join("scenarios.rs"), scenarios)?;
     fs::write(out.join("catalogue.rs"), claims)?;
     fs::write(out.join("records.rs"), records)
+}
+
+/// FNV-1a over names and texts, in the order of names. The kernel's part of the datapath is no part of a simulation.
+fn sources(root: &Path) -> io::Result<u64> {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for dir in MODELS {
+        let mut files = Vec::new();
+        for extension in ["c", "h", "rs"] {
+            collect(&root.join(dir), extension, dir != "datapath", &mut files)?;
+        }
+        files.sort();
+        for file in files {
+            let name = file.strip_prefix(root).unwrap_or(&file).to_string_lossy().replace('\\', "/");
+            for byte in name.bytes().chain(fs::read(&file)?) {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+            }
+        }
+    }
+    Ok(hash)
 }
 
 /// A constant with (path below `root`, text) of every file with that extension.

@@ -192,9 +192,15 @@ pub struct Repro {
     /// Write pages with every claim and what was measured for it into this directory; nothing is run
     #[arg(long, value_name = "DIR", group = "target", conflicts_with_all = ["ids", "list", "catalogue", "mode", "threads", "json"])]
     pub site: Option<PathBuf>,
-    /// With --site: where the records are, as --archive or --output wrote them [default: those in this binary]
-    #[arg(long, value_name = "DIR", requires = "site")]
+    /// With --site or --check-records: where the records are, as --archive or --output wrote them [default: those in this binary]
+    #[arg(long, value_name = "DIR")]
     pub records: Option<PathBuf>,
+    /// Run a sample of what has a record again, within --hours [default: 0.25], and compare
+    #[arg(long, conflicts_with_all = ["ids", "list", "catalogue", "site", "mode", "output", "archive", "json"])]
+    pub check_records: bool,
+    /// Write the tables of README.md and docs/results.md in this source tree from its results/*.jsonl; nothing is run
+    #[arg(long, value_name = "ROOT", num_args = 0..=1, default_missing_value = ".", conflicts_with_all = ["ids", "list", "catalogue", "site", "mode", "output", "archive", "check_records", "threads", "json", "records"])]
+    pub tables: Option<PathBuf>,
     /// About a minute a figure: ratios and orders only (default)
     #[arg(long, group = "mode")]
     pub quick: bool,
@@ -213,15 +219,15 @@ pub struct Repro {
     /// Replace the results or pages that DIR holds
     #[arg(long, requires = "target")]
     pub force: bool,
-    /// With --full: keep a record of each result in DIR, and run only those without a record of their configuration
-    #[arg(long, value_name = "DIR", requires = "full", conflicts_with = "output")]
+    /// Keep a record of each result in DIR, and run only those without a record of their configuration in this mode, the cheapest first
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub archive: Option<PathBuf>,
     /// With --archive: run also those that have a record
     #[arg(long, requires = "archive")]
     pub again: bool,
-    /// With --full: processor time that a paper's results may take
-    #[arg(long, value_name = "HOURS", default_value_t = 3.0, value_parser = hours)]
-    pub hours: f64,
+    /// With --archive or --full: processor time that a paper's records may take [default: 3]
+    #[arg(long, visible_alias = "core-hours", value_name = "HOURS", value_parser = hours)]
+    pub hours: Option<f64>,
     /// Runs at a time [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,

@@ -1,7 +1,9 @@
 //! `selvedge repro --catalogue`: every published claim with its status, and their counts.
 
 use super::catalogue::{catalogues, Catalogue, Status};
-use super::records::{records, Records};
+use super::file::Mode;
+use super::kept::Kept;
+use super::records::Records;
 use crate::Failure;
 use config::{closest, ConfigError};
 use serde_json::{json, Map, Value};
@@ -9,13 +11,15 @@ use serde_json::{json, Map, Value};
 /// # Errors
 /// A paper that has no catalogue, or records that do not read.
 pub(super) fn print(paper: Option<&str>, as_json: bool) -> Result<(), Failure> {
-    let (catalogues, records) = (select(catalogues()?, paper)?, records()?);
+    let catalogues = select(catalogues()?, paper)?;
+    let kept = Kept::read(None)?;
+    let records = &kept.statuses;
     for catalogue in &catalogues {
         for entry in &catalogue.entries {
             match as_json {
-                true => crate::say::json(&entry.json(&records)),
+                true => crate::say::json(&entry.json(records)),
                 false => {
-                    say!("{:<34}  {:<15}  {}", entry.id, entry.status(&records).word(), entry.what);
+                    say!("{:<34}  {:<15}  {}", entry.id, entry.status(records).word(), entry.what);
                     for (key, text) in entry.remarks() {
                         say!("{:<34}  {key}: {text}", "");
                     }
@@ -24,7 +28,7 @@ pub(super) fn print(paper: Option<&str>, as_json: bool) -> Result<(), Failure> {
         }
     }
     if as_json {
-        catalogues.iter().for_each(|catalogue| crate::say::json(&counts(catalogue, &records)));
+        catalogues.iter().for_each(|catalogue| crate::say::json(&counts(catalogue, records)));
         return Ok(());
     }
     say!();
@@ -32,10 +36,14 @@ pub(super) fn print(paper: Option<&str>, as_json: bool) -> Result<(), Failure> {
     say!("{:<10}  entries{words}", "paper");
     for catalogue in &catalogues {
         let numbers: String = (Status::ALL.iter())
-            .map(|&status| format!("  {:>wide$}", count(catalogue, &records, status), wide = status.word().len()))
+            .map(|&status| format!("  {:>wide$}", count(catalogue, records, status), wide = status.word().len()))
             .collect();
         say!("{:<10}  {:>7}{numbers}", catalogue.paper, catalogue.entries.len());
     }
+    let (full, other) =
+        (kept.counting().filter(|(record, _)| record.mode == Some(Mode::Full)).count(), kept.of_other_sources());
+    say!();
+    say!("{} results have a record that counts, {full} of a full run; {other} were measured by other sources of the simulator", kept.counting().count());
     Ok(())
 }
 
@@ -51,7 +59,7 @@ fn select(all: Vec<Catalogue>, paper: Option<&str>) -> Result<Vec<Catalogue>, Co
     Ok(found)
 }
 
-fn count(catalogue: &Catalogue, records: &Records, status: Status) -> usize {
+pub(super) fn count(catalogue: &Catalogue, records: &Records, status: Status) -> usize {
     catalogue.entries.iter().filter(|entry| entry.status(records) == status).count()
 }
 

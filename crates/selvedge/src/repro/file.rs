@@ -18,8 +18,9 @@ pub(crate) fn schema() -> serde_json::Value {
     config::schema::of::<Harness>("Experiment")
 }
 
-/// How much is simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How much is simulated, the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Mode {
     Quick,
     Full,
@@ -203,12 +204,12 @@ impl Experiment {
         self.sweep.as_ref().map_or_else(|| vec![String::new()], SweepTable::labels)
     }
 
-    /// The scenario at each point for which `wanted` says yes.
+    /// What the files say at each point for which `wanted` says yes.
     ///
     /// # Errors
-    /// A scenario that makes no sense there.
-    pub fn points(&self, mode: Mode, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Point>, ConfigError> {
-        let mut points = Vec::new();
+    /// A key of a sweep or a mode that leads nowhere.
+    pub(super) fn documents(&self, mode: Mode, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Written>, ConfigError> {
+        let mut documents = Vec::new();
         for (n, label) in self.labels().into_iter().enumerate() {
             if !wanted(&label) {
                 continue;
@@ -220,6 +221,18 @@ impl Experiment {
                 parameter = sweep.number(n).map(|number| (sweep.name.clone(), number));
             }
             document.overlay(&self.modes[mode as usize], &format!("mode.{}", mode.name()))?;
+            documents.push((label, parameter, document));
+        }
+        Ok(documents)
+    }
+
+    /// The scenario at each point for which `wanted` says yes.
+    ///
+    /// # Errors
+    /// A scenario that makes no sense there.
+    pub fn points(&self, mode: Mode, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Point>, ConfigError> {
+        let mut points = Vec::new();
+        for (label, parameter, document) in self.documents(mode, wanted)? {
             let plan = Plan::new(&document, &Choice::default())?;
             plan.modelled()?;
             points.push(Point { label, parameter, plan });
@@ -227,6 +240,9 @@ impl Experiment {
         Ok(points)
     }
 }
+
+/// A point's label, the sweep's name and value if that is a number, and the document with both and the mode applied.
+type Written = (String, Option<(String, f64)>, Document);
 
 fn published(document: &Document, n: usize, table: &ResultTable) -> Result<Published, ConfigError> {
     let mut checks = Vec::new();

@@ -1,5 +1,6 @@
 //! A full run: as many seeds as its checks need, in looks.
 
+use super::cost::processor_time;
 use super::decide::{decided, LOOKS};
 use super::file::{Check, Experiment, Mode, Point, Published};
 use super::judge::{judge, values, At, Judged};
@@ -24,14 +25,14 @@ pub fn run_looks(
     limit: Duration,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Ran, Failure> {
-    let begun = Instant::now();
+    let (begun, used) = (Instant::now(), processor_time());
     let results: Vec<&Published> = experiment.results.iter().filter(|r| wanted(&r.id)).collect();
     let points = experiment.points(Mode::Full, &|label| results.iter().any(|r| r.needs(label)))?;
     let mut all: Vec<At> = Vec::new();
     let mut open: Vec<&Published> = results.clone();
     // As it was when its points had equally many seeds: those that it shares with others may get more.
     let mut judged: BTreeMap<&str, Judged> = BTreeMap::new();
-    let mut spent = Duration::ZERO;
+    let spent = || processor_time().saturating_sub(used);
     let (mut before, mut why) = (0, "40 seeds do not decide it");
     for (seeds, _) in LOOKS {
         let needed = |label: &str| open.iter().any(|result| result.needs(label));
@@ -40,7 +41,6 @@ pub fn run_looks(
         let bar = Bar::new(new.iter().map(|point| &point.plan));
         for point in new {
             let finished = run_all(&point.plan, threads, &bar)?;
-            spent += finished.iter().map(|run| run.wall).sum::<Duration>();
             add(&mut all, point, finished, seeds);
         }
         bar.finish();
@@ -54,16 +54,16 @@ pub fn run_looks(
             break;
         }
         // The next look costs as much as all before it.
-        if spent * 2 > limit {
+        if spent() * 2 > limit {
             why = "the processor time that it may take is spent";
             break;
         }
     }
-    let wall_s = begun.elapsed().as_secs_f64();
+    let (wall_s, core_s) = (begun.elapsed().as_secs_f64(), spent().as_secs_f64());
     let finish = |result: &Published| {
         let judged = judged.remove(result.id.as_str())?;
         let undecided = judged.undecided.map(|_| why);
-        Some(Judged { wall_s, undecided, core_s: spent.as_secs_f64(), ..judged })
+        Some(Judged { wall_s, undecided, core_s, ..judged })
     };
     let judged = results.into_iter().filter_map(finish).collect();
     Ok(Ran { points: all, judged })

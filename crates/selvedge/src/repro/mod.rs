@@ -3,22 +3,30 @@
 //! An experiment is a file below `scenarios/`: a scenario, a sweep, durations per mode, and results.
 //! docs/repro.md describes the file and the output.
 
+mod again;
 mod archive;
+mod archives;
 pub mod catalogue;
 mod claims;
 mod command;
+mod cost;
 mod decide;
 mod expression;
 mod file;
+mod fingerprint;
 mod judge;
+mod kept;
 mod looks;
 pub mod records;
+mod select;
 mod site;
+pub mod tables;
 
 pub use command::{report, run, run_experiment, Ran};
 pub use expression::{Expression, ExpressionError};
 pub(crate) use file::schema;
 pub use file::{Check, Experiment, Mode, Point, Published, KEYS};
+pub use fingerprint::{configuration, SOURCES};
 pub use judge::{judge, word, At, Judged, Seen, Verdict};
 pub use looks::run_looks;
 

@@ -1,10 +1,11 @@
-//! What records of runs say (`results/PAPER.jsonl`): one JSON object a result, with at least `id` and `status`. The binary has
-//! the records that were there when it was built.
+//! What records of runs say (`results/PAPER.jsonl`): one JSON object a result and mode, with at least `id` and `status`. The binary
+//! has the records that were there when it was built.
 
-use super::archive::configuration;
+use super::file::Mode;
+use super::fingerprint::configuration;
 use config::ConfigError;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/records.rs"));
@@ -23,9 +24,14 @@ pub enum Recorded {
 /// One record of `results/PAPER.jsonl`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Record {
+    pub id: String,
     pub status: Recorded,
+    /// None for a run on real hosts.
+    pub mode: Option<Mode>,
     /// Hash of the scenario and the checks that were run, if the record has it.
     pub configuration: Option<String>,
+    /// Hash of the simulator's sources then, if the record has it.
+    pub sources: Option<String>,
 }
 
 /// Result id to what its record says.
@@ -36,11 +42,11 @@ pub type Records = BTreeMap<String, Recorded>;
 /// # Errors
 /// A line that does not read, with the file and the line's number; an experiment that does not.
 pub fn records() -> Result<Records, ConfigError> {
-    let mut all = BTreeMap::new();
+    let mut all = Vec::new();
     for (file, text) in embedded_records() {
         all.extend(read_records(file, text)?);
     }
-    current(all)
+    Ok(statuses(&current(all)?))
 }
 
 /// The files of records in the binary, as (name, text).
@@ -48,47 +54,52 @@ pub(super) fn embedded_records() -> impl Iterator<Item = (&'static str, &'static
     embedded::RECORDS.iter().copied()
 }
 
-/// Leaves out records of results whose scenario or checks have changed since: these were not run as they are now.
+/// The record that counts for each result: of a full run rather than of a quick one. Records of results whose scenario or checks have
+/// changed since are left out: these were not run as they are now.
 ///
 /// # Errors
 /// An experiment in the binary that does not read.
-pub fn current(records: BTreeMap<String, Record>) -> Result<Records, ConfigError> {
-    let mut now = Records::new();
+pub fn current(records: Vec<Record>) -> Result<BTreeMap<String, Record>, ConfigError> {
+    let mut now: BTreeMap<String, Record> = BTreeMap::new();
     let experiments = if records.is_empty() { Vec::new() } else { super::catalogue()? };
-    for (id, record) in records {
-        let found = experiments.iter().find_map(|e| Some((e, e.results.iter().find(|result| result.id == id)?)));
+    for record in records {
+        let found = experiments.iter().find_map(|e| Some((e, e.results.iter().find(|result| result.id == record.id)?)));
         let stale = match (&record.configuration, found) {
-            (Some(then), Some((experiment, result))) => configuration(experiment, result)? != *then,
+            (Some(then), Some((experiment, result))) => {
+                configuration(experiment, result, record.mode.unwrap_or(Mode::Full))? != *then
+            }
             _ => false,
         };
-        if !stale {
-            now.insert(id, record.status);
+        if !stale && now.get(&record.id).is_none_or(|known| known.mode < record.mode) {
+            now.insert(record.id.clone(), record);
         }
     }
     Ok(now)
 }
 
-/// Records of one file: one JSON object a line, of which [`Record`]'s fields and `id` are read.
+/// What the records say.
+pub fn statuses(records: &BTreeMap<String, Record>) -> Records {
+    records.iter().map(|(id, record)| (id.clone(), record.status)).collect()
+}
+
+/// Records of one file: one JSON object a line, of which [`Record`]'s fields are read.
 ///
 /// # Errors
-/// The first line that is no such object, or whose id stands in an earlier line.
-pub fn read_records(file: &str, text: &str) -> Result<BTreeMap<String, Record>, ConfigError> {
-    #[derive(Deserialize)]
-    struct Line {
-        id: String,
-        #[serde(flatten)]
-        record: Record,
-    }
-    let mut records = BTreeMap::new();
+/// The first line that is no such object, or whose id and mode stand in an earlier line.
+pub fn read_records(file: &str, text: &str) -> Result<Vec<Record>, ConfigError> {
+    let mut known = BTreeSet::new();
+    let mut records = Vec::new();
     for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let fail = |problem: String| {
             let remedy = "write {\"id\": \"presto/fig15-stride\", \"status\": \"holds\"}, fails, not-run or undecided";
             ConfigError::new(format!("{file}, line {}", n + 1), problem, remedy)
         };
-        let Line { id, record } = serde_json::from_str(line).map_err(|e| fail(format!("is no record: {e}")))?;
-        if records.insert(id.clone(), record).is_some() {
-            return Err(fail(format!("{id} is there twice")));
+        let record: Record = serde_json::from_str(line).map_err(|e| fail(format!("is no record: {e}")))?;
+        if !known.insert((record.id.clone(), record.mode)) {
+            let mode = record.mode.map(|mode| format!(" ({})", mode.name())).unwrap_or_default();
+            return Err(fail(format!("{}{mode} is there twice", record.id)));
         }
+        records.push(record);
     }
     Ok(records)
 }

@@ -5,6 +5,7 @@ mod published;
 
 use selvedge::repro::catalogue::{catalogues, Catalogue, Entry, Status};
 use selvedge::repro::records::{current, read_records, records, Recorded, Records};
+use selvedge::repro::tables::pages;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -184,7 +185,7 @@ fn records_are_read_line_by_line() {
         "{\"id\": \"x/a\", \"status\": \"holds\", \"seeds\": [1]}\n\n{\"id\": \"x/b\", \"status\": \"not-run\"}\n";
     let read = read_records("results/x.jsonl", good).unwrap();
     assert_eq!(
-        read.iter().map(|(id, r)| (id.as_str(), r.status)).collect::<Vec<_>>(),
+        read.iter().map(|r| (r.id.as_str(), r.status)).collect::<Vec<_>>(),
         [("x/a", Recorded::Holds), ("x/b", Recorded::NotRun)]
     );
     for (bad, problem) in [
@@ -197,7 +198,33 @@ fn records_are_read_line_by_line() {
         assert!(error.contains("results/x.jsonl, line 4") && error.contains(problem), "{error}");
         assert!(error.contains("write {\"id\""), "{error}");
     }
+    // The same result may have a quick and a full record.
+    let both =
+        ["quick", "full"].map(|mode| format!("{{\"id\": \"x/a\", \"status\": \"holds\", \"mode\": \"{mode}\"}}\n"));
+    assert_eq!(read_records("results/x.jsonl", &both.concat()).unwrap().len(), 2);
     records().unwrap();
+}
+
+#[test]
+fn tables_of_the_pages_are_those_of_the_records() {
+    for page in pages(Path::new(ROOT)).unwrap() {
+        assert!(page.now.contains("<!-- records: "), "{} has no table of records", page.file);
+        assert!(page.now == page.then, "{} is not up to date: run selvedge repro --tables", page.file);
+    }
+    let results = std::fs::read_to_string(Path::new(ROOT).join("docs/results.md")).unwrap();
+    for catalogue in catalogues().unwrap() {
+        assert!(results.contains(&format!("<!-- records: {} -->", catalogue.paper)), "{}", catalogue.paper);
+    }
+}
+
+#[test]
+fn every_record_is_of_a_result_or_a_claim_that_exists() {
+    let results: BTreeSet<String> =
+        selvedge::repro::catalogue().unwrap().iter().flat_map(|e| &e.results).map(|r| r.id.clone()).collect();
+    let claims: BTreeSet<String> = entries().into_iter().map(|entry| entry.id).collect();
+    for id in records().unwrap().into_keys() {
+        assert!(results.contains(&id) || claims.contains(&id), "results/*.jsonl has a record of {id}");
+    }
 }
 
 #[test]
@@ -225,8 +252,9 @@ fn catalogue_command(arguments: &[&str]) -> (Option<i32>, String, String) {
 fn the_command_prints_every_claim_and_the_counts() {
     let (code, text, _) = catalogue_command(&[]);
     assert_eq!(code, Some(0));
+    let records = records().unwrap();
     for entry in entries() {
-        let status = entry.status(&records().unwrap()).word();
+        let status = entry.status(&records).word();
         let line = text.lines().find(|line| line.split_whitespace().next() == Some(&entry.id)).unwrap();
         assert!(line[entry.id.len()..].trim_start().starts_with(status), "{line}");
     }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod cni;
+mod records;
 mod repro;
 mod results;
 mod scenarios;

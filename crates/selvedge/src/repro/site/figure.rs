@@ -2,7 +2,7 @@
 
 use super::super::catalogue::Catalogue;
 use super::super::file::{Check, Experiment, Published};
-use super::kept::Kept;
+use super::super::kept::Kept;
 use super::page::{badge, page};
 use super::About;
 use crate::report::html::{escape, number, script_json, MISSING};
@@ -66,6 +66,12 @@ fn card(out: &mut String, result: &Published, claims: &[Catalogue], kept: &Kept)
     if kept.is_stale(&result.id) {
         out.push_str("<p class=\"remark\">Its record is of another scenario or of other checks: what follows was measured then.</p>");
     }
+    if kept.is_of_other_sources(&result.id) {
+        out.push_str("<p class=\"remark\">The simulator's sources have changed since it was measured; <code>selvedge repro --check-records</code> runs a sample again.</p>");
+    }
+    if let Some(word) = kept.quick(&result.id).and_then(|line| line["status"].as_str()) {
+        let _ = write!(out, "<p class=\"remark\">The shorter run of --quick says: {}.</p>", escape(word));
+    }
     let decided: Vec<String> = (claims.iter().flat_map(|catalogue| &catalogue.entries))
         .filter(|entry| entry.scenario.contains(&result.id) && entry.id != result.id)
         .map(|entry| format!("<code>{}</code>", escape(&entry.id)))
@@ -103,7 +109,13 @@ fn told(line: &Value) -> String {
     if let Some(seeds) = seeds {
         told += &format!(", {seeds} seed{}", if seeds == 1 { "" } else { "s" });
     }
-    for (key, before) in [("version", "version "), ("configuration", "configuration "), ("machine", "")] {
+    for (key, before) in [
+        ("version", "version "),
+        ("commit", "commit "),
+        ("sources", "sources "),
+        ("configuration", "configuration "),
+        ("machine", ""),
+    ] {
         if let Some(text) = line[key].as_str() {
             told += &format!(", {before}{text}");
         }

@@ -2,7 +2,7 @@
 
 use super::super::catalogue::{Catalogue, Entry, Status};
 use super::super::file::Experiment;
-use super::kept::Kept;
+use super::super::kept::Kept;
 use super::page::{badge, page, shares};
 use super::page_of;
 use crate::report::html::escape;
@@ -36,14 +36,18 @@ pub(super) fn render(claims: &[Catalogue], experiments: &[Experiment], kept: &Ke
     let lead = format!(
         "<p class=\"lead\">Every claim of the papers that Selvedge reproduces, what decides it, and what was measured ({} records). A claim is \
          decided by its ratio or its order; absolute figures are reported and decide nothing. A claim that names a test holds if \
-         the tests of this version pass.</p>",
-        kept.len()
+         the tests of this version pass.{}</p>",
+        kept.len(),
+        match kept.of_other_sources() {
+            0 => String::new(),
+            n => format!(" {n} records were measured before the simulator's sources were last changed; their pages say so."),
+        }
     );
     page("Published results", &lead, &body)
 }
 
 fn count(catalogue: &Catalogue, kept: &Kept, status: Status) -> usize {
-    catalogue.entries.iter().filter(|entry| entry.status(&kept.current) == status).count()
+    catalogue.entries.iter().filter(|entry| entry.status(&kept.statuses) == status).count()
 }
 
 fn row(out: &mut String, entry: &Entry, experiments: &[Experiment], kept: &Kept) {
@@ -52,7 +56,7 @@ fn row(out: &mut String, entry: &Entry, experiments: &[Experiment], kept: &Kept)
         out,
         "<tr id=\"{}\"><td>{}</td><td><code>{}</code></td><td>{}",
         escape(&entry.id),
-        badge(entry.status(&kept.current).word()),
+        badge(entry.status(&kept.statuses).word()),
         escape(name),
         escape(&entry.what)
     );

@@ -5,15 +5,14 @@
 
 mod figure;
 mod index;
-mod kept;
 mod page;
 
 use super::catalogue::catalogues;
 use super::file::{Experiment, Mode};
+use super::kept::Kept;
 use crate::output::Staging;
 use crate::Failure;
 use config::ConfigError;
-use kept::Kept;
 use std::path::Path;
 
 const ECHARTS: &str = include_str!("../../../assets/echarts/echarts.min.js");

@@ -1,0 +1,161 @@
+//! What `--archive` runs, in which order, and how long it may take.
+
+use super::archive::Archive;
+use super::cost::{spoken, work};
+use super::file::{Experiment, Mode};
+use super::fingerprint::configuration;
+use super::judge::Judged;
+use crate::cli::Repro;
+use crate::Failure;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// An experiment and its results that are to be run.
+pub(super) struct Wanted {
+    pub experiment: Experiment,
+    pub ids: Vec<String>,
+    /// Processor time that it may take, as looks need it.
+    pub limit: Duration,
+    /// What it is expected to take, seconds; 0 without an archive.
+    expected_s: f64,
+}
+
+/// Records of the papers that are run, where `--archive` asks for them.
+pub(super) struct Archives {
+    mode: Mode,
+    hours: f64,
+    papers: BTreeMap<String, Archive>,
+    /// Results that had a record.
+    pub there: usize,
+    /// Results that the processor time does not reach.
+    pub beyond: usize,
+    /// Expected and real processor time of what was run, and its real time, seconds.
+    expected_s: f64,
+    core_s: f64,
+    wall_s: f64,
+}
+
+impl Archives {
+    pub(super) fn new(arguments: &Repro, mode: Mode) -> Archives {
+        let (papers, there, beyond) = (BTreeMap::new(), 0, 0);
+        Archives {
+            mode,
+            hours: arguments.hours.unwrap_or(3.0),
+            papers,
+            there,
+            beyond,
+            expected_s: 0.0,
+            core_s: 0.0,
+            wall_s: 0.0,
+        }
+    }
+
+    /// What is to be run: with an archive what has no record of its configuration, the cheapest experiments first.
+    ///
+    /// # Errors
+    /// An archive that does not read, or a scenario that makes no sense.
+    pub(super) fn plan(
+        &mut self,
+        selected: Vec<(Experiment, Vec<String>)>,
+        arguments: &Repro,
+    ) -> Result<Vec<Wanted>, Failure> {
+        let limit = Duration::from_secs_f64(self.hours * 3600.0);
+        let mut all = Vec::new();
+        for (experiment, ids) in selected {
+            let Some(dir) = &arguments.archive else {
+                all.push(Wanted { experiment, ids, limit, expected_s: 0.0 });
+                continue;
+            };
+            let paper = paper(&experiment).to_owned();
+            if !self.papers.contains_key(&paper) {
+                self.papers.insert(paper.clone(), Archive::open(dir, &paper)?);
+            }
+            let archive = &self.papers[&paper];
+            let (had, mut run) = (ids.len(), Vec::new());
+            for id in ids {
+                let Some(result) = experiment.results.iter().find(|result| result.id == id) else { continue };
+                if arguments.again || !archive.has(&id, self.mode, &configuration(&experiment, result, self.mode)?) {
+                    run.push(id);
+                }
+            }
+            self.there += had - run.len();
+            if !run.is_empty() {
+                let expected_s = expected(archive, &experiment, self.mode)?;
+                all.push(Wanted { experiment, ids: run, limit, expected_s });
+            }
+        }
+        all.sort_by(|a, b| a.expected_s.total_cmp(&b.expected_s));
+        Ok(all)
+    }
+
+    /// May the experiment still be run? If so, looks may take twice its part of what is left of its paper's processor time, or what its
+    /// first look is expected to take. `later`: what comes after it.
+    pub(super) fn admit(&mut self, wanted: &mut Wanted, later: &[Wanted]) -> bool {
+        let Some(archive) = self.papers.get(paper(&wanted.experiment)) else { return true };
+        let left = wanted.limit.as_secs_f64() - archive.core_s(self.mode);
+        let expected = wanted.expected_s * self.ratio();
+        if left < expected {
+            self.beyond += wanted.ids.len();
+            return false;
+        }
+        let same = later.iter().filter(|other| paper(&other.experiment) == paper(&wanted.experiment)).count() + 1;
+        wanted.limit = Duration::from_secs_f64((left * 2.0 / same as f64).max(expected).min(left));
+        true
+    }
+
+    /// Keeps the results of an experiment, and says how far all has come.
+    ///
+    /// # Errors
+    /// A directory that cannot be written.
+    pub(super) fn keep(&mut self, wanted: &Wanted, judged: &[Judged], later: &[Wanted]) -> Result<(), Failure> {
+        let experiment = &wanted.experiment;
+        let Some(archive) = self.papers.get_mut(paper(experiment)) else { return Ok(()) };
+        for one in judged {
+            let configuration = configuration(experiment, &one.published, self.mode)?;
+            archive.keep(&experiment.file, &configuration, one)?;
+        }
+        let Some(one) = judged.first() else { return Ok(()) };
+        self.expected_s += wanted.expected_s;
+        self.core_s += one.core_s;
+        self.wall_s += one.wall_s;
+        let left: f64 = later.iter().map(|other| other.expected_s).sum();
+        let eta = left * self.wall_s / self.expected_s.max(f64::MIN_POSITIVE);
+        let after = match later.len() {
+            0 => "nothing is left".to_owned(),
+            n => format!("{n} experiments are left, about {}", spoken(eta)),
+        };
+        crate::say::note(&format!("{} took {} of processor time; {after}", experiment.file, spoken(one.core_s)));
+        Ok(())
+    }
+
+    /// Real over expected processor time, so far.
+    fn ratio(&self) -> f64 {
+        if self.expected_s > 0.0 {
+            self.core_s / self.expected_s
+        } else {
+            1.0
+        }
+    }
+}
+
+/// By which an archive's file is named: the paper of an experiment in the binary, else the experiment's own name.
+fn paper(experiment: &Experiment) -> &str {
+    let file = experiment.file.as_str();
+    match super::embedded().any(|(known, _)| known == file) {
+        true => file.split('/').next().unwrap_or_default(),
+        false => Path::new(file).file_stem().and_then(|stem| stem.to_str()).unwrap_or("experiment"),
+    }
+}
+
+/// Processor time that an experiment is expected to take, seconds: by what a record of it says, in this mode or another, and the work
+/// of both; else by the work alone.
+fn expected(archive: &Archive, experiment: &Experiment, mode: Mode) -> Result<f64, Failure> {
+    let now = work(experiment, mode, None)?;
+    for known in [mode, Mode::Quick, Mode::Full, Mode::Paper] {
+        if let Some((core_s, seeds)) = archive.took(&experiment.file, known) {
+            return Ok(core_s * now / work(experiment, known, Some(seeds))?.max(f64::MIN_POSITIVE));
+        }
+    }
+    Ok(now * super::cost::TYPICAL)
+}

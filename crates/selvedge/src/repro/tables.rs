@@ -1,0 +1,239 @@
+//! `selvedge repro --tables`: the tables of README.md and docs/results.md, written from the records beside them.
+//!
+//! A table stands between a line `<!-- records: NAME -->` and the next line `<!-- end -->`. NAME is a paper, or `counts`.
+
+use super::catalogue::{catalogues, Catalogue, Status};
+use super::claims::count;
+use super::file::{Check, Experiment, Mode, Published};
+use super::kept::Kept;
+use super::records::Recorded;
+use crate::Failure;
+use config::ConfigError;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+/// The pages that have such tables.
+pub const PAGES: [&str; 2] = ["README.md", "docs/results.md"];
+
+const BEGIN: &str = "<!-- records: ";
+const END: &str = "<!-- end -->";
+
+/// A page as it is and as its records make it.
+#[derive(Debug)]
+pub struct PageText {
+    pub file: &'static str,
+    pub now: String,
+    pub then: String,
+}
+
+/// The pages of a source tree, by the records in its `results`.
+///
+/// # Errors
+/// Records or pages that do not read, a mark that names no table or has no end.
+pub fn pages(root: &Path) -> Result<Vec<PageText>, ConfigError> {
+    let dir = root.join("results");
+    let recorded = fs::read_dir(&dir).into_iter().flatten().flatten();
+    let any = recorded.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|e| e == "jsonl"));
+    let kept = if any { Kept::read(Some(&dir))? } else { Kept::default() };
+    let tables = Tables { kept, experiments: super::catalogue()?, catalogues: catalogues()? };
+    PAGES.into_iter().map(|file| page(root, file, &tables)).collect()
+}
+
+/// Writes what has changed; returns the files' names.
+///
+/// # Errors
+/// As [`pages`], or a page that cannot be written.
+pub(super) fn write(root: &Path) -> Result<Vec<&'static str>, Failure> {
+    let mut written = Vec::new();
+    for PageText { file, now, then } in pages(root)? {
+        if now != then {
+            let path = root.join(file);
+            fs::write(&path, then).map_err(|e| unreadable(&path, "written", &e))?;
+            written.push(file);
+        }
+    }
+    Ok(written)
+}
+
+fn unreadable(path: &Path, how: &str, e: &std::io::Error) -> ConfigError {
+    let remedy = "name the root of Selvedge's sources with --tables";
+    ConfigError::new(path.display().to_string(), format!("cannot be {how}: {e}"), remedy)
+}
+
+fn page(root: &Path, file: &'static str, tables: &Tables) -> Result<PageText, ConfigError> {
+    let path = root.join(file);
+    let now = files::read_regular_text(&path, 16 << 20).map_err(|e| unreadable(&path, "read", &e))?;
+    let fail = |line: usize, problem: String, remedy: &str| {
+        ConfigError::new(format!("{}, line {}", path.display(), line + 1), problem, remedy)
+    };
+    let (mut then, mut open) = (String::new(), None);
+    for (n, line) in now.lines().enumerate() {
+        match (line.strip_prefix(BEGIN).and_then(|rest| rest.strip_suffix(" -->")), open) {
+            (Some(name), None) => {
+                let table = tables.named(name).ok_or_else(|| {
+                    fail(n, format!("there is no table {name:?}"), "write counts, or the name of a paper")
+                })?;
+                let _ = write!(then, "{line}\n\n{table}\n");
+                open = Some(n);
+            }
+            (Some(_), Some(first)) => return Err(fail(first, "the table has no end".to_owned(), "write <!-- end -->")),
+            (None, Some(_)) if line != END => continue,
+            (None, _) => {
+                open = open.filter(|_| line != END);
+                let _ = writeln!(then, "{line}");
+            }
+        }
+    }
+    match open {
+        Some(first) => Err(fail(first, "the table has no end".to_owned(), "write <!-- end -->")),
+        None => Ok(PageText { file, now, then }),
+    }
+}
+
+struct Tables {
+    kept: Kept,
+    experiments: Vec<Experiment>,
+    catalogues: Vec<Catalogue>,
+}
+
+impl Tables {
+    fn named(&self, name: &str) -> Option<String> {
+        match name {
+            "counts" => Some(self.counts()),
+            paper => self.catalogues.iter().any(|c| c.paper == paper).then(|| self.results(paper)),
+        }
+    }
+
+    /// Results of a paper's scenarios, in their order.
+    fn of<'a>(&'a self, paper: &'a str) -> impl Iterator<Item = &'a Published> {
+        let below = move |experiment: &&Experiment| experiment.file.split('/').next() == Some(paper);
+        self.experiments.iter().filter(below).flat_map(|experiment| &experiment.results)
+    }
+
+    /// Results and claims of each paper by status.
+    fn counts(&self) -> String {
+        let mut out = String::from("| Paper | Results | hold | fail | undecided | not run | by full runs | Claims |");
+        for status in Status::ALL {
+            let _ = write!(out, " {} |", status.word());
+        }
+        let _ = writeln!(out, "\n|---|{}", "---|".repeat(7 + Status::ALL.len()));
+        for catalogue in &self.catalogues {
+            let of = |wanted: Recorded| {
+                let status = |result: &&Published| self.kept.statuses.get(&result.id).copied();
+                self.of(&catalogue.paper).filter(|r| status(r).unwrap_or(Recorded::NotRun) == wanted).count()
+            };
+            let full = self.of(&catalogue.paper).filter(|result| self.mode(result) == Some(Mode::Full.name())).count();
+            let _ = write!(
+                out,
+                "| {} | {} | {} | {} | {} | {} | {full} | {} |",
+                catalogue.paper,
+                self.of(&catalogue.paper).count(),
+                of(Recorded::Holds),
+                of(Recorded::Fails),
+                of(Recorded::Undecided),
+                of(Recorded::NotRun),
+                catalogue.entries.len(),
+            );
+            for status in Status::ALL {
+                let _ = write!(out, " {} |", count(catalogue, &self.kept.statuses, status));
+            }
+            out.push('\n');
+        }
+        out
+    }
+
+    fn mode(&self, result: &Published) -> Option<&str> {
+        self.kept.line(&result.id).filter(|_| !self.kept.is_stale(&result.id))?["mode"].as_str()
+    }
+
+    /// A row for each result of a paper, and what the records were measured with.
+    fn results(&self, paper: &str) -> String {
+        let mut out = String::from("| Result | Status | Run | Measured | Paper |\n|---|---|---|---|---|\n");
+        let mut from: BTreeSet<String> = BTreeSet::new();
+        for result in self.of(paper) {
+            let name = result.id.split_once('/').map_or(result.id.as_str(), |(_, name)| name);
+            let line = self.kept.line(&result.id).filter(|_| !self.kept.is_stale(&result.id));
+            let Some(line) = line else {
+                let _ = writeln!(out, "| {name} | not run | | | {} |", cell(&printed(result)));
+                continue;
+            };
+            let word = line["status"].as_str().unwrap_or_default().replace('-', " ");
+            let word = if word == "fails" { format!("**{word}**") } else { word };
+            let seeds = line["seeds"].as_u64().map(|n| format!(", {n}")).unwrap_or_default();
+            let run = format!("{}{seeds}", line["mode"].as_str().unwrap_or_default());
+            let _ = writeln!(
+                out,
+                "| {name} | {word} | {run} | {} | {} |",
+                cell(&measured(result, line)),
+                cell(&printed(result))
+            );
+            let told = |key: &str, before: &str| line[key].as_str().map(|text| format!("{before}{text}"));
+            let parts = [
+                told("version", "version "),
+                told("commit", "commit "),
+                told("sources", "sources "),
+                told("machine", ""),
+            ];
+            from.insert(parts.into_iter().flatten().collect::<Vec<_>>().join(", "));
+        }
+        match from.len() {
+            0 => out += "\nNo result has a record.\n",
+            _ => {
+                let list: Vec<String> = from.into_iter().collect();
+                let _ = writeln!(out, "\nMeasured with {}.", list.join("; "));
+            }
+        }
+        out
+    }
+}
+
+/// The number that speaks for each check, over the points of a sweep from the least to the largest.
+fn measured(result: &Published, line: &Value) -> String {
+    let none = Vec::new();
+    let checks = line["checks"].as_array().unwrap_or(&none);
+    let one = |(check, record): (&Check, &Value)| {
+        let points: Vec<&Value> = match &record["measured"] {
+            Value::Array(points) => points.iter().collect(),
+            Value::Null => Vec::new(),
+            object => vec![object],
+        };
+        let of = |point: &&Value| Some((point["value"].as_f64()?, point["ci95_half_width"].as_f64()));
+        let values: Vec<(f64, Option<f64>)> = points.iter().filter_map(of).collect();
+        let least = values.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let most = values.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let number = crate::table::number;
+        let text = match least.1 {
+            _ if number(least.0) != number(most.0) => format!("{} to {}", number(least.0), number(most.0)),
+            Some(half) if half > 0.0 => format!("{} ± {}", number(least.0), number(half)),
+            _ => number(least.0),
+        };
+        let text = if record["holds"] == false { format!("**{text}**") } else { text };
+        Some(format!("{text} {}", check.unit).trim_end().to_owned())
+    };
+    let said: Vec<String> = result.checks.iter().zip(checks).filter_map(one).collect();
+    match said.is_empty() {
+        true => line["reason"].as_str().unwrap_or_default().to_owned(),
+        false => said.join("; "),
+    }
+}
+
+/// What the paper prints for each check, the same once.
+fn printed(result: &Published) -> String {
+    let mut said: Vec<String> = Vec::new();
+    for check in &result.checks {
+        let paper = check.paper.as_ref().map(|p| p.as_str().map_or_else(|| p.to_string(), str::to_owned));
+        let paper = paper.unwrap_or_else(|| "no number".to_owned());
+        if said.last() != Some(&paper) {
+            said.push(paper);
+        }
+    }
+    said.join("; ")
+}
+
+/// Text that stays in one cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
