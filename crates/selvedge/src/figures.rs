@@ -250,12 +250,10 @@ pub fn merge(parts: Vec<(&str, ReportData)>) -> ReportData {
         return merged;
     }
     relabel(&mut merged, label);
-    // Each point has its own.
-    merged.timeline = None;
-    merged.schemes.iter_mut().for_each(|scheme| scheme.unfinished_flows.clear());
     for (label, mut part) in parts {
         relabel(&mut part, label);
         merged.warnings.append(&mut part.warnings);
+        timeline::join(&mut merged.timeline, part.timeline.take());
         merged.effective_config += &format!("\n# At {label}\n{}", part.effective_config);
         merged.table.columns.append(&mut part.table.columns);
         for row in part.table.rows {
@@ -268,6 +266,7 @@ pub fn merge(parts: Vec<(&str, ReportData)>) -> ReportData {
                 same.fct.extend(scheme.fct);
                 same.slowdown.extend(scheme.slowdown);
                 same.rtt = same.rtt.take().or(scheme.rtt);
+                same.unfinished_flows.extend(scheme.unfinished_flows);
             }
         }
     }
@@ -319,6 +318,7 @@ fn relabel(part: &mut ReportData, label: &str) {
         prefix(&mut c.title);
     });
     part.warnings.iter_mut().for_each(prefix);
+    timeline::name(part, label);
     for scheme in &mut part.schemes {
         scheme.fct.iter_mut().for_each(|f| prefix(&mut f.class));
         scheme.slowdown.iter_mut().for_each(|s| prefix(&mut s.size_label));

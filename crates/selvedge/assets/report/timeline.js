@@ -1,7 +1,12 @@
 // What happened when: links that failed, and flows that had not finished, from their start to the end of their run.
 
 const events = data.timeline?.links ?? [];
-const eventWords = (e) => `${e.link} ${e.up ? 'recovers' : 'fails'}`;
+const eventWords = (e) => `${e.point ? `${e.point}: ` : ''}${e.link} ${e.up ? 'recovers' : 'fails'}`;
+
+// A row a scheme; of several points of a sweep a row for each scheme that left flows unfinished there.
+const timelineRows = (data.timeline?.points.length ? data.timeline.points : ['']).flatMap((point) => schemes.map((s, i) => (
+  { point, i, name: point ? `${point}: ${s.name}` : s.name, flows: s.unfinished_flows.filter((f) => f.point === point) }
+))).filter((row, _, all) => !row.point || row.flows.length || !all.some((other) => other.flows.length));
 
 /** A bar within the row of its scheme, the n-th of so many. */
 function unfinishedBar(params, api) {
@@ -37,26 +42,26 @@ if (data.timeline) {
   chart('timeline', () => ({
     grid: { left: 8, right: 24, top: events.length ? 44 : 12, bottom: 26, containLabel: true },
     xAxis: axis({ type: 'value', name: 'simulated time', nameGap: 26, min: 0, max: data.timeline.ends_ms, axisLabel: { formatter: time }, splitLine: { show: false } }),
-    yAxis: axis({ type: 'category', inverse: true, data: schemes.map((s) => s.name), axisLabel: { color: css('--text'), fontSize: 13, width: narrow() ? 80 : 160, overflow: 'truncate' } }),
+    yAxis: axis({ type: 'category', inverse: true, data: timelineRows.map((row) => row.name), axisLabel: { color: css('--text'), fontSize: 13, width: narrow() ? 80 : 160, overflow: 'truncate' } }),
     tooltip: {
       ...common().tooltip,
       formatter: (p) => {
         if (p.seriesName === 'links') return tip(time(p.value[0]), [[null, eventWords(events[p.dataIndex]), '']]);
-        const i = schemes.findIndex((s) => s.name === p.seriesName);
-        const f = schemes[i].unfinished_flows[p.dataIndex];
-        return tip(f.flow, [[schemeColour(i), 'started', time(f.from_ms)], [null, 'delivered', percent(f.delivered)], [null, f.cause, '']]);
+        const row = timelineRows[p.value[2]];
+        const f = row.flows[p.value[3]];
+        return tip(f.flow, [[schemeColour(row.i), 'started', time(f.from_ms)], [null, 'delivered', percent(f.delivered)], [null, f.cause, '']]);
       },
     },
     series: [
-      ...schemes.map((s, i) => ({
-        name: s.name,
+      ...timelineRows.map((row, n) => ({
+        name: row.name,
         type: 'custom',
         renderItem: unfinishedBar,
-        itemStyle: { color: schemeColour(i) },
+        itemStyle: { color: schemeColour(row.i) },
         encode: { x: [0, 1], y: 2 },
-        data: s.unfinished_flows.map((f, n) => [f.from_ms, f.to_ms, i, n, s.unfinished_flows.length]),
+        data: row.flows.map((f, nth) => [f.from_ms, f.to_ms, n, nth, row.flows.length]),
       })),
       { name: 'links', type: 'custom', renderItem: eventStroke, encode: { x: 0 }, data: events.map((e) => [e.at_ms, 0]) },
     ],
-  }), { height: 90 + 46 * schemes.length });
+  }), { height: 90 + 46 * timelineRows.length });
 }

@@ -47,7 +47,7 @@ document.addEventListener('DOMContentLoaded', () => {
           const dot = dots[items[0].dataIndex];
           const half = dot.half_width === null ? '' : ` ± ${digits(dot.half_width)}`;
           const paper = dot.paper === null ? '' : `<br>paper ${digits(dot.paper)} ${escaped(unit)}`;
-          return `<b>${escaped(dot.label)}</b><br>measured ${digits(dot.value)}${half} ${escaped(unit)}${paper}`;
+          return `<b>${escaped(dot.label)}</b><br>${dot.value === null ? 'not measured' : `measured ${digits(dot.value)}${half} ${escaped(unit)}`}${paper}`;
         },
         confine: true,
       },

@@ -125,6 +125,8 @@ pub struct SchemeReport {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UnfinishedFlow {
+    /// The point of a sweep; empty without one.
+    pub point: String,
     pub flow: String,
     pub from_ms: f64,
     pub to_ms: f64,
@@ -138,6 +140,9 @@ pub struct UnfinishedFlow {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Timeline {
+    /// Points of a sweep that have something to show; empty without one.
+    pub points: Vec<String>,
+    /// Of the longest run.
     pub ends_ms: f64,
     pub links: Vec<LinkEvent>,
 }
@@ -146,6 +151,8 @@ pub struct Timeline {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LinkEvent {
+    /// The point of a sweep; empty without one.
+    pub point: String,
     pub at_ms: f64,
     pub link: String,
     pub up: bool,

@@ -87,13 +87,20 @@ pub(super) fn timeline(out: &mut String, data: &ReportData) {
     let links = data.timeline.iter().flat_map(|timeline| &timeline.links);
     let changes =
         |e: &LinkEvent| vec![number(e.at_ms), format!("{} {}", e.link, if e.up { "recovers" } else { "fails" })];
-    data_table(out, "Changes of links", &head(["Time (ms)", "Change"]), &links.map(changes).collect::<Vec<_>>());
+    let many = data.timeline.as_ref().is_some_and(|timeline| !timeline.points.is_empty());
+    let at = |point: &str, row: Vec<String>| many.then(|| point.to_owned()).into_iter().chain(row).collect::<Vec<_>>();
+    let titles = |rest: &[&str]| at("Point", rest.iter().map(|title| (*title).to_owned()).collect());
+    let rows: Vec<Vec<String>> = links.map(|event| at(&event.point, changes(event))).collect();
+    data_table(out, "Changes of links", &titles(&["Time (ms)", "Change"]), &rows);
     let flow = |s: &SchemeReport, f: &UnfinishedFlow| {
-        vec![s.name.clone(), f.flow.clone(), number(f.from_ms), number(f.delivered * 100.0), f.cause.clone()]
+        at(
+            &f.point,
+            vec![s.name.clone(), f.flow.clone(), number(f.from_ms), number(f.delivered * 100.0), f.cause.clone()],
+        )
     };
     let rows: Vec<Vec<String>> =
         data.schemes.iter().flat_map(|s| s.unfinished_flows.iter().map(|f| flow(s, f))).take(MAX_ROWS).collect();
-    let titles = head(["Scheme", "Flow", "Started (ms)", "Delivered (%)", "Such flows ..."]);
+    let titles = titles(&["Scheme", "Flow", "Started (ms)", "Delivered (%)", "Such flows ..."]);
     data_table(out, "Flows that had not finished, the first of each seed", &titles, &rows);
 }
 

@@ -17,6 +17,7 @@ mod fingerprint;
 mod judge;
 mod kept;
 mod looks;
+pub mod printed;
 pub mod records;
 mod select;
 mod site;

@@ -275,3 +275,12 @@ fn the_command_prints_every_claim_and_the_counts() {
         "{error}"
     );
 }
+
+#[test]
+fn the_papers_numbers_belong_to_metrics_of_results() {
+    let experiments = selvedge::repro::catalogue().unwrap();
+    let numbers = selvedge::repro::printed::printed().unwrap();
+    let problems: Vec<String> = numbers.iter().filter_map(|number| number.problem(&experiments)).collect();
+    assert!(problems.is_empty(), "results/printed: {}", problems.join("\n"));
+    assert!(numbers.len() > 100, "{}", numbers.len());
+}

@@ -176,6 +176,16 @@ fn unfinished_flows_have_a_cause() {
     let report = std::fs::read_to_string(scratch.path().join("out/report.html")).unwrap();
     assert!(report.contains("id=\"chart-timeline\"") && report.contains("<td>leaf1-spine1 fails</td>"));
     assert!(report.contains("<td>lost their first packets and waited for timeouts</td>"));
+
+    // Of a sweep all points are drawn, and a failure that they share is told once.
+    let sweep = "[sweep]\nname = \"drain\"\nvalues = [\"1ms\", \"2ms\"]\nkeys = [\"drain\"]\n";
+    scratch.file("broken.toml", &format!("{TINY}{failure}{sweep}"));
+    let output = selvedge(scratch.path(), &[&fixed[..], &["--force"], &set].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let report = std::fs::read_to_string(scratch.path().join("out/report.html")).unwrap();
+    let first = |text: &str| report.contains(&format!("<th scope=\"row\">{text}</td>"));
+    assert!(first("drain=1ms, drain=2ms</th><td>1.50</td><td>leaf1-spine1 fails"));
+    assert!(first("drain=1ms</th><td>ecmp") && first("drain=2ms</th><td>ecmp"));
 }
 
 #[test]

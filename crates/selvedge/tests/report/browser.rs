@@ -155,6 +155,22 @@ fn failures_and_unfinished_flows_draw() {
     assert!(card.contains("leaf1-spine2 fails") && card.contains("leaf1-spine2 recovers"), "{card}");
     assert_eq!(card.matches("fill=\"#0067a8\"").count(), 12, "a bar a flow: {card}");
     assert!(document.contains("<td>lost packets and waited for timeouts</td>"));
+    // Of a sweep: a row for each point and scheme that left flows unfinished.
+    let mut swept = sample::timeline();
+    let name = swept.schemes[0].name.clone();
+    swept.schemes[1].unfinished_flows.clear();
+    for (n, flow) in swept.schemes[0].unfinished_flows.iter_mut().enumerate() {
+        flow.point = if n < 5 { "load=1" } else { "load=2" }.to_owned();
+    }
+    swept.timeline.as_mut().unwrap().points = vec!["load=1".to_owned(), "load=2".to_owned()];
+    let document = drawn(browser, "timeline-swept", &swept, "");
+    let (_, card) = document.split_once("id=\"chart-timeline\"").unwrap();
+    let (card, table) = card.split_once("<details").unwrap();
+    for point in ["load=1", "load=2"] {
+        assert!(card.contains(&format!("{point}: {name}")), "{card}");
+        assert!(table.contains(&format!("<th scope=\"row\">{point}</th><td>{name}</td>")));
+    }
+    assert_eq!(card.matches("fill=\"#0067a8\"").count(), 12, "a bar a flow: {card}");
 }
 
 #[test]

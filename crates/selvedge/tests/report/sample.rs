@@ -281,11 +281,13 @@ pub(super) fn sweep() -> ReportData {
 /// A link that fails and recovers, and flows of two schemes that did not finish.
 pub(super) fn timeline() -> ReportData {
     let mut data = stride();
-    let event = |at_ms, up| LinkEvent { at_ms, link: "leaf1-spine2".into(), up };
-    data.timeline = Some(Timeline { ends_ms: 120.0, links: vec![event(40.0, false), event(80.0, true)] });
+    let event = |at_ms, up| LinkEvent { point: String::new(), at_ms, link: "leaf1-spine2".into(), up };
+    data.timeline =
+        Some(Timeline { points: Vec::new(), ends_ms: 120.0, links: vec![event(40.0, false), event(80.0, true)] });
     for (scheme, n) in [(0, 12), (1, 1)] {
         data.schemes[scheme].unfinished_flows = (0..n)
             .map(|i| UnfinishedFlow {
+                point: String::new(),
                 flow: format!("mice {i}, 0 to 4, seed 1"),
                 from_ms: 30.0 + 5.0 * f64::from(i),
                 to_ms: 120.0,

@@ -1,11 +1,10 @@
 //! The page of one experiment: what was measured for each of its results, beside what the paper prints.
 
-use super::super::catalogue::Catalogue;
 use super::super::file::{Check, Experiment, Published};
-use super::super::kept::Kept;
+use super::super::printed::Printed;
 use super::page::{badge, page};
-use super::About;
-use crate::report::html::{escape, number, script_json, MISSING};
+use super::{About, Sources};
+use crate::report::html::{escape, number as shorten, script_json, MISSING};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -14,7 +13,8 @@ use std::fmt::Write as _;
 #[derive(Serialize)]
 struct Dot {
     label: String,
-    value: f64,
+    /// None: the record does not have it.
+    value: Option<f64>,
     /// Of the 95% interval over seeds; null: single runs cannot give the value.
     half_width: Option<f64>,
     paper: Option<f64>,
@@ -27,10 +27,10 @@ struct Chart {
     dots: Vec<Dot>,
 }
 
-pub(super) fn render(experiment: &Experiment, about: &About, claims: &[Catalogue], kept: &Kept) -> String {
+pub(super) fn render(experiment: &Experiment, about: &About, sources: &Sources<'_>) -> String {
     let mut body = String::new();
     for result in &experiment.results {
-        card(&mut body, result, claims, kept);
+        card(&mut body, result, sources);
     }
     let _ = write!(
         body,
@@ -43,7 +43,8 @@ pub(super) fn render(experiment: &Experiment, about: &About, claims: &[Catalogue
     page(&about.title, &lead, &body)
 }
 
-fn card(out: &mut String, result: &Published, claims: &[Catalogue], kept: &Kept) {
+fn card(out: &mut String, result: &Published, sources: &Sources<'_>) {
+    let Sources { claims, kept, printed } = *sources;
     let line = kept.line(&result.id);
     let word = match line.and_then(|line| line["status"].as_str()) {
         Some(_) if kept.is_stale(&result.id) => "not run",
@@ -82,21 +83,57 @@ fn card(out: &mut String, result: &Published, claims: &[Catalogue], kept: &Kept)
     let empty = Vec::new();
     let seen = line.and_then(|line| line["checks"].as_array()).unwrap_or(&empty);
     table(out, result, seen);
-    for chart in charts(result, seen) {
-        let rows = chart.dots.len();
-        let _ = write!(
-            out,
-            "<div class=\"dots\"><script type=\"application/json\">{}</script><div class=\"chart\" role=\"img\" style=\"height:{}px\" \
-             aria-label=\"What was measured, with 95% intervals, and what the paper prints\"></div></div>",
-            script_json(&chart),
-            70 + 26 * rows
-        );
-    }
+    charts(result, seen).iter().for_each(|chart| draw(out, chart));
+    let printed: Vec<&Printed> = printed.iter().filter(|number| number.result == result.id).collect();
+    numbers(out, &printed, line);
     out.push_str("<p class=\"remark\">");
     if let Some(line) = line {
         let _ = write!(out, "{}", escape(&told(line)));
     }
     let _ = write!(out, "Again: <code>selvedge repro --full {}</code></p></section>", escape(&result.id));
+}
+
+fn draw(out: &mut String, chart: &Chart) {
+    let _ = write!(
+        out,
+        "<div class=\"dots\"><script type=\"application/json\">{}</script><div class=\"chart\" role=\"img\" style=\"height:{}px\" \
+         aria-label=\"What was measured, with 95% intervals, and what the paper prints\"></div></div>",
+        script_json(chart),
+        70 + 26 * chart.dots.len()
+    );
+}
+
+/// The paper's own numbers, point by point, beside what was measured: a chart a unit, and how each number was obtained.
+fn numbers(out: &mut String, printed: &[&Printed], line: Option<&Value>) {
+    if printed.is_empty() {
+        return;
+    }
+    let mut charts: Vec<Chart> = Vec::new();
+    let mut rows = String::new();
+    for number in printed {
+        let value = line.and_then(|line| number.measured(line));
+        let (label, paper) = (number.label(), Some(number.value));
+        let shown = value.map_or(MISSING.to_owned(), shorten);
+        let _ = write!(
+            rows,
+            "<tr><td><code>{}</code></td><td>{shown}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(&label),
+            number.value,
+            escape(&number.unit),
+            escape(&number.how)
+        );
+        let dot = Dot { label, value, half_width: None, paper };
+        match charts.iter_mut().find(|chart| chart.unit == number.unit) {
+            Some(chart) => chart.dots.push(dot),
+            None => charts.push(Chart { unit: number.unit.clone(), dots: vec![dot] }),
+        }
+    }
+    charts.iter().for_each(|chart| draw(out, chart));
+    let _ = write!(
+        out,
+        "<details><summary>The paper's numbers, and how they were obtained</summary><div class=\"scroll\"><table class=\"points\"><thead><tr><th>Metric</th>\
+         <th>Measured</th><th>Paper</th><th>Unit</th><th>How obtained</th></tr></thead><tbody>{rows}</tbody></table></div></details>"
+    );
 }
 
 /// Where a record is from.
@@ -121,7 +158,7 @@ fn told(line: &Value) -> String {
         }
     }
     if let Some(seconds) = line["core_s"].as_f64() {
-        told += &format!(", {} s of processor time for all of the page", number(seconds));
+        told += &format!(", {} s of processor time for all of the page", shorten(seconds));
     }
     told + ". "
 }
@@ -154,9 +191,9 @@ fn table(out: &mut String, result: &Published, seen: &[Value]) {
                 first(badge(word)),
                 first(escape(&check.text)),
                 escape(point.and_then(|point| point["at"].as_str()).unwrap_or_default()),
-                value.map_or(MISSING.to_owned(), number),
+                value.map_or(MISSING.to_owned(), shorten),
                 escape(&unit),
-                half.map_or(MISSING.to_owned(), |half| format!("\u{b1} {}", number(half))),
+                half.map_or(MISSING.to_owned(), |half| format!("\u{b1} {}", shorten(half))),
                 first(escape(&paper)),
             );
         }
@@ -191,7 +228,8 @@ fn charts(result: &Published, seen: &[Value]) -> Vec<Chart> {
                 (at, 1) => at.to_owned(),
                 (at, _) => format!("{at}: {}", check.text),
             };
-            let dot = Dot { label, value, half_width: point["ci95_half_width"].as_f64(), paper: printed(check) };
+            let dot =
+                Dot { label, value: Some(value), half_width: point["ci95_half_width"].as_f64(), paper: printed(check) };
             match charts.iter_mut().find(|chart| chart.unit == check.unit) {
                 Some(chart) => chart.dots.push(dot),
                 None => charts.push(Chart { unit: check.unit.clone(), dots: vec![dot] }),

@@ -7,9 +7,10 @@ mod figure;
 mod index;
 mod page;
 
-use super::catalogue::catalogues;
+use super::catalogue::{catalogues, Catalogue};
 use super::file::{Experiment, Mode};
 use super::kept::Kept;
+use super::printed::{printed, Printed};
 use crate::output::Staging;
 use crate::Failure;
 use config::ConfigError;
@@ -30,13 +31,17 @@ pub(super) fn write(dir: &Path, records: Option<&Path>, force: bool) -> Result<u
     let kept = Kept::read(records)?;
     let experiments = super::catalogue()?;
     let claims = catalogues()?;
+    let printed = printed()?;
     let staging = Staging::new(dir, force)?;
     staging.write("echarts.min.js", ECHARTS)?;
     staging.write("site.js", [ERRORS, SCRIPT].concat())?;
     staging.write("site.css", STYLE.concat())?;
     for experiment in &experiments {
         let about = About::of(experiment)?;
-        staging.write(&page_of(experiment), figure::render(experiment, &about, &claims, &kept))?;
+        staging.write(
+            &page_of(experiment),
+            figure::render(experiment, &about, &Sources { claims: &claims, kept: &kept, printed: &printed }),
+        )?;
     }
     staging.write("index.html", index::render(&claims, &experiments, &kept))?;
     staging.commit()?;
@@ -46,6 +51,13 @@ pub(super) fn write(dir: &Path, records: Option<&Path>, force: bool) -> Result<u
 /// `presto-fig15.html`
 fn page_of(experiment: &Experiment) -> String {
     format!("{}.html", experiment.file.trim_end_matches(".toml").replace('/', "-"))
+}
+
+/// What all pages are made from.
+struct Sources<'a> {
+    claims: &'a [Catalogue],
+    kept: &'a Kept,
+    printed: &'a [Printed],
 }
 
 /// What a page says of its scenario.
