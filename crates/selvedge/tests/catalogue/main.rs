@@ -109,6 +109,15 @@ fn every_run_is_a_script_or_a_test_of_the_tree() {
     }
 }
 
+#[test]
+fn the_page_of_validation_names_tests_that_exist() {
+    let page = std::fs::read_to_string(Path::new(ROOT).join("docs/validation.md")).unwrap();
+    let named: Vec<&str> = page.split('`').filter(|words| words.starts_with("host ") && words.contains("::")).collect();
+    assert!(named.len() > 10, "{named:?}");
+    let missing: Vec<&str> = named.into_iter().filter(|test| !exists(test)).collect();
+    assert!(missing.is_empty(), "no such tests: {missing:?}");
+}
+
 const GOOD: &str = r#"
 [[entry]]
 id = "x/one"
