@@ -498,4 +498,25 @@ SV_FN void sv_conn_timed_out(struct sv_conn *t, u64 now)
 		t->backoff++;
 }
 
+/* An ACK to the guest that repeats the last one. `k` is the key of the guest's direction. */
+SV_FN void sv_conn_make_ack(const struct sv_conn *t, const struct sv_flow_key *k, struct sv_packet *p)
+{
+	struct sv_packet ack = {
+		.saddr = { k->daddr[0], k->daddr[1], k->daddr[2], k->daddr[3] },
+		.daddr = { k->saddr[0], k->saddr[1], k->saddr[2], k->saddr[3] },
+		.sport = k->dport,
+		.dport = k->sport,
+		.proto = SV_PROTO_TCP,
+		.tcp_flags = SV_TCP_ACK,
+		.seq = t->rcv_nxt,
+		.ack = t->snd_una,
+		.window = t->window_out,
+		.l4_header_len = 20,
+	};
+
+	ack.family = k->saddr[0] || k->saddr[1] || k->saddr[2] != 0xffff ? 6 : 4;
+	ack.ip_header_len = ack.family == 4 ? 20 : 40;
+	*p = ack;
+}
+
 #endif

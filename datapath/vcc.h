@@ -343,20 +343,9 @@ SV_FN void sv_vcc_ack(struct sv_vcc *v, const struct sv_vcc_conf *conf, const st
 {
 	const struct sv_vcc_class *class = sv_vcc_class_of(v, conf);
 	struct sv_conn *t = &v->conn;
-	struct sv_packet ack = {
-		.saddr = { k->daddr[0], k->daddr[1], k->daddr[2], k->daddr[3] },
-		.daddr = { k->saddr[0], k->saddr[1], k->saddr[2], k->saddr[3] },
-		.sport = k->dport,
-		.dport = k->sport,
-		.proto = SV_PROTO_TCP,
-		.tcp_flags = SV_TCP_ACK,
-		.seq = t->rcv_nxt,
-		.ack = t->snd_una,
-		.l4_header_len = 20,
-	};
+	struct sv_packet ack;
 
-	ack.family = k->saddr[0] || k->saddr[1] || k->saddr[2] != 0xffff ? 6 : 4;
-	ack.ip_header_len = ack.family == 4 ? 20 : 40;
+	sv_conn_make_ack(t, k, &ack);
 	if (update)
 		t->window_out = sv_vcc_field(v, class, t->window_in);
 	ack.window = t->window_out;

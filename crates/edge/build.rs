@@ -6,6 +6,7 @@ fn main() {
     println!("cargo::rerun-if-changed=src/native/hooks.c");
     println!("cargo::rerun-if-changed=src/native/clove.c");
     println!("cargo::rerun-if-changed=src/native/hygenicc.c");
+    println!("cargo::rerun-if-changed=src/native/fastlane.c");
     println!("cargo::rerun-if-changed=src/native/toy.h");
     let mut build = cc::Build::new();
     if std::env::var_os("CARGO_FEATURE_TOY").is_some() {
@@ -16,6 +17,7 @@ fn main() {
         .file("src/native/hooks.c")
         .file("src/native/clove.c")
         .file("src/native/hygenicc.c")
+        .file("src/native/fastlane.c")
         .include("../../datapath")
         .std("c11")
         .warnings(true)

@@ -1,7 +1,7 @@
 //! Settings of an [`Edge`](crate::Edge), each with its default.
 
 use crate::balance::Balance;
-use crate::{hygenicc, limiter, reorder, vcc};
+use crate::{fastlane, hygenicc, limiter, reorder, vcc};
 use units::Time;
 
 /// What an [`Edge`](crate::Edge) does; see each field for the default.
@@ -20,6 +20,8 @@ pub struct Config {
     pub limits: Vec<limiter::Law>,
     /// Fair shares among the host's guests; `None` (default): they send as they like.
     pub hygenicc: Option<hygenicc::Config>,
+    /// What switches tell of drops has packets sent again; `None` (default): it is for the guests.
+    pub fastlane: Option<fastlane::Config>,
     /// Connections remembered at once; further ones are forwarded without state. Default 65536.
     pub max_flows: usize,
     /// A connection without a packet for this long is forgotten. Default 60 s.
@@ -37,6 +39,7 @@ impl Default for Config {
             congestion: None,
             limits: Vec::new(),
             hygenicc: None,
+            fastlane: None,
             max_flows: 65_536,
             flow_idle: Time::from_secs(60),
             seed: 0,

@@ -1,6 +1,6 @@
 //! Counters of an [`Edge`](crate::Edge).
 
-use crate::{hygenicc, limiter, reorder};
+use crate::{fastlane, hygenicc, limiter, reorder};
 
 /// What an edge has seen since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -24,6 +24,8 @@ pub struct Counters {
     pub limiter: limiter::Counters,
     /// All zero without HyGenICC.
     pub hygenicc: hygenicc::Counters,
+    /// All zero without FastLane.
+    pub fastlane: fastlane::Counters,
     /// All zero without reordering.
     pub reorder: reorder::Counters,
 }

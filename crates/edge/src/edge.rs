@@ -1,6 +1,9 @@
 //! The edge of one host: the stages of `datapath/edge.h` around a flow table, then holding and reordering.
 
+mod notified;
+
 use crate::deadlines::Deadlines;
+use crate::fastlane::FastLane;
 use crate::hygenicc::{Held, Hygenicc, Share};
 use crate::native::{self, Conf, LimitQueue, Paths, Stages};
 use crate::reorder::Engine;
@@ -41,6 +44,9 @@ pub struct Edge {
     reorder: Option<Engine>,
     deadlines: Deadlines,
     hygenicc: Option<Hygenicc>,
+    fastlane: Option<FastLane>,
+    /// The segment under way is the edge's own.
+    resending: bool,
     transmit: VecDeque<Transmit>,
     counters: Counters,
     next_sweep: Time,
@@ -56,7 +62,8 @@ impl Edge {
                 || config.reorder.is_some()
                 || follows
                 || !config.limits.is_empty()
-                || config.hygenicc.is_some(),
+                || config.hygenicc.is_some()
+                || config.fastlane.is_some(),
             queues: vec![LimitQueue::default(); config.limits.len()],
             schedules: Schedules::new(config.balance.scheme().keeps.is_some()),
             relays: Relays::default(),
@@ -67,6 +74,8 @@ impl Edge {
             reorder: config.reorder.map(Engine::new),
             deadlines: Deadlines::default(),
             hygenicc: config.hygenicc.as_ref().map(|hygenicc| Hygenicc::new(hygenicc, config.seed)),
+            fastlane: config.fastlane.as_ref().map(FastLane::new),
+            resending: false,
             transmit: VecDeque::new(),
             counters: Counters::default(),
             next_sweep: Time::ZERO,
@@ -229,7 +238,8 @@ impl Edge {
         let reorder = self.reorder.as_ref().and_then(Engine::poll_timeout);
         let congestion = self.deadlines.next().map(Time::from_ns);
         let hygenicc = self.hygenicc.as_ref().and_then(Hygenicc::poll_timeout);
-        reorder.into_iter().chain(congestion).chain(self.paths_tick).chain(hygenicc).min()
+        let fastlane = self.fastlane.as_ref().and_then(FastLane::poll_timeout);
+        reorder.into_iter().chain(congestion).chain(self.paths_tick).chain(hygenicc).chain(fastlane).min()
     }
 
     pub fn handle_timeout(&mut self, now: Time) {
@@ -245,6 +255,9 @@ impl Edge {
         if let Some(hygenicc) = &mut self.hygenicc {
             let transmit = &mut self.transmit;
             hygenicc.handle_timeout(now, |packet| transmit.push_back(Transmit { dir: Direction::Egress, packet }));
+        }
+        if let Some(fastlane) = &mut self.fastlane {
+            fastlane.handle_timeout(now);
         }
         self.sweep_sometimes(now);
     }
@@ -295,7 +308,8 @@ impl Edge {
     pub fn counters(&self) -> Counters {
         let reorder = self.reorder.as_ref().map(|engine| *engine.counters()).unwrap_or_default();
         let hygenicc = self.hygenicc.as_ref().map(|hygenicc| hygenicc.counters).unwrap_or_default();
-        Counters { reorder, hygenicc, ..self.counters }
+        let fastlane = self.fastlane.as_ref().map(FastLane::counters).unwrap_or_default();
+        Counters { reorder, hygenicc, fastlane, ..self.counters }
     }
 
     /// Connections remembered now.
@@ -308,7 +322,7 @@ impl Edge {
         if held == Held::Drop {
             return Verdict::Drop(DropReason::OverRate);
         }
-        let verdict = self.forward(now, pkt, standing);
+        let verdict = self.forward(now, slot, pkt, standing);
         match (held, &mut self.hygenicc) {
             (Held::Waits { guest, bytes, until }, Some(hygenicc)) if verdict == Verdict::Forward => {
                 hygenicc.wait(guest, bytes, until, slot);
@@ -318,8 +332,9 @@ impl Edge {
         }
     }
 
-    fn forward(&mut self, now: Time, pkt: &mut Packet, standing: Option<limiter::Standing>) -> Verdict {
+    fn forward(&mut self, now: Time, slot: Slot, pkt: &mut Packet, standing: Option<limiter::Standing>) -> Verdict {
         self.arm_paths(now);
+        let from_guest = self.fastlane.is_some().then_some(*pkt);
         let id = self.flow(now, Direction::Egress, pkt);
         let mut hyg = self.hygenicc.as_mut().and_then(|hygenicc| hygenicc.egress(now, pkt));
         let Some(id) = id else {
@@ -345,10 +360,19 @@ impl Edge {
         self.counters.flowcells += u64::from(result & native::CELL_OPENED != 0);
         self.note_began(id, result);
         self.note_limited(result, limit);
-        if self.stages.vcc.is_some() {
-            return self.after_egress(id, result, pkt);
+        let verdict = match self.stages.vcc.is_some() {
+            true => self.after_egress(id, result, pkt),
+            false => Verdict::Forward,
+        };
+        match (&mut self.fastlane, from_guest) {
+            (Some(fastlane), Some(packet)) if verdict == Verdict::Forward => {
+                match fastlane.sent(now, id, slot, &packet, self.resending) {
+                    true => Verdict::Drop(DropReason::UnderWay),
+                    false => verdict,
+                }
+            }
+            _ => verdict,
         }
-        Verdict::Forward
     }
 
     fn after_egress(&mut self, id: u32, result: u32, pkt: &mut Packet) -> Verdict {
@@ -401,6 +425,9 @@ impl Edge {
         }
         if result & native::CONSUMED != 0 {
             return Verdict::Consume;
+        }
+        if let Some(fastlane) = &mut self.fastlane {
+            fastlane.received(now, id, pkt);
         }
         match &mut self.reorder {
             Some(reorder) => reorder.process(now, id, slot, pkt),
@@ -460,6 +487,9 @@ impl Edge {
             if let Some(reorder) = &mut self.reorder {
                 reorder.restart(id);
             }
+            if let Some(fastlane) = &mut self.fastlane {
+                fastlane.forget(id);
+            }
         }
     }
 
@@ -482,8 +512,14 @@ impl Edge {
     }
 
     fn sweep(&mut self, now: Time) {
-        let reorder = &self.reorder;
-        let busy = |id| reorder.as_ref().is_some_and(|engine| engine.is_holding(id));
+        let (reorder, fastlane) = (&self.reorder, &mut self.fastlane);
+        let busy = |id| {
+            let busy = reorder.as_ref().is_some_and(|engine| engine.is_holding(id));
+            if let (false, Some(fastlane)) = (busy, fastlane.as_mut()) {
+                fastlane.forget(id);
+            }
+            busy
+        };
         self.counters.flows_expired += self.table.sweep(&self.stages, now, busy);
     }
 }

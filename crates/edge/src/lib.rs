@@ -11,6 +11,7 @@ pub mod delays;
 pub mod diverted;
 pub mod ecn;
 mod edge;
+pub mod fastlane;
 pub mod hygenicc;
 pub mod limiter;
 pub mod names;

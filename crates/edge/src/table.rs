@@ -115,8 +115,9 @@ impl Table {
         Some(id)
     }
 
-    /// Looks at the next few slots and forgets connections that expired, except those that are `busy`. Returns how many.
-    pub(crate) fn sweep(&mut self, stages: &Stages, now: Time, busy: impl Fn(u32) -> bool) -> u64 {
+    /// Looks at the next few slots and forgets connections that expired, except those that are `busy`, of which only those that expired
+    /// are asked. Returns how many.
+    pub(crate) fn sweep(&mut self, stages: &Stages, now: Time, mut busy: impl FnMut(u32) -> bool) -> u64 {
         let mut forgotten = 0;
         for _ in 0..SWEEP.min(self.flows.len()) {
             let id = self.sweep_at % self.flows.len();

@@ -52,4 +52,6 @@ pub enum DropReason {
     Policed,
     /// The segment exceeds its guest's rate, or HyGenICC refused a new pair of guests.
     OverRate,
+    /// FastLane has just sent the same bytes again.
+    UnderWay,
 }

@@ -46,6 +46,8 @@ pub struct Packet {
     pub int: bool,
     /// It goes past the queue of its host's rate limiter.
     pub first: bool,
+    /// An edge sends it again: no guest waits to hear that it has left.
+    pub again: bool,
     /// Links crossed so far.
     pub hops: u8,
     /// The model's own name for the connection; not a header field.

@@ -115,5 +115,6 @@ fn host_record(host: &Host, (tx_cpu_busy, rx_cpu_busy): (Time, Time)) -> HostRec
         limiter: host.edge.counters().limiter,
         limiter_drops,
         hygenicc: host.edge.counters().hygenicc,
+        fastlane: host.edge.counters().fastlane,
     }
 }

@@ -42,6 +42,7 @@ impl Schedules {
             congestion: experiment.edge.congestion.clone(),
             limits,
             hygenicc: experiment.edge.tenants.as_ref().map(|tenants| tenants.of(host, uplink)),
+            fastlane: experiment.edge.fastlane,
             seed,
             ..edge::Config::default()
         });

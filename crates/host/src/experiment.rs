@@ -95,6 +95,8 @@ pub struct EdgeConfig {
     pub congestion: Option<edge::vcc::Config>,
     /// HyGenICC's fair shares among guests.
     pub tenants: Option<Tenants>,
+    /// What switches tell of drops has packets sent again, for guests that know nothing of it.
+    pub fastlane: Option<edge::fastlane::Config>,
     /// What the guests of some hosts are held to, between edge and NIC.
     pub limiter: Option<Limiter>,
     /// Gives edges their schedules; `None`: all trees in equal shares, also after failures.
@@ -115,6 +117,7 @@ impl Default for EdgeConfig {
             reorder: None,
             congestion: None,
             tenants: None,
+            fastlane: None,
             limiter: None,
             controller: None,
             discovery: None,

@@ -71,6 +71,8 @@ pub struct HostRecord {
     pub limiter_drops: u64,
     /// What its edge has done about guests' shares.
     pub hygenicc: edge::hygenicc::Counters,
+    /// What its edge has done about notifications.
+    pub fastlane: edge::fastlane::Counters,
 }
 
 /// The paths from one host to another, as discovery had them from one moment on.

@@ -103,6 +103,42 @@ fn notifications_find_their_way_back_through_a_fabric() {
     assert!(fastlane.timeouts * 5 <= plain.timeouts, "{} {}", fastlane.timeouts, plain.timeouts);
 }
 
+/// Guests that know nothing of notifications, and edges that act on them.
+fn helped(topology: Topology, senders: u32, guests: Recovery) -> Experiment {
+    let mut e = burst(topology, senders, Some(guests));
+    e.switches.notify = Some(Notify::default());
+    e.edge.fastlane = Some(edge::fastlane::Config::default());
+    e
+}
+
+#[test]
+fn an_edge_saves_unmodified_guests_their_timeouts() {
+    for recovery in [Recovery::NewReno, Recovery::Sack, Recovery::Rack] {
+        let plain = run(&burst(one_switch(31), 30, Some(recovery)));
+        let helped = run(&helped(one_switch(31), 30, recovery));
+        assert!(plain.timeouts > 20, "{recovery:?}: {}", plain.timeouts);
+        assert!(helped.timeouts * 5 <= plain.timeouts, "{recovery:?}: {} {}", helped.timeouts, plain.timeouts);
+        assert!(helped.slowest * 2 <= plain.slowest, "{recovery:?}: {} {}", helped.slowest, plain.slowest);
+        let sum = |of: fn(&edge::fastlane::Counters) -> u64| {
+            helped.outcome.hosts.iter().map(|h| of(&h.fastlane)).sum::<u64>()
+        };
+        let arrived = sum(|c| c.notifications);
+        let drops: u64 = helped.outcome.ports.iter().map(|p| p.dropped_packets).sum();
+        let unsent: u64 = helped.outcome.ports.iter().map(|p| p.notifications.dropped_packets).sum();
+        assert_eq!(arrived + unsent, drops, "every drop is told of");
+        assert!(sum(|c| c.resent + c.resent_later) > drops / 2, "{recovery:?}");
+        assert_eq!(sum(|c| c.outside + c.untracked + c.unkept), 0, "{recovery:?}");
+    }
+}
+
+#[test]
+fn a_run_with_edges_is_the_same_every_time() {
+    let e = helped(one_switch(20), 19, Recovery::Rack);
+    let (a, b) = (run(&e), run(&e));
+    assert_eq!((a.outcome.flows, a.outcome.ports), (b.outcome.flows, b.outcome.ports));
+    assert_eq!(a.outcome.hosts, b.outcome.hosts);
+}
+
 #[test]
 fn a_run_is_the_same_every_time() {
     let e = burst(one_switch(20), 19, None);

@@ -322,7 +322,10 @@ impl Driver {
             self.send(now, host, id, &segment);
             return;
         }
-        match self.egress(now, host, id, &mut segment) {
+        let before = segment;
+        let verdict = self.egress(now, host, id, &mut segment);
+        self.keep(host, &before);
+        match verdict {
             Verdict::Forward => self.depart(now, host, id, segment),
             Verdict::Hold => drop(self.hosts[host as usize].held.insert(id, segment)),
             Verdict::Consume | Verdict::Drop(_) => self.pool.release(id),
@@ -330,11 +333,14 @@ impl Driver {
     }
 
     /// The edge's part.
-    fn egress(&mut self, now: Time, host: u32, id: FrameId, segment: &mut Packet) -> Verdict {
+    pub(super) fn egress(&mut self, now: Time, host: u32, id: FrameId, segment: &mut Packet) -> Verdict {
         let standing = self.arrival(now, host, segment);
         let edge = &mut self.hosts[host as usize].edge;
         segment.headers.wire = edge.wire();
-        let verdict = edge.process_limited(now, Direction::Egress, Slot(id), &mut segment.headers, standing);
+        let verdict = match segment.again {
+            true => edge.process_resent(now, Slot(id), &mut segment.headers, standing),
+            false => edge.process_limited(now, Direction::Egress, Slot(id), &mut segment.headers, standing),
+        };
         // What the edge adds goes first.
         self.edge_transmit(host);
         segment.label = segment.headers.label;
@@ -343,7 +349,7 @@ impl Driver {
     }
 
     /// A segment leaves its edge, with the feedback of this moment.
-    fn depart(&mut self, now: Time, host: u32, id: FrameId, mut segment: Packet) {
+    pub(super) fn depart(&mut self, now: Time, host: u32, id: FrameId, mut segment: Packet) {
         segment.feedback = self.hosts[host as usize].edge.feedback_to(now, &segment.headers);
         edge::ecn::departs(&mut segment.headers);
         if segment.headers.dirty & !wire::dirty::LABEL != 0 {

@@ -17,6 +17,8 @@ pub(crate) struct Host {
     pub(crate) rx: Rx<Part>,
     /// What its edge holds until the guest's rate lets it leave.
     pub(crate) held: FxHashMap<FrameId, Packet>,
+    /// What its edge may send again, as it came from the guest.
+    pub(crate) kept: FxHashMap<FrameId, Packet>,
     pub(crate) counters: Counters,
 }
 
@@ -51,6 +53,7 @@ impl Host {
             waiting: false,
             rx: Rx::default(),
             held: FxHashMap::default(),
+            kept: FxHashMap::default(),
             counters: Counters::default(),
         }
     }

@@ -14,6 +14,12 @@ use units::Time;
 impl Driver {
     pub(super) fn arrived(&mut self, host: u32, id: PacketId) {
         let h = &mut self.hosts[host as usize];
+        let notification = self.fabric.packets.body(id).is_notification();
+        if notification && !h.edge.acts_on_notifications() {
+            // No kernel understands it.
+            self.fabric.packets.remove(id);
+            return;
+        }
         match h.rx.arrive(self.scheduler.now(), Time::ZERO, &self.config, id, &mut self.fabric.packets) {
             Ok(poll) => {
                 h.counters.rx_packets += 1;
@@ -22,7 +28,9 @@ impl Driver {
             Err(_) => {
                 h.counters.rx_ring_drops += 1;
                 let packet = self.fabric.packets.take(id);
-                self.pool.release(packet.slot);
+                if !notification {
+                    self.pool.release(packet.slot);
+                }
             }
         }
     }
@@ -81,6 +89,7 @@ impl Driver {
             self.deliver(host, &segment);
         }
         self.edge_transmit(host);
+        self.send_again(host);
         self.release_held(host);
         self.set_edge_timer(host);
     }

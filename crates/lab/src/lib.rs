@@ -13,6 +13,7 @@
 //! does is when frames are read from hosts and handed to them. That is the lateness which [`Lateness`] records, and
 //! from which a [`Verdict`] follows.
 
+mod again;
 mod clock;
 mod driver;
 mod frame;

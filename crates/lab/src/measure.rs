@@ -184,6 +184,7 @@ impl Driver {
                 rx_bytes: host.counters.rx_bytes - before.rx_bytes,
                 congestion: host.edge.counters().congestion,
                 hygenicc: host.edge.counters().hygenicc,
+                fastlane: host.edge.counters().fastlane,
                 ..HostRecord::default()
             }
         };

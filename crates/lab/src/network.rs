@@ -156,6 +156,7 @@ impl Lab {
                 balance: setup.edge.balance,
                 reorder: setup.edge.reorder,
                 congestion: setup.edge.congestion.clone(),
+                fastlane: setup.edge.fastlane,
                 hygenicc: setup.edge.tenants.as_ref().map(|tenants| tenants.of(host, link.rate)),
                 limits: limits.map(|l| l.classes.iter().map(|c| c.law).collect()).unwrap_or_default(),
                 seed: Stream::new(setup.seed, u64::from(host), Purpose::Edge).next_u64(),

@@ -497,3 +497,76 @@ fn floods_of_datagrams_leave_real_tcp_its_share() {
     // Of 32 Mbps, which is a third of the link.
     assert!(with > 14.0 && with > 3.0 * without, "{without} and {with} Mbps, {counters:?}");
 }
+
+/// A value of /proc/net/netstat or /proc/net/snmp, of all hosts together.
+fn counted(lab: &Lab, group: &str, name: &str) -> u64 {
+    let of = |host: u32| {
+        let text =
+            ["netstat", "snmp"].map(|file| run(lab, host, &format!("cat /proc/self/net/{file}")).stdout).concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let lines: Vec<&str> = text.lines().filter(|line| line.split(':').next() == Some(group)).collect();
+        let at = lines[0].split_whitespace().position(|word| word == name).expect("this kernel counts it");
+        lines[1].split_whitespace().nth(at).unwrap().parse::<u64>().unwrap()
+    };
+    (0..lab.namespaces().len() as u32).map(of).sum()
+}
+
+/// All other hosts send `bytes` bytes to host 0 at once, so many times; each is checked.
+fn bursts(lab: &Lab, rounds: usize, bytes: usize) {
+    let listener = lab.namespaces()[0].enter(|| TcpListener::bind((address(0), 5002))).unwrap();
+    let pattern = |i: usize| (i * 31 + i / 251) as u8;
+    let data: Vec<u8> = (0..bytes).map(pattern).collect();
+    for _ in 0..rounds {
+        std::thread::scope(|scope| {
+            for sender in &lab.namespaces()[1..] {
+                scope.spawn(|| {
+                    let mut stream = sender.enter(|| TcpStream::connect((address(0), 5002))).unwrap();
+                    stream.write_all(&data).unwrap();
+                });
+            }
+            for _ in &lab.namespaces()[1..] {
+                let (mut stream, _) = listener.accept().unwrap();
+                let data = &data;
+                scope.spawn(move || {
+                    let mut received = Vec::new();
+                    stream.read_to_end(&mut received).unwrap();
+                    assert!(received == *data, "{} bytes", received.len());
+                });
+            }
+        });
+    }
+}
+
+/// A burst of a few packets from each of many: most senders lose their last packets, of which no duplicate ACK tells.
+#[test]
+fn an_edge_saves_real_guests_their_timeouts() {
+    let delay = Time::from_us(200);
+    let topology = SingleSwitch { hosts: 9, host_rate: RATE, host_delay: delay }.build().unwrap();
+    let mut setup = setup(topology);
+    setup.switches.buffer = fabric::Buffer::PerPort(Bytes(20_000));
+    let timeouts = |setup: &Setup| {
+        let lab = lab(setup)?;
+        bursts(&lab, 6, 14_000);
+        let truncated = counted(&lab, "IpExt", "InTruncatedPkts");
+        assert_eq!(truncated, 0, "no notification reaches a guest");
+        let mut status = lab.ask(|driver| driver.status(Time::from_ms(2))).unwrap();
+        for _ in 0..250 {
+            if status.packets == 0 && status.frames_free == status.frames {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            status = lab.ask(|driver| driver.status(Time::from_ms(2))).unwrap();
+        }
+        assert_eq!((status.packets, status.frames_free), (0, status.frames), "every buffer comes back");
+        Some(counted(&lab, "TcpExt", "TCPTimeouts"))
+    };
+    let Some(plain) = timeouts(&setup) else { return };
+    setup.switches.notify = Some(fabric::Notify::default());
+    // Without an edge that understands them they are dropped before any guest.
+    timeouts(&setup).unwrap();
+    setup.edge.fastlane = Some(edge::fastlane::Config::default());
+    let helped = timeouts(&setup).unwrap();
+    println!("{plain} timeouts, with the edge's help {helped}");
+    assert!(plain >= 10, "{plain}");
+    assert!(helped * 5 <= plain, "{helped} of {plain}");
+}

@@ -4,6 +4,7 @@ mod congestion_frames;
 mod edge_operations;
 mod input;
 mod mutator;
+mod notifications;
 mod rng;
 mod tenant;
 mod tunnel_frame;
@@ -13,6 +14,7 @@ mod wire_frame;
 pub use congestion_frames::congestion_frames;
 pub use edge_operations::edge_operations;
 pub use mutator::Mutator;
+pub use notifications::notifications;
 pub use tenant::{Addresses, Built, Tenant};
 pub use tunnel_frame::tunnel_frame;
 pub use units_text::units_text;
@@ -21,10 +23,11 @@ pub use wire_frame::wire_frame;
 /// A target, by the name of its binary and of its directory of seeds.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     ("tunnel_frame", tunnel_frame),
     ("wire_frame", wire_frame),
     ("edge_operations", edge_operations),
     ("congestion_frames", congestion_frames),
+    ("notifications", notifications),
     ("units_text", units_text),
 ];

@@ -6,6 +6,7 @@ mod clove;
 mod clove_edge;
 #[cfg(test)]
 pub(crate) mod divert;
+pub(crate) mod fastlane;
 mod hygenicc;
 pub(crate) mod limiter;
 #[cfg(test)]

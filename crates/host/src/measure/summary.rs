@@ -4,6 +4,7 @@ use super::steady::steady;
 use super::steps::{steps, Steps};
 use super::{jain, windows, Buckets, Quantile, Samples};
 use crate::outcome::{FlowRecord, HostRecord, Outcome, PortRecord};
+use edge::fastlane::Counters as FastLane;
 use edge::hygenicc::Counters as Hygenicc;
 use units::Time;
 
@@ -50,6 +51,7 @@ pub const RESERVED: &[&str] = &[
     "congestion",
     "limiter",
     "tenants",
+    "fastlane",
 ];
 
 /// Flows of at most this size are "small"; the Presto paper's mice in section 6.
@@ -130,6 +132,7 @@ pub fn summarise_pooled(outcomes: &[&Outcome], names: &[String], warmup: Time, b
     congestion(&mut summary, outcomes);
     limiter(&mut summary, outcomes);
     tenants(&mut summary, outcomes);
+    fastlane(&mut summary, outcomes);
     summary
 }
 
@@ -469,4 +472,34 @@ fn tenants(summary: &mut Summary, outcomes: &[&Outcome]) {
     summary.put("tenants.marks_counted", per_run(&|h| h.marks_counted), "count");
     summary.put("tenants.marks_heard", per_run(&|h| h.marks_heard), "count");
     summary.put("tenants.feedback_packets", per_run(&|h| h.feedback_sent), "count");
+}
+
+/// What edges did about notifications. Each that arrived counts once in those of the second half.
+fn fastlane(summary: &mut Summary, outcomes: &[&Outcome]) {
+    let all = || outcomes.iter().flat_map(|o| &o.hosts).map(|h| &h.fastlane);
+    let per_run = |of: fn(&FastLane) -> u64| all().map(of).sum::<u64>() as f64 / outcomes.len() as f64;
+    if all().all(|counters| *counters == FastLane::default()) {
+        return;
+    }
+    let counts: [(&str, fn(&FastLane) -> u64); 14] = [
+        ("notifications", |c| c.notifications),
+        ("resent_later", |c| c.resent_later),
+        ("suppressed", |c| c.suppressed),
+        ("resent", |c| c.resent),
+        ("told", |c| c.told),
+        ("left", |c| c.left),
+        ("postponed", |c| c.postponed),
+        ("ignored.untracked", |c| c.untracked),
+        ("ignored.empty", |c| c.empty),
+        ("ignored.acked", |c| c.acked),
+        ("ignored.outside", |c| c.outside),
+        ("ignored.stale", |c| c.stale),
+        ("ignored.repeated", |c| c.repeated),
+        ("ignored.unkept", |c| c.unkept),
+    ];
+    for (name, of) in counts {
+        summary.put(format!("fastlane.{name}"), per_run(of), "count");
+    }
+    let most = all().map(|c| c.store_max).max().unwrap_or(0);
+    summary.put("fastlane.store_max_kb", most as f64 / 1e3, "KB");
 }

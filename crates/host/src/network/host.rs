@@ -31,7 +31,7 @@ pub(crate) struct InNic {
 impl InNic {
     /// Of a segment with payload of a guest.
     pub(super) fn of(segment: &Packet) -> Option<InNic> {
-        if segment.headers.payload == 0 || segment.flow >= NO_CONNECTION {
+        if segment.headers.payload == 0 || segment.flow >= NO_CONNECTION || segment.again {
             return None;
         }
         let sender = if segment.flow >= DATAGRAM { segment.flow } else { EndId(segment.flow).peer().0 };
@@ -49,6 +49,8 @@ pub(crate) struct Host {
     pub tx_queue: VecDeque<TxSegment>,
     /// What the edge holds of the guests' segments. Looked up only.
     pub held: FxHashMap<Slot, Packet>,
+    /// What the edge may send again, as it came from the guest. Looked up only.
+    pub kept: FxHashMap<Slot, Packet>,
     /// The latest name of a segment for the edge.
     pub last_slot: u32,
     pub nic_free_at: Time,
@@ -78,6 +80,7 @@ impl Host {
             shaper,
             tx_queue: VecDeque::new(),
             held: FxHashMap::default(),
+            kept: FxHashMap::default(),
             last_slot: 0,
             nic_free_at: Time::ZERO,
             in_nic: None,

@@ -100,6 +100,7 @@ impl<'a> Network<'a> {
         edge.congestion.is_some()
             || edge.limiter.is_some()
             || edge.tenants.is_some()
+            || edge.fastlane.is_some()
             || edge.balance.scheme().keeps.is_some()
     }
 

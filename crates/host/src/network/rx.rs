@@ -83,6 +83,7 @@ impl Network<'_> {
     /// What a host's edge has made for its guests, all at once: a guest that answers makes the edge transmit again. What it has made for
     /// other edges is sent. Call [`edge_drained`](Network::edge_drained) when the guests have it.
     pub(crate) fn made_for_guests(&mut self, host: u32) -> Vec<Transmit> {
+        self.send_again(host);
         let now = self.clock.now();
         let edge = &mut self.hosts[host as usize].edge;
         let made: Vec<Transmit> = std::iter::from_fn(|| edge.poll_transmit(now)).collect();

@@ -6,6 +6,7 @@ use super::{Network, Sent};
 use crate::clock::Event;
 use crate::connection::{split, ECHO};
 use crate::experiment::{host_of, Limiter};
+use edge::fastlane::Resend;
 use edge::limiter::Standing;
 use edge::{Direction, Slot, Verdict};
 use fabric::Packet;
@@ -16,6 +17,7 @@ impl Network<'_> {
     pub(crate) fn transmit(&mut self, mut packet: Packet) -> Sent {
         let now = self.clock.now();
         let host = packet.src;
+        let from_guest = packet;
         let standing = self.arrival(&packet);
         packet.first = standing.is_some_and(|standing| standing.first);
         let h = &mut self.hosts[host as usize];
@@ -24,7 +26,13 @@ impl Network<'_> {
         let h = &mut self.hosts[host as usize];
         h.last_slot = h.last_slot.wrapping_add(1);
         let slot = Slot(h.last_slot);
-        let verdict = h.edge.process_limited(now, Direction::Egress, slot, &mut packet.headers, standing);
+        let verdict = match packet.again {
+            true => h.edge.process_resent(now, slot, &mut packet.headers, standing),
+            false => h.edge.process_limited(now, Direction::Egress, slot, &mut packet.headers, standing),
+        };
+        if let Some(slot) = h.edge.poll_kept() {
+            h.kept.insert(slot, from_guest);
+        }
         if self.edge_has_timers() {
             // What the edge adds belongs to the same flow and goes first.
             while let Some(mut extra) = self.hosts[host as usize].edge.poll_transmit(now) {
@@ -55,6 +63,20 @@ impl Network<'_> {
             return Sent::Queued { label };
         }
         self.depart(packet)
+    }
+
+    /// Sends what a host's edge sends again, and forgets what it need not keep.
+    pub(crate) fn send_again(&mut self, host: u32) {
+        while let Some(Resend { slot, index }) = self.hosts[host as usize].edge.poll_resend() {
+            if let Some(segment) = self.hosts[host as usize].kept.get(&slot) {
+                let packet = Packet { again: true, ..split(segment, index) };
+                self.transmit(packet);
+            }
+        }
+        let h = &mut self.hosts[host as usize];
+        while let Some(slot) = h.edge.poll_forgotten() {
+            h.kept.remove(&slot);
+        }
     }
 
     /// A segment leaves its edge, with the feedback of this moment.

@@ -145,6 +145,11 @@ impl<P: Part> Rx<P> {
                 let packet = io.packets.body(id);
                 self.polled.packets += 1;
                 if packet.is_notification() {
+                    if io.edge.acts_on_notifications() {
+                        io.edge.notified(io.now, &packet.headers);
+                        io.packets.remove(id);
+                        continue;
+                    }
                     return Some(Handed::Up(Segment::new(io.packets.take(id))));
                 }
                 self.polled.bytes += u64::from(packet.headers.payload);

@@ -51,6 +51,9 @@ impl Draft {
         if let (Some(switch), Some(guests)) = (&switch, &guests) {
             faults.note(hears_of_drops(switch, guests));
         }
+        if let (Some(edge), Some(switches), Some(guests)) = (&edge, &switches, &guests) {
+            faults.note(super::fastlane::suits(name, edge.fastlane, switches, guests));
+        }
         let made = || {
             let (switch, (topology, failures)) = (switch?, fabric?);
             Some(Experiment {

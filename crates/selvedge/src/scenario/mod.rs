@@ -7,6 +7,7 @@
 mod congestion;
 mod draft;
 mod era;
+mod fastlane;
 
 mod hosts;
 mod limiter;
@@ -19,6 +20,7 @@ mod tenants;
 mod traffic;
 
 pub use congestion::{CongestionTable, LawWord, RuleTable};
+pub use fastlane::FastLaneTable;
 
 pub use hosts::{HostTable, TcpTable};
 pub use limiter::{LimiterClassTable, LimiterLawWord, LimiterTable};

@@ -63,8 +63,9 @@ impl SchemePlan {
         if e.hosts.mptcp.is_some() {
             return Some((scheme("mptcp"), "choose another scheme: a lab's guests speak the TCP of this kernel"));
         }
-        if e.switches.notify.is_some() {
-            return Some(("switch.notify".to_owned(), "leave it out: a lab's switches drop without a word"));
+        if e.switches.notify.is_some() && e.edge.fastlane.is_none() {
+            let remedy = "leave it out, or add `fastlane = {}` to the scheme: no kernel understands notifications";
+            return Some(("switch.notify".to_owned(), remedy));
         }
         if e.edge.controller.is_some() {
             return Some((scheme("controller"), "leave it out: a lab's edges keep all trees"));

@@ -1,6 +1,7 @@
 //! `[scheme.<name>]`: the schemes that a scenario compares.
 
 use super::congestion::CongestionTable;
+use super::fastlane::FastLaneTable;
 use super::hosts::{CongestionWord, HostTable};
 use super::limiter::LimiterTable;
 use super::network::{MultipathWord, SwitchTable};
@@ -198,6 +199,9 @@ pub struct RestTable {
     /// Fair shares of tenants' guests, see below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenants: Option<TenantsTable>,
+    /// Edges repair what switches tell of drops, see below; needs `switch.notify`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fastlane: Option<FastLaneTable>,
 }
 
 impl Default for RestTable {
@@ -222,6 +226,7 @@ impl Default for RestTable {
             congestion: None,
             limiter: None,
             tenants: None,
+            fastlane: None,
         }
     }
 }
@@ -353,6 +358,10 @@ impl RestTable {
             Some(table) => Some(table.build(&format!("{at}.tenants"), of.tenants, of.slowest, hosts)?),
             None => None,
         };
+        let fastlane = match &self.fastlane {
+            Some(table) => Some(table.build(&format!("{at}.fastlane"))?),
+            None => None,
+        };
         if let OrOff(Some(reaction)) = self.controller {
             if balance.scheme().keeps.is_some() {
                 let problem = format!(
@@ -397,6 +406,7 @@ impl RestTable {
             congestion,
             limiter,
             tenants,
+            fastlane,
             controller: self.controller.0.map(|reacts_after| Controller {
                 reacts_after,
                 prune: match self.prune {

@@ -168,3 +168,46 @@ fn an_empty_table_in_a_scheme_turns_something_on() {
     let error = plan(&silent).unwrap_err().to_string();
     assert!(error.contains("host.tcp.fastlane") && error.contains("add `notify = {}`"), "{error}");
 }
+
+/// Edges hear of drops from switches alone, too, and take notifications away from guests that understand them.
+#[test]
+fn edges_that_act_on_drops_need_switches_that_tell_and_guests_that_do_not() {
+    let text = include_str!("../../../../examples/fastlane-edge.toml");
+    let plan = |text: &str| {
+        let document = Document::parse("fastlane-edge.toml", text, "docs/scenarios.md").unwrap();
+        Plan::new(&document, &Choice::default())
+    };
+    let first = plan(text).unwrap();
+    for plan in [plan(&first.effective()).unwrap(), first] {
+        for scheme in &plan.schemes {
+            let on = scheme.name.ends_with("-edge");
+            let fastlane = on.then(edge::fastlane::Config::default);
+            assert_eq!(scheme.template().edge.fastlane, fastlane, "{}", scheme.name);
+        }
+    }
+    for (from, to, key, remedy) in [
+        ("switch.notify = {}\nfastlane", "fastlane", "scheme.newreno-edge.fastlane", "add `switch.notify = {}`"),
+        (
+            "fastlane = {}\n\n[scheme.cubic]",
+            "fastlane = {}\nhost.tcp.fastlane = {}\n\n[scheme.cubic]",
+            "scheme.newreno-edge.fastlane",
+            "`host.tcp.fastlane`",
+        ),
+        (
+            "fastlane = {}\n\n[scheme.cubic]",
+            "fastlane = {store = \"3KB\"}\n\n[scheme.cubic]",
+            "fastlane.store",
+            "at least as much as for one guest",
+        ),
+        (
+            "fastlane = {}\n\n[scheme.cubic]",
+            "fastlane = {store_per_guest = \"1KB\"}\n\n[scheme.cubic]",
+            "fastlane.store_per_guest",
+            "2KB",
+        ),
+    ] {
+        assert!(text.contains(from));
+        let error = plan(&text.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.contains(key) && error.contains(remedy), "{error}");
+    }
+}

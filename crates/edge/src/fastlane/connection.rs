@@ -1,0 +1,212 @@
+//! One connection: its outstanding segments, and the copies of packets that have been dropped or sent again.
+
+use super::room::Room;
+use super::Resend;
+use crate::native::fastlane::{Copies, Decision, FastLane};
+use crate::Slot;
+use std::collections::VecDeque;
+use units::Time;
+use wire::{tcp, Packet};
+
+/// Packets of one connection whose copies are counted at once.
+const MAX_COPIES: usize = 1024;
+/// What a segment takes besides its payload, bytes: headers, and the store's own.
+const OVERHEAD: u64 = 256;
+
+/// Sequence numbers that a packet takes.
+pub(super) fn seq_len(packet: &Packet) -> u32 {
+    packet.payload + u32::from(packet.has_flags(tcp::SYN)) + u32::from(packet.has_flags(tcp::FIN))
+}
+
+fn after(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b) as i32 > 0
+}
+
+/// A segment that the driver keeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    seq: u32,
+    end: u32,
+    payload: u32,
+    /// Payload of each packet but the last.
+    size: u32,
+    slot: Slot,
+}
+
+impl Kept {
+    pub(super) fn of(packet: &Packet, slot: Slot) -> Kept {
+        let size = if packet.segment_size == 0 { packet.payload } else { packet.segment_size.into() };
+        Kept { seq: packet.seq, end: packet.seq.wrapping_add(seq_len(packet)), payload: packet.payload, size, slot }
+    }
+
+    fn bytes(&self) -> u64 {
+        u64::from(self.payload) + OVERHEAD
+    }
+
+    /// The number of the packet with this sequence number and payload, if the segment has one.
+    fn index(&self, seq: u32, payload: u32) -> Option<u32> {
+        let offset = seq.wrapping_sub(self.seq);
+        if self.size == 0 || offset == 0 && payload == self.payload.min(self.size) {
+            return (offset == 0 && payload == self.payload.min(self.size)).then_some(0);
+        }
+        let fits = offset < self.payload && offset.is_multiple_of(self.size);
+        (fits && payload == (self.payload - offset).min(self.size)).then_some(offset / self.size)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) state: FastLane,
+    guest: [u32; 4],
+    /// In order of sequence numbers.
+    kept: VecDeque<Kept>,
+    /// Of packets that were dropped, or sent more than once.
+    copies: Vec<Copies>,
+    /// What was sent below this number may have copies that were not counted.
+    blind: Option<u32>,
+}
+
+impl Connection {
+    pub(super) fn new(guest: [u32; 4]) -> Connection {
+        Connection { state: FastLane::default(), guest, kept: VecDeque::new(), copies: Vec::new(), blind: None }
+    }
+
+    /// False: there is no room.
+    pub(super) fn keep(&mut self, kept: Kept, room: &mut Room) -> bool {
+        let fits = room.take(&self.guest, kept.bytes());
+        if fits {
+            self.kept.push_back(kept);
+        }
+        fits
+    }
+
+    pub(super) fn clear(&mut self, room: &mut Room, forgotten: &mut Vec<Slot>) {
+        for kept in self.kept.drain(..) {
+            room.give_back(&self.guest, kept.bytes());
+            forgotten.push(kept.slot);
+        }
+        room.give_back_copies(self.copies.len());
+        self.copies.clear();
+        self.blind = None;
+    }
+
+    pub(super) fn forget_acked(&mut self, room: &mut Room, forgotten: &mut Vec<Slot>) {
+        let una = self.state.conn.snd_una;
+        while let Some(kept) = self.kept.front().filter(|kept| !after(kept.end, una)) {
+            room.give_back(&self.guest, kept.bytes());
+            forgotten.push(kept.slot);
+            self.kept.pop_front();
+        }
+        let before = self.copies.len();
+        self.copies.retain(|copies| after(copies.end, una));
+        room.give_back_copies(before - self.copies.len());
+        self.blind = self.blind.filter(|&blind| after(blind, una));
+    }
+
+    pub(super) fn is_outstanding(&self, seq: u32, slot: Slot) -> bool {
+        !after(self.state.conn.snd_una, seq) && self.kept.iter().any(|kept| kept.slot == slot)
+    }
+
+    /// What is known of the copies of a packet. One that was sent again in other pieces has as many as those.
+    fn copies_of(&self, seq: u32, end: u32) -> Copies {
+        if let Some(copies) = self.copies.iter().find(|copies| (copies.seq, copies.end) == (seq, end)) {
+            return *copies;
+        }
+        let overlapping = self.copies.iter().filter(|copies| after(copies.end, seq) && after(end, copies.seq));
+        let copies = overlapping.map(|copies| copies.copies).max().unwrap_or(1);
+        Copies { seq, end, copies, ..Copies::default() }
+    }
+
+    /// Puts it back. Without room for it, what is outstanding now gets no help any more.
+    fn note(&mut self, copies: Copies, room: &mut Room) {
+        if let Some(known) = self.copies.iter_mut().find(|known| (known.seq, known.end) == (copies.seq, copies.end)) {
+            *known = copies;
+        } else if self.copies.len() < MAX_COPIES && room.take_copy() {
+            self.copies.push(copies);
+        } else {
+            self.blind = Some(self.state.conn.snd_nxt);
+        }
+    }
+
+    /// The guest sends again what it sent before. True: that need not leave.
+    pub(super) fn again(&mut self, now: Time, packet: &Packet, room: &mut Room) -> bool {
+        let pieces = pieces(packet);
+        let under_way = |&(seq, end): &(u32, u32)| self.state.again(&mut self.copies_of(seq, end), now);
+        if pieces.iter().all(under_way) {
+            return true;
+        }
+        for (seq, end) in pieces {
+            let mut copies = self.copies_of(seq, end);
+            if self.state.again(&mut copies, now) {
+                copies.copies = copies.copies.saturating_add(1);
+            }
+            self.note(copies, room);
+        }
+        false
+    }
+
+    /// What to do, the copies of the packet, and where the packet is kept.
+    pub(super) fn notified(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        room: &mut Room,
+    ) -> (Decision, Copies, Option<Resend>) {
+        let (seq, end) = (packet.seq, packet.seq.wrapping_add(seq_len(packet)));
+        let mut copies = self.copies_of(seq, end);
+        let blind = self.blind.is_some_and(|blind| after(blind, seq));
+        let around = |kept: &&Kept| !after(kept.seq, seq) && after(kept.end, seq);
+        let place = self
+            .kept
+            .iter()
+            .rev()
+            .filter(around)
+            .find_map(|kept| kept.index(seq, packet.payload).map(|index| Resend { slot: kept.slot, index }));
+        let known = self.kept.iter().any(|kept| around(&kept));
+        let decision = match place.filter(|_| !blind) {
+            Some(_) => self.state.notified(Some(&mut copies), packet, now),
+            None => match self.state.notified(None, packet, now) {
+                // The segment is there, and no packet of it is like this.
+                Decision::Unkept if known && !blind => Decision::Outside,
+                decision => decision,
+            },
+        };
+        let counted = [Decision::Resend, Decision::Tell, Decision::Leave, Decision::Later, Decision::Stale];
+        if place.is_some() && counted.contains(&decision) {
+            self.note(copies, room);
+        }
+        (decision, copies, place)
+    }
+
+    /// Packets that waited and are due.
+    pub(super) fn due(&mut self, now: Time) -> Vec<(u32, Resend)> {
+        let mut due = Vec::new();
+        for copies in self.copies.iter_mut().filter(|copies| copies.waits != 0) {
+            if self.state.due_at(copies) > now.as_ns() || self.state.due(copies, now) != Decision::Resend {
+                continue;
+            }
+            let payload = |kept: &Kept| copies.end.wrapping_sub(copies.seq).min(kept.payload);
+            let place = self.kept.iter().find_map(|kept| {
+                let offset = copies.seq.wrapping_sub(kept.seq);
+                let payload = payload(kept).min(kept.payload.saturating_sub(offset));
+                let index = kept.index(copies.seq, payload)?;
+                Some(Resend { slot: kept.slot, index })
+            });
+            due.extend(place.map(|place| (copies.seq, place)));
+        }
+        due
+    }
+
+    /// When the next packet that waits is due, ns.
+    pub(super) fn next_due(&self) -> Option<u64> {
+        self.copies.iter().filter(|copies| copies.waits != 0).map(|copies| self.state.due_at(copies)).min()
+    }
+}
+
+/// The ranges of the packets that the NIC makes of a segment.
+fn pieces(packet: &Packet) -> Vec<(u32, u32)> {
+    let end = packet.seq.wrapping_add(seq_len(packet));
+    let count = packet.packet_count();
+    let start = |i: u32| packet.seq.wrapping_add(i * u32::from(packet.segment_size));
+    (0..count).map(|i| (start(i), if i + 1 == count { end } else { start(i + 1) })).collect()
+}
