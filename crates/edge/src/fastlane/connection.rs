@@ -49,7 +49,7 @@ impl Kept {
         if self.size == 0 || offset == 0 && payload == self.payload.min(self.size) {
             return (offset == 0 && payload == self.payload.min(self.size)).then_some(0);
         }
-        let fits = offset < self.payload && offset.is_multiple_of(self.size);
+        let fits = offset < self.payload && offset % self.size == 0;
         (fits && payload == (self.payload - offset).min(self.size)).then_some(offset / self.size)
     }
 }

@@ -41,18 +41,18 @@ impl Bench {
     }
 
     fn handshake(&mut self) {
-        self.send(Packet { tcp_flags: tcp::SYN, seq: ISS, ack: 0, mss: MSS as u16, ..self.from_guest() });
+        self.send(Packet { tcp_flags: tcp::SYN, seq: ISS, ack: 0, mss: MSS as u16, ..self.outgoing() });
         self.now += RTT;
         self.receive(Packet {
             tcp_flags: tcp::SYN | tcp::ACK,
             seq: IRS,
             ack: ISS + 1,
             mss: MSS as u16,
-            ..self.to_guest()
+            ..self.incoming()
         });
     }
 
-    fn from_guest(&self) -> Packet {
+    fn outgoing(&self) -> Packet {
         Packet {
             saddr: v4(GUEST),
             daddr: v4(PEER),
@@ -69,8 +69,8 @@ impl Bench {
         }
     }
 
-    fn to_guest(&self) -> Packet {
-        let p = self.from_guest();
+    fn incoming(&self) -> Packet {
+        let p = self.outgoing();
         Packet { saddr: p.daddr, daddr: p.saddr, sport: p.dport, dport: p.sport, seq: IRS + 1, ack: ISS + 1, ..p }
     }
 
@@ -89,7 +89,7 @@ impl Bench {
     /// `packets` of payload from packet `first` on, as one segment.
     fn data(&mut self, first: u32, packets: u32) -> Verdict {
         let segment_size = if packets > 1 { MSS as u16 } else { 0 };
-        self.send(Packet { seq: at(first), payload: packets * MSS, segment_size, ..self.from_guest() })
+        self.send(Packet { seq: at(first), payload: packets * MSS, segment_size, ..self.outgoing() })
     }
 
     fn receive(&mut self, mut packet: Packet) -> Packet {
@@ -102,12 +102,12 @@ impl Bench {
     /// The peer has everything before packet `next`; `blocks` of SACK.
     fn ack(&mut self, next: u32, blocks: u8) -> Packet {
         let l4_header_len = if blocks == 0 { 20 } else { 24 + 8 * blocks };
-        self.receive(Packet { ack: at(next), l4_header_len, ..self.to_guest() })
+        self.receive(Packet { ack: at(next), l4_header_len, ..self.incoming() })
     }
 
     /// Of packet `n`.
     fn notification(&self, n: u32) -> Packet {
-        let p = self.from_guest();
+        let p = self.outgoing();
         Packet { saddr: p.daddr, daddr: p.saddr, seq: at(n), payload: MSS, truncated: 1, ..p }
     }
 
@@ -241,7 +241,8 @@ fn what_is_not_outstanding_or_was_never_sent_is_ignored() {
     bench.data(0, 4);
     bench.ack(1, 0);
     let good = bench.notification(1);
-    let ignored: [(Packet, fn(&Counters) -> u64); 10] = [
+    type Count = fn(&Counters) -> u64;
+    let ignored: [(Packet, Count); 10] = [
         (bench.notification(0), |c| c.acked),
         (bench.notification(4), |c| c.outside),
         (Packet { payload: MSS - 1, ..good }, |c| c.outside),
@@ -303,13 +304,13 @@ fn after_three_duplicates_the_guest_is_left_alone() {
 #[test]
 fn handshake_and_end_are_sent_again() {
     let mut bench = Bench::new(Config::default());
-    let syn = Packet { tcp_flags: tcp::SYN, seq: ISS, ack: 0, mss: MSS as u16, ..bench.from_guest() };
+    let syn = Packet { tcp_flags: tcp::SYN, seq: ISS, ack: 0, mss: MSS as u16, ..bench.outgoing() };
     bench.send(syn);
     let told = Packet { saddr: syn.daddr, daddr: syn.saddr, ..syn };
     assert_eq!(bench.notify(told), [(ISS, 0)]);
     let mut bench = Bench::open();
     bench.data(0, 1);
-    let fin = Packet { tcp_flags: tcp::FIN | tcp::ACK, seq: at(1), ..bench.from_guest() };
+    let fin = Packet { tcp_flags: tcp::FIN | tcp::ACK, seq: at(1), ..bench.outgoing() };
     bench.send(fin);
     let told = Packet { saddr: fin.daddr, daddr: fin.saddr, ..fin };
     assert_eq!(bench.notify(told), [(at(1), 0)]);

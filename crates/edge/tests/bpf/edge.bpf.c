@@ -17,6 +17,7 @@ typedef struct bpf_spin_lock sv_lock;
 #define SV_UNLOCK(lock) bpf_spin_unlock(lock)
 
 #include "edge.h"
+#include "fastlane.h"
 #include "option.h"
 #include "parse.h"
 

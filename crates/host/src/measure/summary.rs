@@ -481,7 +481,8 @@ fn fastlane(summary: &mut Summary, outcomes: &[&Outcome]) {
     if all().all(|counters| *counters == FastLane::default()) {
         return;
     }
-    let counts: [(&str, fn(&FastLane) -> u64); 14] = [
+    type Count = fn(&FastLane) -> u64;
+    let counts: [(&str, Count); 14] = [
         ("notifications", |c| c.notifications),
         ("resent_later", |c| c.resent_later),
         ("suppressed", |c| c.suppressed),
