@@ -541,8 +541,10 @@ fn bursts(lab: &Lab, rounds: usize, bytes: usize) {
 #[test]
 fn an_edge_saves_real_guests_their_timeouts() {
     let delay = Time::from_us(200);
-    let topology = SingleSwitch { hosts: 9, host_rate: RATE, host_delay: delay }.build().unwrap();
+    let topology = SingleSwitch { hosts: 13, host_rate: RATE, host_delay: delay }.build().unwrap();
     let mut setup = setup(topology);
+    // Without tail loss probes, which save some of the timeouts.
+    setup.hosts.tcp.recovery = host::tcp::Recovery::NewReno;
     setup.switches.buffer = fabric::Buffer::PerPort(Bytes(20_000));
     let timeouts = |setup: &Setup| {
         let lab = lab(setup)?;
