@@ -47,10 +47,19 @@ impl Frames {
 
     /// One frame that the guest sends (egress) or that the uplink receives (ingress).
     pub fn run(&mut self, now: Time, direction: Direction, frame: &[u8], segment_size: u16) -> Outcome {
-        match direction {
+        let outcome = match direction {
             Direction::Egress => self.guest(now, frame, segment_size),
             Direction::Ingress => self.uplink(now, frame, segment_size),
+        };
+        let shares = self.edge.counters().hygenicc;
+        for (name, n) in [
+            ("drop_over_rate_segments", shares.dropped_segments),
+            ("marks_counted", shares.marks_counted),
+            ("marks_heard", shares.marks_heard),
+        ] {
+            self.counts.insert(name, n);
         }
+        outcome
     }
 
     /// Counters under the names of `kernel::state::Counter`; those that were never counted are missing.
@@ -184,6 +193,7 @@ impl Frames {
             self.count("mss_clamped", clamped.into());
             match self.stages(now, Direction::Egress, peer.version == 0, &mut parsed) {
                 edge::Verdict::Forward => {}
+                edge::Verdict::Drop(edge::DropReason::OverRate) => return self.dropped(Verdict::DropOverRate, None),
                 _ => return self.dropped(Verdict::DropPoliced, None),
             }
             if peer.version != 0 {

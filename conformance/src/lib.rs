@@ -17,7 +17,7 @@ mod world;
 
 pub use frames::{Frames, Outcome};
 pub use outer::flow_hash;
-pub use script::{Case, Config, Congestion, Error, Expected, Script};
+pub use script::{Case, Config, Congestion, Error, Expected, Script, Share};
 pub use structs::Structs;
 pub use world::{Guest, Peer, Verdict, Why, EDGE_MAC, GUEST, LABELS, NEIGHBOUR, PEERS, PORT, STRANGER, VNI};
 
@@ -46,4 +46,5 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("reports.txt", include_str!("../scripts/reports.txt")),
     ("windows.txt", include_str!("../scripts/windows.txt")),
     ("full.txt", include_str!("../scripts/full.txt")),
+    ("shares.txt", include_str!("../scripts/shares.txt")),
 ];

@@ -7,8 +7,8 @@ use crate::words::{hex, named, number, pair, range, Parsed};
 use crate::world::{local, Guest, Verdict, Why, GUEST, LABELS, NEIGHBOUR, PEERS, PORT, STRANGER, VNI};
 use edge::names::Names;
 use edge::vcc::{self, Law};
-use edge::{Balance, Direction};
-use units::{Bytes, Time};
+use edge::{hygenicc, Balance, Direction};
+use units::{BitRate, Bytes, Time};
 use wire::feedback::Feedback;
 use wire::{pack, proto, reserved, tcp, Packet, TcpOptions};
 
@@ -35,6 +35,30 @@ pub struct Config {
     pub answers: bool,
     /// Virtual congestion control; `None`: TCP is left alone.
     pub congestion: Option<Congestion>,
+    /// The guest's share of the uplink; `None`: it sends as it likes.
+    pub share: Option<Share>,
+}
+
+/// Of the guest's IPv4 packets: a host of the scripts holds no others in all worlds alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
+    /// What it has alone.
+    pub uplink: BitRate,
+    /// Of the bucket.
+    pub depth: Bytes,
+}
+
+impl Share {
+    /// The bucket holds `depth` whatever the rate, and marks wait for a packet to go with however long it takes.
+    pub fn config(&self) -> hygenicc::Config {
+        hygenicc::Config {
+            depth: self.depth,
+            bursts: 0,
+            patience: Time::from_secs(600),
+            guests: vec![(GUEST.v4, 1)],
+            ..hygenicc::Config::new(self.uplink, Time::from_us(100))
+        }
+    }
 }
 
 /// Of all flows, beside the defaults of [`edge::vcc::Class`].
@@ -65,6 +89,7 @@ impl Default for Config {
             isolated: false,
             answers: false,
             congestion: None,
+            share: None,
         }
     }
 }
@@ -180,6 +205,14 @@ fn config(words: &str) -> Parsed<Config> {
             "clamp" => {
                 let law = config.congestion.map_or(Law::None, |congestion| congestion.law);
                 config.congestion = Some(Congestion { law, clamp: Some(Bytes(number(value)?)) });
+            }
+            "uplink" => {
+                let uplink = value.parse().map_err(|e: units::ParseError| e.to_string())?;
+                config.share = Some(Share { uplink, depth: Bytes::kib(64) });
+            }
+            "depth" => {
+                let share = config.share.as_mut().ok_or("depth= comes after uplink=")?;
+                share.depth = Bytes(number(value)?);
             }
             _ => return Err(format!("unknown key {key:?}")),
         }
@@ -574,6 +607,8 @@ mod tests {
             ("ingress tcp4 => pass", "a reason is missing"),
             ("ingress tcp4 set=ip+0:6 => forward", "not hexadecimal"),
             ("config colour=red", "unknown key"),
+            ("config depth=7", "after uplink="),
+            ("config uplink=fast", "fast"),
         ] {
             let error = Script::parse("x.txt", &format!("# a comment\n{text}")).unwrap_err().to_string();
             assert!(error.starts_with("x.txt:2: ") && error.contains(what), "{text}: {error}");

@@ -12,6 +12,7 @@ pub(crate) fn new_edge(config: &Config) -> Edge {
         max_flows: config.max_flows,
         seed: config.seed,
         congestion: config.congestion.map(|congestion| congestion.config()),
+        hygenicc: config.share.map(|share| share.config()),
         ..edge::Config::default()
     });
     edge.set_default_schedule(&LABELS);
@@ -44,6 +45,7 @@ impl Structs {
         let expected = match case.expected.verdict {
             Verdict::Forward => edge::Verdict::Forward,
             Verdict::DropPoliced => edge::Verdict::Drop(edge::DropReason::Policed),
+            Verdict::DropOverRate => edge::Verdict::Drop(edge::DropReason::OverRate),
             Verdict::Consume => edge::Verdict::Consume,
             _ => return None,
         };
@@ -66,8 +68,9 @@ impl Structs {
             packet.label = expected.label.unwrap_or_default();
             packet.cell = expected.cell.unwrap_or_default();
             packet.has_cell = u8::from(expected.cell.is_some());
+            let config = self.edge.config();
             let answers =
-                self.edge.config().congestion.is_some() || self.edge.config().balance.scheme().keeps.is_some();
+                config.congestion.is_some() || config.hygenicc.is_some() || config.balance.scheme().keeps.is_some();
             let arrived = if answers { Some(case.arrived_ecn) } else { expected.ecn };
             if let Some(ecn) = arrived.filter(|ecn| *ecn != packet.ecn) {
                 packet.ecn = ecn;

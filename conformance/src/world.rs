@@ -120,12 +120,14 @@ pub enum Verdict {
     Answer,
     /// Beyond the window that the guest was granted.
     DropPoliced,
+    /// Beyond its share of the uplink.
+    DropOverRate,
     /// A report for the edge, and nothing else.
     Consume,
 }
 
 impl Verdict {
-    pub(crate) const NAMES: [(&'static str, Verdict); 19] = [
+    pub(crate) const NAMES: [(&'static str, Verdict); 20] = [
         ("forward", Verdict::Forward),
         ("carry", Verdict::Carry),
         ("local", Verdict::Local),
@@ -144,6 +146,7 @@ impl Verdict {
         ("oversize", Verdict::Oversize),
         ("answer", Verdict::Answer),
         ("drop-policed", Verdict::DropPoliced),
+        ("drop-over-rate", Verdict::DropOverRate),
         ("consume", Verdict::Consume),
     ];
 

@@ -5,7 +5,7 @@ use crate::fabric::{self, in_namespace, Fabric};
 use conformance::{Case, Config, Guest, Outcome, Verdict, EDGE_MAC, GUEST, LABELS, NEIGHBOUR, PEERS, PORT, VNI};
 use edge::Direction;
 use kernel::state::{
-    self, address, Counter, Counters, FlowSlot, FlowSlotKey, Peer, Port, Route, Tunnel, CONFIG_ANY_PEER,
+    self, address, Counter, Counters, FlowSlot, FlowSlotKey, Peer, Port, Route, Tenants, Tunnel, CONFIG_ANY_PEER,
     CONFIG_CONGESTION, PORT_ISOLATED, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER,
 };
 use kernel::{KernelEdge, Options, Role, Segment};
@@ -87,7 +87,16 @@ impl World {
         let beside = 1; // the loopback device stands for the neighbour's port
         let flags = [(config.strict, PORT_STRICT), (config.isolated, PORT_ISOLATED)];
         let flags = flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag);
-        edge.set_port(port, &Port { vni: VNI, flags, mtu: config.mtu, ..Port::default() }).unwrap();
+        let own = Port { vni: VNI, flags, mtu: config.mtu, ..Port::default() };
+        let own = match config.share {
+            Some(share) => {
+                let conf = share.config().conf();
+                edge.set_tenants(&Tenants { conf, backlog: 0, numbers: 1, pad: 0 }).unwrap();
+                own.with_share(1, 1)
+            }
+            None => own,
+        };
+        edge.set_port(port, &own).unwrap();
         edge.set_port(beside, &Port { vni: VNI, mac: NEIGHBOUR.mac, mtu: config.neighbour_mtu, ..Port::default() })
             .unwrap();
         let route = |guest: &Guest, route: Route| {
