@@ -98,7 +98,7 @@ struct sv_flow {
 	u8 phase;	/* SV_FLOW_NEW, SV_FLOW_OPEN or SV_FLOW_CLOSING */
 	u8 has_in_cell;
 	u8 seen;	/* SV_FLOW_* */
-	u8 pad;
+	u8 codepoint;	/* SV_ECN_* that the guest saw last without a mark: hygenicc_plain.h */
 };
 
 SV_ASSERT_SIZE(struct sv_flow, 16);
@@ -153,6 +153,7 @@ SV_FN int sv_flow_track(struct sv_flow *f, const struct sv_packet *p, int egress
 		f->in_cell = 0;
 		f->has_in_cell = 0;
 		f->seen = 0;
+		f->codepoint = 0;
 	}
 	f->seen = sv_flow_saw(f->seen, egress);
 	if (flags & (SV_TCP_FIN | SV_TCP_RST))

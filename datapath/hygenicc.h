@@ -98,14 +98,9 @@ SV_FN void sv_hyg_egress(struct sv_hyg *h, struct sv_packet *p, u64 now)
 		sv_ecn_ask(p);
 }
 
-/* The peer tells how many packets of the pair were marked so far. */
-SV_FN void sv_hyg_hear(struct sv_hyg *h, u16 count, u64 now)
+/* So many more packets of the pair were marked; at most its credit. */
+SV_FN void sv_hyg_learn(struct sv_hyg *h, u32 fresh, u64 now)
 {
-	u32 fresh;
-
-	if (!h->pair)
-		return;
-	fresh = sv_told_new(&h->pair->told, count, h->pair->credit, now);
 	if (!fresh)
 		return;
 	h->pair->credit = (u16)(h->pair->credit - fresh);
@@ -118,25 +113,39 @@ SV_FN void sv_hyg_hear(struct sv_hyg *h, u16 count, u64 now)
 	}
 }
 
+/* The peer tells how many packets of the pair were marked so far. */
+SV_FN void sv_hyg_hear(struct sv_hyg *h, u16 count, u64 now)
+{
+	u32 fresh;
+
+	if (!h->pair)
+		return;
+	fresh = sv_told_new(&h->pair->told, count, h->pair->credit, now);
+	sv_hyg_learn(h, fresh, now);
+}
+
 /* Does the packet that arrived count as marked? */
 SV_FN int sv_hyg_counts(const struct sv_packet *p)
 {
 	return !sv_hyg_is_feedback(p) && sv_ecn_path_marked(p);
 }
 
-/* Section 3.2: counts the marks of what arrives. Returns 1 if the packet was feedback and goes no further. */
-SV_FN int sv_hyg_ingress(struct sv_hyg *h, const struct sv_packet *p, u64 now)
+/* So many packets of the pair arrived marked. */
+SV_FN void sv_hyg_mark(struct sv_hyg_pair *q, u32 packets, u64 now)
 {
-	struct sv_hyg_pair *q = h->pair;
-
-	if (sv_hyg_is_feedback(p))
-		return 1;
-	if (!q || !sv_hyg_counts(p))
-		return 0;
 	if (q->owed.count == q->owed.told || q->asked)
 		q->since = (u32)(now >> 10);
 	q->asked = 0;
-	sv_owed_count(&q->owed, sv_hyg_packets(p));
+	sv_owed_count(&q->owed, packets);
+}
+
+/* Section 3.2: counts the marks of what arrives. Returns 1 if the packet was feedback and goes no further. */
+SV_FN int sv_hyg_ingress(struct sv_hyg *h, const struct sv_packet *p, u64 now)
+{
+	if (sv_hyg_is_feedback(p))
+		return 1;
+	if (h->pair && sv_hyg_counts(p))
+		sv_hyg_mark(h->pair, sv_hyg_packets(p), now);
 	return 0;
 }
 

@@ -26,6 +26,9 @@
 #define SV_HYG_AIAD 1 /* section 4.1, Algorithm 1 */
 #define SV_HYG_ALPHA 2 /* section 7, Listings 2 and 3 */
 
+/* sv_hyg_conf.flags */
+#define SV_HYG_CARRY 0x1 /* without a tunnel: ECT(1) stands for the guest's Not-ECT, see hygenicc_plain.h */
+
 /* Of one host. */
 struct sv_hyg_conf {
 	u64 interval; /* ns between changes of rates, above 0 */
@@ -40,7 +43,7 @@ struct sv_hyg_conf {
 	u32 gain;     /* of alpha: 1 / 2^gain, 0 to SV_HYG_MAX_GAIN */
 	u32 refuse;   /* alpha of a destination from which new pairs are refused; 0: never */
 	u32 admit;    /* alpha below which they are admitted again */
-	u32 pad;
+	u32 flags;    /* SV_HYG_* */
 };
 
 SV_ASSERT_SIZE(struct sv_hyg_conf, 80);

@@ -75,6 +75,7 @@ typedef int64_t s64;
 
 /* sv_packet.wire: how edges speak to one another on the packet's way. */
 #define SV_WIRE_1 0 /* reports stand in TCP's header, the outer ECN field is the inner one's; also without any tunnel */
+#define SV_WIRE_PLAIN 1 /* without any tunnel, between edges that know of one another: as SV_WIRE_1 */
 #define SV_WIRE_2 2 /* version 2 of docs/wire.md: reports stand in a shim, the outer ECN field is the edges' */
 
 /* sv_packet.emit: packets that a stage wants sent besides this one. */

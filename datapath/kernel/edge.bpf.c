@@ -57,6 +57,7 @@ static __always_inline int same_schedule(const struct sv_ctx *c);
 #include "tunnel.h"
 #include "probe.h"
 #include "receiver.h"
+#include "plain.h"
 
 static __always_inline void rewrite_for_test(struct sv_packet *p)
 {
@@ -308,10 +309,11 @@ static __always_inline void untell(u32 id, u32 ifindex, const struct sv_packet *
 /* Those of an IP and of a TCP header. */
 #define REPEATED_HEADERS 40
 
-/* Bytes on the wire of a segment of a guest, in the tunnel. */
-static __always_inline u64 bytes_to(const struct sv_peer *peer, const struct __sk_buff *skb, const struct sv_packet *p, int parsed)
+/* Bytes on the wire of a segment of a guest, in the tunnel, if there is one. */
+static __always_inline u64 bytes_to(const struct sv_peer *peer, const struct __sk_buff *skb, const struct sv_packet *p, int parsed,
+				    const int plain)
 {
-	u32 tunnel = peer->tunnel.family == 4 ? SV_ENCAP_LEN4 : SV_ENCAP_LEN6;
+	u32 tunnel = plain ? 0 : peer->tunnel.family == 4 ? SV_ENCAP_LEN4 : SV_ENCAP_LEN6;
 	u32 len = skb->len - SV_ETH_LEN, packets, repeated;
 
 	if (parsed == SV_PARSE_OK) {
@@ -328,24 +330,25 @@ static __always_inline u64 bytes_to(const struct sv_peer *peer, const struct __s
 
 /* Before all that makes state: may the guest send it to the peer? What comes out of the cutter was held before. */
 static __always_inline int within_share(struct __sk_buff *skb, u32 ifindex, const struct sv_port *port, const struct sv_peer *peer,
-					const struct sv_packet *p, int parsed, int was_cut)
+					const struct sv_packet *p, int parsed, int was_cut, const int plain)
 {
-	return was_cut || !share_of(port) || hold_guest(skb, ifindex, share_of(port), bytes_to(peer, skb, p, parsed));
+	return was_cut || !share_of(port) || hold_guest(skb, ifindex, share_of(port), bytes_to(peer, skb, p, parsed, plain));
 }
 
 /*
  * From the guest on port `ifindex`, to the peer with the number `id`. `mac`: inner destination. `slot`: the flow's, if it has one
- * already.
+ * already. `plain`: without a tunnel.
  */
 static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv_counters *counters,
 				   const struct sv_config *conf, struct sv_port *port, const struct sv_peer *peer,
-				   u32 id, const u8 *mac, struct sv_flow_slot *slot, struct sv_packet *p, int parsed, int was_cut)
+				   u32 id, const u8 *mac, struct sv_flow_slot *slot, struct sv_packet *p, int parsed, int was_cut,
+				   const int plain)
 {
 	u32 vni = port->vni, frame_len;
 	int verdict;
 
-	p->wire = wire_to(peer, id, conf);
-	if (may_cut(conf, was_cut) && ((slot && slot->cut) || (skb->gso_size &&
+	p->wire = plain ? SV_WIRE_PLAIN : wire_to(peer, id, conf);
+	if (!plain && may_cut(conf, was_cut) && ((slot && slot->cut) || (skb->gso_size &&
 	    (parsed != SV_PARSE_OK || skb->len > 65535 - SV_ENCAP_LEN6))))
 		return to_cutter(skb, ifindex, counters, conf);
 	if (port->mtu) {
@@ -368,13 +371,18 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 		settle_if_due(slot);
 		if (result & SV_POLICED)
 			return TC_ACT_SHOT;
-		if (p->dirty & ~SV_DIRTY_LABEL && write_back(skb, p)) {
+		if (!plain && p->dirty & ~SV_DIRTY_LABEL && write_back(skb, p)) {
 			if (p->feedback)
 				untell_peer(id, p);
 			return drop(counters, SV_COUNT_DROP_ERROR);
 		}
-	} else {
+	} else if (!plain) {
 		p->label = sv_encap_port(0, hash_of(p, conf->seed));
+	}
+	if (plain) {
+		if (parsed != SV_PARSE_OK)
+			count_untracked(counters, parsed, p);
+		return leave_plain(skb, ifindex, share_of(port), peer->ifindex, p);
 	}
 	if (share_of(port))
 		depart_guest(ifindex, share_of(port), p, id);
@@ -413,8 +421,8 @@ static __always_inline int to_port_again(struct __sk_buff *skb)
 	return bpf_redirect(port->vni, BPF_F_INGRESS);
 }
 
-SEC("tc")
-int selvedge_guest(struct __sk_buff *skb)
+/* What leaves a guest. `plain`: the uplink has no tunnel. */
+static __always_inline int from_guest(struct __sk_buff *skb, const int plain)
 {
 	struct sv_counters *counters = find_counters();
 	u32 zero = 0, ifindex = skb->ifindex, target, epoch, id;
@@ -465,11 +473,11 @@ int selvedge_guest(struct __sk_buff *skb)
 		if (found && found->out_port == ifindex) {
 			id = found->out_peer;
 			peer = bpf_map_lookup_elem(&peers, &id);
-			if (peer && !within_share(skb, ifindex, port, peer, p, parsed, was_cut))
+			if (peer && !within_share(skb, ifindex, port, peer, p, parsed, was_cut, plain))
 				return TC_ACT_SHOT;
 			if (peer)
 				return to_peer(skb, ifindex, counters, conf, port, peer, id, found->out_mac, slot, p, parsed,
-					       was_cut);
+					       was_cut, plain);
 		}
 	}
 	if (!carries(parsed) && skb->protocol != bpf_htons(SV_ETHERTYPE_ARP))
@@ -507,13 +515,15 @@ int selvedge_guest(struct __sk_buff *skb)
 		peer = bpf_map_lookup_elem(&peers, &target);
 		if (!peer)
 			goto pass;
-		if (!within_share(skb, ifindex, port, peer, p, parsed, was_cut))
+		if (plain && p->proto == SV_HYG_PROTO)
+			return drop(counters, SV_COUNT_DROP_MALFORMED); /* the edges' own there */
+		if (!within_share(skb, ifindex, port, peer, p, parsed, was_cut, plain))
 			return TC_ACT_SHOT;
 		if (parsed == SV_PARSE_OK && !slot)
 			slot = make_flow(p, port->vni, OUT, ifindex);
 		if (slot && epoch && source == SOURCE_OWN)
 			cache_egress_lookup(slot, p, port->vni, epoch, ifindex, route);
-		return to_peer(skb, ifindex, counters, conf, port, peer, target, route->mac, slot, p, parsed, was_cut);
+		return to_peer(skb, ifindex, counters, conf, port, peer, target, route->mac, slot, p, parsed, was_cut, plain);
 	}
 	to = bpf_map_lookup_elem(&ports, &target);
 	/* While a port changes its network, a route may still lead to it from the old one. */
@@ -543,6 +553,18 @@ pass:
 	/* The host gets it from the port itself; the mark says there that it need not queue again. */
 	skb->mark = ifindex;
 	return bpf_redirect(ifindex, BPF_F_INGRESS);
+}
+
+SEC("tc")
+int selvedge_guest(struct __sk_buff *skb)
+{
+	return from_guest(skb, 0);
+}
+
+SEC("tc")
+int selvedge_plain_guest(struct __sk_buff *skb)
+{
+	return from_guest(skb, 1);
 }
 
 SEC("tc")
@@ -669,6 +691,85 @@ nobody:
 		return probed;
 	count(counters, SV_COUNT_IN_NO_GUEST, 1);
 	return NEXT;
+}
+
+/* The same of an uplink without a tunnel: what peers' guests send to guests of this host. The rest is the host's. */
+SEC("tc")
+int selvedge_plain_uplink(struct __sk_buff *skb)
+{
+	struct sv_counters *counters = find_counters();
+	struct sv_scratch *scratch = new_scratch(1);
+	struct sv_flow_slot *slot = 0;
+	struct sv_config *conf;
+	struct sv_route *route;
+	struct sv_port *port;
+	struct sv_packet *p;
+	u32 zero = 0, target, from, result = 0;
+	int parsed, bit;
+	u8 was;
+
+	conf = bpf_map_lookup_elem(&config, &zero);
+	if (!conf || !scratch || !counters || skb->vlan_present)
+		return NEXT;
+	p = &scratch->packet;
+	parsed = parse_at(skb, 0, p);
+	if (!carries(parsed))
+		return NEXT;
+	route = find_route(0, p->daddr);
+	if (!route || route->kind != SV_ROUTE_LOCAL)
+		return NEXT;
+	target = route->target;
+	port = bpf_map_lookup_elem(&ports, &target);
+	route = find_route(0, p->saddr);
+	if (!port || port->vni || !route || route->kind != SV_ROUTE_PEER)
+		return NEXT;
+	from = route->target;
+	p->wire = SV_WIRE_PLAIN;
+	was = p->ecn;
+	if (was == SV_ECN_CE)
+		count(counters, SV_COUNT_IN_CE, 1);
+	bit = take_bit(skb, p);
+	if (bit < 0)
+		return drop(counters, SV_COUNT_DROP_ERROR);
+	if (p->proto == SV_HYG_PROTO) {
+		if (parsed == SV_PARSE_NOT_TRANSPORT && share_of(port))
+			take_plain_marks(target, share_of(port), p, marks_in(skb, p));
+		return drop(counters, SV_COUNT_MARKS_CONSUMED);
+	}
+	if (bit)
+		count(counters, SV_COUNT_FEEDBACK, 1);
+	if (share_of(port))
+		take_plain_marks(target, share_of(port), p, bit ? sv_hyg_packets(p) : NO_COUNT);
+	if (parsed == SV_PARSE_OK) {
+		slot = find_flow(p, 0, IN);
+		if (!slot)
+			slot = make_flow(p, 0, IN, target);
+	}
+	if (p->mss && port->mtu && clamp_mss(skb, 0, p, port->mtu))
+		count(counters, SV_COUNT_MSS_CLAMPED, 1);
+	if (parsed == SV_PARSE_OK) {
+		struct sv_outer *o = &scratch->outer;
+
+		if (conf->flags & SV_CONFIG_CONGESTION) {
+			read_option(skb, 0, p);
+			result = ingress_congested(slot, conf, o, from, p, 0);
+		} else {
+			result = ingress(slot, conf, o, from, p, 0);
+		}
+		note_results(skb->ifindex, counters, p, result);
+		settle_if_due(slot);
+		if (result & SV_CONSUMED)
+			return drop(counters, SV_COUNT_FACKS_CONSUMED);
+	} else {
+		count_untracked(counters, parsed, p);
+	}
+	if (share_of(port) && !(result & SV_ANSWERED))
+		show_plain(slot, p, was);
+	count(counters, SV_COUNT_IN_SEGMENTS, 1);
+	count(counters, SV_COUNT_IN_BYTES, skb->len);
+	if (write_back(skb, p))
+		return drop(counters, SV_COUNT_DROP_ERROR);
+	return deliver(skb, counters, target, port, 0);
 }
 
 /* On the agent's own tunnel device, which is there for GRO only: nothing that comes through it is for anybody. */

@@ -12,7 +12,7 @@
 #include "../relay.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 25
+#define SV_STATE_VERSION 26
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -363,7 +363,7 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 #define SV_EVENT_TIMER 8	   /* packet: an ACK for the guest; value: SV_EMIT_* that ask for it; ifindex: no interface, the VNI */
 #define SV_EVENT_TUNNEL 9	   /* a guest's segment to the tunnel's UDP port was dropped; addr: inner destination */
 #define SV_EVENT_REPLY 10	   /* a probe's; addr: outer source; value: identifier << 16 | outer source port */
-#define SV_EVENT_MARKS 11	   /* packet: to a peer's guest, with a count of marks and nothing else; ifindex: the guest's port here */
+#define SV_EVENT_MARKS 11	   /* packet: to a peer's guest, with `value` marks and nothing else; ifindex: the guest's port here */
 #define SV_EVENT_KINDS 12
 
 /*

@@ -7,6 +7,8 @@
 #ifndef SV_TENANTS_H
 #define SV_TENANTS_H
 
+#include "../hygenicc_plain.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -227,8 +229,11 @@ static __always_inline u32 pay_pair(struct sv_pair_slot *slot, struct sv_packet 
 	return news;
 }
 
-/* sv_depart, and what the peer with the number `id` is to be told of the pair. */
-__noinline int depart_guest(u32 ifindex, u32 share, struct sv_packet *p, u32 id)
+/*
+ * sv_depart, and what the peer with the number `id` is to be told of the pair. `plain`: without a tunnel. Returns 1 if the packet then has
+ * the bit of hygenicc_plain.h.
+ */
+static __always_inline int depart(u32 ifindex, u32 share, struct sv_packet *p, u32 id, const int plain)
 {
 	struct sv_counters *counters = find_counters();
 	u64 now = shares_now();
@@ -236,7 +241,7 @@ __noinline int depart_guest(u32 ifindex, u32 share, struct sv_packet *p, u32 id)
 	struct sv_pair_slot *slot;
 	struct sv_own_share o;
 	struct sv_hyg h = {0};
-	int settled = 0;
+	int settled = 0, bit = 0;
 	u32 news = 0;
 
 	if (!p || !counters || !find_share(&o, share))
@@ -250,11 +255,14 @@ __noinline int depart_guest(u32 ifindex, u32 share, struct sv_packet *p, u32 id)
 	if (slot)
 		h.pair = &slot->pair;
 	bpf_spin_lock(&o.all->lock);
-	sv_hyg_egress(&h, p, now);
+	if (plain)
+		bit = sv_plain_egress(&h, p, now);
+	else
+		sv_hyg_egress(&h, p, now);
 	if (slot) {
 		settled = note_pair(slot, 1, now);
 		/* A guest's own packet of that protocol would be taken for nothing but feedback. */
-		if (p->proto != SV_HYG_PROTO)
+		if (!plain && p->proto != SV_HYG_PROTO)
 			news = pay_pair(slot, p);
 	}
 	bpf_spin_unlock(&o.all->lock);
@@ -262,11 +270,21 @@ __noinline int depart_guest(u32 ifindex, u32 share, struct sv_packet *p, u32 id)
 		untell_path(id, news);
 	if (settled)
 		charge(SV_TABLE_PAIRS, ifindex, NO_NETWORK, 0, -1);
-	return 0;
+	return bit;
 }
 
-/* The packet with the count does not leave. */
-__noinline int unpay_guest(u32 ifindex, const struct sv_packet *p)
+__noinline int depart_guest(u32 ifindex, u32 share, struct sv_packet *p, u32 id)
+{
+	return depart(ifindex, share, p, id, 0);
+}
+
+__noinline int depart_plain(u32 ifindex, u32 share, struct sv_packet *p)
+{
+	return depart(ifindex, share, p, 0, 1);
+}
+
+/* The packet with the count does not leave; `marks`: nor do so many without a tunnel. */
+static __noinline int unpay(u32 ifindex, const struct sv_packet *p, u32 marks)
 {
 	struct sv_pair_key key = {0};
 	struct sv_pair_slot *slot;
@@ -281,15 +299,28 @@ __noinline int unpay_guest(u32 ifindex, const struct sv_packet *p)
 	if (!slot)
 		return 0;
 	bpf_spin_lock(&all->lock);
-	sv_owed_return(&slot->pair.owed);
+	if (marks)
+		sv_plain_return(&slot->pair, marks);
+	else
+		sv_owed_return(&slot->pair.owed);
 	bpf_spin_unlock(&all->lock);
 	return 0;
+}
+
+__noinline int unpay_guest(u32 ifindex, const struct sv_packet *p)
+{
+	return unpay(ifindex, p, 0);
+}
+
+__noinline int unpay_plain(u32 ifindex, const struct sv_packet *p, u32 marks)
+{
+	return unpay(ifindex, p, marks);
 }
 
 /* Beside a count that the peer must be told of: it must be told first where it begins. */
 #define TELL_BEGIN 0x10000u
 
-/* Asks the agent for a packet back to the peer's guest. */
+/* Asks the agent for a packet back to the peer's guest. Returns 0 if it is not told. */
 static __noinline int send_marks(u32 ifindex, const struct sv_packet *p, u32 tell, u64 now)
 {
 	struct sv_event *event;
@@ -301,19 +332,22 @@ static __noinline int send_marks(u32 ifindex, const struct sv_packet *p, u32 tel
 		return 0; /* the next count says the same */
 	event->packet.family = p->family;
 	event->packet.proto = SV_HYG_PROTO;
-	event->packet.wire = SV_WIRE_2;
+	event->packet.wire = p->wire;
 	for (int i = 0; i < 4; i++) {
 		event->packet.saddr[i] = p->daddr[i];
 		event->packet.daddr[i] = p->saddr[i];
 	}
 	bpf_ringbuf_submit(event, 0);
-	return 0;
+	return 1;
 }
 
 #define NO_COUNT 0x10000u
 
-/* sv_harvest of a packet for the guest, and what it tells of the pair's marks: `told`, or NO_COUNT. */
-static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct sv_packet *p, u32 told)
+/*
+ * sv_harvest of a packet for the guest, and what it tells of the pair's marks: `told`, or NO_COUNT. `plain`: without a tunnel; `told` then
+ * is how many are new.
+ */
+static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct sv_packet *p, u32 told, const int plain)
 {
 	struct sv_counters *counters = find_counters();
 	u32 before, counted, heard = 0, tell = 0;
@@ -322,14 +356,14 @@ static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct s
 	u64 now = shares_now();
 	struct sv_own_share o;
 	struct sv_hyg h = {0};
-	int settled, due;
+	int settled, due, counts = plain ? sv_plain_counts(p) : sv_hyg_counts(p);
 
 	if (!counters || !find_share(&o, share))
 		return;
 	pair_of(&key, ifindex, p, 0);
-	slot = sv_hyg_counts(p) ? make_pair(&key, p, 0) : bpf_map_lookup_elem(&pairs, &key);
+	slot = counts ? make_pair(&key, p, 0) : bpf_map_lookup_elem(&pairs, &key);
 	if (!slot) {
-		count(counters, SV_COUNT_PAIRS_FULL, (u64)sv_hyg_counts(p));
+		count(counters, SV_COUNT_PAIRS_FULL, (u64)counts);
 		return;
 	}
 	h.conf = &o.tenants->conf;
@@ -339,12 +373,18 @@ static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct s
 	settled = note_pair(slot, 0, now);
 	if (told != NO_COUNT) {
 		heard = slot->pair.credit;
-		sv_hyg_hear(&h, (u16)told, now);
+		if (plain)
+			sv_plain_hear(&h, told, now);
+		else
+			sv_hyg_hear(&h, (u16)told, now);
 		heard -= slot->pair.credit;
 		o.share->marks += heard;
 	}
 	before = slot->pair.owed.count;
-	sv_hyg_ingress(&h, p, now);
+	if (plain)
+		sv_plain_ingress(&h, p, now);
+	else
+		sv_hyg_ingress(&h, p, now);
 	counted = (u16)(slot->pair.owed.count - before);
 	due = sv_hyg_overdue(&slot->pair, h.conf, now);
 	bpf_spin_unlock(&o.all->lock);
@@ -359,12 +399,20 @@ static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct s
 		return;
 	}
 	bpf_spin_lock(&o.all->lock);
-	if (!slot->pair.introduced)
-		tell = TELL_BEGIN;
-	tell |= sv_hyg_asks(&slot->pair);
+	if (plain) {
+		tell = sv_plain_asks(&slot->pair, now);
+	} else {
+		if (!slot->pair.introduced)
+			tell = TELL_BEGIN;
+		tell |= sv_hyg_asks(&slot->pair);
+	}
 	bpf_spin_unlock(&o.all->lock);
 	count(counters, SV_COUNT_MARKS_ASKED, 1);
-	send_marks(ifindex, p, tell, now);
+	if (!send_marks(ifindex, p, tell, now) && plain) {
+		bpf_spin_lock(&o.all->lock);
+		sv_plain_return(&slot->pair, tell);
+		bpf_spin_unlock(&o.all->lock);
+	}
 }
 
 /*
@@ -383,10 +431,18 @@ __noinline int take_marks(const struct sv_outer *o, u32 ifindex, u32 share, stru
 		told = (u32)o->encap.path << 8 | o->encap.value;
 	}
 	if (share)
-		harvest_guest(ifindex, share, p, told);
+		harvest_guest(ifindex, share, p, told, 0);
 	is_all = sv_hyg_is_feedback(p);
 	p->feedback = SV_FEEDBACK_NONE;
 	return is_all;
+}
+
+/* The same without a tunnel: `told` marks are new to the guest's edge, or NO_COUNT. */
+__noinline int take_plain_marks(u32 ifindex, u32 share, const struct sv_packet *p, u32 told)
+{
+	if (p)
+		harvest_guest(ifindex, share, p, told, 1);
+	return 0;
 }
 
 /* Rates are set by a timer of the data path's own: it keeps the interval whatever else the host does, also while no agent runs. */

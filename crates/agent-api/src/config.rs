@@ -45,8 +45,11 @@ pub struct Config {
     pub unchecked: bool,
     /// Names of the interfaces towards the fabric; none: ports are only limited.
     pub uplinks: Vec<String>,
+    /// Guests' packets leave as they are, without a tunnel.
+    pub plain: bool,
     /// Outer source address; `None`: the first of the first uplink that has one of the peer's family.
     pub address: Option<IpAddr>,
+    /// Of the tunnel; 0: there is none.
     pub udp_port: u16,
     /// Add the device that makes the kernel merge encapsulated packets.
     pub gro: bool,

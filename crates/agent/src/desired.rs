@@ -11,7 +11,7 @@ use kernel::state::quota::{Bounds, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS};
 use kernel::state::{
     self, Peer, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_DISCOVERS, CONFIG_REORDER, PEER_DISCOVERED,
     PORT_CUTTER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER, PORT_STRICT,
-    ROUTE_LOCAL, ROUTE_PEER, VERSION_2, VERSION_PLAIN,
+    ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_2, VERSION_PLAIN,
 };
 use kernel::{Role, MAX_PAIRS};
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,7 +78,13 @@ pub(crate) fn resolve(
         let up = || uplinks.iter().find(|(_, i)| i.up).or(uplinks.first()).map_or(0, |(ifindex, _)| *ifindex);
         peers.push((local, routed.unwrap_or_else(up)));
     }
-    let overhead = if config.peers.iter().any(|peer| peer.address.is_ipv6()) { OVERHEAD_V6 } else { OVERHEAD_V4 };
+    let overhead = if config.plain {
+        0
+    } else if config.peers.iter().any(|peer| peer.address.is_ipv6()) {
+        OVERHEAD_V6
+    } else {
+        OVERHEAD_V4
+    };
     let mtu = uplinks.iter().map(|(_, i)| i.mtu).min().unwrap_or(1500);
     let down = uplinks.iter().filter(|(_, i)| !i.up).map(|(_, i)| i.name.clone()).collect();
     let uplinks = uplinks.into_iter().map(|(ifindex, i)| (ifindex, i.name.clone())).collect();
@@ -248,7 +254,11 @@ fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Ke
     for (peer, id, &(local, ifindex)) in
         config.peers.iter().zip(numbers(config, kept)).zip(&resolved.peers).map(|((a, b), c)| (a, b, c))
     {
-        let version = if peer.plain_vxlan { VERSION_PLAIN } else { VERSION_2 };
+        let version = match (config.plain, peer.plain_vxlan) {
+            (true, _) => VERSION_1, // nothing of it is ever written
+            (false, true) => VERSION_PLAIN,
+            (false, false) => VERSION_2,
+        };
         let Some(tunnel) = Tunnel::new(local, peer.address, config.udp_port, version) else { continue };
         want.peers.insert(row(&id), row(&with_schedule(Peer::new(tunnel, ifindex), config, peer)));
         if is_guessed(config, peer) {
@@ -404,6 +414,7 @@ pub(crate) mod tests {
             place: Default::default(),
             unchecked: false,
             uplinks: vec!["eth0".into()],
+            plain: false,
             address: None,
             udp_port: 4789,
             gro: true,

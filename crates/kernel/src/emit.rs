@@ -12,11 +12,15 @@ use nix::sys::socket::{sendmsg, ControlMessage, MsgFlags, SockaddrIn, SockaddrIn
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use wire::checksum::Sum;
 use wire::encap::{Encap, Shim};
 use wire::{pack, version, EmitError, Packet, TcpOptions};
 
 /// Source port of encapsulated packets without a label: the first that names no path (docs/wire.md).
 const DEFAULT_LABEL: u16 = 0x8000;
+
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
 
 /// The frame of `packet` with these MAC addresses: no TCP options but those that a [`Packet`] has, and a payload of zeros.
 ///
@@ -109,9 +113,21 @@ impl Uplink {
     /// # Errors
     /// EPERM without CAP_NET_RAW.
     pub fn open() -> io::Result<Uplink> {
+        Uplink::of_protocol(libc::IPPROTO_UDP)
+    }
+
+    /// For [`Uplink::send_plain`].
+    ///
+    /// # Errors
+    /// As [`Uplink::open`].
+    pub fn open_plain() -> io::Result<Uplink> {
+        Uplink::of_protocol(libc::IPPROTO_RAW)
+    }
+
+    fn of_protocol(protocol: libc::c_int) -> io::Result<Uplink> {
         let open = |family| {
-            // SAFETY: a system call with constants.
-            owned(unsafe { libc::socket(family, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::IPPROTO_UDP) })
+            // SAFETY: a system call without pointers.
+            owned(unsafe { libc::socket(family, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) })
         };
         let v4 = open(libc::AF_INET)?;
         silence(&v4)?;
@@ -160,6 +176,50 @@ impl Uplink {
         };
         sent.map(drop).map_err(io::Error::from)
     }
+
+    /// Sends an IP packet with whatever addresses it has, as the host's routes say.
+    ///
+    /// # Errors
+    /// What the kernel refuses, ENETUNREACH among it; `InvalidInput` if it is no IP packet.
+    pub fn send_plain(&self, packet: &[u8]) -> io::Result<()> {
+        let bytes = [IoSlice::new(packet)];
+        let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+        let sent = match packet.first().map(|byte| byte >> 4) {
+            Some(4) => {
+                let to: [u8; 4] = packet.get(16..20).and_then(|to| to.try_into().ok()).ok_or_else(invalid)?;
+                let to = SockaddrIn::from(SocketAddrV4::new(to.into(), 0));
+                sendmsg(self.v4.as_raw_fd(), &bytes, &[], MsgFlags::MSG_DONTWAIT, Some(&to))
+            }
+            Some(6) => {
+                let to: [u8; 16] = packet.get(24..40).and_then(|to| to.try_into().ok()).ok_or_else(invalid)?;
+                let to = SockaddrIn6::from(SocketAddrV6::new(to.into(), 0, 0, 0));
+                let socket = self.v6.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+                sendmsg(socket.as_raw_fd(), &bytes, &[], MsgFlags::MSG_DONTWAIT, Some(&to))
+            }
+            _ => return Err(invalid()),
+        };
+        sent.map(drop).map_err(io::Error::from)
+    }
+}
+
+/// The IP packet of `packet` without a tunnel, where one that is nothing but feedback says how many marks are new: as in the paper, 36
+/// bytes with an Ethernet header over IPv4.
+///
+/// # Errors
+/// As [`wire::emit`].
+pub fn plain(packet: &Packet, marks: Option<u16>) -> Result<Vec<u8>, EmitError> {
+    let mut ip = wire::emit(packet, &TcpOptions::default())?.split_off(ETHERNET);
+    let Some(marks) = marks else { return Ok(ip) };
+    ip.extend(marks.to_be_bytes());
+    if packet.family == 6 {
+        ip[4..6].copy_from_slice(&2u16.to_be_bytes());
+        return Ok(ip);
+    }
+    ip[2..4].copy_from_slice(&22u16.to_be_bytes());
+    ip[10..12].fill(0);
+    let check = Sum::default().bytes(&ip[..20]).finish();
+    ip[10..12].copy_from_slice(&check.to_be_bytes());
+    Ok(ip)
 }
 
 /// What a packet reports in a shim.
@@ -241,6 +301,18 @@ mod tests {
         assert_eq!((&made[..6], &made[6..12]), ([4u8; 6].as_slice(), [2u8; 6].as_slice()));
         let parsed = wire::parse(&made).unwrap();
         assert_eq!((parsed.seq, parsed.ack, parsed.window, parsed.tcp_flags), (7, 9, 100, tcp::ACK));
+    }
+
+    #[test]
+    fn feedback_without_a_tunnel_has_36_bytes_and_a_right_checksum() {
+        let told = Packet { proto: 253, ..acknowledgement() };
+        let ip = plain(&told, Some(0x1234)).unwrap();
+        assert_eq!((ip.len() + ETHERNET, &ip[20..], &ip[2..4]), (36, [0x12, 0x34].as_slice(), [0, 22].as_slice()));
+        assert_eq!(Sum::default().bytes(&ip[..20]).finish(), 0);
+        let ip = plain(&Packet { family: 6, ..told }, Some(7)).unwrap();
+        assert_eq!((ip.len(), &ip[4..6], ip[6], &ip[40..]), (42, [0, 2].as_slice(), 253, [0, 7].as_slice()));
+        let ip = plain(&acknowledgement(), None).unwrap();
+        assert_eq!(ip, frame(&acknowledgement(), [2; 6], [4; 6]).unwrap()[ETHERNET..]);
     }
 
     #[test]

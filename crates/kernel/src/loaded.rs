@@ -69,6 +69,8 @@ pub struct Options {
     pub test_clock: bool,
     /// Where programs are put on interfaces. Default last.
     pub place: Place,
+    /// Guests' packets leave as they are, without a tunnel. Default false.
+    pub plain: bool,
 }
 
 /// Of [`Options::test_rewrite`]: the lowest bit of TCP's window becomes 1.
@@ -85,6 +87,7 @@ impl Default for Options {
             test_rewrite: 0,
             test_clock: false,
             place: Place::default(),
+            plain: false,
         }
     }
 }
@@ -134,6 +137,7 @@ pub struct KernelEdge {
     maps: PathBuf,
     adopted: Adopted,
     place: Place,
+    plain: bool,
     timers: timers::Timers,
 }
 
@@ -178,6 +182,12 @@ impl KernelEdge {
             map.set_pin_path(pins::place(&options.pins, &maps, &name))
                 .map_err(|e| Error::Bpf("name a map's pin", e))?;
         }
+        // Those of the other mode would only cost the verifier's time.
+        for mut program in open.progs_mut() {
+            if program.name().to_str().is_some_and(|name| role::is_unused(name, options.plain)) {
+                program.set_autoload(false);
+            }
+        }
         let object = refusal::load(open, "load the kernel edge").inspect_err(|_| {
             if adopted == Adopted::New {
                 // Maps are pinned before the programs are refused. What others use stays: it is not empty.
@@ -191,7 +201,8 @@ impl KernelEdge {
         })?;
         let timers = object.maps().find(|map| map.name() == "timers").ok_or(Error::Missing("timers"))?;
         let timers = timers::Timers::map(&timers)?;
-        Ok(KernelEdge { object, limits: None, pins: options.pins.clone(), maps, adopted, place: options.place, timers })
+        let (pins, place, plain) = (options.pins.clone(), options.place, options.plain);
+        Ok(KernelEdge { object, limits: None, pins, maps, adopted, place, plain, timers })
     }
 
     /// As this build lacks the programs, always an error.
@@ -406,7 +417,7 @@ impl KernelEdge {
     /// # Errors
     /// As [`test_run`](KernelEdge::test_run).
     pub fn test_run_timed(&self, role: Role, frame: &[u8], segment: Segment) -> Result<TestRun> {
-        self.run_program(role.program(), frame, segment)
+        self.run_program(role.program(self.plain), frame, segment)
     }
 
     fn run_program(&self, name: &'static str, frame: &[u8], segment: Segment) -> Result<TestRun> {
@@ -431,7 +442,8 @@ impl KernelEdge {
         if role.is_limit() {
             return self.limit_program(role);
         }
-        self.object.progs().find(|program| program.name() == role.program()).ok_or(Error::Missing(role.program()))
+        let name = role.program(self.plain);
+        self.object.progs().find(|program| program.name() == name).ok_or(Error::Missing(name))
     }
 
     fn map(&self, name: &'static str) -> Result<libbpf_rs::Map<'_>> {

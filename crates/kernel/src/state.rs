@@ -318,7 +318,8 @@ pub struct Flow {
     pub has_in_cell: u8,
     /// `FLOW_*`
     pub seen: u8,
-    pub pad: u8,
+    /// ECN codepoint that the guest saw last without a mark, on a network without a tunnel.
+    pub codepoint: u8,
 }
 
 /// The side that began the flow has sent again after an answer.

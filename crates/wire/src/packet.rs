@@ -71,6 +71,8 @@ pub mod pack {
 pub mod version {
     /// Reports stand in TCP's header, the outer ECN field is the inner one's; also without any tunnel.
     pub const ONE: u8 = 0;
+    /// As [`ONE`], without a tunnel and between edges that know of one another.
+    pub const PLAIN: u8 = 1;
     /// Version 2 of docs/wire.md: reports stand in a shim, the outer ECN field is the edges'.
     pub const TWO: u8 = 2;
 }

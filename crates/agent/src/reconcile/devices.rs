@@ -39,8 +39,11 @@ impl Agent {
         Ok(())
     }
 
-    /// Both ends of the pair of devices that cuts segments.
+    /// Both ends of the pair of devices that cuts segments, where they go into a tunnel.
     pub(super) fn follow_cutter(&mut self, problems: &mut Vec<String>) -> Option<[u32; 2]> {
+        if self.config.plain {
+            return None;
+        }
         let mut ready = || -> std::result::Result<[u32; 2], Box<dyn std::error::Error>> {
             cut::add()?;
             let ends = [kernel::ifindex(cut::FIRST)?, kernel::ifindex(cut::SECOND)?];

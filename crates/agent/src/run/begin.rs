@@ -44,8 +44,8 @@ pub(super) fn open_edge(config: &Config) -> Result<KernelEdge> {
         }
     }
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, note)));
-    let (pins, max_flows, place) = (config.pins.clone(), config.max_flows, config.place);
-    let edge = KernelEdge::open(&Options { pins, max_flows, place, ..Options::default() });
+    let (pins, max_flows, place, plain) = (config.pins.clone(), config.max_flows, config.place, config.plain);
+    let edge = KernelEdge::open(&Options { pins, max_flows, place, plain, ..Options::default() });
     let said = SAID.lock().map(|mut said| std::mem::take(&mut *said)).unwrap_or_default();
     if edge.is_err() {
         said.iter().for_each(|line| warn!("{line}"));

@@ -50,6 +50,7 @@ impl Runner {
             ("agent.socket", config.socket == old.socket),
             ("agent.max_flows", config.max_flows == old.max_flows),
             ("agent.place", config.place == old.place),
+            ("uplink.mode", config.plain == old.plain),
         ] {
             if !same {
                 return Err(Error::Config(format!(

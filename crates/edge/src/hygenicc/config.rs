@@ -1,7 +1,7 @@
 //! What HyGenICC is configured with.
 
 use crate::names::{Named, Names};
-use crate::native::{HygConf, HYG_AIAD, HYG_ALPHA, HYG_MAX_GAIN, HYG_ONE};
+use crate::native::{HygConf, HYG_AIAD, HYG_ALPHA, HYG_CARRY, HYG_MAX_GAIN, HYG_ONE};
 use units::{BitRate, Bytes, Time};
 
 /// What marks do to a guest's rate.
@@ -79,6 +79,8 @@ pub struct Config {
     /// New pairs with a destination are refused from the first alpha on, until it is below the second; both
     /// [`LEAST_ALPHA`] to 1.
     pub admission: Option<(f64, f64)>,
+    /// Without a tunnel, ECT(1) stands for a guest's Not-ECT, so that guests see of ECN what they sent one another.
+    pub carry: bool,
     /// Addresses of the host's guests, and their weights, 1 to 65535. Nobody else is held.
     pub guests: Vec<([u32; 4], u16)>,
     /// Pairs remembered at once.
@@ -104,6 +106,7 @@ impl Config {
             bursts: 1,
             gain: 4,
             admission: None,
+            carry: false,
             guests: Vec::new(),
             max_pairs: 65_536,
             pair_idle: Time::from_secs(60),
@@ -127,7 +130,7 @@ impl Config {
             gain: self.gain.min(HYG_MAX_GAIN),
             refuse,
             admit,
-            pad: 0,
+            flags: if self.carry { HYG_CARRY } else { 0 },
         }
     }
 }

@@ -11,6 +11,8 @@ pub(crate) const AIAD: u32 = 1;
 pub(crate) const ALPHA: u32 = 2;
 /// `SV_HYG_ONE`: 1.0 of alpha.
 pub(crate) const ONE: u32 = 65_536;
+/// `SV_HYG_CARRY`, of [`HygConf::flags`]
+pub(crate) const CARRY: u32 = 1;
 /// `SV_HYG_PROTO`
 pub(crate) const PROTO: u8 = 253;
 /// `SV_BEGAN_*` of `quota.h`
@@ -36,7 +38,7 @@ pub struct HygConf {
     pub gain: u32,
     pub refuse: u32,
     pub admit: u32,
-    pub pad: u32,
+    pub flags: u32,
 }
 const _: () = assert!(size_of::<HygConf>() == 80);
 

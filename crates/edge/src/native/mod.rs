@@ -13,6 +13,8 @@ pub(crate) mod limiter;
 mod owed;
 mod paths;
 #[cfg(test)]
+pub(crate) mod plain;
+#[cfg(test)]
 mod sparse_tests;
 #[cfg(test)]
 mod tests;
@@ -24,7 +26,8 @@ pub(crate) use hygenicc::{
 };
 pub use hygenicc::{Bucket, HygConf};
 pub(crate) use hygenicc::{
-    Pair as HygPair, AIAD as HYG_AIAD, ALPHA as HYG_ALPHA, MAX_GAIN as HYG_MAX_GAIN, ONE as HYG_ONE, PROTO as HYG_PROTO,
+    Pair as HygPair, AIAD as HYG_AIAD, ALPHA as HYG_ALPHA, CARRY as HYG_CARRY, MAX_GAIN as HYG_MAX_GAIN,
+    ONE as HYG_ONE, PROTO as HYG_PROTO,
 };
 pub(crate) use limiter::{bulk_flows, goes_first, widen, SparseAll, SparseFlow, SPARSE_FLOWS};
 pub(crate) use limiter::{Limit, LimitQueue, LIMIT_DEM, LIMIT_ECN, LIMIT_NONE, LIMIT_ONE, LIMIT_SPRING};

@@ -149,7 +149,7 @@ impl KernelEdge {
 
     pub(super) fn limit_program(&self, role: Role) -> Result<libbpf_rs::Program<'_>> {
         let limits = self.limits.as_ref().ok_or(Error::Missing("the programs of rate limits"))?;
-        let name = if limits.lawless.is_some() && role == Role::LimitGuest { PLAIN } else { role.program() };
+        let name = if limits.lawless.is_some() && role == Role::LimitGuest { PLAIN } else { role.program(false) };
         limits.object.progs().find(|program| program.name() == name).ok_or(Error::Missing(name))
     }
 
@@ -197,7 +197,7 @@ impl KernelEdge {
         let mut context = context_of(segment);
         context[TSTAMP..TSTAMP + 8].copy_from_slice(&stamp.to_ne_bytes());
         let (mut seen, mut out) = (context, vec![0; frame.len() + 256]);
-        let program = limits.object.progs_mut().find(|program| program.name() == role.program());
+        let program = limits.object.progs_mut().find(|program| program.name() == role.program(false));
         let input = libbpf_rs::ProgramInput {
             context_in: Some(&mut context),
             context_out: Some(&mut seen),
@@ -205,7 +205,7 @@ impl KernelEdge {
             data_out: Some(&mut out),
             ..Default::default()
         };
-        let output = program.ok_or(Error::Missing(role.program()))?.test_run(input);
+        let output = program.ok_or(Error::Missing(role.program(false)))?.test_run(input);
         let output = output.map_err(|e| Error::Bpf("run a program", e))?;
         let (verdict, duration) = (output.return_value, output.duration);
         let len = output.data.map_or(0, |data| data.len());

@@ -19,14 +19,24 @@ pub enum Role {
     Drain,
 }
 
+/// Programs of guests and of uplinks, with a tunnel and without.
+const OF_MODES: [[&str; 2]; 2] =
+    [["selvedge_guest", "selvedge_uplink"], ["selvedge_plain_guest", "selvedge_plain_uplink"]];
+
+/// Is it a program of the mode that is not asked for?
+pub(super) fn is_unused(program: &str, plain: bool) -> bool {
+    OF_MODES[usize::from(!plain)].contains(&program)
+}
+
 impl Role {
     pub(super) const ALL: [Role; 7] =
         [Role::Guest, Role::Uplink, Role::Nothing, Role::Limiter, Role::LimitGuest, Role::LimitPort, Role::Drain];
 
-    pub(super) fn program(self) -> &'static str {
+    /// `plain`: without a tunnel.
+    pub(super) fn program(self, plain: bool) -> &'static str {
         match self {
-            Role::Guest | Role::Limiter => "selvedge_guest",
-            Role::Uplink => "selvedge_uplink",
+            Role::Guest | Role::Limiter => OF_MODES[usize::from(plain)][0],
+            Role::Uplink => OF_MODES[usize::from(plain)][1],
             Role::Nothing => "selvedge_nothing",
             Role::LimitGuest => "selvedge_limit_guest",
             Role::LimitPort => "selvedge_limit_port",

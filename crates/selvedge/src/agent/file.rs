@@ -17,6 +17,7 @@ mod congestion;
 mod controller;
 mod limits;
 mod paths;
+mod plain;
 mod ports;
 mod receive;
 mod tables;
@@ -79,9 +80,14 @@ fn read_document(name: &str, text: &str) -> Result<(Document, Config), ConfigErr
 
 fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
     let mut faults = Faults::of(document);
-    let (word, policy) = file.balance.policy();
+    faults.note(plain::check(&file));
+    let plain = plain::is_plain(&file);
+    let (word, policy) = plain::scheme_of(&file);
     let uplink = faults.note(file.uplink.as_ref().map_or_else(|| check_without_uplink(&file), check_uplink));
-    let balance = faults.note(check_balance(&file.balance));
+    let balance = match plain {
+        true => Some(Balance::ecmp()),
+        false => faults.note(check_balance(&file.balance)),
+    };
     let labels = faults.note(match &file.balance.rest.labels {
         Some(labels) => check_labels("balance.labels", labels),
         None if !policy.labels => Ok(Vec::new()),
@@ -121,8 +127,9 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
             unchecked: file.agent.unchecked,
             uplinks,
             address,
-            udp_port: file.uplink.as_ref().map_or(VXLAN, |uplink| uplink.udp_port),
-            gro: file.uplink.as_ref().is_none_or(|uplink| uplink.gro),
+            plain,
+            udp_port: if plain { 0 } else { file.uplink.as_ref().map_or(VXLAN, |uplink| uplink.udp_port) },
+            gro: !plain && file.uplink.as_ref().is_none_or(|uplink| uplink.gro),
             balance: balance?,
             tcp_only: file.balance.rest.udp != Some(Spread::Policy),
             labels: labels?,

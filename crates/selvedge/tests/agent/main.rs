@@ -13,6 +13,8 @@ mod learning;
 mod limits;
 mod operator;
 mod packets;
+#[cfg(feature = "kernel")]
+mod plain;
 #[path = "../promtool/mod.rs"]
 mod promtool;
 mod quotas;

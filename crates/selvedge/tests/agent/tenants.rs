@@ -8,6 +8,11 @@ const SECOND_GUEST: &str = "\n[[port]]\nnetwork = 7\ninterface = \"lxc2\"\naddre
 
 /// Both hosts with `[tenants]` of these keys, if any; the weight of guest 0 is `weight`.
 fn world(name: &str, keys: &str, weight: u32) -> Option<World> {
+    world_of(name, keys, weight, false)
+}
+
+/// The same, `plain`: without a tunnel.
+fn world_of(name: &str, keys: &str, weight: u32, plain: bool) -> Option<World> {
     let mut world = World::new(name)?;
     world.add_neighbour();
     let table = if keys.is_empty() { String::new() } else { format!("\n[tenants]\n{keys}\n") };
@@ -17,6 +22,9 @@ fn world(name: &str, keys: &str, weight: u32) -> Option<World> {
         let second = if i == 0 { SECOND_GUEST } else { "" };
         let text = std::fs::read_to_string(world.config(i)).unwrap() + second + table.as_str();
         std::fs::write(world.config(i), text).unwrap();
+    }
+    if plain {
+        world.make_plain();
     }
     world.start_both();
     eventually("guest 1 is learned", || {
@@ -43,7 +51,7 @@ fn rates(world: &World, seconds: u64) -> [f64; 2] {
 }
 
 /// Ends when dropped.
-struct Running(Child);
+pub(super) struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -52,13 +60,13 @@ impl Drop for Running {
     }
 }
 
-fn pour(world: &World, guest: usize, port: u16, mbps: u32) -> [Running; 2] {
+pub(super) fn pour(world: &World, guest: usize, port: u16, mbps: u32) -> [Running; 2] {
     let to = format!("10.7.2.2:{port}");
     let sink = Running(world.spawn(&world.guest(1), &format!("udp-sink {to} 0")));
     [sink, Running(world.spawn(&world.guest(guest), &format!("udp-pour {to} {mbps}")))]
 }
 
-fn guest<'a>(tenants: &'a serde_json::Value, interface: &str) -> &'a serde_json::Value {
+pub(super) fn guest<'a>(tenants: &'a serde_json::Value, interface: &str) -> &'a serde_json::Value {
     tenants["guests"].as_array().unwrap().iter().find(|g| g["interface"] == interface).expect("a guest")
 }
 
@@ -144,7 +152,7 @@ fn narrow(world: &World, child: &str) -> bool {
     made
 }
 
-fn mark(world: &World, name: &str) -> std::path::PathBuf {
+pub(super) fn mark(world: &World, name: &str) -> std::path::PathBuf {
     let pin = std::path::PathBuf::from(format!("/sys/fs/bpf/{name}"));
     let queue = kernel::marker::Queue {
         rate: units::BitRate::from_mbps(40),
@@ -164,8 +172,8 @@ fn mark(world: &World, name: &str) -> std::path::PathBuf {
 
 /// TCP of guest 0 beside 100 Mb/s of datagrams of guest 2: what both deliver over some seconds. `None` where the kernel lacks a qdisc.
 #[allow(clippy::disallowed_methods, reason = "real traffic needs a while")]
-fn beside_a_flood(name: &str, keys: &str, child: &str) -> Option<[f64; 2]> {
-    let mut world = world(name, keys, 1)?;
+pub(super) fn beside_a_flood(name: &str, keys: &str, child: &str, plain: bool) -> Option<[f64; 2]> {
+    let mut world = world_of(name, keys, 1, plain)?;
     if !narrow(&world, child) {
         println!("skipped: tc cannot set htb with {child} here");
         return None;
@@ -188,16 +196,16 @@ fn beside_a_flood(name: &str, keys: &str, child: &str) -> Option<[f64; 2]> {
 }
 
 /// Half of 40 Mb/s is 18.2 Mb/s of the datagrams' payload.
-const HALF: f64 = 18.2;
-const FIFO: &str = "bfifo limit 150000";
+pub(super) const HALF: f64 = 18.2;
+pub(super) const FIFO: &str = "bfifo limit 150000";
 
 #[test]
 fn tcp_beside_a_flood_has_its_share_only_where_guests_are_held() {
-    let Some([tcp, datagrams]) = beside_a_flood("tx", "", FIFO) else { return };
+    let Some([tcp, datagrams]) = beside_a_flood("tx", "", FIFO, false) else { return };
     assert!(tcp < 0.5 * datagrams, "{tcp} {datagrams}");
     for (name, law) in [("ty", "aiad"), ("tz", "alpha")] {
         let keys = format!("uplink_rate = \"100Mbps\"\nrtt = \"200us\"\nlaw = {law:?}");
-        let Some([tcp, datagrams]) = beside_a_flood(name, &keys, FIFO) else { return };
+        let Some([tcp, datagrams]) = beside_a_flood(name, &keys, FIFO, false) else { return };
         assert!(tcp > 0.35 * HALF && datagrams > 0.35 * HALF, "{law}: {tcp} {datagrams}");
     }
 }
@@ -206,7 +214,7 @@ fn tcp_beside_a_flood_has_its_share_only_where_guests_are_held() {
 #[test]
 fn what_exceeds_a_share_waits_where_there_is_an_fq() {
     let keys = "uplink_rate = \"100Mbps\"\nrtt = \"200us\"\nhold = \"delay\"";
-    let Some([tcp, datagrams]) = beside_a_flood("tw", keys, "fq") else { return };
+    let Some([tcp, datagrams]) = beside_a_flood("tw", keys, "fq", false) else { return };
     assert!(tcp > 0.35 * HALF && datagrams > 0.35 * HALF, "{tcp} {datagrams}");
 }
 

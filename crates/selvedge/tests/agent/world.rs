@@ -163,6 +163,21 @@ impl World {
         fs::write(self.config(i), text).unwrap_or_else(|e| panic!("host {n}: {e}"));
     }
 
+    /// Both hosts' configurations become those of uplinks without a tunnel, and their fabric routes guests' addresses.
+    pub(crate) fn make_plain(&self) {
+        for i in 0..2 {
+            let (h, n, other) = (self.host(i), i + 1, 2 - i);
+            ip(&format!("-n {h} addr add fd99::{n}/64 dev u0 nodad"));
+            ip(&format!("-n {h} route add 10.7.{other}.0/24 via 192.168.99.{other}"));
+            ip(&format!("-n {h} route add fd07:{other}::/64 via fd99::{other}"));
+            let text = fs::read_to_string(self.config(i)).unwrap();
+            let text = text.replace("interface = \"u0\"", "interface = \"u0\"\nmode = \"plain\"");
+            let text =
+                text.replace("[balance]\nlabels = [50001, 50002, 50003]\n", "").replace("network = 7", "network = 0");
+            fs::write(self.config(i), text).unwrap();
+        }
+    }
+
     /// The usual configurations: host 0 names its port, host 1 learns.
     pub(crate) fn configure_both(&self) {
         self.configure(0, NAMED);

@@ -4,3 +4,4 @@ mod delays;
 mod edges;
 mod laws;
 mod marks;
+mod plain;

@@ -36,6 +36,10 @@ pub(super) struct PathsTable {
 }
 
 impl PathsTable {
+    pub(super) fn is_on(&self) -> bool {
+        self.discovery
+    }
+
     /// What it means; `None`: nothing is traced. `policy`: the scheme, and the word by which the file names it.
     pub(super) fn check(&self, (word, policy): (&str, &Scheme)) -> Result<Option<discovery::Config>, Invalid> {
         let PathsTable { discovery: on, period, patience, count, survey_ports, max_hops, probes_per_second, idle } =

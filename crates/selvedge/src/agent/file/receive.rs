@@ -23,6 +23,10 @@ pub(super) struct ReceiveTable {
 }
 
 impl ReceiveTable {
+    pub(super) fn is_on(&self) -> bool {
+        self.reorder
+    }
+
     /// What it means; `None`: received segments are handed on as they come.
     pub(super) fn check(&self) -> Result<Option<Timeout>, Invalid> {
         if self.timeout.is_some() && !self.reorder {

@@ -110,6 +110,9 @@ pub(super) struct UplinkTable {
     #[schemars(length(max = 16))]
     #[serde(default)]
     pub(super) interfaces: Vec<String>,
+    /// With `"plain"`, guests' packets cross the fabric as they are, without a tunnel (tenants.md).
+    #[serde(default)]
+    pub(super) mode: ModeWord,
     /// Outer source address.
     pub(super) address: Option<Parsed<IpAddr>>,
     /// UDP port of encapsulated packets, the same on all hosts.
@@ -120,6 +123,14 @@ pub(super) struct UplinkTable {
     /// are dropped.
     #[serde(default = "yes")]
     pub(super) gro: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ModeWord {
+    #[default]
+    Overlay,
+    Plain,
 }
 
 /// UDP port of VXLAN, RFC 7348.

@@ -5,7 +5,7 @@ use agent_api::config::Shares;
 use config::{within, Invalid};
 use edge::hygenicc::{Hold, Law};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use units::{BitRate, Bytes, Time};
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -47,6 +47,17 @@ pub(super) struct TenantsTable {
     /// Intervals at the fair rate that a bucket holds, if that is more than `depth`.
     #[schemars(range(min = 0, max = 1000), extend("default" = 1))]
     bursts: Option<u32>,
+    /// On a plain uplink, what guests see of ECN: `carry` keeps what they sent one another, with ECT(1) for Not-ECT on the way. Do not give
+    /// it where queues take ECT(1) for L4S.
+    #[schemars(extend("default" = "overwrite"))]
+    pub(super) ecn: Option<EcnWord>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum EcnWord {
+    Overwrite,
+    Carry,
 }
 
 /// A segment of 64 KB with the headers of its packets.
@@ -77,7 +88,8 @@ impl TenantsTable {
             bursts: self.bursts.unwrap_or(default.bursts),
             ..default
         };
-        let config = common.build("tenants", &[], self.uplink_rate, 1)?.config;
+        let mut config = common.build("tenants", &[], self.uplink_rate, 1)?.config;
+        config.carry = self.ecn == Some(EcnWord::Carry);
         let backlog = match config.hold {
             Hold::Drop => 0,
             Hold::Delay(most) => most.get(),
