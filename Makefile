@@ -46,7 +46,7 @@ tutorial: ## follow docs/your-scheme.md in a copy of this tree: files, changes a
 	@scripts/tests/tutorial.py
 
 fuzz: ## 10 million hostile frames through the parser and, as root, twice through the kernel programs; a million flows to reorder (half an hour)
-	SELVEDGE_FRAMES=10000000 scripts/test --package fuzz-drivers --test frames
+	SELVEDGE_FRAMES=10000000 scripts/test --package fuzz-drivers --test frames --test notifications
 	SELVEDGE_SEQUENCES=1000000 scripts/test --package fuzz-drivers --test sequences
 	@[ -n "$$(scripts/features)" ]
 	SELVEDGE_FRAMES=10000000 scripts/test --package kernel --features kernel/libbpf --test hostile --test crossing

@@ -14,7 +14,7 @@ mod wire_frame;
 pub use congestion_frames::congestion_frames;
 pub use edge_operations::edge_operations;
 pub use mutator::Mutator;
-pub use notifications::notifications;
+pub use notifications::{notifications, play as play_notifications};
 pub use tenant::{Addresses, Built, Tenant};
 pub use tunnel_frame::tunnel_frame;
 pub use units_text::units_text;

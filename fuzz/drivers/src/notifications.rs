@@ -1,5 +1,5 @@
 use crate::input::Input;
-use edge::fastlane::{Config, Resend};
+use edge::fastlane::{Config, Counters, Resend};
 use edge::{Direction, Edge, Slot, Verdict};
 use std::collections::BTreeMap;
 use units::{Bytes, Time};
@@ -14,6 +14,11 @@ const ROUND_TRIP: Time = Time::from_us(10);
 /// Any traffic of two guests, and any notifications, some of them from a frame's bytes: only what a guest has outstanding is sent
 /// again, no packet twice within a round trip, the store keeps to its bounds, and every segment is forgotten once.
 pub fn notifications(data: &[u8]) {
+    play(data);
+}
+
+/// As [`notifications`]. Returns what the edge did.
+pub fn play(data: &[u8]) -> Counters {
     let mut input = Input::new(data);
     let fastlane = Config { per_guest: Bytes(PER_GUEST), in_all: Bytes(IN_ALL) };
     let flow_idle = Time::from_ms(50);
@@ -34,7 +39,7 @@ pub fn notifications(data: &[u8]) {
         run.edge.handle_timeout(run.now);
         run.drain();
     }
-    run.finish();
+    run.finish()
 }
 
 struct Run {
@@ -163,7 +168,7 @@ impl Run {
     }
 
     /// Idle flows keep nothing.
-    fn finish(mut self) {
+    fn finish(mut self) -> Counters {
         self.now += Time::from_secs(60);
         self.edge.handle_timeout(self.now);
         self.drain();
@@ -171,5 +176,6 @@ impl Run {
         self.drain();
         assert!(self.kept.is_empty(), "{:?}", self.kept);
         assert_eq!(self.edge.flow_count(), 0);
+        self.edge.counters().fastlane
     }
 }
