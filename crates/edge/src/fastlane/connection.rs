@@ -43,14 +43,16 @@ impl Kept {
         u64::from(self.payload) + OVERHEAD
     }
 
-    /// The number of the packet with this sequence number and payload, if the segment has one.
-    fn index(&self, seq: u32, payload: u32) -> Option<u32> {
+    /// The number of the packet with exactly these numbers, if the segment has one: SYN and FIN count.
+    fn index(&self, seq: u32, end: u32) -> Option<u32> {
         let offset = seq.wrapping_sub(self.seq);
-        if self.size == 0 || offset == 0 && payload == self.payload.min(self.size) {
-            return (offset == 0 && payload == self.payload.min(self.size)).then_some(0);
+        let size = if self.size == 0 { 1 } else { self.size };
+        if offset != 0 && (offset >= self.payload || offset % size != 0) {
+            return None;
         }
-        let fits = offset < self.payload && offset % self.size == 0;
-        (fits && payload == (self.payload - offset).min(self.size)).then_some(offset / self.size)
+        let last = offset.saturating_add(size) >= self.payload;
+        let expected = if last { self.end } else { seq.wrapping_add(size) };
+        (end == expected).then_some(offset / size)
     }
 }
 
@@ -107,14 +109,18 @@ impl Connection {
         !after(self.state.conn.snd_una, seq) && self.kept.iter().any(|kept| kept.slot == slot)
     }
 
+    fn known(&self, seq: u32, end: u32) -> Option<Copies> {
+        self.copies.iter().find(|copies| (copies.seq, copies.end) == (seq, end)).copied()
+    }
+
     /// What is known of the copies of a packet. One that was sent again in other pieces has as many as those.
     fn copies_of(&self, seq: u32, end: u32) -> Copies {
-        if let Some(copies) = self.copies.iter().find(|copies| (copies.seq, copies.end) == (seq, end)) {
-            return *copies;
-        }
         let overlapping = self.copies.iter().filter(|copies| after(copies.end, seq) && after(end, copies.seq));
-        let copies = overlapping.map(|copies| copies.copies).max().unwrap_or(1);
-        Copies { seq, end, copies, ..Copies::default() }
+        let inherited = || match overlapping.max_by_key(|copies| (copies.sent_ns, copies.copies)) {
+            Some(other) => Copies { seq, end, dropped: 0, waits: 0, ..*other },
+            None => Copies { seq, end, copies: 1, ..Copies::default() },
+        };
+        self.known(seq, end).unwrap_or_else(inherited)
     }
 
     /// Puts it back. Without room for it, what is outstanding now gets no help any more.
@@ -131,7 +137,10 @@ impl Connection {
     /// The guest sends again what it sent before. True: that need not leave.
     pub(super) fn again(&mut self, now: Time, packet: &Packet, room: &mut Room) -> bool {
         let pieces = pieces(packet);
-        let under_way = |&(seq, end): &(u32, u32)| self.state.again(&mut self.copies_of(seq, end), now);
+        let under_way = |&(seq, end): &(u32, u32)| match self.known(seq, end) {
+            Some(mut copies) => self.state.again(&mut copies, now),
+            None => false,
+        };
         if pieces.iter().all(under_way) {
             return true;
         }
@@ -161,7 +170,7 @@ impl Connection {
             .iter()
             .rev()
             .filter(around)
-            .find_map(|kept| kept.index(seq, packet.payload).map(|index| Resend { slot: kept.slot, index }));
+            .find_map(|kept| kept.index(seq, end).map(|index| Resend { slot: kept.slot, index }));
         let known = self.kept.iter().any(|kept| around(&kept));
         let decision = match place.filter(|_| !blind) {
             Some(_) => self.state.notified(Some(&mut copies), packet, now),
@@ -185,11 +194,8 @@ impl Connection {
             if self.state.due_at(copies) > now.as_ns() || self.state.due(copies, now) != Decision::Resend {
                 continue;
             }
-            let payload = |kept: &Kept| copies.end.wrapping_sub(copies.seq).min(kept.payload);
             let place = self.kept.iter().find_map(|kept| {
-                let offset = copies.seq.wrapping_sub(kept.seq);
-                let payload = payload(kept).min(kept.payload.saturating_sub(offset));
-                let index = kept.index(copies.seq, payload)?;
+                let index = kept.index(copies.seq, copies.end)?;
                 Some(Resend { slot: kept.slot, index })
             });
             due.extend(place.map(|place| (copies.seq, place)));

@@ -242,11 +242,12 @@ fn what_is_not_outstanding_or_was_never_sent_is_ignored() {
     bench.ack(1, 0);
     let good = bench.notification(1);
     type Count = fn(&Counters) -> u64;
-    let ignored: [(Packet, Count); 10] = [
+    let ignored: [(Packet, Count); 11] = [
         (bench.notification(0), |c| c.acked),
         (bench.notification(4), |c| c.outside),
         (Packet { payload: MSS - 1, ..good }, |c| c.outside),
         (Packet { seq: good.seq + 1, ..good }, |c| c.outside),
+        (Packet { tcp_flags: tcp::ACK | tcp::FIN, ..good }, |c| c.outside),
         (Packet { payload: 2 * MSS, ..good }, |c| c.outside),
         (Packet { ack: IRS + 2, ..good }, |c| c.outside),
         (Packet { ack: IRS.wrapping_sub(1 << 25), ..good }, |c| c.outside),
