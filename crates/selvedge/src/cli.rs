@@ -46,6 +46,16 @@ pub enum Command {
         #[command(subcommand)]
         command: Sim,
     },
+    /// Run a scenario at every point of its sweep, with every scheme and seed, as jobs that are kept one by one
+    ///
+    /// A job that is done is not run again, so the command can be interrupted and repeated. Other machines run single jobs with --job;
+    /// docs/sweeps.md.
+    Sweep(Sweep),
+    /// Compare two results metric by metric, and say what differs
+    ///
+    /// Values are means over seeds with 95% intervals. If both have the same seeds, the difference is that of each seed. A metric differs if
+    /// zero is outside the difference's interval. Ends with status 1 if a metric differs; docs/sweeps.md.
+    Compare(Compare),
     /// Reproduce published results and check them
     Repro(Repro),
     /// What a fabric is like: its spanning trees, schedules and weak points
@@ -176,6 +186,69 @@ pub struct Run {
     /// Also write the first packets that leave the first node of this link, as pcapng: leaf1-spine2, or spine2-leaf1
     #[arg(long, value_name = "LINK", requires = "output")]
     pub capture: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Sweep {
+    /// Scenario file; docs/scenarios.md describes it and its [sweep]
+    pub scenario: PathBuf,
+    /// Where results are and go [default: out/ and the scenario's name]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Schemes to run [default: those of the scenario]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub scheme: Vec<String>,
+    /// Seeds, such as 1..5 or 1,4,9 [default: those of the scenario]
+    #[arg(long, value_name = "SEEDS")]
+    pub seeds: Option<Seeds>,
+    /// Change a key of the scenario at all points, such as switch.buffer=4MB; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Only the point with this label; may be repeated
+    #[arg(long, value_name = "LABEL")]
+    pub at: Vec<String>,
+    /// Also keep each job's flows
+    #[arg(long)]
+    pub flows: bool,
+    /// Jobs at a time; results do not depend on it [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = threads)]
+    pub jobs: Option<usize>,
+    /// Refuse jobs that need more memory at a time [default: the machine's free memory]
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<units::Bytes>,
+    /// List the jobs and which are done, and run nothing
+    #[arg(long, conflicts_with = "job")]
+    pub list: bool,
+    /// Run only this job, named by its hash or the beginning of it
+    #[arg(long, value_name = "HASH")]
+    pub job: Option<String>,
+    /// Print the jobs as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// Results of `sim run -o` or of `sweep`, or a Parquet or CSV file of metrics
+    pub a: PathBuf,
+    /// The same, to be compared with it
+    pub b: PathBuf,
+    /// Only metrics with this in their name, such as fct_ms; may be repeated
+    #[arg(long, value_name = "PART")]
+    pub metric: Vec<String>,
+    /// Where zero is in the difference's interval: the metric is equal if the interval is within so many percent of A, else undecided
+    #[arg(long, value_name = "PERCENT", default_value_t = 10.0, value_parser = percent)]
+    pub within: f64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// # Errors
+/// What is no share.
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent: &f64| (0.0..=1000.0).contains(percent));
+    percent.ok_or_else(|| "give a number of percent, 0 to 1000".to_owned())
 }
 
 #[derive(Debug, Args)]

@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static DIRECTORIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static COMPANIONS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+static WORDS: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 
 /// Lists of plain values are whole whoever panicked.
 fn lock<T>(list: &'static Mutex<Vec<T>>) -> MutexGuard<'static, Vec<T>> {
@@ -28,6 +29,11 @@ pub(crate) fn forget(directory: &Path) {
     lock(&DIRECTORIES).retain(|path| path != directory);
 }
 
+/// What an interrupt says, where results are kept one by one.
+pub(crate) fn say(words: &'static str) {
+    lock(&WORDS).push(words);
+}
+
 /// On Ctrl-C, SIGTERM or SIGHUP, ends the companions, removes half-written files and ends the process with status 130.
 pub(crate) fn handle() {
     // Without a handler the default action still ends the process; only what is named here would stay.
@@ -40,7 +46,7 @@ pub(crate) fn handle() {
         for path in lock(&DIRECTORIES).iter() {
             let _ = fs::remove_dir_all(path);
         }
-        eprintln!("interrupted; no results were written");
+        eprintln!("{}", lock(&WORDS).last().unwrap_or(&"interrupted; no results were written"));
         std::process::exit(130);
     });
 }

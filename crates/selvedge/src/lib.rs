@@ -7,6 +7,7 @@ pub mod balance;
 pub mod bench;
 pub mod cli;
 pub mod cni;
+mod compare;
 pub mod controller;
 pub mod ctl;
 pub mod demo;
@@ -48,6 +49,8 @@ pub enum Failure {
     Write(#[from] output::WriteError),
     #[error(transparent)]
     Staging(#[from] output::StagingError),
+    #[error("cannot form a Parquet file: {0}")]
+    Form(frame::Error),
     #[error(transparent)]
     Lab(#[from] lab::LabFailure),
     #[error(transparent)]
@@ -103,6 +106,8 @@ pub fn main(cli: Cli) -> ExitCode {
         Command::Bench { command: Bench::Lab(arguments) } => lab::bench::bench(&arguments),
         Command::Bench { command: Bench::Sim(arguments) } => bench::sim(&arguments).map(|()| true),
         Command::Doctor { json, config, bundle, socket } => doctor(json, config.as_deref(), bundle.as_deref(), &socket),
+        Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Repro(arguments) => repro::run(&arguments),
         Command::Topo { command } => topo::run(&command).map_err(Failure::from),
         Command::Demo(arguments) => demo::run(&arguments),

@@ -8,7 +8,7 @@ use crate::output::{self, Extras, Staging};
 use crate::results::Results;
 use crate::run::{default_threads, run_all, Bar};
 use crate::scenario::{Choice, Plan, Room};
-use crate::sweep::SweepTable;
+use crate::sweep::Axes;
 use crate::{figures, input, table, Failure};
 use config::{closest, ConfigError, Document};
 use std::path::Path;
@@ -22,10 +22,13 @@ pub fn read(path: &Path, set: &[String]) -> Result<Document, ConfigError> {
     parts(path, set).map(|(document, _)| document)
 }
 
-/// The same, with the sweep.
-fn parts(path: &Path, set: &[String]) -> Result<(Document, Option<SweepTable>), ConfigError> {
+/// The same, with the axes of its sweep.
+///
+/// # Errors
+/// As [`read`]; axes that make no sense.
+pub(crate) fn parts(path: &Path, set: &[String]) -> Result<(Document, Option<Axes>), ConfigError> {
     let mut document = input::scenario(path)?;
-    let sweep = document.take("sweep").map(|sweep| SweepTable::read(&document, sweep)).transpose()?;
+    let sweep = document.take("sweep").map(|sweep| Axes::read(&document, sweep)).transpose()?;
     for key in crate::repro::KEYS {
         document.take(key);
     }
@@ -39,8 +42,9 @@ fn parts(path: &Path, set: &[String]) -> Result<(Document, Option<SweepTable>), 
 /// A scenario that makes no sense, a directory that cannot be written, a run that fails.
 pub fn run(arguments: &Run) -> Result<(), Failure> {
     let (document, sweep) = parts(&arguments.scenario, &arguments.set)?;
-    if let Some(sweep) = &sweep {
-        return swept::run(arguments, &document, sweep);
+    if let Some(axes) = sweep {
+        let sweep = axes.single(&document)?;
+        return swept::run(arguments, &document, &sweep);
     }
     if let Some(at) = arguments.at.first() {
         let problem = format!("{at:?} names a point, and the scenario has no [sweep]");

@@ -1,4 +1,16 @@
-//! `[sweep]`: one scenario at several points of an axis.
+//! `[sweep]`: one scenario at several points of an axis, or of several axes. `selvedge sweep` runs all of them as jobs.
+
+mod axes;
+mod command;
+mod jobs;
+mod store;
+mod summary;
+mod tables;
+mod work;
+
+pub(crate) use axes::{Axes, AxisValue, Point};
+pub(crate) use command::run;
+pub(crate) use store::{INDEX, METRICS};
 
 use config::{ConfigError, Document, Invalid};
 use schemars::JsonSchema;
@@ -17,6 +29,9 @@ pub(crate) struct SweepTable {
     values: Vec<Value>,
     #[serde(default)]
     point: Vec<PointTable>,
+    /// Its own place in the file.
+    #[serde(skip)]
+    at: String,
 }
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -28,24 +43,10 @@ struct PointTable {
 }
 
 impl SweepTable {
-    /// The table in a scenario of which only this is left to read.
-    ///
-    /// # Errors
-    /// What is wrong with it, as [`SweepTable::check`].
-    pub(crate) fn read(document: &Document, value: Value) -> Result<SweepTable, ConfigError> {
-        #[derive(Deserialize)]
-        struct Holder {
-            sweep: SweepTable,
-        }
-        let Holder { sweep } = document.read_table(&Table::from_iter([("sweep".to_owned(), value)]), "")?;
-        sweep.check(document)?;
-        Ok(sweep)
-    }
-
     /// # Errors
     /// Neither values with keys nor points, or two points of one name.
     pub(crate) fn check(&self, document: &Document) -> Result<(), ConfigError> {
-        let fail = |problem: String, remedy| Err(document.error(&Invalid::new("sweep", problem, remedy)));
+        let fail = |problem: String, remedy| Err(document.error(&Invalid::new(self.at.clone(), problem, remedy)));
         if self.point.is_empty() == self.values.is_empty() || self.values.is_empty() != self.keys.is_empty() {
             let problem = "needs either values and keys, or points".to_owned();
             return fail(problem, "write values = [2, 4] with keys = [\"topology.spines\"]");
@@ -87,11 +88,11 @@ impl SweepTable {
     /// A key that cannot be set.
     pub(crate) fn apply(&self, n: usize, document: &mut Document) -> Result<(), ConfigError> {
         if let Some(point) = self.point.get(n) {
-            document.overlay(&point.set, &format!("sweep.point.{n}.set"))?;
+            document.overlay(&point.set, &format!("{}.point.{n}.set", self.at))?;
         }
         if let Some(value) = self.values.get(n) {
             for (k, key) in self.keys.iter().enumerate() {
-                document.set_from(key, value.clone(), &format!("sweep.keys.{k}"))?;
+                document.set_from(key, value.clone(), &format!("{}.keys.{k}", self.at))?;
             }
         }
         Ok(())

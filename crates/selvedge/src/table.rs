@@ -111,12 +111,19 @@ pub fn text(table: &Table) -> String {
         }
         grid.push(line);
     }
-    let columns = table.rows.len() + 1;
-    let width = |c: usize| grid.iter().map(|line| line[c].chars().count()).max().unwrap_or(0);
+    aligned(&grid)
+}
+
+/// Lines of cells in columns: the first to the left, the others to the right.
+pub(crate) fn aligned(grid: &[Vec<String>]) -> String {
+    let columns = grid.iter().map(Vec::len).max().unwrap_or(0);
+    let width =
+        |c: usize| grid.iter().filter_map(|line| line.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut out = String::new();
-    for line in &grid {
-        let mut shown = format!("{:<1$}", line[0], widths[0]);
+    for line in grid {
+        let Some(first) = line.first() else { continue };
+        let mut shown = format!("{first:<0$}", widths[0]);
         for (cell, width) in line.iter().zip(&widths).skip(1) {
             shown += &format!("  {cell:>width$}");
         }

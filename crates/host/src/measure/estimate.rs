@@ -38,6 +38,26 @@ pub fn estimate(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { mean, half_width, min, max, runs: n })
 }
 
+/// By how much independent values `b` lie above `a` in the mean, with its interval: Welch's, degrees of freedom rounded down. `runs` is
+/// the number of all values; smallest and largest are the mean. `None` if either is empty; no half width with one value
+/// on a side, or an infinite one.
+pub fn difference(a: &[f64], b: &[f64]) -> Option<Estimate> {
+    let (of_a, of_b) = (estimate(a)?, estimate(b)?);
+    let mean = of_b.mean - of_a.mean;
+    let errors = |values: &[f64], mean: f64| {
+        let n = values.len() as f64;
+        let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+        (squares / (n - 1.0) / n, n - 1.0)
+    };
+    let half_width = (a.len() > 1 && b.len() > 1 && of_a.mean.is_finite() && of_b.mean.is_finite()).then(|| {
+        let ((e, m), (f, n)) = (errors(a, of_a.mean), errors(b, of_b.mean));
+        let spread = e * e / m + f * f / n;
+        let freedom = if spread > 0.0 { (e + f) * (e + f) / spread } else { m + n };
+        student_t((freedom as usize).max(1)) * libm::sqrt(e + f)
+    });
+    Some(Estimate { mean, half_width, min: mean, max: mean, runs: a.len() + b.len() })
+}
+
 /// The interval of what is computed from all of n samples at once, such as a percentile, by the jackknife: `whole` is of all,
 /// `without` of all but one, in turn. `None` with one sample or an infinite value.
 pub fn jackknife(whole: f64, without: &[f64]) -> Option<f64> {
@@ -117,6 +137,20 @@ mod tests {
         assert!((half_width - estimate(&values).unwrap().half_width.unwrap()).abs() < 1e-12);
         assert_eq!(jackknife(f64::INFINITY, &[1.0, f64::INFINITY]), None);
         assert_eq!(jackknife(1.0, &[1.0]), None);
+    }
+
+    #[test]
+    fn a_difference_by_hand() {
+        // Means 4 and 8, squared standard errors 0.5 and 4/3: 11/6, squared over 0.5^2/4 + (4/3)^2/2 is 3.53 degrees of freedom.
+        let (a, b) = ([2.0, 3.0, 5.0, 6.0, 4.0], [6.0, 8.0, 10.0]);
+        let d = difference(&a, &b).unwrap();
+        assert_eq!((d.mean, d.runs), (4.0, 8));
+        assert!((d.half_width.unwrap() - 3.182 * (11.0f64 / 6.0).sqrt()).abs() < 1e-12);
+        assert_eq!(difference(&b, &a).unwrap().half_width, d.half_width);
+        assert_eq!(difference(&[1.0, 1.0], &[1.0, 1.0]).unwrap().half_width, Some(0.0));
+        assert_eq!(difference(&[1.0], &[2.0, 3.0]).unwrap().half_width, None);
+        assert_eq!(difference(&[f64::INFINITY, 1.0], &[2.0, 3.0]).unwrap().half_width, None);
+        assert!(difference(&[], &[1.0]).is_none());
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod weighted;
 mod windows;
 
 pub use curve::cdf_points;
-pub use estimate::{across_seeds, estimate, jackknife, Across, Estimate};
+pub use estimate::{across_seeds, difference, estimate, jackknife, Across, Estimate};
 pub use fairness::jain;
 pub use ideal::ideal_fct;
 pub use quantile::{Quantile, Samples, TooFew};

@@ -3,7 +3,7 @@
 use super::Expression;
 use crate::input;
 use crate::scenario::{Choice, Plan};
-use crate::sweep::SweepTable;
+use crate::sweep::{Axes, SweepTable};
 use config::{closest, ConfigError, Document, Invalid};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -42,7 +42,7 @@ impl Mode {
 struct Harness {
     #[serde(default)]
     result: Vec<ResultTable>,
-    sweep: Option<SweepTable>,
+    sweep: Option<Axes>,
     #[serde(default)]
     mode: Modes,
 }
@@ -178,9 +178,7 @@ impl Experiment {
             }
             results.push(published(&document, n, table)?);
         }
-        if let Some(sweep) = &sweep {
-            sweep.check(&document)?;
-        }
+        let sweep = sweep.map(|axes| axes.check(&document).and_then(|()| axes.single(&document))).transpose()?;
         let modes = [mode.quick, mode.full, mode.paper];
         let experiment = Experiment { file, results, document, sweep, modes };
         let labels = experiment.labels();

@@ -69,7 +69,7 @@ pub(super) fn check(scenario: &Scenario, schemes: usize, experiment: &Experiment
     let alone = parts.iter().position(|part| part.bytes > most as f64);
     let largest = (0..parts.len()).max_by(|&a, &b| parts[a].bytes.total_cmp(&parts[b].bytes));
     let Part { key, what, remedy, .. } = parts.swap_remove(alone.or(largest).unwrap_or_default());
-    let fewer = if at_once > 1.0 { ", or run with --threads 1" } else { "" };
+    let fewer = if at_once > 1.0 { ", or run fewer at a time" } else { "" };
     let problem = format!("needs about {} for {what}, and {whose} {}", shown(needed), shown(most as f64));
     Err(Invalid::new(key, problem, format!("{remedy}{fewer}")))
 }

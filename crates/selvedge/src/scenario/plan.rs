@@ -195,6 +195,15 @@ impl Plan {
         plan
     }
 
+    /// The configuration that is in effect in the run of one scheme with one seed alone, as [`Plan::effective`].
+    pub(crate) fn effective_of(&self, scheme: &str, seed: u64) -> String {
+        let mut scenario = self.scenario.clone();
+        scenario.seeds = Seeds(vec![seed]);
+        scenario.schemes.retain(|name| name == scheme);
+        scenario.scheme.0.retain(|(name, _)| name == scheme);
+        toml::to_string(&scenario).unwrap_or_default()
+    }
+
     /// The configuration that is in effect, as a scenario file that gives the same plan.
     pub fn effective(&self) -> String {
         // Serialising a value that was read cannot fail; an empty text would be seen at once.

@@ -2,6 +2,8 @@
 
 mod bad_input;
 mod cni;
+mod compare;
+mod jobs;
 mod records;
 mod repro;
 mod results;

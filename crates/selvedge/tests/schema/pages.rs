@@ -160,7 +160,8 @@ fn quantity(text: &Json) -> Option<u64> {
 
 /// Keys that hold plain values, of which a page must speak.
 fn leaves(properties: &Json) -> Vec<&String> {
-    let nested = |p: &Json| p.get("properties").is_some() || p["items"].get("properties").is_some();
+    let table = |p: &Json| p.get("properties").is_some() || p["items"].get("properties").is_some();
+    let nested = |p: &Json| table(p) || p["anyOf"].as_array().is_some_and(|any| any.iter().any(table));
     let map = properties.as_object().unwrap().iter();
     map.filter(|(_, p)| !nested(p) && p.get("additionalProperties").is_none()).map(|(key, _)| key).collect()
 }

@@ -1,0 +1,91 @@
+//! Runs jobs, several at a time. Each is kept as soon as it is done.
+
+use super::jobs::{Job, Jobs};
+use super::store::Store;
+use super::tables;
+use crate::run::RunError;
+use crate::Failure;
+use host::measure::{summarise, Buckets};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What became of the jobs that were to run.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    pub(crate) ran: usize,
+    /// Jobs that came to nothing, with the reason.
+    pub(crate) failed: Vec<(String, String)>,
+}
+
+/// Runs these jobs, `at_once` at a time. A job that fails does not keep others from running; a file that cannot be written does.
+///
+/// # Errors
+/// The file system's, or a scenario that was changed meanwhile.
+pub(crate) fn run(jobs: &Jobs, wanted: &[&Job], store: &Store, at_once: usize, flows: bool) -> Result<Done, Failure> {
+    let next = AtomicUsize::new(0);
+    let stop = AtomicBool::new(false);
+    let done = Mutex::new((Done::default(), None));
+    let bar = bar(wanted.len());
+    let work = || {
+        while let Some(job) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let ended = one(jobs, job, store, flows);
+            bar.inc(1);
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            match ended {
+                Ok(()) => done.0.ran += 1,
+                Err(Failure::Run(e)) => done.0.failed.push((job.hash.clone(), e.to_string())),
+                Err(e) => {
+                    stop.store(true, Ordering::Relaxed);
+                    done.1.get_or_insert(e);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..at_once.clamp(1, wanted.len().max(1)) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    bar.finish_and_clear();
+    let (mut done, error) = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.failed.sort();
+    error.map_or(Ok(done), Err)
+}
+
+fn one(jobs: &Jobs, job: &Job, store: &Store, with_flows: bool) -> Result<(), Failure> {
+    let plan = jobs.plan(job)?;
+    let Some(scheme) = plan.schemes.first() else { return Ok(()) };
+    let mut experiment = scheme.experiment(job.seed);
+    experiment.record.sample_every = units::Time::ZERO; // no series is kept
+    let outcome = host::run(&experiment, &mut |_| {}).map_err(|problem| RunError::Workload {
+        scheme: job.scheme.clone(),
+        seed: job.seed,
+        problem,
+    })?;
+    let names: Vec<String> = plan.scenario.workload.iter().map(|w| w.name.clone()).collect();
+    let summary = summarise(&outcome, &names, plan.scenario.warmup, &Buckets::default());
+    let metrics = frame::parquet(&tables::metrics(&plan, job, &summary)).map_err(Failure::Form)?;
+    let flows = with_flows.then(|| frame::parquet(&tables::flows(&plan, job, &outcome))).transpose();
+    let flows = flows.map_err(Failure::Form)?;
+    Ok(store.keep(&job.hash, &metrics, flows.as_deref())?)
+}
+
+/// Progress on standard error, if that is a terminal.
+fn bar(jobs: usize) -> ProgressBar {
+    let target = match std::io::stderr().is_terminal() {
+        true => ProgressDrawTarget::stderr_with_hz(4),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let bar = ProgressBar::with_draw_target(Some(jobs as u64), target);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} jobs, {eta} left") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(std::time::Duration::from_millis(500));
+    bar
+}
