@@ -69,6 +69,18 @@ fn alive(pid: u64) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z') && !rest.starts_with('X'))
 }
 
+/// Needs no lab: what this machine cannot carry is told by the simulation, before one begins.
+#[test]
+fn a_comparison_that_no_machine_can_carry_is_refused_beforehand() {
+    let labs = Labs::new("refused");
+    let text =
+        "title = \"fast\"\nduration = \"20ms\"\n[topology]\nkind = \"dumbbell\"\npairs = 4\nrate = \"100Gbps\"\n\
+        [[workload]]\nname = \"long\"\npattern = \"long\"\npairs = [[0, 4], [1, 5], [2, 6], [3, 7]]\n";
+    std::fs::write(labs.0.join("fast.toml"), text).unwrap();
+    let (said, _) = labs.fails("lab run fast.toml --scheme ecmp --seeds 1 --compare");
+    assert!(said.contains("million packet-hops a second") && said.contains("add --scale "), "{said}");
+}
+
 #[test]
 fn a_lab_comes_up_changes_and_goes_down() {
     let labs = Labs::new("life");

@@ -71,6 +71,9 @@ pub struct RunArguments {
     /// Simulate the same, too, and say where the two differ by more than they may. Exit status 1 if they do
     #[arg(long)]
     pub compare: bool,
+    /// Links with an Nth of their rates and N times their delays, also in the simulator beside it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub scale: Option<u32>,
     /// Print all metrics as one JSON object instead of the table
     #[arg(long)]
     pub json: bool,

@@ -4,6 +4,7 @@ mod agreement;
 pub mod arguments;
 pub mod bench;
 mod capture;
+mod carry;
 mod control;
 mod daemon;
 mod dctcp;

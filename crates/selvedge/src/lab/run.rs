@@ -35,13 +35,19 @@ struct Judged {
 /// # Errors
 /// A scenario that makes no sense or cannot be had here, a directory that cannot be written.
 pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
-    let document = sim::read(&arguments.scenario, &arguments.set)?;
+    let mut document = sim::read(&arguments.scenario, &arguments.set)?;
     let choice = Choice { schemes: arguments.scheme.clone(), seeds: arguments.seeds.clone() };
-    let plan = Plan::new(&document, &choice)?;
+    let mut plan = Plan::new(&document, &choice)?;
+    if let Some(scale) = arguments.scale {
+        super::carry::scale(&mut document, &plan, scale)?;
+        plan = Plan::new(&document, &choice)?;
+    }
     super::refuse(&document, &plan)?;
     if arguments.compare && plan.without_unmodelled().schemes.is_empty() {
         plan.modelled()?;
     }
+    let beside = arguments.compare.then(|| simulated(&plan)).transpose()?;
+    beside.as_ref().map_or(Ok(()), super::carry::refuse)?;
     let staging = arguments.output.as_deref().map(|dir| Staging::new(dir, arguments.force)).transpose()?;
     let laws = laws_of(&plan);
     let dctcp = Dctcp::register(&laws)?;
@@ -54,7 +60,6 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
             judged.push(verdict);
         }
     }
-    let beside = arguments.compare.then(|| simulated(&plan)).transpose()?;
     let results = Results::new(plan, finished);
     let beside = beside.map(|simulated| {
         let counts = |scheme: &str| judged.iter().all(|run| run.scheme != scheme || run.verdict.is_valid());
@@ -321,6 +326,9 @@ fn command(arguments: &RunArguments) -> String {
     }
     for set in &arguments.set {
         command += &format!(" --set {set}");
+    }
+    if let Some(scale) = arguments.scale {
+        command += &format!(" --scale {scale}");
     }
     if arguments.compare {
         command += " --compare";
