@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_slower_fabric_has_as_many_bytes_under_way() {
-        let text = "duration = \"1ms\"\n[topology]\nkind = \"clos\"\nrate = \"10Gbps\"\nfabric_rate = \"4Gbps\"\n[[workload]]\nname = \"all\"\npattern = \"stride\"\n";
+        let text = "duration = \"1ms\"\n[topology]\nkind = \"clos\"\nrate = \"10Gbps\"\nfabric_rate = \"4Gbps\"\n[[workload]]\nname = \"long\"\npattern = \"stride\"\nk = 4\n";
         let mut document = Document::parse("x.toml", text, "docs/scenarios.md").unwrap();
         let plan = Plan::new(&document, &Choice::default()).unwrap();
         scale(&mut document, &plan, 40).unwrap();
