@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := scripts/cargo
 SELVEDGE := $(TARGET)/release/selvedge
 
-.PHONY: help demo test test-kernel test-kernels test-kernels-short tutorial fuzz build lint fmt-check clippy licences check-scripts bench peers packages test-packages test-upgrade book install clean
+.PHONY: help demo test test-kernel test-kernels test-kernels-short tutorial python fuzz build lint fmt-check clippy licences check-scripts bench peers packages test-packages test-upgrade book install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -45,6 +45,10 @@ tutorial: ## follow docs/your-scheme.md in a copy of this tree: files, changes a
 	@scripts/need test
 	@scripts/tests/tutorial.py
 
+python: ## build the Python wheel, install it into a fresh environment and test it there; downloads packages (docs/sweeps.md)
+	@scripts/need build
+	@scripts/python
+
 fuzz: ## 10 million hostile frames through the parser and, as root, twice through the kernel programs; a million flows to reorder (half an hour)
 	SELVEDGE_FRAMES=10000000 scripts/test --package fuzz-drivers --test frames --test notifications
 	SELVEDGE_SEQUENCES=1000000 scripts/test --package fuzz-drivers --test sequences
@@ -76,7 +80,7 @@ check-scripts: ## tests of the scripts themselves; shellcheck where it is instal
 	@if command -v shellcheck >/dev/null; then \
 		echo shellcheck; \
 		shellcheck -x .ci/run scripts/need scripts/cargo scripts/features scripts/test scripts/toolchain.sh scripts/tests/*.sh \
-			scripts/packages scripts/test-packages scripts/book \
+			scripts/packages scripts/test-packages scripts/book scripts/python \
 			scripts/kernels/boot scripts/kernels/common.sh scripts/kernels/fetch scripts/kernels/image scripts/kernels/init scripts/kernels/test; \
 	else echo "shellcheck is not installed: skipped"; fi
 
