@@ -9,7 +9,9 @@ use crate::logging::Logging;
 use agent_api::protocol::Command;
 use clap::{Args, Subcommand};
 use config::ConfigError;
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{kill, SigSet, Signal};
+use nix::unistd::Pid;
+use std::io;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
@@ -20,6 +22,9 @@ pub enum Agent {
         arguments: Arguments,
         #[command(flatten)]
         logging: Logging,
+        /// End, as by SIGTERM, when standard input does: with the program that holds its other end, however that ends
+        #[arg(long)]
+        end_with_input: bool,
     },
     /// Take the edge out of the kernel, whether its agent runs or not
     Stop(Stop),
@@ -54,6 +59,8 @@ pub enum AgentError {
     Run(#[from] kernel_edge::Error),
     #[error("cannot wait for signals: {0}")]
     Signals(nix::Error),
+    #[error("cannot watch standard input: {0}")]
+    Input(io::Error),
 }
 
 impl AgentError {
@@ -71,8 +78,11 @@ impl AgentError {
 /// One line why it was not done.
 pub fn run(agent: &Agent) -> Result<(), AgentError> {
     match agent {
-        Agent::Run { arguments, logging } => {
+        Agent::Run { arguments, logging, end_with_input } => {
             logging.start();
+            if *end_with_input {
+                std::thread::Builder::new().spawn(wait_for_end_of_input).map_err(AgentError::Input)?;
+            }
             serve(&arguments.config)
         }
         Agent::Stop(arguments) => stop_and_stay(arguments),
@@ -82,6 +92,12 @@ pub fn run(agent: &Agent) -> Result<(), AgentError> {
 
 fn serve(path: &Path) -> Result<(), AgentError> {
     Ok(kernel_edge::run(&mut || file::load(path).map_err(|e| e.to_string()))?)
+}
+
+/// Before the agent listens to signals, this one ends it at once, as it then has changed nothing that must be undone.
+fn wait_for_end_of_input() {
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink()); // what cannot be read is over, too
+    let _ = kill(Pid::this(), Signal::SIGTERM); // to oneself it does not fail
 }
 
 fn check(path: &Path) -> Result<(), AgentError> {

@@ -113,7 +113,9 @@ fn configure(config: &Path, socket: &Path, law: &Law) -> io::Result<()> {
 fn spawn(host: &HostNamespace, config: &Path, log: &Path) -> io::Result<Companion> {
     let log = File::create(log)?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["agent", "run", "--config"]).arg(config).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    // Nobody writes there: it ends with this process, also when that is killed.
+    command.args(["agent", "run", "--end-with-input", "--config"]).arg(config);
+    command.stdin(Stdio::piped()).stdout(log.try_clone()?).stderr(log);
     host.enter(|| {
         private_bpffs()?;
         Companion::spawn(&mut command)

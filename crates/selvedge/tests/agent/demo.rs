@@ -117,6 +117,23 @@ fn interrupted_it_leaves_nothing() {
     assert_eq!(outside(), before);
 }
 
+/// SIGKILL, of which nobody hears: the agent ends with its standard input, and what is in the kernel with its namespaces.
+#[test]
+fn killed_it_leaves_nothing_that_runs() {
+    if let Some(why) = unavailable() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let (place, before) = (Place::new("e"), outside());
+    let mut child = place.demo(&[], &["--only", "traffic"]).spawn().unwrap();
+    eventually("the agent listens", || place.left().iter().any(|dir: &PathBuf| dir.join("ctl.sock").exists()));
+    assert_eq!(place.processes().len(), 1, "the agent");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("the agent ends", || place.processes().is_empty());
+    assert_eq!(outside(), before);
+}
+
 /// Without privileges, or none where there are none to give up; `None` where they cannot be given up.
 fn unprivileged() -> Option<Vec<&'static str>> {
     if !nix::unistd::Uid::effective().is_root() {
