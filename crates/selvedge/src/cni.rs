@@ -8,6 +8,7 @@ mod call;
 mod ends;
 pub mod install;
 mod list;
+mod segment;
 
 use crate::ctl::{ask, CtlError};
 use agent_api::protocol::{Command, Limit, RequestedLimit};
@@ -116,6 +117,16 @@ fn add(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
         return ended.map(|_| previous.clone());
     }
     let interface = ends::host_end(previous, attachment)?;
+    if let Some((ms, bps)) = call.segment_ms.zip(call.rates.egress_bps) {
+        let bytes = segment::bytes(bps, ms);
+        ends::inside(attachment, |index| segment::shorten(index, bytes)).map_err(|e| {
+            let msg = format!(
+                "cannot shorten the segments of {}: {e}; leave out maxSegmentMs to do without",
+                attachment.ifname
+            );
+            CniError::new(FAILED_IO, msg)
+        })?;
+    }
     let until = Instant::now() + call.wait;
     loop {
         match ask(&call.socket, Command::Limit(wanted(call, attachment, interface.clone())), PATIENCE) {

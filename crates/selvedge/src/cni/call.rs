@@ -22,6 +22,8 @@ pub(super) struct Call {
     pub(super) socket: PathBuf,
     /// How long ADD asks for an agent that is being started anew.
     pub(super) wait: Duration,
+    /// How long the largest segment of the container takes at its egress rate, ms; `None`: segments stay as large as they are.
+    pub(super) segment_ms: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -65,6 +67,8 @@ impl Rates {
 /// Seconds that ADD waits for an agent, unless the network says otherwise; and at most: runtimes give up, too.
 const WAIT: u64 = 10;
 const MAX_WAIT: u64 = 120;
+/// Of `maxSegmentMs`.
+const MAX_SEGMENT_MS: u64 = 100;
 
 /// Keys of others are theirs. Runtimes in Go write `null` for an empty map or list.
 #[derive(Deserialize)]
@@ -80,6 +84,7 @@ struct Configuration {
     bandwidth: Bandwidth,
     socket: Option<PathBuf>,
     wait: Option<u64>,
+    max_segment_ms: Option<u64>,
     #[serde(default, rename = "cni.dev/valid-attachments", deserialize_with = "null_is_none_valid")]
     valid: Option<Vec<Valid>>,
     /// The same key of earlier drafts of GC.
@@ -183,6 +188,12 @@ impl Call {
             let msg = format!("wait is {wait}: give a number of seconds, 0 to {MAX_WAIT}");
             return Err(CniError::new(INVALID, msg));
         }
+        let segment_ms = config.max_segment_ms;
+        if let Some(ms) = segment_ms.filter(|ms| !(1..=MAX_SEGMENT_MS).contains(ms)) {
+            let msg =
+                format!("maxSegmentMs is {ms}: give a number of milliseconds, 1 to {MAX_SEGMENT_MS}, or leave it out");
+            return Err(CniError::new(INVALID, msg));
+        }
         Ok(Call {
             version: config.cni_version,
             network: config.name,
@@ -191,6 +202,7 @@ impl Call {
             rates,
             socket: config.socket.unwrap_or_else(|| SOCKET.into()),
             wait: Duration::from_secs(wait),
+            segment_ms,
         })
     }
 }
@@ -304,6 +316,16 @@ mod tests {
             assert_eq!(read(extra).map(|call| call.wait), Ok(Duration::from_secs(seconds)), "{extra}");
         }
         for wrong in [r#", "wait": 121"#, r#", "wait": -1"#, r#", "wait": "long""#] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn segments_stay_as_they_are_unless_the_network_says_otherwise() {
+        for (extra, ms) in [("", None), (r#", "maxSegmentMs": null"#, None), (r#", "maxSegmentMs": 2"#, Some(2))] {
+            assert_eq!(read(extra).map(|call| call.segment_ms), Ok(ms), "{extra}");
+        }
+        for wrong in [r#", "maxSegmentMs": 0"#, r#", "maxSegmentMs": 101"#, r#", "maxSegmentMs": "short""#] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

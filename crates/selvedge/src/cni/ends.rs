@@ -55,12 +55,20 @@ fn is_veth(name: &str) -> bool {
     !event.lines().any(|line| line.starts_with("DEVTYPE="))
 }
 
-/// Number of the container's interface in its namespace: looked up by a thread that goes there and ends.
+/// Number of the container's interface in its namespace.
 fn index_inside(attachment: &Attachment) -> io::Result<u32> {
+    inside(attachment, Ok)
+}
+
+/// Does something in the container's namespace with its interface, whose number it is told: on a thread that goes there and ends.
+pub(super) fn inside<T: Send>(
+    attachment: &Attachment,
+    what: impl FnOnce(u32) -> io::Result<T> + Send,
+) -> io::Result<T> {
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| -> io::Result<u32> {
+        let thread = scope.spawn(|| -> io::Result<T> {
             setns(File::open(&attachment.netns)?, CloneFlags::CLONE_NEWNET)?;
-            Ok(if_nametoindex(attachment.ifname.as_str())?)
+            what(if_nametoindex(attachment.ifname.as_str())?)
         });
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })

@@ -112,6 +112,18 @@ fn containers_are_limited_from_add_to_del_whatever_becomes_of_the_agent() {
         assert_eq!(whose(&world, "lxc0"), (pod.to_owned(), info.to_owned()), "once, whatever the directions");
         let text = world.ctl(0, &["limits"]);
         assert!(String::from_utf8_lossy(&text.stdout).contains(" shop/c1.web "), "{text:?}");
+        // Shorter segments, where the network asks for them: 10 ms at 50 Mb/s.
+        let largest = || {
+            let shown = world.exec(&world.guest(0), "ip -d link show eth0");
+            let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+            let value = shown.split("gso_max_size ").nth(1).and_then(|rest| rest.split_whitespace().next());
+            value.unwrap_or_else(|| panic!("{shown}")).to_owned()
+        };
+        assert_eq!(largest(), "65536");
+        let mut short = slow.clone();
+        short["maxSegmentMs"] = 10.into();
+        assert_eq!(one.selvedge("ADD", &short).as_ref(), Ok(&short["prevResult"]));
+        assert_eq!(largest(), "62500");
         // Again, with other rates; and for nobody else.
         assert_eq!(one.selvedge("ADD", &fast).as_ref(), Ok(&fast["prevResult"]));
         assert_eq!(one.selvedge("CHECK", &slow).unwrap_err()["code"], 100);
