@@ -1,6 +1,8 @@
 //! What an agent is told to do, after every check that needs no kernel.
 
-pub use super::rates::{Annotated, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_RATE, MAX_TENANTS, MIN_RATE};
+pub use super::rates::{
+    Annotated, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_PAIRS, MAX_RATE, MAX_TENANTS, MIN_RATE,
+};
 use edge::reorder::Timeout;
 use edge::Balance;
 use std::fmt;

@@ -6,6 +6,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use units::{BitRate, Bytes, Time};
 
+/// Most pairs of devices on which guests' sending is limited.
+pub const MAX_PAIRS: u32 = 8;
+/// CPUs for which one pair does, unless told otherwise: docs/limiters.md has the measurement.
+const CPUS_PER_PAIR: usize = 2;
 /// Most tenants.
 pub const MAX_TENANTS: usize = 1024;
 /// Least and most that a port may be limited to.
@@ -18,6 +22,8 @@ pub struct Limits {
     pub pacing: Pacing,
     /// Flows with less than a quantum go past the queue of all others of their port.
     pub sparse_first: bool,
+    /// Pairs of devices, each with a queue and a lock of its own; None: by the number of CPUs.
+    pub pairs: Option<u32>,
     /// Of ports that name none.
     pub law: LawKind,
     /// All ports with an egress limit together.
@@ -30,6 +36,16 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Among how many pairs of devices ports are spread. What is limited together is on one.
+    pub fn most_pairs(&self) -> u32 {
+        let cpus = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let wanted = self.pairs.unwrap_or_else(|| (cpus() / CPUS_PER_PAIR).min(MAX_PAIRS as usize) as u32);
+        match self.total {
+            Some(_) => 1,
+            None => wanted.clamp(1, MAX_PAIRS),
+        }
+    }
+
     pub fn tenant(&self, name: &str) -> Option<&Tenant> {
         self.tenants.iter().find(|tenant| tenant.name == name)
     }

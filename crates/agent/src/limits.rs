@@ -18,9 +18,11 @@ use units::{BitRate, Time};
 
 mod qdiscs;
 mod raise;
+mod spread;
 mod tell;
 
 pub(crate) use qdiscs::remove_all;
+use qdiscs::Pair;
 pub(crate) use raise::{lower, Raise};
 pub(crate) use tell::tell;
 
@@ -78,6 +80,8 @@ pub(crate) struct Limited {
     /// Class and where it is, of each that is in force.
     pub(crate) classes: BTreeMap<LimiterKey, (u32, u32)>,
     pub(crate) wanted: Vec<Wanted>,
+    /// Pairs of devices through which segments go.
+    pairs: BTreeSet<Pair>,
     /// Of all our HTBs: device and class.
     kept: BTreeSet<(u32, u32)>,
 }

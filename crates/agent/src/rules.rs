@@ -5,8 +5,8 @@ use super::receiver;
 use agent_api::config::{Config, PortRule, Selector};
 use kernel::cut;
 
-/// Start of the names of the pair of devices through which what is limited goes.
-const LIMIT_NAME: &str = "svlimit";
+/// Start of the names of the pairs of devices through which what is limited goes.
+pub(crate) const LIMIT_NAME: &str = "svlimit";
 /// Start of the names of our GRO devices.
 const GRO_NAME: &str = "svgro";
 

@@ -1,10 +1,40 @@
 //! Queues of the kernel, changed only where they differ; qdiscs that others set stay.
 
+use super::super::rules::LIMIT_NAME;
+use agent_api::config::MAX_PAIRS;
 use kernel::htb::{self, Class, Found, Qdisc};
 use std::io;
 
-pub(super) const FIRST: &str = "svlimit0";
-pub(super) const SECOND: &str = "svlimit1";
+/// Where the sending of some ports is limited: it enters by the first device and leaves by the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Pair(pub(super) u32);
+
+impl Pair {
+    pub(super) fn all() -> impl Iterator<Item = Pair> {
+        (0..MAX_PAIRS).map(Pair)
+    }
+
+    pub(super) fn first(self) -> String {
+        format!("{LIMIT_NAME}{}", self.0 * 2)
+    }
+
+    pub(super) fn second(self) -> String {
+        format!("{LIMIT_NAME}{}", self.0 * 2 + 1)
+    }
+
+    /// Number of the first device, if there is one of that name.
+    pub(super) fn ifindex(self) -> Option<u32> {
+        kernel::ifindex(&self.first()).ok()
+    }
+
+    /// Fine if it is not there.
+    pub(super) fn remove(self) -> io::Result<()> {
+        match self.ifindex() {
+            Some(_) => htb::remove_pair(&self.first()),
+            None => Ok(()),
+        }
+    }
+}
 
 /// The queue of a leaf, unless somebody has put another qdisc there, which stays; in a class that is new nobody has.
 pub(super) fn set_queue(device: u32, class: u32, limit: u32, qdiscs: &[Qdisc], new: bool) -> io::Result<()> {
@@ -59,7 +89,8 @@ pub(super) fn set(device: u32, have: &[Found], class: &Class) -> io::Result<()> 
 /// Without an agent: everything of ours on any device.
 pub(crate) fn remove_all() -> io::Result<()> {
     let ours = htb::qdiscs()?;
-    let pair = kernel::ifindex(FIRST).unwrap_or(0);
-    ours.iter().filter(|q| q.is_ours() && q.ifindex != pair).try_for_each(|q| htb::remove_root(q.ifindex))?;
-    htb::remove_pair(FIRST)
+    let pairs: Vec<u32> = Pair::all().filter_map(Pair::ifindex).collect();
+    let others = ours.iter().filter(|q| q.is_ours() && !pairs.contains(&q.ifindex));
+    others.into_iter().try_for_each(|q| htb::remove_root(q.ifindex))?;
+    Pair::all().try_for_each(Pair::remove)
 }

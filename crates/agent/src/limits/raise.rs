@@ -3,7 +3,8 @@
 use super::super::attached::Attached;
 use super::super::interfaces::Interfaces;
 use super::super::rows::Rows;
-use super::qdiscs::{add_fq, occupied, set, set_queue, set_root, FIRST, SECOND};
+use super::qdiscs::{add_fq, occupied, set, set_queue, set_root, Pair};
+use super::spread::spread;
 use super::{
     bytes_per_second, class, numbers, wanted, Limited, Wanted, BOTH, IN_BULK, IN_FIRST, OF_FIRST, PORTS, TENANTS,
     UNLIMITED,
@@ -16,6 +17,7 @@ use kernel::state::{Plain, Port, PORT_LIMITER, RETURN};
 use kernel::{KernelEdge, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use units::BitRate;
 
 /// What limits need of the agent while they are put in place.
 pub(crate) struct Raise<'a> {
@@ -128,17 +130,20 @@ impl Raise<'_> {
         }
     }
 
-    /// The pair of devices, with a root qdisc on its first. Returns the number of that.
+    /// A pair of devices, with a root qdisc on its first. Returns the number of that.
     fn raise_pair(
         &mut self,
         limited: &mut Limited,
+        pair: Pair,
         qdiscs: &[Qdisc],
         kind: &str,
         add: impl FnOnce(u32) -> io::Result<()>,
     ) -> Result<u32, Box<dyn std::error::Error>> {
-        htb::add_pair(FIRST, SECOND)?;
-        let [device, out] = [kernel::ifindex(FIRST)?, kernel::ifindex(SECOND)?];
-        for (at, name) in [((device, Role::Nothing), FIRST), ((out, Role::Limiter), SECOND)] {
+        let [first, second] = [pair.first(), pair.second()];
+        htb::add_pair(&first, &second)?;
+        limited.pairs.insert(pair);
+        let [device, out] = [kernel::ifindex(&first)?, kernel::ifindex(&second)?];
+        for (at, name) in [((device, Role::Nothing), &first), ((out, Role::Limiter), &second)] {
             self.attached.ensure(self.edge, at, name)?;
             limited.attach.insert(at);
         }
@@ -146,18 +151,18 @@ impl Raise<'_> {
         limited.ports.insert(out.as_bytes().to_vec(), port.as_bytes().to_vec());
         // The pair stays, and with it what was put there.
         if let Some(other) = qdiscs.iter().find(|q| q.ifindex == device && q.is_anothers()) {
-            return Err(occupied(FIRST, other).into());
+            return Err(occupied(&first, other).into());
         }
         set_root(device, qdiscs, kind, add)?;
-        htb::set_up(FIRST)?;
-        htb::set_up(SECOND)?;
+        htb::set_up(&first)?;
+        htb::set_up(&second)?;
         Ok(device)
     }
 
     /// A schedule for each port; an fq on the first of the pair of devices keeps to them, if anything is to.
     fn schedule_egress(&mut self, limited: &mut Limited, qdiscs: &[Qdisc]) -> Result<(), Box<dyn std::error::Error>> {
         let device = match self.config.limits.pacing {
-            Pacing::Departure => self.raise_pair(limited, qdiscs, "fq", add_fq)?,
+            Pacing::Departure => self.raise_pair(limited, Pair(0), qdiscs, "fq", add_fq)?,
             Pacing::Htb | Pacing::Virtual => 0,
         };
         for w in limited.wanted.clone().iter().filter(|w| w.key.direction == LIMITER_OUT) {
@@ -166,33 +171,58 @@ impl Raise<'_> {
         Ok(())
     }
 
-    /// The pair of devices, and a class for each port on its first.
+    /// Pairs of devices, and a class for each port on one of them.
     fn raise_egress(&mut self, limited: &mut Limited, qdiscs: &[Qdisc]) -> Result<(), Box<dyn std::error::Error>> {
-        let device = self.raise_pair(limited, qdiscs, "htb", |device| htb::add_root(device, 0))?;
-        let have = htb::classes(device)?;
-        let total = Rate::fixed(self.config.limits.total.unwrap_or(UNLIMITED));
-        set(device, &have, &class(TOP, HANDLE, total, total.guarantee))?;
-        limited.kept.insert((device, TOP));
-        let tenants = self.raise_tenants(limited, device, &have)?;
         let ports: Vec<Wanted> = limited.wanted.iter().filter(|w| w.key.direction == LIMITER_OUT).cloned().collect();
         let keys: Vec<LimiterKey> = ports.iter().map(|w| w.key).collect();
         let minors = numbers(PORTS, &self.known_rows(|row| row.class & 0xffff), &keys);
-        for w in &ports {
-            let Some(minor) = minors.get(&w.key) else { continue };
-            let parent = w.tenant.as_ref().and_then(|tenant| tenants.get(tenant)).map_or(TOP, |minor| HANDLE | minor);
-            let siblings = ports.iter().filter(|other| other.tenant == w.tenant);
-            let least = siblings.map(|other| other.rate.guarantee).min().unwrap_or(w.rate.guarantee);
+        let most = self.config.limits.most_pairs();
+        let there: BTreeMap<u32, u32> = (0..most).filter_map(|n| Some((Pair(n).ifindex()?, n))).collect();
+        let known = self.known_rows(|row| row.device).into_iter();
+        let known = known.filter_map(|(key, device)| Some((key, *there.get(&device)?))).collect();
+        let pairs = spread(&ports, &known, most);
+        let tenants = self.number_tenants();
+        // None is left out: the first is there wherever there are any.
+        for pair in 0..=pairs.values().copied().max().unwrap_or(0) {
+            let here: Vec<&Wanted> = ports.iter().filter(|w| pairs.get(&w.key) == Some(&pair)).collect();
+            let device = self.raise_pair(limited, Pair(pair), qdiscs, "htb", |device| htb::add_root(device, 0))?;
+            let have = htb::classes(device)?;
+            let total = Rate::fixed(self.config.limits.total.unwrap_or(UNLIMITED));
+            set(device, &have, &class(TOP, HANDLE, total, total.guarantee))?;
+            limited.kept.insert((device, TOP));
+            self.raise_tenants(limited, device, &have, &tenants, &here)?;
             let place = Place { device, have: &have, qdiscs };
-            if !self.some_go_first() {
-                place.leaf(w, &w.class(HANDLE | minor, parent, least))?;
-                self.note_limit(limited, w, device, HANDLE | minor, None);
-                continue;
+            for w in here {
+                let Some(minor) = minors.get(&w.key) else { continue };
+                let parent =
+                    w.tenant.as_ref().and_then(|tenant| tenants.get(tenant)).map_or(TOP, |minor| HANDLE | minor);
+                let siblings = ports.iter().filter(|other| other.tenant == w.tenant);
+                let least = siblings.map(|other| other.rate.guarantee).min().unwrap_or(w.rate.guarantee);
+                self.raise_port(limited, w, &place, *minor, parent, least)?;
             }
-            let both = w.class(HANDLE | (minor + BOTH), parent, least);
-            place.split(w, &both, HANDLE | minor, HANDLE | (minor + OF_FIRST))?;
-            limited.kept.insert((device, both.id));
-            self.note_limit(limited, w, device, HANDLE | minor, Some(HANDLE | (minor + OF_FIRST)));
         }
+        Ok(())
+    }
+
+    fn raise_port(
+        &self,
+        limited: &mut Limited,
+        w: &Wanted,
+        place: &Place,
+        minor: u32,
+        parent: u32,
+        least: BitRate,
+    ) -> io::Result<()> {
+        let device = place.device;
+        if !self.some_go_first() {
+            place.leaf(w, &w.class(HANDLE | minor, parent, least))?;
+            self.note_limit(limited, w, device, HANDLE | minor, None);
+            return Ok(());
+        }
+        let both = w.class(HANDLE | (minor + BOTH), parent, least);
+        place.split(w, &both, HANDLE | minor, HANDLE | (minor + OF_FIRST))?;
+        limited.kept.insert((device, both.id));
+        self.note_limit(limited, w, device, HANDLE | minor, Some(HANDLE | (minor + OF_FIRST)));
         Ok(())
     }
 
@@ -201,25 +231,32 @@ impl Raise<'_> {
         self.config.limits.sparse_first && self.edge.lawless().is_none()
     }
 
-    /// Returns minor numbers by name.
+    /// Minor numbers of tenants' classes, by name.
+    fn number_tenants(&mut self) -> BTreeMap<String, u32> {
+        let names: Vec<String> = self.config.limits.tenants.iter().map(|tenant| tenant.name.clone()).collect();
+        let minors = numbers(TENANTS, self.tenants, &names);
+        self.tenants.clone_from(&minors);
+        minors
+    }
+
+    /// Classes of those tenants whose ports are `here`.
     fn raise_tenants(
-        &mut self,
+        &self,
         limited: &mut Limited,
         device: u32,
         have: &[Found],
-    ) -> io::Result<BTreeMap<String, u32>> {
+        minors: &BTreeMap<String, u32>,
+        here: &[&Wanted],
+    ) -> io::Result<()> {
         let tenants = &self.config.limits.tenants;
-        let names: Vec<String> = tenants.iter().map(|tenant| tenant.name.clone()).collect();
-        let minors = numbers(TENANTS, self.tenants, &names);
-        self.tenants.clone_from(&minors);
         let least = tenants.iter().map(|tenant| tenant.egress.guarantee).min();
-        for tenant in tenants {
+        for tenant in tenants.iter().filter(|tenant| here.iter().any(|w| w.tenant.as_ref() == Some(&tenant.name))) {
             let Some(minor) = minors.get(&tenant.name) else { continue };
             let class = class(HANDLE | minor, TOP, tenant.egress, least.unwrap_or(tenant.egress.guarantee));
             set(device, have, &class)?;
             limited.kept.insert((device, class.id));
         }
-        Ok(minors)
+        Ok(())
     }
 
     /// A value of what ports have already.
@@ -320,8 +357,5 @@ pub(crate) fn lower(limited: &Limited) -> io::Result<()> {
         gone.sort_unstable_by_key(|id| depth(id & 0xffff));
         gone.into_iter().try_for_each(|id| htb::remove_class(device, id))?;
     }
-    if !limited.ports.is_empty() {
-        return Ok(());
-    }
-    htb::remove_pair(FIRST)
+    Pair::all().filter(|pair| !limited.pairs.contains(pair)).try_for_each(Pair::remove)
 }

@@ -162,3 +162,43 @@ fn limits_need_no_overlay() {
     assert!(!on_host(&world, "tc qdisc show").contains("htb") && !world.has_interface(0, "svlimit0"));
     assert!(world.ping("10.7.1.3", 1), "what the host's own network carries goes on");
 }
+
+/// Each pair has a queue and a lock of its own, and ports stay where they are.
+#[test]
+fn limits_are_spread_over_pairs_of_devices() {
+    let Some(mut world) = World::new("ap") else { return };
+    world.add_neighbour();
+    let host = world.host(0);
+    ip(&format!("-n {host} link add br0 type bridge"));
+    ip(&format!("-n {host} link set br0 up"));
+    for port in ["lxc0", "lxc2"] {
+        ip(&format!("-n {host} link set {port} master br0"));
+    }
+    let limits = |devices: u32| {
+        let ports = [("lxc0", 100), ("lxc2", 60)]
+            .map(|(port, mbps)| format!("[[port]]\ninterface = \"{port}\"\negress_rate = \"{mbps}Mbps\"\n"));
+        format!("{}[limits]\ndevices = {devices}\n", ports.concat())
+    };
+    let has = |world: &World, device: &str| {
+        let classes = on_host(world, &format!("tc class show dev {device}"));
+        ["100Mbit", "60Mbit"].map(|rate| classes.contains(rate))
+    };
+    let spread = |world: &World| has(world, "svlimit0") == [true, false] && has(world, "svlimit2") == [false, true];
+    configure(&world, &limits(2));
+    let agent = world.start(0, &[]);
+    assert!(spread(&world), "{}", on_host(&world, "tc qdisc show"));
+    world.transfer_between(0, 2, "10.7.1.3:9000", 5_000_000, |world| holds(world, "lxc0", "egress", 100e6));
+    world.transfer_between(2, 0, "10.7.1.2:9001", 5_000_000, |world| holds(world, "lxc2", "egress", 60e6));
+    world.end(agent, "KILL");
+    let agent = world.start(0, &[]);
+    assert!(spread(&world) && world.log(0).contains("maps: nothing to change"), "{}", world.log(0));
+    world.transfer_between(2, 0, "10.7.1.2:9002", 5_000_000, |world| {
+        reconfigure(world, &limits(1));
+        assert!(has(world, "svlimit0") == [true, true] && !world.has_interface(0, "svlimit2"));
+        holds(world, "lxc2", "egress", 60e6);
+    });
+    reconfigure(&world, &limits(2));
+    assert_eq!(has(&world, "svlimit0"), [true, true], "nobody moves without need");
+    assert!(world.end(agent, "TERM") && world.stop(0).status.success());
+    assert!(!on_host(&world, "tc qdisc show").contains("htb") && !world.has_interface(0, "svlimit0"));
+}

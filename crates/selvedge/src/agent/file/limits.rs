@@ -5,7 +5,7 @@ use super::tables::PortTable;
 use crate::parsed::{Parsed, Shape};
 use crate::word::Word;
 use agent_api::config::{
-    Annotated, Config, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_RATE, MAX_TENANTS, MIN_RATE,
+    Annotated, Config, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_PAIRS, MAX_RATE, MAX_TENANTS, MIN_RATE,
 };
 use config::{ConfigError, Fault, Invalid};
 use schemars::JsonSchema;
@@ -34,6 +34,11 @@ pub(super) struct LimitsTable {
     /// Flows that send little go past the queue of all others of their port, in each direction: see limiters.md. Needs what
     /// laws need of the kernel.
     sparse_first: bool,
+    /// Most pairs of devices (`svlimit0` and `svlimit1`, `svlimit2` and so on) among which ports with an egress limit are spread, so that CPUs
+    /// seldom wait for one another. Ports of one tenant share a pair, and with `limits.total` all do. Unless given, one for two
+    /// CPUs.
+    #[schemars(range(min = 1, max = 8))]
+    devices: Option<u32>,
     /// File of pods' annotations: a JSON object from interfaces of this host to their pods' annotations, such as
     /// `{"lxc1a2b": {"kubernetes.io/egress-bandwidth": "10M"}}`. It takes precedence over the port's own keys. Other
     /// annotations are ignored. The agent reads it again at each reload.
@@ -52,7 +57,7 @@ enum PacingWord {
 impl Default for LimitsTable {
     fn default() -> LimitsTable {
         let (law, pacing) = (LawWord::default(), PacingWord::default());
-        LimitsTable { total: None, law, pacing, sparse_first: true, annotations: None }
+        LimitsTable { total: None, law, pacing, sparse_first: true, devices: None, annotations: None }
     }
 }
 
@@ -194,6 +199,10 @@ pub(super) fn check(table: &LimitsTable, tenants: &[TenantTable]) -> Result<Limi
     if let Some(path) = table.annotations.as_ref().filter(|path| !path.is_absolute()) {
         return Err(Invalid::new("limits.annotations", format!("{path:?} is not an absolute path"), "begin it with /"));
     }
+    if let Some(devices) = table.devices.filter(|devices| !(1..=MAX_PAIRS).contains(devices)) {
+        let problem = format!("{devices} is out of range");
+        return Err(Invalid::new("limits.devices", problem, format!("give 1 to {MAX_PAIRS}, or remove it")));
+    }
     table.pacing.shares("limits.total".into(), total.is_some())?;
     table.pacing.shares("tenant.0".into(), !tenants.is_empty())?;
     at_most("tenant", tenants.len(), MAX_TENANTS)?;
@@ -215,6 +224,7 @@ pub(super) fn check(table: &LimitsTable, tenants: &[TenantTable]) -> Result<Limi
     Ok(Limits {
         pacing,
         sparse_first,
+        pairs: table.devices,
         law: table.law.0,
         total,
         tenants: checked,
