@@ -31,7 +31,7 @@ def obstacle():
     for name in ("bridge", "host-local", "portmap", "bandwidth"):
         if not (PLUGINS / name).exists():
             return f"needs the plugin {name} in {PLUGINS} (Debian: containernetworking-plugins)"
-    for tool in ("ip", "tc", "nsenter", "bpftool", "iptables"):
+    for tool in ("ip", "tc", "nsenter", "chrt", "bpftool", "iptables"):
         if not shutil.which(tool):
             return f"needs {tool}"
     return None

@@ -5,8 +5,11 @@
  *   load serve PORT                                 take whatever is sent to PORT, echo what is sent to PORT + 1
  *   load send ADDRESS PORT FLOWS SECONDS RATE CHUNK send over FLOWS connections at once; RATE in bit/s of all together,
  *                                                   0: as fast as they take it; CHUNK bytes a write
- *   load ping ADDRESS PORT SECONDS                  one byte there and back, again and again
+ *   load ping ADDRESS PORT SECONDS [GAP]            one byte there and back, again and again; one begins GAP us after the other,
+ *                                                   0: at once after the answer. One that has to wait for the answer before it
+ *                                                   counts from when it was due
  *   load fetch ADDRESS PORT SECONDS BYTES           connect, send BYTES, wait until the server has them: again and again
+ *   load datagrams ADDRESS PORT SECONDS BYTES       UDP as fast as it goes; prints how many, and seconds of CPU
  *
  * Clients print one JSON object; `send` prints "begin" first, once all connections stand. Its time and CPU run from there
  * to when sending ends; bytes are those that the server's TCP acknowledged meanwhile, and with at most 64 flows those of
@@ -379,25 +382,64 @@ static void fetch(const struct sockaddr_in *a, double seconds, uint64_t bytes)
 	free(samples);
 }
 
-static void ping(const struct sockaddr_in *a, double seconds)
+/* Sleeps until it is `due`. Returns what the time is then, or `due` if that was over. */
+static uint64_t wait_until(uint64_t due)
+{
+	uint64_t now = now_ns();
+	struct timespec t = { .tv_sec = (time_t)(due / 1000000000), .tv_nsec = (long)(due % 1000000000) };
+
+	if (now >= due)
+		return due;
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+		;
+	return now_ns();
+}
+
+static void ping(const struct sockaddr_in *a, double seconds, uint64_t gap_ns)
 {
 	float *samples = malloc(sizeof(*samples) * MAX_SAMPLES);
 	int fd = connect_to(a);
-	uint64_t end = now_ns() + (uint64_t)(seconds * 1e9);
+	uint64_t due = now_ns(), end = due + (uint64_t)(seconds * 1e9);
 	size_t n = 0;
 
 	if (!samples)
 		die("malloc");
 	set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	while (n < MAX_SAMPLES && now_ns() < end) {
-		uint64_t begin = now_ns();
+		uint64_t begin = gap_ns ? wait_until(due) : now_ns();
 
+		due += gap_ns;
 		if (send(fd, buffer, 1, MSG_NOSIGNAL) != 1 || recv(fd, buffer, 1, 0) != 1)
 			die("ping");
 		samples[n++] = (float)(now_ns() - begin) / 1e3f;
 	}
 	tell_samples(samples, n);
 	free(samples);
+}
+
+static void datagrams(const struct sockaddr_in *a, double seconds, size_t bytes)
+{
+	struct iovec part = { .iov_base = buffer, .iov_len = bytes };
+	struct mmsghdr batch[32] = {0};
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	uint64_t end = now_ns() + (uint64_t)(seconds * 1e9), sent = 0;
+	struct rusage used;
+
+	if (fd < 0 || connect(fd, (const struct sockaddr *)a, sizeof(*a)))
+		die("connect");
+	for (int i = 0; i < 32; i++) {
+		batch[i].msg_hdr.msg_iov = &part;
+		batch[i].msg_hdr.msg_iovlen = 1;
+	}
+	while (now_ns() < end) {
+		int n = sendmmsg(fd, batch, 32, 0); /* nobody listens: what was refused counts as sent */
+
+		sent += n > 0 ? (uint64_t)n : 0;
+	}
+	getrusage(RUSAGE_SELF, &used);
+	printf("{\"sent\": %llu, \"cpu_seconds\": %.6f}\n", (unsigned long long)sent,
+	       (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+		       (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6);
 }
 
 int main(int argc, char **argv)
@@ -418,10 +460,14 @@ int main(int argc, char **argv)
 		send_flows(&a, flows, atof(argv[5]), atof(argv[6]), (size_t)chunk);
 		return 0;
 	}
-	if (argc == 5 && !strcmp(argv[1], "ping")) {
+	if ((argc == 5 || argc == 6) && !strcmp(argv[1], "ping")) {
+		int gap = argc == 6 ? atoi(argv[5]) : 0;
+
+		if (gap < 0)
+			return 2;
 		a = address(argv[2], atoi(argv[3]) + 1);
 		alarm((unsigned)atof(argv[4]) + GRACE_SECONDS);
-		ping(&a, atof(argv[4]));
+		ping(&a, atof(argv[4]), (uint64_t)gap * 1000);
 		return 0;
 	}
 	if (argc == 6 && !strcmp(argv[1], "fetch")) {
@@ -432,6 +478,16 @@ int main(int argc, char **argv)
 		a = address(argv[2], atoi(argv[3]) + 2);
 		alarm((unsigned)atof(argv[4]) + GRACE_SECONDS);
 		fetch(&a, atof(argv[4]), (uint64_t)bytes);
+		return 0;
+	}
+	if (argc == 6 && !strcmp(argv[1], "datagrams")) {
+		long bytes = atol(argv[5]);
+
+		if (bytes < 1 || bytes > 65000)
+			return 2;
+		a = address(argv[2], atoi(argv[3]));
+		alarm((unsigned)atof(argv[4]) + GRACE_SECONDS);
+		datagrams(&a, atof(argv[4]), (size_t)bytes);
 		return 0;
 	}
 	fprintf(stderr, "load: see the head of load.c\n");
