@@ -56,6 +56,17 @@ fn anchors(text: &str) -> Vec<String> {
     plain.map(|name| name.chars().filter(|c| c.is_alphanumeric() || "-_".contains(*c)).collect()).collect()
 }
 
+/// A tag is not needed to know which version this is.
+#[test]
+fn the_changelog_has_this_version_with_its_date() {
+    let text = std::fs::read_to_string(Path::new(ROOT).join("CHANGELOG.md")).unwrap();
+    let versions: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(versions[0], "Unreleased");
+    let (version, date) = versions[1].split_once(" - ").unwrap_or_else(|| panic!("{}", versions[1]));
+    assert_eq!(version, env!("CARGO_PKG_VERSION"));
+    assert!(date.len() == 10 && date.split('-').all(|part| part.parse::<u32>().is_ok()), "{date}");
+}
+
 #[test]
 fn links_between_pages_lead_somewhere() {
     let mut found = 0;
