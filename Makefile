@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := scripts/cargo
 SELVEDGE := $(TARGET)/release/selvedge
 
-.PHONY: help demo test test-kernel test-kernels test-kernels-short tutorial python fuzz build lint fmt-check clippy licences check-scripts bench peers packages test-packages test-upgrade book install clean
+.PHONY: help demo test test-kernel test-kernels test-kernels-short tutorial python fuzz build lint fmt-check clippy licences check-scripts bench peers packages test-packages test-same-bytes test-upgrade book install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -80,7 +80,7 @@ check-scripts: ## tests of the scripts themselves; shellcheck where it is instal
 	@if command -v shellcheck >/dev/null; then \
 		echo shellcheck; \
 		shellcheck -x .ci/run scripts/need scripts/cargo scripts/features scripts/test scripts/toolchain.sh scripts/tests/*.sh \
-			scripts/packages scripts/test-packages scripts/book scripts/python \
+			scripts/packages scripts/test-packages scripts/test-same-bytes scripts/book scripts/python \
 			scripts/kernels/boot scripts/kernels/common.sh scripts/kernels/fetch scripts/kernels/image scripts/kernels/init scripts/kernels/test; \
 	else echo "shellcheck is not installed: skipped"; fi
 
@@ -90,6 +90,10 @@ packages: ## what can be installed: .deb, static simulator, container image and 
 
 test-packages: ## the .deb in a fresh Debian 12: installed, upgraded under a connection, removed, purged; root, debootstrap
 	@scripts/test-packages
+
+test-same-bytes: ## the packages twice, from two clones with different paths: the same bytes? (half an hour)
+	@scripts/need build test
+	@scripts/test-same-bytes
 
 test-upgrade: ## from a recorded version to this one under traffic, all versions of state raised; root, builds both (ten minutes)
 	@scripts/need test
