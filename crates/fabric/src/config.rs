@@ -1,5 +1,6 @@
 //! Settings of switches: buffer, marking and dropping, choice among equal next hops; loss on links.
 
+use crate::codel::Codel;
 use crate::notify::Notify;
 use units::{BitRate, Bytes, Time};
 
@@ -14,6 +15,19 @@ pub struct SwitchConfig {
     pub parallel: Parallel,
     /// Sources hear of every TCP packet that a switch drops; `None`: they do not.
     pub notify: Option<Notify>,
+    /// Packets wait in order of their ranks, and one that finds no room puts out those that rank behind it: pFabric.
+    pub ranked: bool,
+    /// Sources of TCP packets that CoDel picks out get an ICMP Source Quench.
+    pub quench: bool,
+}
+
+impl SwitchConfig {
+    pub(crate) fn codel(&self) -> Option<Codel> {
+        match self.aqm {
+            Some(Aqm::Codel(codel)) => Some(codel),
+            _ => None,
+        }
+    }
 }
 
 /// Which of several links to the same next switch a packet takes at a switch that no sending host is joined to.
@@ -37,7 +51,7 @@ pub enum Buffer {
     Shared { total: Bytes, alpha: f64 },
 }
 
-/// Queue management on arrival of a packet at an output queue, by the instantaneous queue length in bytes, the
+/// Queue management. All but CoDel act on arrival of a packet at an output queue, by the instantaneous queue length in bytes, the
 /// arriving packet not counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Aqm {
@@ -46,6 +60,8 @@ pub enum Aqm {
     /// WRED in the vendors' terms: probability 0 at `kmin`, rising to `pmax` at `kmax`, 1 above. ECT packets are marked,
     /// others dropped.
     Red { kmin: Bytes, kmax: Bytes, pmax: f64 },
+    /// When a packet leaves the queue, by how long it has waited.
+    Codel(Codel),
 }
 
 /// How switches choose among equal next hops for packets without a label.
@@ -88,6 +104,8 @@ impl Default for SwitchConfig {
             priorities: 1,
             parallel: Parallel::Hash,
             notify: None,
+            ranked: false,
+            quench: false,
         }
     }
 }

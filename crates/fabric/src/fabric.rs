@@ -2,6 +2,8 @@
 //! accounts for every octet.
 
 use crate::capture::{Captured, Tap};
+use crate::classes::Classes;
+use crate::codel::mark;
 use crate::config::{Aqm, Buffer, Multipath, Parallel, RandomLoss, SwitchConfig};
 use crate::conga::{conga_suits, Conga};
 use crate::flowlets::Flowlets;
@@ -25,6 +27,8 @@ pub enum Event {
     Reroute,
     /// A port may send a notification that has waited although the port was idle.
     Release { port: PortId },
+    /// CoDel has picked packets out at a port, which sources hear of or that are gone.
+    Picked { port: PortId },
 }
 
 /// A packet that reached its host.
@@ -56,6 +60,11 @@ pub struct Fabric {
     /// How long after a failure the tables change.
     reroute_after: Time,
     pub(crate) notifies: bool,
+    /// What CoDel picks out has to be seen to.
+    picks: bool,
+    ranked: bool,
+    pub(crate) quenches: bool,
+    pub(crate) quenches_sent: u64,
     buffer: Buffer,
     aqm: Option<Aqm>,
     pub(crate) multipath: Multipath,
@@ -118,8 +127,8 @@ impl Fabric {
         for link in &topology.links {
             for (from, to) in [(link.a, link.b), (link.b, link.a)] {
                 nodes[from as usize].ports.push(ports.len() as PortId);
-                let notify = switches.notify.filter(|_| !topology.is_host(from));
-                ports.push(Port::new(from, to, link.rate, link.delay, switches.priorities, notify));
+                let classes = Classes::new(switches, topology.is_host(from));
+                ports.push(Port::new(from, to, link.rate, link.delay, classes));
             }
         }
         let uplinks =
@@ -144,6 +153,10 @@ impl Fabric {
             failed: Vec::new(),
             reroute_after,
             notifies: switches.notify.is_some(),
+            picks: switches.codel().is_some_and(|codel| codel.drop || switches.quench),
+            ranked: switches.ranked,
+            quenches: switches.quench,
+            quenches_sent: 0,
             buffer: switches.buffer,
             aqm: switches.aqm,
             multipath,
@@ -210,12 +223,20 @@ impl Fabric {
                 self.release(port, scheduler);
                 None
             }
+            Event::Picked { port } => {
+                self.see_to_picked(port, scheduler);
+                None
+            }
         }
     }
 
     #[inline(never)]
     fn arrive<E: Copy + From<Event>>(&mut self, port_id: PortId, scheduler: &mut Scheduler<E>) -> Option<Delivery> {
         let now = scheduler.now().as_ps();
+        if self.picks {
+            // Before what it is about may be gone.
+            self.see_to_picked(port_id, scheduler);
+        }
         let port = &mut self.ports[port_id as usize];
         // A link that failed leaves a stale event behind; the head that it was for is gone.
         if self.packets.hop(port.wire.head()?).at_ps != now {
@@ -230,6 +251,9 @@ impl Fabric {
             scheduler.schedule(at, port.to, Event::Arrival { port: port_id }.into());
         }
         let to = port.to;
+        if self.picks {
+            self.arm_picked(port_id, scheduler);
+        }
         self.packet_hops += 1;
         if let Some(tap) = self.tap.as_mut().filter(|t| t.port == port_id && t.packets.len() < t.limit) {
             tap.packets.push(Captured { at: scheduler.now(), packet: self.packets.get(id) });
@@ -251,6 +275,10 @@ impl Fabric {
             }
             self.packets.turn_back(id, port_id);
         }
+        if self.picks || self.ranked {
+            // It may be dropped later on.
+            self.packets.body_mut(id).came = port_id;
+        }
         match self.next_hop(to, id, port_id, now) {
             Some(next) => {
                 if !self.enqueue(next, id, scheduler) {
@@ -271,7 +299,12 @@ impl Fabric {
     /// False: the port does not take the packet.
     #[inline]
     #[must_use]
-    fn enqueue<E: Copy + From<Event>>(&mut self, port_id: PortId, id: PacketId, scheduler: &mut Scheduler<E>) -> bool {
+    pub(crate) fn enqueue<E: Copy + From<Event>>(
+        &mut self,
+        port_id: PortId,
+        id: PacketId,
+        scheduler: &mut Scheduler<E>,
+    ) -> bool {
         let now = scheduler.now().as_ps();
         let bytes = u64::from(self.packets.hop(id).wire_len);
         let port = &mut self.ports[port_id as usize];
@@ -282,7 +315,11 @@ impl Fabric {
         }
         let queue = port.occupancy;
         // A host's own port has no limit.
-        let taken = up && (node.is_host || self.fits(from, queue, bytes, now) && self.manage(port_id, id, queue));
+        let taken = up
+            && (node.is_host || self.has_room(from, port_id, id, queue, scheduler) && self.manage(port_id, id, queue));
+        if self.picks {
+            self.arm_picked(port_id, scheduler);
+        }
         let port = &mut self.ports[port_id as usize];
         if !taken {
             port.stats.dropped_packets += 1;
@@ -301,6 +338,22 @@ impl Fabric {
         true
     }
 
+    /// Whether a switch has room for a packet at a port that has been advanced to now and holds `queue` octets. Where packets have
+    /// ranks, those behind it make room.
+    #[inline]
+    fn has_room<E: Copy + From<Event>>(
+        &mut self,
+        node: usize,
+        port_id: PortId,
+        id: PacketId,
+        queue: u64,
+        scheduler: &mut Scheduler<E>,
+    ) -> bool {
+        let bytes = u64::from(self.packets.hop(id).wire_len);
+        let fits = self.fits(node, queue, bytes, scheduler.now().as_ps());
+        fits || self.ranked && self.make_room(node, port_id, id, scheduler)
+    }
+
     /// Forgets a packet that will not arrive.
     #[cold]
     pub(crate) fn lose(&mut self, id: PacketId) {
@@ -312,7 +365,7 @@ impl Fabric {
 
     /// Whether a switch's buffer has room for a packet at a port which holds `queue` octets and has been advanced to `now`.
     #[inline]
-    fn fits(&mut self, node: usize, queue: u64, bytes: u64, now: u64) -> bool {
+    pub(crate) fn fits(&mut self, node: usize, queue: u64, bytes: u64, now: u64) -> bool {
         match self.buffer {
             Buffer::PerPort(limit) => queue + bytes <= limit.get(),
             Buffer::Shared { total, alpha } => {
@@ -329,7 +382,7 @@ impl Fabric {
     #[inline]
     fn manage(&mut self, port_id: PortId, id: PacketId, queue: u64) -> bool {
         let congested = match self.aqm {
-            None => return true,
+            None | Some(Aqm::Codel(_)) => return true,
             Some(Aqm::Threshold { k }) => queue > k.get(),
             Some(Aqm::Red { kmin, kmax, pmax }) => {
                 if queue <= kmin.get() {
@@ -345,12 +398,7 @@ impl Fabric {
         if !congested {
             return true;
         }
-        let headers = &mut self.packets.body_mut(id).headers;
-        // Marks go onto the outer header, where there is one.
-        let tunnelled = headers.wire == wire::version::TWO;
-        let codepoint = if tunnelled { &mut headers.outer_ecn } else { &mut headers.ecn };
-        if *codepoint != wire::ecn::NOT_ECT {
-            *codepoint = wire::ecn::CE;
+        if mark(id, &mut self.packets) {
             self.ports[port_id as usize].stats.marked_packets += 1;
             return true;
         }
@@ -371,6 +419,9 @@ impl Fabric {
             self.failed.push(link);
         }
         for port_id in [2 * link, 2 * link + 1] {
+            if self.picks {
+                self.see_to_picked(port_id, scheduler);
+            }
             let port = &mut self.ports[port_id as usize];
             port.up = up;
             if !up {
@@ -460,6 +511,10 @@ impl Fabric {
     pub fn packet_hops(&self) -> u64 {
         self.packet_hops
     }
+    /// Source Quench messages that switches have made.
+    pub fn quenches_sent(&self) -> u64 {
+        self.quenches_sent
+    }
     /// Packets lost on wires by [`RandomLoss`], and those without a route.
     pub fn lost_packets(&self) -> (u64, u64) {
         (self.lost_packets, self.unroutable_packets)
@@ -485,11 +540,9 @@ impl Fabric {
         };
         for port in &self.ports {
             audit.dropped_bytes += port.stats.dropped_bytes;
-            for list in port.lists() {
-                for id in list.iter(&self.packets) {
-                    audit.inside_bytes += u64::from(self.packets.hop(id).wire_len);
-                    audit.inside_packets += 1;
-                }
+            for id in port.held(&self.packets) {
+                audit.inside_bytes += u64::from(self.packets.hop(id).wire_len);
+                audit.inside_packets += 1;
             }
         }
         audit

@@ -9,6 +9,8 @@
 
 mod capacity;
 mod capture;
+mod classes;
+mod codel;
 mod config;
 mod conga;
 mod dre;
@@ -18,13 +20,16 @@ mod forward;
 mod notify;
 mod packet;
 mod port;
+mod quench;
+mod ranked;
 mod routing;
 
 pub use capture::{Captured, Tap};
+pub use codel::Codel;
 pub use config::{Aqm, Buffer, Multipath, Parallel, RandomLoss, SwitchConfig};
 pub use conga::conga_suits;
 pub use fabric::{Audit, Delivery, Event, Fabric};
 pub use flowlets::FLOWLET_TABLE_BYTES;
 pub use notify::{Notify, NotifyStats, Pace};
-pub use packet::{flow_hash, List, Packet, PacketId, Packets, MAX_HOPS, NOTIFICATION, NO_PACKET, PORT_LABELS};
+pub use packet::{flow_hash, List, Packet, PacketId, Packets, Probe, MAX_HOPS, NOTIFICATION, NO_PACKET, PORT_LABELS};
 pub use port::{PortId, PortStats};

@@ -72,6 +72,7 @@ pub(crate) fn notification(of: &Packet) -> Option<Packet> {
         wire_len: (kept + 38).max(84),
         hash: flow_hash(&headers),
         flow: of.flow,
+        probe: of.probe,
         priority: NOTIFICATION,
         headers,
         options: of.options,

@@ -21,6 +21,18 @@ pub const NOTIFICATION: u8 = u8::MAX;
 /// Hops that a packet can report INT for: host, leaf, aggregation, core, aggregation, leaf.
 pub const MAX_HOPS: usize = 6;
 
+/// A packet without data that the NIC of its destination sends back, as pFabric's transport asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Probe {
+    /// It is none.
+    #[default]
+    None,
+    /// On its way out.
+    Asks,
+    /// On its way back.
+    Answers,
+}
+
 /// One packet in the model: the headers that the edge and the hosts read, and no payload bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packet {
@@ -42,6 +54,12 @@ pub struct Packet {
     pub turned_at: Option<NonZeroU32>,
     /// Strict priority, 0 first, or [`NOTIFICATION`].
     pub priority: u8,
+    /// Place among what waits at a switch that ranks packets, 0 first.
+    pub rank: u32,
+    /// Whether a NIC answers it.
+    pub probe: Probe,
+    /// For switches: the port by which it came to this one.
+    pub came: u32,
     /// Ask every port on the way for its utilisation (in-band telemetry).
     pub int: bool,
     /// It goes past the queue of its host's rate limiter.
@@ -96,6 +114,7 @@ pub(crate) struct Hop {
     pub wire_len: u32,
     pub dst: u32,
     pub hash: u32,
+    pub rank: u32,
     pub label: u16,
     pub priority: u8,
     /// Links crossed; the top bit asks for telemetry.
@@ -159,6 +178,7 @@ impl Packets {
             wire_len: packet.wire_len,
             dst: packet.dst,
             hash: packet.hash,
+            rank: packet.rank,
             label: if packet.ttl == 0 { packet.label } else { EXPIRES | u16::from(packet.ttl) },
             priority: packet.priority,
             hops: packet.hops & !WANTS_INT | if packet.int { WANTS_INT } else { 0 },

@@ -1,9 +1,11 @@
 //! A port: an output queue and the wire behind it. Transmissions are evaluated when the wire's head arrives, which is exact
 //! because they depend on nothing later.
 
+use crate::classes::Classes;
+use crate::codel::Fate;
 use crate::config::Serialiser;
 use crate::dre::Dre;
-use crate::notify::{Notices, Notify, NotifyStats};
+use crate::notify::NotifyStats;
 use crate::packet::{List, PacketId, Packets, MAX_HOPS};
 use topology::NodeId;
 use units::{BitRate, Time};
@@ -55,43 +57,6 @@ pub(crate) struct Port {
     telemetry: Telemetry,
 }
 
-/// The queues of a port that has several.
-#[derive(Clone, Debug)]
-struct Classes {
-    /// By priority; the last one takes all that are greater.
-    queues: Vec<List>,
-    notices: Option<Notices>,
-}
-
-impl Classes {
-    #[inline]
-    fn push(&mut self, id: PacketId, priority: u8, packets: &mut Packets) {
-        let class = usize::from(priority).min(self.queues.len() - 1);
-        self.queues[class].push(id, packets);
-    }
-
-    /// The packet to send at `at`.
-    #[inline]
-    fn pop(&mut self, at: u64, rate: BitRate, packets: &mut Packets) -> Option<PacketId> {
-        if let Some(notices) = &mut self.notices {
-            let data = self.queues.iter().any(|queue| !queue.is_empty());
-            if let Some(id) = notices.pop(at, data, rate, packets) {
-                return Some(id);
-            }
-        }
-        self.queues.iter_mut().find_map(|queue| queue.pop(packets))
-    }
-
-    fn evict(&mut self, packets: &mut Packets) -> Option<PacketId> {
-        let notice = self.notices.as_mut().and_then(|notices| notices.evict(packets));
-        notice.or_else(|| self.queues.iter_mut().find_map(|queue| queue.pop(packets)))
-    }
-
-    fn lists(&self) -> impl Iterator<Item = &List> {
-        self.queues.iter().chain(self.notices.as_ref().map(Notices::list))
-    }
-}
-
 /// See [`Port::catch_up`] and [`Port::estimate`].
 #[derive(Clone, Debug, Default)]
 struct Extras {
@@ -139,17 +104,7 @@ impl Telemetry {
 }
 
 impl Port {
-    pub(crate) fn new(
-        from: NodeId,
-        to: NodeId,
-        rate: BitRate,
-        delay: Time,
-        priorities: u8,
-        notify: Option<Notify>,
-    ) -> Port {
-        let several = priorities > 1 || notify.is_some();
-        let classes =
-            || Classes { queues: vec![List::default(); usize::from(priorities)], notices: notify.map(Notices::new) };
+    pub(crate) fn new(from: NodeId, to: NodeId, rate: BitRate, delay: Time, classes: Option<Classes>) -> Port {
         Port {
             busy_until: 0,
             occupancy: 0,
@@ -160,7 +115,7 @@ impl Port {
             not_before: 0,
             wire: List::default(),
             queue: List::default(),
-            classes: several.then(|| Box::new(classes())),
+            classes: classes.map(Box::new),
             from,
             to,
             up: true,
@@ -262,14 +217,47 @@ impl Port {
 
     #[inline]
     fn pop_queue(&mut self, at: u64, packets: &mut Packets) -> Option<PacketId> {
-        let rate = self.serialiser.rate;
-        self.queue.pop(packets).or_else(|| self.classes.as_mut()?.pop(at, rate, packets))
+        let next = self.queue.pop(packets);
+        if next.is_none() && self.classes.is_some() {
+            return self.pop_classes(at, packets);
+        }
+        next
     }
 
-    /// All lists that hold packets of this port.
-    pub(crate) fn lists(&self) -> impl Iterator<Item = &List> {
-        let classes = self.classes.iter().flat_map(|classes| classes.lists());
-        [&self.wire, &self.queue].into_iter().chain(classes)
+    fn pop_classes(&mut self, at: u64, packets: &mut Packets) -> Option<PacketId> {
+        let (next, picked) = self.classes.as_mut()?.pop(at, self.serialiser.rate, self.occupancy, packets);
+        self.stats.marked_packets += picked.marked;
+        self.occupancy -= picked.dropped_bytes;
+        next
+    }
+
+    /// Takes out a packet that ranks behind `rank`: it is dropped for one that came later.
+    pub(crate) fn evict_behind(&mut self, rank: u32, packets: &Packets) -> Option<PacketId> {
+        let id = self.classes.as_mut()?.evict_behind(rank)?;
+        let bytes = u64::from(packets.hop(id).wire_len);
+        self.occupancy -= bytes;
+        self.stats.dropped_packets += 1;
+        self.stats.dropped_bytes += bytes;
+        Some(id)
+    }
+
+    /// See [`Classes::arm_picked`].
+    pub(crate) fn arm_picked(&mut self) -> bool {
+        self.classes.as_mut().is_some_and(|classes| classes.arm_picked())
+    }
+    pub(crate) fn take_picked(&mut self) -> Vec<(PacketId, Fate)> {
+        self.classes.as_mut().map_or_else(Vec::new, |classes| classes.take_picked())
+    }
+
+    /// All packets that wait.
+    fn waiting<'a>(&'a self, packets: &'a Packets) -> impl Iterator<Item = PacketId> + 'a {
+        self.queue.iter(packets).chain(self.classes.iter().flat_map(|classes| classes.iter(packets)))
+    }
+
+    /// All packets of this port.
+    pub(crate) fn held<'a>(&'a self, packets: &'a Packets) -> impl Iterator<Item = PacketId> + 'a {
+        let dropped = self.classes.iter().flat_map(|classes| classes.dropped());
+        self.wire.iter(packets).chain(self.waiting(packets)).chain(dropped)
     }
 
     #[inline(always)]
@@ -299,8 +287,7 @@ impl Port {
 
     /// How long the packets that wait, beyond the one being sent, will take to send.
     pub(crate) fn backlog_tx(&self, packets: &Packets) -> Time {
-        let waiting = self.lists().skip(1).flat_map(|q| q.iter(packets));
-        Time::from_ps(waiting.map(|id| self.serialiser.tx_ps(u64::from(packets.hop(id).wire_len))).sum())
+        Time::from_ps(self.waiting(packets).map(|id| self.serialiser.tx_ps(u64::from(packets.hop(id).wire_len))).sum())
     }
 
     /// Time that the port spent sending in the measured part.

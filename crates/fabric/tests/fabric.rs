@@ -4,7 +4,8 @@ mod common;
 
 use common::{clos, DELAY, FULL, RATE};
 use fabric::{
-    conga_suits, Aqm, Buffer, Delivery, Event, Fabric, Multipath, Packet, Parallel, RandomLoss, SwitchConfig,
+    conga_suits, Aqm, Buffer, Codel, Delivery, Event, Fabric, Multipath, Notify, Packet, Parallel, RandomLoss,
+    SwitchConfig,
 };
 use proptest::prelude::*;
 use sim::Scheduler;
@@ -327,14 +328,17 @@ fn any_switch() -> impl Strategy<Value = SwitchConfig> {
             kmax: Bytes(a + b),
             pmax: 0.7
         })),
+        (1u64..20, 1u64..20, any::<bool>()).prop_map(|(target, interval, drop)| {
+            let (target, interval) = (Time::from_us(target), Time::from_us(interval));
+            Some(Aqm::Codel(Codel { target, interval, drop }))
+        }),
     ];
+    let told = (any::<bool>(), any::<bool>(), any::<bool>());
     let parallel = prop_oneof![Just(Parallel::Hash), Just(Parallel::InOrder)];
-    (buffer, aqm, 1u8..4, parallel).prop_map(|(buffer, aqm, priorities, parallel)| SwitchConfig {
-        buffer,
-        aqm,
-        priorities,
-        notify: None,
-        parallel,
+    (buffer, aqm, 1u8..4, parallel, told).prop_map(|(buffer, aqm, priorities, parallel, told)| {
+        let (notify, ranked, quench) = told;
+        let notify = notify.then(Notify::default);
+        SwitchConfig { buffer, aqm, priorities, parallel, notify, ranked, quench }
     })
 }
 
@@ -390,6 +394,8 @@ proptest! {
                 check(&net)?;
             }
             let mut p = Packet { wire_len, hash, label, priority, ..ect(src, dst) };
+            p.rank = hash % 7;
+            p.headers.proto = if hash % 3 == 0 { wire::proto::TCP } else { p.headers.proto };
             p.headers.ecn = if hash % 2 == 0 { ecn::ECT0 } else { ecn::NOT_ECT };
             net.send(p);
             check(&net)?;

@@ -18,6 +18,9 @@ pub(crate) enum Event {
     Release {
         port: u32,
     },
+    Picked {
+        port: u32,
+    },
     /// A controller changes schedules.
     Control,
     /// The transmit side of a host may go on.
@@ -26,6 +29,8 @@ pub(crate) enum Event {
     Poll {
         generation: u16,
     },
+    /// A host has handled a packet.
+    Served,
     Timer {
         id: TimerId,
         generation: u16,
@@ -57,6 +62,7 @@ impl From<fabric::Event> for Event {
             fabric::Event::Link { link, up } => Event::Link { link, up },
             fabric::Event::Reroute => Event::Reroute,
             fabric::Event::Release { port } => Event::Release { port },
+            fabric::Event::Picked { port } => Event::Picked { port },
         }
     }
 }

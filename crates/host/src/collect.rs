@@ -56,6 +56,8 @@ pub(crate) fn outcome(apps: Apps<'_>, mut sampling: Sampling, measured: &Measure
         limiter_delays: net.limiters.delays,
         limiter_backlogs: sampling.limiter_backlogs,
         limiter_backlog_max: net.limiters.backlog_max,
+        server_delays: net.server_delays.clone(),
+        quenches: net.fabric.quenches_sent(),
         captured: net.fabric.tap().map(|t| t.packets.clone()).unwrap_or_default(),
         discovered,
         discovery_probes,

@@ -2,6 +2,7 @@
 
 use crate::experiment::{guest_address, ETHERNET_OVERHEAD};
 use crate::nic::Segment as RxSegment;
+use crate::tcp::pfabric::Rank;
 use crate::tcp::{Endpoint, Segment};
 use crate::workload::FlowSpec;
 pub(crate) use fabric::flow_hash;
@@ -84,6 +85,8 @@ pub(crate) struct Connection {
     pub replies_written: u64,
     /// Of its workload.
     pub priority: u8,
+    /// The server's answer is its flow: see [`FlowSpec::request`].
+    pub answers: bool,
     /// Kept for further messages.
     pub persistent: bool,
     /// Path labels used by the client's data since a message last completed, one bit each (labels above 63 share the
@@ -96,7 +99,7 @@ pub(crate) struct Connection {
     pub group: Option<Place>,
 }
 
-/// What a flow record tells of its connection: data from the client to the server.
+/// What a flow record tells of its connection: data from the client to the server, or an answer with its request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {
     pub retransmitted_segments: u32,
@@ -118,9 +121,6 @@ impl Counted {
     }
 }
 
-/// Bytes of an application-level acknowledgement.
-pub const REPLY_BYTES: u64 = 64;
-
 /// Octets on the wire of an IPv4 packet with `l4_len` bytes of transport header and payload; Ethernet frames have at
 /// least 64 octets, 84 with preamble and gap.
 pub(crate) fn wire_len(l4_len: u32) -> u32 {
@@ -129,7 +129,16 @@ pub(crate) fn wire_len(l4_len: u32) -> u32 {
 
 impl Connection {
     pub(crate) fn count(&self) -> Counted {
-        let (tx, rx) = (&self.ends[CLIENT].tx.counters, &self.ends[SERVER].rx.counters);
+        let of = |sender: usize| self.count_of(sender);
+        if self.answers {
+            let (request, answer) = (of(CLIENT), of(SERVER));
+            return Counted { out_of_order: 0, segments_received: 0, ..request }.plus(answer);
+        }
+        of(CLIENT)
+    }
+
+    fn count_of(&self, sender: usize) -> Counted {
+        let (tx, rx) = (&self.ends[sender].tx.counters, &self.ends[1 - sender].rx.counters);
         Counted {
             retransmitted_segments: tx.retransmitted_packets as u32,
             fast_retransmits: tx.fast_retransmits,
@@ -173,7 +182,27 @@ impl Connection {
             held: segment.held,
         };
         let (hash, flow, priority) = (self.hashes[end], id.peer().0, self.priority);
-        Packet { src, dst, hash, flow, priority, headers, options, ..Packet::default() }
+        let probe = if segment.probe { fabric::Probe::Asks } else { fabric::Probe::None };
+        let rank = self.rank(end, segment);
+        Packet { src, dst, hash, flow, priority, rank, probe, headers, options, ..Packet::default() }
+    }
+
+    /// What ranks a segment where switches do: by the message that it belongs to.
+    fn rank(&self, end: usize, segment: &Segment) -> u32 {
+        let sender = &self.ends[end];
+        let Some(options) = sender.config().pfabric.filter(|_| segment.len > 0) else { return 0 };
+        let at = sender.tx.offset_of(segment.seq);
+        let of = |message: &Message| match end {
+            CLIENT => Some((message.begins, message.ends?)),
+            _ => message.reply_ends.map(|ends| (ends - message.spec.reply_bytes(), ends)),
+        };
+        let mut messages = self.messages.iter().filter_map(of);
+        let (begins, ends) = messages.find(|(_, ends)| at < *ends).unwrap_or((0, sender.tx.written()));
+        let bytes = match options.rank {
+            Rank::Size => ends - begins,
+            Rank::Remaining => ends.saturating_sub(at),
+        };
+        u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 
     /// The flow of what `end` sends.
@@ -223,6 +252,7 @@ pub(crate) fn received(segment: &RxSegment) -> Segment {
         tsecr,
         timeouts: o.timeouts,
         held: o.held,
+        probe: segment.packet.probe == fabric::Probe::Answers,
         is_retransmission: false,
     }
 }

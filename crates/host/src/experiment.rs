@@ -58,11 +58,24 @@ pub struct HostConfig {
     /// Receive ring in packets; more are dropped (only a slow CPU fills it).
     pub rx_ring: u32,
     pub cpu: Option<CpuModel>,
+    /// Handles received packets before anything else does.
+    pub server: Option<ServerModel>,
     pub tcp: tcp::Config,
     /// Guests speak MPTCP; `None`: TCP.
     pub mptcp: Option<mptcp::Config>,
     /// Hosts without an edge, such as remote users: their packets, and packets to them, have no labels.
     pub plain: Vec<u32>,
+}
+
+/// A host that handles several received packets at a time, in order of arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerModel {
+    /// Packets at a time, at least 1.
+    pub parallel: u32,
+    /// Time that each takes.
+    pub service: Time,
+    /// Notifications of dropped packets are handled like others; otherwise they take no time.
+    pub notifications: bool,
 }
 
 /// What the receive path merges before TCP sees it.
@@ -263,6 +276,7 @@ impl Default for HostConfig {
             rx_budget: 64,
             rx_ring: 4096,
             cpu: None,
+            server: None,
             tcp: tcp::Config::default(),
             mptcp: None,
             plain: Vec::new(),

@@ -21,5 +21,5 @@ mod transport;
 pub mod workload;
 mod world;
 
-pub use connection::REPLY_BYTES;
+pub use workload::REPLY_BYTES;
 pub use world::{begin, run, Progress};

@@ -113,6 +113,10 @@ pub struct Outcome {
     /// Bytes that wait in each class of each limiter, at each sampling instant, and the most over the whole run.
     pub limiter_backlogs: Vec<u32>,
     pub limiter_backlog_max: u64,
+    /// How long hosts took for received packets in the measured part.
+    pub server_delays: crate::measure::Delays,
+    /// ICMP Source Quench messages that switches made.
+    pub quenches: u64,
     pub captured: Vec<fabric::Captured>,
     /// What discovery found, host by host, each in order of time.
     pub discovered: Vec<Discovered>,

@@ -112,12 +112,14 @@ impl<'a> World<'a> {
             Event::Link { link, up } => net.fabric_event(fabric::Event::Link { link, up }),
             Event::Reroute => net.fabric_event(fabric::Event::Reroute),
             Event::Release { port } => net.fabric_event(fabric::Event::Release { port }),
+            Event::Picked { port } => net.fabric_event(fabric::Event::Picked { port }),
             Event::Control => self.schedules.reschedule(net),
             Event::Tx => {
                 if let Some(done) = net.tx_event(node) {
                     self.apps.transport.nic_done(done);
                 }
             }
+            Event::Served => net.served(node),
             Event::Poll { generation } => self.apps.poll(node, generation),
             Event::Timer { id, generation } => self.apps.timer(node, id, generation),
             Event::Source { index } => self.apps.source_event(index as usize),

@@ -1,10 +1,10 @@
 //! FastLane against New Reno and SACK: answers of many hosts at once to one, over a switch with small buffers.
 
-use fabric::{Buffer, Multipath, Notify, RandomLoss, SwitchConfig};
-use host::experiment::{EdgeConfig, Experiment, HostConfig, Record};
+use fabric::{Aqm, Buffer, Codel, Multipath, Notify, RandomLoss, SwitchConfig};
+use host::experiment::{EdgeConfig, Experiment, HostConfig, Record, ServerModel};
 use host::outcome::Outcome;
 use host::tcp::cc::Algorithm;
-use host::tcp::{fastlane, EcnMode, Recovery};
+use host::tcp::{fastlane, pfabric, EcnMode, Recovery};
 use host::workload::{HostMap, Pattern, Workload};
 use topology::{Clos, SingleSwitch, Topology};
 use units::{BitRate, Bytes, Time};
@@ -144,4 +144,86 @@ fn a_run_is_the_same_every_time() {
     let e = burst(one_switch(20), 19, None);
     let (a, b) = (run(&e), run(&e));
     assert_eq!((a.outcome.flows, a.outcome.ports), (b.outcome.flows, b.outcome.ports));
+}
+
+/// Guests that speak pFabric, behind switches that rank.
+fn pfabric(senders: u32, notify: bool) -> Experiment {
+    let mut e = burst(one_switch(senders + 1), senders, Some(Recovery::Timer));
+    e.hosts.tso = false;
+    e.hosts.tcp.pfabric = Some(pfabric::Options::default());
+    e.hosts.tcp.fastlane = notify.then(fastlane::Options::default);
+    e.hosts.tcp.undo = false;
+    (e.hosts.tcp.rto_min, e.hosts.tcp.rto_initial) = (Time::from_us(250), Time::from_us(250));
+    e.switches.ranked = true;
+    e.switches.notify = notify.then(Notify::default);
+    e
+}
+
+#[test]
+fn pfabric_repairs_bursts_by_its_timer_and_with_fastlane_nearly_without() {
+    let (alone, told) = (run(&pfabric(30, false)), run(&pfabric(30, true)));
+    assert!(alone.timeouts > 20, "{}", alone.timeouts);
+    assert!(told.timeouts * 5 <= alone.timeouts, "{} {}", told.timeouts, alone.timeouts);
+    // The timer is far below TCP's.
+    assert!(alone.slowest < RTO_MIN, "{}", alone.slowest);
+}
+
+#[test]
+fn with_pfabric_short_messages_overtake_long_ones() {
+    let mut e = pfabric(8, false);
+    e.workloads[0].pattern = Pattern::Incast { senders: 8, receiver: 0, size: Bytes(1_000_000), every: None };
+    let short = Pattern::Incast { senders: 8, receiver: 0, size: Bytes(2_000), every: None };
+    e.workloads.push(Workload { start: Time::from_ms(2), ..Workload::new("short", short) });
+    let of_class = |outcome: &Outcome, class: u16| {
+        let took = outcome.flows.iter().filter(|f| f.class == class).map(|f| f.finish.unwrap() - f.start);
+        took.max().unwrap()
+    };
+    let ranked = run(&e).outcome;
+    assert!(of_class(&ranked, 0) > Time::from_ms(6) && of_class(&ranked, 1) < Time::from_us(150));
+    let mut fifo = e.clone();
+    fifo.switches.ranked = false;
+    let fifo = run(&fifo).outcome;
+    assert!(of_class(&fifo, 1) > of_class(&ranked, 1) * 2, "{} {}", of_class(&fifo, 1), of_class(&ranked, 1));
+}
+
+#[test]
+fn a_request_comes_before_its_answer_and_hosts_take_their_time_for_every_packet() {
+    let mut e = burst(one_switch(4), 3, Some(Recovery::Sack));
+    e.hosts.rx_coalesce = Time::ZERO;
+    let (size, totals) = (Bytes(2_000), vec![Bytes(2_000)]);
+    let pattern = Pattern::FanOut { size, totals, load: 0.001, capacity: BitRate::from_gbps(10) };
+    e.workloads = vec![Workload { request: Some(Bytes(10)), ..Workload::new("answers", pattern) }];
+    let fastest = |e: &Experiment| {
+        let outcome = run(e).outcome;
+        assert!(
+            outcome.flows.len() > 20 && outcome.flows.iter().all(|f| f.delivered == 2_000 && f.size == Some(2_000))
+        );
+        assert!(outcome.flows.iter().all(|f| f.finish.unwrap() - f.start >= f.ideal.unwrap()));
+        outcome.flows.iter().map(|f| f.finish.unwrap() - f.start).min().unwrap()
+    };
+    let plain = fastest(&e);
+    // Handshake, request and answer: four crossings of two links with 2 us each.
+    assert!(plain > Time::from_us(16) && plain < Time::from_us(25), "{plain}");
+    e.hosts.server = Some(ServerModel { parallel: 16, service: Time::from_us(5), notifications: true });
+    // SYN, SYN-ACK, request with the ACK before it, and the answer's two packets side by side.
+    assert_eq!(fastest(&e) - plain, Time::from_us(20));
+}
+
+#[test]
+fn source_quench_lowers_windows_and_leaves_losses_to_tcp() {
+    let mut e = burst(one_switch(9), 8, Some(Recovery::NewReno));
+    e.workloads[0].pattern = Pattern::Incast { senders: 8, receiver: 0, size: Bytes(500_000), every: None };
+    e.switches.buffer = Buffer::PerPort(Bytes(1_000_000));
+    let codel = Codel { target: Time::from_us(20), interval: Time::from_us(200), drop: false };
+    e.switches.aqm = Some(Aqm::Codel(codel));
+    let queue = |e: &Experiment| {
+        let seen = run(e);
+        let most = seen.outcome.ports.iter().map(|p| p.queue_mean_bytes as u64).max().unwrap();
+        (most, seen.outcome.quenches)
+    };
+    let (alone, none) = queue(&e);
+    (e.switches.quench, e.hosts.tcp.quench) = (true, true);
+    let (quenched, messages) = queue(&e);
+    assert!(none == 0 && messages > 10, "{messages}");
+    assert!(quenched * 4 < alone * 3, "{quenched} {alone}");
 }

@@ -62,6 +62,7 @@ fn one_message(size: u64) -> Vec<Workload> {
         size: Some(size),
         class: 0,
         reply: false,
+        request: None,
         connection: Connection::Fresh,
         tag: 0,
     };
@@ -311,6 +312,7 @@ fn listed(flows: &[(Time, u64)], connection: Connection) -> Vec<Workload> {
         size: Some(size),
         class: 0,
         reply: false,
+        request: None,
         connection,
         tag: 0,
     };

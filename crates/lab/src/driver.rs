@@ -48,6 +48,10 @@ pub(crate) enum Event {
     Release {
         port: u32,
     },
+    /// CoDel has picked packets out at a port.
+    Picked {
+        port: u32,
+    },
     /// A host's uplink has room again.
     Resume,
     /// A host's limiter may let something go.
@@ -68,6 +72,7 @@ impl From<fabric::Event> for Event {
             fabric::Event::Link { link, up } => Event::Link { link, up },
             fabric::Event::Reroute => Event::Reroute,
             fabric::Event::Release { port } => Event::Release { port },
+            fabric::Event::Picked { port } => Event::Picked { port },
         }
     }
 }
@@ -231,6 +236,7 @@ impl Driver {
             Event::Link { link, up } => self.fabric_event(fabric::Event::Link { link, up }),
             Event::Reroute => self.fabric_event(fabric::Event::Reroute),
             Event::Release { port } => self.fabric_event(fabric::Event::Release { port }),
+            Event::Picked { port } => self.fabric_event(fabric::Event::Picked { port }),
             Event::Poll { generation } => self.poll(at, node, generation),
             Event::Timer { id, generation } => self.timer(node, id, generation),
             Event::Resume => self.resume(node),

@@ -24,6 +24,7 @@ pub mod ecn {
 
 /// IP protocol numbers.
 pub mod proto {
+    pub const ICMP: u8 = 1;
     pub const TCP: u8 = 6;
     pub const UDP: u8 = 17;
 }

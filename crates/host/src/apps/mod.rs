@@ -5,7 +5,7 @@ mod probes;
 mod records;
 
 use crate::clock::{Event, Owner};
-use crate::connection::{Connection, ConnectionId, EndId, Message, CLIENT, PROBE, REPLY_BYTES, SERVER};
+use crate::connection::{Connection, ConnectionId, EndId, Message, CLIENT, PROBE, SERVER};
 use crate::datagrams::DATAGRAM;
 use crate::nic::Segment;
 use crate::outcome::FlowRecord;
@@ -116,6 +116,10 @@ impl<'a> Apps<'a> {
             self.transport.notified(segment);
             return;
         }
+        if segment.packet.headers.proto == wire::proto::ICMP {
+            self.transport.quenched(segment);
+            return;
+        }
         self.transport.net.note_received(host, segment);
         if segment.packet.flow >= PROBE {
             self.probe_arrived(host, segment);
@@ -182,10 +186,11 @@ impl<'a> Apps<'a> {
         let connection = &mut self.transport.connections[id as usize];
         let begins = connection.written;
         // A flow without an end writes more than any run can carry.
-        connection.written += spec.size.unwrap_or(1 << 50);
+        let bytes = spec.first_bytes().unwrap_or(1 << 50);
+        connection.written += bytes;
         let ends = spec.size.map(|_| connection.written);
         connection.messages.push_back(Message { spec, record, begins, ends, arrived: 0, reply_ends: None });
-        self.transport.write(id as usize, CLIENT, spec.size.unwrap_or(1 << 50));
+        self.transport.write(id as usize, CLIENT, bytes);
         if let Some(at) = self.sources[usize::from(spec.class)].stops_at(&spec) {
             self.transport.net.schedule_control(at, Event::Stop { flow: record });
         }
@@ -215,7 +220,9 @@ impl<'a> Apps<'a> {
                 return id;
             }
         }
-        let id = self.transport.open(spec.class, spec.src, spec.dst, persistent);
+        let [client, server] = spec.ends();
+        let id = self.transport.open(spec.class, client, server, persistent);
+        self.transport.connections[id as usize].answers = spec.request.is_some();
         self.transport.begin_group(id, spec.class);
         if persistent {
             self.persistent.insert(key, id);
@@ -232,10 +239,11 @@ impl<'a> Apps<'a> {
             let mut replies = 0;
             let connection = &mut self.transport.connections[first];
             for message in connection.messages.iter_mut().take_while(due) {
-                if message.spec.reply && message.reply_ends.is_none() {
-                    connection.replies_written += REPLY_BYTES;
+                if message.spec.is_replied() && message.reply_ends.is_none() {
+                    let bytes = message.spec.reply_bytes();
+                    connection.replies_written += bytes;
                     message.reply_ends = Some(connection.replies_written);
-                    replies += REPLY_BYTES;
+                    replies += bytes;
                 }
             }
             if replies > 0 {
@@ -248,7 +256,7 @@ impl<'a> Apps<'a> {
 
     fn complete(&mut self, index: usize) {
         let (delivered, replied) = (self.transport.delivered(index, SERVER), self.transport.delivered(index, CLIENT));
-        let is_complete = |m: &Message| match (m.spec.reply, m.ends) {
+        let is_complete = |m: &Message| match (m.spec.is_replied(), m.ends) {
             (_, None) => false,
             (false, Some(end)) => end <= delivered,
             (true, Some(_)) => m.reply_ends.is_some_and(|end| end <= replied),
@@ -258,7 +266,8 @@ impl<'a> Apps<'a> {
                 return;
             }
             let Some(mut message) = self.transport.connections[index].messages.pop_front() else { return };
-            self.settle_record(&mut message, delivered, delivered);
+            let carried = if message.spec.request.is_some() { replied } else { delivered };
+            self.settle_record(&mut message, carried, carried);
             self.settle_counters(index, &message);
             self.flows[message.record as usize].finish = Some(self.now());
             let counted = self.transport.count(index);

@@ -1,16 +1,21 @@
 //! The records of flows.
 
 use super::Apps;
-use crate::connection::{wire_len, Message, REPLY_BYTES, SERVER};
+use crate::connection::{wire_len, Message, CLIENT, SERVER};
 use crate::measure::ideal_fct;
-use crate::workload::FlowSpec;
+use crate::workload::{FlowSpec, REPLY_BYTES};
 use units::{BitRate, Time};
 
 impl Apps<'_> {
     /// Writes how much of a message the server has into its record: `delivered` in order, `arrived` in all. Only what arrives in
     /// the measured part counts there: bytes behind a hole that fills in it were carried before.
     pub(super) fn settle_record(&mut self, message: &mut Message, delivered: u64, arrived: u64) {
-        let within = |position: u64| position.min(message.ends.unwrap_or(u64::MAX)).saturating_sub(message.begins);
+        let (begins, ends) = match (message.spec.request, message.spec.size) {
+            // The one answer of its connection.
+            (Some(_), size) => (0, size.unwrap_or_default()),
+            (None, _) => (message.begins, message.ends.unwrap_or(u64::MAX)),
+        };
+        let within = |position: u64| position.min(ends).saturating_sub(begins);
         let arrived = within(arrived).max(message.arrived);
         let record = &mut self.flows[message.record as usize];
         if self.transport.net.measuring {
@@ -41,9 +46,11 @@ impl Apps<'_> {
             }
             let delivered = self.transport.delivered(index, SERVER);
             let arrived = self.transport.arrived(index);
+            let answered = self.transport.delivered(index, CLIENT);
             let mut messages = std::mem::take(&mut self.transport.connections[index].messages);
             for message in &mut messages {
-                self.settle_record(message, delivered, arrived);
+                let carried = if message.spec.request.is_some() { (answered, answered) } else { (delivered, arrived) };
+                self.settle_record(message, carried.0, carried.1);
             }
             if let Some(first) = messages.front() {
                 self.settle_counters(index, first);
@@ -59,6 +66,10 @@ impl Apps<'_> {
         let headers =
             u64::from(wire_len(1480)) - 1480 + if self.transport.net.experiment.hosts.tcp.timestamps { 32 } else { 20 };
         let there = ideal_fct(size, payload, headers, &path);
+        if let Some(request) = spec.request {
+            let back: Vec<_> = path.into_iter().rev().collect();
+            return there.saturating_add(ideal_fct(request, payload, headers, &back));
+        }
         if !spec.reply {
             return there;
         }

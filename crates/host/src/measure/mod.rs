@@ -9,6 +9,7 @@ mod estimate;
 mod fairness;
 mod ideal;
 mod quantile;
+mod server;
 mod slowdown;
 mod steady;
 mod steps;
@@ -23,6 +24,7 @@ pub use estimate::{across_seeds, difference, estimate, jackknife, Across, Estima
 pub use fairness::jain;
 pub use ideal::ideal_fct;
 pub use quantile::{Quantile, Samples, TooFew};
+pub use server::Delays;
 pub use slowdown::{Bucket, Buckets};
 pub use summary::{
     fct_ms, slowdowns, summarise, summarise_pooled, throughput_gbps, throughputs_gbps, Metric, Refusal, Summary,

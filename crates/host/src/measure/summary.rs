@@ -2,7 +2,7 @@
 
 use super::steady::steady;
 use super::steps::{steps, Steps};
-use super::{jain, windows, Buckets, Quantile, Samples};
+use super::{jain, windows, Buckets, Delays, Quantile, Samples};
 use crate::outcome::{FlowRecord, HostRecord, Outcome, PortRecord};
 use edge::fastlane::Counters as FastLane;
 use edge::hygenicc::Counters as Hygenicc;
@@ -52,6 +52,8 @@ pub const RESERVED: &[&str] = &[
     "limiter",
     "tenants",
     "fastlane",
+    "server",
+    "quench",
 ];
 
 /// Flows of at most this size are "small"; the Presto paper's mice in section 6.
@@ -133,6 +135,7 @@ pub fn summarise_pooled(outcomes: &[&Outcome], names: &[String], warmup: Time, b
     limiter(&mut summary, outcomes);
     tenants(&mut summary, outcomes);
     fastlane(&mut summary, outcomes);
+    servers(&mut summary, outcomes);
     summary
 }
 
@@ -316,6 +319,30 @@ fn notifications(summary: &mut Summary, outcomes: &[&Outcome]) {
     summary.put("notify.bytes_per_million", share, "ppm");
     let queue = ports().map(|p| p.notifications.queue_max).max().unwrap_or(0);
     summary.put("notify.queue_max_bytes", queue as f64, "B");
+    let drops_at = |last: bool| {
+        let all = outcomes.iter().flat_map(|o| o.ports.iter().map(move |p| (o, p)));
+        all.filter(|(o, p)| of_switch(o, p) && (!last || !inter_switch(o, p)))
+            .map(|(_, p)| p.dropped_packets)
+            .sum::<u64>()
+    };
+    if drops_at(false) > 0 {
+        summary.put("notify.drops_at_last_hop", drops_at(true) as f64 / drops_at(false) as f64, "ratio");
+    }
+}
+
+/// Hosts that take their time, and switches that quench sources.
+fn servers(summary: &mut Summary, outcomes: &[&Outcome]) {
+    let mut delays = Delays::default();
+    outcomes.iter().for_each(|o| delays.join(&o.server_delays));
+    for (name, share) in [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)] {
+        if let Some(us) = delays.quantile(share) {
+            summary.put(format!("server.delay_us.{name}"), us as f64, "us");
+        }
+    }
+    let quenches: u64 = outcomes.iter().map(|o| o.quenches).sum();
+    if quenches > 0 {
+        summary.put("quench.messages", quenches as f64 / outcomes.len() as f64, "count");
+    }
 }
 
 /// The port's link joins two switches: host i has link i.

@@ -226,6 +226,8 @@ fn reserved_names_cover_all_metrics() {
     (outcome.probes, outcome.rtt_samples) = (vec![(MS, 0, MS)], vec![(MS, 0, MS)]);
     (outcome.flowcell_disorder, outcome.segment_sizes) = (vec![0], vec![1]);
     outcome.limiter_delays = vec![MS];
+    (0..20).for_each(|_| outcome.server_delays.add(MS));
+    outcome.quenches = 1;
     outcome.flows[0].segments_received = 1;
     outcome.hosts[0].hygenicc.marks_heard = 1;
     (outcome.hosts[0].congestion.packs_sent, outcome.window_series) = (1, vec![(0, vec![(1, 1)])]);

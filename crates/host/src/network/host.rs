@@ -1,5 +1,6 @@
 //! One modelled host: NIC queues, receive offload, edge and cores.
 
+use super::server::Server;
 use crate::connection::{EndId, NO_CONNECTION};
 use crate::datagrams::DATAGRAM;
 use crate::nic::Rx;
@@ -60,6 +61,8 @@ pub(crate) struct Host {
     pub tx_core_free_at: Time,
     // Receive side.
     pub rx: Rx<()>,
+    /// What handles packets before the receive path.
+    pub server: Option<Server>,
     pub rx_core_free_at: Time,
     // Counted.
     pub tx_cpu_busy: Time,
@@ -87,6 +90,7 @@ impl Host {
             tx_event: None,
             tx_core_free_at: Time::ZERO,
             rx: Rx::default(),
+            server: None,
             rx_core_free_at: Time::ZERO,
             tx_cpu_busy: Time::ZERO,
             rx_cpu_busy: Time::ZERO,

@@ -7,10 +7,12 @@ mod cpu;
 mod discover;
 mod host;
 mod rx;
+mod server;
 mod tx;
 
 use crate::clock::{Clock, Event, Owner};
 use crate::experiment::{Experiment, Limiter};
+use crate::measure::Delays;
 use edge::limiter::Standing;
 use edge::shape::Htb;
 use edge::Edge;
@@ -27,6 +29,8 @@ pub(crate) struct Network<'a> {
     /// The measured part of the run is under way.
     pub(crate) measuring: bool,
     pub(crate) limiters: Limiters,
+    /// From a packet's arrival until its host has handled it, in the measured part.
+    pub(crate) server_delays: Delays,
     /// By host; `None`: edges are given their labels.
     discoverers: Option<Vec<discover::Discoverer>>,
 }
@@ -72,12 +76,14 @@ impl<'a> Network<'a> {
             let first_port = Stream::new(seed, u64::from(host), Purpose::Ports).below(20_000) as u16;
             // A hierarchy that cannot work limits nothing; scenarios refuse it before.
             let shaper = limiter.and_then(|limiter| Htb::new(&limiter.shaper()).ok());
-            Host::new(edge, clock.add_timer(Owner::Edge(host)), shaper, 10_000 + first_port)
+            let server = experiment.hosts.server.map(server::Server::new);
+            Host { server, ..Host::new(edge, clock.add_timer(Owner::Edge(host)), shaper, 10_000 + first_port) }
         });
         let hosts = hosts.collect();
         let measuring = experiment.warmup == Time::ZERO;
         let discoverers = experiment.edge.discovery.as_ref().map(|config| discover::all(experiment, config));
-        Network { experiment, clock, fabric, hosts, measuring, limiters: Limiters::default(), discoverers }
+        let (limiters, server_delays) = (Limiters::default(), Delays::default());
+        Network { experiment, clock, fabric, hosts, measuring, limiters, server_delays, discoverers }
     }
 
     pub(crate) fn now(&self) -> Time {

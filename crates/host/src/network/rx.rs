@@ -2,9 +2,10 @@
 
 use super::{standing, Network};
 use crate::clock::Event;
+use crate::connection::EndId;
 use crate::nic::{Handed, Io, Modelled, Poll, Segment};
 use edge::{Direction, Transmit};
-use fabric::PacketId;
+use fabric::{flow_hash, Packet, PacketId, Probe};
 use units::Time;
 
 impl Network<'_> {
@@ -14,6 +15,29 @@ impl Network<'_> {
         if self.discoverers.is_some() && self.take_probe(host, id) {
             return;
         }
+        if self.experiment.hosts.tcp.pfabric.is_some() && self.answer_probe(host, id) || self.serve(host, id) {
+            return;
+        }
+        self.received(host, id);
+    }
+
+    /// The NIC of a pFabric host sends probes back by itself.
+    fn answer_probe(&mut self, host: u32, id: PacketId) -> bool {
+        if self.fabric.packets.body(id).probe != Probe::Asks || self.fabric.packets.body(id).is_notification() {
+            return false;
+        }
+        let mut packet = self.fabric.packets.take(id);
+        let h = &mut packet.headers;
+        std::mem::swap(&mut h.saddr, &mut h.daddr);
+        std::mem::swap(&mut h.sport, &mut h.dport);
+        std::mem::swap(&mut h.seq, &mut h.ack);
+        let (dst, flow, hash) = (packet.src, EndId(packet.flow).peer().0, flow_hash(&packet.headers));
+        self.send_own(Packet { src: host, dst, flow, hash, probe: Probe::Answers, hops: 0, ..packet });
+        true
+    }
+
+    /// The receive path gets a packet.
+    pub(super) fn received(&mut self, host: u32, id: PacketId) {
         let h = &mut self.hosts[host as usize];
         let config = &self.experiment.hosts;
         match h.rx.arrive(self.clock.now(), h.rx_core_free_at, config, id, &mut self.fabric.packets) {

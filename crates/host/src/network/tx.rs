@@ -117,8 +117,21 @@ impl Network<'_> {
     pub(super) fn send_own(&mut self, packet: Packet) {
         let now = self.clock.now();
         let host = packet.src;
-        self.hosts[host as usize].tx_queue.push_back(TxSegment { packet, ready_at: now, queued_at: now });
+        self.queue(host, TxSegment { packet, ready_at: now, queued_at: now });
         self.tx_go(host);
+    }
+
+    /// Into the NIC's queue: at its end, or by rank where packets have one. A flow keeps its order.
+    fn queue(&mut self, host: u32, segment: TxSegment) {
+        let queue = &mut self.hosts[host as usize].tx_queue;
+        let at = match self.experiment.hosts.tcp.pfabric {
+            Some(_) => queue
+                .iter()
+                .rposition(|other| other.packet.rank <= segment.packet.rank || other.packet.flow == segment.packet.flow)
+                .map_or(0, |last| last + 1),
+            None => queue.len(),
+        };
+        queue.insert(at, segment);
     }
 
     fn queue_for_nic(&mut self, packet: Packet) -> Sent {
@@ -141,7 +154,7 @@ impl Network<'_> {
                 }
                 self.limiters.backlog_max = self.limiters.backlog_max.max(shaper.backlog(class));
             }
-            _ => h.tx_queue.push_back(segment),
+            _ => self.queue(host, segment),
         }
         self.tx_go(host);
         Sent::Queued { label }

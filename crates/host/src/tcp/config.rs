@@ -1,7 +1,7 @@
 //! Settings that an operator makes by sysctl and socket option, with the defaults of Linux.
 
 use crate::tcp::cc::Algorithm;
-use crate::tcp::fastlane;
+use crate::tcp::{fastlane, pfabric};
 use units::Time;
 
 /// How lost segments are found and repaired.
@@ -13,6 +13,8 @@ pub enum Recovery {
     Sack,
     /// Time-based loss detection with tail loss probes (RFC 8985).
     Rack,
+    /// SACK tells what has arrived, and only the timer what is lost ([`pfabric`]).
+    Timer,
 }
 
 /// Willingness to use ECN, as `net.ipv4.tcp_ecn`; a law that needs ECN (DCTCP) requests it whatever this says.
@@ -115,6 +117,10 @@ pub struct Config {
     pub dctcp_cancels_ack: bool,
     /// Uses notifications of dropped packets instead of duplicate ACKs; needs [`Recovery::NewReno`] and a fabric that sends them.
     pub fastlane: Option<fastlane::Options>,
+    /// Ranks packets and uses nothing but a fixed timer, which is `rto_min`; needs [`Recovery::Timer`], and switches that rank.
+    pub pfabric: Option<pfabric::Options>,
+    /// Lowers its window on ICMP Source Quench as on an ECN echo, and resends nothing.
+    pub quench: bool,
 }
 
 impl Default for Config {
@@ -160,6 +166,8 @@ impl Default for Config {
             hystart_ticks: false,
             dctcp_cancels_ack: false,
             fastlane: None,
+            pfabric: None,
+            quench: false,
         }
     }
 }

@@ -73,6 +73,24 @@ impl Table {
         had && self.entries.is_empty()
     }
 
+    /// Forgets what has arrived; says how much of that was sent again, in entries.
+    pub(crate) fn delivered(&mut self, arrived: impl Fn(u64, u64) -> bool) -> u64 {
+        let mut repaired = 0;
+        self.entries.retain(|entry| {
+            let gone = arrived(entry.start, entry.end);
+            repaired += u64::from(gone && entry.in_network);
+            !gone
+        });
+        repaired
+    }
+
+    /// The range to send next, if few enough are in the network.
+    pub(crate) fn next_within(&self, una: u64) -> Option<(u64, u64)> {
+        let in_network = self.entries.iter().filter(|entry| entry.in_network).count() as u64;
+        let entry = self.entries.iter().find(|entry| !entry.in_network).filter(|_| in_network < self.max_sim)?;
+        Some((entry.start.max(una), entry.end))
+    }
+
     /// The range to send next: the lowest that waits, if it is the first outstanding byte or few enough are in the network.
     pub(crate) fn next(&self, una: u64) -> Option<(u64, u64)> {
         let in_network = self.entries.iter().filter(|entry| entry.in_network).count() as u64;

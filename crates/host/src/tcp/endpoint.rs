@@ -195,6 +195,7 @@ impl Endpoint {
         let (len, has) = (notification.len, |flag| notification.flags & flag != 0);
         let seq_len = u64::from(len) + u64::from(has(flags::FIN));
         match self.state {
+            State::Established if notification.probe && !stale => self.tx.on_probe_dropped(),
             _ if stale => self.tx.counters.notifications_ignored += 1,
             State::SynSent | State::SynReceived if has(flags::SYN) && self.syns_sent > 0 && !self.syn_due => {
                 self.tx.counters.notifications += 1;
@@ -208,6 +209,13 @@ impl Endpoint {
                 self.rx.demand_ack();
             }
             _ => self.tx.counters.notifications_ignored += 1,
+        }
+    }
+
+    /// A switch asks the sender of the packet with this sequence number to slow down; without [`Config::quench`] the call does nothing.
+    pub fn on_quench(&mut self, seq: u32) {
+        if self.config.quench && self.state == State::Established {
+            self.tx.on_quench(seq);
         }
     }
 
@@ -277,6 +285,10 @@ impl Endpoint {
     }
 
     fn on_established(&mut self, now: Time, segment: &Segment) {
+        if segment.probe {
+            self.tx.on_probe_answer(&self.config, now);
+            return;
+        }
         if segment.has(flags::SYN) {
             // The peer has missed our last ACK.
             self.rx.demand_ack();
@@ -313,6 +325,9 @@ impl Endpoint {
                     return Some(self.build_early_ack(now, ack, ece));
                 }
                 if let Some(out) = self.tx.poll(&self.config, now, budget) {
+                    if out.probe {
+                        return Some(self.build_probe(now, out.seq));
+                    }
                     return Some(self.build(now, Some(out)));
                 }
                 self.rx.ack_demanded().then(|| self.build(now, None))
@@ -393,6 +408,15 @@ impl Endpoint {
             ..Segment::default()
         };
         self.ecn.on_segment_out(false, Some(ece), &mut segment);
+        self.stamp(now, &mut segment);
+        segment
+    }
+
+    /// For the peer's NIC: what its TCP has to hear of stays due.
+    fn build_probe(&self, now: Time, seq: u64) -> Segment {
+        let (ack, window) = (self.rx.last_acked() as u32, self.rx.window_field());
+        let mut segment =
+            Segment { seq: seq as u32, ack, flags: flags::ACK, window, probe: true, ..Segment::default() };
         self.stamp(now, &mut segment);
         segment
     }

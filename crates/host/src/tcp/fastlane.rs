@@ -41,6 +41,8 @@ pub struct Notification {
     pub flags: u8,
     /// Its timeout count option: see [`count_of`].
     pub timeouts: u8,
+    /// It was a probe of [`crate::tcp::pfabric`].
+    pub probe: bool,
 }
 
 /// The timeout count option of a sender that had so many timeouts. 0 means that there is none.
@@ -65,12 +67,18 @@ impl Sender {
         // After a timeout everything is being sent again in order.
         if self.state != CaState::Loss {
             self.dropped.dropped(start, end, self.window.cwnd, self.window.mss, options.slowdown);
+            if config.pfabric.is_some() {
+                self.probe_before_resending();
+            }
         }
     }
 
     /// What FastLane makes of an acknowledgement that has been processed otherwise. `advanced`: it moved `una`.
     pub(crate) fn after_ack(&mut self, config: &Config, segment: &Segment, advanced: bool) {
         let Some(options) = config.fastlane else { return };
+        if config.pfabric.is_some() {
+            return self.after_pfabric_ack();
+        }
         if self.dropped.acked(self.una) {
             self.window.cwnd = (self.dropped.cwnd / 2).max(self.window.mss);
             self.window.ssthresh = self.window.cwnd.max(2 * self.window.mss);
@@ -92,7 +100,10 @@ impl Sender {
 
     /// The next retransmission that FastLane has due.
     pub(crate) fn send_dropped(&mut self, config: &Config, now: Time) -> Option<Outgoing> {
-        let (start, end) = self.dropped.next(self.una)?;
+        let (start, end) = match config.pfabric {
+            Some(_) => self.dropped.next_within(self.una)?,
+            None => self.dropped.next(self.una)?,
+        };
         self.dropped.sent(end);
         let head = start == self.una;
         let out = self.retransmit(config, now, start, end - start);

@@ -285,6 +285,7 @@ impl Sender {
                 }
             }
             Recovery::Rack => due = self.detect_loss_by_time(config, now),
+            Recovery::Timer => {}
         }
         self.reno_sacked = self.reno_sacked.min(self.outstanding().saturating_sub(self.board.lost()));
         if self.board.pending() > before && matches!(self.state, CaState::Open | CaState::Cwr) {
@@ -348,7 +349,7 @@ impl Sender {
         self.probe = None;
     }
 
-    fn enter_cwr(&mut self) {
+    pub(crate) fn enter_cwr(&mut self) {
         self.counters.ecn_reductions += 1;
         self.undo = None;
         self.begin_reduction(Congestion::Echo);

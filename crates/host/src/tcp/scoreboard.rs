@@ -125,6 +125,11 @@ impl Scoreboard {
     pub(crate) fn high_sacked(&self) -> u64 {
         self.high_sacked
     }
+    /// Everything in `[start, end)` was SACKed.
+    pub(crate) fn holds(&self, start: u64, end: u64) -> bool {
+        let runs = self.runs.range(self.index_of(start)..).take_while(|run| run.start < end);
+        start >= end || runs.fold(false, |held, run| (held || run.start <= start) && run.fate & SACKED != 0)
+    }
     /// When the first outstanding byte was last sent.
     pub(crate) fn head_sent(&self) -> Option<Time> {
         self.runs.front().map(|run| run.sent)

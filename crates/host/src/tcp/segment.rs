@@ -57,6 +57,8 @@ pub struct Segment {
     pub timeouts: u8,
     /// FastLane's option of an ACK: bytes that the receiver holds beyond it; 0 means absent.
     pub held: u32,
+    /// Outgoing: the peer's NIC is to answer it; incoming: the answer. It has no data and no meaning to the peer's TCP.
+    pub probe: bool,
     /// Bytes that were sent before; the wire does not carry it: for measurements and captures only.
     pub is_retransmission: bool,
 }

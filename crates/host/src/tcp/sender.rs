@@ -3,6 +3,7 @@
 
 use crate::tcp::cc::{Cc, Path, Window};
 use crate::tcp::dropped::Table;
+use crate::tcp::probes::Probes;
 use crate::tcp::rack::Rack;
 use crate::tcp::rtt::RttEstimator;
 use crate::tcp::scoreboard::Scoreboard;
@@ -67,6 +68,10 @@ pub struct SenderCounters {
     /// Notifications of dropped packets that were heeded, and those that came too late or told of nothing sent.
     pub notifications: u32,
     pub notifications_ignored: u32,
+    /// pFabric's probes sent.
+    pub probes: u32,
+    /// ICMP Source Quench received for what is under way.
+    pub quenches: u32,
 }
 
 /// Proportional rate reduction (RFC 6937), in bytes.
@@ -158,6 +163,8 @@ pub struct Sender {
     /// With FastLane: what notifications told of, and bytes that the receiver holds beyond its last ACK.
     pub(crate) dropped: Table,
     pub(crate) inflation: u64,
+    /// With pFabric.
+    pub(crate) probes: Probes,
 
     /// The window was the limit in the last round (`is_cwnd_limited` and `max_packets_out` of Linux).
     pub(crate) cwnd_limited: bool,
@@ -211,6 +218,7 @@ impl Sender {
             tail_probe: None,
             dropped: Table::default(),
             inflation: 0,
+            probes: Probes::default(),
             cwnd_limited: false,
             max_out: 0,
             usage_end: start,
@@ -243,6 +251,10 @@ impl Sender {
     /// Stream bytes written but never sent.
     pub fn unsent(&self) -> u64 {
         self.write_end.saturating_sub(self.nxt)
+    }
+    /// Where a sequence number stands in the stream.
+    pub(crate) fn offset_of(&self, seq: u32) -> u64 {
+        crate::tcp::segment::unwrap_seq(self.una, seq).saturating_sub(self.start)
     }
     /// Bytes sent and not cumulatively acknowledged.
     pub fn outstanding(&self) -> u64 {

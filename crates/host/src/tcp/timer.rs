@@ -7,6 +7,9 @@ use units::Time;
 
 impl Sender {
     pub(crate) fn rto(&self, config: &Config) -> Time {
+        if config.pfabric.is_some() {
+            return config.rto_min;
+        }
         self.rtt.rto(config.rto_initial, config.rto_min, config.rto_max)
     }
 
@@ -85,6 +88,13 @@ impl Sender {
 
     fn on_retransmission_timeout(&mut self, config: &Config, now: Time) {
         self.counters.timeouts += 1;
+        if let Some(options) = config.pfabric {
+            self.probes.timeout(options.probe_after, self.consecutive_timeouts + 1);
+            if self.probes.only && self.consecutive_timeouts >= options.probe_after {
+                self.timer = Some(Timer { kind: TimerKind::Retransmit, at: now.saturating_add(self.rto(config)) });
+                return;
+            }
+        }
         if matches!(self.state, CaState::Open | CaState::Cwr)
             && self.board.sacked() >= u64::from(config.reordering) * self.window.mss
         {

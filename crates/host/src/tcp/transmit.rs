@@ -23,11 +23,16 @@ pub(crate) struct Outgoing {
     pub(crate) psh: bool,
     /// Sent for the first time.
     pub(crate) new: bool,
+    /// Only the peer's NIC heeds it.
+    pub(crate) probe: bool,
 }
 
 impl Sender {
     /// The next segment that window, pacing, NIC and `budget` admit.
     pub(crate) fn poll(&mut self, config: &Config, now: Time, budget: u64) -> Option<Outgoing> {
+        if let Some(first) = self.probe_first() {
+            return first;
+        }
         if let Some(probe) = self.probe.take() {
             let sent = match probe {
                 Probe::Tail => self.send_tail_probe(config, now),
@@ -102,7 +107,7 @@ impl Sender {
         self.counters.retransmitted_packets += payload.div_ceil(self.window.mss).max(1);
         self.sent(config, now, payload);
         self.arm_after_send(config, now, head && self.state != CaState::Open);
-        Some(Outgoing { seq: start, len: payload as u32, fin, psh: fin, new: false })
+        Some(Outgoing { seq: start, len: payload as u32, fin, psh: fin, new: false, probe: false })
     }
 
     fn send_new(&mut self, config: &Config, now: Time, budget: u64) -> Option<Outgoing> {
@@ -151,7 +156,7 @@ impl Sender {
         self.sent(config, now, len);
         self.note_usage(false);
         self.arm_after_send(config, now, false);
-        Some(Outgoing { seq, len: len as u32, fin, psh: len == waiting, new: true })
+        Some(Outgoing { seq, len: len as u32, fin, psh: len == waiting, new: true, probe: false })
     }
 
     fn send_fin(&mut self, config: &Config, now: Time) -> Option<Outgoing> {
@@ -159,7 +164,7 @@ impl Sender {
         self.board.push(seq, 1, now);
         self.nxt += 1;
         self.arm_after_send(config, now, false);
-        Some(Outgoing { seq, len: 0, fin: true, psh: false, new: true })
+        Some(Outgoing { seq, len: 0, fin: true, psh: false, new: true, probe: false })
     }
 
     /// RFC 8985, section 7.3: new data if the peer's window admits it, else the last segment again.
@@ -177,7 +182,7 @@ impl Sender {
             self.board.push(seq, len as u32 + u32::from(fin), now);
             self.nxt += len + u64::from(fin);
             self.sent(config, now, len);
-            Some(Outgoing { seq, len: len as u32, fin, psh: self.unsent() == 0, new: true })
+            Some(Outgoing { seq, len: len as u32, fin, psh: self.unsent() == 0, new: true, probe: false })
         } else {
             let (start, len) = self.board.last_unsacked(mss)?;
             self.retransmit(config, now, start, len)
@@ -196,7 +201,7 @@ impl Sender {
         self.counters.window_probes += 1;
         let len = self.snd_wnd.min(self.unsent());
         if len == 0 {
-            return Some(Outgoing { seq: self.una - 1, len: 0, fin: false, psh: false, new: false });
+            return Some(Outgoing { seq: self.una - 1, len: 0, fin: false, psh: false, new: false, probe: false });
         }
         let seq = self.nxt;
         self.board.push(seq, len as u32, now);
@@ -204,7 +209,7 @@ impl Sender {
         self.small_end = self.nxt;
         self.sent(config, now, len);
         self.arm(config, now);
-        Some(Outgoing { seq, len: len as u32, fin: false, psh: true, new: true })
+        Some(Outgoing { seq, len: len as u32, fin: false, psh: true, new: true, probe: false })
     }
 
     /// Bookkeeping of any data sent.

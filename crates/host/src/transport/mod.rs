@@ -95,6 +95,7 @@ impl<'a> Transport<'a> {
             written: 0,
             replies_written: 0,
             priority: experiment.workloads[class].priority,
+            answers: false,
             persistent,
             labels: 0,
             counted: Counted::default(),
@@ -183,8 +184,22 @@ impl<'a> Transport<'a> {
             len: h.payload,
             flags: h.tcp_flags,
             timeouts: packet.options.timeouts,
+            probe: packet.probe != fabric::Probe::None,
         });
         self.after_tcp(id);
+    }
+
+    /// Tells a guest's TCP that a switch asks it to slow down.
+    pub(crate) fn quenched(&mut self, segment: &Segment) {
+        let packet = &segment.packet;
+        if packet.flow >= DATAGRAM {
+            return;
+        }
+        let id = EndId(packet.flow).peer();
+        if let Some(connection) = self.connections.get_mut(id.connection()).filter(|c| c.has_sent(id, packet)) {
+            connection.ends[id.end()].on_quench(packet.headers.seq);
+            self.after_tcp(id);
+        }
     }
 
     fn note_segment(&mut self, id: EndId, segment: &Segment) {

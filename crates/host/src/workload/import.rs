@@ -114,7 +114,7 @@ impl Cdf {
 pub(super) type Numbered = (usize, FlowSpec);
 
 pub(super) fn flow(start: Time, src: u32, dst: u32, size: Option<u64>) -> FlowSpec {
-    FlowSpec { start, src, dst, size, class: 0, reply: false, connection: Connection::Fresh, tag: 0 }
+    FlowSpec { start, src, dst, size, class: 0, reply: false, request: None, connection: Connection::Fresh, tag: 0 }
 }
 
 /// A host's number, not that of the other end.

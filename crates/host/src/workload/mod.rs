@@ -50,9 +50,39 @@ pub struct FlowSpec {
     /// The flow is complete when its sender has an application-level acknowledgement, instead of when its receiver has
     /// the last byte.
     pub reply: bool,
+    /// The flow answers a request of so many bytes, which `dst` sends to `src` first, on the flow's connection. Only for fresh ones.
+    pub request: Option<u64>,
     pub connection: Connection,
     /// The source's own, to be handed back to [`Source::on_complete`] unchanged.
     pub tag: u32,
+}
+
+/// Bytes of an application-level acknowledgement.
+pub const REPLY_BYTES: u64 = 64;
+
+impl FlowSpec {
+    /// Who opens the connection, and who waits for that.
+    pub(crate) fn ends(&self) -> [u32; 2] {
+        match self.request {
+            Some(_) => [self.dst, self.src],
+            None => [self.src, self.dst],
+        }
+    }
+    /// What the end that opens the connection writes first; `None`: without end.
+    pub(crate) fn first_bytes(&self) -> Option<u64> {
+        self.request.or(self.size)
+    }
+    /// Has the other end something to say when it has that?
+    pub(crate) fn is_replied(&self) -> bool {
+        self.reply || self.request.is_some()
+    }
+    /// How much that is.
+    pub(crate) fn reply_bytes(&self) -> u64 {
+        match self.request {
+            Some(_) => self.size.unwrap_or_default(),
+            None => REPLY_BYTES,
+        }
+    }
 }
 
 /// Which connection carries a flow.
@@ -91,6 +121,8 @@ pub struct Workload {
     /// [`Pattern::RandomBijection`], [`Pattern::Random`], [`Pattern::Long`], [`Pattern::Shuffle`] and
     /// [`Pattern::Sequence`].
     pub stagger: Time,
+    /// See [`FlowSpec::request`]; only for [`Pattern::FanOut`] on fresh connections.
+    pub request: Option<Bytes>,
     /// Which random pairing: workloads of equal number have the same.
     pub pairing: u32,
     /// Strict priority of its packets at switches, 0 first; the last queue takes what exceeds the number of queues.
@@ -120,6 +152,7 @@ impl Workload {
             stop: None,
             connection: Connection::Fresh,
             connections: 1,
+            request: None,
             stagger: Time::ZERO,
             pairing: 0,
             priority: 0,
@@ -171,7 +204,8 @@ pub enum Pattern {
     Poisson { cdf: Cdf, load: f64, capacity: BitRate, pairs: Pairs },
     /// Bursts of answers: every host is a Poisson process of requests to other hosts. All answer at the request's instant
     /// with `size` each, `total / size` flows in all; the total is one of `totals`, each equally likely. Answering hosts are
-    /// drawn without repetition, or in turn if there are fewer hosts than answers. The requests themselves are not sent.
+    /// drawn without repetition, or in turn if there are fewer hosts than answers. The requests themselves are sent only with
+    /// [`Workload::request`].
     /// `load` is what a host receives, as in [`Pattern::Poisson`]. (Zats et al., FastLane, 2013, section 5.)
     FanOut { size: Bytes, totals: Vec<Bytes>, load: f64, capacity: BitRate },
     /// Exactly these flows. Their own `size`, `reply` and `connection` hold; `class` and `tag` are overwritten.

@@ -10,14 +10,16 @@ pub(super) struct Shape {
     pub class: u16,
     pub connection: Connection,
     pub reply: bool,
+    pub request: Option<Bytes>,
     /// No flow starts at or after this.
     pub end: Time,
 }
 
 impl Shape {
     pub(super) fn flow(&self, start: Time, (src, dst): (u32, u32), size: Option<Bytes>, tag: u32) -> FlowSpec {
-        let Shape { class, connection, reply, .. } = *self;
-        FlowSpec { start, src, dst, size: size.map(Bytes::get), class, reply, connection, tag }
+        let Shape { class, connection, reply, request, .. } = *self;
+        let request = request.map(Bytes::get);
+        FlowSpec { start, src, dst, size: size.map(Bytes::get), class, reply, request, connection, tag }
     }
 
     /// The stream of one sender of this workload.

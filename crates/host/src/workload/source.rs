@@ -56,7 +56,8 @@ impl Source {
         until: Time,
     ) -> Result<Source, WorkloadError> {
         let end = workload.stop.map_or(until, |stop| stop.min(until));
-        let shape = Shape { class, connection: workload.connection, reply: workload.reply, end };
+        let shape =
+            Shape { class, connection: workload.connection, reply: workload.reply, request: workload.request, end };
         let generator = Generator::Listed { flows: Vec::new(), next: 0 };
         let turns = FxHashMap::default();
         let mut source =

@@ -290,6 +290,7 @@ fn lists_are_sorted_checked_and_cut() {
         tag: 77,
         class: 9,
         reply: true,
+        request: None,
         ..import::flow(Time::from_ms(ms), src, dst, Some(5))
     };
     let workload = Workload {

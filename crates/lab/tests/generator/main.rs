@@ -100,6 +100,7 @@ fn list(flows: &[(u64, u32, u32, u64)], connection: Connection, reply: bool) -> 
         size: Some(size),
         class: 0,
         reply,
+        request: None,
         connection,
         tag: 0,
     };

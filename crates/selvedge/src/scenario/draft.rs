@@ -49,7 +49,7 @@ impl Draft {
             faults.note(suits(switch, topology, name, table));
         }
         if let (Some(switch), Some(guests)) = (&switch, &guests) {
-            faults.note(hears_of_drops(switch, guests));
+            faults.note(relies_on_switches(switch, guests));
         }
         if let (Some(edge), Some(switches), Some(guests)) = (&edge, &switches, &guests) {
             faults.note(super::fastlane::suits(name, edge.fastlane, switches, guests));
@@ -143,13 +143,28 @@ fn fabric(
     Ok((topology, failures))
 }
 
-/// Guests that know of drops by notifications alone need switches that send them.
-fn hears_of_drops(switch: &SwitchTable, guests: &host::experiment::HostConfig) -> Result<(), Invalid> {
-    if guests.tcp.fastlane.is_none() || switch.notify.is_some() {
-        return Ok(());
+/// Guests that rely on switches need those that do it.
+fn relies_on_switches(switch: &SwitchTable, guests: &host::experiment::HostConfig) -> Result<(), Invalid> {
+    let wants = |key: &str, problem: &str, remedy: &str| Err(Invalid::new(key, problem, remedy));
+    if guests.tcp.fastlane.is_some() && switch.notify.is_none() {
+        let problem = "guests with FastLane hear of drops from switches, and these are silent";
+        return wants("host.tcp.fastlane", problem, "add `notify = {}` to [switch], or remove it");
     }
-    let problem = "guests with FastLane hear of drops from switches, and these are silent";
-    Err(Invalid::new("host.tcp.fastlane", problem, "add `notify = {}` to [switch], or remove it"))
+    if guests.tcp.quench && !switch.quench {
+        let problem = "switches send no Source Quench";
+        return wants("host.tcp.quench", problem, "add `quench = true` and `codel = {}` to [switch], or remove it");
+    }
+    if guests.tcp.pfabric.is_some() && !switch.pfabric {
+        let problem = "guests rank their packets, and switches do not look at it";
+        return wants("host.tcp.pfabric", problem, "add `pfabric = true` to [switch], or remove it");
+    }
+    if guests.tcp.pfabric.is_none() && switch.pfabric {
+        return wants("switch.pfabric", "packets have no ranks", "add `pfabric = {}` to [host.tcp], or remove it");
+    }
+    if guests.tcp.pfabric.is_some() && guests.mptcp.is_some() {
+        return wants("host.tcp.pfabric", "subflows of MPTCP have no ranks", "remove it, or `mptcp` from the scheme");
+    }
+    Ok(())
 }
 
 /// Whether its switches can do in this fabric what they should.

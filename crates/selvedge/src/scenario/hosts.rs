@@ -1,6 +1,7 @@
 //! `[host]` and `[host.tcp]`.
 
 use super::era::Era;
+use super::guests::{FastlaneTable, PfabricTable, ServerTable};
 use crate::word::Word;
 use config::Invalid;
 use config::{within, OrOff};
@@ -53,6 +54,9 @@ pub struct HostTable {
     pub cpu: CpuWord,
     /// Hosts without an edge, such as remote users: their packets, and packets to them, have no labels.
     pub plain: Vec<u32>,
+    /// The host takes its time for each received packet, before anything else gets it, see below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerTable>,
     pub tcp: TcpTable,
 }
 
@@ -73,40 +77,6 @@ pub enum EcnWord {
     Off,
     Accept,
     Request,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SlowdownWord {
-    ByRetries,
-    Halving,
-}
-
-/// `fastlane = {}`: guests use notifications of dropped packets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct FastlaneTable {
-    /// How many retransmissions are in the network at once when some are dropped again: half the window over the largest number of
-    /// retries, or half of what it was for each retry.
-    pub slowdown: SlowdownWord,
-    /// ACKs tell how many bytes the receiver holds beyond them, and the window grows by as many.
-    pub inflate: bool,
-}
-
-impl Default for FastlaneTable {
-    fn default() -> Self {
-        FastlaneTable { slowdown: SlowdownWord::ByRetries, inflate: true }
-    }
-}
-
-impl FastlaneTable {
-    fn build(&self) -> tcp::fastlane::Options {
-        let slowdown = match self.slowdown {
-            SlowdownWord::ByRetries => tcp::fastlane::Slowdown::ByRetries,
-            SlowdownWord::Halving => tcp::fastlane::Slowdown::Halving,
-        };
-        tcp::fastlane::Options { slowdown, inflate: self.inflate }
-    }
 }
 
 /// `[host.tcp]`: the guest's TCP, with Linux's defaults.
@@ -187,6 +157,13 @@ pub struct TcpTable {
     /// Guests use notifications of dropped packets instead of duplicate ACKs and SACK (FastLane); needs `switch.notify`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fastlane: Option<FastlaneTable>,
+    /// Guests speak pFabric's transport: a fixed timeout of `rto_min` alone finds losses, and packets have ranks (FastLane); needs
+    /// `switch.pfabric`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pfabric: Option<PfabricTable>,
+    /// ICMP Source Quench lowers the window as an ECN echo does; needs `switch.quench`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub quench: bool,
 }
 
 impl Default for HostTable {
@@ -203,6 +180,7 @@ impl Default for HostTable {
             rx_ring: d.rx_ring,
             cpu: CpuWord::Off,
             plain: Vec::new(),
+            server: None,
             tcp: TcpTable::default(),
         }
     }
@@ -244,6 +222,8 @@ impl Default for TcpTable {
             hystart_ticks: d.hystart_ticks,
             dctcp_cancels_ack: d.dctcp_cancels_ack,
             fastlane: None,
+            pfabric: None,
+            quench: false,
         }
     }
 }
@@ -271,6 +251,7 @@ impl HostTable {
                 CpuWord::Off => None,
                 CpuWord::PrestoTestbed => Some(CpuModel::PRESTO_TESTBED),
             },
+            server: self.server.as_ref().map(ServerTable::build).transpose()?,
             tcp: self.tcp.build(mtu, self.tso)?,
             mptcp: None,
             plain: self.plain.clone(),
@@ -297,7 +278,8 @@ impl TcpTable {
             mss: mtu.saturating_sub(40),
             congestion: self.congestion.0,
             recovery: match self.recovery {
-                // It brings its own.
+                // They bring their own.
+                _ if self.pfabric.is_some() => Recovery::Timer,
                 _ if self.fastlane.is_some() => Recovery::NewReno,
                 RecoveryWord::Newreno => Recovery::NewReno,
                 RecoveryWord::Sack => Recovery::Sack,
@@ -332,12 +314,14 @@ impl TcpTable {
             reordering: self.reordering,
             adaptive_reordering: self.adaptive_reordering,
             max_reordering: self.max_reordering,
-            undo: self.undo,
+            undo: self.undo && self.pfabric.is_none(),
             slow_start_after_idle: self.slow_start_after_idle,
             hystart: self.hystart,
             hystart_ticks: self.hystart_ticks,
             dctcp_cancels_ack: self.dctcp_cancels_ack,
             fastlane: self.fastlane.as_ref().map(FastlaneTable::build),
+            pfabric: self.pfabric.as_ref().map(PfabricTable::build).transpose()?,
+            quench: self.quench,
             ..tcp::Config::default()
         })
     }

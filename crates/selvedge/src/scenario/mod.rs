@@ -9,11 +9,13 @@ mod draft;
 mod era;
 mod fastlane;
 
+mod guests;
 mod hosts;
 mod limiter;
 mod memory;
 mod network;
 mod plan;
+mod queues;
 mod scheme;
 mod seeds;
 mod tenants;

@@ -1,5 +1,6 @@
 //! `[topology]`, `[switch]` and `[[failure]]`.
 
+use super::queues::CodelTable;
 use config::Invalid;
 use config::OrOff;
 use config::{check, within, Key, Role};
@@ -330,6 +331,16 @@ pub struct SwitchTable {
     /// Switches tell the source of each TCP packet that they drop (FastLane), see below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notify: Option<NotifyTable>,
+    /// CoDel (RFC 8289) instead of `ecn`: queue management by how long packets wait, see below.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub codel: Option<CodelTable>,
+    /// Sources of TCP packets that CoDel picks out get an ICMP Source Quench.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub quench: bool,
+    /// Packets wait in order of ranks that guests give them, and put out those that rank behind them where there is no room; needs
+    /// `host.tcp.pfabric`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub pfabric: bool,
 }
 
 /// `notify = {}` or `notify = {share_per_million = 10_000, buffer = "3.2KB"}`: what notifications may cost.
@@ -403,6 +414,9 @@ impl Default for SwitchTable {
             reroute_after: Time::from_ms(10),
             ecn: None,
             notify: None,
+            codel: None,
+            quench: false,
+            pfabric: false,
         }
     }
 }
@@ -422,13 +436,23 @@ impl SwitchTable {
             true => Buffer::Shared { total: self.buffer, alpha: self.alpha },
             false => Buffer::PerPort(self.buffer),
         };
-        let aqm = self.ecn.as_ref().map(EcnTable::build).transpose()?;
+        let codel = self.codel.as_ref().map(CodelTable::build).transpose()?;
+        let ecn = self.ecn.as_ref().map(EcnTable::build).transpose()?;
+        if ecn.is_some() && codel.is_some() {
+            return Err(Invalid::new("switch.codel", "is given beside `ecn`", "keep one of them"));
+        }
+        if self.quench && codel.is_none() {
+            let problem = "nothing says when sources are quenched";
+            return Err(Invalid::new("switch.quench", problem, "add `codel = {}` to [switch], or remove it"));
+        }
+        let aqm = ecn.or(codel.map(Aqm::Codel));
         let notify = self.notify.as_ref().map(NotifyTable::build).transpose()?;
+        let (ranked, quench) = (self.pfabric, self.quench);
         let parallel = match self.parallel {
             ParallelWord::Hash => Parallel::Hash,
             ParallelWord::InOrder => Parallel::InOrder,
         };
-        Ok(SwitchConfig { buffer, aqm, priorities: self.priorities, parallel, notify })
+        Ok(SwitchConfig { buffer, aqm, priorities: self.priorities, parallel, notify, ranked, quench })
     }
 
     pub(super) fn multipath(&self) -> Multipath {

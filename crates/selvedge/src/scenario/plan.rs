@@ -67,6 +67,18 @@ impl SchemePlan {
             let remedy = "leave it out, or add `fastlane = {}` to the scheme: no kernel understands notifications";
             return Some(("switch.notify".to_owned(), remedy));
         }
+        if matches!(e.switches.aqm, Some(fabric::Aqm::Codel(_))) {
+            return Some((
+                "switch.codel".to_owned(),
+                "leave it out: a lab's switches manage queues on arrival, by `ecn`",
+            ));
+        }
+        if e.switches.ranked {
+            return Some(("switch.pfabric".to_owned(), "leave it out: a lab's guests do not rank packets"));
+        }
+        if e.hosts.server.is_some() {
+            return Some(("host.server".to_owned(), "leave it out: a lab's guests take the time that they take"));
+        }
         if e.edge.controller.is_some() {
             return Some((scheme("controller"), "leave it out: a lab's edges keep all trees"));
         }
@@ -79,6 +91,10 @@ impl SchemePlan {
         if let Some(tenant) = e.workloads.iter().find(|w| w.guest > 0) {
             let key = format!("workload.{}.tenant", tenant.name);
             return Some((key, "leave it out: each host of a lab has one guest"));
+        }
+        if let Some(asked) = e.workloads.iter().find(|w| w.request.is_some()) {
+            let key = format!("workload.{}.request", asked.name);
+            return Some((key, "leave it out: a lab's answers start by themselves"));
         }
         if let Some(datagrams) = e.workloads.iter().find(|w| w.datagrams.is_some()) {
             let key = format!("workload.{}.transport", datagrams.name);

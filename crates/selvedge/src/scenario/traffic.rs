@@ -78,6 +78,10 @@ pub struct WorkloadTable {
     pub size: Option<Bytes>,
     /// Bytes of all answers to one request, each equally likely; multiples of `size`.
     pub totals: Option<Vec<Bytes>>,
+    /// A request of this size comes before each answer, on the same connection, and the answer's time counts from it.
+    #[schemars(extend("x-range" = ["1B", "1MB"]))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<Bytes>,
     /// Period of messages; time between joins.
     pub every: Option<Time>,
     /// Flows that each host sends.
@@ -201,6 +205,7 @@ impl WorkloadTable {
                 Key { name: "pairs", given: self.pairs.is_some(), role: needed(self.to == Some(ToWord::Fixed)) },
                 Key { name: "size", given: self.size.is_some(), role: size },
                 Key { name: "totals", given: self.totals.is_some(), role: needed(pattern == FanOut) },
+                Key { name: "request", given: self.request.is_some(), role: optional(pattern == FanOut) },
                 Key { name: "every", given: self.every.is_some(), role: every },
                 Key { name: "flows_per_host", given: self.flows_per_host.is_some(), role: optional(pattern == Random) },
                 Key { name: "concurrent", given: self.concurrent.is_some(), role: optional(pattern == Shuffle) },
@@ -257,6 +262,13 @@ impl WorkloadTable {
         self.check_datagrams(&at)?;
         if let Some(size) = self.size {
             within(&format!("{at}.size"), size, Bytes(1), Bytes(1 << 50))?;
+        }
+        if let Some(request) = self.request {
+            within(&format!("{at}.request"), request, Bytes(1), Bytes(1_000_000))?;
+            if self.connection == Some(ConnectionWord::Persistent) || self.reply == Some(true) {
+                let remedy = "remove it, or `connection` and `reply`";
+                return Err(Invalid::new(format!("{at}.request"), "needs fresh connections without a reply", remedy));
+            }
         }
         for (key, value) in [("every", self.every), ("stop", self.stop)] {
             if value == Some(Time::ZERO) {
@@ -406,6 +418,7 @@ impl WorkloadTable {
         let mut workload = Workload::new(self.name.clone(), pattern);
         workload.start = self.start.unwrap_or_default();
         workload.stop = self.stop;
+        workload.request = self.request;
         workload.reply = self.reply.unwrap_or(workload.reply);
         workload.stagger = self.stagger.unwrap_or_default();
         workload.pairing = self.pairing.unwrap_or_default();

@@ -28,8 +28,8 @@ fn pair(config: Config) -> Pair {
 }
 
 fn of(packet: &Segment) -> Notification {
-    let Segment { seq, ack, len, flags, timeouts, .. } = *packet;
-    Notification { seq, ack, len, flags, timeouts }
+    let Segment { seq, ack, len, flags, timeouts, probe, .. } = *packet;
+    Notification { seq, ack, len, flags, timeouts, probe }
 }
 
 /// An end with `n` full segments outstanding, which are returned.

@@ -18,6 +18,8 @@ pub(crate) enum Fate {
 
 enum Event {
     Arrive(usize, Segment),
+    /// The NIC of the other side has sent a probe back.
+    Answered(usize, Segment),
     /// A drop becomes known to who sent the packet.
     Told(usize, Segment),
     NicDone(usize, u64),
@@ -170,14 +172,18 @@ impl Pair {
             self.now = self.now.max(next);
             if event == Some(next) {
                 match self.events.pop_first() {
-                    Some((_, Event::Arrive(side, segment))) => {
+                    Some((_, Event::Arrive(side, probe))) if probe.probe => {
+                        self.schedule(self.now + self.delay, Event::Answered(1 - side, probe));
+                    }
+                    Some((_, Event::Arrive(side, segment) | Event::Answered(side, segment))) => {
                         self.ends[side].on_segment(self.now, &segment);
                         check(&self.ends[side]);
                         self.pump(side);
                     }
                     Some((_, Event::Told(side, packet))) => {
-                        let Segment { seq, ack, len, flags, timeouts, .. } = packet;
-                        self.ends[side].on_notification(&Notification { seq, ack, len, flags, timeouts });
+                        let Segment { seq, ack, len, flags, timeouts, probe, .. } = packet;
+                        let told = Notification { seq, ack, len, flags, timeouts, probe };
+                        self.ends[side].on_notification(&told);
                         check(&self.ends[side]);
                         self.pump(side);
                     }

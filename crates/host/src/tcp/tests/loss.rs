@@ -40,6 +40,22 @@ fn a_loss_halves_the_window() {
 }
 
 #[test]
+fn without_sack_a_loss_among_the_last_three_segments_waits_for_the_timer() {
+    for n in 2..=8 {
+        for lost in 0..n {
+            let mut pair = established(config(Algorithm::NewReno, Recovery::NewReno));
+            pair.drop_data(&[lost]);
+            pair.client().write(n * 1000);
+            assert!(pair.run(Time::from_secs(2)));
+            let counters = pair.client().tx.counters;
+            // Each segment behind the lost one makes a duplicate ACK.
+            let expected = if n - 1 - lost < 3 { (1, 0) } else { (0, 1) };
+            assert_eq!((counters.timeouts, counters.fast_retransmits), expected, "{lost} of {n}");
+        }
+    }
+}
+
+#[test]
 fn many_holes_in_a_window() {
     let holes = [30, 31, 33, 36, 40, 41, 42, 50];
     for (recovery, round_trips) in [(Recovery::NewReno, 14), (Recovery::Sack, 8), (Recovery::Rack, 8)] {

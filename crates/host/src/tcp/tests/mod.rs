@@ -5,6 +5,7 @@ mod ecn;
 mod fastlane;
 mod link;
 mod loss;
+mod pfabric;
 mod properties;
 mod receiving;
 mod sizing;
