@@ -98,6 +98,24 @@ SV_FN void sv_hyg_egress(struct sv_hyg *h, struct sv_packet *p, u64 now)
 		sv_ecn_ask(p);
 }
 
+/* A segment that was counted does not leave, but what becomes of it does, and is counted then. */
+SV_FN void sv_hyg_uncount(struct sv_hyg *h, const struct sv_packet *p)
+{
+	u32 n = sv_hyg_packets(p);
+
+	if (h->to)
+		h->to->sent = sv_max32(h->to->sent, n) - n;
+	if (!h->pair)
+		return;
+	h->pair->part.sent = sv_max32(h->pair->part.sent, n) - n;
+	h->pair->credit = (u16)(sv_max32(h->pair->credit, n) - n);
+	/* The next one is the first of the interval again. */
+	if (!h->pair->part.sent && h->bucket && h->bucket->alphas && h->bucket->alpha_sum >= h->pair->part.alpha) {
+		h->bucket->alphas--;
+		h->bucket->alpha_sum -= h->pair->part.alpha;
+	}
+}
+
 /* So many more packets of the pair were marked; at most its credit. */
 SV_FN void sv_hyg_learn(struct sv_hyg *h, u32 fresh, u64 now)
 {

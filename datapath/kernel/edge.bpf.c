@@ -332,7 +332,9 @@ static __always_inline u64 bytes_to(const struct sv_peer *peer, const struct __s
 static __always_inline int within_share(struct __sk_buff *skb, u32 ifindex, const struct sv_port *port, const struct sv_peer *peer,
 					const struct sv_packet *p, int parsed, int was_cut, const int plain)
 {
-	return was_cut || !share_of(port) || hold_guest(skb, ifindex, share_of(port), bytes_to(peer, skb, p, parsed, plain));
+	if (was_cut || !share_of(port))
+		return 1;
+	return admit_guest(ifindex, share_of(port), port->vni, p) && hold_guest(skb, ifindex, share_of(port), bytes_to(peer, skb, p, parsed, plain));
 }
 
 /*
@@ -385,7 +387,7 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 		return leave_plain(skb, ifindex, share_of(port), peer->ifindex, p);
 	}
 	if (share_of(port))
-		depart_guest(ifindex, share_of(port), p, id);
+		depart_guest(ifindex, share_of(port), p, (u64)vni << 32 | id);
 	frame_len = skb->len;
 	verdict = encapsulate(skb, peer, (const void *)mac, was_cut ? vni | WAS_CUT : vni, p);
 	if (p->feedback) {
@@ -397,6 +399,8 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 	if (verdict == TO_CUTTER && may_cut(conf, was_cut)) {
 		if (parsed == SV_PARSE_OK)
 			uncount(counters, slot, p);
+		if (share_of(port))
+			uncount_guest(ifindex, share_of(port), vni, p);
 		return to_cutter(skb, ifindex, counters, conf);
 	}
 	if (parsed != SV_PARSE_OK)

@@ -12,7 +12,7 @@
 #include "../relay.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 26
+#define SV_STATE_VERSION 27
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -82,6 +82,7 @@ SV_ASSERT_SIZE(struct sv_port, 56);
 #define SV_SHARE_NUMBER 0xffffu
 #define SV_SHARE_WEIGHT 16 /* bits above it */
 #define SV_MAX_SHARES 4096
+#define SV_SHARE_WORDS (SV_MAX_SHARES / 64) /* row n is bit n - 1 */
 
 /* Shares of the uplink (hygenicc.h). The one row of `tenants`, the agent's. */
 struct sv_tenants {
@@ -104,9 +105,10 @@ struct sv_sharing {
 	struct sv_hyg_uplink uplink;
 	u64 ticks; /* how often rates were set */
 	u64 late;  /* ns that these were late, in all */
+	u64 active[SV_SHARE_WORDS]; /* bits of the rows of `shares` whose guests have a share: others cost nothing when rates are set */
 };
 
-SV_ASSERT_SIZE(struct sv_sharing, 32);
+SV_ASSERT_SIZE(struct sv_sharing, 544);
 
 /* Of one guest: a row of `shares`, the data path's. */
 struct sv_share {
@@ -117,11 +119,28 @@ struct sv_share {
 	u64 dropped; /* segments that exceeded the rate */
 	u64 delayed; /* segments that had to wait */
 	u64 marks;   /* that were heard of */
+	u64 refused; /* segments of new pairs */
 	u32 ifindex; /* of the guest's port: of another, the row is begun anew */
 	u32 behind;  /* bytes that would leave before `last`, and wait for it */
 };
 
-SV_ASSERT_SIZE(struct sv_share, 136);
+SV_ASSERT_SIZE(struct sv_share, 144);
+
+/* A guest elsewhere, for admission. */
+struct sv_destination_key {
+	u32 vni;
+	u32 addr[4];
+};
+
+SV_ASSERT_SIZE(struct sv_destination_key, 20);
+
+/* All that goes to it. */
+struct sv_destination {
+	struct sv_hyg_part part;
+	u32 refusing; /* new pairs with it are refused */
+};
+
+SV_ASSERT_SIZE(struct sv_destination, 20);
 
 /* A guest here and one elsewhere. */
 struct sv_pair_key {
@@ -448,6 +467,7 @@ enum sv_counter {
 	SV_COUNT_MARKS_WITHHELD,   /* more of these than the agent is asked for in a while; a later one says the same */
 	SV_COUNT_MARKS_CONSUMED,   /* counts of peers, in packets of their own */
 	SV_COUNT_PAIRS_FULL,	   /* segments of pairs that there was no room for */
+	SV_COUNT_REFUSED,	   /* of guests, of new pairs with destinations whose packets are marked too often */
 	SV_COUNTERS
 };
 

@@ -38,7 +38,16 @@ struct {
 	__type(value, struct sv_pair_slot);
 } pairs SEC(".maps");
 
+/* Kept where admission is asked for only. What is pushed out of it begins anew: then nobody is refused for a while. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct sv_destination_key);
+	__type(value, struct sv_destination);
+} destinations SEC(".maps");
+
 static const struct sv_pair_slot empty_pair;
+static const struct sv_destination empty_destination;
 
 /* What a function needs of it. */
 struct sv_own_share {
@@ -72,14 +81,29 @@ static __always_inline int find_share(struct sv_own_share *o, u32 share)
 	return o->tenants && o->all && o->share && o->tenants->conf.interval;
 }
 
-/* Under the lock: the row is this guest's from now on, and has its weight. */
-static __always_inline void own_share(struct sv_share *s, u32 share, u32 ifindex)
+/* The word with the bit of row `number`, and the bit. */
+static __always_inline u64 *word_of(struct sv_sharing *all, u32 number)
 {
+	return &all->active[sv_mask((number - 1) >> 6, SV_SHARE_WORDS - 1)];
+}
+
+static __always_inline u64 bit_of(u32 number)
+{
+	return 1ULL << ((number - 1) & 63);
+}
+
+/* Under the lock: the row is this guest's from now on, and has its weight. */
+static __always_inline void own_share(struct sv_own_share *o, u32 share, u32 ifindex)
+{
+	struct sv_share *s = o->share;
+
 	if (s->ifindex != ifindex) {
 		__builtin_memset(s, 0, sizeof(*s));
 		s->ifindex = ifindex;
 	}
 	s->bucket.weight = share >> SV_SHARE_WEIGHT;
+	if (!s->bucket.active)
+		*word_of(o->all, share & SV_SHARE_NUMBER) |= bit_of(share & SV_SHARE_NUMBER);
 }
 
 /*
@@ -122,7 +146,7 @@ __noinline int hold_guest(struct __sk_buff *skb, u32 ifindex, u32 share, u64 byt
 	h.uplink = &o.all->uplink;
 	h.bucket = &o.share->bucket;
 	bpf_spin_lock(&o.all->lock);
-	own_share(o.share, share, ifindex);
+	own_share(&o, share, ifindex);
 	sv_hyg_touch(h.bucket, h.uplink, h.conf, now);
 	/* Or a segment that is larger than the bucket would never leave. */
 	takes = sv_hyg_holds(h.bucket, h.conf, bytes);
@@ -197,6 +221,61 @@ static __noinline struct sv_pair_slot *make_pair(const struct sv_pair_key *k, co
 	return bpf_map_lookup_elem(&pairs, k); /* another CPU was first, or it is full */
 }
 
+static __always_inline void destination_key(struct sv_destination_key *k, u32 vni, const u32 *addr)
+{
+	k->vni = vni;
+	for (int i = 0; i < 4; i++)
+		k->addr[i] = addr[i];
+}
+
+/*
+ * Before the guest is held: may it send to somebody with whom it is no pair yet? Returns 0 if the segment must be dropped, and is
+ * counted. Without admission there are no destinations.
+ */
+__noinline int admit_guest(u32 ifindex, u32 share, u32 vni, const struct sv_packet *p)
+{
+	struct sv_counters *counters = find_counters();
+	struct sv_destination_key to = {0};
+	struct sv_destination *d;
+	struct sv_pair_key key = {0};
+	struct sv_own_share o;
+	u64 now = shares_now();
+	int refuses;
+
+	if (!p || !counters || !find_share(&o, share) || !o.tenants->conf.refuse)
+		return 1;
+	destination_key(&to, vni, p->daddr);
+	d = bpf_map_lookup_elem(&destinations, &to);
+	if (!d)
+		return 1;
+	pair_of(&key, ifindex, p, 1);
+	if (bpf_map_lookup_elem(&pairs, &key))
+		return 1;
+	bpf_spin_lock(&o.all->lock);
+	refuses = sv_hyg_refuses(&d->part, &o.tenants->conf, (int)d->refusing, now);
+	d->refusing = (u32)refuses;
+	o.share->refused += (u32)refuses;
+	bpf_spin_unlock(&o.all->lock);
+	count(counters, SV_COUNT_REFUSED, (u64)refuses);
+	return !refuses;
+}
+
+/* All that goes to the packet's destination; 0: nobody wants to know. */
+static __noinline struct sv_destination *find_destination(const struct sv_hyg_conf *c, u32 vni, const u32 *addr)
+{
+	struct sv_destination_key to = {0};
+	struct sv_destination *d;
+
+	if (!c || !addr || !c->refuse)
+		return 0;
+	destination_key(&to, vni, addr);
+	d = bpf_map_lookup_elem(&destinations, &to);
+	if (d)
+		return d;
+	bpf_map_update_elem(&destinations, &to, &empty_destination, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&destinations, &to);
+}
+
 /* Under the lock: a packet of the pair passes. Returns 1 if it need not count as unsettled any more. */
 static __always_inline int note_pair(struct sv_pair_slot *slot, int egress, u64 now)
 {
@@ -233,8 +312,10 @@ static __always_inline u32 pay_pair(struct sv_pair_slot *slot, struct sv_packet 
  * sv_depart, and what the peer with the number `id` is to be told of the pair. `plain`: without a tunnel. Returns 1 if the packet then has
  * the bit of hygenicc_plain.h.
  */
-static __always_inline int depart(u32 ifindex, u32 share, struct sv_packet *p, u32 id, const int plain)
+static __always_inline int depart(u32 ifindex, u32 share, struct sv_packet *p, u64 whose, const int plain)
 {
+	u32 id = (u32)whose, vni = (u32)(whose >> 32);
+	struct sv_destination *d;
 	struct sv_counters *counters = find_counters();
 	u64 now = shares_now();
 	struct sv_pair_key key = {0};
@@ -254,6 +335,9 @@ static __always_inline int depart(u32 ifindex, u32 share, struct sv_packet *p, u
 	h.bucket = &o.share->bucket;
 	if (slot)
 		h.pair = &slot->pair;
+	d = slot ? find_destination(h.conf, vni, p->daddr) : 0;
+	if (d)
+		h.to = &d->part;
 	bpf_spin_lock(&o.all->lock);
 	if (plain)
 		bit = sv_plain_egress(&h, p, now);
@@ -273,9 +357,10 @@ static __always_inline int depart(u32 ifindex, u32 share, struct sv_packet *p, u
 	return bit;
 }
 
-__noinline int depart_guest(u32 ifindex, u32 share, struct sv_packet *p, u32 id)
+/* `whose`: the peer's number, and above it the network. */
+__noinline int depart_guest(u32 ifindex, u32 share, struct sv_packet *p, u64 whose)
 {
-	return depart(ifindex, share, p, id, 0);
+	return depart(ifindex, share, p, whose, 0);
 }
 
 __noinline int depart_plain(u32 ifindex, u32 share, struct sv_packet *p)
@@ -310,6 +395,33 @@ static __noinline int unpay(u32 ifindex, const struct sv_packet *p, u32 marks)
 __noinline int unpay_guest(u32 ifindex, const struct sv_packet *p)
 {
 	return unpay(ifindex, p, 0);
+}
+
+/* The segment goes through the cutter: what comes of it counts. */
+__noinline int uncount_guest(u32 ifindex, u32 share, u32 vni, const struct sv_packet *p)
+{
+	struct sv_destination_key to = {0};
+	struct sv_pair_key key = {0};
+	struct sv_destination *d;
+	struct sv_pair_slot *slot;
+	struct sv_own_share o;
+	struct sv_hyg h = {0};
+
+	if (!p || !find_share(&o, share))
+		return 0;
+	h.bucket = &o.share->bucket;
+	pair_of(&key, ifindex, p, 1);
+	destination_key(&to, vni, p->daddr);
+	slot = bpf_map_lookup_elem(&pairs, &key);
+	d = bpf_map_lookup_elem(&destinations, &to);
+	if (slot)
+		h.pair = &slot->pair;
+	if (d)
+		h.to = &d->part;
+	bpf_spin_lock(&o.all->lock);
+	sv_hyg_uncount(&h, p);
+	bpf_spin_unlock(&o.all->lock);
+	return 0;
 }
 
 __noinline int unpay_plain(u32 ifindex, const struct sv_packet *p, u32 marks)
@@ -347,8 +459,10 @@ static __noinline int send_marks(u32 ifindex, const struct sv_packet *p, u32 tel
  * sv_harvest of a packet for the guest, and what it tells of the pair's marks: `told`, or NO_COUNT. `plain`: without a tunnel; `told` then
  * is how many are new.
  */
-static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct sv_packet *p, u32 told, const int plain)
+static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct sv_packet *p, u32 told, u32 vni, const int plain)
 {
+	struct sv_destination_key from = {0};
+	struct sv_destination *d;
 	struct sv_counters *counters = find_counters();
 	u32 before, counted, heard = 0, tell = 0;
 	struct sv_pair_key key = {0};
@@ -361,7 +475,8 @@ static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct s
 	if (!counters || !find_share(&o, share))
 		return;
 	pair_of(&key, ifindex, p, 0);
-	slot = counts ? make_pair(&key, p, 0) : bpf_map_lookup_elem(&pairs, &key);
+	/* Who is answered is no new pair. */
+	slot = counts || o.tenants->conf.refuse ? make_pair(&key, p, 0) : bpf_map_lookup_elem(&pairs, &key);
 	if (!slot) {
 		count(counters, SV_COUNT_PAIRS_FULL, (u64)counts);
 		return;
@@ -369,6 +484,12 @@ static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct s
 	h.conf = &o.tenants->conf;
 	h.bucket = &o.share->bucket;
 	h.pair = &slot->pair;
+	if (told != NO_COUNT && o.tenants->conf.refuse) {
+		destination_key(&from, vni, p->saddr);
+		d = bpf_map_lookup_elem(&destinations, &from);
+		if (d)
+			h.to = &d->part;
+	}
 	bpf_spin_lock(&o.all->lock);
 	settled = note_pair(slot, 0, now);
 	if (told != NO_COUNT) {
@@ -431,7 +552,7 @@ __noinline int take_marks(const struct sv_outer *o, u32 ifindex, u32 share, stru
 		told = (u32)o->encap.path << 8 | o->encap.value;
 	}
 	if (share)
-		harvest_guest(ifindex, share, p, told, 0);
+		harvest_guest(ifindex, share, p, told, o->encap.vni, 0);
 	is_all = sv_hyg_is_feedback(p);
 	p->feedback = SV_FEEDBACK_NONE;
 	return is_all;
@@ -441,7 +562,7 @@ __noinline int take_marks(const struct sv_outer *o, u32 ifindex, u32 share, stru
 __noinline int take_plain_marks(u32 ifindex, u32 share, const struct sv_packet *p, u32 told)
 {
 	if (p)
-		harvest_guest(ifindex, share, p, told, 1);
+		harvest_guest(ifindex, share, p, told, 0, 1);
 	return 0;
 }
 
@@ -460,31 +581,42 @@ struct {
 struct sv_tick_sum {
 	u64 now;
 	u64 weights;
+	u64 word; /* of rows whose guests have a share */
+	u32 base; /* its first row, less 1 */
+	u32 sets; /* 0: weights are summed up; 1: rates are set */
 };
 
-static int weigh_share(u32 i, struct sv_tick_sum *sum)
+static int tick_share(u32 i, struct sv_tick_sum *sum)
 {
+	u32 number = sum->base + i + 1;
 	struct sv_own_share o;
-	u32 weight;
 
-	if (!find_share(&o, i + 1) || !o.share->bucket.active)
+	if (!(sum->word >> (i & 63) & 1) || !find_share(&o, number))
 		return 0;
 	bpf_spin_lock(&o.all->lock);
-	weight = sv_hyg_weigh(&o.share->bucket, &o.tenants->conf, sum->now);
+	if (sum->sets) {
+		sv_hyg_set_rate(&o.share->bucket, &o.all->uplink, &o.tenants->conf, sum->now);
+	} else {
+		sum->weights += sv_hyg_weigh(&o.share->bucket, &o.tenants->conf, sum->now);
+		if (!o.share->bucket.active)
+			*word_of(o.all, number) &= ~bit_of(number);
+	}
 	bpf_spin_unlock(&o.all->lock);
-	sum->weights += weight;
 	return 0;
 }
 
-static int set_share(u32 i, struct sv_tick_sum *sum)
+static int tick_word(u32 i, struct sv_tick_sum *sum)
 {
-	struct sv_own_share o;
+	struct sv_sharing *all;
+	u32 zero = 0;
 
-	if (!find_share(&o, i + 1) || !o.share->bucket.active)
-		return 0;
-	bpf_spin_lock(&o.all->lock);
-	sv_hyg_set_rate(&o.share->bucket, &o.all->uplink, &o.tenants->conf, sum->now);
-	bpf_spin_unlock(&o.all->lock);
+	all = bpf_map_lookup_elem(&sharing, &zero);
+	if (!all)
+		return 1;
+	sum->word = all->active[sv_mask(i, SV_SHARE_WORDS - 1)];
+	sum->base = i * 64;
+	if (sum->word)
+		bpf_loop(64, tick_share, sum, 0);
 	return 0;
 }
 
@@ -503,14 +635,15 @@ __noinline u64 set_rates(u64 now)
 	if (!interval || numbers > SV_MAX_SHARES)
 		return 0;
 	tick = sv_hyg_interval(&o.tenants->conf, now);
-	bpf_loop(numbers, weigh_share, &sum, 0);
+	bpf_loop((numbers + 63) / 64, tick_word, &sum, 0);
 	bpf_spin_lock(&o.all->lock);
 	o.all->uplink.weights = sum.weights;
 	o.all->ticks++;
 	o.all->late += now % interval + interval * sv_hyg_missed(o.all->tick, tick);
 	o.all->tick = tick;
 	bpf_spin_unlock(&o.all->lock);
-	bpf_loop(numbers, set_share, &sum, 0);
+	sum.sets = 1;
+	bpf_loop((numbers + 63) / 64, tick_word, &sum, 0);
 	return interval - now % interval;
 }
 

@@ -356,6 +356,9 @@ pub struct Tenants {
     /// Pairs of guests that are remembered, and that can be.
     pub pairs: u32,
     pub max_pairs: u32,
+    /// Parts of a destination's packets that are marked from which on new pairs with it are refused, and below which they are admitted again;
+    /// none without admission.
+    pub admission: Option<(f64, f64)>,
     pub guests: Vec<TenantGuest>,
 }
 
@@ -380,6 +383,8 @@ pub struct TenantGuest {
     pub bytes: u64,
     pub dropped_segments: u64,
     pub delayed_segments: u64,
+    /// Of new pairs, by admission.
+    pub refused_segments: u64,
 }
 
 /// How long segments were about to wait in a limit's queue, estimated as each came to it.

@@ -97,11 +97,12 @@ const SHARE_GAUGES: [OfShare<f64>; 3] = [
     ("tenant_marked_ratio", "Smoothed part of a guest's packets that were marked", |g| g.alpha),
 ];
 
-const SHARE_COUNTERS: [OfShare<u64>; 4] = [
+const SHARE_COUNTERS: [OfShare<u64>; 5] = [
     ("tenant_sent_bytes", "Bytes of a guest on the uplink, with headers", |g| g.bytes),
     ("tenant_marks", "Marks that peers told of a guest's packets", |g| g.marks),
     ("tenant_dropped_segments", "Segments of a guest that exceeded its share", |g| g.dropped_segments),
     ("tenant_delayed_segments", "Segments of a guest that waited for their turn", |g| g.delayed_segments),
+    ("tenant_refused_segments", "Segments of a guest's new pairs that admission refused", |g| g.refused_segments),
 ];
 
 impl Snapshot {

@@ -73,6 +73,7 @@ impl Agent {
                 bytes: share.bytes,
                 dropped_segments: share.dropped,
                 delayed_segments: share.delayed,
+                refused_segments: share.refused,
             });
         }
         guests.sort_by(|a, b| a.interface.cmp(&b.interface));
@@ -89,6 +90,8 @@ impl Agent {
             mean_late_seconds: sharing.late_ns as f64 / sharing.ticks.max(1) as f64 / 1e9,
             pairs: pairs as u32,
             max_pairs: MAX_PAIRS,
+            admission: (conf.refuse != 0)
+                .then_some((f64::from(conf.refuse) / 65_536.0, f64::from(conf.admit) / 65_536.0)),
             guests,
         }))
     }

@@ -412,3 +412,71 @@ fn a_port_without_a_share_is_not_held() {
     assert!(run(&world, &vec![DATAGRAM; 100].join("\n")).iter().all(|(verdict, _)| *verdict != TC_ACT_SHOT));
     assert!(world.edge().attachments().iter().all(|(_, role)| *role != Role::Guest));
 }
+
+/// What the data path knows of the guest's one pair: packets that left in this interval, and those that were not reported yet.
+fn of_pair(world: &World) -> [u32; 2] {
+    let pairs = world.edge().pairs().unwrap();
+    assert_eq!(pairs.len(), 1);
+    let pair = pairs[0].1.pair;
+    [pair[1], pair[6] & 0xffff]
+}
+
+#[test]
+fn a_segment_that_goes_through_the_cutter_counts_once() {
+    let Some(world) = world("cu", 1, |_| {}) else { return };
+    let config = world.edge().config().unwrap();
+    world.edge().set_config(&kernel::state::Config { cutter: 1, ..config }).unwrap();
+    run(&world, DATAGRAM);
+    assert_eq!(of_pair(&world), [1, 1]);
+    // The kernel does not encapsulate segments of UDP, and the first of a flow is found to be one late.
+    let segment = "egress udp4 to=two ports=1001>80 payload=3000 => forward";
+    assert!(send_whole(&world, segment, 1000));
+    assert_eq!((count(&world, Counter::Cut), of_pair(&world)), (1, [1, 1]), "three packets, which will come back");
+    assert!(send_whole(&world, segment, 1000));
+    assert_eq!((count(&world, Counter::Cut), of_pair(&world)), (2, [1, 1]));
+    assert_eq!(share(&world).segments, 3, "held when it came from the guest");
+}
+
+#[test]
+fn rates_are_set_of_those_that_send() {
+    let Some(world) = world("ac", 1, |_| {}) else { return };
+    let active = || world.edge().sharing().unwrap().active.concat();
+    let expected = |bits: u64| [vec![bits], vec![0; 63]].concat();
+    assert_eq!(active(), expected(0));
+    run(&world, DATAGRAM);
+    assert_eq!(active(), expected(1 << (NUMBER - 1)));
+    // By the kernel's own clock it was silent for long.
+    world.edge().set_rates().unwrap();
+    assert_eq!((active(), share(&world).bucket.active), (expected(0), 0));
+    run(&world, DATAGRAM);
+    assert_eq!((active(), share(&world).bucket.active), (expected(1 << (NUMBER - 1)), 1));
+}
+
+#[test]
+fn new_pairs_with_a_destination_that_is_marked_too_often_are_refused_until_it_is_well() {
+    let admission = |c: &mut Config| {
+        (c.law, c.gain, c.admission, c.depth) = (Law::Alpha, 0, Some((0.5, 0.25)), Bytes(1 << 20));
+    };
+    let Some(world) = world("ad", 1, admission) else { return };
+    run(&world, "ingress udp4 from=two of=two ports=80>1000 speaks2 version=1 => forward");
+    run(&world, &[DATAGRAM; 10].join("\n"));
+    for told in [7, 15] {
+        run(&world, &format!("ingress udp4 from=two of=two ports=80>1000 version=2 feedback=3:0:{told} => forward"));
+    }
+    assert_eq!(share(&world).marks, 8);
+    let other = "egress udp4 of=neighbour to=two ports=7>80 => forward";
+    let elsewhere = "egress udp4 of=neighbour ports=7>80 => forward";
+    let sent = |us: u64, line: &str| {
+        world.set_time(Time::from_secs(1) + Time::from_us(us));
+        run(&world, line)[0].0 != TC_ACT_SHOT
+    };
+    // The interval in which eight of ten were marked is over: others are refused, and nothing is left of them.
+    let pairs = world.edge().pairs().unwrap().len();
+    assert!(!sent(500, other) && !sent(500, other));
+    assert_eq!((count(&world, Counter::Refused), share(&world).refused), (2, 2));
+    assert_eq!((world.edge().pairs().unwrap().len(), count(&world, Counter::DropOverRate)), (pairs, 0));
+    assert!(sent(500, elsewhere), "another destination is well");
+    // Intervals without a packet are free of marks.
+    assert!(sent(1500, other));
+    assert_eq!(share(&world).refused, 2);
+}

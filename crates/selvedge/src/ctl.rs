@@ -502,6 +502,7 @@ fn tenants(tenants: Option<&Tenants>) -> String {
         "segments",
         "dropped",
         "delayed",
+        "refused",
     ])];
     rows.extend(t.guests.iter().map(|g| {
         vec![
@@ -516,17 +517,19 @@ fn tenants(tenants: Option<&Tenants>) -> String {
             g.segments.to_string(),
             g.dropped_segments.to_string(),
             g.delayed_segments.to_string(),
+            g.refused_segments.to_string(),
         ]
     }));
     let about = format!(
-        "{} every {:.3} ms of {}, at least {} a guest, by {}; {} of {} pairs\n\n",
+        "{} every {:.3} ms of {}, at least {} a guest, by {}; {} of {} pairs{}\n\n",
         t.law,
         t.interval_seconds * 1e3,
         rate(t.uplink_bps),
         rate(t.minimum_bps),
         t.hold,
         t.pairs,
-        t.max_pairs
+        t.max_pairs,
+        t.admission.map_or_else(String::new, |(on, off)| format!(", new ones refused from {on:.3}, until {off:.3}")),
     );
     about + grid(&rows, 4).as_str()
 }

@@ -2,7 +2,9 @@
 
 use super::tick::tick_keys;
 use super::{Error, KernelEdge, Result};
-use crate::state::{PairKey, PairSlot, Plain, Share, Sharing, Tenants, TICK_BEGIN, TICK_EXPIRE, TICK_RATES};
+use crate::state::{
+    PairKey, PairSlot, Plain, Share, Sharing, Tenants, MAX_SHARES, TICK_BEGIN, TICK_EXPIRE, TICK_RATES,
+};
 use libbpf_rs::{MapCore, MapFlags, ProgramMut};
 use std::time::Duration;
 
@@ -43,12 +45,18 @@ impl KernelEdge {
         Ok(self.lookup::<Share>("shares", u32::from(number).as_bytes())?.filter(|share| share.ifindex != 0))
     }
 
-    /// For tests of rates that change.
+    /// For tests of rates that change: the share with that number, 1 to [`MAX_SHARES`].
     ///
     /// # Errors
-    /// [`Error::Bpf`].
+    /// [`Error::Bpf`]; [`Error::Missing`] if there is none of that number.
     pub fn set_share(&self, number: u16, share: &Share) -> Result<()> {
-        self.update("shares", u32::from(number).as_bytes(), share.as_bytes())
+        let row = number.checked_sub(1).filter(|_| number <= MAX_SHARES).ok_or(Error::Missing("such a share"))?;
+        self.update("shares", u32::from(number).as_bytes(), share.as_bytes())?;
+        let mut all = self.sharing()?;
+        let (word, bit) = (usize::from(row / 64), 1u64 << (row % 64));
+        let word = &mut all.active[word / 32][word % 32];
+        *word = if share.bucket.active == 0 { *word & !bit } else { *word | bit };
+        self.update("sharing", 0u32.as_bytes(), all.as_bytes())
     }
 
     /// What all shares have in common.

@@ -80,6 +80,7 @@ counters! {
     MarksWithheld "marks_withheld",
     MarksConsumed "marks_consumed",
     PairsFull "pairs_full_segments",
+    Refused "refused_segments",
 }
 
 /// Sums over all CPUs since the maps were made; see `enum sv_counter`.

@@ -6,7 +6,7 @@ use edge::hygenicc::{Bucket, Conf};
 /// Guests of one host that can be held at once.
 pub const MAX_SHARES: u16 = 4096;
 
-plain!(Tenants = 96, Sharing = 32, Share = 136, PairKey = 24, PairSlot = 40);
+plain!(Tenants = 96, Sharing = 544, Share = 144, PairKey = 24, PairSlot = 40);
 
 /// `struct sv_tenants`: how all guests of the host are held.
 #[repr(C)]
@@ -34,6 +34,8 @@ pub struct Sharing {
     /// How often rates were set, and by how many ns in all later than an interval's end.
     pub ticks: u64,
     pub late_ns: u64,
+    /// A bit for each row of the shares whose guest has one.
+    pub active: [[u64; 32]; 2],
 }
 
 /// `struct sv_share`: of one guest.
@@ -50,6 +52,8 @@ pub struct Share {
     pub delayed: u64,
     /// Marks that were heard of.
     pub marks: u64,
+    /// Segments of new pairs that were refused.
+    pub refused: u64,
     /// Of the guest's port; 0: nobody's.
     pub ifindex: u32,
     /// Bytes that would leave before `last_ns`, and wait for it.

@@ -47,6 +47,9 @@ pub(super) struct TenantsTable {
     /// Intervals at the fair rate that a bucket holds, if that is more than `depth`.
     #[schemars(range(min = 0, max = 1000), extend("default" = 1))]
     bursts: Option<u32>,
+    /// `[0.5, 0.25]`: new pairs of guests are refused from the first marked part of a destination's packets on, until it is below the second;
+    /// both 0.001 to 1.
+    admission: Option<(f64, f64)>,
     /// On a plain uplink, what guests see of ECN: `carry` keeps what they sent one another, with ECT(1) for Not-ECT on the way. Do not give
     /// it where queues take ECT(1) for L4S.
     #[schemars(extend("default" = "overwrite"))]
@@ -86,6 +89,7 @@ impl TenantsTable {
             inactive: self.inactive.unwrap_or(default.inactive),
             depth: self.depth.unwrap_or(DEPTH),
             bursts: self.bursts.unwrap_or(default.bursts),
+            admission: self.admission,
             ..default
         };
         let mut config = common.build("tenants", &[], self.uplink_rate, 1)?.config;
