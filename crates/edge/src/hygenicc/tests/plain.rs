@@ -226,7 +226,7 @@ proptest! {
         let mut ways = Ways::new();
         let (mut lost, mut now) = ([0u64; 2], us(1));
         for (what, packets, marked) in steps {
-            now = now + us(10);
+            now += us(10);
             let end = usize::from(what & 1 != 0 && !one_way);
             match what {
                 // Within the credit: what exceeds it is not believed, as of forged feedback.
@@ -244,13 +244,13 @@ proptest! {
         }
         // At last everything that is owed is told.
         for _ in 0..2 {
-            now = now + Time::from_ms(1);
+            now += Time::from_ms(1);
             for end in [0, 1] {
                 while !ways.air[end].is_empty() {
                     ways.arrive(end, now);
                 }
             }
-            now = now + Time::from_ms(1);
+            now += Time::from_ms(1);
             [0, 1].into_iter().for_each(|end| ways.tell(end, now));
         }
         for end in [0, 1] {
