@@ -164,6 +164,7 @@ impl World {
     }
 
     /// Both hosts' configurations become those of uplinks without a tunnel, and their fabric routes guests' addresses.
+    #[cfg(feature = "kernel")]
     pub(crate) fn make_plain(&self) {
         for i in 0..2 {
             let (h, n, other) = (self.host(i), i + 1, 2 - i);
