@@ -105,8 +105,8 @@ mod tests {
             ("[balance]\nlabels = 4\n", "balance.labels: "),
             ("[receive]\nreorder = true\n", "receive.reorder: "),
             ("[paths]\ndiscovery = true\n", "paths.discovery: "),
-            ("[[peer]]\nname = \"b\"\naddress = \"10.0.0.2\"\nplain_vxlan = true\n", "peer.0.plain_vxlan: "),
-            ("[[peer]]\nname = \"b\"\naddress = \"10.0.0.2\"\nlabels = 4\n", "peer.0.labels: "),
+            ("[[peer]]\nname = \"b\"\naddress = \"10.0.0.2\"\nplain_vxlan = true\n", "peer.b.plain_vxlan: "),
+            ("[[peer]]\nname = \"b\"\naddress = \"10.0.0.2\"\nlabels = 4\n", "peer.b.labels: "),
         ] {
             let error = parse("a.toml", &format!("{UPLINK}{more}")).unwrap_err().to_string();
             assert!(error.contains(key) && error.contains("which has no tunnel"), "{more}: {error}");
