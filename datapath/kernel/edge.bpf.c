@@ -354,7 +354,8 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 	    (parsed != SV_PARSE_OK || skb->len > 65535 - SV_ENCAP_LEN6))))
 		return to_cutter(skb, ifindex, counters, conf);
 	if (port->mtu) {
-		if (!sv_toobig_fits(p, skb->len - SV_ETH_LEN, port->mtu))
+		/* Of a segment of another transport the size of its packets is not known; without a tunnel it leaves whole. */
+		if (!(plain && skb->gso_size && parsed != SV_PARSE_OK) && !sv_toobig_fits(p, skb->len - SV_ETH_LEN, port->mtu))
 			return answer_toobig(skb, ifindex, port, p, port->mtu);
 		if (p->mss && clamp_mss(skb, 0, p, port->mtu))
 			count(counters, SV_COUNT_MSS_CLAMPED, 1);

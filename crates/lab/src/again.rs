@@ -20,6 +20,8 @@ impl Driver {
         if self.pool.available() > RESERVED {
             self.pool.share(id, 1);
             h.kept.insert(id, *before);
+        } else {
+            h.edge.cannot_keep(Slot(id));
         }
     }
 

@@ -28,6 +28,13 @@ impl Edge {
         self.fastlane.as_mut()?.poll_kept()
     }
 
+    /// Instead of keeping the segment that [`poll_kept`](Edge::poll_kept) has just named: the driver has no room for it.
+    pub fn cannot_keep(&mut self, slot: Slot) {
+        if let Some(fastlane) = &mut self.fastlane {
+            fastlane.cannot_keep(slot);
+        }
+    }
+
     /// The next packet to send again. It passes [`process_resent`](Edge::process_resent).
     pub fn poll_resend(&mut self) -> Option<Resend> {
         self.fastlane.as_mut()?.poll_resend()

@@ -15,7 +15,7 @@ const OVERHEAD: u64 = 256;
 
 /// Sequence numbers that a packet takes.
 pub(super) fn seq_len(packet: &Packet) -> u32 {
-    packet.payload + u32::from(packet.has_flags(tcp::SYN)) + u32::from(packet.has_flags(tcp::FIN))
+    packet.payload.wrapping_add(packet.has_flags(tcp::SYN).into()).wrapping_add(packet.has_flags(tcp::FIN).into())
 }
 
 fn after(a: u32, b: u32) -> bool {
@@ -80,6 +80,14 @@ impl Connection {
             self.kept.push_back(kept);
         }
         fits
+    }
+
+    /// The segment that was kept last is not kept after all.
+    pub(super) fn take_back(&mut self, slot: Slot, room: &mut Room) {
+        if self.kept.back().is_some_and(|kept| kept.slot == slot) {
+            let bytes = self.kept.pop_back().map_or(0, |kept| kept.bytes());
+            room.give_back(&self.guest, bytes);
+        }
     }
 
     pub(super) fn clear(&mut self, room: &mut Room, forgotten: &mut Vec<Slot>) {

@@ -87,7 +87,9 @@ pub(crate) struct FastLane {
     room: Room,
     due: Deadlines,
     resends: VecDeque<(u32, u32, Resend)>,
-    kept: Option<Slot>,
+    /// Of the segment that was processed last: its flow, and its slot.
+    kept: Option<(u32, Slot)>,
+    last_kept: Option<u32>,
     forgotten: Vec<Slot>,
     counters: Counters,
 }
@@ -100,6 +102,7 @@ impl FastLane {
             due: Deadlines::default(),
             resends: VecDeque::new(),
             kept: None,
+            last_kept: None,
             forgotten: Vec::new(),
             counters: Counters::default(),
         }
@@ -128,7 +131,7 @@ impl FastLane {
             return suppressed;
         }
         if connection.keep(Kept::of(packet, slot), &mut self.room) {
-            self.kept = Some(slot);
+            self.kept = Some((id, slot));
         }
         false
     }
@@ -197,7 +200,17 @@ impl FastLane {
 
     /// The segment just processed is to be kept.
     pub(crate) fn poll_kept(&mut self) -> Option<Slot> {
-        self.kept.take()
+        let (id, slot) = self.kept.take()?;
+        self.last_kept = Some(id);
+        Some(slot)
+    }
+
+    /// The driver has no room for the segment that it was just told to keep.
+    pub(crate) fn cannot_keep(&mut self, slot: Slot) {
+        let connection = self.last_kept.take().and_then(|id| self.connections.get_mut(&id));
+        if let Some(connection) = connection {
+            connection.take_back(slot, &mut self.room);
+        }
     }
 
     pub(crate) fn poll_resend(&mut self) -> Option<Resend> {

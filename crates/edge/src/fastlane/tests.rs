@@ -160,6 +160,22 @@ fn at(n: u32) -> u32 {
     ISS + 1 + n * MSS
 }
 
+/// Another segment may soon be kept under the same slot, and must not be sent in its place.
+#[test]
+fn what_the_driver_cannot_keep_gets_no_help() {
+    let mut bench = Bench::open();
+    bench.data(0, 2);
+    let newest = Slot(bench.slots);
+    bench.kept.remove(&newest.0);
+    bench.edge.cannot_keep(newest);
+    bench.data(2, 2);
+    assert_eq!(bench.dropped(1), []);
+    assert_eq!(bench.counters().unkept, 1);
+    assert_eq!(bench.dropped(2), [(at(2), MSS)], "the next segment");
+    bench.ack(4, 0);
+    assert!(bench.kept.is_empty());
+}
+
 #[test]
 fn a_dropped_packet_is_sent_again_at_once_and_only_once() {
     let mut bench = Bench::open();

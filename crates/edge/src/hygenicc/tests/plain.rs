@@ -196,9 +196,10 @@ fn what_guests_see_of_ecn() {
     use ecn::{CE, ECT0, ECT1, NOT_ECT};
     for sent in [NOT_ECT, ECT0, ECT1] {
         assert_eq!(through(false, sent, false, None), (ECT0, ECT0), "{sent}");
-        assert_eq!(through(false, sent, true, None), (ECT0, NOT_ECT), "{sent}");
+        assert_eq!(through(false, sent, true, Some(&mut Flow::default())), (ECT0, NOT_ECT), "{sent}");
+        assert_eq!(through(false, sent, true, None), (ECT0, ECT0), "{sent}: as other fragments of its datagram");
     }
-    assert_eq!(through(false, CE, false, None), (CE, NOT_ECT));
+    assert_eq!(through(false, CE, false, None), (CE, ECT0));
     let mut flow = Flow::default();
     assert_eq!(through(true, NOT_ECT, false, Some(&mut flow)), (ECT1, NOT_ECT));
     assert_eq!(through(true, NOT_ECT, true, Some(&mut flow)), (ECT1, NOT_ECT));

@@ -39,6 +39,13 @@ pub(super) fn check(file: &File) -> Result<(), Invalid> {
             return Err(without_a_tunnel(key));
         }
     }
+    if file.tenants.as_ref().is_some_and(|tenants| tenants.admission.is_some()) {
+        return Err(Invalid::new(
+            "tenants.admission",
+            "has no use with uplink.mode = \"plain\": whoever sends under a peer's address could have its guests refused",
+            "remove it",
+        ));
+    }
     for (n, port) in file.port.iter().enumerate() {
         check_network(format!("port.{n}.network"), port.network.unwrap_or_default())?;
     }
@@ -115,6 +122,9 @@ mod tests {
             "[[peer]]\nname = \"b\"\naddress = \"10.0.0.2\"\nguests = [{ network = 7, prefix = \"10.1.2.0/24\" }]\n";
         let error = parse("a.toml", &format!("{UPLINK}{guests}")).unwrap_err().to_string();
         assert!(error.contains("7 is out of range") && error.contains("give 0"), "{error}");
+        let error = parse("a.toml", &format!("{UPLINK}[tenants]\nuplink_rate = \"1Gbps\"\nadmission = [0.5, 0.25]\n"));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("tenants.admission: has no use") && error.contains("remove it"), "{error}");
         let overlay = "[uplink]\ninterface = \"eth0\"\n[tenants]\nuplink_rate = \"1Gbps\"\necn = \"carry\"\n";
         let error = parse("a.toml", overlay).unwrap_err().to_string();
         assert!(error.contains("tenants.ecn") && error.contains("uplink.mode = \"plain\""), "{error}");

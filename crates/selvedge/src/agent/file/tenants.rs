@@ -49,7 +49,7 @@ pub(super) struct TenantsTable {
     bursts: Option<u32>,
     /// `[0.5, 0.25]`: new pairs of guests are refused from the first marked part of a destination's packets on, until it is below the second;
     /// both 0.001 to 1.
-    admission: Option<(f64, f64)>,
+    pub(super) admission: Option<(f64, f64)>,
     /// On a plain uplink, what guests see of ECN: `carry` keeps what they sent one another, with ECT(1) for Not-ECT on the way. Do not give
     /// it where queues take ECT(1) for L4S.
     #[schemars(extend("default" = "overwrite"))]
