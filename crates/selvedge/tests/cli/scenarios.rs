@@ -27,15 +27,17 @@ fn embedded_experiments_read_in_every_mode() {
     assert!(catalogue().unwrap().len() >= 5);
 }
 
-/// Each experiment runs, if only for a moment, and its checks name metrics that runs have.
+/// Each experiment runs at the first and the last of its points, if only for a moment, and its checks name metrics that runs have.
 #[test]
 fn embedded_experiments_run() {
     for (file, text) in embedded() {
         let experiment = Experiment::parse(file, text).unwrap();
-        for mut point in experiment.points(Mode::Quick, &|_| true).unwrap() {
+        let mut points = experiment.points(Mode::Quick, &|_| true).unwrap();
+        points.drain(1.min(points.len())..points.len().saturating_sub(1));
+        for mut point in points {
             let effective = point.plan.effective();
             // The first is long enough for what is staggered, the second for what is rare.
-            let is_run = [11, 110].into_iter().any(|ms| {
+            let is_run = [11, 1100].into_iter().any(|ms| {
                 let mut document = Document::parse(file, &effective, "docs/scenarios.md").unwrap();
                 for set in [&format!("duration={ms}ms"), "warmup=1ms", "drain=1ms", "seeds=1"] {
                     document.set(set).unwrap();
