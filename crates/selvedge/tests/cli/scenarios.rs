@@ -33,7 +33,9 @@ fn embedded_experiments_run() {
     for (file, text) in embedded() {
         let experiment = Experiment::parse(file, text).unwrap();
         let mut points = experiment.points(Mode::Quick, &|_| true).unwrap();
-        points.drain(1.min(points.len())..points.len().saturating_sub(1));
+        if points.len() > 2 {
+            points.drain(1..points.len() - 1);
+        }
         for mut point in points {
             let effective = point.plan.effective();
             // The first is long enough for what is staggered, the second for what is rare.
