@@ -106,7 +106,7 @@ impl Clock {
     }
 
     /// When the next event is due.
-    pub(crate) fn next_at(&mut self) -> Option<Time> {
+    pub(crate) fn next_at(&self) -> Option<Time> {
         self.scheduler.next_at()
     }
 

@@ -56,7 +56,7 @@ impl<E: Copy> Scheduler<E> {
         self.queue.len()
     }
     /// When the next event is due.
-    pub fn next_at(&mut self) -> Option<Time> {
+    pub fn next_at(&self) -> Option<Time> {
         self.queue.peek().map(|k| Time::from_ps(k.time_ps))
     }
 

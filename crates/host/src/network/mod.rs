@@ -124,7 +124,7 @@ impl<'a> Network<'a> {
         self.globals.schedule(at, node, event);
     }
 
-    pub(crate) fn next_global(&mut self) -> Option<Time> {
+    pub(crate) fn next_global(&self) -> Option<Time> {
         self.globals.next_at()
     }
 
