@@ -28,7 +28,7 @@ pub struct Cut {
 /// Windows shorter than this hold next to nothing.
 const LEAST_LOOKAHEAD: Time = Time::from_ns(50);
 /// Parts for each thread: enough that loads even out, and no more, because every part knows all ports.
-const PARTS_PER_THREAD: usize = 8;
+const PARTS_PER_THREAD: usize = 4;
 
 impl Cut {
     /// Cuts a fabric for so many threads: its pods, and the switches above them each by itself. Switches that shorter links join than

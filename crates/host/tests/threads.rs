@@ -251,7 +251,7 @@ fn windows_are_counted() {
     e.workloads = workloads(16).into_iter().take(1).collect();
     let outcome = run(&e, 2);
     let windows = &outcome.windows;
-    // Four pods and four core switches, and the hosts.
+    // Four pods and four core switches at four parts a thread, and the hosts.
     assert_eq!((windows.parts, windows.lookahead), (9, DELAY));
     assert!(windows.windows <= (e.duration + e.drain).as_ps() / DELAY.as_ps() * 2, "{windows:?}");
     assert!(windows.busiest_part_events * 8 >= windows.switch_events, "{windows:?}");

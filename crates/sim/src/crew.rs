@@ -4,22 +4,11 @@
 //! parts one by one, those that had most to do lately first, so no thread waits for another while there is work, and a
 //! thread that the machine does not run delays nothing but the part at hand.
 
-#[cfg(loom)]
-use loom::{
-    hint,
-    sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64},
-    sync::{Condvar, Mutex, MutexGuard},
-    thread,
-};
+use std::hint;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::PoisonError;
-#[cfg(not(loom))]
-use std::{
-    hint,
-    sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64},
-    sync::{Condvar, Mutex, MutexGuard},
-    thread,
-};
+use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 /// What a part has to tell after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +41,8 @@ pub struct Crew<T> {
 }
 
 /// Looks at the ticket before a thread gives its core away, and before it sleeps.
-const SPINS: u32 = if cfg!(loom) { 0 } else { 4_000 };
-const YIELDS: u32 = if cfg!(loom) { 1 } else { 100 };
+const SPINS: u32 = 4_000;
+const YIELDS: u32 = 100;
 /// Rounds after which the order of parts follows their loads.
 const ORDERED_EVERY: u64 = 64;
 
@@ -224,7 +213,7 @@ fn relax(looks: u32) {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -293,38 +282,6 @@ mod tests {
             if let Err(panic) = result {
                 std::panic::resume_unwind(panic);
             }
-        });
-    }
-}
-
-#[cfg(all(test, loom))]
-mod loom_tests {
-    use super::*;
-    use loom::sync::Arc;
-
-    /// Every interleaving of two threads over two rounds: each part is worked on once a round, to that round's time, whatever
-    /// one part did in a round is seen by all in the next, and nobody is left asleep.
-    #[test]
-    fn rounds_are_whole_and_follow_one_another() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
-            let crew = Arc::new(Crew::new(vec![0u64, 0]));
-            let work = |part: &mut u64, until: u64| {
-                assert_eq!(*part + 1, until, "out of turn");
-                *part = until;
-                Done { next: until, load: 1 }
-            };
-            let other = {
-                let crew = crew.clone();
-                loom::thread::spawn(move || crew.serve(&work))
-            };
-            for until in 1..=2 {
-                assert_eq!(crew.round(until, &work, || ()).1, until);
-                assert_eq!((*crew.part(0), *crew.part(1)), (until, until));
-            }
-            crew.dismiss();
-            other.join().unwrap();
         });
     }
 }

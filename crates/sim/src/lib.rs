@@ -4,9 +4,6 @@
 //! A run is a function of its inputs: events fire in the order (time, node, rank, sequence), and every random draw comes
 //! from a [`Stream`] named by seed, node and purpose. A [`Crew`] runs the parts of a model on several threads, window by window.
 
-// `cfg(loom)` is what loom's tests are built with.
-#![allow(unexpected_cfgs)]
-
 mod crew;
 pub mod queue;
 mod rng;

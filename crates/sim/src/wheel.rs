@@ -160,12 +160,17 @@ impl<T: Copy> Wheel<T> {
             self.free = at;
             at = following;
         }
-        if self.current.len() > 1 {
-            self.current.sort_unstable_by_key(|e| std::cmp::Reverse(e.0));
+        match *self.current {
+            [] | [_] => {}
+            // Two are what most slots with several have.
+            [first, second] if first.0 < second.0 => self.current.swap(0, 1),
+            [_, _] => {}
+            _ => self.current.sort_unstable_by_key(|e| std::cmp::Reverse(e.0)),
         }
     }
 
     /// The first slot after the current one that has entries; there is one.
+    #[inline(always)]
     fn next_occupied(&self) -> u64 {
         let start = (self.turn + 1) as usize % SLOTS;
         let words = SLOTS / 64;
