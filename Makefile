@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := scripts/cargo
 SELVEDGE := $(TARGET)/release/selvedge
 
-.PHONY: help demo test test-kernel test-kernels test-kernels-short tutorial python fuzz build lint fmt-check clippy licences check-scripts bench peers packages test-packages test-same-bytes test-upgrade book install clean
+.PHONY: help demo test loom test-kernel test-kernels test-kernels-short tutorial python fuzz build lint fmt-check clippy licences check-scripts bench peers packages test-packages test-same-bytes test-upgrade book install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -28,6 +28,9 @@ test: ## run all tests
 	$(CARGO) build --profile optimised --locked --package selvedge
 	scripts/test
 	@scripts/tests/profiles.sh $(TARGET)/debug/selvedge $(TARGET)/optimised/selvedge
+
+loom: ## every interleaving, within a bound, of the threads that share one run
+	LOOM_MAX_PREEMPTIONS=3 RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test --locked -p sim --lib loom
 
 test-kernel: ## only the tests of the kernel edge: root, clang, headers of libbpf, libelf and zlib
 	@[ -n "$$(scripts/features)" ]

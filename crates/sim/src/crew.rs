@@ -4,11 +4,22 @@
 //! parts one by one, those that had most to do lately first, so no thread waits for another while there is work, and a
 //! thread that the machine does not run delays nothing but the part at hand.
 
-use std::hint;
+#[cfg(loom)]
+use loom::{
+    hint,
+    sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64},
+    sync::{Condvar, Mutex, MutexGuard},
+    thread,
+};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::PoisonError;
+#[cfg(not(loom))]
+use std::{
+    hint,
+    sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64},
+    sync::{Condvar, Mutex, MutexGuard},
+    thread,
+};
 
 /// What a part has to tell after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +52,8 @@ pub struct Crew<T> {
 }
 
 /// Looks at the ticket before a thread gives its core away, and before it sleeps.
-const SPINS: u32 = 4_000;
-const YIELDS: u32 = 100;
+const SPINS: u32 = if cfg!(loom) { 0 } else { 4_000 };
+const YIELDS: u32 = if cfg!(loom) { 0 } else { 100 };
 /// Rounds after which the order of parts follows their loads.
 const ORDERED_EVERY: u64 = 64;
 
@@ -102,21 +113,21 @@ impl<T> Crew<T> {
         }
         self.done.store(0, Relaxed);
         self.until.store(until, Relaxed);
-        self.ticket.store(round << 32, Release);
-        // Either a thread that is about to sleep sees the ticket, or it is seen here.
-        fence(SeqCst);
-        if self.sleepers.load(Relaxed) > 0 {
-            let _over = lock(&self.over);
-            self.wake.notify_all();
-        }
+        // No store: loom does not know that one cannot come between what a late `take` reads and what it writes.
+        self.ticket.swap(round << 32, AcqRel);
+        self.rouse();
         let own = own();
         while let Some(part) = self.take() {
             self.do_part(part, work);
         }
         let mut looks = 0;
-        while self.done.load(Acquire) < self.parts.len() as u32 {
-            looks += 1;
-            relax(looks);
+        while !self.is_done() {
+            if looks < SPINS + YIELDS {
+                looks += 1;
+                relax(looks);
+            } else {
+                self.sleep(|| self.is_done());
+            }
         }
         assert!(!self.failed.load(Relaxed), "a thread of the simulator failed");
         let next = self.next.iter().map(|next| next.load(Relaxed)).min().unwrap_or(u64::MAX);
@@ -133,7 +144,7 @@ impl<T> Crew<T> {
             } else if looks < SPINS + YIELDS {
                 looks += 1;
                 relax(looks);
-            } else if self.sleep() {
+            } else if self.sleep(|| self.has_work()) {
                 return;
             } else {
                 looks = 0;
@@ -160,6 +171,10 @@ impl<T> Crew<T> {
         turn(self.ticket.load(Acquire)) < self.parts.len() as u64
     }
 
+    fn is_done(&self) -> bool {
+        self.done.load(Acquire) == self.parts.len() as u32
+    }
+
     fn do_part(&self, part: usize, work: &impl Fn(&mut T, u64) -> Done) {
         let finish = Finish(self);
         let done = work(&mut lock(&self.parts[part]), self.until.load(Relaxed));
@@ -170,12 +185,21 @@ impl<T> Crew<T> {
         drop(finish);
     }
 
-    /// Until there may be work. True: the crew is dismissed.
-    fn sleep(&self) -> bool {
+    /// After a change that others may sleep for: either one that is about to sleep sees the change, or it is seen here.
+    fn rouse(&self) {
+        fence(SeqCst);
+        if self.sleepers.load(Relaxed) > 0 {
+            let _over = lock(&self.over);
+            self.wake.notify_all();
+        }
+    }
+
+    /// Until that is so. True: the crew is dismissed.
+    fn sleep(&self, awake: impl Fn() -> bool) -> bool {
         let mut over = lock(&self.over);
         self.sleepers.fetch_add(1, Relaxed);
         fence(SeqCst);
-        while !*over && !self.has_work() {
+        while !*over && !awake() {
             over = self.wake.wait(over).unwrap_or_else(PoisonError::into_inner);
         }
         self.sleepers.fetch_sub(1, Relaxed);
@@ -201,7 +225,9 @@ impl<T> Drop for Finish<'_, T> {
         if std::thread::panicking() {
             self.0.failed.store(true, Relaxed);
         }
-        self.0.done.fetch_add(1, Release);
+        if self.0.done.fetch_add(1, Release) + 1 == self.0.parts.len() as u32 {
+            self.0.rouse();
+        }
     }
 }
 
@@ -213,7 +239,7 @@ fn relax(looks: u32) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -282,6 +308,36 @@ mod tests {
             if let Err(panic) = result {
                 std::panic::resume_unwind(panic);
             }
+        });
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    /// Every interleaving of two threads over two rounds: each part is worked on once a round, to that round's time, whatever
+    /// one part did in a round is seen by all in the next, and nobody is left asleep.
+    #[test]
+    fn rounds_are_whole_and_follow_one_another() {
+        loom::model(|| {
+            let crew = Arc::new(Crew::new(vec![0u64, 0]));
+            let work = |part: &mut u64, until: u64| {
+                assert_eq!(*part + 1, until, "out of turn");
+                *part = until;
+                Done { next: until, load: 1 }
+            };
+            let other = {
+                let crew = crew.clone();
+                loom::thread::spawn(move || crew.serve(&work))
+            };
+            for until in 1..=2 {
+                assert_eq!(crew.round(until, &work, || ()).1, until);
+                assert_eq!((*crew.part(0), *crew.part(1)), (until, until));
+            }
+            crew.dismiss();
+            other.join().unwrap();
         });
     }
 }
