@@ -55,9 +55,16 @@ pub struct Group<'a> {
 pub struct Report<'a> {
     /// The bit D: the packet was dropped.
     pub dropped: bool,
-    /// Queue and reason of the drop, if the switch tells them.
-    pub drop: Option<(u8, u8)>,
+    /// `None`: the switch does not tell.
+    pub place: Option<Place>,
     fragment: Option<Fragment<'a>>,
+}
+
+/// Where and why the packet was dropped, in the switch's own numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    pub queue: u8,
+    pub reason: u8,
 }
 
 /// The first bytes of a packet, as they stand in a report.
@@ -117,21 +124,19 @@ impl<'a> Report<'a> {
         let (kind, inner) = (header[0] >> 4, header[0] & 0xf);
         let length = WORD * usize::from(header[1]);
         let (contents, behind) = bytes.split_at_checked(length).ok_or(TelemetryError::Length)?;
-        let (drop, contents) = match kind {
+        let mut report = Report { dropped: header[3] & 0x80 != 0, place: None, fragment: None };
+        match kind {
             // The packet only; the length of metadata means nothing.
-            0 => (None, Some(contents)),
+            0 => report.fragment = Fragment::read(inner, contents)?,
             1 => {
-                let (drop, contents) = metadata(contents, usize::from(header[2]))?;
-                (drop, Some(contents))
+                let (place, at) = metadata(contents, usize::from(header[2]))?;
+                report.place = place;
+                report.fragment = Fragment::read(inner, &contents[at..])?;
             }
             // IOAM's format is to be defined, all others are reserved.
-            _ => (None, None),
-        };
-        let fragment = match contents {
-            Some(contents) => Fragment::read(inner, contents)?,
-            None => None,
-        };
-        Ok((Report { dropped: header[3] & 0x80 != 0, drop, fragment }, behind))
+            _ => {}
+        }
+        Ok((report, behind))
     }
 
     /// The TCP packet that the report is about, as a guest sent it: `port` is the tunnel's UDP port. `None` if the report has none, or
@@ -188,17 +193,18 @@ impl<'a> Fragment<'a> {
     }
 }
 
-/// Queue and reason of an INT report with this many words of metadata, and what follows them.
-fn metadata(contents: &[u8], words: usize) -> Result<(Option<(u8, u8)>, &[u8]), TelemetryError> {
-    let (fixed, contents) = contents.split_at_checked(INT_WORDS * WORD).ok_or(TelemetryError::Metadata)?;
-    let (metadata, contents) = contents.split_at_checked(words * WORD).ok_or(TelemetryError::Metadata)?;
+/// The place of the drop, of an INT report with this many words of metadata; and where these end.
+fn metadata(contents: &[u8], words: usize) -> Result<(Option<Place>, usize), TelemetryError> {
+    let (fixed, rest) = contents.split_at_checked(INT_WORDS * WORD).ok_or(TelemetryError::Metadata)?;
+    let metadata = rest.get(..words * WORD).ok_or(TelemetryError::Metadata)?;
     let bits = (word(fixed, 0) >> 16) as u16;
-    let before = ((bits & !DROP_METADATA).count_ones() + (bits & TWO_WORDS).count_ones()) as usize;
+    let before = ((bits & !DROP_METADATA).count_ones() + (bits & TWO_WORDS).count_ones()) as usize * WORD;
     let told = bits & DROP_METADATA != 0;
-    if before + usize::from(told) > words {
+    if before + if told { WORD } else { 0 } > metadata.len() {
         return Err(TelemetryError::Metadata);
     }
-    Ok((told.then(|| (metadata[before * WORD], metadata[before * WORD + 1])), contents))
+    let place = told.then(|| Place { queue: metadata[before], reason: metadata[before + 1] });
+    Ok((place, fixed.len() + metadata.len()))
 }
 
 /// The word at a place that exists.

@@ -1,7 +1,7 @@
 //! Reports built by hand from the field tables of the Telemetry Report Format Specification 2.0, and what is read from them.
 
 use proptest::prelude::*;
-use wire::telemetry::{Group, Report, TelemetryError};
+use wire::telemetry::{Group, Place, Report, TelemetryError};
 use wire::{emit, parse, proto, tcp, v4, Packet, TcpOptions};
 
 const PORT: u16 = 4789;
@@ -84,7 +84,7 @@ fn a_drop_in_the_tunnel_names_the_guests_packet() {
     let inner = frame(&sent(), 66);
     let bytes = group(&[report(0, 3, 0, 0x80, &tunnelled(&inner, 14 + 20 + 32 + 1448))]);
     let report = only(&bytes);
-    assert_eq!((report.dropped, report.drop), (true, None));
+    assert_eq!((report.dropped, report.place), (true, None));
     let reported = report.packet(PORT).unwrap();
     let outer = reported.outer.unwrap();
     assert_eq!((outer.encap.vni, outer.saddr, outer.daddr), (7, v4([192, 0, 2, 1]), v4([192, 0, 2, 2])));
@@ -102,11 +102,11 @@ fn queue_and_reason_stand_where_the_bits_say() {
     let metadata = [[0; 4], [1; 4], [2; 4], [6, 24, 0, 0]].concat();
     let bytes = group(&[report(1, 3, 4, 0x80, &int(0x4801, &metadata, &packet))]);
     let found = only(&bytes);
-    assert_eq!((found.dropped, found.drop), (true, Some((6, 24))));
+    assert_eq!((found.dropped, found.place), (true, Some(Place { queue: 6, reason: 24 })));
     assert_eq!(found.packet(PORT).unwrap().packet.seq, 0x0102_0304);
     // Metadata of the domain follow those of the format.
     let bytes = group(&[report(1, 3, 3, 0x80, &int(0x0001, &[[1, 2, 0, 0], [9; 4], [9; 4]].concat(), &packet))]);
-    assert_eq!(only(&bytes).drop, Some((1, 2)));
+    assert_eq!(only(&bytes).place, Some(Place { queue: 1, reason: 2 }));
     assert_eq!(only(&bytes).packet(PORT).unwrap().packet.payload, 1448);
 }
 
