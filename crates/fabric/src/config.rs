@@ -137,3 +137,12 @@ impl Serialiser {
         }
     }
 }
+
+/// Dynamic threshold: a port may hold `alpha` times the free buffer.
+#[inline]
+pub(crate) fn shared_fits(queue: u64, bytes: u64, held: u64, total: Bytes, alpha: f64) -> bool {
+    // Octets of a buffer are far below 2^63, and a processor converts signed numbers in one step.
+    let real = |octets: u64| octets as i64 as f64;
+    let free = total.get().saturating_sub(held);
+    bytes <= free && real(queue + bytes) <= alpha * real(free) + real(bytes)
+}

@@ -116,7 +116,7 @@ pub(crate) fn choose(
 }
 
 /// All that CONGA adds to a fabric.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Conga {
     pub(crate) leaves: Vec<Leaf>,
     pub(crate) flowlets: Vec<Flowlets>,

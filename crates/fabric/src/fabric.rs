@@ -4,17 +4,17 @@
 use crate::capture::{Captured, Tap};
 use crate::classes::Classes;
 use crate::codel::mark;
-use crate::config::{Aqm, Buffer, Multipath, Parallel, RandomLoss, SwitchConfig};
+use crate::config::{shared_fits, Aqm, Buffer, Multipath, Parallel, RandomLoss, SwitchConfig};
 use crate::conga::{conga_suits, Conga};
 use crate::flowlets::Flowlets;
 use crate::notify::NotifyStats;
-use crate::packet::{PacketId, Packets};
-use crate::port::{Port, PortId, PortStats};
+use crate::packet::{Audit, Delivery, PacketId, Packets};
+use crate::port::{ranks, Port, PortId, PortStats};
 use crate::routing::{port_out_of, Routing};
-use rustc_hash::FxHashMap;
 use sim::{Purpose, Scheduler, Stream};
+use std::sync::Arc;
 use topology::{LinkId, NodeId, NodeKind, Topology};
-use units::{BitRate, Bytes, Time};
+use units::{BitRate, Time};
 
 /// What the fabric schedules for itself; hand it back to [`Fabric::handle`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,23 +31,6 @@ pub enum Event {
     Picked { port: PortId },
 }
 
-/// A packet that reached its host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivery {
-    pub host: u32,
-    pub packet: PacketId,
-}
-
-/// Where every octet given to the fabric is: see [`Fabric::audit`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Audit {
-    pub sent_bytes: u64,
-    pub delivered_bytes: u64,
-    pub dropped_bytes: u64,
-    pub inside_bytes: u64,
-    pub inside_packets: u64,
-}
-
 /// Links, queues and switches of one network.
 #[derive(Debug)]
 pub struct Fabric {
@@ -55,7 +38,7 @@ pub struct Fabric {
     pub(crate) ports: Vec<Port>,
     pub(crate) nodes: Vec<Node>,
     pub(crate) routing: Routing,
-    pub(crate) topology: Topology,
+    pub(crate) topology: Arc<Topology>,
     failed: Vec<LinkId>,
     /// How long after a failure the tables change.
     reroute_after: Time,
@@ -74,11 +57,14 @@ pub struct Fabric {
     /// LetFlow's tables, by node; empty without it.
     pub(crate) flowlets: Vec<Flowlets>,
     pub(crate) conga: Option<Box<Conga>>,
-    /// Draws among uplinks for flowlets.
-    pub(crate) flowlet_draws: Stream,
+    /// Draws among uplinks for flowlets, by node.
+    pub(crate) flowlet_draws: Vec<Stream>,
     loss: RandomLoss,
-    pub(crate) random: Stream,
+    /// For losses, early marks and sprayed packets, by node.
+    pub(crate) draws: Vec<Stream>,
     uplinks: Vec<PortId>,
+    /// Ports that lead to other parts and have something to send.
+    pub(crate) outgoing: Vec<PortId>,
     packet_hops: u64,
     pub(crate) sent_bytes: u64,
     delivered_bytes: u64,
@@ -91,7 +77,7 @@ pub struct Fabric {
     lost_slots: Option<Vec<u32>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Node {
     is_host: bool,
     pub(crate) seed: u32,
@@ -143,13 +129,14 @@ impl Fabric {
             Multipath::LetFlow { gap } => nodes.iter().map(|_| Flowlets::new(gap)).collect(),
             _ => Vec::new(),
         };
+        let draws = |purpose| (0..topology.nodes.len() as u64).map(|node| Stream::new(seed, node, purpose)).collect();
         Fabric {
             packets: Packets::default(),
             ranks: ranks(&ports),
             ports,
             nodes,
             routing: Routing::new(topology, multipath == Multipath::Wcmp),
-            topology: topology.clone(),
+            topology: Arc::new(topology.clone()),
             failed: Vec::new(),
             reroute_after,
             notifies: switches.notify.is_some(),
@@ -163,10 +150,11 @@ impl Fabric {
             parallel: switches.parallel,
             flowlets,
             conga,
-            flowlet_draws: Stream::new(seed, 0, Purpose::Flowlets),
+            flowlet_draws: draws(Purpose::Flowlets),
             loss,
-            random: Stream::new(seed, 0, Purpose::Loss),
+            draws: draws(Purpose::Loss),
             uplinks,
+            outgoing: Vec::new(),
             packet_hops: 0,
             sent_bytes: 0,
             delivered_bytes: 0,
@@ -175,6 +163,28 @@ impl Fabric {
             unroutable_packets: 0,
             tap: None,
             lost_slots: None,
+        }
+    }
+
+    /// The same fabric, in which nothing has happened.
+    pub(crate) fn empty_copy(&self) -> Fabric {
+        Fabric {
+            packets: Packets::default(),
+            ports: self.ports.clone(),
+            nodes: self.nodes.clone(),
+            routing: self.routing.clone(),
+            topology: self.topology.clone(),
+            failed: self.failed.clone(),
+            ranks: self.ranks.clone(),
+            flowlets: self.flowlets.clone(),
+            conga: self.conga.clone(),
+            flowlet_draws: self.flowlet_draws.clone(),
+            draws: self.draws.clone(),
+            uplinks: self.uplinks.clone(),
+            outgoing: Vec::new(),
+            tap: None,
+            lost_slots: None,
+            ..*self
         }
     }
 
@@ -212,11 +222,14 @@ impl Fabric {
         match event {
             Event::Arrival { port } => self.arrive(port, scheduler),
             Event::Link { link, up } => {
+                let now = scheduler.now();
                 self.set_link(link, up, scheduler);
+                let node = self.topology.links[link as usize].b;
+                scheduler.schedule(now.saturating_add(self.reroute_after), node, Event::Reroute.into());
                 None
             }
             Event::Reroute => {
-                self.routing.update(&self.topology, &self.failed);
+                self.reroute();
                 None
             }
             Event::Release { port } => {
@@ -248,7 +261,7 @@ impl Fabric {
         }
         if let Some(head) = port.wire.head() {
             let at = Time::from_ps(self.packets.hop(head).at_ps);
-            scheduler.schedule(at, port.to, Event::Arrival { port: port_id }.into());
+            scheduler.schedule_ranked(at, port.to, port_id, Event::Arrival { port: port_id }.into());
         }
         let to = port.to;
         if self.picks {
@@ -258,7 +271,7 @@ impl Fabric {
         if let Some(tap) = self.tap.as_mut().filter(|t| t.port == port_id && t.packets.len() < t.limit) {
             tap.packets.push(Captured { at: scheduler.now(), packet: self.packets.get(id) });
         }
-        if self.loss.per_million != 0 && self.random.below(1_000_000) < u64::from(self.loss.per_million) {
+        if self.loss.per_million != 0 && self.draws[to as usize].below(1_000_000) < u64::from(self.loss.per_million) {
             self.lost_bytes += u64::from(self.packets.hop(id).wire_len);
             self.lost_packets += 1;
             self.lose(id);
@@ -330,10 +343,7 @@ impl Fabric {
         let wire_was_empty = port.wire.is_empty();
         port.push(id, now, &mut self.packets);
         if wire_was_empty {
-            if let Some(head) = port.wire.head() {
-                let at = Time::from_ps(self.packets.hop(head).at_ps);
-                scheduler.schedule(at, port.to, Event::Arrival { port: port_id }.into());
-            }
+            self.await_head(port_id, scheduler);
         }
         true
     }
@@ -352,6 +362,20 @@ impl Fabric {
         let bytes = u64::from(self.packets.hop(id).wire_len);
         let fits = self.fits(node, queue, bytes, scheduler.now().as_ps());
         fits || self.ranked && self.make_room(node, port_id, id, scheduler)
+    }
+
+    /// Something has been sent or queued at a port with an empty wire: sees to it that the wire's new head will arrive.
+    #[inline]
+    pub(crate) fn await_head<E: Copy + From<Event>>(&mut self, port_id: PortId, scheduler: &mut Scheduler<E>) {
+        let port = &mut self.ports[port_id as usize];
+        if port.cut {
+            if !std::mem::replace(&mut port.listed, true) {
+                self.outgoing.push(port_id);
+            }
+        } else if let Some(head) = port.wire.head() {
+            let at = Time::from_ps(self.packets.hop(head).at_ps);
+            scheduler.schedule_ranked(at, port.to, port_id, Event::Arrival { port: port_id }.into());
+        }
     }
 
     /// Forgets a packet that will not arrive.
@@ -381,6 +405,7 @@ impl Fabric {
     /// Active queue management: false drops the packet.
     #[inline]
     fn manage(&mut self, port_id: PortId, id: PacketId, queue: u64) -> bool {
+        let from = self.ports[port_id as usize].from;
         let congested = match self.aqm {
             None | Some(Aqm::Codel(_)) => return true,
             Some(Aqm::Threshold { k }) => queue > k.get(),
@@ -391,7 +416,7 @@ impl Fabric {
                     true
                 } else {
                     let span = (kmax.get() - kmin.get()).max(1) as f64;
-                    self.random.uniform() < pmax * (queue - kmin.get()) as f64 / span
+                    self.draws[from as usize].uniform() < pmax * (queue - kmin.get()) as f64 / span
                 }
             }
         };
@@ -412,7 +437,8 @@ impl Fabric {
         }
     }
 
-    fn set_link<E: Copy + From<Event>>(&mut self, link: LinkId, up: bool, scheduler: &mut Scheduler<E>) {
+    /// A link fails or recovers. Switches learn of it with [`reroute`](Self::reroute), [`reroute_after`](Self::reroute_after) later.
+    pub fn set_link<E: Copy + From<Event>>(&mut self, link: LinkId, up: bool, scheduler: &mut Scheduler<E>) {
         let now = scheduler.now();
         self.failed.retain(|&l| l != link);
         if !up {
@@ -422,6 +448,7 @@ impl Fabric {
             if self.picks {
                 self.see_to_picked(port_id, scheduler);
             }
+            self.advance(port_id, now.as_ps());
             let port = &mut self.ports[port_id as usize];
             port.up = up;
             if !up {
@@ -429,8 +456,21 @@ impl Fabric {
                 port.clear(now.as_ps(), &mut self.packets, self.lost_slots.as_mut());
             }
         }
-        let node = self.topology.links[link as usize].b;
-        scheduler.schedule(now.saturating_add(self.reroute_after), node, Event::Reroute.into());
+    }
+
+    /// Forwarding tables become those of the links that are up.
+    pub fn reroute(&mut self) {
+        self.routing.update(&self.topology, &self.failed);
+    }
+
+    /// Takes over the tables and failures of a fabric of the same topology.
+    pub fn reroute_as(&mut self, other: &Fabric) {
+        self.routing = other.routing.clone();
+    }
+
+    /// How long after a link's change the tables follow.
+    pub fn reroute_after(&self) -> Time {
+        self.reroute_after
     }
 
     /// Gives a link another rate and delay, from the next packet that each end starts to send. Packets never overtake
@@ -481,6 +521,11 @@ impl Fabric {
         }
     }
 
+    /// Starts every transmission that is due by `now`.
+    pub fn advance_all(&mut self, now: Time) {
+        (0..self.ports.len()).for_each(|port| self.advance(port as PortId, now.as_ps()));
+    }
+
     pub fn n_ports(&self) -> usize {
         self.ports.len()
     }
@@ -512,6 +557,9 @@ impl Fabric {
         self.packet_hops
     }
     /// Source Quench messages that switches have made.
+    pub fn sees_to_picked(&self) -> bool {
+        self.picks
+    }
     pub fn quenches_sent(&self) -> u64 {
         self.quenches_sent
     }
@@ -547,24 +595,4 @@ impl Fabric {
         }
         audit
     }
-}
-
-/// By port, how many of those before it leave the same node for the same next one.
-fn ranks(ports: &[Port]) -> Vec<u16> {
-    let mut seen: FxHashMap<(NodeId, NodeId), u16> = FxHashMap::default();
-    let mut rank = |port: &Port| {
-        let n = seen.entry((port.from, port.to)).or_default();
-        *n += 1;
-        *n - 1
-    };
-    ports.iter().map(&mut rank).collect()
-}
-
-/// Dynamic threshold: a port may hold `alpha` times the free buffer.
-#[inline]
-fn shared_fits(queue: u64, bytes: u64, held: u64, total: Bytes, alpha: f64) -> bool {
-    // Octets of a buffer are far below 2^63, and a processor converts signed numbers in one step.
-    let real = |octets: u64| octets as i64 as f64;
-    let free = total.get().saturating_sub(held);
-    bytes <= free && real(queue + bytes) <= alpha * real(free) + real(bytes)
 }

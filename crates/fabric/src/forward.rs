@@ -53,7 +53,7 @@ impl Fabric {
         }
         let seed = self.nodes[node as usize].seed;
         match self.multipath {
-            Multipath::Spray => Some(hops[self.random.below(hops.len() as u64) as usize]),
+            Multipath::Spray => Some(hops[self.draws[node as usize].below(hops.len() as u64) as usize]),
             Multipath::Ecmp | Multipath::Wcmp | Multipath::Conga { .. } => Some(pick(hops, hash, seed)),
             Multipath::EcmpFlowcell => {
                 let hash = hash ^ self.packets.body(id).headers.cell.wrapping_mul(0x9e37_79b1);
@@ -65,7 +65,7 @@ impl Fabric {
                 match table.find(place, now) {
                     Flowlet::Goes(port) if hops.contains(&port) => Some(port),
                     _ => {
-                        let port = hops[self.flowlet_draws.below(hops.len() as u64) as usize];
+                        let port = hops[self.flowlet_draws[node as usize].below(hops.len() as u64) as usize];
                         table.set(place, port);
                         Some(port)
                     }
@@ -135,7 +135,7 @@ impl Fabric {
                     let remote = conga.leaves[leaf].remote(peer, conga.lbtag(port), now);
                     (port, remote.max(self.ports[port as usize].congestion(now)))
                 };
-                choose(hops.iter().map(cost), last, |n| self.flowlet_draws.below(n))?
+                choose(hops.iter().map(cost), last, |n| self.flowlet_draws[node as usize].below(n))?
             }
         };
         let conga = self.conga.as_mut()?;

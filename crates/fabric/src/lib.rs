@@ -19,6 +19,7 @@ mod flowlets;
 mod forward;
 mod notify;
 mod packet;
+mod partition;
 mod port;
 mod quench;
 mod ranked;
@@ -28,8 +29,11 @@ pub use capture::{Captured, Tap};
 pub use codel::Codel;
 pub use config::{Aqm, Buffer, Multipath, Parallel, RandomLoss, SwitchConfig};
 pub use conga::conga_suits;
-pub use fabric::{Audit, Delivery, Event, Fabric};
+pub use fabric::{Event, Fabric};
 pub use flowlets::FLOWLET_TABLE_BYTES;
 pub use notify::{Notify, NotifyStats, Pace};
-pub use packet::{flow_hash, List, Packet, PacketId, Packets, Probe, MAX_HOPS, NOTIFICATION, NO_PACKET, PORT_LABELS};
+pub use packet::{
+    flow_hash, Audit, Delivery, List, Packet, PacketId, Packets, Probe, MAX_HOPS, NOTIFICATION, NO_PACKET, PORT_LABELS,
+};
+pub use partition::{Border, Cut, Part};
 pub use port::{PortId, PortStats};

@@ -233,11 +233,10 @@ impl Fabric {
         scheduler: &mut Scheduler<E>,
     ) {
         let now = scheduler.now().as_ps();
-        let port = &mut self.ports[port_id as usize];
-        if let Some(head) = port.wire.head().filter(|_| wire_was_empty) {
-            let at = Time::from_ps(self.packets.hop(head).at_ps);
-            scheduler.schedule(at, port.to, Event::Arrival { port: port_id }.into());
+        if wire_was_empty {
+            self.await_head(port_id, scheduler);
         }
+        let port = &mut self.ports[port_id as usize];
         if let Some(at) = port.arm(now) {
             scheduler.schedule(Time::from_ps(at), port.from, Event::Release { port: port_id }.into());
         }

@@ -93,6 +93,23 @@ impl Packet {
     }
 }
 
+/// A packet that reached its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    pub host: u32,
+    pub packet: PacketId,
+}
+
+/// Where every octet given to the fabric is: see [`crate::Fabric::audit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Audit {
+    pub sent_bytes: u64,
+    pub delivered_bytes: u64,
+    pub dropped_bytes: u64,
+    pub inside_bytes: u64,
+    pub inside_packets: u64,
+}
+
 /// The 5-tuple hash that switches start from (FNV-1a over the words, then finalised).
 pub fn flow_hash(h: &wire::Packet) -> u32 {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
@@ -158,14 +175,22 @@ impl Hop {
 #[derive(Debug)]
 pub struct Packets {
     hops: Vec<Hop>,
-    bodies: Vec<Packet>,
+    /// Each in a box, which a packet takes along to another store: only its hop is copied.
+    #[allow(clippy::vec_box)]
+    bodies: Vec<Box<Packet>>,
+    /// Boxes of packets that came from other stores, for packets that go.
+    #[allow(clippy::vec_box)]
+    spare: Vec<Box<Packet>>,
     free: PacketId,
     live: usize,
 }
 
+/// More boxes are not kept: where more packets come than go, their number would grow with the run.
+const MAX_SPARE: usize = 4096;
+
 impl Default for Packets {
     fn default() -> Self {
-        Packets { hops: Vec::new(), bodies: Vec::new(), free: NO_PACKET, live: 0 }
+        Packets { hops: Vec::new(), bodies: Vec::new(), spare: Vec::new(), free: NO_PACKET, live: 0 }
     }
 }
 
@@ -185,13 +210,40 @@ impl Packets {
         };
         if self.free == NO_PACKET {
             self.hops.push(hop);
-            self.bodies.push(packet);
+            self.bodies.push(Box::new(packet));
             return (self.hops.len() - 1) as PacketId;
         }
         let id = self.free;
         self.free = self.hops[id as usize].next;
         self.hops[id as usize] = hop;
-        self.bodies[id as usize] = packet;
+        *self.bodies[id as usize] = packet;
+        id
+    }
+
+    /// Takes a packet, which must not be on any list, out for another store.
+    pub(crate) fn export(&mut self, id: PacketId) -> (Hop, Box<Packet>) {
+        let spare = self.spare.pop().unwrap_or_default();
+        let body = std::mem::replace(&mut self.bodies[id as usize], spare);
+        let hop = self.hops[id as usize];
+        self.remove(id);
+        (hop, body)
+    }
+
+    /// Takes in what [`export`](Self::export) gave.
+    pub(crate) fn import(&mut self, hop: Hop, body: Box<Packet>) -> PacketId {
+        self.live += 1;
+        if self.free == NO_PACKET {
+            self.hops.push(hop);
+            self.bodies.push(body);
+            return (self.hops.len() - 1) as PacketId;
+        }
+        let id = self.free;
+        self.free = self.hops[id as usize].next;
+        self.hops[id as usize] = hop;
+        let old = std::mem::replace(&mut self.bodies[id as usize], body);
+        if self.spare.len() < MAX_SPARE {
+            self.spare.push(old);
+        }
         id
     }
 
@@ -211,7 +263,7 @@ impl Packets {
 
     /// A copy of a packet as it is now.
     pub fn get(&self, id: PacketId) -> Packet {
-        Packet { hops: self.hops[id as usize].hops(), ..self.bodies[id as usize] }
+        Packet { hops: self.hops[id as usize].hops(), ..*self.bodies[id as usize] }
     }
     /// Frees a packet and returns it.
     pub fn take(&mut self, id: PacketId) -> Packet {

@@ -7,6 +7,7 @@ use crate::config::Serialiser;
 use crate::dre::Dre;
 use crate::notify::NotifyStats;
 use crate::packet::{List, PacketId, Packets, MAX_HOPS};
+use rustc_hash::FxHashMap;
 use topology::NodeId;
 use units::{BitRate, Time};
 
@@ -51,6 +52,10 @@ pub(crate) struct Port {
     pub from: NodeId,
     pub to: NodeId,
     pub up: bool,
+    /// It leads to another part of a fabric that is cut: packets on its wire go there with the next [`crate::Part`]'s post.
+    pub cut: bool,
+    /// It is among those that the next post looks at.
+    pub listed: bool,
     pub stats: PortStats,
     /// Octets sent before the measured part.
     pub unmeasured_bytes: u64,
@@ -119,6 +124,8 @@ impl Port {
             from,
             to,
             up: true,
+            cut: false,
+            listed: false,
             stats: PortStats::default(),
             unmeasured_bytes: 0,
             telemetry: Telemetry::default(),
@@ -129,6 +136,16 @@ impl Port {
     #[inline(always)]
     pub(crate) fn is_due(&self, now: u64) -> bool {
         self.busy_until <= now && self.sending != 0
+    }
+
+    /// Is nothing being sent?
+    pub(crate) fn is_idle(&self) -> bool {
+        self.sending == 0
+    }
+
+    /// When the next transmission begins, if a packet waits for it.
+    pub(crate) fn next_start(&self) -> Option<u64> {
+        (self.occupancy > u64::from(self.sending)).then_some(self.busy_until)
     }
 
     /// Starts every transmission that was due by `now` and returns the octets that have left since.
@@ -349,4 +366,15 @@ impl Port {
         self.sending = 0;
         self.busy_until = now;
     }
+}
+
+/// By port, how many of those before it leave the same node for the same next one.
+pub(crate) fn ranks(ports: &[Port]) -> Vec<u16> {
+    let mut seen: FxHashMap<(NodeId, NodeId), u16> = FxHashMap::default();
+    let mut rank = |port: &Port| {
+        let n = seen.entry((port.from, port.to)).or_default();
+        *n += 1;
+        *n - 1
+    };
+    ports.iter().map(&mut rank).collect()
 }

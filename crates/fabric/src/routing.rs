@@ -3,21 +3,22 @@
 use crate::capacity;
 use crate::port::PortId;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 use topology::{tree_of, LinkId, NodeId, Topology, Tree};
 
-/// Forwarding tables of all switches: next hops by destination leaf for hashed packets, and spanning trees.
-#[derive(Debug)]
+/// Forwarding tables of all switches: next hops by destination leaf for hashed packets, and spanning trees. Copies share them.
+#[derive(Clone, Debug)]
 pub(crate) struct Routing {
-    leaves: Vec<NodeId>,
+    leaves: Arc<[NodeId]>,
     /// Host to (index of its leaf among the leaves, its leaf, port from the leaf to the host).
-    hosts: Vec<(u32, NodeId, PortId)>,
+    hosts: Arc<[(u32, NodeId, PortId)]>,
     /// `[node * leaves + leaf]`: start and number of the equal next hops in `hops`.
-    spans: Vec<(u32, u32)>,
-    hops: Vec<PortId>,
+    spans: Arc<[(u32, u32)]>,
+    hops: Arc<[PortId]>,
     /// Next hops are repeated in `hops` by their capacity.
     weighted: bool,
     /// Tree n carries label n + 1, also after failures.
-    trees: Vec<Tree>,
+    trees: Arc<[Tree]>,
     failed: Vec<LinkId>,
     /// Labels that stand in for others since the last failure, by (label, source leaf, destination leaf); looked up only.
     backups: FxHashMap<(u16, NodeId, NodeId), u16>,
@@ -30,7 +31,7 @@ pub(crate) fn port_out_of(topology: &Topology, link: LinkId, node: NodeId) -> Po
 
 impl Routing {
     pub(crate) fn new(topology: &Topology, weighted: bool) -> Routing {
-        let leaves = topology.leaves().to_vec();
+        let leaves: Arc<[NodeId]> = topology.leaves().into();
         let hosts = topology
             .hosts()
             .map(|host| {
@@ -39,12 +40,12 @@ impl Routing {
                 (index, leaf, port_out_of(topology, topology.host_link(host), leaf))
             })
             .collect();
-        let trees = topology.base_trees().to_vec();
+        let trees = topology.base_trees().into();
         let mut routing = Routing {
             leaves,
             hosts,
-            spans: Vec::new(),
-            hops: Vec::new(),
+            spans: Arc::default(),
+            hops: Arc::default(),
             weighted,
             trees,
             failed: Vec::new(),
@@ -59,21 +60,21 @@ impl Routing {
         let routes = topology.routes(failed);
         self.failed = failed.to_vec();
         self.backups.clear();
-        self.spans.clear();
-        self.hops.clear();
+        let (mut spans, mut hops) = (Vec::new(), Vec::new());
         for node in 0..topology.nodes.len() as NodeId {
-            for &leaf in &self.leaves {
+            for &leaf in &*self.leaves {
                 let links = routes.next_hops(node, leaf);
-                let start = self.hops.len() as u32;
+                let start = hops.len() as u32;
                 if self.weighted && links.len() > 1 {
                     let slots = capacity::shares(topology, &routes, node, leaf);
-                    self.hops.extend(slots.into_iter().map(|n| port_out_of(topology, links[n], node)));
+                    hops.extend(slots.into_iter().map(|n| port_out_of(topology, links[n], node)));
                 } else {
-                    self.hops.extend(links.iter().map(|&l| port_out_of(topology, l, node)));
+                    hops.extend(links.iter().map(|&l| port_out_of(topology, l, node)));
                 }
-                self.spans.push((start, self.hops.len() as u32 - start));
+                spans.push((start, hops.len() as u32 - start));
             }
         }
+        (self.spans, self.hops) = (spans.into(), hops.into());
     }
 
     /// The port to the host itself, if `node` is its leaf.

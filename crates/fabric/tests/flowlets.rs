@@ -31,8 +31,11 @@ struct Net {
 
 impl Net {
     fn new(topology: &Topology, multipath: Multipath, parallel: Parallel) -> Net {
+        Net::seeded(topology, multipath, parallel, 7)
+    }
+    fn seeded(topology: &Topology, multipath: Multipath, parallel: Parallel, seed: u64) -> Net {
         let switches = SwitchConfig { parallel, ..SwitchConfig::default() };
-        let fabric = Fabric::new(topology, &switches, multipath, RandomLoss::default(), Time::ZERO, 7);
+        let fabric = Fabric::new(topology, &switches, multipath, RandomLoss::default(), Time::ZERO, seed);
         Net { fabric, scheduler: Scheduler::new(), packets: Vec::new(), delivered: Vec::new() }
     }
     fn send_at(&mut self, at: Time, packet: Packet) {
@@ -137,12 +140,18 @@ fn both_ways(net: &mut Net, flows: u32, rounds: u64) {
 
 #[test]
 fn conga_balances_by_local_load() {
-    let mut net = Net::new(&clos(2, 2, 1, 16), Multipath::Conga { gap: GAP }, Parallel::Hash);
-    both_ways(&mut net, 8, 200);
-    let uplinks = net.uplinks();
-    assert_eq!(uplinks.iter().sum::<u64>(), 32_000);
-    assert!(uplinks.iter().all(|&n| (13_000..19_000).contains(&n)), "{uplinks:?}");
-    assert_eq!(net.delivered.len(), 33_600);
+    // A flow that meets nobody stays where it is, so one run may be uneven.
+    let first = (1..=10).map(|seed| {
+        let mut net = Net::seeded(&clos(2, 2, 1, 16), Multipath::Conga { gap: GAP }, Parallel::Hash, seed);
+        both_ways(&mut net, 8, 200);
+        let uplinks = net.uplinks();
+        assert_eq!(uplinks.iter().sum::<u64>(), 32_000);
+        assert!(uplinks.iter().all(|&n| (12_000..20_000).contains(&n)), "{uplinks:?}");
+        assert_eq!(net.delivered.len(), 33_600);
+        uplinks[0]
+    });
+    let mean = first.sum::<u64>() / 10;
+    assert!((14_000..18_000).contains(&mean), "{mean}");
 }
 
 #[test]

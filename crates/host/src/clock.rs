@@ -51,6 +51,8 @@ pub(crate) enum Event {
     /// A host's discovery of paths has something to do.
     Discover,
     Sample,
+    /// After the measured part: is anything left to do?
+    Check,
     BeginMeasurement,
     EndMeasurement,
 }
@@ -101,6 +103,16 @@ impl Clock {
 
     pub(crate) fn pop_until(&mut self, until: Time) -> Option<Fired<Event>> {
         self.scheduler.pop_until(until)
+    }
+
+    /// When the next event is due.
+    pub(crate) fn next_at(&self) -> Option<Time> {
+        self.scheduler.next_at()
+    }
+
+    /// Moves to a time before which nothing is due; back, never.
+    pub(crate) fn advance(&mut self, to: Time) {
+        self.scheduler.advance(to);
     }
 
     /// For the fabric, which schedules its own events.

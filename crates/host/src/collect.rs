@@ -21,11 +21,10 @@ pub(crate) struct Measured {
 impl Measured {
     /// The measured part ends now.
     pub(crate) fn until(until: Time, net: &mut Network<'_>) -> Measured {
-        let now = net.now().min(until);
         let ports = (0..net.fabric.n_ports() as u32).map(|port| {
             // Starts transmissions that were due.
-            net.fabric.queue_bytes(port, now);
-            (net.fabric.busy(port), net.fabric.stats(port))
+            net.queue_bytes(port);
+            (net.busy(port), net.stats(port))
         });
         let ports = ports.collect();
         Measured { until, ports, cpu: net.hosts.iter().map(|h| (h.tx_cpu_busy, h.rx_cpu_busy)).collect() }
@@ -37,14 +36,13 @@ pub(crate) fn outcome(apps: Apps<'_>, mut sampling: Sampling, measured: &Measure
     let steps = apps.steps(apps.transport.net.experiment.duration);
     let (probes, probes_lost) = apps.probes.answered(ended_at);
     let transport = apps.transport;
-    let net = transport.net;
-    let (lost_on_wires, unroutable) = net.fabric.lost_packets();
+    let mut net = transport.net;
     let (discovered, discovery_probes) = net.discovered();
     Outcome {
         probes_lost,
         probes,
         flows: apps.flows,
-        ports: ports(&net, &mut sampling, measured),
+        ports: ports(&mut net, &mut sampling, measured),
         hosts: net.hosts.iter().zip(&measured.cpu).map(|(host, &cpu)| host_record(host, cpu)).collect(),
         rtt_samples: transport.notes.rtt_samples,
         sample_every: net.experiment.record.sample_every,
@@ -53,25 +51,26 @@ pub(crate) fn outcome(apps: Apps<'_>, mut sampling: Sampling, measured: &Measure
         window_series: sampling.windows.into_iter().collect(),
         flowcell_disorder: transport.notes.disorder.into_counts(),
         segment_sizes: transport.notes.segment_sizes,
-        limiter_delays: net.limiters.delays,
+        limiter_delays: std::mem::take(&mut net.limiters.delays),
         limiter_backlogs: sampling.limiter_backlogs,
         limiter_backlog_max: net.limiters.backlog_max,
         server_delays: net.server_delays.clone(),
         quenches: net.fabric.quenches_sent(),
-        captured: net.fabric.tap().map(|t| t.packets.clone()).unwrap_or_default(),
+        captured: net.captured(),
         discovered,
         discovery_probes,
-        peak_packets: net.fabric.packets.high_water(),
+        peak_packets: net.peak_packets(),
         peak_connections: transport.connections.len(),
-        packet_hops: net.fabric.packet_hops(),
-        events: net.clock.fired(),
-        lost_packets: lost_on_wires + unroutable,
+        packet_hops: net.packet_hops(),
+        events: net.events(),
+        lost_packets: net.lost_packets(),
         measured_until: measured.until,
         ended_at,
+        windows: net.elsewhere.map(|there| there.windows).unwrap_or_default(),
     }
 }
 
-fn ports(net: &Network<'_>, sampling: &mut Sampling, measured: &Measured) -> Vec<PortRecord> {
+fn ports(net: &mut Network<'_>, sampling: &mut Sampling, measured: &Measured) -> Vec<PortRecord> {
     let experiment: &Experiment = net.experiment;
     let span = measured.until.saturating_sub(experiment.warmup).as_secs_f64();
     let share = |t: f64| if span > 0.0 { t / span } else { 0.0 };
@@ -82,7 +81,7 @@ fn ports(net: &Network<'_>, sampling: &mut Sampling, measured: &Measured) -> Vec
         let (link, forward) = ((port / 2) as u32, port % 2 == 0);
         let l = &topology.links[link as usize];
         let (from, to) = if forward { (l.a, l.b) } else { (l.b, l.a) };
-        let stats = net.fabric.stats(port as u32);
+        let stats = net.stats(port as u32);
         let (busy, within) = &measured.ports[port];
         ports.push(PortRecord {
             name: format!("{}-{}", name(from), name(to)),
@@ -93,7 +92,7 @@ fn ports(net: &Network<'_>, sampling: &mut Sampling, measured: &Measured) -> Vec
             dropped_packets: stats.dropped_packets,
             dropped_bytes: stats.dropped_bytes,
             marked_packets: stats.marked_packets,
-            notifications: net.fabric.notify_stats(port as u32),
+            notifications: net.notify_stats(port as u32),
             utilisation: share(busy.as_secs_f64()).min(1.0),
             queue_mean_bytes: share(within.byte_time as f64 / 1e12),
             queue_max_bytes: within.queue_max,

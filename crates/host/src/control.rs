@@ -69,7 +69,7 @@ impl Schedules {
         let Some(controller) = net.experiment.edge.controller else { return };
         self.reschedule(net);
         for failure in &net.experiment.failures {
-            net.schedule_control(failure.at.saturating_add(controller.reacts_after), Event::Control);
+            net.schedule_global(failure.at.saturating_add(controller.reacts_after), Event::Control);
         }
     }
 

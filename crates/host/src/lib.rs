@@ -21,5 +21,6 @@ mod transport;
 pub mod workload;
 mod world;
 
+pub use network::Windows;
 pub use workload::REPLY_BYTES;
-pub use world::{begin, run, Progress};
+pub use world::{begin, run, run_on, Progress};

@@ -133,4 +133,6 @@ pub struct Outcome {
     /// End of the measured part, which begins with the end of the warm-up: the drain is not in it.
     pub measured_until: Time,
     pub ended_at: Time,
+    /// How the run was spread over threads. Alone of all fields it depends on their number, with [`peak_packets`](Self::peak_packets).
+    pub windows: crate::Windows,
 }

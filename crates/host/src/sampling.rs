@@ -49,16 +49,16 @@ impl Sampling {
         let net = &mut apps.transport.net;
         let next = net.now() + record.sample_every;
         if next <= net.experiment.duration {
-            net.schedule_control(next, Event::Sample);
+            net.schedule_global(next, Event::Sample);
         }
     }
 
     fn sample_ports(&mut self, apps: &mut Apps<'_>, first: bool) {
         let net = &mut apps.transport.net;
-        let (now, every) = (net.now(), net.experiment.record.sample_every);
+        let every = net.experiment.record.sample_every;
         for port in 0..net.fabric.n_ports() {
-            let queue = net.fabric.queue_bytes(port as u32, now);
-            let busy = net.fabric.busy(port as u32);
+            let queue = net.queue_bytes(port as u32);
+            let busy = net.busy(port as u32);
             if first {
                 self.busy_before[port] = busy;
                 continue;

@@ -92,11 +92,11 @@ const SCHEMES: [&str; 3] = [
     "clove-int,flowlet_gap=100us,clove_relay=50us",
 ];
 
-/// Measured when this was written: means of 61, 33 and 27 ms over a longer run. The bound leaves wide room.
+/// Measured when this was written: means of 21, 15 and 5 ms over these seeds, of which one alone may say anything.
 #[test]
 fn flows_finish_sooner_than_under_ecmp_because_the_slow_spine_gets_less() {
     let all = SCHEMES.map(|balance| {
-        let outcomes = [1, 2].map(|seed| run(balance, 0.6, false, Time::from_ms(100), seed));
+        let outcomes = [1, 2, 3, 4, 5].map(|seed| run(balance, 0.6, false, Time::from_ms(60), seed));
         let mean = |of: fn(&Outcome) -> f64| outcomes.iter().map(of).sum::<f64>() / outcomes.len() as f64;
         (mean(mean_ms), mean(slow_share))
     });

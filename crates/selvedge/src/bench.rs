@@ -14,6 +14,7 @@ pub struct Speed {
     pub version: &'static str,
     pub scheme: String,
     pub hosts: u32,
+    pub threads: usize,
     pub flows: usize,
     pub simulated_s: f64,
     pub wall_s: f64,
@@ -25,6 +26,34 @@ pub struct Speed {
     pub memory_bytes: Option<u64>,
     pub memory_bytes_per_host: Option<f64>,
     pub memory_bytes_per_flow: Option<f64>,
+    /// With several threads: how the run was cut.
+    pub windows: Option<Windows>,
+}
+
+/// Of a run in parts.
+#[derive(Clone, Debug, Serialize)]
+pub struct Windows {
+    pub parts: usize,
+    pub lookahead_s: f64,
+    pub windows: u64,
+    /// Events of hosts, which are one part, and of switches.
+    pub host_events: u64,
+    pub switch_events: u64,
+    /// Of the busiest part of switches in each window, summed.
+    pub busiest_part_events: u64,
+}
+
+impl Windows {
+    fn of(windows: &host::Windows) -> Option<Windows> {
+        (windows.parts > 0).then(|| Windows {
+            parts: windows.parts,
+            lookahead_s: windows.lookahead.as_secs_f64(),
+            windows: windows.windows,
+            host_events: windows.host_events,
+            switch_events: windows.switch_events,
+            busiest_part_events: windows.busiest_part_events,
+        })
+    }
 }
 
 /// # Errors
@@ -35,10 +64,8 @@ pub fn sim(arguments: &BenchSim) -> Result<(), Failure> {
     let before = status("VmRSS:");
     let experiment = plan.schemes[0].experiment(arguments.seed);
     let begun = Instant::now();
-    let outcome = host::run(&experiment, &mut |_| {}).map_err(|problem| crate::run::RunError::Workload {
-        scheme: arguments.scheme.clone(),
-        seed: arguments.seed,
-        problem,
+    let outcome = host::run_on(&experiment, arguments.threads, &mut |_| {}).map_err(|problem| {
+        crate::run::RunError::Workload { scheme: arguments.scheme.clone(), seed: arguments.seed, problem }
     })?;
     let wall_s = begun.elapsed().as_secs_f64();
     let memory = before.zip(status("VmHWM:")).map(|(before, peak)| peak.saturating_sub(before));
@@ -50,6 +77,7 @@ pub fn sim(arguments: &BenchSim) -> Result<(), Failure> {
         version: env!("CARGO_PKG_VERSION"),
         scheme: arguments.scheme.clone(),
         hosts,
+        threads: arguments.threads,
         flows,
         simulated_s,
         wall_s,
@@ -61,6 +89,7 @@ pub fn sim(arguments: &BenchSim) -> Result<(), Failure> {
         memory_bytes: memory,
         memory_bytes_per_host: memory.map(|m| m as f64 / f64::from(hosts)),
         memory_bytes_per_flow: memory.map(|m| m as f64 / flows.max(1) as f64),
+        windows: Windows::of(&outcome.windows),
     };
     if arguments.json {
         crate::say::json(&serde_json::json!(speed));
@@ -101,12 +130,25 @@ fn status(key: &str) -> Option<u64> {
 
 fn print(speed: &Speed) {
     say!(
-        "{} hosts in a fat-tree, permutation, DCTCP, 10 Gbps, {}: {} s simulated in {} s on one core",
+        "{} hosts in a fat-tree, permutation, DCTCP, 10 Gbps, {}: {} s simulated in {} s on {}",
         speed.hosts,
         speed.scheme,
         table::number(speed.simulated_s),
-        table::number(speed.wall_s)
+        table::number(speed.wall_s),
+        if speed.threads == 1 { "one core".to_owned() } else { format!("{} threads", speed.threads) }
     );
+    if let Some(w) = &speed.windows {
+        let each = |events: u64| table::number(events as f64 / w.windows.max(1) as f64);
+        say!(
+            "windows          {} of at most {} us: {} events of hosts, {} of switches in {} parts, {} of the busiest of these",
+            w.windows,
+            table::number(w.lookahead_s * 1e6),
+            each(w.host_events),
+            each(w.switch_events),
+            w.parts - 1,
+            each(w.busiest_part_events)
+        );
+    }
     say!("packet-hops/s    {:.2} million ({} in all)", speed.packet_hops_per_s / 1e6, speed.packet_hops);
     say!("events/s         {:.2} million ({} in all)", speed.events_per_s / 1e6, speed.events);
     say!("goodput          {} Gbps per host", table::number(speed.goodput_gbps_per_host));

@@ -174,7 +174,8 @@ pub struct Run {
     /// Replace the results that DIR holds
     #[arg(long, requires = "output")]
     pub force: bool,
-    /// Runs at a time; results do not depend on it [default: as many as there are cores]
+    /// Cores to use: one a run and, where there are fewer runs, several for a run of 64 hosts or more; results do not depend on
+    /// it [default: all]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub threads: Option<usize>,
     /// Refuse runs that need more memory [default: the machine's free memory]
@@ -315,7 +316,7 @@ fn hours(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Subcommand)]
 pub enum Bench {
-    /// A permutation over a fat-tree with DCTCP at 10 Gbps, the edge in the path, on one core
+    /// A permutation over a fat-tree with DCTCP at 10 Gbps, the edge in the path
     Sim(BenchSim),
     /// Bulk traffic over the lab with ever shorter round trips, until the machine does not keep up
     Lab(crate::lab::arguments::BenchArguments),
@@ -329,6 +330,9 @@ pub struct BenchSim {
     /// Simulated time
     #[arg(long, default_value = "20ms")]
     pub duration: units::Time,
+    /// Cores that the run may use
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
+    pub threads: usize,
     /// Scheme: ecmp or presto
     #[arg(long, default_value = "ecmp")]
     pub scheme: String,

@@ -30,6 +30,17 @@ pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
+/// Hosts below which a run has one thread: its windows hold too little to share.
+const LEAST_HOSTS: usize = 64;
+
+/// Threads for each of `at_once` runs on so many hosts.
+fn threads_each(threads: usize, at_once: usize, hosts: usize) -> usize {
+    if hosts < LEAST_HOSTS {
+        return 1;
+    }
+    (threads / at_once.max(1)).max(1)
+}
+
 /// Results in the plan's order of schemes, then of seeds, however many threads made them.
 ///
 /// # Errors
@@ -44,20 +55,21 @@ pub fn run_all(plan: &Plan, threads: usize, bar: &Bar) -> Result<Vec<Finished>, 
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let slots: Vec<Mutex<Option<Result<Finished, RunError>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let at_once = threads.clamp(1, jobs.len().max(1));
     let work = || loop {
         let at = next.fetch_add(1, Ordering::Relaxed);
         let Some(&(scheme, seed)) = jobs.get(at) else { break };
         if failed.load(Ordering::Relaxed) {
             break;
         }
-        let result = run_one(plan, scheme, seed, bar);
+        let result = run_one(plan, scheme, seed, (threads, at_once), bar);
         failed.fetch_or(result.is_err(), Ordering::Relaxed);
         if let Ok(mut slot) = slots[at].lock() {
             *slot = Some(result);
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..threads.clamp(1, jobs.len().max(1)) {
+        for _ in 1..at_once {
             scope.spawn(work);
         }
         work();
@@ -66,11 +78,19 @@ pub fn run_all(plan: &Plan, threads: usize, bar: &Bar) -> Result<Vec<Finished>, 
 }
 
 #[allow(clippy::disallowed_methods)] // how long the run took is reported, not used
-fn run_one(plan: &Plan, scheme: usize, seed: u64, bar: &Bar) -> Result<Finished, RunError> {
+fn run_one(
+    plan: &Plan,
+    scheme: usize,
+    seed: u64,
+    (threads, at_once): (usize, usize),
+    bar: &Bar,
+) -> Result<Finished, RunError> {
     let scheme = &plan.schemes[scheme];
+    let experiment = scheme.experiment(seed);
+    let threads = threads_each(threads, at_once, experiment.topology.n_hosts());
     let begun = Instant::now();
     let mut reported = (0, 0);
-    let outcome = host::run(&scheme.experiment(seed), &mut |progress| {
+    let outcome = host::run_on(&experiment, threads, &mut |progress| {
         let now = progress.now.as_ns();
         bar.advance(now.saturating_sub(reported.0), progress.packet_hops.saturating_sub(reported.1));
         reported = (now, progress.packet_hops);
@@ -78,6 +98,9 @@ fn run_one(plan: &Plan, scheme: usize, seed: u64, bar: &Bar) -> Result<Finished,
     .map_err(|problem| RunError::Workload { scheme: scheme.name.clone(), seed, problem })?;
     let until = plan.scenario.duration.saturating_add(plan.scenario.drain).as_ns();
     bar.advance(until.saturating_sub(reported.0), 0);
+    if let Some(why) = &outcome.windows.refused {
+        bar.suspend(|| eprintln!("note: {}, seed {seed}, runs on one thread: {why}", scheme.name));
+    }
     Ok(Finished { scheme: scheme.name.clone(), seed, outcome, wall: begun.elapsed() })
 }
 
@@ -126,5 +149,18 @@ impl Bar {
 
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_no_run_needs_help_large_runs() {
+        assert_eq!(threads_each(8, 8, 1_000), 1);
+        assert_eq!(threads_each(8, 3, 1_000), 2);
+        assert_eq!(threads_each(8, 1, 64), 8);
+        assert_eq!(threads_each(8, 1, 63), 1, "its windows are too small");
     }
 }

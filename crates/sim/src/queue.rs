@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-/// When an event fires and what breaks ties: time in picoseconds, then (node, sequence).
+/// When an event fires and what breaks ties: time in picoseconds, then the order within it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
     pub time_ps: u64,
-    /// Node in the upper 24 bits, sequence in the lower 40.
+    /// Node in the upper 24 bits; in the lower 40 a rank, or above all ranks the sequence, see [`crate::Scheduler`].
     pub order: u64,
 }
 

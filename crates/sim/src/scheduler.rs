@@ -1,4 +1,4 @@
-//! The virtual clock and its pending events, which fire by time, node and order of scheduling.
+//! The virtual clock and its pending events, which fire by time, node, rank and order of scheduling.
 
 use crate::queue::Key;
 use crate::wheel::Wheel;
@@ -17,8 +17,10 @@ pub struct Fired<E> {
 
 /// The virtual clock and its pending events.
 ///
-/// Events at one instant fire by node, then in the order they were scheduled. `E` should be small and `Copy`: it is
-/// moved about in the queue.
+/// Events at one instant fire by node. Of one node's, those with a rank come first, by rank; the others follow in the order in
+/// which they were scheduled. So a node sees the same order whoever shares its scheduler, as long as only the node itself
+/// schedules events without a rank for it: a model may be cut into parts with a scheduler each. `E` should be small and `Copy`:
+/// it is moved about in the queue.
 #[derive(Debug)]
 pub struct Scheduler<E> {
     now: Time,
@@ -27,7 +29,10 @@ pub struct Scheduler<E> {
     queue: Wheel<E>,
 }
 
-const SEQUENCE_BITS: u32 = 40;
+/// Of the order within an instant: the node is above them.
+const WITHIN_NODE_BITS: u32 = 40;
+/// Set in the order of events without a rank; the sequence is below it.
+const UNRANKED: u64 = 1 << (WITHIN_NODE_BITS - 1);
 
 impl<E: Copy> Default for Scheduler<E> {
     fn default() -> Self {
@@ -51,7 +56,7 @@ impl<E: Copy> Scheduler<E> {
         self.queue.len()
     }
     /// When the next event is due.
-    pub fn next_at(&mut self) -> Option<Time> {
+    pub fn next_at(&self) -> Option<Time> {
         self.queue.peek().map(|k| Time::from_ps(k.time_ps))
     }
 
@@ -60,11 +65,26 @@ impl<E: Copy> Scheduler<E> {
     /// # Panics
     /// If `at` lies before [`now`](Self::now): the past is fixed.
     pub fn schedule(&mut self, at: Time, node: NodeId, event: E) {
-        assert!(at >= self.now, "event scheduled {} into the past", self.now.saturating_sub(at));
-        debug_assert!(node < 1 << (64 - SEQUENCE_BITS));
-        let order = u64::from(node) << SEQUENCE_BITS | (self.sequence & ((1 << SEQUENCE_BITS) - 1));
+        let within = UNRANKED | (self.sequence & (UNRANKED - 1));
         self.sequence += 1;
-        self.queue.push(Key { time_ps: at.as_ps(), order }, event);
+        self.push(at, node, within, event);
+    }
+
+    /// The same with a rank, which says whose turn it is among a node's events at one instant. Two events of equal time, node and
+    /// rank must be the same.
+    ///
+    /// # Panics
+    /// As [`schedule`](Self::schedule).
+    #[inline]
+    pub fn schedule_ranked(&mut self, at: Time, node: NodeId, rank: u32, event: E) {
+        self.push(at, node, u64::from(rank), event);
+    }
+
+    #[inline]
+    fn push(&mut self, at: Time, node: NodeId, within: u64, event: E) {
+        assert!(at >= self.now, "event scheduled {} into the past", self.now.saturating_sub(at));
+        debug_assert!(node < 1 << (64 - WITHIN_NODE_BITS));
+        self.queue.push(Key { time_ps: at.as_ps(), order: u64::from(node) << WITHIN_NODE_BITS | within }, event);
     }
 
     /// Moves the clock forward without an event, for input that comes from outside the model; back, never.
@@ -84,7 +104,7 @@ impl<E: Copy> Scheduler<E> {
         let (key, event) = self.queue.pop_until(until.as_ps())?;
         self.now = Time::from_ps(key.time_ps);
         self.fired += 1;
-        Some(Fired { at: self.now, node: (key.order >> SEQUENCE_BITS) as NodeId, event })
+        Some(Fired { at: self.now, node: (key.order >> WITHIN_NODE_BITS) as NodeId, event })
     }
 }
 
@@ -101,6 +121,19 @@ mod tests {
         let order: String = std::iter::from_fn(|| s.pop_until(Time::from_ns(5))).map(|f| f.event).collect();
         assert_eq!(order, "zabcd");
         assert_eq!(s.fired(), 5);
+    }
+
+    #[test]
+    fn ranks_come_first_in_whatever_order_they_were_scheduled() {
+        let mut s = Scheduler::new();
+        let at = Time::from_ns(5);
+        s.schedule(at, 1, 'x');
+        s.schedule_ranked(at, 1, 7, 'b');
+        s.schedule_ranked(at, 2, 0, 'z');
+        s.schedule(at, 1, 'y');
+        s.schedule_ranked(at, 1, 3, 'a');
+        let order: String = std::iter::from_fn(|| s.pop_until(at)).map(|f| f.event).collect();
+        assert_eq!(order, "abxyz");
     }
 
     #[test]

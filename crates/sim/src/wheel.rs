@@ -98,37 +98,50 @@ impl<T: Copy> Wheel<T> {
     }
 
     /// The earliest key.
-    #[inline]
-    pub fn peek(&mut self) -> Option<Key> {
-        if self.current.is_empty() {
-            self.turn_to_next();
+    pub fn peek(&self) -> Option<Key> {
+        if let Some(last) = self.current.last() {
+            return Some(last.0);
         }
-        self.current.last().map(|e| e.0)
+        let far = self.far.peek();
+        if self.near == 0 {
+            return far;
+        }
+        let mut at = self.slots[self.next_occupied() as usize % SLOTS];
+        let mut near = None;
+        while let Some(entry) = self.entries.get(at as usize) {
+            near = Some(near.map_or(entry.key, |key: Key| key.min(entry.key)));
+            at = entry.next;
+        }
+        match (near, far) {
+            (Some(near), Some(far)) => Some(near.min(far)),
+            (near, far) => near.or(far),
+        }
     }
 
     #[inline]
     pub fn pop(&mut self) -> Option<(Key, T)> {
-        if self.current.is_empty() {
-            self.turn_to_next();
-        }
-        self.current.pop()
+        self.pop_until(u64::MAX)
     }
 
     /// The earliest event, if it is due at or before `until_ps`.
     #[inline]
     pub fn pop_until(&mut self, until_ps: u64) -> Option<(Key, T)> {
-        if self.peek()?.time_ps > until_ps {
+        if self.current.is_empty() {
+            self.turn_to_next(until_ps >> SLOT_BITS);
+        }
+        if self.current.last()?.0.time_ps > until_ps {
             return None;
         }
         self.current.pop()
     }
 
-    /// Turns to the next slot that has events, and puts them in order.
-    fn turn_to_next(&mut self) {
+    /// Turns to the next slot that has events, and puts them in order; not beyond `limit`, because what is pushed to a slot whose turn
+    /// has passed costs a search.
+    fn turn_to_next(&mut self, limit: u64) {
         let near = if self.near > 0 { self.next_occupied() } else { u64::MAX };
         let far = self.far.peek().map_or(u64::MAX, slot_of);
         let next = near.min(far);
-        if next == u64::MAX {
+        if next == u64::MAX || next > limit {
             return;
         }
         self.turn = next;
@@ -147,12 +160,17 @@ impl<T: Copy> Wheel<T> {
             self.free = at;
             at = following;
         }
-        if self.current.len() > 1 {
-            self.current.sort_unstable_by_key(|e| std::cmp::Reverse(e.0));
+        match *self.current {
+            [] | [_] => {}
+            // Two are what most slots with several have.
+            [first, second] if first.0 < second.0 => self.current.swap(0, 1),
+            [_, _] => {}
+            _ => self.current.sort_unstable_by_key(|e| std::cmp::Reverse(e.0)),
         }
     }
 
     /// The first slot after the current one that has entries; there is one.
+    #[inline(always)]
     fn next_occupied(&self) -> u64 {
         let start = (self.turn + 1) as usize % SLOTS;
         let words = SLOTS / 64;
@@ -196,8 +214,11 @@ mod tests {
                         // Looking must not change what follows, even if something earlier is pushed after it.
                         assert_eq!(wheel.peek(), model.first_key_value().map(|e| *e.0));
                     }
-                    let popped = wheel.pop();
-                    assert_eq!(popped, model.pop_first());
+                    // A limit, which may lie before the first event, at it or behind it.
+                    let first = model.first_key_value().map_or(0, |e| e.0.time_ps);
+                    let until = [0, first.saturating_sub(1), first, first + 5_000, u64::MAX][rng.below(5) as usize];
+                    let popped = wheel.pop_until(until);
+                    assert_eq!(popped, if first <= until { model.pop_first() } else { None });
                     now = popped.map_or(now, |p| p.0.time_ps);
                 }
                 assert_eq!(wheel.len(), model.len());

@@ -6,6 +6,7 @@
 mod cpu;
 mod discover;
 mod host;
+mod parts;
 mod rx;
 mod server;
 mod tx;
@@ -18,12 +19,17 @@ use edge::shape::Htb;
 use edge::Edge;
 use fabric::{Fabric, Packet};
 pub(crate) use host::{Host, InNic};
-use sim::{NodeId, Purpose, Stream};
+pub(crate) use parts::work;
+pub use parts::Windows;
+use sim::{Fired, NodeId, Purpose, Scheduler, Stream};
 use units::Time;
 
 pub(crate) struct Network<'a> {
     pub(crate) experiment: &'a Experiment,
     pub(crate) clock: Clock,
+    /// What concerns the whole network. At its time, all else comes first.
+    globals: Scheduler<Event>,
+    /// The fabric, or of one that is cut what hosts have of it.
     pub(crate) fabric: Fabric,
     pub(crate) hosts: Vec<Host>,
     /// The measured part of the run is under way.
@@ -33,6 +39,8 @@ pub(crate) struct Network<'a> {
     pub(crate) server_delays: Delays,
     /// By host; `None`: edges are given their labels.
     discoverers: Option<Vec<discover::Discoverer>>,
+    /// Parts of the fabric that other threads run.
+    pub(crate) elsewhere: Option<parts::Elsewhere>,
 }
 
 /// What limiters did to segments.
@@ -82,8 +90,18 @@ impl<'a> Network<'a> {
         let hosts = hosts.collect();
         let measuring = experiment.warmup == Time::ZERO;
         let discoverers = experiment.edge.discovery.as_ref().map(|config| discover::all(experiment, config));
-        let (limiters, server_delays) = (Limiters::default(), Delays::default());
-        Network { experiment, clock, fabric, hosts, measuring, limiters, server_delays, discoverers }
+        Network {
+            experiment,
+            clock,
+            globals: Scheduler::new(),
+            fabric,
+            hosts,
+            measuring,
+            limiters: Limiters::default(),
+            server_delays: Delays::default(),
+            discoverers,
+            elsewhere: None,
+        }
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -100,6 +118,23 @@ impl<'a> Network<'a> {
         self.clock.schedule(at, node, event);
     }
 
+    /// Schedules what concerns the whole network.
+    pub(crate) fn schedule_global(&mut self, at: Time, event: Event) {
+        let node = self.control_node();
+        self.globals.schedule(at, node, event);
+    }
+
+    pub(crate) fn next_global(&self) -> Option<Time> {
+        self.globals.next_at()
+    }
+
+    /// The next event of the whole network that is due at or before `until`, when all else up to there has happened.
+    pub(crate) fn pop_global(&mut self, until: Time) -> Option<Fired<Event>> {
+        let fired = self.globals.pop_until(until)?;
+        self.clock.advance(fired.at);
+        Some(fired)
+    }
+
     /// Edges that follow connections make packets of their own, and have timers; so have those that keep states of paths.
     pub(crate) fn edge_has_timers(&self) -> bool {
         let edge = &self.experiment.edge;
@@ -114,15 +149,6 @@ impl<'a> Network<'a> {
     pub(crate) fn fabric_event(&mut self, event: fabric::Event) {
         if let Some(delivery) = self.fabric.handle(event, self.clock.scheduler()) {
             self.arrived(delivery.host, delivery.packet);
-        }
-    }
-
-    pub(crate) fn begin_measurement(&mut self) {
-        self.measuring = true;
-        self.fabric.begin_measurement(self.clock.now());
-        for host in &mut self.hosts {
-            host.tx_cpu_busy = Time::ZERO;
-            host.rx_cpu_busy = Time::ZERO;
         }
     }
 

@@ -33,7 +33,8 @@ pub(crate) struct Transport<'a> {
     free_groups: Vec<u32>,
     /// Per workload.
     tcp: Vec<Arc<tcp::Config>>,
-    random: sim::Stream,
+    /// Initial sequence numbers, by client.
+    random: Vec<sim::Stream>,
     pub(crate) notes: Notes,
 }
 
@@ -53,6 +54,7 @@ pub(crate) struct Notes {
 impl<'a> Transport<'a> {
     pub(crate) fn new(net: Network<'a>) -> Transport<'a> {
         let experiment = net.experiment;
+        let random = |host| sim::Stream::new(experiment.seed, u64::from(host), Purpose::Transport);
         Transport {
             connections: Vec::new(),
             datagrams: Vec::new(),
@@ -61,7 +63,7 @@ impl<'a> Transport<'a> {
             groups: Vec::new(),
             free_groups: Vec::new(),
             tcp: configurations(experiment),
-            random: sim::Stream::new(experiment.seed, 0, Purpose::Transport),
+            random: experiment.topology.hosts().map(random).collect(),
             notes: Notes::default(),
             net,
         }
@@ -77,7 +79,7 @@ impl<'a> Transport<'a> {
         let sport = h.ports_used;
         let dport = SERVER_PORT + if experiment.edge.ports_by_workload { workload } else { 0 };
         let guest = experiment.workloads[class].guest;
-        let isn = self.random.next_u64();
+        let isn = self.random[client as usize].next_u64();
         let ends = [Endpoint::connect(tcp.clone(), isn as u32), Endpoint::listen(tcp, (isn >> 32) as u32)];
         let hash = |src, dst, ports: (u16, u16)| {
             let (saddr, daddr, proto) = (guest_address(src, guest), guest_address(dst, guest), wire::proto::TCP);

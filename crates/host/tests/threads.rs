@@ -1,0 +1,261 @@
+//! One run on several threads: the same outcome, to the last byte of its records.
+
+use edge::Balance;
+use fabric::{Aqm, Buffer, Multipath, Notify, Parallel, RandomLoss, SwitchConfig};
+use host::experiment::{Controller, EdgeConfig, Experiment, Failure, HostConfig, Limiter, LimiterClass, Record};
+use host::outcome::Outcome;
+use host::tcp::cc::Algorithm;
+use host::tcp::fastlane;
+use host::workload::{Cdf, Datagrams, HostMap, Pairs, Pattern, Workload};
+use host::{mptcp, Windows};
+use proptest::prelude::*;
+use proptest::sample::select;
+use topology::{Clos, FatTree, Prune, SingleSwitch, Topology};
+use units::{BitRate, Bytes, Time};
+
+const RATE: BitRate = BitRate::from_gbps(10);
+const DELAY: Time = Time::from_us(1);
+const DURATION: Time = Time::from_us(700);
+
+fn clos(parallel_links: u32, fabric_delay: Time) -> Topology {
+    let (leaves, spines, hosts_per_leaf) = (3, 2, 3);
+    let (host_rate, fabric_rate) = (RATE, RATE);
+    Clos { leaves, spines, parallel_links, hosts_per_leaf, host_rate, host_delay: DELAY, fabric_rate, fabric_delay }
+        .build()
+        .unwrap()
+}
+
+fn fat_tree() -> Topology {
+    FatTree { k: 4, hosts_per_edge: 2, host_rate: RATE, host_delay: DELAY, fabric_rate: RATE, fabric_delay: DELAY }
+        .build()
+        .unwrap()
+}
+
+fn base(topology: Topology, seed: u64) -> Experiment {
+    let mut hosts = HostConfig::default();
+    hosts.tcp.congestion = Algorithm::Dctcp;
+    hosts.tcp.rto_min = Time::from_us(300);
+    Experiment {
+        racks: HostMap::new(topology.hosts().map(|host| topology.leaf_of(host) - topology.n_hosts() as u32).collect()),
+        topology,
+        switches: SwitchConfig::default(),
+        multipath: Multipath::Ecmp,
+        loss: RandomLoss::default(),
+        failures: Vec::new(),
+        reroute_after: Time::from_us(150),
+        hosts,
+        edge: EdgeConfig::default(),
+        workloads: Vec::new(),
+        duration: DURATION,
+        drain: Time::from_us(400),
+        warmup: Time::from_us(100),
+        seed,
+        record: Record {
+            sample_every: Time::from_us(50),
+            probe_every: Time::from_us(90),
+            rtt_samples: true,
+            flowcells: true,
+            capture: Some((5, 200)),
+        },
+    }
+}
+
+fn workloads(n: u32) -> Vec<Workload> {
+    let poisson =
+        Pattern::Poisson { cdf: Cdf::constant(20_000).unwrap(), load: 0.5, capacity: RATE, pairs: Pairs::AnyOther };
+    let sequence = Pattern::Sequence {
+        size: Cdf::constant(30_000).unwrap(),
+        applications: 1,
+        pause: Time::from_us(3),
+        to: Pairs::AnyOther,
+    };
+    let mut datagrams = Workload::new("udp", Pattern::Long { pairs: Pairs::Fixed(vec![(0, n - 1)]), size: None });
+    datagrams.datagrams = Some(Datagrams { rate: BitRate::from_gbps(2) });
+    datagrams.until = Some(Time::from_us(500));
+    vec![
+        Workload::new("long", Pattern::Stride { k: n / 2, size: None }),
+        Workload::new("poisson", poisson),
+        Workload::new("incast", Pattern::Incast { senders: n - 2, receiver: 1, size: Bytes(30_000), every: None }),
+        Workload::new("shuffle", Pattern::Shuffle { size: Bytes(40_000), concurrent: 2 }),
+        Workload::new("sequence", sequence),
+        Workload::new("mice", Pattern::Mice { size: Bytes(3_000), every: Time::from_us(80), to: Pairs::AnyOther }),
+        datagrams,
+    ]
+}
+
+fn run(e: &Experiment, threads: usize) -> Outcome {
+    host::run_on(e, threads, &mut |_| {}).unwrap()
+}
+
+/// All that a run yields, without what depends on the number of threads.
+fn bytes(mut outcome: Outcome) -> String {
+    outcome.windows = Windows::default();
+    outcome.peak_packets = 0;
+    format!("{outcome:#?}")
+}
+
+/// The first lines that differ.
+fn difference(a: &str, b: &str) -> Option<String> {
+    let at = a.lines().zip(b.lines()).position(|(a, b)| a != b);
+    let around =
+        |text: &str, at: usize| text.lines().skip(at.saturating_sub(12)).take(20).collect::<Vec<_>>().join("\n");
+    match at {
+        Some(at) => Some(format!("line {at}:\n{}\n---\n{}", around(a, at), around(b, at))),
+        None => (a.len() != b.len()).then(|| "one is longer".to_owned()),
+    }
+}
+
+fn same_on_any_number_of_threads(e: &Experiment) -> Result<Outcome, String> {
+    let alone = run(e, 1);
+    let expected = bytes(alone.clone());
+    for threads in [2, 3] {
+        let outcome = run(e, threads);
+        if let Some(why) = &outcome.windows.refused {
+            return Err(format!("refused: {why}"));
+        }
+        if outcome.windows.switch_events == 0 {
+            return Err("nothing ran elsewhere".to_owned());
+        }
+        if let Some(difference) = difference(&expected, &bytes(outcome)) {
+            return Err(format!("{threads} threads differ in {difference}"));
+        }
+    }
+    Ok(alone)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_scenario_gives_the_same_bytes(
+        seed in 0u64..1000,
+        shape in 0usize..4,
+        multipath in 0usize..6,
+        scheme in select(vec!["ecmp", "flowcell", "flowlet", "clove-int"]),
+        (shared, red, priorities, in_order) in (any::<bool>(), any::<bool>(), 1u8..4, any::<bool>()),
+        (loss, notify, fails, controller) in (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
+        (mptcp, limiter, congestion) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        which in 1u8..128,
+    ) {
+        let topology = match shape {
+            0 => clos(1, DELAY),
+            1 => clos(2, Time::from_ns(600)),
+            2 => clos(1, Time::from_us(3)),
+            _ => fat_tree(),
+        };
+        let gap = Time::from_us(20);
+        let mut e = base(topology, seed);
+        e.multipath = match multipath {
+            0 => Multipath::Ecmp,
+            1 => Multipath::Wcmp,
+            2 => Multipath::EcmpFlowcell,
+            3 => Multipath::Spray,
+            4 => Multipath::LetFlow { gap },
+            _ if shape == 3 => Multipath::Ecmp,
+            _ => Multipath::Conga { gap },
+        };
+        e.edge.balance = scheme.parse::<Balance>().unwrap();
+        e.edge.reorder = (scheme == "flowcell").then(edge::reorder::Config::default);
+        let small = Bytes(60_000);
+        e.switches.buffer =
+            if shared { Buffer::Shared { total: Bytes(150_000), alpha: 0.5 } } else { Buffer::PerPort(small) };
+        e.switches.aqm = Some(match red {
+            true => Aqm::Red { kmin: Bytes(5_000), kmax: Bytes(50_000), pmax: 0.3 },
+            false => Aqm::Threshold { k: Bytes(30_000) },
+        });
+        e.switches.priorities = priorities;
+        e.switches.parallel = if in_order { Parallel::InOrder } else { Parallel::Hash };
+        e.loss = RandomLoss { per_million: if loss { 500 } else { 0 } };
+        if notify {
+            e.switches.notify = Some(Notify { work_conserving: seed % 2 == 0, ..Notify::default() });
+            e.hosts.tcp.fastlane = Some(fastlane::Options::default());
+        }
+        if fails {
+            // A busy link, in the middle of a window and at the very start of the measured part.
+            let link = e.topology.fabric_links().start;
+            e.failures = vec![
+                Failure { at: Time::from_us(100), link: link + 1, up: false },
+                Failure { at: Time::from_ps(203_456_789), link, up: false },
+                Failure { at: Time::from_us(400), link, up: true },
+            ];
+        }
+        e.edge.controller =
+            controller.then_some(Controller { reacts_after: Time::from_us(100), prune: Prune::default() });
+        e.hosts.mptcp = mptcp.then_some(mptcp::Config { subflows: 3, congestion: Algorithm::Olia });
+        e.edge.limiter = limiter.then(|| Limiter {
+            hosts: Some(vec![0, 3]),
+            total: None,
+            classes: vec![LimiterClass {
+                to: None,
+                class: edge::shape::Class::fixed(BitRate::from_gbps(3)),
+                law: edge::limiter::Law::default(),
+            }],
+        });
+        e.edge.congestion = congestion.then(edge::vcc::Config::default);
+        let n = e.topology.n_hosts() as u32;
+        e.workloads = workloads(n).into_iter().enumerate().filter(|(n, _)| which & 1 << n != 0).map(|w| w.1).collect();
+        for (n, workload) in e.workloads.iter_mut().enumerate() {
+            workload.priority = n as u8 % 3;
+        }
+        if let Err(problem) = same_on_any_number_of_threads(&e) {
+            return Err(TestCaseError::fail(problem));
+        }
+    }
+}
+
+/// What only some switches do: probes that they turn back.
+#[test]
+fn discovery_gives_the_same_bytes() {
+    let mut e = base(clos(2, DELAY), 3);
+    let period = Time::from_ms(20);
+    e.edge.discovery = Some(discovery::Config {
+        period,
+        patience: Time::from_ms(2),
+        paths: 4,
+        idle: period * 10,
+        ..discovery::Config::default()
+    });
+    e.edge.balance = "flowcell".parse::<Balance>().unwrap();
+    e.workloads = vec![Workload::new("long", Pattern::Long { pairs: Pairs::Fixed(vec![(0, 8)]), size: None })];
+    (e.duration, e.drain, e.record.sample_every) = (Time::from_ms(50), Time::ZERO, Time::from_ms(1));
+    let outcome = same_on_any_number_of_threads(&e).unwrap();
+    assert!(!outcome.discovered.is_empty());
+}
+
+/// The packets on a wire are dropped when its link fails, wherever they are kept.
+#[test]
+fn a_failed_link_drops_what_is_under_way() {
+    let mut e = base(clos(1, Time::from_us(3)), 1);
+    e.workloads = workloads(9).into_iter().take(1).collect();
+    let link = e.topology.fabric_links().start;
+    e.failures = vec![Failure { at: Time::from_us(250), link, up: false }];
+    let outcome = same_on_any_number_of_threads(&e).unwrap();
+    let port = |port: usize| outcome.ports[2 * link as usize + port].dropped_packets;
+    assert!(port(0) > 0 && port(1) > 0, "{} and {}", port(0), port(1));
+}
+
+#[test]
+fn a_fabric_without_delay_runs_on_one_thread_and_says_why() {
+    let topology = SingleSwitch { hosts: 4, host_rate: RATE, host_delay: Time::from_ns(10) }.build().unwrap();
+    let mut e = base(topology, 1);
+    e.workloads = workloads(4).into_iter().take(1).collect();
+    let outcome = run(&e, 2);
+    let why = outcome.windows.refused.clone().expect("the delay is too short");
+    assert!(why.contains("10ns"), "{why}");
+    assert_eq!(difference(&bytes(run(&e, 1)), &bytes(outcome)), None);
+}
+
+#[test]
+fn windows_are_counted() {
+    let mut e = base(fat_tree(), 1);
+    e.workloads = workloads(16).into_iter().take(1).collect();
+    let outcome = run(&e, 2);
+    let windows = &outcome.windows;
+    // Four pods and four core switches at four parts a thread, and the hosts.
+    assert_eq!((windows.parts, windows.lookahead), (9, DELAY));
+    assert!(windows.windows <= (e.duration + e.drain).as_ps() / DELAY.as_ps() * 2, "{windows:?}");
+    assert!(windows.busiest_part_events * 8 >= windows.switch_events, "{windows:?}");
+    let globals = outcome.events - windows.host_events - windows.switch_events;
+    assert!((2..100).contains(&globals), "{globals} events concern the whole network");
+    assert_eq!(run(&e, 1).windows, Windows::default());
+}
