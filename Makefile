@@ -53,7 +53,7 @@ python: ## build the Python wheel, install it into a fresh environment and test 
 	@scripts/python
 
 fuzz: ## 10 million hostile frames through the parser and, as root, twice through the kernel programs; a million flows to reorder (half an hour)
-	SELVEDGE_FRAMES=10000000 scripts/test --package fuzz-drivers --test frames --test notifications
+	SELVEDGE_FRAMES=10000000 scripts/test --package fuzz-drivers --test frames --test notifications --test drop_reports
 	SELVEDGE_SEQUENCES=1000000 scripts/test --package fuzz-drivers --test sequences
 	@[ -n "$$(scripts/features)" ]
 	SELVEDGE_FRAMES=10000000 scripts/test --package kernel --features kernel/libbpf --test hostile --test crossing

@@ -79,4 +79,83 @@ __noinline int leave_plain(struct __sk_buff *skb, u32 ifindex, u32 share, u32 up
 	return bpf_redirect_neigh(uplink, 0, 0, 0);
 }
 
+/* The same of an uplink without a tunnel: what peers' guests send to guests of this host. The rest is the host's. */
+SEC("tc")
+int selvedge_plain_uplink(struct __sk_buff *skb)
+{
+	struct sv_counters *counters = find_counters();
+	struct sv_scratch *scratch = new_scratch(1);
+	struct sv_flow_slot *slot = 0;
+	struct sv_config *conf;
+	struct sv_route *route;
+	struct sv_port *port;
+	struct sv_packet *p;
+	u32 zero = 0, target, from, result = 0;
+	int parsed, bit;
+	u8 was;
+
+	conf = bpf_map_lookup_elem(&config, &zero);
+	if (!conf || !scratch || !counters || skb->vlan_present)
+		return NEXT;
+	p = &scratch->packet;
+	parsed = parse_at(skb, 0, p);
+	if (!carries(parsed))
+		return NEXT;
+	route = find_route(0, p->daddr);
+	if (!route || route->kind != SV_ROUTE_LOCAL)
+		return NEXT;
+	target = route->target;
+	port = bpf_map_lookup_elem(&ports, &target);
+	route = find_route(0, p->saddr);
+	if (!port || port->vni || !route || route->kind != SV_ROUTE_PEER)
+		return NEXT;
+	from = route->target;
+	p->wire = SV_WIRE_PLAIN;
+	was = p->ecn;
+	if (was == SV_ECN_CE)
+		count(counters, SV_COUNT_IN_CE, 1);
+	bit = take_bit(skb, p);
+	if (bit < 0)
+		return drop(counters, SV_COUNT_DROP_ERROR);
+	if (p->proto == SV_HYG_PROTO) {
+		if (parsed == SV_PARSE_NOT_TRANSPORT && share_of(port))
+			take_plain_marks(target, share_of(port), p, marks_in(skb, p));
+		return drop(counters, SV_COUNT_MARKS_CONSUMED);
+	}
+	if (bit)
+		count(counters, SV_COUNT_FEEDBACK, 1);
+	if (share_of(port))
+		take_plain_marks(target, share_of(port), p, bit ? sv_hyg_packets(p) : NO_COUNT);
+	if (parsed == SV_PARSE_OK) {
+		slot = find_flow(p, 0, IN);
+		if (!slot)
+			slot = make_flow(p, 0, IN, target);
+	}
+	if (p->mss && port->mtu && clamp_mss(skb, 0, p, port->mtu))
+		count(counters, SV_COUNT_MSS_CLAMPED, 1);
+	if (parsed == SV_PARSE_OK) {
+		struct sv_outer *o = &scratch->outer;
+
+		if (conf->flags & SV_CONFIG_CONGESTION) {
+			read_option(skb, 0, p);
+			result = ingress_congested(slot, conf, o, from, p, 0);
+		} else {
+			result = ingress(slot, conf, o, from, p, 0);
+		}
+		note_results(skb->ifindex, counters, p, result);
+		settle_if_due(slot);
+		if (result & SV_CONSUMED)
+			return drop(counters, SV_COUNT_FACKS_CONSUMED);
+	} else {
+		count_untracked(counters, parsed, p);
+	}
+	if (share_of(port) && !(result & SV_ANSWERED))
+		show_plain(slot, p, was);
+	count(counters, SV_COUNT_IN_SEGMENTS, 1);
+	count(counters, SV_COUNT_IN_BYTES, skb->len);
+	if (write_back(skb, p))
+		return drop(counters, SV_COUNT_DROP_ERROR);
+	return deliver(skb, counters, target, port, 0);
+}
+
 #endif

@@ -10,6 +10,7 @@ use super::rows::Kept;
 use super::runtime::runtime;
 use agent_api::config::Config;
 use agent_api::operator;
+use edge::balance::CLOVE;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -25,6 +26,14 @@ pub(super) fn unmet(config: &Config) -> Result<Vec<String>> {
     Err(Error::Unresolved(format!("{}; agent.unchecked = true runs nevertheless", unmet.join("; "))))
 }
 
+/// What the configuration combines although one part costs another, a sentence each.
+pub(super) fn cautions(config: &Config) -> Vec<String> {
+    let both = config.tenants.is_some() && config.balance.scheme().name == CLOVE.name;
+    let text = "[tenants] lowers guests' rates for the marks that balance.policy = \"clove\" answers by other paths, which can double \
+                the completion times of their flows (docs/united.md)";
+    both.then(|| text.to_owned()).into_iter().collect()
+}
+
 /// What the configuration's names mean on this host now, for people: one line each.
 ///
 /// # Errors
@@ -38,6 +47,7 @@ pub fn resolve(config: &Config) -> Result<Vec<String>> {
         if nix::unistd::geteuid().is_root() {
             lines.extend(unmet(config)?);
         }
+        lines.extend(cautions(config));
         Ok(lines)
     })
 }
@@ -58,4 +68,22 @@ fn check(config: &Config, interfaces: &Interfaces, routes: &BTreeMap<IpAddr, u32
     }
     lines.extend(want.problems);
     Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use agent_api::config::Shares;
+    use edge::balance::{Balance, FLOWCELL};
+
+    #[test]
+    fn shares_beside_clove_have_a_caution() {
+        let mut config = desired::tests::config();
+        let shares = Shares { conf: Default::default(), backlog: 0 };
+        for (tenants, scheme, cautions) in [(None, &CLOVE, 0), (Some(shares), &FLOWCELL, 0), (Some(shares), &CLOVE, 1)]
+        {
+            (config.tenants, config.balance) = (tenants, Balance::new(scheme, |_| None));
+            assert_eq!(super::cautions(&config).len(), cautions);
+        }
+    }
 }

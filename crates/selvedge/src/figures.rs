@@ -23,7 +23,7 @@ use units::{Bytes, Time};
 pub fn report(results: &Results, command: &str) -> ReportData {
     let scenario = &results.plan.scenario;
     let base = results.plan.schemes.iter().max_by_key(|s| s.template().topology.links.len());
-    let mut warnings = results.plan.left_out().to_vec();
+    let mut warnings = results.plan.notes();
     for scheme in &results.schemes {
         let unfinished = scheme.unfinished();
         if unfinished > 0 {

@@ -112,7 +112,7 @@ pub(crate) fn print_as(results: &Results, label: &str, how: &str) {
         results.schemes.first().map_or("-", |s| &s.name)
     );
     say_on!("{}", table::text(&table::comparison(results)));
-    results.plan.left_out().iter().for_each(|late| say!("{late}"));
+    results.plan.notes().iter().for_each(|note| say!("{note}"));
     for scheme in results.schemes.iter().filter(|s| s.unfinished() > 0) {
         say!(
             "{}: {} flows had not finished ({}); percentiles count them as longer than all others",

@@ -108,7 +108,7 @@ fn option_bytes(packet: &Packet) -> [u8; 8] {
 }
 
 /// The Ethernet header with its VLAN tags, of a frame that was parsed.
-fn ethernet_len(frame: &[u8]) -> Option<usize> {
+pub(crate) fn ethernet_len(frame: &[u8]) -> Option<usize> {
     let mut len = 14;
     while let [0x81, 0x00] | [0x88, 0xa8] = frame.get(len - 2..len)? {
         len += 4;

@@ -13,6 +13,7 @@ mod flow;
 mod frame;
 pub mod notification;
 mod packet;
+pub mod telemetry;
 
 pub use address::{address, words};
 pub use emit::{emit, emit_snapped, EmitError, TcpOptions};

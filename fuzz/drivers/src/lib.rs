@@ -1,6 +1,7 @@
 //! The fuzz targets without libFuzzer: each takes any bytes, and panics only when something that must hold does not.
 
 mod congestion_frames;
+mod drop_reports;
 mod edge_operations;
 mod input;
 mod mutator;
@@ -12,6 +13,7 @@ mod units_text;
 mod wire_frame;
 
 pub use congestion_frames::congestion_frames;
+pub use drop_reports::drop_reports;
 pub use edge_operations::edge_operations;
 pub use mutator::Mutator;
 pub use notifications::{notifications, play as play_notifications};
@@ -23,11 +25,12 @@ pub use wire_frame::wire_frame;
 /// A target, by the name of its binary and of its directory of seeds.
 pub type Target = (&'static str, fn(&[u8]));
 
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     ("tunnel_frame", tunnel_frame),
     ("wire_frame", wire_frame),
     ("edge_operations", edge_operations),
     ("congestion_frames", congestion_frames),
     ("notifications", notifications),
+    ("drop_reports", |data| _ = drop_reports(data)),
     ("units_text", units_text),
 ];

@@ -27,7 +27,7 @@ pub(super) fn may_run() -> Result<()> {
 /// What the host lacks is an error, or with `agent.unchecked` a warning.
 pub(super) fn check_operator(config: &Config) -> Result<()> {
     lock::check_bpffs(&config.pins)?; // whoever may write in a place that is wrong does not matter
-    check::unmet(config)?.iter().for_each(|one| warn!("{one}"));
+    check::unmet(config)?.iter().chain(&check::cautions(config)).for_each(|one| warn!("{one}"));
     Ok(())
 }
 

@@ -10,6 +10,8 @@ use wire::{tcp, Packet};
 
 /// Packets of one connection whose copies are counted at once.
 const MAX_COPIES: usize = 1024;
+/// Packets of a segment whose copies are counted: those of 64 KB at the least MTU of IPv4. It bounds what a guest of tiny packets costs.
+const MAX_PIECES: u32 = 128;
 /// What a segment takes besides its payload, bytes: headers, and the store's own.
 const OVERHEAD: u64 = 256;
 
@@ -144,6 +146,10 @@ impl Connection {
 
     /// The guest sends again what it sent before. True: that need not leave.
     pub(super) fn again(&mut self, now: Time, packet: &Packet, room: &mut Room) -> bool {
+        if packet.packet_count() > MAX_PIECES {
+            self.blind = Some(self.state.conn.snd_nxt);
+            return false;
+        }
         let pieces = pieces(packet);
         let under_way = |&(seq, end): &(u32, u32)| match self.known(seq, end) {
             Some(mut copies) => self.state.again(&mut copies, now),

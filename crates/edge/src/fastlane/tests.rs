@@ -238,6 +238,18 @@ fn a_later_copy_of_the_guest_makes_a_notification_stale() {
 }
 
 #[test]
+fn what_is_sent_again_in_too_many_packets_gets_no_help() {
+    for (segment_size, help) in [(8, vec![]), (500, vec![(at(1), MSS)])] {
+        let mut bench = Bench::open();
+        bench.data(0, 4);
+        bench.dropped(0);
+        bench.wait(RTT * 2);
+        bench.send(Packet { seq: at(2), payload: 2 * MSS, segment_size, ..bench.outgoing() });
+        assert_eq!(bench.dropped(1), help, "{segment_size}");
+    }
+}
+
+#[test]
 fn a_guest_does_not_repeat_what_the_edge_has_just_sent_again() {
     let mut bench = Bench::open();
     bench.data(0, 10);

@@ -116,7 +116,9 @@ impl Draft {
             }
         }
         let unmodelled = unmodelled(name, table, scenario, &template).map(|e| document.error(&e));
-        Ok(SchemePlan { name: name.to_owned(), note: table.rest.note.clone(), template, unmodelled, left_out, memory })
+        let (note, name) = (table.rest.note.clone(), name.to_owned());
+        let caution = table.caution(&name);
+        Ok(SchemePlan { name, note, template, unmodelled, left_out, caution, memory })
     }
 }
 

@@ -1,8 +1,9 @@
 //! `[scheme.<name>.tenants]`: HyGenICC's fair shares among tenants' guests; and which guests workloads have.
 
-use super::WorkloadTable;
+use super::{SchemeTable, WorkloadTable};
 use crate::word::Word;
 use config::{closest, within, Invalid};
+use edge::balance::{CLOVE, CLOVE_INT, ECMP, FLOWCELL};
 use edge::hygenicc::{Config, Hold, Law, LEAST_ALPHA};
 use host::experiment::{EdgeConfig, HostConfig, Tenants, ETHERNET_OVERHEAD, MAX_GUESTS};
 use schemars::JsonSchema;
@@ -87,6 +88,20 @@ impl Default for TenantsTable {
             bursts: 1,
             admission: None,
         }
+    }
+}
+
+impl SchemeTable {
+    /// What shares among tenants cost the scheme's balancer, of those with which it was measured; `name` is the scheme's.
+    pub(super) fn caution(&self, name: &str) -> Option<String> {
+        self.rest.tenants.as_ref()?;
+        let balance = self.balance.check("", &ECMP).ok()?.scheme().name;
+        let cost = match balance {
+            _ if balance == FLOWCELL.name => "take a fifth of large flows' goodput",
+            _ if balance == CLOVE.name || balance == CLOVE_INT.name => "double mean completion times",
+            _ => return None,
+        };
+        Some(format!("{name}: `tenants` beside `balance = \"{balance}\"` can {cost}: guests' rates fall with every mark (docs/united.md)"))
     }
 }
 
@@ -239,6 +254,17 @@ mod tests {
         let delayed = built("law = \"alpha\"\nhold = \"delay\"\nadmission = [0.5, 0.25]").unwrap().config;
         assert_eq!((delayed.law, delayed.hold), (Law::Alpha, Hold::Delay(Bytes(200_000))));
         assert_eq!(delayed.admission, Some((0.5, 0.25)));
+    }
+
+    #[test]
+    fn a_balancer_that_shares_cost_has_a_caution() {
+        let said = |keys: &str| toml::from_str::<SchemeTable>(keys).unwrap().caution("s");
+        for balance in ["flowcell", "clove", "clove-int"] {
+            let said = said(&format!("balance = \"{balance}\"\ntenants = {{}}")).unwrap();
+            assert!(said.starts_with(&format!("s: `tenants` beside `balance = \"{balance}\"`")), "{said}");
+        }
+        assert_eq!((said("tenants = {}"), said("balance = \"clove\"")), (None, None));
+        assert_eq!(said("balance = \"flowlet\"\ntenants = {}"), None);
     }
 
     #[test]

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The ends of intervals, at which guests' rates are set (../hygenicc_rate.h), and of pairs that say nothing. Only for edge.bpf.c. */
+#ifndef SV_RATES_H
+#define SV_RATES_H
+
+/* Rates are set by a timer of the data path's own: it keeps the interval whatever else the host does, also while no agent runs. */
+struct sv_ticker {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sv_ticker);
+} ticker SEC(".maps");
+
+struct sv_tick_sum {
+	u64 now;
+	u64 weights;
+	u64 word; /* of rows whose guests have a share */
+	u32 base; /* its first row, less 1 */
+	u32 sets; /* 0: weights are summed up; 1: rates are set */
+};
+
+static int tick_share(u32 i, struct sv_tick_sum *sum)
+{
+	u32 number = sum->base + i + 1;
+	struct sv_own_share o;
+
+	if (!(sum->word >> (i & 63) & 1) || !find_share(&o, number))
+		return 0;
+	bpf_spin_lock(&o.all->lock);
+	if (sum->sets) {
+		sv_hyg_set_rate(&o.share->bucket, &o.all->uplink, &o.tenants->conf, sum->now);
+	} else {
+		sum->weights += sv_hyg_weigh(&o.share->bucket, &o.tenants->conf, sum->now);
+		if (!o.share->bucket.active)
+			*word_of(o.all, number) &= ~bit_of(number);
+	}
+	bpf_spin_unlock(&o.all->lock);
+	return 0;
+}
+
+static int tick_word(u32 i, struct sv_tick_sum *sum)
+{
+	struct sv_sharing *all;
+	u32 zero = 0;
+
+	all = bpf_map_lookup_elem(&sharing, &zero);
+	if (!all)
+		return 1;
+	sum->word = all->active[sv_mask(i, SV_SHARE_WORDS - 1)];
+	sum->base = i * 64;
+	if (sum->word)
+		bpf_loop(64, tick_share, sum, 0);
+	return 0;
+}
+
+/* sv_hyg_tick. A guest that begins meanwhile is in the sum from the next one on. Returns the ns until the next one; 0: there is none. */
+__noinline u64 set_rates(u64 now)
+{
+	struct sv_tick_sum sum = { .now = now };
+	struct sv_own_share o;
+	u32 numbers, tick;
+	u64 interval;
+
+	if (!find_share(&o, 1))
+		return 0;
+	interval = o.tenants->conf.interval;
+	numbers = o.tenants->numbers;
+	if (!interval || numbers > SV_MAX_SHARES)
+		return 0;
+	tick = sv_hyg_interval(&o.tenants->conf, now);
+	bpf_loop((numbers + 63) / 64, tick_word, &sum, 0);
+	bpf_spin_lock(&o.all->lock);
+	o.all->uplink.weights = sum.weights;
+	o.all->ticks++;
+	o.all->late += now % interval + interval * sv_hyg_missed(o.all->tick, tick);
+	o.all->tick = tick;
+	bpf_spin_unlock(&o.all->lock);
+	sum.sets = 1;
+	bpf_loop((numbers + 63) / 64, tick_word, &sum, 0);
+	return interval - now % interval;
+}
+
+static int end_interval(void *map, u32 *key, struct sv_ticker *t)
+{
+	u64 next = set_rates(bpf_ktime_get_ns());
+
+	if (next)
+		bpf_timer_start(&t->timer, next, 0);
+	return 0;
+}
+
+static __always_inline int begin_ticks(void)
+{
+	struct sv_ticker *t;
+	u32 zero = 0;
+
+	t = bpf_map_lookup_elem(&ticker, &zero);
+	if (!t)
+		return 0;
+	bpf_timer_init(&t->timer, &ticker, 1 /* CLOCK_MONOTONIC */); /* an earlier agent may have done it */
+	if (bpf_timer_set_callback(&t->timer, end_interval) || bpf_timer_start(&t->timer, 0, 0))
+		return 0;
+	return 1;
+}
+
+__noinline int expire_pair(const struct sv_pair_key *which, u64 now)
+{
+	struct sv_pair_key key;
+	struct sv_pair_slot *slot;
+	u32 charged, outside;
+
+	if (!which)
+		return 0;
+	key = *which;
+	slot = bpf_map_lookup_elem(&pairs, &key);
+	/* A packet may have passed since the agent took `now`. */
+	if (!slot || sv_seq_diff((u32)(now >> 20), slot->used) < (s32)SV_PAIR_IDLE)
+		return 0;
+	charged = slot->charged;
+	outside = slot->outside;
+	if (bpf_map_delete_elem(&pairs, &key))
+		return 0;
+	if (charged)
+		charge(SV_TABLE_PAIRS, key.ifindex, NO_NETWORK, -1, outside ? -1 : 0);
+	return 1;
+}
+
+/* For the agent, by BPF_PROG_TEST_RUN: begins to set rates, sets them now, or forgets which of the pairs named were idle. */
+SEC("tc")
+int selvedge_share_tick(struct __sk_buff *skb)
+{
+	struct sv_tick_call call = {0};
+	struct sv_pair_key key;
+	int expired = 0;
+
+	if (bpf_skb_load_bytes(skb, SV_ETH_LEN, &call, sizeof(call)))
+		return 0;
+	if (call.what == SV_TICK_BEGIN)
+		return begin_ticks();
+	if (call.what == SV_TICK_RATES)
+		return set_rates(bpf_ktime_get_ns()) > 0;
+	if (call.what != SV_TICK_EXPIRE)
+		return 0;
+	for (u32 i = 0; i < SV_TICK_MAX; i++) {
+		if (i >= call.count || bpf_skb_load_bytes(skb, SV_ETH_LEN + sizeof(call) + i * sizeof(key), &key, sizeof(key)))
+			break;
+		expired += expire_pair(&key, call.now);
+	}
+	return expired;
+}
+
+#endif
