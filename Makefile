@@ -110,7 +110,7 @@ bench: build ## event queues, reordering, then packet-hops per second of a 128-h
 	$(CARGO) bench --locked --package sim --package edge
 	$(SELVEDGE) bench sim
 
-peers: build ## the same fat-tree in ns-3 beside ours (bench/peers/README.md)
+peers: build ## the same fat-tree in ns-3 and, with HTSIM=DIR, in csg-htsim beside ours (bench/peers/README.md)
 	$(MAKE) -C bench/peers
 	bench/peers/run
 
