@@ -28,11 +28,13 @@ pub enum Kind {
     Dem,
     #[default]
     Spring,
+    /// No law: the queue of the class is another, [`shape::Class::fq_codel`](crate::shape::Class::fq_codel).
+    FqCodel,
 }
 
 impl Names for Kind {
     fn table() -> &'static [Named<Kind>] {
-        static TABLE: [Named<Kind>; 4] = [
+        static TABLE: [Named<Kind>; 5] = [
             Named {
                 value: Kind::Spring,
                 name: "spring",
@@ -52,6 +54,12 @@ impl Names for Kind {
                 about: "CE on outgoing segments while more than K wait (the strawman of section 4.3.2)",
             },
             Named { value: Kind::None, name: "none", aliases: &["off"], about: "nothing: plain HTB" },
+            Named {
+                value: Kind::FqCodel,
+                name: "fq_codel",
+                aliases: &[],
+                about: "no law but another queue: fair queueing with CoDel (RFC 8290), to compare with; simulator and lab only",
+            },
         ];
         &TABLE
     }
@@ -63,10 +71,15 @@ impl Kind {
         Names::name(self)
     }
 
+    /// Whether the kernel edge has it.
+    pub fn is_for_kernels(self) -> bool {
+        self != Kind::FqCodel
+    }
+
     /// The law with thresholds for a queue that drains at `rate`. `rtt`: round trip without the limiter.
     pub fn for_rate(self, rate: BitRate, rtt: Time) -> Law {
         match self {
-            Kind::None => Law::None,
+            Kind::None | Kind::FqCodel => Law::None,
             Kind::Ecn => Law::ecn_for_rate(rate, rtt),
             Kind::Dem => Law::dem_for_rate(rate, rtt),
             Kind::Spring => Law::Spring(Spring::for_rate(rate, rtt)),

@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn words_are_unique_and_name_what_they_find() {
         each_word_once::<Option<vcc::Law>>(5);
-        each_word_once::<limiter::Kind>(4);
+        each_word_once::<limiter::Kind>(5);
         assert_eq!(limiter::Kind::find("mark").unwrap().name, "ecn");
         assert_eq!(limiter::Kind::find("off").unwrap().name, "none");
     }

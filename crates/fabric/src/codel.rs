@@ -1,6 +1,7 @@
 //! CoDel (RFC 8289): queue management by how long packets have waited. One control law a port, over all of its queues.
 
 use crate::packet::{PacketId, Packets};
+use aqm::codel::{Law, Queue, Taken};
 use units::Time;
 
 /// CoDel's parameters. The RFC's 5 ms and 100 ms are for the Internet: 128 KB at 10 Gbps drain in 105 us.
@@ -17,7 +18,8 @@ pub struct Codel {
 impl Default for Codel {
     /// RFC 8289, section 4.
     fn default() -> Codel {
-        Codel { target: Time::from_ms(5), interval: Time::from_ms(100), drop: true }
+        let aqm::Codel { target, interval, .. } = aqm::Codel::default();
+        Codel { target, interval, drop: true }
     }
 }
 
@@ -29,19 +31,11 @@ pub(crate) enum Fate {
     Passed,
 }
 
-/// The state of one port, with the names of RFC 8289, section 5.
+/// The state of one port.
 #[derive(Clone, Debug)]
 pub(crate) struct State {
     config: Codel,
-    /// When packets will have waited too long for an interval; 0: they do not.
-    first_above: u64,
-    /// In the dropping state, when the next packet is picked out.
-    next: u64,
-    count: u32,
-    last_count: u32,
-    dropping: bool,
-    /// The largest packet so far, octets: a queue of one is none.
-    largest: u64,
+    law: Law,
 }
 
 /// What [`State::pop`] has done besides.
@@ -52,14 +46,46 @@ pub(crate) struct Picked {
     pub dropped_bytes: u64,
 }
 
-/// Pauses between picked packets shrink with the square root of their number.
-fn control_law(at: u64, interval: Time, count: u32) -> u64 {
-    at + (interval.as_ps() as f64 / f64::from(count.max(1)).sqrt()) as u64
+/// A port as the law sees it.
+struct Port<'a, T, S> {
+    packets: &'a mut Packets,
+    take: T,
+    seen: S,
+    backlog: u64,
+    drop: bool,
+    picked: Picked,
+}
+
+impl<T: FnMut(&mut Packets) -> Option<PacketId>, S: FnMut(PacketId, Fate)> Queue for Port<'_, T, S> {
+    type Item = PacketId;
+
+    fn take(&mut self) -> Option<Taken<PacketId>> {
+        let id = (self.take)(self.packets)?;
+        let hop = self.packets.hop(id);
+        let bytes = u64::from(hop.wire_len);
+        self.backlog -= bytes;
+        Some(Taken { item: id, since: Time::from_ps(hop.at_ps), bytes, left: self.backlog })
+    }
+
+    fn pick(&mut self, id: PacketId) -> Option<PacketId> {
+        let fate = match mark(id, self.packets) {
+            true => Fate::Marked,
+            false if self.drop => Fate::Dropped,
+            false => Fate::Passed,
+        };
+        match fate {
+            Fate::Marked => self.picked.marked += 1,
+            Fate::Dropped => self.picked.dropped_bytes += u64::from(self.packets.hop(id).wire_len),
+            Fate::Passed => {}
+        }
+        (self.seen)(id, fate);
+        (fate != Fate::Dropped).then_some(id)
+    }
 }
 
 impl State {
     pub(crate) fn new(config: Codel) -> State {
-        State { config, first_above: 0, next: 0, count: 0, last_count: 0, dropping: false, largest: 0 }
+        State { config, law: Law::default() }
     }
 
     /// The packet to send at `now`. `take` yields the next of the queue, `backlog` is what the port holds in octets before,
@@ -69,108 +95,19 @@ impl State {
         now: u64,
         backlog: u64,
         packets: &mut Packets,
-        mut take: impl FnMut(&mut Packets) -> Option<PacketId>,
-        mut seen: impl FnMut(PacketId, Fate),
+        take: impl FnMut(&mut Packets) -> Option<PacketId>,
+        seen: impl FnMut(PacketId, Fate),
     ) -> (Option<PacketId>, Picked) {
-        let mut picked = Picked::default();
-        let mut backlog = backlog;
-        let mut next = |state: &mut State, packets: &mut Packets| {
-            let id = take(packets)?;
-            let hop = packets.hop(id);
-            backlog -= u64::from(hop.wire_len);
-            let pick = state.too_long(now, hop.at_ps, u64::from(hop.wire_len), backlog);
-            Some((id, pick))
-        };
-        let Some((mut id, mut pick)) = next(self, packets) else {
-            (self.first_above, self.dropping) = (0, false);
-            return (None, picked);
-        };
-        let mut gone = |state: &State, id: PacketId, packets: &mut Packets| {
-            let fate = state.fate(id, packets);
-            match fate {
-                Fate::Marked => picked.marked += 1,
-                Fate::Dropped => picked.dropped_bytes += u64::from(packets.hop(id).wire_len),
-                Fate::Passed => {}
-            }
-            seen(id, fate);
-            fate == Fate::Dropped
-        };
-        if self.dropping {
-            self.dropping &= pick;
-            while self.dropping && now >= self.next {
-                self.count += 1;
-                if gone(self, id, packets) {
-                    let Some(following) = next(self, packets) else {
-                        (self.first_above, self.dropping) = (0, false);
-                        return (None, picked);
-                    };
-                    (id, pick) = following;
-                    self.dropping = pick;
-                    if pick {
-                        self.next = control_law(self.next, self.config.interval, self.count);
-                    }
-                    continue;
-                }
-                // It is sent all the same.
-                self.next = control_law(self.next, self.config.interval, self.count);
-                break;
-            }
-        } else if pick {
-            let dropped = gone(self, id, packets);
-            self.dropping = true;
-            // What held the queue last time is a good beginning, if that was not long ago.
-            let delta = self.count.wrapping_sub(self.last_count);
-            let recent = now.saturating_sub(self.next) < 16 * self.config.interval.as_ps();
-            self.count = if delta > 1 && recent { delta } else { 1 };
-            self.next = control_law(now, self.config.interval, self.count);
-            self.last_count = self.count;
-            if dropped {
-                let Some(following) = next(self, packets) else {
-                    (self.first_above, self.dropping) = (0, false);
-                    return (None, picked);
-                };
-                id = following.0;
-            }
-        }
-        (Some(id), picked)
-    }
-
-    /// Have packets waited too long for an interval (RFC 8289, `dodequeue`)?
-    fn too_long(&mut self, now: u64, queued_at: u64, bytes: u64, left: u64) -> bool {
-        self.largest = self.largest.max(bytes);
-        if now - queued_at < self.config.target.as_ps() || left <= self.largest {
-            self.first_above = 0;
-            return false;
-        }
-        if self.first_above == 0 {
-            self.first_above = now + self.config.interval.as_ps();
-            return false;
-        }
-        now >= self.first_above
-    }
-
-    /// Marks the packet if it can be marked.
-    fn fate(&self, id: PacketId, packets: &mut Packets) -> Fate {
-        if mark(id, packets) {
-            Fate::Marked
-        } else if self.config.drop {
-            Fate::Dropped
-        } else {
-            Fate::Passed
-        }
+        let Codel { target, interval, drop } = self.config;
+        let mut port = Port { packets, take, seen, backlog, drop, picked: Picked::default() };
+        let sent = self.law.pop(&aqm::Codel { target, interval, mtu: None }, Time::from_ps(now), &mut port);
+        (sent, port.picked)
     }
 }
 
-/// Sets CE on the outer header, where there is one, of a packet that may be marked; says whether it may.
+/// Marks a packet that may be marked; says whether it may.
 pub(crate) fn mark(id: PacketId, packets: &mut Packets) -> bool {
-    let headers = &mut packets.body_mut(id).headers;
-    let tunnelled = headers.wire == wire::version::TWO;
-    let codepoint = if tunnelled { &mut headers.outer_ecn } else { &mut headers.ecn };
-    let markable = *codepoint != wire::ecn::NOT_ECT;
-    if markable {
-        *codepoint = wire::ecn::CE;
-    }
-    markable
+    packets.body_mut(id).headers.mark_ce()
 }
 
 #[cfg(test)]
@@ -276,9 +213,9 @@ mod tests {
     fn a_law_that_has_just_ended_begins_again_where_it_was() {
         let mut queue = Queue::new(LAW);
         queue.standing(100, true, 120);
-        let count = queue.state.count;
+        let count = queue.state.law.count();
         while queue.pop(1200 * US) {}
-        assert!(!queue.state.dropping);
+        assert!(!queue.state.law.is_dropping());
         let before = queue.seen.len();
         for n in 0..60 {
             queue.push((1200 + 10 * n) * US, true);

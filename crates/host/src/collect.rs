@@ -104,7 +104,11 @@ fn ports(net: &mut Network<'_>, sampling: &mut Sampling, measured: &Measured) ->
 }
 
 fn host_record(host: &Host, (tx_cpu_busy, rx_cpu_busy): (Time, Time)) -> HostRecord {
-    let limiter_drops = host.shaper.as_ref().map_or(0, |s| (0..s.classes()).map(|class| s.dropped(class)).sum());
+    let shaper = host.shaper.as_ref();
+    let limiter_drops = shaper.map_or(0, |s| (0..s.classes()).map(|class| s.dropped(class)).sum());
+    let marked: u64 = shaper.map_or(0, |s| (0..s.classes()).map(|class| s.marked(class)).sum());
+    let mut limiter = host.edge.counters().limiter;
+    limiter.segments_marked += marked;
     HostRecord {
         tx_cpu_busy,
         rx_cpu_busy,
@@ -113,7 +117,7 @@ fn host_record(host: &Host, (tx_cpu_busy, rx_cpu_busy): (Time, Time)) -> HostRec
         rx_segments: host.rx_segments,
         rx_bytes: host.rx_bytes,
         congestion: host.edge.counters().congestion,
-        limiter: host.edge.counters().limiter,
+        limiter,
         limiter_drops,
         hygenicc: host.edge.counters().hygenicc,
         fastlane: host.edge.counters().fastlane,

@@ -170,6 +170,9 @@ impl<'a> World<'a> {
                 if let Some(done) = net.tx_event(node) {
                     self.apps.transport.nic_done(done);
                 }
+                while let Some(dropped) = self.apps.transport.net.poll_dropped(node) {
+                    self.apps.transport.nic_done(dropped);
+                }
             }
             Event::Served => net.served(node),
             Event::Poll { generation } => self.apps.poll(node, generation),

@@ -64,19 +64,30 @@ impl Queues {
     }
 
     /// False: there is no room.
-    fn enqueue(&mut self, class: usize, id: FrameId, segment: &Packet) -> bool {
+    fn enqueue(&mut self, now: Time, class: usize, id: FrameId, segment: &Packet) -> bool {
         let bytes = bytes(segment);
         let at = Standing { class, first: segment.first, ..Standing::default() };
-        let queued = self.waiting < MAX_WAITING && self.htb.enqueue_at(&at, (id, *segment), bytes).is_ok();
+        let queued = self.waiting < MAX_WAITING && self.htb.enqueue(now, &at, (id, *segment), &segment.headers, bytes).is_ok();
         self.waiting += usize::from(queued);
         self.dropped += u64::from(!queued);
         queued
     }
 
     fn dequeue(&mut self, now: Time) -> Option<(FrameId, Packet)> {
-        let due = self.htb.dequeue(now)?;
+        let mut due = self.htb.dequeue(now)?;
         self.waiting -= 1;
+        if due.mark {
+            due.item.1.headers.mark_ce();
+        }
         Some(due.item)
+    }
+
+    /// A frame that its queue has dropped.
+    fn poll_dropped(&mut self) -> Option<FrameId> {
+        let (id, _) = self.htb.poll_dropped()?;
+        self.waiting -= 1;
+        self.dropped += 1;
+        Some(id)
     }
 }
 
@@ -96,7 +107,7 @@ impl Driver {
             self.launch(now, host, id, segment);
             return;
         };
-        if !queues.enqueue(class, id, segment) {
+        if !queues.enqueue(now, class, id, segment) {
             self.pool.release(id);
             return;
         }
@@ -116,6 +127,9 @@ impl Driver {
         let index = host as usize;
         while let Some((id, segment)) = self.hosts[index].queues.as_mut().and_then(|queues| queues.dequeue(now)) {
             self.launch(now, host, id, &segment);
+        }
+        while let Some(id) = self.hosts[index].queues.as_mut().and_then(Queues::poll_dropped) {
+            self.pool.release(id);
         }
         let Some(queues) = &mut self.hosts[index].queues else { return };
         let Some(at) = queues.htb.poll_timeout(now) else { return };

@@ -171,6 +171,26 @@ impl Packet {
         }
     }
 
+    /// The codepoint that the network sees: the outer header's, where there is one.
+    pub fn network_ecn(&self) -> u8 {
+        if self.wire == crate::version::TWO {
+            self.outer_ecn
+        } else {
+            self.ecn
+        }
+    }
+
+    /// Sets CE where the network sees it, if the packet may be marked; says whether it may.
+    pub fn mark_ce(&mut self) -> bool {
+        let markable = self.network_ecn() != ecn::NOT_ECT;
+        if markable && self.wire == crate::version::TWO {
+            self.outer_ecn = ecn::CE;
+        } else if markable {
+            self.ecn = ecn::CE;
+        }
+        markable
+    }
+
     /// True when any of the [`tcp`] flags in `flags` is set.
     pub fn has_flags(&self, flags: u8) -> bool {
         self.tcp_flags & flags != 0

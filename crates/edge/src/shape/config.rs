@@ -18,6 +18,8 @@ pub struct Class {
     pub queue: Option<Bytes>,
     /// Flows that send little go past that queue, within half of the guarantee (`datapath/sparse.h`).
     pub sparse_first: bool,
+    /// In place of the queue: fair queueing and CoDel, without `queue` and `sparse_first`.
+    pub fq_codel: Option<aqm::FqCodel>,
 }
 
 /// As `tc` computes it if timers are precise: a packet of 1500 bytes and the clock's grain.
@@ -34,6 +36,7 @@ impl Class {
             quantum: None,
             queue: None,
             sparse_first: false,
+            fq_codel: None,
         }
     }
 }

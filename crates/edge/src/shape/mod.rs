@@ -7,6 +7,7 @@
 //! Where a class lets sparse flows go first, their segments leave at once, and it pays for them: what waits leaves that much later.
 
 mod config;
+mod queue;
 mod sparse;
 #[cfg(test)]
 mod tests;
@@ -14,9 +15,10 @@ mod tests;
 use crate::limiter::Standing;
 use config::Bucket;
 pub use config::{Class, Config, Invalid, DEFAULT_BURST};
+use queue::Queue;
 use sparse::Sparse;
 use std::collections::VecDeque;
-use units::{BitRate, Bytes, Time};
+use units::{BitRate, Time};
 
 /// Within its guarantee, and on borrowed rate.
 const OWN: usize = 0;
@@ -31,10 +33,9 @@ struct Leaf<T> {
     quantum: i64,
     /// Per level.
     deficit: [i64; 2],
-    limit: u64,
-    queue: VecDeque<(T, u64)>,
-    backlog: u64,
+    queue: Queue<T>,
     dropped: u64,
+    marked: u64,
     sparse: Option<Sparse>,
     /// What leaves before the queue.
     first: VecDeque<(T, u64)>,
@@ -61,6 +62,8 @@ pub struct Due<T> {
     pub item: T,
     pub class: usize,
     pub bytes: u64,
+    /// Its queue says that it is to be marked, which it may be.
+    pub mark: bool,
 }
 
 impl<T> Htb<T> {
@@ -75,41 +78,38 @@ impl<T> Htb<T> {
             filled_at: Time::ZERO,
             quantum: config.quantum(class),
             deficit: [0; 2],
-            limit: class.queue.map_or(u64::MAX, Bytes::get),
-            queue: VecDeque::new(),
-            backlog: 0,
+            queue: Queue::new(class),
             dropped: 0,
+            marked: 0,
             sparse: class.sparse_first.then(|| Sparse::new(class.guarantee)),
             first: VecDeque::new(),
         };
         Ok(Htb { root: config.total.map(root), leaves: config.classes.iter().map(leaf).collect(), turn: [0; 2] })
     }
 
-    /// Queues an item of `bytes`; gives it back if the class has no room, or does not exist.
+    /// Queues an item of `bytes` at `at.class`, or where [`arrival`](Htb::arrival) said that it goes first, past the queue. `segment`: its
+    /// headers. Gives it back if the class has no room, or does not exist.
     ///
     /// # Errors
     /// The item.
-    pub fn enqueue(&mut self, class: usize, item: T, bytes: u64) -> Result<(), T> {
-        let Some(leaf) = self.leaves.get_mut(class) else { return Err(item) };
-        if leaf.backlog.saturating_add(bytes) > leaf.limit {
-            leaf.dropped += 1;
-            return Err(item);
+    pub fn enqueue(&mut self, now: Time, at: &Standing, item: T, segment: &wire::Packet, bytes: u64) -> Result<(), T> {
+        let Some(leaf) = self.leaves.get_mut(at.class) else { return Err(item) };
+        if at.first {
+            leaf.first.push_back((item, bytes));
+            return Ok(());
         }
-        leaf.backlog += bytes;
-        leaf.queue.push_back((item, bytes));
-        Ok(())
+        let queued = leaf.queue.push(now, item, segment, bytes);
+        leaf.dropped += u64::from(queued.is_err());
+        queued
     }
 
-    /// As [`enqueue`](Htb::enqueue), for an item of which [`arrival`](Htb::arrival) said whether it goes first.
-    ///
-    /// # Errors
-    /// The item.
-    pub fn enqueue_at(&mut self, at: &Standing, item: T, bytes: u64) -> Result<(), T> {
-        match self.leaves.get_mut(at.class) {
-            Some(leaf) if at.first => leaf.first.push_back((item, bytes)),
-            _ => return self.enqueue(at.class, item, bytes),
-        }
-        Ok(())
+    /// An item that was queued and will not leave: its queue has dropped it. Asked after `enqueue` and `dequeue`.
+    pub fn poll_dropped(&mut self) -> Option<T> {
+        self.leaves.iter_mut().find_map(|leaf| {
+            let item = leaf.queue.poll_dropped()?;
+            leaf.dropped += 1;
+            Some(item)
+        })
     }
 
     /// The next item that may leave now.
@@ -117,13 +117,14 @@ impl<T> Htb<T> {
         if let Some(class) = self.leaves.iter().position(|leaf| !leaf.first.is_empty()) {
             let (item, bytes) = self.leaves[class].first.pop_front()?;
             self.charge(class, now, bytes, true);
-            return Some(Due { item, class, bytes });
+            return Some(Due { item, class, bytes, mark: false });
         }
         let level = [OWN, BORROWED].into_iter().find(|&level| self.next(level, now).is_some())?;
         let class = self.next(level, now)?;
         let leaf = &mut self.leaves[class];
-        let (item, bytes) = leaf.queue.pop_front()?;
-        leaf.backlog -= bytes;
+        let due = leaf.queue.pop(now, class)?;
+        let bytes = due.bytes;
+        leaf.marked += u64::from(due.mark);
         self.charge(class, now, bytes, level == OWN);
         self.turn[level] = class;
         let leaf = &mut self.leaves[class];
@@ -132,7 +133,7 @@ impl<T> Htb<T> {
             leaf.deficit[level] += leaf.quantum;
             self.turn[level] = (class + 1) % self.leaves.len();
         }
-        Some(Due { item, class, bytes })
+        Some(due)
     }
 
     fn charge(&mut self, class: usize, now: Time, bytes: u64, own: bool) {
@@ -167,7 +168,7 @@ impl<T> Htb<T> {
 
     /// Bytes that wait in a class.
     pub fn backlog(&self, class: usize) -> u64 {
-        self.leaves.get(class).map_or(0, |leaf| leaf.backlog)
+        self.leaves.get(class).map_or(0, |leaf| leaf.queue.bytes())
     }
 
     /// Bytes that a class has sent before their time: a segment that arrives now waits for them, too.
@@ -195,9 +196,14 @@ impl<T> Htb<T> {
         self.leaves.iter().filter_map(|leaf| leaf.sparse.as_ref()).map(Sparse::first_bytes).sum()
     }
 
-    /// Items that a class had no room for.
+    /// Items that a class had no room for, or that its queue dropped.
     pub fn dropped(&self, class: usize) -> u64 {
         self.leaves.get(class).map_or(0, |leaf| leaf.dropped)
+    }
+
+    /// Items that the queue of a class has marked.
+    pub fn marked(&self, class: usize) -> u64 {
+        self.leaves.get(class).map_or(0, |leaf| leaf.marked)
     }
 
     pub fn classes(&self) -> usize {

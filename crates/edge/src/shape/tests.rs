@@ -12,6 +12,11 @@ fn shaper(total: Option<u64>, classes: &[Class]) -> Htb<u32> {
     Htb::new(&Config { total: total.map(BitRate::from_gbps), classes: classes.to_vec() }).unwrap()
 }
 
+/// Queues an item of a class without headers.
+fn enqueue<T>(htb: &mut Htb<T>, class: usize, item: T, bytes: u64) -> Result<(), T> {
+    htb.enqueue(Time::ZERO, &Standing { class, ..Standing::default() }, item, &wire::Packet::default(), bytes)
+}
+
 /// Keeps the classes that are `busy` at a time backlogged with segments, and returns the rate of each in Gbps between two times.
 fn rates(htb: &mut Htb<u32>, from: Time, until: Time, bytes: u64, busy: impl Fn(usize, Time) -> bool) -> Vec<f64> {
     let mut sent = vec![0; htb.classes()];
@@ -19,7 +24,7 @@ fn rates(htb: &mut Htb<u32>, from: Time, until: Time, bytes: u64, busy: impl Fn(
     while now < until {
         for class in 0..htb.classes() {
             while busy(class, now) && htb.backlog(class) < 2 * bytes {
-                htb.enqueue(class, 0, bytes).unwrap();
+                enqueue(htb, class, 0, bytes).unwrap();
             }
         }
         match htb.dequeue(now) {
@@ -75,7 +80,7 @@ fn a_pause_is_worth_a_burst_and_no_more() {
     let burst = Class { burst: Bytes(100_000), ceiling_burst: Bytes(100_000), ..class(1, 1) };
     let mut htb = shaper(None, &[burst]);
     for _ in 0..400 {
-        htb.enqueue(0, 0, 1000).unwrap();
+        enqueue(&mut htb, 0, 0, 1000).unwrap();
     }
     let now = Time::from_secs(5);
     let at_once = std::iter::from_fn(|| htb.dequeue(now)).count();
@@ -88,7 +93,7 @@ fn a_pause_is_worth_a_burst_and_no_more() {
 fn segments_leave_in_order_and_the_wait_is_exact() {
     let mut htb = shaper(None, &[class(1, 1)]);
     for n in 0..3 {
-        htb.enqueue(0, n, SEGMENT).unwrap();
+        enqueue(&mut htb, 0, n, SEGMENT).unwrap();
     }
     assert_eq!(htb.poll_timeout(Time::ZERO), Some(Time::ZERO));
     assert_eq!(htb.dequeue(Time::ZERO).map(|due| due.item), Some(0));
@@ -103,7 +108,7 @@ fn segments_leave_in_order_and_the_wait_is_exact() {
 fn what_left_before_its_time_is_still_to_be_waited_for() {
     let mut htb = shaper(None, &[class(1, 1)]);
     for n in 0..2 {
-        htb.enqueue(0, n, SEGMENT).unwrap();
+        enqueue(&mut htb, 0, n, SEGMENT).unwrap();
     }
     assert_eq!((htb.unpaid(0, Time::ZERO), htb.unpaid(7, Time::ZERO)), (0, 0));
     htb.dequeue(Time::ZERO).unwrap();
@@ -117,9 +122,9 @@ fn what_left_before_its_time_is_still_to_be_waited_for() {
 #[test]
 fn a_full_queue_gives_the_item_back() {
     let mut htb = shaper(None, &[Class { queue: Some(Bytes(3000)), ..class(1, 1) }]);
-    assert_eq!([htb.enqueue(0, 1, 1500), htb.enqueue(0, 2, 1500), htb.enqueue(0, 3, 1)], [Ok(()), Ok(()), Err(3)]);
+    assert_eq!([enqueue(&mut htb, 0, 1, 1500), enqueue(&mut htb, 0, 2, 1500), enqueue(&mut htb, 0, 3, 1)], [Ok(()), Ok(()), Err(3)]);
     assert_eq!((htb.backlog(0), htb.dropped(0)), (3000, 1));
-    assert_eq!(htb.enqueue(9, 4, 1), Err(4));
+    assert_eq!(enqueue(&mut htb, 9, 4, 1), Err(4));
     assert_eq!(htb.poll_timeout(Time::MAX), Some(Time::MAX));
 }
 
@@ -134,4 +139,37 @@ fn hierarchies_that_cannot_work_are_refused() {
     assert_eq!(check(None, &[class(2, 1)]), Err(Invalid::LowCeiling(0)));
     assert_eq!(check(None, &[Class { quantum: Some(Bytes(0)), ..class(1, 1) }]), Err(Invalid::NoQuantum(0)));
     assert_eq!(check(Some(1), &[class(1, 2)]), Ok(()));
+}
+
+#[test]
+fn fair_queues_of_a_class_keep_to_its_rate_and_say_what_they_drop_and_mark() {
+    let fq_codel = aqm::FqCodel { limit: 4, ..aqm::FqCodel::default() };
+    let mut htb = shaper(None, &[Class { fq_codel: Some(fq_codel), ..class(1, 1) }]);
+    let at = Standing::default();
+    let segment = |sport, ecn| wire::Packet { sport, ecn, ..wire::Packet::default() };
+    for n in 0..4 {
+        htb.enqueue(Time::ZERO, &at, n, &segment(1, 0), 1000).unwrap();
+    }
+    htb.enqueue(Time::ZERO, &at, 4, &segment(2, 0), 1000).unwrap();
+    assert_eq!(std::iter::from_fn(|| htb.poll_dropped()).collect::<Vec<_>>(), [0, 1], "half of the longest");
+    assert_eq!((htb.backlog(0), htb.dropped(0), htb.marked(0)), (3000, 2, 0));
+    let (mut now, mut sent) = (Time::ZERO, Vec::new());
+    while let Some(at) = htb.poll_timeout(now) {
+        now = at;
+        sent.extend(htb.dequeue(now).map(|due| (due.item, now)));
+    }
+    let byte = Time::from_ns(8);
+    let after = |bytes: u64| Time::from_ps(byte.as_ps() * bytes);
+    assert_eq!(sent, [(2, Time::ZERO), (3, Time::ZERO), (4, after(400))], "a burst of 1600 bytes, then at the rate");
+    // What may be marked is marked once packets have waited too long for an interval.
+    let mut htb = shaper(None, &[Class { fq_codel: Some(aqm::FqCodel::default()), ..class(1, 1) }]);
+    let mut marked = 0;
+    for ms in 0..300 {
+        let now = Time::from_ms(ms);
+        htb.enqueue(now, &at, 0, &segment(1, wire::ecn::ECT0), 1000).unwrap();
+        if ms >= 20 {
+            marked += u64::from(htb.dequeue(now).is_some_and(|due| due.mark));
+        }
+    }
+    assert_eq!((marked, htb.marked(0), htb.dropped(0)), (3, 3, 0));
 }

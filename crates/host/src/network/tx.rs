@@ -149,7 +149,8 @@ impl Network<'_> {
         match (&mut h.shaper, class) {
             (Some(shaper), Some(class)) => {
                 let at = Standing { class, first: packet.first, ..Standing::default() };
-                if shaper.enqueue_at(&at, segment, Limiter::bytes(&packet.headers)).is_err() {
+                let bytes = Limiter::bytes(&packet.headers);
+                if shaper.enqueue(now, &at, segment, &packet.headers, bytes).is_err() {
                     return Sent::NoRoom { label };
                 }
                 self.limiters.backlog_max = self.limiters.backlog_max.max(shaper.backlog(class));
@@ -172,6 +173,12 @@ impl Network<'_> {
         done
     }
 
+    /// A segment that the limiter of a host has dropped from its queue, if a sender waits to hear that it has left.
+    pub(crate) fn poll_dropped(&mut self, host: u32) -> Option<InNic> {
+        let shaper = self.hosts[host as usize].shaper.as_mut()?;
+        std::iter::from_fn(|| shaper.poll_dropped()).find_map(|segment| InNic::of(&segment.packet))
+    }
+
     /// Starts the next segment if the NIC is idle; otherwise makes sure that it will be woken.
     ///
     /// The NIC hands the fabric one segment at a time, so its port never queues more than that: everything else waits
@@ -187,7 +194,10 @@ impl Network<'_> {
                     let Some(shaper) = &mut h.shaper else { return };
                     // As a qdisc does, it lets a segment go when the NIC can take it.
                     if h.nic_free_at <= now {
-                        if let Some(due) = shaper.dequeue(now) {
+                        if let Some(mut due) = shaper.dequeue(now) {
+                            if due.mark {
+                                due.item.packet.headers.mark_ce();
+                            }
                             h.tx_queue.push_back(due.item);
                             if self.measuring {
                                 self.limiters.delays.push(now.saturating_sub(due.item.queued_at));

@@ -57,6 +57,9 @@ pub struct LimiterTable {
     pub queue: OrOff<Bytes>,
     /// Flows that send little go past the queue of their class.
     pub sparse_first: bool,
+    /// With `fq_codel`: its parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fq_codel: Option<FqCodelTable>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub class: Vec<LimiterClassTable>,
 }
@@ -78,6 +81,49 @@ pub struct LimiterClassTable {
     pub quantum: Option<Bytes>,
 }
 
+/// Parameters of fq_codel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FqCodelTable {
+    /// Bytes that a flow may send in its turn.
+    #[schemars(extend("x-range" = ["64B", "1GiB"]))]
+    pub quantum: Bytes,
+    /// Waiting that is acceptable as a standing queue.
+    #[schemars(extend("x-range" = ["1us", "1s"]))]
+    pub target: Time,
+    /// Longer waiting is tolerated for so long.
+    #[schemars(extend("x-range" = ["1us", "10s"]))]
+    pub interval: Time,
+    /// Segments in the queues of a class.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub limit: u32,
+    /// Queues, to which flows are assigned by hash.
+    #[schemars(range(min = 1, max = 65_536))]
+    pub flows: u32,
+    /// ECN-capable segments are marked instead of dropped.
+    pub ecn: bool,
+}
+
+impl Default for FqCodelTable {
+    fn default() -> FqCodelTable {
+        let aqm::FqCodel { quantum, limit, flows, codel, ecn } = aqm::FqCodel::default();
+        FqCodelTable { quantum, target: codel.target, interval: codel.interval, limit, flows, ecn }
+    }
+}
+
+impl FqCodelTable {
+    fn build(&self, at: &str) -> Result<aqm::FqCodel, Invalid> {
+        within(&format!("{at}.quantum"), self.quantum, Bytes(64), Bytes(1 << 30))?;
+        within(&format!("{at}.target"), self.target, Time::from_us(1), Time::from_secs(1))?;
+        within(&format!("{at}.interval"), self.interval, Time::from_us(1), Time::from_secs(10))?;
+        within(&format!("{at}.limit"), self.limit, 1, 10_000_000)?;
+        within(&format!("{at}.flows"), self.flows, 1, 65_536)?;
+        let codel = aqm::Codel { target: self.target, interval: self.interval, ..aqm::FqCodel::default().codel };
+        let &FqCodelTable { quantum, limit, flows, ecn, .. } = self;
+        Ok(aqm::FqCodel { quantum, limit, flows, codel, ecn })
+    }
+}
+
 impl Default for LimiterTable {
     fn default() -> LimiterTable {
         LimiterTable {
@@ -94,6 +140,7 @@ impl Default for LimiterTable {
             burst: DEFAULT_BURST,
             queue: OrOff(None),
             sparse_first: false,
+            fq_codel: None,
             class: Vec::new(),
         }
     }
@@ -110,6 +157,8 @@ impl LimiterTable {
         listed(&format!("{at}.hosts"), self.hosts.as_deref(), hosts)?;
         let single = |rate| LimiterClassTable { to: None, guarantee: rate, ceiling: None, quantum: None };
         let tables = self.rate.map_or_else(|| self.class.clone(), |rate| vec![single(rate)]);
+        let fq = self.fq_codel.clone().unwrap_or_default();
+        let fq_codel = (self.law.0 == Kind::FqCodel).then(|| fq.build(&format!("{at}.fq_codel"))).transpose()?;
         let mut classes = Vec::new();
         for (n, table) in tables.iter().enumerate() {
             let at_class = if self.rate.is_some() { at.to_owned() } else { format!("{at}.class.{n}") };
@@ -123,6 +172,7 @@ impl LimiterTable {
                 quantum: table.quantum,
                 queue: self.queue.0,
                 sparse_first: self.sparse_first,
+                fq_codel,
             };
             let law = self.law(at, self.total.map_or(ceiling, |total| ceiling.min(total)))?;
             classes.push(LimiterClass { to: table.to.clone(), class, law });
@@ -158,7 +208,8 @@ impl LimiterTable {
         )?;
         let word = serde_json::to_string(&self.law).unwrap_or_default();
         let threshold = matches!(self.law.0, Kind::Ecn | Kind::Dem);
-        let (none, spring) = (self.law.0 == Kind::None, self.law.0 == Kind::Spring);
+        let fair = self.law.0 == Kind::FqCodel;
+        let (none, spring) = (self.law.0 == Kind::None || fair, self.law.0 == Kind::Spring);
         // One without the other would be compared with an automatic one that nobody sees.
         let both = |other: bool| match (spring, other) {
             (true, true) => Role::Needed,
@@ -176,6 +227,9 @@ impl LimiterTable {
                 key("rtt", self.rtt.is_some(), optional(automatic)),
                 key("alpha", self.alpha.is_some(), optional(spring)),
                 key("beta", self.beta.is_some(), optional(spring)),
+                key("queue", self.queue.0.is_some(), optional(!fair)),
+                key("sparse_first", self.sparse_first, optional(!fair)),
+                key("fq_codel", self.fq_codel.is_some(), optional(fair)),
             ],
         )
     }
@@ -262,6 +316,17 @@ mod tests {
     }
 
     #[test]
+    fn fq_codel_is_a_queue_and_no_law() {
+        let class = |text: &str| built(&format!("rate = \"1Gbps\"\nlaw = \"fq_codel\"\n{text}")).unwrap().classes[0].clone();
+        let plain = class("");
+        assert_eq!((plain.law, plain.class.fq_codel), (Law::None, Some(aqm::FqCodel::default())));
+        let given = class("[fq_codel]\nquantum = \"300B\"\ntarget = \"1ms\"\ninterval = \"20ms\"\nlimit = 100\nflows = 16\necn = false");
+        let fq = given.class.fq_codel.unwrap();
+        assert_eq!((fq.quantum, fq.limit, fq.flows, fq.ecn), (Bytes(300), 100, 16, false));
+        assert_eq!((fq.codel.target, fq.codel.interval), (Time::from_ms(1), Time::from_ms(20)));
+    }
+
+    #[test]
     fn mistakes_name_their_key() {
         let key = |text: &str| built(text).unwrap_err().key.replacen("scheme.x.limiter.", "", 1);
         let one = |text: &str| key(&format!("rate = \"1Gbps\"\n{text}"));
@@ -277,6 +342,16 @@ mod tests {
         assert_eq!(one("law = \"spring\"\nbeta = 1.5"), "beta");
         assert_eq!(one("law = \"dem\"\nk = \"20KB\"\nrtt = \"50us\""), "rtt");
         assert_eq!(one("queue = \"1KB\""), "queue");
+        let fair = |text: &str| one(&format!("law = \"fq_codel\"\n{text}"));
+        assert_eq!(one("fq_codel = {}"), "fq_codel");
+        assert_eq!(fair("queue = \"1MB\""), "queue");
+        assert_eq!(fair("sparse_first = true"), "sparse_first");
+        assert_eq!(fair("rtt = \"1ms\""), "rtt");
+        assert_eq!(fair("fq_codel = { quantum = \"1B\" }"), "fq_codel.quantum");
+        assert_eq!(fair("fq_codel = { target = \"2s\" }"), "fq_codel.target");
+        assert_eq!(fair("fq_codel = { interval = \"0us\" }"), "fq_codel.interval");
+        assert_eq!(fair("fq_codel = { limit = 0 }"), "fq_codel.limit");
+        assert_eq!(fair("fq_codel = { flows = 70000 }"), "fq_codel.flows");
         let class = |text: &str| key(&format!("[[class]]\nguarantee = \"2Gbps\"\n{text}"));
         assert_eq!(class("ceiling = \"1Gbps\""), "class.0.ceiling");
         assert_eq!(class("to = []"), "class.0.to");

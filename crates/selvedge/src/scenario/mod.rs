@@ -25,7 +25,7 @@ pub use congestion::{CongestionTable, LawWord, RuleTable};
 pub use fastlane::FastLaneTable;
 
 pub use hosts::{HostTable, TcpTable};
-pub use limiter::{LimiterClassTable, LimiterLawWord, LimiterTable};
+pub use limiter::{FqCodelTable, LimiterClassTable, LimiterLawWord, LimiterTable};
 pub(crate) use memory::shown as shown_bytes;
 pub use memory::Room;
 pub use network::{fabric, FailureTable, Kind, SwitchTable, TopologyTable};

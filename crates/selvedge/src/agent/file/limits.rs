@@ -8,11 +8,13 @@ use agent_api::config::{
     Annotated, Config, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_PAIRS, MAX_RATE, MAX_TENANTS, MIN_RATE,
 };
 use config::{ConfigError, Fault, Invalid};
+use edge::names::{Named, Names};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::LazyLock;
 use units::BitRate;
 
 /// A longer file of annotations is a mistake.
@@ -97,8 +99,21 @@ impl PacingWord {
     }
 }
 
-/// A law, without its thresholds.
-pub(super) type LawWord = Word<LawKind>;
+/// A law that the kernel edge has, without its thresholds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Law(LawKind);
+
+impl Names for Law {
+    fn table() -> &'static [Named<Law>] {
+        static TABLE: LazyLock<Vec<Named<Law>>> = LazyLock::new(|| {
+            let kinds = LawKind::table().iter().filter(|choice| choice.value.is_for_kernels());
+            kinds.map(|&Named { value, name, aliases, about }| Named { value: Law(value), name, aliases, about }).collect()
+        });
+        &TABLE
+    }
+}
+
+pub(super) type LawWord = Word<Law>;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -225,7 +240,7 @@ pub(super) fn check(table: &LimitsTable, tenants: &[TenantTable]) -> Result<Limi
         pacing,
         sparse_first,
         pairs: table.devices,
-        law: table.law.0,
+        law: table.law.0 .0,
         total,
         tenants: checked,
         annotated: BTreeMap::new(),
@@ -287,7 +302,7 @@ pub(super) fn check_port(
         egress: own.or(rate("annotations", egress)?.map(Rate::fixed)),
         ingress: rate("annotations", ingress)?.or(rate("ingress_rate", keys.ingress_rate)?),
         tenant: keys.tenant.clone(),
-        law: keys.law.unwrap_or(table.law).0,
+        law: keys.law.unwrap_or(table.law).0 .0,
         k1: keys.k1,
         k2: keys.k2,
     };
@@ -301,8 +316,8 @@ fn check_thresholds(at: &str, limits: &PortLimits, sparse_first: bool) -> Result
         Err(Invalid::new(format!("{at}.{key}"), problem, "remove it"))
     };
     match limits.law {
-        LawKind::None if limits.k1.is_some() => return meaningless("k1", "without a law"),
-        LawKind::None | LawKind::Ecn | LawKind::Dem if limits.k2.is_some() => {
+        LawKind::None | LawKind::FqCodel if limits.k1.is_some() => return meaningless("k1", "without a law"),
+        LawKind::None | LawKind::FqCodel | LawKind::Ecn | LawKind::Dem if limits.k2.is_some() => {
             return meaningless("k2", "with any law but \"spring\"");
         }
         _ => {}
