@@ -8,15 +8,16 @@
  *    small windows go first by turns, and those with large windows keep the rest: of 8 flows at 300 Mb/s Jain's index was 0.69.
  *  - A flow of small segments only pays at a quarter of the rate, if that is more, and is bulk only while above the quantum.
  *  - What went first all together is a bucket of its own, at half the rate: many short flows get no more, and the bulk at least the other
- *    half. Within it nothing waits, so the first need no queue.
+ *    half. Within it nothing waits, so the first need no queue. Flows that begin with many segments leave room in it for those of a few.
  *  - A flow with segments in the bulk's queue stays behind them: none overtakes another of its flow. The queue is first come, first
  *    served, so what it has sent tells how far it is. Where it drops, that count is ahead of it; so it is also given the time that
  *    it takes at half the rate, of which it is sure.
  *  - Where nothing waits, all go the same way, and nobody is favoured.
  *
  * A flow has a place in the set of its hash, with a tag to tell it from others there. It takes one whose flow owes nothing and has
- * nothing in the queue; if there is none, two count as one, which costs the sparse one its advantage. A stranger who fills all places
- * takes the advantage from the limited guest's own flows, and nothing else.
+ * nothing in the queue; else that of a flow that has nothing in the queue and has sent nothing for the longest time, as connections that are
+ * over have not; if there is none, two count as one, which costs the sparse one its advantage. A stranger who fills all places takes the
+ * advantage from the limited guest's own flows, and nothing else.
  */
 #ifndef SV_SPARSE_H
 #define SV_SPARSE_H
@@ -26,8 +27,10 @@
 /* Places, and those of a set; powers of two. */
 #define SV_SPARSE_FLOWS 512u
 #define SV_SPARSE_WAYS 4u
-/* Bytes that a flow sends first: ten segments, with which TCP begins, and their headers. */
+/* Bytes that a flow sends first at least: ten segments, with which TCP begins, and their headers. Half of the burst below, where that is more. */
 #define SV_SPARSE_QUANTUM 16384u
+/* A flow that has had no more finds twice the burst, bytes. */
+#define SV_SPARSE_FEW 2048u
 /* A small segment has at most so many bytes on the wire. */
 #define SV_SPARSE_SMALL 256u
 /* At least so much of all flows goes first at once, bytes; and what the rate brings in SV_SPARSE_BURST_NS. */
@@ -35,6 +38,8 @@
 #define SV_SPARSE_BURST_NS 1000000ULL
 /* Flows are counted anew each such time, ns. */
 #define SV_SPARSE_EPOCH_NS 100000000ULL
+/* A flow may lose its place that has sent nothing for so long, ns. */
+#define SV_SPARSE_IDLE_NS 10000000ULL
 /* No time between segments matters beyond this, ns. */
 #define SV_SPARSE_LONG_NS 1000000000ULL
 /* Rates above this, bytes per second, are taken for it: products fit. */
@@ -138,8 +143,14 @@ SV_FN u32 sv_sparse_owes(const struct sv_sparse_flow *f, u64 rate, u64 share, in
 	return f->level > paid ? f->level - paid : 0;
 }
 
-/* What it has to pay for once this segment is sent. */
-SV_FN u32 sv_sparse_level(struct sv_sparse_flow *f, u64 rate, u64 share, u32 bytes, u64 now)
+/* What all flows together send first at once, bytes; a flow sends half of it. */
+SV_FN u32 sv_sparse_burst(u64 rate)
+{
+	return sv_max32(SV_SPARSE_BURST, (u32)(rate * SV_SPARSE_BURST_NS / 1000000000ULL));
+}
+
+/* What it has to pay for once this segment is sent. `most`: bytes that a flow sends first. */
+SV_FN u32 sv_sparse_level(struct sv_sparse_flow *f, u64 rate, u64 share, u32 most, u32 bytes, u64 now)
 {
 	u32 owes = sv_sparse_owes(f, rate, share, bytes <= SV_SPARSE_SMALL && !(f->flags & SV_SPARSE_LARGE), now);
 
@@ -147,8 +158,8 @@ SV_FN u32 sv_sparse_level(struct sv_sparse_flow *f, u64 rate, u64 share, u32 byt
 		f->flags &= SV_SPARSE_SHARED;
 	if (bytes > SV_SPARSE_SMALL)
 		f->flags |= SV_SPARSE_LARGE;
-	owes += sv_min32(bytes, SV_SPARSE_QUANTUM + 1);
-	if (owes > SV_SPARSE_QUANTUM && f->flags & SV_SPARSE_LARGE)
+	owes += sv_min32(bytes, most + 1);
+	if (owes > most && f->flags & SV_SPARSE_LARGE)
 		f->flags |= SV_SPARSE_BULK;
 	return owes;
 }
@@ -162,7 +173,8 @@ SV_FN u32 sv_sparse_set(u32 hash)
 /* Which of its set's places a flow has, or gets. */
 SV_FN u32 sv_sparse_find(const struct sv_sparse *s, struct sv_sparse_flow *set, u16 tag, u64 rate, u64 share, u32 queued, u64 now)
 {
-	u32 i, home = tag & (SV_SPARSE_WAYS - 1);
+	u32 i, home = tag & (SV_SPARSE_WAYS - 1), oldest = SV_SPARSE_WAYS;
+	u64 since = now > SV_SPARSE_IDLE_NS ? now - SV_SPARSE_IDLE_NS : 0;
 	struct sv_sparse_flow none = { .tag = tag };
 
 	for (i = 0; i < SV_SPARSE_WAYS; i++) {
@@ -176,12 +188,22 @@ SV_FN u32 sv_sparse_find(const struct sv_sparse *s, struct sv_sparse_flow *set, 
 	for (i = 0; i < SV_SPARSE_WAYS; i++) {
 		struct sv_sparse_flow *f = &set[i];
 
-		if (sv_sparse_waits(s, f, queued, now) || sv_sparse_owes(f, rate, share, !(f->flags & SV_SPARSE_LARGE), now))
+		if (sv_sparse_waits(s, f, queued, now))
 			continue;
-		*f = none;
-		return i;
+		if (!sv_sparse_owes(f, rate, share, !(f->flags & SV_SPARSE_LARGE), now)) {
+			*f = none;
+			return i;
+		}
+		if (f->at < since) {
+			since = f->at;
+			oldest = i;
+		}
 	}
-	return home;
+	sv_forget();
+	if (oldest == SV_SPARSE_WAYS)
+		return home;
+	set[sv_mask(oldest, SV_SPARSE_WAYS - 1)] = none;
+	return oldest;
 }
 
 /* How long `ahead` bytes in the bulk's queue take at most, us, while a burst and then half the rate pass them. */
@@ -200,7 +222,7 @@ SV_FN u32 sv_sparse_wait_us(u64 ahead, u32 burst, u64 rate)
 SV_FN int sv_sparse_goes_first(struct sv_sparse *s, struct sv_sparse_flow *set, u32 hash, u64 rate, u32 queued, u32 unpaid,
 			       u32 bytes, u64 now)
 {
-	u32 had, all, paid, burst;
+	u32 had, all, paid, burst, most;
 	struct sv_sparse_flow *f;
 	int first, waits;
 	u64 share;
@@ -219,12 +241,14 @@ SV_FN int sv_sparse_goes_first(struct sv_sparse *s, struct sv_sparse_flow *set, 
 		f->flags &= (u8)~SV_SPARSE_SHARED;
 	if (f->tag != (u16)(hash >> 16))
 		f->flags |= SV_SPARSE_SHARED;
-	had = sv_sparse_level(f, rate, share, bytes, now);
+	burst = sv_sparse_burst(rate);
+	most = burst / 2;
+	had = sv_sparse_level(f, rate, share, most, bytes, now);
 	paid = sv_sparse_paid(rate / 2, s->at, now);
-	all = (s->level > paid ? s->level - paid : 0) + sv_min32(bytes, SV_SPARSE_QUANTUM + 1);
-	burst = sv_max32(SV_SPARSE_BURST, (u32)(rate * SV_SPARSE_BURST_NS / 1000000000ULL));
+	all = (s->level > paid ? s->level - paid : 0) + sv_min32(bytes, most + 1);
 
-	first = (queued || unpaid) && !waits && !(f->flags & SV_SPARSE_BULK) && had <= SV_SPARSE_QUANTUM && all <= burst;
+	first = (queued || unpaid) && !waits && !(f->flags & SV_SPARSE_BULK) && had <= most &&
+		all <= (had <= SV_SPARSE_FEW ? 2 * burst : burst);
 	if (first) {
 		s->at = now;
 		s->level = all;
@@ -236,9 +260,9 @@ SV_FN int sv_sparse_goes_first(struct sv_sparse *s, struct sv_sparse_flow *set, 
 		f->epoch = s->epoch;
 		s->bulk += bytes;
 		f->place = s->bulk;
-		f->waits_us = sv_sparse_wait_us((u64)queued + unpaid, burst, rate);
+		f->waits_us = sv_sparse_wait_us((u64)queued + unpaid, 2 * burst, rate);
 	}
-	f->level = sv_min32(had, 2 * SV_SPARSE_QUANTUM);
+	f->level = sv_min32(had, 2 * most);
 	f->at = now;
 	return first;
 }

@@ -113,7 +113,7 @@ pub(crate) fn bulk_flows(all: &SparseAll) -> u32 {
 
 #[cfg(test)]
 extern "C" {
-    pub(crate) fn sv_edge_spring_share(l: *const Limit, mss: u32, before: u32, after: u32) -> u32;
+    pub(crate) fn sv_edge_spring_even(l: *const Limit, had: u32, mss: u32, before: u32, after: u32) -> u32;
     pub(crate) fn sv_edge_limit_sample(q: *mut LimitQueue, l: *const Limit) -> i32;
     pub(crate) fn sv_edge_spring_window(
         l: *const Limit,

@@ -48,7 +48,7 @@ int sv_edge_balance(const struct sv_balance_conf *conf, struct sv_balance *b, co
 s32 sv_edge_limit_sample(struct sv_limit_queue *q, const struct sv_limit *l);
 u32 sv_edge_spring_window(const struct sv_limit *l, s32 gradient, u32 mss, u32 window, u32 *ssthresh);
 void sv_edge_limit_widen(struct sv_limit *l, u64 rate);
-u32 sv_edge_spring_share(const struct sv_limit *l, u32 mss, u32 before, u32 after);
+u32 sv_edge_spring_even(const struct sv_limit *l, u32 had, u32 mss, u32 before, u32 after);
 int sv_edge_goes_first(struct sv_sparse *s, struct sv_sparse_flow *flows, u32 hash, u64 rate, u32 queued, u32 unpaid, u32 bytes,
 		       u64 now);
 u32 sv_edge_bulk_flows(const struct sv_sparse *s);
@@ -299,9 +299,9 @@ void sv_edge_limit_widen(struct sv_limit *l, u64 rate)
 	sv_limit_widen(l, rate);
 }
 
-u32 sv_edge_spring_share(const struct sv_limit *l, u32 mss, u32 before, u32 after)
+u32 sv_edge_spring_even(const struct sv_limit *l, u32 had, u32 mss, u32 before, u32 after)
 {
-	return sv_spring_share(l, mss, before, after);
+	return sv_spring_even(l, mss, sv_spring_share(l, had), before, after);
 }
 
 int sv_edge_goes_first(struct sv_sparse *s, struct sv_sparse_flow *flows, u32 hash, u64 rate, u32 queued, u32 unpaid, u32 bytes,

@@ -1,6 +1,7 @@
 //! Rates of classes over time, with numbers computed by hand.
 
 use super::*;
+use units::Bytes;
 
 const SEGMENT: u64 = 65_226;
 

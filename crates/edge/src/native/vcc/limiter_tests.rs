@@ -22,6 +22,9 @@ fn spring(limit: &Limit, prev: u32, gradient: i32, window: u32) -> (u32, u32, i3
     }
 }
 
+/// Bytes after which a connection no longer counts as one that begins.
+const OLD: u32 = 1 << 20;
+
 #[test]
 fn the_law_of_spring() {
     let at = |backlog| limit(LIMIT_SPRING, backlog);
@@ -43,7 +46,7 @@ fn the_law_of_spring() {
 fn where_some_go_first_no_flow_has_much_more_or_less_than_its_share() {
     let at = |backlog, flows| Limit { flows, ..limit(LIMIT_SPRING, backlog) };
     // SAFETY: a valid reference.
-    let share = |l: Limit, before, after| unsafe { sv_edge_spring_share(&l, 1460, before, after) };
+    let share = |l: Limit, before, after| unsafe { sv_edge_spring_even(&l, OLD, 1460, before, after) };
     assert_eq!(share(at(50_000, 0), 40_000, 20_000), 20_000, "where nobody goes first the law is as printed");
     assert_eq!(share(at(50_000, 3), 5_000, 2_920), 6_460, "below 10,000 it grows whatever waits");
     assert_eq!(share(at(50_000, 3), 9_500, 2_920), 10_000, "to the share");
@@ -56,6 +59,22 @@ fn where_some_go_first_no_flow_has_much_more_or_less_than_its_share() {
     );
     assert_eq!(share(at(10_000, 3), 21_000, 22_460), 22_460, "unless the queue is short");
     assert_eq!(share(at(50_000, 65_535), 2_920, 1_460), 1_460, "of very many flows the share is next to nothing");
+}
+
+#[test]
+fn a_connection_that_begins_has_three_shares() {
+    let even = |backlog, flows, had, before, after| {
+        let l = Limit { flows, ..limit(LIMIT_SPRING, backlog) };
+        // SAFETY: a valid reference.
+        unsafe { sv_edge_spring_even(&l, had, 1460, before, after) }
+    };
+    // K2 is 30,000: of ten flows each has 3,000.
+    assert_eq!(even(95_535, 10, 0, 9_000, 2_920), 9_000);
+    assert_eq!(even(95_535, 10, OLD - 1, 9_000, 2_920), 9_000);
+    assert_eq!(even(95_535, 10, OLD, 6_000, 2_920), 3_000, "until it has had a MB");
+    assert_eq!(even(95_536, 10, 0, 6_000, 2_920), 3_000, "and unless the queue is long");
+    assert_eq!(even(95_535, 1, 0, 60_000, 2_920), 45_000, "one and a half of K2 at most");
+    assert_eq!(even(95_535, 0, 0, 9_000, 2_920), 2_920, "where nobody goes first the law is as printed");
 }
 
 #[test]
