@@ -40,6 +40,10 @@ const SCENARIOS: Page = Page {
                 "/properties/scheme/additionalProperties/properties/limiter/properties/class/items/properties",
             ],
         ),
+        (
+            "`limiter.fq_codel`",
+            &["/properties/scheme/additionalProperties/properties/limiter/properties/fq_codel/properties"],
+        ),
         ("`[scheme.NAME.tenants]`", &["/properties/scheme/additionalProperties/properties/tenants/properties"]),
     ],
 };
