@@ -67,7 +67,8 @@ impl Queues {
     fn enqueue(&mut self, now: Time, class: usize, id: FrameId, segment: &Packet) -> bool {
         let bytes = bytes(segment);
         let at = Standing { class, first: segment.first, ..Standing::default() };
-        let queued = self.waiting < MAX_WAITING && self.htb.enqueue(now, &at, (id, *segment), &segment.headers, bytes).is_ok();
+        let queued =
+            self.waiting < MAX_WAITING && self.htb.enqueue(now, &at, (id, *segment), &segment.headers, bytes).is_ok();
         self.waiting += usize::from(queued);
         self.dropped += u64::from(!queued);
         queued

@@ -131,7 +131,7 @@ fn codel_acts_on_a_queue_after_an_interval_and_then_ever_more_often() {
     assert_eq!(q.packets, 38);
     let no_ecn = FqCodel { ecn: false, ..FqCodel::default() };
     assert_eq!(picked(no_ecn, true, 40, 300).0, [140, 240], "without ECN all are dropped");
-    assert_eq!(picked(FqCodel::default(), true, 4, 500).0, [], "below the target");
+    assert!(picked(FqCodel::default(), true, 4, 500).0.is_empty(), "below the target");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn codel_looks_at_each_queue_by_itself() {
             q.enqueue(now, hash(2), packet(1, FRAME_BYTES));
         }
         if ms % 10 == 9 {
-            (0..10).for_each(|_| drop(q.dequeue(now)));
+            (0..10).filter_map(|_| q.dequeue(now)).for_each(|sent| assert!(!sent.mark));
         }
     }
     let dropped: Vec<u32> = std::iter::from_fn(|| q.poll_dropped()).collect();
@@ -189,7 +189,7 @@ proptest! {
             }
             sent.is_some()
         };
-        let mut drops = |q: &mut Queues<(u32, u32, u64)>, gone: &mut Vec<u32>, waiting: &mut u64| {
+        let drops = |q: &mut Queues<(u32, u32, u64)>, gone: &mut Vec<u32>, waiting: &mut u64| {
             while let Some((_, number, bytes)) = q.poll_dropped() {
                 gone.push(number);
                 *waiting -= bytes;

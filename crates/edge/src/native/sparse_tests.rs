@@ -232,9 +232,11 @@ fn connections_that_are_over_lose_their_places_and_busy_ones_do_not() {
     let mut limit = Limit::new(MBPS_100, 8);
     // All of one set, which has four places: three bulk flows, and connections that end one after the other with much to pay for.
     limit.hashes = (1..=8).map(|n| n << 16 | 5).collect();
-    let bulk = |limit: &mut Limit| (0..3).for_each(|flow| {
-        limit.send(flow, 1514);
-    });
+    let bulk = |limit: &mut Limit| {
+        (0..3).for_each(|flow| {
+            limit.send(flow, 1514);
+        })
+    };
     (0..30).for_each(|_| bulk(&mut limit));
     for flow in 3..8 {
         assert!(limit.send(flow, 1066), "{flow} has a place");

@@ -14,7 +14,9 @@ pub(super) enum Queue<T> {
 impl<T> Queue<T> {
     pub(super) fn new(class: &Class) -> Queue<T> {
         let limit = class.queue.map_or(u64::MAX, Bytes::get);
-        class.fq_codel.map_or(Queue::Fifo { items: VecDeque::new(), bytes: 0, limit }, |fq| Queue::Fair(Queues::new(fq)))
+        class
+            .fq_codel
+            .map_or(Queue::Fifo { items: VecDeque::new(), bytes: 0, limit }, |fq| Queue::Fair(Queues::new(fq)))
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -123,7 +123,10 @@ fn what_left_before_its_time_is_still_to_be_waited_for() {
 #[test]
 fn a_full_queue_gives_the_item_back() {
     let mut htb = shaper(None, &[Class { queue: Some(Bytes(3000)), ..class(1, 1) }]);
-    assert_eq!([enqueue(&mut htb, 0, 1, 1500), enqueue(&mut htb, 0, 2, 1500), enqueue(&mut htb, 0, 3, 1)], [Ok(()), Ok(()), Err(3)]);
+    assert_eq!(
+        [enqueue(&mut htb, 0, 1, 1500), enqueue(&mut htb, 0, 2, 1500), enqueue(&mut htb, 0, 3, 1)],
+        [Ok(()), Ok(()), Err(3)]
+    );
     assert_eq!((htb.backlog(0), htb.dropped(0)), (3000, 1));
     assert_eq!(enqueue(&mut htb, 9, 4, 1), Err(4));
     assert_eq!(htb.poll_timeout(Time::MAX), Some(Time::MAX));

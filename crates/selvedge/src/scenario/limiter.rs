@@ -149,6 +149,7 @@ impl Default for LimiterTable {
 impl LimiterTable {
     /// `at` is the table's path.
     pub(super) fn build(&self, at: &str, hosts: u32) -> Result<Limiter, Invalid> {
+        let fq = self.fq_codel.clone().unwrap_or_default().build(&format!("{at}.fq_codel"))?;
         self.check_keys(at)?;
         within(&format!("{at}.burst"), self.burst, Bytes(1), Bytes(1 << 30))?;
         if let Some(queue) = self.queue.0 {
@@ -157,8 +158,7 @@ impl LimiterTable {
         listed(&format!("{at}.hosts"), self.hosts.as_deref(), hosts)?;
         let single = |rate| LimiterClassTable { to: None, guarantee: rate, ceiling: None, quantum: None };
         let tables = self.rate.map_or_else(|| self.class.clone(), |rate| vec![single(rate)]);
-        let fq = self.fq_codel.clone().unwrap_or_default();
-        let fq_codel = (self.law.0 == Kind::FqCodel).then(|| fq.build(&format!("{at}.fq_codel"))).transpose()?;
+        let fq_codel = (self.law.0 == Kind::FqCodel).then_some(fq);
         let mut classes = Vec::new();
         for (n, table) in tables.iter().enumerate() {
             let at_class = if self.rate.is_some() { at.to_owned() } else { format!("{at}.class.{n}") };
@@ -317,7 +317,8 @@ mod tests {
 
     #[test]
     fn fq_codel_is_a_queue_and_no_law() {
-        let class = |text: &str| built(&format!("rate = \"1Gbps\"\nlaw = \"fq_codel\"\n{text}")).unwrap().classes[0].clone();
+        let class =
+            |text: &str| built(&format!("rate = \"1Gbps\"\nlaw = \"fq_codel\"\n{text}")).unwrap().classes[0].clone();
         let plain = class("");
         assert_eq!((plain.law, plain.class.fq_codel), (Law::None, Some(aqm::FqCodel::default())));
         let given = class("[fq_codel]\nquantum = \"300B\"\ntarget = \"1ms\"\ninterval = \"20ms\"\nlimit = 100\nflows = 16\necn = false");

@@ -107,7 +107,9 @@ impl Names for Law {
     fn table() -> &'static [Named<Law>] {
         static TABLE: LazyLock<Vec<Named<Law>>> = LazyLock::new(|| {
             let kinds = LawKind::table().iter().filter(|choice| choice.value.is_for_kernels());
-            kinds.map(|&Named { value, name, aliases, about }| Named { value: Law(value), name, aliases, about }).collect()
+            kinds
+                .map(|&Named { value, name, aliases, about }| Named { value: Law(value), name, aliases, about })
+                .collect()
         });
         &TABLE
     }
