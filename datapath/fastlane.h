@@ -222,21 +222,26 @@ SV_FN u32 sv_fastlane_resend(struct sv_fastlane_copy *c, u64 now)
 	return SV_FASTLANE_RESEND;
 }
 
-/* The guest is told of the first hole only: it has no word for others. */
-SV_FN u32 sv_fastlane_act(struct sv_fastlane *f, struct sv_fastlane_copy *c, u64 now)
+/* Does the guest repair it, by itself or if it is told? SV_FASTLANE_*, or 0. It is told of the first hole only: it has no word for others. */
+SV_FN u32 sv_fastlane_repairs(struct sv_fastlane *f, const struct sv_fastlane_copy *c)
 {
 	struct sv_conn *t = &f->conn;
 
-	if (c->seq == t->snd_una && c->copies == 1 && sv_conn_knows_scale(t)) {
-		if (t->dupacks >= SV_CONN_DUPACKS || f->flags & SV_FASTLANE_TOLD)
-			return SV_FASTLANE_LEAVE;
-		if (t->dupacks && !(f->flags & SV_FASTLANE_SACK) &&
-		    t->snd_nxt - t->snd_una >= SV_FASTLANE_TELLS * (u32)t->mss) {
-			f->flags |= SV_FASTLANE_TOLD;
-			return SV_FASTLANE_TELL;
-		}
-	}
-	return sv_fastlane_resend(c, now);
+	if (c->seq != t->snd_una || c->copies != 1 || !sv_conn_knows_scale(t))
+		return 0;
+	if (t->dupacks >= SV_CONN_DUPACKS || f->flags & SV_FASTLANE_TOLD)
+		return SV_FASTLANE_LEAVE;
+	if (!t->dupacks || f->flags & SV_FASTLANE_SACK || t->snd_nxt - t->snd_una < SV_FASTLANE_TELLS * (u32)t->mss)
+		return 0;
+	f->flags |= SV_FASTLANE_TOLD;
+	return SV_FASTLANE_TELL;
+}
+
+SV_FN u32 sv_fastlane_act(struct sv_fastlane *f, struct sv_fastlane_copy *c, u64 now)
+{
+	u32 repairs = sv_fastlane_repairs(f, c);
+
+	return repairs ? repairs : sv_fastlane_resend(c, now);
 }
 
 /*
@@ -265,6 +270,24 @@ SV_FN u32 sv_fastlane_notified(struct sv_fastlane *f, struct sv_fastlane_copy *c
 	return sv_fastlane_act(f, c, now);
 }
 
+/* The same of a packet whose copies are counted, but of which nobody has the bytes: the guest can be told, and no more. */
+SV_FN u32 sv_fastlane_reported(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p)
+{
+	u32 verdict = sv_fastlane_refuses(f, p);
+
+	if (verdict)
+		return verdict;
+	if (c->dropped >= c->copies)
+		return SV_FASTLANE_REPEATED;
+	c->dropped++;
+	if (c->dropped < c->copies || c->copies == 0xffff)
+		return SV_FASTLANE_STALE;
+	if (p->payload)
+		sv_fastlane_cut(f);
+	verdict = sv_fastlane_repairs(f, c);
+	return verdict ? verdict : SV_FASTLANE_UNKEPT;
+}
+
 /* The time of a packet that waits has come. Returns SV_FASTLANE_RESEND, or SV_FASTLANE_STALE: there is nothing to do any more. */
 SV_FN u32 sv_fastlane_due(struct sv_fastlane *f, struct sv_fastlane_copy *c, u64 now)
 {
@@ -276,10 +299,16 @@ SV_FN u32 sv_fastlane_due(struct sv_fastlane *f, struct sv_fastlane_copy *c, u64
 	return sv_fastlane_resend(c, now);
 }
 
+/* Is the edge's own copy under way, which takes so many round trips at most? */
+SV_FN int sv_fastlane_under_way(const struct sv_fastlane *f, const struct sv_fastlane_copy *c, u32 round_trips, u64 now)
+{
+	return c->own && c->dropped < c->copies && now < c->sent + sv_fastlane_rtt(f) * round_trips;
+}
+
 /* The guest sends a packet again. Returns 1 if the edge's own copy of it is under way, and this one need not leave. */
 SV_FN int sv_fastlane_again(const struct sv_fastlane *f, struct sv_fastlane_copy *c, u64 now)
 {
-	if (c->own && c->dropped < c->copies && now < c->sent + sv_fastlane_rtt(f))
+	if (sv_fastlane_under_way(f, c, 1, now))
 		return 1;
 	if (c->copies < 0xffff)
 		c->copies++;

@@ -8,7 +8,7 @@ mod clang;
 fn main() {
     println!("cargo::rerun-if-changed=../../datapath");
     println!("cargo::rerun-if-changed=src/shim.c");
-    println!("cargo::rustc-check-cfg=cfg(bpf_object, dctcp_object, limits_object, marker_object, unruly_object)");
+    println!("cargo::rustc-check-cfg=cfg(bpf_object, dctcp_object, fastlane_object, limits_object, marker_object, unruly_object)");
     println!("cargo::rerun-if-env-changed=SELVEDGE_CLANG");
     if std::env::var_os("CARGO_FEATURE_LIBBPF").is_none() {
         return;
@@ -29,6 +29,7 @@ fn main() {
     let objects = [
         ("edge", "bpf_object", "SELVEDGE_NO_BPF", "the kernel edge"),
         ("limits", "limits_object", "SELVEDGE_NO_LIMITS", "rate limits in the kernel"),
+        ("fastlane", "fastlane_object", "SELVEDGE_NO_FASTLANE", "FastLane in the kernel"),
         ("dctcp", "dctcp_object", "SELVEDGE_NO_DCTCP", "DCTCP for the kernel"),
         ("marker", "marker_object", "SELVEDGE_NO_MARKER", "routers of a lab that mark"),
         ("unruly", "unruly_object", "SELVEDGE_NO_UNRULY", "guests that ignore their window"),

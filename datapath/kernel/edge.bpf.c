@@ -136,7 +136,13 @@ static __always_inline int within_share(struct __sk_buff *skb, u32 ifindex, cons
 {
 	if (was_cut || !share_of(port))
 		return 1;
-	return admit_guest(ifindex, share_of(port), port->vni, p) && hold_guest(skb, ifindex, share_of(port), bytes_to(peer, skb, p, parsed, plain));
+	if (!admit_guest(ifindex, share_of(port), port->vni, p))
+		return 0;
+	if (hold_guest(skb, ifindex, share_of(port), bytes_to(peer, skb, p, parsed, plain)))
+		return 1;
+	skb->cb[0] = SV_DROPPED_OVER_RATE;
+	skb->cb[1] = ifindex;
+	return 0;
 }
 
 /*

@@ -3,6 +3,8 @@
 #ifndef SV_MAPS_H
 #define SV_MAPS_H
 
+#include "tables.h"
+
 /* The agent sizes `flows` before it loads this. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -10,28 +12,6 @@ struct {
 	__type(key, struct sv_flow_slot_key);
 	__type(value, struct sv_flow_slot);
 } flows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct sv_config);
-} config SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096 + 16); /* guests' and the agent's own */
-	__type(key, u32); /* ifindex */
-	__type(value, struct sv_port);
-} ports SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct sv_route_key);
-	__type(value, struct sv_route);
-} routes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -139,15 +119,6 @@ static __always_inline int drop(struct sv_counters *c, u32 reason)
 {
 	count(c, reason, 1);
 	return TC_ACT_SHOT;
-}
-
-static __always_inline struct sv_route *find_route(u32 vni, const u32 *addr)
-{
-	struct sv_route_key key = { .prefix_len = 32 + 128, .vni = bpf_htonl(vni) };
-
-	for (int i = 0; i < 4; i++)
-		key.addr[i] = bpf_htonl(addr[i]);
-	return bpf_map_lookup_elem(&routes, &key);
 }
 
 static __always_inline struct sv_event *begin_event(u32 kind, u32 ifindex, const u32 *addr, u32 value, u64 now)

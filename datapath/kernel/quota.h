@@ -13,7 +13,8 @@
 #define SV_TABLE_FLOWS 0
 #define SV_TABLE_LIMITED 1
 #define SV_TABLE_PAIRS 2
-#define SV_TABLES 3
+#define SV_TABLE_FASTLANE 3
+#define SV_TABLES 4
 
 /* sv_tally_key.kind */
 #define SV_TALLY_TABLE 0

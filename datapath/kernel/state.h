@@ -12,7 +12,7 @@
 #include "../relay.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 27
+#define SV_STATE_VERSION 28
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -165,6 +165,13 @@ SV_ASSERT_SIZE(struct sv_pair_slot, 40);
 
 /* A pair without a packet for so long is forgotten: units of 2^20 ns, 60 s. */
 #define SV_PAIR_IDLE 57220u
+
+/*
+ * Where a program of the edge drops a segment of a guest for its rate, it says so in the packet's control block, of which the kernel
+ * leaves these words alone until the packet is freed (drops.h). What else has such words there gains nothing: a segment counts only for
+ * the port at which its source is.
+ */
+#define SV_DROPPED_OVER_RATE 0x53564452u /* skb->cb[0]; skb->cb[1] is the guest's port */
 
 /* Longest-prefix match over the network and an inner address. Both in network byte order: the trie compares bytes. */
 struct sv_route_key {

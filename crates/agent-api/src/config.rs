@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
-use units::Time;
+use units::{BitRate, Bytes, Time};
 
 /// Largest network number a guest may have; the one above is the GRO device's.
 pub const MAX_NETWORK: u32 = 0xff_fffe;
@@ -72,6 +72,8 @@ pub struct Config {
     pub limits: Limits,
     /// How guests share the uplink; `None`: they send as they like.
     pub tenants: Option<Shares>,
+    /// What this host drops of its guests' TCP is sent again; `None`: guests notice by themselves.
+    pub fastlane: Option<FastLane>,
     pub ports: Vec<PortRule>,
     pub peers: Vec<PeerRule>,
     /// Who says in which order labels are taken.
@@ -183,6 +185,16 @@ pub struct Shares {
     pub conf: edge::hygenicc::Conf,
     /// Bytes of a guest that may wait for their turn; 0: what exceeds its rate is dropped.
     pub backlog: u64,
+}
+
+/// `[fastlane]`: what this host drops is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastLane {
+    /// Of one guest's dropped frames, so much is looked at.
+    pub rate: BitRate,
+    /// Of one guest's packets, and of all, that wait to be sent again.
+    pub store_per_guest: Bytes,
+    pub store: Bytes,
 }
 
 /// A `[[peer]]`.

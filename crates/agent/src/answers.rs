@@ -201,7 +201,9 @@ impl Agent {
     fn counters(&self) -> Result<Vec<CounterValue>> {
         let counters = self.edge.counters()?;
         let value = |c: &Counter| CounterValue { name: c.name().into(), value: counters.get(*c) };
-        Ok(Counter::ALL.iter().map(value).collect())
+        let of_fastlane = self.fastlane_counters();
+        let of_fastlane = of_fastlane.iter().map(|(name, _, value)| CounterValue { name: (*name).into(), value: *value });
+        Ok(Counter::ALL.iter().map(value).chain(of_fastlane).collect())
     }
 
     /// OpenMetrics text.
@@ -213,7 +215,7 @@ impl Agent {
         let attached = |role| self.attached.count(role) as f64;
         let snapshot = Snapshot {
             counters: self.edge.counters().unwrap_or_default(),
-            own_counters: vec![
+            own_counters: [vec![
                 ("reloads", "Configurations taken while running", tally.reloads),
                 ("reload_failures", "Configurations refused while running", tally.reload_failures),
                 ("learned_refused", "Guests' addresses that were not learned", tally.refused),
@@ -248,7 +250,7 @@ impl Agent {
                 ("probe_replies_heard", "Answers of peers to probes", traced.replies),
                 ("probe_answers_ignored", "Answers that are of no probe sent lately", traced.ignored),
                 ("path_changes", "Times that the paths to a peer changed", traced.changes),
-            ],
+            ], self.fastlane_counters()].concat(),
             gauges: vec![
                 ("flows", "Flows remembered at the last sweep", self.swept.kept as f64),
                 ("flows_limit", "Flows that can be remembered", f64::from(self.config.max_flows)),

@@ -7,7 +7,7 @@ use super::rows::{row, Kept, Rows};
 use super::rules::rule_for;
 use super::shares::{numbers as share_numbers, row_of, Numbers};
 use agent_api::config::{Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
-use kernel::state::quota::{Bounds, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS};
+use kernel::state::quota::{Bounds, TABLE_FASTLANE, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS};
 use kernel::state::{
     self, Peer, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_DISCOVERS, CONFIG_REORDER, PEER_DISCOVERED,
     PORT_CUTTER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER, PORT_STRICT,
@@ -122,7 +122,7 @@ pub(crate) fn desired(
     let mut want = Desired::default();
     want.config.insert(row(&0u32), row(&data_path_config(config, kept)));
     let (port, network) = (config.max_flows_per_port, config.max_flows_per_network);
-    for table in [TABLE_FLOWS, TABLE_LIMITED] {
+    for table in [TABLE_FLOWS, TABLE_LIMITED, TABLE_FASTLANE] {
         want.bounds.insert(row(&u32::from(table)), row(&Bounds { table: config.max_flows, port, network, pad: 0 }));
     }
     let pairs = Bounds { table: MAX_PAIRS, port: MAX_PAIRS, network: MAX_PAIRS, pad: 0 };
@@ -136,12 +136,16 @@ pub(crate) fn desired(
     let down = |name| format!("uplink {name}: it is down; bring it up, or look at its link's other end");
     want.problems.extend(resolved.down.iter().map(down));
     let shares = want.shares.clone();
-    add_ports(&mut want, config, resolved, interfaces, learned, limited, &shares);
+    add_ports(&mut want, config, resolved, interfaces, learned, limited, &shares, kept.again.is_some());
     add_peers(&mut want, config, resolved, kept);
     add_learned(&mut want, learned, |_| true);
     if let Some([first, second]) = kept.cutter {
         let port = Port { flags: PORT_LIMITER | PORT_CUTTER, ..Port::default() };
         want.ports.insert(row(&second), row(&port));
+        want.attach.extend([(first, Role::Nothing), (second, Role::Limiter)]);
+    }
+    if let Some([first, second]) = kept.again {
+        want.ports.insert(row(&second), row(&Port { flags: PORT_LIMITER, ..Port::default() }));
         want.attach.extend([(first, Role::Nothing), (second, Role::Limiter)]);
     }
     want.limiters.clone_from(&limited.rows);
@@ -158,9 +162,10 @@ pub(crate) fn of_ports(
     learned: &Learned,
     limited: &Limited,
     shares: &Numbers,
+    again: bool,
 ) -> Desired {
     let mut want = Desired::default();
-    add_ports(&mut want, config, resolved, interfaces, learned, limited, shares);
+    add_ports(&mut want, config, resolved, interfaces, learned, limited, shares, again);
     add_learned(&mut want, learned, |ifindex| interfaces.contains_key(&ifindex));
     want
 }
@@ -200,6 +205,7 @@ fn add_ports(
     learned: &Learned,
     limited: &Limited,
     shares: &Numbers,
+    again: bool,
 ) {
     for rule in &config.ports {
         if let Selector::Name(name) = &rule.selector {
@@ -221,7 +227,7 @@ fn add_ports(
         }
         let Some(network) = rule.network else { continue };
         let flags = [
-            (interface.is_veth_into_namespace() && !limited.whole_way.contains(&ifindex), PORT_PEER),
+            (interface.is_veth_into_namespace() && !again && !limited.whole_way.contains(&ifindex), PORT_PEER),
             (!rule.learn.is_empty(), PORT_LEARN),
             (rule.strict, PORT_STRICT),
             (limited.is_egress(ifindex), PORT_LIMITED),
@@ -242,6 +248,9 @@ fn add_ports(
         let port = shares.get(&ifindex).map_or(port, |number| port.with_share(*number, rule.weight));
         want.ports.insert(row(&ifindex), row(&port));
         want.attach.insert((ifindex, Role::Guest));
+        if again {
+            want.attach.extend([(ifindex, Role::FastGuest), (ifindex, Role::FastPort)]);
+        }
         want.mtus.insert(ifindex, mtu);
         let route = Route { kind: ROUTE_LOCAL, target: ifindex, mac, ..Route::default() };
         for addr in &rule.addresses {
@@ -427,6 +436,7 @@ pub(crate) mod tests {
             congestion: None,
             limits: Default::default(),
             tenants: None,
+            fastlane: None,
             ports: vec![
                 port(Selector::Pattern("lxc*".into()), &[], &["10.1.1.0/24"]),
                 port(Selector::Name("lxc0".into()), &["10.1.1.2"], &[]),

@@ -10,7 +10,7 @@
 //! | what is there | `watch`, `interfaces`, `host`, `learned`, `probe` |
 //! | what should be | `rules`, `desired`, `limits`, `follow` (a controller's schedules), `requested` (limits asked for on the socket) |
 //! | the difference | `reconcile`, `tables`, `attached`, `mtus`, `remembered`, `teardown` |
-//! | in between | `run`, `originate` (packets of the edge's own), [`receiver`] (reordering), `discovery` (paths) |
+//! | in between | `run`, `originate` (packets of the edge's own), [`receiver`] (reordering), `discovery` (paths), `fastlane` (drops) |
 //! | who asks | `server`, `answers`, `metrics`, `tally`, `check` (without an agent), `grant` (limits) |
 #![cfg(feature = "libbpf")]
 
@@ -20,6 +20,7 @@ mod check;
 mod desired;
 mod discovery;
 mod error;
+mod fastlane;
 mod follow;
 mod grant;
 mod host;

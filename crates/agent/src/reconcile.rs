@@ -5,6 +5,7 @@ use super::attached::Attached;
 use super::desired::{self, desired, Desired, Resolved};
 use super::discovery::{Stats, Tracer};
 use super::error::Result;
+use super::fastlane::FastLane;
 use super::follow::Followed;
 use super::host::{look_around, Seen};
 use super::interfaces::{Interface, Interfaces, Netlink};
@@ -54,6 +55,10 @@ pub(super) struct Agent {
     pub(super) ticks: Option<u64>,
     /// The thread that holds what overtook an earlier flowcell, where there is one.
     pub(super) receiver: Option<Receiver>,
+    /// The thread that sends again what this host drops, where there is one.
+    pub(super) fastlane: Option<FastLane>,
+    /// It is there: ports have its programs.
+    pub(super) again: bool,
     /// What discovers paths, where it is to.
     pub(super) tracer: Option<Tracer>,
     /// What one did that is no more.
@@ -92,7 +97,7 @@ impl Agent {
     pub(super) fn follow_port(&mut self, ifindex: u32) -> Result<()> {
         let Some(interface) = self.interfaces.get(&ifindex) else { return Ok(()) };
         let one = Interfaces::from([(ifindex, interface.clone())]);
-        let want = desired::of_ports(&self.config, &self.resolved, &one, &self.learned, &self.limited, &self.shares);
+        let want = desired::of_ports(&self.config, &self.resolved, &one, &self.learned, &self.limited, &self.shares, self.again);
         let (tables, mut changes) = (Rc::clone(&self.tables), Changes::default());
         for (table, want) in [(&tables.ports, &want.ports), (&tables.routes, &want.routes)] {
             table.upsert(&table.rows_of(want)?, want, &mut changes)?;
@@ -146,6 +151,8 @@ impl Agent {
         let limited = self.raise_limits(&mut problems)?;
         let mut kept = self.tables.kept()?;
         kept.cutter = self.follow_cutter(&mut problems);
+        kept.again = self.follow_fastlane(&mut problems);
+        self.again = kept.again.is_some();
         kept.waits = self.can_wait(&mut problems);
         self.follow_tracer(&kept, &mut problems);
         let mut want = desired(&self.config, &self.resolved, &self.interfaces, &self.learned, &limited, &kept);
@@ -308,8 +315,8 @@ impl Agent {
 
     /// Takes everything out of the kernel that this or an earlier agent put there.
     pub(super) async fn tear_down(self) -> Result<()> {
-        let Agent { edge, interfaces, remembered, netlink, config, receiver, .. } = self;
-        drop(receiver); // what it holds goes on
+        let Agent { edge, interfaces, remembered, netlink, config, receiver, fastlane, .. } = self;
+        drop((receiver, fastlane)); // what is held goes on
         undo(&netlink, &interfaces, &remembered).await;
         edge.destroy()?;
         Remembered::remove(&config.socket);
@@ -325,6 +332,7 @@ fn word(role: Role) -> &'static str {
         Role::Nothing => "device without traffic",
         Role::Limiter => "limiter",
         Role::LimitGuest | Role::LimitPort => "limited port",
+        Role::FastGuest | Role::FastPort => "followed port",
         Role::Drain => "receiver",
     }
 }

@@ -99,7 +99,7 @@ impl Remembered {
         }
         left.extend(self.gro.iter().map(|name| format!("the device {name}")));
         left.push(format!("the devices {} and {}", kernel::cut::FIRST, kernel::cut::SECOND));
-        left.push("rate limits, if there are any".to_owned());
+        left.push("rate limits and the devices of FastLane, if there are any".to_owned());
         let remedy = match path_of(self.namespace) {
             Some(path) => format!("run it there: `nsenter --net={} selvedge agent stop ...`", path.display()),
             None => format!(

@@ -21,6 +21,8 @@ pub(crate) struct Kept {
     pub(crate) waits: bool,
     /// ifindex of both ends of the pair of devices that cuts segments, where it is in place.
     pub(crate) cutter: Option<[u32; 2]>,
+    /// The same of the pair by which FastLane sends again.
+    pub(crate) again: Option<[u32; 2]>,
 }
 
 /// A key or a value.

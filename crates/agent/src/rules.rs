@@ -3,7 +3,7 @@
 use super::interfaces::Interface;
 use super::receiver;
 use agent_api::config::{Config, PortRule, Selector};
-use kernel::cut;
+use kernel::{again, cut};
 
 /// Start of the names of the pairs of devices through which what is limited goes.
 pub(crate) const LIMIT_NAME: &str = "svlimit";
@@ -12,7 +12,7 @@ const GRO_NAME: &str = "svgro";
 
 /// Of a device that the agent makes.
 pub(crate) fn is_ours(name: &str) -> bool {
-    [GRO_NAME, LIMIT_NAME, receiver::NAME, cut::NAME].iter().any(|start| name.starts_with(start))
+    [GRO_NAME, LIMIT_NAME, receiver::NAME, cut::NAME, again::NAME].iter().any(|start| name.starts_with(start))
 }
 
 /// The rule that an interface falls under: names come before patterns, earlier rules before later ones.

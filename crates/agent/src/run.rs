@@ -202,6 +202,8 @@ impl Runner {
             waits: false,
             ticks: None,
             receiver: None,
+            fastlane: None,
+            again: false,
             tracer: None,
             traced: Default::default(),
             followed,

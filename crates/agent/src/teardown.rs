@@ -8,7 +8,7 @@ use super::lock;
 use super::mtus;
 use super::remembered::Remembered;
 use super::runtime::runtime;
-use kernel::{self, cut, gro, KernelEdge, Options};
+use kernel::{self, again, cut, gro, KernelEdge, Options};
 use std::fs;
 use std::path::Path;
 
@@ -74,4 +74,5 @@ pub(super) async fn undo(netlink: &Netlink, interfaces: &Interfaces, remembered:
     }
     let _ = limits::remove_all();
     let _ = cut::remove();
+    let _ = again::remove();
 }

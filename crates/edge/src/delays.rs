@@ -22,6 +22,12 @@ pub fn bound(bucket: usize) -> Option<Time> {
 }
 
 impl Delays {
+    /// One more that took so long.
+    pub fn note(&mut self, delay: Time) {
+        // SAFETY: changes one struct, which asserts the layout.
+        unsafe { crate::native::limiter::sv_edge_delay_count(self, delay.as_ns()) }
+    }
+
     pub fn add(&mut self, other: &Delays) {
         self.sum_us = self.sum_us.wrapping_add(other.sum_us);
         self.counts.iter_mut().zip(other.counts).for_each(|(sum, n)| *sum = sum.wrapping_add(n));

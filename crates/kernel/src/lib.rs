@@ -1,12 +1,13 @@
 //! The kernel edge on this host: loads its programs (`datapath/kernel`), attaches and pins them ([`KernelEdge`]), fills and reads
 //! their maps ([`state`] mirrors what is in them), and keeps what they need of the kernel: qdiscs ([`htb`]), devices
-//! ([`gro`], [`cut`]), packets of their own ([`emit`], [`probes`]). Beside them, for labs, three programs of their own: [`dctcp`],
+//! ([`gro`], [`cut`], [`again`]), packets of their own ([`emit`], [`probes`]). Beside them, for labs, three programs of their own: [`dctcp`],
 //! [`marker`] and [`unruly`].
 //!
 //! [`bpf::available`] says whether clang was there to compile the programs. Without the feature `libbpf` the crate is
 //! empty.
 #![cfg(feature = "libbpf")]
 
+pub mod again;
 pub mod bpf;
 pub mod cut;
 pub mod dctcp;

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod attach;
+mod fastlane;
 mod heard;
 mod limits;
 mod paths;
@@ -37,6 +38,7 @@ pub mod walk;
 
 pub use agent_api::config::Place;
 pub use attach::Attachment;
+pub use fastlane::{drop_reasons, Reasons, Watch};
 pub use paths::Place as PathPlace;
 use pins::{entries, holds_maps, remove_pins};
 pub use pins::{other_edges, remove_edge};
@@ -133,6 +135,8 @@ pub struct KernelEdge {
     object: Object,
     /// Loaded with the first limit.
     limits: Option<limits::Limits>,
+    /// The programs of FastLane, loaded when it is switched on.
+    fastlane: Option<Object>,
     pins: PathBuf,
     maps: PathBuf,
     adopted: Adopted,
@@ -202,7 +206,7 @@ impl KernelEdge {
         let timers = object.maps().find(|map| map.name() == "timers").ok_or(Error::Missing("timers"))?;
         let timers = timers::Timers::map(&timers)?;
         let (pins, place, plain) = (options.pins.clone(), options.place, options.plain);
-        Ok(KernelEdge { object, limits: None, pins, maps, adopted, place, plain, timers })
+        Ok(KernelEdge { object, limits: None, fastlane: None, pins, maps, adopted, place, plain, timers })
     }
 
     /// As this build lacks the programs, always an error.
@@ -441,6 +445,9 @@ impl KernelEdge {
     fn program(&self, role: Role) -> Result<libbpf_rs::Program<'_>> {
         if role.is_limit() {
             return self.limit_program(role);
+        }
+        if role.is_fast() {
+            return self.fast_program(role);
         }
         let name = role.program(self.plain);
         self.object.progs().find(|program| program.name() == name).ok_or(Error::Missing(name))

@@ -35,6 +35,7 @@ macro_rules! plain {
 }
 
 mod counters;
+pub mod fastlane;
 pub mod limiter;
 mod paths;
 pub mod quota;

@@ -25,6 +25,7 @@ pub(crate) enum Order<'a> {
     Last,
     /// Next to this link's program.
     Behind(BorrowedFd<'a>),
+    Before(BorrowedFd<'a>),
 }
 
 /// Links a program to the ingress or the egress of an interface. Fails with EINVAL before Linux 6.6.
@@ -34,13 +35,14 @@ pub(crate) fn link_tcx(program: BorrowedFd<'_>, ifindex: u32, egress: bool, orde
         Order::First => sys::BPF_F_BEFORE,
         Order::Last => 0,
         Order::Behind(_) => sys::BPF_F_AFTER | sys::BPF_F_LINK,
+        Order::Before(_) => sys::BPF_F_BEFORE | sys::BPF_F_LINK,
     };
     let mut options = sys::bpf_link_create_opts {
         sz: size_of::<sys::bpf_link_create_opts>() as sys::size_t,
         flags,
         ..Default::default()
     };
-    if let Order::Behind(link) = order {
+    if let Order::Behind(link) | Order::Before(link) = order {
         options.__bindgen_anon_1.tcx.relative_fd = link.as_raw_fd() as u32;
     }
     // SAFETY: the descriptor is open, and the options outlive the call; all that is not set in them is zero.

@@ -83,6 +83,7 @@ extern "C" {
     ) -> c_int;
     fn sv_edge_bulk_flows(s: *const SparseAll) -> u32;
     fn sv_edge_limit_widen(l: *mut Limit, rate: u64);
+    pub(crate) fn sv_edge_delay_count(d: *mut crate::delays::Delays, ns: u64);
 }
 
 /// `sv_sparse_goes_first` for a segment of `bytes` whose flow has this hash. `rate`: bytes per second; `now`: ns.
@@ -132,7 +133,6 @@ extern "C" {
         now: u64,
         at: *mut u64,
     ) -> c_int;
-    pub(crate) fn sv_edge_delay_count(d: *mut crate::delays::Delays, ns: u64);
     pub(crate) fn sv_edge_delay_ns(bytes: u64, rate: u64) -> u64;
     pub(crate) fn sv_edge_limit_bytes(p: *const wire::Packet, len: u32) -> u32;
 }

@@ -47,7 +47,7 @@ impl KernelEdge {
         }
         match self.attach_with(ifindex, role, Attachment::Tcx) {
             // Before Linux 6.6.
-            Err(Error::Io(_, _, e)) if e.raw_os_error() == Some(nix::libc::EINVAL) => {
+            Err(Error::Io(_, _, e)) if !role.is_fast() && e.raw_os_error() == Some(nix::libc::EINVAL) => {
                 self.attach_with(ifindex, role, Attachment::Clsact)
             }
             result => result,
@@ -83,13 +83,19 @@ impl KernelEdge {
                 Err(_) => fs::remove_file(pin).map_err(|e| Error::Io("remove", pin.clone(), e))?,
             }
         }
-        // The limit of a port comes before its guest's program, wherever that is.
-        let limit = sys::open_pinned(&self.link_pin(ifindex, Role::LimitGuest, self.place)).ok();
-        let at = match (role, &limit, self.place) {
-            (Role::Guest, Some(limit), _) => sys::Order::Behind(limit.as_fd()),
-            (Role::LimitGuest, ..) | (_, _, Place::First) => sys::Order::First,
-            _ => sys::Order::Last,
+        // The limit of a port comes before its guest's program, wherever that is; before both, what follows the guest's connections.
+        let link_of = |role| sys::open_pinned(&self.link_pin(ifindex, role, self.place)).ok();
+        let (limit, fast) = (link_of(Role::LimitGuest), link_of(Role::FastGuest));
+        let (guest, in_front) = (link_of(Role::Guest), limit.as_ref().or(fast.as_ref()));
+        let at = match (role, self.place) {
+            (Role::Guest, _) if in_front.is_some() => in_front.map(|link| sys::Order::Behind(link.as_fd())),
+            (Role::LimitGuest, _) if fast.is_some() => fast.as_ref().map(|link| sys::Order::Behind(link.as_fd())),
+            (Role::FastGuest, _) => limit.as_ref().or(guest.as_ref()).map(|link| sys::Order::Before(link.as_fd())),
+            (Role::FastPort, _) => Some(sys::Order::Last),
+            (Role::LimitGuest, _) | (_, Place::First) => Some(sys::Order::First),
+            _ => Some(sys::Order::Last),
         };
+        let at = at.unwrap_or(sys::Order::First);
         let link = sys::link_tcx(program.as_fd(), ifindex, role.on_egress(), at);
         let link = link.map_err(|e| Error::Io("attach to tcx as", pin.clone(), e))?;
         sys::pin(link.as_fd(), pin).map_err(|e| Error::Io("pin", pin.clone(), e))?;

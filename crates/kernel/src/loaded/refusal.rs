@@ -29,7 +29,7 @@ fn hear(_: libbpf_rs::PrintLevel, said: String) {
 ///
 /// # Errors
 /// What the kernel or libbpf refuses.
-#[cfg(any(bpf_object, limits_object))]
+#[cfg(any(bpf_object, limits_object, fastlane_object))]
 pub(super) fn load(object: libbpf_rs::OpenObject, what: &'static str) -> super::Result<libbpf_rs::Object> {
     HEARD.set(Some(String::new()));
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, hear)));

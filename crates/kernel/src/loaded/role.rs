@@ -15,6 +15,10 @@ pub enum Role {
     LimitGuest,
     /// The same port's egress: what the guest gets.
     LimitPort,
+    /// A guest's port whose connections are followed, in front of all else ([`crate::fastlane`]).
+    FastGuest,
+    /// The same port's egress.
+    FastPort,
     /// The device of the thread that holds what overtook ([`crate::receiver`]): what it gives back.
     Drain,
 }
@@ -29,8 +33,17 @@ pub(super) fn is_unused(program: &str, plain: bool) -> bool {
 }
 
 impl Role {
-    pub(super) const ALL: [Role; 7] =
-        [Role::Guest, Role::Uplink, Role::Nothing, Role::Limiter, Role::LimitGuest, Role::LimitPort, Role::Drain];
+    pub(super) const ALL: [Role; 9] = [
+        Role::Guest,
+        Role::Uplink,
+        Role::Nothing,
+        Role::Limiter,
+        Role::LimitGuest,
+        Role::LimitPort,
+        Role::FastGuest,
+        Role::FastPort,
+        Role::Drain,
+    ];
 
     /// `plain`: without a tunnel.
     pub(super) fn program(self, plain: bool) -> &'static str {
@@ -40,6 +53,8 @@ impl Role {
             Role::Nothing => "selvedge_nothing",
             Role::LimitGuest => "selvedge_limit_guest",
             Role::LimitPort => "selvedge_limit_port",
+            Role::FastGuest => "selvedge_fast_guest",
+            Role::FastPort => "selvedge_fast_port",
             Role::Drain => "selvedge_drain",
         }
     }
@@ -49,9 +64,14 @@ impl Role {
         matches!(self, Role::LimitGuest | Role::LimitPort)
     }
 
+    /// Is it one of `fastlane.bpf.c`?
+    pub(super) fn is_fast(self) -> bool {
+        matches!(self, Role::FastGuest | Role::FastPort)
+    }
+
     /// Does it see what leaves the host by the interface?
     pub(super) fn on_egress(self) -> bool {
-        self == Role::LimitPort
+        matches!(self, Role::LimitPort | Role::FastPort)
     }
 
     pub(super) fn tag(self) -> &'static str {
@@ -62,6 +82,8 @@ impl Role {
             Role::Limiter => "limiter",
             Role::LimitGuest => "limitguest",
             Role::LimitPort => "limitport",
+            Role::FastGuest => "fastguest",
+            Role::FastPort => "fastport",
             Role::Drain => "drain",
         }
     }

@@ -6,13 +6,14 @@ use super::walk::{self, Walk};
 use super::{Error, KernelEdge, Result};
 use crate::native;
 use crate::state::quota::{
-    Bounds, Limited, Tally, TallyKey, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS, TALLY_NETWORK, TALLY_PORT, TALLY_TABLE,
+    Bounds, Limited, Tally, TallyKey, TABLE_FASTLANE, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS, TALLY_NETWORK, TALLY_PORT, TALLY_TABLE,
 };
+use crate::state::fastlane::FastKey;
 use crate::state::{Flow, FlowSlot, FlowSlotKey, PairKey, PairSlot, Plain, TICK_EXPIRE, TICK_TIMERS};
 use libbpf_rs::{MapCore, MapFlags};
 use std::collections::BTreeMap;
 
-/// Where struct sv_flow stands in struct sv_limited, behind what it is charged as.
+/// Where struct sv_flow stands in struct sv_limited and struct sv_fast, behind what they are charged as.
 const LIMITED_FLOW_AT: usize = 8;
 
 type Tallies = BTreeMap<TallyKey, Tally>;
@@ -32,9 +33,11 @@ pub struct Swept {
 pub struct Sweep {
     flows: Walk,
     limited: Walk,
+    fast: Walk,
     pairs: Walk,
     flows_done: bool,
     limited_done: bool,
+    fast_done: bool,
     /// As they stood when the sweep began.
     before: Option<Tallies>,
     /// What was found.
@@ -95,6 +98,10 @@ impl KernelEdge {
         }
         if !sweep.limited_done {
             sweep.limited_done = !self.sweep_limited(sweep, now, most)?;
+            return Ok(None);
+        }
+        if !sweep.fast_done {
+            sweep.fast_done = !self.sweep_fast(sweep, now, most)?;
             return Ok(None);
         }
         if self.sweep_pairs(sweep, now, most)? {
@@ -168,6 +175,29 @@ impl KernelEdge {
     }
 
     /// False at the end.
+    fn sweep_fast(&self, sweep: &mut Sweep, now: u64, most: u32) -> Result<bool> {
+        let Some(map) = self.fast_map("fast") else { return Ok(false) };
+        let idle = self.config()?.idle_ns;
+        let (mut walk, mut expired) = (std::mem::take(&mut sweep.fast), Vec::new());
+        let Some(entries) = walk.step(&map, most)? else { return Ok(false) };
+        for (key, value) in entries {
+            let flow = value.get(LIMITED_FLOW_AT..LIMITED_FLOW_AT + size_of::<Flow>()).and_then(Flow::from_bytes);
+            let Some((flow, key)) = flow.zip(FastKey::from_bytes(key)) else { continue };
+            let kept = !native::flow_expired(&flow, idle, now);
+            sweep.found(kept, TABLE_FASTLANE, if value[4] != 0 { key.port } else { 0 }, None, value[5] != 0);
+            if !kept {
+                expired.push(key);
+            }
+        }
+        sweep.fast = walk;
+        let keys: Vec<&[u8]> = expired.iter().map(FastKey::as_bytes).collect();
+        let program = || self.fast_tick().ok_or(Error::Missing("selvedge_fast_tick"));
+        let gone = tick_keys(program, TICK_EXPIRE, now, &keys)?.touched as usize;
+        sweep.unsure |= gone != keys.len();
+        Ok(true)
+    }
+
+    /// False at the end.
     fn sweep_pairs(&self, sweep: &mut Sweep, now: u64, most: u32) -> Result<bool> {
         let map = self.map("pairs")?;
         let (mut walk, mut expired) = (std::mem::take(&mut sweep.pairs), Vec::new());
@@ -196,6 +226,9 @@ impl KernelEdge {
         for (key, now) in &after {
             if key.table == TABLE_LIMITED && self.limited().is_none() {
                 continue; // nobody has counted
+            }
+            if key.table == TABLE_FASTLANE && self.fast_map("fast").is_none() {
+                continue;
             }
             let of = |tallies: &Tallies| tallies.get(key).copied().unwrap_or_default();
             let (before, gone, counted) = (of(&first), of(&sweep.refunded), of(&sweep.counted));

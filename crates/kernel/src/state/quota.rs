@@ -8,6 +8,8 @@ pub const TABLE_FLOWS: u16 = 0;
 pub const TABLE_LIMITED: u16 = 1;
 /// Pairs of guests whose shares are counted.
 pub const TABLE_PAIRS: u16 = 2;
+/// Connections that FastLane follows.
+pub const TABLE_FASTLANE: u16 = 3;
 /// Of [`TallyKey::kind`]: the whole table, a port by its ifindex, a network.
 pub const TALLY_TABLE: u16 = 0;
 pub const TALLY_PORT: u16 = 1;

@@ -6,6 +6,7 @@ use agent_api::config::{Config, PeerRule, Place, MAX_NETWORK};
 use config::{within, ConfigError, Document, Faults, Invalid};
 use edge::balance::{Balance, Scheme, AGENTS};
 use edge::MAX_LABELS;
+use fastlane::FastLaneTable;
 use ports::{check_peers, check_ports, one_owner_each};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -15,6 +16,7 @@ use units::Time;
 
 mod congestion;
 mod controller;
+mod fastlane;
 mod limits;
 mod paths;
 mod plain;
@@ -104,6 +106,7 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
     let congestion = faults.note(file.congestion.as_ref().map(congestion::CongestionTable::check).transpose());
     let controller = faults.note(file.controller.as_ref().map(|table| table.check((word, policy))).transpose());
     let tenants = faults.note(file.tenants.as_ref().map(TenantsTable::check).transpose());
+    let fastlane = faults.note(file.fastlane.as_ref().map(FastLaneTable::check).transpose());
     let reorder = faults.note(file.receive.check());
     let discovery = faults.note(file.paths.check((word, policy)));
     if let (Some(peers), Some(labels), Some(found)) = (&peers, &labels, &discovery) {
@@ -139,6 +142,7 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
             congestion: congestion?,
             limits: limits?,
             tenants: tenants?,
+            fastlane: fastlane?,
             ports: ports?,
             peers: peers?,
             controller: controller?,
@@ -228,6 +232,7 @@ fn check_without_uplink(file: &File) -> Result<(Vec<String>, Option<IpAddr>), In
         ("congestion", file.congestion.is_some()),
         ("controller", file.controller.is_some()),
         ("tenants", file.tenants.is_some()),
+        ("fastlane", file.fastlane.is_some()),
     ] {
         if given {
             return Err(Invalid::new(key, "has no meaning without an uplink", "remove it, or add `[uplink]`"));

@@ -2,6 +2,7 @@
 
 use super::congestion::CongestionTable;
 use super::controller::ControllerTable;
+use super::fastlane::FastLaneTable;
 use super::limits::{LawWord, LimitsTable, PodAnnotations, TenantTable};
 use super::paths::PathsTable;
 use super::receive::ReceiveTable;
@@ -39,6 +40,7 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) tenant: Vec<TenantTable>,
     pub(super) tenants: Option<TenantsTable>,
+    pub(super) fastlane: Option<FastLaneTable>,
     #[serde(default)]
     pub(super) port: Vec<PortTable>,
     #[serde(default)]

@@ -1,0 +1,230 @@
+//! What the thread does.
+
+use super::segment::{Frame, Segment};
+use super::waiting::{Packet, Waiting};
+use super::{Reported, Settings, Stats};
+use crate::desired::EDGE_MAC;
+use edge::vcc::DUPLICATE_ACKS;
+use kernel::again::{Sender, Way};
+use kernel::emit;
+use kernel::state::fastlane::{FastCall, Verdict, FAST_DROPPED, FAST_DUE, FAST_LIMITER, FAST_REPORTED};
+use kernel::{monotonic_ns, Watch};
+use libbpf_rs::{PerfBuffer, PerfBufferBuilder};
+use nix::poll::{ppoll, PollFd, PollFlags};
+use nix::sys::eventfd::EventFd;
+use nix::sys::time::TimeSpec;
+use port::priority::hurry_this_thread;
+use std::cell::RefCell;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use units::Time;
+
+/// Of each CPU's buffer, of 4 KiB each: eight of the largest segments.
+const PAGES: usize = 128;
+/// Longest wait where nothing is due.
+const IDLE: Duration = Duration::from_secs(1);
+/// Reports that are looked at before drops of this host's own are again.
+const REPORTS: usize = 64;
+
+pub(super) struct Worker {
+    watch: Watch,
+    sender: Sender,
+    /// ifindex of the device by which segments come again.
+    device: u32,
+    waiting: Waiting,
+    reports: Receiver<Reported>,
+    wake: Arc<EventFd>,
+    shared: Arc<Mutex<Stats>>,
+    stats: Stats,
+}
+
+impl Worker {
+    pub(super) fn new(
+        watch: Watch,
+        sender: Sender,
+        settings: &Settings,
+        reports: Receiver<Reported>,
+        wake: Arc<EventFd>,
+        shared: Arc<Mutex<Stats>>,
+    ) -> Worker {
+        let waiting = Waiting::new(settings.config.store_per_guest.get(), settings.config.store.get());
+        Worker {
+            watch,
+            sender,
+            device: settings.devices[0],
+            waiting,
+            reports,
+            wake,
+            shared,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Until nobody reports any more, which is how it is told to end.
+    pub(super) fn run(mut self) {
+        hurry_this_thread();
+        let records = RefCell::new(Vec::<Vec<u8>>::new());
+        let note = |_: i32, record: &[u8]| records.borrow_mut().push(record.to_vec());
+        let lost = |_: i32, _: u64| (); // the program counts them
+        let Ok(map) = self.watch.drops() else { return };
+        let Ok(buffer) = PerfBufferBuilder::new(&map).pages(PAGES).sample_cb(note).lost_cb(lost).build() else { return };
+        drop(map);
+        loop {
+            self.wait(&buffer);
+            for at in 0..buffer.buffer_cnt() {
+                let _ = buffer.consume_buffer(at); // a CPU that is off has none
+                let told = std::mem::take(&mut *records.borrow_mut());
+                told.iter().for_each(|record| self.dropped(record));
+            }
+            if !self.hear() {
+                return;
+            }
+            self.send_due();
+            self.publish();
+        }
+    }
+
+    /// For drops, reports, or what is due.
+    fn wait(&self, buffer: &PerfBuffer<'_>) {
+        let now = monotonic_ns();
+        let due = self.waiting.due().map_or(IDLE, |due| Duration::from_nanos(due.saturating_sub(now)).min(IDLE));
+        // SAFETY: the buffer's own descriptor, open as long as it is.
+        let drops = unsafe { BorrowedFd::borrow_raw(buffer.epoll_fd()) };
+        let mut fds = [PollFd::new(drops, PollFlags::POLLIN), PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];
+        let _ = ppoll(&mut fds, Some(TimeSpec::from(due)), None); // a signal: then nothing is there, and that is fine
+        if fds[1].any().unwrap_or(false) {
+            let _ = self.wake.read();
+        }
+    }
+
+    /// This host has dropped a segment.
+    fn dropped(&mut self, record: &[u8]) {
+        let Some(segment) = Segment::read(record) else {
+            self.stats.unreadable += 1;
+            return;
+        };
+        let mut run = 0..0;
+        for n in 0..segment.packets() {
+            let mut call = segment.call(n, FAST_DROPPED);
+            let verdict = self.watch.decide(&mut call).unwrap_or(Verdict::Untracked);
+            self.stats.note(verdict);
+            match verdict {
+                Verdict::Resend => {
+                    run = if run.is_empty() { n..n + 1 } else { run.start..n + 1 };
+                    continue;
+                }
+                Verdict::Later => self.keep(&segment, n, call),
+                Verdict::Tell => self.tell(&call, guest_of(&segment.drop.ethernet)),
+                _ => {}
+            }
+            self.send_again(&segment, std::mem::take(&mut run));
+        }
+        self.send_again(&segment, run);
+    }
+
+    fn send_again(&mut self, segment: &Segment<'_>, packets: std::ops::Range<u32>) {
+        if packets.is_empty() {
+            return;
+        }
+        let Some(frame) = segment.frame(packets.start, packets.end - packets.start) else {
+            self.stats.unreadable += 1;
+            return;
+        };
+        self.send(self.way_of(segment), &frame, packets.end - packets.start);
+        self.stats.delays.note(Time::from_ns(monotonic_ns().saturating_sub(segment.drop.time)));
+    }
+
+    /// Into the queue that dropped it if that is of its limit, which it has passed nowhere else; else as if it came from its guest.
+    fn way_of(&self, segment: &Segment<'_>) -> Way {
+        let drop = &segment.drop;
+        match drop.place {
+            FAST_LIMITER => Way { device: drop.device, mark: drop.mark, priority: drop.priority },
+            _ => Way { device: self.device, mark: drop.key.port, priority: 0 },
+        }
+    }
+
+    fn send(&mut self, way: Way, frame: &Frame, packets: u32) {
+        match self.sender.send(way, &frame.header, &frame.bytes) {
+            Ok(()) => {
+                self.stats.resent += u64::from(packets);
+                self.stats.resent_segments += 1;
+            }
+            Err(_) => self.stats.failures += 1, // as if the queue had dropped it once more, but that nobody tells
+        }
+    }
+
+    /// One packet, to be sent when the time has come.
+    fn keep(&mut self, segment: &Segment<'_>, n: u32, call: FastCall) {
+        let Some(frame) = segment.frame(n, 1) else {
+            self.stats.unreadable += 1;
+            return;
+        };
+        let packet = Packet { call: FastCall { what: FAST_DUE, ..call }, way: self.way_of(segment), frame };
+        if !self.waiting.put(call.due, packet) {
+            self.stats.full += 1;
+        }
+    }
+
+    fn send_due(&mut self) {
+        let now = monotonic_ns();
+        while let Some(Packet { mut call, way, frame }) = self.waiting.take(now) {
+            match self.watch.decide(&mut call) {
+                Ok(Verdict::Resend) => {
+                    self.stats.resent_later += 1;
+                    self.send(way, &frame, 1);
+                }
+                _ => self.stats.outdated += 1,
+            }
+        }
+    }
+
+    /// Gives the guest behind a port three duplicate ACKs.
+    fn tell(&mut self, call: &FastCall, guest: [u8; 6]) {
+        let done = emit::frame(&call.answer, EDGE_MAC, guest).map_err(drop).and_then(|frame| {
+            let interface = emit::Interface::open(call.key.port).map_err(drop)?;
+            (0..DUPLICATE_ACKS).try_for_each(|_| interface.send(&frame)).map_err(drop)
+        });
+        if done.is_err() {
+            self.stats.failures += 1;
+        }
+    }
+
+    /// What others say was dropped. False: nobody will say anything any more.
+    fn hear(&mut self) -> bool {
+        use std::sync::mpsc::TryRecvError;
+        for _ in 0..REPORTS {
+            match self.reports.try_recv() {
+                Ok(report) => self.reported(&report),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+        let _ = self.wake.write(1); // there may be more
+        true
+    }
+
+    fn reported(&mut self, report: &Reported) {
+        let mut call = FastCall { what: FAST_REPORTED, ..report.call };
+        let verdict = self.watch.decide(&mut call).unwrap_or(Verdict::Untracked);
+        self.stats.note(verdict);
+        if verdict == Verdict::Tell {
+            self.tell(&call, report.guest);
+        }
+    }
+
+    fn publish(&mut self) {
+        self.stats.waiting = self.waiting.len() as u64;
+        if let Ok(mut shared) = self.shared.lock() {
+            *shared = self.stats;
+        }
+    }
+}
+
+/// Its MAC address.
+fn guest_of(ethernet: &[u8; 14]) -> [u8; 6] {
+    let mut guest = [0; 6];
+    guest.copy_from_slice(&ethernet[6..12]);
+    guest
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * FastLane on a real host: what this host drops of its guests' TCP is known here, with all its bytes. Two programs on both sides of a port
+ * follow its guest's connections (../fastlane.h), as those of limits do and only where it is switched on. One hears of each packet that
+ * the kernel drops, and hands those of guests to the agent, which asks selvedge_fast_decide what to do about each and sends again.
+ *
+ * selvedge_fast_guest is in front of all other programs of the port: what it follows is what the guest sends. What the agent sends again
+ * comes in behind it. selvedge_fast_port is behind them: what it sees is what the guest gets, and of two windows the smaller one wins.
+ */
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+typedef struct bpf_spin_lock sv_lock;
+#define SV_LOCK(lock) bpf_spin_lock(lock)
+#define SV_UNLOCK(lock) bpf_spin_unlock(lock)
+#define SV_SYN_OPTIONS_APART
+
+#include "../encap.h"
+#include "../mss.h"
+#include "fastlane.h"
+#include "quota.h"
+#include "state.h"
+
+#include "skb.h"
+#include "tables.h"
+
+/* The agent sizes it before it loads this. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct sv_fast_key);
+	__type(value, struct sv_fast);
+} fast SEC(".maps");
+
+/*
+ * Of packets that were dropped. The oldest go where there is no more room: then one that is dropped anew counts as dropped for the first
+ * time. An entry may become another's while it is used, hence the checks of its numbers.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 32768);
+	__type(key, struct sv_fast_copy_key);
+	__type(value, struct sv_fastlane_copy);
+} fast_copies SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sv_fast_conf);
+} fast_conf SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, u32); /* ifindex of its port */
+	__type(value, struct sv_fast_guest);
+} fast_guests SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sv_fast_counts);
+} fast_counts SEC(".maps");
+
+/* Dropped segments, to the agent. Each load of the programs has its own. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, sizeof(u32));
+} fast_drops SEC(".maps");
+
+static const struct sv_fast empty_fast;
+
+static __always_inline void fast_count(u32 index, u64 n)
+{
+	u32 zero = 0;
+	struct sv_fast_counts *counts = bpf_map_lookup_elem(&fast_counts, &zero);
+
+	/* Drops are told of in any context, also in the middle of another count. */
+	if (counts && index < SV_FAST_COUNTERS)
+		__sync_fetch_and_add(&counts->n[index], n);
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct sv_packet);
+} fast_scratch SEC(".maps");
+
+static __always_inline struct sv_packet *new_packet(void)
+{
+	u32 zero = 0;
+	struct sv_packet *p = bpf_map_lookup_elem(&fast_scratch, &zero);
+
+	if (p)
+		__builtin_memset(p, 0, sizeof(*p));
+	return p;
+}
+
+static __always_inline u64 idle_ns(void)
+{
+	u32 zero = 0;
+	const struct sv_config *conf = bpf_map_lookup_elem(&config, &zero);
+
+	return conf ? conf->conf.idle : 0;
+}
+
+/* `out`: from the guest. */
+static __always_inline void fast_key(struct sv_fast_key *key, const struct sv_packet *p, u32 port, u32 out)
+{
+	if (out)
+		sv_flow_key(p, &key->key);
+	else
+		sv_flow_key_reverse(p, &key->key);
+	key->port = port;
+}
+
+/* The connection's state, made if it is new; 0: there is no room for it, or it is no connection between guests. */
+static __noinline struct sv_fast *find_fast(const struct sv_packet *p, u32 ifindex, u32 out)
+{
+	const struct sv_port *port = bpf_map_lookup_elem(&ports, &ifindex);
+	struct sv_fast_key key = {0};
+	struct sv_fast *found;
+	u32 began, outside;
+
+	if (!p || !port)
+		return 0;
+	fast_key(&key, p, ifindex, out);
+	found = bpf_map_lookup_elem(&fast, &key);
+	if (found || p->tcp_flags & SV_TCP_RST)
+		return found;
+	if (!find_route(port->vni, out ? p->daddr : p->saddr))
+		return 0;
+	began = sv_quota_began(p, (int)out);
+	outside = began == SV_BEGAN_OUTSIDE;
+	if (may_begin(SV_TABLE_FASTLANE, ifindex, NO_NETWORK, began)) {
+		fast_count(SV_FAST_COUNT_FULL, 1);
+		return 0;
+	}
+	if (bpf_map_update_elem(&fast, &key, &empty_fast, BPF_NOEXIST))
+		return bpf_map_lookup_elem(&fast, &key); /* another CPU was first, or it is full */
+	charge(SV_TABLE_FASTLANE, ifindex, NO_NETWORK, 1, (s32)outside);
+	found = bpf_map_lookup_elem(&fast, &key);
+	if (found) {
+		found->charged = 1;
+		found->outside = (u8)outside;
+	}
+	return found;
+}
+
+/* It need not count as unsettled any more. */
+static __noinline int settle(struct sv_fast *f, u32 ifindex)
+{
+	int was;
+
+	if (!f)
+		return 0;
+	bpf_spin_lock(&f->lock);
+	was = f->outside;
+	f->outside = 0;
+	bpf_spin_unlock(&f->lock);
+	if (was)
+		charge(SV_TABLE_FASTLANE, ifindex, NO_NETWORK, 0, -1);
+	return 0;
+}
+
+/* Under the lock. */
+static __always_inline void track(struct sv_fast *f, const struct sv_packet *p, int out, u64 idle, u64 now)
+{
+	int anew = 0;
+
+	sv_conn_track(&f->lane.conn, &f->flow, p, out, idle, now, &anew);
+	if (!anew)
+		return;
+	sv_conn_begin(&f->lane.conn);
+	sv_fastlane_clear(&f->lane);
+	f->copied = 0;
+}
+
+/* A segment of the guest. Returns 1 if packets of it may have been sent before. */
+static __noinline int follow_out(struct sv_fast *f, const struct sv_packet *p, u64 now)
+{
+	u64 idle = idle_ns();
+	u32 found, again;
+
+	if (!f || !p)
+		return 0;
+	bpf_spin_lock(&f->lock);
+	track(f, p, 1, idle, now);
+	found = sv_fastlane_out(&f->lane, p, now);
+	if (found & SV_FASTLANE_ANEW)
+		f->copied = 0;
+	again = f->copied && sv_conn_end(p) != p->seq && sv_seq_after(f->copied_end, p->seq);
+	bpf_spin_unlock(&f->lock);
+	return (int)again;
+}
+
+static __noinline int follow_in(struct sv_fast *f, struct sv_packet *p, u64 now)
+{
+	u64 idle = idle_ns();
+
+	if (!f || !p)
+		return 0;
+	bpf_spin_lock(&f->lock);
+	track(f, p, 0, idle, now);
+	if (sv_fastlane_in(&f->lane, p, now) & SV_FASTLANE_ANEW || !sv_seq_after(f->copied_end, f->lane.conn.snd_una))
+		f->copied = 0;
+	bpf_spin_unlock(&f->lock);
+	return 0;
+}
+
+/* Queues in this host are long: a copy passes them in less than two round trips as they were measured before. */
+#define ROUND_TRIPS 2
+
+/* One packet that the guest sends again: is the edge's own copy of it under way? With `leaves`, it counts as one more. */
+static __noinline int one_again(struct sv_fast *f, const struct sv_fast_copy_key *key, u32 leaves, u64 now)
+{
+	struct sv_fastlane_copy *c;
+	int under_way = 0;
+
+	if (!f || !key)
+		return 0;
+	c = bpf_map_lookup_elem(&fast_copies, key);
+	if (!c)
+		return 0;
+	bpf_spin_lock(&f->lock);
+	if (c->seq == key->seq) {
+		under_way = sv_fastlane_under_way(&f->lane, c, ROUND_TRIPS, now);
+		if (leaves && c->copies < 0xffff)
+			c->copies++;
+	}
+	bpf_spin_unlock(&f->lock);
+	return under_way;
+}
+
+#define MAX_PACKETS 64
+
+/* Packets of a segment of which copies are under way. Global: the verifier proves it once. `how`: SV_FAST_LEAVES, or 0. */
+__noinline u32 packets_again(const struct sv_packet *p, u32 ifindex, u32 leaves)
+{
+	struct sv_fast_copy_key key = {0};
+	u32 size, under_way = 0;
+	struct sv_fast *f;
+	u64 now = bpf_ktime_get_ns();
+
+	if (!p)
+		return 0;
+	fast_key(&key.of, p, ifindex, 1);
+	key.seq = p->seq;
+	f = bpf_map_lookup_elem(&fast, &key.of);
+	size = p->segment_size ? p->segment_size : p->payload;
+	for (u32 i = 0; i < MAX_PACKETS && f; i++) {
+		if (i && (!size || key.seq - p->seq >= p->payload))
+			break;
+		under_way += (u32)one_again(f, &key, leaves, now);
+		key.seq += size;
+	}
+	return under_way;
+}
+
+/* Of one packet or more: all that the segment has are under way. */
+static __always_inline int need_not_leave(const struct sv_packet *p, u32 ifindex)
+{
+	u32 size = p->segment_size, packets = size ? (p->payload + size - 1) / size : 1;
+
+	return packets_again(p, ifindex, 0) >= packets;
+}
+
+/* What the guest sends: in front of all other programs of the port. */
+SEC("tc")
+int selvedge_fast_guest(struct __sk_buff *skb)
+{
+	struct sv_packet *p = new_packet();
+	struct sv_fast *f;
+	int again;
+
+	/* With the port's number as its mark it was here before, and through the queue of its limit. */
+	if (!p || skb->vlan_present || skb->mark == skb->ifindex)
+		return NEXT;
+	if (parse_at(skb, 0, p) != SV_PARSE_OK || p->proto != SV_PROTO_TCP || p->truncated)
+		return NEXT;
+	f = find_fast(p, skb->ifindex, 1);
+	if (!f)
+		return NEXT;
+	again = follow_out(f, p, bpf_ktime_get_ns());
+	if (f->outside && f->flow.seen & SV_FLOW_SETTLED)
+		settle(f, skb->ifindex);
+	if (!again)
+		return NEXT;
+	if (need_not_leave(p, skb->ifindex)) {
+		fast_count(SV_FAST_COUNT_SUPPRESSED, 1);
+		return TC_ACT_SHOT;
+	}
+	packets_again(p, skb->ifindex, 1);
+	return NEXT;
+}
+
+/* What it gets: behind all other programs of the port's egress. */
+SEC("tc")
+int selvedge_fast_port(struct __sk_buff *skb)
+{
+	struct sv_packet *p = new_packet();
+	struct sv_fast *f;
+
+	if (!p || skb->vlan_present || parse_at(skb, 0, p) != SV_PARSE_OK || p->proto != SV_PROTO_TCP || p->truncated)
+		return NEXT;
+	f = find_fast(p, skb->ifindex, 0);
+	if (!f)
+		return NEXT;
+	p->dirty = 0;
+	follow_in(f, p, bpf_ktime_get_ns());
+	if (f->outside && f->flow.seen & SV_FLOW_SETTLED)
+		settle(f, skb->ifindex);
+	if (p->dirty & SV_DIRTY_WINDOW) {
+		fast_count(SV_FAST_COUNT_LOWERED, 1);
+		if (replace_tcp(skb, SV_ETH_LEN + p->ip_header_len, 14, p->window))
+			return TC_ACT_SHOT;
+	}
+	return NEXT;
+}
+
+struct deciding {
+	struct sv_fast_call call;
+	struct sv_packet packet;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct deciding);
+} fast_deciding SEC(".maps");
+
+/* The entry of the packet, made if it is new. */
+static __noinline struct sv_fastlane_copy *copy_of(struct sv_fast *f, const struct sv_fast_call *call, u32 end)
+{
+	struct sv_fast_copy_key key = {0};
+	struct sv_fastlane_copy *found, fresh = {0};
+
+	if (!f || !call)
+		return 0;
+	key.of = call->key;
+	key.seq = call->seq;
+	found = bpf_map_lookup_elem(&fast_copies, &key);
+	if (found && found->end == end)
+		return found;
+	fresh.seq = call->seq;
+	fresh.end = end;
+	fresh.copies = 1;
+	if (call->what == SV_FAST_DUE || bpf_map_update_elem(&fast_copies, &key, &fresh, BPF_ANY))
+		return 0;
+	return bpf_map_lookup_elem(&fast_copies, &key);
+}
+
+/* Returns SV_FASTLANE_*. */
+static __noinline u32 decide(struct deciding *at)
+{
+	struct sv_fast_call *call = &at->call;
+	u64 now = bpf_ktime_get_ns(), due = 0;
+	struct sv_packet *p, answer = {0};
+	struct sv_flow_key key;
+	struct sv_fastlane_copy *c;
+	struct sv_fast *f;
+	u32 verdict, end, what;
+
+	if (!at)
+		return SV_FASTLANE_UNTRACKED;
+	p = &at->packet;
+	__builtin_memset(p, 0, sizeof(*p));
+	p->proto = SV_PROTO_TCP;
+	p->seq = call->seq;
+	p->ack = call->ack;
+	p->payload = call->payload;
+	p->tcp_flags = call->tcp_flags;
+	end = sv_conn_end(p);
+	what = call->what;
+	key = call->key.key;
+	f = bpf_map_lookup_elem(&fast, &call->key);
+	if (!f)
+		return SV_FASTLANE_UNTRACKED;
+	bpf_spin_lock(&f->lock);
+	verdict = sv_fastlane_refuses(&f->lane, p);
+	bpf_spin_unlock(&f->lock);
+	if (verdict)
+		return verdict;
+	c = copy_of(f, call, end);
+	if (!c)
+		return what == SV_FAST_DUE ? SV_FASTLANE_STALE : SV_FASTLANE_UNKEPT;
+	bpf_spin_lock(&f->lock);
+	if (c->seq != p->seq || c->end != end) {
+		verdict = SV_FASTLANE_UNKEPT;
+	} else {
+		if (what == SV_FAST_DUE)
+			verdict = sv_fastlane_due(&f->lane, c, now);
+		else if (what == SV_FAST_REPORTED)
+			verdict = sv_fastlane_reported(&f->lane, c, p);
+		else
+			verdict = sv_fastlane_notified(&f->lane, c, p, now);
+		due = sv_fastlane_due_at(&f->lane, c);
+		if (!f->copied || sv_seq_after(end, f->copied_end))
+			f->copied_end = end;
+		f->copied = 1;
+		if (verdict == SV_FASTLANE_TELL)
+			sv_fastlane_ack(&f->lane, &key, &answer);
+	}
+	bpf_spin_unlock(&f->lock);
+	call->due = due;
+	call->answer = answer;
+	return verdict;
+}
+
+/* For the agent, by BPF_PROG_TEST_RUN: what to do about a packet that was dropped. */
+SEC("tc")
+int selvedge_fast_decide(struct __sk_buff *skb)
+{
+	u32 zero = 0, verdict;
+	struct deciding *at = bpf_map_lookup_elem(&fast_deciding, &zero);
+
+	if (!at || bpf_skb_load_bytes(skb, SV_ETH_LEN, &at->call, sizeof(at->call)))
+		return SV_FASTLANE_UNTRACKED;
+	verdict = decide(at);
+	bpf_skb_store_bytes(skb, SV_ETH_LEN, &at->call, sizeof(at->call), 0);
+	return (int)verdict;
+}
+
+/* A function of its own, global: the verifier proves it once, not for each round of the loop. */
+__noinline int expire(const struct sv_fast_key *which, u64 now)
+{
+	struct sv_fast_key key;
+	struct sv_fast *f;
+	u32 charged, outside;
+
+	if (!which)
+		return 0;
+	key = *which;
+	f = bpf_map_lookup_elem(&fast, &key);
+	if (!f)
+		return 0;
+	charged = f->charged;
+	outside = f->outside;
+	if (!sv_flow_expired(&f->flow, idle_ns(), now) || bpf_map_delete_elem(&fast, &key))
+		return 0;
+	if (charged)
+		charge(SV_TABLE_FASTLANE, key.port, NO_NETWORK, -1, outside ? -1 : 0);
+	return 1;
+}
+
+/* For the agent, by BPF_PROG_TEST_RUN: forgets which of the connections named have expired. */
+SEC("tc")
+int selvedge_fast_tick(struct __sk_buff *skb)
+{
+	struct sv_tick_call call = {0};
+	struct sv_fast_key key;
+	int expired = 0;
+
+	if (bpf_skb_load_bytes(skb, SV_ETH_LEN, &call, sizeof(call)) || call.what != SV_TICK_EXPIRE)
+		return 0;
+	for (u32 i = 0; i < SV_TICK_MAX; i++) {
+		if (i >= call.count ||
+		    bpf_skb_load_bytes(skb, SV_ETH_LEN + sizeof(call) + i * sizeof(key), &key, sizeof(key)))
+			break;
+		expired += expire(&key, call.now);
+	}
+	return expired;
+}
+
+#include "drops.h"
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What the programs of FastLane and the agent share: the values of their maps and what they tell one another. As with state.h, of whose
+ * version the maps are part.
+ */
+#ifndef SV_KERNEL_FASTLANE_H
+#define SV_KERNEL_FASTLANE_H
+
+#include "../fastlane.h"
+#include "../flow.h"
+
+/* A connection of a guest, by the direction in which the guest sends. */
+struct sv_fast_key {
+	struct sv_flow_key key;
+	u32 port; /* ifindex of the guest's */
+};
+
+SV_ASSERT_SIZE(struct sv_fast_key, 44);
+
+struct sv_fast {
+#ifdef __bpf__
+	struct bpf_spin_lock lock; /* guards the rest, and the connection's entries of `fast_copies` */
+#else
+	u32 lock;
+#endif
+	u8 charged; /* the port is, for it */
+	u8 outside; /* as begun from outside and not settled */
+	u8 copied;  /* 1: packets before copied_end may have entries in `fast_copies` */
+	u8 pad;
+	struct sv_flow flow;
+	struct sv_fastlane lane;
+	u32 copied_end;
+	u32 pad2;
+};
+
+SV_ASSERT_SIZE(struct sv_fast, 136);
+
+/* A packet of which more than one copy may have left: sv_fastlane_copy. */
+struct sv_fast_copy_key {
+	struct sv_fast_key of;
+	u32 seq;
+};
+
+SV_ASSERT_SIZE(struct sv_fast_copy_key, 48);
+
+/* The one row of `fast_conf`, the agent's. */
+struct sv_fast_conf {
+	u64 bytes; /* of what is dropped, the agent is told of so many of one guest in SV_FAST_INTERVAL_NS */
+};
+
+SV_ASSERT_SIZE(struct sv_fast_conf, 8);
+
+#define SV_FAST_INTERVAL_NS 10000000ULL
+
+/* A guest's row of `fast_guests`. */
+struct sv_fast_guest {
+	u64 since; /* when the interval began, ns */
+	u64 bytes; /* that the agent was told of in it */
+};
+
+SV_ASSERT_SIZE(struct sv_fast_guest, 16);
+
+/* sv_fast_drop.where */
+#define SV_FAST_UNDERLAY 1 /* on its way to a peer, in the tunnel */
+#define SV_FAST_PLAIN 2	   /* the same without a tunnel */
+#define SV_FAST_PORT 3	   /* on its way to a guest of this host */
+#define SV_FAST_LIMITER 4  /* in the queue of the limit of what its guest sends */
+#define SV_FAST_EDGE 5	   /* by a program of the edge */
+
+/* What the agent gets of a dropped segment; its bytes follow, from sv_fast_drop.len bytes. */
+struct sv_fast_drop {
+	u64 time;	   /* ns, CLOCK_MONOTONIC */
+	struct sv_fast_key key;
+	u32 seq;
+	u32 ack;
+	u32 payload;	   /* bytes */
+	u32 len;	   /* bytes that follow */
+	u32 at;		   /* of these, where the guest's IP header begins */
+	u32 device;	   /* ifindex of that whose queue dropped it */
+	u32 mark;	   /* with which it was queued */
+	u32 priority;
+	u16 segment_size;  /* payload bytes of each packet; 0: it is one packet */
+	u8 tcp_flags;
+	u8 where;	   /* SV_FAST_* */
+	u8 family;
+	u8 ip_header_len;
+	u8 l4_header_len;
+	u8 unfinished;	   /* 1: of the transport checksum only the pseudo-header is summed up */
+	u8 ethernet[14];   /* the guest's */
+	u8 reason;	   /* the kernel's number of why it was dropped */
+	u8 spoken;	   /* 1: edges speak in TCP's reserved bits, and have written the guest's ECN field: SV_WIRE_1, SV_WIRE_PLAIN */
+	u8 pad[4];
+};
+
+SV_ASSERT_SIZE(struct sv_fast_drop, 112);
+
+/* The longest frame that fits a record of the kernel's, with what else is in it. */
+#define SV_FAST_MAX_FRAME 65300
+
+/* sv_fast_call.what */
+#define SV_FAST_DROPPED 0  /* the agent has the packet's bytes */
+#define SV_FAST_REPORTED 1 /* somebody says that it was dropped */
+#define SV_FAST_DUE 2	   /* it has waited */
+
+/*
+ * One call of selvedge_fast_decide: where it stands in the frame after an Ethernet header. The program returns SV_FASTLANE_*, and writes
+ * `due` and `answer`.
+ */
+struct sv_fast_call {
+	struct sv_fast_key key;
+	u32 seq;
+	u32 ack;
+	u32 payload;
+	u8 tcp_flags;
+	u8 what; /* SV_FAST_* */
+	u8 pad[2];
+	u32 pad2;
+	u64 due;		 /* SV_FASTLANE_LATER: when to call again, ns */
+	struct sv_packet answer; /* SV_FASTLANE_TELL: of which the guest gets SV_CONN_DUPACKS */
+};
+
+SV_ASSERT_SIZE(struct sv_fast_call, 160);
+
+/* Indices into the per-CPU counters. */
+enum sv_fast_counter {
+	SV_FAST_COUNT_TOLD,	  /* segments dropped by this host of which the agent was told */
+	SV_FAST_COUNT_BYTES,	  /* their frames */
+	SV_FAST_COUNT_FOREIGN,	  /* dropped TCP segments of no connection that is followed */
+	SV_FAST_COUNT_WITHHELD,	  /* more of one guest than the agent is told of in a while */
+	SV_FAST_COUNT_LARGE,	  /* longer than a record can be */
+	SV_FAST_COUNT_LOST,	  /* for which the agent's buffer had no room */
+	SV_FAST_COUNT_SUPPRESSED, /* segments of guests that did not leave: the edge's own copies are under way */
+	SV_FAST_COUNT_LOWERED,	  /* ACKs whose window was lowered */
+	SV_FAST_COUNT_FULL,	  /* segments without room for their connection's state */
+	SV_FAST_COUNTERS
+};
+
+struct sv_fast_counts {
+	u64 n[SV_FAST_COUNTERS];
+};
+
+#endif
