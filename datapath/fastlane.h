@@ -299,16 +299,16 @@ SV_FN u32 sv_fastlane_due(struct sv_fastlane *f, struct sv_fastlane_copy *c, u64
 	return sv_fastlane_resend(c, now);
 }
 
-/* Is the edge's own copy under way, which takes so many round trips at most? */
-SV_FN int sv_fastlane_under_way(const struct sv_fastlane *f, const struct sv_fastlane_copy *c, u32 round_trips, u64 now)
+/* Is the edge's own copy under way, of which one hears within `round_trip` ns? */
+SV_FN int sv_fastlane_under_way(const struct sv_fastlane_copy *c, u64 round_trip, u64 now)
 {
-	return c->own && c->dropped < c->copies && now < c->sent + sv_fastlane_rtt(f) * round_trips;
+	return c->own && c->dropped < c->copies && now < c->sent + round_trip;
 }
 
 /* The guest sends a packet again. Returns 1 if the edge's own copy of it is under way, and this one need not leave. */
 SV_FN int sv_fastlane_again(const struct sv_fastlane *f, struct sv_fastlane_copy *c, u64 now)
 {
-	if (sv_fastlane_under_way(f, c, 1, now))
+	if (sv_fastlane_under_way(c, sv_fastlane_rtt(f), now))
 		return 1;
 	if (c->copies < 0xffff)
 		c->copies++;

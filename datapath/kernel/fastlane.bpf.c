@@ -180,58 +180,120 @@ static __always_inline void track(struct sv_fast *f, const struct sv_packet *p, 
 		return;
 	sv_conn_begin(&f->lane.conn);
 	sv_fastlane_clear(&f->lane);
-	f->copied = 0;
+	f->known = 0;
+	f->longest = 0;
+	f->size = 0;
+}
+
+/*
+ * The timestamp of a TCP segment where it stands alone at the front of the options, as RFC 7323 recommends (appendix A). Returns 0 if
+ * there is none.
+ */
+static __always_inline int read_stamp(struct __sk_buff *skb, const struct sv_packet *p, u32 *stamp)
+{
+	u8 option[8] = {0};
+
+	if (p->l4_header_len < 32 || p->tcp_flags & SV_TCP_SYN ||
+	    bpf_skb_load_bytes(skb, SV_ETH_LEN + p->ip_header_len + 20, option, sizeof(option)) ||
+	    sv_get32(option) != 0x0101080a)
+		return 0;
+	*stamp = sv_get32(option + 4);
+	return 1;
 }
 
 /* A segment of the guest. Returns 1 if packets of it may have been sent before. */
-static __noinline int follow_out(struct sv_fast *f, const struct sv_packet *p, u64 now)
+static __noinline int follow_out(struct __sk_buff *skb, struct sv_fast *f, const struct sv_packet *p, u64 now)
 {
 	u64 idle = idle_ns();
-	u32 found, again;
+	u32 found, again, end, stamp = 0;
+	int stamped;
 
 	if (!f || !p)
 		return 0;
+	stamped = read_stamp(skb, p, &stamp);
+	end = sv_conn_end(p);
 	bpf_spin_lock(&f->lock);
 	track(f, p, 1, idle, now);
 	found = sv_fastlane_out(&f->lane, p, now);
 	if (found & SV_FASTLANE_ANEW)
-		f->copied = 0;
-	again = f->copied && sv_conn_end(p) != p->seq && sv_seq_after(f->copied_end, p->seq);
+		f->known = 0;
+	if (stamped) {
+		f->stamp = stamp;
+		f->known |= SV_FAST_STAMP;
+	}
+	if (!(found & SV_FASTLANE_BEYOND) && end != p->seq && (!(f->known & SV_FAST_AGAIN) || sv_seq_after(end, f->again_end))) {
+		f->again_end = end;
+		f->known |= SV_FAST_AGAIN;
+	}
+	again = f->known & SV_FAST_COPIED && end != p->seq && sv_seq_after(f->copied_end, p->seq);
 	bpf_spin_unlock(&f->lock);
 	return (int)again;
 }
 
+/* No round trip in a datacenter takes longer. */
+#define LONGEST_NS 100000000u
+
 static __noinline int follow_in(struct sv_fast *f, struct sv_packet *p, u64 now)
 {
-	u64 idle = idle_ns();
+	u64 idle = idle_ns(), start;
+	u32 timed, una;
 
 	if (!f || !p)
 		return 0;
 	bpf_spin_lock(&f->lock);
 	track(f, p, 0, idle, now);
-	if (sv_fastlane_in(&f->lane, p, now) & SV_FASTLANE_ANEW || !sv_seq_after(f->copied_end, f->lane.conn.snd_una))
-		f->copied = 0;
+	timed = f->lane.conn.flags & SV_CONN_RTT;
+	start = f->lane.conn.rtt_start;
+	una = f->lane.conn.snd_una;
+	if (sv_fastlane_in(&f->lane, p, now) & SV_FASTLANE_ANEW)
+		f->known = 0;
+	if (timed && !(f->lane.conn.flags & SV_CONN_RTT) && f->lane.conn.snd_una != una)
+		f->longest = sv_max32(now - start < LONGEST_NS ? (u32)(now - start) : LONGEST_NS, f->longest - f->longest / 8);
+	if (!sv_seq_after(f->copied_end, f->lane.conn.snd_una))
+		f->known &= (u8)~SV_FAST_COPIED;
+	if (!sv_seq_after(f->again_end, f->lane.conn.snd_una))
+		f->known &= (u8)~SV_FAST_AGAIN;
 	bpf_spin_unlock(&f->lock);
 	return 0;
 }
 
-/* Queues in this host are long: a copy passes them in less than two round trips as they were measured before. */
+/*
+ * Queues in this host are long and grow: a copy passes them in less than two round trips as they were measured before, and where few
+ * were, in less than this. Guests' timeouts are longer, and get through.
+ */
 #define ROUND_TRIPS 2
+#define LEAST_PATIENCE_NS 10000000u
 
-/* One packet that the guest sends again: is the edge's own copy of it under way? With `leaves`, it counts as one more. */
-static __noinline int one_again(struct sv_fast *f, const struct sv_fast_copy_key *key, u32 leaves, u64 now)
+/* Under the lock. */
+static __always_inline u64 patience(const struct sv_fast *f)
 {
+	u64 rtt = sv_fastlane_rtt(&f->lane);
+
+	rtt = ROUND_TRIPS * (rtt > f->longest ? rtt : f->longest);
+	return rtt > LEAST_PATIENCE_NS ? rtt : LEAST_PATIENCE_NS;
+}
+
+/*
+ * One packet that the guest sends again: is the edge's own copy of it under way? With `leaves`, it counts as one more. Global: the
+ * verifier proves it once, not for each round of the loop.
+ */
+__noinline int one_again(const struct sv_fast_copy_key *key, u32 leaves)
+{
+	u64 now = bpf_ktime_get_ns();
 	struct sv_fastlane_copy *c;
+	struct sv_fast *f;
 	int under_way = 0;
 
-	if (!f || !key)
+	if (!key)
 		return 0;
+	f = bpf_map_lookup_elem(&fast, &key->of);
 	c = bpf_map_lookup_elem(&fast_copies, key);
-	if (!c)
+	if (!f || !c)
 		return 0;
 	bpf_spin_lock(&f->lock);
 	if (c->seq == key->seq) {
-		under_way = sv_fastlane_under_way(&f->lane, c, ROUND_TRIPS, now);
+		/* What waits to be sent again is as good as under way, for no longer than that could be. */
+		under_way = sv_fastlane_under_way(c, patience(f), now) || (c->waits && now < c->sent + patience(f));
 		if (leaves && c->copies < 0xffff)
 			c->copies++;
 	}
@@ -241,35 +303,40 @@ static __noinline int one_again(struct sv_fast *f, const struct sv_fast_copy_key
 
 #define MAX_PACKETS 64
 
-/* Packets of a segment of which copies are under way. Global: the verifier proves it once. `how`: SV_FAST_LEAVES, or 0. */
-__noinline u32 packets_again(const struct sv_packet *p, u32 ifindex, u32 leaves)
+/*
+ * The entries of packets that the segment repeats: with `leaves` they count one copy more. Returns 1 if copies of all that it has are
+ * under way. Guests cut anew what they send again; so where no entry begins with it, those before and behind that are looked for at the
+ * distances at which others begin. Global: the verifier proves it once.
+ */
+__noinline int packets_again(const struct sv_packet *p, u32 ifindex, u32 leaves)
 {
 	struct sv_fast_copy_key key = {0};
-	u32 size, under_way = 0;
+	u32 size, all = 1, n, ahead;
 	struct sv_fast *f;
-	u64 now = bpf_ktime_get_ns();
 
 	if (!p)
 		return 0;
 	fast_key(&key.of, p, ifindex, 1);
 	key.seq = p->seq;
 	f = bpf_map_lookup_elem(&fast, &key.of);
+	if (!f)
+		return 0;
 	size = p->segment_size ? p->segment_size : p->payload;
-	for (u32 i = 0; i < MAX_PACKETS && f; i++) {
-		if (i && (!size || key.seq - p->seq >= p->payload))
+	if (f->size && !bpf_map_lookup_elem(&fast_copies, &key)) {
+		size = f->size;
+		ahead = sv_seq_after(f->place, p->seq) ? (f->place - p->seq) % size : size - (p->seq - f->place) % size;
+		key.seq = p->seq - (size - ahead) % size;
+	}
+	for (n = 0; n < MAX_PACKETS; n++) {
+		if (n && (!size || !sv_seq_after(p->seq + p->payload, key.seq)))
 			break;
-		under_way += (u32)one_again(f, &key, leaves, now);
+		if (!one_again(&key, leaves))
+			all = 0;
+		if (!all && !leaves)
+			break;
 		key.seq += size;
 	}
-	return under_way;
-}
-
-/* Of one packet or more: all that the segment has are under way. */
-static __always_inline int need_not_leave(const struct sv_packet *p, u32 ifindex)
-{
-	u32 size = p->segment_size, packets = size ? (p->payload + size - 1) / size : 1;
-
-	return packets_again(p, ifindex, 0) >= packets;
+	return n < MAX_PACKETS && all;
 }
 
 /* What the guest sends: in front of all other programs of the port. */
@@ -288,12 +355,12 @@ int selvedge_fast_guest(struct __sk_buff *skb)
 	f = find_fast(p, skb->ifindex, 1);
 	if (!f)
 		return NEXT;
-	again = follow_out(f, p, bpf_ktime_get_ns());
+	again = follow_out(skb, f, p, bpf_ktime_get_ns());
 	if (f->outside && f->flow.seen & SV_FLOW_SETTLED)
 		settle(f, skb->ifindex);
 	if (!again)
 		return NEXT;
-	if (need_not_leave(p, skb->ifindex)) {
+	if (packets_again(p, skb->ifindex, 0)) {
 		fast_count(SV_FAST_COUNT_SUPPRESSED, 1);
 		return TC_ACT_SHOT;
 	}
@@ -353,6 +420,11 @@ static __noinline struct sv_fastlane_copy *copy_of(struct sv_fast *f, const stru
 	fresh.seq = call->seq;
 	fresh.end = end;
 	fresh.copies = 1;
+	/* Others have left, of which nobody knew that they would count: what was dropped is the newest. */
+	if (f->known & SV_FAST_AGAIN && sv_seq_after(f->again_end, call->seq)) {
+		fresh.copies = 2;
+		fresh.dropped = 1;
+	}
 	if (call->what == SV_FAST_DUE || bpf_map_update_elem(&fast_copies, &key, &fresh, BPF_ANY))
 		return 0;
 	return bpf_map_lookup_elem(&fast_copies, &key);
@@ -367,7 +439,7 @@ static __noinline u32 decide(struct deciding *at)
 	struct sv_flow_key key;
 	struct sv_fastlane_copy *c;
 	struct sv_fast *f;
-	u32 verdict, end, what;
+	u32 verdict, end, what, stamp = 0, stamped = 0;
 
 	if (!at)
 		return SV_FASTLANE_UNTRACKED;
@@ -403,13 +475,21 @@ static __noinline u32 decide(struct deciding *at)
 		else
 			verdict = sv_fastlane_notified(&f->lane, c, p, now);
 		due = sv_fastlane_due_at(&f->lane, c);
-		if (!f->copied || sv_seq_after(end, f->copied_end))
+		if (!(f->known & SV_FAST_COPIED) || sv_seq_after(end, f->copied_end))
 			f->copied_end = end;
-		f->copied = 1;
+		f->known |= SV_FAST_COPIED;
+		if (p->payload && p->payload >= f->lane.conn.mss) {
+			f->place = p->seq;
+			f->size = p->payload;
+		}
+		stamp = f->stamp;
+		stamped = !!(f->known & SV_FAST_STAMP);
 		if (verdict == SV_FASTLANE_TELL)
 			sv_fastlane_ack(&f->lane, &key, &answer);
 	}
 	bpf_spin_unlock(&f->lock);
+	call->stamp = stamp;
+	call->stamped = (u8)stamped;
 	call->due = due;
 	call->answer = answer;
 	return verdict;

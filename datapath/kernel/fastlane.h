@@ -25,15 +25,24 @@ struct sv_fast {
 #endif
 	u8 charged; /* the port is, for it */
 	u8 outside; /* as begun from outside and not settled */
-	u8 copied;  /* 1: packets before copied_end may have entries in `fast_copies` */
+	u8 known;   /* SV_FAST_*: what of the rest means something */
 	u8 pad;
 	struct sv_flow flow;
 	struct sv_fastlane lane;
-	u32 copied_end;
-	u32 pad2;
+	u32 copied_end; /* packets before this may have entries in `fast_copies` */
+	u32 again_end;	/* what the guest sent more than once ends here */
+	u32 stamp;	/* its newest TCP timestamp */
+	u32 longest;	/* ns: a round trip lately; queues in this host grow faster than an average follows */
+	u32 place;	/* a packet that has an entry begins here, and those around it most likely at multiples of `size` from it */
+	u32 size;	/* payload bytes; 0: none is known */
 };
 
-SV_ASSERT_SIZE(struct sv_fast, 136);
+SV_ASSERT_SIZE(struct sv_fast, 152);
+
+/* sv_fast.known */
+#define SV_FAST_COPIED 0x1
+#define SV_FAST_AGAIN 0x2
+#define SV_FAST_STAMP 0x4
 
 /* A packet of which more than one copy may have left: sv_fastlane_copy. */
 struct sv_fast_copy_key {
@@ -104,7 +113,7 @@ SV_ASSERT_SIZE(struct sv_fast_drop, 112);
 
 /*
  * One call of selvedge_fast_decide: where it stands in the frame after an Ethernet header. The program returns SV_FASTLANE_*, and writes
- * `due` and `answer`.
+ * `stamp`, `due` and `answer`.
  */
 struct sv_fast_call {
 	struct sv_fast_key key;
@@ -113,8 +122,9 @@ struct sv_fast_call {
 	u32 payload;
 	u8 tcp_flags;
 	u8 what; /* SV_FAST_* */
-	u8 pad[2];
-	u32 pad2;
+	u8 stamped; /* 1: `stamp` is the guest's newest timestamp */
+	u8 pad;
+	u32 stamp;
 	u64 due;		 /* SV_FASTLANE_LATER: when to call again, ns */
 	struct sv_packet answer; /* SV_FASTLANE_TELL: of which the guest gets SV_CONN_DUPACKS */
 };

@@ -202,7 +202,8 @@ impl Agent {
         let counters = self.edge.counters()?;
         let value = |c: &Counter| CounterValue { name: c.name().into(), value: counters.get(*c) };
         let of_fastlane = self.fastlane_counters();
-        let of_fastlane = of_fastlane.iter().map(|(name, _, value)| CounterValue { name: (*name).into(), value: *value });
+        let of_fastlane =
+            of_fastlane.iter().map(|(name, _, value)| CounterValue { name: (*name).into(), value: *value });
         Ok(Counter::ALL.iter().map(value).chain(of_fastlane).collect())
     }
 
@@ -215,59 +216,71 @@ impl Agent {
         let attached = |role| self.attached.count(role) as f64;
         let snapshot = Snapshot {
             counters: self.edge.counters().unwrap_or_default(),
-            own_counters: [vec![
-                ("reloads", "Configurations taken while running", tally.reloads),
-                ("reload_failures", "Configurations refused while running", tally.reload_failures),
-                ("learned_refused", "Guests' addresses that were not learned", tally.refused),
-                ("flows_expired", "Flows forgotten after their idle time", tally.expired),
-                ("facks_sent", "Reports sent to peers in packets of their own", tally.sent.facks),
-                ("marks_sent", "Counts of marks sent to peers in packets of their own", tally.sent.marks),
-                ("window_updates_sent", "Guests told of a larger window", tally.sent.window_updates),
-                ("timeouts_inferred", "Guests made to retransmit by duplicate ACKs", tally.sent.timeouts),
-                (
-                    "full_ticks",
-                    "Looks for timeouts that were continued later, for want of room to tell of them",
-                    tally.full_ticks,
-                ),
-                ("send_failures", "Packets of the edge's own that could not be sent", tally.sent.failures),
-                ("receiver_held_segments", "Segments that waited behind a gap", receiver.reorder.segments_held),
-                (
-                    "receiver_gaps_filled",
-                    "Segments released because the gap before them filled",
-                    receiver.reorder.gaps_filled,
-                ),
-                ("receiver_timeouts", "Segments released because it did not in time", receiver.reorder.timeouts),
-                (
-                    "receiver_overflows",
-                    "Times that the receiver was full and released a flow",
-                    receiver.reorder.overflows,
-                ),
-                ("receiver_lost_segments", "Segments that the receiver could not give back", receiver.lost),
-                ("probes_sent", "Probes of path discovery sent", traced.probes),
-                ("probe_bytes_sent", "Bytes of these, IP header included", traced.probe_bytes),
-                ("probe_failures", "Probes that the host could not send", traced.failures),
-                ("probe_hops_heard", "Answers of routers to probes", traced.hops),
-                ("probe_replies_heard", "Answers of peers to probes", traced.replies),
-                ("probe_answers_ignored", "Answers that are of no probe sent lately", traced.ignored),
-                ("path_changes", "Times that the paths to a peer changed", traced.changes),
-            ], self.fastlane_counters()].concat(),
-            gauges: vec![
-                ("flows", "Flows remembered at the last sweep", self.swept.kept as f64),
-                ("flows_limit", "Flows that can be remembered", f64::from(self.config.max_flows)),
-                ("ports", "Guests' interfaces with a program", attached(Role::Guest)),
-                ("uplinks", "Uplinks with a program", attached(Role::Uplink)),
-                ("receiver_flows", "Flows that the receiver knows", receiver.flows as f64),
-                ("traced_peers", "Peers whose paths are traced", traced_peers as f64),
-                ("known_paths", "Paths discovered, over all peers", known_paths as f64),
-                ("peers", "Peers configured", self.config.peers.len() as f64),
-                (
-                    "peers_heard",
-                    "Peers, plain ones aside, that have sent something in the last minute",
-                    self.peers_heard() as f64,
-                ),
-                ("learned_addresses", "Guests' addresses learned", self.learned.iter().count() as f64),
-                ("problems", "Things that do not work now; selvedge ctl status names them", self.problems.len() as f64),
-            ],
+            own_counters: [
+                vec![
+                    ("reloads", "Configurations taken while running", tally.reloads),
+                    ("reload_failures", "Configurations refused while running", tally.reload_failures),
+                    ("learned_refused", "Guests' addresses that were not learned", tally.refused),
+                    ("flows_expired", "Flows forgotten after their idle time", tally.expired),
+                    ("facks_sent", "Reports sent to peers in packets of their own", tally.sent.facks),
+                    ("marks_sent", "Counts of marks sent to peers in packets of their own", tally.sent.marks),
+                    ("window_updates_sent", "Guests told of a larger window", tally.sent.window_updates),
+                    ("timeouts_inferred", "Guests made to retransmit by duplicate ACKs", tally.sent.timeouts),
+                    (
+                        "full_ticks",
+                        "Looks for timeouts that were continued later, for want of room to tell of them",
+                        tally.full_ticks,
+                    ),
+                    ("send_failures", "Packets of the edge's own that could not be sent", tally.sent.failures),
+                    ("receiver_held_segments", "Segments that waited behind a gap", receiver.reorder.segments_held),
+                    (
+                        "receiver_gaps_filled",
+                        "Segments released because the gap before them filled",
+                        receiver.reorder.gaps_filled,
+                    ),
+                    ("receiver_timeouts", "Segments released because it did not in time", receiver.reorder.timeouts),
+                    (
+                        "receiver_overflows",
+                        "Times that the receiver was full and released a flow",
+                        receiver.reorder.overflows,
+                    ),
+                    ("receiver_lost_segments", "Segments that the receiver could not give back", receiver.lost),
+                    ("probes_sent", "Probes of path discovery sent", traced.probes),
+                    ("probe_bytes_sent", "Bytes of these, IP header included", traced.probe_bytes),
+                    ("probe_failures", "Probes that the host could not send", traced.failures),
+                    ("probe_hops_heard", "Answers of routers to probes", traced.hops),
+                    ("probe_replies_heard", "Answers of peers to probes", traced.replies),
+                    ("probe_answers_ignored", "Answers that are of no probe sent lately", traced.ignored),
+                    ("path_changes", "Times that the paths to a peer changed", traced.changes),
+                ],
+                self.fastlane_counters(),
+            ]
+            .concat(),
+            gauges: [
+                vec![
+                    ("flows", "Flows remembered at the last sweep", self.swept.kept as f64),
+                    ("flows_limit", "Flows that can be remembered", f64::from(self.config.max_flows)),
+                    ("ports", "Guests' interfaces with a program", attached(Role::Guest)),
+                    ("uplinks", "Uplinks with a program", attached(Role::Uplink)),
+                    ("receiver_flows", "Flows that the receiver knows", receiver.flows as f64),
+                    ("traced_peers", "Peers whose paths are traced", traced_peers as f64),
+                    ("known_paths", "Paths discovered, over all peers", known_paths as f64),
+                    ("peers", "Peers configured", self.config.peers.len() as f64),
+                    (
+                        "peers_heard",
+                        "Peers, plain ones aside, that have sent something in the last minute",
+                        self.peers_heard() as f64,
+                    ),
+                    ("learned_addresses", "Guests' addresses learned", self.learned.iter().count() as f64),
+                    (
+                        "problems",
+                        "Things that do not work now; selvedge ctl status names them",
+                        self.problems.len() as f64,
+                    ),
+                ],
+                self.fastlane_gauges(),
+            ]
+            .concat(),
             limits: self.limits(),
             paths: if keeps { self.paths(|_| true) } else { Vec::new() },
             shares: self.tenants().ok().flatten().map(|tenants| tenants.guests).unwrap_or_default(),

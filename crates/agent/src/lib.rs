@@ -10,7 +10,7 @@
 //! | what is there | `watch`, `interfaces`, `host`, `learned`, `probe` |
 //! | what should be | `rules`, `desired`, `limits`, `follow` (a controller's schedules), `requested` (limits asked for on the socket) |
 //! | the difference | `reconcile`, `tables`, `attached`, `mtus`, `remembered`, `teardown` |
-//! | in between | `run`, `originate` (packets of the edge's own), [`receiver`] (reordering), `discovery` (paths), `fastlane` (drops) |
+//! | in between | `run`, `originate` (packets of the edge's own), [`receiver`] (reordering), `discovery` (paths), `fastlane` and `drops` (what was dropped) |
 //! | who asks | `server`, `answers`, `metrics`, `tally`, `check` (without an agent), `grant` (limits) |
 #![cfg(feature = "libbpf")]
 
@@ -19,6 +19,7 @@ mod attached;
 mod check;
 mod desired;
 mod discovery;
+mod drops;
 mod error;
 mod fastlane;
 mod follow;

@@ -64,8 +64,7 @@ impl Sender {
     pub fn open() -> io::Result<Sender> {
         // Protocol 0: nothing is received, so nothing piles up.
         // SAFETY: a system call with constants.
-        let fd =
-            unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
@@ -117,9 +116,8 @@ impl Sender {
     fn set(&self, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
         let size = size_of::<libc::c_int>() as libc::socklen_t;
         // SAFETY: the kernel reads the value, which is as long as said.
-        let done = unsafe {
-            libc::setsockopt(self.socket.as_raw_fd(), level, name, std::ptr::from_ref(&value).cast(), size)
-        };
+        let done =
+            unsafe { libc::setsockopt(self.socket.as_raw_fd(), level, name, std::ptr::from_ref(&value).cast(), size) };
         if done < 0 {
             return Err(io::Error::last_os_error());
         }

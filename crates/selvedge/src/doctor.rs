@@ -55,6 +55,7 @@ pub fn diagnose() -> Diagnosis {
         built_in(),
         programs(),
         laws(),
+        drops(),
         namespaces(),
         tun(),
         packet_sockets(),
@@ -69,6 +70,7 @@ pub fn diagnose() -> Diagnosis {
         conclude("kernel-edge", &probes, &["kernel", "btf", "bpf", "bpffs", "edge", "programs"]),
         conclude("rate-limits", &probes, &["kernel", "bpf", "bpffs", "htb", "edge", "programs"]),
         limit_laws(&probes),
+        conclude("fastlane", &probes, &["kernel", "btf", "bpf", "bpffs", "tcx", "edge", "programs", "drops"]),
         departure_times(&probes),
         conclude("kernel-lab", &probes, &["namespaces", "ip"]),
         lab(&probes),
@@ -181,6 +183,10 @@ fn programs() -> Finding {
 
 fn laws() -> Finding {
     tried("laws", "the kernel takes the programs of rate limits", kernel_edge::try_laws)
+}
+
+fn drops() -> Finding {
+    tried("drops", "the kernel names why its queues drop packets", kernel_edge::try_drops)
 }
 
 fn tried(name: &'static str, good: &str, load: fn() -> Result<(), String>) -> Finding {

@@ -5,36 +5,30 @@
 //! by a pair of devices, at whose other end the guest's program takes it as the guest's own, so it passes share, stages and queues as
 //! that would. If the agent ends, guests are on their own.
 //!
-//! Whoever else knows of a drop calls [`Agent::report_drop`].
+//! Whoever else knows of a drop calls `Agent::report_drop`.
 
 mod segment;
 mod waiting;
 mod work;
 
-use super::desired::guest_mac;
-use super::reconcile::Agent;
-use super::rules::rule_for;
 use agent_api::config::FastLane as Config;
 use edge::delays::Delays;
-use kernel::again::{self, Sender};
-use kernel::state::fastlane::{FastCall, FastCounts, FastKey, Verdict, FAST_INTERVAL_NS};
-use kernel::state::{address, Route, ROUTE_LOCAL};
-use kernel::{drop_reasons, KernelEdge, Role};
+use kernel::again::Sender;
+use kernel::state::fastlane::{FastCall, FastCounts, Verdict, FAST_INTERVAL_NS};
+use kernel::{drop_reasons, KernelEdge};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
 use std::sync::mpsc::{sync_channel, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use tracing::info;
 use units::Time;
-use wire::{FlowKey, Packet};
 use work::Worker;
 
 /// Reports that wait for the thread.
 const REPORTS: usize = 1024;
 
 #[derive(Debug, thiserror::Error)]
-enum Error {
+pub(super) enum Error {
     #[error(transparent)]
     Kernel(#[from] kernel::Error),
     #[error("cannot {0}: {1}")]
@@ -46,9 +40,9 @@ enum Error {
 /// What the thread was started with; with others it is started anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
-    config: Config,
+    pub(super) config: Config,
     /// ifindex of both ends of the pair by which segments come again.
-    devices: [u32; 2],
+    pub(super) devices: [u32; 2],
 }
 
 /// What the thread has done since it began, in packets unless it says otherwise.
@@ -88,15 +82,16 @@ impl Stats {
 /// A drop that somebody told of, without the packet's payload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reported {
-    call: FastCall,
+    /// Of which [`FastCall::what`] is filled in here.
+    pub(super) call: FastCall,
     /// MAC address.
-    guest: [u8; 6],
+    pub(super) guest: [u8; 6],
 }
 
 /// The thread's handle: dropping it ends the thread.
 #[derive(Debug)]
 pub(super) struct FastLane {
-    settings: Settings,
+    pub(super) settings: Settings,
     reports: Option<SyncSender<Reported>>,
     wake: Arc<EventFd>,
     stats: Arc<Mutex<Stats>>,
@@ -104,7 +99,7 @@ pub(super) struct FastLane {
 }
 
 impl FastLane {
-    fn start(edge: &KernelEdge, settings: Settings) -> Result<FastLane, Error> {
+    pub(super) fn start(edge: &KernelEdge, settings: Settings) -> Result<FastLane, Error> {
         let reasons = drop_reasons().map_err(Error::Host)?;
         let bytes = settings.config.rate.bytes_in(Time::from_ns(FAST_INTERVAL_NS));
         let watch = edge.watch_drops(&reasons, bytes)?;
@@ -120,16 +115,16 @@ impl FastLane {
     }
 
     /// False if the thread ended by itself.
-    fn is_running(&self) -> bool {
+    pub(super) fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    fn stats(&self) -> Stats {
+    pub(super) fn stats(&self) -> Stats {
         self.stats.lock().map(|stats| *stats).unwrap_or_default()
     }
 
     /// False if too many reports wait already.
-    fn report(&self, report: Reported) -> bool {
+    pub(super) fn report(&self, report: Reported) -> bool {
         let taken = self.reports.as_ref().is_some_and(|reports| reports.try_send(report).is_ok());
         let _ = self.wake.write(1); // a counter: it cannot be full
         taken
@@ -146,80 +141,15 @@ impl Drop for FastLane {
     }
 }
 
-impl Agent {
-    /// Somebody knows that a packet of a guest of this host was dropped: `packet` as the guest sent it, in its network. The guest's
-    /// TCP is told where that is truthful. False if it is no guest's of this host, FastLane is off, or too many reports wait.
-    #[allow(dead_code, reason = "for drop reports of switches")]
-    pub(super) fn report_drop(&self, network: u32, packet: &Packet) -> bool {
-        let Some(fastlane) = &self.fastlane else { return false };
-        let route = self.edge.route(network, address(packet.saddr)).ok().flatten();
-        let Some(Route { target: port, .. }) = route.filter(|route| route.kind == ROUTE_LOCAL) else { return false };
-        let Some(interface) = self.interfaces.get(&port) else { return false };
-        let guest = rule_for(&self.config, interface).and_then(|rule| guest_mac(rule, port, interface, &self.learned));
-        let key = FlowKey::new(packet.saddr, packet.daddr, packet.sport, packet.dport, packet.proto);
-        let Packet { seq, ack, payload, tcp_flags, .. } = *packet;
-        let call = FastCall { key: FastKey { key, port }, seq, ack, payload, tcp_flags, ..FastCall::default() };
-        fastlane.report(Reported { call, guest: guest.unwrap_or_default().0 })
-    }
-
-    /// Returns both ends of the pair of devices by which segments come again, if FastLane works.
-    pub(super) fn follow_fastlane(&mut self, problems: &mut Vec<String>) -> Option<[u32; 2]> {
-        let Some(config) = self.config.fastlane else {
-            if self.fastlane.take().is_some() {
-                info!("FastLane: ended");
-                let _ = again::remove(); // it does no harm
-            }
-            return None;
-        };
-        match self.ready_fastlane(config) {
-            Ok(devices) => Some(devices),
-            Err(e) => {
-                self.fastlane = None;
-                problems.push(format!(
-                    "what this host drops is left to guests: {e}; remove [fastlane] to do without"
-                ));
-                None
-            }
-        }
-    }
-
-    fn ready_fastlane(&mut self, config: Config) -> Result<[u32; 2], Error> {
-        drop_reasons().map_err(Error::Host)?;
-        self.edge.open_fastlane(self.config.max_flows)?;
-        again::add().map_err(|e| Error::System("add the devices svagain0 and svagain1", e))?;
-        let find = |name| kernel::ifindex(name).map_err(|e| Error::System("find the devices svagain0 and svagain1", e));
-        let devices = [find(again::FIRST)?, find(again::SECOND)?];
-        for (ifindex, name, role) in
-            [(devices[0], again::FIRST, Role::Nothing), (devices[1], again::SECOND, Role::Limiter)]
-        {
-            self.attached.ensure(&self.edge, (ifindex, role), name)?;
-        }
-        again::up().map_err(|e| Error::System("set the devices svagain0 and svagain1 up", e))?;
-        let settings = Settings { config, devices };
-        if self.fastlane.as_ref().is_some_and(|old| old.is_running() && old.settings == settings) {
-            return Ok(devices);
-        }
-        self.fastlane = None;
-        self.fastlane = Some(FastLane::start(&self.edge, settings)?);
-        info!("FastLane: what this host drops is sent again");
-        Ok(devices)
-    }
-
-    /// Name, help and value of all that is counted; nothing where FastLane was never on.
-    pub(super) fn fastlane_counters(&self) -> Vec<(&'static str, &'static str, u64)> {
-        if !self.edge.has_fastlane() {
-            return Vec::new();
-        }
-        let counts = self.edge.fast_counts().unwrap_or_default();
-        let stats = self.fastlane.as_ref().map(FastLane::stats).unwrap_or_default();
-        counters(&counts, &stats)
-    }
-}
-
-fn counters(counts: &FastCounts, stats: &Stats) -> Vec<(&'static str, &'static str, u64)> {
+/// Name, help and value of all that is counted.
+pub(super) fn counters(counts: &FastCounts, stats: &Stats) -> Vec<(&'static str, &'static str, u64)> {
     use Verdict as V;
     vec![
-        ("fastlane_told_segments", "Segments of guests that this host dropped, as its programs told the agent", counts.told),
+        (
+            "fastlane_told_segments",
+            "Segments of guests that this host dropped, as its programs told the agent",
+            counts.told,
+        ),
         ("fastlane_told_bytes", "Bytes of these", counts.told_bytes),
         ("fastlane_foreign_segments", "Dropped TCP segments of no connection that is followed", counts.foreign),
         ("fastlane_withheld_segments", "Dropped segments beyond fastlane.rate of their guest", counts.withheld),
@@ -241,8 +171,22 @@ fn counters(counts: &FastCounts, stats: &Stats) -> Vec<(&'static str, &'static s
         ("fastlane_unkept", "Dropped packets of which nobody has the bytes", stats.of(V::Unkept)),
         ("fastlane_full", "Packets that could not wait for want of room", stats.full),
         ("fastlane_failures", "Packets of the edge's own that could not be sent", stats.failures),
-        ("fastlane_suppressed_segments", "Segments of guests of which the edge's own copies were under way", counts.suppressed),
+        (
+            "fastlane_suppressed_segments",
+            "Segments of guests of which the edge's own copies were under way",
+            counts.suppressed,
+        ),
         ("fastlane_windows_lowered", "ACKs whose receive window was lowered after a drop", counts.lowered),
         ("fastlane_untracked_segments", "Segments without room for their connection's state", counts.full),
+    ]
+}
+
+/// The same of what is now.
+pub(super) fn gauges(stats: &Stats) -> Vec<(&'static str, &'static str, f64)> {
+    let seconds = |share| stats.delays.quantile(share).map_or(0.0, |delay| delay.as_ns() as f64 / 1e9);
+    vec![
+        ("fastlane_waiting", "Packets that wait to be sent again", stats.waiting as f64),
+        ("fastlane_resend_p50_seconds", "From a drop to sending again at once, median", seconds(0.5)),
+        ("fastlane_resend_p99_seconds", "The same, 99 in 100", seconds(0.99)),
     ]
 }

@@ -15,6 +15,7 @@ use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
 use port::priority::hurry_this_thread;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
@@ -50,16 +51,7 @@ impl Worker {
         shared: Arc<Mutex<Stats>>,
     ) -> Worker {
         let waiting = Waiting::new(settings.config.store_per_guest.get(), settings.config.store.get());
-        Worker {
-            watch,
-            sender,
-            device: settings.devices[0],
-            waiting,
-            reports,
-            wake,
-            shared,
-            stats: Stats::default(),
-        }
+        Worker { watch, sender, device: settings.devices[0], waiting, reports, wake, shared, stats: Stats::default() }
     }
 
     /// Until nobody reports any more, which is how it is told to end.
@@ -69,14 +61,16 @@ impl Worker {
         let note = |_: i32, record: &[u8]| records.borrow_mut().push(record.to_vec());
         let lost = |_: i32, _: u64| (); // the program counts them
         let Ok(map) = self.watch.drops() else { return };
-        let Ok(buffer) = PerfBufferBuilder::new(&map).pages(PAGES).sample_cb(note).lost_cb(lost).build() else { return };
+        let Ok(buffer) = PerfBufferBuilder::new(&map).pages(PAGES).sample_cb(note).lost_cb(lost).build() else {
+            return;
+        };
         drop(map);
         loop {
             self.wait(&buffer);
             for at in 0..buffer.buffer_cnt() {
                 let _ = buffer.consume_buffer(at); // a CPU that is off has none
                 let told = std::mem::take(&mut *records.borrow_mut());
-                told.iter().for_each(|record| self.dropped(record));
+                self.dropped(&told);
             }
             if !self.hear() {
                 return;
@@ -99,39 +93,46 @@ impl Worker {
         }
     }
 
-    /// This host has dropped a segment.
-    fn dropped(&mut self, record: &[u8]) {
-        let Some(segment) = Segment::read(record) else {
-            self.stats.unreadable += 1;
-            return;
-        };
-        let mut run = 0..0;
+    /// This host has dropped segments. Queues free what they drop last first; what is sent again keeps its order.
+    fn dropped(&mut self, records: &[Vec<u8>]) {
+        let mut segments: Vec<Segment<'_>> = records.iter().filter_map(|record| Segment::read(record)).collect();
+        self.stats.unreadable += (records.len() - segments.len()) as u64;
+        in_order(&mut segments);
+        segments.iter().for_each(|segment| self.decide(segment));
+    }
+
+    fn decide(&mut self, segment: &Segment<'_>) {
+        let (mut run, mut stamp) = (0..0, None);
         for n in 0..segment.packets() {
             let mut call = segment.call(n, FAST_DROPPED);
             let verdict = self.watch.decide(&mut call).unwrap_or(Verdict::Untracked);
             self.stats.note(verdict);
+            stamp = (call.stamped != 0).then_some(call.stamp).or(stamp);
             match verdict {
                 Verdict::Resend => {
                     run = if run.is_empty() { n..n + 1 } else { run.start..n + 1 };
                     continue;
                 }
-                Verdict::Later => self.keep(&segment, n, call),
+                Verdict::Later => self.keep(segment, n, call),
                 Verdict::Tell => self.tell(&call, guest_of(&segment.drop.ethernet)),
                 _ => {}
             }
-            self.send_again(&segment, std::mem::take(&mut run));
+            self.send_again(segment, std::mem::take(&mut run), stamp);
         }
-        self.send_again(&segment, run);
+        self.send_again(segment, run, stamp);
     }
 
-    fn send_again(&mut self, segment: &Segment<'_>, packets: std::ops::Range<u32>) {
+    fn send_again(&mut self, segment: &Segment<'_>, packets: Range<u32>, stamp: Option<u32>) {
         if packets.is_empty() {
             return;
         }
-        let Some(frame) = segment.frame(packets.start, packets.end - packets.start) else {
+        let Some(mut frame) = segment.frame(packets.start, packets.end - packets.start) else {
             self.stats.unreadable += 1;
             return;
         };
+        if let Some(stamp) = stamp {
+            frame.stamp(stamp);
+        }
         self.send(self.way_of(segment), &frame, packets.end - packets.start);
         self.stats.delays.note(Time::from_ns(monotonic_ns().saturating_sub(segment.drop.time)));
     }
@@ -147,11 +148,12 @@ impl Worker {
 
     fn send(&mut self, way: Way, frame: &Frame, packets: u32) {
         match self.sender.send(way, &frame.header, &frame.bytes) {
-            Ok(()) => {
+            // The device's own queue has dropped it once more, of which its program tells.
+            Err(e) if e.raw_os_error() != Some(nix::libc::ENOBUFS) => self.stats.failures += 1,
+            _ => {
                 self.stats.resent += u64::from(packets);
                 self.stats.resent_segments += 1;
             }
-            Err(_) => self.stats.failures += 1, // as if the queue had dropped it once more, but that nobody tells
         }
     }
 
@@ -169,9 +171,12 @@ impl Worker {
 
     fn send_due(&mut self) {
         let now = monotonic_ns();
-        while let Some(Packet { mut call, way, frame }) = self.waiting.take(now) {
+        while let Some(Packet { mut call, way, mut frame }) = self.waiting.take(now) {
             match self.watch.decide(&mut call) {
                 Ok(Verdict::Resend) => {
+                    if call.stamped != 0 {
+                        frame.stamp(call.stamp);
+                    }
                     self.stats.resent_later += 1;
                     self.send(way, &frame, 1);
                 }
@@ -219,6 +224,15 @@ impl Worker {
         if let Ok(mut shared) = self.shared.lock() {
             *shared = self.stats;
         }
+    }
+}
+
+/// Those of one connection by their numbers, which wrap around.
+fn in_order(segments: &mut [Segment<'_>]) {
+    segments.sort_by_key(|segment| segment.drop.key); // stable: connections keep what they begin with
+    for of_one in segments.chunk_by_mut(|a, b| a.drop.key == b.drop.key) {
+        let first = of_one[0].drop.seq;
+        of_one.sort_by_key(|segment| segment.drop.seq.wrapping_sub(first) as i32);
     }
 }
 

@@ -156,7 +156,8 @@ impl KernelEdge {
         let conf = object.maps().find(|map| map.name() == "fast_conf").ok_or(Error::Missing("fast_conf"))?;
         conf.update(0u32.as_bytes(), FastConf { bytes }.as_bytes(), MapFlags::ANY)
             .map_err(|e| Error::Bpf("update a map", e))?;
-        let link = object.progs_mut().find(|program| program.name() == DROPPED).ok_or(Error::Missing(DROPPED))?.attach();
+        let link =
+            object.progs_mut().find(|program| program.name() == DROPPED).ok_or(Error::Missing(DROPPED))?.attach();
         let link = link.map_err(|e| Error::Bpf("hear of packets that are dropped", e))?;
         Ok(Watch { link, object })
     }
@@ -221,7 +222,7 @@ impl Watch {
         self.object.maps().find(|map| map.name() == DROPS).ok_or(Error::Missing(DROPS))
     }
 
-    /// What to do about a packet; writes [`FastCall::due`] and [`FastCall::answer`].
+    /// What to do about a packet; writes [`FastCall::stamp`], [`FastCall::due`] and [`FastCall::answer`].
     ///
     /// # Errors
     /// [`Error::Bpf`].
@@ -251,7 +252,8 @@ mod tests {
 
     #[test]
     fn reasons_of_queues_are_told_by_their_names() {
-        let names = ["NOT_SPECIFIED", "TC_INGRESS", "QDISC_DROP", "FQ_BAND_LIMIT", "CAKE_FLOOD", "QDISC_EGRESS", "TC_EGRESS"];
+        let names =
+            ["NOT_SPECIFIED", "TC_INGRESS", "QDISC_DROP", "FQ_BAND_LIMIT", "CAKE_FLOOD", "QDISC_EGRESS", "TC_EGRESS"];
         let named: Vec<String> = names.iter().map(|name| format!("SKB_DROP_REASON_{name}")).collect();
         let found = sort_out(named.iter().map(String::as_str).zip(2..).chain([("QDISC_DROP", 40)]));
         assert_eq!(found.queues, [("QDISC_DROP".into(), 4), ("FQ_BAND_LIMIT".into(), 5), ("CAKE_FLOOD".into(), 6)]);

@@ -5,10 +5,11 @@ use super::tick::tick_keys;
 use super::walk::{self, Walk};
 use super::{Error, KernelEdge, Result};
 use crate::native;
-use crate::state::quota::{
-    Bounds, Limited, Tally, TallyKey, TABLE_FASTLANE, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS, TALLY_NETWORK, TALLY_PORT, TALLY_TABLE,
-};
 use crate::state::fastlane::FastKey;
+use crate::state::quota::{
+    Bounds, Limited, Tally, TallyKey, TABLE_FASTLANE, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS, TALLY_NETWORK,
+    TALLY_PORT, TALLY_TABLE,
+};
 use crate::state::{Flow, FlowSlot, FlowSlotKey, PairKey, PairSlot, Plain, TICK_EXPIRE, TICK_TIMERS};
 use libbpf_rs::{MapCore, MapFlags};
 use std::collections::BTreeMap;

@@ -96,8 +96,10 @@ pub struct FastCall {
     pub tcp_flags: u8,
     /// `FAST_*`
     pub what: u8,
-    pub pad: [u8; 2],
-    pub pad2: u32,
+    /// Written: 1 if `stamp` is the guest's newest TCP timestamp.
+    pub stamped: u8,
+    pub pad: u8,
+    pub stamp: u32,
     /// Written: when to ask again, ns of CLOCK_MONOTONIC.
     pub due: u64,
     /// Written: an ACK of which the guest is to get three.

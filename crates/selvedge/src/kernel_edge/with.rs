@@ -31,6 +31,14 @@ pub fn try_laws() -> Result<(), String> {
     kernel::try_laws(None).map_err(|e| e.to_string())
 }
 
+/// Does the kernel name why its queues drop packets, as FastLane needs?
+///
+/// # Errors
+/// Why not, in one line.
+pub fn try_drops() -> Result<(), String> {
+    kernel::drop_reasons().map(drop)
+}
+
 /// DCTCP for hosts of a lab, registered with the kernel until this is dropped.
 pub struct Dctcp(kernel::dctcp::Dctcp);
 

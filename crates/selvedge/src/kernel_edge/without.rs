@@ -27,6 +27,10 @@ pub fn try_laws() -> Result<(), String> {
     available()
 }
 
+pub fn try_drops() -> Result<(), String> {
+    available()
+}
+
 pub fn has_fq() -> Option<bool> {
     None
 }

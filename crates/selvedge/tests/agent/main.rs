@@ -9,6 +9,7 @@ mod cni;
 mod congestion;
 mod controller;
 mod demo;
+mod fastlane;
 mod learning;
 mod limits;
 mod operator;

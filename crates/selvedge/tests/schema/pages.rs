@@ -62,6 +62,7 @@ const AGENTS: &[(&str, &str)] = &[
     ("congestion.rule", "/properties/congestion/properties/rule/items/properties"),
     ("limits", "/properties/limits/properties"),
     ("tenants", "/properties/tenants/properties"),
+    ("fastlane", "/properties/fastlane/properties"),
     ("tenant", "/properties/tenant/items/properties"),
 ];
 

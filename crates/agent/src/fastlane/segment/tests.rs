@@ -126,6 +126,33 @@ fn what_edges_said_in_it_is_taken_back() {
     }
 }
 
+/// A receiver that has accepted later ones drops what bears an old one.
+#[test]
+fn a_packet_gets_a_later_timestamp_and_never_an_earlier_one() {
+    for unfinished in [false, true] {
+        let mut one = record(4, 900, 0, 0, unfinished);
+        let option = size_of::<FastDrop>() + 40;
+        one[option..option + 8].copy_from_slice(&[1, 1, 8, 10, 0, 0, 0x10, 0x20]);
+        let before = Segment::read(&one).unwrap().frame(0, 1).unwrap();
+        let mut frame = before.clone();
+        frame.stamp(0x1020);
+        frame.stamp(0xffff_0000);
+        assert_eq!(frame, before, "not later");
+        frame.stamp(0x0003_0001);
+        assert_eq!(ip_of(&frame)[44..48], [0, 3, 0, 1]);
+        let of = |frame: &Frame| Sum::default().bytes(&ip_of(frame)[20..]).finish();
+        match unfinished {
+            false => assert_eq!(of(&frame), of(&before), "the checksum is as right as it was"),
+            true => assert_eq!(word(ip_of(&frame), 36), word(ip_of(&before), 36)),
+        }
+        one[option] = 2;
+        let mut other = Segment::read(&one).unwrap().frame(0, 1).unwrap();
+        let before = other.clone();
+        other.stamp(0x0003_0001);
+        assert_eq!(other, before, "another option");
+    }
+}
+
 #[test]
 fn records_that_contradict_themselves_are_refused() {
     let good = record(6, 2_500, MSS as u16, 50, true);

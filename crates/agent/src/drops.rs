@@ -1,0 +1,86 @@
+//! What the agent does for FastLane, and says of it: the programs of ports, the devices by which segments come again, and the thread
+//! ([`super::fastlane`]). Whoever knows of a drop that this host did not see calls [`Agent::report_drop`].
+
+use super::desired::guest_mac;
+use super::fastlane::{counters, gauges, Error, FastLane, Reported, Settings};
+use super::reconcile::Agent;
+use super::rules::rule_for;
+use agent_api::config::FastLane as Config;
+use kernel::state::fastlane::{FastCall, FastKey};
+use kernel::state::{address, Route, ROUTE_LOCAL};
+use kernel::{again, drop_reasons, Role};
+use tracing::info;
+use wire::{FlowKey, Packet};
+
+impl Agent {
+    /// Somebody knows that a packet of a guest of this host was dropped: `packet` as the guest sent it, in its network. The guest's
+    /// TCP is told where that is truthful. False if it is no guest's of this host, FastLane is off, or too many reports wait.
+    #[allow(dead_code, reason = "for drop reports of switches")]
+    pub(super) fn report_drop(&self, network: u32, packet: &Packet) -> bool {
+        let Some(fastlane) = &self.fastlane else { return false };
+        let route = self.edge.route(network, address(packet.saddr)).ok().flatten();
+        let Some(Route { target: port, .. }) = route.filter(|route| route.kind == ROUTE_LOCAL) else { return false };
+        let Some(interface) = self.interfaces.get(&port) else { return false };
+        let guest = rule_for(&self.config, interface).and_then(|rule| guest_mac(rule, port, interface, &self.learned));
+        let key = FlowKey::new(packet.saddr, packet.daddr, packet.sport, packet.dport, packet.proto);
+        let Packet { seq, ack, payload, tcp_flags, .. } = *packet;
+        let call = FastCall { key: FastKey { key, port }, seq, ack, payload, tcp_flags, ..FastCall::default() };
+        fastlane.report(Reported { call, guest: guest.unwrap_or_default().0 })
+    }
+
+    /// Returns both ends of the pair of devices by which segments come again, if FastLane works.
+    pub(super) fn follow_fastlane(&mut self, problems: &mut Vec<String>) -> Option<[u32; 2]> {
+        let Some(config) = self.config.fastlane else {
+            if self.fastlane.take().is_some() {
+                info!("FastLane: ended");
+                let _ = again::remove(); // it does no harm
+            }
+            return None;
+        };
+        match self.ready_fastlane(config) {
+            Ok(devices) => Some(devices),
+            Err(e) => {
+                self.fastlane = None;
+                problems.push(format!("what this host drops is left to guests: {e}; remove [fastlane] to do without"));
+                None
+            }
+        }
+    }
+
+    fn ready_fastlane(&mut self, config: Config) -> Result<[u32; 2], Error> {
+        drop_reasons().map_err(Error::Host)?;
+        self.edge.open_fastlane(self.config.max_flows)?;
+        again::add().map_err(|e| Error::System("add the devices svagain0 and svagain1", e))?;
+        let find = |name| kernel::ifindex(name).map_err(|e| Error::System("find the devices svagain0 and svagain1", e));
+        let devices = [find(again::FIRST)?, find(again::SECOND)?];
+        for (ifindex, name, role) in
+            [(devices[0], again::FIRST, Role::Nothing), (devices[1], again::SECOND, Role::Limiter)]
+        {
+            self.attached.ensure(&self.edge, (ifindex, role), name)?;
+        }
+        again::up().map_err(|e| Error::System("set the devices svagain0 and svagain1 up", e))?;
+        let settings = Settings { config, devices };
+        if self.fastlane.as_ref().is_some_and(|old| old.is_running() && old.settings == settings) {
+            return Ok(devices);
+        }
+        self.fastlane = None;
+        self.fastlane = Some(FastLane::start(&self.edge, settings)?);
+        info!("FastLane: what this host drops is sent again");
+        Ok(devices)
+    }
+
+    /// Name, help and value of all that is counted; nothing where FastLane was never on.
+    pub(super) fn fastlane_counters(&self) -> Vec<(&'static str, &'static str, u64)> {
+        if !self.edge.has_fastlane() {
+            return Vec::new();
+        }
+        let counts = self.edge.fast_counts().unwrap_or_default();
+        let stats = self.fastlane.as_ref().map(FastLane::stats).unwrap_or_default();
+        counters(&counts, &stats)
+    }
+
+    /// Name, help and value of what is now; nothing where FastLane is off.
+    pub(super) fn fastlane_gauges(&self) -> Vec<(&'static str, &'static str, f64)> {
+        self.fastlane.as_ref().map(|fastlane| gauges(&fastlane.stats())).unwrap_or_default()
+    }
+}

@@ -1,0 +1,140 @@
+//! FastLane on real traffic: what host 0 drops of its guest's TCP is sent again. Nothing here is about how fast that is
+//! (bench/fastlane/kernel measures it); counts are compared.
+
+use super::world::{eventually, World, LEARNING};
+
+const PORT: &str = "interface = \"lxc0\"\naddresses = [\"10.7.1.2\", \"fd07:1::2\", \"10.7.1.9\"]";
+
+/// Host 0 has `more` behind its port; both agents run and guest 1 is learned. `None` where it cannot be.
+fn world(name: &str, more: &str, prepare: impl FnOnce(&World)) -> Option<World> {
+    let mut world = World::new(name)?;
+    prepare(&world);
+    world.configure(0, &format!("{PORT}\n{more}"));
+    world.configure(1, LEARNING);
+    world.start_both();
+    let status = world.ask(0, &["status"]);
+    if status["problems"].to_string().contains("what this host drops is left to guests") {
+        eprintln!("skipped: {}", status["problems"]);
+        return None;
+    }
+    eventually("guest 1 is learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
+    });
+    Some(world)
+}
+
+fn sh(world: &World, namespace: &str, command: &str) {
+    let output = world.exec(namespace, command);
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A counter of a guest's kernel.
+fn counted(world: &World, guest: usize, name: &str) -> u64 {
+    let output = world.exec(&world.guest(guest), "cat /proc/net/netstat /proc/net/snmp");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    let found = lines.chunks(2).find_map(|pair| {
+        let [names, values] = pair else { return None };
+        let at = names.split_whitespace().position(|word| word == name)?;
+        values.split_whitespace().nth(at)?.parse().ok()
+    });
+    found.unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// Segments that a receiver got twice.
+fn duplicates(world: &World, guest: usize) -> u64 {
+    counted(world, guest, "TCPDSACKOldSent") + counted(world, guest, "TCPDSACKOfoSent")
+}
+
+fn dropped_by(world: &World, device: &str) -> u64 {
+    let output = world.exec(&world.host(0), &format!("tc -s qdisc show dev {device}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let all = text.split("(dropped ").skip(1).filter_map(|rest| rest.split(',').next()?.parse::<u64>().ok());
+    all.max().unwrap_or(0)
+}
+
+/// A queue on the uplink that is short for what guests send at once.
+fn short_queue(world: &World) {
+    sh(world, &world.host(0), "tc qdisc add dev u0 root tbf rate 50mbit burst 4kb limit 20kb");
+}
+
+#[test]
+fn what_the_uplinks_queue_drops_is_sent_again_once() {
+    let Some(mut world) = world("fl", "[fastlane]", |_| {}) else { return };
+    short_queue(&world);
+    for n in 0..20 {
+        world.transfer_and_rest(&format!("10.7.2.2:{}", 9000 + n), 40_000, |_| {});
+    }
+    let dropped = dropped_by(&world, "u0");
+    let [told, resent, foreign] =
+        ["told_segments", "resent", "foreign_segments"].map(|name| world.counter(0, &format!("fastlane_{name}")));
+    assert!(dropped > 20, "the queue was long enough: {dropped}");
+    // ACKs and what nobody follows are told of by nobody.
+    assert!(
+        told + foreign <= dropped && told * 10 >= dropped * 8,
+        "{told} of {dropped} were told of, {foreign} were not followed"
+    );
+    assert!(resent * 10 >= told * 7, "{resent} packets were sent again of {told} segments");
+    let (by_guest, timeouts) = (counted(&world, 0, "RetransSegs"), counted(&world, 0, "TCPTimeouts"));
+    let twice = duplicates(&world, 1);
+    println!("{dropped} dropped, {told} told, {resent} sent again, {by_guest} by the guest, {timeouts} timeouts, {twice} twice");
+    assert!(by_guest < resent, "the guest sent {by_guest} segments again, the edge {resent}");
+    assert!(timeouts <= 4, "{timeouts} timeouts of 20 connections");
+    assert!(twice * 10 <= resent, "{twice} arrived twice of {resent}");
+
+    // Without it the guest is on its own.
+    world.configure(0, PORT);
+    assert!(world.ctl(0, &["reload"]).status.success());
+    assert!(!world.has_interface(0, "svagain0"));
+    let before = counted(&world, 0, "RetransSegs");
+    for n in 0..5 {
+        world.transfer_and_rest(&format!("10.7.2.2:{}", 9100 + n), 40_000, |_| {});
+    }
+    assert_eq!(world.counter(0, "fastlane_told_segments"), told);
+    assert!(counted(&world, 0, "RetransSegs") > before, "somebody must have");
+}
+
+#[test]
+fn what_a_limits_queue_drops_enters_it_again() {
+    let limit = "egress_rate = \"20Mbps\"\nlaw = \"off\"\n[fastlane]\n[limits]\nsparse_first = false";
+    let Some(mut world) = world("fm", limit, World::add_routed) else { return };
+    sh(&world, &world.guest(3), "sysctl -qw net.ipv4.tcp_congestion_control=reno");
+    world.transfer_between(3, 1, "10.7.2.2:9000", 5_000_000, |world| {
+        eventually("something was sent again", || world.counter(0, "fastlane_resent") > 20);
+        super::limits::holds(world, "lxc0", "egress", 20e6);
+    });
+    assert_eq!(world.counter(0, "fastlane_failures"), 0);
+}
+
+#[test]
+fn what_exceeds_a_share_passes_it_again() {
+    let share = "[fastlane]\n[tenants]\nuplink_rate = \"50Mbps\"\ndepth = \"70KB\"";
+    let Some(mut world) = world("fs", share, |_| {}) else { return };
+    world.transfer("10.7.2.2:9000", 10_000_000, |world| {
+        eventually("something was sent again", || world.counter(0, "fastlane_resent") > 20);
+    });
+    assert!(world.counter(0, "drop_over_rate_segments") > 0);
+    assert_eq!(world.counter(0, "fastlane_failures"), 0);
+}
+
+/// Between two guests of this host what is dropped is the sender's, too; and an agent that was killed leaves nothing undone.
+#[test]
+fn guests_of_one_host_and_another_agent() {
+    let neighbour = "[[port]]\nnetwork = 7\ninterface = \"lxc2\"\naddresses = [\"10.7.1.3\"]\n[fastlane]";
+    let Some(mut world) = world("fn", neighbour, World::add_neighbour) else { return };
+    sh(&world, &world.host(0), "tc qdisc add dev lxc2 root tbf rate 50mbit burst 4kb limit 20kb");
+    let transfer = |world: &mut World, port: u16| {
+        let (from, at) = (world.guest(0), world.guest(2));
+        world.transfer_in("quiet-client", [&from, &at], &format!("10.7.1.3:{port}"), 200_000, |_| {});
+    };
+    transfer(&mut world, 9000);
+    let resent = world.counter(0, "fastlane_resent");
+    assert!(resent > 0, "{}", world.ask(0, &["counters"]));
+    world.end(0, "KILL");
+    transfer(&mut world, 9001);
+    world.start(0, &[]);
+    assert_eq!(world.counter(0, "fastlane_resent"), 0, "counted since the agent began");
+    transfer(&mut world, 9002);
+    assert!(world.counter(0, "fastlane_resent") > 0);
+    assert!(world.stop(0).status.success() || world.ctl(0, &["status"]).status.success());
+}
