@@ -111,6 +111,14 @@ pub(crate) struct Desired {
     pub(crate) problems: Vec<String>,
 }
 
+/// What else of the agent's decides ports' rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Followed<'a> {
+    pub(crate) shares: &'a Numbers,
+    /// FastLane works: their connections are followed.
+    pub(crate) again: bool,
+}
+
 pub(crate) fn desired(
     config: &Config,
     resolved: &Resolved,
@@ -136,7 +144,8 @@ pub(crate) fn desired(
     let down = |name| format!("uplink {name}: it is down; bring it up, or look at its link's other end");
     want.problems.extend(resolved.down.iter().map(down));
     let shares = want.shares.clone();
-    add_ports(&mut want, config, resolved, interfaces, learned, limited, &shares, kept.again.is_some());
+    let followed = Followed { shares: &shares, again: kept.again.is_some() };
+    add_ports(&mut want, config, resolved, interfaces, learned, limited, followed);
     add_peers(&mut want, config, resolved, kept);
     add_learned(&mut want, learned, |_| true);
     if let Some([first, second]) = kept.cutter {
@@ -161,11 +170,10 @@ pub(crate) fn of_ports(
     interfaces: &Interfaces,
     learned: &Learned,
     limited: &Limited,
-    shares: &Numbers,
-    again: bool,
+    followed: Followed<'_>,
 ) -> Desired {
     let mut want = Desired::default();
-    add_ports(&mut want, config, resolved, interfaces, learned, limited, shares, again);
+    add_ports(&mut want, config, resolved, interfaces, learned, limited, followed);
     add_learned(&mut want, learned, |ifindex| interfaces.contains_key(&ifindex));
     want
 }
@@ -204,8 +212,7 @@ fn add_ports(
     interfaces: &Interfaces,
     learned: &Learned,
     limited: &Limited,
-    shares: &Numbers,
-    again: bool,
+    followed: Followed<'_>,
 ) {
     for rule in &config.ports {
         if let Selector::Name(name) = &rule.selector {
@@ -227,7 +234,7 @@ fn add_ports(
         }
         let Some(network) = rule.network else { continue };
         let flags = [
-            (interface.is_veth_into_namespace() && !again && !limited.whole_way.contains(&ifindex), PORT_PEER),
+            (interface.is_veth_into_namespace() && !followed.again && !limited.whole_way.contains(&ifindex), PORT_PEER),
             (!rule.learn.is_empty(), PORT_LEARN),
             (rule.strict, PORT_STRICT),
             (limited.is_egress(ifindex), PORT_LIMITED),
@@ -245,10 +252,10 @@ fn add_ports(
         let mtu = rule.mtu.unwrap_or(resolved.guest_mtu);
         let port_mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
         let port = Port { vni: network, flags, mac, mtu: port_mtu, ..Port::default() };
-        let port = shares.get(&ifindex).map_or(port, |number| port.with_share(*number, rule.weight));
+        let port = followed.shares.get(&ifindex).map_or(port, |number| port.with_share(*number, rule.weight));
         want.ports.insert(row(&ifindex), row(&port));
         want.attach.insert((ifindex, Role::Guest));
-        if again {
+        if followed.again {
             want.attach.extend([(ifindex, Role::FastGuest), (ifindex, Role::FastPort)]);
         }
         want.mtus.insert(ifindex, mtu);

@@ -97,15 +97,8 @@ impl Agent {
     pub(super) fn follow_port(&mut self, ifindex: u32) -> Result<()> {
         let Some(interface) = self.interfaces.get(&ifindex) else { return Ok(()) };
         let one = Interfaces::from([(ifindex, interface.clone())]);
-        let want = desired::of_ports(
-            &self.config,
-            &self.resolved,
-            &one,
-            &self.learned,
-            &self.limited,
-            &self.shares,
-            self.again,
-        );
+        let followed = desired::Followed { shares: &self.shares, again: self.again };
+        let want = desired::of_ports(&self.config, &self.resolved, &one, &self.learned, &self.limited, followed);
         let (tables, mut changes) = (Rc::clone(&self.tables), Changes::default());
         for (table, want) in [(&tables.ports, &want.ports), (&tables.routes, &want.routes)] {
             table.upsert(&table.rows_of(want)?, want, &mut changes)?;

@@ -64,7 +64,6 @@ impl Worker {
         let Ok(buffer) = PerfBufferBuilder::new(&map).pages(PAGES).sample_cb(note).lost_cb(lost).build() else {
             return;
         };
-        drop(map);
         loop {
             self.wait(&buffer);
             for at in 0..buffer.buffer_cnt() {

@@ -22,7 +22,7 @@ fn record(family: u8, payload: u32, size: u16, before: u32, unfinished: bool) ->
     }
     let tcp = &mut header[usize::from(ip)..];
     tcp[..8].copy_from_slice(&[0x10, 0, 0, 80, 0, 0, 0x1b, 0x58]);
-    tcp[12] = L4 / 4 << 4;
+    tcp[12] = L4 << 2;
     tcp[13] = tcp::ACK | tcp::PSH | tcp::FIN | tcp::CWR;
     let data: Vec<u8> = (0..payload).map(|n| (n / 7) as u8).collect();
     let drop = FastDrop {
