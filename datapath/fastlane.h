@@ -28,6 +28,7 @@
 #define SV_FASTLANE_RTT_NS 1000000u	 /* while no round trip was measured */
 #define SV_FASTLANE_LEAST_RTT_NS 10000u
 #define SV_FASTLANE_MAX_BEHIND (1u << 24) /* bytes: a dropped packet's ACK is no older */
+#define SV_FASTLANE_ASK_RTTS 4		 /* a reported packet is asked about again for so many round trips */
 #define SV_FASTLANE_TELLS 4		 /* segments outstanding for which duplicate ACKs do (RFC 5681 section 3.2) */
 
 /* What to do about a notification. */
@@ -60,6 +61,10 @@ struct sv_fastlane {
 
 SV_ASSERT_SIZE(struct sv_fastlane, 104);
 
+/* sv_fastlane_copy.waits */
+#define SV_FASTLANE_WAITS_TIME 1 /* sv_fastlane_due is to be called */
+#define SV_FASTLANE_WAITS_ACK 2	 /* sv_fastlane_reported is to be called again */
+
 /* The copies of one packet of the guest that have left. */
 struct sv_fastlane_copy {
 	u64 sent;    /* ns: when the edge sent the latest of its own */
@@ -68,7 +73,7 @@ struct sv_fastlane_copy {
 	u16 copies;  /* all that have left */
 	u16 dropped; /* those that were reported */
 	u16 own;     /* those of the edge; `sent` means something unless it is 0 */
-	u16 waits;   /* 1: sv_fastlane_due is to be called */
+	u16 waits;   /* SV_FASTLANE_WAITS_* */
 };
 
 SV_ASSERT_SIZE(struct sv_fastlane_copy, 24);
@@ -264,34 +269,63 @@ SV_FN u32 sv_fastlane_notified(struct sv_fastlane *f, struct sv_fastlane_copy *c
 	if (p->payload)
 		sv_fastlane_cut(f);
 	if (c->own && now < sv_fastlane_due_at(f, c)) {
-		c->waits = 1;
+		c->waits = SV_FASTLANE_WAITS_TIME;
 		return SV_FASTLANE_LATER;
 	}
 	return sv_fastlane_act(f, c, now);
 }
 
-/* The same of a packet whose copies are counted, but of which nobody has the bytes: the guest can be told, and no more. */
-SV_FN u32 sv_fastlane_reported(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p)
+/* May the guest repair it yet, once an ACK comes that is under way? */
+SV_FN int sv_fastlane_may_repair(const struct sv_fastlane *f, const struct sv_fastlane_copy *c)
 {
-	u32 verdict = sv_fastlane_refuses(f, p);
+	const struct sv_conn *t = &f->conn;
+
+	if (c->copies != 1 || !sv_conn_knows_scale(t) || f->flags & SV_FASTLANE_SACK)
+		return 0;
+	return c->seq != t->snd_una || !t->dupacks;
+}
+
+/*
+ * The same of a packet whose copies are counted, but of which nobody has the bytes: the guest can be told, and no more. A switch tells of a
+ * drop before the duplicate ACK comes without which the guest cannot be told: so the answer may be SV_FASTLANE_LATER, for
+ * SV_FASTLANE_ASK_RTTS round trips at most. Then the caller asks again at sv_fastlane_ask_at.
+ */
+SV_FN u32 sv_fastlane_reported(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 now)
+{
+	u32 verdict = sv_fastlane_refuses(f, p), asked = c->waits == SV_FASTLANE_WAITS_ACK;
 
 	if (verdict)
 		return verdict;
-	if (c->dropped >= c->copies)
+	if (!asked && c->dropped >= c->copies)
 		return SV_FASTLANE_REPEATED;
-	c->dropped++;
+	if (!asked)
+		c->dropped++;
+	c->waits = 0;
 	if (c->dropped < c->copies || c->copies == 0xffff)
 		return SV_FASTLANE_STALE;
-	if (p->payload)
+	if (!asked && p->payload)
 		sv_fastlane_cut(f);
+	if (!asked && !c->own)
+		c->sent = now;
 	verdict = sv_fastlane_repairs(f, c);
-	return verdict ? verdict : SV_FASTLANE_UNKEPT;
+	if (verdict)
+		return verdict;
+	if (!sv_fastlane_may_repair(f, c) || now >= c->sent + sv_fastlane_rtt(f) * SV_FASTLANE_ASK_RTTS)
+		return SV_FASTLANE_UNKEPT;
+	c->waits = SV_FASTLANE_WAITS_ACK;
+	return SV_FASTLANE_LATER;
+}
+
+/* When a packet that was reported is asked about again, ns. */
+SV_FN u64 sv_fastlane_ask_at(const struct sv_fastlane *f, u64 now)
+{
+	return now + sv_fastlane_rtt(f) / 2;
 }
 
 /* The time of a packet that waits has come. Returns SV_FASTLANE_RESEND, or SV_FASTLANE_STALE: there is nothing to do any more. */
 SV_FN u32 sv_fastlane_due(struct sv_fastlane *f, struct sv_fastlane_copy *c, u64 now)
 {
-	int waits = c->waits;
+	int waits = c->waits == SV_FASTLANE_WAITS_TIME;
 
 	c->waits = 0;
 	if (!waits || c->dropped < c->copies || sv_seq_diff(c->seq, f->conn.snd_una) < 0)

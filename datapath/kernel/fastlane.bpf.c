@@ -471,10 +471,10 @@ static __noinline u32 decide(struct deciding *at)
 		if (what == SV_FAST_DUE)
 			verdict = sv_fastlane_due(&f->lane, c, now);
 		else if (what == SV_FAST_REPORTED)
-			verdict = sv_fastlane_reported(&f->lane, c, p);
+			verdict = sv_fastlane_reported(&f->lane, c, p, now);
 		else
 			verdict = sv_fastlane_notified(&f->lane, c, p, now);
-		due = sv_fastlane_due_at(&f->lane, c);
+		due = what == SV_FAST_REPORTED ? sv_fastlane_ask_at(&f->lane, now) : sv_fastlane_due_at(&f->lane, c);
 		if (!(f->known & SV_FAST_COPIED) || sv_seq_after(end, f->copied_end))
 			f->copied_end = end;
 		f->known |= SV_FAST_COPIED;

@@ -74,6 +74,8 @@ pub struct Config {
     pub tenants: Option<Shares>,
     /// What this host drops of its guests' TCP is sent again; `None`: guests notice by themselves.
     pub fastlane: Option<FastLane>,
+    /// Where switches tell what they dropped; needs `fastlane`.
+    pub reports: Option<DropReports>,
     pub ports: Vec<PortRule>,
     pub peers: Vec<PeerRule>,
     /// Who says in which order labels are taken.
@@ -195,6 +197,17 @@ pub struct FastLane {
     /// Of one guest's packets, and of all, that wait to be sent again.
     pub store_per_guest: Bytes,
     pub store: Bytes,
+}
+
+/// `reports` of `[fastlane]`: where switches tell what they dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DropReports {
+    /// UDP.
+    pub at: SocketAddr,
+    /// Addresses of switches: nobody else is heard.
+    pub from: Vec<Prefix>,
+    /// Most reports that are looked at.
+    pub per_second: u32,
 }
 
 /// A `[[peer]]`.

@@ -40,7 +40,7 @@ impl Agent {
                 }
                 one => Ok(json(&one)),
             },
-            Command::Counters => self.counters().map(|counters| json(&counters)),
+            Command::Counters => self.counters(tally).map(|counters| json(&counters)),
             Command::Limits => Ok(json(&self.limits())),
             Command::Tenants => self.tenants().map(|tenants| json(&tenants)),
             Command::Requested => {
@@ -198,10 +198,10 @@ impl Agent {
         self.edge.heard(peer).ok()??.age_seconds(monotonic_ns())
     }
 
-    fn counters(&self) -> Result<Vec<CounterValue>> {
+    fn counters(&self, tally: &Tally) -> Result<Vec<CounterValue>> {
         let counters = self.edge.counters()?;
         let value = |c: &Counter| CounterValue { name: c.name().into(), value: counters.get(*c) };
-        let of_fastlane = self.fastlane_counters();
+        let of_fastlane = [self.fastlane_counters(), self.report_counters(tally)].concat();
         let of_fastlane =
             of_fastlane.iter().map(|(name, _, value)| CounterValue { name: (*name).into(), value: *value });
         Ok(Counter::ALL.iter().map(value).chain(of_fastlane).collect())
@@ -254,6 +254,7 @@ impl Agent {
                     ("path_changes", "Times that the paths to a peer changed", traced.changes),
                 ],
                 self.fastlane_counters(),
+                self.report_counters(tally),
             ]
             .concat(),
             gauges: [

@@ -444,6 +444,7 @@ pub(crate) mod tests {
             limits: Default::default(),
             tenants: None,
             fastlane: None,
+            reports: None,
             ports: vec![
                 port(Selector::Pattern("lxc*".into()), &[], &["10.1.1.0/24"]),
                 port(Selector::Name("lxc0".into()), &["10.1.1.2"], &[]),

@@ -15,7 +15,6 @@ use wire::{FlowKey, Packet};
 impl Agent {
     /// Somebody knows that a packet of a guest of this host was dropped: `packet` as the guest sent it, in its network. The guest's
     /// TCP is told where that is truthful. False if it is no guest's of this host, FastLane is off, or too many reports wait.
-    #[allow(dead_code, reason = "for drop reports of switches")]
     pub(super) fn report_drop(&self, network: u32, packet: &Packet) -> bool {
         let Some(fastlane) = &self.fastlane else { return false };
         let route = self.edge.route(network, address(packet.saddr)).ok().flatten();

@@ -10,7 +10,7 @@
 //! | what is there | `watch`, `interfaces`, `host`, `learned`, `probe` |
 //! | what should be | `rules`, `desired`, `limits`, `follow` (a controller's schedules), `requested` (limits asked for on the socket) |
 //! | the difference | `reconcile`, `tables`, `attached`, `mtus`, `remembered`, `teardown` |
-//! | in between | `run`, `originate` (packets of the edge's own), [`receiver`] (reordering), `discovery` (paths), `fastlane` and `drops` (what was dropped) |
+//! | in between | `run`, `originate` (packets of the edge's own), [`receiver`] (reordering), `discovery` (paths), `fastlane`, `drops` and `reports` (what was dropped) |
 //! | who asks | `server`, `answers`, `metrics`, `tally`, `check` (without an agent), `grant` (limits) |
 #![cfg(feature = "libbpf")]
 
@@ -38,6 +38,7 @@ mod probe;
 pub mod receiver;
 mod reconcile;
 mod remembered;
+mod reports;
 mod requested;
 mod rows;
 mod rules;

@@ -14,6 +14,7 @@ use super::log::Limit;
 use super::metrics;
 use super::reconcile::Agent;
 use super::remembered::Remembered;
+use super::reports::Reports;
 use super::requested::Configured;
 use super::runtime::runtime;
 use super::server::{self, Asked, Server};
@@ -37,6 +38,7 @@ use tracing::{error, info};
 mod begin;
 mod events;
 mod reload;
+mod reports;
 mod trace;
 mod work;
 
@@ -99,6 +101,9 @@ struct Runner {
     last_heard: Instant,
     next_heard: Instant,
     path_lines: Limit,
+    /// Of switches, and when they are read again.
+    reports: Option<Reports>,
+    next_report: Instant,
     _lock: Lock,
 }
 
@@ -171,6 +176,7 @@ impl Runner {
             Some(at) => Some(metrics::serve(at, scrape.clone()).await?),
             None => None,
         };
+        let reports = reports::bind(&config).await?;
         let edge = open_edge(&config)?;
         let tables = Tables::open(edge.maps())?;
         let events = tables.events.as_fd().try_clone_to_owned().and_then(|fd| {
@@ -257,6 +263,8 @@ impl Runner {
             last_heard: now(),
             next_heard: now(),
             path_lines: Limit::of(discovery::LINES),
+            reports,
+            next_report: now(),
             _lock: lock,
         })
     }
@@ -301,6 +309,7 @@ impl Runner {
                 _ = trace::routers(&self.agent.tracer, self.last_heard) => self.hear_routers(),
                 _ = trace::due(&self.agent.tracer, self.last_trace) => self.trace(),
                 _ = tokio::time::sleep_until(self.next_heard.into()), if self.agent.tracer.is_some() => self.look_who_was_heard(),
+                _ = reports::there(&self.reports, self.next_report) => self.hear_reports(),
                 _ = watchdog.tick() => notify(&[NotifyState::Watchdog]),
             }
         }

@@ -1,5 +1,7 @@
 //! What the agent counts itself.
 
+use super::reports::Stats;
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     pub(super) reloads: u64,
@@ -9,6 +11,7 @@ pub(super) struct Tally {
     pub(super) refused: u64,
     pub(super) expired: u64,
     pub(super) sent: Sent,
+    pub(super) reports: Stats,
     /// Ticks that found no room for events.
     pub(super) full_ticks: u64,
 }

@@ -7,6 +7,7 @@
 //!
 //! Whoever else knows of a drop calls `Agent::report_drop`.
 
+mod asked;
 mod segment;
 mod waiting;
 mod work;
@@ -50,6 +51,8 @@ pub(super) struct Settings {
 pub(super) struct Stats {
     /// By [`Verdict`], from [`Verdict::Resend`] on.
     verdicts: [u64; 11],
+    /// The same of what others told.
+    reported: [u64; 11],
     resent: u64,
     /// The segments in which they were sent.
     resent_segments: u64,
@@ -76,6 +79,13 @@ impl Stats {
 
     fn of(&self, verdict: Verdict) -> u64 {
         self.verdicts[verdict as usize - 1]
+    }
+
+    /// What became of drops that others told of: in all, guests told, guests that knew, and those that nobody could help.
+    fn of_reports(&self) -> [u64; 4] {
+        let of = |verdict: Verdict| self.reported[verdict as usize - 1];
+        let unhelped = of(Verdict::Unkept) + of(Verdict::Later);
+        [self.reported.iter().sum(), of(Verdict::Tell), of(Verdict::Leave), unhelped]
     }
 }
 
@@ -144,7 +154,12 @@ impl Drop for FastLane {
 /// Name, help and value of all that is counted.
 pub(super) fn counters(counts: &FastCounts, stats: &Stats) -> Vec<(&'static str, &'static str, u64)> {
     use Verdict as V;
+    let [reports, told, left, unhelped] = stats.of_reports();
     vec![
+        ("drop_reports_told_guests", "Switches' reports that guests were told by three duplicate ACKs", told),
+        ("drop_reports_left", "Switches' reports of drops that guests knew of already", left),
+        ("drop_reports_unhelped", "Switches' reports of drops of which guests cannot be told", unhelped),
+        ("drop_reports_ignored", "Switches' reports of what is not outstanding or was told before", reports - told - left - unhelped),
         (
             "fastlane_told_segments",
             "Segments of guests that this host dropped, as its programs told the agent",

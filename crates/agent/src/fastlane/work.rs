@@ -1,6 +1,7 @@
 //! What the thread does.
 
 use super::segment::{Frame, Segment};
+use super::asked::Asked;
 use super::waiting::{Packet, Waiting};
 use super::{Reported, Settings, Stats};
 use crate::desired::EDGE_MAC;
@@ -35,6 +36,7 @@ pub(super) struct Worker {
     /// ifindex of the device by which segments come again.
     device: u32,
     waiting: Waiting,
+    asked: Asked,
     reports: Receiver<Reported>,
     wake: Arc<EventFd>,
     shared: Arc<Mutex<Stats>>,
@@ -51,7 +53,17 @@ impl Worker {
         shared: Arc<Mutex<Stats>>,
     ) -> Worker {
         let waiting = Waiting::new(settings.config.store_per_guest.get(), settings.config.store.get());
-        Worker { watch, sender, device: settings.devices[0], waiting, reports, wake, shared, stats: Stats::default() }
+        Worker {
+            watch,
+            sender,
+            device: settings.devices[0],
+            waiting,
+            asked: Asked::default(),
+            reports,
+            wake,
+            shared,
+            stats: Stats::default(),
+        }
     }
 
     /// Until nobody reports any more, which is how it is told to end.
@@ -82,7 +94,7 @@ impl Worker {
     /// For drops, reports, or what is due.
     fn wait(&self, buffer: &PerfBuffer<'_>) {
         let now = monotonic_ns();
-        let due = self.waiting.due().map_or(IDLE, |due| Duration::from_nanos(due.saturating_sub(now)).min(IDLE));
+        let due = self.waiting.due().into_iter().chain(self.asked.due()).min().map_or(IDLE, |due| Duration::from_nanos(due.saturating_sub(now)).min(IDLE));
         // SAFETY: the buffer's own descriptor, open as long as it is.
         let drops = unsafe { BorrowedFd::borrow_raw(buffer.epoll_fd()) };
         let mut fds = [PollFd::new(drops, PollFlags::POLLIN), PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];
@@ -170,6 +182,9 @@ impl Worker {
 
     fn send_due(&mut self) {
         let now = monotonic_ns();
+        while let Some(report) = self.asked.take(now) {
+            self.reported(&report);
+        }
         while let Some(Packet { mut call, way, mut frame }) = self.waiting.take(now) {
             match self.watch.decide(&mut call) {
                 Ok(Verdict::Resend) => {
@@ -212,10 +227,12 @@ impl Worker {
     fn reported(&mut self, report: &Reported) {
         let mut call = FastCall { what: FAST_REPORTED, ..report.call };
         let verdict = self.watch.decide(&mut call).unwrap_or(Verdict::Untracked);
-        self.stats.note(verdict);
-        if verdict == Verdict::Tell {
-            self.tell(&call, report.guest);
+        match verdict {
+            Verdict::Later if self.asked.put(call.due, *report) => return,
+            Verdict::Tell => self.tell(&call, report.guest),
+            _ => {}
         }
+        self.stats.reported[verdict as usize - 1] += 1;
     }
 
     fn publish(&mut self) {

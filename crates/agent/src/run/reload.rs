@@ -1,6 +1,6 @@
 //! A new configuration, or new schedules from the controller.
 
-use super::{check_operator, follow, notify, now, Runner};
+use super::{check_operator, follow, notify, now, reports, Runner};
 use crate::desired;
 use crate::discovery::carry_over;
 use crate::error::{Error, Result};
@@ -73,6 +73,10 @@ impl Runner {
                 Some(at) => Some(metrics::serve(at, self.scrape.clone()).await?),
                 None => None,
             };
+        }
+        match (&mut self.reports, &config.reports) {
+            (Some(reports), Some(wanted)) if reports.config().at == wanted.at => reports.follow(wanted),
+            _ => self.reports = reports::bind(&config).await?,
         }
         if (config.uplinks.len() > 1) != (old.uplinks.len() > 1) {
             self.agent.netlink = Netlink::new(config.uplinks.len() > 1)?;

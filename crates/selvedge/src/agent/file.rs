@@ -107,6 +107,7 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
     let controller = faults.note(file.controller.as_ref().map(|table| table.check((word, policy))).transpose());
     let tenants = faults.note(file.tenants.as_ref().map(TenantsTable::check).transpose());
     let fastlane = faults.note(file.fastlane.as_ref().map(FastLaneTable::check).transpose());
+    let reports = faults.note(file.fastlane.as_ref().map_or(Ok(None), FastLaneTable::check_reports));
     let reorder = faults.note(file.receive.check());
     let discovery = faults.note(file.paths.check((word, policy)));
     if let (Some(peers), Some(labels), Some(found)) = (&peers, &labels, &discovery) {
@@ -143,6 +144,7 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
             limits: limits?,
             tenants: tenants?,
             fastlane: fastlane?,
+            reports: reports?,
             ports: ports?,
             peers: peers?,
             controller: controller?,

@@ -22,6 +22,8 @@ mod quotas;
 mod receiver;
 mod reload;
 #[cfg(feature = "kernel")]
+mod reports;
+#[cfg(feature = "kernel")]
 mod tenants;
 mod unusual;
 mod world;
@@ -146,6 +148,8 @@ fn peer_process() {
             frame.extend(to.ip().octets());
             std::net::UdpSocket::bind("0.0.0.0:0").unwrap().send_to(&frame, to).unwrap();
         }
+        #[cfg(feature = "kernel")]
+        "switch" | "burst-server" | "burst-client" => reports::peer(what, address, bytes),
         "sctp-server" | "sctp-client" => unusual::sctp_peer(what == "sctp-server", address, bytes),
         "both-server" | "both-client" => {
             let server = what == "both-server";

@@ -51,7 +51,7 @@ fn rates(world: &World, seconds: u64) -> [f64; 2] {
 }
 
 /// Ends when dropped.
-pub(super) struct Running(Child);
+pub(super) struct Running(pub(super) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {

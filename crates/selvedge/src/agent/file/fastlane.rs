@@ -1,9 +1,13 @@
-//! The table `[fastlane]`: what this host drops of its guests' TCP is sent again.
+//! The table `[fastlane]`: what this host drops of its guests' TCP is sent again, and what switches tell of drops is acted on.
 
-use agent_api::config::FastLane;
+use super::at_most;
+use crate::agent::addresses::check_range;
+use crate::parsed::Parsed;
+use agent_api::config::{DropReports, FastLane, Prefix};
 use config::{within, Invalid};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::net::SocketAddr;
 use units::{BitRate, Bytes};
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -18,11 +22,25 @@ pub(super) struct FastLaneTable {
     /// The same of all guests; at least `store_per_guest`.
     #[schemars(extend("x-range" = ["2KB", "10GB"]))]
     store: Bytes,
+    /// Switches' drop reports arrive at this address and UDP port; needs `reports_from`.
+    reports: Option<Parsed<SocketAddr>>,
+    /// Addresses of the switches, or ranges of them. Nobody else is heard.
+    reports_from: Vec<Parsed<Prefix>>,
+    /// Most reports that are looked at.
+    #[schemars(range(min = 10, max = 100_000), extend("default" = 10_000))]
+    reports_per_second: Option<u32>,
 }
 
 impl Default for FastLaneTable {
     fn default() -> FastLaneTable {
-        FastLaneTable { rate: BitRate::from_gbps(1), store_per_guest: Bytes(4_000_000), store: Bytes(64_000_000) }
+        FastLaneTable {
+            rate: BitRate::from_gbps(1),
+            store_per_guest: Bytes(4_000_000),
+            store: Bytes(64_000_000),
+            reports: None,
+            reports_from: Vec::new(),
+            reports_per_second: None,
+        }
     }
 }
 
@@ -36,5 +54,79 @@ impl FastLaneTable {
             return Err(Invalid::new("fastlane.store", problem, "give at least as much as for one guest"));
         }
         Ok(FastLane { rate: self.rate, store_per_guest: self.store_per_guest, store: self.store })
+    }
+    /// Where switches' reports arrive, if they do.
+    pub(super) fn check_reports(&self) -> Result<Option<DropReports>, Invalid> {
+        let Some(Parsed(at)) = self.reports else {
+            let without = [
+                ("reports_from", !self.reports_from.is_empty()),
+                ("reports_per_second", self.reports_per_second.is_some()),
+            ];
+            return match without.iter().find(|(_, given)| *given) {
+                Some((key, _)) => {
+                    let problem = "has no meaning without `reports`";
+                    Err(Invalid::new(format!("fastlane.{key}"), problem, "add that, or remove this"))
+                }
+                None => Ok(None),
+            };
+        };
+        if at.port() == 0 || at.ip().is_multicast() {
+            let remedy = "give an address of this host and a port, such as \"192.0.2.1:32766\"";
+            return Err(Invalid::new("fastlane.reports", format!("nobody can send to {at}"), remedy));
+        }
+        if self.reports_from.is_empty() {
+            let remedy = "name the switches: reports_from = [\"192.0.2.0/28\"]";
+            return Err(Invalid::new(
+                "fastlane.reports_from",
+                "reports without known senders could be anybody's",
+                remedy,
+            ));
+        }
+        at_most("fastlane.reports_from", self.reports_from.len(), 1024)?;
+        for (n, range) in self.reports_from.iter().enumerate() {
+            check_range(&format!("fastlane.reports_from.{n}"), range.0)?;
+        }
+        let per_second = self.reports_per_second.unwrap_or(10_000);
+        within("fastlane.reports_per_second", per_second, 10, 100_000)?;
+        Ok(Some(DropReports { at, from: self.reports_from.iter().map(|range| range.0).collect(), per_second }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+
+    fn read(keys: &str) -> Result<Option<agent_api::config::DropReports>, String> {
+        let text = format!("[uplink]\ninterface = \"eth0\"\n[fastlane]\n{keys}\n");
+        parse("a.toml", &text).map(|config| config.reports).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn reports_have_an_address_and_senders() {
+        assert_eq!(read("").unwrap(), None);
+        let all = read("reports = \"192.0.2.1:9000\"\nreports_from = [\"198.51.100.0/24\", \"2001:db8::1\"]")
+            .unwrap()
+            .unwrap();
+        assert_eq!((all.at.to_string().as_str(), all.from.len(), all.per_second), ("192.0.2.1:9000", 2, 10_000));
+    }
+
+    #[test]
+    fn what_cannot_be_heard_is_refused() {
+        for (keys, says) in [
+            ("reports = \"192.0.2.1:9000\"", "fastlane.reports_from: reports without known senders"),
+            ("reports = \"192.0.2.1:0\"\nreports_from = [\"10.0.0.1\"]", "fastlane.reports: nobody can send to"),
+            ("reports = \"239.0.0.1:9\"\nreports_from = [\"10.0.0.1\"]", "fastlane.reports: nobody can send to"),
+            ("reports_from = [\"10.0.0.1\"]", "fastlane.reports_from: has no meaning without"),
+            ("reports_per_second = 100", "fastlane.reports_per_second: has no meaning without"),
+            ("reports = \"192.0.2.1:9\"\nreports_from = [\"10.0.0.1/24\"]", "reports_from"),
+            ("reports = \"192.0.2.1:9\"\nreports_from = [\"::ffff:10.0.0.1\"]", "fastlane.reports_from.0: "),
+            (
+                "reports = \"192.0.2.1:9\"\nreports_from = [\"10.0.0.1\"]\nreports_per_second = 1",
+                "reports_per_second: 1 is out of range",
+            ),
+        ] {
+            let said = read(keys).unwrap_err();
+            assert!(said.contains(says), "{keys}: {said}");
+        }
     }
 }
