@@ -288,7 +288,8 @@ SV_FN int sv_fastlane_may_repair(const struct sv_fastlane *f, const struct sv_fa
 /*
  * The same of a packet whose copies are counted, but of which nobody has the bytes: the guest can be told, and no more. A switch tells of a
  * drop before the duplicate ACK comes without which the guest cannot be told: so the answer may be SV_FASTLANE_LATER, for
- * SV_FASTLANE_ASK_RTTS round trips at most. Then the caller asks again at sv_fastlane_ask_at.
+ * SV_FASTLANE_ASK_RTTS round trips at most. Then the caller asks again at sv_fastlane_ask_at. The window is left alone: whoever repairs the
+ * loss is the guest, which lowers its own.
  */
 SV_FN u32 sv_fastlane_reported(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 now)
 {
@@ -303,8 +304,6 @@ SV_FN u32 sv_fastlane_reported(struct sv_fastlane *f, struct sv_fastlane_copy *c
 	c->waits = 0;
 	if (c->dropped < c->copies || c->copies == 0xffff)
 		return SV_FASTLANE_STALE;
-	if (!asked && p->payload)
-		sv_fastlane_cut(f);
 	if (!asked && !c->own)
 		c->sent = now;
 	verdict = sv_fastlane_repairs(f, c);

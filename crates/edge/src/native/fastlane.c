@@ -5,6 +5,7 @@
 u32 sv_edge_fastlane_out(struct sv_fastlane *f, const struct sv_packet *p, u64 now);
 u32 sv_edge_fastlane_in(struct sv_fastlane *f, struct sv_packet *p, u64 now);
 u32 sv_edge_fastlane_notified(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 now);
+u32 sv_edge_fastlane_reported(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 now);
 u64 sv_edge_fastlane_due_at(const struct sv_fastlane *f, const struct sv_fastlane_copy *c);
 u32 sv_edge_fastlane_due(struct sv_fastlane *f, struct sv_fastlane_copy *c, u64 now);
 int sv_edge_fastlane_again(const struct sv_fastlane *f, struct sv_fastlane_copy *c, u64 now);
@@ -23,6 +24,11 @@ u32 sv_edge_fastlane_in(struct sv_fastlane *f, struct sv_packet *p, u64 now)
 u32 sv_edge_fastlane_notified(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 now)
 {
 	return sv_fastlane_notified(f, c, p, now);
+}
+
+u32 sv_edge_fastlane_reported(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 now)
+{
+	return sv_fastlane_reported(f, c, p, now);
 }
 
 u64 sv_edge_fastlane_due_at(const struct sv_fastlane *f, const struct sv_fastlane_copy *c)

@@ -77,6 +77,8 @@ extern "C" {
     fn sv_edge_fastlane_out(f: *mut FastLane, p: *const Packet, now: u64) -> u32;
     fn sv_edge_fastlane_in(f: *mut FastLane, p: *mut Packet, now: u64) -> u32;
     fn sv_edge_fastlane_notified(f: *mut FastLane, c: *mut Copies, p: *const Packet, now: u64) -> u32;
+    #[cfg(test)]
+    fn sv_edge_fastlane_reported(f: *mut FastLane, c: *mut Copies, p: *const Packet, now: u64) -> u32;
     fn sv_edge_fastlane_due_at(f: *const FastLane, c: *const Copies) -> u64;
     fn sv_edge_fastlane_due(f: *mut FastLane, c: *mut Copies, now: u64) -> u32;
     fn sv_edge_fastlane_again(f: *const FastLane, c: *mut Copies, now: u64) -> c_int;
@@ -103,6 +105,13 @@ impl FastLane {
         Decision::of(unsafe { sv_edge_fastlane_notified(self, copies, packet, now.as_ns()) })
     }
 
+    /// `sv_fastlane_reported`, which only the kernel edge calls
+    #[cfg(test)]
+    fn reported(&mut self, copies: &mut Copies, packet: &Packet, now: Time) -> Decision {
+        // SAFETY: as in `outgoing`.
+        Decision::of(unsafe { sv_edge_fastlane_reported(self, copies, packet, now.as_ns()) })
+    }
+
     /// `sv_fastlane_due_at`, ns
     pub(crate) fn due_at(&self, copies: &Copies) -> u64 {
         // SAFETY: as in `outgoing`.
@@ -127,5 +136,137 @@ impl FastLane {
         // SAFETY: as in `outgoing`; writes the packet only.
         unsafe { sv_edge_fastlane_ack(self, key, &mut packet) };
         packet
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What the kernel edge does about a packet that a switch reports as dropped, and of which it has only the headers.
+
+    use super::*;
+    use proptest::prelude::*;
+    use wire::{proto, tcp, v4};
+
+    const MSS: u32 = 1000;
+    const ISS: u32 = 7000;
+    const IRS: u32 = 500;
+    const RTT: Time = Time::from_us(100);
+
+    fn outgoing(seq: u32, payload: u32, tcp_flags: u8) -> Packet {
+        let (saddr, daddr) = (v4([10, 0, 0, 1]), v4([10, 0, 0, 2]));
+        let ports = Packet { saddr, daddr, sport: 1, dport: 2, ..Packet::default() };
+        let ack = if tcp_flags & tcp::ACK == 0 { 0 } else { IRS + 1 };
+        Packet { seq, ack, payload, tcp_flags, proto: proto::TCP, family: 4, l4_header_len: 20, window: 1000, ..ports }
+    }
+
+    /// From the peer; `blocks`: it has SACK blocks.
+    fn incoming(seq: u32, ack: u32, tcp_flags: u8, blocks: bool) -> Packet {
+        let there = outgoing(seq, 0, tcp_flags);
+        let (saddr, daddr, l4_header_len) = (there.daddr, there.saddr, if blocks { 32 } else { 20 });
+        Packet { saddr, daddr, sport: 2, dport: 1, ack, window: 60_000, l4_header_len, ..there }
+    }
+
+    /// With so many segments outstanding, and the time.
+    fn sent(segments: u32) -> (FastLane, Time) {
+        let (mut lane, now) = (FastLane::default(), Time::from_ms(1));
+        lane.outgoing(&Packet { mss: MSS as u16, ..outgoing(ISS, 0, tcp::SYN) }, now);
+        let mut answer = Packet { mss: MSS as u16, ..incoming(IRS, ISS + 1, tcp::SYN | tcp::ACK, false) };
+        lane.incoming(&mut answer, now + RTT);
+        for n in 0..segments {
+            lane.outgoing(&segment(n), now + RTT);
+        }
+        (lane, now + RTT)
+    }
+
+    fn segment(n: u32) -> Packet {
+        outgoing(ISS + 1 + n * MSS, MSS, tcp::ACK)
+    }
+
+    fn copies_of(n: u32) -> Copies {
+        let packet = segment(n);
+        Copies { seq: packet.seq, end: packet.seq + MSS, copies: 1, ..Copies::default() }
+    }
+
+    fn acked(lane: &mut FastLane, n: u32, blocks: bool, now: Time) {
+        lane.incoming(&mut incoming(IRS + 1, ISS + 1 + n * MSS, tcp::ACK, blocks), now);
+    }
+
+    #[test]
+    fn a_guest_is_told_once_a_duplicate_ack_has_come() {
+        let (mut lane, now) = sent(6);
+        let mut copies = copies_of(0);
+        assert_eq!(lane.reported(&mut copies, &segment(0), now), Decision::Later, "its ACK is under way");
+        assert_eq!(lane.due(&mut Copies { ..copies }, now), Decision::Stale, "nobody has the bytes");
+        assert_eq!(lane.reported(&mut copies, &segment(0), now + RTT / 2), Decision::Later);
+        acked(&mut lane, 0, false, now + RTT);
+        assert_eq!(lane.reported(&mut copies, &segment(0), now + RTT), Decision::Tell);
+        assert_eq!(lane.reported(&mut copies, &segment(0), now + RTT), Decision::Repeated);
+        assert_eq!(lane.bound, Bound::default(), "it lowers its own window");
+    }
+
+    #[test]
+    fn a_hole_in_the_middle_waits_for_the_acks_before_it() {
+        let (mut lane, now) = sent(8);
+        let mut copies = copies_of(2);
+        assert_eq!(lane.reported(&mut copies, &segment(2), now), Decision::Later);
+        acked(&mut lane, 2, false, now + RTT);
+        acked(&mut lane, 2, false, now + RTT);
+        assert_eq!(lane.reported(&mut copies, &segment(2), now + RTT), Decision::Tell);
+    }
+
+    #[test]
+    fn nobody_waits_for_ever_and_sack_and_tails_get_nothing() {
+        let (mut lane, now) = sent(6);
+        let mut copies = copies_of(0);
+        assert_eq!(lane.reported(&mut copies, &segment(0), now), Decision::Later);
+        assert_eq!(lane.reported(&mut copies, &segment(0), now + RTT * 4), Decision::Unkept);
+        let (mut lane, now) = sent(6);
+        acked(&mut lane, 0, true, now);
+        assert_eq!(lane.reported(&mut copies_of(0), &segment(0), now), Decision::Unkept, "it counts blocks");
+        let (mut lane, now) = sent(3);
+        acked(&mut lane, 0, false, now);
+        assert_eq!(lane.reported(&mut copies_of(0), &segment(0), now), Decision::Unkept, "three are too few");
+    }
+
+    #[test]
+    fn a_copy_of_the_guests_own_ends_it() {
+        let (mut lane, now) = sent(6);
+        let mut copies = copies_of(0);
+        assert_eq!(lane.reported(&mut copies, &segment(0), now), Decision::Later);
+        assert!(!lane.again(&mut copies, now));
+        acked(&mut lane, 0, false, now + RTT);
+        assert_eq!(lane.reported(&mut copies, &segment(0), now + RTT), Decision::Stale);
+    }
+
+    proptest! {
+        /// Whatever is said: no resend without bytes, no window lowered, at most one telling for each hole, and no waiting that does not end.
+        #[test]
+        fn forged_reports_have_little_effect(
+            said in prop::collection::vec((0u32..12, 0u32..3, any::<bool>(), any::<bool>(), 0u64..60), 1..60)
+        ) {
+            let (mut lane, mut now) = sent(8);
+            let mut copies: Vec<Copies> = (0..8).map(copies_of).collect();
+            let (mut acknowledged, mut told) = (0, [0; 8]);
+            for (n, advance, blocks, ack, us) in said {
+                now += Time::from_us(us);
+                if ack {
+                    acknowledged = (acknowledged + advance).min(8);
+                    acked(&mut lane, acknowledged, blocks, now);
+                }
+                let packet = segment(n);
+                let at = (n as usize).min(7);
+                match lane.reported(&mut copies[at], &packet, now) {
+                    Decision::Tell => told[at] += 1,
+                    Decision::Later => {
+                        let longest = Time::from_ns(4 * u64::from(lane.conn.srtt_ns).max(10_000));
+                        prop_assert!(now < Time::from_ns(copies[at].sent_ns) + longest);
+                    }
+                    Decision::Resend => prop_assert!(false, "it has no bytes"),
+                    _ => {}
+                }
+                prop_assert_eq!(lane.bound, Bound::default());
+            }
+            prop_assert!(told.iter().all(|times| *times <= 1), "{:?}", told);
+        }
     }
 }
