@@ -227,5 +227,29 @@ fn a_guest_hears_of_what_a_switch_dropped() {
             .all(|name| world.counter(0, name) == 1)
     });
     assert_eq!(world.counter(0, "drop_reports_passed"), passed);
+    reloaded(&world, &send, &foreign);
     drop(running);
+}
+
+/// An address that cannot be had changes nothing; others who may send are heard at once; without the key nobody is.
+fn reloaded(world: &World, send: &impl Fn(&str, &[u8]), datagram: &[u8]) {
+    let text = std::fs::read_to_string(world.config(0)).unwrap();
+    let reload = |from: &str, to: &str| {
+        std::fs::write(world.config(0), text.replace(from, to)).unwrap();
+        world.ctl(0, &["reload"])
+    };
+    let refused = reload(REPORTS, "203.0.113.1:9100");
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && why.contains("cannot listen for drop reports at 203.0.113.1:9100"), "{why}");
+    send(&world.guest(2), datagram);
+    eventually("it is heard still", || world.counter(0, "drop_reports_unreadable") == 2);
+    assert!(reload(SWITCH, "192.168.99.2").status.success());
+    send(&world.host(1), datagram);
+    send(&world.guest(2), datagram);
+    eventually("another one is heard", || world.counter(0, "drop_reports_unreadable") == 3);
+    eventually("and no more the first", || world.counter(0, "drop_report_strangers") == 2);
+    let keys = format!("reports = \"{REPORTS}\"\nreports_from = [\"{SWITCH}\"]");
+    assert!(reload(&keys, "").status.success());
+    let counters = world.ask(0, &["counters"]).to_string();
+    assert!(!counters.contains("drop_report_datagrams"), "{counters}");
 }
