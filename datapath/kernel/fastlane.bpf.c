@@ -478,7 +478,8 @@ static __noinline u32 decide(struct deciding *at)
 		if (!(f->known & SV_FAST_COPIED) || sv_seq_after(end, f->copied_end))
 			f->copied_end = end;
 		f->known |= SV_FAST_COPIED;
-		if (p->payload && p->payload >= f->lane.conn.mss) {
+		/* Not by what others say. */
+		if (what != SV_FAST_REPORTED && p->payload && p->payload >= f->lane.conn.mss) {
 			f->place = p->seq;
 			f->size = p->payload;
 		}
