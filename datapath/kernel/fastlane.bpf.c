@@ -293,7 +293,8 @@ __noinline int one_again(const struct sv_fast_copy_key *key, u32 leaves)
 	bpf_spin_lock(&f->lock);
 	if (c->seq == key->seq) {
 		/* What waits to be sent again is as good as under way, for no longer than that could be. */
-		under_way = sv_fastlane_under_way(c, patience(f), now) || (c->waits && now < c->sent + patience(f));
+		under_way = sv_fastlane_under_way(c, patience(f), now) ||
+			    (c->waits == SV_FASTLANE_WAITS_TIME && now < c->sent + patience(f));
 		if (leaves && c->copies < 0xffff)
 			c->copies++;
 	}
@@ -417,6 +418,9 @@ static __noinline struct sv_fastlane_copy *copy_of(struct sv_fast *f, const stru
 	found = bpf_map_lookup_elem(&fast_copies, &key);
 	if (found && found->end == end)
 		return found;
+	/* What others say replaces nothing. */
+	if (found && call->what == SV_FAST_REPORTED)
+		return 0;
 	fresh.seq = call->seq;
 	fresh.end = end;
 	fresh.copies = 1;

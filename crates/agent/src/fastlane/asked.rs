@@ -1,7 +1,8 @@
 //! Reports that wait for a duplicate ACK, without which a guest cannot be told: bounded.
 
 use super::Reported;
-use std::collections::BTreeMap;
+use kernel::state::fastlane::FastKey;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// That wait at once.
 const MOST: usize = 4096;
@@ -10,13 +11,15 @@ const MOST: usize = 4096;
 pub(super) struct Asked {
     /// By due time, ns, and the order in which they came.
     reports: BTreeMap<(u64, u64), Reported>,
+    /// Connection and sequence number of each.
+    packets: BTreeSet<(FastKey, u32)>,
     next: u64,
 }
 
 impl Asked {
-    /// False: there is no room for it.
+    /// False: there is no room for it, or the same packet waits already.
     pub(super) fn put(&mut self, due: u64, report: Reported) -> bool {
-        if self.reports.len() >= MOST {
+        if self.reports.len() >= MOST || !self.packets.insert(packet(&report)) {
             return false;
         }
         self.reports.insert((due, self.next), report);
@@ -27,13 +30,19 @@ impl Asked {
     /// One that is due at `now`, ns.
     pub(super) fn take(&mut self, now: u64) -> Option<Reported> {
         let entry = self.reports.first_entry().filter(|entry| entry.key().0 <= now)?;
-        Some(entry.remove())
+        let report = entry.remove();
+        self.packets.remove(&packet(&report));
+        Some(report)
     }
 
     /// When the next one is due, ns.
     pub(super) fn due(&self) -> Option<u64> {
         self.reports.keys().next().map(|(due, _)| *due)
     }
+}
+
+fn packet(report: &Reported) -> (FastKey, u32) {
+    (report.call.key, report.call.seq)
 }
 
 #[cfg(test)]
@@ -49,7 +58,8 @@ mod tests {
         assert_eq!((asked.due(), asked.take(9).is_none()), (Some(10), true));
         let order: Vec<u32> = std::iter::from_fn(|| asked.take(20)).map(|report| report.call.seq).collect();
         assert_eq!(order, [2, 1, 3]);
-        let taken = (0..5000).filter(|n| asked.put(*n, report(0))).count();
-        assert_eq!(taken, MOST);
+        assert!(asked.put(5, report(1)) && !asked.put(6, report(1)), "one of each packet");
+        let taken = (0..5000).filter(|n| asked.put(*n, report(10 + *n as u32))).count();
+        assert_eq!((taken, asked.packets.len()), (MOST - 1, MOST));
     }
 }

@@ -159,7 +159,11 @@ pub(super) fn counters(counts: &FastCounts, stats: &Stats) -> Vec<(&'static str,
         ("drop_reports_told_guests", "Switches' reports that guests were told by three duplicate ACKs", told),
         ("drop_reports_left", "Switches' reports of drops that guests knew of already", left),
         ("drop_reports_unhelped", "Switches' reports of drops of which guests cannot be told", unhelped),
-        ("drop_reports_ignored", "Switches' reports of what is not outstanding or was told before", reports - told - left - unhelped),
+        (
+            "drop_reports_ignored",
+            "Switches' reports of what is not outstanding or was told before",
+            reports - told - left - unhelped,
+        ),
         (
             "fastlane_told_segments",
             "Segments of guests that this host dropped, as its programs told the agent",

@@ -1,7 +1,7 @@
 //! What the thread does.
 
-use super::segment::{Frame, Segment};
 use super::asked::Asked;
+use super::segment::{Frame, Segment};
 use super::waiting::{Packet, Waiting};
 use super::{Reported, Settings, Stats};
 use crate::desired::EDGE_MAC;
@@ -94,7 +94,13 @@ impl Worker {
     /// For drops, reports, or what is due.
     fn wait(&self, buffer: &PerfBuffer<'_>) {
         let now = monotonic_ns();
-        let due = self.waiting.due().into_iter().chain(self.asked.due()).min().map_or(IDLE, |due| Duration::from_nanos(due.saturating_sub(now)).min(IDLE));
+        let due = self
+            .waiting
+            .due()
+            .into_iter()
+            .chain(self.asked.due())
+            .min()
+            .map_or(IDLE, |due| Duration::from_nanos(due.saturating_sub(now)).min(IDLE));
         // SAFETY: the buffer's own descriptor, open as long as it is.
         let drops = unsafe { BorrowedFd::borrow_raw(buffer.epoll_fd()) };
         let mut fds = [PollFd::new(drops, PollFlags::POLLIN), PollFd::new(self.wake.as_fd(), PollFlags::POLLIN)];

@@ -210,6 +210,7 @@ fn a_guest_hears_of_what_a_switch_dropped() {
     rounds(&world, 9002);
     assert_eq!(world.counter(0, "drop_reports_told_guests"), ROUNDS);
     let passed = world.counter(0, "drop_reports_passed");
+    assert_eq!(world.counter(0, "fastlane_suppressed_segments"), 0, "a report keeps nothing of a guest's from leaving");
     // Strangers, and nonsense from the switch.
     let send = |from: &str, bytes: &[u8]| {
         let hex: String = bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect();

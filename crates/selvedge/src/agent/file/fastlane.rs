@@ -22,11 +22,11 @@ pub(super) struct FastLaneTable {
     /// The same of all guests; at least `store_per_guest`.
     #[schemars(extend("x-range" = ["2KB", "10GB"]))]
     store: Bytes,
-    /// Switches' drop reports arrive at this address and UDP port; needs `reports_from`.
+    /// Switches' drop reports arrive at this address of the host and UDP port (fastlane.md); needs `reports_from`.
     reports: Option<Parsed<SocketAddr>>,
-    /// Addresses of the switches, or ranges of them. Nobody else is heard.
+    /// Addresses of the switches, or ranges of them, at most 1024. Nobody else is heard.
     reports_from: Vec<Parsed<Prefix>>,
-    /// Most reports that are looked at.
+    /// Most reports that are looked at; more are counted.
     #[schemars(range(min = 10, max = 100_000), extend("default" = 10_000))]
     reports_per_second: Option<u32>,
 }
