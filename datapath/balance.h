@@ -33,20 +33,17 @@
 struct sv_balance_conf {
 	u8 scheme; /* SV_BALANCE_* */
 	u8 flags;
-	u8 pad[2];
+	u8 pad[6];
 	union {
 		struct {
 			u32 bytes; /* payload of a cell */
 		} flowcell;
-		struct {
-			u32 gap; /* ns */
-			u32 choice; /* SV_FLOWLET_* */
-		} flowlet;
+		struct sv_flowlet_conf flowlet;
 		struct sv_clove_conf clove;
 	};
 };
 
-SV_ASSERT_SIZE(struct sv_balance_conf, 24);
+SV_ASSERT_SIZE(struct sv_balance_conf, 40);
 
 /* Per flow direction; zeroed state is a flow that has sent nothing. */
 struct sv_balance {
@@ -74,19 +71,49 @@ SV_FN int sv_balance_measures_time(const struct sv_balance_conf *conf)
 /* Does it answer to marks on the outer header by taking other paths? Then guests need not. */
 SV_FN int sv_balance_answers(const struct sv_balance_conf *conf)
 {
-	return conf->scheme == SV_BALANCE_CLOVE;
+	return conf->scheme == SV_BALANCE_CLOVE && conf->clove.signal == SV_CLOVE_SIGNAL_ECN;
+}
+
+/* The longest gap of flowlets, where the gap follows the delays of paths, ns; 0: it does not. */
+SV_FN u32 sv_balance_most(const struct sv_balance_conf *conf)
+{
+	if (conf->scheme == SV_BALANCE_FLOWLET)
+		return conf->flowlet.most;
+	return conf->scheme == SV_BALANCE_CLOVE ? conf->clove.most : 0;
 }
 
 /* Does it keep states of paths, which hooks change? Then it needs the exact time of what is heard, too. */
 SV_FN int sv_balance_keeps(const struct sv_balance_conf *conf)
 {
-	return sv_balance_is_clove(conf);
+	return sv_balance_is_clove(conf) || sv_balance_most(conf);
 }
 
 /* Least time between two feedbacks to a peer on one path, ticks. */
 SV_FN u32 sv_balance_relay(const struct sv_balance_conf *conf)
 {
+	if (conf->scheme == SV_BALANCE_FLOWLET)
+		return conf->flowlet.most >> (SV_PATH_SHIFT + 2);
 	return sv_balance_is_clove(conf) ? conf->clove.relay >> SV_PATH_SHIFT : 0;
+}
+
+/* Ticks between two packets on one path that are stamped for its delay; 0: none is. */
+SV_FN u32 sv_balance_stamps(const struct sv_balance_conf *conf)
+{
+	if (!sv_balance_most(conf) && !(conf->scheme == SV_BALANCE_CLOVE && conf->clove.signal == SV_CLOVE_SIGNAL_DELAY))
+		return 0;
+	return sv_max32(sv_balance_relay(conf), 1);
+}
+
+/* The gap of a flowlet that now has a segment, ns: sv_balance_offer has found that the pause was long enough, or was not asked. */
+SV_FN u32 sv_balance_gap(const struct sv_balance_conf *conf, u32 gap, const struct sv_paths *paths)
+{
+	u32 most = sv_balance_most(conf);
+
+	if (!most)
+		return gap;
+	if (paths->offer == SV_OFFER_STAY)
+		return 0xffffffff;
+	return paths->offer ? gap : sv_max32(gap, most);
 }
 
 /* Ticks without a mark after which a path gets back of its share, at least those after which it is free; 0: never. */
@@ -105,28 +132,47 @@ SV_FN void sv_balance_change(struct sv_balance *b, u8 scheme)
 	*b = fresh;
 }
 
+/* Does the segment belong to a flowlet of this scheme, so that a path can be left? Without the flow's lock. */
+SV_FN int sv_balance_paused(const struct sv_balance_conf *conf, const struct sv_balance *b, const struct sv_packet *p)
+{
+	return b->choice.started && b->choice.scheme == conf->scheme && !(p->proto == SV_PROTO_TCP && p->tcp_flags & SV_TCP_SYN);
+}
+
 /*
  * Will this segment open a flowlet whose path sv_balance_offer is to find? Without the flow's lock: where the answer is wrong, egress
  * takes a path without an offer, or leaves one unused.
  */
 SV_FN int sv_balance_asks(const struct sv_balance_conf *conf, const struct sv_balance *b, const struct sv_packet *p, u64 now)
 {
-	if (!sv_balance_is_clove(conf) || (conf->flags & SV_BALANCE_TCP_ONLY && p->proto != SV_PROTO_TCP))
+	if (conf->flags & SV_BALANCE_TCP_ONLY && p->proto != SV_PROTO_TCP)
+		return 0;
+	if (conf->scheme == SV_BALANCE_FLOWLET)
+		return conf->flowlet.most && sv_balance_paused(conf, b, p) &&
+		       sv_flowlet_ended(&b->flowlet, &b->choice, conf->flowlet.gap, now);
+	if (!sv_balance_is_clove(conf))
 		return 0;
 	if (p->proto == SV_PROTO_TCP && p->tcp_flags & SV_TCP_SYN)
 		return 1;
 	return b->choice.scheme != conf->scheme || sv_flowlet_ended(&b->flowlet, &b->choice, conf->clove.gap, now);
 }
 
-/* The index of the path that the next flowlet takes. Only where there are any: paths->path is not NULL, and n not 0. */
-SV_FN u32 sv_balance_offer(const struct sv_balance_conf *conf, const struct sv_paths *paths, u64 now)
+/*
+ * Which path the next flowlet takes: its index + 1; or SV_OFFER_STAY: none begins. `from`: index + 1 of the path that the flow is on, 0 if
+ * on none; `pause`: since its last segment, ticks. Only where there are paths: paths->path is not NULL, and n not 0.
+ */
+SV_FN u16 sv_balance_offer(const struct sv_balance_conf *conf, const struct sv_paths *paths, u32 from, u32 pause, u64 now)
 {
-	u32 clear = sv_max32(conf->clove.clear >> SV_PATH_SHIFT, 1);
+	u32 clear = sv_max32(conf->clove.clear >> SV_PATH_SHIFT, 1), most = sv_balance_most(conf) >> SV_PATH_SHIFT;
+	u32 gap = (conf->scheme == SV_BALANCE_FLOWLET ? conf->flowlet.gap : conf->clove.gap) >> SV_PATH_SHIFT;
 
+	if (most && from && pause <= sv_oneway_gap(paths->path, paths->n, from - 1, gap, most, sv_path_tick(now)))
+		return SV_OFFER_STAY;
+	if (conf->scheme == SV_BALANCE_FLOWLET)
+		return 1; /* which path it is says the flow */
 	if (conf->scheme == SV_BALANCE_CLOVE_INT)
-		return sv_clove_least(paths->path, sv_clove_count(paths), clear, sv_path_tick(now));
+		return (u16)(sv_clove_least(paths->path, sv_clove_count(paths), clear, sv_path_tick(now)) + 1);
 	sv_clove_recover(paths->path, sv_clove_count(paths), sv_balance_recover(conf), sv_path_tick(now));
-	return sv_clove_next(paths->path, sv_clove_count(paths));
+	return (u16)(sv_clove_next(paths->path, sv_clove_count(paths)) + 1);
 }
 
 /* Give a segment its label and cell. `hash` is the flow's. Returns 1 when the segment opens a flowcell or flowlet. */
@@ -152,11 +198,12 @@ SV_FN int sv_balance_egress(const struct sv_balance_conf *conf, struct sv_balanc
 		opens = sv_flowcell_egress(&b->flowcell, &b->choice, conf->flowcell.bytes, paths, hash, p);
 		break;
 	case SV_BALANCE_FLOWLET:
-		opens = sv_flowlet_egress(&b->flowlet, &b->choice, conf->flowlet.gap, conf->flowlet.choice, paths, hash, now);
+		opens = sv_flowlet_egress(&b->flowlet, &b->choice, sv_balance_gap(conf, conf->flowlet.gap, paths), conf->flowlet.choice,
+					  paths, hash, now);
 		break;
 	case SV_BALANCE_CLOVE:
 	case SV_BALANCE_CLOVE_INT:
-		opens = sv_clove_egress(&b->flowlet, &b->choice, conf->clove.gap, paths, hash, now);
+		opens = sv_clove_egress(&b->flowlet, &b->choice, sv_balance_gap(conf, conf->clove.gap, paths), paths, hash, now);
 		b->choice.ect |= p->ecn != SV_ECN_NOT_ECT;
 		break;
 #ifdef SV_BALANCE_TEST /* a scheme with all hooks, for the tests of edge.h: crates/edge/src/native/hooks.c */
@@ -191,15 +238,20 @@ SV_FN void sv_balance_stateless(const struct sv_balance_conf *conf, const struct
 SV_FN void sv_balance_ingress(const struct sv_balance_conf *conf, const struct sv_paths *paths, const struct sv_path_news *news,
 			      u64 now)
 {
+	u32 deaf = conf->clove.relay >> (SV_PATH_SHIFT + 1), clear = conf->clove.clear >> SV_PATH_SHIFT, tick = sv_path_tick(now);
+
+	if (news->kind == SV_FEEDBACK_UTILISATION && sv_balance_stamps(conf))
+		sv_oneway_told(paths->path, paths->n, news->path, news->value, tick);
 	switch (conf->scheme) {
 	case SV_BALANCE_CLOVE:
-		if (news->kind == SV_FEEDBACK_CE)
-			sv_clove_mark(paths->path, sv_clove_count(paths), news->path, conf->clove.relay >> (SV_PATH_SHIFT + 1),
-				      conf->clove.clear >> SV_PATH_SHIFT, sv_path_tick(now));
+		if (news->kind == SV_FEEDBACK_CE && conf->clove.signal == SV_CLOVE_SIGNAL_ECN)
+			sv_clove_mark(paths->path, sv_clove_count(paths), news->path, deaf, clear, tick);
+		if (news->kind == SV_FEEDBACK_UTILISATION && conf->clove.signal == SV_CLOVE_SIGNAL_DELAY)
+			sv_clove_told(paths->path, sv_clove_count(paths), news->path, conf->clove.late >> SV_PATH_SHIFT, deaf, clear, tick);
 		break;
 	case SV_BALANCE_CLOVE_INT:
 		if (news->kind == SV_FEEDBACK_UTILISATION)
-			sv_clove_utilised(&paths->path[news->path], news->value, sv_path_tick(now));
+			sv_clove_utilised(&paths->path[news->path], news->value, tick);
 		break;
 #ifdef SV_BALANCE_TEST
 	case SV_BALANCE_TEST:

@@ -20,6 +20,7 @@
 
 #include "arith.h"
 #include "flowlet.h"
+#include "oneway.h"
 #include "paths.h"
 
 #define SV_CLOVE_ONE 65536u
@@ -30,6 +31,10 @@
 #define SV_CLOVE_MASKS_GUESTS 0 /* virtual congestion control counts every mark */
 #define SV_CLOVE_MASKS_ALL 1	/* it counts none that was reported while a path is free */
 
+/* sv_clove_conf.signal: what counts as a mark */
+#define SV_CLOVE_SIGNAL_ECN 0
+#define SV_CLOVE_SIGNAL_DELAY 1 /* a path's lateness: no switch needs to mark */
+
 /* i from 0 to n - 1, n at most SV_CLOVE_PATHS. The BPF verifier would else know n behind each loop, and follow the next one for every n. */
 #define SV_CLOVE_EACH(i, n) for (u32 i = 0, end_ = sv_forget8(n); i < SV_CLOVE_PATHS && i < end_; i++)
 
@@ -39,6 +44,9 @@ struct sv_clove_conf {
 	u32 clear; /* ns. Clove-ECN: without a mark for so long a path is free. Clove-INT: what is known of utilisation halves in it */
 	u32 masks; /* Clove-ECN: SV_CLOVE_MASKS_* */
 	u32 recover; /* ns. Clove-ECN: after so long without a mark a path gets back of its share; 0: never */
+	u32 signal;  /* Clove-ECN: SV_CLOVE_SIGNAL_* */
+	u32 late;    /* ns. With SV_CLOVE_SIGNAL_DELAY: a path that is later than another by more is congested */
+	u32 most;    /* ns. Clove-ECN: as in sv_flowlet_conf */
 };
 
 SV_FN u32 sv_clove_count(const struct sv_paths *paths)
@@ -228,6 +236,18 @@ SV_FN u32 sv_clove_next(struct sv_path *path, u32 n)
 	}
 	path[best & (SV_CLOVE_PATHS - 1)].turn -= (s32)SV_CLOVE_ONE;
 	return best;
+}
+
+/*
+ * The lateness of path `at` was told. By more than `late` ticks behind another path, of which that is known from not more than `clear`
+ * ticks ago, is a mark.
+ */
+SV_FN void sv_clove_told(struct sv_path *path, u32 n, u32 at, u32 late, u32 deaf, u32 clear, u32 tick)
+{
+	if (at >= n || n > SV_CLOVE_PATHS)
+		return;
+	if (sv_oneway_behind(path, n, at, path[at & (SV_CLOVE_PATHS - 1)].late, clear, SV_ONEWAY_MOST, tick) > late)
+		sv_clove_mark(path, n, at, deaf, clear, tick);
 }
 
 /* A path's busiest link is utilised so much, in 1/255. */

@@ -30,7 +30,7 @@ struct sv_conf {
 	struct sv_balance_conf balance;
 };
 
-SV_ASSERT_SIZE(struct sv_conf, 32);
+SV_ASSERT_SIZE(struct sv_conf, 48);
 
 /* What one call may use. */
 struct sv_ctx {
@@ -50,6 +50,8 @@ struct sv_ctx {
 	sv_lock *flow_lock;	      /* guards flow, balance, vcc and counts */
 	struct sv_paths paths;	      /* to the destination; on ingress, to the sender */
 	sv_lock *paths_lock;	      /* guards paths.path; NULL where that is */
+	u32 from;		      /* place + 1 of the path that the flow is about to leave; 0: it may leave it */
+	u32 pause;		      /* how long it has sent nothing, ticks */
 	struct sv_path_news news;     /* that the packet brought of them: news.path is the low byte of a label */
 	struct sv_hyg *hyg;	      /* guests' shares of the uplink; NULL: guests send as they like */
 	sv_lock *hyg_lock;	      /* guards all that it points to; NULL where that is */
@@ -192,13 +194,13 @@ SV_FN int sv_all_congested(const struct sv_ctx *c)
 	return sv_balance_congested(&c->conf->balance, &c->paths, c->now);
 }
 
-/* The path of the next flowlet: its place + 1. Where there are any. */
+/* The path of the next flowlet: sv_paths.offer. Where there are any. */
 SV_FN u16 sv_next_path(const struct sv_ctx *c)
 {
 	u16 offer;
 
 	SV_LOCK(c->paths_lock);
-	offer = (u16)(sv_balance_offer(&c->conf->balance, &c->paths, c->now) + 1);
+	offer = sv_balance_offer(&c->conf->balance, &c->paths, c->from, c->pause, c->now);
 	SV_UNLOCK(c->paths_lock);
 	return offer;
 }
@@ -241,9 +243,14 @@ SV_FN void sv_offer(struct sv_ctx *c, const struct sv_packet *p)
 {
 	u32 offer = 0;
 
-	if (c->paths.path && c->paths.n && sv_balance_asks(&c->conf->balance, c->balance, p, c->now))
+	if (c->paths.path && c->paths.n && sv_balance_asks(&c->conf->balance, c->balance, p, c->now)) {
+		if (sv_balance_most(&c->conf->balance) && sv_balance_paused(&c->conf->balance, c->balance, p)) {
+			c->from = (u32)c->balance->choice.index + 1;
+			c->pause = sv_path_since(c->balance->flowlet.last_tick, sv_path_tick(c->now));
+		}
 		offer = SV_NEXT_PATH(c);
-	c->paths.offer = (u16)sv_forget8(offer); /* at most SV_CLOVE_PATHS */
+	}
+	c->paths.offer = (u16)sv_forget8(offer); /* at most SV_CLOVE_PATHS, or SV_OFFER_STAY */
 }
 
 /*

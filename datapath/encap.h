@@ -57,7 +57,7 @@ struct sv_encap {
 	u8 has_cell; /* 1: `cell` means something */
 	u8 cell;     /* flowcell or flowlet number, mod 256 */
 	u8 feedback; /* SV_FEEDBACK_* */
-	u8 path;
+	u8 path;     /* without feedback, of version 2: path and value are a stamp, 16 bits; 0: none */
 	u8 value;
 	u8 speaks2;  /* 1: of version 1: the sender understands version 2 */
 	u8 shim;     /* 1: of version 2: a shim follows the header */
@@ -169,7 +169,7 @@ SV_FN void sv_encap_pack(const struct sv_encap *e, u32 *first, u32 *second)
 		*first |= SV_ENCAP_HAS_CELL;
 		*second |= (u32)e->cell << SV_ENCAP_CELL_SHIFT;
 	}
-	if (e->feedback && (e->version != SV_ENCAP_V1 || e->feedback != SV_FEEDBACK_MARKS)) {
+	if (e->version != SV_ENCAP_V1 || (e->feedback && e->feedback != SV_FEEDBACK_MARKS)) {
 		*first |= (u32)(e->feedback & SV_ENCAP_FEEDBACK_MASK) << SV_ENCAP_FEEDBACK_SHIFT;
 		*first |= (u32)e->path << SV_ENCAP_PATH_SHIFT | (u32)e->value << SV_ENCAP_VALUE_SHIFT;
 	}
@@ -201,7 +201,7 @@ SV_FN int sv_encap_unpack(u32 first, u32 second, struct sv_encap *e)
 	e->feedback = first >> SV_ENCAP_FEEDBACK_SHIFT & SV_ENCAP_FEEDBACK_MASK;
 	if (e->version == SV_ENCAP_V1 && e->feedback == SV_FEEDBACK_MARKS)
 		e->feedback = SV_FEEDBACK_NONE;
-	if (!e->feedback)
+	if (!e->feedback && e->version == SV_ENCAP_V1)
 		return 1;
 	e->path = (u8)(first >> SV_ENCAP_PATH_SHIFT);
 	e->value = (u8)(first >> SV_ENCAP_VALUE_SHIFT);

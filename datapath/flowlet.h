@@ -16,6 +16,12 @@
 #define SV_FLOWLET_HASH 1
 #define SV_FLOWLET_RANDOM 2
 
+struct sv_flowlet_conf {
+	u32 gap;    /* ns: a pause that ends a flowlet */
+	u32 choice; /* SV_FLOWLET_* */
+	u32 most;   /* ns: the gap is between both, as oneway.h says; 0: it is always `gap` */
+};
+
 struct sv_flowlet {
 	u32 last_tick; /* when the flow's last segment left, in the ticks of paths; 73 minutes later it may seem to be just now */
 };

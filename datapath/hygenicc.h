@@ -171,15 +171,15 @@ SV_FN int sv_hyg_ingress(struct sv_hyg *h, const struct sv_packet *p, u64 now)
  * Fills the place for feedback of a packet of the pair, see sv_owed_pay. The first count that a peer hears of is where the count begins:
  * 0, so that it takes none of the marks for the beginning.
  */
-SV_FN void sv_hyg_pay(struct sv_relay *r, struct sv_hyg_pair *q, u32 least, u32 tick, struct sv_packet *p)
+SV_FN void sv_hyg_pay(struct sv_relay *r, struct sv_hyg_pair *q, u32 least, u32 stamps, u32 tick, struct sv_packet *p)
 {
 	struct sv_owed_marks begins = { .count = 0, .told = 1 };
 
 	if (!q || q->introduced) {
-		sv_owed_pay(r, q ? &q->owed : 0, least, tick, p);
+		sv_owed_pay(r, q ? &q->owed : 0, least, stamps, tick, p);
 		return;
 	}
-	sv_owed_pay(r, &begins, least, tick, p);
+	sv_owed_pay(r, &begins, least, stamps, tick, p);
 	q->introduced = begins.told == begins.count;
 }
 

@@ -2,7 +2,8 @@
 /*
  * Marks that were counted for a pair of guests, and who gets the one place for feedback in an outgoing header. Feedback on paths
  * (relay.h) leaves with any packet to the peer, the path that has waited longest first. The count of a pair leaves with a packet of the
- * pair, whose addresses say which pair it is. Where both wait they take turns, so that neither starves the other.
+ * pair, whose addresses say which pair it is. A stamp (relay.h) leaves with a packet of its path. Where both of these
+ * wait they take turns, and so does a stamp with them on its path: none starves the others.
  *
  * A count says how many marks there were in all, so losing some feedback loses none of them. Counts are 16 bits: half of that range is
  * ahead of what the peer knows, half behind.
@@ -35,19 +36,24 @@ SV_FN void sv_owed_count(struct sv_owed_marks *m, u32 marked)
 
 /*
  * The arbiter: fills the place of `p`, a packet to the peer and of the pair. Either may be missing. Only a packet that speaks version 2
- * can carry a count. `least` and `tick`: see sv_relay_take.
+ * can carry a count, or a stamp. `least` and `tick`: see sv_relay_take. `stamps`: ticks between two stamps on one path, 0: none are wanted.
  */
-SV_FN void sv_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u32 tick, struct sv_packet *p)
+SV_FN void sv_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u32 stamps, u32 tick, struct sv_packet *p)
 {
-	int counts = m && m->count != m->told && p->wire == SV_WIRE_2;
+	int counts = m && m->count != m->told && p->wire == SV_WIRE_2, paid = 0;
+	int stamp = r && p->wire == SV_WIRE_2 && sv_relay_stamps(r, p->label, stamps, tick);
 	struct sv_path_news news = {0};
 
-	if (r && !(counts && !r->counted) && sv_relay_take(r, least, tick, &news)) {
+	if (stamp && sv_relay_passed(r, p->label)) {
+		/* The last packet of this path had something else. */
+	} else if (r && !(counts && !r->counted) && sv_relay_take(r, least, tick, &news)) {
+		paid = 1;
 		r->counted = 0;
 		p->feedback = news.kind;
 		p->feedback_path = news.path;
 		p->feedback_value = news.value;
 	} else if (counts) {
+		paid = 1;
 		if (r)
 			r->counted = 1;
 		p->feedback = SV_FEEDBACK_MARKS;
@@ -55,6 +61,10 @@ SV_FN void sv_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u
 		p->feedback_value = (u8)m->count;
 		m->told = m->count;
 	}
+	if (stamp && paid)
+		sv_relay_pass(r, p->label);
+	else if (stamp)
+		sv_relay_stamp(r, p, tick);
 }
 
 /* The packet with the count does not leave: the next one has it. */

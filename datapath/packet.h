@@ -122,7 +122,7 @@ struct sv_packet {
 	u8 sent_ecn;	   /* ingress, SV_WIRE_2: inner codepoint as it came */
 	u8 marked;	   /* ingress: 1: CE was met on the way */
 	u8 feedback;	   /* to the peer, or from it: SV_FEEDBACK_* */
-	u8 feedback_path;  /* and what it says: see encap.h */
+	u8 feedback_path;  /* and what it says: see encap.h. Without feedback, of version 2, a stamp: relay.h */
 	u8 feedback_value;
 	u8 masked;	   /* ingress: 1: marks that it reports do not count: load balancing answers to them */
 };

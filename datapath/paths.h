@@ -58,9 +58,13 @@ struct sv_path {
 	u16 quiet;	/* so long after `bound`, ticks, feedback may be about the path before; 0: it is not */
 	u32 marks;	/* for people: marks that counted, mod 2^32 */
 	u32 eased;	/* when a mark last took of the weight, or time gave to it, ticks */
+	u32 told;	/* when `late` was told, ticks; 0: never */
+	u16 late;	/* how much later its packets arrive than others did, ticks: oneway.h */
+	u8 epoch;	/* of `late`: 0 or 1; only those of one are comparable */
+	u8 pad;
 };
 
-SV_ASSERT_SIZE(struct sv_path, 28);
+SV_ASSERT_SIZE(struct sv_path, 36);
 
 /* The index of this path named another one until now: what is under way is of that. `rtt` in ns; more than 33 ms counts as that. */
 SV_FN void sv_path_bind(struct sv_path *path, u64 rtt, u64 now)
@@ -88,12 +92,15 @@ SV_FN int sv_path_listens(struct sv_path *path, u64 now)
 	return 1;
 }
 
+/* sv_paths.offer: the pause was too short for another path. */
+#define SV_OFFER_STAY 0xffu
+
 /* What a scheme sees of a destination. */
 struct sv_paths {
 	const u16 *labels;    /* the schedule, immutable, with room for SV_MAX_LABELS or at least n */
 	u32 n;
 	u16 prompt;	      /* 1: flows leave a label at once that is no more where they took it from: its path may be dead */
-	u16 offer;	      /* index + 1 of the path that was found for a new flowlet; 0: none was looked for */
+	u16 offer;	      /* index + 1 of the path that was found for a new flowlet, or SV_OFFER_STAY; 0: none was looked for */
 	struct sv_path *path; /* SV_MAX_LABELS of them; NULL where no scheme asks for them */
 };
 

@@ -198,7 +198,7 @@ impl Frames {
             }
             if peer.version != 0 {
                 let told = self.edge.feedback_to(now, &parsed);
-                feedback = (told.kind != 0).then_some((told.kind, told.path, told.value));
+                feedback = (told != Feedback::default()).then_some((told.kind, told.path, told.value));
                 self.count("feedback_sent", u64::from(told.kind != 0));
             }
             label = parsed.label;

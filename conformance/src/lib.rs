@@ -28,6 +28,8 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("flowlets-hash.txt", include_str!("../scripts/flowlets-hash.txt")),
     ("clove.txt", include_str!("../scripts/clove.txt")),
     ("clove-int.txt", include_str!("../scripts/clove-int.txt")),
+    ("delays.txt", include_str!("../scripts/delays.txt")),
+    ("flowlets-delays.txt", include_str!("../scripts/flowlets-delays.txt")),
     ("random-path.txt", include_str!("../scripts/random-path.txt")),
     ("one-path.txt", include_str!("../scripts/one-path.txt")),
     ("headers.txt", include_str!("../scripts/headers.txt")),

@@ -69,8 +69,7 @@ impl Structs {
             packet.cell = expected.cell.unwrap_or_default();
             packet.has_cell = u8::from(expected.cell.is_some());
             let config = self.edge.config();
-            let answers =
-                config.congestion.is_some() || config.hygenicc.is_some() || config.balance.scheme().keeps.is_some();
+            let answers = config.congestion.is_some() || config.hygenicc.is_some() || config.balance.keeps().is_some();
             let arrived = if answers { Some(case.arrived_ecn) } else { expected.ecn };
             if let Some(ecn) = arrived.filter(|ecn| *ecn != packet.ecn) {
                 packet.ecn = ecn;

@@ -24,11 +24,11 @@ __noinline unsigned char class_of(const struct sv_packet *p, unsigned int tenant
 /* known.h */
 #define SV_HEAR(c) hear_elsewhere(c)
 #define SV_ALL_CONGESTED(c) all_congested((c)->peer, (c)->now)
-#define SV_NEXT_PATH(c) (unsigned short)next_path((c)->peer, (c)->now)
+#define SV_NEXT_PATH(c) (unsigned short)next_path((c)->peer, (c)->from, (c)->pause, (c)->now)
 #define SV_SAME_SCHEDULE(c) same_schedule(c)
 #define hear_elsewhere(c) ((c)->news.kind && sv_balance_keeps(&(c)->conf->balance) ? hear_of_path((c)->peer, \
 	(unsigned int)(c)->news.kind << 16 | (unsigned int)(c)->news.path << 8 | (c)->news.value, (c)->now) : 0)
-__noinline unsigned int next_path(unsigned int id, unsigned long long now);
+__noinline unsigned int next_path(unsigned int id, unsigned int from, unsigned int pause, unsigned long long now);
 __noinline int hear_of_path(unsigned int id, unsigned int news, unsigned long long now);
 __noinline int all_congested(unsigned int id, unsigned long long now);
 struct sv_ctx;

@@ -64,12 +64,14 @@ static __always_inline int use_paths(struct sv_ctx *c, u32 id, u64 now)
 }
 
 /* sv_next_path, or 0: none was found. */
-__noinline u32 next_path(u32 id, u64 now)
+__noinline u32 next_path(u32 id, u32 from, u32 pause, u64 now)
 {
 	struct sv_ctx c = {0};
 
 	if (!use_paths(&c, id, now) || !c.paths.n)
 		return 0;
+	c.from = from;
+	c.pause = pause;
 	return sv_next_path(&c);
 }
 
@@ -112,17 +114,33 @@ __noinline int note_mark(u32 id, const struct sv_packet *p)
 	return 0;
 }
 
-/* What the peer with that number is to be told goes with this packet, if anything waits. */
+/* A packet of the peer with that number brought a stamp: `label` is above it. The peer will hear how late its path is. */
+__noinline int note_stamp(u32 id, u32 stamp, u64 now)
+{
+	struct sv_peer_relay *r = bpf_map_lookup_elem(&relays, &id);
+
+	if (!r)
+		return 0;
+	bpf_spin_lock(&r->lock);
+	sv_relay_arrived(&r->relay, (u16)(stamp >> 16), (u16)stamp, sv_path_tick(now));
+	bpf_spin_unlock(&r->lock);
+	return 0;
+}
+
+/* What the peer with that number is to be told goes with this packet, if anything waits, or the time at which it leaves. */
 __noinline int tell_peer(u32 id, u64 now, struct sv_packet *p)
 {
 	struct sv_peer_relay *r = bpf_map_lookup_elem(&relays, &id);
-	u32 zero = 0;
+	u32 zero = 0, stamps, tick = sv_path_tick(now);
 	struct sv_config *conf = bpf_map_lookup_elem(&config, &zero);
 
-	if (!r || !conf || !p || !r->relay.n)
+	if (!r || !conf || !p)
+		return 0;
+	stamps = sv_balance_stamps(&conf->conf.balance);
+	if (!r->relay.n && !(p->wire == SV_WIRE_2 && sv_relay_stamps(&r->relay, p->label, stamps, tick)))
 		return 0;
 	bpf_spin_lock(&r->lock);
-	sv_owed_pay(&r->relay, 0, sv_balance_relay(&conf->conf.balance), sv_path_tick(now), p);
+	sv_owed_pay(&r->relay, 0, sv_balance_relay(&conf->conf.balance), stamps, tick, p);
 	bpf_spin_unlock(&r->lock);
 	return 0;
 }

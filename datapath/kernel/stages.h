@@ -157,6 +157,8 @@ static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct s
 		c.hyg = &shown;
 	if (sv_balance_answers(&conf->conf.balance) && sv_ecn_path_marked(p))
 		note_mark(from, p);
+	if (sv_balance_stamps(&conf->conf.balance) && p->wire == SV_WIRE_2 && !o->encap.feedback && (o->encap.path || o->encap.value))
+		note_stamp(from, (u32)p->label << 16 | (u32)o->encap.path << 8 | o->encap.value, c.now);
 	if (congested)
 		use_congestion(&c, slot, o->encap.vni);
 	if (congested && sv_report_is_in(p))

@@ -12,7 +12,7 @@
 #include "../relay.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 28
+#define SV_STATE_VERSION 29
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -32,7 +32,7 @@ struct sv_config {
 	u32 test_now;  /* of programs loaded for tests of time: the clock, us */
 };
 
-SV_ASSERT_SIZE(struct sv_config, 64);
+SV_ASSERT_SIZE(struct sv_config, 80);
 
 /* sv_port.flags */
 #define SV_PORT_PEER 0x1   /* deliver straight to the other end of the veth pair, which is in another namespace */
@@ -227,7 +227,7 @@ struct sv_peer_paths {
 	struct sv_path path[SV_MAX_LABELS];
 };
 
-SV_ASSERT_SIZE(struct sv_peer_paths, 7176);
+SV_ASSERT_SIZE(struct sv_peer_paths, 9224);
 
 struct sv_peer_relay {
 #ifdef __bpf__
@@ -238,7 +238,7 @@ struct sv_peer_relay {
 	struct sv_relay relay;
 };
 
-SV_ASSERT_SIZE(struct sv_peer_relay, 1800);
+SV_ASSERT_SIZE(struct sv_peer_relay, 3348);
 
 struct sv_flow_slot_key {
 	struct sv_flow_key key;

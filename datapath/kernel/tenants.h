@@ -304,7 +304,7 @@ static __always_inline u32 pay_pair(struct sv_pair_slot *slot, struct sv_packet 
 		news = news_of(p);
 		p->feedback = SV_FEEDBACK_NONE;
 	}
-	sv_hyg_pay(0, &slot->pair, 0, 0, p);
+	sv_hyg_pay(0, &slot->pair, 0, 0, 0, p);
 	return news;
 }
 

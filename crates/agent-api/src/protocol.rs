@@ -304,6 +304,9 @@ pub struct KnownPath {
     pub marks: u32,
     /// Since the last of these; none: there was none.
     pub marked_seconds: Option<f64>,
+    /// How much later its packets arrived than others lately, as the peer told last; none: nothing it told holds.
+    #[serde(default)]
+    pub late_seconds: Option<f64>,
 }
 
 /// Of one of `paths`: what path discovery found.

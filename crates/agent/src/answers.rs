@@ -209,7 +209,7 @@ impl Agent {
 
     /// OpenMetrics text.
     pub(super) fn metrics(&self, tally: &Tally) -> String {
-        let keeps = self.config.balance.scheme().keeps.is_some();
+        let keeps = self.config.balance.keeps().is_some();
         let receiver = self.receiver.as_ref().map(Receiver::stats).unwrap_or_default();
         let traced = self.tracer.as_ref().map(|tracer| (tracer.stats, tracer.totals()));
         let (traced, (traced_peers, known_paths)) = traced.unwrap_or((self.traced, (0, 0)));

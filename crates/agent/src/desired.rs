@@ -302,7 +302,7 @@ pub(crate) fn with_schedule(row: Peer, config: &Config, peer: &PeerRule) -> Peer
 /// Does the scheme keep states of paths, of which nobody has said yet which labels take them, and only a controller will?
 fn is_guessed(config: &Config, peer: &PeerRule) -> bool {
     let guessed = labels_from(config, peer).1 == DEFAULT && !peer.plain_vxlan;
-    guessed && config.balance.scheme().keeps.is_some() && config.discovery.is_none()
+    guessed && config.balance.keeps().is_some() && config.discovery.is_none()
 }
 
 pub(crate) fn labels(config: &Config, peer: &PeerRule) -> Vec<u16> {
@@ -323,7 +323,7 @@ pub(crate) fn labels_from(config: &Config, peer: &PeerRule) -> (Vec<u16>, &'stat
     ];
     let chosen = choices.into_iter().find_map(|(labels, whose)| Some((labels?, whose)));
     let (labels, whose) = chosen.unwrap_or((&config.labels, DEFAULT));
-    match config.balance.scheme().keeps {
+    match config.balance.keeps() {
         Some(_) => (told_apart(labels), whose),
         None => (labels.to_vec(), whose),
     }

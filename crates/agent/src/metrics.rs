@@ -142,6 +142,15 @@ impl Snapshot {
         for (peer, path) in known() {
             ConstCounter::new(u64::from(path.marks)).encode(family.encode_family(&labels(peer, path))?)?;
         }
+        let late = || known().filter_map(|(peer, path)| Some((peer, path, path.late_seconds?)));
+        if late().next().is_none() {
+            return Ok(());
+        }
+        let help = "How much later than others packets of a path arrived, as the peer told last";
+        let mut family = encoder.encode_descriptor("path_lateness_seconds", help, None, MetricType::Gauge)?;
+        for (peer, path, late) in late() {
+            ConstGauge::new(late).encode(family.encode_family(&labels(peer, path))?)?;
+        }
         Ok(())
     }
 

@@ -53,7 +53,7 @@ impl Agent {
     /// Every peer has a row before the data path looks for one. Peers whose schedule will change, not by discovery, keep what is known of
     /// labels that stay. `have`: the peers' rows as they are, if there are to be states of paths.
     pub(super) fn prepare_paths(&self, have: impl FnOnce() -> Result<Rows>, want: &Rows) -> Result<()> {
-        if self.config.balance.scheme().keeps.is_none() {
+        if self.config.balance.keeps().is_none() {
             return Ok(());
         }
         let (have, want) = (peers(&have()?), peers(want));
@@ -74,7 +74,7 @@ impl Agent {
 
     /// Rows of peers that are none any more, or of a scheme that is not in force, go.
     pub(super) fn forget_paths(&self, peers: &Rows) -> Result<()> {
-        let ids = match self.config.balance.scheme().keeps {
+        let ids = match self.config.balance.keeps() {
             Some(_) => peers.keys().filter_map(|key| u32::from_bytes(key)).collect(),
             None => BTreeSet::new(),
         };
@@ -88,7 +88,7 @@ impl Agent {
 
     /// Discovery has found other paths to a peer: what is known stays with each path.
     pub(super) fn move_paths(&self, id: u32, old: &Peer, new: &Peer, change: &Change) -> Result<()> {
-        if self.config.balance.scheme().keeps.is_none() {
+        if self.config.balance.keeps().is_none() {
             return Ok(());
         }
         let (before, after) = (old.labels(), new.labels());
@@ -112,6 +112,7 @@ impl Agent {
             congested: state.is_congested(&conf, now),
             marks: state.marks,
             marked_seconds: state.age(now).filter(|_| state.marks > 0).map(|age| age.as_secs_f64()),
+            late_seconds: state.late().map(|late| late.as_secs_f64()),
         };
         labels.labels().iter().zip(&known.paths).take(conf.takes()).map(path).collect()
     }

@@ -65,7 +65,7 @@ impl Edge {
                 || config.hygenicc.is_some()
                 || config.fastlane.is_some(),
             queues: vec![LimitQueue::default(); config.limits.len()],
-            schedules: Schedules::new(config.balance.scheme().keeps.is_some()),
+            schedules: Schedules::new(config.balance.keeps().is_some()),
             relays: Relays::default(),
             paths_tick: None,
             table: Table::new(config.max_flows, config.seed, follows),
@@ -113,13 +113,13 @@ impl Edge {
 
     /// Do segments ask switches for the utilisation of links?
     pub fn asks_for_utilisation(&self) -> bool {
-        self.config.balance.scheme().keeps.is_some_and(|keeps| keeps.utilisation)
+        self.config.balance.keeps().is_some_and(|keeps| keeps.utilisation)
     }
 
     /// The version of the wire in which segments leave where every peer is an edge of the same kind, for `pkt.wire`: marks of
     /// schemes that keep states of paths, and those that HyGenICC counts, need an outer header.
     pub fn wire(&self) -> u8 {
-        match self.config.balance.scheme().keeps.is_some() || self.hygenicc.is_some() {
+        match self.config.balance.keeps().is_some() || self.hygenicc.is_some() {
             true => version::TWO,
             false => version::ONE,
         }
@@ -144,20 +144,20 @@ impl Edge {
     /// paths that its packets took, or of the marks of this pair of guests. Call once for each segment.
     pub fn feedback_to(&mut self, now: Time, pkt: &Packet) -> Feedback {
         match &mut self.hygenicc {
-            Some(hygenicc) => hygenicc.pay(&self.stages.conf, self.relays.waiting(&pkt.daddr), now, pkt),
-            None => self.relays.take(&self.stages.conf, now, &pkt.daddr),
+            Some(hygenicc) => hygenicc.pay(&self.stages.conf, self.relays.waiting(&self.stages.conf, pkt), now, pkt),
+            None => self.relays.pay(&self.stages.conf, now, pkt),
         }
     }
 
     /// What a segment brought of paths, before [`process`](Edge::process) gets it: whether it was marked, as
     /// [`ecn::arrives`](crate::ecn::arrives) says in `pkt`; `utilisation` of the busiest link that it crossed, in 1/255, if it had
-    /// asked for that; and `told`, its sender's feedback on the path with the low byte `told.path` in its label, or its count of marks.
+    /// asked for that; and `told`, its sender's feedback on the path with the low byte `told.path` in its label, or its count of marks, or when it left.
     pub fn hear(&mut self, now: Time, pkt: &Packet, label: u16, utilisation: Option<u8>, told: Feedback) {
         if let Some(value) = utilisation {
             let news = Feedback { kind: feedback::UTILISATION, path: label as u8, value };
             self.relays.note(&pkt.saddr, news);
         }
-        if self.config.balance.scheme().keeps.is_some_and(|keeps| keeps.marks) {
+        if self.config.balance.keeps().is_some_and(|keeps| keeps.marks) {
             self.relays.harvest(pkt, label);
         }
         if told.kind == feedback::MARKS {
@@ -166,7 +166,14 @@ impl Edge {
             }
             return;
         }
-        if told.kind == feedback::NONE || self.config.balance.scheme().keeps.is_none() {
+        if self.config.balance.keeps().is_none() {
+            return;
+        }
+        if told.kind == feedback::NONE {
+            let stamp = u16::from_be_bytes([told.path, told.value]);
+            if stamp != 0 && pkt.wire == version::TWO && self.stages.conf.balance.stamps() {
+                self.relays.arrived(pkt, label, stamp, now);
+            }
             return;
         }
         let list = self.schedules.find(&pkt.saddr);
@@ -272,7 +279,7 @@ impl Edge {
     fn arm_paths(&mut self, now: Time) {
         if self.paths_tick.is_none() {
             self.paths_tick =
-                self.config.balance.scheme().keeps.and_then(|keeps| keeps.tick).map(|tick| now.saturating_add(tick));
+                self.config.balance.keeps().and_then(|keeps| keeps.tick).map(|tick| now.saturating_add(tick));
         }
     }
 
@@ -408,7 +415,7 @@ impl Edge {
         let vcc = vcc.filter(|_| self.follows);
         let limit = limit(&self.config, standing);
         let limiter = limiter(&mut self.queues, &limit);
-        let paths = match self.config.balance.scheme().keeps {
+        let paths = match self.config.balance.keeps() {
             Some(_) => self.schedules.paths(self.schedules.find(&pkt.saddr)),
             None => Paths::none(),
         };

@@ -6,7 +6,7 @@ use units::Time;
 use wire::feedback::Feedback;
 use wire::Packet;
 
-/// Destinations and peers of which paths are remembered at most: 7 KB and 2 KB each.
+/// Destinations and peers of which paths are remembered at most: 9 KB and 4 KB each.
 const MAX_KNOWN: usize = 4096;
 
 /// The label lists of all destinations. List 0 is the default one.
@@ -180,15 +180,26 @@ impl Relays {
         }
     }
 
-    /// What `peer` is still to be told.
-    pub(crate) fn waiting(&mut self, peer: &[u32; 4]) -> Option<&mut Relay> {
-        let peer = self.of(peer);
+    /// A packet of `packet`'s sender arrived with that label, which had left at `stamp`. The bound as above.
+    pub(crate) fn arrived(&mut self, packet: &Packet, label: u16, stamp: u16, now: Time) {
+        let peer = self.of(&packet.saddr);
+        if self.by_peer.len() < MAX_KNOWN || self.by_peer.contains_key(&peer) {
+            self.by_peer.entry(peer).or_default().arrived(label, stamp, now);
+        }
+    }
+
+    /// What the destination of `packet` is still to be told; also where that is nothing, if packets are stamped. The bound as above.
+    pub(crate) fn waiting(&mut self, conf: &Conf, packet: &Packet) -> Option<&mut Relay> {
+        let peer = self.of(&packet.daddr);
+        if conf.balance.stamps() && packet.label != 0 && self.by_peer.len() < MAX_KNOWN {
+            return Some(self.by_peer.entry(peer).or_default());
+        }
         self.by_peer.get_mut(&peer).map(|relay| &mut **relay)
     }
 
-    /// What a packet to `peer` is to carry.
-    pub(crate) fn take(&mut self, conf: &Conf, now: Time, peer: &[u32; 4]) -> Feedback {
-        self.by_peer.get_mut(&self.of(peer)).and_then(|relay| relay.take(conf, now)).unwrap_or_default()
+    /// What `packet` is to carry.
+    pub(crate) fn pay(&mut self, conf: &Conf, now: Time, packet: &Packet) -> Feedback {
+        self.waiting(conf, packet).map(|relay| relay.pay(conf, now, packet)).unwrap_or_default()
     }
 }
 
@@ -259,7 +270,8 @@ mod tests {
         }
         assert_eq!(relays.by_peer.len(), MAX_KNOWN);
         let conf = Conf { idle_ns: 0, balance: crate::Balance::ecmp().conf(false) };
-        let mut take = || relays.take(&conf, Time::ZERO, &HERE);
+        let packet = Packet { daddr: HERE, ..Packet::default() };
+        let mut take = || relays.pay(&conf, Time::ZERO, &packet);
         assert_eq!((take(), take()), (news, Feedback::default()));
     }
 }

@@ -53,7 +53,7 @@ impl Schedules {
         for &other in plain {
             set_schedule(&mut edge, experiment, other, &[]);
         }
-        if experiment.edge.balance.scheme().keeps.is_some() {
+        if experiment.edge.balance.keeps().is_some() {
             // All guests of a host are behind one edge, which tells of its paths.
             for guest in experiment.guests().filter(|&guest| guest > 0) {
                 for other in experiment.topology.hosts().filter(|other| !plain.contains(other)) {

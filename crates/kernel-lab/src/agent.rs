@@ -58,7 +58,7 @@ pub(super) fn config(lab: &KernelLab, shape: &Shape, host: u16) -> String {
     if shape.policy.scheme().labels {
         let _ = writeln!(text, "labels = {}", shape.labels);
     }
-    if shape.policy.scheme().keeps.is_some() {
+    if shape.policy.keeps().is_some() {
         text += "\n[paths]\ndiscovery = true\n";
     }
     for guest in 1..=shape.guests {

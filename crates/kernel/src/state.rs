@@ -42,7 +42,7 @@ pub mod quota;
 mod tenants;
 
 plain!(
-    Config = 64,
+    Config = 80,
     Port = 56,
     RouteKey = 24,
     Route = 16,

@@ -54,7 +54,13 @@ impl BalanceKeys {
             }
         }
         let (_, scheme) = self.scheme(usual);
-        Ok(Balance::new(scheme, |parameter| self.value(parameter)))
+        let balance = Balance::new(scheme, |parameter| self.value(parameter));
+        match balance.contradiction() {
+            None => Ok(balance),
+            Some((parameter, problem, remedy)) => {
+                Err(Invalid::new(format!("{at}.{}", parameter.name), problem, remedy))
+            }
+        }
     }
 
     fn value(&self, parameter: &'static Parameter) -> Option<Quantity> {

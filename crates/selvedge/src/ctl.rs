@@ -409,7 +409,7 @@ fn known(paths: &[KnownPath]) -> String {
     if paths.is_empty() {
         return String::new();
     }
-    let mut rows = vec![heading(&["label", "weight", "congested", "marks", "marked (s ago)"])];
+    let mut rows = vec![heading(&["label", "weight", "congested", "marks", "marked (s ago)", "late (us)"])];
     rows.extend(paths.iter().map(|path| {
         vec![
             path.label.to_string(),
@@ -417,6 +417,7 @@ fn known(paths: &[KnownPath]) -> String {
             if path.congested { "yes" } else { "no" }.into(),
             path.marks.to_string(),
             path.marked_seconds.map_or_else(|| "-".into(), |age| format!("{age:.3}")),
+            path.late_seconds.map_or_else(|| "-".into(), |late| format!("{:.0}", late * 1e6)),
         ]
     }));
     format!("\n{}", grid(&rows, 0))

@@ -34,6 +34,7 @@ fn config(input: &mut Input) -> Config {
     // Time passes in steps of a microsecond: so that pauses are as often shorter as longer.
     let balance = Balance::new(scheme, |known| match known.default {
         Quantity::Bytes(_) => Some(known.nearest(parameter)),
+        Quantity::Time(_) if known.name == "flowlet_gap_most" => Some(known.nearest(parameter % 2 * parameter * 4000)),
         Quantity::Time(_) => Some(known.nearest(parameter * 1000)),
         Quantity::Word(_) => Some(known.nearest(parameter % 4)),
     });
@@ -167,8 +168,9 @@ impl Run {
             Packet { saddr: host, daddr, wire: bits >> 3 & 2, marked, sent_ecn: bits >> 6, ..Packet::default() };
         let told = Feedback { kind: bits >> 4 & 3, path: input.u8(), value: input.u8() };
         let utilisation = (bits & 0x80 != 0).then_some(told.value);
-        self.edge.hear(self.now, &packet, u16::from(input.u8()), utilisation, told);
-        self.edge.feedback_to(self.now, &Packet { saddr: packet.daddr, daddr: host, ..packet });
+        let label = u16::from(input.u8());
+        self.edge.hear(self.now, &packet, label, utilisation, told);
+        self.edge.feedback_to(self.now, &Packet { saddr: packet.daddr, daddr: host, label, ..packet });
         for (_, path) in self.edge.paths_to(&host) {
             assert!(path.weight <= 1 << 16, "{path:?}");
         }

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use units::{Bytes, Time};
 
 /// Most parameters of one scheme: the words of the union in `struct sv_balance_conf`.
-pub const MAX_PARAMETERS: usize = 5;
+pub const MAX_PARAMETERS: usize = 8;
 
 /// One scheme.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Scheme {
     pub about: &'static str,
     /// Does it write labels? Without, a schedule of them has no meaning.
     pub labels: bool,
-    /// The state of each path to a destination that it keeps; `None`: none.
+    /// The state of each path to a destination that it keeps whatever its parameters are; `None`: none. See [`Balance::keeps`].
     pub keeps: Option<Keeps>,
     /// At most [`MAX_PARAMETERS`].
     pub parameters: &'static [Parameter],
@@ -248,6 +248,25 @@ impl Balance {
         self.scheme
     }
 
+    /// The state of each path to a destination that it keeps, with these values; `None`: none.
+    pub fn keeps(&self) -> Option<Keeps> {
+        let set = |name| self.values().any(|(known, value)| known.name == name && value != known.default);
+        match self.scheme.keeps {
+            Some(keeps) => Some(Keeps { marks: keeps.marks && !set("clove_signal"), ..keeps }),
+            None => set("flowlet_gap_most").then_some(Keeps { utilisation: false, marks: false, tick: None }),
+        }
+    }
+
+    /// Values that contradict one another: the parameter, what is wrong with it, and the remedy.
+    pub fn contradiction(&self) -> Option<(&'static Parameter, String, String)> {
+        let value = |name| self.values().find(|(known, _)| known.name == name);
+        let ((_, gap), (known, most)) = (value("flowlet_gap")?, value("flowlet_gap_most")?);
+        let short = most != known.default && most.word() <= gap.word();
+        let remedy =
+            || format!("give more than flowlet_gap, {gap}, or {} for a gap that is always that", known.default);
+        short.then(|| (known, format!("{most} leaves the gap no room"), remedy()))
+    }
+
     /// Its parameters and their values.
     pub fn values(&self) -> impl Iterator<Item = (&'static Parameter, Quantity)> + '_ {
         self.scheme.parameters.iter().zip(self.values)
@@ -309,6 +328,9 @@ impl FromStr for Balance {
             }
             balance.values[place] = value;
         }
+        if let Some((parameter, problem, remedy)) = balance.contradiction() {
+            return Err(format!("{} {problem}: {remedy}", parameter.name));
+        }
         Ok(balance)
     }
 }
@@ -328,11 +350,11 @@ const TCP_ONLY: u8 = 1;
 pub struct Conf {
     scheme: u8,
     flags: u8,
-    pad: [u8; 2],
+    pad: [u8; 6],
     /// Of the parameters, in their order.
     words: [u32; MAX_PARAMETERS],
 }
-const _: () = assert!(size_of::<Conf>() == 24);
+const _: () = assert!(size_of::<Conf>() == 40);
 
 /// `struct sv_balance`: a flow's state of its choice of path.
 #[repr(C)]
@@ -389,17 +411,18 @@ mod tests {
     fn values_become_words_of_the_data_path() {
         assert_eq!(Balance::default().conf(true), Conf::default());
         let flowcells = Balance::flowcell(Bytes::kib(4)).conf(true);
-        assert_eq!((flowcells.flags, flowcells.words), (TCP_ONLY, [4096, 0, 0, 0, 0]));
-        assert_eq!(Balance::flowlet(Time::from_us(3)).conf(false).words, [3000, 0, 0, 0, 0]);
-        assert_eq!(Balance::flowlet(Time::from_secs(400)).conf(false).words, [u32::MAX, 0, 0, 0, 0]);
+        assert_eq!((flowcells.flags, flowcells.words), (TCP_ONLY, [4096, 0, 0, 0, 0, 0, 0, 0]));
+        assert_eq!(Balance::flowlet(Time::from_us(3)).conf(false).words, [3000, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(Balance::flowlet(Time::from_secs(400)).conf(false).words, [u32::MAX, 0, 0, 0, 0, 0, 0, 0]);
         let random: Balance = "edge-flowlet,flowlet_choice=random".parse().unwrap();
-        assert_eq!(random.conf(false).words, [500_000, 2, 0, 0, 0], "SV_FLOWLET_RANDOM");
+        assert_eq!(random.conf(false).words, [500_000, 2, 0, 0, 0, 0, 0, 0], "SV_FLOWLET_RANDOM");
     }
 
     #[test]
     fn what_is_written_is_read() {
         for scheme in SCHEMES {
-            let balance = Balance::new(scheme, |parameter| Some(parameter.most));
+            let value = |p: &Parameter| if p.name == "flowlet_gap" { p.least } else { p.most };
+            let balance = Balance::new(scheme, |parameter| Some(value(parameter)));
             assert_eq!(balance.to_string().parse(), Ok(balance));
             assert!(scheme.names().all(|name| name.parse() == Ok(Balance::new(scheme, |_| None))), "{}", scheme.name);
         }

@@ -55,6 +55,16 @@ const FLOWLET_GAP: Parameter = Parameter {
     shown: Shown::Always,
 };
 
+const FLOWLET_GAP_MOST: Parameter = Parameter {
+    name: "flowlet_gap_most",
+    aliases: &[],
+    about: "the gap is `flowlet_gap` and by how much the flow's path is later than others, at most this; 0s: always `flowlet_gap`",
+    default: Quantity::Time(Time::ZERO),
+    least: Quantity::Time(Time::ZERO),
+    most: Quantity::Time(Time::from_secs(4)),
+    shown: Shown::WhenSet,
+};
+
 /// `SV_FLOWLET_*`
 const CHOICES: &[&str] = &["round-robin", "hash", "random"];
 
@@ -77,6 +87,7 @@ pub static FLOWLET: Scheme = Scheme {
             most: Quantity::Word(Word { of: CHOICES, at: 2 }),
             shown: Shown::WithScheme,
         },
+        FLOWLET_GAP_MOST,
     ],
 };
 
@@ -99,6 +110,9 @@ const CLOVE_CLEAR: Parameter = Parameter {
     most: Quantity::Time(Time::from_secs(4)),
     shown: Shown::WithScheme,
 };
+
+/// `SV_CLOVE_SIGNAL_*`
+const SIGNALS: &[&str] = &["ecn", "delay"];
 
 /// `SV_CLOVE_MASKS_*`
 const MASKS: &[&str] = &["guests", "all"];
@@ -133,6 +147,25 @@ pub static CLOVE: Scheme = Scheme {
             most: Quantity::Time(Time::from_secs(4)),
             shown: Shown::WhenSet,
         },
+        Parameter {
+            name: "clove_signal",
+            aliases: &[],
+            about: "what tells that a path is congested: marks of switches, or that its packets arrive later than those of others",
+            default: Quantity::Word(Word { of: SIGNALS, at: 0 }),
+            least: Quantity::Word(Word { of: SIGNALS, at: 0 }),
+            most: Quantity::Word(Word { of: SIGNALS, at: 1 }),
+            shown: Shown::WhenSet,
+        },
+        Parameter {
+            name: "clove_late",
+            aliases: &[],
+            about: "with `clove_signal = \"delay\"`: a path that is later than another by more counts as marked",
+            default: Quantity::Time(Time::from_us(100)),
+            least: Quantity::Time(Time::from_us(2)),
+            most: Quantity::Time(Time::from_ms(30)),
+            shown: Shown::WhenSet,
+        },
+        FLOWLET_GAP_MOST,
     ],
 };
 

@@ -91,7 +91,7 @@ int sv_edge_hyg_refuses(const struct sv_hyg_part *to, const struct sv_hyg_conf *
 
 void sv_edge_pay(const struct sv_conf *conf, struct sv_relay *r, struct sv_hyg_pair *q, u64 now, struct sv_packet *p)
 {
-	sv_hyg_pay(r, q, sv_balance_relay(&conf->balance), sv_path_tick(now), p);
+	sv_hyg_pay(r, q, sv_balance_relay(&conf->balance), sv_balance_stamps(&conf->balance), sv_path_tick(now), p);
 }
 
 u32 sv_edge_quota_admit(const struct sv_bounds *b, const struct sv_tally *table, const struct sv_tally *port, u32 began)

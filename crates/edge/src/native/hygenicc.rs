@@ -285,15 +285,11 @@ pub(crate) fn pay(
     now: Time,
     packet: &Packet,
 ) -> Feedback {
-    let mut p = *packet;
-    p.feedback = 0;
+    let mut p = Packet { feedback: 0, feedback_path: 0, feedback_value: 0, ..*packet };
     let (relay, pair) = (super::pointer(relay), super::pointer(pair));
     // SAFETY: as in `Hyg::hold`; every index in a relay is a byte.
     unsafe { sv_edge_pay(conf, relay, pair, now.as_ns(), &mut p) };
-    match p.feedback {
-        0 => Feedback::default(),
-        kind => Feedback { kind, path: p.feedback_path, value: p.feedback_value },
-    }
+    Feedback { kind: p.feedback, path: p.feedback_path, value: p.feedback_value }
 }
 
 /// `sv_quota_admit`: may a guest's pair be remembered?

@@ -10,6 +10,8 @@ pub(crate) mod fastlane;
 mod hygenicc;
 pub(crate) mod limiter;
 #[cfg(test)]
+mod oneway;
+#[cfg(test)]
 mod owed;
 mod paths;
 #[cfg(test)]
@@ -75,7 +77,7 @@ pub(crate) struct Conf {
     pub(crate) idle_ns: u64,
     pub(crate) balance: balance::Conf,
 }
-const _: () = assert!(size_of::<Conf>() == 32);
+const _: () = assert!(size_of::<Conf>() == 48);
 
 /// `struct sv_flow`
 #[repr(C)]

@@ -24,7 +24,7 @@ struct Told {
 
 extern "C" {
     fn sv_edge_owed_count(m: *mut Marks, marked: u32);
-    fn sv_edge_owed_pay(r: *mut Relay, m: *mut Marks, least: u32, tick: u32, p: *mut Packet);
+    fn sv_edge_owed_pay(r: *mut Relay, m: *mut Marks, least: u32, stamps: u32, tick: u32, p: *mut Packet);
     fn sv_edge_told_new(t: *mut Told, count: u16, sent: u32, now: u64) -> u32;
 }
 
@@ -35,7 +35,7 @@ const MARKS: u8 = 3;
 fn pay(relay: &mut Relay, marks: &mut Marks, wire: u8) -> (u8, u8, u8) {
     let mut p = Packet { wire, ..Packet::default() };
     // SAFETY: writes three structs, whose mirrors assert the layouts.
-    unsafe { sv_edge_owed_pay(relay, marks, 0, 1, &mut p) };
+    unsafe { sv_edge_owed_pay(relay, marks, 0, 0, 1, &mut p) };
     (p.feedback, p.feedback_path, p.feedback_value)
 }
 

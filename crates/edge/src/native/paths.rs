@@ -28,8 +28,20 @@ pub struct PathState {
     pub marks: u32,
     /// When a mark last took of the weight, or time gave to it, in ticks.
     pub eased: u32,
+    /// When `late` was told, in ticks; 0: never.
+    pub told: u32,
+    /// How much later its packets arrive than others did lately, in ticks.
+    pub late: u16,
+    /// Of `late`: only those of one epoch are comparable.
+    pub epoch: u8,
+    pub pad: u8,
 }
-const _: () = assert!(size_of::<PathState>() == 28);
+const _: () = assert!(size_of::<PathState>() == 36);
+
+/// `SV_ONEWAY_STALE`
+const STALE: u8 = 2;
+/// `SV_PATH_SHIFT`
+const TICK_SHIFT: u32 = 10;
 
 /// [`PathState::weight`] of a path that takes all flowlets.
 pub const WEIGHT_ONE: u32 = 65_536;
@@ -52,6 +64,12 @@ impl PathState {
         // SAFETY: reads one state.
         (self.heard != 0).then(|| Time::from_ns(unsafe { sv_edge_path_age(self, now_ns) }))
     }
+
+    /// How much later its packets arrive than others, as was told last; `None`: that was never, or cannot be compared with others.
+    pub fn late(&self) -> Option<Time> {
+        let holds = self.told != 0 && self.epoch < STALE;
+        holds.then(|| Time::from_ns(u64::from(self.late) << TICK_SHIFT))
+    }
 }
 
 impl balance::Conf {
@@ -59,6 +77,12 @@ impl balance::Conf {
     pub fn relay(&self) -> Time {
         // SAFETY: reads one configuration, whose mirror asserts the layout.
         Time::from_ns(unsafe { sv_edge_relay_ns(self) })
+    }
+
+    /// Are packets stamped, for the delays of paths?
+    pub(crate) fn stamps(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { sv_edge_stamps(self) != 0 }
     }
 
     /// How many paths of a schedule the scheme takes.
@@ -114,6 +138,9 @@ impl<'a, const N: usize> From<&'a [u16; N]> for Paths<'a> {
 #[derive(Clone)]
 pub(crate) struct Relay {
     told: [u32; MAX_LABELS],
+    stamped: [u32; MAX_LABELS],
+    stamp: [u16; MAX_LABELS],
+    oneway: OneWay,
     kind: [u8; MAX_LABELS],
     value: [u8; MAX_LABELS],
     queue: [u8; MAX_LABELS],
@@ -121,7 +148,20 @@ pub(crate) struct Relay {
     head: u8,
     counted: u8,
 }
-const _: () = assert!(size_of::<Relay>() == 1796);
+const _: () = assert!(size_of::<Relay>() == 3344);
+
+/// `struct sv_oneway`: the least difference of a peer's time and ours.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct OneWay {
+    pub(super) began: u32,
+    pub(super) least: u16,
+    pub(super) before: u16,
+    pub(super) known: u8,
+    pub(super) epoch: u8,
+    pad: [u8; 2],
+}
+const _: () = assert!(size_of::<OneWay>() == 12);
 
 extern "C" {
     fn sv_edge_hear(conf: *const Conf, paths: *const Paths, news: *const Feedback, now: u64);
@@ -135,6 +175,10 @@ extern "C" {
     fn sv_edge_relay_return(r: *mut Relay, news: *const Feedback);
     fn sv_edge_relay_note(r: *mut Relay, news: *const Feedback);
     fn sv_edge_relay_harvest(r: *mut Relay, p: *const Packet, label: u16);
+    fn sv_edge_relay_arrived(r: *mut Relay, label: u16, stamp: u16, now: u64);
+    fn sv_edge_relay_pay(conf: *const Conf, r: *mut Relay, now: u64, p: *mut Packet);
+    fn sv_edge_stamps(conf: *const balance::Conf) -> u32;
+    #[cfg(test)]
     fn sv_edge_relay_take(conf: *const Conf, r: *mut Relay, now: u64, news: *mut Feedback) -> std::ffi::c_int;
 }
 
@@ -155,6 +199,9 @@ impl Default for Relay {
     fn default() -> Relay {
         Relay {
             told: [0; MAX_LABELS],
+            stamped: [0; MAX_LABELS],
+            stamp: [0; MAX_LABELS],
+            oneway: OneWay::default(),
             kind: [0; MAX_LABELS],
             value: [0; MAX_LABELS],
             queue: [0; MAX_LABELS],
@@ -184,7 +231,21 @@ impl Relay {
         unsafe { sv_edge_relay_harvest(self, packet, label) }
     }
 
-    /// The feedback for a packet to the peer; of each path as often as the scheme wants it.
+    /// A packet arrived with that label, which had left at `stamp`.
+    pub(crate) fn arrived(&mut self, label: u16, stamp: u16, now: Time) {
+        // SAFETY: as in `note`.
+        unsafe { sv_edge_relay_arrived(self, label, stamp, now.as_ns()) }
+    }
+
+    /// What a packet to the peer carries: feedback, of each path as often as the scheme wants it, or the time at which it leaves.
+    pub(crate) fn pay(&mut self, conf: &Conf, now: Time, packet: &Packet) -> Feedback {
+        let mut p = Packet { feedback: 0, feedback_path: 0, feedback_value: 0, ..*packet };
+        // SAFETY: as in `note`; reads one configuration and writes one packet.
+        unsafe { sv_edge_relay_pay(conf, self, now.as_ns(), &mut p) };
+        Feedback { kind: p.feedback, path: p.feedback_path, value: p.feedback_value }
+    }
+
+    #[cfg(test)]
     pub(crate) fn take(&mut self, conf: &Conf, now: Time) -> Option<Feedback> {
         let mut news = Feedback::default();
         // SAFETY: as in `note`; reads one configuration.

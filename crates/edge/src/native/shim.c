@@ -37,6 +37,9 @@ void sv_edge_relay_return(struct sv_relay *r, const struct sv_path_news *news);
 void sv_edge_relay_note(struct sv_relay *r, const struct sv_path_news *news);
 void sv_edge_relay_harvest(struct sv_relay *r, const struct sv_packet *p, u16 label);
 int sv_edge_relay_take(const struct sv_conf *conf, struct sv_relay *r, u64 now, struct sv_path_news *news);
+void sv_edge_relay_arrived(struct sv_relay *r, u16 label, u16 stamp, u64 now);
+void sv_edge_relay_pay(const struct sv_conf *conf, struct sv_relay *r, u64 now, struct sv_packet *p);
+u32 sv_edge_stamps(const struct sv_balance_conf *conf);
 u64 sv_edge_deadline(const struct sv_vcc_conf *conf, const struct sv_vcc *v);
 u32 sv_edge_window(const struct sv_vcc_conf *conf, const struct sv_vcc *v);
 int sv_edge_due(const struct sv_vcc_conf *conf, const struct sv_vcc *v, u64 now);
@@ -62,7 +65,7 @@ u32 sv_edge_limit_bytes(const struct sv_packet *p, u32 len);
 void sv_edge_delay_count(struct sv_delays *d, u64 ns);
 u64 sv_edge_delay_ns(u64 bytes, u64 rate);
 void sv_edge_owed_count(struct sv_owed_marks *m, u32 marked);
-void sv_edge_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u32 tick, struct sv_packet *p);
+void sv_edge_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u32 stamps, u32 tick, struct sv_packet *p);
 u32 sv_edge_told_new(struct sv_told *t, u16 count, u32 sent, u64 now);
 
 void sv_edge_flow_key(const struct sv_packet *p, int reverse, struct sv_flow_key *k)
@@ -200,6 +203,21 @@ int sv_edge_relay_take(const struct sv_conf *conf, struct sv_relay *r, u64 now, 
 	return sv_relay_take(r, sv_balance_relay(&conf->balance), sv_path_tick(now), news);
 }
 
+void sv_edge_relay_arrived(struct sv_relay *r, u16 label, u16 stamp, u64 now)
+{
+	sv_relay_arrived(r, label, stamp, sv_path_tick(now));
+}
+
+void sv_edge_relay_pay(const struct sv_conf *conf, struct sv_relay *r, u64 now, struct sv_packet *p)
+{
+	sv_owed_pay(r, 0, sv_balance_relay(&conf->balance), sv_balance_stamps(&conf->balance), sv_path_tick(now), p);
+}
+
+u32 sv_edge_stamps(const struct sv_balance_conf *conf)
+{
+	return sv_balance_stamps(conf);
+}
+
 u16 sv_edge_dctcp_alpha(u16 alpha, u32 total, u32 marked)
 {
 	return sv_dctcp_alpha(alpha, total, marked);
@@ -335,9 +353,9 @@ void sv_edge_owed_count(struct sv_owed_marks *m, u32 marked)
 	sv_owed_count(m, marked);
 }
 
-void sv_edge_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u32 tick, struct sv_packet *p)
+void sv_edge_owed_pay(struct sv_relay *r, struct sv_owed_marks *m, u32 least, u32 stamps, u32 tick, struct sv_packet *p)
 {
-	sv_owed_pay(r, m, least, tick, p);
+	sv_owed_pay(r, m, least, stamps, tick, p);
 }
 
 u32 sv_edge_told_new(struct sv_told *t, u16 count, u32 sent, u64 now)

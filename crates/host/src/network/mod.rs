@@ -142,7 +142,7 @@ impl<'a> Network<'a> {
             || edge.limiter.is_some()
             || edge.tenants.is_some()
             || edge.fastlane.is_some()
-            || edge.balance.scheme().keeps.is_some()
+            || edge.balance.keeps().is_some()
     }
 
     #[inline(always)]

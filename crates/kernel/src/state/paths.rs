@@ -2,7 +2,7 @@
 
 use super::{Plain, MAX_LABELS};
 
-plain!(PeerPaths = 7176);
+plain!(PeerPaths = 9224);
 
 /// `struct sv_peer_paths`: what is known of the paths to a peer, by place in its schedule.
 #[repr(C)]
@@ -23,4 +23,4 @@ impl Default for PeerPaths {
 }
 
 /// Bytes of `struct sv_peer_relay`, the data path's own; all zero: the peer is to be told nothing.
-pub const PEER_RELAY_BYTES: usize = 1800;
+pub const PEER_RELAY_BYTES: usize = 3348;

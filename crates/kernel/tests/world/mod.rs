@@ -114,7 +114,7 @@ impl World {
             edge.set_peer(id, &Peer::new(tunnel, uplink).with_labels(&LABELS)).unwrap();
             route(&peer.guest, Route { kind: ROUTE_PEER, target: id, mac: peer.guest.mac, ..Route::default() });
         }
-        if config.balance.scheme().keeps.is_some() {
+        if config.balance.keeps().is_some() {
             let schedule = Peer::default().with_labels(&LABELS).schedule;
             edge.keep_paths(&(1..).zip(&PEERS).map(|(id, _)| (id, schedule)).collect()).unwrap();
         }

@@ -110,10 +110,10 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
     let reports = faults.note(file.fastlane.as_ref().map_or(Ok(None), FastLaneTable::check_reports));
     let reorder = faults.note(file.receive.check());
     let discovery = faults.note(file.paths.check((word, policy)));
-    if let (Some(peers), Some(labels), Some(found)) = (&peers, &labels, &discovery) {
+    if let (Some(peers), Some(labels), Some(found), Some(balance)) = (&peers, &labels, &discovery, &balance) {
         let listed = matches!(file.balance.rest.labels, Some(Labels::List(_)));
         let known = listed || found.is_some() || file.controller.is_some();
-        faults.note(check_known_paths((word, policy), peers, if listed { labels } else { &[] }, known));
+        faults.note(check_known_paths((word, balance), peers, if listed { labels } else { &[] }, known));
     }
     let made = || {
         Some(Config {
@@ -263,16 +263,21 @@ fn check_balance(table: &BalanceTable) -> Result<Balance, Invalid> {
 
 /// A scheme that keeps states of paths must know which labels take which, and tell them apart by their low bytes.
 fn check_known_paths(
-    (word, policy): (&str, &Scheme),
+    (word, balance): (&str, &Balance),
     peers: &[PeerRule],
     listed: &[u16],
     known: bool,
 ) -> Result<(), Invalid> {
-    if policy.keeps.is_none() {
+    if balance.keeps().is_none() {
         return Ok(());
     }
     if !known && peers.iter().any(|peer| peer.labels.is_none() && !peer.plain_vxlan) {
-        let problem = format!("{word:?} must know which labels take which paths");
+        let what = if balance.scheme().keeps.is_some() {
+            format!("{word:?}")
+        } else {
+            format!("{word:?} with flowlet_gap_most")
+        };
+        let problem = format!("{what} must know which labels take which paths");
         return Err(Invalid::new("balance.policy", problem, "set paths.discovery = true, or list balance.labels"));
     }
     let lists = std::iter::once(("balance.labels".to_owned(), listed));

@@ -23,7 +23,7 @@ const NODE: f64 = 250.0;
 const CONGESTION: f64 = 640.0;
 
 /// Path states, labels and what is owed to another host, where a scheme keeps that; of so many others at most.
-const PATHS: f64 = 7_000.0;
+const PATHS: f64 = 9_000.0;
 const PEERS: f64 = 4_096.0;
 
 /// The memory that runs may take.
@@ -84,11 +84,8 @@ fn of_fabric(scenario: &Scenario, experiment: &Experiment, (at_once, runs): (f64
         _ => 0.0,
     };
     let hosts = fabric.n_hosts() as f64;
-    let kept = if experiment.edge.balance.scheme().keeps.is_some() {
-        hosts * (hosts - 1.0).clamp(0.0, PEERS) * PATHS
-    } else {
-        0.0
-    };
+    let kept =
+        if experiment.edge.balance.keeps().is_some() { hosts * (hosts - 1.0).clamp(0.0, PEERS) * PATHS } else { 0.0 };
     let ports = 2.0 * fabric.links.len() as f64;
     let running = (RUN + hosts * HOST + ports * PORT + nodes * leaves * 12.0 + flowlets + kept) * at_once;
     let finished = ports * KEPT_PORT * runs;

@@ -363,7 +363,7 @@ impl RestTable {
             None => None,
         };
         if let OrOff(Some(reaction)) = self.controller {
-            if balance.scheme().keeps.is_some() {
+            if balance.keeps().is_some() {
                 let problem = format!(
                     "{} keeps a state a path, and a controller's schedule repeats paths",
                     balance.scheme().name

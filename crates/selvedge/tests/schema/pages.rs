@@ -67,7 +67,7 @@ const AGENTS: &[(&str, &str)] = &[
 ];
 
 /// Keys from the table of schemes, which `tests/documents.rs` compares with its own page.
-const BALANCE: [&str; 10] = [
+const BALANCE: [&str; 13] = [
     "balance",
     "policy",
     "threshold",
@@ -76,7 +76,10 @@ const BALANCE: [&str; 10] = [
     "clove_relay",
     "clove_clear",
     "clove_masks",
+    "flowlet_gap_most",
     "clove_recover",
+    "clove_signal",
+    "clove_late",
     "clove_age",
 ];
 
