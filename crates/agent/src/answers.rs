@@ -201,7 +201,7 @@ impl Agent {
     fn counters(&self, tally: &Tally) -> Result<Vec<CounterValue>> {
         let counters = self.edge.counters()?;
         let value = |c: &Counter| CounterValue { name: c.name().into(), value: counters.get(*c) };
-        let of_fastlane = [self.fastlane_counters(), self.report_counters(tally)].concat();
+        let of_fastlane = [self.fastlane_counters(), self.report_counters(&tally.reports)].concat();
         let of_fastlane =
             of_fastlane.iter().map(|(name, _, value)| CounterValue { name: (*name).into(), value: *value });
         Ok(Counter::ALL.iter().map(value).chain(of_fastlane).collect())
@@ -254,7 +254,7 @@ impl Agent {
                     ("path_changes", "Times that the paths to a peer changed", traced.changes),
                 ],
                 self.fastlane_counters(),
-                self.report_counters(tally),
+                self.report_counters(&tally.reports),
             ]
             .concat(),
             gauges: [

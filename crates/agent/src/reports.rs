@@ -4,7 +4,6 @@
 //! what the data path knows of the connection.
 
 use super::reconcile::Agent;
-use super::tally::Tally;
 use agent_api::config::{DropReports, PeerRule};
 use kernel::state::address;
 use std::io;
@@ -169,9 +168,9 @@ impl Agent {
     }
 
     /// What came of switches' reports; nothing where none are expected.
-    pub(super) fn report_counters(&self, tally: &Tally) -> Vec<(&'static str, &'static str, u64)> {
+    pub(super) fn report_counters(&self, stats: &Stats) -> Vec<(&'static str, &'static str, u64)> {
         let expected = self.config.reports.is_some();
-        tally.reports.counters().into_iter().filter(|_| expected).collect()
+        stats.counters().into_iter().filter(|_| expected).collect()
     }
 }
 
