@@ -122,6 +122,26 @@ static __always_inline u32 port_of_source(const struct sv_packet *p, u32 vni)
 	return route && route->kind == SV_ROUTE_LOCAL ? route->target : 0;
 }
 
+/* Has the edge itself written the outer headers? A guest's packet may have any bytes, and look like one in the tunnel. */
+static __noinline int is_ours(const struct sv_outer *o)
+{
+	const struct sv_peer *peer;
+	u32 id, differs = 0;
+
+	if (!o)
+		return 0;
+	id = peer_of(o->daddr);
+	peer = id ? bpf_map_lookup_elem(&peers, &id) : 0;
+	if (!peer)
+		return 0;
+	for (int i = 0; i < 4; i++)
+		differs |= peer->tunnel.local[i] ^ o->saddr[i];
+	return !differs;
+}
+
+/* Each costs the agent as much as so many bytes do, also a tiny one. */
+#define LEAST_COST 2048
+
 /* May the agent be told of so many bytes of the guest now? CPUs may count at the same time: then it is a little more. */
 static __always_inline int may_tell(u32 port, u32 bytes, u64 now)
 {
@@ -143,10 +163,27 @@ static __always_inline int may_tell(u32 port, u32 bytes, u64 now)
 		guest->bytes = 0;
 	}
 	/* One segment goes in any case, or a low rate would never let a whole one pass. */
+	if (bytes < LEAST_COST)
+		bytes = LEAST_COST;
 	if (guest->bytes && guest->bytes + bytes > conf->bytes)
 		return 0;
 	guest->bytes += bytes;
 	return 1;
+}
+
+/* Without a tunnel the Ethernet header is the host's by now: the guest's own address comes back into it. Returns 0 if nobody knows that. */
+static __noinline int own_mac(struct dropping *at, u32 sender)
+{
+	const struct sv_port *port = bpf_map_lookup_elem(&ports, &sender);
+	u32 any = 0;
+
+	if (!at || !port)
+		return 0;
+	for (int i = 0; i < 6; i++) {
+		at->drop.ethernet[6 + i] = port->mac[i];
+		any |= port->mac[i];
+	}
+	return !!any;
 }
 
 /*
@@ -163,6 +200,7 @@ static __noinline int find_guest(struct dropping *at, u32 device, u32 mark, u32 
 		return 0;
 	conf = bpf_map_lookup_elem(&config, &zero);
 	port = bpf_map_lookup_elem(&ports, &device);
+	marked = mark ? bpf_map_lookup_elem(&ports, &mark) : 0;
 	if (!conf)
 		return 0;
 	if (origin) {
@@ -174,22 +212,20 @@ static __noinline int find_guest(struct dropping *at, u32 device, u32 mark, u32 
 	} else if (port && !(port->flags & SV_PORT_LIMITER)) {
 		vni = port->vni;
 		where = SV_FAST_PORT;
-	} else if (conf->udp_port && read_tunnel(at, conf->udp_port)) {
+	} else if (marked && marked->flags & SV_PORT_LIMITED) {
+		/* Before all else: here the frame is a guest's to the last byte. */
+		vni = marked->vni;
+		origin = mark;
+		where = SV_FAST_LIMITER;
+	} else if (conf->udp_port) {
+		if (!read_tunnel(at, conf->udp_port) || !is_ours(&at->outer))
+			return 0;
 		vni = at->outer.encap.vni;
 		off = at->outer.add_len;
 		where = SV_FAST_UNDERLAY;
 	} else {
-		marked = mark ? bpf_map_lookup_elem(&ports, &mark) : 0;
-		if (marked && marked->flags & SV_PORT_LIMITED) {
-			vni = marked->vni;
-			origin = mark;
-			where = SV_FAST_LIMITER;
-		} else {
-			if (conf->udp_port)
-				return 0;
-			vni = 0;
-			where = SV_FAST_PLAIN;
-		}
+		vni = 0;
+		where = SV_FAST_PLAIN;
 	}
 	if (off > SV_ENCAP_LEN6 + SV_SHIM_LEN || off > len)
 		return 0;
@@ -200,6 +236,8 @@ static __noinline int find_guest(struct dropping *at, u32 device, u32 mark, u32 
 		fast_count(SV_FAST_COUNT_FOREIGN, 1);
 		return 0;
 	}
+	if (where == SV_FAST_PLAIN && !own_mac(at, sender))
+		return 0;
 	fast_key(&at->drop.key, &at->packet, sender, 1);
 	at->drop.where = (u8)where;
 	at->drop.spoken = where == SV_FAST_PLAIN || (where == SV_FAST_UNDERLAY && at->outer.encap.version == SV_ENCAP_V1);

@@ -274,10 +274,10 @@ static __always_inline u64 patience(const struct sv_fast *f)
 }
 
 /*
- * One packet that the guest sends again: is the edge's own copy of it under way? With `leaves`, it counts as one more. Global: the
- * verifier proves it once, not for each round of the loop.
+ * One packet that the guest sends again: is the edge's own copy of it under way, of all its bytes before `end`? With `leaves`, it counts
+ * as one more. Global: the verifier proves it once, not for each round of the loop.
  */
-__noinline int one_again(const struct sv_fast_copy_key *key, u32 leaves)
+__noinline int one_again(const struct sv_fast_copy_key *key, u32 end, u32 leaves)
 {
 	u64 now = bpf_ktime_get_ns();
 	struct sv_fastlane_copy *c;
@@ -295,6 +295,8 @@ __noinline int one_again(const struct sv_fast_copy_key *key, u32 leaves)
 		/* What waits to be sent again is as good as under way, for no longer than that could be. */
 		under_way = sv_fastlane_under_way(c, patience(f), now) ||
 			    (c->waits == SV_FASTLANE_WAITS_TIME && now < c->sent + patience(f));
+		/* Guests put what they send again together anew: of the rest there is no copy. */
+		under_way = under_way && !sv_seq_after(end, c->end);
 		if (leaves && c->copies < 0xffff)
 			c->copies++;
 	}
@@ -312,7 +314,7 @@ __noinline int one_again(const struct sv_fast_copy_key *key, u32 leaves)
 __noinline int packets_again(const struct sv_packet *p, u32 ifindex, u32 leaves)
 {
 	struct sv_fast_copy_key key = {0};
-	u32 size, all = 1, n, ahead;
+	u32 size, all = 1, n, ahead, end;
 	struct sv_fast *f;
 
 	if (!p)
@@ -328,10 +330,11 @@ __noinline int packets_again(const struct sv_packet *p, u32 ifindex, u32 leaves)
 		ahead = sv_seq_after(f->place, p->seq) ? (f->place - p->seq) % size : size - (p->seq - f->place) % size;
 		key.seq = p->seq - (size - ahead) % size;
 	}
+	end = sv_conn_end(p);
 	for (n = 0; n < MAX_PACKETS; n++) {
 		if (n && (!size || !sv_seq_after(p->seq + p->payload, key.seq)))
 			break;
-		if (!one_again(&key, leaves))
+		if (!one_again(&key, size && sv_seq_after(end, key.seq + size) ? key.seq + size : end, leaves))
 			all = 0;
 		if (!all && !leaves)
 			break;

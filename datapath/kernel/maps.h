@@ -13,14 +13,6 @@ struct {
 	__type(value, struct sv_flow_slot);
 } flows SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, SV_MAX_PEERS);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, u32); /* the agent's number */
-	__type(value, struct sv_peer);
-} peers SEC(".maps");
-
 /* What each peer was heard to understand: an array, because every packet looks. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -28,17 +20,6 @@ struct {
 	__type(key, u32); /* the agent's number */
 	__type(value, struct sv_heard);
 } heard SEC(".maps");
-
-struct sv_address {
-	u32 word[4];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, struct sv_address); /* outer address of a peer, as in sv_packet */
-	__type(value, u32);		/* its number */
-} remotes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -165,18 +165,6 @@ static __noinline int read_outer(struct __sk_buff *skb, u32 port, struct sv_oute
 	return 0;
 }
 
-/* The number of the peer with that outer address; 0: nobody's. */
-static __always_inline u32 peer_of(const u32 *addr)
-{
-	struct sv_address from;
-	const u32 *id;
-
-	for (int i = 0; i < 4; i++)
-		from.word[i] = addr[i];
-	id = bpf_map_lookup_elem(&remotes, &from);
-	return id ? *id : 0;
-}
-
 /* Is the inner source of `p`, which came through the tunnel, a guest of the peer with that number? */
 static __noinline int speaks_for(u32 peer, u32 vni, const struct sv_packet *p)
 {

@@ -8,7 +8,7 @@ use super::rules::rule_for;
 use agent_api::config::FastLane as Config;
 use kernel::state::fastlane::{FastCall, FastKey};
 use kernel::state::{address, Route, ROUTE_LOCAL};
-use kernel::{again, drop_reasons, Role};
+use kernel::{again, drop_reasons, Attachment, Role};
 use tracing::info;
 use wire::{FlowKey, Packet};
 
@@ -32,6 +32,9 @@ impl Agent {
         let Some(config) = self.config.fastlane else {
             if self.fastlane.take().is_some() {
                 info!("FastLane: ended");
+            }
+            // An earlier agent that had no time to end may have left it.
+            if kernel::ifindex(again::FIRST).is_ok() {
                 let _ = again::remove(); // it does no harm
             }
             return None;
@@ -52,6 +55,10 @@ impl Agent {
         again::add().map_err(|e| Error::System("add the devices svagain0 and svagain1", e))?;
         let find = |name| kernel::ifindex(name).map_err(|e| Error::System("find the devices svagain0 and svagain1", e));
         let devices = [find(again::FIRST)?, find(again::SECOND)?];
+        if self.fastlane.is_none() && self.edge.attach(devices[0], Role::Nothing)? == Attachment::Clsact {
+            let _ = again::remove(); // it does no harm
+            return Err(Error::Host("the kernel has no tcx, which keeps programs in order: run Linux 6.6 or newer".into()));
+        }
         for (ifindex, name, role) in
             [(devices[0], again::FIRST, Role::Nothing), (devices[1], again::SECOND, Role::Limiter)]
         {

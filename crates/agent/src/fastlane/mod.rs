@@ -3,7 +3,7 @@
 //! A program hears of each packet that the kernel drops (`datapath/kernel/drops.h`), and hands those of guests' connections to the thread
 //! here. `datapath/fastlane.h` decides about each packet, under the connection's lock in the data path. What is to be sent again comes in
 //! by a pair of devices, at whose other end the guest's program takes it as the guest's own, so it passes share, stages and queues as
-//! that would. If the agent ends, guests are on their own.
+//! that would; but not the guest's own limit, which it has passed. If the agent ends, guests are on their own.
 //!
 //! Whoever else knows of a drop calls `Agent::report_drop`.
 

@@ -47,11 +47,11 @@ pub fn drop_reasons() -> std::result::Result<Reasons, String> {
     let btf = Btf::from_vmlinux()
         .map_err(|e| format!("the kernel has no type information ({e}): boot one built with CONFIG_DEBUG_INFO_BTF"))?;
     let reasons = btf.type_by_name::<Enum<'_>>("skb_drop_reason");
-    let reasons = reasons.ok_or("the kernel does not say why it drops packets: run Linux 6.1 or newer")?;
+    let reasons = reasons.ok_or("the kernel does not say why it drops packets: run Linux 6.6 or newer")?;
     let named = reasons.iter().filter_map(|member| Some((member.name?.to_str()?, u32::try_from(member.value).ok()?)));
     let found = sort_out(named);
     match found.queues.is_empty() {
-        true => Err("the kernel has no reasons for what its queues drop: run Linux 6.1 or newer".into()),
+        true => Err("the kernel has no reasons for what its queues drop: run Linux 6.6 or newer".into()),
         false => Ok(found),
     }
 }
