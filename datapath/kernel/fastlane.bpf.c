@@ -432,7 +432,7 @@ static __noinline struct sv_fastlane_copy *copy_of(struct sv_fast *f, const stru
 		fresh.copies = 2;
 		fresh.dropped = 1;
 	}
-	if (call->what == SV_FAST_DUE || bpf_map_update_elem(&fast_copies, &key, &fresh, BPF_ANY))
+	if (call->what >= SV_FAST_DUE || bpf_map_update_elem(&fast_copies, &key, &fresh, BPF_ANY))
 		return 0;
 	return bpf_map_lookup_elem(&fast_copies, &key);
 }
@@ -470,10 +470,13 @@ static __noinline u32 decide(struct deciding *at)
 		return verdict;
 	c = copy_of(f, call, end);
 	if (!c)
-		return what == SV_FAST_DUE ? SV_FASTLANE_STALE : SV_FASTLANE_UNKEPT;
+		return what >= SV_FAST_DUE ? SV_FASTLANE_STALE : SV_FASTLANE_UNKEPT;
 	bpf_spin_lock(&f->lock);
 	if (c->seq != p->seq || c->end != end) {
 		verdict = SV_FASTLANE_UNKEPT;
+	} else if (what == SV_FAST_GIVEN_UP) {
+		c->waits = 0;
+		verdict = SV_FASTLANE_STALE;
 	} else {
 		if (what == SV_FAST_DUE)
 			verdict = sv_fastlane_due(&f->lane, c, now);

@@ -110,6 +110,7 @@ SV_ASSERT_SIZE(struct sv_fast_drop, 112);
 #define SV_FAST_DROPPED 0  /* the agent has the packet's bytes */
 #define SV_FAST_REPORTED 1 /* somebody says that it was dropped */
 #define SV_FAST_DUE 2	   /* it has waited */
+#define SV_FAST_GIVEN_UP 3 /* it was to wait, and nobody keeps it */
 
 /*
  * One call of selvedge_fast_decide: where it stands in the frame after an Ethernet header. The program returns SV_FASTLANE_*, and writes

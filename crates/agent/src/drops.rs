@@ -57,7 +57,9 @@ impl Agent {
         let devices = [find(again::FIRST)?, find(again::SECOND)?];
         if self.fastlane.is_none() && self.edge.attach(devices[0], Role::Nothing)? == Attachment::Clsact {
             let _ = again::remove(); // it does no harm
-            return Err(Error::Host("the kernel has no tcx, which keeps programs in order: run Linux 6.6 or newer".into()));
+            return Err(Error::Host(
+                "the kernel has no tcx, which keeps programs in order: run Linux 6.6 or newer".into(),
+            ));
         }
         for (ifindex, name, role) in
             [(devices[0], again::FIRST, Role::Nothing), (devices[1], again::SECOND, Role::Limiter)]

@@ -118,9 +118,14 @@ impl FastLane {
         let wake = Arc::new(wake.map_err(|e| Error::System("make an event", e.into()))?);
         let (reports, heard) = sync_channel(REPORTS);
         let stats = Arc::new(Mutex::new(Stats::default()));
+        let (begun, hears) = sync_channel(1);
         let worker = Worker::new(watch, sender, &settings, heard, Arc::clone(&wake), Arc::clone(&stats));
-        let thread = std::thread::Builder::new().name("selvedge-fast".into()).spawn(move || worker.run());
+        let thread = std::thread::Builder::new().name("selvedge-fast".into()).spawn(move || worker.run(&begun));
         let thread = thread.map_err(|e| Error::System("start a thread", e))?;
+        match hears.recv() {
+            Ok(told) => told?,
+            Err(_) => return Err(Error::Host("its thread has ended".into())),
+        }
         Ok(FastLane { settings, reports: Some(reports), wake, stats, thread: Some(thread) })
     }
 

@@ -8,7 +8,7 @@ use crate::desired::EDGE_MAC;
 use edge::vcc::DUPLICATE_ACKS;
 use kernel::again::{Sender, Way};
 use kernel::emit;
-use kernel::state::fastlane::{FastCall, Verdict, FAST_DROPPED, FAST_DUE, FAST_LIMITER, FAST_REPORTED};
+use kernel::state::fastlane::{FastCall, Verdict, FAST_DROPPED, FAST_DUE, FAST_GIVEN_UP, FAST_LIMITER, FAST_REPORTED};
 use kernel::{monotonic_ns, Watch};
 use libbpf_rs::{PerfBuffer, PerfBufferBuilder};
 use nix::poll::{ppoll, PollFd, PollFlags};
@@ -18,7 +18,7 @@ use port::priority::hurry_this_thread;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use units::Time;
@@ -66,16 +66,21 @@ impl Worker {
         }
     }
 
-    /// Until nobody reports any more, which is how it is told to end.
-    pub(super) fn run(mut self) {
+    /// Until nobody reports any more, which is how it is told to end. `begun` is told whether it hears of drops.
+    pub(super) fn run(mut self, begun: &SyncSender<Result<(), kernel::Error>>) {
         hurry_this_thread();
         let records = RefCell::new(Vec::<Vec<u8>>::new());
         let note = |_: i32, record: &[u8]| records.borrow_mut().push(record.to_vec());
         let lost = |_: i32, _: u64| (); // the program counts them
-        let Ok(map) = self.watch.drops() else { return };
-        let Ok(buffer) = PerfBufferBuilder::new(&map).pages(PAGES).sample_cb(note).lost_cb(lost).build() else {
-            return;
+        let map = match self.watch.drops() {
+            Ok(map) => map,
+            Err(e) => return drop(begun.send(Err(e))),
         };
+        let buffer = match PerfBufferBuilder::new(&map).pages(PAGES).sample_cb(note).lost_cb(lost).build() {
+            Ok(buffer) => buffer,
+            Err(e) => return drop(begun.send(Err(kernel::Error::Bpf("make the buffer of dropped segments", e)))),
+        };
+        let _ = begun.send(Ok(())); // the agent waits for it
         loop {
             self.wait(&buffer);
             for at in 0..buffer.buffer_cnt() {
@@ -178,12 +183,19 @@ impl Worker {
     fn keep(&mut self, segment: &Segment<'_>, n: u32, call: FastCall) {
         let Some(frame) = segment.frame(n, 1) else {
             self.stats.unreadable += 1;
-            return;
+            return self.give_up(call);
         };
         let packet = Packet { call: FastCall { what: FAST_DUE, ..call }, way: self.way_of(segment), frame };
         if !self.waiting.put(call.due, packet) {
             self.stats.full += 1;
+            self.give_up(call);
         }
+    }
+
+    /// Nobody keeps the packet: its guest may send it again.
+    fn give_up(&self, call: FastCall) {
+        // What fails here ends by itself, a round trip or two later.
+        let _ = self.watch.decide(&mut FastCall { what: FAST_GIVEN_UP, ..call });
     }
 
     fn send_due(&mut self) {

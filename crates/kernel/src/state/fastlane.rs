@@ -84,6 +84,8 @@ pub struct FastDrop {
 pub const FAST_DROPPED: u8 = 0;
 pub const FAST_REPORTED: u8 = 1;
 pub const FAST_DUE: u8 = 2;
+/// It was to wait, and nobody keeps it.
+pub const FAST_GIVEN_UP: u8 = 3;
 
 /// `struct sv_fast_call`: what is to be done about a packet?
 #[repr(C)]
