@@ -64,7 +64,8 @@ impl<'a> Segment<'a> {
         let segment = Segment { drop, bytes };
         let (ip, l4) = (usize::from(drop.ip_header_len), usize::from(drop.l4_header_len));
         let least = if drop.family == 4 { 20 } else { 40 };
-        let fits = ip >= least && l4 >= 20 && segment.headers() + drop.payload as usize <= bytes.len();
+        let version = bytes.first().is_some_and(|first| matches!(drop.family, 4 | 6) && first >> 4 == drop.family);
+        let fits = version && ip >= least && l4 >= 20 && segment.headers() + drop.payload as usize <= bytes.len();
         (fits && segment.packets() <= MAX_PACKETS).then_some(segment)
     }
 
