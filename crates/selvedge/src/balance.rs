@@ -282,7 +282,7 @@ mod tests {
         for (text, says) in [
             (
                 "pollicy = \"hash\"",
-                "unknown field `pollicy`, expected one of `policy`, `threshold`, `flowlet_gap`, `flowlet_gap_most`",
+                "unknown field `pollicy`, expected one of `policy`, `threshold`, `flowlet_gap`, `flowlet_choice`, `flowlet_gap_most`",
             ),
             ("policy = \"flow\"", "unknown variant `flow`, expected one of `ecmp`, `hash`, "),
             ("flowlet_choice = \"rr\"", "unknown variant `rr`, expected one of `round-robin`, `hash`, `random`"),
