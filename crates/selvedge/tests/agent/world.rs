@@ -55,7 +55,7 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 /// Host `i` (0 or 1) has uplink u0 with 192.168.99.<i+1>; its guest 10.7.<i+1>.2 and fd07:<i+1>::2 is behind lxc0.
 pub(crate) struct World {
     tag: String,
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     agents: Vec<Child>,
 }
 
