@@ -28,7 +28,9 @@
 #define SV_FASTLANE_RTT_NS 1000000u	 /* while no round trip was measured */
 #define SV_FASTLANE_LEAST_RTT_NS 10000u
 #define SV_FASTLANE_MAX_BEHIND (1u << 24) /* bytes: a dropped packet's ACK is no older */
-#define SV_FASTLANE_ASK_RTTS 4		 /* a reported packet is asked about again for so many round trips */
+#define SV_FASTLANE_ASK_RTTS 4		 /* a reported packet is asked about again for so many round trips, */
+#define SV_FASTLANE_ASK_NS 10000000u	 /* at least so long: who asks may wait for a processor; */
+#define SV_FASTLANE_ASK_EVERY_NS 500000u /* no oftener */
 #define SV_FASTLANE_TELLS 4		 /* segments outstanding for which duplicate ACKs do (RFC 5681 section 3.2) */
 
 /* What to do about a notification. */
@@ -275,6 +277,14 @@ SV_FN u32 sv_fastlane_notified(struct sv_fastlane *f, struct sv_fastlane_copy *c
 	return sv_fastlane_act(f, c, now);
 }
 
+/* How long a packet that was reported is asked about. */
+SV_FN u64 sv_fastlane_ask_ns(const struct sv_fastlane *f)
+{
+	u64 rtts = sv_fastlane_rtt(f) * SV_FASTLANE_ASK_RTTS;
+
+	return rtts > SV_FASTLANE_ASK_NS ? rtts : SV_FASTLANE_ASK_NS;
+}
+
 /* May the guest repair it yet, once an ACK comes that is under way? */
 SV_FN int sv_fastlane_may_repair(const struct sv_fastlane *f, const struct sv_fastlane_copy *c)
 {
@@ -288,7 +298,7 @@ SV_FN int sv_fastlane_may_repair(const struct sv_fastlane *f, const struct sv_fa
 /*
  * The same of a packet whose copies are counted, but of which nobody has the bytes: the guest can be told, and no more. A switch tells of a
  * drop before the duplicate ACK comes without which the guest cannot be told: so the answer may be SV_FASTLANE_LATER, for
- * SV_FASTLANE_ASK_RTTS round trips at most. Then the caller asks again at sv_fastlane_ask_at. The window is left alone: whoever repairs the
+ * sv_fastlane_ask_ns at most. Then the caller asks again at sv_fastlane_ask_at. The window is left alone: whoever repairs the
  * loss is the guest, which lowers its own.
  */
 SV_FN u32 sv_fastlane_reported(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 now)
@@ -309,7 +319,7 @@ SV_FN u32 sv_fastlane_reported(struct sv_fastlane *f, struct sv_fastlane_copy *c
 	verdict = sv_fastlane_repairs(f, c);
 	if (verdict)
 		return verdict;
-	if (!sv_fastlane_may_repair(f, c) || now >= c->sent + sv_fastlane_rtt(f) * SV_FASTLANE_ASK_RTTS)
+	if (!sv_fastlane_may_repair(f, c) || now >= c->sent + sv_fastlane_ask_ns(f))
 		return SV_FASTLANE_UNKEPT;
 	c->waits = SV_FASTLANE_WAITS_ACK;
 	return SV_FASTLANE_LATER;
@@ -318,7 +328,9 @@ SV_FN u32 sv_fastlane_reported(struct sv_fastlane *f, struct sv_fastlane_copy *c
 /* When a packet that was reported is asked about again, ns. */
 SV_FN u64 sv_fastlane_ask_at(const struct sv_fastlane *f, u64 now)
 {
-	return now + sv_fastlane_rtt(f) / 2;
+	u64 half = sv_fastlane_rtt(f) / 2;
+
+	return now + (half > SV_FASTLANE_ASK_EVERY_NS ? half : SV_FASTLANE_ASK_EVERY_NS);
 }
 
 /* The time of a packet that waits has come. Returns SV_FASTLANE_RESEND, or SV_FASTLANE_STALE: there is nothing to do any more. */

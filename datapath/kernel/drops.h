@@ -139,11 +139,12 @@ static __noinline int is_ours(const struct sv_outer *o)
 	return !differs;
 }
 
-/* Each costs the agent as much as so many bytes do, also a tiny one. */
+/* A segment costs the agent as much as so many bytes do, and each of its packets, which takes a place in `fast_copies`, as so many. */
 #define LEAST_COST 2048
+#define PACKET_COST 1024
 
-/* May the agent be told of so many bytes of the guest now? CPUs may count at the same time: then it is a little more. */
-static __always_inline int may_tell(u32 port, u32 bytes, u64 now)
+/* May the agent be told of so many bytes of the guest in so many packets now? CPUs may count at the same time: then it is a little more. */
+static __always_inline int may_tell(u32 port, u32 bytes, u32 packets, u64 now)
 {
 	u32 zero = 0;
 	const struct sv_fast_conf *conf = bpf_map_lookup_elem(&fast_conf, &zero);
@@ -163,8 +164,7 @@ static __always_inline int may_tell(u32 port, u32 bytes, u64 now)
 		guest->bytes = 0;
 	}
 	/* One segment goes in any case, or a low rate would never let a whole one pass. */
-	if (bytes < LEAST_COST)
-		bytes = LEAST_COST;
+	bytes = sv_max32(sv_max32(bytes, packets * PACKET_COST), LEAST_COST);
 	if (guest->bytes && guest->bytes + bytes > conf->bytes)
 		return 0;
 	guest->bytes += bytes;
@@ -315,12 +315,12 @@ int selvedge_fast_dropped(u64 *ctx)
 		fast_count(SV_FAST_COUNT_LARGE, 1);
 		return 0;
 	}
+	bpf_probe_read_kernel(&gso, sizeof(gso), skb->head + skb->end + bpf_core_field_offset(struct skb_shared_info, gso_size));
 	now = bpf_ktime_get_ns();
-	if (!may_tell(d->key.port, len, now)) {
+	if (!may_tell(d->key.port, len, gso ? len / gso + 1 : 1, now)) {
 		fast_count(SV_FAST_COUNT_WITHHELD, 1);
 		return 0;
 	}
-	bpf_probe_read_kernel(&gso, sizeof(gso), skb->head + skb->end + bpf_core_field_offset(struct skb_shared_info, gso_size));
 	d->time = now;
 	d->seq = p->seq;
 	d->ack = p->ack;

@@ -9,15 +9,7 @@
  *
  * Needs Linux 6.1, the oldest whose verifier has seen it (docs/kernels.md).
  */
-#include <linux/bpf.h>
-#include <linux/pkt_cls.h>
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-
-typedef struct bpf_spin_lock sv_lock;
-#define SV_LOCK(lock) bpf_spin_lock(lock)
-#define SV_UNLOCK(lock) bpf_spin_unlock(lock)
-#define SV_SYN_OPTIONS_APART
+#include "program.h"
 #define SV_CLASS_OF(c, p, egress) class_of(p, (c)->tenant, egress)
 struct sv_packet;
 __noinline unsigned char class_of(const struct sv_packet *p, unsigned int tenant, unsigned int egress);

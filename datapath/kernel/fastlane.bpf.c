@@ -7,15 +7,7 @@
  * selvedge_fast_guest is in front of all other programs of the port: what it follows is what the guest sends. What the agent sends again
  * comes in behind it. selvedge_fast_port is behind them: what it sees is what the guest gets, and of two windows the smaller one wins.
  */
-#include <linux/bpf.h>
-#include <linux/pkt_cls.h>
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-
-typedef struct bpf_spin_lock sv_lock;
-#define SV_LOCK(lock) bpf_spin_lock(lock)
-#define SV_UNLOCK(lock) bpf_spin_unlock(lock)
-#define SV_SYN_OPTIONS_APART
+#include "program.h"
 
 #include "../encap.h"
 #include "../mss.h"
@@ -157,17 +149,7 @@ static __noinline struct sv_fast *find_fast(const struct sv_packet *p, u32 ifind
 /* It need not count as unsettled any more. */
 static __noinline int settle(struct sv_fast *f, u32 ifindex)
 {
-	int was;
-
-	if (!f)
-		return 0;
-	bpf_spin_lock(&f->lock);
-	was = f->outside;
-	f->outside = 0;
-	bpf_spin_unlock(&f->lock);
-	if (was)
-		charge(SV_TABLE_FASTLANE, ifindex, NO_NETWORK, 0, -1);
-	return 0;
+	return f ? settle_slot(&f->lock, &f->outside, SV_TABLE_FASTLANE, ifindex) : 0;
 }
 
 /* Under the lock. */
@@ -538,7 +520,7 @@ __noinline int expire(const struct sv_fast_key *which, u64 now)
 	if (!sv_flow_expired(&f->flow, idle_ns(), now) || bpf_map_delete_elem(&fast, &key))
 		return 0;
 	if (charged)
-		charge(SV_TABLE_FASTLANE, key.port, NO_NETWORK, -1, outside ? -1 : 0);
+		refund(SV_TABLE_FASTLANE, key.port, outside);
 	return 1;
 }
 

@@ -64,7 +64,7 @@ SV_ASSERT_SIZE(struct sv_fast_conf, 8);
 /* A guest's row of `fast_guests`. */
 struct sv_fast_guest {
 	u64 since; /* when the interval began, ns */
-	u64 bytes; /* that the agent was told of in it; small segments count as larger */
+	u64 bytes; /* that the agent was told of in it; segments of small packets count as more */
 };
 
 SV_ASSERT_SIZE(struct sv_fast_guest, 16);

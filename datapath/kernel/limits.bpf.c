@@ -12,15 +12,7 @@
  * gets, so that of two windows the smaller one wins. They need the class's backlog, and with it the kernel's type
  * information; the plain program does without, and without the laws.
  */
-#include <linux/bpf.h>
-#include <linux/pkt_cls.h>
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-
-typedef struct bpf_spin_lock sv_lock;
-#define SV_LOCK(lock) bpf_spin_lock(lock)
-#define SV_UNLOCK(lock) bpf_spin_unlock(lock)
-#define SV_SYN_OPTIONS_APART
+#include "program.h"
 
 #include "../encap.h"
 #include "../mss.h"
@@ -180,17 +172,7 @@ static __always_inline struct sv_limited *find_limited(const struct sv_packet *p
 /* It need not count as unsettled any more. */
 static __noinline int settle(struct sv_limited *flow, u32 ifindex)
 {
-	int was;
-
-	if (!flow)
-		return 0;
-	bpf_spin_lock(&flow->lock);
-	was = flow->outside;
-	flow->outside = 0;
-	bpf_spin_unlock(&flow->lock);
-	if (was)
-		charge(SV_TABLE_LIMITED, ifindex, NO_NETWORK, 0, -1);
-	return 0;
+	return flow ? settle_slot(&flow->lock, &flow->outside, SV_TABLE_LIMITED, ifindex) : 0;
 }
 
 /* The queue as this segment finds it. Returns its gradient. */
@@ -552,7 +534,7 @@ __noinline int expire(const struct sv_limited_key *which, u64 now)
 	if (!sv_flow_expired(&flow->flow, l ? l->idle : 0, now) || bpf_map_delete_elem(&limited, &key))
 		return 0;
 	if (charged)
-		charge(SV_TABLE_LIMITED, key.limiter.ifindex, NO_NETWORK, -1, outside ? -1 : 0);
+		refund(SV_TABLE_LIMITED, key.limiter.ifindex, outside);
 	return 1;
 }
 

@@ -103,5 +103,25 @@ __noinline int charge(u32 table, u32 port, u32 vni, s32 flows, s32 unsettled)
 	return 0;
 }
 
+/* Of tables without networks. A slot was unsettled: `outside`, which its lock guards. */
+static __always_inline int settle_slot(sv_lock *lock, u8 *outside, u32 table, u32 port)
+{
+	u8 was;
+
+	SV_LOCK(lock);
+	was = *outside;
+	*outside = 0;
+	SV_UNLOCK(lock);
+	if (was)
+		charge(table, port, NO_NETWORK, 0, -1);
+	return 0;
+}
+
+/* Such a slot is gone. */
+static __always_inline void refund(u32 table, u32 port, u32 outside)
+{
+	charge(table, port, NO_NETWORK, -1, outside ? -1 : 0);
+}
+
 #endif
 #endif

@@ -175,11 +175,11 @@ impl Hop {
 #[derive(Debug)]
 pub struct Packets {
     hops: Vec<Hop>,
-    /// Each in a box, which a packet takes along to another store: only its hop is copied.
-    #[allow(clippy::vec_box)]
+    /// Each in a box: of a packet that goes to another store only the hop is copied.
+    #[allow(clippy::vec_box, reason = "a packet takes its box along to another store")]
     bodies: Vec<Box<Packet>>,
     /// Boxes of packets that came from other stores, for packets that go.
-    #[allow(clippy::vec_box)]
+    #[allow(clippy::vec_box, reason = "a packet takes its box along to another store")]
     spare: Vec<Box<Packet>>,
     free: PacketId,
     live: usize,

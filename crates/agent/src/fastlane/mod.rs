@@ -14,8 +14,9 @@ mod work;
 
 use agent_api::config::FastLane as Config;
 use edge::delays::Delays;
+use edge::fastlane::Decision;
 use kernel::again::Sender;
-use kernel::state::fastlane::{FastCall, FastCounts, Verdict, FAST_INTERVAL_NS};
+use kernel::state::fastlane::{FastCall, FastCounts, FAST_INTERVAL_NS};
 use kernel::{drop_reasons, KernelEdge};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
@@ -49,8 +50,8 @@ pub(super) struct Settings {
 /// What the thread has done since it began, in packets unless it says otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stats {
-    /// By [`Verdict`], from [`Verdict::Resend`] on.
-    verdicts: [u64; 11],
+    /// By [`Decision`], from [`Decision::Resend`] on.
+    decisions: [u64; 11],
     /// The same of what others told.
     reported: [u64; 11],
     resent: u64,
@@ -73,19 +74,19 @@ pub(super) struct Stats {
 }
 
 impl Stats {
-    fn note(&mut self, verdict: Verdict) {
-        self.verdicts[verdict as usize - 1] += 1;
+    fn note(&mut self, decision: Decision) {
+        self.decisions[decision as usize - 1] += 1;
     }
 
-    fn of(&self, verdict: Verdict) -> u64 {
-        self.verdicts[verdict as usize - 1]
+    fn of(&self, decision: Decision) -> u64 {
+        self.decisions[decision as usize - 1]
     }
 
     /// What became of drops that others told of: in all, guests told, guests that knew, and those that nobody could help.
     fn of_reports(&self) -> [u64; 4] {
-        let of = |verdict: Verdict| self.reported[verdict as usize - 1];
-        let unhelped = of(Verdict::Unkept) + of(Verdict::Later);
-        [self.reported.iter().sum(), of(Verdict::Tell), of(Verdict::Leave), unhelped]
+        let of = |decision: Decision| self.reported[decision as usize - 1];
+        let unhelped = of(Decision::Unkept) + of(Decision::Later);
+        [self.reported.iter().sum(), of(Decision::Tell), of(Decision::Leave), unhelped]
     }
 }
 
@@ -158,7 +159,7 @@ impl Drop for FastLane {
 
 /// Name, help and value of all that is counted.
 pub(super) fn counters(counts: &FastCounts, stats: &Stats) -> Vec<(&'static str, &'static str, u64)> {
-    use Verdict as V;
+    use Decision as D;
     let [reports, told, left, unhelped] = stats.of_reports();
     vec![
         ("drop_reports_told_guests", "Switches' reports that guests were told by three duplicate ACKs", told),
@@ -183,16 +184,16 @@ pub(super) fn counters(counts: &FastCounts, stats: &Stats) -> Vec<(&'static str,
         ("fastlane_resent", "Packets that were sent again", stats.resent),
         ("fastlane_resent_segments", "The segments in which they were sent", stats.resent_segments),
         ("fastlane_resent_later", "Of these packets, those that had been dropped again and waited", stats.resent_later),
-        ("fastlane_postponed", "Packets that were dropped again too soon", stats.of(V::Later)),
+        ("fastlane_postponed", "Packets that were dropped again too soon", stats.of(D::Later)),
         ("fastlane_outdated", "Packets that waited in vain, for what they had has arrived", stats.outdated),
-        ("fastlane_told_guests", "Guests that were told by three duplicate ACKs", stats.of(V::Tell)),
-        ("fastlane_left", "Dropped packets that their guests knew of already", stats.of(V::Leave)),
-        ("fastlane_untracked", "Dropped packets of connections whose numbers are not known", stats.of(V::Untracked)),
-        ("fastlane_acked", "Dropped packets whose bytes have arrived", stats.of(V::Acked)),
-        ("fastlane_outside", "Reports of packets that nobody has sent so", stats.of(V::Outside) + stats.of(V::Empty)),
-        ("fastlane_stale", "Dropped packets of which a later copy is under way", stats.of(V::Stale)),
-        ("fastlane_repeated", "Drops that were told of before", stats.of(V::Repeated)),
-        ("fastlane_unkept", "Dropped packets of which nobody has the bytes", stats.of(V::Unkept)),
+        ("fastlane_told_guests", "Guests that were told by three duplicate ACKs", stats.of(D::Tell)),
+        ("fastlane_left", "Dropped packets that their guests knew of already", stats.of(D::Leave)),
+        ("fastlane_untracked", "Dropped packets of connections whose numbers are not known", stats.of(D::Untracked)),
+        ("fastlane_acked", "Dropped packets whose bytes have arrived", stats.of(D::Acked)),
+        ("fastlane_outside", "Reports of packets that nobody has sent so", stats.of(D::Outside) + stats.of(D::Empty)),
+        ("fastlane_stale", "Dropped packets of which a later copy is under way", stats.of(D::Stale)),
+        ("fastlane_repeated", "Drops that were told of before", stats.of(D::Repeated)),
+        ("fastlane_unkept", "Dropped packets of which nobody has the bytes", stats.of(D::Unkept)),
         ("fastlane_full", "Packets that could not wait for want of room", stats.full),
         ("fastlane_failures", "Packets of the edge's own that could not be sent", stats.failures),
         (

@@ -5,10 +5,11 @@ use super::segment::{Frame, Segment};
 use super::waiting::{Packet, Waiting};
 use super::{Reported, Settings, Stats};
 use crate::desired::EDGE_MAC;
+use edge::fastlane::Decision;
 use edge::vcc::DUPLICATE_ACKS;
 use kernel::again::{Sender, Way};
 use kernel::emit;
-use kernel::state::fastlane::{FastCall, Verdict, FAST_DROPPED, FAST_DUE, FAST_GIVEN_UP, FAST_LIMITER, FAST_REPORTED};
+use kernel::state::fastlane::{FastCall, FAST_DROPPED, FAST_DUE, FAST_GIVEN_UP, FAST_LIMITER, FAST_REPORTED};
 use kernel::{monotonic_ns, Watch};
 use libbpf_rs::{PerfBuffer, PerfBufferBuilder};
 use nix::poll::{ppoll, PollFd, PollFlags};
@@ -127,16 +128,16 @@ impl Worker {
         let (mut run, mut stamp) = (0..0, None);
         for n in 0..segment.packets() {
             let mut call = segment.call(n, FAST_DROPPED);
-            let verdict = self.watch.decide(&mut call).unwrap_or(Verdict::Untracked);
-            self.stats.note(verdict);
+            let decision = self.watch.decide(&mut call).unwrap_or(Decision::Untracked);
+            self.stats.note(decision);
             stamp = (call.stamped != 0).then_some(call.stamp).or(stamp);
-            match verdict {
-                Verdict::Resend => {
+            match decision {
+                Decision::Resend => {
                     run = if run.is_empty() { n..n + 1 } else { run.start..n + 1 };
                     continue;
                 }
-                Verdict::Later => self.keep(segment, n, call),
-                Verdict::Tell => self.tell(&call, guest_of(&segment.drop.ethernet)),
+                Decision::Later => self.keep(segment, n, call),
+                Decision::Tell => self.tell(&call, guest_of(&segment.drop.ethernet)),
                 _ => {}
             }
             self.send_again(segment, std::mem::take(&mut run), stamp);
@@ -205,7 +206,7 @@ impl Worker {
         }
         while let Some(Packet { mut call, way, mut frame }) = self.waiting.take(now) {
             match self.watch.decide(&mut call) {
-                Ok(Verdict::Resend) => {
+                Ok(Decision::Resend) => {
                     if call.stamped != 0 {
                         frame.stamp(call.stamp);
                     }
@@ -244,13 +245,13 @@ impl Worker {
 
     fn reported(&mut self, report: &Reported) {
         let mut call = FastCall { what: FAST_REPORTED, ..report.call };
-        let verdict = self.watch.decide(&mut call).unwrap_or(Verdict::Untracked);
-        match verdict {
-            Verdict::Later if self.asked.put(call.due, *report) => return,
-            Verdict::Tell => self.tell(&call, report.guest),
+        let decision = self.watch.decide(&mut call).unwrap_or(Decision::Untracked);
+        match decision {
+            Decision::Later if self.asked.put(call.due, *report) => return,
+            Decision::Tell => self.tell(&call, report.guest),
             _ => {}
         }
-        self.stats.reported[verdict as usize - 1] += 1;
+        self.stats.reported[decision as usize - 1] += 1;
     }
 
     fn publish(&mut self) {

@@ -7,7 +7,8 @@ mod room;
 mod tests;
 
 use crate::deadlines::Deadlines;
-use crate::native::fastlane::{Decision, ANEW, BEYOND};
+pub use crate::native::fastlane::Decision;
+use crate::native::fastlane::{ANEW, BEYOND};
 use crate::native::DUPACKS;
 use crate::Slot;
 use connection::{Connection, Kept};

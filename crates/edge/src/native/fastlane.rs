@@ -10,10 +10,11 @@ pub(crate) const ANEW: u32 = 0x1;
 /// `SV_FASTLANE_BEYOND`
 pub(crate) const BEYOND: u32 = 0x2;
 
-/// What the edge does about a notification; `SV_FASTLANE_*`.
+/// What to do about a packet that was dropped: `SV_FASTLANE_*` of `datapath/fastlane.h`, in its order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Decision {
-    Resend,
+#[repr(u32)]
+pub enum Decision {
+    Resend = 1,
     Tell,
     Leave,
     Later,
@@ -27,9 +28,9 @@ pub(crate) enum Decision {
 }
 
 impl Decision {
-    fn of(number: u32) -> Decision {
+    pub const ALL: [Decision; 11] = {
         use Decision as D;
-        const ALL: [Decision; 11] = [
+        [
             D::Resend,
             D::Tell,
             D::Leave,
@@ -41,8 +42,12 @@ impl Decision {
             D::Stale,
             D::Repeated,
             D::Unkept,
-        ];
-        ALL.get(number.wrapping_sub(1) as usize).copied().unwrap_or(D::Untracked)
+        ]
+    };
+
+    /// The one with the number that C knows it by; [`Decision::Untracked`] for others.
+    pub fn of(number: u32) -> Decision {
+        Self::ALL.get(number.wrapping_sub(1) as usize).copied().unwrap_or(Self::Untracked)
     }
 }
 
@@ -150,6 +155,8 @@ mod tests {
     const MSS: u32 = 1000;
     const ISS: u32 = 7000;
     const IRS: u32 = 500;
+    /// `SV_FASTLANE_ASK_NS`
+    const ASKED: Time = Time::from_ms(10);
     const RTT: Time = Time::from_us(100);
 
     fn outgoing(seq: u32, payload: u32, tcp_flags: u8) -> Packet {
@@ -219,7 +226,7 @@ mod tests {
         let (mut lane, now) = sent(6);
         let mut copies = copies_of(0);
         assert_eq!(lane.reported(&mut copies, &segment(0), now), Decision::Later);
-        assert_eq!(lane.reported(&mut copies, &segment(0), now + RTT * 4), Decision::Unkept);
+        assert_eq!(lane.reported(&mut copies, &segment(0), now + ASKED), Decision::Unkept);
         let (mut lane, now) = sent(6);
         acked(&mut lane, 0, true, now);
         assert_eq!(lane.reported(&mut copies_of(0), &segment(0), now), Decision::Unkept, "it counts blocks");
@@ -258,7 +265,7 @@ mod tests {
                 match lane.reported(&mut copies[at], &packet, now) {
                     Decision::Tell => told[at] += 1,
                     Decision::Later => {
-                        let longest = Time::from_ns(4 * u64::from(lane.conn.srtt_ns).max(10_000));
+                        let longest = Time::from_ns(4 * u64::from(lane.conn.srtt_ns)).max(ASKED);
                         prop_assert!(now < Time::from_ns(copies[at].sent_ns) + longest);
                     }
                     Decision::Resend => prop_assert!(false, "it has no bytes"),

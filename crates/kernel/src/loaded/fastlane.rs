@@ -4,8 +4,9 @@
 #[cfg(fastlane_object)]
 use super::pins;
 use super::{context_of, Error, KernelEdge, Result, Role, Segment};
-use crate::state::fastlane::{FastCall, FastConf, FastCounts, FastReasons, Verdict};
+use crate::state::fastlane::{FastCall, FastConf, FastCounts, FastReasons};
 use crate::state::Plain;
+use edge::fastlane::Decision;
 use libbpf_rs::btf::{types::Enum, Btf};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramMut};
 #[cfg(fastlane_object)]
@@ -226,7 +227,7 @@ impl Watch {
     ///
     /// # Errors
     /// [`Error::Bpf`].
-    pub fn decide(&self, call: &mut FastCall) -> Result<Verdict> {
+    pub fn decide(&self, call: &mut FastCall) -> Result<Decision> {
         const AT: usize = 14;
         let program = self.object.progs_mut().find(|program| program.name() == DECIDE).ok_or(Error::Missing(DECIDE))?;
         // Of a type that is nobody's (IEEE 802, local experiments).
@@ -242,7 +243,7 @@ impl Watch {
         if let Some(written) = out.get(AT..).and_then(FastCall::from_bytes) {
             *call = written;
         }
-        Ok(Verdict::of(verdict))
+        Ok(Decision::of(verdict))
     }
 }
 

@@ -110,43 +110,6 @@ pub struct FastCall {
 
 plain!(FastKey = 44, FastConf = 8, FastReasons = 48, FastDrop = 112, FastCall = 160);
 
-/// What the data path answers to a [`FastCall`]: `SV_FASTLANE_*` of `datapath/fastlane.h`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Verdict {
-    Resend = 1,
-    Tell,
-    Leave,
-    Later,
-    Untracked,
-    Empty,
-    Acked,
-    Outside,
-    Stale,
-    Repeated,
-    Unkept,
-}
-
-impl Verdict {
-    pub(crate) fn of(number: u32) -> Verdict {
-        use Verdict as V;
-        const ALL: [Verdict; 11] = [
-            V::Resend,
-            V::Tell,
-            V::Leave,
-            V::Later,
-            V::Untracked,
-            V::Empty,
-            V::Acked,
-            V::Outside,
-            V::Stale,
-            V::Repeated,
-            V::Unkept,
-        ];
-        ALL.get(number.wrapping_sub(1) as usize).copied().unwrap_or(V::Untracked)
-    }
-}
-
 /// `struct sv_fast_counts`, summed over CPUs.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -55,6 +55,7 @@ impl FastLaneTable {
         }
         Ok(FastLane { rate: self.rate, store_per_guest: self.store_per_guest, store: self.store })
     }
+
     /// Where switches' reports arrive, if they do.
     pub(super) fn check_reports(&self) -> Result<Option<DropReports>, Invalid> {
         let Some(Parsed(at)) = self.reports else {
