@@ -232,9 +232,12 @@ fn both_directions_at_once() {
     let mut e = acdc(1500, Algorithm::Cubic, Class::default());
     let pairs = (0..2 * FLOWS).map(|f| (f, (f + FLOWS) % (2 * FLOWS))).collect();
     e.workloads = vec![Workload::new("long", Pattern::Long { pairs: Pairs::Fixed(pairs), size: None })];
-    let (ours, o) = run(&e);
-    within(ours.queue_mean, K as f64, 0.3, "mean queue");
-    assert!(ours.jain > 0.98 && ours.rates.iter().sum::<f64>() > 17.5, "{:?}", ours.rates);
+    let mut guests = dctcp(1500);
+    guests.workloads = e.workloads.clone();
+    let ((ours, o), (native, _)) = (run(&e), run(&guests));
+    within(ours.queue_mean, native.queue_mean, 0.1, "mean queue");
+    within(ours.rates.iter().sum(), native.rates.iter().sum(), 0.05, "throughput");
+    assert!(ours.jain > 0.98, "{:?}", ours.rates);
     assert_eq!(ours.drops, 0);
     assert!(o.hosts.iter().all(|h| h.congestion.reports_received > 1000));
 }
@@ -255,8 +258,7 @@ fn the_computed_window_tracks_the_guests_own() {
     }
 }
 
-/// Loss laws in the edge, on a fabric that does not mark: links stay full, and no more is lost than guests lose that grow by their own
-/// law. Which of both loses less is chance with so few flows: 426 to 924 packets against 575 to 750 over six sizes of buffer.
+/// Loss laws in the edge, on a fabric that does not mark: more patient than the guests' own. So it is with buffers of 150 to 400 KB.
 #[test]
 fn loss_laws_react_to_loss() {
     let seen = |law: Option<Law>| {
@@ -270,7 +272,7 @@ fn loss_laws_react_to_loss() {
     for law in [Law::NewReno, Law::Cubic] {
         let ours = seen(Some(law));
         assert!(ours.rates.iter().sum::<f64>() > 9.0, "{law:?}: {:?}", ours.rates);
-        assert!(ours.drops > 0 && ours.drops < 2 * free.drops, "{law:?}: {} drops against {}", ours.drops, free.drops);
+        assert!(ours.drops > 0 && ours.drops < free.drops, "{law:?}: {} drops against {}", ours.drops, free.drops);
     }
 }
 

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
     pub time_ps: u64,
-    /// Node in the upper 24 bits; in the lower 40 a rank, or above all ranks the sequence, see [`crate::Scheduler`].
+    /// Node in the upper 24 bits; in the lower 40 the turn of a rank, or above all of those the sequence, see [`crate::Scheduler`].
     pub order: u64,
 }
 

@@ -17,8 +17,8 @@ pub struct Fired<E> {
 
 /// The virtual clock and its pending events.
 ///
-/// Events at one instant fire by node. Of one node's, those with a rank come first, by rank; the others follow in the order in
-/// which they were scheduled. So a node sees the same order whoever shares its scheduler, as long as only the node itself
+/// Events at one instant fire by node. Of one node's, those with a rank come first, in an order that follows from the ranks and the
+/// instant; the others follow in the order in which they were scheduled. So a node sees the same order whoever shares its scheduler, as long as only the node itself
 /// schedules events without a rank for it: a model may be cut into parts with a scheduler each. `E` should be small and `Copy`:
 /// it is moved about in the queue.
 #[derive(Debug)]
@@ -33,6 +33,17 @@ pub struct Scheduler<E> {
 const WITHIN_NODE_BITS: u32 = 40;
 /// Set in the order of events without a rank; the sequence is below it.
 const UNRANKED: u64 = 1 << (WITHIN_NODE_BITS - 1);
+const RANK_BITS: u32 = 24;
+
+/// The order of a rank at an instant. It is another one at each instant: senders in step with one another, all of which find a queue
+/// full but for one place, take turns, as real clocks would have them. Were the least rank always first, it would lock out the others.
+#[inline]
+fn turn(time_ps: u64, rank: u32) -> u64 {
+    let mixed =
+        time_ps.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(rank).wrapping_mul(0xd1b5_4a32_d192_ed03));
+    let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    mixed >> (64 - (WITHIN_NODE_BITS - 1 - RANK_BITS)) << RANK_BITS | u64::from(rank)
+}
 
 impl<E: Copy> Default for Scheduler<E> {
     fn default() -> Self {
@@ -70,14 +81,15 @@ impl<E: Copy> Scheduler<E> {
         self.push(at, node, within, event);
     }
 
-    /// The same with a rank, which says whose turn it is among a node's events at one instant. Two events of equal time, node and
-    /// rank must be the same.
+    /// The same with a rank, below 2^24, which with the instant says whose turn it is among a node's events. Two events of equal time,
+    /// node and rank must be the same.
     ///
     /// # Panics
     /// As [`schedule`](Self::schedule).
     #[inline]
     pub fn schedule_ranked(&mut self, at: Time, node: NodeId, rank: u32, event: E) {
-        self.push(at, node, u64::from(rank), event);
+        debug_assert!(rank < 1 << RANK_BITS);
+        self.push(at, node, turn(at.as_ps(), rank), event);
     }
 
     #[inline]
@@ -125,15 +137,35 @@ mod tests {
 
     #[test]
     fn ranks_come_first_in_whatever_order_they_were_scheduled() {
-        let mut s = Scheduler::new();
-        let at = Time::from_ns(5);
-        s.schedule(at, 1, 'x');
-        s.schedule_ranked(at, 1, 7, 'b');
-        s.schedule_ranked(at, 2, 0, 'z');
-        s.schedule(at, 1, 'y');
-        s.schedule_ranked(at, 1, 3, 'a');
-        let order: String = std::iter::from_fn(|| s.pop_until(at)).map(|f| f.event).collect();
-        assert_eq!(order, "abxyz");
+        let order = |events: [(u32, char); 3]| {
+            let mut s = Scheduler::new();
+            let at = Time::from_ns(5);
+            s.schedule(at, 1, 'x');
+            s.schedule_ranked(at, 2, 0, 'z');
+            s.schedule(at, 1, 'y');
+            for (rank, event) in events {
+                s.schedule_ranked(at, 1, rank, event);
+            }
+            std::iter::from_fn(|| s.pop_until(at)).map(|f| f.event).collect::<String>()
+        };
+        let one = order([(3, 'a'), (7, 'b'), (9, 'c')]);
+        assert_eq!(one, order([(9, 'c'), (3, 'a'), (7, 'b')]));
+        assert!(one.ends_with("xyz"), "{one}");
+    }
+
+    /// At equal distances, as of packets in step on links of one rate, and whatever the number of those in step.
+    #[test]
+    fn every_rank_is_first_as_often() {
+        for step in [1, 1_000, 1_230_400, 7_270_400] {
+            for ranks in [2, 5, 16] {
+                let mut first = vec![0; ranks];
+                for i in 0..1_000 * ranks as u64 {
+                    let least = (0..ranks).min_by_key(|&rank| turn(1_000_000 + i * step, 40 + 3 * rank as u32));
+                    first[least.unwrap()] += 1;
+                }
+                assert!(first.iter().all(|n| (850..1_150).contains(n)), "every {step} ps: {first:?}");
+            }
+        }
     }
 
     #[test]
