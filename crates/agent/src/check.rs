@@ -28,10 +28,15 @@ pub(super) fn unmet(config: &Config) -> Result<Vec<String>> {
 
 /// What the configuration combines although one part costs another, a sentence each.
 pub(super) fn cautions(config: &Config) -> Vec<String> {
-    let both = config.tenants.is_some() && config.balance.scheme().name == CLOVE.name;
-    let text = "[tenants] lowers guests' rates for the marks that balance.policy = \"clove\" answers by other paths, which can double \
-                the completion times of their flows (docs/united.md)";
-    both.then(|| text.to_owned()).into_iter().collect()
+    if config.tenants.is_none() {
+        return Vec::new();
+    }
+    let clove = "[tenants] lowers guests' rates for the marks that balance.policy = \"clove\" answers by other paths, which can double \
+                 the completion times of their flows (docs/united.md)";
+    let congestion = "[congestion] lowers flows' windows for marks before [tenants] lowers guests' rates, which can halve the fairness \
+                      between guests of different hosts (docs/united.md)";
+    let found = [(config.balance.scheme().name == CLOVE.name, clove), (config.congestion.is_some(), congestion)];
+    found.into_iter().filter(|(is, _)| *is).map(|(_, text)| text.to_owned()).collect()
 }
 
 /// What the configuration's names mean on this host now, for people: one line each.
@@ -77,7 +82,7 @@ mod tests {
     use edge::balance::{Balance, FLOWCELL};
 
     #[test]
-    fn shares_beside_clove_have_a_caution() {
+    fn what_does_not_go_with_shares_has_a_caution() {
         let mut config = desired::tests::config();
         let shares = Shares { conf: Default::default(), backlog: 0 };
         for (tenants, scheme, cautions) in [(None, &CLOVE, 0), (Some(shares), &FLOWCELL, 0), (Some(shares), &CLOVE, 1)]
@@ -85,5 +90,9 @@ mod tests {
             (config.tenants, config.balance) = (tenants, Balance::new(scheme, |_| None));
             assert_eq!(super::cautions(&config).len(), cautions);
         }
+        config.congestion = Some(edge::vcc::Config::new(Default::default()));
+        assert_eq!(super::cautions(&config).len(), 2);
+        config.tenants = None;
+        assert!(super::cautions(&config).is_empty());
     }
 }

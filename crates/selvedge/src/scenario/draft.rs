@@ -117,8 +117,8 @@ impl Draft {
         }
         let unmodelled = unmodelled(name, table, scenario, &template).map(|e| document.error(&e));
         let (note, name) = (table.rest.note.clone(), name.to_owned());
-        let caution = table.caution(&name);
-        Ok(SchemePlan { name, note, template, unmodelled, left_out, caution, memory })
+        let cautions = table.cautions(&name);
+        Ok(SchemePlan { name, note, template, unmodelled, left_out, cautions, memory })
     }
 }
 

@@ -35,7 +35,7 @@ pub struct SchemePlan {
     /// Listed flows that start too late, a sentence a workload.
     pub(super) left_out: Vec<String>,
     /// What the scheme combines although one part costs another, see docs/united.md.
-    pub(super) caution: Option<String>,
+    pub(super) cautions: Vec<String>,
     /// Bytes that all runs of the plan need, if all schemes were like this one.
     pub(super) memory: f64,
     /// Why only a lab can run it, if so.
@@ -202,7 +202,7 @@ impl Plan {
     /// What a reader of results must know: listed flows that do not run, and schemes whose parts cost one another.
     pub fn notes(&self) -> Vec<String> {
         let left_out = self.schemes.first().map(|scheme| scheme.left_out.as_slice()).unwrap_or_default();
-        left_out.iter().chain(self.schemes.iter().filter_map(|scheme| scheme.caution.as_ref())).cloned().collect()
+        left_out.iter().chain(self.schemes.iter().flat_map(|scheme| &scheme.cautions)).cloned().collect()
     }
 
     /// The part that the simulator can run, too.

@@ -92,16 +92,28 @@ impl Default for TenantsTable {
 }
 
 impl SchemeTable {
-    /// What shares among tenants cost the scheme's balancer, of those with which it was measured; `name` is the scheme's.
-    pub(super) fn caution(&self, name: &str) -> Option<String> {
-        self.rest.tenants.as_ref()?;
-        let balance = self.balance.check("", &ECMP).ok()?.scheme().name;
+    /// What shares among tenants cost the scheme's balancer, or its congestion control them, of those that were measured; `name` is
+    /// the scheme's.
+    pub(super) fn cautions(&self, name: &str) -> Vec<String> {
+        if self.rest.tenants.is_none() {
+            return Vec::new();
+        }
+        let balance = self.balance.check("", &ECMP).map_or("", |balance| balance.scheme().name);
         let cost = match balance {
-            _ if balance == FLOWCELL.name => "take a fifth of large flows' goodput",
-            _ if balance == CLOVE.name || balance == CLOVE_INT.name => "double mean completion times",
-            _ => return None,
+            _ if balance == FLOWCELL.name => Some("take a fifth of large flows' goodput"),
+            _ if balance == CLOVE.name || balance == CLOVE_INT.name => Some("double mean completion times"),
+            _ => None,
         };
-        Some(format!("{name}: `tenants` beside `balance = \"{balance}\"` can {cost}: guests' rates fall with every mark (docs/united.md)"))
+        let balance = cost.map(|cost| {
+            format!("{name}: `tenants` beside `balance = \"{balance}\"` can {cost}: guests' rates fall with every mark (docs/united.md)")
+        });
+        let congestion = self.rest.congestion.as_ref().map(|_| {
+            format!(
+                "{name}: `congestion` beside `tenants` can halve the fairness between guests of different hosts: flows' windows fall \
+                 before guests' rates do (docs/united.md)"
+            )
+        });
+        balance.into_iter().chain(congestion).collect()
     }
 }
 
@@ -257,14 +269,25 @@ mod tests {
     }
 
     #[test]
-    fn a_balancer_that_shares_cost_has_a_caution() {
-        let said = |keys: &str| toml::from_str::<SchemeTable>(keys).unwrap().caution("s");
+    fn what_does_not_go_with_shares_has_a_caution() {
+        let said = |keys: &str| toml::from_str::<SchemeTable>(keys).unwrap().cautions("s");
         for balance in ["flowcell", "clove", "clove-int"] {
-            let said = said(&format!("balance = \"{balance}\"\ntenants = {{}}")).unwrap();
-            assert!(said.starts_with(&format!("s: `tenants` beside `balance = \"{balance}\"`")), "{said}");
+            let said = said(&format!("balance = \"{balance}\"\ntenants = {{}}"));
+            assert!(
+                said.len() == 1 && said[0].starts_with(&format!("s: `tenants` beside `balance = \"{balance}\"`")),
+                "{said:?}"
+            );
         }
-        assert_eq!((said("tenants = {}"), said("balance = \"clove\"")), (None, None));
-        assert_eq!(said("balance = \"flowlet\"\ntenants = {}"), None);
+        for keys in [
+            "tenants = {}",
+            "balance = \"clove\"",
+            "balance = \"flowlet\"\ntenants = {}",
+            "balance = \"clove\"\ncongestion = {}",
+        ] {
+            assert!(said(keys).is_empty(), "{keys}");
+        }
+        let both = said("balance = \"clove\"\ntenants = {}\ncongestion = {}");
+        assert!(both.len() == 2 && both[1].starts_with("s: `congestion` beside `tenants`"), "{both:?}");
     }
 
     #[test]

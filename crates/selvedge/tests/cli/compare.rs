@@ -46,7 +46,7 @@ fn what_is_the_same_is_equal_whoever_wrote_it() {
 fn what_differs_is_told_with_its_interval_and_its_status() {
     let scratch = Scratch::new("compare-differs");
     scratch.file("one.toml", TINY);
-    let run = ["sim", "run", "one.toml", "--scheme", "ecmp,presto", "--seeds", "1..4"];
+    let run = ["sim", "run", "one.toml", "--scheme", "ecmp,presto", "--seeds", "1..8"];
     runs(&scratch, &run, "a");
     runs(&scratch, &[&run[..], &["--set", "workload.mice.size=40KB"]].concat(), "b");
     let (status, said, why) = compare(&scratch, &["a", "b", "--json", "--metric", "mice.fct_ms.p50"]);
@@ -57,7 +57,7 @@ fn what_differs_is_told_with_its_interval_and_its_status() {
         let number = |of: &Value| of.as_f64().unwrap();
         assert_eq!(
             (&metric["verdict"], &metric["a"]["runs"], &metric["unit"]),
-            (&"differs".into(), &4.into(), &"ms".into())
+            (&"differs".into(), &8.into(), &"ms".into())
         );
         let difference = number(&metric["b"]["mean"]) - number(&metric["a"]["mean"]);
         assert!((number(&metric["difference"]["mean"]) - difference).abs() < 1e-9 && difference > 0.0, "{metric}");
@@ -65,7 +65,7 @@ fn what_differs_is_told_with_its_interval_and_its_status() {
         assert!((number(&metric["change_percent"]) - difference / number(&metric["a"]["mean"]) * 100.0).abs() < 1e-6);
     }
     // One seed cannot tell; other seeds are compared without pairs.
-    runs(&scratch, &[&run[..5], &["--seeds", "7", "--set", "workload.mice.size=40KB"]].concat(), "one");
+    runs(&scratch, &[&run[..5], &["--seeds", "9", "--set", "workload.mice.size=40KB"]].concat(), "one");
     let (status, said, _) = compare(&scratch, &["a", "one", "--metric", "mice.fct_ms.p50"]);
     assert!(status == Some(0) && said.contains("undecided") && said.contains("0 differ"), "{said}");
 }
