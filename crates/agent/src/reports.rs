@@ -6,8 +6,11 @@
 use super::reconcile::Agent;
 use agent_api::config::{DropReports, PeerRule};
 use kernel::state::address;
+use nix::sys::socket::sockopt::IpFreebind;
+use nix::sys::socket::{bind, setsockopt, socket, AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 use tokio::net::UdpSocket;
 use wire::telemetry::{Group, Reported};
@@ -73,6 +76,17 @@ impl Stats {
     }
 }
 
+/// A socket at that address, which the host may not have yet: interfaces come and go while the agent runs, and at boot it may be first.
+fn listen(at: SocketAddr) -> io::Result<UdpSocket> {
+    let family = if at.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let socket = socket(family, SockType::Datagram, flags, SockProtocol::Udp)?;
+    // It holds for IPv6, too.
+    setsockopt(&socket, IpFreebind, &true)?;
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(at))?;
+    UdpSocket::from_std(socket.into())
+}
+
 #[derive(Debug)]
 pub(super) struct Reports {
     config: DropReports,
@@ -84,8 +98,8 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    pub(super) async fn bind(config: &DropReports, now: Instant) -> io::Result<Reports> {
-        let socket = UdpSocket::bind(config.at).await?;
+    pub(super) fn bind(config: &DropReports, now: Instant) -> io::Result<Reports> {
+        let socket = listen(config.at)?;
         Ok(Reports { config: config.clone(), socket, buffer: vec![0; LONGEST], allowance: most(config), refilled: now })
     }
 
@@ -206,7 +220,7 @@ mod tests {
         let from = vec![from.parse::<Prefix>().unwrap()];
         let config = DropReports { at: "127.0.0.1:0".parse().unwrap(), from, per_second };
         let start = Instant::now();
-        let mut reports = Reports::bind(&config, start).await.unwrap();
+        let mut reports = Reports::bind(&config, start).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let mut stats = Stats::default();
         for datagram in datagrams {
@@ -219,6 +233,19 @@ mod tests {
 
     fn run(from: &str, per_second: u32, datagrams: &[Vec<u8>], accept: bool) -> Stats {
         super::super::runtime::runtime().unwrap().block_on(heard(from, per_second, datagrams, accept))
+    }
+
+    #[test]
+    fn an_address_may_come_later_and_a_port_has_one_listener() {
+        super::super::runtime::runtime().unwrap().block_on(async {
+            for at in ["192.0.2.77:0", "[2001:db8::77]:0"] {
+                let config = |at| DropReports { at, from: Vec::new(), per_second: 10 };
+                let first = Reports::bind(&config(at.parse().unwrap()), Instant::now()).unwrap();
+                let taken = first.socket.local_addr().unwrap();
+                let error = Reports::bind(&config(taken), Instant::now()).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+            }
+        });
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl Runner {
             Some(at) => Some(metrics::serve(at, scrape.clone()).await?),
             None => None,
         };
-        let reports = reports::bind(&config).await?;
+        let reports = reports::bind(&config)?;
         let edge = open_edge(&config)?;
         let tables = Tables::open(edge.maps())?;
         let events = tables.events.as_fd().try_clone_to_owned().and_then(|fd| {

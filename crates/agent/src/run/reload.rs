@@ -76,7 +76,7 @@ impl Runner {
         }
         match (&mut self.reports, &config.reports) {
             (Some(reports), Some(wanted)) if reports.config().at == wanted.at => reports.follow(wanted),
-            _ => self.reports = reports::bind(&config).await?,
+            _ => self.reports = reports::bind(&config)?,
         }
         if (config.uplinks.len() > 1) != (old.uplinks.len() > 1) {
             self.agent.netlink = Netlink::new(config.uplinks.len() > 1)?;

@@ -10,11 +10,10 @@ use std::time::Instant;
 const REST: u32 = 4;
 
 /// Listens, where the configuration says so.
-pub(super) async fn bind(config: &Config) -> Result<Option<Reports>> {
+pub(super) fn bind(config: &Config) -> Result<Option<Reports>> {
     let Some(wanted) = &config.reports else { return Ok(None) };
-    let bound = Reports::bind(wanted, now()).await;
-    bound.map(Some).map_err(|e| {
-        let remedy = "give fastlane.reports an address of this host and a port that nobody has";
+    Reports::bind(wanted, now()).map(Some).map_err(|e| {
+        let remedy = "give fastlane.reports a port that nobody has";
         Error::Unresolved(format!("cannot listen for drop reports at {}: {e}; {remedy}", wanted.at))
     })
 }
