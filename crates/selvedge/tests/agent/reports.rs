@@ -235,16 +235,22 @@ fn a_guest_hears_of_what_a_switch_dropped() {
     drop(running);
 }
 
-/// An address that cannot be had changes nothing; others who may send are heard at once; without the key nobody is.
+/// A port that another has changes nothing; others who may send are heard at once; without the key nobody is.
 fn reloaded(world: &World, send: &impl Fn(&str, &[u8]), datagram: &[u8]) {
     let text = std::fs::read_to_string(world.config(0)).unwrap();
     let reload = |from: &str, to: &str| {
         std::fs::write(world.config(0), text.replace(from, to)).unwrap();
         world.ctl(0, &["reload"])
     };
-    let refused = reload(REPORTS, "203.0.113.1:9100");
+    let taken = "192.168.99.1:9101";
+    let other = super::tenants::Running(world.spawn(&world.host(0), &format!("udp-sink {taken} 0")));
+    eventually("the other listens", || {
+        String::from_utf8_lossy(&world.exec(&world.host(0), "ss -Hlun").stdout).contains(taken)
+    });
+    let refused = reload(REPORTS, taken);
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && why.contains("cannot listen for drop reports at 203.0.113.1:9100"), "{why}");
+    assert!(!refused.status.success() && why.contains(&format!("cannot listen for drop reports at {taken}")), "{why}");
+    drop(other);
     send(&world.guest(2), datagram);
     eventually("it is heard still", || world.counter(0, "drop_reports_unreadable") == 2);
     assert!(reload(SWITCH, "192.168.99.2").status.success());
