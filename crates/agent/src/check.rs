@@ -33,8 +33,8 @@ pub(super) fn cautions(config: &Config) -> Vec<String> {
     }
     let clove = "[tenants] lowers guests' rates for the marks that balance.policy = \"clove\" answers by other paths, which can double \
                  the completion times of their flows (docs/united.md)";
-    let congestion = "[congestion] lowers flows' windows for marks before [tenants] lowers guests' rates, which can halve the fairness \
-                      between guests of different hosts (docs/united.md)";
+    let congestion =
+        "[congestion] can halve the fairness that [tenants] gives to guests of different hosts (docs/united.md)";
     let found = [(config.balance.scheme().name == CLOVE.name, clove), (config.congestion.is_some(), congestion)];
     found.into_iter().filter(|(is, _)| *is).map(|(_, text)| text.to_owned()).collect()
 }

@@ -6,6 +6,7 @@
 use super::reconcile::Agent;
 use agent_api::config::{DropReports, PeerRule};
 use kernel::state::address;
+use nix::errno::Errno;
 use nix::sys::socket::sockopt::IpFreebind;
 use nix::sys::socket::{bind, setsockopt, socket, AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage};
 use std::io;
@@ -13,6 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 use tokio::net::UdpSocket;
+use tracing::warn;
 use wire::telemetry::{Group, Reported};
 
 /// The longest UDP datagram.
@@ -76,14 +78,21 @@ impl Stats {
     }
 }
 
-/// A socket at that address, which the host may not have yet: interfaces come and go while the agent runs, and at boot it may be first.
+/// A socket at that address. The host may get the address later: interfaces come and go while the agent runs, and at boot it may be first.
 fn listen(at: SocketAddr) -> io::Result<UdpSocket> {
     let family = if at.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let socket = socket(family, SockType::Datagram, flags, SockProtocol::Udp)?;
-    // It holds for IPv6, too.
-    setsockopt(&socket, IpFreebind, &true)?;
-    bind(socket.as_raw_fd(), &SockaddrStorage::from(at))?;
+    let to = SockaddrStorage::from(at);
+    let bound = bind(socket.as_raw_fd(), &to);
+    if bound == Err(Errno::EADDRNOTAVAIL) {
+        warn!("fastlane.reports: this host has no address {} yet; reports are heard once it has", at.ip());
+        // The option of IPv4 holds for IPv6, too.
+        setsockopt(&socket, IpFreebind, &true)?;
+        bind(socket.as_raw_fd(), &to)?;
+    } else {
+        bound?;
+    }
     UdpSocket::from_std(socket.into())
 }
 

@@ -18,9 +18,9 @@ pub struct Fired<E> {
 /// The virtual clock and its pending events.
 ///
 /// Events at one instant fire by node. Of one node's, those with a rank come first, in an order that follows from the ranks and the
-/// instant; the others follow in the order in which they were scheduled. So a node sees the same order whoever shares its scheduler, as long as only the node itself
-/// schedules events without a rank for it: a model may be cut into parts with a scheduler each. `E` should be small and `Copy`:
-/// it is moved about in the queue.
+/// instant; the others follow in the order in which they were scheduled. So a node sees the same order whoever shares its scheduler,
+/// as long as only the node itself schedules events without a rank for it: a model may be cut into parts with a scheduler each. `E`
+/// should be small and `Copy`: it is moved about in the queue.
 #[derive(Debug)]
 pub struct Scheduler<E> {
     now: Time,
@@ -35,8 +35,8 @@ const WITHIN_NODE_BITS: u32 = 40;
 const UNRANKED: u64 = 1 << (WITHIN_NODE_BITS - 1);
 const RANK_BITS: u32 = 24;
 
-/// The order of a rank at an instant. It is another one at each instant: senders in step with one another, all of which find a queue
-/// full but for one place, take turns, as real clocks would have them. Were the least rank always first, it would lock out the others.
+/// The order of a rank at an instant, which differs from instant to instant. So senders in step take turns at the last place of a
+/// queue, as real clocks would have them. Were the least rank always first, it would lock out the others.
 #[inline]
 fn turn(time_ps: u64, rank: u32) -> u64 {
     let mixed =

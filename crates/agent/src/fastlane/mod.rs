@@ -51,9 +51,9 @@ pub(super) struct Settings {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stats {
     /// By [`Decision`], from [`Decision::Resend`] on.
-    decisions: [u64; 11],
+    decisions: [u64; Decision::ALL.len()],
     /// The same of what others told.
-    reported: [u64; 11],
+    reported: [u64; Decision::ALL.len()],
     resent: u64,
     /// The segments in which they were sent.
     resent_segments: u64,

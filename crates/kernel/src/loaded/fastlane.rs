@@ -239,11 +239,11 @@ impl Watch {
             data_out: Some(&mut out),
             ..Default::default()
         };
-        let verdict = program.test_run(input).map_err(|e| Error::Bpf("run a program", e))?.return_value;
+        let number = program.test_run(input).map_err(|e| Error::Bpf("run a program", e))?.return_value;
         if let Some(written) = out.get(AT..).and_then(FastCall::from_bytes) {
             *call = written;
         }
-        Ok(Decision::of(verdict))
+        Ok(Decision::of(number))
     }
 }
 

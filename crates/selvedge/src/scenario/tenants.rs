@@ -109,8 +109,7 @@ impl SchemeTable {
         });
         let congestion = self.rest.congestion.as_ref().map(|_| {
             format!(
-                "{name}: `congestion` beside `tenants` can halve the fairness between guests of different hosts: flows' windows fall \
-                 before guests' rates do (docs/united.md)"
+                "{name}: `congestion` beside `tenants` can halve the fairness between guests of different hosts (docs/united.md)"
             )
         });
         balance.into_iter().chain(congestion).collect()

@@ -235,7 +235,7 @@ fn a_guest_hears_of_what_a_switch_dropped() {
     drop(running);
 }
 
-/// A port that another has changes nothing; others who may send are heard at once; without the key nobody is.
+/// A port that another has changes nothing; an address may come later; others who may send are heard at once; without the key nobody is.
 fn reloaded(world: &World, send: &impl Fn(&str, &[u8]), datagram: &[u8]) {
     let text = std::fs::read_to_string(world.config(0)).unwrap();
     let reload = |from: &str, to: &str| {
@@ -251,6 +251,9 @@ fn reloaded(world: &World, send: &impl Fn(&str, &[u8]), datagram: &[u8]) {
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && why.contains(&format!("cannot listen for drop reports at {taken}")), "{why}");
     drop(other);
+    assert!(reload(REPORTS, "203.0.113.1:9100").status.success());
+    assert!(world.log(0).contains("this host has no address 203.0.113.1 yet"), "{}", world.log(0));
+    assert!(reload("", "").status.success());
     send(&world.guest(2), datagram);
     eventually("it is heard still", || world.counter(0, "drop_reports_unreadable") == 2);
     assert!(reload(SWITCH, "192.168.99.2").status.success());
