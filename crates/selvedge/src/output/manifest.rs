@@ -8,6 +8,8 @@ use std::path::{Component, Path};
 
 /// Hidden, so that it is in nobody's way.
 pub(super) const NAME: &str = ".selvedge-files";
+/// The list while it is written.
+pub(super) const UNFINISHED: &str = ".selvedge-files.new";
 /// More is not ours.
 const MOST: u64 = 16 << 20;
 
@@ -26,7 +28,7 @@ impl Manifest {
         let mut files = BTreeSet::new();
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
-            if let Some(name) = entry.file_name().to_str().filter(|name| *name != NAME) {
+            if let Some(name) = entry.file_name().to_str().filter(|name| ![NAME, UNFINISHED].contains(name)) {
                 files.insert(name.to_owned());
             }
         }
@@ -42,12 +44,16 @@ impl Manifest {
         fits.then_some(manifest)
     }
 
+    /// In one step: a process killed meanwhile leaves the list that was there, and perhaps [`UNFINISHED`].
+    ///
     /// # Errors
     /// As the file system gives them.
     pub(super) fn write(&self, dir: &Path) -> io::Result<()> {
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
-        fs::write(dir.join(NAME), text)
+        let unfinished = dir.join(UNFINISHED);
+        fs::write(&unfinished, text)?;
+        fs::rename(unfinished, dir.join(NAME))
     }
 }
 

@@ -182,11 +182,12 @@ fn remove_abandoned(parent: &Path, prefix: &str) {
         if number.is_none() || !is_own_directory(&path) {
             continue;
         }
-        // Held by the process that writes there. Without a list, the run ended before it wrote anything.
+        // Held by the process that writes there. Without a list, the run ended before it wrote anything else.
         let Ok(_lock) = lock_directory(&path, Duration::ZERO) else { continue };
         if Manifest::read(&path).is_some() {
             let _ = fs::remove_dir_all(&path); // one that stays is tried again
         } else if number.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_file(path.join(manifest::UNFINISHED)); // perhaps the run ended before there was one
             let _ = fs::remove_dir(&path); // only if it is empty
         }
     }
@@ -248,6 +249,12 @@ mod tests {
         drop(lives);
         drop(Staging::new(&dir.join("run"), false).unwrap());
         assert!(alike.exists() && !busy.exists());
+        // Killed before its list had its name. No process has such a number.
+        let early = dir.join(".run.partial-4294967295");
+        fs::create_dir(&early).unwrap();
+        fs::write(early.join(manifest::UNFINISHED), "").unwrap();
+        drop(Staging::new(&dir.join("run"), false).unwrap());
+        assert!(!early.exists());
         fs::remove_dir_all(dir).unwrap();
     }
 
