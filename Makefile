@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := scripts/cargo
 SELVEDGE := $(TARGET)/release/selvedge
 
-.PHONY: help demo test loom test-kernel test-kernels test-kernels-short tutorial python fuzz build lint fmt-check clippy licences check-scripts bench peers packages test-packages test-same-bytes test-upgrade book install clean
+.PHONY: help demo test loom test-kernel test-kernels test-kernels-short tutorial python fuzz build lint fmt-check clippy licences check-scripts bench peers packages test-packages test-same-bytes test-upgrade test-cnitool book install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -101,6 +101,11 @@ test-same-bytes: ## the packages twice, from two clones with different paths: th
 test-upgrade: ## from a recorded version to this one under traffic, all versions of state raised; root, builds both (ten minutes)
 	@scripts/need test
 	@scripts/test-upgrade
+
+test-cnitool: ## CNI's cnitool calls bridge, portmap and our plugin; root, go (once), the reference plugins
+	@scripts/need test
+	$(CARGO) build --quiet --locked --package selvedge $$(scripts/features)
+	@scripts/test-cnitool
 
 book: ## the documents as pages that can be searched, in target/book
 	@scripts/need build

@@ -1,4 +1,4 @@
-"""What a container runtime does with a CNI chain, for run and churn: namespaces, plugins in turn, an agent."""
+"""What a container runtime does with a CNI chain, for all that is here: namespaces, plugins in turn, an agent."""
 
 import json
 import os
@@ -10,6 +10,14 @@ from pathlib import Path
 PLUGINS = Path(os.environ.get("CNI_PATH", "/usr/lib/cni"))
 NETNS = Path("/run/netns")
 VERSION = "1.0.0"
+# Limiter: the chain's last plugin, and what the agent's configuration says of limits.
+LIMITERS = {
+    "none": (None, ""),
+    "bandwidth": ("bandwidth", ""),
+    "htb": ("selvedge", '[limits]\nlaw = "off"\nsparse_first = false\n'),
+    "spring-alone": ("selvedge", "[limits]\nsparse_first = false\n"),
+    "spring": ("selvedge", ""),
+}
 
 
 class Impossible(Exception):
@@ -24,16 +32,18 @@ class Refused(Exception):
         self.code = answer.get("code")
 
 
-def obstacle():
+def obstacle(plugins=("bridge", "host-local", "portmap", "bandwidth"), tools=("ip", "tc", "nsenter", "chrt", "bpftool", "iptables")):
     """Why nothing can run here, or None."""
     if os.geteuid() != 0:
         return "needs root"
-    for name in ("bridge", "host-local", "portmap", "bandwidth"):
+    for name in plugins:
         if not (PLUGINS / name).exists():
             return f"needs the plugin {name} in {PLUGINS} (Debian: containernetworking-plugins)"
-    for tool in ("ip", "tc", "nsenter", "chrt", "bpftool", "iptables"):
+    for tool in tools:
         if not shutil.which(tool):
             return f"needs {tool}"
+    if not os.path.ismount("/sys/fs/bpf"):
+        return "needs a BPF file system: mount -t bpf bpf /sys/fs/bpf"
     return None
 
 
