@@ -366,7 +366,7 @@ pub struct Tenants {
 }
 
 /// Of [`Tenants`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TenantGuest {
     pub interface: String,
     pub ifindex: u32,

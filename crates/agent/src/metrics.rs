@@ -75,7 +75,7 @@ fn labels_of(limit: &Limit) -> [(&'static str, String); 2] {
 type OfLimit<T> = (&'static str, &'static str, fn(&Limit) -> T);
 
 const LIMIT_GAUGES: [OfLimit<f64>; 3] = [
-    ("limit_rate_bps", "Rate that a port is limited to", |l| l.rate_bps as f64),
+    ("limit_rate_bytes_per_second", "Rate that a port is limited to", |l| l.rate_bps as f64 / 8.0),
     ("limit_backlog_bytes", "Bytes that wait in the queue of a limit", |l| l.backlog_bytes as f64),
     ("limit_queue_delay_seconds", "How long that lasts at the limit's rate", |l| l.queue_delay_seconds),
 ];
@@ -92,8 +92,8 @@ const LIMIT_COUNTERS: [OfLimit<u64>; 6] = [
 type OfShare<T> = (&'static str, &'static str, fn(&TenantGuest) -> T);
 
 const SHARE_GAUGES: [OfShare<f64>; 3] = [
-    ("tenant_rate_bps", "Rate that a guest is held to; 0 while it is silent", |g| g.rate_bps as f64),
-    ("tenant_fair_rate_bps", "The most that this rate may be", |g| g.fair_bps as f64),
+    ("tenant_rate_bytes_per_second", "Rate that a guest is held to; 0 while it is silent", |g| g.rate_bps as f64 / 8.0),
+    ("tenant_fair_rate_bytes_per_second", "The most that this rate may be", |g| g.fair_bps as f64 / 8.0),
     ("tenant_marked_ratio", "Smoothed part of a guest's packets that were marked", |g| g.alpha),
 ];
 
@@ -334,6 +334,24 @@ mod tests {
             format!("selvedge_port_info{{{labels}}} 1.0")
         };
         assert_eq!(info, [of("a", "blue"), of("b", "")]);
+    }
+
+    #[test]
+    fn rates_are_in_bytes() {
+        let interface = || "a".to_owned();
+        let limit =
+            Limit { interface: interface(), direction: "egress".into(), rate_bps: 300_000_000, ..Limit::default() };
+        let share =
+            TenantGuest { interface: interface(), rate_bps: 8_000, fair_bps: 30_000_000, ..TenantGuest::default() };
+        let text = Snapshot { limits: vec![limit], shares: vec![share], ..Snapshot::default() }.text();
+        for line in [
+            "selvedge_limit_rate_bytes_per_second{interface=\"a\",direction=\"egress\"} 37500000.0",
+            "selvedge_tenant_rate_bytes_per_second{interface=\"a\"} 1000.0",
+            "selvedge_tenant_fair_rate_bytes_per_second{interface=\"a\"} 3750000.0",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        }
+        assert!(!text.contains("_bps"), "{text}");
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn guests_share_the_uplink_by_weight_and_a_silent_one_leaves_its_part() {
     let scrape = world.spawn(&world.host(0), "http 127.0.0.1:9464 0").wait_with_output().unwrap();
     let scrape = String::from_utf8_lossy(&scrape.stdout).into_owned();
     crate::check_metrics(&scrape);
-    assert!(scrape.contains("selvedge_tenant_fair_rate_bps{interface=\"lxc2\"} 30000000"), "{scrape}");
+    assert!(scrape.contains("selvedge_tenant_fair_rate_bytes_per_second{interface=\"lxc2\"} 3750000"), "{scrape}");
     // Without the table nobody is held any more.
     let text = std::fs::read_to_string(world.config(0)).unwrap();
     let text = text.replace("[tenants]\nuplink_rate = \"30Mbps\"\ninactive = \"500ms\"", "").replace("weight = 2", "");
