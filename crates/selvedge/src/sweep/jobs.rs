@@ -176,7 +176,7 @@ fn content(document: &Document, plan: &Plan) -> Result<Vec<[u8; 32]>, ConfigErro
 /// Of the version, the configuration in effect with its seed, and what it names.
 fn hash(effective: &str, content: &[[u8; 32]]) -> String {
     let mut all = Context::new(&SHA256);
-    all.update(concat!("selvedge job 1\n", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
+    all.update(concat!("selvedge job 2\n", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
     all.update(effective.as_bytes());
     content.iter().for_each(|file| all.update(file));
     all.finish().as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
