@@ -1,9 +1,9 @@
 //! Clove through whole edges: what one says, what the other does, and what guests see.
 
 use crate::vcc::{self, Class};
-use crate::{Balance, Config, Direction, Edge, Slot};
+use crate::{hygenicc, Balance, Config, Direction, Edge, Slot};
 use proptest::prelude::*;
-use units::Time;
+use units::{BitRate, Time};
 use wire::feedback::{Feedback, CE, UTILISATION};
 use wire::{ecn, proto, tcp, v4, version, Packet};
 
@@ -182,6 +182,57 @@ fn congestion_control_beside_it_counts_every_mark_unless_that_is_masked() {
     let masks = format!("{CLOVE},clove_masks=all");
     assert_eq!([cut(CLOVE, &[]), cut(CLOVE, &all)], [true, true]);
     assert_eq!([cut(&masks, &[]), cut(&masks, &all)], [false, true], "masked while a path is free");
+}
+
+/// On one edge, with one place for feedback a packet.
+#[test]
+fn clove_congestion_control_and_shares_each_count_every_mark() {
+    const MARKED: u32 = 3;
+    let united = |guest| {
+        let shares = hygenicc::Config::new(BitRate::from_gbps(10), Time::from_us(100));
+        let mut edge = Edge::new(Config {
+            balance: CLOVE.parse().unwrap(),
+            congestion: Some(vcc::Config::new(Class::default())),
+            hygenicc: Some(hygenicc::Config { guests: vec![(address(guest), 1)], ..shares }),
+            ..Config::default()
+        });
+        edge.set_default_schedule(&LABELS);
+        edge
+    };
+    let (mut here, mut there) = (united(HERE), united(THERE));
+    let mut now = Time::from_ms(1);
+    for (from, flags, ack) in [(HERE, tcp::SYN, 0), (THERE, tcp::SYN | tcp::ACK, 1)] {
+        let syn = Packet { ack, wscale: 1, mss: 1460, ..segment(from, HERE + THERE - from, flags, 0) };
+        let (sender, receiver) = if from == HERE { (&mut here, &mut there) } else { (&mut there, &mut here) };
+        let sent = send(sender, now, syn);
+        receive(receiver, now, sent);
+    }
+    let full = weights(&here, THERE);
+    let mut paths = Vec::new();
+    for n in 0..MARKED {
+        now += Time::from_us(200);
+        let data = Packet { seq: 1 + 1000 * n, ack: 1, ..segment(HERE, THERE, tcp::ACK, 1000) };
+        let (mut data, feedback) = send(&mut here, now, data);
+        paths.push(usize::from(data.label - LABELS[0]));
+        mark(&mut data);
+        assert_eq!(receive(&mut there, now, (data, feedback)).ecn, ecn::NOT_ECT, "the guest sees none");
+        // What two of them have to say takes two packets; congestion control's is in a shim.
+        for _ in 0..3 {
+            now += Time::from_us(60);
+            let ack = Packet { seq: 1, ack: 1001 + 1000 * n, ..segment(THERE, HERE, tcp::ACK, 0) };
+            let ack = send(&mut there, now, ack);
+            assert_eq!(receive(&mut here, now, ack).tcp_flags, tcp::ACK);
+        }
+    }
+    let counted = there.counters();
+    assert_eq!((counted.congestion.marked_bytes, counted.hygenicc.marks_counted), (3000, 3));
+    assert_eq!(paths.iter().collect::<std::collections::BTreeSet<_>>().len(), 3, "{paths:?}");
+    let reported = here.congestion(&segment(HERE, THERE, tcp::ACK, 0).flow_key()).unwrap();
+    assert_eq!((reported.marked.get(), here.counters().hygenicc.marks_heard), (3000, 3));
+    let cut = weights(&here, THERE);
+    for (path, before) in full.iter().enumerate() {
+        assert_eq!(cut[path] < *before, paths.contains(&path), "{paths:?}: {full:?} {cut:?}");
+    }
 }
 
 proptest! {
