@@ -6,7 +6,7 @@ mod fabric;
 use edge::Balance;
 use fabric::peer::{sustained, transfer, SUSTAINED};
 use fabric::{in_namespace, Fabric};
-use kernel::state::{Config, Counter, Counters, VERSION_1, VERSION_PLAIN};
+use kernel::state::{Config, Counter, Counters, VERSION_1, VERSION_2, VERSION_PLAIN};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -138,12 +138,20 @@ fn a_kernel_vxlan_device_interoperates() {
 }
 
 /// MTU-size frames on the underlay; returns the mean size received at guest 1's edge.
-fn received_over_small_frames(name: &str, cell_bytes: u64, trick: bool, small_segments: bool) -> Option<u64> {
+fn received_over_small_frames(
+    name: &str,
+    version: u8,
+    cell_bytes: u64,
+    trick: bool,
+    small_segments: bool,
+) -> Option<u64> {
     if fabric::lacks("ethtool") {
         return None;
     }
     let mut fabric = fabric(name)?;
-    fabric.add_edges(&flowcells(cell_bytes), &LABELS);
+    for i in 0..2 {
+        fabric.add_edge(i, &flowcells(cell_bytes), &LABELS, version, false, 1024);
+    }
     fabric
         .exec_ok(&fabric.host(0), "ethtool -K u0 tso off gso off tx-udp_tnl-segmentation off tx-udp-segmentation off");
     fabric.exec_ok(&fabric.host(1), "ethtool -K u0 gro on");
@@ -166,17 +174,27 @@ fn received_over_small_frames(name: &str, cell_bytes: u64, trick: bool, small_se
             kernel::gro::remove("svgro").expect("removing twice is fine");
         });
     }
+    for edge in &fabric.edges {
+        let heard = edge.edge.all_heard(1).unwrap();
+        let spoken = heard.iter().map(|(_, heard)| heard.version(version, kernel::monotonic_ns())).max();
+        assert_eq!(spoken, Some(version), "{heard:?}");
+    }
     Some(mean_received(&fabric))
 }
 
 #[test]
 fn small_frames_of_one_label_merge_and_of_different_labels_do_not() {
-    let Some(merged) = received_over_small_frames("f", 65_536, true, false) else { return };
-    assert!(merged > 5_000, "with the device: {merged}");
-    let without = received_over_small_frames("g", 65_536, false, false).unwrap();
-    assert!(without < 1_500, "without it nothing merges in front of the edge: {without}");
-    let labels = received_over_small_frames("h", 1, true, true).unwrap();
-    assert!(labels < 1_500, "each segment its own cell and label: {labels}");
+    for (version, names) in [(VERSION_1, ["f", "g", "h"]), (VERSION_2, ["f2", "g2", "h2"])] {
+        let mean = |n: usize, cell_bytes, trick, small_segments| {
+            received_over_small_frames(names[n], version, cell_bytes, trick, small_segments)
+        };
+        let Some(merged) = mean(0, 65_536, true, false) else { return };
+        assert!(merged > 5_000, "with the device: {merged}");
+        let without = mean(1, 65_536, false, false).unwrap();
+        assert!(without < 1_500, "without it nothing merges in front of the edge: {without}");
+        let labels = mean(2, 1, true, true).unwrap();
+        assert!(labels < 1_500, "each segment its own cell and label: {labels}");
+    }
 }
 
 #[test]
