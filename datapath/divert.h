@@ -17,19 +17,19 @@
 #include "packet.h"
 
 /* Times are in units of 2^20 ns, about a millisecond, mod 2^32. */
-#define SV_RECEIVE_CLOCK(ns) ((u32)((ns) >> 20))
+#define SV_DIVERT_CLOCK(ns) ((u32)((ns) >> 20))
 
 /* So long, about 268 ms, a diverted flow waits for a word of the holder. */
-#define SV_RECEIVE_PATIENCE 256
+#define SV_DIVERT_PATIENCE 256
 
 /* Segments on the long way at once: with more, something is wrong, and further ones go straight on. */
-#define SV_RECEIVE_MAX 1024
+#define SV_DIVERT_MAX 1024
 
-/* sv_receive.flags */
-#define SV_RECEIVE_STARTED 0x1 /* exp and cell mean something */
+/* sv_divert.flags */
+#define SV_DIVERT_STARTED 0x1 /* exp and cell mean something */
 
 /* Of a flow's incoming direction. */
-struct sv_receive {
+struct sv_divert {
 	u32 exp;     /* the next sequence number */
 	u32 cell;    /* the newest flowcell of which anything came, except ahead of its turn */
 	u32 since;   /* when the holder was last heard of, or the diversion began */
@@ -39,7 +39,7 @@ struct sv_receive {
 	u8 pad[3];
 };
 
-SV_ASSERT_SIZE(struct sv_receive, 20);
+SV_ASSERT_SIZE(struct sv_divert, 20);
 
 /* What the holder is told with a segment. */
 struct sv_place {
@@ -52,34 +52,34 @@ struct sv_place {
 SV_ASSERT_SIZE(struct sv_place, 12);
 
 /* Result bits */
-#define SV_RECEIVE_DIVERT 0x1
-#define SV_RECEIVE_FIRST 0x2 /* with it a diversion begins: the holder starts with `place` */
-#define SV_RECEIVE_AHEAD 0x4 /* it goes straight on although it may be ahead of its turn */
+#define SV_DIVERT_ASIDE 0x1
+#define SV_DIVERT_FIRST 0x2 /* with it a diversion begins: the holder starts with `place` */
+#define SV_DIVERT_AHEAD 0x4 /* it goes straight on although it may be ahead of its turn */
 
 /* A late copy of the SYN belongs to the connection's beginning; another's is most likely further away, bytes. */
-#define SV_RECEIVE_SYN_WINDOW (1u << 24)
+#define SV_DIVERT_SYN_WINDOW (1u << 24)
 
-SV_FN u32 sv_receive_diverted(const struct sv_receive *r)
+SV_FN u32 sv_divert_outstanding(const struct sv_divert *r)
 {
 	return (u16)(r->bounced - r->drained);
 }
 
 /* Another connection begins, or order is not followed from here on. What is diverted still may come late. */
-SV_FN void sv_receive_restart(struct sv_receive *r)
+SV_FN void sv_divert_restart(struct sv_divert *r)
 {
 	r->flags = 0;
 	r->drained = r->bounced;
 }
 
-SV_FN void sv_receive_start(struct sv_receive *r, u32 exp, u32 cell)
+SV_FN void sv_divert_start(struct sv_divert *r, u32 exp, u32 cell)
 {
 	r->exp = exp;
 	r->cell = cell;
-	r->flags = SV_RECEIVE_STARTED;
+	r->flags = SV_DIVERT_STARTED;
 }
 
 /* The flow has got as far as this. */
-SV_FN void sv_receive_advance(struct sv_receive *r, const struct sv_packet *p, u32 end)
+SV_FN void sv_divert_advance(struct sv_divert *r, const struct sv_packet *p, u32 end)
 {
 	if (p->has_cell && sv_seq_after(p->cell, r->cell))
 		r->cell = p->cell;
@@ -87,38 +87,38 @@ SV_FN void sv_receive_advance(struct sv_receive *r, const struct sv_packet *p, u
 		r->exp = end;
 }
 
-SV_FN void sv_receive_syn(struct sv_receive *r, const struct sv_packet *p)
+SV_FN void sv_divert_syn(struct sv_divert *r, const struct sv_packet *p)
 {
 	u32 exp = p->seq + 1 + p->payload;
 
-	if (r->flags & SV_RECEIVE_STARTED && r->exp - exp < SV_RECEIVE_SYN_WINDOW)
+	if (r->flags & SV_DIVERT_STARTED && r->exp - exp < SV_DIVERT_SYN_WINDOW)
 		return;
-	sv_receive_restart(r);
+	sv_divert_restart(r);
 	if (p->has_cell)
-		sv_receive_start(r, exp, p->cell);
+		sv_divert_start(r, exp, p->cell);
 }
 
 /*
  * A segment of the flow. `ready`: somebody holds what is diverted. Pure ACKs, SYNs and RSTs go straight on, as they do
- * past the holder. Returns SV_RECEIVE_*, and with SV_RECEIVE_DIVERT fills `place`. The caller holds the flow's lock.
+ * past the holder. Returns SV_DIVERT_*, and with SV_DIVERT_ASIDE fills `place`. The caller holds the flow's lock.
  */
-SV_FN u32 sv_receive_segment(struct sv_receive *r, const struct sv_packet *p, u32 now, int ready, struct sv_place *place)
+SV_FN u32 sv_divert_segment(struct sv_divert *r, const struct sv_packet *p, u32 now, int ready, struct sv_place *place)
 {
 	u8 urgent = p->tcp_flags & (SV_TCP_FIN | SV_TCP_URG);
 	u32 end = p->seq + p->payload + !!(p->tcp_flags & SV_TCP_FIN), result = 0;
-	u32 diverted = sv_receive_diverted(r);
+	u32 diverted = sv_divert_outstanding(r);
 	s32 gap, newer;
 	int ahead;
 
 	if (p->proto != SV_PROTO_TCP)
 		return 0;
 	if (p->tcp_flags & SV_TCP_SYN) {
-		sv_receive_syn(r, p);
+		sv_divert_syn(r, p);
 		return 0;
 	}
 	if (end == p->seq || p->tcp_flags & SV_TCP_RST || p->truncated)
 		return 0;
-	if (diverted && (!ready || now - r->since > SV_RECEIVE_PATIENCE)) {
+	if (diverted && (!ready || now - r->since > SV_DIVERT_PATIENCE)) {
 		r->drained = r->bounced;
 		diverted = 0;
 	}
@@ -126,38 +126,38 @@ SV_FN u32 sv_receive_segment(struct sv_receive *r, const struct sv_packet *p, u3
 		r->flags = 0; /* nobody tells in which order they were sent */
 		return 0;
 	}
-	if (!(r->flags & SV_RECEIVE_STARTED))
-		sv_receive_start(r, p->seq, p->cell);
+	if (!(r->flags & SV_DIVERT_STARTED))
+		sv_divert_start(r, p->seq, p->cell);
 	gap = sv_seq_diff(p->seq, r->exp);
 	newer = p->has_cell ? sv_seq_diff(p->cell, r->cell) : 0;
 	/* The holder lets FIN and URG pass: for their sake alone nothing is diverted. */
 	ahead = gap > 0 && newer > 0 && !urgent;
-	if ((diverted || (ahead && ready)) && diverted < SV_RECEIVE_MAX) {
+	if ((diverted || (ahead && ready)) && diverted < SV_DIVERT_MAX) {
 		place->exp = r->exp;
 		place->cell = r->cell;
 		r->bounced++;
 		place->number = r->bounced;
-		result = SV_RECEIVE_DIVERT;
+		result = SV_DIVERT_ASIDE;
 		if (!diverted) {
 			r->since = now;
-			result |= SV_RECEIVE_FIRST;
+			result |= SV_DIVERT_FIRST;
 		}
-		sv_receive_advance(r, p, end);
+		sv_divert_advance(r, p, end);
 		return result;
 	}
 	/* Within a flowcell, which took one path, a gap is loss. Beyond one, only what is not older tells what is to come. */
 	if (ahead || gap <= 0 || newer == 0)
-		sv_receive_advance(r, p, end);
-	return ahead ? SV_RECEIVE_AHEAD : 0;
+		sv_divert_advance(r, p, end);
+	return ahead ? SV_DIVERT_AHEAD : 0;
 }
 
 /*
  * The holder says that all segments up to `number` are back; the same number again: that it is at work. Numbers that
  * were not given since the flow last went straight on are ignored. The caller holds the flow's lock.
  */
-SV_FN void sv_receive_drained(struct sv_receive *r, u16 number, u32 now)
+SV_FN void sv_divert_drained(struct sv_divert *r, u16 number, u32 now)
 {
-	if ((u16)(number - r->drained) > sv_receive_diverted(r))
+	if ((u16)(number - r->drained) > sv_divert_outstanding(r))
 		return;
 	r->drained = number;
 	r->since = now;

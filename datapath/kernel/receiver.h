@@ -26,7 +26,7 @@ static __always_inline u32 receiver_ifindex(const struct sv_receiver *holder, u6
 static __always_inline void follow_anew(struct sv_flow_slot *slot)
 {
 	bpf_spin_lock(&slot->lock);
-	sv_receive_restart(&slot->receive);
+	sv_divert_restart(&slot->divert);
 	bpf_spin_unlock(&slot->lock);
 }
 
@@ -44,18 +44,18 @@ static __noinline int divert(struct __sk_buff *skb, struct sv_flow_slot *slot, c
 		return STRAIGHT_ON;
 	ifindex = receiver_ifindex(holder, now);
 	bpf_spin_lock(&slot->lock);
-	result = sv_receive_segment(&slot->receive, p, SV_RECEIVE_CLOCK(now), ifindex != 0, &bounce.place);
+	result = sv_divert_segment(&slot->divert, p, SV_DIVERT_CLOCK(now), ifindex != 0, &bounce.place);
 	bpf_spin_unlock(&slot->lock);
-	if (result & SV_RECEIVE_AHEAD)
+	if (result & SV_DIVERT_AHEAD)
 		count(counters, SV_COUNT_IN_AHEAD, 1);
-	if (!(result & SV_RECEIVE_DIVERT))
+	if (!(result & SV_DIVERT_ASIDE))
 		return STRAIGHT_ON;
 	bounce.secret = holder->secret;
 	bounce.port = port;
 	bounce.vni = vni;
 	bounce.cell = p->cell;
 	bounce.payload = p->payload;
-	bounce.first = !!(result & SV_RECEIVE_FIRST);
+	bounce.first = !!(result & SV_DIVERT_FIRST);
 	bounce.has_cell = p->has_cell;
 	if (bpf_skb_change_head(skb, sizeof(bounce), 0) || bpf_skb_store_bytes(skb, 0, &bounce, sizeof(bounce), 0))
 		return drop(counters, SV_COUNT_DROP_ERROR);
@@ -70,7 +70,7 @@ static __noinline int hear_mark(struct __sk_buff *skb, u64 secret)
 {
 	struct sv_mark mark = {0};
 	struct sv_flow_slot *slot;
-	u32 now = SV_RECEIVE_CLOCK(bpf_ktime_get_coarse_ns());
+	u32 now = SV_DIVERT_CLOCK(bpf_ktime_get_coarse_ns());
 
 	if (bpf_skb_load_bytes(skb, SV_ETH_LEN, &mark, sizeof(mark)) || mark.secret != secret)
 		return -1;
@@ -78,7 +78,7 @@ static __noinline int hear_mark(struct __sk_buff *skb, u64 secret)
 	if (!slot)
 		return 0;
 	bpf_spin_lock(&slot->lock);
-	sv_receive_drained(&slot->receive, mark.number, now);
+	sv_divert_drained(&slot->divert, mark.number, now);
 	bpf_spin_unlock(&slot->lock);
 	return 0;
 }

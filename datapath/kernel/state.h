@@ -280,7 +280,7 @@ struct sv_flow_slot {
 	struct sv_balance balance;
 	struct sv_flow_counts counts;
 	struct sv_found found;
-	struct sv_receive receive;
+	struct sv_divert divert;
 	struct sv_vcc vcc; /* zero without virtual congestion control */
 };
 
@@ -323,7 +323,7 @@ struct sv_return {
 
 SV_ASSERT_SIZE(struct sv_return, 32);
 
-/* What the thread says of a flow, in a frame of type SV_ETHERTYPE_MARK that nobody gets: sv_receive_drained. */
+/* What the thread says of a flow, in a frame of type SV_ETHERTYPE_MARK that nobody gets: sv_divert_drained. */
 struct sv_mark {
 	u64 secret;
 	struct sv_flow_slot_key key;

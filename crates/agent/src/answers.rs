@@ -156,7 +156,7 @@ impl Agent {
             in_segments: slot.in_segments,
             cell: slot.balance.cell,
             label: slot.balance.label,
-            diverted_segments: slot.receive.bounced.wrapping_sub(slot.receive.drained),
+            diverted_segments: slot.divert.bounced.wrapping_sub(slot.divert.drained),
             age_seconds: now.saturating_sub(slot.flow.last_seen) as f64 / 1e9,
             congestion: self.config.congestion.as_ref().and_then(|config| slot.vcc.connection(config)).map(congestion),
         }

@@ -76,7 +76,7 @@ fn what_overtook_is_diverted_and_only_the_thread_can_give_it_back() {
         let drain = |frame: &[u8]| edge.test_run(Role::Drain, uplink, frame).unwrap();
         let key = FlowSlotKey { key: data(0, 0).flow_key().reversed(), vni: VNI };
         let diverted = || {
-            let receive = edge.flow(&key).unwrap().unwrap().receive;
+            let receive = edge.flow(&key).unwrap().unwrap().divert;
             receive.bounced.wrapping_sub(receive.drained)
         };
         arrive(&data(1000, 100), 250);

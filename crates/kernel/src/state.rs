@@ -50,7 +50,7 @@ plain!(
     Peer = 576,
     FlowSlotKey = 44,
     Flow = 16,
-    Receive = 20,
+    Divert = 20,
     FlowSlot = 328,
     Receiver = 16,
     Bounce = 40,
@@ -350,7 +350,7 @@ pub struct FlowSlot {
     pub in_segments: u64,
     pub in_bytes: u64,
     pub found: Found,
-    pub receive: Receive,
+    pub divert: Divert,
     /// Zero without virtual congestion control.
     pub vcc: edge::vcc::State,
 }
@@ -374,10 +374,10 @@ pub struct Found {
     pub pad: [u8; 3],
 }
 
-/// `struct sv_receive`: how far the incoming direction has got, and what of it takes the way through the agent.
+/// `struct sv_divert`: how far the incoming direction has got, and what of it takes the way through the agent.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Receive {
+pub struct Divert {
     /// The next sequence number.
     pub exp: u32,
     pub cell: u32,

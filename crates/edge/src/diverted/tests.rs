@@ -1,7 +1,7 @@
 //! The holder together with the data path's own C, and the queue between them.
 
 use super::*;
-use crate::native::divert::{Receive, DIVERT, FIRST};
+use crate::native::divert::{Divert, DIVERT, FIRST};
 use crate::reorder::Timeout;
 use proptest::prelude::*;
 use wire::{proto, tcp};
@@ -12,7 +12,7 @@ fn data(seq: u32, payload: u32, cell: u32) -> Packet {
 
 /// One flow: what arrives goes straight on, or into the queue, and comes to the guest.
 struct World {
-    state: Receive,
+    state: Divert,
     holder: Holder,
     now: Time,
     key: Key,
@@ -28,7 +28,7 @@ struct World {
 impl World {
     fn new(config: Config) -> World {
         World {
-            state: Receive::default(),
+            state: Divert::default(),
             holder: Holder::new(config),
             now: Time::from_ms(1),
             key: (FlowKey::default(), 7),

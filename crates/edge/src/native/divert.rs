@@ -3,17 +3,17 @@
 use std::ffi::c_int;
 use wire::Packet;
 
-/// `SV_RECEIVE_*`
+/// `SV_DIVERT_*`
 pub(crate) const DIVERT: u32 = 0x1;
 pub(crate) const FIRST: u32 = 0x2;
 pub(crate) const AHEAD: u32 = 0x4;
 pub(crate) const PATIENCE: u32 = 256;
 pub(crate) const MAX: u32 = 1024;
 
-/// `struct sv_receive`
+/// `struct sv_divert`
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Receive {
+pub(crate) struct Divert {
     pub(crate) exp: u32,
     pub(crate) cell: u32,
     pub(crate) since: u32,
@@ -22,7 +22,7 @@ pub(crate) struct Receive {
     pub(crate) flags: u8,
     pad: [u8; 3],
 }
-const _: () = assert!(size_of::<Receive>() == 20);
+const _: () = assert!(size_of::<Divert>() == 20);
 
 /// `struct sv_place`
 #[repr(C)]
@@ -36,27 +36,27 @@ pub(crate) struct Place {
 const _: () = assert!(size_of::<Place>() == 12);
 
 extern "C" {
-    fn sv_edge_receive_segment(r: *mut Receive, p: *const Packet, now: u32, ready: c_int, place: *mut Place) -> u32;
-    fn sv_edge_receive_drained(r: *mut Receive, number: u16, now: u32);
-    fn sv_edge_receive_restart(r: *mut Receive);
+    fn sv_edge_divert_segment(r: *mut Divert, p: *const Packet, now: u32, ready: c_int, place: *mut Place) -> u32;
+    fn sv_edge_divert_drained(r: *mut Divert, number: u16, now: u32);
+    fn sv_edge_divert_restart(r: *mut Divert);
 }
 
-impl Receive {
+impl Divert {
     pub(crate) fn segment(&mut self, packet: &Packet, now: u32, ready: bool) -> (u32, Place) {
         let mut place = Place::default();
         // SAFETY: valid references to mirrors of C's structs, which C does not keep.
-        let result = unsafe { sv_edge_receive_segment(self, packet, now, ready.into(), &mut place) };
+        let result = unsafe { sv_edge_divert_segment(self, packet, now, ready.into(), &mut place) };
         (result, place)
     }
 
     pub(crate) fn drained(&mut self, number: u16, now: u32) {
         // SAFETY: as above.
-        unsafe { sv_edge_receive_drained(self, number, now) }
+        unsafe { sv_edge_divert_drained(self, number, now) }
     }
 
     pub(crate) fn restart(&mut self) {
         // SAFETY: as above.
-        unsafe { sv_edge_receive_restart(self) }
+        unsafe { sv_edge_divert_restart(self) }
     }
 
     pub(crate) fn is_diverted(&self) -> bool {
@@ -73,8 +73,8 @@ mod tests {
         Packet { seq, payload, cell, has_cell: 1, proto: proto::TCP, tcp_flags: tcp::ACK, ..Packet::default() }
     }
 
-    fn begun(exp: u32, cell: u32) -> Receive {
-        let mut r = Receive::default();
+    fn begun(exp: u32, cell: u32) -> Divert {
+        let mut r = Divert::default();
         assert_eq!(r.segment(&data(exp.wrapping_sub(10), 10, cell), 0, true).0, 0);
         assert_eq!((r.exp, r.cell), (exp, cell));
         r
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_new_connection_starts_anew_and_a_late_syn_does_not() {
-        let mut r = Receive::default();
+        let mut r = Divert::default();
         let syn = Packet { payload: 0, tcp_flags: tcp::SYN, ..data(99, 0, 1) };
         assert_eq!(r.segment(&syn, 0, true).0, 0);
         assert_eq!((r.exp, r.cell), (100, 1));

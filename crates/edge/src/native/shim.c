@@ -57,9 +57,9 @@ int sv_edge_goes_first(struct sv_sparse *s, struct sv_sparse_flow *flows, u32 ha
 u32 sv_edge_bulk_flows(const struct sv_sparse *s);
 u32 sv_edge_pacer_backlog(const struct sv_pacer *s, u64 rate, u64 now);
 u64 sv_edge_pacer_take(struct sv_pacer *s, u64 rate, u32 bytes, u64 now);
-u32 sv_edge_receive_segment(struct sv_receive *r, const struct sv_packet *p, u32 now, int ready, struct sv_place *place);
-void sv_edge_receive_drained(struct sv_receive *r, u16 number, u32 now);
-void sv_edge_receive_restart(struct sv_receive *r);
+u32 sv_edge_divert_segment(struct sv_divert *r, const struct sv_packet *p, u32 now, int ready, struct sv_place *place);
+void sv_edge_divert_drained(struct sv_divert *r, u16 number, u32 now);
+void sv_edge_divert_restart(struct sv_divert *r);
 int sv_edge_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u64 now, u64 *at);
 u32 sv_edge_limit_bytes(const struct sv_packet *p, u32 len);
 void sv_edge_delay_count(struct sv_delays *d, u64 ns);
@@ -292,19 +292,19 @@ u64 sv_edge_pacer_take(struct sv_pacer *s, u64 rate, u32 bytes, u64 now)
 	return sv_pacer_take(s, rate, bytes, now);
 }
 
-u32 sv_edge_receive_segment(struct sv_receive *r, const struct sv_packet *p, u32 now, int ready, struct sv_place *place)
+u32 sv_edge_divert_segment(struct sv_divert *r, const struct sv_packet *p, u32 now, int ready, struct sv_place *place)
 {
-	return sv_receive_segment(r, p, now, ready, place);
+	return sv_divert_segment(r, p, now, ready, place);
 }
 
-void sv_edge_receive_drained(struct sv_receive *r, u16 number, u32 now)
+void sv_edge_divert_drained(struct sv_divert *r, u16 number, u32 now)
 {
-	sv_receive_drained(r, number, now);
+	sv_divert_drained(r, number, now);
 }
 
-void sv_edge_receive_restart(struct sv_receive *r)
+void sv_edge_divert_restart(struct sv_divert *r)
 {
-	sv_receive_restart(r);
+	sv_divert_restart(r);
 }
 
 int sv_edge_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u64 now, u64 *at)
