@@ -10,10 +10,10 @@
 #define SV_POLICED 0x08	    /* drop it: it exceeds the window */
 #define SV_CONSUMED 0x10    /* it was for the edge, and goes nowhere */
 #define SV_LIMITED 0x20	    /* the limiter marked it, or made the flow's window smaller */
+#define SV_REPORTED 0x40    /* it brought a report of virtual congestion control; from who runs the stages, as the next */
+#define SV_NO_ROOM 0x80	    /* for the flow's state */
 #define SV_ANSWERED 0x100   /* virtual congestion control answers for the guest's ECN, which sees none of the network's */
 #define SV_OVER_RATE 0x200  /* drop or hold it: it exceeds the rate of its guest; from sv_hold alone */
-/* Bits that the includer of edge.h may use for results of its own. */
-#define SV_RESULT_FREE 0xc0
 
 /* Of sv_tick. */
 #define SV_EXPIRED 0x1 /* the flow's state is to be freed */

@@ -10,7 +10,7 @@
  *
  * The laws of limiter.h look at each segment of both directions, after everything else that the edge does to what the guest
  * gets, so that of two windows the smaller one wins. They need the class's backlog, and with it the kernel's type
- * information; the plain program does without, and without the laws.
+ * information; limits_plain.bpf.c does without, and without the laws.
  */
 #include "program.h"
 
@@ -22,14 +22,8 @@
 
 #include "htb.h"
 #include "kept.h"
+#include "queue.h"
 #include "skb.h"
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__type(key, struct sv_limiter_key);
-	__type(value, struct sv_limiter);
-} limiters SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
@@ -83,13 +77,6 @@ static __always_inline struct passing *new_passing(void)
 	if (at)
 		__builtin_memset(at, 0, sizeof(*at));
 	return at;
-}
-
-static __always_inline struct sv_limiter *find_limiter(u32 ifindex, u32 direction, struct sv_limiter_key *key)
-{
-	key->ifindex = ifindex;
-	key->direction = direction;
-	return bpf_map_lookup_elem(&limiters, key);
 }
 
 static __always_inline struct sv_limiter_counts *find_counts(const struct sv_limiter_key *key)
@@ -209,8 +196,6 @@ static __noinline int recall(struct sv_limited *flow, const struct sv_packet *p,
 	return 0;
 }
 
-#define NO_ROOM 0x80u
-
 /*
  * A TCP segment that is about to be queued, and one on the way back to its sender. Functions of their own: the verifier proves
  * each once per program. Both return result bits.
@@ -219,7 +204,7 @@ static __noinline u32 before_queue(struct sv_limiter *l, struct sv_limited *flow
 				   const struct sv_packet *p, u64 now)
 {
 	if (!l || !flow || !limit || !p)
-		return NO_ROOM;
+		return SV_NO_ROOM;
 	if (!limit->first)
 		sample(l, limit);
 	SV_LOCK(&flow->lock);
@@ -236,7 +221,7 @@ static __noinline u32 on_the_way_back(struct sv_limiter *l, struct sv_limited *f
 	u32 result;
 
 	if (!l || !flow || !limit || !p)
-		return NO_ROOM;
+		return SV_NO_ROOM;
 	gradient = flow->conn.flags & SV_CONN_FIRST ? 0 : sample(l, limit);
 	SV_LOCK(&flow->lock);
 	sv_limit_track(&flow->flow, &flow->conn, &flow->bound, p, 0, l->idle, now);
@@ -286,7 +271,7 @@ static __noinline int apply_law(struct __sk_buff *skb, struct sv_limiter *l, con
 	} else if (p->proto == SV_PROTO_TCP) {
 		flow = find_limited(p, key, limited_way);
 		if (!flow)
-			result = NO_ROOM;
+			result = SV_NO_ROOM;
 		else if (limited_way)
 			result = before_queue(l, flow, &limit, p, now);
 		else
@@ -297,11 +282,11 @@ static __noinline int apply_law(struct __sk_buff *skb, struct sv_limiter *l, con
 			recall(flow, p, key->ifindex, limited_way);
 	}
 	/* What goes out and needs nothing is most of it, and pays for no counting. */
-	if (!limited_way || unread || result & (NO_ROOM | SV_LIMITED)) {
+	if (!limited_way || unread || result & (SV_NO_ROOM | SV_LIMITED)) {
 		counts = find_counts(key);
 		if (counts) {
 			counts->unread += unread;
-			counts->untracked += !!(result & NO_ROOM);
+			counts->untracked += !!(result & SV_NO_ROOM);
 			counts->acks += !limited_way && !unread;
 			counts->lowered += !!(p->dirty & SV_DIRTY_WINDOW);
 			if (result & SV_LIMITED) {
@@ -412,42 +397,6 @@ static __always_inline int apply(struct __sk_buff *skb, struct sv_limiter *l, co
 	return 0;
 }
 
-/* Towards the queue, if there is one. */
-static __always_inline int to_queue(struct __sk_buff *skb, const struct sv_limiter *l, u32 first)
-{
-	u32 number = l->flags >> SV_LIMITER_NUMBER;
-
-	if (!l->device)
-		return NEXT;
-	if (!number) {
-		skb->mark = skb->ifindex;
-	} else if (skb->priority) {
-		number |= SV_RETURN_PRIORITY;
-		bpf_set_hash(skb, skb->priority);
-	}
-	skb->tc_index = number; /* a guest's own must not be taken for one */
-	skb->priority = first && l->first ? l->first : l->class;
-	return bpf_redirect(l->device, 0);
-}
-
-/*
- * Out of the queue, on its way to the host? Of a port with a network selvedge_guest, which has seen it, takes the mark off and lets
- * it pass.
- */
-static __always_inline int came_out(struct __sk_buff *skb)
-{
-	u64 stamp = skb->tstamp;
-
-	if (stamp != SV_RETURNED && stamp != SV_RETURNED_PRIORITY)
-		return skb->mark == skb->ifindex;
-	skb->tstamp = 0;
-	if (stamp == SV_RETURNED_PRIORITY) {
-		skb->priority = skb->hash;
-		bpf_set_hash_invalid(skb);
-	}
-	return 1;
-}
-
 /* What the guest sends. */
 SEC("tc")
 int selvedge_limit_guest(struct __sk_buff *skb)
@@ -473,19 +422,6 @@ int selvedge_limit_guest(struct __sk_buff *skb)
 			return TC_ACT_SHOT;
 	}
 	return out ? to_queue(skb, out, first) : NEXT;
-}
-
-/* The same without laws. */
-SEC("tc")
-int selvedge_limit_plain(struct __sk_buff *skb)
-{
-	struct sv_limiter_key key = {0};
-	struct sv_limiter *l;
-
-	if (came_out(skb))
-		return NEXT;
-	l = find_limiter(skb->ifindex, SV_LIMITER_OUT, &key);
-	return l ? to_queue(skb, l, 0) : NEXT;
 }
 
 /* What it gets. On the port's egress, before the queue. */

@@ -15,10 +15,6 @@ static __always_inline void rewrite_for_test(struct sv_packet *p)
 	}
 }
 
-/* Beside the result bits of the stages, which with these fit in a byte. */
-#define NO_ROOM 0x80u  /* for the flow's state */
-#define REPORTED 0x40u /* it brought a report */
-
 static __noinline u32 hash_of(const struct sv_packet *p, u64 seed)
 {
 	struct sv_flow_key key;
@@ -79,7 +75,7 @@ static __always_inline u32 run_egress(struct sv_flow_slot *slot, const struct sv
 		c.hash = slot->hash;
 		c.counts = &slot->counts;
 	} else {
-		result = NO_ROOM;
+		result = SV_NO_ROOM;
 	}
 	if (!c.hash) {
 		c.hash = hash_of(p, conf->seed);
@@ -146,7 +142,7 @@ static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct s
 			p->cell = sv_encap_cell(slot->flow.in_cell, o->encap.cell);
 		}
 	} else {
-		result = NO_ROOM;
+		result = SV_NO_ROOM;
 	}
 	c.news.kind = o->encap.feedback;
 	c.news.path = o->encap.path;
@@ -162,7 +158,7 @@ static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct s
 	if (congested)
 		use_congestion(&c, slot, o->encap.vni);
 	if (congested && sv_report_is_in(p))
-		result |= REPORTED;
+		result |= SV_REPORTED;
 	result |= sv_ingress(&c, p);
 	rewrite_for_test(p);
 	return result;
@@ -182,7 +178,7 @@ static __always_inline u32 ingress_congested(struct sv_flow_slot *slot, const st
 	u32 result = run_ingress(slot, conf, o, from, p, share, 1);
 
 	if (counters && p && slot)
-		count_congestion(counters, p, result, 0, !!(result & REPORTED));
+		count_congestion(counters, p, result, 0, !!(result & SV_REPORTED));
 	if (o && p)
 		recall_if_due(slot, p, o->encap.vni, IN);
 	if (slot && slot->timer)
@@ -199,7 +195,7 @@ static __always_inline void note_results(u32 ifindex, struct sv_counters *counte
 		count(counters, SV_COUNT_FLOWCELLS, 1);
 	if (result & SV_CELL_LATE)
 		count(counters, SV_COUNT_IN_LATE, 1);
-	if (result & NO_ROOM)
+	if (result & SV_NO_ROOM)
 		count(counters, SV_COUNT_FLOW_TABLE_FULL, 1);
 	if (p->emit)
 		send_emit(ifindex, p);

@@ -251,6 +251,15 @@ pub fn set_queue(ifindex: u32, class: u32, limit: u32) -> io::Result<()> {
     request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, &body)
 }
 
+/// A new queue of that kind in place of the one that is there: what waits is dropped.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn empty_queue(ifindex: u32, class: u32, limit: u32) -> io::Result<()> {
+    gone(request(RTM_DELQDISC, 0, &tcmsg(ifindex, queue_handle(class), class)))?;
+    set_queue(ifindex, class, limit)
+}
+
 /// All that the kernel shows, of all devices.
 ///
 /// # Errors

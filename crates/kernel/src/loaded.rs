@@ -46,7 +46,7 @@ pub use role::Role;
 pub use sweep::{Sweep, Swept};
 pub use tenants::MAX_PAIRS;
 pub use tick::Ticked;
-pub use trial::{try_edge, try_laws};
+pub use trial::{try_edge, try_fastlane, try_laws};
 
 /// What [`KernelEdge::open`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +108,9 @@ pub enum Error {
     /// Why rate limits have no laws.
     #[error("{0}")]
     Lawless(String),
+    /// Why FastLane has no drops to hear of.
+    #[error("{0}")]
+    NoReasons(String),
     #[error("cannot {0} {1}: {2}")]
     Io(&'static str, PathBuf, io::Error),
     #[error("the object lacks {0}")]

@@ -5,7 +5,7 @@
 mod clang;
 mod fabric;
 
-use kernel::{try_edge, try_laws};
+use kernel::{try_edge, try_fastlane, try_laws};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -26,6 +26,16 @@ fn every_program_loads() {
     }
     try_edge(None).unwrap();
     try_laws(None).unwrap();
+    match with_tcx() {
+        true => try_fastlane(None).unwrap(),
+        false => eprintln!("skipped in part: FastLane needs Linux 6.6"),
+    }
+}
+
+/// FastLane needs an order among programs.
+fn with_tcx() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    agent_api::release::version_of(&release).is_some_and(|version| version >= (6, 6))
 }
 
 /// Where objects are that another machine built, or are to be put for one: `<clang>-<name>.o`.
@@ -41,7 +51,7 @@ fn build_all(to: &Path) {
         if !version.is_ok_and(|status| status.success()) {
             continue;
         }
-        for name in ["edge", "limits"] {
+        for name in ["edge", "limits", "fastlane"] {
             let object = to.join(format!("{clang}-{name}.o"));
             clang::compile_bpf(&clang, std::env::consts::ARCH, &format!("{root}/{name}.bpf.c"), &object).unwrap();
         }
@@ -69,7 +79,8 @@ fn what_each_clang_builds_loads() {
     });
     let mut tried = Vec::new();
     for clang in CLANGS.map(|version| format!("clang-{version}")) {
-        for (name, load) in [("edge", try_edge as fn(Option<&[u8]>) -> _), ("limits", try_laws)] {
+        let all = [("edge", try_edge as fn(Option<&[u8]>) -> _), ("limits", try_laws), ("fastlane", try_fastlane)];
+        for (name, load) in all.into_iter().filter(|(name, _)| *name != "fastlane" || with_tcx()) {
             let Ok(object) = std::fs::read(objects.join(format!("{clang}-{name}.o"))) else { continue };
             if let Err(why) = load(Some(&object)) {
                 panic!("{clang} {name}: {why}");

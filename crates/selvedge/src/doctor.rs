@@ -163,7 +163,7 @@ fn version() -> (u32, u32) {
     agent_api::release::version_of(&read("/proc/sys/kernel/osrelease")).unwrap_or_default()
 }
 
-/// Several programs on one interface, in an order. Nothing needs it.
+/// Several programs on one interface, in an order. FastLane needs it.
 fn tcx() -> Finding {
     let ok = version() >= TCX_SINCE;
     let reason = if ok {
@@ -171,7 +171,7 @@ fn tcx() -> Finding {
     } else {
         "the kernel is too old for tcx: filters on clsact serve instead"
     };
-    finding("tcx", ok, reason, "nothing needs it; Linux 6.6 has it")
+    finding("tcx", ok, reason, "only FastLane needs it; Linux 6.6 has it")
 }
 
 const TCX_SINCE: (u32, u32) = (6, 6);
@@ -186,12 +186,16 @@ fn laws() -> Finding {
 }
 
 fn drops() -> Finding {
-    tried("drops", "the kernel names why its queues drop packets", kernel_edge::try_drops)
+    tried(
+        "drops",
+        "the kernel takes the programs of FastLane, and names why its queues drop packets",
+        kernel_edge::try_drops,
+    )
 }
 
 fn tried(name: &'static str, good: &str, load: fn() -> Result<(), String>) -> Finding {
     if !kernel_edge::BUILT {
-        let remedy = "make build, with clang and the headers that selvedge doctor names";
+        let remedy = "make build (or make dev, faster to build), with clang and the headers that selvedge doctor names";
         return finding(name, false, "this program has none", remedy);
     }
     if !may_load() {
@@ -235,7 +239,7 @@ fn fq() -> Finding {
 
 /// What works with later versions only, and what happens without.
 const KERNEL_FEATURES: [((u32, u32), &str); 3] = [
-    ((6, 6), "tcx (filters on clsact serve instead)"),
+    ((6, 6), "tcx (filters on clsact serve instead) and FastLane"),
     ((6, 10), "DCTCP guests in the lab"),
     ((6, 17), "whole segments through the agent's receiver (they get through in packets)"),
 ];
@@ -302,7 +306,12 @@ fn bpffs() -> Finding {
 fn built_in() -> Finding {
     let available = kernel_edge::available();
     let reason = available.as_ref().map_or_else(Clone::clone, |()| "the kernel edge is in this program".into());
-    finding("edge", available.is_ok(), reason, "apt install clang libelf-dev zlib1g-dev, and build it anew: make build")
+    finding(
+        "edge",
+        available.is_ok(),
+        reason,
+        "apt install clang libelf-dev zlib1g-dev, and build it anew: make build, or make dev",
+    )
 }
 
 /// Makes a namespace that ends with the process that made it.

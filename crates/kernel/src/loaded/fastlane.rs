@@ -84,6 +84,21 @@ fn constants(reasons: &Reasons) -> Result<FastReasons> {
     Ok(FastReasons { queues, shot: reasons.shot, netns, pad: 0 })
 }
 
+#[cfg(fastlane_object)]
+fn read(object: &[u8]) -> Result<OpenObject> {
+    ObjectBuilder::default().open_memory(object).map_err(|e| Error::Bpf("read the programs of FastLane", e))
+}
+
+/// All programs, with nothing to hear of.
+#[cfg(fastlane_object)]
+pub(super) fn try_load(object: Option<&[u8]>, rows: u32) -> Result<()> {
+    let mut open = read(object.unwrap_or(OBJECT))?;
+    for mut map in open.maps_mut().filter(|map| map.name() == "fast") {
+        map.set_max_entries(rows).map_err(|e| Error::Bpf("size the table of FastLane", e))?;
+    }
+    super::refusal::load(open, "load the programs of FastLane").map(drop)
+}
+
 impl KernelEdge {
     /// Loads the programs of ports, and adopts or makes their maps. Fine if they are loaded already. `max_flows`: connections followed
     /// at once.
@@ -115,8 +130,7 @@ impl KernelEdge {
 
     #[cfg(fastlane_object)]
     fn read_fastlane(&self, max_flows: Option<u32>) -> Result<OpenObject> {
-        let mut open =
-            ObjectBuilder::default().open_memory(OBJECT).map_err(|e| Error::Bpf("read the programs of FastLane", e))?;
+        let mut open = read(OBJECT)?;
         for mut map in open.maps_mut() {
             let name = map.name().to_owned();
             let text = name.to_string_lossy();

@@ -12,7 +12,11 @@ use libbpf_rs::{MapCore, MapFlags, Object};
 #[cfg(limits_object)]
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/limits.bpf.o"));
 
-/// Of a port's ingress, without laws.
+/// Without laws, and without anything that is fitted to the kernel's types.
+#[cfg(limits_object)]
+static PLAIN_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/limits_plain.bpf.o"));
+
+/// Of a port's ingress, in that one.
 const PLAIN: &str = "selvedge_limit_plain";
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
@@ -125,7 +129,8 @@ impl KernelEdge {
     #[cfg(limits_object)]
     fn load_limits(&self, max_flows: u32, laws: bool) -> Result<Object> {
         let types = htb_types(laws);
-        let mut open = open_object(OBJECT, max_flows, laws, types.as_ref())?;
+        let object = if laws { OBJECT } else { PLAIN_OBJECT };
+        let mut open = open_object(object, max_flows, laws, types.as_ref())?;
         for mut map in open.maps_mut() {
             let name = map.name().to_owned();
             if name.to_string_lossy().contains('.') || name == CONTEXT {
@@ -133,11 +138,6 @@ impl KernelEdge {
             }
             map.set_pin_path(pins::place(&self.pins, &self.maps, &name))
                 .map_err(|e| Error::Bpf("name a map's pin", e))?;
-        }
-        for mut program in open.progs_mut() {
-            if !laws && program.name() != PLAIN {
-                program.set_autoload(false);
-            }
         }
         super::refusal::load(open, "load the programs of limits")
     }

@@ -3,7 +3,7 @@
 use super::{Error, Result};
 
 /// Rows of each table: enough to try, little to allocate.
-#[cfg(any(bpf_object, limits_object))]
+#[cfg(any(bpf_object, limits_object, fastlane_object))]
 const ROWS: u32 = 16;
 
 fn possible() -> Result<()> {
@@ -45,6 +45,20 @@ pub fn try_laws(object: Option<&[u8]>) -> Result<()> {
     #[cfg(limits_object)]
     super::limits::try_load(object, ROWS)?;
     #[cfg(not(limits_object))]
+    let _ = object;
+    Ok(())
+}
+
+/// Loads the programs of FastLane: as [`try_edge`].
+///
+/// # Errors
+/// As [`try_edge`], and that the kernel does not say why its queues drop packets.
+pub fn try_fastlane(object: Option<&[u8]>) -> Result<()> {
+    possible()?;
+    super::drop_reasons().map_err(Error::NoReasons)?;
+    #[cfg(fastlane_object)]
+    super::fastlane::try_load(object, ROWS)?;
+    #[cfg(not(fastlane_object))]
     let _ = object;
     Ok(())
 }

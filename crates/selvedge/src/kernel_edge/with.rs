@@ -31,12 +31,12 @@ pub fn try_laws() -> Result<(), String> {
     kernel::try_laws(None).map_err(|e| e.to_string())
 }
 
-/// Does the kernel name why its queues drop packets, as FastLane needs?
+/// As [`try_edge`], the programs of FastLane, which needs reasons of what queues drop.
 ///
 /// # Errors
-/// Why not, in one line.
+/// As [`try_edge`].
 pub fn try_drops() -> Result<(), String> {
-    kernel::drop_reasons().map(drop)
+    kernel::try_fastlane(None).map_err(|e| e.to_string())
 }
 
 /// DCTCP for hosts of a lab, registered with the kernel until this is dropped.

@@ -14,9 +14,11 @@ fn world(name: &str, more: &str, prepare: impl FnOnce(&World)) -> Option<World> 
     world.start_both();
     let status = world.ask(0, &["status"]);
     if status["problems"].to_string().contains("what this host drops is left to guests") {
+        assert_eq!(world.doctor(0, &[], "fastlane"), "no", "{}", status["problems"]);
         eprintln!("skipped: {}", status["problems"]);
         return None;
     }
+    assert_eq!(world.doctor(0, &[], "fastlane"), "yes");
     eventually("guest 1 is learned", || {
         world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
     });

@@ -529,14 +529,6 @@ fn departure_times_need_an_fq() {
     assert!(!show(&world, "tc qdisc show dev lxc0").contains("5e1f:"));
 }
 
-/// What `selvedge doctor` says of a feature.
-fn doctor(world: &World, feature: &str) -> String {
-    let output = world.command(0, &[], &["doctor", "--json"]).output().unwrap();
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let found = told["features"].as_array().unwrap().iter().find(|f| f["name"] == feature);
-    found.unwrap_or_else(|| panic!("no {feature}: {told}"))["status"].as_str().unwrap().to_owned()
-}
-
 /// A counter of guest 0's TCP, of both families.
 fn tcp_count(world: &World, name: &str) -> f64 {
     let text = String::from_utf8_lossy(&world.exec(&world.guest(0), "cat /proc/net/snmp").stdout).into_owned();
@@ -583,6 +575,6 @@ fn both_families_pass_a_limit_that_is_in_force() {
     assert!(number(&now, "windows_lowered") > 0.0 && number(&now, "sent_bytes") >= 2.0 * BYTES as f64, "{now}");
     assert!(world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
     for feature in ["kernel-edge", "rate-limits", "limit-laws"] {
-        assert_eq!(doctor(&world, feature), "yes", "{feature}");
+        assert_eq!(world.doctor(0, &[], feature), "yes", "{feature}");
     }
 }

@@ -8,6 +8,7 @@ mod bpffs;
 mod cni;
 mod congestion;
 mod controller;
+mod degraded;
 mod demo;
 mod fastlane;
 mod learning;

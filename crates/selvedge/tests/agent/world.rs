@@ -193,6 +193,14 @@ impl World {
         command
     }
 
+    /// What `selvedge doctor` says of a feature.
+    pub(crate) fn doctor(&self, i: usize, before: &[&str], feature: &str) -> String {
+        let output = self.command(i, before, &["doctor", "--json"]).output().unwrap();
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = told["features"].as_array().unwrap().iter().find(|f| f["name"] == feature);
+        found.unwrap_or_else(|| panic!("no {feature}: {told}"))["status"].as_str().unwrap().to_owned()
+    }
+
     /// Starts an agent and waits until it answers. Its number among `agents`.
     pub(crate) fn start(&mut self, i: usize, before: &[&str]) -> usize {
         self.start_with(i, before, &[])

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* The way of what a limited guest sends into its queue, and out of it. */
+#ifndef SV_QUEUE_H
+#define SV_QUEUE_H
+
+#include "skb.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct sv_limiter_key);
+	__type(value, struct sv_limiter);
+} limiters SEC(".maps");
+
+static __always_inline struct sv_limiter *find_limiter(u32 ifindex, u32 direction, struct sv_limiter_key *key)
+{
+	key->ifindex = ifindex;
+	key->direction = direction;
+	return bpf_map_lookup_elem(&limiters, key);
+}
+
+/* Towards the queue, if there is one. */
+static __always_inline int to_queue(struct __sk_buff *skb, const struct sv_limiter *l, u32 first)
+{
+	u32 number = l->flags >> SV_LIMITER_NUMBER;
+
+	if (!l->device)
+		return NEXT;
+	if (!number) {
+		skb->mark = skb->ifindex;
+	} else if (skb->priority) {
+		number |= SV_RETURN_PRIORITY;
+		bpf_set_hash(skb, skb->priority);
+	}
+	skb->tc_index = number; /* a guest's own must not be taken for one */
+	skb->priority = first && l->first ? l->first : l->class;
+	return bpf_redirect(l->device, 0);
+}
+
+/*
+ * Out of the queue, on its way to the host? Of a port with a network selvedge_guest, which has seen it, takes the mark off and lets
+ * it pass.
+ */
+static __always_inline int came_out(struct __sk_buff *skb)
+{
+	u64 stamp = skb->tstamp;
+
+	if (stamp != SV_RETURNED && stamp != SV_RETURNED_PRIORITY)
+		return skb->mark == skb->ifindex;
+	skb->tstamp = 0;
+	if (stamp == SV_RETURNED_PRIORITY) {
+		skb->priority = skb->hash;
+		bpf_set_hash_invalid(skb);
+	}
+	return 1;
+}
+
+#endif
