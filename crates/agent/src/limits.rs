@@ -16,11 +16,13 @@ use kernel::Role;
 use std::collections::{BTreeMap, BTreeSet};
 use units::{BitRate, Time};
 
+mod flush;
 mod qdiscs;
 mod raise;
 mod spread;
 mod tell;
 
+pub(crate) use flush::{flush, moved};
 pub(crate) use qdiscs::remove_all;
 use qdiscs::Pair;
 pub(crate) use raise::{lower, Raise};

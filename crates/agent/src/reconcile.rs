@@ -162,7 +162,7 @@ impl Agent {
         problems.append(&mut want.problems);
         want.attach.extend(gro);
         want.attach.extend(self.follow_receiver(&mut problems));
-        let changes = self.follow(&want, &mut problems)?;
+        let changes = self.follow(&want, &limited, &mut problems)?;
         self.keep_shares()?;
         if let Err(e) = limits::lower(&limited) {
             problems.push(format!("cannot remove what a rate limit has left: {e}"));
@@ -187,16 +187,22 @@ impl Agent {
         Ok(raise.limits(problems))
     }
 
-    fn follow(&mut self, want: &Desired, problems: &mut Vec<String>) -> Result<Changes> {
+    fn follow(&mut self, want: &Desired, limited: &Limited, problems: &mut Vec<String>) -> Result<Changes> {
         let mut changes = Changes::default();
-        let done = self.follow_rows(want, &mut changes, problems);
+        let done = self.follow_rows(want, limited, &mut changes, problems);
         if changes.any() {
             self.edge.begin_epoch()?;
         }
         done.map(|()| changes)
     }
 
-    fn follow_rows(&mut self, want: &Desired, changes: &mut Changes, problems: &mut Vec<String>) -> Result<()> {
+    fn follow_rows(
+        &mut self,
+        want: &Desired,
+        limited: &Limited,
+        changes: &mut Changes,
+        problems: &mut Vec<String>,
+    ) -> Result<()> {
         let t = Rc::clone(&self.tables);
         let rules_changed = self.follow_congestion(want, changes)?;
         let mut rows = vec![
@@ -220,6 +226,12 @@ impl Agent {
         for &(table, want) in &rows {
             let old = table.rows()?;
             table.upsert(&old, want, changes)?;
+            if std::ptr::eq(table, &t.ports) {
+                // At once: until then, what waits there arrives.
+                if let Err(e) = limits::flush(limited, &limits::moved(&old, want)) {
+                    problems.push(format!("what waited for a port when it moved to another network may arrive: {e}"));
+                }
+            }
             have.push(old);
         }
         if rules_changed {
