@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := scripts/cargo
 SELVEDGE := $(TARGET)/release/selvedge
 
-.PHONY: help demo test loom test-kernel test-kernels test-kernels-short tutorial python fuzz build lint fmt-check clippy licences check-scripts bench peers packages test-packages test-same-bytes test-upgrade test-cnitool book install clean
+.PHONY: help demo test loom test-kernel test-kernels test-kernels-short tutorial python fuzz build dev lint fmt-check clippy licences check-scripts bench peers packages test-packages test-same-bytes test-upgrade test-cnitool book install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -20,6 +20,10 @@ demo: ## build, then simulate Presto against ECMP and, as root, limit real traff
 build: ## build the release binary
 	@scripts/need build
 	$(CARGO) build --release --locked --package selvedge $$(scripts/features)
+
+dev: ## build while you work: target/debug/selvedge, a quarter of the time, slower
+	@scripts/need build
+	$(CARGO) build --locked --package selvedge $$(scripts/features)
 
 # Tests run in the dev profile: our code at opt-level 1, the dependencies at 2, overflow and debug assertions on. The
 # simulator is built once more, optimised as for a release: its results must equal those of the dev profile byte for byte.
