@@ -12,7 +12,9 @@ pub(crate) struct Routing {
     leaves: Arc<[NodeId]>,
     /// Host to (index of its leaf among the leaves, its leaf, port from the leaf to the host).
     hosts: Arc<[(u32, NodeId, PortId)]>,
-    /// `[node * leaves + leaf]`: start and number of the equal next hops in `hops`.
+    /// `[switch * leaves + leaf]`: which of `spans`. Switches have the numbers after the hosts'.
+    sets: Arc<[u32]>,
+    /// Start and number of equal next hops in `hops`. Each set of a switch is there once, because most leaves share theirs.
     spans: Arc<[(u32, u32)]>,
     hops: Arc<[PortId]>,
     /// Next hops are repeated in `hops` by their capacity.
@@ -44,6 +46,7 @@ impl Routing {
         let mut routing = Routing {
             leaves,
             hosts,
+            sets: Arc::default(),
             spans: Arc::default(),
             hops: Arc::default(),
             weighted,
@@ -60,21 +63,26 @@ impl Routing {
         let routes = topology.routes(failed);
         self.failed = failed.to_vec();
         self.backups.clear();
-        let (mut spans, mut hops) = (Vec::new(), Vec::new());
-        for node in 0..topology.nodes.len() as NodeId {
+        let (mut sets, mut spans, mut hops) = (Vec::new(), Vec::new(), Vec::new());
+        let mut known: FxHashMap<Vec<PortId>, u32> = FxHashMap::default();
+        for node in topology.n_hosts() as NodeId..topology.nodes.len() as NodeId {
+            known.clear();
             for &leaf in &*self.leaves {
                 let links = routes.next_hops(node, leaf);
-                let start = hops.len() as u32;
-                if self.weighted && links.len() > 1 {
+                let ports: Vec<PortId> = if self.weighted && links.len() > 1 {
                     let slots = capacity::shares(topology, &routes, node, leaf);
-                    hops.extend(slots.into_iter().map(|n| port_out_of(topology, links[n], node)));
+                    slots.into_iter().map(|n| port_out_of(topology, links[n], node)).collect()
                 } else {
-                    hops.extend(links.iter().map(|&l| port_out_of(topology, l, node)));
-                }
-                spans.push((start, hops.len() as u32 - start));
+                    links.iter().map(|&l| port_out_of(topology, l, node)).collect()
+                };
+                sets.push(*known.entry(ports).or_insert_with_key(|ports| {
+                    spans.push((hops.len() as u32, ports.len() as u32));
+                    hops.extend(ports);
+                    spans.len() as u32 - 1
+                }));
             }
         }
-        (self.spans, self.hops) = (spans.into(), hops.into());
+        (self.sets, self.spans, self.hops) = (sets.into(), spans.into(), hops.into());
     }
 
     /// The port to the host itself, if `node` is its leaf.
@@ -109,9 +117,12 @@ impl Routing {
         Some(port_out_of(topology, link, node))
     }
 
+    /// Of a switch.
     #[inline]
     pub(crate) fn equal_hops(&self, node: NodeId, dst: u32) -> &[PortId] {
-        let (start, n) = self.spans[node as usize * self.leaves.len() + self.hosts[dst as usize].0 as usize];
+        let switch = node as usize - self.hosts.len();
+        let set = self.sets[switch * self.leaves.len() + self.hosts[dst as usize].0 as usize];
+        let (start, n) = self.spans[set as usize];
         &self.hops[start as usize..(start + n) as usize]
     }
 }

@@ -87,7 +87,8 @@ fn of_fabric(scenario: &Scenario, experiment: &Experiment, (at_once, runs): (f64
     let kept =
         if experiment.edge.balance.keeps().is_some() { hosts * (hosts - 1.0).clamp(0.0, PEERS) * PATHS } else { 0.0 };
     let ports = 2.0 * fabric.links.len() as f64;
-    let running = (RUN + hosts * HOST + ports * PORT + nodes * leaves * 12.0 + flowlets + kept) * at_once;
+    let running =
+        (RUN + hosts * HOST + ports * PORT + fabric.n_switches() as f64 * leaves * 4.0 + flowlets + kept) * at_once;
     let finished = ports * KEPT_PORT * runs;
     let key = match scenario.topology.kind {
         Kind::Clos => "hosts_per_leaf",
