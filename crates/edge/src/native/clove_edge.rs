@@ -291,6 +291,24 @@ fn utilisation_comes_back_and_the_least_utilised_path_is_taken() {
 }
 
 #[test]
+fn path_state_is_one_row_a_path_and_destination_however_many_flows() {
+    const DESTINATIONS: u8 = 100;
+    let mut here = edge(CLOVE, false);
+    let labels: Vec<u16> = (0..=255).map(|index| 0xc000 | index).collect();
+    here.set_default_schedule(&labels);
+    let mut rows = |flows: u16| {
+        for (to, port) in (2..2 + DESTINATIONS).flat_map(|to| (0..flows).map(move |port| (to, port))) {
+            let p = Packet { sport: port, ..segment(HERE, to, tcp::ACK, 1000) };
+            assert_ne!(send(&mut here, Time::from_ms(1), p).0.label, 0);
+        }
+        (2..2 + DESTINATIONS).map(|to| here.paths_to(&address(to)).count()).sum::<usize>()
+    };
+    assert_eq!([rows(1), rows(10)], [256 * usize::from(DESTINATIONS); 2]);
+    // 256 paths to 1,000 destinations.
+    assert!(size_of::<super::PathState>() * 256 * 1000 < 64 << 20);
+}
+
+#[test]
 fn names_of_the_paper_are_aliases() {
     for (name, alias) in [("clove", "waze"), ("clove-int", "waze-int"), ("flowlet", "edge-flowlet")] {
         assert_eq!(name.parse::<Balance>(), alias.parse());
