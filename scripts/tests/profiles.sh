@@ -26,4 +26,11 @@ for other in release-1 release-2; do
         exit 1
     fi
 done
+# Large enough to be cut: parts of one run on two threads.
+"$2" sim run "$here/profiles.toml" --scheme presto --seeds 1 --set topology.k=8 --set duration=1ms --threads 1 --output "$top/whole" >"$top/log" 2>&1
+"$2" sim run "$here/profiles.toml" --scheme presto --seeds 1 --set topology.k=8 --set duration=1ms --threads 2 --output "$top/cut" >"$top/log" 2>&1
+if ! diff -rq "$top/whole" "$top/cut" >&2; then
+    echo "profiles: a run on two threads differs from the same on one" >&2
+    exit 1
+fi
 echo "profiles: debug and release, one thread and two, write the same $(find "$top/debug-1" -type f | wc -l) files"

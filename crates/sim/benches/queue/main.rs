@@ -122,7 +122,7 @@ fn main() {
     const ROUNDS: usize = 7;
     const STEPS: u64 = 400_000;
     println!("ratio of time per pop-and-push to the binary heap: median (min-max) of {ROUNDS} rounds");
-    for n in [64, 1_024, 16_384, 262_144] {
+    for n in [64, 1_024, 16_384, 262_144, 1_048_576] {
         let runners: [(&str, Hold); 5] = [
             (Binary::NAME, hold::<Binary>),
             (<Heap<Event> as Queue>::NAME, hold::<Heap<Event>>),
