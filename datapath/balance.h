@@ -74,6 +74,21 @@ SV_FN int sv_balance_answers(const struct sv_balance_conf *conf)
 	return conf->scheme == SV_BALANCE_CLOVE && conf->clove.signal == SV_CLOVE_SIGNAL_ECN;
 }
 
+/*
+ * Where sv_balance_answers: 0 if marks are kept from virtual congestion control, too, while a path is free. A number, not a condition:
+ * what sv_ingress makes of it has no branches.
+ */
+SV_FN u32 sv_balance_shows_law(const struct sv_balance_conf *conf)
+{
+	return conf->clove.masks ^ SV_CLOVE_MASKS_ALL;
+}
+
+/* When the flow last had a segment, ticks: of schemes with flowlets. */
+SV_FN u32 sv_balance_last(const struct sv_balance *b)
+{
+	return b->flowlet.last_tick;
+}
+
 /* The longest gap of flowlets, where the gap follows the delays of paths, ns; 0: it does not. */
 SV_FN u32 sv_balance_most(const struct sv_balance_conf *conf)
 {

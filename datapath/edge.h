@@ -246,7 +246,7 @@ SV_FN void sv_offer(struct sv_ctx *c, const struct sv_packet *p)
 	if (c->paths.path && c->paths.n && sv_balance_asks(&c->conf->balance, c->balance, p, c->now)) {
 		if (sv_balance_most(&c->conf->balance) && sv_balance_paused(&c->conf->balance, c->balance, p)) {
 			c->from = (u32)c->balance->choice.index + 1;
-			c->pause = sv_path_since(c->balance->flowlet.last_tick, sv_path_tick(c->now));
+			c->pause = sv_path_since(sv_balance_last(c->balance), sv_path_tick(c->now));
 		}
 		offer = SV_NEXT_PATH(c);
 	}
@@ -312,9 +312,9 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 	 * Two need to know: a guest that speaks ECN, and virtual congestion control, if it is to be masked. Of peers that do not speak
 	 * version 2 no path is ever marked, so nothing they say is masked.
 	 */
-	if (p->wire == SV_WIRE_2 && sv_answers(c) && ((c->balance && c->balance->choice.ect) || c->conf->balance.clove.masks == SV_CLOVE_MASKS_ALL)) {
+	if (p->wire == SV_WIRE_2 && sv_answers(c) && ((c->balance && c->balance->choice.ect) || !sv_balance_shows_law(&c->conf->balance))) {
 		congested = SV_ALL_CONGESTED(c);
-		p->masked = (u8)(sv_is_zero((u32)congested) & sv_is_zero(c->conf->balance.clove.masks ^ SV_CLOVE_MASKS_ALL));
+		p->masked = (u8)(sv_is_zero((u32)congested) & sv_is_zero(sv_balance_shows_law(&c->conf->balance)));
 	}
 	congested = (int)sv_forget8((u32)congested);
 	if (!c->flow || !c->balance) {

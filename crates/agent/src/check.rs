@@ -10,7 +10,6 @@ use super::rows::Kept;
 use super::runtime::runtime;
 use agent_api::config::Config;
 use agent_api::operator;
-use edge::balance::CLOVE;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -31,12 +30,16 @@ pub(super) fn cautions(config: &Config) -> Vec<String> {
     if config.tenants.is_none() {
         return Vec::new();
     }
-    let clove = "[tenants] lowers guests' rates for the marks that balance.policy = \"clove\" answers by other paths, which can double \
-                 the completion times of their flows (docs/united.md)";
+    let scheme = config.balance.scheme();
+    // In the kernel edge only of schemes that answer to marks themselves.
+    let cost = scheme.beside_shares.filter(|_| scheme.keeps.is_some_and(|keeps| keeps.marks));
+    let balance = cost.map(|cost| {
+        let answers = format!("that balance.policy = {:?} answers by other paths", scheme.name);
+        format!("[tenants] lowers guests' rates for the marks {answers}, which can {cost} (docs/united.md)")
+    });
     let congestion =
         "[congestion] can halve the fairness that [tenants] gives to guests of different hosts (docs/united.md)";
-    let found = [(config.balance.scheme().name == CLOVE.name, clove), (config.congestion.is_some(), congestion)];
-    found.into_iter().filter(|(is, _)| *is).map(|(_, text)| text.to_owned()).collect()
+    balance.into_iter().chain(config.congestion.as_ref().map(|_| congestion.to_owned())).collect()
 }
 
 /// What the configuration's names mean on this host now, for people: one line each.
@@ -79,7 +82,7 @@ fn check(config: &Config, interfaces: &Interfaces, routes: &BTreeMap<IpAddr, u32
 mod tests {
     use super::*;
     use agent_api::config::Shares;
-    use edge::balance::{Balance, FLOWCELL};
+    use edge::balance::{Balance, CLOVE, FLOWCELL};
 
     #[test]
     fn what_does_not_go_with_shares_has_a_caution() {

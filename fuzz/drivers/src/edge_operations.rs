@@ -34,7 +34,8 @@ fn config(input: &mut Input) -> Config {
     // Time passes in steps of a microsecond: so that pauses are as often shorter as longer.
     let balance = Balance::new(scheme, |known| match known.default {
         Quantity::Bytes(_) => Some(known.nearest(parameter)),
-        Quantity::Time(_) if known.name == "flowlet_gap_most" => Some(known.nearest(parameter % 2 * parameter * 4000)),
+        // Off as often as not.
+        Quantity::Time(_) if known.above.is_some() => Some(known.nearest(parameter % 2 * parameter * 4000)),
         Quantity::Time(_) => Some(known.nearest(parameter * 1000)),
         Quantity::Word(_) => Some(known.nearest(parameter % 4)),
     });

@@ -26,6 +26,8 @@ pub struct Scheme {
     pub labels: bool,
     /// The state of each path to a destination that it keeps whatever its parameters are; `None`: none. See [`Balance::keeps`].
     pub keeps: Option<Keeps>,
+    /// What shares among tenants ([`crate::hygenicc`]) beside it can do, as measured (docs/united.md); `None`: no harm that is known.
+    pub beside_shares: Option<&'static str>,
     /// At most [`MAX_PARAMETERS`].
     pub parameters: &'static [Parameter],
     /// `SV_BALANCE_*`
@@ -83,6 +85,20 @@ pub struct Parameter {
     pub most: Quantity,
     /// Where the configuration in effect has it.
     pub shown: Shown,
+    /// What it changes besides its scheme's algorithm, where it is not the default.
+    pub when_set: WhenSet,
+    /// Where it is not the default, it exceeds the parameter of that name.
+    pub above: Option<&'static str>,
+}
+
+/// What a parameter that is not the default changes of what its scheme keeps of paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhenSet {
+    Nothing,
+    /// A scheme that keeps no states of paths otherwise has them.
+    KeepsPaths,
+    /// Receivers need not tell of marks.
+    NoMarks,
 }
 
 /// Which schemes' configurations in effect have a parameter that no file gives. Results are filed under the configuration in effect:
@@ -250,21 +266,29 @@ impl Balance {
 
     /// The state of each path to a destination that it keeps, with these values; `None`: none.
     pub fn keeps(&self) -> Option<Keeps> {
-        let set = |name| self.values().any(|(known, value)| known.name == name && value != known.default);
-        match self.scheme.keeps {
-            Some(keeps) => Some(Keeps { marks: keeps.marks && !set("clove_signal"), ..keeps }),
-            None => set("flowlet_gap_most").then_some(Keeps { utilisation: false, marks: false, tick: None }),
-        }
+        let by_parameter = Keeps { utilisation: false, marks: false, tick: None };
+        let keeps = self.scheme.keeps.or(self.keeps_by().map(|_| by_parameter))?;
+        Some(Keeps { marks: keeps.marks && self.first_set(WhenSet::NoMarks).is_none(), ..keeps })
+    }
+
+    /// The parameter without which it would keep no states of paths.
+    pub fn keeps_by(&self) -> Option<&'static Parameter> {
+        self.first_set(WhenSet::KeepsPaths).filter(|_| self.scheme.keeps.is_none())
+    }
+
+    /// The first parameter of that effect that is not the default.
+    fn first_set(&self, effect: WhenSet) -> Option<&'static Parameter> {
+        self.values().find(|(known, value)| known.when_set == effect && *value != known.default).map(|(known, _)| known)
     }
 
     /// Values that contradict one another: the parameter, what is wrong with it, and the remedy.
     pub fn contradiction(&self) -> Option<(&'static Parameter, String, String)> {
-        let value = |name| self.values().find(|(known, _)| known.name == name);
-        let ((_, gap), (known, most)) = (value("flowlet_gap")?, value("flowlet_gap_most")?);
-        let short = most != known.default && most.word() <= gap.word();
-        let remedy =
-            || format!("give more than flowlet_gap, {gap}, or {} for a gap that is always that", known.default);
-        short.then(|| (known, format!("{most} leaves the gap no room"), remedy()))
+        self.values().filter(|(known, value)| *value != known.default).find_map(|(known, value)| {
+            let (least, floor) = self.values().find(|(other, _)| Some(other.name) == known.above)?;
+            let problem = format!("{value} does not exceed {}, {floor}", least.name);
+            let remedy = format!("give more than {}, {floor}, or {} to switch it off", least.name, known.default);
+            (value.word() <= floor.word()).then_some((known, problem, remedy))
+        })
     }
 
     /// Its parameters and their values.
@@ -397,6 +421,10 @@ mod tests {
     fn every_default_is_in_range_and_c_can_hold_every_value() {
         for scheme in SCHEMES {
             assert!(scheme.parameters.len() <= MAX_PARAMETERS, "{}", scheme.name);
+        }
+        for (scheme, parameter) in SCHEMES.iter().flat_map(|s| s.parameters.iter().map(move |p| (s, p))) {
+            let above = parameter.above.is_none_or(|name| scheme.parameters.iter().any(|other| other.name == name));
+            assert!(above, "{} of {}", parameter.name, scheme.name);
         }
         for parameter in Parameter::all() {
             assert!(parameter.allows(parameter.default) && parameter.allows(parameter.least), "{}", parameter.name);
