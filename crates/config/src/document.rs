@@ -1,9 +1,10 @@
 //! A configuration as text: the place of each key, and layers that change values.
 
-use crate::error::{ConfigError, Fault, Invalid};
+use crate::error::{ConfigError, Fault};
 use crate::part::{lay, Part};
-use crate::place::join;
-use crate::strict;
+use crate::place::{join, split};
+use crate::strict::{self, Lost};
+use crate::{Faults, Invalid};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -84,6 +85,11 @@ impl Document {
     /// With all layers applied.
     pub fn table(&self) -> &Table {
         &self.table
+    }
+
+    /// Takes `table`, of which all keys stand in the file, for what is left to read.
+    pub fn replace(&mut self, table: Table) {
+        self.table = table;
     }
 
     /// Removes a key of the root, so that the rest can be read strictly.
@@ -207,14 +213,36 @@ impl Document {
     /// # Errors
     /// As for [`Document::read`].
     pub fn read_table<T: DeserializeOwned>(&self, table: &Table, at: &str) -> Result<T, ConfigError> {
-        strict::read(table).map_err(|found| {
-            let mut faults = found.into_iter().map(|invalid| self.fault(&invalid.below(at)));
-            let first = ConfigError::from(faults.next().unwrap_or_else(|| self.fault(&strict::unreadable(at))));
-            faults.fold(first, |mut all, fault| {
-                all.extend(fault.into());
-                all
-            })
-        })
+        match self.read_part(table, at) {
+            (Some(value), None, _) => Ok(value),
+            (_, Some(error), _) => Err(error),
+            (None, None, _) => Err(self.error(&strict::unreadable(at))),
+        }
+    }
+
+    /// What is left of the document without what cannot be read, if that is anything, and a collector of faults that has those
+    /// of reading.
+    pub fn read_what_can_be<T: DeserializeOwned>(&self) -> (Option<T>, Faults<'_>) {
+        let (value, error, lost) = self.read_part(&self.table, "");
+        let error = error.or_else(|| value.is_none().then(|| self.error(&strict::unreadable(""))));
+        (value, Faults::of_rest(self, error, lost))
+    }
+
+    pub(crate) fn read_part<T: DeserializeOwned>(
+        &self,
+        table: &Table,
+        at: &str,
+    ) -> (Option<T>, Option<ConfigError>, Lost) {
+        let strict::Read { value, found, cut, lost } = strict::read(table);
+        let faults = found.into_iter().map(|invalid| self.error(&invalid.below(at)));
+        let mut error = faults.reduce(|mut all, more| {
+            all.extend(more);
+            all
+        });
+        if let (Some(error), true) = (&mut error, cut) {
+            error.was_cut();
+        }
+        (value, error, lost)
     }
 
     /// Gives an invalid value its place: the layer that decided it, or its line, or that of the nearest key above it.
@@ -286,10 +314,6 @@ fn position(items: &[Value], key: &str, wanted: &str) -> Result<usize, (String, 
         let names: Vec<&str> = items.iter().map(name_of).collect();
         (format!("there is no {key} `{wanted}`"), format!("there are {}: {}", items.len(), names.join(", ")))
     })
-}
-
-fn split(path: &str) -> Vec<String> {
-    path.split('.').filter(|s| !s.is_empty()).map(str::to_owned).collect()
 }
 
 fn name_of(value: &Value) -> &str {

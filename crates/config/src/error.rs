@@ -72,10 +72,15 @@ fn plainly(expected: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     faults: Vec<Fault>,
+    /// So many more are not kept.
+    more: usize,
+    /// Reading ended before the end of the file.
+    unread: bool,
 }
 
-/// A file with more faults is probably another kind of file.
-const MOST_FAULTS: usize = 20;
+/// Faults with a line each. Of more, the place and key of the first [`MOST_NAMED`] follow on one line.
+const MOST_SHOWN: usize = 100;
+const MOST_NAMED: usize = 10;
 
 impl ConfigError {
     /// Of one fault that is about no key.
@@ -97,56 +102,70 @@ impl ConfigError {
     /// Adds what `other` says and this does not yet.
     pub fn extend(&mut self, other: ConfigError) {
         for fault in other.faults {
-            if !self.faults.contains(&fault) {
-                self.faults.push(fault);
+            if self.faults.contains(&fault) {
+                continue;
             }
+            match self.is_full() {
+                true => self.more += 1,
+                false => self.faults.push(fault),
+            }
+        }
+        self.more += other.more;
+        self.unread |= other.unread;
+    }
+
+    /// Are there so many that more are only counted?
+    pub fn is_full(&self) -> bool {
+        self.faults.len() == MOST_SHOWN + MOST_NAMED
+    }
+
+    /// Counts faults that nobody kept.
+    pub(crate) fn and_more(&mut self, more: usize) {
+        self.more += more;
+    }
+
+    /// Says that reading ended early, so that there may be more.
+    pub(crate) fn was_cut(&mut self) {
+        self.unread = true;
+    }
+
+    /// Those without a line of their own.
+    fn left_off(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rest = self.faults.get(MOST_SHOWN..).unwrap_or_default();
+        let count = rest.len() + self.more;
+        if count > 0 {
+            let named: Vec<String> = rest.iter().map(|f| format!("{} {}", f.place, f.key)).collect();
+            // The same fault may be counted twice.
+            let (most, end) = if self.more > 0 { ("up to ", ", ...") } else { ("", "") };
+            f.write_str("\n")?;
+            one_line(f, &format!("and {most}{count} more: {}{end}", named.join(", ")), 4096)?;
+        }
+        match self.unread {
+            true => f.write_str("\nand perhaps more: reading ended here, correct these first"),
+            false => Ok(()),
         }
     }
 }
 
 impl From<Fault> for ConfigError {
     fn from(fault: Fault) -> ConfigError {
-        ConfigError { faults: vec![fault] }
+        ConfigError { faults: vec![fault], more: 0, unread: false }
     }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, fault) in self.faults.iter().take(MOST_FAULTS).enumerate() {
+        for (n, fault) in self.faults.iter().take(MOST_SHOWN).enumerate() {
             if n > 0 {
                 f.write_str("\n")?;
             }
             fault.fmt(f)?;
         }
-        match self.faults.len().saturating_sub(MOST_FAULTS) {
-            0 => Ok(()),
-            more => write!(f, "\nand {more} more"),
-        }
+        self.left_off(f)
     }
 }
 
 impl std::error::Error for ConfigError {}
-
-/// A value that parses but cannot be meant, before its place in a file is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid {
-    /// Dotted path of the key from the file's root; `workload.2.size` is the third workload's.
-    pub key: String,
-    pub problem: String,
-    pub remedy: String,
-}
-
-impl Invalid {
-    /// Of a key that stands below the table `at`.
-    #[must_use]
-    pub(crate) fn below(self, at: &str) -> Invalid {
-        Invalid { key: crate::place::join(at, &self.key), ..self }
-    }
-
-    pub fn new(key: impl Into<String>, problem: impl Into<String>, remedy: impl Into<String>) -> Invalid {
-        Invalid { key: key.into(), problem: problem.into(), remedy: remedy.into() }
-    }
-}
 
 /// The candidate most like `word`, if any is like it at all.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -226,6 +245,27 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("a.toml:3: a\\nb: unknown key `\\u{1b}[2Jxxx") && text.ends_with("...; remove it"));
         assert!(!text.contains(char::is_control) && text.len() < 1200);
+    }
+
+    #[test]
+    fn of_thousands_a_hundred_are_shown_and_the_rest_counted() {
+        let fault = |n: usize| Fault {
+            place: format!("a.toml:{n}"),
+            key: format!("peer.{n}"),
+            problem: "is wrong".into(),
+            remedy: String::new(),
+        };
+        let mut all = ConfigError::from(fault(0));
+        (0..5000).for_each(|n| all.extend(fault(n).into()));
+        let text = all.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines.len(), lines[99]), (101, "a.toml:99: peer.99: is wrong"));
+        assert!(
+            lines[100].starts_with("and up to 4900 more: a.toml:100 peer.100, a.toml:101 peer.101, "),
+            "{}",
+            lines[100]
+        );
+        assert!(lines[100].ends_with("a.toml:109 peer.109, ..."), "{}", lines[100]);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Strict TOML: every error of a configuration file, with file, line, key and remedy.
 //!
 //! [`Document`] knows the place of each key and the changes laid over the file. It reads into any type that [`serde`]
-//! knows. Checks of meaning give [`Invalid`], to which the document adds the place. `keys` has the parts that such types
+//! knows. Checks of meaning give [`Invalid`], or several as [`Wrong`], to which the document adds the places. `keys` has the parts that such types
 //! share.
 
 mod document;
 mod error;
 mod faults;
+mod invalid;
 mod keys;
 mod part;
 mod place;
@@ -15,7 +16,8 @@ mod strict;
 mod values;
 
 pub use document::Document;
-pub use error::{closest, ConfigError, Fault, Invalid};
+pub use error::{closest, ConfigError, Fault};
 pub use faults::Faults;
-pub use keys::{check, within, within_time, Key, Role};
+pub use invalid::{Invalid, Wrong};
+pub use keys::{check, within, within_others, within_time, Key, Role};
 pub use values::OrOff;

@@ -16,6 +16,10 @@ pub(crate) fn join(a: &str, b: &str) -> String {
     }
 }
 
+pub(crate) fn split(path: &str) -> Vec<String> {
+    path.split('.').filter(|s| !s.is_empty()).map(str::to_owned).collect()
+}
+
 /// Line (from 1) of the key, or of the nearest one above it that the file has.
 pub(crate) fn line_of(text: &str, path: &[String]) -> Option<usize> {
     let root = DeTable::parse(text).ok()?;

@@ -1,34 +1,51 @@
 //! Strict reading that goes on after an error: it notes the error, removes the wrong value, and reads the rest again.
 
-use crate::error::{explain, Invalid};
+use crate::error::explain;
 use crate::place::path_at;
+use crate::Invalid;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-/// A table with more faults is not looked at further: each costs another reading of the whole.
-const MOST: usize = 20;
+/// A table with more faults is not looked at further: each costs another reading of the whole, of which a long one gets fewer.
+const MOST: usize = 100;
+const LEAST: usize = 20;
+/// Bytes that all readings of a table may take.
+const BUDGET: usize = 16 << 20;
 
-/// # Errors
-/// All that is wrong, in the order in which it was met; keys are dotted paths from the table.
-pub(crate) fn read<T: DeserializeOwned>(table: &Table) -> Result<T, Vec<Invalid>> {
-    let mut rest = Rest { table: table.clone(), removed: Vec::new() };
+/// What came of a table.
+pub(crate) struct Read<T> {
+    /// Of what is left without that which cannot be read; `None` if that is nothing.
+    pub(crate) value: Option<T>,
+    /// All that is wrong, in the order in which it was met; keys are dotted paths from the table.
+    pub(crate) found: Vec<Invalid>,
+    /// There may be more, because reading ended early.
+    pub(crate) cut: bool,
+    pub(crate) lost: Lost,
+}
+
+pub(crate) fn read<T: DeserializeOwned>(table: &Table) -> Read<T> {
+    let mut rest = Rest { table: table.clone(), lost: Lost::default() };
     let mut found: Vec<Invalid> = Vec::new();
-    for _ in 0..MOST {
+    let mut most = MOST;
+    for n in 0.. {
         // Spans survive only in text. Rendering also gives every layer one form.
         let rendered = rest.table.to_string();
         let error = match toml::from_str(&rendered) {
-            Ok(value) if found.is_empty() => return Ok(value),
-            Ok(_) => return Err(found),
+            Ok(value) => return Read { value: Some(value), found, cut: false, lost: rest.lost },
             Err(error) => error,
         };
+        most = most.min((BUDGET / rendered.len().max(1)).max(LEAST));
+        if n == most {
+            return Read { value: None, found, cut: true, lost: rest.lost };
+        }
         let (problem, remedy, key) = explain(error.message());
         let mut path = error.span().map(|span| path_at(&rendered, &span)).unwrap_or_default();
         let original = |path: &[String], key: Option<&String>| {
-            let mut original = rest.original(path);
+            let mut original = rest.lost.original(path);
             original.extend(key.filter(|key| path.last() != Some(key)).cloned());
             original.join(".")
         };
-        let invalid = Invalid { key: original(&path, key.as_ref()), problem, remedy };
+        let invalid = Invalid::value(original(&path, key.as_ref()), problem, remedy);
         if !found.iter().any(|earlier| covers(earlier, &invalid)) {
             found.push(invalid);
         }
@@ -39,7 +56,7 @@ pub(crate) fn read<T: DeserializeOwned>(table: &Table) -> Result<T, Vec<Invalid>
             break;
         }
     }
-    Err(found)
+    Read { value: None, found, cut: false, lost: rest.lost }
 }
 
 /// What lacks because it was taken out, or stands there under a name that was taken for a slip, is no fault of its own.
@@ -55,39 +72,38 @@ pub(crate) fn unreadable(at: &str) -> Invalid {
     Invalid::new(at, "cannot be read", "correct it")
 }
 
-/// What is left of a table, and which items of its lists are gone.
-struct Rest {
-    table: Table,
-    /// Paths of items in the table as it was given.
-    removed: Vec<(Vec<String>, usize)>,
+/// What was taken out of a table because it cannot be read. Paths are those in the table as it was given.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    paths: Vec<Vec<String>>,
+    /// Of these, the items of lists: the lists, and the items' places.
+    items: Vec<(Vec<String>, usize)>,
 }
 
-impl Rest {
-    /// Takes out what stands at `path`; where nothing does (a key is missing), the table that should have it, unless
-    /// that is all. False if there is nothing to take.
-    fn remove(&mut self, mut path: Vec<String>) -> bool {
-        while !path.is_empty() {
-            let original = self.original(&path);
-            match take(&mut self.table, &path) {
-                Taken::Nothing => _ = path.pop(),
-                Taken::Key => return true,
-                Taken::Item => {
-                    let Some((item, list)) = original.split_last() else { return false };
-                    self.removed.push((list.to_vec(), item.parse().unwrap_or(0)));
-                    self.removed.sort();
-                    return true;
-                }
-            }
-        }
-        false
+impl Lost {
+    /// Is all there of what stands at `path` in `table`? What is not there at all may stand there under an unknown name, and so may
+    /// what plain values beside it depend on.
+    pub(crate) fn leaves_whole(&self, path: &[String], table: &Table) -> bool {
+        let inside = self.paths.iter().any(|lost| lost.starts_with(path));
+        let renamed = self.paths.iter().any(|lost| lost.len() == 1);
+        let found = path.first().and_then(|key| table.get(key));
+        !inside && (!renamed || found.is_some_and(|value| value.is_table() || value.is_array()))
+    }
+
+    /// Also what was taken out of the table that stands at `at`.
+    pub(crate) fn extend(&mut self, other: Lost, at: &[String]) {
+        let below = |path: Vec<String>| [at, &path].concat();
+        self.paths.extend(other.paths.into_iter().map(below));
+        self.items.extend(other.items.into_iter().map(|(list, item)| (below(list), item)));
+        self.items.sort();
     }
 
     /// The path of the same thing before anything was taken out.
-    fn original(&self, path: &[String]) -> Vec<String> {
+    pub(crate) fn original(&self, path: &[String]) -> Vec<String> {
         let mut original: Vec<String> = Vec::new();
         for step in path {
             let mut step = step.clone();
-            let gone = self.removed.iter().filter(|(list, _)| *list == original);
+            let gone = self.items.iter().filter(|(list, _)| *list == original);
             if let Ok(mut item) = step.parse::<usize>() {
                 for (_, removed) in gone {
                     item += usize::from(*removed <= item);
@@ -97,6 +113,38 @@ impl Rest {
             original.push(step);
         }
         original
+    }
+}
+
+/// What is left of a table.
+struct Rest {
+    table: Table,
+    lost: Lost,
+}
+
+impl Rest {
+    /// Takes out what stands at `path`; where nothing does (a key is missing), the table that should have it, unless
+    /// that is all. False if there is nothing to take.
+    fn remove(&mut self, mut path: Vec<String>) -> bool {
+        while !path.is_empty() {
+            let original = self.lost.original(&path);
+            match take(&mut self.table, &path) {
+                Taken::Nothing => _ = path.pop(),
+                Taken::Key => {
+                    self.lost.paths.push(original);
+                    return true;
+                }
+                Taken::Item => {
+                    if let Some((item, list)) = original.split_last() {
+                        self.lost.items.push((list.to_vec(), item.parse().unwrap_or(0)));
+                        self.lost.items.sort();
+                    }
+                    self.lost.paths.push(original);
+                    return true;
+                }
+            }
+        }
+        false
     }
 }
 
@@ -162,10 +210,7 @@ mod tests {
 
     fn keys(text: &str) -> Vec<String> {
         let table: Table = text.parse().unwrap();
-        match read::<File>(&table) {
-            Ok(_) => Vec::new(),
-            Err(found) => found.into_iter().map(|invalid| invalid.key).collect(),
-        }
+        read::<File>(&table).found.into_iter().map(|invalid| invalid.key).collect()
     }
 
     #[test]
@@ -205,9 +250,23 @@ mod tests {
     }
 
     #[test]
+    fn what_can_be_read_of_a_file_is_there_beside_what_cannot() {
+        let text = "title = \"a\"\nsiz = 1\nsize = 4\n[[port]]\naddresses = []\n[[port]]\nnetwork = 4\nmtu = 9\n";
+        let Read { value, found, lost, .. } = read::<File>(&text.parse().unwrap());
+        let file = value.unwrap();
+        assert_eq!((file.size, file.port.len(), file.port[0].network, found.len()), (4, 1, 4, 3));
+        let path = |path: &str| crate::place::split(path);
+        assert_eq!(lost.original(&path("port.0.network")), path("port.1.network"));
+        assert!(read::<File>(&"size = 4".parse().unwrap()).value.is_none(), "there must be a title");
+    }
+
+    #[test]
     fn a_file_of_another_kind_ends() {
         let many = (0..500).map(|n| format!("key{n} = 1\n")).collect::<String>();
         assert_eq!(keys(&many).len(), MOST);
+        assert!(read::<File>(&many.parse().unwrap()).cut);
+        let long = format!("title = \"{}\"\n{many}", "x".repeat(BUDGET / LEAST));
+        assert_eq!(keys(&long).len(), LEAST);
         assert_eq!(keys("port = 5\ntitle = \"a\""), ["port"]);
         assert_eq!(keys("title = \"a\"\n[uplink]\ninterface = 5"), ["uplink.interface"]);
     }

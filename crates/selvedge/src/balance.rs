@@ -2,7 +2,7 @@
 //! [`edge::balance`]. Which key names the scheme is the file's own choice.
 
 use crate::word::unknown;
-use config::Invalid;
+use config::{Invalid, Wrong};
 use edge::balance::{Balance, Parameter, Quantity, Scheme, Shown, SCHEMES};
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::{Error as ProbeError, MapAccessDeserializer};
@@ -41,26 +41,26 @@ impl BalanceKeys {
     /// The balancer, once all values are found to be in range, also those of other schemes. `at`: the table's own key.
     ///
     /// # Errors
-    /// The first value that is not, or a parameter that is given under two names.
-    pub fn check(&self, at: &str, usual: &'static Scheme) -> Result<Balance, Invalid> {
+    /// All values that are not, parameters that are given under two names, and values that contradict one another.
+    pub fn check(&self, at: &str, usual: &'static Scheme) -> Result<Balance, Wrong> {
+        let mut wrong = Wrong::new();
         for (n, (key, parameter, value)) in self.values.iter().enumerate() {
-            let invalid = |problem, remedy| Err(Invalid::new(format!("{at}.{key}"), problem, remedy));
+            let path = format!("{at}.{key}");
             if let Some((other, ..)) = self.values[..n].iter().find(|(_, earlier, _)| earlier == parameter) {
-                return invalid(format!("means the same as `{other}`"), "remove one of them".to_owned());
-            }
-            if !parameter.allows(*value) {
+                wrong.add(Invalid::value(path, format!("means the same as `{other}`"), "remove one of them"));
+            } else if !parameter.allows(*value) {
                 let remedy = format!("give \"{}\" to \"{}\"", parameter.least, parameter.most);
-                return invalid(format!("{value} is out of range"), remedy);
+                wrong.add(Invalid::value(path, format!("{value} is out of range"), remedy));
             }
         }
         let (_, scheme) = self.scheme(usual);
         let balance = Balance::new(scheme, |parameter| self.value(parameter));
-        match balance.contradiction() {
-            None => Ok(balance),
-            Some((parameter, problem, remedy)) => {
-                Err(Invalid::new(format!("{at}.{}", parameter.name), problem, remedy))
-            }
+        // Beside a value that is out of range it means nothing.
+        let contradiction = balance.contradiction().filter(|_| wrong.is_empty());
+        if let Some((parameter, problem, remedy)) = contradiction {
+            wrong.add(Invalid::new(format!("{at}.{}", parameter.name), problem, remedy));
         }
+        wrong.or(balance)
     }
 
     fn value(&self, parameter: &'static Parameter) -> Option<Quantity> {
@@ -298,8 +298,13 @@ mod tests {
             ("flowlet_gap = \"5s\"\nother = 1", "at.flowlet_gap", "give \"2us\" to \"4s\""),
             ("threshold = \"1B\"\nflowcell = \"1B\"\nother = 1", "at.flowcell", "remove one of them"),
         ] {
-            let error = read(text).unwrap().0.check("at", &ECMP).unwrap_err();
+            let wrong = read(text).unwrap().0.check("at", &ECMP).unwrap_err();
+            let [error] = wrong.faults() else { panic!("{wrong:?}") };
             assert_eq!((error.key.as_str(), error.remedy.as_str()), (key, says));
         }
+        let all = "threshold = \"0B\"\nflowlet_gap = \"5s\"\nclove_age = \"1ns\"\nother = 1";
+        let wrong = read(all).unwrap().0.check("at", &ECMP).unwrap_err();
+        let keys: Vec<&str> = wrong.faults().iter().map(|invalid| invalid.key.as_str()).collect();
+        assert_eq!(keys, ["at.threshold", "at.flowlet_gap", "at.clove_age"]);
     }
 }

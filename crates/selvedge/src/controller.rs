@@ -7,7 +7,7 @@ pub(crate) use file::schema;
 use crate::logging::Logging;
 use clap::{Args, Subcommand};
 use config::ConfigError;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Subcommand)]
 pub enum Controller {
@@ -72,6 +72,14 @@ pub enum ControllerError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Run(#[from] controller::Error),
+}
+
+/// Reads a configuration and the topology that it names.
+///
+/// # Errors
+/// All that is wrong with either.
+pub fn check(config: &Path) -> Result<(), ConfigError> {
+    file::load(config).map(drop)
 }
 
 /// # Errors

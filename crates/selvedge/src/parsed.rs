@@ -79,10 +79,10 @@ pub(crate) fn on_loopback(key: &str, at: Option<Parsed<SocketAddr>>) -> Result<O
     let Some(Parsed(at)) = at else { return Ok(None) };
     if !at.ip().is_loopback() {
         let problem = format!("{at} can be reached from outside");
-        return Err(Invalid::new(key, problem, "give a loopback address such as \"127.0.0.1:9464\""));
+        return Err(Invalid::value(key, problem, "give a loopback address such as \"127.0.0.1:9464\""));
     }
     if at.port() == 0 {
-        return Err(Invalid::new(key, "port 0 is no port", "give one such as \"127.0.0.1:9464\""));
+        return Err(Invalid::value(key, "port 0 is no port", "give one such as \"127.0.0.1:9464\""));
     }
     Ok(Some(at))
 }

@@ -5,6 +5,7 @@ mod swept;
 
 use crate::cli::Run;
 use crate::output::{self, Extras, Staging};
+use crate::repro::Experiment;
 use crate::results::Results;
 use crate::run::{default_threads, run_all, Bar};
 use crate::scenario::{Choice, Plan, Room};
@@ -14,10 +15,10 @@ use config::{closest, ConfigError, Document};
 use std::path::Path;
 
 /// Reads a scenario file and applies `--set`. A file of the reproduction harness is read too; its results, modes and
-/// sweep are left out.
+/// sweep are checked and left out.
 ///
 /// # Errors
-/// A file that cannot be read or is not TOML, or a `--set` that does not fit.
+/// A file that cannot be read or is not TOML; all that is wrong with its results and modes; a `--set` that does not fit.
 pub fn read(path: &Path, set: &[String]) -> Result<Document, ConfigError> {
     parts(path, set).map(|(document, _)| document)
 }
@@ -28,13 +29,23 @@ pub fn read(path: &Path, set: &[String]) -> Result<Document, ConfigError> {
 /// As [`read`]; axes that make no sense.
 pub(crate) fn parts(path: &Path, set: &[String]) -> Result<(Document, Option<Axes>), ConfigError> {
     let mut document = input::scenario(path)?;
-    let sweep = document.take("sweep").map(|sweep| Axes::read(&document, sweep)).transpose()?;
+    let harness = ["result", "mode"].iter().any(|key| document.table().contains_key(*key));
+    let checked = if harness { Experiment::check(document.clone()) } else { Ok(()) };
+    let sweep = document.take("sweep");
     for key in crate::repro::KEYS {
         document.take(key);
     }
     for assignment in set {
         document.set(assignment)?;
     }
+    if let Err(mut all) = checked {
+        // What is wrong without mode and sweep is told in the same answer.
+        if sweep.is_none() {
+            all.extend(Plan::new(&document, &Choice::default()).err().unwrap_or(all.clone()));
+        }
+        return Err(all);
+    }
+    let sweep = sweep.map(|sweep| Axes::read(&document, sweep)).transpose()?;
     Ok((document, sweep))
 }
 
@@ -43,7 +54,7 @@ pub(crate) fn parts(path: &Path, set: &[String]) -> Result<(Document, Option<Axe
 pub fn run(arguments: &Run) -> Result<(), Failure> {
     let (document, sweep) = parts(&arguments.scenario, &arguments.set)?;
     if let Some(axes) = sweep {
-        let sweep = axes.single(&document)?;
+        let sweep = axes.single().map_err(|invalid| document.error(&invalid))?;
         return swept::run(arguments, &document, &sweep);
     }
     if let Some(at) = arguments.at.first() {

@@ -12,9 +12,10 @@ pub(crate) use axes::{Axes, AxisValue, Point};
 pub(crate) use command::run;
 pub(crate) use store::{INDEX, METRICS};
 
-use config::{ConfigError, Document, Invalid};
+use config::{ConfigError, Document, Invalid, Wrong};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use toml::{Table, Value};
 
 /// The table as it stands in a file: `values` for `keys`, or points that each `set` their own.
@@ -44,18 +45,23 @@ struct PointTable {
 
 impl SweepTable {
     /// # Errors
-    /// Neither values with keys nor points, or two points of one name.
-    pub(crate) fn check(&self, document: &Document) -> Result<(), ConfigError> {
-        let fail = |problem: String, remedy| Err(document.error(&Invalid::new(self.at.clone(), problem, remedy)));
+    /// Neither values with keys nor points, and points of one name.
+    pub(crate) fn check(&self) -> Result<(), Wrong> {
+        let mut wrong = Wrong::new();
         if self.point.is_empty() == self.values.is_empty() || self.values.is_empty() != self.keys.is_empty() {
-            let problem = "needs either values and keys, or points".to_owned();
-            return fail(problem, "write values = [2, 4] with keys = [\"topology.spines\"]");
+            let problem = "needs either values and keys, or points";
+            let remedy = "write values = [2, 4] with keys = [\"topology.spines\"]";
+            wrong.add(Invalid::new(self.at.clone(), problem, remedy));
         }
-        let labels = self.labels();
-        match labels.iter().enumerate().find(|(n, label)| labels[..*n].contains(label)) {
-            Some((_, twice)) => fail(format!("two points are called {twice:?}"), "make every point another"),
-            None => Ok(()),
+        let mut known = BTreeSet::new();
+        let mut twice = BTreeSet::new();
+        for label in self.labels() {
+            if !known.insert(label.clone()) && twice.insert(label.clone()) {
+                let problem = format!("two points are called {label:?}");
+                wrong.add(Invalid::new(self.at.clone(), problem, "make every point another"));
+            }
         }
+        wrong.or(())
     }
 
     /// A name a point: `name=value`, or its own.

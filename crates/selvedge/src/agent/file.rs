@@ -3,7 +3,7 @@
 use super::addresses::check_outer;
 use crate::parsed::{on_loopback, Parsed};
 use agent_api::config::{Config, PeerRule, Place, MAX_NETWORK};
-use config::{within, ConfigError, Document, Faults, Invalid};
+use config::{within, within_others, ConfigError, Document, Faults, Invalid, Wrong};
 use edge::balance::{Balance, Scheme, AGENTS};
 use edge::MAX_LABELS;
 use fastlane::FastLaneTable;
@@ -58,11 +58,12 @@ pub fn load_from_any(path: &Path) -> Result<Config, ConfigError> {
 
 fn checked(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let (document, mut config) = read_document(&path.display().to_string(), text)?;
-    limits::check_kernel(&config, crate::kernel_edge::has_fq).map_err(|invalid| document.error(&invalid))?;
+    let mut faults = Faults::of(&document);
+    faults.note(limits::check_kernel(&config, crate::kernel_edge::has_fq));
     if let Some(path) = &config.limits.annotations {
-        config.limits.annotated = limits::read_annotations(path)?;
+        config.limits.annotated = faults.add(limits::read_annotations(path)).unwrap_or_default();
     }
-    Ok(config)
+    faults.unless(Some(config))
 }
 
 /// As [`load`], of a text that `name` stands for in messages; the file of annotations that it names is not read.
@@ -75,17 +76,21 @@ pub fn parse(name: &str, text: &str) -> Result<Config, ConfigError> {
 
 fn read_document(name: &str, text: &str) -> Result<(Document, Config), ConfigError> {
     let document = Document::parse(name, text, "docs/agent.md")?;
-    let file: File = document.read()?;
-    let config = check(file, &document)?;
+    // What cannot be read hides nothing that is wrong elsewhere.
+    let (file, mut faults) = document.read_what_can_be::<File>();
+    let made = file.and_then(|file| check(file, &mut faults));
+    let config = faults.unless(made)?;
     Ok((document, config))
 }
 
-fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
-    let mut faults = Faults::of(document);
-    faults.note(plain::check(&file));
+fn check(file: File, faults: &mut Faults<'_>) -> Option<Config> {
+    faults.note_given(&["uplink"], plain::check(&file));
     let plain = plain::is_plain(&file);
     let (word, policy) = plain::scheme_of(&file);
-    let uplink = faults.note(file.uplink.as_ref().map_or_else(|| check_without_uplink(&file), check_uplink));
+    let uplink = match &file.uplink {
+        Some(table) => faults.note(check_uplink(table)),
+        None => faults.note_given(&["uplink"], check_without_uplink(&file)),
+    };
     let balance = match plain {
         true => Some(Balance::ecmp()),
         false => faults.note(check_balance(&file.balance)),
@@ -95,140 +100,144 @@ fn check(file: File, document: &Document) -> Result<Config, ConfigError> {
         None if !policy.labels => Ok(Vec::new()),
         None => check_labels("balance.labels", &Labels::Count(8)),
     });
-    let limits = faults.note(limits::check(&file.limits, &file.tenant));
+    let limits = faults.note_given(&["limits"], limits::check(&file.limits, &file.tenant));
     let (uplinks, address) = uplink.unwrap_or_default();
-    let ports = faults.note(check_ports(&file, &uplinks));
-    let peers = faults.note(check_peers(&file.peer, address, (word, policy)));
+    let ports = faults.note_given(&["uplink", "limits", "tenant", "tenants"], check_ports(&file, &uplinks));
+    let peers = faults.note_given(&["uplink", "balance"], check_peers(&file.peer, address, (word, policy)));
     if let (Some(ports), Some(peers)) = (&ports, &peers) {
-        faults.note(one_owner_each(ports, peers));
+        faults.note_given(&["port", "peer"], one_owner_each(ports, peers));
     }
     let metrics = faults.note(check_agent(&file.agent));
     let congestion = faults.note(file.congestion.as_ref().map(congestion::CongestionTable::check).transpose());
-    let controller = faults.note(file.controller.as_ref().map(|table| table.check((word, policy))).transpose());
+    let of_policy = file.controller.as_ref().map(|table| table.check((word, policy))).transpose();
+    let controller = faults.note_given(&["balance"], of_policy);
     let tenants = faults.note(file.tenants.as_ref().map(TenantsTable::check).transpose());
     let fastlane = faults.note(file.fastlane.as_ref().map(FastLaneTable::check).transpose());
     let reports = faults.note(file.fastlane.as_ref().map_or(Ok(None), FastLaneTable::check_reports));
     let reorder = faults.note(file.receive.check());
-    let discovery = faults.note(file.paths.check((word, policy)));
+    let discovery = faults.note_given(&["balance"], file.paths.check((word, policy)));
     if let (Some(peers), Some(labels), Some(found), Some(balance)) = (&peers, &labels, &discovery, &balance) {
         let listed = matches!(file.balance.rest.labels, Some(Labels::List(_)));
         let known = listed || found.is_some() || file.controller.is_some();
-        faults.note(check_known_paths((word, balance), peers, if listed { labels } else { &[] }, known));
+        let labels: &[u16] = if listed { labels } else { &[] };
+        let known = check_known_paths((word, balance), peers, labels, known);
+        faults.note_given(&["balance", "peer", "paths", "controller"], known);
     }
-    let made = || {
-        Some(Config {
-            pins: file.agent.pins,
-            socket: file.agent.socket,
-            metrics: metrics?,
-            max_flows: file.agent.max_flows,
-            max_flows_per_port: file.agent.max_flows_per_port.unwrap_or(file.agent.max_flows),
-            max_flows_per_network: file.agent.max_flows_per_network.unwrap_or(file.agent.max_flows),
-            flow_idle_ns: file.agent.flow_idle.as_ns(),
-            place: match file.agent.place {
-                PlaceWord::First => Place::First,
-                PlaceWord::Last => Place::Last,
-            },
-            unchecked: file.agent.unchecked,
-            uplinks,
-            address,
-            plain,
-            udp_port: if plain { 0 } else { file.uplink.as_ref().map_or(VXLAN, |uplink| uplink.udp_port) },
-            gro: !plain && file.uplink.as_ref().is_none_or(|uplink| uplink.gro),
-            balance: balance?,
-            tcp_only: file.balance.rest.udp != Some(Spread::Policy),
-            labels: labels?,
-            labels_listed: matches!(file.balance.rest.labels, Some(Labels::List(_))),
-            discovery: discovery?,
-            reorder: reorder?,
-            congestion: congestion?,
-            limits: limits?,
-            tenants: tenants?,
-            fastlane: fastlane?,
-            reports: reports?,
-            ports: ports?,
-            peers: peers?,
-            controller: controller?,
-        })
-    };
-    let made = made();
-    faults.unless(made)
+    Some(Config {
+        pins: file.agent.pins,
+        socket: file.agent.socket,
+        metrics: metrics?,
+        max_flows: file.agent.max_flows,
+        max_flows_per_port: file.agent.max_flows_per_port.unwrap_or(file.agent.max_flows),
+        max_flows_per_network: file.agent.max_flows_per_network.unwrap_or(file.agent.max_flows),
+        flow_idle_ns: file.agent.flow_idle.as_ns(),
+        place: match file.agent.place {
+            PlaceWord::First => Place::First,
+            PlaceWord::Last => Place::Last,
+        },
+        unchecked: file.agent.unchecked,
+        uplinks,
+        address,
+        plain,
+        udp_port: if plain { 0 } else { file.uplink.as_ref().map_or(VXLAN, |uplink| uplink.udp_port) },
+        gro: !plain && file.uplink.as_ref().is_none_or(|uplink| uplink.gro),
+        balance: balance?,
+        tcp_only: file.balance.rest.udp != Some(Spread::Policy),
+        labels: labels?,
+        labels_listed: matches!(file.balance.rest.labels, Some(Labels::List(_))),
+        discovery: discovery?,
+        reorder: reorder?,
+        congestion: congestion?,
+        limits: limits?,
+        tenants: tenants?,
+        fastlane: fastlane?,
+        reports: reports?,
+        ports: ports?,
+        peers: peers?,
+        controller: controller?,
+    })
 }
 
-fn check_agent(agent: &AgentTable) -> Result<Option<SocketAddr>, Invalid> {
+fn check_agent(agent: &AgentTable) -> Result<Option<SocketAddr>, Wrong> {
+    let mut wrong = Wrong::new();
     for (key, path) in [("agent.pins", &agent.pins), ("agent.socket", &agent.socket)] {
-        if !path.is_absolute() || path.as_os_str().as_encoded_bytes().contains(&0) {
-            return Err(Invalid::new(key, format!("{path:?} is not an absolute path"), "begin it with /"));
-        }
-        if path.components().any(|part| part == std::path::Component::ParentDir) {
-            return Err(Invalid::new(key, format!("{path:?} goes back up"), "write it without .."));
-        }
-        if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-            return Err(Invalid::new(key, format!("{path:?} has no name at its end"), "name one below it"));
-        }
+        wrong.note(check_path(key, path));
     }
     // sun_path of struct sockaddr_un, with its end
     if agent.socket.as_os_str().len() > 107 {
-        return Err(Invalid::new("agent.socket", "is longer than 107 bytes", "choose a shorter path"));
+        wrong.add(Invalid::value("agent.socket", "is longer than 107 bytes", "choose a shorter path"));
     }
-    within("agent.max_flows", agent.max_flows, 1, 1 << 20)?;
+    let flows = wrong.note(within("agent.max_flows", agent.max_flows, 1, 1 << 20));
     for (key, most) in [
         ("agent.max_flows_per_port", agent.max_flows_per_port),
         ("agent.max_flows_per_network", agent.max_flows_per_network),
     ] {
-        within(key, most.unwrap_or(1), 1, agent.max_flows)?;
+        if flows.is_some() {
+            wrong.note(within_others(key, most.unwrap_or(1), 1, agent.max_flows));
+        }
     }
     if agent.flow_idle < Time::from_secs(1) || agent.flow_idle > Time::from_secs(86_400) {
         let problem = format!("{} is out of range", agent.flow_idle);
-        return Err(Invalid::new("agent.flow_idle", problem, "give \"1s\" to \"1440min\""));
+        wrong.add(Invalid::value("agent.flow_idle", problem, "give \"1s\" to \"1440min\""));
     }
-    on_loopback("agent.metrics", agent.metrics)
+    let metrics = wrong.note(on_loopback("agent.metrics", agent.metrics));
+    wrong.unless(metrics)
 }
 
-fn check_uplink(uplink: &UplinkTable) -> Result<(Vec<String>, Option<IpAddr>), Invalid> {
-    let names = match (&uplink.interface, uplink.interfaces.as_slice()) {
-        (Some(name), []) => {
-            check_name("uplink.interface", name)?;
-            vec![name.clone()]
-        }
-        (None, [_, ..]) => {
-            for (n, name) in uplink.interfaces.iter().enumerate() {
-                let key = format!("uplink.interfaces.{n}");
-                check_name(&key, name)?;
-                if uplink.interfaces[..n].contains(name) {
-                    return Err(Invalid::new(key, format!("{name:?} is there twice"), "name each once"));
-                }
-            }
-            uplink.interfaces.clone()
-        }
-        (Some(_), _) => {
-            return Err(Invalid::new("uplink.interfaces", "`interface` is there too", "remove one of them"));
-        }
-        (None, []) => {
-            return Err(Invalid::new("uplink", "`interface` is missing", "add `interface = \"eth0\"`"));
-        }
-    };
-    if names.len() > 16 {
-        return Err(Invalid::new("uplink.interfaces", "there are more than 16", "name fewer"));
+fn check_path(key: &str, path: &Path) -> Result<(), Invalid> {
+    if !path.is_absolute() || path.as_os_str().as_encoded_bytes().contains(&0) {
+        return Err(Invalid::value(key, format!("{path:?} is not an absolute path"), "begin it with /"));
     }
-    within("uplink.udp_port", uplink.udp_port, 1, u16::MAX)?;
+    if path.components().any(|part| part == std::path::Component::ParentDir) {
+        return Err(Invalid::value(key, format!("{path:?} goes back up"), "write it without .."));
+    }
+    if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return Err(Invalid::value(key, format!("{path:?} has no name at its end"), "name one below it"));
+    }
+    Ok(())
+}
+
+fn check_uplink(uplink: &UplinkTable) -> Result<(Vec<String>, Option<IpAddr>), Wrong> {
+    let mut wrong = Wrong::new();
+    match (&uplink.interface, uplink.interfaces.as_slice()) {
+        (Some(_), [_, ..]) => {
+            wrong.add(Invalid::value("uplink.interfaces", "`interface` is there too", "remove one of them"));
+        }
+        (None, []) => wrong.add(Invalid::new("uplink", "`interface` is missing", "add `interface = \"eth0\"`")),
+        _ => {}
+    }
+    if let Some(name) = &uplink.interface {
+        wrong.note(check_name("uplink.interface", name));
+    }
+    for (n, name) in uplink.interfaces.iter().enumerate() {
+        let key = format!("uplink.interfaces.{n}");
+        wrong.note(check_name(&key, name));
+        if uplink.interfaces[..n].contains(name) {
+            wrong.add(Invalid::value(key, format!("{name:?} is there twice"), "name each once"));
+        }
+    }
+    if uplink.interfaces.len() > 16 {
+        wrong.add(Invalid::value("uplink.interfaces", "there are more than 16", "name fewer"));
+    }
+    wrong.note(within("uplink.udp_port", uplink.udp_port, 1, u16::MAX));
     let address = uplink.address.map(|a| a.0);
     if let Some(address) = address {
-        check_outer("uplink.address", address)?;
+        wrong.note(check_outer("uplink.address", address));
     }
-    Ok((names, address))
+    wrong.or((uplink.interface.iter().chain(&uplink.interfaces).cloned().collect(), address))
 }
 
 /// Only where nothing is to be sent through a tunnel.
-fn check_without_uplink(file: &File) -> Result<(Vec<String>, Option<IpAddr>), Invalid> {
-    let needs = if let Some(n) = file.port.iter().position(|port| port.network.is_some()) {
-        Some(("uplink", format!("[[port]] number {} is in a network, which needs an uplink", n + 1)))
-    } else if !file.peer.is_empty() {
-        Some(("uplink", "[[peer]] needs an uplink".to_owned()))
-    } else {
-        None
+fn check_without_uplink(file: &File) -> Result<(Vec<String>, Option<IpAddr>), Wrong> {
+    let mut wrong = Wrong::new();
+    let mut needs = |problem: String| {
+        wrong.add(Invalid::new("uplink", problem, "add `[uplink]` with `interface = \"eth0\"`"));
     };
-    if let Some((key, problem)) = needs {
-        return Err(Invalid::new(key, problem, "add `[uplink]` with `interface = \"eth0\"`"));
+    if let Some(n) = file.port.iter().position(|port| port.network.is_some()) {
+        needs(format!("[[port]] number {} is in a network, which needs an uplink", n + 1));
+    }
+    if !file.peer.is_empty() {
+        needs("[[peer]] needs an uplink".to_owned());
     }
     for (key, given) in [
         ("congestion", file.congestion.is_some()),
@@ -237,28 +246,31 @@ fn check_without_uplink(file: &File) -> Result<(Vec<String>, Option<IpAddr>), In
         ("fastlane", file.fastlane.is_some()),
     ] {
         if given {
-            return Err(Invalid::new(key, "has no meaning without an uplink", "remove it, or add `[uplink]`"));
+            wrong.add(Invalid::new(key, "has no meaning without an uplink", "remove it, or add `[uplink]`"));
         }
     }
-    Ok((Vec::new(), None))
+    wrong.or((Vec::new(), None))
 }
 
-fn check_balance(table: &BalanceTable) -> Result<Balance, Invalid> {
+fn check_balance(table: &BalanceTable) -> Result<Balance, Wrong> {
+    let mut wrong = Wrong::new();
     let (word, policy) = table.policy();
     if !policy.is_of_kernel() {
         let problem = format!("no switch tells the kernel edge of its links' utilisation, which {word:?} needs");
         let names = Scheme::of_kernel().map(|scheme| scheme.name);
-        return Err(Invalid::new("balance.policy", problem, format!("give {}", names.collect::<Vec<_>>().join(", "))));
+        let remedy = format!("give {}", names.collect::<Vec<_>>().join(", "));
+        wrong.add(Invalid::value("balance.policy", problem, remedy));
     }
     let mut without_meaning: Vec<&str> = table.keys.foreign(policy).collect();
     if !policy.labels {
         let labels = table.rest.labels.is_some().then_some("labels");
         without_meaning.extend(labels.into_iter().chain(table.rest.udp.is_some().then_some("udp")));
     }
-    match without_meaning.first() {
-        Some(key) => Err(meaningless(format!("balance.{key}"), word)),
-        None => table.keys.check("balance", AGENTS),
+    for key in without_meaning {
+        wrong.add(meaningless(format!("balance.{key}"), word));
     }
+    let balance = wrong.note(table.keys.check("balance", AGENTS));
+    wrong.unless(balance)
 }
 
 /// A scheme that keeps states of paths must know which labels take which, and tell them apart by their low bytes.
@@ -267,37 +279,36 @@ fn check_known_paths(
     peers: &[PeerRule],
     listed: &[u16],
     known: bool,
-) -> Result<(), Invalid> {
+) -> Result<(), Wrong> {
     if balance.keeps().is_none() {
         return Ok(());
     }
+    let mut wrong = Wrong::new();
     if !known && peers.iter().any(|peer| peer.labels.is_none() && !peer.plain_vxlan) {
-        let what = if balance.scheme().keeps.is_some() {
-            format!("{word:?}")
-        } else {
-            format!("{word:?} with flowlet_gap_most")
-        };
-        let problem = format!("{what} must know which labels take which paths");
-        return Err(Invalid::new("balance.policy", problem, "set paths.discovery = true, or list balance.labels"));
+        let with = balance.keeps_by().map_or(String::new(), |parameter| format!(" with {}", parameter.name));
+        let problem = format!("{word:?}{with} must know which labels take which paths");
+        let remedy = "set paths.discovery = true, or list balance.labels";
+        wrong.add(Invalid::new("balance.policy", problem, remedy));
     }
     let lists = std::iter::once(("balance.labels".to_owned(), listed));
     let of_peers = peers.iter().filter_map(|p| Some((format!("peer.{}.labels", p.name), p.labels.as_deref()?)));
     for (key, labels) in lists.chain(of_peers) {
+        let mut names: [Option<u16>; 256] = [None; 256];
         for (n, label) in labels.iter().enumerate() {
-            if let Some(other) = labels[..n].iter().find(|other| *other & 0xff == label & 0xff) {
+            if let Some(other) = names[usize::from(label & 0xff)].replace(*label) {
                 let problem = format!("{label} has the same low byte as {other}, and so names the same path");
-                return Err(Invalid::new(format!("{key}.{n}"), problem, "list ports that differ modulo 256"));
+                wrong.add(Invalid::new(format!("{key}.{n}"), problem, "list ports that differ modulo 256"));
             }
         }
     }
-    Ok(())
+    wrong.or(())
 }
 
 fn meaningless(key: String, policy: &str) -> Invalid {
     Invalid::new(key, format!("has no meaning with policy = {policy:?}"), "remove it")
 }
 
-fn check_labels(key: &str, labels: &Labels) -> Result<Vec<u16>, Invalid> {
+fn check_labels(key: &str, labels: &Labels) -> Result<Vec<u16>, Wrong> {
     let most = MAX_LABELS as i64;
     match labels {
         Labels::Count(n) => {
@@ -305,14 +316,15 @@ fn check_labels(key: &str, labels: &Labels) -> Result<Vec<u16>, Invalid> {
             Ok((FIRST_LABEL..).take(*n as usize).collect())
         }
         Labels::List(list) => {
+            let mut wrong = Wrong::new();
             if list.is_empty() || list.len() > MAX_LABELS {
                 let problem = format!("{} labels are listed", list.len());
-                return Err(Invalid::new(key, problem, format!("list 1 to {MAX_LABELS}")));
+                wrong.add(Invalid::value(key, problem, format!("list 1 to {MAX_LABELS}")));
             }
             for (n, label) in list.iter().enumerate() {
-                within(&format!("{key}.{n}"), *label, 1024, 65_535)?;
+                wrong.note(within(&format!("{key}.{n}"), *label, 1024, 65_535));
             }
-            Ok(list.iter().map(|label| *label as u16).collect())
+            wrong.or(list.iter().map(|label| *label as u16).collect())
         }
     }
 }
@@ -321,7 +333,7 @@ fn at_most(key: &str, n: usize, most: usize) -> Result<(), Invalid> {
     if n <= most {
         return Ok(());
     }
-    Err(Invalid::new(key, format!("there are {n}"), format!("give at most {most}")))
+    Err(Invalid::value(key, format!("there are {n}"), format!("give at most {most}")))
 }
 
 fn check_network(key: &str, network: u32) -> Result<(), Invalid> {
@@ -335,7 +347,7 @@ fn check_name(key: &str, name: &str) -> Result<(), Invalid> {
     }
     let shown: String = name.chars().take(40).collect();
     let remedy = "give 1 to 15 characters, such as \"eth0\"";
-    Err(Invalid::new(key, format!("{shown:?} is no name of an interface"), remedy))
+    Err(Invalid::value(key, format!("{shown:?} is no name of an interface"), remedy))
 }
 
 fn check_pattern(key: &str, pattern: &str) -> Result<(), Invalid> {
@@ -344,7 +356,7 @@ fn check_pattern(key: &str, pattern: &str) -> Result<(), Invalid> {
         return Ok(());
     }
     let remedy = format!("write `interface = {pattern:?}`, or \"{pattern}*\"");
-    Err(Invalid::new(key, format!("{pattern:?} has neither * nor ?"), remedy))
+    Err(Invalid::value(key, format!("{pattern:?} has neither * nor ?"), remedy))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::parsed::{on_loopback, Parsed};
 use crate::topo::{self, PruneWord};
-use config::{ConfigError, Document, Invalid};
+use config::{ConfigError, Document, Faults, Invalid};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -15,13 +15,16 @@ const MAX_FILE: u64 = 1 << 20;
 #[serde(deny_unknown_fields)]
 struct Table {
     /// Address and port.
-    listen: String,
+    #[schemars(required)]
+    listen: Option<String>,
     /// Prometheus metrics at `/metrics`: loopback address and port.
     metrics: Option<Parsed<SocketAddr>>,
     /// `https://HOST:PORT`; the certificate must be for HOST.
-    url: String,
+    #[schemars(required)]
+    url: Option<String>,
     /// The fabric. Its hosts are edges, with the names that `selvedge topo` prints.
-    topology: PathBuf,
+    #[schemars(required)]
+    topology: Option<PathBuf>,
     /// File with revision and failed links, replaced as a whole. Only one controller at a time may use it.
     store: Option<PathBuf>,
     /// Instead of `store`, for several controllers: etcd's URLs, such as `["http://127.0.0.1:2379"]`. For `https` URLs
@@ -33,14 +36,17 @@ struct Table {
     #[serde(default = "etcd_key")]
     etcd_key: String,
     /// PEM: the authority that both sides trust, the controller's certificate, its key.
-    ca: PathBuf,
+    #[schemars(required)]
+    ca: Option<PathBuf>,
     /// PEM: the authority that both sides trust, the controller's certificate, its key.
-    certificate: PathBuf,
+    #[schemars(required)]
+    certificate: Option<PathBuf>,
     /// PEM: the authority that both sides trust, the controller's certificate, its key.
-    key: PathBuf,
+    #[schemars(required)]
+    key: Option<PathBuf>,
     /// Certificate names that may change links and see the status.
-    #[schemars(length(min = 1))]
-    operators: Vec<String>,
+    #[schemars(required, length(min = 1))]
+    operators: Option<Vec<String>>,
     /// Outer UDP source port of tree 1; the others follow. At least 1024.
     #[schemars(range(min = 1024))]
     #[serde(default = "first_port")]
@@ -97,68 +103,97 @@ pub(crate) fn schema() -> serde_json::Value {
 /// Paths in it are relative to the file.
 ///
 /// # Errors
-/// A file that cannot be read or is wrong, or a topology that is.
+/// A file that cannot be read; all that is wrong with it, and with its topology.
 pub(super) fn load(path: &Path) -> Result<File, ConfigError> {
     let name = path.display().to_string();
     let text = crate::input::read_configuration(path, MAX_FILE)?;
     let document = Document::parse(&name, &text, "docs/controller.md")?;
-    let table: Table = document.read()?;
-    let beside = |file: &Path| path.parent().unwrap_or(Path::new("")).join(file);
-    let topology = topo::topology_of(&beside(&table.topology))?;
-    check(table, topology, beside).map_err(|invalid| document.error(&invalid))
+    let (table, mut faults) = document.read_what_can_be::<Table>();
+    let made =
+        table.and_then(|table| check(table, &mut faults, |file| path.parent().unwrap_or(Path::new("")).join(file)));
+    faults.unless(made)
 }
 
-fn check(table: Table, topology: topology::Topology, beside: impl Fn(&Path) -> PathBuf) -> Result<File, Invalid> {
-    let listen: SocketAddr = table.listen.parse().map_err(|_| {
-        let shown: String = table.listen.chars().take(60).collect();
-        Invalid::new("listen", format!("{shown:?} is no address and port"), "write \"10.0.0.9:7443\"")
-    })?;
-    let metrics = on_loopback("metrics", table.metrics)?;
-    if !table.url.starts_with("https://") {
-        let shown: String = table.url.chars().take(60).collect();
-        return Err(Invalid::new("url", format!("{shown:?} is no https URL"), "write \"https://10.0.0.9:7443\""));
+/// The key that must be there.
+fn needed<T>(faults: &mut Faults<'_>, key: &str, value: Option<T>) -> Option<T> {
+    if value.is_none() {
+        // One that could not be read has its fault already.
+        faults.tell(Invalid::new(key, format!("`{key}` is missing"), format!("add `{key} = ...`")));
     }
-    let trees = topology.base_trees().len();
-    if trees > topology::MAX_SCHEDULE {
-        let problem = format!("has {trees} trees, and a schedule holds {}", topology::MAX_SCHEDULE);
-        return Err(Invalid::new("topology", problem, "give a smaller fabric"));
-    }
-    if table.first_port < 1024 || usize::from(table.first_port) + trees > 1 << 16 {
-        let problem = format!("{} does not do for {trees} trees", table.first_port);
-        return Err(Invalid::new("first_port", problem, format!("give 1024 to {}", (1 << 16) - trees)));
-    }
-    let keep = match (table.store, table.etcd.is_empty()) {
-        (Some(file), true) => Keep::File(beside(&file)),
-        (None, false) => Keep::Etcd { urls: table.etcd, key: table.etcd_key },
-        (Some(_), false) => {
-            return Err(Invalid::new("etcd", "`store` is there too".to_owned(), "remove one of them"));
-        }
+    value
+}
+
+fn check(table: Table, faults: &mut Faults<'_>, beside: impl Fn(&Path) -> PathBuf) -> Option<File> {
+    let listen = needed(faults, "listen", table.listen).and_then(|text| faults.note(check_listen(&text)));
+    let metrics = faults.note(on_loopback("metrics", table.metrics));
+    let url = needed(faults, "url", table.url).and_then(|url| faults.note(check_url(url)));
+    let topology = needed(faults, "topology", table.topology);
+    let topology = topology.and_then(|file| faults.add(topo::topology_of(&beside(&file))));
+    let trees = topology.as_ref().map(|topology| topology.base_trees().len());
+    faults.note(check_trees(trees.unwrap_or(1), table.first_port));
+    let keep = faults.note(match (table.store, table.etcd.is_empty()) {
+        (Some(file), true) => Ok(Keep::File(beside(&file))),
+        (None, false) => Ok(Keep::Etcd { urls: table.etcd, key: table.etcd_key }),
+        (Some(_), false) => Err(Invalid::new("etcd", "`store` is there too", "remove one of them")),
         (None, true) => {
             let remedy = "add it, or `etcd` with URLs such as [\"http://127.0.0.1:2379\"]";
-            return Err(Invalid::new("store", "is missing".to_owned(), remedy));
+            Err(Invalid::new("store", "is missing", remedy))
         }
-    };
-    if table.operators.is_empty() || table.operators.iter().any(String::is_empty) {
+    });
+    let operators = needed(faults, "operators", table.operators).and_then(|names| {
         let remedy = "give the names in the certificates of those who may change links; the controller's own does";
-        return Err(Invalid::new("operators", "names nobody".to_owned(), remedy));
-    }
+        faults.note(match names.is_empty() || names.iter().any(String::is_empty) {
+            true => Err(Invalid::value("operators", "names nobody", remedy)),
+            false => Ok(names),
+        })
+    });
+    let mut path = |key: &str, file: Option<PathBuf>| needed(faults, key, file).map(|file| beside(&file));
+    let (ca, certificate, key) = (path("ca", table.ca), path("certificate", table.certificate), path("key", table.key));
     let prune = match table.prune {
         Prune::Pair => PruneWord::Pair,
         Prune::All => PruneWord::All,
     };
-    Ok(File {
-        listen,
-        metrics,
-        url: table.url,
-        keep,
-        ca: beside(&table.ca),
-        certificate: beside(&table.certificate),
-        key: beside(&table.key),
-        operators: table.operators,
+    Some(File {
+        listen: listen?,
+        metrics: metrics?,
+        url: url?,
+        keep: keep?,
+        ca: ca?,
+        certificate: certificate?,
+        key: key?,
+        operators: operators?,
         first_port: table.first_port,
         prune: prune.into(),
-        topology,
+        topology: topology?,
     })
+}
+
+fn check_listen(text: &str) -> Result<SocketAddr, Invalid> {
+    text.parse().map_err(|_| {
+        let shown: String = text.chars().take(60).collect();
+        Invalid::value("listen", format!("{shown:?} is no address and port"), "write \"10.0.0.9:7443\"")
+    })
+}
+
+fn check_url(url: String) -> Result<String, Invalid> {
+    if url.starts_with("https://") {
+        return Ok(url);
+    }
+    let shown: String = url.chars().take(60).collect();
+    Err(Invalid::value("url", format!("{shown:?} is no https URL"), "write \"https://10.0.0.9:7443\""))
+}
+
+/// Each tree has a port of its own.
+fn check_trees(trees: usize, first_port: u16) -> Result<(), Invalid> {
+    if trees > topology::MAX_SCHEDULE {
+        let problem = format!("has {trees} trees, and a schedule holds {}", topology::MAX_SCHEDULE);
+        return Err(Invalid::value("topology", problem, "give a smaller fabric"));
+    }
+    if first_port < 1024 || usize::from(first_port) + trees > 1 << 16 {
+        let problem = format!("{first_port} does not do for {trees} trees");
+        return Err(Invalid::value("first_port", problem, format!("give 1024 to {}", (1 << 16) - trees)));
+    }
+    Ok(())
 }
 
 /// Since 1970: above any revision of a store that was lost.
@@ -186,5 +221,64 @@ impl File {
             },
             brain: controller::Brain::new(self.topology, self.prune, self.first_port, now_ms()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = "listen = \"127.0.0.1:7443\"\nurl = \"https://127.0.0.1:7443\"\ntopology = \"fabric.toml\"\n\
+        store = \"store.json\"\nca = \"ca.pem\"\ncertificate = \"c.pem\"\nkey = \"c.key\"\noperators = [\"operator\"]\n";
+
+    /// Place and key of each fault, the directory left out.
+    fn told(text: &str, fabric: &str) -> Vec<String> {
+        static LAST: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let n = LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let directory = std::env::temp_dir().join(format!("selvedge-controller-file-{}-{n}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("fabric.toml"), fabric).unwrap();
+        std::fs::write(directory.join("controller.toml"), text).unwrap();
+        let error = load(&directory.join("controller.toml")).map(drop);
+        std::fs::remove_dir_all(&directory).unwrap();
+        let Err(error) = error else { return Vec::new() };
+        let name = |place: &str| place.rsplit('/').next().unwrap().to_owned();
+        error.faults().iter().map(|fault| format!("{} {}", name(&fault.place), fault.key)).collect()
+    }
+
+    const FABRIC: &str = "[topology]\nkind = \"clos\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n";
+
+    #[test]
+    fn all_mistakes_are_told_at_once() {
+        assert_eq!(told(WHOLE, FABRIC), [""; 0]);
+        let text = WHOLE
+            .replace("\"127.0.0.1:7443\"", "\"here\"")
+            .replace("https", "http")
+            .replace("store = \"store.json\"\n", "first_port = 80\n")
+            .replace("[\"operator\"]", "[]")
+            + "metrics = \"0.0.0.0:9465\"\n";
+        let faults = told(&text, &FABRIC.replace("leaves = 2", "leafs = 2"));
+        let places = [
+            "controller.toml:1 listen",
+            "controller.toml:9 metrics",
+            "controller.toml:2 url",
+            "fabric.toml:3 topology.leafs",
+            "controller.toml:4 first_port",
+            "controller.toml store",
+            "controller.toml:8 operators",
+        ];
+        assert_eq!(faults, places);
+    }
+
+    #[test]
+    fn what_cannot_be_read_hides_nothing_else() {
+        let text =
+            WHOLE.replace("url = ", "ulr = ").replace("\"127.0.0.1:7443\"", "7443").replace("key = \"c.key\"\n", "");
+        let faults = told(&(text + "first_port = 80\n"), FABRIC);
+        let places = ["controller.toml:1 listen", "controller.toml:2 ulr", "controller.toml:8 first_port"];
+        assert_eq!(faults, places);
+        // A missing key is told once what it could be called is known.
+        let faults = told(&(WHOLE.replace("key = \"c.key\"\n", "") + "first_port = 80\n"), FABRIC);
+        assert_eq!(faults, ["controller.toml:8 first_port", "controller.toml key"]);
     }
 }

@@ -182,11 +182,11 @@ impl Catalogue {
         let mut ids = BTreeSet::new();
         for (n, entry) in entries.iter().enumerate() {
             for invalid in wrong(entry, &paper) {
-                faults.note::<()>(Err(Invalid { key: format!("entry.{n}.{}", invalid.key), ..invalid }));
+                faults.tell(invalid.below(&format!("entry.{n}")));
             }
             if !ids.insert(&entry.id) {
                 let problem = format!("{} is there twice", entry.id);
-                faults.note::<()>(Err(Invalid::new(format!("entry.{n}.id"), problem, "remove one of the entries")));
+                faults.tell(Invalid::new(format!("entry.{n}.id"), problem, "remove one of the entries"));
             }
         }
         let named: BTreeSet<&String> = entries.iter().flat_map(|entry| &entry.scenario).collect();
@@ -196,7 +196,7 @@ impl Catalogue {
                 _ if own[..n].contains(id) => format!("{id} is there twice"),
                 _ => continue,
             };
-            faults.note::<()>(Err(Invalid::new("own", problem, "remove it from own")));
+            faults.tell(Invalid::new("own", problem, "remove it from own"));
         }
         faults.unless(Some(Catalogue { paper, entries, own }))
     }

@@ -2,13 +2,14 @@
 
 use super::Expression;
 use crate::input;
-use crate::scenario::{Choice, Plan};
+use crate::scenario::{Choice, Plan, Room};
 use crate::sweep::{Axes, SweepTable};
-use config::{closest, ConfigError, Document, Invalid};
+use config::{closest, ConfigError, Document, Invalid, Wrong};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::Path;
 use toml::{Table, Value};
+use units::Bytes;
 
 /// Keys of a scenario file that only the harness reads.
 pub const KEYS: [&str; 3] = ["result", "sweep", "mode"];
@@ -28,6 +29,8 @@ pub enum Mode {
 }
 
 impl Mode {
+    pub(crate) const ALL: [Mode; 3] = [Mode::Quick, Mode::Full, Mode::Paper];
+
     pub fn name(self) -> &'static str {
         match self {
             Mode::Quick => "quick",
@@ -37,7 +40,7 @@ impl Mode {
     }
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Harness {
     #[serde(default)]
@@ -149,18 +152,56 @@ impl Check {
 }
 
 impl Experiment {
-    /// Of a text that may include files of the binary.
+    /// Of a text that may include files of the binary. Of its modes and points only those are looked at that are asked for: a test
+    /// does it for all.
     ///
     /// # Errors
-    /// As [`Experiment::read`], or text that is not TOML.
+    /// Text that is not TOML; all that is wrong with what only the harness reads.
     pub fn parse(file: &str, text: &str) -> Result<Experiment, ConfigError> {
         let included = |path: &Path| super::embedded_at(path).map(str::to_owned).ok_or("there is none".to_owned());
-        Experiment::read(Document::parse_including(file, text, input::SCENARIOS, &included)?)
+        let document = Document::parse_including(file, text, input::SCENARIOS, &included)?;
+        let (experiment, error) = Experiment::of(document, true);
+        error.map_or(Ok(experiment), Err)
     }
 
     /// # Errors
-    /// The first thing that is wrong with the file, in any mode or point.
-    pub fn read(mut document: Document) -> Result<Experiment, ConfigError> {
+    /// All that is wrong with the file, in every mode and at every point.
+    pub fn read(document: Document) -> Result<Experiment, ConfigError> {
+        let (experiment, error) = Experiment::of(document, true);
+        let modes = experiment.every_mode(|plan| plan.modelled());
+        both(error.map_or(Ok(()), Err), modes).map(|_| experiment)
+    }
+
+    /// All that is wrong with results, modes and sweep of a scenario that is run by itself, without these.
+    ///
+    /// # Errors
+    /// As [`Experiment::read`].
+    pub(crate) fn check(document: Document) -> Result<(), ConfigError> {
+        let (experiment, error) = Experiment::of(document, false);
+        both(error.map_or(Ok(()), Err), experiment.every_mode(|_| Ok(()))).map(drop)
+    }
+
+    /// Plans each point in each mode.
+    fn every_mode(&self, also: fn(&Plan) -> Result<(), ConfigError>) -> Result<(), ConfigError> {
+        let mut all = Ok(());
+        for (mode, n) in Mode::ALL.into_iter().flat_map(|mode| (0..self.labels().len()).map(move |n| (mode, n))) {
+            // A run in this mode will say whether there is room for it.
+            let room = Room { most: Some(Bytes(u64::MAX)), threads: 1 };
+            let planned = self.document_at(mode, n).and_then(|(_, document)| {
+                let plan = Plan::within(&document, &Choice::default(), room)?;
+                also(&plan)
+            });
+            all = both(all, planned).map(drop);
+            if all.as_ref().is_err_and(ConfigError::is_full) {
+                break;
+            }
+        }
+        all
+    }
+
+    /// What can be made of the document, and all that is wrong with what only the harness reads. `single`: several axes are wrong, too;
+    /// otherwise they are left out.
+    fn of(mut document: Document, single: bool) -> (Experiment, Option<ConfigError>) {
         let file = document.name().to_owned();
         let mut own = Table::new();
         for key in KEYS {
@@ -168,33 +209,36 @@ impl Experiment {
                 own.insert(key.to_owned(), value);
             }
         }
-        let Harness { result, sweep, mode } = document.read_table(&own, "")?;
-        let fail =
-            |key: String, problem: String, remedy: &str| Err(document.error(&Invalid::new(key, problem, remedy)));
+        let mut harness = document.clone();
+        harness.replace(own);
+        let (read, mut faults) = harness.read_what_can_be::<Harness>();
+        let Harness { result, sweep, mode } = read.unwrap_or_default();
         let mut results = Vec::new();
         for (n, table) in result.iter().enumerate() {
             if result[..n].iter().any(|other| other.id == table.id) {
-                return fail(format!("result.{n}.id"), format!("{} is there twice", table.id), "rename one");
+                let problem = format!("{} is there twice", table.id);
+                faults.tell(Invalid::value(format!("result.{n}.id"), problem, "rename one"));
             }
-            results.push(published(&document, n, table)?);
+            results.extend(faults.note(published(n, table)).map(|result| (n, result)));
         }
-        let sweep = sweep.map(|axes| axes.check(&document).and_then(|()| axes.single(&document))).transpose()?;
+        let checked = |axes: Axes| -> Result<Option<SweepTable>, Wrong> {
+            axes.check()?;
+            match single || axes.is_single() {
+                true => Ok(Some(axes.single()?)),
+                false => Ok(None),
+            }
+        };
+        let several = !single && sweep.as_ref().is_some_and(|axes| !axes.is_single());
+        let sweep = faults.note(sweep.map_or(Ok(None), checked));
         let modes = [mode.quick, mode.full, mode.paper];
-        let experiment = Experiment { file, results, document, sweep, modes };
-        let labels = experiment.labels();
-        for (n, result) in experiment.results.iter().enumerate() {
-            let at = result.at.iter().map(|p| (format!("result.{n}.at"), p.as_str()));
-            let named =
-                result.checks.iter().enumerate().flat_map(|(c, check)| {
-                    check.points().map(move |(key, p)| (format!("result.{n}.checks.{c}.{key}"), p))
-                });
-            if let Some((key, unknown)) = at.chain(named).find(|(_, p)| !labels.iter().any(|l| l == p)) {
-                let near = closest(unknown, labels.iter().map(String::as_str)).unwrap_or("one of the sweep's points");
-                let invalid = Invalid::new(key, format!("there is no point {unknown:?}"), format!("name {near:?}"));
-                return Err(experiment.document.error(&invalid));
-            }
+        let known = sweep.is_some() && !several;
+        let mut experiment = Experiment { file, results: Vec::new(), document, sweep: sweep.flatten(), modes };
+        if known {
+            faults.note_given(&["sweep"], named_points(&results, &experiment.labels()));
         }
-        Ok(experiment)
+        experiment.results = results.into_iter().map(|(_, result)| result).collect();
+        let error = faults.unless(Some(())).err();
+        (experiment, error)
     }
 
     /// Labels of the points; one empty label without a sweep.
@@ -205,75 +249,194 @@ impl Experiment {
     /// What the files say at each point for which `wanted` says yes.
     ///
     /// # Errors
-    /// A key of a sweep or a mode that leads nowhere.
+    /// Keys of a sweep or a mode that lead nowhere.
     pub(super) fn documents(&self, mode: Mode, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Written>, ConfigError> {
-        let mut documents = Vec::new();
+        let mut documents = Ok(Vec::new());
         for (n, label) in self.labels().into_iter().enumerate() {
-            if !wanted(&label) {
-                continue;
+            if wanted(&label) {
+                let at = self.document_at(mode, n).map(|(parameter, document)| (label, parameter, document));
+                documents = both(documents, at).map(|(mut documents, at)| {
+                    documents.push(at);
+                    documents
+                });
             }
-            let mut document = self.document.clone();
-            let mut parameter = None;
-            if let Some(sweep) = &self.sweep {
-                sweep.apply(n, &mut document)?;
-                parameter = sweep.number(n).map(|number| (sweep.name.clone(), number));
-            }
-            document.overlay(&self.modes[mode as usize], &format!("mode.{}", mode.name()))?;
-            documents.push((label, parameter, document));
         }
-        Ok(documents)
+        documents
+    }
+
+    /// The sweep's name and value at its `n`-th point, if that is a number, and what the files say there.
+    fn document_at(&self, mode: Mode, n: usize) -> Result<(Option<(String, f64)>, Document), ConfigError> {
+        let mut document = self.document.clone();
+        let mut parameter = None;
+        if let Some(sweep) = &self.sweep {
+            sweep.apply(n, &mut document)?;
+            parameter = sweep.number(n).map(|number| (sweep.name.clone(), number));
+        }
+        document.overlay(&self.modes[mode as usize], &format!("mode.{}", mode.name()))?;
+        Ok((parameter, document))
     }
 
     /// The scenario at each point for which `wanted` says yes.
     ///
     /// # Errors
-    /// A scenario that makes no sense there.
+    /// All that makes no sense there.
     pub fn points(&self, mode: Mode, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Point>, ConfigError> {
-        let mut points = Vec::new();
+        let mut points = Ok(Vec::new());
         for (label, parameter, document) in self.documents(mode, wanted)? {
-            let plan = Plan::new(&document, &Choice::default())?;
-            plan.modelled()?;
-            points.push(Point { label, parameter, plan });
+            let plan = Plan::new(&document, &Choice::default()).and_then(|plan| plan.modelled().map(|()| plan));
+            points = both(points, plan).map(|(mut points, plan)| {
+                points.push(Point { label, parameter, plan });
+                points
+            });
+            if points.as_ref().is_err_and(ConfigError::is_full) {
+                break;
+            }
         }
-        Ok(points)
+        points
+    }
+}
+
+/// Two values, or all that is wrong with either.
+fn both<A, B>(a: Result<A, ConfigError>, b: Result<B, ConfigError>) -> Result<(A, B), ConfigError> {
+    match (a, b) {
+        (Ok(a), Ok(b)) => Ok((a, b)),
+        (Err(mut all), Err(more)) => {
+            all.extend(more);
+            Err(all)
+        }
+        (Err(error), _) | (_, Err(error)) => Err(error),
     }
 }
 
 /// A point's label, the sweep's name and value if that is a number, and the document with both and the mode applied.
 type Written = (String, Option<(String, f64)>, Document);
 
-fn published(document: &Document, n: usize, table: &ResultTable) -> Result<Published, ConfigError> {
+/// Points that results name and the sweep does not have. `results`: each with its place in the file.
+fn named_points(results: &[(usize, Published)], labels: &[String]) -> Result<(), Wrong> {
+    let mut wrong = Wrong::new();
+    for (n, result) in results {
+        let at = result.at.iter().map(|p| (format!("result.{n}.at"), p.as_str()));
+        let named = result
+            .checks
+            .iter()
+            .enumerate()
+            .flat_map(|(c, check)| check.points().map(move |(key, p)| (format!("result.{n}.checks.{c}.{key}"), p)));
+        for (key, unknown) in at.chain(named).filter(|(_, p)| !labels.iter().any(|l| l == p)) {
+            let near = closest(unknown, labels.iter().map(String::as_str)).unwrap_or("one of the sweep's points");
+            wrong.add(Invalid::new(key, format!("there is no point {unknown:?}"), format!("name {near:?}")));
+        }
+    }
+    wrong.or(())
+}
+
+fn published(n: usize, table: &ResultTable) -> Result<Published, Wrong> {
+    let mut wrong = Wrong::new();
     let mut checks = Vec::new();
     if table.checks.is_empty() {
-        let invalid = Invalid::new(format!("result.{n}.checks"), "is empty", "add a check with text and expr");
-        return Err(document.error(&invalid));
+        wrong.add(Invalid::value(format!("result.{n}.checks"), "is empty", "add a check with text and expr"));
     }
     for (c, check) in table.checks.iter().enumerate() {
-        let parse = |key: &str, text: &str| {
-            let parsed = Expression::parse(text).map_err(|e| e.to_string()).and_then(|e| {
-                let trial = e.trial();
-                match key {
-                    _ if e.metrics().is_empty() => return Err("it names no metric, so it could never fail".to_owned()),
-                    "expr" => e.holds(&trial).map(drop),
-                    _ => e.value(&trial).map(drop),
-                }
-                .map_err(|e| e.to_string())?;
-                Ok(e)
-            });
-            parsed.map_err(|problem| {
-                let key = format!("result.{n}.checks.{c}.{key}");
+        let mut parse = |key: &str, text: &str| {
+            let parsed = parsed(key, text).map_err(|problem| {
                 let remedy = "write a comparison of metrics, such as a.x.y >= 0.9 * b.x.y";
-                document.error(&Invalid::new(key, problem, remedy))
-            })
+                Invalid::value(format!("result.{n}.checks.{c}.{key}"), problem, remedy)
+            });
+            wrong.note(parsed)
         };
-        checks.push(Check {
-            text: check.text.clone(),
-            holds: parse("expr", &check.expr)?,
-            value: check.value.as_deref().map(|text| parse("value", text)).transpose()?,
-            unit: check.unit.clone(),
-            paper: check.paper.clone(),
-        });
+        let holds = parse("expr", &check.expr);
+        let value = check.value.as_deref().map(|text| parse("value", text));
+        let (text, unit, paper) = (check.text.clone(), check.unit.clone(), check.paper.clone());
+        checks.extend(holds.map(|holds| Check { text, holds, value: value.flatten(), unit, paper }));
     }
     let ResultTable { id, source, what, notes, at, .. } = table.clone();
-    Ok(Published { id, source, what, notes, checks, at })
+    wrong.or(Published { id, source, what, notes, checks, at })
+}
+
+/// The expression of a check, tried.
+fn parsed(key: &str, text: &str) -> Result<Expression, String> {
+    let expression = Expression::parse(text).map_err(|e| e.to_string())?;
+    if expression.metrics().is_empty() {
+        return Err("it names no metric, so it could never fail".to_owned());
+    }
+    let trial = expression.trial();
+    let tried = match key {
+        "expr" => expression.holds(&trial).map(drop),
+        _ => expression.value(&trial).map(drop),
+    };
+    tried.map_err(|e| e.to_string())?;
+    Ok(expression)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+duration = "10ms"
+[topology]
+kind = "clos"
+[[workload]]
+name = "w"
+pattern = "stride"
+k = 4
+[scheme.a]
+balance = "flowcell"
+[sweep]
+name = "load"
+values = [1, 2]
+keys = ["workload.w.k"]
+[[result]]
+id = "x/a"
+source = "s"
+what = "w"
+checks = [{ text = "t", expr = "a.all.flows > 0" }]
+[mode.full]
+duration = "20ms"
+"#;
+
+    /// Place and key of all faults.
+    fn told(text: &str) -> Vec<String> {
+        let document = Document::parse("x.toml", text, "p").unwrap();
+        let Err(error) = Experiment::read(document) else { return Vec::new() };
+        error.faults().iter().map(|f| format!("{} {}", f.place.trim_start_matches("x.toml:"), f.key)).collect()
+    }
+
+    #[test]
+    fn all_results_checks_modes_and_points_tell_their_faults() {
+        assert_eq!(told(FILE), [""; 0]);
+        let text = FILE
+            .replace("a.all.flows > 0\" }", "1 > 0\" }, { text = \"u\", expr = \"a.all >\" }")
+            .replace("values = [1, 2]", "values = [1, 16]")
+            .replace("duration = \"20ms\"", "duration = \"0s\"")
+            + "scheme.a.threshold = \"0B\"\n[mode.paper]\ntopology.leaves = 0\nrecord.sample_evry = \"1ms\"\n\
+               [[result]]\nid = \"x/a\"\nsource = \"s\"\nwhat = \"w\"\nchecks = []\n";
+        let found = told(&text);
+        for fault in [
+            "19 result.x/a.checks.0.expr",
+            "19 result.x/a.checks.1.expr",
+            "21 mode.full.duration",
+            "22 mode.full.scheme.a.threshold",
+            "24 mode.paper.topology.leaves",
+            "25 mode.paper.record.sample_evry",
+            "27 result.x/a.id",
+            "30 result.x/a.checks",
+        ] {
+            assert!(found.iter().any(|told| told == fault), "{fault}: {found:?}");
+        }
+        // The second point, in the quick mode.
+        assert!(found.iter().any(|told| told.starts_with("14 ")), "{found:?}");
+    }
+
+    #[test]
+    fn a_scenario_that_is_run_by_itself_is_told_of_its_modes() {
+        let check = |text: &str| Experiment::check(Document::parse("x.toml", text, "p").unwrap());
+        assert_eq!(check(FILE), Ok(()));
+        let error = check(&FILE.replace("duration = \"20ms\"", "duraton = \"20ms\"\nwarmup = \"1s\"")).unwrap_err();
+        let keys: Vec<&str> = error.faults().iter().map(|fault| fault.key.as_str()).collect();
+        assert_eq!(keys, ["mode.full.duraton"], "{error}");
+        let axis = "[[sweep]]\nname = \"b\"\nvalues = [3]\nkeys = [\"seeds\"]\n";
+        let several = FILE.replace("[sweep]", "[[sweep]]").replace("[[result]]", &format!("{axis}[[result]]"));
+        assert_eq!(check(&several), Ok(()), "several axes are for `selvedge sweep`");
+        assert!(Experiment::read(Document::parse("x.toml", &several, "p").unwrap()).is_err());
+    }
 }

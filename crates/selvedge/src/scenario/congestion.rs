@@ -1,8 +1,7 @@
 //! `[scheme.<name>.congestion]`: virtual congestion control in the edges.
 
 use crate::word::Word;
-use config::{closest, Invalid};
-use config::{within, OrOff};
+use config::{closest, within, within_others, Invalid, OrOff, Wrong};
 use edge::vcc::{self, Class, Config, Law, Prefix, Rule};
 use host::experiment::{address, SERVER_PORT};
 use host::workload::Workload;
@@ -81,52 +80,86 @@ impl Default for CongestionTable {
 
 impl CongestionTable {
     /// What each edge is to do, and whether servers need a port per workload. `at` is the table's path.
-    pub(super) fn build(&self, at: &str, workloads: &[Workload], hosts: u32) -> Result<(Config, bool), Invalid> {
-        within(&format!("{at}.timeout"), self.timeout, Time::from_us(100), Time::from_secs(60))?;
-        let mut config = Config::new(self.class(at)?).rto_min(self.timeout).duplicate_acks(self.duplicate_acks);
+    pub(super) fn build(&self, at: &str, workloads: &[Workload], hosts: u32) -> Result<(Config, bool), Wrong> {
+        let mut wrong = Wrong::new();
+        wrong.note(within(&format!("{at}.timeout"), self.timeout, Time::from_us(100), Time::from_secs(60)));
+        let class = wrong.note(self.class(at));
+        // A fault of the table is not told again of each rule.
+        let sound = CongestionTable::default();
+        let base = if class.is_some() { self } else { &sound };
+        let mut config = Config::new(class.unwrap_or(Class::OFF)).rto_min(self.timeout);
+        config = config.duplicate_acks(self.duplicate_acks);
+        let mut full = false;
         for (n, rule) in self.rule.iter().enumerate() {
             let at = format!("{at}.rule.{n}");
-            let class = rule.over(self).class(&at)?;
-            let ports = match &rule.workload {
-                Some(name) => rule_ports(&at, name, workloads)?,
-                None => vec![0..=u16::MAX],
-            };
-            for local in prefixes(&format!("{at}.hosts"), rule.hosts.as_deref(), hosts)? {
-                for remote in prefixes(&format!("{at}.to"), rule.to.as_deref(), hosts)? {
-                    for ports in ports.iter().cloned() {
-                        let rule = Rule { local, remote, ports, ..Rule::all(class) };
-                        config = config.rule(&rule).map_err(|error| too_many(&at, error))?;
+            let Some(rules) = wrong.note(rule.build(&at, base, workloads, hosts)) else { continue };
+            if full {
+                continue;
+            }
+            for rule in rules {
+                match config.clone().rule(&rule) {
+                    Ok(more) => config = more,
+                    Err(error) => {
+                        wrong.add(too_many(&at, error));
+                        full = true;
+                        break;
                     }
                 }
             }
         }
-        Ok((config, self.rule.iter().any(|rule| rule.workload.is_some())))
+        wrong.or((config, self.rule.iter().any(|rule| rule.workload.is_some())))
     }
 
-    fn class(&self, at: &str) -> Result<Class, Invalid> {
-        within(&format!("{at}.beta"), self.beta, 0.0, 1.0)?;
+    fn class(&self, at: &str) -> Result<Class, Wrong> {
+        let mut wrong = Wrong::new();
+        wrong.note(within(&format!("{at}.beta"), self.beta, 0.0, 1.0));
         for (key, value) in [("clamp", self.clamp), ("floor", self.floor)] {
             if let Some(size) = value.0 {
-                within(&format!("{at}.{key}"), size, Bytes(1), Bytes(1 << 30))?;
+                wrong.note(within(&format!("{at}.{key}"), size, Bytes(1), Bytes(1 << 30)));
             }
         }
         if let Some((floor, clamp)) = self.floor.0.zip(self.clamp.0).filter(|(floor, clamp)| floor > clamp) {
             let problem = format!("the floor of {floor} exceeds the clamp of {clamp}");
-            return Err(Invalid::new(at, problem, "lower `floor` or raise `clamp`"));
+            wrong.add(Invalid::new(at, problem, "lower `floor` or raise `clamp`"));
         }
-        let Word(Some(law)) = self.law else { return Ok(Class::OFF) };
-        Ok(Class {
+        let class = self.law.0.map(|law| Class {
             law,
             beta: (self.beta * f64::from(vcc::ONE)).round() as u16,
             clamp: self.clamp.0,
             floor: self.floor.0,
             police: self.police,
             observe: self.observe,
-        })
+        });
+        wrong.or(class.unwrap_or(Class::OFF))
     }
 }
 
 impl RuleTable {
+    /// A rule a pair of hosts and a port.
+    fn build(&self, at: &str, base: &CongestionTable, workloads: &[Workload], hosts: u32) -> Result<Vec<Rule>, Wrong> {
+        let mut wrong = Wrong::new();
+        let class = wrong.note(self.over(base).class(at));
+        let ports = wrong.note(match &self.workload {
+            Some(name) => rule_ports(at, name, workloads),
+            None => Ok(vec![0..=u16::MAX]),
+        });
+        let locals = wrong.note(prefixes(&format!("{at}.hosts"), self.hosts.as_deref(), hosts));
+        let remotes = wrong.note(prefixes(&format!("{at}.to"), self.to.as_deref(), hosts));
+        let made = || {
+            let (class, ports, locals, remotes) = (class?, ports?, locals?, remotes?);
+            let ends = locals.iter().flat_map(|local| remotes.iter().map(move |remote| (*local, *remote)));
+            let rule = |(local, remote), ports: &std::ops::RangeInclusive<u16>| Rule {
+                local,
+                remote,
+                ports: ports.clone(),
+                ..Rule::all(class)
+            };
+            Some(ends.flat_map(|ends| ports.iter().map(move |ports| rule(ends, ports))).collect())
+        };
+        let made = made();
+        wrong.unless(made)
+    }
+
     /// The table with this rule's keys in place of its own.
     fn over(&self, base: &CongestionTable) -> CongestionTable {
         CongestionTable {
@@ -160,16 +193,16 @@ fn rule_ports(at: &str, name: &str, workloads: &[Workload]) -> Result<Vec<std::o
     Err(Invalid::new(format!("{at}.workload"), format!("there is no workload `{name}`"), remedy))
 }
 
-fn prefixes(key: &str, listed: Option<&[u32]>, hosts: u32) -> Result<Vec<Prefix>, Invalid> {
+fn prefixes(key: &str, listed: Option<&[u32]>, hosts: u32) -> Result<Vec<Prefix>, Wrong> {
     let Some(listed) = listed else { return Ok(vec![Prefix::ANY]) };
+    let mut wrong = Wrong::new();
     if listed.is_empty() {
-        return Err(Invalid::new(key, "names no host", "name some, or leave it out for all"));
+        wrong.add(Invalid::value(key, "names no host", "name some, or leave it out for all"));
     }
-    let prefix = |&host: &u32| {
-        within(key, host, 0, hosts.saturating_sub(1))?;
-        Ok(Prefix { addr: address(host), len: 128 })
-    };
-    listed.iter().map(prefix).collect()
+    for &host in listed {
+        wrong.note(within_others(key, host, 0, hosts.saturating_sub(1)));
+    }
+    wrong.or(listed.iter().map(|&host| Prefix { addr: address(host), len: 128 }).collect())
 }
 
 fn too_many(at: &str, error: vcc::TooMany) -> Invalid {
@@ -190,7 +223,7 @@ mod tests {
             .into()
     }
 
-    fn built(text: &str) -> Result<(Config, bool), Invalid> {
+    fn built(text: &str) -> Result<(Config, bool), Wrong> {
         let table: CongestionTable = toml::from_str(text).unwrap();
         table.build("scheme.x.congestion", &workloads(), 4)
     }
@@ -220,7 +253,7 @@ mod tests {
 
     #[test]
     fn mistakes_name_their_key() {
-        let key = |text| built(text).unwrap_err().key;
+        let key = |text| built(text).unwrap_err().faults()[0].key.clone();
         assert_eq!(key("beta = 1.5"), "scheme.x.congestion.beta");
         assert_eq!(key("floor = \"10KB\"\nclamp = \"9KB\""), "scheme.x.congestion");
         assert_eq!(key("[[rule]]\nhosts = [4]"), "scheme.x.congestion.rule.0.hosts");

@@ -5,7 +5,7 @@ use super::plan::SchemePlan;
 use super::scheme::{FabricWord, Guests, SchemeTable};
 use super::tenants::{holds_segments, tenants_of};
 use super::{HostTable, Room, Scenario, SwitchTable};
-use config::{ConfigError, Document, Faults, Invalid};
+use config::{ConfigError, Document, Faults, Invalid, Wrong};
 use fabric::{Multipath, RandomLoss};
 use host::experiment::{EdgeConfig, Experiment, Failure, HostConfig, Record};
 use host::workload::{HostMap, Pattern, Problem, Source, Workload};
@@ -19,22 +19,29 @@ pub(super) struct Draft {
 }
 
 impl Draft {
+    /// `doubtful`: something else of the scenario is wrong, so that only those faults are told that cannot come from it. `None`: there are
+    /// only others.
+    ///
+    /// # Errors
+    /// All that is wrong with the scheme.
     pub(super) fn new(
         document: &Document,
         scenario: &Scenario,
         base: &topology::Topology,
-        name: &str,
-        table: &SchemeTable,
-    ) -> Result<Draft, ConfigError> {
+        (name, table): (&str, &SchemeTable),
+        doubtful: bool,
+    ) -> Result<Option<Draft>, ConfigError> {
         let mut own = document.clone();
         own.overlay_at("host", &table.rest.host, &format!("scheme.{name}.host"))?;
         own.overlay_at("switch", &table.rest.switch, &format!("scheme.{name}.switch"))?;
         let own = era::applied(&own);
         let section = |key: &str| own.table().get(key).and_then(toml::Value::as_table).cloned().unwrap_or_default();
-        let mut faults = Faults::of(&own);
-        let hosts = faults.add(own.read_table::<HostTable>(&section("host"), "host"));
+        let mut faults = Faults::of(&own).doubtful(doubtful);
+        let hosts = faults.read_table::<HostTable>(&section("host"), "host");
         faults.note(era::only_for_all(name, &table.rest.host));
-        let switch = faults.add(own.read_table::<SwitchTable>(&section("switch"), "switch"));
+        let switch = faults.read_table::<SwitchTable>(&section("switch"), "switch");
+        let doubtful = doubtful || !faults.is_empty();
+        let mut faults = faults.doubtful(doubtful);
         let guests = hosts.and_then(|hosts| faults.note(guests(&hosts, base, name, table)));
         let switch =
             switch.map(|switch| SwitchTable { multipath: table.rest.multipath.unwrap_or(switch.multipath), ..switch });
@@ -81,10 +88,15 @@ impl Draft {
             })
         };
         let made = made();
+        if made.is_none() && doubtful && faults.is_empty() {
+            return Ok(None);
+        }
         let template = faults.unless(made)?;
-        Ok(Draft { document: own, template })
+        Ok(Some(Draft { document: own, template }))
     }
 
+    /// # Errors
+    /// Workloads that cannot run on the fabric, or that there is no room for.
     pub(super) fn finish(
         self,
         scenario: &Scenario,
@@ -93,9 +105,14 @@ impl Draft {
         (schemes, room): (usize, Room),
     ) -> Result<SchemePlan, ConfigError> {
         let Draft { document, template } = self;
-        let memory = super::memory::check(scenario, schemes, &template, room).map_err(|e| document.error(&e))?;
+        let mut faults = Faults::of(&document);
+        let memory = faults.note(super::memory::check(scenario, schemes, &template, room));
         let mut left_out = Vec::new();
         for (n, workload) in template.workloads.iter().enumerate() {
+            // Without room nothing is drawn.
+            if memory.is_none() {
+                break;
+            }
             let seed = scenario.seeds.0.first().copied().unwrap_or(1);
             match Source::new(workload, n as u16, &template.racks, seed, template.duration) {
                 Ok(source) => {
@@ -111,14 +128,15 @@ impl Draft {
                     let text = e.problem.to_string();
                     let (problem, remedy) = text.split_once("; ").unwrap_or((&text, ""));
                     let key = format!("workload.{n}{}", key_of(&e.problem));
-                    return Err(document.error(&Invalid::new(key, problem, remedy)));
+                    faults.tell(Invalid::new(key, problem, remedy));
                 }
             }
         }
         let unmodelled = unmodelled(name, table, scenario, &template).map(|e| document.error(&e));
         let (note, name) = (table.rest.note.clone(), name.to_owned());
         let cautions = table.cautions(&name);
-        Ok(SchemePlan { name, note, template, unmodelled, left_out, cautions, memory })
+        let made = memory.map(|memory| SchemePlan { name, note, template, unmodelled, left_out, cautions, memory });
+        faults.unless(made)
     }
 }
 
@@ -127,7 +145,8 @@ fn fabric(
     scenario: &Scenario,
     base: &topology::Topology,
     table: &SchemeTable,
-) -> Result<(topology::Topology, Vec<Failure>), Invalid> {
+) -> Result<(topology::Topology, Vec<Failure>), Wrong> {
+    let mut wrong = Wrong::new();
     let single = table.rest.topology == FabricWord::SingleSwitch;
     let topology = match single {
         true => super::network::TopologyTable::non_blocking(base)?,
@@ -135,38 +154,39 @@ fn fabric(
     };
     let mut failures = Vec::new();
     for (n, failure) in scenario.failure.iter().enumerate() {
-        let link = failure.build(n, base)?;
+        let Some(link) = wrong.note(failure.build(n, base)) else { continue };
         // The non-blocking reference has no fabric links that could fail.
         if !single && table.rest.failures {
             failures.push(Failure { at: failure.at, link, up: failure.up });
         }
     }
     failures.sort_by_key(|f| f.at);
-    Ok((topology, failures))
+    wrong.or((topology, failures))
 }
 
 /// Guests that rely on switches need those that do it.
-fn relies_on_switches(switch: &SwitchTable, guests: &host::experiment::HostConfig) -> Result<(), Invalid> {
-    let wants = |key: &str, problem: &str, remedy: &str| Err(Invalid::new(key, problem, remedy));
+fn relies_on_switches(switch: &SwitchTable, guests: &host::experiment::HostConfig) -> Result<(), Wrong> {
+    let mut wrong = Wrong::new();
+    let mut wants = |key: &str, problem: &str, remedy: &str| wrong.add(Invalid::new(key, problem, remedy));
     if guests.tcp.fastlane.is_some() && switch.notify.is_none() {
         let problem = "guests with FastLane hear of drops from switches, and these are silent";
-        return wants("host.tcp.fastlane", problem, "add `notify = {}` to [switch], or remove it");
+        wants("host.tcp.fastlane", problem, "add `notify = {}` to [switch], or remove it");
     }
     if guests.tcp.quench && !switch.quench {
         let problem = "switches send no Source Quench";
-        return wants("host.tcp.quench", problem, "add `quench = true` and `codel = {}` to [switch], or remove it");
+        wants("host.tcp.quench", problem, "add `quench = true` and `codel = {}` to [switch], or remove it");
     }
     if guests.tcp.pfabric.is_some() && !switch.pfabric {
         let problem = "guests rank their packets, and switches do not look at it";
-        return wants("host.tcp.pfabric", problem, "add `pfabric = true` to [switch], or remove it");
+        wants("host.tcp.pfabric", problem, "add `pfabric = true` to [switch], or remove it");
     }
     if guests.tcp.pfabric.is_none() && switch.pfabric {
-        return wants("switch.pfabric", "packets have no ranks", "add `pfabric = {}` to [host.tcp], or remove it");
+        wants("switch.pfabric", "packets have no ranks", "add `pfabric = {}` to [host.tcp], or remove it");
     }
     if guests.tcp.pfabric.is_some() && guests.mptcp.is_some() {
-        return wants("host.tcp.pfabric", "subflows of MPTCP have no ranks", "remove it, or `mptcp` from the scheme");
+        wants("host.tcp.pfabric", "subflows of MPTCP have no ranks", "remove it, or `mptcp` from the scheme");
     }
-    Ok(())
+    wrong.or(())
 }
 
 /// Whether its switches can do in this fabric what they should.
@@ -187,19 +207,21 @@ fn workloads(
     base: &topology::Topology,
     name: &str,
     table: &SchemeTable,
-) -> Result<Vec<Workload>, Invalid> {
+) -> Result<Vec<Workload>, Wrong> {
+    let mut wrong = Wrong::new();
     let mut workloads = Vec::new();
     for (n, workload) in scenario.workload.iter().enumerate() {
         let beside = document.directory_of(&format!("workload.{n}"));
-        workloads.push(workload.build(n, &beside, base.n_hosts() as u32, scenario.duration)?);
+        workloads.extend(wrong.note(workload.build(n, &beside, base.n_hosts() as u32, scenario.duration)));
     }
-    let tenants = tenants_of(&scenario.workload)?;
+    let tenants = wrong.note(tenants_of(&scenario.workload));
+    let (true, Some(tenants)) = (wrong.is_empty(), tenants) else { return Err(wrong) };
     for (workload, table) in workloads.iter_mut().zip(&scenario.workload) {
         let guest = table.tenant.as_ref().and_then(|name| tenants.iter().position(|known| known == name));
         workload.guest = guest.map_or(0, |n| n as u8 + 1);
     }
-    table.rest.set_guests(name, &mut workloads)?;
-    Ok(workloads)
+    wrong.note(table.rest.set_guests(name, &mut workloads));
+    wrong.or(workloads)
 }
 
 fn edge(
@@ -208,26 +230,24 @@ fn edge(
     workloads: &[Workload],
     base: &topology::Topology,
     table: &SchemeTable,
-) -> Result<EdgeConfig, Invalid> {
+) -> Result<EdgeConfig, Wrong> {
     let tenants = tenants_of(&scenario.workload)?;
     let rates = base.hosts().map(|host| base.links[base.host_link(host) as usize].rate);
     let slowest = rates.min().unwrap_or(BitRate::from_gbps(1));
     table.edge(name, workloads, base.n_hosts() as u32, Guests { tenants: &tenants, slowest })
 }
 
-fn guests(
-    hosts: &HostTable,
-    base: &topology::Topology,
-    name: &str,
-    table: &SchemeTable,
-) -> Result<HostConfig, Invalid> {
-    let mut guests = hosts.build()?;
-    guests.mptcp = table.rest.guests_mptcp(name, guests.tcp.congestion)?;
-    if let Some(absent) = guests.plain.iter().find(|&&h| h as usize >= base.n_hosts()) {
-        let problem = format!("there is no host {absent}");
-        return Err(Invalid::new("host.plain", problem, format!("hosts are 0 to {}", base.n_hosts() - 1)));
+fn guests(hosts: &HostTable, base: &topology::Topology, name: &str, table: &SchemeTable) -> Result<HostConfig, Wrong> {
+    let mut wrong = Wrong::new();
+    let mut guests = wrong.note(hosts.build()).unwrap_or_default();
+    if let Some(mptcp) = wrong.note(table.rest.guests_mptcp(name, guests.tcp.congestion)) {
+        guests.mptcp = mptcp;
     }
-    Ok(guests)
+    for absent in hosts.plain.iter().filter(|&&h| h as usize >= base.n_hosts()) {
+        let problem = format!("there is no host {absent}");
+        wrong.add(Invalid::new("host.plain", problem, format!("hosts are 0 to {}", base.n_hosts() - 1)));
+    }
+    wrong.or(guests)
 }
 
 /// The first workload whose congestion control no simulator has.

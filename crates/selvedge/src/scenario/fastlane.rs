@@ -1,6 +1,6 @@
 //! `[scheme.<name>.fastlane]`: edges that act on switches' notifications for guests that know nothing of them.
 
-use config::{within, Invalid};
+use config::{within, Invalid, Wrong};
 use edge::fastlane::Config;
 use fabric::SwitchConfig;
 use host::experiment::HostConfig;
@@ -29,15 +29,16 @@ impl Default for FastLaneTable {
 
 impl FastLaneTable {
     /// `at` is the table's path.
-    pub(super) fn build(&self, at: &str) -> Result<Config, Invalid> {
+    pub(super) fn build(&self, at: &str) -> Result<Config, Wrong> {
+        let mut wrong = Wrong::new();
         let key = |name: &str| format!("{at}.{name}");
-        within(&key("store_per_guest"), self.store_per_guest, Bytes(2_000), Bytes(1_000_000_000))?;
-        within(&key("store"), self.store, Bytes(2_000), Bytes(10_000_000_000))?;
-        if self.store < self.store_per_guest {
+        let (least, most) = (Bytes(2_000), Bytes(10_000_000_000));
+        wrong.note(within(&key("store_per_guest"), self.store_per_guest, least, Bytes(1_000_000_000)));
+        if wrong.note(within(&key("store"), self.store, least, most)).is_some() && self.store < self.store_per_guest {
             let problem = format!("{} is less than `store_per_guest`, {}", self.store, self.store_per_guest);
-            return Err(Invalid::new(key("store"), problem, "give at least as much as for one guest"));
+            wrong.add(Invalid::new(key("store"), problem, "give at least as much as for one guest"));
         }
-        Ok(Config { per_guest: self.store_per_guest, in_all: self.store })
+        wrong.or(Config { per_guest: self.store_per_guest, in_all: self.store })
     }
 }
 
@@ -47,18 +48,19 @@ pub(super) fn suits(
     config: Option<Config>,
     switches: &SwitchConfig,
     guests: &HostConfig,
-) -> Result<(), Invalid> {
+) -> Result<(), Wrong> {
+    let mut wrong = Wrong::new();
     let at = format!("scheme.{name}.fastlane");
     if config.is_none() {
         return Ok(());
     }
     if switches.notify.is_none() {
         let problem = "edges with FastLane hear of drops from switches, and these are silent";
-        return Err(Invalid::new(at, problem, "add `switch.notify = {}`, or remove it"));
+        wrong.add(Invalid::new(at.clone(), problem, "add `switch.notify = {}`, or remove it"));
     }
     if guests.tcp.fastlane.is_some() {
         let problem = "guests of this scheme act on notifications themselves, and edges with FastLane take these away";
-        return Err(Invalid::new(at, problem, "remove it, or `host.tcp.fastlane`"));
+        wrong.add(Invalid::new(at, problem, "remove it, or `host.tcp.fastlane`"));
     }
-    Ok(())
+    wrong.or(())
 }

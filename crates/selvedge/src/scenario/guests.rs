@@ -1,6 +1,6 @@
 //! `host.server` and the tables of transports beyond TCP: `host.tcp.fastlane`, `host.tcp.pfabric`.
 
-use config::{within, Invalid};
+use config::{within, Invalid, Wrong};
 use host::experiment::ServerModel;
 use host::tcp::{fastlane, pfabric};
 use schemars::JsonSchema;
@@ -28,10 +28,11 @@ impl Default for ServerTable {
 }
 
 impl ServerTable {
-    pub(super) fn build(&self) -> Result<ServerModel, Invalid> {
-        within("host.server.parallel", self.parallel, 1, 65_536)?;
-        within("host.server.service", self.service, Time::ZERO, Time::from_ms(10))?;
-        Ok(ServerModel { parallel: self.parallel, service: self.service, notifications: self.notifications })
+    pub(super) fn build(&self) -> Result<ServerModel, Wrong> {
+        let mut wrong = Wrong::new();
+        wrong.note(within("host.server.parallel", self.parallel, 1, 65_536));
+        wrong.note(within("host.server.service", self.service, Time::ZERO, Time::from_ms(10)));
+        wrong.or(ServerModel { parallel: self.parallel, service: self.service, notifications: self.notifications })
     }
 }
 

@@ -3,9 +3,8 @@
 use super::era::Era;
 use super::guests::{FastlaneTable, PfabricTable, ServerTable};
 use crate::word::Word;
-use config::Invalid;
-use config::{within, OrOff};
-use host::experiment::{CpuModel, Gro, HostConfig};
+use config::{within, within_others, OrOff, Wrong};
+use host::experiment::{CpuModel, Gro, HostConfig, ServerModel};
 use host::tcp::{self, cc::Algorithm, EcnMode, Recovery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -229,14 +228,24 @@ impl Default for TcpTable {
 }
 
 impl HostTable {
-    pub(super) fn build(&self) -> Result<HostConfig, Invalid> {
-        within("host.mtu", self.mtu, Bytes(576), Bytes(9216))?;
-        within("host.rx_coalesce", self.rx_coalesce, Time::ZERO, Time::from_ms(10))?;
-        within("host.rx_coalesce_frames", self.rx_coalesce_frames, 1, 65_536)?;
-        within("host.rx_budget", self.rx_budget, 1, 65_536)?;
-        within("host.rx_ring", self.rx_ring, 1, 1 << 20)?;
-        let mtu = self.mtu.get() as u16;
-        Ok(HostConfig {
+    pub(super) fn build(&self) -> Result<HostConfig, Wrong> {
+        let mut wrong = Wrong::new();
+        let sized = wrong.note(within("host.mtu", self.mtu, Bytes(576), Bytes(9216)));
+        wrong.note(within("host.rx_coalesce", self.rx_coalesce, Time::ZERO, Time::from_ms(10)));
+        wrong.note(within("host.rx_coalesce_frames", self.rx_coalesce_frames, 1, 65_536));
+        wrong.note(within("host.rx_budget", self.rx_budget, 1, 65_536));
+        wrong.note(within("host.rx_ring", self.rx_ring, 1, 1 << 20));
+        // What follows from a wrong size is no fault of its own.
+        let mtu = sized.map_or(1500, |()| self.mtu.get() as u16);
+        let server = wrong.note(self.server.as_ref().map(ServerTable::build).transpose());
+        let tcp = wrong.note(self.tcp.build(mtu, self.tso));
+        let made = || Some(self.made(mtu, server?, tcp?));
+        let made = made();
+        wrong.unless(made)
+    }
+
+    fn made(&self, mtu: u16, server: Option<ServerModel>, tcp: tcp::Config) -> HostConfig {
+        HostConfig {
             mtu,
             tso: self.tso,
             gro: match self.gro {
@@ -251,30 +260,42 @@ impl HostTable {
                 CpuWord::Off => None,
                 CpuWord::PrestoTestbed => Some(CpuModel::PRESTO_TESTBED),
             },
-            server: self.server.as_ref().map(ServerTable::build).transpose()?,
-            tcp: self.tcp.build(mtu, self.tso)?,
+            server,
+            tcp,
             mptcp: None,
             plain: self.plain.clone(),
-        })
+        }
     }
 }
 
 impl TcpTable {
-    fn build(&self, mtu: u16, tso: bool) -> Result<tcp::Config, Invalid> {
-        within("host.tcp.initial_cwnd", self.initial_cwnd, 1, 1000)?;
-        within("host.tcp.rto_min", self.rto_min, Time::from_us(10), Time::from_secs(60))?;
-        within("host.tcp.rto_max", self.rto_max, self.rto_min, Time::from_secs(3600))?;
-        within("host.tcp.rto_initial", self.rto_initial, self.rto_min, self.rto_max)?;
-        within("host.tcp.delayed_ack", self.delayed_ack, Time::ZERO, Time::from_ms(500))?;
-        within("host.tcp.rcvbuf", self.rcvbuf, Bytes(4096), Bytes(1 << 30))?;
-        within("host.tcp.tso_max", self.tso_max, Bytes(u64::from(mtu)), Bytes(65_535))?;
-        within("host.tcp.reordering", self.reordering, 1, 1000)?;
-        within("host.tcp.max_reordering", self.max_reordering, self.reordering, 100_000)?;
+    fn build(&self, mtu: u16, tso: bool) -> Result<tcp::Config, Wrong> {
+        let mut wrong = Wrong::new();
+        let (least, most) = (Time::from_us(10), Time::from_secs(3600));
+        wrong.note(within("host.tcp.initial_cwnd", self.initial_cwnd, 1, 1000));
+        let rto_min = wrong.note(within("host.tcp.rto_min", self.rto_min, least, Time::from_secs(60)));
+        // A range follows from others that are right.
+        let rto_min = rto_min.map_or(least, |()| self.rto_min);
+        let rto_max = wrong.note(within_others("host.tcp.rto_max", self.rto_max, rto_min, most));
+        let rto_max = rto_max.map_or(most, |()| self.rto_max);
+        wrong.note(within_others("host.tcp.rto_initial", self.rto_initial, rto_min, rto_max));
+        wrong.note(within("host.tcp.delayed_ack", self.delayed_ack, Time::ZERO, Time::from_ms(500)));
+        wrong.note(within("host.tcp.rcvbuf", self.rcvbuf, Bytes(4096), Bytes(1 << 30)));
+        wrong.note(within_others("host.tcp.tso_max", self.tso_max, Bytes(u64::from(mtu)), Bytes(65_535)));
+        let reordering = wrong.note(within("host.tcp.reordering", self.reordering, 1, 1000));
+        let least = reordering.map_or(1, |()| self.reordering);
+        wrong.note(within_others("host.tcp.max_reordering", self.max_reordering, least, 100_000));
         if let Some(limit) = self.tsq_limit.0 {
-            within("host.tcp.tsq_limit", limit, Bytes(4096), Bytes(1 << 30))?;
+            wrong.note(within("host.tcp.tsq_limit", limit, Bytes(4096), Bytes(1 << 30)));
         }
-        within("host.tcp.tso_rtt_log", self.tso_rtt_log, 0, 31)?;
-        Ok(tcp::Config {
+        wrong.note(within("host.tcp.tso_rtt_log", self.tso_rtt_log, 0, 31));
+        let pfabric = wrong.note(self.pfabric.as_ref().map(PfabricTable::build).transpose());
+        let made = pfabric.map(|pfabric| self.made(mtu, tso, pfabric));
+        wrong.unless(made)
+    }
+
+    fn made(&self, mtu: u16, tso: bool, pfabric: Option<tcp::pfabric::Options>) -> tcp::Config {
+        tcp::Config {
             mss: mtu.saturating_sub(40),
             congestion: self.congestion.0,
             recovery: match self.recovery {
@@ -320,9 +341,9 @@ impl TcpTable {
             hystart_ticks: self.hystart_ticks,
             dctcp_cancels_ack: self.dctcp_cancels_ack,
             fastlane: self.fastlane.as_ref().map(FastlaneTable::build),
-            pfabric: self.pfabric.as_ref().map(PfabricTable::build).transpose()?,
+            pfabric,
             quench: self.quench,
             ..tcp::Config::default()
-        })
+        }
     }
 }

@@ -1,8 +1,7 @@
 //! `[scheme.<name>.limiter]`: rate limiters between edge and NIC.
 
 use crate::word::Word;
-use config::Invalid;
-use config::{check, within, Key, OrOff, Role};
+use config::{check, within, within_others, Invalid, Key, OrOff, Role, Wrong};
 use edge::limiter::{self, Kind, Law, Spring};
 use edge::shape::{self, Class, DEFAULT_BURST};
 use host::experiment::{Limiter, LimiterClass};
@@ -112,15 +111,16 @@ impl Default for FqCodelTable {
 }
 
 impl FqCodelTable {
-    fn build(&self, at: &str) -> Result<aqm::FqCodel, Invalid> {
-        within(&format!("{at}.quantum"), self.quantum, Bytes(64), Bytes(1 << 30))?;
-        within(&format!("{at}.target"), self.target, Time::from_us(1), Time::from_secs(1))?;
-        within(&format!("{at}.interval"), self.interval, Time::from_us(1), Time::from_secs(10))?;
-        within(&format!("{at}.limit"), self.limit, 1, 10_000_000)?;
-        within(&format!("{at}.flows"), self.flows, 1, 65_536)?;
+    fn build(&self, at: &str) -> Result<aqm::FqCodel, Wrong> {
+        let mut wrong = Wrong::new();
+        wrong.note(within(&format!("{at}.quantum"), self.quantum, Bytes(64), Bytes(1 << 30)));
+        wrong.note(within(&format!("{at}.target"), self.target, Time::from_us(1), Time::from_secs(1)));
+        wrong.note(within(&format!("{at}.interval"), self.interval, Time::from_us(1), Time::from_secs(10)));
+        wrong.note(within(&format!("{at}.limit"), self.limit, 1, 10_000_000));
+        wrong.note(within(&format!("{at}.flows"), self.flows, 1, 65_536));
         let codel = aqm::Codel { target: self.target, interval: self.interval, ..aqm::FqCodel::default().codel };
         let &FqCodelTable { quantum, limit, flows, ecn, .. } = self;
-        Ok(aqm::FqCodel { quantum, limit, flows, codel, ecn })
+        wrong.or(aqm::FqCodel { quantum, limit, flows, codel, ecn })
     }
 }
 
@@ -148,21 +148,23 @@ impl Default for LimiterTable {
 
 impl LimiterTable {
     /// `at` is the table's path.
-    pub(super) fn build(&self, at: &str, hosts: u32) -> Result<Limiter, Invalid> {
-        let fq = self.fq_codel.clone().unwrap_or_default().build(&format!("{at}.fq_codel"))?;
-        self.check_keys(at)?;
-        within(&format!("{at}.burst"), self.burst, Bytes(1), Bytes(1 << 30))?;
+    pub(super) fn build(&self, at: &str, hosts: u32) -> Result<Limiter, Wrong> {
+        let mut wrong = Wrong::new();
+        let fq = wrong.note(self.fq_codel.clone().unwrap_or_default().build(&format!("{at}.fq_codel")));
+        wrong.note(self.check_keys(at));
+        wrong.note(within(&format!("{at}.burst"), self.burst, Bytes(1), Bytes(1 << 30)));
         if let Some(queue) = self.queue.0 {
-            within(&format!("{at}.queue"), queue, Bytes(1538), Bytes(1 << 40))?;
+            wrong.note(within(&format!("{at}.queue"), queue, Bytes(1538), Bytes(1 << 40)));
         }
-        listed(&format!("{at}.hosts"), self.hosts.as_deref(), hosts)?;
+        wrong.note(listed(&format!("{at}.hosts"), self.hosts.as_deref(), hosts));
+        wrong.note(self.check_shares(at));
         let single = |rate| LimiterClassTable { to: None, guarantee: rate, ceiling: None, quantum: None };
         let tables = self.rate.map_or_else(|| self.class.clone(), |rate| vec![single(rate)]);
-        let fq_codel = (self.law.0 == Kind::FqCodel).then_some(fq);
+        let fq_codel = fq.filter(|_| self.law.0 == Kind::FqCodel);
         let mut classes = Vec::new();
         for (n, table) in tables.iter().enumerate() {
             let at_class = if self.rate.is_some() { at.to_owned() } else { format!("{at}.class.{n}") };
-            listed(&format!("{at_class}.to"), table.to.as_deref(), hosts)?;
+            wrong.note(listed(&format!("{at_class}.to"), table.to.as_deref(), hosts));
             let ceiling = table.ceiling.unwrap_or(table.guarantee);
             let class = Class {
                 guarantee: table.guarantee,
@@ -174,8 +176,14 @@ impl LimiterTable {
                 sparse_first: self.sparse_first,
                 fq_codel,
             };
-            let law = self.law(at, self.total.map_or(ceiling, |total| ceiling.min(total)))?;
-            classes.push(LimiterClass { to: table.to.clone(), class, law });
+            // Each class has the thresholds of the table: one fault is enough.
+            if wrong.is_empty() {
+                let law = wrong.note(self.law(at, self.total.map_or(ceiling, |total| ceiling.min(total))));
+                classes.extend(law.map(|law| LimiterClass { to: table.to.clone(), class, law }));
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(wrong);
         }
         let limiter = Limiter { hosts: self.hosts.clone(), total: self.total, classes };
         limiter.shaper().check().map_err(|error| {
@@ -192,20 +200,29 @@ impl LimiterTable {
         Ok(limiter)
     }
 
-    fn check_keys(&self, at: &str) -> Result<(), Invalid> {
+    /// Ranges of what is the same for all classes.
+    fn check_shares(&self, at: &str) -> Result<(), Wrong> {
+        let mut wrong = Wrong::new();
+        let rtt = self.rtt.unwrap_or(limiter::DEFAULT_RTT);
+        wrong.note(within(&format!("{at}.rtt"), rtt, Time::from_us(1), Time::from_secs(1)));
+        for (key, share) in [("alpha", self.alpha), ("beta", self.beta)] {
+            wrong.note(within(&format!("{at}.{key}"), share.unwrap_or_default(), 0.0, 1.0));
+        }
+        wrong.or(())
+    }
+
+    fn check_keys(&self, at: &str) -> Result<(), Wrong> {
+        let mut wrong = Wrong::new();
         let optional = |is: bool| if is { Role::Optional } else { Role::Meaningless };
         let key = |name, given, role| Key { name, given, role };
         let classed = !self.class.is_empty();
         let (choice, rate) = if classed { ("classes", Role::Meaningless) } else { ("no [[class]]", Role::Needed) };
-        check(
-            at,
-            choice,
-            &[
-                key("rate", self.rate.is_some(), rate),
-                key("total", self.total.is_some(), optional(classed)),
-                key("class", classed, Role::Optional),
-            ],
-        )?;
+        let keys = [
+            key("rate", self.rate.is_some(), rate),
+            key("total", self.total.is_some(), optional(classed)),
+            key("class", classed, Role::Optional),
+        ];
+        wrong.note(check(at, choice, &keys));
         let word = serde_json::to_string(&self.law).unwrap_or_default();
         let threshold = matches!(self.law.0, Kind::Ecn | Kind::Dem);
         let fair = self.law.0 == Kind::FqCodel;
@@ -217,30 +234,25 @@ impl LimiterTable {
             (false, _) => Role::Meaningless,
         };
         let automatic = !none && self.k.is_none() && self.k1.is_none();
-        check(
-            at,
-            &format!("law = {word}{}", if automatic || none { "" } else { " and thresholds" }),
-            &[
-                key("k", self.k.is_some(), optional(threshold)),
-                key("k1", self.k1.is_some(), both(self.k2.is_some())),
-                key("k2", self.k2.is_some(), both(self.k1.is_some())),
-                key("rtt", self.rtt.is_some(), optional(automatic)),
-                key("alpha", self.alpha.is_some(), optional(spring)),
-                key("beta", self.beta.is_some(), optional(spring)),
-                key("queue", self.queue.0.is_some(), optional(!fair)),
-                key("sparse_first", self.sparse_first, optional(!fair)),
-                key("fq_codel", self.fq_codel.is_some(), optional(fair)),
-            ],
-        )
+        let choice = format!("law = {word}{}", if automatic || none { "" } else { " and thresholds" });
+        let keys = [
+            key("k", self.k.is_some(), optional(threshold)),
+            key("k1", self.k1.is_some(), both(self.k2.is_some())),
+            key("k2", self.k2.is_some(), both(self.k1.is_some())),
+            key("rtt", self.rtt.is_some(), optional(automatic)),
+            key("alpha", self.alpha.is_some(), optional(spring)),
+            key("beta", self.beta.is_some(), optional(spring)),
+            key("queue", self.queue.0.is_some(), optional(!fair)),
+            key("sparse_first", self.sparse_first, optional(!fair)),
+            key("fq_codel", self.fq_codel.is_some(), optional(fair)),
+        ];
+        wrong.note(check(at, &choice, &keys));
+        wrong.or(())
     }
 
     /// What is done about a class that sends at up to `rate`.
     fn law(&self, at: &str, rate: BitRate) -> Result<Law, Invalid> {
         let rtt = self.rtt.unwrap_or(limiter::DEFAULT_RTT);
-        within(&format!("{at}.rtt"), rtt, Time::from_us(1), Time::from_secs(1))?;
-        for (key, share) in [("alpha", self.alpha), ("beta", self.beta)] {
-            within(&format!("{at}.{key}"), share.unwrap_or_default(), 0.0, 1.0)?;
-        }
         let share =
             |given: Option<f64>, default| given.map_or(default, |x| (x * f64::from(limiter::ONE)).round() as u16);
         let law = match self.law.0.for_rate(rate, rtt) {
@@ -266,18 +278,22 @@ fn split(key: String, text: &str) -> Invalid {
     Invalid::new(key, problem, remedy)
 }
 
-fn listed(key: &str, listed: Option<&[u32]>, hosts: u32) -> Result<(), Invalid> {
+fn listed(key: &str, listed: Option<&[u32]>, hosts: u32) -> Result<(), Wrong> {
+    let mut wrong = Wrong::new();
     if listed.is_some_and(<[u32]>::is_empty) {
-        return Err(Invalid::new(key, "names no host", "name some, or leave it out for all"));
+        wrong.add(Invalid::value(key, "names no host", "name some, or leave it out for all"));
     }
-    listed.unwrap_or_default().iter().try_for_each(|&host| within(key, host, 0, hosts.saturating_sub(1)))
+    for &host in listed.unwrap_or_default() {
+        wrong.note(within_others(key, host, 0, hosts.saturating_sub(1)));
+    }
+    wrong.or(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn built(text: &str) -> Result<Limiter, Invalid> {
+    fn built(text: &str) -> Result<Limiter, Wrong> {
         let table: LimiterTable = toml::from_str(text).unwrap();
         table.build("scheme.x.limiter", 4)
     }
@@ -329,7 +345,7 @@ mod tests {
 
     #[test]
     fn mistakes_name_their_key() {
-        let key = |text: &str| built(text).unwrap_err().key.replacen("scheme.x.limiter.", "", 1);
+        let key = |text: &str| built(text).unwrap_err().faults()[0].key.replacen("scheme.x.limiter.", "", 1);
         let one = |text: &str| key(&format!("rate = \"1Gbps\"\n{text}"));
         assert_eq!(key(""), "rate");
         assert_eq!(key("rate = \"0bps\""), "rate");

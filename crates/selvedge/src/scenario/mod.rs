@@ -35,7 +35,7 @@ pub use seeds::Seeds;
 pub use tenants::{HoldWord, TenantLawWord, TenantsTable};
 pub use traffic::{PatternWord, TransportWord, WorkloadTable};
 
-use config::{within, Faults, Invalid};
+use config::{within, Faults, Invalid, Wrong};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::Time;
@@ -115,8 +115,9 @@ impl Default for RecordTable {
 }
 
 impl Scenario {
-    /// Fills in defaults that depend on other keys, and notes values that cannot be meant together.
-    fn complete(&mut self, faults: &mut Faults) {
+    /// Fills in defaults that depend on other keys, and notes values that cannot be meant together. Says whether all keys of the fabric
+    /// make sense.
+    fn complete(&mut self, faults: &mut Faults) -> bool {
         let times = self.check_times();
         faults.note(times);
         for (key, every) in
@@ -126,32 +127,35 @@ impl Scenario {
                 faults.note(within(key, every, Time::from_us(1), Time::from_secs(100_000)));
             }
         }
-        faults.note(self.topology.complete());
+        let fabric = faults.note(self.topology.complete()).is_some() && faults.has_whole("topology");
         let rate = self.topology.rate;
         if self.workload.is_empty() {
-            faults.note::<()>(Err(Invalid::new("workload", "is empty", "add a [[workload]]")));
+            faults.tell(Invalid::new("workload", "is empty", "add a [[workload]]"));
         }
         for n in 0..self.workload.len() {
-            faults.note(self.workload[n].complete(n, rate));
+            faults.note_given(&["topology"], self.workload[n].complete(n, rate));
             let name = self.workload[n].name.clone();
             if self.workload[..n].iter().any(|w| w.name == name) {
                 let problem = format!("two workloads are called {name:?}");
-                let invalid = Invalid::new(format!("workload.{n}.name"), problem, "give each a name of its own");
-                faults.note::<()>(Err(invalid));
+                faults.tell(Invalid::value(format!("workload.{n}.name"), problem, "give each a name of its own"));
             }
         }
+        fabric
     }
 
-    fn check_times(&self) -> Result<(), Invalid> {
+    fn check_times(&self) -> Result<(), Wrong> {
+        let mut wrong = Wrong::new();
+        let (least, most) = (Time::from_ns(1), Time::from_secs(100_000));
         if self.duration == Time::ZERO {
-            return Err(Invalid::new("duration", "is zero", "give a time such as \"1s\""));
+            wrong.add(Invalid::value("duration", "is zero", "give a time such as \"1s\""));
+        } else {
+            wrong.note(within("duration", self.duration, least, most));
         }
-        within("duration", self.duration, Time::from_ns(1), Time::from_secs(100_000))?;
-        within("drain", self.drain, Time::ZERO, Time::from_secs(100_000))?;
-        if self.warmup >= self.duration {
+        wrong.note(within("drain", self.drain, Time::ZERO, most));
+        if self.warmup >= self.duration && self.duration != Time::ZERO {
             let problem = format!("{} is not before the end, duration is {}", self.warmup, self.duration);
-            return Err(Invalid::new("warmup", problem, "give a shorter time"));
+            wrong.add(Invalid::new("warmup", problem, "give a shorter time"));
         }
-        Ok(())
+        wrong.or(())
     }
 }

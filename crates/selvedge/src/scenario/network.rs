@@ -1,10 +1,7 @@
 //! `[topology]`, `[switch]` and `[[failure]]`.
 
 use super::queues::CodelTable;
-use config::Invalid;
-use config::OrOff;
-use config::{check, within, Key, Role};
-use config::{ConfigError, Document};
+use config::{check, within, ConfigError, Document, Faults, Invalid, Key, OrOff, Role, Wrong};
 use fabric::{Aqm, Buffer, Multipath, Notify, Pace, Parallel, SwitchConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -74,7 +71,7 @@ pub(super) const PATH: &str = "topology.path";
 /// The fabric of a file that needs to hold nothing but a `[topology]`.
 ///
 /// # Errors
-/// The first thing that is wrong with that table, or that there is none.
+/// All that is wrong with that table, or that there is none.
 pub fn fabric(document: &Document) -> Result<topology::Topology, ConfigError> {
     let Some(section) = document.table().get("topology").and_then(toml::Value::as_table) else {
         let invalid =
@@ -82,8 +79,10 @@ pub fn fabric(document: &Document) -> Result<topology::Topology, ConfigError> {
         return Err(document.error(&invalid));
     };
     let mut table: TopologyTable = document.read_table(section, "topology")?;
-    table.complete().map_err(|e| document.error(&e))?;
-    table.build(&document.directory_of(PATH)).map_err(|e| document.error(&e))
+    let mut faults = Faults::of(document);
+    let sound = faults.note(table.complete());
+    let built = sound.and_then(|()| faults.note(table.build(&document.directory_of(PATH))));
+    faults.unless(built)
 }
 
 impl TopologyTable {
@@ -93,7 +92,10 @@ impl TopologyTable {
     }
 
     /// Fills in the defaults.
-    pub(super) fn complete(&mut self) -> Result<(), Invalid> {
+    ///
+    /// # Errors
+    /// Keys that contradict one another.
+    pub(super) fn complete(&mut self) -> Result<(), Wrong> {
         use Kind::*;
         use Role::*;
         let kind = self.kind;
@@ -101,7 +103,8 @@ impl TopologyTable {
         let needed = |only: Kind| if kind == only { Needed } else { Meaningless };
         let wired = if kind == File { Meaningless } else { Optional };
         let fabric = role(&[Clos, FatTree, Dumbbell, ParkingLot]);
-        check(
+        let mut wrong = Wrong::new();
+        wrong.note(check(
             "topology",
             &self.choice(),
             &[
@@ -121,7 +124,7 @@ impl TopologyTable {
                 Key { name: "fabric_delay", given: self.fabric_delay.is_some(), role: fabric },
                 Key { name: "path", given: self.path.is_some(), role: needed(File) },
             ],
-        )?;
+        ));
         if wired == Optional {
             self.rate.get_or_insert(BitRate::from_gbps(10));
             self.delay.get_or_insert(Time::from_us(1));
@@ -136,7 +139,8 @@ impl TopologyTable {
             self.parallel.get_or_insert(1);
             self.hosts_per_leaf.get_or_insert(4);
         }
-        self.oversubscribe()
+        wrong.note(self.oversubscribe());
+        wrong.or(())
     }
 
     /// Hosts of each edge switch for an `oversubscription`, which then is no longer given: what is in effect names the hosts.
@@ -165,6 +169,13 @@ impl TopologyTable {
         self.hosts_per_edge = Some(whole.min(f64::from(u32::MAX)) as u32);
         self.oversubscription = None;
         Ok(())
+    }
+
+    /// A small fabric, for checks of a scenario whose own is wrong.
+    pub(super) fn stand_in() -> Option<topology::Topology> {
+        let mut table: TopologyTable = toml::from_str("kind = \"clos\"").ok()?;
+        table.complete().ok()?;
+        table.build(std::path::Path::new("")).ok()
     }
 
     /// The fabric. Call [`TopologyTable::complete`] first; `beside` resolves the path of a topology file.
@@ -372,20 +383,21 @@ impl Default for NotifyTable {
 }
 
 impl NotifyTable {
-    fn build(&self) -> Result<Notify, Invalid> {
-        within("switch.notify.share_per_million", self.share_per_million, 1, 1_000_000)?;
+    fn build(&self) -> Result<Notify, Wrong> {
+        let mut wrong = Wrong::new();
+        wrong.note(within("switch.notify.share_per_million", self.share_per_million, 1, 1_000_000));
         if let Some(every) = self.every.0 {
-            within("switch.notify.every", every, Time::from_ns(1), Time::from_secs(1))?;
+            wrong.note(within("switch.notify.every", every, Time::from_ns(1), Time::from_secs(1)));
         }
         if let Some(buffer) = self.buffer.0 {
-            within("switch.notify.buffer", buffer, Bytes(64), Bytes(1_000_000))?;
+            wrong.note(within("switch.notify.buffer", buffer, Bytes(64), Bytes(1_000_000)));
         }
         let pace = match (self.every.0, self.share_per_million) {
             (Some(every), _) => Pace::Every(every),
             (None, 1_000_000) => Pace::Unlimited,
             (None, per_million) => Pace::Share { per_million },
         };
-        Ok(Notify { pace, buffer: self.buffer.0, work_conserving: self.work_conserving })
+        wrong.or(Notify { pace, buffer: self.buffer.0, work_conserving: self.work_conserving })
     }
 }
 
@@ -422,37 +434,38 @@ impl Default for SwitchTable {
 }
 
 impl SwitchTable {
-    pub(super) fn build(&self) -> Result<SwitchConfig, Invalid> {
-        within("switch.buffer", self.buffer, Bytes(1538), Bytes(1 << 40))?;
-        within("switch.priorities", self.priorities, 1, 8)?;
-        within("switch.loss_per_million", self.loss_per_million, 0, 1_000_000)?;
-        within("switch.flowlet_gap", self.flowlet_gap, Time::from_us(1), Time::from_secs(4))?;
-        within("switch.reroute_after", self.reroute_after, Time::ZERO, Time::from_secs(1000))?;
+    pub(super) fn build(&self) -> Result<SwitchConfig, Wrong> {
+        let mut wrong = Wrong::new();
+        wrong.note(within("switch.buffer", self.buffer, Bytes(1538), Bytes(1 << 40)));
+        wrong.note(within("switch.priorities", self.priorities, 1, 8));
+        wrong.note(within("switch.loss_per_million", self.loss_per_million, 0, 1_000_000));
+        wrong.note(within("switch.flowlet_gap", self.flowlet_gap, Time::from_us(1), Time::from_secs(4)));
+        wrong.note(within("switch.reroute_after", self.reroute_after, Time::ZERO, Time::from_secs(1000)));
         if !(self.alpha > 0.0 && self.alpha <= 1024.0) {
             let problem = format!("{} is out of range", self.alpha);
-            return Err(Invalid::new("switch.alpha", problem, "give a number above 0, up to 1024, such as 1.0"));
+            wrong.add(Invalid::value("switch.alpha", problem, "give a number above 0, up to 1024, such as 1.0"));
         }
         let buffer = match self.shared {
             true => Buffer::Shared { total: self.buffer, alpha: self.alpha },
             false => Buffer::PerPort(self.buffer),
         };
-        let codel = self.codel.as_ref().map(CodelTable::build).transpose()?;
-        let ecn = self.ecn.as_ref().map(EcnTable::build).transpose()?;
-        if ecn.is_some() && codel.is_some() {
-            return Err(Invalid::new("switch.codel", "is given beside `ecn`", "keep one of them"));
+        let codel = wrong.note(self.codel.as_ref().map(CodelTable::build).transpose()).flatten();
+        let ecn = wrong.note(self.ecn.as_ref().map(EcnTable::build).transpose()).flatten();
+        if self.ecn.is_some() && self.codel.is_some() {
+            wrong.add(Invalid::value("switch.codel", "is given beside `ecn`", "keep one of them"));
         }
-        if self.quench && codel.is_none() {
+        if self.quench && self.codel.is_none() {
             let problem = "nothing says when sources are quenched";
-            return Err(Invalid::new("switch.quench", problem, "add `codel = {}` to [switch], or remove it"));
+            wrong.add(Invalid::new("switch.quench", problem, "add `codel = {}` to [switch], or remove it"));
         }
         let aqm = ecn.or(codel.map(Aqm::Codel));
-        let notify = self.notify.as_ref().map(NotifyTable::build).transpose()?;
+        let notify = wrong.note(self.notify.as_ref().map(NotifyTable::build).transpose()).flatten();
         let (ranked, quench) = (self.pfabric, self.quench);
         let parallel = match self.parallel {
             ParallelWord::Hash => Parallel::Hash,
             ParallelWord::InOrder => Parallel::InOrder,
         };
-        Ok(SwitchConfig { buffer, aqm, priorities: self.priorities, parallel, notify, ranked, quench })
+        wrong.or(SwitchConfig { buffer, aqm, priorities: self.priorities, parallel, notify, ranked, quench })
     }
 
     pub(super) fn multipath(&self) -> Multipath {
@@ -468,19 +481,20 @@ impl SwitchTable {
 }
 
 impl EcnTable {
-    fn build(&self) -> Result<Aqm, Invalid> {
+    fn build(&self) -> Result<Aqm, Wrong> {
+        let mut wrong = Wrong::new();
         let remedy = "write {k = \"65KB\"} or {kmin = \"50KB\", kmax = \"100KB\", pmax = 0.1}";
         match (self.k, self.kmin, self.kmax, self.pmax) {
             (Some(k), None, None, None) => Ok(Aqm::Threshold { k }),
             (None, Some(kmin), Some(kmax), Some(pmax)) => {
                 if kmin > kmax {
                     let problem = format!("kmin {kmin} is above kmax {kmax}");
-                    return Err(Invalid::new("switch.ecn.kmin", problem, "exchange them"));
+                    wrong.add(Invalid::value("switch.ecn.kmin", problem, "exchange them"));
                 }
-                within("switch.ecn.pmax", pmax, 0.0, 1.0)?;
-                Ok(Aqm::Red { kmin, kmax, pmax })
+                wrong.note(within("switch.ecn.pmax", pmax, 0.0, 1.0));
+                wrong.or(Aqm::Red { kmin, kmax, pmax })
             }
-            _ => Err(Invalid::new("switch.ecn", "needs either k or all of kmin, kmax and pmax", remedy)),
+            _ => Err(Invalid::new("switch.ecn", "needs either k or all of kmin, kmax and pmax", remedy).into()),
         }
     }
 }

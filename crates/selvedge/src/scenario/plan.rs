@@ -2,10 +2,10 @@
 
 use super::draft::Draft;
 use super::era;
-use super::network::PATH;
+use super::network::{TopologyTable, PATH};
 use super::scheme::{SchemeTable, Schemes, BUILT_IN, NAMED};
 use super::{Room, Scenario, Seeds};
-use config::{closest, ConfigError, Document, Faults, Invalid};
+use config::{closest, ConfigError, Document, Faults, Invalid, Wrong};
 use edge::balance::Parameter;
 use host::experiment::Experiment;
 use units::Time;
@@ -135,45 +135,57 @@ impl Plan {
     /// # Errors
     /// As [`Plan::new`].
     pub fn within(document: &Document, choice: &Choice, room: Room) -> Result<Plan, ConfigError> {
-        let mut faults = Faults::of(document);
-        let read = era::applied(document).read::<Scenario>();
-        let Some(mut scenario) = faults.add(read) else {
+        let given = era::applied(document);
+        let (read, faults) = given.read_what_can_be::<Scenario>();
+        // Where a key is missing without which there is no scenario, another stands in, so that the rest is looked at.
+        let stand_in = read.is_none().then(|| with_the_needed(&given));
+        let (read, mut faults) = match &stand_in {
+            None => (read, faults),
+            Some(stand_in) => {
+                let (read, rest) = stand_in.read_what_can_be();
+                let mut all = rest.doubtful(true);
+                all.add(faults.unless::<()>(None));
+                (read, all)
+            }
+        };
+        let whole = faults.is_empty();
+        let Some(mut scenario) = read else {
             for (name, given) in declared(document) {
-                faults.add(read_scheme(document, &name, Some(&given)));
+                faults.add(read_scheme(document, &name, Some(&given)).1);
             }
             return faults.unless(None);
         };
-        scenario.complete(&mut faults);
-        if let Some(seeds) = &choice.seeds {
-            scenario.seeds = seeds.clone();
-        }
-        // What makes no sense is not built: it could be of any size.
-        let base = match faults.is_empty() {
+        // A fabric that makes no sense is not built: it could be of any size.
+        let base = match scenario.complete(&mut faults) {
             true => faults.note(scenario.topology.build(&document.directory_of(PATH))),
             false => None,
         };
-        if let Some(base) = &base {
+        if let Some(seeds) = &choice.seeds {
+            scenario.seeds = seeds.clone();
+        }
+        if let Some(base) = base.as_ref().filter(|_| faults.is_empty()) {
             faults.note(sampling_fits(&scenario, base.links.len()));
         }
-        let names = faults.add(chosen(&scenario, choice).map_err(|e| {
-            let error = document.error(&e);
-            match choice.schemes.is_empty() {
-                true => error,
-                false => error.at("--scheme"),
-            }
-        }));
+        let doubtful = !whole || !faults.is_empty();
+        let base = base.or_else(TopologyTable::stand_in);
+        let names = chosen(&scenario, choice);
+        let names = match choice.schemes.is_empty() {
+            true => faults.note_given(&["scheme"], names),
+            false => faults.add(names.map_err(|wrong| of_option(document, &wrong))),
+        };
         let names = names.unwrap_or_default();
         let mut schemes = Vec::new();
         let mut tables = Vec::new();
         let others = scenario.scheme.0.iter().map(|(name, _)| name).filter(|name| !names.contains(name));
         for name in names.iter().chain(others) {
             let given = scenario.scheme.0.iter().find(|(declared, _)| declared == name).map(|(_, table)| table);
-            let Some(table) = faults.add(read_scheme(document, name, given)) else { continue };
-            let Some(base) = &base else { continue };
-            let Some(planned) = faults.add(Draft::new(document, &scenario, base, name, &table)) else {
-                continue;
-            };
-            if names.contains(name) {
+            let (table, sound) = read_scheme(document, name, given);
+            let doubtful = doubtful || sound.is_err();
+            faults.add(sound);
+            let (Some(base), Some(table)) = (&base, table) else { continue };
+            let draft = Draft::new(document, &scenario, base, (name, &table), doubtful);
+            let Some(planned) = faults.add(draft).flatten() else { continue };
+            if names.contains(name) && !doubtful {
                 schemes.extend(faults.add(planned.finish(&scenario, name, &table, (names.len(), room))));
                 let effective = table
                     .to_table()
@@ -246,7 +258,8 @@ fn sampling_fits(scenario: &Scenario, links: usize) -> Result<(), Invalid> {
     Err(Invalid::new("record.sample_every", problem, format!("give about {least} or more, or \"0s\" for no series")))
 }
 
-fn chosen(scenario: &Scenario, choice: &Choice) -> Result<Vec<String>, Invalid> {
+fn chosen(scenario: &Scenario, choice: &Choice) -> Result<Vec<String>, Wrong> {
+    let mut wrong = Wrong::new();
     let declared = scenario.scheme.0.iter().map(|(name, _)| name.as_str());
     let mut known: Vec<&str> = declared.collect();
     known.extend(BUILT_IN.iter().chain(&NAMED).filter(|b| !scenario.scheme.0.iter().any(|(name, _)| name == *b)));
@@ -265,13 +278,36 @@ fn chosen(scenario: &Scenario, choice: &Choice) -> Result<Vec<String>, Invalid> 
                 Some(near) => format!("did you mean `{near}`? (known: {})", known.join(", ")),
                 None => format!("known: {}; declare others as [scheme.{name}]", known.join(", ")),
             };
-            return Err(Invalid::new("schemes", format!("unknown scheme `{name}`"), remedy));
+            wrong.add(Invalid::new("schemes", format!("unknown scheme `{name}`"), remedy));
         }
         if names[..n].contains(name) {
-            return Err(Invalid::new("schemes", format!("scheme `{name}` is named twice"), "name it once"));
+            wrong.add(Invalid::value("schemes", format!("scheme `{name}` is named twice"), "name it once"));
         }
     }
-    Ok(names)
+    wrong.or(names)
+}
+
+/// What is wrong with the command line's schemes.
+fn of_option(document: &Document, wrong: &Wrong) -> ConfigError {
+    let mut faults = Faults::of(document);
+    wrong.faults().iter().for_each(|invalid| faults.tell(invalid.clone()));
+    match faults.unless::<()>(None) {
+        Err(error) => error.at("--scheme"),
+        Ok(()) => ConfigError::new("--scheme", "cannot be used", "report this as a bug"),
+    }
+}
+
+/// The document with a value for each key that a scenario must have and this does not.
+fn with_the_needed(document: &Document) -> Document {
+    let mut document = document.clone();
+    let topology = toml::Table::from_iter([("kind".to_owned(), toml::Value::from("clos"))]);
+    let needed = [
+        ("duration".to_owned(), toml::Value::from("1s")),
+        ("topology".to_owned(), toml::Value::Table(topology)),
+        ("workload".to_owned(), toml::Value::Array(Vec::new())),
+    ];
+    document.beneath(&toml::Table::from_iter(needed));
+    document
 }
 
 /// The schemes that a file declares, also one that cannot be read otherwise.
@@ -280,21 +316,27 @@ fn declared(document: &Document) -> Vec<(String, toml::Table)> {
     all.into_iter().filter_map(|(name, table)| Some((name, table.as_table()?.clone()))).collect()
 }
 
-/// The file's table over the built-in scheme of that name, or over the defaults.
-fn read_scheme(document: &Document, name: &str, given: Option<&toml::Table>) -> Result<SchemeTable, ConfigError> {
+/// The file's table over the built-in scheme of that name, or over the defaults: what can be read of it, and all that cannot.
+fn read_scheme(
+    document: &Document,
+    name: &str,
+    given: Option<&toml::Table>,
+) -> (Option<SchemeTable>, Result<(), ConfigError>) {
     let at = format!("scheme.{name}");
+    let mut faults = Faults::of(document);
     let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.is_empty() || !name.chars().all(legal) || name.starts_with(|c: char| c.is_ascii_digit()) {
         let remedy = "use letters, digits, `_` and `-`, a letter first";
-        return Err(document.error(&Invalid::new(at, format!("{name:?} cannot name a scheme"), remedy)));
+        faults.tell(Invalid::value(at.clone(), format!("{name:?} cannot name a scheme"), remedy));
     }
-    let mut table = SchemeTable::base(name)
-        .to_table()
-        .map_err(|e| document.error(&Invalid::new(at.clone(), e.to_string(), "report this as a bug")))?;
+    let base = SchemeTable::base(name).to_table();
+    let base = faults.note(base.map_err(|e| Invalid::new(at.clone(), e.to_string(), "report this as a bug")));
+    let mut table = base.unwrap_or_default();
     let given = given.cloned().unwrap_or_default();
     for parameter in given.keys().filter_map(|key| Parameter::find(key)) {
         table.remove(parameter.name); // it may be given under another name
     }
     table.extend(given);
-    document.read_table(&table, &at)
+    let read = faults.read_table(&table, &at);
+    (read, faults.unless(Some(())))
 }

@@ -1,6 +1,6 @@
 //! `switch.codel`: queue management by waiting time.
 
-use config::{within, Invalid};
+use config::{within, Wrong};
 use fabric::Codel;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,9 +28,10 @@ impl Default for CodelTable {
 }
 
 impl CodelTable {
-    pub(super) fn build(&self) -> Result<Codel, Invalid> {
-        within("switch.codel.target", self.target, Time::from_us(1), Time::from_secs(1))?;
-        within("switch.codel.interval", self.interval, Time::from_us(1), Time::from_secs(10))?;
-        Ok(Codel { target: self.target, interval: self.interval, drop: self.drop })
+    pub(super) fn build(&self) -> Result<Codel, Wrong> {
+        let mut wrong = Wrong::new();
+        wrong.note(within("switch.codel.target", self.target, Time::from_us(1), Time::from_secs(1)));
+        wrong.note(within("switch.codel.interval", self.interval, Time::from_us(1), Time::from_secs(10)));
+        wrong.or(Codel { target: self.target, interval: self.interval, drop: self.drop })
     }
 }

@@ -7,7 +7,7 @@ use super::limiter::LimiterTable;
 use super::network::{MultipathWord, SwitchTable};
 use super::tenants::TenantsTable;
 use crate::balance::{read_beside, schema_beside, BalanceKeys};
-use config::{within, Invalid, OrOff};
+use config::{within, Invalid, OrOff, Wrong};
 use edge::balance::{ECMP, FLOWCELL, RANDOM_PATH};
 use edge::{reorder, Balance};
 use host::experiment::{Controller, EdgeConfig};
@@ -297,9 +297,11 @@ impl SchemeTable {
         workloads: &[Workload],
         hosts: u32,
         of: Guests<'_>,
-    ) -> Result<EdgeConfig, Invalid> {
-        let balance = self.balance.check(&format!("scheme.{name}"), &ECMP)?;
-        self.rest.edge(name, balance, workloads, hosts, of)
+    ) -> Result<EdgeConfig, Wrong> {
+        let mut wrong = Wrong::new();
+        let balance = wrong.note(self.balance.check(&format!("scheme.{name}"), &ECMP));
+        let edge = wrong.note(self.rest.edge(name, balance, workloads, hosts, of));
+        wrong.unless(edge)
     }
 }
 
@@ -317,7 +319,8 @@ impl RestTable {
     }
 
     /// Gives workloads the laws that this scheme has for them.
-    pub(super) fn set_guests(&self, name: &str, workloads: &mut [Workload]) -> Result<(), Invalid> {
+    pub(super) fn set_guests(&self, name: &str, workloads: &mut [Workload]) -> Result<(), Wrong> {
+        let mut wrong = Wrong::new();
         for (guest, law) in &self.guests {
             let mut known = false;
             for workload in workloads.iter_mut().filter(|w| w.name == *guest) {
@@ -328,60 +331,51 @@ impl RestTable {
                 let names: Vec<&str> = workloads.iter().map(|w| w.name.as_str()).collect();
                 let problem = format!("there is no workload `{guest}`");
                 let remedy = format!("name one of {}", names.join(", "));
-                return Err(Invalid::new(format!("scheme.{name}.guests.{guest}"), problem, remedy));
+                wrong.add(Invalid::new(format!("scheme.{name}.guests.{guest}"), problem, remedy));
             }
         }
-        Ok(())
+        wrong.or(())
     }
 
+    /// `balance`: `None` if it is wrong.
     fn edge(
         &self,
         name: &str,
-        balance: Balance,
+        balance: Option<Balance>,
         workloads: &[Workload],
         hosts: u32,
         of: Guests<'_>,
-    ) -> Result<EdgeConfig, Invalid> {
+    ) -> Result<EdgeConfig, Wrong> {
+        let mut wrong = Wrong::new();
         let at = format!("scheme.{name}");
-        let (congestion, ports_by_workload) = match &self.congestion {
-            Some(table) => {
-                let (config, by_workload) = table.build(&format!("{at}.congestion"), workloads, hosts)?;
-                (Some(config), by_workload)
-            }
+        let congestion = self.congestion.as_ref();
+        let congestion = congestion.map(|table| table.build(&format!("{at}.congestion"), workloads, hosts)).transpose();
+        let (congestion, ports_by_workload) = match wrong.note(congestion).flatten() {
+            Some((config, by_workload)) => (Some(config), by_workload),
             None => (None, false),
         };
-        let limiter = match &self.limiter {
-            Some(table) => Some(table.build(&format!("{at}.limiter"), hosts)?),
-            None => None,
-        };
-        let tenants = match &self.tenants {
-            Some(table) => Some(table.build(&format!("{at}.tenants"), of.tenants, of.slowest, hosts)?),
-            None => None,
-        };
-        let fastlane = match &self.fastlane {
-            Some(table) => Some(table.build(&format!("{at}.fastlane"))?),
-            None => None,
-        };
+        let limiter = self.limiter.as_ref().map(|table| table.build(&format!("{at}.limiter"), hosts));
+        let limiter = wrong.note(limiter.transpose()).flatten();
+        let tenants = self.tenants.as_ref();
+        let tenants = tenants.map(|table| table.build(&format!("{at}.tenants"), of.tenants, of.slowest, hosts));
+        let tenants = wrong.note(tenants.transpose()).flatten();
+        let fastlane = self.fastlane.as_ref().map(|table| table.build(&format!("{at}.fastlane")));
+        let fastlane = wrong.note(fastlane.transpose()).flatten();
         if let OrOff(Some(reaction)) = self.controller {
-            if balance.keeps().is_some() {
-                let problem = format!(
-                    "{} keeps a state a path, and a controller's schedule repeats paths",
-                    balance.scheme().name
-                );
-                return Err(Invalid::new(
-                    format!("{at}.controller"),
-                    problem,
-                    "remove it: the scheme weighs paths itself",
-                ));
+            if let Some(balance) = balance.filter(|balance| balance.keeps().is_some()) {
+                let keeps = "keeps a state a path, and a controller's schedule repeats paths";
+                let problem = format!("{} {keeps}", balance.scheme().name);
+                let remedy = "remove it: the scheme weighs paths itself";
+                wrong.add(Invalid::new(format!("{at}.controller"), problem, remedy));
             }
-            within(&format!("{at}.controller"), reaction, Time::ZERO, Time::from_secs(1000))?;
+            wrong.note(within(&format!("{at}.controller"), reaction, Time::ZERO, Time::from_secs(1000)));
         }
-        let discovery = self.discovery(&at, balance)?;
+        let discovery = wrong.note(self.discovery(&at, balance)).flatten();
         if let Wait::Fixed(wait) = self.reorder_timeout {
-            within(&format!("{at}.reorder_timeout"), wait, Time::from_us(1), Time::from_secs(1))?;
+            wrong.note(within(&format!("{at}.reorder_timeout"), wait, Time::from_us(1), Time::from_secs(1)));
         }
-        within(&format!("{at}.reorder_alpha"), self.reorder_alpha, 1, 64)?;
-        within(&format!("{at}.reorder_beta"), self.reorder_beta, 1, 64)?;
+        wrong.note(within(&format!("{at}.reorder_alpha"), self.reorder_alpha, 1, 64));
+        wrong.note(within(&format!("{at}.reorder_beta"), self.reorder_beta, 1, 64));
         let timeout = match self.reorder_timeout {
             Wait::Fixed(time) => reorder::Timeout::Fixed(time),
             Wait::Adaptive => {
@@ -395,7 +389,7 @@ impl RestTable {
                 }
             }
         };
-        Ok(EdgeConfig {
+        let made = balance.map(|balance| EdgeConfig {
             balance,
             reorder: match self.receiver {
                 ReceiverWord::Stock => None,
@@ -416,25 +410,34 @@ impl RestTable {
             }),
             discovery,
             ports_by_workload,
-        })
+        });
+        match made {
+            Some(made) => wrong.or(made),
+            // What is wrong with the balancer is told elsewhere.
+            None => wrong.or(EdgeConfig::default()),
+        }
     }
 
-    fn discovery(&self, at: &str, balance: Balance) -> Result<Option<discovery::Config>, Invalid> {
+    fn discovery(&self, at: &str, balance: Option<Balance>) -> Result<Option<discovery::Config>, Wrong> {
+        let mut wrong = Wrong::new();
         let OrOff(Some(period)) = self.discovery else { return Ok(None) };
         let key = format!("{at}.discovery");
-        within(&key, period, Time::from_ms(1), Time::from_secs(10))?;
-        let invalid = |problem: String, remedy| Err(Invalid::new(key.clone(), problem, remedy));
-        if !balance.scheme().labels {
-            return invalid(
-                format!("{} takes no labels", balance.scheme().name),
-                "remove it, or choose another `balance`",
-            );
+        wrong.note(within(&key, period, Time::from_ms(1), Time::from_secs(10)));
+        if let Some(balance) = balance.filter(|balance| !balance.scheme().labels) {
+            let problem = format!("{} takes no labels", balance.scheme().name);
+            wrong.add(Invalid::new(&key, problem, "remove it, or choose another `balance`"));
         }
         if self.controller.0.is_some() {
-            return invalid("a controller orders the labels already".into(), "remove it, or the controller");
+            let problem = "a controller orders the labels already";
+            wrong.add(Invalid::new(&key, problem, "remove it, or the controller"));
         }
         // As many answers as fit a fifth of a period; a destination without traffic for ten is forgotten.
-        Ok(Some(discovery::Config { period, patience: period / 5, idle: period * 10, ..discovery::Config::default() }))
+        wrong.or(Some(discovery::Config {
+            period,
+            patience: period / 5,
+            idle: period * 10,
+            ..discovery::Config::default()
+        }))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{SchemeTable, WorkloadTable};
 use crate::word::Word;
-use config::{closest, within, Invalid};
-use edge::balance::{CLOVE, CLOVE_INT, ECMP, FLOWCELL};
+use config::{closest, within, Invalid, Wrong};
+use edge::balance::ECMP;
 use edge::hygenicc::{Config, Hold, Law, LEAST_ALPHA};
 use host::experiment::{EdgeConfig, HostConfig, Tenants, ETHERNET_OVERHEAD, MAX_GUESTS};
 use schemars::JsonSchema;
@@ -98,14 +98,10 @@ impl SchemeTable {
         if self.rest.tenants.is_none() {
             return Vec::new();
         }
-        let balance = self.balance.check("", &ECMP).map_or("", |balance| balance.scheme().name);
-        let cost = match balance {
-            _ if balance == FLOWCELL.name => Some("take a fifth of large flows' goodput"),
-            _ if balance == CLOVE.name || balance == CLOVE_INT.name => Some("double mean completion times"),
-            _ => None,
-        };
-        let balance = cost.map(|cost| {
-            format!("{name}: `tenants` beside `balance = \"{balance}\"` can {cost}: guests' rates fall with every mark (docs/united.md)")
+        let (_, scheme) = self.balance.scheme(&ECMP);
+        let balance = scheme.beside_shares.map(|cost| {
+            let beside = format!("`balance = {:?}`", scheme.name);
+            format!("{name}: `tenants` beside {beside} can {cost}: guests' rates fall with every mark (docs/united.md)")
         });
         let congestion = self.rest.congestion.as_ref().map(|_| {
             format!(
@@ -118,16 +114,18 @@ impl SchemeTable {
 
 impl TenantsTable {
     /// `at` is the table's path; `tenants` are those of the workloads; `slowest` is the rate of the slowest uplink.
-    pub(crate) fn build(&self, at: &str, tenants: &[String], slowest: BitRate, hosts: u32) -> Result<Tenants, Invalid> {
+    pub(crate) fn build(&self, at: &str, tenants: &[String], slowest: BitRate, hosts: u32) -> Result<Tenants, Wrong> {
+        let mut wrong = Wrong::new();
         let key = |name: &str| format!("{at}.{name}");
         if hosts > 65_534 {
             let problem = format!("{hosts} hosts are more than 65534");
-            return Err(Invalid::new(at, problem, "make the fabric smaller: guests' addresses name their hosts"));
+            let remedy = "make the fabric smaller: guests' addresses name their hosts";
+            wrong.add(Invalid::new(at, problem, remedy));
         }
-        within(&key("rtt"), self.rtt, Time::from_us(1), Time::from_secs(1))?;
-        within(&key("inactive"), self.inactive, Time::from_ms(1), Time::from_secs(1000))?;
-        within(&key("depth"), self.depth, Bytes(1538), Bytes(1 << 30))?;
-        within(&key("bursts"), self.bursts, 0, 1000)?;
+        let rtt = wrong.note(within(&key("rtt"), self.rtt, Time::from_us(1), Time::from_secs(1)));
+        wrong.note(within(&key("inactive"), self.inactive, Time::from_ms(1), Time::from_secs(1000)));
+        wrong.note(within(&key("depth"), self.depth, Bytes(1538), Bytes(1 << 30)));
+        wrong.note(within(&key("bursts"), self.bursts, 0, 1000));
         let second = Time::from_secs(1);
         let optional = [
             ("interval", self.interval, second),
@@ -135,36 +133,40 @@ impl TenantsTable {
             ("patience", self.patience, second),
         ];
         for (name, value, most) in optional {
-            within(&key(name), value.unwrap_or(Time::from_us(1)), Time::from_us(1), most)?;
+            wrong.note(within(&key(name), value.unwrap_or(Time::from_us(1)), Time::from_us(1), most));
         }
-        let auto = Config::new(slowest, self.rtt);
+        let auto = Config::new(slowest, rtt.map_or(Time::from_us(100), |()| self.rtt));
         let interval = self.interval.unwrap_or(auto.interval);
-        if self.inactive < interval {
+        if self.inactive < interval && wrong.is_empty() {
             let problem = format!("{} is less than the interval of {interval}", self.inactive);
-            return Err(Invalid::new(
-                key("inactive"),
-                problem,
-                "give at least the interval, or guests that send have no share",
-            ));
+            let remedy = "give at least the interval, or guests that send have no share";
+            wrong.add(Invalid::new(key("inactive"), problem, remedy));
         }
         let minimum = self.minimum_rate.unwrap_or(auto.minimum);
-        within(&key("minimum_rate"), minimum, BitRate::from_bps(8), BitRate::from_gbps(1000))?;
-        Ok(Tenants {
-            config: Config {
-                law: self.law.0,
-                hold: self.hold(at)?,
-                minimum,
-                interval,
-                quiet: self.quiet.unwrap_or(auto.quiet),
-                patience: self.patience.unwrap_or(auto.patience),
-                inactive: self.inactive,
-                depth: self.depth,
-                bursts: self.bursts,
-                admission: self.admission(at)?,
-                ..auto
-            },
-            weights: self.weights(at, tenants)?,
-        })
+        wrong.note(within(&key("minimum_rate"), minimum, BitRate::from_bps(8), BitRate::from_gbps(1000)));
+        let hold = wrong.note(self.hold(at));
+        let admission = wrong.note(self.admission(at));
+        let weights = wrong.note(self.weights(at, tenants));
+        let made = || {
+            Some(Tenants {
+                config: Config {
+                    law: self.law.0,
+                    hold: hold?,
+                    minimum,
+                    interval,
+                    quiet: self.quiet.unwrap_or(auto.quiet),
+                    patience: self.patience.unwrap_or(auto.patience),
+                    inactive: self.inactive,
+                    depth: self.depth,
+                    bursts: self.bursts,
+                    admission: admission?,
+                    ..auto
+                },
+                weights: weights?,
+            })
+        };
+        let made = made();
+        wrong.unless(made)
     }
 
     fn hold(&self, at: &str) -> Result<Hold, Invalid> {
@@ -189,11 +191,12 @@ impl TenantsTable {
         }
         let problem = format!("[{on}, {off}] are no parts from which to refuse and below which to admit again");
         let remedy = format!("write two numbers from 1 to {LEAST_ALPHA}, the larger first");
-        Err(Invalid::new(format!("{at}.admission"), problem, remedy))
+        Err(Invalid::value(format!("{at}.admission"), problem, remedy))
     }
 
     /// By guest: those without a tenant, then tenants as they are mentioned.
-    fn weights(&self, at: &str, tenants: &[String]) -> Result<Vec<u16>, Invalid> {
+    fn weights(&self, at: &str, tenants: &[String]) -> Result<Vec<u16>, Wrong> {
+        let mut wrong = Wrong::new();
         for (name, &weight) in &self.weights {
             let key = format!("{at}.weights.{name}");
             if !tenants.contains(name) {
@@ -201,12 +204,12 @@ impl TenantsTable {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("name one of {}", tenants.join(", ")),
                 };
-                return Err(Invalid::new(key, "no workload is of this tenant", remedy));
+                wrong.add(Invalid::new(&key, "no workload is of this tenant", remedy));
             }
-            within(&key, weight, 1, u16::MAX)?;
+            wrong.note(within(&key, weight, 1, u16::MAX));
         }
         let weight = |name: &String| self.weights.get(name).copied().unwrap_or(1);
-        Ok(std::iter::once(1).chain(tenants.iter().map(weight)).collect())
+        wrong.or(std::iter::once(1).chain(tenants.iter().map(weight)).collect())
     }
 }
 
@@ -245,7 +248,7 @@ pub(super) fn tenants_of(workloads: &[WorkloadTable]) -> Result<Vec<String>, Inv
 mod tests {
     use super::*;
 
-    fn built(text: &str) -> Result<Tenants, Invalid> {
+    fn built(text: &str) -> Result<Tenants, Wrong> {
         let table: TenantsTable = toml::from_str(text).unwrap();
         table.build("scheme.x.tenants", &["a".into(), "b".into()], BitRate::from_gbps(1), 4)
     }
@@ -291,7 +294,7 @@ mod tests {
 
     #[test]
     fn mistakes_name_their_key() {
-        let key = |text: &str| built(text).unwrap_err().key.replacen("scheme.x.tenants.", "", 1);
+        let key = |text: &str| built(text).unwrap_err().faults()[0].key.replacen("scheme.x.tenants.", "", 1);
         assert_eq!(key("weights = { c = 1 }"), "weights.c");
         assert_eq!(key("weights = { a = 0 }"), "weights.a");
         assert_eq!(key("backlog = \"10KB\""), "backlog");

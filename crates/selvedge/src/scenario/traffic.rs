@@ -1,8 +1,7 @@
 //! `[[workload]]`.
 
 use super::hosts::CongestionWord;
-use config::{check, within, Key, Role};
-use config::{closest, Invalid};
+use config::{check, closest, within, Invalid, Key, Role, Wrong};
 use host::measure::RESERVED;
 use host::workload::{Cdf, Connection, Datagrams, FlowList, Pairs, Pattern, Workload};
 use schemars::JsonSchema;
@@ -154,7 +153,8 @@ pub struct WorkloadTable {
 
 impl WorkloadTable {
     /// Fills in the defaults; `rate` is the access links', if the scenario names it: the default capacity of a load.
-    pub(super) fn complete(&mut self, n: usize, rate: Option<BitRate>) -> Result<(), Invalid> {
+    pub(super) fn complete(&mut self, n: usize, rate: Option<BitRate>) -> Result<(), Wrong> {
+        let mut wrong = Wrong::new();
         use PatternWord::*;
         use Role::*;
         let at = format!("workload.{n}");
@@ -173,7 +173,12 @@ impl WorkloadTable {
         let size = if is(&[Shuffle, Incast, AllToAll, Mice, FanOut]) {
             Needed
         } else if pattern == Sequence {
-            needed(self.cdf.is_none())
+            // Beside `cdf` it is refused below.
+            if self.cdf.is_none() {
+                Needed
+            } else {
+                Optional
+            }
         } else {
             optional(is(&[Stride, RandomBijection, Random, Long]))
         };
@@ -184,14 +189,14 @@ impl WorkloadTable {
             choice += &format!(" and to = {}", serde_json::to_string(&to).unwrap_or_default());
         }
         if pattern == Sequence && self.size.is_some() && self.cdf.is_some() {
-            return Err(Invalid::new(format!("{at}.cdf"), "is given beside `size`", "keep one of them"));
+            wrong.add(Invalid::value(format!("{at}.cdf"), "is given beside `size`", "keep one of them"));
         }
         let loaded = is(&[Poisson, FanOut]);
         let stagger = is(&[Stride, RandomBijection, Random, Long, Shuffle, Sequence]);
         let (next, one) = (self.to == Some(ToWord::Next), self.to == Some(ToWord::One));
         let pairing =
             is(&[RandomBijection, Random]) || matches!(self.to, Some(ToWord::Bijection | ToWord::Random)) && addressed;
-        check(
+        wrong.note(check(
             &at,
             &choice,
             &[
@@ -244,46 +249,43 @@ impl WorkloadTable {
                     role: optional(is(&[Stride, RandomBijection, Random, Long]) && self.size.is_none()),
                 },
             ],
-        )?;
+        ));
         let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if self.name.is_empty() || !self.name.chars().all(legal) || self.name.starts_with(|c: char| c.is_ascii_digit())
         {
             let problem = format!("{:?} cannot name metrics", self.name);
-            return Err(Invalid::new(
-                format!("{at}.name"),
-                problem,
-                "use letters, digits, `_` and `-`, a letter first",
-            ));
+            let remedy = "use letters, digits, `_` and `-`, a letter first";
+            wrong.add(Invalid::value(format!("{at}.name"), problem, remedy));
         }
         if RESERVED.contains(&self.name.as_str()) {
             let problem = format!("{:?} begins the names of other metrics", self.name);
-            return Err(Invalid::new(format!("{at}.name"), problem, "choose another name"));
+            wrong.add(Invalid::value(format!("{at}.name"), problem, "choose another name"));
         }
-        self.check_datagrams(&at)?;
+        wrong.note(self.check_datagrams(&at));
         if let Some(size) = self.size {
-            within(&format!("{at}.size"), size, Bytes(1), Bytes(1 << 50))?;
+            wrong.note(within(&format!("{at}.size"), size, Bytes(1), Bytes(1 << 50)));
         }
         if let Some(request) = self.request {
-            within(&format!("{at}.request"), request, Bytes(1), Bytes(1_000_000))?;
+            wrong.note(within(&format!("{at}.request"), request, Bytes(1), Bytes(1_000_000)));
             if self.connection == Some(ConnectionWord::Persistent) || self.reply == Some(true) {
                 let remedy = "remove it, or `connection` and `reply`";
-                return Err(Invalid::new(format!("{at}.request"), "needs fresh connections without a reply", remedy));
+                wrong.add(Invalid::new(format!("{at}.request"), "needs fresh connections without a reply", remedy));
             }
         }
         for (key, value) in [("every", self.every), ("stop", self.stop)] {
             if value == Some(Time::ZERO) {
-                return Err(Invalid::new(format!("{at}.{key}"), "is zero", "give a time above 0s"));
+                wrong.add(Invalid::value(format!("{at}.{key}"), "is zero", "give a time above 0s"));
             }
         }
         if let (Some(start), Some(stop)) = (self.start, self.stop) {
             if start >= stop {
                 let problem = format!("{stop} is not after start {start}");
-                return Err(Invalid::new(format!("{at}.stop"), problem, "give a later time"));
+                wrong.add(Invalid::new(format!("{at}.stop"), problem, "give a later time"));
             }
         }
         if let Some(until) = self.until.filter(|&until| until <= self.start.unwrap_or_default()) {
             let problem = format!("{until} is not after start {}", self.start.unwrap_or_default());
-            return Err(Invalid::new(format!("{at}.until"), problem, "give a later time"));
+            wrong.add(Invalid::new(format!("{at}.until"), problem, "give a later time"));
         }
         self.start.get_or_insert(Time::ZERO);
         if pattern == Random {
@@ -296,7 +298,8 @@ impl WorkloadTable {
             self.receiver.get_or_insert(0);
         }
         if pattern == Sequence {
-            within(&format!("{at}.applications"), *self.applications.get_or_insert(1), 1, 10_000)?;
+            let applications = *self.applications.get_or_insert(1);
+            wrong.note(within(&format!("{at}.applications"), applications, 1, 10_000));
             self.pause.get_or_insert(Time::ZERO);
         }
         if loaded {
@@ -308,9 +311,9 @@ impl WorkloadTable {
             if connection == ConnectionWord::Fresh && self.connections.is_some_and(|n| n > 1) {
                 let problem = "has no meaning with connection = \"fresh\"";
                 let remedy = "remove it, or write connection = \"persistent\"";
-                return Err(Invalid::new(format!("{at}.connections"), problem, remedy));
+                wrong.add(Invalid::new(format!("{at}.connections"), problem, remedy));
             }
-            within(&format!("{at}.connections"), *self.connections.get_or_insert(1), 1, 1_000)?;
+            wrong.note(within(&format!("{at}.connections"), *self.connections.get_or_insert(1), 1, 1_000));
             self.reply.get_or_insert(pattern == Mice);
         }
         if stagger {
@@ -323,17 +326,18 @@ impl WorkloadTable {
             self.ignore_window.get_or_insert(false);
         }
         if let Some(cap) = self.rate_cap {
-            within(&format!("{at}.rate_cap"), cap, BitRate::from_bps(1_000), BitRate::from_gbps(1_000))?;
+            wrong.note(within(&format!("{at}.rate_cap"), cap, BitRate::from_bps(1_000), BitRate::from_gbps(1_000)));
         }
-        within(&format!("{at}.priority"), *self.priority.get_or_insert(0), 0, 7)?;
-        Ok(())
+        wrong.note(within(&format!("{at}.priority"), *self.priority.get_or_insert(0), 0, 7));
+        wrong.or(())
     }
 
-    fn check_datagrams(&self, at: &str) -> Result<(), Invalid> {
+    fn check_datagrams(&self, at: &str) -> Result<(), Wrong> {
+        let mut wrong = Wrong::new();
         let udp = self.transport == Some(TransportWord::Udp);
         let choice = if udp { "transport = \"udp\"" } else { "transport = \"tcp\"" };
         let only_tcp = |name, given| Key { name, given, role: if udp { Role::Meaningless } else { Role::Optional } };
-        check(
+        wrong.note(check(
             at,
             choice,
             &[
@@ -350,11 +354,11 @@ impl WorkloadTable {
                 only_tcp("ignore_window", self.ignore_window.is_some()),
                 only_tcp("rate_cap", self.rate_cap.is_some()),
             ],
-        )?;
+        ));
         if let Some(rate) = self.rate {
-            within(&format!("{at}.rate"), rate, BitRate::from_bps(1_000), BitRate::from_gbps(1_000))?;
+            wrong.note(within(&format!("{at}.rate"), rate, BitRate::from_bps(1_000), BitRate::from_gbps(1_000)));
         }
-        Ok(())
+        wrong.or(())
     }
 
     /// Call [`WorkloadTable::complete`] first. Files are `beside` the scenario; there are `hosts`, and the run lasts until `end`.

@@ -1,7 +1,7 @@
 //! The axes of a scenario: `[sweep]` is one, `[[sweep]]` are several, of which every combination is a point.
 
 use super::SweepTable;
-use config::{closest, ConfigError, Document, Invalid};
+use config::{closest, ConfigError, Document, Faults, Invalid, Wrong};
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -66,33 +66,33 @@ impl Axes {
             sweep: Axes,
         }
         let Holder { sweep } = document.read_table(&Table::from_iter([("sweep".to_owned(), value)]), "")?;
-        sweep.check(document)?;
-        Ok(sweep)
+        let mut faults = Faults::of(document);
+        faults.note(sweep.check());
+        faults.unless(Some(sweep))
     }
 
     /// # Errors
-    /// An axis that makes no sense by itself, two of one name, or more points than anybody can mean.
-    pub(crate) fn check(&self, document: &Document) -> Result<(), ConfigError> {
+    /// Axes that make no sense by themselves, two of one name or with one key, and more points than anybody can mean.
+    pub(crate) fn check(&self) -> Result<(), Wrong> {
+        let mut wrong = Wrong::new();
         for (n, axis) in self.0.iter().enumerate() {
-            axis.check(document)?;
-            let fail = |problem: String, remedy: &str| {
-                Err(document.error(&Invalid::new(format!("{}.name", axis.at), problem, remedy)))
+            wrong.note(axis.check());
+            let mut fail = |problem: String, remedy: &str| {
+                wrong.add(Invalid::new(format!("{}.name", axis.at), problem, remedy));
             };
             if self.0[..n].iter().any(|other| other.name == axis.name) {
-                return fail(format!("two axes are called {:?}", axis.name), "give each a name of its own");
+                fail(format!("two axes are called {:?}", axis.name), "give each a name of its own");
             }
-            let taken = axis.keys.iter().find(|key| self.0[..n].iter().any(|other| other.changes(key)));
-            if let Some(key) = taken {
-                return fail(format!("{key} is a key of another axis, too"), "name each key in one axis");
+            for key in axis.keys.iter().filter(|key| self.0[..n].iter().any(|other| other.changes(key))) {
+                fail(format!("{key} is a key of another axis, too"), "name each key in one axis");
             }
         }
-        match self.count() {
-            points if points > MOST_POINTS => {
-                let problem = format!("makes {points} points, and {MOST_POINTS} are allowed");
-                Err(document.error(&Invalid::new("sweep", problem, "give the axes fewer values")))
-            }
-            _ => Ok(()),
+        let points = self.count();
+        if points > MOST_POINTS {
+            let problem = format!("makes {points} points, and {MOST_POINTS} are allowed");
+            wrong.add(Invalid::new("sweep", problem, "give the axes fewer values"));
         }
+        wrong.or(())
     }
 
     fn count(&self) -> usize {
@@ -103,7 +103,7 @@ impl Axes {
     ///
     /// # Errors
     /// There are several.
-    pub(crate) fn single(self, document: &Document) -> Result<SweepTable, ConfigError> {
+    pub(crate) fn single(self) -> Result<SweepTable, Invalid> {
         let several = self.0.len();
         let mut axes = self.0.into_iter();
         match (axes.next(), several) {
@@ -111,9 +111,14 @@ impl Axes {
             _ => {
                 let problem = format!("has {several} axes, and this command draws metrics over one");
                 let remedy = "run it with `selvedge sweep`, or leave one axis";
-                Err(document.error(&Invalid::new("sweep", problem, remedy)))
+                Err(Invalid::new("sweep", problem, remedy))
             }
         }
+    }
+
+    /// Is it one that [`Axes::single`] takes?
+    pub(crate) fn is_single(&self) -> bool {
+        self.0.len() == 1
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {

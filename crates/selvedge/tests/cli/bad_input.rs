@@ -30,7 +30,12 @@ const CASES: &[(&str, u32, &str, &str)] = &[
     ("[host.tcp]\ntsq_limit = \"none\"", 23, "host.tcp.tsq_limit", "or \"off\""),
     ("[record]\nsample_every = \"1ns\"", 23, "record.sample_every", "give 1us"),
     ("~kind = \"clos\"~kind = \"closs\"", 7, "topology.kind", "did you mean `clos`?"),
-    ("~kind = \"clos\"~kind = \"fat-tree\"", 8, "topology.leaves", "remove it"),
+    (
+        "~kind = \"clos\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2~kind = \"fat-tree\"\nk = 4\nleaves = 2",
+        9,
+        "topology.leaves",
+        "remove it",
+    ),
     (
         "~kind = \"clos\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2~kind = \"fat-tree\"\nk = 4\noversubscription = 1.7",
         9,
@@ -72,7 +77,7 @@ const CASES: &[(&str, u32, &str, &str)] = &[
     ("~seeds = \"1..2\"~seeds = \"2..1\"", 5, "seeds", "write \"1..5\""),
     ("~seeds = \"1..2\"~seeds = 1.5", 5, "seeds", "1..5"),
     ("~pattern = \"stride\"~pattern = \"strided\"", 13, "workload.elephants.pattern", "did you mean `stride`?"),
-    ("~k = 2\n[[~every = \"1ms\"\n[[", 11, "workload.elephants.k", "add it"),
+    ("~k = 2\n[[~[[", 11, "workload.elephants.k", "add it"),
     ("~k = 2\n[[~k = 4\n[[", 14, "workload.elephants.k", "choose k between 1 and 3"),
     ("~k = 2\n[[~k = 2\nk = 3\n[[", 15, "", "remove one"),
     ("~size = \"10KB\"~", 15, "workload.mice.size", "add it"),
@@ -187,6 +192,18 @@ fn all_errors_of_a_file_are_told_at_once() {
     let wrong = "[switch]\nbufer = \"1MB\"\n[host]\nmtu = 1500\n[scheme.x]\nthreshold = 64\n";
     let (found, message) = lines(format!("{}{wrong}", TINY.replacen("\"3ms\"", "3", 1)));
     assert_eq!(found, [2, 23, 25, 27], "{message}");
+    // What cannot be read hides no value that is wrong by itself, wherever it stands.
+    let both = "[switch]\nbufer = \"1MB\"\npriorities = 9\n[host]\nmtu = \"1B\"\nrx_ring = 0\n\
+                [scheme.x]\nreorder_alpha = 0\nthreshold = \"0B\"\nflowlet_gap = \"5s\"\n[scheme.x.limiter]\nalpha = 2.0\nk = \"2GB\"\n";
+    let (found, message) = lines(format!("{TINY}{both}"));
+    assert_eq!(found, [23, 24, 26, 27, 29, 30, 31, 33], "{message}");
+    let (found, message) = lines(format!("{}{both}", TINY.replacen("duration = \"3ms\"\n", "", 1)));
+    assert_eq!(found, [0, 22, 23, 25, 26, 28, 29, 30, 32], "{message}");
+    let (found, message) = lines(TINY.replacen("\"clos\"", "\"fat-tree\"", 1));
+    assert_eq!(found, [6, 8, 9, 10], "{message}");
+    let modes = "[mode.full]\nduraton = \"1s\"\n[mode.paper]\nhost.mtu = \"1B\"\n";
+    let (found, message) = lines(format!("{}{modes}", TINY.replacen("every = \"200us\"", "every = \"0us\"", 1)));
+    assert_eq!(found, [21, 23, 25], "{message}");
     let meaning = "[host]\nmtu = \"100B\"\n[scheme.x]\nflowlet_gap = \"1us\"\n[scheme.y.host]\nmtu = \"70KB\"\n";
     let (found, message) = lines(format!("{TINY}{meaning}"));
     assert_eq!(found, [23, 25, 27], "{message}");

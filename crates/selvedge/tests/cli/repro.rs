@@ -245,7 +245,7 @@ fn a_check_that_could_not_fail_or_be_evaluated_is_refused_before_anything_runs()
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{expr}: {said}");
         assert!(
-            said.contains("x.toml:") && said.contains("result.1.checks.0.expr") && said.contains("write a"),
+            said.contains("x.toml:") && said.contains("result.test/bad.checks.0.expr") && said.contains("write a"),
             "{said}"
         );
     }

@@ -3,7 +3,7 @@
 use super::{at_most, within, Parsed};
 use crate::word::Word;
 use agent_api::config::{Prefix, MAX_NETWORK};
-use config::{within_time, Invalid, OrOff};
+use config::{within_time, Invalid, OrOff, Wrong};
 use edge::vcc::{self, Class, Config, Law, Rule};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -88,61 +88,78 @@ struct RuleTable {
 }
 
 impl CongestionTable {
-    pub(super) fn check(&self) -> Result<Config, Invalid> {
-        within_time("congestion.timeout", self.timeout, Time::from_ms(1), Time::from_secs(60))?;
-        at_most("congestion.rule", self.rule.len(), MAX_RULES)?;
-        let config = Config::new(self.class("congestion")?).rto_min(self.timeout).duplicate_acks(self.duplicate_acks);
-        self.rule.iter().enumerate().try_fold(config, |config, (n, rule)| {
+    pub(super) fn check(&self) -> Result<Config, Wrong> {
+        let mut wrong = Wrong::new();
+        wrong.note(within_time("congestion.timeout", self.timeout, Time::from_ms(1), Time::from_secs(60)));
+        wrong.note(at_most("congestion.rule", self.rule.len(), MAX_RULES));
+        let class = wrong.note(self.class("congestion"));
+        // A fault of the table is not told again of each rule.
+        let sound = if class.is_some() { self.without_rules() } else { CongestionTable::default() };
+        let mut config = Config::new(class.unwrap_or(Class::OFF)).rto_min(self.timeout);
+        config = config.duplicate_acks(self.duplicate_acks);
+        for (n, rule) in self.rule.iter().enumerate() {
             let at = format!("congestion.rule.{n}");
-            let rule = rule.check(&at, self)?;
-            config.rule(&rule).map_err(|error| {
-                let text = error.to_string();
-                let (problem, remedy) = text.split_once("; ").unwrap_or((&text, ""));
-                Invalid::new(at, format!("with it there are {problem}"), remedy)
-            })
-        })
+            let Some(rule) = wrong.note(rule.check(&at, &sound)) else { continue };
+            if self.rule.len() > MAX_RULES {
+                continue;
+            }
+            match config.clone().rule(&rule) {
+                Ok(more) => config = more,
+                Err(error) => {
+                    let text = error.to_string();
+                    let (problem, remedy) = text.split_once("; ").unwrap_or((&text, ""));
+                    wrong.add(Invalid::new(at, format!("with it there are {problem}"), remedy));
+                    break;
+                }
+            }
+        }
+        wrong.or(config)
     }
 
-    fn class(&self, at: &str) -> Result<Class, Invalid> {
+    fn without_rules(&self) -> CongestionTable {
+        let &CongestionTable { law, beta, clamp, floor, police, observe, timeout, duplicate_acks, .. } = self;
+        CongestionTable { law, beta, clamp, floor, police, observe, timeout, duplicate_acks, rule: Vec::new() }
+    }
+
+    fn class(&self, at: &str) -> Result<Class, Wrong> {
+        let mut wrong = Wrong::new();
         if !(0.0..=1.0).contains(&self.beta) {
-            return Err(Invalid::new(
-                format!("{at}.beta"),
-                format!("{} is out of range", self.beta),
-                "give 0.0 to 1.0",
-            ));
+            let problem = format!("{} is out of range", self.beta);
+            wrong.add(Invalid::value(format!("{at}.beta"), problem, "give 0.0 to 1.0"));
         }
         for (key, value) in [("clamp", self.clamp), ("floor", self.floor)] {
             if let Some(size) = value.0.filter(|size| !(1..=1 << 30).contains(&size.get())) {
                 let problem = format!("{size} is out of range");
-                return Err(Invalid::new(format!("{at}.{key}"), problem, "give \"1B\" to \"1GiB\", or \"off\""));
+                wrong.add(Invalid::value(format!("{at}.{key}"), problem, "give \"1B\" to \"1GiB\", or \"off\""));
             }
         }
         if let Some((floor, clamp)) = self.floor.0.zip(self.clamp.0).filter(|(floor, clamp)| floor > clamp) {
             let problem = format!("the floor of {floor} exceeds the clamp of {clamp}");
-            return Err(Invalid::new(at, problem, "lower `floor` or raise `clamp`"));
+            wrong.add(Invalid::new(at, problem, "lower `floor` or raise `clamp`"));
         }
-        let Word(Some(law)) = self.law else { return Ok(Class::OFF) };
-        Ok(Class {
+        let class = self.law.0.map(|law| Class {
             law,
             beta: (self.beta * f64::from(vcc::ONE)).round() as u16,
             clamp: self.clamp.0,
             floor: self.floor.0,
             police: self.police,
             observe: self.observe,
-        })
+        });
+        wrong.or(class.unwrap_or(Class::OFF))
     }
 }
 
 impl RuleTable {
-    fn check(&self, at: &str, base: &CongestionTable) -> Result<Rule, Invalid> {
+    fn check(&self, at: &str, base: &CongestionTable) -> Result<Rule, Wrong> {
+        let mut wrong = Wrong::new();
         if let Some(network) = self.network {
-            within(&format!("{at}.network"), network, 0, MAX_NETWORK)?;
+            wrong.note(within(&format!("{at}.network"), network, 0, MAX_NETWORK));
         }
         let family = |prefix: &Option<Parsed<Prefix>>| prefix.as_ref().map(|prefix| prefix.0.addr().is_ipv4());
         if let (Some(local), Some(remote)) = (family(&self.local), family(&self.remote)) {
             if local != remote {
                 let problem = "is of another family than `local`";
-                return Err(Invalid::new(format!("{at}.remote"), problem, "give both as IPv4, or both as IPv6"));
+                wrong.add(Invalid::new(format!("{at}.remote"), problem, "give both as IPv4, or both as IPv6"));
             }
         }
         let whole = CongestionTable {
@@ -154,13 +171,19 @@ impl RuleTable {
             observe: self.observe.unwrap_or(base.observe),
             ..CongestionTable::default()
         };
-        Ok(Rule {
-            local: self.local.as_ref().map_or(vcc::Prefix::ANY, |prefix| mirror(prefix.0)),
-            remote: self.remote.as_ref().map_or(vcc::Prefix::ANY, |prefix| mirror(prefix.0)),
-            ports: self.check_ports(at)?,
-            tenant: self.network.map_or(0, vcc::tenant),
-            class: whole.class(at)?,
-        })
+        let ports = wrong.note(self.check_ports(at));
+        let class = wrong.note(whole.class(at));
+        let made = || {
+            Some(Rule {
+                local: self.local.as_ref().map_or(vcc::Prefix::ANY, |prefix| mirror(prefix.0)),
+                remote: self.remote.as_ref().map_or(vcc::Prefix::ANY, |prefix| mirror(prefix.0)),
+                ports: ports?,
+                tenant: self.network.map_or(0, vcc::tenant),
+                class: class?,
+            })
+        };
+        let made = made();
+        wrong.unless(made)
     }
 
     fn check_ports(&self, at: &str) -> Result<RangeInclusive<u16>, Invalid> {
@@ -170,9 +193,11 @@ impl RuleTable {
             (None, Some([first, last])) if first <= last => Ok(first..=last),
             (None, Some([first, last])) => {
                 let problem = format!("{first} comes after {last}");
-                Err(Invalid::new(format!("{at}.ports"), problem, "give the smaller one first"))
+                Err(Invalid::value(format!("{at}.ports"), problem, "give the smaller one first"))
             }
-            (Some(_), Some(_)) => Err(Invalid::new(format!("{at}.ports"), "`port` is there too", "remove one of them")),
+            (Some(_), Some(_)) => {
+                Err(Invalid::value(format!("{at}.ports"), "`port` is there too", "remove one of them"))
+            }
         }
     }
 }
@@ -245,6 +270,11 @@ mod tests {
                 "{text}: {error}"
             );
         }
+        let all =
+            "[congestion]\nbeta = 1.5\ntimeout = \"1us\"\n[[congestion.rule]]\nports = [2, 1]\nclamp = \"2GiB\"\n";
+        let said = read(all).unwrap_err();
+        let lines: Vec<&str> = said.lines().filter_map(|line| line.split(':').nth(1)).collect();
+        assert_eq!(lines, ["5", "4", "7", "8"], "{said}");
         let many: String = (1..=16).map(|n| format!("[[congestion.rule]]\nclamp = \"{n}KB\"\n")).collect();
         assert!(read(&many).unwrap_err().contains("classes"));
     }

@@ -4,7 +4,7 @@ use super::at_most;
 use crate::agent::addresses::check_range;
 use crate::parsed::Parsed;
 use agent_api::config::{DropReports, FastLane, Prefix};
-use config::{within, Invalid};
+use config::{within, Invalid, Wrong};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -45,51 +45,51 @@ impl Default for FastLaneTable {
 }
 
 impl FastLaneTable {
-    pub(super) fn check(&self) -> Result<FastLane, Invalid> {
-        within("fastlane.rate", self.rate, BitRate::from_mbps(1), BitRate::from_gbps(1000))?;
-        within("fastlane.store_per_guest", self.store_per_guest, Bytes(2_000), Bytes(1_000_000_000))?;
-        within("fastlane.store", self.store, Bytes(2_000), Bytes(10_000_000_000))?;
-        if self.store < self.store_per_guest {
+    pub(super) fn check(&self) -> Result<FastLane, Wrong> {
+        let mut wrong = Wrong::new();
+        wrong.note(within("fastlane.rate", self.rate, BitRate::from_mbps(1), BitRate::from_gbps(1000)));
+        let (least, most) = (Bytes(2_000), Bytes(10_000_000_000));
+        wrong.note(within("fastlane.store_per_guest", self.store_per_guest, least, Bytes(1_000_000_000)));
+        if wrong.note(within("fastlane.store", self.store, least, most)).is_some() && self.store < self.store_per_guest
+        {
             let problem = format!("{} is less than `store_per_guest`, {}", self.store, self.store_per_guest);
-            return Err(Invalid::new("fastlane.store", problem, "give at least as much as for one guest"));
+            wrong.add(Invalid::new("fastlane.store", problem, "give at least as much as for one guest"));
         }
-        Ok(FastLane { rate: self.rate, store_per_guest: self.store_per_guest, store: self.store })
+        wrong.or(FastLane { rate: self.rate, store_per_guest: self.store_per_guest, store: self.store })
     }
 
     /// Where switches' reports arrive, if they do.
-    pub(super) fn check_reports(&self) -> Result<Option<DropReports>, Invalid> {
+    pub(super) fn check_reports(&self) -> Result<Option<DropReports>, Wrong> {
+        let mut wrong = Wrong::new();
         let Some(Parsed(at)) = self.reports else {
-            let without = [
+            for (key, given) in [
                 ("reports_from", !self.reports_from.is_empty()),
                 ("reports_per_second", self.reports_per_second.is_some()),
-            ];
-            return match without.iter().find(|(_, given)| *given) {
-                Some((key, _)) => {
+            ] {
+                if given {
                     let problem = "has no meaning without `reports`";
-                    Err(Invalid::new(format!("fastlane.{key}"), problem, "add that, or remove this"))
+                    wrong.add(Invalid::new(format!("fastlane.{key}"), problem, "add that, or remove this"));
                 }
-                None => Ok(None),
-            };
+            }
+            return wrong.or(None);
         };
         if at.port() == 0 || at.ip().is_multicast() {
             let remedy = "give an address of this host and a port, such as \"192.0.2.1:32766\"";
-            return Err(Invalid::new("fastlane.reports", format!("nobody can send to {at}"), remedy));
+            wrong.add(Invalid::value("fastlane.reports", format!("nobody can send to {at}"), remedy));
         }
         if self.reports_from.is_empty() {
             let remedy = "name the switches: reports_from = [\"192.0.2.0/28\"]";
-            return Err(Invalid::new(
-                "fastlane.reports_from",
-                "reports without known senders could be anybody's",
-                remedy,
-            ));
+            let problem = "reports without known senders could be anybody's";
+            wrong.add(Invalid::new("fastlane.reports_from", problem, remedy));
         }
-        at_most("fastlane.reports_from", self.reports_from.len(), 1024)?;
+        wrong.note(at_most("fastlane.reports_from", self.reports_from.len(), 1024));
         for (n, range) in self.reports_from.iter().enumerate() {
-            check_range(&format!("fastlane.reports_from.{n}"), range.0)?;
+            wrong.note(check_range(&format!("fastlane.reports_from.{n}"), range.0));
         }
         let per_second = self.reports_per_second.unwrap_or(10_000);
-        within("fastlane.reports_per_second", per_second, 10, 100_000)?;
-        Ok(Some(DropReports { at, from: self.reports_from.iter().map(|range| range.0).collect(), per_second }))
+        wrong.note(within("fastlane.reports_per_second", per_second, 10, 100_000));
+        let from = self.reports_from.iter().map(|range| range.0).collect();
+        wrong.or(Some(DropReports { at, from, per_second }))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::word::Word;
 use agent_api::config::{
     Annotated, Config, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_PAIRS, MAX_RATE, MAX_TENANTS, MIN_RATE,
 };
-use config::{ConfigError, Fault, Invalid};
+use config::{ConfigError, Fault, Invalid, Wrong};
 use edge::names::{Named, Names};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -195,55 +195,59 @@ fn scale(suffix: &str) -> Option<u128> {
 fn check_rate(key: String, rate: BitRate) -> Result<BitRate, Invalid> {
     if rate < MIN_RATE || rate > MAX_RATE {
         let remedy = format!("give \"{MIN_RATE}\" to \"{MAX_RATE}\"");
-        return Err(Invalid::new(key, format!("{rate} is out of range"), remedy));
+        return Err(Invalid::value(key, format!("{rate} is out of range"), remedy));
     }
     Ok(rate)
 }
 
-fn check_ceiling(at: &str, rate: BitRate, ceiling: Option<BitRate>) -> Result<Rate, Invalid> {
-    let guarantee = check_rate(format!("{at}.egress_rate"), rate)?;
-    let ceiling = check_rate(format!("{at}.egress_ceiling"), ceiling.unwrap_or(rate))?;
+fn check_ceiling(at: &str, rate: BitRate, ceiling: Option<BitRate>) -> Result<Rate, Wrong> {
+    let mut wrong = Wrong::new();
+    wrong.note(check_rate(format!("{at}.egress_rate"), rate));
+    wrong.note(ceiling.map(|ceiling| check_rate(format!("{at}.egress_ceiling"), ceiling)).transpose());
+    let (guarantee, ceiling) = (rate, ceiling.unwrap_or(rate));
     if ceiling < guarantee {
         let problem = format!("{ceiling} is less than the egress_rate of {guarantee}, which is guaranteed");
-        return Err(Invalid::new(format!("{at}.egress_ceiling"), problem, "raise it, or remove it"));
+        wrong.add(Invalid::new(format!("{at}.egress_ceiling"), problem, "raise it, or remove it"));
     }
-    Ok(Rate { guarantee, ceiling })
+    wrong.or(Rate { guarantee, ceiling })
 }
 
 /// What is common to all ports; annotations are not read yet.
-pub(super) fn check(table: &LimitsTable, tenants: &[TenantTable]) -> Result<Limits, Invalid> {
-    let total = table.total.map(|total| check_rate("limits.total".into(), total)).transpose()?;
+pub(super) fn check(table: &LimitsTable, tenants: &[TenantTable]) -> Result<Limits, Wrong> {
+    let mut wrong = Wrong::new();
+    wrong.note(table.total.map(|total| check_rate("limits.total".into(), total)).transpose());
     if let Some(path) = table.annotations.as_ref().filter(|path| !path.is_absolute()) {
-        return Err(Invalid::new("limits.annotations", format!("{path:?} is not an absolute path"), "begin it with /"));
+        let problem = format!("{path:?} is not an absolute path");
+        wrong.add(Invalid::value("limits.annotations", problem, "begin it with /"));
     }
     if let Some(devices) = table.devices.filter(|devices| !(1..=MAX_PAIRS).contains(devices)) {
         let problem = format!("{devices} is out of range");
-        return Err(Invalid::new("limits.devices", problem, format!("give 1 to {MAX_PAIRS}, or remove it")));
+        wrong.add(Invalid::value("limits.devices", problem, format!("give 1 to {MAX_PAIRS}, or remove it")));
     }
-    table.pacing.shares("limits.total".into(), total.is_some())?;
-    table.pacing.shares("tenant.0".into(), !tenants.is_empty())?;
-    at_most("tenant", tenants.len(), MAX_TENANTS)?;
+    wrong.note(table.pacing.shares("limits.total".into(), table.total.is_some()));
+    wrong.note(table.pacing.shares("tenant.0".into(), !tenants.is_empty()));
+    wrong.note(at_most("tenant", tenants.len(), MAX_TENANTS));
     let mut checked: Vec<Tenant> = Vec::with_capacity(tenants.len());
     for (n, tenant) in tenants.iter().enumerate() {
         let at = format!("tenant.{n}");
         if tenant.name.is_empty() || tenant.name.len() > 63 || tenant.name.chars().any(char::is_control) {
-            return Err(Invalid::new(format!("{at}.name"), "is no name", "give 1 to 63 characters"));
-        }
-        if checked.iter().any(|other| other.name == tenant.name) {
+            wrong.add(Invalid::value(format!("{at}.name"), "is no name", "give 1 to 63 characters"));
+        } else if tenants[..n].iter().any(|other| other.name == tenant.name) {
             let remedy = "give each tenant a name of its own";
-            return Err(Invalid::new(format!("{at}.name"), "another tenant has it", remedy));
+            wrong.add(Invalid::value(format!("{at}.name"), "another tenant has it", remedy));
         }
-        let egress = check_ceiling(&at, tenant.egress_rate, tenant.egress_ceiling)?;
-        checked.push(Tenant { name: tenant.name.clone(), egress });
+        if let Some(egress) = wrong.note(check_ceiling(&at, tenant.egress_rate, tenant.egress_ceiling)) {
+            checked.push(Tenant { name: tenant.name.clone(), egress });
+        }
     }
     let (pacing, annotations) = (table.pacing.kind(), table.annotations.clone());
     let sparse_first = table.sparse_first;
-    Ok(Limits {
+    wrong.or(Limits {
         pacing,
         sparse_first,
         pairs: table.devices,
         law: table.law.0 .0,
-        total,
+        total: table.total,
         tenants: checked,
         annotated: BTreeMap::new(),
         annotations,
@@ -265,8 +269,11 @@ pub(super) fn check_port(
     keys: &PortTable,
     table: &LimitsTable,
     tenants: &[TenantTable],
-) -> Result<PortLimits, Invalid> {
-    let fail = |key: &str, problem: String, remedy: &str| Err(Invalid::new(format!("{at}.{key}"), problem, remedy));
+) -> Result<PortLimits, Wrong> {
+    let mut wrong = Wrong::new();
+    let mut fail = |key: &str, problem: String, remedy: &str| {
+        wrong.add(Invalid::new(format!("{at}.{key}"), problem, remedy));
+    };
     let annotated = |one: Option<Parsed<Bandwidth>>| one.map(|one| one.0 .0);
     let (egress, ingress) = (annotated(keys.annotations.egress), annotated(keys.annotations.ingress));
     for (key, both) in [
@@ -274,7 +281,7 @@ pub(super) fn check_port(
         ("ingress_rate", ingress.is_some() && keys.ingress_rate.is_some()),
     ] {
         if both {
-            return fail(key, "an annotation says it too".into(), "remove one of them");
+            fail(key, "an annotation says it too".into(), "remove one of them");
         }
     }
     let has_egress = egress.is_some() || keys.egress_rate.is_some();
@@ -282,88 +289,116 @@ pub(super) fn check_port(
     for (key, given) in [("law", keys.law.is_some()), ("k1", keys.k1.is_some()), ("k2", keys.k2.is_some())] {
         if given && !has_rate {
             let remedy = "add `egress_rate` or `ingress_rate`, or remove it";
-            return fail(key, "has no meaning without a rate".into(), remedy);
+            fail(key, "has no meaning without a rate".into(), remedy);
         }
     }
     if keys.egress_ceiling.is_some() && keys.egress_rate.is_none() {
-        return fail("egress_ceiling", "there is no egress_rate".into(), "add `egress_rate`, which is guaranteed");
+        fail("egress_ceiling", "there is no egress_rate".into(), "add `egress_rate`, which is guaranteed");
     }
-    table.pacing.shares(format!("{at}.egress_ceiling"), keys.egress_ceiling.is_some())?;
     if let Some(tenant) = &keys.tenant {
         if !tenants.iter().any(|known| known.name == *tenant) {
             let shown: String = tenant.chars().take(63).collect();
-            return fail("tenant", format!("there is no tenant {shown:?}"), "add a [[tenant]] of that name");
+            fail("tenant", format!("there is no tenant {shown:?}"), "add a [[tenant]] of that name");
         }
         if !has_egress && table.annotations.is_none() {
-            return fail("tenant", "the port has no egress_rate".into(), "add `egress_rate`");
+            fail("tenant", "the port has no egress_rate".into(), "add `egress_rate`");
         }
     }
-    let rate = |key: &str, rate: Option<BitRate>| rate.map(|r| check_rate(format!("{at}.{key}"), r)).transpose();
-    let own = keys.egress_rate.map(|rate| check_ceiling(at, rate, keys.egress_ceiling)).transpose()?;
+    wrong.note(table.pacing.shares(format!("{at}.egress_ceiling"), keys.egress_ceiling.is_some()));
+    let own = wrong.note(keys.egress_rate.map(|rate| check_ceiling(at, rate, keys.egress_ceiling)).transpose());
+    let mut rate = |key: &str, rate: Option<BitRate>| {
+        wrong.note(rate.map(|rate| check_rate(format!("{at}.{key}"), rate)).transpose()).flatten()
+    };
+    let egress = rate("annotations", egress).map(Rate::fixed);
+    let annotated = rate("annotations", ingress);
     let limits = PortLimits {
-        egress: own.or(rate("annotations", egress)?.map(Rate::fixed)),
-        ingress: rate("annotations", ingress)?.or(rate("ingress_rate", keys.ingress_rate)?),
+        egress: own.flatten().or(egress),
+        ingress: annotated.or(rate("ingress_rate", keys.ingress_rate)),
         tenant: keys.tenant.clone(),
         law: keys.law.unwrap_or(table.law).0 .0,
         k1: keys.k1,
         k2: keys.k2,
     };
-    check_thresholds(at, &limits, table.sparse_first)?;
-    Ok(limits)
+    if has_rate {
+        wrong.note(check_thresholds(at, &limits, table.sparse_first));
+    }
+    wrong.or(limits)
 }
 
-fn check_thresholds(at: &str, limits: &PortLimits, sparse_first: bool) -> Result<(), Invalid> {
-    let meaningless = |key: &str, problem: &str| {
-        let problem = format!("has no meaning {problem}");
-        Err(Invalid::new(format!("{at}.{key}"), problem, "remove it"))
+fn check_thresholds(at: &str, limits: &PortLimits, sparse_first: bool) -> Result<(), Wrong> {
+    let mut wrong = Wrong::new();
+    let mut meaningless = |key: &str, problem: &str| {
+        wrong.add(Invalid::new(format!("{at}.{key}"), format!("has no meaning {problem}"), "remove it"));
     };
-    match limits.law {
-        LawKind::None | LawKind::FqCodel if limits.k1.is_some() => return meaningless("k1", "without a law"),
-        LawKind::None | LawKind::FqCodel | LawKind::Ecn | LawKind::Dem if limits.k2.is_some() => {
-            return meaningless("k2", "with any law but \"spring\"");
-        }
-        _ => {}
+    let without = matches!(limits.law, LawKind::None | LawKind::FqCodel);
+    if limits.k1.is_some() && without {
+        meaningless("k1", "without a law");
+    }
+    if limits.k2.is_some() && limits.law != LawKind::Spring {
+        meaningless("k2", "with any law but \"spring\"");
     }
     let rates = [limits.egress.map(|rate| rate.ceiling), limits.ingress];
     for rate in rates.into_iter().flatten() {
-        limits.law_for(rate, sparse_first).check().map_err(|error| {
+        let checked = limits.law_for(rate, sparse_first).check().map_err(|error| {
             let text = error.to_string();
             let (problem, remedy) = text.split_once("; ").unwrap_or((&text, "correct it"));
             let key = if limits.k2.is_some() { "k2" } else { "k1" };
             Invalid::new(format!("{at}.{key}"), problem, remedy)
-        })?;
+        });
+        // Once for both directions.
+        if wrong.note(checked).is_none() {
+            break;
+        }
     }
-    Ok(())
+    wrong.or(())
 }
 
 /// Reads the file of annotations: a JSON object from interfaces to their pods' annotations.
+///
+/// # Errors
+/// All annotations that are wrong.
 pub(super) fn read_annotations(path: &Path) -> Result<BTreeMap<String, Annotated>, ConfigError> {
-    let fail = |key: String, problem: String, remedy: &str| {
+    let fault = |key: String, problem: String, remedy: &str| {
         ConfigError::from(Fault { place: path.display().to_string(), key, problem, remedy: remedy.to_owned() })
     };
+    let fail = |problem: String, remedy: &str| fault(String::new(), problem, remedy);
     let example = "write {\"veth1\": {\"kubernetes.io/egress-bandwidth\": \"10M\"}}";
     let text = files::read_regular_text(path, MAX_ANNOTATIONS)
-        .map_err(|e| fail(String::new(), format!("cannot read the annotations: {e}"), "correct limits.annotations"))?;
-    let all: BTreeMap<String, BTreeMap<String, serde_json::Value>> = serde_json::from_str(&text)
-        .map_err(|e| fail(String::new(), format!("is no JSON object of annotations: {e}"), example))?;
+        .map_err(|e| fail(format!("cannot read the annotations: {e}"), "correct limits.annotations"))?;
+    let all: BTreeMap<String, BTreeMap<String, serde_json::Value>> =
+        serde_json::from_str(&text).map_err(|e| fail(format!("is no JSON object of annotations: {e}"), example))?;
     let mut found = BTreeMap::new();
+    let mut wrong: Option<ConfigError> = None;
     for (interface, annotations) in all {
-        let one = |name: &str| -> Result<Option<BitRate>, ConfigError> {
-            let Some(value) = annotations.get(name) else { return Ok(None) };
+        let mut one = |name: &str| -> Option<BitRate> {
             let key = format!("{interface}.{name}");
-            let text = value.as_str().ok_or_else(|| fail(key.clone(), format!("{value} is no string"), example))?;
-            let bandwidth = text.parse::<Bandwidth>().map_err(|why| {
-                let (problem, remedy) = why.rsplit_once(": ").unwrap_or((&why, example));
-                fail(key.clone(), problem.to_owned(), remedy)
-            })?;
-            check_rate(key, bandwidth.0).map(Some).map_err(|e| fail(e.key, e.problem, &e.remedy))
+            let error = match annotated_rate(key.clone(), annotations.get(name)?, example) {
+                Ok(rate) => return Some(rate),
+                Err(invalid) => fault(key, invalid.problem, &invalid.remedy),
+            };
+            match &mut wrong {
+                Some(all) => all.extend(error),
+                none => *none = Some(error),
+            }
+            None
         };
-        let annotated = Annotated { egress: one(EGRESS)?, ingress: one(INGRESS)? };
+        let annotated = Annotated { egress: one(EGRESS), ingress: one(INGRESS) };
         if annotated != Annotated::default() {
             found.insert(interface, annotated);
         }
     }
-    Ok(found)
+    wrong.map_or(Ok(found), Err)
+}
+
+fn annotated_rate(key: String, value: &serde_json::Value, example: &str) -> Result<BitRate, Invalid> {
+    let Some(text) = value.as_str() else {
+        return Err(Invalid::value(key, format!("{value} is no string"), example));
+    };
+    let bandwidth = text.parse::<Bandwidth>().map_err(|why| {
+        let (problem, remedy) = why.rsplit_once(": ").unwrap_or((&why, example));
+        Invalid::value(key.clone(), problem, remedy)
+    })?;
+    check_rate(key, bandwidth.0)
 }
 
 #[cfg(test)]

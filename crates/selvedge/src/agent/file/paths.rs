@@ -1,6 +1,6 @@
 //! `[paths]`: path discovery.
 
-use config::{within, within_time, Invalid};
+use config::{within, within_time, Invalid, Wrong};
 use edge::balance::{Scheme, AGENTS};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -41,7 +41,8 @@ impl PathsTable {
     }
 
     /// What it means; `None`: nothing is traced. `policy`: the scheme, and the word by which the file names it.
-    pub(super) fn check(&self, (word, policy): (&str, &Scheme)) -> Result<Option<discovery::Config>, Invalid> {
+    pub(super) fn check(&self, (word, policy): (&str, &Scheme)) -> Result<Option<discovery::Config>, Wrong> {
+        let mut wrong = Wrong::new();
         let PathsTable { discovery: on, period, patience, count, survey_ports, max_hops, probes_per_second, idle } =
             self.clone();
         let without_meaning = [
@@ -53,16 +54,16 @@ impl PathsTable {
             ("probes_per_second", probes_per_second.is_some()),
             ("idle", idle.is_some()),
         ];
-        if let Some((key, _)) = without_meaning.iter().find(|(_, given)| *given && !on) {
+        for (key, _) in without_meaning.iter().filter(|(_, given)| *given && !on) {
             let problem = "has no meaning without discovery = true";
-            return Err(Invalid::new(format!("paths.{key}"), problem, "add that, or remove this"));
+            wrong.add(Invalid::new(format!("paths.{key}"), problem, "add that, or remove this"));
         }
         for (key, value, shortest, longest) in [
             ("period", period, Time::from_ms(100), Time::from_secs(60)),
             ("patience", patience, Time::from_ms(10), Time::from_secs(1)),
             ("idle", idle, Time::from_secs(1), Time::from_secs(3600)),
         ] {
-            within_time(&format!("paths.{key}"), value.unwrap_or(shortest), shortest, longest)?;
+            wrong.note(within_time(&format!("paths.{key}"), value.unwrap_or(shortest), shortest, longest));
         }
         for (key, value, least, most) in [
             ("count", count, 1, 64),
@@ -70,11 +71,11 @@ impl PathsTable {
             ("max_hops", max_hops, 2, 32),
             ("probes_per_second", probes_per_second, 10, 100_000),
         ] {
-            within(&format!("paths.{key}"), value.unwrap_or(least), least, most)?;
+            wrong.note(within(&format!("paths.{key}"), value.unwrap_or(least), least, most));
         }
         if on && !policy.labels {
             let remedy = format!("remove it, or let balance.policy be {:?}", AGENTS.name);
-            return Err(Invalid::new("paths.discovery", format!("the policy {word:?} takes no labels"), remedy));
+            wrong.add(Invalid::new("paths.discovery", format!("the policy {word:?} takes no labels"), remedy));
         }
         let known = discovery::Config::default();
         let config = discovery::Config {
@@ -87,10 +88,10 @@ impl PathsTable {
             idle: idle.unwrap_or(known.idle),
             ..known
         };
-        if config.paths > config.survey_ports {
+        if config.paths > config.survey_ports && wrong.is_empty() {
             let problem = format!("{} ports cannot lead to {} paths", config.survey_ports, config.paths);
-            return Err(Invalid::new("paths.survey_ports", problem, "give at least as many as paths.count"));
+            wrong.add(Invalid::new("paths.survey_ports", problem, "give at least as many as paths.count"));
         }
-        Ok(on.then_some(config))
+        wrong.or(on.then_some(config))
     }
 }

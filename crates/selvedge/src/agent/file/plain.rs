@@ -1,7 +1,7 @@
 //! `uplink.mode = "plain"`: what has no meaning without a tunnel.
 
 use super::tables::{File, ModeWord, VXLAN};
-use config::Invalid;
+use config::{Invalid, Wrong};
 use edge::balance::Scheme;
 
 /// Do guests' packets leave as they are?
@@ -10,17 +10,17 @@ pub(super) fn is_plain(file: &File) -> bool {
 }
 
 /// What a plain uplink has no use for, and where its networks are.
-pub(super) fn check(file: &File) -> Result<(), Invalid> {
+pub(super) fn check(file: &File) -> Result<(), Wrong> {
+    let mut wrong = Wrong::new();
     if !is_plain(file) {
-        let carries = file.tenants.as_ref().is_some_and(|tenants| tenants.ecn.is_some());
-        return match carries {
-            true => Err(Invalid::new(
+        if file.tenants.as_ref().is_some_and(|tenants| tenants.ecn.is_some()) {
+            wrong.add(Invalid::new(
                 "tenants.ecn",
                 "has no meaning in the overlay, whose header has an ECN field of its own",
                 "remove it, or set uplink.mode = \"plain\"",
-            )),
-            false => Ok(()),
-        };
+            ));
+        }
+        return wrong.or(());
     }
     let uplink = |of: fn(&super::UplinkTable) -> bool| file.uplink.as_ref().is_some_and(of);
     let balance = file.balance.policy().1;
@@ -36,34 +36,34 @@ pub(super) fn check(file: &File) -> Result<(), Invalid> {
         ("controller", file.controller.is_some()),
     ] {
         if given {
-            return Err(without_a_tunnel(key));
+            wrong.add(without_a_tunnel(key));
         }
     }
     if file.tenants.as_ref().is_some_and(|tenants| tenants.admission.is_some()) {
-        return Err(Invalid::new(
+        wrong.add(Invalid::new(
             "tenants.admission",
             "has no use with uplink.mode = \"plain\": whoever sends under a peer's address could have its guests refused",
             "remove it",
         ));
     }
     for (n, port) in file.port.iter().enumerate() {
-        check_network(format!("port.{n}.network"), port.network.unwrap_or_default())?;
+        wrong.note(check_network(format!("port.{n}.network"), port.network.unwrap_or_default()));
     }
     for (n, peer) in file.peer.iter().enumerate() {
         for (key, given) in [("plain_vxlan", peer.plain_vxlan), ("labels", peer.labels.is_some())] {
             if given {
-                return Err(without_a_tunnel(&format!("peer.{n}.{key}")));
+                wrong.add(without_a_tunnel(&format!("peer.{n}.{key}")));
             }
         }
         for (i, guest) in peer.guests.iter().enumerate() {
             let at = |key: &str| format!("peer.{n}.guests.{i}.{key}");
-            check_network(at("network"), guest.network)?;
+            wrong.note(check_network(at("network"), guest.network));
             if guest.mac.is_some() {
-                return Err(without_a_tunnel(&at("mac")));
+                wrong.add(without_a_tunnel(&at("mac")));
             }
         }
     }
-    Ok(())
+    wrong.or(())
 }
 
 fn without_a_tunnel(key: &str) -> Invalid {

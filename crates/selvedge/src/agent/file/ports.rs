@@ -6,84 +6,98 @@ use super::{at_most, check_labels, check_name, check_network, check_pattern, lim
 use agent_api::config::{
     GuestRule, PeerRule, PortRule, Prefix, Selector, LEARN_LIMIT, MAX_LEARNED, MAX_PEERS, MAX_PORTS,
 };
-use config::{within, Invalid};
+use config::{within, Invalid, Wrong};
 use edge::balance::Scheme;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-pub(super) fn check_ports(file: &File, uplinks: &[String]) -> Result<Vec<PortRule>, Invalid> {
-    let tables = &file.port;
-    at_most("port", tables.len(), MAX_PORTS)?;
+pub(super) fn check_ports(file: &File, uplinks: &[String]) -> Result<Vec<PortRule>, Wrong> {
+    let mut wrong = Wrong::new();
+    wrong.note(at_most("port", file.port.len(), MAX_PORTS));
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut rules = Vec::with_capacity(tables.len());
-    for (n, table) in tables.iter().enumerate() {
-        let at = |key: &str| format!("port.{n}.{key}");
-        let (text, selector) = match (&table.interface, &table.pattern) {
-            (Some(name), None) => {
-                check_name(&at("interface"), name)?;
-                if uplinks.contains(name) {
-                    let problem = format!("{name:?} is the uplink");
-                    return Err(Invalid::new(at("interface"), problem, "name a guest's interface"));
-                }
-                (name, Selector::Name(name.clone()))
+    let mut rules = Vec::with_capacity(file.port.len());
+    for (n, table) in file.port.iter().enumerate() {
+        rules.extend(wrong.note(check_port(file, n, uplinks)));
+        let text = table.interface.as_ref().xor(table.pattern.as_ref());
+        if text.is_some_and(|text| seen.insert(text, n).is_some()) {
+            let key = if table.interface.is_some() { "interface" } else { "pattern" };
+            let problem = format!("{:?} has a [[port]] already", text.map_or("", String::as_str));
+            wrong.add(Invalid::value(format!("port.{n}.{key}"), problem, "make them one"));
+        }
+    }
+    wrong.or(rules)
+}
+
+fn check_selector(n: usize, table: &PortTable, uplinks: &[String]) -> Result<Selector, Invalid> {
+    let at = |key: &str| format!("port.{n}.{key}");
+    match (&table.interface, &table.pattern) {
+        (Some(name), None) => {
+            check_name(&at("interface"), name)?;
+            if uplinks.contains(name) {
+                let problem = format!("{name:?} is the uplink");
+                return Err(Invalid::value(at("interface"), problem, "name a guest's interface"));
             }
-            (None, Some(pattern)) => {
-                check_pattern(&at("pattern"), pattern)?;
-                (pattern, Selector::Pattern(pattern.clone()))
-            }
-            (Some(_), Some(_)) => {
-                return Err(Invalid::new(at("pattern"), "`interface` is there too", "remove one of them"));
-            }
-            (None, None) => {
-                let remedy = "add `interface = \"veth1\"` or `pattern = \"lxc*\"`";
-                return Err(Invalid::new(format!("port.{n}"), "neither `interface` nor `pattern` is there", remedy));
-            }
-        };
-        if seen.insert(text, n).is_some() {
-            let key = at(if table.interface.is_some() { "interface" } else { "pattern" });
-            return Err(Invalid::new(key, format!("{text:?} has a [[port]] already"), "make them one"));
+            Ok(Selector::Name(name.clone()))
         }
-        table.network.map_or(Ok(()), |network| check_network(&at("network"), network))?;
-        let is_pattern = matches!(selector, Selector::Pattern(_));
-        for (key, given) in [("addresses", !table.addresses.is_empty()), ("mac", table.mac.is_some())] {
-            if is_pattern && given {
-                let remedy = "use `learn`, or name the interface";
-                return Err(Invalid::new(at(key), "has no meaning with `pattern`, which may match many", remedy));
-            }
+        (None, Some(pattern)) => {
+            check_pattern(&at("pattern"), pattern)?;
+            Ok(Selector::Pattern(pattern.clone()))
         }
-        if table.network.is_none() {
-            check_limits_only(n, table, file.limits.has_annotations())?;
-        } else if table.addresses.is_empty() && table.learn.is_empty() {
-            let (key, example) =
-                if is_pattern { ("learn", "[\"10.1.1.0/24\"]") } else { ("addresses", "[\"10.1.1.2\"]") };
-            return Err(Invalid::new(format!("port.{n}"), "has no addresses", format!("add `{key} = {example}`")));
+        (Some(_), Some(_)) => Err(Invalid::value(at("pattern"), "`interface` is there too", "remove one of them")),
+        (None, None) => {
+            let remedy = "add `interface = \"veth1\"` or `pattern = \"lxc*\"`";
+            Err(Invalid::new(format!("port.{n}"), "neither `interface` nor `pattern` is there", remedy))
         }
-        at_most(&at("addresses"), table.addresses.len(), 1024)?;
-        at_most(&at("learn"), table.learn.len(), 256)?;
-        for (i, addr) in table.addresses.iter().enumerate() {
-            check_inner(&format!("port.{n}.addresses.{i}"), addr.0)?;
+    }
+}
+
+fn check_port(file: &File, n: usize, uplinks: &[String]) -> Result<PortRule, Wrong> {
+    let mut wrong = Wrong::new();
+    let table = &file.port[n];
+    let at = |key: &str| format!("port.{n}.{key}");
+    let selector = wrong.note(check_selector(n, table, uplinks));
+    wrong.note(table.network.map_or(Ok(()), |network| check_network(&at("network"), network)));
+    let is_pattern = table.pattern.is_some() && table.interface.is_none();
+    for (key, given) in [("addresses", !table.addresses.is_empty()), ("mac", table.mac.is_some())] {
+        if is_pattern && given {
+            let remedy = "use `learn`, or name the interface";
+            wrong.add(Invalid::new(at(key), "has no meaning with `pattern`, which may match many", remedy));
         }
-        for (i, range) in table.learn.iter().enumerate() {
-            check_range(&format!("port.{n}.learn.{i}"), range.0)?;
+    }
+    if table.network.is_none() {
+        wrong.note(check_limits_only(n, table, file.limits.has_annotations()));
+    } else if table.addresses.is_empty() && table.learn.is_empty() {
+        let (key, example) = if is_pattern { ("learn", "[\"10.1.1.0/24\"]") } else { ("addresses", "[\"10.1.1.2\"]") };
+        wrong.add(Invalid::new(format!("port.{n}"), "has no addresses", format!("add `{key} = {example}`")));
+    }
+    wrong.note(at_most(&at("addresses"), table.addresses.len(), 1024));
+    wrong.note(at_most(&at("learn"), table.learn.len(), 256));
+    for (i, addr) in table.addresses.iter().enumerate() {
+        wrong.note(check_inner(&format!("port.{n}.addresses.{i}"), addr.0));
+    }
+    for (i, range) in table.learn.iter().enumerate() {
+        wrong.note(check_range(&format!("port.{n}.learn.{i}"), range.0));
+    }
+    if let Some(limit) = table.learn_limit {
+        if table.learn.is_empty() {
+            wrong.add(Invalid::new(at("learn_limit"), "has no meaning without `learn`", "remove it"));
         }
-        if let Some(limit) = table.learn_limit {
-            if table.learn.is_empty() {
-                return Err(Invalid::new(at("learn_limit"), "has no meaning without `learn`", "remove it"));
-            }
-            within(&at("learn_limit"), limit, 1, MAX_LEARNED)?;
+        wrong.note(within(&at("learn_limit"), limit, 1, MAX_LEARNED));
+    }
+    if let Some(weight) = table.weight {
+        if file.tenants.is_none() && table.network.is_some() {
+            let remedy = "add `[tenants]` with `uplink_rate`, or remove it";
+            wrong.add(Invalid::new(at("weight"), "has no meaning without `[tenants]`", remedy));
         }
-        if let Some(weight) = table.weight {
-            if file.tenants.is_none() {
-                let remedy = "add `[tenants]` with `uplink_rate`, or remove it";
-                return Err(Invalid::new(at("weight"), "has no meaning without `[tenants]`", remedy));
-            }
-            within(&at("weight"), weight, 1, u16::MAX)?;
-        }
-        if let Some(mtu) = table.mtu {
-            within(&at("mtu"), mtu, 576, 65_535)?;
-        }
-        rules.push(PortRule {
-            selector,
+        wrong.note(within(&at("weight"), weight, 1, u16::MAX));
+    }
+    if let Some(mtu) = table.mtu {
+        wrong.note(within(&at("mtu"), mtu, 576, 65_535));
+    }
+    let limits = wrong.note(limits::check_port(&format!("port.{n}"), table, &file.limits, &file.tenant));
+    let made = || {
+        Some(PortRule {
+            selector: selector?,
             network: table.network,
             addresses: table.addresses.iter().map(|a| a.0).collect(),
             learn: table.learn.iter().map(|p| p.0).collect(),
@@ -93,14 +107,16 @@ pub(super) fn check_ports(file: &File, uplinks: &[String]) -> Result<Vec<PortRul
             strict: table.strict,
             host: table.host,
             weight: table.weight.unwrap_or(1),
-            limits: limits::check_port(&format!("port.{n}"), table, &file.limits, &file.tenant)?,
-        });
-    }
-    Ok(rules)
+            limits: limits?,
+        })
+    };
+    let made = made();
+    wrong.unless(made)
 }
 
 /// A port without a network: what is of the overlay means nothing there.
-fn check_limits_only(n: usize, table: &PortTable, annotated: bool) -> Result<(), Invalid> {
+fn check_limits_only(n: usize, table: &PortTable, annotated: bool) -> Result<(), Wrong> {
+    let mut wrong = Wrong::new();
     for (key, given) in [
         ("addresses", !table.addresses.is_empty()),
         ("learn", !table.learn.is_empty()),
@@ -112,22 +128,24 @@ fn check_limits_only(n: usize, table: &PortTable, annotated: bool) -> Result<(),
     ] {
         if given {
             let remedy = "remove it for a port with limits only, or add `network`";
-            return Err(Invalid::new(format!("port.{n}.{key}"), "has no meaning without `network`", remedy));
+            wrong.add(Invalid::new(format!("port.{n}.{key}"), "has no meaning without `network`", remedy));
         }
     }
-    if !annotated && !table.has_rate() {
+    // With keys of the overlay its network is what is missing.
+    if wrong.is_empty() && !annotated && !table.has_rate() {
         let remedy = "add `egress_rate` or `ingress_rate`, or for a port of the overlay `network`";
-        return Err(Invalid::new(format!("port.{n}"), "has neither a network nor a rate", remedy));
+        wrong.add(Invalid::new(format!("port.{n}"), "has neither a network nor a rate", remedy));
     }
-    Ok(())
+    wrong.or(())
 }
 
 pub(super) fn check_peers(
     tables: &[PeerTable],
     own: Option<IpAddr>,
     (word, policy): (&str, &Scheme),
-) -> Result<Vec<PeerRule>, Invalid> {
-    at_most("peer", tables.len(), MAX_PEERS)?;
+) -> Result<Vec<PeerRule>, Wrong> {
+    let mut wrong = Wrong::new();
+    wrong.note(at_most("peer", tables.len(), MAX_PEERS));
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     let mut addresses: BTreeMap<IpAddr, &str> = BTreeMap::new();
     let mut rules = Vec::with_capacity(tables.len());
@@ -135,36 +153,35 @@ pub(super) fn check_peers(
         let at = |key: &str| format!("peer.{n}.{key}");
         let address = table.address.0;
         if table.name.is_empty() || table.name.len() > 63 || table.name.chars().any(char::is_control) {
-            return Err(Invalid::new(at("name"), "is no name", "give 1 to 63 characters"));
+            wrong.add(Invalid::value(at("name"), "is no name", "give 1 to 63 characters"));
+        } else if names.insert(&table.name, n).is_some() {
+            wrong.add(Invalid::value(at("name"), "another peer has it", "give each peer a name of its own"));
         }
-        if names.insert(&table.name, n).is_some() {
-            return Err(Invalid::new(at("name"), "another peer has it", "give each peer a name of its own"));
-        }
-        check_outer(&at("address"), address)?;
+        wrong.note(check_outer(&at("address"), address));
         if let Some(other) = addresses.insert(address, &table.name) {
-            return Err(Invalid::new(at("address"), format!("peer {other:?} has it"), "make them one peer"));
+            wrong.add(Invalid::value(at("address"), format!("peer {other:?} has it"), "make them one peer"));
         }
         if own == Some(address) {
-            return Err(Invalid::new(at("address"), "is this host's own", "give the other host's"));
+            wrong.add(Invalid::new(at("address"), "is this host's own", "give the other host's"));
         }
         if own.is_some_and(|own| own.is_ipv4() != address.is_ipv4()) {
             let problem = "is of another family than uplink.address";
-            return Err(Invalid::new(at("address"), problem, "remove uplink.address, or give one of its family"));
+            wrong.add(Invalid::new(at("address"), problem, "remove uplink.address, or give one of its family"));
         }
-        let labels = match &table.labels {
-            Some(_) if !policy.labels => return Err(meaningless(at("labels"), word)),
-            Some(labels) => Some(check_labels(&at("labels"), labels)?),
-            None => None,
-        };
-        at_most(&at("guests"), table.guests.len(), 65_536)?;
+        if table.labels.is_some() && !policy.labels {
+            wrong.add(meaningless(at("labels"), word));
+        }
+        let labels = table.labels.as_ref().map(|labels| check_labels(&at("labels"), labels));
+        let labels = wrong.note(labels.transpose()).flatten();
+        wrong.note(at_most(&at("guests"), table.guests.len(), 65_536));
         let mut guests = Vec::with_capacity(table.guests.len());
         for (i, guest) in table.guests.iter().enumerate() {
             let at = |key: &str| format!("peer.{n}.guests.{i}.{key}");
-            check_network(&at("network"), guest.network)?;
-            check_range(&at("prefix"), guest.prefix.0)?;
+            wrong.note(check_network(&at("network"), guest.network));
+            wrong.note(check_range(&at("prefix"), guest.prefix.0));
             if guest.mac.is_some() && !guest.prefix.0.is_host() {
                 let remedy = "remove it, or give a single address";
-                return Err(Invalid::new(at("mac"), format!("{} is a range of addresses", guest.prefix.0), remedy));
+                wrong.add(Invalid::value(at("mac"), format!("{} is a range of addresses", guest.prefix.0), remedy));
             }
             let (prefix, mac) = (guest.prefix.0, guest.mac.map(|mac| mac.0));
             guests.push(GuestRule { network: guest.network, prefix, mac });
@@ -179,11 +196,12 @@ pub(super) fn check_peers(
             guests,
         });
     }
-    Ok(rules)
+    wrong.or(rules)
 }
 
 /// An address or range of a network is in one place; a longer range within another's is an exception to it.
-pub(super) fn one_owner_each(ports: &[PortRule], peers: &[PeerRule]) -> Result<(), Invalid> {
+pub(super) fn one_owner_each(ports: &[PortRule], peers: &[PeerRule]) -> Result<(), Wrong> {
+    let mut wrong = Wrong::new();
     let of_ports = ports.iter().enumerate().flat_map(|(n, port)| {
         let key = move |i| format!("port.{n}.addresses.{i}");
         let network = port.network.unwrap_or_default(); // without one it has no addresses
@@ -197,13 +215,13 @@ pub(super) fn one_owner_each(ports: &[PortRule], peers: &[PeerRule]) -> Result<(
     for (network, prefix, key) in of_ports.chain(of_peers) {
         if let Some(other) = owners.insert((network, prefix), key.clone()) {
             let problem = format!("{prefix} of network {network} is at {other} already");
-            return Err(Invalid::new(key, problem, "keep one of them"));
+            wrong.add(Invalid::new(key, problem, "keep one of them"));
         }
     }
     let most = 60_000; // of 65,536 rows; the rest is for what is learned
     if owners.len() > most {
         let problem = format!("ports and peers have {} addresses and ranges", owners.len());
-        return Err(Invalid::new("peer", problem, format!("join ranges: there is room for {most}")));
+        wrong.add(Invalid::new("peer", problem, format!("join ranges: there is room for {most}")));
     }
-    Ok(())
+    wrong.or(())
 }

@@ -2,7 +2,7 @@
 
 use crate::scenario::Wait;
 use agent_api::config::ADAPTIVE;
-use config::Invalid;
+use config::{Invalid, Wrong};
 use edge::reorder::Timeout;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,19 +28,21 @@ impl ReceiveTable {
     }
 
     /// What it means; `None`: received segments are handed on as they come.
-    pub(super) fn check(&self) -> Result<Option<Timeout>, Invalid> {
+    pub(super) fn check(&self) -> Result<Option<Timeout>, Wrong> {
+        let mut wrong = Wrong::new();
         if self.timeout.is_some() && !self.reorder {
             let problem = "has no meaning without reorder = true";
-            return Err(Invalid::new("receive.timeout", problem, "add that, or remove this"));
+            wrong.add(Invalid::new("receive.timeout", problem, "add that, or remove this"));
         }
         let timeout = match self.timeout {
             None | Some(Wait::Adaptive) => ADAPTIVE,
             Some(Wait::Fixed(time)) if (SHORTEST..=LONGEST).contains(&time) => Timeout::Fixed(time),
             Some(Wait::Fixed(time)) => {
                 let remedy = "give \"10us\" to \"100ms\", or \"adaptive\"";
-                return Err(Invalid::new("receive.timeout", format!("{time} is out of range"), remedy));
+                wrong.add(Invalid::value("receive.timeout", format!("{time} is out of range"), remedy));
+                ADAPTIVE
             }
         };
-        Ok(self.reorder.then_some(timeout))
+        wrong.or(self.reorder.then_some(timeout))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::scenario::{HoldWord, TenantLawWord, TenantsTable as Common};
 use agent_api::config::Shares;
-use config::{within, Invalid};
+use config::{within, Wrong};
 use edge::hygenicc::{Hold, Law};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,11 +71,14 @@ fn law() -> TenantLawWord {
 }
 
 impl TenantsTable {
-    pub(super) fn check(&self) -> Result<Shares, Invalid> {
-        within("tenants.uplink_rate", self.uplink_rate, BitRate::from_mbps(1), BitRate::from_gbps(1000))?;
-        if let Some(interval) = self.interval {
-            within("tenants.interval", interval, Time::from_us(100), Time::from_secs(1))?;
-        }
+    pub(super) fn check(&self) -> Result<Shares, Wrong> {
+        let mut wrong = Wrong::new();
+        wrong.note(within("tenants.uplink_rate", self.uplink_rate, BitRate::from_mbps(1), BitRate::from_gbps(1000)));
+        // Its range is narrower here than in scenarios.
+        let shortest = Time::from_us(100);
+        let interval = self.interval.filter(|&interval| {
+            wrong.note(within("tenants.interval", interval, shortest, Time::from_secs(1))).is_some()
+        });
         let default = Common::default();
         let common = Common {
             law: self.law,
@@ -83,7 +86,7 @@ impl TenantsTable {
             backlog: self.backlog,
             minimum_rate: self.minimum_rate,
             rtt: self.rtt.unwrap_or(default.rtt),
-            interval: self.interval,
+            interval,
             quiet: self.quiet,
             patience: self.patience,
             inactive: self.inactive.unwrap_or(default.inactive),
@@ -92,7 +95,8 @@ impl TenantsTable {
             admission: self.admission,
             ..default
         };
-        let mut config = common.build("tenants", &[], self.uplink_rate, 1)?.config;
+        let built = wrong.note(common.build("tenants", &[], self.uplink_rate, 1));
+        let mut config = wrong.unless(built)?.config;
         config.carry = self.ecn == Some(EcnWord::Carry);
         let backlog = match config.hold {
             Hold::Drop => 0,
