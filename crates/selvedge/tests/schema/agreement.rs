@@ -3,6 +3,7 @@
 use crate::{faults, validator};
 use selvedge::schema::File;
 use serde_json::Value as Json;
+use std::sync::atomic::{AtomicU32, Ordering};
 use toml::{Table, Value};
 use units::{BitRate, Bytes, Time};
 
@@ -91,12 +92,40 @@ certificate = "/b"
 key = "/c"
 "#;
 
-fn read_scenario(text: &str) -> Result<(), String> {
+/// Has every key of a controller's file that another does not exclude. `TOPOLOGY` is a file that is there.
+const CONTROLLER: &str = r#"
+listen = "127.0.0.1:7443"
+metrics = "127.0.0.1:9465"
+url = "https://127.0.0.1:7443"
+topology = "TOPOLOGY"
+store = "store.json"
+ca = "ca.pem"
+certificate = "controller.pem"
+key = "controller.key"
+operators = ["operator"]
+first_port = 50001
+prune = "pair"
+"#;
+
+pub(crate) fn read_scenario(text: &str) -> Result<(), String> {
     let experiment = selvedge::repro::Experiment::parse("s.toml", text).map_err(|e| e.to_string())?;
     experiment.points(selvedge::repro::Mode::Quick, &|_| true).map(drop).map_err(|e| e.to_string())
 }
 
-fn read_agent(text: &str) -> Result<(), String> {
+/// A file of a controller, beside the fabric `fabric.toml`.
+pub(crate) fn read_controller(text: &str) -> Result<(), String> {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    let n = LAST.fetch_add(1, Ordering::Relaxed);
+    let directory = std::env::temp_dir().join(format!("selvedge-schema-{}-{n}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("fabric.toml"), "[topology]\nkind = \"clos\"\n").unwrap();
+    std::fs::write(directory.join("controller.toml"), text).unwrap();
+    let said = selvedge::controller::check(&directory.join("controller.toml")).map_err(|e| e.to_string());
+    std::fs::remove_dir_all(&directory).unwrap();
+    said
+}
+
+pub(crate) fn read_agent(text: &str) -> Result<(), String> {
     selvedge::agent::file::parse("a.toml", text).map(drop).map_err(|e| e.to_string())
 }
 
@@ -235,4 +264,20 @@ fn the_schema_of_scenarios_agrees_with_the_reader() {
 #[test]
 fn the_schema_of_agents_agrees_with_the_reader() {
     agree(File::Agent, AGENT, read_agent, 80);
+}
+
+#[test]
+fn the_schema_of_controllers_agrees_with_the_reader() {
+    agree(File::Controller, &CONTROLLER.replace("TOPOLOGY", "fabric.toml"), read_controller, 13);
+    // What must be there must be there for both.
+    let schema = File::Controller.schema();
+    let whole: Table = CONTROLLER.replace("TOPOLOGY", "fabric.toml").parse().unwrap();
+    let needed: Vec<&str> = schema["required"].as_array().unwrap().iter().filter_map(Json::as_str).collect();
+    for key in whole.keys() {
+        let mut without = whole.clone();
+        without.remove(key);
+        let said = read_controller(&without.to_string()).err().unwrap_or_default();
+        let missing = said.contains(&format!("{key}: `{key}` is missing"));
+        assert_eq!(missing, needed.contains(&key.as_str()), "{key}: {said}");
+    }
 }
