@@ -9,6 +9,7 @@ use conformance::Script;
 use edge::hygenicc::{Config, Hold, Law};
 use edge::Direction;
 use fabric::in_namespace;
+use kernel::state::quota::{Bounds, TallyKey, TABLE_PAIRS, TALLY_PORT};
 use kernel::state::{address, Counter, Share, Tenants, EVENT_MARKS, MARKS_BEGIN};
 use kernel::{Role, Segment};
 use units::{BitRate, Bytes, Time};
@@ -349,6 +350,28 @@ fn each_address_of_a_guest_has_its_own_pairs() {
         }
     });
     assert_eq!(world.edge().pairs().unwrap().len(), 2);
+}
+
+/// A port may have half of what is free, whoever it says it is and whomever it writes to.
+#[test]
+fn one_guests_pairs_leave_the_others_room() {
+    const ROOM: u32 = 200;
+    let Some(world) = world("tq", 1, |c| c.depth = Bytes(1 << 30)) else { return };
+    let bounds = Bounds { table: ROOM, port: ROOM, network: ROOM, pad: 0 };
+    world.edge().set_bounds(TABLE_PAIRS, &bounds).unwrap();
+    let script = Script::parse("lines", "config balance=hash\negress udp6 to=two ports=1000>80 => forward").unwrap();
+    let mut frame = script.cases[0].frame.clone();
+    in_namespace(&world.fabric.host(0), || {
+        for n in 0..5 * ROOM as u16 {
+            frame[36..38].copy_from_slice(&n.to_be_bytes()); // the last bits of the source address
+            assert_ne!(world.run(Direction::Egress, &frame).0, TC_ACT_SHOT, "held as one that has no pair");
+        }
+    });
+    let pairs = world.edge().pairs().unwrap().len() as u32;
+    assert!(pairs <= ROOM / 2 && pairs > ROOM / 3, "{pairs}: the last part of its half is for what it surely began");
+    assert_eq!(count(&world, Counter::PairsFull), u64::from(5 * ROOM - pairs));
+    let held = world.edge().tallies().unwrap();
+    assert_eq!(held[&TallyKey::new(TABLE_PAIRS, TALLY_PORT, world.port)].flows, pairs as i32);
 }
 
 /// Without an agent nobody sends the packets that are asked for.
