@@ -228,9 +228,7 @@ impl Agent {
             table.upsert(&old, want, changes)?;
             if std::ptr::eq(table, &t.ports) {
                 // At once: until then, what waits there arrives.
-                if let Err(e) = limits::flush(limited, &limits::moved(&old, want)) {
-                    problems.push(format!("what waited for a port when it moved to another network may arrive: {e}"));
-                }
+                self.drop_waiting(limited, &limits::moved(&old, want), problems);
             }
             have.push(old);
         }
@@ -249,6 +247,18 @@ impl Agent {
             self.edge.forget_limiter(&key)?;
         }
         Ok(())
+    }
+
+    /// Of ports that have moved to another network.
+    fn drop_waiting(&self, limited: &Limited, moved: &BTreeSet<u32>, problems: &mut Vec<String>) {
+        if moved.is_empty() {
+            return;
+        }
+        let flushed = limits::flush(limited, moved).map_err(|e| e.to_string());
+        let forgotten = self.edge.forget_fast(moved).map(drop).map_err(|e| e.to_string());
+        for why in [flushed, forgotten].into_iter().filter_map(std::result::Result::err) {
+            problems.push(format!("what waited for a port when it moved to another network may arrive: {why}"));
+        }
     }
 
     /// Before the flag that makes the data path look at it. True if flows under way need other classes.

@@ -3,14 +3,17 @@
 
 #[cfg(fastlane_object)]
 use super::pins;
+use super::tick::tick_keys;
+use super::walk::{Walk, CHUNK};
 use super::{context_of, Error, KernelEdge, Result, Role, Segment};
-use crate::state::fastlane::{FastCall, FastConf, FastCounts, FastReasons};
-use crate::state::Plain;
+use crate::state::fastlane::{FastCall, FastConf, FastCounts, FastKey, FastReasons};
+use crate::state::{Plain, TICK_EXPIRE};
 use edge::fastlane::Decision;
 use libbpf_rs::btf::{types::Enum, Btf};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramMut};
 #[cfg(fastlane_object)]
 use libbpf_rs::{ObjectBuilder, OpenObject};
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 
 #[cfg(fastlane_object)]
@@ -208,6 +211,24 @@ impl KernelEdge {
         let name = role.program(false);
         let object = self.fastlane.as_ref().ok_or(Error::Missing("the programs of FastLane"))?;
         object.progs().find(|program| program.name() == name).ok_or(Error::Missing(name))
+    }
+
+    /// Forgets the connections of these ports: what waits to be sent again for one is then nobody's. Returns how many.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`].
+    pub fn forget_fast(&self, ports: &BTreeSet<u32>) -> Result<usize> {
+        let Some(map) = self.fast_map("fast") else { return Ok(0) };
+        let (mut walk, mut keys) = (Walk::default(), Vec::new());
+        while let Some(entries) = walk.step(&map, CHUNK)? {
+            keys.extend(
+                entries.filter_map(|(key, _)| FastKey::from_bytes(key)).filter(|key| ports.contains(&key.port)),
+            );
+        }
+        let keys: Vec<&[u8]> = keys.iter().map(FastKey::as_bytes).collect();
+        let program = || self.fast_tick().ok_or(Error::Missing("selvedge_fast_tick"));
+        // At the end of time all have expired.
+        Ok(tick_keys(program, TICK_EXPIRE, u64::MAX, &keys)?.touched as usize)
     }
 
     pub(super) fn fast_map(&self, name: &str) -> Option<libbpf_rs::Map<'_>> {

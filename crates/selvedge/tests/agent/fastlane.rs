@@ -2,6 +2,8 @@
 //! (bench/fastlane/run measures it); counts are compared.
 
 use super::world::{eventually, World, LEARNING};
+use kernel::state::quota::{TallyKey, TABLE_FASTLANE, TALLY_PORT};
+use kernel::{KernelEdge, Options};
 
 const PORT: &str = "interface = \"lxc0\"\naddresses = [\"10.7.1.2\", \"fd07:1::2\", \"10.7.1.9\"]";
 
@@ -184,4 +186,25 @@ fn what_looks_like_the_tunnel_in_a_guests_queue_is_the_guests() {
             assert_eq!(world.counter(0, &format!("fastlane_{name}")), 0, "{}", world.ask(0, &["counters"]));
         }
     });
+}
+
+/// What waits to be sent again for a connection of its old network is then nobody's.
+#[test]
+fn a_port_that_moves_to_another_network_takes_no_connection_along() {
+    let Some(mut world) = world("fm", "[fastlane]", |_| {}) else { return };
+    let edge = KernelEdge::open(&Options { pins: world.pins(0), max_flows: 1024, ..Options::default() }).unwrap();
+    let index = world.exec(&world.host(0), "cat /sys/class/net/lxc0/ifindex").stdout;
+    let port: u32 = String::from_utf8(index).unwrap().trim().parse().unwrap();
+    let followed = || {
+        let key = TallyKey::new(TABLE_FASTLANE, TALLY_PORT, port);
+        edge.tallies().unwrap().get(&key).map_or(0, |tally| tally.flows)
+    };
+    world.transfer_and_rest("10.7.2.2:9000", 40_000, |_| {});
+    assert!(followed() > 0);
+    // Nothing of it changes but the network.
+    let text = std::fs::read_to_string(world.config(0)).unwrap();
+    std::fs::write(world.config(0), text.replacen("network = 7", "network = 8", 1)).unwrap();
+    assert!(world.ctl(0, &["reload"]).status.success());
+    assert_eq!(followed(), 0);
+    assert!(world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
 }
