@@ -1,6 +1,6 @@
 //! Rate limiters without a standing queue (`datapath/limiter.h`): the law that keeps the queue of a class short.
 
-use crate::names::{Named, Names};
+use crate::names::{Amount, Named, Names, Preset, Setting};
 use crate::native::{self, Limit};
 use units::{BitRate, Bytes, Time};
 
@@ -32,6 +32,61 @@ pub enum Kind {
     FqCodel,
 }
 
+/// Thresholds that nobody gives.
+const OF_RATE: Preset = Preset::From("the rate");
+const SHARES: [Amount; 2] = [Amount::Share(0.0), Amount::Share(1.0)];
+const MOST: Amount = Amount::Bytes(Bytes(1_000_000_000));
+
+/// Threshold of ECN and DEM.
+pub static K: Setting = Setting {
+    name: "k",
+    of_port: Some("k1"),
+    about: "backlog above which outgoing segments, or incoming ACKs, are marked",
+    preset: OF_RATE,
+    least: Amount::Bytes(Bytes(1)),
+    most: MOST,
+};
+
+/// Lower threshold of SPRING, below K2.
+pub static K1: Setting = Setting {
+    name: "k1",
+    of_port: Some("k1"),
+    about: "backlog below which windows grow; less than K2",
+    preset: OF_RATE,
+    least: Amount::Bytes(Bytes(1)),
+    most: MOST,
+};
+
+/// Upper threshold of SPRING.
+pub static K2: Setting = Setting {
+    name: "k2",
+    of_port: Some("k2"),
+    about: "backlog above which windows are cut",
+    preset: OF_RATE,
+    least: Amount::Bytes(Bytes(1)),
+    most: MOST,
+};
+
+/// [`Spring::alpha`]
+pub static ALPHA: Setting = Setting {
+    name: "alpha",
+    of_port: None,
+    about: "share of the newest change in the gradient",
+    preset: Preset::Is(Amount::Share(0.5)),
+    least: SHARES[0],
+    most: SHARES[1],
+};
+
+/// [`Spring::beta`]
+pub static BETA: Setting = Setting {
+    name: "beta",
+    of_port: None,
+    about: "strength of cuts",
+    preset: Preset::Is(Amount::Share(0.5)),
+    least: SHARES[0],
+    most: SHARES[1],
+};
+
 impl Names for Kind {
     fn table() -> &'static [Named<Kind>] {
         static TABLE: [Named<Kind>; 5] = [
@@ -40,25 +95,35 @@ impl Names for Kind {
                 name: "spring",
                 aliases: &[],
                 about: "a smaller receive window in ACKs for the sender (SPRING; He 2017, section 4.4.2)",
+                settings: &[&K1, &K2, &ALPHA, &BETA],
             },
             Named {
                 value: Kind::Dem,
                 name: "dem",
                 aliases: &[],
                 about: "ECE in these ACKs while more than K wait (DEM, section 4.4.1)",
+                settings: &[&K],
             },
             Named {
                 value: Kind::Ecn,
                 name: "ecn",
                 aliases: &["mark"],
                 about: "CE on outgoing segments while more than K wait (the strawman of section 4.3.2)",
+                settings: &[&K],
             },
-            Named { value: Kind::None, name: "none", aliases: &["off"], about: "nothing: plain HTB" },
+            Named {
+                value: Kind::None,
+                name: "none",
+                aliases: &["off"],
+                about: "nothing: plain HTB",
+                settings: &[],
+            },
             Named {
                 value: Kind::FqCodel,
                 name: "fq_codel",
                 aliases: &[],
                 about: "no law but another queue: fair queueing with CoDel (RFC 8290), to compare with; simulator and lab only",
+                settings: &[],
             },
         ];
         &TABLE
@@ -100,28 +165,34 @@ pub struct Spring {
     pub beta: u16,
 }
 
-/// Parameters that contradict one another.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+/// Parameters that cannot be meant.
+#[derive(Clone, Copy, PartialEq, Debug, thiserror::Error)]
 pub enum Invalid {
     #[error("K1 {0} is not below K2 {1}; raise K2")]
     Order(Bytes, Bytes),
-    #[error("K1 is zero; give at least one segment")]
-    Zero,
-    #[error("{0} is above 1; give 0 to 1")]
-    Share(&'static str),
-    #[error("{0} is too large; give at most 1GB")]
-    Large(Bytes),
+    #[error("{1} is out of range; give {range}", range = .0.range())]
+    Range(&'static Setting, Amount),
 }
 
 /// The packets' way from a queue to the receiver and back, where nobody said how long it is: an idle host's or rack's.
 pub const DEFAULT_RTT: Time = Time::from_us(100);
 
 impl Spring {
-    /// Alpha and beta 0.5, as printed, and thresholds from the rate: see docs/limiters.md.
+    /// Alpha and beta as printed, and thresholds from the rate: see docs/limiters.md.
     pub fn for_rate(rate: BitRate, rtt: Time) -> Spring {
         let k1 = threshold(rate, rtt);
-        Spring { k1, k2: Bytes(k1.get() + rate.bytes_in(BAND).max(LEAST_BAND)), alpha: ONE / 2, beta: ONE / 2 }
+        let k2 = Bytes(k1.get() + rate.bytes_in(BAND).max(LEAST_BAND));
+        Spring { k1, k2, alpha: units_of(ALPHA.share()), beta: units_of(BETA.share()) }
     }
+}
+
+/// A share as [`Spring::alpha`] and [`Spring::beta`] have it.
+pub fn units_of(share: f64) -> u16 {
+    (share * f64::from(ONE)).round() as u16
+}
+
+fn share_of(units: u16) -> Amount {
+    Amount::Share(f64::from(units) / f64::from(ONE))
 }
 
 /// Between K1 and K2: the text's 10 KB at 1 Gbps and 20 KB at 2 Gbps.
@@ -147,19 +218,23 @@ impl Law {
     }
 
     /// # Errors
-    /// [`Invalid`].
+    /// The first parameter that is out of range, or K1 that is not below K2.
     pub fn check(&self) -> Result<(), Invalid> {
-        const MOST: Bytes = Bytes(1_000_000_000);
+        let within = |values: &[(&'static Setting, Amount)]| {
+            let wrong = values.iter().find(|(setting, value)| !setting.allows(*value));
+            wrong.map_or(Ok(()), |(setting, value)| Err(Invalid::Range(setting, *value)))
+        };
         match *self {
             Law::None => Ok(()),
-            Law::Ecn { k } | Law::Dem { k } if k > MOST => Err(Invalid::Large(k)),
-            Law::Ecn { .. } | Law::Dem { .. } => Ok(()),
-            Law::Spring(s) if s.k1 == Bytes(0) => Err(Invalid::Zero),
-            Law::Spring(s) if s.k1 >= s.k2 => Err(Invalid::Order(s.k1, s.k2)),
-            Law::Spring(s) if s.k2 > MOST => Err(Invalid::Large(s.k2)),
-            Law::Spring(s) if s.alpha > ONE => Err(Invalid::Share("alpha")),
-            Law::Spring(s) if s.beta > ONE => Err(Invalid::Share("beta")),
-            Law::Spring(_) => Ok(()),
+            Law::Ecn { k } | Law::Dem { k } => within(&[(&K, k.into())]),
+            Law::Spring(Spring { k1, k2, alpha, beta }) => {
+                within(&[(&K1, k1.into()), (&K2, k2.into()), (&ALPHA, share_of(alpha)), (&BETA, share_of(beta))])?;
+                if k1 < k2 {
+                    Ok(())
+                } else {
+                    Err(Invalid::Order(k1, k2))
+                }
+            }
         }
     }
 
@@ -250,9 +325,10 @@ mod tests {
         assert_eq!(spring(20_000, 30_000, 0, 1024), Ok(()));
         assert_eq!(spring(20_000, 20_000, 512, 512), Err(Invalid::Order(Bytes(20_000), Bytes(20_000))));
         assert_eq!(spring(30_000, 20_000, 512, 512), Err(Invalid::Order(Bytes(30_000), Bytes(20_000))));
-        assert_eq!(spring(0, 20_000, 512, 512), Err(Invalid::Zero));
-        assert_eq!(spring(1, 2, 1025, 512), Err(Invalid::Share("alpha")));
-        assert_eq!(spring(1, 2, 512, 1025), Err(Invalid::Share("beta")));
+        assert_eq!(spring(0, 20_000, 512, 512), Err(Invalid::Range(&K1, Bytes(0).into())));
+        assert!(matches!(spring(1, 2, 1025, 512), Err(Invalid::Range(setting, _)) if *setting == ALPHA));
+        let wrong = spring(1, 2, 512, 1025).unwrap_err();
+        assert_eq!(wrong.to_string(), "1.0009765625 is out of range; give 0.0 to 1.0");
         assert!(spring(1, 1 << 31, 512, 512).is_err() && Law::Dem { k: Bytes(u64::MAX) }.check().is_err());
     }
 

@@ -1,6 +1,6 @@
 //! Virtual congestion control (AC/DC TCP): the administrator's settings, and the state that the edge reports.
 
-use crate::names::{Named, Names};
+use crate::names::{Amount, Named, Names, Preset, Setting};
 use crate::native::{self, PolicyRule, Vcc, VccClass, VccConf};
 use std::ops::RangeInclusive;
 use units::{Bytes, Time};
@@ -25,23 +25,72 @@ pub enum Law {
     Cubic,
 }
 
+/// [`Class::beta`]
+pub static BETA: Setting = Setting {
+    name: "beta",
+    of_port: None,
+    about: "priority: 1 cuts as DCTCP does, 0 by twice as much",
+    preset: Preset::Is(Amount::Share(1.0)),
+    least: Amount::Share(0.0),
+    most: Amount::Share(1.0),
+};
+
+/// [`Class::clamp`]
+pub static CLAMP: Setting = Setting {
+    name: "clamp",
+    of_port: None,
+    about: "largest window",
+    preset: Preset::Off,
+    least: Amount::Bytes(Bytes(1)),
+    most: Amount::Bytes(Bytes(1 << 30)),
+};
+
+/// [`Class::floor`]
+pub static FLOOR: Setting = Setting {
+    name: "floor",
+    of_port: None,
+    about: "least window, at most the clamp",
+    preset: Preset::Off,
+    least: Amount::Bytes(Bytes(1)),
+    most: Amount::Bytes(Bytes(1 << 30)),
+};
+
 /// The choices of an administrator. `None`: connections are left alone.
 impl Names for Option<Law> {
     fn table() -> &'static [Named<Option<Law>>] {
+        const WINDOW: &[&Setting] = &[&CLAMP, &FLOOR];
         static TABLE: [Named<Option<Law>>; 5] = [
             Named {
                 value: Some(Law::Dctcp),
                 name: "dctcp",
                 aliases: &[],
                 about: "DCTCP (RFC 8257) with the priority `beta`",
+                settings: &[&BETA, &CLAMP, &FLOOR],
             },
-            Named { value: Some(Law::NewReno), name: "newreno", aliases: &["reno"], about: "NewReno (RFC 6582)" },
-            Named { value: Some(Law::Cubic), name: "cubic", aliases: &[], about: "CUBIC (RFC 9438)" },
-            Named { value: Some(Law::None), name: "none", aliases: &[], about: "only the clamp" },
-            Named { value: None, name: "off", aliases: &[], about: "the edge leaves the connections alone" },
+            Named {
+                value: Some(Law::NewReno),
+                name: "newreno",
+                aliases: &["reno"],
+                about: "NewReno (RFC 6582)",
+                settings: WINDOW,
+            },
+            Named { value: Some(Law::Cubic), name: "cubic", aliases: &[], about: "CUBIC (RFC 9438)", settings: WINDOW },
+            Named { value: Some(Law::None), name: "none", aliases: &[], about: "only the clamp", settings: &[&CLAMP] },
+            Named {
+                value: None,
+                name: "off",
+                aliases: &[],
+                about: "the edge leaves the connections alone",
+                settings: &[],
+            },
         ];
         &TABLE
     }
+}
+
+/// A share as [`Class::beta`] has it.
+pub fn units_of(share: f64) -> u16 {
+    (share * f64::from(ONE)).round() as u16
 }
 
 /// How flows of a kind are treated.
@@ -69,7 +118,7 @@ impl Class {
 impl Default for Class {
     /// DCTCP with beta 1, no clamp, a floor of one segment, policing.
     fn default() -> Class {
-        Class { law: Law::Dctcp, beta: ONE, clamp: None, floor: None, police: true, observe: false }
+        Class { law: Law::Dctcp, beta: units_of(BETA.share()), clamp: None, floor: None, police: true, observe: false }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A word of a file that stands for one choice of a table in [`edge::names`].
 
-use edge::names::{Named, Names};
+use config::Invalid;
+use edge::names::{Amount, Named, Names, Preset, Setting};
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, Serializer};
@@ -46,6 +47,45 @@ impl<T: Names> JsonSchema for Word<T> {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let words: Vec<&str> = T::table().iter().flat_map(Named::words).collect();
         json_schema!({ "type": "string", "enum": words })
+    }
+}
+
+/// A setting's value must lie in its range.
+///
+/// # Errors
+/// It does not.
+pub(crate) fn in_range(key: String, setting: &Setting, value: impl Into<Amount>) -> Result<(), Invalid> {
+    let value = value.into();
+    if setting.allows(value) {
+        return Ok(());
+    }
+    Err(Invalid::value(key, format!("{value} is out of range"), format!("give {}", setting.range())))
+}
+
+/// Gives the keys of a table that are settings of `T` their ranges and defaults. `key`: the name of a setting there.
+pub(crate) fn with_settings<T: Names>(table: &mut Schema, key: fn(&Setting) -> Option<&'static str>) {
+    let Some(serde_json::Value::Object(properties)) = table.get_mut("properties") else { return };
+    let all = T::all_settings();
+    for name in all.iter().filter_map(|setting| key(setting)) {
+        let Some(serde_json::Value::Object(property)) = properties.get_mut(name) else { continue };
+        let same: Vec<&Setting> = all.iter().copied().filter(|setting| key(setting) == Some(name)).collect();
+        // Several laws may have settings of one key: it may be what one of them allows.
+        let least = same.iter().map(|setting| setting.least).reduce(|a, b| if b < a { b } else { a });
+        let most = same.iter().map(|setting| setting.most).reduce(|a, b| if b > a { b } else { a });
+        match (least, most) {
+            (Some(Amount::Bytes(least)), Some(Amount::Bytes(most))) => {
+                let (range, bounds) = config::schema::range(least, most);
+                property.insert(range, bounds);
+            }
+            (Some(Amount::Share(least)), Some(Amount::Share(most))) => {
+                property.insert("minimum".to_owned(), least.into());
+                property.insert("maximum".to_owned(), most.into());
+            }
+            _ => {}
+        }
+        if let [Setting { preset: Preset::Is(Amount::Share(share)), .. }] = same[..] {
+            property.insert("default".to_owned(), (*share).into());
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use edge::balance::SCHEMES;
-use edge::names::{Named, Names};
+use edge::names::{Named, Names, Setting};
 use edge::{limiter, vcc};
 use std::path::Path;
 
@@ -203,7 +203,17 @@ fn the_page_of_schemes_is_the_table_of_schemes() {
 fn choices<T: Names>() -> String {
     let row = |choice: &Named<T>| {
         let aliases: String = choice.aliases.iter().map(|alias| format!(" `{alias}`")).collect();
-        format!("| `{}` |{aliases} | {} |\n", choice.name, choice.about)
+        let cell = |of: &dyn Fn(&Setting) -> String| {
+            let all: Vec<String> = choice.settings.iter().map(|setting| of(setting)).collect();
+            if all.is_empty() {
+                String::new()
+            } else {
+                format!(" {}", all.join("; "))
+            }
+        };
+        let settings = cell(&|setting| format!("`{}`: {}", setting.name, setting.about));
+        let (presets, ranges) = (cell(&|setting| setting.preset.to_string()), cell(&Setting::range));
+        format!("| `{}` |{aliases} | {} |{settings} |{presets} |{ranges} |\n", choice.name, choice.about)
     };
     T::table().iter().map(row).collect()
 }
@@ -214,7 +224,7 @@ fn the_tables_of_laws_are_those_of_the_code() {
         [("docs/agent.md", choices::<Option<vcc::Law>>()), ("docs/limiters.md", choices::<limiter::Kind>())]
     {
         let text = std::fs::read_to_string(Path::new(ROOT).join(page)).unwrap();
-        assert!(text.contains(&format!("|---|---|---|\n{rows}\n")), "{page} should have\n{rows}");
+        assert!(text.contains(&format!("|---|---|---|---|---|---|\n{rows}\n")), "{page} should have\n{rows}");
     }
 }
 

@@ -1,4 +1,5 @@
 use crate::input::Input;
+use edge::names::Names;
 use edge::vcc::{Class, Config as Congestion, Law};
 use edge::{Config, Direction, Edge, Slot, Verdict};
 use units::{Bytes, Time};
@@ -32,7 +33,8 @@ pub fn congestion_frames(data: &[u8]) {
 fn congestion(input: &mut Input) -> Congestion {
     let bits = input.u8();
     let size = |input: &mut Input, on: bool| on.then(|| Bytes(u64::from(input.u16()) + 1));
-    let law = [Law::None, Law::Dctcp, Law::NewReno, Law::Cubic][usize::from(bits & 3)];
+    let laws: Vec<Law> = Option::<Law>::table().iter().filter_map(|choice| choice.value).collect();
+    let law = laws[usize::from(input.u8()) % laws.len()];
     let class = Class {
         law,
         beta: u16::from(input.u8()) * 4,

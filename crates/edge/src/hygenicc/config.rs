@@ -20,12 +20,14 @@ impl Names for Law {
                 name: "aiad",
                 aliases: &[],
                 about: "each mark takes 1/1000 of the uplink, each interval without adds as much, or 1/100 after a quiet time (section 4)",
+                settings: &[],
             },
             Named {
                 value: Law::Alpha,
                 name: "alpha",
                 aliases: &[],
                 about: "the fair rate less the smoothed part of its packets that were marked (Listings 2 and 3)",
+                settings: &[],
             },
         ];
         &TABLE

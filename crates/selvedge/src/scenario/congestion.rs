@@ -1,11 +1,11 @@
 //! `[scheme.<name>.congestion]`: virtual congestion control in the edges.
 
-use crate::word::Word;
+use crate::word::{in_range, with_settings, Word};
 use config::{closest, within, within_others, Invalid, OrOff, Wrong};
 use edge::vcc::{self, Class, Config, Law, Prefix, Rule};
 use host::experiment::{address, SERVER_PORT};
 use host::workload::Workload;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Time};
 
@@ -15,18 +15,16 @@ pub type LawWord = Word<Option<Law>>;
 /// How all flows are treated that no rule is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(transform = with_ranges)]
 pub struct CongestionTable {
     /// Law of the window; `none`: only the clamp; `off`: the edge leaves these flows alone.
     pub law: LawWord,
     /// Priority with `dctcp`: 1 cuts as DCTCP does, 0 by twice as much.
-    #[schemars(range(min = 0.0, max = 1.0))]
     pub beta: f64,
     /// Largest window.
-    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     pub clamp: OrOff<Bytes>,
     /// Least window, at most the clamp; off: one segment. Below a segment guests wait for their persist timer, as real
     /// ones do.
-    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     pub floor: OrOff<Bytes>,
     /// Drop segments that a guest sends beyond its window.
     pub police: bool,
@@ -44,6 +42,7 @@ pub struct CongestionTable {
 /// Flows that are treated otherwise, in the keys that are given.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(transform = with_ranges)]
 pub struct RuleTable {
     /// What these hosts send; all if absent.
     pub hosts: Option<Vec<u32>>,
@@ -52,21 +51,23 @@ pub struct RuleTable {
     /// Flows of this workload; of all if absent.
     pub workload: Option<String>,
     pub law: Option<LawWord>,
-    #[schemars(range(min = 0.0, max = 1.0))]
     pub beta: Option<f64>,
-    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     pub clamp: Option<OrOff<Bytes>>,
-    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     pub floor: Option<OrOff<Bytes>>,
     pub police: Option<bool>,
     pub observe: Option<bool>,
+}
+
+/// From the table of laws.
+fn with_ranges(table: &mut Schema) {
+    with_settings::<Option<Law>>(table, |setting| Some(setting.name));
 }
 
 impl Default for CongestionTable {
     fn default() -> CongestionTable {
         CongestionTable {
             law: Word(Some(Law::Dctcp)),
-            beta: 1.0,
+            beta: vcc::BETA.share(),
             clamp: OrOff(None),
             floor: OrOff(None),
             police: true,
@@ -112,10 +113,10 @@ impl CongestionTable {
 
     fn class(&self, at: &str) -> Result<Class, Wrong> {
         let mut wrong = Wrong::new();
-        wrong.note(within(&format!("{at}.beta"), self.beta, 0.0, 1.0));
-        for (key, value) in [("clamp", self.clamp), ("floor", self.floor)] {
+        wrong.note(in_range(format!("{at}.beta"), &vcc::BETA, self.beta));
+        for (setting, value) in [(&vcc::CLAMP, self.clamp), (&vcc::FLOOR, self.floor)] {
             if let Some(size) = value.0 {
-                wrong.note(within(&format!("{at}.{key}"), size, Bytes(1), Bytes(1 << 30)));
+                wrong.note(in_range(format!("{at}.{}", setting.name), setting, size));
             }
         }
         if let Some((floor, clamp)) = self.floor.0.zip(self.clamp.0).filter(|(floor, clamp)| floor > clamp) {
@@ -124,7 +125,7 @@ impl CongestionTable {
         }
         let class = self.law.0.map(|law| Class {
             law,
-            beta: (self.beta * f64::from(vcc::ONE)).round() as u16,
+            beta: vcc::units_of(self.beta),
             clamp: self.clamp.0,
             floor: self.floor.0,
             police: self.police,

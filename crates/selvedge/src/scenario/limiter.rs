@@ -1,11 +1,12 @@
 //! `[scheme.<name>.limiter]`: rate limiters between edge and NIC.
 
-use crate::word::Word;
+use crate::word::{in_range, with_settings, Word};
 use config::{check, within, within_others, Invalid, Key, OrOff, Role, Wrong};
 use edge::limiter::{self, Kind, Law, Spring};
+use edge::names::{Amount, Names, Setting};
 use edge::shape::{self, Class, DEFAULT_BURST};
 use host::experiment::{Limiter, LimiterClass};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use units::{BitRate, Bytes, Time};
 
@@ -15,6 +16,7 @@ pub type LimiterLawWord = Word<Kind>;
 /// The limiter of some hosts, and what keeps its queues short.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(transform = with_ranges)]
 pub struct LimiterTable {
     /// Hosts with a limiter.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,11 +43,9 @@ pub struct LimiterTable {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtt: Option<Time>,
     /// With `spring`: share of the newest change in the gradient.
-    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.5))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha: Option<f64>,
     /// With `spring`: strength of cuts.
-    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.5))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beta: Option<f64>,
     /// Bytes that leave at once after a pause, of guarantee and ceiling alike.
@@ -61,6 +61,11 @@ pub struct LimiterTable {
     pub fq_codel: Option<FqCodelTable>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub class: Vec<LimiterClassTable>,
+}
+
+/// From the table of laws.
+fn with_ranges(table: &mut Schema) {
+    with_settings::<Kind>(table, |setting| Some(setting.name));
 }
 
 /// One class of a limiter.
@@ -200,13 +205,28 @@ impl LimiterTable {
         Ok(limiter)
     }
 
+    /// What the table says of each setting that laws have.
+    fn settings(&self) -> [(&'static Setting, Option<Amount>); 5] {
+        let bytes = |size: Option<Bytes>| size.map(Amount::Bytes);
+        let share = |share: Option<f64>| share.map(Amount::Share);
+        [
+            (&limiter::K, bytes(self.k)),
+            (&limiter::K1, bytes(self.k1)),
+            (&limiter::K2, bytes(self.k2)),
+            (&limiter::ALPHA, share(self.alpha)),
+            (&limiter::BETA, share(self.beta)),
+        ]
+    }
+
     /// Ranges of what is the same for all classes.
     fn check_shares(&self, at: &str) -> Result<(), Wrong> {
         let mut wrong = Wrong::new();
         let rtt = self.rtt.unwrap_or(limiter::DEFAULT_RTT);
         wrong.note(within(&format!("{at}.rtt"), rtt, Time::from_us(1), Time::from_secs(1)));
-        for (key, share) in [("alpha", self.alpha), ("beta", self.beta)] {
-            wrong.note(within(&format!("{at}.{key}"), share.unwrap_or_default(), 0.0, 1.0));
+        for (setting, value) in self.settings() {
+            if let Some(value) = value {
+                wrong.note(in_range(format!("{at}.{}", setting.name), setting, value));
+            }
         }
         wrong.or(())
     }
@@ -224,28 +244,29 @@ impl LimiterTable {
         ];
         wrong.note(check(at, choice, &keys));
         let word = serde_json::to_string(&self.law).unwrap_or_default();
-        let threshold = matches!(self.law.0, Kind::Ecn | Kind::Dem);
-        let fair = self.law.0 == Kind::FqCodel;
-        let (none, spring) = (self.law.0 == Kind::None || fair, self.law.0 == Kind::Spring);
-        // One without the other would be compared with an automatic one that nobody sees.
-        let both = |other: bool| match (spring, other) {
-            (true, true) => Role::Needed,
-            (true, false) => Role::Optional,
-            (false, _) => Role::Meaningless,
+        let law = self.law.0;
+        let fair = law == Kind::FqCodel;
+        let given =
+            |setting: &Setting| self.settings().iter().any(|(known, value)| *known == setting && value.is_some());
+        let thresholds = [&limiter::K, &limiter::K1, &limiter::K2];
+        // SPRING's one threshold without the other would be compared with an automatic one that nobody sees.
+        let role = |setting: &Setting| match setting {
+            _ if !law.has(setting) => Role::Meaningless,
+            _ if *setting == limiter::K1 && given(&limiter::K2) => Role::Needed,
+            _ if *setting == limiter::K2 && given(&limiter::K1) => Role::Needed,
+            _ => Role::Optional,
         };
-        let automatic = !none && self.k.is_none() && self.k1.is_none();
+        let none = law.settings().is_empty();
+        let automatic = !none && !thresholds.iter().any(|threshold| law.has(threshold) && given(threshold));
         let choice = format!("law = {word}{}", if automatic || none { "" } else { " and thresholds" });
-        let keys = [
-            key("k", self.k.is_some(), optional(threshold)),
-            key("k1", self.k1.is_some(), both(self.k2.is_some())),
-            key("k2", self.k2.is_some(), both(self.k1.is_some())),
+        let mut keys: Vec<Key> =
+            self.settings().iter().map(|(s, value)| key(s.name, value.is_some(), role(s))).collect();
+        keys.extend([
             key("rtt", self.rtt.is_some(), optional(automatic)),
-            key("alpha", self.alpha.is_some(), optional(spring)),
-            key("beta", self.beta.is_some(), optional(spring)),
             key("queue", self.queue.0.is_some(), optional(!fair)),
             key("sparse_first", self.sparse_first, optional(!fair)),
             key("fq_codel", self.fq_codel.is_some(), optional(fair)),
-        ];
+        ]);
         wrong.note(check(at, &choice, &keys));
         wrong.or(())
     }
@@ -253,8 +274,7 @@ impl LimiterTable {
     /// What is done about a class that sends at up to `rate`.
     fn law(&self, at: &str, rate: BitRate) -> Result<Law, Invalid> {
         let rtt = self.rtt.unwrap_or(limiter::DEFAULT_RTT);
-        let share =
-            |given: Option<f64>, default| given.map_or(default, |x| (x * f64::from(limiter::ONE)).round() as u16);
+        let share = |given: Option<f64>, default| given.map_or(default, limiter::units_of);
         let law = match self.law.0.for_rate(rate, rtt) {
             Law::None => Law::None,
             Law::Ecn { k } => Law::Ecn { k: self.k.unwrap_or(k) },
@@ -266,8 +286,13 @@ impl LimiterTable {
                 beta: share(self.beta, auto.beta),
             }),
         };
-        let key = if self.law.0 == Kind::Spring { "k1" } else { "k" };
-        law.check().map_err(|error| split(format!("{at}.{key}"), &error.to_string()))?;
+        law.check().map_err(|error| {
+            let key = match error {
+                limiter::Invalid::Range(setting, _) => setting.name,
+                limiter::Invalid::Order(..) => limiter::K1.name,
+            };
+            split(format!("{at}.{key}"), &error.to_string())
+        })?;
         Ok(law)
     }
 }

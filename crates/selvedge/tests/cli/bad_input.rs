@@ -196,9 +196,9 @@ fn all_errors_of_a_file_are_told_at_once() {
     let both = "[switch]\nbufer = \"1MB\"\npriorities = 9\n[host]\nmtu = \"1B\"\nrx_ring = 0\n\
                 [scheme.x]\nreorder_alpha = 0\nthreshold = \"0B\"\nflowlet_gap = \"5s\"\n[scheme.x.limiter]\nalpha = 2.0\nk = \"2GB\"\n";
     let (found, message) = lines(format!("{TINY}{both}"));
-    assert_eq!(found, [23, 24, 26, 27, 29, 30, 31, 33], "{message}");
+    assert_eq!(found, [23, 24, 26, 27, 29, 30, 31, 33, 34], "{message}");
     let (found, message) = lines(format!("{}{both}", TINY.replacen("duration = \"3ms\"\n", "", 1)));
-    assert_eq!(found, [0, 22, 23, 25, 26, 28, 29, 30, 32], "{message}");
+    assert_eq!(found, [0, 22, 23, 25, 26, 28, 29, 30, 32, 33], "{message}");
     let (found, message) = lines(TINY.replacen("\"clos\"", "\"fat-tree\"", 1));
     assert_eq!(found, [6, 8, 9, 10], "{message}");
     let modes = "[mode.full]\nduraton = \"1s\"\n[mode.paper]\nhost.mtu = \"1B\"\n";

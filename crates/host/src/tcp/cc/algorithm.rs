@@ -34,7 +34,7 @@ impl Names for Algorithm {
             aliases: &'static [&'static str],
             about: &'static str,
         ) -> Named<Algorithm> {
-            Named { value, name, aliases, about }
+            Named { value, name, aliases, about, settings: &[] }
         }
         static TABLE: [Named<Algorithm>; 7] = [
             law(Algorithm::Cubic, "cubic", &[], "CUBIC (RFC 9438)"),

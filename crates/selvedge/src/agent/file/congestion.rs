@@ -1,11 +1,11 @@
 //! `[congestion]`: the administrator's congestion control for guests.
 
 use super::{at_most, within, Parsed};
-use crate::word::Word;
+use crate::word::{in_range, with_settings, Word};
 use agent_api::config::{Prefix, MAX_NETWORK};
 use config::{within_time, Invalid, OrOff, Wrong};
 use edge::vcc::{self, Class, Config, Law, Rule};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -20,17 +20,15 @@ type LawWord = Word<Option<Law>>;
 /// How all connections are treated that no rule is about.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(transform = with_ranges)]
 pub(super) struct CongestionTable {
     /// Window law. `none`: only the clamp. `off`: the edge leaves these connections alone.
     law: LawWord,
     /// Priority with DCTCP: 1 cuts as DCTCP does, 0 by twice as much.
-    #[schemars(range(min = 0.0, max = 1.0))]
     beta: f64,
     /// Largest window.
-    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     clamp: OrOff<Bytes>,
     /// Least window, at most the clamp; off: one segment. Below a segment guests stall on their persist timer.
-    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     floor: OrOff<Bytes>,
     /// Drop segments that a guest sends beyond its window.
     police: bool,
@@ -45,11 +43,16 @@ pub(super) struct CongestionTable {
     rule: Vec<RuleTable>,
 }
 
+/// From the table of laws.
+fn with_ranges(table: &mut Schema) {
+    with_settings::<Option<Law>>(table, |setting| Some(setting.name));
+}
+
 impl Default for CongestionTable {
     fn default() -> CongestionTable {
         CongestionTable {
             law: Word(Some(Law::Dctcp)),
-            beta: 1.0,
+            beta: vcc::BETA.share(),
             clamp: OrOff(None),
             floor: OrOff(None),
             police: true,
@@ -64,6 +67,7 @@ impl Default for CongestionTable {
 /// Connections that are treated otherwise, in the keys that are given.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(transform = with_ranges)]
 struct RuleTable {
     /// The guest's network, that is, the tenant.
     #[schemars(range(min = 0, max = 16_777_214))]
@@ -77,11 +81,8 @@ struct RuleTable {
     /// One of both ports is this port, or in a range such as `[5000, 5100]`.
     ports: Option<[u16; 2]>,
     law: Option<LawWord>,
-    #[schemars(range(min = 0.0, max = 1.0))]
     beta: Option<f64>,
-    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     clamp: Option<OrOff<Bytes>>,
-    #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     floor: Option<OrOff<Bytes>>,
     police: Option<bool>,
     observe: Option<bool>,
@@ -123,14 +124,10 @@ impl CongestionTable {
 
     fn class(&self, at: &str) -> Result<Class, Wrong> {
         let mut wrong = Wrong::new();
-        if !(0.0..=1.0).contains(&self.beta) {
-            let problem = format!("{} is out of range", self.beta);
-            wrong.add(Invalid::value(format!("{at}.beta"), problem, "give 0.0 to 1.0"));
-        }
-        for (key, value) in [("clamp", self.clamp), ("floor", self.floor)] {
-            if let Some(size) = value.0.filter(|size| !(1..=1 << 30).contains(&size.get())) {
-                let problem = format!("{size} is out of range");
-                wrong.add(Invalid::value(format!("{at}.{key}"), problem, "give \"1B\" to \"1GiB\", or \"off\""));
+        wrong.note(in_range(format!("{at}.beta"), &vcc::BETA, self.beta));
+        for (setting, value) in [(&vcc::CLAMP, self.clamp), (&vcc::FLOOR, self.floor)] {
+            if let Some(size) = value.0 {
+                wrong.note(in_range(format!("{at}.{}", setting.name), setting, size));
             }
         }
         if let Some((floor, clamp)) = self.floor.0.zip(self.clamp.0).filter(|(floor, clamp)| floor > clamp) {
@@ -139,7 +136,7 @@ impl CongestionTable {
         }
         let class = self.law.0.map(|law| Class {
             law,
-            beta: (self.beta * f64::from(vcc::ONE)).round() as u16,
+            beta: vcc::units_of(self.beta),
             clamp: self.clamp.0,
             floor: self.floor.0,
             police: self.police,

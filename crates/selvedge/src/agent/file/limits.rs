@@ -3,7 +3,7 @@
 use super::at_most;
 use super::tables::PortTable;
 use crate::parsed::{Parsed, Shape};
-use crate::word::Word;
+use crate::word::{in_range, Word};
 use agent_api::config::{
     Annotated, Config, LawKind, Limits, Pacing, PortLimits, Rate, Tenant, MAX_PAIRS, MAX_RATE, MAX_TENANTS, MIN_RATE,
 };
@@ -108,7 +108,10 @@ impl Names for Law {
         static TABLE: LazyLock<Vec<Named<Law>>> = LazyLock::new(|| {
             let kinds = LawKind::table().iter().filter(|choice| choice.value.is_for_kernels());
             kinds
-                .map(|&Named { value, name, aliases, about }| Named { value: Law(value), name, aliases, about })
+                .map(|&Named { value, name, aliases, about, settings }| {
+                    let value = Law(value);
+                    Named { value, name, aliases, about, settings }
+                })
                 .collect()
         });
         &TABLE
@@ -327,15 +330,23 @@ pub(super) fn check_port(
 
 fn check_thresholds(at: &str, limits: &PortLimits, sparse_first: bool) -> Result<(), Wrong> {
     let mut wrong = Wrong::new();
-    let mut meaningless = |key: &str, problem: &str| {
-        wrong.add(Invalid::new(format!("{at}.{key}"), format!("has no meaning {problem}"), "remove it"));
-    };
-    let without = matches!(limits.law, LawKind::None | LawKind::FqCodel);
-    if limits.k1.is_some() && without {
-        meaningless("k1", "without a law");
+    let settings = limits.law.settings();
+    for (key, given) in [("k1", limits.k1), ("k2", limits.k2)] {
+        let (Some(size), path) = (given, format!("{at}.{key}")) else { continue };
+        match settings.iter().find(|setting| setting.of_port == Some(key)) {
+            Some(setting) => _ = wrong.note(in_range(path, setting, size)),
+            None if settings.is_empty() => wrong.add(Invalid::new(path, "has no meaning without a law", "remove it")),
+            None => {
+                let has = |choice: &&Named<LawKind>| choice.settings.iter().any(|s| s.of_port == Some(key));
+                let laws: Vec<String> =
+                    LawKind::table().iter().filter(has).map(|choice| format!("{:?}", choice.name)).collect();
+                let problem = format!("has no meaning with any law but {}", laws.join(", "));
+                wrong.add(Invalid::new(path, problem, "remove it"));
+            }
+        }
     }
-    if limits.k2.is_some() && limits.law != LawKind::Spring {
-        meaningless("k2", "with any law but \"spring\"");
+    if !wrong.is_empty() {
+        return Err(wrong);
     }
     let rates = [limits.egress.map(|rate| rate.ceiling), limits.ingress];
     for rate in rates.into_iter().flatten() {

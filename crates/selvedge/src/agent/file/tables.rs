@@ -9,7 +9,8 @@ use super::receive::ReceiveTable;
 use super::tenants::TenantsTable;
 use crate::balance::{read_beside, schema_beside, BalanceKeys};
 use crate::parsed::Parsed;
-use agent_api::config::{Mac, Prefix, LEARN_LIMIT, MAX_LEARNED};
+use crate::word::with_settings;
+use agent_api::config::{LawKind, Mac, Prefix, LEARN_LIMIT, MAX_LEARNED};
 use edge::balance::{Scheme, AGENTS};
 use edge::MAX_LABELS;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
@@ -253,7 +254,7 @@ impl<'de> Deserialize<'de> for Labels {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("dependencies" = {
+#[schemars(transform = with_ranges, extend("dependencies" = {
     "addresses": ["network"], "learn": ["network"], "mac": ["network"], "mtu": ["network"]
 }))]
 pub(super) struct PortTable {
@@ -319,6 +320,11 @@ pub(super) struct PortTable {
     /// Rates in Kubernetes' words: `{ "kubernetes.io/egress-bandwidth" = "10M" }`, `.../ingress-bandwidth`.
     #[serde(default)]
     pub(super) annotations: PodAnnotations,
+}
+
+/// From the table of limiters' laws.
+fn with_ranges(table: &mut Schema) {
+    with_settings::<LawKind>(table, |setting| setting.of_port);
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
