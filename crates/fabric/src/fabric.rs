@@ -83,7 +83,7 @@ pub(crate) struct Node {
     pub(crate) seed: u32,
     /// Octets held by all ports of a switch, as last known: never less than the truth.
     pub(crate) held: u64,
-    ports: Vec<PortId>,
+    ports: Box<[PortId]>,
 }
 
 impl Fabric {
@@ -106,17 +106,19 @@ impl Fabric {
                 is_host: matches!(n.kind, NodeKind::Host),
                 seed: seeds.next_u64() as u32,
                 held: 0,
-                ports: Vec::new(),
+                ports: Box::default(),
             })
             .collect();
+        let mut of_node = vec![Vec::new(); nodes.len()];
         let mut ports = Vec::with_capacity(2 * topology.links.len());
         for link in &topology.links {
             for (from, to) in [(link.a, link.b), (link.b, link.a)] {
-                nodes[from as usize].ports.push(ports.len() as PortId);
+                of_node[from as usize].push(ports.len() as PortId);
                 let classes = Classes::new(switches, topology.is_host(from));
                 ports.push(Port::new(from, to, link.rate, link.delay, classes));
             }
         }
+        nodes.iter_mut().zip(of_node).for_each(|(node, ports)| node.ports = ports.into());
         let uplinks =
             (0..topology.n_hosts() as NodeId).map(|h| port_out_of(topology, topology.neighbours(h)[0].0, h)).collect();
         let mut conga = None;
@@ -335,8 +337,8 @@ impl Fabric {
         }
         let port = &mut self.ports[port_id as usize];
         if !taken {
-            port.stats.dropped_packets += 1;
-            port.stats.dropped_bytes += bytes;
+            port.lost.packets += 1;
+            port.lost.bytes += bytes;
             return false;
         }
         self.nodes[from].held += bytes;
@@ -424,7 +426,7 @@ impl Fabric {
             return true;
         }
         if mark(id, &mut self.packets) {
-            self.ports[port_id as usize].stats.marked_packets += 1;
+            self.ports[port_id as usize].lost.marked_packets += 1;
             return true;
         }
         matches!(self.aqm, Some(Aqm::Threshold { .. }))
@@ -492,6 +494,12 @@ impl Fabric {
         self.ports[port as usize].catch_up();
     }
 
+    /// From now on, ports measure how busy they are: [`Packet::utilisation`](crate::Packet::utilisation) of packets that ask is zero
+    /// without.
+    pub fn measure_utilisation(&mut self) {
+        self.ports.iter_mut().for_each(Port::measure);
+    }
+
     /// A link's rate and delay now.
     pub fn wire(&self, link: LinkId) -> (BitRate, Time) {
         self.ports[2 * link as usize].rate_and_delay()
@@ -514,10 +522,7 @@ impl Fabric {
     pub fn begin_measurement(&mut self, now: Time) {
         for id in 0..self.ports.len() {
             self.advance(id as PortId, now.as_ps());
-            let port = &mut self.ports[id];
-            port.unmeasured_bytes = port.stats.tx_bytes;
-            port.stats.byte_time = 0;
-            port.stats.queue_max = port.occupancy;
+            self.ports[id].begin_measurement();
         }
     }
 
@@ -533,7 +538,7 @@ impl Fabric {
         &self.topology
     }
     pub fn stats(&self, port: PortId) -> PortStats {
-        self.ports[port as usize].stats
+        self.ports[port as usize].stats()
     }
     /// What a port did with notifications.
     pub fn notify_stats(&self, port: PortId) -> NotifyStats {
@@ -547,10 +552,6 @@ impl Fabric {
     pub fn queue_bytes(&mut self, port: PortId, now: Time) -> u64 {
         self.advance(port, now.as_ps());
         self.ports[port as usize].occupancy
-    }
-    /// Utilisation over the last full 100 us, 0 to 1.
-    pub fn utilisation(&self, port: PortId, now: Time) -> f64 {
-        f64::from(self.ports[port as usize].utilisation(now.as_ps())) / 255.0
     }
     /// Packet traversals of one link so far.
     pub fn packet_hops(&self) -> u64 {
@@ -587,7 +588,7 @@ impl Fabric {
             ..Audit::default()
         };
         for port in &self.ports {
-            audit.dropped_bytes += port.stats.dropped_bytes;
+            audit.dropped_bytes += port.lost.bytes;
             for id in port.held(&self.packets) {
                 audit.inside_bytes += u64::from(self.packets.hop(id).wire_len);
                 audit.inside_packets += 1;

@@ -28,45 +28,75 @@ pub struct PortStats {
     pub queue_max: u64,
 }
 
-/// An output queue and the wire behind it.
+/// An output queue and the wire behind it. In the order in which a hop touches it: two cache lines, then what it leaves alone.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Port {
     /// End of the transmission begun last.
     pub busy_until: u64,
     /// Octets that wait or are being sent.
     pub occupancy: u64,
-    /// Of these, the packet being sent.
-    sending: u32,
     serialiser: Serialiser,
-    delay: u64,
-    /// What few ports do besides sending.
-    extras: Option<Box<Extras>>,
-    /// Earliest arrival: packets on the wire when its delay changed arrive first. Zero in simulations.
-    not_before: u64,
+    /// Of `occupancy`, the packet being sent.
+    sending: u32,
+    pub from: NodeId,
+    pub to: NodeId,
     /// Packets being sent or under way, in order of arrival.
     pub wire: List,
     /// What waits, where a port has one queue.
     queue: List,
-    /// What waits, where it has more.
-    classes: Option<Box<Classes>>,
-    pub from: NodeId,
-    pub to: NodeId,
     pub up: bool,
     /// It leads to another part of a fabric that is cut: packets on its wire go there with the next [`crate::Part`]'s post.
     pub cut: bool,
     /// It is among those that the next post looks at.
     pub listed: bool,
-    pub stats: PortStats,
+
+    pub sent: Sent,
+    delay: u64,
+    /// What waits, where it has more queues.
+    classes: Option<Box<Classes>>,
+    /// What few ports do besides sending.
+    extras: Option<Box<Extras>>,
+
+    pub lost: Lost,
     /// Octets sent before the measured part.
-    pub unmeasured_bytes: u64,
-    telemetry: Telemetry,
+    unmeasured_bytes: u64,
 }
 
-/// See [`Port::catch_up`] and [`Port::estimate`].
+/// Changed with every packet.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct Sent {
+    pub packets: u64,
+    pub bytes: u64,
+    pub queue_max: u64,
+    /// Lower and upper half of [`PortStats::byte_time`].
+    byte_time: [u64; 2],
+}
+
+impl Sent {
+    #[inline]
+    fn add_byte_time(&mut self, more: u128) {
+        let sum = (u128::from(self.byte_time[1]) << 64 | u128::from(self.byte_time[0])) + more;
+        self.byte_time = [sum as u64, (sum >> 64) as u64];
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lost {
+    pub packets: u64,
+    pub bytes: u64,
+    pub marked_packets: u64,
+}
+
+/// See [`Port::catch_up`], [`Port::estimate`] and [`Port::measure`].
 #[derive(Clone, Debug, Default)]
 struct Extras {
     catches_up: bool,
     dre: Option<Dre>,
+    telemetry: Option<Telemetry>,
+    /// Earliest arrival: packets on the wire when its delay changed arrive first.
+    not_before: u64,
 }
 
 impl Extras {
@@ -75,11 +105,12 @@ impl Extras {
         if let Some(dre) = &mut self.dre {
             dre.sent(bytes, at);
         }
-        if self.catches_up && waited > 0 {
-            tx - tx / CATCH_UP
-        } else {
-            tx
+        let tx = if self.catches_up && waited > 0 { tx - tx / CATCH_UP } else { tx };
+        if let Some(telemetry) = &mut self.telemetry {
+            telemetry.roll(at);
+            telemetry.busy_ps += tx;
         }
+        tx
     }
 }
 
@@ -108,27 +139,28 @@ impl Telemetry {
     }
 }
 
+const _: () = assert!(std::mem::offset_of!(Port, sent) == 64 && std::mem::offset_of!(Port, lost) == 128);
+
 impl Port {
     pub(crate) fn new(from: NodeId, to: NodeId, rate: BitRate, delay: Time, classes: Option<Classes>) -> Port {
         Port {
             busy_until: 0,
             occupancy: 0,
-            sending: 0,
             serialiser: Serialiser::new(rate),
-            delay: delay.as_ps(),
-            extras: None,
-            not_before: 0,
-            wire: List::default(),
-            queue: List::default(),
-            classes: classes.map(Box::new),
+            sending: 0,
             from,
             to,
+            wire: List::default(),
+            queue: List::default(),
             up: true,
             cut: false,
             listed: false,
-            stats: PortStats::default(),
+            sent: Sent::default(),
+            delay: delay.as_ps(),
+            classes: classes.map(Box::new),
+            extras: None,
+            lost: Lost::default(),
             unmeasured_bytes: 0,
-            telemetry: Telemetry::default(),
         }
     }
 
@@ -176,7 +208,7 @@ impl Port {
         let hop = packets.hop_mut(id);
         hop.at_ps = now;
         self.occupancy += u64::from(hop.wire_len);
-        self.stats.queue_max = self.stats.queue_max.max(self.occupancy);
+        self.sent.queue_max = self.sent.queue_max.max(self.occupancy);
         if self.busy_until <= now {
             self.start(id, now, packets);
             return;
@@ -243,7 +275,7 @@ impl Port {
 
     fn pop_classes(&mut self, at: u64, packets: &mut Packets) -> Option<PacketId> {
         let (next, picked) = self.classes.as_mut()?.pop(at, self.serialiser.rate, self.occupancy, packets);
-        self.stats.marked_packets += picked.marked;
+        self.lost.marked_packets += picked.marked;
         self.occupancy -= picked.dropped_bytes;
         next
     }
@@ -253,8 +285,8 @@ impl Port {
         let id = self.classes.as_mut()?.evict_behind(rank)?;
         let bytes = u64::from(packets.hop(id).wire_len);
         self.occupancy -= bytes;
-        self.stats.dropped_packets += 1;
-        self.stats.dropped_bytes += bytes;
+        self.lost.packets += 1;
+        self.lost.bytes += bytes;
         Some(id)
     }
 
@@ -281,23 +313,23 @@ impl Port {
     fn start(&mut self, id: PacketId, at: u64, packets: &mut Packets) {
         let hop = packets.hop_mut(id);
         let bytes = u64::from(hop.wire_len);
-        let mut tx = self.serialiser.tx_ps(bytes);
+        let (mut tx, mut not_before) = (self.serialiser.tx_ps(bytes), 0);
         if let Some(extras) = &mut self.extras {
             tx = extras.sent(bytes, at, at - hop.at_ps, tx);
+            not_before = extras.not_before;
         }
         let end = at + tx;
-        self.stats.tx_packets += 1;
-        self.stats.tx_bytes += bytes;
-        self.stats.byte_time += u128::from(bytes) * u128::from(end - hop.at_ps);
-        self.telemetry.roll(at);
-        self.telemetry.busy_ps += tx;
-        hop.at_ps = (end + self.delay).max(self.not_before);
+        self.sent.packets += 1;
+        self.sent.bytes += bytes;
+        self.sent.add_byte_time(u128::from(bytes) * u128::from(end - hop.at_ps));
+        hop.at_ps = (end + self.delay).max(not_before);
         self.sending = hop.wire_len;
         self.busy_until = end;
         let crossed = usize::from(hop.hops());
         hop.count_hop();
         if hop.wants_int() && crossed < MAX_HOPS {
-            packets.body_mut(id).utilisation[crossed] = self.telemetry.last;
+            let telemetry = self.extras.as_ref().and_then(|extras| extras.telemetry.as_ref());
+            packets.body_mut(id).utilisation[crossed] = telemetry.map_or(0, |telemetry| telemetry.last);
         }
         self.wire.push(id, packets);
     }
@@ -309,7 +341,7 @@ impl Port {
 
     /// Time that the port spent sending in the measured part.
     pub(crate) fn busy(&self) -> Time {
-        Time::from_ps(self.serialiser.tx_ps(self.stats.tx_bytes - self.unmeasured_bytes))
+        Time::from_ps(self.serialiser.tx_ps(self.sent.bytes - self.unmeasured_bytes))
     }
 
     /// What has waited is sent faster from now on: see [`crate::Fabric::let_catch_up`].
@@ -326,11 +358,28 @@ impl Port {
         dre.map_or(0, |dre| dre.metric(self.serialiser.rate, now))
     }
 
-    /// Utilisation over the last full 100 us, in 1/255.
-    pub(crate) fn utilisation(&self, now: u64) -> u8 {
-        let mut telemetry = self.telemetry;
-        telemetry.roll(now);
-        telemetry.last
+    /// Measures from now on its utilisation over the last full 100 us, for packets that ask for it.
+    pub(crate) fn measure(&mut self) {
+        self.extras.get_or_insert_default().telemetry.get_or_insert_default();
+    }
+
+    pub(crate) fn stats(&self) -> PortStats {
+        let Sent { packets, bytes, queue_max, byte_time: [low, high] } = self.sent;
+        PortStats {
+            tx_packets: packets,
+            tx_bytes: bytes,
+            dropped_packets: self.lost.packets,
+            dropped_bytes: self.lost.bytes,
+            marked_packets: self.lost.marked_packets,
+            byte_time: u128::from(high) << 64 | u128::from(low),
+            queue_max,
+        }
+    }
+
+    /// The measured part begins. The port must have been advanced to now.
+    pub(crate) fn begin_measurement(&mut self) {
+        self.unmeasured_bytes = self.sent.bytes;
+        (self.sent.byte_time, self.sent.queue_max) = ([0; 2], self.occupancy);
     }
 
     pub(crate) fn rate_and_delay(&self) -> (BitRate, Time) {
@@ -340,7 +389,7 @@ impl Port {
     /// The port must have been advanced to now.
     pub(crate) fn set_wire(&mut self, rate: BitRate, delay: Time, packets: &Packets) {
         if let Some(last) = self.wire.tail() {
-            self.not_before = packets.hop(last).at_ps;
+            self.extras.get_or_insert_default().not_before = packets.hop(last).at_ps;
         }
         self.serialiser = Serialiser::new(rate);
         self.delay = delay.as_ps();
@@ -360,8 +409,8 @@ impl Port {
             }
             packets.remove(id);
         }
-        self.stats.dropped_bytes += bytes;
-        self.stats.dropped_packets += count;
+        self.lost.bytes += bytes;
+        self.lost.packets += count;
         self.occupancy = 0;
         self.sending = 0;
         self.busy_until = now;

@@ -63,9 +63,9 @@ impl Fabric {
             let message = if self.quenches { quench(self.packets.body(id)) } else { None };
             if fate == Fate::Dropped {
                 let bytes = u64::from(self.packets.hop(id).wire_len);
-                let stats = &mut self.ports[port_id as usize].stats;
-                stats.dropped_packets += 1;
-                stats.dropped_bytes += bytes;
+                let lost = &mut self.ports[port_id as usize].lost;
+                lost.packets += 1;
+                lost.bytes += bytes;
                 self.notify(id, came, scheduler);
                 self.lose(id);
             }

@@ -270,6 +270,7 @@ fn a_failed_link_loses_what_it_carries_and_is_routed_round() {
 fn telemetry_reports_the_load_of_every_hop() {
     let topology = one_switch(2);
     let mut net = Net::new(&topology, SwitchConfig::default());
+    net.fabric.measure_utilisation();
     let mut last = None;
     for i in 0..300u64 {
         // Half of line rate.

@@ -168,6 +168,9 @@ impl Lab {
         }
         let mut fabric =
             Fabric::new(topology, &setup.switches, setup.multipath, setup.loss, setup.reroute_after, setup.seed);
+        if hosts.iter().any(|host| host.edge.asks_for_utilisation()) {
+            fabric.measure_utilisation();
+        }
         if paced.is_some() {
             topology.hosts().for_each(|host| fabric.let_catch_up(uplink(host)));
         }

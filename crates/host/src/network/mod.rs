@@ -87,7 +87,10 @@ impl<'a> Network<'a> {
             let server = experiment.hosts.server.map(server::Server::new);
             Host { server, ..Host::new(edge, clock.add_timer(Owner::Edge(host)), shaper, 10_000 + first_port) }
         });
-        let hosts = hosts.collect();
+        let hosts: Vec<Host> = hosts.collect();
+        if hosts.iter().any(|host| host.edge.asks_for_utilisation()) {
+            fabric.measure_utilisation();
+        }
         let measuring = experiment.warmup == Time::ZERO;
         let discoverers = experiment.edge.discovery.as_ref().map(|config| discover::all(experiment, config));
         Network {
