@@ -168,35 +168,31 @@ fn every_command_of_the_manifests_is_understood() {
     assert!(found >= 8, "{found} commands");
 }
 
-/// The rows of docs/balancing.md.
-fn schemes() -> String {
+/// The rows of both tables of docs/balancing.md: schemes, and their parameters.
+fn schemes() -> [String; 2] {
     let quoted = |names: &mut dyn Iterator<Item = &'static str>, between: &str| {
         names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(between)
     };
-    let cell = |text: String| if text.is_empty() { String::new() } else { format!(" {text}") };
-    let mut rows = String::new();
+    let [mut rows, mut parameters] = [const { String::new() }; 2];
     for scheme in SCHEMES {
-        let aliases = cell(quoted(&mut scheme.aliases.iter().copied(), ", "));
-        let own: Vec<[String; 3]> = scheme
-            .parameters
-            .iter()
-            .map(|p| {
-                let what = format!("{}: {}", quoted(&mut p.names(), " or "), p.about);
-                [what, p.default.to_string(), p.range()]
-            })
-            .collect();
-        let column = |n: usize| cell(own.iter().map(|row| row[n].clone()).collect::<Vec<_>>().join("; "));
-        let [what, default, range] = [0, 1, 2].map(column);
-        rows += &format!("| `{}` |{aliases} | {} |{what} |{default} |{range} |\n", scheme.name, scheme.about);
+        let aliases = quoted(&mut scheme.aliases.iter().copied(), ", ");
+        let aliases = if aliases.is_empty() { aliases } else { format!(" {aliases}") };
+        rows += &format!("| `{}` |{aliases} | {} |\n", scheme.name, scheme.about);
+        for p in scheme.parameters {
+            let names = quoted(&mut p.names(), " or ");
+            parameters += &format!("| `{}` | {names} | {} | {} | {} |\n", scheme.name, p.default, p.range(), p.about);
+        }
     }
-    rows
+    [rows, parameters]
 }
 
 #[test]
 fn the_page_of_schemes_is_the_table_of_schemes() {
     let text = std::fs::read_to_string(Path::new(ROOT).join("docs/balancing.md")).unwrap();
-    let rows = schemes();
-    assert!(text.contains(&format!("|---|---|---|---|---|---|\n{rows}\n")), "docs/balancing.md should have\n{rows}");
+    for (rows, columns) in schemes().iter().zip([3, 5]) {
+        let whole = format!("|{}\n{rows}\n", "---|".repeat(columns));
+        assert!(text.contains(&whole), "docs/balancing.md should have\n{rows}");
+    }
 }
 
 /// The rows of a table of names.
