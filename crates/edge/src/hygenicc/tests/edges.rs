@@ -56,6 +56,18 @@ fn arrive(to: &mut Edge, mut p: Packet, told: Feedback, mark: bool, now: Time) -
     (to.process(now, Direction::Ingress, Slot::default(), &mut p) == Verdict::Forward).then_some(p)
 }
 
+/// Section 3: state is of pairs of guests, whatever runs between them.
+#[test]
+fn a_thousand_connections_of_one_pair_take_one_entry() {
+    let (mut a, mut b) = (edge(config(A)), edge(config(B)));
+    for n in 0..1000 {
+        let tcp = Packet { proto: proto::TCP, l4_header_len: 20, tcp_flags: tcp::SYN, ..datagram(A, B) };
+        let p = Packet { sport: 1024 + n, dport: 80, ..if n % 2 == 0 { tcp } else { datagram(A, B) } };
+        carry(&mut a, &mut b, p, true, Time::from_ms(1 + u64::from(n)) * 5).unwrap();
+        assert_eq!([a.pair_count(), b.pair_count()], [1, 1], "{n}");
+    }
+}
+
 #[test]
 fn guests_see_their_own_codepoint_and_senders_hear_of_marks() {
     for codepoint in [ecn::NOT_ECT, ecn::ECT0, ecn::ECT1] {

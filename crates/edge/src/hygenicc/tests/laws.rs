@@ -117,6 +117,28 @@ fn aiad_follows_algorithm_1() {
     assert_eq!([rate(495, 0, long_ago), rate(10, 50, recent)], [500, 1], "the fair rate, and the minimum");
 }
 
+/// From the minimum to the uplink: 100 intervals once it is quiet, 1000 while marks are recent.
+#[test]
+fn a_rate_climbs_by_a_hundredth_or_a_thousandth_of_the_uplink() {
+    let c = config(Law::Aiad).conf();
+    let intervals = |heard_ago: Time, from: u64, fair: u64| {
+        let mut now = Time::from_secs(10);
+        let mut b = [Bucket { rate: from * MBPS, fair: fair * MBPS, ..active(from, fair) }];
+        for n in 1..2000u64 {
+            now += Time::from_ns(c.interval);
+            (b[0].last, b[0].heard) = (now.as_ns(), (now - heard_ago).as_ns());
+            hyg_tick(&mut b, &mut Uplink::default(), &c, now);
+            if b[0].rate == b[0].fair {
+                return n;
+            }
+        }
+        panic!("it does not arrive: {b:?}");
+    };
+    assert_eq!(intervals(Time::from_secs(1), 0, 1000), 100);
+    assert_eq!(intervals(Time::from_secs(1), 300, 1000), 70);
+    assert_eq!(intervals(Time::from_us(100), 0, 1000), 1000);
+}
+
 #[test]
 fn alpha_follows_listing_2() {
     let rate = |fair, alpha: u32| {

@@ -37,6 +37,15 @@ impl Way {
         Way { conf, bucket, here, there, back: VecDeque::new() }
     }
 
+    /// The receiver has counted before, and the sender knows where it is.
+    fn begun(start: u16) -> Way {
+        let mut way = Way::new();
+        (way.there.owed_count, way.there.owed_told, way.there.introduced) = (start, start, 1);
+        way.back.push_back(start);
+        way.hear(0, us(1));
+        way
+    }
+
     fn send(&mut self, packets: u32, marked: bool, now: Time) -> u16 {
         let mut p = segment(packets, false);
         let mut uplink = Uplink::default();
@@ -147,15 +156,11 @@ proptest! {
     /// Without loss on the way back every mark is heard of, once: whatever overtakes whatever, and although counts wrap.
     #[test]
     fn all_marks_are_accounted_for(
-        steps in proptest::collection::vec((1u32..44, 0u8..4, any::<bool>(), 0usize..4), 1..400),
+        steps in prop::collection::vec((1u32..44, 0u8..4, any::<bool>(), 0usize..4), 1..400),
         times in 1u32..40,
         start in any::<u16>(),
     ) {
-        let mut way = Way::new();
-        // It has counted before: the sender knows where it is.
-        (way.there.owed_count, way.there.owed_told, way.there.introduced) = (start, start, 1);
-        way.back.push_back(start);
-        way.hear(0, us(1));
+        let mut way = Way::begun(start);
         let (mut counted, mut heard) = (0u64, 0u64);
         let mut now = Time::from_ms(1);
         for _ in 0..times {
@@ -178,10 +183,80 @@ proptest! {
         prop_assert!(u64::from(way.bucket.marks) == counted);
     }
 
+    /// Counts are cumulative: the next one that arrives tells what lost ones told, whatever overtakes whatever.
+    #[test]
+    fn feedback_that_is_lost_loses_no_marks(
+        steps in prop::collection::vec((1u32..44, 0u8..4, any::<bool>(), 0usize..4, 0u8..3), 1..400),
+        times in 1u32..20,
+        start in any::<u16>(),
+    ) {
+        let mut way = Way::begun(start);
+        let (mut counted, mut heard, mut lost) = (0u64, 0u64, 0u64);
+        let mut now = Time::from_ms(1);
+        for (packets, marked, answered, overtakes, luck) in (0..times).flat_map(|_| steps.iter().copied()) {
+            now += us(500);
+            counted += u64::from(way.send(packets, marked > 0, now));
+            let told = way.there.owed_told;
+            if answered || way.there.overdue(&way.conf, now) {
+                way.answer(now);
+            }
+            // Beyond its credit an edge believes nothing.
+            if luck == 0 && counted - heard + 44 <= MAX_CREDIT && way.there.owed_told != told {
+                way.back.pop_back();
+                lost += u64::from(way.there.owed_told.wrapping_sub(told));
+            }
+            while way.back.len() > 4 || (answered && !way.back.is_empty()) {
+                heard += way.hear(overtakes, now);
+            }
+            prop_assert!(heard <= counted);
+            let waits = u64::from(way.there.owed_count.wrapping_sub(way.there.owed_told));
+            // What is on its way may be all of it.
+            prop_assert!(!way.back.is_empty() || counted - heard <= lost + waits, "{} {} {}", counted, heard, lost);
+        }
+        while !way.back.is_empty() {
+            heard += way.hear(0, now);
+        }
+        counted += u64::from(way.send(1, true, now));
+        way.answer(now);
+        heard += way.hear(0, now);
+        prop_assert_eq!(heard, counted, "of them {} in lost packets", lost);
+    }
+
+    /// While nothing comes back for long, marks are lost that lost packets told, and those of the first that arrives again.
+    #[test]
+    fn an_outage_loses_what_was_told_meanwhile(
+        before in 1u32..2000,
+        steps in prop::collection::vec((1u32..44, any::<bool>()), 1..4000),
+        start in any::<u16>(),
+    ) {
+        let mut way = Way::begun(start);
+        let (mut counted, mut heard, mut lost, mut now) = (u64::from(way.send(before, true, us(2))), 0, 0u64, us(2));
+        way.answer(now);
+        heard += way.hear(0, now);
+        prop_assert_eq!(heard, counted);
+        for (packets, marked) in steps {
+            now += us(500);
+            let fresh = u64::from(way.send(packets, marked, now));
+            way.answer(now);
+            way.back.clear();
+            (counted, lost) = (counted + fresh, lost + fresh);
+        }
+        let last = u64::from(way.send(7, true, now));
+        way.answer(now);
+        let told = way.hear(0, now);
+        (counted, heard) = (counted + last, heard + told);
+        prop_assert!(heard <= counted && counted - heard <= lost + last, "{} {} {}", counted, heard, lost);
+        prop_assert!(lost + last > MAX_CREDIT || told == lost + last, "{} {}", told, lost);
+        // From then on none are.
+        let fresh = u64::from(way.send(40, true, now));
+        way.answer(now);
+        prop_assert_eq!(way.hear(0, now), fresh);
+    }
+
     /// When either end restarts, the marks that were not told yet are lost, and none appear.
     #[test]
     fn a_restart_loses_what_was_untold_and_adds_nothing(
-        steps in proptest::collection::vec((1u32..44, any::<bool>(), any::<bool>(), 0u8..40), 1..400),
+        steps in prop::collection::vec((1u32..44, any::<bool>(), any::<bool>(), 0u8..40), 1..400),
     ) {
         let mut way = Way::new();
         let (mut counted, mut heard, mut untold) = (0u64, 0u64, 0u64);
@@ -224,8 +299,8 @@ proptest! {
     #[test]
     fn forged_feedback_keeps_rates_within_bounds(
         alpha in any::<bool>(),
-        weights in proptest::collection::vec(1u32..=65_535, 1..8),
-        steps in proptest::collection::vec((0usize..8, any::<u16>(), 0u32..60, any::<bool>(), 0u64..5_000), 1..200),
+        weights in prop::collection::vec(1u32..=65_535, 1..8),
+        steps in prop::collection::vec((0usize..8, any::<u16>(), 0u32..60, any::<bool>(), 0u64..5_000), 1..200),
     ) {
         let law = if alpha { Law::Alpha } else { Law::Aiad };
         let c = config(law).conf();
