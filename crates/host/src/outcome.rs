@@ -30,6 +30,41 @@ pub struct FlowRecord {
     pub segments_received: u32,
     /// Path labels that its packets used.
     pub paths_used: u32,
+    /// Of the connection that it opened. `None`: it opened none, or nobody has looked.
+    pub handshake: Option<Handshake>,
+}
+
+impl FlowRecord {
+    /// One that has just begun and has no end, on the first workload, from host 0 to 1: for tests to change.
+    #[cfg(test)]
+    pub(crate) fn endless() -> FlowRecord {
+        FlowRecord {
+            id: 0,
+            class: 0,
+            src: 0,
+            dst: 1,
+            size: None,
+            start: Time::ZERO,
+            finish: None,
+            delivered: 0,
+            delivered_measured: 0,
+            ideal: None,
+            retransmitted_segments: 0,
+            fast_retransmits: 0,
+            timeouts: 0,
+            out_of_order: 0,
+            segments_received: 0,
+            paths_used: 0,
+            handshake: None,
+        }
+    }
+}
+
+/// How a connection began, as its client saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Handshake {
+    pub syns_sent: u32,
+    pub done: bool,
 }
 
 /// One direction of a link.

@@ -86,6 +86,7 @@ mod tests {
             out_of_order: 0,
             segments_received: 0,
             paths_used: 1,
+            handshake: None,
         };
         let ended = Time::from_ms(10);
         let of = |change: &dyn Fn(&mut FlowRecord)| {

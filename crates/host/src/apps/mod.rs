@@ -173,6 +173,7 @@ impl<'a> Apps<'a> {
             out_of_order: 0,
             segments_received: 0,
             paths_used: 0,
+            handshake: None,
         });
         let workload = &self.transport.net.experiment.workloads[usize::from(spec.class)];
         if let Some(at) = workload.until.filter(|_| spec.size.is_none()) {

@@ -3,6 +3,8 @@
 use super::Apps;
 use crate::connection::{wire_len, Message, CLIENT, SERVER};
 use crate::measure::ideal_fct;
+use crate::outcome::Handshake;
+use crate::tcp::State;
 use crate::workload::{FlowSpec, REPLY_BYTES};
 use units::{BitRate, Time};
 
@@ -35,7 +37,15 @@ impl Apps<'_> {
         record.timeouts = now.timeouts.wrapping_sub(before.timeouts);
         record.out_of_order = now.out_of_order.wrapping_sub(before.out_of_order);
         record.segments_received = now.segments_received.wrapping_sub(before.segments_received);
-        record.paths_used = self.transport.connections[index].labels.count_ones();
+        let connection = &self.transport.connections[index];
+        record.paths_used = connection.labels.count_ones();
+        if message.begins == 0 {
+            let client = &connection.ends[CLIENT];
+            let done = !matches!(client.state(), State::SynSent | State::SynReceived);
+            // Connections that exist from the beginning shake no hands.
+            let syns_sent = client.syns_sent();
+            record.handshake = (syns_sent > 0).then_some(Handshake { syns_sent, done });
+        }
     }
 
     /// Brings the records of unfinished flows up to date.

@@ -10,6 +10,7 @@ mod fairness;
 mod ideal;
 mod quantile;
 mod server;
+mod share;
 mod slowdown;
 mod steady;
 mod steps;

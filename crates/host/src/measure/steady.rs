@@ -51,24 +51,7 @@ mod tests {
     use super::*;
 
     fn outcome(series: &[&[u64]]) -> Outcome {
-        let flow = |id: usize| FlowRecord {
-            id: id as u32,
-            class: 0,
-            src: 0,
-            dst: 1,
-            size: None,
-            start: Time::ZERO,
-            finish: None,
-            delivered: 0,
-            delivered_measured: 0,
-            ideal: None,
-            retransmitted_segments: 0,
-            fast_retransmits: 0,
-            timeouts: 0,
-            out_of_order: 0,
-            segments_received: 0,
-            paths_used: 0,
-        };
+        let flow = |id: usize| FlowRecord { id: id as u32, ..FlowRecord::endless() };
         Outcome {
             flows: (0..series.len()).map(flow).collect(),
             goodput_series: series.iter().enumerate().map(|(id, s)| (id as u32, s.to_vec())).collect(),

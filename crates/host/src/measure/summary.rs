@@ -1,5 +1,6 @@
 //! The named metrics of one run, as `docs/metrics.md` lists them.
 
+use super::share::settled_s;
 use super::steady::steady;
 use super::steps::{steps, Steps};
 use super::{jain, windows, Buckets, Delays, Quantile, Samples};
@@ -60,6 +61,9 @@ pub const RESERVED: &[&str] = &[
 const SMALL: u64 = 100_000;
 /// Flows above this size, and those without an end, have a throughput; the Presto paper's elephants in section 6.
 const LARGE: u64 = 1_000_000;
+
+/// Octets of the shortest frame on the wire, with preamble and gap.
+const LEAST_FRAME: f64 = 84.0;
 
 const TAIL: [(&str, Quantile); 5] = [
     ("p50", Quantile::P50),
@@ -155,6 +159,7 @@ fn workload(
         summary.put(format!("{name}.flows"), fct.count() as f64 / runs, "count");
         summary.put(format!("{name}.unfinished"), fct.unfinished() as f64 / runs, "count");
         summary.put_tail(&format!("{name}.fct_ms"), &fct, "ms");
+        connections(summary, outcomes, name, &bounded);
         let small = fct_ms(outcomes, &|f| bounded(f) && within(0, SMALL)(f));
         if small.count() < fct.count() {
             summary.put_tail(&format!("{name}.small.fct_ms"), &small, "ms");
@@ -177,15 +182,30 @@ fn workload(
     if let Some(rate) = goodput_gbps(outcomes, warmup, of_name) {
         summary.put(format!("{name}.goodput_gbps"), rate, "Gbps");
     }
-    for (window, span) in [("rate_10ms", 10), ("rate_100ms", 100)] {
+    for (window, span) in [("rate_10ms", 10), ("rate_100ms", 100), ("rate_1s", 1000)] {
         if let Some(s) = steady(outcomes, of_name, Time::from_ms(span)) {
             summary.put(format!("{name}.{window}.cov"), s.cov, "ratio");
             summary.put(format!("{name}.{window}.least"), s.least, "ratio");
         }
     }
+    if let Some(s) = settled_s(outcomes, of_name, warmup, Time::from_ms(100)) {
+        summary.put(format!("{name}.settled_ms"), s * 1e3, "ms");
+    }
     let paths: Vec<f64> =
         flows(outcomes).filter(|f| of_name(f) && f.paths_used > 0).map(|f| f64::from(f.paths_used)).collect();
     summary.put_all(&format!("{name}.paths_used"), &paths, "count", &["mean", "max"]);
+}
+
+/// Connections that lost a SYN or its answer, and those that were not set up in the end, a run.
+fn connections(summary: &mut Summary, outcomes: &[&Outcome], name: &str, which: &dyn Fn(&FlowRecord) -> bool) {
+    let begun = || flows(outcomes).filter(|f| which(f)).filter_map(|f| f.handshake);
+    if begun().next().is_none() {
+        return;
+    }
+    let runs = outcomes.len() as f64;
+    let retried = || begun().filter(|h| h.syns_sent > 1);
+    summary.put(format!("{name}.connect.retried"), retried().count() as f64 / runs, "count");
+    summary.put(format!("{name}.connect.failed"), retried().filter(|h| !h.done).count() as f64 / runs, "count");
 }
 
 /// Jain's index of the throughputs within each run: the mean over the runs, and the least. Flows of different runs share nothing.
@@ -498,7 +518,13 @@ fn tenants(summary: &mut Summary, outcomes: &[&Outcome]) {
     summary.put("tenants.refused", per_run(&|h| h.refused_segments), "count");
     summary.put("tenants.marks_counted", per_run(&|h| h.marks_counted), "count");
     summary.put("tenants.marks_heard", per_run(&|h| h.marks_heard), "count");
-    summary.put("tenants.feedback_packets", per_run(&|h| h.feedback_sent), "count");
+    let feedback = per_run(&|h| h.feedback_sent);
+    summary.put("tenants.feedback_packets", feedback, "count");
+    let sent = outcomes.iter().flat_map(|o| o.ports.iter().filter(|p| !of_switch(o, p))).map(|p| p.tx_bytes);
+    let sent = sent.sum::<u64>() as f64 / outcomes.len() as f64;
+    if sent > 0.0 {
+        summary.put("tenants.feedback_bytes_per_million", feedback * LEAST_FRAME * 1e6 / sent, "ppm");
+    }
 }
 
 /// What edges did about notifications. Each that arrived counts once in those of the second half.

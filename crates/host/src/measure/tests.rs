@@ -1,31 +1,14 @@
 //! Metrics of outcomes made by hand.
 
 use super::*;
-use crate::outcome::{FlowRecord, HostRecord, Outcome, PortRecord};
+use crate::outcome::{FlowRecord, Handshake, HostRecord, Outcome, PortRecord};
 use proptest::prelude::*;
 use units::Time;
 
 const MS: Time = Time::from_ms(1);
 
 fn flow(class: u16, size: Option<u64>, start: Time, finish: Option<Time>) -> FlowRecord {
-    FlowRecord {
-        id: 0,
-        class,
-        src: 0,
-        dst: 1,
-        size,
-        start,
-        finish,
-        delivered: 0,
-        delivered_measured: 0,
-        ideal: None,
-        retransmitted_segments: 0,
-        fast_retransmits: 0,
-        timeouts: 0,
-        out_of_order: 0,
-        segments_received: 0,
-        paths_used: 0,
-    }
+    FlowRecord { class, size, start, finish, ..FlowRecord::endless() }
 }
 
 fn ended(flows: Vec<FlowRecord>) -> Outcome {
@@ -131,6 +114,22 @@ fn workloads_of_one_name_are_one() {
     near(&s, "mice.flows", 2.0);
     assert_eq!(s.metrics.iter().filter(|m| m.name == "mice.flows").count(), 1);
     near(&s, "all.flows", 3.0);
+}
+
+#[test]
+fn connections_that_needed_another_syn() {
+    let began = |start: u64, syns_sent: u32, done: bool| FlowRecord {
+        handshake: Some(Handshake { syns_sent, done }),
+        ..flow(0, Some(1000), MS * start, None)
+    };
+    // The first began in the warm-up, the last just now.
+    let flows =
+        vec![began(1, 2, false), began(11, 1, true), began(12, 3, true), began(13, 2, false), began(99, 1, false)];
+    let s = of(&ended(flows), MS * 10);
+    near(&s, "mice.connect.retried", 2.0);
+    near(&s, "mice.connect.failed", 1.0);
+    let kept = of(&ended(vec![flow(0, Some(1000), MS * 20, None)]), MS * 10);
+    assert_eq!(kept.get("mice.connect.failed"), None, "nobody has looked");
 }
 
 #[test]

@@ -108,6 +108,11 @@ impl Endpoint {
         self.state
     }
     /// ECN was negotiated.
+    /// SYNs, or as a server SYN-ACKs, that were sent.
+    pub fn syns_sent(&self) -> u32 {
+        self.syns_sent
+    }
+
     pub fn ecn_enabled(&self) -> bool {
         self.ecn.enabled && self.state == State::Established
     }

@@ -283,6 +283,7 @@ impl Assembly {
             out_of_order: 0,
             segments_received: 0,
             paths_used: 0,
+            handshake: None,
         });
         let measured_until = experiment.duration.min(ended_at);
         let outcome = Outcome { ended_at, measured_until, ..Outcome::default() };

@@ -222,6 +222,7 @@ mod tests {
             out_of_order: 0,
             segments_received: 1,
             paths_used: 0,
+            handshake: None,
         };
         let port = PortRecord {
             name: "left-right".to_owned(),
