@@ -86,6 +86,68 @@ fn a_flood_of_datagrams_leaves_tcp_its_share() {
     assert!(counted > 1000 && counted - heard <= 100, "{counted} {heard}");
 }
 
+/// TCP of a guest with a limit of 200 Mbps and SPRING, or AC/DC with that least window, or shares, or several of them, beside a flood of
+/// another host. Goodput of both, the limit's mean backlog, and the largest window that AC/DC gave.
+fn together([share, limit, congestion]: [bool; 3], floor: Option<Bytes>) -> (Vec<f64>, f64, Option<u32>, Outcome) {
+    let tenants = tenants(Law::Aiad, Hold::Delay(Bytes(200_000)), &[1, 1, 1]).filter(|_| share);
+    let mut e = experiment(3, vec![long("tcp", 1, &[(0, 2)]), flood("udp", 2, &[(1, 2)])], tenants);
+    let class = Class::fixed(LIMIT);
+    let classes = vec![LimiterClass { to: None, class, law: edge::limiter::Law::Spring(spring()) }];
+    e.edge.limiter = limit.then(|| Limiter { hosts: Some(vec![0]), total: None, classes });
+    let class = edge::vcc::Class { floor, ..edge::vcc::Class::default() };
+    e.edge.congestion = congestion.then(|| edge::vcc::Config::new(class));
+    let (got, outcome) = run(&e);
+    let backlogs = &outcome.limiter_backlogs;
+    let backlog = backlogs.iter().map(|&b| f64::from(b)).sum::<f64>() / backlogs.len().max(1) as f64;
+    let window = outcome.window_series.iter().flat_map(|(_, s)| s.iter().map(|w| w.0)).max();
+    (got, backlog, window, outcome)
+}
+
+const LIMIT: BitRate = BitRate::from_mbps(200);
+
+fn spring() -> edge::limiter::Spring {
+    edge::limiter::Spring::for_rate(LIMIT, Time::from_us(100))
+}
+
+/// Two segments, or the receiver delays its ACK of the one until its timer fires.
+const TWO_SEGMENTS: Option<Bytes> = Some(Bytes(3_000));
+
+/// Shares come first here, then AC/DC, then the limit: none of the three keeps another from its work.
+#[test]
+fn shares_go_with_limits_and_with_congestion_control() {
+    for combination in 0..8 {
+        let on @ [share, limit, congestion] = [1, 2, 4].map(|bit| combination & bit != 0);
+        let (got, backlog, window, outcome) = together(on, TWO_SEGMENTS);
+        let host = &outcome.hosts[0];
+        let seen = format!("share {share}, limit {limit}, AC/DC {congestion}: {got:.0?} {backlog} {window:?} {host:?}");
+        let fair = 0.7 * 478.0;
+        // Of 1514 bytes that the limit counts, 1460 are payload.
+        let ceiling = LIMIT.as_gbps_f64() * 1e3 * 1460.0 / 1514.0;
+        assert!(!limit || got[0] < ceiling + 1.0, "{seen}");
+        // Without SPRING it is what the guest's TCP small queues allow.
+        assert!(!limit || backlog < 0.5 * 131_072.0, "{seen}");
+        assert_eq!(host.limiter.windows_cut > 1000, limit && share, "{seen}");
+        assert_eq!(host.congestion.reports_received > 1000, congestion, "{seen}");
+        assert!(!congestion || window.is_some_and(|w| w < 100_000), "{seen}");
+        match on {
+            [true, false, _] => assert!(got[0] > fair && got[1] > fair, "{seen}"),
+            [true, true, _] => assert!(got[0] > 0.9 * ceiling, "{seen}"),
+            [false, true, true] => assert!(got[0] > 0.7 * ceiling, "{seen}"),
+            [false, _, false] => assert!(got[0] < 0.1 * 478.0, "{seen}"),
+            [false, false, true] => assert!(got[0] > 0.5 * fair, "{seen}"),
+        }
+    }
+}
+
+/// With AC/DC's usual least window of one segment its flows keep nothing of their share where marks are frequent.
+#[test]
+fn congestion_control_beside_shares_needs_two_segments() {
+    let tcp = |floor| together([true, false, true], floor).0[0];
+    let (one, two) = (tcp(None), tcp(TWO_SEGMENTS));
+    println!("{one:.0} and {two:.0} Mbps");
+    assert!(one < 0.3 * 478.0 && two > 0.7 * 478.0, "{one} {two}");
+}
+
 /// What packets that wait tell is as of when they leave.
 #[test]
 fn feedback_does_not_wait_behind_its_guests_backlog() {
@@ -184,6 +246,24 @@ fn a_newcomer_soon_has_its_share_of_a_congested_link() {
         let least = got[from..].iter().copied().fold(f64::INFINITY, f64::min);
         assert!(least > 0.8 * 478.0, "{law:?} {name}: {got:.0?}");
     }
+}
+
+/// Section 7.2.2: beside a flood that fills the link, SYNs are lost and wait for their timers of a second.
+#[test]
+fn a_flood_keeps_nobody_from_connecting() {
+    let pages = Pattern::Mice { to: Pairs::Fixed(vec![(0, 2)]), size: Bytes(11_500), every: Time::from_ms(10) };
+    let fast = Datagrams { rate: BitRate::from_mbps(990) };
+    let retried = |tenants| {
+        let flood = Workload { datagrams: Some(fast), ..flood("udp", 1, &[(1, 2)]) };
+        let e = experiment(3, vec![Workload { guest: 2, ..Workload::new("web", pages.clone()) }, flood], tenants);
+        let (_, outcome) = run(&e);
+        let begun: Vec<_> = outcome.flows.iter().filter_map(|f| f.handshake).collect();
+        assert_eq!(begun.len(), 100);
+        assert!(begun.iter().all(|h| h.syns_sent > 0));
+        begun.iter().filter(|h| h.syns_sent > 1 || !h.done).count()
+    };
+    assert!(retried(None) > 5);
+    assert!(retried(tenants(Law::Aiad, Hold::Delay(Bytes(200_000)), &[1, 1, 1])) <= 1, "but for the last");
 }
 
 #[test]

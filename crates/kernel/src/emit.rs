@@ -295,6 +295,16 @@ mod tests {
         }
     }
 
+    /// Section 4.2 of HyGenICC: 14 + 20 + 2 bytes with the count as payload. Without it, as in Listing 5, they would be 34.
+    #[test]
+    fn a_packet_of_marks_has_36_bytes_as_a_frame() {
+        let feedback = Packet { proto: 253, l4_header_len: 0, ip_header_len: 20, ..acknowledgement() };
+        let ip = plain(&feedback, Some(4465)).unwrap();
+        assert_eq!((ETHERNET + ip.len(), ETHERNET + plain(&feedback, None).unwrap().len()), (36, 34));
+        assert_eq!((&ip[2..4], ip[9], &ip[20..]), (&22u16.to_be_bytes()[..], 253, &4465u16.to_be_bytes()[..]));
+        assert_eq!(Sum::default().bytes(&ip[..20]).finish(), 0, "the header's checksum");
+    }
+
     #[test]
     fn a_frame_says_what_its_packet_says() {
         let made = frame(&acknowledgement(), [2; 6], [4; 6]).unwrap();

@@ -1,6 +1,7 @@
 //! The list of published claims: complete, and every thing that it names exists.
 
 mod fastlane;
+mod hygenicc;
 mod published;
 
 use selvedge::repro::catalogue::{catalogues, Catalogue, Entry, Status};
