@@ -122,6 +122,9 @@ SV_FN s32 sv_sample(const struct sv_ctx *c)
  * Before all stages, and before the caller makes state for a packet from the guest: holds it to the guest's rate; `bytes` as of
  * sv_hyg_bytes. Returns 0, or SV_OVER_RATE: if it is dropped, no stage must see it. A caller that can hold packets lets it pass the stages
  * and wait until this returns 0. Under `lock`, which guards all that `h` points to.
+ *
+ * A limiter's queue is in front of this in the kernel, where it is a device of its own, and behind all stages in simulator and lab: there a
+ * guest's share is what the limiter gets, here the other way round (docs/tenants.md). The least of both rates holds either way.
  */
 SV_FN u32 sv_hold(struct sv_hyg *h, sv_lock *lock, u64 bytes, u64 now)
 {

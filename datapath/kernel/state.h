@@ -137,7 +137,7 @@ SV_ASSERT_SIZE(struct sv_destination_key, 20);
 /* All that goes to it. */
 struct sv_destination {
 	struct sv_hyg_part part;
-	u32 refusing; /* new pairs with it are refused */
+	u32 refusing; /* bit 0: new pairs with it are refused; bit 1: the agent was told so */
 };
 
 SV_ASSERT_SIZE(struct sv_destination, 20);
@@ -390,7 +390,8 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 #define SV_EVENT_TUNNEL 9	   /* a guest's segment to the tunnel's UDP port was dropped; addr: inner destination */
 #define SV_EVENT_REPLY 10	   /* a probe's; addr: outer source; value: identifier << 16 | outer source port */
 #define SV_EVENT_MARKS 11	   /* packet: to a peer's guest, with `value` marks and nothing else; ifindex: the guest's port here */
-#define SV_EVENT_KINDS 12
+#define SV_EVENT_ADMISSION 12	   /* addr: a guest elsewhere; value: 1: new pairs with it are refused from now on, 0: they are not any more */
+#define SV_EVENT_KINDS 12	   /* that have a time of their own: ADMISSION has the one that MARKS needs not */
 
 /*
  * All but EMIT, GUEST, TIMER, REPLY and MARKS are for a log, and strangers can cause them: they are sent at most once in this time per kind. MAC

@@ -228,6 +228,23 @@ static __always_inline void destination_key(struct sv_destination_key *k, u32 vn
 		k->addr[i] = addr[i];
 }
 
+/* For the log: new pairs with that guest are refused from now on, or not any more. Returns 0 if it must be told later. */
+static __noinline int tell_admission(u32 ifindex, const u32 *addr, u32 refuses, u64 now)
+{
+	u32 place = SV_EVENT_MARKS;
+	u64 *last = bpf_map_lookup_elem(&event_times, &place);
+	struct sv_event *event;
+
+	if (!addr || !last || (*last && now - *last < SV_EVENT_INTERVAL_NS))
+		return 0;
+	event = begin_event(SV_EVENT_ADMISSION, ifindex, addr, refuses, now);
+	if (!event)
+		return 0;
+	*last = now;
+	bpf_ringbuf_submit(event, 0);
+	return 1;
+}
+
 /*
  * Before the guest is held: may it send to somebody with whom it is no pair yet? Returns 0 if the segment must be dropped, and is
  * counted. Without admission there are no destinations.
@@ -240,7 +257,7 @@ __noinline int admit_guest(u32 ifindex, u32 share, u32 vni, const struct sv_pack
 	struct sv_pair_key key = {0};
 	struct sv_own_share o;
 	u64 now = shares_now();
-	int refuses;
+	u32 refuses, told;
 
 	if (!p || !counters || !find_share(&o, share) || !o.tenants->conf.refuse)
 		return 1;
@@ -252,11 +269,14 @@ __noinline int admit_guest(u32 ifindex, u32 share, u32 vni, const struct sv_pack
 	if (bpf_map_lookup_elem(&pairs, &key))
 		return 1;
 	bpf_spin_lock(&o.all->lock);
-	refuses = sv_hyg_refuses(&d->part, &o.tenants->conf, (int)d->refusing, now);
-	d->refusing = (u32)refuses;
-	o.share->refused += (u32)refuses;
+	refuses = (u32)sv_hyg_refuses(&d->part, &o.tenants->conf, (int)(d->refusing & 1), now) & 1;
+	told = d->refusing >> 1 & 1;
+	d->refusing = told << 1 | refuses;
+	o.share->refused += refuses;
 	bpf_spin_unlock(&o.all->lock);
-	count(counters, SV_COUNT_REFUSED, (u64)refuses);
+	if (told != refuses && tell_admission(ifindex, p->daddr, refuses, now))
+		d->refusing = refuses << 1 | refuses;
+	count(counters, SV_COUNT_REFUSED, refuses);
 	return !refuses;
 }
 

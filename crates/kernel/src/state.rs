@@ -528,6 +528,10 @@ pub const EVENT_MARKS: u32 = 11;
 /// Of [`EVENT_MARKS`]: the peer is to be told first where the count begins.
 pub const MARKS_BEGIN: u32 = 0x10000;
 
+/// New pairs with the guest `addr` of elsewhere are refused from now on, `value` 1, or not any more, 0; `ifindex`: a port here that asked.
+/// At most one a second of all.
+pub const EVENT_ADMISSION: u32 = 12;
+
 /// Of [`EVENT_TABLE_FULL`]: the guest's port holds as many flows as it may.
 pub const QUOTA_PORT: u32 = 1;
 /// Its network does.

@@ -4,8 +4,8 @@ use super::{cpu_time, now, Runner, MAX_REST, SHARE, SWEEP_WHEN_FULL};
 use crate::log::Limit;
 use kernel::monotonic_ns;
 use kernel::state::{
-    address, Event, EVENT_EMIT, EVENT_FORGED, EVENT_GUEST, EVENT_LENGTHS, EVENT_MAC, EVENT_MARKS, EVENT_REPLY,
-    EVENT_TABLE_FULL, EVENT_TIMER, EVENT_TUNNEL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, QUOTA_NETWORK,
+    address, Event, EVENT_ADMISSION, EVENT_EMIT, EVENT_FORGED, EVENT_GUEST, EVENT_LENGTHS, EVENT_MAC, EVENT_MARKS,
+    EVENT_REPLY, EVENT_TABLE_FULL, EVENT_TIMER, EVENT_TUNNEL, EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, QUOTA_NETWORK,
     QUOTA_OUTSIDE, QUOTA_PORT,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +44,7 @@ impl Runner {
                 | EVENT_FORGED
                 | EVENT_LENGTHS
                 | EVENT_TUNNEL => self.log_event(event),
+                EVENT_ADMISSION => self.log_admission(event),
                 EVENT_MAC => {
                     self.log_event(event);
                     self.strangers.insert(event.ifindex);
@@ -126,6 +127,25 @@ impl Runner {
             ),
         };
         warn!(address = %addr, interface, network, "{text}{more}");
+    }
+
+    /// One line for each change, as far as there are not many: both changes have their own limit, or the second would be held back.
+    fn log_admission(&mut self, event: &Event) {
+        let refused = event.value != 0;
+        let key = EVENT_ADMISSION << 1 | u32::from(refused);
+        let Some(more) = self.limits.entry(key).or_insert_with(Limit::new).admit(now()) else { return };
+        let addr = address(event.addr);
+        let interface = self.agent.interfaces.get(&event.ifindex).map(|interface| interface.name.as_str());
+        let port = interface.unwrap_or("?");
+        if refused {
+            warn!(
+                address = %addr,
+                interface,
+                "too many of the packets to {addr} are marked: new pairs with it are refused, that of port {port} too{more}"
+            );
+        } else {
+            info!(address = %addr, interface, "few of the packets to {addr} are marked: new pairs with it are admitted again{more}");
+        }
     }
 
     /// Whoever holds an address that another claims, or was not heard of for long, is asked, or forgotten.

@@ -106,10 +106,13 @@ fn guests_share_the_uplink_by_weight_and_a_silent_one_leaves_its_part() {
     drop(second);
 }
 
+/// Megabits a second of the uplink that guests share, payload: packets of 1404 of 1588 bytes on the wire in the tunnel.
+const SHARED: f64 = 27.0;
+const CLAMP: u64 = 60_000;
+
 /// A share is one more ceiling, beside a port's limit and AC/DC's windows: whichever is the least holds, and a connection lives through
 /// all changes. In an order in which each changes alone.
-#[test]
-fn shares_go_with_limits_and_with_congestion_control() {
+fn together(name: &str, hold: &str, plain: bool) {
     const ALL: [[bool; 3]; 8] = [
         [true, false, false],
         [true, true, false],
@@ -120,47 +123,96 @@ fn shares_go_with_limits_and_with_congestion_control() {
         [false, true, false],
         [false, false, false],
     ];
-    let table = "\n[tenants]\nuplink_rate = \"30Mbps\"\n";
-    let Some(mut world) = world("tm", "uplink_rate = \"30Mbps\"", 1) else { return };
-    let plain = std::fs::read_to_string(world.config(0)).unwrap();
-    assert!(plain.contains(table));
+    let keys = format!("uplink_rate = \"30Mbps\"\nhold = {hold:?}");
+    let table = format!("\n[tenants]\n{keys}\n");
+    let Some(mut world) = world_of(name, &keys, 1, plain) else { return };
+    let waits = hold == "delay";
+    if waits && !world.exec(&world.host(0), "tc qdisc replace dev u0 root fq").status.success() {
+        println!("skipped: tc cannot set fq here");
+        return;
+    }
+    let whole = std::fs::read_to_string(world.config(0)).unwrap();
+    assert!(whole.contains(&table));
     world.transfer("10.7.2.2:9000", 1_000, |world| {
         for [share, limit, congestion] in ALL {
-            let mut text = if share { plain.clone() } else { plain.replace(table, "") };
+            let mut text = if share { whole.clone() } else { whole.replace(&table, "") };
             let weight = if share { "weight = 1" } else { "" };
             let limits = if limit { "\negress_rate = \"10Mbps\"" } else { "" };
             text = text.replace("weight = 1", &format!("{weight}{limits}"));
             if congestion {
-                text += "\n[congestion]\n";
+                text += &format!("\n[congestion]\nclamp = \"{CLAMP}B\"\n");
             }
             std::fs::write(world.config(0), text).unwrap();
             let reloaded = world.ctl(0, &["reload"]);
             assert!(reloaded.status.success(), "{}", String::from_utf8_lossy(&reloaded.stderr));
-            let sent = || match world.ask(0, &["tenants"]) {
+            let held = || match world.ask(0, &["tenants"]) {
                 serde_json::Value::Null => None,
-                tenants => guest(&tenants, "lxc0")["segments"].as_u64(),
+                tenants => Some(guest(&tenants, "lxc0").clone()),
             };
-            let before = sent();
+            let count = |key: &str| held().and_then(|guest| guest[key].as_u64());
+            let windows = || ["windows_lowered", "policed_segments"].map(|name| world.counter(0, name));
             rates(world, 1);
+            let before = (count("segments"), count("dropped_segments"), count("delayed_segments"), windows());
             let [tcp, _] = rates(world, 3);
-            println!("share {share}, limit {limit}, congestion control {congestion}: {tcp:.1} Mb/s");
-            // In packets of 1404 of 1588 bytes on the wire; a limit counts 1464 of them, and lets 64 KB go at once.
+            let seen = format!("share {share}, limit {limit}, congestion control {congestion}: {tcp:.1} Mb/s");
+            println!("{hold}, plain {plain}, {seen}");
+            // A limit counts 1464 bytes of a packet, and lets 64 KB go at once.
             let most = match (share, limit) {
                 (_, true) => 9.9,
-                (true, false) => 27.0,
+                (true, false) => {
+                    if plain {
+                        29.0
+                    } else {
+                        SHARED
+                    }
+                }
                 (false, false) => f64::INFINITY,
             };
-            // Without a limit in front of it, whole segments of a window are dropped by a share, and TCP waits for its timer.
-            let least = if share || limit { 0.1 } else { 30.0 };
-            assert!(tcp < most && tcp > least, "{share} {limit} {congestion}: {tcp}");
-            assert_eq!((before.is_some(), sent() > before), (share, share), "counted where there is one");
+            // Whole segments of a window are dropped by a share, and TCP waits for its timer.
+            let least = match (share, limit) {
+                (true, _) if !waits => 0.1,
+                (true, false) => 0.7 * SHARED,
+                (_, true) => 5.0,
+                (false, false) => 30.0,
+            };
+            assert!(tcp < most && tcp > least, "{seen}: {least} to {most}");
+            assert_eq!(
+                (before.0.is_some(), count("segments") > before.0),
+                (share, share),
+                "counted where there is one: {seen}"
+            );
+            if let Some(guest) = held() {
+                assert_eq!(guest["fair_bps"], 30_000_000, "{guest}");
+                assert!(guest["rate_bps"].as_u64() <= Some(30_000_000), "{guest}");
+                // Behind the limit nothing exceeds it.
+                let acts = count("dropped_segments") > before.1 || count("delayed_segments") > before.2;
+                assert!(acts || limit, "{seen}: {guest}");
+            }
             let limits = world.ask(0, &["limits"]);
             assert_eq!(limits.as_array().unwrap().iter().any(|l| l["in_force"] == true), limit, "{limits}");
             let flows = world.ask(0, &["flows"]);
-            let seen = flows["flows"].as_array().unwrap().iter().any(|f| !f["congestion"].is_null());
-            assert_eq!(seen, congestion, "{flows}");
+            let of = |flow: &serde_json::Value| flow["congestion"]["window_bytes"].as_u64();
+            let window = flows["flows"].as_array().unwrap().iter().filter_map(of).max();
+            assert_eq!(window.is_some_and(|w| w <= CLAMP), congestion, "{seen}: {flows}");
+            // With a limit SPRING lowers windows, too.
+            assert!(limit || (windows() != before.3) == congestion, "{seen}: {:?} {:?}", before.3, windows());
         }
     });
+}
+
+#[test]
+fn shares_go_with_limits_and_with_congestion_control() {
+    together("tm", "drop", false);
+}
+
+#[test]
+fn shares_in_which_segments_wait_go_with_limits_and_with_congestion_control() {
+    together("tq", "delay", false);
+}
+
+#[test]
+fn shares_go_with_limits_and_with_congestion_control_without_a_tunnel() {
+    together("pq", "drop", true);
 }
 
 /// A link of 40 Mb/s with its queue at the end of host 0's uplink; its queue is marked. `child`: what waits behind the rate.
@@ -246,6 +298,30 @@ fn without_an_fq_what_should_wait_is_dropped_and_the_status_says_so() {
     let status = world.ask(0, &["status"]);
     let problems = status["problems"].as_array().unwrap();
     assert!(problems.iter().any(|p| p.as_str().unwrap().contains("no fq there")), "{status}");
+}
+
+#[test]
+fn the_log_says_when_new_pairs_are_refused_and_when_they_are_admitted_again() {
+    let keys = "uplink_rate = \"100Mbps\"\nrtt = \"200us\"\nlaw = \"alpha\"\nadmission = [0.05, 0.02]";
+    let Some(world) = world("ta", keys, 1) else { return };
+    if !narrow(&world, FIFO) {
+        println!("skipped: tc cannot set htb with {FIFO} here");
+        return;
+    }
+    let pin = mark(&world, &format!("ta{}", std::process::id()));
+    let flood = pour(&world, 0, 9000, 90);
+    // Before guest 2 asks for the first time: a pair that is known once is not refused.
+    eventually("many are marked", || guest(&world.ask(0, &["tenants"]), "lxc0")["alpha"].as_f64() > Some(0.2));
+    let asks = || world.exec(&world.guest(2), "ping -c 1 -W 1 10.7.2.2").status.success();
+    eventually("the other guest is refused", || !asks() && world.log(0).contains("to 10.7.2.2 are marked: new pairs"));
+    assert!(world.counter(0, "refused_segments") > 0);
+    assert_eq!(guest(&world.ask(0, &["tenants"]), "lxc0")["refused_segments"], 0, "its pair is known");
+    drop(flood);
+    eventually("it is admitted", asks);
+    let log = world.log(0);
+    let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    assert_eq!([lines("new pairs with it are refused"), lines("are admitted again")], [1, 1], "{log}");
+    let _ = std::fs::remove_file(pin);
 }
 
 /// Or rates would stay what they are, and a guest with a low one would keep it.
