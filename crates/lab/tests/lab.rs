@@ -488,14 +488,24 @@ fn floods_of_datagrams_leave_real_tcp_its_share() {
     };
     let Some((without, counters)) = goodput(None) else { return };
     assert!(counters.iter().all(|c| c.marks_counted == 0), "{counters:?}");
-    let hold = Hold::Delay(Bytes(200_000));
-    let config = Config { law: Law::Alpha, hold, ..Config::new(RATE, Time::from_ms(2)) };
-    let Some((with, counters)) = goodput(Some(Tenants { config, weights: vec![1] })) else { return };
-    println!("{without} and {with} Mbps, {counters:?}");
-    assert!(counters[2].marks_counted > 0 && counters[1].marks_heard > 0, "{counters:?}");
-    assert!(counters[2].feedback_sent > 0, "nothing flows back to host 1: {counters:?}");
-    // Of 32 Mbps, which is a third of the link.
-    assert!(with > 14.0 && with > 3.0 * without, "{without} and {with} Mbps, {counters:?}");
+    println!("without: {without:.1} Mbps");
+    for (law, hold) in [
+        (Law::Alpha, Hold::Delay(Bytes(200_000))),
+        (Law::Alpha, Hold::Drop),
+        (Law::Aiad, Hold::Delay(Bytes(200_000))),
+        (Law::Aiad, Hold::Drop),
+    ] {
+        let config = Config { law, hold, ..Config::new(RATE, Time::from_ms(2)) };
+        let Some((with, counters)) = goodput(Some(Tenants { config, weights: vec![1] })) else { return };
+        let sum = |of: fn(&edge::hygenicc::Counters) -> u64| counters.iter().map(of).sum::<u64>();
+        let (dropped, delayed) = (sum(|c| c.dropped_segments), sum(|c| c.delayed_segments));
+        println!("{law:?}, {hold:?}: {with:.1} Mbps, {dropped} segments dropped, {delayed} delayed");
+        assert!(counters[2].marks_counted > 0 && counters[1].marks_heard > 0, "{counters:?}");
+        assert!(counters[2].feedback_sent > 0, "nothing flows back to host 1: {counters:?}");
+        assert_eq!(delayed > 0, hold != Hold::Drop, "{counters:?}");
+        // Of 32 Mbps, which is a third of the link.
+        assert!(with > 14.0 && with > 3.0 * without, "{law:?} {hold:?}: {without} and {with} Mbps, {counters:?}");
+    }
 }
 
 /// A value of /proc/net/netstat or /proc/net/snmp, of all hosts together.
