@@ -120,6 +120,7 @@ fn shares_go_with_limits_and_with_congestion_control() {
         let (got, backlog, window, outcome) = together(on, TWO_SEGMENTS);
         let host = &outcome.hosts[0];
         let seen = format!("share {share}, limit {limit}, AC/DC {congestion}: {got:.0?} {backlog} {window:?} {host:?}");
+        println!("share {share}, limit {limit}, AC/DC {congestion}: {got:.0?} Mbps, backlog {backlog:.0} bytes");
         let fair = 0.7 * 478.0;
         // Of 1514 bytes that the limit counts, 1460 are payload.
         let ceiling = LIMIT.as_gbps_f64() * 1e3 * 1460.0 / 1514.0;

@@ -108,7 +108,8 @@ fn guests_share_the_uplink_by_weight_and_a_silent_one_leaves_its_part() {
 
 /// Megabits a second of the uplink that guests share, payload: packets of 1404 of 1588 bytes on the wire in the tunnel.
 const SHARED: f64 = 27.0;
-const CLAMP: u64 = 60_000;
+/// Less than a bucket holds: what keeps to it loses nothing.
+const CLAMP: u64 = 30_000;
 
 /// A share is one more ceiling, beside a port's limit and AC/DC's windows: whichever is the least holds, and a connection lives through
 /// all changes. In an order in which each changes alone.
@@ -150,7 +151,7 @@ fn together(name: &str, hold: &str, plain: bool) {
                 tenants => Some(guest(&tenants, "lxc0").clone()),
             };
             let count = |key: &str| held().and_then(|guest| guest[key].as_u64());
-            let windows = || ["windows_lowered", "policed_segments"].map(|name| world.counter(0, name));
+            let windows = || ["windows_lowered", "drop_policed_segments"].map(|name| world.counter(0, name));
             rates(world, 1);
             let before = (count("segments"), count("dropped_segments"), count("delayed_segments"), windows());
             let [tcp, _] = rates(world, 3);
@@ -184,9 +185,9 @@ fn together(name: &str, hold: &str, plain: bool) {
             if let Some(guest) = held() {
                 assert_eq!(guest["fair_bps"], 30_000_000, "{guest}");
                 assert!(guest["rate_bps"].as_u64() <= Some(30_000_000), "{guest}");
-                // Behind the limit nothing exceeds it.
+                // Behind the limit and within the window nothing exceeds it.
                 let acts = count("dropped_segments") > before.1 || count("delayed_segments") > before.2;
-                assert!(acts || limit, "{seen}: {guest}");
+                assert!(acts || limit || congestion, "{seen}: {guest}");
             }
             let limits = world.ask(0, &["limits"]);
             assert_eq!(limits.as_array().unwrap().iter().any(|l| l["in_force"] == true), limit, "{limits}");
@@ -194,7 +195,8 @@ fn together(name: &str, hold: &str, plain: bool) {
             let of = |flow: &serde_json::Value| flow["congestion"]["window_bytes"].as_u64();
             let window = flows["flows"].as_array().unwrap().iter().filter_map(of).max();
             assert_eq!(window.is_some_and(|w| w <= CLAMP), congestion, "{seen}: {flows}");
-            // With a limit SPRING lowers windows, too.
+            // Of a connection that it has seen begin. With a limit SPRING lowers windows, too.
+            world.exchange("10.7.2.2:9100", 200_000);
             assert!(limit || (windows() != before.3) == congestion, "{seen}: {:?} {:?}", before.3, windows());
         }
     });
@@ -302,7 +304,7 @@ fn without_an_fq_what_should_wait_is_dropped_and_the_status_says_so() {
 
 #[test]
 fn the_log_says_when_new_pairs_are_refused_and_when_they_are_admitted_again() {
-    let keys = "uplink_rate = \"100Mbps\"\nrtt = \"200us\"\nlaw = \"alpha\"\nadmission = [0.05, 0.02]";
+    let keys = "uplink_rate = \"100Mbps\"\nrtt = \"200us\"\nlaw = \"alpha\"\nadmission = [0.01, 0.005]";
     let Some(world) = world("ta", keys, 1) else { return };
     if !narrow(&world, FIFO) {
         println!("skipped: tc cannot set htb with {FIFO} here");
@@ -310,8 +312,12 @@ fn the_log_says_when_new_pairs_are_refused_and_when_they_are_admitted_again() {
     }
     let pin = mark(&world, &format!("ta{}", std::process::id()));
     let flood = pour(&world, 0, 9000, 90);
+    // Marks go back with these, too. They come in lumps all the same, of which alpha counts what an interval sent: it is small.
+    let back = "10.7.1.2:9002";
+    let _back = [(0, format!("udp-sink {back} 0")), (1, format!("udp-pour {back} 20"))]
+        .map(|(guest, role)| Running(world.spawn(&world.guest(guest), &role)));
     // Before guest 2 asks for the first time: a pair that is known once is not refused.
-    eventually("many are marked", || guest(&world.ask(0, &["tenants"]), "lxc0")["alpha"].as_f64() > Some(0.2));
+    eventually("many are marked", || guest(&world.ask(0, &["tenants"]), "lxc0")["alpha"].as_f64() > Some(0.02));
     let asks = || world.exec(&world.guest(2), "ping -c 1 -W 1 10.7.2.2").status.success();
     eventually("the other guest is refused", || !asks() && world.log(0).contains("to 10.7.2.2 are marked: new pairs"));
     assert!(world.counter(0, "refused_segments") > 0);
