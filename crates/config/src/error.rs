@@ -167,6 +167,21 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+/// Two values.
+///
+/// # Errors
+/// All that is wrong with either.
+pub fn both<A, B>(a: Result<A, ConfigError>, b: Result<B, ConfigError>) -> Result<(A, B), ConfigError> {
+    match (a, b) {
+        (Ok(a), Ok(b)) => Ok((a, b)),
+        (Err(mut all), Err(more)) => {
+            all.extend(more);
+            Err(all)
+        }
+        (Err(error), _) | (_, Err(error)) => Err(error),
+    }
+}
+
 /// The candidate most like `word`, if any is like it at all.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates

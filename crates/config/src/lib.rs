@@ -16,7 +16,7 @@ mod strict;
 mod values;
 
 pub use document::Document;
-pub use error::{closest, ConfigError, Fault};
+pub use error::{both, closest, ConfigError, Fault};
 pub use faults::Faults;
 pub use invalid::{Invalid, Wrong};
 pub use keys::{check, within, within_others, within_time, Key, Role};

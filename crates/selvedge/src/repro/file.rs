@@ -4,7 +4,7 @@ use super::Expression;
 use crate::input;
 use crate::scenario::{Choice, Plan, Room};
 use crate::sweep::{Axes, SweepTable};
-use config::{closest, ConfigError, Document, Invalid, Wrong};
+use config::{both, closest, ConfigError, Document, Invalid, Wrong};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::Path;
@@ -293,18 +293,6 @@ impl Experiment {
             }
         }
         points
-    }
-}
-
-/// Two values, or all that is wrong with either.
-fn both<A, B>(a: Result<A, ConfigError>, b: Result<B, ConfigError>) -> Result<(A, B), ConfigError> {
-    match (a, b) {
-        (Ok(a), Ok(b)) => Ok((a, b)),
-        (Err(mut all), Err(more)) => {
-            all.extend(more);
-            Err(all)
-        }
-        (Err(error), _) | (_, Err(error)) => Err(error),
     }
 }
 

@@ -78,10 +78,11 @@ pub fn fabric(document: &Document) -> Result<topology::Topology, ConfigError> {
             Invalid::new("topology", "is missing", "add [topology] with a kind; docs/scenarios.md has its keys");
         return Err(document.error(&invalid));
     };
-    let mut table: TopologyTable = document.read_table(section, "topology")?;
     let mut faults = Faults::of(document);
-    let sound = faults.note(table.complete());
-    let built = sound.and_then(|()| faults.note(table.build(&document.directory_of(PATH))));
+    let table = faults.read_table::<TopologyTable>(section, "topology");
+    let sound = table.and_then(|mut table| faults.note(table.complete()).map(|()| table));
+    let sound = sound.filter(|_| faults.is_empty());
+    let built = sound.and_then(|table| faults.note(table.build(&document.directory_of(PATH))));
     faults.unless(built)
 }
 

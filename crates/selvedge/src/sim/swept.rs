@@ -9,7 +9,7 @@ use crate::run::{default_threads, run_all, Bar};
 use crate::scenario::{Choice, Plan, Room};
 use crate::sweep::SweepTable;
 use crate::Failure;
-use config::{closest, ConfigError, Document};
+use config::{both, closest, ConfigError, Document};
 use serde_json::json;
 
 struct Point {
@@ -91,21 +91,38 @@ fn points(arguments: &Run, document: &Document, sweep: &SweepTable, threads: usi
         }
     }
     let choice = Choice { schemes: arguments.scheme.clone(), seeds: arguments.seeds.clone() };
-    let mut points = Vec::new();
+    let mut points = Ok(Vec::new());
     for (n, label) in labels.into_iter().enumerate() {
         if !arguments.at.is_empty() && !arguments.at.contains(&label) {
             continue;
         }
-        let mut document = document.clone();
-        sweep.apply(n, &mut document)?;
-        let mut plan = Plan::within(&document, &choice, Room { most: arguments.memory, threads })?;
-        plan.modelled()?;
-        if let Some(link) = &arguments.capture {
-            capture(&mut plan, link)?;
+        let planned = plan_at(arguments, document, (sweep, n), &choice, threads);
+        points = both(points, planned).map(|(mut points, plan)| {
+            points.push(Point { label, value: sweep.value(n), number: sweep.number(n), plan });
+            points
+        });
+        if points.as_ref().is_err_and(ConfigError::is_full) {
+            break;
         }
-        points.push(Point { label, value: sweep.value(n), number: sweep.number(n), plan });
     }
-    Ok(points)
+    points
+}
+
+fn plan_at(
+    arguments: &Run,
+    document: &Document,
+    (sweep, n): (&SweepTable, usize),
+    choice: &Choice,
+    threads: usize,
+) -> Result<Plan, ConfigError> {
+    let mut document = document.clone();
+    sweep.apply(n, &mut document)?;
+    let mut plan = Plan::within(&document, choice, Room { most: arguments.memory, threads })?;
+    plan.modelled()?;
+    if let Some(link) = &arguments.capture {
+        capture(&mut plan, link)?;
+    }
+    Ok(plan)
 }
 
 /// A label as part of a file's name. What has no place there becomes its number in Unicode, so that two labels never share one.

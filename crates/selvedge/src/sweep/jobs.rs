@@ -3,7 +3,7 @@
 use super::{Axes, Point};
 use crate::input;
 use crate::scenario::{Choice, Plan, Room, Seeds};
-use config::{closest, ConfigError, Document};
+use config::{both, closest, ConfigError, Document};
 use ring::digest::{Context, SHA256};
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ impl Jobs {
     /// chooses points.
     ///
     /// # Errors
-    /// A scenario that makes no sense at a point, labels that no point has, too many jobs.
+    /// All that makes no sense at any point, labels that no point has, too many jobs.
     pub(crate) fn new(
         document: &Document,
         axes: Option<&Axes>,
@@ -52,18 +52,20 @@ impl Jobs {
             documents: Vec::new(),
             room,
         };
+        let mut all = Ok(());
         for point in points {
             let mut document = document.clone();
-            if let Some(axes) = axes {
-                axes.apply(&point, &mut document)?;
+            let applied = axes.map_or(Ok(()), |axes| axes.apply(&point, &mut document));
+            all = both(all, applied.and_then(|()| jobs.add(point, document, choice))).map(drop);
+            if all.as_ref().is_err_and(ConfigError::is_full) {
+                break;
             }
-            jobs.add(point, document, choice)?;
             if jobs.all.len() > MOST_JOBS {
                 let problem = format!("makes more than {MOST_JOBS} jobs");
                 return Err(ConfigError::new(jobs.documents[0].name(), problem, "choose fewer points or seeds"));
             }
         }
-        Ok(jobs)
+        all.map(|()| jobs)
     }
 
     fn add(&mut self, point: Point, document: Document, choice: &Choice) -> Result<(), ConfigError> {

@@ -217,6 +217,10 @@ fn mistakes_are_named_before_anything_runs() {
         assert!(stdout(&output).is_empty() && said.lines().count() == 1, "{arguments:?}: {said}");
     }
     assert!(!scratch.path().join("out").exists());
+    // What is wrong at several points is told of all.
+    scratch.file("both.toml", &format!("{TINY}{}", AXES.replace("values = [1, 2]", "values = [\"few\", \"many\"]")));
+    let said = stderr(&selvedge(scratch.path(), &["sweep", "both.toml"]));
+    assert!(said.contains("\"few\"") && said.contains("\"many\"") && said.lines().count() == 2, "{said}");
     // A command that draws one axis says which one takes several.
     let said = stderr(&selvedge(scratch.path(), &["sim", "run", "s.toml"]));
     assert!(said.contains("sweep: has 2 axes") && said.contains("`selvedge sweep`"), "{said}");

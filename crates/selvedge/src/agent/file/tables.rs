@@ -64,7 +64,8 @@ pub(super) struct AgentTable {
     /// Most connections of one port, counted in the flow table and in the table of rate limits each.
     #[schemars(range(min = 1))]
     pub(super) max_flows_per_port: Option<u32>,
-    /// Most connections of one network.
+    /// Most connections of one network in the table of flows. Tables of limits, pairs and `[fastlane]` have bounds per port only: a row
+    /// there belongs to a port.
     #[schemars(range(min = 1))]
     pub(super) max_flows_per_network: Option<u32>,
     /// The edge forgets a connection after this time without a packet.
