@@ -33,12 +33,13 @@ pub fn default_threads() -> usize {
 /// Hosts below which a run has one thread: its windows hold too little to share.
 const LEAST_HOSTS: usize = 64;
 
-/// Threads for each of `at_once` runs on so many hosts.
-fn threads_each(threads: usize, at_once: usize, hosts: usize) -> usize {
+/// Threads of the `worker`-th of `at_once` that share them, for a run on so many hosts.
+pub fn threads_of(worker: usize, threads: usize, at_once: usize, hosts: usize) -> usize {
     if hosts < LEAST_HOSTS {
         return 1;
     }
-    (threads / at_once.max(1)).max(1)
+    let at_once = at_once.max(1);
+    (threads / at_once + usize::from(worker < threads % at_once)).max(1)
 }
 
 /// Results in the plan's order of schemes, then of seeds, however many threads made them.
@@ -56,23 +57,23 @@ pub fn run_all(plan: &Plan, threads: usize, bar: &Bar) -> Result<Vec<Finished>, 
     let failed = AtomicBool::new(false);
     let slots: Vec<Mutex<Option<Result<Finished, RunError>>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
     let at_once = threads.clamp(1, jobs.len().max(1));
-    let work = || loop {
+    let work = |worker| loop {
         let at = next.fetch_add(1, Ordering::Relaxed);
         let Some(&(scheme, seed)) = jobs.get(at) else { break };
         if failed.load(Ordering::Relaxed) {
             break;
         }
-        let result = run_one(plan, scheme, seed, (threads, at_once), bar);
+        let result = run_one(plan, scheme, seed, |hosts| threads_of(worker, threads, at_once, hosts), bar);
         failed.fetch_or(result.is_err(), Ordering::Relaxed);
         if let Ok(mut slot) = slots[at].lock() {
             *slot = Some(result);
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..at_once {
-            scope.spawn(work);
+        for worker in 1..at_once {
+            scope.spawn(move || work(worker));
         }
-        work();
+        work(0);
     });
     slots.into_iter().filter_map(|slot| slot.into_inner().ok().flatten()).collect()
 }
@@ -82,12 +83,12 @@ fn run_one(
     plan: &Plan,
     scheme: usize,
     seed: u64,
-    (threads, at_once): (usize, usize),
+    threads: impl Fn(usize) -> usize,
     bar: &Bar,
 ) -> Result<Finished, RunError> {
     let scheme = &plan.schemes[scheme];
     let experiment = scheme.experiment(seed);
-    let threads = threads_each(threads, at_once, experiment.topology.n_hosts());
+    let threads = threads(experiment.topology.n_hosts());
     let begun = Instant::now();
     let mut reported = (0, 0);
     let outcome = host::run_on(&experiment, threads, &mut |progress| {
@@ -158,9 +159,13 @@ mod tests {
 
     #[test]
     fn threads_that_no_run_needs_help_large_runs() {
-        assert_eq!(threads_each(8, 8, 1_000), 1);
-        assert_eq!(threads_each(8, 3, 1_000), 2);
-        assert_eq!(threads_each(8, 1, 64), 8);
-        assert_eq!(threads_each(8, 1, 63), 1, "its windows are too small");
+        let each = |threads, at_once, hosts| -> Vec<usize> {
+            (0..at_once).map(|worker| threads_of(worker, threads, at_once, hosts)).collect()
+        };
+        assert_eq!(each(8, 8, 1_000), [1; 8]);
+        assert_eq!(each(8, 3, 1_000), [3, 3, 2], "all of them");
+        assert_eq!(each(8, 1, 64), [8]);
+        assert_eq!(each(8, 1, 63), [1], "its windows are too small");
+        assert_eq!(each(1, 3, 64), [1; 3]);
     }
 }

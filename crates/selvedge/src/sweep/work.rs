@@ -3,7 +3,7 @@
 use super::jobs::{Job, Jobs};
 use super::store::Store;
 use super::tables;
-use crate::run::RunError;
+use crate::run::{threads_of, RunError};
 use crate::Failure;
 use host::measure::{summarise, Buckets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -19,21 +19,22 @@ pub(crate) struct Done {
     pub(crate) failed: Vec<(String, String)>,
 }
 
-/// Runs these jobs, `at_once` at a time. A job that fails does not keep others from running; a file that cannot be written does.
+/// Runs these jobs, as many at a time as there are threads; large ones share what others leave. A job that fails does not keep others from running; a file that cannot be written does.
 ///
 /// # Errors
 /// The file system's, or a scenario that was changed meanwhile.
-pub(crate) fn run(jobs: &Jobs, wanted: &[&Job], store: &Store, at_once: usize, flows: bool) -> Result<Done, Failure> {
+pub(crate) fn run(jobs: &Jobs, wanted: &[&Job], store: &Store, threads: usize, flows: bool) -> Result<Done, Failure> {
     let next = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
     let done = Mutex::new((Done::default(), None));
     let bar = bar(wanted.len());
-    let work = || {
+    let at_once = threads.clamp(1, wanted.len().max(1));
+    let work = |worker| {
         while let Some(job) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            let ended = one(jobs, job, store, flows);
+            let ended = one(jobs, job, store, |hosts| threads_of(worker, threads, at_once, hosts), flows);
             bar.inc(1);
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             match ended {
@@ -47,10 +48,10 @@ pub(crate) fn run(jobs: &Jobs, wanted: &[&Job], store: &Store, at_once: usize, f
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..at_once.clamp(1, wanted.len().max(1)) {
-            scope.spawn(work);
+        for worker in 1..at_once {
+            scope.spawn(move || work(worker));
         }
-        work();
+        work(0);
     });
     bar.finish_and_clear();
     let (mut done, error) = done.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -58,16 +59,19 @@ pub(crate) fn run(jobs: &Jobs, wanted: &[&Job], store: &Store, at_once: usize, f
     error.map_or(Ok(done), Err)
 }
 
-fn one(jobs: &Jobs, job: &Job, store: &Store, with_flows: bool) -> Result<(), Failure> {
+fn one(
+    jobs: &Jobs,
+    job: &Job,
+    store: &Store,
+    threads: impl Fn(usize) -> usize,
+    with_flows: bool,
+) -> Result<(), Failure> {
     let plan = jobs.plan(job)?;
     let Some(scheme) = plan.schemes.first() else { return Ok(()) };
     let mut experiment = scheme.experiment(job.seed);
     experiment.record.sample_every = units::Time::ZERO; // no series is kept
-    let outcome = host::run(&experiment, &mut |_| {}).map_err(|problem| RunError::Workload {
-        scheme: job.scheme.clone(),
-        seed: job.seed,
-        problem,
-    })?;
+    let outcome = host::run_on(&experiment, threads(experiment.topology.n_hosts()), &mut |_| {})
+        .map_err(|problem| RunError::Workload { scheme: job.scheme.clone(), seed: job.seed, problem })?;
     let names: Vec<String> = plan.scenario.workload.iter().map(|w| w.name.clone()).collect();
     let summary = summarise(&outcome, &names, plan.scenario.warmup, &Buckets::default());
     let metrics = frame::parquet(&tables::metrics(&plan, job, &summary)).map_err(Failure::Form)?;
