@@ -23,6 +23,7 @@ SV_ASSERT_SIZE(struct sv_limiter_key, 8);
 
 /* sv_limiter.flags */
 #define SV_LIMITER_BOTH 0x1 /* the port has a limit of the other direction, too */
+#define SV_LIMITER_BARE 0x2 /* of what a guest sends: segments come without an Ethernet header */
 #define SV_LIMITER_NUMBER 16 /* from this bit on: the number of a port without a network (SV_RETURN_NUMBER) */
 
 /*

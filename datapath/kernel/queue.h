@@ -19,6 +19,14 @@ static __always_inline struct sv_limiter *find_limiter(u32 ifindex, u32 directio
 	return bpf_map_lookup_elem(&limiters, key);
 }
 
+/* The queue's device takes nothing without an Ethernet header. The kernel takes it off on the way back to the port. */
+static __always_inline int put_ethernet(struct __sk_buff *skb)
+{
+	u16 proto = (u16)skb->protocol;
+
+	return bpf_skb_change_head(skb, SV_ETH_LEN, 0) || bpf_skb_store_bytes(skb, SV_ETH_LEN - 2, &proto, sizeof(proto), 0);
+}
+
 /* Towards the queue, if there is one. */
 static __always_inline int to_queue(struct __sk_buff *skb, const struct sv_limiter *l, u32 first)
 {
@@ -26,6 +34,8 @@ static __always_inline int to_queue(struct __sk_buff *skb, const struct sv_limit
 
 	if (!l->device)
 		return NEXT;
+	if (l->flags & SV_LIMITER_BARE && put_ethernet(skb))
+		return TC_ACT_SHOT;
 	if (!number) {
 		skb->mark = skb->ifindex;
 	} else if (skb->priority) {

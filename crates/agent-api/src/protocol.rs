@@ -425,6 +425,9 @@ pub struct Limit {
     /// `htb`, `departure`, `virtual`: what that is.
     #[serde(default)]
     pub pacing: String,
+    /// Where that is; empty: nothing holds segments.
+    #[serde(default)]
+    pub device: String,
     /// Guaranteed.
     pub rate_bps: u64,
     /// With what others leave.

@@ -4,7 +4,7 @@ use super::error::{Error, Result};
 use super::watch::{Change, Watch};
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage};
-use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage};
 use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage};
 use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,8 @@ pub(super) struct Interface {
     pub(super) name: String,
     pub(super) up: bool,
     pub(super) loopback: bool,
+    /// Its packets have no Ethernet header.
+    pub(super) bare: bool,
     pub(super) mtu: u32,
     pub(super) mac: Option<[u8; 6]>,
     pub(super) veth_peer: Option<VethPeer>,
@@ -195,6 +197,7 @@ fn interface(link: &LinkMessage) -> Interface {
     let mut found = Interface {
         up: link.header.flags.contains(LinkFlags::Up) && link.header.flags.contains(LinkFlags::Running),
         loopback: link.header.flags.contains(LinkFlags::Loopback),
+        bare: !matches!(link.header.link_layer_type, LinkLayerType::Ether | LinkLayerType::Loopback),
         ..Interface::default()
     };
     let (mut veth, mut peer, mut namespace) = (false, None, None);

@@ -67,6 +67,8 @@ pub(crate) struct Wanted {
     network: Option<u32>,
     kind: LawKind,
     law: Law,
+    /// Its packets have no Ethernet header: no law reads them, and none goes first.
+    bare: bool,
 }
 
 /// What of it is in force, and what else of the agent must follow.
@@ -111,14 +113,16 @@ pub(crate) fn wanted(config: &Config, interfaces: &Interfaces) -> Vec<Wanted> {
         let egress = annotated.egress.map(Rate::fixed).or(limits.egress);
         let ingress = annotated.ingress.or(limits.ingress).map(Rate::fixed);
         for (direction, rate, tenant) in [(LIMITER_OUT, egress, limits.tenant.clone()), (LIMITER_IN, ingress, None)] {
+            let bare = interface.bare;
             all.extend(rate.map(|rate| Wanted {
                 key: LimiterKey { ifindex, direction },
                 interface: interface.name.clone(),
                 rate,
                 tenant,
                 network: rule.network,
-                kind: limits.law,
-                law: limits.law_for(rate.ceiling, config.limits.sparse_first),
+                kind: if bare { LawKind::None } else { limits.law },
+                law: if bare { Law::None } else { limits.law_for(rate.ceiling, config.limits.sparse_first) },
+                bare,
             }));
         }
     }

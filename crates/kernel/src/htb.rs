@@ -47,7 +47,11 @@ const FQ_HORIZON_US: u32 = 10_000_000;
 const LINKLAYER_ETHERNET: u8 = 1;
 /// The kernel's unit of time in these messages.
 const NS_PER_TICK: u64 = 64;
+const RTM_GETLINK: u16 = 18;
+/// struct ifinfomsg
+const IFINFOMSG: usize = 16;
 const IFLA_MTU: u16 = 4;
+const IFLA_LINK: u16 = 5;
 const IFLA_AF_SPEC: u16 = 26;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
@@ -354,6 +358,33 @@ pub fn add_pair(first: &str, second: &str) -> io::Result<()> {
         let _ = request(RTM_NEWLINK, 0, &body); // without IPv6 there is nothing to keep quiet
     }
     Ok(())
+}
+
+/// A device as far as pairs go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub name: String,
+    pub ifindex: u32,
+    /// Of a veth, the other end's number; perhaps in another namespace.
+    pub peer: Option<u32>,
+}
+
+/// All devices whose names begin with `prefix`.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn links(prefix: &str) -> io::Result<Vec<Link>> {
+    let all = dump(RTM_GETLINK, &link_header(0))?;
+    Ok(all.iter().filter_map(|message| link(message)).filter(|link| link.name.starts_with(prefix)).collect())
+}
+
+fn link(message: &[u8]) -> Option<Link> {
+    let attributes = message.get(IFINFOMSG..)?;
+    let name = find(attributes, IFLA_IFNAME)?;
+    let name = String::from_utf8_lossy(name.strip_suffix(&[0]).unwrap_or(name)).into_owned();
+    let kind = find(attributes, IFLA_LINKINFO).and_then(|info| find(info, IFLA_INFO_KIND)).unwrap_or_default();
+    let peer = find(attributes, IFLA_LINK).filter(|_| kind.starts_with(b"veth")).and_then(|peer| u32_at(peer, 0));
+    Some(Link { name, ifindex: u32_at(message, 4)?, peer })
 }
 
 /// # Errors

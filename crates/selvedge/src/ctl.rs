@@ -461,7 +461,7 @@ fn limits(limits: &[Limit]) -> String {
             or_dash(&l.tenant),
             or_dash(&l.pod.label()),
             l.law.clone(),
-            or_dash(&l.pacing),
+            if l.device.is_empty() { or_dash(&l.pacing) } else { format!("{} on {}", l.pacing, l.device) },
             if l.in_force { rate } else { format!("{rate} (NOT in force)") },
             BitRate::from_bps(l.ceiling_bps).to_string(),
             l.backlog_bytes.to_string(),

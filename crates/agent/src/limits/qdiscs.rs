@@ -2,7 +2,7 @@
 
 use super::super::rules::LIMIT_NAME;
 use agent_api::config::MAX_PAIRS;
-use kernel::htb::{self, Class, Found, Qdisc};
+use kernel::htb::{self, Class, Found, Link, Qdisc};
 use std::io;
 
 /// Where the sending of some ports is limited: it enters by the first device and leaves by the second.
@@ -27,13 +27,50 @@ impl Pair {
         kernel::ifindex(&self.first()).ok()
     }
 
-    /// Fine if it is not there.
-    pub(super) fn remove(self) -> io::Result<()> {
-        match self.ifindex() {
+    /// Both devices, if they are there and one another's ends.
+    fn ends(self, links: &[Link]) -> Option<[&Link; 2]> {
+        let [first, second] = [self.first(), self.second()].map(|name| links.iter().find(|link| link.name == name));
+        first.zip(second).filter(|(a, b)| a.peer == Some(b.ifindex) && b.peer == Some(a.ifindex)).map(|(a, b)| [a, b])
+    }
+
+    /// Why our queue cannot be there, if so. `links`: all devices of such names.
+    pub(super) fn obstacle(self, links: &[Link], qdiscs: &[Qdisc]) -> Option<Obstacle> {
+        if let Some([first, _]) = self.ends(links) {
+            let other = qdiscs.iter().find(|q| q.ifindex == first.ifindex && q.is_anothers())?;
+            return Some(Obstacle { why: occupied(&first.name, other), fq: (other.kind == "fq").then_some(self) });
+        }
+        let taken = links.iter().find(|link| link.name == self.first() || link.name == self.second())?;
+        Some(Obstacle { why: format!("{} is another's device; rename or remove it", taken.name), fq: None })
+    }
+
+    /// Takes it away, unless that is somebody else's device. Fine if it is not there.
+    fn remove(self, links: &[Link]) -> io::Result<()> {
+        match self.ends(links) {
             Some(_) => htb::remove_pair(&self.first()),
             None => Ok(()),
         }
     }
+}
+
+/// What is in the place of a pair of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Obstacle {
+    pub(super) why: String,
+    /// The pair, if an fq is on it, which keeps to departure times whosever it is.
+    pub(super) fq: Option<Pair>,
+}
+
+/// All devices that bear names of ours.
+pub(super) fn links() -> io::Result<Vec<Link>> {
+    htb::links(LIMIT_NAME)
+}
+
+/// Pairs that nobody needs. One with a queue of somebody's stays, and with it what was put there.
+pub(super) fn remove_pairs(needed: impl Fn(Pair) -> bool, qdiscs: &[Qdisc]) -> io::Result<()> {
+    let links = links()?;
+    Pair::all()
+        .filter(|pair| !needed(*pair) && pair.obstacle(&links, qdiscs).is_none())
+        .try_for_each(|pair| pair.remove(&links))
 }
 
 /// The queue of a leaf, unless somebody has put another qdisc there, which stays; in a class that is new nobody has.
@@ -92,5 +129,37 @@ pub(crate) fn remove_all() -> io::Result<()> {
     let pairs: Vec<u32> = Pair::all().filter_map(Pair::ifindex).collect();
     let others = ours.iter().filter(|q| q.is_ours() && !pairs.contains(&q.ifindex));
     others.into_iter().try_for_each(|q| htb::remove_root(q.ifindex))?;
-    Pair::all().try_for_each(Pair::remove)
+    let links = links()?;
+    Pair::all().try_for_each(|pair| pair.remove(&links))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(name: &str, ifindex: u32, peer: Option<u32>) -> Link {
+        Link { name: name.into(), ifindex, peer }
+    }
+
+    #[test]
+    fn a_pair_gives_way_to_others() {
+        let root =
+            |ifindex, kind: &str, handle| Qdisc { ifindex, handle, parent: 0xffff_ffff, kind: kind.into(), limit: 0 };
+        let ours = [link("svlimit0", 5, Some(6)), link("svlimit1", 6, Some(5))];
+        let of = |links: &[Link], qdiscs: &[Qdisc]| Pair(0).obstacle(links, qdiscs);
+        assert_eq!(of(&[], &[]), None);
+        assert_eq!(of(&ours, &[root(5, "htb", kernel::htb::HANDLE), root(6, "pfifo", 0x70000)]), None);
+        let pfifo = of(&ours, &[root(5, "pfifo", 0x70000)]).unwrap();
+        assert!(pfifo.why.contains("pfifo 7:") && pfifo.fq.is_none(), "{pfifo:?}");
+        assert_eq!(of(&ours, &[root(5, "fq", 0x70000)]).unwrap().fq, Some(Pair(0)));
+        for others in [
+            [link("svlimit0", 5, Some(9)), link("x", 9, Some(5))],
+            [link("svlimit0", 5, None), link("svlimit1", 6, Some(7))],
+            [link("x", 5, Some(6)), link("svlimit1", 6, Some(5))],
+        ] {
+            let found = of(&others, &[]).unwrap();
+            assert!(found.why.contains("svlimit") && found.fq.is_none(), "{found:?}");
+            assert!(Pair(0).ends(&others).is_none(), "it is never removed");
+        }
+    }
 }

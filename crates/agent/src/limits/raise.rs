@@ -3,7 +3,7 @@
 use super::super::attached::Attached;
 use super::super::interfaces::Interfaces;
 use super::super::rows::Rows;
-use super::qdiscs::{add_fq, occupied, set, set_queue, set_root, Pair};
+use super::qdiscs::{add_fq, links, occupied, remove_pairs, set, set_queue, set_root, Obstacle, Pair};
 use super::spread::spread;
 use super::{
     bytes_per_second, class, numbers, wanted, Limited, Wanted, BOTH, IN_BULK, IN_FIRST, OF_FIRST, PORTS, TENANTS,
@@ -12,12 +12,23 @@ use super::{
 use agent_api::config::{Config, LawKind, Pacing, Rate};
 use edge::limiter::Law;
 use kernel::htb::{self, Class, Found, Qdisc, HANDLE, TOP};
-use kernel::state::limiter::{Limiter, LimiterKey, LIMITER_BOTH, LIMITER_IN, LIMITER_NUMBER, LIMITER_OUT, NUMBERS};
+use kernel::state::limiter::{
+    Limiter, LimiterKey, LIMITER_BARE, LIMITER_BOTH, LIMITER_IN, LIMITER_NUMBER, LIMITER_OUT, NUMBERS,
+};
 use kernel::state::{Plain, Port, PORT_LIMITER, RETURN};
 use kernel::{KernelEdge, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use units::BitRate;
+
+/// What holds the segments of one limit.
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    /// A class of a device's HTB, and that of what goes first, if there is one.
+    Class { device: u32, class: u32, first: Option<u32> },
+    /// Departure times, to which a device's fq keeps; 0: nothing does.
+    Times { device: u32 },
+}
 
 /// What limits need of the agent while they are put in place.
 pub(crate) struct Raise<'a> {
@@ -68,22 +79,23 @@ impl Raise<'_> {
                 return limited;
             }
         };
+        self.refuse_bare(&limited, problems);
         if limited.wanted.iter().any(|w| w.key.direction == LIMITER_OUT) {
             let raised = match pacing {
-                Pacing::Htb => self.raise_egress(&mut limited, &qdiscs),
+                Pacing::Htb => self.raise_egress(&mut limited, &qdiscs, problems),
                 Pacing::Departure | Pacing::Virtual => self.schedule_egress(&mut limited, &qdiscs),
             };
             if let Err(e) = raised {
                 problems.push(format!("no egress limit is in force: {e}"));
             }
         }
-        for w in limited.wanted.clone().iter().filter(|w| w.key.direction == LIMITER_IN) {
-            match raise_ingress(w, pacing, self.some_go_first(), &qdiscs) {
-                Ok((device, class, first)) => {
-                    if first.is_some() {
+        for w in limited.wanted.clone().iter().filter(|w| w.key.direction == LIMITER_IN && self.can_hold(w)) {
+            match raise_ingress(w, pacing, self.some_go_first() && !w.bare, &qdiscs) {
+                Ok(held) => {
+                    if let Held::Class { device, first: Some(_), .. } = held {
                         limited.kept.insert((device, TOP));
                     }
-                    self.note_limit(&mut limited, w, device, class, first);
+                    self.note_limit(&mut limited, w, held);
                 }
                 Err(why) => problems.push(format!("port {}: no ingress limit is in force: {why}", w.interface)),
             }
@@ -91,15 +103,38 @@ impl Raise<'_> {
         limited
     }
 
-    /// `first`: the class of what goes first, if there is one.
-    fn note_limit(&self, limited: &mut Limited, w: &Wanted, device: u32, class: u32, first: Option<u32>) {
+    /// Only IP has departure times, and the programs that give them look for it behind an Ethernet header.
+    fn can_hold(&self, w: &Wanted) -> bool {
+        !w.bare || self.config.limits.pacing == Pacing::Htb
+    }
+
+    /// Says what ports without Ethernet headers do not have.
+    fn refuse_bare(&self, limited: &Limited, problems: &mut Vec<String>) {
+        let bare: BTreeSet<&str> = limited.wanted.iter().filter(|w| w.bare).map(|w| w.interface.as_str()).collect();
+        problems.extend(bare.iter().map(|name| match self.config.limits.pacing {
+            Pacing::Htb => format!("port {name}: its limit is plain HTB, whose queue nothing keeps short: its packets have no Ethernet header"),
+            pacing => format!(
+                "port {name}: no limit is in force: its packets have no Ethernet header, and limits.pacing = {:?} needs one; set it to \"htb\"",
+                pacing.name()
+            ),
+        }));
+    }
+
+    fn note_limit(&self, limited: &mut Limited, w: &Wanted, held: Held) {
         let lawless = self.edge.lawless().is_some();
+        let (device, class, first) = match held {
+            Held::Class { device, class, first } => (device, class, first),
+            Held::Times { device } => (device, 0, None),
+        };
         let mut row = w.row(device, class, lawless, self.config.flow_idle_ns);
-        let scheduled = self.config.limits.pacing != Pacing::Htb;
+        let scheduled = matches!(held, Held::Times { .. });
         if scheduled {
             row = w.scheduled(row);
         }
-        if self.some_go_first() {
+        if w.bare && w.key.direction == LIMITER_OUT {
+            row.flags |= LIMITER_BARE;
+        }
+        if self.some_go_first() && !w.bare {
             row.share = bytes_per_second(w.rate.guarantee);
             row.first = first.unwrap_or(0);
         }
@@ -117,7 +152,7 @@ impl Raise<'_> {
             limited.kept.insert((device, class));
             limited.kept.extend(first.map(|first| (device, first)));
         }
-        let law = !lawless && (w.law != Law::None || self.some_go_first());
+        let law = !lawless && (w.law != Law::None || (self.some_go_first() && !w.bare));
         if w.key.direction == LIMITER_OUT || law {
             limited.attach.insert((w.key.ifindex, Role::LimitGuest));
         }
@@ -130,15 +165,8 @@ impl Raise<'_> {
         }
     }
 
-    /// A pair of devices, with a root qdisc on its first. Returns the number of that.
-    fn raise_pair(
-        &mut self,
-        limited: &mut Limited,
-        pair: Pair,
-        qdiscs: &[Qdisc],
-        kind: &str,
-        add: impl FnOnce(u32) -> io::Result<()>,
-    ) -> Result<u32, Box<dyn std::error::Error>> {
+    /// A pair of devices with our programs on it. Returns the number of the first.
+    fn take_pair(&mut self, limited: &mut Limited, pair: Pair) -> Result<u32, Box<dyn std::error::Error>> {
         let [first, second] = [pair.first(), pair.second()];
         htb::add_pair(&first, &second)?;
         limited.pairs.insert(pair);
@@ -149,43 +177,121 @@ impl Raise<'_> {
         }
         let port = Port { flags: PORT_LIMITER, ..Port::default() };
         limited.ports.insert(out.as_bytes().to_vec(), port.as_bytes().to_vec());
-        // The pair stays, and with it what was put there.
-        if let Some(other) = qdiscs.iter().find(|q| q.ifindex == device && q.is_anothers()) {
-            return Err(occupied(&first, other).into());
-        }
-        set_root(device, qdiscs, kind, add)?;
-        htb::set_up(&first)?;
-        htb::set_up(&second)?;
         Ok(device)
+    }
+
+    /// The same with a root qdisc on its first.
+    fn raise_pair(
+        &mut self,
+        limited: &mut Limited,
+        pair: Pair,
+        qdiscs: &[Qdisc],
+        kind: &str,
+        add: impl FnOnce(u32) -> io::Result<()>,
+    ) -> Result<u32, Box<dyn std::error::Error>> {
+        let device = self.take_pair(limited, pair)?;
+        set_root(device, qdiscs, kind, add)?;
+        htb::set_up(&pair.first())?;
+        htb::set_up(&pair.second())?;
+        Ok(device)
+    }
+
+    /// Pairs that nobody else has taken, the first of them, and what is in the way of the others.
+    fn free_pairs(&self, qdiscs: &[Qdisc]) -> io::Result<(Vec<Pair>, Vec<Obstacle>)> {
+        let (links, most) = (links()?, self.config.limits.most_pairs() as usize);
+        let (mut free, mut obstacles) = (Vec::new(), Vec::new());
+        for pair in Pair::all() {
+            match pair.obstacle(&links, qdiscs) {
+                None => free.push(pair),
+                Some(obstacle) => obstacles.push(obstacle),
+            }
+        }
+        free.truncate(most);
+        Ok((free, obstacles))
     }
 
     /// A schedule for each port; an fq on the first of the pair of devices keeps to them, if anything is to.
     fn schedule_egress(&mut self, limited: &mut Limited, qdiscs: &[Qdisc]) -> Result<(), Box<dyn std::error::Error>> {
         let device = match self.config.limits.pacing {
-            Pacing::Departure => self.raise_pair(limited, Pair(0), qdiscs, "fq", add_fq)?,
+            Pacing::Departure => match self.free_pairs(qdiscs)? {
+                (free, _) if !free.is_empty() => self.raise_pair(limited, free[0], qdiscs, "fq", add_fq)?,
+                (_, obstacles) => self.borrow_fq(limited, &obstacles)?,
+            },
             Pacing::Htb | Pacing::Virtual => 0,
         };
-        for w in limited.wanted.clone().iter().filter(|w| w.key.direction == LIMITER_OUT) {
-            self.note_limit(limited, w, device, 0, None);
+        self.schedule_ports(limited, device);
+        Ok(())
+    }
+
+    fn schedule_ports(&self, limited: &mut Limited, device: u32) {
+        for w in limited.wanted.clone().iter().filter(|w| w.key.direction == LIMITER_OUT && !w.bare) {
+            self.note_limit(limited, w, Held::Times { device });
+        }
+    }
+
+    /// A pair on which somebody has put an fq. 0 if there is none.
+    fn borrow_fq(&mut self, limited: &mut Limited, obstacles: &[Obstacle]) -> Result<u32, Box<dyn std::error::Error>> {
+        let Some(pair) = obstacles.iter().find_map(|obstacle| obstacle.fq) else { return Ok(0) };
+        let device = self.take_pair(limited, pair)?;
+        htb::set_up(&pair.first())?;
+        htb::set_up(&pair.second())?;
+        Ok(device)
+    }
+
+    /// Pairs of devices, and a class for each port on one of them; where none can be had, what holds without.
+    fn raise_egress(
+        &mut self,
+        limited: &mut Limited,
+        qdiscs: &[Qdisc],
+        problems: &mut Vec<String>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let (free, obstacles) = self.free_pairs(qdiscs)?;
+        let why = match self.raise_classes(limited, &free, qdiscs) {
+            Ok(()) if !free.is_empty() => return Ok(()),
+            Ok(()) => obstacles.first().map_or_else(String::new, |obstacle| obstacle.why.clone()),
+            Err(e) if self.edge.lawless().is_none() => e.to_string(),
+            Err(e) => return Err(e),
+        };
+        // Without its programs nobody gives departure times.
+        if self.edge.lawless().is_some() {
+            return Err(why.into());
+        }
+        let device = self.borrow_fq(limited, &obstacles)?;
+        self.schedule_ports(limited, device);
+        let instead = match device {
+            0 => "what exceeds them is dropped, as with limits.pacing = \"virtual\"",
+            _ => "departure times hold them, as with limits.pacing = \"departure\"",
+        };
+        problems.push(format!("egress limits have no queue of HTB: {why}; {instead}"));
+        let shares = limited.wanted.iter().any(|w| w.tenant.is_some() || w.rate.ceiling > w.rate.guarantee);
+        if shares || self.config.limits.total.is_some() {
+            problems.push(
+                "nothing is shared without HTB: ports have their ceilings, and tenants and limits.total no effect"
+                    .into(),
+            );
         }
         Ok(())
     }
 
-    /// Pairs of devices, and a class for each port on one of them.
-    fn raise_egress(&mut self, limited: &mut Limited, qdiscs: &[Qdisc]) -> Result<(), Box<dyn std::error::Error>> {
+    fn raise_classes(
+        &mut self,
+        limited: &mut Limited,
+        free: &[Pair],
+        qdiscs: &[Qdisc],
+    ) -> Result<(), Box<dyn std::error::Error>> {
         let ports: Vec<Wanted> = limited.wanted.iter().filter(|w| w.key.direction == LIMITER_OUT).cloned().collect();
         let keys: Vec<LimiterKey> = ports.iter().map(|w| w.key).collect();
         let minors = numbers(PORTS, &self.known_rows(|row| row.class & 0xffff), &keys);
-        let most = self.config.limits.most_pairs();
-        let there: BTreeMap<u32, u32> = (0..most).filter_map(|n| Some((Pair(n).ifindex()?, n))).collect();
+        let there: BTreeMap<u32, u32> = free.iter().zip(0..).filter_map(|(p, n)| Some((p.ifindex()?, n))).collect();
         let known = self.known_rows(|row| row.device).into_iter();
         let known = known.filter_map(|(key, device)| Some((key, *there.get(&device)?))).collect();
-        let pairs = spread(&ports, &known, most);
+        let pairs = spread(&ports, &known, free.len() as u32);
         let tenants = self.number_tenants();
         // None is left out: the first is there wherever there are any.
-        for pair in 0..=pairs.values().copied().max().unwrap_or(0) {
-            let here: Vec<&Wanted> = ports.iter().filter(|w| pairs.get(&w.key) == Some(&pair)).collect();
-            let device = self.raise_pair(limited, Pair(pair), qdiscs, "htb", |device| htb::add_root(device, 0))?;
+        let last = pairs.values().copied().max().unwrap_or(0);
+        for (pair, n) in free.iter().copied().zip(0..=last) {
+            let here: Vec<&Wanted> = ports.iter().filter(|w| pairs.get(&w.key) == Some(&n)).collect();
+            let device = self.raise_pair(limited, pair, qdiscs, "htb", |device| htb::add_root(device, 0))?;
             let have = htb::classes(device)?;
             let total = Rate::fixed(self.config.limits.total.unwrap_or(UNLIMITED));
             set(device, &have, &class(TOP, HANDLE, total, total.guarantee))?;
@@ -214,15 +320,17 @@ impl Raise<'_> {
         least: BitRate,
     ) -> io::Result<()> {
         let device = place.device;
-        if !self.some_go_first() {
-            place.leaf(w, &w.class(HANDLE | minor, parent, least))?;
-            self.note_limit(limited, w, device, HANDLE | minor, None);
+        let class = HANDLE | minor;
+        if !self.some_go_first() || w.bare {
+            place.leaf(w, &w.class(class, parent, least))?;
+            self.note_limit(limited, w, Held::Class { device, class, first: None });
             return Ok(());
         }
         let both = w.class(HANDLE | (minor + BOTH), parent, least);
-        place.split(w, &both, HANDLE | minor, HANDLE | (minor + OF_FIRST))?;
+        let first = HANDLE | (minor + OF_FIRST);
+        place.split(w, &both, class, first)?;
         limited.kept.insert((device, both.id));
-        self.note_limit(limited, w, device, HANDLE | minor, Some(HANDLE | (minor + OF_FIRST)));
+        self.note_limit(limited, w, Held::Class { device, class, first: Some(first) });
         Ok(())
     }
 
@@ -295,25 +403,19 @@ impl Place<'_> {
     }
 }
 
-/// What holds what goes to a port: an HTB for all of it, or an fq. Returns where the queue is: device, class, and that of what
-/// goes first.
-fn raise_ingress(
-    w: &Wanted,
-    pacing: Pacing,
-    some_go_first: bool,
-    qdiscs: &[Qdisc],
-) -> Result<(u32, u32, Option<u32>), String> {
+/// What holds what goes to a port: an HTB for all of it, or an fq.
+fn raise_ingress(w: &Wanted, pacing: Pacing, some_go_first: bool, qdiscs: &[Qdisc]) -> Result<Held, String> {
     let device = w.key.ifindex;
     let failed = |e: io::Error| e.to_string();
     if pacing == Pacing::Virtual {
-        return Ok((0, 0, None));
+        return Ok(Held::Times { device: 0 });
     }
     if let Some(other) = qdiscs.iter().find(|q| q.ifindex == device && q.is_anothers()) {
         return Err(occupied(&w.interface, other));
     }
     if pacing == Pacing::Departure {
         set_root(device, qdiscs, "fq", add_fq).map_err(failed)?;
-        return Ok((device, 0, None));
+        return Ok(Held::Times { device });
     }
     let default = if some_go_first { IN_BULK } else { TOP };
     let ours = qdiscs.iter().any(|q| q.ifindex == device && q.is_ours() && q.kind == "htb");
@@ -330,10 +432,10 @@ fn raise_ingress(
     let all = w.class(TOP, HANDLE, w.rate.guarantee);
     if some_go_first {
         place.split(w, &all, IN_BULK, IN_FIRST).map_err(failed)?;
-        return Ok((device, IN_BULK, Some(IN_FIRST)));
+        return Ok(Held::Class { device, class: IN_BULK, first: Some(IN_FIRST) });
     }
     place.leaf(w, &all).map_err(failed)?;
-    Ok((device, TOP, None))
+    Ok(Held::Class { device, class: TOP, first: None })
 }
 
 /// Leaves before the classes above them, and these before tenants.
@@ -357,5 +459,5 @@ pub(crate) fn lower(limited: &Limited) -> io::Result<()> {
         gone.sort_unstable_by_key(|id| depth(id & 0xffff));
         gone.into_iter().try_for_each(|id| htb::remove_class(device, id))?;
     }
-    Pair::all().filter(|pair| !limited.pairs.contains(pair)).try_for_each(Pair::remove)
+    remove_pairs(|pair| limited.pairs.contains(&pair), &htb::qdiscs()?)
 }

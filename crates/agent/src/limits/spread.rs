@@ -45,6 +45,7 @@ mod tests {
             network: None,
             kind: LawKind::None,
             law: Law::None,
+            bare: false,
         }
     }
 

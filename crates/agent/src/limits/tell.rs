@@ -1,6 +1,7 @@
 //! How limits fare.
 
 use super::super::attached::Attached;
+use super::qdiscs::Pair;
 use super::{Limited, Wanted, IN_BULK, IN_FIRST, OF_FIRST};
 use agent_api::config::{Config, LawKind, Pacing};
 use agent_api::pod::Pod;
@@ -19,17 +20,27 @@ pub(crate) fn tell(config: &Config, edge: &KernelEdge, attached: &Attached, limi
     for (device, _) in limited.classes.values() {
         found.entry(*device).or_insert_with(|| htb::classes(*device).unwrap_or_default());
     }
-    limited.wanted.iter().map(|w| tell_one(w, config, edge, attached, limited, &found)).collect()
+    let pairs = Pair::all().filter_map(|pair| Some((pair.ifindex()?, pair.first()))).collect();
+    let kernel = Kernel { edge, found, pairs };
+    limited.wanted.iter().map(|w| tell_one(w, config, &kernel, attached, limited)).collect()
+}
+
+struct Kernel<'a> {
+    edge: &'a KernelEdge,
+    /// Classes, by device.
+    found: BTreeMap<u32, Vec<Found>>,
+    /// Names of our devices.
+    pairs: BTreeMap<u32, String>,
 }
 
 fn tell_one(
     w: &Wanted,
     config: &Config,
-    edge: &KernelEdge,
+    kernel: &Kernel<'_>,
     attached: &Attached,
     limited: &Limited,
-    found: &BTreeMap<u32, Vec<Found>>,
 ) -> protocol::Limit {
+    let Kernel { edge, found, pairs } = kernel;
     let at = limited.classes.get(&w.key);
     let class = at.and_then(|(device, id)| found.get(device)?.iter().find(|found| found.class.id == *id));
     let first = at.and_then(|(device, id)| {
@@ -45,7 +56,16 @@ fn tell_one(
         Some(schedule) => schedule.scheduled(monotonic_ns()),
         None => of_both(class, first, |class| class.backlog),
     };
-    let pacing = if at.is_some() && schedule.is_none() { Pacing::Htb } else { config.limits.pacing };
+    let pacing = match (at, &schedule) {
+        (None, _) => config.limits.pacing,
+        (Some(_), None) => Pacing::Htb,
+        (Some((0, _)), Some(_)) => Pacing::Virtual,
+        (Some(_), Some(_)) => Pacing::Departure,
+    };
+    let device = at.and_then(|(device, _)| match *device {
+        own if own == w.key.ifindex => Some(w.interface.clone()),
+        ours => pairs.get(&ours).cloned(),
+    });
     let (k1, k2) = match w.law {
         Law::None => (Bytes(0), Bytes(0)),
         Law::Ecn { k } | Law::Dem { k } => (k, Bytes(0)),
@@ -62,6 +82,7 @@ fn tell_one(
         pod: Pod::default(),
         in_force: attached && (class.is_some() || schedule.is_some()),
         pacing: pacing.name().into(),
+        device: device.unwrap_or_default(),
         rate_bps: w.rate.guarantee.as_bps(),
         ceiling_bps: w.rate.ceiling.as_bps(),
         law: kind.name().into(),

@@ -21,6 +21,8 @@ pub struct LimiterKey {
 /// Of [`Limiter::flags`]: the port has a limit of the other direction, too.
 pub const LIMITER_BOTH: u32 = 1;
 
+/// Of [`Limiter::flags`]: what the guest sends comes without an Ethernet header.
+pub const LIMITER_BARE: u32 = 2;
 /// Of [`Limiter::flags`], from this bit on: the number of a port without a network, which [`super::RETURN`] names too.
 pub const LIMITER_NUMBER: u32 = 16;
 /// Numbers that these may have.

@@ -272,17 +272,20 @@ fn queues_that_somebody_put_into_classes_stay() {
     eventually("guest 1 is learned", || {
         world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
     });
-    // A root that somebody sets is named.
+    // Where somebody sets a root, it stays, and limits are on the next pair of devices.
     assert!(world.exec(&world.host(0), "tc qdisc replace dev svlimit0 root handle 7: pfifo limit 77").status.success());
     reconfigure(&world, "egress_rate = \"100Mbps\"");
-    let status = world.ask(0, &["status"]);
-    let named =
-        "svlimit0 has a root qdisc that somebody set (pfifo 7:); remove it with `tc qdisc del dev svlimit0 root`";
-    assert!(status["problems"].to_string().contains(named), "{status}");
+    let now = limit(&world, "lxc0", "egress");
+    assert!(now["in_force"] == true && now["device"] == "svlimit2" && now["pacing"] == "htb", "{now}");
+    assert!(world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
     assert!(show(&world, "tc qdisc show dev svlimit0").contains("pfifo 7: root"));
+    assert!(world.ping("10.7.2.2", 1));
     assert!(world.exec(&world.host(0), "tc qdisc del dev svlimit0 root").status.success());
     reconfigure(&world, "egress_rate = \"200Mbps\"");
-    assert!(world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
+    assert_eq!(limit(&world, "lxc0", "egress")["device"], "svlimit0");
+    assert!(
+        world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty() && !world.has_interface(0, "svlimit2")
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod alone;
 #[path = "../authority/mod.rs"]
 mod authority;
+mod beside;
 #[path = "../bpffs/mod.rs"]
 mod bpffs;
 mod cni;
@@ -11,6 +12,7 @@ mod controller;
 mod degraded;
 mod demo;
 mod fastlane;
+mod instead;
 mod learning;
 mod limits;
 mod operator;
@@ -24,6 +26,7 @@ mod receiver;
 mod reload;
 #[cfg(feature = "kernel")]
 mod reports;
+mod tcx;
 #[cfg(feature = "kernel")]
 mod tenants;
 mod unusual;

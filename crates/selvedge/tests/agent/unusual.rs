@@ -14,7 +14,7 @@ use std::time::Duration;
 const FRAMES: u32 = 64;
 
 /// What `make` opens in a namespace works everywhere.
-fn opened_in<T: Send>(namespace: &str, make: impl FnOnce() -> T + Send) -> T {
+pub(super) fn opened_in<T: Send>(namespace: &str, make: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             setns(std::fs::File::open(format!("/run/netns/{namespace}")).unwrap(), CloneFlags::CLONE_NEWNET).unwrap();
