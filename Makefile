@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := scripts/cargo
 SELVEDGE := $(TARGET)/release/selvedge
 
-.PHONY: help demo test loom test-kernel test-kernels test-kernels-short tutorial python fuzz build dev lint fmt-check clippy licences check-scripts bench peers packages test-packages test-same-bytes test-upgrade test-cnitool book install clean
+.PHONY: help demo test loom test-kernel test-kernels test-kernels-short tutorial python fuzz build dev lint fmt-check clippy licences check-scripts bench peers packages test-packages test-same-bytes test-upgrade test-cnitool test-manifests test-image book install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -87,7 +87,7 @@ check-scripts: ## tests of the scripts themselves; shellcheck where it is instal
 	@if command -v shellcheck >/dev/null; then \
 		echo shellcheck; \
 		shellcheck -x .ci/run scripts/need scripts/cargo scripts/features scripts/test scripts/toolchain.sh scripts/tests/*.sh \
-			scripts/packages scripts/test-packages scripts/test-same-bytes scripts/book scripts/python \
+			scripts/packages scripts/test-packages scripts/test-manifests scripts/test-same-bytes scripts/book scripts/python \
 			scripts/kernels/boot scripts/kernels/common.sh scripts/kernels/fetch scripts/kernels/image scripts/kernels/init scripts/kernels/test; \
 	else echo "shellcheck is not installed: skipped"; fi
 
@@ -110,6 +110,12 @@ test-cnitool: ## CNI's cnitool calls bridge, portmap and our plugin; root, go (o
 	@scripts/need test
 	$(CARGO) build --quiet --locked --package selvedge $$(scripts/features)
 	@scripts/test-cnitool
+
+test-manifests: ## the Kubernetes manifests against the API's schemas; kustomize or kubectl, a Python package
+	@scripts/test-manifests
+
+test-image: ## the container image of make packages, unpacked: its programs run, and no library is missing
+	@scripts/test-image
 
 book: ## the documents as pages that can be searched, in target/book
 	@scripts/need build
