@@ -85,7 +85,8 @@ SV_ASSERT_SIZE(struct sv_tunnel, 48);
 struct sv_heard {
 	u32 at;	    /* ticks of 2^SV_HEARD_SHIFT ns; 0 with version 0: never */
 	u8 version; /* SV_ENCAP_V1 or SV_ENCAP_V2; 0: nothing was heard */
-	u8 pad[3];
+	u8 plain;   /* 1: the last frame had no metadata, as those of no edge have */
+	u16 sent;   /* the tick, modulo 2^16, of what was sent to it last; 0: nothing was */
 };
 
 SV_ASSERT_SIZE(struct sv_heard, 8);
@@ -104,8 +105,8 @@ SV_FN u8 sv_encap_claim(const struct sv_encap *e)
 	return e->version == SV_ENCAP_V2 || (e->version == SV_ENCAP_V1 && e->speaks2) ? SV_ENCAP_V2 : SV_ENCAP_V1;
 }
 
-/* `claim`: sv_encap_claim. Writes only what is new. */
-SV_FN void sv_heard_note(struct sv_heard *h, u8 claim, u64 now)
+/* `claim`: sv_encap_claim. `plain`: the frame had no metadata. Writes only what is new. */
+SV_FN void sv_heard_note(struct sv_heard *h, u8 claim, u8 plain, u64 now)
 {
 	u32 tick = sv_heard_tick(now);
 
@@ -113,6 +114,19 @@ SV_FN void sv_heard_note(struct sv_heard *h, u8 claim, u64 now)
 		h->at = tick;
 	if (h->version != claim)
 		h->version = claim;
+	if (h->plain != plain)
+		h->plain = plain;
+}
+
+/* A frame is sent to the peer. Writes only what is new. */
+SV_FN void sv_heard_sent(struct sv_heard *h, u64 now)
+{
+	u16 tick = (u16)sv_heard_tick(now);
+
+	if (!tick)
+		tick = 1;
+	if (h->sent != tick)
+		h->sent = tick;
 }
 
 /* The version to speak to a peer to whom we may speak up to `most`: of what it was not heard to understand, it would lose the rest. */

@@ -443,7 +443,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 		struct sv_heard *h = bpf_map_lookup_elem(&heard, &from);
 
 		if (h)
-			sv_heard_note(h, sv_encap_claim(&o->encap), stages_now(conf, 0));
+			sv_heard_note(h, sv_encap_claim(&o->encap), o->encap.version == SV_ENCAP_PLAIN, stages_now(conf, 0));
 	}
 	if (o->ecn == SV_ECN_CE)
 		count(counters, SV_COUNT_IN_CE, 1);

@@ -62,12 +62,17 @@ static __always_inline int may_stay_plain(const struct __sk_buff *skb, const str
 	return was_cut || p->proto == SV_PROTO_TCP;
 }
 
-/* How to speak to the peer with that number now: SV_WIRE_*. */
+/* How to speak to the peer with that number now: SV_WIRE_*. Notes that it is spoken to. */
 static __always_inline u8 wire_to(const struct sv_peer *peer, u32 id, const struct sv_config *conf)
 {
 	struct sv_heard *h = peer->tunnel.version == SV_ENCAP_V2 ? bpf_map_lookup_elem(&heard, &id) : 0;
+	u64 now;
 
-	return h && sv_heard_version(h, SV_ENCAP_V2, stages_now(conf, 0)) == SV_ENCAP_V2 ? SV_WIRE_2 : SV_WIRE_1;
+	if (!h)
+		return SV_WIRE_1;
+	now = stages_now(conf, 0);
+	sv_heard_sent(h, now);
+	return sv_heard_version(h, SV_ENCAP_V2, now) == SV_ENCAP_V2 ? SV_WIRE_2 : SV_WIRE_1;
 }
 
 struct sv_mac {

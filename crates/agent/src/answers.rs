@@ -89,8 +89,12 @@ impl Agent {
             receiver: self.receiver.as_ref().map(receiver_status),
             reloads: tally.reloads,
             reload_error: tally.reload_error.clone(),
-            problems: self.problems.iter().chain(&self.controller_lost).cloned().collect(),
+            problems: self.told_problems().cloned().collect(),
         })
+    }
+
+    fn told_problems(&self) -> impl Iterator<Item = &String> {
+        self.problems.iter().chain(&self.controller_lost).chain(self.silent.problems())
     }
 
     fn ports(&self) -> Vec<Port> {
@@ -272,11 +276,21 @@ impl Agent {
                         "Peers, plain ones aside, that have sent something in the last minute",
                         self.peers_heard() as f64,
                     ),
+                    (
+                        "peers_unanswered",
+                        "Peers of which nothing is heard although something is sent to them",
+                        self.silent.unanswered() as f64,
+                    ),
+                    (
+                        "peers_without_edge",
+                        "Peers that send VXLAN without an edge's metadata and are not said to",
+                        self.silent.no_edges() as f64,
+                    ),
                     ("learned_addresses", "Guests' addresses learned", self.learned.iter().count() as f64),
                     (
                         "problems",
                         "Things that do not work now; selvedge ctl status names them",
-                        self.problems.len() as f64,
+                        self.told_problems().count() as f64,
                     ),
                 ],
                 self.fastlane_gauges(),

@@ -124,6 +124,11 @@ impl Followed {
         self.labels.values().filter(|ports| !ports.is_empty()).count()
     }
 
+    /// Does the controller know an edge of that name?
+    pub(super) fn names(&self, peer: &str) -> bool {
+        self.labels.contains_key(peer)
+    }
+
     pub(super) fn fill(&self, config: &mut Config) {
         let follows = config.controller.is_some();
         for peer in &mut config.peers {
@@ -181,6 +186,7 @@ mod tests {
         let scheduled: Vec<_> = config.peers.iter().map(|peer| peer.scheduled.clone()).collect();
         assert_eq!(scheduled, [Some(vec![50_001, 50_002]), None], "an empty schedule says nothing");
         assert_eq!(followed.len(), 1);
+        assert!(followed.names("host3") && !followed.names("host4"), "an empty schedule is one");
         let dir = std::env::temp_dir().join(format!("selvedge-followed-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let socket = dir.join("ctl.sock");

@@ -46,6 +46,7 @@ mod run;
 mod runtime;
 mod server;
 mod shares;
+mod silent;
 mod tables;
 mod tally;
 mod teardown;

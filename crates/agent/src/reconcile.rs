@@ -14,6 +14,7 @@ use super::limits::{self, Limited, Raise};
 use super::remembered::Remembered;
 use super::requested::{self, Configured};
 use super::shares::Numbers;
+use super::silent::Silent;
 use super::tables::{routes_of, Changes, Table, Tables};
 use super::teardown::undo;
 use crate::receiver::Receiver;
@@ -67,6 +68,8 @@ pub(super) struct Agent {
     pub(super) followed: Followed,
     /// Why no controller answers.
     pub(super) controller_lost: Option<String>,
+    /// Peers that do not answer, or are no edges.
+    pub(super) silent: Silent,
     /// Of what the tables are the outcome; `None` if something did not work, which may work another time.
     pub(super) settled: Option<Seen>,
 }

@@ -214,6 +214,7 @@ impl Runner {
             traced: Default::default(),
             followed,
             controller_lost: None,
+            silent: Default::default(),
             settled: None,
         };
         agent.adopt_learned()?;

@@ -62,13 +62,18 @@ pub struct Shim {
     pub detail: u8,
 }
 
+/// `SV_HEARD_SHIFT`, and what a tick is in seconds.
+const TICK_SHIFT: u32 = 30;
+const TICK: f64 = (1u64 << TICK_SHIFT) as f64 / 1e9;
+
 /// What a peer was heard to understand: the mirror of `struct sv_heard`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Heard {
     at: u32,
     version: u8,
-    pad: [u8; 3],
+    plain: u8,
+    sent: u16,
 }
 
 const _: () = assert!(size_of::<Encap>() == 12 && size_of::<Outer>() == 60);
@@ -83,6 +88,7 @@ extern "C" {
     fn sv_wire_shim_read(bytes: *const u8, shim: *mut Shim) -> c_int;
     fn sv_wire_shim_write(bytes: *mut u8, shim: *const Shim);
     fn sv_wire_heard_note(heard: *mut Heard, encap: *const Encap, now: u64);
+    fn sv_wire_heard_sent(heard: *mut Heard, now: u64);
     fn sv_wire_heard_version(heard: *const Heard, most: u8, now: u64) -> u8;
     fn sv_wire_heard_age(heard: *const Heard, now: u64) -> u32;
     fn sv_wire_arrives(packet: *mut crate::Packet, outer: u8, wire: u8) -> c_int;
@@ -122,6 +128,25 @@ impl Heard {
         unsafe { sv_wire_heard_note(self, encap, now_ns) }
     }
 
+    /// A frame is sent to the peer.
+    pub fn note_sent(&mut self, now_ns: u64) {
+        // SAFETY: writes one struct.
+        unsafe { sv_wire_heard_sent(self, now_ns) }
+    }
+
+    /// Had its last frame no metadata?
+    pub fn is_plain(&self) -> bool {
+        self.plain != 0
+    }
+
+    /// How long ago something was sent to the peer, seconds, to within two ticks, up to 19 hours; `None`: never.
+    pub fn sent_seconds(&self, now_ns: u64) -> Option<f64> {
+        let ticks = ((now_ns >> TICK_SHIFT) as u16).wrapping_sub(self.sent);
+        // What was sent in tick 0 counts as sent in the next.
+        let ticks = if ticks == u16::MAX { 0 } else { ticks };
+        (self.sent != 0).then(|| f64::from(ticks) * TICK)
+    }
+
     /// Ticks of 2^30 ns (1.07 s) since the peer was heard. Of no meaning if it never was.
     pub fn age_ticks(&self, now_ns: u64) -> u32 {
         // SAFETY: reads one struct.
@@ -130,7 +155,6 @@ impl Heard {
 
     /// How long ago the peer was heard, seconds, to within a tick; `None`: never.
     pub fn age_seconds(&self, now_ns: u64) -> Option<f64> {
-        const TICK: f64 = (1u64 << 30) as f64 / 1e9;
         (self.version != 0).then(|| f64::from(self.age_ticks(now_ns)) * TICK)
     }
 

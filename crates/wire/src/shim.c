@@ -76,6 +76,7 @@ int sv_wire_encap_ecn(u8 inner, u8 outer)
 int sv_wire_shim_read(const u8 *bytes, struct sv_shim *shim);
 void sv_wire_shim_write(u8 *bytes, const struct sv_shim *shim);
 void sv_wire_heard_note(struct sv_heard *heard, const struct sv_encap *e, u64 now);
+void sv_wire_heard_sent(struct sv_heard *heard, u64 now);
 u8 sv_wire_heard_version(const struct sv_heard *heard, u8 most, u64 now);
 u32 sv_wire_heard_age(const struct sv_heard *heard, u64 now);
 int sv_wire_arrives(struct sv_packet *p, u8 outer, u8 wire);
@@ -93,7 +94,12 @@ void sv_wire_shim_write(u8 *bytes, const struct sv_shim *shim)
 
 void sv_wire_heard_note(struct sv_heard *heard, const struct sv_encap *e, u64 now)
 {
-	sv_heard_note(heard, sv_encap_claim(e), now);
+	sv_heard_note(heard, sv_encap_claim(e), e->version == SV_ENCAP_PLAIN, now);
+}
+
+void sv_wire_heard_sent(struct sv_heard *heard, u64 now)
+{
+	sv_heard_sent(heard, now);
 }
 
 u8 sv_wire_heard_version(const struct sv_heard *heard, u8 most, u64 now)

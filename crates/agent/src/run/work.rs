@@ -1,7 +1,11 @@
 //! What is done again and again, and takes no more than its share of the time.
 
 use super::{cpu_time, now, Runner, MAX_PAUSE, SHARE, SWEEP_STEP};
+use agent_api::config::PeerRule;
+use kernel::state::address;
 use kernel::{monotonic_ns, Ticked};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 use tracing::error;
 
@@ -33,11 +37,28 @@ impl Runner {
         let idle = Duration::from_nanos(self.agent.config.flow_idle_ns);
         let pause = (idle / 8).clamp(Duration::from_secs(1), MAX_PAUSE).max(SHARE * took);
         self.next_sweep = end + pause;
+        self.look_at_peers();
         if end >= self.next_look {
             self.agent.netlink.forget(); // guests' own ends change without a word
             self.look_soon();
             self.next_look = end + (idle / 8).clamp(Duration::from_secs(1), Duration::from_secs(30));
         }
+    }
+
+    /// Who of the peers does not answer now, or is no edge.
+    fn look_at_peers(&mut self) {
+        let agent = &mut self.agent;
+        let follows = agent.config.controller.is_some() && agent.followed.revision > 0;
+        let unknown = |peer: &&PeerRule| follows && !peer.plain_vxlan && !agent.followed.names(&peer.name);
+        agent.silent.look_for_strangers(agent.config.peers.iter().filter(unknown));
+        if agent.config.plain {
+            return;
+        }
+        let Ok(ids) = agent.edge.peers() else { return };
+        let ids: BTreeMap<IpAddr, u32> = ids.into_iter().map(|(id, peer)| (address(peer.tunnel.remote), id)).collect();
+        let heard = |peer: &PeerRule| agent.edge.heard(*ids.get(&peer.address)?).ok().flatten();
+        let edges = agent.config.peers.iter().filter(|peer| !peer.plain_vxlan);
+        agent.silent.look(edges.filter_map(|peer| Some((peer, heard(peer)?))), monotonic_ns());
     }
 
     /// Looks for connections whose guests are to hear something. Takes at most its share of the time.

@@ -9,7 +9,7 @@ use edge::MAX_LABELS;
 use fastlane::FastLaneTable;
 use ports::{check_peers, check_ports, one_owner_each};
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tables::{AgentTable, BalanceTable, File, Labels, PlaceWord, Spread, UplinkTable, VXLAN};
 use tenants::TenantsTable;
 use units::Time;
@@ -60,10 +60,23 @@ fn checked(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let (document, mut config) = read_document(&path.display().to_string(), text)?;
     let mut faults = Faults::of(&document);
     faults.note(limits::check_kernel(&config, crate::kernel_edge::has_fq));
+    make_absolute(path, &mut config);
     if let Some(path) = &config.limits.annotations {
         config.limits.annotated = faults.add(limits::read_annotations(path)).unwrap_or_default();
     }
     faults.unless(Some(config))
+}
+
+/// Files that the configuration names are relative to its own, as those of a controller's are.
+fn make_absolute(file: &Path, config: &mut Config) {
+    let mut named: Vec<&mut PathBuf> = config.limits.annotations.iter_mut().collect();
+    if let Some(controller) = &mut config.controller {
+        named.extend([&mut controller.ca, &mut controller.certificate, &mut controller.key]);
+    }
+    for path in named {
+        let beside = file.parent().unwrap_or(Path::new("")).join(&*path);
+        *path = std::path::absolute(&beside).unwrap_or(beside); // fails for none that is not empty
+    }
 }
 
 /// As [`load`], of a text that `name` stands for in messages; the file of annotations that it names is not read.

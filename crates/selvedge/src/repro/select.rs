@@ -10,7 +10,7 @@ use std::path::Path;
 /// Experiments with the ids wanted of each.
 pub(super) type Selected = Vec<(Experiment, Vec<String>)>;
 
-/// An argument is an id, a group such as `presto` or `presto/fig15`, or a file.
+/// An argument is an id, an experiment such as `presto/fig15`, a group such as `presto` or `presto/fig15*`, or a file.
 pub(super) fn select(arguments: &[String]) -> Result<Selected, ConfigError> {
     let catalogue = super::catalogue()?;
     let mut selected: Selected = Vec::new();
@@ -50,10 +50,12 @@ pub(super) fn select(arguments: &[String]) -> Result<Selected, ConfigError> {
             let rest = id.strip_prefix(group);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '-']) || group.ends_with('/'))
         };
-        let mut found = false;
-        for experiment in &catalogue {
-            found |= add(experiment, &below);
-        }
+        // Others whose names merely begin like an experiment's are none of it.
+        let own = catalogue.iter().find(|e| e.file.strip_suffix(".toml") == Some(argument));
+        let found = match own {
+            Some(experiment) => add(experiment, &|_| true),
+            None => catalogue.iter().filter(|experiment| add(experiment, &below)).count() > 0,
+        };
         if !found {
             let ids = catalogue.iter().flat_map(|e| &e.results).map(|r| r.id.as_str());
             let near = closest(argument, ids).map(|near| format!("did you mean {near}? ")).unwrap_or_default();

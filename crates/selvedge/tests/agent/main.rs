@@ -17,6 +17,7 @@ mod learning;
 mod limits;
 mod operator;
 mod packets;
+mod peers;
 #[cfg(feature = "kernel")]
 mod plain;
 #[path = "../promtool/mod.rs"]

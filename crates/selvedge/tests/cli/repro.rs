@@ -204,6 +204,12 @@ fn the_list_shows_what_is_there() {
     assert!(ids.iter().all(|id| !id.starts_with("demo/")), "the demonstration is no published result");
     let one = selvedge(scratch.path(), &["repro", "--list", "--json", "presto/fig5a"]);
     assert_eq!(lines(&stdout(&one)).len(), 2, "a group");
+    // An experiment is none whose name merely begins like it.
+    for (word, alone) in [("presto/fig15", true), ("presto/fig15*", false)] {
+        let listed = lines(&stdout(&selvedge(scratch.path(), &["repro", "--list", "--json", word])));
+        let like = |id: &&serde_json::Value| id["id"].as_str().unwrap().starts_with("presto/fig15-mptcp");
+        assert_eq!((listed.iter().any(|id| like(&id)), listed.iter().all(|id| like(&id))), (!alone, false), "{word}");
+    }
     let starred = selvedge(scratch.path(), &["repro", "--list", "--json", "presto/*"]);
     assert_eq!(lines(&stdout(&starred)).len(), ids.iter().filter(|id| id.starts_with("presto/")).count());
 }

@@ -47,12 +47,6 @@ impl ControllerTable {
             let remedy = "give this host's name in the controller's topology";
             wrong.add(Invalid::value("controller.edge", format!("{shown:?} is no name"), remedy));
         }
-        for (name, path) in [("ca", &ca), ("certificate", &certificate), ("key", &key)] {
-            if !path.is_absolute() {
-                let problem = format!("{path:?} is not an absolute path");
-                wrong.add(Invalid::value(format!("controller.{name}"), problem, "begin it with /"));
-            }
-        }
         wrong.or(ControllerRule { urls, edge, ca, certificate, key })
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct LimitsTable {
     /// CPUs.
     #[schemars(range(min = 1, max = 8))]
     devices: Option<u32>,
-    /// File of pods' annotations: a JSON object from interfaces of this host to their pods' annotations, such as
+    /// File of pods' annotations, relative to this file: a JSON object from interfaces of this host to their pods' annotations, such as
     /// `{"lxc1a2b": {"kubernetes.io/egress-bandwidth": "10M"}}`. It takes precedence over the port's own keys. Other
     /// annotations are ignored. The agent reads it again at each reload.
     annotations: Option<PathBuf>,
@@ -219,10 +219,6 @@ fn check_ceiling(at: &str, rate: BitRate, ceiling: Option<BitRate>) -> Result<Ra
 pub(super) fn check(table: &LimitsTable, tenants: &[TenantTable]) -> Result<Limits, Wrong> {
     let mut wrong = Wrong::new();
     wrong.note(table.total.map(|total| check_rate("limits.total".into(), total)).transpose());
-    if let Some(path) = table.annotations.as_ref().filter(|path| !path.is_absolute()) {
-        let problem = format!("{path:?} is not an absolute path");
-        wrong.add(Invalid::value("limits.annotations", problem, "begin it with /"));
-    }
     if let Some(devices) = table.devices.filter(|devices| !(1..=MAX_PAIRS).contains(devices)) {
         let problem = format!("{devices} is out of range");
         wrong.add(Invalid::value("limits.devices", problem, format!("give 1 to {MAX_PAIRS}, or remove it")));
@@ -469,7 +465,6 @@ mod tests {
             ("annotations = { \"kubernetes.io/egress-bandwidth\" = \"10m\" }", "such as \"10M\""),
             ("egress_rate = \"1Gbps\"\nannotations = { \"kubernetes.io/egress-bandwidth\" = \"1M\" }", "remove one"),
             ("[limits]\ntotal = \"0Gbps\"", "out of range"),
-            ("[limits]\nannotations = \"pods.json\"", "begin it with /"),
             ("[limits]\npacing = \"edt\"", "known: htb, departure, virtual"),
             ("[limits]\npacing = \"virtual\"\ntotal = \"1Gbps\"", "set limits.pacing = \"htb\""),
             (
@@ -533,6 +528,10 @@ mod tests {
         let good = of("{\"lxc1\": {\"kubernetes.io/egress-bandwidth\": \"10M\", \"other\": 3}, \"lxc2\": {}}").unwrap();
         let only = Annotated { egress: Some(BitRate::from_mbps(10)), ingress: None };
         assert_eq!(good.limits.annotated, BTreeMap::from([("lxc1".to_owned(), only)]));
+        // Relative to the file that names it.
+        std::fs::write(&config, format!("{HEAD}[limits]\nannotations = \"pods.json\"\n")).unwrap();
+        let same = of("{\"lxc1\": {\"kubernetes.io/egress-bandwidth\": \"10M\"}}").unwrap();
+        assert_eq!((same.limits.annotated, same.limits.annotations), (good.limits.annotated, Some(pods.clone())));
         for (text, says) in [
             ("[]", "is no JSON object of annotations"),
             (

@@ -348,8 +348,9 @@ fn every_table_tells_all_its_faults() {
         .filter(|(n, line)| line.contains('=') && !found.contains(&(n + 1)))
         .map(|(n, _)| n + 1)
         .collect();
-    let right = ["policy = \"clove\"", "discovery = true"];
-    let right: Vec<usize> = right.iter().map(|key| text.lines().position(|line| line == *key).unwrap() + 1).collect();
+    let files = ["annotations = \"x\"", "ca = \"a\"", "certificate = \"b\"", "key = \"c\""];
+    let right = ["policy = \"clove\"", "discovery = true"].into_iter().chain(files);
+    let right: Vec<usize> = right.map(|key| text.lines().position(|line| line == key).unwrap() + 1).collect();
     assert_eq!(missing, right, "{found:?}");
 }
 

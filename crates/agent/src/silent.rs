@@ -1,0 +1,173 @@
+//! Peers that do not answer, and peers that are no edges, as far as the data path has heard of them.
+
+use agent_api::config::PeerRule;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use tracing::{info, warn};
+use wire::encap::Heard;
+
+/// Nothing came of a peer for so long although something was sent to it meanwhile, seconds.
+const SILENCE: f64 = 15.0;
+/// What was heard longer ago says nothing of what the peer is now, seconds.
+const STALE: f64 = 60.0;
+/// A peer may need this long for its first answer, ns.
+const PATIENCE_NS: u64 = 10_000_000_000;
+
+/// How a peer stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Standing {
+    Well,
+    /// It was sent something, and nothing was heard of it for so many seconds; `None`: ever.
+    Unanswered(Option<f64>),
+    /// It sends VXLAN without an edge's metadata.
+    NoEdge,
+}
+
+fn standing(heard: &Heard, now: u64) -> Standing {
+    let ago = heard.age_seconds(now);
+    match heard.sent_seconds(now) {
+        Some(sent) if sent <= SILENCE && ago.is_none_or(|ago| ago > SILENCE) => Standing::Unanswered(ago),
+        _ if heard.is_plain() && ago.is_some_and(|ago| ago <= STALE) => Standing::NoEdge,
+        _ => Standing::Well,
+    }
+}
+
+/// Of all peers that should be edges.
+#[derive(Debug, Default)]
+pub(super) struct Silent {
+    /// Since when a peer is as it is, ns.
+    since: BTreeMap<IpAddr, u64>,
+    unanswered: BTreeMap<IpAddr, String>,
+    no_edges: BTreeMap<IpAddr, String>,
+    /// Of peers that a controller does not know.
+    strangers: Vec<String>,
+}
+
+impl Silent {
+    pub(super) fn unanswered(&self) -> usize {
+        self.unanswered.len()
+    }
+
+    pub(super) fn no_edges(&self) -> usize {
+        self.no_edges.len()
+    }
+
+    /// A line each.
+    pub(super) fn problems(&self) -> impl Iterator<Item = &String> {
+        self.unanswered.values().chain(self.no_edges.values()).chain(&self.strangers)
+    }
+
+    /// As `peers` stand at `now`.
+    pub(super) fn look<'a>(&mut self, peers: impl Iterator<Item = (&'a PeerRule, Heard)>, now: u64) {
+        let (mut unanswered, mut no_edges, mut since) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        for (peer, heard) in peers {
+            let (name, address) = (&peer.name, peer.address);
+            match standing(&heard, now) {
+                Standing::Well => {}
+                Standing::Unanswered(ago) => {
+                    let began = self.since.get(&address).copied().unwrap_or(now);
+                    since.insert(address, began);
+                    if now.saturating_sub(began) < PATIENCE_NS {
+                        continue;
+                    }
+                    let heard = ago.map_or("nothing was ever heard of it".to_owned(), |ago| {
+                        format!("nothing was heard of it for {ago:.0} s")
+                    });
+                    let line = format!(
+                        "peer {name} ({address}): what is sent to it has no answer, {heard}; look at its host, its agent and the way there"
+                    );
+                    unanswered.insert(address, line);
+                }
+                Standing::NoEdge => {
+                    let line = format!(
+                        "peer {name} ({address}): it sends VXLAN without an edge's metadata; if it is no Selvedge host, set peer.plain_vxlan = true"
+                    );
+                    no_edges.insert(address, line);
+                }
+            }
+        }
+        for (old, new) in [(&self.unanswered, &unanswered), (&self.no_edges, &no_edges)] {
+            new.iter().filter(|(peer, _)| !old.contains_key(*peer)).for_each(|(_, line)| warn!("{line}"));
+            for address in old.keys().filter(|peer| !new.contains_key(*peer)) {
+                info!(peer = %address, "peer {address}: no complaint any more");
+            }
+        }
+        (self.since, self.unanswered, self.no_edges) = (since, unanswered, no_edges);
+    }
+
+    /// Peers whom a controller's schedules do not name.
+    pub(super) fn look_for_strangers<'a>(&mut self, peers: impl Iterator<Item = &'a PeerRule>) {
+        let lines = peers.map(|peer| {
+            let name = &peer.name;
+            format!("peer {name}: the controller knows no edge of that name, so its labels are guessed; give the peer its edge's name")
+        });
+        let strangers: Vec<String> = lines.collect();
+        let known: BTreeSet<&String> = self.strangers.iter().collect();
+        strangers.iter().filter(|line| !known.contains(line)).for_each(|line| warn!("{line}"));
+        self.strangers = strangers;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desired::tests::config;
+    use wire::encap::Encap;
+
+    const SECOND: u64 = 1_000_000_000;
+    const START: u64 = 1_000 * SECOND;
+
+    fn heard_at(version: u8, at: u64) -> Heard {
+        let mut heard = Heard::default();
+        heard.note(&Encap { version, ..Encap::default() }, at);
+        heard
+    }
+
+    #[test]
+    fn who_is_sent_nothing_is_not_missed() {
+        let mut heard = heard_at(2, START);
+        assert_eq!(standing(&heard, START + 1_000 * SECOND), Standing::Well);
+        heard.note_sent(START + 1_000 * SECOND);
+        let Standing::Unanswered(Some(ago)) = standing(&heard, START + 1_001 * SECOND) else { panic!("{heard:?}") };
+        assert!((998.0..1_004.0).contains(&ago), "{ago}");
+        // Nobody has sent to it lately.
+        assert_eq!(standing(&heard, START + 1_100 * SECOND), Standing::Well);
+        let mut never = Heard::default();
+        assert_eq!(standing(&never, START), Standing::Well);
+        never.note_sent(START);
+        assert_eq!(standing(&never, START), Standing::Unanswered(None));
+    }
+
+    #[test]
+    fn an_edge_is_told_by_its_metadata() {
+        for (version, found) in [(0, Standing::NoEdge), (1, Standing::Well), (2, Standing::Well)] {
+            let mut heard = heard_at(version, START);
+            heard.note_sent(START);
+            assert_eq!(standing(&heard, START + SECOND), found, "{version}");
+            assert_eq!(
+                standing(&heard_at(version, START), START + 100 * SECOND),
+                Standing::Well,
+                "{version}, long ago"
+            );
+        }
+    }
+
+    #[test]
+    fn a_first_answer_has_its_time() {
+        let peers = config().peers;
+        let mut dead = Heard::default();
+        let (mut silent, mut complaints) = (Silent::default(), Vec::new());
+        for second in (0..30).step_by(5) {
+            let now = START + second * SECOND;
+            dead.note_sent(now);
+            let well = heard_at(2, now);
+            silent.look(peers.iter().zip([dead, well]), now);
+            complaints.push(silent.problems().cloned().collect::<Vec<_>>());
+        }
+        assert!(complaints[..2].iter().all(Vec::is_empty) && complaints[5].len() == 1, "{complaints:?}");
+        let expected = format!("peer {} ({}): what is sent to it has no answer", peers[0].name, peers[0].address);
+        assert!(complaints[5][0].starts_with(&expected), "{complaints:?}");
+        silent.look(peers.iter().zip([heard_at(2, START + 30 * SECOND); 2]), START + 30 * SECOND);
+        assert_eq!(silent.problems().count(), 0);
+    }
+}
