@@ -52,7 +52,8 @@ mod tests {
         let others = (1..64u16).filter(|bits| ids.probe(TO, probe.port, id ^ bits, now).is_some()).count();
         assert!(others <= 8, "{others} of 63 other TTLs have the same number; 1 in 512 may");
         let later = (9..60).filter(|s| ids.probe(TO, probe.port, id, now + Time::from_secs(*s)).is_some()).count();
-        assert!(later <= 8, "{later} of 51 seconds: one age in 1024 may have the same number twice");
+        // One age in 1024 has the same number by chance, and answers for nine seconds: three of thirteen hardly ever do.
+        assert!(later <= 18, "{later} of 51 seconds");
     }
 
     /// Somebody who knows the port and the TTL, but has not seen the probe.
