@@ -2,7 +2,9 @@
 //! (bench/fastlane/run measures it); counts are compared.
 
 use super::world::{eventually, World, LEARNING};
+#[cfg(feature = "kernel")]
 use kernel::state::quota::{TallyKey, TABLE_FASTLANE, TALLY_PORT};
+#[cfg(feature = "kernel")]
 use kernel::{KernelEdge, Options};
 
 const PORT: &str = "interface = \"lxc0\"\naddresses = [\"10.7.1.2\", \"fd07:1::2\", \"10.7.1.9\"]";
@@ -189,6 +191,7 @@ fn what_looks_like_the_tunnel_in_a_guests_queue_is_the_guests() {
 }
 
 /// What waits to be sent again for a connection of its old network is then nobody's.
+#[cfg(feature = "kernel")]
 #[test]
 fn a_port_that_moves_to_another_network_takes_no_connection_along() {
     let Some(mut world) = world("fm", "[fastlane]", |_| {}) else { return };
