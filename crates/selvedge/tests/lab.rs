@@ -73,8 +73,9 @@ fn alive(pid: u64) -> bool {
 #[test]
 fn a_comparison_that_no_machine_can_carry_is_refused_beforehand() {
     let labs = Labs::new("refused");
+    // So long that its simulation tells how fast any machine is.
     let text =
-        "title = \"fast\"\nduration = \"20ms\"\n[topology]\nkind = \"dumbbell\"\npairs = 4\nrate = \"100Gbps\"\n\
+        "title = \"fast\"\nduration = \"400ms\"\n[topology]\nkind = \"dumbbell\"\npairs = 4\nrate = \"100Gbps\"\n\
         [[workload]]\nname = \"long\"\npattern = \"long\"\npairs = [[0, 4], [1, 5], [2, 6], [3, 7]]\n";
     std::fs::write(labs.0.join("fast.toml"), text).unwrap();
     let (said, _) = labs.fails("lab run fast.toml --scheme ecmp --seeds 1 --compare");
