@@ -278,12 +278,12 @@ impl Agent {
                     ),
                     (
                         "peers_unanswered",
-                        "Peers of which nothing is heard although something is sent to them",
+                        "Peers that send nothing although this host sends to them",
                         self.silent.unanswered() as f64,
                     ),
                     (
                         "peers_without_edge",
-                        "Peers that send VXLAN without an edge's metadata and are not said to",
+                        "Peers that are configured as edges and send plain VXLAN",
                         self.silent.no_edges() as f64,
                     ),
                     ("learned_addresses", "Guests' addresses learned", self.learned.iter().count() as f64),
