@@ -1,7 +1,8 @@
 //! A word of a file that stands for one choice of a table in [`edge::names`].
 
-use config::Invalid;
+use config::{Invalid, Wrong};
 use edge::names::{Amount, Named, Names, Preset, Setting};
+use edge::vcc::{self, Class};
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, Serializer};
@@ -60,6 +61,26 @@ pub(crate) fn in_range(key: String, setting: &Setting, value: impl Into<Amount>)
         return Ok(());
     }
     Err(Invalid::value(key, format!("{value} is out of range"), format!("give {}", setting.range())))
+}
+
+/// The class of a table of virtual congestion control at `at`: `limits` has what stands beside law and `beta`. Without a law the flows are left
+/// alone.
+///
+/// # Errors
+/// Values out of their ranges, and a floor above the clamp.
+pub(crate) fn class(at: &str, law: Option<vcc::Law>, beta: f64, limits: Class) -> Result<Class, Wrong> {
+    let mut wrong = Wrong::new();
+    wrong.note(in_range(format!("{at}.beta"), &vcc::BETA, beta));
+    for (setting, value) in [(&vcc::CLAMP, limits.clamp), (&vcc::FLOOR, limits.floor)] {
+        if let Some(size) = value {
+            wrong.note(in_range(format!("{at}.{}", setting.name), setting, size));
+        }
+    }
+    if let Some((floor, clamp)) = limits.floor.zip(limits.clamp).filter(|(floor, clamp)| floor > clamp) {
+        let problem = format!("the floor of {floor} exceeds the clamp of {clamp}");
+        wrong.add(Invalid::new(at, problem, "lower `floor` or raise `clamp`"));
+    }
+    wrong.or(law.map_or(Class::OFF, |law| Class { law, beta: vcc::units_of(beta), ..limits }))
 }
 
 /// Gives the keys of a table that are settings of `T` their ranges and defaults. `key`: the name of a setting there.

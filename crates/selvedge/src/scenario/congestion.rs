@@ -1,6 +1,6 @@
 //! `[scheme.<name>.congestion]`: virtual congestion control in the edges.
 
-use crate::word::{in_range, with_settings, Word};
+use crate::word::{self, with_settings, Word};
 use config::{closest, within, within_others, Invalid, OrOff, Wrong};
 use edge::vcc::{self, Class, Config, Law, Prefix, Rule};
 use host::experiment::{address, SERVER_PORT};
@@ -112,26 +112,9 @@ impl CongestionTable {
     }
 
     fn class(&self, at: &str) -> Result<Class, Wrong> {
-        let mut wrong = Wrong::new();
-        wrong.note(in_range(format!("{at}.beta"), &vcc::BETA, self.beta));
-        for (setting, value) in [(&vcc::CLAMP, self.clamp), (&vcc::FLOOR, self.floor)] {
-            if let Some(size) = value.0 {
-                wrong.note(in_range(format!("{at}.{}", setting.name), setting, size));
-            }
-        }
-        if let Some((floor, clamp)) = self.floor.0.zip(self.clamp.0).filter(|(floor, clamp)| floor > clamp) {
-            let problem = format!("the floor of {floor} exceeds the clamp of {clamp}");
-            wrong.add(Invalid::new(at, problem, "lower `floor` or raise `clamp`"));
-        }
-        let class = self.law.0.map(|law| Class {
-            law,
-            beta: vcc::units_of(self.beta),
-            clamp: self.clamp.0,
-            floor: self.floor.0,
-            police: self.police,
-            observe: self.observe,
-        });
-        wrong.or(class.unwrap_or(Class::OFF))
+        let &CongestionTable { clamp, floor, police, observe, .. } = self;
+        let limits = Class { clamp: clamp.0, floor: floor.0, police, observe, ..Class::OFF };
+        word::class(at, self.law.0, self.beta, limits)
     }
 }
 

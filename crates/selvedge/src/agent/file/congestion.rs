@@ -1,7 +1,7 @@
 //! `[congestion]`: the administrator's congestion control for guests.
 
 use super::{at_most, within, Parsed};
-use crate::word::{in_range, with_settings, Word};
+use crate::word::{self, with_settings, Word};
 use agent_api::config::{Prefix, MAX_NETWORK};
 use config::{within_time, Invalid, OrOff, Wrong};
 use edge::vcc::{self, Class, Config, Law, Rule};
@@ -123,26 +123,9 @@ impl CongestionTable {
     }
 
     fn class(&self, at: &str) -> Result<Class, Wrong> {
-        let mut wrong = Wrong::new();
-        wrong.note(in_range(format!("{at}.beta"), &vcc::BETA, self.beta));
-        for (setting, value) in [(&vcc::CLAMP, self.clamp), (&vcc::FLOOR, self.floor)] {
-            if let Some(size) = value.0 {
-                wrong.note(in_range(format!("{at}.{}", setting.name), setting, size));
-            }
-        }
-        if let Some((floor, clamp)) = self.floor.0.zip(self.clamp.0).filter(|(floor, clamp)| floor > clamp) {
-            let problem = format!("the floor of {floor} exceeds the clamp of {clamp}");
-            wrong.add(Invalid::new(at, problem, "lower `floor` or raise `clamp`"));
-        }
-        let class = self.law.0.map(|law| Class {
-            law,
-            beta: vcc::units_of(self.beta),
-            clamp: self.clamp.0,
-            floor: self.floor.0,
-            police: self.police,
-            observe: self.observe,
-        });
-        wrong.or(class.unwrap_or(Class::OFF))
+        let &CongestionTable { clamp, floor, police, observe, .. } = self;
+        let limits = Class { clamp: clamp.0, floor: floor.0, police, observe, ..Class::OFF };
+        word::class(at, self.law.0, self.beta, limits)
     }
 }
 
