@@ -90,6 +90,8 @@ pub enum Status {
     Holds,
     WrongSize,
     WrongDirection,
+    /// A result fails, but no model could satisfy all that the paper says.
+    Contradicted,
     OwnBound,
     Undecided,
     NotRun,
@@ -97,10 +99,11 @@ pub enum Status {
 }
 
 impl Status {
-    pub const ALL: [Status; 7] = [
+    pub const ALL: [Status; 8] = [
         Status::Holds,
         Status::WrongSize,
         Status::WrongDirection,
+        Status::Contradicted,
         Status::OwnBound,
         Status::Undecided,
         Status::NotRun,
@@ -112,6 +115,7 @@ impl Status {
             Status::Holds => "holds",
             Status::WrongSize => "wrong size",
             Status::WrongDirection => "wrong direction",
+            Status::Contradicted => "contradicted",
             Status::OwnBound => "our own bound",
             Status::Undecided => "undecided",
             Status::NotRun => "not run",
@@ -135,6 +139,7 @@ impl Entry {
             (self.scenario.iter().chain(own)).map(|id| records.get(id).copied().unwrap_or(Recorded::NotRun)).collect();
         match seen {
             _ if seen.contains(&Recorded::Fails) => match self.form {
+                _ if self.contradiction.is_some() => Status::Contradicted,
                 _ if self.own_bound => Status::OwnBound,
                 Form::Ratio => Status::WrongSize,
                 Form::Ordinal => Status::WrongDirection,

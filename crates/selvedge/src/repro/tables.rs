@@ -115,26 +115,30 @@ impl Tables {
 
     /// Results and claims of each paper by status.
     fn counts(&self) -> String {
-        let mut out = String::from("| Paper | Results | hold | fail | undecided | not run | by full runs | Claims |");
+        let mut out = String::from(
+            "| Paper | Results | hold | fail | undecided | not run | by full runs | of them hold | Claims |",
+        );
         for status in Status::ALL {
             let _ = write!(out, " {} |", status.word());
         }
-        let _ = writeln!(out, "\n|---|{}", "---|".repeat(7 + Status::ALL.len()));
+        let _ = writeln!(out, "\n|---|{}", "---|".repeat(8 + Status::ALL.len()));
         for catalogue in &self.catalogues {
             let of = |wanted: Recorded| {
                 let status = |result: &&Published| self.kept.statuses.get(&result.id).copied();
                 self.of(&catalogue.paper).filter(|r| status(r).unwrap_or(Recorded::NotRun) == wanted).count()
             };
-            let full = self.of(&catalogue.paper).filter(|result| self.mode(result) == Some(Mode::Full.name())).count();
+            let full = || self.of(&catalogue.paper).filter(|result| self.mode(result) == Some(Mode::Full.name()));
+            let full_hold = full().filter(|r| self.kept.statuses.get(&r.id) == Some(&Recorded::Holds)).count();
             let _ = write!(
                 out,
-                "| {} | {} | {} | {} | {} | {} | {full} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {full_hold} | {} |",
                 catalogue.paper,
                 self.of(&catalogue.paper).count(),
                 of(Recorded::Holds),
                 of(Recorded::Fails),
                 of(Recorded::Undecided),
                 of(Recorded::NotRun),
+                full().count(),
                 catalogue.entries.len(),
             );
             for status in Status::ALL {

@@ -178,6 +178,9 @@ fn a_claim_has_the_status_of_all_that_it_names() {
     assert_eq!(status(both, &[("x/a", Undecided)]), Status::Undecided);
     assert_eq!(status(both, &[("x/a", Undecided), ("x/b", Fails)]), Status::WrongSize);
     assert_eq!(status(&format!("{both}\nown_bound = true"), &[("x/b", Fails)]), Status::OwnBound);
+    let contradiction = format!("{both}\ncontradiction = \"3 is not 2\"\nown_bound = true");
+    assert_eq!(status(&contradiction, &[("x/b", Fails)]), Status::Contradicted);
+    assert_eq!(status(&contradiction, &[("x/a", Holds), ("x/b", Holds)]), Status::Holds);
     let open = format!("{both}\nopen = \"the other half\"");
     assert_eq!(status(&open, &[("x/a", Holds), ("x/b", Holds)]), Status::Open);
     assert_eq!(status("not_run = \"needs a switch\"", &[("x/one", Holds)]), Status::NotRun);

@@ -51,13 +51,18 @@ fn drawn(browser: &str, name: &str, data: &ReportData, extra: &str) -> String {
 
 /// The browser's output, or `None` if it does not end within a minute and a half.
 pub(crate) fn run(browser: &str, directory: &Path, page: &Path) -> Option<String> {
+    run_with(browser, directory, page, &["--virtual-time-budget=8000"])
+}
+
+pub(crate) fn run_with(browser: &str, directory: &Path, page: &Path, flags: &[&str]) -> Option<String> {
     let dump = directory.join("dom.html");
     let profile = directory.join("profile");
     let _ = std::fs::remove_dir_all(&profile);
     let mut child = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-        .args(["--disable-dev-shm-usage", "--window-size=1280,2400", "--virtual-time-budget=8000", "--dump-dom"])
+        .args(["--disable-dev-shm-usage", "--window-size=1280,2400", "--dump-dom"])
+        .args(flags)
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg(format!("file://{}", page.display()))
         .stdout(File::create(&dump).unwrap())

@@ -1,6 +1,6 @@
-//! The site in headless Chromium: its index, and a page with charts.
+//! The site in headless Chromium: its index and a page with charts from records made up here, and all pages from those of the binary.
 
-use super::browser::{browser, run, scratch, state};
+use super::browser::{browser, run, run_with, scratch, state};
 use std::process::Command;
 
 #[test]
@@ -41,5 +41,58 @@ fn index_and_charts_draw_from_files() {
         assert_eq!(document.matches("data-drawn=\"true\"").count(), charts, "{name}");
         assert_eq!(document.matches("<svg").count(), charts, "{name}");
     }
+    let _ = std::fs::remove_dir_all(&directory);
+}
+
+/// In a frame each, one after another: what a page says of itself, with its charts and those that it has drawn.
+const FRAMES: &str = "<!doctype html><html><body><iframe width=1280 height=2400></iframe><script>
+const frame = document.querySelector('iframe');
+const told = [];
+const next = (n) => {
+  if (n == pages.length) { document.body.textContent = JSON.stringify(told); document.documentElement.dataset.done = n; return; }
+  frame.onload = () => {
+    let looks = 0;
+    const look = () => {
+      const page = frame.contentDocument, own = page.documentElement.dataset;
+      const charts = [...page.querySelectorAll('.dots')];
+      // Lines of axes alone would be fewer. Frames wait long for their turn to animate, so data-drawn may come late.
+      const drawn = charts.filter((chart) => chart.querySelectorAll('svg path').length > 4).length;
+      if ((own.state != 'ready' || drawn < charts.length) && ++looks < 200) return setTimeout(look, 10);
+      told.push([pages[n], own.state || 'none', own.errors || '', charts.length, drawn]);
+      next(n + 1);
+    };
+    look();
+  };
+  frame.src = pages[n];
+};
+next(0);</script></body></html>";
+
+#[test]
+fn every_page_of_the_records_draws() {
+    let Some(browser) = browser() else { return };
+    let directory = scratch("site-whole");
+    let mut built = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+    assert!(built.current_dir(&directory).args(["repro", "--site", "pages"]).output().unwrap().status.success());
+    let mut pages: Vec<String> = (std::fs::read_dir(directory.join("pages")).unwrap())
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".html"))
+        .collect();
+    pages.sort();
+    let frames = directory.join("pages/frames.html");
+    let list = format!("<script>const pages = {};</script>", serde_json::json!(pages));
+    std::fs::write(&frames, FRAMES.replace("<body>", &format!("<body>{list}"))).unwrap();
+    let flags = ["--allow-file-access-from-files", "--virtual-time-budget=600000"];
+    let document = run_with(browser, &directory, &frames, &flags)
+        .or_else(|| run_with(browser, &directory, &frames, &flags))
+        .expect("it ends in time");
+    assert!(state(&document).contains(&format!("data-done=\"{}\"", pages.len())), "{}", state(&document));
+    let (_, body) = document.split_once("<body>").unwrap();
+    let told: Vec<(String, String, String, u32, u32)> =
+        serde_json::from_str(body.split_once("</body>").unwrap().0.trim()).expect("a list");
+    for (page, ready, errors, charts, drawn) in &told {
+        assert!(ready == "ready" && errors.is_empty(), "{page}: {ready} {errors}");
+        assert!(charts == drawn, "{page}: {drawn} of {charts} charts are drawn");
+    }
+    assert!(told.iter().filter(|page| page.3 > 0).count() > told.len() / 2, "most pages have charts");
     let _ = std::fs::remove_dir_all(&directory);
 }

@@ -33,7 +33,7 @@ pub(super) fn class(word: &str) -> &'static str {
     match word {
         "holds" => "holds",
         "fails" | "wrong size" | "wrong direction" => "fails",
-        "our own bound" | "undecided" => "unsure",
+        "contradicted" | "our own bound" | "undecided" => "unsure",
         _ => "none",
     }
 }
