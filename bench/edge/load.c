@@ -8,6 +8,7 @@
  *   load ping ADDRESS PORT SECONDS [GAP]            one byte there and back, again and again; one begins GAP us after the other,
  *                                                   0: at once after the answer. One that has to wait for the answer before it
  *                                                   counts from when it was due
+ *   load ask ADDRESS PORT SECONDS GAP               the same, but what is due before the answer is left out: at most one each GAP us
  *   load fetch ADDRESS PORT SECONDS BYTES           connect, send BYTES, wait until the server has them: again and again
  *   load datagrams ADDRESS PORT SECONDS BYTES       UDP as fast as it goes; prints how many, and seconds of CPU
  *
@@ -395,7 +396,8 @@ static uint64_t wait_until(uint64_t due)
 	return now_ns();
 }
 
-static void ping(const struct sockaddr_in *a, double seconds, uint64_t gap_ns)
+/* `skips`: none waits for the answer before it, but is left out. */
+static void ping(const struct sockaddr_in *a, double seconds, uint64_t gap_ns, int skips)
 {
 	float *samples = malloc(sizeof(*samples) * MAX_SAMPLES);
 	int fd = connect_to(a);
@@ -412,6 +414,8 @@ static void ping(const struct sockaddr_in *a, double seconds, uint64_t gap_ns)
 		if (send(fd, buffer, 1, MSG_NOSIGNAL) != 1 || recv(fd, buffer, 1, 0) != 1)
 			die("ping");
 		samples[n++] = (float)(now_ns() - begin) / 1e3f;
+		for (uint64_t now = now_ns(); skips && due < now;)
+			due += gap_ns;
 	}
 	tell_samples(samples, n);
 	free(samples);
@@ -460,14 +464,14 @@ int main(int argc, char **argv)
 		send_flows(&a, flows, atof(argv[5]), atof(argv[6]), (size_t)chunk);
 		return 0;
 	}
-	if ((argc == 5 || argc == 6) && !strcmp(argv[1], "ping")) {
-		int gap = argc == 6 ? atoi(argv[5]) : 0;
+	if (((argc == 5 || argc == 6) && !strcmp(argv[1], "ping")) || (argc == 6 && !strcmp(argv[1], "ask"))) {
+		int gap = argc == 6 ? atoi(argv[5]) : 0, skips = !strcmp(argv[1], "ask");
 
-		if (gap < 0)
+		if (gap < skips)
 			return 2;
 		a = address(argv[2], atoi(argv[3]) + 1);
 		alarm((unsigned)atof(argv[4]) + GRACE_SECONDS);
-		ping(&a, atof(argv[4]), (uint64_t)gap * 1000);
+		ping(&a, atof(argv[4]), (uint64_t)gap * 1000, skips);
 		return 0;
 	}
 	if (argc == 6 && !strcmp(argv[1], "fetch")) {

@@ -21,8 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let edge = KernelEdge::open(&Options { pins, ..Options::default() })?;
     let (port, other, uplink) = (ifindex("g0")?, ifindex("g1")?, ifindex("u0")?);
     let outer: [IpAddr; 2] = ["192.168.99.1".parse()?, "192.168.99.2".parse()?];
-    let mut tunnel = Tunnel::new(outer[0], outer[1], 4789, VERSION_1).ok_or("mixed families")?;
-    tunnel.dmac = [2, 0, 0, 0, 0, 9];
+    let tunnel = Tunnel::new(outer[0], outer[1], 4789, VERSION_1).ok_or("mixed families")?;
     edge.set_peer(1, &Peer::new(tunnel, uplink).with_labels(&[50_001, 50_002, 50_003, 50_004]))?;
     for port in [port, other] {
         edge.set_port(port, &Port { vni: 7, flags: PORT_PEER, mac: [2, 0, 0, 0, 0, 1], ..Port::default() })?;
