@@ -1,6 +1,7 @@
 //! Checks as expressions over metrics, such as `presto.mice.fct_p99_ms <= 1.4 * optimal.mice.fct_p99_ms`.
 
-use rhai::{Engine, EvalAltResult, Scope};
+use rhai::{Dynamic, Engine, EvalAltResult, Scope};
+use std::any::TypeId;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -25,11 +26,15 @@ pub enum ExpressionError {
     Evaluation(String, String),
 }
 
-const FUNCTIONS: [&str; 3] = ["min", "max", "abs"];
+const FUNCTIONS: [&str; 4] = ["min", "max", "abs", "count"];
+
+/// Most arguments of `min`, `max` and `count`.
+const ARGUMENTS: usize = 40;
 
 impl Expression {
     /// Metrics are dotted paths, plain names are parameters of a sweep; `+ - * / ( )`, comparisons, `&&`, `||`, `!`, `min`,
-    /// `max` and `abs` work on them. `a.b[LABEL]` is a metric at that point of the sweep.
+    /// `max` and `abs` work on them. `count` says how many of its comparisons hold. `a.b[LABEL]` is a metric at that point of the
+    /// sweep.
     ///
     /// # Errors
     /// Text that is not an expression.
@@ -116,7 +121,10 @@ impl Expression {
     /// # Errors
     /// As for [`Expression::holds`].
     pub fn value(&self, values: &BTreeMap<String, f64>) -> Result<f64, ExpressionError> {
-        self.evaluate(values)
+        let value: Dynamic = self.evaluate(values)?;
+        let count = value.clone().try_cast::<Count>().map(|count| count.0 as f64);
+        let number = count.or_else(|| value.as_float().ok());
+        number.ok_or_else(|| ExpressionError::Evaluation(self.source.clone(), "it is no number".to_owned()))
     }
 
     /// What each comparison says of these values, in the order of the text; none is left out, whatever the others say.
@@ -162,11 +170,11 @@ impl Expression {
         self.rewritten.replace("&&", "&").replace("||", "|")
     }
 
-    fn evaluate<T: Clone + Send + Sync + 'static>(&self, values: &BTreeMap<String, f64>) -> Result<T, ExpressionError> {
+    fn evaluate<T: Clone + 'static>(&self, values: &BTreeMap<String, f64>) -> Result<T, ExpressionError> {
         self.evaluate_by(&engine(), &self.rewritten, values)
     }
 
-    fn evaluate_by<T: Clone + Send + Sync + 'static>(
+    fn evaluate_by<T: Clone + 'static>(
         &self,
         engine: &Engine,
         text: &str,
@@ -214,7 +222,21 @@ fn engine_with(listener: Listener) -> Engine {
     let mut engine = Engine::new_raw();
     // Its own operators divide by the larger number to compare, so that nothing is larger than a finite number.
     engine.set_max_operations(10_000).set_max_expr_depths(64).set_fast_operators(false);
-    engine.register_fn("min", f64::min).register_fn("max", f64::max).register_fn("abs", f64::abs);
+    engine.register_fn("abs", f64::abs);
+    for n in 1..=ARGUMENTS {
+        fold(&mut engine, "min", n, f64::min);
+        fold(&mut engine, "max", n, f64::max);
+        engine.register_raw_fn("count", vec![TypeId::of::<bool>(); n], |_, all| {
+            Ok(Count(all.iter().filter(|one| one.as_bool() == Ok(true)).count() as i64))
+        });
+    }
+    engine
+        .register_fn("<", |a: Count, b: i64| a.0 < b)
+        .register_fn("<=", |a: Count, b: i64| a.0 <= b)
+        .register_fn(">", |a: Count, b: i64| a.0 > b)
+        .register_fn(">=", |a: Count, b: i64| a.0 >= b)
+        .register_fn("==", Count::equal)
+        .register_fn("!=", Count::equal);
     engine.register_fn("!", |a: bool| !a).register_fn("-", |a: f64| -a).register_fn("-", |a: i64| -a);
     engine.register_fn("&", |a: bool, b: bool| a && b).register_fn("|", |a: bool, b: bool| a || b);
     comparison(&mut engine, "<", -1.0, &listener, |a, b| a < b);
@@ -224,6 +246,24 @@ fn engine_with(listener: Listener) -> Engine {
     comparison(&mut engine, "==", 0.0, &listener, |a, b| a == b);
     comparison(&mut engine, "!=", 0.0, &listener, |a, b| a != b);
     engine
+}
+
+/// How many comparisons hold. What compares it is not heard: what holds of the whole follows from what is known of its parts. Only
+/// orders are defined, so that more that hold change a verdict in one direction.
+#[derive(Clone, Copy, Debug)]
+struct Count(i64);
+
+impl Count {
+    fn equal(self, _: i64) -> Result<bool, Box<EvalAltResult>> {
+        Err("a count is compared with < <= > >= only".into())
+    }
+}
+
+/// A function of `n` numbers from one of two.
+fn fold(engine: &mut Engine, name: &str, n: usize, of: fn(f64, f64) -> f64) {
+    engine.register_raw_fn(name, vec![TypeId::of::<f64>(); n], move |_, all| {
+        Ok(all.iter().filter_map(|one| one.as_float().ok()).reduce(of).unwrap_or(f64::NAN))
+    });
 }
 
 /// A percentile that falls among flows without an end is infinite, and larger than any other; two such cannot be compared by
@@ -276,6 +316,7 @@ mod tests {
             ("ecmp.mice.fct_p99_ms / presto.mice.fct_p99_ms < 7.5", true),
             ("paths == 4.0 && presto.mice.fct_p99_ms > 2", false),
             ("max(ecmp.mice.fct_p99_ms, presto.mice.fct_p99_ms) == 11.0 || false", true),
+            ("min(ecmp.mice.fct_p99_ms, paths, presto.mice.fct_p99_ms) == 1.5 && max(paths, 1.0, 2.0) == 4.0", true),
             ("abs(1 - presto.mice.fct_p99_ms / 1.5) < 1e-9", true),
             ("!(presto.mice.fct_p99_ms > 1)", false),
             ("-presto.mice.fct_p99_ms < -1 && 5 > 4 && 3 - 1 <= presto.mice.fct_p99_ms * 2", true),
@@ -285,6 +326,29 @@ mod tests {
         let ratio = Expression::parse("ecmp.mice.fct_p99_ms / presto.mice.fct_p99_ms").unwrap();
         assert!((ratio.value(&values()).unwrap() - 7.333).abs() < 1e-3);
         assert_eq!(ratio.metrics(), ["ecmp.mice.fct_p99_ms", "presto.mice.fct_p99_ms"]);
+    }
+
+    /// Of three cells the first gains, the second does not, and seeds disagree of the third.
+    #[test]
+    fn a_count_is_decided_by_what_is_decided_of_its_parts() {
+        let values: BTreeMap<String, f64> = [("a.x", 1.0), ("a.y", 5.0), ("a.z", 3.0), ("b.x", 4.0)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into();
+        let cells = "count(\n a.x < b.x,\n a.y < b.x, a.z < b.x && a.z > 0)";
+        for (bar, holds, if_not) in
+            [("> 1", true, false), (">= 1", true, true), (">= 3", false, false), ("< 2", false, true)]
+        {
+            let e = Expression::parse(&format!("{cells} {bar}")).unwrap();
+            assert_eq!(e.holds(&values), Ok(holds), "{bar}");
+            assert_eq!(e.comparisons(&values).unwrap().len(), 4, "the count itself is none");
+            assert_eq!(e.holds_if(&[true, false, true, true]), Ok(holds), "{bar}");
+            assert_eq!(e.holds_if(&[true, false, false, true]), Ok(if_not), "{bar}");
+        }
+        assert_eq!(Expression::parse(cells).unwrap().value(&values), Ok(2.0));
+        let equal = Expression::parse("count(a.x < b.x) == 1").unwrap();
+        assert!(equal.holds(&values).is_err(), "how many exactly cannot be known of what is undecided");
+        let number = Expression::parse("count(a.x) > 1").unwrap();
+        assert!(number.holds(&values).is_err(), "a number is no comparison");
     }
 
     /// Flows that never end make percentiles infinite.
