@@ -49,6 +49,10 @@ const LEAST_BURST_BYTES: u64 = 4_096;
 /// What HTB holds for a guest that knows no restraint: so long at its rate, within bounds.
 const QUEUE: Time = Time::from_ms(100);
 const QUEUE_BYTES: (u64, u64) = (256 << 10, 16 << 20);
+/// Where a law keeps the queue short, it also holds what comes before the law can act, for at most [`BEGINNING`] at the rate: of
+/// 64 connections that begin at once the first windows, ten packets each, and two that each sends again while these wait.
+const FIRST_WINDOWS: u64 = 64 * (10 + 2) * 1_514;
+const BEGINNING: Time = Time::from_secs(1);
 /// Of a schedule: as much as [`QUEUE`] allows, and no more than the data path counts.
 const HORIZON: Time = Time::from_secs(1);
 /// A whole segment with its headers: who has less of a turn than that takes no less.
@@ -144,12 +148,12 @@ impl Wanted {
     }
 
     fn queue_bytes(&self) -> u32 {
-        self.rate.ceiling.bytes_in(QUEUE).clamp(QUEUE_BYTES.0, QUEUE_BYTES.1) as u32
+        let begins = if self.law == Law::None { 0 } else { self.rate.ceiling.bytes_in(BEGINNING).min(FIRST_WINDOWS) };
+        self.rate.ceiling.bytes_in(QUEUE).clamp(QUEUE_BYTES.0.max(begins), QUEUE_BYTES.1) as u32
     }
 
-    fn row(&self, device: u32, class: u32, lawless: bool, idle_ns: u64) -> Limiter {
-        let law = if lawless { Law::None } else { self.law };
-        Limiter { device, class, law: law.to_bytes(), idle_ns, ..Limiter::default() }
+    fn row(&self, device: u32, class: u32, idle_ns: u64) -> Limiter {
+        Limiter { device, class, law: self.law.to_bytes(), idle_ns, ..Limiter::default() }
     }
 
     /// The row of a schedule.
@@ -191,4 +195,39 @@ fn numbers<K: Ord + Clone>(range: std::ops::Range<u32>, known: &BTreeMap<K, u32>
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use edge::limiter::Spring;
+
+    #[test]
+    fn a_queue_holds_what_comes_before_a_law_can_act() {
+        let law = Law::Spring(Spring::for_rate(BitRate::from_mbps(20), Time::from_us(200)));
+        let bytes = |law, rate| {
+            let wanted = Wanted {
+                key: LimiterKey { ifindex: 1, direction: LIMITER_OUT },
+                interface: "lxc0".into(),
+                rate: Rate::fixed(rate),
+                tenant: None,
+                network: None,
+                kind: LawKind::Spring,
+                law,
+                bare: false,
+            };
+            u64::from(wanted.queue_bytes())
+        };
+        // A second's worth, 64 first windows, 100 ms, and no more than the most.
+        for (rate, with_law, without) in [
+            (BitRate::from_mbps(1), 256 << 10, 256 << 10),
+            (BitRate::from_mbps(4), 500_000, 256 << 10),
+            (BitRate::from_mbps(20), FIRST_WINDOWS, 256 << 10),
+            (BitRate::from_mbps(80), FIRST_WINDOWS, 1_000_000),
+            (BitRate::from_gbps(1), 12_500_000, 12_500_000),
+            (BitRate::from_gbps(40), 16 << 20, 16 << 20),
+        ] {
+            assert_eq!([bytes(law, rate), bytes(Law::None, rate)], [with_law, without], "{rate}");
+        }
+    }
 }

@@ -71,6 +71,7 @@ impl Raise<'_> {
             if limited.wanted.iter().any(|w| w.kind != LawKind::None) {
                 problems.push(format!("rate limits are plain HTB, whose queues nothing keeps short: {why}"));
             }
+            limited.wanted.iter_mut().for_each(|w| w.law = Law::None);
         }
         let qdiscs = match htb::qdiscs() {
             Ok(qdiscs) => qdiscs,
@@ -126,7 +127,7 @@ impl Raise<'_> {
             Held::Class { device, class, first } => (device, class, first),
             Held::Times { device } => (device, 0, None),
         };
-        let mut row = w.row(device, class, lawless, self.config.flow_idle_ns);
+        let mut row = w.row(device, class, self.config.flow_idle_ns);
         let scheduled = matches!(held, Held::Times { .. });
         if scheduled {
             row = w.scheduled(row);

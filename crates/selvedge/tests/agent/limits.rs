@@ -10,7 +10,7 @@ const PORT: &str = "interface = \"lxc0\"\naddresses = [\"10.7.1.2\", \"fd07:1::2
 const SLACK: f64 = 200_000.0;
 
 /// Host 0's port with `limits` behind it; both agents run and guest 1 is learned. `None` where it cannot be.
-fn limited_world(name: &str, limits: &str, prepare: impl FnOnce(&World)) -> Option<World> {
+pub(super) fn limited_world(name: &str, limits: &str, prepare: impl FnOnce(&World)) -> Option<World> {
     let mut world = World::new(name)?;
     prepare(&world);
     world.configure(0, &format!("{PORT}\n{limits}"));
@@ -35,7 +35,7 @@ pub(super) fn limit(world: &World, interface: &str, direction: &str) -> serde_js
     found.unwrap_or_else(|| panic!("no {direction} limit of {interface}: {all}")).clone()
 }
 
-fn number(limit: &serde_json::Value, key: &str) -> f64 {
+pub(super) fn number(limit: &serde_json::Value, key: &str) -> f64 {
     limit[key].as_f64().unwrap_or_else(|| panic!("no {key} in {limit}"))
 }
 

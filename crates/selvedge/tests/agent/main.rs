@@ -15,6 +15,7 @@ mod fastlane;
 mod instead;
 mod learning;
 mod limits;
+mod many;
 mod operator;
 mod packets;
 mod peers;
@@ -155,6 +156,7 @@ fn peer_process() {
         }
         #[cfg(feature = "kernel")]
         "switch" | "burst-server" | "burst-client" => reports::peer(what, address, bytes),
+        "crowd-server" | "crowd-client" => many::peer(what, address, bytes),
         "sctp-server" | "sctp-client" => unusual::sctp_peer(what == "sctp-server", address, bytes),
         "both-server" | "both-client" => {
             let server = what == "both-server";
