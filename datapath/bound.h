@@ -42,18 +42,48 @@ SV_FN u16 sv_bound_field(const struct sv_conn *t, u32 w, u32 floor, u16 field)
 	return (u16)sv_min32(field, w);
 }
 
+/* A held edge moves by this or by half of the window, bytes. */
+#define SV_BOUND_STEP 65536u
+/* The window of a SYN, which nothing lowers, leads at most so far. */
+#define SV_BOUND_UNSCALED 65536u
+
+/*
+ * The field of an ACK whose window was to be lowered to `field`, where edges are held: a receiver's way to avoid silly windows (RFC
+ * 9293 section 3.8.6.2.2). What the guest may send up to moves by half of the window or SV_BOUND_STEP at once, or not at all, so that it
+ * sends fewer and larger segments; and it never moves back, but from where a SYN put it, unless the receiver's own does.
+ * Held is only while two segments are under way: these a receiver acknowledges at once, so that the next ACK is sure to come.
+ */
+SV_FN u16 sv_bound_hold(const struct sv_conn *t, const struct sv_packet *p, u16 field)
+{
+	u32 scale = sv_conn_scale(t), window = (u32)field << scale, least = sv_min32(window / 2, SV_BOUND_STEP);
+	s32 left = sv_seq_diff(t->granted, p->ack), out = sv_seq_diff(t->snd_nxt, p->ack);
+	u64 held;
+
+	if (field == p->window || !(t->flags & SV_CONN_GRANTED) || left <= 0 || out < 0)
+		return field;
+	if (window > (u32)left && (window - (u32)left >= least || (u32)out < 2u * t->mss))
+		return field;
+	if (window <= (u32)left && t->granted - t->iss <= SV_BOUND_UNSCALED)
+		return field;
+	held = ((u64)left + (1u << scale) - 1) >> scale;
+	return held < p->window ? (u16)held : p->window;
+}
+
 /*
  * The ACK is for the guest: lower its window. A duplicate repeats the last one while a limiter changes windows with every
- * ACK: stacks do not count duplicates whose windows differ. `law` and `floor` as above, bytes.
+ * ACK: stacks do not count duplicates whose windows differ. `law` and `floor` as above, bytes. `hold`: hold the edge.
  */
-SV_FN void sv_bound_enforce(const struct sv_bound *b, struct sv_conn *t, u32 law, u32 floor, int duplicate, struct sv_packet *p)
+SV_FN void sv_bound_enforce(const struct sv_bound *b, struct sv_conn *t, u32 law, u32 floor, int duplicate, int hold, struct sv_packet *p)
 {
 	u16 field = p->window;
 
-	if (duplicate && b->spring && t->window_out)
+	if (duplicate && b->spring && t->window_out) {
 		field = (u16)sv_min32(field, t->window_out);
-	else if (!(p->tcp_flags & SV_TCP_SYN))
+	} else if (!(p->tcp_flags & SV_TCP_SYN)) {
 		field = sv_bound_field(t, sv_bound_least(b, law), floor, field);
+		if (hold)
+			field = sv_bound_hold(t, p, field);
+	}
 	if (field != p->window)
 		p->dirty |= SV_DIRTY_WINDOW;
 	p->window = field;

@@ -177,7 +177,7 @@ SV_FN u32 sv_fastlane_in(struct sv_fastlane *f, struct sv_packet *p, u64 now)
 		f->flags |= SV_FASTLANE_SACK;
 	sv_fastlane_grow(f, acked);
 	if (sv_conn_knows_scale(t))
-		sv_bound_enforce(&f->bound, t, SV_BOUND_NONE, 2u * t->mss, sv_bound_repeats(t, duplicates), p);
+		sv_bound_enforce(&f->bound, t, SV_BOUND_NONE, 2u * t->mss, sv_bound_repeats(t, duplicates), 0, p);
 	return found;
 }
 

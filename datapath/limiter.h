@@ -45,6 +45,10 @@
 #define SV_LIMIT_DEM 2
 #define SV_LIMIT_SPRING 3
 
+/* sv_limit.flags */
+#define SV_LIMIT_FIRST 0x1u /* the segment at hand goes past the queue (sparse.h) */
+#define SV_LIMIT_HOLD 0x2u  /* SPRING: what a guest may send up to moves in large steps (bound.h) */
+
 /* 1.0 of alpha and beta. */
 #define SV_LIMIT_ONE 1024u
 
@@ -59,7 +63,7 @@ struct sv_limit {
 	u16 alpha;   /* of SPRING, 1/1024: share of the newest change in the gradient */
 	u16 beta;    /* of SPRING, 1/1024: strength of cuts */
 	u8 law;	     /* SV_LIMIT_* */
-	u8 first;    /* 1: the segment at hand goes past the queue (sparse.h) */
+	u8 flags;    /* SV_LIMIT_FIRST, SV_LIMIT_HOLD */
 	u16 flows;   /* that sent through the queue lately, where some go past it; else 0 */
 };
 
@@ -100,6 +104,12 @@ SV_FN void sv_limit_widen(struct sv_limit *l, u64 rate)
 		return;
 	l->k2 += l->k2 ? least - l->k1 : 0;
 	l->k1 = least;
+}
+
+/* Does SPRING hold the edges of windows? `l` may be missing. */
+SV_FN int sv_limit_holds(const struct sv_limit *l)
+{
+	return l && l->law == SV_LIMIT_SPRING && l->flags & SV_LIMIT_HOLD;
 }
 
 /* Does the limit act on ACKs, so that connections must be followed? */
@@ -203,7 +213,7 @@ SV_FN u32 sv_dem_ack(const struct sv_limit *l, u32 flags, struct sv_packet *p)
 /* The strawman, for a segment that is about to be queued: the NIC gives its mark to all packets that it makes of it. */
 SV_FN u32 sv_limit_mark(const struct sv_limit *l, struct sv_packet *p)
 {
-	if (!l || l->law != SV_LIMIT_ECN || l->backlog <= l->k1 || l->first)
+	if (!l || l->law != SV_LIMIT_ECN || l->backlog <= l->k1 || l->flags & SV_LIMIT_FIRST)
 		return 0;
 	if (p->ecn == SV_ECN_ECT0 || p->ecn == SV_ECN_ECT1) {
 		p->ecn = SV_ECN_CE;
@@ -241,7 +251,7 @@ SV_FN void sv_limit_note_first(const struct sv_limit *l, struct sv_conn *t, cons
 {
 	if (!l || !p->payload)
 		return;
-	t->flags = (u16)(l->first ? t->flags | SV_CONN_FIRST : t->flags & ~SV_CONN_FIRST);
+	t->flags = (u16)(l->flags & SV_LIMIT_FIRST ? t->flags | SV_CONN_FIRST : t->flags & ~SV_CONN_FIRST);
 }
 
 /* A TCP segment from the guest, of such a connection. */
@@ -280,7 +290,7 @@ SV_FN u32 sv_limit_in(const struct sv_limit *l, s32 gradient, struct sv_conn *t,
 		if (sv_conn_knows_scale(t)) {
 			if (l->law == SV_LIMIT_SPRING && !(p->tcp_flags & SV_TCP_SYN))
 				result = sv_spring_ack(b, t, l, gradient, p);
-			sv_bound_enforce(b, t, SV_BOUND_NONE, t->mss, sv_bound_repeats(t, duplicates), p);
+			sv_bound_enforce(b, t, SV_BOUND_NONE, t->mss, sv_bound_repeats(t, duplicates), sv_limit_holds(l), p);
 		}
 	}
 	sv_forget();

@@ -236,7 +236,7 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 		if (limited && limit->law == SV_LIMIT_SPRING && !(p->tcp_flags & SV_TCP_SYN))
 			result |= sv_spring_ack(&v->bound, &v->conn, limit, gradient, p);
 		sv_bound_enforce(&v->bound, &v->conn, sv_vcc_bound(v, class), sv_law_floor(class, v->conn.mss),
-				 sv_bound_repeats(&v->conn, duplicates), p);
+				 sv_bound_repeats(&v->conn, duplicates), sv_limit_holds(limit), p);
 	}
 	sv_forget();
 	/* Read again, for the verifier's sake: nothing above has changed it. */

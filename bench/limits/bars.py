@@ -70,7 +70,7 @@ def holds(value, sign, bar):
 def plain(cell, scheme):
     """What a scheme is held against: HTB with the same guests, and where the agent puts it, if that was measured."""
     congestion = "".join(scheme.partition("/")[1:])
-    names = [name + of for of in (congestion, "") for name in (("agent", "htb") if scheme.startswith("first") else ("htb",))]
+    names = [name + of for of in (congestion, "") for name in (("agent", "htb") if scheme.startswith(("first", "held")) else ("htb",))]
     return next((cell[name] for name in names if name in cell), None)
 
 
@@ -80,7 +80,7 @@ def verdicts(found):
     for (topology, rate, flows), cell in found.items():
         for scheme, samples in cell.items():
             law = scheme.partition("/")[0].partition("@")[0]
-            bars, htb = {"spring": of_laws, "dem": of_laws, "first": of_first}.get(law), plain(cell, scheme)
+            bars, htb = {"spring": of_laws, "dem": of_laws, "first": of_first, "held": of_first}.get(law), plain(cell, scheme)
             if not bars or not htb:
                 continue
             at = (topology, rate, flows, scheme)
@@ -88,7 +88,7 @@ def verdicts(found):
                 mean, half = interval(values)
                 middle = statistics.median(values)
                 out.append((*at, what, middle, mean, half if len(values) > 1 else None, f"{sign} {bar:.2f}", holds(middle, sign, bar)))
-            if law == "first":
+            if bars is of_first:
                 drops = max(s["drops"] for s in samples)
                 out.append((*at, "segments dropped, most of a round", drops, drops, None, "0", drops == 0))
     return out

@@ -205,7 +205,7 @@ static __noinline u32 before_queue(struct sv_limiter *l, struct sv_limited *flow
 {
 	if (!l || !flow || !limit || !p)
 		return SV_NO_ROOM;
-	if (!limit->first)
+	if (!(limit->flags & SV_LIMIT_FIRST))
 		sample(l, limit);
 	SV_LOCK(&flow->lock);
 	sv_limit_track(&flow->flow, &flow->conn, &flow->bound, p, 1, l->idle, now);
@@ -258,7 +258,7 @@ static __noinline int apply_law(struct __sk_buff *skb, struct sv_limiter *l, con
 	limit = l->limit;
 	unread = at->queue.queued == UNKNOWN_BACKLOG;
 	limit.backlog = unread ? 0 : sv_min32(at->queue.queued + at->queue.unpaid, SV_LIMIT_MAX_BACKLOG);
-	limit.first = (u8)at->first;
+	limit.flags = (u8)((limit.flags & SV_LIMIT_HOLD) | (at->first ? SV_LIMIT_FIRST : 0));
 	limit.flows = l->share ? (u16)l->flows : 0;
 	if (l->share)
 		sv_limit_widen(&limit, l->share);

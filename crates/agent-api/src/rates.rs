@@ -22,6 +22,8 @@ pub struct Limits {
     pub pacing: Pacing,
     /// Flows with less than a quantum go past the queue of all others of their port.
     pub sparse_first: bool,
+    /// SPRING lets what guests may send up to move in large steps only.
+    pub hold_edge: bool,
     /// Pairs of devices, each with a queue and a lock of its own; None: by the number of CPUs.
     pub pairs: Option<u32>,
     /// Of ports that name none.

@@ -125,7 +125,11 @@ pub(crate) fn wanted(config: &Config, interfaces: &Interfaces) -> Vec<Wanted> {
                 tenant,
                 network: rule.network,
                 kind: if bare { LawKind::None } else { limits.law },
-                law: if bare { Law::None } else { limits.law_for(rate.ceiling, config.limits.sparse_first) },
+                law: if bare {
+                    Law::None
+                } else {
+                    limits.law_for(rate.ceiling, config.limits.sparse_first).holding(config.limits.hold_edge)
+                },
                 bare,
             }));
         }

@@ -163,6 +163,8 @@ pub struct Spring {
     pub alpha: u16,
     /// Strength of cuts, in 1/[`ONE`].
     pub beta: u16,
+    /// What a guest may send up to moves in large steps (`datapath/bound.h`).
+    pub hold_edge: bool,
 }
 
 /// Parameters that cannot be meant.
@@ -182,7 +184,7 @@ impl Spring {
     pub fn for_rate(rate: BitRate, rtt: Time) -> Spring {
         let k1 = threshold(rate, rtt);
         let k2 = Bytes(k1.get() + rate.bytes_in(BAND).max(LEAST_BAND));
-        Spring { k1, k2, alpha: units_of(ALPHA.share()), beta: units_of(BETA.share()) }
+        Spring { k1, k2, alpha: units_of(ALPHA.share()), beta: units_of(BETA.share()), hold_edge: false }
     }
 }
 
@@ -227,7 +229,7 @@ impl Law {
         match *self {
             Law::None => Ok(()),
             Law::Ecn { k } | Law::Dem { k } => within(&[(&K, k.into())]),
-            Law::Spring(Spring { k1, k2, alpha, beta }) => {
+            Law::Spring(Spring { k1, k2, alpha, beta, .. }) => {
                 within(&[(&K1, k1.into()), (&K2, k2.into()), (&ALPHA, share_of(alpha)), (&BETA, share_of(beta))])?;
                 if k1 < k2 {
                     Ok(())
@@ -235,6 +237,15 @@ impl Law {
                     Err(Invalid::Order(k1, k2))
                 }
             }
+        }
+    }
+
+    /// SPRING with [`Spring::hold_edge`] as given; the others have no windows.
+    #[must_use]
+    pub fn holding(self, hold_edge: bool) -> Law {
+        match self {
+            Law::Spring(spring) => Law::Spring(Spring { hold_edge, ..spring }),
+            other => other,
         }
     }
 
@@ -248,7 +259,7 @@ impl Law {
         let bytes = |size: Bytes| u32::try_from(size.get()).unwrap_or(u32::MAX);
         let at = Limit {
             backlog: bytes(Bytes(standing.backlog)),
-            first: standing.first.into(),
+            flags: if standing.first { native::LIMIT_GOES_FIRST } else { 0 },
             flows: standing.flows,
             ..Limit::default()
         };
@@ -262,6 +273,7 @@ impl Law {
                 alpha: s.alpha,
                 beta: s.beta,
                 law: native::LIMIT_SPRING,
+                flags: at.flags | if s.hold_edge { native::LIMIT_HOLD } else { 0 },
                 ..at
             },
         };
@@ -320,7 +332,9 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        let spring = |k1, k2, alpha, beta| Law::Spring(Spring { k1: Bytes(k1), k2: Bytes(k2), alpha, beta }).check();
+        let spring = |k1, k2, alpha, beta| {
+            Law::Spring(Spring { k1: Bytes(k1), k2: Bytes(k2), alpha, beta, hold_edge: false }).check()
+        };
         assert_eq!(spring(20_000, 30_000, 512, 512), Ok(()));
         assert_eq!(spring(20_000, 30_000, 0, 1024), Ok(()));
         assert_eq!(spring(20_000, 20_000, 512, 512), Err(Invalid::Order(Bytes(20_000), Bytes(20_000))));
@@ -344,11 +358,11 @@ mod tests {
 
     #[test]
     fn a_kernel_program_reads_the_same() {
-        let law = Law::Spring(Spring { k1: Bytes(0x0102), k2: Bytes(0x0304), alpha: 512, beta: 256 });
+        let law = Law::Spring(Spring { k1: Bytes(0x0102), k2: Bytes(0x0304), alpha: 512, beta: 256, hold_edge: true });
         let mut bytes = [0; 20];
         bytes[4..6].copy_from_slice(&[2, 1]);
         bytes[8..10].copy_from_slice(&[4, 3]);
-        bytes[12..17].copy_from_slice(&[0, 2, 0, 1, 3]);
+        bytes[12..18].copy_from_slice(&[0, 2, 0, 1, 3, 2]);
         if cfg!(target_endian = "little") {
             assert_eq!(law.to_bytes(), bytes);
         }

@@ -38,6 +38,7 @@ fn schedules_frame_by_frame() {
         departure_times_advance_by_size_over_rate_up_to_the_horizon(&fabric);
         segments_count_as_what_they_become_on_the_wire(&fabric);
         windows_follow_the_schedule(&fabric);
+        edges_are_held(&fabric);
     });
     windows_are_read_across_versions(&mut fabric);
 }
@@ -132,7 +133,7 @@ fn segments_count_as_what_they_become_on_the_wire(fabric: &Fabric) {
 }
 
 fn windows_follow_the_schedule(fabric: &Fabric) {
-    let law = Law::Spring(Spring { k1: Bytes(20_000), k2: Bytes(30_000), alpha: 512, beta: 512 });
+    let law = Law::Spring(Spring { k1: Bytes(20_000), k2: Bytes(30_000), alpha: 512, beta: 512, hold_edge: false });
     limit(fabric, LIMITER_OUT, 100_000, 3600, law);
     let out = |frame: &[u8]| assert_eq!(run(fabric, Role::LimitGuest, frame, Segment::default(), 0).0, NEXT);
     let window = |frame: &[u8]| {
@@ -170,9 +171,35 @@ fn windows_follow_the_schedule(fabric: &Fabric) {
     assert_eq!(marked(200), wire::ecn::CE);
 }
 
+/// What the guest may send up to moves by half of the window, or not at all.
+fn edges_are_held(fabric: &Fabric) {
+    let spring = |hold_edge| Law::Spring(Spring { k1: Bytes(1), k2: Bytes(2), alpha: 512, beta: 0, hold_edge });
+    for (port, hold_edge, held) in [(41_100, false, 10 * 1460), (41_101, true, 65_535 - 38 * 1460)] {
+        // More than K2 waits all the time, and no window is cut for it.
+        limit(fabric, LIMITER_OUT, 10_000, 3600, spring(hold_edge));
+        let pass = |out: bool, flags: u8, seq: u32, ack: u32, payload: u32| {
+            let (sport, dport, role) = if out { (port, 80, Role::LimitGuest) } else { (80, port, Role::LimitPort) };
+            let mss = if flags & tcp::SYN != 0 { 1460 } else { 0 };
+            let plain = packet(out, proto::TCP, payload);
+            let frame = framed(&Packet { tcp_flags: flags, seq, ack, window: 65_535, mss, sport, dport, ..plain });
+            let (verdict, frame, _) = run(fabric, role, &frame, Segment::default(), 0);
+            assert_eq!(verdict, NEXT);
+            u16::from_be_bytes([frame[48], frame[49]])
+        };
+        pass(true, tcp::SYN, 0, 0, 0);
+        pass(false, tcp::SYN | tcp::ACK, 0, 1, 0);
+        for i in 0..45 {
+            pass(true, tcp::ACK, 1 + i * 1460, 1, 1460);
+        }
+        // The SYN leads up to 65,536. Ten packets lead further by a third of them, and then by more than half.
+        let told = [38, 41].map(|packets| pass(false, tcp::ACK, 1, 1 + packets * 1460, 0));
+        assert_eq!(told, [held, 10 * 1460], "held: {hold_edge}");
+    }
+}
+
 /// What only a handshake tells outlives the table in which the connection was.
 fn windows_are_read_across_versions(fabric: &mut Fabric) {
-    let law = Law::Spring(Spring { k1: Bytes(20_000), k2: Bytes(30_000), alpha: 512, beta: 512 });
+    let law = Law::Spring(Spring { k1: Bytes(20_000), k2: Bytes(30_000), alpha: 512, beta: 512, hold_edge: false });
     let shift = std::cell::Cell::new(3);
     let frame = |out: bool, port: u16, flags: u8, (seq, ack, payload): (u32, u32, u32)| {
         let syn = flags & tcp::SYN != 0;

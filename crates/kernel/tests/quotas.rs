@@ -343,7 +343,9 @@ fn one_limited_port_leaves_the_others_room() {
     in_namespace(&fabric.host(0), || {
         for ifindex in [greedy, 1] {
             let key = LimiterKey { ifindex, direction: LIMITER_OUT };
-            let law = Law::Spring(Spring { k1: Bytes(20_000), k2: Bytes(30_000), alpha: 512, beta: 512 }).to_bytes();
+            let law =
+                Law::Spring(Spring { k1: Bytes(20_000), k2: Bytes(30_000), alpha: 512, beta: 512, hold_edge: false })
+                    .to_bytes();
             let (rate, horizon_ns, idle_ns) = (125_000_000, SECOND, 60 * SECOND);
             edge.set_limiter(&key, &Limiter { rate, horizon_ns, idle_ns, law, ..Limiter::default() }).unwrap();
         }

@@ -8,6 +8,10 @@ pub(crate) const LIMIT_ECN: u8 = 1;
 pub(crate) const LIMIT_DEM: u8 = 2;
 pub(crate) const LIMIT_SPRING: u8 = 3;
 
+/// `SV_LIMIT_FIRST`, `SV_LIMIT_HOLD`
+pub(crate) const LIMIT_GOES_FIRST: u8 = 1;
+pub(crate) const LIMIT_HOLD: u8 = 2;
+
 /// `SV_LIMIT_ONE`: 1.0 of alpha and beta.
 pub(crate) const LIMIT_ONE: u16 = 1024;
 
@@ -21,7 +25,7 @@ pub(crate) struct Limit {
     pub(crate) alpha: u16,
     pub(crate) beta: u16,
     pub(crate) law: u8,
-    pub(crate) first: u8,
+    pub(crate) flags: u8,
     pub(crate) flows: u16,
 }
 const _: () = assert!(size_of::<Limit>() == 20);

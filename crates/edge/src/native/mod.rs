@@ -33,6 +33,7 @@ pub(crate) use hygenicc::{
 };
 pub(crate) use limiter::{bulk_flows, goes_first, widen, SparseAll, SparseFlow, SPARSE_FLOWS};
 pub(crate) use limiter::{Limit, LimitQueue, LIMIT_DEM, LIMIT_ECN, LIMIT_NONE, LIMIT_ONE, LIMIT_SPRING};
+pub(crate) use limiter::{LIMIT_GOES_FIRST, LIMIT_HOLD};
 pub(crate) use paths::{hear, tick_paths, PathStates, Paths, Relay};
 pub use paths::{PathState, WEIGHT_ONE};
 pub use vcc::Vcc;

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod growth;
 #[cfg(test)]
+mod held;
+#[cfg(test)]
 mod life;
 #[cfg(test)]
 mod limiter_tests;

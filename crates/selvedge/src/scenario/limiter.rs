@@ -48,6 +48,9 @@ pub struct LimiterTable {
     /// With `spring`: strength of cuts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beta: Option<f64>,
+    /// With `spring`: what a guest may send up to moves in steps of half its window, at most 64 KB, so that it sends fewer and larger segments.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hold_edge: bool,
     /// Bytes that leave at once after a pause, of guarantee and ceiling alike.
     #[schemars(extend("x-range" = ["1B", "1GiB"]))]
     pub burst: Bytes,
@@ -142,6 +145,7 @@ impl Default for LimiterTable {
             rtt: None,
             alpha: None,
             beta: None,
+            hold_edge: false,
             burst: DEFAULT_BURST,
             queue: OrOff(None),
             sparse_first: false,
@@ -263,6 +267,7 @@ impl LimiterTable {
             self.settings().iter().map(|(s, value)| key(s.name, value.is_some(), role(s))).collect();
         keys.extend([
             key("rtt", self.rtt.is_some(), optional(automatic)),
+            key("hold_edge", self.hold_edge, optional(law == Kind::Spring)),
             key("queue", self.queue.0.is_some(), optional(!fair)),
             key("sparse_first", self.sparse_first, optional(!fair)),
             key("fq_codel", self.fq_codel.is_some(), optional(fair)),
@@ -284,6 +289,7 @@ impl LimiterTable {
                 k2: self.k2.unwrap_or(auto.k2),
                 alpha: share(self.alpha, auto.alpha),
                 beta: share(self.beta, auto.beta),
+                hold_edge: self.hold_edge,
             }),
         };
         law.check().map_err(|error| {
@@ -349,9 +355,9 @@ mod tests {
         let law = |text: &str| built(&format!("rate = \"1Gbps\"\n{text}")).unwrap().classes[0].law;
         assert_eq!(law("law = \"dem\"\nk = \"60KB\""), Law::Dem { k: Bytes(60_000) });
         assert_eq!(law("law = \"ecn\"\nk = \"20KB\""), Law::Ecn { k: Bytes(20_000) });
-        let spring = Spring { k1: Bytes(20_000), k2: Bytes(30_000), alpha: 256, beta: 1024 };
+        let spring = Spring { k1: Bytes(20_000), k2: Bytes(30_000), alpha: 256, beta: 1024, hold_edge: true };
         assert_eq!(
-            law("law = \"spring\"\nk1 = \"20KB\"\nk2 = \"30KB\"\nalpha = 0.25\nbeta = 1.0"),
+            law("law = \"spring\"\nk1 = \"20KB\"\nk2 = \"30KB\"\nalpha = 0.25\nbeta = 1.0\nhold_edge = true"),
             Law::Spring(spring)
         );
     }

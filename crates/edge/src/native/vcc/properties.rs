@@ -26,8 +26,8 @@ enum Step {
 
 /// Thresholds of 10 and 30 KB; every backlog with its own count of flows, and some segments go first.
 fn limit(law: u8, backlog: u32) -> Limit {
-    let (first, flows) = ((backlog >> 8 & 1) as u8, (backlog >> 9) as u16 % 5);
-    Limit { backlog, k1: 10_000, k2: 30_000, alpha: 512, beta: 512, law, first, flows }
+    let (flags, flows) = ((backlog >> 8 & 1) as u8 | (backlog >> 7 & 2) as u8, (backlog >> 9) as u16 % 5);
+    Limit { backlog, k1: 10_000, k2: 30_000, alpha: 512, beta: 512, law, flags, flows }
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -186,7 +186,7 @@ proptest! {
         if edge.vcc.conn.flags & 0x0078 != 0x0078 || edge.vcc.conn.in_scale != scale {
             return Ok(());
         }
-        edge.limit = Some(Limit { first: 0, flows: 0, ..limit(LIMIT_SPRING, if idle { 0 } else { 1 << 20 }) });
+        edge.limit = Some(Limit { flags: 0, flows: 0, ..limit(LIMIT_SPRING, if idle { 0 } else { 1 << 20 }) });
         let advertised = 60_000u16.min((400_000u32 >> scale) as u16).max(1);
         let mut seen = Packet::default();
         for _ in 0..2000 {

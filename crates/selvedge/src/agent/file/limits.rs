@@ -36,6 +36,9 @@ pub(super) struct LimitsTable {
     /// Flows that send little go past the queue of all others of their port, in each direction: see limiters.md. Needs what
     /// laws need of the kernel.
     sparse_first: bool,
+    /// SPRING lets what a guest may send up to move in steps of half its window, at most 64 KB, so that it sends fewer and larger segments:
+    /// see limiters.md.
+    hold_edge: bool,
     /// Most pairs of devices (`svlimit0` and `svlimit1`, `svlimit2` and so on) among which ports with an egress limit are spread, so that CPUs
     /// seldom wait for one another. Ports of one tenant share a pair, and with `limits.total` all do. Unless given, one for two
     /// CPUs.
@@ -59,7 +62,7 @@ enum PacingWord {
 impl Default for LimitsTable {
     fn default() -> LimitsTable {
         let (law, pacing) = (LawWord::default(), PacingWord::default());
-        LimitsTable { total: None, law, pacing, sparse_first: true, devices: None, annotations: None }
+        LimitsTable { total: None, law, pacing, sparse_first: true, hold_edge: false, devices: None, annotations: None }
     }
 }
 
@@ -244,6 +247,7 @@ pub(super) fn check(table: &LimitsTable, tenants: &[TenantTable]) -> Result<Limi
     wrong.or(Limits {
         pacing,
         sparse_first,
+        hold_edge: table.hold_edge,
         pairs: table.devices,
         law: table.law.0 .0,
         total: table.total,
