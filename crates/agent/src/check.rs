@@ -25,8 +25,33 @@ pub(super) fn unmet(config: &Config) -> Result<Vec<String>> {
     Err(Error::Unresolved(format!("{}; agent.unchecked = true runs nevertheless", unmet.join("; "))))
 }
 
-/// What the configuration combines although one part costs another, a sentence each.
+/// What does not go well together, a sentence each.
 pub(super) fn cautions(config: &Config) -> Vec<String> {
+    let mut cautions = of_shares(config);
+    cautions.extend(of_links(config, |uplink| {
+        let path = format!("/proc/sys/net/ipv6/conf/{uplink}/ignore_routes_with_linkdown");
+        std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "0")
+    }));
+    cautions
+}
+
+/// Uplinks that cannot be left over IPv6: whatever interface a packet is to leave by, the kernel takes the next hop of the best route, also
+/// if that is another interface's. `stays`: do an interface's routes stay when its link is down?
+fn of_links(config: &Config, stays: impl Fn(&str) -> bool) -> Option<String> {
+    if config.uplinks.len() < 2 || config.plain || config.peers.iter().all(|peer| peer.address.is_ipv4()) {
+        return None;
+    }
+    let staying: Vec<&str> = config.uplinks.iter().map(String::as_str).filter(|uplink| stays(uplink)).collect();
+    let first = staying.first()?;
+    Some(format!(
+        "peers with IPv6 addresses cannot be reached past an uplink whose link is down ({}), as long as its routes stay; set \
+         net.ipv6.conf.{first}.ignore_routes_with_linkdown=1, the same for each uplink",
+        staying.join(", ")
+    ))
+}
+
+/// What the configuration combines although one part costs another.
+fn of_shares(config: &Config) -> Vec<String> {
     if config.tenants.is_none() {
         return Vec::new();
     }
@@ -45,7 +70,7 @@ pub(super) fn cautions(config: &Config) -> Vec<String> {
 /// What the configuration's names mean on this host now, for people: one line each.
 ///
 /// # Errors
-/// [`Error::Unresolved`].
+/// [`Error::Named`], [`Error::Unresolved`].
 pub fn resolve(config: &Config) -> Result<Vec<String>> {
     runtime()?.block_on(async {
         let mut netlink = Netlink::new(false)?;
@@ -61,8 +86,8 @@ pub fn resolve(config: &Config) -> Result<Vec<String>> {
 }
 
 /// What [`desired`] needs where nothing is pinned.
-fn check(config: &Config, interfaces: &Interfaces, routes: &BTreeMap<IpAddr, u32>) -> Result<Vec<String>> {
-    let resolved = desired::resolve(config, interfaces, routes).map_err(Error::Unresolved)?;
+fn check(config: &Config, interfaces: &Interfaces, routes: &BTreeMap<IpAddr, Vec<u32>>) -> Result<Vec<String>> {
+    let resolved = desired::resolve(config, interfaces, routes).map_err(Error::Named)?;
     let want = desired(config, &resolved, interfaces, &Learned::default(), &Limited::default(), &Kept::default());
     let mut lines: Vec<String> =
         resolved.uplinks.iter().map(|(ifindex, name)| format!("uplink {name}: ifindex {ifindex}")).collect();
@@ -91,11 +116,24 @@ mod tests {
         for (tenants, scheme, cautions) in [(None, &CLOVE, 0), (Some(shares), &FLOWCELL, 0), (Some(shares), &CLOVE, 1)]
         {
             (config.tenants, config.balance) = (tenants, Balance::new(scheme, |_| None));
-            assert_eq!(super::cautions(&config).len(), cautions);
+            assert_eq!(of_shares(&config).len(), cautions);
         }
         config.congestion = Some(edge::vcc::Config::new(Default::default()));
-        assert_eq!(super::cautions(&config).len(), 2);
+        assert_eq!(of_shares(&config).len(), 2);
         config.tenants = None;
-        assert!(super::cautions(&config).is_empty());
+        assert!(of_shares(&config).is_empty());
+    }
+
+    #[test]
+    fn routes_over_dead_links_have_a_caution_where_they_matter() {
+        let mut config = desired::tests::config();
+        config.uplinks.push("eth1".into());
+        assert_eq!(of_links(&config, |_| true), None, "over IPv4 the kernel heeds the interface");
+        config.peers[1].address = "fd99::2".parse().unwrap();
+        let caution = of_links(&config, |uplink| uplink == "eth1").unwrap();
+        assert!(caution.contains("net.ipv6.conf.eth1.ignore_routes_with_linkdown=1"), "{caution}");
+        assert_eq!(of_links(&config, |_| false), None);
+        config.uplinks.pop();
+        assert_eq!(of_links(&config, |_| true), None, "there is no other");
     }
 }

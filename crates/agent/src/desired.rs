@@ -36,23 +36,39 @@ pub(crate) struct Resolved {
     pub(crate) down: Vec<String>,
     /// Outer source address, uplink; one for each peer.
     pub(crate) peers: Vec<(IpAddr, u32)>,
+    /// Uplinks by which each peer can be reached, the best first, whether they carry anything now or not.
+    pub(crate) ways: Vec<Vec<u32>>,
     /// Of guests whose port has none of its own, bytes.
     pub(crate) guest_mtu: u32,
 }
 
-/// `routes`: where the host's routes lead for peers' addresses.
+/// The first that carries something; without one, the first.
+pub(crate) fn choose(ways: &[u32], interfaces: &Interfaces) -> u32 {
+    let up = |ifindex: &&u32| interfaces.get(ifindex).is_some_and(|i| i.up);
+    ways.iter().find(up).or(ways.first()).copied().unwrap_or_default()
+}
+
+/// `routes`: uplinks by which the host has routes to peers' addresses, the best first.
 ///
 /// # Errors
 /// What is missing, in one line.
 pub(crate) fn resolve(
     config: &Config,
     interfaces: &Interfaces,
-    routes: &BTreeMap<IpAddr, u32>,
+    routes: &BTreeMap<IpAddr, Vec<u32>>,
 ) -> Result<Resolved, String> {
     let mut uplinks = Vec::new();
     for name in &config.uplinks {
         let (ifindex, interface) = by_name(interfaces, name)
             .ok_or_else(|| format!("uplink {name}: there is no such interface; `ip link` lists them"))?;
+        if interface.bare {
+            let key = if config.uplinks.len() > 1 { "uplink.interfaces" } else { "uplink.interface" };
+            return Err(format!(
+                "{key}: packets of {name} have no Ethernet header (a tun device, WireGuard, an IP tunnel), and the edge \
+                 encapsulates in Ethernet frames; name the Ethernet interface below it, or an interface with Ethernet \
+                 above it, such as a VXLAN or gretap device"
+            ));
+        }
         uplinks.push((ifindex, interface));
     }
     let own = |family_v4: bool| match config.address {
@@ -64,7 +80,7 @@ pub(crate) fn resolve(
             return Err(format!("uplink.address {address} is no address of this host; `ip address` lists them"));
         }
     }
-    let mut peers = Vec::new();
+    let (mut peers, mut all_ways) = (Vec::new(), Vec::new());
     for peer in &config.peers {
         let local = own(peer.address.is_ipv4()).ok_or_else(|| {
             let family = if peer.address.is_ipv4() { "IPv4" } else { "IPv6" };
@@ -74,9 +90,13 @@ pub(crate) fn resolve(
                 peer.name
             )
         })?;
-        let routed = routes.get(&peer.address).filter(|to| uplinks.iter().any(|(ifindex, _)| ifindex == *to)).copied();
-        let up = || uplinks.iter().find(|(_, i)| i.up).or(uplinks.first()).map_or(0, |(ifindex, _)| *ifindex);
-        peers.push((local, routed.unwrap_or_else(up)));
+        let all = || uplinks.iter().map(|(ifindex, _)| *ifindex);
+        let routed = routes.get(&peer.address).into_iter().flatten().copied();
+        let mut ways: Vec<u32> = routed.filter(|to| all().any(|ifindex| ifindex == *to)).collect();
+        let others: Vec<u32> = all().filter(|ifindex| !ways.contains(ifindex)).collect();
+        ways.extend(others); // without a route the kernel asks there for the peer itself
+        peers.push((local, choose(&ways, interfaces)));
+        all_ways.push(ways);
     }
     let overhead = if config.plain {
         0
@@ -88,7 +108,7 @@ pub(crate) fn resolve(
     let mtu = uplinks.iter().map(|(_, i)| i.mtu).min().unwrap_or(1500);
     let down = uplinks.iter().filter(|(_, i)| !i.up).map(|(_, i)| i.name.clone()).collect();
     let uplinks = uplinks.into_iter().map(|(ifindex, i)| (ifindex, i.name.clone())).collect();
-    Ok(Resolved { uplinks, down, peers, guest_mtu: mtu.saturating_sub(overhead) })
+    Ok(Resolved { uplinks, down, peers, ways: all_ways, guest_mtu: mtu.saturating_sub(overhead) })
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -501,20 +521,35 @@ pub(crate) mod tests {
         assert!(resolved(&config).unwrap_err().contains("is no address of this host"));
         config.uplinks = vec!["eth7".into()];
         assert!(resolved(&config).unwrap_err().starts_with("uplink eth7: there is no such interface"));
+        let mut bare = interfaces();
+        bare.insert(14, Interface { bare: true, ..interface("wg0", &["10.0.0.1"]) });
+        for (uplinks, key) in [(vec!["wg0"], "uplink.interface: "), (vec!["eth0", "wg0"], "uplink.interfaces: ")] {
+            config.uplinks = uplinks.into_iter().map(String::from).collect();
+            let refused = resolve(&config, &bare, &BTreeMap::new()).unwrap_err();
+            assert!(refused.starts_with(&format!("{key}packets of wg0 have no Ethernet header")), "{refused}");
+        }
     }
 
     #[test]
     fn each_peer_leaves_by_the_uplink_that_routes_name() {
         let mut config = config();
         config.uplinks.push("other".into());
-        let routes = BTreeMap::from([("10.0.1.1".parse().unwrap(), 13), ("10.0.2.1".parse().unwrap(), 11)]);
-        let resolved = resolve(&config, &interfaces(), &routes).unwrap();
-        assert_eq!(resolved.peers.iter().map(|p| p.1).collect::<Vec<_>>(), [13, 2], "lxc1 is no uplink");
+        let routes = BTreeMap::from([("10.0.1.1".parse().unwrap(), vec![13]), ("10.0.2.1".parse().unwrap(), vec![11])]);
+        let chosen = |interfaces: &Interfaces, routes| {
+            let resolved = resolve(&config, interfaces, routes).unwrap();
+            resolved.peers.iter().map(|peer| peer.1).collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(&interfaces(), &routes), [13, 2], "lxc1 is no uplink");
         let mut down = interfaces();
+        down.get_mut(&13).unwrap().up = false;
+        assert_eq!(chosen(&down, &routes), [2, 2], "routes over a link without carrier stay");
         down.get_mut(&2).unwrap().up = false;
-        let resolved = resolve(&config, &down, &BTreeMap::new()).unwrap();
-        assert_eq!(resolved.peers[0].1, 13);
-        assert_eq!(resolved.down, ["eth0"]);
+        assert_eq!(chosen(&down, &routes), [13, 2], "nothing carries, nothing moves");
+        down.get_mut(&13).unwrap().up = true;
+        assert_eq!(chosen(&down, &BTreeMap::new()), [13, 13]);
+        let resolved = resolve(&config, &down, &routes).unwrap();
+        assert_eq!((resolved.down, &resolved.ways), (vec!["eth0".to_owned()], &vec![vec![13, 2], vec![2, 13]]));
+        let resolved = resolve(&config, &down, &routes).unwrap();
         let (learned, limited) = (Learned::default(), Limited::default());
         let want = desired(&config, &resolved, &down, &learned, &limited, &Kept::default());
         assert!(

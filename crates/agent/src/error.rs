@@ -10,6 +10,9 @@ pub enum Error {
     /// The configuration names what this host does not have, or cannot do now.
     #[error("{0}")]
     Unresolved(String),
+    /// The same of interfaces and addresses that it names: key and remedy.
+    #[error("{0}")]
+    Named(String),
     #[error("another agent holds {0}; stop it first, or give this one other `pins` and another `socket`")]
     Held(PathBuf),
     #[error("agent.pins: {0} cannot be a directory in a BPF file system: {1}")]
@@ -33,6 +36,11 @@ impl Error {
     /// Is the request at fault, rather than the machine?
     pub fn is_request(&self) -> bool {
         matches!(self, Error::Config(_))
+    }
+
+    /// Is it about a key of the configuration?
+    pub fn is_of_file(&self) -> bool {
+        matches!(self, Error::Named(_))
     }
 }
 

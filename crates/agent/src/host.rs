@@ -2,7 +2,7 @@
 
 use super::desired::{resolve, Resolved};
 use super::error::Result;
-use super::interfaces::{Interface, Interfaces, Netlink};
+use super::interfaces::{by_name, Interface, Interfaces, Netlink};
 use super::rules::{is_ours, rule_for};
 use agent_api::config::Config;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn new(config: &Config, interfaces: &Interfaces, routes: &BTreeMap<IpAddr, u32>) -> Seen {
+    pub(super) fn new(config: &Config, interfaces: &Interfaces, routes: &BTreeMap<IpAddr, Vec<u32>>) -> Seen {
         let matters = |interface: &Interface| {
             rule_for(config, interface).is_some()
                 || config.uplinks.contains(&interface.name)
@@ -31,8 +31,11 @@ impl Seen {
     }
 }
 
-/// Interfaces, and where the host's routes lead for the peers.
-pub(super) async fn look_around(config: &Config, netlink: &mut Netlink) -> Result<(Interfaces, BTreeMap<IpAddr, u32>)> {
+/// Interfaces, and of several uplinks those by which the host has routes to each peer, the best first.
+pub(super) async fn look_around(
+    config: &Config,
+    netlink: &mut Netlink,
+) -> Result<(Interfaces, BTreeMap<IpAddr, Vec<u32>>)> {
     let mut interfaces = netlink.interfaces().await?;
     for (ifindex, interface) in &mut interfaces {
         let Some(unknown) = rule_for(config, interface).map(|rule| rule.mac.is_none()) else { continue };
@@ -44,8 +47,16 @@ pub(super) async fn look_around(config: &Config, netlink: &mut Netlink) -> Resul
     }
     let mut routes = BTreeMap::new();
     if config.uplinks.len() > 1 {
+        let uplinks: Vec<u32> =
+            config.uplinks.iter().filter_map(|name| by_name(&interfaces, name)).map(|(ifindex, _)| ifindex).collect();
         for peer in &config.peers {
-            routes.extend(netlink.route(peer.address).await.map(|ifindex| (peer.address, ifindex)));
+            let mut ways: Vec<u32> = netlink.route(peer.address).await.into_iter().collect();
+            for &uplink in &uplinks {
+                if !ways.contains(&uplink) && netlink.has_route(peer.address, uplink).await {
+                    ways.push(uplink);
+                }
+            }
+            routes.insert(peer.address, ways);
         }
     }
     Ok((interfaces, routes))

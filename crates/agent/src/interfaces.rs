@@ -5,7 +5,7 @@ use super::watch::{Change, Watch};
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressMessage};
 use rtnetlink::packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage};
-use rtnetlink::packet_route::route::{RouteAttribute, RouteMessage};
+use rtnetlink::packet_route::route::{RouteAttribute, RouteFlags, RouteMessage};
 use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -163,15 +163,20 @@ impl Netlink {
 
     /// Where the host's routes lead for a destination, if anywhere.
     pub(super) async fn route(&self, to: IpAddr) -> Option<u32> {
-        let message = match to {
-            IpAddr::V4(v4) => RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(v4, 32).build(),
-            IpAddr::V6(v6) => RouteMessageBuilder::<Ipv6Addr>::new().destination_prefix(v6, 128).build(),
-        };
-        let route: RouteMessage = self.handle.route().get(message).execute().try_next().await.ok()??;
+        let route: RouteMessage = self.handle.route().get(question(to)).execute().try_next().await.ok()??;
         route.attributes.iter().find_map(|a| match a {
             RouteAttribute::Oif(index) => Some(*index),
             _ => None,
         })
+    }
+
+    /// Does a route of the host lead to a destination by that interface?
+    pub(super) async fn has_route(&self, to: IpAddr, ifindex: u32) -> bool {
+        let mut message = question(to);
+        message.attributes.push(RouteAttribute::Oif(ifindex));
+        // The route itself: without one, the kernel would take the destination for a neighbour.
+        message.header.flags |= RouteFlags::FibMatch;
+        self.handle.route().get(message).execute().try_next().await.is_ok_and(|route| route.is_some())
     }
 
     /// MAC address and MTU of the other end of `ifindex`, a veth pair's, if its namespace may be looked into. Remembered until
@@ -190,6 +195,14 @@ impl Netlink {
 
     pub(super) async fn set_mtu(&self, ifindex: u32, mtu: u32) -> std::result::Result<(), rtnetlink::Error> {
         self.handle.link().set(LinkUnspec::new_with_index(ifindex).mtu(mtu).build()).execute().await
+    }
+}
+
+/// Which route leads there?
+fn question(to: IpAddr) -> RouteMessage {
+    match to {
+        IpAddr::V4(v4) => RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(v4, 32).build(),
+        IpAddr::V6(v6) => RouteMessageBuilder::<Ipv6Addr>::new().destination_prefix(v6, 128).build(),
     }
 }
 

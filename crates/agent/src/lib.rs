@@ -7,15 +7,16 @@
 //!
 //! | Step | Module |
 //! |---|---|
-//! | what is there | `watch`, `interfaces`, `host`, `learned`, `probe` |
+//! | what is there | `watch`, `carrier` (uplinks that fail), `interfaces`, `host`, `learned`, `probe` |
 //! | what should be | `rules`, `desired`, `limits`, `follow` (a controller's schedules), `requested` (limits asked for on the socket) |
-//! | the difference | `reconcile`, `tables`, `attached`, `mtus`, `remembered`, `teardown` |
+//! | the difference | `reconcile`, `uplinks` (away from those that fail), `tables`, `attached`, `mtus`, `remembered`, `teardown` |
 //! | in between | `run`, `originate` (packets of the edge's own), [`receiver`] (reordering), `discovery` (paths), `fastlane`, `drops` and `reports` (what was dropped) |
 //! | who asks | `server`, `answers`, `metrics`, `tally`, `check` (without an agent), `grant` (limits) |
 #![cfg(feature = "libbpf")]
 
 mod answers;
 mod attached;
+mod carrier;
 mod check;
 mod desired;
 mod discovery;
@@ -51,6 +52,7 @@ mod tables;
 mod tally;
 mod teardown;
 mod tenants;
+mod uplinks;
 mod watch;
 
 pub use check::resolve;

@@ -2,6 +2,7 @@
 //! it, and old state goes after what used it.
 
 use super::attached::Attached;
+use super::carrier::Carriers;
 use super::desired::{self, desired, Desired, Resolved};
 use super::discovery::{Stats, Tracer};
 use super::error::Result;
@@ -33,6 +34,8 @@ mod devices;
 pub(super) struct Agent {
     pub(super) config: Config,
     pub(super) netlink: Netlink,
+    /// Of several uplinks.
+    pub(super) carriers: Carriers,
     pub(super) edge: KernelEdge,
     pub(super) tables: Rc<Tables>,
     pub(super) interfaces: Interfaces,
@@ -148,8 +151,12 @@ impl Agent {
         match &seen.resolved {
             Ok(resolved) => self.resolved = resolved.clone(),
             // The uplink went away: guests of this host still reach one another, and it may come back.
-            Err(problem) => problems.push(problem.clone()),
+            Err(problem) => {
+                problems.push(problem.clone());
+                self.resolved.avoid_down(&self.interfaces);
+            }
         }
+        self.watch_uplinks(&mut problems);
         self.learned.revise(&self.config, &self.interfaces);
         let gro = self.follow_gro(&mut problems);
         let limited = self.raise_limits(&mut problems)?;

@@ -1,6 +1,7 @@
 //! The agent's loop.
 
 use super::attached::Attached;
+use super::carrier::Carriers;
 use super::desired::{self, Resolved};
 use super::discovery;
 use super::error::{Error, Result};
@@ -162,7 +163,7 @@ impl Runner {
         let follower = follow(&config)?;
         let mut netlink = Netlink::new(config.uplinks.len() > 1)?;
         let (interfaces, routes) = look_around(&config, &mut netlink).await?;
-        let resolved: Resolved = desired::resolve(&config, &interfaces, &routes).map_err(Error::Unresolved)?;
+        let resolved: Resolved = desired::resolve(&config, &interfaces, &routes).map_err(Error::Named)?;
         check_operator(&config)?;
         let lock = lock::acquire(&config.pins)?;
         let remembered = recall(&config)?;
@@ -179,6 +180,7 @@ impl Runner {
         let reports = reports::bind(&config)?;
         let edge = open_edge(&config)?;
         let tables = Tables::open(edge.maps())?;
+        let carriers = Carriers::watch(BTreeSet::new()).map_err(|e| Error::System("watch uplinks", e))?;
         let events = tables.events.as_fd().try_clone_to_owned().and_then(|fd| {
             // SAFETY: an OwnedFd is an open descriptor, and names the same one until it is dropped.
             Ok(unsafe { AsyncFd::register(fd) }?)
@@ -192,6 +194,7 @@ impl Runner {
         let mut agent = Agent {
             config,
             netlink,
+            carriers,
             edge,
             tables: Rc::new(tables),
             interfaces,
@@ -280,6 +283,7 @@ impl Runner {
                 _ = self.signals.int.recv() => return Ok(End::Signal),
                 _ = self.signals.hup.recv() => { let _ = self.reload(load).await; } // logged
                 changed = self.agent.netlink.changed() => { changed?; self.noticed = true; }
+                failed = self.agent.carriers.failed() => self.leave(failed),
                 _ = tokio::time::sleep_until(self.rested.into()), if self.unsettled || self.noticed => self.apply().await,
                 _ = tokio::time::sleep_until(self.next_lookup.into()), if !self.strangers.is_empty() => self.look_up().await,
                 _ = readable(&self.events) => self.take_events().await,
@@ -336,6 +340,16 @@ impl Runner {
                 done
             }
         }
+    }
+
+    /// At once, and without a look at the host; that follows.
+    fn leave(&mut self, failed: std::io::Result<BTreeSet<u32>>) {
+        if let Err(e) =
+            failed.map_err(|e| Error::System("watch uplinks", e)).and_then(|failed| self.agent.leave(&failed))
+        {
+            error!("{e}");
+        }
+        self.look_soon();
     }
 
     /// Looks at the host: at once, unless that has taken its share of the time already.

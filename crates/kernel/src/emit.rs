@@ -102,7 +102,7 @@ impl Interface {
     }
 }
 
-/// Sends to peers over the host's own routes and neighbours. One for each outer family and network namespace.
+/// Sends to peers over the host's own routes and neighbours, by the uplinks that the agent has chosen. One for each outer family and network namespace.
 #[derive(Debug)]
 pub struct Uplink {
     v4: OwnedFd,
@@ -138,7 +138,7 @@ impl Uplink {
         Ok(Uplink { v4, v6 })
     }
 
-    /// Sends the inner `frame` of network `vni` to `peer`, on the path and in the version that `packet`, which it is made of, has. It
+    /// Sends the inner `frame` of network `vni` to `peer`, by the uplink that its data takes, on the path and in the version that `packet`, which it is made of, has. It
     /// comes from the tunnel's own address: peers drop what others send.
     ///
     /// # Errors
@@ -159,14 +159,17 @@ impl Uplink {
         let sent = match (address(peer.tunnel.local), address(peer.tunnel.remote)) {
             (IpAddr::V4(from), IpAddr::V4(to)) => {
                 let from = libc::in_addr { s_addr: u32::from_ne_bytes(from.octets()) };
-                let info =
-                    libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: from, ipi_addr: libc::in_addr { s_addr: 0 } };
+                let ipi_ifindex = peer.ifindex as i32;
+                let info = libc::in_pktinfo { ipi_ifindex, ipi_spec_dst: from, ipi_addr: libc::in_addr { s_addr: 0 } };
                 let to = SockaddrIn::from(SocketAddrV4::new(to, 0));
                 let with = [ControlMessage::Ipv4PacketInfo(&info)];
                 sendmsg(self.v4.as_raw_fd(), &bytes, &with, MsgFlags::MSG_DONTWAIT, Some(&to))
             }
             (IpAddr::V6(from), IpAddr::V6(to)) => {
-                let info = libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: from.octets() }, ipi6_ifindex: 0 };
+                let info = libc::in6_pktinfo {
+                    ipi6_addr: libc::in6_addr { s6_addr: from.octets() },
+                    ipi6_ifindex: peer.ifindex,
+                };
                 let to = SockaddrIn6::from(SocketAddrV6::new(to, 0, 0, 0));
                 let socket = self.v6.as_ref().ok_or(io::ErrorKind::Unsupported)?;
                 let with = [ControlMessage::Ipv6PacketInfo(&info)];

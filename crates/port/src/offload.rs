@@ -19,19 +19,17 @@ pub enum Switch {
     Gro = 0x2c,
 }
 
-/// struct ethtool_value.
-#[repr(C)]
-struct Value {
-    command: u32,
-    data: u32,
-}
-
 /// Turns an offload of an interface of this namespace on or off.
 ///
 /// # Errors
 /// ENODEV if there is no such interface, EPERM without CAP_NET_ADMIN, EOPNOTSUPP if the device lacks it.
 pub fn set_offload(interface: &str, switch: Switch, on: bool) -> io::Result<()> {
-    let mut value = Value { command: switch as u32, data: on.into() };
+    // struct ethtool_value.
+    ask(interface, &mut [switch as u32, on.into()])
+}
+
+/// Has ethtool's command, which `words` begin with, read and write them.
+pub(crate) fn ask(interface: &str, words: &mut [u32]) -> io::Result<()> {
     // SAFETY: all-zero bytes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if interface.len() >= request.ifr_name.len() {
@@ -40,9 +38,9 @@ pub fn set_offload(interface: &str, switch: Switch, on: bool) -> io::Result<()> 
     for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
         *place = byte as libc::c_char;
     }
-    request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut value).cast();
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     let fd = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
-    // SAFETY: the request names an interface, ends with a zero, and points to a live struct ethtool_value.
+    // SAFETY: the request names an interface, ends with a zero, and points to words of which a command uses only as many as its callers give.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCETHTOOL, std::ptr::from_mut(&mut request)) };
     if result < 0 {
         return Err(io::Error::last_os_error());

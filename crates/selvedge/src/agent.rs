@@ -57,6 +57,8 @@ pub enum AgentError {
     Ctl(#[from] CtlError),
     #[error(transparent)]
     Run(#[from] kernel_edge::Error),
+    #[error("{path}: {1}", path = .0.display())]
+    Named(PathBuf, kernel_edge::Error),
     #[error("cannot wait for signals: {0}")]
     Signals(nix::Error),
     #[error("cannot watch standard input: {0}")]
@@ -91,7 +93,16 @@ pub fn run(agent: &Agent) -> Result<(), AgentError> {
 }
 
 fn serve(path: &Path) -> Result<(), AgentError> {
-    Ok(kernel_edge::run(&mut || file::load(path).map_err(|e| e.to_string()))?)
+    kernel_edge::run(&mut || file::load(path).map_err(|e| e.to_string())).map_err(|e| of_file(path, e))
+}
+
+/// What is wrong with a key is said with the file's name.
+fn of_file(path: &Path, error: kernel_edge::Error) -> AgentError {
+    if error.is_of_file() {
+        AgentError::Named(path.to_owned(), error)
+    } else {
+        AgentError::Run(error)
+    }
 }
 
 /// Before the agent listens to signals, this one ends it at once, as it then has changed nothing that must be undone.
@@ -109,7 +120,7 @@ fn check(path: &Path) -> Result<(), AgentError> {
         config.peers.len(),
         config.balance.scheme().name
     );
-    for line in kernel_edge::resolve(&config)? {
+    for line in kernel_edge::resolve(&config).map_err(|e| of_file(path, e))? {
         say!("{line}");
     }
     Ok(())

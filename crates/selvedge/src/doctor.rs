@@ -1,6 +1,9 @@
 //! `selvedge doctor`: what this machine can run, and why not. It leaves nothing changed.
 
 pub mod bundle;
+mod uplinks;
+
+pub use uplinks::uplinks;
 
 use crate::kernel_edge;
 use serde::Serialize;

@@ -146,6 +146,7 @@ fn doctor(json: bool, config: Option<&Path>, bundle: Option<&Path>, socket: &Pat
     // A bundle is of use just where the configuration is wrong: it says so, and is written all the same.
     if let Ok(Some(config)) = &checked {
         diagnosis.features.push(doctor::operator(config));
+        diagnosis.probes.extend(doctor::uplinks(config));
     }
     if let Some(file) = bundle {
         doctor::bundle::write(file, &diagnosis, config, socket).map_err(|e| Failure::Bundle(file.to_owned(), e))?;

@@ -66,7 +66,7 @@ impl Runner {
         let follower = follow(&config)?;
         self.agent.netlink.forget();
         let (interfaces, routes) = look_around(&config, &mut self.agent.netlink).await?;
-        desired::resolve(&config, &interfaces, &routes).map_err(Error::Unresolved)?;
+        desired::resolve(&config, &interfaces, &routes).map_err(Error::Named)?;
         check_operator(&config)?;
         if config.metrics != self.metrics.as_ref().map(|server| server.address) {
             self.metrics = match config.metrics {

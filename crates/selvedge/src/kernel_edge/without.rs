@@ -13,6 +13,10 @@ impl Error {
     pub fn is_request(&self) -> bool {
         false
     }
+
+    pub fn is_of_file(&self) -> bool {
+        false
+    }
 }
 
 pub fn available() -> Result<(), String> {

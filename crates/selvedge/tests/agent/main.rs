@@ -32,6 +32,7 @@ mod tcx;
 #[cfg(feature = "kernel")]
 mod tenants;
 mod unusual;
+mod uplinks;
 mod world;
 
 use nix::sys::socket::{setsockopt, sockopt};
