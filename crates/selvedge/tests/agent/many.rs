@@ -1,6 +1,6 @@
 //! Many connections through one slow limit.
 
-use super::limits::{limit, limited_world, number};
+use super::limits::{holds, limit, limited_world, number};
 use super::world::eventually;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -61,4 +61,13 @@ fn connections_that_begin_at_once_lose_nothing() {
     println!("at most {most} bytes were seen to wait");
     assert_eq!(number(&now, "dropped_segments"), 0.0, "{now}");
     assert!(number(&now, "windows_lowered") > 0.0 && number(&now, "first_bytes") > 0.0, "{now}");
+}
+
+#[test]
+fn held_edges_carry_every_byte_at_the_whole_rate() {
+    let limits = "egress_rate = \"100Mbps\"\n[limits]\nhold_edge = true";
+    let Some(mut world) = limited_world("mh", limits, |_| {}) else { return };
+    world.transfer("10.7.2.2:9000", 20_000_000, |world| holds(world, "lxc0", "egress", 100e6));
+    let now = limit(&world, "lxc0", "egress");
+    assert!(number(&now, "windows_lowered") > 100.0 && number(&now, "dropped_segments") == 0.0, "{now}");
 }
