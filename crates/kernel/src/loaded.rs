@@ -430,7 +430,8 @@ impl KernelEdge {
     fn run_program(&self, name: &'static str, frame: &[u8], segment: Segment) -> Result<TestRun> {
         let mut context = context_of(segment);
         let mut out = vec![0u8; frame.len() + 256];
-        let program = self.object.progs_mut().find(|program| program.name() == name);
+        let mut objects = [Some(&self.object), self.fastlane.as_ref()].into_iter().flatten();
+        let program = objects.find_map(|object| object.progs_mut().find(|program| program.name() == name));
         let program = program.ok_or(Error::Missing(name))?;
         let input = libbpf_rs::ProgramInput {
             context_in: Some(&mut context),

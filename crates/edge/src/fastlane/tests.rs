@@ -21,7 +21,12 @@ struct Bench {
     slots: u32,
     kept: BTreeMap<u32, Packet>,
     acks: Vec<Packet>,
+    /// The connection's: address of the guest, of its peer, and the guest's port.
+    guest: [u8; 4],
+    peer: [u8; 4],
     port: u16,
+    /// Of what was sent again since the last look.
+    again_of: Vec<([u32; 4], [u32; 4], u16)>,
 }
 
 /// A packet sent again: sequence number, payload.
@@ -30,7 +35,22 @@ type Again = (u32, u32);
 impl Bench {
     fn new(config: Config) -> Bench {
         let edge = Edge::new(crate::Config { fastlane: Some(config), ..crate::Config::default() });
-        Bench { edge, now: Time::from_ms(1), slots: 0, kept: BTreeMap::new(), acks: Vec::new(), port: 1000 }
+        Bench {
+            edge,
+            now: Time::from_ms(1),
+            slots: 0,
+            kept: BTreeMap::new(),
+            acks: Vec::new(),
+            guest: GUEST,
+            peer: PEER,
+            port: 1000,
+            again_of: Vec::new(),
+        }
+    }
+
+    /// Of which connection what follows is.
+    fn choose(&mut self, (guest, peer, port): ([u8; 4], [u8; 4], u16)) {
+        (self.guest, self.peer, self.port) = (guest, peer, port);
     }
 
     /// With an open connection whose window field is unscaled.
@@ -54,8 +74,8 @@ impl Bench {
 
     fn outgoing(&self) -> Packet {
         Packet {
-            saddr: v4(GUEST),
-            daddr: v4(PEER),
+            saddr: v4(self.guest),
+            daddr: v4(self.peer),
             sport: self.port,
             dport: 80,
             proto: proto::TCP,
@@ -130,6 +150,7 @@ impl Bench {
             packet.payload = if size == 0 { packet.payload } else { (packet.payload - index * size).min(size) };
             packet.segment_size = 0;
             again.push((packet.seq, packet.payload));
+            self.again_of.push((packet.saddr, packet.daddr, packet.sport));
             self.slots += 1;
             assert_eq!(self.edge.process_resent(self.now, Slot(self.slots), &mut packet, None), Verdict::Forward);
             assert_eq!(self.edge.poll_kept(), None, "the edge's own packets are not kept again");
@@ -395,6 +416,10 @@ fn an_idle_flow_keeps_nothing() {
     assert_eq!(bench.counters().untracked, 1);
 }
 
+const CONNECTION: ([u8; 4], [u8; 4], u16) = (GUEST, PEER, 1000);
+const OTHERS: [([u8; 4], [u8; 4], u16); 3] =
+    [(GUEST, PEER, 2000), ([10, 0, 0, 3], PEER, 1000), (GUEST, [10, 0, 0, 4], 1000)];
+
 /// What happens to the guest's connection.
 #[derive(Clone, Debug)]
 enum Step {
@@ -427,11 +452,14 @@ proptest! {
     fn no_notification_makes_the_edge_send_more_than_it_may(steps in prop::collection::vec(step(), 1..120)) {
         let mut bench = Bench::new(Config { per_guest: Bytes(40_000), in_all: Bytes(60_000) });
         bench.handshake();
-        // A second connection that nobody notifies of.
-        bench.port = 2000;
-        bench.handshake();
-        bench.data(0, 3);
-        bench.port = 1000;
+        // Connections with the same numbers that nobody notifies of: of another port, of another tenant's guest to the same peer and from
+        // the same port, and to another peer.
+        for other in OTHERS {
+            bench.choose(other);
+            bench.handshake();
+            bench.data(0, 3);
+        }
+        bench.choose(CONNECTION);
         let (mut una, mut nxt) = (0, 0);
         let mut last = None;
         let mut latest: BTreeMap<u32, Time> = BTreeMap::new();
@@ -464,6 +492,8 @@ proptest! {
                 }
                 Step::Replay => last.map(|told| bench.notify(told)).unwrap_or_default(),
             };
+            let of = (v4(GUEST), v4(PEER), 1000);
+            prop_assert!(bench.again_of.drain(..).all(|one| one == of), "nobody else's");
             for (seq, payload) in again {
                 prop_assert!(seq >= at(una) && seq + payload <= at(nxt), "outstanding");
                 prop_assert_eq!((payload, (seq - at(0)) % MSS), (MSS, 0), "a packet of the guest's");
@@ -471,18 +501,31 @@ proptest! {
                 let before = latest.insert(seq, bench.now);
                 prop_assert!(before.is_none_or(|before| bench.now >= before + Time::from_us(10)));
             }
-            let held: u64 = bench.kept.values().map(|p| u64::from(p.payload) + 256).sum();
+            let of_guest = bench.kept.values().filter(|p| p.saddr == v4(GUEST));
+            let held: u64 = of_guest.map(|p| u64::from(p.payload) + 256).sum();
             prop_assert!(held <= 40_000);
-            let unacked = bench.kept.values().filter(|p| p.sport == 1000);
+            let unacked = bench.kept.values().filter(|p| (p.saddr, p.daddr, p.sport) == of);
             prop_assert!(unacked.clone().all(|p| p.seq + p.payload > at(una)));
             let starts: BTreeSet<u32> = unacked.clone().map(|p| p.seq).collect();
             prop_assert_eq!(starts.len(), unacked.count(), "kept once");
         }
         let c = bench.counters();
-        let told = c.resent + c.told + c.left + c.postponed;
+        let acted = c.resent + c.told + c.left + c.postponed;
         let ignored = c.untracked + c.empty + c.acked + c.outside + c.stale + c.repeated + c.unkept;
-        prop_assert_eq!(c.notifications, told + ignored, "each is counted once");
+        prop_assert_eq!(c.notifications, acted + ignored, "each is counted once");
         prop_assert!(c.resent_later <= c.postponed);
+        // The others are as they were: what they have outstanding is kept, their windows are whole, and a drop of theirs is a first one.
+        let acks = bench.acks.len();
+        let told = |p: &Packet| (p.daddr, p.saddr, p.dport) == (v4(GUEST), v4(PEER), 1000);
+        prop_assert!(bench.acks.iter().all(told), "nobody else is told");
+        for other in OTHERS {
+            bench.choose(other);
+            let of = (v4(other.0), v4(other.1), other.2);
+            prop_assert_eq!(bench.kept.values().filter(|p| (p.saddr, p.daddr, p.sport) == of).count(), 1);
+            prop_assert_eq!(bench.ack(1, 0).window, 60_000);
+            prop_assert_eq!(bench.dropped(2), [(at(2), MSS)]);
+        }
+        prop_assert_eq!(bench.acks.len(), acks);
     }
 
     /// Any bytes in a notification's fields.

@@ -1,0 +1,198 @@
+//! FastLane's programs, with connections of two tenants' guests that have the same addresses and ports. Root only; says why where it is
+//! skipped.
+#![cfg(feature = "libbpf")]
+
+mod fabric;
+
+use edge::fastlane::Decision;
+use fabric::{in_namespace, Fabric};
+use kernel::state::fastlane::{FastCall, FastKey, FAST_DROPPED, FAST_DUE, FAST_GIVEN_UP, FAST_REPORTED};
+use kernel::state::{Config, Port, Route, ROUTE_LOCAL, ROUTE_PEER, VERSION_1};
+use kernel::{drop_reasons, KernelEdge, Role, Watch};
+use proptest::prelude::*;
+use wire::{proto, tcp, v4, FlowKey, Packet, TcpOptions};
+
+const FLOWS: u32 = 1024;
+/// The network of the second guest, whose port is the loopback device.
+const OTHER: u32 = 9;
+const OTHERS_PORT: u32 = 1;
+const GUEST: [u8; 4] = [10, 7, 0, 1];
+const PEER: [u8; 4] = [10, 7, 0, 2];
+const MSS: u32 = 1000;
+const PACKETS: u32 = 8;
+const ISS: u32 = 5000;
+const IRS: u32 = 9000;
+const WINDOW: u16 = 60_000;
+/// `TCX_NEXT`, `TC_ACT_SHOT`
+const NEXT: u32 = u32::MAX;
+const SHOT: u32 = 2;
+
+/// Not a test of its own: see `fabric::peer`.
+#[test]
+fn peer_process() {
+    fabric::peer::run();
+}
+
+/// Host 0 with FastLane, and a second port of another network, with the same guest and peer in it.
+fn host(name: &str) -> Option<Fabric> {
+    if let Some(why) = fabric::unavailable().or_else(|| drop_reasons().err()) {
+        eprintln!("skipped: {why}");
+        return None;
+    }
+    let mut fabric = Fabric::new(name);
+    fabric.add_edge(0, &Config::default(), &[50_001], VERSION_1, false, FLOWS);
+    let edge = &mut fabric.edges[0].edge;
+    edge.set_port(OTHERS_PORT, &Port { vni: OTHER, ..Port::default() }).unwrap();
+    let local = Route { kind: ROUTE_LOCAL, target: OTHERS_PORT, ..Route::default() };
+    edge.set_route(OTHER, "10.7.0.1".parse().unwrap(), 128, &local).unwrap();
+    let remote = Route { kind: ROUTE_PEER, target: 1, ..Route::default() };
+    edge.set_route(OTHER, "10.7.0.2".parse().unwrap(), 128, &remote).unwrap();
+    edge.open_fastlane(FLOWS).unwrap();
+    Some(fabric)
+}
+
+/// The sequence number of packet `n`.
+fn at(n: u32) -> u32 {
+    ISS + 1 + n * MSS
+}
+
+/// A connection of the guest on a port.
+struct Guest<'a> {
+    edge: &'a KernelEdge,
+    watch: &'a Watch,
+    port: u32,
+    sport: u16,
+}
+
+impl Guest<'_> {
+    fn outgoing(&self) -> Packet {
+        Packet {
+            saddr: v4(GUEST),
+            daddr: v4(PEER),
+            sport: self.sport,
+            dport: 80,
+            seq: at(0),
+            ack: IRS + 1,
+            window: WINDOW,
+            tcp_flags: tcp::ACK,
+            proto: proto::TCP,
+            family: 4,
+            ..Packet::default()
+        }
+    }
+
+    fn incoming(&self) -> Packet {
+        let p = self.outgoing();
+        Packet { saddr: p.daddr, daddr: p.saddr, sport: p.dport, dport: p.sport, seq: IRS + 1, ack: at(0), ..p }
+    }
+
+    fn run(&self, role: Role, packet: &Packet) -> (u32, Packet) {
+        let frame = wire::emit(packet, &TcpOptions::default()).unwrap();
+        let (verdict, frame) = self.edge.test_run(role, self.port, &frame).unwrap();
+        (verdict, wire::parse(&frame).unwrap())
+    }
+
+    /// True: it goes on.
+    fn send(&self, packet: &Packet) -> bool {
+        let verdict = self.run(Role::FastGuest, packet).0;
+        assert!(verdict == NEXT || verdict == SHOT, "{verdict}");
+        verdict == NEXT
+    }
+
+    fn data(&self, n: u32) -> bool {
+        self.send(&Packet { seq: at(n), payload: MSS, ..self.outgoing() })
+    }
+
+    /// The window that the guest gets with an ACK of what is before packet `n`.
+    fn ack(&self, n: u32) -> u16 {
+        let (verdict, packet) = self.run(Role::FastPort, &Packet { ack: at(n), ..self.incoming() });
+        assert_eq!(verdict, NEXT);
+        packet.window
+    }
+
+    /// Opens the connection, with all packets outstanding.
+    fn begin(&self) {
+        let syn = Packet { tcp_flags: tcp::SYN, seq: ISS, ack: 0, mss: MSS as u16, ..self.outgoing() };
+        assert!(self.send(&syn));
+        let answer =
+            Packet { tcp_flags: tcp::SYN | tcp::ACK, seq: IRS, ack: ISS + 1, mss: MSS as u16, ..self.incoming() };
+        self.run(Role::FastPort, &answer);
+        assert!((0..PACKETS).all(|n| self.data(n)));
+    }
+
+    fn call(&self, n: u32) -> FastCall {
+        let p = self.outgoing();
+        let key = FastKey { key: FlowKey::new(p.saddr, p.daddr, p.sport, p.dport, p.proto), port: self.port };
+        FastCall { key, seq: at(n), ack: p.ack, payload: MSS, tcp_flags: p.tcp_flags, ..FastCall::default() }
+    }
+
+    fn decide(&self, call: FastCall) -> Decision {
+        self.watch.decide(&mut { call }).unwrap()
+    }
+
+    /// Packet `n` was dropped, and this host has its bytes.
+    fn dropped(&self, n: u32) -> Decision {
+        self.decide(FastCall { what: FAST_DROPPED, ..self.call(n) })
+    }
+}
+
+/// What somebody says was dropped: number in packets and bytes beside it, ACK, payload, flags, and of whom.
+fn said() -> impl Strategy<Value = (u32, i32, u32, u32, u8, u8, bool)> {
+    let payload = prop_oneof![6 => Just(MSS), 1 => Just(0), 1 => any::<u32>()];
+    let flags = prop_oneof![6 => Just(tcp::ACK), 1 => any::<u8>()];
+    let ack = prop_oneof![6 => Just(IRS + 1), 1 => any::<u32>()];
+    let what =
+        prop_oneof![6 => Just(FAST_DROPPED), 3 => Just(FAST_REPORTED), 1 => Just(FAST_DUE), 1 => Just(FAST_GIVEN_UP)];
+    (0..PACKETS + 2, prop_oneof![6 => Just(0), 1 => -2i32..3], ack, payload, flags, what, prop::bool::weighted(0.1))
+}
+
+/// Whatever is said of one tenant's connection, that of another with the same addresses and ports is as it was: its window is whole, what it
+/// sends again leaves, and its first drop is a first one.
+#[test]
+fn what_is_said_of_one_tenants_connection_touches_no_other() {
+    let Some(fabric) = host("fa") else { return };
+    in_namespace(&fabric.host(0), || {
+        let host = &fabric.edges[0];
+        let watch = host.edge.watch_drops(&drop_reasons().unwrap(), 1 << 20).unwrap();
+        let sport = std::cell::Cell::new(1000);
+        let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) };
+        proptest!(config, |(all in prop::collection::vec(said(), 1..60))| {
+            sport.set(sport.get() + 1); // connections of their own
+            let on = |port| Guest { edge: &host.edge, watch: &watch, port, sport: sport.get() };
+            let (told, other) = (on(host.port), on(OTHERS_PORT));
+            told.begin();
+            other.begin();
+            let mut cut = false;
+            for (n, off, ack, payload, tcp_flags, what, again) in all {
+                if again && n < PACKETS {
+                    told.data(n);
+                }
+                let call = FastCall { seq: at(n).wrapping_add_signed(off), ack, payload, tcp_flags, what, ..told.call(n) };
+                cut |= told.decide(call) == Decision::Resend && payload > 0 && what == FAST_DROPPED;
+            }
+            prop_assert_eq!(told.ack(1) < WINDOW, cut);
+            prop_assert_eq!(other.ack(1), WINDOW);
+            prop_assert!((1..PACKETS).all(|n| other.data(n)), "nothing is held back");
+            // The newest copy is the guest's second one now.
+            prop_assert_eq!(other.dropped(2), Decision::Resend);
+            prop_assert!(other.ack(2) < WINDOW, "its own drop counts");
+        });
+        assert!(host.edge.fast_counts().unwrap().lowered > 0);
+    });
+}
+
+/// A connection that nobody followed, also where another tenant has one like it.
+#[test]
+fn what_is_said_under_a_wrong_port_is_of_no_connection() {
+    let Some(fabric) = host("fb") else { return };
+    in_namespace(&fabric.host(0), || {
+        let host = &fabric.edges[0];
+        let watch = host.edge.watch_drops(&drop_reasons().unwrap(), 1 << 20).unwrap();
+        let on = |port| Guest { edge: &host.edge, watch: &watch, port, sport: 1000 };
+        on(OTHERS_PORT).begin();
+        assert_eq!(on(host.port).dropped(2), Decision::Untracked);
+        assert_eq!(on(host.uplink).dropped(2), Decision::Untracked);
+        assert_eq!(on(OTHERS_PORT).ack(1), WINDOW);
+        assert_eq!(on(OTHERS_PORT).dropped(2), Decision::Resend);
+    });
+}
