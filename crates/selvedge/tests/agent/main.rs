@@ -31,6 +31,8 @@ mod reports;
 mod tcx;
 #[cfg(feature = "kernel")]
 mod tenants;
+#[cfg(feature = "kernel")]
+mod united;
 mod unusual;
 mod uplinks;
 mod world;

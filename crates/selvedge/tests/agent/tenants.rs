@@ -218,7 +218,7 @@ fn shares_go_with_limits_and_with_congestion_control_without_a_tunnel() {
 }
 
 /// A link of 40 Mb/s with its queue at the end of host 0's uplink; its queue is marked. `child`: what waits behind the rate.
-fn narrow(world: &World, child: &str) -> bool {
+pub(super) fn narrow(world: &World, child: &str) -> bool {
     let host = world.host(0);
     let run = |command: &str| world.exec(&host, command).status.success();
     let made = run("tc qdisc replace dev u0 root handle 1: htb default 1")
