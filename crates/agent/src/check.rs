@@ -27,7 +27,7 @@ pub(super) fn unmet(config: &Config) -> Result<Vec<String>> {
 
 /// What does not go well together, a sentence each.
 pub(super) fn cautions(config: &Config) -> Vec<String> {
-    let mut cautions = of_shares(config);
+    let mut cautions = of_systems(config);
     cautions.extend(of_links(config, |uplink| {
         let path = format!("/proc/sys/net/ipv6/conf/{uplink}/ignore_routes_with_linkdown");
         std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "0")
@@ -51,20 +51,22 @@ fn of_links(config: &Config, stays: impl Fn(&str) -> bool) -> Option<String> {
 }
 
 /// What the configuration combines although one part costs another.
-fn of_shares(config: &Config) -> Vec<String> {
-    if config.tenants.is_none() {
-        return Vec::new();
-    }
+fn of_systems(config: &Config) -> Vec<String> {
     let scheme = config.balance.scheme();
-    // In the kernel edge only of schemes that answer to marks themselves.
-    let cost = scheme.beside_shares.filter(|_| scheme.keeps.is_some_and(|keeps| keeps.marks));
-    let balance = cost.map(|cost| {
-        let answers = format!("that balance.policy = {:?} answers by other paths", scheme.name);
-        format!("[tenants] lowers guests' rates for the marks {answers}, which can {cost} (docs/united.md)")
+    let beside = format!("balance.policy = {:?}", scheme.name);
+    let shares = config.tenants.is_some();
+    let balance = scheme.beside_shares.filter(|_| shares).map(|cost| {
+        format!("[tenants] beside {beside} can {cost}: guests' rates fall with every mark (docs/united.md)")
     });
-    let congestion =
-        "[congestion] can halve the fairness that [tenants] gives to guests of different hosts (docs/united.md)";
-    balance.into_iter().chain(config.congestion.as_ref().map(|_| congestion.to_owned())).collect()
+    let congestion = config.congestion.as_ref().filter(|_| shares).map(|_| {
+        "[congestion] can halve the fairness that [tenants] gives to guests of different hosts (docs/united.md)"
+            .to_owned()
+    });
+    let resends = scheme
+        .beside_resends
+        .filter(|_| config.fastlane.is_some())
+        .map(|cost| format!("[fastlane] beside {beside} can {cost} (docs/united.md)"));
+    balance.into_iter().chain(congestion).chain(resends).collect()
 }
 
 /// What the configuration's names mean on this host now, for people: one line each.
@@ -106,22 +108,35 @@ fn check(config: &Config, interfaces: &Interfaces, routes: &BTreeMap<IpAddr, Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use agent_api::config::Shares;
-    use edge::balance::{Balance, CLOVE, FLOWCELL};
+    use agent_api::config::{FastLane, Shares};
+    use edge::balance::{Balance, CLOVE, FLOWCELL, RANDOM_PATH};
+    use units::{BitRate, Bytes};
 
     #[test]
-    fn what_does_not_go_with_shares_has_a_caution() {
+    fn what_one_part_costs_another_has_a_caution() {
         let mut config = desired::tests::config();
         let shares = Shares { conf: Default::default(), backlog: 0 };
-        for (tenants, scheme, cautions) in [(None, &CLOVE, 0), (Some(shares), &FLOWCELL, 0), (Some(shares), &CLOVE, 1)]
-        {
+        for (tenants, scheme, cautions) in [
+            (None, &FLOWCELL, 0),
+            (None, &CLOVE, 0),
+            (Some(shares), &RANDOM_PATH, 0),
+            (Some(shares), &FLOWCELL, 1),
+            (Some(shares), &CLOVE, 1),
+        ] {
             (config.tenants, config.balance) = (tenants, Balance::new(scheme, |_| None));
-            assert_eq!(of_shares(&config).len(), cautions);
+            let said = of_systems(&config);
+            assert_eq!(said.len(), cautions, "{said:?}");
+            assert!(said.iter().all(|one| one.starts_with("[tenants] beside")), "{said:?}");
         }
         config.congestion = Some(edge::vcc::Config::new(Default::default()));
-        assert_eq!(of_shares(&config).len(), 2);
+        assert_eq!(of_systems(&config).len(), 2);
         config.tenants = None;
-        assert!(of_shares(&config).is_empty());
+        assert!(of_systems(&config).is_empty());
+        let (rate, store_per_guest, store) = (BitRate::from_mbps(1), Bytes(1), Bytes(1));
+        config.fastlane = Some(FastLane { rate, store_per_guest, store });
+        assert!(of_systems(&config)[0].starts_with("[fastlane] beside"));
+        config.balance = Balance::new(&FLOWCELL, |_| None);
+        assert!(of_systems(&config).is_empty());
     }
 
     #[test]

@@ -13,6 +13,7 @@ const PLAIN: Scheme = Scheme {
     labels: true,
     keeps: None,
     beside_shares: None,
+    beside_resends: None,
     parameters: &[],
 };
 
@@ -48,7 +49,7 @@ pub static FLOWCELL: Scheme = Scheme {
     name: "flowcell",
     about: "Presto's flowcells: the next label after every `threshold` of payload",
     number: 2,
-    beside_shares: Some("take a fifth of large flows' goodput"),
+    beside_shares: Some("take a sixth of large flows' goodput"),
     parameters: &[Parameter {
         name: "threshold",
         aliases: &["flowcell"],
@@ -143,6 +144,7 @@ pub static CLOVE: Scheme = Scheme {
     number: 4,
     keeps: Some(Keeps { utilisation: false, marks: true, tick: None }),
     beside_shares: Some(OTHER_PATHS),
+    beside_resends: Some("leave two and a half times as many timeouts as on random paths"),
     parameters: &[
         FLOWLET_GAP,
         CLOVE_RELAY,

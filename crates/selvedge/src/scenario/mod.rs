@@ -4,6 +4,7 @@
 //! holds one [`Experiment`] per scheme. All errors of a file are reported at once, one line each, with place, key and
 //! remedy.
 
+mod cautions;
 mod congestion;
 mod draft;
 mod era;

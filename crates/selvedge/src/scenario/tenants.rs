@@ -1,9 +1,8 @@
 //! `[scheme.<name>.tenants]`: HyGenICC's fair shares among tenants' guests; and which guests workloads have.
 
-use super::{SchemeTable, WorkloadTable};
+use super::WorkloadTable;
 use crate::word::Word;
 use config::{closest, within, Invalid, Wrong};
-use edge::balance::ECMP;
 use edge::hygenicc::{Config, Hold, Law, LEAST_ALPHA};
 use host::experiment::{EdgeConfig, HostConfig, Tenants, ETHERNET_OVERHEAD, MAX_GUESTS};
 use schemars::JsonSchema;
@@ -88,27 +87,6 @@ impl Default for TenantsTable {
             bursts: 1,
             admission: None,
         }
-    }
-}
-
-impl SchemeTable {
-    /// What shares among tenants cost the scheme's balancer, or its congestion control them, of those that were measured; `name` is
-    /// the scheme's.
-    pub(super) fn cautions(&self, name: &str) -> Vec<String> {
-        if self.rest.tenants.is_none() {
-            return Vec::new();
-        }
-        let (_, scheme) = self.balance.scheme(&ECMP);
-        let balance = scheme.beside_shares.map(|cost| {
-            let beside = format!("`balance = {:?}`", scheme.name);
-            format!("{name}: `tenants` beside {beside} can {cost}: guests' rates fall with every mark (docs/united.md)")
-        });
-        let congestion = self.rest.congestion.as_ref().map(|_| {
-            format!(
-                "{name}: `congestion` beside `tenants` can halve the fairness between guests of different hosts (docs/united.md)"
-            )
-        });
-        balance.into_iter().chain(congestion).collect()
     }
 }
 
@@ -268,28 +246,6 @@ mod tests {
         let delayed = built("law = \"alpha\"\nhold = \"delay\"\nadmission = [0.5, 0.25]").unwrap().config;
         assert_eq!((delayed.law, delayed.hold), (Law::Alpha, Hold::Delay(Bytes(200_000))));
         assert_eq!(delayed.admission, Some((0.5, 0.25)));
-    }
-
-    #[test]
-    fn what_does_not_go_with_shares_has_a_caution() {
-        let said = |keys: &str| toml::from_str::<SchemeTable>(keys).unwrap().cautions("s");
-        for balance in ["flowcell", "clove", "clove-int"] {
-            let said = said(&format!("balance = \"{balance}\"\ntenants = {{}}"));
-            assert!(
-                said.len() == 1 && said[0].starts_with(&format!("s: `tenants` beside `balance = \"{balance}\"`")),
-                "{said:?}"
-            );
-        }
-        for keys in [
-            "tenants = {}",
-            "balance = \"clove\"",
-            "balance = \"flowlet\"\ntenants = {}",
-            "balance = \"clove\"\ncongestion = {}",
-        ] {
-            assert!(said(keys).is_empty(), "{keys}");
-        }
-        let both = said("balance = \"clove\"\ntenants = {}\ncongestion = {}");
-        assert!(both.len() == 2 && both[1].starts_with("s: `congestion` beside `tenants`"), "{both:?}");
     }
 
     #[test]
