@@ -146,18 +146,18 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 				   u32 id, const u8 *mac, struct sv_flow_slot *slot, struct sv_packet *p, int parsed, int was_cut,
 				   const int plain)
 {
-	u32 vni = port->vni, frame_len;
+	u32 vni = port->vni, mtu = sv_mtu_of_both(port->mtu, peer->mtu), frame_len;
 	int verdict;
 
 	p->wire = plain ? SV_WIRE_PLAIN : wire_to(peer, id, conf);
 	if (!plain && may_cut(conf, was_cut) && ((slot && slot->cut) || (skb->gso_size &&
 	    (parsed != SV_PARSE_OK || skb->len > 65535 - SV_ENCAP_LEN6))))
 		return to_cutter(skb, ifindex, counters, conf);
-	if (port->mtu) {
+	if (mtu) {
 		/* Of a segment of another transport the size of its packets is not known; without a tunnel it leaves whole. */
-		if (!(plain && skb->gso_size && parsed != SV_PARSE_OK) && !sv_toobig_fits(p, skb->len - SV_ETH_LEN, port->mtu))
-			return answer_toobig(skb, ifindex, port, p, port->mtu);
-		if (p->mss && clamp_mss(skb, 0, p, port->mtu))
+		if (!(plain && skb->gso_size && parsed != SV_PARSE_OK) && !sv_toobig_fits(p, skb->len - SV_ETH_LEN, mtu))
+			return answer_toobig(skb, ifindex, port, p, mtu);
+		if (p->mss && clamp_mss(skb, 0, p, mtu))
 			count(counters, SV_COUNT_MSS_CLAMPED, 1);
 	}
 	if (parsed == SV_PARSE_OK) {
@@ -372,6 +372,14 @@ int selvedge_plain_guest(struct __sk_buff *skb)
 	return from_guest(skb, 1);
 }
 
+/* Largest IP packets between a guest and those of peer `id`; 0: no bound. */
+static __always_inline u32 mtu_between(const struct sv_port *port, u32 id)
+{
+	const struct sv_peer *peer = id ? bpf_map_lookup_elem(&peers, &id) : 0;
+
+	return sv_mtu_of_both(port->mtu, peer ? peer->mtu : 0);
+}
+
 SEC("tc")
 int selvedge_uplink(struct __sk_buff *skb)
 {
@@ -452,7 +460,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	if ((share_of(port) || p->proto == SV_HYG_PROTO) && take_marks(o, target, share_of(port), p))
 		return drop(counters, SV_COUNT_MARKS_CONSUMED);
 	p->label = o->sport;
-	if (p->mss && port->mtu && clamp_mss(skb, o->add_len, p, port->mtu))
+	if (p->mss && clamp_mss(skb, o->add_len, p, mtu_between(port, from)))
 		count(counters, SV_COUNT_MSS_CLAMPED, 1);
 	if (parsed == SV_PARSE_OK) {
 		u32 result;

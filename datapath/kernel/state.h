@@ -199,7 +199,8 @@ SV_ASSERT_SIZE(struct sv_route, 16);
 struct sv_peer {
 	struct sv_tunnel tunnel;
 	u32 ifindex;   /* uplink towards it */
-	u32 flags;     /* SV_PEER_*, the agent's own */
+	u16 flags;     /* SV_PEER_*, the agent's own */
+	u16 mtu;       /* largest IP packet of a guest that the path carries, bytes; 0: not known, as much as the uplink carries */
 	u32 schedule;  /* tells this schedule from others: what is known of paths is of the one with the same number */
 	u32 n_labels;
 	u16 labels[SV_MAX_LABELS]; /* the schedule: in the order in which flowcells take them */

@@ -280,6 +280,9 @@ pub struct Path {
     /// Version of docs/wire.md that is spoken to the peer now; 0: plain VXLAN.
     #[serde(default)]
     pub wire_version: u8,
+    /// Largest packets of guests that the path carries, bytes, where a router told of less than the uplink carries.
+    #[serde(default)]
+    pub mtu: Option<u16>,
     /// Since it sent something to a guest, to within a second or two; None: never, or it is plain VXLAN.
     #[serde(default)]
     pub heard_seconds: Option<f64>,

@@ -184,6 +184,7 @@ impl Agent {
                     labels,
                     labels_from: whose.into(),
                     wire_version: self.wire_version(peer, ids.get(&peer.address).copied()),
+                    mtu: self.path_mtus.of(peer.address),
                     heard_seconds: ids.get(&peer.address).and_then(|id| self.heard_ago(*id)),
                     discovery: self.discovered(peer),
                     guests: peer.guests.iter().map(|guest| format!("{}:{}", guest.network, guest.prefix)).collect(),
@@ -215,6 +216,7 @@ impl Agent {
     pub(super) fn metrics(&self, tally: &Tally) -> String {
         let keeps = self.config.balance.keeps().is_some();
         let receiver = self.receiver.as_ref().map(Receiver::stats).unwrap_or_default();
+        let mtus = self.path_mtus.stats;
         let traced = self.tracer.as_ref().map(|tracer| (tracer.stats, tracer.totals()));
         let (traced, (traced_peers, known_paths)) = traced.unwrap_or((self.traced, (0, 0)));
         let attached = |role| self.attached.count(role) as f64;
@@ -256,6 +258,8 @@ impl Agent {
                     ("probe_replies_heard", "Answers of peers to probes", traced.replies),
                     ("probe_answers_ignored", "Answers that are of no probe sent lately", traced.ignored),
                     ("path_changes", "Times that the paths to a peer changed", traced.changes),
+                    ("path_mtu_changes", "Times that the MTU of the path to a peer became smaller", mtus.changes),
+                    ("path_mtu_ignored", "ICMP messages of MTUs that changed nothing", mtus.ignored),
                 ],
                 self.fastlane_counters(),
                 self.report_counters(&tally.reports),
@@ -270,6 +274,11 @@ impl Agent {
                     ("receiver_flows", "Flows that the receiver knows", receiver.flows as f64),
                     ("traced_peers", "Peers whose paths are traced", traced_peers as f64),
                     ("known_paths", "Paths discovered, over all peers", known_paths as f64),
+                    (
+                        "path_mtus",
+                        "Peers to which the path carries less than the uplink",
+                        self.path_mtus.all().len() as f64,
+                    ),
                     ("peers", "Peers configured", self.config.peers.len() as f64),
                     (
                         "peers_heard",

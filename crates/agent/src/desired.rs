@@ -20,6 +20,15 @@ use std::net::IpAddr;
 /// What the tunnel adds before a guest's IP packet, bytes: outer IPv4 or IPv6, UDP, VXLAN, inner Ethernet.
 const OVERHEAD_V4: u32 = 20 + 8 + 8 + 14;
 const OVERHEAD_V6: u32 = 40 + 8 + 8 + 14;
+/// What the tunnel to that address adds.
+pub(crate) fn overhead(peer: IpAddr) -> u32 {
+    if peer.is_ipv4() {
+        OVERHEAD_V4
+    } else {
+        OVERHEAD_V6
+    }
+}
+
 /// Under which the edge answers for guests elsewhere whose own address is not known: locally administered, the same on
 /// all hosts.
 pub(crate) const EDGE_MAC: [u8; 6] = [0x02, 0x73, 0x65, 0x6c, 0x76, 0x01];
@@ -296,7 +305,9 @@ fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Ke
             (false, false) => VERSION_2,
         };
         let Some(tunnel) = Tunnel::new(local, peer.address, config.udp_port, version) else { continue };
-        want.peers.insert(row(&id), row(&with_schedule(Peer::new(tunnel, ifindex), config, peer)));
+        let mtu = kept.path_mtus.get(&peer.address).copied().unwrap_or_default();
+        let new = Peer { mtu, ..Peer::new(tunnel, ifindex) };
+        want.peers.insert(row(&id), row(&with_schedule(new, config, peer)));
         if is_guessed(config, peer) {
             let problem =
                 "the controller has ordered no labels to it yet; until then they are guessed, and may share paths";

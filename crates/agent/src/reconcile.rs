@@ -12,6 +12,7 @@ use super::host::{look_around, Seen};
 use super::interfaces::{Interface, Interfaces, Netlink};
 use super::learned::Learned;
 use super::limits::{self, Limited, Raise};
+use super::pmtu::PathMtus;
 use super::remembered::Remembered;
 use super::requested::{self, Configured};
 use super::shares::Numbers;
@@ -71,6 +72,8 @@ pub(super) struct Agent {
     pub(super) followed: Followed,
     /// Why no controller answers.
     pub(super) controller_lost: Option<String>,
+    /// Of paths to peers.
+    pub(super) path_mtus: PathMtus,
     /// Peers that do not answer, or are no edges.
     pub(super) silent: Silent,
     /// Of what the tables are the outcome; `None` if something did not work, which may work another time.
@@ -165,6 +168,8 @@ impl Agent {
         kept.again = self.follow_fastlane(&mut problems);
         self.again = kept.again.is_some();
         kept.waits = self.can_wait(&mut problems);
+        self.path_mtus.follow(!self.config.plain && !self.config.peers.is_empty(), &mut problems);
+        kept.path_mtus = self.path_mtus.all();
         self.follow_tracer(&kept, &mut problems);
         let mut want = desired(&self.config, &self.resolved, &self.interfaces, &self.learned, &limited, &kept);
         (self.shares, self.waits) = (want.shares.clone(), kept.waits);

@@ -2,6 +2,7 @@
 
 use kernel::state::{Peer, Plain};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// Rows of a map, as the kernel sees them.
 pub(crate) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -17,6 +18,8 @@ pub(crate) struct Kept {
     pub(crate) epoch: u32,
     /// Numbers of guests' shares, by ifindex of their ports.
     pub(crate) shares: BTreeMap<u32, u16>,
+    /// MTUs of paths that are smaller than the uplink's, for guests' packets, bytes; by peers' addresses.
+    pub(crate) path_mtus: BTreeMap<IpAddr, u16>,
     /// What exceeds a guest's share can wait.
     pub(crate) waits: bool,
     /// ifindex of both ends of the pair of devices that cuts segments, where it is in place.

@@ -101,6 +101,8 @@ struct Runner {
     last_trace: Instant,
     last_heard: Instant,
     next_heard: Instant,
+    /// When routers were heard last that tell of MTUs.
+    last_mtus: Instant,
     path_lines: Limit,
     /// Of switches, and when they are read again.
     reports: Option<Reports>,
@@ -217,11 +219,13 @@ impl Runner {
             traced: Default::default(),
             followed,
             controller_lost: None,
+            path_mtus: Default::default(),
             silent: Default::default(),
             settled: None,
         };
         agent.adopt_learned()?;
         agent.adopt_paths()?;
+        agent.adopt_mtus()?;
         let changes = agent.apply().await?;
         // An agent that was killed may have changed tables without saying so.
         agent.edge.begin_epoch()?;
@@ -263,6 +267,7 @@ impl Runner {
             last_ask: now(),
             uplink: None,
             follower,
+            last_mtus: now(),
             last_trace: now(),
             last_heard: now(),
             next_heard: now(),
@@ -312,6 +317,7 @@ impl Runner {
                 _ = tokio::time::sleep_until(self.next_tick.into()), if self.agent.config.congestion.is_some() => self.tick().await,
                 Some(news) = next_news(&mut self.follower) => self.hear(news).await,
                 _ = trace::routers(&self.agent.tracer, self.last_heard) => self.hear_routers(),
+                _ = trace::too_big(&self.agent.path_mtus, self.last_mtus) => self.hear_mtus(),
                 _ = trace::due(&self.agent.tracer, self.last_trace) => self.trace(),
                 _ = tokio::time::sleep_until(self.next_heard.into()), if self.agent.tracer.is_some() => self.look_who_was_heard(),
                 _ = reports::there(&self.reports, self.next_report) => self.hear_reports(),

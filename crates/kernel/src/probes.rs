@@ -76,13 +76,26 @@ impl Probe {
     }
 }
 
-/// Sockets of the network namespace in which they were opened. IPv6 is left out where the host has none.
+/// Types of ICMP and of ICMPv6: RFC 792 and RFC 4443.
+pub type Types = (u8, u8);
+/// "Time exceeded".
+pub const TIME_EXCEEDED: Types = (11, 3);
+/// "Destination unreachable", of which a code is "fragmentation needed", and "packet too big".
+pub const TOO_BIG: Types = (3, 2);
+
+/// Sockets that hear messages of one kind, of the network namespace in which they were opened. IPv6 is left out where the host has none.
+#[derive(Debug)]
+pub struct Hearing {
+    v4: OwnedFd,
+    v6: Option<OwnedFd>,
+}
+
+/// The same, and sockets that send probes.
 #[derive(Debug)]
 pub struct Sockets {
     send4: OwnedFd,
     send6: Option<OwnedFd>,
-    hear4: OwnedFd,
-    hear6: Option<OwnedFd>,
+    hearing: Hearing,
 }
 
 /// A message of ICMP or ICMPv6 that came.
@@ -93,31 +106,32 @@ pub struct Heard<'a> {
     pub message: &'a [u8],
 }
 
+fn raw(family: AddressFamily, protocol: SockProtocol) -> io::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    socket(family, SockType::Raw, flags, protocol).map_err(io::Error::from)
+}
+
+/// `None` where the host has no IPv6.
+fn raw6(protocol: SockProtocol) -> io::Result<Option<OwnedFd>> {
+    match raw(AddressFamily::Inet6, protocol) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(e) if e.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
 impl Sockets {
     /// # Errors
     /// EPERM without CAP_NET_RAW.
     pub fn open() -> io::Result<Sockets> {
-        let raw = |family, protocol| {
-            let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-            socket(family, SockType::Raw, flags, protocol).map_err(io::Error::from)
-        };
         // This protocol sends whole packets and receives none.
         let send4 = raw(AddressFamily::Inet, SockProtocol::Raw)?;
-        let hear4 = raw(AddressFamily::Inet, SockProtocol::Icmp)?;
-        // A bit for each type that is left out.
-        set(&hear4, libc::SOL_RAW, ICMP_FILTER, !(1u32 << TIME_EXCEEDED_4))?;
-        let (send6, hear6) = match raw(AddressFamily::Inet6, SockProtocol::Raw) {
-            Ok(send6) => {
-                let hear6 = raw(AddressFamily::Inet6, SockProtocol::IcmpV6)?;
-                let mut left_out = [!0u32; 8];
-                left_out[usize::from(TIME_EXCEEDED_6 / 32)] ^= 1 << (TIME_EXCEEDED_6 % 32);
-                set(&hear6, libc::IPPROTO_ICMPV6, ICMP_FILTER, left_out)?;
-                (Some(send6), Some(hear6))
-            }
-            Err(e) if e.raw_os_error() == Some(libc::EAFNOSUPPORT) => (None, None),
-            Err(e) => return Err(e),
-        };
-        Ok(Sockets { send4, send6, hear4, hear6 })
+        Ok(Sockets { send4, send6: raw6(SockProtocol::Raw)?, hearing: Hearing::open(TIME_EXCEEDED)? })
+    }
+
+    /// For the answers of routers.
+    pub fn hearing(&self) -> &Hearing {
+        &self.hearing
     }
 
     /// `ifindex`: by which the data leaves. Returns bytes sent, IP header included.
@@ -149,10 +163,27 @@ impl Sockets {
         };
         sent.map_err(io::Error::from)
     }
+}
 
-    /// Those that messages arrive on, IPv4's first.
-    pub fn hearing(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        std::iter::once(self.hear4.as_fd()).chain(self.hear6.as_ref().map(AsFd::as_fd))
+impl Hearing {
+    /// # Errors
+    /// EPERM without CAP_NET_RAW.
+    pub fn open((four, six): Types) -> io::Result<Hearing> {
+        let v4 = raw(AddressFamily::Inet, SockProtocol::Icmp)?;
+        // A bit for each type that is left out; of larger ones there are none.
+        set(&v4, libc::SOL_RAW, ICMP_FILTER, !(1u32 << (four % 32)))?;
+        let v6 = raw6(SockProtocol::IcmpV6)?;
+        if let Some(v6) = &v6 {
+            let mut left_out = [!0u32; 8];
+            left_out[usize::from(six / 32)] ^= 1 << (six % 32);
+            set(v6, libc::IPPROTO_ICMPV6, ICMP_FILTER, left_out)?;
+        }
+        Ok(Hearing { v4, v6 })
+    }
+
+    /// To wait on, IPv4's first.
+    pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        std::iter::once(self.v4.as_fd()).chain(self.v6.as_ref().map(AsFd::as_fd))
     }
 
     /// The next message of either family, IPv6's before IPv4's if so asked; `None`: there is none now. Who asks for them in turn hears
@@ -161,7 +192,7 @@ impl Sockets {
     /// # Errors
     /// What the kernel says, other than that there is nothing.
     pub fn hear<'a>(&self, six_first: bool, buffer: &'a mut [u8]) -> io::Result<Option<Heard<'a>>> {
-        let mut sockets = [Some(self.hear4.as_fd()), self.hear6.as_ref().map(AsFd::as_fd)];
+        let mut sockets = [Some(self.v4.as_fd()), self.v6.as_ref().map(AsFd::as_fd)];
         if six_first {
             sockets.reverse();
         }
@@ -185,9 +216,6 @@ impl Sockets {
     }
 }
 
-/// Types of "time exceeded": RFC 792 and RFC 4443.
-const TIME_EXCEEDED_4: u8 = 11;
-const TIME_EXCEEDED_6: u8 = 3;
 /// Both ICMP_FILTER and ICMPV6_FILTER of Linux.
 const ICMP_FILTER: libc::c_int = 1;
 

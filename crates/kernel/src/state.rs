@@ -77,7 +77,7 @@ pub const CONFIG_REORDER: u16 = 4;
 /// The agent wants to hear of replies to probes.
 pub const CONFIG_DISCOVERS: u16 = 8;
 /// The labels of a peer are those of paths that were discovered.
-pub const PEER_DISCOVERED: u32 = 1;
+pub const PEER_DISCOVERED: u16 = 1;
 /// The guest's end of the veth pair is in another network namespace: deliver straight to it.
 pub const PORT_PEER: u32 = 1;
 /// Send [`EVENT_GUEST`] for source addresses that have no route to this port.
@@ -258,7 +258,9 @@ pub struct Peer {
     /// Uplink towards it.
     pub ifindex: u32,
     /// `PEER_*`
-    pub flags: u32,
+    pub flags: u16,
+    /// Largest IP packet of a guest that the path carries, bytes; 0: not known, as much as the uplink carries.
+    pub mtu: u16,
     /// Tells its schedule from others; see [`Peer::with_labels`].
     pub schedule: u32,
     pub n_labels: u32,
@@ -268,7 +270,15 @@ pub struct Peer {
 
 impl Default for Peer {
     fn default() -> Peer {
-        Peer { tunnel: Tunnel::default(), ifindex: 0, flags: 0, schedule: 0, n_labels: 0, labels: [0; MAX_LABELS] }
+        Peer {
+            tunnel: Tunnel::default(),
+            ifindex: 0,
+            flags: 0,
+            mtu: 0,
+            schedule: 0,
+            n_labels: 0,
+            labels: [0; MAX_LABELS],
+        }
     }
 }
 

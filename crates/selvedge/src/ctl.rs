@@ -347,8 +347,9 @@ fn congestion(f: &Flows) -> String {
 }
 
 fn paths(paths: &[PeerPath], in_detail: bool) -> String {
-    let columns =
-        ["peer", "address", "from", "uplink", "format", "wire", "heard", "paths", "schedule", "labels", "guests"];
+    let columns = [
+        "peer", "address", "from", "uplink", "MTU", "format", "wire", "heard", "paths", "schedule", "labels", "guests",
+    ];
     let mut rows = vec![heading(&columns)];
     for p in paths {
         let labels: Vec<String> = p.labels.iter().map(u16::to_string).collect();
@@ -361,6 +362,7 @@ fn paths(paths: &[PeerPath], in_detail: bool) -> String {
             p.address.clone(),
             p.local.clone(),
             p.uplink.clone(),
+            p.mtu.map_or_else(|| "-".into(), |mtu| mtu.to_string()),
             if p.plain_vxlan { "plain" } else { "edge" }.into(),
             if p.plain_vxlan { "-".into() } else { p.wire_version.to_string() },
             match p.heard_seconds {

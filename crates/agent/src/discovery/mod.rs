@@ -91,7 +91,7 @@ impl Tracer {
     /// EPERM without CAP_NET_RAW.
     pub(super) fn start(config: &Config, now: u64, stats: Stats) -> io::Result<Tracer> {
         let sockets = Sockets::open()?;
-        let hearing = sockets.hearing().map(|fd| {
+        let hearing = sockets.hearing().fds().map(|fd| {
             let fd = fd.try_clone_to_owned()?;
             // SAFETY: an OwnedFd is an open descriptor, and names the same one until it is dropped.
             Ok(unsafe { AsyncFd::register(fd) }?)
@@ -198,7 +198,7 @@ impl Tracer {
         self.more = false;
         let mut buffer = [0; MESSAGE];
         for n in 0..BATCH {
-            let heard = match self.sockets.hear(n % 2 == 1, &mut buffer) {
+            let heard = match self.sockets.hearing().hear(n % 2 == 1, &mut buffer) {
                 Ok(Some(heard)) => heard,
                 Ok(None) => return,
                 Err(_) => continue, // an error of one message

@@ -2,6 +2,7 @@
 
 use super::{now, Runner};
 use crate::discovery::{Tracer, LOOK};
+use crate::pmtu::PathMtus;
 use kernel::monotonic_ns;
 use std::time::{Duration, Instant};
 use tracing::error;
@@ -10,6 +11,8 @@ use tracing::error;
 const PAUSE: Duration = Duration::from_millis(1);
 /// Between two times that routers are heard: anybody may send what looks like their messages, and the agent has other work.
 const LISTEN: Duration = Duration::from_millis(5);
+/// The same of those that tell of MTUs, which are few.
+const LISTEN_TOO_BIG: Duration = Duration::from_millis(50);
 
 impl Runner {
     /// Who is to be traced?
@@ -38,6 +41,15 @@ impl Runner {
         self.follow_paths();
     }
 
+    /// Routers told what packets pass.
+    pub(super) fn hear_mtus(&mut self) {
+        if let Err(e) = self.agent.hear_mtus() {
+            error!("{e}");
+            self.look_soon();
+        }
+        self.last_mtus = now();
+    }
+
     pub(super) fn follow_paths(&mut self) {
         if let Err(e) = self.agent.follow_paths(&mut self.path_lines, now()) {
             error!("{e}");
@@ -55,6 +67,12 @@ pub(super) async fn routers(tracer: &Option<Tracer>, last: Instant) {
         }
         None => std::future::pending().await,
     }
+}
+
+/// Until routers tell of MTUs.
+pub(super) async fn too_big(path_mtus: &PathMtus, last: Instant) {
+    tokio::time::sleep_until((last + LISTEN_TOO_BIG).into()).await;
+    path_mtus.readable().await; // at the end, as above
 }
 
 /// Until there is something to send, or to give up.

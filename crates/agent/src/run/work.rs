@@ -38,6 +38,9 @@ impl Runner {
         let pause = (idle / 8).clamp(Duration::from_secs(1), MAX_PAUSE).max(SHARE * took);
         self.next_sweep = end + pause;
         self.look_at_peers();
+        if self.agent.expire_mtus() {
+            self.look_soon();
+        }
         if end >= self.next_look {
             self.agent.netlink.forget(); // guests' own ends change without a word
             self.look_soon();

@@ -21,6 +21,8 @@ mod packets;
 mod peers;
 #[cfg(feature = "kernel")]
 mod plain;
+#[cfg(feature = "kernel")]
+mod pmtu;
 #[path = "../promtool/mod.rs"]
 mod promtool;
 mod quotas;
@@ -160,6 +162,8 @@ fn peer_process() {
         #[cfg(feature = "kernel")]
         "switch" | "burst-server" | "burst-client" => reports::peer(what, address, bytes),
         "crowd-server" | "crowd-client" => many::peer(what, address, bytes),
+        #[cfg(feature = "kernel")]
+        "forge" => pmtu::forge(address, bytes),
         "sctp-server" | "sctp-client" => unusual::sctp_peer(what == "sctp-server", address, bytes),
         "both-server" | "both-client" => {
             let server = what == "both-server";

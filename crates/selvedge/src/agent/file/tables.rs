@@ -108,8 +108,8 @@ impl Default for AgentTable {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UplinkTable {
-    /// Interface towards the fabric. Or a list `uplink.interfaces`: each peer gets the one that the host's routes name, unless its link is down. Packets must
-    /// have Ethernet headers there: the agent refuses `tun` devices, WireGuard and IP tunnels.
+    /// Interface towards the fabric. Or a list `uplink.interfaces`: each peer gets the one that the host's routes name, unless its link
+    /// is down. Packets must have Ethernet headers there: the agent refuses `tun` devices, WireGuard and IP tunnels.
     #[schemars(length(min = 1, max = 15))]
     pub(super) interface: Option<String>,
     #[schemars(length(max = 16))]
