@@ -13,7 +13,8 @@
 
 struct sv_bound {
 	u32 spring;	     /* bytes: the rate limiter's (limiter.h); 0: none is in force */
-	u32 spring_ssthresh; /* its threshold, as printed; read by nobody */
+	u16 spring_wait;     /* 2^14 ns: how long the segment that is timed waits in the limiter */
+	u16 spring_base;     /* 2^14 ns: the path's round trip without that wait; 0: not known */
 };
 
 SV_ASSERT_SIZE(struct sv_bound, 8);

@@ -203,7 +203,8 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 {
 	const struct sv_vcc_class *class = sv_vcc_class_of(v, conf);
 	int aware = p->tcp_reserved & SV_RESERVED_EDGE, fack = sv_report_is_fack(p), lost = 0, limited = sv_limit_follows(limit);
-	u32 marked = 0, acked = 0, changed = 0, result = 0;
+	u32 marked = 0, acked = 0, changed = 0, result = 0, timed = v->conn.flags & SV_CONN_RTT;
+	u64 start = v->conn.rtt_start;
 	u8 duplicates = v->conn.dupacks;
 
 	v->report.flags &= (u8) ~(SV_REPORT_AWARE | SV_REPORT_PLAIN);
@@ -223,6 +224,7 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 	if (p->tcp_flags & SV_TCP_ACK && !(p->tcp_flags & SV_TCP_RST)) {
 		acked = sv_forget32(sv_conn_ack(&v->conn, p, now, &changed, &lost));
 		lost = (int)sv_forget32((u32)lost);
+		sv_limit_timed(limit, &v->conn, &v->bound, timed, start, now);
 		sv_vcc_follow(v, changed);
 		sv_forget();
 		sv_law_react(&v->law, class, &v->conn, acked, marked, lost, now);

@@ -41,6 +41,7 @@ struct sv_limiter {
 	struct sv_limit limit;	/* as configured; the backlog is 0 */
 	struct sv_limit_queue queue; /* the data path's */
 	u32 flags;		/* SV_LIMITER_* */
+	u32 pad;
 	u64 idle;		/* ns without a packet after which a connection is forgotten */
 	u64 rate;		/* of the schedule, bytes per second; 0: HTB holds the segments */
 	u64 horizon;		/* of the schedule, ns: what would wait longer is dropped */
@@ -57,7 +58,7 @@ struct sv_limiter {
 	u32 flows;		/* the data path's: sv_limit.flows */
 };
 
-SV_ASSERT_SIZE(struct sv_limiter, 144);
+SV_ASSERT_SIZE(struct sv_limiter, 152);
 
 /* What goes first in one limiter. The agent makes it zero. */
 struct sv_limiter_flows {

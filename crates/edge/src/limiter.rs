@@ -284,7 +284,7 @@ impl Law {
     }
 
     /// `struct sv_limit` with no backlog, as a kernel program reads it.
-    pub fn to_bytes(&self) -> [u8; 20] {
+    pub fn to_bytes(&self) -> [u8; 24] {
         // SAFETY: repr(C), integers only, and the sizes of its fields add up to its own: no byte of it is padding.
         unsafe { std::mem::transmute(self.limit(&Standing::default())) }
     }
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn a_kernel_program_reads_the_same() {
         let law = Law::Spring(Spring { k1: Bytes(0x0102), k2: Bytes(0x0304), alpha: 512, beta: 256, hold_edge: true });
-        let mut bytes = [0; 20];
+        let mut bytes = [0; 24];
         bytes[4..6].copy_from_slice(&[2, 1]);
         bytes[8..10].copy_from_slice(&[4, 3]);
         bytes[12..18].copy_from_slice(&[0, 2, 0, 1, 3, 2]);

@@ -27,8 +27,9 @@ pub(crate) struct Limit {
     pub(crate) law: u8,
     pub(crate) flags: u8,
     pub(crate) flows: u16,
+    pub(crate) rate: u32,
 }
-const _: () = assert!(size_of::<Limit>() == 20);
+const _: () = assert!(size_of::<Limit>() == 24);
 
 /// `struct sv_limit_queue`
 #[repr(C)]

@@ -9,6 +9,8 @@ mod life;
 #[cfg(test)]
 mod limiter_tests;
 #[cfg(test)]
+mod long_path_tests;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod spec;
@@ -173,7 +175,8 @@ const _: () = assert!(size_of::<Report>() == 32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Bound {
     pub(crate) spring: u32,
-    pub(crate) spring_ssthresh: u32,
+    pub(crate) spring_wait: u16,
+    pub(crate) spring_base: u16,
 }
 const _: () = assert!(size_of::<Bound>() == 8);
 

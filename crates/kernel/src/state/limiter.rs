@@ -39,11 +39,12 @@ pub struct Limiter {
     /// Of that device's HTB: major and minor number.
     pub class: u32,
     /// [`edge::limiter::Law::to_bytes`].
-    pub law: [u8; 20],
+    pub law: [u8; 24],
     /// The data path's own.
     pub queue: [u32; 3],
     /// `LIMITER_*`.
     pub flags: u32,
+    pub pad: u32,
     /// ns without a packet after which a connection is forgotten.
     pub idle_ns: u64,
     /// Of the schedule, bytes per second; 0: HTB holds the segments.
@@ -120,7 +121,7 @@ impl LimiterCounts {
     }
 }
 
-plain!(LimiterKey = 8, Limiter = 144, LimiterCounts = 176);
+plain!(LimiterKey = 8, Limiter = 152, LimiterCounts = 176);
 
 #[cfg(test)]
 mod tests {

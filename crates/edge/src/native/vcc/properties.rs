@@ -27,7 +27,8 @@ enum Step {
 /// Thresholds of 10 and 30 KB; every backlog with its own count of flows, and some segments go first.
 fn limit(law: u8, backlog: u32) -> Limit {
     let (flags, flows) = ((backlog >> 8 & 1) as u8 | (backlog >> 7 & 2) as u8, (backlog >> 9) as u16 % 5);
-    Limit { backlog, k1: 10_000, k2: 30_000, alpha: 512, beta: 512, law, flags, flows }
+    let rate = if flows > 0 { backlog >> 3 } else { 0 };
+    Limit { backlog, k1: 10_000, k2: 30_000, alpha: 512, beta: 512, law, flags, flows, rate }
 }
 
 fn step() -> impl Strategy<Value = Step> {
