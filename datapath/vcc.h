@@ -236,7 +236,7 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 		return 0;
 	if (p->tcp_flags & SV_TCP_ACK && !(p->tcp_flags & SV_TCP_RST) && sv_conn_knows_scale(&v->conn)) {
 		if (limited && limit->law == SV_LIMIT_SPRING && !(p->tcp_flags & SV_TCP_SYN))
-			result |= sv_spring_ack(&v->bound, &v->conn, limit, gradient, p);
+			result |= sv_spring_ack(&v->bound, &v->conn, 0, limit, gradient, p);
 		sv_bound_enforce(&v->bound, &v->conn, sv_vcc_bound(v, class), sv_law_floor(class, v->conn.mss),
 				 sv_bound_repeats(&v->conn, duplicates), sv_limit_holds(limit), p);
 	}

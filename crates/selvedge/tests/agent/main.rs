@@ -11,6 +11,7 @@ mod congestion;
 mod controller;
 mod degraded;
 mod demo;
+mod far;
 mod fastlane;
 mod instead;
 mod learning;

@@ -2,6 +2,7 @@
 
 use super::super::*;
 use super::tests::{segment, Edge, MSS};
+use super::Conn;
 use crate::vcc::{Class, Config};
 use units::Time;
 use wire::tcp;
@@ -59,7 +60,7 @@ fn a_long_path_adds_what_it_holds_without_the_wait_in_the_limiter() {
 fn of_a_path_that_is_not_much_longer_than_a_near_one_a_part_counts() {
     let mut edge = opened(1);
     round(&mut edge, 0, Time::from_us(328)); // 20 units: 77,680 ns beyond 250 us, twice
-    assert_eq!((edge.vcc.bound.spring_base, edge.vcc.bound.spring), (20, 19_420 + YOUNG));
+    assert_eq!((edge.vcc.bound.spring_base, edge.vcc.bound.spring), (20, 19_420 + YOUNG + MSS));
 }
 
 #[test]
@@ -93,7 +94,7 @@ fn the_shortest_round_trip_counts_and_a_longer_path_by_and_by() {
         last = base(20);
     }
     assert_eq!(last, FAR);
-    assert_eq!(base(4000), FAR + (u16::MAX - FAR).div_ceil(32), "a second is the most that a round trip takes");
+    assert_eq!(base(4000), FAR + FAR / 8 + 1, "an eighth more at once");
 }
 
 #[test]
@@ -109,9 +110,65 @@ fn what_is_sent_again_is_not_timed() {
 #[test]
 fn what_goes_first_does_not_wait() {
     let mut edge = opened(1);
-    edge.limit = Some(Limit { flags: LIMIT_FIRST, ..limit(125_000, 1) });
+    edge.limit = Some(Limit { flags: LIMIT_GOES_FIRST, ..limit(125_000, 1) });
     let from = edge.vcc.conn.snd_nxt;
     edge.out(segment(tcp::ACK, from, 1001, 60_000));
     acked(&mut edge, from + 60_000, Time::from_ms(20));
     assert_eq!((edge.vcc.bound.spring_wait, edge.vcc.bound.spring_base), (0, FAR));
+}
+
+/// `struct sv_far`
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Beyond {
+    edge: u32,
+    since: u32,
+    took: u16,
+    pad: u16,
+}
+const _: () = assert!(size_of::<Beyond>() == 12);
+
+extern "C" {
+    fn sv_edge_far_out(f: *mut Beyond, p: *const Packet, now: u64);
+    fn sv_edge_far_in(f: *mut Beyond, t: *const Conn, edge: u32, now: u64);
+}
+
+impl Beyond {
+    /// An ACK moves what may be sent up to from `edge` to `granted`.
+    fn ack(&mut self, [edge, granted]: [u32; 2], ms: u64) {
+        let conn = Conn { granted, ..Conn::default() };
+        // SAFETY: valid references.
+        unsafe { sv_edge_far_in(self, &conn, edge, ms * 1_000_000) }
+    }
+
+    fn segment(&mut self, flags: u8, [from, to]: [u32; 2], ms: u64) {
+        // SAFETY: valid references.
+        unsafe { sv_edge_far_out(self, &segment(flags, from, 0, to - from), ms * 1_000_000) }
+    }
+}
+
+#[test]
+fn beyond_the_limit_an_ack_is_timed_until_what_it_allowed_arrives() {
+    let mut far = Beyond::default();
+    far.ack([8_000, 8_000], 1000);
+    assert_eq!(far, Beyond::default(), "an ACK that allows nothing");
+    far.ack([8_000, 10_000], 1000);
+    far.ack([10_000, 12_000], 1001);
+    far.segment(tcp::ACK, [6_000, 8_000], 1002);
+    far.segment(tcp::ACK, [8_000, 8_000], 1003);
+    assert_eq!((far.edge, far.took), (8_000, 0), "the first is timed, and what was allowed before it says nothing");
+    far.segment(tcp::ACK, [7_000, 8_001], 1020);
+    assert_eq!((far.since, far.took), (0, 1220));
+    far.ack([10_000, 12_000], 1030);
+    far.segment(tcp::ACK, [10_000, 12_000], 1035);
+    assert_eq!(far.took, 305, "the least");
+    far.ack([12_000, 14_000], 1040);
+    far.segment(tcp::ACK, [12_000, 14_000], 1090);
+    assert_eq!(far.took, 305 + 305 / 8 + 1, "more by and by");
+    far.ack([14_000, 16_000], 2000);
+    far.segment(tcp::ACK, [14_000, 16_000], 9000);
+    assert_eq!((far.since, far.took), (0, 344), "somebody had nothing to send");
+    far.ack([16_000, 18_000], 9001);
+    far.segment(tcp::SYN, [0, 0], 9002);
+    assert_eq!(far, Beyond::default(), "another connection");
 }
