@@ -57,7 +57,7 @@ pub struct LimiterTable {
     /// Largest queue of a class; further segments are dropped.
     #[schemars(extend("x-range" = ["1538B", "1024GiB"]))]
     pub queue: OrOff<Bytes>,
-    /// Flows that send little go past the queue of their class.
+    /// Flows that send little go past the queue of their class, and SPRING fills it over long paths, too.
     pub sparse_first: bool,
     /// With `fq_codel`: its parameters.
     #[serde(skip_serializing_if = "Option::is_none")]
