@@ -18,10 +18,12 @@ SV_FN u16 sv_mss_limit(u8 family, u32 mtu)
 	return mtu > headers && mtu <= 0xffff ? (u16)(mtu - headers) : 0;
 }
 
-/* Of two MTUs the smaller one; 0: none. */
+/* Of two MTUs the smaller one; 0: none, which is one below the smallest. Without a branch: the verifier would follow all ways. */
 SV_FN u32 sv_mtu_of_both(u32 a, u32 b)
 {
-	return !b || (a && a < b) ? a : b;
+	u32 x = a - 1, y = b - 1;
+
+	return sv_select32(sv_is_above(x, y), y, x) + 1;
 }
 
 /*

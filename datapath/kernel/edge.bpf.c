@@ -372,12 +372,12 @@ int selvedge_plain_guest(struct __sk_buff *skb)
 	return from_guest(skb, 1);
 }
 
-/* Largest IP packets between a guest and those of peer `id`; 0: no bound. */
-static __always_inline u32 mtu_between(const struct sv_port *port, u32 id)
+/* Largest IP packets between peer `id` and a guest whose own are at most `most`; 0: no bound. Global: the verifier proves it once. */
+__noinline u32 mtu_between(u32 most, u32 id)
 {
-	const struct sv_peer *peer = id ? bpf_map_lookup_elem(&peers, &id) : 0;
+	const struct sv_peer *peer = bpf_map_lookup_elem(&peers, &id);
 
-	return sv_mtu_of_both(port->mtu, peer ? peer->mtu : 0);
+	return sv_mtu_of_both(most, peer ? peer->mtu : 0);
 }
 
 SEC("tc")
@@ -460,7 +460,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	if ((share_of(port) || p->proto == SV_HYG_PROTO) && take_marks(o, target, share_of(port), p))
 		return drop(counters, SV_COUNT_MARKS_CONSUMED);
 	p->label = o->sport;
-	if (p->mss && clamp_mss(skb, o->add_len, p, mtu_between(port, from)))
+	if (p->mss && clamp_mss(skb, o->add_len, p, mtu_between(port->mtu, from)))
 		count(counters, SV_COUNT_MSS_CLAMPED, 1);
 	if (parsed == SV_PARSE_OK) {
 		u32 result;
