@@ -203,13 +203,31 @@ static __noinline int follow_out(struct __sk_buff *skb, struct sv_fast *f, const
 		f->stamp = stamp;
 		f->known |= SV_FAST_STAMP;
 	}
-	if (!(found & SV_FASTLANE_BEYOND) && end != p->seq && (!(f->known & SV_FAST_AGAIN) || sv_seq_after(end, f->again_end))) {
-		f->again_end = end;
+	if (!(found & SV_FASTLANE_BEYOND) && end != p->seq) {
+		/* Between holes that it fills in a go, there is what has arrived. */
+		if (!(f->known & SV_FAST_AGAIN) || sv_seq_after(f->run_end, p->seq) || now - f->run_at > sv_fastlane_rtt(&f->lane)) {
+			f->run = p->seq;
+			f->run_at = now;
+		}
+		f->run_end = end;
+		if (!(f->known & SV_FAST_AGAIN) || sv_seq_after(end, f->again_end))
+			f->again_end = end;
 		f->known |= SV_FAST_AGAIN;
 	}
 	again = f->known & SV_FAST_COPIED && end != p->seq && sv_seq_after(f->copied_end, p->seq);
 	bpf_spin_unlock(&f->lock);
 	return (int)again;
+}
+
+/* What the guest has sent again goes no further: nobody is to rely on it. */
+static __noinline int forget_run(struct sv_fast *f)
+{
+	if (!f)
+		return 0;
+	bpf_spin_lock(&f->lock);
+	f->run_end = f->run;
+	bpf_spin_unlock(&f->lock);
+	return 0;
 }
 
 /* No round trip in a datacenter takes longer. */
@@ -347,6 +365,7 @@ int selvedge_fast_guest(struct __sk_buff *skb)
 	if (!again)
 		return NEXT;
 	if (packets_again(p, skb->ifindex, 0)) {
+		forget_run(f);
 		fast_count(SV_FAST_COUNT_SUPPRESSED, 1);
 		return TC_ACT_SHOT;
 	}
@@ -409,10 +428,14 @@ static __noinline struct sv_fastlane_copy *copy_of(struct sv_fast *f, const stru
 	fresh.seq = call->seq;
 	fresh.end = end;
 	fresh.copies = 1;
-	/* Others have left, of which nobody knew that they would count: what was dropped is the newest. */
+	/*
+	 * Others have left, of which nobody knew that they would count. What was dropped is the newest, unless the guest has sent it
+	 * again since: whoever tells of drops may be late.
+	 */
 	if (f->known & SV_FAST_AGAIN && sv_seq_after(f->again_end, call->seq)) {
 		fresh.copies = 2;
-		fresh.dropped = 1;
+		fresh.dropped = !(call->dropped && call->dropped < f->run_at && !sv_seq_after(f->run, call->seq) &&
+				  !sv_seq_after(end, f->run_end));
 	}
 	if (call->what >= SV_FAST_DUE || bpf_map_update_elem(&fast_copies, &key, &fresh, BPF_ANY))
 		return 0;

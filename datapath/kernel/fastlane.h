@@ -35,9 +35,12 @@ struct sv_fast {
 	u32 longest;	/* ns: a round trip lately; queues in this host grow faster than an average follows */
 	u32 place;	/* a packet that has an entry begins here, and those around it most likely at multiples of `size` from it */
 	u32 size;	/* payload bytes; 0: none is known */
+	u32 run;	/* what the guest sent again in a go begins here, */
+	u32 run_end;	/* ends before this, */
+	u64 run_at;	/* and began to leave then, ns; means something with SV_FAST_AGAIN */
 };
 
-SV_ASSERT_SIZE(struct sv_fast, 152);
+SV_ASSERT_SIZE(struct sv_fast, 168);
 
 /* sv_fast.known */
 #define SV_FAST_COPIED 0x1
@@ -128,9 +131,10 @@ struct sv_fast_call {
 	u32 stamp;
 	u64 due;		 /* SV_FASTLANE_LATER: when to call again, ns */
 	struct sv_packet answer; /* SV_FASTLANE_TELL: of which the guest gets SV_CONN_DUPACKS */
+	u64 dropped;		 /* SV_FAST_DROPPED: when it was, ns; 0: nobody knows */
 };
 
-SV_ASSERT_SIZE(struct sv_fast_call, 160);
+SV_ASSERT_SIZE(struct sv_fast_call, 168);
 
 /* Indices into the per-CPU counters. */
 enum sv_fast_counter {

@@ -181,6 +181,30 @@ fn what_is_said_of_one_tenants_connection_touches_no_other() {
     });
 }
 
+/// Whoever tells of drops may be later than the guest: what that has sent again since is under way.
+#[test]
+fn what_the_guest_has_sent_again_since_the_drop_is_left_to_it() {
+    let Some(fabric) = host("fc") else { return };
+    in_namespace(&fabric.host(0), || {
+        let host = &fabric.edges[0];
+        let watch = host.edge.watch_drops(&drop_reasons().unwrap(), 1 << 20).unwrap();
+        let guest = Guest { edge: &host.edge, watch: &watch, port: host.port, sport: 1000 };
+        let at = |n: u32, dropped: u64| guest.decide(FastCall { what: FAST_DROPPED, dropped, ..guest.call(n) });
+        guest.begin();
+        let early = kernel::monotonic_ns();
+        assert!((3..5).all(|n| guest.data(n)));
+        assert_eq!(at(3, early), Decision::Stale);
+        assert_eq!(at(4, early), Decision::Stale);
+        assert_eq!(at(3, kernel::monotonic_ns()), Decision::Resend, "that was dropped, too");
+        assert_eq!(at(5, early), Decision::Resend, "the guest has not sent it again");
+        assert_eq!(at(2, early), Decision::Resend, "nor this one");
+        let between = kernel::monotonic_ns();
+        assert!((0..2).all(|n| guest.data(n)));
+        assert_eq!(at(0, between), Decision::Stale);
+        assert_eq!(at(1, 0), Decision::Resend, "nobody knows when that was");
+    });
+}
+
 /// A connection that nobody followed, also where another tenant has one like it.
 #[test]
 fn what_is_said_under_a_wrong_port_is_of_no_connection() {

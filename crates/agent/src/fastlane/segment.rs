@@ -97,7 +97,8 @@ impl<'a> Segment<'a> {
     pub(super) fn call(&self, packet: u32, what: u8) -> FastCall {
         let (start, payload) = self.range(packet, 1);
         let (seq, tcp_flags) = (self.drop.seq.wrapping_add(start), self.flags(packet, 1));
-        FastCall { key: self.drop.key, seq, ack: self.drop.ack, payload, tcp_flags, what, ..FastCall::default() }
+        let FastDrop { key, ack, time: dropped, .. } = self.drop;
+        FastCall { key, seq, ack, payload, tcp_flags, what, dropped, ..FastCall::default() }
     }
 
     /// As the kernel does when it cuts segments.

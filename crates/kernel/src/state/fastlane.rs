@@ -106,9 +106,11 @@ pub struct FastCall {
     pub due: u64,
     /// Written: an ACK of which the guest is to get three.
     pub answer: wire::Packet,
+    /// Of [`FAST_DROPPED`]: when it was dropped, ns of CLOCK_MONOTONIC; 0: nobody knows.
+    pub dropped: u64,
 }
 
-plain!(FastKey = 44, FastConf = 8, FastReasons = 48, FastDrop = 112, FastCall = 160);
+plain!(FastKey = 44, FastConf = 8, FastReasons = 48, FastDrop = 112, FastCall = 168);
 
 /// `struct sv_fast_counts`, summed over CPUs.
 #[repr(C)]
