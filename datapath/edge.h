@@ -281,7 +281,7 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 	if (c->vcc && p->proto == SV_PROTO_TCP) {
 		result |= sv_vcc_egress(c->vcc, c->vcc_conf, sv_limit_follows(c->limit), p, c->now);
 		sv_limit_note_first(c->limit, &c->vcc->conn, p);
-		sv_limit_time(c->limit, &c->vcc->conn, &c->vcc->bound, c->now);
+		sv_limit_time(c->limit, &c->vcc->conn, &c->vcc->bound, p, c->now);
 	} else if (c->conn && p->proto == SV_PROTO_TCP) {
 		sv_limit_out(c->limit, c->conn, c->bound, 0, p, c->now);
 	}

@@ -217,14 +217,15 @@ SV_FN u16 sv_limit_least(u16 least, u32 sample)
 	return (u16)(least + sv_min32((sample - least + 31) / 32, least / 8 + 1));
 }
 
-/* If this segment, which the connection has noted, is the one that is timed: how long it waits here. */
-SV_FN void sv_limit_time(const struct sv_limit *l, const struct sv_conn *t, struct sv_bound *b, u64 now)
+/* If this segment, which the connection has noted, is the one that is timed: how long until the last of it leaves, headers estimated. */
+SV_FN void sv_limit_time(const struct sv_limit *l, const struct sv_conn *t, struct sv_bound *b, const struct sv_packet *p, u64 now)
 {
 	u64 wait_ns;
 
 	if (!l || !l->rate || !(t->flags & SV_CONN_RTT) || t->rtt_start != now)
 		return;
-	wait_ns = l->flags & SV_LIMIT_FIRST ? 0 : sv_min32(l->backlog, SV_LIMIT_MAX_BACKLOG) * 1000000ULL / l->rate;
+	wait_ns = sv_min32(l->backlog, SV_LIMIT_MAX_BACKLOG) + (u64)p->payload + p->payload / 16;
+	wait_ns = l->flags & SV_LIMIT_FIRST ? 0 : wait_ns * 1000000 / l->rate;
 	b->spring_wait = wait_ns >> SV_LIMIT_TICK_SHIFT > 0xffff ? 0xffff : (u16)(wait_ns >> SV_LIMIT_TICK_SHIFT);
 }
 
@@ -269,16 +270,22 @@ SV_FN void sv_far_in(struct sv_far *f, const struct sv_conn *t, u32 edge, u64 no
 	f->since = sv_max32((u32)(now >> SV_LIMIT_TICK_SHIFT), 1);
 }
 
-/* The flow's share of what its path holds, bytes: nothing of a near one, all of one that is twice as long. */
+/*
+ * The flow's share of what its path holds, bytes, and of one large segment, which guests send at once: nothing of a near one, all of one
+ * that is twice as long.
+ */
 SV_FN u32 sv_spring_path(const struct sv_limit *l, u32 base)
 {
 	u64 ns = (u64)sv_min32(base, 0x1ffff) << SV_LIMIT_TICK_SHIFT, bytes;
+	u64 segment = sv_min32(l->rate, SV_SPRING_SEGMENT);
 
 	if (!l->flows || ns <= SV_LIMIT_NEAR_NS)
 		return 0;
-	if (ns < 2 * SV_LIMIT_NEAR_NS)
+	if (ns < 2 * SV_LIMIT_NEAR_NS) {
+		segment = segment * (ns - SV_LIMIT_NEAR_NS) / SV_LIMIT_NEAR_NS;
 		ns = 2 * (ns - SV_LIMIT_NEAR_NS);
-	bytes = ns * l->rate / 1000000 / l->flows;
+	}
+	bytes = (ns * l->rate / 1000000 + segment) / l->flows;
 	return bytes > SV_CWND_MAX ? SV_CWND_MAX : (u32)bytes;
 }
 
@@ -290,10 +297,13 @@ SV_FN u32 sv_spring_ack(struct sv_bound *b, const struct sv_conn *t, const struc
 {
 	u32 least = SV_CONN_INITIAL_SEGMENTS * t->mss, used = sv_conn_used(t), before, after, ssthresh = 0;
 	u32 had = t->snd_una - t->iss, far = f && had > SV_LIMIT_FAR_AFTER ? f->took : 0;
-	u32 path = sv_spring_path(l, (u32)b->spring_base + far), share = sv_spring_share(l, had) + path;
+	u32 path = sv_spring_path(l, (u32)b->spring_base + far), queue = sv_spring_share(l, had), share = queue + path;
 
 	before = b->spring ? b->spring : sv_max32(least, share);
 	after = sv_spring_window(l, gradient, t->mss, before, &ssthresh);
+	/* Beyond its share of a long path a window grows by that of the queue in a round trip: it hears of what it did so much later. */
+	if (path && before > share && after > before)
+		after = before + sv_mul_div32(t->mss, queue, before);
 	after = sv_max32(sv_spring_even(l, t->mss, share, before, after), path);
 	after = sv_max32(after, SV_SPRING_LEAST_SEGMENTS * t->mss);
 	if (after > before && before >= least && before / 2 >= used)
@@ -369,7 +379,7 @@ SV_FN void sv_limit_out(const struct sv_limit *l, struct sv_conn *t, struct sv_b
 		*b = none;
 	sv_conn_note_ect(t, p);
 	sv_limit_note_first(l, t, p);
-	sv_limit_time(l, t, b, now);
+	sv_limit_time(l, t, b, p, now);
 	sv_far_out(f, p, now);
 }
 

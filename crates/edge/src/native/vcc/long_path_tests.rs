@@ -9,9 +9,9 @@ use wire::tcp;
 
 /// 1 Gb/s.
 const RATE: u32 = 125_000;
-/// 20 ms in units of 2^14 ns, and what a limit of 1 Gb/s sends in it.
+/// 20 ms in units of 2^14 ns, and what a limit of 1 Gb/s sends in it, with 64 KiB.
 const FAR: u16 = 1220;
-const FAR_BYTES: u32 = 2_498_560;
+const FAR_BYTES: u32 = 2_564_096;
 /// What a lone connection that begins may have in the queue: three shares, here of half of K2.
 const YOUNG: u32 = 45_000;
 
@@ -27,13 +27,13 @@ fn opened(flows: u16) -> Edge {
     edge
 }
 
-/// The guest sends 60,000 bytes when `backlog` bytes wait, which are acknowledged after `took`.
-fn round(edge: &mut Edge, backlog: u32, took: Time) {
+/// The guest sends 60,000 bytes, with headers 63,750, when `backlog` bytes wait. From when the last of them leaves, the ACK takes as long as `path`.
+fn round(edge: &mut Edge, backlog: u32, path: Time) {
     let flows = edge.limit.unwrap().flows;
     edge.limit = Some(limit(backlog, flows));
     let from = edge.vcc.conn.snd_nxt;
     edge.out(segment(tcp::ACK, from, 1001, 60_000));
-    acked(edge, from + 60_000, took);
+    acked(edge, from + 60_000, path + Time::from_us(u64::from(backlog + 63_750) / 125));
 }
 
 /// An ACK that announces 7.68 MB finds nothing that waits.
@@ -46,9 +46,9 @@ fn acked(edge: &mut Edge, ack: u32, after: Time) {
 #[test]
 fn a_long_path_adds_what_it_holds_without_the_wait_in_the_limiter() {
     let mut edge = opened(1);
-    round(&mut edge, 125_000, Time::from_ms(21)); // of which 1 ms waits for 125,000 bytes
+    round(&mut edge, 125_000, Time::from_ms(20));
     let bound = edge.vcc.bound;
-    assert_eq!((bound.spring_wait, bound.spring_base, bound.spring), (61, FAR, FAR_BYTES + YOUNG));
+    assert_eq!((bound.spring_wait, bound.spring_base, bound.spring), (92, FAR, FAR_BYTES + YOUNG));
     edge.limit = Some(limit(1 << 20, 1));
     edge.come(Packet { window: 60_000, ..segment(tcp::ACK, 1001, edge.vcc.conn.snd_una, 0) });
     assert!(edge.vcc.bound.spring >= FAR_BYTES, "a queue of a burst does not cut below it");
@@ -59,8 +59,8 @@ fn a_long_path_adds_what_it_holds_without_the_wait_in_the_limiter() {
 #[test]
 fn of_a_path_that_is_not_much_longer_than_a_near_one_a_part_counts() {
     let mut edge = opened(1);
-    round(&mut edge, 0, Time::from_us(328)); // 20 units: 77,680 ns beyond 250 us, twice
-    assert_eq!((edge.vcc.bound.spring_base, edge.vcc.bound.spring), (20, 19_420 + YOUNG + MSS));
+    round(&mut edge, 0, Time::from_us(328)); // 20 units: 77,680 ns beyond 250 us, twice, and 20,363 bytes of a segment
+    assert_eq!((edge.vcc.bound.spring_base, edge.vcc.bound.spring), (20, 39_783 + YOUNG + MSS));
 }
 
 #[test]
