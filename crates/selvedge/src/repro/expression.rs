@@ -223,9 +223,11 @@ fn engine_with(listener: Listener) -> Engine {
     // Its own operators divide by the larger number to compare, so that nothing is larger than a finite number.
     engine.set_max_operations(10_000).set_max_expr_depths(64).set_fast_operators(false);
     engine.register_fn("abs", f64::abs);
-    for n in 1..=ARGUMENTS {
+    for n in 2..=ARGUMENTS {
         fold(&mut engine, "min", n, f64::min);
         fold(&mut engine, "max", n, f64::max);
+    }
+    for n in 1..=ARGUMENTS {
         engine.register_raw_fn("count", vec![TypeId::of::<bool>(); n], |_, all| {
             Ok(Count(all.iter().filter(|one| one.as_bool() == Ok(true)).count() as i64))
         });
