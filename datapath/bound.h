@@ -13,8 +13,8 @@
 
 struct sv_bound {
 	u32 spring;	     /* bytes: the rate limiter's (limiter.h); 0: none is in force */
-	u16 spring_wait;     /* 2^14 ns: how long the segment that is timed waits in the limiter */
-	u16 spring_base;     /* 2^14 ns: the path's round trip without that wait; 0: not known */
+	u16 spring_since;    /* 2^14 ns: when a SYN or SYN-ACK passed whose answer is timed; 0: none is */
+	u16 spring_path;     /* 2^14 ns: round trip of the path, as far as the handshake has shown it; 0: not known */
 };
 
 SV_ASSERT_SIZE(struct sv_bound, 8);

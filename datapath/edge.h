@@ -281,9 +281,9 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 	if (c->vcc && p->proto == SV_PROTO_TCP) {
 		result |= sv_vcc_egress(c->vcc, c->vcc_conf, sv_limit_follows(c->limit), p, c->now);
 		sv_limit_note_first(c->limit, &c->vcc->conn, p);
-		sv_limit_time(c->limit, &c->vcc->conn, &c->vcc->bound, p, c->now);
+		sv_limit_handshake(c->limit, &c->vcc->bound, p, c->now);
 	} else if (c->conn && p->proto == SV_PROTO_TCP) {
-		sv_limit_out(c->limit, c->conn, c->bound, 0, p, c->now);
+		sv_limit_out(c->limit, c->conn, c->bound, p, c->now);
 	}
 	/* Cell and label are read and committed under this one hold, or two CPUs could mix two cells' labels. */
 	if (!(result & SV_POLICED) && sv_balance_egress(&c->conf->balance, c->balance, &c->paths, c->hash, c->now, p))
@@ -335,7 +335,7 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 	if (c->vcc && p->proto == SV_PROTO_TCP)
 		result |= sv_vcc_ingress(c->vcc, c->vcc_conf, c->limit, gradient, p, c->now);
 	else if (c->conn && p->proto == SV_PROTO_TCP)
-		result |= sv_limit_in(c->limit, gradient, c->conn, c->bound, 0, p, c->now);
+		result |= sv_limit_in(c->limit, gradient, c->conn, c->bound, p, c->now);
 	sv_show_ecn(c, p, result, congested);
 	SV_UNLOCK(c->flow_lock);
 	return result;

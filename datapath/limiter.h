@@ -27,8 +27,8 @@
  *    keep more, a request of 100 KB took 1.1 to 3 times as long as with fq_codel.
  *  - There paths may be long: a window that covers no more than the queue leaves the limit idle for most of the round trip, and what a burst
  *    makes wait cuts it again before it can grow (at 1 Gb/s and 20 ms, as printed: 4% of the rate). So each flow may also have its share of
- *    what the path itself holds: the rate times the least time from a segment to its ACK lately,
- *    without the wait here, and, where the limit is the receiver's, from an ACK to what it lets the sender send. Of paths up to SV_LIMIT_NEAR_NS, K1 covers it.
+ *    what the path itself holds: the rate times the round trip, as the
+ *    handshake showed it. Of paths up to SV_LIMIT_NEAR_NS, K1 covers it.
  *  - The gradient is rounded down to whole bytes, so that a rise is forgotten once the queue stands still.
  *  - ssthresh is computed as printed, and read by nobody.
  */
@@ -91,22 +91,6 @@ SV_ASSERT_SIZE(struct sv_limit, 24);
 #define SV_LIMIT_NEAR_NS 250000u
 /* Round trips are kept in units of 2^14 ns, up to a second. */
 #define SV_LIMIT_TICK_SHIFT 14
-
-/* The time from an ACK to what it allows counts once so much of the connection is acknowledged, bytes: by then windows bind its sender. */
-#define SV_LIMIT_FAR_AFTER 262144u
-
-/*
- * Of a connection whose sender is beyond the limit: how long it takes from an ACK that moves what may be sent up to, until more than was
- * allowed before arrives. Zero is a valid start.
- */
-struct sv_far {
-	u32 edge;  /* sequence number: what might be sent up to before the ACK that is timed */
-	u32 since; /* 2^14 ns: when that passed; 0: none is timed */
-	u16 took;  /* 2^14 ns: the least lately; 0: not known */
-	u16 pad;
-};
-
-SV_ASSERT_SIZE(struct sv_far, 12);
 
 /* What SPRING remembers of a class, under a lock of its own. Zero is a valid start. */
 struct sv_limit_queue {
@@ -208,75 +192,31 @@ SV_FN u32 sv_spring_even(const struct sv_limit *l, u32 mss, u32 share, u32 befor
 	return sv_max32(after, share);
 }
 
-/* The least time lately, 2^14 ns, `least` before this sample; 0: not known. A longer one replaces it by and by. */
-SV_FN u16 sv_limit_least(u16 least, u32 sample)
-{
-	sample = sv_max32(sample, 1);
-	if (!least || sample < least)
-		return (u16)sample;
-	return (u16)(least + sv_min32((sample - least + 31) / 32, least / 8 + 1));
-}
-
-/* If this segment, which the connection has noted, is the one that is timed: how long until the last of it leaves, headers estimated. */
-SV_FN void sv_limit_time(const struct sv_limit *l, const struct sv_conn *t, struct sv_bound *b, const struct sv_packet *p, u64 now)
-{
-	u64 wait_ns;
-
-	if (!l || !l->rate || !(t->flags & SV_CONN_RTT) || t->rtt_start != now)
-		return;
-	wait_ns = sv_min32(l->backlog, SV_LIMIT_MAX_BACKLOG) + (u64)p->payload + p->payload / 16;
-	wait_ns = l->flags & SV_LIMIT_FIRST ? 0 : wait_ns * 1000000 / l->rate;
-	b->spring_wait = wait_ns >> SV_LIMIT_TICK_SHIFT > 0xffff ? 0xffff : (u16)(wait_ns >> SV_LIMIT_TICK_SHIFT);
-}
-
 /*
- * After an ACK. `timed`: a segment was being timed before, since `start`. The least round trip without the wait here, which an
- * increase of the path's own replaces by and by.
+ * A connection's segment, either way: from the SYN to the SYN-ACK, and from there to the next ACK, the path's whole round trip is seen, on
+ * both sides of the limit, and neither waits in the queue that others pass. One of more than a second counts modulo that.
  */
-SV_FN void sv_limit_timed(const struct sv_limit *l, const struct sv_conn *t, struct sv_bound *b, u32 timed, u64 start, u64 now)
+SV_FN void sv_limit_handshake(const struct sv_limit *l, struct sv_bound *b, const struct sv_packet *p, u64 now)
 {
-	u64 took = (now > start ? now - start : 0) >> SV_LIMIT_TICK_SHIFT;
-	u32 sample;
+	u16 at = (u16)(now >> SV_LIMIT_TICK_SHIFT), took = (u16)(at - b->spring_since);
+	u32 syn = p->tcp_flags & SV_TCP_SYN, ack = p->tcp_flags & SV_TCP_ACK, both = (u32)b->spring_path + took;
 
-	if (!l || !l->rate || !timed || t->flags & SV_CONN_RTT)
+	if (!l || !l->rate || p->tcp_flags & SV_TCP_RST || (!b->spring_since && (b->spring_path || !syn)))
 		return;
-	took = took > b->spring_wait ? took - b->spring_wait : 0;
-	sample = took > 0xffff ? 0xffff : (u32)took;
-	b->spring_base = sv_limit_least(b->spring_base, sample);
-}
-
-/* A segment of the sender: is it what the timed ACK allowed? After more than a second it had nothing to send. */
-SV_FN void sv_far_out(struct sv_far *f, const struct sv_packet *p, u64 now)
-{
-	struct sv_far none = {0};
-	u32 took;
-
-	if (f && p->tcp_flags & SV_TCP_SYN)
-		*f = none;
-	if (!f || !f->since || !p->payload || !sv_seq_after(p->seq + p->payload, f->edge))
-		return;
-	took = (u32)(now >> SV_LIMIT_TICK_SHIFT) - f->since;
-	f->since = 0;
-	if (took <= 0xffff)
-		f->took = sv_limit_least(f->took, took);
-}
-
-/* An ACK for the sender has passed, which might send up to `edge` before. */
-SV_FN void sv_far_in(struct sv_far *f, const struct sv_conn *t, u32 edge, u64 now)
-{
-	if (!f || f->since || !sv_seq_after(t->granted, edge))
-		return;
-	f->edge = edge;
-	f->since = sv_max32((u32)(now >> SV_LIMIT_TICK_SHIFT), 1);
+	if (syn && ack && b->spring_since && !b->spring_path)
+		b->spring_path = took ? took : 1;
+	if (!syn && ack && b->spring_path)
+		b->spring_path = (u16)sv_min32(both, 0xffff);
+	b->spring_since = syn ? (at ? at : 1) : (ack ? 0 : b->spring_since);
 }
 
 /*
  * The flow's share of what its path holds, bytes, and of one large segment, which guests send at once: nothing of a near one, all of one
  * that is twice as long.
  */
-SV_FN u32 sv_spring_path(const struct sv_limit *l, u32 base)
+SV_FN u32 sv_spring_path(const struct sv_limit *l, u16 path)
 {
-	u64 ns = (u64)sv_min32(base, 0x1ffff) << SV_LIMIT_TICK_SHIFT, bytes;
+	u64 ns = (u64)path << SV_LIMIT_TICK_SHIFT, bytes;
 	u64 segment = sv_min32(l->rate, SV_SPRING_SEGMENT);
 
 	if (!l->flows || ns <= SV_LIMIT_NEAR_NS)
@@ -292,21 +232,20 @@ SV_FN u32 sv_spring_path(const struct sv_limit *l, u32 base)
 /*
  * SPRING's part of an ACK for the guest, which sv_conn_ack has followed. Returns SV_LIMITED if it made the window smaller.
  */
-SV_FN u32 sv_spring_ack(struct sv_bound *b, const struct sv_conn *t, const struct sv_far *f, const struct sv_limit *l, s32 gradient,
+SV_FN u32 sv_spring_ack(struct sv_bound *b, const struct sv_conn *t, const struct sv_limit *l, s32 gradient,
 			const struct sv_packet *p)
 {
 	u32 least = SV_CONN_INITIAL_SEGMENTS * t->mss, used = sv_conn_used(t), before, after, ssthresh = 0;
-	u32 had = t->snd_una - t->iss, far = f && had > SV_LIMIT_FAR_AFTER ? f->took : 0;
-	u32 path = sv_spring_path(l, (u32)b->spring_base + far), queue = sv_spring_share(l, had), share = queue + path;
+	u32 path = sv_spring_path(l, b->spring_path), queue = sv_spring_share(l, t->snd_una - t->iss), share = queue + path;
 
 	before = b->spring ? b->spring : sv_max32(least, share);
 	after = sv_spring_window(l, gradient, t->mss, before, &ssthresh);
-	/* Beyond its share of a long path a window grows by that of the queue in a round trip: it hears of what it did so much later. */
+	/* Beyond its share of a long path a window grows by that of the queue a round trip at most: it hears of what it did so much later. */
 	if (path && before > share && after > before)
 		after = before + sv_mul_div32(t->mss, queue, before);
 	after = sv_max32(sv_spring_even(l, t->mss, share, before, after), path);
 	after = sv_max32(after, SV_SPRING_LEAST_SEGMENTS * t->mss);
-	if (after > before && before >= least && before / 2 >= used)
+	if (after > before && before >= sv_max32(least, path ? share : 0) && before / 2 >= used)
 		after = before;
 	b->spring = sv_max32(sv_min32(after, (u32)p->window << sv_conn_scale(t)), t->mss);
 	return after < before ? SV_LIMITED : 0;
@@ -368,8 +307,7 @@ SV_FN void sv_limit_note_first(const struct sv_limit *l, struct sv_conn *t, cons
 }
 
 /* A TCP segment from the guest, of such a connection. */
-SV_FN void sv_limit_out(const struct sv_limit *l, struct sv_conn *t, struct sv_bound *b, struct sv_far *f, const struct sv_packet *p,
-			u64 now)
+SV_FN void sv_limit_out(const struct sv_limit *l, struct sv_conn *t, struct sv_bound *b, const struct sv_packet *p, u64 now)
 {
 	struct sv_bound none = {0};
 
@@ -379,18 +317,14 @@ SV_FN void sv_limit_out(const struct sv_limit *l, struct sv_conn *t, struct sv_b
 		*b = none;
 	sv_conn_note_ect(t, p);
 	sv_limit_note_first(l, t, p);
-	sv_limit_time(l, t, b, p, now);
-	sv_far_out(f, p, now);
+	sv_limit_handshake(l, b, p, now);
 }
 
 /* A TCP segment for the guest, likewise; `gradient` is that of the limiter's queue. Returns SV_LIMITED. */
-SV_FN u32 sv_limit_in(const struct sv_limit *l, s32 gradient, struct sv_conn *t, struct sv_bound *b, struct sv_far *f,
-		      struct sv_packet *p, u64 now)
+SV_FN u32 sv_limit_in(const struct sv_limit *l, s32 gradient, struct sv_conn *t, struct sv_bound *b, struct sv_packet *p, u64 now)
 {
 	struct sv_bound none = {0};
-	u32 result = 0, changed = 0, timed = t->flags & SV_CONN_RTT;
-	u32 granted = t->flags & SV_CONN_GRANTED, edge = t->granted;
-	u64 start = t->rtt_start;
+	u32 result = 0, changed = 0;
 	u8 duplicates = t->dupacks;
 	int lost = 0;
 
@@ -398,21 +332,19 @@ SV_FN u32 sv_limit_in(const struct sv_limit *l, s32 gradient, struct sv_conn *t,
 		return 0;
 	if (sv_conn_in(t, p, now) & SV_CONN_ANEW)
 		*b = none;
+	sv_limit_handshake(l, b, p, now);
 	sv_forget();
 	if (p->tcp_flags & SV_TCP_ACK && !(p->tcp_flags & SV_TCP_RST)) {
 		sv_conn_ack(t, p, now, &changed, &lost);
 		sv_forget();
-		sv_limit_timed(l, t, b, timed, start, now);
 		sv_conn_round(t);
 		sv_forget();
 		if (l->law != SV_LIMIT_SPRING)
 			b->spring = 0;
 		if (sv_conn_knows_scale(t)) {
 			if (l->law == SV_LIMIT_SPRING && !(p->tcp_flags & SV_TCP_SYN))
-				result = sv_spring_ack(b, t, f, l, gradient, p);
+				result = sv_spring_ack(b, t, l, gradient, p);
 			sv_bound_enforce(b, t, SV_BOUND_NONE, t->mss, sv_bound_repeats(t, duplicates), sv_limit_holds(l), p);
-			if (granted)
-				sv_far_in(f, t, edge, now);
 		}
 	}
 	sv_forget();

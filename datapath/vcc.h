@@ -203,8 +203,7 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 {
 	const struct sv_vcc_class *class = sv_vcc_class_of(v, conf);
 	int aware = p->tcp_reserved & SV_RESERVED_EDGE, fack = sv_report_is_fack(p), lost = 0, limited = sv_limit_follows(limit);
-	u32 marked = 0, acked = 0, changed = 0, result = 0, timed = v->conn.flags & SV_CONN_RTT;
-	u64 start = v->conn.rtt_start;
+	u32 marked = 0, acked = 0, changed = 0, result = 0;
 	u8 duplicates = v->conn.dupacks;
 
 	v->report.flags &= (u8) ~(SV_REPORT_AWARE | SV_REPORT_PLAIN);
@@ -219,12 +218,12 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 	}
 	sv_report_take_option(p);
 	sv_vcc_follow(v, sv_conn_in(&v->conn, p, now));
+	sv_limit_handshake(limit, &v->bound, p, now);
 	sv_report_received(&v->report, p);
 	sv_forget();
 	if (p->tcp_flags & SV_TCP_ACK && !(p->tcp_flags & SV_TCP_RST)) {
 		acked = sv_forget32(sv_conn_ack(&v->conn, p, now, &changed, &lost));
 		lost = (int)sv_forget32((u32)lost);
-		sv_limit_timed(limit, &v->conn, &v->bound, timed, start, now);
 		sv_vcc_follow(v, changed);
 		sv_forget();
 		sv_law_react(&v->law, class, &v->conn, acked, marked, lost, now);
@@ -236,7 +235,7 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 		return 0;
 	if (p->tcp_flags & SV_TCP_ACK && !(p->tcp_flags & SV_TCP_RST) && sv_conn_knows_scale(&v->conn)) {
 		if (limited && limit->law == SV_LIMIT_SPRING && !(p->tcp_flags & SV_TCP_SYN))
-			result |= sv_spring_ack(&v->bound, &v->conn, 0, limit, gradient, p);
+			result |= sv_spring_ack(&v->bound, &v->conn, limit, gradient, p);
 		sv_bound_enforce(&v->bound, &v->conn, sv_vcc_bound(v, class), sv_law_floor(class, v->conn.mss),
 				 sv_bound_repeats(&v->conn, duplicates), sv_limit_holds(limit), p);
 	}

@@ -209,7 +209,7 @@ static __noinline u32 before_queue(struct sv_limiter *l, struct sv_limited *flow
 		sample(l, limit);
 	SV_LOCK(&flow->lock);
 	sv_limit_track(&flow->flow, &flow->conn, &flow->bound, p, 1, l->idle, now);
-	sv_limit_out(limit, &flow->conn, &flow->bound, &flow->far, p, now);
+	sv_limit_out(limit, &flow->conn, &flow->bound, p, now);
 	SV_UNLOCK(&flow->lock);
 	return 0;
 }
@@ -225,7 +225,7 @@ static __noinline u32 on_the_way_back(struct sv_limiter *l, struct sv_limited *f
 	gradient = flow->conn.flags & SV_CONN_FIRST ? 0 : sample(l, limit);
 	SV_LOCK(&flow->lock);
 	sv_limit_track(&flow->flow, &flow->conn, &flow->bound, p, 0, l->idle, now);
-	result = sv_limit_in(limit, gradient, &flow->conn, &flow->bound, &flow->far, p, now);
+	result = sv_limit_in(limit, gradient, &flow->conn, &flow->bound, p, now);
 	SV_UNLOCK(&flow->lock);
 	return sv_forget8(result);
 }

@@ -107,10 +107,8 @@ struct sv_limited {
 	struct sv_flow flow;
 	struct sv_conn conn;
 	struct sv_bound bound;
-	struct sv_far far;
-	u32 pad_end;
 };
 
-SV_ASSERT_SIZE(struct sv_limited, 128);
+SV_ASSERT_SIZE(struct sv_limited, 112);
 
 #endif

@@ -51,8 +51,6 @@ int sv_edge_balance(const struct sv_balance_conf *conf, struct sv_balance *b, co
 s32 sv_edge_limit_sample(struct sv_limit_queue *q, const struct sv_limit *l);
 u32 sv_edge_spring_window(const struct sv_limit *l, s32 gradient, u32 mss, u32 window, u32 *ssthresh);
 void sv_edge_limit_widen(struct sv_limit *l, u64 rate);
-void sv_edge_far_out(struct sv_far *f, const struct sv_packet *p, u64 now);
-void sv_edge_far_in(struct sv_far *f, const struct sv_conn *t, u32 edge, u64 now);
 u32 sv_edge_spring_even(const struct sv_limit *l, u32 had, u32 mss, u32 before, u32 after);
 int sv_edge_goes_first(struct sv_sparse *s, struct sv_sparse_flow *flows, u32 hash, u64 rate, u32 queued, u32 unpaid, u32 bytes,
 		       u64 now);
@@ -312,16 +310,6 @@ void sv_edge_divert_restart(struct sv_divert *r)
 int sv_edge_pacer_admit(struct sv_pacer *s, u64 rate, u64 horizon, u32 bytes, u64 now, u64 *at)
 {
 	return sv_pacer_admit(s, rate, horizon, bytes, now, at);
-}
-
-void sv_edge_far_out(struct sv_far *f, const struct sv_packet *p, u64 now)
-{
-	sv_far_out(f, p, now);
-}
-
-void sv_edge_far_in(struct sv_far *f, const struct sv_conn *t, u32 edge, u64 now)
-{
-	sv_far_in(f, t, edge, now);
 }
 
 void sv_edge_limit_widen(struct sv_limit *l, u64 rate)

@@ -175,8 +175,8 @@ const _: () = assert!(size_of::<Report>() == 32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Bound {
     pub(crate) spring: u32,
-    pub(crate) spring_wait: u16,
-    pub(crate) spring_base: u16,
+    pub(crate) spring_since: u16,
+    pub(crate) spring_path: u16,
 }
 const _: () = assert!(size_of::<Bound>() == 8);
 
