@@ -27,8 +27,8 @@
  *    keep more, a request of 100 KB took 1.1 to 3 times as long as with fq_codel.
  *  - There paths may be long: a window that covers no more than the queue leaves the limit idle for most of the round trip, and what a burst
  *    makes wait cuts it again before it can grow (at 1 Gb/s and 20 ms, as printed: 4% of the rate). So each flow may also have its share of
- *    what the path itself holds: the rate times the round trip, as the
- *    handshake showed it. Of paths up to SV_LIMIT_NEAR_NS, K1 covers it.
+ *    what the path itself holds: the rate times the round trip, as the handshake showed it. Of paths up to SV_LIMIT_NEAR_NS, K1 covers it.
+ *    That share is not bounded by what was outstanding: of a sender beyond the limit, what is under way on the far side is not seen.
  *  - The gradient is rounded down to whole bytes, so that a rise is forgotten once the queue stands still.
  *  - ssthresh is computed as printed, and read by nobody.
  */
