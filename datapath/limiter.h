@@ -102,8 +102,8 @@ struct sv_limit_queue {
 SV_ASSERT_SIZE(struct sv_limit_queue, 12);
 
 /*
- * The rate, and room for the flows that sent through the queue lately, where some go past it: 50 ms at the rate, bytes per second, at most, which is
- * half of what the queue takes.
+ * The rate, and room for the flows that sent through the queue lately, where some go past it: 50 ms at the rate, bytes per second, at
+ * most, which is half of what the queue takes.
  */
 SV_FN void sv_limit_widen(struct sv_limit *l, u64 rate)
 {
@@ -193,8 +193,9 @@ SV_FN u32 sv_spring_even(const struct sv_limit *l, u32 mss, u32 share, u32 befor
 }
 
 /*
- * A connection's segment, either way: from the SYN to the SYN-ACK, and from there to the next ACK, the path's whole round trip is seen, on
- * both sides of the limit, and neither waits in the queue that others pass. One of more than a second counts modulo that.
+ * A connection's segment, either way. From the SYN to the SYN-ACK, and from there to the next ACK, the path's whole round trip is seen, on
+ * both sides of the limit, and neither waits in the queue that others pass. Of `spring_since` and `spring_path` none is set before the SYN,
+ * the first after it, both after the SYN-ACK, the second from then on. What takes longer than 2^16 units of 2^14 ns counts modulo that.
  */
 SV_FN void sv_limit_handshake(const struct sv_limit *l, struct sv_bound *b, const struct sv_packet *p, u64 now)
 {

@@ -37,6 +37,7 @@ mod originate;
 mod paths;
 mod pmtu;
 mod probe;
+mod quoted;
 pub mod receiver;
 mod reconcile;
 mod remembered;

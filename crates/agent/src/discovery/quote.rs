@@ -1,9 +1,9 @@
 //! What "time exceeded" quotes of a packet: enough to know the probe by.
 
+use crate::quoted::{datagram, Datagram, VXLAN};
 use kernel::probes::Heard;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use wire::encap::Shim;
-use wire::proto;
 
 /// A packet of ours whose TTL ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,48 +16,22 @@ pub(super) struct Quoted {
     pub(super) id: u16,
 }
 
-/// ICMP's header, before the quote.
-const ICMP: usize = 8;
-const UDP: usize = 8;
-const VXLAN: usize = 8;
+/// "Time exceeded" in transit (RFC 792, RFC 4443).
+const EXCEEDED: (u8, u8) = (11, 0);
+const EXCEEDED6: (u8, u8) = (3, 0);
 
 /// `None`: the message says something else, or quotes something else than UDP.
 ///
 /// Over IPv4, 8 bytes behind the quoted header suffice (RFC 792), since its identification is the probe's. IPv6 has none, but routers
 /// quote as much as fits (RFC 4443 section 3.3), and so the shim.
 pub(super) fn read(heard: &Heard<'_>) -> Option<Quoted> {
-    let (kind, quote) = heard.message.split_at_checked(ICMP)?;
-    let (local, remote, id, datagram) = match (heard.from, kind[0], kind[1]) {
-        (IpAddr::V4(_), 11, 0) => {
-            let header = usize::from(quote.first()? & 15) * 4;
-            let (ip, datagram) = quote.split_at_checked(header.max(20))?;
-            let fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff;
-            if ip[0] >> 4 != 4 || ip[9] != proto::UDP || fragment != 0 {
-                return None;
-            }
-            let address = |at: usize| -> Option<IpAddr> {
-                let octets: [u8; 4] = ip.get(at..at + 4)?.try_into().ok()?;
-                Some(Ipv4Addr::from(octets).into())
-            };
-            (address(12)?, address(16)?, u16::from_be_bytes([ip[4], ip[5]]), datagram)
-        }
-        (IpAddr::V6(_), 3, 0) => {
-            let (ip, datagram) = quote.split_at_checked(40)?;
-            if ip[0] >> 4 != 6 || ip[6] != proto::UDP {
-                return None;
-            }
-            let address = |at: usize| -> Option<IpAddr> {
-                let octets: [u8; 16] = ip.get(at..at + 16)?.try_into().ok()?;
-                Some(Ipv6Addr::from(octets).into())
-            };
-            let shim = datagram.get(UDP + VXLAN..UDP + VXLAN + 8)?.try_into().ok()?;
-            let shim = Shim::read(shim).filter(|shim| shim.kind == Shim::PROBE)?;
-            (address(8)?, address(24)?, shim.id, datagram)
-        }
-        _ => return None,
+    let Datagram { local, remote, ports: [port, udp_port], ip, payload, .. } = datagram(heard, EXCEEDED, EXCEEDED6)?;
+    let id = if local.is_ipv4() {
+        u16::from_be_bytes([ip[4], ip[5]])
+    } else {
+        let shim = payload.get(VXLAN..VXLAN + 8)?.try_into().ok()?;
+        Shim::read(shim).filter(|shim| shim.kind == Shim::PROBE)?.id
     };
-    let udp = datagram.get(..UDP)?;
-    let (port, udp_port) = (u16::from_be_bytes([udp[0], udp[1]]), u16::from_be_bytes([udp[2], udp[3]]));
     Some(Quoted { local, remote, port, udp_port, id })
 }
 
@@ -66,6 +40,7 @@ mod tests {
     use super::*;
     use kernel::probes::Probe;
     use proptest::prelude::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     fn probe(local: &str, remote: &str) -> Probe {
         let (local, remote) = (local.parse().unwrap(), remote.parse().unwrap());

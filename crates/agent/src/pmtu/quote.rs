@@ -1,8 +1,8 @@
 //! What "fragmentation needed" and "packet too big" quote of a packet: enough to know a tunnel's.
 
+use crate::quoted::{datagram, Datagram, VXLAN};
 use kernel::probes::Heard;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use wire::proto;
+use std::net::IpAddr;
 
 /// A packet that did not fit, and what would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,51 +19,28 @@ pub(super) struct Quoted {
 /// Types and codes: RFC 792 with RFC 1191, and RFC 4443.
 const UNREACHABLE: (u8, u8) = (3, 4);
 const TOO_BIG: (u8, u8) = (2, 0);
-/// ICMP's header, before the quote.
-const ICMP: usize = 8;
-const UDP: usize = 8;
-const VXLAN: usize = 8;
 /// VXLAN's flags: there is a network, and nothing else (docs/wire.md).
 const VXLAN_FLAGS: u8 = 0x08;
 
 /// `None`: the message says something else, quotes something else than a whole datagram, or one that would have fitted.
 pub(super) fn read(heard: &Heard<'_>) -> Option<Quoted> {
-    let (icmp, quote) = heard.message.split_at_checked(ICMP)?;
-    let u16_at = |bytes: &[u8], at: usize| bytes.get(at..at + 2)?.first_chunk().map(|b| u16::from_be_bytes(*b));
-    let kind = (icmp[0], icmp[1]);
-    let (local, remote, mtu, len, datagram): (IpAddr, IpAddr, _, _, _) = match heard.from {
-        IpAddr::V4(_) if kind == UNREACHABLE => {
-            let header = usize::from(quote.first()? & 15) * 4;
-            let (ip, datagram) = quote.split_at_checked(header.max(20))?;
-            let whole = u16_at(ip, 6)? & 0x3fff == 0;
-            if ip[0] >> 4 != 4 || ip[9] != proto::UDP || !whole {
-                return None;
-            }
-            let [local, remote] = [12, 16].map(|at| Ipv4Addr::from([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]));
-            (local.into(), remote.into(), u32::from(u16_at(icmp, 6)?), u32::from(u16_at(ip, 2)?), datagram)
-        }
-        IpAddr::V6(_) if kind == TOO_BIG => {
-            let (ip, datagram) = quote.split_at_checked(40)?;
-            if ip[0] >> 4 != 6 || ip[6] != proto::UDP {
-                return None;
-            }
-            let address = |at: usize| ip.get(at..at + 16)?.first_chunk().map(|octets| Ipv6Addr::from(*octets));
-            let mtu = u32::from_be_bytes([icmp[4], icmp[5], icmp[6], icmp[7]]);
-            (address(8)?.into(), address(24)?.into(), mtu, 40 + u32::from(u16_at(ip, 4)?), datagram)
-        }
-        _ => return None,
+    let Datagram { local, remote, ports: [port, udp_port], icmp, ip, payload } = datagram(heard, UNREACHABLE, TOO_BIG)?;
+    let u16_at = |bytes: &[u8], at: usize| u32::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
+    let (mtu, len) = match local {
+        IpAddr::V4(_) => (u16_at(icmp, 6), u16_at(ip, 2)),
+        IpAddr::V6(_) => (u32::from_be_bytes([icmp[4], icmp[5], icmp[6], icmp[7]]), 40 + u16_at(ip, 4)),
     };
-    let (udp, payload) = datagram.split_at_checked(UDP)?;
-    // Routers may quote no more than this of IPv4 (RFC 792).
     let is_vxlan = payload.len() < VXLAN || payload[0] == VXLAN_FLAGS;
-    let (port, udp_port) = (u16_at(udp, 0)?, u16_at(udp, 2)?);
     (is_vxlan && mtu < len).then_some(Quoted { local, remote, port, udp_port, mtu })
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::quoted::{ICMP, UDP};
     use proptest::prelude::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    use wire::proto;
 
     pub(crate) const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1));
     const ROUTER6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);

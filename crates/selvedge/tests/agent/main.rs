@@ -10,6 +10,8 @@ mod cni;
 mod congestion;
 mod controller;
 mod degraded;
+#[path = "../delayed/mod.rs"]
+mod delayed;
 mod demo;
 mod far;
 mod fastlane;

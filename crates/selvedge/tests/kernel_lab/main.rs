@@ -6,6 +6,8 @@
 mod bpffs;
 mod capture;
 mod clove;
+#[path = "../delayed/mod.rs"]
+mod delayed;
 mod discovery;
 mod edge;
 mod fabric;

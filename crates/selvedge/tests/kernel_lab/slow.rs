@@ -1,14 +1,13 @@
 //! A spine that keeps packets for a while: with netem, or where the kernel has none, through a TAP device of this process.
 
+use crate::delayed::Delayed;
 use crate::rig::{ok, Rig};
 use port::priority::{prefer_this_thread, Rank};
-use port::{Offload, Pool, Port, Tap};
-use std::collections::VecDeque;
-use std::io::IoSlice;
+use port::{Offload, Tap};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Ends with its owner, and then the spine forwards at once again.
 pub(crate) struct Slow<'a> {
@@ -81,21 +80,12 @@ fn netem(rig: &Rig, verb: &str, delay: Duration) -> bool {
     DEVICES.into_iter().all(set)
 }
 
-#[allow(clippy::disallowed_methods, reason = "a delay in real time")]
 fn keep(mut tap: Tap, delay: Duration, stop: &AtomicBool) {
     prefer_this_thread(Rank::Fabric);
-    let mut pool = Pool::new(4096);
-    let mut waiting = VecDeque::new();
-    let mut frames = Vec::new();
+    let mut frames = Delayed::by(delay);
     while !stop.load(SeqCst) {
-        let _ = tap.receive(&mut pool, &mut frames, 64);
-        let now = Instant::now();
-        waiting.extend(frames.drain(..).map(|frame| (now + delay, frame)));
-        while waiting.front().is_some_and(|(due, _)| *due <= now) {
-            let Some((_, frame)) = waiting.pop_front() else { break };
-            let _ = tap.send(&pool.header(frame), &[IoSlice::new(pool.frame(frame))]);
-            pool.release(frame);
-        }
+        frames.take(&mut tap);
+        frames.give(&mut tap);
         std::thread::sleep(Duration::from_micros(100));
     }
 }
