@@ -43,6 +43,15 @@ SV_FN u16 sv_bound_field(const struct sv_conn *t, u32 w, u32 floor, u16 field)
 	return (u16)sv_min32(field, w);
 }
 
+/*
+ * `w`, but two segments at least, as the field can say it: a receiver delays the ACK of a single one until its timer fires. The few bytes
+ * above come only from senders that split segments late (TSO), and from those only if nothing is on its way.
+ */
+SV_FN u32 sv_bound_two(const struct sv_conn *t, u32 w)
+{
+	return sv_max32(w, 2u * t->mss + (1u << sv_conn_scale(t)) - 1);
+}
+
 /* A held edge moves by this or by half of the window, bytes. */
 #define SV_BOUND_STEP 65536u
 /* The window of a SYN, which nothing lowers, leads at most so far. */

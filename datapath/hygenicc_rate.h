@@ -28,6 +28,7 @@
 
 /* sv_hyg_conf.flags */
 #define SV_HYG_CARRY 0x1 /* without a tunnel: ECT(1) stands for the guest's Not-ECT, see hygenicc_plain.h */
+#define SV_HYG_KEEP_MARKS 0x2 /* marks beyond what an interval sent count in later ones: sv_hyg_beyond */
 
 /* Of one host. */
 struct sv_hyg_conf {
@@ -81,7 +82,7 @@ SV_ASSERT_SIZE(struct sv_hyg_bucket, 80);
 struct sv_hyg_part {
 	u32 tick;  /* the last interval with a packet */
 	u32 sent;  /* packets in it */
-	u32 marks; /* heard of since it began */
+	u32 marks; /* heard of since it began, and left from before */
 	u32 alpha; /* smoothed, as it was when it began, 1/SV_HYG_ONE */
 };
 
@@ -101,6 +102,20 @@ SV_FN u32 sv_hyg_missed(u32 last, u32 tick)
 }
 
 /*
+ * What an interval leaves of its marks to the next one. Feedback that comes in lumps tells at once of the packets of many intervals, and
+ * each mark is of one of them: none is counted twice, whatever a peer says (hygenicc.h). At most for as long as alpha has a memory, at the
+ * rate of this interval: a guest that slows down pays no longer for what it sent before.
+ */
+SV_FN u32 sv_hyg_beyond(const struct sv_hyg_part *s, const struct sv_hyg_conf *c, u32 gone)
+{
+	u32 beyond = s->marks > s->sent ? s->marks - s->sent : 0;
+
+	if (!(c->flags & SV_HYG_KEEP_MARKS) || gone > SV_HYG_MAX_IDLE)
+		return 0;
+	return sv_min32(beyond, sv_min32(s->sent, SV_HYG_BEHIND) * SV_HYG_MAX_IDLE);
+}
+
+/*
  * Closes the last interval with a packet and brings alpha up to `tick`. Intervals without a packet count as free of marks. A packet whose
  * time another CPU has overtaken is of the interval that is open.
  */
@@ -116,7 +131,7 @@ SV_FN void sv_hyg_roll(struct sv_hyg_part *s, const struct sv_hyg_conf *c, u32 t
 		s->alpha -= s->alpha >> gain;
 	if (gone > SV_HYG_MAX_IDLE)
 		s->alpha = 0;
-	s->marks = 0;
+	s->marks = sv_hyg_beyond(s, c, gone);
 	s->sent = 0;
 	s->tick = tick;
 }

@@ -18,6 +18,8 @@
  *    segment is out, the receiver may delay its ACK, so 40 ms are added (as RFC 8985 section 7.2 does).
  *  - What arrives from a peer without AC/DC is left alone; laws that need its feedback have no effect.
  *  - A connection first seen under way is tracked and marked, but its windows, whose scale is unknown, are not changed.
+ *  - Beside shares (hygenicc.h) marks are frequent and windows near the least one, which is two segments there: of one, the guest would
+ *    wait for the receiver's timer, and what it leaves goes to guests that do not.
  *  - Data segments never carry the option, whatever their size: it would keep them from merging in GRO. They are
  *    preceded by a FACK instead, if marks or two segments of data are to be reported.
  *
@@ -48,6 +50,7 @@ SV_ASSERT_SIZE(struct sv_vcc_conf, 2640);
 
 /* sv_vcc_conf.flags */
 #define SV_VCC_CONF_DUPACKS 0x1 /* on a timeout, make the guest retransmit by duplicate ACKs */
+#define SV_VCC_CONF_TWO 0x2	/* no window is below two segments: sv_bound_two */
 
 struct sv_vcc {
 	struct sv_conn conn;
@@ -94,9 +97,11 @@ SV_FN void sv_vcc_follow(struct sv_vcc *v, u32 changed)
 }
 
 /* What virtual congestion control allows, bytes; SV_BOUND_NONE: anything. */
-SV_FN u32 sv_vcc_bound(const struct sv_vcc *v, const struct sv_vcc_class *class)
+SV_FN u32 sv_vcc_bound(const struct sv_vcc *v, const struct sv_vcc_conf *conf)
 {
-	return sv_law_bound(&v->law, class, v->report.flags & SV_REPORT_AWARE);
+	u32 w = sv_law_bound(&v->law, sv_vcc_class_of(v, conf), v->report.flags & SV_REPORT_AWARE);
+
+	return conf->flags & SV_VCC_CONF_TWO ? sv_bound_two(&v->conn, w) : w;
 }
 
 /*
@@ -236,7 +241,7 @@ SV_FN u32 sv_vcc_ingress(struct sv_vcc *v, const struct sv_vcc_conf *conf, const
 	if (p->tcp_flags & SV_TCP_ACK && !(p->tcp_flags & SV_TCP_RST) && sv_conn_knows_scale(&v->conn)) {
 		if (limited && limit->law == SV_LIMIT_SPRING && !(p->tcp_flags & SV_TCP_SYN))
 			result |= sv_spring_ack(&v->bound, &v->conn, limit, gradient, p);
-		sv_bound_enforce(&v->bound, &v->conn, sv_vcc_bound(v, class), sv_law_floor(class, v->conn.mss),
+		sv_bound_enforce(&v->bound, &v->conn, sv_vcc_bound(v, conf), sv_law_floor(class, v->conn.mss),
 				 sv_bound_repeats(&v->conn, duplicates), sv_limit_holds(limit), p);
 	}
 	sv_forget();
@@ -294,9 +299,10 @@ SV_FN u8 sv_vcc_timeout(struct sv_vcc *v, const struct sv_vcc_conf *conf, u64 no
 }
 
 /* The window field that the guest would be told now, where its peer last announced `field`. */
-SV_FN u16 sv_vcc_field(const struct sv_vcc *v, const struct sv_vcc_class *class, u16 field)
+SV_FN u16 sv_vcc_field(const struct sv_vcc *v, const struct sv_vcc_conf *conf, u16 field)
 {
-	u32 window = sv_bound_least(&v->bound, sv_vcc_bound(v, class));
+	const struct sv_vcc_class *class = sv_vcc_class_of(v, conf);
+	u32 window = sv_bound_least(&v->bound, sv_vcc_bound(v, conf));
 
 	return sv_bound_field(&v->conn, window, sv_law_floor(class, v->conn.mss), field);
 }
@@ -313,7 +319,7 @@ SV_FN u8 sv_vcc_widened(const struct sv_vcc *v, const struct sv_vcc_conf *conf)
 	    t->window_out == t->window_in)
 		return 0;
 	told = (u32)t->window_out << sv_conn_scale(t);
-	now = (u32)sv_vcc_field(v, class, t->window_in) << sv_conn_scale(t);
+	now = (u32)sv_vcc_field(v, conf, t->window_in) << sv_conn_scale(t);
 	return now >= told + t->mss ? SV_EMIT_WINDOW : 0;
 }
 
@@ -342,13 +348,12 @@ SV_FN int sv_vcc_due(const struct sv_vcc *v, const struct sv_vcc_conf *conf, u64
 SV_FN void sv_vcc_ack(struct sv_vcc *v, const struct sv_vcc_conf *conf, const struct sv_flow_key *k, int update,
 		      struct sv_packet *p)
 {
-	const struct sv_vcc_class *class = sv_vcc_class_of(v, conf);
 	struct sv_conn *t = &v->conn;
 	struct sv_packet ack;
 
 	sv_conn_make_ack(t, k, &ack);
 	if (update)
-		t->window_out = sv_vcc_field(v, class, t->window_in);
+		t->window_out = sv_vcc_field(v, conf, t->window_in);
 	ack.window = t->window_out;
 	sv_conn_grant(t, &ack);
 	*p = ack;

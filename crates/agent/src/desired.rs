@@ -167,6 +167,7 @@ pub(crate) fn desired(
     want.shares = share_numbers(config, interfaces, &kept.shares);
     want.tenants.insert(row(&0u32), row(&row_of(config.tenants.as_ref(), &want.shares, kept.waits)));
     if let Some(congestion) = &config.congestion {
+        let congestion = congestion.clone().beside_shares(config.tenants.is_some());
         want.congestion.insert(row(&0u32), congestion.as_bytes().to_vec());
     }
     want.attach.extend(resolved.uplinks.iter().map(|(ifindex, _)| (*ifindex, Role::Uplink)));

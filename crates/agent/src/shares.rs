@@ -60,4 +60,26 @@ mod tests {
         assert_eq!(row_of(config.tenants.as_ref(), &kept, false).backlog, 0, "nothing keeps to departure times");
         assert_eq!(row_of(None, &kept, true), state::Tenants::default());
     }
+
+    #[test]
+    fn congestion_control_is_told_of_shares() {
+        let (mut config, interfaces) = (config(), interfaces());
+        let congestion = edge::vcc::Config::default();
+        config.congestion = Some(congestion.clone());
+        let row = |config: &Config| {
+            let resolved = crate::desired::resolve(config, &interfaces, &Default::default()).unwrap();
+            let want = crate::desired::desired(
+                config,
+                &resolved,
+                &interfaces,
+                &Default::default(),
+                &Default::default(),
+                &Default::default(),
+            );
+            want.congestion.into_values().next().expect("a row")
+        };
+        assert_eq!(row(&config), congestion.as_bytes());
+        config.tenants = Some(Shares { conf: Default::default(), backlog: 0 });
+        assert_eq!(row(&config), congestion.beside_shares(true).as_bytes());
+    }
 }

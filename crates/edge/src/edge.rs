@@ -55,7 +55,8 @@ pub struct Edge {
 impl Edge {
     pub fn new(config: Config) -> Edge {
         let conf = Conf { idle_ns: config.flow_idle.as_ns(), balance: config.balance.conf(config.tcp_only) };
-        let vcc = config.congestion.as_ref().map(vcc::Config::conf);
+        let shares = config.hygenicc.is_some();
+        let vcc = config.congestion.clone().map(|congestion| congestion.beside_shares(shares).conf());
         let follows = vcc.is_some() || config.limits.iter().any(limiter::Law::follows);
         Edge {
             stateful: config.balance.scheme().labels
@@ -290,7 +291,7 @@ impl Edge {
         if self.stages.vcc.is_none() {
             return;
         }
-        self.stages.vcc = Some(congestion.conf());
+        self.stages.vcc = Some(congestion.clone().beside_shares(self.hygenicc.is_some()).conf());
         self.config.congestion = Some(congestion.clone());
         for id in 0..self.table.slots() {
             self.deadlines.arm(id, now.as_ns());

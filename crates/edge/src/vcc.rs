@@ -230,8 +230,18 @@ impl Config {
     }
 
     /// Whether an inferred timeout makes the guest retransmit. Default true.
-    pub fn duplicate_acks(mut self, on: bool) -> Config {
-        self.conf.flags = if on { native::CONF_DUPACKS } else { 0 };
+    pub fn duplicate_acks(self, on: bool) -> Config {
+        self.flag(native::CONF_DUPACKS, on)
+    }
+
+    /// Whether HyGenICC gives guests shares beside it: then no window is below two segments, so that no guest waits for the ACK of a single
+    /// one. Default false.
+    pub fn beside_shares(self, on: bool) -> Config {
+        self.flag(native::CONF_TWO, on)
+    }
+
+    fn flag(mut self, flag: u32, on: bool) -> Config {
+        self.conf.flags = self.conf.flags & !flag | if on { flag } else { 0 };
         self
     }
 

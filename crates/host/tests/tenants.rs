@@ -140,13 +140,14 @@ fn shares_go_with_limits_and_with_congestion_control() {
     }
 }
 
-/// With AC/DC's usual least window of one segment its flows keep nothing of their share where marks are frequent.
+/// Where marks are frequent AC/DC's windows are near the least one. No guest then waits until its receiver's timer acknowledges a single
+/// segment, as it did 40 ms at a time.
 #[test]
-fn congestion_control_beside_shares_needs_two_segments() {
+fn congestion_control_leaves_tcp_its_share_at_its_least_window() {
     let tcp = |floor| together([true, false, true], floor).0[0];
     let (one, two) = (tcp(None), tcp(TWO_SEGMENTS));
-    println!("{one:.0} and {two:.0} Mbps");
-    assert!(one < 0.3 * 478.0 && two > 0.7 * 478.0, "{one} {two}");
+    println!("least window of one segment: {one:.0} Mbps, of two: {two:.0}");
+    assert!(one > 0.7 * 478.0 && two > 0.7 * 478.0, "{one} {two}");
 }
 
 /// What packets that wait tell is as of when they leave.

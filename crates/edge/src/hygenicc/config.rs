@@ -1,7 +1,7 @@
 //! What HyGenICC is configured with.
 
 use crate::names::{Named, Names};
-use crate::native::{HygConf, HYG_AIAD, HYG_ALPHA, HYG_CARRY, HYG_MAX_GAIN, HYG_ONE};
+use crate::native::{HygConf, HYG_AIAD, HYG_ALPHA, HYG_CARRY, HYG_KEEP_MARKS, HYG_MAX_GAIN, HYG_ONE};
 use units::{BitRate, Bytes, Time};
 
 /// What marks do to a guest's rate.
@@ -83,6 +83,9 @@ pub struct Config {
     pub admission: Option<(f64, f64)>,
     /// Without a tunnel, ECT(1) stands for a guest's Not-ECT, so that guests see of ECN what they sent one another.
     pub carry: bool,
+    /// [`Law::Alpha`]: marks beyond the packets of an interval, as feedback in lumps brings them, count in later ones. The listings count
+    /// each interval by itself.
+    pub keep_marks: bool,
     /// Addresses of the host's guests, and their weights, 1 to 65535. Nobody else is held.
     pub guests: Vec<([u32; 4], u16)>,
     /// Pairs remembered at once.
@@ -109,6 +112,7 @@ impl Config {
             gain: 4,
             admission: None,
             carry: false,
+            keep_marks: false,
             guests: Vec::new(),
             max_pairs: 65_536,
             pair_idle: Time::from_secs(60),
@@ -132,7 +136,7 @@ impl Config {
             gain: self.gain.min(HYG_MAX_GAIN),
             refuse,
             admit,
-            flags: if self.carry { HYG_CARRY } else { 0 },
+            flags: if self.carry { HYG_CARRY } else { 0 } | if self.keep_marks { HYG_KEEP_MARKS } else { 0 },
         }
     }
 }

@@ -13,6 +13,8 @@ pub(crate) const ALPHA: u32 = 2;
 pub(crate) const ONE: u32 = 65_536;
 /// `SV_HYG_CARRY`, of [`HygConf::flags`]
 pub(crate) const CARRY: u32 = 1;
+/// `SV_HYG_KEEP_MARKS`
+pub(crate) const KEEP_MARKS: u32 = 2;
 /// `SV_HYG_PROTO`
 pub(crate) const PROTO: u8 = 253;
 /// `SV_BEGAN_*` of `quota.h`

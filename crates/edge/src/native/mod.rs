@@ -28,8 +28,8 @@ pub(crate) use hygenicc::{
 };
 pub use hygenicc::{Bucket, HygConf};
 pub(crate) use hygenicc::{
-    Pair as HygPair, AIAD as HYG_AIAD, ALPHA as HYG_ALPHA, CARRY as HYG_CARRY, MAX_GAIN as HYG_MAX_GAIN,
-    ONE as HYG_ONE, PROTO as HYG_PROTO,
+    Pair as HygPair, AIAD as HYG_AIAD, ALPHA as HYG_ALPHA, CARRY as HYG_CARRY, KEEP_MARKS as HYG_KEEP_MARKS,
+    MAX_GAIN as HYG_MAX_GAIN, ONE as HYG_ONE, PROTO as HYG_PROTO,
 };
 pub(crate) use limiter::{bulk_flows, goes_first, widen, SparseAll, SparseFlow, SPARSE_FLOWS};
 pub(crate) use limiter::{Limit, LimitQueue, LIMIT_DEM, LIMIT_ECN, LIMIT_NONE, LIMIT_ONE, LIMIT_SPRING};
@@ -38,7 +38,7 @@ pub(crate) use paths::{hear, tick_paths, PathStates, Paths, Relay};
 pub use paths::{PathState, WEIGHT_ONE};
 pub use vcc::Vcc;
 pub(crate) use vcc::{fack, PolicyRule, VccClass, VccConf, AWARE, BEGUN, BOTH_SCALES, BOTH_SYNS};
-pub(crate) use vcc::{CLASS_OBSERVE, CLASS_OFF, CLASS_POLICE, CONF_DUPACKS, DUPACKS, ONE};
+pub(crate) use vcc::{CLASS_OBSERVE, CLASS_OFF, CLASS_POLICE, CONF_DUPACKS, CONF_TWO, DUPACKS, ONE};
 pub(crate) use vcc::{LAW_CUBIC, LAW_DCTCP, LAW_NONE, LAW_RENO, MAX_CLASSES, MAX_RULES};
 
 #[cfg(test)]

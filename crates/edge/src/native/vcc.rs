@@ -16,6 +16,8 @@ mod properties;
 mod spec;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod two;
 
 use wire::{FlowKey, Packet};
 
@@ -45,6 +47,8 @@ pub(crate) const AWARE: u8 = 0x01;
 
 /// `SV_VCC_CONF_DUPACKS`
 pub(crate) const CONF_DUPACKS: u32 = 1;
+/// `SV_VCC_CONF_TWO`
+pub(crate) const CONF_TWO: u32 = 2;
 
 /// `SV_CONN_DUPACKS`
 pub(crate) const DUPACKS: usize = 3;

@@ -68,6 +68,9 @@ pub struct TenantsTable {
     /// the second; both 0.001 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admission: Option<(f64, f64)>,
+    /// With `alpha`: marks beyond the packets of an interval count in later ones, as in the kernel edge.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keep_marks: bool,
 }
 
 impl Default for TenantsTable {
@@ -86,6 +89,7 @@ impl Default for TenantsTable {
             depth: Bytes(70_000),
             bursts: 1,
             admission: None,
+            keep_marks: false,
         }
     }
 }
@@ -138,6 +142,7 @@ impl TenantsTable {
                     depth: self.depth,
                     bursts: self.bursts,
                     admission: admission?,
+                    keep_marks: self.keep_marks,
                     ..auto
                 },
                 weights: weights?,

@@ -247,6 +247,50 @@ fn marks_of_pairs_that_send_rarely_count() {
     assert!(rarely > 256, "{rarely}: all are marked in one interval of three");
 }
 
+/// Alpha of a pair that sends 10 packets in each of 640 intervals, all of them marked, where marks are heard of so many intervals' at once.
+fn alpha_of_lumps(keep_marks: bool, intervals: u16) -> Vec<u32> {
+    let c = Config { keep_marks, ..config(Law::Alpha) }.conf();
+    let (mut pair, mut uplink, mut count) = (HygPair::default(), Uplink::default(), 0);
+    let mut alphas = Vec::new();
+    for n in 0..640u16 {
+        let now = us(1000 + 500 * u64::from(n));
+        let mut stage = Hyg::new(&c, &mut uplink, None, Some(&mut pair), None);
+        assert!(stage.send(&mut Packet { payload: 10_000, segment_size: 1000, ..packet(1066) }, now));
+        if n % intervals == 0 {
+            stage.hear(count, now);
+        }
+        count += 10;
+        alphas.push(pair.part.alpha * 1024 / HYG_ONE);
+    }
+    alphas
+}
+
+#[test]
+fn marks_that_come_in_lumps_are_as_many_as_those_that_come_one_by_one() {
+    for intervals in [1, 4, 20, 90] {
+        let kept = alpha_of_lumps(true, intervals);
+        assert!(kept[320..].iter().all(|&alpha| alpha > 1000), "{intervals}: {kept:?}");
+        let counted = alpha_of_lumps(false, intervals);
+        let mean = counted[320..].iter().sum::<u32>() / 320;
+        assert!(mean <= 1024 / u32::from(intervals) + 64, "{intervals}: {mean} as the listings count");
+    }
+}
+
+/// Lumps are bounded: by the packets that were sent since, and in time.
+#[test]
+fn marks_that_are_kept_count_no_longer_than_alpha_lasts() {
+    let c = Config { keep_marks: true, ..config(Law::Alpha) }.conf();
+    let part = Part { tick: 1000, sent: 2, marks: 8192, alpha: 0 };
+    let mut pair = HygPair { part, ..HygPair::default() };
+    let mut send = |tick: u64| {
+        let mut uplink = Uplink::default();
+        assert!(Hyg::new(&c, &mut uplink, None, Some(&mut pair), None).send(&mut packet(1066), us(500 * tick)));
+        pair.part.marks
+    };
+    assert_eq!([send(1001), send(1002), send(1003)], [192, 96, 95], "96 intervals of what the last one sent");
+    assert_eq!(send(1003 + 97), 0, "nor after a time in which alpha has gone");
+}
+
 #[test]
 fn idle_time_costs_nothing_and_counts_all_the_same() {
     let faded = |gone: u64| {

@@ -100,7 +100,7 @@ mod tests {
         let config = parse("a.toml", &format!("{UPLINK}{more}")).unwrap();
         assert!(config.plain && !config.gro && config.udp_port == 0 && config.labels.is_empty());
         assert_eq!(config.balance, edge::Balance::ecmp());
-        assert_eq!(config.tenants.map(|shares| shares.conf.flags), Some(1));
+        assert_eq!(config.tenants.map(|shares| shares.conf.flags), Some(3), "marks are kept, too");
     }
 
     #[test]

@@ -98,6 +98,8 @@ impl TenantsTable {
         let built = wrong.note(common.build("tenants", &[], self.uplink_rate, 1));
         let mut config = wrong.unless(built)?.config;
         config.carry = self.ecn == Some(EcnWord::Carry);
+        // Here an agent sends feedback that nothing flows back with, a while after the marks.
+        config.keep_marks = true;
         let backlog = match config.hold {
             Hold::Drop => 0,
             Hold::Delay(most) => most.get(),
