@@ -1,4 +1,5 @@
-//! Embeds `scenarios/**/*.toml`, `results/catalogue/*.toml`, `results/printed/*.csv` and `results/*.jsonl`, so that `selvedge repro` works wherever
+//! Embeds `scenarios/**/*.toml`, `results/catalogue/*.toml`, `results/printed/*.csv`, `results/prose/*.md` and
+//! `results/*.jsonl`, so that `selvedge repro` works wherever
 //! the binary is. Hashes the sources that decide what a run yields, for its records.
 
 use std::fmt::Write as _;
@@ -27,10 +28,12 @@ fn main() -> io::Result<()> {
     let claims = list("CATALOGUE", &results.join("catalogue"), "toml", false)?;
     let records = list("RECORDS", &results, "jsonl", false)?;
     let printed = list("PRINTED", &results.join("printed"), "csv", false)?;
+    let prose = list("PROSE", &results.join("prose"), "md", false)?;
     let out = PathBuf::from(env::var("OUT_DIR").map_err(io::Error::other)?);
     fs::write(out.join("scenarios.rs"), scenarios)?;
     fs::write(out.join("catalogue.rs"), claims)?;
     fs::write(out.join("printed.rs"), printed)?;
+    fs::write(out.join("prose.rs"), prose)?;
     fs::write(out.join("records.rs"), records)
 }
 

@@ -1,4 +1,4 @@
-// Draws what was measured as a dot with its 95% interval, and what the paper prints as a diamond; a row each.
+// Draws what was measured as a dot with its 95% interval, and what the paper prints as a diamond; a row each. Over an axis of numbers it draws lines.
 // The page reports on itself, for tests: data-charts, data-drawn and data-state.
 document.addEventListener('DOMContentLoaded', () => {
   'use strict';
@@ -76,8 +76,56 @@ document.addEventListener('DOMContentLoaded', () => {
     };
   };
 
+  // Upright intervals of a line's points.
+  const whisker = (stroke) => (params, api) => {
+    const x = api.value(0);
+    const [low, high] = [api.coord([x, api.value(1)]), api.coord([x, api.value(2)])];
+    const line = (x1, y1, x2, y2) => ({ type: 'line', shape: { x1, y1, x2, y2 }, style: { stroke, lineWidth: 1.5 } });
+    return {
+      type: 'group',
+      children: [
+        line(low[0], low[1], high[0], high[1]),
+        line(low[0] - 4, low[1], low[0] + 4, low[1]),
+        line(high[0] - 4, high[1], high[0] + 4, high[1]),
+      ],
+    };
+  };
+
+  // Lines over an axis of numbers, with the paper's points as diamonds of the same colour.
+  const curve = ({ axis, unit, lines }) => {
+    const text = { color: colour('--text') };
+    const muted = { color: colour('--muted') };
+    const grid = { splitLine: { lineStyle: { color: colour('--grid') } }, axisLabel: muted };
+    const places = lines.flatMap(({ points }) => points.map(([x]) => x));
+    const wide = Math.min(...places) > 0 && Math.max(...places) / Math.min(...places) > 50;
+    const series = lines.flatMap(({ name, points, paper }, n) => {
+      const ink = colour(`--s${n % 8}`);
+      const bounded = points.filter(([, , half]) => half !== null);
+      return [
+        { name, type: 'line', symbolSize: 7, itemStyle: { color: ink }, lineStyle: { color: ink }, data: points.map(([x, y]) => [x, y]) },
+        {
+          name, type: 'custom', renderItem: whisker(ink), silent: true, encode: { x: 0, y: [1, 2] }, tooltip: { show: false },
+          data: bounded.map(([x, y, half]) => [x, y - half, y + half]),
+        },
+        { name: `${name}, paper`, type: 'scatter', symbol: 'diamond', symbolSize: 13, itemStyle: { color: ink, borderColor: colour('--text') }, data: paper },
+      ].filter(({ data }) => data.length > 0);
+    });
+    return {
+      animation: false,
+      title: { text: unit, left: 10, top: 0, textStyle: { ...muted, fontSize: 12, fontWeight: 'normal' } },
+      grid: { left: 64, right: 24, top: 58, bottom: 46 },
+      legend: { type: 'scroll', top: 22, left: 10, textStyle: text, data: [...new Set(series.map(({ name }) => name))] },
+      tooltip: { trigger: 'item', confine: true, formatter: ({ seriesName, value }) => `<b>${escaped(seriesName)}</b><br>${digits(value[1])} at ${value[0]}` },
+      xAxis: { type: wide ? 'log' : 'value', name: axis, nameLocation: 'middle', nameGap: 28, nameTextStyle: muted, scale: true, ...grid },
+      yAxis: { type: 'value', scale: true, ...grid },
+      series,
+    };
+  };
+
   const draw = () => {
-    for (const { chart, data, element } of charts) chart.setOption(option(data, element.clientWidth), true);
+    for (const { chart, data, element } of charts) {
+      chart.setOption(data.lines ? curve(data) : option(data, element.clientWidth), true);
+    }
   };
   for (const dots of document.querySelectorAll('.dots')) {
     const element = dots.querySelector('.chart');

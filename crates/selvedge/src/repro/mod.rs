@@ -18,6 +18,7 @@ mod judge;
 mod kept;
 mod looks;
 pub mod printed;
+pub mod prose;
 pub mod records;
 mod select;
 mod site;

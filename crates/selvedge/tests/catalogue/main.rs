@@ -2,7 +2,10 @@
 
 mod fastlane;
 mod hygenicc;
+mod lines;
 mod published;
+mod requirements;
+mod summary;
 
 use selvedge::repro::catalogue::{catalogues, Catalogue, Entry, Status};
 use selvedge::repro::records::{current, read_records, records, Recorded, Records};

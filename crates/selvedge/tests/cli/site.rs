@@ -113,3 +113,44 @@ fn records_that_do_not_read_are_named_and_leave_no_site() {
     }
     assert_eq!(scratch.names(), ["broken", "empty", "twice"], "nothing half-written is left");
 }
+
+/// Text without white space and marks of Markdown.
+fn bare(text: &str) -> String {
+    text.replace("**", "").chars().filter(|c| !c.is_whitespace() && !"`|".contains(*c)).collect()
+}
+
+/// The text of a page.
+fn text_of(html: &str) -> String {
+    let text: String = html.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+    let escapes = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+    bare(&escapes.iter().fold(text, |text, (escape, plain)| text.replace(escape, plain)))
+}
+
+#[test]
+fn every_word_about_a_figure_stands_on_its_page() {
+    let scratch = Scratch::new("site-prose");
+    let dir = scratch.path();
+    assert!(selvedge(dir, &["repro", "--site", "site"]).status.success());
+    let files: BTreeSet<String> = selvedge::repro::catalogue().unwrap().into_iter().map(|e| e.file).collect();
+    let sections = selvedge::repro::prose::prose().unwrap();
+    for section in &sections {
+        for name in &section.experiments {
+            assert!(files.contains(&format!("{name}.toml")), "results/prose has {name}, which is no experiment");
+        }
+        let pages = section.experiments.iter().map(|name| format!("{}.html", name.replace('/', "-")));
+        let whole = section.experiments.is_empty().then(|| "index.html".to_owned());
+        for page in pages.chain(whole) {
+            let shown = text_of(&std::fs::read_to_string(dir.join("site").join(&page)).unwrap());
+            for line in section.text.lines().filter(|line| !line.starts_with("|---")) {
+                assert!(shown.contains(&bare(line)), "{page} does not say: {line}");
+            }
+        }
+    }
+    assert!(sections.len() > 40, "{}", sections.len());
+    let page = std::fs::read_to_string(dir.join("site/acdc-parkinglot.html")).unwrap();
+    let (_, card) = page.split_once("<section class=\"card prose\">").unwrap();
+    let (card, rest) = card.split_once("</section>").unwrap();
+    assert!(card.contains("<strong>Fairness.</strong>") && card.contains("<td>0.997</td>"), "{card}");
+    assert!(rest.contains("id=\"acdc/parkinglot-fairness\""), "it stands before the results");
+    assert!(!std::fs::read_to_string(dir.join("site/acdc-fig3.6.html")).unwrap().contains("card prose"));
+}

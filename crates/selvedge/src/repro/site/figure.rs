@@ -3,7 +3,7 @@
 use super::super::file::{Check, Experiment, Published};
 use super::super::printed::Printed;
 use super::page::{badge, page};
-use super::{About, Sources};
+use super::{curve, prose, About, Sources};
 use crate::report::html::{escape, number as shorten, script_json, MISSING};
 use serde::Serialize;
 use serde_json::Value;
@@ -28,7 +28,9 @@ struct Chart {
 }
 
 pub(super) fn render(experiment: &Experiment, about: &About, sources: &Sources<'_>) -> String {
-    let mut body = String::new();
+    let here = sources.prose.iter().filter(|section| section.is_of(&experiment.file));
+    let mut body = prose::card("What differs from the paper, and why", here);
+    body += &curve::card(experiment, sources);
     for result in &experiment.results {
         card(&mut body, result, sources);
     }
@@ -44,7 +46,7 @@ pub(super) fn render(experiment: &Experiment, about: &About, sources: &Sources<'
 }
 
 fn card(out: &mut String, result: &Published, sources: &Sources<'_>) {
-    let Sources { claims, kept, printed } = *sources;
+    let Sources { claims, kept, printed, .. } = *sources;
     let line = kept.line(&result.id);
     let word = match line.and_then(|line| line["status"].as_str()) {
         Some(_) if kept.is_stale(&result.id) => "not run",
@@ -83,7 +85,12 @@ fn card(out: &mut String, result: &Published, sources: &Sources<'_>) {
     let empty = Vec::new();
     let seen = line.and_then(|line| line["checks"].as_array()).unwrap_or(&empty);
     table(out, result, seen);
-    charts(result, seen).iter().for_each(|chart| draw(out, chart));
+    for chart in charts(result, seen) {
+        match curve_of(&chart, result, seen) {
+            Some(curve) => curve::draw(out, &curve),
+            None => draw(out, &chart),
+        }
+    }
     let printed: Vec<&Printed> = printed.iter().filter(|number| number.result == result.id).collect();
     numbers(out, &printed, line);
     out.push_str("<p class=\"remark\">");
@@ -212,6 +219,20 @@ fn points(record: &Value) -> Vec<&Value> {
 
 fn printed(check: &Check) -> Option<f64> {
     check.paper.as_ref().and_then(|paper| paper.as_float().or_else(|| Some(paper.as_integer()? as f64)))
+}
+
+/// A chart's numbers as lines, where all its checks have them over a sweep of numbers.
+fn curve_of(chart: &Chart, result: &Published, seen: &[Value]) -> Option<curve::Curve> {
+    let here = |(check, record): &(&Check, &Value)| check.unit == chart.unit && record["text"] == check.text.as_str();
+    let lines = result.checks.iter().zip(seen).filter(here).map(|(check, record)| {
+        let value = |point: &Value, key: &str| point[key].as_f64();
+        let points = points(record)
+            .into_iter()
+            .filter_map(|point| Some((point["at"].as_str()?, value(point, "value")?, value(point, "ci95_half_width"))));
+        curve::Values { text: &check.text, points: points.collect(), paper: printed(check) }
+    });
+    let lines: Vec<_> = lines.filter(|line| !line.points.is_empty()).collect();
+    curve::of_checks(&chart.unit, &lines)
 }
 
 /// A chart for each unit that has at least two numbers, or one beside the paper's.

@@ -4,11 +4,12 @@ use super::super::catalogue::{Catalogue, Entry, Status};
 use super::super::file::Experiment;
 use super::super::kept::Kept;
 use super::page::{badge, page, shares};
-use super::page_of;
+use super::{page_of, prose, Sources};
 use crate::report::html::escape;
 use std::fmt::Write as _;
 
-pub(super) fn render(claims: &[Catalogue], experiments: &[Experiment], kept: &Kept) -> String {
+pub(super) fn render(experiments: &[Experiment], sources: &Sources<'_>) -> String {
+    let Sources { claims, kept, .. } = *sources;
     let mut body = String::from("<section class=\"card\" id=\"counts\"><h2>Papers</h2><div class=\"scroll\"><table><thead><tr><th>Paper</th><th>Claims</th>");
     for status in Status::ALL {
         let _ = write!(body, "<th>{}</th>", status.word());
@@ -27,6 +28,9 @@ pub(super) fn render(claims: &[Catalogue], experiments: &[Experiment], kept: &Ke
     for catalogue in claims {
         let paper = escape(&catalogue.paper);
         let _ = write!(body, "<section class=\"card\" id=\"{paper}\"><h2>{paper}</h2>");
+        for section in sources.prose.iter().filter(|s| s.paper == catalogue.paper && s.experiments.is_empty()) {
+            body.push_str(&prose::html(&section.text));
+        }
         body.push_str("<div class=\"scroll\"><table class=\"claims\"><thead><tr><th>Status</th><th>Claim</th><th class=\"wide\">What must hold</th></tr></thead><tbody>");
         for entry in &catalogue.entries {
             row(&mut body, entry, experiments, kept);

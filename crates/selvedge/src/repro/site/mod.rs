@@ -3,14 +3,17 @@
 //! One page an experiment, beside an index of all claims. Text and tables are written here and are complete without script;
 //! the charts are drawn by `assets/site/site.js` with ECharts from the JSON in each page. The same records give the same bytes.
 
+mod curve;
 mod figure;
 mod index;
 mod page;
+mod prose;
 
 use super::catalogue::{catalogues, Catalogue};
 use super::file::{Experiment, Mode};
 use super::kept::Kept;
 use super::printed::{printed, Printed};
+use super::prose::{prose as sections, Section};
 use crate::output::Staging;
 use crate::Failure;
 use config::ConfigError;
@@ -31,19 +34,17 @@ pub(super) fn write(dir: &Path, records: Option<&Path>, force: bool) -> Result<u
     let kept = Kept::read(records)?;
     let experiments = super::catalogue()?;
     let claims = catalogues()?;
-    let printed = printed()?;
+    let (printed, prose) = (printed()?, sections()?);
+    let sources = Sources { claims: &claims, kept: &kept, printed: &printed, prose: &prose };
     let staging = Staging::new(dir, force)?;
     staging.write("echarts.min.js", ECHARTS)?;
     staging.write("site.js", [ERRORS, SCRIPT].concat())?;
     staging.write("site.css", STYLE.concat())?;
     for experiment in &experiments {
         let about = About::of(experiment)?;
-        staging.write(
-            &page_of(experiment),
-            figure::render(experiment, &about, &Sources { claims: &claims, kept: &kept, printed: &printed }),
-        )?;
+        staging.write(&page_of(experiment), figure::render(experiment, &about, &sources))?;
     }
-    staging.write("index.html", index::render(&claims, &experiments, &kept))?;
+    staging.write("index.html", index::render(&experiments, &sources))?;
     staging.commit()?;
     Ok(experiments.len() + 1)
 }
@@ -58,6 +59,7 @@ struct Sources<'a> {
     claims: &'a [Catalogue],
     kept: &'a Kept,
     printed: &'a [Printed],
+    prose: &'a [Section],
 }
 
 /// What a page says of its scenario.

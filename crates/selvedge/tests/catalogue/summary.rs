@@ -1,0 +1,64 @@
+//! What the records say of many claims at once.
+
+use super::{entries, ROOT};
+use selvedge::repro::catalogue::Status;
+use selvedge::repro::records::{current, read_records, records, Recorded};
+use std::path::Path;
+
+/// Dissertation, section 3.5.2: AC/DC matches DCTCP across all workloads. Nine tenths of the checks that compare both must hold. What became
+/// of the claim stands in its record, which must say the same. Checks of printed values are absolute and count for nothing.
+#[test]
+fn nine_tenths_of_the_comparisons_of_acdc_with_dctcp() {
+    let text = std::fs::read_to_string(Path::new(ROOT).join("results/acdc.jsonl")).unwrap();
+    let counting = current(read_records("results/acdc.jsonl", &text).unwrap()).unwrap();
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let record = |id: &str| {
+        let mode = counting.get(id)?.mode.map(|mode| mode.name());
+        lines.iter().find(|line| line["id"] == id && line["mode"].as_str() == mode)
+    };
+    let (mut holds, mut decided, mut failing) = (0, 0, Vec::new());
+    let experiments = selvedge::repro::catalogue().unwrap();
+    for result in experiments.iter().flat_map(|e| &e.results).filter(|result| result.id.starts_with("acdc/")) {
+        for (n, check) in result.checks.iter().enumerate().filter(|(_, check)| !check.text.contains("printed")) {
+            let metrics = check.holds.metrics();
+            let of = |scheme: &str| metrics.iter().any(|m| m.split('.').next().is_some_and(|s| s.starts_with(scheme)));
+            if !of("acdc") || !of("dctcp") {
+                continue;
+            }
+            match record(&result.id).and_then(|line| line["checks"][n]["holds"].as_bool()) {
+                Some(true) => (holds, decided) = (holds + 1, decided + 1),
+                Some(false) => {
+                    decided += 1;
+                    failing.push(format!("{}: {}", result.id, check.text));
+                }
+                None => {}
+            }
+        }
+    }
+    assert!(decided > 40, "{decided} checks");
+    let share = f64::from(holds) / f64::from(decided);
+    println!("{holds} of {decided} hold, {share:.3}; these fail: {failing:#?}");
+    let claimed = record("acdc/sec3.5.2-summary").expect("the claim has a record");
+    let word = if share >= 0.9 { "holds" } else { "fails" };
+    assert_eq!(claimed["status"], word, "{holds} of {decided} hold: {failing:#?}");
+}
+
+/// Notes of the result, or text on its page, say what differs and why, or that no run tells it.
+#[test]
+fn what_fails_is_spoken_of() {
+    let (records, experiments) = (records().unwrap(), selvedge::repro::catalogue().unwrap());
+    let sections = selvedge::repro::prose::prose().unwrap();
+    let wrong = [Status::WrongSize, Status::WrongDirection, Status::OwnBound, Status::Contradicted];
+    let mut silent = Vec::new();
+    for entry in entries().into_iter().filter(|entry| wrong.contains(&entry.status(&records))) {
+        for id in entry.scenario.iter().filter(|id| records.get(*id) == Some(&Recorded::Fails)) {
+            let of = experiments.iter().find_map(|e| Some((e, e.results.iter().find(|result| result.id == *id)?)));
+            let (experiment, result) = of.unwrap();
+            let told = sections.iter().any(|section| section.is_of(&experiment.file));
+            if result.notes.trim().is_empty() && !told {
+                silent.push(id.clone());
+            }
+        }
+    }
+    assert!(silent.is_empty(), "write what differs in results/prose: {silent:?}");
+}
