@@ -384,9 +384,13 @@ fn settings(hosts: &HostConfig) -> Vec<(&'static str, String)> {
         ("ipv4/tcp_ecn", ecn.to_owned()),
         ("ipv4/tcp_timestamps", flag(tcp.timestamps)),
         ("ipv4/tcp_sack", flag(tcp.recovery != Recovery::NewReno)),
+        // From Linux 6.17 on without effect.
         ("ipv4/tcp_recovery", flag(tcp.recovery == Recovery::Rack)),
         // Tail loss probes are part of RACK's RFC, but a switch of their own in Linux.
-        ("ipv4/tcp_early_retrans", if tcp.recovery == Recovery::Rack { "3" } else { "0" }.to_owned()),
+        (
+            "ipv4/tcp_early_retrans",
+            if tcp.recovery == Recovery::Rack && tcp.tail_loss_probe { "3" } else { "0" }.to_owned(),
+        ),
         ("ipv4/tcp_reordering", tcp.reordering.to_string()),
         ("ipv4/tcp_max_reordering", tcp.max_reordering.to_string()),
         ("ipv4/tcp_slow_start_after_idle", flag(tcp.slow_start_after_idle)),

@@ -99,6 +99,8 @@ pub struct Config {
     pub prr: bool,
     /// Duplicate threshold to start with: segments SACKed above a hole before it counts as lost.
     pub reordering: u32,
+    /// Probe for lost tails (RFC 8985, section 7); with [`Recovery::Rack`] only. A switch of its own in Linux, `tcp_early_retrans`.
+    pub tail_loss_probe: bool,
     /// Raise the duplicate threshold with the reordering seen (Linux); RFC 6675 keeps it at 3.
     pub adaptive_reordering: bool,
     /// Upper bound of that (`tcp_max_reordering`).
@@ -158,6 +160,7 @@ impl Default for Config {
             timestamps: false,
             prr: true,
             reordering: 3,
+            tail_loss_probe: true,
             adaptive_reordering: true,
             max_reordering: 300,
             undo: true,

@@ -58,6 +58,7 @@ impl Sender {
     /// 2 SRTT, and the peer's ACK delay where a single segment may be waiting for it; `None` where no probe is due.
     fn tail_probe_timeout(&self, config: &Config) -> Option<Time> {
         let eligible = self.recovery == Recovery::Rack
+            && config.tail_loss_probe
             && matches!(self.state, CaState::Open | CaState::Cwr)
             && self.tail_probe.is_none()
             && self.board.sacked() == 0;

@@ -271,6 +271,8 @@ pub enum Problem {
     TooManyArrivals(u64),
     #[error("stagger has no effect on this pattern; remove it")]
     Stagger,
+    #[error("stagger is longer than the period, so that a round would begin in the one before; give a shorter one")]
+    StaggerBeyondPeriod,
     #[error("it has no pairs; name at least one")]
     NoPairs,
     #[error("{flows} flows are more than the 10,000,000 that are drawn in advance; lower flows_per_host")]

@@ -82,6 +82,7 @@ impl Source {
                 | Pattern::Long { .. }
                 | Pattern::Shuffle { .. }
                 | Pattern::Sequence { .. }
+                | Pattern::Incast { .. }
         );
         if stagger != Time::ZERO && !staggers {
             return Err(Problem::Stagger);
@@ -143,6 +144,7 @@ impl Source {
                 next: (1, 0),
                 at: start,
                 every: None,
+                staggered: None,
             }),
             &Pattern::Incast { senders, receiver, size, every } => {
                 if receiver >= n {
@@ -157,6 +159,11 @@ impl Source {
                 if every == Some(Time::ZERO) {
                     return Err(Problem::Zero("the period"));
                 }
+                if every.is_some_and(|every| stagger > every) {
+                    return Err(Problem::StaggerBeyondPeriod);
+                }
+                let staggered = (stagger > Time::ZERO)
+                    .then(|| Staggered::new(stagger, senders, shape.stream(seed, 0, Purpose::Arrivals)));
                 Generator::Rounds(Rounds {
                     shape,
                     size: positive(size)?,
@@ -166,6 +173,7 @@ impl Source {
                     next: (0, 0),
                     at: start,
                     every,
+                    staggered,
                 })
             }
             Pattern::Mice { size, every, to } => {
@@ -316,6 +324,30 @@ struct Rounds {
     next: (u32, u32),
     at: Time,
     every: Option<Time>,
+    staggered: Option<Staggered>,
+}
+
+/// When each sender of a round begins after the round does, the earliest first.
+#[derive(Debug)]
+struct Staggered {
+    within: Time,
+    stream: Stream,
+    order: Vec<(Time, u32)>,
+}
+
+impl Staggered {
+    fn new(within: Time, senders: u32, stream: Stream) -> Staggered {
+        let mut staggered = Staggered { within, stream, order: vec![(Time::ZERO, 0); senders as usize] };
+        staggered.draw();
+        staggered
+    }
+
+    fn draw(&mut self) {
+        for (sender, start) in self.order.iter_mut().enumerate() {
+            *start = (staggered(Time::ZERO, self.within, &mut self.stream), sender as u32);
+        }
+        self.order.sort_unstable();
+    }
 }
 
 impl Rounds {
@@ -325,12 +357,20 @@ impl Rounds {
             (Some(_), None) => self.next.0 == 0,
             (Some(_), Some(_)) => true,
         };
-        (left && self.at < self.shape.end).then_some(self.at)
+        let at = self.at.saturating_add(self.turn().0);
+        (left && at < self.shape.end).then_some(at)
+    }
+
+    /// How long after the round's begin the next flow starts, and its number in the round.
+    fn turn(&self) -> (Time, u32) {
+        let i = self.next.1;
+        let drawn = self.staggered.as_ref().and_then(|staggered| staggered.order.get(i as usize));
+        drawn.copied().unwrap_or((Time::ZERO, i))
     }
 
     fn next(&mut self) -> Option<FlowSpec> {
         let at = self.peek()?;
-        let (round, i) = self.next;
+        let (round, (_, i)) = (self.next.0, self.turn());
         let after = |host: u32, distance: u32| ((u64::from(host) + u64::from(distance)) % u64::from(self.hosts)) as u32;
         let pair = match self.receiver {
             None => (i, after(i, round)),
@@ -340,7 +380,10 @@ impl Rounds {
         if self.next.1 == self.width {
             self.next = (round.saturating_add(1), 0);
             if let Some(every) = self.every {
-                self.at = at.saturating_add(every);
+                self.at = self.at.saturating_add(every);
+            }
+            if let Some(staggered) = &mut self.staggered {
+                staggered.draw();
             }
         }
         Some(self.shape.flow(at, pair, Some(self.size), round))

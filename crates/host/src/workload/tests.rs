@@ -239,6 +239,26 @@ fn incast_rounds() {
 }
 
 #[test]
+fn senders_of_an_incast_may_be_staggered_within_a_round() {
+    let (every, stagger) = (Time::from_ms(10), Time::from_ms(10));
+    let pattern = Pattern::Incast { senders: 8, receiver: 0, size: Bytes(9), every: Some(every) };
+    let flows = run(&Workload { stagger, ..Workload::new("i", pattern.clone()) }, &clos(), 1);
+    assert!(flows.windows(2).all(|w| w[0].start <= w[1].start) && flows.len() > 80);
+    let mut orders = std::collections::BTreeSet::new();
+    for (round, flows) in flows.chunks_exact(8).enumerate() {
+        let begin = every * round as u64;
+        assert!(flows.iter().all(|f| f.start >= begin && f.start < begin + stagger && f.tag == round as u32));
+        let mut senders: Vec<u32> = flows.iter().map(|f| f.src).collect();
+        orders.insert(senders.clone());
+        senders.sort_unstable();
+        assert_eq!(senders, [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+    assert!(orders.len() > 5, "each round is drawn anew");
+    let beyond = Workload { stagger: every + Time::from_ps(1), ..Workload::new("i", pattern) };
+    assert_eq!(Source::new(&beyond, 0, &clos(), 1, END).unwrap_err().problem, Problem::StaggerBeyondPeriod);
+}
+
+#[test]
 fn all_to_all_is_every_pair_once() {
     let flows = run(&Workload::new("a", Pattern::AllToAll { size: Bytes(1) }), &HostMap::uniform(5, 5), 1);
     let pairs: std::collections::BTreeSet<_> = flows.iter().map(|f| (f.src, f.dst)).collect();

@@ -57,6 +57,14 @@ pub(super) fn compare(simulated: &Results, lab: &Results, counts: &dyn Fn(&str) 
             None => alone(l, key, title, *tolerance),
         }));
     }
+    let run = |name: &str| lab.schemes.iter().any(|l| l.name == name);
+    for s in simulated.schemes.iter().filter(|s| !run(&s.name)) {
+        all.extend(wanted.iter().filter_map(|(key, title, tolerance)| {
+            let alone = alone(s, key, title, *tolerance)?;
+            let reason = Some("simulated alone: no lab has it".to_owned());
+            Some(Compared { simulator: alone.lab, lab: None, reason, ..alone })
+        }));
+    }
     for compared in all.iter_mut().filter(|compared| !counts(&compared.scheme)) {
         compared.holds = None;
         compared.reason = Some("not judged: the lab's run is not valid".to_owned());

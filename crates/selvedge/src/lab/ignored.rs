@@ -1,7 +1,7 @@
 //! Keys of a scenario that a lab cannot honour; `lab run` names them.
 
 use host::experiment::Experiment;
-use host::tcp::Config;
+use host::tcp::{Config, Recovery};
 use units::Time;
 
 /// Keys that are not at their defaults and change nothing in a lab. docs/lab.md lists them.
@@ -44,6 +44,17 @@ pub(super) fn without_effect(experiment: &Experiment) -> Vec<String> {
     keys
 }
 
+/// Linux 6.17 and later have no RFC 6675 any more: `tcp_recovery` says nothing there, and who speaks SACK has RACK.
+pub(super) fn rack_all_the_same(experiment: &Experiment, release: &str) -> Option<String> {
+    let version = agent_api::release::version_of(release)?;
+    (experiment.hosts.tcp.recovery == Recovery::Sack && version >= (6, 17)).then(|| {
+        format!(
+            "Linux {} has RACK with SACK, always: host.tcp.recovery = \"sack\" is \"rack\" with tail_loss_probe = false here",
+            release.trim()
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,5 +74,19 @@ mod tests {
             ["host.tcp.pacing", "host.tcp.prr"]
         );
         assert_eq!(ignored("[host]\ncpu = \"presto-testbed\"\n"), ["host.cpu"]);
+    }
+
+    #[test]
+    fn recovery_without_rack_is_had_before_linux_6_17_alone() {
+        let note = |recovery: &str, release: &str| {
+            let text = format!("[topology]\nkind = \"dumbbell\"\npairs = 1\n[host.tcp]\nrecovery = \"{recovery}\"\n");
+            let document = file("s.toml", &text).unwrap();
+            let plan = Plan::new(&document, &Choice { schemes: vec!["ecmp".to_owned()], seeds: None }).unwrap();
+            rack_all_the_same(plan.schemes[0].template(), release)
+        };
+        assert!(note("sack", "6.18.44\n").unwrap().starts_with("Linux 6.18.44 has RACK"));
+        for (recovery, release) in [("sack", "6.12.1-amd64"), ("rack", "6.18.44"), ("newreno", "7.0"), ("sack", "?")] {
+            assert_eq!(note(recovery, release), None, "{recovery} on {release}");
+        }
     }
 }

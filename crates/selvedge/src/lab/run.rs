@@ -2,7 +2,7 @@
 
 use super::arguments::{RunArguments, Tuning};
 use super::dctcp::Dctcp;
-use super::ignored::without_effect;
+use super::ignored::{rack_all_the_same, without_effect};
 use super::progress::Line;
 use super::unruly::Unruly;
 use super::{agreement, LabFailure};
@@ -42,11 +42,18 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
         super::carry::scale(&mut document, &plan, scale)?;
         plan = Plan::new(&document, &choice)?;
     }
-    super::refuse(&document, &plan)?;
+    let real = plan.without_only_simulated();
+    // Schemes of the file that no lab has are simulated where something stands beside them, and else left out; those asked for are not.
+    if real.schemes.is_empty() || !arguments.scheme.is_empty() && !arguments.compare {
+        super::refuse(&document, &plan)?;
+    }
     if arguments.compare && plan.without_unmodelled().schemes.is_empty() {
         plan.modelled()?;
     }
     let beside = arguments.compare.then(|| simulated(&plan)).transpose()?;
+    let left_out: Vec<String> =
+        plan.schemes.iter().map(|s| s.name.clone()).filter(|name| !real.scenario.schemes.contains(name)).collect();
+    plan = real;
     beside.as_ref().map_or(Ok(()), super::carry::refuse)?;
     let staging = arguments.output.as_deref().map(|dir| Staging::new(dir, arguments.force)).transpose()?;
     let laws = laws_of(&plan);
@@ -90,6 +97,9 @@ pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
         for run in &judged {
             say!("{}", line(run));
             run.notes.iter().for_each(|note| say!("note: {note}"));
+        }
+        if beside.is_none() && !left_out.is_empty() {
+            say!("note: for the simulator alone, which --compare runs beside: {}", left_out.join(", "));
         }
         if beside.is_some() && !judged.iter().all(|run| run.verdict.is_valid()) {
             say!("Runs that are not valid are not judged: docs/lab.md says what helps");
@@ -182,6 +192,8 @@ fn one(
     bar.clear();
     let Run { report, measurement, mut notes } = run?;
     notes.extend(shortcomings(&report, &measurement));
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    notes.extend(rack_all_the_same(&experiment, &release));
     let ignored = without_effect(&experiment);
     if !ignored.is_empty() {
         notes.push(format!("without effect in a lab: {}", ignored.join(", ")));

@@ -277,7 +277,7 @@ fn key_of(problem: &Problem) -> &'static str {
         Problem::OneRack => ".to",
         Problem::TooManySenders { .. } => ".senders",
         Problem::BadLoad(_) | Problem::TooFast => ".load",
-        Problem::Stagger => ".stagger",
+        Problem::Stagger | Problem::StaggerBeyondPeriod => ".stagger",
         _ => "",
     }
 }

@@ -138,6 +138,8 @@ pub struct TcpTable {
     /// Duplicate threshold.
     #[schemars(range(min = 1, max = 1000))]
     pub reordering: u32,
+    /// RACK probes for lost tails.
+    pub tail_loss_probe: bool,
     /// The duplicate threshold rises with the reordering seen.
     pub adaptive_reordering: bool,
     /// Largest duplicate threshold.
@@ -213,6 +215,7 @@ impl Default for TcpTable {
             timestamps: d.timestamps,
             prr: d.prr,
             reordering: d.reordering,
+            tail_loss_probe: d.tail_loss_probe,
             adaptive_reordering: d.adaptive_reordering,
             max_reordering: d.max_reordering,
             undo: d.undo,
@@ -333,6 +336,7 @@ impl TcpTable {
             timestamps: self.timestamps,
             prr: self.prr,
             reordering: self.reordering,
+            tail_loss_probe: self.tail_loss_probe,
             adaptive_reordering: self.adaptive_reordering,
             max_reordering: self.max_reordering,
             undo: self.undo && self.pfabric.is_none(),

@@ -219,8 +219,17 @@ impl Plan {
 
     /// The part that the simulator can run, too.
     pub fn without_unmodelled(&self) -> Plan {
+        self.of(|scheme| scheme.modelled().is_ok())
+    }
+
+    /// The part that a lab can run.
+    pub(crate) fn without_only_simulated(&self) -> Plan {
+        self.of(|scheme| scheme.only_simulated().is_none())
+    }
+
+    fn of(&self, kept: impl Fn(&SchemePlan) -> bool) -> Plan {
         let mut plan = self.clone();
-        plan.schemes.retain(|s| s.modelled().is_ok());
+        plan.schemes.retain(kept);
         plan.scenario.schemes.retain(|name| plan.schemes.iter().any(|s| s.name == *name));
         plan.scenario.scheme.0.retain(|(name, _)| plan.schemes.iter().any(|s| s.name == *name));
         plan

@@ -192,7 +192,7 @@ impl WorkloadTable {
             wrong.add(Invalid::value(format!("{at}.cdf"), "is given beside `size`", "keep one of them"));
         }
         let loaded = is(&[Poisson, FanOut]);
-        let stagger = is(&[Stride, RandomBijection, Random, Long, Shuffle, Sequence]);
+        let stagger = is(&[Stride, RandomBijection, Random, Long, Shuffle, Sequence, Incast]);
         let (next, one) = (self.to == Some(ToWord::Next), self.to == Some(ToWord::One));
         let pairing =
             is(&[RandomBijection, Random]) || matches!(self.to, Some(ToWord::Bijection | ToWord::Random)) && addressed;

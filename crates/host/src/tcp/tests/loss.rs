@@ -75,8 +75,10 @@ fn many_holes_in_a_window() {
 
 #[test]
 fn a_lost_tail_waits_for_the_timeout_or_is_probed() {
-    for (recovery, timeouts, probes) in [(Recovery::Sack, 1, 0), (Recovery::Rack, 0, 1)] {
-        let mut pair = established(config(Algorithm::NewReno, recovery));
+    for (recovery, tail_loss_probe, timeouts, probes) in
+        [(Recovery::Sack, true, 1, 0), (Recovery::Rack, true, 0, 1), (Recovery::Rack, false, 1, 0)]
+    {
+        let mut pair = established(Config { tail_loss_probe, ..config(Algorithm::NewReno, recovery) });
         pair.drop_data(&[38, 39]);
         pair.client().write(40_000);
         assert!(pair.run(Time::from_secs(3)), "{recovery:?}");
