@@ -56,7 +56,7 @@ class Rig:
 
     letter = "?"
     hosts_between = True
-    guest_mtu = 1450
+    guest_mtu, uplink_mtu = 1450, 1500
     # The address that the client sends to.
     address = "10.7.0.2"
 
@@ -85,7 +85,7 @@ class Rig:
             ip(f"-n {guest} addr add 10.7.0.{i + 1}/24 dev eth0")
         for i, host in enumerate(self.hosts):
             ip(f"-n {host} addr add 192.168.99.{i + 1}/24 dev u0")
-            ip(f"-n {host} link set u0 up")
+            ip(f"-n {host} link set u0 mtu {self.uplink_mtu} up")
             ip(f"-n {host} link set g mtu {self.guest_mtu} up")
         if self.mtu_frames:
             for name in self.hosts or self.guests:

@@ -107,7 +107,8 @@ fn host_record(host: &Host, (tx_cpu_busy, rx_cpu_busy): (Time, Time)) -> HostRec
     let shaper = host.shaper.as_ref();
     let limiter_drops = shaper.map_or(0, |s| (0..s.classes()).map(|class| s.dropped(class)).sum());
     let marked: u64 = shaper.map_or(0, |s| (0..s.classes()).map(|class| s.marked(class)).sum());
-    let mut limiter = host.edge.counters().limiter;
+    let counters = host.edge.counters();
+    let mut limiter = counters.limiter;
     limiter.segments_marked += marked;
     HostRecord {
         tx_cpu_busy,
@@ -116,10 +117,13 @@ fn host_record(host: &Host, (tx_cpu_busy, rx_cpu_busy): (Time, Time)) -> HostRec
         rx_packets: host.rx_packets,
         rx_segments: host.rx_segments,
         rx_bytes: host.rx_bytes,
-        congestion: host.edge.counters().congestion,
+        lookups: counters.egress_segments + counters.ingress_segments,
+        flows_begun: counters.flows_begun,
+        flows_expired: counters.flows_expired,
+        congestion: counters.congestion,
         limiter,
         limiter_drops,
-        hygenicc: host.edge.counters().hygenicc,
-        fastlane: host.edge.counters().fastlane,
+        hygenicc: counters.hygenicc,
+        fastlane: counters.fastlane,
     }
 }

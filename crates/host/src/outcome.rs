@@ -99,6 +99,10 @@ pub struct HostRecord {
     /// Segments handed to TCP, and their bytes.
     pub rx_segments: u64,
     pub rx_bytes: u64,
+    /// Segments whose connection its edge looked up, connections that it remembered, and of these those that it forgot.
+    pub lookups: u64,
+    pub flows_begun: u64,
+    pub flows_expired: u64,
     /// What the host's edge has done of virtual congestion control.
     pub congestion: edge::CongestionCounters,
     /// What its edge has done about the backlog of its limiter, and segments for which that had no room.

@@ -1,6 +1,8 @@
 //! Mirrors of `datapath/vcc.h`.
 
 #[cfg(test)]
+mod claims;
+#[cfg(test)]
 mod growth;
 #[cfg(test)]
 mod held;

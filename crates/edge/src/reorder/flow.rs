@@ -162,16 +162,7 @@ impl Flow {
         self.held_bytes += u64::from(packet.payload);
         let flags = packet.tcp_flags & !tcp::PSH;
         let closes = packet.has_flags(tcp::PSH | tcp::CWR);
-        let fits = |s: &&mut Segment| {
-            s.end == packet.seq
-                && s.cell == packet.cell
-                && !s.closed
-                && s.flags == flags
-                && s.ecn == packet.ecn
-                && s.ack == packet.ack
-                && s.bytes.saturating_add(packet.payload) <= MAX_SEGMENT
-        };
-        if let Some(segment) = self.segments.iter_mut().rev().find(fits) {
+        if let Some(segment) = self.continued_by(packet).and_then(|n| self.segments.get_mut(n)) {
             segment.end = packet.end_seq();
             segment.bytes += packet.payload;
             segment.closed = closes;
@@ -192,6 +183,20 @@ impl Flow {
             held_since: None,
             last_merge: now,
         });
+    }
+
+    /// The first segment from the head that `packet` continues.
+    fn continued_by(&self, packet: &Packet) -> Option<usize> {
+        let flags = packet.tcp_flags & !tcp::PSH;
+        self.segments.iter().rposition(|s| {
+            s.end == packet.seq
+                && s.cell == packet.cell
+                && !s.closed
+                && s.flags == flags
+                && s.ecn == packet.ecn
+                && s.ack == packet.ack
+                && s.bytes.saturating_add(packet.payload) <= MAX_SEGMENT
+        })
     }
 
     /// A segment that goes up at once without having been in the list, such as one with FIN.
@@ -349,5 +354,17 @@ impl Flow {
 
     pub(super) fn average(&self) -> Option<Time> {
         self.average
+    }
+
+    /// Segments that merging `packet` looks at.
+    pub(super) fn visits(&self, packet: &Packet) -> usize {
+        self.segments.len() - self.continued_by(packet).unwrap_or(0)
+    }
+
+    /// Segments that a flush now would move by sorting.
+    pub(super) fn misplaced(&self) -> usize {
+        let mut sorted: Vec<u32> = self.segments.iter().map(|s| s.start).collect();
+        sorted.sort_by_key(|&start| diff(start, self.exp));
+        self.segments.iter().zip(sorted).filter(|(s, start)| s.start != *start).count()
     }
 }

@@ -8,6 +8,8 @@
 //! pushed in order.
 
 mod config;
+#[cfg(test)]
+mod cost;
 mod flow;
 mod slots;
 #[cfg(test)]
