@@ -1,7 +1,7 @@
 //! Settings of an [`Edge`](crate::Edge), each with its default.
 
 use crate::balance::Balance;
-use crate::{fastlane, hygenicc, limiter, reorder, vcc};
+use crate::{fastlane, hidden, hygenicc, limiter, reorder, vcc};
 use units::Time;
 
 /// What an [`Edge`](crate::Edge) does; see each field for the default.
@@ -22,6 +22,9 @@ pub struct Config {
     pub hygenicc: Option<hygenicc::Config>,
     /// What switches tell of drops has packets sent again; `None` (default): it is for the guests.
     pub fastlane: Option<fastlane::Config>,
+    /// Packets to other edges are not encapsulated, and carry the guests' five-tuple in an option; `None` (default): the driver's tunnel
+    /// carries them. Not with congestion control, FastLane or HyGenICC, which speak to other edges in ways that need a tunnel.
+    pub hidden: Option<hidden::Config>,
     /// Connections remembered at once; further ones are forwarded without state. Default 65536.
     pub max_flows: usize,
     /// A connection without a packet for this long is forgotten. Default 60 s.
@@ -40,6 +43,7 @@ impl Default for Config {
             limits: Vec::new(),
             hygenicc: None,
             fastlane: None,
+            hidden: None,
             max_flows: 65_536,
             flow_idle: Time::from_secs(60),
             seed: 0,

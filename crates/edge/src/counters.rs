@@ -1,6 +1,6 @@
 //! Counters of an [`Edge`](crate::Edge).
 
-use crate::{fastlane, hygenicc, limiter, reorder};
+use crate::{fastlane, hidden, hygenicc, limiter, reorder};
 
 /// What an edge has seen since it was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,6 +26,8 @@ pub struct Counters {
     pub hygenicc: hygenicc::Counters,
     /// All zero without FastLane.
     pub fastlane: fastlane::Counters,
+    /// All zero without the hidden overlay.
+    pub hidden: hidden::Counters,
     /// All zero without reordering.
     pub reorder: reorder::Counters,
 }

@@ -1,5 +1,6 @@
 //! The edge of one host: the stages of `datapath/edge.h` around a flow table, then holding and reordering.
 
+mod hides;
 mod notified;
 
 use crate::deadlines::Deadlines;
@@ -14,6 +15,8 @@ use std::collections::VecDeque;
 use units::Time;
 use wire::feedback::{self, Feedback};
 use wire::{pack, reserved, version, FlowKey, Packet};
+
+pub use hides::Departure;
 
 /// How often a batch looks for flows that expired. With the table's 8 a time, 64 Ki flows take 8 s.
 const SWEEP_INTERVAL: Time = Time::from_ms(1);
@@ -64,7 +67,8 @@ impl Edge {
                 || follows
                 || !config.limits.is_empty()
                 || config.hygenicc.is_some()
-                || config.fastlane.is_some(),
+                || config.fastlane.is_some()
+                || config.hidden.is_some(),
             queues: vec![LimitQueue::default(); config.limits.len()],
             schedules: Schedules::new(config.balance.keeps().is_some()),
             relays: Relays::default(),
@@ -326,6 +330,9 @@ impl Edge {
     }
 
     fn egress(&mut self, now: Time, slot: Slot, pkt: &mut Packet, standing: Option<limiter::Standing>) -> Verdict {
+        if self.refuses(pkt) {
+            return Verdict::Drop(DropReason::Forged);
+        }
         let held = self.hygenicc.as_mut().map_or(Held::Not, |hygenicc| hygenicc.hold(now, pkt));
         if held == Held::Drop {
             return Verdict::Drop(DropReason::OverRate);

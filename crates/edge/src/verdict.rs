@@ -54,4 +54,8 @@ pub enum DropReason {
     OverRate,
     /// FastLane has just sent the same bytes again.
     UnderWay,
+    /// A guest sends under another's address, or to an edge, where an option could say anything.
+    Forged,
+    /// A packet to this edge has no option of the hidden overlay, or none that an edge has written.
+    Malformed,
 }

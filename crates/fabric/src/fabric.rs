@@ -62,7 +62,7 @@ pub struct Fabric {
     loss: RandomLoss,
     /// For losses, early marks and sprayed packets, by node.
     pub(crate) draws: Vec<Stream>,
-    uplinks: Vec<PortId>,
+    pub(crate) uplinks: Vec<PortId>,
     /// Ports that lead to other parts and have something to send.
     pub(crate) outgoing: Vec<PortId>,
     packet_hops: u64,

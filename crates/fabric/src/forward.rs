@@ -4,11 +4,29 @@ use crate::config::{Multipath, Parallel};
 use crate::conga::{choose, Header};
 use crate::fabric::Fabric;
 use crate::flowlets::{Flowlet, Flowlets};
-use crate::packet::PacketId;
+use crate::packet::{Packet, PacketId, PORT_LABELS};
 use crate::port::PortId;
 use topology::NodeId;
 
 impl Fabric {
+    /// The ports that a packet with that hash crosses between two hosts where all switches hash it and nothing waits, the source's own
+    /// first.
+    pub fn trace(&mut self, src: u32, dst: u32, hash: u32) -> Vec<PortId> {
+        let id = self.packets.add(Packet { src, dst, hash, label: PORT_LABELS, ..Packet::default() });
+        let mut crossed = vec![self.uplinks[src as usize]];
+        while let Some(&came) = crossed.last() {
+            let node = self.ports[came as usize].to;
+            self.packets.hop_mut(id).count_hop();
+            if node == dst || crossed.len() > self.nodes.len() {
+                break;
+            }
+            let Some(next) = self.plain_hop(node, id, came, 0) else { break };
+            crossed.push(next);
+        }
+        self.packets.remove(id);
+        crossed
+    }
+
     /// The port by which `node` sends on a packet that came over the wire of the port `came`; `None`: there is none.
     #[inline]
     pub(crate) fn next_hop(&mut self, node: NodeId, id: PacketId, came: PortId, now: u64) -> Option<PortId> {

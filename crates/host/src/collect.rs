@@ -125,5 +125,6 @@ fn host_record(host: &Host, (tx_cpu_busy, rx_cpu_busy): (Time, Time)) -> HostRec
         limiter_drops,
         hygenicc: counters.hygenicc,
         fastlane: counters.fastlane,
+        hidden: counters.hidden,
     }
 }

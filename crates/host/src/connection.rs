@@ -180,6 +180,7 @@ impl Connection {
             n_sack: segment.n_sack,
             timeouts: segment.timeouts,
             held: segment.held,
+            hidden: None,
         };
         let (hash, flow, priority) = (self.hashes[end], id.peer().0, self.priority);
         let probe = if segment.probe { fabric::Probe::Asks } else { fabric::Probe::None };

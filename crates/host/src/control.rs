@@ -1,12 +1,14 @@
 //! The controller's part of a run: schedules by pair of leaves, and new ones after failures.
 
 use crate::clock::Event;
-use crate::experiment::{address, guest_address, Experiment};
+use crate::experiment::{address, edge_address, guest_address, Experiment};
 use crate::network::Network;
+use edge::hidden::Peers;
 use edge::Edge;
 use rustc_hash::FxHashMap;
 use sim::{Purpose, Stream};
-use topology::{NodeId, Topology};
+use std::sync::Arc;
+use topology::NodeId;
 
 /// Source ports that edges take until they have discovered paths, as the agent does.
 pub(crate) const GUESSED: [u16; 8] = [50_000, 50_001, 50_002, 50_003, 50_004, 50_005, 50_006, 50_007];
@@ -18,11 +20,17 @@ pub(crate) struct Schedules {
     all: Vec<u16>,
     /// A controller's schedules, by source and destination leaf. Looked up only.
     by_pair: FxHashMap<(NodeId, NodeId), Vec<u16>>,
+    /// Of the hidden overlay.
+    peers: Option<Arc<Peers>>,
 }
 
 impl Schedules {
-    pub(crate) fn new(topology: &Topology) -> Schedules {
-        Schedules { all: (1..=topology.trees(&[]).len() as u16).collect(), by_pair: FxHashMap::default() }
+    pub(crate) fn new(experiment: &Experiment) -> Schedules {
+        Schedules {
+            all: (1..=experiment.topology.trees(&[]).len() as u16).collect(),
+            by_pair: FxHashMap::default(),
+            peers: experiment.hidden_peers(),
+        }
     }
 
     /// The edge of a host before any controller has spoken: all trees in equal shares.
@@ -43,10 +51,16 @@ impl Schedules {
             limits,
             hygenicc: experiment.edge.tenants.as_ref().map(|tenants| tenants.of(host, uplink)),
             fastlane: experiment.edge.fastlane,
+            hidden: self.peers.clone().map(|peers| edge::hidden::Config {
+                address: edge_address(host),
+                peers,
+                mtu: experiment.hosts.mtu,
+            }),
             seed,
             ..edge::Config::default()
         });
         match experiment.edge.discovery {
+            _ if experiment.edge.hidden => edge.set_default_schedule(&GUESSED),
             Some(_) => edge.set_default_schedule(&GUESSED),
             None => edge.set_default_schedule(&self.all),
         }

@@ -3,8 +3,10 @@
 use crate::mptcp;
 use crate::tcp;
 use crate::workload::{HostMap, Workload};
+use edge::hidden::Peers;
 use edge::{limiter, shape};
 use fabric::{Multipath, RandomLoss, SwitchConfig};
+use std::sync::Arc;
 use topology::{LinkId, Topology};
 use units::{BitRate, Bytes, Time};
 
@@ -117,6 +119,9 @@ pub struct EdgeConfig {
     /// Edges find their labels by probes, and switches hash them; `None`: labels name spanning trees, and edges know them. Not with a
     /// controller.
     pub discovery: Option<discovery::Config>,
+    /// The hidden overlay: edges put the guests' five-tuple into a TCP option in place of a tunnel's header. Labels are source ports then,
+    /// which switches hash. Not with congestion control, tenants, FastLane or a controller.
+    pub hidden: bool,
     /// Servers of workload n listen on [`SERVER_PORT`] + n instead of [`SERVER_PORT`], so that rules of congestion control
     /// can tell workloads apart. Changes what switches hash.
     pub ports_by_workload: bool,
@@ -134,6 +139,7 @@ impl Default for EdgeConfig {
             limiter: None,
             controller: None,
             discovery: None,
+            hidden: false,
             ports_by_workload: false,
         }
     }
@@ -228,6 +234,14 @@ pub fn guest_address(host: u32, guest: u8) -> [u32; 4] {
     [a, b, c, d + (u32::from(guest) << 16)]
 }
 
+/// 198.18.0.1: edges of the hidden overlay, from addresses for benchmarks (RFC 2544).
+const FIRST_EDGE: u32 = 0xc612_0001;
+
+/// The address of a host's edge where that is no guest's: in the hidden overlay.
+pub fn edge_address(host: u32) -> u32 {
+    FIRST_EDGE + host
+}
+
 /// The host of a guest with that address.
 pub(crate) fn host_of(guest: &[u32; 4]) -> u32 {
     guest[3].wrapping_sub(address(0)[3]) & 0xffff
@@ -238,6 +252,16 @@ impl Experiment {
     pub(crate) fn guests(&self) -> impl Iterator<Item = u8> + '_ {
         (0..=PROBER)
             .filter(|&guest| guest == 0 || guest == self.prober() || self.workloads.iter().any(|w| w.guest == guest))
+    }
+
+    /// The guests behind the edges of the hidden overlay, if there is one.
+    pub(crate) fn hidden_peers(&self) -> Option<Arc<Peers>> {
+        if !self.edge.hidden {
+            return None;
+        }
+        let hosts = self.topology.hosts().filter(|host| !self.hosts.plain.contains(host));
+        let guests = |host| self.guests().map(move |guest| (guest_address(host, guest)[3], edge_address(host)));
+        Some(Arc::new(Peers::new(hosts.flat_map(guests))))
     }
 
     /// The number under which hosts send RTT probes.

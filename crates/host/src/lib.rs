@@ -14,6 +14,7 @@ pub mod mptcp;
 mod network;
 pub mod nic;
 pub mod outcome;
+pub mod ports;
 mod probes;
 mod sampling;
 pub mod tcp;

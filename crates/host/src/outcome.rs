@@ -112,6 +112,8 @@ pub struct HostRecord {
     pub hygenicc: edge::hygenicc::Counters,
     /// What its edge has done about notifications.
     pub fastlane: edge::fastlane::Counters,
+    /// What its edge has hidden.
+    pub hidden: edge::hidden::Counters,
 }
 
 /// The paths from one host to another, as discovery had them from one moment on.

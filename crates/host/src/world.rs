@@ -121,7 +121,7 @@ impl<'a> World<'a> {
                 return Err(WorkloadError { workload, problem });
             }
         }
-        let schedules = Schedules::new(&experiment.topology);
+        let schedules = Schedules::new(experiment);
         let edges = experiment.topology.hosts().map(|host| schedules.edge(experiment, host));
         let apps = Apps::new(Transport::new(Network::new(experiment, edges)))?;
         Ok(World { apps, schedules, sampling: Sampling::new(experiment), measured: None })

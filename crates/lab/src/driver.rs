@@ -21,6 +21,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Receiver;
 use units::Time;
 use wire::feedback::Feedback;
+use wire::hidden;
 
 /// Something for the driver to do between two events.
 pub(crate) type Job = Box<dyn FnOnce(&mut Driver) + Send>;
@@ -356,8 +357,6 @@ impl Driver {
 
     /// A segment leaves its edge, with the feedback of this moment.
     pub(super) fn depart(&mut self, now: Time, host: u32, id: FrameId, mut segment: Packet) {
-        segment.feedback = self.hosts[host as usize].edge.feedback_to(now, &segment.headers);
-        edge::ecn::departs(&mut segment.headers);
         if segment.headers.dirty & !wire::dirty::LABEL != 0 {
             let header = self.pool.header(id);
             match frame::rewrite(&mut segment.headers, self.pool.frame_mut(id), &header, &mut self.resized) {
@@ -370,7 +369,39 @@ impl Driver {
             }
         }
         segment.headers.dirty = 0;
+        let mss = segment.headers.mss;
+        let departure = self.hosts[host as usize].edge.depart(now, &mut segment.headers);
+        segment.feedback = departure.feedback;
+        let hides = self.hosts[host as usize].edge.config().hidden.is_some();
+        if hides && !self.hide(id, &mut segment, departure.option, mss) {
+            self.hosts[host as usize].counters.malformed += 1;
+            self.pool.release(id);
+            return;
+        }
         self.send(now, host, id, &segment);
+    }
+
+    /// Does to a segment's frame what the hidden overlay has done to its headers; `mss` is what its SYN said. False: they do not fit each
+    /// other.
+    fn hide(&mut self, id: FrameId, segment: &mut Packet, option: Option<hidden::Bytes>, mss: u16) -> bool {
+        let undone = self.pool.header(id).needs_csum();
+        if segment.headers.mss != mss {
+            hidden::clamp(self.pool.frame_mut(id), &segment.headers, segment.headers.mss, undone);
+        }
+        segment.label = segment.headers.label;
+        segment.int &= option.is_some();
+        if let Some(option) = option {
+            self.resized.clear();
+            self.resized.extend_from_slice(self.pool.frame(id));
+            let entered = hidden::enter(&mut self.resized, &segment.headers, &option, undone);
+            if entered.is_err() || !self.pool.replace(id, &self.resized) {
+                return false;
+            }
+            segment.options.hidden = Some(option);
+            segment.wire_len = frame::wire_len(self.resized.len() as u32);
+        }
+        segment.hash = fabric::flow_hash(&segment.headers);
+        true
     }
 
     /// Lets go what the host's edge has held and may leave now.

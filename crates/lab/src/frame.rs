@@ -185,8 +185,13 @@ pub(crate) struct Head {
 pub(crate) fn head(frame: &[u8], original: &VnetHeader, packet: &wire::Packet, index: u16, cut: bool) -> Option<Head> {
     let (l2, _) = ethernet(frame)?;
     let l4 = l2 + usize::from(packet.ip_header_len);
-    let len = payload_start(frame, packet)?;
+    let mut len = payload_start(frame, packet)?;
     let mut bytes = frame.get(..len)?.to_vec();
+    if has_other_addresses(&bytes, packet) {
+        // An edge's option of the hidden overlay: the packet is the guest's again.
+        wire::hidden::leave(&mut bytes, packet, cut || original.needs_csum()).ok()?;
+        len = bytes.len();
+    }
     set_ecn(bytes.get_mut(l2..)?, packet);
     if is_opaque(packet) {
         return Some(Head { bytes, vnet: *original });
@@ -290,6 +295,16 @@ fn set_length(ip: &mut [u8], packet: &wire::Packet, l4_len: u32, index: u16) {
         let total = (ip.len() as u32 - 40 + l4_len) as u16;
         ip[4..6].copy_from_slice(&total.to_be_bytes());
     }
+}
+
+/// Is the packet, over IPv4, no more between those whose addresses its frame has?
+fn has_other_addresses(frame: &[u8], packet: &wire::Packet) -> bool {
+    if packet.family != 4 || packet.proto != proto::TCP || is_opaque(packet) {
+        return false;
+    }
+    let words = packet.saddr[3].to_be_bytes().into_iter().chain(packet.daddr[3].to_be_bytes());
+    let addresses = ethernet(frame).and_then(|(l2, _)| frame.get(l2 + 12..l2 + 20));
+    addresses.is_some_and(|addresses| !words.eq(addresses.iter().copied()))
 }
 
 /// Where the payload of the frame's transport begins, by the frame itself: edges change the length of a packet's headers.

@@ -185,6 +185,7 @@ impl Driver {
                 congestion: host.edge.counters().congestion,
                 hygenicc: host.edge.counters().hygenicc,
                 fastlane: host.edge.counters().fastlane,
+                hidden: host.edge.counters().hidden,
                 ..HostRecord::default()
             }
         };

@@ -6,9 +6,10 @@ use super::frame::mac;
 use super::host::Host;
 use super::limit::Queues;
 use super::namespace::HostNamespace;
+use edge::hidden::Peers;
 use edge::Edge;
 use fabric::{Fabric, Multipath, RandomLoss, SwitchConfig};
-use host::experiment::{EdgeConfig, Experiment, HostConfig};
+use host::experiment::{edge_address, EdgeConfig, Experiment, HostConfig};
 use host::tcp::cc::Algorithm;
 use host::tcp::{EcnMode, Recovery};
 use port::priority::{prefer_this_thread, Rank};
@@ -141,6 +142,8 @@ impl Lab {
         let mut hosts = Vec::new();
         let labels: Vec<u16> = (1..=topology.trees(&[]).len() as u16).collect();
         let limiter = setup.edge.limiter.clone().map(Arc::new);
+        let guests = topology.hosts().map(|host| (u32::from(address(host)), edge_address(host)));
+        let peers = setup.edge.hidden.then(|| Arc::new(Peers::new(guests)));
         for host in topology.hosts() {
             let namespace = HostNamespace::new().map_err(privilege)?;
             let tap = attach(&namespace, setup, host, &mut notes)?;
@@ -157,6 +160,11 @@ impl Lab {
                 reorder: setup.edge.reorder,
                 congestion: setup.edge.congestion.clone(),
                 fastlane: setup.edge.fastlane,
+                hidden: peers.clone().map(|peers| edge::hidden::Config {
+                    address: edge_address(host),
+                    peers,
+                    mtu: setup.hosts.mtu,
+                }),
                 hygenicc: setup.edge.tenants.as_ref().map(|tenants| tenants.of(host, link.rate)),
                 limits: limits.map(|l| l.classes.iter().map(|c| c.law).collect()).unwrap_or_default(),
                 seed: Stream::new(setup.seed, u64::from(host), Purpose::Edge).next_u64(),
@@ -170,6 +178,14 @@ impl Lab {
             Fabric::new(topology, &setup.switches, setup.multipath, setup.loss, setup.reroute_after, setup.seed);
         if hosts.iter().any(|host| host.edge.asks_for_utilisation()) {
             fabric.measure_utilisation();
+        }
+        if setup.edge.hidden {
+            for (src, host) in topology.hosts().zip(&mut hosts) {
+                for dst in topology.hosts().filter(|dst| *dst != src) {
+                    let ports = host::ports::known(&mut fabric, src, dst, labels.len());
+                    host.edge.set_schedule(host::experiment::address(dst), &ports);
+                }
+            }
         }
         if paced.is_some() {
             topology.hosts().for_each(|host| fabric.let_catch_up(uplink(host)));

@@ -106,7 +106,8 @@ struct Flow {
 
 impl Flows {
     pub(super) fn note(&mut self, now: Time, segment: &Packet) {
-        let key = segment.headers.flow_key();
+        let hidden = segment.options.hidden.as_ref().and_then(wire::hidden::Hidden::read);
+        let key = hidden.map_or(segment.headers.flow_key(), |hidden| hidden.flow_key());
         if self.of.len() >= MAX_FLOWS && !self.of.contains_key(&key) {
             // Rare: forget those that have been quiet for longest, half of them.
             let mut seen: Vec<Time> = self.of.values().map(|f| f.seen).collect();
@@ -120,7 +121,7 @@ impl Flows {
             _ => segment.headers.payload,
         });
         flow.segments += 1;
-        flow.labels |= 1 << segment.label.min(63);
+        flow.labels |= 1 << host::ports::number(segment.label).min(63);
         flow.seen = now;
     }
 

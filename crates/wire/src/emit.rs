@@ -1,6 +1,7 @@
 //! Frames from packets, for captures of modelled traffic and for tests.
 
 use crate::checksum::Sum;
+use crate::hidden;
 use crate::packet::{pack, proto, reserved, tcp, Packet};
 
 /// TCP options that a [`Packet`] does not carry because the edge never reads them.
@@ -17,6 +18,8 @@ pub struct TcpOptions {
     pub timeouts: u8,
     /// FastLane's bytes that the receiver holds beyond its cumulative acknowledgement; 0: no option.
     pub held: u32,
+    /// The option of the hidden overlay, in front of all others; options that it leaves no room for are not written.
+    pub hidden: Option<hidden::Bytes>,
 }
 
 /// Option kinds of the two: those for experiments (RFC 4727), since the paper names none. FastLane runs without an edge that uses 253.
@@ -148,7 +151,8 @@ fn udp_header(packet: &Packet, out: &mut [u8]) -> Result<usize, EmitError> {
     Ok(8)
 }
 
-/// At most 60 bytes: a SYN has 19 bytes of options before padding, and SACK blocks are cut to the rest.
+/// At most 60 bytes: a SYN has 19 bytes of options before padding, beside the hidden overlay's without any, and SACK blocks are cut to
+/// the rest.
 fn tcp_header(packet: &Packet, options: &TcpOptions, out: &mut [u8; 60]) -> usize {
     out[0..2].copy_from_slice(&packet.sport.to_be_bytes());
     out[2..4].copy_from_slice(&packet.dport.to_be_bytes());
@@ -161,6 +165,13 @@ fn tcp_header(packet: &Packet, options: &TcpOptions, out: &mut [u8; 60]) -> usiz
         out[end..end + bytes.len()].copy_from_slice(bytes);
         end += bytes.len();
     };
+    let mut room = 40usize;
+    if let Some(option) = &options.hidden {
+        put(option);
+        room -= hidden::LEN;
+    }
+    // As Linux does where it counts: SACK-permitted in place of the timestamps' padding.
+    let dense = options.hidden.is_some() && options.sack_permitted && options.timestamps.is_some();
     if packet.has_flags(tcp::SYN) {
         if packet.mss != 0 {
             put(&[2, 4]);
@@ -169,21 +180,20 @@ fn tcp_header(packet: &Packet, options: &TcpOptions, out: &mut [u8; 60]) -> usiz
         if packet.wscale != 0 {
             put(&[1, 3, 3, (packet.wscale - 1).min(14)]);
         }
-        if options.sack_permitted {
+        if options.sack_permitted && !dense {
             put(&[1, 1, 4, 2]);
         }
     }
-    let mut room = 40;
     if let Some((value, echo)) = options.timestamps {
-        put(&[1, 1, 8, 10]);
+        put(if dense && packet.has_flags(tcp::SYN) { &[4, 2, 8, 10] } else { &[1, 1, 8, 10] });
         put(&value.to_be_bytes());
         put(&echo.to_be_bytes());
         room -= 12;
     }
     if packet.has_flags(tcp::SYN) {
-        room -= 12;
+        room = room.saturating_sub(12);
     }
-    let blocks = &options.sack[..usize::from(options.n_sack).min(3).min((room - 4) / 8)];
+    let blocks = &options.sack[..usize::from(options.n_sack).min(3).min(room.saturating_sub(4) / 8)];
     if !blocks.is_empty() {
         put(&[1, 1, 5, 2 + 8 * blocks.len() as u8]);
         for (left, right) in blocks {

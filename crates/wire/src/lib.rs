@@ -11,6 +11,7 @@ pub mod encap;
 pub mod feedback;
 mod flow;
 mod frame;
+pub mod hidden;
 pub mod notification;
 mod packet;
 pub mod telemetry;

@@ -178,6 +178,13 @@ pub(crate) struct FlowState {
     balance: balance::State,
 }
 
+impl FlowState {
+    /// The newest flowcell received; 0 before the first.
+    pub(crate) fn newest_cell(&self) -> u32 {
+        self.life.in_cell
+    }
+}
+
 /// The limiter that a packet's flow goes through, with its backlog, and its memory.
 pub(crate) type Limiter<'a> = Option<(&'a Limit, &'a mut LimitQueue)>;
 

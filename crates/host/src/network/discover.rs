@@ -10,6 +10,7 @@ use crate::connection::{REPLY, TRACE};
 use crate::control::GUESSED;
 use crate::experiment::{address, Experiment};
 use crate::outcome::Discovered;
+use crate::ports;
 use discovery::{Binding, Discovery, Probe};
 use edge::Rebound;
 use fabric::{Packet, PacketId, PortId, PORT_LABELS};
@@ -17,7 +18,7 @@ use rustc_hash::FxHashMap;
 use sim::{Purpose, Stream};
 use std::net::{IpAddr, Ipv4Addr};
 use units::Time;
-use wire::proto;
+use wire::{hidden, proto};
 
 /// The port of tunnels (VXLAN's).
 const TUNNEL_PORT: u16 = 4789;
@@ -57,13 +58,17 @@ pub(super) fn all(experiment: &Experiment, config: &discovery::Config) -> Vec<Di
 /// What switches hash of a packet: its tunnel's ports where its label is one of them, or else what they hash already.
 pub(super) fn outer_hash(packet: &Packet) -> u32 {
     match packet.label {
-        port @ PORT_LABELS.. => fabric::flow_hash(&outer(packet.src, packet.dst, port)),
+        port @ PORT_LABELS.. => fabric::flow_hash(&outer(packet.src, packet.dst, port, false)),
         _ => packet.hash,
     }
 }
 
-/// The headers of a tunnel between the edges of two hosts.
-fn outer(src: u32, dst: u32, port: u16) -> wire::Packet {
+/// The headers of a tunnel between the edges of two hosts, or of a probe of the hidden overlay: an option, and nothing in it.
+fn outer(src: u32, dst: u32, port: u16, hidden: bool) -> wire::Packet {
+    if hidden {
+        let l4_header_len = (20 + hidden::LEN) as u8;
+        return wire::Packet { ip_header_len: 20, l4_header_len, ..ports::headers(src, dst, port) };
+    }
     wire::Packet {
         saddr: address(src),
         daddr: address(dst),
@@ -79,8 +84,8 @@ fn outer(src: u32, dst: u32, port: u16) -> wire::Packet {
 }
 
 /// A probe, or the answer to one. `ttl` travels where TCP has its sequence number, the probe's port stays the source port.
-fn probe(src: u32, dst: u32, port: u16, ttl: u8, flow: u32) -> Packet {
-    let headers = wire::Packet { seq: ttl.into(), ..outer(src, dst, port) };
+fn probe(src: u32, dst: u32, port: u16, ttl: u8, flow: u32, hidden: bool) -> Packet {
+    let headers = wire::Packet { seq: ttl.into(), ..outer(src, dst, port, hidden) };
     let ttl = if flow == TRACE { ttl } else { 0 };
     Packet { src, dst, hash: fabric::flow_hash(&headers), flow, ttl, headers, ..Packet::default() }
 }
@@ -129,7 +134,7 @@ impl Network<'_> {
         let mut probes = Vec::new();
         while let Some(Probe { to, port, ttl }) = one.discovery.poll_transmit(now) {
             one.probes += 1;
-            probes.extend(host_of(to).map(|to| probe(host, to, port, ttl, TRACE)));
+            probes.extend(host_of(to).map(|to| probe(host, to, port, ttl, TRACE, self.experiment.edge.hidden)));
         }
         while let Some((to, change)) = one.discovery.poll_change() {
             let Some(to) = host_of(to) else { continue };
@@ -187,7 +192,7 @@ impl Network<'_> {
             (Some(at), _, Some(one)) => one.discovery.time_exceeded(now, sent, hop_of(at.get() - 1)),
             (None, REPLY, Some(one)) => one.discovery.answered(now, sent),
             _ => {
-                self.send_own(probe(host, packet.src, port, ttl, REPLY));
+                self.send_own(probe(host, packet.src, port, ttl, REPLY, self.experiment.edge.hidden));
                 return true;
             }
         }

@@ -14,6 +14,7 @@ mod tx;
 use crate::clock::{Clock, Event, Owner};
 use crate::experiment::{Experiment, Limiter};
 use crate::measure::Delays;
+use crate::ports;
 use edge::limiter::Standing;
 use edge::shape::Htb;
 use edge::Edge;
@@ -87,7 +88,10 @@ impl<'a> Network<'a> {
             let server = experiment.hosts.server.map(server::Server::new);
             Host { server, ..Host::new(edge, clock.add_timer(Owner::Edge(host)), shaper, 10_000 + first_port) }
         });
-        let hosts: Vec<Host> = hosts.collect();
+        let mut hosts: Vec<Host> = hosts.collect();
+        if experiment.edge.hidden && experiment.edge.discovery.is_none() {
+            ports::give(experiment, &mut fabric, hosts.iter_mut().map(|host| &mut host.edge));
+        }
         if hosts.iter().any(|host| host.edge.asks_for_utilisation()) {
             fabric.measure_utilisation();
         }

@@ -6,6 +6,7 @@ use super::{Network, Sent};
 use crate::clock::Event;
 use crate::connection::{split, ECHO};
 use crate::experiment::{host_of, Limiter};
+use crate::ports;
 use edge::fastlane::Resend;
 use edge::limiter::Standing;
 use edge::{Direction, Slot, Verdict};
@@ -82,8 +83,14 @@ impl Network<'_> {
     /// A segment leaves its edge, with the feedback of this moment.
     fn depart(&mut self, mut packet: Packet) -> Sent {
         let now = self.clock.now();
-        packet.feedback = self.hosts[packet.src as usize].edge.feedback_to(now, &packet.headers);
-        edge::ecn::departs(&mut packet.headers);
+        let departure = self.hosts[packet.src as usize].edge.depart(now, &mut packet.headers);
+        packet.feedback = departure.feedback;
+        if self.experiment.edge.hidden {
+            packet.options.hidden = departure.option;
+            packet.label = packet.headers.label;
+            packet.hash = fabric::flow_hash(&packet.headers);
+            packet.int &= departure.option.is_some();
+        }
         self.queue_for_nic(packet)
     }
 
@@ -135,7 +142,8 @@ impl Network<'_> {
     }
 
     fn queue_for_nic(&mut self, packet: Packet) -> Sent {
-        let (now, host, label) = (self.clock.now(), packet.src, packet.label);
+        let (now, host) = (self.clock.now(), packet.src);
+        let label = if self.experiment.edge.hidden { ports::number(packet.label) } else { packet.label };
         let h = &mut self.hosts[host as usize];
         let mut ready_at = now;
         if let Some(cpu) = &self.experiment.hosts.cpu {

@@ -142,8 +142,11 @@ impl<P: Part> Rx<P> {
                 self.gro.flush(&mut self.up);
             } else if let Some(id) = self.ring.pop(io.packets) {
                 self.waiting -= 1;
-                let packet = io.packets.body(id);
                 self.polled.packets += 1;
+                if io.edge.is_hidden(&io.packets.body(id).headers) && !restore(io, id) {
+                    return Some(Handed::Gone(Segment::new(io.packets.take(id))));
+                }
+                let packet = io.packets.body(id);
                 if packet.is_notification() {
                     if io.edge.acts_on_notifications() {
                         io.edge.notified(io.now, &packet.headers);
@@ -259,6 +262,18 @@ impl<P: Part> Rx<P> {
         segment.packet = io.packets.take(id);
         Some(if verdict == Verdict::Forward { Handed::Up(segment) } else { Handed::Gone(segment) })
     }
+}
+
+/// Makes a packet of the hidden overlay the guest's, before anything is merged. False: it is to be dropped.
+#[inline(never)]
+fn restore<F: Frames>(io: &mut Io<'_, F>, id: PacketId) -> bool {
+    let mut packet = io.packets.get(id);
+    let option = io.frames.hidden(&packet);
+    let Ok(feedback) = io.edge.restore(&mut packet.headers, option.as_ref()) else { return false };
+    let body = io.packets.body_mut(id);
+    (body.headers, body.feedback, body.label) = (packet.headers, feedback, packet.headers.label);
+    body.options.hidden = None;
+    true
 }
 
 fn says_of_paths(packet: &Packet) -> bool {

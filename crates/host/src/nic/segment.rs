@@ -24,6 +24,8 @@ pub trait Frames {
     fn is_verified(&self, packet: &Packet) -> bool;
     /// Both packets carry the same bytes of TCP options.
     fn same_options(&self, a: &Packet, b: &Packet) -> bool;
+    /// The option of the hidden overlay in the packet's TCP header, if it has room for one.
+    fn hidden(&self, packet: &Packet) -> Option<wire::hidden::Bytes>;
     /// The packet does not pass the edge, which knows TCP and UDP only.
     fn bypasses_edge(&self, packet: &Packet) -> bool;
 }
@@ -39,6 +41,9 @@ impl Frames for Modelled {
     }
     fn same_options(&self, a: &Packet, b: &Packet) -> bool {
         a.options == b.options
+    }
+    fn hidden(&self, packet: &Packet) -> Option<wire::hidden::Bytes> {
+        packet.options.hidden
     }
     fn bypasses_edge(&self, _: &Packet) -> bool {
         false

@@ -61,6 +61,10 @@ impl Draft {
         if let (Some(edge), Some(switches), Some(guests)) = (&edge, &switches, &guests) {
             faults.note(super::fastlane::suits(name, edge.fastlane, switches, guests));
         }
+        if let (Some(switch), Some(switches), Some(guests)) = (&switch, &switches, &guests) {
+            let (multipath, hosts) = (switch.multipath(), base.n_hosts());
+            faults.note(super::overlay::suits(name, &table.rest, switches, multipath, guests, hosts));
+        }
         let made = || {
             let (switch, (topology, failures)) = (switch?, fabric?);
             Some(Experiment {

@@ -15,6 +15,7 @@ mod hosts;
 mod limiter;
 mod memory;
 mod network;
+mod overlay;
 mod plan;
 mod queues;
 mod scheme;
@@ -30,6 +31,7 @@ pub use limiter::{FqCodelTable, LimiterClassTable, LimiterLawWord, LimiterTable}
 pub(crate) use memory::shown as shown_bytes;
 pub use memory::Room;
 pub use network::{fabric, FailureTable, Kind, SwitchTable, TopologyTable};
+pub use overlay::OverlayWord;
 pub use plan::{Choice, Plan, SchemePlan};
 pub use scheme::{FabricWord, RestTable, SchemeTable, Schemes, Wait, BUILT_IN, NAMED};
 pub use seeds::Seeds;

@@ -5,6 +5,7 @@ use super::fastlane::FastLaneTable;
 use super::hosts::{CongestionWord, HostTable};
 use super::limiter::LimiterTable;
 use super::network::{MultipathWord, SwitchTable};
+use super::overlay::OverlayWord;
 use super::tenants::TenantsTable;
 use crate::balance::{read_beside, schema_beside, BalanceKeys};
 use config::{within, Invalid, OrOff, Wrong};
@@ -170,6 +171,11 @@ pub struct RestTable {
     #[schemars(extend("x-range" = ["1ms", "10s"], "default" = "off"))]
     #[serde(skip_serializing_if = "is_off")]
     pub discovery: OrOff<Time>,
+    /// How edges speak to one another: `encapsulated`, in a tunnel, or `hidden`: they put the guests' five-tuple into a TCP option, and
+    /// labels are source ports, which the switches hash (docs/clove.md).
+    #[schemars(extend("default" = "encapsulated"))]
+    #[serde(skip_serializing_if = "OverlayWord::is_encapsulated")]
+    pub overlay: OverlayWord,
     /// Pairs that avoid a broken tree: `pair`, those whose path is broken, or `all`.
     pub prune: PruneWord,
     /// Choice among equal paths, as in `[switch]`.
@@ -217,6 +223,7 @@ impl Default for RestTable {
             failures: true,
             controller: OrOff(None),
             discovery: OrOff(None),
+            overlay: OverlayWord::Encapsulated,
             prune: PruneWord::Pair,
             multipath: None,
             switch: toml::Table::new(),
@@ -409,6 +416,7 @@ impl RestTable {
                 },
             }),
             discovery,
+            hidden: self.overlay == OverlayWord::Hidden,
             ports_by_workload,
         });
         match made {
