@@ -213,15 +213,23 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 	return verdict;
 }
 
-/* Out of the queue of a port without a network, which lets it pass. */
-static __always_inline int to_port_again(struct __sk_buff *skb)
+/*
+ * Out of the queue with a number, at its device `at`: a port without a network lets it pass. Of one with a network it goes on here, with the
+ * port's number as its mark: UNANSWERED.
+ */
+static __always_inline int to_port_again(struct __sk_buff *skb, const struct sv_port *at)
 {
 	u32 kept = skb->tc_index, key = SV_RETURN | (kept & SV_RETURN_NUMBER);
-	const struct sv_port *port = bpf_map_lookup_elem(&ports, &key);
+	const struct sv_port *port = kept ? bpf_map_lookup_elem(&ports, &key) : 0;
 
 	if (!port)
-		return TC_ACT_SHOT;
+		return at->flags & SV_PORT_SHARED ? NEXT : TC_ACT_SHOT;
 	skb->tc_index = 0;
+	if (port->flags & SV_PORT_LIMITED) {
+		skb->priority = 0; /* that of its class, which only a pair of devices takes off */
+		skb->mark = port->vni;
+		return UNANSWERED;
+	}
 	skb->tstamp = kept & SV_RETURN_PRIORITY ? SV_RETURNED_PRIORITY : SV_RETURNED;
 	return bpf_redirect(port->vni, BPF_F_INGRESS);
 }
@@ -253,8 +261,11 @@ static __always_inline int from_guest(struct __sk_buff *skb, const int plain)
 	if (port->flags & SV_PORT_LIMITER) {
 		/* It came from a port that limits.bpf.c watches, and out of its queue; or out of the cutter. */
 		was_cut = !!(port->flags & SV_PORT_CUTTER);
-		if (!was_cut && skb->tc_index)
-			return to_port_again(skb);
+		if (!was_cut && (skb->tc_index || port->flags & SV_PORT_SHARED)) {
+			verdict = to_port_again(skb, port);
+			if (verdict != UNANSWERED)
+				return verdict;
+		}
 		ifindex = skb->mark;
 		port = bpf_map_lookup_elem(&ports, &ifindex);
 		if (!port || port->flags & SV_PORT_LIMITER)

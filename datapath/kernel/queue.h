@@ -36,7 +36,7 @@ static __always_inline int to_queue(struct __sk_buff *skb, const struct sv_limit
 		return NEXT;
 	if (l->flags & SV_LIMITER_BARE && put_ethernet(skb))
 		return TC_ACT_SHOT;
-	if (!number) {
+	if (!number || l->flags & SV_LIMITER_MARKED) {
 		skb->mark = skb->ifindex;
 	} else if (skb->priority) {
 		number |= SV_RETURN_PRIORITY;

@@ -41,6 +41,7 @@ SV_ASSERT_SIZE(struct sv_config, 80);
 #define SV_PORT_LIMITER 0x8 /* no guest's: what comes out of the limiter; skb->mark is the ifindex of the guest's port */
 #define SV_PORT_LIMITED 0x10 /* limits.bpf.c watches what the guest sends: what has the port's number as its mark was here before */
 #define SV_PORT_CUTTER 0x80 /* with SV_PORT_LIMITER: what comes out of the cutter, as what comes out of the limiter */
+#define SV_PORT_SHARED 0x100 /* with SV_PORT_LIMITER: a device of the host's own, where all is another's that has no number of ours */
 
 #define SV_PORT_OWN_MAC 0x20 /* of a strict port: and what comes from another MAC address than `mac` */
 #define SV_PORT_ISOLATED 0x40 /* nothing of it reaches the host's stack */
@@ -48,7 +49,8 @@ SV_ASSERT_SIZE(struct sv_config, 80);
 /*
  * What a port without a network sends passes its queue and comes in at the port again, with the mark and the priority that it had.
  * Through the queue tc_index names the port: SV_RETURN and the number are a key of `ports`. At the port only the time stamp tells it
- * from what the guest sends now; like the mark and unlike tc_index, a stamp cannot come from another namespace.
+ * from what the guest sends now; like the mark and unlike tc_index, a stamp cannot come from another namespace. On a device of the host's
+ * own a mark may be the host's: there tc_index names ports with a network, too, whose row has SV_PORT_LIMITED.
  */
 #define SV_RETURN 0x80000000u	      /* no ifindex is that large; sv_port.vni is the port's ifindex */
 #define SV_RETURN_NUMBER 0x7fffu      /* of tc_index; 0: none */

@@ -287,7 +287,7 @@ impl Agent {
                     ),
                     (
                         "peers_unanswered",
-                        "Peers that send nothing although this host sends to them",
+                        "Peers that send nothing although this host sends to them, and answer no probe",
                         self.silent.unanswered() as f64,
                     ),
                     (

@@ -222,7 +222,7 @@ fn data_path_config(config: &Config, kept: &Kept) -> state::Config {
     let parts = [
         (config.congestion.is_some(), CONFIG_CONGESTION),
         (config.reorder.is_some(), CONFIG_REORDER),
-        (config.discovery.is_some(), CONFIG_DISCOVERS),
+        (config.discovery.is_some() || kept.asks, CONFIG_DISCOVERS),
     ];
     let flags = parts.iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
     let cutter = kept.cutter.map_or(0, |[first, _]| first);

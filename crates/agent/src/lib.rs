@@ -15,6 +15,7 @@
 #![cfg(feature = "libbpf")]
 
 mod answers;
+mod asking;
 mod attached;
 mod carrier;
 mod check;

@@ -1,6 +1,7 @@
 //! Brings the kernel to what the configuration wants: only what differs is touched, new state comes before what uses
 //! it, and old state goes after what used it.
 
+use super::asking::Asking;
 use super::attached::Attached;
 use super::carrier::Carriers;
 use super::desired::{self, desired, Desired, Resolved};
@@ -76,6 +77,8 @@ pub(super) struct Agent {
     pub(super) path_mtus: PathMtus,
     /// Peers that do not answer, or are no edges.
     pub(super) silent: Silent,
+    /// Whether they do.
+    pub(super) asking: Asking,
     /// Of what the tables are the outcome; `None` if something did not work, which may work another time.
     pub(super) settled: Option<Seen>,
 }
@@ -168,6 +171,7 @@ impl Agent {
         kept.again = self.follow_fastlane(&mut problems);
         self.again = kept.again.is_some();
         kept.waits = self.can_wait(&mut problems);
+        kept.asks = self.silent.asks();
         self.path_mtus.follow(!self.config.plain && !self.config.peers.is_empty(), &mut problems);
         kept.path_mtus = self.path_mtus.all();
         self.follow_tracer(&kept, &mut problems);

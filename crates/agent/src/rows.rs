@@ -22,6 +22,8 @@ pub(crate) struct Kept {
     pub(crate) path_mtus: BTreeMap<IpAddr, u16>,
     /// What exceeds a guest's share can wait.
     pub(crate) waits: bool,
+    /// Peers are asked whether they are there.
+    pub(crate) asks: bool,
     /// ifindex of both ends of the pair of devices that cuts segments, where it is in place.
     pub(crate) cutter: Option<[u32; 2]>,
     /// The same of the pair by which FastLane sends again.

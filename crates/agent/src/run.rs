@@ -221,6 +221,7 @@ impl Runner {
             controller_lost: None,
             path_mtus: Default::default(),
             silent: Default::default(),
+            asking: Default::default(),
             settled: None,
         };
         agent.adopt_learned()?;

@@ -6,12 +6,17 @@ use std::net::IpAddr;
 use tracing::{info, warn};
 use wire::encap::Heard;
 
-/// Nothing came of a peer for so long although something was sent to it meanwhile, seconds.
+/// Nothing came of a peer for so long although something was sent to it meanwhile, seconds. Its guests may have nothing to say, so it is
+/// asked.
 const SILENCE: f64 = 15.0;
 /// What was heard longer ago says nothing of what the peer is now, seconds.
 const STALE: f64 = 60.0;
 /// A peer may need this long for its first answer, ns.
 const PATIENCE_NS: u64 = 10_000_000_000;
+/// Between two questions, ns; questions without an answer, in a row, that are enough; and peers that are asked at once.
+const PAUSE_NS: u64 = 4_000_000_000;
+const QUESTIONS: u32 = 2;
+const AT_ONCE: usize = 100;
 
 /// How a peer stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,11 +37,22 @@ fn standing(heard: &Heard, now: u64) -> Standing {
     }
 }
 
+/// Of a peer that is [`Standing::Unanswered`].
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    /// Since when, ns.
+    since: u64,
+    /// When it was asked last, and how often since it answered, ns.
+    asked: Option<u64>,
+    questions: u32,
+    /// When it answered last, ns.
+    answered: Option<u64>,
+}
+
 /// Of all peers that should be edges.
 #[derive(Debug, Default)]
 pub(super) struct Silent {
-    /// Since when a peer is as it is, ns.
-    since: BTreeMap<IpAddr, u64>,
+    doubts: BTreeMap<IpAddr, Doubt>,
     unanswered: BTreeMap<IpAddr, String>,
     no_edges: BTreeMap<IpAddr, String>,
     /// Of peers that a controller does not know.
@@ -57,20 +73,25 @@ impl Silent {
         self.unanswered.values().chain(self.no_edges.values()).chain(&self.strangers)
     }
 
-    /// As `peers` stand at `now`.
-    pub(super) fn look<'a>(&mut self, peers: impl Iterator<Item = (&'a PeerRule, Heard)>, now: u64) {
-        let (mut unanswered, mut no_edges, mut since) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    /// As `peers` stand at `now`. Returns who is to be asked whether it is there.
+    pub(super) fn look<'a>(
+        &mut self,
+        peers: impl Iterator<Item = (&'a PeerRule, Heard)>,
+        now: u64,
+    ) -> BTreeSet<IpAddr> {
+        let (mut unanswered, mut no_edges, mut doubts) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for (peer, heard) in peers {
             let (name, address) = (&peer.name, peer.address);
             match standing(&heard, now) {
                 Standing::Well => {}
                 Standing::Unanswered(ago) => {
-                    let began = self.since.get(&address).copied().unwrap_or(now);
-                    since.insert(address, began);
-                    if now.saturating_sub(began) < PATIENCE_NS {
+                    let new = Doubt { since: now, asked: None, questions: 0, answered: None };
+                    let doubt = *doubts.entry(address).or_insert(self.doubts.get(&address).copied().unwrap_or(new));
+                    if now.saturating_sub(doubt.since) < PATIENCE_NS || doubt.questions < QUESTIONS {
                         continue;
                     }
-                    let heard = ago.map_or("nothing was ever heard of it".to_owned(), |ago| {
+                    let answered = doubt.answered.map(|at| now.saturating_sub(at) as f64 / 1e9);
+                    let heard = answered.or(ago).map_or("nothing was ever heard of it".to_owned(), |ago| {
                         format!("nothing was heard of it for {ago:.0} s")
                     });
                     let line = format!(
@@ -92,7 +113,33 @@ impl Silent {
                 info!(peer = %address, "peer {address}: no complaint any more");
             }
         }
-        (self.since, self.unanswered, self.no_edges) = (since, unanswered, no_edges);
+        (self.doubts, self.unanswered, self.no_edges) = (doubts, unanswered, no_edges);
+        self.ask(now)
+    }
+
+    /// Those who were not asked for the longest time: others have their turn at the next look.
+    fn ask(&mut self, now: u64) -> BTreeSet<IpAddr> {
+        let due = |doubt: &Doubt| doubt.asked.is_none_or(|at| now.saturating_sub(at) >= PAUSE_NS);
+        let mut asked: Vec<(&IpAddr, &mut Doubt)> = self.doubts.iter_mut().filter(|(_, doubt)| due(doubt)).collect();
+        asked.sort_by_key(|(_, doubt)| doubt.asked);
+        asked.truncate(AT_ONCE);
+        asked.iter_mut().for_each(|(_, doubt)| {
+            doubt.asked = Some(now);
+            doubt.questions = doubt.questions.saturating_add(1);
+        });
+        asked.into_iter().map(|(peer, _)| *peer).collect()
+    }
+
+    /// Is anybody asked?
+    pub(super) fn asks(&self) -> bool {
+        !self.doubts.is_empty()
+    }
+
+    /// A peer has answered a question.
+    pub(super) fn answered(&mut self, peer: IpAddr, now: u64) {
+        if let Some(doubt) = self.doubts.get_mut(&peer) {
+            (doubt.questions, doubt.answered) = (0, Some(now));
+        }
     }
 
     /// Peers whom a controller's schedules do not name.
@@ -169,5 +216,44 @@ mod tests {
         assert!(complaints[5][0].starts_with(&expected), "{complaints:?}");
         silent.look(peers.iter().zip([heard_at(2, START + 30 * SECOND); 2]), START + 30 * SECOND);
         assert_eq!(silent.problems().count(), 0);
+    }
+
+    #[test]
+    fn a_peer_whose_guests_only_receive_is_not_missed_while_it_answers() {
+        let peers = &config().peers[..1];
+        let (address, mut heard) = (peers[0].address, heard_at(2, START));
+        let (mut silent, mut missed) = (Silent::default(), None);
+        for second in (20..200).step_by(5) {
+            let now = START + second * SECOND;
+            heard.note_sent(now);
+            let asked = silent.look(peers.iter().map(|peer| (peer, heard)), now);
+            assert_eq!(asked, BTreeSet::from([address]), "{second}");
+            if second < 100 {
+                silent.answered(address, now + SECOND / 1000);
+            }
+            missed = missed.or(silent.problems().next().map(|line| (second, line.clone())));
+        }
+        let (second, line) = missed.unwrap();
+        assert_eq!(second, 110, "after two questions: {line}");
+        assert!(line.contains("nothing was heard of it for 15 s"), "{line}");
+        // Another's answer is nobody's.
+        silent.answered("10.9.9.9".parse().unwrap(), START);
+        assert_eq!((silent.doubts.len(), silent.unanswered()), (1, 1));
+    }
+
+    #[test]
+    fn of_many_peers_each_is_asked_in_its_turn() {
+        let of = |n: u8| PeerRule { address: [10, 3, 0, n].into(), ..config().peers[0].clone() };
+        let peers: Vec<PeerRule> = (0..=249).map(of).collect();
+        let (mut silent, mut asked) = (Silent::default(), Vec::new());
+        for second in (0..30).step_by(5) {
+            let now = START + second * SECOND;
+            let mut heard = Heard::default();
+            heard.note_sent(now);
+            asked.extend(silent.look(peers.iter().map(|peer| (peer, heard)), now));
+        }
+        assert_eq!(asked.len(), 6 * AT_ONCE);
+        let times = peers.iter().map(|peer| asked.iter().filter(|at| **at == peer.address).count());
+        assert!(times.clone().all(|n| (2..=3).contains(&n)), "{:?}", times.collect::<Vec<_>>());
     }
 }

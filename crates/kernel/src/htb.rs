@@ -34,12 +34,15 @@ const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
 const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_INIT: u16 = 2;
+const TCA_HTB_DIRECT_QLEN: u16 = 5;
 const TCA_HTB_RATE64: u16 = 6;
 const TCA_HTB_CEIL64: u16 = 7;
 const TCA_FQ_PLIMIT: u16 = 1;
 const TCA_FQ_FLOW_PLIMIT: u16 = 2;
 const TCA_FQ_RATE_ENABLE: u16 = 5;
 const TCA_FQ_HORIZON: u16 = 14;
+/// Of what goes past all classes, more than CPUs that send it at once leave to one another.
+const DIRECT_PACKETS: u32 = 1 << 16;
 /// More than schedules let wait.
 const FQ_PACKETS: u32 = 1 << 24;
 const FQ_HORIZON_US: u32 = 10_000_000;
@@ -161,7 +164,8 @@ fn gone(result: io::Result<()>) -> io::Result<()> {
 pub fn add_root(ifindex: u32, default: u32) -> io::Result<()> {
     // struct tc_htb_glob: version, bytes per quantum, default, debug, a counter
     let init = [3u32, 10, default, 0, 0].map(u32::to_ne_bytes).concat();
-    let options = nested(TCA_OPTIONS, &[attribute(TCA_HTB_INIT, &init)]);
+    let direct = attribute(TCA_HTB_DIRECT_QLEN, &DIRECT_PACKETS.to_ne_bytes());
+    let options = nested(TCA_OPTIONS, &[attribute(TCA_HTB_INIT, &init), direct]);
     let body = with(tcmsg(ifindex, HANDLE, TC_H_ROOT), &[attribute(TCA_KIND, b"htb\0"), options]);
     request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, &body)
 }

@@ -90,11 +90,17 @@ pub struct Hearing {
     v6: Option<OwnedFd>,
 }
 
-/// The same, and sockets that send probes.
+/// Sockets that send probes.
+#[derive(Debug)]
+pub struct Sending {
+    v4: OwnedFd,
+    v6: Option<OwnedFd>,
+}
+
+/// Both.
 #[derive(Debug)]
 pub struct Sockets {
-    send4: OwnedFd,
-    send6: Option<OwnedFd>,
+    sending: Sending,
     hearing: Hearing,
 }
 
@@ -124,14 +130,25 @@ impl Sockets {
     /// # Errors
     /// EPERM without CAP_NET_RAW.
     pub fn open() -> io::Result<Sockets> {
-        // This protocol sends whole packets and receives none.
-        let send4 = raw(AddressFamily::Inet, SockProtocol::Raw)?;
-        Ok(Sockets { send4, send6: raw6(SockProtocol::Raw)?, hearing: Hearing::open(TIME_EXCEEDED)? })
+        Ok(Sockets { sending: Sending::open()?, hearing: Hearing::open(TIME_EXCEEDED)? })
+    }
+
+    pub fn sending(&self) -> &Sending {
+        &self.sending
     }
 
     /// For the answers of routers.
     pub fn hearing(&self) -> &Hearing {
         &self.hearing
+    }
+}
+
+impl Sending {
+    /// # Errors
+    /// EPERM without CAP_NET_RAW.
+    pub fn open() -> io::Result<Sending> {
+        // This protocol sends whole packets and receives none.
+        Ok(Sending { v4: raw(AddressFamily::Inet, SockProtocol::Raw)?, v6: raw6(SockProtocol::Raw)? })
     }
 
     /// `ifindex`: by which the data leaves. Returns bytes sent, IP header included.
@@ -150,13 +167,13 @@ impl Sockets {
                     ipi_addr: libc::in_addr { s_addr: 0 },
                 };
                 let to = SockaddrIn::from(SocketAddrV4::new(to, 0));
-                sendmsg(self.send4.as_raw_fd(), &bytes, &[ControlMessage::Ipv4PacketInfo(&info)], flags, Some(&to))
+                sendmsg(self.v4.as_raw_fd(), &bytes, &[ControlMessage::Ipv4PacketInfo(&info)], flags, Some(&to))
             }
             (IpAddr::V6(from), IpAddr::V6(to)) => {
                 let info =
                     libc::in6_pktinfo { ipi6_addr: libc::in6_addr { s6_addr: from.octets() }, ipi6_ifindex: ifindex };
                 let to = SockaddrIn6::from(SocketAddrV6::new(to, 0, 0, 0));
-                let socket = self.send6.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+                let socket = self.v6.as_ref().ok_or(io::ErrorKind::Unsupported)?;
                 sendmsg(socket.as_raw_fd(), &bytes, &[ControlMessage::Ipv6PacketInfo(&info)], flags, Some(&to))
             }
             _ => return Err(io::ErrorKind::InvalidInput.into()),

@@ -92,10 +92,13 @@ pub const PORT_ISOLATED: u32 = 0x40;
 pub const PORT_LIMITER: u32 = 8;
 /// What the guest sends is limited, and comes back with the port's number as its mark where it is for the host.
 pub const PORT_LIMITED: u32 = 16;
-/// With a number: key of the row of a port without a network that is limited; its `vni` is the port's ifindex.
+/// With a number: key of the row of a port that is limited, and has no network or no device of ours for its queue; its `vni` is the port's
+/// ifindex, and with a network it has [`PORT_LIMITED`].
 pub const RETURN: u32 = 1 << 31;
 /// With [`PORT_LIMITER`]: what comes out of the cutter.
 pub const PORT_CUTTER: u32 = 128;
+/// With [`PORT_LIMITER`]: a device of the host's own. What has no number ([`RETURN`]) there is another's.
+pub const PORT_SHARED: u32 = 256;
 pub const ROUTE_LOCAL: u32 = 1;
 pub const ROUTE_PEER: u32 = 2;
 /// The highest version of docs/wire.md that is spoken to a peer: plain VXLAN.

@@ -14,11 +14,11 @@ const AGE: u32 = 32;
 
 /// Keyed with random numbers of this process.
 #[derive(Debug, Default)]
-pub(super) struct Ids(RandomState);
+pub(crate) struct Ids(RandomState);
 
 impl Ids {
     /// Never 0.
-    pub(super) fn id(&self, probe: &Probe, now: Time) -> u16 {
+    pub(crate) fn id(&self, probe: &Probe, now: Time) -> u16 {
         self.of_age(probe, now.as_ns() >> AGE)
     }
 
@@ -28,7 +28,7 @@ impl Ids {
     }
 
     /// The probe with that source port and identifier, if there can have been one lately.
-    pub(super) fn probe(&self, to: IpAddr, port: u16, id: u16, now: Time) -> Option<Probe> {
+    pub(crate) fn probe(&self, to: IpAddr, port: u16, id: u16, now: Time) -> Option<Probe> {
         let probe = Probe { to, port, ttl: (id & ((1 << TTL) - 1)) as u8 };
         let age = now.as_ns() >> AGE;
         (self.of_age(&probe, age) == id || self.of_age(&probe, age.wrapping_sub(1)) == id).then_some(probe)

@@ -19,10 +19,10 @@ mod schedule;
 
 pub(super) use ::discovery::index_of;
 pub(super) use follow::{carry_over, LINES};
+pub(crate) use id::Ids;
 pub(super) use schedule::schedule;
 
 use ::discovery::{Binding, Change, Config, Discovery, Probe, Progress};
-use id::Ids;
 use kernel::probes::{self, Sockets};
 use kernel::state::{address, Event};
 use std::collections::BTreeMap;
@@ -172,7 +172,7 @@ impl Tracer {
             id,
             time: (now >> 6) as u32,
         };
-        match self.sockets.send(&packet, target.ifindex) {
+        match self.sockets.sending().send(&packet, target.ifindex) {
             Ok(bytes) => {
                 self.stats.probes += 1;
                 self.stats.probe_bytes += bytes as u64;

@@ -1,25 +1,38 @@
 //! Queues of the kernel, changed only where they differ; qdiscs that others set stay.
 
+use super::super::interfaces::{by_name, Interfaces};
 use super::super::rules::LIMIT_NAME;
 use agent_api::config::MAX_PAIRS;
 use kernel::htb::{self, Class, Found, Link, Qdisc};
 use std::io;
+
+const LOOPBACK_NAME: &str = "lo";
 
 /// Where the sending of some ports is limited: it enters by the first device and leaves by the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pair(pub(super) u32);
 
 impl Pair {
+    /// No pair, and the host's own: what is sent to that device comes in there. None of [`Pair::all`], and never removed.
+    pub(super) const LOOPBACK: Pair = Pair(MAX_PAIRS);
+
     pub(super) fn all() -> impl Iterator<Item = Pair> {
         (0..MAX_PAIRS).map(Pair)
     }
 
     pub(super) fn first(self) -> String {
-        format!("{LIMIT_NAME}{}", self.0 * 2)
+        self.end(0)
     }
 
     pub(super) fn second(self) -> String {
-        format!("{LIMIT_NAME}{}", self.0 * 2 + 1)
+        self.end(1)
+    }
+
+    fn end(self, n: u32) -> String {
+        match self {
+            Pair::LOOPBACK => LOOPBACK_NAME.to_owned(),
+            Pair(pair) => format!("{LIMIT_NAME}{}", pair * 2 + n),
+        }
     }
 
     /// Number of the first device, if there is one of that name.
@@ -58,6 +71,15 @@ pub(super) struct Obstacle {
     pub(super) why: String,
     /// The pair, if an fq is on it, which keeps to departure times whosever it is.
     pub(super) fq: Option<Pair>,
+}
+
+/// Why the loopback device cannot have our queue, if so.
+pub(super) fn loopback_obstacle(interfaces: &Interfaces, qdiscs: &[Qdisc]) -> Option<String> {
+    let Some((ifindex, _)) = by_name(interfaces, LOOPBACK_NAME).filter(|(_, lo)| lo.loopback && lo.up) else {
+        return Some(format!("{LOOPBACK_NAME} is not up"));
+    };
+    let other = qdiscs.iter().find(|q| q.ifindex == ifindex && q.is_anothers())?;
+    Some(occupied(LOOPBACK_NAME, other))
 }
 
 /// All devices that bear names of ours.
@@ -136,15 +158,33 @@ pub(crate) fn remove_all() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interfaces::Interface;
 
     fn link(name: &str, ifindex: u32, peer: Option<u32>) -> Link {
         Link { name: name.into(), ifindex, peer }
     }
 
+    fn root(ifindex: u32, kind: &str, handle: u32) -> Qdisc {
+        Qdisc { ifindex, handle, parent: 0xffff_ffff, kind: kind.into(), limit: 0 }
+    }
+
+    #[test]
+    fn lo_is_never_ours_to_remove_and_gives_way_to_others() {
+        assert!(Pair::all().all(|pair| pair != Pair::LOOPBACK));
+        assert_eq!([Pair::LOOPBACK.first(), Pair::LOOPBACK.second()], ["lo", "lo"]);
+        let lo = |up| Interface { name: "lo".into(), up, loopback: true, ..Interface::default() };
+        let why = |up, qdiscs: &[Qdisc]| loopback_obstacle(&Interfaces::from([(1, lo(up))]), qdiscs);
+        for free in [&[][..], &[root(1, "noqueue", 0)], &[root(1, "htb", kernel::htb::HANDLE), root(2, "fq", 0x70000)]]
+        {
+            assert_eq!(why(true, free), None);
+        }
+        assert!(why(true, &[root(1, "netem", 0x70000)]).unwrap().starts_with("lo has a root qdisc that somebody set"));
+        assert_eq!(why(false, &[]).unwrap(), "lo is not up");
+        assert!(loopback_obstacle(&Interfaces::new(), &[]).is_some());
+    }
+
     #[test]
     fn a_pair_gives_way_to_others() {
-        let root =
-            |ifindex, kind: &str, handle| Qdisc { ifindex, handle, parent: 0xffff_ffff, kind: kind.into(), limit: 0 };
         let ours = [link("svlimit0", 5, Some(6)), link("svlimit1", 6, Some(5))];
         let of = |links: &[Link], qdiscs: &[Qdisc]| Pair(0).obstacle(links, qdiscs);
         assert_eq!(of(&[], &[]), None);

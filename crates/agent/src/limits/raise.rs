@@ -3,7 +3,9 @@
 use super::super::attached::Attached;
 use super::super::interfaces::Interfaces;
 use super::super::rows::Rows;
-use super::qdiscs::{add_fq, links, occupied, remove_pairs, set, set_queue, set_root, Obstacle, Pair};
+use super::qdiscs::{
+    add_fq, links, loopback_obstacle, occupied, remove_pairs, set, set_queue, set_root, Obstacle, Pair,
+};
 use super::spread::spread;
 use super::{
     bytes_per_second, class, numbers, wanted, Limited, Wanted, BOTH, IN_BULK, IN_FIRST, OF_FIRST, PORTS, TENANTS,
@@ -13,13 +15,16 @@ use agent_api::config::{Config, LawKind, Pacing, Rate};
 use edge::limiter::Law;
 use kernel::htb::{self, Class, Found, Qdisc, HANDLE, TOP};
 use kernel::state::limiter::{
-    Limiter, LimiterKey, LIMITER_BARE, LIMITER_BOTH, LIMITER_IN, LIMITER_NUMBER, LIMITER_OUT, NUMBERS,
+    Limiter, LimiterKey, LIMITER_BARE, LIMITER_BOTH, LIMITER_IN, LIMITER_MARKED, LIMITER_NUMBER, LIMITER_OUT, NUMBERS,
 };
-use kernel::state::{Plain, Port, PORT_LIMITER, RETURN};
+use kernel::state::{Plain, Port, PORT_LIMITED, PORT_LIMITER, PORT_SHARED, RETURN};
 use kernel::{KernelEdge, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use units::BitRate;
+
+/// Where nothing holds what exceeds a limit.
+const DROPPED: &str = "what exceeds them is dropped, as with limits.pacing = \"virtual\"";
 
 /// What holds the segments of one limit.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +45,8 @@ pub(crate) struct Raise<'a> {
     pub(crate) tenants: &'a mut BTreeMap<String, u32>,
     /// Rows of the map `limiters`, where there is one.
     pub(crate) known: Rows,
-    /// Of ports without a network, by what limits their sending: segments from their queue come back to them by it.
+    /// Of ports without a network, or all where their queue is on a device of the host's own, by what limits their sending: segments
+    /// come out of their queue with it.
     pub(crate) numbers: BTreeMap<LimiterKey, u32>,
 }
 
@@ -55,9 +61,7 @@ impl Raise<'_> {
             problems.push(format!("no rate limit is in force: {e}; selvedge doctor says what is missing"));
             return limited;
         }
-        let alone = limited.wanted.iter().filter(|w| w.network.is_none() && w.key.direction == LIMITER_OUT);
-        let alone: Vec<LimiterKey> = alone.map(|w| w.key).collect();
-        self.numbers = numbers(NUMBERS, &self.known_rows(|row| row.flags >> LIMITER_NUMBER), &alone);
+        self.number_ports(&limited, |w| w.network.is_none());
         let pacing = self.config.limits.pacing;
         if let Some(why) = self.edge.lawless() {
             if pacing != Pacing::Htb {
@@ -84,7 +88,7 @@ impl Raise<'_> {
         if limited.wanted.iter().any(|w| w.key.direction == LIMITER_OUT) {
             let raised = match pacing {
                 Pacing::Htb => self.raise_egress(&mut limited, &qdiscs, problems),
-                Pacing::Departure | Pacing::Virtual => self.schedule_egress(&mut limited, &qdiscs),
+                Pacing::Departure | Pacing::Virtual => self.schedule_egress(&mut limited, &qdiscs, problems),
             };
             if let Err(e) = raised {
                 problems.push(format!("no egress limit is in force: {e}"));
@@ -145,7 +149,9 @@ impl Raise<'_> {
         limited.classes.insert(w.key, (device, class));
         if let Some(number) = self.numbers.get(&w.key).filter(|_| device != 0) {
             row.flags |= number << LIMITER_NUMBER;
-            let port = Port { vni: w.key.ifindex, ..Port::default() };
+            let flags = if w.network.is_some() { PORT_LIMITED } else { 0 };
+            row.flags |= if w.network.is_some() { LIMITER_MARKED } else { 0 };
+            let port = Port { vni: w.key.ifindex, flags, ..Port::default() };
             limited.ports.insert((RETURN | number).as_bytes().to_vec(), port.as_bytes().to_vec());
         }
         limited.rows.insert(w.key.as_bytes().to_vec(), row.as_bytes().to_vec());
@@ -168,15 +174,19 @@ impl Raise<'_> {
 
     /// A pair of devices with our programs on it. Returns the number of the first.
     fn take_pair(&mut self, limited: &mut Limited, pair: Pair) -> Result<u32, Box<dyn std::error::Error>> {
-        let [first, second] = [pair.first(), pair.second()];
-        htb::add_pair(&first, &second)?;
-        limited.pairs.insert(pair);
+        let ([first, second], hosts) = ([pair.first(), pair.second()], pair == Pair::LOOPBACK);
+        if !hosts {
+            htb::add_pair(&first, &second)?;
+            limited.pairs.insert(pair);
+        }
         let [device, out] = [kernel::ifindex(&first)?, kernel::ifindex(&second)?];
-        for (at, name) in [((device, Role::Nothing), &first), ((out, Role::Limiter), &second)] {
+        let nothing = (!hosts).then_some(((device, Role::Nothing), &first));
+        for (at, name) in nothing.into_iter().chain([((out, Role::Limiter), &second)]) {
             self.attached.ensure(self.edge, at, name)?;
             limited.attach.insert(at);
         }
-        let port = Port { flags: PORT_LIMITER, ..Port::default() };
+        let flags = if hosts { PORT_LIMITER | PORT_SHARED } else { PORT_LIMITER };
+        let port = Port { flags, ..Port::default() };
         limited.ports.insert(out.as_bytes().to_vec(), port.as_bytes().to_vec());
         Ok(device)
     }
@@ -212,11 +222,22 @@ impl Raise<'_> {
     }
 
     /// A schedule for each port; an fq on the first of the pair of devices keeps to them, if anything is to.
-    fn schedule_egress(&mut self, limited: &mut Limited, qdiscs: &[Qdisc]) -> Result<(), Box<dyn std::error::Error>> {
+    fn schedule_egress(
+        &mut self,
+        limited: &mut Limited,
+        qdiscs: &[Qdisc],
+        problems: &mut Vec<String>,
+    ) -> Result<(), Box<dyn std::error::Error>> {
         let device = match self.config.limits.pacing {
             Pacing::Departure => match self.free_pairs(qdiscs)? {
                 (free, _) if !free.is_empty() => self.raise_pair(limited, free[0], qdiscs, "fq", add_fq)?,
-                (_, obstacles) => self.borrow_fq(limited, &obstacles)?,
+                (_, obstacles) => {
+                    let device = self.borrow_fq(limited, &obstacles)?;
+                    let why = obstacles.first().filter(|_| device == 0);
+                    problems
+                        .extend(why.map(|obstacle| format!("egress limits have no fq: {}; {DROPPED}", obstacle.why)));
+                    device
+                }
             },
             Pacing::Htb | Pacing::Virtual => 0,
         };
@@ -247,23 +268,39 @@ impl Raise<'_> {
         problems: &mut Vec<String>,
     ) -> Result<(), Box<dyn std::error::Error>> {
         let (free, obstacles) = self.free_pairs(qdiscs)?;
-        let why = match self.raise_classes(limited, &free, qdiscs) {
-            Ok(()) if !free.is_empty() => return Ok(()),
-            Ok(()) => obstacles.first().map_or_else(String::new, |obstacle| obstacle.why.clone()),
-            Err(e) if self.edge.lawless().is_none() => e.to_string(),
-            Err(e) => return Err(e),
+        let why = if free.is_empty() {
+            obstacles.first().map_or_else(String::new, |obstacle| obstacle.why.clone())
+        } else {
+            match self.try_classes(limited, &free, qdiscs) {
+                Ok(()) => return Ok(()),
+                Err(e) => e.to_string(),
+            }
         };
         // Without its programs nobody gives departure times.
-        if self.edge.lawless().is_some() {
-            return Err(why.into());
+        let lawless = self.edge.lawless().is_some();
+        let device = if lawless { 0 } else { self.borrow_fq(limited, &obstacles)? };
+        if device != 0 {
+            problems.push(format!(
+                "egress limits have no queue of HTB: {why}; departure times hold them, as with limits.pacing = \"departure\""
+            ));
+        } else {
+            let whys = match self.raise_on_loopback(limited, qdiscs) {
+                Ok(()) => {
+                    problems.push(format!(
+                        "egress limits have no devices of their own: {why}; an HTB on {} holds them, past which all local traffic of \
+                         this host goes",
+                        Pair::LOOPBACK.first()
+                    ));
+                    return Ok(());
+                }
+                Err(other) => format!("{why}; {other}"),
+            };
+            if lawless {
+                return Err(whys.into());
+            }
+            problems.push(format!("egress limits have no queue of HTB: {whys}; {DROPPED}"));
         }
-        let device = self.borrow_fq(limited, &obstacles)?;
         self.schedule_ports(limited, device);
-        let instead = match device {
-            0 => "what exceeds them is dropped, as with limits.pacing = \"virtual\"",
-            _ => "departure times hold them, as with limits.pacing = \"departure\"",
-        };
-        problems.push(format!("egress limits have no queue of HTB: {why}; {instead}"));
         let shares = limited.wanted.iter().any(|w| w.tenant.is_some() || w.rate.ceiling > w.rate.guarantee);
         if shares || self.config.limits.total.is_some() {
             problems.push(
@@ -272,6 +309,42 @@ impl Raise<'_> {
             );
         }
         Ok(())
+    }
+
+    /// The last place for a queue: all else that is sent to that device goes past the classes, but through the qdisc.
+    fn raise_on_loopback(&mut self, limited: &mut Limited, qdiscs: &[Qdisc]) -> Result<(), Box<dyn std::error::Error>> {
+        if let Some(why) = loopback_obstacle(self.interfaces, qdiscs) {
+            return Err(why.into());
+        }
+        let without = std::mem::take(&mut self.numbers);
+        self.number_ports(limited, |_| true);
+        let raised = self.try_classes(limited, &[Pair::LOOPBACK], qdiscs);
+        if raised.is_err() {
+            self.numbers = without;
+        }
+        raised
+    }
+
+    /// Numbers that stay, for what limits the sending of these ports.
+    fn number_ports(&mut self, limited: &Limited, which: impl Fn(&Wanted) -> bool) {
+        let ports = limited.wanted.iter().filter(|w| w.key.direction == LIMITER_OUT && which(w));
+        let keys: Vec<LimiterKey> = ports.map(|w| w.key).collect();
+        self.numbers = numbers(NUMBERS, &self.known_rows(|row| row.flags >> LIMITER_NUMBER), &keys);
+    }
+
+    /// As [`Raise::raise_classes`], or nothing of it.
+    fn try_classes(
+        &mut self,
+        limited: &mut Limited,
+        free: &[Pair],
+        qdiscs: &[Qdisc],
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let before = limited.clone();
+        let raised = self.raise_classes(limited, free, qdiscs);
+        if raised.is_err() {
+            *limited = before;
+        }
+        raised
     }
 
     fn raise_classes(

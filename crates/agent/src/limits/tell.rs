@@ -20,7 +20,8 @@ pub(crate) fn tell(config: &Config, edge: &KernelEdge, attached: &Attached, limi
     for (device, _) in limited.classes.values() {
         found.entry(*device).or_insert_with(|| htb::classes(*device).unwrap_or_default());
     }
-    let pairs = Pair::all().filter_map(|pair| Some((pair.ifindex()?, pair.first()))).collect();
+    let pairs = Pair::all().chain([Pair::LOOPBACK]);
+    let pairs = pairs.filter_map(|pair| Some((pair.ifindex()?, pair.first()))).collect();
     let kernel = Kernel { edge, found, pairs };
     limited.wanted.iter().map(|w| tell_one(w, config, &kernel, attached, limited)).collect()
 }
@@ -29,7 +30,7 @@ struct Kernel<'a> {
     edge: &'a KernelEdge,
     /// Classes, by device.
     found: BTreeMap<u32, Vec<Found>>,
-    /// Names of our devices.
+    /// Names of the devices on which ports' sending is limited.
     pairs: BTreeMap<u32, String>,
 }
 

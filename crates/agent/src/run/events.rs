@@ -51,11 +51,11 @@ impl Runner {
                 }
                 EVENT_TIMER => self.agent.answer_timer(event, &mut interfaces, &mut self.tally.sent),
                 EVENT_GUEST if self.learn(event) => drop(learned.insert(event.ifindex)),
-                EVENT_REPLY => {
-                    if let Some(tracer) = &mut self.agent.tracer {
-                        tracer.reply(event);
-                    }
-                }
+                EVENT_REPLY => match (self.agent.asking.answer(event), &mut self.agent.tracer) {
+                    (Some(peer), _) => self.agent.silent.answered(peer, event.time),
+                    (None, Some(tracer)) => tracer.reply(event),
+                    (None, None) => {}
+                },
                 EVENT_MARKS => self.agent.answer_marks(event, &mut self.uplink, &mut self.tally.sent),
                 EVENT_EMIT => self.agent.answer_event(event, &mut self.uplink, &mut self.tally.sent),
                 _ => {}

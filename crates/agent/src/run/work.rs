@@ -61,7 +61,10 @@ impl Runner {
         let ids: BTreeMap<IpAddr, u32> = ids.into_iter().map(|(id, peer)| (address(peer.tunnel.remote), id)).collect();
         let heard = |peer: &PeerRule| agent.edge.heard(*ids.get(&peer.address)?).ok().flatten();
         let edges = agent.config.peers.iter().filter(|peer| !peer.plain_vxlan);
-        agent.silent.look(edges.filter_map(|peer| Some((peer, heard(peer)?))), monotonic_ns());
+        let doubted = agent.silent.look(edges.filter_map(|peer| Some((peer, heard(peer)?))), monotonic_ns());
+        if let Err(e) = agent.ask_peers(&doubted) {
+            error!("{e}");
+        }
     }
 
     /// Looks for connections whose guests are to hear something. Takes at most its share of the time.

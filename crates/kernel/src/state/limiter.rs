@@ -23,7 +23,9 @@ pub const LIMITER_BOTH: u32 = 1;
 
 /// Of [`Limiter::flags`]: what the guest sends comes without an Ethernet header.
 pub const LIMITER_BARE: u32 = 2;
-/// Of [`Limiter::flags`], from this bit on: the number of a port without a network, which [`super::RETURN`] names too.
+/// Of [`Limiter::flags`]: what a guest sends has the port's number as its mark, whatever else names the port.
+pub const LIMITER_MARKED: u32 = 4;
+/// Of [`Limiter::flags`], from this bit on: the number that names the port in the queue, which [`super::RETURN`] names too.
 pub const LIMITER_NUMBER: u32 = 16;
 /// Numbers that these may have.
 pub const NUMBERS: std::ops::Range<u32> = 1..0x8000;

@@ -16,13 +16,14 @@ const MOST: usize = 1 << 20;
 const FLOWS: u32 = 100;
 
 /// What the host says of itself; each ends after five seconds.
-const PROGRAMS: [&str; 9] = [
+const PROGRAMS: [&str; 10] = [
     "uname -a",
     "ip -d -s link show",
     "ip address show",
     "ip route show table all",
     "tc -s qdisc show",
     "tc -s class show dev svlimit0",
+    "tc -s class show dev lo",
     "bpftool net show",
     "bpftool prog show",
     "journalctl -u selvedge -n 500 --no-pager -o short-iso",

@@ -4,7 +4,7 @@ use super::limits::{holds, limit};
 use super::world::{eventually, World, LEARNING};
 
 /// A kernel without type information, as far as a program can see.
-const UNTYPED: [&str; 6] =
+pub(super) const UNTYPED: [&str; 6] =
     ["unshare", "--mount", "sh", "-c", "mount -t tmpfs tmpfs /sys/kernel/btf && exec \"$@\"", "sh"];
 
 #[test]

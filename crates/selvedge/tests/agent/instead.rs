@@ -1,7 +1,8 @@
-//! What holds a port's sending where our pair of devices or its HTB cannot.
+//! What holds a port's sending where our pairs of devices or their HTB cannot.
 
 use super::alone::configure;
-use super::limits::{holds, limit};
+use super::degraded::UNTYPED;
+use super::limits::{holds, limit, limited_world};
 use super::unusual::opened_in;
 use super::world::{eventually, ip, World};
 use nix::fcntl::{open, OFlag};
@@ -107,35 +108,139 @@ fn is_held(world: &World, how: &str) {
     assert!(flood.wait().unwrap().success());
 }
 
+/// Nobody but others has the devices of ours that there could be, the first of them by its second name.
+fn take_all_names(world: &World) {
+    let host = world.host(0);
+    ip(&format!("-n {host} link add svlimit1 type veth peer name other0"));
+    for n in 1..PAIRS {
+        ip(&format!("-n {host} link add svlimit{} type veth peer name other{n}", 2 * n));
+    }
+}
+
+fn problems(world: &World) -> String {
+    world.ask(0, &["status"])["problems"].to_string()
+}
+
+/// What is on host 0's loopback device: our queue, somebody's, or nothing; and whether our program is there.
+fn on_loopback(world: &World) -> (String, bool) {
+    let shown = world.exec(&world.host(0), "tc qdisc show dev lo").stdout;
+    let words = String::from_utf8_lossy(&shown).into_owned();
+    let words: Vec<&str> = words.split_whitespace().skip(1).take(2).collect();
+    let pins = ["links", "filters"].map(|of| world.pins(0).join(of));
+    let links = pins.iter().any(|of| of.join("limiter-1").exists() || of.join("limiter-1-first").exists());
+    (words.join(" "), links)
+}
+
+const HELD_ON_LO: &str = "egress limits have no devices of their own: svlimit1 is another's device; rename or remove it; an HTB on lo holds them";
+
+fn is_on_loopback(world: &World) {
+    let (told, now) = (problems(world), limit(world, "lxc0", "egress"));
+    assert!(told.contains(HELD_ON_LO), "{told}");
+    assert!(now["in_force"] == true && now["pacing"] == "htb" && now["device"] == "lo", "{now}");
+    assert_eq!(on_loopback(world), ("htb 5e1f:".into(), true));
+}
+
+fn is_off_loopback(world: &World) {
+    assert_eq!(on_loopback(world), ("noqueue 0:".into(), false));
+}
+
 #[test]
-fn where_others_have_all_devices_a_guest_is_held_without_a_queue() {
+fn where_others_have_one_pair_the_next_is_taken() {
     let Some(mut world) = World::new("io") else { return };
     let host = world.host(0);
-    ip(&format!("-n {host} addr add 10.7.0.1/16 dev lxc0"));
-    // One pair by its second name.
     ip(&format!("-n {host} link add svlimit1 type veth peer name other0"));
     configure(&world, PORT);
     let agent = world.start(0, &[]);
     assert_eq!(limit(&world, "lxc0", "egress")["device"], "svlimit2");
-    assert_eq!(world.ask(0, &["status"])["problems"].to_string(), "[]");
-    for n in 2..PAIRS {
-        ip(&format!("-n {host} link add svlimit{} type veth peer name other{n}", 2 * n));
-    }
-    // Our pair goes; its names are another's from then on.
+    assert_eq!(problems(&world), "[]");
     assert!(world.end(agent, "TERM") && world.stop(0).status.success());
     assert!(world.has_interface(0, "svlimit1") && !world.has_interface(0, "svlimit2"));
-    ip(&format!("-n {host} link add svlimit2 type veth peer name other1"));
+}
+
+#[test]
+fn where_others_have_all_devices_an_htb_on_lo_holds_a_guest() {
+    let Some(mut world) = World::new("il") else { return };
+    let (host, guest) = (world.host(0), world.guest(0));
+    ip(&format!("-n {host} addr add 10.7.0.1/16 dev lxc0"));
+    take_all_names(&world);
+    configure(&world, PORT);
     let agent = world.start(0, &[]);
-    let problems = world.ask(0, &["status"])["problems"].to_string();
-    let said = "egress limits have no queue of HTB: svlimit1 is another's device; rename or remove it; what exceeds them is dropped";
-    assert!(problems.contains(said), "{problems}");
+    is_on_loopback(&world);
+    // Nothing is dropped to hold the rate, nor lost on its way; and the law sees the queue.
+    world.transfer_in("client", [&guest, &host], "10.7.0.1:9000", 3_000_000, |world| {
+        holds(world, "lxc0", "egress", 50e6);
+        let now = limit(world, "lxc0", "egress");
+        for key in ["dropped_segments", "unread_segments"] {
+            assert_eq!(now[key], 0, "{now}");
+        }
+        assert!(now["windows_lowered"].as_u64() > Some(0), "{now}");
+    });
+    // The host's own goes past it.
+    let before = limit(&world, "lxc0", "egress")["sent_bytes"].clone();
+    assert!(world.exec(&host, "ping -c 3 -i 0.1 -W 1 -m 7 127.0.0.1").status.success());
+    world.transfer_in("client", [&host, &host], "127.0.0.1:9001", 30_000_000, |_| {});
+    assert_eq!(limit(&world, "lxc0", "egress")["sent_bytes"], before);
+    is_held(&world, "htb");
+
+    // Without an agent limits stay in force, and go with the configuration's.
+    assert!(!world.end(agent, "KILL"));
+    assert_eq!(on_loopback(&world), ("htb 5e1f:".into(), true));
+    assert!(world.ping("10.7.0.1", 2));
+    configure(&world, "[[port]]\ninterface = \"lxc0\"\ningress_rate = \"1Gbps\"\n");
+    let agent = world.start(0, &[]);
+    assert_eq!(problems(&world), "[]");
+    is_off_loopback(&world);
+    configure(&world, PORT);
+    assert!(world.ctl(0, &["reload"]).status.success());
+    is_on_loopback(&world);
+    // `agent stop` beside an agent, and after one that was killed.
+    assert!(world.stop(0).status.success() && world.wait(agent));
+    is_off_loopback(&world);
+    let agent = world.start(0, &[]);
+    is_on_loopback(&world);
+    assert!(!world.end(agent, "KILL"));
+    assert!(world.stop(0).status.success());
+    is_off_loopback(&world);
+    // Without laws, too.
+    let agent = world.start(0, &UNTYPED);
+    let now = limit(&world, "lxc0", "egress");
+    assert!(now["in_force"] == true && now["law"] == "none" && now["device"] == "lo", "{now}");
+    is_held(&world, "htb");
+    assert!(world.end(agent, "TERM") && world.stop(0).status.success());
+    is_off_loopback(&world);
+    for n in 0..PAIRS {
+        assert!(world.has_interface(0, &format!("other{n}")));
+    }
+}
+
+#[test]
+fn where_lo_has_anothers_qdisc_what_exceeds_a_limit_is_dropped() {
+    let Some(mut world) = World::new("iq") else { return };
+    let host = world.host(0);
+    ip(&format!("-n {host} addr add 10.7.0.1/16 dev lxc0"));
+    take_all_names(&world);
+    assert!(world.exec(&host, "tc qdisc add dev lo root handle 7: pfifo").status.success());
+    configure(&world, PORT);
+    let agent = world.start(0, &[]);
+    let told = problems(&world);
+    for said in [
+        "egress limits have no queue of HTB: svlimit1 is another's device; rename or remove it; lo has a root qdisc that somebody set (pfifo 7:)",
+        "what exceeds them is dropped",
+    ] {
+        assert!(told.contains(said), "{told}");
+    }
     is_held(&world, "virtual");
     assert!(world.ping("10.7.0.1", 2), "what was dropped was the flood's");
-    // As soon as there is room, the queue is back.
+    assert_eq!(on_loopback(&world), ("pfifo 7:".into(), false));
+    // The best that there is room for, each time.
+    assert!(world.exec(&host, "tc qdisc del dev lo root").status.success());
+    assert!(world.ctl(0, &["reload"]).status.success());
+    is_on_loopback(&world);
     ip(&format!("-n {host} link del other3"));
     assert!(world.ctl(0, &["reload"]).status.success());
     assert_eq!(limit(&world, "lxc0", "egress")["device"], "svlimit6");
-    assert_eq!(world.ask(0, &["status"])["problems"].to_string(), "[]");
+    assert_eq!(problems(&world), "[]");
+    is_off_loopback(&world);
     is_held(&world, "htb");
     assert!(world.end(agent, "TERM") && world.stop(0).status.success());
     assert!(
@@ -143,6 +248,25 @@ fn where_others_have_all_devices_a_guest_is_held_without_a_queue() {
             && world.has_interface(0, "svlimit14")
             && !world.has_interface(0, "svlimit6")
     );
+}
+
+#[test]
+fn a_guest_of_a_network_is_held_on_lo_too() {
+    let Some(mut world) = limited_world("iw", "egress_rate = \"50Mbps\"", take_all_names) else { return };
+    is_on_loopback(&world);
+    world.transfer("10.7.2.2:9000", 3_000_000, |world| {
+        holds(world, "lxc0", "egress", 50e6);
+        let now = limit(world, "lxc0", "egress");
+        assert_eq!((&now["dropped_segments"], &now["unread_segments"]), (&0.into(), &0.into()), "{now}");
+    });
+    // What is for the host comes from the port, and from there only.
+    let host = world.host(0);
+    ip(&format!("-n {host} addr add 10.9.0.1/32 dev lxc0"));
+    ip(&format!("-n {host} route add 10.7.1.2/32 dev lxc0"));
+    ip(&format!("-n {} route add 10.9.0.1/32 dev eth0", world.guest(0)));
+    assert!(world.ping("10.9.0.1", 2));
+    assert!(world.stop(0).status.success());
+    is_off_loopback(&world);
 }
 
 #[test]

@@ -38,6 +38,30 @@ fn a_peer_that_does_not_answer_is_named_until_it_does() {
 }
 
 #[test]
+fn a_peer_whose_guests_only_receive_is_no_dead_one() {
+    let Some(mut world) = World::new("po") else { return };
+    world.configure_both();
+    world.start_both();
+    eventually("guest 1 is learned", || {
+        world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
+    });
+    assert!(world.exec(&world.guest(1), "sysctl -qw net.ipv4.icmp_echo_ignore_all=1").status.success());
+    // 15 s of silence, 10 s of patience, and 5 s between two looks: without asking it would be missed.
+    for second in 0..40 {
+        assert!(!world.ping("10.7.2.2", 1), "guest 1 says nothing");
+        assert_eq!(problems(&world), "[]", "after {second} s and more");
+    }
+    assert!(world.counter(1, "probes_answered") > 2);
+    // No answer by the edge either.
+    assert!(world.stop(1).status.success());
+    eventually("the peer is missed", || {
+        let _unanswered = world.ping("10.7.2.2", 1);
+        problems(&world).contains("peer host2 (192.168.99.2): what is sent to it has no answer")
+    });
+    assert_eq!(gauge(&world, "selvedge_peers_unanswered"), Some(1.0));
+}
+
+#[test]
 fn a_peer_that_is_no_edge_is_named() {
     let Some(mut world) = World::new("pn") else { return };
     world.configure(0, NAMED);
