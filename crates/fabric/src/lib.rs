@@ -13,6 +13,7 @@ mod classes;
 mod codel;
 mod config;
 mod conga;
+mod cut;
 mod dre;
 mod fabric;
 mod flowlets;
@@ -29,11 +30,12 @@ pub use capture::{Captured, Tap};
 pub use codel::Codel;
 pub use config::{Aqm, Buffer, Multipath, Parallel, RandomLoss, SwitchConfig};
 pub use conga::conga_suits;
+pub use cut::Cut;
 pub use fabric::{Event, Fabric};
 pub use flowlets::FLOWLET_TABLE_BYTES;
 pub use notify::{Notify, NotifyStats, Pace};
 pub use packet::{
     flow_hash, Audit, Delivery, List, Packet, PacketId, Packets, Probe, MAX_HOPS, NOTIFICATION, NO_PACKET, PORT_LABELS,
 };
-pub use partition::{Border, Cut, Part};
+pub use partition::{Border, Part};
 pub use port::{PortId, PortStats};

@@ -1,6 +1,6 @@
-//! A fabric in parts that run side by side: how it is cut, and what passes between parts.
+//! A fabric in parts that run side by side, and what passes between them.
 //!
-//! Part 0 has all hosts with their ports; switches make up the others. A port belongs to the part of the node that it leaves. What
+//! Part 0 has all hosts with their ports, and some switches: see [`Cut`]. A port belongs to the part of the node that it leaves. What
 //! it sends to another part travels by mail: the part starts all transmissions that are due by the end of a window, and
 //! posts the packets with their times of arrival. These lie beyond the window, because a window is no longer than the least
 //! delay of a link between parts. So nobody hears of anything too late, and each part sees the events of its nodes in the
@@ -8,108 +8,13 @@
 //! receiver only the wire.
 
 use crate::conga::Header;
+use crate::cut::Cut;
 use crate::fabric::{Event, Fabric};
 use crate::packet::{Hop, Packet};
 use crate::port::PortId;
 use sim::{Done, Scheduler};
 use std::sync::{Arc, Mutex, PoisonError};
-use topology::{NodeId, Topology};
 use units::Time;
-
-/// Which part each node belongs to.
-#[derive(Clone, Debug)]
-pub struct Cut {
-    /// By node; hosts are in part 0.
-    owner: Arc<[u16]>,
-    parts: usize,
-    lookahead: Time,
-}
-
-/// Windows shorter than this hold next to nothing.
-const LEAST_LOOKAHEAD: Time = Time::from_ns(50);
-/// Parts for each thread: enough that loads even out, and no more, because every part knows all ports.
-const PARTS_PER_THREAD: usize = 4;
-
-impl Cut {
-    /// Cuts a fabric for so many threads: its pods, and the switches above them each by itself. Switches that shorter links join than
-    /// those between hosts and switches stay together.
-    ///
-    /// # Errors
-    /// Why it is not cut, as the end of a sentence.
-    pub fn new(topology: &Topology, threads: usize) -> Result<Cut, String> {
-        let delay = |link: u32| topology.links[link as usize].delay;
-        let access = topology.hosts().map(|host| delay(topology.host_link(host))).min().unwrap_or(Time::ZERO);
-        if access < LEAST_LOOKAHEAD {
-            return Err(format!("a host's link has a delay of {access}, and {LEAST_LOOKAHEAD} are needed"));
-        }
-        let top = topology.switches().filter_map(|switch| topology.tier(switch)).max();
-        let mut groups = Groups((0..topology.nodes.len() as NodeId).collect());
-        for link in topology.fabric_links() {
-            let ends = topology.links[link as usize];
-            let below_top = topology.tier(ends.a) < top && topology.tier(ends.b) < top;
-            if below_top || delay(link) < access {
-                groups.join(ends.a, ends.b);
-            }
-        }
-        let mut owner = vec![0; topology.nodes.len()];
-        let parts = groups.spread(topology, PARTS_PER_THREAD * threads.clamp(1, 1024), &mut owner);
-        // Two short links may have joined groups that long ones join, too: those count for nothing.
-        let between = topology.links.iter().filter(|link| owner[link.a as usize] != owner[link.b as usize]);
-        let lookahead = between.map(|link| link.delay).min().unwrap_or(access);
-        Ok(Cut { owner: owner.into(), parts: parts + 1, lookahead })
-    }
-
-    /// The least time from a packet's start at one part to its arrival at another.
-    pub fn lookahead(&self) -> Time {
-        self.lookahead
-    }
-
-    /// The part of a node.
-    pub fn owner(&self, node: NodeId) -> usize {
-        usize::from(self.owner[node as usize])
-    }
-}
-
-/// Disjoint sets of nodes; each names another of its set, or itself.
-struct Groups(Vec<NodeId>);
-
-impl Groups {
-    fn find(&mut self, mut node: NodeId) -> NodeId {
-        while self.0[node as usize] != node {
-            let above = self.0[self.0[node as usize] as usize];
-            self.0[node as usize] = above;
-            node = above;
-        }
-        node
-    }
-
-    fn join(&mut self, a: NodeId, b: NodeId) {
-        let (a, b) = (self.find(a), self.find(b));
-        self.0[a.max(b) as usize] = a.min(b);
-    }
-
-    /// Gives every switch's part, 1 to at most `most`: groups of many ports first, each to the part with fewest. Returns how many.
-    fn spread(&mut self, topology: &Topology, most: usize, owner: &mut [u16]) -> usize {
-        let mut weights = vec![0usize; topology.nodes.len()];
-        for switch in topology.switches() {
-            let group = self.find(switch);
-            weights[group as usize] += topology.neighbours(switch).len();
-        }
-        let mut groups: Vec<NodeId> = topology.switches().filter(|&switch| weights[switch as usize] > 0).collect();
-        groups.sort_by_key(|&group| (std::cmp::Reverse(weights[group as usize]), group));
-        let mut parts = vec![0usize; groups.len().min(most)];
-        let mut part_of = vec![0u16; topology.nodes.len()];
-        for group in groups {
-            let Some(least) = (0..parts.len()).min_by_key(|&part| parts[part]) else { break };
-            parts[least] += weights[group as usize];
-            part_of[group as usize] = least as u16 + 1;
-        }
-        for switch in topology.switches() {
-            owner[switch as usize] = part_of[self.find(switch) as usize];
-        }
-        parts.len()
-    }
-}
 
 /// A packet on its way from one part to another.
 #[derive(Debug)]
@@ -177,7 +82,7 @@ impl Border {
     }
 }
 
-/// Some switches of a fabric, with their own events.
+/// Some switches of a fabric and no host, with their own events.
 #[derive(Debug)]
 pub struct Part {
     pub fabric: Fabric,

@@ -257,7 +257,7 @@ impl<'a> World<'a> {
         true
     }
 
-    /// The same, hosts here and switches on whatever thread is free.
+    /// The same, the hosts' part here and the others on whatever thread is free.
     fn advance_by_windows(
         &mut self,
         limit: Time,

@@ -2,12 +2,15 @@
 
 use edge::Balance;
 use fabric::{Aqm, Buffer, Multipath, Notify, Parallel, RandomLoss, SwitchConfig};
-use host::experiment::{Controller, EdgeConfig, Experiment, Failure, HostConfig, Limiter, LimiterClass, Record};
+use host::experiment::{
+    Controller, EdgeConfig, Experiment, Failure, HostConfig, Limiter, LimiterClass, Record, ServerModel, Tenants,
+};
 use host::outcome::Outcome;
 use host::tcp::cc::Algorithm;
-use host::tcp::fastlane;
+use host::tcp::{fastlane, pfabric, Recovery};
 use host::workload::{Cdf, Datagrams, HostMap, Pairs, Pattern, Workload};
 use host::{mptcp, Windows};
+use proptest::bool::weighted;
 use proptest::prelude::*;
 use proptest::sample::select;
 use topology::{Clos, FatTree, Prune, SingleSwitch, Topology};
@@ -17,8 +20,9 @@ const RATE: BitRate = BitRate::from_gbps(10);
 const DELAY: Time = Time::from_us(1);
 const DURATION: Time = Time::from_us(700);
 
-fn clos(parallel_links: u32, fabric_delay: Time) -> Topology {
-    let (leaves, spines, hosts_per_leaf) = (3, 2, 3);
+/// Three leaves.
+fn clos([hosts_per_leaf, spines, parallel_links]: [u32; 3], fabric_delay: Time) -> Topology {
+    let leaves = 3;
     let (host_rate, fabric_rate) = (RATE, RATE);
     Clos { leaves, spines, parallel_links, hosts_per_leaf, host_rate, host_delay: DELAY, fabric_rate, fabric_delay }
         .build()
@@ -83,6 +87,22 @@ fn workloads(n: u32) -> Vec<Workload> {
     ]
 }
 
+fn speak_pfabric(e: &mut Experiment) {
+    e.switches.ranked = true;
+    (e.hosts.tso, e.hosts.tcp.undo, e.hosts.tcp.recovery) = (false, false, Recovery::Timer);
+    e.hosts.tcp.pfabric = Some(pfabric::Options::default());
+    (e.hosts.tcp.rto_min, e.hosts.tcp.rto_initial) = (Time::from_us(150), Time::from_us(150));
+}
+
+const SERVER: ServerModel = ServerModel { parallel: 2, service: Time::from_us(2), notifications: true };
+
+/// Of three guests of each host.
+fn shares() -> Tenants {
+    let hold = edge::hygenicc::Hold::Delay(Bytes(200_000));
+    let config = edge::hygenicc::Config { hold, ..edge::hygenicc::Config::new(RATE, Time::from_us(20)) };
+    Tenants { config, weights: vec![1, 2, 1] }
+}
+
 fn run(e: &Experiment, threads: usize) -> Outcome {
     host::run_on(e, threads, &mut |_| {}).unwrap()
 }
@@ -113,7 +133,7 @@ fn same_on_any_number_of_threads(e: &Experiment) -> Result<Outcome, String> {
         if let Some(why) = &outcome.windows.refused {
             return Err(format!("refused: {why}"));
         }
-        if outcome.windows.switch_events == 0 {
+        if outcome.windows.other_events == 0 {
             return Err("nothing ran elsewhere".to_owned());
         }
         if let Some(difference) = difference(&expected, &bytes(outcome)) {
@@ -129,18 +149,21 @@ proptest! {
     #[test]
     fn any_scenario_gives_the_same_bytes(
         seed in 0u64..1000,
-        shape in 0usize..4,
+        shape in 0usize..5,
         multipath in 0usize..6,
         scheme in select(vec!["ecmp", "flowcell", "flowlet", "clove-int"]),
         (shared, red, priorities, in_order) in (any::<bool>(), any::<bool>(), 1u8..4, any::<bool>()),
         (loss, notify, fails, controller) in (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
         (mptcp, limiter, congestion) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        (tenants, repairs, server, ranks) in (weighted(0.3), any::<bool>(), weighted(0.3), weighted(0.3)),
         which in 1u8..128,
     ) {
         let topology = match shape {
-            0 => clos(1, DELAY),
-            1 => clos(2, Time::from_ns(600)),
-            2 => clos(1, Time::from_us(3)),
+            0 => clos([3, 2, 1], DELAY),
+            1 => clos([3, 2, 2], Time::from_ns(600)),
+            2 => clos([3, 2, 1], Time::from_us(3)),
+            // Two threads have a leaf among the hosts.
+            3 => clos([2, 6, 1], DELAY),
             _ => fat_tree(),
         };
         let gap = Time::from_us(20);
@@ -151,7 +174,7 @@ proptest! {
             2 => Multipath::EcmpFlowcell,
             3 => Multipath::Spray,
             4 => Multipath::LetFlow { gap },
-            _ if shape == 3 => Multipath::Ecmp,
+            _ if shape == 4 => Multipath::Ecmp,
             _ => Multipath::Conga { gap },
         };
         e.edge.balance = scheme.parse::<Balance>().unwrap();
@@ -168,8 +191,16 @@ proptest! {
         e.loss = RandomLoss { per_million: if loss { 500 } else { 0 } };
         if notify {
             e.switches.notify = Some(Notify { work_conserving: seed % 2 == 0, ..Notify::default() });
-            e.hosts.tcp.fastlane = Some(fastlane::Options::default());
+            match repairs {
+                true => e.edge.fastlane = Some(edge::fastlane::Config::default()),
+                false => e.hosts.tcp.fastlane = Some(fastlane::Options::default()),
+            }
         }
+        if ranks {
+            speak_pfabric(&mut e);
+        }
+        e.hosts.server = server.then_some(SERVER);
+        e.edge.tenants = tenants.then(shares);
         if fails {
             // A busy link, in the middle of a window and at the very start of the measured part.
             let link = e.topology.fabric_links().start;
@@ -181,7 +212,7 @@ proptest! {
         }
         e.edge.controller =
             controller.then_some(Controller { reacts_after: Time::from_us(100), prune: Prune::default() });
-        e.hosts.mptcp = mptcp.then_some(mptcp::Config { subflows: 3, congestion: Algorithm::Olia });
+        e.hosts.mptcp = (mptcp && !ranks).then_some(mptcp::Config { subflows: 3, congestion: Algorithm::Olia });
         e.edge.limiter = limiter.then(|| Limiter {
             hosts: Some(vec![0, 3]),
             total: None,
@@ -196,6 +227,7 @@ proptest! {
         e.workloads = workloads(n).into_iter().enumerate().filter(|(n, _)| which & 1 << n != 0).map(|w| w.1).collect();
         for (n, workload) in e.workloads.iter_mut().enumerate() {
             workload.priority = n as u8 % 3;
+            workload.guest = if tenants { n as u8 % 3 } else { 0 };
         }
         if let Err(problem) = same_on_any_number_of_threads(&e) {
             return Err(TestCaseError::fail(problem));
@@ -206,7 +238,7 @@ proptest! {
 /// What only some switches do: probes that they turn back.
 #[test]
 fn discovery_gives_the_same_bytes() {
-    let mut e = base(clos(2, DELAY), 3);
+    let mut e = base(clos([3, 2, 2], DELAY), 3);
     let period = Time::from_ms(20);
     e.edge.discovery = Some(discovery::Config {
         period,
@@ -222,10 +254,41 @@ fn discovery_gives_the_same_bytes() {
     assert!(!outcome.discovered.is_empty());
 }
 
+/// What hosts and edges do on their own: shares of guests, repairs of drops, a server in front of the receive path.
+#[test]
+fn shares_and_repairs_give_the_same_bytes() {
+    let mut e = base(fat_tree(), 5);
+    e.switches.buffer = Buffer::PerPort(Bytes(30_000));
+    e.switches.aqm = Some(Aqm::Threshold { k: Bytes(10_000) });
+    e.switches.notify = Some(Notify::default());
+    e.edge.fastlane = Some(edge::fastlane::Config::default());
+    e.edge.tenants = Some(shares());
+    e.hosts.server = Some(SERVER);
+    e.workloads = workloads(16);
+    for (n, workload) in e.workloads.iter_mut().enumerate() {
+        workload.guest = n as u8 % 3;
+    }
+    let outcome = same_on_any_number_of_threads(&e).unwrap();
+    let sum = |of: fn(&host::outcome::HostRecord) -> u64| outcome.hosts.iter().map(of).sum::<u64>();
+    let did = [sum(|h| h.hygenicc.marks_heard), sum(|h| h.fastlane.notifications), sum(|h| h.fastlane.resent)];
+    assert!(did.iter().all(|&n| n > 0), "{did:?}");
+    assert_ne!(outcome.server_delays, host::measure::Delays::default());
+}
+
+#[test]
+fn pfabric_gives_the_same_bytes() {
+    let mut e = base(fat_tree(), 6);
+    e.switches.buffer = Buffer::PerPort(Bytes(20_000));
+    speak_pfabric(&mut e);
+    e.workloads = workloads(16);
+    let outcome = same_on_any_number_of_threads(&e).unwrap();
+    assert!(outcome.ports.iter().map(|port| port.dropped_packets).sum::<u64>() > 0);
+}
+
 /// The packets on a wire are dropped when its link fails, wherever they are kept.
 #[test]
 fn a_failed_link_drops_what_is_under_way() {
-    let mut e = base(clos(1, Time::from_us(3)), 1);
+    let mut e = base(clos([3, 2, 1], Time::from_us(3)), 1);
     e.workloads = workloads(9).into_iter().take(1).collect();
     let link = e.topology.fabric_links().start;
     e.failures = vec![Failure { at: Time::from_us(250), link, up: false }];
@@ -251,11 +314,13 @@ fn windows_are_counted() {
     e.workloads = workloads(16).into_iter().take(1).collect();
     let outcome = run(&e, 2);
     let windows = &outcome.windows;
-    // Four pods and four core switches at four parts a thread, and the hosts.
-    assert_eq!((windows.parts, windows.lookahead), (9, DELAY));
+    // All hosts with three racks' switches; the switches above, with as many; two more.
+    assert_eq!((windows.parts, windows.lookahead), (4, DELAY));
     assert!(windows.windows <= (e.duration + e.drain).as_ps() / DELAY.as_ps() * 2, "{windows:?}");
-    assert!(windows.busiest_part_events * 8 >= windows.switch_events, "{windows:?}");
-    let globals = outcome.events - windows.host_events - windows.switch_events;
+    assert!(windows.busiest_other_events * 2 >= windows.other_events, "{windows:?}");
+    let events = windows.hosts_part_events + windows.other_events;
+    assert!(windows.hosts_part_events * 4 >= events, "{windows:?}");
+    let globals = outcome.events - events;
     assert!((2..100).contains(&globals), "{globals} events concern the whole network");
     assert_eq!(run(&e, 1).windows, Windows::default());
 }

@@ -36,11 +36,11 @@ pub struct Windows {
     pub parts: usize,
     pub lookahead_s: f64,
     pub windows: u64,
-    /// Events of hosts, which are one part, and of switches.
-    pub host_events: u64,
-    pub switch_events: u64,
-    /// Of the busiest part of switches in each window, summed.
-    pub busiest_part_events: u64,
+    /// Events of the part that has all hosts, and of the others.
+    pub hosts_part_events: u64,
+    pub other_events: u64,
+    /// Of the busiest of the others in each window, summed.
+    pub busiest_other_events: u64,
 }
 
 impl Windows {
@@ -49,9 +49,9 @@ impl Windows {
             parts: windows.parts,
             lookahead_s: windows.lookahead.as_secs_f64(),
             windows: windows.windows,
-            host_events: windows.host_events,
-            switch_events: windows.switch_events,
-            busiest_part_events: windows.busiest_part_events,
+            hosts_part_events: windows.hosts_part_events,
+            other_events: windows.other_events,
+            busiest_other_events: windows.busiest_other_events,
         })
     }
 }
@@ -140,13 +140,13 @@ fn print(speed: &Speed) {
     if let Some(w) = &speed.windows {
         let each = |events: u64| table::number(events as f64 / w.windows.max(1) as f64);
         say!(
-            "windows          {} of at most {} us: {} events of hosts, {} of switches in {} parts, {} of the busiest of these",
+            "windows          {} of at most {} us: {} events in the hosts' part, {} in {} others, {} in the busiest of these",
             w.windows,
             table::number(w.lookahead_s * 1e6),
-            each(w.host_events),
-            each(w.switch_events),
+            each(w.hosts_part_events),
+            each(w.other_events),
             w.parts - 1,
-            each(w.busiest_part_events)
+            each(w.busiest_other_events)
         );
     }
     say!("packet-hops/s    {:.2} million ({} in all)", speed.packet_hops_per_s / 1e6, speed.packet_hops);

@@ -1,4 +1,4 @@
-//! A network whose fabric is cut: the switches run on other threads, a window of time after another, and hosts stay here.
+//! A network whose fabric is cut: most switches run on other threads, a window of time after another. Hosts stay here.
 //!
 //! What concerns the whole network (failures, samples, the bounds of the measured part) happens between windows, when nobody
 //! else holds a part. In a network that is not cut the same calls go to the one fabric.
@@ -29,11 +29,11 @@ pub struct Windows {
     pub parts: usize,
     pub lookahead: Time,
     pub windows: u64,
-    /// Events of hosts, and of switches.
-    pub host_events: u64,
-    pub switch_events: u64,
-    /// Events of the busiest part of switches in each window, summed.
-    pub busiest_part_events: u64,
+    /// Events of the part that has all hosts, and of the others.
+    pub hosts_part_events: u64,
+    pub other_events: u64,
+    /// Events of the busiest of the others in each window, summed.
+    pub busiest_other_events: u64,
     /// Why the run had one thread although it was given more.
     pub refused: Option<String>,
 }
@@ -70,33 +70,34 @@ impl Network<'_> {
         (next <= limit).then_some(last.min(limit))
     }
 
-    /// Takes in what switches have posted to hosts.
+    /// Takes in what other parts have posted.
     pub(crate) fn fetch(&mut self) {
         if let Some(there) = &mut self.elsewhere {
             there.border.fetch(&mut self.fabric, self.clock.scheduler());
         }
     }
 
-    /// Posts what hosts have sent by `until`.
+    /// Posts what has left for other parts by `until`.
     pub(crate) fn post(&mut self, until: Time) {
         if let Some(there) = &mut self.elsewhere {
             there.posted = there.border.post(&mut self.fabric, until);
         }
     }
 
-    /// A window is over, in which hosts had so many events; parts have something to do again at `next`.
-    pub(crate) fn end_window(&mut self, next: Time, host_events: u64) {
+    /// A window is over, in which this part had so many events; the others have something to do again at `next`.
+    pub(crate) fn end_window(&mut self, next: Time, own: u64) {
         let Some(there) = &mut self.elsewhere else { return };
         there.next = next;
-        there.windows.windows += 1;
-        there.windows.host_events += host_events;
         let (mut all, mut most) = (0, 0);
         for load in there.crew.loads() {
             all += u64::from(load);
             most = most.max(u64::from(load));
         }
-        there.windows.switch_events += all;
-        there.windows.busiest_part_events += most;
+        let windows = &mut there.windows;
+        windows.windows += 1;
+        windows.hosts_part_events += own;
+        windows.other_events += all;
+        windows.busiest_other_events += most;
     }
 
     /// Does something with the fabric that has the node which a port leaves.
