@@ -13,10 +13,11 @@
 /* sv_shim.type. What is not known is skipped. */
 #define SV_SHIM_NONE 0
 #define SV_SHIM_REPORT 1 /* of virtual congestion control: bytes that came, 24 bits, and those marked, 24 bits */
-#define SV_SHIM_DROP 2	 /* the packet whose headers follow was dropped: payload bytes, 32 bits; SV_SHIM_DROP_* */
+#define SV_SHIM_DROP 2	 /* packets were dropped, dropped.h: payload bytes of each, 16 bits; of all, 32 bits; SV_SHIM_DROP_* */
 #define SV_SHIM_PROBE 3	 /* to be answered: identifier, 16 bits; sender's time, 32 bits */
 #define SV_SHIM_REPLY 4	 /* the answer, with identifier and time of the probe */
 #define SV_SHIM_DELAY 5	 /* of the path with this index, 16 bits, one way: 32 bits */
+#define SV_SHIM_AGAIN 6	 /* dropped packets are to be sent again, dropped.h: their payload bytes, 32 bits; SV_SHIM_STAMPED */
 
 /* Times are in units of 64 ns, mod 2^32: 275 s. So are delays. */
 #define SV_SHIM_TIME(ns) ((u32)((ns) >> 6))
@@ -25,10 +26,13 @@
 #define SV_SHIM_DROP_QUEUE 1  /* no room in a queue */
 #define SV_SHIM_DROP_POLICE 2 /* it exceeded a rate or a window */
 
+/* The same of SV_SHIM_AGAIN: TCP's ACK field is the newest timestamp of the packets' sender. */
+#define SV_SHIM_STAMPED 1
+
 struct sv_shim {
 	u32 value;  /* bytes that came, mod 2^24; payload bytes; time; delay */
 	u32 marked; /* of SV_SHIM_REPORT: mod 2^24 */
-	u16 id;	    /* of a probe and its reply; index of a path */
+	u16 id;	    /* of a probe and its reply; index of a path; payload bytes of each packet */
 	u8 type;    /* SV_SHIM_* */
 	u8 detail;
 };
@@ -50,6 +54,7 @@ SV_FN int sv_shim_read(const u8 *b, struct sv_shim *s)
 	case SV_SHIM_PROBE:
 	case SV_SHIM_REPLY:
 	case SV_SHIM_DELAY:
+	case SV_SHIM_AGAIN:
 		s->id = (u16)((u32)b[2] << 8 | b[3]);
 		s->value = (u32)b[4] << 24 | (u32)b[5] << 16 | (u32)b[6] << 8 | b[7];
 		break;

@@ -171,6 +171,34 @@ static __always_inline int may_tell(u32 port, u32 bytes, u32 packets, u64 now)
 	return 1;
 }
 
+/*
+ * It came from a guest elsewhere, whose edge is to hear of it: one that speaks version 2. Found as at->drop, by the direction in which the
+ * guest here sends. `port`: whose queue dropped it.
+ */
+static __noinline int of_peer(struct dropping *at, u32 vni, u32 port)
+{
+	const struct sv_route *route;
+	const struct sv_peer *peer;
+	const struct sv_heard *h;
+	u32 id;
+
+	if (!at)
+		return 0;
+	route = find_route(vni, at->packet.saddr);
+	if (!route || route->kind != SV_ROUTE_PEER)
+		return 0;
+	id = route->target;
+	peer = bpf_map_lookup_elem(&peers, &id);
+	h = bpf_map_lookup_elem(&heard, &id);
+	if (!peer || !h || sv_heard_version(h, peer->tunnel.version, bpf_ktime_get_ns()) != SV_ENCAP_V2)
+		return 0;
+	fast_key(&at->drop.key, &at->packet, port, 0);
+	at->drop.where = SV_FAST_OF_PEER;
+	at->drop.peer = id;
+	at->drop.at = SV_ETH_LEN;
+	return 1;
+}
+
 /* Without a tunnel the Ethernet header is the host's by now: the guest's own address comes back into it. Returns 0 if nobody knows that. */
 static __noinline int own_mac(struct dropping *at, u32 sender)
 {
@@ -232,6 +260,8 @@ static __noinline int find_guest(struct dropping *at, u32 device, u32 mark, u32 
 	if (parse_head(at, off, len - off) != SV_PARSE_OK || at->packet.proto != SV_PROTO_TCP)
 		return 0;
 	sender = port_of_source(&at->packet, vni);
+	if (!sender && where == SV_FAST_PORT && of_peer(at, vni, device))
+		return 1;
 	if (!sender || (origin && sender != origin)) {
 		fast_count(SV_FAST_COUNT_FOREIGN, 1);
 		return 0;
@@ -274,11 +304,12 @@ int selvedge_fast_dropped(u64 *ctx)
 		if (!is_shot(reason))
 			return 0;
 		offset = bpf_core_field_offset(struct qdisc_skb_cb, data);
-		if (bpf_probe_read_kernel(said, sizeof(said), (u8 *)skb + bpf_core_field_offset(struct sk_buff, cb) + offset) ||
-		    said[0] != SV_DROPPED_OVER_RATE)
+		if (bpf_probe_read_kernel(said, sizeof(said), (u8 *)skb + bpf_core_field_offset(struct sk_buff, cb) + offset))
 			return 0;
-		origin = said[1];
-		if (!origin)
+		if (said[0] == SV_DROPPED_OVER_RATE)
+			origin = said[1];
+		/* A guest's own frames have the words that it likes, but come in. */
+		if (!origin && (said[0] != SV_DROPPED_AT_PORT || reason != sv_fast_reasons.shot[1]))
 			return 0;
 	}
 	dev = skb->dev;

@@ -49,6 +49,7 @@ static __always_inline int same_schedule(const struct sv_ctx *c);
 #include "strict.h"
 #include "tunnel.h"
 #include "probe.h"
+#include "told.h"
 #include "receiver.h"
 #include "stages.h"
 #include "plain.h"
@@ -464,6 +465,8 @@ int selvedge_uplink(struct __sk_buff *skb)
 		if (h)
 			sv_heard_note(h, sv_encap_claim(&o->encap), o->encap.version == SV_ENCAP_PLAIN, stages_now(conf, 0));
 	}
+	if (o->encap.shim && p->proto == SV_DROPPED_PROTO && take_told(skb, o, p, most == SV_ENCAP_V2 ? from : 0, target))
+		return TC_ACT_SHOT;
 	if (o->ecn == SV_ECN_CE)
 		count(counters, SV_COUNT_IN_CE, 1);
 	if (!sv_ecn_arrives(p, o->ecn, most == SV_ENCAP_V2 && o->encap.version == SV_ENCAP_V2 ? SV_WIRE_2 : SV_WIRE_1))

@@ -409,6 +409,16 @@ struct {
 	__type(value, struct deciding);
 } fast_deciding SEC(".maps");
 
+static __always_inline int has_waited(u32 what)
+{
+	return what == SV_FAST_DUE || what == SV_FAST_GIVEN_UP;
+}
+
+static __always_inline int by_others(u32 what)
+{
+	return what == SV_FAST_REPORTED || what == SV_FAST_ELSEWHERE;
+}
+
 /* The entry of the packet, made if it is new. */
 static __noinline struct sv_fastlane_copy *copy_of(struct sv_fast *f, const struct sv_fast_call *call, u32 end)
 {
@@ -423,7 +433,7 @@ static __noinline struct sv_fastlane_copy *copy_of(struct sv_fast *f, const stru
 	if (found && found->end == end)
 		return found;
 	/* What others say replaces nothing. */
-	if (found && call->what == SV_FAST_REPORTED)
+	if (found && by_others(call->what))
 		return 0;
 	fresh.seq = call->seq;
 	fresh.end = end;
@@ -437,7 +447,7 @@ static __noinline struct sv_fastlane_copy *copy_of(struct sv_fast *f, const stru
 		fresh.dropped = !(call->dropped && call->dropped < f->run_at && !sv_seq_after(f->run, call->seq) &&
 				  !sv_seq_after(end, f->run_end));
 	}
-	if (call->what >= SV_FAST_DUE || bpf_map_update_elem(&fast_copies, &key, &fresh, BPF_ANY))
+	if (has_waited(call->what) || bpf_map_update_elem(&fast_copies, &key, &fresh, BPF_ANY))
 		return 0;
 	return bpf_map_lookup_elem(&fast_copies, &key);
 }
@@ -470,12 +480,15 @@ static __noinline u32 decide(struct deciding *at)
 		return SV_FASTLANE_UNTRACKED;
 	bpf_spin_lock(&f->lock);
 	verdict = sv_fastlane_refuses(&f->lane, p);
+	/* What the guest has sent less than a round trip ago, no peer can have told of. */
+	if (what == SV_FAST_ELSEWHERE)
+		call->dropped = now - sv_fastlane_rtt(&f->lane);
 	bpf_spin_unlock(&f->lock);
 	if (verdict)
 		return verdict;
 	c = copy_of(f, call, end);
 	if (!c)
-		return what >= SV_FAST_DUE ? SV_FASTLANE_STALE : SV_FASTLANE_UNKEPT;
+		return has_waited(what) ? SV_FASTLANE_STALE : SV_FASTLANE_UNKEPT;
 	bpf_spin_lock(&f->lock);
 	if (c->seq != p->seq || c->end != end) {
 		verdict = SV_FASTLANE_UNKEPT;
@@ -494,7 +507,7 @@ static __noinline u32 decide(struct deciding *at)
 			f->copied_end = end;
 		f->known |= SV_FAST_COPIED;
 		/* Not by what others say. */
-		if (what != SV_FAST_REPORTED && p->payload && p->payload >= f->lane.conn.mss) {
+		if (!by_others(what) && p->payload && p->payload >= f->lane.conn.mss) {
 			f->place = p->seq;
 			f->size = p->payload;
 		}

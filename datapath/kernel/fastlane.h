@@ -78,11 +78,12 @@ SV_ASSERT_SIZE(struct sv_fast_guest, 16);
 #define SV_FAST_PORT 3	   /* on its way to a guest of this host */
 #define SV_FAST_LIMITER 4  /* in the queue of the limit of what its guest sends */
 #define SV_FAST_EDGE 5	   /* by a program of the edge */
+#define SV_FAST_OF_PEER 6  /* of a guest elsewhere, on its way to a guest of this host */
 
 /* What the agent gets of a dropped segment; its bytes follow, from sv_fast_drop.len bytes. */
 struct sv_fast_drop {
 	u64 time;	   /* ns, CLOCK_MONOTONIC */
-	struct sv_fast_key key;
+	struct sv_fast_key key; /* of the direction in which the guest here sends; of SV_FAST_OF_PEER the packet went the other way */
 	u32 seq;
 	u32 ack;
 	u32 payload;	   /* bytes */
@@ -101,7 +102,7 @@ struct sv_fast_drop {
 	u8 ethernet[14];   /* the guest's */
 	u8 reason;	   /* the kernel's number of why it was dropped */
 	u8 spoken;	   /* 1: edges speak in TCP's reserved bits, and have written the guest's ECN field: SV_WIRE_1, SV_WIRE_PLAIN */
-	u8 pad[4];
+	u32 peer;	   /* SV_FAST_OF_PEER: its number */
 };
 
 SV_ASSERT_SIZE(struct sv_fast_drop, 112);
@@ -114,6 +115,7 @@ SV_ASSERT_SIZE(struct sv_fast_drop, 112);
 #define SV_FAST_REPORTED 1 /* somebody says that it was dropped */
 #define SV_FAST_DUE 2	   /* it has waited */
 #define SV_FAST_GIVEN_UP 3 /* it was to wait, and nobody keeps it */
+#define SV_FAST_ELSEWHERE 4 /* a peer has dropped it, and has its bytes */
 
 /*
  * One call of selvedge_fast_decide: where it stands in the frame after an Ethernet header. The program returns SV_FASTLANE_*, and writes
@@ -131,7 +133,7 @@ struct sv_fast_call {
 	u32 stamp;
 	u64 due;		 /* SV_FASTLANE_LATER: when to call again, ns */
 	struct sv_packet answer; /* SV_FASTLANE_TELL: of which the guest gets SV_CONN_DUPACKS */
-	u64 dropped;		 /* SV_FAST_DROPPED: when it was, ns; 0: nobody knows */
+	u64 dropped;		 /* SV_FAST_DROPPED: when it was, ns; 0: nobody knows. SV_FAST_ELSEWHERE: written */
 };
 
 SV_ASSERT_SIZE(struct sv_fast_call, 168);

@@ -442,8 +442,10 @@ int selvedge_limit_port(struct __sk_buff *skb)
 		in = find_limiter(skb->ifindex, SV_LIMITER_IN, &key);
 		if (!in)
 			return NEXT;
-		if (apply(skb, in, &key, at, &parsed, 1))
+		if (apply(skb, in, &key, at, &parsed, 1)) {
+			skb->cb[0] = SV_DROPPED_AT_PORT;
 			return TC_ACT_SHOT;
+		}
 		/* A guest's own our HTB would take for the number of a class, and that of the qdisc itself for none. */
 		skb->priority = at->first ? in->first : 0;
 	}

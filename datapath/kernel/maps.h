@@ -13,14 +13,6 @@ struct {
 	__type(value, struct sv_flow_slot);
 } flows SEC(".maps");
 
-/* What each peer was heard to understand: an array, because every packet looks. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SV_MAX_PEERS + 1);
-	__type(key, u32); /* the agent's number */
-	__type(value, struct sv_heard);
-} heard SEC(".maps");
-
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -172,15 +164,19 @@ struct sv_asked {
 	u64 n;	   /* packets asked for in it */
 };
 
-/* What is counted apart: requests to the agent, answered probes, replies that the agent is told of, counts of marks that it is to send. */
+/*
+ * What is counted apart: requests to the agent, answered probes, replies that the agent is told of, counts of marks that it is to send, and
+ * what peers say of dropped packets.
+ */
 #define ASKED_EMIT 0
 #define ASKED_PROBE 1
 #define ASKED_REPLY 2
 #define ASKED_MARKS 3
+#define ASKED_TOLD 4
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 4);
+	__uint(max_entries, 5);
 	__type(key, u32);
 	__type(value, struct sv_asked);
 } asked SEC(".maps");

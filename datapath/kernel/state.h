@@ -12,7 +12,7 @@
 #include "../relay.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 31
+#define SV_STATE_VERSION 32
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -169,11 +169,12 @@ SV_ASSERT_SIZE(struct sv_pair_slot, 40);
 #define SV_PAIR_IDLE 57220u
 
 /*
- * Where a program of the edge drops a segment of a guest for its rate, it says so in the packet's control block, of which the kernel
- * leaves these words alone until the packet is freed (drops.h). What else has such words there gains nothing: a segment counts only for
- * the port at which its source is.
+ * Where a program of the edge drops a segment for a rate, it says so in the packet's control block, of which the kernel leaves these words
+ * alone until the packet is freed (drops.h). What else has such words there gains nothing: a segment counts only for the port at which its
+ * source is, or between a guest of the port that has dropped it and a peer's.
  */
-#define SV_DROPPED_OVER_RATE 0x53564452u /* skb->cb[0]; skb->cb[1] is the guest's port */
+#define SV_DROPPED_OVER_RATE 0x53564452u /* skb->cb[0]: of a guest; skb->cb[1] is its port */
+#define SV_DROPPED_AT_PORT 0x53564450u /* skb->cb[0]: on its way to a guest, beyond the horizon of the limit of what that gets */
 
 /* Longest-prefix match over the network and an inner address. Both in network byte order: the trie compares bytes. */
 struct sv_route_key {
@@ -379,6 +380,9 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 #define SV_PROBE_PEER_MAX 128
 #define SV_REPLY_MAX 128
 #define SV_REPLY_PEER_MAX 64
+/* And of what peers say of dropped packets: on each CPU, and of one peer on all. */
+#define SV_TOLD_MAX 512
+#define SV_TOLD_PEER_MAX 256
 
 /* sv_event.kind */
 #define SV_EVENT_TABLE_FULL 0	   /* addr: inner destination; value: SV_QUOTA_*, 0: the table is full */
@@ -394,10 +398,13 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 #define SV_EVENT_REPLY 10	   /* a probe's; addr: outer source; value: identifier << 16 | outer source port */
 #define SV_EVENT_MARKS 11	   /* packet: to a peer's guest, with `value` marks and nothing else; ifindex: the guest's port here */
 #define SV_EVENT_ADMISSION 12	   /* addr: a guest elsewhere; value: 1: new pairs with it are refused from now on, 0: they are not any more */
+#define SV_EVENT_DROPPED 13	   /* packet: a guest's of this host, which a peer has dropped (dropped.h); ifindex: the guest's port */
+#define SV_EVENT_AGAIN 14	   /* packet: a peer's guest's, which this host has dropped and is to send again; ifindex: the port it is for.
+				      Of both: addr: outer source; value: the shim's detail << 16 | number of the peer */
 #define SV_EVENT_KINDS 12	   /* that have a time of their own: ADMISSION has the one that MARKS needs not */
 
 /*
- * All but EMIT, GUEST, TIMER, REPLY and MARKS are for a log, and strangers can cause them: they are sent at most once in this time per kind. MAC
+ * All but EMIT, GUEST, TIMER, REPLY, MARKS, DROPPED and AGAIN are for a log, and strangers can cause them: they are sent at most once in this time per kind. MAC
  * is sent so per port, because the agent looks that port up.
  */
 #define SV_EVENT_INTERVAL_NS 1000000000ULL
@@ -479,6 +486,9 @@ enum sv_counter {
 	SV_COUNT_MARKS_CONSUMED,   /* counts of peers, in packets of their own */
 	SV_COUNT_PAIRS_FULL,	   /* segments of pairs that there was no room for */
 	SV_COUNT_REFUSED,	   /* of guests, of new pairs with destinations whose packets are marked too often */
+	SV_COUNT_DROPS_TOLD,	   /* what peers said of dropped packets, passed to the agent */
+	SV_COUNT_DROPS_TOLD_MALFORMED, /* the same, which contradicts itself or is of no peer */
+	SV_COUNT_DROPS_TOLD_WITHHELD, /* the same, more than the agent is told of in a while */
 	SV_COUNTERS
 };
 

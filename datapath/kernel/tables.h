@@ -33,6 +33,14 @@ struct {
 	__type(value, struct sv_peer);
 } peers SEC(".maps");
 
+/* What each peer was heard to understand: an array, because every packet looks. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SV_MAX_PEERS + 1);
+	__type(key, u32); /* the agent's number */
+	__type(value, struct sv_heard);
+} heard SEC(".maps");
+
 struct sv_address {
 	u32 word[4];
 };

@@ -2,12 +2,12 @@
 //! ([`super::fastlane`]). Whoever knows of a drop that this host did not see calls [`Agent::report_drop`].
 
 use super::desired::guest_mac;
-use super::fastlane::{counters, gauges, Error, FastLane, Reported, Settings};
+use super::fastlane::{counters, gauges, Error, FastLane, FromPeer, Reported, Said, Settings};
 use super::reconcile::Agent;
 use super::rules::rule_for;
 use agent_api::config::FastLane as Config;
 use kernel::state::fastlane::{FastCall, FastKey};
-use kernel::state::{address, Route, ROUTE_LOCAL};
+use kernel::state::{address, Event, Route, EVENT_DROPPED, ROUTE_LOCAL};
 use kernel::{again, drop_reasons, Attachment, Role};
 use tracing::info;
 use wire::{FlowKey, Packet};
@@ -24,7 +24,23 @@ impl Agent {
         let key = FlowKey::new(packet.saddr, packet.daddr, packet.sport, packet.dport, packet.proto);
         let Packet { seq, ack, payload, tcp_flags, .. } = *packet;
         let call = FastCall { key: FastKey { key, port }, seq, ack, payload, tcp_flags, ..FastCall::default() };
-        fastlane.report(Reported { call, guest: guest.unwrap_or_default().0 })
+        fastlane.say(Said::Reported(Reported { call, guest: guest.unwrap_or_default().0 }))
+    }
+
+    /// A peer says something of dropped packets: the data path has checked that they are between a guest of this host and one of that peer's.
+    pub(super) fn hear_peer(&self, event: &Event) {
+        let (Some(fastlane), packet) = (&self.fastlane, event.packet) else { return };
+        let Some(interface) = self.interfaces.get(&event.ifindex) else { return };
+        let rule = rule_for(&self.config, interface);
+        let guest =
+            rule.and_then(|rule| guest_mac(rule, event.ifindex, interface, &self.learned)).unwrap_or_default().0;
+        let of_here = event.kind == EVENT_DROPPED;
+        let key = if of_here { packet.flow_key() } else { packet.flow_key().reversed() };
+        let key = FastKey { key, port: event.ifindex };
+        let (peer, detail) = (event.value & 0xffff, (event.value >> 16) as u8);
+        let from = FromPeer { peer, key, guest, detail, packet };
+        // If too many wait, the sender's timeout is what is left.
+        let _ = fastlane.say(if of_here { Said::Dropped(from) } else { Said::Again(from) });
     }
 
     /// Returns both ends of the pair of devices by which segments come again, if FastLane works.

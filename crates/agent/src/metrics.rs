@@ -282,6 +282,9 @@ fn help(name: &str) -> &'static str {
         "probe_replies" => "Replies of peers to probes of path discovery",
         "feedback_sent" => "Feedback sent to peers",
         "probes_withheld" => "Probes not answered and replies not read: more than are handled in a while",
+        "drops_told" => "What peers said of packets that were dropped",
+        "drops_told_malformed" => "The same, ignored because it contradicts itself or comes from no peer",
+        "drops_told_withheld" => "The same, ignored because it was more than is heard in a while",
         _ => "See datapath/kernel/state.h",
     }
 }

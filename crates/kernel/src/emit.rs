@@ -153,7 +153,21 @@ impl Uplink {
             _ => Encap { speaks2: u8::from(most >= VERSION_2), ..Encap::new(vni, most.min(VERSION_1)) },
         };
         let shim = if encap.shim == 0 { Vec::new() } else { report(packet).bytes().to_vec() };
-        let datagram = encapsulate(&[&shim, frame].concat(), &encap, packet.label, peer.tunnel.port)
+        self.send_encapsulated(peer, &encap, packet.label, &[&shim, frame].concat())
+    }
+
+    /// The same of a frame behind a shim. The peer must speak version 2.
+    ///
+    /// # Errors
+    /// As [`Uplink::send`].
+    pub fn send_shim(&self, peer: &Peer, vni: u32, label: u16, shim: [u8; 8], frame: &[u8]) -> io::Result<()> {
+        let encap = Encap { shim: 1, ..Encap::new(vni, VERSION_2) };
+        self.send_encapsulated(peer, &encap, label, &[&shim, frame].concat())
+    }
+
+    /// `inner`: what follows the VXLAN header.
+    fn send_encapsulated(&self, peer: &Peer, encap: &Encap, label: u16, inner: &[u8]) -> io::Result<()> {
+        let datagram = encapsulate(inner, encap, label, peer.tunnel.port)
             .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         let bytes = [IoSlice::new(&datagram)];
         let sent = match (address(peer.tunnel.local), address(peer.tunnel.remote)) {

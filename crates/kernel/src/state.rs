@@ -545,6 +545,13 @@ pub const MARKS_BEGIN: u32 = 0x10000;
 /// At most one a second of all.
 pub const EVENT_ADMISSION: u32 = 12;
 
+/// A peer has dropped `packet` of a guest of this host, on port `ifindex`; `value`: the peer's number, above it the shim's detail
+/// (docs/wire.md).
+pub const EVENT_DROPPED: u32 = 13;
+/// This host is to send `packet` of a peer's guest again, which it has dropped on its way to the guest on port `ifindex`; `value`: as of
+/// [`EVENT_DROPPED`].
+pub const EVENT_AGAIN: u32 = 14;
+
 /// Of [`EVENT_TABLE_FULL`]: the guest's port holds as many flows as it may.
 pub const QUOTA_PORT: u32 = 1;
 /// Its network does.

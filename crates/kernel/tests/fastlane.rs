@@ -6,7 +6,9 @@ mod fabric;
 
 use edge::fastlane::Decision;
 use fabric::{in_namespace, Fabric};
-use kernel::state::fastlane::{FastCall, FastKey, FAST_DROPPED, FAST_DUE, FAST_GIVEN_UP, FAST_REPORTED};
+use kernel::state::fastlane::{
+    FastCall, FastKey, FAST_DROPPED, FAST_DUE, FAST_ELSEWHERE, FAST_GIVEN_UP, FAST_REPORTED,
+};
 use kernel::state::{Config, Port, Route, ROUTE_LOCAL, ROUTE_PEER, VERSION_1};
 use kernel::{drop_reasons, KernelEdge, Role, Watch};
 use proptest::prelude::*;
@@ -141,8 +143,8 @@ fn said() -> impl Strategy<Value = (u32, i32, u32, u32, u8, u8, bool)> {
     let payload = prop_oneof![6 => Just(MSS), 1 => Just(0), 1 => any::<u32>()];
     let flags = prop_oneof![6 => Just(tcp::ACK), 1 => any::<u8>()];
     let ack = prop_oneof![6 => Just(IRS + 1), 1 => any::<u32>()];
-    let what =
-        prop_oneof![6 => Just(FAST_DROPPED), 3 => Just(FAST_REPORTED), 1 => Just(FAST_DUE), 1 => Just(FAST_GIVEN_UP)];
+    let waited = prop_oneof![Just(FAST_DUE), Just(FAST_GIVEN_UP)];
+    let what = prop_oneof![6 => Just(FAST_DROPPED), 3 => Just(FAST_REPORTED), 6 => Just(FAST_ELSEWHERE), 2 => waited];
     (0..PACKETS + 2, prop_oneof![6 => Just(0), 1 => -2i32..3], ack, payload, flags, what, prop::bool::weighted(0.1))
 }
 
@@ -168,7 +170,8 @@ fn what_is_said_of_one_tenants_connection_touches_no_other() {
                     told.data(n);
                 }
                 let call = FastCall { seq: at(n).wrapping_add_signed(off), ack, payload, tcp_flags, what, ..told.call(n) };
-                cut |= told.decide(call) == Decision::Resend && payload > 0 && what == FAST_DROPPED;
+                let drops = what == FAST_DROPPED || what == FAST_ELSEWHERE;
+                cut |= told.decide(call) == Decision::Resend && payload > 0 && drops;
             }
             prop_assert_eq!(told.ack(1) < WINDOW, cut);
             prop_assert_eq!(other.ack(1), WINDOW);
@@ -202,6 +205,38 @@ fn what_the_guest_has_sent_again_since_the_drop_is_left_to_it() {
         assert!((0..2).all(|n| guest.data(n)));
         assert_eq!(at(0, between), Decision::Stale);
         assert_eq!(at(1, 0), Decision::Resend, "nobody knows when that was");
+    });
+}
+
+/// As of what this host drops: once, of what is outstanding, and as a loss. Where a peer cuts packets otherwise than the edge knows them,
+/// nothing comes of it.
+#[test]
+fn what_a_peer_has_dropped_is_asked_for_once() {
+    let Some(fabric) = host("fd") else { return };
+    in_namespace(&fabric.host(0), || {
+        let host = &fabric.edges[0];
+        let watch = host.edge.watch_drops(&drop_reasons().unwrap(), 1 << 20).unwrap();
+        let guest = Guest { edge: &host.edge, watch: &watch, port: host.port, sport: 1000 };
+        let call = |n: u32| FastCall { what: FAST_ELSEWHERE, ..guest.call(n) };
+        guest.begin();
+        assert_eq!(
+            guest.decide(FastCall { payload: MSS / 2, ..call(PACKETS) }),
+            Decision::Outside,
+            "nobody has sent that"
+        );
+        assert_eq!(guest.ack(1), WINDOW);
+        assert_eq!(guest.decide(call(0)), Decision::Acked);
+        assert_eq!(guest.decide(call(3)), Decision::Resend);
+        assert!(guest.ack(2) < WINDOW, "a loss");
+        assert_eq!(
+            guest.decide(FastCall { payload: MSS + 1, ..call(3) }),
+            Decision::Unkept,
+            "others' word replaces nothing"
+        );
+        let said: Vec<Decision> = (0..100).map(|_| guest.decide(call(3))).collect();
+        // Its second copy may be dropped, too; each copy once, and none sooner than a round trip after the one before.
+        let copies = said.iter().filter(|said| matches!(said, Decision::Resend | Decision::Later)).count();
+        assert!(copies >= 1 && said[copies..].iter().all(|said| *said == Decision::Repeated), "{said:?}");
     });
 }
 

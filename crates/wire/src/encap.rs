@@ -50,15 +50,15 @@ pub struct Outer {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shim {
-    /// Bytes that came, modulo 2^24; payload bytes that were dropped; time or delay in units of 64 ns.
+    /// Bytes that came, modulo 2^24; payload bytes that were dropped, or are to be sent again; time or delay in units of 64 ns.
     pub value: u32,
     /// Of reports: bytes that came marked, modulo 2^24.
     pub marked: u32,
-    /// Of a probe and its reply; index of a path.
+    /// Of a probe and its reply; index of a path; payload bytes of each dropped packet.
     pub id: u16,
-    /// 1: report; 2: drop; 3: probe; 4: reply; 5: delay of a path.
+    /// 1: report; 2: drop; 3: probe; 4: reply; 5: delay of a path; 6: again.
     pub kind: u8,
-    /// Of drops: 1: no room in a queue; 2: policed.
+    /// Of drops: 1: no room in a queue; 2: policed. Of [`Shim::AGAIN`]: 1: TCP's ACK field is the newest timestamp.
     pub detail: u8,
 }
 
@@ -105,6 +105,8 @@ impl Shim {
     pub const REPLY: u8 = 4;
     /// Of a path, one way.
     pub const DELAY: u8 = 5;
+    /// Dropped packets are to be sent again.
+    pub const AGAIN: u8 = 6;
 
     /// `None` if the type is not known: to be ignored.
     pub fn read(bytes: &[u8; 8]) -> Option<Shim> {
@@ -244,12 +246,12 @@ mod tests {
         assert_eq!(report.bytes(), [1, 0, 1, 2, 3, 4, 5, 6]);
         let drop = Shim { kind: Shim::DROP, detail: 1, value: 1448, ..Shim::default() };
         assert_eq!(drop.bytes(), [2, 1, 0, 0, 0, 0, 5, 0xa8]);
-        for kind in [Shim::PROBE, Shim::REPLY, Shim::DELAY] {
+        for kind in [Shim::PROBE, Shim::REPLY, Shim::DELAY, Shim::AGAIN] {
             let shim = Shim { kind, id: 0x1234, value: 0x0506_0708, ..Shim::default() };
             assert_eq!(shim.bytes(), [kind, 0, 0x12, 0x34, 5, 6, 7, 8]);
             assert_eq!(Shim::read(&shim.bytes()), Some(shim));
         }
-        assert_eq!((Shim::read(&[0; 8]), Shim::read(&[6, 0, 0, 0, 0, 0, 0, 0])), (None, None));
+        assert_eq!((Shim::read(&[0; 8]), Shim::read(&[7, 0, 0, 0, 0, 0, 0, 0])), (None, None));
     }
 
     #[test]

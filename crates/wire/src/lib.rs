@@ -6,6 +6,7 @@
 
 mod address;
 pub mod checksum;
+pub mod dropped;
 mod emit;
 pub mod encap;
 pub mod feedback;

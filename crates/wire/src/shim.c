@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Symbols for the inline functions of parse.h, option.h and encap.h. */
+/* Symbols for the inline functions of parse.h, option.h, encap.h and dropped.h. */
 #include <stddef.h>
 
+#include "dropped.h"
 #include "ecn.h"
 #include "encap.h"
 #include "option.h"
@@ -120,4 +121,26 @@ int sv_wire_arrives(struct sv_packet *p, u8 outer, u8 wire)
 u8 sv_wire_departs(const struct sv_packet *p)
 {
 	return sv_ecn_departs(p);
+}
+
+int sv_wire_dropped_read(const u8 *shim, const u8 *frame, size_t len, struct sv_packet *p);
+void sv_wire_dropped_write(u8 *shim, u8 *tcp, const struct sv_packet *p, u8 type, u8 detail);
+
+/* As an edge does: the inner frame is parsed before. */
+int sv_wire_dropped_read(const u8 *shim, const u8 *frame, size_t len, struct sv_packet *p)
+{
+	u16 ethertype = 0;
+	size_t at;
+
+	if (sv_ethernet_len(frame, frame + len, &ethertype) != SV_ETH_LEN)
+		return 0; /* tagged */
+	if (sv_parse(frame, frame + len, len > 0xffffffffu ? 0xffffffffu : (u32)len, p) != SV_PARSE_NOT_TRANSPORT)
+		return 0;
+	at = SV_ETH_LEN + (size_t)p->ip_header_len;
+	return at + SV_DROPPED_TCP_LEN <= len && sv_dropped_read(shim, frame + at, p);
+}
+
+void sv_wire_dropped_write(u8 *shim, u8 *tcp, const struct sv_packet *p, u8 type, u8 detail)
+{
+	sv_dropped_write(shim, tcp, p, type, detail);
 }

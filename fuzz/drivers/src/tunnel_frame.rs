@@ -1,10 +1,11 @@
 use crate::input::Input;
-use wire::{encap, parse, version};
+use wire::dropped::Dropped;
+use wire::{encap, parse, proto, tcp, version, Packet};
 
 const PORT: u16 = 4789;
 
 /// Reading the outer headers of any frame stays inside the frame and gives what the bytes say; the header's two words, and a shim of a
-/// known type, survive being written again; ECN and cells of any value have an answer.
+/// known type, survive being written again, and so does what edges say of dropped packets; ECN and cells of any value have an answer.
 pub fn tunnel_frame(data: &[u8]) {
     words(data);
     let Some(outer) = encap::read_outer(data, PORT) else { return };
@@ -18,6 +19,7 @@ pub fn tunnel_frame(data: &[u8]) {
     if shim != 0 {
         assert_eq!(outer.shim, data[len..whole]);
         shims(outer.shim);
+        dropped(outer.shim, &data[whole..]);
     }
     for fill in [0x00, 0xff] {
         let mut longer = data.to_vec();
@@ -40,9 +42,25 @@ pub fn tunnel_frame(data: &[u8]) {
 
 fn shims(bytes: [u8; 8]) {
     if let Some(shim) = encap::Shim::read(&bytes) {
-        assert!((encap::Shim::REPORT..=encap::Shim::DELAY).contains(&shim.kind));
+        assert!((encap::Shim::REPORT..=encap::Shim::AGAIN).contains(&shim.kind));
         assert_eq!(shim.bytes(), bytes, "{shim:?}");
     }
+}
+
+/// What edges say of dropped packets is bounded, and survives being written again.
+fn dropped(shim: [u8; 8], frame: &[u8]) {
+    let Some(read) = Dropped::read(shim, frame) else { return };
+    let p = read.packet;
+    assert!(matches!(read.kind, encap::Shim::DROP | encap::Shim::AGAIN) && p.proto == proto::TCP);
+    assert!(p.payload <= 0xffff && p.packet_count() <= Dropped::MAX_PACKETS, "{p:?}");
+    assert!(p.payload > 0 || p.has_flags(tcp::SYN | tcp::FIN), "a pure ACK needs nothing");
+    let (shim, frame) = read.frame().unwrap();
+    let again = Dropped::read(shim, &frame).unwrap();
+    let said = |d: &Dropped| {
+        let p = &d.packet;
+        (d.kind, d.detail, p.flow_key(), p.seq, p.ack, p.payload, p.segment_size, p.tcp_flags)
+    };
+    assert_eq!(said(&again), said(&read));
 }
 
 fn words(data: &[u8]) {
@@ -58,6 +76,15 @@ fn words(data: &[u8]) {
     shim[0] = input.u8() % 8;
     shim[1..].fill_with(|| input.u8());
     shims(shim);
+    // Most bytes are no such message: one of each kind, with a length that may be right, in front of what there is.
+    let carrier = Packet { proto: proto::TCP, family: if shim[1] & 1 == 0 { 4 } else { 6 }, ..Packet::default() };
+    for kind in [encap::Shim::DROP, encap::Shim::AGAIN] {
+        let message = Dropped { kind, detail: shim[1], packet: carrier };
+        let Ok((_, mut frame)) = message.frame() else { continue };
+        let tcp = frame.len() - 20;
+        frame[tcp..].fill_with(|| input.u8());
+        dropped([kind, shim[1], shim[2], shim[3], 0, shim[5] & 1, shim[6], shim[7]], &frame);
+    }
     let (newest, cell) = (input.u32(), input.u8());
     let full = encap::full_cell(newest, cell);
     assert_eq!(full as u8, cell);

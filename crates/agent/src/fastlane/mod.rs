@@ -5,9 +5,12 @@
 //! by a pair of devices, at whose other end the guest's program takes it as the guest's own, so it passes share, stages and queues as
 //! that would; but not the guest's own limit, which it has passed. If the agent ends, guests are on their own.
 //!
-//! Whoever else knows of a drop calls `Agent::report_drop`.
+//! Whoever else knows of a drop calls `Agent::report_drop`. Edges tell one another of what they drop of each other's guests (`elsewhere`).
 
 mod asked;
+mod elsewhere;
+mod held;
+mod quota;
 mod segment;
 mod waiting;
 mod work;
@@ -15,6 +18,7 @@ mod work;
 use agent_api::config::FastLane as Config;
 use edge::delays::Delays;
 use edge::fastlane::Decision;
+pub(super) use elsewhere::FromPeer;
 use kernel::again::Sender;
 use kernel::state::fastlane::{FastCall, FastCounts, FAST_INTERVAL_NS};
 use kernel::{drop_reasons, KernelEdge};
@@ -26,7 +30,7 @@ use std::thread::JoinHandle;
 use units::Time;
 use work::Worker;
 
-/// Reports that wait for the thread.
+/// Reports, and what peers say, that wait for the thread.
 const REPORTS: usize = 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +73,20 @@ pub(super) struct Stats {
     unreadable: u64,
     /// That wait now.
     waiting: u64,
+    /// Of guests elsewhere, dropped here, of which their edges were told.
+    told_peers: u64,
+    /// Those of them that are kept now.
+    held: u64,
+    /// Those that were sent again, because their edges asked for them.
+    resent_for_peers: u64,
+    /// How often peers asked for what is not kept.
+    unheld: u64,
+    /// The same as `decisions` of what peers told.
+    elsewhere: [u64; Decision::ALL.len()],
+    /// Of what peers told, beyond the rate.
+    peers_withheld: u64,
+    /// How often peers were asked to send again.
+    asked_peers: u64,
     /// From the drop to the sending, of segments that did not wait.
     delays: Delays,
 }
@@ -78,8 +96,19 @@ impl Stats {
         self.decisions[decision as usize - 1] += 1;
     }
 
+    fn note_peers(&mut self, decision: Decision) {
+        self.elsewhere[decision as usize - 1] += 1;
+    }
+
     fn of(&self, decision: Decision) -> u64 {
         self.decisions[decision as usize - 1]
+    }
+
+    /// What peers told, without those that were sent again, wait for that, or of which guests were told or knew.
+    fn ignored_of_peers(&self) -> u64 {
+        let acted = [Decision::Resend, Decision::Later, Decision::Tell, Decision::Leave];
+        let acted: u64 = acted.iter().map(|decision| self.elsewhere[*decision as usize - 1]).sum();
+        self.elsewhere.iter().sum::<u64>() - acted
     }
 
     /// What became of drops that others told of: in all, guests told, guests that knew, and those that nobody could help.
@@ -99,11 +128,21 @@ pub(super) struct Reported {
     pub(super) guest: [u8; 6],
 }
 
+/// What others tell the thread.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Said {
+    Reported(Reported),
+    /// A peer has dropped packets of a guest here.
+    Dropped(FromPeer),
+    /// A peer asks for what was dropped here of a guest of its own.
+    Again(FromPeer),
+}
+
 /// The thread's handle: dropping it ends the thread.
 #[derive(Debug)]
 pub(super) struct FastLane {
     pub(super) settings: Settings,
-    reports: Option<SyncSender<Reported>>,
+    said: Option<SyncSender<Said>>,
     wake: Arc<EventFd>,
     stats: Arc<Mutex<Stats>>,
     thread: Option<JoinHandle<()>>,
@@ -117,7 +156,7 @@ impl FastLane {
         let sender = Sender::open().map_err(|e| Error::System("open a packet socket", e))?;
         let wake = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
         let wake = Arc::new(wake.map_err(|e| Error::System("make an event", e.into()))?);
-        let (reports, heard) = sync_channel(REPORTS);
+        let (said, heard) = sync_channel(REPORTS);
         let stats = Arc::new(Mutex::new(Stats::default()));
         let (begun, hears) = sync_channel(1);
         let worker = Worker::new(watch, sender, &settings, heard, Arc::clone(&wake), Arc::clone(&stats));
@@ -127,7 +166,7 @@ impl FastLane {
             Ok(told) => told?,
             Err(_) => return Err(Error::Host("its thread has ended".into())),
         }
-        Ok(FastLane { settings, reports: Some(reports), wake, stats, thread: Some(thread) })
+        Ok(FastLane { settings, said: Some(said), wake, stats, thread: Some(thread) })
     }
 
     /// False if the thread ended by itself.
@@ -139,9 +178,9 @@ impl FastLane {
         self.stats.lock().map(|stats| *stats).unwrap_or_default()
     }
 
-    /// False if too many reports wait already.
-    pub(super) fn report(&self, report: Reported) -> bool {
-        let taken = self.reports.as_ref().is_some_and(|reports| reports.try_send(report).is_ok());
+    /// False if too many wait already.
+    pub(super) fn say(&self, what: Said) -> bool {
+        let taken = self.said.as_ref().is_some_and(|said| said.try_send(what).is_ok());
         let _ = self.wake.write(1); // a counter: it cannot be full
         taken
     }
@@ -149,7 +188,7 @@ impl FastLane {
 
 impl Drop for FastLane {
     fn drop(&mut self) {
-        self.reports = None;
+        self.said = None;
         let _ = self.wake.write(1);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -197,6 +236,17 @@ pub(super) fn counters(counts: &FastCounts, stats: &Stats) -> Vec<(&'static str,
         ("fastlane_full", "Packets that could not wait for want of room", stats.full),
         ("fastlane_failures", "Packets of the edge's own that could not be sent", stats.failures),
         (
+            "fastlane_told_peers",
+            "Packets of guests elsewhere, dropped here, of which their edges were told",
+            stats.told_peers,
+        ),
+        ("fastlane_resent_for_peers", "Of these, those sent again because their edges asked", stats.resent_for_peers),
+        ("fastlane_unheld", "Times that peers asked for what is not kept", stats.unheld),
+        ("fastlane_peers_told", "Packets of guests that peers told to have dropped", stats.elsewhere.iter().sum()),
+        ("fastlane_peers_ignored", "Of these, those of which nothing came", stats.ignored_of_peers()),
+        ("fastlane_peers_withheld", "The same, beyond fastlane.rate of their guest", stats.peers_withheld),
+        ("fastlane_asked_peers", "Times that peers were asked to send again what they had dropped", stats.asked_peers),
+        (
             "fastlane_suppressed_segments",
             "Segments of guests of which the edge's own copies were under way",
             counts.suppressed,
@@ -211,6 +261,7 @@ pub(super) fn gauges(stats: &Stats) -> Vec<(&'static str, &'static str, f64)> {
     let seconds = |share| stats.delays.quantile(share).map_or(0.0, |delay| delay.as_ns() as f64 / 1e9);
     vec![
         ("fastlane_waiting", "Packets that wait to be sent again", stats.waiting as f64),
+        ("fastlane_held", "Packets of guests elsewhere, dropped here, that are kept", stats.held as f64),
         ("fastlane_resend_p50_seconds", "From a drop to sending again at once, median", seconds(0.5)),
         ("fastlane_resend_p99_seconds", "The same, 99 in 100", seconds(0.99)),
     ]

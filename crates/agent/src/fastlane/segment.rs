@@ -55,6 +55,13 @@ impl Frame {
     }
 }
 
+/// The flags of `count` packets from packet `first` on, of a segment of so many `packets`: as the kernel does when it cuts segments.
+pub(super) fn part(flags: u8, first: u32, count: u32, packets: u32) -> u8 {
+    let not_last = if first + count < packets { tcp::FIN | tcp::PSH } else { 0 };
+    let not_first = if first > 0 { tcp::CWR } else { 0 };
+    flags & !(not_last | not_first)
+}
+
 impl<'a> Segment<'a> {
     /// `None` if the record contradicts itself.
     pub(super) fn read(record: &'a [u8]) -> Option<Segment<'a>> {
@@ -87,8 +94,8 @@ impl<'a> Segment<'a> {
         self.drop.payload.div_ceil(self.size().max(1)).max(1)
     }
 
-    /// Where `count` packets from packet `first` on are in the payload.
-    fn range(&self, first: u32, count: u32) -> (u32, u32) {
+    /// Where `count` packets from packet `first` on are in the payload, and how many bytes.
+    pub(super) fn range(&self, first: u32, count: u32) -> (u32, u32) {
         let start = (first * self.size()).min(self.drop.payload);
         (start, (count * self.size()).min(self.drop.payload - start))
     }
@@ -101,11 +108,8 @@ impl<'a> Segment<'a> {
         FastCall { key, seq, ack, payload, tcp_flags, what, dropped, ..FastCall::default() }
     }
 
-    /// As the kernel does when it cuts segments.
-    fn flags(&self, first: u32, count: u32) -> u8 {
-        let not_last = if first + count < self.packets() { tcp::FIN | tcp::PSH } else { 0 };
-        let not_first = if first > 0 { tcp::CWR } else { 0 };
-        self.drop.tcp_flags & !(not_last | not_first)
+    pub(super) fn flags(&self, first: u32, count: u32) -> u8 {
+        part(self.drop.tcp_flags, first, count, self.packets())
     }
 
     /// The frame of `count` packets from packet `first` on. `None`: their checksum cannot be had.

@@ -11,13 +11,24 @@ const OVERHEAD: u64 = 256;
 #[derive(Clone, Debug)]
 pub(super) struct Packet {
     pub(super) call: FastCall,
-    pub(super) way: Way,
-    pub(super) frame: Frame,
+    pub(super) sends: Sends,
+}
+
+/// How it is sent again.
+#[derive(Clone, Debug)]
+pub(super) enum Sends {
+    Here(Way, Frame),
+    /// By the peer with that number, which has its bytes.
+    Peer(u32),
 }
 
 impl Packet {
     fn bytes(&self) -> u64 {
-        self.frame.bytes.len() as u64 + OVERHEAD
+        OVERHEAD
+            + match &self.sends {
+                Sends::Here(_, frame) => frame.bytes.len() as u64,
+                Sends::Peer(_) => 0,
+            }
     }
 }
 
@@ -85,7 +96,7 @@ mod tests {
         let key = FastKey { port, ..FastKey::default() };
         let frame = Frame { header: VnetHeader::default(), bytes: vec![0; 744] };
         let way = Way { device: 1, mark: port, priority: 0 };
-        Packet { call: FastCall { key, seq, ..FastCall::default() }, way, frame }
+        Packet { call: FastCall { key, seq, ..FastCall::default() }, sends: Sends::Here(way, frame) }
     }
 
     #[test]

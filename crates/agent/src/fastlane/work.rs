@@ -1,15 +1,19 @@
 //! What the thread does.
 
 use super::asked::Asked;
+use super::held::Held;
+use super::quota::Quota;
 use super::segment::{Frame, Segment};
-use super::waiting::{Packet, Waiting};
-use super::{Reported, Settings, Stats};
+use super::waiting::{Packet, Sends, Waiting};
+use super::{Reported, Said, Settings, Stats};
 use crate::desired::EDGE_MAC;
 use edge::fastlane::Decision;
 use edge::vcc::DUPLICATE_ACKS;
 use kernel::again::{Sender, Way};
-use kernel::emit;
-use kernel::state::fastlane::{FastCall, FAST_DROPPED, FAST_DUE, FAST_GIVEN_UP, FAST_LIMITER, FAST_REPORTED};
+use kernel::emit::{self, Uplink};
+use kernel::state::fastlane::{
+    FastCall, FAST_DROPPED, FAST_DUE, FAST_GIVEN_UP, FAST_INTERVAL_NS, FAST_LIMITER, FAST_OF_PEER, FAST_REPORTED,
+};
 use kernel::{monotonic_ns, Watch};
 use libbpf_rs::{PerfBuffer, PerfBufferBuilder};
 use nix::poll::{ppoll, PollFd, PollFlags};
@@ -28,20 +32,25 @@ use units::Time;
 const PAGES: usize = 128;
 /// Longest wait where nothing is due.
 const IDLE: Duration = Duration::from_secs(1);
-/// Reports that are looked at before drops of this host's own are again.
+/// Reports, and what peers say, that are looked at before drops of this host's own are again.
 const REPORTS: usize = 64;
 
 pub(super) struct Worker {
-    watch: Watch,
+    pub(super) watch: Watch,
     sender: Sender,
     /// ifindex of the device by which segments come again.
     device: u32,
-    waiting: Waiting,
+    pub(super) waiting: Waiting,
     asked: Asked,
-    reports: Receiver<Reported>,
+    pub(super) held: Held,
+    /// Of what peers tell.
+    pub(super) quota: Quota,
+    /// Opened when it is needed.
+    pub(super) uplink: Option<Uplink>,
+    heard: Receiver<Said>,
     wake: Arc<EventFd>,
     shared: Arc<Mutex<Stats>>,
-    stats: Stats,
+    pub(super) stats: Stats,
 }
 
 impl Worker {
@@ -49,18 +58,21 @@ impl Worker {
         watch: Watch,
         sender: Sender,
         settings: &Settings,
-        reports: Receiver<Reported>,
+        heard: Receiver<Said>,
         wake: Arc<EventFd>,
         shared: Arc<Mutex<Stats>>,
     ) -> Worker {
-        let waiting = Waiting::new(settings.config.store_per_guest.get(), settings.config.store.get());
+        let (per_guest, in_all) = (settings.config.store_per_guest.get(), settings.config.store.get());
         Worker {
             watch,
             sender,
             device: settings.devices[0],
-            waiting,
+            waiting: Waiting::new(per_guest, in_all),
             asked: Asked::default(),
-            reports,
+            held: Held::new(per_guest, in_all),
+            quota: Quota::new(settings.config.rate.bytes_in(Time::from_ns(FAST_INTERVAL_NS))),
+            uplink: None,
+            heard,
             wake,
             shared,
             stats: Stats::default(),
@@ -105,6 +117,7 @@ impl Worker {
             .due()
             .into_iter()
             .chain(self.asked.due())
+            .chain(self.held.due())
             .min()
             .map_or(IDLE, |due| Duration::from_nanos(due.saturating_sub(now)).min(IDLE));
         // SAFETY: the buffer's own descriptor, open as long as it is.
@@ -121,7 +134,12 @@ impl Worker {
         let mut segments: Vec<Segment<'_>> = records.iter().filter_map(|record| Segment::read(record)).collect();
         self.stats.unreadable += (records.len() - segments.len()) as u64;
         in_order(&mut segments);
-        segments.iter().for_each(|segment| self.decide(segment));
+        for segment in &segments {
+            match segment.drop.place {
+                FAST_OF_PEER => self.tell_peer(segment),
+                _ => self.decide(segment),
+            }
+        }
     }
 
     fn decide(&mut self, segment: &Segment<'_>) {
@@ -170,13 +188,21 @@ impl Worker {
     }
 
     fn send(&mut self, way: Way, frame: &Frame, packets: u32) {
+        if self.enter(way, frame) {
+            self.stats.resent += u64::from(packets);
+            self.stats.resent_segments += 1;
+        }
+    }
+
+    /// False: it could not be sent.
+    pub(super) fn enter(&mut self, way: Way, frame: &Frame) -> bool {
         match self.sender.send(way, &frame.header, &frame.bytes) {
             // The device's own queue has dropped it once more, of which its program tells.
-            Err(e) if e.raw_os_error() != Some(nix::libc::ENOBUFS) => self.stats.failures += 1,
-            _ => {
-                self.stats.resent += u64::from(packets);
-                self.stats.resent_segments += 1;
+            Err(e) if e.raw_os_error() != Some(nix::libc::ENOBUFS) => {
+                self.stats.failures += 1;
+                false
             }
+            _ => true,
         }
     }
 
@@ -186,7 +212,8 @@ impl Worker {
             self.stats.unreadable += 1;
             return self.give_up(call);
         };
-        let packet = Packet { call: FastCall { what: FAST_DUE, ..call }, way: self.way_of(segment), frame };
+        let sends = Sends::Here(self.way_of(segment), frame);
+        let packet = Packet { call: FastCall { what: FAST_DUE, ..call }, sends };
         if !self.waiting.put(call.due, packet) {
             self.stats.full += 1;
             self.give_up(call);
@@ -194,7 +221,7 @@ impl Worker {
     }
 
     /// Nobody keeps the packet: its guest may send it again.
-    fn give_up(&self, call: FastCall) {
+    pub(super) fn give_up(&self, call: FastCall) {
         // What fails here ends by itself, a round trip or two later.
         let _ = self.watch.decide(&mut FastCall { what: FAST_GIVEN_UP, ..call });
     }
@@ -204,22 +231,24 @@ impl Worker {
         while let Some(report) = self.asked.take(now) {
             self.reported(&report);
         }
-        while let Some(Packet { mut call, way, mut frame }) = self.waiting.take(now) {
-            match self.watch.decide(&mut call) {
-                Ok(Decision::Resend) => {
+        while let Some(Packet { mut call, sends }) = self.waiting.take(now) {
+            match (self.watch.decide(&mut call), sends) {
+                (Ok(Decision::Resend), Sends::Here(way, mut frame)) => {
                     if call.stamped != 0 {
                         frame.stamp(call.stamp);
                     }
                     self.stats.resent_later += 1;
                     self.send(way, &frame, 1);
                 }
+                (Ok(Decision::Resend), Sends::Peer(peer)) => self.ask_peer(peer, &call),
                 _ => self.stats.outdated += 1,
             }
         }
+        self.held.expire(now);
     }
 
     /// Gives the guest behind a port three duplicate ACKs.
-    fn tell(&mut self, call: &FastCall, guest: [u8; 6]) {
+    pub(super) fn tell(&mut self, call: &FastCall, guest: [u8; 6]) {
         let done = emit::frame(&call.answer, EDGE_MAC, guest).map_err(drop).and_then(|frame| {
             let interface = emit::Interface::open(call.key.port).map_err(drop)?;
             (0..DUPLICATE_ACKS).try_for_each(|_| interface.send(&frame)).map_err(drop)
@@ -229,12 +258,14 @@ impl Worker {
         }
     }
 
-    /// What others say was dropped. False: nobody will say anything any more.
+    /// What others say. False: nobody will say anything any more.
     fn hear(&mut self) -> bool {
         use std::sync::mpsc::TryRecvError;
         for _ in 0..REPORTS {
-            match self.reports.try_recv() {
-                Ok(report) => self.reported(&report),
+            match self.heard.try_recv() {
+                Ok(Said::Reported(report)) => self.reported(&report),
+                Ok(Said::Dropped(from)) => self.peer_dropped(&from),
+                Ok(Said::Again(from)) => self.send_for_peer(&from),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
@@ -256,6 +287,7 @@ impl Worker {
 
     fn publish(&mut self) {
         self.stats.waiting = self.waiting.len() as u64;
+        self.stats.held = self.held.len() as u64;
         if let Ok(mut shared) = self.shared.lock() {
             *shared = self.stats;
         }

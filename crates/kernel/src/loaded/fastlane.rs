@@ -7,7 +7,7 @@ use super::tick::tick_keys;
 use super::walk::{Walk, CHUNK};
 use super::{context_of, Error, KernelEdge, Result, Role, Segment};
 use crate::state::fastlane::{FastCall, FastConf, FastCounts, FastKey, FastReasons};
-use crate::state::{Plain, TICK_EXPIRE};
+use crate::state::{Peer, Plain, Port, TICK_EXPIRE};
 use edge::fastlane::Decision;
 use libbpf_rs::btf::{types::Enum, Btf};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramMut};
@@ -256,6 +256,28 @@ impl Watch {
     /// [`Error::Missing`].
     pub fn drops(&self) -> Result<libbpf_rs::Map<'_>> {
         self.object.maps().find(|map| map.name() == DROPS).ok_or(Error::Missing(DROPS))
+    }
+
+    /// A guest's port, by ifindex.
+    ///
+    /// # Errors
+    /// [`Error::Bpf`], [`Error::Missing`].
+    pub fn port(&self, ifindex: u32) -> Result<Option<Port>> {
+        self.row("ports", ifindex)
+    }
+
+    /// The peer with that number.
+    ///
+    /// # Errors
+    /// As [`Watch::port`].
+    pub fn peer(&self, id: u32) -> Result<Option<Peer>> {
+        self.row("peers", id)
+    }
+
+    fn row<T: Plain>(&self, name: &'static str, key: u32) -> Result<Option<T>> {
+        let map = self.object.maps().find(|map| map.name() == name).ok_or(Error::Missing(name))?;
+        let row = map.lookup(key.as_bytes(), MapFlags::ANY).map_err(|e| Error::Bpf("read a map", e))?;
+        Ok(row.as_deref().and_then(T::from_bytes))
     }
 
     /// What to do about a packet; writes [`FastCall::stamp`], [`FastCall::due`] and [`FastCall::answer`].

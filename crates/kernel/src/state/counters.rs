@@ -81,6 +81,9 @@ counters! {
     MarksConsumed "marks_consumed",
     PairsFull "pairs_full_segments",
     Refused "refused_segments",
+    DropsTold "drops_told",
+    DropsToldMalformed "drops_told_malformed",
+    DropsToldWithheld "drops_told_withheld",
 }
 
 /// Sums over all CPUs since the maps were made; see `enum sv_counter`.

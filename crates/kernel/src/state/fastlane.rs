@@ -42,6 +42,8 @@ pub const FAST_PLAIN: u8 = 2;
 pub const FAST_PORT: u8 = 3;
 pub const FAST_LIMITER: u8 = 4;
 pub const FAST_EDGE: u8 = 5;
+/// Of a guest elsewhere, on the way to a guest of this host: [`FastDrop::key`] is of the other direction.
+pub const FAST_OF_PEER: u8 = 6;
 
 /// `struct sv_fast_drop`: a segment of a guest that this host has dropped. Its bytes follow.
 #[repr(C)]
@@ -77,7 +79,8 @@ pub struct FastDrop {
     pub reason: u8,
     /// 1: edges speak in TCP's reserved bits, and have written the guest's ECN field (docs/wire.md, version 1).
     pub spoken: u8,
-    pub pad: [u8; 4],
+    /// Of [`FAST_OF_PEER`]: its number.
+    pub peer: u32,
 }
 
 /// Of [`FastCall::what`]: the agent has the packet's bytes; somebody says that it was dropped; it has waited.
@@ -86,6 +89,8 @@ pub const FAST_REPORTED: u8 = 1;
 pub const FAST_DUE: u8 = 2;
 /// It was to wait, and nobody keeps it.
 pub const FAST_GIVEN_UP: u8 = 3;
+/// A peer has dropped it, and has its bytes.
+pub const FAST_ELSEWHERE: u8 = 4;
 
 /// `struct sv_fast_call`: what is to be done about a packet?
 #[repr(C)]
@@ -106,7 +111,7 @@ pub struct FastCall {
     pub due: u64,
     /// Written: an ACK of which the guest is to get three.
     pub answer: wire::Packet,
-    /// Of [`FAST_DROPPED`]: when it was dropped, ns of CLOCK_MONOTONIC; 0: nobody knows.
+    /// Of [`FAST_DROPPED`]: when it was dropped, ns of CLOCK_MONOTONIC; 0: nobody knows. Of [`FAST_ELSEWHERE`] it is written.
     pub dropped: u64,
 }
 

@@ -123,6 +123,55 @@ fn what_exceeds_a_share_passes_it_again() {
     assert_eq!(world.counter(0, "fastlane_failures"), 0);
 }
 
+/// Bursts whose last packets find no room in the other host's queue, where the guest would only notice by its timeout.
+fn tails(world: &mut World, first_port: u16) -> u64 {
+    let before = counted(world, 0, "TCPTimeouts");
+    for n in 0..TAILS {
+        let (from, at) = (world.guest(0), world.guest(1));
+        world.transfer_in("segments-client", [&from, &at], &format!("10.7.2.2:{}", first_port + n as u16), 9, |_| {});
+    }
+    counted(world, 0, "TCPTimeouts") - before
+}
+
+const TAILS: u64 = 10;
+
+#[test]
+fn what_the_other_hosts_queue_drops_is_sent_again_at_this_ones_word() {
+    let Some(mut world) = world("fp", "[fastlane]", |_| {}) else { return };
+    world.configure(1, &format!("{LEARNING}\n[fastlane]"));
+    assert!(world.ctl(1, &["reload"]).status.success());
+    // No tail probes: what they repair need no timeout.
+    sh(&world, &world.guest(0), "sysctl -qw net.ipv4.tcp_early_retrans=0");
+    sh(&world, &world.host(1), "tc qdisc add dev lxc0 root tbf rate 50mbit burst 4kb limit 2kb");
+    let with = tails(&mut world, 9000);
+    let of = |world: &World, i, names: &[&str]| -> Vec<u64> {
+        names.iter().map(|name| world.counter(i, &format!("fastlane_{name}"))).collect()
+    };
+    let [told, resent, unheld] = of(&world, 1, &["told_peers", "resent_for_peers", "unheld"])[..] else { panic!() };
+    let [heard, ignored, asked] = of(&world, 0, &["peers_told", "peers_ignored", "asked_peers"])[..] else { panic!() };
+    let twice = duplicates(&world, 1);
+    println!(
+        "{told} told, {heard} heard, {ignored} ignored, {asked} times asked, {resent} sent again, {unheld} not held"
+    );
+    println!("{with} timeouts, {twice} segments twice");
+    assert!(told >= TAILS && heard <= told && heard * 10 >= told * 8, "{told} were told of, {heard} heard");
+    assert!(
+        asked >= TAILS && resent + unheld >= asked && unheld * 5 <= asked,
+        "asked {asked} times, {resent} sent again"
+    );
+    assert!(ignored < heard && resent <= heard, "{ignored} ignored of {heard}, {resent} sent again");
+    assert!(twice <= told / 4, "{twice} arrived twice of {told}");
+    assert_eq!(world.counter(1, "fastlane_failures"), 0);
+
+    // Where the sender's edge does not act, the guest waits.
+    world.configure(0, PORT);
+    assert!(world.ctl(0, &["reload"]).status.success());
+    let without = tails(&mut world, 9100);
+    println!("without it {without} timeouts");
+    assert!(without >= TAILS / 2 && with * 4 <= without, "{with} timeouts, without it {without}");
+    assert_eq!(of(&world, 1, &["resent_for_peers"]), [resent]);
+}
+
 /// Between two guests of this host what is dropped is the sender's, too; and an agent that was killed leaves nothing undone.
 #[test]
 fn guests_of_one_host_and_another_agent() {

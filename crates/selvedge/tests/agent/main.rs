@@ -106,17 +106,21 @@ fn peer_process() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        "client" | "quiet-client" => {
-            let quiet = what == "quiet-client";
+        "client" | "quiet-client" | "segments-client" => {
+            let quiet = what != "client";
             let until = std::env::var_os("SELVEDGE_TEST_UNTIL").map(std::path::PathBuf::from);
             let mut stream = connect(address);
             stream.set_read_timeout(Some(WAIT)).unwrap();
             stream.set_write_timeout(Some(WAIT)).unwrap();
             let (block, mut at) = (block(), 0u64);
+            // So many segments, and no byte more.
+            let exact = (what == "segments-client")
+                .then(|| nix::sys::socket::getsockopt(&stream, nix::sys::socket::sockopt::TcpMaxSeg).unwrap());
+            let bytes = exact.map_or(bytes, |mss| bytes * u64::from(mss));
             let waits = || until.as_ref().is_some_and(|until| !until.exists());
             while at < bytes || (!quiet && waits()) {
                 let start = (at % block.len() as u64) as usize;
-                let len = (block.len() - start).min(1 << 18);
+                let len = (block.len() - start).min(1 << 18).min(exact.map_or(usize::MAX, |_| (bytes - at) as usize));
                 stream.write_all(&block[start..start + len]).unwrap();
                 at += len as u64;
                 if at > bytes {

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * What edges tell one another of packets that one of them has dropped on their way to its guest (docs/wire.md). The edge that has dropped
+ * them keeps their bytes for a while, and tells the edge of their sender at once (SV_SHIM_DROP). That one decides as it does of what its
+ * own host drops (fastlane.h), and may ask to have them sent again (SV_SHIM_AGAIN). So no payload crosses the network twice, and one
+ * edge alone knows which copies of a packet are under way.
+ *
+ * Behind the shim comes an IP packet between the guests, of a protocol that no guest's transport has. Its payload is the TCP header of the
+ * first of the packets, as their sender wrote it, without options.
+ */
+#ifndef SV_DROPPED_H
+#define SV_DROPPED_H
+
+#include "encap.h"
+#include "packet.h"
+#include "shim.h"
+
+#define SV_DROPPED_PROTO 253 /* for experiments (RFC 3692), as counts of marks use it */
+#define SV_DROPPED_TCP_LEN 20
+#define SV_DROPPED_MAX_PACKETS 128 /* of one message; no stack makes larger segments */
+
+/*
+ * `tcp`: SV_DROPPED_TCP_LEN bytes behind the IP header, which `p` describes. Returns 0 unless this tells of dropped packets. Then `p`
+ * describes them as their sender sent them.
+ */
+SV_FN int sv_dropped_read(const u8 *shim, const u8 *tcp, struct sv_packet *p)
+{
+	struct sv_shim s;
+
+	if (p->proto != SV_DROPPED_PROTO || !sv_shim_read(shim, &s) || (s.type != SV_SHIM_DROP && s.type != SV_SHIM_AGAIN))
+		return 0;
+	if (s.value > 0xffff || s.id > s.value || (s.id && s.value > (u32)s.id * SV_DROPPED_MAX_PACKETS))
+		return 0;
+	if (!s.value && !(tcp[13] & (SV_TCP_SYN | SV_TCP_FIN)))
+		return 0;
+	if (s.type == SV_SHIM_DROP) {
+		for (int i = 0; i < 4; i++) {
+			u32 from = p->daddr[i];
+
+			p->daddr[i] = p->saddr[i];
+			p->saddr[i] = from;
+		}
+	}
+	p->proto = SV_PROTO_TCP;
+	p->sport = sv_get16(tcp);
+	p->dport = sv_get16(tcp + 2);
+	p->seq = sv_get32(tcp + 4);
+	p->ack = sv_get32(tcp + 8);
+	p->tcp_flags = tcp[13];
+	p->l4_header_len = SV_DROPPED_TCP_LEN;
+	p->payload = s.value;
+	p->segment_size = s.id < s.value ? s.id : 0;
+	return 1;
+}
+
+/* Writes the shim and the TCP header that tell of `p`. `type`, `detail`: of the shim. */
+SV_FN void sv_dropped_write(u8 *shim, u8 *tcp, const struct sv_packet *p, u8 type, u8 detail)
+{
+	struct sv_shim s = {0};
+
+	s.type = type;
+	s.detail = detail;
+	s.value = p->payload;
+	s.id = p->segment_size;
+	sv_shim_write(shim, &s);
+	sv_put16(tcp, p->sport);
+	sv_put16(tcp + 2, p->dport);
+	sv_put32(tcp + 4, p->seq);
+	sv_put32(tcp + 8, p->ack);
+	sv_put16(tcp + 12, (u16)(SV_DROPPED_TCP_LEN / 4 << 12 | p->tcp_flags));
+	for (int i = 14; i < SV_DROPPED_TCP_LEN; i++)
+		tcp[i] = 0;
+}
+
+#endif
