@@ -102,14 +102,16 @@ pub(super) fn of_checks(unit: &str, checks: &[Values<'_>]) -> Option<Curve> {
 
 /// Numbers of one line by label.
 type Numbers<'a> = BTreeMap<&'a str, (f64, f64)>;
+/// Lines of one chart by scheme and group.
+type Lines<'a> = BTreeMap<(&'a str, &'a str), Numbers<'a>>;
 
 /// A curve for each metric of the page's records that has one.
 fn of_metrics(experiment: &Experiment, sources: &Sources<'_>) -> Vec<Curve> {
     let ids = || experiment.results.iter().map(|result| result.id.as_str());
     let lines: Vec<&Value> =
         ids().filter(|id| !sources.kept.is_stale(id)).filter_map(|id| sources.kept.line(id)).collect();
-    // By metric and axis, then by scheme and group.
-    let mut found: BTreeMap<(&str, String), BTreeMap<(&str, &str), Numbers<'_>>> = BTreeMap::new();
+    // By metric and axis.
+    let mut found: BTreeMap<(&str, String), Lines<'_>> = BTreeMap::new();
     for check in lines.iter().filter_map(|line| line["checks"].as_array()).flatten() {
         let points = match &check["measured"] {
             Value::Array(points) => points.iter().collect(),
