@@ -155,10 +155,8 @@ fn what_the_other_hosts_queue_drops_is_sent_again_at_this_ones_word() {
     );
     println!("{with} timeouts, {twice} segments twice");
     assert!(told >= TAILS && heard <= told && heard * 10 >= told * 8, "{told} were told of, {heard} heard");
-    assert!(
-        asked >= TAILS && resent + unheld >= asked && unheld * 5 <= asked,
-        "asked {asked} times, {resent} sent again"
-    );
+    // What is asked for twice is sent once.
+    assert!(asked >= TAILS && resent >= TAILS && resent + unheld >= asked, "asked {asked} times, {resent} sent again");
     assert!(ignored < heard && resent <= heard, "{ignored} ignored of {heard}, {resent} sent again");
     assert!(twice <= told / 4, "{twice} arrived twice of {told}");
     assert_eq!(world.counter(1, "fastlane_failures"), 0);
