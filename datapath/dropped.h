@@ -6,7 +6,8 @@
  * edge alone knows which copies of a packet are under way.
  *
  * Behind the shim comes an IP packet between the guests, of a protocol that no guest's transport has. Its payload is the TCP header of the
- * first of the packets, as their sender wrote it, without options.
+ * first of the packets, as their sender wrote it, without options. Its window says how long ago they were dropped: edges' agents may be
+ * late, and what the sender's guest has sent again since then is none of these packets.
  */
 #ifndef SV_DROPPED_H
 #define SV_DROPPED_H
@@ -18,6 +19,25 @@
 #define SV_DROPPED_PROTO 253 /* for experiments (RFC 3692), as counts of marks use it */
 #define SV_DROPPED_TCP_LEN 20
 #define SV_DROPPED_MAX_PACKETS 128 /* of one message; no stack makes larger segments */
+
+/* Of SV_SHIM_DROP: how long ago it was, in sv_packet.window, in units of 16384 ns; 0: nobody knows. */
+#define SV_DROPPED_AGE_SHIFT 14
+#define SV_DROPPED_AGE_MAX 0xffffu
+
+SV_FN u16 sv_dropped_age(u64 ns)
+{
+	u64 age = (ns >> SV_DROPPED_AGE_SHIFT) + 1;
+
+	return (u16)(age < SV_DROPPED_AGE_MAX ? age : SV_DROPPED_AGE_MAX);
+}
+
+/* When it was dropped, by the clock of who hears of it at `now`, ns; 0: nobody knows. */
+SV_FN u64 sv_dropped_at(u16 age, u64 now)
+{
+	u64 ns = (u64)age << SV_DROPPED_AGE_SHIFT;
+
+	return age && ns < now ? now - ns : 0;
+}
 
 /*
  * `tcp`: SV_DROPPED_TCP_LEN bytes behind the IP header, which `p` describes. Returns 0 unless this tells of dropped packets. Then `p`
@@ -47,6 +67,7 @@ SV_FN int sv_dropped_read(const u8 *shim, const u8 *tcp, struct sv_packet *p)
 	p->seq = sv_get32(tcp + 4);
 	p->ack = sv_get32(tcp + 8);
 	p->tcp_flags = tcp[13];
+	p->window = sv_get16(tcp + 14);
 	p->l4_header_len = SV_DROPPED_TCP_LEN;
 	p->payload = s.value;
 	p->segment_size = s.id < s.value ? s.id : 0;
@@ -68,7 +89,8 @@ SV_FN void sv_dropped_write(u8 *shim, u8 *tcp, const struct sv_packet *p, u8 typ
 	sv_put32(tcp + 4, p->seq);
 	sv_put32(tcp + 8, p->ack);
 	sv_put16(tcp + 12, (u16)(SV_DROPPED_TCP_LEN / 4 << 12 | p->tcp_flags));
-	for (int i = 14; i < SV_DROPPED_TCP_LEN; i++)
+	sv_put16(tcp + 14, p->window);
+	for (int i = 16; i < SV_DROPPED_TCP_LEN; i++)
 		tcp[i] = 0;
 }
 

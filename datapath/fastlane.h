@@ -251,11 +251,17 @@ SV_FN u32 sv_fastlane_act(struct sv_fastlane *f, struct sv_fastlane_copy *c, u64
 	return repairs ? repairs : sv_fastlane_resend(c, now);
 }
 
+/* What was dropped at `dropped` ns is not the newest copy: that has left later. */
+SV_FN int sv_fastlane_precedes(const struct sv_fastlane_copy *c, u64 dropped)
+{
+	return c->own && dropped && dropped < c->sent;
+}
+
 /*
  * A notification of the packet of which `c` tells; NULL: the edge has no copy. `p` has the dropped packet's own numbers and flags.
- * Returns SV_FASTLANE_*.
+ * `dropped`: when it was, ns; 0: nobody knows. Returns SV_FASTLANE_*.
  */
-SV_FN u32 sv_fastlane_notified(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 now)
+SV_FN u32 sv_fastlane_notified(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 dropped, u64 now)
 {
 	u32 refused = sv_fastlane_refuses(f, p);
 
@@ -263,7 +269,7 @@ SV_FN u32 sv_fastlane_notified(struct sv_fastlane *f, struct sv_fastlane_copy *c
 		return refused;
 	if (!c)
 		return SV_FASTLANE_UNKEPT;
-	if (c->dropped >= c->copies)
+	if (c->dropped >= c->copies || (c->dropped + 1 == c->copies && sv_fastlane_precedes(c, dropped)))
 		return SV_FASTLANE_REPEATED;
 	c->dropped++;
 	if (c->dropped < c->copies || c->copies == 0xffff)

@@ -456,7 +456,7 @@ static __noinline struct sv_fastlane_copy *copy_of(struct sv_fast *f, const stru
 static __noinline u32 decide(struct deciding *at)
 {
 	struct sv_fast_call *call = &at->call;
-	u64 now = bpf_ktime_get_ns(), due = 0;
+	u64 now = bpf_ktime_get_ns(), due = 0, dropped;
 	struct sv_packet *p, answer = {0};
 	struct sv_flow_key key;
 	struct sv_fastlane_copy *c;
@@ -474,14 +474,15 @@ static __noinline u32 decide(struct deciding *at)
 	p->tcp_flags = call->tcp_flags;
 	end = sv_conn_end(p);
 	what = call->what;
+	dropped = call->dropped;
 	key = call->key.key;
 	f = bpf_map_lookup_elem(&fast, &call->key);
 	if (!f)
 		return SV_FASTLANE_UNTRACKED;
 	bpf_spin_lock(&f->lock);
 	verdict = sv_fastlane_refuses(&f->lane, p);
-	/* What the guest has sent less than a round trip ago, no peer can have told of. */
-	if (what == SV_FAST_ELSEWHERE)
+	/* What the guest has sent less than a round trip ago, no peer can have told of, however soon it did. */
+	if (what == SV_FAST_ELSEWHERE && !dropped)
 		call->dropped = now - sv_fastlane_rtt(&f->lane);
 	bpf_spin_unlock(&f->lock);
 	if (verdict)
@@ -501,7 +502,7 @@ static __noinline u32 decide(struct deciding *at)
 		else if (what == SV_FAST_REPORTED)
 			verdict = sv_fastlane_reported(&f->lane, c, p, now);
 		else
-			verdict = sv_fastlane_notified(&f->lane, c, p, now);
+			verdict = sv_fastlane_notified(&f->lane, c, p, dropped, now);
 		due = what == SV_FAST_REPORTED ? sv_fastlane_ask_at(&f->lane, now) : sv_fastlane_due_at(&f->lane, c);
 		if (!(f->known & SV_FAST_COPIED) || sv_seq_after(end, f->copied_end))
 			f->copied_end = end;

@@ -133,7 +133,7 @@ struct sv_fast_call {
 	u32 stamp;
 	u64 due;		 /* SV_FASTLANE_LATER: when to call again, ns */
 	struct sv_packet answer; /* SV_FASTLANE_TELL: of which the guest gets SV_CONN_DUPACKS */
-	u64 dropped;		 /* SV_FAST_DROPPED: when it was, ns; 0: nobody knows. SV_FAST_ELSEWHERE: written */
+	u64 dropped;		 /* SV_FAST_DROPPED, SV_FAST_ELSEWHERE: when it was, ns; 0: nobody knows */
 };
 
 SV_ASSERT_SIZE(struct sv_fast_call, 168);

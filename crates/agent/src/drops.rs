@@ -38,7 +38,7 @@ impl Agent {
         let key = if of_here { packet.flow_key() } else { packet.flow_key().reversed() };
         let key = FastKey { key, port: event.ifindex };
         let (peer, detail) = (event.value & 0xffff, (event.value >> 16) as u8);
-        let from = FromPeer { peer, key, guest, detail, packet };
+        let from = FromPeer { peer, key, guest, detail, time: event.time, packet };
         // If too many wait, the sender's timeout is what is left.
         let _ = fastlane.say(if of_here { Said::Dropped(from) } else { Said::Again(from) });
     }

@@ -191,20 +191,25 @@ fn what_the_guest_has_sent_again_since_the_drop_is_left_to_it() {
     in_namespace(&fabric.host(0), || {
         let host = &fabric.edges[0];
         let watch = host.edge.watch_drops(&drop_reasons().unwrap(), 1 << 20).unwrap();
-        let guest = Guest { edge: &host.edge, watch: &watch, port: host.port, sport: 1000 };
-        let at = |n: u32, dropped: u64| guest.decide(FastCall { what: FAST_DROPPED, dropped, ..guest.call(n) });
-        guest.begin();
-        let early = kernel::monotonic_ns();
-        assert!((3..5).all(|n| guest.data(n)));
-        assert_eq!(at(3, early), Decision::Stale);
-        assert_eq!(at(4, early), Decision::Stale);
-        assert_eq!(at(3, kernel::monotonic_ns()), Decision::Resend, "that was dropped, too");
-        assert_eq!(at(5, early), Decision::Resend, "the guest has not sent it again");
-        assert_eq!(at(2, early), Decision::Resend, "nor this one");
-        let between = kernel::monotonic_ns();
-        assert!((0..2).all(|n| guest.data(n)));
-        assert_eq!(at(0, between), Decision::Stale);
-        assert_eq!(at(1, 0), Decision::Resend, "nobody knows when that was");
+        // This host's own drops, and those of which the other host says how long ago they were.
+        for (what, sport) in [(FAST_DROPPED, 1000), (FAST_ELSEWHERE, 1001)] {
+            let guest = Guest { edge: &host.edge, watch: &watch, port: host.port, sport };
+            let at = |n: u32, dropped: u64| guest.decide(FastCall { what, dropped, ..guest.call(n) });
+            guest.begin();
+            let early = kernel::monotonic_ns();
+            assert!((3..5).all(|n| guest.data(n)));
+            assert_eq!(at(3, early), Decision::Stale);
+            assert_eq!(at(4, early), Decision::Stale);
+            assert_eq!(at(3, kernel::monotonic_ns()), Decision::Resend, "that was dropped, too");
+            assert_eq!(at(5, early), Decision::Resend, "the guest has not sent it again");
+            assert_eq!(at(2, early), Decision::Resend, "nor this one");
+            let between = kernel::monotonic_ns();
+            assert!((0..2).all(|n| guest.data(n)));
+            assert_eq!(at(0, between), Decision::Stale);
+            if what == FAST_DROPPED {
+                assert_eq!(at(1, 0), Decision::Resend, "nobody knows when that was");
+            }
+        }
     });
 }
 

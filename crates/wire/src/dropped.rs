@@ -13,6 +13,20 @@ const TCP_LEN: usize = 20;
 extern "C" {
     fn sv_wire_dropped_read(shim: *const u8, frame: *const u8, len: usize, packet: *mut Packet) -> c_int;
     fn sv_wire_dropped_write(shim: *mut u8, tcp: *mut u8, packet: *const Packet, kind: u8, detail: u8);
+    fn sv_wire_dropped_age(ns: u64) -> u16;
+    fn sv_wire_dropped_at(age: u16, now: u64) -> u64;
+}
+
+/// What [`Dropped`] says in the place of the window, of packets that were dropped so long ago, ns.
+pub fn age(ns: u64) -> u16 {
+    // SAFETY: plain numbers.
+    unsafe { sv_wire_dropped_age(ns) }
+}
+
+/// When that was, by the clock of who hears it at `now`, ns; 0: nobody knows.
+pub fn at(age: u16, now: u64) -> u64 {
+    // SAFETY: plain numbers.
+    unsafe { sv_wire_dropped_at(age, now) }
 }
 
 /// One message.
@@ -23,7 +37,7 @@ pub struct Dropped {
     pub kind: u8,
     /// Of the shim.
     pub detail: u8,
-    /// As their sender has sent them: addresses, ports, number, ACK, flags, payload and segment size.
+    /// As their sender has sent them: addresses, ports, number, ACK, flags, payload and segment size. The window is [`age`].
     pub packet: Packet,
 }
 
@@ -85,6 +99,7 @@ mod tests {
             ack: 0x0506_0708,
             payload: 2900,
             segment_size: 1448,
+            window: 2,
             tcp_flags: tcp::ACK | tcp::PSH,
             proto: proto::TCP,
             family: 4,
@@ -106,6 +121,7 @@ mod tests {
             tcp_flags,
             proto,
             family,
+            window: p.window,
             ..Packet::default()
         }
     }
@@ -118,11 +134,21 @@ mod tests {
         assert_eq!((frame.len(), &frame[12..14], frame[23]), (54, &[8, 0][..], 253));
         assert_eq!(&frame[26..34], &[10, 7, 2, 2, 10, 7, 1, 2], "from the packet's destination");
         assert_eq!(&frame[34..48], &[0x03, 0xe8, 0, 80, 1, 2, 3, 4, 5, 6, 7, 8, 0x50, 0x18], "as it was sent");
+        assert_eq!(&frame[48..], &[0, 2, 0, 0, 0, 0], "so long ago");
         assert_eq!(Sum::default().bytes(&frame[14..34]).finish(), 0, "the IP header's checksum");
         let again = Dropped { kind: Shim::AGAIN, detail: 1, packet: Packet { segment_size: 0, ..packet() } };
         let (shim, frame) = again.frame().unwrap();
         assert_eq!(shim, [6, 1, 0, 0, 0, 0, 11, 84]);
         assert_eq!(&frame[26..34], &[10, 7, 1, 2, 10, 7, 2, 2], "to it");
+    }
+
+    #[test]
+    fn ages_are_never_less_than_they_are() {
+        for (ns, units) in [(0, 1), (16_383, 1), (16_384, 2), (1_000_000_000, 61_036), (u64::MAX, 0xffff)] {
+            assert_eq!(age(ns), units, "{ns}");
+        }
+        let now = 1 << 40;
+        assert_eq!((at(0, now), at(1, now), at(2, 3 << 14), at(2, 1 << 15)), (0, now - 16_384, 16_384, 0));
     }
 
     #[test]
@@ -159,13 +185,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(seq: u32, ack: u32, ports: (u16, u16), flags: u8, v6: bool, drop: bool, detail: u8,
+        fn what_is_written_is_read(seq: u32, ack: u32, ports: (u16, u16), flags: u8, v6: bool, drop: bool, detail: u8, window: u16,
                                    payload in 1u32..=0xffff, size in 0u16..) {
             let family = if v6 { 6 } else { 4 };
             let (saddr, daddr) = if v6 { ([1, 2, 3, 4], [5, 6, 7, 8]) } else { (packet().saddr, packet().daddr) };
             let segment_size = if u32::from(size) < payload && payload <= u32::from(size) * Dropped::MAX_PACKETS { size } else { 0 };
             let (sport, dport) = ports;
-            let packet = said(&Packet { seq, ack, sport, dport, tcp_flags: flags, payload, segment_size, family, saddr, daddr, ..packet() });
+            let packet = said(&Packet { seq, ack, sport, dport, tcp_flags: flags, payload, segment_size, family, saddr, daddr, window, ..packet() });
             let told = Dropped { kind: if drop { Shim::DROP } else { Shim::AGAIN }, detail, packet };
             let (shim, frame) = told.frame().unwrap();
             let read = Dropped::read(shim, &frame).unwrap();

@@ -125,6 +125,8 @@ u8 sv_wire_departs(const struct sv_packet *p)
 
 int sv_wire_dropped_read(const u8 *shim, const u8 *frame, size_t len, struct sv_packet *p);
 void sv_wire_dropped_write(u8 *shim, u8 *tcp, const struct sv_packet *p, u8 type, u8 detail);
+u16 sv_wire_dropped_age(u64 ns);
+u64 sv_wire_dropped_at(u16 age, u64 now);
 
 /* As an edge does: the inner frame is parsed before. */
 int sv_wire_dropped_read(const u8 *shim, const u8 *frame, size_t len, struct sv_packet *p)
@@ -143,4 +145,14 @@ int sv_wire_dropped_read(const u8 *shim, const u8 *frame, size_t len, struct sv_
 void sv_wire_dropped_write(u8 *shim, u8 *tcp, const struct sv_packet *p, u8 type, u8 detail)
 {
 	sv_dropped_write(shim, tcp, p, type, detail);
+}
+
+u16 sv_wire_dropped_age(u64 ns)
+{
+	return sv_dropped_age(ns);
+}
+
+u64 sv_wire_dropped_at(u16 age, u64 now)
+{
+	return sv_dropped_at(age, now);
 }

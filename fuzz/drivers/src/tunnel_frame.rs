@@ -58,7 +58,7 @@ fn dropped(shim: [u8; 8], frame: &[u8]) {
     let again = Dropped::read(shim, &frame).unwrap();
     let said = |d: &Dropped| {
         let p = &d.packet;
-        (d.kind, d.detail, p.flow_key(), p.seq, p.ack, p.payload, p.segment_size, p.tcp_flags)
+        (d.kind, d.detail, p.flow_key(), p.seq, p.ack, p.payload, p.segment_size, p.tcp_flags, p.window)
     };
     assert_eq!(said(&again), said(&read));
 }

@@ -10,7 +10,7 @@ use edge::fastlane::Decision;
 use kernel::emit::Uplink;
 use kernel::monotonic_ns;
 use kernel::state::fastlane::{FastCall, FastKey, FAST_DROPPED, FAST_DUE, FAST_ELSEWHERE};
-use wire::dropped::Dropped;
+use wire::dropped::{age, at, Dropped};
 use wire::encap::Shim;
 use wire::{proto, FlowKey};
 
@@ -31,6 +31,8 @@ pub(crate) struct FromPeer {
     pub(crate) key: FastKey,
     pub(crate) guest: [u8; 6],
     pub(crate) detail: u8,
+    /// When this host heard it, ns of CLOCK_MONOTONIC.
+    pub(crate) time: u64,
     /// The packets, as their sender has sent them.
     pub(crate) packet: wire::Packet,
 }
@@ -59,6 +61,7 @@ impl Worker {
         }
         let call = segment.call(0, FAST_DROPPED);
         let packet = wire::Packet {
+            window: age(monotonic_ns().saturating_sub(drop.time)),
             segment_size: if kept > 1 { drop.segment_size } else { 0 },
             tcp_flags: segment.flags(0, kept),
             payload: segment.range(0, kept).1,
@@ -87,6 +90,7 @@ impl Worker {
                 payload: size.min(p.payload - start),
                 tcp_flags: part(p.tcp_flags, n, 1, packets),
                 what: FAST_ELSEWHERE,
+                dropped: at(p.window, from.time),
                 ..FastCall::default()
             };
             let decision = self.watch.decide(&mut call).unwrap_or(Decision::Untracked);
@@ -140,7 +144,9 @@ impl Worker {
         let Ok(Some(port)) = self.watch.port(from.key.port) else { return };
         let numbers = from.packet.end_seq().wrapping_sub(from.packet.seq);
         let mut sent = 0;
-        for packet in self.held.take_range(from.key, from.packet.seq, numbers) {
+        let (key, seq, now) = (from.key, from.packet.seq, monotonic_ns());
+        let sent_before = self.held.is_gone(key, seq, numbers, now);
+        for packet in self.held.take_range(key, seq, numbers, now) {
             // Numbers of peers and networks of ports may change meanwhile.
             if packet.peer != from.peer || packet.network != port.vni {
                 continue;
@@ -152,7 +158,10 @@ impl Worker {
             sent += u64::from(self.enter(packet.way, &frame));
         }
         self.stats.resent_for_peers += sent;
-        self.stats.unheld += u64::from(sent == 0);
+        if sent == 0 {
+            self.stats.unheld += 1;
+            self.stats.unheld_sent += u64::from(sent_before);
+        }
     }
 
     /// False: it could not be said. The sender's timeout is what is left then.

@@ -4,12 +4,15 @@
 use super::segment::Frame;
 use kernel::again::Way;
 use kernel::state::fastlane::FastKey;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::RangeInclusive;
 
 /// What a packet takes besides its frame, bytes.
 const OVERHEAD: u64 = 256;
 /// So long they are kept, ns: what was dropped more than once is asked for later than the sender's least timeout.
 pub(super) const HOLD_NS: u64 = 1_000_000_000;
+/// Of so many it is known as long that they were asked for.
+const MOST_GONE: usize = 4096;
 
 #[derive(Clone, Debug)]
 pub(super) struct Packet {
@@ -39,12 +42,13 @@ pub(super) struct Held {
     held: u64,
     /// By ifindex of the port; nothing is ever listed in its order.
     of_guests: HashMap<u32, u64>,
+    gone: Gone,
 }
 
 impl Held {
     pub(super) fn new(per_guest: u64, in_all: u64) -> Held {
         let (packets, until) = (BTreeMap::new(), BTreeSet::new());
-        Held { per_guest, in_all, packets, until, held: 0, of_guests: HashMap::new() }
+        Held { per_guest, in_all, packets, until, held: 0, of_guests: HashMap::new(), gone: Gone::default() }
     }
 
     /// In place of one with the same number. False: there is no room for it.
@@ -75,19 +79,23 @@ impl Held {
         Some(packet)
     }
 
-    /// All that begin in so many numbers from `seq` on, in their order.
-    pub(super) fn take_range(&mut self, key: FastKey, seq: u32, numbers: u32) -> Vec<Packet> {
-        let Some(last) = numbers.checked_sub(1).map(|more| seq.wrapping_add(more)) else { return Vec::new() };
-        let first = if last < seq { u32::MAX } else { last };
-        let mut found: Vec<u32> = self.numbers(key, seq, first).collect();
-        if last < seq {
-            found.extend(self.numbers(key, 0, last));
-        }
-        found.into_iter().filter_map(|seq| self.take(key, seq)).collect()
+    /// All that begin in so many numbers from `seq` on, in their order, because somebody asks for them.
+    pub(super) fn take_range(&mut self, key: FastKey, seq: u32, numbers: u32, now: u64) -> Vec<Packet> {
+        let spans = spans(key, seq, numbers).flatten();
+        let found: Vec<u32> = spans.flat_map(|span| self.packets.range(span)).map(|((_, seq), _)| *seq).collect();
+        found
+            .into_iter()
+            .filter_map(|seq| {
+                self.gone.note(key, seq, now);
+                self.take(key, seq)
+            })
+            .collect()
     }
 
-    fn numbers(&self, key: FastKey, first: u32, last: u32) -> impl Iterator<Item = u32> + '_ {
-        self.packets.range((key, first)..=(key, last)).map(|((_, seq), _)| *seq)
+    /// Was one of these asked for less than [`HOLD_NS`] ago?
+    pub(super) fn is_gone(&self, key: FastKey, seq: u32, numbers: u32, now: u64) -> bool {
+        let mut gone = spans(key, seq, numbers).flatten().flat_map(|span| self.gone.since.range(span));
+        gone.any(|(_, since)| now.saturating_sub(*since) < HOLD_NS)
     }
 
     /// Forgets what is too old.
@@ -105,6 +113,36 @@ impl Held {
     pub(super) fn len(&self) -> usize {
         self.packets.len()
     }
+}
+
+/// Those that were asked for: the newest of them.
+#[derive(Debug, Default)]
+struct Gone {
+    /// By connection and sequence number: since when, ns.
+    since: BTreeMap<(FastKey, u32), u64>,
+    /// The same in the order in which they went; those of `since` that went again are there once more.
+    order: VecDeque<(u64, FastKey, u32)>,
+}
+
+impl Gone {
+    fn note(&mut self, key: FastKey, seq: u32, now: u64) {
+        self.since.insert((key, seq), now);
+        self.order.push_back((now, key, seq));
+        while self.order.len() > MOST_GONE {
+            let Some((since, key, seq)) = self.order.pop_front() else { return };
+            if self.since.get(&(key, seq)) == Some(&since) {
+                self.since.remove(&(key, seq));
+            }
+        }
+    }
+}
+
+/// So many numbers from `seq` on, which wrap around.
+fn spans(key: FastKey, seq: u32, numbers: u32) -> impl Iterator<Item = Option<RangeInclusive<(FastKey, u32)>>> {
+    let last = numbers.checked_sub(1).map(|more| seq.wrapping_add(more));
+    let wraps = last.filter(|last| *last < seq);
+    let first = last.map(|last| (key, seq)..=(key, if wraps.is_some() { u32::MAX } else { last }));
+    [first, wraps.map(|last| (key, 0)..=(key, last))].into_iter()
 }
 
 #[cfg(test)]
@@ -145,7 +183,7 @@ mod tests {
         }
         assert!(held.put(key(2), 0, packet(9), 0));
         let mut asked = |seq, numbers| -> Vec<u32> {
-            held.take_range(key(1), seq, numbers).iter().map(|packet| packet.way.mark).collect()
+            held.take_range(key(1), seq, numbers, 5).iter().map(|packet| packet.way.mark).collect()
         };
         assert_eq!(asked(1001, 999), [] as [u32; 0]);
         assert_eq!(asked(0, 0), [] as [u32; 0]);
@@ -153,5 +191,20 @@ mod tests {
         assert_eq!(asked(u32::MAX - 999, 2000), [] as [u32; 0]);
         assert_eq!(asked(2000, u32::MAX), [3, 2], "from there on");
         assert_eq!(held.len(), 1, "another guest's is left");
+        let gone = |seq, numbers, now| held.is_gone(key(1), seq, numbers, now);
+        assert!(gone(u32::MAX - 999, 1, 5) && gone(u32::MAX - 1500, 2000, 4 + HOLD_NS), "they are known to have gone");
+        assert!(!gone(1, 999, 5) && !gone(0, 0, 5) && !gone(0, 1, 5 + HOLD_NS));
+        assert!(!held.is_gone(key(2), 0, 1, 5), "nobody has asked for it");
+    }
+
+    #[test]
+    fn what_went_is_forgotten_in_turn() {
+        let mut gone = Gone::default();
+        for n in 0..2 * MOST_GONE as u32 {
+            gone.note(key(1), n, n.into());
+            gone.note(key(1), 7, n.into());
+        }
+        assert_eq!((gone.order.len(), gone.since.len()), (MOST_GONE, MOST_GONE / 2 + 1));
+        assert!(gone.since.contains_key(&(key(1), 7)));
     }
 }

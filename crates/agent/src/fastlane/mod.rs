@@ -81,6 +81,8 @@ pub(super) struct Stats {
     resent_for_peers: u64,
     /// How often peers asked for what is not kept.
     unheld: u64,
+    /// Of these, when it had been sent again already, and had not been dropped since.
+    unheld_sent: u64,
     /// The same as `decisions` of what peers told.
     elsewhere: [u64; Decision::ALL.len()],
     /// Of what peers told, beyond the rate.
@@ -242,6 +244,7 @@ pub(super) fn counters(counts: &FastCounts, stats: &Stats) -> Vec<(&'static str,
         ),
         ("fastlane_resent_for_peers", "Of these, those sent again because their edges asked", stats.resent_for_peers),
         ("fastlane_unheld", "Times that peers asked for what is not kept", stats.unheld),
+        ("fastlane_unheld_sent", "Of these, when it had been sent again already", stats.unheld_sent),
         ("fastlane_peers_told", "Packets of guests that peers told to have dropped", stats.elsewhere.iter().sum()),
         ("fastlane_peers_ignored", "Of these, those of which nothing came", stats.ignored_of_peers()),
         ("fastlane_peers_withheld", "The same, beyond fastlane.rate of their guest", stats.peers_withheld),

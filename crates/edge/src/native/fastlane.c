@@ -4,7 +4,7 @@
 
 u32 sv_edge_fastlane_out(struct sv_fastlane *f, const struct sv_packet *p, u64 now);
 u32 sv_edge_fastlane_in(struct sv_fastlane *f, struct sv_packet *p, u64 now);
-u32 sv_edge_fastlane_notified(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 now);
+u32 sv_edge_fastlane_notified(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 dropped, u64 now);
 u32 sv_edge_fastlane_reported(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 now);
 u64 sv_edge_fastlane_due_at(const struct sv_fastlane *f, const struct sv_fastlane_copy *c);
 u32 sv_edge_fastlane_due(struct sv_fastlane *f, struct sv_fastlane_copy *c, u64 now);
@@ -21,9 +21,9 @@ u32 sv_edge_fastlane_in(struct sv_fastlane *f, struct sv_packet *p, u64 now)
 	return sv_fastlane_in(f, p, now);
 }
 
-u32 sv_edge_fastlane_notified(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 now)
+u32 sv_edge_fastlane_notified(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 dropped, u64 now)
 {
-	return sv_fastlane_notified(f, c, p, now);
+	return sv_fastlane_notified(f, c, p, dropped, now);
 }
 
 u32 sv_edge_fastlane_reported(struct sv_fastlane *f, struct sv_fastlane_copy *c, const struct sv_packet *p, u64 now)

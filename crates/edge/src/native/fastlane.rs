@@ -81,7 +81,7 @@ const _: () = assert!(size_of::<Copies>() == 24);
 extern "C" {
     fn sv_edge_fastlane_out(f: *mut FastLane, p: *const Packet, now: u64) -> u32;
     fn sv_edge_fastlane_in(f: *mut FastLane, p: *mut Packet, now: u64) -> u32;
-    fn sv_edge_fastlane_notified(f: *mut FastLane, c: *mut Copies, p: *const Packet, now: u64) -> u32;
+    fn sv_edge_fastlane_notified(f: *mut FastLane, c: *mut Copies, p: *const Packet, dropped: u64, now: u64) -> u32;
     #[cfg(test)]
     fn sv_edge_fastlane_reported(f: *mut FastLane, c: *mut Copies, p: *const Packet, now: u64) -> u32;
     fn sv_edge_fastlane_due_at(f: *const FastLane, c: *const Copies) -> u64;
@@ -107,7 +107,14 @@ impl FastLane {
     pub(crate) fn notified(&mut self, copies: Option<&mut Copies>, packet: &Packet, now: Time) -> Decision {
         let copies = copies.map_or(std::ptr::null_mut(), std::ptr::from_mut);
         // SAFETY: as in `outgoing`; C tests `copies` for null before it reads it.
-        Decision::of(unsafe { sv_edge_fastlane_notified(self, copies, packet, now.as_ns()) })
+        Decision::of(unsafe { sv_edge_fastlane_notified(self, copies, packet, 0, now.as_ns()) })
+    }
+
+    /// The same where it is known when the packet was dropped, as in the kernel edge.
+    #[cfg(test)]
+    fn dropped_at(&mut self, copies: &mut Copies, packet: &Packet, dropped: Time, now: Time) -> Decision {
+        // SAFETY: as in `outgoing`.
+        Decision::of(unsafe { sv_edge_fastlane_notified(self, copies, packet, dropped.as_ns(), now.as_ns()) })
     }
 
     /// `sv_fastlane_reported`, which only the kernel edge calls
@@ -243,6 +250,21 @@ mod tests {
         assert!(!lane.again(&mut copies, now));
         acked(&mut lane, 0, false, now + RTT);
         assert_eq!(lane.reported(&mut copies, &segment(0), now + RTT), Decision::Stale);
+    }
+
+    #[test]
+    fn what_was_dropped_before_the_edges_copy_left_is_not_that_copy() {
+        let (mut lane, now) = sent(8);
+        // Both of the guest's were dropped. That the first was, is told last.
+        let mut copies = Copies { copies: 2, dropped: 1, ..copies_of(3) };
+        let left = now + RTT + RTT;
+        assert_eq!(lane.dropped_at(&mut copies, &segment(3), now + RTT, left), Decision::Resend);
+        assert_eq!(lane.dropped_at(&mut copies, &segment(3), now, left + RTT), Decision::Repeated);
+        assert_eq!((copies.copies, copies.dropped), (3, 2), "the edge's own is under way");
+        for dropped in [Time::ZERO, left] {
+            let mut copies = copies;
+            assert_eq!(lane.dropped_at(&mut copies, &segment(3), dropped, left + RTT), Decision::Resend, "{dropped:?}");
+        }
     }
 
     proptest! {

@@ -111,7 +111,7 @@ pub struct FastCall {
     pub due: u64,
     /// Written: an ACK of which the guest is to get three.
     pub answer: wire::Packet,
-    /// Of [`FAST_DROPPED`]: when it was dropped, ns of CLOCK_MONOTONIC; 0: nobody knows. Of [`FAST_ELSEWHERE`] it is written.
+    /// Of [`FAST_DROPPED`] and [`FAST_ELSEWHERE`]: when it was dropped, ns of CLOCK_MONOTONIC; 0: nobody knows.
     pub dropped: u64,
 }
 
