@@ -103,6 +103,7 @@ impl Held {
         while let Some(&(_, key, seq)) = self.until.first().filter(|(until, ..)| *until <= now) {
             self.take(key, seq);
         }
+        self.gone.expire(now);
     }
 
     /// When the next one is too old, ns.
@@ -128,11 +129,21 @@ impl Gone {
     fn note(&mut self, key: FastKey, seq: u32, now: u64) {
         self.since.insert((key, seq), now);
         self.order.push_back((now, key, seq));
-        while self.order.len() > MOST_GONE {
-            let Some((since, key, seq)) = self.order.pop_front() else { return };
-            if self.since.get(&(key, seq)) == Some(&since) {
-                self.since.remove(&(key, seq));
-            }
+        if self.order.len() > MOST_GONE {
+            self.forget_first();
+        }
+    }
+
+    fn expire(&mut self, now: u64) {
+        while self.order.front().is_some_and(|(since, ..)| now.saturating_sub(*since) >= HOLD_NS) {
+            self.forget_first();
+        }
+    }
+
+    fn forget_first(&mut self) {
+        let Some((since, key, seq)) = self.order.pop_front() else { return };
+        if self.since.get(&(key, seq)) == Some(&since) {
+            self.since.remove(&(key, seq));
         }
     }
 }
@@ -206,5 +217,9 @@ mod tests {
         }
         assert_eq!((gone.order.len(), gone.since.len()), (MOST_GONE, MOST_GONE / 2 + 1));
         assert!(gone.since.contains_key(&(key(1), 7)));
+        gone.expire(HOLD_NS + 2 * MOST_GONE as u64 - 2);
+        assert_eq!((gone.order.len(), gone.since.len()), (2, 2), "the last two");
+        gone.expire(u64::MAX);
+        assert_eq!((gone.order.len(), gone.since.len()), (0, 0));
     }
 }
