@@ -17,6 +17,7 @@
 #define SV_HYG_ONE 65536u	    /* 1.0 of alpha and of the thresholds of admission */
 #define SV_HYG_FRAMING 38u	    /* bytes of a packet on the wire beyond its IP packet: header, FCS, preamble, gap */
 #define SV_HYG_MAX_BYTES (1ull << 31) /* depth of a bucket */
+#define SV_HYG_MAX_BURST 2000000ull   /* bytes of a bucket, where several intervals hold more: so much another guest may have to wait for */
 #define SV_HYG_MAX_WAIT 100000000ull  /* ns that a segment waits at most: half of TCP's least timeout in Linux */
 #define SV_HYG_MAX_GAIN 4u	    /* alpha stops fading below 2^gain / SV_HYG_ONE */
 #define SV_HYG_MAX_IDLE 96u	    /* intervals without a packet after which nothing is left of alpha */
@@ -151,8 +152,10 @@ SV_FN int sv_hyg_sends(struct sv_hyg_part *s, const struct sv_hyg_conf *c, u32 t
 SV_FN u64 sv_hyg_full(const struct sv_hyg_bucket *b, const struct sv_hyg_conf *c)
 {
 	u64 ns = c->interval < SV_HYG_SECOND ? c->interval : SV_HYG_SECOND;
-	u64 bytes = b->fair / 1000 * (ns / 1000) / 1000 * c->bursts;
+	u64 one = b->fair / 1000 * (ns / 1000) / 1000, bytes = one * c->bursts;
 
+	if (bytes > one && bytes > SV_HYG_MAX_BURST)
+		bytes = one > SV_HYG_MAX_BURST ? one : SV_HYG_MAX_BURST;
 	if (bytes < c->depth)
 		bytes = c->depth;
 	return (bytes < SV_HYG_MAX_BYTES ? bytes : SV_HYG_MAX_BYTES) * SV_HYG_SECOND;

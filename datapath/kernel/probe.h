@@ -68,6 +68,7 @@ static __noinline int take_probe(struct __sk_buff *skb, struct sv_counters *coun
 				 const struct sv_outer *o)
 {
 	struct sv_event *event;
+	struct sv_heard *h;
 	struct sv_peer *peer;
 	u32 id, differs = 0;
 	int replies;
@@ -87,6 +88,10 @@ static __noinline int take_probe(struct __sk_buff *skb, struct sv_counters *coun
 	if (differs)
 		return UNANSWERED;
 	now = stages_now(conf, 1);
+	/* A peer whose guests only receive is heard in no other way: without it their packets would never ask for marks (hygenicc.h). */
+	h = bpf_map_lookup_elem(&heard, &id);
+	if (h)
+		sv_heard_note(h, SV_ENCAP_V2, 0, now);
 	if (replies && !(conf->flags & SV_CONFIG_DISCOVERS))
 		return TC_ACT_SHOT;
 	if (!may_probe(id, replies, now) ||

@@ -83,6 +83,22 @@ fn a_peers_probe_goes_back_as_a_reply_and_a_reply_to_the_agent() {
     });
 }
 
+/// Its guests may only receive: then it says so in no other way, and their senders' packets would never ask for marks.
+#[test]
+fn a_peer_that_asks_or_answers_speaks_version_2() {
+    let Some(world) = World::new("pv", &Config::default()) else { return };
+    discover(&world, false);
+    let ids = world.edge().peers().unwrap();
+    let frames = [probe as fn([u32; 4], u8) -> Vec<u8>, reply];
+    for (peer, frame) in PEERS.iter().filter(|peer| peer.version == 2).zip(frames) {
+        let (id, _) = ids.iter().find(|(_, known)| known.tunnel.remote == peer.address).unwrap();
+        let spoken = || world.edge().heard(*id).unwrap().unwrap().version(2, kernel::monotonic_ns());
+        assert_eq!(spoken(), 1);
+        in_namespace(&world.fabric.host(0), || world.run(Direction::Ingress, &frame(peer.address, peer.family)));
+        assert_eq!(spoken(), 2);
+    }
+}
+
 #[test]
 fn nobody_else_is_answered_and_nobody_without_end() {
     let Some(world) = World::with_clock("ps", &Config::default()) else { return };

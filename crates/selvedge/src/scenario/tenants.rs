@@ -61,7 +61,7 @@ pub struct TenantsTable {
     /// Least size of a bucket; at least the guests' largest segment, as it is on the wire.
     #[schemars(extend("x-range" = ["1538B", "1GiB"]))]
     pub depth: Bytes,
-    /// Intervals at the fair rate that a bucket holds, if that is more than `depth`.
+    /// Intervals at the fair rate that a bucket holds, if that is more than `depth`; several hold 2 MB at most.
     #[schemars(range(min = 0, max = 1000))]
     pub bursts: u32,
     /// `[0.5, 0.25]`: new pairs of guests are refused from the first marked part of a destination on, until it is below

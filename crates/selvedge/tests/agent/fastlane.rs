@@ -114,7 +114,7 @@ fn what_a_limits_queue_drops_enters_it_again() {
 
 #[test]
 fn what_exceeds_a_share_passes_it_again() {
-    let share = "[fastlane]\n[tenants]\nuplink_rate = \"50Mbps\"\ndepth = \"70KB\"";
+    let share = "[fastlane]\n[tenants]\nuplink_rate = \"50Mbps\"\ndepth = \"70KB\"\nbursts = 1";
     let Some(mut world) = world("fs", share, |_| {}) else { return };
     world.transfer("10.7.2.2:9000", 10_000_000, |world| {
         eventually("something was sent again", || world.counter(0, "fastlane_resent") > 20);

@@ -51,7 +51,8 @@ fn a_peer_whose_guests_only_receive_is_no_dead_one() {
         assert!(!world.ping("10.7.2.2", 1), "guest 1 says nothing");
         assert_eq!(problems(&world), "[]", "after {second} s and more");
     }
-    assert!(world.counter(1, "probes_answered") > 2);
+    // An answer is heard as anything else of the peer is.
+    assert!(world.counter(1, "probes_answered") > 0);
     // No answer by the edge either.
     assert!(world.stop(1).status.success());
     eventually("the peer is missed", || {

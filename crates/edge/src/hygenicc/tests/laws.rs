@@ -117,6 +117,51 @@ fn aiad_follows_algorithm_1() {
     assert_eq!([rate(495, 0, long_ago), rate(10, 50, recent)], [500, 1], "the fair rate, and the minimum");
 }
 
+/// What a guest finds that has been silent for long, bytes.
+fn full(uplink: BitRate, bursts: u32) -> u64 {
+    let c = Config { bursts, ..Config::new(uplink, us(100)) }.conf();
+    let mut b = Bucket { fair: c.uplink, rate: c.uplink, ..active(0, 0) };
+    assert!(may(&mut b, &c, 66, Time::from_secs(2)));
+    b.level / 1_000_000_000 + 66
+}
+
+#[test]
+fn several_intervals_make_a_bucket_of_two_megabytes_at_most() {
+    let gbps = BitRate::from_gbps;
+    // An interval of 500 us has 62,500 B at 1 Gb/s.
+    assert_eq!(
+        [0, 1, 20, 32, 1000].map(|bursts| full(gbps(1), bursts)),
+        [70_000, 70_000, 1_250_000, 2_000_000, 2_000_000]
+    );
+    assert_eq!([1, 2].map(|bursts| full(gbps(100), bursts)), [6_250_000; 2], "one is not cut");
+    assert_eq!(full(BitRate::from_mbps(40), 500), 1_250_000, "250 ms");
+}
+
+/// All of its packets are marked, and there are 10 s of them. Where intervals are short, too few have a packet.
+#[test]
+fn marks_hold_a_guest_to_half_a_packet_an_interval_and_no_less() {
+    const PACKET: u64 = 1538;
+    // Of 40 Mb/s, of which it may have 8.
+    let rate_after = |interval: Time| {
+        let c = Config { interval, ..Config::new(BitRate::from_mbps(40), us(200)) }.conf();
+        let mut b = [active(8, 8), Bucket { weight: 4, active: 1, ..Bucket::default() }];
+        let (mut now, mut sent) = (Time::from_secs(1), 0);
+        while now < Time::from_secs(11) {
+            now += interval;
+            sent += b[0].rate * interval.as_ns();
+            b[0].marks = (sent / (PACKET * 1_000_000_000)) as u32;
+            sent %= PACKET * 1_000_000_000;
+            b[0].heard = if b[0].marks > 0 { now.as_ns() } else { b[0].heard };
+            b.iter_mut().for_each(|b| b.last = now.as_ns());
+            hyg_tick(&mut b, &mut Uplink::default(), &c, now);
+        }
+        b[0].rate as f64 / MBPS as f64
+    };
+    // Half a packet in 1 ms, and in as long as eight take: a sixteenth of the uplink.
+    let [short, long] = [us(1000), us(2460)].map(rate_after);
+    assert!((5.5..7.0).contains(&short) && (2.0..3.0).contains(&long), "{short} {long}");
+}
+
 /// From the minimum to the uplink: 100 intervals once it is quiet, 1000 while marks are recent.
 #[test]
 fn a_rate_climbs_by_a_hundredth_or_a_thousandth_of_the_uplink() {
@@ -356,15 +401,17 @@ proptest! {
     /// No guest sends more than its bucket and its rate allow.
     #[test]
     fn a_bucket_never_lets_more_go_than_rate_and_depth(
-        sends in proptest::collection::vec((66u32..9_000, 0u64..200), 1..300),
+        sends in proptest::collection::vec((66u32..9_000, 0u64..200), 1..300), bursts in 0u32..=1000,
     ) {
-        let c = config(Law::Aiad).conf();
+        let c = Config { bursts, ..config(Law::Aiad) }.conf();
+        // Of 31,250 B an interval.
+        let depth = c.depth.max((31_250 * u64::from(bursts)).min(2_000_000));
         let mut b = Bucket { filled: 0, ..active(100, 500) };
         let (mut now, mut passed) = (Time::ZERO, 0u64);
         for (bytes, pause) in sends {
             now += us(pause);
             passed += if may(&mut b, &c, bytes, now) { u64::from(bytes) } else { 0 };
-            prop_assert!(passed <= c.depth + 100 * MBPS * now.as_ns() / 1_000_000_000 + 1);
+            prop_assert!(passed <= depth + 100 * MBPS * now.as_ns() / 1_000_000_000 + 1);
         }
     }
 }

@@ -44,8 +44,8 @@ pub(super) struct TenantsTable {
     /// Least size of a bucket. A larger segment takes all of it, and later ones pay for the rest.
     #[schemars(extend("x-range" = ["1538B", "1GiB"], "default" = "80KB"))]
     depth: Option<Bytes>,
-    /// Intervals at the fair rate that a bucket holds, if that is more than `depth`.
-    #[schemars(range(min = 0, max = 1000), extend("default" = 1))]
+    /// Intervals at the fair rate that a bucket holds, if that is more than `depth`; several hold 2 MB at most.
+    #[schemars(range(min = 0, max = 1000))]
     bursts: Option<u32>,
     /// `[0.5, 0.25]`: new pairs of guests are refused from the first marked part of a destination's packets on, until it is below the second;
     /// both 0.001 to 1.
@@ -65,6 +65,14 @@ pub(super) enum EcnWord {
 
 /// A segment of 64 KB with the headers of its packets.
 const DEPTH: Bytes = Bytes(80_000);
+/// What of a rate a bucket keeps for a guest whose packets were dropped: its TCP then waits for a timer of 200 ms at least, and would lose
+/// all of its share of that time.
+const BURST: Time = Time::from_ms(250);
+/// Full packets that the uplink carries in an interval, at least. Each mark takes 1/1000 of the uplink from a rate, and each interval without
+/// one gives it back: marks of all packets hold a guest to half a packet an interval, so to a sixteenth of the uplink.
+const PACKETS: u64 = 8;
+/// As they are on the wire.
+const PACKET: u64 = 1538;
 
 fn law() -> TenantLawWord {
     crate::word::Word(Law::Aiad)
@@ -80,18 +88,27 @@ impl TenantsTable {
             wrong.note(within("tenants.interval", interval, shortest, Time::from_secs(1))).is_some()
         });
         let default = Common::default();
+        let (rtt, inactive) = (self.rtt.unwrap_or(default.rtt), self.inactive.unwrap_or(default.inactive));
+        let least = self.uplink_rate.max(BitRate::from_mbps(1)).tx_time(PACKETS * PACKET).min(inactive);
+        let rtts = Time::from_ps(rtt.as_ps().saturating_mul(5));
+        let slow = (interval.is_none() && least > rtts).then_some(least);
+        let interval = interval.or(slow);
+        let bursts = match self.hold {
+            HoldWord::Drop => BURST.as_ps() / interval.unwrap_or(rtts).as_ps().max(1),
+            HoldWord::Delay => 1,
+        };
         let common = Common {
             law: self.law,
             hold: self.hold,
             backlog: self.backlog,
             minimum_rate: self.minimum_rate,
-            rtt: self.rtt.unwrap_or(default.rtt),
+            rtt,
             interval,
-            quiet: self.quiet,
+            quiet: self.quiet.or_else(|| slow.map(|least| Time::from_ps(10 * least.as_ps()))),
             patience: self.patience,
-            inactive: self.inactive.unwrap_or(default.inactive),
+            inactive,
             depth: self.depth.unwrap_or(DEPTH),
-            bursts: self.bursts.unwrap_or(default.bursts),
+            bursts: self.bursts.unwrap_or(bursts.clamp(1, 1000) as u32),
             admission: self.admission,
             ..default
         };
@@ -105,5 +122,39 @@ impl TenantsTable {
             Hold::Delay(most) => most.get(),
         };
         Ok(Shares { conf: config.conf(), backlog })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+
+    fn conf(keys: &str) -> edge::hygenicc::Conf {
+        let text = format!("[uplink]\ninterface = \"eth0\"\n[tenants]\n{keys}");
+        parse("a.toml", &text).unwrap().tenants.expect("a table").conf
+    }
+
+    fn bursts(keys: &str) -> u32 {
+        conf(&format!("uplink_rate = \"1Gbps\"\n{keys}")).bursts
+    }
+
+    #[test]
+    fn an_interval_lasts_for_five_round_trips_and_eight_packets() {
+        let times = |keys: &str| [conf(keys).interval, conf(keys).quiet].map(|ns| ns / 1000);
+        assert_eq!(times("uplink_rate = \"10Gbps\"\nrtt = \"200us\""), [1_000, 10_000]);
+        assert_eq!(times("uplink_rate = \"1Gbps\""), [500, 5_000], "as in the report");
+        // 8 packets of 1538 B.
+        assert_eq!(times("uplink_rate = \"40Mbps\"\nrtt = \"200us\""), [2_460, 24_608]);
+        assert_eq!(times("uplink_rate = \"40Mbps\"\nrtt = \"1ms\""), [5_000, 50_000]);
+        assert_eq!(times("uplink_rate = \"40Mbps\"\ninterval = \"1ms\""), [1_000, 5_000], "what is given holds");
+        assert_eq!(times("uplink_rate = \"40Mbps\"\nquiet = \"1ms\""), [2_460, 1_000]);
+        assert_eq!(times("uplink_rate = \"1Mbps\"\ninactive = \"50ms\""), [50_000, 500_000]);
+    }
+
+    #[test]
+    fn what_is_dropped_has_a_bucket_that_outlasts_timers_of_tcp() {
+        assert_eq!([bursts(""), bursts("rtt = \"200us\""), bursts("interval = \"4ms\"")], [500, 250, 62]);
+        assert_eq!([bursts("rtt = \"1us\""), bursts("interval = \"1s\"")], [1000, 1], "what may be configured");
+        assert_eq!([bursts("hold = \"delay\""), bursts("bursts = 3")], [1, 3]);
     }
 }
