@@ -285,7 +285,16 @@ fn help(name: &str) -> &'static str {
         "drops_told" => "What peers said of packets that were dropped",
         "drops_told_malformed" => "The same, ignored because it contradicts itself or comes from no peer",
         "drops_told_withheld" => "The same, ignored because it was more than is heard in a while",
-        _ => "See datapath/kernel/state.h",
+        "drop_over_rate_segments" => "Segments of guests dropped because they exceed the guest's share of the uplink",
+        "delayed_segments" => "Segments of guests that waited for their share of the uplink",
+        "marks_counted" => "Packets of peers' guests that arrived marked, counted for shares ([tenants])",
+        "marks_heard" => "Marks of guests' packets that peers told of",
+        "marks_asked" => "Counts of marks to be sent in packets of their own",
+        "marks_withheld" => "Of marks_asked: more than the agent is asked for in a while; a later count says the same",
+        "marks_consumed" => "Counts of marks received in packets of their own",
+        "pairs_full_segments" => "Segments of pairs of guests for which the table of shares had no room",
+        "refused_segments" => "Segments of guests' new pairs that admission refused (tenants.admission)",
+        _ => "",
     }
 }
 
@@ -405,6 +414,25 @@ mod tests {
             for name in asked {
                 assert!(known.contains(&name), "{file}: {name}");
             }
+        }
+    }
+
+    #[test]
+    fn every_counter_of_the_kernel_has_a_meaning_and_a_row_in_its_page() {
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/counters.md")).unwrap();
+        let meant = |c: &Counter| format!("| `{}` | {} |\n", c.name(), help(c.name()));
+        let rows: String = Counter::ALL.iter().map(meant).collect();
+        assert!(!rows.contains("|  |"), "a counter without a meaning:\n{rows}");
+        assert!(page.contains(&format!("|---|---|\n{rows}\n")), "docs/counters.md should have\n{rows}");
+    }
+
+    #[test]
+    fn what_limits_and_shares_tell_is_documented() {
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agent.md")).unwrap();
+        let gauges = LIMIT_GAUGES.iter().map(|g| g.0).chain(SHARE_GAUGES.iter().map(|g| g.0)).map(str::to_owned);
+        let counters = LIMIT_COUNTERS.iter().map(|c| c.0).chain(SHARE_COUNTERS.iter().map(|c| c.0));
+        for name in gauges.chain(counters.map(|name| format!("{name}_total"))) {
+            assert!(page.contains(&format!("`selvedge_{name}`")), "docs/agent.md lacks selvedge_{name}");
         }
     }
 }

@@ -64,7 +64,10 @@ fn plainly(expected: &str) -> String {
         "map" | "a map" => "a table".to_owned(),
         "sequence" | "a sequence" => "a list".to_owned(),
         other if other.starts_with("struct ") => "a table".to_owned(),
-        other => other.to_owned(),
+        other => match other.strip_prefix("a tuple of size ") {
+            Some(size) => format!("a list of {size} values"),
+            None => other.to_owned(),
+        },
     }
 }
 
@@ -215,6 +218,10 @@ pub(crate) fn explain(message: &str) -> (String, String, Option<String>) {
     if let Some((found, expected)) = message.strip_prefix("invalid value: ").and_then(|m| m.split_once(", expected ")) {
         return (format!("found {found}"), format!("write {}", plainly(expected)), None);
     }
+    let length = message.strip_prefix("invalid length ").and_then(|m| m.split_once(", expected "));
+    if let Some((length, expected)) = length.filter(|(_, expected)| expected.starts_with("a tuple ")) {
+        return (format!("found {length} in a list"), format!("write {}", plainly(expected)), None);
+    }
     // A list where a table belongs is read as the table's values.
     if message.starts_with("invalid length ") && message.contains(", expected struct ") {
         return ("found a list".to_owned(), "write a table".to_owned(), None);
@@ -243,6 +250,8 @@ mod tests {
             ("invalid type: string \"x\", expected struct Table", "found string \"x\"", "write a table"),
             ("invalid value: integer `-5`, expected u16", "found integer `-5`", "write a whole number from 0 to 65535"),
             ("invalid type: integer `1`, expected a boolean", "found integer `1`", "write true or false"),
+            ("invalid type: integer `1`, expected a tuple of size 2", "found integer `1`", "write a list of 2 values"),
+            ("invalid length 1, expected a tuple of size 2", "found 1 in a list", "write a list of 2 values"),
         ] {
             assert_eq!(explain(message), (problem.to_owned(), remedy.to_owned(), None));
         }

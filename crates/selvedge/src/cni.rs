@@ -187,7 +187,7 @@ fn check(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
 }
 
 fn available(socket: &Path) -> Result<Value, CniError> {
-    let down = |error: CtlError| CniError::new(NOT_AVAILABLE, error.to_string());
+    let down = |error: CtlError| CniError::new(NOT_AVAILABLE, in_words_of_cni(&error));
     ask(socket, Command::Status, PATIENCE).map(|_| Value::Null).map_err(down)
 }
 
@@ -211,7 +211,18 @@ fn told(error: &CtlError) -> CniError {
         CtlError::NotPermitted(_) => FAILED_IO,
         CtlError::Refused(_) => REFUSED,
     };
-    CniError::new(code, error.to_string())
+    CniError::new(code, in_words_of_cni(error))
+}
+
+/// A runtime has no command line to correct.
+fn in_words_of_cni(error: &CtlError) -> String {
+    match error {
+        CtlError::NoAgent(socket, why) => format!(
+            "no agent answers on {}: {why}; start it, or name its socket with \"socket\" in the network's configuration",
+            socket.display()
+        ),
+        other => other.to_string(),
+    }
 }
 
 fn decode<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, CniError> {
@@ -254,7 +265,8 @@ mod tests {
             let input = format!(r#"{{{NETWORK}, "cni.dev/valid-attachments": {valid}}}"#);
             assert_eq!(called("GC", &input).unwrap_err().code, TRY_LATER, "{valid}");
         }
-        assert_eq!(called("STATUS", &format!("{{{NETWORK}}}")).unwrap_err().code, NOT_AVAILABLE);
+        let status = called("STATUS", &format!("{{{NETWORK}}}")).unwrap_err();
+        assert!(status.code == NOT_AVAILABLE && status.msg.contains("\"socket\" in the network's"), "{status:?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use agent_api::protocol::{
     Answer, Command, CounterValue, Discovered, Flows, KnownPath, Limit, LimitDelays, Outcome, Path as PeerPath, Port,
     Receiver, Request, RequestedLimit, Status, Tenants, Uplink, MAX_ANSWER, MAX_FLOWS, VERSION,
 };
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -66,12 +66,13 @@ pub enum Question {
     /// Guests' shares of the uplink: rate, fair rate, marks
     Tenants,
     /// Limit an interface until it ends or `unlimit`, whatever the configuration says of its rates
+    #[command(group = ArgGroup::new("rates").required(true).multiple(true).args(["egress", "ingress"]))]
     Limit {
         /// The host's end of a guest's interface
         #[arg(value_name = "INTERFACE")]
         interface: String,
         /// Of what the guest sends, such as 300Mbps
-        #[arg(long, value_name = "RATE", required_unless_present = "ingress")]
+        #[arg(long, value_name = "RATE")]
         egress: Option<BitRate>,
         /// Of what the guest gets
         #[arg(long, value_name = "RATE")]
@@ -88,7 +89,7 @@ pub enum Question {
 
 #[derive(Debug, thiserror::Error)]
 pub enum CtlError {
-    #[error("no agent answers on {0}: {1}; name its socket with --socket")]
+    #[error("no agent answers on {0}: {1}; start one with `selvedge agent run`, or name its socket with --socket")]
     NoAgent(PathBuf, io::Error),
     #[error("may not talk to the agent on {0}: only root may")]
     NotPermitted(PathBuf),

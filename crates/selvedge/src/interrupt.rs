@@ -3,7 +3,7 @@
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,9 @@ pub(crate) fn handle() {
         for path in lock(&DIRECTORIES).iter() {
             let _ = fs::remove_dir_all(path);
         }
-        eprintln!("{}", lock(&WORDS).last().unwrap_or(&"interrupted; no results were written"));
+        // `... 2>&1 | tee log`: the same key has ended the reader, perhaps first.
+        let words = lock(&WORDS);
+        let _ = writeln!(io::stderr(), "{}", words.last().unwrap_or(&"interrupted; no results were written"));
         std::process::exit(130);
     });
 }

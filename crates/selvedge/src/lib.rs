@@ -69,7 +69,7 @@ pub enum Failure {
     NoTraffic(String),
     #[error(transparent)]
     Cni(#[from] cni::install::InstallError),
-    #[error("cannot write {0}: {1}")]
+    #[error("cannot write {0}: {1}; name a file with --bundle where you may write")]
     Bundle(PathBuf, std::io::Error),
 }
 
@@ -142,8 +142,10 @@ pub fn main(cli: Cli) -> ExitCode {
 
 fn doctor(json: bool, config: Option<&Path>, bundle: Option<&Path>, socket: &Path) -> Result<bool, Failure> {
     let checked = config.map(agent::file::load_from_any).transpose().map_err(agent::AgentError::from);
+    // A bundle is of use just where the configuration is wrong: it says so, and is written all the same. Else nobody need wait for the
+    // kernel to look at every program.
+    let checked = if bundle.is_none() { Ok(checked?) } else { checked };
     let mut diagnosis = doctor::diagnose();
-    // A bundle is of use just where the configuration is wrong: it says so, and is written all the same.
     if let Ok(Some(config)) = &checked {
         diagnosis.features.push(doctor::operator(config));
         diagnosis.probes.extend(doctor::uplinks(config));

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
-#[error("cannot write {0}: {1}")]
+#[error("cannot write {0}: {1}; give a directory where you may write")]
 pub struct ManualError(PathBuf, io::Error);
 
 /// Writes one page for each command into `dir`, which is made if it is missing.

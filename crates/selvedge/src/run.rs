@@ -100,7 +100,7 @@ fn run_one(
     let until = plan.scenario.duration.saturating_add(plan.scenario.drain).as_ns();
     bar.advance(until.saturating_sub(reported.0), 0);
     if let Some(why) = &outcome.windows.refused {
-        bar.suspend(|| eprintln!("note: {}, seed {seed}, runs on one thread: {why}", scheme.name));
+        bar.suspend(|| crate::say::note(&format!("{}, seed {seed}, runs on one thread: {why}", scheme.name)));
     }
     Ok(Finished { scheme: scheme.name.clone(), seed, outcome, wall: begun.elapsed() })
 }

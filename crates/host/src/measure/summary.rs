@@ -52,6 +52,7 @@ pub const RESERVED: &[&str] = &[
     "congestion",
     "limiter",
     "tenants",
+    "notify",
     "fastlane",
     "server",
     "quench",

@@ -222,6 +222,7 @@ fn reserved_names_cover_all_metrics() {
     let mut outcome = ended(vec![flow(0, Some(2_000_000), Time::ZERO, Some(MS))]);
     outcome.hosts = vec![HostRecord { rx_packets: 1, rx_cpu_busy: MS, ..HostRecord::default() }];
     outcome.ports = vec![PortRecord { link: 1, tx_packets: 1, ..PortRecord::default() }];
+    outcome.ports[0].notifications.tx_packets = 1;
     (outcome.probes, outcome.rtt_samples) = (vec![(MS, 0, MS)], vec![(MS, 0, MS)]);
     (outcome.flowcell_disorder, outcome.segment_sizes) = (vec![0], vec![1]);
     outcome.limiter_delays = vec![MS];

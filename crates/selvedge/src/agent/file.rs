@@ -62,7 +62,9 @@ fn checked(path: &Path, text: &str) -> Result<Config, ConfigError> {
     faults.note(limits::check_kernel(&config, crate::kernel_edge::has_fq));
     make_absolute(path, &mut config);
     if let Some(path) = &config.limits.annotations {
-        config.limits.annotated = faults.add(limits::read_annotations(path)).unwrap_or_default();
+        let text = faults.note(limits::read_annotations(path));
+        let parsed = text.and_then(|text| faults.add(limits::parse_annotations(path, &text)));
+        config.limits.annotated = parsed.unwrap_or_default();
     }
     faults.unless(Some(config))
 }
@@ -257,6 +259,8 @@ fn check_without_uplink(file: &File) -> Result<(Vec<String>, Option<IpAddr>), Wr
         ("controller", file.controller.is_some()),
         ("tenants", file.tenants.is_some()),
         ("fastlane", file.fastlane.is_some()),
+        ("receive.reorder", file.receive.is_on()),
+        ("paths.discovery", file.paths.is_on()),
     ] {
         if given {
             wrong.add(Invalid::new(key, "has no meaning without an uplink", "remove it, or add `[uplink]`"));

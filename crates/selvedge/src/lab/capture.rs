@@ -51,7 +51,7 @@ pub(super) fn capture(arguments: &CaptureArguments) -> Result<bool, Failure> {
         packets += 1;
     }
     match to_stdout {
-        true => eprintln!("{packets} packets"),
+        true => crate::say::note(&format!("{packets} packets")),
         false => say!("{packets} packets in {}", path.display()),
     }
     Ok(true)

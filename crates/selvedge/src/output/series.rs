@@ -35,8 +35,19 @@ pub(super) fn write(results: &Results, staging: &Staging, name: &str) -> Result<
         return Ok(());
     }
     let mut csv = csv::Writer::from_writer(staging.create(name)?);
-    let written = fill(results, &mut csv).map_err(io::Error::from).and_then(|()| csv.flush());
+    let written = fill(results, &mut csv).map_err(as_io).and_then(|()| csv.flush());
     Ok(written.map_err(|source| StagingError::Io { path: staging.shown(name), source })?)
+}
+
+/// With its kind, from which a remedy follows and which csv's own conversion hides.
+fn as_io(error: csv::Error) -> io::Error {
+    match error.is_io_error() {
+        true => match error.into_kind() {
+            csv::ErrorKind::Io(error) => error,
+            other => io::Error::other(format!("{other:?}")),
+        },
+        false => io::Error::other(error),
+    }
 }
 
 fn fill<W: io::Write>(results: &Results, csv: &mut csv::Writer<W>) -> Result<(), csv::Error> {

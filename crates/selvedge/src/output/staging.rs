@@ -22,22 +22,34 @@ pub enum StagingError {
     Name(PathBuf),
     #[error("cannot write {path}: {source}; {}", remedy(source))]
     Io { path: PathBuf, source: io::Error },
+    #[error("cannot write {path}: {source}; {}", remedy_of_sweep(source))]
+    Sweep { path: PathBuf, source: io::Error },
 }
 
 impl StagingError {
     /// Is the request at fault, rather than the file system?
     pub fn is_request(&self) -> bool {
-        !matches!(self, StagingError::Io { .. })
+        !matches!(self, StagingError::Io { .. } | StagingError::Sweep { .. })
     }
 }
 
 fn remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "no file of this run is kept; free some space, or choose a directory on another disk"
-        }
-        _ => "choose a directory where you may write",
+    match is_full(error) {
+        true => "no file of this run is kept; free some space, or choose a directory on another disk",
+        false => "choose a directory where you may write",
     }
+}
+
+/// Of a sweep each job is kept by itself.
+fn remedy_of_sweep(error: &io::Error) -> &'static str {
+    match is_full(error) {
+        true => "the jobs that were done are kept; free some space, and the same command runs the rest",
+        false => "choose a directory where you may write",
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// A directory beside the final one that takes its name once complete. Dropped before that, it is removed.

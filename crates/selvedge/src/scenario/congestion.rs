@@ -23,8 +23,8 @@ pub struct CongestionTable {
     pub beta: f64,
     /// Largest window.
     pub clamp: OrOff<Bytes>,
-    /// Least window, at most the clamp; off: one segment. Below a segment guests wait for their persist timer, as real
-    /// ones do.
+    /// Least window, at most the clamp; off: one segment, beside `tenants` two. Below a segment guests wait for their persist
+    /// timer, as real ones do.
     pub floor: OrOff<Bytes>,
     /// Drop segments that a guest sends beyond its window.
     pub police: bool,

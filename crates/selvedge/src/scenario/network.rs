@@ -281,10 +281,12 @@ impl TopologyTable {
     }
 }
 
-/// Splits "what is wrong: what to do" at its last colon.
+/// Splits "what is wrong: what to do" at its last colon that is not within parentheses.
 fn halves(text: &str) -> (String, String) {
-    match text.rsplit_once(": ") {
-        Some((problem, remedy)) => (problem.to_owned(), remedy.to_owned()),
+    let count = |text: &str, of: char| text.matches(of).count();
+    let mut colons = text.rmatch_indices(": ").map(|(at, _)| text.split_at(at));
+    match colons.find(|(_, rest)| count(rest, ')') <= count(rest, '(')) {
+        Some((problem, remedy)) => (problem.to_owned(), remedy.trim_start_matches(": ").to_owned()),
         None => (text.to_owned(), String::new()),
     }
 }
@@ -524,5 +526,24 @@ impl FailureTable {
             };
             Invalid::new(format!("failure.{n}.link"), format!("there is no link {:?}", self.link), remedy)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::halves;
+
+    #[test]
+    fn a_colon_within_parentheses_parts_nothing() {
+        let of = |text: &str| {
+            let (problem, remedy) = halves(text);
+            format!("{problem} | {remedy}")
+        };
+        assert_eq!(of("t:3: rate 0bps: give more"), "t:3: rate 0bps | give more");
+        assert_eq!(
+            of("t:3: \"1\" is no rate: write \"1Gbps\" (units: bps, Kbps)"),
+            "t:3: \"1\" is no rate | write \"1Gbps\" (units: bps, Kbps)"
+        );
+        assert_eq!(of("nothing"), "nothing | ");
     }
 }

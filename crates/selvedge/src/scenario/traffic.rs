@@ -304,6 +304,10 @@ impl WorkloadTable {
         }
         if loaded {
             self.capacity = self.capacity.or(rate);
+            if let Some(load) = self.load.filter(|load| !(load.is_finite() && *load > 0.0)) {
+                let problem = format!("load {load} is not above 0 and finite");
+                wrong.add(Invalid::value(format!("{at}.load"), problem, "0.6 stands for 60% of the capacity"));
+            }
         }
         let udp = self.transport == Some(TransportWord::Udp);
         if pattern != List && !udp {

@@ -87,7 +87,7 @@ impl Store {
     /// As the file system gives them.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StagingError> {
         let path = self.path(name);
-        replaced(&path, bytes).map_err(|source| StagingError::Io { path, source })
+        replaced(&path, bytes).map_err(|source| StagingError::Sweep { path, source })
     }
 
     /// What the directory now has jobs of.

@@ -93,7 +93,7 @@ impl From<PruneWord> for topology::Prune {
 pub enum TopoError {
     #[error(transparent)]
     Config(#[from] ConfigError),
-    #[error("cannot write {0}: {1}")]
+    #[error("cannot write {0}: {1}; name a file with --picture where you may write")]
     Write(PathBuf, std::io::Error),
 }
 

@@ -100,6 +100,9 @@ const CASES: &[(&str, u32, &str, &str)] = &[
         "\"websearch\"",
     ),
     ("[[workload]]\nname = \"p\"\npattern = \"poisson\"\ncdf = \"websearch\"\nload = -1", 26, "workload.p.load", "0.6"),
+    ("[[workload]]\nname = \"p\"\npattern = \"poisson\"\ncdf = \"websearch\"\nload = nan", 26, "load NaN is not above 0", "0.6"),
+    ("[[workload]]\nname = \"p\"\npattern = \"poisson\"\ncdf = \"websearch\"\nload = inf", 26, "load inf is not above 0", "0.6"),
+    ("~name = \"mice\"~name = \"notify\"", 16, "workload.notify.name", "another name"),
     ("[[workload]]\nname = \"p\"\npattern = \"list\"\npath = \"none.csv\"", 25, "workload.p.path", "readable"),
     ("[[workload]]\nname = \"p\"\npattern = \"sequence\"", 22, "workload.p.size", "add it"),
     (

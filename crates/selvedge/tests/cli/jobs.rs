@@ -1,5 +1,6 @@
 //! `selvedge sweep`: jobs that are kept one by one.
 
+use crate::results::on_a_small_disk;
 use crate::{selvedge, stderr, stdout, Scratch, TINY};
 use frame::Frame;
 use serde_json::Value;
@@ -163,6 +164,19 @@ fn a_killed_sweep_loses_only_jobs_that_ran() {
     assert!(all.len() == 80 && kept.iter().all(|(name, bytes)| all[name] == *bytes));
     let left = std::fs::read_dir(dir.join("jobs")).unwrap().count();
     assert_eq!(left, 80, "what the killed process left half-written is gone");
+}
+
+#[test]
+fn a_full_disk_ends_a_sweep_and_keeps_its_jobs() {
+    let scratch = Scratch::new("jobs-full");
+    scratch.file("s.toml", TINY);
+    std::fs::create_dir(scratch.path().join("disk")).unwrap();
+    let run = "sweep s.toml --seeds 1..60 -o disk/d; echo rc $?; ls -A disk/d/jobs | grep -c new-; ls disk/d/jobs | grep -c parquet";
+    let Some(output) = on_a_small_disk(&scratch, "200k", run) else { return };
+    let (text, error) = (stdout(&output), stderr(&output));
+    assert!(text.starts_with("rc 1\n0\n"), "status 1, and nothing half-written: {text}");
+    assert!(text.lines().nth(2).is_some_and(|kept| kept != "0"), "{text}");
+    assert!(error.contains("No space left") && error.contains("the jobs that were done are kept"), "{error}");
 }
 
 #[test]

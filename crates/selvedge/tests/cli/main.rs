@@ -95,6 +95,11 @@ fn help_and_version_are_there() {
         assert!(stdout(&output).contains("selvedge"), "{arguments:?}");
     }
     assert_eq!(selvedge(scratch.path(), &["simm"]).status.code(), Some(2));
+    // Either rate will do.
+    let without = selvedge(scratch.path(), &["ctl", "limit", "veth1"]);
+    assert!(without.status.code() == Some(2) && stderr(&without).contains("--ingress"), "{}", stderr(&without));
+    let nobody = selvedge(scratch.path(), &["ctl", "--socket", "none", "limit", "veth1", "--ingress", "1Mbps"]);
+    assert!(nobody.status.code() == Some(1) && stderr(&nobody).contains("agent run"), "{}", stderr(&nobody));
 }
 
 #[test]

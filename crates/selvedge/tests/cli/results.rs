@@ -4,7 +4,7 @@ use crate::{selvedge, stderr, stdout, Scratch, TINY};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -298,24 +298,59 @@ fn a_full_disk_costs_the_files_and_not_the_table() {
     let scratch = Scratch::new("full");
     scratch.file("tiny.toml", TINY);
     std::fs::create_dir(scratch.path().join("disk")).unwrap();
-    let mount = "mount -t tmpfs -o size=32k none disk 2>/dev/null || exit 77";
-    let run = format!("{mount}; \"$0\" sim run tiny.toml --scheme ecmp --seeds 1 -o disk/out; echo rc $?; ls -A disk");
+    // One is full before the first table, the other in the middle of the series.
+    for (size, more, file) in [("32k", "", ""), ("200k", "--set record.sample_every=1us", "disk/out/series.csv")] {
+        let run = format!("sim run tiny.toml --scheme ecmp --seeds 1 -o disk/out {more}; echo rc $?; ls -A disk");
+        let Some(output) = on_a_small_disk(&scratch, size, &run) else { return };
+        let (text, error) = (stdout(&output), stderr(&output));
+        assert!(text.contains("throughput"), "the table is printed: {text}\n{error}");
+        assert!(text.ends_with("\nrc 1\n"), "status 1, and nothing is left: {text}");
+        assert!(!text.contains("Results:"), "{text}");
+        assert!(error.contains("No space left") && error.contains("free some space"), "{error}");
+        assert!(error.contains(file), "{error}");
+    }
+}
+
+/// Runs the binary with these arguments where `disk` is a file system of this size; `None`, with a printed reason, where that cannot be.
+pub(crate) fn on_a_small_disk(scratch: &Scratch, size: &str, run: &str) -> Option<Output> {
+    let mount = format!("mount -t tmpfs -o size={size} none disk 2>/dev/null || exit 77");
     let output = Command::new("unshare")
-        .args(["-m", "sh", "-c", &run, env!("CARGO_BIN_EXE_selvedge")])
+        .args(["-m", "sh", "-c", &format!("{mount}; \"$0\" {run}"), env!("CARGO_BIN_EXE_selvedge")])
         .current_dir(scratch.path())
         .output();
-    let output = match output {
-        Ok(output) if output.status.success() => output,
-        _ => {
-            println!("skipped: a small file system cannot be mounted here: needs root");
-            return;
-        }
-    };
-    let (text, error) = (stdout(&output), stderr(&output));
-    assert!(text.contains("throughput"), "the table is printed: {text}\n{error}");
-    assert!(text.ends_with("\nrc 1\n"), "status 1, and nothing is left: {text}");
-    assert!(!text.contains("Results:"), "{text}");
-    assert!(error.contains("No space left") && error.contains("free some space"), "{error}");
+    let output = output.ok().filter(|output| output.status.success());
+    if output.is_none() {
+        println!("skipped: a small file system cannot be mounted here: needs root");
+    }
+    output
+}
+
+/// `selvedge ... 2>&1 | tee log`: what Ctrl-C ends at the terminal are both, and the reader may be first.
+#[test]
+fn an_interrupt_that_nobody_can_be_told_of_ends_the_run_all_the_same() {
+    let scratch = Scratch::new("untold");
+    scratch.file("long.toml", &TINY.replacen("duration = \"3ms\"", "duration = \"1000s\"", 1));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_selvedge"))
+        .current_dir(scratch.path())
+        .args(["sim", "run", "long.toml", "-o", "out", "--set", "record.sample_every=0s", "--memory", "1000GB"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stderr.take());
+    while scratch.names().len() < 2 && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    // Before, it went on for hours: more than enough time, and an end of the test.
+    let ended = (0..6000).find_map(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        child.try_wait().unwrap()
+    });
+    let _ = child.kill();
+    assert_eq!(ended.and_then(|status| status.code()), Some(130));
+    assert_eq!(scratch.names(), ["long.toml"]);
 }
 
 #[test]

@@ -45,6 +45,7 @@ const SCENARIOS: Page = Page {
             &["/properties/scheme/additionalProperties/properties/limiter/properties/fq_codel/properties"],
         ),
         ("`[scheme.NAME.tenants]`", &["/properties/scheme/additionalProperties/properties/tenants/properties"]),
+        ("`[scheme.NAME.fastlane]`", &["/properties/scheme/additionalProperties/properties/fastlane/properties"]),
     ],
 };
 

@@ -28,7 +28,7 @@ pub(super) struct CongestionTable {
     beta: f64,
     /// Largest window.
     clamp: OrOff<Bytes>,
-    /// Least window, at most the clamp; off: one segment. Below a segment guests stall on their persist timer.
+    /// Least window, at most the clamp; off: one segment, beside `[tenants]` two. Below a segment guests stall on their persist timer.
     floor: OrOff<Bytes>,
     /// Drop segments that a guest sends beyond its window.
     police: bool,

@@ -364,20 +364,29 @@ fn check_thresholds(at: &str, limits: &PortLimits, sparse_first: bool) -> Result
     wrong.or(())
 }
 
-/// Reads the file of annotations: a JSON object from interfaces to their pods' annotations.
+/// The text of the file of annotations.
+///
+/// # Errors
+/// A file that cannot be read, of which the key is told that names it.
+pub(super) fn read_annotations(path: &Path) -> Result<String, Invalid> {
+    files::read_regular_text(path, MAX_ANNOTATIONS).map_err(|e| {
+        let problem = format!("{} cannot be read: {e}", path.display());
+        Invalid::value("limits.annotations", problem, "give the path of a file, relative to this one")
+    })
+}
+
+/// What that text says: a JSON object from interfaces to their pods' annotations.
 ///
 /// # Errors
 /// All annotations that are wrong.
-pub(super) fn read_annotations(path: &Path) -> Result<BTreeMap<String, Annotated>, ConfigError> {
+pub(super) fn parse_annotations(path: &Path, text: &str) -> Result<BTreeMap<String, Annotated>, ConfigError> {
     let fault = |key: String, problem: String, remedy: &str| {
         ConfigError::from(Fault { place: path.display().to_string(), key, problem, remedy: remedy.to_owned() })
     };
     let fail = |problem: String, remedy: &str| fault(String::new(), problem, remedy);
     let example = "write {\"veth1\": {\"kubernetes.io/egress-bandwidth\": \"10M\"}}";
-    let text = files::read_regular_text(path, MAX_ANNOTATIONS)
-        .map_err(|e| fail(format!("cannot read the annotations: {e}"), "correct limits.annotations"))?;
     let all: BTreeMap<String, BTreeMap<String, serde_json::Value>> =
-        serde_json::from_str(&text).map_err(|e| fail(format!("is no JSON object of annotations: {e}"), example))?;
+        serde_json::from_str(text).map_err(|e| fail(format!("is no JSON object of annotations: {e}"), example))?;
     let mut found = BTreeMap::new();
     let mut wrong: Option<ConfigError> = None;
     for (interface, annotations) in all {
@@ -549,9 +558,12 @@ mod tests {
         }
         std::fs::remove_file(&pods).unwrap();
         std::fs::create_dir(&pods).unwrap();
-        assert!(load(&config).unwrap_err().to_string().contains("it is no regular file"));
+        let at = format!("{}:4: limits.annotations: {} cannot be read: ", config.display(), pods.display());
+        let error = load(&config).unwrap_err().to_string();
+        assert!(error.starts_with(&at) && error.contains("it is no regular file"), "{error}");
         std::fs::remove_dir(&pods).unwrap();
-        assert!(load(&config).unwrap_err().to_string().contains("correct limits.annotations"));
+        let error = load(&config).unwrap_err().to_string();
+        assert!(error.starts_with(&at) && error.contains("relative to this one"), "{error}");
         std::fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -33,6 +33,10 @@ fn check_selector(n: usize, table: &PortTable, uplinks: &[String]) -> Result<Sel
     match (&table.interface, &table.pattern) {
         (Some(name), None) => {
             check_name(&at("interface"), name)?;
+            if name.contains(['*', '?']) {
+                let problem = format!("{name:?} is one name, and no interface is called so");
+                return Err(Invalid::value(at("interface"), problem, format!("write `pattern = {name:?}`")));
+            }
             if uplinks.contains(name) {
                 let problem = format!("{name:?} is the uplink");
                 return Err(Invalid::value(at("interface"), problem, "name a guest's interface"));

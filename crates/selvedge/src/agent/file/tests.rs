@@ -106,7 +106,18 @@ fn limits_need_neither_network_nor_uplink() {
             "add `[uplink]`",
         ),
         (format!("[congestion]\n{limited}"), "a.toml:1: congestion: has no meaning without an uplink", "remove it"),
+        (
+            format!("{limited}[receive]\nreorder = true\n"),
+            "a.toml:5: receive.reorder: has no meaning without an uplink",
+            "remove it",
+        ),
+        (
+            format!("{limited}[paths]\ndiscovery = true\n"),
+            "a.toml:5: paths.discovery: has no meaning without an uplink",
+            "remove it",
+        ),
         (format!("{limited}mtu = 1500"), "a.toml:4: port.0.mtu: has no meaning without `network`", "remove it for"),
+        (limited.replace("veth1", "veth*"), "a.toml:2: port.0.interface: \"veth*\" is one name", "write `pattern ="),
         (format!("{limited}strict = false"), "port.0.strict: has no meaning", "or add `network`"),
         (format!("{limited}learn = [\"10.0.0.0/8\"]"), "port.0.learn: has no meaning", "or add `network`"),
     ] {
