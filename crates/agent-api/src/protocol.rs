@@ -203,6 +203,7 @@ pub struct Port {
     pub attached: bool,
     /// The guest's; empty if it is not known.
     pub mac: String,
+    /// Of the guest's packets; the interface's own, if the port has limits only.
     pub mtu: u32,
     pub addresses: Vec<String>,
     /// How many of `addresses` were learned.

@@ -120,7 +120,10 @@ impl Agent {
                     mac: guest_mac(rule, ifindex, interface, &self.learned)
                         .map(|mac| mac.to_string())
                         .unwrap_or_default(),
-                    mtu: rule.mtu.unwrap_or(self.resolved.guest_mtu),
+                    mtu: match rule.network {
+                        Some(_) => rule.mtu.unwrap_or(self.resolved.guest_mtu),
+                        None => interface.mtu,
+                    },
                     learned: learned.len(),
                     addresses: rule.addresses.iter().map(ToString::to_string).chain(learned).collect(),
                 })

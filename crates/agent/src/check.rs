@@ -6,12 +6,14 @@ use super::host::look_around;
 use super::interfaces::{Interfaces, Netlink};
 use super::learned::Learned;
 use super::limits::Limited;
+use super::lock;
 use super::rows::Kept;
 use super::runtime::runtime;
 use agent_api::config::Config;
 use agent_api::operator;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::Path;
 
 /// What the host lacks for the configuration, each with its remedy, where that may be.
 ///
@@ -72,19 +74,36 @@ fn of_systems(config: &Config) -> Vec<String> {
 /// What the configuration's names mean on this host now, for people: one line each.
 ///
 /// # Errors
-/// [`Error::Named`], [`Error::Unresolved`].
+/// [`Error::Named`], [`Error::NotBpffs`], [`Error::Unresolved`].
 pub fn resolve(config: &Config) -> Result<Vec<String>> {
     runtime()?.block_on(async {
         let mut netlink = Netlink::new(false)?;
         let (interfaces, routes) = look_around(config, &mut netlink).await?;
         let mut lines = check(config, &interfaces, &routes)?;
-        // Nobody else runs an agent; of files others cannot say whether root would find them right.
+        let unmounted = unmounted(&config.pins)?; // whoever may write in a place that is wrong does not matter
+                                                  // Nobody else runs an agent; of files others cannot say whether root would find them right.
         if nix::unistd::geteuid().is_root() {
             lines.extend(unmet(config)?);
         }
         lines.extend(cautions(config));
+        lines.extend(unmounted);
         Ok(lines)
     })
+}
+
+/// Where the system's BPF file system is not mounted, which may be because the agent's host is another.
+///
+/// # Errors
+/// [`Error::NotBpffs`] if no agent could have its pins there.
+fn unmounted(pins: &Path) -> Result<Option<String>> {
+    const MOUNT: &str = "/sys/fs/bpf";
+    match lock::check_bpffs(pins) {
+        Ok(()) => Ok(None),
+        Err(error) if pins.starts_with(MOUNT) && !lock::is_bpffs(Path::new(MOUNT)).unwrap_or(false) => {
+            Ok(Some(error.to_string()))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// What [`desired`] needs where nothing is pinned.

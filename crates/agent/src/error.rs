@@ -40,7 +40,7 @@ impl Error {
 
     /// Is it about a key of the configuration?
     pub fn is_of_file(&self) -> bool {
-        matches!(self, Error::Named(_))
+        matches!(self, Error::Named(_) | Error::NotBpffs(..))
     }
 }
 

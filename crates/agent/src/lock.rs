@@ -59,6 +59,12 @@ fn try_lock(pins: &Path) -> Result<Option<Lock>> {
     Ok(same.then_some(Lock(lock)))
 }
 
+/// Is a directory, which exists, in a BPF file system?
+pub(super) fn is_bpffs(dir: &Path) -> Result<bool> {
+    let kind = nix::sys::statfs::statfs(dir).map_err(|e| Error::Io("look at", dir.into(), e.into()))?;
+    Ok(kind.filesystem_type().0 as i64 == BPF_FS_MAGIC)
+}
+
 /// Is it a directory in a bpffs, or can it be made one?
 ///
 /// # Errors
@@ -66,10 +72,6 @@ fn try_lock(pins: &Path) -> Result<Option<Lock>> {
 pub(super) fn check_bpffs(pins: &Path) -> Result<()> {
     let above = pins.parent().unwrap_or(Path::new("/"));
     let existing = above.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("/"));
-    let is_bpffs = |dir: &Path| {
-        let kind = nix::sys::statfs::statfs(dir).map_err(|e| Error::Io("look at", dir.into(), e.into()))?;
-        Ok::<bool, Error>(kind.filesystem_type().0 as i64 == BPF_FS_MAGIC)
-    };
     if is_bpffs(existing)? {
         let made = pins.strip_prefix(existing).unwrap_or(pins);
         if !pins.exists() && made.as_os_str().as_encoded_bytes().contains(&b'.') {

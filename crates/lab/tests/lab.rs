@@ -556,9 +556,9 @@ fn an_edge_saves_real_guests_their_timeouts() {
     // Without tail loss probes, which save some of the timeouts.
     setup.hosts.tcp.recovery = host::tcp::Recovery::NewReno;
     setup.switches.buffer = fabric::Buffer::PerPort(Bytes(20_000));
-    let timeouts = |setup: &Setup| {
+    let timeouts = |setup: &Setup, rounds| {
         let lab = lab(setup)?;
-        bursts(&lab, 6, 14_000);
+        bursts(&lab, rounds, 14_000);
         let truncated = counted(&lab, "IpExt", "InTruncatedPkts");
         assert_eq!(truncated, 0, "no notification reaches a guest");
         let mut status = lab.ask(|driver| driver.status(Time::from_ms(2))).unwrap();
@@ -572,13 +572,19 @@ fn an_edge_saves_real_guests_their_timeouts() {
         assert_eq!((status.packets, status.frames_free), (0, status.frames), "every buffer comes back");
         Some(counted(&lab, "TcpExt", "TCPTimeouts"))
     };
-    let Some(plain) = timeouts(&setup) else { return };
+    let Some(mut plain) = timeouts(&setup, 6) else { return };
+    // A busy machine spreads bursts, and fewer packets are lost.
+    let mut rounds = 6;
+    while plain < 10 && rounds < 48 {
+        rounds *= 2;
+        plain = timeouts(&setup, rounds).unwrap();
+    }
     setup.switches.notify = Some(fabric::Notify::default());
     // Without an edge that understands them they are dropped before any guest.
-    timeouts(&setup).unwrap();
+    timeouts(&setup, rounds).unwrap();
     setup.edge.fastlane = Some(edge::fastlane::Config::default());
-    let helped = timeouts(&setup).unwrap();
-    println!("{plain} timeouts, with the edge's help {helped}");
+    let helped = timeouts(&setup, rounds).unwrap();
+    println!("{rounds} bursts, {plain} timeouts, with the edge's help {helped}");
     assert!(plain >= 10, "{plain}");
     assert!(helped * 5 <= plain, "{helped} of {plain}");
 }

@@ -89,6 +89,7 @@ fn limits_need_no_overlay() {
     assert_eq!(world.ask(0, &["status"])["problems"].to_string(), "[]");
     for port in world.ask(0, &["ports"]).as_array().unwrap() {
         assert!(port["network"].is_null() && port["attached"] == true, "{port}");
+        assert_eq!(port["mtu"], 1500, "its own: there is no overlay");
     }
     for interface in ["lxc0", "lxc9"] {
         assert_eq!(limit(&world, interface, "egress")["in_force"], true);

@@ -622,29 +622,37 @@ fn a_patience_that_cannot_be_meant_is_refused() {
 fn the_wrong_place_is_named() {
     let Some(mut world) = World::new("h") else { return };
     world.configure_both();
-    let run = |i: usize| {
-        let config = world.config(i);
-        let output = world.command(i, &[], &["agent", "run", "--config", config.to_str().unwrap()]).output().unwrap();
+    let say = |verb: &str| {
+        let config = world.config(0);
+        let output = world.command(0, &[], &["agent", verb, "--config", config.to_str().unwrap()]).output().unwrap();
         assert!(!output.status.success());
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(text.lines().count(), 1, "{text}");
         text
     };
+    let run = || say("run");
+    // Nor does a check let through what no agent could run with.
+    let both = || {
+        let said = run();
+        assert_eq!(said, say("check"));
+        assert!(said.contains(&*world.config(0).to_string_lossy()), "{said}");
+        said
+    };
     let good = std::fs::read_to_string(world.config(0)).unwrap();
     let with = |old: &str, new: &str| std::fs::write(world.config(0), good.replacen(old, new, 1)).unwrap();
     with("\"/sys/fs/bpf", "\"/tmp");
-    assert!(run(0).contains("cannot be a directory in a BPF file system: mount -t bpf"));
+    assert!(both().contains("cannot be a directory in a BPF file system: mount -t bpf"));
     let pins = format!("{:?}", world.pins(0));
     with(&pins, "\"/sys/fs/bpf\"");
-    assert!(run(0).contains("it is one; name a directory below"));
+    assert!(both().contains("it is one; name a directory below"));
     with(&pins, "\"/sys/fs/bpf/a.b\"");
-    assert!(run(0).contains("names in it have no dots"));
+    assert!(both().contains("names in it have no dots"));
     with("\"u0\"", "\"nowhere0\"");
-    assert!(run(0).contains("uplink nowhere0: there is no such interface"));
+    assert!(run().contains("uplink nowhere0: there is no such interface"));
     with("[uplink]", "[uplink]\naddress = \"192.168.99.77\"");
-    assert!(run(0).contains("is no address of this host"));
+    assert!(run().contains("is no address of this host"));
     with(&format!("{:?}", world.socket(0)), "\"/dev/null/ctl.sock\"");
-    assert!(run(0).contains("cannot write /dev/null/ctl.sock.state"));
+    assert!(run().contains("cannot write /dev/null/ctl.sock.state"));
     assert!(!world.pins(0).exists(), "nothing was changed");
     let check =
         world.command(1, &[], &["agent", "check", "--config", world.config(1).to_str().unwrap()]).output().unwrap();

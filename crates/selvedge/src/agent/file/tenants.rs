@@ -93,9 +93,10 @@ impl TenantsTable {
         let rtts = Time::from_ps(rtt.as_ps().saturating_mul(5));
         let slow = (interval.is_none() && least > rtts).then_some(least);
         let interval = interval.or(slow);
-        let bursts = match self.hold {
-            HoldWord::Drop => BURST.as_ps() / interval.unwrap_or(rtts).as_ps().max(1),
-            HoldWord::Delay => 1,
+        // With `alpha`, a flood that fills such a bucket is marked and not dropped, and few of the marks count (docs/tenants.md).
+        let bursts = match (self.hold, self.law.0) {
+            (HoldWord::Drop, Law::Aiad) => BURST.as_ps() / interval.unwrap_or(rtts).as_ps().max(1),
+            _ => 1,
         };
         let common = Common {
             law: self.law,
@@ -155,6 +156,6 @@ mod tests {
     fn what_is_dropped_has_a_bucket_that_outlasts_timers_of_tcp() {
         assert_eq!([bursts(""), bursts("rtt = \"200us\""), bursts("interval = \"4ms\"")], [500, 250, 62]);
         assert_eq!([bursts("rtt = \"1us\""), bursts("interval = \"1s\"")], [1000, 1], "what may be configured");
-        assert_eq!([bursts("hold = \"delay\""), bursts("bursts = 3")], [1, 3]);
+        assert_eq!([bursts("hold = \"delay\""), bursts("law = \"alpha\""), bursts("bursts = 3")], [1, 1, 3]);
     }
 }
