@@ -25,8 +25,8 @@ dev: ## build while you work: target/debug/selvedge, a quarter of the time, slow
 	@scripts/need build
 	$(CARGO) build --locked --package selvedge $$(scripts/features)
 
-# Tests run in the dev profile: opt-level 1, overflow and debug assertions on. The
-# simulator is built once more, optimised as for a release: its results must equal those of the dev profile byte for byte.
+# Tests run in the dev profile: opt-level 1 at most, overflow and debug assertions on. What the simulator computes
+# with is built once more, optimised as for a release: its results must equal those of the dev profile byte for byte.
 test: ## run all tests
 	@scripts/need test
 	$(CARGO) build --profile optimised --locked --package selvedge

@@ -80,8 +80,9 @@ pub fn resolve(config: &Config) -> Result<Vec<String>> {
         let mut netlink = Netlink::new(false)?;
         let (interfaces, routes) = look_around(config, &mut netlink).await?;
         let mut lines = check(config, &interfaces, &routes)?;
-        let unmounted = unmounted(&config.pins)?; // whoever may write in a place that is wrong does not matter
-                                                  // Nobody else runs an agent; of files others cannot say whether root would find them right.
+        // First: who may write in a wrong place does not matter.
+        let unmounted = unmounted(&config.pins)?;
+        // Nobody else runs an agent; of files others cannot say whether root would find them right.
         if nix::unistd::geteuid().is_root() {
             lines.extend(unmet(config)?);
         }
