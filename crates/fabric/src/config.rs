@@ -138,9 +138,24 @@ impl Serialiser {
     }
 }
 
+impl Buffer {
+    pub(crate) fn is_shared(self) -> bool {
+        matches!(self, Buffer::Shared { .. })
+    }
+
+    /// Room for so many octets at a port with such a queue, at a switch that holds `held`.
+    #[inline]
+    pub(crate) fn has(self, queue: u64, bytes: u64, held: u64) -> bool {
+        match self {
+            Buffer::PerPort(limit) => queue + bytes <= limit.get(),
+            Buffer::Shared { total, alpha } => shared_fits(queue, bytes, held, total, alpha),
+        }
+    }
+}
+
 /// Dynamic threshold: a port may hold `alpha` times the free buffer.
 #[inline]
-pub(crate) fn shared_fits(queue: u64, bytes: u64, held: u64, total: Bytes, alpha: f64) -> bool {
+fn shared_fits(queue: u64, bytes: u64, held: u64, total: Bytes, alpha: f64) -> bool {
     // Octets of a buffer are far below 2^63, and a processor converts signed numbers in one step.
     let real = |octets: u64| octets as i64 as f64;
     let free = total.get().saturating_sub(held);

@@ -1,10 +1,9 @@
 //! The fabric: takes packets from hosts, moves them hop by hop with its events, and delivers them to hosts. Its audit
 //! accounts for every octet.
 
-use crate::capture::{Captured, Tap};
+use crate::capture::Tap;
 use crate::classes::Classes;
-use crate::codel::mark;
-use crate::config::{shared_fits, Aqm, Buffer, Multipath, Parallel, RandomLoss, SwitchConfig};
+use crate::config::{Aqm, Buffer, Multipath, Parallel, RandomLoss, SwitchConfig};
 use crate::conga::{conga_suits, Conga};
 use crate::flowlets::Flowlets;
 use crate::notify::NotifyStats;
@@ -44,14 +43,20 @@ pub struct Fabric {
     reroute_after: Time,
     pub(crate) notifies: bool,
     /// What CoDel picks out has to be seen to.
-    picks: bool,
-    ranked: bool,
+    pub(crate) picks: bool,
+    pub(crate) ranked: bool,
+    /// Nothing but queues, marks and tables has to do with packets.
+    plain: bool,
+    /// No packet is marked, dropped or picked out that finds a shorter queue at a port with room for it.
+    pub(crate) calm_below: u64,
     pub(crate) quenches: bool,
     pub(crate) quenches_sent: u64,
-    buffer: Buffer,
-    aqm: Option<Aqm>,
+    pub(crate) buffer: Buffer,
+    pub(crate) aqm: Option<Aqm>,
     pub(crate) multipath: Multipath,
     pub(crate) parallel: Parallel,
+    /// Packets without a label are hashed wherever several next hops are equal.
+    pub(crate) hashes: bool,
     /// By port: its place among the parallel links of its link.
     pub(crate) ranks: Vec<u16>,
     /// LetFlow's tables, by node; empty without it.
@@ -59,27 +64,27 @@ pub struct Fabric {
     pub(crate) conga: Option<Box<Conga>>,
     /// Draws among uplinks for flowlets, by node.
     pub(crate) flowlet_draws: Vec<Stream>,
-    loss: RandomLoss,
+    pub(crate) loss: RandomLoss,
     /// For losses, early marks and sprayed packets, by node.
     pub(crate) draws: Vec<Stream>,
     pub(crate) uplinks: Vec<PortId>,
     /// Ports that lead to other parts and have something to send.
     pub(crate) outgoing: Vec<PortId>,
-    packet_hops: u64,
+    pub(crate) packet_hops: u64,
     pub(crate) sent_bytes: u64,
-    delivered_bytes: u64,
+    pub(crate) delivered_bytes: u64,
     /// Lost on a wire rather than at a port, and notifications.
     pub(crate) lost_bytes: u64,
-    lost_packets: u64,
+    pub(crate) lost_packets: u64,
     pub(crate) unroutable_packets: u64,
-    tap: Option<Tap>,
+    pub(crate) tap: Option<Tap>,
     /// Slots of lost packets, for a driver that keeps frames; `None`: nobody asks.
     lost_slots: Option<Vec<u32>>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    is_host: bool,
+    pub(crate) is_host: bool,
     pub(crate) seed: u32,
     /// Octets held by all ports of a switch, as last known: never less than the truth.
     pub(crate) held: u64,
@@ -115,7 +120,7 @@ impl Fabric {
             for (from, to) in [(link.a, link.b), (link.b, link.a)] {
                 of_node[from as usize].push(ports.len() as PortId);
                 let classes = Classes::new(switches, topology.is_host(from));
-                ports.push(Port::new(from, to, link.rate, link.delay, classes));
+                ports.push(Port::new((from, to), topology.is_host(to), link.rate, link.delay, classes));
             }
         }
         nodes.iter_mut().zip(of_node).for_each(|(node, ports)| node.ports = ports.into());
@@ -132,7 +137,9 @@ impl Fabric {
             _ => Vec::new(),
         };
         let draws = |purpose| (0..topology.nodes.len() as u64).map(|node| Stream::new(seed, node, purpose)).collect();
-        Fabric {
+        let picks = switches.codel().is_some_and(|codel| codel.drop || switches.quench);
+        let hashed = matches!(multipath, Multipath::Ecmp | Multipath::Wcmp);
+        let mut fabric = Fabric {
             packets: Packets::default(),
             ranks: ranks(&ports),
             ports,
@@ -142,14 +149,21 @@ impl Fabric {
             failed: Vec::new(),
             reroute_after,
             notifies: switches.notify.is_some(),
-            picks: switches.codel().is_some_and(|codel| codel.drop || switches.quench),
+            picks,
             ranked: switches.ranked,
+            plain: false,
+            calm_below: match switches.aqm {
+                _ if picks => 0,
+                None | Some(Aqm::Codel(_)) => u64::MAX,
+                Some(Aqm::Threshold { k: most } | Aqm::Red { kmin: most, .. }) => most.get().saturating_add(1),
+            },
             quenches: switches.quench,
             quenches_sent: 0,
             buffer: switches.buffer,
             aqm: switches.aqm,
             multipath,
             parallel: switches.parallel,
+            hashes: hashed && switches.parallel == Parallel::Hash,
             flowlets,
             conga,
             flowlet_draws: draws(Purpose::Flowlets),
@@ -165,7 +179,9 @@ impl Fabric {
             unroutable_packets: 0,
             tap: None,
             lost_slots: None,
-        }
+        };
+        fabric.set_tap(None);
+        fabric
     }
 
     /// The same fabric, in which nothing has happened.
@@ -222,161 +238,28 @@ impl Fabric {
     #[inline(always)]
     pub fn handle<E: Copy + From<Event>>(&mut self, event: Event, scheduler: &mut Scheduler<E>) -> Option<Delivery> {
         match event {
-            Event::Arrival { port } => self.arrive(port, scheduler),
-            Event::Link { link, up } => {
-                let now = scheduler.now();
-                self.set_link(link, up, scheduler);
-                let node = self.topology.links[link as usize].b;
-                scheduler.schedule(now.saturating_add(self.reroute_after), node, Event::Reroute.into());
-                None
-            }
-            Event::Reroute => {
-                self.reroute();
-                None
-            }
-            Event::Release { port } => {
-                self.release(port, scheduler);
-                None
-            }
-            Event::Picked { port } => {
-                self.see_to_picked(port, scheduler);
+            Event::Arrival { port } if self.plain => self.arrive::<true, E>(port, scheduler),
+            Event::Arrival { port } => self.arrive_watched(port, scheduler),
+            rarer => {
+                self.handle_rarer(rarer, scheduler);
                 None
             }
         }
     }
 
     #[inline(never)]
-    fn arrive<E: Copy + From<Event>>(&mut self, port_id: PortId, scheduler: &mut Scheduler<E>) -> Option<Delivery> {
-        let now = scheduler.now().as_ps();
-        if self.picks {
-            // Before what it is about may be gone.
-            self.see_to_picked(port_id, scheduler);
-        }
-        let port = &mut self.ports[port_id as usize];
-        // A link that failed leaves a stale event behind; the head that it was for is gone.
-        if self.packets.hop(port.wire.head()?).at_ps != now {
-            return None;
-        }
-        let id = port.wire.pop(&mut self.packets)?;
-        if port.is_due(now) {
-            self.nodes[port.from as usize].held -= port.advance(now, &mut self.packets);
-        }
-        if let Some(head) = port.wire.head() {
-            let at = Time::from_ps(self.packets.hop(head).at_ps);
-            scheduler.schedule_ranked(at, port.to, port_id, Event::Arrival { port: port_id }.into());
-        }
-        let to = port.to;
-        if self.picks {
-            self.arm_picked(port_id, scheduler);
-        }
-        self.packet_hops += 1;
-        if let Some(tap) = self.tap.as_mut().filter(|t| t.port == port_id && t.packets.len() < t.limit) {
-            tap.packets.push(Captured { at: scheduler.now(), packet: self.packets.get(id) });
-        }
-        if self.loss.per_million != 0 && self.draws[to as usize].below(1_000_000) < u64::from(self.loss.per_million) {
-            self.lost_bytes += u64::from(self.packets.hop(id).wire_len);
-            self.lost_packets += 1;
-            self.lose(id);
-            return None;
-        }
-        if self.nodes[to as usize].is_host {
-            self.delivered_bytes += u64::from(self.packets.hop(id).wire_len);
-            return Some(Delivery { host: to, packet: id });
-        }
-        if self.packets.hop(id).expires() {
-            if self.packets.hop(id).is_notification() {
-                self.forward_notification(to, id, port_id, scheduler);
-                return None;
+    fn handle_rarer<E: Copy + From<Event>>(&mut self, event: Event, scheduler: &mut Scheduler<E>) {
+        match event {
+            Event::Arrival { .. } => debug_assert!(false, "handled by the caller"),
+            Event::Link { link, up } => {
+                let now = scheduler.now();
+                self.set_link(link, up, scheduler);
+                let node = self.topology.links[link as usize].b;
+                scheduler.schedule(now.saturating_add(self.reroute_after), node, Event::Reroute.into());
             }
-            self.packets.turn_back(id, port_id);
-        }
-        if self.picks || self.ranked {
-            // It may be dropped later on.
-            self.packets.body_mut(id).came = port_id;
-        }
-        match self.next_hop(to, id, port_id, now) {
-            Some(next) => {
-                if !self.enqueue(next, id, scheduler) {
-                    self.notify(id, port_id, scheduler);
-                    self.lose(id);
-                }
-            }
-            None => {
-                self.unroutable_packets += 1;
-                self.lost_bytes += u64::from(self.packets.hop(id).wire_len);
-                self.notify(id, port_id, scheduler);
-                self.lose(id);
-            }
-        }
-        None
-    }
-
-    /// False: the port does not take the packet.
-    #[inline]
-    #[must_use]
-    pub(crate) fn enqueue<E: Copy + From<Event>>(
-        &mut self,
-        port_id: PortId,
-        id: PacketId,
-        scheduler: &mut Scheduler<E>,
-    ) -> bool {
-        let now = scheduler.now().as_ps();
-        let bytes = u64::from(self.packets.hop(id).wire_len);
-        let port = &mut self.ports[port_id as usize];
-        let (from, up) = (port.from as usize, port.up);
-        let node = &mut self.nodes[from];
-        if port.is_due(now) {
-            node.held -= port.advance(now, &mut self.packets);
-        }
-        let queue = port.occupancy;
-        // A host's own port has no limit.
-        let taken = up
-            && (node.is_host || self.has_room(from, port_id, id, queue, scheduler) && self.manage(port_id, id, queue));
-        if self.picks {
-            self.arm_picked(port_id, scheduler);
-        }
-        let port = &mut self.ports[port_id as usize];
-        if !taken {
-            port.lost.packets += 1;
-            port.lost.bytes += bytes;
-            return false;
-        }
-        self.nodes[from].held += bytes;
-        let wire_was_empty = port.wire.is_empty();
-        port.push(id, now, &mut self.packets);
-        if wire_was_empty {
-            self.await_head(port_id, scheduler);
-        }
-        true
-    }
-
-    /// Whether a switch has room for a packet at a port that has been advanced to now and holds `queue` octets. Where packets have
-    /// ranks, those behind it make room.
-    #[inline]
-    fn has_room<E: Copy + From<Event>>(
-        &mut self,
-        node: usize,
-        port_id: PortId,
-        id: PacketId,
-        queue: u64,
-        scheduler: &mut Scheduler<E>,
-    ) -> bool {
-        let bytes = u64::from(self.packets.hop(id).wire_len);
-        let fits = self.fits(node, queue, bytes, scheduler.now().as_ps());
-        fits || self.ranked && self.make_room(node, port_id, id, scheduler)
-    }
-
-    /// Something has been sent or queued at a port with an empty wire: sees to it that the wire's new head will arrive.
-    #[inline]
-    pub(crate) fn await_head<E: Copy + From<Event>>(&mut self, port_id: PortId, scheduler: &mut Scheduler<E>) {
-        let port = &mut self.ports[port_id as usize];
-        if port.cut {
-            if !std::mem::replace(&mut port.listed, true) {
-                self.outgoing.push(port_id);
-            }
-        } else if let Some(head) = port.wire.head() {
-            let at = Time::from_ps(self.packets.hop(head).at_ps);
-            scheduler.schedule_ranked(at, port.to, port_id, Event::Arrival { port: port_id }.into());
+            Event::Reroute => self.reroute(),
+            Event::Release { port } => self.release(port, scheduler),
+            Event::Picked { port } => self.see_to_picked(port, scheduler),
         }
     }
 
@@ -389,51 +272,8 @@ impl Fabric {
         self.packets.remove(id);
     }
 
-    /// Whether a switch's buffer has room for a packet at a port which holds `queue` octets and has been advanced to `now`.
-    #[inline]
-    pub(crate) fn fits(&mut self, node: usize, queue: u64, bytes: u64, now: u64) -> bool {
-        match self.buffer {
-            Buffer::PerPort(limit) => queue + bytes <= limit.get(),
-            Buffer::Shared { total, alpha } => {
-                shared_fits(queue, bytes, self.nodes[node].held, total, alpha) || {
-                    // What the others hold may have left since they were last looked at.
-                    self.settle(node, now);
-                    shared_fits(queue, bytes, self.nodes[node].held, total, alpha)
-                }
-            }
-        }
-    }
-
-    /// Active queue management: false drops the packet.
-    #[inline]
-    fn manage(&mut self, port_id: PortId, id: PacketId, queue: u64) -> bool {
-        let from = self.ports[port_id as usize].from;
-        let congested = match self.aqm {
-            None | Some(Aqm::Codel(_)) => return true,
-            Some(Aqm::Threshold { k }) => queue > k.get(),
-            Some(Aqm::Red { kmin, kmax, pmax }) => {
-                if queue <= kmin.get() {
-                    false
-                } else if queue > kmax.get() {
-                    true
-                } else {
-                    let span = (kmax.get() - kmin.get()).max(1) as f64;
-                    self.draws[from as usize].uniform() < pmax * (queue - kmin.get()) as f64 / span
-                }
-            }
-        };
-        if !congested {
-            return true;
-        }
-        if mark(id, &mut self.packets) {
-            self.ports[port_id as usize].lost.marked_packets += 1;
-            return true;
-        }
-        matches!(self.aqm, Some(Aqm::Threshold { .. }))
-    }
-
     /// Advances all ports of a switch, so that its buffer's content is exact.
-    fn settle(&mut self, node: usize, now: u64) {
+    pub(crate) fn settle(&mut self, node: usize, now: u64) {
         for i in 0..self.nodes[node].ports.len() {
             self.advance(self.nodes[node].ports[i], now);
         }
@@ -571,6 +411,8 @@ impl Fabric {
     /// Captures what crosses a link from now on.
     pub fn set_tap(&mut self, tap: Option<Tap>) {
         self.tap = tap;
+        let lossless = self.loss.per_million == 0;
+        self.plain = !self.picks && !self.ranked && lossless && self.conga.is_none() && self.tap.is_none();
     }
     pub fn tap(&self) -> Option<&Tap> {
         self.tap.as_ref()

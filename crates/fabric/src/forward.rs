@@ -28,7 +28,6 @@ impl Fabric {
     }
 
     /// The port by which `node` sends on a packet that came over the wire of the port `came`; `None`: there is none.
-    #[inline]
     pub(crate) fn next_hop(&mut self, node: NodeId, id: PacketId, came: PortId, now: u64) -> Option<PortId> {
         if self.conga.is_some() {
             return self.conga_hop(node, id, came, now);
@@ -36,12 +35,27 @@ impl Fabric {
         self.plain_hop(node, id, came, now)
     }
 
+    /// The same without CONGA. Hashing alone is inlined.
     #[inline]
-    fn plain_hop(&mut self, node: NodeId, id: PacketId, came: PortId, now: u64) -> Option<PortId> {
-        let packet = self.packets.hop_mut(id);
-        if let Some(port) = self.routing.last_hop(node, packet.dst) {
+    pub(crate) fn plain_hop(&mut self, node: NodeId, id: PacketId, came: PortId, now: u64) -> Option<PortId> {
+        let packet = self.packets.hop(id);
+        let dst = self.routing.host(packet.dst);
+        if let Some(port) = dst.last_hop(node) {
             return Some(port);
         }
+        if !self.hashes || packet.follows_tree() {
+            return self.chosen_hop(node, id, came, now);
+        }
+        match self.routing.equal_hops_to(node, dst) {
+            hops @ [_, _, ..] => Some(pick(hops, packet.hash, self.nodes[node as usize].seed)),
+            hops => hops.first().copied(),
+        }
+    }
+
+    /// At a switch to which the destination is not joined.
+    #[inline(never)]
+    fn chosen_hop(&mut self, node: NodeId, id: PacketId, came: PortId, now: u64) -> Option<PortId> {
+        let packet = self.packets.hop_mut(id);
         if packet.follows_tree() && self.multipath != Multipath::EcmpFlowcell {
             if self.parallel == Parallel::InOrder {
                 if let Some(port) = self.whole_label(node, id) {
@@ -113,7 +127,7 @@ impl Fabric {
         let packets = self.packets.high_water();
         let packet = self.packets.hop(id);
         let (dst, hash, label, crossed) = (packet.dst, packet.hash, packet.label, packet.hops());
-        let last = self.routing.last_hop(node, dst);
+        let last = self.routing.host(dst).last_hop(node);
         let conga = self.conga.as_mut()?;
         if last.is_some() {
             if crossed > 1 {

@@ -18,6 +18,7 @@ mod dre;
 mod fabric;
 mod flowlets;
 mod forward;
+mod hop;
 mod notify;
 mod packet;
 mod partition;

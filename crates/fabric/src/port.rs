@@ -50,6 +50,7 @@ pub(crate) struct Port {
     pub cut: bool,
     /// It is among those that the next post looks at.
     pub listed: bool,
+    pub to_host: bool,
 
     pub sent: Sent,
     delay: u64,
@@ -142,7 +143,13 @@ impl Telemetry {
 const _: () = assert!(std::mem::offset_of!(Port, sent) == 64 && std::mem::offset_of!(Port, lost) == 128);
 
 impl Port {
-    pub(crate) fn new(from: NodeId, to: NodeId, rate: BitRate, delay: Time, classes: Option<Classes>) -> Port {
+    pub(crate) fn new(
+        (from, to): (NodeId, NodeId),
+        to_host: bool,
+        rate: BitRate,
+        delay: Time,
+        classes: Option<Classes>,
+    ) -> Port {
         Port {
             busy_until: 0,
             occupancy: 0,
@@ -155,6 +162,7 @@ impl Port {
             up: true,
             cut: false,
             listed: false,
+            to_host,
             sent: Sent::default(),
             delay: delay.as_ps(),
             classes: classes.map(Box::new),
@@ -180,26 +188,38 @@ impl Port {
         (self.occupancy > u64::from(self.sending)).then_some(self.busy_until)
     }
 
-    /// Starts every transmission that was due by `now` and returns the octets that have left since.
+    /// Starts every transmission that was due by `now` and returns the octets that have left since. The port must be
+    /// [due](Self::is_due).
     ///
     /// Late evaluation is exact: at each enqueue the port is advanced first, so the waiting packets were there when the wire
     /// became free.
     #[inline(always)]
     pub(crate) fn advance(&mut self, now: u64, packets: &mut Packets) -> u64 {
         let before = self.occupancy;
-        while self.busy_until <= now && self.start_next(packets) {}
+        self.end_sending();
+        // Half of the time nothing waits.
+        if self.occupancy != 0 || self.classes.is_some() {
+            self.send_waiting(now, packets);
+        }
         before - self.occupancy
     }
 
-    /// A transmission has ended: starts the next, if there is one. Mostly one is due, so the loop above stays out of here: a compiler
-    /// that sees a loop first loads all that the port knows.
-    #[inline(never)]
-    fn start_next(&mut self, packets: &mut Packets) -> bool {
+    #[inline(always)]
+    fn end_sending(&mut self) {
         self.occupancy -= u64::from(self.sending);
         self.sending = 0;
-        let Some(id) = self.pop_queue(self.busy_until, packets) else { return false };
-        self.start(id, self.busy_until, packets);
-        true
+    }
+
+    /// Starts what waits, as far as it was due by `now`, after a transmission that has ended.
+    #[inline(never)]
+    fn send_waiting(&mut self, now: u64, packets: &mut Packets) {
+        while let Some(id) = self.pop_queue(self.busy_until, packets) {
+            self.start(id, self.busy_until, packets);
+            if self.busy_until > now {
+                break;
+            }
+            self.end_sending();
+        }
     }
 
     /// Puts a packet into its queue or, if the port is idle, on the wire. The port must have been advanced to `now`.
@@ -264,7 +284,7 @@ impl Port {
         notices.map_or_else(NotifyStats::default, |notices| notices.stats)
     }
 
-    #[inline]
+    #[inline(always)]
     fn pop_queue(&mut self, at: u64, packets: &mut Packets) -> Option<PacketId> {
         let next = self.queue.pop(packets);
         if next.is_none() && self.classes.is_some() {
@@ -273,6 +293,7 @@ impl Port {
         next
     }
 
+    #[inline(never)]
     fn pop_classes(&mut self, at: u64, packets: &mut Packets) -> Option<PacketId> {
         let (next, picked) = self.classes.as_mut()?.pop(at, self.serialiser.rate, self.occupancy, packets);
         self.lost.marked_packets += picked.marked;

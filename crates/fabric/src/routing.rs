@@ -10,8 +10,7 @@ use topology::{tree_of, LinkId, NodeId, Topology, Tree};
 #[derive(Clone, Debug)]
 pub(crate) struct Routing {
     leaves: Arc<[NodeId]>,
-    /// Host to (index of its leaf among the leaves, its leaf, port from the leaf to the host).
-    hosts: Arc<[(u32, NodeId, PortId)]>,
+    hosts: Arc<[Place]>,
     /// `[switch * leaves + leaf]`: which of `spans`. Switches have the numbers after the hosts'.
     sets: Arc<[u32]>,
     /// Start and number of equal next hops in `hops`. Each set of a switch is there once, because most leaves share theirs.
@@ -24,6 +23,24 @@ pub(crate) struct Routing {
     failed: Vec<LinkId>,
     /// Labels that stand in for others since the last failure, by (label, source leaf, destination leaf); looked up only.
     backups: FxHashMap<(u16, NodeId, NodeId), u16>,
+}
+
+/// Where a host is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Of its leaf, among the leaves.
+    index: u32,
+    leaf: NodeId,
+    /// From the leaf to the host.
+    port: PortId,
+}
+
+impl Place {
+    /// The port to the host itself, if `node` is its leaf.
+    #[inline]
+    pub(crate) fn last_hop(self, node: NodeId) -> Option<PortId> {
+        (self.leaf == node).then_some(self.port)
+    }
 }
 
 /// The direction of `link` that leaves `node`.
@@ -39,7 +56,7 @@ impl Routing {
             .map(|host| {
                 let leaf = topology.leaf_of(host);
                 let index = leaves.iter().position(|&l| l == leaf).map_or(u32::MAX, |i| i as u32);
-                (index, leaf, port_out_of(topology, topology.host_link(host), leaf))
+                Place { index, leaf, port: port_out_of(topology, topology.host_link(host), leaf) }
             })
             .collect();
         let trees = topology.base_trees().into();
@@ -85,11 +102,9 @@ impl Routing {
         (self.sets, self.spans, self.hops) = (sets.into(), spans.into(), hops.into());
     }
 
-    /// The port to the host itself, if `node` is its leaf.
     #[inline]
-    pub(crate) fn last_hop(&self, node: NodeId, dst: u32) -> Option<PortId> {
-        let (_, leaf, port) = self.hosts[dst as usize];
-        (leaf == node).then_some(port)
+    pub(crate) fn host(&self, host: u32) -> Place {
+        self.hosts[host as usize]
     }
 
     /// What a leaf makes of the label of a packet that one of its hosts sends: once it has learnt of failures, a label
@@ -101,7 +116,7 @@ impl Routing {
         if self.failed.is_empty() {
             return label;
         }
-        let dst_leaf = self.hosts[dst as usize].1;
+        let dst_leaf = self.hosts[dst as usize].leaf;
         let failed = &self.failed;
         *self.backups.entry((label, leaf, dst_leaf)).or_insert_with(|| {
             let backup = tree_of(label).and_then(|t| topology.failover_between(t, leaf, dst_leaf, failed));
@@ -113,15 +128,20 @@ impl Routing {
     #[inline]
     pub(crate) fn labelled(&self, topology: &Topology, node: NodeId, dst: u32, label: u16) -> Option<PortId> {
         let tree = self.trees.get(usize::from(label).wrapping_sub(1))?;
-        let link = tree.next_hop(node, self.hosts[dst as usize].1)?;
+        let link = tree.next_hop(node, self.hosts[dst as usize].leaf)?;
         Some(port_out_of(topology, link, node))
     }
 
     /// Of a switch.
-    #[inline]
     pub(crate) fn equal_hops(&self, node: NodeId, dst: u32) -> &[PortId] {
+        self.equal_hops_to(node, self.host(dst))
+    }
+
+    /// Of a switch.
+    #[inline]
+    pub(crate) fn equal_hops_to(&self, node: NodeId, dst: Place) -> &[PortId] {
         let switch = node as usize - self.hosts.len();
-        let set = self.sets[switch * self.leaves.len() + self.hosts[dst as usize].0 as usize];
+        let set = self.sets[switch * self.leaves.len() + dst.index as usize];
         let (start, n) = self.spans[set as usize];
         &self.hops[start as usize..(start + n) as usize]
     }

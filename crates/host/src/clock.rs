@@ -101,6 +101,7 @@ impl Clock {
         self.scheduler.schedule(at, node, event);
     }
 
+    #[inline(always)]
     pub(crate) fn pop_until(&mut self, until: Time) -> Option<Fired<Event>> {
         self.scheduler.pop_until(until)
     }

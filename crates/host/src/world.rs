@@ -248,13 +248,24 @@ impl<'a> World<'a> {
 
     /// Up to `limit`. False: it was enough.
     fn advance_alone(&mut self, limit: Time, enough: &mut dyn FnMut(&mut Self) -> bool) -> bool {
-        while let Some(fired) = self.apps.transport.net.clock.pop_until(limit) {
-            self.handle(fired.node, fired.event);
-            if self.apps.transport.net.clock.fired() % TELL_EVERY == 0 && enough(self) {
+        while self.handle_until(limit) {
+            if enough(self) {
                 return false;
             }
         }
         true
+    }
+
+    /// Hosts' events up to `limit`, 65,536 at most. True: it was as many.
+    #[inline(never)]
+    fn handle_until(&mut self, limit: Time) -> bool {
+        while let Some(fired) = self.apps.transport.net.clock.pop_until(limit) {
+            self.handle(fired.node, fired.event);
+            if self.apps.transport.net.clock.fired() % TELL_EVERY == 0 {
+                return true;
+            }
+        }
+        false
     }
 
     /// The same, the hosts' part here and the others on whatever thread is free.
@@ -268,9 +279,7 @@ impl<'a> World<'a> {
             let before = self.apps.transport.net.clock.fired();
             let own = || {
                 self.apps.transport.net.fetch();
-                while let Some(fired) = self.apps.transport.net.clock.pop_until(until) {
-                    self.handle(fired.node, fired.event);
-                }
+                while self.handle_until(until) {}
                 self.apps.transport.net.post(until);
             };
             let ((), next) = crew.round(until.as_ps(), &work, own);

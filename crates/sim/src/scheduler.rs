@@ -112,6 +112,7 @@ impl<E: Copy> Scheduler<E> {
 
     /// Advances the clock to the next event that is due at or before `until` and returns it; leaves the clock where it
     /// is when there is none.
+    #[inline]
     pub fn pop_until(&mut self, until: Time) -> Option<Fired<E>> {
         let (key, event) = self.queue.pop_until(until.as_ps())?;
         self.now = Time::from_ps(key.time_ps);

@@ -23,6 +23,8 @@ pub struct Wheel<T> {
     free: u32,
     near: usize,
     far: Heap<T>,
+    /// The slot of what is first in `far`; [`NEVER`]: it is empty.
+    far_slot: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +38,8 @@ const SLOTS: usize = 1024;
 /// A slot lasts 2^12 ps.
 const SLOT_BITS: u32 = 12;
 const NONE: u32 = u32::MAX;
+/// No slot: one lies before it for any time.
+const NEVER: u64 = u64::MAX;
 
 fn slot_of(key: Key) -> u64 {
     key.time_ps >> SLOT_BITS
@@ -52,6 +56,7 @@ impl<T: Copy> Default for Wheel<T> {
             free: NONE,
             near: 0,
             far: Heap::default(),
+            far_slot: NEVER,
         }
     }
 }
@@ -64,16 +69,27 @@ impl<T: Copy> Wheel<T> {
         self.len() == 0
     }
 
+    /// Nearly all events go into a slot, which this is inlined for.
     #[inline]
     pub fn push(&mut self, key: Key, item: T) {
+        let ahead = slot_of(key).wrapping_sub(self.turn);
+        if ahead.wrapping_sub(1) < SLOTS as u64 - 1 {
+            self.put(key, item);
+        } else {
+            self.push_aside(key, item);
+        }
+    }
+
+    /// Into the slot whose turn it is, or beyond the wheel.
+    #[inline(never)]
+    fn push_aside(&mut self, key: Key, item: T) {
         let slot = slot_of(key);
         if slot <= self.turn {
             let at = self.current.iter().rposition(|e| e.0 > key).map_or(0, |i| i + 1);
             self.current.insert(at, (key, item));
-        } else if slot - self.turn < SLOTS as u64 {
-            self.put(key, item);
         } else {
             self.far.push(key, item);
+            self.far_slot = self.far_slot.min(slot);
         }
     }
 
@@ -88,13 +104,17 @@ impl<T: Copy> Wheel<T> {
                 *unused = entry;
                 at
             }
-            None => {
-                self.entries.push(entry);
-                (self.entries.len() - 1) as u32
-            }
+            None => self.grow(entry),
         };
         self.occupied[slot / 64] |= 1 << (slot % 64);
         self.near += 1;
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, entry: Entry<T>) -> u32 {
+        self.entries.push(entry);
+        (self.entries.len() - 1) as u32
     }
 
     /// The earliest key.
@@ -126,8 +146,8 @@ impl<T: Copy> Wheel<T> {
     /// The earliest event, if it is due at or before `until_ps`.
     #[inline]
     pub fn pop_until(&mut self, until_ps: u64) -> Option<(Key, T)> {
-        if self.current.is_empty() {
-            self.turn_to_next(until_ps >> SLOT_BITS);
+        if self.current.is_empty() && !self.turn_to_next(until_ps >> SLOT_BITS) {
+            return None;
         }
         if self.current.last()?.0.time_ps > until_ps {
             return None;
@@ -136,19 +156,17 @@ impl<T: Copy> Wheel<T> {
     }
 
     /// Turns to the next slot that has events, and puts them in order; not beyond `limit`, because what is pushed to a slot whose turn
-    /// has passed costs a search.
-    fn turn_to_next(&mut self, limit: u64) {
-        let near = if self.near > 0 { self.next_occupied() } else { u64::MAX };
-        let far = self.far.peek().map_or(u64::MAX, slot_of);
-        let next = near.min(far);
-        if next == u64::MAX || next > limit {
-            return;
+    /// has passed costs a search. False: there is none.
+    #[inline(never)]
+    fn turn_to_next(&mut self, limit: u64) -> bool {
+        let near = if self.near > 0 { self.next_occupied() } else { NEVER };
+        let next = near.min(self.far_slot);
+        if next == NEVER || next > limit {
+            return false;
         }
         self.turn = next;
-        // What has come within reach moves to the wheel.
-        while self.far.peek().is_some_and(|key| slot_of(key) - next < SLOTS as u64) {
-            let Some((key, item)) = self.far.pop() else { break };
-            self.put(key, item);
+        if self.far_slot - next < SLOTS as u64 {
+            self.fetch(next);
         }
         let slot = next as usize % SLOTS;
         let mut at = std::mem::replace(&mut self.slots[slot], NONE);
@@ -166,6 +184,17 @@ impl<T: Copy> Wheel<T> {
             [first, second] if first.0 < second.0 => self.current.swap(0, 1),
             [_, _] => {}
             _ => self.current.sort_unstable_by_key(|e| std::cmp::Reverse(e.0)),
+        }
+        true
+    }
+
+    /// What has come within reach of the slot whose turn it is moves to the wheel.
+    #[inline(never)]
+    fn fetch(&mut self, turn: u64) {
+        while self.far_slot - turn < SLOTS as u64 {
+            let Some((key, item)) = self.far.pop() else { break };
+            self.far_slot = self.far.peek().map_or(NEVER, slot_of);
+            self.put(key, item);
         }
     }
 
