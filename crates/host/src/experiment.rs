@@ -242,8 +242,8 @@ pub fn edge_address(host: u32) -> u32 {
     FIRST_EDGE + host
 }
 
-/// The host of a guest with that address.
-pub(crate) fn host_of(guest: &[u32; 4]) -> u32 {
+/// The host of a guest with that address. What is no guest's may give a host that there is not, or any.
+pub fn host_of(guest: &[u32; 4]) -> u32 {
     guest[3].wrapping_sub(address(0)[3]) & 0xffff
 }
 

@@ -418,7 +418,7 @@ impl Driver {
     pub(super) fn edge_transmit(&mut self, host: u32) {
         let now = self.scheduler.now();
         while let Some(extra) = self.hosts[host as usize].edge.poll_transmit(now) {
-            let peer = |address: &[u32; 4]| address[3].wrapping_sub(u32::from(super::address(0)));
+            let peer = host::experiment::host_of;
             let (from, to) = match extra.dir {
                 Direction::Egress => (host, peer(&extra.packet.daddr)),
                 Direction::Ingress => (peer(&extra.packet.saddr), host),

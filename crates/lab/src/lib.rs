@@ -38,5 +38,7 @@ pub use lateness::{Lateness, Verdict, LIMIT_PERCENT};
 pub use lock::{lock_directory, DirectoryLock};
 pub use measure::Measurement;
 pub use namespace::{end_processes, HostNamespace};
-pub use network::{address, congestion, idle_rtt, smallest_rtt, Lab, LabError, Setup, INTERFACE, MAX_HOSTS};
+pub use network::{
+    address, congestion, guest_address, idle_rtt, smallest_rtt, Lab, LabError, Setup, INTERFACE, MAX_HOSTS,
+};
 pub use status::{CapturedFrame, FlowStatus, HostStatus, LinkStatus, Status};

@@ -15,6 +15,7 @@ use host::tcp::{EcnMode, Recovery};
 use port::priority::{prefer_this_thread, Rank};
 use port::{Offload, Pool, Port, Tap};
 use sim::{Purpose, Stream};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::net::Ipv4Addr;
@@ -59,6 +60,8 @@ pub struct Setup {
     /// MTU, offloads and the receiving side of the NIC; of `tcp` what Linux has a setting for.
     pub hosts: HostConfig,
     pub edge: EdgeConfig,
+    /// Numbers of the guests that each host has besides the one of its own address: see [`guest_address`].
+    pub guests: Vec<u8>,
     pub seed: u64,
     /// Frames that may be under way at once.
     pub frames: u32,
@@ -75,6 +78,8 @@ pub struct Setup {
 
 impl From<&Experiment> for Setup {
     fn from(e: &Experiment) -> Setup {
+        let guests: BTreeSet<u8> =
+            e.workloads.iter().map(|workload| workload.guest).filter(|&guest| guest > 0).collect();
         Setup {
             topology: e.topology.clone(),
             switches: e.switches.clone(),
@@ -83,6 +88,7 @@ impl From<&Experiment> for Setup {
             reroute_after: e.reroute_after,
             hosts: e.hosts.clone(),
             edge: e.edge.clone(),
+            guests: guests.into_iter().collect(),
             seed: e.seed,
             frames: 16_384,
             spin: None,
@@ -95,6 +101,18 @@ impl From<&Experiment> for Setup {
 /// The address of a host: 10.0.0.1 onwards, as in the simulator.
 pub fn address(host: HostId) -> Ipv4Addr {
     Ipv4Addr::from(0x0a00_0001 + host)
+}
+
+/// The address of one of a host's guests, as in the simulator; guest 0 has the host's own.
+pub fn guest_address(host: HostId, guest: u8) -> Ipv4Addr {
+    Ipv4Addr::from(host::experiment::guest_address(host, guest)[3])
+}
+
+impl Setup {
+    /// All guests of a host.
+    fn guests(&self) -> impl Iterator<Item = u8> + '_ {
+        std::iter::once(0).chain(self.guests.iter().copied())
+    }
 }
 
 pub(super) fn address_text(words: &[u32; 4]) -> String {
@@ -142,7 +160,8 @@ impl Lab {
         let mut hosts = Vec::new();
         let labels: Vec<u16> = (1..=topology.trees(&[]).len() as u16).collect();
         let limiter = setup.edge.limiter.clone().map(Arc::new);
-        let guests = topology.hosts().map(|host| (u32::from(address(host)), edge_address(host)));
+        let of = |host| setup.guests().map(move |guest| (u32::from(guest_address(host, guest)), edge_address(host)));
+        let guests = topology.hosts().flat_map(of);
         let peers = setup.edge.hidden.then(|| Arc::new(Peers::new(guests)));
         for host in topology.hosts() {
             let namespace = HostNamespace::new().map_err(privilege)?;
@@ -183,7 +202,9 @@ impl Lab {
             for (src, host) in topology.hosts().zip(&mut hosts) {
                 for dst in topology.hosts().filter(|dst| *dst != src) {
                     let ports = host::ports::known(&mut fabric, src, dst, labels.len());
-                    host.edge.set_schedule(host::experiment::address(dst), &ports);
+                    for guest in setup.guests() {
+                        host.edge.set_schedule(host::experiment::guest_address(dst, guest), &ports);
+                    }
                 }
             }
         }
@@ -348,9 +369,14 @@ fn interface(setup: &Setup, host: HostId) -> String {
     if setup.hosts.tso {
         let _ = writeln!(lines, "link set {INTERFACE} gso_max_size {}", tcp.tso_max.clamp(2048, 65_536));
     }
+    for guest in &setup.guests {
+        let _ = writeln!(lines, "addr add {}/32 dev {INTERFACE}", guest_address(host, *guest));
+    }
     for peer in setup.topology.hosts().filter(|&peer| peer != host) {
-        let _ =
-            writeln!(lines, "neigh replace {} lladdr {} dev {INTERFACE} nud permanent", address(peer), text(mac(peer)));
+        for guest in setup.guests() {
+            let (address, mac) = (guest_address(peer, guest), text(mac(peer)));
+            let _ = writeln!(lines, "neigh replace {address} lladdr {mac} dev {INTERFACE} nud permanent");
+        }
     }
     lines
 }

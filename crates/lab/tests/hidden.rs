@@ -52,6 +52,7 @@ fn setup(balance: Balance, reorder: bool) -> Setup {
             reorder: reorder.then(edge::reorder::Config::default),
             ..EdgeConfig::default()
         },
+        guests: Vec::new(),
         seed: 1,
         frames: 4096,
         spin: None,

@@ -53,6 +53,7 @@ fn setup(topology: Topology) -> Setup {
         reroute_after: Time::from_ms(10),
         hosts: HostConfig::default(),
         edge: EdgeConfig::default(),
+        guests: Vec::new(),
         seed: 1,
         frames: 4096,
         spin: None,

@@ -461,6 +461,53 @@ fn unruly_guests_are_policed_and_others_obey() {
     assert_eq!(metrics["schemes"]["policed"]["metrics"]["congestion.policed_segments"], 0.0);
 }
 
+/// Two guests of one host: TCP, and datagrams that offer three quarters of the link.
+const GUESTS: &str = r#"title = "guests"
+duration = "3s"
+warmup = "1s"
+schemes = ["none", "shares"]
+[topology]
+kind = "dumbbell"
+pairs = 2
+rate = "40Mbps"
+delay = "1ms"
+[switch]
+buffer = "100KB"
+ecn = { k = "20KB" }
+[[workload]]
+name = "bulk"
+tenant = "a"
+pattern = "long"
+pairs = [[0, 2]]
+[[workload]]
+name = "flood"
+tenant = "b"
+pattern = "long"
+pairs = [[0, 2]]
+transport = "udp"
+rate = "30Mbps"
+[scheme.none]
+[scheme.shares]
+tenants = { hold = "delay", rtt = "6ms" }
+"#;
+
+#[test]
+fn guests_of_a_host_share_its_uplink_and_may_send_datagrams() {
+    let labs = Labs::new("guests");
+    if !labs.up("probe") {
+        return;
+    }
+    std::fs::write(labs.0.join("s.toml"), GUESTS).unwrap();
+    let output = labs.run("lab run s.toml -o out");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let metrics: serde_json::Value = read(&labs.0.join("out/metrics.json"));
+    let of = |scheme: &str, name: &str| metrics["schemes"][scheme]["metrics"][name].as_f64().unwrap_or(0.0);
+    let (free, held) = (of("none", "flood.goodput_gbps"), of("shares", "flood.goodput_gbps"));
+    // Half of the uplink is 20 Mbps with headers. A single guest would have all of it.
+    assert!(held > 0.0 && held < 0.02 && free > 1.2 * held, "{free} {held}: {metrics} {said}");
+    assert!(of("shares", "bulk.goodput_gbps") > 0.0, "{metrics}");
+}
+
 #[test]
 fn hosts_may_use_dctcp() {
     let labs = Labs::new("dctcp");

@@ -10,6 +10,10 @@
 //! monotonic clock and count from one instant. A flow carries exactly its size: there are no headers, as both ends learn
 //! what to expect from each other's memory. Received bytes are discarded in the kernel.
 //!
+//!
+//! Workloads of other guests than 0 are between addresses of theirs, which the hosts must have. Datagrams are of the size and at
+//! the rate of the simulator's, all to one port of a host; whose they are is told by their senders' addresses.
+//!
 //! # What is measured where
 //! A flow starts when its sender connects or writes; [`Report::start_lag`] tells how late that was. It is complete when
 //! its receiver has read its last byte, or with `reply` when its sender has read the reply. Retransmissions, timeouts,
@@ -32,7 +36,7 @@ use host::experiment::Experiment;
 use host::outcome::Outcome;
 use host::workload::WorkloadError;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use units::Time;
 
@@ -43,6 +47,15 @@ pub struct HostHandle {
     pub namespace: PathBuf,
     /// Where the other hosts reach it.
     pub address: IpAddr,
+}
+
+/// Where guest `guest` of the host with that address is reached, as in the simulator
+/// ([`host::experiment::guest_address`]); guest 0 has the host's own address.
+fn guest_address(host: IpAddr, guest: u8) -> IpAddr {
+    match host {
+        IpAddr::V4(host) => Ipv4Addr::from(u32::from(host).wrapping_add(u32::from(guest) << 16)).into(),
+        IpAddr::V6(host) => Ipv6Addr::from(u128::from(host).wrapping_add(u128::from(guest) << 16)).into(),
+    }
 }
 
 /// How far a run is.

@@ -75,7 +75,7 @@ pub(super) fn ping(
     if preferred {
         prefer_this_thread(Rank::Program);
     }
-    let stream = socket::connecting(to, law)?;
+    let stream = socket::connecting(None, to, law)?;
     let mut writable = [PollFd::new(stream.as_fd(), PollFlags::POLLOUT)];
     while !over.load(Ordering::Relaxed) && !writable[0].any().unwrap_or(false) {
         wait(&mut writable, LOOK)?;

@@ -9,7 +9,7 @@ use super::{probe, socket, Error, HostHandle, Progress, Report};
 use crate::lateness::Lateness;
 use host::experiment::{Experiment, SERVER_PORT};
 use host::measure::ideal_fct;
-use host::outcome::{FlowRecord, HostRecord, Outcome};
+use host::outcome::{FlowRecord, Handshake, HostRecord, Outcome};
 use host::workload::FlowSpec;
 use host::REPLY_BYTES;
 use nix::sched::{setns, CloneFlags};
@@ -17,9 +17,10 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
+use std::sync::Mutex;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 use units::Time;
@@ -31,23 +32,40 @@ const AHEAD_PER_HOST: Time = Time::from_ms(5);
 const TELL: Duration = Duration::from_millis(100);
 
 /// Sockets of a host, made in its namespace.
-struct Prepared {
-    listeners: Vec<TcpListener>,
+pub(super) struct Prepared {
+    pub(super) listeners: Vec<TcpListener>,
+    /// All datagrams arrive here.
+    pub(super) datagrams: Option<UdpSocket>,
     probes: Option<TcpListener>,
-    wake: EventFd,
+    pub(super) wake: EventFd,
+}
+
+/// Sockets that a host needs.
+struct Needs {
+    listening: Listening,
+    datagrams: bool,
+    probes: bool,
+    /// Besides the host's own address its guests' are to be reached.
+    guests: bool,
 }
 
 fn enter(host: &HostHandle) -> io::Result<()> {
     Ok(setns(File::open(&host.namespace)?, CloneFlags::CLONE_NEWNET)?)
 }
 
-fn prepare(host: &HostHandle, listening: &[(String, u16)], probes: bool) -> io::Result<Prepared> {
+fn prepare(host: &HostHandle, needs: &Needs) -> io::Result<Prepared> {
     enter(host)?;
-    let listen = |(law, port): &(String, u16)| socket::listener(host.address, law, *port);
-    let listeners = listening.iter().map(listen).collect::<io::Result<_>>()?;
-    let probes = probes.then(|| socket::listener(host.address, &listening[0].0, 0)).transpose()?;
+    let any = match host.address {
+        IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    };
+    let address = if needs.guests { any } else { host.address };
+    let listen = |(law, port): &(String, u16)| socket::listener(address, law, *port);
+    let listeners = needs.listening.iter().map(listen).collect::<io::Result<_>>()?;
+    let datagrams = needs.datagrams.then(|| socket::datagrams(address)).transpose()?;
+    let probes = needs.probes.then(|| socket::listener(host.address, &needs.listening[0].0, 0)).transpose()?;
     let wake = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-    Ok(Prepared { listeners, probes, wake })
+    Ok(Prepared { listeners, datagrams, probes, wake })
 }
 
 /// On a thread of its own, which the namespace changes.
@@ -73,19 +91,28 @@ pub(super) fn conduct(
     if listening.is_empty() {
         return Ok(Report::default());
     }
-    let probing = experiment.record.probe_every > Time::ZERO;
+    let workloads = &experiment.workloads;
+    let needs = Needs {
+        listening,
+        datagrams: workloads.iter().any(|workload| workload.datagrams.is_some()),
+        probes: experiment.record.probe_every > Time::ZERO,
+        guests: workloads.iter().any(|workload| workload.guest > 0),
+    };
     let mut prepared = Vec::new();
     for (host, handle) in hosts.iter().enumerate() {
-        let sockets = on_thread(|| prepare(handle, &listening, probing)).ok_or(Error::Panicked(host))?;
+        let sockets = on_thread(|| prepare(handle, &needs)).ok_or(Error::Panicked(host))?;
         prepared.push(sockets.map_err(|error| Error::Host { host, what: "enter its namespace and listen", error })?);
     }
-    let local = |host: usize, listener: &TcpListener| {
-        listener.local_addr().map_err(|error| Error::Host { host, what: "find its port", error })
+    let reached = |host: usize, local: io::Result<SocketAddr>| {
+        let local = local.map_err(|error| Error::Host { host, what: "find its port", error })?;
+        Ok::<_, Error>(SocketAddr::new(hosts[host].address, local.port()))
     };
+    let local = |host: usize, listener: &TcpListener| reached(host, listener.local_addr());
     let mut addresses: Vec<Vec<SocketAddr>> = Vec::new();
-    let mut probe_addresses = Vec::new();
+    let (mut datagram_addresses, mut probe_addresses) = (Vec::new(), Vec::new());
     for (host, sockets) in prepared.iter().enumerate() {
         addresses.push(sockets.listeners.iter().map(|l| local(host, l)).collect::<Result<_, _>>()?);
+        datagram_addresses.push(sockets.datagrams.as_ref().map(|s| reached(host, s.local_addr())).transpose()?);
         probe_addresses.push(sockets.probes.as_ref().map(|l| local(host, l)).transpose()?);
         for listener in sockets.listeners.iter().chain(&sockets.probes) {
             listener.set_nonblocking(true).map_err(|error| Error::Host {
@@ -96,7 +123,12 @@ pub(super) fn conduct(
         }
     }
 
-    let shared = Shared { registry: Registry::default(), settled: AtomicU64::new(0), over: AtomicBool::new(false) };
+    let shared = Shared {
+        registry: Registry::default(),
+        senders: Mutex::default(),
+        settled: AtomicU64::new(0),
+        over: AtomicBool::new(false),
+    };
     let probes_over = AtomicBool::new(false);
     let times = Times {
         warmup: experiment.warmup,
@@ -117,15 +149,17 @@ pub(super) fn conduct(
             let (order, orders_in) = channel();
             orders.push(order);
             let worker = Worker {
-                listeners: &prepared[host].listeners,
+                experiment,
+                address: handle.address,
+                sockets: &prepared[host],
                 laws: &laws,
                 addresses: &addresses,
+                datagram_addresses: &datagram_addresses,
                 shared: &shared,
                 clock,
                 times,
                 schedule: std::mem::take(&mut schedule.hosts[host]),
                 orders: orders_in,
-                wake: &prepared[host].wake,
                 completed: completed.clone(),
             };
             workers.push(scope.spawn(move || {
@@ -141,7 +175,7 @@ pub(super) fn conduct(
             let (Some(listener), Some(to)) = (&prepared[host].probes, probe_addresses[partners[host]]) else {
                 continue;
             };
-            let (every, law, over) = (experiment.record.probe_every, &listening[0].0, &probes_over);
+            let (every, law, over) = (experiment.record.probe_every, &needs.listening[0].0, &probes_over);
             echoers.push(scope.spawn(move || probe::echo(listener, preferred, over)));
             pingers.push(scope.spawn(move || {
                 enter(handle)?;
@@ -298,6 +332,9 @@ impl Assembly {
                 Note::Started { flow, at, lag } => {
                     self.flows[flow as usize].start = at;
                     self.lags.push((at, lag));
+                }
+                Note::Connected { flow, syns_sent, done } => {
+                    self.flows[flow as usize].handshake = Some(Handshake { syns_sent, done });
                 }
                 Note::Finished { flow, at } => self.flows[flow as usize].finish = Some(at),
                 Note::Sent { flow, info } => {

@@ -9,7 +9,7 @@ use nix::sys::socket::{
 };
 use std::ffi::OsString;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Sent again and again, and where received bytes would go if they were kept.
@@ -40,9 +40,26 @@ pub(super) fn listener(address: IpAddr, law: &str, port: u16) -> io::Result<TcpL
     Ok(TcpListener::from(socket))
 }
 
-/// The connection is being made; it is there when the socket becomes writable.
-pub(super) fn connecting(to: SocketAddr, law: &str) -> io::Result<TcpStream> {
+/// What comes while its host's thread waits for the CPU waits here.
+const DATAGRAMS_WAITING: usize = 4 << 20;
+
+/// Any free port.
+pub(super) fn datagrams(address: IpAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((address, 0))?;
+    socket.set_nonblocking(true)?;
+    // Without the privilege fewer wait.
+    let _ = setsockopt(&socket, sockopt::RcvBufForce, &DATAGRAMS_WAITING);
+    Ok(socket)
+}
+
+/// The connection is being made, from that address if one is given; it is there when the socket becomes writable.
+pub(super) fn connecting(from: Option<IpAddr>, to: SocketAddr, law: &str) -> io::Result<TcpStream> {
     let socket = tcp(to.ip(), law)?;
+    if let Some(from) = from {
+        // The port is chosen when it connects, or ports of connections that have just ended would run out.
+        setsockopt(&socket, sockopt::IpBindAddressNoPort, &true)?;
+        bind(socket.as_raw_fd(), &SockaddrStorage::from(SocketAddr::new(from, 0)))?;
+    }
     match connect(socket.as_raw_fd(), &SockaddrStorage::from(to)) {
         Ok(()) | Err(Errno::EINPROGRESS) => Ok(TcpStream::from(socket)),
         Err(error) => Err(error.into()),

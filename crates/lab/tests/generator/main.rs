@@ -2,7 +2,8 @@
 
 use host::experiment::{EdgeConfig, Experiment, HostConfig, Record};
 use host::measure::{summarise, Buckets};
-use host::workload::{Connection, FlowSpec, HostMap, Pairs, Pattern, Workload};
+use host::outcome::Handshake;
+use host::workload::{Connection, Datagrams, FlowSpec, HostMap, Pairs, Pattern, Workload};
 use lab::traffic::{self, HostHandle, Report};
 use std::process::Command;
 use topology::SingleSwitch;
@@ -40,6 +41,11 @@ impl Hosts {
             assert!(ip(&format!("-n {host} link set lo up")));
         }
         Some(hosts)
+    }
+
+    /// Gives a host's guest 1 its address.
+    fn add_guest(&self, i: usize) {
+        assert!(ip(&format!("-n {} addr add 10.6.0.{}/24 dev eth0", self.namespace(i), i + 1)));
     }
 
     fn namespace(&self, i: usize) -> String {
@@ -257,4 +263,46 @@ fn what_cannot_be_run_is_refused_with_a_reason() {
     assert!(reason(&[], &hosts).contains("give one for each"));
     assert!(reason(&["warp"], &hosts).contains("no congestion control \"warp\"; it has "));
     assert!(reason(&["reno"], &hosts).starts_with("host 0: cannot enter its namespace"));
+}
+
+#[test]
+fn guests_send_from_addresses_of_their_own() {
+    let Some(hosts) = Hosts::new("x", 2) else { return };
+    let flows = [(0, 0, 1, 100_003), (10, 1, 0, 5)];
+    let workload = Workload { guest: 1, ..Workload::new("guests", list(&flows, Connection::Fresh, true)) };
+    let e = experiment(2, vec![workload], Time::from_ms(50));
+    hosts.add_guest(0);
+    let laws = ["cubic".to_owned()];
+    let refused = traffic::run(&Experiment { drain: Time::ZERO, ..e.clone() }, &laws, &hosts.handles(), &mut |_| {});
+    assert_eq!(refused.unwrap().failed, 1, "host 1 has no such guest");
+    hosts.add_guest(1);
+    let report = run(&e, &hosts);
+    assert!(report.outcome.flows.iter().all(|record| record.finish.is_some()), "{:?}", report.outcome.flows);
+    let begun = Some(Handshake { syns_sent: 1, done: true });
+    assert!(report.outcome.flows.iter().all(|record| record.handshake == begun), "{:?}", report.outcome.flows);
+}
+
+#[test]
+fn datagrams_have_their_rate_and_their_own_guest() {
+    let Some(hosts) = Hosts::new("y", 3) else { return };
+    (0..3).for_each(|i| hosts.add_guest(i));
+    let rate = BitRate::from_mbps(10);
+    let long = |pairs: &[(u32, u32)]| Pattern::Long { pairs: Pairs::Fixed(pairs.to_vec()), size: None };
+    let datagrams = Some(Datagrams { rate });
+    let workloads = vec![
+        Workload { datagrams, ..Workload::new("host", long(&[(0, 2), (1, 2)])) },
+        Workload { datagrams, guest: 1, ..Workload::new("guest", long(&[(0, 2)])) },
+    ];
+    let mut e = experiment(3, workloads, Time::from_ms(500));
+    (e.warmup, e.record.sample_every) = (Time::from_ms(100), Time::from_ms(100));
+    let report = run(&e, &hosts);
+    let outcome = &report.outcome;
+    assert_eq!(outcome.flows.len(), 3);
+    for record in &outcome.flows {
+        // A busy machine sends less, and ends the measured part late.
+        assert!(record.delivered_measured > 0 && record.delivered_measured <= record.delivered, "{record:?}");
+        assert!(record.delivered_measured < 2 * rate.bytes_in(Time::from_ms(400)), "{record:?}");
+        assert_eq!(record.finish, None);
+    }
+    assert_eq!(outcome.goodput_series.len(), 3, "{:?}", outcome.goodput_series);
 }

@@ -90,17 +90,9 @@ impl SchemePlan {
         if !e.hosts.plain.is_empty() {
             return Some(("host.plain".to_owned(), "leave it out: every host of a lab has an edge"));
         }
-        if let Some(tenant) = e.workloads.iter().find(|w| w.guest > 0) {
-            let key = format!("workload.{}.tenant", tenant.name);
-            return Some((key, "leave it out: each host of a lab has one guest"));
-        }
         if let Some(asked) = e.workloads.iter().find(|w| w.request.is_some()) {
             let key = format!("workload.{}.request", asked.name);
             return Some((key, "leave it out: a lab's answers start by themselves"));
-        }
-        if let Some(datagrams) = e.workloads.iter().find(|w| w.datagrams.is_some()) {
-            let key = format!("workload.{}.transport", datagrams.name);
-            return Some((key, "leave it out: a lab's traffic is TCP; send datagrams by `lab exec`"));
         }
         if let Some(timed) = e.workloads.iter().find(|w| w.until.is_some()) {
             let key = format!("workload.{}.until", timed.name);

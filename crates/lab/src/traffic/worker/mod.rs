@@ -1,30 +1,37 @@
 //! One host: all its sockets, from one thread.
 
+mod datagrams;
+mod tally;
 mod transfer;
 
 use super::clock::Clock;
+use super::guest_address;
 use super::link::{Link, Message, Registry};
+use super::report::Prepared;
 use super::schedule::Start;
 use super::socket::{self, Info, CHUNK};
 use crate::lateness::Lateness;
+use datagrams::Datagrams;
+use host::experiment::Experiment;
 use host::workload::Connection;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::eventfd::EventFd;
 use nix::sys::time::TimeSpec;
 use nix::sys::timer::TimerSetTimeFlags;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags};
 use port::priority::{prefer_this_thread, Rank};
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tally::Tally;
 use units::Time;
 
 const TIMER: u64 = u64::MAX;
 const WAKE: u64 = u64::MAX - 1;
+const DATAGRAMS: u64 = u64::MAX - 2;
 /// The listener of law i is `LISTENER + i`; what is below is a connection: generation and slot.
 const LISTENER: u64 = 1 << 62;
 /// Chunks that one socket writes or reads before others get their turn.
@@ -47,6 +54,8 @@ pub(super) struct Times {
 /// What all hosts share.
 pub(super) struct Shared {
     pub(super) registry: Registry,
+    /// Flows of datagrams, by their senders' addresses.
+    pub(super) senders: Mutex<HashMap<SocketAddr, u32>>,
     /// Flows of bounded size that are complete or have failed.
     pub(super) settled: AtomicU64,
     /// Everybody is to stop.
@@ -56,13 +65,44 @@ pub(super) struct Shared {
 /// What a host has seen of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Note {
-    Started { flow: u32, at: Time, lag: Time },
-    Finished { flow: u32, at: Time },
-    Sent { flow: u32, info: Info },
-    Received { flow: u32, bytes: u64, measured: u64, info: Info },
-    Series { flow: u32, bytes: Vec<u64> },
-    Rtt { flow: u32, at: Time, rtt: Time },
-    Failed { flow: u32, why: String },
+    Started {
+        flow: u32,
+        at: Time,
+        lag: Time,
+    },
+    /// How a connection of its own began, or did not.
+    Connected {
+        flow: u32,
+        syns_sent: u32,
+        done: bool,
+    },
+    Finished {
+        flow: u32,
+        at: Time,
+    },
+    Sent {
+        flow: u32,
+        info: Info,
+    },
+    Received {
+        flow: u32,
+        bytes: u64,
+        measured: u64,
+        info: Info,
+    },
+    Series {
+        flow: u32,
+        bytes: Vec<u64>,
+    },
+    Rtt {
+        flow: u32,
+        at: Time,
+        rtt: Time,
+    },
+    Failed {
+        flow: u32,
+        why: String,
+    },
 }
 
 struct Client {
@@ -76,19 +116,15 @@ struct Client {
     flow: u32,
     /// Ends after its one flow, which has a reply.
     fresh: bool,
+    connected: bool,
     reply: bool,
     shut: bool,
 }
 
 struct Server {
     link: Arc<Link>,
-    received: u64,
     to_write: u64,
-    /// `received` at the ends of the measured part.
-    at_warmup: Option<u64>,
-    at_duration: Option<u64>,
-    series: Vec<u64>,
-    sampled: Option<u64>,
+    tally: Tally,
 }
 
 enum Role {
@@ -106,17 +142,21 @@ struct Socket {
 }
 
 pub(super) struct Worker<'a> {
-    pub(super) listeners: &'a [TcpListener],
+    pub(super) experiment: &'a Experiment,
+    /// Of the host whose worker it is.
+    pub(super) address: IpAddr,
+    pub(super) sockets: &'a Prepared,
     /// Per workload: the law's name and which listener of a host speaks it.
     pub(super) laws: &'a [(String, usize)],
     /// Per host and law: where to connect to.
     pub(super) addresses: &'a [Vec<SocketAddr>],
+    /// Per host, if there are any.
+    pub(super) datagram_addresses: &'a [Option<SocketAddr>],
     pub(super) shared: &'a Shared,
     pub(super) clock: Clock,
     pub(super) times: Times,
     pub(super) schedule: VecDeque<Start>,
     pub(super) orders: Receiver<Start>,
-    pub(super) wake: &'a EventFd,
     pub(super) completed: Sender<(Time, u32)>,
 }
 
@@ -126,6 +166,7 @@ struct State<'a, 'b> {
     sockets: Vec<Option<Socket>>,
     free: Vec<usize>,
     generation: u32,
+    datagrams: Datagrams,
     /// By workload, receiver and lane.
     persistent: HashMap<(u16, u32, u32), usize>,
     /// Flows that are to stop: when, and on which connection.
@@ -149,9 +190,12 @@ impl Worker<'_> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER))?;
-        epoll.add(self.wake, EpollEvent::new(EpollFlags::EPOLLIN, WAKE))?;
-        for (listener, token) in self.listeners.iter().zip(LISTENER..) {
+        epoll.add(&self.sockets.wake, EpollEvent::new(EpollFlags::EPOLLIN, WAKE))?;
+        for (listener, token) in self.sockets.listeners.iter().zip(LISTENER..) {
             epoll.add(listener, EpollEvent::new(EpollFlags::EPOLLIN, token))?;
+        }
+        if let Some(socket) = &self.sockets.datagrams {
+            epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, DATAGRAMS))?;
         }
         let next_sample = self.times.warmup;
         let mut state = State {
@@ -160,6 +204,7 @@ impl Worker<'_> {
             sockets: Vec::new(),
             free: Vec::new(),
             generation: 0,
+            datagrams: Datagrams::default(),
             persistent: HashMap::new(),
             stops: Vec::new(),
             scratch: vec![0; CHUNK],
@@ -207,8 +252,9 @@ impl State<'_, '_> {
                         }
                     }
                     WAKE => {
-                        let _ = self.w.wake.read();
+                        let _ = self.w.sockets.wake.read();
                     }
+                    DATAGRAMS => self.receive_datagrams(),
                     token if token >= LISTENER => self.accept((token - LISTENER) as usize),
                     token => self.on_socket(token as u32 as usize, (token >> 32) as u32, event.events()),
                 }
@@ -224,7 +270,7 @@ impl State<'_, '_> {
         let sample =
             (times.sample_every > Time::ZERO && self.next_sample <= times.duration).then_some(self.next_sample);
         let stop = self.stops.iter().map(|&(at, ..)| at).min();
-        marks.chain(start).chain(sample).chain(stop).min().unwrap_or(times.end)
+        marks.chain(start).chain(sample).chain(stop).chain(self.datagrams.next_due()).min().unwrap_or(times.end)
     }
 
     /// What is due by the clock: snapshots first, so that what starts now is not in them.
@@ -232,14 +278,14 @@ impl State<'_, '_> {
         let times = self.w.times;
         let now = self.w.clock.now();
         if now >= times.warmup && !std::mem::replace(&mut self.passed_warmup, true) {
-            self.each_server(|server| server.at_warmup = server.at_warmup.or(Some(server.received)));
+            self.each_tally(Tally::begin_measurement);
         }
         if times.sample_every > Time::ZERO && now >= self.next_sample && self.next_sample <= times.duration {
             self.sample(now);
             self.next_sample = self.next_sample.saturating_add(times.sample_every);
         }
         if now >= times.duration && !std::mem::replace(&mut self.passed_duration, true) {
-            self.each_server(|server| server.at_duration = server.at_duration.or(Some(server.received)));
+            self.each_tally(Tally::end_measurement);
         }
         let (due, later): (Vec<_>, Vec<_>) = self.stops.drain(..).partition(|&(at, ..)| at <= now);
         self.stops = later;
@@ -253,35 +299,26 @@ impl State<'_, '_> {
             let Some(start) = self.w.schedule.pop_front() else { break };
             self.start(start);
         }
+        self.datagrams.send_due(self.w.clock.now());
     }
 
-    fn each_server(&mut self, f: impl Fn(&mut Server)) {
+    fn each_tally(&mut self, f: impl Fn(&mut Tally)) {
         for socket in self.sockets.iter_mut().flatten() {
             if let Role::Server(server) = &mut socket.role {
-                f(server);
+                f(&mut server.tally);
             }
         }
+        self.datagrams.tallies().for_each(f);
     }
 
     fn sample(&mut self, now: Time) {
-        for socket in self.sockets.iter_mut().flatten() {
-            match &mut socket.role {
-                Role::Server(server) => {
-                    let bytes = server.received - server.sampled.unwrap_or(0);
-                    if self.samples > 0 {
-                        // What came before a connection was accepted is nothing.
-                        server.series.resize(self.samples - 1, 0);
-                        server.series.push(bytes);
-                    }
-                    server.sampled = Some(server.received);
-                }
-                Role::Client(client) if self.w.times.rtt_samples => {
-                    let rtt = Time::from_us(socket::info(&socket.stream).rtt_us.into());
-                    if rtt > Time::ZERO {
-                        self.notes.push(Note::Rtt { flow: client.flow, at: now, rtt });
-                    }
-                }
-                Role::Client(_) => {}
+        let samples = self.samples;
+        self.each_tally(|tally| tally.sample(samples));
+        for socket in self.sockets.iter().flatten().filter(|_| self.w.times.rtt_samples) {
+            let Role::Client(client) = &socket.role else { continue };
+            let rtt = Time::from_us(socket::info(&socket.stream).rtt_us.into());
+            if rtt > Time::ZERO {
+                self.notes.push(Note::Rtt { flow: client.flow, at: now, rtt });
             }
         }
         self.samples += 1;
@@ -291,6 +328,9 @@ impl State<'_, '_> {
         let Start { flow, spec, tell, stops, lane } = start;
         let now = self.w.clock.now();
         self.notes.push(Note::Started { flow, at: now, lag: now.saturating_sub(spec.start) });
+        if let Some(kind) = self.w.experiment.workloads[usize::from(spec.class)].datagrams {
+            return self.start_datagrams(&start, kind);
+        }
         let fresh = spec.connection == Connection::Fresh;
         let key = (spec.class, spec.dst, lane);
         let slot = match self.persistent.get(&key) {
@@ -344,11 +384,11 @@ impl State<'_, '_> {
     fn connect(&mut self, start: &Start) -> io::Result<usize> {
         let spec = &start.spec;
         let (law, index) = &self.w.laws[usize::from(spec.class)];
-        let to = self.w.addresses[spec.dst as usize][*index];
+        let (from, to) = self.ends(start, self.w.addresses[spec.dst as usize][*index]);
         let link = Arc::new(Link::default());
         let stream = {
             let mut registry = self.w.shared.registry.lock();
-            let stream = socket::connecting(to, law)?;
+            let stream = socket::connecting(Some(from).filter(|&from| from != self.w.address), to, law)?;
             registry.insert(stream.local_addr()?, link.clone());
             stream
         };
@@ -360,10 +400,18 @@ impl State<'_, '_> {
             written: 0,
             flow: start.flow,
             fresh: spec.connection == Connection::Fresh,
+            connected: false,
             reply: spec.reply && spec.size.is_some(),
             shut: false,
         };
         self.add(stream, Role::Client(client))
+    }
+
+    /// The guest that sends, and where the one that receives is reached.
+    fn ends(&self, start: &Start, mut to: SocketAddr) -> (IpAddr, SocketAddr) {
+        let guest = self.w.experiment.workloads[usize::from(start.spec.class)].guest;
+        to.set_ip(guest_address(to.ip(), guest));
+        (guest_address(self.w.address, guest), to)
     }
 
     fn add(&mut self, stream: TcpStream, role: Role) -> io::Result<usize> {
@@ -385,19 +433,12 @@ impl State<'_, '_> {
     }
 
     fn accept(&mut self, listener: usize) {
-        while let Ok((stream, from)) = self.w.listeners[listener].accept() {
+        while let Ok((stream, from)) = self.w.sockets.listeners[listener].accept() {
             // Nobody of ours: not answered.
             let Some(link) = self.w.shared.registry.lock().remove(&from) else { continue };
             let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
-            let server = Server {
-                link,
-                received: 0,
-                to_write: 0,
-                at_warmup: self.passed_warmup.then_some(0),
-                at_duration: self.passed_duration.then_some(0),
-                series: Vec::new(),
-                sampled: None,
-            };
+            let tally = Tally::new(self.passed_warmup, self.passed_duration);
+            let server = Server { link, to_write: 0, tally };
             if ready.is_ok() {
                 let _ = self.add(stream, Role::Server(server));
             }

@@ -32,19 +32,28 @@ impl State<'_, '_> {
             Role::Client(client) => &mut client.to_write,
             Role::Server(server) => &mut server.to_write,
         };
+        let mut taken = false;
         for _ in 0..TURN {
             if *to_write == 0 {
                 break;
             }
             let most = (CHUNK as u64).min(*to_write) as usize;
             match socket::write(&socket.stream, &self.scratch[..most]) {
-                Ok(Some(written)) => *to_write -= written as u64,
+                Ok(Some(written)) => {
+                    *to_write -= written as u64;
+                    taken = true;
+                }
                 Ok(None) => break,
                 Err(error) => return self.drop_socket(slot, Some(&error)),
             }
         }
         let wants_out = *to_write > 0;
         if let Role::Client(client) = &mut socket.role {
+            if client.fresh && taken && !std::mem::replace(&mut client.connected, true) {
+                // So far nothing but SYNs was sent again.
+                let syns_sent = 1 + socket::info(&socket.stream).retransmitted;
+                self.notes.push(Note::Connected { flow: client.flow, syns_sent, done: true });
+            }
             // The server closes when it has it all, and its close is the sign to read the counters.
             if !wants_out && client.fresh && !client.reply && !client.shut {
                 client.shut = true;
@@ -76,7 +85,7 @@ impl State<'_, '_> {
                     let now = self.w.clock.now();
                     match &mut socket.role {
                         Role::Server(server) => {
-                            server.received += n as u64;
+                            server.tally.received += n as u64;
                             self.settle_server(slot, now);
                         }
                         Role::Client(client) => {
@@ -97,7 +106,7 @@ impl State<'_, '_> {
             let message = {
                 let mut messages = server.link.messages();
                 match messages.front() {
-                    Some(message) if message.ends <= server.received => messages.pop_front(),
+                    Some(message) if message.ends <= server.tally.received => messages.pop_front(),
                     _ => None,
                 }
             };
@@ -175,6 +184,10 @@ impl State<'_, '_> {
         let info = socket::info(&socket.stream).since(socket.counted);
         match &socket.role {
             Role::Client(client) => {
+                if client.fresh && !client.connected {
+                    let syns_sent = 1 + info.retransmitted;
+                    self.notes.push(Note::Connected { flow: client.flow, syns_sent, done: false });
+                }
                 if !(client.fresh && client.reply && client.replies.is_empty()) {
                     self.notes.push(Note::Sent { flow: client.flow, info });
                 }
@@ -185,8 +198,8 @@ impl State<'_, '_> {
                     // Of several under way the first gets what was counted.
                     let info = if i == 0 { info } else { Info::default() };
                     self.notes.push(received(server, message, info));
-                    if message.ends == u64::MAX && !server.series.is_empty() {
-                        self.notes.push(Note::Series { flow: message.flow, bytes: server.series.clone() });
+                    if message.ends == u64::MAX && !server.tally.series.is_empty() {
+                        self.notes.push(Note::Series { flow: message.flow, bytes: server.tally.series.clone() });
                     }
                 }
             }
@@ -206,47 +219,12 @@ impl State<'_, '_> {
                 socket::abort(socket.stream);
             }
         }
+        self.datagrams.note(&mut self.notes);
     }
 }
 
 /// What the server has of a message, in all and in the measured part.
 fn received(server: &Server, message: &Message, info: Info) -> Note {
-    let within = |bytes: u64| bytes.clamp(message.begins, message.ends) - message.begins;
-    let until = within(server.at_duration.unwrap_or(server.received));
-    // Before the warm-up's end nothing is measured.
-    let from = within(server.at_warmup.unwrap_or(server.received));
-    let measured = until.saturating_sub(from);
-    Note::Received { flow: message.flow, bytes: within(server.received), measured, info }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::traffic::link::Link;
-    use std::sync::Arc;
-
-    #[test]
-    fn the_measured_part_of_a_message() {
-        let server = |received, at_warmup, at_duration| Server {
-            link: Arc::new(Link::default()),
-            received,
-            to_write: 0,
-            at_warmup,
-            at_duration,
-            series: Vec::new(),
-            sampled: None,
-        };
-        let message = Message { flow: 1, begins: 100, ends: 300, bounded: true, reply: false, tell: false };
-        let of = |server: &Server| match received(server, &message, Info::default()) {
-            Note::Received { bytes, measured, .. } => (bytes, measured),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(of(&server(300, None, None)), (200, 0), "over before the warm-up was");
-        assert_eq!(of(&server(400, Some(150), None)), (200, 150), "half of it was there at the warm-up's end");
-        assert_eq!(of(&server(400, Some(0), Some(250))), (200, 150), "the rest came in the drain");
-        assert_eq!(of(&server(50, Some(0), None)), (0, 0));
-        let endless = Message { ends: u64::MAX, ..message };
-        let note = received(&server(1000, Some(400), Some(900)), &endless, Info::default());
-        assert_eq!(note, Note::Received { flow: 1, bytes: 900, measured: 500, info: Info::default() });
-    }
+    let (bytes, measured) = server.tally.of(message.begins, message.ends);
+    Note::Received { flow: message.flow, bytes, measured, info }
 }
