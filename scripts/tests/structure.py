@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How the sources are cut: no circles of imports between files, no file that is too long.
+"""How the sources are cut: no circles of imports between files, no file that is too long. And tests clean up: those that failed, too.
 
 Circles are looked for in crates that are done (CLEAN); lengths in all of them, without the tests at a file's end, and in the C of
 datapath/, where the median and the 90th percentile are Rust's alone."""
@@ -66,6 +66,17 @@ def imports(module, text, modules):
     return found - {module, ""}
 
 
+def leaving():
+    """Files with tests that name what they make below the directory for temporary files; tempfile's is gone whatever comes."""
+    for directory, _, names in os.walk(ROOT):
+        for path in (os.path.join(directory, name) for name in sorted(names) if name.endswith(".rs")):
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+            tests = text if "tests" in os.path.relpath(path, ROOT) else text[len(production(path)):]
+            if "env::temp_dir()" in tests:
+                yield os.path.relpath(path, TREE)
+
+
 def circle(graph):
     """One circle, as a list of modules, or None."""
     done, path = set(), []
@@ -106,6 +117,7 @@ def main():
             lines = production(path).count("\n")
             if lines > LONGEST:
                 faults.append(f"{os.path.relpath(path, TREE)} has {lines} lines, {LONGEST} are allowed: split it")
+    faults += [f"{path}: a test that fails leaves what it made: take it from the crate tempfile" for path in leaving()]
     lengths.sort()
     median, p90 = statistics.median(lengths), lengths[len(lengths) * 9 // 10]
     if median >= MEDIAN or p90 >= P90:

@@ -187,15 +187,13 @@ mod tests {
         assert_eq!(scheduled, [Some(vec![50_001, 50_002]), None], "an empty schedule says nothing");
         assert_eq!(followed.len(), 1);
         assert!(followed.names("host3") && !followed.names("host4"), "an empty schedule is one");
-        let dir = std::env::temp_dir().join(format!("selvedge-followed-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let socket = dir.join("ctl.sock");
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("ctl.sock");
         assert_eq!(Followed::load(&socket), Followed::default());
         followed.save(&socket).unwrap();
         assert_eq!(Followed::load(&socket), followed);
         fs::write(path(&socket), "rubbish").unwrap();
         assert_eq!(Followed::load(&socket), Followed::default());
-        fs::remove_dir_all(&dir).unwrap();
         config.controller = None;
         followed.fill(&mut config);
         assert!(config.peers.iter().all(|peer| peer.scheduled.is_none()), "without a controller there are none");

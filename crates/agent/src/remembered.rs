@@ -146,9 +146,8 @@ mod tests {
 
     #[test]
     fn what_is_saved_is_loaded_and_rubbish_is_not() {
-        let dir = std::env::temp_dir().join(format!("selvedge-remembered-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let socket = dir.join("ctl.sock");
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("ctl.sock");
         assert_eq!(Remembered::load(&socket), None);
         let mut remembered = Remembered::new(Path::new("/pins"));
         let mtu = Some(Mtu { original: 1500, set: 1450 });
@@ -176,6 +175,5 @@ mod tests {
             fs::write(path(&socket), rubbish).unwrap();
             assert_eq!(Remembered::load(&socket), None, "{rubbish:?}");
         }
-        fs::remove_dir_all(&dir).unwrap();
     }
 }

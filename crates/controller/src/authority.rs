@@ -179,27 +179,12 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    struct Dir(PathBuf);
-
-    impl Dir {
-        fn new(name: &str) -> Dir {
-            let path = std::env::temp_dir().join(format!("selvedge-certs-{}-{name}", std::process::id()));
-            let _ = std::fs::remove_dir_all(&path);
-            Dir(path)
-        }
-
-        fn names(&self) -> Vec<String> {
-            let Ok(found) = std::fs::read_dir(&self.0) else { return Vec::new() };
-            let mut names: Vec<_> = found.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-            names.sort();
-            names
-        }
-    }
-
-    impl Drop for Dir {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
+    /// What is in a directory, in order.
+    fn names(dir: &Path) -> Vec<String> {
+        let found = std::fs::read_dir(dir).unwrap();
+        let mut names: Vec<_> = found.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
     }
 
     fn stations(all: &[&str]) -> Vec<Station> {
@@ -212,21 +197,21 @@ mod tests {
 
     #[test]
     fn certificates_are_for_their_names_and_files_for_their_owner() {
-        let dir = Dir::new("names");
-        let written =
-            certify(&dir.0, &stations(&["host1", "controller=10.0.0.9,fd00::9,operator"]), 30, false).unwrap();
-        assert_eq!(dir.names(), ["ca.key", "ca.pem", "controller.key", "controller.pem", "host1.key", "host1.pem"]);
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let written = certify(dir, &stations(&["host1", "controller=10.0.0.9,fd00::9,operator"]), 30, false).unwrap();
+        assert_eq!(names(dir), ["ca.key", "ca.pem", "controller.key", "controller.pem", "host1.key", "host1.pem"]);
         for path in written {
             assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{path:?}");
         }
-        let (host, controller) = (certificate(&dir.0.join("host1.pem")), certificate(&dir.0.join("controller.pem")));
+        let (host, controller) = (certificate(&dir.join("host1.pem")), certificate(&dir.join("controller.pem")));
         for name in ["10.0.0.9", "fd00::9", "operator"] {
             assert!(super::super::tls::is_for(&controller, name) && !super::super::tls::is_for(&host, name), "{name}");
         }
         assert!(super::super::tls::is_for(&host, "host1"));
         for file in ["host1", "controller"] {
-            let path = |end: &str| dir.0.join(format!("{file}.{end}"));
-            let identity = crate::Identity { ca: dir.0.join("ca.pem"), certificate: path("pem"), key: path("key") };
+            let path = |end: &str| dir.join(format!("{file}.{end}"));
+            let identity = crate::Identity { ca: dir.join("ca.pem"), certificate: path("pem"), key: path("key") };
             identity.client().unwrap();
             identity.server().unwrap();
         }
@@ -234,34 +219,36 @@ mod tests {
 
     #[test]
     fn what_is_there_stays_unless_renewed_and_then_its_key_stays() {
-        let dir = Dir::new("renew");
-        certify(&dir.0, &stations(&["host1"]), 30, false).unwrap();
-        let read = |name: &str| std::fs::read_to_string(dir.0.join(name)).unwrap();
-        let before: Vec<_> = dir.names().iter().map(|name| read(name)).collect();
-        let refused = certify(&dir.0, &stations(&["host2", "host1"]), 30, false).unwrap_err().to_string();
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        certify(dir, &stations(&["host1"]), 30, false).unwrap();
+        let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+        let before: Vec<_> = names(dir).iter().map(|name| read(name)).collect();
+        let refused = certify(dir, &stations(&["host2", "host1"]), 30, false).unwrap_err().to_string();
         assert!(refused.contains("host1.pem: is there already; give --renew"), "{refused}");
-        assert_eq!(dir.names().iter().map(|name| read(name)).collect::<Vec<_>>(), before, "nothing was written");
-        let written = certify(&dir.0, &stations(&["host1", "host2"]), 30, true).unwrap();
-        let names: Vec<_> = written.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
-        assert_eq!(names, ["host1.pem", "host2.key", "host2.pem"]);
+        assert_eq!(names(dir).iter().map(|name| read(name)).collect::<Vec<_>>(), before, "nothing was written");
+        let written = certify(dir, &stations(&["host1", "host2"]), 30, true).unwrap();
+        let new: Vec<_> = written.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
+        assert_eq!(new, ["host1.pem", "host2.key", "host2.pem"]);
         assert!(read("host1.pem") != before[3] && read("host1.key") == before[2] && read("ca.pem") == before[1]);
     }
 
     #[test]
     fn half_an_authority_or_anothers_is_refused() {
-        let (dir, other) = (Dir::new("half"), Dir::new("other"));
-        certify(&dir.0, &[], 30, false).unwrap();
-        certify(&other.0, &[], 30, false).unwrap();
-        std::fs::copy(other.0.join("ca.key"), dir.0.join("ca.key")).unwrap();
-        let error = certify(&dir.0, &stations(&["host1"]), 30, false).unwrap_err().to_string();
+        let scratch = tempfile::tempdir().unwrap();
+        let (dir, other) = (&scratch.path().join("half"), &scratch.path().join("other"));
+        certify(dir, &[], 30, false).unwrap();
+        certify(other, &[], 30, false).unwrap();
+        std::fs::copy(other.join("ca.key"), dir.join("ca.key")).unwrap();
+        let error = certify(dir, &stations(&["host1"]), 30, false).unwrap_err().to_string();
         assert!(error.contains("ca.pem: did not sign what ca.key signed"), "{error}");
-        std::fs::write(dir.0.join("ca.key"), "no key").unwrap();
-        let error = certify(&dir.0, &stations(&["host1"]), 30, false).unwrap_err().to_string();
+        std::fs::write(dir.join("ca.key"), "no key").unwrap();
+        let error = certify(dir, &stations(&["host1"]), 30, false).unwrap_err().to_string();
         assert!(error.contains("ca.key") && error.contains("give a private key"), "{error}");
-        std::fs::remove_file(dir.0.join("ca.key")).unwrap();
-        let error = certify(&dir.0, &stations(&["host1"]), 30, false).unwrap_err().to_string();
+        std::fs::remove_file(dir.join("ca.key")).unwrap();
+        let error = certify(dir, &stations(&["host1"]), 30, false).unwrap_err().to_string();
         assert!(error.contains("put the authority's key beside"), "{error}");
-        assert_eq!(dir.names(), ["ca.pem"], "nothing was written");
+        assert_eq!(names(dir), ["ca.pem"], "nothing was written");
     }
 
     #[test]

@@ -135,9 +135,8 @@ mod tests {
 
     #[test]
     fn a_record_comes_back_and_strangers_are_refused() {
-        let dir = std::env::temp_dir().join(format!("selvedge-store-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let path = dir.join("controller.json");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("controller.json");
         let store = FileStore::open(&path).unwrap();
         assert_eq!(store.load().unwrap(), None);
         let record = Record::new(7, 3, vec!["leaf1-spine2".into()]);
@@ -150,7 +149,7 @@ mod tests {
             fs::write(&path, rubbish).unwrap();
             assert!(matches!(store.load(), Err(Error::Store { .. })), "{rubbish:?}");
         }
-        fs::remove_dir_all(&dir).unwrap();
+        dir.close().unwrap();
         assert!(matches!(FileStore::open(&path), Err(Error::Io(..))));
     }
 }

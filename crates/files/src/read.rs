@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn only_regular_files_of_a_bounded_length_are_read() {
-        let dir = std::env::temp_dir().join(format!("selvedge-files-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
         let (file, pipe) = (dir.join("file"), dir.join("pipe"));
         fs::write(&file, "12345").unwrap();
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -80,12 +80,11 @@ mod tests {
         assert_eq!(read_text(&file, 5).unwrap(), "12345");
         assert_eq!(read_regular(&file, 4).unwrap_err().to_string(), "it is longer than 4 bytes");
         assert_eq!(read_text(&file, 4).unwrap_err().to_string(), "it is longer than 4 bytes");
-        for other in [&pipe, &dir, Path::new("/dev/zero")] {
+        for other in [&pipe, dir, Path::new("/dev/zero")] {
             assert_eq!(read_regular(other, 5).unwrap_err().to_string(), "it is no regular file", "{other:?}");
         }
         assert_eq!(read_text(Path::new("/dev/zero"), 1000).unwrap_err().to_string(), "it is longer than 1000 bytes");
         fs::write(&file, [0xff]).unwrap();
         assert_eq!(read_text(&file, 5).unwrap_err().to_string(), "it is not UTF-8 text");
-        fs::remove_dir_all(&dir).unwrap();
     }
 }

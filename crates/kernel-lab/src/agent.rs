@@ -176,7 +176,8 @@ mod tests {
 
     #[test]
     fn of_a_log_the_end_is_said() {
-        let path = std::env::temp_dir().join(format!("selvedge-log-{}", std::process::id()));
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
         fs::write(&path, "first\n".repeat(5000) + "one\n two \n\nthree\n").unwrap();
         assert_eq!(last_lines(&path, 1).unwrap(), "three");
         assert_eq!(last_lines(&path, 3).unwrap(), "one | two | three");

@@ -71,11 +71,10 @@ fn what_each_clang_builds_loads() {
         eprintln!("skipped: {why}");
         return;
     }
-    let own = std::env::temp_dir().join(format!("sv{}-objects", std::process::id()));
+    let own = tempfile::tempdir().unwrap();
     let objects = kept().unwrap_or_else(|| {
-        std::fs::create_dir_all(&own).unwrap();
-        build_all(&own);
-        own.clone()
+        build_all(own.path());
+        own.path().to_owned()
     });
     let mut tried = Vec::new();
     for clang in CLANGS.map(|version| format!("clang-{version}")) {
@@ -88,7 +87,6 @@ fn what_each_clang_builds_loads() {
             tried.push(format!("{clang} {name}"));
         }
     }
-    let _ = std::fs::remove_dir_all(&own);
     if tried.is_empty() {
         eprintln!("skipped: no clang-{} to clang-{} is installed", CLANGS.start(), CLANGS.end());
     }

@@ -10,7 +10,6 @@ use kernel::state::{Config, Counter, Counters, VERSION_1, VERSION_2, VERSION_PLA
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use units::Bytes;
 
@@ -252,7 +251,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 /// A raw socket that sees what an interface receives.
 struct Capture {
     tcpdump: std::process::Child,
-    file: std::path::PathBuf,
+    file: tempfile::TempPath,
     /// Held: without a reader tcpdump would stumble over its last words.
     _stderr: BufReader<std::process::ChildStderr>,
 }
@@ -260,12 +259,23 @@ struct Capture {
 impl Capture {
     /// `direction`: in or out.
     fn open(interface: &str, direction: &str) -> Capture {
-        // Of its own: tests run side by side.
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("selvedge-test-{}-{number}.pcap", std::process::id()));
+        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         let mut child = std::process::Command::new("tcpdump")
-            .args(["--immediate-mode", "-i", interface, "-Q", direction, "-s", "128", "-B", "65536", "-U", "-w"])
+            .args([
+                "--immediate-mode",
+                "-i",
+                interface,
+                "-Q",
+                direction,
+                "-s",
+                "128",
+                "-B",
+                "65536",
+                "-U",
+                "-Z",
+                "root",
+                "-w",
+            ])
             .arg(&path)
             .args(["udp", "dst", "port", "4789"])
             .stderr(std::process::Stdio::piped())
@@ -299,7 +309,6 @@ impl Capture {
         });
         let _ = self.tcpdump.kill();
         let _ = self.tcpdump.wait();
-        let _ = std::fs::remove_file(&self.file);
         frames
     }
 

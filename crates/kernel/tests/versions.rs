@@ -43,7 +43,8 @@ fn switch(name: &str, options: impl Fn(Options) -> Options + Sync) {
     }
     let mut fabric = Fabric::new(name);
     fabric.add_edges(&config(), &LABELS);
-    let until = std::env::temp_dir().join(format!("sv{name}{}.until", std::process::id()));
+    let scratch = tempfile::tempdir().unwrap();
+    let until = scratch.path().join("until");
     let mut server = fabric.spawn(&fabric.guest(1), "tcp-server 10.7.0.2:9000 0");
     let mut client = fabric.command(&fabric.guest(0), "tcp-client 10.7.0.2:9000 200000000");
     let mut client = client.env("SELVEDGE_TEST_UNTIL", &until).spawn().expect("the test runs itself");
@@ -66,7 +67,6 @@ fn switch(name: &str, options: impl Fn(Options) -> Options + Sync) {
     });
     std::fs::write(&until, "").unwrap();
     let ended = client.wait().unwrap().success() && server.wait().unwrap().success();
-    std::fs::remove_file(&until).unwrap();
     assert!(tracked, "tracked from scratch");
     assert!(ended, "no connection was lost");
     for host in &fabric.edges {

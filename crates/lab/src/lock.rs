@@ -37,12 +37,11 @@ mod tests {
 
     #[test]
     fn only_one_holds_it() {
-        let dir = std::env::temp_dir().join(format!("selvedge-lock-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
         let held = lock_directory(&dir, Duration::ZERO).unwrap();
         assert_eq!(lock_directory(&dir, Duration::ZERO).unwrap_err().kind(), io::ErrorKind::TimedOut);
         drop(held);
         lock_directory(&dir, Duration::ZERO).unwrap();
-        std::fs::remove_dir(&dir).unwrap();
     }
 }

@@ -109,9 +109,8 @@ fn the_book_has_every_page_once() {
 /// Runs the commands of a page in a directory of their own, and gives it to `check`. Those that need root are left out: `make test` runs
 /// labs elsewhere. A comparison may find that something differs.
 fn works(page: &str, least: usize, check: impl Fn(&Path)) {
-    let name = page.replace(['/', '.'], "-");
-    let dir = std::env::temp_dir().join(format!("selvedge-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
     std::os::unix::fs::symlink(Path::new(ROOT).join("examples"), dir.join("examples")).unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_selvedge"));
     let commands = commands(page);
@@ -120,12 +119,11 @@ fn works(page: &str, least: usize, check: impl Fn(&Path)) {
     for command in commands {
         let mut shell = std::process::Command::new("sh");
         let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
-        let output = shell.arg("-c").arg(command).current_dir(&dir).env("PATH", path).output().unwrap();
+        let output = shell.arg("-c").arg(command).current_dir(dir).env("PATH", path).output().unwrap();
         let differs = command.starts_with("selvedge compare ") && output.status.code() == Some(1);
         assert!(output.status.success() || differs, "{command}: {}", String::from_utf8_lossy(&output.stderr));
     }
-    check(&dir);
-    std::fs::remove_dir_all(&dir).unwrap();
+    check(dir);
 }
 
 #[test]
@@ -226,6 +224,7 @@ fn the_tables_of_laws_are_those_of_the_code() {
 
 #[test]
 fn the_examples_are_valid_scenarios() {
+    let results = tempfile::tempdir().unwrap();
     let mut found = 0;
     for entry in std::fs::read_dir(Path::new(ROOT).join("examples")).unwrap() {
         let path = entry.unwrap().path();
@@ -235,8 +234,7 @@ fn the_examples_are_valid_scenarios() {
         let status = std::process::Command::new(env!("CARGO_BIN_EXE_selvedge"))
             .args(["sim", "run", "--set", "duration=\"200us\"", "--set", "warmup=\"0s\"", "--set", "drain=\"0s\""])
             .args(["--seeds", "1", "-o"])
-            .arg(std::env::temp_dir().join(format!("selvedge-example-{}-{found}", std::process::id())))
-            .arg("--force")
+            .arg(results.path().join(found.to_string()))
             .arg(&path)
             .output()
             .unwrap();

@@ -1,24 +1,24 @@
 //! The lab's verbs, as a user meets them. Needs root, /dev/net/tun, ip and ping; skips with a printed reason without.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
 /// A directory for labs of this test alone; at its end they are down.
-struct Labs(PathBuf);
+struct Labs(tempfile::TempDir);
 
 impl Labs {
-    fn new(name: &str) -> Labs {
-        let path = std::env::temp_dir().join(format!("selvedge-lab-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        // Nobody else's business.
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
-        Labs(path)
+    fn new() -> Labs {
+        Labs(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
     }
 
     fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
-        command.env("SELVEDGE_RUN_DIR", &self.0).current_dir(&self.0).args(arguments.split_whitespace());
+        command.env("SELVEDGE_RUN_DIR", self.path()).current_dir(self.path()).args(arguments.split_whitespace());
         command
     }
     fn run(&self, arguments: &str) -> Output {
@@ -47,7 +47,7 @@ impl Labs {
         output.status.success()
     }
     fn record(&self, name: &str) -> serde_json::Value {
-        let text = std::fs::read(self.0.join("lab").join(name).join("lab.json")).unwrap();
+        let text = std::fs::read(self.path().join("lab").join(name).join("lab.json")).unwrap();
         serde_json::from_slice(&text).unwrap()
     }
     fn status(&self, name: &str) -> serde_json::Value {
@@ -59,7 +59,6 @@ impl Labs {
 impl Drop for Labs {
     fn drop(&mut self) {
         self.run("lab down --all");
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -72,19 +71,19 @@ fn alive(pid: u64) -> bool {
 /// Needs no lab: what this machine cannot carry is told by the simulation, before one begins.
 #[test]
 fn a_comparison_that_no_machine_can_carry_is_refused_beforehand() {
-    let labs = Labs::new("refused");
+    let labs = Labs::new();
     // So long that its simulation tells how fast any machine is.
     let text =
         "title = \"fast\"\nduration = \"400ms\"\n[topology]\nkind = \"dumbbell\"\npairs = 4\nrate = \"100Gbps\"\n\
         [[workload]]\nname = \"long\"\npattern = \"long\"\npairs = [[0, 4], [1, 5], [2, 6], [3, 7]]\n";
-    std::fs::write(labs.0.join("fast.toml"), text).unwrap();
+    std::fs::write(labs.path().join("fast.toml"), text).unwrap();
     let (said, _) = labs.fails("lab run fast.toml --scheme ecmp --seeds 1 --compare");
     assert!(said.contains("million packet-hops a second") && said.contains("add --scale "), "{said}");
 }
 
 #[test]
 fn a_lab_comes_up_changes_and_goes_down() {
-    let labs = Labs::new("life");
+    let labs = Labs::new();
     if !labs.up("one") {
         return;
     }
@@ -112,18 +111,18 @@ fn a_lab_comes_up_changes_and_goes_down() {
     let said = labs.ok("lab capture --name one h0-left -o x.pcapng --packets 5 --for 5s");
     pings.wait().unwrap();
     assert!(said.starts_with("5 packets"), "{said}");
-    let file = std::fs::read(labs.0.join("x.pcapng")).unwrap();
+    let file = std::fs::read(labs.path().join("x.pcapng")).unwrap();
     assert_eq!(file[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
 
     let pid = labs.record("one")["pid"].as_u64().unwrap();
     labs.ok("lab down --name one");
     assert!(!alive(pid));
-    assert!(!labs.0.join("lab/one").exists());
+    assert!(!labs.path().join("lab/one").exists());
 }
 
 #[test]
 fn two_labs_do_not_meet_and_mistakes_are_one_line() {
-    let labs = Labs::new("two");
+    let labs = Labs::new();
     if !labs.up("a") {
         return;
     }
@@ -143,12 +142,12 @@ fn two_labs_do_not_meet_and_mistakes_are_one_line() {
         assert!(text.contains(says) && status == code, "{arguments}: {status}, {text}");
     }
     labs.ok("lab down --all");
-    assert_eq!(std::fs::read_dir(labs.0.join("lab")).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(labs.path().join("lab")).unwrap().count(), 0);
 }
 
 #[test]
 fn a_killed_lab_is_taken_down() {
-    let labs = Labs::new("killed");
+    let labs = Labs::new();
     if !labs.up("gone") {
         return;
     }
@@ -177,12 +176,12 @@ fn a_killed_lab_is_taken_down() {
     let said = labs.ok("lab down --name gone");
     assert!(said.contains("1 of its programs"), "{said}");
     assert!(!program.wait().unwrap().success(), "the program was ended");
-    assert!(!labs.0.join("lab/gone").exists());
+    assert!(!labs.path().join("lab/gone").exists());
 }
 
 #[test]
 fn of_two_labs_of_one_name_one_comes_up() {
-    let labs = Labs::new("twins");
+    let labs = Labs::new();
     if !labs.up("probe") {
         return;
     }
@@ -202,7 +201,7 @@ fn of_two_labs_of_one_name_one_comes_up() {
 
 #[test]
 fn a_lab_that_goes_down_takes_all_its_programs_along() {
-    let labs = Labs::new("programs");
+    let labs = Labs::new();
     if !labs.up("full") {
         return;
     }
@@ -228,7 +227,7 @@ fn a_lab_that_goes_down_takes_all_its_programs_along() {
 
 #[test]
 fn a_host_paces_to_its_link_as_that_changes() {
-    let labs = Labs::new("pace");
+    let labs = Labs::new();
     if !labs.up("one") {
         return;
     }
@@ -247,13 +246,13 @@ fn a_host_paces_to_its_link_as_that_changes() {
 #[test]
 #[allow(clippy::disallowed_methods)] // times of packets are compared with it
 fn captures_take_turns_and_may_go_to_a_pipe() {
-    let labs = Labs::new("capture");
+    let labs = Labs::new();
     if !labs.up("one") {
         return;
     }
     let mut first = labs.command("lab capture --name one h1-right -o first --for 60s").spawn().unwrap();
     for _ in 0..500 {
-        if labs.0.join("first").exists() {
+        if labs.path().join("first").exists() {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -291,11 +290,11 @@ fn captures_take_turns_and_may_go_to_a_pipe() {
 
 #[test]
 fn guests_may_have_what_only_real_kernels_have() {
-    let labs = Labs::new("guests");
+    let labs = Labs::new();
     if !labs.up("probe") {
         return;
     }
-    std::fs::write(labs.0.join("s.toml"), SCENARIO).unwrap();
+    std::fs::write(labs.path().join("s.toml"), SCENARIO).unwrap();
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     for law in ["reno", "bbr"] {
         if !known.split_whitespace().any(|k| k == law) {
@@ -334,11 +333,11 @@ pairs = [[0, 2], [1, 3]]
 
 #[test]
 fn a_scenario_runs_with_the_columns_of_the_simulator() {
-    let labs = Labs::new("run");
+    let labs = Labs::new();
     if !labs.up("probe") {
         return;
     }
-    std::fs::write(labs.0.join("s.toml"), SCENARIO).unwrap();
+    std::fs::write(labs.path().join("s.toml"), SCENARIO).unwrap();
     // Status 1 is an overloaded machine, which is not what is tested here.
     let output = labs.run("lab run s.toml -o out --set host.tcp.congestion=newreno");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -346,18 +345,18 @@ fn a_scenario_runs_with_the_columns_of_the_simulator() {
     labs.ok("sim run s.toml -o sim --set host.tcp.congestion=newreno");
     for file in ["flows.csv", "ports.csv", "metrics.csv"] {
         let head = |dir: &str| {
-            let text = std::fs::read_to_string(labs.0.join(dir).join(file)).unwrap();
+            let text = std::fs::read_to_string(labs.path().join(dir).join(file)).unwrap();
             text.lines().next().unwrap().to_owned()
         };
         assert_eq!(head("out"), head("sim"), "{file}");
     }
-    let metrics: serde_json::Value = read(&labs.0.join("out/metrics.json"));
+    let metrics: serde_json::Value = read(&labs.path().join("out/metrics.json"));
     let goodput = metrics["schemes"]["ecmp"]["metrics"]["all.goodput_gbps"].as_f64().unwrap();
     assert!(goodput > 0.01 && goodput < 0.04, "{goodput} over a link of 40 Mbps");
-    let lab: serde_json::Value = read(&labs.0.join("out/lab.json"));
+    let lab: serde_json::Value = read(&labs.path().join("out/lab.json"));
     assert_eq!(lab[0]["seed"], 1);
     assert!(lab[0]["lateness_p99_us"].as_f64().unwrap() > 0.0);
-    let report = std::fs::read_to_string(labs.0.join("out/report.html")).unwrap();
+    let report = std::fs::read_to_string(labs.path().join("out/report.html")).unwrap();
     assert!(report.contains("lateness p50"));
 }
 
@@ -367,28 +366,28 @@ fn read(path: &Path) -> serde_json::Value {
 
 #[test]
 fn a_comparison_writes_both_and_their_differences() {
-    let labs = Labs::new("compare");
+    let labs = Labs::new();
     if !labs.up("probe") {
         return;
     }
-    std::fs::write(labs.0.join("s.toml"), SCENARIO).unwrap();
+    std::fs::write(labs.path().join("s.toml"), SCENARIO).unwrap();
     // Whether the two agree on a loaded machine is not tested here.
     let output = labs.run("lab run s.toml --compare -o out");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("bulk.goodput_gbps") && text.contains("lateness p50"), "{text}");
-    let agreement: serde_json::Value = read(&labs.0.join("out/agreement.json"));
+    let agreement: serde_json::Value = read(&labs.path().join("out/agreement.json"));
     let of = |metric: &str| agreement.as_array().unwrap().iter().find(|c| c["metric"] == metric).cloned();
     let goodput = of("bulk.goodput_gbps").expect("goodput is compared");
     assert!(goodput["simulator"].as_f64().unwrap() > 0.03 && goodput["lab"].as_f64().unwrap() > 0.0, "{goodput}");
     // On a machine that did not keep up nothing is judged.
-    let judged: serde_json::Value = read(&labs.0.join("out/lab.json"));
+    let judged: serde_json::Value = read(&labs.path().join("out/lab.json"));
     let valid = judged.as_array().unwrap().iter().all(|run| run["valid"] == true);
     assert!(goodput["holds"].is_boolean() == valid && of("queue.mean_kb.max").is_some(), "{agreement} {judged}");
     assert!(valid || goodput["reason"].as_str().unwrap().contains("not valid"), "{goodput}");
     for file in ["flows.csv", "sim.flows.csv", "metrics.json", "sim.metrics.json", "lab.json"] {
-        assert!(labs.0.join("out").join(file).exists(), "{file}");
+        assert!(labs.path().join("out").join(file).exists(), "{file}");
     }
-    let report = std::fs::read_to_string(labs.0.join("out/report.html")).unwrap();
+    let report = std::fs::read_to_string(labs.path().join("out/report.html")).unwrap();
     assert!(report.contains("Checks against the simulator") && report.contains("ecmp simulated"));
     // It knows its own results, and replaces them.
     let again = labs.run("lab run s.toml --compare -o out --force --json");
@@ -427,11 +426,11 @@ guests = { honest = "bbr" }
 
 #[test]
 fn unruly_guests_are_policed_and_others_obey() {
-    let labs = Labs::new("unruly");
+    let labs = Labs::new();
     if !labs.up("probe") {
         return;
     }
-    std::fs::write(labs.0.join("s.toml"), UNRULY).unwrap();
+    std::fs::write(labs.path().join("s.toml"), UNRULY).unwrap();
     let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
     let bbr = known.split_whitespace().any(|law| law == "bbr");
     let (schemes, schemes_text) =
@@ -442,13 +441,13 @@ fn unruly_guests_are_policed_and_others_obey() {
         println!("skipped: {}", said.trim()); // a build or a kernel without the program
         return;
     }
-    let metrics: serde_json::Value = read(&labs.0.join("out/metrics.json"));
+    let metrics: serde_json::Value = read(&labs.path().join("out/metrics.json"));
     for scheme in schemes {
         let of = |name: &str| metrics["schemes"][scheme]["metrics"][name].as_f64().unwrap_or(0.0);
         assert!(of("congestion.policed_segments") > 0.0, "{scheme}: {metrics}");
         assert!(of("congestion.windows_lowered") > 0.0, "{scheme}: {metrics}");
     }
-    let agreement: serde_json::Value = read(&labs.0.join("out/agreement.json"));
+    let agreement: serde_json::Value = read(&labs.path().join("out/agreement.json"));
     let simulated = |scheme: &str| {
         let of_scheme: Vec<_> = agreement.as_array().unwrap().iter().filter(|c| c["scheme"] == scheme).collect();
         assert!(!of_scheme.is_empty() || !bbr, "{scheme}: {agreement}");
@@ -457,7 +456,7 @@ fn unruly_guests_are_policed_and_others_obey() {
     assert!(simulated("policed") && !simulated("bbr"));
     // Without policing nothing is dropped, whatever the guest does.
     labs.run("lab run s.toml --scheme policed --set scheme.policed.congestion.police=false -o free");
-    let metrics: serde_json::Value = read(&labs.0.join("free/metrics.json"));
+    let metrics: serde_json::Value = read(&labs.path().join("free/metrics.json"));
     assert_eq!(metrics["schemes"]["policed"]["metrics"]["congestion.policed_segments"], 0.0);
 }
 
@@ -510,7 +509,7 @@ fn guests_of_a_host_share_its_uplink_and_may_send_datagrams() {
 
 #[test]
 fn hosts_may_use_dctcp() {
-    let labs = Labs::new("dctcp");
+    let labs = Labs::new();
     if !labs.up("probe") {
         return;
     }
@@ -529,7 +528,7 @@ fn hosts_may_use_dctcp() {
 
 #[test]
 fn without_privilege_there_is_one_line() {
-    let labs = Labs::new("nobody");
+    let labs = Labs::new();
     let root = Command::new("id").arg("-u").output().is_ok_and(|o| o.stdout == b"0\n");
     if !root || Command::new("setpriv").arg("--version").output().is_err() {
         println!("skipped: only root can give privileges up, and with setpriv");
@@ -538,7 +537,7 @@ fn without_privilege_there_is_one_line() {
     let program = env!("CARGO_BIN_EXE_selvedge");
     let output = Command::new("setpriv")
         .args(["--bounding-set", "-all", "--inh-caps", "-all", program, "lab", "up", "--topo", "dumbbell,hosts=2"])
-        .env("SELVEDGE_RUN_DIR", &labs.0)
+        .env("SELVEDGE_RUN_DIR", labs.path())
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -193,7 +193,8 @@ fn register(name: &str) -> Option<Dctcp> {
 fn marks_keep_the_window_short_and_nothing_is_lost() {
     let name = format!("sv_dc_m{}", std::process::id() % 100_000);
     let Some(dctcp) = register(&name) else { return };
-    let object = std::env::temp_dir().join(format!("{name}.o"));
+    let scratch = tempfile::tempdir().unwrap();
+    let object = scratch.path().join("mark.o");
     let include = format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH);
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/dctcp/mark.bpf.c");
     let compiled = Command::new("clang")
@@ -206,7 +207,6 @@ fn marks_keep_the_window_short_and_nothing_is_lost() {
     }
     let path = Path::new("m", 1000);
     path.mark(&object);
-    let _ = std::fs::remove_file(&object);
 
     let (received, options, cwnd, again) = transfer(&path, &name);
     let stats = dctcp.stats().unwrap();

@@ -138,9 +138,8 @@ pub(crate) fn transfer(fabric: &Fabric, protocol: &str, address: &str, n: u64) {
 
 /// Guest 0 sends to guest 1 over one connection, at least 20 MB, from before `meanwhile` begins until it has ended.
 pub(crate) fn sustained(fabric: &mut Fabric, address: &str, meanwhile: impl FnOnce(&mut Fabric)) {
-    let name = format!("sv-until-{}-{}", std::process::id(), fabric.guest(0));
-    let until = std::env::temp_dir().join(name);
-    let _ = std::fs::remove_file(&until);
+    let scratch = tempfile::tempdir().unwrap();
+    let until = scratch.path().join("until");
     let sent = |fabric: &Fabric| fabric.edges[0].edge.counters().unwrap().get(kernel::state::Counter::OutBytes);
     let before = sent(fabric);
     let mut server = fabric.spawn(&fabric.guest(1), &format!("tcp-server {address} 0"));
@@ -154,7 +153,6 @@ pub(crate) fn sustained(fabric: &mut Fabric, address: &str, meanwhile: impl FnOn
     meanwhile(fabric);
     std::fs::write(&until, "").unwrap();
     let (client, server) = (client.wait().unwrap().success(), server.wait().unwrap().success());
-    let _ = std::fs::remove_file(&until);
     assert!(client && server, "the connection to {address} broke");
 }
 

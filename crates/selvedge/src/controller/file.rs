@@ -233,14 +233,11 @@ mod tests {
 
     /// Place and key of each fault, the directory left out.
     fn told(text: &str, fabric: &str) -> Vec<String> {
-        static LAST: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let n = LAST.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let directory = std::env::temp_dir().join(format!("selvedge-controller-file-{}-{n}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path();
         std::fs::write(directory.join("fabric.toml"), fabric).unwrap();
         std::fs::write(directory.join("controller.toml"), text).unwrap();
         let error = load(&directory.join("controller.toml")).map(drop);
-        std::fs::remove_dir_all(&directory).unwrap();
         let Err(error) = error else { return Vec::new() };
         let name = |place: &str| place.rsplit('/').next().unwrap().to_owned();
         error.faults().iter().map(|fault| format!("{} {}", name(&fault.place), fault.key)).collect()

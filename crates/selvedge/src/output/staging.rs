@@ -215,39 +215,33 @@ fn is_own_directory(path: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn scratch(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("selvedge-staging-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        path
-    }
-
     #[test]
     fn results_appear_whole_or_not_at_all() {
-        let dir = scratch("whole");
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
         let target = dir.join("run");
         let staging = Staging::new(&target, false).unwrap();
         staging.write("a.csv", "x").unwrap();
         assert!(!target.exists());
         drop(staging);
-        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0, "dropped before its end, nothing stays");
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 0, "dropped before its end, nothing stays");
         let staging = Staging::new(&target, false).unwrap();
         staging.write("a.csv", "x").unwrap();
         staging.commit().unwrap();
         assert!(target.join("a.csv").is_file());
-        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 1);
         assert!(matches!(Staging::new(&target, false), Err(StagingError::Exists(_))));
         let staging = Staging::new(&target, true).unwrap();
         staging.write("a.csv", "y").unwrap();
         staging.commit().unwrap();
         assert_eq!(fs::read_to_string(target.join("a.csv")).unwrap(), "y");
-        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
-        fs::remove_dir_all(dir).unwrap();
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 1);
     }
 
     #[test]
     fn what_a_killed_run_left_goes_and_what_only_looks_alike_stays() {
-        let dir = scratch("abandoned");
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
         let (left, alike, busy) = (dir.join(".run.partial-1"), dir.join(".run.partial-2"), dir.join(".run.partial-3"));
         for path in [&left, &alike, &busy] {
             fs::create_dir(path).unwrap();
@@ -267,12 +261,12 @@ mod tests {
         fs::write(early.join(manifest::UNFINISHED), "").unwrap();
         drop(Staging::new(&dir.join("run"), false).unwrap());
         assert!(!early.exists());
-        fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]
     fn force_replaces_only_results() {
-        let dir = scratch("force");
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
         let target = dir.join("home");
         fs::create_dir(&target).unwrap();
         fs::write(target.join("thesis.tex"), "").unwrap();
@@ -282,6 +276,5 @@ mod tests {
         assert!(matches!(Staging::new(&target, true), Err(StagingError::ForeignFile { .. })));
         assert!(target.join("thesis.tex").exists());
         assert!(matches!(Staging::new(&target.join("thesis.tex"), true), Err(StagingError::Foreign(_))));
-        fs::remove_dir_all(dir).unwrap();
     }
 }

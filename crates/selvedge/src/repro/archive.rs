@@ -129,25 +129,24 @@ mod tests {
 
     #[test]
     fn what_is_not_a_record_is_named_with_its_line() {
-        let dir = std::env::temp_dir().join(format!("selvedge-archive-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        assert!(Archive::open(&dir, "none").unwrap().records.is_empty());
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        assert!(Archive::open(dir, "none").unwrap().records.is_empty());
         for (text, says) in [("{}\n", "line 1: there is no `id`"), ("{\"id\":\"a\"}\n{", "line 2: ")] {
             fs::write(dir.join("bad.jsonl"), text).unwrap();
-            let error = Archive::open(&dir, "bad").unwrap_err().to_string();
+            let error = Archive::open(dir, "bad").unwrap_err().to_string();
             assert!(error.contains("bad.jsonl") && error.contains(says), "{error}");
         }
         let line = |mode: &str, core_s: u32| {
             format!("{{\"id\":\"good/a\",\"mode\":\"{mode}\",\"configuration\":\"12\",\"file\":\"f\",\"core_s\":{core_s},\"seeds\":5}}\n")
         };
         fs::write(dir.join("good.jsonl"), [line("full", 20), line("quick", 2)].concat()).unwrap();
-        let good = Archive::open(&dir, "good").unwrap();
+        let good = Archive::open(dir, "good").unwrap();
         assert!(good.has("good/a", Mode::Full, "12") && good.has("good/a", Mode::Quick, "12"));
         assert!(!good.has("good/a", Mode::Full, "13") && !good.has("good/b", Mode::Full, "12"));
         assert!(!good.has("good/a", Mode::Paper, "12"));
         assert!((good.core_s(Mode::Full) - 20.0).abs() < 1e-9, "a mode's own");
         assert_eq!(good.took("f", Mode::Quick), Some((2.0, 5)));
         assert_eq!(good.took("g", Mode::Quick), None);
-        fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -159,7 +159,8 @@ mod tests {
 
     #[test]
     fn files_are_whole_and_only_what_is_done_is_tidied() {
-        let dir = std::env::temp_dir().join(format!("selvedge-store-{}", std::process::id()));
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = scratch.path().join("sweep");
         let store = Store::at(&dir, true).unwrap();
         assert!(!store.done("aa") && !dir.exists());
         store.keep("aa", b"metrics", Some(b"flows")).unwrap();
@@ -174,19 +175,17 @@ mod tests {
         let job = |hash: &str| Job { hash: hash.to_owned(), point: 0, scheme: "ecmp".to_owned(), seed: 1 };
         store.tidy(&Jobs::of(vec![job("aa"), job("cc")]));
         assert!(!left[0].exists() && left[1].exists());
-        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
     fn a_directory_of_other_things_is_refused() {
-        let dir = std::env::temp_dir().join(format!("selvedge-store-other-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        assert!(Store::at(&dir, false).is_ok(), "an empty one will do");
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        assert!(Store::at(dir, false).is_ok(), "an empty one will do");
         fs::write(dir.join("thesis.tex"), "").unwrap();
-        let said = Store::at(&dir, false).unwrap_err().to_string();
+        let said = Store::at(dir, false).unwrap_err().to_string();
         assert!(said.contains("holds files, and none of a sweep; choose another directory"), "{said}");
         let said = Store::at(&dir.join("thesis.tex"), false).unwrap_err().to_string();
         assert!(said.contains("is no directory"), "{said}");
-        fs::remove_dir_all(&dir).unwrap();
     }
 }

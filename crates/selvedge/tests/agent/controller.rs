@@ -26,7 +26,7 @@ fn labels(world: &World) -> Vec<u64> {
 #[test]
 fn schedules_follow_the_controller_and_outlive_it() {
     let Some(mut world) = World::new("f") else { return };
-    let authority = Authority::new(&world.config(0).with_extension("ca"));
+    let authority = Authority::new();
     let config = authority.controller("192.168.99.2", FABRIC);
     let start = |world: &World| {
         let log = world.config(1).with_extension("controller");

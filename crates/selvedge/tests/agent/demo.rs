@@ -7,48 +7,46 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// A directory for a demonstration and its temporary files, removed on drop. Anybody may write there.
-struct Place(PathBuf);
+struct Place(tempfile::TempDir);
 
 impl Place {
-    fn new(name: &str) -> Place {
-        let path = std::env::temp_dir().join(format!("svdemo{}{name}", std::process::id()));
-        fs::create_dir_all(path.join("tmp")).unwrap();
-        for directory in [path.clone(), path.join("tmp")] {
-            fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
+    fn new() -> Place {
+        let place = Place(tempfile::Builder::new().prefix("svdemo").tempdir().unwrap());
+        fs::create_dir(place.path("tmp")).unwrap();
+        for directory in ["", "tmp"] {
+            fs::set_permissions(place.path(directory), fs::Permissions::from_mode(0o777)).unwrap();
         }
-        Place(path)
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
     }
 
     fn demo(&self, before: &[&str], arguments: &[&str]) -> Command {
         let words: Vec<&str> = before.iter().copied().chain([env!("CARGO_BIN_EXE_selvedge"), "demo"]).collect();
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).args(arguments).arg("--output").arg(self.0.join("out"));
-        command.env("TMPDIR", self.0.join("tmp")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(&words[1..]).args(arguments).arg("--output").arg(self.path("out"));
+        command.env("TMPDIR", self.path("tmp")).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
     fn out(&self, file: &str) -> PathBuf {
-        self.0.join("out").join(file)
+        self.path("out").join(file)
     }
 
     /// What the demonstration has beside its results: directories of agents.
     fn left(&self) -> Vec<PathBuf> {
-        fs::read_dir(self.0.join("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect()
+        fs::read_dir(self.path("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 
     /// Processes that were started with a file of this place.
     fn processes(&self) -> Vec<String> {
-        let file = self.0.join("tmp").display().to_string();
+        let file = self.path("tmp").display().to_string();
         let numbers = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path().join("cmdline"));
         let lines =
             numbers.filter_map(|path| fs::read(path).ok()).map(|text| String::from_utf8_lossy(&text).into_owned());
         lines.filter(|line| line.contains(&file)).collect()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -69,7 +67,7 @@ fn real_traffic_is_limited_and_leaves_nothing() {
         eprintln!("skipped: {why}");
         return;
     }
-    let (place, before) = (Place::new("a"), outside());
+    let (place, before) = (Place::new(), outside());
     let output = place.demo(&[], &["--only", "traffic", "--seconds", "3"]).output().unwrap();
     let (said, errors) = text(&output);
     assert!(output.status.success() && errors.is_empty(), "{said}{errors}");
@@ -105,7 +103,7 @@ fn interrupted_it_leaves_nothing() {
         eprintln!("skipped: {why}");
         return;
     }
-    let (place, before) = (Place::new("b"), outside());
+    let (place, before) = (Place::new(), outside());
     let child = place.demo(&[], &["--only", "traffic"]).spawn().unwrap();
     eventually("the agent listens", || place.left().iter().any(|dir: &PathBuf| dir.join("ctl.sock").exists()));
     assert_eq!(place.processes().len(), 1, "the agent");
@@ -124,7 +122,7 @@ fn killed_it_leaves_nothing_that_runs() {
         eprintln!("skipped: {why}");
         return;
     }
-    let (place, before) = (Place::new("e"), outside());
+    let (place, before) = (Place::new(), outside());
     let mut child = place.demo(&[], &["--only", "traffic"]).spawn().unwrap();
     eventually("the agent listens", || place.left().iter().any(|dir: &PathBuf| dir.join("ctl.sock").exists()));
     assert_eq!(place.processes().len(), 1, "the agent");
@@ -158,7 +156,7 @@ const WHY: &str = match cfg!(feature = "kernel") {
 #[test]
 fn traffic_alone_fails_without_privileges() {
     let Some(before) = unprivileged() else { return };
-    let place = Place::new("c");
+    let place = Place::new();
     let output = place.demo(&before, &["--only", "traffic"]).output().unwrap();
     let (_, errors) = text(&output);
     assert_eq!(
@@ -172,7 +170,7 @@ fn traffic_alone_fails_without_privileges() {
 #[test]
 fn without_privileges_one_line_says_why_there_is_no_traffic() {
     let Some(before) = unprivileged() else { return };
-    let place = Place::new("d");
+    let place = Place::new();
     let output = place.demo(&before, &[]).output().unwrap();
     let (said, errors) = text(&output);
     assert!(output.status.success() && errors.is_empty(), "{said}{errors}");

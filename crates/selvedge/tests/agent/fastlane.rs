@@ -262,7 +262,7 @@ fn what_looks_like_the_tunnel_in_a_guests_queue_is_the_guests() {
         eventually("the victim is connected", || ports().is_some());
         let mut payload = tunnelled(ports().unwrap());
         payload.resize(1000, 0);
-        let file = world.dir.join("flood");
+        let file = world.dir.path().join("flood");
         std::fs::write(&file, payload.repeat(1000)).unwrap();
         // dd writes a datagram for each block, and ends when the server answers that nobody listens (at most one a second).
         let dd = format!("dd if={} bs=1000 status=none > /dev/udp/10.7.2.2/4789", file.display());

@@ -594,9 +594,8 @@ fn connections_that_say_nothing_are_in_nobodys_way() {
 
 #[test]
 fn an_agent_that_does_not_answer_is_given_up() {
-    let dir = std::env::temp_dir().join(format!("selvedge-silent-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
-    let socket = dir.join("ctl.sock");
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("ctl.sock");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap(); // takes nothing
     let output = Command::new(env!("CARGO_BIN_EXE_selvedge"))
         .args(["ctl", "status", "--timeout", "200ms", "--socket"])
@@ -605,7 +604,6 @@ fn an_agent_that_does_not_answer_is_given_up() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(1) && text.contains("has not answered within 200ms"), "{text}");
-    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]

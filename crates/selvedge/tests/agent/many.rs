@@ -46,7 +46,7 @@ fn connections_that_begin_at_once_lose_nothing() {
         assert!(world.exec(&world.guest(guest), set).status.success());
     }
     let mut server = world.spawn(&world.guest(1), &format!("crowd-server 10.7.2.2:9000 {CONNECTIONS}"));
-    let until = world.dir.join("until");
+    let until = world.dir.path().join("until");
     let role = format!("crowd-client 10.7.2.2:9000 {CONNECTIONS}");
     let mut client = world.command_in(&world.guest(0), &role, &until).spawn().unwrap();
     let mut most = 0.0f64;

@@ -48,7 +48,7 @@ struct Traffic {
 
 impl Traffic {
     fn begin(world: &World) -> Traffic {
-        let until = world.dir.join("until");
+        let until = world.dir.path().join("until");
         let servers = WAYS.map(|(_, at, to)| Running(world.spawn(&world.guest(at), &format!("server {to} 0"))));
         let client = |(from, _, to): (usize, usize, &str)| {
             world.command_in(&world.guest(from), &format!("client {to} 1000"), &until).spawn().unwrap()

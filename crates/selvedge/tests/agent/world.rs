@@ -55,7 +55,7 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 /// Host `i` (0 or 1) has uplink u0 with 192.168.99.<i+1>; its guest 10.7.<i+1>.2 and fd07:<i+1>::2 is behind lxc0.
 pub(crate) struct World {
     tag: String,
-    pub(crate) dir: PathBuf,
+    pub(crate) dir: tempfile::TempDir,
     agents: Vec<Child>,
 }
 
@@ -67,8 +67,7 @@ impl World {
             return None;
         }
         let tag = format!("sva{}{name}", std::process::id() % 100_000);
-        let dir = std::env::temp_dir().join(&tag);
-        fs::create_dir_all(&dir).unwrap();
+        let dir = tempfile::Builder::new().prefix(&tag).tempdir().unwrap();
         let world = World { tag, dir, agents: Vec::new() };
         for i in 0..2 {
             ip(&format!("netns add {}", world.host(i)));
@@ -137,15 +136,15 @@ impl World {
     }
 
     pub(crate) fn socket(&self, i: usize) -> PathBuf {
-        self.dir.join(format!("{i}.sock"))
+        self.dir.path().join(format!("{i}.sock"))
     }
 
     pub(crate) fn config(&self, i: usize) -> PathBuf {
-        self.dir.join(format!("{i}.toml"))
+        self.dir.path().join(format!("{i}.toml"))
     }
 
     pub(crate) fn log(&self, i: usize) -> String {
-        fs::read_to_string(self.dir.join(format!("{i}.log"))).unwrap_or_default()
+        fs::read_to_string(self.dir.path().join(format!("{i}.log"))).unwrap_or_default()
     }
 
     /// The configuration of host `i`: `port` is the text of its `[[port]]`, without the network.
@@ -208,7 +207,7 @@ impl World {
 
     /// As [`World::start`], with more arguments.
     pub(crate) fn start_with(&mut self, i: usize, before: &[&str], more: &[&str]) -> usize {
-        let log = fs::File::options().create(true).append(true).open(self.dir.join(format!("{i}.log"))).unwrap();
+        let log = fs::File::options().create(true).append(true).open(self.dir.path().join(format!("{i}.log"))).unwrap();
         let config = self.config(i);
         let mut command = self.command(i, before, &["agent", "run", "--config", config.to_str().unwrap()]);
         command.args(more);
@@ -366,7 +365,7 @@ impl World {
         bytes: u64,
         meanwhile: impl FnOnce(&mut World),
     ) {
-        let until = self.dir.join("until");
+        let until = self.dir.path().join("until");
         let _ = fs::remove_file(&until);
         let mut server = self.spawn(at, &format!("server {to} 0"));
         let mut client = self.role(from, &format!("{client} {to} {bytes}"));
@@ -403,7 +402,6 @@ impl Drop for World {
         for i in 0..4 {
             quietly("ip", &["netns", "del", &self.guest(i)]);
         }
-        let _ = fs::remove_dir_all(&self.dir);
     }
 }
 

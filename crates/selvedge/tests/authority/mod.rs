@@ -1,19 +1,19 @@
 //! Certificates of the tests' own.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// A directory with an authority and what it certified; gone with the test.
-pub(crate) struct Authority(PathBuf);
+pub(crate) struct Authority(tempfile::TempDir);
 
 impl Authority {
-    pub(crate) fn new(directory: &Path) -> Authority {
-        Authority(directory.to_owned())
+    pub(crate) fn new() -> Authority {
+        Authority(tempfile::tempdir().unwrap())
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     /// The authority's certificate, one for `name` (a DNS name or an IP address), and its key.
@@ -27,7 +27,7 @@ impl Authority {
         let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
         let output = command
             .args(["controller", "certs"])
-            .arg(&self.0)
+            .arg(self.0.path())
             .args([&station, "--days=2", "--renew"])
             .output()
             .unwrap();
@@ -44,11 +44,5 @@ impl Authority {
         );
         fs::write(self.path("controller.toml"), text).unwrap();
         self.path("controller.toml")
-    }
-}
-
-impl Drop for Authority {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -17,35 +17,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A directory of its own for each test, removed at its end.
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct Scratch(tempfile::TempDir);
 
 impl Scratch {
     pub(crate) fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("selvedge-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Scratch(path)
+        Scratch(tempfile::Builder::new().prefix(&format!("selvedge-{name}-")).tempdir().unwrap())
     }
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
     pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
+        let path = self.path().join(name);
         std::fs::write(&path, text).unwrap();
         path
     }
     /// Names of what is in it.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> =
-            std::fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+            std::fs::read_dir(self.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

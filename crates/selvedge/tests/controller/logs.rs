@@ -1,6 +1,7 @@
 //! What a controller logs, as text and as JSON.
 
-use crate::{authority, free_port, on_port, selvedge};
+use crate::authority::Authority;
+use crate::{free_port, on_port, selvedge};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -25,7 +26,7 @@ fn lines(config: &Path, arguments: &[&str], journal: bool) -> Vec<String> {
 
 #[test]
 fn logs_are_text_or_json() {
-    let authority = authority("l");
+    let authority = Authority::new();
     let config = authority.controller("127.0.0.1", crate::FABRIC);
     let port = free_port();
     on_port(&config, port);
@@ -48,7 +49,7 @@ fn logs_are_text_or_json() {
 /// With JSON asked for, why it does not run is an object, too.
 #[test]
 fn what_ends_a_daemon_is_in_its_log() {
-    let authority = authority("k");
+    let authority = Authority::new();
     let config = authority.controller("127.0.0.1", crate::FABRIC);
     let text = std::fs::read_to_string(&config).unwrap();
     std::fs::write(&config, text.replace("operators = ", "\"colo\\u009br\" = 1\noperators = ")).unwrap();

@@ -17,10 +17,6 @@ use std::time::Duration;
 
 const FABRIC: &str = "[topology]\nkind = \"clos\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n";
 
-fn authority(name: &str) -> Authority {
-    Authority::new(&std::env::temp_dir().join(format!("selvedge-controller-{}-{name}", std::process::id())))
-}
-
 fn selvedge(arguments: &[&str], config: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_selvedge"))
         .arg("controller")
@@ -86,7 +82,7 @@ fn curl(authority: &Authority, name: &str, port: u16, path: &str) -> Option<(Str
 
 #[test]
 fn operators_change_links_and_edges_get_their_own_schedules_only() {
-    let authority = authority("a");
+    let authority = Authority::new();
     let config = authority.controller("127.0.0.1", FABRIC);
     let port = free_port();
     on_port(&config, port);
@@ -120,7 +116,7 @@ fn operators_change_links_and_edges_get_their_own_schedules_only() {
 
 #[test]
 fn agents_hear_of_all_that_may_have_changed() {
-    let authority = authority("g");
+    let authority = Authority::new();
     let config = authority.controller("127.0.0.1", FABRIC);
     let port = free_port();
     on_port(&config, port);
@@ -158,7 +154,7 @@ fn agents_hear_of_all_that_may_have_changed() {
 
 #[test]
 fn strangers_and_noise_do_it_no_harm() {
-    let authority = authority("b");
+    let authority = Authority::new();
     let config = authority.controller("127.0.0.1", FABRIC);
     let port = free_port();
     on_port(&config, port);
@@ -174,7 +170,7 @@ fn strangers_and_noise_do_it_no_harm() {
     }
     assert!(selvedge(&["status"], &config).status.success(), "it answers beside them");
     // A certificate of another authority.
-    let other = self::authority("c");
+    let other = Authority::new();
     let theirs = other.controller("127.0.0.1", FABRIC);
     on_port(&theirs, port);
     let output = selvedge(&["status"], &theirs);
@@ -232,7 +228,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 #[test]
 fn controllers_share_what_they_know_over_etcd() {
-    let authority = authority("e");
+    let authority = Authority::new();
     let Some((mut etcd, port)) = etcd(&authority.path("etcd")) else { return };
     let config = authority.controller("127.0.0.1", FABRIC);
     let text = std::fs::read_to_string(&config).unwrap();
@@ -283,7 +279,7 @@ fn controllers_share_what_they_know_over_etcd() {
 
 #[test]
 fn mistakes_name_file_key_and_remedy() {
-    let authority = authority("d");
+    let authority = Authority::new();
     let config = authority.controller("127.0.0.1", FABRIC);
     let text = std::fs::read_to_string(&config).unwrap();
     for (old, new, says) in [

@@ -1,6 +1,7 @@
 //! What Prometheus sees of a controller.
 
-use crate::{authority, curl, eventually, free_port, on_port, promtool, selvedge, Running, FABRIC};
+use crate::authority::Authority;
+use crate::{curl, eventually, free_port, on_port, promtool, selvedge, Running, FABRIC};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -50,7 +51,7 @@ fn with_metrics(config: &Path) -> (u16, u16) {
 
 #[test]
 fn prometheus_sees_what_an_operator_would_want_to_know() {
-    let authority = authority("m");
+    let authority = Authority::new();
     let config = authority.controller("127.0.0.1", FABRIC);
     let (port, page) = with_metrics(&config);
     let _controller = Running::start(&config);
@@ -119,7 +120,7 @@ fn prometheus_sees_what_an_operator_would_want_to_know() {
 
 #[test]
 fn a_page_that_cannot_be_served_is_said_at_the_start() {
-    let authority = authority("n");
+    let authority = Authority::new();
     let config = authority.controller("127.0.0.1", FABRIC);
     let (_, page) = with_metrics(&config);
     let _there = std::net::TcpListener::bind(("127.0.0.1", page)).unwrap();
@@ -133,7 +134,7 @@ fn a_page_that_cannot_be_served_is_said_at_the_start() {
 
 #[test]
 fn packaged_alerts_and_dashboard_ask_for_metrics_that_exist() {
-    let authority = authority("o");
+    let authority = Authority::new();
     let config = authority.controller("127.0.0.1", FABRIC);
     let (_, page) = with_metrics(&config);
     let _controller = Running::start(&config);

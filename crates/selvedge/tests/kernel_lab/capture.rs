@@ -5,7 +5,7 @@
 
 use crate::rig::{has, signal, until, Rig, Running};
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::Path;
 
 /// One encapsulated TCP segment over outer and inner IPv4.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Capture {
     tcpdump: Running,
     /// Held: without a reader tcpdump would stumble over its last words.
     stderr: BufReader<std::process::ChildStderr>,
-    file: PathBuf,
+    file: tempfile::TempPath,
 }
 
 impl Capture {
@@ -35,7 +35,7 @@ impl Capture {
         if !has("tcpdump") {
             return None;
         }
-        let file = std::env::temp_dir().join(format!("selvedge-{}-{node}.pcap", rig.lab.name()));
+        let file = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         // In immediate mode, or what waits in an unfinished block is lost at the end.
         let mut arguments = vec!["--immediate-mode", "-i", interface, "-Q", "out", "-s", "160", "-B", "65536", "-U"];
         arguments.extend(["-Z", "root", "-w"]);
@@ -55,7 +55,7 @@ impl Capture {
     /// Inner TCP segments to a port, in the order in which they left, once they carry `payload` bytes.
     pub(crate) fn finish(mut self, port: u16, payload: u64) -> Vec<Frame> {
         signal("CONT", self.tcpdump.pid());
-        let frames = |file: &PathBuf| -> Vec<Frame> {
+        let frames = |file: &Path| -> Vec<Frame> {
             parse(&std::fs::read(file).unwrap()).into_iter().filter(|frame| frame.ports.1 == port).collect()
         };
         until("the capture has all of it", || {
@@ -66,9 +66,7 @@ impl Capture {
         while self.stderr.read_line(&mut said).unwrap() > 0 {}
         assert!(self.tcpdump.child().wait().unwrap().success(), "{said}");
         assert!(said.contains("0 packets dropped by kernel"), "{said}");
-        let frames = frames(&self.file);
-        std::fs::remove_file(&self.file).unwrap();
-        frames
+        frames(&self.file)
     }
 }
 

@@ -121,13 +121,13 @@ fn curl_fetches_from_nginx_whole_while_agents_restart() {
         return;
     }
     let Some(rig) = Rig::up("j", SMALL) else { return };
-    let site = Site::new(&rig);
+    let site = Site::new();
     let _server = rig.spawn("guest2.1", "nginx", &site.arguments());
     until("nginx listens", || rig.run("guest2.1", "ss -Htln sport = :8080").contains("8080"));
     for (i, url) in
         ["http://172.20.2.1:8080/blob", "http://[fd5e:7::2:1]:8080/blob"].into_iter().cycle().take(8).enumerate()
     {
-        let got = site.dir.join(format!("got{i}"));
+        let got = site.dir.path().join(format!("got{i}"));
         // --limit-rate keeps one going on while its agents end and come back.
         let rate = if i == 4 { "40M" } else { "0" };
         let curl = ["-sS", "--fail", "--limit-rate", rate, "-o", got.to_str().unwrap(), url];
@@ -147,35 +147,30 @@ fn curl_fetches_from_nginx_whole_while_agents_restart() {
 
 /// What nginx serves, and its configuration; removed at the end.
 struct Site {
-    dir: PathBuf,
+    dir: tempfile::TempDir,
     blob: Vec<u8>,
 }
 
 impl Site {
-    fn new(rig: &Rig) -> Site {
-        let dir = std::env::temp_dir().join(format!("selvedge-{}-site", rig.lab.name()));
-        std::fs::create_dir_all(dir.join("root")).unwrap();
+    fn new() -> Site {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path();
+        std::fs::create_dir(path.join("root")).unwrap();
         let blob: Vec<u8> = (0..32_000_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-        std::fs::write(dir.join("root/blob"), &blob).unwrap();
-        let here = dir.display();
+        std::fs::write(path.join("root/blob"), &blob).unwrap();
+        let here = path.display();
         let text = format!(
             "daemon off;\nmaster_process off;\npid {here}/pid;\nerror_log stderr;\nevents {{}}\nhttp {{\n  access_log off;\n  \
              client_body_temp_path {here}/t;\n  proxy_temp_path {here}/t;\n  fastcgi_temp_path {here}/t;\n  \
              uwsgi_temp_path {here}/t;\n  scgi_temp_path {here}/t;\n  sendfile on;\n  server {{\n    listen 8080;\n    \
              listen [::]:8080;\n    root {here}/root;\n  }}\n}}\n"
         );
-        std::fs::write(dir.join("nginx.conf"), text).unwrap();
+        std::fs::write(path.join("nginx.conf"), text).unwrap();
         Site { dir, blob }
     }
 
     fn arguments(&self) -> [String; 6] {
-        let path = |name: &str| self.dir.join(name).display().to_string();
+        let path = |name: &str| self.dir.path().join(name).display().to_string();
         ["-p".into(), path(""), "-e".into(), "stderr".into(), "-c".into(), path("nginx.conf")]
-    }
-}
-
-impl Drop for Site {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.dir);
     }
 }

@@ -3,7 +3,6 @@
 use crate::{faults, validator};
 use selvedge::schema::File;
 use serde_json::Value as Json;
-use std::sync::atomic::{AtomicU32, Ordering};
 use toml::{Table, Value};
 use units::{BitRate, Bytes, Time};
 
@@ -114,15 +113,11 @@ pub(crate) fn read_scenario(text: &str) -> Result<(), String> {
 
 /// A file of a controller, beside the fabric `fabric.toml`.
 pub(crate) fn read_controller(text: &str) -> Result<(), String> {
-    static LAST: AtomicU32 = AtomicU32::new(0);
-    let n = LAST.fetch_add(1, Ordering::Relaxed);
-    let directory = std::env::temp_dir().join(format!("selvedge-schema-{}-{n}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
     std::fs::write(directory.join("fabric.toml"), "[topology]\nkind = \"clos\"\n").unwrap();
     std::fs::write(directory.join("controller.toml"), text).unwrap();
-    let said = selvedge::controller::check(&directory.join("controller.toml")).map_err(|e| e.to_string());
-    std::fs::remove_dir_all(&directory).unwrap();
-    said
+    selvedge::controller::check(&directory.join("controller.toml")).map_err(|e| e.to_string())
 }
 
 pub(crate) fn read_agent(text: &str) -> Result<(), String> {

@@ -530,8 +530,8 @@ mod tests {
 
     #[test]
     fn annotations_come_from_a_file_by_interface() {
-        let dir = std::env::temp_dir().join(format!("selvedge-annotations-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
         let (config, pods) = (dir.join("agent.toml"), dir.join("pods.json"));
         std::fs::write(&config, format!("{HEAD}[limits]\nannotations = {pods:?}\n")).unwrap();
         let of = |text: &str| {
@@ -564,7 +564,6 @@ mod tests {
         std::fs::remove_dir(&pods).unwrap();
         let error = load(&config).unwrap_err().to_string();
         assert!(error.starts_with(&at) && error.contains("relative to this one"), "{error}");
-        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     proptest! {
