@@ -492,14 +492,14 @@ tenants = { hold = "delay", rtt = "6ms" }
 
 #[test]
 fn guests_of_a_host_share_its_uplink_and_may_send_datagrams() {
-    let labs = Labs::new("guests");
+    let labs = Labs::new();
     if !labs.up("probe") {
         return;
     }
-    std::fs::write(labs.0.join("s.toml"), GUESTS).unwrap();
+    std::fs::write(labs.path().join("s.toml"), GUESTS).unwrap();
     let output = labs.run("lab run s.toml -o out");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let metrics: serde_json::Value = read(&labs.0.join("out/metrics.json"));
+    let metrics: serde_json::Value = read(&labs.path().join("out/metrics.json"));
     let of = |scheme: &str, name: &str| metrics["schemes"][scheme]["metrics"][name].as_f64().unwrap_or(0.0);
     let (free, held) = (of("none", "flood.goodput_gbps"), of("shares", "flood.goodput_gbps"));
     // Half of the uplink is 20 Mbps with headers. A single guest would have all of it.
