@@ -12,6 +12,7 @@ mod site;
 mod stop;
 mod sweep;
 mod topo;
+mod validation;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

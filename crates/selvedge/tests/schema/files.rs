@@ -40,7 +40,9 @@ fn valid(file: File, texts: impl IntoIterator<Item = (String, String)>, least: u
 
 #[test]
 fn every_scenario_is_valid() {
-    let files = ["examples", "scenarios"].into_iter().flat_map(|directory| below(&Path::new(ROOT).join(directory)));
+    let files = ["examples", "scenarios", "bench/validation"]
+        .into_iter()
+        .flat_map(|directory| below(&Path::new(ROOT).join(directory)));
     let files = files.map(|path| (path.display().to_string(), std::fs::read_to_string(&path).unwrap()));
     valid(File::Scenario, files.map(part), 50);
 }
