@@ -3,6 +3,7 @@
 mod hides;
 mod notified;
 
+use crate::balance::Keeps;
 use crate::deadlines::Deadlines;
 use crate::fastlane::FastLane;
 use crate::hygenicc::{Held, Hygenicc, Share};
@@ -33,6 +34,8 @@ const SWEEP_INTERVAL: Time = Time::from_ms(1);
 #[derive(Debug)]
 pub struct Edge {
     config: Config,
+    /// Of [`Config::balance`].
+    keeps: Option<Keeps>,
     stages: Stages,
     stateful: bool,
     /// Connections are, for congestion control or for a limiter.
@@ -62,6 +65,7 @@ impl Edge {
         let vcc = config.congestion.clone().map(|congestion| congestion.beside_shares(shares).conf());
         let follows = vcc.is_some() || config.limits.iter().any(limiter::Law::follows);
         Edge {
+            keeps: config.balance.keeps(),
             stateful: config.balance.scheme().labels
                 || config.reorder.is_some()
                 || follows
@@ -118,13 +122,13 @@ impl Edge {
 
     /// Do segments ask switches for the utilisation of links?
     pub fn asks_for_utilisation(&self) -> bool {
-        self.config.balance.keeps().is_some_and(|keeps| keeps.utilisation)
+        self.keeps.is_some_and(|keeps| keeps.utilisation)
     }
 
     /// The version of the wire in which segments leave where every peer is an edge of the same kind, for `pkt.wire`: marks of
     /// schemes that keep states of paths, and those that HyGenICC counts, need an outer header.
     pub fn wire(&self) -> u8 {
-        match self.config.balance.keeps().is_some() || self.hygenicc.is_some() {
+        match self.keeps.is_some() || self.hygenicc.is_some() {
             true => version::TWO,
             false => version::ONE,
         }
@@ -162,7 +166,7 @@ impl Edge {
             let news = Feedback { kind: feedback::UTILISATION, path: label as u8, value };
             self.relays.note(&pkt.saddr, news);
         }
-        if self.config.balance.keeps().is_some_and(|keeps| keeps.marks) {
+        if self.keeps.is_some_and(|keeps| keeps.marks) {
             self.relays.harvest(pkt, label);
         }
         if told.kind == feedback::MARKS {
@@ -171,7 +175,7 @@ impl Edge {
             }
             return;
         }
-        if self.config.balance.keeps().is_none() {
+        if self.keeps.is_none() {
             return;
         }
         if told.kind == feedback::NONE {
@@ -283,8 +287,7 @@ impl Edge {
     /// The first destination has states of its paths: from now on they have ticks.
     fn arm_paths(&mut self, now: Time) {
         if self.paths_tick.is_none() {
-            self.paths_tick =
-                self.config.balance.keeps().and_then(|keeps| keeps.tick).map(|tick| now.saturating_add(tick));
+            self.paths_tick = self.keeps.and_then(|keeps| keeps.tick).map(|tick| now.saturating_add(tick));
         }
     }
 
@@ -423,7 +426,7 @@ impl Edge {
         let vcc = vcc.filter(|_| self.follows);
         let limit = limit(&self.config, standing);
         let limiter = limiter(&mut self.queues, &limit);
-        let paths = match self.config.balance.keeps() {
+        let paths = match self.keeps {
             Some(_) => self.schedules.paths(self.schedules.find(&pkt.saddr)),
             None => Paths::none(),
         };

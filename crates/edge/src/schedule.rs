@@ -190,6 +190,9 @@ impl Relays {
 
     /// What the destination of `packet` is still to be told; also where that is nothing, if packets are stamped. The bound as above.
     pub(crate) fn waiting(&mut self, conf: &Conf, packet: &Packet) -> Option<&mut Relay> {
+        if self.by_peer.is_empty() && !conf.balance.stamps() {
+            return None;
+        }
         let peer = self.of(&packet.daddr);
         if conf.balance.stamps() && packet.label != 0 && self.by_peer.len() < MAX_KNOWN {
             return Some(self.by_peer.entry(peer).or_default());

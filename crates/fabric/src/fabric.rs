@@ -153,7 +153,6 @@ impl Fabric {
             ranked: switches.ranked,
             plain: false,
             calm_below: match switches.aqm {
-                _ if picks => 0,
                 None | Some(Aqm::Codel(_)) => u64::MAX,
                 Some(Aqm::Threshold { k: most } | Aqm::Red { kmin: most, .. }) => most.get().saturating_add(1),
             },

@@ -4,8 +4,6 @@
 //! way of the processor's instruction cache.
 
 use crate::capture::Captured;
-use crate::codel::mark;
-use crate::config::Aqm;
 use crate::fabric::{Event, Fabric};
 use crate::packet::{Delivery, PacketId};
 use crate::port::PortId;
@@ -159,16 +157,21 @@ impl Fabric {
         if port.is_due(now) {
             node.held -= port.advance(now, &mut self.packets);
         }
-        if !ADMITTED {
-            // A host's own port has no limit.
-            let fits =
-                node.is_host || port.occupancy < self.calm_below && self.buffer.has(port.occupancy, bytes, node.held);
-            if !(fits && port.up) {
+        // A host's own port has no limit.
+        if !ADMITTED && !(node.is_host && port.up) {
+            if !port.up || self.picks || !self.buffer.has(port.occupancy, bytes, node.held) {
                 let admitted = self.admit(port_id, id, scheduler);
                 if admitted {
                     self.enqueue_admitted(port_id, id, scheduler);
                 }
                 return admitted;
+            }
+            if port.occupancy >= self.calm_below {
+                let draws = &mut self.draws[port.from as usize];
+                if !self.aqm.is_none_or(|aqm| port.manage(aqm, draws, id, &mut self.packets)) {
+                    port.lost.add(bytes);
+                    return false;
+                }
             }
         }
         node.held += bytes;
@@ -188,14 +191,15 @@ impl Fabric {
         let (from, up, queue) = (port.from as usize, port.up, port.occupancy);
         let taken = up
             && (self.nodes[from].is_host
-                || self.has_room(from, port_id, id, queue, scheduler) && self.manage(port_id, id, queue));
+                || self.has_room(from, port_id, id, queue, scheduler) && {
+                    let (port, draws) = (&mut self.ports[port_id as usize], &mut self.draws[from]);
+                    self.aqm.is_none_or(|aqm| port.manage(aqm, draws, id, &mut self.packets))
+                });
         if self.picks {
             self.arm_picked(port_id, scheduler);
         }
         if !taken {
-            let port = &mut self.ports[port_id as usize];
-            port.lost.packets += 1;
-            port.lost.bytes += u64::from(self.packets.hop(id).wire_len);
+            self.ports[port_id as usize].lost.add(u64::from(self.packets.hop(id).wire_len));
         }
         taken
     }
@@ -239,33 +243,5 @@ impl Fabric {
                 self.settle(node, now);
                 self.buffer.has(queue, bytes, self.nodes[node].held)
             }
-    }
-
-    /// Active queue management: false drops the packet.
-    #[inline]
-    fn manage(&mut self, port_id: PortId, id: PacketId, queue: u64) -> bool {
-        let from = self.ports[port_id as usize].from;
-        let congested = match self.aqm {
-            None | Some(Aqm::Codel(_)) => return true,
-            Some(Aqm::Threshold { k }) => queue > k.get(),
-            Some(Aqm::Red { kmin, kmax, pmax }) => {
-                if queue <= kmin.get() {
-                    false
-                } else if queue > kmax.get() {
-                    true
-                } else {
-                    let span = (kmax.get() - kmin.get()).max(1) as f64;
-                    self.draws[from as usize].uniform() < pmax * (queue - kmin.get()) as f64 / span
-                }
-            }
-        };
-        if !congested {
-            return true;
-        }
-        if mark(id, &mut self.packets) {
-            self.ports[port_id as usize].lost.marked_packets += 1;
-            return true;
-        }
-        matches!(self.aqm, Some(Aqm::Threshold { .. }))
     }
 }

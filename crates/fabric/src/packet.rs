@@ -143,6 +143,20 @@ const WANTS_INT: u8 = 0x80;
 const _: () = assert!(size_of::<Hop>() == 32);
 
 impl Hop {
+    /// Of a packet that waits nowhere yet.
+    fn of(packet: &Packet) -> Hop {
+        Hop {
+            at_ps: 0,
+            next: NO_PACKET,
+            wire_len: packet.wire_len,
+            dst: packet.dst,
+            hash: packet.hash,
+            rank: packet.rank,
+            label: if packet.ttl == 0 { packet.label } else { EXPIRES | u16::from(packet.ttl) },
+            priority: packet.priority,
+            hops: packet.hops & !WANTS_INT | if packet.int { WANTS_INT } else { 0 },
+        }
+    }
     pub(crate) fn wants_int(&self) -> bool {
         self.hops & WANTS_INT != 0
     }
@@ -196,28 +210,33 @@ impl Default for Packets {
 
 impl Packets {
     pub fn add(&mut self, packet: Packet) -> PacketId {
-        self.live += 1;
-        let hop = Hop {
-            at_ps: 0,
-            next: NO_PACKET,
-            wire_len: packet.wire_len,
-            dst: packet.dst,
-            hash: packet.hash,
-            rank: packet.rank,
-            label: if packet.ttl == 0 { packet.label } else { EXPIRES | u16::from(packet.ttl) },
-            priority: packet.priority,
-            hops: packet.hops & !WANTS_INT | if packet.int { WANTS_INT } else { 0 },
-        };
+        self.add_changed(&packet, |_| {})
+    }
+
+    /// Adds a copy of a packet which `change` has changed.
+    #[inline]
+    pub fn add_changed(&mut self, packet: &Packet, change: impl FnOnce(&mut Packet)) -> PacketId {
         if self.free == NO_PACKET {
-            self.hops.push(hop);
-            self.bodies.push(Box::new(packet));
-            return (self.hops.len() - 1) as PacketId;
+            self.grow();
         }
+        self.live += 1;
         let id = self.free;
-        self.free = self.hops[id as usize].next;
-        self.hops[id as usize] = hop;
-        *self.bodies[id as usize] = packet;
+        let (hop, body) = (&mut self.hops[id as usize], &mut *self.bodies[id as usize]);
+        self.free = hop.next;
+        *body = *packet;
+        change(body);
+        *hop = Hop::of(body);
         id
+    }
+
+    /// Makes a free slot.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.free = self.hops.len() as PacketId;
+        let body = Box::<Packet>::default();
+        self.hops.push(Hop::of(&body));
+        self.bodies.push(body);
     }
 
     /// Takes a packet, which must not be on any list, out for another store.
@@ -279,6 +298,12 @@ impl Packets {
         body.turned_at = NonZeroU32::new(came + 1);
         hop.dst = body.dst;
         hop.label = 0;
+    }
+    /// A packet as it is now.
+    pub fn arrived(&mut self, id: PacketId) -> &Packet {
+        let body = &mut self.bodies[id as usize];
+        body.hops = self.hops[id as usize].hops();
+        body
     }
     /// A packet without its hop count, which [`get`](Self::get) knows.
     #[inline]

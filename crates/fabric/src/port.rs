@@ -2,12 +2,13 @@
 //! because they depend on nothing later.
 
 use crate::classes::Classes;
-use crate::codel::Fate;
-use crate::config::Serialiser;
+use crate::codel::{mark, Fate};
+use crate::config::{Aqm, Serialiser};
 use crate::dre::Dre;
 use crate::notify::NotifyStats;
 use crate::packet::{List, PacketId, Packets, MAX_HOPS};
 use rustc_hash::FxHashMap;
+use sim::Stream;
 use topology::NodeId;
 use units::{BitRate, Time};
 
@@ -88,6 +89,13 @@ pub(crate) struct Lost {
     pub packets: u64,
     pub bytes: u64,
     pub marked_packets: u64,
+}
+
+impl Lost {
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.packets += 1;
+        self.bytes += bytes;
+    }
 }
 
 /// See [`Port::catch_up`], [`Port::estimate`] and [`Port::measure`].
@@ -239,6 +247,34 @@ impl Port {
         }
     }
 
+    /// Active queue management on arrival: false drops the packet. The port must have been advanced to now.
+    #[inline(never)]
+    pub(crate) fn manage(&mut self, aqm: Aqm, draws: &mut Stream, id: PacketId, packets: &mut Packets) -> bool {
+        let queue = self.occupancy;
+        let congested = match aqm {
+            Aqm::Codel(_) => false,
+            Aqm::Threshold { k } => queue > k.get(),
+            Aqm::Red { kmin, kmax, pmax } => {
+                if queue <= kmin.get() {
+                    false
+                } else if queue > kmax.get() {
+                    true
+                } else {
+                    let span = (kmax.get() - kmin.get()).max(1) as f64;
+                    draws.uniform() < pmax * (queue - kmin.get()) as f64 / span
+                }
+            }
+        };
+        if !congested {
+            return true;
+        }
+        if mark(id, packets) {
+            self.lost.marked_packets += 1;
+            return true;
+        }
+        matches!(aqm, Aqm::Threshold { .. })
+    }
+
     /// Takes in a notification, which waits at least until the pace lets it go. False: there is no room for it. The port must
     /// have been advanced to `now`.
     pub(crate) fn push_notice(&mut self, id: PacketId, now: u64, packets: &mut Packets) -> bool {
@@ -306,8 +342,7 @@ impl Port {
         let id = self.classes.as_mut()?.evict_behind(rank)?;
         let bytes = u64::from(packets.hop(id).wire_len);
         self.occupancy -= bytes;
-        self.lost.packets += 1;
-        self.lost.bytes += bytes;
+        self.lost.add(bytes);
         Some(id)
     }
 

@@ -258,9 +258,15 @@ pub(crate) fn received(segment: &RxSegment) -> Segment {
     }
 }
 
-/// The `i`-th packet that a NIC makes of a segment: sequence number, length and flags as TSO sets them.
+/// The `i`-th packet that a NIC makes of a segment.
 pub(crate) fn split(segment: &Packet, i: u32) -> Packet {
     let mut packet = *segment;
+    cut(&mut packet, i);
+    packet
+}
+
+/// Makes the `i`-th packet of a segment: sequence number, length and flags as TSO sets them.
+pub(crate) fn cut(packet: &mut Packet, i: u32) {
     let h = &mut packet.headers;
     let size = u32::from(h.segment_size);
     if size != 0 {
@@ -277,7 +283,6 @@ pub(crate) fn split(segment: &Packet, i: u32) -> Packet {
         }
     }
     packet.wire_len = wire_len(u32::from(h.l4_header_len) + h.payload);
-    packet
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ mod server;
 mod tx;
 
 use crate::clock::{Clock, Event, Owner};
-use crate::experiment::{Experiment, Limiter};
+use crate::experiment::{EdgeConfig, Experiment, Limiter};
 use crate::measure::Delays;
 use crate::ports;
 use edge::limiter::Standing;
@@ -33,6 +33,8 @@ pub(crate) struct Network<'a> {
     /// The fabric, or of one that is cut what hosts have of it.
     pub(crate) fabric: Fabric,
     pub(crate) hosts: Vec<Host>,
+    /// They make packets of their own, too.
+    pub(crate) edge_has_timers: bool,
     /// The measured part of the run is under way.
     pub(crate) measuring: bool,
     pub(crate) limiters: Limiters,
@@ -103,6 +105,7 @@ impl<'a> Network<'a> {
             globals: Scheduler::new(),
             fabric,
             hosts,
+            edge_has_timers: edge_has_timers(&experiment.edge),
             measuring,
             limiters: Limiters::default(),
             server_delays: Delays::default(),
@@ -142,16 +145,6 @@ impl<'a> Network<'a> {
         Some(fired)
     }
 
-    /// Edges that follow connections make packets of their own, and have timers; so have those that keep states of paths.
-    pub(crate) fn edge_has_timers(&self) -> bool {
-        let edge = &self.experiment.edge;
-        edge.congestion.is_some()
-            || edge.limiter.is_some()
-            || edge.tenants.is_some()
-            || edge.fastlane.is_some()
-            || edge.balance.keeps().is_some()
-    }
-
     #[inline(always)]
     pub(crate) fn fabric_event(&mut self, event: fabric::Event) {
         if let Some(delivery) = self.fabric.handle(event, self.clock.scheduler()) {
@@ -172,6 +165,15 @@ impl<'a> Network<'a> {
         let (timer, deadline) = (h.edge_timer, h.edge.poll_timeout());
         self.clock.set_timer(timer, deadline, host);
     }
+}
+
+/// Edges that follow connections make packets of their own, and have timers; so have those that keep states of paths.
+fn edge_has_timers(edge: &EdgeConfig) -> bool {
+    edge.congestion.is_some()
+        || edge.limiter.is_some()
+        || edge.tenants.is_some()
+        || edge.fastlane.is_some()
+        || edge.balance.keeps().is_some()
 }
 
 fn standing<T>(experiment: &Experiment, shaper: &Htb<T>, to: u32, now: Time) -> Option<Standing> {

@@ -83,7 +83,7 @@ impl Network<'_> {
         if let Some(cpu) = &self.experiment.hosts.cpu {
             self.charge(host, cpu.rx_packets(polled.packets, polled.bytes));
         }
-        let stateful = self.experiment.edge.reorder.is_some() || self.edge_has_timers();
+        let stateful = self.experiment.edge.reorder.is_some() || self.edge_has_timers;
         if stateful {
             self.hosts[host as usize].edge.end_batch(self.clock.now());
         }

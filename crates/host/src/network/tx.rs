@@ -4,7 +4,7 @@ use super::discover::outer_hash;
 use super::host::{InNic, TxSegment};
 use super::{Network, Sent};
 use crate::clock::Event;
-use crate::connection::{split, ECHO};
+use crate::connection::{cut, split, ECHO};
 use crate::experiment::{host_of, Limiter};
 use crate::ports;
 use edge::fastlane::Resend;
@@ -18,7 +18,7 @@ impl Network<'_> {
     pub(crate) fn transmit(&mut self, mut packet: Packet) -> Sent {
         let now = self.clock.now();
         let host = packet.src;
-        let from_guest = packet;
+        let from_guest = self.experiment.edge.fastlane.is_some().then_some(packet);
         let standing = self.arrival(&packet);
         packet.first = standing.is_some_and(|standing| standing.first);
         let h = &mut self.hosts[host as usize];
@@ -31,10 +31,10 @@ impl Network<'_> {
             true => h.edge.process_resent(now, slot, &mut packet.headers, standing),
             false => h.edge.process_limited(now, Direction::Egress, slot, &mut packet.headers, standing),
         };
-        if let Some(slot) = h.edge.poll_kept() {
+        if let Some((from_guest, slot)) = from_guest.and_then(|packet| Some((packet, h.edge.poll_kept()?))) {
             h.kept.insert(slot, from_guest);
         }
-        if self.edge_has_timers() {
+        if self.edge_has_timers {
             // What the edge adds belongs to the same flow and goes first.
             while let Some(mut extra) = self.hosts[host as usize].edge.poll_transmit(now) {
                 if extra.packet.proto == edge::hygenicc::PROTO {
@@ -131,13 +131,13 @@ impl Network<'_> {
     /// Into the NIC's queue: at its end, or by rank where packets have one. A flow keeps its order.
     fn queue(&mut self, host: u32, segment: TxSegment) {
         let queue = &mut self.hosts[host as usize].tx_queue;
-        let at = match self.experiment.hosts.tcp.pfabric {
-            Some(_) => queue
-                .iter()
-                .rposition(|other| other.packet.rank <= segment.packet.rank || other.packet.flow == segment.packet.flow)
-                .map_or(0, |last| last + 1),
-            None => queue.len(),
-        };
+        if self.experiment.hosts.tcp.pfabric.is_none() {
+            queue.push_back(segment);
+            return;
+        }
+        let before =
+            |other: &TxSegment| other.packet.rank <= segment.packet.rank || other.packet.flow == segment.packet.flow;
+        let at = queue.iter().rposition(before).map_or(0, |last| last + 1);
         queue.insert(at, segment);
     }
 
@@ -232,7 +232,7 @@ impl Network<'_> {
 
     fn put_on_wire(&mut self, host: u32, segment: &Packet, now: Time) {
         for i in 0..segment.headers.packet_count() {
-            let packet = self.fabric.packets.add(split(segment, i));
+            let packet = self.fabric.packets.add_changed(segment, |packet| cut(packet, i));
             self.fabric.send(packet, self.clock.scheduler());
         }
         let free_at = self.fabric.uplink_free_at(host, now);

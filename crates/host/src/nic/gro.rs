@@ -22,13 +22,13 @@ const MAX_FLOWS: usize = 8;
 
 impl<P: Part> Gro<P> {
     /// Takes a packet; segments that it completes or evicts go to `up` in order.
-    pub(super) fn receive<F: Frames<Part = P>>(&mut self, packet: Packet, frames: &F, up: &mut VecDeque<Segment<P>>) {
+    pub(super) fn receive<F: Frames<Part = P>>(&mut self, packet: &Packet, frames: &F, up: &mut VecDeque<Segment<P>>) {
         let h = &packet.headers;
         let found = self.open.iter().position(|s| same_flow(&s.packet.headers, h));
-        let mergeable = is_mergeable(&packet, frames);
+        let mergeable = is_mergeable(packet, frames);
         if let Some(i) = found {
-            if mergeable && self.open[i].accepts(&packet, frames) {
-                self.open[i].append(&packet);
+            if mergeable && self.open[i].accepts(packet, frames) {
+                self.open[i].append(packet);
                 // PSH, or a packet shorter than the others, ends the segment.
                 if h.tcp_flags & tcp::PSH != 0 || h.payload < self.open[i].size() {
                     up.push_back(self.open.remove(i));
@@ -38,18 +38,20 @@ impl<P: Part> Gro<P> {
             up.push_back(self.open.remove(i));
         }
         if !mergeable || h.tcp_flags & tcp::PSH != 0 {
-            up.push_back(Segment::new(packet));
+            up.push_back(Segment::new(*packet));
             return;
         }
         if self.open.len() == MAX_FLOWS {
             up.push_back(self.open.remove(0));
         }
-        self.open.push(Segment::new(packet));
+        self.open.push(Segment::new(*packet));
     }
 
     /// The poll ended: everything goes up.
     pub(super) fn flush(&mut self, up: &mut VecDeque<Segment<P>>) {
-        up.extend(self.open.drain(..));
+        while !self.open.is_empty() {
+            up.push_back(self.open.remove(0));
+        }
     }
 }
 
@@ -74,7 +76,7 @@ mod tests {
     /// (seq, payload, packets) of everything that one poll pushes up.
     fn poll(packets: &[Packet]) -> Vec<(u32, u32, usize)> {
         let (mut gro, mut up) = (Gro::default(), VecDeque::new());
-        packets.iter().for_each(|&p| gro.receive(p, &Modelled, &mut up));
+        packets.iter().for_each(|p| gro.receive(p, &Modelled, &mut up));
         gro.flush(&mut up);
         up.iter().map(|s| (s.packet.headers.seq, s.packet.headers.payload, s.parts.len())).collect()
     }

@@ -164,11 +164,12 @@ impl<P: Part> Rx<P> {
                     }
                     continue;
                 }
-                let packet = io.packets.take(id);
+                let packet = io.packets.arrived(id);
                 match io.config.gro {
-                    Offload::Off => self.up.push_back(Segment::new(packet)),
+                    Offload::Off => self.up.push_back(Segment::new(*packet)),
                     Offload::Stock => self.gro.receive(packet, io.frames, &mut self.up),
                 }
+                io.packets.remove(id);
                 continue;
             } else {
                 self.gro.flush(&mut self.up);

@@ -106,7 +106,7 @@ impl<'a> Transport<'a> {
         };
         let key = key(&connection);
         let id = self.place(connection);
-        if self.net.edge_has_timers() {
+        if self.net.edge_has_timers {
             self.by_key.insert(key, id);
         }
         id
