@@ -47,7 +47,7 @@ pub struct Fabric {
     pub(crate) ranked: bool,
     /// Nothing but queues, marks and tables has to do with packets.
     plain: bool,
-    /// No packet is marked, dropped or picked out that finds a shorter queue at a port with room for it.
+    /// No packet is marked or dropped that finds a shorter queue at a port with room for it.
     pub(crate) calm_below: u64,
     pub(crate) quenches: bool,
     pub(crate) quenches_sent: u64,

@@ -158,7 +158,8 @@ impl Fabric {
             node.held -= port.advance(now, &mut self.packets);
         }
         // A host's own port has no limit.
-        if !ADMITTED && !(node.is_host && port.up) {
+        let unlimited = ADMITTED || node.is_host && port.up;
+        if !unlimited {
             if !port.up || self.picks || !self.buffer.has(port.occupancy, bytes, node.held) {
                 let admitted = self.admit(port_id, id, scheduler);
                 if admitted {

@@ -41,6 +41,7 @@ impl Apps<'_> {
         self.transport.net.clock.schedule(next, src, Event::Datagram { number });
     }
 
+    #[inline(never)]
     pub(super) fn datagram_arrived(&mut self, segment: &Segment) {
         let number = (segment.packet.flow - DATAGRAM) as usize;
         let Some(sender) = self.transport.datagrams.get(number) else { return };

@@ -35,6 +35,7 @@ impl Apps<'_> {
         }
     }
 
+    #[inline(never)]
     pub(super) fn probe_arrived(&mut self, host: u32, segment: &Segment) {
         let (now, number) = (self.now(), segment.packet.headers.seq);
         if segment.packet.flow == PROBE {

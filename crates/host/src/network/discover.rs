@@ -177,6 +177,7 @@ impl Network<'_> {
     }
 
     /// Takes a packet of discovery that reached a host. False: it is none.
+    #[inline(never)]
     pub(super) fn take_probe(&mut self, host: u32, id: PacketId) -> bool {
         let flow = self.fabric.packets.body(id).flow;
         if flow != TRACE && flow != REPLY {

@@ -22,6 +22,7 @@ impl Network<'_> {
     }
 
     /// The NIC of a pFabric host sends probes back by itself.
+    #[inline(never)]
     fn answer_probe(&mut self, host: u32, id: PacketId) -> bool {
         if self.fabric.packets.body(id).probe != Probe::Asks || self.fabric.packets.body(id).is_notification() {
             return false;
@@ -141,6 +142,7 @@ impl Network<'_> {
         }
     }
 
+    #[inline(never)]
     fn charge(&mut self, host: u32, cost: Time) {
         let now = self.clock.now();
         let h = &mut self.hosts[host as usize];

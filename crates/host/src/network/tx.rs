@@ -35,20 +35,7 @@ impl Network<'_> {
             h.kept.insert(slot, from_guest);
         }
         if self.edge_has_timers {
-            // What the edge adds belongs to the same flow and goes first.
-            while let Some(mut extra) = self.hosts[host as usize].edge.poll_transmit(now) {
-                if extra.packet.proto == edge::hygenicc::PROTO {
-                    self.transmit_made(host, extra.packet);
-                    continue;
-                }
-                let label = extra.packet.label;
-                edge::ecn::departs(&mut extra.packet);
-                let options = wire::TcpOptions::default();
-                let mut extra = Packet { headers: extra.packet, label, options, ..packet };
-                extra.hash = outer_hash(&extra);
-                // A full limiter drops it.
-                let _ = self.queue_for_nic(extra);
-            }
+            self.transmit_added(&packet);
             self.set_edge_timer(host);
         }
         if !matches!(verdict, Verdict::Forward | Verdict::Hold) {
@@ -64,6 +51,25 @@ impl Network<'_> {
             return Sent::Queued { label };
         }
         self.depart(packet)
+    }
+
+    /// What the edge adds to a segment belongs to the same flow and goes first.
+    #[inline(never)]
+    fn transmit_added(&mut self, packet: &Packet) {
+        let (now, host) = (self.clock.now(), packet.src);
+        while let Some(mut extra) = self.hosts[host as usize].edge.poll_transmit(now) {
+            if extra.packet.proto == edge::hygenicc::PROTO {
+                self.transmit_made(host, extra.packet);
+                continue;
+            }
+            let label = extra.packet.label;
+            edge::ecn::departs(&mut extra.packet);
+            let options = wire::TcpOptions::default();
+            let mut extra = Packet { headers: extra.packet, label, options, ..*packet };
+            extra.hash = outer_hash(&extra);
+            // A full limiter drops it.
+            let _ = self.queue_for_nic(extra);
+        }
     }
 
     /// Sends what a host's edge sends again, and forgets what it need not keep.
@@ -153,20 +159,31 @@ impl Network<'_> {
             ready_at = h.tx_core_free_at;
         }
         let segment = TxSegment { packet, ready_at, queued_at: now };
-        let class = self.experiment.edge.limiter.as_ref().and_then(|limiter| limiter.class_of(packet.dst));
-        match (&mut h.shaper, class) {
-            (Some(shaper), Some(class)) => {
-                let at = Standing { class, first: packet.first, ..Standing::default() };
-                let bytes = Limiter::bytes(&packet.headers);
-                if shaper.enqueue(now, &at, segment, &packet.headers, bytes).is_err() {
-                    return Sent::NoRoom { label };
-                }
-                self.limiters.backlog_max = self.limiters.backlog_max.max(shaper.backlog(class));
-            }
-            _ => self.queue(host, segment),
+        if h.shaper.is_none() {
+            self.queue(host, segment);
+        } else if !self.limit(host, segment) {
+            return Sent::NoRoom { label };
         }
         self.tx_go(host);
         Sent::Queued { label }
+    }
+
+    /// Into the limiter of a host that has one, or past it. False: it has no room.
+    #[inline(never)]
+    fn limit(&mut self, host: u32, segment: TxSegment) -> bool {
+        let (now, packet) = (self.clock.now(), segment.packet);
+        let class = self.experiment.edge.limiter.as_ref().and_then(|limiter| limiter.class_of(packet.dst));
+        let (Some(shaper), Some(class)) = (&mut self.hosts[host as usize].shaper, class) else {
+            self.queue(host, segment);
+            return true;
+        };
+        let at = Standing { class, first: packet.first, ..Standing::default() };
+        let bytes = Limiter::bytes(&packet.headers);
+        if shaper.enqueue(now, &at, segment, &packet.headers, bytes).is_err() {
+            return false;
+        }
+        self.limiters.backlog_max = self.limiters.backlog_max.max(shaper.backlog(class));
+        true
     }
 
     /// The NIC's wake-up: what it was sending has left. Returns that if a sender waits to hear of it.
@@ -198,25 +215,14 @@ impl Network<'_> {
             let next_at = match h.tx_queue.front() {
                 _ if h.in_nic.is_some() => h.nic_free_at,
                 Some(next) => next.ready_at.max(h.nic_free_at),
-                None => {
-                    let Some(shaper) = &mut h.shaper else { return };
-                    // As a qdisc does, it lets a segment go when the NIC can take it.
-                    if h.nic_free_at <= now {
-                        if let Some(mut due) = shaper.dequeue(now) {
-                            if due.mark {
-                                due.item.packet.headers.mark_ce();
-                            }
-                            h.tx_queue.push_back(due.item);
-                            if self.measuring {
-                                self.limiters.delays.push(now.saturating_sub(due.item.queued_at));
-                            }
-                            continue;
-                        }
-                    }
-                    let Some(at) = shaper.poll_timeout(now) else { return };
-                    at.max(h.nic_free_at)
-                }
+                None if h.shaper.is_none() => return,
+                None => match self.dequeue(host) {
+                    Ok(()) => continue,
+                    Err(None) => return,
+                    Err(Some(at)) => at,
+                },
             };
+            let h = &mut self.hosts[host as usize];
             if h.in_nic.is_some() || next_at > now {
                 let at = next_at.max(now);
                 if h.tx_event.is_none_or(|pending| at < pending) {
@@ -228,6 +234,27 @@ impl Network<'_> {
             let Some(next) = h.tx_queue.pop_front() else { return };
             self.put_on_wire(host, &next.packet, now);
         }
+    }
+
+    /// Lets a host's limiter give the NIC's empty queue a segment, as a qdisc does when the NIC can take it.
+    ///
+    /// # Errors
+    /// None may go: when to ask again, if ever.
+    #[inline(never)]
+    fn dequeue(&mut self, host: u32) -> Result<(), Option<Time>> {
+        let now = self.clock.now();
+        let h = &mut self.hosts[host as usize];
+        let Some(shaper) = &mut h.shaper else { return Err(None) };
+        let due = if h.nic_free_at <= now { shaper.dequeue(now) } else { None };
+        let Some(mut due) = due else { return Err(shaper.poll_timeout(now).map(|at| at.max(h.nic_free_at))) };
+        if due.mark {
+            due.item.packet.headers.mark_ce();
+        }
+        h.tx_queue.push_back(due.item);
+        if self.measuring {
+            self.limiters.delays.push(now.saturating_sub(due.item.queued_at));
+        }
+        Ok(())
     }
 
     fn put_on_wire(&mut self, host: u32, segment: &Packet, now: Time) {

@@ -217,6 +217,7 @@ impl<P: Part> Rx<P> {
     }
 
     /// One packet with a flowcell through the edge.
+    #[inline(never)]
     fn reorder<F>(&mut self, io: &mut Io<'_, F>, id: PacketId, standing: Option<Standing>) -> Option<Handed<P>> {
         if says_of_paths(io.packets.body(id)) {
             let mut packet = io.packets.get(id);
@@ -284,7 +285,12 @@ fn says_of_paths(packet: &Packet) -> bool {
 /// Tells the edge what a packet brought of paths, which leaves its tunnel with that.
 fn hear(edge: &mut Edge, now: Time, packet: &mut Packet) {
     if says_of_paths(packet) {
-        edge::ecn::arrives(&mut packet.headers);
-        edge.hear(now, &packet.headers, packet.label, packet.busiest(), packet.feedback);
+        take_news(edge, now, packet);
     }
+}
+
+#[inline(never)]
+fn take_news(edge: &mut Edge, now: Time, packet: &mut Packet) {
+    edge::ecn::arrives(&mut packet.headers);
+    edge.hear(now, &packet.headers, packet.label, packet.busiest(), packet.feedback);
 }

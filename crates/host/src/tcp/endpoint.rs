@@ -192,6 +192,7 @@ impl Endpoint {
     }
 
     /// A switch has dropped a packet that this endpoint sent; without [`Config::fastlane`] the call does nothing.
+    #[inline(never)]
     pub fn on_notification(&mut self, notification: &Notification) {
         if self.config.fastlane.is_none() {
             return;
@@ -224,6 +225,7 @@ impl Endpoint {
         }
     }
 
+    #[inline(never)]
     fn on_syn(&mut self, segment: &Segment) {
         if !segment.has(flags::SYN) || segment.has(flags::ACK) {
             return;
@@ -236,6 +238,7 @@ impl Endpoint {
     }
 
     /// A bare SYN here would be a simultaneous open, which is not modelled.
+    #[inline(never)]
     fn on_syn_ack(&mut self, now: Time, segment: &Segment) {
         let acceptable = segment.has(flags::SYN) && segment.has(flags::ACK) && segment.ack == self.tx.start as u32;
         if !acceptable || self.syns_sent == 0 {
@@ -340,6 +343,7 @@ impl Endpoint {
         }
     }
 
+    #[inline(never)]
     fn build_syn(&mut self, now: Time) -> Segment {
         let repeated = self.syns_sent > 0;
         let config = self.config.clone();
@@ -402,6 +406,7 @@ impl Endpoint {
     }
 
     /// DCTCP's ACK for what came before a change of the CE state.
+    #[inline(never)]
     fn build_early_ack(&mut self, now: Time, ack: u64, ece: bool) -> Segment {
         self.rx.counters.acks_sent += 1;
         let mut segment = Segment {
@@ -418,6 +423,7 @@ impl Endpoint {
     }
 
     /// For the peer's NIC: what its TCP has to hear of stays due.
+    #[inline(never)]
     fn build_probe(&self, now: Time, seq: u64) -> Segment {
         let (ack, window) = (self.rx.last_acked() as u32, self.rx.window_field());
         let mut segment =

@@ -53,6 +53,7 @@ pub(crate) fn count_of(timeouts: u32) -> u8 {
 impl Sender {
     /// A switch has dropped a packet of data, or a FIN, that this sender sent. What is acknowledged is no matter; what is
     /// not outstanding was never sent.
+    #[inline(never)]
     pub(crate) fn on_dropped(&mut self, config: &Config, notification: &Notification, seq_len: u64) {
         let Some(options) = config.fastlane else { return };
         let start = unwrap_seq(self.una, notification.seq);
@@ -99,6 +100,7 @@ impl Sender {
     }
 
     /// The next retransmission that FastLane has due.
+    #[inline(never)]
     pub(crate) fn send_dropped(&mut self, config: &Config, now: Time) -> Option<Outgoing> {
         let (start, end) = match config.pfabric {
             Some(_) => self.dropped.next_within(self.una)?,

@@ -57,6 +57,7 @@ impl Sender {
     }
 
     /// The peer's NIC has answered a probe.
+    #[inline(never)]
     pub(crate) fn on_probe_answer(&mut self, config: &Config, now: Time) {
         if self.probes.asked != Asked::Sent {
             return;

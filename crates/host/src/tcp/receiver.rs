@@ -218,12 +218,14 @@ impl Receiver {
         }
     }
 
+    #[inline(never)]
     fn report_duplicate(&mut self, start: u64, end: u64) {
         self.ack_now = true;
         self.dsack = Some((start, end));
     }
 
     /// Stores a range beyond a hole and puts it first among those to report.
+    #[inline(never)]
     fn hold(&mut self, config: &Config, start: u64, end: u64) {
         // Ranges that overlap or touch: [from, to).
         let from = self.ranges.partition_point(|range| range.1 < start);
@@ -262,6 +264,7 @@ impl Receiver {
     }
 
     /// Moves what is now in order out of the ranges.
+    #[inline(never)]
     fn absorb(&mut self) {
         let in_order = self.ranges.partition_point(|range| range.0 <= self.nxt);
         for &(start, end) in &self.ranges[..in_order] {

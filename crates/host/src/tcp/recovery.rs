@@ -39,7 +39,8 @@ impl Sender {
         self.counters.ece_acks += u32::from(ece);
 
         let mut delivery = Delivery::new(now, self.rtt.min());
-        let dsack = self.take_sacks(segment, ack, &mut delivery);
+        let sacks = segment.n_sack > 0 && self.recovery != Recovery::NewReno;
+        let dsack = if sacks { self.take_sacks(segment, ack, &mut delivery) } else { None };
         let duplicate = ack == self.una && self.outstanding() > 0 && segment.seq_len() == 0 && !window_changed;
         self.counters.dup_acks += u32::from(duplicate);
         if advanced {
@@ -77,8 +78,12 @@ impl Sender {
         self.cc.on_delivered(&event);
 
         let prior_state = self.state;
-        self.try_undo(config, segment, timestamps, advanced);
-        self.take_tail_probe_ack(ack, advanced, dsack, delivery.sacked > 0);
+        if self.undo.is_some() {
+            self.try_undo(config, segment, timestamps, advanced);
+        }
+        if self.tail_probe.is_some() {
+            self.take_tail_probe_ack(ack, advanced, dsack, delivery.sacked > 0);
+        }
         self.leave_finished_states();
         let marked_before = self.board.pending();
         let reorder_due = self.detect_loss(config, now, &delivery, advanced);
@@ -124,10 +129,8 @@ impl Sender {
     }
 
     /// Processes SACK blocks; returns the DSACK, if the first block is one (RFC 2883, section 4).
+    #[inline(never)]
     fn take_sacks(&mut self, segment: &Segment, ack: u64, delivery: &mut Delivery) -> Option<(u64, u64)> {
-        if segment.n_sack == 0 || self.recovery == Recovery::NewReno {
-            return None;
-        }
         let mut dsack = None;
         let block = |&(left, right): &(u32, u32)| (unwrap_seq(ack, left), unwrap_seq(ack, right));
         for (index, (left, right)) in segment.sacks().iter().map(block).enumerate() {
@@ -157,6 +160,7 @@ impl Sender {
     }
 
     /// Without SACK: one segment of a cumulative ACK fills the hole, the rest are those that duplicate ACKs told of.
+    #[inline(never)]
     fn take_reno_ack(&mut self, acked: u64, delivery: &mut Delivery) {
         if matches!(self.state, CaState::Open | CaState::Cwr) {
             // The duplicates were reordering.
@@ -186,6 +190,7 @@ impl Sender {
     }
 
     /// A segment was overtaken by `distance` bytes: later ones may be as well, without being lost.
+    #[inline(never)]
     fn raise_reordering(&mut self, config: &Config, distance: u64) {
         if config.adaptive_reordering && self.recovery == Recovery::Sack {
             let segments = distance.div_ceil(self.window.mss).min(u64::from(config.max_reordering)) as u32;
@@ -195,6 +200,7 @@ impl Sender {
 
     /// Takes the reduction back if every retransmission since was superfluous (DSACK, RFC 3708), or if the first ACK
     /// after the retransmission echoes a timestamp from before it (Eifel, RFC 3522).
+    #[inline(never)]
     fn try_undo(&mut self, config: &Config, segment: &Segment, timestamps: bool, advanced: bool) {
         let Some(undo) = self.undo.filter(|_| config.undo) else { return };
         let Some(first) = undo.first_retransmission else { return };
@@ -221,6 +227,7 @@ impl Sender {
     }
 
     /// RFC 8985, section 7.4: if the probe repaired a loss, the window must pay for it.
+    #[inline(never)]
     fn take_tail_probe_ack(&mut self, ack: u64, advanced: bool, dsack: Option<(u64, u64)>, sacked: bool) {
         let Some(probe) = self.tail_probe.filter(|probe| ack >= probe.end) else { return };
         if !probe.is_retransmission || dsack.is_some_and(|(_, right)| right == probe.end) {
@@ -240,11 +247,15 @@ impl Sender {
     fn leave_finished_states(&mut self) {
         // An ECN reduction lasts until the data that carried CWR is acknowledged: up to there ECE is the old one.
         let over = if self.state == CaState::Cwr { self.una > self.high_seq } else { self.una >= self.high_seq };
-        if !over {
-            return;
+        if over && self.state != CaState::Open {
+            self.leave_state();
         }
+    }
+
+    #[inline(never)]
+    fn leave_state(&mut self) {
         match self.state {
-            CaState::Open => return,
+            CaState::Open => {}
             CaState::Cwr => self.window.cwnd = self.window.ssthresh.max(self.window.mss),
             CaState::Recovery => {
                 self.window.cwnd = self.window.ssthresh.max(self.window.mss);
@@ -265,20 +276,7 @@ impl Sender {
         let before = self.board.pending();
         let mut due = None;
         match self.recovery {
-            Recovery::NewReno => match self.state {
-                CaState::Recovery if advanced => {
-                    // A partial ACK: the next hole starts at its end (RFC 6582, section 3.2, step 3).
-                    self.board.mark_head_lost(self.window.mss);
-                }
-                CaState::Open | CaState::Cwr
-                    if config.fastlane.is_none()
-                        && self.una >= self.reno_recover
-                        && self.reno_sacked >= u64::from(self.reordering) * self.window.mss =>
-                {
-                    self.board.mark_head_lost(self.window.mss);
-                }
-                _ => {}
-            },
+            Recovery::NewReno => self.detect_loss_by_duplicates(config, advanced),
             Recovery::Sack => {
                 if delivery.sacked > 0 || (advanced && self.board.sacked() > 0) {
                     self.board.mark_lost_by_sack(self.reordering, self.window.mss);
@@ -294,6 +292,25 @@ impl Sender {
         due
     }
 
+    #[inline(never)]
+    fn detect_loss_by_duplicates(&mut self, config: &Config, advanced: bool) {
+        match self.state {
+            CaState::Recovery if advanced => {
+                // A partial ACK: the next hole starts at its end (RFC 6582, section 3.2, step 3).
+                self.board.mark_head_lost(self.window.mss);
+            }
+            CaState::Open | CaState::Cwr
+                if config.fastlane.is_none()
+                    && self.una >= self.reno_recover
+                    && self.reno_sacked >= u64::from(self.reordering) * self.window.mss =>
+            {
+                self.board.mark_head_lost(self.window.mss);
+            }
+            _ => {}
+        }
+    }
+
+    #[inline(never)]
     fn detect_loss_by_time(&mut self, config: &Config, now: Time) -> Option<Time> {
         if self.board.sacked() == 0 && self.board.retrans() == 0 {
             // All acknowledged bytes were sent before all outstanding ones.
@@ -322,6 +339,7 @@ impl Sender {
         }
     }
 
+    #[inline(never)]
     fn enter_recovery(&mut self, config: &Config) {
         self.counters.fast_retransmits += 1;
         if self.state == CaState::Cwr {
@@ -349,6 +367,7 @@ impl Sender {
         self.probe = None;
     }
 
+    #[inline(never)]
     pub(crate) fn enter_cwr(&mut self) {
         self.counters.ecn_reductions += 1;
         self.undo = None;
@@ -357,6 +376,7 @@ impl Sender {
         self.high_seq = self.nxt;
     }
 
+    #[inline(never)]
     fn begin_reduction(&mut self, why: Congestion) {
         self.prr = Prr { prior_cwnd: self.window.cwnd.max(1), delivered: 0, out: 0 };
         self.window.ssthresh = self.cc.reduce(why, &self.window);
@@ -366,6 +386,7 @@ impl Sender {
 
     /// The window while it is being reduced: proportional rate reduction with the slow start bound that Linux
     /// chooses (RFC 6937, section 3; `progress` adds a segment), or the threshold at once.
+    #[inline(never)]
     fn shrink(&mut self, config: &Config, delivered: u64, progress: bool) {
         let (mss, ssthresh) = (self.window.mss, self.window.ssthresh);
         if !config.prr {

@@ -43,6 +43,7 @@ impl Sender {
         self.outstanding() == 0 && waiting > 0 && self.snd_wnd < waiting.min(self.window.mss)
     }
 
+    #[inline(never)]
     pub(crate) fn arm_persist(&mut self, config: &Config, now: Time) {
         if self.timer.is_none() && self.window_blocked() {
             self.timer = Some(self.persist_timer(config, now));

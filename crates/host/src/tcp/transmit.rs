@@ -66,6 +66,7 @@ impl Sender {
         self.send_without_proof(config, now, budget)
     }
 
+    #[inline(never)]
     fn send_lost(&mut self, config: &Config, now: Time, budget: u64) -> Option<Outgoing> {
         let (start, len) = self.board.next_lost()?;
         let len = self.admit(len.min(self.size_goal(config)), self.cwnd_room().min(budget))?;
@@ -93,6 +94,7 @@ impl Sender {
         self.retransmit(config, now, start, len)
     }
 
+    #[inline(never)]
     pub(crate) fn retransmit(&mut self, config: &Config, now: Time, start: u64, len: u64) -> Option<Outgoing> {
         let head = start == self.una;
         self.board.retransmitted(start, len as u32, now);
@@ -159,6 +161,7 @@ impl Sender {
         Some(Outgoing { seq, len: len as u32, fin, psh: len == waiting, new: true, probe: false })
     }
 
+    #[inline(never)]
     fn send_fin(&mut self, config: &Config, now: Time) -> Option<Outgoing> {
         let seq = self.nxt;
         self.board.push(seq, 1, now);
@@ -168,6 +171,7 @@ impl Sender {
     }
 
     /// RFC 8985, section 7.3: new data if the peer's window admits it, else the last segment again.
+    #[inline(never)]
     fn send_tail_probe(&mut self, config: &Config, now: Time) -> Option<Outgoing> {
         if self.outstanding() == 0 || self.tail_probe.is_some() {
             return None;
@@ -194,6 +198,7 @@ impl Sender {
     }
 
     /// What the window admits if it admits anything, else an old sequence number, which the peer must answer.
+    #[inline(never)]
     fn send_window_probe(&mut self, config: &Config, now: Time) -> Option<Outgoing> {
         if !self.window_blocked() {
             return None;

@@ -126,11 +126,15 @@ impl<'a> Transport<'a> {
 
     /// Answers the client's FIN, and frees the connection when both directions are closed and acknowledged.
     pub(crate) fn close_if_done(&mut self, index: usize) {
-        let connection = &mut self.connections[index];
-        if !connection.live || !connection.ends[SERVER].rx.finished() {
-            return;
+        let connection = &self.connections[index];
+        if connection.live && connection.ends[SERVER].rx.finished() {
+            self.close(index);
         }
-        connection.ends[SERVER].close();
+    }
+
+    #[inline(never)]
+    fn close(&mut self, index: usize) {
+        self.connections[index].ends[SERVER].close();
         self.after_tcp(EndId::new(index as u32, SERVER));
         let connection = &mut self.connections[index];
         let [client, server] = &connection.ends;
@@ -156,19 +160,25 @@ impl<'a> Transport<'a> {
         if !connection.owns(id, &segment.packet) {
             return None;
         }
-        self.couple(id);
+        let has_siblings = connection.group.is_some();
+        if has_siblings {
+            self.couple(id);
+        }
         let end = &mut self.connections[id.connection()].ends[id.end()];
         let disorder_before = end.rx.counters.out_of_order;
         end.on_segment(now, &crate::connection::received(segment));
         let out_of_order = (end.rx.counters.out_of_order - disorder_before) as u32;
         self.net.charge_segment(host, out_of_order);
         self.note_segment(id, segment);
-        self.after_subflow(id);
+        if has_siblings {
+            self.after_subflow(id);
+        }
         self.after_tcp(id);
         Some(id)
     }
 
     /// Tells a guest's TCP of the drop of a packet that it sent.
+    #[inline(never)]
     pub(crate) fn notified(&mut self, segment: &Segment) {
         let packet = &segment.packet;
         if packet.flow >= DATAGRAM {
@@ -192,6 +202,7 @@ impl<'a> Transport<'a> {
     }
 
     /// Tells a guest's TCP that a switch asks it to slow down.
+    #[inline(never)]
     pub(crate) fn quenched(&mut self, segment: &Segment) {
         let packet = &segment.packet;
         if packet.flow >= DATAGRAM {

@@ -150,6 +150,7 @@ impl Transport<'_> {
     }
 
     /// Before a segment reaches an end: its law learns of the other subflows.
+    #[inline(never)]
     pub(crate) fn couple(&mut self, id: EndId) {
         let Some((number, me)) = self.connections[id.connection()].group else { return };
         let mut paths = [Path { cwnd: 1.0, rtt: 1.0, between_losses: 0.0 }; MAX_SUBFLOWS];
@@ -170,6 +171,7 @@ impl Transport<'_> {
     }
 
     /// Processes the data-level part of a segment that reached an end.
+    #[inline(never)]
     pub(crate) fn after_subflow(&mut self, id: EndId) {
         let Some((number, n)) = self.connections[id.connection()].group else { return };
         let end = &self.connections[id.connection()].ends[id.end()];
@@ -202,6 +204,7 @@ impl Transport<'_> {
     }
 
     /// Gives data to subflows as long as one can send: of these, the one with the shortest round trip.
+    #[inline(never)]
     pub(crate) fn feed(&mut self, number: u32, end: usize) {
         let now = self.net.now();
         loop {
