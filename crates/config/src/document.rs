@@ -87,6 +87,20 @@ impl Document {
         &self.table
     }
 
+    /// A copy that has of the table `of` only `key`: what is made for each entry of a table is to cost no copy of all of them.
+    #[must_use]
+    pub fn with_only(&self, of: &str, key: &str) -> Document {
+        let kept = |(name, value): (&String, &Value)| match value {
+            Value::Table(table) if name == of => {
+                let entry = table.get_key_value(key).map(|(key, value)| (key.clone(), value.clone()));
+                (name.clone(), Value::Table(entry.into_iter().collect()))
+            }
+            other => (name.clone(), other.clone()),
+        };
+        let table = self.table.iter().map(kept).collect();
+        Document { own: self.own.clone(), included: self.included.clone(), table, layers: self.layers.clone() }
+    }
+
     /// Takes `table`, of which all keys stand in the file, for what is left to read.
     pub fn replace(&mut self, table: Table) {
         self.table = table;

@@ -1,15 +1,22 @@
 //! One file of a document: its name, text and table, and which of two files gives a key its value.
 
 use crate::error::ConfigError;
-use crate::place::{line_at, line_of};
+use crate::place::{line_at, Lines};
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use toml::{Table, Value};
 
+/// Copies share it: a document is copied for each of its schemes and points.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct Part(Arc<Content>);
+
+#[derive(Debug)]
+struct Content {
     name: String,
     text: String,
     table: Table,
+    /// Read when the first fault wants its place.
+    lines: OnceLock<Lines>,
 }
 
 impl Part {
@@ -27,30 +34,31 @@ impl Part {
             };
             ConfigError::new(place(name, line), problem, remedy)
         })?;
-        Ok(Part { name: name.to_owned(), text: text.to_owned(), table })
+        Ok(Part(Arc::new(Content { name: name.to_owned(), text: text.to_owned(), table, lines: OnceLock::new() })))
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        &self.0.name
     }
 
     pub(crate) fn table(&self) -> &Table {
-        &self.table
+        &self.0.table
     }
 
     pub(crate) fn directory(&self) -> &Path {
-        Path::new(&self.name).parent().unwrap_or(Path::new(""))
+        Path::new(&self.0.name).parent().unwrap_or(Path::new(""))
     }
 
     /// `file.toml:12`: the line of the key, or of the nearest one above it.
     pub(crate) fn place(&self, path: &[String]) -> String {
-        place(&self.name, line_of(&self.text, path))
+        let lines = self.0.lines.get_or_init(|| Lines::of(&self.0.text));
+        place(&self.0.name, lines.line_of(path))
     }
 
     /// Is the key here, or more of the tables above it, than in `first`, which wins where it has a value?
     pub(crate) fn decides_beside(&self, first: &Part, path: &[String]) -> bool {
-        let (own, open) = depth(&first.table, path);
-        open && depth(&self.table, path).0 > own
+        let (own, open) = depth(&first.0.table, path);
+        open && depth(&self.0.table, path).0 > own
     }
 }
 
@@ -152,6 +160,32 @@ mod tests {
             let error = read(own).unwrap_err().to_string();
             assert!(error.starts_with(says), "{error}");
         }
+    }
+
+    #[test]
+    fn faults_find_their_places_in_one_reading_of_the_text() {
+        let keys = 5000;
+        let text: String = (0..keys).map(|n| format!("[scheme.s{n}]\nbalance = 1\n")).collect();
+        let document = Document::parse("a.toml", &text, "page").unwrap();
+        let (before, copy) = (crate::place::READINGS.with(std::cell::Cell::get), document.clone());
+        for (n, document) in (0..keys).zip([&document, &copy].into_iter().cycle()) {
+            let error = document.error(&Invalid::new(format!("scheme.s{n}.balance"), "", ""));
+            assert_eq!(error.faults()[0].place, format!("a.toml:{}", 2 * n + 2));
+        }
+        assert_eq!(crate::place::READINGS.with(std::cell::Cell::get) - before, 1);
+    }
+
+    #[test]
+    fn a_document_for_one_scheme_has_no_other() {
+        let text = "x = 1\n[scheme.a]\ny = 2\n[scheme.b]\ny = \"b\"\n[switch]\nz = 3\n";
+        let document = Document::parse("a.toml", text, "page").unwrap();
+        let only = document.with_only("scheme", "b");
+        let whole: toml::Table = "x = 1\n[scheme.b]\ny = \"b\"\n[switch]\nz = 3\n".parse().unwrap();
+        assert_eq!(*only.table(), whole);
+        assert_eq!(only.table().keys().collect::<Vec<_>>(), ["x", "scheme", "switch"]);
+        assert_eq!(document.with_only("scheme", "c").table()["scheme"], toml::Value::Table(toml::Table::new()));
+        let place = only.error(&Invalid::new("scheme.b.y", "", "")).faults()[0].place.clone();
+        assert_eq!(place, "a.toml:5");
     }
 
     #[test]

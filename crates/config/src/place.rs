@@ -1,5 +1,6 @@
 //! Places in a text: the line of a key, and the key at a position.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use toml::Spanned;
@@ -20,25 +21,60 @@ pub(crate) fn split(path: &str) -> Vec<String> {
     path.split('.').filter(|s| !s.is_empty()).map(str::to_owned).collect()
 }
 
-/// Line (from 1) of the key, or of the nearest one above it that the file has.
-pub(crate) fn line_of(text: &str, path: &[String]) -> Option<usize> {
-    let root = DeTable::parse(text).ok()?;
-    let mut offset = None;
-    let mut value: Option<&Spanned<DeValue<'_>>> = None;
-    for step in path {
-        let found = match value.map(Spanned::get_ref) {
-            None => root.get_ref().get_key_value(step.as_str()).map(|(k, v)| (k.span().start, v)),
-            Some(DeValue::Table(table)) => table.get_key_value(step.as_str()).map(|(k, v)| (k.span().start, v)),
-            Some(DeValue::Array(items)) => {
-                step.parse::<usize>().ok().and_then(|n| items.get(n)).map(|v| (v.span().start, v))
-            }
-            Some(_) => None,
-        };
-        let Some((start, next)) = found else { break };
-        offset = Some(start);
-        value = Some(next);
+/// The lines of a text's keys and of the items of its lists, from one reading: a file may have a fault in each of them.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// Of this key or item; the first is 1.
+    line: usize,
+    below: BTreeMap<String, Lines>,
+}
+
+impl Lines {
+    /// None of a text that is not TOML.
+    pub(crate) fn of(text: &str) -> Lines {
+        #[cfg(test)]
+        READINGS.with(|readings| readings.set(readings.get() + 1));
+        let Ok(root) = DeTable::parse(text) else { return Lines::default() };
+        let ends: Vec<usize> = text.bytes().enumerate().filter(|&(_, b)| b == b'\n').map(|(at, _)| at).collect();
+        let line = |at: usize| 1 + ends.partition_point(|&end| end < at);
+        Lines { line: 0, below: below(root.get_ref(), &line) }
     }
-    offset.map(|at| line_at(text, at))
+
+    /// The line of the key, or of the nearest one above it that the file has.
+    pub(crate) fn line_of(&self, path: &[String]) -> Option<usize> {
+        let mut at = self;
+        for step in path {
+            let Some(next) = at.below.get(step) else { break };
+            at = next;
+        }
+        (at.line > 0).then_some(at.line)
+    }
+}
+
+fn below(table: &DeTable<'_>, line: &dyn Fn(usize) -> usize) -> BTreeMap<String, Lines> {
+    let all = table.iter().map(|(key, value)| {
+        (key.get_ref().to_string(), Lines { line: line(key.span().start), below: inside(value.get_ref(), line) })
+    });
+    all.collect()
+}
+
+fn inside(value: &DeValue<'_>, line: &dyn Fn(usize) -> usize) -> BTreeMap<String, Lines> {
+    match value {
+        DeValue::Table(table) => below(table, line),
+        DeValue::Array(items) => {
+            let of = |(n, item): (usize, &Spanned<DeValue<'_>>)| {
+                (n.to_string(), Lines { line: line(item.span().start), below: inside(item.get_ref(), line) })
+            };
+            items.iter().enumerate().map(of).collect()
+        }
+        _ => BTreeMap::new(),
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often texts were read for their lines.
+    pub(crate) static READINGS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// The key whose name or value encloses `span` most tightly.

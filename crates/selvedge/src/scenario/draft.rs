@@ -31,7 +31,8 @@ impl Draft {
         (name, table): (&str, &SchemeTable),
         doubtful: bool,
     ) -> Result<Option<Draft>, ConfigError> {
-        let mut own = document.clone();
+        // Without the others: there may be thousands, and each has a draft.
+        let mut own = document.with_only("scheme", name);
         own.overlay_at("host", &table.rest.host, &format!("scheme.{name}.host"))?;
         own.overlay_at("switch", &table.rest.switch, &format!("scheme.{name}.switch"))?;
         let own = era::applied(&own);

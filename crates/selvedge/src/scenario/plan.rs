@@ -8,6 +8,7 @@ use super::{Room, Scenario, Seeds};
 use config::{closest, ConfigError, Document, Faults, Invalid, Wrong};
 use edge::balance::Parameter;
 use host::experiment::Experiment;
+use std::collections::{HashMap, HashSet};
 use units::Time;
 
 /// The command line's choice of schemes and seeds.
@@ -168,16 +169,19 @@ impl Plan {
         let names = names.unwrap_or_default();
         let mut schemes = Vec::new();
         let mut tables = Vec::new();
-        let others = scenario.scheme.0.iter().map(|(name, _)| name).filter(|name| !names.contains(name));
+        let runs: HashSet<&String> = names.iter().collect();
+        let declared: HashMap<&String, &toml::Table> =
+            scenario.scheme.0.iter().map(|(name, table)| (name, table)).collect();
+        let others = scenario.scheme.0.iter().map(|(name, _)| name).filter(|name| !runs.contains(name));
         for name in names.iter().chain(others) {
-            let given = scenario.scheme.0.iter().find(|(declared, _)| declared == name).map(|(_, table)| table);
+            let given = declared.get(name).copied();
             let (table, sound) = read_scheme(document, name, given);
             let doubtful = doubtful || sound.is_err();
             faults.add(sound);
             let (Some(base), Some(table)) = (&base, table) else { continue };
             let draft = Draft::new(document, &scenario, base, (name, &table), doubtful);
             let Some(planned) = faults.add(draft).flatten() else { continue };
-            if names.contains(name) && !doubtful {
+            if runs.contains(name) && !doubtful {
                 schemes.extend(faults.add(planned.finish(&scenario, name, &table, (names.len(), room))));
                 let effective = table
                     .to_table()
@@ -259,6 +263,9 @@ fn sampling_fits(scenario: &Scenario, links: usize) -> Result<(), Invalid> {
     Err(Invalid::new("record.sample_every", problem, format!("give about {least} or more, or \"0s\" for no series")))
 }
 
+/// So many unknown schemes are compared with those that are known.
+const MOST_LIKENED: usize = 100;
+
 fn chosen(scenario: &Scenario, choice: &Choice) -> Result<Vec<String>, Wrong> {
     let mut wrong = Wrong::new();
     let declared = scenario.scheme.0.iter().map(|(name, _)| name.as_str());
@@ -273,15 +280,19 @@ fn chosen(scenario: &Scenario, choice: &Choice) -> Result<Vec<String>, Wrong> {
     } else {
         BUILT_IN.iter().map(|b| (*b).to_owned()).collect()
     };
-    for (n, name) in names.iter().enumerate() {
-        if !known.contains(&name.as_str()) {
-            let remedy = match closest(name, known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`? (known: {})", known.join(", ")),
-                None => format!("known: {}; declare others as [scheme.{name}]", known.join(", ")),
+    let (all, mut seen) = (known.iter().copied().collect::<HashSet<_>>(), HashSet::new());
+    for name in &names {
+        if !all.contains(name.as_str()) {
+            // What the first are like takes a look at all that are known.
+            let few = wrong.faults().len() < MOST_LIKENED;
+            let remedy = match few.then(|| closest(name, known.iter().copied())) {
+                None => String::new(),
+                Some(Some(near)) => format!("did you mean `{near}`? (known: {})", known.join(", ")),
+                Some(None) => format!("known: {}; declare others as [scheme.{name}]", known.join(", ")),
             };
             wrong.add(Invalid::new("schemes", format!("unknown scheme `{name}`"), remedy));
         }
-        if names[..n].contains(name) {
+        if !seen.insert(name) {
             wrong.add(Invalid::value("schemes", format!("scheme `{name}` is named twice"), "name it once"));
         }
     }
