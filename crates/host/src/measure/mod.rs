@@ -7,6 +7,7 @@
 mod curve;
 mod estimate;
 mod fairness;
+mod hidden;
 mod ideal;
 mod quantile;
 mod server;

@@ -54,6 +54,7 @@ pub const RESERVED: &[&str] = &[
     "tenants",
     "notify",
     "fastlane",
+    "hidden",
     "server",
     "quench",
 ];
@@ -79,7 +80,7 @@ impl Summary {
         self.metrics.iter().find(|m| m.name == name).map(|m| m.value)
     }
 
-    fn put(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
+    pub(super) fn put(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
         self.metrics.push(Metric { name: name.into(), value, unit });
     }
 
@@ -140,6 +141,7 @@ pub fn summarise_pooled(outcomes: &[&Outcome], names: &[String], warmup: Time, b
     limiter(&mut summary, outcomes);
     tenants(&mut summary, outcomes);
     fastlane(&mut summary, outcomes);
+    super::hidden::put(&mut summary, outcomes);
     servers(&mut summary, outcomes);
     summary
 }
