@@ -83,11 +83,26 @@ pub fn certify(directory: &Path, stations: &[Station], days: u32, renew: bool) -
         })?;
         files.push((at, certificate.pem()));
     }
-    std::fs::create_dir_all(directory).map_err(|e| Error::Io("make", directory.to_owned(), e))?;
-    for (path, text) in &files {
-        replace(path, text.as_bytes()).map_err(|e| Error::Io("write", path.clone(), e))?;
+    if directory.symlink_metadata().is_ok() && !directory.is_dir() {
+        return Err(unfit(directory, "is no directory", "give another"));
     }
+    std::fs::create_dir_all(directory).map_err(|e| Error::Io("make", directory.to_owned(), e))?;
+    write(&files)?;
     Ok(files.into_iter().map(|(path, _)| path).collect())
+}
+
+/// All of them. After an error those that are new go: half an authority could sign nothing, and would be in the way.
+fn write(files: &[(PathBuf, String)]) -> Result<(), Error> {
+    let mut new = Vec::new();
+    for (path, text) in files {
+        let is_new = path.symlink_metadata().is_err();
+        if let Err(e) = replace(path, text.as_bytes()) {
+            new.iter().for_each(|path| drop(std::fs::remove_file(path)));
+            return Err(Error::Io("write", path.clone(), e));
+        }
+        new.extend(is_new.then_some(path));
+    }
+    Ok(())
 }
 
 impl Station {
@@ -249,6 +264,24 @@ mod tests {
         let error = certify(dir, &stations(&["host1"]), 30, false).unwrap_err().to_string();
         assert!(error.contains("put the authority's key beside"), "{error}");
         assert_eq!(names(dir), ["ca.pem"], "nothing was written");
+    }
+
+    #[test]
+    fn what_cannot_all_be_written_is_not_written_by_half() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = scratch.path();
+        // In the place of a certificate that would be renewed.
+        std::fs::create_dir(dir.join("host2.pem")).unwrap();
+        let error = certify(dir, &stations(&["host1", "host2"]), 30, true).unwrap_err().to_string();
+        assert!(error.contains("host2.pem: ") && error.ends_with("; give another path"), "{error}");
+        assert_eq!(names(dir), ["host2.pem"]);
+        std::fs::remove_dir(dir.join("host2.pem")).unwrap();
+        certify(dir, &stations(&["host1", "host2"]), 30, false).unwrap();
+        std::os::unix::fs::symlink("nowhere", dir.join("link")).unwrap();
+        for (place, text) in [("link", "link: is no directory; give another"), ("ca.pem", "is no directory")] {
+            let error = certify(&dir.join(place), &stations(&["host1"]), 30, false).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        }
     }
 
     #[test]

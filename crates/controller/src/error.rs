@@ -7,13 +7,13 @@ use std::path::PathBuf;
 pub enum Error {
     #[error("{0}: {1}; {2}")]
     Certificate(PathBuf, String, &'static str),
-    #[error("cannot {0} {1}: {2}")]
+    #[error("cannot {0} {1}: {2}; {remedy}", remedy = remedy(.2))]
     Io(&'static str, PathBuf, io::Error),
     #[error("{0} is in use by another controller; give this one another `store`")]
     Held(PathBuf),
     #[error("{path}: {problem}; {remedy}")]
     Store { path: PathBuf, problem: String, remedy: &'static str },
-    #[error("cannot listen on {0}: {1}")]
+    #[error("cannot listen on {0}: {1}; choose an address of this host and a port that is free")]
     Listen(String, io::Error),
     #[error("cannot serve metrics on {0}: {1}; choose another `metrics`, or bring the interface lo up")]
     Metrics(SocketAddr, io::Error),
@@ -36,4 +36,13 @@ pub enum Error {
     OtherFabric,
     #[error("no host of the topology is called {0:?}")]
     NoEdge(String),
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space",
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "give a path in a directory that is there",
+        io::ErrorKind::AlreadyExists | io::ErrorKind::IsADirectory | io::ErrorKind::InvalidInput => "give another path",
+        _ => "give a path where this user may read and write",
+    }
 }

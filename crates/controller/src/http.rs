@@ -30,14 +30,9 @@ impl Server {
     /// `url`: `https://HOST:PORT`, where the server's certificate is to be for HOST; `http://HOST:PORT` without `tls`. `None` if
     /// it is not of this form.
     pub(super) fn new(url: &str, tls: Option<Arc<rustls::ClientConfig>>) -> Option<Server> {
-        let uri: Uri = url.parse().ok()?;
+        let (uri, host, port) = parts(url)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
-        if uri.scheme_str() != Some(scheme) || uri.path().len() > 1 || uri.query().is_some() {
-            return None;
-        }
-        let host = uri.host()?.trim_start_matches('[').trim_end_matches(']').to_owned();
-        ServerName::try_from(host.clone()).ok()?;
-        Some(Server { url: url.to_owned(), host, port: uri.port_u16()?, tls })
+        (uri.scheme_str() == Some(scheme)).then(|| Server { url: url.to_owned(), host, port, tls })
     }
 
     /// Status and body; else why there was no answer.
@@ -70,6 +65,23 @@ impl Server {
             _ => Err("no connection".to_owned()),
         }
     }
+}
+
+/// Can `url` be asked: `https://HOST:PORT`, or `http://HOST:PORT` for etcd?
+pub fn is_url(url: &str) -> bool {
+    parts(url).is_some()
+}
+
+/// Scheme, host and port.
+fn parts(url: &str) -> Option<(Uri, String, u16)> {
+    let uri: Uri = url.parse().ok()?;
+    if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.path().len() > 1 || uri.query().is_some() {
+        return None;
+    }
+    let host = uri.host()?.trim_start_matches('[').trim_end_matches(']').to_owned();
+    ServerName::try_from(host.clone()).ok()?;
+    let port = uri.port_u16()?;
+    Some((uri, host, port))
 }
 
 /// A connection makes progress in a task of its own, for as long as the exchange lasts.

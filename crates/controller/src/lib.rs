@@ -27,5 +27,6 @@ pub use authority::{certify, Station};
 pub use brain::{Brain, LinkChange, Schedules, Slots, Status};
 pub use client::{operate, Client, Fetched};
 pub use error::Error;
+pub use http::is_url;
 pub use server::{run, Config, Keep};
-pub use tls::Identity;
+pub use tls::{is_name, Identity};

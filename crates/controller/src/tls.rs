@@ -34,16 +34,15 @@ impl Identity {
     pub(super) fn server(&self) -> Result<Arc<ServerConfig>, Error> {
         let (roots, chain, key) = self.load()?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let unfit = |path: &Path| wrong::<rustls::Error>(path, "give PEM files that belong together");
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
             .build()
             .map_err(wrong(&self.ca, "give the authority's certificates"))?;
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(unfit(&self.certificate))?
+            .map_err(|e| self.unfit(&e))?
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain, key)
-            .map_err(unfit(&self.key))?;
+            .map_err(|e| self.unfit(&e))?;
         // A session that is taken up again would outlive the certificate.
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
@@ -55,13 +54,12 @@ impl Identity {
     pub(super) fn client(&self) -> Result<Arc<ClientConfig>, Error> {
         let (roots, chain, key) = self.load()?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let unfit = |path: &Path| wrong::<rustls::Error>(path, "give PEM files that belong together");
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
-            .map_err(unfit(&self.certificate))?
+            .map_err(|e| self.unfit(&e))?
             .with_root_certificates(roots)
             .with_client_auth_cert(chain, key)
-            .map_err(unfit(&self.key))?;
+            .map_err(|e| self.unfit(&e))?;
         config.resumption = rustls::client::Resumption::disabled();
         Ok(Arc::new(config))
     }
@@ -78,16 +76,38 @@ impl Identity {
         }
     }
 
+    /// What does not go together, or is no certificate.
+    fn unfit(&self, error: &rustls::Error) -> Error {
+        const REMEDY: &str = "give PEM files that belong together";
+        match error {
+            rustls::Error::InvalidCertificate(_) => not_one(&self.certificate, error, "give the certificate as PEM"),
+            rustls::Error::InconsistentKeys(_) => {
+                let problem = format!("is not the key of {}", self.certificate.display());
+                Error::Certificate(self.key.clone(), problem, REMEDY)
+            }
+            other => Error::Certificate(self.key.clone(), other.to_string(), REMEDY),
+        }
+    }
+
     fn load(&self) -> Result<(RootCertStore, Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Error> {
         let mut roots = RootCertStore::empty();
         for root in certificates(&self.ca)? {
-            roots.add(root).map_err(wrong(&self.ca, "give the authority's certificates"))?;
+            roots.add(root).map_err(|e| not_one(&self.ca, &e, "give the authority's certificates"))?;
         }
         let remedy = "give the private key as PEM";
         let text = read_regular(&self.key, MAX_BYTES).map_err(wrong(&self.key, remedy))?;
         let key = PrivateKeyDer::from_pem_slice(&text).map_err(wrong(&self.key, remedy))?;
         Ok((roots, certificates(&self.certificate)?, key))
     }
+}
+
+/// Of a file that has the form of a certificate alone. The library calls each one a peer's.
+fn not_one(path: &Path, error: &rustls::Error, remedy: &'static str) -> Error {
+    let problem = match error {
+        rustls::Error::InvalidCertificate(why) => format!("holds no certificate: {why:?}"),
+        other => other.to_string(),
+    };
+    Error::Certificate(path.to_owned(), problem, remedy)
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
@@ -98,6 +118,11 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
         true => Err(Error::Certificate(path.to_owned(), "holds no certificate".to_owned(), remedy)),
         false => Ok(all),
     }
+}
+
+/// Could a certificate be for this name?
+pub fn is_name(name: &str) -> bool {
+    ServerName::try_from(name).is_ok()
 }
 
 /// Is this certificate, which the handshake has verified, for `name`?

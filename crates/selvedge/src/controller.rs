@@ -1,6 +1,7 @@
 //! `selvedge controller`: gives agents the order in which to take paths.
 
 mod file;
+mod keys;
 
 pub(crate) use file::schema;
 
@@ -72,6 +73,9 @@ pub enum ControllerError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Run(#[from] controller::Error),
+    /// The same, at the key of the configuration from which it comes.
+    #[error(transparent)]
+    Key(ConfigError),
 }
 
 /// Reads a configuration and the topology that it names.
@@ -89,7 +93,8 @@ pub fn run(command: &Controller) -> Result<(), ControllerError> {
     let (arguments, change) = match command {
         Controller::Run { arguments, logging } => {
             logging.start();
-            return Ok(controller::run(file::load(&arguments.config)?.into_config())?);
+            let (file, keys) = file::load(&arguments.config)?;
+            return controller::run(file.into_config()).map_err(|e| placed(&keys, e));
         }
         Controller::Certs(wanted) => {
             let written = controller::certify(&wanted.directory, &wanted.stations, wanted.days, wanted.renew)?;
@@ -100,14 +105,18 @@ pub fn run(command: &Controller) -> Result<(), ControllerError> {
         Controller::Fail(change) => (&change.arguments, Some((&change.link, false))),
         Controller::Heal(change) => (&change.arguments, Some((&change.link, true))),
     };
-    let file = file::load(&arguments.config)?;
+    let (file, keys) = file::load(&arguments.config)?;
     let change = change.map(|(link, up)| LinkChange { link: link.clone(), up });
-    let status = operate(&file.url, &file.identity(), change.as_ref())?;
+    let status = operate(&file.url, &file.identity(), change.as_ref()).map_err(|e| placed(&keys, e))?;
     match command {
         Controller::Status { json: true, .. } => crate::say::json(&serde_json::json!(status)),
         _ => say_on!("{}", text(&status)),
     }
     Ok(())
+}
+
+fn placed(keys: &keys::Keys, error: controller::Error) -> ControllerError {
+    keys.place(error).map_or_else(ControllerError::Run, ControllerError::Key)
 }
 
 fn text(status: &controller::Status) -> String {

@@ -1,5 +1,6 @@
 //! The controller's configuration file: strict TOML. docs/controller.md describes every key.
 
+use super::keys::Keys;
 use crate::parsed::{on_loopback, Parsed};
 use crate::topo::{self, PruneWord};
 use config::{ConfigError, Document, Faults, Invalid};
@@ -104,14 +105,16 @@ pub(crate) fn schema() -> serde_json::Value {
 ///
 /// # Errors
 /// A file that cannot be read; all that is wrong with it, and with its topology.
-pub(super) fn load(path: &Path) -> Result<File, ConfigError> {
+pub(super) fn load(path: &Path) -> Result<(File, Keys), ConfigError> {
     let name = path.display().to_string();
     let text = crate::input::read_configuration(path, MAX_FILE)?;
     let document = Document::parse(&name, &text, "docs/controller.md")?;
     let (table, mut faults) = document.read_what_can_be::<Table>();
     let made =
         table.and_then(|table| check(table, &mut faults, |file| path.parent().unwrap_or(Path::new("")).join(file)));
-    faults.unless(made)
+    let file = faults.unless(made)?;
+    let keys = Keys::new(document, &file);
+    Ok((file, keys))
 }
 
 /// The key that must be there.
@@ -128,12 +131,20 @@ fn check(table: Table, faults: &mut Faults<'_>, beside: impl Fn(&Path) -> PathBu
     let metrics = faults.note(on_loopback("metrics", table.metrics));
     let url = needed(faults, "url", table.url).and_then(|url| faults.note(check_url(url)));
     let topology = needed(faults, "topology", table.topology);
-    let topology = topology.and_then(|file| faults.add(topo::topology_of(&beside(&file))));
+    let topology = topology.and_then(|file| {
+        let file = beside(&file);
+        // What is wrong in the file is told of its own lines.
+        let there = is_readable(&file).map_err(|e| {
+            let remedy = "give the path of a scenario or a topology file, relative to this one";
+            Invalid::value("topology", format!("{} cannot be read: {e}", file.display()), remedy)
+        });
+        faults.note(there).and_then(|_| faults.add(topo::topology_of(&file)))
+    });
     let trees = topology.as_ref().map(|topology| topology.base_trees().len());
     faults.note(check_trees(trees.unwrap_or(1), table.first_port));
     let keep = faults.note(match (table.store, table.etcd.is_empty()) {
         (Some(file), true) => Ok(Keep::File(beside(&file))),
-        (None, false) => Ok(Keep::Etcd { urls: table.etcd, key: table.etcd_key }),
+        (None, false) => check_etcd(table.etcd).map(|urls| Keep::Etcd { urls, key: table.etcd_key }),
         (Some(_), false) => Err(Invalid::new("etcd", "`store` is there too", "remove one of them")),
         (None, true) => {
             let remedy = "add it, or `etcd` with URLs such as [\"http://127.0.0.1:2379\"]";
@@ -142,9 +153,15 @@ fn check(table: Table, faults: &mut Faults<'_>, beside: impl Fn(&Path) -> PathBu
     });
     let operators = needed(faults, "operators", table.operators).and_then(|names| {
         let remedy = "give the names in the certificates of those who may change links; the controller's own does";
-        faults.note(match names.is_empty() || names.iter().any(String::is_empty) {
-            true => Err(Invalid::value("operators", "names nobody", remedy)),
-            false => Ok(names),
+        faults.note(match names.iter().position(|name| !controller::is_name(name)) {
+            _ if names.is_empty() || names.iter().any(String::is_empty) => {
+                Err(Invalid::value("operators", "names nobody", remedy))
+            }
+            Some(n) => {
+                let problem = format!("no certificate can be for {:?}", shown(&names[n]));
+                Err(Invalid::value(format!("operators.{n}"), problem, remedy))
+            }
+            None => Ok(names),
         })
     });
     let mut path = |key: &str, file: Option<PathBuf>| needed(faults, key, file).map(|file| beside(&file));
@@ -168,19 +185,41 @@ fn check(table: Table, faults: &mut Faults<'_>, beside: impl Fn(&Path) -> PathBu
     })
 }
 
+/// As much of a text as a message has room for.
+fn shown(text: &str) -> String {
+    text.chars().take(60).collect()
+}
+
 fn check_listen(text: &str) -> Result<SocketAddr, Invalid> {
     text.parse().map_err(|_| {
-        let shown: String = text.chars().take(60).collect();
-        Invalid::value("listen", format!("{shown:?} is no address and port"), "write \"10.0.0.9:7443\"")
+        Invalid::value("listen", format!("{:?} is no address and port", shown(text)), "write \"10.0.0.9:7443\"")
     })
 }
 
+fn is_readable(path: &Path) -> std::io::Result<()> {
+    match std::fs::metadata(path)? {
+        meta if meta.is_dir() => Err(std::io::ErrorKind::IsADirectory.into()),
+        meta if meta.is_file() => std::fs::File::open(path).map(drop),
+        _ => Ok(()), // to open a pipe waits
+    }
+}
+
+fn check_etcd(urls: Vec<String>) -> Result<Vec<String>, Invalid> {
+    match urls.iter().position(|url| !controller::is_url(url)) {
+        None => Ok(urls),
+        Some(n) => {
+            let problem = format!("{:?} is no URL with a host and a port", shown(&urls[n]));
+            Err(Invalid::value(format!("etcd.{n}"), problem, "write \"http://127.0.0.1:2379\""))
+        }
+    }
+}
+
 fn check_url(url: String) -> Result<String, Invalid> {
-    if url.starts_with("https://") {
+    if url.starts_with("https://") && controller::is_url(&url) {
         return Ok(url);
     }
-    let shown: String = url.chars().take(60).collect();
-    Err(Invalid::value("url", format!("{shown:?} is no https URL"), "write \"https://10.0.0.9:7443\""))
+    let problem = format!("{:?} is no https URL with a host and a port", shown(&url));
+    Err(Invalid::value("url", problem, "write \"https://10.0.0.9:7443\""))
 }
 
 /// Each tree has a port of its own.

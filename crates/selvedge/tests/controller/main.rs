@@ -282,13 +282,29 @@ fn mistakes_name_file_key_and_remedy() {
     let authority = Authority::new();
     let config = authority.controller("127.0.0.1", FABRIC);
     let text = std::fs::read_to_string(&config).unwrap();
+    let damaged = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    std::fs::write(authority.path("damaged.pem"), damaged).unwrap();
+    let asked = selvedge(&["status"], &config);
+    let said = String::from_utf8_lossy(&asked.stderr).into_owned();
+    let place = "controller.toml:2: url: https://127.0.0.1:7443: ";
+    assert!(said.contains(place) && said.contains("; start the controller there"), "{said}");
     for (old, new, says) in [
         (
             "listen = \"127.0.0.1:7443\"",
             "listen = \"here\"",
             "controller.toml:1: listen: \"here\" is no address and port",
         ),
-        ("url = \"https", "url = \"http", "url: \"http://127.0.0.1:7443\" is no https URL"),
+        ("url = \"https", "url = \"http", "controller.toml:2: url: \"http://127.0.0.1:7443\" is no https URL"),
+        (
+            "url = \"https://127.0.0.1:7443\"",
+            "url = \"https://\"",
+            "controller.toml:2: url: \"https://\" is no https URL",
+        ),
+        (
+            "[\"operator\"]",
+            "[\"operator\", \"a b\"]",
+            "controller.toml:8: operators.1: no certificate can be for \"a b\"",
+        ),
         ("operators = [\"operator\"]", "operators = []", "operators: names nobody"),
         (
             "operators = ",
@@ -299,13 +315,30 @@ fn mistakes_name_file_key_and_remedy() {
         ("operators = ", "first_port = 80\noperators = ", "first_port: 80 does not do for 2 trees"),
         ("operators = ", "prune = \"none\"\noperators = ", "prune"),
         ("operators = ", "colour = 1\noperators = ", "colour"),
-        ("fabric.toml", "nothing.toml", "nothing.toml: cannot be read"),
-        ("ca = \"ca.pem\"", "ca = \"store.json.lock\"", "give certificates as PEM"),
-        ("controller.key", "ca.key", "belong together"),
-        ("store.json", "no/where.json", "cannot open"),
+        ("fabric.toml", "nothing.toml", "nothing.toml cannot be read: "),
+        ("\"fabric.toml\"", "\".\"", "controller.toml:3: topology: "),
+        ("ca = \"ca.pem\"", "ca = \"store.json.lock\"", "controller.toml:5: ca: "),
+        ("ca = \"ca.pem\"", "ca = \"damaged.pem\"", "damaged.pem: holds no certificate: BadEncoding; give"),
+        ("controller.pem", "damaged.pem", "controller.toml:6: certificate: "),
+        ("controller.pem", "nothing.pem", "nothing.pem: No such file"),
+        ("controller.key", "damaged.pem", "controller.toml:7: key: "),
+        ("controller.key", "ca.key", "controller.pem; give PEM files that belong together"),
+        ("store.json", "no/where.json", "controller.toml:4: store: cannot open"),
+        ("store.json", "damaged.pem", "is not a controller's record: "),
+        ("\"store.json\"", "\".\"", "it is no regular file; give another path"),
+        (
+            "listen = \"127.0.0.1",
+            "listen = \"198.51.100.1",
+            "controller.toml:1: listen: cannot listen on 198.51.100.1:7443: ",
+        ),
         ("store = \"store.json\"\n", "", "store: is missing"),
         ("store = ", "etcd = [\"http://127.0.0.1:1\"]\nstore = ", "etcd: `store` is there too"),
-        ("store = \"store.json\"", "etcd = [\"127.0.0.1:2379\"]", "is no URL"),
+        (
+            "store = \"store.json\"",
+            "etcd = [\"127.0.0.1:2379\"]",
+            "controller.toml:4: etcd.0: \"127.0.0.1:2379\" is no URL",
+        ),
+        ("store = \"store.json\"", "etcd = [\"http://127.0.0.1:1\"]", "controller.toml:4: etcd: http://127.0.0.1:1: "),
     ] {
         assert!(text.contains(old), "{old}");
         std::fs::write(&config, text.replacen(old, new, 1)).unwrap();
