@@ -49,7 +49,16 @@ pub fn within<T: PartialOrd + fmt::Display>(key: &str, value: T, least: T, most:
     if value >= least && value <= most {
         return Ok(());
     }
+    let [value, least, most] = [value, least, most].map(shown);
     Err(Invalid::value(key, format!("{value} is out of range"), format!("give {least} to {most}")))
+}
+
+/// A value as people write it. A time of zero prints as picoseconds, by which files of results know it.
+pub fn shown(value: impl fmt::Display) -> String {
+    match value.to_string().as_str() {
+        "0ps" => "0s".to_owned(),
+        other => other.to_owned(),
+    }
 }
 
 /// The same for a time; the remedy has the quotes that TOML wants.
@@ -57,8 +66,9 @@ pub fn within<T: PartialOrd + fmt::Display>(key: &str, value: T, least: T, most:
 /// # Errors
 /// As [`within`].
 pub fn within_time(key: &str, value: Time, least: Time, most: Time) -> Result<(), Invalid> {
+    let [least_shown, most_shown] = [least, most].map(shown);
     within(key, value, least, most)
-        .map_err(|_| Invalid::value(key, format!("{value} is out of range"), format!("give \"{least}\" to \"{most}\"")))
+        .map_err(|invalid| Invalid::value(key, invalid.problem, format!("give \"{least_shown}\" to \"{most_shown}\"")))
 }
 
 /// The same for a range that other keys decide.
@@ -67,4 +77,23 @@ pub fn within_time(key: &str, value: Time, least: Time, most: Time) -> Result<()
 /// As [`within`].
 pub fn within_others<T: PartialOrd + fmt::Display>(key: &str, value: T, least: T, most: T) -> Result<(), Invalid> {
     within(key, value, least, most).map_err(|invalid| Invalid::new(invalid.key, invalid.problem, invalid.remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_stands_in_a_unit_that_people_write() {
+        let said = |invalid: Invalid| format!("{}; {}", invalid.problem, invalid.remedy);
+        let (zero, least, most) = (Time::ZERO, Time::from_us(1), Time::from_secs(2));
+        assert_eq!(said(within("k", zero, least, most).unwrap_err()), "0s is out of range; give 1us to 2s");
+        assert_eq!(said(within("k", most, zero, least).unwrap_err()), "2s is out of range; give 0s to 1us");
+        assert_eq!(said(within_others("k", most, zero, least).unwrap_err()), "2s is out of range; give 0s to 1us");
+        assert_eq!(
+            said(within_time("k", zero, least, most).unwrap_err()),
+            "0s is out of range; give \"1us\" to \"2s\""
+        );
+        assert_eq!(said(within("k", 9, 0, 8).unwrap_err()), "9 is out of range; give 0 to 8");
+    }
 }

@@ -19,5 +19,5 @@ pub use document::Document;
 pub use error::{both, closest, ConfigError, Fault};
 pub use faults::Faults;
 pub use invalid::{Invalid, Wrong};
-pub use keys::{check, within, within_others, within_time, Key, Role};
+pub use keys::{check, shown, within, within_others, within_time, Key, Role};
 pub use values::OrOff;

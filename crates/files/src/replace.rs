@@ -1,7 +1,7 @@
 //! Files that a crash must not leave half-written.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,6 +33,25 @@ pub fn replace_as(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
+/// The same for a file that a person names: of a symbolic link the file that it names is replaced, and to a pipe or a device is
+/// written. A file has the permissions `mode`, and one that is
+/// replaced of these no more than it had.
+///
+/// # Errors
+/// As [`replace`]; a link to what is not there.
+pub fn put(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    match fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        Ok(meta) if meta.is_file() => replace_as(&fs::canonicalize(path)?, bytes, mode & meta.permissions().mode()),
+        Ok(_) => fs::OpenOptions::new().write(true).open(path)?.write_all(bytes),
+        Err(e) if e.kind() == ErrorKind::NotFound && path.is_symlink() => {
+            Err(io::Error::new(ErrorKind::NotFound, "it is a symbolic link to what is not there"))
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound => replace_as(path, bytes, mode),
+        Err(e) => Err(e),
+    }
+}
+
 fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
     // The mask of this process, and the permissions of a leftover, are not what was asked for.
@@ -46,4 +65,46 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_a_link_names_is_replaced_and_a_pipe_is_written_to() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = |name: &str| scratch.path().join(name);
+        put(&path("file"), b"old", 0o640).unwrap();
+        symlink("file", path("link")).unwrap();
+        put(&path("link"), b"new", 0o600).unwrap();
+        assert!(path("link").is_symlink() && fs::read(path("file")).unwrap() == b"new");
+        assert_eq!(fs::metadata(path("file")).unwrap().permissions().mode() & 0o777, 0o600);
+        put(&path("file"), b"newer", 0o644).unwrap();
+        assert_eq!(fs::metadata(path("file")).unwrap().permissions().mode() & 0o777, 0o600);
+        nix::unistd::mkfifo(&path("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        std::thread::scope(|scope| {
+            let read = scope.spawn(|| fs::read(path("pipe")).unwrap());
+            put(&path("pipe"), b"through", 0o600).unwrap();
+            assert_eq!(read.join().unwrap(), b"through");
+        });
+    }
+
+    #[test]
+    fn a_link_to_nothing_and_a_directory_stay_as_they_are() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = |name: &str| scratch.path().join(name);
+        symlink("nowhere", path("link")).unwrap();
+        symlink("round", path("round")).unwrap();
+        fs::create_dir(path("directory")).unwrap();
+        for (name, says) in
+            [("link", "symbolic link to what is not there"), ("round", "symbolic links"), ("directory", "directory")]
+        {
+            let error = put(&path(name), b"x", 0o600).unwrap_err().to_string();
+            assert!(error.contains(says), "{name}: {error}");
+        }
+        assert!(!path("nowhere").exists() && path("link").is_symlink());
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 3);
+    }
 }

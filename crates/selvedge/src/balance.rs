@@ -49,8 +49,8 @@ impl BalanceKeys {
             if let Some((other, ..)) = self.values[..n].iter().find(|(_, earlier, _)| earlier == parameter) {
                 wrong.add(Invalid::value(path, format!("means the same as `{other}`"), "remove one of them"));
             } else if !parameter.allows(*value) {
-                let remedy = format!("give \"{}\" to \"{}\"", parameter.least, parameter.most);
-                wrong.add(Invalid::value(path, format!("{value} is out of range"), remedy));
+                let remedy = format!("give \"{}\" to \"{}\"", parameter.least.shown(), parameter.most.shown());
+                wrong.add(Invalid::value(path, format!("{} is out of range", value.shown()), remedy));
             }
         }
         let (_, scheme) = self.scheme(usual);

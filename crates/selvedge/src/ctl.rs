@@ -33,7 +33,7 @@ pub struct Ctl {
 fn timeout(text: &str) -> Result<Time, String> {
     match text.parse() {
         Ok(time) if (Time::from_ms(1)..=Time::from_secs(3600)).contains(&time) => Ok(time),
-        Ok(time) => Err(format!("{time} is out of range: write 1ms to 3600s")),
+        Ok(time) => Err(format!("{} is out of range: write 1ms to 3600s", config::shown(time))),
         Err(_) => Err("it is no time with its unit: write \"3s\" or \"500ms\"".into()),
     }
 }

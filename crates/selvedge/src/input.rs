@@ -42,6 +42,29 @@ pub(crate) fn scenario_text(name: &str, text: &str) -> Result<Document, ConfigEr
     Document::parse_including(name, text, SCENARIOS, &included)
 }
 
+/// Keys that have been read when `--set` changes the scenario, and what to do instead.
+const READ_BEFORE: [(&str, &str); 4] = [
+    ("sweep", "change the file, or choose points with --at"),
+    ("result", "change the file; it is for `selvedge repro`"),
+    ("mode", "change the file; it is for `selvedge repro`"),
+    ("include", "change the file, or set the keys that the other file would give"),
+];
+
+/// Applies a `--set`.
+///
+/// # Errors
+/// A key that nothing can set any more, or that cannot be set at all.
+pub(crate) fn set(document: &mut Document, assignment: &str) -> Result<(), ConfigError> {
+    let key = assignment.split('=').next().unwrap_or_default().trim();
+    match READ_BEFORE.iter().find(|(first, _)| key.split('.').next() == Some(first)) {
+        None => document.set(assignment),
+        Some((first, remedy)) => {
+            let problem = format!("`{first}` is read before --set changes the scenario");
+            Err(ConfigError::new(format!("--set {assignment}"), problem, *remedy))
+        }
+    }
+}
+
 /// The configuration of a daemon, as text: only a regular file, because a daemon that waits for a pipe serves nobody.
 ///
 /// # Errors

@@ -36,7 +36,7 @@ pub(crate) fn parts(path: &Path, set: &[String]) -> Result<(Document, Option<Axe
         document.take(key);
     }
     for assignment in set {
-        document.set(assignment)?;
+        input::set(&mut document, assignment)?;
     }
     if let Err(mut all) = checked {
         // What is wrong without mode and sweep is told in the same answer.
@@ -118,7 +118,7 @@ pub(crate) fn print_as(results: &Results, label: &str, how: &str) {
     say!(
         "{} {how} after {} of warm-up, seeds {}; intervals are 95% over seeds, differences against {}\n",
         scenario.duration,
-        scenario.warmup,
+        config::shown(scenario.warmup),
         scenario.seeds,
         results.schemes.first().map_or("-", |s| &s.name)
     );

@@ -178,7 +178,8 @@ fn schemes() -> [String; 2] {
         rows += &format!("| `{}` |{aliases} | {} |\n", scheme.name, scheme.about);
         for p in scheme.parameters {
             let names = quoted(&mut p.names(), " or ");
-            parameters += &format!("| `{}` | {names} | {} | {} | {} |\n", scheme.name, p.default, p.range(), p.about);
+            parameters +=
+                &format!("| `{}` | {names} | {} | {} | {} |\n", scheme.name, p.default.shown(), p.range(), p.about);
         }
     }
     [rows, parameters]

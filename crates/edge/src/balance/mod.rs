@@ -126,7 +126,7 @@ impl Parameter {
     pub fn range(&self) -> String {
         match self.default {
             Quantity::Word(word) => word.of.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
-            _ => format!("{} to {}", self.least, self.most),
+            _ => format!("{} to {}", self.least.shown(), self.most.shown()),
         }
     }
 
@@ -209,6 +209,16 @@ impl Quantity {
             Quantity::Time(time) => time.as_ns(),
         };
         u32::try_from(units).unwrap_or(u32::MAX)
+    }
+}
+
+impl Quantity {
+    /// As people write it. A time of zero prints as picoseconds, by which files of results know it.
+    pub fn shown(self) -> String {
+        match self {
+            Quantity::Time(Time::ZERO) => "0s".to_owned(),
+            other => other.to_string(),
+        }
     }
 }
 
@@ -350,7 +360,7 @@ impl FromStr for Balance {
             let parameter = &scheme.parameters[place];
             let value = parameter.parse(text)?;
             if !parameter.allows(value) {
-                return Err(format!("{key} {value} is out of range: give {}", parameter.range()));
+                return Err(format!("{key} {} is out of range: give {}", value.shown(), parameter.range()));
             }
             balance.values[place] = value;
         }

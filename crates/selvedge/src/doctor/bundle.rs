@@ -44,7 +44,7 @@ pub fn write(file: &Path, diagnosis: &Diagnosis, config: Option<&Path>, socket: 
         "agent": agent(socket),
         "host": host,
     });
-    files::replace(file, format!("{bundle:#}\n").as_bytes())
+    files::put(file, format!("{bundle:#}\n").as_bytes(), 0o600)
 }
 
 /// The agent's answers to all that only asks.

@@ -89,7 +89,7 @@ fn measure(arguments: &BenchArguments, rtt: Time) -> Result<Row, Failure> {
     document.set(&format!("duration={}", arguments.duration.saturating_add(warmup)))?;
     document.set(&format!("warmup={warmup}"))?;
     for assignment in &arguments.set {
-        document.set(assignment)?;
+        crate::input::set(&mut document, assignment)?;
     }
     let plan = Plan::new(&document, &Choice { schemes: vec![arguments.scheme.clone()], seeds: None })?;
     let experiment = plan.schemes[0].experiment(1);

@@ -54,7 +54,7 @@ impl Specification {
             document.take(key);
         }
         for assignment in &self.set {
-            document.set(assignment)?;
+            crate::input::set(&mut document, assignment)?;
         }
         // Without a choice, the file's schemes; of a fabric in one line, the first built-in one.
         let schemes = self.scheme.iter().cloned().collect();

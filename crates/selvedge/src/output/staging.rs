@@ -18,6 +18,8 @@ pub enum StagingError {
     Foreign(PathBuf),
     #[error("{dir} holds {file:?}, which no run of selvedge wrote, and --force replaces only what a run wrote; move it away or choose another directory")]
     ForeignFile { dir: PathBuf, file: String },
+    #[error("{0} is a symbolic link to what is not there; make that directory, or choose another")]
+    Dangling(PathBuf),
     #[error("{0} cannot be the name of a results directory; give a path such as out/run1")]
     Name(PathBuf),
     #[error("cannot write {path}: {source}; {}", remedy(source))]
@@ -174,6 +176,9 @@ fn check(target: &Path, force: bool) -> Result<(), StagingError> {
     if fs::symlink_metadata(target).is_err() {
         return Ok(());
     }
+    if target.is_symlink() && !target.exists() {
+        return Err(StagingError::Dangling(target.to_owned()));
+    }
     let Ok(found) = manifest::foreign(target) else { return Err(StagingError::Foreign(target.to_owned())) };
     let empty = fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
     match found {
@@ -275,6 +280,9 @@ mod tests {
         Manifest::default().write(&target).unwrap();
         assert!(matches!(Staging::new(&target, true), Err(StagingError::ForeignFile { .. })));
         assert!(target.join("thesis.tex").exists());
+        std::os::unix::fs::symlink("nowhere", dir.join("link")).unwrap();
+        assert!(matches!(Staging::new(&dir.join("link"), true), Err(StagingError::Dangling(_))));
+        assert!(dir.join("link").is_symlink() && !dir.join("nowhere").exists());
         assert!(matches!(Staging::new(&target.join("thesis.tex"), true), Err(StagingError::Foreign(_))));
     }
 }

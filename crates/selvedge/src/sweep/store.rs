@@ -38,6 +38,9 @@ impl Store {
             Err(ConfigError::new(dir.display().to_string(), problem.to_owned(), remedy))
         };
         match fs::read_dir(dir) {
+            Err(e) if e.kind() == ErrorKind::NotFound && dir.is_symlink() => {
+                return fail("is a symbolic link to what is not there");
+            }
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) if e.kind() == ErrorKind::NotADirectory => return fail("is no directory"),
             Err(e) => return fail(&format!("cannot be read: {e}")),
@@ -187,5 +190,8 @@ mod tests {
         assert!(said.contains("holds files, and none of a sweep; choose another directory"), "{said}");
         let said = Store::at(&dir.join("thesis.tex"), false).unwrap_err().to_string();
         assert!(said.contains("is no directory"), "{said}");
+        std::os::unix::fs::symlink("nowhere", dir.join("link")).unwrap();
+        let said = Store::at(&dir.join("link"), false).unwrap_err().to_string();
+        assert!(said.contains("is a symbolic link to what is not there; choose another"), "{said}");
     }
 }

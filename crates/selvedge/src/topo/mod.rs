@@ -137,5 +137,5 @@ fn print<T: serde::Serialize>(json: bool, value: &T, text: fn(&T) -> String) {
 fn draw(fabric: &Fabric, file: Option<&PathBuf>, trees: bool) -> Result<(), TopoError> {
     let Some(file) = file else { return Ok(()) };
     let picture = picture::draw(fabric, file, trees)?;
-    std::fs::write(file, picture).map_err(|e| TopoError::Write(file.clone(), e))
+    files::put(file, picture.as_bytes(), 0o644).map_err(|e| TopoError::Write(file.clone(), e))
 }

@@ -8,6 +8,7 @@ mod records;
 mod repro;
 mod results;
 mod scenarios;
+mod settings;
 mod site;
 mod stop;
 mod sweep;
