@@ -80,7 +80,7 @@ impl Summary {
         self.metrics.iter().find(|m| m.name == name).map(|m| m.value)
     }
 
-    pub(super) fn put(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
+    fn put(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
         self.metrics.push(Metric { name: name.into(), value, unit });
     }
 
@@ -141,7 +141,9 @@ pub fn summarise_pooled(outcomes: &[&Outcome], names: &[String], warmup: Time, b
     limiter(&mut summary, outcomes);
     tenants(&mut summary, outcomes);
     fastlane(&mut summary, outcomes);
-    super::hidden::put(&mut summary, outcomes);
+    for (name, count) in super::hidden::drops(outcomes) {
+        summary.put(name, count, "count");
+    }
     servers(&mut summary, outcomes);
     summary
 }
