@@ -96,16 +96,28 @@ SV_FN void sv_forget(void)
 #endif
 }
 
-/* The same for a number that is not in memory. */
+/*
+ * The same for a number that is not in memory: the verifier knows nothing more of it. It follows what is spilled to the stack at
+ * multiples of eight, hence the odd places.
+ */
 SV_FN u32 sv_forget32(u32 value)
 {
 #ifdef __bpf__
-	volatile u32 copy = value;
+	struct {
+		u32 even;
+		volatile u32 odd;
+	} __attribute__((aligned(8))) copy;
 
-	return copy;
+	copy.odd = value;
+	return copy.odd;
 #else
 	return value;
 #endif
+}
+
+SV_FN u64 sv_forget64(u64 value)
+{
+	return (u64)sv_forget32((u32)(value >> 32)) << 32 | sv_forget32((u32)value);
 }
 
 /*
@@ -115,9 +127,13 @@ SV_FN u32 sv_forget32(u32 value)
 SV_FN u32 sv_forget8(u32 value)
 {
 #ifdef __bpf__
-	volatile u8 byte = (u8)value;
+	struct {
+		u8 even;
+		volatile u8 odd;
+	} __attribute__((aligned(2))) copy;
 
-	return byte;
+	copy.odd = (u8)value;
+	return copy.odd;
 #else
 	return value;
 #endif

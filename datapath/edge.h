@@ -276,8 +276,10 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 	sv_offer(c, p);
 	if (c->vcc && !(sv_vcc_begun(c->vcc) && c->flow->phase == SV_FLOW_OPEN))
 		class = SV_CLASS_OF(c, p, 1);
+	class = (u8)sv_forget8(class);
 	SV_LOCK(c->flow_lock);
-	result = sv_track(c, p, class, 1);
+	result = sv_forget32(sv_track(c, p, class, 1));
+	sv_forget();
 	if (c->vcc && p->proto == SV_PROTO_TCP) {
 		result |= sv_vcc_egress(c->vcc, c->vcc_conf, sv_limit_follows(c->limit), p, c->now);
 		sv_limit_note_first(c->limit, &c->vcc->conn, p);
@@ -285,6 +287,8 @@ SV_FN u32 sv_egress(struct sv_ctx *c, struct sv_packet *p)
 	} else if (c->conn && p->proto == SV_PROTO_TCP) {
 		sv_limit_out(c->limit, c->conn, c->bound, p, c->now);
 	}
+	result = sv_forget32(result);
+	sv_forget();
 	/* Cell and label are read and committed under this one hold, or two CPUs could mix two cells' labels. */
 	if (!(result & SV_POLICED) && sv_balance_egress(&c->conf->balance, c->balance, &c->paths, c->hash, c->now, p))
 		result |= SV_CELL_OPENED;
@@ -327,16 +331,19 @@ SV_FN u32 sv_ingress(struct sv_ctx *c, struct sv_packet *p)
 	}
 	if (c->vcc && !(sv_vcc_begun(c->vcc) && c->flow->phase == SV_FLOW_OPEN))
 		class = SV_CLASS_OF(c, p, 0);
+	class = (u8)sv_forget8(class);
 	gradient = sv_sample(c);
 	SV_LOCK(c->flow_lock);
-	result = sv_track(c, p, class, 0);
+	result = sv_forget32(sv_track(c, p, class, 0));
+	sv_forget();
 	if (sv_flow_note_cell(c->flow, p))
 		result |= SV_CELL_LATE;
 	if (c->vcc && p->proto == SV_PROTO_TCP)
 		result |= sv_vcc_ingress(c->vcc, c->vcc_conf, c->limit, gradient, p, c->now);
 	else if (c->conn && p->proto == SV_PROTO_TCP)
 		result |= sv_limit_in(c->limit, gradient, c->conn, c->bound, p, c->now);
-	sv_show_ecn(c, p, result, congested);
+	sv_forget();
+	sv_show_ecn(c, p, sv_forget32(result), congested);
 	SV_UNLOCK(c->flow_lock);
 	return result;
 }

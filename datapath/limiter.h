@@ -236,18 +236,21 @@ SV_FN u32 sv_spring_path(const struct sv_limit *l, u16 path)
 SV_FN u32 sv_spring_ack(struct sv_bound *b, const struct sv_conn *t, const struct sv_limit *l, s32 gradient,
 			const struct sv_packet *p)
 {
-	u32 least = SV_CONN_INITIAL_SEGMENTS * t->mss, used = sv_conn_used(t), before, after, ssthresh = 0;
-	u32 path = sv_spring_path(l, b->spring_path), queue = sv_spring_share(l, t->snd_una - t->iss), share = queue + path;
+	u32 least = SV_CONN_INITIAL_SEGMENTS * t->mss, before, after, ssthresh = 0;
+	u32 path = sv_forget32(sv_spring_path(l, b->spring_path)), queue, share;
 
-	before = b->spring ? b->spring : sv_max32(least, share);
-	after = sv_spring_window(l, gradient, t->mss, before, &ssthresh);
+	queue = sv_forget32(sv_spring_share(l, t->snd_una - t->iss));
+	share = queue + path;
+	before = sv_forget32(b->spring ? b->spring : sv_max32(least, share));
+	after = sv_forget32(sv_spring_window(l, gradient, t->mss, before, &ssthresh));
 	/* Beyond its share of a long path a window grows by that of the queue a round trip at most: it hears of what it did so much later. */
 	if (path && before > share && after > before)
 		after = before + sv_mul_div32(t->mss, queue, before);
-	after = sv_max32(sv_spring_even(l, t->mss, share, before, after), path);
-	after = sv_max32(after, SV_SPRING_LEAST_SEGMENTS * t->mss);
-	if (after > before && before >= sv_max32(least, path ? share : 0) && before / 2 >= used)
+	after = sv_forget32(sv_spring_even(l, t->mss, share, before, sv_forget32(after)));
+	after = sv_max32(sv_max32(after, path), SV_SPRING_LEAST_SEGMENTS * t->mss);
+	if (after > before && before >= sv_max32(least, path ? share : 0) && before / 2 >= sv_conn_used(t))
 		after = before;
+	after = sv_forget32(after);
 	b->spring = sv_max32(sv_min32(after, (u32)p->window << sv_conn_scale(t)), t->mss);
 	return after < before ? SV_LIMITED : 0;
 }

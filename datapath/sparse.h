@@ -152,7 +152,7 @@ SV_FN u32 sv_sparse_burst(u64 rate)
 /* What it has to pay for once this segment is sent. `most`: bytes that a flow sends first. */
 SV_FN u32 sv_sparse_level(struct sv_sparse_flow *f, u64 rate, u64 share, u32 most, u32 bytes, u64 now)
 {
-	u32 owes = sv_sparse_owes(f, rate, share, bytes <= SV_SPARSE_SMALL && !(f->flags & SV_SPARSE_LARGE), now);
+	u32 owes = sv_forget32(sv_sparse_owes(f, rate, share, bytes <= SV_SPARSE_SMALL && !(f->flags & SV_SPARSE_LARGE), now));
 
 	if (!owes)
 		f->flags &= SV_SPARSE_SHARED;
@@ -188,9 +188,9 @@ SV_FN u32 sv_sparse_find(const struct sv_sparse *s, struct sv_sparse_flow *set, 
 	for (i = 0; i < SV_SPARSE_WAYS; i++) {
 		struct sv_sparse_flow *f = &set[i];
 
-		if (sv_sparse_waits(s, f, queued, now))
+		if (sv_forget8((u32)sv_sparse_waits(s, f, queued, now)))
 			continue;
-		if (!sv_sparse_owes(f, rate, share, !(f->flags & SV_SPARSE_LARGE), now)) {
+		if (!sv_forget32(sv_sparse_owes(f, rate, share, !(f->flags & SV_SPARSE_LARGE), now))) {
 			*f = none;
 			return i;
 		}
@@ -241,14 +241,16 @@ SV_FN int sv_sparse_goes_first(struct sv_sparse *s, struct sv_sparse_flow *set, 
 		f->flags &= (u8)~SV_SPARSE_SHARED;
 	if (f->tag != (u16)(hash >> 16))
 		f->flags |= SV_SPARSE_SHARED;
-	burst = sv_sparse_burst(rate);
+	burst = sv_forget32(sv_sparse_burst(rate));
 	most = burst / 2;
-	had = sv_sparse_level(f, rate, share, most, bytes, now);
-	paid = sv_sparse_paid(rate / 2, s->at, now);
-	all = (s->level > paid ? s->level - paid : 0) + sv_min32(bytes, most + 1);
+	had = sv_forget32(sv_sparse_level(f, rate, share, most, bytes, now));
+	sv_forget();
+	paid = sv_forget32(sv_sparse_paid(rate / 2, s->at, now));
+	all = sv_forget32((s->level > paid ? s->level - paid : 0) + sv_min32(bytes, most + 1));
 
 	first = (queued || unpaid) && !waits && !(f->flags & SV_SPARSE_BULK) && had <= most &&
 		all <= (had <= SV_SPARSE_FEW ? 2 * burst : burst);
+	first = (int)sv_forget8((u32)first);
 	if (first) {
 		s->at = now;
 		s->level = all;

@@ -292,9 +292,10 @@ static __always_inline int from_guest(struct __sk_buff *skb, const int plain)
 			peer = bpf_map_lookup_elem(&peers, &id);
 			if (peer && !within_share(skb, ifindex, port, peer, p, parsed, was_cut, plain))
 				return TC_ACT_SHOT;
-			if (peer)
-				return to_peer(skb, ifindex, counters, conf, port, peer, id, found->out_mac, slot, p, parsed,
-					       was_cut, plain);
+			if (peer) {
+				__builtin_memcpy(scratch->mac, found->out_mac, 6);
+				goto to_peer;
+			}
 		}
 	}
 	if (!carries(parsed) && skb->protocol != bpf_htons(SV_ETHERTYPE_ARP))
@@ -329,7 +330,8 @@ static __always_inline int from_guest(struct __sk_buff *skb, const int plain)
 		goto pass;
 	target = route->target;
 	if (route->kind == SV_ROUTE_PEER) {
-		peer = bpf_map_lookup_elem(&peers, &target);
+		id = target;
+		peer = bpf_map_lookup_elem(&peers, &id);
 		if (!peer)
 			goto pass;
 		if (plain && p->proto == SV_HYG_PROTO)
@@ -340,7 +342,8 @@ static __always_inline int from_guest(struct __sk_buff *skb, const int plain)
 			slot = make_flow(p, port->vni, OUT, ifindex);
 		if (slot && epoch && source == SOURCE_OWN)
 			cache_egress_lookup(slot, p, port->vni, epoch, ifindex, route);
-		return to_peer(skb, ifindex, counters, conf, port, peer, target, route->mac, slot, p, parsed, was_cut, plain);
+		__builtin_memcpy(scratch->mac, route->mac, 6);
+		goto to_peer;
 	}
 	to = bpf_map_lookup_elem(&ports, &target);
 	/* While a port changes its network, a route may still lead to it from the old one. */
@@ -355,6 +358,9 @@ static __always_inline int from_guest(struct __sk_buff *skb, const int plain)
 	/* The port took it for another station's; before Linux 6.15 the other guest would, too. */
 	bpf_skb_change_type(skb, 0 /* PACKET_HOST */);
 	return deliver(skb, counters, target, to, 0);
+
+to_peer:
+	return to_peer(skb, ifindex, counters, conf, port, peer, id, scratch->mac, slot, p, parsed, was_cut, plain);
 
 pass:
 	verdict = leave(skb, conf, port, p, parsed);

@@ -53,12 +53,14 @@ struct {
 static const u8 empty_flow[sizeof(struct sv_limited)];
 static const struct sv_limiter_counts no_counts;
 
-/* The segment at hand, and how the limiter's queue stands that it is about to pass. */
+/* The segment at hand, and of the limiter that it passes: how the queue stands, the limit as it is now, the way to the queue. */
 struct passing {
 	struct sv_packet p;
 	struct standing queue;
+	struct sv_limit limit;
+	struct way way;
 	u32 first; /* 1: it goes past the queue */
-	u32 pad;
+	u32 parsed; /* 1 + SV_PARSE_*; 0 as long as nobody has looked */
 };
 
 /* What lies in a map the verifier need not follow byte by byte, unlike the stack. */
@@ -69,10 +71,16 @@ struct {
 	__type(value, struct passing);
 } limit_scratch SEC(".maps");
 
-static __always_inline struct passing *new_passing(void)
+static __always_inline struct passing *this_passing(void)
 {
 	u32 zero = 0;
-	struct passing *at = bpf_map_lookup_elem(&limit_scratch, &zero);
+
+	return bpf_map_lookup_elem(&limit_scratch, &zero);
+}
+
+static __always_inline struct passing *new_passing(void)
+{
+	struct passing *at = this_passing();
 
 	if (at)
 		__builtin_memset(at, 0, sizeof(*at));
@@ -248,37 +256,39 @@ static __noinline int apply_law(struct __sk_buff *skb, struct sv_limiter *l, con
 	u64 now = bpf_ktime_get_ns();
 	struct sv_limiter_counts *counts;
 	struct sv_limited *flow;
+	struct sv_limit *limit;
 	struct sv_packet *p;
-	struct sv_limit limit;
 	u32 result = 0, unread;
 
 	if (!l || !key || !at)
 		return 0;
 	p = &at->p;
-	limit = l->limit;
+	limit = &at->limit;
+	*limit = l->limit;
 	unread = at->queue.queued == UNKNOWN_BACKLOG;
-	limit.backlog = unread ? 0 : sv_min32(at->queue.queued + at->queue.unpaid, SV_LIMIT_MAX_BACKLOG);
-	limit.flags = (u8)((limit.flags & SV_LIMIT_HOLD) | (at->first ? SV_LIMIT_FIRST : 0));
-	limit.flows = l->share ? (u16)l->flows : 0;
+	limit->backlog = unread ? 0 : sv_min32(at->queue.queued + at->queue.unpaid, SV_LIMIT_MAX_BACKLOG);
+	limit->flags = (u8)((limit->flags & SV_LIMIT_HOLD) | (at->first ? SV_LIMIT_FIRST : 0));
+	limit->flows = l->share ? (u16)l->flows : 0;
 	if (l->share)
-		sv_limit_widen(&limit, l->share);
+		sv_limit_widen(limit, l->share);
+	sv_forget();
 	p->dirty = 0;
 	if (unread) {
 		;
-	} else if (limit.law == SV_LIMIT_ECN) {
+	} else if (limit->law == SV_LIMIT_ECN) {
 		if (limited_way)
-			result = sv_limit_mark(&limit, p);
+			result = sv_limit_mark(limit, p);
 	} else if (p->proto == SV_PROTO_TCP) {
 		flow = find_limited(p, key, limited_way);
 		if (!flow)
 			result = SV_NO_ROOM;
 		else if (limited_way)
-			result = before_queue(l, flow, &limit, p, now);
+			result = before_queue(l, flow, limit, p, now);
 		else
-			result = on_the_way_back(l, flow, &limit, p, now);
+			result = on_the_way_back(l, flow, limit, p, now);
 		if (flow && flow->outside && flow->flow.seen & SV_FLOW_SETTLED)
 			settle(flow, key->ifindex);
-		if (flow && sv_limit_follows(&limit) && sv_conn_recalls(&flow->conn, p))
+		if (flow && sv_limit_follows(limit) && sv_conn_recalls(&flow->conn, p))
 			recall(flow, p, key->ifindex, limited_way);
 	}
 	/* What goes out and needs nothing is most of it, and pays for no counting. */
@@ -290,8 +300,8 @@ static __noinline int apply_law(struct __sk_buff *skb, struct sv_limiter *l, con
 			counts->acks += !limited_way && !unread;
 			counts->lowered += !!(p->dirty & SV_DIRTY_WINDOW);
 			if (result & SV_LIMITED) {
-				counts->cuts += limit.law == SV_LIMIT_SPRING;
-				counts->marked += limit.law != SV_LIMIT_SPRING;
+				counts->cuts += limit->law == SV_LIMIT_SPRING;
+				counts->marked += limit->law != SV_LIMIT_SPRING;
 			}
 		}
 	}
@@ -372,82 +382,83 @@ static __noinline int schedule(struct __sk_buff *skb, struct sv_limiter *l, cons
 	return 0;
 }
 
-/*
- * One of the port's limiters. `parsed`: of the segment that `p` describes; above any SV_PARSE_* as long as nobody has looked.
- * Returns -1 if it is to be dropped.
- */
-#define NOT_PARSED 0x100
-static __always_inline int apply(struct __sk_buff *skb, struct sv_limiter *l, const struct sv_limiter_key *key,
-				 struct passing *at, int *parsed, u32 limited_way)
-{
-	int paced = limited_way && l->rate;
+/* Of the limiter that a segment came to. */
+#define PASSED 0x1u	/* there is one */
+#define PASSED_BOTH 0x2u /* the port has one of the other direction, too */
+#define REFUSED 0x4u	/* the segment is to be dropped */
 
-	if (l->limit.law == SV_LIMIT_NONE && !limited_way)
+/*
+ * One of the port's limiters, if it has it: before its queue (`limited_way`), or on the way back to the one who is limited. A function of its own,
+ * global, with nothing but numbers: the verifier proves it once, and not for each call and for all that may have been before it.
+ */
+__noinline u32 pass(struct __sk_buff *skb, u32 direction, u32 limited_way)
+{
+	struct sv_limiter_key key = {0};
+	struct sv_limiter *l = find_limiter(skb->ifindex, direction, &key);
+	struct passing *at = this_passing();
+	u32 passed, paced;
+
+	if (!l || !at)
 		return 0;
-	if (*parsed == NOT_PARSED && (l->limit.law != SV_LIMIT_NONE || paced || l->share))
-		*parsed = parse_at(skb, 0, &at->p);
-	look(skb, l, key, at, limited_way);
-	if (l->limit.law != SV_LIMIT_NONE && *parsed == SV_PARSE_OK && !skb->vlan_present &&
-	    apply_law(skb, l, key, at, limited_way))
-		return -1;
+	passed = PASSED | (l->flags & SV_LIMITER_BOTH ? PASSED_BOTH : 0);
+	paced = limited_way && l->rate;
+	if (l->limit.law == SV_LIMIT_NONE && !limited_way)
+		return passed;
+	if (!at->parsed && (l->limit.law != SV_LIMIT_NONE || paced || l->share))
+		at->parsed = 1 + (u32)parse_at(skb, 0, &at->p);
+	look(skb, l, &key, at, limited_way);
+	if (l->limit.law != SV_LIMIT_NONE && at->parsed == 1 + SV_PARSE_OK && !skb->vlan_present &&
+	    apply_law(skb, l, &key, at, limited_way))
+		return passed | REFUSED;
 	if (paced && schedule(skb, l, at))
-		return -1;
-	if (limited_way)
-		estimate(l, key, at);
-	return 0;
+		return passed | REFUSED;
+	if (!limited_way)
+		return passed;
+	estimate(l, &key, at);
+	note_way(&at->way, l, at->first);
+	/* A guest's own our HTB on the port would take for the number of a class, and that of the qdisc itself for none. */
+	if (direction == SV_LIMITER_IN)
+		skb->priority = at->first ? l->first : 0;
+	return passed;
 }
 
 /* What the guest sends. */
 SEC("tc")
 int selvedge_limit_guest(struct __sk_buff *skb)
 {
-	struct sv_limiter_key key = {0};
-	struct sv_limiter *out, *in;
 	struct passing *at;
-	int parsed = NOT_PARSED;
-	u32 first;
+	u32 out;
 
 	if (came_out(skb))
 		return NEXT;
 	at = new_passing();
 	if (!at)
 		return TC_ACT_SHOT;
-	out = find_limiter(skb->ifindex, SV_LIMITER_OUT, &key);
-	if (out && apply(skb, out, &key, at, &parsed, 1))
+	out = pass(skb, SV_LIMITER_OUT, 1);
+	if (out & REFUSED)
 		return TC_ACT_SHOT;
-	first = at->first;
-	if (!out || out->flags & SV_LIMITER_BOTH) {
-		in = find_limiter(skb->ifindex, SV_LIMITER_IN, &key);
-		if (in && apply(skb, in, &key, at, &parsed, 0))
-			return TC_ACT_SHOT;
-	}
-	return out ? to_queue(skb, out, first) : NEXT;
+	if ((!out || out & PASSED_BOTH) && pass(skb, SV_LIMITER_IN, 0) & REFUSED)
+		return TC_ACT_SHOT;
+	return out ? to_queue(skb, &at->way) : NEXT;
 }
 
 /* What it gets. On the port's egress, before the queue. */
 SEC("tc")
 int selvedge_limit_port(struct __sk_buff *skb)
 {
-	struct sv_limiter_key key = {0};
-	struct sv_limiter *out, *in;
 	struct passing *at = new_passing();
-	int parsed = NOT_PARSED;
+	u32 out;
 
 	if (!at)
 		return TC_ACT_SHOT;
-	out = find_limiter(skb->ifindex, SV_LIMITER_OUT, &key);
-	if (out && apply(skb, out, &key, at, &parsed, 0))
+	out = pass(skb, SV_LIMITER_OUT, 0);
+	if (out & REFUSED)
 		return TC_ACT_SHOT;
-	if (!out || out->flags & SV_LIMITER_BOTH) {
-		in = find_limiter(skb->ifindex, SV_LIMITER_IN, &key);
-		if (!in)
-			return NEXT;
-		if (apply(skb, in, &key, at, &parsed, 1)) {
-			skb->cb[0] = SV_DROPPED_AT_PORT;
-			return TC_ACT_SHOT;
-		}
-		/* A guest's own our HTB would take for the number of a class, and that of the qdisc itself for none. */
-		skb->priority = at->first ? in->first : 0;
+	if (out && !(out & PASSED_BOTH))
+		return NEXT;
+	if (pass(skb, SV_LIMITER_IN, 1) & REFUSED) {
+		skb->cb[0] = SV_DROPPED_AT_PORT;
+		return TC_ACT_SHOT;
 	}
 	return NEXT;
 }

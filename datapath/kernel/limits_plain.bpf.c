@@ -18,11 +18,15 @@ int selvedge_limit_plain(struct __sk_buff *skb)
 {
 	struct sv_limiter_key key = {0};
 	struct sv_limiter *l;
+	struct way way;
 
 	if (came_out(skb))
 		return NEXT;
 	l = find_limiter(skb->ifindex, SV_LIMITER_OUT, &key);
-	return l ? to_queue(skb, l, 0) : NEXT;
+	if (!l)
+		return NEXT;
+	note_way(&way, l, 0);
+	return to_queue(skb, &way);
 }
 
 char LICENSE[] SEC("license") = "GPL";

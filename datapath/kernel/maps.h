@@ -57,6 +57,7 @@ struct {
 struct sv_scratch {
 	struct sv_packet packet;
 	struct sv_outer outer;
+	u8 mac[8]; /* inner destination, in six of them */
 };
 
 struct {

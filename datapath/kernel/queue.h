@@ -27,24 +27,37 @@ static __always_inline int put_ethernet(struct __sk_buff *skb)
 	return bpf_skb_change_head(skb, SV_ETH_LEN, 0) || bpf_skb_store_bytes(skb, SV_ETH_LEN - 2, &proto, sizeof(proto), 0);
 }
 
-/* Towards the queue, if there is one. */
-static __always_inline int to_queue(struct __sk_buff *skb, const struct sv_limiter *l, u32 first)
-{
-	u32 number = l->flags >> SV_LIMITER_NUMBER;
+/* Towards a queue: its device, 0 if there is none, its class there, and the limiter's flags. */
+struct way {
+	u32 device;
+	u32 class;
+	u32 flags; /* SV_LIMITER_* */
+};
 
-	if (!l->device)
+static __always_inline void note_way(struct way *way, const struct sv_limiter *l, u32 first)
+{
+	way->device = l->device;
+	way->class = first && l->first ? l->first : l->class;
+	way->flags = l->flags;
+}
+
+static __always_inline int to_queue(struct __sk_buff *skb, const struct way *way)
+{
+	u32 number = way->flags >> SV_LIMITER_NUMBER;
+
+	if (!way->device)
 		return NEXT;
-	if (l->flags & SV_LIMITER_BARE && put_ethernet(skb))
+	if (way->flags & SV_LIMITER_BARE && put_ethernet(skb))
 		return TC_ACT_SHOT;
-	if (!number || l->flags & SV_LIMITER_MARKED) {
+	if (!number || way->flags & SV_LIMITER_MARKED) {
 		skb->mark = skb->ifindex;
 	} else if (skb->priority) {
 		number |= SV_RETURN_PRIORITY;
 		bpf_set_hash(skb, skb->priority);
 	}
 	skb->tc_index = number; /* a guest's own must not be taken for one */
-	skb->priority = first && l->first ? l->first : l->class;
-	return bpf_redirect(l->device, 0);
+	skb->priority = way->class;
+	return bpf_redirect(way->device, 0);
 }
 
 /*

@@ -8,7 +8,7 @@ use super::lock;
 use super::mtus;
 use super::remembered::Remembered;
 use super::runtime::runtime;
-use kernel::{self, again, cut, gro, KernelEdge, Options};
+use kernel::{self, again, cut, gro};
 use std::fs;
 use std::path::Path;
 
@@ -35,7 +35,7 @@ pub fn stop(pins: &Path, socket: &Path) -> Result<()> {
         }
     }
     if lock.is_some() {
-        remove_edge(pins)?;
+        kernel::remove_edge(pins)?;
     }
     Followed::remove(socket);
     match elsewhere {
@@ -51,17 +51,6 @@ pub fn stop(pins: &Path, socket: &Path) -> Result<()> {
 
 fn is_empty(dir: &Path) -> bool {
     fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none())
-}
-
-fn remove_edge(pins: &Path) -> Result<()> {
-    // Links on tcx end with their pins, but filters on clsact must be taken off. Which flows are remembered is no matter.
-    let attached = ["links", "filters"].iter().any(|dir| !is_empty(&pins.join(dir)));
-    if attached {
-        if let Ok(edge) = KernelEdge::open(&Options { pins: pins.into(), max_flows: 1, ..Options::default() }) {
-            return Ok(edge.destroy()?);
-        }
-    }
-    Ok(kernel::remove_edge(pins)?)
 }
 
 /// MTUs and GRO devices. Before the edge goes, whose program is on the latter.

@@ -361,9 +361,6 @@ impl KernelEdge {
     /// # Errors
     /// The first pin that does not go.
     pub fn destroy(self) -> Result<()> {
-        for (ifindex, role) in self.attachments() {
-            self.detach(ifindex, role)?;
-        }
         remove_edge(&self.pins)
     }
 

@@ -6,8 +6,8 @@ use agent_api::config::Place;
 use libbpf_rs::{TcHookBuilder, TC_EGRESS, TC_INGRESS};
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
 
 /// Handle of our filters where tcx does not exist.
 const CLSACT_HANDLE: u32 = 0x5e1f;
@@ -64,11 +64,11 @@ impl KernelEdge {
         match attachment {
             Attachment::Tcx => {
                 self.attach_tcx(&program, role, ifindex)?;
-                PLACES.iter().try_for_each(|place| self.detach_clsact(ifindex, role, *place))?;
+                PLACES.iter().try_for_each(|place| detach_clsact(&self.pins, ifindex, role, *place))?;
             }
             Attachment::Clsact => {
                 self.attach_clsact(&program, role, ifindex)?;
-                PLACES.iter().try_for_each(|place| self.detach_tcx(ifindex, role, *place))?;
+                PLACES.iter().try_for_each(|place| detach_tcx(&self.pins, ifindex, role, *place))?;
             }
         }
         Ok(attachment)
@@ -78,7 +78,7 @@ impl KernelEdge {
         let pin = &self.link_pin(ifindex, role, self.place);
         if let Ok(link) = sys::open_pinned(pin) {
             match sys::link_update(link.as_fd(), program.as_fd()) {
-                Ok(()) => return self.detach_tcx(ifindex, role, self.elsewhere()),
+                Ok(()) => return detach_tcx(&self.pins, ifindex, role, self.elsewhere()),
                 // The interface is gone, and its number may be another's by now.
                 Err(_) => fs::remove_file(pin).map_err(|e| Error::Io("remove", pin.clone(), e))?,
             }
@@ -99,14 +99,14 @@ impl KernelEdge {
         let link = sys::link_tcx(program.as_fd(), ifindex, role.on_egress(), at);
         let link = link.map_err(|e| Error::Io("attach to tcx as", pin.clone(), e))?;
         sys::pin(link.as_fd(), pin).map_err(|e| Error::Io("pin", pin.clone(), e))?;
-        self.detach_tcx(ifindex, role, self.elsewhere())
+        detach_tcx(&self.pins, ifindex, role, self.elsewhere())
     }
 
     /// The filter's program is changed in place: every packet meets the old or the new one. The clsact qdisc stays when
     /// the filter goes: it may be another's by then.
     fn attach_clsact(&self, program: &libbpf_rs::Program<'_>, role: Role, ifindex: u32) -> Result<()> {
         let pin = &self.filter_pin(ifindex, role, self.place);
-        let mut hook = clsact(program, role, ifindex, self.place);
+        let mut hook = clsact(program.as_fd(), role, ifindex, self.place);
         quietly(|| hook.create()).map_err(|e| Error::Bpf("add clsact", e))?; // complains if it is there, and succeeds
         hook.attach().map_err(|e| Error::Bpf("attach to clsact", e))?;
         match fs::remove_file(pin) {
@@ -114,7 +114,7 @@ impl KernelEdge {
             _ => {}
         }
         sys::pin(program.as_fd(), pin).map_err(|e| Error::Io("pin", pin.into(), e))?;
-        self.detach_clsact(ifindex, role, self.elsewhere())
+        detach_clsact(&self.pins, ifindex, role, self.elsewhere())
     }
 
     fn elsewhere(&self) -> Place {
@@ -129,64 +129,80 @@ impl KernelEdge {
     /// # Errors
     /// A pin that cannot be removed.
     pub fn detach(&self, ifindex: u32, role: Role) -> Result<()> {
-        for place in PLACES {
-            self.detach_tcx(ifindex, role, place)?;
-            self.detach_clsact(ifindex, role, place)?;
-        }
-        Ok(())
-    }
-
-    fn detach_tcx(&self, ifindex: u32, role: Role, place: Place) -> Result<()> {
-        let pin = self.link_pin(ifindex, role, place);
-        let Ok(link) = sys::open_pinned(&pin) else { return Ok(()) };
-        let _ = sys::link_detach(link.as_fd()); // fails if the interface is gone
-        fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin, e))
-    }
-
-    fn detach_clsact(&self, ifindex: u32, role: Role, place: Place) -> Result<()> {
-        let pin = self.filter_pin(ifindex, role, place);
-        if !pin.exists() {
-            return Ok(());
-        }
-        // Which program is all the same, and that of a limit may not be loaded any more.
-        let program = self.program(Role::Nothing)?;
-        let _ = quietly(|| clsact(&program, role, ifindex, place).detach()); // fails if the interface is gone
-        fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin, e))
+        detach(&self.pins, ifindex, role)
     }
 
     /// All attachments, this agent's and earlier ones', sorted.
     pub fn attachments(&self) -> Vec<(u32, Role)> {
-        let mut found: Vec<(u32, Role)> = ["links", "filters"]
-            .iter()
-            .flat_map(|dir| entries(&self.pins.join(dir)))
-            .filter_map(|path| {
-                let (tag, ifindex) = path.file_name()?.to_str()?.split_once('-')?;
-                let role = Role::ALL.into_iter().find(|role| role.tag() == tag)?;
-                let ifindex = ifindex.strip_suffix(mark(Place::First)).unwrap_or(ifindex);
-                Some((ifindex.parse().ok()?, role))
-            })
-            .collect();
-        found.sort_unstable();
-        found.dedup();
-        found
+        attachments(&self.pins)
     }
 
     fn link_pin(&self, ifindex: u32, role: Role, place: Place) -> PathBuf {
-        self.pins.join("links").join(format!("{}-{ifindex}{}", role.tag(), mark(place)))
+        link_pin(&self.pins, ifindex, role, place)
     }
 
     fn filter_pin(&self, ifindex: u32, role: Role, place: Place) -> PathBuf {
-        self.pins.join("filters").join(format!("{}-{ifindex}{}", role.tag(), mark(place)))
+        filter_pin(&self.pins, ifindex, role, place)
     }
 }
 
-fn clsact(program: &libbpf_rs::Program<'_>, role: Role, ifindex: u32, place: Place) -> libbpf_rs::TcHook {
+pub(super) fn attachments(pins: &Path) -> Vec<(u32, Role)> {
+    let mut found: Vec<(u32, Role)> = ["links", "filters"]
+        .iter()
+        .flat_map(|dir| entries(&pins.join(dir)))
+        .filter_map(|path| {
+            let (tag, ifindex) = path.file_name()?.to_str()?.split_once('-')?;
+            let role = Role::ALL.into_iter().find(|role| role.tag() == tag)?;
+            let ifindex = ifindex.strip_suffix(mark(Place::First)).unwrap_or(ifindex);
+            Some((ifindex.parse().ok()?, role))
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Without an edge that is loaded, too: [`KernelEdge::detach`].
+pub(super) fn detach(pins: &Path, ifindex: u32, role: Role) -> Result<()> {
+    for place in PLACES {
+        detach_tcx(pins, ifindex, role, place)?;
+        detach_clsact(pins, ifindex, role, place)?;
+    }
+    Ok(())
+}
+
+fn detach_tcx(pins: &Path, ifindex: u32, role: Role, place: Place) -> Result<()> {
+    let pin = link_pin(pins, ifindex, role, place);
+    let Ok(link) = sys::open_pinned(&pin) else { return Ok(()) };
+    let _ = sys::link_detach(link.as_fd()); // fails if the interface is gone
+    fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin, e))
+}
+
+fn detach_clsact(pins: &Path, ifindex: u32, role: Role, place: Place) -> Result<()> {
+    let pin = filter_pin(pins, ifindex, role, place);
+    if !pin.exists() {
+        return Ok(());
+    }
+    let program = sys::open_pinned(&pin).map_err(|e| Error::Io("open", pin.clone(), e))?;
+    let _ = quietly(|| clsact(program.as_fd(), role, ifindex, place).detach()); // fails if the interface is gone
+    fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin, e))
+}
+
+fn link_pin(pins: &Path, ifindex: u32, role: Role, place: Place) -> PathBuf {
+    pins.join("links").join(format!("{}-{ifindex}{}", role.tag(), mark(place)))
+}
+
+fn filter_pin(pins: &Path, ifindex: u32, role: Role, place: Place) -> PathBuf {
+    pins.join("filters").join(format!("{}-{ifindex}{}", role.tag(), mark(place)))
+}
+
+fn clsact(program: BorrowedFd<'_>, role: Role, ifindex: u32, place: Place) -> libbpf_rs::TcHook {
     let priority = match (role, place) {
         (Role::LimitGuest, _) => CLSACT_LIMIT,
         (_, Place::First) => CLSACT_FIRST,
         (_, Place::Last) => CLSACT_LAST,
     };
-    let mut builder = TcHookBuilder::new(program.as_fd());
+    let mut builder = TcHookBuilder::new(program);
     builder.ifindex(ifindex as i32).replace(true).handle(CLSACT_HANDLE).priority(priority);
     builder.hook(if role.on_egress() { TC_EGRESS } else { TC_INGRESS })
 }

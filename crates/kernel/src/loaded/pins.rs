@@ -1,6 +1,6 @@
 //! What edges have pinned in the BPF file system.
 
-use super::{Error, Result};
+use super::{attach, Error, Result};
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -24,12 +24,15 @@ pub(super) fn holds_maps(path: &Path) -> bool {
     name.is_some_and(|name| name.split('-').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())))
 }
 
-/// Removes what edges of any version pinned below `pins`, and nothing else; `pins` too, unless others use it. What is
-/// attached by tcx ends with that.
+/// Takes the programs of the edge below `pins` off their interfaces, and removes what edges of any version pinned there and nothing
+/// else; `pins` too, unless others use it. No program is loaded for that. Fine if there is nothing.
 ///
 /// # Errors
 /// The first pin that does not go.
 pub fn remove_edge(pins: &Path) -> Result<()> {
+    for (ifindex, role) in attach::attachments(pins) {
+        attach::detach(pins, ifindex, role)?;
+    }
     let own = |path: &Path| holds_maps(path) || ["links", "filters", KEPT].iter().any(|own| path.ends_with(own));
     entries(pins).iter().filter(|path| own(path)).try_for_each(|dir| remove_pins(dir))?;
     match fs::remove_dir(pins) {
