@@ -39,9 +39,9 @@ mod tests {
     fn only_one_holds_it() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
-        let held = lock_directory(&dir, Duration::ZERO).unwrap();
-        assert_eq!(lock_directory(&dir, Duration::ZERO).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        let held = lock_directory(dir, Duration::ZERO).unwrap();
+        assert_eq!(lock_directory(dir, Duration::ZERO).unwrap_err().kind(), io::ErrorKind::TimedOut);
         drop(held);
-        lock_directory(&dir, Duration::ZERO).unwrap();
+        lock_directory(dir, Duration::ZERO).unwrap();
     }
 }
