@@ -231,6 +231,7 @@ fn reserved_names_cover_all_metrics() {
     outcome.flows[0].segments_received = 1;
     outcome.hosts[0].hygenicc.marks_heard = 1;
     outcome.hosts[0].fastlane.notifications = 1;
+    outcome.hosts[0].hidden.hidden_segments = 1;
     (outcome.hosts[0].congestion.packs_sent, outcome.window_series) = (1, vec![(0, vec![(1, 1)])]);
     let s = of(&outcome, Time::ZERO);
     let firsts: std::collections::BTreeSet<&str> =
