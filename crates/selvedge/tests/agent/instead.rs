@@ -175,11 +175,13 @@ fn where_others_have_all_devices_an_htb_on_lo_holds_a_guest() {
         }
         assert!(now["windows_lowered"].as_u64() > Some(0), "{now}");
     });
-    // The host's own goes past it.
-    let before = limit(&world, "lxc0", "egress")["sent_bytes"].clone();
+    // The host's own goes past it. The guest may say a word of its own meanwhile, such as a multicast report.
+    let sent = |world: &World| limit(world, "lxc0", "egress")["sent_bytes"].as_u64().unwrap();
+    let before = sent(&world);
     assert!(world.exec(&host, "ping -c 3 -i 0.1 -W 1 -m 7 127.0.0.1").status.success());
     world.transfer_in("client", [&host, &host], "127.0.0.1:9001", 30_000_000, |_| {});
-    assert_eq!(limit(&world, "lxc0", "egress")["sent_bytes"], before);
+    let more = sent(&world) - before;
+    assert!(more < 10_000, "{more}");
     is_held(&world, "htb");
 
     // Without an agent limits stay in force, and go with the configuration's.
