@@ -115,11 +115,6 @@ SV_FN u32 sv_forget32(u32 value)
 #endif
 }
 
-SV_FN u64 sv_forget64(u64 value)
-{
-	return (u64)sv_forget32((u32)(value >> 32)) << 32 | sv_forget32((u32)value);
-}
-
 /*
  * The same value, at most 255, of which the BPF verifier knows nothing more: it then need not follow a loop anew for each
  * value that the cursor could have had.

@@ -46,69 +46,18 @@ def case(what, ablations, **settings):
     return {"what": what, "ablations": ablations, "flows": 8, "host_delay_us": 10, "delay_us": 30, "samples": 4000, **settings}
 
 
+# 10 Gbps and 100 us, and 1 Gbps and 400 us.
+FAST = {"rate_gbps": 10, "buffer": 1000, "duration_ms": 150, "warmup_ms": 50, "stagger_ms": 10}
+SLOW = {"host_delay_us": 40, "delay_us": 120, "rate_gbps": 1, "duration_ms": 1500, "warmup_ms": 500, "stagger_ms": 100}
 CASES = {
-    "dctcp-8": case(
-        "8 DCTCP flows, 10 Gbps, 100 us, K of 65 packets",
-        DCTCP,
-        scheme="dctcp",
-        rate_gbps=10,
-        mark=65,
-        buffer=1000,
-        duration_ms=150,
-        warmup_ms=50,
-        stagger_ms=10,
-    ),
-    "dctcp-2": case(
-        "2 DCTCP flows, 10 Gbps, 100 us, K of 65 packets",
-        [],
-        scheme="dctcp",
-        flows=2,
-        rate_gbps=10,
-        mark=65,
-        buffer=1000,
-        duration_ms=150,
-        warmup_ms=50,
-        stagger_ms=10,
-    ),
-    "dctcp-1g": case(
-        "8 DCTCP flows, 1 Gbps, 400 us, K of 20 packets",
-        [],
-        scheme="dctcp",
-        host_delay_us=40,
-        delay_us=120,
-        rate_gbps=1,
-        mark=20,
-        buffer=250,
-        duration_ms=1500,
-        warmup_ms=500,
-        stagger_ms=100,
-    ),
+    "dctcp-8": case("8 DCTCP flows, 10 Gbps, 100 us, K of 65 packets", DCTCP, scheme="dctcp", mark=65, **FAST),
+    "dctcp-2": case("2 DCTCP flows, 10 Gbps, 100 us, K of 65 packets", [], scheme="dctcp", flows=2, mark=65, **FAST),
+    "dctcp-1g": case("8 DCTCP flows, 1 Gbps, 400 us, K of 20 packets", [], scheme="dctcp", mark=20, buffer=250, **SLOW),
     "newreno-8": case(
-        "8 New Reno flows, 1 Gbps, 400 us, 100 packets of buffer",
-        RENO,
-        scheme="newreno",
-        host_delay_us=40,
-        delay_us=120,
-        rate_gbps=1,
-        mark=0,
-        buffer=100,
-        duration_ms=1500,
-        warmup_ms=500,
-        stagger_ms=100,
+        "8 New Reno flows, 1 Gbps, 400 us, 100 packets of buffer", RENO, scheme="newreno", mark=0, buffer=100, **SLOW
     ),
     "newreno-2": case(
-        "2 New Reno flows, 1 Gbps, 400 us, 100 packets of buffer",
-        [],
-        scheme="newreno",
-        flows=2,
-        host_delay_us=40,
-        delay_us=120,
-        rate_gbps=1,
-        mark=0,
-        buffer=100,
-        duration_ms=1500,
-        warmup_ms=500,
-        stagger_ms=100,
+        "2 New Reno flows, 1 Gbps, 400 us, 100 packets of buffer", [], scheme="newreno", flows=2, mark=0, buffer=100, **SLOW
     ),
 }
 
