@@ -111,6 +111,10 @@ fn add(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
         let msg = "there is no prevResult: list this plugin behind the one that makes the interface";
         return Err(CniError::new(INVALID, msg));
     };
+    if !previous.is_object() {
+        let msg = "prevResult is no object: pass on what the plugin before this one has printed";
+        return Err(CniError::new(NOT_DECODED, msg));
+    }
     if call.rates.is_none() {
         // Perhaps the limit of a container that had one.
         let ended = del(call, &attachment.owner);
@@ -276,6 +280,10 @@ mod tests {
         let no_namespace = called("ADD", &format!("{{{NETWORK}, {PREVIOUS}, {RATES}}}")).unwrap_err();
         assert!(no_namespace.code == FAILED_IO && no_namespace.msg.contains("/nowhere"), "{no_namespace:?}");
         assert_eq!(called("ADD", "{").unwrap_err().code, NOT_DECODED);
+        for no_object in ["[]", "7", "\"eth0\""] {
+            let passed_on = called("ADD", &format!("{{{NETWORK}, \"prevResult\": {no_object}}}")).unwrap_err();
+            assert!(passed_on.code == NOT_DECODED && passed_on.msg.contains("prevResult"), "{passed_on:?}");
+        }
         assert_eq!(called("GC", &format!("{{{NETWORK}}}")).unwrap_err().code, INVALID, "which containers are left?");
         assert_eq!(called("ADD", r#"{"cniVersion": "0.2.0", "name": "net"}"#).unwrap_err().code, INCOMPATIBLE);
         assert_eq!(called("PUT", &rates).unwrap_err().code, WRONG_ENVIRONMENT);

@@ -55,6 +55,14 @@ fn spin(text: &str) -> Result<Time, String> {
     }
 }
 
+fn not_zero(text: &str) -> Result<Time, String> {
+    match text.parse::<Time>() {
+        Ok(Time::ZERO) => Err("nothing is measured in no time: give more, such as 2s".to_owned()),
+        Ok(time) => Ok(time),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct RunArguments {
     /// Scenario file, as for `sim run`
@@ -216,7 +224,7 @@ pub struct BenchArguments {
     #[arg(long, value_name = "TIMES", value_delimiter = ',', default_value = "10ms,5ms,2ms,1ms,500us,200us,100us")]
     pub rtt: Vec<Time>,
     /// How long each is measured
-    #[arg(long, default_value = "2s")]
+    #[arg(long, default_value = "2s", value_parser = not_zero)]
     pub duration: Time,
     /// Change a key of the scenario, such as host.rx_coalesce=50us; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]

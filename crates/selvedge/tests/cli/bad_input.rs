@@ -255,6 +255,7 @@ fn what_the_command_line_names_must_exist() {
         (&["sim", "run", "tiny.toml", "--threads", "0"], 2, "1 to 1024"),
         (&["bench", "sim", "--hosts", "17"], 2, "54"),
         (&["bench", "sim", "--scheme", "prest"], 2, "did you mean `presto`?"),
+        (&["bench", "lab", "--duration", "0s"], 2, "nothing is measured in no time"),
         (&["repro", "presto/fig15-strid"], 2, "did you mean presto/fig15-stride?"),
         (&["repro", "tiny.toml"], 2, "selvedge sim run"),
     ] {
