@@ -82,7 +82,10 @@ check-scripts: ## tests of the scripts themselves; shellcheck where it is instal
 	scripts/tests/need.sh
 	python3 scripts/tests/licences.py
 	python3 scripts/tests/structure.py
+	python3 scripts/tests/groups.py
+	python3 scripts/tests/kernels.py
 	python3 scripts/tests/manifests.py
+	python3 scripts/tests/speed.py
 	python3 scripts/tests/tutorial.py --no-run
 	@if command -v shellcheck >/dev/null; then \
 		echo shellcheck; \

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
  * Load balancing: which path a flow's segments take. A scheme has a header of its own, a number here, a member in each
- * of the two unions, and a case in each of the hooks that it needs. Its name, parameters and their ranges stand in
- * crates/edge/src/balance/table.rs, from where everything else takes them.
+ * of the two unions, a case in sv_balance_egress, and one in each of the other hooks that it needs. What it wants beside that it says
+ * in sv_balance_wants. Its name, parameters and their ranges stand in crates/edge/src/balance/table.rs, from where everything else takes
+ * them.
  *
  * edge.h calls the hooks: sv_balance_egress under the flow's lock, which guards struct sv_balance; offer, ingress and tick under the
  * paths' own, which guards struct sv_path. Locks are never nested, so a scheme whose choice changes what is known of paths has
@@ -56,22 +57,63 @@ struct sv_balance {
 
 SV_ASSERT_SIZE(struct sv_balance, 16);
 
-/* Is it one of Clove's schemes? */
-SV_FN int sv_balance_is_clove(const struct sv_balance_conf *conf)
+/* Of which flowlets sv_balance_offer finds the path: of none, of all but a flow's first, of all. */
+#define SV_OFFERS_NONE 0
+#define SV_OFFERS_LATER 1
+#define SV_OFFERS_ALL 2
+
+/* What a scheme wants beside its label. Zero is the default of each, and suits a scheme without states of paths. */
+struct sv_balance_wants {
+	u32 gap;    /* a pause that ends a flowlet, ns: it needs a clock that measures that; 0: it has no flowlets */
+	u32 most;   /* the longest gap, where it follows the delays of paths, ns; 0: it does not */
+	u32 relay;  /* least time between two feedbacks to a peer on one path, and between two stamps, ticks */
+	u32 takes;  /* paths of a schedule: nothing is known of further ones; 0: all */
+	u8 keeps;   /* states of paths, which hooks change: it needs the exact time of what is heard, too */
+	u8 offers;  /* SV_OFFERS_* */
+	u8 stamps;  /* packets are stamped for the delay of their path */
+	u8 answers; /* to marks on the outer header, by taking other paths: guests need not */
+};
+
+/* A scheme has a case here if it wants anything. */
+SV_FN struct sv_balance_wants sv_balance_wants(const struct sv_balance_conf *conf)
 {
-	return conf->scheme == SV_BALANCE_CLOVE || conf->scheme == SV_BALANCE_CLOVE_INT;
+	struct sv_balance_wants w = {0};
+
+	switch (conf->scheme) {
+	case SV_BALANCE_FLOWLET:
+		w.gap = conf->flowlet.gap;
+		w.most = conf->flowlet.most;
+		w.relay = w.most >> (SV_PATH_SHIFT + 2);
+		w.keeps = w.stamps = w.most != 0;
+		w.offers = w.most ? SV_OFFERS_LATER : SV_OFFERS_NONE;
+		break;
+	case SV_BALANCE_CLOVE:
+	case SV_BALANCE_CLOVE_INT:
+		w.gap = conf->clove.gap;
+		w.relay = conf->clove.relay >> SV_PATH_SHIFT;
+		w.takes = SV_CLOVE_PATHS;
+		w.keeps = 1;
+		w.offers = SV_OFFERS_ALL;
+		if (conf->scheme == SV_BALANCE_CLOVE_INT)
+			break;
+		w.most = conf->clove.most;
+		w.stamps = w.most || conf->clove.signal == SV_CLOVE_SIGNAL_DELAY;
+		w.answers = conf->clove.signal == SV_CLOVE_SIGNAL_ECN;
+		break;
+	}
+	return w;
 }
 
 /* Does the scheme measure times that a clock of a few milliseconds cannot? */
 SV_FN int sv_balance_measures_time(const struct sv_balance_conf *conf)
 {
-	return conf->scheme == SV_BALANCE_FLOWLET || sv_balance_is_clove(conf);
+	return sv_balance_wants(conf).gap != 0;
 }
 
 /* Does it answer to marks on the outer header by taking other paths? Then guests need not. */
 SV_FN int sv_balance_answers(const struct sv_balance_conf *conf)
 {
-	return conf->scheme == SV_BALANCE_CLOVE && conf->clove.signal == SV_CLOVE_SIGNAL_ECN;
+	return sv_balance_wants(conf).answers;
 }
 
 /*
@@ -92,31 +134,35 @@ SV_FN u32 sv_balance_last(const struct sv_balance *b)
 /* The longest gap of flowlets, where the gap follows the delays of paths, ns; 0: it does not. */
 SV_FN u32 sv_balance_most(const struct sv_balance_conf *conf)
 {
-	if (conf->scheme == SV_BALANCE_FLOWLET)
-		return conf->flowlet.most;
-	return conf->scheme == SV_BALANCE_CLOVE ? conf->clove.most : 0;
+	return sv_balance_wants(conf).most;
 }
 
 /* Does it keep states of paths, which hooks change? Then it needs the exact time of what is heard, too. */
 SV_FN int sv_balance_keeps(const struct sv_balance_conf *conf)
 {
-	return sv_balance_is_clove(conf) || sv_balance_most(conf);
+	return sv_balance_wants(conf).keeps;
 }
 
 /* Least time between two feedbacks to a peer on one path, ticks. */
 SV_FN u32 sv_balance_relay(const struct sv_balance_conf *conf)
 {
-	if (conf->scheme == SV_BALANCE_FLOWLET)
-		return conf->flowlet.most >> (SV_PATH_SHIFT + 2);
-	return sv_balance_is_clove(conf) ? conf->clove.relay >> SV_PATH_SHIFT : 0;
+	return sv_balance_wants(conf).relay;
 }
 
 /* Ticks between two packets on one path that are stamped for its delay; 0: none is. */
 SV_FN u32 sv_balance_stamps(const struct sv_balance_conf *conf)
 {
-	if (!sv_balance_most(conf) && !(conf->scheme == SV_BALANCE_CLOVE && conf->clove.signal == SV_CLOVE_SIGNAL_DELAY))
-		return 0;
-	return sv_max32(sv_balance_relay(conf), 1);
+	struct sv_balance_wants w = sv_balance_wants(conf);
+
+	return w.stamps ? sv_max32(w.relay, 1) : 0;
+}
+
+/* How many paths of a schedule it takes; what is known of further ones is nothing. */
+SV_FN u32 sv_balance_takes(const struct sv_balance_conf *conf)
+{
+	u32 takes = sv_balance_wants(conf).takes;
+
+	return takes ? takes : SV_MAX_LABELS;
 }
 
 /* The gap of a flowlet that now has a segment, ns: sv_balance_offer has found that the pause was long enough, or was not asked. */
@@ -159,16 +205,15 @@ SV_FN int sv_balance_paused(const struct sv_balance_conf *conf, const struct sv_
  */
 SV_FN int sv_balance_asks(const struct sv_balance_conf *conf, const struct sv_balance *b, const struct sv_packet *p, u64 now)
 {
+	struct sv_balance_wants w = sv_balance_wants(conf);
+
 	if (conf->flags & SV_BALANCE_TCP_ONLY && p->proto != SV_PROTO_TCP)
 		return 0;
-	if (conf->scheme == SV_BALANCE_FLOWLET)
-		return conf->flowlet.most && sv_balance_paused(conf, b, p) &&
-		       sv_flowlet_ended(&b->flowlet, &b->choice, conf->flowlet.gap, now);
-	if (!sv_balance_is_clove(conf))
+	if (!w.offers)
 		return 0;
-	if (p->proto == SV_PROTO_TCP && p->tcp_flags & SV_TCP_SYN)
-		return 1;
-	return b->choice.scheme != conf->scheme || sv_flowlet_ended(&b->flowlet, &b->choice, conf->clove.gap, now);
+	if (!sv_balance_paused(conf, b, p))
+		return w.offers == SV_OFFERS_ALL;
+	return sv_flowlet_ended(&b->flowlet, &b->choice, w.gap, now);
 }
 
 /*
@@ -177,17 +222,19 @@ SV_FN int sv_balance_asks(const struct sv_balance_conf *conf, const struct sv_ba
  */
 SV_FN u16 sv_balance_offer(const struct sv_balance_conf *conf, const struct sv_paths *paths, u32 from, u32 pause, u64 now)
 {
-	u32 clear = sv_max32(conf->clove.clear >> SV_PATH_SHIFT, 1), most = sv_balance_most(conf) >> SV_PATH_SHIFT;
-	u32 gap = (conf->scheme == SV_BALANCE_FLOWLET ? conf->flowlet.gap : conf->clove.gap) >> SV_PATH_SHIFT;
+	struct sv_balance_wants w = sv_balance_wants(conf);
+	u32 most = w.most >> SV_PATH_SHIFT, tick = sv_path_tick(now);
 
-	if (most && from && pause <= sv_oneway_gap(paths->path, paths->n, from - 1, gap, most, sv_path_tick(now)))
+	if (most && from && pause <= sv_oneway_gap(paths->path, paths->n, from - 1, w.gap >> SV_PATH_SHIFT, most, tick))
 		return SV_OFFER_STAY;
-	if (conf->scheme == SV_BALANCE_FLOWLET)
-		return 1; /* which path it is says the flow */
-	if (conf->scheme == SV_BALANCE_CLOVE_INT)
-		return (u16)(sv_clove_least(paths->path, sv_clove_count(paths), clear, sv_path_tick(now)) + 1);
-	sv_clove_recover(paths->path, sv_clove_count(paths), sv_balance_recover(conf), sv_path_tick(now));
-	return (u16)(sv_clove_next(paths->path, sv_clove_count(paths)) + 1);
+	switch (conf->scheme) {
+	case SV_BALANCE_CLOVE:
+		sv_clove_recover(paths->path, sv_clove_count(paths), sv_balance_recover(conf), tick);
+		return (u16)(sv_clove_next(paths->path, sv_clove_count(paths)) + 1);
+	case SV_BALANCE_CLOVE_INT:
+		return (u16)(sv_clove_least(paths->path, sv_clove_count(paths), sv_max32(conf->clove.clear >> SV_PATH_SHIFT, 1), tick) + 1);
+	}
+	return 1; /* which path it is says the flow */
 }
 
 /* Give a segment its label and cell. `hash` is the flow's. Returns 1 when the segment opens a flowcell or flowlet. */
@@ -253,12 +300,14 @@ SV_FN void sv_balance_stateless(const struct sv_balance_conf *conf, const struct
 SV_FN void sv_balance_ingress(const struct sv_balance_conf *conf, const struct sv_paths *paths, const struct sv_path_news *news,
 			      u64 now)
 {
-	u32 deaf = conf->clove.relay >> (SV_PATH_SHIFT + 1), clear = conf->clove.clear >> SV_PATH_SHIFT, tick = sv_path_tick(now);
+	u32 deaf, clear, tick = sv_path_tick(now);
 
 	if (news->kind == SV_FEEDBACK_UTILISATION && sv_balance_stamps(conf))
 		sv_oneway_told(paths->path, paths->n, news->path, news->value, tick);
 	switch (conf->scheme) {
 	case SV_BALANCE_CLOVE:
+		deaf = conf->clove.relay >> (SV_PATH_SHIFT + 1);
+		clear = conf->clove.clear >> SV_PATH_SHIFT;
 		if (news->kind == SV_FEEDBACK_CE && conf->clove.signal == SV_CLOVE_SIGNAL_ECN)
 			sv_clove_mark(paths->path, sv_clove_count(paths), news->path, deaf, clear, tick);
 		if (news->kind == SV_FEEDBACK_UTILISATION && conf->clove.signal == SV_CLOVE_SIGNAL_DELAY)
@@ -274,12 +323,6 @@ SV_FN void sv_balance_ingress(const struct sv_balance_conf *conf, const struct s
 		break;
 #endif
 	}
-}
-
-/* How many paths of a schedule it takes; what is known of further ones is nothing. */
-SV_FN u32 sv_balance_takes(const struct sv_balance_conf *conf)
-{
-	return sv_balance_is_clove(conf) ? SV_CLOVE_PATHS : SV_MAX_LABELS;
 }
 
 /* Is this path congested? For people. */

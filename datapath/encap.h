@@ -163,12 +163,6 @@ SV_FN u8 sv_outer_family(const struct sv_outer *o)
 	return o->add_len < SV_ENCAP_LEN6 ? 4 : 6;
 }
 
-SV_FN void sv_put32(u8 *b, u32 v)
-{
-	sv_put16(b, (u16)(v >> 16));
-	sv_put16(b + 2, (u16)v);
-}
-
 /* The header's two words, in host order. */
 SV_FN void sv_encap_pack(const struct sv_encap *e, u32 *first, u32 *second)
 {
@@ -247,58 +241,62 @@ SV_FN void sv_encap_write_udp(u8 *b, const struct sv_tunnel *t, const struct sv_
 	u32 first, second;
 
 	sv_encap_pack(e, &first, &second);
-	sv_put16(b, sport);
-	sv_put16(b + 2, t->port);
-	sv_put16(b + 4, (u16)udp_len);
-	sv_put16(b + 6, 0); /* no checksum: RFC 7348 section 5; RFC 6935 section 5 for IPv6 */
-	sv_put32(b + 8, first);
-	sv_put32(b + 12, second);
+	sv_set16(b, sport);
+	sv_set16(b + 2, t->port);
+	sv_set16(b + 4, (u16)udp_len);
+	sv_set16(b + 6, 0); /* no checksum: RFC 7348 section 5; RFC 6935 section 5 for IPv6 */
+	sv_set32(b + 8, first);
+	sv_set32(b + 12, second);
+}
+
+SV_FN void sv_encap_write_macs(u8 *b, const u8 *dmac, const u8 *smac)
+{
+	sv_set32(b, sv_word32(dmac));
+	sv_set16(b + 4, sv_word16(dmac + 4));
+	sv_set16(b + 6, sv_word16(smac));
+	sv_set32(b + 8, sv_word32(smac + 2));
+}
+
+SV_FN u32 sv_encap_fold(u32 word)
+{
+	return (word >> 16) + (word & 0xffff);
 }
 
 /*
- * Write the outer headers, from Ethernet to VXLAN, into `b` of SV_ENCAP_LEN4 or SV_ENCAP_LEN6 bytes as t->family says.
- * `frame_len`: bytes of the inner frame, Ethernet header included. The caller has checked that the sum fits 65535.
+ * Write the outer headers of an IPv4 tunnel, from Ethernet's type to VXLAN, into the SV_ENCAP_LEN4 bytes of the packet at `b`. The MAC
+ * addresses are for sv_encap_write_macs. `frame_len`: bytes of the inner frame, Ethernet header included. The caller has checked that the
+ * sum fits 65535.
  */
-SV_FN void sv_encap_write(u8 *b, const struct sv_tunnel *t, const struct sv_encap *e, u16 sport, u8 ecn, u32 frame_len)
+SV_FN void sv_encap_write4(u8 *b, const struct sv_tunnel *t, const struct sv_encap *e, u16 sport, u8 ecn, u32 frame_len)
+{
+	u32 udp_len = frame_len + SV_UDP_LEN + SV_VXLAN_LEN, versions = 0x4500 | (ecn & 3), ttl = SV_ENCAP_TTL << 8 | SV_PROTO_UDP, sum;
+	u8 *ip = b + SV_ETH_LEN;
+
+	sum = versions + (20 + udp_len) + 0x4000 + ttl + sv_encap_fold(t->local[3]) + sv_encap_fold(t->remote[3]);
+	sum = sv_encap_fold(sv_encap_fold(sum));
+	sv_set16(b + 12, SV_ETHERTYPE_IPV4);
+	sv_set32(ip, versions << 16 | (20 + udp_len));
+	sv_set32(ip + 4, 0x4000); /* don't fragment, so the identification may stay zero (RFC 6864 section 4.1) */
+	sv_set32(ip + 8, ttl << 16 | (u16)~sum);
+	sv_set32(ip + 12, t->local[3]);
+	sv_set32(ip + 16, t->remote[3]);
+	sv_encap_write_udp(ip + 20, t, e, sport, udp_len);
+}
+
+/* The same of an IPv6 tunnel, SV_ENCAP_LEN6 bytes. */
+SV_FN void sv_encap_write6(u8 *b, const struct sv_tunnel *t, const struct sv_encap *e, u16 sport, u8 ecn, u32 frame_len)
 {
 	u32 udp_len = frame_len + SV_UDP_LEN + SV_VXLAN_LEN;
-	u32 sum = 0;
+	u8 *ip = b + SV_ETH_LEN;
 
-	for (int i = 0; i < 6; i++) {
-		b[i] = t->dmac[i];
-		b[6 + i] = t->smac[i];
+	sv_set16(b + 12, SV_ETHERTYPE_IPV6);
+	sv_set32(ip, 0x60000000u | (u32)(ecn & 3) << 20);
+	sv_set32(ip + 4, udp_len << 16 | SV_PROTO_UDP << 8 | SV_ENCAP_TTL);
+	for (int i = 0; i < 4; i++) {
+		sv_set32(ip + 8 + 4 * i, t->local[i]);
+		sv_set32(ip + 24 + 4 * i, t->remote[i]);
 	}
-	if (t->family == 4) {
-		u8 *ip = b + SV_ETH_LEN;
-
-		sv_put16(b + 12, SV_ETHERTYPE_IPV4);
-		sv_put16(ip, 0x4500 | (ecn & 3));
-		sv_put16(ip + 2, (u16)(20 + udp_len));
-		sv_put16(ip + 4, 0);
-		sv_put16(ip + 6, 0x4000); /* don't fragment, so the identification may stay zero (RFC 6864 section 4.1) */
-		sv_put16(ip + 8, SV_ENCAP_TTL << 8 | SV_PROTO_UDP);
-		sv_put16(ip + 10, 0);
-		sv_put32(ip + 12, t->local[3]);
-		sv_put32(ip + 16, t->remote[3]);
-		for (int i = 0; i < 20; i += 2)
-			sum += sv_get16(ip + i);
-		sum = (sum & 0xffff) + (sum >> 16);
-		sum = (sum & 0xffff) + (sum >> 16);
-		sv_put16(ip + 10, (u16)~sum);
-		sv_encap_write_udp(ip + 20, t, e, sport, udp_len);
-	} else {
-		u8 *ip = b + SV_ETH_LEN;
-
-		sv_put16(b + 12, SV_ETHERTYPE_IPV6);
-		sv_put32(ip, 0x60000000u | (u32)(ecn & 3) << 20);
-		sv_put16(ip + 4, (u16)udp_len);
-		sv_put16(ip + 6, SV_PROTO_UDP << 8 | SV_ENCAP_TTL);
-		for (int i = 0; i < 4; i++) {
-			sv_put32(ip + 8 + 4 * i, t->local[i]);
-			sv_put32(ip + 24 + 4 * i, t->remote[i]);
-		}
-		sv_encap_write_udp(ip + 40, t, e, sport, udp_len);
-	}
+	sv_encap_write_udp(ip + 40, t, e, sport, udp_len);
 }
 
 /* `udp`: at the UDP header, `ip_payload`: what IP says of its length. 0 unless it goes to `port` and our header follows. */
@@ -306,11 +304,11 @@ SV_FN int sv_encap_read_udp(const u8 *udp, const u8 *end, u16 port, u32 ip_paylo
 {
 	if (!SV_FITS(udp, SV_UDP_LEN + SV_VXLAN_LEN + SV_ETH_LEN, end))
 		return 0;
-	if (sv_get16(udp + 2) != port || sv_get16(udp + 4) < SV_UDP_LEN + SV_VXLAN_LEN + SV_ETH_LEN)
+	if (sv_word16(udp + 2) != port || sv_word16(udp + 4) < SV_UDP_LEN + SV_VXLAN_LEN + SV_ETH_LEN)
 		return 0;
-	o->sport = sv_get16(udp);
-	o->frame_len = sv_get16(udp + 4) == ip_payload ? o->add_len - SV_UDP_LEN - SV_VXLAN_LEN + ip_payload : 0;
-	if (!sv_encap_unpack(sv_get32(udp + 8), sv_get32(udp + 12), &o->encap))
+	o->sport = sv_word16(udp);
+	o->frame_len = sv_word16(udp + 4) == ip_payload ? o->add_len - SV_UDP_LEN - SV_VXLAN_LEN + ip_payload : 0;
+	if (!sv_encap_unpack(sv_word32(udp + 8), sv_word32(udp + 12), &o->encap))
 		return 0;
 	if (!o->encap.shim)
 		return 1;
@@ -337,28 +335,28 @@ SV_FN int sv_encap_read(const u8 *data, const u8 *end, u16 port, struct sv_outer
 	if (!SV_FITS(data, SV_ETH_LEN + 20, end))
 		return 0;
 	ip = data + SV_ETH_LEN;
-	if (sv_get16(data + 12) == SV_ETHERTYPE_IPV4) {
-		if (ip[0] != 0x45 || ip[9] != SV_PROTO_UDP || (sv_get16(ip + 6) & 0x3fff))
+	if (sv_word16(data + 12) == SV_ETHERTYPE_IPV4) {
+		if (ip[0] != 0x45 || ip[9] != SV_PROTO_UDP || (sv_word16(ip + 6) & 0x3fff))
 			return 0;
 		o->saddr[2] = 0xffff;
-		o->saddr[3] = sv_get32(ip + 12);
+		o->saddr[3] = sv_word32(ip + 12);
 		o->daddr[2] = 0xffff;
-		o->daddr[3] = sv_get32(ip + 16);
+		o->daddr[3] = sv_word32(ip + 16);
 		o->ecn = ip[1] & 3;
 		o->add_len = SV_ENCAP_LEN4;
-		return sv_encap_read_udp(ip + 20, end, port, (u32)sv_get16(ip + 2) - 20, o);
+		return sv_encap_read_udp(ip + 20, end, port, (u32)sv_word16(ip + 2) - 20, o);
 	}
-	if (sv_get16(data + 12) != SV_ETHERTYPE_IPV6 || !SV_FITS(ip, 40, end))
+	if (sv_word16(data + 12) != SV_ETHERTYPE_IPV6 || !SV_FITS(ip, 40, end))
 		return 0;
 	if (ip[0] >> 4 != 6 || ip[6] != SV_PROTO_UDP)
 		return 0;
 	for (int i = 0; i < 4; i++) {
-		o->saddr[i] = sv_get32(ip + 8 + 4 * i);
-		o->daddr[i] = sv_get32(ip + 24 + 4 * i);
+		o->saddr[i] = sv_word32(ip + 8 + 4 * i);
+		o->daddr[i] = sv_word32(ip + 24 + 4 * i);
 	}
 	o->ecn = ip[1] >> 4 & 3;
 	o->add_len = SV_ENCAP_LEN6;
-	return sv_encap_read_udp(ip + 40, end, port, sv_get16(ip + 4), o);
+	return sv_encap_read_udp(ip + 40, end, port, sv_word16(ip + 4), o);
 }
 
 #endif

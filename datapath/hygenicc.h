@@ -17,6 +17,7 @@
 
 #include "arith.h"
 #include "ecn.h"
+#include "flow.h"
 #include "hygenicc_rate.h"
 #include "owed.h"
 #include "packet.h"
@@ -30,13 +31,14 @@ struct sv_hyg_pair {
 	struct sv_told told;	   /* of what was sent */
 	u16 credit;		   /* packets that were sent and not reported as marked, at most SV_HYG_MAX_CREDIT */
 	u8 introduced;		   /* the peer was told where the count of `owed` begins */
-	u8 asked;		   /* somebody was asked to tell the count, and nothing was counted since */
+	u8 asked;		   /* somebody was asked to tell the count, so often, and nothing was counted since */
 	u32 since;		   /* when marks were owed first that are not told yet, units of 1024 ns */
 };
 
 SV_ASSERT_SIZE(struct sv_hyg_pair, 32);
 
 #define SV_HYG_MAX_CREDIT 8192u /* well within SV_OWED_MOST: more at once is a restart */
+#define SV_HYG_MAX_ASKS 3u	/* times that the count of a pair is asked for in which nothing is counted any more */
 #define SV_HYG_MAX_DEBT 4096u	/* marks that wait for no packet to go with: the peer still has credit for as many again */
 
 /* What the stages may use for one packet. */
@@ -48,6 +50,19 @@ struct sv_hyg {
 	struct sv_hyg_part *to;	      /* all that goes to that guest; NULL: not wanted */
 	u64 at;			      /* out, sv_hyg_hold: when the segment may leave, ns */
 };
+
+/*
+ * What stands for a guest's own address in the key of its pairs. With a seed, or a guest could choose addresses that share their counts, and
+ * hide the marks of one behind those of the other.
+ */
+SV_FN u32 sv_hyg_own(u64 seed, const u32 *own)
+{
+	u64 hash = sv_hash_step(0x9e3779b97f4a7c15ULL, seed);
+
+	hash = sv_hash_step(hash, (u64)own[0] << 32 | own[1]);
+	hash = sv_hash_step(hash, (u64)own[2] << 32 | own[3]);
+	return (u32)(hash >> 32);
+}
 
 /* Packets that a segment becomes. */
 SV_FN u32 sv_hyg_packets(const struct sv_packet *p)
@@ -198,9 +213,18 @@ SV_FN int sv_hyg_overdue(const struct sv_hyg_pair *q, const struct sv_hyg_conf *
 SV_FN u16 sv_hyg_asks(struct sv_hyg_pair *q)
 {
 	q->introduced = 1;
-	q->asked = 1;
+	q->asked++;
 	q->owed.told = (u16)(q->owed.count - 1);
 	return q->owed.count;
+}
+
+/*
+ * The same of a pair that has fallen silent. What was asked for may not have been told: without a tunnel nobody would know, and with one it is
+ * asked for a few times.
+ */
+SV_FN int sv_hyg_lapses(const struct sv_hyg_pair *q, const struct sv_hyg_conf *c, u64 now)
+{
+	return q->owed.count != q->owed.told && q->asked < SV_HYG_MAX_ASKS && sv_seq_diff((u32)(now >> 10), q->since) >= (s32)(c->patience >> 10);
 }
 
 /* Is a new pair with a destination refused (section 2)? `refusing` was said before: it goes on until the destination is well. */

@@ -56,6 +56,58 @@ SV_FN void sv_put16(u8 *b, u16 v)
 	b[1] = (u8)v;
 }
 
+SV_FN void sv_put32(u8 *b, u32 v)
+{
+	sv_put16(b, (u16)(v >> 16));
+	sv_put16(b + 2, (u16)v);
+}
+
+/*
+ * The same of headers that stand in a packet. There, and not on its stack, the BPF verifier lets programs read and write words wherever
+ * they begin; from bytes clang makes none.
+ */
+#if defined(__bpf__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+SV_FN u16 sv_word16(const u8 *b)
+{
+	return __builtin_bswap16(*(const u16 *)b);
+}
+
+SV_FN u32 sv_word32(const u8 *b)
+{
+	return __builtin_bswap32(*(const u32 *)b);
+}
+
+SV_FN void sv_set16(u8 *b, u16 v)
+{
+	*(u16 *)b = __builtin_bswap16(v);
+}
+
+SV_FN void sv_set32(u8 *b, u32 v)
+{
+	*(u32 *)b = __builtin_bswap32(v);
+}
+#else
+SV_FN u16 sv_word16(const u8 *b)
+{
+	return sv_get16(b);
+}
+
+SV_FN u32 sv_word32(const u8 *b)
+{
+	return sv_get32(b);
+}
+
+SV_FN void sv_set16(u8 *b, u16 v)
+{
+	sv_put16(b, v);
+}
+
+SV_FN void sv_set32(u8 *b, u32 v)
+{
+	sv_put32(b, v);
+}
+#endif
+
 /* RFC 1624 equation 3: the checksum after one 16-bit word changed. */
 SV_FN u16 sv_csum_update(u16 check, u16 old, u16 new)
 {
@@ -129,9 +181,9 @@ SV_FN int sv_parse_transport(const u8 *cur, const u8 *end, u32 ip_payload, struc
 			return SV_PARSE_MALFORMED;
 		if (!SV_FITS(cur, 8, end))
 			return SV_PARSE_SHORT;
-		if (sv_get16(cur + 4) < len || sv_get16(cur + 4) > ip_payload)
+		if (sv_word16(cur + 4) < len || sv_word16(cur + 4) > ip_payload)
 			return SV_PARSE_MALFORMED;
-		ip_payload = sv_get16(cur + 4);
+		ip_payload = sv_word16(cur + 4);
 	} else if (p->proto == SV_PROTO_TCP) {
 		if (ip_payload < 20)
 			return SV_PARSE_MALFORMED;
@@ -142,10 +194,10 @@ SV_FN int sv_parse_transport(const u8 *cur, const u8 *end, u32 ip_payload, struc
 			return SV_PARSE_MALFORMED;
 		if (!SV_FITS(cur, len, end))
 			return SV_PARSE_SHORT;
-		p->seq = sv_get32(cur + 4);
-		p->ack = sv_get32(cur + 8);
+		p->seq = sv_word32(cur + 4);
+		p->ack = sv_word32(cur + 8);
 		p->tcp_flags = cur[13];
-		p->window = sv_get16(cur + 14);
+		p->window = sv_word16(cur + 14);
 #ifndef SV_SYN_OPTIONS_APART
 		if (p->tcp_flags & SV_TCP_SYN)
 			sv_parse_syn_options(cur + 20, end, len - 20, p);
@@ -153,8 +205,8 @@ SV_FN int sv_parse_transport(const u8 *cur, const u8 *end, u32 ip_payload, struc
 	} else {
 		return SV_PARSE_NOT_TRANSPORT;
 	}
-	p->sport = sv_get16(cur);
-	p->dport = sv_get16(cur + 2);
+	p->sport = sv_word16(cur);
+	p->dport = sv_word16(cur + 2);
 	p->l4_header_len = (u8)len;
 	p->payload = ip_payload - len;
 	return SV_PARSE_OK;
@@ -171,7 +223,7 @@ SV_FN int sv_parse_ipv4(const u8 *cur, const u8 *end, u32 room, struct sv_packet
 	if (!SV_FITS(cur, 20, end))
 		return SV_PARSE_SHORT;
 	header = (u32)(cur[0] & 15) * 4;
-	total = sv_get16(cur + 2);
+	total = sv_word16(cur + 2);
 	if (!total && room > 65535)
 		total = room;
 	if (cur[0] >> 4 != 4 || header < 20 || total < header)
@@ -182,12 +234,12 @@ SV_FN int sv_parse_ipv4(const u8 *cur, const u8 *end, u32 room, struct sv_packet
 	p->ecn = cur[1] & 3;
 	p->proto = cur[9];
 	p->saddr[2] = 0xffff;
-	p->saddr[3] = sv_get32(cur + 12);
+	p->saddr[3] = sv_word32(cur + 12);
 	p->daddr[2] = 0xffff;
-	p->daddr[3] = sv_get32(cur + 16);
+	p->daddr[3] = sv_word32(cur + 16);
 	p->ip_header_len = (u8)header;
 	p->truncated = total > room;
-	if (sv_get16(cur + 6) & 0x3fff) /* more fragments, or an offset */
+	if (sv_word16(cur + 6) & 0x3fff) /* more fragments, or an offset */
 		return SV_PARSE_FRAGMENT;
 	return sv_parse_transport(cur + header, end, total - header, p);
 }
@@ -212,14 +264,14 @@ SV_FN int sv_parse_ipv6(const u8 *cur, const u8 *end, u32 room, struct sv_packet
 		return SV_PARSE_SHORT;
 	if (cur[0] >> 4 != 6)
 		return SV_PARSE_MALFORMED;
-	total = 40 + (u32)sv_get16(cur + 4);
+	total = 40 + (u32)sv_word16(cur + 4);
 	if (total == 40 && room > 40 + 65535)
 		total = room;
 	p->family = 6;
 	p->ecn = cur[1] >> 4 & 3;
 	for (int i = 0; i < 4; i++) {
-		p->saddr[i] = sv_get32(cur + 8 + 4 * i);
-		p->daddr[i] = sv_get32(cur + 24 + 4 * i);
+		p->saddr[i] = sv_word32(cur + 8 + 4 * i);
+		p->daddr[i] = sv_word32(cur + 24 + 4 * i);
 	}
 	p->truncated = total > room;
 	proto = cur[6];

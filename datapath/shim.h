@@ -23,8 +23,7 @@
 #define SV_SHIM_TIME(ns) ((u32)((ns) >> 6))
 
 /* sv_shim.detail of SV_SHIM_DROP: where it was dropped. */
-#define SV_SHIM_DROP_QUEUE 1  /* no room in a queue */
-#define SV_SHIM_DROP_POLICE 2 /* it exceeded a rate or a window */
+#define SV_SHIM_DROP_QUEUE 1 /* no room in a queue */
 
 /* The same of SV_SHIM_AGAIN: TCP's ACK field is the newest timestamp of the packets' sender. */
 #define SV_SHIM_STAMPED 1

@@ -132,6 +132,7 @@ class Edge(Rig):
     """The agent of this project on both hosts, flowcells over eight labels."""
 
     letter = "e"
+    balance = 'policy = "flowcell"\nflowcell = "64KB"\nlabels = 8'
     more = ""
 
     def join(self, i):
@@ -147,9 +148,7 @@ interface = "u0"
 address = "192.168.99.{i + 1}"
 
 [balance]
-policy = "flowcell"
-flowcell = "64KB"
-labels = 8
+{self.balance}
 
 [[port]]
 interface = "g"
@@ -188,6 +187,24 @@ class Congested(Edge):
 
     letter = "c"
     more = "\n[congestion]\n"
+
+
+class Clove(Edge):
+    """The same with Clove instead of flowcells; no router marks, so weights stay equal."""
+
+    letter = "w"
+    balance = f'policy = "clove"\nlabels = {list(range(50000, 50008))}'  # listed, as nothing here discovers them
+
+
+class Shares(Edge):
+    """The same with HyGenICC's shares, faster than anything here, and no marks: what they cost, not what they hold back."""
+
+    letter = "s"
+    more = '''
+[tenants]
+uplink_rate = "100Gbps"
+rtt = "200us"
+'''
 
 
 class Statistics:
@@ -306,4 +323,5 @@ class Ovs(Rig):
             raise Impossible(f"ovs-vsctl {' '.join(args)}: {result.stderr.strip()}")
 
 
-RIGS = {"direct": Direct, "edge": Edge, "before": Before, "acdc": Congested, "vxlan": Vxlan, "ovs": Ovs, "routed": Routed}
+RIGS = {"direct": Direct, "edge": Edge, "before": Before, "acdc": Congested, "clove": Clove,
+        "shares": Shares, "vxlan": Vxlan, "ovs": Ovs, "routed": Routed}

@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import time
 
-from congestion import interval
+from beside import interval
 from rigs import inside
 
 # Guests' MTU, the uplink's, and whether frames of the MTU cross it instead of segments.

@@ -1,8 +1,8 @@
 //! What the edge says to a guest by itself, and what it does to its SYNs: written from the RFCs and not from `datapath/`,
 //! which it checks.
 
+use crate::config::Config;
 use crate::inner::ETHERNET;
-use crate::script::Config;
 use crate::world::{EDGE_MAC, GUEST, NEIGHBOUR, PEERS};
 use wire::checksum::{update, Sum};
 use wire::{proto, tcp, Packet};

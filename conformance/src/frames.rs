@@ -1,7 +1,7 @@
 use crate::answers;
+use crate::config::Config;
 use crate::inner::ETHERNET;
-use crate::outer::{flow_hash, port_without_label, Outer};
-use crate::script::Config;
+use crate::outer::{flow_hash, merged_ecn, port_without_label, Outer};
 use crate::strict;
 use crate::structs::new_edge;
 use crate::world::{local, Peer, Verdict, Why, GUEST, NEIGHBOUR, PEERS, PORT, VNI};
@@ -369,17 +369,6 @@ impl Frames {
         self.count("facks_asked", after.facks_sent - before.facks_sent);
         self.count("reports_received", after.reports_received - before.reports_received);
         verdict
-    }
-}
-
-/// Normal mode of RFC 6040, figure 4: what leaves the tunnel; `None`: the packet is dropped.
-pub(crate) fn merged_ecn(inner: u8, outer: u8) -> Option<u8> {
-    match (inner, outer) {
-        (ecn::NOT_ECT, ecn::CE) => None,
-        (ecn::NOT_ECT, _) => Some(ecn::NOT_ECT),
-        (_, ecn::CE) | (ecn::CE, _) => Some(ecn::CE),
-        (ecn::ECT0, ecn::ECT1) => Some(ecn::ECT1),
-        (inner, _) => Some(inner),
     }
 }
 

@@ -6,18 +6,21 @@
 //! loaded kernel program. All three must do what the script says.
 
 mod answers;
+mod config;
 mod frames;
 mod inner;
 mod outer;
+mod packet;
 mod script;
 mod strict;
 mod structs;
 mod words;
 mod world;
 
+pub use config::{Config, Congestion, Share};
 pub use frames::{Frames, Outcome};
 pub use outer::flow_hash;
-pub use script::{Case, Config, Congestion, Error, Expected, Script, Share};
+pub use script::{Case, Error, Expected, Script};
 pub use structs::Structs;
 pub use world::{Guest, Peer, Verdict, Why, EDGE_MAC, GUEST, LABELS, NEIGHBOUR, PEERS, PORT, STRANGER, VNI};
 
@@ -28,6 +31,8 @@ pub const SCRIPTS: &[(&str, &str)] = &[
     ("flowlets-hash.txt", include_str!("../scripts/flowlets-hash.txt")),
     ("clove.txt", include_str!("../scripts/clove.txt")),
     ("clove-int.txt", include_str!("../scripts/clove-int.txt")),
+    ("clove-masks.txt", include_str!("../scripts/clove-masks.txt")),
+    ("clove-shows.txt", include_str!("../scripts/clove-shows.txt")),
     ("delays.txt", include_str!("../scripts/delays.txt")),
     ("flowlets-delays.txt", include_str!("../scripts/flowlets-delays.txt")),
     ("random-path.txt", include_str!("../scripts/random-path.txt")),

@@ -1,7 +1,7 @@
 //! The encapsulation of docs/wire.md, written from that page and not from `datapath/encap.h`, which it checks.
 
 use wire::checksum::Sum;
-use wire::FlowKey;
+use wire::{ecn, FlowKey};
 
 /// Outer headers, from Ethernet to VXLAN.
 #[derive(Clone, Copy, Debug)]
@@ -94,4 +94,15 @@ pub fn flow_hash(key: &FlowKey, seed: u64) -> u32 {
         hash ^ hash >> 33
     });
     (hash >> 32) as u32
+}
+
+/// Normal mode of RFC 6040, figure 4: what leaves the tunnel; `None`: the packet is dropped.
+pub(crate) fn merged_ecn(inner: u8, outer: u8) -> Option<u8> {
+    match (inner, outer) {
+        (ecn::NOT_ECT, ecn::CE) => None,
+        (ecn::NOT_ECT, _) => Some(ecn::NOT_ECT),
+        (_, ecn::CE) | (ecn::CE, _) => Some(ecn::CE),
+        (ecn::ECT0, ecn::ECT1) => Some(ecn::ECT1),
+        (inner, _) => Some(inner),
+    }
 }

@@ -1,8 +1,8 @@
 //! What a guest may say besides what the edge carries, written from docs/wire.md and not from `datapath/`, which it checks.
 
 use crate::answers::{is_own, Question};
+use crate::config::Config;
 use crate::inner::ETHERNET;
-use crate::script::Config;
 use crate::world::{Verdict, Why, PORT};
 
 pub(crate) const ICMPV6: u8 = 58;

@@ -1,4 +1,5 @@
-use crate::script::{Case, Config};
+use crate::config::Config;
+use crate::script::Case;
 use crate::world::{Verdict, LABELS, PEERS};
 use edge::{Direction, Edge, Slot};
 use units::Time;

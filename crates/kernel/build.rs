@@ -26,15 +26,7 @@ fn main() {
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     let clang = std::env::var("SELVEDGE_CLANG").unwrap_or_else(|_| "clang".into());
     let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    let objects = [
-        (&["edge"][..], "bpf_object", "SELVEDGE_NO_BPF", "the kernel edge"),
-        (&["limits", "limits_plain"], "limits_object", "SELVEDGE_NO_LIMITS", "rate limits in the kernel"),
-        (&["fastlane"], "fastlane_object", "SELVEDGE_NO_FASTLANE", "FastLane in the kernel"),
-        (&["dctcp"], "dctcp_object", "SELVEDGE_NO_DCTCP", "DCTCP for the kernel"),
-        (&["marker"], "marker_object", "SELVEDGE_NO_MARKER", "routers of a lab that mark"),
-        (&["unruly"], "unruly_object", "SELVEDGE_NO_UNRULY", "guests that ignore their window"),
-    ];
-    for (names, cfg, variable, what) in objects {
+    for (names, cfg, variable, what) in clang::OBJECTS {
         let built = names.iter().try_for_each(|name| {
             let source = format!("../../datapath/kernel/{name}.bpf.c");
             clang::compile_bpf(&clang, &arch, &source, &Path::new(&out).join(format!("{name}.bpf.o")))

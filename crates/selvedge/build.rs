@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// Directories whose C and Rust sources decide what a run yields: datapath, the simulator, and what scenarios mean to it.
-const MODELS: [&str; 10] = [
+const MODELS: [&str; 11] = [
     "datapath",
     "crates/units/src",
     "crates/wire/src",
+    "crates/aqm/src",
     "crates/edge/src",
     "crates/topology/src",
     "crates/discovery/src",

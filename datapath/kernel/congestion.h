@@ -117,25 +117,72 @@ __noinline int write_option(struct __sk_buff *skb, const struct sv_packet *p)
 	return 0;
 }
 
-/* Write what only congestion control changes: flags, reserved bits and the option. */
-__noinline int write_congestion(struct __sk_buff *skb, const struct sv_packet *p)
+/*
+ * The changed fields of the TCP header at `l4`, bytes 12 to 15: reserved bits, flags and window. The kernel's helper knows the checksums
+ * that are not complete yet.
+ */
+static __always_inline int write_tcp(struct __sk_buff *skb, const struct sv_packet *p, u32 l4)
 {
-	u8 old[2];
-	u32 l4;
+	u8 *tcp = data_of(skb);
+	u32 from, to;
 
-	if (!p || p->proto != SV_PROTO_TCP)
+	tcp += sv_mask(l4, 511);
+	if (tcp + 20 > (u8 *)end_of(skb))
 		return -1;
-	l4 = SV_ETH_LEN + p->ip_header_len;
-	if (p->dirty & SV_DIRTY_FLAGS) {
-		u16 word;
+	from = sv_word32(tcp + 12);
+	to = from;
+	if (p->dirty & SV_DIRTY_FLAGS)
+		to = (u32)sv_option_flags(p, (u16)(from >> 16)) << 16 | (u16)to;
+	if (p->dirty & SV_DIRTY_WINDOW)
+		to = (to & 0xffff0000u) | p->window;
+	if (from == to)
+		return 0;
+	if (bpf_l4_csum_replace(skb, l4 + 16, bpf_htonl(from), bpf_htonl(to), 4))
+		return -1;
+	tcp = data_of(skb);
+	tcp += sv_mask(l4, 511);
+	if (tcp + 20 > (u8 *)end_of(skb))
+		return -1;
+	sv_set32(tcp + 12, to);
+	return 0;
+}
 
-		if (bpf_skb_load_bytes(skb, l4 + 12, old, 2))
+/* Global: the verifier proves it once. */
+__noinline int write_fields(struct __sk_buff *skb, const struct sv_packet *p)
+{
+	u8 old[2] __attribute__((aligned(2))), new[2] __attribute__((aligned(2)));
+	u32 ip = SV_ETH_LEN;
+
+	if (!p)
+		return -1;
+	if (p->dirty & (SV_DIRTY_FLAGS | SV_DIRTY_OPTION) && p->proto != SV_PROTO_TCP)
+		return -1;
+	if (p->dirty & (SV_DIRTY_WINDOW | SV_DIRTY_FLAGS) && p->proto == SV_PROTO_TCP && write_tcp(skb, p, ip + p->ip_header_len))
+		return -1;
+	if (p->dirty & SV_DIRTY_OPTION && write_option(skb, p))
+		return -1;
+	if (p->dirty & SV_DIRTY_ECN) {
+		if (bpf_skb_load_bytes(skb, ip, old, 2))
 			return -1;
-		word = sv_get16(old);
-		if (sv_option_flags(p, word) != word && replace_tcp(skb, l4, 12, sv_option_flags(p, word)))
+		new[0] = old[0];
+		new[1] = old[1];
+		if (p->family == 4) {
+			new[1] = (old[1] & ~3) | (p->ecn & 3);
+			if (bpf_l3_csum_replace(skb, ip + 10, *(u16 *)old, *(u16 *)new, 2))
+				return -1;
+		} else {
+			new[1] = (old[1] & ~0x30) | (p->ecn & 3) << 4;
+		}
+		if (bpf_skb_store_bytes(skb, ip, new, 2, sum_follows(p->family)))
 			return -1;
 	}
-	return p->dirty & SV_DIRTY_OPTION ? write_option(skb, p) : 0;
+	return 0;
+}
+
+/* Write the fields that a stage changed into the frame. */
+static __always_inline int write_back(struct __sk_buff *skb, const struct sv_packet *p)
+{
+	return p->dirty & ~SV_DIRTY_LABEL ? write_fields(skb, p) : 0;
 }
 
 /* What the stages did for a segment of a flow that is remembered. `reported`: it brought a report. */

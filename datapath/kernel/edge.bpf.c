@@ -47,6 +47,7 @@ static __always_inline int same_schedule(const struct sv_ctx *c);
 
 #include "answers.h"
 #include "strict.h"
+#include "hops.h"
 #include "tunnel.h"
 #include "probe.h"
 #include "told.h"
@@ -125,13 +126,19 @@ static __always_inline u64 bytes_to(const struct sv_peer *peer, const struct __s
 
 /* Before all that makes state: may the guest send it to the peer? What comes out of the cutter was held before. */
 static __always_inline int within_share(struct __sk_buff *skb, u32 ifindex, const struct sv_port *port, const struct sv_peer *peer,
-					const struct sv_packet *p, int parsed, int was_cut, const int plain)
+					struct sv_scratch *scratch, int parsed, int was_cut, const int plain)
 {
-	if (was_cut || !share_of(port))
+	const struct sv_packet *p = &scratch->packet;
+
+	scratch->exact = 0;
+	if (!share_of(port))
 		return 1;
-	if (!admit_guest(ifindex, share_of(port), port->vni, p))
+	scratch->exact = shares_now();
+	if (was_cut)
+		return 1;
+	if (!admit_guest(ifindex, share_of(port), port->vni, p, scratch->exact))
 		return 0;
-	if (hold_guest(skb, ifindex, share_of(port), bytes_to(peer, skb, p, parsed, plain)))
+	if (hold_guest(skb, ifindex, share_of(port), bytes_to(peer, skb, p, parsed, plain), scratch->exact))
 		return 1;
 	skb->cb[0] = SV_DROPPED_OVER_RATE;
 	skb->cb[1] = ifindex;
@@ -139,18 +146,20 @@ static __always_inline int within_share(struct __sk_buff *skb, u32 ifindex, cons
 }
 
 /*
- * From the guest on port `ifindex`, to the peer with the number `id`. `mac`: inner destination. `slot`: the flow's, if it has one
- * already. `plain`: without a tunnel.
+ * From the guest on port `ifindex`, to the peer with the number `id`. `scratch`: packet and inner destination. `slot`: the flow's, if it
+ * has one already. `plain`: without a tunnel.
  */
 static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv_counters *counters,
 				   const struct sv_config *conf, struct sv_port *port, const struct sv_peer *peer,
-				   u32 id, const u8 *mac, struct sv_flow_slot *slot, struct sv_packet *p, int parsed, int was_cut,
+				   u32 id, struct sv_scratch *scratch, struct sv_flow_slot *slot, int parsed, int was_cut,
 				   const int plain)
 {
+	struct sv_packet *p = &scratch->packet;
 	u32 vni = port->vni, mtu = sv_mtu_of_both(port->mtu, peer->mtu), frame_len;
 	int verdict;
 
-	p->wire = plain ? SV_WIRE_PLAIN : wire_to(peer, id, conf);
+	scratch->now = stages_now(conf, 0);
+	p->wire = plain ? SV_WIRE_PLAIN : wire_to(peer, id, scratch->now);
 	if (!plain && may_cut(conf, was_cut) && ((slot && slot->cut) || (skb->gso_size &&
 	    (parsed != SV_PARSE_OK || skb->len > 65535 - SV_ENCAP_LEN6))))
 		return to_cutter(skb, ifindex, counters, conf);
@@ -167,15 +176,15 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 		/* A peer of plain VXLAN would hand the reserved bits on to its guest. */
 		if (conf->flags & SV_CONFIG_CONGESTION && peer->tunnel.version != SV_ENCAP_PLAIN) {
 			read_option(skb, 0, p);
-			result = egress_congested(slot, conf, peer, (u64)vni << 32 | id, p);
+			result = egress_congested(slot, conf, peer, (u64)vni << 32 | id, scratch);
 		} else {
-			result = egress(slot, conf, peer, id, p);
+			result = egress(slot, conf, peer, id, scratch);
 		}
 		note_results(ifindex, counters, p, result);
 		settle_if_due(slot);
 		if (result & SV_POLICED)
 			return TC_ACT_SHOT;
-		if (!plain && p->dirty & ~SV_DIRTY_LABEL && write_back(skb, p)) {
+		if (!plain && write_back(skb, p)) {
 			if (p->feedback)
 				untell_peer(id, p);
 			return drop(counters, SV_COUNT_DROP_ERROR);
@@ -189,9 +198,10 @@ static __always_inline int to_peer(struct __sk_buff *skb, u32 ifindex, struct sv
 		return leave_plain(skb, ifindex, share_of(port), peer->ifindex, p);
 	}
 	if (share_of(port))
-		depart_guest(ifindex, share_of(port), p, (u64)vni << 32 | id);
+		/* 0: the port had no share when the segment came. */
+		depart_guest(ifindex, share_of(port), p, (u64)vni << 32 | id, scratch->exact ? scratch->exact : shares_now());
 	frame_len = skb->len;
-	verdict = encapsulate(skb, peer, (const void *)mac, was_cut ? vni | WAS_CUT : vni, p);
+	verdict = encapsulate(skb, peer, scratch, was_cut ? vni | WAS_CUT : vni, id);
 	if (p->feedback) {
 		if (verdict < 0)
 			untell(id, ifindex, p);
@@ -290,7 +300,7 @@ static __always_inline int from_guest(struct __sk_buff *skb, const int plain)
 		if (found && found->out_port == ifindex) {
 			id = found->out_peer;
 			peer = bpf_map_lookup_elem(&peers, &id);
-			if (peer && !within_share(skb, ifindex, port, peer, p, parsed, was_cut, plain))
+			if (peer && !within_share(skb, ifindex, port, peer, scratch, parsed, was_cut, plain))
 				return TC_ACT_SHOT;
 			if (peer) {
 				__builtin_memcpy(scratch->mac, found->out_mac, 6);
@@ -336,7 +346,7 @@ static __always_inline int from_guest(struct __sk_buff *skb, const int plain)
 			goto pass;
 		if (plain && p->proto == SV_HYG_PROTO)
 			return drop(counters, SV_COUNT_DROP_MALFORMED); /* the edges' own there */
-		if (!within_share(skb, ifindex, port, peer, p, parsed, was_cut, plain))
+		if (!within_share(skb, ifindex, port, peer, scratch, parsed, was_cut, plain))
 			return TC_ACT_SHOT;
 		if (parsed == SV_PARSE_OK && !slot)
 			slot = make_flow(p, port->vni, OUT, ifindex);
@@ -357,10 +367,10 @@ static __always_inline int from_guest(struct __sk_buff *skb, const int plain)
 	count(counters, SV_COUNT_LOCAL_SEGMENTS, 1);
 	/* The port took it for another station's; before Linux 6.15 the other guest would, too. */
 	bpf_skb_change_type(skb, 0 /* PACKET_HOST */);
-	return deliver(skb, counters, target, to, 0);
+	return deliver(skb, counters, target, to);
 
 to_peer:
-	return to_peer(skb, ifindex, counters, conf, port, peer, id, scratch->mac, slot, p, parsed, was_cut, plain);
+	return to_peer(skb, ifindex, counters, conf, port, peer, id, scratch, slot, parsed, was_cut, plain);
 
 pass:
 	verdict = leave(skb, conf, port, p, parsed);
@@ -429,6 +439,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 		send_notice(SV_EVENT_LENGTHS, skb->ifindex, o->saddr, 0);
 		return drop(counters, SV_COUNT_DROP_LENGTHS);
 	}
+	scratch->now = stages_now(conf, 0);
 	epoch = epoch_of(conf);
 	parsed = parse_at(skb, o->add_len, p);
 	if (!carries(parsed))
@@ -469,7 +480,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 		struct sv_heard *h = bpf_map_lookup_elem(&heard, &from);
 
 		if (h)
-			sv_heard_note(h, sv_encap_claim(&o->encap), o->encap.version == SV_ENCAP_PLAIN, stages_now(conf, 0));
+			sv_heard_note(h, sv_encap_claim(&o->encap), o->encap.version == SV_ENCAP_PLAIN, scratch->now);
 	}
 	if (o->encap.shim && p->proto == SV_DROPPED_PROTO && take_told(skb, o, p, most == SV_ENCAP_V2 ? from : 0, target))
 		return TC_ACT_SHOT;
@@ -489,9 +500,9 @@ int selvedge_uplink(struct __sk_buff *skb)
 			read_option(skb, o->add_len, p);
 			if (o->encap.shim && p->wire == SV_WIRE_2)
 				sv_shim_take_report(o->shim, p);
-			result = ingress_congested(slot, conf, o, from, p, share_of(port));
+			result = ingress_congested(slot, conf, scratch, from, share_of(port));
 		} else {
-			result = ingress(slot, conf, o, from, p, share_of(port));
+			result = ingress(slot, conf, scratch, from, share_of(port));
 		}
 		note_results(skb->ifindex, counters, p, result);
 		settle_if_due(slot);
@@ -505,7 +516,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	}
 	count(counters, SV_COUNT_IN_SEGMENTS, 1);
 	count(counters, SV_COUNT_IN_BYTES, skb->len - o->add_len);
-	if (decapsulate(skb, o, &family_changes, p->family) || write_back(skb, p))
+	if (decapsulate(skb, o, &family_changes, p->family, port) || write_back(skb, p))
 		return drop(counters, SV_COUNT_DROP_ERROR);
 	if (conf->flags & SV_CONFIG_REORDER && slot && p->proto == SV_PROTO_TCP && !family_changes) {
 		int verdict;
@@ -516,7 +527,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 		if (verdict != STRAIGHT_ON)
 			return verdict;
 	}
-	return deliver(skb, counters, target, port, family_changes);
+	return hand_over(target, port, family_changes);
 
 nobody:
 	probed = take_probe(skb, counters, conf, o);

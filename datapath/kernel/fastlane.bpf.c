@@ -204,12 +204,7 @@ static __noinline int follow_out(struct __sk_buff *skb, struct sv_fast *f, const
 		f->known |= SV_FAST_STAMP;
 	}
 	if (!(found & SV_FASTLANE_BEYOND) && end != p->seq) {
-		/* Between holes that it fills in a go, there is what has arrived. */
-		if (!(f->known & SV_FAST_AGAIN) || sv_seq_after(f->run_end, p->seq) || now - f->run_at > sv_fastlane_rtt(&f->lane)) {
-			f->run = p->seq;
-			f->run_at = now;
-		}
-		f->run_end = end;
+		sv_retrans_note(&f->again, p->seq, end, !(f->known & SV_FAST_AGAIN), sv_fastlane_rtt(&f->lane), now);
 		if (!(f->known & SV_FAST_AGAIN) || sv_seq_after(end, f->again_end))
 			f->again_end = end;
 		f->known |= SV_FAST_AGAIN;
@@ -219,13 +214,13 @@ static __noinline int follow_out(struct __sk_buff *skb, struct sv_fast *f, const
 	return (int)again;
 }
 
-/* What the guest has sent again goes no further: nobody is to rely on it. */
-static __noinline int forget_run(struct sv_fast *f)
+/* What the guest has sent again, from this number on, goes no further. */
+static __noinline int forget_again(struct sv_fast *f, u32 seq)
 {
 	if (!f)
 		return 0;
 	bpf_spin_lock(&f->lock);
-	f->run_end = f->run;
+	sv_retrans_forget(&f->again, seq);
 	bpf_spin_unlock(&f->lock);
 	return 0;
 }
@@ -365,7 +360,7 @@ int selvedge_fast_guest(struct __sk_buff *skb)
 	if (!again)
 		return NEXT;
 	if (packets_again(p, skb->ifindex, 0)) {
-		forget_run(f);
+		forget_again(f, p->seq);
 		fast_count(SV_FAST_COUNT_SUPPRESSED, 1);
 		return TC_ACT_SHOT;
 	}
@@ -420,12 +415,12 @@ static __always_inline int by_others(u32 what)
 }
 
 /* The entry of the packet, made if it is new. */
-static __noinline struct sv_fastlane_copy *copy_of(struct sv_fast *f, const struct sv_fast_call *call, u32 end)
+static __noinline struct sv_fastlane_copy *copy_of(const struct sv_fast_call *call, u32 end)
 {
 	struct sv_fast_copy_key key = {0};
 	struct sv_fastlane_copy *found, fresh = {0};
 
-	if (!f || !call)
+	if (!call)
 		return 0;
 	key.of = call->key;
 	key.seq = call->seq;
@@ -438,18 +433,25 @@ static __noinline struct sv_fastlane_copy *copy_of(struct sv_fast *f, const stru
 	fresh.seq = call->seq;
 	fresh.end = end;
 	fresh.copies = 1;
-	/*
-	 * Others have left, of which nobody knew that they would count. What was dropped is the newest, unless the guest has sent it
-	 * again since: whoever tells of drops may be late.
-	 */
-	if (f->known & SV_FAST_AGAIN && sv_seq_after(f->again_end, call->seq)) {
-		fresh.copies = 2;
-		fresh.dropped = !(call->dropped && call->dropped < f->run_at && !sv_seq_after(f->run, call->seq) &&
-				  !sv_seq_after(end, f->run_end));
-	}
 	if (has_waited(call->what) || bpf_map_update_elem(&fast_copies, &key, &fresh, BPF_ANY))
 		return 0;
 	return bpf_map_lookup_elem(&fast_copies, &key);
+}
+
+/*
+ * Of an entry with which nothing has been done yet: others have left, of which nobody knew that they would count. What was dropped is the
+ * newest, unless the guest has sent it again since. Under the lock, as all that the guest sends: what it sends again at this moment is
+ * either counted here, or held back.
+ */
+static __always_inline void count_copies(const struct sv_fast *f, struct sv_fastlane_copy *c, u64 dropped)
+{
+	u32 since;
+
+	if (c->copies != 1 || c->dropped || !(f->known & SV_FAST_AGAIN) || !sv_seq_after(f->again_end, c->seq))
+		return;
+	since = sv_retrans_since(&f->again, c->seq, c->end, dropped);
+	c->copies = (u16)(since ? 1 + since : 2);
+	c->dropped = !since;
 }
 
 /* Returns SV_FASTLANE_*. */
@@ -487,7 +489,7 @@ static __noinline u32 decide(struct deciding *at)
 	bpf_spin_unlock(&f->lock);
 	if (verdict)
 		return verdict;
-	c = copy_of(f, call, end);
+	c = copy_of(call, end);
 	if (!c)
 		return has_waited(what) ? SV_FASTLANE_STALE : SV_FASTLANE_UNKEPT;
 	bpf_spin_lock(&f->lock);
@@ -497,6 +499,7 @@ static __noinline u32 decide(struct deciding *at)
 		c->waits = 0;
 		verdict = SV_FASTLANE_STALE;
 	} else {
+		count_copies(f, c, call->dropped);
 		if (what == SV_FAST_DUE)
 			verdict = sv_fastlane_due(&f->lane, c, now);
 		else if (what == SV_FAST_REPORTED)

@@ -8,6 +8,7 @@
 
 #include "../fastlane.h"
 #include "../flow.h"
+#include "retrans.h"
 
 /* A connection of a guest, by the direction in which the guest sends. */
 struct sv_fast_key {
@@ -35,12 +36,10 @@ struct sv_fast {
 	u32 longest;	/* ns: a round trip lately; queues in this host grow faster than an average follows */
 	u32 place;	/* a packet that has an entry begins here, and those around it most likely at multiples of `size` from it */
 	u32 size;	/* payload bytes; 0: none is known */
-	u32 run;	/* what the guest sent again in a go begins here, */
-	u32 run_end;	/* ends before this, */
-	u64 run_at;	/* and began to leave then, ns; means something with SV_FAST_AGAIN */
+	struct sv_retrans again; /* what the guest sent more than once, and when */
 };
 
-SV_ASSERT_SIZE(struct sv_fast, 168);
+SV_ASSERT_SIZE(struct sv_fast, 216);
 
 /* sv_fast.known */
 #define SV_FAST_COPIED 0x1

@@ -157,31 +157,43 @@ static __always_inline int is_outstanding(const struct sv_conn *t)
 	return t->flags & SV_CONN_SND && sv_seq_after(t->snd_nxt, t->snd_una);
 }
 
-/* Under the flow's lock, if `timer` is its place. */
-static __always_inline void set_timer(const struct sv_flow_slot *slot, const struct sv_vcc_conf *conf, u64 rest, u64 *at)
+/* When the laws are to look at it; `rest` if it is at rest. */
+static __always_inline u64 timer_of(const struct sv_flow_slot *slot, const struct sv_vcc_conf *conf, u64 rest)
 {
 	u64 next = sv_vcc_next(&slot->vcc, conf);
 
-	if (!next)
-		next = rest;
+	return next ? next : rest;
+}
+
+/* Under the flow's lock, if `timer` is its place. */
+static __always_inline void set_timer(const struct sv_flow_slot *slot, const struct sv_vcc_conf *conf, u64 rest, u64 *at)
+{
+	u64 next = timer_of(slot, conf, rest);
+
 	if (*at != next)
 		*at = next;
 }
 
 /* After a segment of a flow that has a place. */
-static __noinline int note_timer(struct sv_flow_slot *slot)
+static __noinline int note_timer(struct sv_flow_slot *slot, u64 now)
 {
-	u64 rest = bpf_ktime_get_coarse_ns() + TIMER_LINGER_NS, *at;
+	u64 rest = now + TIMER_LINGER_NS, *at;
 	struct sv_vcc_conf *conf;
 	u32 timer, zero = 0;
 
 	if (!slot)
 		return 0;
 	timer = slot->timer;
+	if (!timer) /* the tick has freed it meanwhile; 0 is no place but the mask of parts */
+		return 0;
 	at = bpf_map_lookup_elem(&timers, &timer);
 	conf = bpf_map_lookup_elem(&congestion, &zero);
 	if (!at || !conf)
 		return 0;
+	/* Without the lock: who changes what this follows from comes here afterwards. */
+	if (*at == timer_of(slot, conf, rest))
+		return 0;
+	sv_forget();
 	bpf_spin_lock(&slot->lock);
 	if (slot->timer == timer)
 		set_timer(slot, conf, rest, at);
@@ -190,7 +202,7 @@ static __noinline int note_timer(struct sv_flow_slot *slot)
 }
 
 /* A place for a flow whose guest has sent. */
-static __noinline int find_timer(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni)
+static __noinline int find_timer(struct sv_flow_slot *slot, const struct sv_packet *p, u32 vni, u64 now)
 {
 	struct sv_flow_slot_key *whose;
 	u32 timer = 0, hash, zero = 0;
@@ -220,7 +232,7 @@ static __noinline int find_timer(struct sv_flow_slot *slot, const struct sv_pack
 		slot->timer = (u16)timer;
 	bpf_spin_unlock(&slot->lock);
 	if (timer)
-		note_timer(slot);
+		note_timer(slot, now);
 	else
 		*at = 0;
 	return 0;

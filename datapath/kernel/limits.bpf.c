@@ -2,11 +2,11 @@
 /*
  * Rate limits of ports: two more programs on both sides of a limited port, which are there only where there is a limit.
  *
- * What a guest sends goes through a device of the agent's own, on which each limited port has a class of HTB, wherever it is
- * going: one queue for the uplink and for other guests of this host. The segment enters it here, with the port's number as
- * its mark, and comes out at the pair's other end, where selvedge_guest takes it as if it came from the port. What a guest
- * gets is limited by an HTB on the port itself. Where limits are schedules (sv_pacer), segments get departure times here and wait
- * in a qdisc that keeps to them, on the same devices, or, if there is none, nowhere.
+ * What a guest sends goes through a device of the agent's own, on which each limited port has a class of HTB, wherever it is going:
+ * one queue for the uplink and for other guests of this host. The segment enters it here, named by its tc_index (SV_RETURN), or, of a port with
+ * a network on the agent's own device, by its mark, and comes out at the pair's other end, where selvedge_guest takes it as if it came from
+ * the port. What a guest gets is limited by an HTB on the port itself. Where limits are schedules (sv_pacer), segments get departure
+ * times here and wait in a qdisc that keeps to them, on the same devices, or, if there is none, nowhere.
  *
  * The laws of limiter.h look at each segment of both directions, after everything else that the edge does to what the guest
  * gets, so that of two windows the smaller one wins. They need the class's backlog, and with it the kernel's type

@@ -24,7 +24,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct sv_receiver);
+	__type(value, struct sv_reorder_alive);
 } receiver SEC(".maps");
 
 /*
@@ -52,12 +52,14 @@ struct {
 
 /*
  * What the programs hold of the packet at hand, one for each: what is written here, unlike on the stack, the verifier
- * forgets, and need not follow anew for each combination of values.
+ * forgets, and need not follow anew for each combination of values. Each load has its own: it is not pinned.
  */
 struct sv_scratch {
 	struct sv_packet packet;
 	struct sv_outer outer;
 	u8 mac[8]; /* inner destination, in six of them */
+	u64 now;   /* stages_now, not exact */
+	u64 exact; /* the same, exact; of guests with a share */
 };
 
 struct {
@@ -67,12 +69,13 @@ struct {
 	__type(value, struct sv_scratch);
 } scratch SEC(".maps");
 
+/* With a packet that is zero; what else is there is written before it is read. */
 static __always_inline struct sv_scratch *new_scratch(u32 which)
 {
 	struct sv_scratch *s = bpf_map_lookup_elem(&scratch, &which);
 
 	if (s)
-		__builtin_memset(s, 0, sizeof(*s));
+		__builtin_memset(__builtin_assume_aligned(s, 8), 0, sizeof(s->packet));
 	return s;
 }
 

@@ -136,11 +136,13 @@ int selvedge_plain_uplink(struct __sk_buff *skb)
 	if (parsed == SV_PARSE_OK) {
 		struct sv_outer *o = &scratch->outer;
 
+		__builtin_memset(o, 0, sizeof(*o));
+		scratch->now = stages_now(conf, 0);
 		if (conf->flags & SV_CONFIG_CONGESTION) {
 			read_option(skb, 0, p);
-			result = ingress_congested(slot, conf, o, from, p, 0);
+			result = ingress_congested(slot, conf, scratch, from, 0);
 		} else {
-			result = ingress(slot, conf, o, from, p, 0);
+			result = ingress(slot, conf, scratch, from, 0);
 		}
 		note_results(skb->ifindex, counters, p, result);
 		settle_if_due(slot);
@@ -155,7 +157,7 @@ int selvedge_plain_uplink(struct __sk_buff *skb)
 	count(counters, SV_COUNT_IN_BYTES, skb->len);
 	if (write_back(skb, p))
 		return drop(counters, SV_COUNT_DROP_ERROR);
-	return deliver(skb, counters, target, port, 0);
+	return deliver(skb, counters, target, port);
 }
 
 #endif

@@ -37,25 +37,26 @@ static __noinline int may_probe(u32 id, u32 replies, u64 now)
 static __noinline int answer_probe(struct __sk_buff *skb, const struct sv_peer *peer, const struct sv_outer *o)
 {
 	struct sv_encap e = { .version = SV_ENCAP_V2, .shim = 1 };
-	u8 head[SV_ENCAP_LEN6] = {0}, mac[12], type = SV_SHIM_REPLY;
-	long failed;
+	u8 *data = data_of(skb), *end = end_of(skb), mac[12];
 
-	if (!peer || !o || bpf_skb_load_bytes(skb, 0, mac, sizeof(mac)))
+	if (!peer || !o || data + SV_ENCAP_LEN4 + SV_SHIM_LEN > end)
 		return TC_ACT_SHOT;
 	e.vni = o->encap.vni;
-	sv_encap_write(head, &peer->tunnel, &e, o->sport, SV_ECN_NOT_ECT, SV_SHIM_LEN + SV_ETH_LEN);
 	for (int i = 0; i < 6; i++) {
-		head[i] = mac[6 + i];
-		head[6 + i] = mac[i];
+		mac[i] = data[6 + i];
+		mac[6 + i] = data[i];
 	}
-	if (peer->tunnel.family == 4)
-		failed = bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN4, 0) ||
-			 bpf_skb_store_bytes(skb, SV_ENCAP_LEN4, &type, 1, 0);
-	else
-		failed = bpf_skb_store_bytes(skb, 0, head, SV_ENCAP_LEN6, 0) ||
-			 bpf_skb_store_bytes(skb, SV_ENCAP_LEN6, &type, 1, 0);
-	if (failed)
-		return TC_ACT_SHOT;
+	if (peer->tunnel.family == 4) {
+		sv_encap_write4(data, &peer->tunnel, &e, o->sport, SV_ECN_NOT_ECT, SV_SHIM_LEN + SV_ETH_LEN);
+		data[SV_ENCAP_LEN4] = SV_SHIM_REPLY;
+	} else {
+		if (data + SV_ENCAP_LEN6 + SV_SHIM_LEN > end)
+			return TC_ACT_SHOT;
+		sv_encap_write6(data, &peer->tunnel, &e, o->sport, SV_ECN_NOT_ECT, SV_SHIM_LEN + SV_ETH_LEN);
+		data[SV_ENCAP_LEN6] = SV_SHIM_REPLY;
+	}
+	for (int i = 0; i < 12; i++)
+		data[i] = mac[i];
 	bpf_set_hash(skb, sv_encap_hash(&peer->tunnel, o->sport));
 	return bpf_redirect(skb->ifindex, 0);
 }

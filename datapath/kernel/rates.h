@@ -129,7 +129,61 @@ __noinline int expire_pair(const struct sv_pair_key *which, u64 now)
 	return 1;
 }
 
-/* For the agent, by BPF_PROG_TEST_RUN: begins to set rates, sets them now, or forgets which of the pairs named were idle. */
+/* Nothing has arrived of the pair for a while that could show that it is time, and nothing has left that could tell. */
+static __always_inline int tell_pair(const struct sv_pair_told *which, const int plain)
+{
+	struct sv_packet p = {0}; /* as if it had arrived */
+	struct sv_pair_slot *slot;
+	u64 now = shares_now();
+	struct sv_pair_key key;
+	struct sv_own_share o;
+	int due;
+
+	if (!which || !find_share(&o, 1))
+		return 0;
+	key = which->key;
+	slot = bpf_map_lookup_elem(&pairs, &key);
+	if (!slot)
+		return 0;
+	for (int i = 0; i < 4; i++) {
+		p.saddr[i] = key.other[i];
+		p.daddr[i] = which->own[i];
+	}
+	p.family = !key.other[0] && !key.other[1] && key.other[2] == 0xffff ? 4 : 6;
+	p.wire = plain ? SV_WIRE_PLAIN : SV_WIRE_2;
+	bpf_spin_lock(&o.all->lock);
+	due = sv_hyg_lapses(&slot->pair, &o.tenants->conf, now);
+	bpf_spin_unlock(&o.all->lock);
+	return due && ask_marks(&o, slot, key.ifindex, &p, now, plain);
+}
+
+__noinline int tell_tunnel(const struct sv_pair_told *which)
+{
+	return tell_pair(which, 0);
+}
+
+__noinline int tell_plain(const struct sv_pair_told *which)
+{
+	return tell_pair(which, 1);
+}
+
+static __always_inline int tell_pairs(struct __sk_buff *skb, const struct sv_tick_call *call)
+{
+	struct sv_pair_told which;
+	int asked = 0;
+
+	for (u32 i = 0; i < SV_TICK_MAX; i++) {
+		if (i >= call->count || bpf_skb_load_bytes(skb, SV_ETH_LEN + sizeof(*call) + i * sizeof(which), &which, sizeof(which)))
+			break;
+		asked += call->what == SV_TICK_TELL_PLAIN ? tell_plain(&which) : tell_tunnel(&which);
+	}
+	return asked;
+}
+
+/*
+ * For the agent, by BPF_PROG_TEST_RUN: begins to set rates, sets them now, forgets which of the pairs named were idle, or has the marks of
+ * these told.
+ */
 SEC("tc")
 int selvedge_share_tick(struct __sk_buff *skb)
 {
@@ -142,7 +196,9 @@ int selvedge_share_tick(struct __sk_buff *skb)
 	if (call.what == SV_TICK_BEGIN)
 		return begin_ticks();
 	if (call.what == SV_TICK_RATES)
-		return set_rates(bpf_ktime_get_ns()) > 0;
+		return set_rates(shares_now()) > 0;
+	if (call.what == SV_TICK_TELL || call.what == SV_TICK_TELL_PLAIN)
+		return tell_pairs(skb, &call);
 	if (call.what != SV_TICK_EXPIRE)
 		return 0;
 	for (u32 i = 0; i < SV_TICK_MAX; i++) {

@@ -11,7 +11,7 @@
 #define STRAIGHT_ON -1
 
 /* The receiver's device; 0: what is diverted would not come back. */
-static __always_inline u32 receiver_ifindex(const struct sv_receiver *holder, u64 now)
+static __always_inline u32 receiver_ifindex(const struct sv_reorder_alive *holder, u64 now)
 {
 	u32 zero = 0, *ifindex;
 
@@ -35,7 +35,7 @@ static __noinline int divert(struct __sk_buff *skb, struct sv_flow_slot *slot, c
 {
 	struct sv_counters *counters = find_counters();
 	struct sv_bounce bounce = {0};
-	struct sv_receiver *holder;
+	struct sv_reorder_alive *holder;
 	u32 zero = 0, ifindex, result;
 	u64 now = bpf_ktime_get_coarse_ns();
 
@@ -88,7 +88,7 @@ SEC("tc")
 int selvedge_drain(struct __sk_buff *skb)
 {
 	struct sv_counters *counters = find_counters();
-	struct sv_receiver *holder;
+	struct sv_reorder_alive *holder;
 	struct sv_return back = {0};
 	struct sv_port *port;
 	u32 zero = 0, target;
@@ -114,7 +114,7 @@ int selvedge_drain(struct __sk_buff *skb)
 	/* The device took it for another station's. */
 	bpf_skb_change_type(skb, 0 /* PACKET_HOST */);
 	count(counters, SV_COUNT_DRAINED, 1);
-	return deliver(skb, counters, target, port, 0);
+	return deliver(skb, counters, target, port);
 }
 
 #endif

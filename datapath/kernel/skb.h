@@ -30,6 +30,39 @@ static __always_inline int any_mac(const u8 *mac)
 	return mac[0] | mac[1] | mac[2] | mac[3] | mac[4] | mac[5];
 }
 
+/* An Ethernet header, word by word as it stands in the packet: registers and not the stack, for the packet moves under it. */
+struct sv_ethernet {
+	u32 dst;
+	u16 dst_end;
+	u64 rest; /* source and type */
+} __attribute__((aligned(8)));
+
+static __always_inline void read_ethernet(struct sv_ethernet *e, const u8 *at)
+{
+	e->dst = *(const u32 *)at;
+	e->dst_end = *(const u16 *)(at + 4);
+	e->rest = *(const u64 *)(at + 6);
+}
+
+static __always_inline void write_ethernet(u8 *at, const struct sv_ethernet *e)
+{
+	*(u32 *)at = e->dst;
+	*(u16 *)(at + 4) = e->dst_end;
+	*(u64 *)(at + 6) = e->rest;
+}
+
+/* Its destination becomes `mac`, which stands in a map, unless that is all zero. */
+static __always_inline void to_mac(struct sv_ethernet *e, const u8 *mac)
+{
+	u32 first = *(const u32 *)mac;
+	u16 end = *(const u16 *)(mac + 4);
+
+	if (!(first | end))
+		return;
+	e->dst = first;
+	e->dst_end = end;
+}
+
 /*
  * The same length, of which every verifier sees that it is 1 to 64. A comparison does not say so: clang may make it on
  * another register than the one that it passes on.
@@ -127,37 +160,6 @@ static __always_inline int replace_tcp(struct __sk_buff *skb, u32 l4, u32 at, u1
 static __always_inline u64 sum_follows(u32 family)
 {
 	return family == 4 ? 0 : BPF_F_RECOMPUTE_CSUM;
-}
-
-/* congestion.h */
-__noinline int write_congestion(struct __sk_buff *skb, const struct sv_packet *p);
-
-/* Write the fields that a stage changed into the frame. */
-static __always_inline int write_back(struct __sk_buff *skb, const struct sv_packet *p)
-{
-	u32 ip = SV_ETH_LEN, l4 = SV_ETH_LEN + p->ip_header_len;
-	u8 old[2] __attribute__((aligned(2))), new[2] __attribute__((aligned(2)));
-
-	if (p->dirty & SV_DIRTY_WINDOW && p->proto == SV_PROTO_TCP && replace_tcp(skb, l4, 14, p->window))
-		return -1;
-	if (p->dirty & (SV_DIRTY_FLAGS | SV_DIRTY_OPTION) && write_congestion(skb, p))
-		return -1;
-	if (p->dirty & SV_DIRTY_ECN) {
-		if (bpf_skb_load_bytes(skb, ip, old, 2))
-			return -1;
-		new[0] = old[0];
-		new[1] = old[1];
-		if (p->family == 4) {
-			new[1] = (old[1] & ~3) | (p->ecn & 3);
-			if (bpf_l3_csum_replace(skb, ip + 10, *(u16 *)old, *(u16 *)new, 2))
-				return -1;
-		} else {
-			new[1] = (old[1] & ~0x30) | (p->ecn & 3) << 4;
-		}
-		if (bpf_skb_store_bytes(skb, ip, new, 2, sum_follows(p->family)))
-			return -1;
-	}
-	return 0;
 }
 
 /* Where the MSS stands in the SYN with `len` bytes of options at `off`: proven once, like parse_syn_options. */

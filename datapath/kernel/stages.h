@@ -52,17 +52,21 @@ static __always_inline void recall_if_due(struct sv_flow_slot *slot, const struc
 		recall(slot, p, vni, how);
 }
 
-/* Stages of a segment of the guest, to the peer with the number `id`. Returns their result bits. */
+/* Stages of the guest's segment in `scratch`, to the peer with the number `id`. Returns their result bits. */
 static __always_inline u32 run_egress(struct sv_flow_slot *slot, const struct sv_config *conf,
-				      const struct sv_peer *peer, u32 id, u32 vni, struct sv_packet *p, int congested)
+				      const struct sv_peer *peer, u32 id, u32 vni, struct sv_scratch *scratch, int congested)
 {
 	struct sv_ctx c = {0};
+	struct sv_packet *p;
 	u32 result = 0;
 
-	if (!conf || !peer || !p)
+	if (!conf || !peer || !scratch)
 		return 0;
+	p = &scratch->packet;
 	c.conf = &conf->conf;
-	c.now = stages_now(conf, congested || sv_balance_measures_time(&conf->conf.balance));
+	c.now = scratch->now;
+	if (congested || sv_balance_measures_time(&conf->conf.balance))
+		c.now = stages_now(conf, 1);
 	c.paths.labels = peer->labels;
 	c.paths.n = peer->n_labels;
 	c.paths.prompt = 1;
@@ -94,44 +98,51 @@ static __always_inline u32 run_egress(struct sv_flow_slot *slot, const struct sv
 
 /* Two of each, so that what congestion control costs is not paid without it. */
 static __noinline u32 egress(struct sv_flow_slot *slot, const struct sv_config *conf,
-			     const struct sv_peer *peer, u32 id, struct sv_packet *p)
+			     const struct sv_peer *peer, u32 id, struct sv_scratch *scratch)
 {
-	return run_egress(slot, conf, peer, id, 0, p, 0);
+	return run_egress(slot, conf, peer, id, 0, scratch, 0);
 }
 
 /* `whose`: the peer's number, and above it the network. */
 static __noinline u32 egress_congested(struct sv_flow_slot *slot, const struct sv_config *conf,
-				       const struct sv_peer *peer, u64 whose, struct sv_packet *p)
+				       const struct sv_peer *peer, u64 whose, struct sv_scratch *scratch)
 {
 	struct sv_counters *counters = find_counters();
-	u32 vni = (u32)(whose >> 32), result = run_egress(slot, conf, peer, (u32)whose, vni, p, 1);
+	u32 vni = (u32)(whose >> 32), result = run_egress(slot, conf, peer, (u32)whose, vni, scratch, 1);
+	struct sv_packet *p;
 
-	if (counters && p && slot)
+	if (!scratch)
+		return 0;
+	p = &scratch->packet;
+	if (counters && slot)
 		count_congestion(counters, p, result, 1, 0);
-	if (p)
-		recall_if_due(slot, p, vni, OUT);
+	recall_if_due(slot, p, vni, OUT);
 	if (slot && slot->timer)
-		note_timer(slot);
+		note_timer(slot, scratch->now);
 	else if (slot && is_outstanding(&slot->vcc.conn))
-		find_timer(slot, p, vni);
+		find_timer(slot, p, vni, scratch->now);
 	return sv_forget8(result);
 }
 
 /* For sv_hyg.bucket where only its being there counts: for what a guest that is held sees of ECN. */
 #define SHARE_ELSEWHERE ((struct sv_hyg_bucket *)1)
 
-/* Stages of a segment from the fabric; `from`: number of the peer that sent it, or 0. Returns their result bits. */
+/* Stages of the segment in `scratch` from the fabric; `from`: number of the peer that sent it, or 0. Returns their result bits. */
 static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct sv_config *conf,
-				       const struct sv_outer *o, u32 from, struct sv_packet *p, u32 share, int congested)
+				       struct sv_scratch *scratch, u32 from, u32 share, int congested)
 {
+	const struct sv_outer *o = &scratch->outer;
+	struct sv_packet *p = &scratch->packet;
 	struct sv_hyg shown = { .bucket = SHARE_ELSEWHERE };
 	struct sv_ctx c = {0};
 	u32 result = 0;
 
-	if (!conf || !o || !p)
+	if (!conf)
 		return 0;
 	c.conf = &conf->conf;
-	c.now = stages_now(conf, congested || sv_balance_keeps(&conf->conf.balance));
+	c.now = scratch->now;
+	if (congested || sv_balance_keeps(&conf->conf.balance))
+		c.now = stages_now(conf, 1);
 	if (slot) {
 		c.flow = &slot->flow;
 		c.balance = &slot->balance;
@@ -166,23 +177,23 @@ static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct s
 
 /* Inline: after calls, verifiers before Linux 6.4 hold all numbers to be of importance, and prove the rest once for each. */
 static __always_inline u32 ingress(struct sv_flow_slot *slot, const struct sv_config *conf,
-				   const struct sv_outer *o, u32 from, struct sv_packet *p, u32 share)
+				   struct sv_scratch *scratch, u32 from, u32 share)
 {
-	return run_ingress(slot, conf, o, from, p, share, 0);
+	return run_ingress(slot, conf, scratch, from, share, 0);
 }
 
 static __always_inline u32 ingress_congested(struct sv_flow_slot *slot, const struct sv_config *conf,
-					     const struct sv_outer *o, u32 from, struct sv_packet *p, u32 share)
+					     struct sv_scratch *scratch, u32 from, u32 share)
 {
 	struct sv_counters *counters = find_counters();
-	u32 result = run_ingress(slot, conf, o, from, p, share, 1);
+	u32 result = run_ingress(slot, conf, scratch, from, share, 1);
+	struct sv_packet *p = &scratch->packet;
 
-	if (counters && p && slot)
+	if (counters && slot)
 		count_congestion(counters, p, result, 0, !!(result & SV_REPORTED));
-	if (o && p)
-		recall_if_due(slot, p, o->encap.vni, IN);
+	recall_if_due(slot, p, scratch->outer.encap.vni, IN);
 	if (slot && slot->timer)
-		note_timer(slot);
+		note_timer(slot, scratch->now);
 	return sv_forget8(result);
 }
 

@@ -12,7 +12,7 @@
 #include "../relay.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 33
+#define SV_STATE_VERSION 34
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -168,6 +168,14 @@ SV_ASSERT_SIZE(struct sv_pair_slot, 40);
 /* A pair without a packet for so long is forgotten: units of 2^20 ns, 60 s. */
 #define SV_PAIR_IDLE 57220u
 
+/* The peer of such a pair is to be told of its marks. */
+struct sv_pair_told {
+	struct sv_pair_key key;
+	u32 own[4]; /* the guest's address, of which the key has a hash only */
+};
+
+SV_ASSERT_SIZE(struct sv_pair_told, 40);
+
 /*
  * Where a program of the edge drops a segment for a rate, it says so in the packet's control block, of which the kernel leaves these words
  * alone until the packet is freed (drops.h). What else has such words there gains nothing: a segment counts only for the port at which its
@@ -271,7 +279,7 @@ SV_ASSERT_SIZE(struct sv_found, 52);
 
 struct sv_flow_slot {
 #ifdef __bpf__
-	struct bpf_spin_lock lock; /* guards flow, balance, counts, receive and vcc */
+	struct bpf_spin_lock lock; /* guards flow, balance, counts, divert and vcc */
 #else
 	u32 lock;
 #endif
@@ -290,13 +298,13 @@ struct sv_flow_slot {
 
 SV_ASSERT_SIZE(struct sv_flow_slot, 328); /* AC/DC keeps 320 per direction */
 
-/* The one entry of `receiver`: the agent's thread that holds segments (divert.h). Nothing is diverted without it. */
-struct sv_receiver {
+/* The one entry of `receiver`: a sign of life of the agent's thread that holds segments (divert.h). Without one nothing is diverted. */
+struct sv_reorder_alive {
 	u64 alive;  /* when it last said so, ns, CLOCK_MONOTONIC */
 	u64 secret; /* which it writes into what it sends */
 };
 
-SV_ASSERT_SIZE(struct sv_receiver, 16);
+SV_ASSERT_SIZE(struct sv_reorder_alive, 16);
 
 /* So long its word holds, ns. If it ends, its device does, and nothing is diverted any more at once. */
 #define SV_RECEIVER_ALIVE_NS 100000000ULL
@@ -368,6 +376,8 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 #define SV_TICK_EXPIRE 4     /* delete what has expired */
 #define SV_TICK_BEGIN 5	     /* of selvedge_share_tick: set rates from now on, once an interval */
 #define SV_TICK_RATES 6	     /* of the same: set them now, which is for measurements of what it takes */
+#define SV_TICK_TELL 7	     /* of the same: ask for the marks of pairs that have fallen silent; struct sv_pair_told follow */
+#define SV_TICK_TELL_PLAIN 8 /* the same without a tunnel */
 
 /* Of what it returns. */
 #define SV_TICK_FULL 0x20000 /* there is no room for events: call again when they have been read */

@@ -132,10 +132,10 @@ static __always_inline int schedule_guest(struct sv_share *s, const struct sv_hy
  * sv_hold, of a segment of `bytes` on the wire, headers of the tunnel included. Returns 0 if it must be dropped, and is counted. Where segments
  * wait, it has its departure time afterwards.
  */
-__noinline int hold_guest(struct __sk_buff *skb, u32 ifindex, u32 share, u64 bytes)
+__noinline int hold_guest(struct __sk_buff *skb, u32 ifindex, u32 share, u64 bytes, u64 now)
 {
 	struct sv_counters *counters = find_counters();
-	u64 now = shares_now(), at = now, takes;
+	u64 at = now, takes;
 	struct sv_own_share o;
 	struct sv_hyg h = {0};
 	int may;
@@ -178,18 +178,13 @@ __noinline int hold_guest(struct __sk_buff *skb, u32 ifindex, u32 share, u64 byt
 	return 1;
 }
 
-/* With a seed, or a guest could choose addresses that share their counts, and hide the marks of one behind those of the other. */
 static __always_inline void pair_of(struct sv_pair_key *k, u32 ifindex, const struct sv_packet *p, int egress)
 {
-	const u32 *own = egress ? p->saddr : p->daddr;
 	u32 zero = 0;
 	struct sv_config *conf = bpf_map_lookup_elem(&config, &zero);
-	u64 hash = sv_hash_step(0x9e3779b97f4a7c15ULL, conf ? conf->seed : 0);
 
-	hash = sv_hash_step(hash, (u64)own[0] << 32 | own[1]);
-	hash = sv_hash_step(hash, (u64)own[2] << 32 | own[3]);
 	k->ifindex = ifindex;
-	k->own = (u32)(hash >> 32);
+	k->own = sv_hyg_own(conf ? conf->seed : 0, egress ? p->saddr : p->daddr);
 	for (int i = 0; i < 4; i++)
 		k->other[i] = egress ? p->daddr[i] : p->saddr[i];
 }
@@ -249,14 +244,13 @@ static __noinline int tell_admission(u32 ifindex, const u32 *addr, u32 refuses, 
  * Before the guest is held: may it send to somebody with whom it is no pair yet? Returns 0 if the segment must be dropped, and is
  * counted. Without admission there are no destinations.
  */
-__noinline int admit_guest(u32 ifindex, u32 share, u32 vni, const struct sv_packet *p)
+__noinline int admit_guest(u32 ifindex, u32 share, u32 vni, const struct sv_packet *p, u64 now)
 {
 	struct sv_counters *counters = find_counters();
 	struct sv_destination_key to = {0};
 	struct sv_destination *d;
 	struct sv_pair_key key = {0};
 	struct sv_own_share o;
-	u64 now = shares_now();
 	u32 refuses, told;
 
 	if (!p || !counters || !find_share(&o, share) || !o.tenants->conf.refuse)
@@ -332,12 +326,11 @@ static __always_inline u32 pay_pair(struct sv_pair_slot *slot, struct sv_packet 
  * sv_depart, and what the peer with the number `id` is to be told of the pair. `plain`: without a tunnel. Returns 1 if the packet then has
  * the bit of hygenicc_plain.h.
  */
-static __always_inline int depart(u32 ifindex, u32 share, struct sv_packet *p, u64 whose, const int plain)
+static __always_inline int depart(u32 ifindex, u32 share, struct sv_packet *p, u64 whose, u64 now, const int plain)
 {
 	u32 id = (u32)whose, vni = (u32)(whose >> 32);
 	struct sv_destination *d;
 	struct sv_counters *counters = find_counters();
-	u64 now = shares_now();
 	struct sv_pair_key key = {0};
 	struct sv_pair_slot *slot;
 	struct sv_own_share o;
@@ -378,14 +371,14 @@ static __always_inline int depart(u32 ifindex, u32 share, struct sv_packet *p, u
 }
 
 /* `whose`: the peer's number, and above it the network. */
-__noinline int depart_guest(u32 ifindex, u32 share, struct sv_packet *p, u64 whose)
+__noinline int depart_guest(u32 ifindex, u32 share, struct sv_packet *p, u64 whose, u64 now)
 {
-	return depart(ifindex, share, p, whose, 0);
+	return depart(ifindex, share, p, whose, now, 0);
 }
 
 __noinline int depart_plain(u32 ifindex, u32 share, struct sv_packet *p)
 {
-	return depart(ifindex, share, p, 0, 1);
+	return depart(ifindex, share, p, 0, shares_now(), 1);
 }
 
 /* The packet with the count does not leave; `marks`: nor do so many without a tunnel. */
@@ -473,6 +466,37 @@ static __noinline int send_marks(u32 ifindex, const struct sv_packet *p, u32 tel
 	return 1;
 }
 
+/* Asks for what is owed to the sender of `p`, if there is room. Returns 1 if it was asked for. */
+static __always_inline int ask_marks(struct sv_own_share *o, struct sv_pair_slot *slot, u32 ifindex, const struct sv_packet *p, u64 now,
+				     const int plain)
+{
+	struct sv_counters *counters = find_counters();
+	u32 tell = 0;
+
+	if (!counters)
+		return 0;
+	if (!may_ask(ASKED_MARKS, SV_EMIT_MAX, now)) {
+		count(counters, SV_COUNT_MARKS_WITHHELD, 1);
+		return 0;
+	}
+	bpf_spin_lock(&o->all->lock);
+	if (plain) {
+		tell = sv_plain_asks(&slot->pair, now);
+	} else {
+		if (!slot->pair.introduced)
+			tell = TELL_BEGIN;
+		tell |= sv_hyg_asks(&slot->pair);
+	}
+	bpf_spin_unlock(&o->all->lock);
+	count(counters, SV_COUNT_MARKS_ASKED, 1);
+	if (!send_marks(ifindex, p, tell, now) && plain) {
+		bpf_spin_lock(&o->all->lock);
+		sv_plain_return(&slot->pair, tell);
+		bpf_spin_unlock(&o->all->lock);
+	}
+	return 1;
+}
+
 #define NO_COUNT 0x10000u
 
 /*
@@ -484,7 +508,7 @@ static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct s
 	struct sv_destination_key from = {0};
 	struct sv_destination *d;
 	struct sv_counters *counters = find_counters();
-	u32 before, counted, heard = 0, tell = 0;
+	u32 before, counted, heard = 0;
 	struct sv_pair_key key = {0};
 	struct sv_pair_slot *slot;
 	u64 now = shares_now();
@@ -533,27 +557,8 @@ static __always_inline void harvest_guest(u32 ifindex, u32 share, const struct s
 		charge(SV_TABLE_PAIRS, ifindex, NO_NETWORK, 0, -1);
 	count(counters, SV_COUNT_MARKS_HEARD, heard);
 	count(counters, SV_COUNT_MARKS_COUNTED, counted);
-	if (!due)
-		return;
-	if (!may_ask(ASKED_MARKS, SV_EMIT_MAX, now)) {
-		count(counters, SV_COUNT_MARKS_WITHHELD, 1);
-		return;
-	}
-	bpf_spin_lock(&o.all->lock);
-	if (plain) {
-		tell = sv_plain_asks(&slot->pair, now);
-	} else {
-		if (!slot->pair.introduced)
-			tell = TELL_BEGIN;
-		tell |= sv_hyg_asks(&slot->pair);
-	}
-	bpf_spin_unlock(&o.all->lock);
-	count(counters, SV_COUNT_MARKS_ASKED, 1);
-	if (!send_marks(ifindex, p, tell, now) && plain) {
-		bpf_spin_lock(&o.all->lock);
-		sv_plain_return(&slot->pair, tell);
-		bpf_spin_unlock(&o.all->lock);
-	}
+	if (due)
+		ask_marks(&o, slot, ifindex, p, now, plain);
 }
 
 /*

@@ -10,16 +10,21 @@
 #define DECAP_L3_IPV4 (1ULL << 7)
 #define DECAP_L3_IPV6 (1ULL << 8)
 
-/* To a guest of this host. `family_changed`: skb->protocol still names the outer family. */
-static __always_inline int deliver(struct __sk_buff *skb, struct sv_counters *counters, u32 ifindex,
-				   const struct sv_port *port, int family_changed)
+/* To a guest of this host, whose MAC address the frame has. `family_changed`: skb->protocol still names the outer family. */
+static __always_inline int hand_over(u32 ifindex, const struct sv_port *port, int family_changed)
 {
-	if (any_mac(port->mac) && bpf_skb_store_bytes(skb, 0, port->mac, 6, 0))
-		return drop(counters, SV_COUNT_DROP_ERROR);
 	/* Sending over the pair makes its other end read the frame's type anew; the short cut does not. */
 	if (port->flags & SV_PORT_PEER && !family_changed)
 		return bpf_redirect_peer(ifindex, 0);
 	return bpf_redirect(ifindex, 0);
+}
+
+/* The same of a frame that may have another. */
+static __always_inline int deliver(struct __sk_buff *skb, struct sv_counters *counters, u32 ifindex, const struct sv_port *port)
+{
+	if (any_mac(port->mac) && bpf_skb_store_bytes(skb, 0, port->mac, 6, 0))
+		return drop(counters, SV_COUNT_DROP_ERROR);
+	return hand_over(ifindex, port, 0);
 }
 
 /* Not a verdict: the kernel is to cut the segment, or to finish it, before it can be encapsulated. */
@@ -63,38 +68,34 @@ static __always_inline int may_stay_plain(const struct __sk_buff *skb, const str
 }
 
 /* How to speak to the peer with that number now: SV_WIRE_*. Notes that it is spoken to. */
-static __always_inline u8 wire_to(const struct sv_peer *peer, u32 id, const struct sv_config *conf)
+static __always_inline u8 wire_to(const struct sv_peer *peer, u32 id, u64 now)
 {
 	struct sv_heard *h = peer->tunnel.version == SV_ENCAP_V2 ? bpf_map_lookup_elem(&heard, &id) : 0;
-	u64 now;
 
 	if (!h)
 		return SV_WIRE_1;
-	now = stages_now(conf, 0);
 	sv_heard_sent(h, now);
 	return sv_heard_version(h, SV_ENCAP_V2, now) == SV_ENCAP_V2 ? SV_WIRE_2 : SV_WIRE_1;
 }
 
-struct sv_mac {
-	u8 byte[6];
-};
-
 /*
  * Put the outer headers in front and send the frame to the peer. The kernel sees a tunnel, and keeps GSO frames whole.
- * `network`: the VNI, perhaps with WAS_CUT. Returns the verdict, TO_CUTTER, or why the frame must be dropped: an SV_COUNT_DROP_*,
- * negated. Global: the verifier proves it once.
+ * `network`: the VNI, perhaps with WAS_CUT. `id`: the peer's number. Returns the verdict, TO_CUTTER, or why the frame must be dropped: an
+ * SV_COUNT_DROP_*, negated. Global: the verifier proves it once.
  */
-__noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *peer, const struct sv_mac *mac, u32 network,
-			   const struct sv_packet *p)
+__noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *peer, const struct sv_scratch *scratch, u32 network, u32 id)
 {
 	struct sv_encap e = { .vni = network & SV_ENCAP_VNI_MASK };
 	u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_ENCAP_L4_UDP | BPF_F_ADJ_ROOM_ENCAP_L2_ETH | INNER_L2;
-	u8 head[SV_ENCAP_LEN6 + SV_SHIM_LEN + SV_ETH_LEN] = {0}, ethernet[SV_ETH_LEN];
 	u32 frame_len = skb->len, shim = 0, len;
-	long failed;
+	u8 *data = data_of(skb), *inner, ecn;
+	struct sv_ethernet ethernet;
+	const struct sv_packet *p;
+	const struct sv_hop *hop;
 
-	if (!peer || !mac || !p)
+	if (!peer || !scratch)
 		return -SV_COUNT_DROP_ERROR;
+	p = &scratch->packet;
 	e.version = sv_min32(peer->tunnel.version, SV_ENCAP_V1);
 	e.speaks2 = peer->tunnel.version > SV_ENCAP_V1;
 	if (p->wire == SV_WIRE_2) {
@@ -111,11 +112,11 @@ __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *peer, co
 	e.value = p->feedback_value;
 	if (frame_len + shim > 65535 - SV_ENCAP_LEN6)
 		return -SV_COUNT_DROP_TOO_LARGE;
-	if (bpf_skb_load_bytes(skb, 0, ethernet, SV_ETH_LEN))
+	if (data + SV_ETH_LEN > (u8 *)end_of(skb))
 		return -SV_COUNT_DROP_ERROR;
-	if (any_mac(mac->byte))
-		__builtin_memcpy(ethernet, mac->byte, 6);
-	sv_encap_write(head, &peer->tunnel, &e, p->label, sv_ecn_departs(p), frame_len + shim);
+	read_ethernet(&ethernet, data);
+	to_mac(&ethernet, scratch->mac);
+	hop = find_hop(skb, peer, id, scratch->now);
 	/* The inner Ethernet header is overwritten by the room that is made in front of the network header. */
 	if (peer->tunnel.family == 4) {
 		len = SV_ENCAP_LEN4;
@@ -124,31 +125,43 @@ __noinline int encapsulate(struct __sk_buff *skb, const struct sv_peer *peer, co
 		len = SV_ENCAP_LEN6;
 		flags |= BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
 	}
-	if (shim) {
-		u8 *at = len == SV_ENCAP_LEN4 ? head + SV_ENCAP_LEN4 : head + SV_ENCAP_LEN6;
+	if (bpf_skb_adjust_room(skb, (s32)(len + shim), BPF_ADJ_ROOM_MAC, flags)) {
+		u32 family = len == SV_ENCAP_LEN4 ? 4 : 6;
 
-		barrier_var(at); /* clang 16 would reckon b[1] as b | 1, which the verifier forbids of pointers */
-		sv_shim_put_report(at, p);
-	}
-	failed = bpf_skb_adjust_room(skb, (s32)(len + shim), BPF_ADJ_ROOM_MAC, flags);
-	if (failed) {
-		if (!may_stay_plain(skb, p, len == SV_ENCAP_LEN4 ? 4 : 6, network & WAS_CUT))
+		if (!may_stay_plain(skb, p, family, network & WAS_CUT))
 			return TO_CUTTER;
-		failed = make_plain_room(skb, p->family, len == SV_ENCAP_LEN4 ? 4 : 6, shim);
+		if (make_plain_room(skb, p->family, family, shim))
+			return -SV_COUNT_DROP_ERROR;
 	}
-	len = sv_mask(len + shim, 127);
-	if (len > SV_ENCAP_LEN6 + SV_SHIM_LEN)
+	data = data_of(skb);
+	ecn = sv_ecn_departs(p);
+	if (len == SV_ENCAP_LEN4) {
+		if (data + SV_ENCAP_LEN4 > (u8 *)end_of(skb))
+			return -SV_COUNT_DROP_ERROR;
+		sv_encap_write4(data, &peer->tunnel, &e, p->label, ecn, frame_len + shim);
+		inner = data + SV_ENCAP_LEN4;
+	} else {
+		if (data + SV_ENCAP_LEN6 > (u8 *)end_of(skb))
+			return -SV_COUNT_DROP_ERROR;
+		sv_encap_write6(data, &peer->tunnel, &e, p->label, ecn, frame_len + shim);
+		inner = data + SV_ENCAP_LEN6;
+	}
+	if (shim) {
+		if (inner + SV_SHIM_LEN > (u8 *)end_of(skb))
+			return -SV_COUNT_DROP_ERROR;
+		sv_shim_put_report(inner, p);
+		inner += SV_SHIM_LEN;
+	}
+	if (inner + SV_ETH_LEN > (u8 *)end_of(skb))
 		return -SV_COUNT_DROP_ERROR;
-	failed = failed || bpf_skb_store_bytes(skb, 0, head, len, 0) ||
-		 bpf_skb_store_bytes(skb, len, ethernet, SV_ETH_LEN, 0);
-	if (failed)
-		return -SV_COUNT_DROP_ERROR;
+	write_ethernet(inner, &ethernet);
+	sv_encap_write_macs(data, hop ? hop->dmac : peer->tunnel.dmac, hop ? hop->smac : peer->tunnel.smac);
 	/*
 	 * The sender's socket left one: Linux routers on the way would choose a path by it rather than by the label. Without
 	 * any, a veth pair's GRO would put all flows into one of its eight lists, each of which holds eight.
 	 */
 	bpf_set_hash(skb, sv_encap_hash(&peer->tunnel, p->label));
-	return any_mac(peer->tunnel.dmac) ? bpf_redirect(peer->ifindex, 0) : bpf_redirect_neigh(peer->ifindex, 0, 0, 0);
+	return hop || any_mac(peer->tunnel.dmac) ? bpf_redirect(peer->ifindex, 0) : bpf_redirect_neigh(peer->ifindex, 0, 0, 0);
 }
 
 /* Read the outer headers, pulling them in if need be. */
@@ -232,17 +245,24 @@ static __always_inline long cut_other_family(struct __sk_buff *skb, u32 add_len,
 	return bpf_skb_adjust_room(skb, cut, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO) ? -1 : 0;
 }
 
-/* Takes the tunnel off. `family`: the inner one. `family_changes`: does skb->protocol still name another afterwards? */
-
-static __always_inline int decapsulate(struct __sk_buff *skb, const struct sv_outer *o, int *family_changes, u8 family)
+/*
+ * Takes the tunnel off a frame to the guest on that port. `family`: the inner one. `family_changes`: does skb->protocol still name another
+ * afterwards?
+ */
+static __always_inline int decapsulate(struct __sk_buff *skb, const struct sv_outer *o, int *family_changes, u8 family,
+				       const struct sv_port *port)
 {
 	s32 cut = -(s32)o->add_len;
-	u8 ethernet[SV_ETH_LEN];
+	struct sv_ethernet ethernet;
+	u8 *data = data_of(skb);
 	long left = 1;
 
 	*family_changes = family != sv_outer_family(o);
-	if (bpf_skb_load_bytes(skb, o->add_len, ethernet, SV_ETH_LEN))
+	data += sv_mask(o->add_len, 127);
+	if (data + SV_ETH_LEN > (u8 *)end_of(skb))
 		return -1;
+	read_ethernet(&ethernet, data);
+	to_mac(&ethernet, port->mac);
 	if (*family_changes)
 		left = cut_other_family(skb, o->add_len, family);
 	if (!left)
@@ -251,7 +271,11 @@ static __always_inline int decapsulate(struct __sk_buff *skb, const struct sv_ou
 		return -1;
 	/* Of the outer ports: by it, RPS would spread one flow's flowcells over CPUs. */
 	bpf_set_hash_invalid(skb);
-	return bpf_skb_store_bytes(skb, 0, ethernet, SV_ETH_LEN, 0);
+	data = data_of(skb);
+	if (data + SV_ETH_LEN > (u8 *)end_of(skb))
+		return -1;
+	write_ethernet(data, &ethernet);
+	return 0;
 }
 
 #endif

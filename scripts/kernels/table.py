@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""table.py DIRECTORY: what each kernel passed, from the results in it, as text; the same as JSON in DIRECTORY/table.json.
+"""table.py DIRECTORY: what each kernel passed, from the results in it, as text; the same as JSON in DIRECTORY/table.json. Then, as
+Markdown that docs/kernels.md can carry, which capability each kernel has; that alone in DIRECTORY/capabilities.md.
 
 Exit status 1 if a test failed, a group passed none, or a machine or a group ended before all its tests did.
 """
@@ -7,6 +8,81 @@ import json
 import os
 import re
 import sys
+
+
+# What a kernel can do if these tests pass: groups of scripts/kernels/test, `group:words` those of a group's tests whose names begin so.
+CAPABILITIES = [
+    ("Programs load, built by each clang", ["kernels"]),
+    ("Overlay: IPv4, IPv6, TCP, UDP, guests' tunnels", ["guests", "conformance", "traffic", "sums"]),
+    ("Beside others' programs and filters", ["chain", "agent:beside", "agent:tcx", "agent:instead"]),
+    ("Tenants are safe from one another", ["injection", "crossing", "hostile", "recycled"]),
+    ("Quotas of the tables", ["quotas", "agent:quotas"]),
+    ("Version 2 of the wire, and edges of version 1", ["wire", "versions"]),
+    ("Flowcells and the receiver", ["receiver", "agent:receiver"]),
+    ("Virtual congestion control", ["congestion", "timers", "agent:congestion"]),
+    ("Rate limits and their laws", ["limits", "agent:limits", "agent:alone"]),
+    ("Shares of the uplink (`[tenants]`)", ["tenants", "agent:tenants", "agent:united"]),
+    ("Uplinks without a tunnel", ["plain", "agent:plain"]),
+    ("Discovered paths, `clove`", ["probes", "paths", "agent:far", "agent:uplinks"]),
+    ("FastLane", ["fastlane", "told", "agent:fastlane", "agent:reports"]),
+    ("The agent, all its tests", ["agent"]),
+    ("The kernel lab", ["kernel_lab", "ports"]),
+    ("DCTCP guests in the lab", ["dctcp"]),
+]
+# Names of tests that are none.
+HELPERS = ("peer_process",)
+
+
+def verdicts(kernel, selectors):
+    """Verdict and reason of each test that they select; None for a group that was not run."""
+    found = []
+    for selector in selectors:
+        wanted, _, prefix = selector.partition(":")
+        chosen = []
+        for group, ran in kernel["groups"].items():
+            name, selected, _ = group.partition(":")
+            if name != wanted:
+                continue
+            chosen += [test for name, test in ran["tests"].items()
+                       if name not in HELPERS and test[0] != "ignored" and (not prefix or name.startswith(prefix + "::"))]
+            if selected:
+                chosen.append(None)  # `group:words` is a part of it
+        found += chosen or [None]
+    return found
+
+
+def cell(found):
+    """One capability of one kernel, in words that claim no more than what was run."""
+    ran = [test for test in found if test]
+    if not ran:
+        return "not run"
+    counts = {}
+    for verdict, _ in ran:
+        counts[verdict] = counts.get(verdict, 0) + 1
+    passed, skipped = counts.get("passed", 0), counts.get("skipped", 0)
+    bad = len(ran) - passed - skipped
+    if bad:
+        return f"**NO**: {bad} of {len(ran)} failed"
+    since = [found[0] for found in (re.search(r"\bLinux \d+\.\d+", why) for verdict, why in ran if verdict == "skipped") if found]
+    if not passed and since:
+        return f"no ({max(since, key=lambda release: [int(part) for part in release.split()[1].split('.')])})"
+    if not passed:
+        return f"not run: {skipped} skipped"
+    words = [f"{passed} of {len(ran)}"]
+    if skipped:
+        words.append(f"{skipped} skipped")
+    if None in found:
+        words.append("not all run")
+    return ("yes: " if passed and not skipped and None not in found else "in part: ") + ", ".join(words)
+
+
+def capabilities(matrix):
+    """Lines of Markdown: capability x kernel."""
+    lines = ["| Capability | " + " | ".join(matrix) + " |", "|---|" + "---|" * len(matrix)]
+    for capability, selectors in CAPABILITIES:
+        cells = [cell(verdicts(kernel, selectors)) for kernel in matrix.values()]
+        lines.append(f"| {capability} | " + " | ".join(cells) + " |")
+    return lines
 
 
 def read(path):
@@ -80,7 +156,7 @@ def main():
     directory = sys.argv[1]
     matrix, bad = {}, []
     for name in sorted(os.listdir(directory)):
-        if name.endswith((".console", ".json", ".txt")):
+        if name.endswith((".console", ".json", ".txt", ".md")):
             continue
         kernel, groups, complaints, over = read(os.path.join(directory, name))
         here = matrix.setdefault(kernel, {"groups": {}, "complaints": []})
@@ -108,8 +184,11 @@ def main():
         lines.append(f"| {group} | " + " | ".join(cells) + " |")
     for name, kernel in matrix.items():
         for group, found in kernel["groups"].items():
-            verdicts = [verdict for verdict, _ in found["tests"].values()]
-            if "passed" not in verdicts:
+            tests = [test for name, test in found["tests"].items() if name != "peer_process" and test[0] != "ignored"]
+            verdicts = [verdict for verdict, _ in tests]
+            # What a kernel is too old for is no fault of its own; the lines above say so.
+            old = tests and all(verdict == "skipped" and re.search(r"\bLinux \d", why) for verdict, why in tests)
+            if "passed" not in verdicts and not old:
                 bad.append(f"{name} {group}: no test ran and passed")
             # A test that failed is named below; anything else that ends a group is not.
             if found["ended"] != 0 and "failed" not in verdicts and "unfinished" not in verdicts:
@@ -121,8 +200,11 @@ def main():
                     lines.append(f"skipped: {name} {group} {test}: {why}")
         bad += [f"{name}: the kernel says: {complaint}" for complaint in kernel["complaints"]]
     lines += [f"FAILED: {line}" for line in bad]
-    text = "\n".join(lines)
+    text, markdown = "\n".join(lines), "\n".join(capabilities(matrix))
     print(text)
+    print(f"\n{markdown}")
+    with open(os.path.join(directory, "capabilities.md"), "w") as file:
+        file.write(markdown + "\n")
     with open(os.path.join(directory, "table.txt"), "w") as file:
         file.write(text + "\n")
     with open(os.path.join(directory, "table.json"), "w") as file:
@@ -130,4 +212,5 @@ def main():
     return 1 if bad else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -33,7 +33,7 @@ def facts():
         "capabilities": {name.removeprefix("CAP_") for name in capabilities},
         "programs": {f"/{path}" for path in re.findall(r'"(usr/[a-z/-]+)"', text("scripts/oci-image"))},
         "pins": only(r'^pub const PINS: &str = "(.*)";', "crates/selvedge/src/agent/file/tables.rs"),
-        "socket": only(r'^pub const SOCKET: &str = "(.*)";', "crates/selvedge/src/agent/file/tables.rs"),
+        "socket": only(r'^pub const SOCKET: &str = "(.*)";', "crates/agent-api/src/protocol.rs"),
     }
 
 

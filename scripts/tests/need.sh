@@ -10,8 +10,8 @@ failures=0
 
 # A machine with the plain tools that the scripts themselves use, as root, without apt.
 machine() {
-    rm -rf "${top:?}/bin" "${top:?}/home" "${top:?}/lib" "${top:?}/include" "${top:?}/apt.log"
-    mkdir -p "$top/bin" "$top/home"
+    rm -rf "${top:?}/bin" "${top:?}/home" "${top:?}/lib" "${top:?}/include" "${top:?}/sbin" "${top:?}/apt.log"
+    mkdir -p "$top/bin" "$top/sbin" "$top/home"
     for tool in sh sed id mktemp tail rm sort env dirname cat grep mkdir chmod; do
         ln -s "$(command -v $tool)" "$top/bin/$tool"
     done
@@ -54,7 +54,7 @@ run() {
     status=0
     # shellcheck disable=SC2086 # `with` holds assignments
     out=$(env -i PATH="$top/bin" HOME="$top/home" RUST_DIRS="$top/lib/rust-*/bin" HEADER_DIRS="$top/include" \
-        POLICY_RC="$top/policy-rc.d" $with \
+        POLICY_RC="$top/policy-rc.d" SBIN_DIRS="$top/sbin" $with \
         "$sh" "$scripts/$script" "$@" 2>&1) || status=$?
 }
 
@@ -64,6 +64,7 @@ fail() {
 }
 
 expect_status() { [ "$status" = "$1" ] || fail "status should be $1"; }
+refute_line() { if printf '%s\n' "$out" | grep -qF -- "$1"; then fail "should not say: $1"; fi; }
 expect_line() { printf '%s\n' "$out" | grep -qF -- "$1" || fail "should say: $1"; }
 expect_lines() { [ "$(printf '%s' "$out" | grep -c '')" = "$1" ] || fail "should print $1 lines"; }
 expect_installed() { grep -qE -- "install -y .*--no-remove $1\$" "$top/apt.log" || fail "should install $1"; }
@@ -262,6 +263,34 @@ expect_status 0
 expect_lines 1
 expect_line "missing clang, pkg-config, bpf/bpf_helpers.h, libelf.h, zlib.h"
 
+name="a user's PATH does not lead to root's tools, which are there"
+run need test
+expect_line "ip is missing"
+stub ip :
+stub nft :
+mv "$top/bin/ip" "$top/bin/nft" "$top/sbin/"
+run need test
+refute_line "ip is missing"
+refute_line "nft is missing"
+expect_line "ethtool is missing"
+
+name="a Go that cannot build cnitool is not installed, a later one is"
+with=SELVEDGE_STRICT=1
+printf '%s\n' "golang-go 2:1.19~1" >"$top/candidates"
+apt :
+run need test
+expect_status 0
+[ ! -s "$top/apt.log" ] || ! grep -q golang "$top/apt.log" || fail "should not install it"
+printf '%s\n' "golang-go 2:1.24~2" >"$top/candidates"
+run need test
+expect_status 1
+expect_installed golang-go
+expect_line "need: missing golang-go: apt-get install golang-go"
+stub go :
+run need test
+expect_status 0
+with=
+
 name="what tests use is installed in one go, and no server is started"
 printf '%s\n' "clang 1:14.0-55.7" "libelf-dev 0.188-2.1" "nginx-light 1.22.1-9" \
     "etcd-server 3.4.23-4" >"$top/candidates"
@@ -292,6 +321,23 @@ expect_status 0
 expect_line "Chromium is missing"
 expect_installed "clang"
 if printf '%s\n' "$out" | grep -q 'clang is missing'; then fail "should have clang by now"; fi
+
+name="what could be installed is not to be skipped where that is asked for"
+with=SELVEDGE_STRICT=1
+run need test
+expect_status 1
+expect_line "need: missing chromium: apt-get install chromium"
+refute_line "Chromium is missing, so"
+expect_line "libelf.h is missing, so the kernel edge will be skipped (package libelf-dev)"
+with="SELVEDGE_STRICT=1 SELVEDGE_NO_INSTALL=1"
+run need test
+expect_status 0
+printf '%s\n' "clang 1:14.0-55.7" >"$top/candidates"
+with=SELVEDGE_STRICT=1
+run need test
+expect_status 0
+expect_line "Chromium is missing, so the report's browser test will be skipped"
+with=
 
 name="all of the kernel edge is there"
 machine

@@ -7,6 +7,9 @@ use crate::pod::Pod;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Where an agent listens, unless its file says otherwise.
+pub const SOCKET: &str = "/run/selvedge/ctl.sock";
+
 /// Of the protocol; another one is refused by either side.
 pub const VERSION: u32 = 1;
 /// Longest request, bytes.
@@ -154,17 +157,20 @@ pub struct Status {
     pub flow_idle_seconds: f64,
     /// What puts received segments in order; none: they are handed on as they come.
     #[serde(default)]
-    pub receiver: Option<Receiver>,
+    pub receiver: Option<ReorderStatus>,
     pub reloads: u64,
     /// The last reload's error; empty if it was taken.
     pub reload_error: String,
+    /// Where other edges of this host are pinned.
+    #[serde(default)]
+    pub other_edges: Vec<String>,
     /// What does not work now, one line each.
     pub problems: Vec<String>,
 }
 
-/// Of `status`. Counts are since the receiver began.
+/// Of `status`. What the thread that puts segments in order has done since it began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Receiver {
+pub struct ReorderStatus {
     pub interface: String,
     /// Known now.
     pub flows: usize,
@@ -348,7 +354,7 @@ pub struct CounterValue {
 }
 
 /// `tenants`; guests send as they like where the agent answers with nothing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tenants {
     /// `aiad` or `alpha`.
     pub law: String,
@@ -360,6 +366,9 @@ pub struct Tenants {
     /// How often rates were set, and how much later than an interval's end on average.
     pub ticks: u64,
     pub mean_late_seconds: f64,
+    /// The same of all together; 0 of an older agent.
+    #[serde(default)]
+    pub late_seconds: f64,
     /// Pairs of guests that are remembered, and that can be.
     pub pairs: u32,
     pub max_pairs: u32,

@@ -7,7 +7,7 @@ use super::metrics::Snapshot;
 use super::reconcile::Agent;
 use super::rules::rule_for;
 use super::tally::Tally;
-use crate::receiver::{self, Receiver, Stats};
+use crate::reordering::{self, ReorderThread, Stats};
 use agent_api::config::PeerRule;
 use agent_api::protocol::{
     self, Command, CounterValue, Flow, FlowCongestion, Flows, Outcome, Path, Port, Status, Uplink,
@@ -86,15 +86,26 @@ impl Agent {
             flows: self.swept.kept,
             max_flows: c.max_flows,
             flow_idle_seconds: c.flow_idle_ns as f64 / 1e9,
-            receiver: self.receiver.as_ref().map(receiver_status),
+            receiver: self.reordering.as_ref().map(receiver_status),
             reloads: tally.reloads,
             reload_error: tally.reload_error.clone(),
+            other_edges: self.other_edges(),
             problems: self.told_problems().cloned().collect(),
         })
     }
 
     fn told_problems(&self) -> impl Iterator<Item = &String> {
         self.problems.iter().chain(&self.controller_lost).chain(self.silent.problems())
+    }
+
+    /// Of this host, under other pins.
+    fn other_edges(&self) -> Vec<String> {
+        kernel::other_edges(&self.config.pins).iter().map(|pins| pins.display().to_string()).collect()
+    }
+
+    fn uplinks_down(&self) -> usize {
+        let works = |name: &&String| by_name(&self.interfaces, name).is_some_and(|(_, interface)| interface.up);
+        self.config.uplinks.iter().filter(|name| !works(name)).count()
     }
 
     fn ports(&self) -> Vec<Port> {
@@ -218,7 +229,7 @@ impl Agent {
     /// OpenMetrics text.
     pub(super) fn metrics(&self, tally: &Tally) -> String {
         let keeps = self.config.balance.keeps().is_some();
-        let receiver = self.receiver.as_ref().map(Receiver::stats).unwrap_or_default();
+        let receiver = self.reordering.as_ref().map(ReorderThread::stats).unwrap_or_default();
         let mtus = self.path_mtus.stats;
         let traced = self.tracer.as_ref().map(|tracer| (tracer.stats, tracer.totals()));
         let (traced, (traced_peers, known_paths)) = traced.unwrap_or((self.traced, (0, 0)));
@@ -274,6 +285,8 @@ impl Agent {
                     ("flows_limit", "Flows that can be remembered", f64::from(self.config.max_flows)),
                     ("ports", "Guests' interfaces with a program", attached(Role::Guest)),
                     ("uplinks", "Uplinks with a program", attached(Role::Uplink)),
+                    ("uplinks_down", "Uplinks whose link is down or that are missing", self.uplinks_down() as f64),
+                    ("other_edges", "Edges of this host under other pins", self.other_edges().len() as f64),
                     ("receiver_flows", "Flows that the receiver knows", receiver.flows as f64),
                     ("traced_peers", "Peers whose paths are traced", traced_peers as f64),
                     ("known_paths", "Paths discovered, over all peers", known_paths as f64),
@@ -310,7 +323,7 @@ impl Agent {
             .concat(),
             limits: self.limits(),
             paths: if keeps { self.paths(|_| true) } else { Vec::new() },
-            shares: self.tenants().ok().flatten().map(|tenants| tenants.guests).unwrap_or_default(),
+            tenants: self.tenants().ok().flatten(),
         };
         snapshot.text()
     }
@@ -321,10 +334,10 @@ fn is_named(peer: &PeerRule, word: &str) -> bool {
     peer.name == word || word.parse::<IpAddr>() == Ok(peer.address)
 }
 
-fn receiver_status(receiver: &Receiver) -> protocol::Receiver {
+fn receiver_status(receiver: &ReorderThread) -> protocol::ReorderStatus {
     let Stats { reorder, flows, lost } = receiver.stats();
-    protocol::Receiver {
-        interface: receiver::NAME.into(),
+    protocol::ReorderStatus {
+        interface: reordering::NAME.into(),
         flows,
         segments: reorder.packets,
         held_segments: reorder.segments_held,

@@ -7,8 +7,10 @@ use super::interfaces::{Interfaces, Netlink};
 use super::learned::Learned;
 use super::limits::Limited;
 use super::lock;
+use super::remembered::Remembered;
 use super::rows::Kept;
 use super::runtime::runtime;
+use super::server;
 use agent_api::config::Config;
 use agent_api::operator;
 use std::collections::BTreeMap;
@@ -25,6 +27,15 @@ pub(super) fn unmet(config: &Config) -> Result<Vec<String>> {
         return Ok(unmet);
     }
     Err(Error::Unresolved(format!("{}; agent.unchecked = true runs nevertheless", unmet.join("; "))))
+}
+
+/// Whether an agent can have its socket there, and what it remembers beside it.
+///
+/// # Errors
+/// [`Error::Io`]
+pub(super) fn place(socket: &Path) -> Result<()> {
+    server::check(socket)?;
+    Remembered::check(socket)
 }
 
 /// What does not go well together, a sentence each.
@@ -74,7 +85,7 @@ fn of_systems(config: &Config) -> Vec<String> {
 /// What the configuration's names mean on this host now, for people: one line each.
 ///
 /// # Errors
-/// [`Error::Named`], [`Error::NotBpffs`], [`Error::Unresolved`].
+/// [`Error::Named`], [`Error::NotBpffs`], [`Error::Unresolved`], [`Error::Io`].
 pub fn resolve(config: &Config) -> Result<Vec<String>> {
     runtime()?.block_on(async {
         let mut netlink = Netlink::new(false)?;
@@ -85,6 +96,7 @@ pub fn resolve(config: &Config) -> Result<Vec<String>> {
         // Nobody else runs an agent; of files others cannot say whether root would find them right.
         if nix::unistd::geteuid().is_root() {
             lines.extend(unmet(config)?);
+            place(&config.socket)?;
         }
         lines.extend(cautions(config));
         lines.extend(unmounted);

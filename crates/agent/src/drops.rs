@@ -6,6 +6,7 @@ use super::fastlane::{counters, gauges, Error, FastLane, FromPeer, Reported, Sai
 use super::reconcile::Agent;
 use super::rules::rule_for;
 use agent_api::config::FastLane as Config;
+use agent_api::lacking::FASTLANE;
 use kernel::state::fastlane::{FastCall, FastKey};
 use kernel::state::{address, Event, Route, EVENT_DROPPED, ROUTE_LOCAL};
 use kernel::{again, drop_reasons, Attachment, Role};
@@ -59,7 +60,7 @@ impl Agent {
             Ok(devices) => Some(devices),
             Err(e) => {
                 self.fastlane = None;
-                problems.push(format!("what this host drops is left to guests: {e}; remove [fastlane] to do without"));
+                problems.push(format!("{}: {e}; remove [fastlane] to do without", FASTLANE.without));
                 None
             }
         }

@@ -5,7 +5,7 @@ use super::error::{io_error, Result};
 use agent_api::config::{Config, ControllerRule, PeerRule};
 use controller::{Client, Fetched, Identity, Schedules};
 use files::read_regular;
-use files::{beside, replace};
+use files::{beside, replace, sweep};
 use kernel::state::MAX_LABELS;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -151,6 +151,11 @@ impl Followed {
         let path = path(socket);
         let text = serde_json::to_vec(self).map_err(|e| io_error("write", &path)(e.into()))?;
         replace(&path, &text).map_err(io_error("write", &path))
+    }
+
+    /// As [`super::remembered::Remembered::sweep`].
+    pub(super) fn sweep(socket: &Path) {
+        sweep(&path(socket));
     }
 
     pub(super) fn remove(socket: &Path) {

@@ -1,5 +1,6 @@
 //! Grants rate limits that are asked for on the socket, or says why not.
 
+use super::error::Error;
 use super::host::look_around;
 use super::interfaces::by_name;
 use super::limits;
@@ -8,7 +9,8 @@ use super::requested::Granted;
 use super::rules::rule_for;
 use agent_api::config::{MAX_PORTS, MAX_RATE, MIN_RATE};
 use agent_api::protocol::{Limit, RequestedLimit};
-use tracing::error;
+use kernel::Role;
+use tracing::{error, warn};
 
 /// Longest name of who asks, bytes.
 const MAX_OWNER: usize = 512;
@@ -45,6 +47,8 @@ impl Agent {
         let Some((ifindex, found)) = by_name(&interfaces, &interface) else {
             return Err(format!("there is no interface {interface:?} in the agent's network namespace"));
         };
+        // Its number may have been that of a container's that ended a moment ago.
+        self.end_requested(Some(ifindex)).map_err(|e| e.to_string())?;
         let before = self.remembered.requested.clone();
         if let Some(other) = before.iter().find(|one| one.ifindex == ifindex && one.limit.owner != wanted.owner) {
             return Err(format!("{interface} is limited for {:?} already", other.limit.owner));
@@ -117,6 +121,36 @@ impl Agent {
             self.follow_requested().await?;
         }
         Ok(ended)
+    }
+
+    /// Forgets limits of interfaces that have ended, of all or of one, whatever has their numbers now: nobody may have told of it yet, or there
+    /// was no agent. What others detach looks the same.
+    pub(super) fn end_requested(&mut self, only: Option<u32>) -> Result<(), Error> {
+        const ROLES: [Role; 2] = [Role::LimitGuest, Role::LimitPort];
+        let ended = |one: &Granted| {
+            only.is_none_or(|only| only == one.ifindex)
+                && ROLES.iter().any(|role| self.edge.has_ended(one.ifindex, *role))
+        };
+        let (ended, kept): (Vec<Granted>, Vec<Granted>) = self.remembered.requested.iter().cloned().partition(ended);
+        if ended.is_empty() {
+            return Ok(());
+        }
+        self.remembered.requested = kept;
+        self.remember()?; // before the pins go, which tell that it has ended
+        for one in &ended {
+            let (interface, owner) = (&one.limit.interface, &one.limit.owner);
+            warn!(
+                interface,
+                owner, "the limit ended with its interface, or with its programs, which somebody took off"
+            );
+            for role in ROLES {
+                self.edge.detach(one.ifindex, role)?;
+            }
+            self.attached.forget_interface(one.ifindex);
+        }
+        self.configured.fill(&mut self.config, &self.remembered.requested);
+        self.settled = None;
+        Ok(())
     }
 
     async fn follow_requested(&mut self) -> Result<(), String> {

@@ -10,7 +10,7 @@
 //! | what is there | `watch`, `carrier` (uplinks that fail), `interfaces`, `host`, `learned`, `probe` |
 //! | what should be | `rules`, `desired`, `limits`, `follow` (a controller's schedules), `requested` (limits asked for on the socket) |
 //! | the difference | `reconcile`, `uplinks` (away from those that fail), `tables`, `attached`, `mtus`, `remembered`, `teardown` |
-//! | in between | `run`, `originate` (packets of the edge's own), [`receiver`] (reordering), `discovery` (paths), `pmtu` (what paths carry), `fastlane`, `drops` and `reports` (what was dropped) |
+//! | in between | `run`, `originate` (packets of the edge's own), [`reordering`], `discovery` (paths), `pmtu` (what paths carry), `fastlane`, `drops` and `reports` (what was dropped) |
 //! | who asks | `server`, `answers`, `metrics`, `tally`, `check` (without an agent), `grant` (limits) |
 #![cfg(feature = "libbpf")]
 
@@ -39,9 +39,9 @@ mod paths;
 mod pmtu;
 mod probe;
 mod quoted;
-pub mod receiver;
 mod reconcile;
 mod remembered;
+pub mod reordering;
 mod reports;
 mod requested;
 mod rows;

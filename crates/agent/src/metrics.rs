@@ -2,7 +2,7 @@
 
 use super::error::{Error, Result};
 use super::server::Asked;
-use agent_api::protocol::{KnownPath, Limit, Path, TenantGuest};
+use agent_api::protocol::{KnownPath, Limit, Path, TenantGuest, Tenants};
 use daemon::metrics::MetricsServer;
 use kernel::state::{Counter, Counters};
 use prometheus_client::collector::Collector;
@@ -42,8 +42,8 @@ pub(super) struct Snapshot {
     pub(super) limits: Vec<Limit>,
     /// Their known paths, with the labels `peer` and `port`.
     pub(super) paths: Vec<Path>,
-    /// With the label `interface`.
-    pub(super) shares: Vec<TenantGuest>,
+    /// Its guests with the label `interface`.
+    pub(super) tenants: Option<Tenants>,
 }
 
 impl Collector for Snapshot {
@@ -91,7 +91,9 @@ const LIMIT_COUNTERS: [OfLimit<u64>; 6] = [
 
 type OfShare<T> = (&'static str, &'static str, fn(&TenantGuest) -> T);
 
-const SHARE_GAUGES: [OfShare<f64>; 3] = [
+const SHARE_GAUGES: [OfShare<f64>; 5] = [
+    ("tenant_active", "1: a guest sends, and has a share; 0: it is silent", |g| f64::from(u8::from(g.active))),
+    ("tenant_weight", "A guest's weight in its share", |g| f64::from(g.weight)),
     ("tenant_rate_bytes_per_second", "Rate that a guest is held to; 0 while it is silent", |g| g.rate_bps as f64 / 8.0),
     ("tenant_fair_rate_bytes_per_second", "The most that this rate may be", |g| g.fair_bps as f64 / 8.0),
     ("tenant_marked_ratio", "Smoothed part of a guest's packets that were marked", |g| g.alpha),
@@ -107,19 +109,26 @@ const SHARE_COUNTERS: [OfShare<u64>; 5] = [
 
 impl Snapshot {
     fn encode_shares(&self, encoder: &mut DescriptorEncoder<'_>) -> std::result::Result<(), std::fmt::Error> {
-        if self.shares.is_empty() {
+        let Some(tenants) = &self.tenants else { return Ok(()) };
+        let help = "How often the rates of guests were set";
+        let counter = ConstCounter::new(tenants.ticks);
+        counter.encode(encoder.encode_descriptor("tenant_ticks", help, None, counter.metric_type())?)?;
+        let help = "By how much that was later than intervals' ends, in all";
+        let counter = ConstCounter::new(tenants.late_seconds);
+        counter.encode(encoder.encode_descriptor("tenant_late_seconds", help, None, counter.metric_type())?)?;
+        if tenants.guests.is_empty() {
             return Ok(());
         }
         let labels = |g: &TenantGuest| [("interface", g.interface.clone())];
         for (name, help, value) in SHARE_GAUGES {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for guest in &self.shares {
+            for guest in &tenants.guests {
                 ConstGauge::new(value(guest)).encode(family.encode_family(&labels(guest))?)?;
             }
         }
         for (name, help, value) in SHARE_COUNTERS {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for guest in &self.shares {
+            for guest in &tenants.guests {
                 ConstCounter::new(value(guest)).encode(family.encode_family(&labels(guest))?)?;
             }
         }
@@ -353,13 +362,24 @@ mod tests {
         let interface = || "a".to_owned();
         let limit =
             Limit { interface: interface(), direction: "egress".into(), rate_bps: 300_000_000, ..Limit::default() };
-        let share =
-            TenantGuest { interface: interface(), rate_bps: 8_000, fair_bps: 30_000_000, ..TenantGuest::default() };
-        let text = Snapshot { limits: vec![limit], shares: vec![share], ..Snapshot::default() }.text();
+        let guest = TenantGuest {
+            interface: interface(),
+            weight: 3,
+            active: true,
+            rate_bps: 8_000,
+            fair_bps: 30_000_000,
+            ..TenantGuest::default()
+        };
+        let tenants = Tenants { ticks: 400, late_seconds: 0.1, guests: vec![guest], ..Tenants::default() };
+        let text = Snapshot { limits: vec![limit], tenants: Some(tenants), ..Snapshot::default() }.text();
         for line in [
             "selvedge_limit_rate_bytes_per_second{interface=\"a\",direction=\"egress\"} 37500000.0",
             "selvedge_tenant_rate_bytes_per_second{interface=\"a\"} 1000.0",
             "selvedge_tenant_fair_rate_bytes_per_second{interface=\"a\"} 3750000.0",
+            "selvedge_tenant_weight{interface=\"a\"} 3.0",
+            "selvedge_tenant_active{interface=\"a\"} 1.0",
+            "selvedge_tenant_ticks_total 400",
+            "selvedge_tenant_late_seconds_total 0.1",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
         }
@@ -431,6 +451,7 @@ mod tests {
         let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agent.md")).unwrap();
         let gauges = LIMIT_GAUGES.iter().map(|g| g.0).chain(SHARE_GAUGES.iter().map(|g| g.0)).map(str::to_owned);
         let counters = LIMIT_COUNTERS.iter().map(|c| c.0).chain(SHARE_COUNTERS.iter().map(|c| c.0));
+        let counters = counters.chain(["tenant_ticks", "tenant_late_seconds"]);
         for name in gauges.chain(counters.map(|name| format!("{name}_total"))) {
             assert!(page.contains(&format!("`selvedge_{name}`")), "docs/agent.md lacks selvedge_{name}");
         }

@@ -32,8 +32,9 @@ const STALE_NS: u64 = 50_000_000;
 /// Without a tunnel counts are what is new, and older ones are still true.
 const OLD_NS: u64 = 1_000_000_000;
 
-fn is_stale(asked: u64, now: u64) -> bool {
-    now.saturating_sub(asked) > STALE_NS
+/// `begins`: it goes with where counting begins, which no later count says again. A peer that has taken a later count for that begins anew.
+fn is_stale(asked: u64, now: u64, begins: bool) -> bool {
+    now.saturating_sub(asked) > if begins { OLD_NS } else { STALE_NS }
 }
 
 impl Agent {
@@ -62,10 +63,10 @@ impl Agent {
             }
             return;
         }
-        if is_stale(event.time, now) {
+        let begins = (event.value & MARKS_BEGIN != 0).then_some(0);
+        if is_stale(event.time, now, begins.is_some()) {
             return;
         }
-        let begins = (event.value & MARKS_BEGIN != 0).then_some(0);
         for count in begins.into_iter().chain([event.value as u16]) {
             let [feedback_path, feedback_value] = count.to_be_bytes();
             let packet = Packet { feedback: MARKS, feedback_path, feedback_value, ..event.packet };
@@ -138,10 +139,11 @@ mod tests {
 
     #[test]
     fn counts_of_an_agent_that_was_away_are_stale() {
-        let stale = |ms: u64| is_stale(1_000_000_000, ms * 1_000_000);
+        let stale = |ms: u64| is_stale(1_000_000_000, ms * 1_000_000, false);
         assert_eq!(
             [stale(999), stale(1000), stale(1050), stale(1051), stale(60_000)],
             [false, false, false, true, true]
         );
+        assert_eq!([2000, 2001].map(|ms: u64| is_stale(1_000_000_000, ms * 1_000_000, true)), [false, true]);
     }
 }

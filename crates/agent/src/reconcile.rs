@@ -20,7 +20,7 @@ use super::shares::Numbers;
 use super::silent::Silent;
 use super::tables::{routes_of, Changes, Table, Tables};
 use super::teardown::undo;
-use crate::receiver::Receiver;
+use crate::reordering::ReorderThread;
 use agent_api::config::{Config, Mac};
 use kernel::state::limiter::{Limiter, LimiterKey};
 use kernel::state::{Plain, Route, CONFIG_CONGESTION, ROUTE_LOCAL};
@@ -30,7 +30,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 use tracing::{info, warn};
 
+mod asking;
 mod devices;
+mod path_mtus;
+mod paths;
 
 /// The agent's whole state. Everything that must outlive it is in the kernel or in the file beside the socket.
 pub(super) struct Agent {
@@ -59,8 +62,8 @@ pub(super) struct Agent {
     pub(super) waits: bool,
     /// How often rates had been set when that was looked at last; `None` before this agent's programs do.
     pub(super) ticks: Option<u64>,
-    /// The thread that holds what overtook an earlier flowcell, where there is one.
-    pub(super) receiver: Option<Receiver>,
+    /// The thread that holds segments which arrive before an earlier flowcell is complete, where there is one.
+    pub(super) reordering: Option<ReorderThread>,
     /// The thread that sends again what this host drops, where there is one.
     pub(super) fastlane: Option<FastLane>,
     /// It is there: ports have its programs.
@@ -150,6 +153,7 @@ impl Agent {
         if self.netlink.take_lost() {
             self.attached.forget_all();
         }
+        self.end_requested(None)?;
         if requested::revise(&mut self.remembered.requested, &self.interfaces) {
             self.configured.fill(&mut self.config, &self.remembered.requested);
         }
@@ -180,7 +184,7 @@ impl Agent {
         let expected = usize::from(seen.resolved.is_err()) + want.problems.len();
         problems.append(&mut want.problems);
         want.attach.extend(gro);
-        want.attach.extend(self.follow_receiver(&mut problems));
+        want.attach.extend(self.follow_reordering(&mut problems));
         let changes = self.follow(&want, &limited, &mut problems)?;
         self.keep_shares()?;
         if let Err(e) = limits::lower(&limited) {
@@ -357,8 +361,8 @@ impl Agent {
 
     /// Takes everything out of the kernel that this or an earlier agent put there.
     pub(super) async fn tear_down(self) -> Result<()> {
-        let Agent { edge, interfaces, remembered, netlink, config, receiver, fastlane, .. } = self;
-        drop((receiver, fastlane)); // what is held goes on
+        let Agent { edge, interfaces, remembered, netlink, config, reordering, fastlane, .. } = self;
+        drop((reordering, fastlane)); // what is held goes on
         undo(&netlink, &interfaces, &remembered).await;
         edge.destroy()?;
         Remembered::remove(&config.socket);

@@ -1,9 +1,9 @@
 //! What must be undone when the edge is taken away, in a file beside the socket: a bpffs holds no text.
 
-use super::error::{io_error, Result};
+use super::error::{io_error, Error, Result};
 use super::requested::Granted;
 use files::read_regular;
-use files::{beside, replace};
+use files::{beside, replace, sweep};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -78,6 +78,23 @@ impl Remembered {
         let path = path(socket);
         let text = serde_json::to_vec(self).map_err(|e| io_error("write", &path)(e.into()))?;
         replace(&path, &text).map_err(io_error("write", &path))
+    }
+
+    /// Can the file be written beside that socket, in a directory that is writable?
+    ///
+    /// # Errors
+    /// A directory is in its place.
+    pub(super) fn check(socket: &Path) -> Result<()> {
+        let path = path(socket);
+        match path.is_dir() {
+            true => Err(Error::Io("write", path, std::io::ErrorKind::IsADirectory.into())),
+            false => Ok(()),
+        }
+    }
+
+    /// Removes what an agent left that was killed while it saved. Only whoever has the lock may.
+    pub(super) fn sweep(socket: &Path) {
+        sweep(&path(socket));
     }
 
     pub(super) fn remove(socket: &Path) {

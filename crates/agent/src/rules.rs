@@ -1,7 +1,7 @@
 //! Which interfaces are guests' ports, by the configuration's rules, and which are devices that the agent itself makes.
 
 use super::interfaces::Interface;
-use super::receiver;
+use super::reordering;
 use agent_api::config::{Config, PortRule, Selector};
 use kernel::{again, cut};
 
@@ -12,7 +12,7 @@ const GRO_NAME: &str = "svgro";
 
 /// Of a device that the agent makes.
 pub(crate) fn is_ours(name: &str) -> bool {
-    [GRO_NAME, LIMIT_NAME, receiver::NAME, cut::NAME, again::NAME].iter().any(|start| name.starts_with(start))
+    [GRO_NAME, LIMIT_NAME, reordering::NAME, cut::NAME, again::NAME].iter().any(|start| name.starts_with(start))
 }
 
 /// The rule that an interface falls under: names come before patterns, earlier rules before later ones.

@@ -37,6 +37,7 @@ use tokio::sync::mpsc;
 use tracing::{error, info};
 
 mod begin;
+mod budget;
 mod events;
 mod reload;
 mod reports;
@@ -90,6 +91,7 @@ struct Runner {
     next_look: Instant,
     /// Under way, with the time that it has taken.
     sweep: Option<(Sweep, Duration)>,
+    budget: budget::Budget,
     /// Of the timers of congestion control.
     next_tick: Instant,
     /// When holders of learned addresses were asked last.
@@ -168,6 +170,8 @@ impl Runner {
         let resolved: Resolved = desired::resolve(&config, &interfaces, &routes).map_err(Error::Named)?;
         check_operator(&config)?;
         let lock = lock::acquire(&config.pins)?;
+        Remembered::sweep(&config.socket);
+        Followed::sweep(&config.socket);
         let remembered = recall(&config)?;
         let configured = Configured::of(&config);
         configured.fill(&mut config, &remembered.requested);
@@ -212,7 +216,7 @@ impl Runner {
             shares: Default::default(),
             waits: false,
             ticks: None,
-            receiver: None,
+            reordering: None,
             fastlane: None,
             again: false,
             tracer: None,
@@ -264,6 +268,7 @@ impl Runner {
             rested: now(),
             next_look: now(),
             sweep: None,
+            budget: Default::default(),
             next_tick: now(),
             last_ask: now(),
             uplink: None,

@@ -2,6 +2,7 @@
 
 use super::error::{io_error, Error, Result};
 use agent_api::protocol::{answer_line, parse_request, Command, Outcome, MAX_REQUEST};
+use nix::unistd::{access, AccessFlags};
 use std::collections::VecDeque;
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
@@ -100,28 +101,41 @@ impl Drop for Server {
     }
 }
 
+/// Can a socket be there? Changes nothing, and does not look who listens.
+///
+/// # Errors
+/// What the file system says.
+pub(super) fn check(path: &Path) -> Result<()> {
+    let failed = |e| Err(Error::Io("listen on", path.into(), e));
+    if fs::symlink_metadata(path).is_ok_and(|meta| !meta.file_type().is_socket()) {
+        return failed(std::io::Error::new(std::io::ErrorKind::AlreadyExists, "there is a file that is no socket"));
+    }
+    let mut above = path.ancestors().skip(1);
+    let existing = above.find(|dir| fs::symlink_metadata(dir).is_ok()).unwrap_or(Path::new("/"));
+    if !existing.is_dir() {
+        return failed(nix::errno::Errno::ENOTDIR.into());
+    }
+    access(existing, AccessFlags::W_OK | AccessFlags::X_OK).or_else(|e| failed(e.into()))
+}
+
 /// Makes the socket's place free, and its directory if it is missing.
 ///
 /// # Errors
-/// [`Error::SocketInUse`], or what the file system says.
+/// As [`check`]; [`Error::SocketInUse`].
 pub(super) async fn prepare(path: &Path) -> Result<()> {
+    check(path)?;
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists()) {
         let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(dir);
         made.map_err(io_error("create", dir))?;
     }
-    match fs::symlink_metadata(path) {
-        Ok(meta) if !meta.file_type().is_socket() => {
-            let e = std::io::Error::new(std::io::ErrorKind::AlreadyExists, "there is a file that is no socket");
-            return Err(Error::Io("listen on", path.into(), e));
-        }
-        Ok(_) => match timeout(PATIENCE, UnixStream::connect(path)).await {
+    if fs::symlink_metadata(path).is_ok() {
+        match timeout(PATIENCE, UnixStream::connect(path)).await {
             // What an agent left that was killed.
             Ok(Err(e)) if e.kind() == std::io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(path).map_err(io_error("remove", path))?;
             }
             _ => return Err(Error::SocketInUse(path.into())),
-        },
-        Err(_) => {}
+        }
     }
     Ok(())
 }
@@ -140,7 +154,9 @@ async fn serve(mut stream: UnixStream, requests: mpsc::Sender<Asked<Command, Out
         true => match timeout(PATIENCE, read_line(&mut stream)).await {
             Ok(Ok(line)) => {
                 asked.store(true, Ordering::Relaxed);
-                ask(&line, requests).await
+                // Without an answer it is known that another agent is to be asked.
+                let Some(outcome) = ask(&line, requests).await else { return };
+                outcome
             }
             Ok(Err(_)) => return,
             Err(_) => Outcome::Error("no request came in time".into()),
@@ -174,15 +190,13 @@ async fn read_line(stream: &mut UnixStream) -> std::io::Result<Vec<u8>> {
     Ok(line)
 }
 
-async fn ask(line: &[u8], requests: mpsc::Sender<Asked<Command, Outcome>>) -> Outcome {
+/// `None` if the agent is ending.
+async fn ask(line: &[u8], requests: mpsc::Sender<Asked<Command, Outcome>>) -> Option<Outcome> {
     let command = match parse_request(line) {
         Ok(command) => command,
-        Err(why) => return Outcome::Error(why),
+        Err(why) => return Some(Outcome::Error(why)),
     };
     let (place, answer) = oneshot::channel();
-    let ending = || Outcome::Error("the agent is ending".into());
-    if requests.send((command, place)).await.is_err() {
-        return ending();
-    }
-    answer.await.unwrap_or_else(|_| ending())
+    requests.send((command, place)).await.ok()?;
+    answer.await.ok()
 }

@@ -242,6 +242,24 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_that_a_controller_does_not_know_is_named_until_it_does() {
+        let peers = config().peers;
+        let mut silent = Silent::default();
+        for unknown in [&peers[..0], &peers[1..], &peers[1..], &peers[..1], &peers[..0]] {
+            silent.look_for_strangers(unknown.iter());
+            let named: Vec<String> = silent.problems().cloned().collect();
+            assert_eq!(named.len(), unknown.len(), "{named:?}");
+            for (line, peer) in named.iter().zip(unknown) {
+                assert!(
+                    line.starts_with(&format!("peer {}: the controller knows no edge of that name", peer.name)),
+                    "{line}"
+                );
+            }
+            assert_eq!((silent.unanswered(), silent.no_edges()), (0, 0));
+        }
+    }
+
+    #[test]
     fn of_many_peers_each_is_asked_in_its_turn() {
         let of = |n: u8| PeerRule { address: [10, 3, 0, n].into(), ..config().peers[0].clone() };
         let peers: Vec<PeerRule> = (0..=249).map(of).collect();

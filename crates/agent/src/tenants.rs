@@ -88,6 +88,7 @@ impl Agent {
             interval_seconds: conf.interval as f64 / 1e9,
             ticks: sharing.ticks,
             mean_late_seconds: sharing.late_ns as f64 / sharing.ticks.max(1) as f64 / 1e9,
+            late_seconds: sharing.late_ns as f64 / 1e9,
             pairs: pairs as u32,
             max_pairs: MAX_PAIRS,
             admission: (conf.refuse != 0)

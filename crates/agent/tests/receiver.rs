@@ -4,7 +4,7 @@
 #[path = "../../kernel/tests/fabric/mod.rs"]
 mod fabric;
 
-use agent::receiver::{self, Receiver};
+use agent::reordering::{self, ReorderThread};
 use fabric::{guest_mac, in_namespace, unavailable, Fabric, VNI};
 use kernel::state::{Bounce, Config, Counter, FlowSlotKey, Mark, Plain, Return, CONFIG_REORDER, ETHERTYPE_MARK};
 use kernel::Role;
@@ -83,8 +83,8 @@ fn what_overtook_is_diverted_and_only_the_thread_can_give_it_back() {
         let (_, frame) = arrive(&data(1300, 100), 251);
         assert_eq!((count(Counter::InAhead), frame), (1, inner(&data(1300, 100))), "nobody would hold it");
 
-        let settings = receiver::settings(agent_api::config::ADAPTIVE);
-        let receiver = match Receiver::start(edge, settings) {
+        let settings = reordering::settings(agent_api::config::ADAPTIVE);
+        let receiver = match ReorderThread::start(edge, settings) {
             Ok(receiver) => receiver,
             Err(e) => return eprintln!("skipped: {e}"),
         };
@@ -141,6 +141,6 @@ fn what_overtook_is_diverted_and_only_the_thread_can_give_it_back() {
         let before = count(Counter::Bounced);
         arrive(&data(seq + 2000, 100), cell.wrapping_add(2));
         assert_eq!((count(Counter::Bounced), count(Counter::InAhead) > 1), (before, true), "its device is gone");
-        assert!(kernel::ifindex(receiver::NAME).is_err());
+        assert!(kernel::ifindex(reordering::NAME).is_err());
     });
 }

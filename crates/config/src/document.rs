@@ -4,7 +4,7 @@ use crate::error::{ConfigError, Fault};
 use crate::part::{lay, Part};
 use crate::place::{join, split};
 use crate::strict::{self, Lost};
-use crate::{Faults, Invalid};
+use crate::Invalid;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -232,14 +232,6 @@ impl Document {
             (_, Some(error), _) => Err(error),
             (None, None, _) => Err(self.error(&strict::unreadable(at))),
         }
-    }
-
-    /// What is left of the document without what cannot be read, if that is anything, and a collector of faults that has those
-    /// of reading.
-    pub fn read_what_can_be<T: DeserializeOwned>(&self) -> (Option<T>, Faults<'_>) {
-        let (value, error, lost) = self.read_part(&self.table, "");
-        let error = error.or_else(|| value.is_none().then(|| self.error(&strict::unreadable(""))));
-        (value, Faults::of_rest(self, error, lost))
     }
 
     pub(crate) fn read_part<T: DeserializeOwned>(

@@ -1,10 +1,20 @@
 //! A collector of a document's faults: a check notes its fault with its place, and the next check still runs.
 
 use crate::place::split;
-use crate::strict::Lost;
+use crate::strict::{self, Lost};
 use crate::{ConfigError, Document, Invalid, Wrong};
 use serde::de::DeserializeOwned;
 use toml::Table;
+
+impl Document {
+    /// What is left of the document without what cannot be read, if that is anything, and a collector of faults that has those
+    /// of reading.
+    pub fn read_what_can_be<T: DeserializeOwned>(&self) -> (Option<T>, Faults<'_>) {
+        let (value, error, lost) = self.read_part(self.table(), "");
+        let error = error.or_else(|| value.is_none().then(|| self.error(&strict::unreadable(""))));
+        (value, Faults { document: self, found: error, lost, doubtful: false })
+    }
+}
 
 /// What was found wrong in a document so far, where one fault does not keep the next from being looked for.
 ///
@@ -22,11 +32,6 @@ pub struct Faults<'a> {
 impl<'a> Faults<'a> {
     pub fn of(document: &'a Document) -> Faults<'a> {
         Faults { document, found: None, lost: Lost::default(), doubtful: false }
-    }
-
-    /// Of a document of which `lost` could not be read, as `found` tells.
-    pub(crate) fn of_rest(document: &'a Document, found: Option<ConfigError>, lost: Lost) -> Faults<'a> {
-        Faults { document, found, lost, doubtful: false }
     }
 
     /// Tells from here on only of values that are wrong by themselves.

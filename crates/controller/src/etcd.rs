@@ -2,7 +2,7 @@
 //! when it was read, so that of two at once one begins anew.
 
 use super::http::Server;
-use super::store::{Place, Record, Saved};
+use super::record::{Place, Record, Saved};
 use super::Error;
 use base64::engine::general_purpose::STANDARD;
 use base64::Engine;

@@ -18,6 +18,7 @@ mod error;
 mod etcd;
 mod http;
 mod metrics;
+mod record;
 mod server;
 mod shared;
 mod store;

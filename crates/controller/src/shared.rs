@@ -2,7 +2,8 @@
 
 use super::brain::{Brain, LinkChange, Status};
 use super::metrics::{State, Tally};
-use super::store::{Place, Record, Saved, Store};
+use super::record::{Place, Record, Saved};
+use super::store::Store;
 use super::{tls, Error};
 use rustls::pki_types::CertificateDer;
 use std::collections::HashMap;

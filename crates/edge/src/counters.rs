@@ -52,3 +52,26 @@ pub struct CongestionCounters {
     /// Window updates sent to guests.
     pub window_updates: u64,
 }
+
+/// `since` of counters: all fields but those after the bar, which are the most that was seen at any time.
+macro_rules! since {
+    ($counters:ty: $($field:ident)* | $($most:ident)*) => {
+        impl $counters {
+            /// What has happened since `before`; what is the most of all time stays.
+            pub fn since(self, before: Self) -> Self {
+                Self { $($field: self.$field - before.$field,)* $($most: self.$most,)* }
+            }
+        }
+    };
+}
+
+since!(CongestionCounters: packs_sent facks_sent reports_received marked_bytes windows_lowered policed_segments timeouts window_updates |);
+since!(hygenicc::Counters: dropped_segments delayed_segments refused_segments marks_counted marks_heard feedback_sent pairs_full |);
+since!(
+    fastlane::Counters: notifications resent told left postponed untracked empty acked outside stale repeated unkept resent_later
+    suppressed | store_max
+);
+since!(
+    hidden::Counters: hidden_segments no_room_segments plain_segments lowered_mss restored_packets malformed_packets forged_packets
+    refused_segments |
+);

@@ -1,20 +1,10 @@
 //! How long segments wait in a limiter's queue, as a histogram: `datapath/delay.h`.
 
+use crate::native::limiter::sv_edge_delay_count;
+pub use crate::native::limiter::{Delays, BUCKETS};
 use units::Time;
 
-/// Buckets of a histogram; the last one has no bound.
-pub const BUCKETS: usize = 15;
 const LEAST: Time = Time::from_us(16);
-
-/// How many segments waited for how long; `counts` is by bucket. `struct sv_delays`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Delays {
-    pub sum_us: u64,
-    pub counts: [u64; BUCKETS],
-}
-
-const _: () = assert!(size_of::<Delays>() == 128);
 
 /// The longest delay of a bucket; `None`: it has no bound.
 pub fn bound(bucket: usize) -> Option<Time> {
@@ -25,7 +15,7 @@ impl Delays {
     /// One more that took so long.
     pub fn note(&mut self, delay: Time) {
         // SAFETY: changes one struct, which asserts the layout.
-        unsafe { crate::native::limiter::sv_edge_delay_count(self, delay.as_ns()) }
+        unsafe { sv_edge_delay_count(self, delay.as_ns()) }
     }
 
     pub fn add(&mut self, other: &Delays) {
@@ -60,7 +50,7 @@ impl Delays {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::native::limiter::{sv_edge_delay_count, sv_edge_delay_ns};
+    use crate::native::limiter::sv_edge_delay_ns;
     use proptest::prelude::*;
 
     fn counted(ns: u64) -> Delays {

@@ -245,4 +245,28 @@ impl Fabric {
                 self.buffer.has(queue, bytes, self.nodes[node].held)
             }
     }
+
+    /// Puts out packets that rank behind one until there is room for it; false: there are too few.
+    #[cold]
+    pub(crate) fn make_room<E: Copy + From<Event>>(
+        &mut self,
+        node: usize,
+        port_id: PortId,
+        id: PacketId,
+        scheduler: &mut Scheduler<E>,
+    ) -> bool {
+        let (bytes, rank) = (u64::from(self.packets.hop(id).wire_len), self.packets.hop(id).rank);
+        loop {
+            let port = &mut self.ports[port_id as usize];
+            let before = port.occupancy;
+            let Some(victim) = port.evict_behind(rank, &self.packets) else { return false };
+            let left = port.occupancy;
+            self.nodes[node].held -= before - left;
+            self.notify(victim, self.packets.body(victim).came, scheduler);
+            self.lose(victim);
+            if self.fits(node, left, bytes, scheduler.now().as_ps()) {
+                return true;
+            }
+        }
+    }
 }

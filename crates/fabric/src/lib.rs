@@ -19,6 +19,7 @@ mod fabric;
 mod flowlets;
 mod forward;
 mod hop;
+mod notices;
 mod notify;
 mod packet;
 mod partition;

@@ -2,11 +2,7 @@
 //! drops back to the packet's source, by the port at which the packet arrived, ahead of all data. Two caps bound what notifications
 //! cost: a share of each link's rate while data waits, and a buffer a port.
 
-use crate::fabric::{Event, Fabric};
 use crate::packet::{flow_hash, List, Packet, PacketId, Packets, NOTIFICATION};
-use crate::port::PortId;
-use sim::Scheduler;
-use topology::NodeId;
 use units::{BitRate, Bytes, Time};
 use wire::proto;
 
@@ -50,6 +46,19 @@ pub struct NotifyStats {
     pub dropped_packets: u64,
     /// Longest queue of frames, bytes.
     pub queue_max: u64,
+}
+
+impl NotifyStats {
+    /// What has happened since `before`; the longest queue is that of the whole time.
+    pub fn since(self, before: NotifyStats) -> NotifyStats {
+        NotifyStats {
+            tx_packets: self.tx_packets - before.tx_packets,
+            tx_bytes: self.tx_bytes - before.tx_bytes,
+            tx_bytes_with_data: self.tx_bytes_with_data - before.tx_bytes_with_data,
+            dropped_packets: self.dropped_packets - before.dropped_packets,
+            queue_max: self.queue_max,
+        }
+    }
 }
 
 /// Preamble and gap, which caps do not count.
@@ -161,84 +170,50 @@ impl Notices {
     }
 }
 
-impl Fabric {
-    /// Sends the notification of a packet that is being dropped back by the port at which it came.
-    #[cold]
-    pub(crate) fn notify<E: Copy + From<Event>>(&mut self, id: PacketId, came: PortId, scheduler: &mut Scheduler<E>) {
-        if !self.notifies {
-            return;
-        }
-        let Some(notice) = notification(self.packets.body(id)) else { return };
-        self.sent_bytes += u64::from(notice.wire_len);
-        let notice = self.packets.add_notification(notice);
-        // The two directions of a link are neighbours.
-        self.enqueue_notification(came ^ 1, notice, scheduler);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use wire::notification::{is_notification, notification as of_frame};
+    use wire::{emit, parse, v4, TcpOptions};
+
+    fn v6(low: u32) -> [u32; 4] {
+        [0x2001_0db8, 0, 0, low]
     }
 
-    #[cold]
-    pub(crate) fn forward_notification<E: Copy + From<Event>>(
-        &mut self,
-        node: NodeId,
-        id: PacketId,
-        came: PortId,
-        scheduler: &mut Scheduler<E>,
-    ) {
-        match self.next_hop(node, id, came, scheduler.now().as_ps()) {
-            Some(next) => self.enqueue_notification(next, id, scheduler),
-            None => {
-                self.unroutable_packets += 1;
-                self.lost_bytes += u64::from(self.packets.hop(id).wire_len);
-                self.lose(id);
+    proptest! {
+        /// The model's notification of a packet is the one that a switch would make of its frame.
+        #[test]
+        fn the_models_notification_is_the_frames(
+            (six, proto) in (any::<bool>(), prop_oneof![4 => Just(proto::TCP), 1 => Just(proto::UDP)]),
+            (from, to, sport, dport) in any::<(u32, u32, u16, u16)>(),
+            (seq, ack, window, tcp_flags) in any::<(u32, u32, u16, u8)>(),
+            (payload, ecn, priority) in (0u32..9000, 0u8..4, 0u8..8),
+            (stamped, stamps) in any::<(bool, (u32, u32))>(),
+        ) {
+            let address = |n: u32| if six { v6(n) } else { v4(n.to_be_bytes()) };
+            let options = TcpOptions { timestamps: stamped.then_some(stamps), ..TcpOptions::default() };
+            let sent = wire::Packet {
+                saddr: address(from), daddr: address(to), sport, dport, seq, ack, window, tcp_flags, payload, ecn, proto,
+                family: if six { 6 } else { 4 },
+                ..wire::Packet::default()
+            };
+            let frame = emit(&sent, &options).unwrap();
+            let headers = parse(&frame).unwrap();
+            let dropped = Packet { src: 3, dst: 5, priority, headers, ..Packet::default() };
+            let (model, real) = (notification(&dropped), of_frame(&frame));
+            prop_assert_eq!((model.is_some(), real.is_some()), (proto == proto::TCP, proto == proto::TCP));
+            if let (Some(model), Some(real)) = (model, real) {
+                let told = parse(&real).unwrap();
+                prop_assert_eq!(model.headers, told);
+                prop_assert_eq!((told.saddr, told.daddr), (headers.daddr, headers.saddr));
+                prop_assert_eq!((told.sport, told.dport, told.payload), (headers.sport, headers.dport, headers.payload));
+                // With FCS, preamble and gap, and no less than the least frame.
+                prop_assert_eq!(model.wire_len as usize, (real.len() + 4).max(64) + 20);
+                prop_assert_eq!((model.src, model.dst), (5, 3));
+                prop_assert!(model.is_notification() && is_notification(&real));
+                prop_assert!(notification(&model).is_none() && of_frame(&real).is_none());
             }
-        }
-    }
-
-    fn enqueue_notification<E: Copy + From<Event>>(
-        &mut self,
-        port_id: PortId,
-        id: PacketId,
-        scheduler: &mut Scheduler<E>,
-    ) {
-        let now = scheduler.now().as_ps();
-        self.advance(port_id, now);
-        let bytes = u64::from(self.packets.hop(id).wire_len);
-        let port = &mut self.ports[port_id as usize];
-        let wire_was_empty = port.wire.is_empty();
-        if !port.push_notice(id, now, &mut self.packets) {
-            self.lost_bytes += bytes;
-            self.lose(id);
-            return;
-        }
-        self.nodes[self.ports[port_id as usize].from as usize].held += bytes;
-        self.after_kick(port_id, wire_was_empty, scheduler);
-    }
-
-    /// The time has come for a notification that waited at an idle port.
-    #[cold]
-    pub(crate) fn release<E: Copy + From<Event>>(&mut self, port_id: PortId, scheduler: &mut Scheduler<E>) {
-        let now = scheduler.now().as_ps();
-        let wire_was_empty = self.ports[port_id as usize].wire.is_empty();
-        self.advance(port_id, now);
-        let port = &mut self.ports[port_id as usize];
-        port.disarm();
-        port.kick(now, &mut self.packets);
-        self.after_kick(port_id, wire_was_empty, scheduler);
-    }
-
-    /// Schedules what a port needs that has just been kicked.
-    fn after_kick<E: Copy + From<Event>>(
-        &mut self,
-        port_id: PortId,
-        wire_was_empty: bool,
-        scheduler: &mut Scheduler<E>,
-    ) {
-        let now = scheduler.now().as_ps();
-        if wire_was_empty {
-            self.await_head(port_id, scheduler);
-        }
-        let port = &mut self.ports[port_id as usize];
-        if let Some(at) = port.arm(now) {
-            scheduler.schedule(Time::from_ps(at), port.from, Event::Release { port: port_id }.into());
         }
     }
 }

@@ -116,8 +116,7 @@ impl Extras {
         }
         let tx = if self.catches_up && waited > 0 { tx - tx / CATCH_UP } else { tx };
         if let Some(telemetry) = &mut self.telemetry {
-            telemetry.roll(at);
-            telemetry.busy_ps += tx;
+            telemetry.sent(at, tx);
         }
         tx
     }
@@ -128,6 +127,8 @@ impl Extras {
 struct Telemetry {
     window_start: u64,
     busy_ps: u64,
+    /// What the packet being sent takes after this window.
+    later_ps: u64,
     last: u8,
 }
 
@@ -138,13 +139,25 @@ const TELEMETRY_WINDOW_PS: u64 = 100_000_000;
 const CATCH_UP: u64 = 10;
 
 impl Telemetry {
+    /// A packet begins to be sent. It counts in the window in which it begins; one that takes longer than a window, on a slow link, in each for its
+    /// part of it, or a busy link would seem idle.
+    fn sent(&mut self, at: u64, tx: u64) {
+        self.roll(at);
+        let here = if tx > TELEMETRY_WINDOW_PS { tx.min(self.window_start + TELEMETRY_WINDOW_PS - at) } else { tx };
+        self.busy_ps += here;
+        self.later_ps = tx - here;
+    }
+
     fn roll(&mut self, at: u64) {
-        if at >= self.window_start + TELEMETRY_WINDOW_PS {
-            let stale = at >= self.window_start + 2 * TELEMETRY_WINDOW_PS;
-            self.last = if stale { 0 } else { (self.busy_ps * 255 / TELEMETRY_WINDOW_PS).min(255) as u8 };
-            self.window_start = at - at % TELEMETRY_WINDOW_PS;
-            self.busy_ps = 0;
+        let passed = at.saturating_sub(self.window_start) / TELEMETRY_WINDOW_PS;
+        if passed == 0 {
+            return;
         }
+        let later = |windows: u64| self.later_ps.saturating_sub(windows * TELEMETRY_WINDOW_PS);
+        let busy = if passed == 1 { self.busy_ps } else { later(passed - 2) };
+        self.last = (busy.min(TELEMETRY_WINDOW_PS) * 255 / TELEMETRY_WINDOW_PS) as u8;
+        (self.busy_ps, self.later_ps) = (later(passed - 1), 0);
+        self.window_start = at - at % TELEMETRY_WINDOW_PS;
     }
 }
 
@@ -482,4 +495,39 @@ pub(crate) fn ranks(ports: &[Port]) -> Vec<u16> {
         *n - 1
     };
     ports.iter().map(&mut rank).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told at the begin of each of these packets, of which each takes so long and begins so long after the one before, us.
+    fn told(tx: u64, every: u64) -> Vec<u8> {
+        let mut telemetry = Telemetry::default();
+        let packet = |n: u64| {
+            telemetry.sent(n * every * 1_000_000, tx * 1_000_000);
+            telemetry.last
+        };
+        (0..20).map(packet).collect()
+    }
+
+    #[test]
+    fn a_link_on_which_a_packet_takes_long_is_as_busy_as_it_is() {
+        // 1,538 octets at 100, 40 and 2 Mb/s, without a pause.
+        for tx in [123, 307, 6152] {
+            assert!(told(tx, tx)[2..].iter().all(|busy| *busy == 255), "{tx}: {:?}", told(tx, tx));
+        }
+        // With one: the last full window before a packet begins may be idle, but none is busier than the link.
+        assert!(told(307, 1000).iter().all(|busy| *busy == 0));
+        let half = told(150, 300);
+        assert!(half.iter().all(|busy| *busy == 0 || *busy == 127), "{half:?}");
+    }
+
+    #[test]
+    fn short_packets_count_where_they_begin() {
+        // A tenth, and none after two windows of silence.
+        assert!(told(10, 100)[1..].iter().all(|busy| *busy == 25));
+        assert!(told(10, 250).iter().all(|busy| *busy == 0));
+        assert!(told(50, 50)[2..].iter().all(|busy| *busy == 255));
+    }
 }

@@ -1,10 +1,7 @@
 //! The queue of a pFabric switch (Alizadeh et al., SIGCOMM 2013, section 4.2): no order but that of ranks, 0 first. A packet that
 //! finds no room puts out one of a higher rank.
 
-use crate::fabric::{Event, Fabric};
 use crate::packet::{PacketId, Packets};
-use crate::port::PortId;
-use sim::Scheduler;
 
 /// Packets that wait at a port, in order of arrival. Buffers are tiny, so that looking at all of them is cheap.
 #[derive(Clone, Debug, Default)]
@@ -46,32 +43,6 @@ impl Ranked {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = PacketId> + '_ {
         self.waiting.iter().map(|waiting| waiting.id)
-    }
-}
-
-impl Fabric {
-    /// Puts out packets that rank behind one until there is room for it; false: there are too few.
-    #[cold]
-    pub(crate) fn make_room<E: Copy + From<Event>>(
-        &mut self,
-        node: usize,
-        port_id: PortId,
-        id: PacketId,
-        scheduler: &mut Scheduler<E>,
-    ) -> bool {
-        let (bytes, rank) = (u64::from(self.packets.hop(id).wire_len), self.packets.hop(id).rank);
-        loop {
-            let port = &mut self.ports[port_id as usize];
-            let before = port.occupancy;
-            let Some(victim) = port.evict_behind(rank, &self.packets) else { return false };
-            let left = port.occupancy;
-            self.nodes[node].held -= before - left;
-            self.notify(victim, self.packets.body(victim).came, scheduler);
-            self.lose(victim);
-            if self.fits(node, left, bytes, scheduler.now().as_ps()) {
-                return true;
-            }
-        }
     }
 }
 

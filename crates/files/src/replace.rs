@@ -1,5 +1,6 @@
 //! Files that a crash must not leave half-written.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -31,6 +32,25 @@ pub fn replace_as(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     written?;
     let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(directory)?.sync_all()
+}
+
+/// Removes what processes left that were killed while they replaced `path`. No other may be replacing it now.
+pub fn sweep(path: &Path) {
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return };
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if is_partial(&entry.file_name(), name) {
+            let _ = fs::remove_file(entry.path()); // it does no harm
+        }
+    }
+}
+
+/// `NAME.PROCESS-CALL.new`
+fn is_partial(found: &OsStr, name: &OsStr) -> bool {
+    let rest = found.as_encoded_bytes().strip_prefix(name.as_encoded_bytes()).and_then(|rest| rest.strip_prefix(b"."));
+    let numbers = rest.and_then(|rest| rest.strip_suffix(b".new")).and_then(|both| std::str::from_utf8(both).ok());
+    let both = numbers.and_then(|both| both.split_once('-'));
+    both.is_some_and(|(process, call)| process.parse::<u32>().is_ok() && call.parse::<u64>().is_ok())
 }
 
 /// The same for a file that a person names: of a symbolic link the file that it names is replaced, and to a pipe or a device is
@@ -89,6 +109,21 @@ mod tests {
             put(&path("pipe"), b"through", 0o600).unwrap();
             assert_eq!(read.join().unwrap(), b"through");
         });
+    }
+
+    #[test]
+    fn what_a_killed_process_left_goes_and_nothing_else() {
+        let scratch = tempfile::tempdir().unwrap();
+        let stays = ["state", "state.new", "state.1-.new", "state.1-2", "other.1-2.new", "state.a-2.new"];
+        for name in stays.into_iter().chain(["state.1-2.new", "state.77-0.new"]) {
+            fs::write(scratch.path().join(name), "x").unwrap();
+        }
+        sweep(&scratch.path().join("state"));
+        let mut left: Vec<_> = fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut stays = stays.map(std::ffi::OsString::from);
+        left.sort();
+        stays.sort();
+        assert_eq!(left, stays);
     }
 
     #[test]

@@ -57,6 +57,7 @@ pub(crate) fn outcome(apps: Apps<'_>, mut sampling: Sampling, measured: &Measure
         server_delays: net.server_delays.clone(),
         quenches: net.fabric.quenches_sent(),
         captured: net.captured(),
+        weights: sampling.weights,
         discovered,
         discovery_probes,
         peak_packets: net.peak_packets(),

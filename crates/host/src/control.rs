@@ -3,15 +3,13 @@
 use crate::clock::Event;
 use crate::experiment::{address, edge_address, guest_address, Experiment};
 use crate::network::Network;
+use crate::ports::GUESSED;
 use edge::hidden::Peers;
 use edge::Edge;
 use rustc_hash::FxHashMap;
 use sim::{Purpose, Stream};
 use std::sync::Arc;
 use topology::NodeId;
-
-/// Source ports that edges take until they have discovered paths, as the agent does.
-pub(crate) const GUESSED: [u16; 8] = [50_000, 50_001, 50_002, 50_003, 50_004, 50_005, 50_006, 50_007];
 
 /// What the controller has told edges.
 #[derive(Debug)]

@@ -249,7 +249,7 @@ pub fn host_of(guest: &[u32; 4]) -> u32 {
 
 impl Experiment {
     /// Numbers of the guests that hosts have, besides the host's own address those that workloads name.
-    pub(crate) fn guests(&self) -> impl Iterator<Item = u8> + '_ {
+    pub fn guests(&self) -> impl Iterator<Item = u8> + '_ {
         (0..=PROBER)
             .filter(|&guest| guest == 0 || guest == self.prober() || self.workloads.iter().any(|w| w.guest == guest))
     }
@@ -285,6 +285,8 @@ pub struct Record {
     pub rtt_samples: bool,
     /// Count out-of-order segments per flowcell (Presto Fig. 5).
     pub flowcells: bool,
+    /// Keep the weights of paths at each sampling instant, under schemes that have any.
+    pub weights: bool,
     /// Capture the packets that cross this port (2 x link, plus 1 for the direction from `b` to `a`), at most so many.
     pub capture: Option<(fabric::PortId, u32)>,
 }

@@ -7,6 +7,7 @@ mod collect;
 mod connection;
 mod control;
 mod datagrams;
+mod delays;
 mod disorder;
 pub mod experiment;
 pub mod measure;
@@ -22,6 +23,6 @@ mod transport;
 pub mod workload;
 mod world;
 
-pub use network::Windows;
+pub use outcome::Windows;
 pub use workload::REPLY_BYTES;
 pub use world::{begin, run, run_on, Progress};

@@ -32,6 +32,8 @@ pub struct FlowRecord {
     pub paths_used: u32,
     /// Of the connection that it opened. `None`: it opened none, or nobody has looked.
     pub handshake: Option<Handshake>,
+    /// The number of the request that it answers with others, of its workload: the round of an incast.
+    pub request: Option<u32>,
 }
 
 impl FlowRecord {
@@ -56,6 +58,7 @@ impl FlowRecord {
             segments_received: 0,
             paths_used: 0,
             handshake: None,
+            request: None,
         }
     }
 }
@@ -126,6 +129,16 @@ pub struct Discovered {
     pub paths: Vec<(u16, Vec<fabric::PortId>)>,
 }
 
+/// How the edge of one host shares flowlets for another among the paths there, at a sampling instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weights {
+    pub at: Time,
+    pub host: u32,
+    pub to: u32,
+    /// By place in the schedule, 1/65536; zero before the first flowlet.
+    pub paths: Vec<u32>,
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub flows: Vec<FlowRecord>,
@@ -155,10 +168,12 @@ pub struct Outcome {
     pub limiter_backlogs: Vec<u32>,
     pub limiter_backlog_max: u64,
     /// How long hosts took for received packets in the measured part.
-    pub server_delays: crate::measure::Delays,
+    pub server_delays: crate::delays::Delays,
     /// ICMP Source Quench messages that switches made.
     pub quenches: u64,
     pub captured: Vec<fabric::Captured>,
+    /// In order of time, if they were kept.
+    pub weights: Vec<Weights>,
     /// What discovery found, host by host, each in order of time.
     pub discovered: Vec<Discovered>,
     /// Probes that discovery sent.
@@ -175,5 +190,27 @@ pub struct Outcome {
     pub measured_until: Time,
     pub ended_at: Time,
     /// How the run was spread over threads. Alone of all fields it depends on their number, with [`peak_packets`](Self::peak_packets).
-    pub windows: crate::Windows,
+    pub windows: Windows,
+}
+
+/// What the windows of a run held: enough to tell how far more threads would help.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Windows {
+    /// Parts, that of the hosts included; zero: the run had one thread.
+    pub parts: usize,
+    /// Threads that the fabric was cut for.
+    pub threads: usize,
+    pub lookahead: Time,
+    pub windows: u64,
+    /// Events of the part that has all hosts, and of the others.
+    pub hosts_part_events: u64,
+    pub other_events: u64,
+    /// Events of the busiest of the others in each window, summed.
+    pub busiest_other_events: u64,
+    /// Events of the busiest part in each window, that of the hosts included, summed: the critical path, however many threads there are.
+    pub critical_events: u64,
+    /// Events of the busiest thread in each window, summed, if threads take parts by their events in that window, the most first.
+    pub busiest_thread_events: u64,
+    /// Why the run had one thread although it was given more.
+    pub refused: Option<String>,
 }

@@ -10,6 +10,9 @@ use wire::{hidden, proto, Packet};
 /// Ports among which paths are looked for: as many as a survey of path discovery traces.
 const CANDIDATES: u16 = 64;
 
+/// Source ports that edges take until they have discovered paths, as the agent does.
+pub(crate) const GUESSED: [u16; 8] = [50_000, 50_001, 50_002, 50_003, 50_004, 50_005, 50_006, 50_007];
+
 /// What switches hash of a packet between the edges of two hosts in the hidden overlay.
 pub(crate) fn headers(src: u32, dst: u32, port: u16) -> Packet {
     Packet {

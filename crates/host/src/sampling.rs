@@ -4,7 +4,8 @@ use crate::apps::Apps;
 use crate::clock::Event;
 use crate::connection::CLIENT;
 use crate::connection::SERVER;
-use crate::experiment::Experiment;
+use crate::experiment::{guest_address, Experiment};
+use crate::outcome::Weights;
 use std::collections::BTreeMap;
 use units::Time;
 
@@ -20,6 +21,7 @@ pub(crate) struct Sampling {
     pub(crate) windows: BTreeMap<u32, Vec<(u32, u32)>>,
     /// At each sampling instant: bytes that wait in each class of each limiter.
     pub(crate) limiter_backlogs: Vec<u32>,
+    pub(crate) weights: Vec<Weights>,
     /// The first sampling instant has passed. It only sets the baseline of the series.
     begun: bool,
     /// Bytes of each unbounded flow at the last sampling instant.
@@ -46,6 +48,9 @@ impl Sampling {
             self.sample_limiters(apps);
         }
         self.sample_flows(apps, first);
+        if record.weights {
+            self.sample_weights(apps);
+        }
         let net = &mut apps.transport.net;
         let next = net.now() + record.sample_every;
         if next <= net.experiment.duration {
@@ -74,6 +79,19 @@ impl Sampling {
         for shaper in apps.transport.net.hosts.iter().filter_map(|h| h.shaper.as_ref()) {
             let backlogs = (0..shaper.classes()).map(|class| shaper.backlog(class).min(u64::from(u32::MAX)) as u32);
             self.limiter_backlogs.extend(backlogs);
+        }
+    }
+
+    /// Of the paths to other hosts' first guests.
+    fn sample_weights(&mut self, apps: &Apps<'_>) {
+        let net = &apps.transport.net;
+        let hosts = net.hosts.len() as u32;
+        for (host, to) in (0..hosts).flat_map(|host| (0..hosts).map(move |to| (host, to))) {
+            let states = net.hosts[host as usize].edge.paths_to(&guest_address(to, 0));
+            let paths: Vec<u32> = states.map(|(_, path)| path.weight).collect();
+            if !paths.is_empty() {
+                self.weights.push(Weights { at: net.now(), host, to, paths });
+            }
         }
     }
 

@@ -197,15 +197,22 @@ fn probes_take_no_share() {
 
 #[test]
 fn guests_of_one_host_share_by_weight() {
-    for weights in [&[1, 2, 1][..], &[1, 4, 2, 1]] {
+    let delay = Hold::Delay(Bytes(200_000));
+    for (law, hold, weights) in [
+        (Law::Aiad, Hold::Drop, &[1, 2, 1][..]),
+        (Law::Aiad, Hold::Drop, &[1, 4, 2, 1]),
+        (Law::Aiad, delay, &[1, 4, 2, 1]),
+        (Law::Alpha, Hold::Drop, &[1, 4, 2, 1]),
+        (Law::Alpha, delay, &[1, 4, 2, 1]),
+    ] {
         let n = weights.len() as u32 - 1;
         let work = (1..=n).map(|guest| flood(&format!("t{guest}"), guest as u8, &[(0, guest)])).collect();
-        let (got, _) = run(&experiment(n + 1, work, tenants(Law::Aiad, Hold::Drop, weights)));
+        let (got, _) = run(&experiment(n + 1, work, tenants(law, hold, weights)));
         let least = got[n as usize - 1];
         for (rate, &weight) in got.iter().zip(&weights[1..]) {
-            assert!((rate / least / f64::from(weight) - 1.0).abs() < 0.05, "{weights:?}: {got:?}");
+            assert!((rate / least / f64::from(weight) - 1.0).abs() < 0.05, "{law:?} {hold:?} {weights:?}: {got:?}");
         }
-        assert!(got.iter().sum::<f64>() > 900.0, "{got:?}");
+        assert!(got.iter().sum::<f64>() > 900.0, "{law:?} {hold:?}: {got:?}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! One run on several threads: the same outcome, to the last byte of its records.
 
+use edge::balance::{Quantity, Scheme, SCHEMES};
 use edge::Balance;
 use fabric::{Aqm, Buffer, Multipath, Notify, Parallel, RandomLoss, SwitchConfig};
 use host::experiment::{
@@ -11,6 +12,7 @@ use host::tcp::{fastlane, pfabric, Recovery};
 use host::workload::{Cdf, Datagrams, HostMap, Pairs, Pattern, Workload};
 use host::{mptcp, Windows};
 use proptest::bool::weighted;
+use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use topology::{Clos, FatTree, Prune, SingleSwitch, Topology};
@@ -59,6 +61,7 @@ fn base(topology: Topology, seed: u64) -> Experiment {
             probe_every: Time::from_us(90),
             rtt_samples: true,
             flowcells: true,
+            weights: true,
             capture: Some((5, 200)),
         },
     }
@@ -92,6 +95,23 @@ fn speak_pfabric(e: &mut Experiment) {
     (e.hosts.tso, e.hosts.tcp.undo, e.hosts.tcp.recovery) = (false, false, Recovery::Timer);
     e.hosts.tcp.pfabric = Some(pfabric::Options::default());
     (e.hosts.tcp.rto_min, e.hosts.tcp.rto_initial) = (Time::from_us(150), Time::from_us(150));
+}
+
+/// `parameter`: for each parameter, in bytes, microseconds, or as a word's place; `None`: their defaults.
+fn balance(scheme: &'static Scheme, parameter: Option<u16>) -> Balance {
+    let drawn = Balance::new(scheme, |known| {
+        let units = u64::from(parameter?);
+        Some(known.nearest(match known.default {
+            Quantity::Bytes(_) => units,
+            Quantity::Time(_) => units * 1000,
+            Quantity::Word(_) => units % 4,
+        }))
+    });
+    if drawn.contradiction().is_none() {
+        drawn
+    } else {
+        Balance::new(scheme, |_| None)
+    }
 }
 
 const SERVER: ServerModel = ServerModel { parallel: 2, service: Time::from_us(2), notifications: true };
@@ -144,14 +164,14 @@ fn same_on_any_number_of_threads(e: &Experiment) -> Result<Outcome, String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 18, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_scenario_gives_the_same_bytes(
         seed in 0u64..1000,
         shape in 0usize..5,
         multipath in 0usize..6,
-        scheme in select(vec!["ecmp", "flowcell", "flowlet", "clove-int"]),
+        (scheme, parameter, reorder) in (select(SCHEMES.to_vec()), option::of(any::<u16>()), any::<bool>()),
         (shared, red, priorities, in_order) in (any::<bool>(), any::<bool>(), 1u8..4, any::<bool>()),
         (loss, notify, fails, controller) in (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
         (mptcp, limiter, congestion) in (any::<bool>(), any::<bool>(), any::<bool>()),
@@ -177,8 +197,8 @@ proptest! {
             _ if shape == 4 => Multipath::Ecmp,
             _ => Multipath::Conga { gap },
         };
-        e.edge.balance = scheme.parse::<Balance>().unwrap();
-        e.edge.reorder = (scheme == "flowcell").then(edge::reorder::Config::default);
+        e.edge.balance = balance(scheme, parameter);
+        e.edge.reorder = reorder.then(edge::reorder::Config::default);
         let small = Bytes(60_000);
         e.switches.buffer =
             if shared { Buffer::Shared { total: Bytes(150_000), alpha: 0.5 } } else { Buffer::PerPort(small) };
@@ -235,6 +255,21 @@ proptest! {
     }
 }
 
+/// None of the table is left to chance. Switches mark and drop here.
+#[test]
+fn every_scheme_gives_the_same_bytes() {
+    for scheme in SCHEMES {
+        let mut e = base(clos([3, 2, 2], DELAY), 4);
+        e.edge.balance = balance(scheme, None);
+        e.switches.buffer = Buffer::PerPort(Bytes(60_000));
+        e.switches.aqm = Some(Aqm::Threshold { k: Bytes(30_000) });
+        e.workloads = workloads(9);
+        if let Err(problem) = same_on_any_number_of_threads(&e) {
+            panic!("{}: {problem}", scheme.name);
+        }
+    }
+}
+
 /// What only some switches do: probes that they turn back.
 #[test]
 fn discovery_gives_the_same_bytes() {
@@ -273,6 +308,26 @@ fn shares_and_repairs_give_the_same_bytes() {
     let did = [sum(|h| h.hygenicc.marks_heard), sum(|h| h.fastlane.notifications), sum(|h| h.fastlane.resent)];
     assert!(did.iter().all(|&n| n > 0), "{did:?}");
     assert_ne!(outcome.server_delays, host::measure::Delays::default());
+}
+
+/// A guest's segments carry its five-tuple in a TCP option, and labels are source ports.
+#[test]
+fn the_hidden_overlay_gives_the_same_bytes() {
+    for scheme in ["clove,flowlet_gap=20us", "clove-int,flowlet_gap=20us", "flowcell,threshold=16KiB"] {
+        let mut e = base(clos([3, 2, 2], DELAY), 8);
+        e.edge.balance = scheme.parse::<Balance>().unwrap();
+        e.edge.hidden = true;
+        e.edge.reorder = Some(edge::reorder::Config::default());
+        e.switches.buffer = Buffer::PerPort(Bytes(60_000));
+        e.switches.aqm = Some(Aqm::Threshold { k: Bytes(30_000) });
+        e.workloads = workloads(9);
+        let outcome = same_on_any_number_of_threads(&e).unwrap_or_else(|problem| panic!("{scheme}: {problem}"));
+        let sum = |of: fn(&edge::hidden::Counters) -> u64| outcome.hosts.iter().map(|h| of(&h.hidden)).sum::<u64>();
+        let did = [sum(|c| c.hidden_segments), sum(|c| c.restored_packets)];
+        assert!(did.iter().all(|&n| n > 0), "{scheme}: {did:?}");
+        let wrong = sum(|c| c.malformed_packets + c.forged_packets + c.refused_segments);
+        assert_eq!(wrong, 0, "{scheme}");
+    }
 }
 
 #[test]
@@ -320,6 +375,11 @@ fn windows_are_counted() {
     assert!(windows.busiest_other_events * 2 >= windows.other_events, "{windows:?}");
     let events = windows.hosts_part_events + windows.other_events;
     assert!(windows.hosts_part_events * 4 >= events, "{windows:?}");
+    // No thread does less than an equal share of a window, or than its largest part.
+    assert_eq!(windows.threads, 2);
+    assert!(windows.busiest_thread_events * 2 >= events && windows.busiest_thread_events < events, "{windows:?}");
+    assert!(windows.critical_events <= windows.busiest_thread_events, "{windows:?}");
+    assert!(windows.critical_events >= windows.hosts_part_events.max(windows.busiest_other_events), "{windows:?}");
     let globals = outcome.events - events;
     assert!((2..100).contains(&globals), "{globals} events concern the whole network");
     assert_eq!(run(&e, 1).windows, Windows::default());

@@ -19,16 +19,18 @@
 mod agent;
 mod ip;
 mod lab;
+mod make;
 mod namespace;
 mod plan;
 mod queues;
 mod shape;
 mod status;
 
-pub use lab::{KernelLab, Marker, Up};
+pub use lab::KernelLab;
+pub use make::Up;
 pub use namespace::NamedNamespace;
 pub use plan::{guest_address, guest_mac, port, Link, GUEST, NETWORK, UPLINK};
-pub use queues::{Marks, Queue};
+pub use queues::{Marker, Marks, Queue};
 pub use shape::{Node, Overlay, Shape, Wire, BUFFER};
 pub use status::{Interface, NodeStatus, State, Status};
 

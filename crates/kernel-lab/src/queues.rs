@@ -1,10 +1,10 @@
 //! Links with a rate: a token bucket of the kernel at both ends, and routers that mark what finds a long queue there.
 
 use super::ip::batch;
-use super::lab::Marker;
 use super::{Error, KernelLab, Link, Node, Shape, BUFFER};
 use serde::Serialize;
 use std::fs;
+use std::path::Path;
 use units::{BitRate, Bytes, Time};
 
 /// What a token bucket lets go at once: a timer that is so late costs no rate.
@@ -21,6 +21,9 @@ pub struct Queue {
     /// What finds more is marked, if it is ECN-capable.
     pub threshold: Bytes,
 }
+
+/// Makes an interface mark: its name, its queue, and where in the bpffs its counts go. Or says why it cannot.
+pub type Marker<'a> = dyn Fn(&str, &Queue, &Path) -> Result<(), String> + Sync + 'a;
 
 /// What one end of a link has counted, in packets as on a cable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

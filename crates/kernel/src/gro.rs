@@ -7,6 +7,7 @@
 //! device before it is up.
 
 use crate::netlink::{attribute, nested, request, terminated, NLM_F_CREATE, NLM_F_EXCL};
+use agent_api::lacking::VXLAN;
 use std::io;
 
 /// Reserved: guests' networks are smaller.
@@ -27,8 +28,8 @@ const IFLA_VXLAN_LOCAL6: u16 = 17;
 /// Makes the device for UDP port `port` of outer IPv4 or IPv6. It takes effect once it is [`up`]. Fine if it exists.
 ///
 /// # Errors
-/// What the kernel answers: EPERM without CAP_NET_ADMIN, EOPNOTSUPP without VXLAN, EEXIST if a device of another kind
-/// has the name or another VXLAN device the same number and port.
+/// What the kernel answers: EPERM without CAP_NET_ADMIN, EEXIST if a device of another kind has the name or another VXLAN device the same
+/// number and port. [`io::ErrorKind::Unsupported`], which names the module, without VXLAN.
 pub fn add(name: &str, port: u16, ipv6: bool) -> io::Result<()> {
     let mut data = vec![
         attribute(IFLA_VXLAN_ID, &VNI.to_ne_bytes()),
@@ -43,7 +44,19 @@ pub fn add(name: &str, port: u16, ipv6: bool) -> io::Result<()> {
     body.extend(nested(IFLA_LINKINFO, &[attribute(IFLA_INFO_KIND, b"vxlan"), nested(IFLA_INFO_DATA, &data)]));
     match request(RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &body) {
         Err(e) if e.raw_os_error() == Some(nix::libc::EEXIST) && crate::ifindex(name).is_ok() => Ok(()),
+        Err(e) if e.raw_os_error() == Some(nix::libc::EOPNOTSUPP) => {
+            Err(io::Error::new(io::ErrorKind::Unsupported, VXLAN.missing))
+        }
         result => result,
+    }
+}
+
+/// Whether the kernel has VXLAN: a device is made in a namespace made for that. `None` if this process may not.
+pub fn has_vxlan() -> Option<bool> {
+    match crate::netlink::in_own_network(|| add("svprobe0", 4789, false))? {
+        Ok(()) => Some(true),
+        Err(e) if e.kind() == io::ErrorKind::Unsupported => Some(false),
+        Err(_) => None,
     }
 }
 

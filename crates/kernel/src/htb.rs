@@ -6,7 +6,8 @@ use crate::gro::{
     link_header, IFF_UP, IFLA_IFNAME, IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINKINFO, RTM_DELLINK, RTM_NEWLINK,
 };
 use crate::netlink::{
-    attribute, dump, find, nested, request, terminated, u32_at, u64_at, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE,
+    attribute, dump, find, in_own_network, nested, request, terminated, u32_at, u64_at, NLM_F_CREATE, NLM_F_EXCL,
+    NLM_F_REPLACE,
 };
 use std::io;
 
@@ -18,6 +19,8 @@ pub const TOP: u32 = HANDLE | 1;
 /// Of the queue in [`TOP`], where that is a leaf.
 const TOP_QUEUE: u32 = 0x5e20 << 16;
 
+/// In each network namespace.
+const LOOPBACK: u32 = 1;
 const RTM_NEWQDISC: u16 = 36;
 const RTM_DELQDISC: u16 = 37;
 const RTM_GETQDISC: u16 = 38;
@@ -140,11 +143,22 @@ fn with(head: Vec<u8>, attributes: &[Vec<u8>]) -> Vec<u8> {
 /// module says. Returns whether the kernel has it. Changes nothing: an HTB without options is refused, but only after it was
 /// looked for.
 pub fn load() -> bool {
-    const LOOPBACK: u32 = 1;
+    ask().map_or_else(|e| e.raw_os_error() != Some(nix::libc::ENOENT), |()| true)
+}
+
+/// EINVAL: there is an HTB, which wants options.
+fn ask() -> io::Result<()> {
     let body = with(tcmsg(LOOPBACK, HANDLE, TC_H_ROOT), &[attribute(TCA_KIND, b"htb\0")]);
-    match request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, &body) {
-        Err(e) => e.raw_os_error() != Some(nix::libc::ENOENT),
-        Ok(()) => true,
+    request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, &body)
+}
+
+/// Whether the kernel has an HTB, found out as in [`has_fq`].
+pub fn has_htb() -> Option<bool> {
+    let code = in_own_network(ask)?.map_or_else(|e| e.raw_os_error(), |()| Some(nix::libc::EINVAL));
+    match code? {
+        nix::libc::EINVAL => Some(true),
+        nix::libc::ENOENT => Some(false),
+        _ => None,
     }
 }
 
@@ -190,12 +204,7 @@ pub fn add_fq(ifindex: u32) -> io::Result<()> {
 /// Whether the kernel has an fq: it is tried on the loopback device of a namespace made for that. `None` if this process may
 /// not.
 pub fn has_fq() -> Option<bool> {
-    const LOOPBACK: u32 = 1;
-    let tried = std::thread::spawn(|| {
-        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)?;
-        add_fq(LOOPBACK)
-    });
-    match tried.join().ok()? {
+    match in_own_network(|| add_fq(LOOPBACK))? {
         Ok(()) => Some(true),
         Err(e) if e.raw_os_error() == Some(nix::libc::ENOENT) => Some(false),
         Err(_) => None,

@@ -23,6 +23,7 @@ pub mod state;
 mod sys;
 pub mod unruly;
 
-pub use htb::has_fq;
+pub use gro::has_vxlan;
+pub use htb::{has_fq, has_htb};
 pub use loaded::*;
 pub use native::state_version;

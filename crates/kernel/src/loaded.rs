@@ -26,6 +26,7 @@ mod limits;
 mod paths;
 mod pins;
 mod refusal;
+mod removal;
 mod role;
 mod sweep;
 mod tenants;
@@ -40,13 +41,14 @@ pub use agent_api::config::Place;
 pub use attach::Attachment;
 pub use fastlane::{drop_reasons, Reasons, Watch};
 pub use paths::Place as PathPlace;
+pub use pins::other_edges;
 use pins::{entries, holds_maps, remove_pins};
-pub use pins::{other_edges, remove_edge};
+pub use removal::remove_edge;
 pub use role::Role;
 pub use sweep::{Sweep, Swept};
 pub use tenants::MAX_PAIRS;
 pub use tick::Ticked;
-pub use trial::{try_edge, try_fastlane, try_laws};
+pub use trial::{try_edge, try_fastlane, try_laws, try_limits_without_laws};
 
 /// What [`KernelEdge::open`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +107,9 @@ pub enum Error {
     Refused(&'static str, libbpf_rs::Error, String),
     #[error("{0}")]
     TooOld(String),
+    /// The kernel lacks a module.
+    #[error("{0}")]
+    Lacks(&'static str),
     /// Why rate limits have no laws.
     #[error("{0}")]
     Lawless(String),
@@ -119,6 +124,9 @@ pub enum Error {
 
 /// The map of the device to which segments are diverted.
 const RECEIVER_DEVICE: &str = "receiver_device";
+
+/// Maps of which each load has its own: that device, and what programs need of the packet at hand, or of the last few.
+const OWN: [&str; 3] = [RECEIVER_DEVICE, "scratch", "hops"];
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -164,6 +172,7 @@ impl KernelEdge {
         for dir in [&maps, &options.pins.join("links"), &options.pins.join("filters"), &options.pins.join(pins::KEPT)] {
             fs::create_dir_all(dir).map_err(|e| Error::Io("create", dir.clone(), e))?;
         }
+        attach::remove_unfinished(&options.pins.join("filters"));
         let mut open =
             ObjectBuilder::default().open_memory(crate::bpf::OBJECT).map_err(|e| Error::Bpf("read the programs", e))?;
         for mut map in open.maps_mut() {
@@ -176,8 +185,8 @@ impl KernelEdge {
                 }
                 continue;
             }
-            if name == RECEIVER_DEVICE {
-                continue; // each load has its own
+            if OWN.iter().any(|own| name == *own) {
+                continue;
             }
             let size = match name.to_str() {
                 Some("flows") => Some(options.max_flows),
@@ -351,7 +360,7 @@ impl KernelEdge {
         self.update(RECEIVER_DEVICE, 0u32.as_bytes(), ifindex.as_bytes())
     }
 
-    /// The map with the one [`Receiver`](crate::state::Receiver).
+    /// The map with the one [`ReorderAlive`](crate::state::ReorderAlive).
     pub fn receiver_map(&self) -> Result<libbpf_rs::MapHandle> {
         libbpf_rs::MapHandle::try_from(&self.map("receiver")?).map_err(|e| Error::Bpf("name a map", e))
     }

@@ -1,11 +1,13 @@
 //! What the loader shares with the data path's C.
 
+use crate::state::limiter::Limiter;
 use crate::state::Flow;
 
 extern "C" {
     fn sv_kernel_flow_expired(flow: *const Flow, idle: u64, now: u64) -> std::ffi::c_int;
     fn sv_kernel_pacer_backlog(next: u64, rate: u64, now: u64) -> u32;
     fn sv_kernel_state_version() -> u32;
+    fn sv_kernel_pair_own(seed: u64, own: *const u32) -> u32;
     #[cfg(test)]
     fn sv_kernel_counters() -> u32;
 }
@@ -21,6 +23,19 @@ pub(crate) fn flow_expired(flow: &Flow, idle: u64, now: u64) -> bool {
 pub(crate) fn pacer_backlog(next: u64, rate: u64, now: u64) -> u32 {
     // SAFETY: integers only.
     unsafe { sv_kernel_pacer_backlog(next, rate, now) }
+}
+
+impl Limiter {
+    /// Bytes that wait in the schedule at `now`, ns of CLOCK_MONOTONIC.
+    pub fn scheduled(&self, now: u64) -> u64 {
+        pacer_backlog(self.next_ns, self.rate, now).into()
+    }
+}
+
+/// What stands for a guest's own address in the key of its pairs.
+pub(crate) fn pair_own(seed: u64, own: &[u32; 4]) -> u32 {
+    // SAFETY: reads the four words of a valid array.
+    unsafe { sv_kernel_pair_own(seed, own.as_ptr()) }
 }
 
 /// The version of the maps' layout: state that another version pinned cannot be adopted.

@@ -153,6 +153,13 @@ pub(crate) fn dump(kind: u16, body: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     Err(io::ErrorKind::OutOfMemory.into())
 }
 
+/// Does that in a network namespace of its own, which ends with it, and all that was made there. `None` if this process may make
+/// none.
+pub(crate) fn in_own_network<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let done = std::thread::spawn(|| nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).ok().map(|()| what()));
+    done.join().ok()?
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 /* Symbols for what the loader takes from the data path's headers; state.h asserts the sizes of the shared structs. */
 #include <stddef.h>
 
+#include "hygenicc.h"
 #include "kernel/limits.h"
 #include "kernel/state.h"
 #include "mss.h"
@@ -12,6 +13,12 @@ int sv_kernel_flow_expired(const struct sv_flow *flow, u64 idle, u64 now);
 u32 sv_kernel_state_version(void);
 u32 sv_kernel_counters(void);
 u32 sv_kernel_pacer_backlog(u64 next, u64 rate, u64 now);
+u32 sv_kernel_pair_own(u64 seed, const u32 *own);
+
+u32 sv_kernel_pair_own(u64 seed, const u32 *own)
+{
+	return sv_hyg_own(seed, own);
+}
 
 int sv_kernel_flow_expired(const struct sv_flow *flow, u64 idle, u64 now)
 {

@@ -52,7 +52,7 @@ plain!(
     Flow = 16,
     Divert = 20,
     FlowSlot = 328,
-    Receiver = 16,
+    ReorderAlive = 16,
     Bounce = 40,
     Return = 32,
     Mark = 56,
@@ -72,7 +72,7 @@ unsafe impl Plain for wire::encap::Heard {}
 pub const CONFIG_ANY_PEER: u16 = 1;
 /// Virtual congestion control, as the map `congestion` says.
 pub const CONFIG_CONGESTION: u16 = 2;
-/// What overtook an earlier flowcell goes through the [`Receiver`].
+/// Segments that arrive before an earlier flowcell is complete go through the agent's thread, while [`ReorderAlive`] says that it runs.
 pub const CONFIG_REORDER: u16 = 4;
 /// The agent wants to hear of replies to probes.
 pub const CONFIG_DISCOVERS: u16 = 8;
@@ -207,6 +207,12 @@ impl RouteKey {
         let kept = if len == 0 { 0 } else { u128::MAX << (128 - len) };
         let bits = u128::from(addr) & kept;
         RouteKey { prefix_len: 32 + len, vni: vni.to_be_bytes(), addr: bits.to_be_bytes() }
+    }
+
+    /// The address, as packets have it, if the row is of one.
+    pub(crate) fn single(&self) -> Option<[u32; 4]> {
+        let bits = u128::from_be_bytes(self.addr);
+        (self.prefix_len == 32 + 128).then(|| [96, 64, 32, 0].map(|at| (bits >> at) as u32))
     }
 }
 
@@ -403,10 +409,10 @@ pub struct Divert {
     pub pad: [u8; 3],
 }
 
-/// `struct sv_receiver`: a sign of life of the agent's thread.
+/// `struct sv_reorder_alive`: a sign of life of the agent's thread.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Receiver {
+pub struct ReorderAlive {
     /// ns, CLOCK_MONOTONIC.
     pub alive: u64,
     pub secret: u64,
@@ -484,6 +490,10 @@ pub const TICK_EXPIRE: u32 = 4;
 pub const TICK_BEGIN: u32 = 5;
 /// Of the shares' program: rates are to be set once.
 pub const TICK_RATES: u32 = 6;
+/// The same: asks for the marks of pairs that have fallen silent; each key is followed by the guest's address.
+pub const TICK_TELL: u32 = 7;
+/// The same without a tunnel.
+pub const TICK_TELL_PLAIN: u32 = 8;
 
 /// Of a call's result: events are to be read first.
 pub const TICK_FULL: u32 = 0x20000;

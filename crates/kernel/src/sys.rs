@@ -62,6 +62,16 @@ pub(crate) fn link_detach(link: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { sys::bpf_link_detach(link.as_raw_fd()) }).map(drop)
 }
 
+/// Number of the interface that a link on tcx is on; 0 if that has ended, or the link was taken off it.
+pub(crate) fn link_ifindex(link: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut info = sys::bpf_link_info::default();
+    let mut len = size_of::<sys::bpf_link_info>() as u32;
+    // SAFETY: the descriptor is open, and the kernel writes at most `len` bytes of `info`.
+    check(unsafe { sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &mut info, &mut len) })?;
+    // SAFETY: all of the union was zero or is what the kernel wrote, and any bits are a number.
+    Ok(unsafe { info.__bindgen_anon_1.tcx.ifindex })
+}
+
 pub(crate) fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     let path = c_path(path)?;
     // SAFETY: the descriptor is open and the path ends with a zero.

@@ -131,6 +131,36 @@ fn filters_of_clsact_see_what_the_edge_lets_pass() {
     }
 }
 
+/// An interface takes its programs along, and its number may be another's afterwards.
+#[test]
+fn an_interface_that_ended_is_told_from_another_of_its_number() {
+    const NUMBER: u32 = 7777;
+    for (name, attachment) in [("ea", Attachment::Clsact), ("eb", Attachment::Tcx)] {
+        let Some(fabric) = fabric(name, Place::Last) else { return };
+        if attachment == Attachment::Tcx && !has_tcx(&fabric) {
+            eprintln!("skipped: this kernel has no tcx (Linux 6.6)");
+            continue;
+        }
+        let (host, edge) = (fabric.host(0), &fabric.edges[0].edge);
+        let has_ended = || in_namespace(&host, || edge.has_ended(NUMBER, Role::Nothing));
+        let attach = || in_namespace(&host, || edge.attach_with(NUMBER, Role::Nothing, attachment).unwrap());
+        let add = || fabric.exec_ok(&host, &format!("ip link add e0 index {NUMBER} type veth peer name e1"));
+        add();
+        assert!(!has_ended(), "{attachment:?}: nothing was ever there");
+        for _ in 0..2 {
+            attach();
+            assert!(!has_ended(), "{attachment:?}");
+        }
+        fabric.exec_ok(&host, "ip link del e0");
+        add();
+        assert!(has_ended(), "{attachment:?}: it is another one");
+        attach();
+        assert!(!has_ended(), "{attachment:?}");
+        in_namespace(&host, || edge.detach(NUMBER, Role::Nothing).unwrap());
+        assert!(!has_ended(), "{attachment:?}");
+    }
+}
+
 /// Whoever stands in front can end the chain: the place decides.
 #[test]
 fn the_place_in_the_chain_is_what_is_configured() {

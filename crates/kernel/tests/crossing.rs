@@ -8,19 +8,26 @@ mod fabric;
 use fabric::{in_namespace, Fabric};
 use fuzz_drivers::{Addresses, Tenant};
 use kernel::state::{
-    words, Config, Counter, Peer, Port, Route, Tunnel, CONFIG_CONGESTION, PORT_ISOLATED, PORT_OWN_MAC, PORT_STRICT,
-    ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_PLAIN,
+    address, words, Config, Counter, Peer, Port, Route, Tenants, Tunnel, CONFIG_CONGESTION, EVENT_AGAIN, EVENT_DROPPED,
+    PORT_ISOLATED, PORT_OWN_MAC, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_2, VERSION_PLAIN,
 };
-use kernel::{KernelEdge, Options, Role, Segment};
+use kernel::{emit, KernelEdge, Options, Role, Segment};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
-use wire::encap;
+use std::time::Duration;
+use units::{BitRate, Bytes, Time};
+use wire::encap::{self, Encap};
+use wire::{proto, Packet, TcpOptions};
 
 const UDP_PORT: u16 = 4789;
 const REDIRECT: u32 = 7;
 const SHOT: u32 = 2;
 /// So many frames meet one configuration, and one flow table, which they do not fill.
 const ROUND: usize = 50_000;
+/// Of the first port whose number is nobody's.
+const PORTS: u32 = 1000;
+/// So often the agent reads what the programs tell it.
+const READ: usize = 500;
 const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
 
 /// A guest: network, the last number of its addresses, host (0: A, 1: B, 2: C, which is not there), MAC address.
@@ -90,13 +97,18 @@ struct Shape {
     congestion: bool,
     /// The underlay between the hosts.
     six: bool,
-    plain: bool,
+    /// The highest that hosts speak to one another.
+    version: u8,
+    /// Guests share the uplink: marks are counted, told and heard.
+    shares: bool,
 }
 
 impl Shape {
     fn of(round: usize) -> Shape {
         let bit = |n: usize| round >> n & 1 == 1;
-        Shape { strict: !bit(0), six: bit(1), congestion: bit(2), plain: bit(3), isolated: round % 7 == 6 }
+        let version = [VERSION_2, VERSION_1, VERSION_2, VERSION_PLAIN][(round + round / 4) % 4];
+        let (isolated, shares) = (round % 7 == 6, round % 5 < 2);
+        Shape { strict: !bit(0), six: bit(1), congestion: bit(2), version, isolated, shares }
     }
 }
 
@@ -138,17 +150,22 @@ impl Host {
         };
         edge.set_config(&config).unwrap();
         for other in (0..3).filter(|other| *other != me) {
-            let version = if shape.plain { VERSION_PLAIN } else { VERSION_1 };
-            let tunnel = Tunnel::new(outer(me, shape.six), outer(other, shape.six), UDP_PORT, version).unwrap();
+            let tunnel = Tunnel::new(outer(me, shape.six), outer(other, shape.six), UDP_PORT, shape.version).unwrap();
             edge.set_peer(other as u32 + 1, &Peer::new(tunnel, uplink).with_labels(&LABELS)).unwrap();
+        }
+        if shape.shares {
+            let mut conf = edge::hygenicc::Config::new(BitRate::from_mbps(100_000), Time::from_us(100));
+            (conf.depth, conf.patience) = (Bytes(1 << 30), Time::from_ms(1));
+            edge.set_tenants(&Tenants { conf: conf.conf(), backlog: 0, numbers: 1, pad: 0 }).unwrap();
         }
         for (i, guest) in GUESTS.iter().enumerate() {
             let route = if guest.host == me {
                 let attacker = [(shape.strict, PORT_STRICT | PORT_OWN_MAC), (shape.isolated, PORT_ISOLATED)];
                 let attacker = attacker.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag);
                 // The numbers of ports that nothing is sent to in a test run need be nobody's.
-                let (at, flags) = if i == 0 { (port, attacker) } else { (1000 + i as u32, 0) };
-                edge.set_port(at, &Port { vni: guest.network, mac: guest.mac(), flags, ..Port::default() }).unwrap();
+                let (at, flags) = if i == 0 { (port, attacker) } else { (PORTS + i as u32, 0) };
+                let port = Port { vni: guest.network, mac: guest.mac(), flags, ..Port::default() };
+                edge.set_port(at, &if shape.shares { port.with_share(1, 1) } else { port }).unwrap();
                 Route { kind: ROUTE_LOCAL, target: at, ..Route::default() }
             } else {
                 Route { kind: ROUTE_PEER, target: guest.host as u32 + 1, mac: guest.mac(), ..Route::default() }
@@ -158,6 +175,24 @@ impl Host {
         }
         host.edge = Some(edge);
         host
+    }
+
+    /// The guest of B's has said something: from now on A knows that B speaks version 2.
+    fn hear_version_2(&self, shape: Shape) {
+        let [to, from] = [GUESTS[0], GUESTS[4]];
+        let packet = |saddr: IpAddr, daddr: IpAddr, payload: usize| {
+            let family = if saddr.is_ipv4() { 4 } else { 6 };
+            let (saddr, daddr, payload) = (words(saddr), words(daddr), payload as u32);
+            let packet = Packet { saddr, daddr, family, proto: proto::UDP, payload, ..Packet::default() };
+            wire::emit(&packet, &TcpOptions::default()).unwrap()
+        };
+        let encap = Encap { speaks2: 1, ..Encap::new(to.network, VERSION_1) };
+        let inner = packet(from.v4().into(), to.v4().into(), 9);
+        let datagram = emit::encapsulate(&inner, &encap, LABELS[0], UDP_PORT).unwrap();
+        let mut frame = packet(outer(1, shape.six), outer(0, shape.six), datagram.len() - 8);
+        let at = frame.len() - datagram.len();
+        frame[at..].copy_from_slice(&datagram);
+        assert_eq!(self.run(Role::Uplink, &frame).unwrap().0, REDIRECT, "{shape:?}");
     }
 
     fn edge(&self) -> &KernelEdge {
@@ -190,7 +225,7 @@ fn source(frame: &[u8]) -> Option<IpAddr> {
 
 /// The source in the form of the data path: both that an IPv6 header can hold are one.
 fn same(addr: IpAddr) -> IpAddr {
-    kernel::state::address(words(addr))
+    address(words(addr))
 }
 
 /// What an IPv6 packet says by neighbour discovery to its receiver: type, and the address that it is about. Extension headers are
@@ -232,6 +267,24 @@ struct Seen {
     dropped: usize,
     delivered: usize,
     from_hosts: usize,
+    /// Left in version 2.
+    version_2: usize,
+    /// Of what hosts said of dropped packets.
+    told: usize,
+}
+
+impl std::ops::AddAssign for Seen {
+    fn add_assign(&mut self, more: Seen) {
+        self.sent += more.sent;
+        self.passed += more.passed;
+        self.tunnelled += more.tunnelled;
+        self.local += more.local;
+        self.dropped += more.dropped;
+        self.delivered += more.delivered;
+        self.from_hosts += more.from_hosts;
+        self.version_2 += more.version_2;
+        self.told += more.told;
+    }
 }
 
 struct Round<'a> {
@@ -252,7 +305,7 @@ impl Round<'_> {
         let shape = self.shape;
         assert!(!forger, "{shape:?}: B took what A forwarded: {frame:02x?}");
         let tunnel = encap::read_outer(frame, UDP_PORT).expect("B took what is no tunnel packet");
-        let from = (0..3).find(|i| same(outer(*i, shape.six)) == kernel::state::address(tunnel.saddr));
+        let from = (0..3).find(|i| same(outer(*i, shape.six)) == address(tunnel.saddr));
         let said = source(&out).map(same).unwrap_or_else(|| panic!("no source: {out:02x?}"));
         let sender = GUESTS
             .iter()
@@ -261,6 +314,28 @@ impl Round<'_> {
         let to = GUESTS.iter().find(|guest| out.starts_with(&guest.mac())).unwrap_or_else(|| panic!("{out:02x?}"));
         assert_eq!((to.network, to.host), (tunnel.encap.vni, 1), "{shape:?}: {frame:02x?}");
         Some(out)
+    }
+
+    /// What B's agent is told of dropped packets: by a peer of version 2, between its guest and one of B's in one network.
+    fn read_events(&mut self) {
+        let shape = self.shape;
+        for event in self.b.edge().poll_events(Duration::ZERO).unwrap() {
+            let packet = event.packet;
+            let (here, there) = match event.kind {
+                EVENT_DROPPED => (packet.saddr, packet.daddr),
+                EVENT_AGAIN => (packet.daddr, packet.saddr),
+                _ => continue,
+            };
+            self.seen.told += 1;
+            assert_eq!(shape.version, VERSION_2, "{shape:?}: {event:?}");
+            let peer = (event.value as u16 - 1).into();
+            let [here, there] = [here, there].map(|addr| same(address(addr)));
+            assert_eq!(address(event.addr), same(outer(peer, shape.six)), "{shape:?}: {event:?}");
+            let to = GUESTS[(event.ifindex - PORTS) as usize];
+            assert!(to.host == 1 && to.has(here), "{shape:?}: {event:?}");
+            let speaks = |guest: &Guest| (guest.network, guest.host) == (to.network, peer) && guest.has(there);
+            assert!(GUESTS.iter().any(speaks), "{shape:?}: host {peer} speaks for {there}: {event:?}");
+        }
     }
 
     /// Another guest gets it from the attacker, or is about to.
@@ -290,7 +365,9 @@ impl Round<'_> {
                 self.seen.tunnelled += 1;
                 let tunnel = encap::read_outer(&out, UDP_PORT).unwrap_or_else(|| panic!("{out:02x?}"));
                 assert_eq!(tunnel.encap.vni, attacker.network, "{shape:?}: {frame:02x?}");
-                assert_eq!(kernel::state::address(tunnel.saddr), same(outer(0, shape.six)));
+                assert_eq!(address(tunnel.saddr), same(outer(0, shape.six)));
+                assert!(tunnel.encap.version <= shape.version, "{shape:?}: {out:02x?}");
+                self.seen.version_2 += usize::from(tunnel.encap.version == VERSION_2);
                 self.check_heard(&out[tunnel.add_len.into()..]);
                 if let Some(heard) = self.arrive(&out, false) {
                     self.check_heard(&heard);
@@ -370,15 +447,21 @@ fn no_frame_crosses_to_another_network_or_speaks_for_another() {
     let frames: usize = std::env::var("SELVEDGE_FRAMES").ok().and_then(|n| n.parse().ok()).unwrap_or(4 * ROUND);
     let fabric = Fabric::new("cx");
     let mut tenant = Tenant::new(13, addresses());
-    let mut total = Seen::default();
+    let (mut total, mut consumed) = (Seen::default(), 0);
     in_namespace(&fabric.host(0), || {
         for round in 0..frames.div_ceil(ROUND) {
             let shape = Shape::of(round);
             let [a, b] = [0, 1].map(|me| Host::new(&fabric, me, shape));
+            if shape.version == VERSION_2 {
+                a.hear_version_2(shape);
+            }
             let mut round = Round { shape, a: &a, b: &b, seen: Seen::default() };
             for i in 0..ROUND {
-                if i % 8 == 7 {
-                    let frame = tenant.tunnelled();
+                if i % READ == 0 {
+                    round.read_events();
+                }
+                if i % 8 == 7 || i % 16 == 3 {
+                    let frame = if i % 8 == 7 { tenant.tunnelled() } else { tenant.told() };
                     round.seen.from_hosts += 1;
                     round.arrive(&frame, false);
                     continue;
@@ -390,25 +473,19 @@ fn no_frame_crosses_to_another_network_or_speaks_for_another() {
                     round.arrive(&whole, true);
                 }
             }
-            let Seen { sent, passed, tunnelled, local, dropped, delivered, from_hosts } = round.seen;
+            round.read_events();
+            let Seen { passed, tunnelled, local, delivered, version_2, .. } = round.seen;
             // Where everything was dropped, nothing was tried.
             assert!(tunnelled > 400 && local > 100 && delivered > 200, "{shape:?}: {:?}", round.seen);
             assert!(passed > 300 || shape.isolated, "{shape:?}: {:?}", round.seen);
             for (counter, least) in [(Counter::DropForged, 100), (Counter::DropLengths, 20)] {
                 assert!(b.edge().counters().unwrap().get(counter) > least, "{shape:?}: {counter:?}");
             }
-            for (sum, n) in [
-                (&mut total.sent, sent),
-                (&mut total.passed, passed),
-                (&mut total.tunnelled, tunnelled),
-                (&mut total.local, local),
-                (&mut total.dropped, dropped),
-                (&mut total.delivered, delivered),
-                (&mut total.from_hosts, from_hosts),
-            ] {
-                *sum += n;
-            }
+            assert_eq!(version_2 > 100, shape.version == VERSION_2, "{shape:?}: {:?}", round.seen);
+            consumed += b.edge().counters().unwrap().get(Counter::MarksConsumed);
+            total += round.seen;
         }
     });
-    println!("{total:?}");
+    assert!(total.told > 0 && consumed > 0, "{total:?}: {consumed} counts of marks");
+    println!("{total:?}, {consumed} counts of marks consumed");
 }

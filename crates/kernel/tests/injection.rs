@@ -7,7 +7,7 @@ mod packet;
 
 use fabric::{guest_port, in_namespace, ip, Fabric};
 use kernel::state::{
-    words, Config, Counter, Peer, Port, Route, Tunnel, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1,
+    words, Config, Counter, Peer, Port, Route, Tunnel, PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_2,
 };
 use packet::PacketSocket;
 use std::net::IpAddr;
@@ -17,6 +17,7 @@ use wire::{proto, Packet, TcpOptions};
 const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
 /// The network of the victim, which is on host 1 too.
 const OTHER: u32 = 9;
+const VERSIONS: [u8; 2] = [VERSION_1, VERSION_2];
 /// What every frame of the attacker's has in its payload.
 const MAGIC: [u8; 8] = *b"injected";
 
@@ -26,14 +27,17 @@ fn addr(text: &str) -> IpAddr {
 
 /// The victim is 10.9.0.1 of network 9 on host 1. Host 2, which is not there, is a peer with 10.9.0.3; it also has an outer
 /// IPv6 address, as which it has 10.9.0.6. Hosts forward, and check no source.
-fn fabric(name: &str, strict: bool) -> Option<(Fabric, PacketSocket)> {
+/// Hosts speak `version` to one another, and so does the attacker.
+fn fabric(name: &str, strict: bool, version: u8) -> Option<(Fabric, PacketSocket)> {
     if let Some(why) = fabric::unavailable() {
         eprintln!("skipped: {why}");
         return None;
     }
     let mut fabric = Fabric::new(name);
     let config = Config { balance: edge::Balance::flowcell(units::Bytes::kib(64)).conf(false), ..Config::default() };
-    fabric.add_edges(&config, &LABELS);
+    for i in 0..2 {
+        fabric.add_edge(i, &config, &LABELS, version, false, 1024);
+    }
     let (h0, h1, g1) = (fabric.host(0), fabric.host(1), fabric.guest(1));
     for set in [
         "net.ipv4.ip_forward=1",
@@ -53,7 +57,7 @@ fn fabric(name: &str, strict: bool) -> Option<(Fabric, PacketSocket)> {
     for (id, own, remote, guest) in
         [(2, "192.168.99.2", "192.168.99.3", "10.9.0.3"), (3, "fd99::2", "fd99::3", "10.9.0.6")]
     {
-        let tunnel = Tunnel::new(addr(own), addr(remote), 4789, VERSION_1).unwrap();
+        let tunnel = Tunnel::new(addr(own), addr(remote), 4789, version).unwrap();
         victim.set_peer(id, &Peer::new(tunnel, fabric.edges[1].uplink).with_labels(&LABELS)).unwrap();
         let route = Route { kind: ROUTE_PEER, target: id, ..Route::default() };
         victim.set_route(OTHER, addr(guest), 32, &route).unwrap();
@@ -83,8 +87,8 @@ fn inner(from: &str) -> Vec<u8> {
 }
 
 /// As the host that forwards gets it: `from` and `to` are outer addresses.
-fn outer(fabric: &Fabric, from: &str, to: &str, inner: &[u8]) -> Vec<u8> {
-    let datagram = kernel::emit::encapsulate(inner, &Encap::new(OTHER, VERSION_1), 50_001, 4789).unwrap();
+fn outer(fabric: &Fabric, version: u8, from: &str, to: &str, inner: &[u8]) -> Vec<u8> {
+    let datagram = kernel::emit::encapsulate(inner, &Encap::new(OTHER, version), 50_001, 4789).unwrap();
     let mac = |namespace: &str, device: &str| -> Vec<u8> {
         let said = fabric.exec(namespace, &["ip", "-o", "link", "show", "dev", device]).stdout;
         let said = String::from_utf8_lossy(&said).into_owned();
@@ -134,10 +138,10 @@ fn fragment(frame: &[u8], offset: usize, len: Option<usize>) -> Vec<u8> {
 }
 
 /// Ways to forge a tunnel packet, each by its name.
-fn attacks(fabric: &Fabric) -> Vec<(&'static str, Vec<Vec<u8>>)> {
-    let v4 = outer(fabric, "192.168.99.3", "192.168.99.2", &inner("10.9.0.3"));
-    let v6 = outer(fabric, "fd99::3", "fd99::2", &inner("10.9.0.6"));
-    let own = outer(fabric, "10.7.0.1", "192.168.99.2", &inner("10.9.0.3"));
+fn attacks(fabric: &Fabric, version: u8) -> Vec<(&'static str, Vec<Vec<u8>>)> {
+    let v4 = outer(fabric, version, "192.168.99.3", "192.168.99.2", &inner("10.9.0.3"));
+    let v6 = outer(fabric, version, "fd99::3", "fd99::2", &inner("10.9.0.6"));
+    let own = outer(fabric, version, "10.7.0.1", "192.168.99.2", &inner("10.9.0.3"));
     let (priority, service) = ([0x81, 0, 0xe0, 0], [0x88, 0xa8, 0, 0]);
     let longer = |frame: &[u8], at: usize| {
         let mut frame = frame.to_vec();
@@ -145,7 +149,7 @@ fn attacks(fabric: &Fabric) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         frame[at..at + 2].copy_from_slice(&len.to_be_bytes());
         frame
     };
-    let twice = outer(fabric, "192.168.99.3", "192.168.99.2", &tagged(&inner("10.9.0.3"), priority));
+    let twice = outer(fabric, version, "192.168.99.3", "192.168.99.2", &tagged(&inner("10.9.0.3"), priority));
     vec![
         ("a peer's outer address", vec![v4.clone()]),
         ("a peer's outer IPv6 address", vec![v6.clone()]),
@@ -169,11 +173,11 @@ fn came(there: &PacketSocket) -> bool {
 }
 
 /// Which of them came to the victim.
-fn arrived(fabric: &Fabric, there: &PacketSocket) -> Vec<&'static str> {
+fn arrived(fabric: &Fabric, version: u8, there: &PacketSocket) -> Vec<&'static str> {
     let guest = fabric.guest(0);
     let here = in_namespace(&guest, || PacketSocket::open(kernel::ifindex("eth0").unwrap()).unwrap());
     let mut arrived = Vec::new();
-    for (name, frames) in attacks(fabric) {
+    for (name, frames) in attacks(fabric, version) {
         for _ in 0..3 {
             frames.iter().for_each(|frame| here.send(frame, None).unwrap());
         }
@@ -185,8 +189,8 @@ fn arrived(fabric: &Fabric, there: &PacketSocket) -> Vec<&'static str> {
 }
 
 /// As a peer would send it, so that the test is seen to see what arrives.
-fn from_the_peer(fabric: &Fabric, there: &PacketSocket, source: &str) -> bool {
-    let mut frame = outer(fabric, "192.168.99.3", "192.168.99.2", &inner(source));
+fn from_the_peer(fabric: &Fabric, version: u8, there: &PacketSocket, source: &str) -> bool {
+    let mut frame = outer(fabric, version, "192.168.99.3", "192.168.99.2", &inner(source));
     frame[..6].fill(0xff);
     let here = in_namespace(&fabric.host(0), || PacketSocket::open(kernel::ifindex("u0").unwrap()).unwrap());
     here.send(&frame, None).unwrap();
@@ -195,30 +199,36 @@ fn from_the_peer(fabric: &Fabric, there: &PacketSocket, source: &str) -> bool {
 
 #[test]
 fn no_guest_of_a_strict_port_is_heard_in_another_network() {
-    let Some((fabric, there)) = fabric("is", true) else { return };
-    assert!(from_the_peer(&fabric, &there, "10.9.0.3"));
-    assert_eq!(arrived(&fabric, &there), [""; 0]);
+    for version in VERSIONS {
+        let Some((fabric, there)) = fabric("is", true, version) else { return };
+        assert!(from_the_peer(&fabric, version, &there, "10.9.0.3"));
+        assert_eq!(arrived(&fabric, version, &there), [""; 0], "version {version}");
+    }
 }
 
 #[test]
 fn no_guest_of_a_port_that_is_not_strict_is_heard_in_another_network() {
-    let Some((fabric, there)) = fabric("in", false) else { return };
-    assert!(from_the_peer(&fabric, &there, "10.9.0.3"));
-    assert_eq!(arrived(&fabric, &there), [""; 0]);
+    for version in VERSIONS {
+        let Some((fabric, there)) = fabric("in", false, version) else { return };
+        assert!(from_the_peer(&fabric, version, &there, "10.9.0.3"));
+        assert_eq!(arrived(&fabric, version, &there), [""; 0], "version {version}");
+    }
 }
 
 #[test]
 fn peers_speak_for_their_own_guests_only() {
-    let Some((fabric, there)) = fabric("ip", true) else { return };
-    assert!(from_the_peer(&fabric, &there, "10.9.0.3"));
-    for source in ["10.9.0.6", "10.9.0.1", "10.9.0.99", "0.0.0.0"] {
-        assert!(!from_the_peer(&fabric, &there, source), "{source}");
+    for version in VERSIONS {
+        let Some((fabric, there)) = fabric("ip", true, version) else { return };
+        assert!(from_the_peer(&fabric, version, &there, "10.9.0.3"));
+        for source in ["10.9.0.6", "10.9.0.1", "10.9.0.99", "0.0.0.0"] {
+            assert!(!from_the_peer(&fabric, version, &there, source), "{source}");
+        }
+        let counters = fabric.edges[1].edge.counters().unwrap();
+        assert_eq!((counters.get(Counter::DropForged), counters.get(Counter::DropError)), (4, 0));
+        let events = fabric.edges[1].edge.poll_events(std::time::Duration::from_millis(20)).unwrap();
+        let found: Vec<_> = events.iter().filter(|event| event.kind == kernel::state::EVENT_FORGED).collect();
+        assert!((1..=4).contains(&found.len()), "told, and not of each in a second");
+        assert_eq!(kernel::state::address(found[0].packet.saddr), addr("10.9.0.6"));
+        assert_eq!((kernel::state::address(found[0].addr), found[0].value), (addr("192.168.99.3"), OTHER));
     }
-    let counters = fabric.edges[1].edge.counters().unwrap();
-    assert_eq!((counters.get(Counter::DropForged), counters.get(Counter::DropError)), (4, 0));
-    let events = fabric.edges[1].edge.poll_events(std::time::Duration::from_millis(20)).unwrap();
-    let found: Vec<_> = events.iter().filter(|event| event.kind == kernel::state::EVENT_FORGED).collect();
-    assert!((1..=4).contains(&found.len()), "told, and not of each in a second");
-    assert_eq!(kernel::state::address(found[0].packet.saddr), addr("10.9.0.6"));
-    assert_eq!((kernel::state::address(found[0].addr), found[0].value), (addr("192.168.99.3"), OTHER));
 }

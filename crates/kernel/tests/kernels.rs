@@ -5,7 +5,7 @@
 mod clang;
 mod fabric;
 
-use kernel::{try_edge, try_fastlane, try_laws};
+use kernel::{try_edge, try_fastlane, try_laws, try_limits_without_laws};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -26,16 +26,40 @@ fn every_program_loads() {
     }
     try_edge(None).unwrap();
     try_laws(None).unwrap();
-    match with_tcx() {
-        true => try_fastlane(None).unwrap(),
-        false => eprintln!("skipped in part: FastLane needs Linux 6.6"),
+    try_limits_without_laws(None).unwrap();
+    match older("fastlane") {
+        None => try_fastlane(None).unwrap(),
+        Some(why) => eprintln!("skipped in part: {why}"),
     }
 }
 
-/// FastLane needs an order among programs.
-fn with_tcx() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    agent_api::release::version_of(&release).is_some_and(|version| version >= (6, 6))
+/// Why this kernel cannot take an object, whoever compiled it, if so.
+fn older(name: &str) -> Option<String> {
+    match name {
+        "fastlane" => fabric::older_than(fabric::WITH_TCX, "FastLane"),
+        "dctcp" => fabric::older_than(fabric::WITH_DCTCP, "a congestion control that asks for ECN"),
+        _ => None,
+    }
+}
+
+/// Loads one of [`clang::OBJECTS`]; pinned nowhere, attached to nothing.
+fn load(name: &str, object: &[u8]) -> Result<(), String> {
+    let plainly = |object: &[u8]| {
+        let open = libbpf_rs::ObjectBuilder::default().open_memory(object);
+        open.and_then(libbpf_rs::OpenObject::load).map(drop).map_err(|e| e.to_string())
+    };
+    match name {
+        "edge" => try_edge(Some(object)),
+        "limits" => try_laws(Some(object)),
+        "limits_plain" => try_limits_without_laws(Some(object)),
+        "fastlane" => try_fastlane(Some(object)),
+        _ => return plainly(object),
+    }
+    .map_err(|e| e.to_string())
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    clang::OBJECTS.into_iter().flat_map(|(names, ..)| names.iter().copied())
 }
 
 /// Where objects are that another machine built, or are to be put for one: `<clang>-<name>.o`.
@@ -51,18 +75,33 @@ fn build_all(to: &Path) {
         if !version.is_ok_and(|status| status.success()) {
             continue;
         }
-        for name in ["edge", "limits", "fastlane"] {
+        for name in names() {
             let object = to.join(format!("{clang}-{name}.o"));
             clang::compile_bpf(&clang, std::env::consts::ARCH, &format!("{root}/{name}.bpf.c"), &object).unwrap();
         }
     }
 }
 
+/// A program that reads what is not there: no verifier takes it.
+const REFUSED: &str = "__attribute__((section(\"tc\"), used)) int out_of_bounds(void *skb)\n\
+                       { return *(volatile int *)(skb + 4096); }\n";
+
+/// The program that is refused, `refused.o`, by the first clang that is here.
+fn build_refused(to: &Path) -> Option<PathBuf> {
+    let (source, object) = (to.join("refused.c"), to.join("refused.o"));
+    std::fs::write(&source, REFUSED).unwrap();
+    let clangs = CLANGS.map(|version| format!("clang-{version}")).chain(["clang".into()]);
+    let built = |clang: String| clang::compile_bpf(&clang, std::env::consts::ARCH, source.to_str()?, &object).ok();
+    clangs.filter_map(built).next().map(|()| object)
+}
+
 /// Not a test of its own: `scripts/kernels/test` calls it for machines that have no clang.
 #[test]
 #[ignore = "builds for another machine"]
 fn objects_for_another_machine() {
-    build_all(&kept().expect("SELVEDGE_BPF_OBJECTS names a directory"));
+    let to = kept().expect("SELVEDGE_BPF_OBJECTS names a directory");
+    build_all(&to);
+    build_refused(&to);
 }
 
 #[test]
@@ -78,11 +117,19 @@ fn what_each_clang_builds_loads() {
     });
     let mut tried = Vec::new();
     for clang in CLANGS.map(|version| format!("clang-{version}")) {
-        let all = [("edge", try_edge as fn(Option<&[u8]>) -> _), ("limits", try_laws), ("fastlane", try_fastlane)];
-        for (name, load) in all.into_iter().filter(|(name, _)| *name != "fastlane" || with_tcx()) {
-            let Ok(object) = std::fs::read(objects.join(format!("{clang}-{name}.o"))) else { continue };
-            if let Err(why) = load(Some(&object)) {
-                panic!("{clang} {name}: {why}");
+        let built = |name: &str| std::fs::read(objects.join(format!("{clang}-{name}.o"))).ok();
+        let all: Vec<_> = names().map(|name| (name, built(name))).collect();
+        if all.iter().all(|(_, object)| object.is_none()) {
+            continue;
+        }
+        for (name, object) in all {
+            let object = object.unwrap_or_else(|| panic!("{clang} has built no {name}"));
+            match older(name) {
+                None => load(name, &object).unwrap_or_else(|why| panic!("{clang} {name}: {why}")),
+                Some(why) => {
+                    println!("{clang} {name}: {why}");
+                    continue;
+                }
             }
             tried.push(format!("{clang} {name}"));
         }
@@ -91,4 +138,25 @@ fn what_each_clang_builds_loads() {
         eprintln!("skipped: no clang-{} to clang-{} is installed", CLANGS.start(), CLANGS.end());
     }
     println!("{}", tried.join(", "));
+}
+
+#[test]
+fn a_refusal_says_the_verifiers_last_words() {
+    if let Some(why) = fabric::unavailable() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let own = tempfile::tempdir().unwrap();
+    let object = match kept() {
+        Some(kept) => Some(kept.join("refused.o")).filter(|object| object.exists()),
+        None => build_refused(own.path()),
+    };
+    let Some(object) = object else {
+        eprintln!("skipped: no clang is installed");
+        return;
+    };
+    let why = try_edge(Some(&std::fs::read(object).unwrap())).unwrap_err().to_string();
+    assert!(why.contains("the verifier's last words on out_of_bounds:\n"), "{why}");
+    assert!(why.contains("invalid bpf_context access off=4096 size=4"), "{why}");
+    assert!(why.lines().count() <= 8, "its end only: {why}");
 }

@@ -143,6 +143,29 @@ fn frame(line: &str) -> Vec<u8> {
 }
 
 #[test]
+fn no_flowlet_takes_a_path_that_is_gone_and_the_rest_share_what_it_had() {
+    let Some(world) = world("pg", true) else { return };
+    let (edge, two) = (world.edge(), id("two"));
+    let peer = edge.peer(two).unwrap().unwrap();
+    let left = peer.with_labels(&[50_001, 50_002, 50_004]);
+    let stays = |was| PathPlace { was: Some(was), quiet: None };
+    edge.rearrange_paths(two, (peer.schedule, left.schedule), &[stays(0), stays(1), stays(3)]).unwrap();
+    edge.set_peer(two, &left).unwrap();
+    let data = frame("egress tcp4 to=two ports=1000>80 flags=A payload=1400 => forward label=50001");
+    let mut taken = BTreeMap::new();
+    in_namespace(&world.fabric.host(0), || {
+        for flowlet in 0..30 {
+            world.set_time(Time::from_ms(10 + 2 * flowlet));
+            let (_, out) = world.run(Direction::Egress, &data);
+            *taken.entry(read_outer(&out, PORT).unwrap().sport).or_insert(0) += 1;
+        }
+    });
+    assert_eq!(taken, BTreeMap::from([(50_001, 10), (50_002, 10), (50_004, 10)]));
+    let weights: Vec<u32> = known(&world, "two").paths[..4].iter().map(|path| path.weight).collect();
+    assert_eq!((weights.iter().sum::<u32>(), weights[3]), (65_536, 0), "{weights:?}");
+}
+
+#[test]
 fn what_a_segment_was_to_tell_is_told_by_the_next_if_it_does_not_leave() {
     let Some(world) = world("pc", false) else { return };
     run(

@@ -249,6 +249,31 @@ fn marks_that_waited_go_back_in_packets_of_their_own() {
 }
 
 #[test]
+fn marks_that_wait_when_traffic_ends_go_back_by_a_sweep() {
+    let Some(host) = host("pw", false) else { return };
+    for packet in [in4(ecn::CE), datagram(OTHER6, OWN6, ecn::CE)] {
+        (0..3).for_each(|_| drop(host.receive(&frame(&packet), 0)));
+    }
+    let asked = |ms: u64| {
+        host.set_time(Time::from_ms(ms));
+        host.edge().sweep(Time::from_ms(ms).as_ns()).unwrap();
+        let mut asked = host.asked();
+        asked.sort_unstable_by_key(|event| event.packet.family);
+        asked
+    };
+    assert!(asked(1900).is_empty());
+    let told = asked(2100);
+    for (event, (own, other)) in told.iter().zip([(OWN4, OTHER4), (OWN6, OTHER6)]) {
+        let Event { value, packet: told, .. } = event;
+        assert_eq!((*value, told.proto, told.wire), (3, PROTO, wire::version::PLAIN));
+        assert_eq!((told.saddr, told.daddr), (own, other));
+    }
+    // A sum is told once.
+    assert_eq!((told.len(), asked(8000).len()), (2, 0));
+    assert!(!bit(&host.send(&out4(ecn::NOT_ECT))));
+}
+
+#[test]
 fn packets_of_feedback_are_heard_and_reach_no_guest() {
     let Some(host) = host("pe", false) else { return };
     for (n, (own, other)) in [(OWN4, OTHER4), (OWN6, OTHER6)].into_iter().enumerate() {

@@ -2,6 +2,7 @@
 //! skipped.
 #![cfg(feature = "libbpf")]
 
+mod arrivals;
 mod fabric;
 mod world;
 
@@ -160,25 +161,18 @@ fn nothing_is_lost_between_cpus() {
     assert_eq!(feedback(&run(world, DATAGRAM)[0].1), (3, 1001));
 }
 
+/// Of the guest behind `two`: it tells that so many packets were marked in all.
+fn told(count: u16) -> String {
+    let [high, low] = count.to_be_bytes();
+    format!("ingress udp4 from=two of=two ports=80>1000 version=2 feedback=3:{high}:{low} => forward")
+}
+
 #[test]
-fn what_peers_tell_sets_the_rate_and_nothing_below_the_minimum() {
-    let Some(world) = world("td", 1, |c| {
-        c.law = Law::Aiad;
-        c.minimum = BitRate::from_mbps(2);
-        c.depth = Bytes(1 << 20);
-    }) else {
-        return;
-    };
+fn what_peers_tell_is_believed_up_to_what_was_sent() {
+    let Some(world) = world("td", 1, |c| c.depth = Bytes(1 << 20)) else { return };
     run(&world, "ingress udp4 from=two of=two ports=80>1000 speaks2 version=1 => forward");
     run(&world, &[DATAGRAM; 100].join("\n"));
-    let told = |count: u16| {
-        format!(
-            "ingress udp4 from=two of=two ports=80>1000 version=2 feedback=3:{}:{} => forward",
-            count >> 8,
-            count & 255
-        )
-    };
-    let marks = || world.edge().share(NUMBER).unwrap().unwrap().marks;
+    let marks = || share(&world).marks;
     run(&world, &told(7));
     assert_eq!(marks(), 0, "the first count is where it begins");
     run(&world, &told(17));
@@ -191,6 +185,56 @@ fn what_peers_tell_sets_the_rate_and_nothing_below_the_minimum() {
     // What another peer says of this guest is another pair's.
     run(&world, "ingress udp4 ports=80>1000 version=2 feedback=3:0:99 => forward");
     assert_eq!(marks(), 10);
+}
+
+#[test]
+fn no_feedback_sets_a_rate_above_the_fair_one_or_below_the_minimum() {
+    const FAIR: u64 = 12_500_000;
+    const LEAST: u64 = 250_000;
+    for (name, law) in [("tv", Law::Aiad), ("tz", Law::Alpha)] {
+        let Some(world) = world(name, 1, |c| {
+            (c.law, c.minimum, c.depth) = (law, BitRate::from_mbps(2), Bytes(1 << 30));
+            c.interval = Time::from_ms(1);
+        }) else {
+            return;
+        };
+        run(&world, "ingress udp4 from=two of=two ports=80>1000 speaks2 version=1 => forward");
+        let (mut ms, mut before) = (1000, FAIR);
+        let mut interval = |feedback: &[u16]| {
+            ms += 1;
+            world.set_time(Time::from_ms(ms));
+            run(&world, &[DATAGRAM; 40].join("\n"));
+            let marks = share(&world).marks;
+            run(&world, &feedback.iter().map(|count| told(*count)).collect::<Vec<_>>().join("\n"));
+            let marks = share(&world).marks - marks;
+            world.edge().set_rates().unwrap();
+            let bucket = share(&world).bucket;
+            assert_eq!(bucket.fair, FAIR);
+            assert!((LEAST..=FAIR).contains(&bucket.rate), "{law:?}: {bucket:?}");
+            if law == Law::Aiad && marks > 0 {
+                assert_eq!(bucket.rate, before.saturating_sub(marks * FAIR / 1000).max(LEAST), "a thousandth a mark");
+            }
+            before = bucket.rate;
+            (marks, bucket.rate)
+        };
+        // The truth, that all were marked, then whatever comes to mind.
+        assert_eq!(interval(&[0]).0, 0);
+        assert_eq!(interval(&[40]).0, 40);
+        let mut forged = 40u16;
+        for n in 0u16..60 {
+            forged = forged.wrapping_mul(25_173).wrapping_add(13_849 + n);
+            interval(&[forged, forged.wrapping_add(40), forged.wrapping_add(40_000), forged.wrapping_add(41)]);
+        }
+        let all_marked = |n: u16| forged.wrapping_add(40_041 + 40 * n);
+        for n in 0..200 {
+            interval(&[all_marked(n)]);
+        }
+        assert_eq!(interval(&[all_marked(200)]).1, LEAST, "{law:?}");
+        for _ in 0..400 {
+            interval(&[]);
+        }
+        assert!(interval(&[]).1 > FAIR / 100 * 99, "{law:?}: it grows again");
+    }
 }
 
 #[test]
@@ -374,6 +418,41 @@ fn one_guests_pairs_leave_the_others_room() {
     assert_eq!(held[&TallyKey::new(TABLE_PAIRS, TALLY_PORT, world.port)].flows, pairs as i32);
 }
 
+/// Nothing passes any more that could show that it is time.
+#[test]
+fn marks_that_wait_when_traffic_ends_are_told_by_a_sweep() {
+    let Some(world) = world("tt", 1, |c| c.patience = Time::from_ms(5)) else { return };
+    run(&world, "ingress udp4 from=two of=two ports=80>1000 speaks2 version=1 => forward");
+    let asked = |ms: u64| {
+        world.set_time(Time::from_ms(ms));
+        world.edge().sweep(Time::from_ms(ms).as_ns()).unwrap();
+        let mut events = world.edge().poll_events(std::time::Duration::ZERO).unwrap();
+        events.retain(|event| event.kind == EVENT_MARKS);
+        events
+    };
+    let kinds = ["udp4", "tcp4", "udp6", "tcp6"];
+    for (n, kind) in kinds.into_iter().enumerate() {
+        let flags = if kind.starts_with("tcp") { " flags=A" } else { "" };
+        let marked =
+            format!("ingress {kind} from=two of=two ports=80>1000{flags} version=2 oecn=3 payload=100 => forward");
+        run(&world, &vec![marked.as_str(); n + 2].join("\n"));
+    }
+    let two = conformance::PEERS.iter().find(|peer| peer.name == "two").unwrap();
+    assert_eq!(asked(1900).len(), 0, "it may only pause");
+    let told = asked(2100);
+    // One pair of IPv4 addresses and one of IPv6, whatever the transport.
+    let mut counts: Vec<(u8, u32)> = told.iter().map(|event| (event.packet.family, event.value)).collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [(4, MARKS_BEGIN | 5), (6, MARKS_BEGIN | 9)]);
+    for event in &told {
+        let to = if event.packet.family == 4 { two.guest.v4 } else { two.guest.v6 };
+        assert_eq!((address(event.packet.daddr), event.packet.proto), (address(to), edge::hygenicc::PROTO));
+        assert_eq!((event.ifindex, event.packet.wire), (world.port, wire::version::TWO));
+    }
+    // That packet may be lost: what the sweep asks for is asked for twice more, and then no more.
+    assert_eq!([8, 13, 18].map(|s| asked(s * 1000).len()), [2, 2, 0]);
+}
+
 /// Without an agent nobody sends the packets that are asked for.
 #[test]
 fn marks_that_nobody_tells_go_with_the_next_packet_of_the_pair() {
@@ -415,16 +494,18 @@ fn rates_are_set_by_the_kernels_own_timer() {
 }
 
 #[test]
-#[allow(clippy::disallowed_methods, reason = "the kernel's own clock goes on")]
 fn intervals_that_were_missed_count_as_late() {
     let Some(world) = world("tq", 1, |c| c.interval = Time::from_ms(1)) else { return };
-    world.edge().set_rates().unwrap();
-    let before = world.edge().sharing().unwrap();
-    assert_eq!(before.ticks, 1);
-    std::thread::sleep(std::time::Duration::from_millis(20));
-    world.edge().set_rates().unwrap();
-    let after = world.edge().sharing().unwrap();
-    assert!(after.ticks == 2 && after.late_ns - before.late_ns >= 19_000_000, "{after:?}");
+    let sharing = || world.edge().sharing().unwrap();
+    let late_ns = |us: u64| {
+        let before = sharing().late_ns;
+        world.set_time(Time::from_secs(1) + Time::from_us(us));
+        world.edge().set_rates().unwrap();
+        sharing().late_ns - before
+    };
+    late_ns(0);
+    assert_eq!([late_ns(1000), late_ns(20_300)], [0, 18_300_000], "at 2 ms it was due");
+    assert_eq!(sharing().ticks, 3);
 }
 
 #[test]
@@ -442,6 +523,14 @@ fn of_pair(world: &World) -> [u32; 2] {
     assert_eq!(pairs.len(), 1);
     let pair = pairs[0].1.pair;
     [pair[1], pair[6] & 0xffff]
+}
+
+#[test]
+fn a_thousand_connections_of_one_pair_are_one_entry() {
+    let Some(world) = world("ct", 1, |c| c.depth = Bytes(1 << 21)) else { return };
+    let lines = |of| (of..of + 250).map(|port| DATAGRAM.replace("1000>", &format!("{port}>"))).collect::<Vec<_>>();
+    (0..4).for_each(|n| drop(run(&world, &lines(1000 + 250 * n).join("\n"))));
+    assert_eq!((of_pair(&world), world.edge().flows().unwrap().len()), ([1000, 1000], 1000));
 }
 
 #[test]
@@ -468,7 +557,7 @@ fn rates_are_set_of_those_that_send() {
     assert_eq!(active(), expected(0));
     run(&world, DATAGRAM);
     assert_eq!(active(), expected(1 << (NUMBER - 1)));
-    // By the kernel's own clock it was silent for long.
+    world.set_time(Time::from_secs(2));
     world.edge().set_rates().unwrap();
     assert_eq!((active(), share(&world).bucket.active), (expected(0), 0));
     run(&world, DATAGRAM);

@@ -5,13 +5,15 @@ mod fabric;
 
 use edge::Balance;
 use fabric::peer::{sustained, transfer, SUSTAINED};
-use fabric::{in_namespace, Fabric};
+use fabric::{guest_mac, in_namespace, Fabric, HostEdge};
 use kernel::state::{Config, Counter, Counters, VERSION_1, VERSION_2, VERSION_PLAIN};
+use kernel::{Role, Segment};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 use units::Bytes;
+use wire::{proto, Packet};
 
 const LABELS: [u16; 4] = [50_001, 50_002, 50_003, 50_004];
 
@@ -388,4 +390,65 @@ fn flowlets_change_their_label_after_a_pause_and_only_then() {
     let flows = fabric.edges[0].edge.flows().unwrap();
     let (_, slot) = flows.iter().find(|(key, _)| key.key.dport == 9000).unwrap();
     assert_eq!(slot.balance.cell as usize, changed);
+}
+
+const MAC_A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
+const MAC_B: [u8; 6] = [2, 0, 0, 0, 0, 0xb];
+const NOBODY: [u8; 6] = [0; 6];
+
+/// Where three packets at that time go, each by the MAC address that the program wrote: nobody's where it leaves that to the kernel.
+fn next_hops(fabric: &Fabric, at_ms: u32) -> [[u8; 6]; 3] {
+    let HostEdge { edge, port, .. } = &fabric.edges[0];
+    let packet = Packet {
+        saddr: wire::v4([10, 7, 0, 1]),
+        daddr: wire::v4([10, 7, 0, 2]),
+        sport: 1000,
+        dport: 2000,
+        proto: proto::UDP,
+        family: 4,
+        ..Packet::default()
+    };
+    let frame = kernel::emit::frame(&packet, guest_mac(0), guest_mac(1)).unwrap();
+    edge.set_config(&Config { test_now_us: at_ms * 1000, ..edge.config().unwrap() }).unwrap();
+    in_namespace(&fabric.host(0), || {
+        // Each processor keeps its own.
+        let this = nix::unistd::Pid::from_raw(0);
+        let may = nix::sched::sched_getaffinity(this).unwrap();
+        let first = (0..nix::sched::CpuSet::count()).find(|n| may.is_set(*n).unwrap()).unwrap();
+        let mut one = nix::sched::CpuSet::new();
+        one.set(first).unwrap();
+        nix::sched::sched_setaffinity(this, &one).unwrap();
+        [(); 3].map(|()| {
+            let segment = Segment { ifindex: *port, ..Segment::default() };
+            let (verdict, frame) = edge.test_run_segment(Role::Guest, &frame, segment).unwrap();
+            assert_eq!(verdict, 7, "TC_ACT_REDIRECT");
+            frame[..6].try_into().unwrap()
+        })
+    })
+}
+
+#[test]
+fn a_next_hop_is_kept_for_a_tick_where_the_uplink_forwards() {
+    for (name, six) in [("n", false), ("o", true)] {
+        let Some(mut fabric) = fabric(name) else { return };
+        fabric.options.test_clock = true;
+        fabric.add_edge(0, &flowcells(65_536), &LABELS, VERSION_1, six, 1024);
+        let host = fabric.host(0);
+        let other = if six { "fd99::2" } else { "192.168.99.2" };
+        let forward = |on: u8| {
+            fabric.exec_ok(&host, &format!("sysctl -qw net.ipv4.ip_forward={on} net.ipv6.conf.all.forwarding={on}"));
+        };
+        let neighbour =
+            |mac: &str| fabric::ip(&format!("-n {host} neigh replace {other} lladdr {mac} dev u0 nud permanent"));
+        neighbour("02:00:00:00:00:0a");
+        forward(0);
+        assert_eq!(next_hops(&fabric, 100), [NOBODY; 3], "the kernel does not say");
+        forward(1);
+        assert_eq!(next_hops(&fabric, 200), [NOBODY, MAC_A, MAC_A], "the first of each tick is the kernel's");
+        neighbour("02:00:00:00:00:0b");
+        assert_eq!(next_hops(&fabric, 200), [MAC_A; 3]);
+        assert_eq!(next_hops(&fabric, 205), [NOBODY, MAC_B, MAC_B]);
+        fabric::ip(&format!("-n {host} neigh del {other} dev u0"));
+        assert_eq!(next_hops(&fabric, 210), [NOBODY; 3], "the kernel has to ask for it");
+    }
 }

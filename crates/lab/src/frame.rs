@@ -2,7 +2,7 @@
 //! the packets that arrived. All functions are pure.
 
 use fabric::{flow_hash, Packet};
-use port::{gso, VnetHeader};
+use port::{gso, Pool, VnetHeader};
 use wire::checksum::{update, Sum};
 use wire::{dirty, proto, tcp, ParseError};
 
@@ -328,6 +328,15 @@ pub(crate) fn tcp_options<'a>(frame: &'a [u8], packet: &wire::Packet) -> Option<
 /// Is the packet one that only the fabric and the two kernels understand? What edges say to one another is not.
 pub(crate) fn is_opaque(packet: &wire::Packet) -> bool {
     packet.l4_header_len == 0 && !edge::hygenicc::is_feedback(packet)
+}
+
+/// The headers of a frame made of parts.
+pub(crate) fn head_of(packet: &Packet, merged: bool, pool: &Pool) -> Option<Head> {
+    let original = pool.header(packet.slot);
+    let size = original.gso_size;
+    let cut = merged || packet.flow > 0 || (original.gso_type != 0 && size > 0);
+    let index = if size > 0 { packet.flow / u32::from(size) } else { 0 };
+    head(pool.frame(packet.slot), &original, &packet.headers, index as u16, cut)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! From the fabric to a host's kernel: what drives [`host::nic::Rx`], as in the modelled hosts.
 
-use super::driver::{head, Driver, Event};
-use super::frame;
+use super::driver::{Driver, Event};
+use super::frame::{self, head_of};
 use super::host::Host;
 use super::merge::{Part, Pooled, Segment};
 use fabric::PacketId;
@@ -118,7 +118,7 @@ impl Driver {
 
 fn write(h: &mut Host, segment: &Segment, pool: &Pool) -> bool {
     let packet = &segment.packet;
-    let Some(head) = head(packet, segment.parts.len() > 1, pool) else { return false };
+    let Some(head) = head_of(packet, segment.parts.len() > 1, pool) else { return false };
     let mut pieces = Vec::with_capacity(1 + segment.parts.len().min(64));
     pieces.push(IoSlice::new(&head.bytes));
     if frame::is_opaque(&packet.headers) {

@@ -13,32 +13,44 @@
 //! does is when frames are read from hosts and handed to them. That is the lateness which [`Lateness`] records, and
 //! from which a [`Verdict`] follows.
 
+mod address;
 mod again;
 mod clock;
 mod driver;
+mod egress;
+mod error;
 mod frame;
 mod host;
 mod ingress;
+mod interface;
 mod lateness;
 mod limit;
 mod lock;
-mod measure;
+mod measurement;
+mod measuring;
 mod merge;
 mod namespace;
 mod network;
 mod poller;
 mod rest;
+mod setup;
+mod shaping;
 mod status;
+mod timing;
 pub mod traffic;
+mod watching;
 
+pub use address::{address, guest_address};
 pub use driver::Driver;
+pub use error::LabError;
 pub use frame::mac;
 pub use host::Counters;
+pub use interface::INTERFACE;
 pub use lateness::{Lateness, Verdict, LIMIT_PERCENT};
 pub use lock::{lock_directory, DirectoryLock};
-pub use measure::Measurement;
+pub use measurement::Measurement;
 pub use namespace::{end_processes, HostNamespace};
-pub use network::{
-    address, congestion, guest_address, idle_rtt, smallest_rtt, Lab, LabError, Setup, INTERFACE, MAX_HOSTS,
-};
+pub use network::Lab;
+pub use setup::{congestion, Setup, MAX_HOSTS};
 pub use status::{CapturedFrame, FlowStatus, HostStatus, LinkStatus, Status};
+pub use timing::{idle_rtt, smallest_rtt};

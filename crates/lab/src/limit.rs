@@ -2,7 +2,6 @@
 //! (`edge::shape`). To a host's kernel they have left when the lab has read them: its TCP small queues do not reach here, as with
 //! a virtual machine.
 
-use super::driver::{Driver, Event};
 use super::frame;
 use edge::limiter::Standing;
 use edge::shape::Htb;
@@ -25,11 +24,11 @@ fn bytes(segment: &Packet) -> u64 {
 
 /// A host's rate limiter and what waits in it.
 pub(crate) struct Queues {
-    limiter: Arc<Limiter>,
-    htb: Htb<(FrameId, Packet)>,
+    pub(super) limiter: Arc<Limiter>,
+    pub(super) htb: Htb<(FrameId, Packet)>,
     waiting: usize,
     /// The earliest wake-up in the event queue.
-    wake_at: Option<Time>,
+    pub(super) wake_at: Option<Time>,
     /// Segments that found no room.
     pub(crate) dropped: u64,
 }
@@ -58,13 +57,13 @@ impl Queues {
     }
 
     /// Of a segment that is about to be queued.
-    fn arrival(&mut self, segment: &Packet, now: Time) -> Option<Standing> {
+    pub(super) fn arrival(&mut self, segment: &Packet, now: Time) -> Option<Standing> {
         let class = self.limiter.class_of(segment.dst)?;
         Some(self.htb.arrival(class, &segment.headers, bytes(segment), now))
     }
 
     /// False: there is no room.
-    fn enqueue(&mut self, now: Time, class: usize, id: FrameId, segment: &Packet) -> bool {
+    pub(super) fn enqueue(&mut self, now: Time, class: usize, id: FrameId, segment: &Packet) -> bool {
         let bytes = bytes(segment);
         let at = Standing { class, first: segment.first, ..Standing::default() };
         let queued =
@@ -74,7 +73,7 @@ impl Queues {
         queued
     }
 
-    fn dequeue(&mut self, now: Time) -> Option<(FrameId, Packet)> {
+    pub(super) fn dequeue(&mut self, now: Time) -> Option<(FrameId, Packet)> {
         let mut due = self.htb.dequeue(now)?;
         self.waiting -= 1;
         if due.mark {
@@ -84,59 +83,10 @@ impl Queues {
     }
 
     /// A frame that its queue has dropped.
-    fn poll_dropped(&mut self) -> Option<FrameId> {
+    pub(super) fn poll_dropped(&mut self) -> Option<FrameId> {
         let (id, _) = self.htb.poll_dropped()?;
         self.waiting -= 1;
         self.dropped += 1;
         Some(id)
-    }
-}
-
-impl Driver {
-    /// How the class stands that a segment from `host` is about to enter; it is noted in the segment if it goes first.
-    pub(super) fn arrival(&mut self, now: Time, host: u32, segment: &mut Packet) -> Option<Standing> {
-        let at = self.hosts[host as usize].queues.as_mut()?.arrival(segment, now)?;
-        segment.first = at.first;
-        Some(at)
-    }
-
-    /// A segment goes onto its host's uplink, or waits in the limiter until it may.
-    pub(super) fn send(&mut self, now: Time, host: u32, id: FrameId, segment: &Packet) {
-        let queues = self.hosts[host as usize].queues.as_mut();
-        let class = queues.as_ref().and_then(|queues| queues.limiter.class_of(segment.dst));
-        let (Some(queues), Some(class)) = (queues, class) else {
-            self.launch(now, host, id, segment);
-            return;
-        };
-        if !queues.enqueue(now, class, id, segment) {
-            self.pool.release(id);
-            return;
-        }
-        self.let_go(now, host);
-    }
-
-    /// The limiter's wake-up.
-    pub(super) fn limiter_event(&mut self, at: Time, host: u32) {
-        if let Some(queues) = &mut self.hosts[host as usize].queues {
-            queues.wake_at = queues.wake_at.filter(|&wake_at| wake_at > at);
-        }
-        self.let_go(at, host);
-    }
-
-    /// Sends what may go by now, and sees to it that the rest is looked at in time.
-    fn let_go(&mut self, now: Time, host: u32) {
-        let index = host as usize;
-        while let Some((id, segment)) = self.hosts[index].queues.as_mut().and_then(|queues| queues.dequeue(now)) {
-            self.launch(now, host, id, &segment);
-        }
-        while let Some(id) = self.hosts[index].queues.as_mut().and_then(Queues::poll_dropped) {
-            self.pool.release(id);
-        }
-        let Some(queues) = &mut self.hosts[index].queues else { return };
-        let Some(at) = queues.htb.poll_timeout(now) else { return };
-        if queues.wake_at.is_none_or(|wake_at| at < wake_at) {
-            queues.wake_at = Some(at);
-            self.scheduler.schedule(at, host, Event::Limiter);
-        }
     }
 }

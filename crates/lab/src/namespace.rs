@@ -1,7 +1,7 @@
 //! Network namespaces of hosts. They have no names and belong to whoever holds a descriptor: when the lab's process ends,
 //! however it ends, a namespace in which nothing runs any more is gone.
 
-use super::LabError;
+use super::error::LabError;
 use nix::sched::{setns, unshare, CloneFlags};
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;

@@ -3,14 +3,15 @@
 #[allow(dead_code)] // here it only sends
 #[path = "../../kernel/tests/packet/mod.rs"]
 mod packet;
+mod rig;
 
 use edge::hidden::Counters;
 use edge::Balance;
-use host::experiment::{edge_address, EdgeConfig, HostConfig};
+use host::experiment::{edge_address, EdgeConfig};
 use lab::{address, mac, CapturedFrame, Lab, Setup, INTERFACE};
 use packet::PacketSocket;
-use std::io::{Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
+use rig::{lab, transfer};
+use std::net::{IpAddr, UdpSocket};
 use std::process::Command;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -39,58 +40,13 @@ fn clos() -> Topology {
 }
 
 fn setup(balance: Balance, reorder: bool) -> Setup {
-    Setup {
-        topology: clos(),
-        switches: fabric::SwitchConfig::default(),
-        multipath: fabric::Multipath::Ecmp,
-        loss: fabric::RandomLoss::default(),
-        reroute_after: Time::from_ms(10),
-        hosts: HostConfig::default(),
-        edge: EdgeConfig {
-            balance,
-            hidden: true,
-            reorder: reorder.then(edge::reorder::Config::default),
-            ..EdgeConfig::default()
-        },
-        guests: Vec::new(),
-        seed: 1,
-        frames: 4096,
-        spin: None,
-        congestion: Some("reno".to_owned()),
-        shape: true,
-    }
-}
-
-/// A lab, or `None` with a printed reason where there can be none.
-fn lab(setup: &Setup) -> Option<Lab> {
-    for program in ["ip", "ping"] {
-        if Command::new(program).arg("-V").output().is_err() {
-            println!("skipped: there is no {program}");
-            return None;
-        }
-    }
-    Lab::start(setup).inspect_err(|error| println!("skipped: {error}")).ok()
-}
-
-/// Sends bytes from host 0 to host 1 over TCP, each of which the receiver checks. Says whom it heard from.
-fn transfer(lab: &Lab, bytes: usize) -> IpAddr {
-    let (sender, receiver) = (&lab.namespaces()[0], &lab.namespaces()[1]);
-    let listener = receiver.enter(|| TcpListener::bind((address(1), 5001))).unwrap();
-    let pattern = |i: usize| (i * 31 + i / 251) as u8;
-    std::thread::scope(|scope| {
-        let heard = scope.spawn(|| {
-            let (mut stream, from) = listener.accept().unwrap();
-            let mut received = Vec::new();
-            stream.read_to_end(&mut received).unwrap();
-            let wrong = received.iter().enumerate().find(|&(i, &byte)| byte != pattern(i));
-            assert_eq!((received.len(), wrong), (bytes, None));
-            from.ip()
-        });
-        let mut stream = sender.enter(|| TcpStream::connect((address(1), 5001))).unwrap();
-        stream.write_all(&(0..bytes).map(pattern).collect::<Vec<u8>>()).unwrap();
-        drop(stream);
-        heard.join().unwrap()
-    })
+    let edge = EdgeConfig {
+        balance,
+        hidden: true,
+        reorder: reorder.then(edge::reorder::Config::default),
+        ..EdgeConfig::default()
+    };
+    Setup { edge, ..rig::setup(clos()) }
 }
 
 fn counters(lab: &Lab) -> Vec<Counters> {

@@ -41,10 +41,18 @@ pub struct Windows {
     pub other_events: u64,
     /// Of the busiest of the others in each window, summed.
     pub busiest_other_events: u64,
+    /// Of the busiest part in each window, and of the busiest thread, if threads take the parts with most events first, summed.
+    pub critical_events: u64,
+    pub busiest_thread_events: u64,
+    /// All events over `critical_events`, with any number of threads; and over `busiest_thread_events`, with these.
+    pub most_speedup: f64,
+    pub speedup: f64,
 }
 
 impl Windows {
     fn of(windows: &host::Windows) -> Option<Windows> {
+        let events = windows.hosts_part_events + windows.other_events;
+        let over = |busiest: u64| events as f64 / busiest.max(1) as f64;
         (windows.parts > 0).then(|| Windows {
             parts: windows.parts,
             lookahead_s: windows.lookahead.as_secs_f64(),
@@ -52,6 +60,10 @@ impl Windows {
             hosts_part_events: windows.hosts_part_events,
             other_events: windows.other_events,
             busiest_other_events: windows.busiest_other_events,
+            critical_events: windows.critical_events,
+            busiest_thread_events: windows.busiest_thread_events,
+            most_speedup: over(windows.critical_events),
+            speedup: over(windows.busiest_thread_events),
         })
     }
 }
@@ -147,6 +159,15 @@ fn print(speed: &Speed) {
             each(w.other_events),
             w.parts - 1,
             each(w.busiest_other_events)
+        );
+        say!(
+            "critical path    {} events a window in the busiest part, {} in the busiest of {} threads: at most {:.2} and {:.2} times one \
+             thread's speed, if all events take as long",
+            each(w.critical_events),
+            each(w.busiest_thread_events),
+            speed.threads,
+            w.most_speedup,
+            w.speedup
         );
     }
     say!("packet-hops/s    {:.2} million ({} in all)", speed.packet_hops_per_s / 1e6, speed.packet_hops);

@@ -4,7 +4,11 @@ use crate::agent::Agent;
 use crate::controller::Controller;
 use crate::ctl::Ctl;
 use crate::lab::LabCommand;
-use crate::scenario::Seeds;
+use crate::repro::Repro;
+use crate::run::threads;
+use crate::scenario::BUILT_IN;
+use crate::sim::Run;
+use crate::sweep::Sweep;
 use crate::topo::Topo;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -147,88 +151,6 @@ pub enum Sim {
 }
 
 #[derive(Debug, Args)]
-pub struct Run {
-    /// Scenario file; docs/scenarios.md describes it
-    pub scenario: PathBuf,
-    /// Schemes to run, the first being the one others are compared with [default: those of the scenario]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub scheme: Vec<String>,
-    /// Seeds, such as 1..5 or 1,4,9 [default: those of the scenario]
-    #[arg(long, value_name = "SEEDS")]
-    pub seeds: Option<Seeds>,
-    /// Change a key of the scenario, such as switch.buffer=4MB; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Of a scenario with a [sweep], only the point with this label; may be repeated
-    #[arg(long, value_name = "LABEL")]
-    pub at: Vec<String>,
-    /// Say how much memory and time the runs will take, after a moment of each scheme, and run nothing
-    #[arg(long, conflicts_with_all = ["output", "capture"])]
-    pub estimate: bool,
-    /// Print all metrics as one JSON object instead of the table
-    #[arg(long)]
-    pub json: bool,
-    /// Write flows, ports, metrics, the configuration in effect and a report into this directory
-    #[arg(short, long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-    /// Replace the results that DIR holds
-    #[arg(long, requires = "output")]
-    pub force: bool,
-    /// Cores to use: one a run and, where there are fewer runs, several for a run of 64 hosts or more; results do not depend on
-    /// it [default: all]
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub threads: Option<usize>,
-    /// Refuse runs that need more memory [default: the machine's free memory]
-    #[arg(long, value_name = "SIZE")]
-    pub memory: Option<units::Bytes>,
-    /// Also write FlowMonitor XML, one file per run
-    #[arg(long, requires = "output")]
-    pub xml: bool,
-    /// Also write the first packets that leave the first node of this link, as pcapng: leaf1-spine2, or spine2-leaf1
-    #[arg(long, value_name = "LINK", requires = "output")]
-    pub capture: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub struct Sweep {
-    /// Scenario file; docs/scenarios.md describes it and its [sweep]
-    pub scenario: PathBuf,
-    /// Where results are and go [default: out/ and the scenario's name]
-    #[arg(short, long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-    /// Schemes to run [default: those of the scenario]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub scheme: Vec<String>,
-    /// Seeds, such as 1..5 or 1,4,9 [default: those of the scenario]
-    #[arg(long, value_name = "SEEDS")]
-    pub seeds: Option<Seeds>,
-    /// Change a key of the scenario at all points, such as switch.buffer=4MB; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Only the point with this label; may be repeated
-    #[arg(long, value_name = "LABEL")]
-    pub at: Vec<String>,
-    /// Also keep each job's flows
-    #[arg(long)]
-    pub flows: bool,
-    /// Jobs at a time; results do not depend on it [default: as many as there are cores]
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub jobs: Option<usize>,
-    /// Refuse jobs that need more memory at a time [default: the machine's free memory]
-    #[arg(long, value_name = "SIZE")]
-    pub memory: Option<units::Bytes>,
-    /// List the jobs and which are done, and run nothing
-    #[arg(long, conflicts_with = "job")]
-    pub list: bool,
-    /// Run only this job, named by its hash or the beginning of it
-    #[arg(long, value_name = "HASH")]
-    pub job: Option<String>,
-    /// Print the jobs as one JSON object
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
 pub struct Compare {
     /// Results of `sim run -o` or of `sweep`, or a Parquet or CSV file of metrics
     pub a: PathBuf,
@@ -252,68 +174,6 @@ fn percent(text: &str) -> Result<f64, String> {
     percent.ok_or_else(|| "give a number of percent, 0 to 1000".to_owned())
 }
 
-#[derive(Debug, Args)]
-pub struct Repro {
-    /// Results, such as presto/fig15-stride, groups of them, such as presto, or files [default: all]
-    #[arg(value_name = "ID")]
-    pub ids: Vec<String>,
-    /// List the results instead of running them
-    #[arg(long)]
-    pub list: bool,
-    /// Print every published claim of a paper, or of all, with its status; nothing is run
-    #[arg(long, value_name = "PAPER", conflicts_with_all = ["ids", "list", "mode", "output", "threads"])]
-    pub catalogue: Option<Option<String>>,
-    /// Write pages with every claim and what was measured for it into this directory; nothing is run
-    #[arg(long, value_name = "DIR", group = "target", conflicts_with_all = ["ids", "list", "catalogue", "mode", "threads", "json"])]
-    pub site: Option<PathBuf>,
-    /// With --site or --check-records: where the records are, as --archive or --output wrote them [default: those in this binary]
-    #[arg(long, value_name = "DIR")]
-    pub records: Option<PathBuf>,
-    /// Run a sample of what has a record again, within --hours [default: 0.25], and compare
-    #[arg(long, conflicts_with_all = ["ids", "list", "catalogue", "site", "mode", "output", "archive", "json"])]
-    pub check_records: bool,
-    /// Write the tables of README.md and docs/results.md in this source tree from its results/*.jsonl; nothing is run
-    #[arg(long, value_name = "ROOT", num_args = 0..=1, default_missing_value = ".", conflicts_with_all = ["ids", "list", "catalogue", "site", "mode", "output", "archive", "check_records", "threads", "json", "records"])]
-    pub tables: Option<PathBuf>,
-    /// About a minute a figure: ratios and orders only (default)
-    #[arg(long, group = "mode")]
-    pub quick: bool,
-    /// Scaled runs, with as many seeds as a check needs: 5, 10, 20 or 40
-    #[arg(long, group = "mode")]
-    pub full: bool,
-    /// The paper's own durations and counts
-    #[arg(long, group = "mode")]
-    pub paper: bool,
-    /// Print one JSON object per result and line
-    #[arg(long)]
-    pub json: bool,
-    /// Write results, metrics and a report per experiment into this directory
-    #[arg(short, long, value_name = "DIR", group = "target")]
-    pub output: Option<PathBuf>,
-    /// Replace the results or pages that DIR holds
-    #[arg(long, requires = "target")]
-    pub force: bool,
-    /// Keep a record of each result in DIR, and run only those without a record of their configuration in this mode, the cheapest first
-    #[arg(long, value_name = "DIR", conflicts_with = "output")]
-    pub archive: Option<PathBuf>,
-    /// With --archive: run also those that have a record
-    #[arg(long, requires = "archive")]
-    pub again: bool,
-    /// With --archive or --full: processor time that a paper's records may take [default: 3]
-    #[arg(long, visible_alias = "core-hours", value_name = "HOURS", value_parser = hours)]
-    pub hours: Option<f64>,
-    /// Runs at a time [default: as many as there are cores]
-    #[arg(long, value_name = "N", value_parser = threads)]
-    pub threads: Option<usize>,
-}
-
-/// # Errors
-/// What is no number of hours.
-fn hours(text: &str) -> Result<f64, String> {
-    let hours = text.parse().ok().filter(|hours: &f64| (0.001..=10_000.0).contains(hours));
-    hours.ok_or_else(|| "give a number of hours, 0.001 to 10000".to_owned())
-}
-
 #[derive(Debug, Subcommand)]
 pub enum Bench {
     /// A permutation over a fat-tree with DCTCP at 10 Gbps, the edge in the path
@@ -334,7 +194,7 @@ pub struct BenchSim {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
     pub threads: usize,
     /// Scheme: ecmp or presto
-    #[arg(long, default_value = "ecmp")]
+    #[arg(long, default_value = BUILT_IN[0].name)]
     pub scheme: String,
     /// Seed
     #[arg(long, default_value_t = 1)]
@@ -342,11 +202,4 @@ pub struct BenchSim {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-}
-
-fn threads(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(n) if (1..=1024).contains(&n) => Ok(n),
-        _ => Err("give a number from 1 to 1024".to_owned()),
-    }
 }

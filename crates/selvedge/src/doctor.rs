@@ -1,4 +1,4 @@
-//! `selvedge doctor`: what this machine can run, and why not. It leaves nothing changed.
+//! `selvedge doctor`: what this machine can run, and why not. It leaves nothing changed, but that the kernel may load modules that it tries.
 
 pub mod bundle;
 mod uplinks;
@@ -6,6 +6,9 @@ mod uplinks;
 pub use uplinks::uplinks;
 
 use crate::kernel_edge;
+use agent_api::lacking::{
+    Module, Part, DEPARTURE_TIMES, FASTLANE, FQ, HTB, LIMIT_LAWS, MERGING, RATE_LIMITS, RECEIVER, TUN, VXLAN,
+};
 use serde::Serialize;
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
@@ -53,8 +56,9 @@ pub fn diagnose() -> Diagnosis {
         bpf(),
         bpffs(),
         tcx(),
-        htb(),
-        fq(),
+        tried_module(HTB, kernel_edge::has_htb, "htb_enqueue"),
+        tried_module(FQ, kernel_edge::has_fq, "fq_enqueue"),
+        tried_module(VXLAN, kernel_edge::has_vxlan, "vxlan_xmit"),
         built_in(),
         programs(),
         laws(),
@@ -68,18 +72,40 @@ pub fn diagnose() -> Diagnosis {
         program("chromium", &["chromium", "chromium-browser", "google-chrome"], "apt install chromium"),
         program("ip", &["ip"], "apt install iproute2"),
     ];
-    let features = vec![
+    Diagnosis { version: env!("CARGO_PKG_VERSION"), features: features(&probes), probes }
+}
+
+/// What each part of the edge takes.
+const NEEDS: [(Part, &[&str]); 6] = [
+    (RATE_LIMITS, &["kernel", "bpf", "bpffs", "htb", "edge", "programs"]),
+    (LIMIT_LAWS, &["kernel", "btf", "bpf", "bpffs", "htb", "edge", "programs", "laws"]),
+    (FASTLANE, &["kernel", "btf", "bpf", "bpffs", "tcx", "edge", "programs", "drops"]),
+    (DEPARTURE_TIMES, &["kernel", "btf", "bpf", "bpffs", "htb", "fq", "edge", "programs", "laws"]),
+    (MERGING, &["kernel", "btf", "bpf", "bpffs", "vxlan", "edge", "programs"]),
+    (RECEIVER, &["kernel", "btf", "bpf", "bpffs", "tun", "edge", "programs"]),
+];
+
+fn features(probes: &[Finding]) -> Vec<Finding> {
+    let mut features = vec![
         finding("simulator", true, "needs nothing but this program", ""),
-        conclude("kernel-edge", &probes, &["kernel", "btf", "bpf", "bpffs", "edge", "programs"]),
-        conclude("rate-limits", &probes, &["kernel", "bpf", "bpffs", "htb", "edge", "programs"]),
-        limit_laws(&probes),
-        conclude("fastlane", &probes, &["kernel", "btf", "bpf", "bpffs", "tcx", "edge", "programs", "drops"]),
-        departure_times(&probes),
-        conclude("kernel-lab", &probes, &["namespaces", "ip"]),
-        lab(&probes),
-        conclude("report-test", &probes, &["chromium"]),
+        conclude("kernel-edge", probes, &["kernel", "btf", "bpf", "bpffs", "edge", "programs"]),
     ];
-    Diagnosis { version: env!("CARGO_PKG_VERSION"), features, probes }
+    let limits = conclude(RATE_LIMITS.feature, probes, NEEDS[0].1).status;
+    features.extend(NEEDS.iter().map(|(part, needs)| {
+        let found = conclude(part.feature, probes, needs);
+        let of_limits = [LIMIT_LAWS, DEPARTURE_TIMES].contains(part);
+        let without = if of_limits && limits == Status::No { RATE_LIMITS.without } else { part.without };
+        match found.status {
+            Status::No => Finding { reason: format!("{}: {without}", found.reason), ..found },
+            _ => found,
+        }
+    }));
+    features.extend([
+        conclude("kernel-lab", probes, &["namespaces", "ip"]),
+        lab(probes),
+        conclude("report-test", probes, &["chromium"]),
+    ]);
+    features
 }
 
 /// What an operator must see to before an agent runs with that configuration.
@@ -104,25 +130,6 @@ fn conclude(name: &'static str, probes: &[Finding], needs: &[&str]) -> Finding {
     };
     let remedy = missing.iter().map(|p| p.remedy.as_str()).filter(|r| !r.is_empty()).collect::<Vec<_>>().join("; ");
     Finding { name, status, reason, remedy }
-}
-
-/// What keeps the queues of rate limits short reads them in the kernel.
-fn limit_laws(probes: &[Finding]) -> Finding {
-    let found = conclude("limit-laws", probes, &["kernel", "btf", "bpf", "bpffs", "htb", "edge", "programs", "laws"]);
-    match found.status {
-        Status::No => Finding { reason: format!("{}: rate limits are plain HTB, if at all", found.reason), ..found },
-        _ => found,
-    }
-}
-
-/// Rate limits without HTB.
-fn departure_times(probes: &[Finding]) -> Finding {
-    let found =
-        conclude("departure-times", probes, &["kernel", "btf", "bpf", "bpffs", "fq", "edge", "programs", "laws"]);
-    match found.status {
-        Status::No => Finding { reason: format!("{}: limits.pacing must be \"htb\"", found.reason), ..found },
-        _ => found,
-    }
 }
 
 /// Fabrics against the wall clock: as root, or within a user namespace that has the privileges.
@@ -211,37 +218,37 @@ fn tried(name: &'static str, good: &str, load: fn() -> Result<(), String>) -> Fi
     }
 }
 
-/// A qdisc that is a module is loaded when it is asked for.
-fn htb() -> Finding {
-    let release = read("/proc/sys/kernel/osrelease");
-    let modules = format!("/lib/modules/{release}");
-    let listed = ["modules.builtin", "modules.dep"]
-        .iter()
-        .any(|list| fs::read_to_string(format!("{modules}/{list}")).is_ok_and(|text| text.contains("/sch_htb.ko")));
-    let symbol = fs::read_to_string("/proc/kallsyms").is_ok_and(|text| text.contains(" htb_enqueue\n"));
-    if listed || symbol {
-        return finding("htb", true, "the kernel has the qdisc HTB", "");
-    }
-    let reason = "neither /proc/kallsyms nor the list of modules has sch_htb".to_owned();
-    let remedy = "load a kernel with CONFIG_NET_SCH_HTB, if `tc qdisc add ... htb` fails".to_owned();
-    Finding { name: "htb", status: Status::Unknown, reason, remedy }
-}
-
-/// Tried, where that is possible, in a network namespace of its own.
-fn fq() -> Finding {
-    const REMEDY: &str = "boot a kernel with CONFIG_NET_SCH_FQ";
-    match kernel_edge::has_fq() {
-        Some(true) => finding("fq", true, "the kernel has the qdisc fq", ""),
-        Some(false) => finding("fq", false, "the kernel has no qdisc fq", REMEDY),
+/// The kernel loads a module when it is asked for what is in it. That is tried, where it is possible, in a network namespace of its own;
+/// elsewhere the kernel's `symbol` is looked for, and the file.
+fn tried_module(module: Module, try_it: fn() -> Option<bool>, symbol: &str) -> Finding {
+    let name = module.name;
+    match try_it() {
+        Some(true) => finding(module.probe, true, format!("the kernel has {name}"), ""),
+        Some(false) => {
+            let (reason, remedy) = module.told();
+            finding(module.probe, false, reason, &format!("{remedy}, or boot a kernel with {}", module.setting))
+        }
+        None if is_listed(name, symbol) => {
+            finding(module.probe, true, format!("the kernel has {name}, or its file"), "")
+        }
         None => {
-            let reason = "only root can try the qdisc fq, with a program that has the kernel edge".to_owned();
-            Finding { name: "fq", status: Status::Unknown, reason, remedy: "run as root".to_owned() }
+            let reason = format!("neither /proc/kallsyms nor the list of modules has {name}, and only root can try");
+            let remedy = "run as root, with a program that has the kernel edge".to_owned();
+            Finding { name: module.probe, status: Status::Unknown, reason, remedy }
         }
     }
 }
 
+fn is_listed(module: &str, symbol: &str) -> bool {
+    let release = read("/proc/sys/kernel/osrelease");
+    let has = |file: &str, what: &str| fs::read_to_string(file).is_ok_and(|text| text.contains(what));
+    let mut lists = ["modules.builtin", "modules.dep"].iter();
+    lists.any(|list| has(&format!("/lib/modules/{release}/{list}"), &format!("/{module}.ko")))
+        || has("/proc/kallsyms", &format!(" {symbol}\n"))
+}
+
 /// What works with later versions only, and what happens without.
-const KERNEL_FEATURES: [((u32, u32), &str); 3] = [
+pub const KERNEL_FEATURES: [((u32, u32), &str); 3] = [
     ((6, 6), "tcx (filters on clsact serve instead) and FastLane"),
     ((6, 10), "DCTCP guests in the lab"),
     ((6, 17), "whole segments through the agent's receiver (they get through in packets)"),
@@ -341,11 +348,14 @@ fn namespaces() -> Finding {
 
 fn tun() -> Finding {
     let opened = OpenOptions::new().read(true).write(true).open("/dev/net/tun");
-    let remedy = "modprobe tun; in a container, pass the device in (--device /dev/net/tun)";
+    let (missing, remedy) = TUN.told();
     match opened {
         Ok(_) if capabilities() & CAP_NET_ADMIN != 0 => finding("tun", true, "/dev/net/tun opens", ""),
         Ok(_) => finding("tun", false, "/dev/net/tun opens, but CAP_NET_ADMIN is missing", "run as root"),
-        Err(e) => finding("tun", false, format!("/dev/net/tun: {e}"), remedy),
+        Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied => {
+            finding("tun", false, format!("/dev/net/tun: {e}"), "run as root")
+        }
+        Err(e) => finding("tun", false, format!("{missing} ({e})"), remedy),
     }
 }
 
@@ -411,4 +421,59 @@ pub fn print(diagnosis: &Diagnosis) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use agent_api::lacking::PARTS;
+    use std::collections::BTreeSet;
+
+    /// All that features are concluded from, there but for one.
+    fn without(missing: &str) -> Vec<Finding> {
+        let needed = NEEDS.iter().flat_map(|(_, needs)| needs.iter().copied()).chain(["namespaces", "ip", "chromium"]);
+        let each: BTreeSet<&str> = needed.collect();
+        each.into_iter().map(|name| finding(name, name != missing, "as it is", "see to it")).collect()
+    }
+
+    #[test]
+    fn what_is_missing_is_missed_by_what_takes_it_and_by_nothing_else() {
+        const LIMITS: &str = RATE_LIMITS.without;
+        for (missing, lost) in [
+            ("nothing", &[][..]),
+            ("htb", &[(RATE_LIMITS, LIMITS), (LIMIT_LAWS, LIMITS), (DEPARTURE_TIMES, LIMITS)]),
+            ("laws", &[(LIMIT_LAWS, LIMIT_LAWS.without), (DEPARTURE_TIMES, DEPARTURE_TIMES.without)]),
+            ("fq", &[(DEPARTURE_TIMES, DEPARTURE_TIMES.without)]),
+            ("tcx", &[(FASTLANE, FASTLANE.without)]),
+            ("drops", &[(FASTLANE, FASTLANE.without)]),
+            ("vxlan", &[(MERGING, MERGING.without)]),
+            ("tun", &[(RECEIVER, RECEIVER.without)]),
+        ] {
+            let features = features(&without(missing));
+            for part in PARTS {
+                let found = features.iter().find(|found| found.name == part.feature).unwrap();
+                match lost.iter().find(|(of, _)| *of == part) {
+                    Some((_, then)) => {
+                        assert_eq!(found.status, Status::No, "{missing}: {found:?}");
+                        assert_eq!(found.reason, format!("lacks {missing}: {then}"));
+                        assert_eq!(found.remedy, "see to it");
+                    }
+                    None => assert_eq!(found.status, Status::Yes, "{missing}: {found:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_looked_at_is_named_as_what_needs_it_names_it() {
+        let probes = diagnose().probes;
+        for name in NEEDS.iter().flat_map(|(_, needs)| needs.iter()) {
+            assert!(probes.iter().any(|probe| probe.name == *name), "{name}");
+        }
+        for module in [HTB, FQ, VXLAN, TUN] {
+            assert!(probes.iter().any(|probe| probe.name == module.probe), "{module:?}");
+            let (what, remedy) = module.told();
+            assert!(!what.is_empty() && remedy.contains(&format!("load the module {}", module.name)), "{module:?}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 #[macro_use]
 mod say;
 pub mod agent;
+mod axes;
 pub mod balance;
 pub mod bench;
 pub mod cli;
@@ -21,12 +22,14 @@ pub mod logging;
 pub mod manual;
 pub mod output;
 mod parsed;
+mod reading;
 pub mod report;
 pub mod repro;
 pub mod results;
 pub mod run;
 pub mod scenario;
 pub mod schema;
+mod sharing;
 pub mod sim;
 mod sweep;
 pub mod table;

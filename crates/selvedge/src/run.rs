@@ -1,6 +1,7 @@
 //! Runs every scheme with every seed, several at a time.
 
 use crate::scenario::Plan;
+use crate::sharing::threads_of;
 use host::outcome::Outcome;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -30,16 +31,15 @@ pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Hosts below which a run has one thread: its windows hold too little to share.
-const LEAST_HOSTS: usize = 64;
-
-/// Threads of the `worker`-th of `at_once` that share them, for a run on so many hosts.
-pub fn threads_of(worker: usize, threads: usize, at_once: usize, hosts: usize) -> usize {
-    if hosts < LEAST_HOSTS {
-        return 1;
+/// Parses `--threads` and `--jobs`: 1 to 1024.
+///
+/// # Errors
+/// Everything else.
+pub(crate) fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n) if (1..=1024).contains(&n) => Ok(n),
+        _ => Err("give a number from 1 to 1024".to_owned()),
     }
-    let at_once = at_once.max(1);
-    (threads / at_once + usize::from(worker < threads % at_once)).max(1)
 }
 
 /// Results in the plan's order of schemes, then of seeds, however many threads made them.
@@ -150,22 +150,5 @@ impl Bar {
 
     pub fn finish(&self) {
         self.bar.finish_and_clear();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_that_no_run_needs_help_large_runs() {
-        let each = |threads, at_once, hosts| -> Vec<usize> {
-            (0..at_once).map(|worker| threads_of(worker, threads, at_once, hosts)).collect()
-        };
-        assert_eq!(each(8, 8, 1_000), [1; 8]);
-        assert_eq!(each(8, 3, 1_000), [3, 3, 2], "all of them");
-        assert_eq!(each(8, 1, 64), [8]);
-        assert_eq!(each(8, 1, 63), [1], "its windows are too small");
-        assert_eq!(each(1, 3, 64), [1; 3]);
     }
 }

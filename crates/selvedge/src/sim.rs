@@ -1,53 +1,18 @@
 //! `selvedge sim run`.
 
-mod estimate;
+mod arguments;
+pub(crate) mod estimate;
 mod swept;
 
-use crate::cli::Run;
+pub use arguments::Run;
+
 use crate::output::{self, Extras, Staging};
-use crate::repro::Experiment;
+use crate::reading::parts;
 use crate::results::Results;
 use crate::run::{default_threads, run_all, Bar};
 use crate::scenario::{Choice, Plan, Room};
-use crate::sweep::Axes;
-use crate::{figures, input, table, Failure};
-use config::{closest, ConfigError, Document};
-use std::path::Path;
-
-/// Reads a scenario file and applies `--set`. A file of the reproduction harness is read too; its results, modes and
-/// sweep are checked and left out.
-///
-/// # Errors
-/// A file that cannot be read or is not TOML; all that is wrong with its results and modes; a `--set` that does not fit.
-pub fn read(path: &Path, set: &[String]) -> Result<Document, ConfigError> {
-    parts(path, set).map(|(document, _)| document)
-}
-
-/// The same, with the axes of its sweep.
-///
-/// # Errors
-/// As [`read`]; axes that make no sense.
-pub(crate) fn parts(path: &Path, set: &[String]) -> Result<(Document, Option<Axes>), ConfigError> {
-    let mut document = input::scenario(path)?;
-    let harness = ["result", "mode"].iter().any(|key| document.table().contains_key(*key));
-    let checked = if harness { Experiment::check(document.clone()) } else { Ok(()) };
-    let sweep = document.take("sweep");
-    for key in crate::repro::KEYS {
-        document.take(key);
-    }
-    for assignment in set {
-        input::set(&mut document, assignment)?;
-    }
-    if let Err(mut all) = checked {
-        // What is wrong without mode and sweep is told in the same answer.
-        if sweep.is_none() {
-            all.extend(Plan::new(&document, &Choice::default()).err().unwrap_or(all.clone()));
-        }
-        return Err(all);
-    }
-    let sweep = sweep.map(|sweep| Axes::read(&document, sweep)).transpose()?;
-    Ok((document, sweep))
-}
+use crate::{figures, table, Failure};
+use config::{closest, ConfigError};
 
 /// # Errors
 /// A scenario that makes no sense, a directory that cannot be written, a run that fails.
@@ -66,7 +31,7 @@ pub fn run(arguments: &Run) -> Result<(), Failure> {
     let mut plan = Plan::within(&document, &choice, Room { most: arguments.memory, threads })?;
     plan.modelled()?;
     if arguments.estimate {
-        return estimate::print(&[&plan], threads, arguments.json);
+        return estimate::print(&[estimate::all(&plan)], threads, arguments.json);
     }
     if let Some(link) = &arguments.capture {
         capture(&mut plan, link)?;

@@ -87,6 +87,7 @@ mod tests {
             segments_received: 0,
             paths_used: 1,
             handshake: None,
+            request: None,
         };
         let ended = Time::from_ms(10);
         let of = |change: &dyn Fn(&mut FlowRecord)| {

@@ -1,5 +1,6 @@
 //! The documents hold commands; every one must be a command of this binary, on files that exist.
 
+use agent_api::lacking::{Part, FQ, HTB, PARTS, TUN, VXLAN};
 use clap::Parser;
 use edge::balance::SCHEMES;
 use edge::names::{Named, Names, Setting};
@@ -41,6 +42,145 @@ fn every_command_of_the_documents_is_understood() {
         }
     }
     assert!(found >= 3, "the documents show the reader no commands");
+}
+
+/// What a Makefile can make.
+fn targets(directory: &Path) -> Vec<String> {
+    let makefile = std::fs::read_to_string(directory.join("Makefile")).unwrap_or_default();
+    let rules = makefile.lines().filter(|line| !line.starts_with(['\t', '#', ' ', '.']));
+    let heads = rules.filter_map(|line| line.split_once(':')).filter(|(_, rest)| !rest.starts_with('='));
+    heads.flat_map(|(head, _)| head.split_whitespace()).map(str::to_owned).collect()
+}
+
+/// What of a command is not there: a script, or what `make` is to make.
+fn lacks(command: &str) -> Option<String> {
+    let is_setting = |word: &&str| word.contains('=') && !word.starts_with('-');
+    let command: String = command.split('"').step_by(2).collect(); // values may be of several words
+    let mut words = command.split_whitespace().skip_while(is_setting);
+    let first = words.next()?;
+    if first.starts_with("scripts/") || first.starts_with("bench/") {
+        return (!Path::new(ROOT).join(first).is_file()).then(|| first.to_owned());
+    }
+    if first != "make" {
+        return None;
+    }
+    let words: Vec<&str> = words.collect();
+    let elsewhere = words.iter().position(|word| *word == "-C");
+    let directory = elsewhere.map_or(Path::new(ROOT).to_owned(), |at| Path::new(ROOT).join(words[at + 1]));
+    let known = targets(&directory);
+    let mut wanted =
+        words.iter().enumerate().filter(|(at, _)| elsewhere.is_none_or(|c| *at != c + 1)).map(|(_, word)| *word);
+    if known.is_empty() {
+        return Some(command);
+    }
+    wanted
+        .find(|word| !word.starts_with('-') && !word.contains('=') && !known.iter().any(|name| name == word))
+        .map(str::to_owned)
+}
+
+#[test]
+fn every_make_target_and_script_of_the_documents_is_there() {
+    let benches = std::fs::read_dir(Path::new(ROOT).join("bench")).unwrap();
+    let benches = benches.map(|bench| format!("bench/{}/README.md", bench.unwrap().file_name().into_string().unwrap()));
+    let benches = benches.filter(|page| Path::new(ROOT).join(page).exists());
+    let mut found = 0;
+    for document in documents().into_iter().chain(benches) {
+        let text = std::fs::read_to_string(Path::new(ROOT).join(&document)).unwrap();
+        let blocks = text.split("```sh").skip(1).filter_map(|rest| rest.split_once('\n')?.1.split("```").next());
+        let indented = text.lines().filter(|line| line.starts_with("    "));
+        for line in blocks.flat_map(str::lines).chain(indented) {
+            let command = line.split(" #").next().unwrap_or(line);
+            for command in command.split("&&") {
+                assert_eq!(lacks(command), None, "{document}: `{}`: that is not there", line.trim());
+                let mut words = command.split_whitespace().filter(|word| !word.contains('='));
+                found += usize::from(
+                    words.next().is_some_and(|w| w == "make" || w.starts_with("scripts/") || w.starts_with("bench/")),
+                );
+            }
+        }
+    }
+    assert!(found >= 40, "{found} commands");
+    for wrong in ["make dinner", "make test dinner", "make -C bench/none", "scripts/none", "A=1 bench/cni/none --x"] {
+        assert!(lacks(wrong).is_some(), "{wrong}");
+    }
+}
+
+/// The JSON blocks of a page, which may be indented.
+fn json_blocks(document: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(Path::new(ROOT).join(document)).unwrap();
+    let blocks = text.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_json_block_of_the_documents_is_json() {
+    let mut found = 0;
+    for document in documents() {
+        for block in json_blocks(&document) {
+            let values = serde_json::Deserializer::from_str(&block).into_iter::<serde_json::Value>();
+            let values: Vec<_> =
+                values.collect::<Result<_, _>>().unwrap_or_else(|e| panic!("{document}: {e}: {block}"));
+            assert!(!values.is_empty(), "{document}: {block}");
+            found += values.len();
+        }
+    }
+    assert!(found >= 3, "{found} values");
+}
+
+/// The page shows what `selvedge cni install` makes of a list, and the plugin understands its part.
+#[test]
+fn the_list_of_plugins_of_the_documents_is_what_installing_makes() {
+    let [block] = &json_blocks("docs/cni.md")[..] else { panic!("docs/cni.md shows one list") };
+    let shown: serde_json::Value = serde_json::from_str(block).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let (bin, conf, list) = (dir.path().join("bin"), dir.path().join("conf"), dir.path().join("conf/10-pods.conflist"));
+    std::fs::create_dir(&bin).unwrap();
+    std::fs::create_dir(&conf).unwrap();
+    let mut before = shown.clone();
+    let mut ours = before["plugins"].as_array_mut().unwrap().pop().unwrap();
+    assert_eq!(ours["type"], "selvedge");
+    std::fs::write(&list, before.to_string()).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_selvedge"));
+    let output = command.args(["cni", "install", "--bin-dir"]).arg(&bin).arg("--conf-dir").arg(&conf).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let made: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&list).unwrap()).unwrap();
+    assert_eq!(made, shown);
+    // As a runtime hands it on. Without an agent a container's end is nothing to do.
+    for key in ["cniVersion", "name"] {
+        ours[key] = shown[key].clone();
+    }
+    ours["socket"] = dir.path().join("none").to_str().into();
+    ours["runtimeConfig"] = serde_json::json!({ "bandwidth": { "egressRate": 1_000_000 } });
+    let network = dir.path().join("network");
+    std::fs::write(&network, ours.to_string()).unwrap();
+    let call = |verb: &str| {
+        let mut command = std::process::Command::new(bin.join("selvedge"));
+        command.env("CNI_COMMAND", verb).env("CNI_CONTAINERID", "c1").env("CNI_IFNAME", "eth0");
+        command.stdin(std::fs::File::open(&network).unwrap()).output().unwrap()
+    };
+    assert!(call("DEL").status.success(), "{:?}", call("DEL"));
+    let refused: serde_json::Value = serde_json::from_slice(&call("ADD").stdout).unwrap();
+    assert_eq!(refused["code"], 7, "what is missing is prevResult: {refused}");
+}
+
+/// What pages say lies in the package does.
+#[test]
+fn what_the_documents_name_below_usr_share_doc_is_in_the_package() {
+    let manifest: toml::Table =
+        std::fs::read_to_string(Path::new(ROOT).join("crates/selvedge/Cargo.toml")).unwrap().parse().unwrap();
+    let assets = manifest["package"]["metadata"]["deb"]["assets"].as_array().unwrap();
+    let there: Vec<&str> = assets.iter().filter_map(|asset| asset[1].as_str()).collect();
+    let mut found = 0;
+    for document in documents() {
+        let text = std::fs::read_to_string(Path::new(ROOT).join(&document)).unwrap();
+        for rest in text.split("/usr/share/doc/selvedge").skip(1) {
+            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "/-_".contains(c))).unwrap_or(rest.len());
+            let directory = format!("usr/share/doc/selvedge{}/", rest[..end].trim_end_matches('/'));
+            assert!(there.contains(&directory.as_str()), "{document}: the package has no {directory}: {there:?}");
+            found += 1;
+        }
+    }
+    assert!(found >= 3, "{found} places");
 }
 
 /// Where the links of a page lead, as they stand there, without those to other hosts.
@@ -220,6 +360,22 @@ fn the_tables_of_laws_are_those_of_the_code() {
     {
         let text = std::fs::read_to_string(Path::new(ROOT).join(page)).unwrap();
         assert!(text.contains(&format!("|---|---|---|---|---|---|\n{rows}\n")), "{page} should have\n{rows}");
+    }
+}
+
+#[test]
+fn the_page_of_kernels_says_what_doctor_and_agent_say() {
+    let text = std::fs::read_to_string(Path::new(ROOT).join("docs/kernels.md")).unwrap();
+    let row = |part: &Part| format!("| `{}` | {} | {} |\n", part.feature, part.takes, part.without);
+    let rows: String = PARTS.iter().map(row).collect();
+    assert!(text.contains(&format!("|---|---|---|\n{rows}\n")), "docs/kernels.md should have\n{rows}");
+    for module in [HTB, FQ, VXLAN, TUN] {
+        assert!(text.contains(&format!("`{}`", module.name)), "docs/kernels.md does not name {}", module.name);
+    }
+    let (major, minor) = agent_api::release::OLDEST_KERNEL;
+    assert!(text.contains(&format!("The kernel edge runs on Linux {major}.{minor} and later")));
+    for ((major, minor), what) in selvedge::doctor::KERNEL_FEATURES {
+        assert!(text.contains(&format!("Linux {major}.{minor}")), "docs/kernels.md does not say since when: {what}");
     }
 }
 

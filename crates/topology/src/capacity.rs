@@ -1,6 +1,7 @@
 //! Capacities of a fabric: access links, bisection bandwidth, oversubscription.
 
-use crate::graph::{NodeId, Topology};
+use crate::graph::Topology;
+use crate::ids::NodeId;
 use std::collections::BTreeMap;
 use units::BitRate;
 

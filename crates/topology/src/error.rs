@@ -1,6 +1,6 @@
 //! Errors of builders and of imported files. Each message says what to change.
 
-use crate::build::{MAX_DELAY, MAX_RATE, MIN_RATE};
+use crate::limits::{MAX_DELAY, MAX_RATE, MIN_RATE};
 use std::fmt;
 use units::{BitRate, ParseError, Time};
 

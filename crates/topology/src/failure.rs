@@ -6,21 +6,10 @@
 //! ends of a path, by [`Topology::failover`] or, per pair, [`Topology::failover_between`]. The third stage is
 //! [`Topology::usable_trees`] and [`Topology::pair_weights`] per pair of leaves, or [`Topology::intact_trees`] for all.
 
-use crate::graph::{LinkId, NodeId, Topology};
+use crate::graph::Topology;
+use crate::ids::{LinkId, NodeId};
 use crate::schedule::{schedule, ScheduleError};
-
-/// Labels have 16 bits, and 0 means "no label".
-pub const MAX_TREES: usize = u16::MAX as usize;
-
-/// The path label of the tree with this index: one more than the index. 0, "no label", beyond [`MAX_TREES`].
-pub fn label_of(tree: usize) -> u16 {
-    u16::try_from(tree.saturating_add(1)).unwrap_or(0)
-}
-
-/// The index of the tree that a label names; `None` for "no label".
-pub fn tree_of(label: u16) -> Option<usize> {
-    usize::from(label).checked_sub(1)
-}
+use crate::tree::label_of;
 
 /// The pairs of leaves that avoid a tree with a failed link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -255,11 +244,5 @@ mod tests {
         assert_eq!(weights, [1e10, 5e9, 1e10]);
         assert_eq!(schedule(&weights), Ok(vec![0, 1, 2, 0, 2]));
         assert_eq!(fabric.pair_weights(fabric.leaf_of(0), fabric.leaf_of(0), &[]), [1.0; 3]);
-    }
-
-    #[test]
-    fn labels_start_at_one() {
-        assert_eq!((label_of(0), label_of(7), tree_of(8), tree_of(0)), (1, 8, Some(7), None));
-        assert_eq!((label_of(MAX_TREES - 1), label_of(MAX_TREES), label_of(usize::MAX)), (u16::MAX, 0, 0));
     }
 }

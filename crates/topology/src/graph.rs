@@ -1,16 +1,10 @@
 //! The graph: nodes, full-duplex links, ports, and the tiers of switches.
 
+use crate::ids::{HostId, LinkId, NodeId};
 use crate::tree::Tree;
 use std::ops::Range;
 use std::sync::OnceLock;
 use units::{BitRate, Time};
-
-/// Index into [`Topology::nodes`].
-pub type NodeId = u32;
-/// Index into [`Topology::links`].
-pub type LinkId = u32;
-/// A host's number, which is also its [`NodeId`].
-pub type HostId = u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
@@ -57,7 +51,8 @@ pub struct Topology {
     /// Adjacency of node `n`: `ports[port_start[n]..port_start[n + 1]]`.
     ports: Vec<(LinkId, NodeId)>,
     port_start: Vec<u32>,
-    trees: OnceLock<Vec<Tree>>,
+    /// See [`Topology::base_trees`].
+    pub(crate) trees: OnceLock<Vec<Tree>>,
 }
 
 impl Topology {
@@ -200,11 +195,5 @@ impl Topology {
             }
         }
         up
-    }
-
-    /// The trees of the intact fabric, built on first use. A tree's index here is its identity: labels, schedules and
-    /// failover refer to it, whatever fails later.
-    pub fn base_trees(&self) -> &[Tree] {
-        self.trees.get_or_init(|| self.trees(&[]))
     }
 }

@@ -1,8 +1,9 @@
 //! Import of topology files in the form that ns-3 and HPCC use.
 
-use crate::build::{rate_is_sane, MAX_DELAY, MAX_FORWARDING_ENTRIES, MAX_LINKS, MAX_NODES};
 use crate::error::{ImportError, ImportProblem};
-use crate::graph::{Link, Node, NodeId, NodeKind, Topology};
+use crate::graph::{Link, Node, NodeKind, Topology};
+use crate::ids::NodeId;
+use crate::limits::{rate_is_sane, MAX_DELAY, MAX_FORWARDING_ENTRIES, MAX_LINKS, MAX_NODES};
 use units::{BitRate, Time};
 
 /// Reads a topology in the text form that HPCC and its descendants feed to ns-3:

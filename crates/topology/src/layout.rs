@@ -1,6 +1,7 @@
 //! Coordinates for drawing a fabric tier by tier.
 
-use crate::graph::{NodeId, Topology};
+use crate::graph::Topology;
+use crate::ids::NodeId;
 
 impl Topology {
     /// Where to draw each node: `(x, y)` in 0..1, x to the right and y downwards, as SVG has it.

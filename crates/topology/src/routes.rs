@@ -1,6 +1,7 @@
 //! Shortest-path routes by hop count around failed links, stored once per set of equal next hops.
 
-use crate::graph::{HostId, LinkId, NodeId, Topology};
+use crate::graph::Topology;
+use crate::ids::{HostId, LinkId, NodeId};
 use std::collections::BTreeMap;
 use std::slice;
 

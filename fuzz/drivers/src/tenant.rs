@@ -67,12 +67,23 @@ impl Tenant {
     /// What a host sends that is a peer, or an impostor: any network, anybody's guest inside.
     pub fn tunnelled(&mut self) -> Vec<u8> {
         let udp = self.udp_to_tunnel(1);
+        self.carried(&udp)
+    }
+
+    /// The same of what edges tell one another in version 2.
+    pub fn told(&mut self) -> Vec<u8> {
+        let kind = self.rng.pick(&[0x24, 0x24, 0x23, 0x27]);
+        let udp = self.udp_to_tunnel_of(1, kind);
+        self.carried(&udp)
+    }
+
+    fn carried(&mut self, udp: &[u8]) -> Vec<u8> {
         let (kind, packet) = if self.rng.one_in(2) {
             let (from, to) = (self.host4(), self.host4());
-            (0x0800, self.ipv4(from, to, 17, &udp, false))
+            (0x0800, self.ipv4(from, to, 17, udp, false))
         } else {
             let (from, to) = (self.host6(), self.host6());
-            (0x86dd, self.ipv6(from, to, 17, &udp, false))
+            (0x86dd, self.ipv6(from, to, 17, udp, false))
         };
         let mut frame = [[0u8; 12].as_slice(), &(kind as u16).to_be_bytes(), &packet].concat();
         if self.rng.one_in(10) {
@@ -127,20 +138,39 @@ impl Tenant {
                     _ => (47, [[0, 0].as_slice(), &kind.to_be_bytes(), &packet].concat()),
                 }
             }
-            4 => (self.rng.next() as u8, vec![0; self.rng.below(40)]),
+            4 => (if self.rng.one_in(4) { 253 } else { self.rng.next() as u8 }, vec![0; self.rng.below(40)]),
             5 => (17, self.udp(53, &[0; 20])),
             _ => (17, self.udp_to_tunnel(depth)),
         }
     }
 
     fn udp_to_tunnel(&mut self, depth: u32) -> Vec<u8> {
-        let inner = if depth >= DEEPEST { vec![0; self.rng.below(60)] } else { self.inner(depth + 1) };
+        let feedback = if self.rng.one_in(3) { self.rng.below(4) as u8 } else { 0 };
+        let version = self.rng.pick(&[0u8, 0x10, 0x10, 0x14, 0x18, 0x20, 0x20, 0x24, 0x2c, 0xf0]);
+        self.udp_to_tunnel_of(depth, version | feedback)
+    }
+
+    /// `second`: the VXLAN header's second byte, of version, cell, shim and feedback (docs/wire.md).
+    fn udp_to_tunnel_of(&mut self, depth: u32, second: u8) -> Vec<u8> {
+        let (has_shim, counts) = (second & 0xf4 == 0x24, second & 0xf3 == 0x23);
+        let inner = if depth >= DEEPEST {
+            vec![0; self.rng.below(60)]
+        } else if (has_shim || counts) && !self.rng.one_in(3) {
+            self.inner_of_edges(has_shim)
+        } else {
+            self.inner(depth + 1)
+        };
         let network = self.rng.pick(&self.known.networks);
-        let version = self.rng.pick(&[0u8, 0x10, 0x10, 0x18, 0xf0]);
         let flags = if self.rng.one_in(30) { self.rng.next() as u8 } else { 8 };
-        let mut body = vec![flags, version, 0, 0];
+        let mut body = vec![flags, second];
+        body.extend((self.rng.below(3) as u16 * 300).to_be_bytes());
         body.extend(&network.to_be_bytes()[1..]);
         body.push(self.rng.next() as u8);
+        if has_shim {
+            body.extend([self.rng.pick(&[1, 2, 2, 2, 3, 4, 5, 6, 6, 6, 7]), self.rng.pick(&[0, 1])]);
+            body.extend(self.rng.pick(&[0u16, 1000]).to_be_bytes());
+            body.extend(self.rng.pick(&[0u32, 1000, 3000, 70_000]).to_be_bytes());
+        }
         body.extend(inner);
         let port = self.known.port;
         self.udp(port, &body)
@@ -158,6 +188,24 @@ impl Tenant {
             let (from, to) = (self.rng.pick(&self.known.guests4), self.rng.pick(&self.known.guests4));
             let udp = if self.rng.one_in(2) { self.udp(9, &[7; 9]) } else { self.tcp() };
             (0x0800, self.ipv4(from, to, if udp.len() == 17 { 17 } else { 6 }, &udp, true))
+        };
+        self.ethernet(kind, &packet)
+    }
+
+    /// What edges tell one another between two guests: of dropped packets, or nothing but what the tunnel's header counts.
+    fn inner_of_edges(&mut self, dropped: bool) -> Vec<u8> {
+        let mut tcp = Vec::new();
+        if dropped {
+            tcp = [80u16, 9].map(u16::to_be_bytes).concat();
+            tcp.extend(self.rng.next().to_be_bytes());
+            tcp.extend([0x50, self.rng.pick(&[0x02, 0x10, 0x11]), 0, 0, 0, 0, 0, 0]);
+        }
+        let (kind, packet) = if self.rng.one_in(3) {
+            let (from, to) = (self.rng.pick(&self.known.guests6), self.rng.pick(&self.known.guests6));
+            (0x86dd, self.ipv6(from, to, 253, &tcp, false))
+        } else {
+            let (from, to) = (self.rng.pick(&self.known.guests4), self.rng.pick(&self.known.guests4));
+            (0x0800, self.ipv4(from, to, 253, &tcp, false))
         };
         self.ethernet(kind, &packet)
     }

@@ -1,4 +1,4 @@
-//! A fabric for tests of what follows from discovery: one router, and up to eight links behind it, of which each port takes one.
+//! A fabric for tests of what follows from discovery: one router with up to eight links behind it. Each source port takes one link.
 
 use ::discovery::{Change, Config, Discovery, Probe};
 use std::net::IpAddr;

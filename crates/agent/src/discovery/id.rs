@@ -1,5 +1,5 @@
-//! Identifiers of probes. An answer counts only if it names the probe's source port and its identifier: the TTL, and a number
-//! that nobody can compute who has not seen the probe.
+//! Identifiers of probes: the TTL and a number. Only somebody who has seen the probe knows the number. An answer counts only if it
+//! names the probe's source port and its identifier.
 
 use discovery::Probe;
 use std::collections::hash_map::RandomState;

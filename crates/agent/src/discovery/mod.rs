@@ -7,20 +7,18 @@
 //! | Answers of peers | `datapath/kernel/probe.h`: the uplink's program sends a probe back, and tells of replies in events |
 //! | Answers of routers | [`quote`]: ICMP and ICMPv6 "time exceeded" |
 //! | Which answer is of which probe | [`id`] |
-//! | Destinations | [`follow`]: peers that were heard lately, in version 2 (map `heard`) |
+//! | Destinations | `reconcile::paths`: peers that were heard lately, in version 2 (map `heard`) |
 //! | From paths to labels | [`schedule`] |
 
 #[cfg(test)]
 pub(crate) mod fabric;
-mod follow;
 mod id;
 mod quote;
 mod schedule;
 
 pub(super) use ::discovery::index_of;
-pub(super) use follow::{carry_over, LINES};
 pub(crate) use id::Ids;
-pub(super) use schedule::schedule;
+pub(super) use schedule::{carry_over, schedule};
 
 use ::discovery::{Binding, Change, Config, Discovery, Probe, Progress};
 use kernel::probes::{self, Sockets};
@@ -35,6 +33,8 @@ use units::Time;
 
 /// Between two looks at who was heard.
 pub(super) const LOOK: Duration = Duration::from_millis(250);
+/// Changes of paths that are logged within ten seconds: who forges answers causes no more.
+pub(super) const LINES: u32 = 50;
 /// Messages of routers that are read in a row: the agent has other work.
 const BATCH: usize = 256;
 /// Bytes of a message that are looked at: the outer headers of a probe, with all that may stand in front.

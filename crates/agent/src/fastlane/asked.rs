@@ -1,6 +1,6 @@
 //! Reports that wait for a duplicate ACK, without which a guest cannot be told: bounded.
 
-use super::Reported;
+use super::said::Reported;
 use kernel::state::fastlane::FastKey;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,13 +3,14 @@
 //! this host's own, but the peer has the bytes: it is asked for them.
 
 use super::held;
+use super::said::FromPeer;
 use super::segment::{part, Segment};
 use super::waiting::{Packet, Sends};
 use super::work::Worker;
 use edge::fastlane::Decision;
 use kernel::emit::Uplink;
 use kernel::monotonic_ns;
-use kernel::state::fastlane::{FastCall, FastKey, FAST_DROPPED, FAST_DUE, FAST_ELSEWHERE};
+use kernel::state::fastlane::{FastCall, FAST_DROPPED, FAST_DUE, FAST_ELSEWHERE};
 use wire::dropped::{age, at, Dropped};
 use wire::encap::Shim;
 use wire::{proto, FlowKey};
@@ -21,21 +22,6 @@ const STAMPED: u8 = 1;
 /// Outer source ports of packets without a label (docs/wire.md).
 const PORTS: u16 = 0x8000;
 const PORT_MASK: u16 = 0x3fff;
-
-/// What a peer says.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FromPeer {
-    /// Its number.
-    pub(crate) peer: u32,
-    /// The guest's here and its MAC address; the connection by the direction in which that guest sends.
-    pub(crate) key: FastKey,
-    pub(crate) guest: [u8; 6],
-    pub(crate) detail: u8,
-    /// When this host heard it, ns of CLOCK_MONOTONIC.
-    pub(crate) time: u64,
-    /// The packets, as their sender has sent them.
-    pub(crate) packet: wire::Packet,
-}
 
 impl Worker {
     /// This host has dropped a segment of a guest elsewhere: as much of it as there is room for is kept, and its edge hears of that.

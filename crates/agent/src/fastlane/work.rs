@@ -3,9 +3,10 @@
 use super::asked::Asked;
 use super::held::Held;
 use super::quota::Quota;
+use super::said::{Reported, Said, Settings};
 use super::segment::{Frame, Segment};
+use super::stats::Stats;
 use super::waiting::{Packet, Sends, Waiting};
-use super::{Reported, Said, Settings, Stats};
 use crate::desired::EDGE_MAC;
 use edge::fastlane::Decision;
 use edge::vcc::DUPLICATE_ACKS;

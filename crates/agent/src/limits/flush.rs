@@ -1,7 +1,8 @@
 //! What waits in the queues of ports that have moved to another network.
 
+use super::limited::Limited;
 use super::qdiscs::add_fq;
-use super::{Limited, Wanted};
+use super::wanted::Wanted;
 use crate::rows::Rows;
 use kernel::htb;
 use kernel::state::limiter::{Limiter, LimiterKey};

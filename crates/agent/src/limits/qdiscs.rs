@@ -3,6 +3,7 @@
 use super::super::interfaces::{by_name, Interfaces};
 use super::super::rules::LIMIT_NAME;
 use agent_api::config::MAX_PAIRS;
+use agent_api::lacking::FQ;
 use kernel::htb::{self, Class, Found, Link, Qdisc};
 use std::io;
 
@@ -113,9 +114,7 @@ pub(super) fn occupied(interface: &str, other: &Qdisc) -> String {
 /// Which an agent without the right to try it beforehand finds missing only here.
 pub(super) fn add_fq(device: u32) -> io::Result<()> {
     htb::add_fq(device).map_err(|e| match e.raw_os_error() {
-        Some(nix::libc::ENOENT) => {
-            io::Error::other("this kernel has no fq, which keeps to departure times; set limits.pacing = \"htb\"")
-        }
+        Some(nix::libc::ENOENT) => io::Error::other(format!("{}; or set limits.pacing = \"htb\"", FQ.missing)),
         _ => e,
     })
 }

@@ -3,15 +3,15 @@
 use super::super::attached::Attached;
 use super::super::interfaces::Interfaces;
 use super::super::rows::Rows;
+use super::classes::{bytes_per_second, class, numbers, BOTH, IN_BULK, IN_FIRST, OF_FIRST, PORTS, TENANTS, UNLIMITED};
+use super::limited::Limited;
 use super::qdiscs::{
     add_fq, links, loopback_obstacle, occupied, remove_pairs, set, set_queue, set_root, Obstacle, Pair,
 };
 use super::spread::spread;
-use super::{
-    bytes_per_second, class, numbers, wanted, Limited, Wanted, BOTH, IN_BULK, IN_FIRST, OF_FIRST, PORTS, TENANTS,
-    UNLIMITED,
-};
+use super::wanted::{wanted, Wanted};
 use agent_api::config::{Config, LawKind, Pacing, Rate};
+use agent_api::lacking::{LIMIT_LAWS, RATE_LIMITS};
 use edge::limiter::Law;
 use kernel::htb::{self, Class, Found, Qdisc, HANDLE, TOP};
 use kernel::state::limiter::{
@@ -58,7 +58,7 @@ impl Raise<'_> {
             return limited;
         }
         if let Err(e) = self.edge.open_limits(self.config.max_flows) {
-            problems.push(format!("no rate limit is in force: {e}; selvedge doctor says what is missing"));
+            problems.push(format!("{}: {e}; selvedge doctor says what is missing", RATE_LIMITS.without));
             return limited;
         }
         self.number_ports(&limited, |w| w.network.is_none());
@@ -66,21 +66,21 @@ impl Raise<'_> {
         if let Some(why) = self.edge.lawless() {
             if pacing != Pacing::Htb {
                 problems.push(format!(
-                    "no rate limit is in force: limits.pacing = {:?} is a matter of programs that this kernel refuses; set it to \
-                     \"htb\": {why}",
+                    "{}: limits.pacing = {:?} is a matter of programs that this kernel refuses; set it to \"htb\": {why}",
+                    RATE_LIMITS.without,
                     pacing.name()
                 ));
                 return limited;
             }
             if limited.wanted.iter().any(|w| w.kind != LawKind::None) {
-                problems.push(format!("rate limits are plain HTB, whose queues nothing keeps short: {why}"));
+                problems.push(format!("{}: {why}", LIMIT_LAWS.without));
             }
             limited.wanted.iter_mut().for_each(|w| w.law = Law::None);
         }
         let qdiscs = match htb::qdiscs() {
             Ok(qdiscs) => qdiscs,
             Err(e) => {
-                problems.push(format!("no rate limit is in force: cannot list qdiscs: {e}"));
+                problems.push(format!("{}: cannot list qdiscs: {e}", RATE_LIMITS.without));
                 return limited;
             }
         };

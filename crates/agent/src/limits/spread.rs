@@ -1,6 +1,6 @@
 //! Which pair of devices each port's sending goes through. Each pair has one queue discipline, whose lock CPUs wait for.
 
-use super::Wanted;
+use super::wanted::Wanted;
 use kernel::state::limiter::LimiterKey;
 use std::collections::BTreeMap;
 

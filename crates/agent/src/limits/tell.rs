@@ -1,8 +1,10 @@
 //! How limits fare.
 
 use super::super::attached::Attached;
+use super::classes::{IN_BULK, IN_FIRST, OF_FIRST};
+use super::limited::Limited;
 use super::qdiscs::Pair;
-use super::{Limited, Wanted, IN_BULK, IN_FIRST, OF_FIRST};
+use super::wanted::Wanted;
 use agent_api::config::{Config, LawKind, Pacing};
 use agent_api::pod::Pod;
 use agent_api::protocol;
@@ -67,12 +69,12 @@ fn tell_one(
         own if own == w.key.ifindex => Some(w.interface.clone()),
         ours => pairs.get(&ours).cloned(),
     });
-    let (k1, k2) = match w.law {
+    let (kind, law) = if edge.has_laws() { (w.kind, w.law) } else { (LawKind::None, Law::None) };
+    let (k1, k2) = match law {
         Law::None => (Bytes(0), Bytes(0)),
         Law::Ecn { k } | Law::Dem { k } => (k, Bytes(0)),
         Law::Spring(s) => (s.k1, s.k2),
     };
-    let kind = if edge.lawless().is_some() { LawKind::None } else { w.kind };
     protocol::Limit {
         interface: w.interface.clone(),
         ifindex: w.key.ifindex,
@@ -92,7 +94,7 @@ fn tell_one(
         backlog_bytes: backlog,
         backlog_segments: of_both(class, first, |class| class.segments),
         queue_delay_seconds: backlog as f64 * 8.0 / w.rate.guarantee.as_bps() as f64,
-        delays: edge.lawless().is_none().then(|| told(&counts.delays)),
+        delays: edge.has_laws().then(|| told(&counts.delays)),
         sent_bytes: schedule.as_ref().map_or(of_both(class, first, |class| class.sent_bytes), |one| one.sent),
         first_bytes: edge.first_bytes(&w.key).unwrap_or_default(),
         dropped_segments: schedule.as_ref().map_or(of_both(class, first, |class| class.dropped), |one| one.dropped),

@@ -1,7 +1,6 @@
 //! MTUs of the paths to peers: the outer headers forbid fragments, so a router whose next link is too small for a tunnel's packet tells
 //! this host. Guests then hear of the smaller MTU as they hear of the uplink's.
 
-mod follow;
 mod known;
 mod quote;
 
@@ -83,7 +82,7 @@ impl PathMtus {
         }
     }
 
-    fn hear(&mut self) -> Vec<(IpAddr, Quoted)> {
+    pub(super) fn hear(&mut self) -> Vec<(IpAddr, Quoted)> {
         let (mut found, mut buffer) = (Vec::new(), [0; MESSAGE]);
         let Some(ears) = &mut self.ears else { return found };
         ears.more = false;
@@ -99,6 +98,21 @@ impl PathMtus {
         }
         ears.more = true;
         found
+    }
+
+    /// An earlier agent has learned it.
+    pub(super) fn adopt(&mut self, peer: IpAddr, mtu: u16, now: u64) {
+        self.known.adopt(peer, mtu, now);
+    }
+
+    /// As [`Known::told`].
+    pub(super) fn told(&mut self, peer: IpAddr, mtu: u32, most: u32, now: u64) -> bool {
+        self.known.told(peer, mtu, most, now)
+    }
+
+    /// As [`Known::expire`].
+    pub(super) fn expire(&mut self, now: u64, is_peer: impl Fn(&IpAddr) -> bool) -> bool {
+        self.known.expire(now, is_peer)
     }
 
     /// Largest packets of guests to a peer, bytes, where that is less than the uplink carries.

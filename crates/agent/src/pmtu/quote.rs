@@ -6,14 +6,14 @@ use std::net::IpAddr;
 
 /// A packet that did not fit, and what would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Quoted {
-    pub(super) local: IpAddr,
-    pub(super) remote: IpAddr,
+pub(crate) struct Quoted {
+    pub(crate) local: IpAddr,
+    pub(crate) remote: IpAddr,
     /// Outer source port.
-    pub(super) port: u16,
-    pub(super) udp_port: u16,
+    pub(crate) port: u16,
+    pub(crate) udp_port: u16,
     /// Of the next link, IP header included, bytes.
-    pub(super) mtu: u32,
+    pub(crate) mtu: u32,
 }
 
 /// Types and codes: RFC 792 with RFC 1191, and RFC 4443.
@@ -35,18 +35,18 @@ pub(super) fn read(heard: &Heard<'_>) -> Option<Quoted> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use crate::quoted::{ICMP, UDP};
     use proptest::prelude::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
     use wire::proto;
 
-    pub(crate) const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1));
+    const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1));
     const ROUTER6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
     /// What a router with a link of `mtu` bytes says of a tunnel's packet of 1500 bytes from 10.0.0.1 to 10.0.1.1.
-    pub(crate) fn message(port: u16, mtu: u16) -> Vec<u8> {
+    fn message(port: u16, mtu: u16) -> Vec<u8> {
         let mut bytes = vec![3, 4, 0, 0, 0, 0];
         bytes.extend(mtu.to_be_bytes());
         bytes.extend([0x45, 0, 5, 0xdc, 0, 0, 0x40, 0, 63, proto::UDP, 0, 0, 10, 0, 0, 1, 10, 0, 1, 1]);

@@ -1,9 +1,10 @@
 //! Devices that the agent makes, and what it changes of the host's own.
 
 use super::{Agent, Result};
-use crate::receiver::{self, Receiver};
 use crate::remembered::{Mtu, RememberedPort};
+use crate::reordering::{self, ReorderThread};
 use crate::{mtus, rules};
+use agent_api::lacking::{MERGING, RECEIVER};
 use kernel::{cut, gro, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use tracing::info;
@@ -87,8 +88,8 @@ impl Agent {
             };
             if let Err(e) = ready() {
                 problems.push(format!(
-                    "cannot add the device {name}, without which received packets are not merged: {e}; \
-                     set uplink.gro = false to do without"
+                    "cannot add the device {name}, without which {}: {e}; set uplink.gro = false to do without",
+                    MERGING.without
                 ));
             }
             self.remembered.gro.push(name);
@@ -98,29 +99,30 @@ impl Agent {
     }
 
     /// Returns the receiver's device, with the program at which it gives segments back.
-    pub(super) fn follow_receiver(&mut self, problems: &mut Vec<String>) -> Option<(u32, Role)> {
-        let wanted = self.config.reorder.map(receiver::settings);
+    pub(super) fn follow_reordering(&mut self, problems: &mut Vec<String>) -> Option<(u32, Role)> {
+        let wanted = self.config.reorder.map(reordering::settings);
         // Somebody may have removed the device, which the thread notices a little later.
-        let there = kernel::ifindex(receiver::NAME).ok();
-        let fits = |r: &Receiver| r.is_running() && there == Some(r.ifindex()) && Some(r.settings()) == wanted.as_ref();
-        if let Some(old) = self.receiver.take_if(|r| !fits(r)) {
+        let there = kernel::ifindex(reordering::NAME).ok();
+        let fits =
+            |r: &ReorderThread| r.is_running() && there == Some(r.ifindex()) && Some(r.settings()) == wanted.as_ref();
+        if let Some(old) = self.reordering.take_if(|r| !fits(r)) {
             self.attached.forget((old.ifindex(), Role::Drain));
             drop(old);
             info!("receiver: ended");
         }
-        if let (None, Some(settings)) = (&self.receiver, wanted) {
-            match Receiver::start(&self.edge, settings) {
+        if let (None, Some(settings)) = (&self.reordering, wanted) {
+            match ReorderThread::start(&self.edge, settings) {
                 Ok(receiver) => {
-                    let (ifindex, name) = (receiver.ifindex(), receiver::NAME);
+                    let (ifindex, name) = (receiver.ifindex(), reordering::NAME);
                     info!(interface = name, ifindex, "receiver {name} (ifindex {ifindex}): segments are put in order");
                     self.attached.note((ifindex, Role::Drain), name);
-                    self.receiver = Some(receiver);
+                    self.reordering = Some(receiver);
                 }
-                Err(e) => problems.push(format!(
-                    "segments that overtook others are handed on as they come: {e}; set receive.reorder = false to do without"
-                )),
+                Err(e) => {
+                    problems.push(format!("{}: {e}; set receive.reorder = false to do without", RECEIVER.without))
+                }
             }
         }
-        self.receiver.as_ref().map(|receiver| (receiver.ifindex(), Role::Drain))
+        self.reordering.as_ref().map(|receiver| (receiver.ifindex(), Role::Drain))
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn may_run() -> Result<()> {
 pub(super) fn check_operator(config: &Config) -> Result<()> {
     lock::check_bpffs(&config.pins)?; // whoever may write in a place that is wrong does not matter
     check::unmet(config)?.iter().chain(&check::cautions(config)).for_each(|one| warn!("{one}"));
-    Ok(())
+    check::place(&config.socket)
 }
 
 /// libbpf explains on its own what the kernel refuses; that is of interest only if it does refuse.

@@ -10,22 +10,24 @@ use std::time::Duration;
 use tracing::error;
 
 impl Runner {
-    /// Forgets idle flows, a step at a time, so that it takes no more than its share of the time. At the end, looks whether
+    /// Forgets idle flows, a step at a time, so that with the ticks it takes no more than its share of the time. At the end, looks whether
     /// everything is still as it should be: netlink can lose messages.
     pub(super) async fn sweep(&mut self) {
         let before = cpu_time();
         let (mut sweep, mut took) = self.sweep.take().unwrap_or_else(|| {
             self.last_sweep = now();
+            self.budget.begin_sweep();
             Default::default()
         });
         let congestion = self.agent.config.congestion.as_ref();
         let done = self.agent.edge.sweep_on(&mut sweep, monotonic_ns(), SWEEP_STEP, congestion);
         let (end, step) = (now(), cpu_time().saturating_sub(before));
+        let rest = self.budget.swept(step);
         took += step;
         match done {
             Ok(None) => {
                 self.sweep = Some((sweep, took));
-                self.next_sweep = end + SHARE * step;
+                self.next_sweep = end + rest;
                 return;
             }
             Ok(Some(swept)) => {
@@ -35,7 +37,7 @@ impl Runner {
             Err(e) => error!("{e}"),
         }
         let idle = Duration::from_nanos(self.agent.config.flow_idle_ns);
-        let pause = (idle / 8).clamp(Duration::from_secs(1), MAX_PAUSE).max(SHARE * took);
+        let pause = (idle / 8).clamp(Duration::from_secs(1), MAX_PAUSE).max(SHARE * took).max(rest);
         self.next_sweep = end + pause;
         self.look_at_peers();
         if self.agent.expire_mtus() {
@@ -71,7 +73,7 @@ impl Runner {
     pub(super) async fn tick(&mut self) {
         let (start, at, before) = (now(), monotonic_ns(), cpu_time());
         let ticked = self.agent.edge.tick();
-        let pause = SHARE * cpu_time().saturating_sub(before);
+        let pause = self.budget.ticked(cpu_time().saturating_sub(before));
         self.next_tick = start + ticked.as_ref().map_or(Ticked::MOST, |ticked| ticked.pause(at)).max(pause);
         match ticked {
             Ok(ticked) if ticked.full => {

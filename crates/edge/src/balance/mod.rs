@@ -3,7 +3,7 @@
 
 mod table;
 
-#[cfg(feature = "toy")]
+#[cfg(any(test, feature = "toy"))]
 pub use table::TOY;
 pub use table::{AGENTS, CLOVE, CLOVE_INT, ECMP, FLOWCELL, FLOWLET, RANDOM_PATH, SCHEMES};
 
@@ -65,13 +65,14 @@ impl Scheme {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 
-    /// Those that the kernel edge has: nothing tells it of the utilisation of links.
+    /// Those that the kernel edge has.
     pub fn of_kernel() -> impl Iterator<Item = &'static Scheme> {
         SCHEMES.into_iter().filter(|scheme| scheme.is_of_kernel())
     }
 
+    /// Can the kernel edge run it? No switch tells it of the utilisation of links, and it runs no ticks.
     pub fn is_of_kernel(&self) -> bool {
-        !self.keeps.is_some_and(|keeps| keeps.utilisation)
+        !self.keeps.is_some_and(|keeps| keeps.utilisation || keeps.tick.is_some())
     }
 }
 
@@ -427,6 +428,15 @@ mod tests {
         assert_eq!(Scheme::find("hash"), Some(&ECMP));
         assert_eq!(Scheme::find("Flowcell"), None);
         assert_eq!(Parameter::find("flowcell").map(|parameter| parameter.name), Some("threshold"));
+    }
+
+    #[test]
+    fn the_kernel_edge_refuses_utilisation_and_ticks_each_for_itself() {
+        let keeps = |utilisation, tick| Scheme { keeps: Some(Keeps { utilisation, marks: true, tick }), ..TOY };
+        let tick = TOY.keeps.and_then(|keeps| keeps.tick);
+        assert!(tick.is_some());
+        assert!(!keeps(true, None).is_of_kernel() && !keeps(false, tick).is_of_kernel() && !TOY.is_of_kernel());
+        assert!(keeps(false, None).is_of_kernel() && FLOWCELL.is_of_kernel());
     }
 
     #[test]

@@ -220,7 +220,7 @@ pub static AGENTS: &Scheme = &FLOWCELL;
 pub static SCHEMES: [&Scheme; 6] = [&ECMP, &RANDOM_PATH, &FLOWCELL, &FLOWLET, &CLOVE, &CLOVE_INT];
 
 /// Every segment takes the path whose busiest link is least utilised. In no table: for tests of what such schemes are told.
-#[cfg(feature = "toy")]
+#[cfg(any(test, feature = "toy"))]
 pub static TOY: Scheme = Scheme {
     name: "toy",
     about: "the least utilised path for every segment",

@@ -1,4 +1,4 @@
-//! Mirrors of `datapath/limiter.h`.
+//! Mirrors of `datapath/limiter.h` and `datapath/delay.h`.
 
 use std::ffi::c_int;
 
@@ -75,6 +75,18 @@ pub(crate) struct SparseAll {
 }
 const _: () = assert!(size_of::<SparseAll>() == 48);
 
+/// Buckets of a histogram; the last one has no bound.
+pub const BUCKETS: usize = 15;
+
+/// How many segments waited for how long; `counts` is by bucket. `struct sv_delays`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    pub sum_us: u64,
+    pub counts: [u64; BUCKETS],
+}
+const _: () = assert!(size_of::<Delays>() == 128);
+
 extern "C" {
     fn sv_edge_goes_first(
         s: *mut SparseAll,
@@ -88,7 +100,7 @@ extern "C" {
     ) -> c_int;
     fn sv_edge_bulk_flows(s: *const SparseAll) -> u32;
     fn sv_edge_limit_widen(l: *mut Limit, rate: u64);
-    pub(crate) fn sv_edge_delay_count(d: *mut crate::delays::Delays, ns: u64);
+    pub(crate) fn sv_edge_delay_count(d: *mut Delays, ns: u64);
 }
 
 /// `sv_sparse_goes_first` for a segment of `bytes` whose flow has this hash. `rate`: bytes per second; `now`: ns.

@@ -179,6 +179,8 @@ extern "C" {
     fn sv_edge_relay_pay(conf: *const Conf, r: *mut Relay, now: u64, p: *mut Packet);
     fn sv_edge_stamps(conf: *const balance::Conf) -> u32;
     #[cfg(test)]
+    fn sv_edge_keeps(conf: *const balance::Conf) -> std::ffi::c_int;
+    #[cfg(test)]
     fn sv_edge_relay_take(conf: *const Conf, r: *mut Relay, now: u64, news: *mut Feedback) -> std::ffi::c_int;
 }
 
@@ -257,7 +259,7 @@ impl Relay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::balance::Balance;
+    use crate::balance::{Balance, Parameter, SCHEMES};
     use wire::feedback::{CE, UTILISATION};
 
     fn conf(scheme: &str) -> Conf {
@@ -332,6 +334,22 @@ mod tests {
             // The next round starts elsewhere in the ring.
             relay.note(Feedback { kind: CE, path: 9, value: 0 });
             take(&mut relay);
+        }
+    }
+
+    /// Simulator, lab and agent ask the table, and the program in the kernel asks C.
+    #[test]
+    fn the_table_and_c_agree_on_which_schemes_keep_states_of_paths() {
+        let agrees = |balance: Balance| {
+            // SAFETY: reads one configuration, whose mirror asserts the layout.
+            let keeps = unsafe { sv_edge_keeps(&balance.conf(false)) != 0 };
+            assert_eq!(keeps, balance.keeps().is_some(), "{balance}: sv_balance_wants, or `keeps` of the table");
+        };
+        for scheme in SCHEMES {
+            agrees(Balance::new(scheme, |_| None));
+            for set in scheme.parameters {
+                agrees(Balance::new(scheme, |known: &Parameter| (known.name == set.name).then_some(known.most)));
+            }
         }
     }
 

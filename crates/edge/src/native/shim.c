@@ -40,6 +40,7 @@ int sv_edge_relay_take(const struct sv_conf *conf, struct sv_relay *r, u64 now, 
 void sv_edge_relay_arrived(struct sv_relay *r, u16 label, u16 stamp, u64 now);
 void sv_edge_relay_pay(const struct sv_conf *conf, struct sv_relay *r, u64 now, struct sv_packet *p);
 u32 sv_edge_stamps(const struct sv_balance_conf *conf);
+int sv_edge_keeps(const struct sv_balance_conf *conf);
 u64 sv_edge_deadline(const struct sv_vcc_conf *conf, const struct sv_vcc *v);
 u32 sv_edge_window(const struct sv_vcc_conf *conf, const struct sv_vcc *v);
 int sv_edge_due(const struct sv_vcc_conf *conf, const struct sv_vcc *v, u64 now);
@@ -216,6 +217,11 @@ void sv_edge_relay_pay(const struct sv_conf *conf, struct sv_relay *r, u64 now, 
 u32 sv_edge_stamps(const struct sv_balance_conf *conf)
 {
 	return sv_balance_stamps(conf);
+}
+
+int sv_edge_keeps(const struct sv_balance_conf *conf)
+{
+	return sv_balance_keeps(conf);
 }
 
 u16 sv_edge_dctcp_alpha(u16 alpha, u32 total, u32 marked)

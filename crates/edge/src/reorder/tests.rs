@@ -6,7 +6,7 @@ use units::Bytes;
 const WAIT: Time = Time::from_us(500);
 
 /// One flow through an engine. Slots are numbered by arrival.
-struct Receiver {
+struct OneFlow {
     engine: Engine,
     now: Time,
     next_slot: u32,
@@ -15,14 +15,14 @@ struct Receiver {
 /// What `flush` and `timeout` returned: slots by segment.
 type Segments = Vec<Vec<u32>>;
 
-impl Receiver {
+impl OneFlow {
     /// No state yet.
-    fn fresh(config: Config) -> Receiver {
-        Receiver { engine: Engine::new(config), now: Time::ZERO, next_slot: 0 }
+    fn fresh(config: Config) -> OneFlow {
+        OneFlow { engine: Engine::new(config), now: Time::ZERO, next_slot: 0 }
     }
 
-    fn at(config: Config, last: u32, exp: u32) -> Receiver {
-        let mut receiver = Receiver::fresh(config);
+    fn at(config: Config, last: u32, exp: u32) -> OneFlow {
+        let mut receiver = OneFlow::fresh(config);
         assert_eq!(receiver.give(data(last, exp.wrapping_sub(1), exp)), Verdict::Hold);
         assert_eq!(receiver.flush(), [[0]]);
         receiver.next_slot = 0;
@@ -30,12 +30,12 @@ impl Receiver {
         receiver
     }
 
-    fn new() -> Receiver {
-        Receiver::at(Config::default(), 5, 1000)
+    fn new() -> OneFlow {
+        OneFlow::at(Config::default(), 5, 1000)
     }
 
-    fn with(config: Config) -> Receiver {
-        Receiver::at(config, 5, 1000)
+    fn with(config: Config) -> OneFlow {
+        OneFlow::at(config, 5, 1000)
     }
 
     fn give(&mut self, packet: Packet) -> Verdict {
@@ -104,7 +104,7 @@ const NOTHING: Segments = Segments::new();
 #[test]
 fn case_1_same_cell_is_pushed_whatever_is_missing() {
     let pushed = |start, end| {
-        let mut receiver = Receiver::new();
+        let mut receiver = OneFlow::new();
         assert_eq!(receiver.poll(&[data(5, start, end)]), [[0]]);
         receiver
     };
@@ -115,7 +115,7 @@ fn case_1_same_cell_is_pushed_whatever_is_missing() {
 
 #[test]
 fn case_2a_next_cell_in_order() {
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     assert_eq!(receiver.poll(&[data(6, 1000, 2000)]), [[0]]);
     receiver.expect(6, 2000);
     assert_eq!(receiver.counters().gaps_filled, 0, "it was not held");
@@ -123,7 +123,7 @@ fn case_2a_next_cell_in_order() {
 
 #[test]
 fn case_2d_a_gap_before_a_new_cell_is_held_until_filled() {
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     assert_eq!(receiver.poll(&[data(6, 3000, 4000)]), NOTHING);
     receiver.expect(5, 1000);
     receiver.now += Time::from_us(100);
@@ -136,11 +136,11 @@ fn case_2d_a_gap_before_a_new_cell_is_held_until_filled() {
 
 #[test]
 fn case_2b_a_retransmission_with_a_newer_cell() {
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     assert_eq!(receiver.poll(&[data(6, 500, 900)]), [[0]]);
     receiver.expect(6, 1000);
     let overlapping = |literal| {
-        let mut receiver = Receiver::with(Config { literal, ..Config::default() });
+        let mut receiver = OneFlow::with(Config { literal, ..Config::default() });
         assert_eq!(receiver.poll(&[data(6, 500, 1500)]), [[0]]);
         receiver
     };
@@ -151,20 +151,20 @@ fn case_2b_a_retransmission_with_a_newer_cell() {
 #[test]
 fn case_3_a_stale_cell() {
     let stale = |literal| {
-        let mut receiver = Receiver::with(Config { literal, ..Config::default() });
+        let mut receiver = OneFlow::with(Config { literal, ..Config::default() });
         assert_eq!(receiver.poll(&[data(4, 1000, 1500)]), [[0]]);
         receiver
     };
     stale(true).expect(5, 1000);
     stale(false).expect(5, 1500);
-    let mut beyond = Receiver::new();
+    let mut beyond = OneFlow::new();
     assert_eq!(beyond.poll(&[data(4, 2000, 2500)]), [[0]]);
     beyond.expect(5, 1000);
 }
 
 #[test]
 fn fixed_timeout_counts_from_the_first_flush_that_held() {
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     receiver.now = Time::from_us(10);
     assert_eq!(receiver.give(data(6, 3000, 4000)), Verdict::Hold);
     receiver.now = Time::from_us(20);
@@ -181,7 +181,7 @@ fn fixed_timeout_counts_from_the_first_flush_that_held() {
 
 #[test]
 fn both_of_two_contiguous_segments_leave_when_the_first_expires() {
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     assert_eq!(receiver.poll(&[data(6, 3000, 4000)]), NOTHING);
     receiver.now += WAIT / 2;
     assert_eq!(receiver.poll(&[data(7, 4000, 5000)]), NOTHING);
@@ -193,7 +193,7 @@ fn both_of_two_contiguous_segments_leave_when_the_first_expires() {
 
 #[test]
 fn what_precedes_an_expired_segment_leaves_first() {
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     assert_eq!(receiver.poll(&[data(7, 5000, 6000)]), NOTHING);
     receiver.now += WAIT / 2;
     assert_eq!(receiver.poll(&[data(6, 3000, 4000), data(8, 7000, 8000)]), NOTHING);
@@ -204,8 +204,8 @@ fn what_precedes_an_expired_segment_leaves_first() {
     assert_eq!(receiver.timeout(), [[2]]);
 }
 
-fn adaptive() -> Receiver {
-    Receiver::with(Config { timeout: Timeout::ADAPTIVE, ..Config::default() })
+fn adaptive() -> OneFlow {
+    OneFlow::with(Config { timeout: Timeout::ADAPTIVE, ..Config::default() })
 }
 
 #[test]
@@ -263,15 +263,15 @@ fn adaptive_average_stays_within_its_bounds() {
 
 #[test]
 fn sequence_numbers_and_cells_wrap() {
-    let mut receiver = Receiver::at(Config::default(), 5, 0xffff_ff00);
+    let mut receiver = OneFlow::at(Config::default(), 5, 0xffff_ff00);
     assert_eq!(receiver.poll(&[data(6, 0xffff_ff00, 0x100)]), [[0]]);
     receiver.expect(6, 0x100);
 
-    let mut receiver = Receiver::at(Config::default(), 5, 0xffff_ff00);
+    let mut receiver = OneFlow::at(Config::default(), 5, 0xffff_ff00);
     assert_eq!(receiver.poll(&[data(5, 0x10, 0x20), data(5, 0xffff_fff0, 0x08)]), [[1], [0]]);
     receiver.expect(5, 0x20);
 
-    let mut receiver = Receiver::at(Config::default(), u32::MAX, 1000);
+    let mut receiver = OneFlow::at(Config::default(), u32::MAX, 1000);
     assert_eq!(receiver.poll(&[data(0, 2000, 3000)]), NOTHING, "0 is newer than 2^32 - 1, so its gap is held");
     assert_eq!(receiver.poll(&[data(u32::MAX, 1000, 2000)]), [[1], [0]]);
     receiver.expect(0, 3000);
@@ -281,7 +281,7 @@ fn sequence_numbers_and_cells_wrap() {
 fn packets_of_one_cell_merge_into_two_segments() {
     let packet = |i: u32| data(5, 1000 + 100 * i, 1100 + 100 * i);
     let order = [0, 1, 2, 5, 3, 6, 4, 7, 8];
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     let segments = receiver.poll(&order.map(packet));
     let numbers: Vec<Vec<u32>> =
         segments.iter().map(|s| s.iter().map(|slot| order[*slot as usize]).collect()).collect();
@@ -293,7 +293,7 @@ fn packets_of_one_cell_merge_into_two_segments() {
 fn unlike_packets_do_not_merge() {
     let segments_with = |change: &dyn Fn(Packet) -> Packet| {
         let (first, second) = (data(5, 1000, 1100), change(data(5, 1100, 1200)));
-        Receiver::new().poll(&[first, second]).len()
+        OneFlow::new().poll(&[first, second]).len()
     };
     assert_eq!(segments_with(&|p| p), 1);
     assert_eq!(segments_with(&|p| Packet { cell: 6, ..p }), 2);
@@ -302,23 +302,23 @@ fn unlike_packets_do_not_merge() {
     assert_eq!(segments_with(&|p| flagged(p, tcp::ECE)), 2);
     assert_eq!(segments_with(&|p| Packet { seq: 1101, ..p }), 2);
     assert_eq!(segments_with(&|p| flagged(p, tcp::PSH)), 1, "PSH ends a segment, but belongs to it");
-    assert_eq!(Receiver::new().poll(&[flagged(data(5, 1000, 1100), tcp::PSH), data(5, 1100, 1200)]).len(), 2);
+    assert_eq!(OneFlow::new().poll(&[flagged(data(5, 1000, 1100), tcp::PSH), data(5, 1100, 1200)]).len(), 2);
 }
 
 #[test]
 fn segments_stop_at_64_kib() {
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     let packets = [data(5, 1000, 34_000), data(5, 34_000, 66_536), data(5, 66_536, 66_537)];
     assert_eq!(receiver.poll(&packets), [vec![0, 1], vec![2]]);
 }
 
 #[test]
 fn duplicates_are_pushed_once_each_and_never_join() {
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     let packet = data(5, 1000, 1100);
     assert_eq!(receiver.poll(&[packet, packet, packet]), [[0], [1], [2]]);
     receiver.expect(5, 1100);
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     let held = data(6, 3000, 3100);
     assert_eq!(receiver.poll(&[held, held]), NOTHING);
     assert_eq!(receiver.poll(&[data(5, 1000, 3000)]), [[2], [0], [1]]);
@@ -333,7 +333,7 @@ fn what_cannot_be_reordered_is_forwarded() {
         Packet { payload: 0, ..packet },
         Packet { truncated: 1, ..packet },
     ] {
-        let mut receiver = Receiver::new();
+        let mut receiver = OneFlow::new();
         assert_eq!(receiver.give(unrepairable), Verdict::Forward);
         assert_eq!(receiver.flush(), NOTHING);
         receiver.expect(5, 1000);
@@ -343,14 +343,14 @@ fn what_cannot_be_reordered_is_forwarded() {
 #[test]
 fn a_segment_around_the_number_space_is_survived() {
     // "End before start": more payload than half of the sequence numbers.
-    let mut receiver = Receiver::with(Config { flow_bytes: Bytes(u64::MAX), ..Config::default() });
+    let mut receiver = OneFlow::with(Config { flow_bytes: Bytes(u64::MAX), ..Config::default() });
     assert_eq!(receiver.poll(&[data(6, 1000, 999)]), [[0]]);
     assert!(!receiver.engine.is_holding(0));
 }
 
 #[test]
 fn a_flow_begins_with_the_first_segment_seen() {
-    let mut receiver = Receiver::fresh(Config::default());
+    let mut receiver = OneFlow::fresh(Config::default());
     assert_eq!(receiver.poll(&[data(9, 7000, 8000)]), [[0]]);
     receiver.expect(9, 8000);
 }
@@ -361,7 +361,7 @@ fn syn(seq: u32, cell: u32) -> Packet {
 
 #[test]
 fn a_syn_sets_what_is_expected() {
-    let mut receiver = Receiver::fresh(Config::default());
+    let mut receiver = OneFlow::fresh(Config::default());
     assert_eq!(receiver.give(syn(u32::MAX, 3)), Verdict::Forward);
     receiver.expect(3, 0);
     assert_eq!(receiver.poll(&[data(4, 1000, 2000)]), NOTHING);
@@ -377,14 +377,14 @@ fn a_syn_sets_what_is_expected() {
 #[test]
 fn urgent_packets_leave_at_once_after_what_is_in_order() {
     for flag in [tcp::FIN, tcp::RST, tcp::URG] {
-        let mut receiver = Receiver::new();
+        let mut receiver = OneFlow::new();
         receiver.give(data(5, 1000, 1100));
         receiver.give(data(6, 3000, 3100));
         assert_eq!(receiver.give(flagged(data(5, 1100, 1200), flag)), Verdict::Hold);
         assert_eq!(receiver.released(), [[0], [2]], "the gap is still held");
         receiver.expect(5, 1200 + u32::from(flag == tcp::FIN));
     }
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     receiver.give(data(5, 1000, 1100));
     assert_eq!(receiver.give(data(5, 1100, 1100)), Verdict::Hold, "a pure ACK");
     assert_eq!(receiver.released(), [[0], [1]]);
@@ -393,7 +393,7 @@ fn urgent_packets_leave_at_once_after_what_is_in_order() {
 
 #[test]
 fn an_urgent_packet_in_order_counts_and_one_beyond_a_gap_does_not() {
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     assert_eq!(receiver.give(flagged(data(6, 1000, 2000), tcp::URG)), Verdict::Forward);
     receiver.expect(6, 2000);
     assert_eq!(receiver.give(flagged(data(8, 5000, 6000), tcp::FIN)), Verdict::Forward);
@@ -403,7 +403,7 @@ fn an_urgent_packet_in_order_counts_and_one_beyond_a_gap_does_not() {
 
 #[test]
 fn excess_of_one_flow_is_pushed_in_order() {
-    let mut receiver = Receiver::with(Config { flow_bytes: Bytes(2500), ..Config::default() });
+    let mut receiver = OneFlow::with(Config { flow_bytes: Bytes(2500), ..Config::default() });
     assert_eq!(receiver.poll(&[data(7, 5000, 6000), data(6, 3000, 4000)]), NOTHING);
     assert_eq!(receiver.give(data(8, 8000, 9000)), Verdict::Hold);
     assert_eq!(receiver.released(), [[1], [0]]);
@@ -416,7 +416,7 @@ fn excess_of_one_flow_is_pushed_in_order() {
 
 #[test]
 fn in_order_data_of_a_long_poll_is_no_excess() {
-    let mut receiver = Receiver::with(Config { flow_bytes: Bytes(2500), ..Config::default() });
+    let mut receiver = OneFlow::with(Config { flow_bytes: Bytes(2500), ..Config::default() });
     assert_eq!(receiver.poll(&[data(7, 5000, 6000)]), NOTHING);
     for start in [1000, 2000, 3000] {
         receiver.give(data(5, start, start + 1000));
@@ -441,7 +441,7 @@ fn slots_are_bounded_over_all_flows() {
 
 #[test]
 fn segments_per_flow_are_bounded() {
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     for i in 0..Config::MAX_SEGMENTS as u32 {
         receiver.give(data(6, 3000 + 2 * i, 3001 + 2 * i));
     }
@@ -452,7 +452,7 @@ fn segments_per_flow_are_bounded() {
 
 #[test]
 fn restart_releases_and_forgets() {
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     assert_eq!(receiver.poll(&[data(6, 3000, 4000)]), NOTHING);
     receiver.engine.restart(0);
     assert_eq!(receiver.released(), [[0]]);
@@ -465,7 +465,7 @@ fn restart_releases_and_forgets() {
 
 #[test]
 fn a_deadline_is_known_even_amid_a_poll() {
-    let mut receiver = Receiver::new();
+    let mut receiver = OneFlow::new();
     receiver.give(data(6, 3000, 4000));
     receiver.give(data(5, 1000, 1000));
     assert_eq!(receiver.engine.poll_timeout(), Some(WAIT));
@@ -473,7 +473,7 @@ fn a_deadline_is_known_even_amid_a_poll() {
 
 #[test]
 fn a_zero_timeout_releases_at_the_next_call() {
-    let mut receiver = Receiver::with(Config { timeout: Timeout::Fixed(Time::ZERO), ..Config::default() });
+    let mut receiver = OneFlow::with(Config { timeout: Timeout::Fixed(Time::ZERO), ..Config::default() });
     assert_eq!(receiver.poll(&[data(6, 3000, 4000)]), NOTHING);
     assert_eq!(receiver.engine.poll_timeout(), Some(Time::ZERO));
     assert_eq!(receiver.timeout(), [[0]]);

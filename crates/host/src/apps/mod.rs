@@ -174,6 +174,7 @@ impl<'a> Apps<'a> {
             segments_received: 0,
             paths_used: 0,
             handshake: None,
+            request: self.transport.net.experiment.workloads[usize::from(spec.class)].request_of(&spec),
         });
         let workload = &self.transport.net.experiment.workloads[usize::from(spec.class)];
         if let Some(at) = workload.until.filter(|_| spec.size.is_none()) {

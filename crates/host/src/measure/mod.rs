@@ -9,8 +9,9 @@ mod estimate;
 mod fairness;
 mod hidden;
 mod ideal;
+mod metric;
 mod quantile;
-mod server;
+mod requests;
 mod share;
 mod slowdown;
 mod steady;
@@ -21,15 +22,13 @@ mod tests;
 mod weighted;
 mod windows;
 
+pub use crate::delays::Delays;
 pub use curve::cdf_points;
 pub use estimate::{across_seeds, difference, estimate, jackknife, Across, Estimate};
 pub use fairness::jain;
 pub use ideal::ideal_fct;
+pub use metric::{Metric, Refusal, Summary};
 pub use quantile::{Quantile, Samples, TooFew};
-pub use server::Delays;
 pub use slowdown::{Bucket, Buckets};
-pub use summary::{
-    fct_ms, slowdowns, summarise, summarise_pooled, throughput_gbps, throughputs_gbps, Metric, Refusal, Summary,
-    RESERVED,
-};
+pub use summary::{fct_ms, slowdowns, summarise, summarise_pooled, throughput_gbps, throughputs_gbps, RESERVED};
 pub use weighted::TimeWeighted;

@@ -1,39 +1,17 @@
 //! The named metrics of one run, as `docs/metrics.md` lists them.
 
+mod edges;
+mod network;
+
+use super::requests::requests;
 use super::share::settled_s;
 use super::steady::steady;
 use super::steps::{steps, Steps};
-use super::{jain, windows, Buckets, Delays, Quantile, Samples};
-use crate::outcome::{FlowRecord, HostRecord, Outcome, PortRecord};
-use edge::fastlane::Counters as FastLane;
-use edge::hygenicc::Counters as Hygenicc;
+use super::{jain, Buckets, Quantile, Samples, Summary};
+use crate::outcome::{FlowRecord, Outcome};
+use edges::{congestion, fastlane, limiter, tenants};
+use network::{per_million, ports, servers};
 use units::Time;
-
-/// A named number; docs/metrics.md lists the names.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Metric {
-    /// Dotted, such as `mice.fct_ms.p99`.
-    pub name: String,
-    /// Infinite for a percentile that falls among unfinished flows.
-    pub value: f64,
-    pub unit: &'static str,
-}
-
-/// A percentile that the samples could not carry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    pub name: String,
-    pub samples: u64,
-    pub needed: u64,
-}
-
-/// The metrics of a run, in a fixed order. A metric without samples is absent.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct Summary {
-    pub metrics: Vec<Metric>,
-    /// Percentiles left out because there were too few samples.
-    pub refused: Vec<Refusal>,
-}
 
 /// First parts of metric names that are not a workload's; workloads may not be called so.
 pub const RESERVED: &[&str] = &[
@@ -63,55 +41,6 @@ pub const RESERVED: &[&str] = &[
 const SMALL: u64 = 100_000;
 /// Flows above this size, and those without an end, have a throughput; the Presto paper's elephants in section 6.
 const LARGE: u64 = 1_000_000;
-
-/// Octets of the shortest frame on the wire, with preamble and gap.
-const LEAST_FRAME: f64 = 84.0;
-
-const TAIL: [(&str, Quantile); 5] = [
-    ("p50", Quantile::P50),
-    ("p90", Quantile::P90),
-    ("p95", Quantile::P95),
-    ("p99", Quantile::P99),
-    ("p999", Quantile::P999),
-];
-
-impl Summary {
-    pub fn get(&self, name: &str) -> Option<f64> {
-        self.metrics.iter().find(|m| m.name == name).map(|m| m.value)
-    }
-
-    fn put(&mut self, name: impl Into<String>, value: f64, unit: &'static str) {
-        self.metrics.push(Metric { name: name.into(), value, unit });
-    }
-
-    fn put_all(&mut self, prefix: &str, values: &[f64], unit: &'static str, which: &[&str]) {
-        let n = values.len() as f64;
-        for &which in which.iter().filter(|_| !values.is_empty()) {
-            let value = match which {
-                "min" => values.iter().copied().fold(f64::INFINITY, f64::min),
-                "max" => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-                _ => values.iter().sum::<f64>() / n,
-            };
-            self.put(format!("{prefix}.{which}"), value, unit);
-        }
-    }
-
-    fn put_tail(&mut self, prefix: &str, samples: &Samples, unit: &'static str) {
-        if samples.count() == 0 {
-            return;
-        }
-        if let Some(mean) = samples.mean_finished() {
-            self.put(format!("{prefix}.mean_finished"), mean, unit);
-        }
-        for (suffix, q) in TAIL {
-            let name = format!("{prefix}.{suffix}");
-            match samples.percentile(q) {
-                Ok(value) => self.put(name, value, unit),
-                Err(few) => self.refused.push(Refusal { name, samples: few.have, needed: few.need }),
-            }
-        }
-    }
-}
 
 /// The metrics of one run. `names[i]` names workload i; workloads of one name are condensed together. Flows of bounded
 /// size count if they start at or after `warmup`.
@@ -180,6 +109,7 @@ fn workload(
             }
         }
     }
+    put_requests(summary, name, outcomes, warmup, of_name);
     let large = |f: &FlowRecord| of_name(f) && f.size.is_none_or(|s| s > LARGE);
     let throughput = throughputs_gbps(outcomes, warmup, &large);
     summary.put_all(&format!("{name}.throughput_gbps"), &throughput, "Gbps", &["mean", "min", "max"]);
@@ -199,6 +129,24 @@ fn workload(
     let paths: Vec<f64> =
         flows(outcomes).filter(|f| of_name(f) && f.paths_used > 0).map(|f| f64::from(f.paths_used)).collect();
     summary.put_all(&format!("{name}.paths_used"), &paths, "count", &["mean", "max"]);
+}
+
+/// Rounds of answers to one host, where the workload has any.
+fn put_requests(
+    summary: &mut Summary,
+    name: &str,
+    outcomes: &[&Outcome],
+    warmup: Time,
+    which: &dyn Fn(&FlowRecord) -> bool,
+) {
+    let Some(found) = requests(outcomes, which, warmup) else { return };
+    let runs = outcomes.len() as f64;
+    summary.put(format!("{name}.requests"), found.times.count() as f64 / runs, "count");
+    summary.put(format!("{name}.requests.unfinished"), found.times.unfinished() as f64 / runs, "count");
+    summary.put_tail(&format!("{name}.request_ms"), &found.times, "ms");
+    if let Some(rate) = found.gbps {
+        summary.put(format!("{name}.request_gbps"), rate, "Gbps");
+    }
 }
 
 /// Connections that lost a SYN or its answer, and those that were not set up in the end, a run.
@@ -331,97 +279,6 @@ fn totals(summary: &mut Summary, outcomes: &[&Outcome], warmup: Time) {
     summary.put("all.timeouts", per_run(&|f| u64::from(f.timeouts)), "count");
 }
 
-/// What FastLane's notifications cost, where switches sent any.
-fn notifications(summary: &mut Summary, outcomes: &[&Outcome]) {
-    let ports = || outcomes.iter().flat_map(|outcome| &outcome.ports);
-    let sum = |of: &dyn Fn(&PortRecord) -> u64| ports().map(of).sum::<u64>();
-    let (sent, dropped) = (sum(&|p| p.notifications.tx_packets), sum(&|p| p.notifications.dropped_packets));
-    if sent + dropped == 0 {
-        return;
-    }
-    summary.put("notify.dropped_per_million", per_million(dropped, sent + dropped), "ppm");
-    let share = per_million(sum(&|p| p.notifications.tx_bytes), sum(&|p| p.tx_bytes).max(1));
-    summary.put("notify.bytes_per_million", share, "ppm");
-    let queue = ports().map(|p| p.notifications.queue_max).max().unwrap_or(0);
-    summary.put("notify.queue_max_bytes", queue as f64, "B");
-    let drops_at = |last: bool| {
-        let all = outcomes.iter().flat_map(|o| o.ports.iter().map(move |p| (o, p)));
-        all.filter(|(o, p)| of_switch(o, p) && (!last || !inter_switch(o, p)))
-            .map(|(_, p)| p.dropped_packets)
-            .sum::<u64>()
-    };
-    if drops_at(false) > 0 {
-        summary.put("notify.drops_at_last_hop", drops_at(true) as f64 / drops_at(false) as f64, "ratio");
-    }
-}
-
-/// Hosts that take their time, and switches that quench sources.
-fn servers(summary: &mut Summary, outcomes: &[&Outcome]) {
-    let mut delays = Delays::default();
-    outcomes.iter().for_each(|o| delays.join(&o.server_delays));
-    for (name, share) in [("p50", 0.5), ("p99", 0.99), ("p999", 0.999)] {
-        if let Some(us) = delays.quantile(share) {
-            summary.put(format!("server.delay_us.{name}"), us as f64, "us");
-        }
-    }
-    let quenches: u64 = outcomes.iter().map(|o| o.quenches).sum();
-    if quenches > 0 {
-        summary.put("quench.messages", quenches as f64 / outcomes.len() as f64, "count");
-    }
-}
-
-/// The port's link joins two switches: host i has link i.
-fn inter_switch(outcome: &Outcome, port: &PortRecord) -> bool {
-    port.link as usize >= outcome.hosts.len()
-}
-
-/// The port belongs to a switch: on a host's link that is the direction back, towards the host.
-fn of_switch(outcome: &Outcome, port: &PortRecord) -> bool {
-    inter_switch(outcome, port) || !port.forward
-}
-
-fn ports(summary: &mut Summary, outcomes: &[&Outcome]) {
-    let mut dropped = 0u64;
-    let mut carried = 0u64;
-    let (mut marked, mut sent, mut worst) = (0u64, 0u64, 0.0f64);
-    let (mut queue_mean, mut queue_max, mut utilisation) = (Vec::new(), 0u64, Vec::new());
-    for outcome in outcomes {
-        carried += outcome.hosts.iter().map(|h| h.rx_packets).sum::<u64>();
-        dropped += outcome.hosts.iter().map(|h| h.rx_ring_drops).sum::<u64>() + outcome.lost_packets;
-        for port in &outcome.ports {
-            dropped += port.dropped_packets;
-            if of_switch(outcome, port) {
-                marked += port.marked_packets;
-                sent += port.tx_packets;
-                let arrived = port.dropped_packets + port.tx_packets;
-                worst = worst.max(per_million(port.dropped_packets, arrived.max(1)));
-                queue_mean.push(port.queue_mean_bytes / 1e3);
-                queue_max = queue_max.max(port.queue_max_bytes);
-            }
-            if inter_switch(outcome, port) {
-                utilisation.push(port.utilisation);
-            }
-        }
-    }
-    if carried + dropped > 0 {
-        summary.put("loss.packets_per_million", per_million(dropped, carried + dropped), "ppm");
-    }
-    if sent > 0 {
-        summary.put("loss.worst_port_per_million", worst, "ppm");
-        summary.put("ecn.marked_per_million", per_million(marked, sent), "ppm");
-    }
-    notifications(summary, outcomes);
-    if !queue_mean.is_empty() {
-        summary.put("queue.max_kb", queue_max as f64 / 1e3, "KB");
-        summary.put_all("queue.mean_kb", &queue_mean, "KB", &["mean", "max"]);
-    }
-    summary.put_all("link.utilisation", &utilisation, "ratio", &["mean", "min", "max"]);
-}
-
-fn per_million(part: u64, whole: u64) -> f64 {
-    part as f64 * 1e6 / whole as f64
-}
-
 fn receivers(summary: &mut Summary, outcomes: &[&Outcome], warmup: Time) {
     let runs = outcomes.len() as f64;
     let later = |&&(at, _, _): &&(Time, u32, Time)| at >= warmup;
@@ -460,105 +317,4 @@ fn receivers(summary: &mut Summary, outcomes: &[&Outcome], warmup: Time) {
         summary.put_all("cpu.tx", &tx, "ratio", &["mean", "max"]);
         summary.put_all("cpu.rx", &rx, "ratio", &["mean", "max"]);
     }
-}
-
-/// The edge's congestion control of guests.
-fn congestion(summary: &mut Summary, outcomes: &[&Outcome]) {
-    let per_run = |of: &dyn Fn(&edge::CongestionCounters) -> u64| {
-        let sum: u64 = outcomes.iter().flat_map(|o| &o.hosts).map(|h| of(&h.congestion)).sum();
-        sum as f64 / outcomes.len() as f64
-    };
-    let reports = per_run(&|c| c.packs_sent + c.facks_sent);
-    if reports > 0.0 {
-        summary.put("congestion.packs", per_run(&|c| c.packs_sent), "count");
-        summary.put("congestion.facks", per_run(&|c| c.facks_sent), "count");
-        summary.put("congestion.windows_lowered", per_run(&|c| c.windows_lowered), "count");
-        summary.put("congestion.policed_segments", per_run(&|c| c.policed_segments), "count");
-        summary.put("congestion.timeouts", per_run(&|c| c.timeouts), "count");
-    }
-    let windows = windows::windows(outcomes);
-    let samples = windows.errors.len();
-    if samples == 0 {
-        return;
-    }
-    summary.put("window.limiting_share", windows.limiting as f64 / samples as f64, "ratio");
-    summary.put_all("window.edge_kb", &windows.edge_kb, "KB", &["mean", "min", "max"]);
-    summary.put_all("window.guest_swing", &windows.swings, "ratio", &["min"]);
-    summary.put_all("window.correlation", &windows.correlations, "ratio", &["mean", "min"]);
-    summary.put_tail("window.error", &Samples::new(windows.errors, 0), "ratio");
-    summary.put_all("window.error_100ms", &windows.smooth_errors, "ratio", &["mean", "max"]);
-}
-
-/// Limiters between edge and NIC.
-fn limiter(summary: &mut Summary, outcomes: &[&Outcome]) {
-    let delays = outcomes.iter().flat_map(|o| &o.limiter_delays).map(|delay| delay.as_us_f64());
-    let delays = Samples::new(delays, 0);
-    if delays.count() == 0 {
-        return;
-    }
-    summary.put_tail("limiter.delay_us", &delays, "us");
-    let backlogs: Vec<f64> = outcomes.iter().flat_map(|o| &o.limiter_backlogs).map(|&b| f64::from(b) / 1e3).collect();
-    summary.put_all("limiter.backlog_kb", &backlogs, "KB", &["mean"]);
-    let most = outcomes.iter().map(|o| o.limiter_backlog_max).max().unwrap_or(0);
-    summary.put("limiter.backlog_max_kb", most as f64 / 1e3, "KB");
-    let per_run = |of: &dyn Fn(&HostRecord) -> u64| {
-        outcomes.iter().flat_map(|o| &o.hosts).map(of).sum::<u64>() as f64 / outcomes.len() as f64
-    };
-    summary.put("limiter.drops", per_run(&|h| h.limiter_drops), "count");
-    summary.put("limiter.segments_marked", per_run(&|h| h.limiter.segments_marked), "count");
-    summary.put("limiter.acks_marked", per_run(&|h| h.limiter.acks_marked), "count");
-    summary.put("limiter.windows_cut", per_run(&|h| h.limiter.windows_cut), "count");
-}
-
-/// What HyGenICC did to guests' segments.
-fn tenants(summary: &mut Summary, outcomes: &[&Outcome]) {
-    let per_run = |of: &dyn Fn(&Hygenicc) -> u64| {
-        outcomes.iter().flat_map(|o| &o.hosts).map(|h| of(&h.hygenicc)).sum::<u64>() as f64 / outcomes.len() as f64
-    };
-    if outcomes.iter().flat_map(|o| &o.hosts).all(|h| h.hygenicc == Hygenicc::default()) {
-        return;
-    }
-    summary.put("tenants.drops", per_run(&|h| h.dropped_segments), "count");
-    summary.put("tenants.delayed", per_run(&|h| h.delayed_segments), "count");
-    summary.put("tenants.refused", per_run(&|h| h.refused_segments), "count");
-    summary.put("tenants.marks_counted", per_run(&|h| h.marks_counted), "count");
-    summary.put("tenants.marks_heard", per_run(&|h| h.marks_heard), "count");
-    let feedback = per_run(&|h| h.feedback_sent);
-    summary.put("tenants.feedback_packets", feedback, "count");
-    let sent = outcomes.iter().flat_map(|o| o.ports.iter().filter(|p| !of_switch(o, p))).map(|p| p.tx_bytes);
-    let sent = sent.sum::<u64>() as f64 / outcomes.len() as f64;
-    if sent > 0.0 {
-        summary.put("tenants.feedback_bytes_per_million", feedback * LEAST_FRAME * 1e6 / sent, "ppm");
-    }
-}
-
-/// What edges did about notifications. Each that arrived counts once in those of the second half.
-fn fastlane(summary: &mut Summary, outcomes: &[&Outcome]) {
-    let all = || outcomes.iter().flat_map(|o| &o.hosts).map(|h| &h.fastlane);
-    let per_run = |of: fn(&FastLane) -> u64| all().map(of).sum::<u64>() as f64 / outcomes.len() as f64;
-    if all().all(|counters| *counters == FastLane::default()) {
-        return;
-    }
-    type Count = fn(&FastLane) -> u64;
-    let counts: [(&str, Count); 14] = [
-        ("notifications", |c| c.notifications),
-        ("resent_later", |c| c.resent_later),
-        ("suppressed", |c| c.suppressed),
-        ("resent", |c| c.resent),
-        ("told", |c| c.told),
-        ("left", |c| c.left),
-        ("postponed", |c| c.postponed),
-        ("ignored.untracked", |c| c.untracked),
-        ("ignored.empty", |c| c.empty),
-        ("ignored.acked", |c| c.acked),
-        ("ignored.outside", |c| c.outside),
-        ("ignored.stale", |c| c.stale),
-        ("ignored.repeated", |c| c.repeated),
-        ("ignored.unkept", |c| c.unkept),
-    ];
-    for (name, of) in counts {
-        summary.put(format!("fastlane.{name}"), per_run(of), "count");
-    }
-    let most = all().map(|c| c.store_max).max().unwrap_or(0);
-    summary.put("fastlane.store_max_kb", most as f64 / 1e3, "KB");
 }

@@ -51,6 +51,24 @@ fn completion_times_with_unfinished_flows() {
 }
 
 #[test]
+fn rounds_of_answers_have_times_and_throughput_beside_those_of_their_flows() {
+    let answer = |round, finish: Option<u64>| FlowRecord {
+        request: Some(round),
+        ..flow(0, Some(500_000), MS * 5, finish.map(|ms| MS * ms))
+    };
+    let flows = vec![answer(0, Some(6)), answer(0, Some(9)), answer(1, Some(7)), answer(1, None)];
+    let s = of(&ended(flows), Time::ZERO);
+    near(&s, "mice.requests", 2.0);
+    near(&s, "mice.requests.unfinished", 1.0);
+    near(&s, "mice.request_ms.mean_finished", 4.0);
+    near(&s, "mice.request_ms.p50", 4.0);
+    near(&s, "mice.request_gbps", 2.0);
+    assert_eq!(s.get("elephants.requests"), None);
+    let alone = of(&ended(vec![flow(0, Some(1), MS, None)]), Time::ZERO);
+    assert_eq!((alone.get("mice.requests"), alone.get("mice.request_gbps")), (None, None), "no answers");
+}
+
+#[test]
 fn flows_of_the_warm_up_have_no_completion_time_but_are_not_lost() {
     let flows = vec![flow(0, Some(1), MS, None), flow(0, Some(1), MS * 20, Some(MS * 22))];
     let s = of(&ended(flows), MS * 10);

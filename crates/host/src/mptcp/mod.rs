@@ -8,11 +8,9 @@
 //! subflow's ACK that they caused; a slow subflow that holds up the window is not penalised; subflows are opened together
 //! once the first is established, and closed together.
 
-mod group;
 mod stream;
 
 use crate::tcp::cc::Algorithm;
-pub(crate) use group::Group;
 pub(crate) use stream::Stream;
 
 /// Guests speak MPTCP.

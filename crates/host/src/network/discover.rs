@@ -7,10 +7,9 @@
 use super::Network;
 use crate::clock::Event;
 use crate::connection::{REPLY, TRACE};
-use crate::control::GUESSED;
 use crate::experiment::{address, Experiment};
 use crate::outcome::Discovered;
-use crate::ports;
+use crate::ports::{self, GUESSED};
 use discovery::{Binding, Discovery, Probe};
 use edge::Rebound;
 use fabric::{Packet, PacketId, PortId, PORT_LABELS};

@@ -10,10 +10,11 @@ mod parts;
 mod rx;
 mod server;
 mod tx;
+mod windows;
 
 use crate::clock::{Clock, Event, Owner};
+use crate::delays::Delays;
 use crate::experiment::{EdgeConfig, Experiment, Limiter};
-use crate::measure::Delays;
 use crate::ports;
 use edge::limiter::Standing;
 use edge::shape::Htb;
@@ -21,7 +22,6 @@ use edge::Edge;
 use fabric::{Fabric, Packet};
 pub(crate) use host::{Host, InNic};
 pub(crate) use parts::work;
-pub use parts::Windows;
 use sim::{Fired, NodeId, Purpose, Scheduler, Stream};
 use units::Time;
 

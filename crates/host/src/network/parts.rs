@@ -3,8 +3,10 @@
 //! What concerns the whole network (failures, samples, the bounds of the measured part) happens between windows, when nobody
 //! else holds a part. In a network that is not cut the same calls go to the one fabric.
 
+use super::windows::Sharing;
 use super::Network;
 use crate::clock::Event;
+use crate::outcome::Windows;
 use fabric::{Border, Captured, Cut, Fabric, NotifyStats, Part, PortId, PortStats};
 use sim::{Crew, Done};
 use std::sync::Arc;
@@ -20,22 +22,7 @@ pub(crate) struct Elsewhere {
     next: Time,
     posted: Time,
     pub(crate) windows: Windows,
-}
-
-/// What the windows of a run held: enough to tell how far more threads would help.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Windows {
-    /// Parts, that of the hosts included; zero: the run had one thread.
-    pub parts: usize,
-    pub lookahead: Time,
-    pub windows: u64,
-    /// Events of the part that has all hosts, and of the others.
-    pub hosts_part_events: u64,
-    pub other_events: u64,
-    /// Events of the busiest of the others in each window, summed.
-    pub busiest_other_events: u64,
-    /// Why the run had one thread although it was given more.
-    pub refused: Option<String>,
+    sharing: Sharing,
 }
 
 /// What a thread does with a part of switches in a window.
@@ -54,10 +41,11 @@ impl Network<'_> {
         }
         let cut = Cut::new(&self.experiment.topology, threads)?;
         let (border, parts) = self.fabric.split(&cut);
-        let windows = Windows { parts: parts.len() + 1, lookahead: cut.lookahead(), ..Windows::default() };
+        let windows = Windows { parts: parts.len() + 1, threads, lookahead: cut.lookahead(), ..Windows::default() };
         let crew = Arc::new(Crew::new(parts));
         let (next, posted) = (Time::ZERO, Time::MAX);
-        self.elsewhere = Some(Elsewhere { crew: crew.clone(), cut, border, next, posted, windows });
+        self.elsewhere =
+            Some(Elsewhere { crew: crew.clone(), cut, border, next, posted, windows, sharing: Sharing::default() });
         Ok(crew)
     }
 
@@ -88,16 +76,7 @@ impl Network<'_> {
     pub(crate) fn end_window(&mut self, next: Time, own: u64) {
         let Some(there) = &mut self.elsewhere else { return };
         there.next = next;
-        let (mut all, mut most) = (0, 0);
-        for load in there.crew.loads() {
-            all += u64::from(load);
-            most = most.max(u64::from(load));
-        }
-        let windows = &mut there.windows;
-        windows.windows += 1;
-        windows.hosts_part_events += own;
-        windows.other_events += all;
-        windows.busiest_other_events += most;
+        there.sharing.add(&mut there.windows, own, there.crew.loads().map(u64::from));
     }
 
     /// Does something with the fabric that has the node which a port leaves.

@@ -1,7 +1,7 @@
 //! Settings that an operator makes by sysctl and socket option, with the defaults of Linux.
 
-use crate::tcp::cc::Algorithm;
-use crate::tcp::{fastlane, pfabric};
+use crate::tcp::algorithm::Algorithm;
+use crate::tcp::options::{FastLane, PFabric};
 use units::Time;
 
 /// How lost segments are found and repaired.
@@ -13,7 +13,7 @@ pub enum Recovery {
     Sack,
     /// Time-based loss detection with tail loss probes (RFC 8985).
     Rack,
-    /// SACK tells what has arrived, and only the timer what is lost ([`pfabric`]).
+    /// SACK tells what has arrived, and only the timer what is lost ([`crate::tcp::pfabric`]).
     Timer,
 }
 
@@ -118,9 +118,9 @@ pub struct Config {
     /// cancels its own (Linux before 4.18).
     pub dctcp_cancels_ack: bool,
     /// Uses notifications of dropped packets instead of duplicate ACKs; needs [`Recovery::NewReno`] and a fabric that sends them.
-    pub fastlane: Option<fastlane::Options>,
+    pub fastlane: Option<FastLane>,
     /// Ranks packets and uses nothing but a fixed timer, which is `rto_min`; needs [`Recovery::Timer`], and switches that rank.
-    pub pfabric: Option<pfabric::Options>,
+    pub pfabric: Option<PFabric>,
     /// Lowers its window on ICMP Source Quench as on an ECN echo, and resends nothing.
     pub quench: bool,
 }

@@ -157,6 +157,17 @@ mod tests {
     }
 
     #[test]
+    fn without_the_rule_what_has_arrived_beyond_the_first_outstanding_byte_holds_it_back_until_a_timeout() {
+        let mut table = table(2);
+        table.sent(6000);
+        table.dropped(3000, 4000, 2 * MSS, MSS, Slowdown::ByRetries);
+        // The retransmission has arrived, but ACKs stay at the hole before it.
+        assert!(!table.acked(3000));
+        assert_eq!(table.next_within(3000), None, "all that may be in the network is");
+        assert_eq!(table.next(3000), Some((3000, 4000)));
+    }
+
+    #[test]
     fn a_repeated_notification_changes_nothing_and_a_forger_fills_no_memory() {
         let mut table = table(20);
         table.dropped(5000, 6000, 20 * MSS, MSS, Slowdown::ByRetries);

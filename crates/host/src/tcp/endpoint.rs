@@ -1,7 +1,7 @@
 //! One end of a connection: the handshake, and the two halves tied together.
 
 use crate::tcp::ecn::{Ecn, Mark};
-use crate::tcp::fastlane::{count_of, Notification};
+use crate::tcp::fastlane::Notification;
 use crate::tcp::recovery::timestamp;
 use crate::tcp::segment::{flags, origin, unwrap_seq, Segment};
 use crate::tcp::transmit::Outgoing;
@@ -194,10 +194,8 @@ impl Endpoint {
     /// A switch has dropped a packet that this endpoint sent; without [`Config::fastlane`] the call does nothing.
     #[inline(never)]
     pub fn on_notification(&mut self, notification: &Notification) {
-        if self.config.fastlane.is_none() {
-            return;
-        }
-        let stale = notification.timeouts != count_of(self.tx.counters.timeouts);
+        let Some(options) = self.config.fastlane else { return };
+        let stale = notification.timeouts != options.count_of(self.tx.counters.timeouts);
         let (len, has) = (notification.len, |flag| notification.flags & flag != 0);
         let seq_len = u64::from(len) + u64::from(has(flags::FIN));
         match self.state {
@@ -357,7 +355,7 @@ impl Endpoint {
             sack_permitted: config.recovery != Recovery::NewReno,
             has_ts: self.timestamps,
             tsval: if self.timestamps { timestamp(now) } else { 0 },
-            timeouts: config.fastlane.map_or(0, |_| count_of(self.tx.counters.timeouts)),
+            timeouts: config.fastlane.map_or(0, |options| options.count_of(self.tx.counters.timeouts)),
             is_retransmission: repeated,
             ..Segment::default()
         };
@@ -434,7 +432,7 @@ impl Endpoint {
 
     fn stamp(&self, now: Time, segment: &mut Segment) {
         if let Some(options) = self.config.fastlane {
-            segment.timeouts = count_of(self.tx.counters.timeouts);
+            segment.timeouts = options.count_of(self.tx.counters.timeouts);
             if options.inflate {
                 segment.held = u32::try_from(self.rx.out_of_order_bytes()).unwrap_or(u32::MAX);
             }

@@ -13,20 +13,7 @@ use crate::tcp::Config;
 use units::Time;
 
 pub use crate::tcp::dropped::Slowdown;
-
-/// How an endpoint uses notifications. Both ends of a connection need it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    pub slowdown: Slowdown,
-    /// ACKs tell how many bytes the receiver holds beyond them, and the sender sends that much more.
-    pub inflate: bool,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { slowdown: Slowdown::ByRetries, inflate: true }
-    }
-}
+pub use crate::tcp::options::FastLane as Options;
 
 /// A notification as it reaches the sender of the dropped packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,15 +26,21 @@ pub struct Notification {
     pub len: u32,
     /// Its [`crate::tcp::flags`].
     pub flags: u8,
-    /// Its timeout count option: see [`count_of`].
+    /// Its timeout count option: see [`Options::count_of`].
     pub timeouts: u8,
     /// It was a probe of [`crate::tcp::pfabric`].
     pub probe: bool,
 }
 
-/// The timeout count option of a sender that had so many timeouts. 0 means that there is none.
-pub(crate) fn count_of(timeouts: u32) -> u8 {
-    (timeouts % 255) as u8 + 1
+impl Options {
+    /// The timeout count option of a sender that had so many timeouts. 0 means that there is none.
+    pub(crate) fn count_of(self, timeouts: u32) -> u8 {
+        if self.count {
+            (timeouts % 255) as u8 + 1
+        } else {
+            0
+        }
+    }
 }
 
 impl Sender {
@@ -123,6 +116,7 @@ mod tests {
 
     #[test]
     fn the_timeout_count_is_never_the_absent_option() {
-        assert_eq!([0, 1, 254, 255].map(count_of), [1, 2, 255, 1]);
+        assert_eq!([0, 1, 254, 255].map(|timeouts| Options::default().count_of(timeouts)), [1, 2, 255, 1]);
+        assert_eq!(Options { count: false, ..Options::default() }.count_of(1), 0);
     }
 }

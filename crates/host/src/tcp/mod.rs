@@ -17,12 +17,14 @@
 //! before. ACKs come out of `poll_transmit` like everything else. Drain after every single received segment, or
 //! several ACKs become one, as with a real stack that is late.
 
+mod algorithm;
 pub mod cc;
 mod config;
 mod dropped;
 mod ecn;
 mod endpoint;
 pub mod fastlane;
+mod options;
 pub mod pfabric;
 mod probes;
 mod quench;

@@ -14,29 +14,7 @@ use crate::tcp::transmit::Outgoing;
 use crate::tcp::Config;
 use units::Time;
 
-/// What pFabric's transport may be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    pub rank: Rank,
-    /// So many timeouts in a row, and only probes leave.
-    pub probe_after: u32,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { rank: Rank::Size, probe_after: 5 }
-    }
-}
-
-/// What ranks a data packet, the smaller the more urgent. Packets without data have rank 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rank {
-    /// All bytes of its message, as in FastLane's report.
-    #[default]
-    Size,
-    /// Bytes of its message from this packet on, as in pFabric's paper.
-    Remaining,
-}
+pub use crate::tcp::options::{PFabric as Options, Rank};
 
 impl Sender {
     /// What goes before all data: `None` lets data leave, `Some(None)` nothing.

@@ -92,7 +92,8 @@ impl Segment {
         options += if self.has_ts { 12 } else { 0 };
         options += if self.n_sack > 0 { 4 + 8 * u32::from(self.n_sack) } else { 0 };
         options += match (self.timeouts, self.held) {
-            (0, _) => 0,
+            (0, 0) => 0,
+            (0, _) => 8,
             (_, 0) => 4,
             _ => 12,
         };

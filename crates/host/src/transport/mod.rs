@@ -1,5 +1,6 @@
 //! The guests' transport: connections over the [`Network`], some of them subflows of MPTCP.
 
+mod group;
 mod send;
 mod subflows;
 
@@ -8,13 +9,14 @@ use crate::connection::{flow_hash, Connection, ConnectionId, Counted, EndId, Pla
 use crate::datagrams::{Sender, DATAGRAM};
 use crate::disorder::Disorders;
 use crate::experiment::{guest_address, Experiment, SERVER_PORT};
-use crate::mptcp::{Group, Stream};
+use crate::mptcp::Stream;
 use crate::network::Network;
 use crate::nic::Segment;
 use crate::tcp::fastlane::Notification;
 use crate::tcp::{self, Endpoint};
 use edge::Transmit;
 use fabric::Packet;
+use group::Group;
 use rustc_hash::FxHashMap;
 use sim::Purpose;
 use std::collections::VecDeque;

@@ -1,5 +1,6 @@
 //! Open loops: flows that start by the clock, whatever the state of earlier flows.
 
+use super::pairs::Ends;
 use super::shape::Shape;
 use super::{Cdf, FlowSpec, HostMap, Pairs, Problem};
 use sim::{Purpose, Stream};
@@ -51,7 +52,8 @@ impl Sender {
 }
 
 /// Senders in order of host: one per pair, or one per sending host with all its destinations.
-fn senders(shape: &Shape, fixed: Option<Vec<(u32, u32)>>, per_host: bool, hosts: &HostMap, seed: u64) -> Vec<Sender> {
+fn senders(shape: &Shape, ends: Ends<'_>, per_host: bool) -> Vec<Sender> {
+    let Ends { fixed, hosts, seed, .. } = ends;
     let mut list: Vec<(u32, Vec<u32>)> = match fixed {
         None => (0..hosts.hosts()).map(|src| (src, Vec::new())).collect(),
         Some(pairs) => pairs.into_iter().map(|(src, dst)| (src, vec![dst])).collect(),
@@ -83,21 +85,12 @@ pub(super) struct Mice {
 }
 
 impl Mice {
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn new(
-        shape: Shape,
-        start: Time,
-        size: Bytes,
-        every: Time,
-        fixed: Option<Vec<(u32, u32)>>,
-        pairs: &Pairs,
-        hosts: &HostMap,
-        seed: u64,
-    ) -> Result<Mice, Problem> {
+    pub(super) fn new(shape: Shape, start: Time, size: Bytes, every: Time, ends: Ends<'_>) -> Result<Mice, Problem> {
         if every == Time::ZERO {
             return Err(Problem::Zero("the period"));
         }
-        let senders = senders(&shape, fixed, false, hosts, seed);
+        let Ends { pairs, hosts, seed, .. } = ends;
+        let senders = senders(&shape, ends, false);
         let mut clocks = Clocks::until(shape.end, senders.len());
         for i in 0..senders.len() as u32 {
             let phase = shape.stream(seed, i, Purpose::Arrivals).below(every.as_ps());
@@ -149,18 +142,9 @@ impl Poisson {
         Ok(gap)
     }
 
-    #[allow(clippy::too_many_arguments)]
-    pub(super) fn new(
-        shape: Shape,
-        start: Time,
-        cdf: &Cdf,
-        gap_ps: f64,
-        fixed: Option<Vec<(u32, u32)>>,
-        pairs: &Pairs,
-        hosts: &HostMap,
-        seed: u64,
-    ) -> Poisson {
-        let senders = senders(&shape, fixed, true, hosts, seed);
+    pub(super) fn new(shape: Shape, start: Time, cdf: &Cdf, gap_ps: f64, ends: Ends<'_>) -> Poisson {
+        let Ends { pairs, hosts, seed, .. } = ends;
+        let senders = senders(&shape, ends, true);
         let mut clocks = Clocks::until(shape.end, senders.len());
         let mut draws = Vec::with_capacity(senders.len());
         for i in 0..senders.len() as u32 {

@@ -1,12 +1,8 @@
 //! Estimates of the number of flows that a workload starts and keeps open, for the memory check.
 
+use super::peak::{self, OVERHEAD, TURN};
 use super::{Connection, HostMap, Pairs, Pattern, Workload, MAX_FLOWS};
 use units::{BitRate, Bytes, Time};
-
-/// What a flow takes of a link besides its bytes: handshake, headers, acknowledgements.
-const OVERHEAD: f64 = 200.0;
-/// The least time from one flow of a closed loop to its next.
-const TURN: Time = Time::from_us(5);
 
 /// About how many flows a workload starts, and how many of them are open at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +32,11 @@ impl Workload {
             Pattern::Stride { .. } | Pattern::RandomBijection { .. } => all_at_once(n),
             Pattern::Random { flows_per_host, .. } => all_at_once(n * f64::from(*flows_per_host)),
             Pattern::Long { pairs, .. } | Pattern::Staircase { pairs, .. } => all_at_once(pairs.most(hosts)),
-            Pattern::List(flows) => Demand { flows: flows.len() as f64, open: 0.0 },
+            Pattern::List(flows) => {
+                let end = end.saturating_sub(self.start);
+                let (flows, open) = peak::of_list(flows, end, hosts.hosts() as usize, rate);
+                Demand { flows: flows as f64, open: open as f64 }
+            }
             Pattern::AllToAll { .. } => all_at_once(n * (n - 1.0)),
             Pattern::Shuffle { concurrent, .. } => {
                 Demand { flows: n * (n - 1.0), open: n * f64::from(*concurrent).min(n - 1.0) }
@@ -73,21 +73,34 @@ impl Workload {
 
     /// Connections of a workload that keeps them, each counted from its first message on.
     fn kept(&self, hosts: &HostMap) -> f64 {
-        let n = f64::from(hosts.hosts());
-        let pairs = match &self.pattern {
-            Pattern::Mice { to, .. } | Pattern::Poisson { pairs: to, .. } | Pattern::Sequence { to, .. } => match to {
-                Pairs::AnyOther | Pairs::OtherRack => n * (n - 1.0),
-                drawn_once => drawn_once.most(hosts),
-            },
-            Pattern::FanOut { .. } => n * (n - 1.0),
-            Pattern::Incast { senders, .. } => f64::from(*senders),
-            _ => 0.0,
-        };
         let applications = match &self.pattern {
+            Pattern::List(_) => return 0.0, // each flow says so itself
             Pattern::Sequence { applications, .. } => f64::from(*applications),
             _ => 1.0,
         };
-        pairs * applications * f64::from(self.connections)
+        self.pairs(hosts, Time::MAX) * applications * f64::from(self.connections)
+    }
+
+    /// The most pairs of sender and receiver that flows go between until `until`.
+    pub fn pairs(&self, hosts: &HostMap, until: Time) -> f64 {
+        let n = f64::from(hosts.hosts());
+        let all = n * (n - 1.0);
+        let pairs = match &self.pattern {
+            Pattern::Stride { .. } | Pattern::RandomBijection { .. } => n,
+            Pattern::Random { flows_per_host, .. } => n * f64::from(*flows_per_host),
+            Pattern::Long { pairs, .. } | Pattern::Staircase { pairs, .. } => pairs.most(hosts),
+            Pattern::Mice { to, .. } | Pattern::Poisson { pairs: to, .. } | Pattern::Sequence { to, .. } => match to {
+                Pairs::AnyOther | Pairs::OtherRack => all,
+                drawn_once => drawn_once.most(hosts),
+            },
+            Pattern::Incast { senders, .. } => f64::from(*senders),
+            Pattern::List(flows) => {
+                let end = self.stop.map_or(until, |stop| stop.min(until));
+                peak::pairs(flows, end.saturating_sub(self.start)) as f64
+            }
+            Pattern::AllToAll { .. } | Pattern::Shuffle { .. } | Pattern::FanOut { .. } => all,
+        };
+        pairs.min(all)
     }
 }
 

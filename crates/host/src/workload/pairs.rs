@@ -49,6 +49,11 @@ impl Pairs {
         }
     }
 
+    /// Where a pattern's flows go in this run.
+    pub(super) fn ends<'a>(&'a self, hosts: &'a HostMap, seed: u64, pairing: u32) -> Result<Ends<'a>, Problem> {
+        Ok(Ends { fixed: self.fixed(hosts, seed, pairing)?, pairs: self, hosts, seed })
+    }
+
     /// As [`Pairs::fixed`], drawing a destination for each host once where it would be drawn for every flow.
     pub(super) fn once(&self, hosts: &HostMap, seed: u64, pairing: u32) -> Result<Vec<(u32, u32)>, Problem> {
         if let Some(pairs) = self.fixed(hosts, seed, pairing)? {
@@ -66,6 +71,15 @@ impl Pairs {
         let other = stream.below(u64::from(hosts.hosts()) - 1) as u32;
         other + u32::from(other >= src)
     }
+}
+
+/// Where the flows of an open or closed loop go.
+pub(super) struct Ends<'a> {
+    /// As [`Pairs::fixed`] has it.
+    pub(super) fixed: Option<Vec<(u32, u32)>>,
+    pub(super) pairs: &'a Pairs,
+    pub(super) hosts: &'a HostMap,
+    pub(super) seed: u64,
 }
 
 /// One stream for all workloads with the same pairing number. The top bit keeps it apart from the streams of senders.

@@ -1,6 +1,6 @@
 //! The pattern sequence: applications that send messages one after another.
 
-use super::pairs::Targets;
+use super::pairs::{Ends, Targets};
 use super::shape::Shape;
 use super::{Cdf, FlowSpec, HostMap, Pairs, Problem, MAX_FLOWS};
 use sim::{Purpose, Stream};
@@ -35,18 +35,15 @@ struct Application {
 
 impl Sequence {
     /// `begin(i)` is when application i sends its first message.
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn new(
         shape: Shape,
         size: &Cdf,
         per_host: u32,
         pause: Time,
-        fixed: Option<Vec<(u32, u32)>>,
-        pairs: &Pairs,
-        hosts: &HostMap,
-        seed: u64,
+        ends: Ends<'_>,
         begin: &dyn Fn(u32) -> Time,
     ) -> Result<Sequence, Problem> {
+        let Ends { fixed, pairs, hosts, seed } = ends;
         if per_host == 0 {
             return Err(Problem::Zero("applications"));
         }

@@ -177,13 +177,13 @@ impl Source {
                 })
             }
             Pattern::Mice { size, every, to } => {
-                let fixed = to.fixed(hosts, seed, pairing)?;
-                Generator::Mice(Mice::new(shape, start, positive(*size)?, *every, fixed, to, hosts, seed)?)
+                let ends = to.ends(hosts, seed, pairing)?;
+                Generator::Mice(Mice::new(shape, start, positive(*size)?, *every, ends)?)
             }
             Pattern::Poisson { cdf, load, capacity, pairs } => {
-                let fixed = pairs.fixed(hosts, seed, pairing)?;
+                let ends = pairs.ends(hosts, seed, pairing)?;
                 let gap = Poisson::mean_gap_ps(cdf.mean_bytes(), *load, *capacity)?;
-                Generator::Poisson(Poisson::new(shape, start, cdf, gap, fixed, pairs, hosts, seed))
+                Generator::Poisson(Poisson::new(shape, start, cdf, gap, ends))
             }
             Pattern::FanOut { size, totals, load, capacity } => {
                 let gap = Poisson::mean_gap_ps(FanOut::mean_bytes(*size, totals)?, *load, *capacity)?;
@@ -195,9 +195,9 @@ impl Source {
                 Generator::Shuffle(Shuffle::new(shape, positive(*size)?, *concurrent, &begin, seed)?)
             }
             Pattern::Sequence { size, applications, pause, to } => {
-                let fixed = to.fixed(hosts, seed, pairing)?;
+                let ends = to.ends(hosts, seed, pairing)?;
                 let begin = |i: u32| staggered(start, stagger, &mut shape.stream(seed, i, Purpose::Arrivals));
-                Generator::Sequence(Sequence::new(shape, size, *applications, *pause, fixed, to, hosts, seed, &begin)?)
+                Generator::Sequence(Sequence::new(shape, size, *applications, *pause, ends, &begin)?)
             }
             Pattern::Staircase { pairs, every } => {
                 let pairs = pairs.once(hosts, seed, pairing)?;

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use units::{BitRate, Bytes, Time};
 
 const END: Time = Time::from_ms(1000);
 

@@ -106,15 +106,35 @@ impl KernelEdge {
     /// the filter goes: it may be another's by then.
     fn attach_clsact(&self, program: &libbpf_rs::Program<'_>, role: Role, ifindex: u32) -> Result<()> {
         let pin = &self.filter_pin(ifindex, role, self.place);
+        // Pinned first: a filter without a pin would be left behind by an agent that is killed in between.
+        let was_there = pin.exists();
+        pin_anew(program.as_fd(), pin)?;
         let mut hook = clsact(program.as_fd(), role, ifindex, self.place);
-        quietly(|| hook.create()).map_err(|e| Error::Bpf("add clsact", e))?; // complains if it is there, and succeeds
-        hook.attach().map_err(|e| Error::Bpf("attach to clsact", e))?;
-        match fs::remove_file(pin) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::Io("remove", pin.into(), e)),
-            _ => {}
+        let created = quietly(|| hook.create()).map_err(|e| Error::Bpf("add clsact", e)); // complains if it is there, and succeeds
+        let attached = created.and_then(|_| hook.attach().map_err(|e| Error::Bpf("attach to clsact", e)));
+        if attached.is_err() && !was_there {
+            let _ = fs::remove_file(pin);
         }
-        sys::pin(program.as_fd(), pin).map_err(|e| Error::Io("pin", pin.into(), e))?;
+        attached?;
         detach_clsact(&self.pins, ifindex, role, self.elsewhere())
+    }
+
+    /// True if the interface that had this program has ended, so that `ifindex` names another now, or none; also if somebody took the program
+    /// off. False if none was attached.
+    pub fn has_ended(&self, ifindex: u32, role: Role) -> bool {
+        let ended = |place: &Place| {
+            if let Ok(link) = sys::open_pinned(&self.link_pin(ifindex, role, *place)) {
+                return Some(sys::link_ifindex(link.as_fd()).is_ok_and(|on| on == 0));
+            }
+            let program = sys::open_pinned(&self.filter_pin(ifindex, role, *place)).ok()?;
+            // No filter, or no clsact: these end with an interface.
+            let missing = [libbpf_rs::ErrorKind::NotFound, libbpf_rs::ErrorKind::InvalidInput];
+            let there = quietly(|| clsact(program.as_fd(), role, ifindex, *place).query());
+            Some(there.is_err_and(|e| missing.contains(&e.kind())))
+        };
+        // An agent that is killed while it changes the place leaves a pin at each, and one filter.
+        let places: Vec<bool> = PLACES.iter().filter_map(ended).collect();
+        !places.is_empty() && places.iter().all(|ended| *ended)
     }
 
     fn elsewhere(&self) -> Place {
@@ -194,6 +214,31 @@ fn link_pin(pins: &Path, ifindex: u32, role: Role, place: Place) -> PathBuf {
 
 fn filter_pin(pins: &Path, ifindex: u32, role: Role, place: Place) -> PathBuf {
     pins.join("filters").join(format!("{}-{ifindex}{}", role.tag(), mark(place)))
+}
+
+/// Ends the name of a pin that is to take another's place.
+const NEW: &str = "-new";
+
+/// Removes what an agent left that was killed in [`pin_anew`].
+pub(super) fn remove_unfinished(filters: &Path) {
+    for path in super::pins::entries(filters) {
+        if path.as_os_str().as_encoded_bytes().ends_with(NEW.as_bytes()) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Pins a program in place of one that may be pinned there, with no moment without.
+fn pin_anew(program: BorrowedFd<'_>, pin: &Path) -> Result<()> {
+    let mut new = pin.as_os_str().to_owned();
+    new.push(NEW);
+    let new = PathBuf::from(new);
+    match fs::remove_file(&new) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::Io("remove", new, e)),
+        _ => {}
+    }
+    sys::pin(program, &new).map_err(|e| Error::Io("pin", new.clone(), e))?;
+    fs::rename(&new, pin).map_err(|e| Error::Io("pin", pin.into(), e))
 }
 
 fn clsact(program: BorrowedFd<'_>, role: Role, ifindex: u32, place: Place) -> libbpf_rs::TcHook {

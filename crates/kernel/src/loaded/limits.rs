@@ -6,6 +6,8 @@ use super::{context_of, pins, Error, KernelEdge, Result, Role, Segment, TestRun}
 use crate::state::limiter::{Limiter, LimiterCounts, LimiterKey};
 use crate::state::Plain;
 #[cfg(limits_object)]
+use agent_api::lacking::HTB;
+#[cfg(limits_object)]
 use libbpf_rs::ObjectBuilder;
 use libbpf_rs::{MapCore, MapFlags, Object};
 
@@ -71,7 +73,17 @@ fn lawless_kernel() -> Option<String> {
     if !std::path::Path::new(BTF).exists() {
         return Some(format!("the kernel has no {BTF}: boot one built with CONFIG_DEBUG_INFO_BTF"));
     }
-    (!crate::htb::load()).then(|| "the kernel has no HTB: load the module sch_htb".to_owned())
+    (!crate::htb::load()).then(|| HTB.missing.to_owned())
+}
+
+/// Loads the programs without laws, and drops them.
+///
+/// # Errors
+/// Why there are no limits here.
+#[cfg(limits_object)]
+pub(super) fn try_load_plain(object: Option<&[u8]>, max_flows: u32) -> Result<()> {
+    let open = open_object(object.unwrap_or(PLAIN_OBJECT), max_flows, false, None)?;
+    super::refusal::load(open, "load the programs of limits without laws").map(drop)
 }
 
 /// Loads the programs with laws, and drops them.
@@ -100,11 +112,14 @@ impl KernelEdge {
     /// followed at once.
     ///
     /// # Errors
-    /// As [`KernelEdge::open`].
+    /// As [`KernelEdge::open`]; [`Error::Lacks`] without HTB, which may be there at the next call.
     #[cfg(limits_object)]
     pub fn open_limits(&mut self, max_flows: u32) -> Result<()> {
         if self.limits.is_some() {
             return Ok(());
+        }
+        if !crate::htb::load() {
+            return Err(Error::Lacks(HTB.missing));
         }
         let whole = match lawless_kernel() {
             None => self.load_limits(max_flows, true).map_err(|e| e.to_string()),
@@ -145,6 +160,11 @@ impl KernelEdge {
     /// Why limits have no laws here, once [`KernelEdge::open_limits`] has been called; `None` if they can have them.
     pub fn lawless(&self) -> Option<&str> {
         self.limits.as_ref().and_then(|limits| limits.lawless.as_deref())
+    }
+
+    /// Have limits laws here? Not before [`KernelEdge::open_limits`] has loaded the programs.
+    pub fn has_laws(&self) -> bool {
+        self.limits.as_ref().is_some_and(|limits| limits.lawless.is_none())
     }
 
     pub(super) fn limit_program(&self, role: Role) -> Result<libbpf_rs::Program<'_>> {

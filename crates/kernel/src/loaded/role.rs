@@ -15,11 +15,11 @@ pub enum Role {
     LimitGuest,
     /// The same port's egress: what the guest gets.
     LimitPort,
-    /// A guest's port whose connections are followed, in front of all else ([`crate::fastlane`]).
+    /// A guest's port whose connections are followed, in front of all else, for FastLane.
     FastGuest,
     /// The same port's egress.
     FastPort,
-    /// The device of the thread that holds what overtook ([`crate::receiver`]): what it gives back.
+    /// The device of the agent's thread that puts segments in order: what it gives back.
     Drain,
 }
 

@@ -10,12 +10,17 @@ use crate::state::quota::{
     Bounds, Limited, Tally, TallyKey, TABLE_FASTLANE, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS, TALLY_NETWORK,
     TALLY_PORT, TALLY_TABLE,
 };
-use crate::state::{Flow, FlowSlot, FlowSlotKey, PairKey, PairSlot, Plain, TICK_EXPIRE, TICK_TIMERS};
+use crate::state::{
+    Flow, FlowSlot, FlowSlotKey, PairKey, PairSlot, Plain, Route, RouteKey, ROUTE_LOCAL, TICK_EXPIRE, TICK_TIMERS,
+};
 use libbpf_rs::{MapCore, MapFlags};
 use std::collections::BTreeMap;
 
 /// Where struct sv_flow stands in struct sv_limited and struct sv_fast, behind what they are charged as.
 const LIMITED_FLOW_AT: usize = 8;
+
+/// Pairs of one step whose marks are asked for, as many as the data path lets ask at once. Others have their turn in a later sweep.
+const TELL_MOST: usize = 64;
 
 type Tallies = BTreeMap<TallyKey, Tally>;
 
@@ -36,6 +41,8 @@ pub struct Sweep {
     limited: Walk,
     fast: Walk,
     pairs: Walk,
+    /// Addresses of guests here, by port and what stands for them in pairs' keys; read where a pair needs one.
+    guests: Option<BTreeMap<(u32, u32), [u32; 4]>>,
     flows_done: bool,
     limited_done: bool,
     fast_done: bool,
@@ -201,7 +208,7 @@ impl KernelEdge {
     /// False at the end.
     fn sweep_pairs(&self, sweep: &mut Sweep, now: u64, most: u32) -> Result<bool> {
         let map = self.map("pairs")?;
-        let (mut walk, mut expired) = (std::mem::take(&mut sweep.pairs), Vec::new());
+        let (mut walk, mut expired, mut lapsed) = (std::mem::take(&mut sweep.pairs), Vec::new(), Vec::new());
         let Some(entries) = walk.step(&map, most)? else { return Ok(false) };
         for (key, value) in entries {
             let Some((key, slot)) = PairKey::from_bytes(key).zip(PairSlot::from_bytes(value)) else { continue };
@@ -211,11 +218,35 @@ impl KernelEdge {
             if !kept {
                 expired.push(key);
             }
+            if lapsed.len() < TELL_MOST && slot.lapses(now) {
+                lapsed.push(key);
+            }
         }
         sweep.pairs = walk;
+        if !lapsed.is_empty() {
+            // Before they are forgotten.
+            let guests = match &mut sweep.guests {
+                Some(guests) => guests,
+                None => sweep.guests.insert(self.guests()?),
+            };
+            let own = |key: PairKey| Some((key, *guests.get(&(key.ifindex, key.own))?));
+            self.tell_pairs(&lapsed.into_iter().filter_map(own).collect::<Vec<_>>())?;
+        }
         let gone = self.expire_pairs(now, &expired)?;
         sweep.unsure |= gone != expired.len();
         Ok(true)
+    }
+
+    /// Addresses of guests here, by port and what stands for them in pairs' keys.
+    fn guests(&self) -> Result<BTreeMap<(u32, u32), [u32; 4]>> {
+        let (seed, mut guests) = (self.config()?.seed, BTreeMap::new());
+        walk::for_each(&self.map("routes")?, |key, route| {
+            let local = Route::from_bytes(route).filter(|route| route.kind == ROUTE_LOCAL);
+            if let Some((own, route)) = RouteKey::from_bytes(key).and_then(|key| key.single()).zip(local) {
+                guests.insert((route.target, native::pair_own(seed, &own)), own);
+            }
+        })?;
+        Ok(guests)
     }
 
     /// Corrects counts that drifted: those that nobody else changed during the sweep, and that are not what was found.

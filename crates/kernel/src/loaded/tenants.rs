@@ -3,13 +3,18 @@
 use super::tick::tick_keys;
 use super::{Error, KernelEdge, Result};
 use crate::state::{
-    PairKey, PairSlot, Plain, Share, Sharing, Tenants, MAX_SHARES, TICK_BEGIN, TICK_EXPIRE, TICK_RATES,
+    PairKey, PairSlot, Plain, Share, Sharing, Tenants, MAX_SHARES, TICK_BEGIN, TICK_EXPIRE, TICK_RATES, TICK_TELL,
+    TICK_TELL_PLAIN,
 };
 use libbpf_rs::{MapCore, MapFlags, ProgramMut};
 use std::time::Duration;
 
 /// Pairs of guests that are remembered at once.
 pub const MAX_PAIRS: u32 = 65_536;
+
+/// Times that the timer is asked for, a millisecond apart: Linux 6.18 allocates it without waiting for locks (`kmalloc_nolock`), and so
+/// may find no memory at that moment.
+const BEGIN_TRIES: u32 = 20;
 
 impl KernelEdge {
     /// How guests are held whose ports have a share. Rates change once [`KernelEdge::begin_shares`] was called.
@@ -25,8 +30,13 @@ impl KernelEdge {
     /// # Errors
     /// [`Error::Bpf`]; [`Error::Missing`] if the kernel does not start the timer.
     pub fn begin_shares(&self) -> Result<()> {
-        let began = tick_keys(|| self.share_tick(), TICK_BEGIN, 0, &[&[]])?;
-        (began.touched == 1).then_some(()).ok_or(Error::Missing("a timer of the kernel's for shares"))
+        for _ in 0..BEGIN_TRIES {
+            if tick_keys(|| self.share_tick(), TICK_BEGIN, 0, &[&[]])?.touched == 1 {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(Error::Missing("a timer of the kernel's for shares"))
     }
 
     /// Sets rates once, now, as the timer does: for measurements.
@@ -81,6 +91,16 @@ impl KernelEdge {
     pub(super) fn expire_pairs(&self, now: u64, keys: &[PairKey]) -> Result<usize> {
         let keys: Vec<&[u8]> = keys.iter().map(PairKey::as_bytes).collect();
         Ok(tick_keys(|| self.share_tick(), TICK_EXPIRE, now, &keys)?.touched as usize)
+    }
+
+    /// Asks for the marks of these pairs, each with the address of the guest here, as far as its peer was not told of them. Returns how
+    /// many were asked for: there are events of them.
+    pub(super) fn tell_pairs(&self, pairs: &[(PairKey, [u32; 4])]) -> Result<usize> {
+        let told: Vec<Vec<u8>> =
+            pairs.iter().map(|(key, own)| [key.as_bytes(), &own.map(u32::to_ne_bytes).concat()].concat()).collect();
+        let told: Vec<&[u8]> = told.iter().map(Vec::as_slice).collect();
+        let what = if self.plain { TICK_TELL_PLAIN } else { TICK_TELL };
+        Ok(tick_keys(|| self.share_tick(), what, 0, &told)?.touched as usize)
     }
 
     fn share_tick(&self) -> Result<ProgramMut<'_>> {

@@ -49,6 +49,19 @@ pub fn try_laws(object: Option<&[u8]>) -> Result<()> {
     Ok(())
 }
 
+/// Loads the programs of rate limits without laws: as [`try_edge`].
+///
+/// # Errors
+/// As [`try_edge`].
+pub fn try_limits_without_laws(object: Option<&[u8]>) -> Result<()> {
+    possible()?;
+    #[cfg(limits_object)]
+    super::limits::try_load_plain(object, ROWS)?;
+    #[cfg(not(limits_object))]
+    let _ = object;
+    Ok(())
+}
+
 /// Loads the programs of FastLane: as [`try_edge`].
 ///
 /// # Errors

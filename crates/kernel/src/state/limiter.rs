@@ -80,11 +80,6 @@ impl Limiter {
     pub fn after(self, old: &Limiter) -> Limiter {
         Limiter { next_ns: old.next_ns, sent: old.sent, dropped: old.dropped, ..self }
     }
-
-    /// Bytes that wait in the schedule at `now`, ns of CLOCK_MONOTONIC.
-    pub fn scheduled(&self, now: u64) -> u64 {
-        crate::native::pacer_backlog(self.next_ns, self.rate, now).into()
-    }
 }
 
 /// `struct sv_limiter_counts`, summed over CPUs.

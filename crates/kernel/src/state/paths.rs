@@ -1,4 +1,4 @@
-//! Of each peer, under schemes that keep states of paths.
+//! What the kernel keeps of the paths to each peer, under schemes that keep states of paths.
 
 use super::{Plain, MAX_LABELS};
 

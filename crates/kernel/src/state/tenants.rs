@@ -97,11 +97,41 @@ impl PairSlot {
         // A packet may have passed since `now` was taken.
         matches!(((now >> 20) as u32).wrapping_sub(self.used), Self::IDLE..0x8000_0000)
     }
+
+    /// Units of 2^20 ns without a packet after which marks that its peer was not told of are told: 1 s.
+    const SILENT: u32 = 954;
+
+    /// SV_HYG_MAX_ASKS of `datapath/hygenicc.h`.
+    const MAX_ASKS: u8 = 3;
+
+    /// May its peer not know of all marks that were counted, at `now`, ns, although nothing has passed for a while? Whether it is asked
+    /// for, the data path decides. What it was asked for often enough is nobody's: it would stand in others' way.
+    pub fn lapses(&self, now: u64) -> bool {
+        let owes = self.pair[4] & 0xffff != self.pair[4] >> 16;
+        // sv_hyg_pair: credit (16 bits), introduced, asked.
+        let asked = self.pair[6].to_ne_bytes()[3];
+        owes && asked < Self::MAX_ASKS
+            && matches!(((now >> 20) as u32).wrapping_sub(self.used), Self::SILENT..0x8000_0000)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_silent_pair_that_owes_marks_lapses() {
+        let at = |owed: u32, used| PairSlot { pair: [0, 0, 0, 0, owed, 0, 0, 0], used, ..PairSlot::default() };
+        let lapses = |owed, used| at(owed, used).lapses(1_000_000 << 20);
+        let silent = 1_000_000 - PairSlot::SILENT;
+        assert!(lapses(5, silent) && lapses(5 << 16 | 6, 0) && lapses(1 << 16, silent));
+        assert!(!lapses(5 << 16 | 5, silent) && !lapses(5, silent + 1) && !lapses(5, 1_000_001));
+        let asked = |asked| PairSlot {
+            pair: [0, 0, 0, 0, 5, 0, u32::from_ne_bytes([0, 0, 1, asked]), 0],
+            ..PairSlot::default()
+        };
+        assert_eq!([0, 2, 3].map(|n| asked(n).lapses(1_000_000 << 20)), [true, true, false]);
+    }
 
     #[test]
     fn a_pair_that_was_used_since_has_not_expired() {

@@ -2,6 +2,12 @@
 //! clang or the object.
 #![cfg(feature = "libbpf")]
 
+#[path = "../fabric/mod.rs"]
+mod fabric;
+#[path = "../filter/mod.rs"]
+mod filter;
+
+use filter::Filter;
 use kernel::dctcp::{is_registered, Dctcp};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use std::ffi::OsString;
@@ -10,6 +16,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::process::Command;
 
+const MARK: Filter =
+    Filter { source: concat!(env!("CARGO_MANIFEST_DIR"), "/tests/dctcp/mark.bpf.c"), object: "dctcp-mark.o" };
 const BYTES: u64 = 20_000_000;
 /// `tcpi_options` of `struct tcp_info`.
 const OPT_ECN: u8 = 8;
@@ -171,12 +179,12 @@ fn tcp_info(socket: &TcpStream) -> (u8, u32, u32) {
 
 /// DCTCP under a name of its own, or why this test cannot be made.
 fn register(name: &str) -> Option<Dctcp> {
-    if !nix::unistd::Uid::effective().is_root() {
-        eprintln!("skipped: registering a congestion control needs root");
+    let older = || fabric::older_than(fabric::WITH_DCTCP, "a congestion control that asks for ECN");
+    if let Some(why) = fabric::unavailable().or_else(older) {
+        eprintln!("skipped: {why}");
         return None;
     }
-    if Command::new("ethtool").arg("--version").output().is_err() {
-        eprintln!("skipped: ethtool is not installed");
+    if fabric::lacks("ethtool") {
         return None;
     }
     match Dctcp::register(name) {
@@ -189,20 +197,21 @@ fn register(name: &str) -> Option<Dctcp> {
     }
 }
 
+/// Not a test of its own: `scripts/kernels/test` calls it for machines that have no clang.
+#[test]
+#[ignore = "builds for another machine"]
+fn objects_for_another_machine() {
+    MARK.build_for_another_machine();
+}
+
 #[test]
 fn marks_keep_the_window_short_and_nothing_is_lost() {
     let name = format!("sv_dc_m{}", std::process::id() % 100_000);
     let Some(dctcp) = register(&name) else { return };
     let scratch = tempfile::tempdir().unwrap();
     let object = scratch.path().join("mark.o");
-    let include = format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/dctcp/mark.bpf.c");
-    let compiled = Command::new("clang")
-        .args(["-target", "bpf", "-O2", "-g", "-D__bpf__", &include, "-c", source, "-o"])
-        .arg(&object)
-        .status();
-    if !compiled.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: clang cannot compile the marking program");
+    if let Err(why) = MARK.put(&object) {
+        eprintln!("skipped: {why}");
         return;
     }
     let path = Path::new("m", 1000);

@@ -8,6 +8,7 @@ use kernel::{Attachment, KernelEdge, Options, Role};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(crate) const VNI: u32 = 7;
 
@@ -15,6 +16,18 @@ pub(crate) const VNI: u32 = 7;
 pub(crate) fn unavailable() -> Option<String> {
     static ANSWER: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
     ANSWER.get_or_init(find_obstacle).clone() // tests run side by side, and the probe has one name
+}
+
+/// Kernels with an order among programs, which FastLane needs.
+pub(crate) const WITH_TCX: (u32, u32) = (6, 6);
+/// Kernels that let a program be a congestion control that asks for ECN.
+pub(crate) const WITH_DCTCP: (u32, u32) = (6, 10);
+
+/// Why the running kernel is too old for this, if so.
+pub(crate) fn older_than(since: (u32, u32), what: &str) -> Option<String> {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let version = agent_api::release::version_of(&release);
+    version.is_some_and(|version| version < since).then(|| format!("{what} needs Linux {}.{}", since.0, since.1))
 }
 
 /// Says so if a program is not installed here; the test then has to end.
@@ -94,7 +107,10 @@ impl HostEdge {
 impl Fabric {
     /// Guests' neighbour entries are permanent, as if an agent had made them.
     pub(crate) fn new(name: &str) -> Fabric {
-        let tag = format!("sv{}{name}", std::process::id() % 100_000);
+        // Tests of one process run beside one another, and may have the same name.
+        static FABRICS: AtomicU32 = AtomicU32::new(0);
+        let number = FABRICS.fetch_add(1, Ordering::Relaxed);
+        let tag = format!("sv{}-{number}{name}", std::process::id() % 100_000);
         let fabric = Fabric { tag, edges: Vec::new(), attachment: None, options: Options::default() };
         for i in 0..2 {
             ip(&format!("netns add {}", fabric.host(i)));

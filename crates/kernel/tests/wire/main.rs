@@ -4,14 +4,15 @@
 
 #[path = "../fabric/mod.rs"]
 mod fabric;
+#[path = "../filter/mod.rs"]
+mod filter;
 
 use edge::vcc::{self, Class};
 use fabric::{in_namespace, Fabric};
+use filter::Filter;
 use kernel::state::{Config, Counter, Peer, CONFIG_CONGESTION, VERSION_1, VERSION_2};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 const LABELS: [u16; 2] = [50_001, 50_002];
@@ -29,24 +30,14 @@ fn clock_ns() -> u64 {
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
-/// The marking program where another machine built it, or is to be built for one.
-fn kept() -> Option<PathBuf> {
-    std::env::var_os("SELVEDGE_BPF_OBJECTS").map(|dir| PathBuf::from(dir).join("wire-mark.o"))
-}
-
-fn compile(object: &Path) -> bool {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/mark.bpf.c");
-    let include = format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-    let mut clang = Command::new(std::env::var("SELVEDGE_CLANG").unwrap_or_else(|_| "clang".into()));
-    clang.args(["-target", "bpf", "-O2", &include, "-c", source, "-o"]).arg(object);
-    clang.status().is_ok_and(|status| status.success())
-}
+const MARK: Filter =
+    Filter { source: concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/mark.bpf.c"), object: "wire-mark.o" };
 
 /// Not a test of its own: `scripts/kernels/test` calls it for machines that have no clang.
 #[test]
 #[ignore = "builds for another machine"]
 fn objects_for_another_machine() {
-    assert!(compile(&kept().expect("SELVEDGE_BPF_OBJECTS names a directory")));
+    MARK.build_for_another_machine();
 }
 
 impl Rig {
@@ -118,10 +109,10 @@ impl Rig {
 
     /// From now on the link from host 0 marks. False, with the reason printed, if it cannot.
     fn mark(&self) -> bool {
-        let own = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.o", self.fabric.host(0)));
-        let object = kept().unwrap_or_else(|| own.clone());
-        if kept().is_none() && !compile(&object) {
-            eprintln!("skipped: clang cannot compile the marking program");
+        let scratch = tempfile::tempdir().unwrap();
+        let object = scratch.path().join("mark.o");
+        if let Err(why) = MARK.put(&object) {
+            eprintln!("skipped: {why}");
             return false;
         }
         // Without tcx the edge's own filter has brought it.
@@ -132,7 +123,6 @@ impl Rig {
         }
         let filter = format!("tc filter add dev u0 egress bpf da obj {} sec tc", object.display());
         self.fabric.exec_ok(&self.fabric.host(0), &filter);
-        let _ = std::fs::remove_file(own);
         true
     }
 }

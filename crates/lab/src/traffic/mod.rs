@@ -24,6 +24,7 @@
 mod clock;
 pub mod counters;
 mod link;
+mod prepared;
 mod probe;
 mod report;
 mod schedule;

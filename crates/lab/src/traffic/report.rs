@@ -3,21 +3,19 @@
 use super::clock::Clock;
 use super::counters::TcpCounters;
 use super::link::Registry;
+use super::prepared::{enter, prepare, Listening, Needs};
 use super::schedule::{Schedule, Start};
 use super::worker::{Note, Shared, Times, Worker};
-use super::{probe, socket, Error, HostHandle, Progress, Report};
+use super::{probe, Error, HostHandle, Progress, Report};
 use crate::lateness::Lateness;
 use host::experiment::{Experiment, SERVER_PORT};
 use host::measure::ideal_fct;
 use host::outcome::{FlowRecord, Handshake, HostRecord, Outcome};
 use host::workload::FlowSpec;
 use host::REPLY_BYTES;
-use nix::sched::{setns, CloneFlags};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::sync::Mutex;
@@ -31,50 +29,11 @@ const AHEAD_PER_HOST: Time = Time::from_ms(5);
 /// How often progress is told.
 const TELL: Duration = Duration::from_millis(100);
 
-/// Sockets of a host, made in its namespace.
-pub(super) struct Prepared {
-    pub(super) listeners: Vec<TcpListener>,
-    /// All datagrams arrive here.
-    pub(super) datagrams: Option<UdpSocket>,
-    probes: Option<TcpListener>,
-    pub(super) wake: EventFd,
-}
-
-/// Sockets that a host needs.
-struct Needs {
-    listening: Listening,
-    datagrams: bool,
-    probes: bool,
-    /// Besides the host's own address its guests' are to be reached.
-    guests: bool,
-}
-
-fn enter(host: &HostHandle) -> io::Result<()> {
-    Ok(setns(File::open(&host.namespace)?, CloneFlags::CLONE_NEWNET)?)
-}
-
-fn prepare(host: &HostHandle, needs: &Needs) -> io::Result<Prepared> {
-    enter(host)?;
-    let any = match host.address {
-        IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-        IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
-    };
-    let address = if needs.guests { any } else { host.address };
-    let listen = |(law, port): &(String, u16)| socket::listener(address, law, *port);
-    let listeners = needs.listening.iter().map(listen).collect::<io::Result<_>>()?;
-    let datagrams = needs.datagrams.then(|| socket::datagrams(address)).transpose()?;
-    let probes = needs.probes.then(|| socket::listener(host.address, &needs.listening[0].0, 0)).transpose()?;
-    let wake = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-    Ok(Prepared { listeners, datagrams, probes, wake })
-}
-
 /// On a thread of its own, which the namespace changes.
 fn on_thread<T: Send>(what: impl FnOnce() -> io::Result<T> + Send) -> Option<io::Result<T>> {
     thread::scope(|scope| scope.spawn(what).join().ok())
 }
 
-/// Law and port of each listener of a host.
-type Listening = Vec<(String, u16)>;
 /// What a host's threads yield.
 type Served = (Vec<Note>, Lateness, TcpCounters);
 type Probed = (Vec<(Time, Time)>, u64);
@@ -318,6 +277,7 @@ impl Assembly {
             segments_received: 0,
             paths_used: 0,
             handshake: None,
+            request: experiment.workloads[usize::from(spec.class)].request_of(spec),
         });
         let measured_until = experiment.duration.min(ended_at);
         let outcome = Outcome { ended_at, measured_until, ..Outcome::default() };

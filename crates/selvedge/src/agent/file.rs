@@ -14,19 +14,22 @@ use tables::{AgentTable, BalanceTable, File, Labels, PlaceWord, Spread, UplinkTa
 use tenants::TenantsTable;
 use units::Time;
 
+mod annotations;
 mod congestion;
 mod controller;
 mod fastlane;
 mod limits;
 mod paths;
 mod plain;
+mod port_limits;
 mod ports;
 mod receive;
 mod tables;
 mod tenants;
 
-pub(crate) use limits::{kubernetes_bandwidth, EGRESS, INGRESS};
-pub use tables::{PINS, SOCKET};
+pub use agent_api::protocol::SOCKET;
+pub(crate) use annotations::{kubernetes_bandwidth, EGRESS, INGRESS};
+pub use tables::PINS;
 
 /// A longer file is a mistake.
 const MAX_FILE: u64 = 4 << 20;
@@ -62,8 +65,8 @@ fn checked(path: &Path, text: &str) -> Result<Config, ConfigError> {
     faults.note(limits::check_kernel(&config, crate::kernel_edge::has_fq));
     make_absolute(path, &mut config);
     if let Some(path) = &config.limits.annotations {
-        let text = faults.note(limits::read_annotations(path));
-        let parsed = text.and_then(|text| faults.add(limits::parse_annotations(path, &text)));
+        let text = faults.note(annotations::read_annotations(path));
+        let parsed = text.and_then(|text| faults.add(annotations::parse_annotations(path, &text)));
         config.limits.annotated = parsed.unwrap_or_default();
     }
     faults.unless(Some(config))
@@ -273,7 +276,9 @@ fn check_balance(table: &BalanceTable) -> Result<Balance, Wrong> {
     let mut wrong = Wrong::new();
     let (word, policy) = table.policy();
     if !policy.is_of_kernel() {
-        let problem = format!("no switch tells the kernel edge of its links' utilisation, which {word:?} needs");
+        let problem = format!(
+            "no switch tells the kernel edge of its links' utilisation, and it runs no ticks: {word:?} needs one of them"
+        );
         let names = Scheme::of_kernel().map(|scheme| scheme.name);
         let remedy = format!("give {}", names.collect::<Vec<_>>().join(", "));
         wrong.add(Invalid::value("balance.policy", problem, remedy));

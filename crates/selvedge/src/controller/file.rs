@@ -113,7 +113,12 @@ pub(super) fn load(path: &Path) -> Result<(File, Keys), ConfigError> {
     let made =
         table.and_then(|table| check(table, &mut faults, |file| path.parent().unwrap_or(Path::new("")).join(file)));
     let file = faults.unless(made)?;
-    let keys = Keys::new(document, &file);
+    let certificates = [("ca", file.ca.clone()), ("certificate", file.certificate.clone()), ("key", file.key.clone())];
+    let store = match file.keep {
+        Keep::File(_) => "store",
+        Keep::Etcd { .. } => "etcd",
+    };
+    let keys = Keys::new(document, certificates, file.url.clone(), store);
     Ok((file, keys))
 }
 

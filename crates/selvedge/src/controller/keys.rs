@@ -1,6 +1,5 @@
 //! Which key of the file an error comes from that was met only when the controller ran or was asked.
 
-use super::file::{File, Keep};
 use config::{ConfigError, Document, Invalid};
 use controller::Error;
 use std::path::PathBuf;
@@ -16,17 +15,14 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn new(document: Document, file: &File) -> Keys {
-        let File { ca, certificate, key, url, keep, .. } = file;
-        Keys {
-            document,
-            certificates: [("ca", ca.clone()), ("certificate", certificate.clone()), ("key", key.clone())],
-            url: url.clone(),
-            store: match keep {
-                Keep::File(_) => "store",
-                Keep::Etcd { .. } => "etcd",
-            },
-        }
+    /// `store` is the key that says where the record is.
+    pub(super) fn new(
+        document: Document,
+        certificates: [(&'static str, PathBuf); 3],
+        url: String,
+        store: &'static str,
+    ) -> Keys {
+        Keys { document, certificates, url, store }
     }
 
     /// The error at its key, if it is one that another value of a key, or another thing there, can mend.

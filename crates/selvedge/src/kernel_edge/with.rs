@@ -3,7 +3,7 @@ use std::path::Path;
 
 pub use agent::Error;
 pub use agent::{resolve, run, stop};
-pub use kernel::{has_fq, other_edges};
+pub use kernel::{has_fq, has_htb, has_vxlan, other_edges};
 
 pub const BUILT: bool = true;
 

@@ -39,6 +39,14 @@ pub fn has_fq() -> Option<bool> {
     None
 }
 
+pub fn has_htb() -> Option<bool> {
+    None
+}
+
+pub fn has_vxlan() -> Option<bool> {
+    None
+}
+
 /// The file is read all the same: what is wrong with it comes first.
 pub fn run(load: &mut dyn FnMut() -> Result<Config, String>) -> Result<(), Error> {
     let _ = load();

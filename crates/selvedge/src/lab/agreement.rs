@@ -190,6 +190,7 @@ pub(super) fn report(simulated: ReportData, lab: ReportData, all: &[Compared]) -
                 None => CheckStatus::NotRun,
             },
             reason: c.reason.clone(),
+            absolute: false,
         })
         .collect();
     merged
@@ -231,6 +232,7 @@ mod tests {
             segments_received: 1,
             paths_used: 0,
             handshake: None,
+            request: None,
         };
         let port = PortRecord {
             name: "left-right".to_owned(),

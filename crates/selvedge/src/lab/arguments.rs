@@ -1,5 +1,6 @@
 //! Arguments of the lab's commands.
 
+use crate::scenario::BUILT_IN;
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -218,7 +219,7 @@ pub struct BenchArguments {
     #[arg(long, value_name = "KIND,KEY=VALUE,...", default_value = "clos,leaves=2,spines=2,hosts=8,rate=200Mbps")]
     pub topo: String,
     /// Scheme: ecmp or presto
-    #[arg(long, default_value = "ecmp")]
+    #[arg(long, default_value = BUILT_IN[0].name)]
     pub scheme: String,
     /// Longest round trips to try, in this order, until one is too short
     #[arg(long, value_name = "TIMES", value_delimiter = ',', default_value = "10ms,5ms,2ms,1ms,500us,200us,100us")]

@@ -4,7 +4,7 @@ use super::arguments::BenchArguments;
 use super::dctcp::Dctcp;
 use super::run::{conduct, setup, shortest};
 use super::topo;
-use crate::scenario::{Choice, Plan};
+use crate::scenario::{Choice, Plan, BUILT_IN};
 use crate::Failure;
 use serde::Serialize;
 use std::fs;
@@ -81,7 +81,7 @@ pub fn bench(arguments: &BenchArguments) -> Result<bool, Failure> {
 fn measure(arguments: &BenchArguments, rtt: Time) -> Result<Row, Failure> {
     let text = format!("{},rtt={rtt}", arguments.topo);
     // How many hosts there are, only the fabric knows; a stride of half of them suits all.
-    let hosts = Plan::new(&topo::one_line(&text)?, &ecmp())?.schemes[0].template().topology.n_hosts();
+    let hosts = Plan::new(&topo::one_line(&text)?, &plainest())?.schemes[0].template().topology.n_hosts();
     let workload =
         format!("\n[[workload]]\nname = \"bulk\"\npattern = \"stride\"\nk = {}\nconnection = \"fresh\"\n", hosts / 2);
     let mut document = topo::one_line_with(&text, &workload)?;
@@ -118,8 +118,8 @@ fn measure(arguments: &BenchArguments, rtt: Time) -> Result<Row, Failure> {
     })
 }
 
-fn ecmp() -> Choice {
-    Choice { schemes: vec!["ecmp".to_owned()], seeds: None }
+fn plainest() -> Choice {
+    Choice { schemes: vec![BUILT_IN[0].name.to_owned()], seeds: None }
 }
 
 /// What /proc/stat has counted since the machine started.

@@ -56,7 +56,11 @@ fn policy(text: &str) -> Result<Balance, String> {
         return Ok(policy);
     }
     let names: Vec<&str> = Scheme::of_kernel().map(|scheme| scheme.name).collect();
-    Err(format!("no switch tells the kernel edge of its links' utilisation, which it needs: give {}", names.join(", ")))
+    Err(format!(
+        "no switch tells the kernel edge of its links' utilisation, and it runs no ticks: {} needs one of them; give {}",
+        policy.scheme().name,
+        names.join(", ")
+    ))
 }
 
 #[derive(Debug, Args)]

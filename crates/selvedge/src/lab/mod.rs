@@ -22,7 +22,7 @@ mod unruly;
 
 pub use failure::LabFailure;
 
-use crate::scenario::{Plan, SchemePlan};
+use crate::scenario::{Plan, SchemePlan, BUILT_IN};
 use crate::{input, Failure};
 use arguments::{Change, Modelled, UpArguments};
 use clap::Subcommand;
@@ -105,7 +105,7 @@ fn up(arguments: &UpArguments) -> Result<bool, Failure> {
         name: arguments.lab.name.clone(),
         source,
         set: arguments.set.clone(),
-        scheme: arguments.scheme.clone().or_else(|| one_line.then(|| "ecmp".to_owned())),
+        scheme: arguments.scheme.clone().or_else(|| one_line.then(|| BUILT_IN[0].name.to_owned())),
         seed: arguments.seed,
         tuning: arguments.tuning.clone(),
     };

@@ -10,7 +10,7 @@ use crate::output::{self, Extras, Staging};
 use crate::results::Results;
 use crate::run::{default_threads, run_all, Bar, Finished};
 use crate::scenario::{Choice, Plan, SchemePlan};
-use crate::{figures, sim, Failure};
+use crate::{figures, reading, sim, Failure};
 use host::experiment::Experiment;
 use host::outcome::Outcome;
 use lab::traffic::{self, HostHandle, Progress, Report};
@@ -35,7 +35,7 @@ struct Judged {
 /// # Errors
 /// A scenario that makes no sense or cannot be had here, a directory that cannot be written.
 pub(super) fn run(arguments: &RunArguments) -> Result<bool, Failure> {
-    let mut document = sim::read(&arguments.scenario, &arguments.set)?;
+    let mut document = reading::read(&arguments.scenario, &arguments.set)?;
     let choice = Choice { schemes: arguments.scheme.clone(), seeds: arguments.seeds.clone() };
     let mut plan = Plan::new(&document, &choice)?;
     if let Some(scale) = arguments.scale {

@@ -1,7 +1,7 @@
 //! `series.csv`: what was sampled while the runs went on; docs/results-files.md describes every column.
 
-use super::write::us;
-use super::{Staging, StagingError, WriteError};
+use super::cells::{us, WriteError};
+use super::{Staging, StagingError};
 use crate::results::Results;
 use host::outcome::{Outcome, PortRecord};
 use std::io;

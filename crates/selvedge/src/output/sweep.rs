@@ -1,7 +1,7 @@
 //! `sweep.csv`: every metric of every run at every point of a sweep, in rows of their own.
 
-use super::write::{finish, metric_rows};
-use super::WriteError;
+use super::cells::{finish, WriteError};
+use super::write::metric_rows;
 use crate::results::Results;
 
 /// The file in the making.

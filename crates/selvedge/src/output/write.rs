@@ -1,6 +1,7 @@
 //! The files of a results directory; docs/results-files.md describes every column.
 
-use super::{flowmonitor, pcapng, series, Staging, StagingError};
+use super::cells::{finish, or_empty, us, WriteError};
+use super::{flowmonitor, pcapng, series, Staging};
 use crate::results::Results;
 use host::measure::Summary;
 use serde_json::{json, Map, Value};
@@ -15,17 +16,6 @@ pub struct Extras {
     pub series: bool,
     /// Link whose packets were captured.
     pub capture: Option<String>,
-}
-
-/// Why results could not be written.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    #[error(transparent)]
-    Staging(#[from] StagingError),
-    #[error("cannot form a CSV file: {0}")]
-    Csv(#[from] csv::Error),
-    #[error("cannot form a capture: {0}")]
-    Capture(#[from] wire::EmitError),
 }
 
 /// Writes everything but the report into `staging`, file names beginning with `prefix`.
@@ -71,18 +61,6 @@ pub fn effective(results: &Results) -> String {
         env!("CARGO_PKG_VERSION"),
         results.plan.effective()
     )
-}
-
-pub(super) fn us(time: Time) -> String {
-    time.as_us_f64().to_string()
-}
-
-fn or_empty<T: ToString>(value: Option<T>) -> String {
-    value.map(|v| v.to_string()).unwrap_or_default()
-}
-
-pub(super) fn finish(csv: csv::Writer<Vec<u8>>) -> Result<Vec<u8>, WriteError> {
-    csv.into_inner().map_err(|e| WriteError::Csv(e.into_error().into()))
 }
 
 fn flows(results: &Results) -> Result<Vec<u8>, WriteError> {

@@ -367,6 +367,9 @@ pub struct CheckReport {
     pub status: CheckStatus,
     /// Why it was not run, or how it failed.
     pub reason: Option<String>,
+    /// It is reported, and decides nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub absolute: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

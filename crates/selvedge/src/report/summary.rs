@@ -209,7 +209,7 @@ pub(super) fn check_count(out: &mut String, data: &ReportData) {
     if data.checks.is_empty() {
         return;
     }
-    let count = |status| data.checks.iter().filter(|c| c.status == status).count();
+    let count = |status| data.checks.iter().filter(|c| !c.absolute && c.status == status).count();
     let (holds, fails, not_run) = (count(CheckStatus::Holds), count(CheckStatus::Fails), count(CheckStatus::NotRun));
     let class = if fails > 0 { "fails" } else { "holds" };
     let _ = write!(out, "<li class=\"{class}\"><a href=\"#checks\">{holds} of {} checks hold", holds + fails);
@@ -249,6 +249,9 @@ pub(super) fn checks(out: &mut String, data: &ReportData) {
             escape(&check.text)
         );
         let _ = write!(out, "<small>{} · {}</small>", escape(&check.id), escape(&check.source));
+        if check.absolute {
+            out.push_str("<small>An absolute figure: reported, and decides nothing.</small>");
+        }
         if let Some(reason) = &check.reason {
             let _ = write!(out, "<small class=\"reason {class}\">{}</small>", escape(reason));
         }

@@ -1,11 +1,11 @@
 //! `selvedge repro --check-records`: runs a sample of what has a record again, and compares.
 
-use super::command::run_experiment;
 use super::file::{Experiment, Mode};
 use super::fingerprint::SOURCES;
 use super::judge::Judged;
 use super::kept::Kept;
 use super::looks::run_looks;
+use super::once::run_experiment;
 use crate::Failure;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ struct Tally {
 /// Records that do not read, or a run that fails.
 pub(super) fn check(records: Option<&Path>, hours: f64, threads: usize) -> Result<bool, Failure> {
     let kept = Kept::read(records)?;
-    let experiments = super::catalogue()?;
+    let experiments = super::experiments()?;
     let all = samples(&kept, &experiments);
     let (of, experiments) = (all.len(), choose(all, hours * 3600.0));
     let mut tally = Tally::default();

@@ -1,11 +1,11 @@
 //! What `--archive` runs, in which order, and how long it may take.
 
 use super::archive::Archive;
+use super::arguments::Repro;
 use super::cost::{spoken, work};
 use super::file::{Experiment, Mode};
 use super::fingerprint::configuration;
 use super::judge::Judged;
-use crate::cli::Repro;
 use crate::Failure;
 use std::collections::BTreeMap;
 use std::path::Path;

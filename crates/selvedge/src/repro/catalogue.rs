@@ -63,7 +63,7 @@ pub struct Entry {
     pub contradiction: Option<String>,
     /// What the checks leave out of the claim.
     pub weaker: Option<String>,
-    /// What the checks ask for beyond the claim, such as absolute figures.
+    /// What the checks that decide ask for beyond the claim.
     pub stricter: Option<String>,
 }
 

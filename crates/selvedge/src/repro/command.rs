@@ -1,25 +1,18 @@
 //! `selvedge repro`: selects experiments, runs the points that their results need, and prints the verdicts.
 
 use super::archives::Archives;
-use super::cost::processor_time;
+use super::arguments::Repro;
 use super::file::{Experiment, Mode};
-use super::judge::{judge, At, Judged};
 use super::looks::run_looks;
+use super::once::{run_experiment, Ran};
 use super::select::{list, select};
-use crate::cli::Repro;
 use crate::output::{self, Extras, Staging};
 use crate::report::{Cell, CheckReport, CheckStatus, ReportData};
-use crate::results::Results;
-use crate::run::{default_threads, run_all, Bar};
+use crate::run::default_threads;
 use crate::{figures, Failure};
 use config::ConfigError;
+use std::path::Path;
 use std::time::Instant;
-
-/// An experiment, run and judged.
-pub struct Ran {
-    pub points: Vec<At>,
-    pub judged: Vec<Judged>,
-}
 
 /// True if every selected check holds.
 ///
@@ -30,9 +23,7 @@ pub fn run(arguments: &Repro) -> Result<bool, Failure> {
         return super::claims::print(paper.as_deref(), arguments.json).map(|()| true);
     }
     if let Some(dir) = &arguments.site {
-        let pages = super::site::write(dir, arguments.records.as_deref(), arguments.force)?;
-        say!("{pages} pages: {}", dir.join("index.html").display());
-        return Ok(true);
+        return site(dir, arguments).map(|()| true);
     }
     if let Some(root) = &arguments.tables {
         let written = super::tables::write(root)?;
@@ -118,33 +109,12 @@ pub fn run(arguments: &Repro) -> Result<bool, Failure> {
     Ok(holding == all.len() && archives.beyond == 0)
 }
 
-/// Runs the points that the wanted results need, then judges these.
-///
-/// # Errors
-/// A scenario that makes no sense at a point, or a run that fails.
-#[allow(clippy::disallowed_methods)] // how long it took is part of the report
-pub fn run_experiment(
-    experiment: &Experiment,
-    mode: Mode,
-    threads: usize,
-    wanted: &dyn Fn(&str) -> bool,
-) -> Result<Ran, Failure> {
-    let (begun, used) = (Instant::now(), processor_time());
-    let results: Vec<_> = experiment.results.iter().filter(|r| wanted(&r.id)).collect();
-    let points = experiment.points(mode, &|label| results.iter().any(|r| r.needs(label)))?;
-    let bar = Bar::new(points.iter().map(|p| &p.plan));
-    let mut done = Vec::new();
-    for point in points {
-        let finished = run_all(&point.plan, threads, &bar)?;
-        let results = Results::new(point.plan, finished);
-        done.push(At { label: point.label, parameter: point.parameter, results });
-    }
-    bar.finish();
-    let wall_s = begun.elapsed().as_secs_f64();
-    let core_s = processor_time().saturating_sub(used).as_secs_f64();
-    let judge = |result| Judged { core_s, ..judge(result, &done, mode.name(), wall_s) };
-    let judged = results.into_iter().map(judge).collect();
-    Ok(Ran { points: done, judged })
+#[allow(clippy::disallowed_methods, reason = "how long it took is part of the report")]
+fn site(dir: &Path, arguments: &Repro) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let pages = super::site::write(dir, arguments.records.as_deref(), arguments.force)?;
+    say!("{pages} pages in {:.1} s: {}", begun.elapsed().as_secs_f64(), dir.join("index.html").display());
+    Ok(())
 }
 
 /// Results, metrics and configuration of each point, and one report for the experiment.
@@ -178,6 +148,7 @@ pub fn report(ran: &Ran, command: &str) -> ReportData {
                 values: verdict.values().map(|(value, ci)| Cell { value: Some(value), ci, note: None }).collect(),
                 status: verdict.status,
                 reason: verdict.reason.clone(),
+                absolute: check.absolute,
             });
         }
     }

@@ -6,11 +6,9 @@
 use super::expression::Comparison;
 use super::file::Check;
 use super::judge::{values, At};
+use super::left_out::Summaries;
 use super::Expression;
 use crate::results::{metric, SchemeResults};
-use host::measure::Summary;
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 /// Seeds of each look, and the 0.99375 quantile of Student's t with one degree of freedom less.
 pub(super) const LOOKS: [(usize, f64); 4] = [(5, 4.3147), (10, 3.1109), (20, 2.7586), (40, 2.6189)];
@@ -63,7 +61,7 @@ fn replicas(expression: &Expression, at: &At, all: &[At]) -> Option<Vec<Vec<Comp
     let n = seeds as f64;
     let pseudo = |seed: usize| {
         let summaries = Summaries::default();
-        let left = compare(&|point, scheme, name| summaries.metric(point, scheme, seed, name))?;
+        let left = compare(&|point, scheme, name| summaries.metric(&point.label, &point.results, scheme, seed, name))?;
         let margins = whole.iter().zip(&left).map(|(whole, left)| {
             let margin = n * whole.margin - (n - 1.0) * left.margin;
             Comparison { margin: if margin.is_nan() { left.margin } else { margin }, holds: left.holds }
@@ -75,19 +73,6 @@ fn replicas(expression: &Expression, at: &At, all: &[At]) -> Option<Vec<Vec<Comp
 
 /// A metric of a scheme at a point.
 type Source<'a> = &'a dyn Fn(&At, &SchemeResults, &str) -> Option<f64>;
-
-/// Metrics of all seeds but one, each point and scheme computed once.
-#[derive(Default)]
-struct Summaries(RefCell<BTreeMap<(String, String), Summary>>);
-
-impl Summaries {
-    fn metric(&self, point: &At, scheme: &SchemeResults, seed: usize, name: &str) -> Option<f64> {
-        let key = (point.label.clone(), scheme.name.clone());
-        let mut known = self.0.borrow_mut();
-        let summary = known.entry(key).or_insert_with(|| scheme.without(seed, &point.results.plan.scenario));
-        metric(summary, name)
-    }
-}
 
 #[cfg(test)]
 mod tests {

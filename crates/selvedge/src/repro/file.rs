@@ -1,9 +1,9 @@
 //! A published experiment: a scenario and its results with their checks.
 
 use super::Expression;
+use crate::axes::{Axes, SweepTable};
 use crate::input;
 use crate::scenario::{Choice, Plan, Room};
-use crate::sweep::{Axes, SweepTable};
 use config::{both, closest, ConfigError, Document, Invalid, Wrong};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -74,6 +74,9 @@ struct CheckTable {
     unit: String,
     #[schemars(with = "Option<serde_json::Value>")]
     paper: Option<Value>,
+    /// Reported with its verdict, and decides nothing: an absolute figure of the paper.
+    #[serde(default)]
+    absolute: bool,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -119,6 +122,8 @@ pub struct Check {
     pub unit: String,
     /// What the paper prints.
     pub paper: Option<Value>,
+    /// Reported with its verdict, and decides nothing.
+    pub absolute: bool,
 }
 
 /// One point of a sweep, ready to run.
@@ -140,6 +145,11 @@ impl Published {
     /// Is the point needed to judge this result?
     pub fn needs(&self, label: &str) -> bool {
         self.counts(label) || self.checks.iter().any(|check| check.points().any(|(_, named)| named == label))
+    }
+
+    /// The checks that decide the result.
+    pub(super) fn deciding(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| !check.absolute)
     }
 }
 
@@ -322,6 +332,9 @@ fn published(n: usize, table: &ResultTable) -> Result<Published, Wrong> {
     let mut checks = Vec::new();
     if table.checks.is_empty() {
         wrong.add(Invalid::value(format!("result.{n}.checks"), "is empty", "add a check with text and expr"));
+    } else if table.checks.iter().all(|check| check.absolute) {
+        let remedy = "add a check of a ratio or an order, or remove `absolute` from one";
+        wrong.add(Invalid::value(format!("result.{n}.checks"), "are all absolute, so that none decides", remedy));
     }
     for (c, check) in table.checks.iter().enumerate() {
         let mut parse = |key: &str, text: &str| {
@@ -334,7 +347,8 @@ fn published(n: usize, table: &ResultTable) -> Result<Published, Wrong> {
         let holds = parse("expr", &check.expr);
         let value = check.value.as_deref().map(|text| parse("value", text));
         let (text, unit, paper) = (check.text.clone(), check.unit.clone(), check.paper.clone());
-        checks.extend(holds.map(|holds| Check { text, holds, value: value.flatten(), unit, paper }));
+        let absolute = check.absolute;
+        checks.extend(holds.map(|holds| Check { text, holds, value: value.flatten(), unit, paper, absolute }));
     }
     let ResultTable { id, source, what, notes, at, .. } = table.clone();
     wrong.or(Published { id, source, what, notes, checks, at })
@@ -399,6 +413,7 @@ duration = "20ms"
             + "scheme.a.threshold = \"0B\"\n[mode.paper]\ntopology.leaves = 0\nrecord.sample_evry = \"1ms\"\n\
                [[result]]\nid = \"x/a\"\nsource = \"s\"\nwhat = \"w\"\nchecks = []\n";
         let found = told(&text);
+        assert_eq!(told(&FILE.replace("\" }]", "\", absolute = true }]")), ["19 result.x/a.checks"], "none decides");
         for fault in [
             "19 result.x/a.checks.0.expr",
             "19 result.x/a.checks.1.expr",

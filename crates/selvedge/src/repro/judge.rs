@@ -1,11 +1,13 @@
 //! From metrics to verdicts.
 
+use super::clause::unspoken;
 use super::expression::at_point;
 use super::file::{Check, Published};
+use super::left_out::Summaries;
 use super::Expression;
 use crate::report::CheckStatus;
 use crate::results::{metric, Results, SchemeResults};
-use host::measure::estimate;
+use host::measure::{estimate, jackknife};
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
 
@@ -23,6 +25,8 @@ pub struct Verdict {
     /// Why it was not run, or where it fails.
     pub reason: Option<String>,
     pub points: Vec<Seen>,
+    /// The seeds of a full run do not decide the check by themselves; the status is that of all samples together.
+    pub undecided: bool,
 }
 
 /// What a check saw at one point.
@@ -51,11 +55,12 @@ pub struct Judged {
     pub core_s: f64,
 }
 
-/// Judges a result by the points that count for it; its checks may also name others.
+/// Judges a result by the points that count for it; its checks may also name others. Absolute checks decide nothing.
 pub fn judge(published: &Published, all: &[At], mode: &'static str, wall_s: f64) -> Judged {
     let points: Vec<&At> = all.iter().filter(|at| published.counts(&at.label)).collect();
     let verdicts: Vec<Verdict> = published.checks.iter().map(|check| verdict(check, &points, all)).collect();
-    let having = |status: CheckStatus| verdicts.iter().filter(move |v| v.status == status);
+    let deciding = || published.checks.iter().zip(&verdicts).filter(|(check, _)| !check.absolute).map(|(_, v)| v);
+    let having = |status: CheckStatus| deciding().filter(move |v| v.status == status);
     let status = if having(CheckStatus::Fails).next().is_some() {
         CheckStatus::Fails
     } else if having(CheckStatus::NotRun).next().is_some() {
@@ -75,7 +80,7 @@ pub fn judge(published: &Published, all: &[At], mode: &'static str, wall_s: f64)
 }
 
 fn verdict(check: &Check, points: &[&At], all: &[At]) -> Verdict {
-    let mut verdict = Verdict { status: CheckStatus::Holds, reason: None, points: Vec::new() };
+    let mut verdict = Verdict { status: CheckStatus::Holds, reason: None, points: Vec::new(), undecided: false };
     // Why, and at which points.
     let (mut fails, mut not_run): (Reasons<'_>, Reasons<'_>) = (Vec::new(), Vec::new());
     for at in points {
@@ -83,7 +88,7 @@ fn verdict(check: &Check, points: &[&At], all: &[At]) -> Verdict {
         match seen.holds {
             Some(true) => {}
             Some(false) => {
-                fails.push((format!("does not hold{}: {}", told(check, &seen), check.text), vec![&at.label]))
+                fails.push((format!("does not hold{}: {}", told(check, &seen, at), check.text), vec![&at.label]))
             }
             None => {
                 let why = problem.unwrap_or_default();
@@ -118,7 +123,12 @@ fn tell(reasons: &Reasons<'_>, points: usize) -> String {
     reasons.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-fn told(check: &Check, seen: &Seen) -> String {
+/// The check's number, or the clause that fails, if the number is of another.
+fn told(check: &Check, seen: &Seen, at: &At) -> String {
+    let values = seen.metrics.iter().cloned().chain(at.parameter.clone()).collect();
+    if let Some(clause) = unspoken(check, &values) {
+        return format!(" ({clause})");
+    }
     seen.value
         .map(|(value, _)| format!(" ({} {})", crate::table::number(value), check.unit).replace(" )", ")"))
         .unwrap_or_default()
@@ -152,7 +162,7 @@ fn look(check: &Check, at: &At, all: &[At]) -> (Seen, Option<String>) {
     }
     if let Some(expression) = &check.value {
         match expression.value(&values) {
-            Ok(value) => seen.value = Some((value, interval(expression, at, all))),
+            Ok(value) => seen.value = Some((value, interval(expression, value, at, all))),
             Err(e) => problem = Some(e.to_string()),
         }
     }
@@ -195,14 +205,22 @@ pub(super) fn values<'a>(
     Some(values)
 }
 
-/// Half the 95% interval of the expression over seeds, if every seed by itself has the metrics.
-fn interval(expression: &Expression, at: &At, all: &[At]) -> Option<f64> {
+/// Half the 95% interval of the expression over seeds. Where a single seed has too few samples for a metric, such as a far percentile,
+/// the expression is computed from all seeds but one, in turn (jackknife): `whole` is that of all.
+fn interval(expression: &Expression, whole: f64, at: &At, all: &[At]) -> Option<f64> {
     let seeds = at.results.schemes.first().map_or(0, |s| s.each.len());
-    let of_seed = |seed: usize| {
-        let values = values(expression, at, all, &|_, scheme, name| metric(scheme.each.get(seed)?, name))?;
-        expression.value(&values).ok()
+    let each = |of: &dyn Fn(usize) -> Option<BTreeMap<String, f64>>| {
+        (0..seeds).map(|seed| expression.value(&of(seed)?).ok()).collect::<Option<Vec<f64>>>()
     };
-    estimate(&(0..seeds).map(of_seed).collect::<Option<Vec<_>>>()?)?.half_width
+    let alone = |seed: usize| values(expression, at, all, &|_, scheme, name| metric(scheme.each.get(seed)?, name));
+    if let Some(alone) = each(&alone) {
+        return estimate(&alone)?.half_width;
+    }
+    let without = |seed: usize| {
+        let rest = Summaries::default();
+        values(expression, at, all, &|at, scheme, name| rest.metric(&at.label, &at.results, scheme, seed, name))
+    };
+    jackknife(whole, &each(&without)?)
 }
 
 impl Seen {
@@ -277,12 +295,19 @@ impl Judged {
                 CheckStatus::Fails => json!(false),
                 CheckStatus::NotRun => Value::Null,
             };
-            json!({
+            let mut line = json!({
                 "text": check.text,
                 "holds": holds,
                 "measured": verdict.json(&check.unit),
                 "paper": check.paper.as_ref().map_or(Value::Null, |p| json!(p)),
-            })
+            });
+            if check.absolute {
+                line["absolute"] = json!(true);
+            }
+            if verdict.undecided {
+                line["decided"] = json!(false);
+            }
+            line
         });
         json!({
             "id": self.published.id,
@@ -306,7 +331,8 @@ impl Judged {
     pub fn text(&self) -> String {
         let mut text = format!("{:<8} {}  {}\n", self.word(), self.published.id, self.published.what);
         for (check, verdict) in self.published.checks.iter().zip(&self.verdicts) {
-            text += &format!("  {:<8} {}\n", word(verdict.status), check.text);
+            let reported = if check.absolute { " (absolute: reported only)" } else { "" };
+            text += &format!("  {:<8} {}{reported}\n", word(verdict.status), check.text);
             let measured = verdict.measured(&check.unit);
             let paper = check.paper.as_ref().map(|p| p.as_str().map_or_else(|| p.to_string(), str::to_owned));
             if !measured.is_empty() {

@@ -4,7 +4,7 @@ use super::cost::processor_time;
 use super::decide::{decided, LOOKS};
 use super::file::{Check, Experiment, Mode, Point, Published};
 use super::judge::{judge, values, At, Judged};
-use super::Ran;
+use super::once::Ran;
 use crate::report::CheckStatus;
 use crate::results::{Results, SchemeResults};
 use crate::run::{run_all, Bar, Finished};
@@ -46,9 +46,9 @@ pub fn run_looks(
         bar.finish();
         before = seeds;
         open.retain(|result| {
-            let known = outcome(result, &all);
-            judged.insert(&result.id, told(result, &all, known));
-            known.is_none() && may_be_decided(result, &all)
+            let known = known(result, &all);
+            judged.insert(&result.id, told(result, &all, &known));
+            outcome(&known).is_none() && may_be_decided(result, &all)
         });
         if open.is_empty() {
             break;
@@ -70,9 +70,12 @@ pub fn run_looks(
 }
 
 /// What the seeds say as a whole counts, also where all samples thrown together say otherwise.
-fn told(result: &Published, all: &[At], known: Option<bool>) -> Judged {
+fn told(result: &Published, all: &[At], known: &[Option<bool>]) -> Judged {
     let mut judged = judge(result, all, Mode::Full.name(), 0.0);
-    match known {
+    for (verdict, known) in judged.verdicts.iter_mut().zip(known) {
+        verdict.undecided = known.is_none() && verdict.status != CheckStatus::NotRun;
+    }
+    match outcome(known) {
         _ if judged.status == CheckStatus::NotRun => {}
         Some(true) => judged.status = CheckStatus::Holds,
         Some(false) => judged.status = CheckStatus::Fails,
@@ -101,10 +104,10 @@ fn add(all: &mut Vec<At>, point: Point, mut runs: Vec<Finished>, seeds: usize) {
     all.insert(place.unwrap_or(all.len()), at);
 }
 
-/// `None` while more seeds may decide the result. A check that cannot be evaluated needs more of them, too.
-fn outcome(result: &Published, all: &[At]) -> Option<bool> {
-    let mut whole = Some(true);
-    for check in &result.checks {
+/// What is known of each check; `None`: more seeds may tell. A check that cannot be evaluated needs more of them, too. Absolute checks need none.
+fn known(result: &Published, all: &[At]) -> Vec<Option<bool>> {
+    let one = |check: &Check| {
+        let mut whole = Some(true);
         for at in all.iter().filter(|at| result.counts(&at.label)) {
             match decided(check, at, all) {
                 Some(false) => return Some(false),
@@ -112,8 +115,18 @@ fn outcome(result: &Published, all: &[At]) -> Option<bool> {
                 None => whole = None,
             }
         }
+        whole
+    };
+    result.checks.iter().map(|check| if check.absolute { Some(true) } else { one(check) }).collect()
+}
+
+/// One check that fails is enough.
+fn outcome(known: &[Option<bool>]) -> Option<bool> {
+    match () {
+        () if known.contains(&Some(false)) => Some(false),
+        () if known.contains(&None) => None,
+        () => Some(true),
     }
-    whole
 }
 
 /// Not if a scheme or a metric of its checks does not exist, however many seeds there are.
@@ -123,5 +136,17 @@ fn may_be_decided(result: &Published, all: &[At]) -> bool {
         values(&check.holds, at, all, &known).is_some()
     };
     let mut points = all.iter().filter(|at| result.counts(&at.label));
-    points.all(|at| result.checks.iter().all(|check| exists(at, check)))
+    points.all(|at| result.deciding().all(|check| exists(at, check)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_check_that_fails_decides_and_one_that_is_open_does_not() {
+        assert_eq!(outcome(&[Some(true), None, Some(false)]), Some(false));
+        assert_eq!(outcome(&[Some(true), None]), None);
+        assert_eq!(outcome(&[Some(true), Some(true)]), Some(true));
+    }
 }

@@ -6,8 +6,10 @@
 mod again;
 mod archive;
 mod archives;
+mod arguments;
 pub mod catalogue;
 mod claims;
+mod clause;
 mod command;
 mod cost;
 mod decide;
@@ -16,7 +18,9 @@ mod file;
 mod fingerprint;
 mod judge;
 mod kept;
+mod left_out;
 mod looks;
+mod once;
 pub mod printed;
 pub mod prose;
 pub mod records;
@@ -24,13 +28,15 @@ mod select;
 mod site;
 pub mod tables;
 
-pub use command::{report, run, run_experiment, Ran};
+pub use arguments::Repro;
+pub use command::{report, run};
 pub use expression::{Expression, ExpressionError};
 pub(crate) use file::schema;
 pub use file::{Check, Experiment, Mode, Point, Published, KEYS};
 pub use fingerprint::{configuration, SOURCES};
 pub use judge::{judge, word, At, Judged, Seen, Verdict};
 pub use looks::run_looks;
+pub use once::{run_experiment, Ran};
 
 use config::ConfigError;
 use std::path::{Component, Path, PathBuf};
@@ -65,7 +71,7 @@ fn embedded_at(path: &Path) -> Option<&'static str> {
 ///
 /// # Errors
 /// A file that does not read, which a test rules out.
-pub fn catalogue() -> Result<Vec<Experiment>, ConfigError> {
+pub fn experiments() -> Result<Vec<Experiment>, ConfigError> {
     let all = embedded().filter(|(file, _)| file.contains('/'));
     all.map(|(file, text)| Experiment::parse(file, text)).collect()
 }

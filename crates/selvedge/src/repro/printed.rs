@@ -1,7 +1,7 @@
 //! Numbers that the papers print, point by point: `results/printed/*.csv`. Figures without numbers have none here: nothing was read off
 //! a picture.
 
-use super::file::Experiment;
+use super::file::{Check, Experiment, Published};
 use config::ConfigError;
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,17 +28,35 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// The metric's value in a record of its result.
-    pub(super) fn measured(&self, record: &Value) -> Option<f64> {
-        let checks = record["checks"].as_array()?;
-        checks.iter().find_map(|check| {
+    /// The metric's value in a record of its result, with half of its 95% interval if a check's number is in proportion to it.
+    pub(super) fn measured(&self, record: &Value, result: &Published) -> Option<(f64, Option<f64>)> {
+        let here = |point: &&Value| self.at.is_empty() || point["at"] == self.at.as_str();
+        let seen = record["checks"].as_array()?.iter().flat_map(|check| {
             let points = match &check["measured"] {
                 Value::Array(points) => points.iter().collect(),
                 object => vec![object],
             };
-            let here = |point: &&Value| self.at.is_empty() || point["at"] == self.at.as_str();
-            points.into_iter().filter(here).find_map(|point| point["metrics"][&self.metric].as_f64())
-        })
+            points.into_iter().filter(here).map(move |point| (check, point))
+        });
+        let of = |(check, point): (&Value, &Value)| {
+            let value = point["metrics"][&self.metric].as_f64()?;
+            let half = || {
+                let check = result.checks.iter().find(|known| check["text"] == known.text.as_str())?;
+                Some(point["ci95_half_width"].as_f64()? / self.factor(check)?.abs())
+            };
+            Some((value, half()))
+        };
+        let found: Vec<(f64, Option<f64>)> = seen.filter_map(of).collect();
+        found.iter().find(|(_, half)| half.is_some()).or(found.first()).copied()
+    }
+
+    /// The check's number over the metric, if that is the same whatever the metric is.
+    fn factor(&self, check: &Check) -> Option<f64> {
+        let expression = check.value.as_ref().filter(|value| value.metrics() == [self.metric.clone()])?;
+        let at = |x: f64| expression.value(&[(self.metric.clone(), x)].into()).ok().map(|value| value / x);
+        let (factor, others) = (at(1.0)?, [at(0.5)?, at(7.0)?]);
+        let same = |other: &f64| (other - factor).abs() <= 1e-9 * factor.abs();
+        (factor != 0.0 && others.iter().all(same)).then_some(factor)
     }
 
     /// For the reader: the metric with its point.
@@ -57,7 +75,7 @@ impl Printed {
             return Some(format!("there is no result {}", self.result));
         };
         let result = experiment.results.iter().find(|result| result.id == self.result)?;
-        let known = |check: &super::Check| {
+        let known = |check: &Check| {
             let expressions = [Some(&check.holds), check.value.as_ref()];
             expressions.into_iter().flatten().any(|e| e.metrics().contains(&self.metric))
         };

@@ -1,7 +1,7 @@
 //! What records of runs say (`results/PAPER.jsonl`): one JSON object a result and mode, with at least `id` and `status`. The binary
 //! has the records that were there when it was built.
 
-use super::file::Mode;
+use super::file::{Mode, Published};
 use super::fingerprint::configuration;
 use config::ConfigError;
 use serde::Deserialize;
@@ -32,6 +32,60 @@ pub struct Record {
     pub configuration: Option<String>,
     /// Hash of the simulator's sources then, if the record has it.
     pub sources: Option<String>,
+    /// What became of each check, if the record has them.
+    #[serde(default)]
+    pub checks: Vec<Said>,
+}
+
+/// What a record says of a check.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Said {
+    pub text: String,
+    /// None: it was not run.
+    pub holds: Option<bool>,
+    /// It was absolute then, and decided nothing.
+    #[serde(default)]
+    pub absolute: bool,
+}
+
+impl Recorded {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Recorded::Holds => "holds",
+            Recorded::Fails => "fails",
+            Recorded::NotRun => "not run",
+            Recorded::Undecided => "undecided",
+        }
+    }
+}
+
+impl Record {
+    /// What the record says of the result whose checks these are. A check that has become absolute since then decides nothing any more: if
+    /// it alone failed or was not run, the others say what became of the result.
+    pub(super) fn says(&self, result: &Published) -> Recorded {
+        let known = self.checks.iter().map(|said| &said.text).eq(result.checks.iter().map(|check| &check.text));
+        let each = || self.checks.iter().zip(&result.checks);
+        // The other way: a check that was absolute then, and decides now.
+        let newly =
+            |holds| known && each().any(|(said, check)| said.absolute && !check.absolute && said.holds == holds);
+        if newly(Some(false)) {
+            return Recorded::Fails;
+        }
+        if newly(None) && self.status == Recorded::Holds {
+            return Recorded::NotRun;
+        }
+        if !known || !matches!(self.status, Recorded::Fails | Recorded::NotRun) {
+            return self.status;
+        }
+        let spoilt = each().any(|(said, check)| check.absolute && !said.absolute && said.holds != Some(true));
+        let having = |holds| each().any(|(said, check)| !check.absolute && said.holds == holds);
+        match () {
+            () if !spoilt => self.status,
+            () if having(Some(false)) => Recorded::Fails,
+            () if having(None) => Recorded::NotRun,
+            () => Recorded::Holds,
+        }
+    }
 }
 
 /// Result id to what its record says.
@@ -55,14 +109,14 @@ pub(super) fn embedded_records() -> impl Iterator<Item = (&'static str, &'static
 }
 
 /// The record that counts for each result: of a full run rather than of a quick one. Records of results whose scenario or checks have
-/// changed since are left out: these were not run as they are now.
+/// changed since are left out: these were not run as they are now. Statuses are those by the checks that decide now.
 ///
 /// # Errors
 /// An experiment in the binary that does not read.
 pub fn current(records: Vec<Record>) -> Result<BTreeMap<String, Record>, ConfigError> {
     let mut now: BTreeMap<String, Record> = BTreeMap::new();
-    let experiments = if records.is_empty() { Vec::new() } else { super::catalogue()? };
-    for record in records {
+    let experiments = if records.is_empty() { Vec::new() } else { super::experiments()? };
+    for mut record in records {
         let found = experiments.iter().find_map(|e| Some((e, e.results.iter().find(|result| result.id == record.id)?)));
         let stale = match (&record.configuration, found) {
             (Some(then), Some((experiment, result))) => {
@@ -70,6 +124,9 @@ pub fn current(records: Vec<Record>) -> Result<BTreeMap<String, Record>, ConfigE
             }
             _ => false,
         };
+        if let Some((_, result)) = found {
+            record.status = record.says(result);
+        }
         if !stale && now.get(&record.id).is_none_or(|known| known.mode < record.mode) {
             now.insert(record.id.clone(), record);
         }
@@ -80,6 +137,11 @@ pub fn current(records: Vec<Record>) -> Result<BTreeMap<String, Record>, ConfigE
 /// What the records say.
 pub fn statuses(records: &BTreeMap<String, Record>) -> Records {
     records.iter().map(|(id, record)| (id.clone(), record.status)).collect()
+}
+
+/// What a line of a file of records says of the result whose checks these are.
+pub(super) fn status(line: &serde_json::Value, result: &Published) -> Option<Recorded> {
+    Record::deserialize(line).ok().map(|record| record.says(result))
 }
 
 /// Records of one file: one JSON object a line, of which [`Record`]'s fields are read.
@@ -102,4 +164,37 @@ pub fn read_records(file: &str, text: &str) -> Result<Vec<Record>, ConfigError> 
         records.push(record);
     }
     Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repro::Experiment;
+    use serde_json::{json, Value};
+
+    /// acdc/fig3.15-drops has an order, which decides, and an absolute figure.
+    #[test]
+    fn absolute_checks_decide_nothing_in_older_records_too() {
+        let (file, text) = crate::repro::embedded().find(|(file, _)| *file == "acdc/fig3.15.toml").unwrap();
+        let experiment = Experiment::parse(file, text).unwrap();
+        let result = experiment.results.iter().find(|result| result.id == "acdc/fig3.15-drops").unwrap();
+        let [order, absolute] = &result.checks[..] else { panic!("{:?}", result.checks) };
+        assert!(absolute.absolute && !order.absolute);
+        let says = |before: &str, order_holds: Value, absolute_holds: Value, marked: bool| {
+            let line = json!({"id": result.id, "status": before, "checks": [
+                {"text": order.text, "holds": order_holds},
+                {"text": absolute.text, "holds": absolute_holds, "absolute": marked},
+            ]});
+            status(&line, result).unwrap()
+        };
+        let [yes, no, null] = [json!(true), json!(false), Value::Null];
+        assert_eq!(says("fails", yes.clone(), no.clone(), false), Recorded::Holds);
+        assert_eq!(says("fails", no.clone(), no.clone(), false), Recorded::Fails);
+        assert_eq!(says("fails", null.clone(), no.clone(), false), Recorded::NotRun);
+        assert_eq!(says("not-run", yes.clone(), null, false), Recorded::Holds);
+        assert_eq!(says("fails", yes.clone(), yes.clone(), false), Recorded::Fails, "its seeds said so");
+        assert_eq!(says("fails", yes.clone(), no.clone(), true), Recorded::Fails, "it did not decide that");
+        assert_eq!(says("undecided", yes.clone(), no, false), Recorded::Undecided);
+        assert_eq!(says("holds", yes.clone(), yes, false), Recorded::Holds);
+    }
 }

@@ -12,7 +12,7 @@ pub(super) type Selected = Vec<(Experiment, Vec<String>)>;
 
 /// An argument is an id, an experiment such as `presto/fig15`, a group such as `presto` or `presto/fig15*`, or a file.
 pub(super) fn select(arguments: &[String]) -> Result<Selected, ConfigError> {
-    let catalogue = super::catalogue()?;
+    let catalogue = super::experiments()?;
     let mut selected: Selected = Vec::new();
     let mut add = |experiment: &Experiment, wanted: &dyn Fn(&str) -> bool| {
         let ids: Vec<String> = experiment.results.iter().map(|r| r.id.clone()).filter(|id| wanted(id)).collect();

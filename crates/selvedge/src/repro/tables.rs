@@ -4,6 +4,7 @@
 
 use super::catalogue::{catalogues, Catalogue, Status};
 use super::claims::count;
+use super::clause::{recorded, unspoken, Clause};
 use super::file::{Check, Experiment, Mode, Published};
 use super::kept::Kept;
 use super::records::Recorded;
@@ -38,7 +39,7 @@ pub fn pages(root: &Path) -> Result<Vec<PageText>, ConfigError> {
     let recorded = fs::read_dir(&dir).into_iter().flatten().flatten();
     let any = recorded.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|e| e == "jsonl"));
     let kept = if any { Kept::read(Some(&dir))? } else { Kept::default() };
-    let tables = Tables { kept, experiments: super::catalogue()?, catalogues: catalogues()? };
+    let tables = Tables { kept, experiments: super::experiments()?, catalogues: catalogues()? };
     PAGES.into_iter().map(|file| page(root, file, &tables)).collect()
 }
 
@@ -164,8 +165,8 @@ impl Tables {
                 let _ = writeln!(out, "| {name} | not run | | | {} |", cell(&printed(result)));
                 continue;
             };
-            let word = line["status"].as_str().unwrap_or_default().replace('-', " ");
-            let word = if word == "fails" { format!("**{word}**") } else { word };
+            let word = self.kept.statuses.get(&result.id).copied().unwrap_or(Recorded::NotRun).word();
+            let word = if word == "fails" { format!("**{word}**") } else { word.to_owned() };
             let seeds = line["seeds"].as_u64().map(|n| format!(", {n}")).unwrap_or_default();
             let run = format!("{}{seeds}", line["mode"].as_str().unwrap_or_default());
             let _ = writeln!(
@@ -194,7 +195,8 @@ impl Tables {
     }
 }
 
-/// The number that speaks for each check, over the points of a sweep from the least to the largest.
+/// The number that speaks for each check, over the points of a sweep from the least to the largest, and what fails where that number does
+/// not show it.
 fn measured(result: &Published, line: &Value) -> String {
     let none = Vec::new();
     let checks = line["checks"].as_array().unwrap_or(&none);
@@ -204,23 +206,58 @@ fn measured(result: &Published, line: &Value) -> String {
             Value::Null => Vec::new(),
             object => vec![object],
         };
-        let of = |point: &&Value| Some((point["value"].as_f64()?, point["ci95_half_width"].as_f64()));
-        let values: Vec<(f64, Option<f64>)> = points.iter().filter_map(of).collect();
-        let least = values.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?;
-        let most = values.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
-        let number = crate::table::number;
-        let text = match least.1 {
-            _ if number(least.0) != number(most.0) => format!("{} to {}", number(least.0), number(most.0)),
-            Some(half) if half > 0.0 => format!("{} ± {}", number(least.0), number(half)),
-            _ => number(least.0),
-        };
-        let text = if record["holds"] == false { format!("**{text}**") } else { text };
-        Some(format!("{text} {}", check.unit).trim_end().to_owned())
+        let fails = record["holds"] == false;
+        // Of an undecided result no check is decided to fail, also where its record does not say so of each.
+        let decided = record["decided"] != false && !(fails && line["status"] == Recorded::Undecided.word());
+        let unspoken = points.iter().filter(|_| fails).find_map(|point| unspoken(check, &recorded(point)));
+        let text = range(&points).map(|text| (text, check.unit.as_str()));
+        said(text, check.absolute, fails, decided, unspoken.as_ref())
     };
     let said: Vec<String> = result.checks.iter().zip(checks).filter_map(one).collect();
     match said.is_empty() {
         true => line["reason"].as_str().unwrap_or_default().to_owned(),
         false => said.join("; "),
+    }
+}
+
+/// The least and the largest value, or the one with its interval.
+fn range(points: &[&Value]) -> Option<String> {
+    let of = |point: &&Value| Some((point["value"].as_f64()?, point["ci95_half_width"].as_f64()));
+    let values: Vec<(f64, Option<f64>)> = points.iter().filter_map(of).collect();
+    let least = values.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let most = values.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let number = crate::table::number;
+    Some(match least.1 {
+        _ if number(least.0) != number(most.0) => format!("{} to {}", number(least.0), number(most.0)),
+        Some(half) if half > 0.0 => format!("{} ± {}", number(least.0), number(half)),
+        _ => number(least.0),
+    })
+}
+
+/// A check in a cell: bold is the number that fails. `text`: its number, and the unit.
+fn said(
+    text: Option<(String, &str)>,
+    absolute: bool,
+    fails: bool,
+    decided: bool,
+    clause: Option<&Clause>,
+) -> Option<String> {
+    let bold = |text: &str| if absolute || !decided { text.to_owned() } else { format!("**{text}**") };
+    let number = text.map(|(text, unit)| match fails && clause.is_none() {
+        true => format!("{} {unit}", bold(&text)).trim_end().to_owned(),
+        false => format!("{text} {unit}").trim_end().to_owned(),
+    });
+    let clause = clause.map(|clause| bold(&clause.to_string()));
+    let word = match (fails, absolute) {
+        (true, true) => Some("absolute, fails".to_owned()),
+        _ if !decided => Some("undecided".to_owned()),
+        _ => None,
+    };
+    let remark: Vec<String> = word.into_iter().chain(clause).collect();
+    match (number, remark.is_empty()) {
+        (number, true) => number,
+        (Some(number), false) => Some(format!("{number} ({})", remark.join(": "))),
+        (None, false) => Some(remark.join(": ")),
     }
 }
 
@@ -240,4 +277,36 @@ fn printed(result: &Published) -> String {
 /// Text that stays in one cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bold_is_the_number_that_fails() {
+        let check = Check {
+            text: "t".to_owned(),
+            holds: super::super::Expression::parse("a.x > 0.98 && b.x > 0.98").unwrap(),
+            value: Some(super::super::Expression::parse("a.x").unwrap()),
+            unit: "Jain index".to_owned(),
+            paper: None,
+            absolute: false,
+        };
+        let clause =
+            |a: f64, b: f64| unspoken(&check, &recorded(&serde_json::json!({"metrics": {"a.x": a, "b.x": b}})));
+        let cell = |absolute, fails, decided, clause: Option<&Clause>| {
+            said(Some(("0.5000".to_owned(), "Jain index")), absolute, fails, decided, clause).unwrap()
+        };
+        let other = clause(0.99, 0.5).unwrap();
+        assert!(clause(0.5, 0.5).is_none(), "the number is of it");
+        assert_eq!(cell(false, false, true, None), "0.5000 Jain index");
+        assert_eq!(cell(false, true, true, None), "**0.5000** Jain index");
+        assert_eq!(cell(false, true, true, Some(&other)), "0.5000 Jain index (**0.5000, not > 0.9800**)");
+        assert_eq!(cell(false, true, false, None), "0.5000 Jain index (undecided)");
+        assert_eq!(cell(true, true, true, None), "0.5000 Jain index (absolute, fails)");
+        assert_eq!(cell(true, true, true, Some(&other)), "0.5000 Jain index (absolute, fails: 0.5000, not > 0.9800)");
+        assert_eq!(said(None, false, true, true, Some(&other)).unwrap(), "**0.5000, not > 0.9800**");
+        assert_eq!(said(None, false, false, true, None), None);
+    }
 }

@@ -1,8 +1,8 @@
 //! A scenario with a scheme's changes applied.
 
 use super::era;
-use super::plan::SchemePlan;
 use super::scheme::{FabricWord, Guests, SchemeTable};
+use super::scheme_plan::SchemePlan;
 use super::tenants::{holds_segments, tenants_of};
 use super::{HostTable, Room, Scenario, SwitchTable};
 use config::{ConfigError, Document, Faults, Invalid, Wrong};
@@ -64,7 +64,7 @@ impl Draft {
         }
         if let (Some(switch), Some(switches), Some(guests)) = (&switch, &switches, &guests) {
             let (multipath, hosts) = (switch.multipath(), base.n_hosts());
-            faults.note(super::overlay::suits(name, &table.rest, switches, multipath, guests, hosts));
+            faults.note(super::hidden::suits(name, &table.rest, switches, multipath, guests, hosts));
         }
         let made = || {
             let (switch, (topology, failures)) = (switch?, fabric?);
@@ -88,6 +88,7 @@ impl Draft {
                     probe_every: scenario.record.probe_every,
                     rtt_samples: scenario.record.rtt_samples,
                     flowcells: scenario.record.flowcells,
+                    weights: false,
                     capture: None,
                 },
             })

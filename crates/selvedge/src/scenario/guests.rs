@@ -52,11 +52,13 @@ pub struct FastlaneTable {
     pub slowdown: SlowdownWord,
     /// ACKs tell how many bytes the receiver holds beyond them, and the window grows by as many.
     pub inflate: bool,
+    /// Packets tell how many timeouts their sender had, and it ignores notifications of packets from before the last one.
+    pub timeout_count: bool,
 }
 
 impl Default for FastlaneTable {
     fn default() -> Self {
-        FastlaneTable { slowdown: SlowdownWord::ByRetries, inflate: true }
+        FastlaneTable { slowdown: SlowdownWord::ByRetries, inflate: true, timeout_count: true }
     }
 }
 
@@ -66,7 +68,7 @@ impl FastlaneTable {
             SlowdownWord::ByRetries => fastlane::Slowdown::ByRetries,
             SlowdownWord::Halving => fastlane::Slowdown::Halving,
         };
-        fastlane::Options { slowdown, inflate: self.inflate }
+        fastlane::Options { slowdown, inflate: self.inflate, count: self.timeout_count }
     }
 }
 

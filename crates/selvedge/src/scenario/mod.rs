@@ -11,6 +11,7 @@ mod era;
 mod fastlane;
 
 mod guests;
+mod hidden;
 mod hosts;
 mod limiter;
 mod memory;
@@ -19,7 +20,9 @@ mod overlay;
 mod plan;
 mod queues;
 mod scheme;
+mod scheme_plan;
 mod seeds;
+mod switch;
 mod tenants;
 mod traffic;
 
@@ -30,11 +33,13 @@ pub use hosts::{HostTable, TcpTable};
 pub use limiter::{FqCodelTable, LimiterClassTable, LimiterLawWord, LimiterTable};
 pub(crate) use memory::shown as shown_bytes;
 pub use memory::Room;
-pub use network::{fabric, FailureTable, Kind, SwitchTable, TopologyTable};
+pub use network::{fabric, FailureTable, Kind, TopologyTable};
 pub use overlay::OverlayWord;
-pub use plan::{Choice, Plan, SchemePlan};
-pub use scheme::{FabricWord, RestTable, SchemeTable, Schemes, Wait, BUILT_IN, NAMED};
+pub use plan::{Choice, Plan};
+pub use scheme::{FabricWord, RestTable, SchemeTable, Schemes, Wait, BUILT_IN};
+pub use scheme_plan::SchemePlan;
 pub use seeds::Seeds;
+pub use switch::SwitchTable;
 pub use tenants::{HoldWord, TenantLawWord, TenantsTable};
 pub use traffic::{PatternWord, TransportWord, WorkloadTable};
 

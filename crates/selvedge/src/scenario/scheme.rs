@@ -4,12 +4,12 @@ use super::congestion::CongestionTable;
 use super::fastlane::FastLaneTable;
 use super::hosts::{CongestionWord, HostTable};
 use super::limiter::LimiterTable;
-use super::network::{MultipathWord, SwitchTable};
 use super::overlay::OverlayWord;
+use super::switch::{MultipathWord, SwitchTable};
 use super::tenants::TenantsTable;
 use crate::balance::{read_beside, schema_beside, BalanceKeys};
 use config::{within, Invalid, OrOff, Wrong};
-use edge::balance::{ECMP, FLOWCELL, RANDOM_PATH};
+use edge::balance::{Scheme, ECMP, FLOWCELL, RANDOM_PATH};
 use edge::{reorder, Balance};
 use host::experiment::{Controller, EdgeConfig};
 use host::mptcp;
@@ -252,33 +252,53 @@ pub(super) struct Guests<'a> {
     pub(super) slowest: BitRate,
 }
 
-/// Names of the schemes that need no declaration, in the order in which they run by default.
-pub const BUILT_IN: [&str; 3] = ["ecmp", "presto", "optimal"];
+/// A scheme that needs no declaration.
+pub struct BuiltIn {
+    pub name: &'static str,
+    /// It runs where a file names no scheme; the others only where they are named.
+    pub unasked: bool,
+    note: &'static str,
+    balance: &'static Scheme,
+    /// Sets what is not the default.
+    set: fn(&mut RestTable),
+}
 
-/// Those that need none either but run only where they are named.
-pub const NAMED: [&str; 1] = ["mptcp"];
+/// In the order in which they run. The first is the plainest.
+pub static BUILT_IN: [BuiltIn; 4] = [
+    BuiltIn { name: "ecmp", unasked: true, note: "switches hash each flow to a path", balance: &ECMP, set: |_| {} },
+    BuiltIn {
+        name: "presto",
+        unasked: true,
+        note: "64 KiB flowcells in turn over disjoint trees, reordering undone at the receiver",
+        balance: &FLOWCELL,
+        set: |rest| rest.receiver = ReceiverWord::Presto,
+    },
+    BuiltIn {
+        name: "optimal",
+        unasked: true,
+        note: "all hosts on one non-blocking switch",
+        balance: &ECMP,
+        set: |rest| rest.topology = FabricWord::SingleSwitch,
+    },
+    BuiltIn {
+        name: "mptcp",
+        unasked: false,
+        note: "MPTCP with 8 subflows coupled by OLIA, each on a path drawn at random",
+        balance: &RANDOM_PATH,
+        set: |rest| rest.mptcp = Some(MptcpTable::default()),
+    },
+];
 
 impl SchemeTable {
     /// The built-in scheme of that name, or else the defaults.
     pub fn base(name: &str) -> SchemeTable {
-        let rest = RestTable::default();
-        let (balance, rest) = match name {
-            "ecmp" => (&ECMP, RestTable { note: "switches hash each flow to a path".into(), ..rest }),
-            "presto" => {
-                let note = "64 KiB flowcells in turn over disjoint trees, reordering undone at the receiver".into();
-                (&FLOWCELL, RestTable { note, receiver: ReceiverWord::Presto, ..rest })
-            }
-            "optimal" => {
-                let note = "all hosts on one non-blocking switch".into();
-                (&ECMP, RestTable { note, topology: FabricWord::SingleSwitch, ..rest })
-            }
-            "mptcp" => {
-                let note = "MPTCP with 8 subflows coupled by OLIA, each on a path drawn at random".into();
-                (&RANDOM_PATH, RestTable { note, mptcp: Some(MptcpTable::default()), ..rest })
-            }
-            _ => (&ECMP, rest),
-        };
-        SchemeTable { balance: BalanceKeys::of(balance), rest }
+        let mut rest = RestTable::default();
+        let built_in = BUILT_IN.iter().find(|built_in| built_in.name == name);
+        if let Some(built_in) = built_in {
+            rest.note = built_in.note.into();
+            (built_in.set)(&mut rest);
+        }
+        SchemeTable { balance: BalanceKeys::of(built_in.map_or(&ECMP, |built_in| built_in.balance)), rest }
     }
 
     /// As a file would have it, with all defaults.

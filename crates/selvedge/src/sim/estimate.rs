@@ -1,4 +1,4 @@
-//! `sim run --estimate`: what the runs will take, before they are started.
+//! `sim run --estimate` and `sweep --estimate`: what the runs will take, before they are started.
 
 use crate::run::RunError;
 use crate::scenario::{Plan, SchemePlan};
@@ -10,33 +10,51 @@ use units::Time;
 /// The beginning of a run that takes so long tells how the rest will go, seconds.
 const ENOUGH_S: f64 = 1.0;
 
-/// Memory and time of the runs of all plans, one plan after another, `threads` runs of a plan at a time.
+/// A plan, of which so many seeds are to run with each scheme.
+pub(crate) type Runs<'a> = (&'a Plan, usize);
+
+/// All that a plan says.
+pub(super) fn all(plan: &Plan) -> Vec<Runs<'_>> {
+    vec![(plan, plan.scenario.seeds.0.len())]
+}
+
+/// Memory and time of the runs of all groups, one group after another, `threads` runs of a group at a time.
 ///
 /// # Errors
 /// A run that fails at once.
-pub(super) fn print(plans: &[&Plan], threads: usize, as_json: bool) -> Result<(), Failure> {
-    let (mut seconds, mut runs, mut measured) = (0.0, 0, Time::MAX);
-    for plan in plans {
-        let seeds = plan.scenario.seeds.0.len();
+pub(crate) fn print(groups: &[Vec<Runs<'_>>], threads: usize, as_json: bool) -> Result<(), Failure> {
+    let (mut seconds, mut runs, mut most, mut memory, mut measured) = (0.0, 0, 1, 0.0f64, Time::MAX);
+    for group in groups {
+        let here: usize = group.iter().map(|(plan, seeds)| plan.schemes.len() * seeds).sum();
+        let at_once = threads.clamp(1, here.max(1));
         let mut one_by_one = 0.0;
-        for scheme in &plan.schemes {
-            let (each, part) = trial(scheme, plan.scenario.seeds.0.first().copied().unwrap_or(1))?;
-            one_by_one += each * seeds as f64;
-            measured = measured.min(part);
+        for &(plan, seeds) in group {
+            for scheme in &plan.schemes {
+                let (each, part) = trial(scheme, plan.scenario.seeds.0.first().copied().unwrap_or(1))?;
+                one_by_one += each * seeds as f64;
+                measured = measured.min(part);
+            }
+            // Runs of other plans stand beside those of one that has few.
+            let planned = threads.clamp(1, (plan.schemes.len() * plan.scenario.seeds.0.len()).max(1));
+            memory = memory.max(plan.memory() * at_once as f64 / planned as f64);
         }
-        let here = plan.schemes.len() * seeds;
-        seconds += one_by_one / threads.clamp(1, here.max(1)) as f64;
+        seconds += one_by_one / at_once as f64;
         runs += here;
+        most = most.max(at_once);
     }
-    let memory = plans.iter().map(|plan| plan.memory()).fold(0.0, f64::max);
     if as_json {
         crate::say::json(&json!({"runs": runs, "threads": threads, "memory_bytes": memory, "seconds": seconds}));
         return Ok(());
     }
-    say!("Memory: about {}, with {threads} runs at a time", crate::scenario::shown_bytes(memory));
+    say!("Memory: about {}, with {} at a time", crate::scenario::shown_bytes(memory), counted(most));
     let tried = format!("{:.3}ms", measured.as_ms_f64());
-    say!("Time: about {} for {runs} runs, by the first {tried} of a run of each scheme", spoken(seconds));
+    let (time, runs) = (spoken(seconds), counted(runs));
+    say!("Time: about {time} for {runs} on one thread each, by the first {tried} of a run of each scheme");
     Ok(())
+}
+
+fn counted(runs: usize) -> String {
+    format!("{runs} run{}", if runs == 1 { "" } else { "s" })
 }
 
 /// Seconds that one run takes, and how much of it was tried. The second half of the trial tells the rate of the rest: what comes

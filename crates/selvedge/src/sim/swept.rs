@@ -1,13 +1,12 @@
 //! A scenario with a `[sweep]`: all of its points, one after another.
 
-use super::{capture, command, estimate, extras, no_series, print};
-use crate::cli::Run;
+use super::{capture, command, estimate, extras, no_series, print, Run};
+use crate::axes::SweepTable;
 use crate::figures::{self, Part};
 use crate::output::{self, Staging, SweepCsv};
 use crate::results::Results;
 use crate::run::{default_threads, run_all, Bar};
 use crate::scenario::{Choice, Plan, Room};
-use crate::sweep::SweepTable;
 use crate::Failure;
 use config::{both, closest, ConfigError, Document};
 use serde_json::json;
@@ -25,7 +24,7 @@ pub(super) fn run(arguments: &Run, document: &Document, sweep: &SweepTable) -> R
     let threads = arguments.threads.unwrap_or_else(default_threads);
     let points = points(arguments, document, sweep, threads)?;
     if arguments.estimate {
-        let plans: Vec<&Plan> = points.iter().map(|point| &point.plan).collect();
+        let plans: Vec<_> = points.iter().map(|point| estimate::all(&point.plan)).collect();
         return estimate::print(&plans, threads, arguments.json);
     }
     let mut staging = arguments.output.as_deref().map(|dir| Staging::new(dir, arguments.force)).transpose()?;

@@ -1,12 +1,13 @@
 //! `selvedge sweep`.
 
+use super::arguments::Sweep;
 use super::jobs::{Job, Jobs};
 use super::store::{described, Store, METRICS};
 use super::{tables, work};
-use crate::cli::Sweep;
 use crate::run::default_threads;
 use crate::scenario::{Choice, Room};
-use crate::{interrupt, sim, Failure};
+use crate::sim::estimate;
+use crate::{interrupt, reading, Failure};
 use config::ConfigError;
 use serde_json::{json, Value};
 use std::collections::HashSet;
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// A scenario that makes no sense at some point, a directory that cannot be used.
 pub(crate) fn run(arguments: &Sweep) -> Result<bool, Failure> {
-    let (document, axes) = sim::parts(&arguments.scenario, &arguments.set)?;
+    let (document, axes) = reading::parts(&arguments.scenario, &arguments.set)?;
     for set in &arguments.set {
         let key = set.split('=').next().unwrap_or_default().trim();
         if axes.as_ref().is_some_and(|axes| axes.changes(key)) {
@@ -39,22 +40,22 @@ pub(crate) fn run(arguments: &Sweep) -> Result<bool, Failure> {
     let choice = Choice { schemes: arguments.scheme.clone(), seeds: arguments.seeds.clone() };
     let room = Room { most: arguments.memory, threads: at_once };
     let jobs = Jobs::new(&document, axes.as_ref(), &arguments.at, &choice, room)?;
+    if arguments.estimate {
+        let plans = jobs.plans(&choice)?;
+        let runs = plans.iter().map(|(plan, seeds)| (plan, *seeds)).collect();
+        return estimate::print(&[runs], at_once, arguments.json).map(|()| true);
+    }
     let dir = arguments.output.clone().unwrap_or_else(|| beside(&arguments.scenario));
     let store = Store::at(&dir, arguments.flows)?;
+    let answer = Answer { arguments, dir: &dir, store: &store, jobs: &jobs };
     if let Some(start) = &arguments.job {
         let job = jobs.named(start)?;
         let wanted: Vec<&Job> = Some(job).filter(|job| !store.done(&job.hash)).into_iter().collect();
-        return ended(
-            arguments,
-            &dir,
-            &store,
-            &jobs,
-            std::slice::from_ref(job),
-            &work::run(&jobs, &wanted, &store, 1, arguments.flows)?,
-        );
+        let done = work::run(&jobs, &wanted, &store, 1, arguments.flows)?;
+        return Ok(answer.ended(std::slice::from_ref(job), &done));
     }
     if arguments.list {
-        list(arguments, &dir, &store, &jobs, &jobs.all, &work::Done::default());
+        answer.list(&jobs.all, &work::Done::default());
         return Ok(true);
     }
     let mut seen = HashSet::new();
@@ -65,7 +66,7 @@ pub(crate) fn run(arguments: &Sweep) -> Result<bool, Failure> {
     let done = work::run(&jobs, &wanted, &store, at_once, arguments.flows)?;
     store.tidy(&jobs);
     tables::gather(&store, &jobs)?;
-    ended(arguments, &dir, &store, &jobs, &jobs.all, &done)
+    Ok(answer.ended(&jobs.all, &done))
 }
 
 /// `out/` and the name of the file.
@@ -73,57 +74,66 @@ fn beside(scenario: &Path) -> PathBuf {
     Path::new("out").join(scenario.file_stem().unwrap_or("sweep".as_ref()))
 }
 
-fn ended(
-    arguments: &Sweep,
-    dir: &Path,
-    store: &Store,
-    jobs: &Jobs,
-    shown: &[Job],
-    done: &work::Done,
-) -> Result<bool, Failure> {
-    for (hash, why) in &done.failed {
-        crate::say::note(&format!("job {hash}: {why}"));
-    }
-    match arguments.json {
-        true => list(arguments, dir, store, jobs, shown, done),
-        false => {
-            let there = shown.iter().filter(|job| store.done(&job.hash)).count();
-            let (all, ran, failed) = (shown.len(), done.ran, done.failed.len());
-            let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-            let table =
-                if arguments.job.is_some() { store.path(&Store::file(&shown[0].hash)) } else { store.path(METRICS) };
-            say!("{there} of {all} jobs are done, {ran} of them now{failed}. Results: {}", table.display());
-        }
-    }
-    Ok(done.failed.is_empty())
+/// What the command prints of jobs.
+struct Answer<'a> {
+    arguments: &'a Sweep,
+    dir: &'a Path,
+    store: &'a Store,
+    jobs: &'a Jobs,
 }
 
-fn list(arguments: &Sweep, dir: &Path, store: &Store, jobs: &Jobs, shown: &[Job], done: &work::Done) {
-    if arguments.json {
-        let all: Vec<Value> = shown
-            .iter()
-            .map(|job| {
-                let mut object = described(jobs, job);
-                object["done"] = store.done(&job.hash).into();
-                object["file"] = Store::file(&job.hash).into();
-                object
-            })
-            .collect();
-        let failed: Vec<Value> = done.failed.iter().map(|(hash, why)| json!({"job": hash, "why": why})).collect();
-        let there = all.iter().filter(|job| job["done"] == true).count();
-        crate::say::json(&json!({
-            "version": env!("CARGO_PKG_VERSION"), "directory": dir.display().to_string(), "axes": jobs.axes,
-            "jobs": all, "done": there, "ran": done.ran, "failed": failed,
-        }));
-        return;
+impl Answer<'_> {
+    /// True if no job failed.
+    fn ended(&self, shown: &[Job], done: &work::Done) -> bool {
+        let Answer { arguments, store, .. } = self;
+        for (hash, why) in &done.failed {
+            crate::say::note(&format!("job {hash}: {why}"));
+        }
+        match arguments.json {
+            true => self.list(shown, done),
+            false => {
+                let there = shown.iter().filter(|job| store.done(&job.hash)).count();
+                let (all, ran, failed) = (shown.len(), done.ran, done.failed.len());
+                let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+                let table = if arguments.job.is_some() {
+                    store.path(&Store::file(&shown[0].hash))
+                } else {
+                    store.path(METRICS)
+                };
+                say!("{there} of {all} jobs are done, {ran} of them now{failed}. Results: {}", table.display());
+            }
+        }
+        done.failed.is_empty()
     }
-    let label = |job: &Job| jobs.points[job.point].label.clone();
-    let width = |of: &dyn Fn(&Job) -> usize| shown.iter().map(of).max().unwrap_or(0);
-    let (points, schemes) = (width(&|job| label(job).chars().count()), width(&|job| job.scheme.len()));
-    for job in shown {
-        let state = if store.done(&job.hash) { "done" } else { "-" };
-        say!("{}  {:<points$}  {:<schemes$}  seed {:<6} {state}", job.hash, label(job), job.scheme, job.seed);
+
+    fn list(&self, shown: &[Job], done: &work::Done) {
+        let Answer { arguments, dir, store, jobs } = self;
+        if arguments.json {
+            let all: Vec<Value> = shown
+                .iter()
+                .map(|job| {
+                    let mut object = described(jobs, job);
+                    object["done"] = store.done(&job.hash).into();
+                    object["file"] = Store::file(&job.hash).into();
+                    object
+                })
+                .collect();
+            let failed: Vec<Value> = done.failed.iter().map(|(hash, why)| json!({"job": hash, "why": why})).collect();
+            let there = all.iter().filter(|job| job["done"] == true).count();
+            crate::say::json(&json!({
+                "version": env!("CARGO_PKG_VERSION"), "directory": dir.display().to_string(), "axes": jobs.axes,
+                "jobs": all, "done": there, "ran": done.ran, "failed": failed,
+            }));
+            return;
+        }
+        let label = |job: &Job| jobs.points[job.point].label.clone();
+        let width = |of: &dyn Fn(&Job) -> usize| shown.iter().map(of).max().unwrap_or(0);
+        let (points, schemes) = (width(&|job| label(job).chars().count()), width(&|job| job.scheme.len()));
+        for job in shown {
+            let state = if store.done(&job.hash) { "done" } else { "-" };
+            say!("{}  {:<points$}  {:<schemes$}  seed {:<6} {state}", job.hash, label(job), job.scheme, job.seed);
+        }
+        let there = shown.iter().filter(|job| store.done(&job.hash)).count();
+        say!("{there} of {} jobs are done in {}", shown.len(), dir.display());
     }
-    let there = shown.iter().filter(|job| store.done(&job.hash)).count();
-    say!("{there} of {} jobs are done in {}", shown.len(), dir.display());
 }

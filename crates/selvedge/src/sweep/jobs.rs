@@ -1,11 +1,14 @@
 //! The jobs of a sweep: each point with each scheme and each seed, named by what decides its result.
 
-use super::{Axes, Point};
+use crate::axes::{Axes, Point};
 use crate::input;
 use crate::scenario::{Choice, Plan, Room, Seeds};
 use config::{both, closest, ConfigError, Document};
 use ring::digest::{Context, SHA256};
 use std::path::{Path, PathBuf};
+
+/// What a job was run by: the version, and a hash of the sources that decide what a run yields.
+const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "\n", env!("SELVEDGE_SOURCES"));
 
 /// More would be a mistake.
 const MOST_JOBS: usize = 1_000_000;
@@ -69,13 +72,7 @@ impl Jobs {
     }
 
     fn add(&mut self, point: Point, document: Document, choice: &Choice) -> Result<(), ConfigError> {
-        let given = document.table().get("seeds").cloned();
-        // Seeds that cannot be read are an error of the plan.
-        let of_file = given.and_then(|seeds| seeds.try_into().ok()).unwrap_or(Seeds(vec![1]));
-        let Seeds(seeds) = choice.seeds.clone().unwrap_or(of_file);
-        // Memory holds the runs that there are at a time, not all seeds.
-        let at_once = Seeds(seeds.iter().take(self.room.threads.max(1)).copied().collect());
-        let plan = Plan::within(&document, &Choice { seeds: Some(at_once), ..choice.clone() }, self.room)?;
+        let (plan, seeds) = self.point(&document, choice)?;
         plan.modelled()?;
         if let Some(seed) = seeds.iter().find(|seed| i64::try_from(**seed).is_err()) {
             let problem = format!("seed {seed} has no place in a table of results");
@@ -85,13 +82,34 @@ impl Jobs {
         let n = self.points.len();
         for scheme in &plan.schemes {
             for &seed in &seeds {
-                let hash = hash(&plan.effective_of(&scheme.name, seed), &content);
+                let hash = hash(BUILD, &plan.effective_of(&scheme.name, seed), &content);
                 self.all.push(Job { hash, point: n, scheme: scheme.name.clone(), seed });
             }
         }
         self.points.push(point);
         self.documents.push(document);
         Ok(())
+    }
+
+    /// The plan of a point with the seeds that run at a time, and all seeds.
+    fn point(&self, document: &Document, choice: &Choice) -> Result<(Plan, Vec<u64>), ConfigError> {
+        let given = document.table().get("seeds").cloned();
+        // Seeds that cannot be read are an error of the plan.
+        let of_file = given.and_then(|seeds| seeds.try_into().ok()).unwrap_or(Seeds(vec![1]));
+        let Seeds(seeds) = choice.seeds.clone().unwrap_or(of_file);
+        // Memory holds the runs that there are at a time, not all seeds.
+        let at_once = Seeds(seeds.iter().take(self.room.threads.max(1)).copied().collect());
+        let plan = Plan::within(document, &Choice { seeds: Some(at_once), ..choice.clone() }, self.room)?;
+        Ok((plan, seeds))
+    }
+
+    /// The plan of every point, and how many seeds it has; `choice` is that of [`Jobs::new`].
+    ///
+    /// # Errors
+    /// A file that has changed since.
+    pub(crate) fn plans(&self, choice: &Choice) -> Result<Vec<(Plan, usize)>, ConfigError> {
+        let of = |document| self.point(document, choice).map(|(plan, seeds)| (plan, seeds.len()));
+        self.documents.iter().map(of).collect()
     }
 
     /// The plan of one job alone.
@@ -102,7 +120,7 @@ impl Jobs {
         let document = &self.documents[job.point];
         let choice = Choice { schemes: vec![job.scheme.clone()], seeds: Some(Seeds(vec![job.seed])) };
         let plan = Plan::within(document, &choice, Room { threads: 1, ..self.room })?;
-        if hash(&plan.effective(), &content(document, &plan)?) != job.hash {
+        if hash(BUILD, &plan.effective(), &content(document, &plan)?) != job.hash {
             let problem = format!("a file that it names has changed since job {} was listed", job.hash);
             return Err(ConfigError::new(document.name(), problem, "run the command again"));
         }
@@ -175,11 +193,27 @@ fn content(document: &Document, plan: &Plan) -> Result<Vec<[u8; 32]>, ConfigErro
     topology.chain(workloads).map(digest).collect()
 }
 
-/// Of the version, the configuration in effect with its seed, and what it names.
-fn hash(effective: &str, content: &[[u8; 32]]) -> String {
+/// Of the build, the configuration in effect with its seed, and what it names.
+fn hash(build: &str, effective: &str, content: &[[u8; 32]]) -> String {
     let mut all = Context::new(&SHA256);
-    all.update(concat!("selvedge job 2\n", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
-    all.update(effective.as_bytes());
+    for part in ["selvedge job 3", build, effective] {
+        all.update(part.as_bytes());
+        all.update(b"\n");
+    }
     content.iter().for_each(|file| all.update(file));
     all.finish().as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_simulator_of_the_same_version_has_other_jobs() {
+        let (version, sources) = BUILD.split_once('\n').unwrap();
+        let of = |build: &str| hash(build, "duration = \"1ms\"", &[[1; 32]]);
+        assert_eq!(of(BUILD), of(&format!("{version}\n{sources}")), "the same build goes on where it was");
+        assert_ne!(of(BUILD), of(&format!("{version}\n{}", "0".repeat(16))));
+        assert_ne!(of(BUILD), of(&format!("{version}.1\n{sources}")));
+    }
 }

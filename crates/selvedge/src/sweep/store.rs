@@ -2,6 +2,7 @@
 //! machines, may write there at a time; each job's file is the same whoever writes it.
 
 use super::jobs::{Job, Jobs};
+use crate::axes::AxisValue;
 use crate::output::StagingError;
 use config::ConfigError;
 use serde_json::{json, Value};
@@ -123,7 +124,7 @@ impl Store {
 pub(crate) fn described(jobs: &Jobs, job: &Job) -> Value {
     let point = &jobs.points[job.point];
     let values: serde_json::Map<String, Value> =
-        jobs.axes.iter().cloned().zip(point.values.iter().map(super::AxisValue::json)).collect();
+        jobs.axes.iter().cloned().zip(point.values.iter().map(AxisValue::json)).collect();
     json!({"job": job.hash, "point": point.label, "values": values, "scheme": job.scheme, "seed": job.seed})
 }
 

@@ -1,7 +1,7 @@
 //! What the jobs of one point and scheme, which differ in their seed, have together.
 
 use super::jobs::Job;
-use super::{AxisValue, Point};
+use crate::axes::{AxisValue, Point};
 use frame::{Column, Frame, Kind, Values};
 use host::measure::estimate;
 

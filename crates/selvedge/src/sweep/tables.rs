@@ -3,7 +3,7 @@
 use super::jobs::{Job, Jobs};
 use super::store::{Store, METRICS, SUMMARY};
 use super::summary::{again, Summaries};
-use super::{AxisValue, Point};
+use crate::axes::{AxisValue, Point};
 use crate::scenario::Plan;
 use crate::Failure;
 use config::ConfigError;

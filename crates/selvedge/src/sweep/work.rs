@@ -3,7 +3,8 @@
 use super::jobs::{Job, Jobs};
 use super::store::Store;
 use super::tables;
-use crate::run::{threads_of, RunError};
+use crate::run::RunError;
+use crate::sharing::threads_of;
 use crate::Failure;
 use host::measure::{summarise, Buckets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

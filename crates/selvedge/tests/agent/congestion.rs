@@ -1,46 +1,28 @@
 //! `[congestion]` on real traffic: Linux's TCP in the guests, marks on the way from host 0 to host 1.
 
+use super::filter::Filter;
 use super::world::{eventually, World, LEARNING, NAMED};
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
-/// The marking program where another machine built it, or is to be built for one.
-fn kept() -> Option<PathBuf> {
-    std::env::var_os("SELVEDGE_BPF_OBJECTS").map(|dir| PathBuf::from(dir).join("mark.o"))
-}
-
-/// Did clang take the marking program?
-fn compile(object: &Path) -> std::io::Result<bool> {
-    let include = format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agent/mark.bpf.c");
-    let mut clang = Command::new("clang");
-    clang.args(["-target", "bpf", "-O2", "-g", "-D__bpf__", &include, "-c", source, "-o"]).arg(object);
-    clang.status().map(|status| status.success())
-}
+const MARK: Filter =
+    Filter { source: concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agent/mark.bpf.c"), object: "agent-mark.o" };
 
 /// Not a test of its own: `scripts/kernels/test` calls it for machines that have no clang.
 #[test]
 #[ignore = "builds for another machine"]
 fn objects_for_another_machine() {
-    assert!(compile(&kept().expect("SELVEDGE_BPF_OBJECTS names a directory")).expect("clang runs"));
+    MARK.build_for_another_machine();
 }
 
 /// The usual configurations with `table` behind them. `None`, with the reason printed, where it cannot be.
 fn marked_world(name: &str, table: &str) -> Option<World> {
     let mut world = World::new(name)?;
     let object = world.socket(0).with_extension("o");
-    match kept() {
-        Some(kept) => drop(std::fs::copy(kept, &object).expect("another machine built it")),
-        None => match compile(&object) {
-            Ok(built) => assert!(built, "clang refuses the marking program"),
-            Err(error) => {
-                eprintln!("skipped: clang: {error}");
-                return None;
-            }
-        },
+    if let Err(why) = MARK.put(&object) {
+        eprintln!("skipped: {why}");
+        return None;
     }
-    succeed(&world, &world.host(0), "tc qdisc add dev u0 clsact");
+    world.succeed(&world.host(0), "tc qdisc add dev u0 clsact");
     filter(&world, "tc");
     for (i, port) in [NAMED, LEARNING].into_iter().enumerate() {
         world.configure(i, port);
@@ -56,16 +38,8 @@ fn marked_world(name: &str, table: &str) -> Option<World> {
 /// Gives host 0's uplink a part of the compiled program.
 fn filter(world: &World, section: &str) {
     let object = world.socket(0).with_extension("o");
-    succeed(
-        world,
-        &world.host(0),
-        &format!("tc filter add dev u0 egress bpf da obj {} sec {section}", object.display()),
-    );
-}
-
-fn succeed(world: &World, namespace: &str, command: &str) {
-    let output = world.exec(namespace, command);
-    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    world
+        .succeed(&world.host(0), &format!("tc filter add dev u0 egress bpf da obj {} sec {section}", object.display()));
 }
 
 /// A metric of host `i`'s agent, without labels.
@@ -233,22 +207,22 @@ fn a_guest_at_rest_is_told_of_a_wider_window() {
 fn an_inferred_timeout_makes_a_guest_retransmit() {
     let Some(mut world) = marked_world("d", "[congestion]\nlaw = \"newreno\"") else { return };
     for guest in 0..2 {
-        succeed(&world, &world.guest(guest), "sysctl -qw net.ipv4.tcp_sack=0");
+        world.succeed(&world.guest(guest), "sysctl -qw net.ipv4.tcp_sack=0");
     }
     let route = "ip route change 10.7.0.0/16 dev eth0 proto kernel scope link src 10.7.1.2 rto_min 4s";
-    succeed(&world, &world.guest(0), route);
+    world.succeed(&world.guest(0), route);
     world.transfer("10.7.2.2:9000", 1_000_000, |world| {
         // An attempt before the server listens makes the connection known too.
         eventually("the connection is in use", || world.counter(0, "out_bytes") > 500_000);
         // With one of eight packets marked the window is three to four segments, often too few for three duplicates.
-        succeed(world, &world.host(0), "tc filter del dev u0 egress");
+        world.succeed(&world.host(0), "tc filter del dev u0 egress");
         eventually("the window has room for duplicates", || {
             congestion_of(world, 0, 9000).is_some_and(|cc| cc["window_bytes"].as_u64() >= Some(30_000))
         });
         filter(world, "lose");
         eventually("a timeout is inferred", || metric(world, 0, "selvedge_timeouts_inferred_total") > 0);
         eventually("the guest takes the duplicates", || of_kernel(world, 0, "TCPRenoRecovery") > 0);
-        succeed(world, &world.host(0), "tc filter del dev u0 egress");
+        world.succeed(&world.host(0), "tc filter del dev u0 egress");
     });
     assert_eq!((of_kernel(&world, 0, "InCsumErrors"), of_kernel(&world, 0, "InErrs")), (0, 0));
 }

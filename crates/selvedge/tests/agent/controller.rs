@@ -44,7 +44,8 @@ fn schedules_follow_the_controller_and_outlive_it() {
     world.configure(1, LEARNING);
     let (ca, certificate, key) = authority.files("host1");
     let table = format!(
-        "\n[controller]\nurls = [\"https://192.168.99.2:7443\"]\nedge = \"host1\"\nca = {ca:?}\ncertificate = {certificate:?}\nkey = {key:?}\n"
+        "\n[controller]\nurls = [\"https://192.168.99.2:7443\"]\nedge = \"host1\"\nca = {ca:?}\ncertificate = {certificate:?}\nkey = {key:?}\n\
+         [[peer]]\nname = \"host9\"\naddress = \"192.168.99.9\"\n"
     );
     let mut file = std::fs::File::options().append(true).open(world.config(0)).unwrap();
     file.write_all(table.as_bytes()).unwrap();
@@ -69,6 +70,11 @@ fn schedules_follow_the_controller_and_outlive_it() {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             eventually("the agent follows", || labels(world) == *expected);
         }
+    });
+    eventually("a peer that the controller does not know is named", || {
+        let problems = world.ask(0, &["status"])["problems"].to_string();
+        assert!(!problems.contains("peer host2"), "{problems}");
+        problems.contains("peer host9: the controller knows no edge of that name")
     });
     eventually("the controller hears what the agent has", || {
         let output = tell(&world, &["status", "--json"]);

@@ -29,11 +29,6 @@ fn world(name: &str, more: &str, prepare: impl FnOnce(&World)) -> Option<World> 
     Some(world)
 }
 
-fn sh(world: &World, namespace: &str, command: &str) {
-    let output = world.exec(namespace, command);
-    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
 /// A counter of a guest's kernel.
 fn counted(world: &World, guest: usize, name: &str) -> u64 {
     let output = world.exec(&world.guest(guest), "cat /proc/net/netstat /proc/net/snmp");
@@ -61,7 +56,7 @@ fn dropped_by(world: &World, device: &str) -> u64 {
 
 /// A queue on the uplink that is short for what guests send at once.
 fn short_queue(world: &World) {
-    sh(world, &world.host(0), "tc qdisc add dev u0 root tbf rate 50mbit burst 4kb limit 20kb");
+    world.succeed(&world.host(0), "tc qdisc add dev u0 root tbf rate 50mbit burst 4kb limit 20kb");
 }
 
 #[test]
@@ -104,7 +99,7 @@ fn what_the_uplinks_queue_drops_is_sent_again_once() {
 fn what_a_limits_queue_drops_enters_it_again() {
     let limit = "egress_rate = \"20Mbps\"\nlaw = \"off\"\n[fastlane]\n[limits]\nsparse_first = false";
     let Some(mut world) = world("fm", limit, World::add_routed) else { return };
-    sh(&world, &world.guest(3), "sysctl -qw net.ipv4.tcp_congestion_control=reno");
+    world.succeed(&world.guest(3), "sysctl -qw net.ipv4.tcp_congestion_control=reno");
     world.transfer_between(3, 1, "10.7.2.2:9000", 5_000_000, |world| {
         eventually("something was sent again", || world.counter(0, "fastlane_resent") > 20);
         super::limits::holds(world, "lxc0", "egress", 20e6);
@@ -141,8 +136,8 @@ fn what_the_other_hosts_queue_drops_is_sent_again_at_this_ones_word() {
     world.configure(1, &format!("{LEARNING}\n[fastlane]"));
     assert!(world.ctl(1, &["reload"]).status.success());
     // No tail probes: what they repair need no timeout.
-    sh(&world, &world.guest(0), "sysctl -qw net.ipv4.tcp_early_retrans=0");
-    sh(&world, &world.host(1), "tc qdisc add dev lxc0 root tbf rate 50mbit burst 4kb limit 2kb");
+    world.succeed(&world.guest(0), "sysctl -qw net.ipv4.tcp_early_retrans=0");
+    world.succeed(&world.host(1), "tc qdisc add dev lxc0 root tbf rate 50mbit burst 4kb limit 2kb");
     let with = tails(&mut world, 9000);
     let of = |world: &World, i, names: &[&str]| -> Vec<u64> {
         names.iter().map(|name| world.counter(i, &format!("fastlane_{name}"))).collect()
@@ -215,7 +210,7 @@ fn what_a_schedule_has_no_place_for_is_sent_again() {
 fn guests_of_one_host_and_another_agent() {
     let neighbour = "[[port]]\nnetwork = 7\ninterface = \"lxc2\"\naddresses = [\"10.7.1.3\"]\n[fastlane]";
     let Some(mut world) = world("fn", neighbour, World::add_neighbour) else { return };
-    sh(&world, &world.host(0), "tc qdisc add dev lxc2 root tbf rate 50mbit burst 4kb limit 20kb");
+    world.succeed(&world.host(0), "tc qdisc add dev lxc2 root tbf rate 50mbit burst 4kb limit 20kb");
     let transfer = |world: &mut World, port: u16| {
         let (from, at) = (world.guest(0), world.guest(2));
         world.transfer_in("quiet-client", [&from, &at], &format!("10.7.1.3:{port}"), 200_000, |_| {});

@@ -2,7 +2,7 @@
 //! bounded from above at all times, from below at some time, and queues are compared in bytes.
 
 use super::congestion::of_kernel;
-use super::world::{eventually, ip, World, LEARNING};
+use super::world::{eventually, finding, ip, World, LEARNING};
 use std::time::{Duration, Instant};
 
 const PORT: &str = "interface = \"lxc0\"\naddresses = [\"10.7.1.2\", \"fd07:1::2\", \"10.7.1.9\"]";
@@ -510,7 +510,7 @@ fn departure_times_need_an_fq() {
         assert!(!check.status.success() && said.lines().count() == 1, "{said}");
         let line =
             std::fs::read_to_string(&config).unwrap().lines().position(|line| line.starts_with("pacing")).unwrap() + 1;
-        assert!(said.contains(&format!("{}:{line}: limits.pacing: this kernel has no fq", config.display())), "{said}");
+        assert!(said.contains(&format!("{}:{line}: limits.pacing: the kernel has no fq", config.display())), "{said}");
         assert!(said.contains("set it to \"htb\""), "{said}");
         return;
     }
@@ -577,7 +577,8 @@ fn both_families_pass_a_limit_that_is_in_force() {
     let now = limit(&world, "lxc0", "egress");
     assert!(number(&now, "windows_lowered") > 0.0 && number(&now, "sent_bytes") >= 2.0 * BYTES as f64, "{now}");
     assert!(world.ask(0, &["status"])["problems"].as_array().unwrap().is_empty());
-    for feature in ["kernel-edge", "rate-limits", "limit-laws"] {
-        assert_eq!(world.doctor(0, &[], feature), "yes", "{feature}");
+    let told = world.diagnose(0, &[]);
+    for feature in ["kernel-edge", "rate-limits", "limit-laws", "merging", "receiver"] {
+        assert_eq!(finding(&told, "features", feature)["status"], "yes", "{feature}: {told}");
     }
 }

@@ -15,7 +15,10 @@ mod delayed;
 mod demo;
 mod far;
 mod fastlane;
+#[path = "../../../kernel/tests/filter/mod.rs"]
+mod filter;
 mod instead;
+mod killed;
 mod learning;
 mod limits;
 mod many;
@@ -33,6 +36,7 @@ mod receiver;
 mod reload;
 #[cfg(feature = "kernel")]
 mod reports;
+mod seen;
 mod tcx;
 #[cfg(feature = "kernel")]
 mod tenants;
@@ -43,6 +47,7 @@ mod uplinks;
 mod world;
 
 use nix::sys::socket::{setsockopt, sockopt};
+use peers::gauge;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
@@ -96,6 +101,8 @@ fn peer_process() {
         // Datagrams of 1200 bytes, so many megabits a second of them.
         "udp-pour" => {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            // Or a queue of the host would hold the sender back, as far as that is its own.
+            nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::SndBufForce, &(8 << 20)).unwrap();
             #[allow(clippy::disallowed_methods, reason = "a rate of real traffic")]
             let (begun, datagram) = (std::time::Instant::now(), [7; 1200]);
             let mut sent = 0;
@@ -168,6 +175,8 @@ fn peer_process() {
         }
         #[cfg(feature = "kernel")]
         "switch" | "burst-server" | "burst-client" => reports::peer(what, address, bytes),
+        #[cfg(feature = "kernel")]
+        "stamped-sink" | "stamped-flood" => reload::peer(what, address, bytes),
         "crowd-server" | "crowd-client" => many::peer(what, address, bytes),
         #[cfg(feature = "kernel")]
         "forge" => pmtu::forge(address, bytes),
@@ -380,6 +389,9 @@ fn stop_leaves_nothing_behind() {
         world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
     });
     world.end(killed, "KILL");
+    let other = world.pins(1).display().to_string();
+    assert!(world.ask(0, &["status"])["other_edges"].as_array().unwrap().iter().any(|pins| *pins == *other));
+    assert!(gauge(&world, "selvedge_other_edges").is_some_and(|others| others >= 1.0));
     for i in 0..2 {
         assert!(["svgro4789", "svcut0"].iter().all(|name| world.has_interface(i, name)) && world.pins(i).exists());
         let output = world.stop(i);
@@ -630,9 +642,13 @@ fn the_wrong_place_is_named() {
     };
     let run = || say("run");
     // Nor does a check let through what no agent could run with.
-    let both = || {
+    let refused = || {
         let said = run();
         assert_eq!(said, say("check"));
+        said
+    };
+    let both = || {
+        let said = refused();
         assert!(said.contains(&*world.config(0).to_string_lossy()), "{said}");
         said
     };
@@ -646,11 +662,19 @@ fn the_wrong_place_is_named() {
     with(&pins, "\"/sys/fs/bpf/a.b\"");
     assert!(both().contains("names in it have no dots"));
     with("\"u0\"", "\"nowhere0\"");
-    assert!(run().contains("uplink nowhere0: there is no such interface"));
+    assert!(both().contains("uplink nowhere0: there is no such interface"));
     with("[uplink]", "[uplink]\naddress = \"192.168.99.77\"");
-    assert!(run().contains("is no address of this host"));
-    with(&format!("{:?}", world.socket(0)), "\"/dev/null/ctl.sock\"");
-    assert!(run().contains("cannot write /dev/null/ctl.sock.state"));
+    assert!(both().contains("is no address of this host"));
+    let socket = format!("{:?}", world.socket(0));
+    with(&socket, "\"/dev/null/ctl.sock\"");
+    assert!(refused().contains("cannot listen on /dev/null/ctl.sock: "));
+    with(&socket, &format!("{:?}", world.config(1)));
+    assert!(refused().contains("there is a file that is no socket"));
+    with(&socket, &socket);
+    let state = world.dir.path().join("0.sock.state");
+    std::fs::create_dir(&state).unwrap();
+    assert!(refused().contains(&format!("cannot write {}: ", state.display())));
+    std::fs::remove_dir(&state).unwrap();
     assert!(!world.pins(0).exists(), "nothing was changed");
     let check =
         world.command(1, &[], &["agent", "check", "--config", world.config(1).to_str().unwrap()]).output().unwrap();
@@ -662,14 +686,18 @@ fn the_wrong_place_is_named() {
     ip(&format!("-n {h} link add u1 type veth peer name u1x"));
     ip(&format!("-n {h} addr add 192.168.98.2/24 dev u1"));
     ip(&format!("-n {h} link set u1 up"));
+    ip(&format!("-n {h} link set u1x up")); // without a carrier it is avoided
     let two = std::fs::read_to_string(world.config(1)).unwrap();
     let two = two.replace("interface = \"u0\"", "interfaces = [\"u0\", \"u1\"]")
         + "\n[[peer]]\nname = \"host3\"\naddress = \"192.168.98.3\"\n";
     std::fs::write(world.config(1), two).unwrap();
     let config = world.config(1);
-    let check = world.command(1, &[], &["agent", "check", "--config", config.to_str().unwrap()]).output().unwrap();
-    let text = String::from_utf8_lossy(&check.stdout).into_owned();
-    assert!(text.contains("to 192.168.99.1 by u0") && text.contains("to 192.168.98.3 by u1"), "{text}");
+    // The kernel takes a second to notice that links are there.
+    eventually("each peer has its uplink", || {
+        let check = world.command(1, &[], &["agent", "check", "--config", config.to_str().unwrap()]).output().unwrap();
+        let text = String::from_utf8_lossy(&check.stdout).into_owned();
+        text.contains("to 192.168.99.1 by u0") && text.contains("to 192.168.98.3 by u1")
+    });
     // An edge belongs to one network namespace.
     std::fs::write(world.config(0), &good).unwrap();
     let agent = world.start(0, &[]);

@@ -6,7 +6,8 @@ fn problems(world: &World) -> String {
     world.ask(0, &["status"])["problems"].to_string()
 }
 
-fn gauge(world: &World, name: &str) -> Option<f64> {
+/// Of host 0's agent.
+pub(super) fn gauge(world: &World, name: &str) -> Option<f64> {
     let scrape = world.spawn(&world.host(0), "http 127.0.0.1:9464 0").wait_with_output().unwrap();
     let scrape = String::from_utf8_lossy(&scrape.stdout).into_owned();
     scrape.lines().find_map(|line| line.strip_prefix(&format!("{name} "))?.parse().ok())

@@ -1,6 +1,6 @@
 //! `uplink.mode = "plain"` on real traffic: two hosts whose guests' packets cross the fabric as they are.
 
-use super::tenants::{beside_a_flood, guest, mark, pour, FIFO, HALF};
+use super::tenants::{beside_a_flood, guest, has_its_share, mark, pour, FIFO};
 use super::world::{eventually, World, LEARNING, NAMED};
 
 /// Both hosts, with `more` at the end of their configurations.
@@ -55,7 +55,7 @@ fn guests_reach_one_another_without_a_tunnel() {
 #[test]
 fn congestion_control_reports_in_options() {
     let Some(mut world) = world("pb", "\n[congestion]\n") else { return };
-    let _pin = mark(&world, &format!("pb{}", std::process::id()));
+    mark(&world);
     for to in ["10.7.2.2:9000", "[fd07:2::2]:9001"] {
         let before = world.counter(0, "reports_received");
         world.transfer(to, 10_000_000, |world| {
@@ -63,31 +63,29 @@ fn congestion_control_reports_in_options() {
         });
     }
     assert!(world.counter(0, "windows_lowered") > 0 && world.counter(1, "packs_sent") > 5);
-    let _ = std::fs::remove_file(format!("/sys/fs/bpf/pb{}", std::process::id()));
 }
 
 /// One-way datagrams: nothing flows back that could carry a bit.
 #[test]
 fn marks_of_datagrams_come_back_in_packets_of_their_own() {
     let Some(world) = world("pc", "\n[tenants]\nuplink_rate = \"100Mbps\"\nrtt = \"200us\"\n") else { return };
-    let pin = mark(&world, &format!("pc{}", std::process::id()));
+    mark(&world);
     let flood = pour(&world, 0, 9000, 90);
     eventually("marks are heard", || guest(&world.ask(0, &["tenants"]), "lxc0")["marks"].as_u64() > Some(1000));
     drop(flood);
-    let [counted, asked] = ["marks_counted", "marks_asked"].map(|name| world.counter(1, name));
     let [heard, consumed] = ["marks_heard", "marks_consumed"].map(|name| world.counter(0, name));
+    let [counted, asked] = ["marks_counted", "marks_asked"].map(|name| world.counter(1, name));
     println!("counted {counted}, packets asked for {asked}, consumed {consumed}, heard {heard}");
-    // The wire loses nothing; what was not told yet when the flood ended is not, and the agent may be behind.
-    assert!(heard <= counted && heard + 8192 > counted, "{heard} of {counted}");
-    assert!(consumed <= asked && consumed > 0);
-    let _ = std::fs::remove_file(pin);
+    // Each packet that was asked for and came told what waited; what was asked for last may still be under way.
+    assert!(heard <= counted && heard * 2 > counted && consumed > 0 && consumed <= asked, "{heard} of {counted}");
 }
 
 #[test]
 fn tcp_beside_a_flood_has_its_share_without_a_tunnel_too() {
     for (name, law) in [("py", "aiad"), ("pz", "alpha")] {
         let keys = format!("uplink_rate = \"100Mbps\"\nrtt = \"200us\"\nlaw = {law:?}");
-        let Some([tcp, datagrams]) = beside_a_flood(name, &keys, FIFO, true) else { return };
-        assert!(tcp > 0.35 * HALF && datagrams > 0.35 * HALF, "{law}: {tcp} {datagrams}");
+        if let Some(found) = beside_a_flood(name, &keys, FIFO, true, has_its_share) {
+            assert!(has_its_share(found), "{law}: {found:?}");
+        }
     }
 }

@@ -96,10 +96,16 @@ fn guests_share_the_uplink_by_weight_and_a_silent_one_leaves_its_part() {
     assert!(world.counter(0, "drop_over_rate_segments") > 100);
     let text = String::from_utf8_lossy(&world.ctl(0, &["tenants"]).stdout).into_owned();
     assert!(text.contains("aiad every 3.281 ms of 30Mbps") && text.contains("lxc2"), "{text}");
+    assert!(text.contains(" us late on average"), "{text}");
     let scrape = world.spawn(&world.host(0), "http 127.0.0.1:9464 0").wait_with_output().unwrap();
     let scrape = String::from_utf8_lossy(&scrape.stdout).into_owned();
     crate::check_metrics(&scrape);
     assert!(scrape.contains("selvedge_tenant_fair_rate_bytes_per_second{interface=\"lxc2\"} 3750000"), "{scrape}");
+    for line in
+        ["active{interface=\"lxc0\"} 0", "active{interface=\"lxc2\"} 1", "weight{interface=\"lxc0\"} 2", "ticks_total "]
+    {
+        assert!(scrape.contains(&format!("selvedge_tenant_{line}")), "{line}: {scrape}");
+    }
     // Without the table nobody is held any more.
     let text = std::fs::read_to_string(world.config(0)).unwrap();
     let text = text.replace("[tenants]\nuplink_rate = \"30Mbps\"\ninactive = \"500ms\"", "").replace("weight = 2", "");
@@ -217,6 +223,11 @@ fn shares_go_with_limits_and_with_congestion_control_without_a_tunnel() {
     together("pq", "drop", true);
 }
 
+#[test]
+fn shares_in_which_segments_wait_go_with_limits_and_with_congestion_control_without_a_tunnel() {
+    together("pr", "delay", true);
+}
+
 /// A link of 40 Mb/s with its queue at the end of host 0's uplink; its queue is marked. `child`: what waits behind the rate.
 pub(super) fn narrow(world: &World, child: &str) -> bool {
     let host = world.host(0);
@@ -227,10 +238,14 @@ pub(super) fn narrow(world: &World, child: &str) -> bool {
     made
 }
 
-pub(super) fn mark(world: &World, name: &str) -> std::path::PathBuf {
-    let pin = std::path::PathBuf::from(format!("/sys/fs/bpf/{name}"));
+pub(super) fn mark(world: &World) {
+    mark_at(world, 40);
+}
+
+/// The same at so many Mb/s.
+fn mark_at(world: &World, mbps: u64) {
     let queue = kernel::marker::Queue {
-        rate: units::BitRate::from_mbps(40),
+        rate: units::BitRate::from_mbps(mbps),
         buffer: units::Bytes(150_000),
         threshold: units::Bytes(30_000),
     };
@@ -238,16 +253,22 @@ pub(super) fn mark(world: &World, name: &str) -> std::path::PathBuf {
     std::thread::scope(|scope| {
         let attached = scope.spawn(|| {
             nix::sched::setns(&namespace, nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-            kernel::marker::attach("u0", &queue, &pin)
+            kernel::marker::attach("u0", &queue, &world.own_pin())
         });
         attached.join().unwrap().unwrap();
     });
-    pin
 }
 
-/// TCP of guest 0 beside 100 Mb/s of datagrams of guest 2: what both deliver over some seconds. `None` where the kernel lacks a qdisc.
+/// TCP of guest 0 beside 100 Mb/s of datagrams of guest 2: what both deliver on average of 5 s, and then of the last 15 of up to 30 s, until that is
+/// `enough`. `None` where the kernel lacks a qdisc.
 #[allow(clippy::disallowed_methods, reason = "real traffic needs a while")]
-pub(super) fn beside_a_flood(name: &str, keys: &str, child: &str, plain: bool) -> Option<[f64; 2]> {
+pub(super) fn beside_a_flood(
+    name: &str,
+    keys: &str,
+    child: &str,
+    plain: bool,
+    enough: fn([f64; 2]) -> bool,
+) -> Option<[f64; 2]> {
     let mut world = world_of(name, keys, 1, plain)?;
     if !narrow(&world, child) {
         println!("skipped: tc cannot set htb with {child} here");
@@ -258,30 +279,69 @@ pub(super) fn beside_a_flood(name: &str, keys: &str, child: &str, plain: bool) -
         assert!(world.ctl(0, &["reload"]).status.success(), "{}", world.log(0));
         assert_eq!(world.ask(0, &["tenants"])["hold"], "delay", "{}", world.log(0));
     }
-    let pin = mark(&world, &format!("{name}{}", std::process::id()));
-    let _flood = pour(&world, 2, 9001, 100);
-    let mut found = [0.0; 2];
+    mark(&world);
+    let mut flood = pour(&world, 2, 9001, 100);
+    let mut looks = Vec::new();
+    let mean = |looks: &[[f64; 2]]| {
+        let last = &looks[looks.len().saturating_sub(3)..];
+        [0, 1].map(|n| last.iter().map(|look| look[n]).sum::<f64>() / last.len() as f64)
+    };
     world.transfer("10.7.2.2:9000", 1_000, |world| {
         std::thread::sleep(Duration::from_secs(2));
-        found = rates(world, 5);
-        println!("{keys}: {found:.1?} Mb/s\n{}", String::from_utf8_lossy(&world.ctl(0, &["tenants"]).stdout));
+        for _ in 0..6 {
+            let (before, begun) = (sent_packets(world, 2), Instant::now());
+            let both = rates(world, 5);
+            let offered = (sent_packets(world, 2) - before) as f64 * 9.6e-3 / begun.elapsed().as_secs_f64();
+            let tenants = world.ctl(0, &["tenants"]).stdout;
+            println!("{keys}: {both:.1?} of {offered:.1} Mb/s\n{}", String::from_utf8_lossy(&tenants));
+            assert!(
+                flood.iter_mut().all(|part| part.0.try_wait().unwrap().is_none()) && offered > 1.0,
+                "the flood ended"
+            );
+            // Another process had the processor: what comes in lumps with pauses between them is no flood.
+            if offered > 80.0 {
+                looks.push(both);
+                if enough(mean(&looks)) {
+                    break;
+                }
+            }
+        }
     });
-    let _ = std::fs::remove_file(pin);
-    Some(found)
+    if looks.is_empty() {
+        println!("skipped: this machine was too busy to pour 100 Mb/s");
+        return None;
+    }
+    Some(mean(&looks))
+}
+
+/// Packets that a guest has sent.
+fn sent_packets(world: &World, guest: usize) -> u64 {
+    let out = world.exec(&world.guest(guest), "cat /sys/class/net/eth0/statistics/tx_packets");
+    String::from_utf8_lossy(&out.stdout).trim().parse().expect("a number")
 }
 
 /// Half of 40 Mb/s is 18.2 Mb/s of the datagrams' payload.
-pub(super) const HALF: f64 = 18.2;
+const HALF: f64 = 18.2;
+
+/// TCP has half of its fair share at least, also where others take the processor from it; `bench/tenants/run` measures how much it has.
+/// Datagrams have what is left, of which their guest's share drops some.
+pub(super) fn has_its_share([tcp, datagrams]: [f64; 2]) -> bool {
+    tcp > 0.5 * HALF && datagrams > 0.35 * HALF
+}
+
 pub(super) const FIFO: &str = "bfifo limit 150000";
 
 #[test]
 fn tcp_beside_a_flood_has_its_share_only_where_guests_are_held() {
-    let Some([tcp, datagrams]) = beside_a_flood("tx", "", FIFO, false) else { return };
-    assert!(tcp < 0.5 * datagrams, "{tcp} {datagrams}");
+    let starves = |[tcp, datagrams]: [f64; 2]| tcp < 0.3 * HALF && tcp < 0.5 * datagrams;
+    if let Some(found) = beside_a_flood("tx", "", FIFO, false, starves) {
+        assert!(starves(found), "{found:?}");
+    }
     for (name, law) in [("ty", "aiad"), ("tz", "alpha")] {
         let keys = format!("uplink_rate = \"100Mbps\"\nrtt = \"200us\"\nlaw = {law:?}");
-        let Some([tcp, datagrams]) = beside_a_flood(name, &keys, FIFO, false) else { return };
-        assert!(tcp > 0.35 * HALF && datagrams > 0.35 * HALF, "{law}: {tcp} {datagrams}");
+        if let Some(found) = beside_a_flood(name, &keys, FIFO, false, has_its_share) {
+            assert!(has_its_share(found), "{law}: {found:?}");
+        }
     }
 }
 
@@ -289,8 +349,9 @@ fn tcp_beside_a_flood_has_its_share_only_where_guests_are_held() {
 #[test]
 fn what_exceeds_a_share_waits_where_there_is_an_fq() {
     let keys = "uplink_rate = \"100Mbps\"\nrtt = \"200us\"\nhold = \"delay\"";
-    let Some([tcp, datagrams]) = beside_a_flood("tw", keys, "fq", false) else { return };
-    assert!(tcp > 0.35 * HALF && datagrams > 0.35 * HALF, "{tcp} {datagrams}");
+    if let Some(found) = beside_a_flood("tw", keys, "fq", false, has_its_share) {
+        assert!(has_its_share(found), "{found:?}");
+    }
 }
 
 #[test]
@@ -310,7 +371,7 @@ fn the_log_says_when_new_pairs_are_refused_and_when_they_are_admitted_again() {
         println!("skipped: tc cannot set htb with {FIFO} here");
         return;
     }
-    let pin = mark(&world, &format!("ta{}", std::process::id()));
+    mark(&world);
     let flood = pour(&world, 0, 9000, 90);
     // Marks go back with these, too. They come in lumps all the same, of which alpha counts what an interval sent: it is small.
     let back = "10.7.1.2:9002";
@@ -324,10 +385,12 @@ fn the_log_says_when_new_pairs_are_refused_and_when_they_are_admitted_again() {
     assert_eq!(guest(&world.ask(0, &["tenants"]), "lxc0")["refused_segments"], 0, "its pair is known");
     drop(flood);
     eventually("it is admitted", asks);
+    // The agent looks once in a while, and later than that where it has no processor.
+    eventually("the log says so", || {
+        world.log(0).contains("10.7.2.2 are marked: new pairs with it are admitted again")
+    });
     let log = world.log(0);
-    let lines = |text: &str| log.lines().filter(|line| line.contains(text)).count();
-    assert_eq!([lines("new pairs with it are refused"), lines("are admitted again")], [1, 1], "{log}");
-    let _ = std::fs::remove_file(pin);
+    assert!(log.find("are refused") < log.find("are admitted again"), "{log}");
 }
 
 /// Or rates would stay what they are, and a guest with a low one would keep it.
@@ -346,4 +409,52 @@ fn a_timer_that_has_ended_begins_again() {
         assert!(world.ctl(0, &["reload"]).status.success(), "{}", world.log(0));
     }
     eventually("rates are set again", || ticks() > last);
+}
+
+/// Marks that the receiver's edge has counted, and that the sender's has heard of.
+fn marks(world: &World) -> (u64, u64) {
+    (world.counter(1, "marks_counted"), world.counter(0, "marks_heard"))
+}
+
+/// So slow that an agent which gets no processor for up to a second is not too late.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "an agent of real time may be too late")]
+fn what_receivers_counted_arrives_when_traffic_has_ended() {
+    const MOST: u32 = 6;
+    for (name, plain) in [("tm", false), ("tn", true)] {
+        let Some(mut world) = world_of(name, "uplink_rate = \"100Mbps\"\nrtt = \"200us\"", 1, plain) else { return };
+        mark_at(&world, 4);
+        // False if some are missing because the agent was too late.
+        let all_arrive = |world: &World, what: &str| {
+            let (begun, mut all) = (Instant::now(), false);
+            eventually(what, || {
+                let (counted, heard) = marks(world);
+                // Without a tunnel nobody repeats what the agent was too late to tell.
+                let late = || world.counter(0, "marks_consumed") < world.counter(1, "marks_asked");
+                all = counted == heard;
+                all || plain
+                    && heard < counted
+                    && heard * 2 > counted
+                    && begun.elapsed() > Duration::from_secs(15)
+                    && late()
+            });
+            println!("plain {plain}: {what}: {:?}", marks(world));
+            all
+        };
+        let flood = pour(&world, 0, 9000, 5);
+        eventually("marks are heard", || marks(&world).1 > 300);
+        drop(flood);
+        let (mut looks, mut excused) = (1, u32::from(!all_arrive(&world, "all marks of datagrams")));
+        while looks < 2 || excused == looks && looks < MOST {
+            let before = marks(&world).1;
+            world.transfer(&format!("10.7.2.2:{}", 9000 + looks), 1_000_000, |_| {});
+            eventually("marks of a connection are heard", || marks(&world).1 > before);
+            looks += 1;
+            excused += u32::from(!all_arrive(&world, "all marks of a connection"));
+        }
+        println!("plain {plain}: an agent that was too late excused {excused} of {looks} looks");
+        if excused == looks {
+            println!("skipped: this machine was too busy for an agent to tell all marks");
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Hosts with two uplinks, into a fabric of two routers that are linked with each other; and uplinks that are refused.
 
+use super::peers::gauge;
 use super::world::{eventually, ip, World, LEARNING, NAMED};
 use std::fs;
 use std::io::Write;
@@ -138,6 +139,7 @@ fn a_failed_uplink_is_left(name: &str, v6: bool) {
         eventually("it is said", || {
             world.ask(0, &["status"])["problems"].to_string().contains("uplink u0: it is down")
         });
+        assert_eq!(gauge(world, "selvedge_uplinks_down"), Some(1.0));
         ip(&format!("-n {router} link set h0 up"));
         for (family, to) in [("", "10.90.0.2"), ("-6", "fd90:0::2")] {
             let k = if family.is_empty() { "192.168.200.1/32" } else { "fd20::1/128" };
@@ -146,12 +148,14 @@ fn a_failed_uplink_is_left(name: &str, v6: bool) {
         }
         eventually("the uplink is taken again", || uplink(world) == "u0");
         assert_eq!(world.ask(0, &["status"])["problems"], serde_json::json!([]));
+        assert_eq!(gauge(world, "selvedge_uplinks_down"), Some(0.0));
         eventually("traffic goes on there", || world.ping("10.7.2.2", 1));
         // One that is removed is left, too, and missed.
         ip(&format!("-n {} link del u0", world.host(0)));
         eventually("the uplink is left again", || uplink(world) == "u1");
         eventually("traffic goes on without it", || world.ping("10.7.2.2", 1));
         eventually("it is missed", || world.ask(0, &["status"])["problems"].to_string().contains("no such interface"));
+        assert_eq!(gauge(world, "selvedge_uplinks_down"), Some(1.0), "one that is missing, too");
         std::thread::sleep(Duration::from_millis(500));
         assert_eq!(uplink(world), "u1", "also after everything was looked at");
     });

@@ -1,9 +1,11 @@
 //! Two hosts with a guest each in network namespaces, and agents in them; all removed on drop.
 
+use super::WAIT;
 use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Why the tests cannot run here, if so.
@@ -28,6 +30,12 @@ fn find_obstacle() -> Option<String> {
     let made = quietly("ip", &["netns", "add", &probe]);
     quietly("ip", &["netns", "del", &probe]);
     (!made).then(|| "network namespaces cannot be made here".into())
+}
+
+/// One of the doctor's findings.
+pub(crate) fn finding<'a>(told: &'a serde_json::Value, list: &str, name: &str) -> &'a serde_json::Value {
+    let found = told[list].as_array().unwrap().iter().find(|f| f["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name}: {told}"))
 }
 
 fn quietly(program: &str, args: &[&str]) -> bool {
@@ -66,7 +74,10 @@ impl World {
             eprintln!("skipped: {why}");
             return None;
         }
-        let tag = format!("sva{}{name}", std::process::id() % 100_000);
+        // Tests of one process run beside one another, and may have the same name.
+        static WORLDS: AtomicU32 = AtomicU32::new(0);
+        let number = WORLDS.fetch_add(1, Ordering::Relaxed);
+        let tag = format!("sva{}-{number}{name}", std::process::id() % 100_000);
         let dir = tempfile::Builder::new().prefix(&tag).tempdir().unwrap();
         let world = World { tag, dir, agents: Vec::new() };
         for i in 0..2 {
@@ -135,6 +146,12 @@ impl World {
         format!("/sys/fs/bpf/{}{i}", self.tag).into()
     }
 
+    /// Of what a test itself attaches to host 0.
+    #[cfg(feature = "kernel")]
+    pub(crate) fn own_pin(&self) -> PathBuf {
+        format!("/sys/fs/bpf/{}own", self.tag).into()
+    }
+
     pub(crate) fn socket(&self, i: usize) -> PathBuf {
         self.dir.path().join(format!("{i}.sock"))
     }
@@ -194,10 +211,14 @@ impl World {
 
     /// What `selvedge doctor` says of a feature.
     pub(crate) fn doctor(&self, i: usize, before: &[&str], feature: &str) -> String {
+        let told = self.diagnose(i, before);
+        finding(&told, "features", feature)["status"].as_str().unwrap().to_owned()
+    }
+
+    /// All that `selvedge doctor` says.
+    pub(crate) fn diagnose(&self, i: usize, before: &[&str]) -> serde_json::Value {
         let output = self.command(i, before, &["doctor", "--json"]).output().unwrap();
-        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        let found = told["features"].as_array().unwrap().iter().find(|f| f["name"] == feature);
-        found.unwrap_or_else(|| panic!("no {feature}: {told}"))["status"].as_str().unwrap().to_owned()
+        serde_json::from_slice(&output.stdout).unwrap()
     }
 
     /// Starts an agent and waits until it answers. Its number among `agents`.
@@ -207,12 +228,7 @@ impl World {
 
     /// As [`World::start`], with more arguments.
     pub(crate) fn start_with(&mut self, i: usize, before: &[&str], more: &[&str]) -> usize {
-        let log = fs::File::options().create(true).append(true).open(self.dir.path().join(format!("{i}.log"))).unwrap();
-        let config = self.config(i);
-        let mut command = self.command(i, before, &["agent", "run", "--config", config.to_str().unwrap()]);
-        command.args(more);
-        self.agents.push(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("nsenter runs"));
-        let at = self.agents.len() - 1;
+        let at = self.launch(i, before, more);
         // Without hardware support the verifier takes minutes for the programs; nothing else is to run meanwhile.
         let listens = (0..6000).any(|_| {
             let ended = self.agents[at].try_wait().unwrap();
@@ -223,6 +239,16 @@ impl World {
         assert!(listens, "the agent does not listen: {}", self.log(i));
         eventually("the agent answers", || self.ctl(i, &["status"]).status.success());
         at
+    }
+
+    /// The same, but nobody waits for it.
+    pub(crate) fn launch(&mut self, i: usize, before: &[&str], more: &[&str]) -> usize {
+        let log = fs::File::options().create(true).append(true).open(self.dir.path().join(format!("{i}.log"))).unwrap();
+        let config = self.config(i);
+        let mut command = self.command(i, before, &["agent", "run", "--config", config.to_str().unwrap()]);
+        command.args(more);
+        self.agents.push(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().expect("nsenter runs"));
+        self.agents.len() - 1
     }
 
     pub(crate) fn start_both(&mut self) -> [usize; 2] {
@@ -236,6 +262,7 @@ impl World {
         self.agents[agent].wait().unwrap().success()
     }
 
+    /// That it has ended, however.
     pub(crate) fn wait(&mut self, agent: usize) -> bool {
         self.agents[agent].wait().unwrap().success()
     }
@@ -244,10 +271,18 @@ impl World {
         assert!(quietly("kill", &["-s", signal, &self.agents[agent].id().to_string()]));
     }
 
+    /// Waits as long as a test would: a busy machine's agent may take longer to answer than people wait.
     pub(crate) fn ctl(&self, i: usize, args: &[&str]) -> Output {
-        let socket = self.socket(i);
+        let (socket, patience) = (self.socket(i), format!("{}s", WAIT.as_secs()));
         let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
-        command.arg("ctl").args(args).arg("--socket").arg(socket).output().expect("selvedge runs")
+        command
+            .arg("ctl")
+            .args(args)
+            .args(["--timeout", &patience])
+            .arg("--socket")
+            .arg(socket)
+            .output()
+            .expect("selvedge runs")
     }
 
     pub(crate) fn ask(&self, i: usize, args: &[&str]) -> serde_json::Value {
@@ -272,6 +307,12 @@ impl World {
     pub(crate) fn exec(&self, namespace: &str, command: &str) -> Output {
         let words = command.split_whitespace();
         Command::new("ip").args(["netns", "exec", namespace]).args(words).output().expect("ip runs")
+    }
+
+    /// As [`World::exec`], for what must not fail.
+    pub(crate) fn succeed(&self, namespace: &str, command: &str) {
+        let output = self.exec(namespace, command);
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
     pub(crate) fn ping(&self, to: &str, count: u32) -> bool {
@@ -402,6 +443,8 @@ impl Drop for World {
         for i in 0..4 {
             quietly("ip", &["netns", "del", &self.guest(i)]);
         }
+        #[cfg(feature = "kernel")]
+        let _ = fs::remove_file(self.own_pin());
     }
 }
 

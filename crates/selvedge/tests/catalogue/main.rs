@@ -34,7 +34,7 @@ fn every_claim_is_there_once() {
 #[test]
 fn entries_and_results_of_scenarios_name_each_other() {
     let results: BTreeSet<String> =
-        selvedge::repro::catalogue().unwrap().iter().flat_map(|e| &e.results).map(|r| r.id.clone()).collect();
+        selvedge::repro::experiments().unwrap().iter().flat_map(|e| &e.results).map(|r| r.id.clone()).collect();
     let mut named = BTreeSet::new();
     for catalogue in catalogues().unwrap() {
         let file = format!("results/catalogue/{}.toml", catalogue.paper);
@@ -249,7 +249,7 @@ fn records_survive_being_read_and_written() {
 #[test]
 fn every_record_is_of_a_result_or_a_claim_that_exists() {
     let results: BTreeSet<String> =
-        selvedge::repro::catalogue().unwrap().iter().flat_map(|e| &e.results).map(|r| r.id.clone()).collect();
+        selvedge::repro::experiments().unwrap().iter().flat_map(|e| &e.results).map(|r| r.id.clone()).collect();
     let claims: BTreeSet<String> = entries().into_iter().map(|entry| entry.id).collect();
     for id in records().unwrap().into_keys() {
         assert!(results.contains(&id) || claims.contains(&id), "results/*.jsonl has a record of {id}");
@@ -307,7 +307,7 @@ fn the_command_prints_every_claim_and_the_counts() {
 
 #[test]
 fn the_papers_numbers_belong_to_metrics_of_results() {
-    let experiments = selvedge::repro::catalogue().unwrap();
+    let experiments = selvedge::repro::experiments().unwrap();
     let numbers = selvedge::repro::printed::printed().unwrap();
     let problems: Vec<String> = numbers.iter().filter_map(|number| number.problem(&experiments)).collect();
     assert!(problems.is_empty(), "results/printed: {}", problems.join("\n"));

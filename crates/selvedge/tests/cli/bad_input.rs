@@ -321,7 +321,10 @@ fn what_no_memory_holds_is_refused_before_it_is_tried() {
     let workload = |keys: &str| format!("{TINY}[[workload]]\nname = \"x\"\n{keys}\n");
     scratch.file("cdf.toml", &workload("pattern = \"poisson\"\ncdf = \"one.cdf\"\nload = 0.5"));
     scratch.file("tiny.toml", TINY);
+    scratch.file("list.toml", &workload("pattern = \"list\"\npath = \"flows.csv\""));
+    scratch.file("flows.csv", &format!("start,src,dst,size\n{}", "0s,0,1,1KB\n".repeat(200_000)));
     for (file, sets, place, key, remedy) in [
+        ("list.toml", &[][..], "list.toml:25: ", "workload.x.path: ", "fewer be open"),
         ("cdf.toml", &["duration=2ms"][..], "cdf.toml:26: ", "workload.x.load: ", "larger flows"),
         (
             "tiny.toml",

@@ -141,4 +141,9 @@ fn bench_prints_one_object() {
     assert!(speed["packet_hops_per_s"].as_f64().unwrap() > 0.0);
     assert!(speed["packet_hops"].as_u64().unwrap() > 1000);
     assert_eq!(speed["flows"], 16);
+    let more = ["bench", "sim", "--hosts", "16", "--duration", "1ms", "--json", "--threads", "4"];
+    let speed: serde_json::Value = serde_json::from_str(&stdout(&selvedge(scratch.path(), &more))).unwrap();
+    let windows = &speed["windows"];
+    let [four, any] = ["speedup", "most_speedup"].map(|key| windows[key].as_f64().unwrap());
+    assert!(1.0 < four && four <= any && four <= 4.0, "{windows}");
 }

@@ -122,6 +122,21 @@ fn a_check_may_compare_points_of_the_sweep() {
 }
 
 #[test]
+fn a_percentile_for_which_single_seeds_have_too_few_samples_has_an_interval() {
+    let scratch = Scratch::new("repro-interval");
+    let result = "[[result]]\nid = \"test/tail\"\nsource = \"s\"\nwhat = \"w\"\n[[result.checks]]\ntext = \"t\"\n\
+                  expr = \"presto.mice.fct_ms.p90 > 0\"\nvalue = \"presto.mice.fct_ms.p90\"\n";
+    // Forty mice a seed; a 90th percentile needs a hundred.
+    for (seeds, known) in [("1..5", true), ("1..3", false)] {
+        scratch.file("x.toml", &format!("{}{result}", TINY.replace("1..2", seeds)));
+        let output = selvedge(scratch.path(), &["repro", "x.toml", "--json"]);
+        let measured = &lines(&stdout(&output))[0]["checks"][0]["measured"];
+        assert!(measured["value"].as_f64().unwrap() > 0.0, "{}", stderr(&output));
+        assert_eq!(measured["ci95_half_width"].is_f64(), known, "{seeds} seeds: {measured}");
+    }
+}
+
+#[test]
 fn exit_status_is_0_only_if_all_that_was_asked_for_holds() {
     let scratch = Scratch::new("repro-exit");
     let good = RESULTS.split("[[result]]\nid = \"test/bad\"").next().unwrap();

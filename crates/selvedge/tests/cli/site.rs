@@ -34,6 +34,9 @@ fn the_site_shows_what_records_say_and_every_link_leads_somewhere() {
     std::fs::write(dir.join("records/presto.jsonl"), format!("{}\n", record(dir))).unwrap();
     let output = selvedge(dir, &["repro", "--site", "site", "--records", "records"]);
     assert!(output.status.success(), "{}", stderr(&output));
+    let said = stdout(&output);
+    let took = said.split_once(" pages in ").and_then(|(_, rest)| rest.split_once(" s: ")?.0.parse::<f64>().ok());
+    assert!(took.is_some_and(|took| took >= 0.0), "{said}");
     let read = |name: &str| std::fs::read_to_string(dir.join("site").join(name)).unwrap();
     let page = read("presto-fig17.html");
     let (_, result) = page.split_once("id=\"presto/fig17-throughput\"").unwrap();
@@ -70,6 +73,40 @@ fn the_site_shows_what_records_say_and_every_link_leads_somewhere() {
     assert!(read("presto-fig17.html").contains("badge fails"), "the old pages are there");
     assert!(selvedge(dir, &["repro", "--site", "site", "--force"]).status.success());
     assert!(!read("presto-fig17.html").contains("&lt;script&gt;bad"));
+}
+
+/// The absolute figure fails, the order holds; the paper's number stands beside a metric that a check's value is in proportion to.
+#[test]
+fn absolute_figures_are_reported_and_the_papers_numbers_have_our_interval() {
+    let scratch = Scratch::new("site-absolute");
+    let dir = scratch.path();
+    let listed = stdout(&selvedge(dir, &["repro", "--list", "--json", "acdc/parkinglot-rtt999"]));
+    let listed: Value = serde_json::from_str(listed.trim()).unwrap();
+    let texts: Vec<&str> = listed["checks"].as_array().unwrap().iter().map(|check| check.as_str().unwrap()).collect();
+    assert_eq!(texts.len(), 3);
+    let metrics = json!({"acdc.rtt.fct_ms.p999": 0.26, "dctcp.rtt.fct_ms.p999": 0.25, "cubic.rtt.fct_ms.p999": 13.5});
+    let seen =
+        |value: f64, half: f64| json!({"value": value, "ci95_half_width": half, "unit": "x", "metrics": metrics});
+    let check = |n: usize, holds: bool, seen: Value| json!({"text": texts[n], "holds": holds, "measured": seen});
+    let line = json!({
+        "id": "acdc/parkinglot-rtt999", "status": "fails", "reason": "of the absolute check", "mode": "full", "seeds": 5,
+        "checks": [check(0, true, seen(1.04, 0.01)), check(1, true, seen(51.9, 0.5)), check(2, false, seen(260.0, 13.0))],
+    });
+    scratch.file("acdc.jsonl", &format!("{line}\n"));
+    assert!(selvedge(dir, &["repro", "--site", "site", "--records", "."]).status.success());
+    let page = std::fs::read_to_string(dir.join("site/acdc-parkinglot.html")).unwrap();
+    let (_, result) = page.split_once("id=\"acdc/parkinglot-rtt999\"").unwrap();
+    let (result, _) = result.split_once("</section>").unwrap();
+    assert!(result.contains("<h2><span class=\"badge holds\">") && result.contains("absolute: fails"), "{result}");
+    assert!(!result.contains("of the absolute check"), "it is no reason any more");
+    // Its number is AC/DC's, and CUBIC's fails.
+    assert!(result.contains("abs(cubic.rtt.fct_ms.p999 - 3.9)") && result.contains("9.60, not &lt;= 1.17"), "{result}");
+    let (_, numbers) = result.split_once("The paper's numbers").unwrap();
+    assert!(numbers.contains("<code>acdc.rtt.fct_ms.p999</code></td><td>0.260 \u{b1} 0.0130</td>"), "{numbers}");
+    assert!(
+        numbers.contains("<code>cubic.rtt.fct_ms.p999</code></td><td>13.5</td>"),
+        "no check's value is its: {numbers}"
+    );
 }
 
 #[test]
@@ -131,7 +168,7 @@ fn every_word_about_a_figure_stands_on_its_page() {
     let scratch = Scratch::new("site-prose");
     let dir = scratch.path();
     assert!(selvedge(dir, &["repro", "--site", "site"]).status.success());
-    let files: BTreeSet<String> = selvedge::repro::catalogue().unwrap().into_iter().map(|e| e.file).collect();
+    let files: BTreeSet<String> = selvedge::repro::experiments().unwrap().into_iter().map(|e| e.file).collect();
     let sections = selvedge::repro::prose::prose().unwrap();
     for section in &sections {
         for name in &section.experiments {

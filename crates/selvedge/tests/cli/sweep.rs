@@ -108,6 +108,24 @@ fn an_estimate_runs_nothing() {
         assert_eq!(said["runs"], runs);
         assert!(said["memory_bytes"].as_f64().unwrap() > 1e4 && said["seconds"].as_f64().unwrap() > 0.0, "{said}");
     }
+    let one = ["sim", "run", "tiny.toml", "--estimate", "--scheme", "ecmp", "--seeds", "1", "--threads", "2"];
+    let said = stdout(&selvedge(scratch.path(), &one));
+    assert!(said.contains(", with 1 run at a time\n") && said.contains(" for 1 run on one thread each, "), "{said}");
+    // Jobs of all points run beside one another, whether they are done or not.
+    let sweep = ["sweep", "sweep.toml", "--estimate", "--scheme", "ecmp", "--seeds", "1..3", "--jobs", "9"];
+    let output = selvedge(scratch.path(), &sweep);
+    let said = stdout(&output);
+    assert!(said.contains(", with 6 runs at a time\n") && said.contains(" for 6 runs on"), "{said}{}", stderr(&output));
+    let of = |jobs: &str| {
+        let output = selvedge(scratch.path(), &["sweep", "sweep.toml", "--estimate", "--json", "--jobs", jobs]);
+        serde_json::from_str::<serde_json::Value>(&stdout(&output)).unwrap()
+    };
+    let (alone, both) = (of("1"), of("2"));
+    assert_eq!((&alone["runs"], &both["runs"]), (&12.into(), &12.into()));
+    assert!(both["memory_bytes"].as_f64() > alone["memory_bytes"].as_f64());
+    for other in ["--list", "--job=0"] {
+        assert_eq!(selvedge(scratch.path(), &["sweep", "sweep.toml", "--estimate", other]).status.code(), Some(2));
+    }
     // More hosts need more memory, by what the refusal counts.
     let memory = |hosts: &str| {
         let set = format!("topology.hosts_per_leaf={hosts}");
@@ -116,4 +134,16 @@ fn an_estimate_runs_nothing() {
     };
     assert!(memory("8") > memory("2"));
     assert_eq!(scratch.names(), ["sweep.toml", "tiny.toml"]);
+}
+
+/// examples/scale.toml on 16 hosts.
+#[test]
+fn the_scenario_of_thousands_of_hosts_runs_on_a_few() {
+    let scratch = Scratch::new("scale");
+    scratch.file("scale.toml", include_str!("../../../../examples/scale.toml"));
+    let few = ["--set", "topology.k=4", "--set", "duration=1ms", "--scheme", "ecmp"];
+    let output = selvedge(scratch.path(), &[&["sim", "run", "scale.toml", "-o", "out"], &few[..]].concat());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let flows = rows(&scratch.path().join("out/flows.csv"));
+    assert!(!flows.is_empty() && flows.iter().all(|flow| flow["workload"] == "search"), "{flows:?}");
 }

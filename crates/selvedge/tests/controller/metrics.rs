@@ -151,3 +151,16 @@ fn packaged_alerts_and_dashboard_ask_for_metrics_that_exist() {
     }
     promtool::check(&["rules", &format!("{root}/{rules}")], "");
 }
+
+#[test]
+fn packaged_alerts_come_when_they_should() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/prometheus");
+    let read = |file: &str| std::fs::read_to_string(format!("{directory}/{file}")).unwrap();
+    let (rules, tests) = (read("selvedge.rules.yml"), read("selvedge.tests.yml"));
+    let alerts: Vec<&str> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() > 10, "{alerts:?}");
+    for alert in alerts {
+        assert!(tests.contains(&format!("alertname=\"{alert}\"}}', value: 1")), "{alert} has no test");
+    }
+    promtool::run(&["test", "rules", &format!("{directory}/selvedge.tests.yml")], "");
+}

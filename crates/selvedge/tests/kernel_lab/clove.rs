@@ -1,31 +1,35 @@
 //! Clove over routers of the kernel: what marks do to the weights of paths, and where flowlets then go.
 
 use crate::discovery::{arrived, has_all, hops_by_name, wait_for, way, FABRIC};
-use crate::rig::{ok, skip, until, Rig};
+use crate::filter::Filter;
+use crate::rig::{skip, until, Rig};
 use crate::stream::Transfer;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 const TO: &str = "172.20.2.1:7000";
 const BYTES: u64 = 20_000_000;
 const UP: [&str; 4] = ["spine1:l1-1", "spine1:l1-2", "spine2:l1-1", "spine2:l1-2"];
 const POLICY: &str = "clove,flowlet_gap=300us,clove_relay=200us,clove_clear=50ms";
 
-/// One of eight packets that leave here and are ECN-capable is marked. `None`, with the reason printed, without clang.
+/// Of eight packets that are ECN-capable, one is marked.
+const MARK: Filter =
+    Filter { source: concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agent/mark.bpf.c"), object: "lab-mark.o" };
+
+/// Not a test of its own: `scripts/kernels/test` calls it for machines that have no clang.
+#[test]
+#[ignore = "builds for another machine"]
+fn objects_for_another_machine() {
+    MARK.build_for_another_machine();
+}
+
+/// Marks what leaves here. `None`, with the reason printed, without clang.
 fn mark(rig: &Rig, node: &str, interfaces: &[&str]) -> Option<()> {
     let object = rig.lab.directory().join("mark.o");
-    let include = format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agent/mark.bpf.c");
-    let mut clang = Command::new("clang");
-    clang.args(["-target", "bpf", "-O2", "-g", "-D__bpf__", &include, "-c", source, "-o"]).arg(&object);
-    match clang.output() {
-        Ok(output) => drop(ok(output)),
-        Err(error) => {
-            skip(&format!("clang: {error}"));
-            return None;
-        }
+    if let Err(why) = MARK.put(&object) {
+        skip(&why);
+        return None;
     }
     for interface in interfaces {
         rig.run(node, &format!("tc qdisc add dev {interface} clsact"));

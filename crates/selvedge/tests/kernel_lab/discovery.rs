@@ -133,7 +133,8 @@ fn one_round_finds_all_disjoint_paths_and_data_takes_them() {
     let log = std::fs::read_to_string(rig.lab.directory().join("host1/agent.log")).unwrap();
     let first = log.lines().find(|line| line.contains("paths to peer host2: ")).unwrap().to_owned();
     let number = first.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).nth(1).unwrap().parse();
-    assert!(number.is_ok_and(|n: u32| n >= 5), "one spine alone has four: {first}");
+    // Of the eight paths one round may miss one at most: any seven cross all links.
+    assert!(number.is_ok_and(|n: u32| n >= 7), "not found in one round: {first}");
     transfer.advance(BYTES);
     transfer.finish();
     // With one label alone, a connection's segments are where the probes were.

@@ -11,6 +11,8 @@ mod delayed;
 mod discovery;
 mod edge;
 mod fabric;
+#[path = "../../../kernel/tests/filter/mod.rs"]
+mod filter;
 mod marks;
 mod receiver;
 mod rig;

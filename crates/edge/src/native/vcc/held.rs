@@ -1,7 +1,7 @@
 //! Held edges (`sv_bound_hold`): what a guest may send up to moves in large steps, or not at all.
 
 use super::super::*;
-use super::tests::{segment, Edge, MSS};
+use super::tests::{segment, Guarded, MSS};
 use crate::vcc::{Class, Config};
 use proptest::prelude::*;
 use wire::tcp;
@@ -15,7 +15,7 @@ const STEP: u32 = 65_536;
 
 /// A guest that sends whatever it may in whole packets, a receiver, and SPRING between them with a window that the test sets.
 struct Talk {
-    edge: Edge,
+    edge: Guarded,
     /// Numbers: what the receiver has acknowledged, what the guest has sent, and up to which it may.
     una: u32,
     nxt: u32,
@@ -30,7 +30,7 @@ struct Told {
 
 impl Talk {
     fn new(isn: u32) -> Talk {
-        let mut edge = Edge::new(&Config::new(Class::OFF));
+        let mut edge = Guarded::new(&Config::new(Class::OFF));
         edge.limit = Some(of(LIMIT_HOLD));
         edge.open(isn, Some(SCALE));
         let mut talk = Talk { edge, una: isn, nxt: isn, may: isn.wrapping_add(10 * MSS) };
@@ -153,7 +153,7 @@ fn what_the_receiver_says_itself_is_never_held_nor_widened() {
 
 #[test]
 fn the_window_of_the_handshake_is_taken_back() {
-    let mut edge = Edge::new(&Config::new(Class::OFF));
+    let mut edge = Guarded::new(&Config::new(Class::OFF));
     edge.limit = Some(of(LIMIT_HOLD));
     edge.open(1, Some(SCALE));
     edge.out(segment(tcp::ACK, 1, 1001, 10 * MSS));

@@ -1,12 +1,12 @@
 //! Begin and end of a connection's state, and the packets that can end it.
 
 use super::super::*;
-use super::tests::{opened, segment, syn, Edge, MSS};
+use super::tests::{opened, segment, syn, Guarded, MSS};
 use crate::vcc::{Class, Config};
 use units::Bytes;
 use wire::{dirty, ecn, reserved, tcp};
 
-impl Edge {
+impl Guarded {
     /// Has the connection's state reached its end by now?
     fn is_forgotten(&mut self) -> bool {
         self.stages.tick(&mut self.flow, None, self.now).0
@@ -80,7 +80,7 @@ fn a_connection_whose_peer_goes_on_was_not_reset() {
 /// If neither announced itself to a silent peer, the one that was there first would silence the other.
 #[test]
 fn edges_that_begin_one_after_the_other_find_each_other() {
-    let mut edge = Edge::new(&Config::default());
+    let mut edge = Guarded::new(&Config::default());
     edge.out(segment(tcp::ACK, 5_000_000, 1, 1000));
     edge.come(segment(tcp::ACK, 1, 5_001_000, 0));
     let (_, wire) = edge.out(segment(tcp::ACK, 5_001_000, 1, 1000));
@@ -95,7 +95,7 @@ fn edges_that_begin_one_after_the_other_find_each_other() {
 
 #[test]
 fn data_on_a_syn_is_followed() {
-    let mut edge = Edge::new(&Config::default());
+    let mut edge = Guarded::new(&Config::default());
     edge.out(Packet { payload: 500, ..syn(tcp::SYN, 99, 0, Some(7)) });
     assert_eq!((edge.vcc.conn.snd_una, edge.vcc.conn.snd_nxt), (99, 600));
     edge.hear(Packet { payload: 300, ..syn(tcp::SYN | tcp::ACK, 1000, 600, Some(7)) });
@@ -103,7 +103,7 @@ fn data_on_a_syn_is_followed() {
         (edge.vcc.conn.snd_una, edge.vcc.conn.snd_nxt, edge.vcc.conn.rcv_nxt, edge.vcc.report.rcv_total),
         (600, 600, 1301, 300)
     );
-    let mut edge = Edge::new(&Config::default());
+    let mut edge = Guarded::new(&Config::default());
     edge.out(Packet { payload: 500, ..syn(tcp::SYN, 99, 0, Some(7)) });
     edge.hear(syn(tcp::SYN | tcp::ACK, 1000, 100, Some(7)));
     edge.out(segment(tcp::ACK, 100, 1001, 500));
@@ -132,11 +132,11 @@ fn only_the_handshake_grants_a_syns_window() {
 #[test]
 fn guests_agree_on_classic_ecn() {
     let asked = dirty::AE | dirty::FLAGS;
-    let mut edge = Edge::new(&Config::default());
+    let mut edge = Guarded::new(&Config::default());
     let (_, wire) = edge.out(syn(tcp::SYN | tcp::ECE | tcp::CWR, 0, 0, Some(7)));
     assert_eq!(wire.dirty & asked, asked);
     let (_, wire) = edge.out(segment(tcp::ACK, 1, 1001, 100));
     assert_eq!(wire.dirty & dirty::AE, 0);
-    let mut edge = Edge::new(&Config::new(Class { observe: true, ..Class::default() }));
+    let mut edge = Guarded::new(&Config::new(Class { observe: true, ..Class::default() }));
     assert_eq!(edge.out(syn(tcp::SYN, 0, 0, Some(7))).1.dirty & dirty::AE, 0, "who only observes leaves ECN as it is");
 }

@@ -1,7 +1,7 @@
 //! Limiters on plain structs: numbers computed by hand.
 
 use super::super::*;
-use super::tests::{opened, segment, syn, Edge, MSS};
+use super::tests::{opened, segment, syn, Guarded, MSS};
 use crate::vcc::{Class, Config, Law};
 use units::Bytes;
 use wire::{dirty, ecn, tcp};
@@ -111,7 +111,7 @@ fn the_gradient_is_smoothed_and_forgotten() {
 }
 
 /// A connection whose guest fills its window, under SPRING; `window` is the one in force.
-fn filled(class: Class, scale: u8, window: u32) -> Edge {
+fn filled(class: Class, scale: u8, window: u32) -> Guarded {
     let mut edge = followed(class, scale);
     edge.out(segment(tcp::ACK, 1, 1001, 60_000));
     edge.vcc.bound.spring = window;
@@ -120,15 +120,15 @@ fn filled(class: Class, scale: u8, window: u32) -> Edge {
 }
 
 /// A connection that goes through SPRING from its beginning.
-fn followed(class: Class, scale: u8) -> Edge {
-    let mut edge = Edge::new(&Config::new(class));
+fn followed(class: Class, scale: u8) -> Guarded {
+    let mut edge = Guarded::new(&Config::new(class));
     edge.limit = Some(limit(LIMIT_SPRING, 0));
     edge.open(1, Some(scale));
     edge
 }
 
 /// The field that the guest gets when an ACK that announces `field` finds that backlog.
-fn field(edge: &mut Edge, backlog: u32, field: u16) -> u16 {
+fn field(edge: &mut Guarded, backlog: u32, field: u16) -> u16 {
     edge.limit = Some(limit(LIMIT_SPRING, backlog));
     let ack = edge.vcc.conn.snd_una.wrapping_add(100);
     edge.come(Packet { window: field, ..segment(tcp::ACK, 1001, ack, 0) }).1.window
@@ -200,7 +200,7 @@ fn outgoing_packets_move_the_gradient_only() {
 
 #[test]
 fn syns_keep_their_windows_and_duplicates_repeat_theirs() {
-    let mut edge = Edge::new(&Config::new(Class::OFF));
+    let mut edge = Guarded::new(&Config::new(Class::OFF));
     edge.limit = Some(limit(LIMIT_SPRING, 1 << 20));
     edge.out(syn(tcp::SYN, 0, 0, Some(7)));
     let (result, seen) = edge.come(syn(tcp::SYN | tcp::ACK, 1000, 1, Some(7)));
@@ -239,7 +239,7 @@ fn without_a_limiter_nothing_is_left_of_its_window() {
 
 #[test]
 fn flows_that_are_nobodys_business_are_followed_for_a_limiter_only() {
-    let mut edge = Edge::new(&Config::new(Class::OFF));
+    let mut edge = Guarded::new(&Config::new(Class::OFF));
     edge.open(1, Some(7));
     edge.out(segment(tcp::ACK, 1, 1001, 5000));
     assert_eq!((edge.vcc.conn.snd_nxt, edge.vcc.conn.mss), (0, 536), "begun anew with every segment");
@@ -262,7 +262,7 @@ fn the_smaller_of_two_windows_wins() {
 
 /// The ECE flag that a guest gets with an ACK, and whether the stages say that they acted.
 fn ece(class: Class, backlog: u32, ect: bool, packet: Packet) -> (bool, bool) {
-    let mut edge = Edge::new(&Config::new(class));
+    let mut edge = Guarded::new(&Config::new(class));
     edge.limit = Some(limit(LIMIT_DEM, backlog));
     edge.open(1, Some(7));
     edge.out(Packet { ecn: if ect { ecn::ECT0 } else { ecn::NOT_ECT }, ..segment(tcp::ACK, 1, 1001, 5000) });

@@ -1,7 +1,7 @@
 //! SPRING over long paths, where some flows go past the queue: numbers computed by hand.
 
 use super::super::*;
-use super::tests::{segment, syn, Edge, MSS};
+use super::tests::{segment, syn, Guarded, MSS};
 use crate::vcc::{Class, Config};
 use units::Time;
 use wire::tcp;
@@ -20,8 +20,8 @@ fn limit(backlog: u32, flows: u16) -> Limit {
 }
 
 /// The guest connects: so long to the SYN-ACK, and from there to its ACK with 60,000 bytes.
-fn opened(flows: u16, to_peer: Time, to_guest: Time) -> Edge {
-    let mut edge = Edge::new(&Config::new(Class::OFF));
+fn opened(flows: u16, to_peer: Time, to_guest: Time) -> Guarded {
+    let mut edge = Guarded::new(&Config::new(Class::OFF));
     edge.limit = Some(limit(0, flows));
     edge.now = Time::from_ms(5);
     edge.out(syn(tcp::SYN, 0, 0, Some(7)));
@@ -33,7 +33,7 @@ fn opened(flows: u16, to_peer: Time, to_guest: Time) -> Edge {
 }
 
 /// The window after an ACK of everything, which announces 7.68 MB and finds that backlog.
-fn window(edge: &mut Edge, backlog: u32) -> u32 {
+fn window(edge: &mut Guarded, backlog: u32) -> u32 {
     edge.limit = Some(Limit { backlog, ..edge.limit.unwrap() });
     let ack = edge.vcc.conn.snd_nxt;
     edge.come(Packet { window: 60_000, ..segment(tcp::ACK, 1001, ack, 0) });
@@ -100,7 +100,7 @@ fn what_follows_the_handshake_changes_nothing() {
 
 #[test]
 fn of_what_is_sent_again_the_last_counts() {
-    let mut edge = Edge::new(&Config::new(Class::OFF));
+    let mut edge = Guarded::new(&Config::new(Class::OFF));
     edge.limit = Some(limit(0, 1));
     for ms in [5, 700] {
         edge.now = Time::from_ms(ms);

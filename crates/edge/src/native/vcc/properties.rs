@@ -1,7 +1,7 @@
 //! Properties of virtual congestion control under any guests, peers and network.
 
 use super::super::*;
-use super::tests::{report, segment, Edge, MSS};
+use super::tests::{report, segment, Guarded, MSS};
 use crate::vcc::{Class, Config, Law};
 use proptest::prelude::*;
 use units::Bytes;
@@ -53,7 +53,7 @@ fn class() -> impl Strategy<Value = Class> {
         .prop_map(|(law, beta, clamp, floor, police, observe)| Class { law, beta, clamp, floor, police, observe })
 }
 
-fn run(edge: &mut Edge, step: &Step) -> Option<(Packet, u32, Packet)> {
+fn run(edge: &mut Guarded, step: &Step) -> Option<(Packet, u32, Packet)> {
     let v = edge.vcc;
     match *step {
         Step::Send(offset, payload, flags) => {
@@ -102,7 +102,7 @@ proptest! {
     #[test]
     fn nothing_breaks_the_bounds(isn: u32, scale in 0u8..15, class in class(),
                                  steps in proptest::collection::vec(step(), 1..120)) {
-        let mut edge = Edge::new(&Config::new(class));
+        let mut edge = Guarded::new(&Config::new(class));
         edge.open(isn, Some(scale));
         let mut used = 0;
         for step in &steps {
@@ -141,7 +141,7 @@ proptest! {
     /// marks alpha rises to one and the window falls to the floor.
     #[test]
     fn no_history_sticks(isn: u32, steps in proptest::collection::vec(step(), 0..60), clean: bool) {
-        let mut edge = Edge::new(&Config::default());
+        let mut edge = Guarded::new(&Config::default());
         edge.open(isn, Some(9));
         for step in &steps {
             run(&mut edge, step);
@@ -178,7 +178,7 @@ proptest! {
     /// is left with no more than two segments' worth.
     #[test]
     fn no_limiter_sticks(isn: u32, scale in 0u8..15, steps in proptest::collection::vec(step(), 0..60), idle: bool) {
-        let mut edge = Edge::new(&Config::new(Class { law: Law::None, police: false, ..Class::default() }));
+        let mut edge = Guarded::new(&Config::new(Class { law: Law::None, police: false, ..Class::default() }));
         edge.open(isn, Some(scale));
         for step in steps.iter().filter(|step| !matches!(step, Step::Forget)) {
             run(&mut edge, step);
@@ -211,7 +211,7 @@ proptest! {
     /// One forged report costs at most one cut, and gains nothing.
     #[test]
     fn a_forged_report_has_a_bounded_effect(total: u32, marked: u32) {
-        let mut edge = Edge::new(&Config::default());
+        let mut edge = Guarded::new(&Config::default());
         edge.open(1, Some(7));
         edge.out(segment(tcp::ACK, 1, 1001, 10 * MSS));
         let before = edge.vcc;

@@ -20,14 +20,14 @@
 //! The row of ACKs of 1492 and 1493 bytes is about options on data, which carries none here: reports then go in packets of
 //! their own, `tests::data_never_carries_the_option`.
 
-use super::tests::{report, segment, Edge, MSS};
+use super::tests::{report, segment, Guarded, MSS};
 use crate::vcc::{Class, Config};
-use crate::{Config as EdgeConfig, Direction, Edge as WholeEdge, Slot};
+use crate::{Config as EdgeConfig, Direction, Edge, Slot};
 use units::Time;
 use wire::{reserved, tcp, v4, Packet, TcpOptions};
 
-fn opened(first: u32, scale: u8) -> Edge {
-    let mut edge = Edge::new(&Config::default());
+fn opened(first: u32, scale: u8) -> Guarded {
+    let mut edge = Guarded::new(&Config::default());
     edge.open(first, Some(scale));
     edge
 }
@@ -53,7 +53,7 @@ fn a_scale_above_14_counts_as_14() {
 
 #[test]
 fn everything_marked_at_beta_zero_leaves_one_segment() {
-    let mut edge = Edge::new(&Config::new(Class { beta: 0, ..Class::default() }));
+    let mut edge = Guarded::new(&Config::new(Class { beta: 0, ..Class::default() }));
     edge.open(1, Some(7));
     edge.out(segment(tcp::ACK, 1, 1001, 10 * MSS));
     edge.hear(report(segment(tcp::ACK, 1001, 1 + MSS, 0), MSS, MSS));
@@ -100,7 +100,7 @@ fn duplicates_after_the_handshake_offer_no_more_than_it_did() {
         let duplicate = edge.vcc.ack(&conf, &segment(0, 0, 0, 0).flow_key(), false);
         assert_eq!((duplicate.window, edge.vcc.conn.granted), (units, granted), "scale {scale}");
     }
-    let mut edge = Edge::new(&Config::default());
+    let mut edge = Guarded::new(&Config::default());
     edge.open(1, Some(14));
     edge.hear(Packet { window: 100, mss: MSS as u16, wscale: 15, ..segment(tcp::SYN | tcp::ACK, 1000, 1, 0) });
     edge.out(segment(tcp::ACK, 1, 1001, 50));
@@ -142,13 +142,13 @@ const PEER: [u32; 4] = v4([10, 0, 0, 2]);
 
 /// An edge with all its parts, and connections of its guest to port 80, by the guest's port.
 struct Host {
-    edge: WholeEdge,
+    edge: Edge,
     now: Time,
 }
 
 impl Host {
     fn new(congestion: Config) -> Host {
-        let edge = WholeEdge::new(EdgeConfig { congestion: Some(congestion), ..EdgeConfig::default() });
+        let edge = Edge::new(EdgeConfig { congestion: Some(congestion), ..EdgeConfig::default() });
         Host { edge, now: Time::from_us(1) }
     }
 

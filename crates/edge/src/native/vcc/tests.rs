@@ -9,7 +9,7 @@ use wire::{ecn, pack, reserved, tcp, v4};
 pub(super) const MSS: u32 = 1448;
 
 /// Both directions of one connection, as the edge of the guest 10.0.0.1 sees it.
-pub(super) struct Edge {
+pub(super) struct Guarded {
     pub(super) stages: Stages,
     pub(super) flow: FlowState,
     pub(super) vcc: Vcc,
@@ -46,12 +46,12 @@ pub(super) fn syn(flags: u8, seq: u32, ack: u32, wscale: Option<u8>) -> Packet {
     }
 }
 
-impl Edge {
-    pub(super) fn new(config: &Config) -> Edge {
+impl Guarded {
+    pub(super) fn new(config: &Config) -> Guarded {
         let conf = Conf { idle_ns: 60_000_000_000, balance: balance::Conf::default() };
         let stages = Stages { conf, vcc: Some(config.conf()) };
         let (flow, vcc, queue) = Default::default();
-        Edge { stages, flow, vcc, limit: None, queue, now: Time::from_us(1) }
+        Guarded { stages, flow, vcc, limit: None, queue, now: Time::from_us(1) }
     }
 
     pub(super) fn out(&mut self, mut packet: Packet) -> (u32, Packet) {
@@ -102,12 +102,12 @@ impl Edge {
     }
 }
 
-fn dctcp() -> Edge {
-    Edge::new(&Config::default())
+fn dctcp() -> Guarded {
+    Guarded::new(&Config::default())
 }
 
-pub(super) fn opened(config: &Config) -> Edge {
-    let mut edge = Edge::new(config);
+pub(super) fn opened(config: &Config) -> Guarded {
+    let mut edge = Guarded::new(config);
     edge.open(1, Some(7));
     edge
 }
@@ -228,7 +228,7 @@ fn mss_is_the_smaller_option_less_timestamps() {
 
 /// A window that the law has set to `cwnd`, as the guest reads the field of an ACK.
 fn field(scale: u8, cwnd: u32, field: u16, class: Class) -> u16 {
-    let mut edge = Edge::new(&Config::new(class));
+    let mut edge = Guarded::new(&Config::new(class));
     edge.open(1, Some(scale));
     edge.vcc.law.cwnd = cwnd;
     edge.ack(1, field).window
@@ -435,7 +435,7 @@ fn a_peer_without_acdc_is_left_alone() {
     let (_, wire) = edge.out(segment(tcp::ACK, 1, 1701, 0));
     assert_eq!((wire.ecn, wire.tcp_reserved, wire.pack, wire.emit), (ecn::NOT_ECT, 0, pack::NONE, 0));
     // A law that needs no feedback holds all the same.
-    let mut edge = Edge::new(&Config::new(Class { law: Law::NewReno, ..Class::default() }));
+    let mut edge = Guarded::new(&Config::new(Class { law: Law::NewReno, ..Class::default() }));
     edge.out(syn(tcp::SYN, 0, 0, Some(7)));
     edge.come(syn(tcp::SYN | tcp::ACK, 1000, 1, Some(7)));
     assert_eq!(edge.come(segment(tcp::ACK, 1001, 1, 0)).1.window, (10 * MSS / 128) as u16);
@@ -544,7 +544,7 @@ fn stray_syns_and_rsts_change_nothing() {
     let known = (edge.vcc.conn.snd_una, edge.vcc.conn.snd_nxt, edge.vcc.conn.flags);
     edge.hear(syn(tcp::SYN, 70_000_000, 0, Some(2)));
     edge.hear(syn(tcp::SYN | tcp::ACK, 80_000_000, 1, Some(2)));
-    let still = |edge: &Edge| (edge.vcc.conn.snd_una, edge.vcc.conn.snd_nxt, edge.vcc.conn.flags & known.2);
+    let still = |edge: &Guarded| (edge.vcc.conn.snd_una, edge.vcc.conn.snd_nxt, edge.vcc.conn.flags & known.2);
     assert_eq!(still(&edge), known);
     edge.hear(segment(tcp::RST, 900_000_000, 0, 0));
     edge.now = Time::from_secs(30);
@@ -575,7 +575,7 @@ fn the_first_matching_rule_gives_the_class() {
         .and_then(|c| c.rule(&Rule { tenant: 9, ..Rule::all(Class::OFF) }))
         .unwrap();
     let class = |remote: [u8; 4], sport, dport, incoming: bool| {
-        let mut edge = Edge::new(&config);
+        let mut edge = Guarded::new(&config);
         let packet = Packet { daddr: v4(remote), sport, dport, ..segment(tcp::ACK, 1, 1, 1) };
         if incoming {
             edge.come(packet)

@@ -1,12 +1,12 @@
 //! The least window beside shares (`sv_bound_two`): two segments.
 
-use super::tests::{report, segment, Edge, MSS};
+use super::tests::{report, segment, Guarded, MSS};
 use crate::vcc::{Class, Config};
 use wire::tcp;
 
 /// What a guest may send, where all of its packets are marked and so much is on its way when an ACK comes.
 fn window(cwnd: u32, scale: u8, config: Config) -> u32 {
-    let mut edge = Edge::new(&config);
+    let mut edge = Guarded::new(&config);
     edge.open(1, Some(scale));
     edge.out(segment(tcp::ACK, 1, 1001, 3 * MSS));
     (edge.vcc.law.cwnd, edge.vcc.law.ssthresh, edge.vcc.law.cut_end) = (cwnd, cwnd, 1 << 20);

@@ -1,7 +1,6 @@
 //! Congestion control laws behind one enum, so that a call costs a branch. A new law is a file here that implements
 //! [`Law`], and a line in [`Algorithm`] and [`Cc`].
 
-mod algorithm;
 mod coupled;
 mod cubic;
 mod dctcp;
@@ -11,8 +10,8 @@ mod law;
 mod newreno;
 mod vegas;
 
+pub use crate::tcp::algorithm::Algorithm;
 use crate::tcp::Config;
-pub use algorithm::Algorithm;
 use coupled::Coupled;
 pub(crate) use coupled::Path;
 use cubic::Cubic;

@@ -2,7 +2,7 @@
 
 use super::link::{Fate, Pair};
 use crate::tcp::cc::Algorithm;
-use crate::tcp::fastlane::{count_of, Notification, Options};
+use crate::tcp::fastlane::{Notification, Options};
 use crate::tcp::{flags, Config, Endpoint, Recovery, Segment};
 use std::sync::Arc;
 use units::Time;
@@ -158,7 +158,7 @@ fn the_first_outstanding_segment_goes_at_once_and_others_wait_for_room() {
 fn notifications_from_before_a_timeout_and_of_what_is_acknowledged_or_was_never_sent_are_ignored() {
     let (mut end, sent) = outstanding(config(true), 10);
     let ignored = |end: &Endpoint| end.tx.counters.notifications_ignored;
-    end.on_notification(&Notification { timeouts: count_of(2), ..of(&sent[0]) });
+    end.on_notification(&Notification { timeouts: 3, ..of(&sent[0]) });
     assert_eq!(ignored(&end), 1);
     ack(&mut end, sent[3].seq, 0);
     resent(&mut end);
@@ -170,6 +170,22 @@ fn notifications_from_before_a_timeout_and_of_what_is_acknowledged_or_was_never_
     resent(&mut end);
     end.on_notification(&of(&sent[5]));
     assert_eq!(ignored(&end), 5, "sent before the timeout");
+}
+
+/// What was dropped before the timeout has been sent again since.
+#[test]
+fn without_the_timeout_count_a_stale_notification_makes_the_sender_send_again() {
+    for (count, again) in [(true, 0), (false, 1)] {
+        let options = Options { count, ..Options::default() };
+        let (mut end, sent) = outstanding(Config { fastlane: Some(options), ..config(true) }, 10);
+        end.handle_timeout(Time::from_secs(10));
+        assert_eq!(resent(&mut end), [sent[0].seq]);
+        ack(&mut end, sent[1].seq, 0);
+        assert_eq!(resent(&mut end), [sent[1].seq, sent[2].seq], "in order");
+        end.on_notification(&of(&sent[1]));
+        assert_eq!(resent(&mut end), vec![sent[1].seq; again], "count {count}");
+        assert_eq!(end.tx.counters.notifications, again as u32);
+    }
 }
 
 #[test]

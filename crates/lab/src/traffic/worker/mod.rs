@@ -7,7 +7,7 @@ mod transfer;
 use super::clock::Clock;
 use super::guest_address;
 use super::link::{Link, Message, Registry};
-use super::report::Prepared;
+use super::prepared::Prepared;
 use super::schedule::Start;
 use super::socket::{self, Info, CHUNK};
 use crate::lateness::Lateness;

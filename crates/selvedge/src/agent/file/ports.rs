@@ -2,7 +2,7 @@
 
 use super::super::addresses::{check_inner, check_outer, check_range};
 use super::tables::{File, PeerTable, PortTable};
-use super::{at_most, check_labels, check_name, check_network, check_pattern, limits, meaningless};
+use super::{at_most, check_labels, check_name, check_network, check_pattern, meaningless, port_limits};
 use agent_api::config::{
     GuestRule, PeerRule, PortRule, Prefix, Selector, LEARN_LIMIT, MAX_LEARNED, MAX_PEERS, MAX_PORTS,
 };
@@ -98,7 +98,7 @@ fn check_port(file: &File, n: usize, uplinks: &[String]) -> Result<PortRule, Wro
     if let Some(mtu) = table.mtu {
         wrong.note(within(&at("mtu"), mtu, 576, 65_535));
     }
-    let limits = wrong.note(limits::check_port(&format!("port.{n}"), table, &file.limits, &file.tenant));
+    let limits = wrong.note(port_limits::check_port(&format!("port.{n}"), table, &file.limits, &file.tenant));
     let made = || {
         Some(PortRule {
             selector: selector?,

@@ -1,9 +1,10 @@
 //! The tables of the file, as they are written. What they may hold is checked elsewhere.
 
+use super::annotations::PodAnnotations;
 use super::congestion::CongestionTable;
 use super::controller::ControllerTable;
 use super::fastlane::FastLaneTable;
-use super::limits::{LawWord, LimitsTable, PodAnnotations, TenantTable};
+use super::limits::{LawWord, LimitsTable, TenantTable};
 use super::paths::PathsTable;
 use super::receive::ReceiveTable;
 use super::tenants::TenantsTable;
@@ -11,6 +12,7 @@ use crate::balance::{read_beside, schema_beside, BalanceKeys};
 use crate::parsed::Parsed;
 use crate::word::with_settings;
 use agent_api::config::{LawKind, Mac, Prefix, LEARN_LIMIT, MAX_LEARNED};
+use agent_api::protocol::SOCKET;
 use edge::balance::{Scheme, AGENTS};
 use edge::MAX_LABELS;
 use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
@@ -85,9 +87,8 @@ pub(super) enum PlaceWord {
     Last,
 }
 
-/// Where an agent keeps its pins and its socket, unless told otherwise.
+/// Where an agent keeps its pins, unless told otherwise.
 pub const PINS: &str = "/sys/fs/bpf/selvedge";
-pub const SOCKET: &str = "/run/selvedge/ctl.sock";
 
 impl Default for AgentTable {
     fn default() -> AgentTable {
@@ -322,6 +323,12 @@ pub(super) struct PortTable {
     /// Rates in Kubernetes' words: `{ "kubernetes.io/egress-bandwidth" = "10M" }`, `.../ingress-bandwidth`.
     #[serde(default)]
     pub(super) annotations: PodAnnotations,
+}
+
+impl PortTable {
+    pub(super) fn has_rate(&self) -> bool {
+        self.annotations.have_rate() || self.egress_rate.is_some() || self.ingress_rate.is_some()
+    }
 }
 
 /// From the table of limiters' laws.

@@ -1,7 +1,9 @@
 //! The page of one experiment: what was measured for each of its results, beside what the paper prints.
 
+use super::super::clause::{recorded, unspoken};
 use super::super::file::{Check, Experiment, Published};
 use super::super::printed::Printed;
+use super::super::records::{status, Recorded};
 use super::page::{badge, page};
 use super::{curve, prose, About, Sources};
 use crate::report::html::{escape, number as shorten, script_json, MISSING};
@@ -48,11 +50,8 @@ pub(super) fn render(experiment: &Experiment, about: &About, sources: &Sources<'
 fn card(out: &mut String, result: &Published, sources: &Sources<'_>) {
     let Sources { claims, kept, printed, .. } = *sources;
     let line = kept.line(&result.id);
-    let word = match line.and_then(|line| line["status"].as_str()) {
-        Some(_) if kept.is_stale(&result.id) => "not run",
-        Some("not-run") | None => "not run",
-        Some(word) => word,
-    };
+    let known = line.filter(|_| !kept.is_stale(&result.id)).and_then(|line| status(line, result));
+    let word = known.unwrap_or(Recorded::NotRun).word();
     let _ = write!(
         out,
         "<section class=\"card\" id=\"{id}\"><h2>{} {id}</h2><p>{} <span class=\"remark\">[{}]</span></p>",
@@ -61,7 +60,8 @@ fn card(out: &mut String, result: &Published, sources: &Sources<'_>) {
         escape(&result.source),
         id = escape(&result.id),
     );
-    for text in line.and_then(|line| line["reason"].as_str()).into_iter().chain(Some(result.notes.as_str())) {
+    let reason = line.filter(|line| !rows_tell(line, known)).and_then(|line| line["reason"].as_str());
+    for text in reason.into_iter().chain(Some(result.notes.as_str())) {
         if !text.trim().is_empty() {
             let _ = write!(out, "<p class=\"remark\">{}</p>", escape(text));
         }
@@ -72,8 +72,8 @@ fn card(out: &mut String, result: &Published, sources: &Sources<'_>) {
     if kept.is_of_other_sources(&result.id) {
         out.push_str("<p class=\"remark\">The simulator's sources have changed since it was measured; <code>selvedge repro --check-records</code> runs a sample again.</p>");
     }
-    if let Some(word) = kept.quick(&result.id).and_then(|line| line["status"].as_str()) {
-        let _ = write!(out, "<p class=\"remark\">The shorter run of --quick says: {}.</p>", escape(word));
+    if let Some(quick) = kept.quick(&result.id).and_then(|line| status(line, result)) {
+        let _ = write!(out, "<p class=\"remark\">The shorter run of --quick says: {}.</p>", quick.word());
     }
     let decided: Vec<String> = (claims.iter().flat_map(|catalogue| &catalogue.entries))
         .filter(|entry| entry.scenario.contains(&result.id) && entry.id != result.id)
@@ -92,12 +92,22 @@ fn card(out: &mut String, result: &Published, sources: &Sources<'_>) {
         }
     }
     let printed: Vec<&Printed> = printed.iter().filter(|number| number.result == result.id).collect();
-    numbers(out, &printed, line);
+    numbers(out, &printed, result, line);
     out.push_str("<p class=\"remark\">");
     if let Some(line) = line {
         let _ = write!(out, "{}", escape(&told(line)));
     }
     let _ = write!(out, "Again: <code>selvedge repro --full {}</code></p></section>", escape(&result.id));
+}
+
+/// Do the rows of checks tell why it failed, or is the reason that of a check which decides nothing any more?
+fn rows_tell(line: &Value, status: Option<Recorded>) -> bool {
+    let any_fails = line["checks"].as_array().is_some_and(|checks| checks.iter().any(|check| check["holds"] == false));
+    match status {
+        Some(Recorded::Holds) => true,
+        Some(Recorded::Fails) => any_fails,
+        _ => false,
+    }
 }
 
 fn draw(out: &mut String, chart: &Chart) {
@@ -111,16 +121,20 @@ fn draw(out: &mut String, chart: &Chart) {
 }
 
 /// The paper's own numbers, point by point, beside what was measured: a chart a unit, and how each number was obtained.
-fn numbers(out: &mut String, printed: &[&Printed], line: Option<&Value>) {
+fn numbers(out: &mut String, printed: &[&Printed], result: &Published, line: Option<&Value>) {
     if printed.is_empty() {
         return;
     }
     let mut charts: Vec<Chart> = Vec::new();
     let mut rows = String::new();
     for number in printed {
-        let value = line.and_then(|line| number.measured(line));
+        let measured = line.and_then(|line| number.measured(line, result));
+        let (value, half_width) = (measured.map(|(value, _)| value), measured.and_then(|(_, half)| half));
         let (label, paper) = (number.label(), Some(number.value));
-        let shown = value.map_or(MISSING.to_owned(), shorten);
+        let mut shown = value.map_or(MISSING.to_owned(), shorten);
+        if let Some(half) = half_width {
+            let _ = write!(shown, " \u{b1} {}", shorten(half));
+        }
         let _ = write!(
             rows,
             "<tr><td><code>{}</code></td><td>{shown}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
@@ -129,7 +143,7 @@ fn numbers(out: &mut String, printed: &[&Printed], line: Option<&Value>) {
             escape(&number.unit),
             escape(&number.how)
         );
-        let dot = Dot { label, value, half_width: None, paper };
+        let dot = Dot { label, value, half_width, paper };
         match charts.iter_mut().find(|chart| chart.unit == number.unit) {
             Some(chart) => chart.dots.push(dot),
             None => charts.push(Chart { unit: number.unit.clone(), dots: vec![dot] }),
@@ -176,11 +190,19 @@ fn table(out: &mut String, result: &Published, seen: &[Value]) {
     for (n, check) in result.checks.iter().enumerate() {
         // Of a record with other checks, none is shown beside a text that is not its own.
         let record = seen.get(n).filter(|record| record["text"] == check.text.as_str());
+        let fails = record.is_some_and(|record| record["holds"] == false);
         let word = match record.and_then(|record| record["holds"].as_bool()) {
+            Some(_) if record.is_some_and(|record| record["decided"] == false) => "undecided",
+            Some(true) if check.absolute => "absolute: holds",
+            Some(false) if check.absolute => "absolute: fails",
             Some(true) => "holds",
             Some(false) => "fails",
             None => "not run",
         };
+        let mut text = escape(&check.text);
+        if check.absolute {
+            text += "<p class=\"remark\">An absolute figure: reported, and decides nothing.</p>";
+        }
         let paper = check
             .paper
             .as_ref()
@@ -192,14 +214,20 @@ fn table(out: &mut String, result: &Published, seen: &[Value]) {
             let unit =
                 if value.is_some() && !check.unit.is_empty() { format!(" {}", check.unit) } else { String::new() };
             let first = |text: String| if row == 0 { text } else { String::new() };
+            let clause = point.filter(|_| fails).and_then(|point| unspoken(check, &recorded(point)));
+            let clause = clause.map(|clause| {
+                let (text, sides) = (escape(&clause.text), escape(&clause.to_string()));
+                format!("<p class=\"remark\"><code>{text}</code>: {sides}</p>")
+            });
             let _ = write!(
                 out,
-                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}{}</td><td>{}</td><td>{}</td></tr>",
+                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}{}{}</td><td>{}</td><td>{}</td></tr>",
                 first(badge(word)),
-                first(escape(&check.text)),
+                first(text.clone()),
                 escape(point.and_then(|point| point["at"].as_str()).unwrap_or_default()),
                 value.map_or(MISSING.to_owned(), shorten),
                 escape(&unit),
+                clause.unwrap_or_default(),
                 half.map_or(MISSING.to_owned(), |half| format!("\u{b1} {}", shorten(half))),
                 first(escape(&paper)),
             );

@@ -32,7 +32,7 @@ const STYLE: [&str; 2] =
 /// Records that do not read, or a directory that cannot be written.
 pub(super) fn write(dir: &Path, records: Option<&Path>, force: bool) -> Result<usize, Failure> {
     let kept = Kept::read(records)?;
-    let experiments = super::catalogue()?;
+    let experiments = super::experiments()?;
     let claims = catalogues()?;
     let (printed, prose) = (printed()?, sections()?);
     let sources = Sources { claims: &claims, kept: &kept, printed: &printed, prose: &prose };

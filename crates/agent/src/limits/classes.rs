@@ -1,0 +1,65 @@
+//! Classes of HTB: their numbers, rates and turns.
+
+use agent_api::config::Rate;
+use kernel::htb::{Class, HANDLE};
+use std::collections::{BTreeMap, BTreeSet};
+use units::{BitRate, Time};
+
+/// Minor numbers of tenants' classes, and of ports'.
+pub(super) const TENANTS: std::ops::Range<u32> = 0x10..0x1000;
+pub(super) const PORTS: std::ops::Range<u32> = 0x1000..0x5000;
+/// From a port's class to the one above it and above that of what goes first, and to the latter.
+pub(super) const BOTH: u32 = 0x4000;
+pub(super) const OF_FIRST: u32 = 0x8000;
+/// The same of what goes to a port, where the class above both is [`TOP`](kernel::htb::TOP).
+pub(super) const IN_BULK: u32 = HANDLE | 2;
+pub(super) const IN_FIRST: u32 = HANDLE | 3;
+/// A queue has its class's number, and that of the root is taken.
+const TAKEN: u32 = HANDLE >> 16;
+/// The class above all others where nobody limits all together.
+pub(super) const UNLIMITED: BitRate = BitRate::from_gbps(1_000);
+/// What may go at once after idleness: more than a late timer lets pass, and at least a packet or two.
+const BURST: Time = Time::from_ms(1);
+const LEAST_BURST_BYTES: u64 = 4_096;
+/// A whole segment with its headers: who has less of a turn than that takes no less.
+const TURN: u64 = 66_000;
+/// Turns of siblings differ by at most so much.
+const MAX_TURNS: u64 = 64;
+
+pub(super) fn bytes_per_second(rate: BitRate) -> u64 {
+    (rate.as_bps() / 8).max(1)
+}
+
+/// `least`: the smallest guarantee among the siblings.
+pub(super) fn class(id: u32, parent: u32, rate: Rate, least: BitRate) -> Class {
+    let burst = BURST.max(rate.guarantee.tx_time(LEAST_BURST_BYTES)).as_ns();
+    let turns = (rate.guarantee.as_bps() / least.as_bps().max(1)).clamp(1, MAX_TURNS);
+    Class {
+        id,
+        parent,
+        rate: bytes_per_second(rate.guarantee),
+        ceil: bytes_per_second(rate.ceiling),
+        burst_ns: burst / 64 * 64,
+        quantum: (TURN * turns) as u32,
+        prio: 0,
+    }
+}
+
+/// A number within `range` for each of `wanted`: the one that it has already, or the lowest that is free.
+pub(super) fn numbers<K: Ord + Clone>(
+    range: std::ops::Range<u32>,
+    known: &BTreeMap<K, u32>,
+    wanted: &[K],
+) -> BTreeMap<K, u32> {
+    let mut taken: BTreeSet<u32> = wanted.iter().filter_map(|key| known.get(key).copied()).collect();
+    let mut found = BTreeMap::new();
+    for key in wanted {
+        let old = known.get(key).copied().filter(|number| range.contains(number) && *number != TAKEN);
+        let number = old.or_else(|| range.clone().find(|number| !taken.contains(number) && *number != TAKEN));
+        if let Some(number) = number {
+            taken.insert(number);
+            found.insert(key.clone(), number);
+        }
+    }
+    found
+}
