@@ -422,8 +422,9 @@ int selvedge_uplink(struct __sk_buff *skb)
 	struct sv_flow_slot *slot = 0;
 	int parsed, family_changes, known;
 	u32 epoch, from, most = STRANGER, began = 0;
-	int probed;
+	struct sv_arrival kept;
 	struct sv_peer *sender;
+	int probed;
 
 	conf = bpf_map_lookup_elem(&config, &key);
 	if (!conf || !scratch)
@@ -446,9 +447,9 @@ int selvedge_uplink(struct __sk_buff *skb)
 		goto nobody;
 	if (parsed == SV_PARSE_OK)
 		slot = find_flow(p, o->encap.vni, IN);
-	known = slot && kept_in(&slot->found, epoch, o->saddr);
+	known = slot && kept_in(&slot->found, epoch, p, o->saddr, &kept);
 	if (known) {
-		target = slot->found.in_port;
+		target = kept.port;
 	} else {
 		route = find_route(o->encap.vni, p->daddr);
 		if (!route || route->kind != SV_ROUTE_LOCAL)
@@ -458,9 +459,9 @@ int selvedge_uplink(struct __sk_buff *skb)
 	port = bpf_map_lookup_elem(&ports, &target);
 	if (!port || port->vni != o->encap.vni)
 		goto nobody;
-	from = known ? slot->found.in_peer : peer_of(o->saddr);
+	from = known ? kept.peer : peer_of(o->saddr);
 	if (known) {
-		most = slot->found.in_most;
+		most = kept.most;
 	} else if (from) {
 		sender = bpf_map_lookup_elem(&peers, &from);
 		most = sender ? sender->tunnel.version : SV_ENCAP_PLAIN;
@@ -474,7 +475,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	}
 	if (parsed == SV_PARSE_OK && !slot)
 		slot = make_flow(p, o->encap.vni, IN, target);
-	if (slot && from && epoch && !known && !kept_in(&slot->found, epoch, o->saddr))
+	if (slot && from && epoch && !known && !kept_in(&slot->found, epoch, p, o->saddr, &kept))
 		cache_ingress_lookup(slot, p, o->encap.vni, epoch, target, o->saddr, from, (u8)most);
 	if (most == SV_ENCAP_V2) {
 		struct sv_heard *h = bpf_map_lookup_elem(&heard, &from);

@@ -15,6 +15,14 @@ static __always_inline int is_older(u32 epoch, u32 kept)
 	return kept && (s32)(epoch - kept) < 0;
 }
 
+/* Of the addresses of a network of 65,536, a /16 or a /112, each has another one. */
+static __always_inline u16 fold(const u32 *address)
+{
+	u32 all = address[0] ^ address[1] ^ address[2] ^ address[3];
+
+	return (u16)(all ^ all >> 16);
+}
+
 /*
  * What was found for a flow is kept in two steps, each under the lock. Readers take no lock: between the steps there is no epoch,
  * and unlocking orders the steps for them. Between the steps the flow must still be found where it was: if it was forgotten
@@ -63,6 +71,7 @@ static __always_inline void cache_ingress_lookup(struct sv_flow_slot *slot, cons
 			f->in_from[i] = from[i];
 		f->in_peer = peer;
 		f->in_most = most;
+		f->in_to = fold(p->daddr);
 		f->in_turn = ++turn;
 	}
 	bpf_spin_unlock(&slot->lock);
@@ -88,12 +97,30 @@ static __always_inline const struct sv_found *found_in(const struct sv_found *f,
 	return (const void *)f + read;
 }
 
-/* Does it hold for what came `from` there? */
-static __always_inline int kept_in(const struct sv_found *f, u32 epoch, const u32 *from)
+/* Where the segments of a flow go to, and who sends them. */
+struct sv_arrival {
+	u32 port, peer, most;
+};
+
+/*
+ * Does what was kept hold for `p`, which came `from` there? Then it is in `a`. The place may become another flow's meanwhile, whose
+ * guest has another address: for whom it is, is read last, and every processor heeds that, as in found_in.
+ */
+static __always_inline int kept_in(const struct sv_found *f, u32 epoch, const struct sv_packet *p, const u32 *from,
+				   struct sv_arrival *a)
 {
+	u64 read;
+
 	f = found_in(f, &f->in_epoch, epoch);
-	return f && f->in_from[0] == from[0] && f->in_from[1] == from[1] && f->in_from[2] == from[2] &&
-	       f->in_from[3] == from[3];
+	if (!f || f->in_from[0] != from[0] || f->in_from[1] != from[1] || f->in_from[2] != from[2] || f->in_from[3] != from[3])
+		return 0;
+	a->port = *(const volatile u32 *)&f->in_port;
+	a->peer = *(const volatile u32 *)&f->in_peer;
+	a->most = *(const volatile u8 *)&f->in_most;
+	read = a->port ^ a->peer ^ a->most;
+	asm volatile("%0 &= 0" : "+r"(read));
+	f = (const void *)f + read;
+	return a->port && *(const volatile u16 *)&f->in_to == fold(p->daddr);
 }
 
 #endif

@@ -272,7 +272,8 @@ struct sv_found {
 	u32 in_from[4]; /* outer address of the peer that sends them */
 	u32 in_peer;	/* its number */
 	u8 in_most;	/* the highest version that we speak to it */
-	u8 pad[3];
+	u8 pad;
+	u16 in_to; /* whom they are for: of the guest's inner address, fold */
 };
 
 SV_ASSERT_SIZE(struct sv_found, 52);

@@ -496,6 +496,11 @@ impl KernelEdge {
     pub fn flow(&self, key: &FlowSlotKey) -> Result<Option<FlowSlot>> {
         self.lookup("flows", key.as_bytes())
     }
+
+    /// For tests: puts a connection's state in place of what the programs keep of it.
+    pub fn set_flow(&self, key: &FlowSlotKey, slot: &FlowSlot) -> Result<()> {
+        self.update("flows", key.as_bytes(), slot.as_bytes())
+    }
 }
 
 /// What [`KernelEdge::test_run_segment`] tells the kernel about a frame.

@@ -390,7 +390,9 @@ pub struct Found {
     pub in_peer: u32,
     /// The highest version that is spoken to that peer.
     pub in_most: u8,
-    pub pad: [u8; 3],
+    pub pad: u8,
+    /// Of the guest's inner address: 16 bits of which each guest of a network of 65,536 has other ones.
+    pub in_to: u16,
 }
 
 /// `struct sv_divert`: how far the incoming direction has got, and what of it takes the way through the agent.

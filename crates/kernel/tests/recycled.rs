@@ -191,39 +191,71 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// While a program holds a slot, the agent deletes it and another guest's flow takes it. Both are of one network, so that nothing but
-/// what the slot keeps tells them apart.
+const PORT: u32 = 5000; // the number of no interface: nothing is sent in a test run
+const SECOND_MAC: [u8; 6] = [2, 0, 0x0a, 7, 0, 0x55];
+
+/// A host with a second guest of the same network, 10.7.0.5, so that nothing but what a slot keeps tells them apart.
+fn two_guests(name: &str) -> Fabric {
+    let mut fabric = Fabric::new(name);
+    // With an epoch, flows keep to which port they lead.
+    let config = Config { epoch: 1, ..Config::default() };
+    fabric.add_edge(0, &config, &LABELS, VERSION_1, false, 64);
+    let edge = &fabric.edges[0].edge;
+    edge.set_port(PORT, &Port { vni: fabric::VNI, mac: SECOND_MAC, ..Port::default() }).unwrap();
+    let local = Route { kind: ROUTE_LOCAL, target: PORT, ..Route::default() };
+    edge.set_route(fabric::VNI, "10.7.0.5".parse().unwrap(), 128, &local).unwrap();
+    fabric
+}
+
+/// The guest with this MAC gets it.
+fn assert_arrives(fabric: &Fabric, frame: &[u8], mac: [u8; 6]) {
+    let (verdict, out) = fabric.edges[0].edge.test_run(Role::Uplink, fabric.edges[0].uplink, frame).unwrap();
+    assert_eq!((verdict, &out[..6]), (REDIRECT, &mac[..]), "another guest gets {out:02x?}");
+}
+
+/// What a program sees that has found a slot just before another guest's flow took it.
+#[test]
+fn what_another_flow_has_kept_leads_nowhere() {
+    if let Some(why) = fabric::unavailable() {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let fabric = two_guests("rk");
+    let (first, edge) = (fabric::guest_mac(0), &fabric.edges[0].edge);
+    let (own, others) = (for_guest("10.7.0.1", 40_000), for_guest("10.7.0.5", 40_000));
+    in_namespace(&fabric.host(0), || {
+        for _ in 0..2 {
+            assert_arrives(&fabric, &own, first);
+            assert_arrives(&fabric, &others, SECOND_MAC);
+        }
+        let flows = edge.flows().unwrap();
+        let led_to = |port| flows.iter().find(|(_, slot)| slot.found.in_port == port).expect("it is kept");
+        let ((key, slot), (_, other)) = (led_to(fabric.edges[0].port), led_to(PORT));
+        edge.set_flow(key, &FlowSlot { found: other.found, ..*slot }).unwrap();
+        assert_arrives(&fabric, &own, first);
+        assert_eq!(edge.flow(key).unwrap().unwrap().found.in_port, fabric.edges[0].port, "and it is kept anew");
+    });
+}
+
+/// While a program holds a slot, the agent deletes it and another guest's flow takes it.
 #[test]
 fn a_slot_that_is_taken_over_meanwhile_leads_to_no_other_guest() {
     if let Some(why) = fabric::unavailable() {
         eprintln!("skipped: {why}");
         return;
     }
-    let mut fabric = Fabric::new("rt");
-    // With an epoch, flows keep to which port they lead.
-    let config = Config { epoch: 1, ..Config::default() };
-    fabric.add_edge(0, &config, &LABELS, VERSION_1, false, 64);
-    let (edge, uplink) = (&fabric.edges[0].edge, fabric.edges[0].uplink);
-    let (first, second) = (fabric::guest_mac(0), [2, 0, 0x0a, 7, 0, 0x55]);
-    const PORT: u32 = 5000; // the number of no interface: nothing is sent in a test run
-    edge.set_port(PORT, &Port { vni: fabric::VNI, mac: second, ..Port::default() }).unwrap();
-    let local = Route { kind: ROUTE_LOCAL, target: PORT, ..Route::default() };
-    edge.set_route(fabric::VNI, "10.7.0.5".parse().unwrap(), 128, &local).unwrap();
+    let fabric = &two_guests("rt");
+    let edge = &fabric.edges[0].edge;
     let frames = |to: &'static str| (0..4).map(move |n| for_guest(to, 40_000 + n)).collect::<Vec<_>>();
-    let (own, others) = (frames("10.7.0.1"), frames("10.7.0.5"));
-    let arrives = |frame: &[u8], mac: [u8; 6]| {
-        let (verdict, out) = edge.test_run(Role::Uplink, uplink, frame).unwrap();
-        assert_eq!((verdict, &out[..6]), (REDIRECT, &mac[..]), "another guest gets {out:02x?}");
-    };
+    let (own, others) = (&frames("10.7.0.1"), &frames("10.7.0.5"));
     let (host, over, swept) = (&fabric.host(0), &AtomicBool::new(false), &AtomicBool::new(false));
-    let (own, others, arrives) = (&own, &others, &arrives);
     let sweeps = move || {
         let _ended = Ends(swept);
         let (mut sweeps, mut expired) = (0, 0);
         while sweeps < SWEEPS || !over.load(Ordering::Relaxed) {
             expired += edge.sweep(FOREVER).unwrap().expired;
             // The first time a flow keeps where it leads; then that is what it goes by.
-            (0..4).for_each(|_| others.iter().for_each(|frame| arrives(frame, second)));
+            (0..4).for_each(|_| others.iter().for_each(|frame| assert_arrives(fabric, frame, SECOND_MAC)));
             sweeps += 1;
             swept.store(sweeps >= SWEEPS, Ordering::Relaxed);
         }
@@ -233,7 +265,7 @@ fn a_slot_that_is_taken_over_meanwhile_leads_to_no_other_guest() {
         let _ended = Ends(over);
         let mut runs = 0;
         while runs < RUNS || !swept.load(Ordering::Relaxed) {
-            own.iter().for_each(|frame| arrives(frame, first));
+            own.iter().for_each(|frame| assert_arrives(fabric, frame, fabric::guest_mac(0)));
             runs += own.len();
         }
     };

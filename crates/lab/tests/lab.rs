@@ -454,9 +454,9 @@ fn floods_of_datagrams_leave_real_tcp_its_share() {
         (Law::Aiad, Hold::Delay(Bytes(200_000))),
         (Law::Aiad, Hold::Drop),
     ] {
-        let config = Config { law, hold, ..Config::new(RATE, Time::from_ms(2)) };
         let mut best = 0_f64;
         for _ in 0..3 {
+            let config = Config { law, hold, ..Config::new(RATE, Time::from_ms(2)) };
             let Some((with, counters)) = goodput(Some(Tenants { config, weights: vec![1] })) else { return };
             let sum = |of: fn(&edge::hygenicc::Counters) -> u64| counters.iter().map(of).sum::<u64>();
             let (dropped, delayed) = (sum(|c| c.dropped_segments), sum(|c| c.delayed_segments));
