@@ -86,6 +86,7 @@ check-scripts: ## tests of the scripts themselves; shellcheck where it is instal
 	python3 scripts/tests/kernels.py
 	python3 scripts/tests/manifests.py
 	python3 scripts/tests/speed.py
+	python3 scripts/tests/benches.py
 	python3 scripts/tests/tutorial.py --no-run
 	@if command -v shellcheck >/dev/null; then \
 		echo shellcheck; \

@@ -3,7 +3,7 @@
 import math
 import statistics
 
-from congestion import interval
+from beside import interval
 
 SEGMENT = 65536
 # What two packets take on the wire, bits.
