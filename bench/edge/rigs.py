@@ -176,6 +176,16 @@ guests = [{{ network = {NETWORK}, prefix = "10.7.0.{other + 1}/32", mac = "{self
         return sum(p.get("run_time_ns", 0) for p in ours), sum(p.get("run_cnt", 0) for p in ours)
 
 
+class Node(Edge):
+    """The same on hosts that forward for their other interfaces, as Kubernetes' nodes do: the edge keeps next hops there."""
+
+    letter = "n"
+
+    def join(self, i):
+        inside(self.hosts[i], "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+        super().join(i)
+
+
 class Before(Edge):
     """The same by another binary: of the version that a change is held against."""
 
@@ -323,5 +333,5 @@ class Ovs(Rig):
             raise Impossible(f"ovs-vsctl {' '.join(args)}: {result.stderr.strip()}")
 
 
-RIGS = {"direct": Direct, "edge": Edge, "before": Before, "acdc": Congested, "clove": Clove,
+RIGS = {"direct": Direct, "edge": Edge, "node": Node, "before": Before, "acdc": Congested, "clove": Clove,
         "shares": Shares, "vxlan": Vxlan, "ovs": Ovs, "routed": Routed}

@@ -127,6 +127,13 @@ static __noinline u32 egress_congested(struct sv_flow_slot *slot, const struct s
 /* For sv_hyg.bucket where only its being there counts: for what a guest that is held sees of ECN. */
 #define SHARE_ELSEWHERE ((struct sv_hyg_bucket *)1)
 
+/* Is what a packet brings about times of paths, or what it is to show of them? Most packets are neither, and the exact time costs. */
+static __always_inline int says_of_paths(const struct sv_flow_slot *slot, const struct sv_balance_conf *conf, const struct sv_encap *e)
+{
+	return sv_balance_keeps(conf) && (e->feedback || e->path || e->value || (slot && slot->balance.choice.ect) ||
+					  !sv_balance_shows_law(conf));
+}
+
 /* Stages of the segment in `scratch` from the fabric; `from`: number of the peer that sent it, or 0. Returns their result bits. */
 static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct sv_config *conf,
 				       struct sv_scratch *scratch, u32 from, u32 share, int congested)
@@ -141,7 +148,7 @@ static __always_inline u32 run_ingress(struct sv_flow_slot *slot, const struct s
 		return 0;
 	c.conf = &conf->conf;
 	c.now = scratch->now;
-	if (congested || sv_balance_keeps(&conf->conf.balance))
+	if (congested || says_of_paths(slot, &conf->conf.balance, &o->encap))
 		c.now = stages_now(conf, 1);
 	if (slot) {
 		c.flow = &slot->flow;

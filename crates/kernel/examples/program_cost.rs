@@ -5,7 +5,8 @@
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     use edge::Balance;
     use kernel::state::{
-        Config, Peer, Port, Route, Tunnel, CONFIG_REORDER, PORT_PEER, ROUTE_LOCAL, ROUTE_PEER, VERSION_1,
+        Config, Peer, Port, Route, Tunnel, CONFIG_CONGESTION, CONFIG_REORDER, PORT_PEER, ROUTE_LOCAL, ROUTE_PEER,
+        VERSION_2,
     };
     use kernel::{ifindex, KernelEdge, Options, Role, Segment};
     use std::net::IpAddr;
@@ -21,8 +22,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let edge = KernelEdge::open(&Options { pins, ..Options::default() })?;
     let (port, other, uplink) = (ifindex("g0")?, ifindex("g1")?, ifindex("u0")?);
     let outer: [IpAddr; 2] = ["192.168.99.1".parse()?, "192.168.99.2".parse()?];
-    let tunnel = Tunnel::new(outer[0], outer[1], 4789, VERSION_1).ok_or("mixed families")?;
+    let tunnel = Tunnel::new(outer[0], outer[1], 4789, VERSION_2).ok_or("mixed families")?;
     edge.set_peer(1, &Peer::new(tunnel, uplink).with_labels(&[50_001, 50_002, 50_003, 50_004]))?;
+    edge.keep_paths(&std::collections::BTreeMap::from([(1, edge.peer(1)?.ok_or("no peer")?.schedule)]))?;
+    edge.set_congestion(&edge::vcc::Config::new(edge::vcc::Class::default()))?;
     for port in [port, other] {
         edge.set_port(port, &Port { vni: 7, flags: PORT_PEER, mac: [2, 0, 0, 0, 0, 1], ..Port::default() })?;
     }
@@ -57,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     // What a peer would send back: the outgoing frame's tunnel, with addresses exchanged.
     let encapsulated = |inner: &[u8]| {
-        let mut encap = wire::encap::Encap::new(7, VERSION_1);
+        let mut encap = wire::encap::Encap::new(7, VERSION_2);
         encap.has_cell = 1;
         let (first, second) = encap.pack();
         let udp_len = (inner.len() + 16) as u16;
@@ -81,14 +84,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("from a peer, IPv6", Role::Uplink, uplink, encapsulated(&segment("fd07::2", "fd07::1")?)),
         ("not ours", Role::Uplink, uplink, segment("192.168.99.2", "192.168.99.1")?),
     ];
-    println!("| Segment | flowcells: ns, median | fastest | by hash: median | fastest | flowlets: median | fastest | flowcells, order followed: median | fastest | \
-         verdict |\n|---|---|---|---|---|---|---|---|---|---|");
+    println!("| Segment | flowcells: ns, median | fastest | by hash: median | fastest | flowlets: median | fastest | Clove: median | fastest | flowcells, AC/DC: median | fastest | flowcells, order followed: median | fastest | \
+         verdict |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     for (name, role, ifindex, frame) in &cases {
         print!("| {name} ");
         let mut verdict = 0;
         let (flowcells, hash) = (Balance::flowcell(units::Bytes::kib(64)), Balance::ecmp());
         let flowlets = Balance::flowlet(units::Time::from_us(500));
-        for (balance, flags) in [(flowcells, 0), (hash, 0), (flowlets, 0), (flowcells, CONFIG_REORDER)] {
+        let clove: Balance = "clove".parse()?;
+        for (balance, flags) in [
+            (flowcells, 0),
+            (hash, 0),
+            (flowlets, 0),
+            (clove, 0),
+            (flowcells, CONFIG_CONGESTION),
+            (flowcells, CONFIG_REORDER),
+        ] {
             edge.set_config(&Config { balance: balance.conf(false), flags, ..Config::default() })?;
             let mut times = Vec::with_capacity(runs);
             for _ in 0..runs {
