@@ -550,7 +550,7 @@ fn an_edge_saves_real_guests_their_timeouts() {
     timeouts(&setup, rounds).unwrap();
     setup.edge.fastlane = Some(edge::fastlane::Config::default());
     assert!(plain >= 10, "{plain}");
-    // A machine that is late makes timeouts of its own: one of three measurements must be without.
+    // A machine that is late makes timeouts of its own: one of three measurements must have few.
     let helped = (0..3).map(|_| {
         let helped = timeouts(&setup, rounds).unwrap();
         println!("{rounds} bursts, {plain} timeouts, with the edge's help {helped}");
