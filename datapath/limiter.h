@@ -74,9 +74,16 @@ struct sv_limit {
 
 SV_ASSERT_SIZE(struct sv_limit, 24);
 
-/* Of the queue of flows that others pass: bytes for each, and for all of them. */
+/*
+ * Of the queue of flows that others pass: bytes for each, at higher rates what the rate brings in SV_LIMIT_FLOW_US, up to one large
+ * segment: small ones cost a processor that requests need, too. And for all of them.
+ */
 #define SV_LIMIT_FLOW 16384u
+#define SV_LIMIT_FLOW_US 256u
 #define SV_LIMIT_FLOWS 131072u
+
+/* One large segment. A queue is not long that has K2 and as much. */
+#define SV_SPRING_SEGMENT 65536u
 
 /* Of SPRING's window. */
 #define SV_SPRING_LEAST_SEGMENTS 2u
@@ -84,8 +91,6 @@ SV_ASSERT_SIZE(struct sv_limit, 24);
 /* Where some go past the queue, a connection has so many shares until so much of it is acknowledged. */
 #define SV_SPRING_YOUNG_SHARES 3u
 #define SV_SPRING_YOUNG (1u << 20)
-/* A queue is not long that has K2 and one large segment. */
-#define SV_SPRING_SEGMENT 65536u
 
 /* A path whose round trip takes no longer than this, ns, needs no more than K1. */
 #define SV_LIMIT_NEAR_NS 250000u
@@ -109,7 +114,9 @@ SV_FN void sv_limit_widen(struct sv_limit *l, u64 rate)
 {
 	u64 bytes_per_ms = rate / 1000;
 	u64 most = rate / 20 < SV_LIMIT_FLOWS ? SV_LIMIT_FLOWS : rate / 20;
-	u32 least = (u32)(l->flows * (u64)SV_LIMIT_FLOW < most ? l->flows * (u64)SV_LIMIT_FLOW : most);
+	u64 brings = bytes_per_ms < SV_SPRING_SEGMENT * 4u ? bytes_per_ms * SV_LIMIT_FLOW_US / 1000 : SV_SPRING_SEGMENT;
+	u64 all = l->flows * (brings < SV_LIMIT_FLOW ? (u64)SV_LIMIT_FLOW : sv_min32((u32)brings, SV_SPRING_SEGMENT));
+	u32 least = (u32)(all < most ? all : most);
 
 	l->rate = bytes_per_ms > 0xffffffffU ? 0xffffffffu : (u32)bytes_per_ms;
 	if (l->k1 >= least)
@@ -178,7 +185,7 @@ SV_FN u32 sv_spring_share(const struct sv_limit *l, u32 had)
 }
 
 /*
- * Where flows have a `share`, not 0: a window below it grows, and one of more than two shares shrinks unless the queue is short. Else `after`,
+ * Where flows have a `share`, not 0: a window below it grows, and one of more than four thirds of it shrinks unless the queue is short. Else `after`,
  * what the law made of `before`.
  */
 SV_FN u32 sv_spring_even(const struct sv_limit *l, u32 mss, u32 share, u32 before, u32 after)
@@ -187,7 +194,7 @@ SV_FN u32 sv_spring_even(const struct sv_limit *l, u32 mss, u32 share, u32 befor
 		return after;
 	if (before < share)
 		return sv_max32(after, sv_min32(before + mss, share));
-	if (before / 2 > share && l->backlog > l->k1 / 2 && after + mss > before)
+	if (before - before / 4 > share && l->backlog > l->k1 / 2 && after + mss > before)
 		return sv_max32(before > mss ? before - mss : 0, share);
 	return sv_max32(after, share);
 }

@@ -26,7 +26,7 @@
 
 /* Places, and those of a set; powers of two. */
 #define SV_SPARSE_FLOWS 512u
-#define SV_SPARSE_WAYS 4u
+#define SV_SPARSE_WAYS 8u
 /* Bytes that a flow sends first at least: ten segments, with which TCP begins, and their headers. Half of the burst below, where that is more. */
 #define SV_SPARSE_QUANTUM 16384u
 /* A flow that has had no more finds twice the burst, bytes. */

@@ -5,6 +5,8 @@ use crate::scenario::{Choice, Plan};
 use crate::{table, Failure};
 use config::{ConfigError, Document};
 use serde::Serialize;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Instant;
 
 /// What was measured. Memory is the growth of the resident set from before the experiment was built to its peak
@@ -28,6 +30,8 @@ pub struct Speed {
     pub memory_bytes_per_flow: Option<f64>,
     /// With several threads: how the run was cut.
     pub windows: Option<Windows>,
+    /// With several threads, before and after the run: how long a cache line takes from one core to another.
+    pub hand_over_ns: Option<[f64; 2]>,
 }
 
 /// Of a run in parts.
@@ -73,6 +77,8 @@ impl Windows {
 #[allow(clippy::disallowed_methods)] // a benchmark reads the clock
 pub fn sim(arguments: &BenchSim) -> Result<(), Failure> {
     let plan = plan(arguments)?;
+    let several = arguments.threads > 1;
+    let near = several.then(hand_over_ns);
     let before = status("VmRSS:");
     let experiment = plan.schemes[0].experiment(arguments.seed);
     let begun = Instant::now();
@@ -80,6 +86,7 @@ pub fn sim(arguments: &BenchSim) -> Result<(), Failure> {
         crate::run::RunError::Workload { scheme: arguments.scheme.clone(), seed: arguments.seed, problem }
     })?;
     let wall_s = begun.elapsed().as_secs_f64();
+    let hand_over_ns = near.map(|before| [before, hand_over_ns()]);
     let memory = before.zip(status("VmHWM:")).map(|(before, peak)| peak.saturating_sub(before));
     let hosts = arguments.hosts;
     let flows = outcome.flows.len();
@@ -102,6 +109,7 @@ pub fn sim(arguments: &BenchSim) -> Result<(), Failure> {
         memory_bytes_per_host: memory.map(|m| m as f64 / f64::from(hosts)),
         memory_bytes_per_flow: memory.map(|m| m as f64 / flows.max(1) as f64),
         windows: Windows::of(&outcome.windows),
+        hand_over_ns,
     };
     if arguments.json {
         crate::say::json(&serde_json::json!(speed));
@@ -109,6 +117,48 @@ pub fn sim(arguments: &BenchSim) -> Result<(), Failure> {
         print(&speed);
     }
     Ok(())
+}
+
+/// How long a cache line takes from one thread to another, ns: the mean of 20 ms. Virtual machines' cores move nearer and further apart.
+#[allow(clippy::disallowed_methods)] // a benchmark reads the clock
+fn hand_over_ns() -> f64 {
+    const AWAY: u32 = 1;
+    let (ball, over) = (AtomicU32::new(0), AtomicBool::new(false));
+    let wait_for = |side: u32| {
+        let mut looks = 0;
+        while ball.load(Acquire) != side && !over.load(Relaxed) {
+            looks += 1;
+            // Whoever else is to have the core.
+            if looks < 1000 {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Relaxed) {
+                wait_for(AWAY);
+                ball.store(0, Release);
+            }
+        });
+        let (mut begun, mut passes) = (Instant::now(), 0);
+        while begun.elapsed().as_millis() < 20 {
+            for _ in 0..50 {
+                ball.store(AWAY, Release);
+                wait_for(0);
+            }
+            // Until then the other thread may not have begun.
+            match passes {
+                0 => (begun, passes) = (Instant::now(), 1),
+                _ => passes += 100,
+            }
+        }
+        let took = begun.elapsed();
+        over.store(true, Relaxed);
+        took.as_secs_f64() * 1e9 / f64::from(passes.max(1))
+    })
 }
 
 fn plan(arguments: &BenchSim) -> Result<Plan, ConfigError> {
@@ -169,6 +219,9 @@ fn print(speed: &Speed) {
             w.most_speedup,
             w.speedup
         );
+    }
+    if let Some([before, after]) = speed.hand_over_ns {
+        say!("cores            a cache line takes {before:.0} ns from one to the other before the run, {after:.0} ns after it");
     }
     say!("packet-hops/s    {:.2} million ({} in all)", speed.packet_hops_per_s / 1e6, speed.packet_hops);
     say!("events/s         {:.2} million ({} in all)", speed.events_per_s / 1e6, speed.events);

@@ -177,15 +177,15 @@ fn any_number_of_flows_is_counted_and_divides() {
 }
 
 #[test]
-fn a_request_in_the_set_of_three_bulk_flows_has_a_place() {
-    let mut limit = Limit::new(MBPS_100, 4);
-    limit.hashes = (1..=4).map(|n| n << 16 | 5).collect();
+fn a_request_in_the_set_of_seven_bulk_flows_has_a_place() {
+    let mut limit = Limit::new(MBPS_100, 8);
+    limit.hashes = (1..=8).map(|n| n << 16 | 5).collect();
     for _ in 0..300 {
-        for flow in 0..3 {
+        for flow in 0..7 {
             limit.send(flow, 1514);
         }
         limit.keep_busy();
-        assert!(limit.send(3, 200));
+        assert!(limit.send(7, 200));
         limit.wait(MS);
     }
 }
@@ -229,16 +229,16 @@ fn flows_that_begin_with_many_segments_leave_room_for_those_of_a_few() {
 
 #[test]
 fn connections_that_are_over_lose_their_places_and_busy_ones_do_not() {
-    let mut limit = Limit::new(MBPS_100, 8);
-    // All of one set, which has four places: three bulk flows, and connections that end one after the other with much to pay for.
-    limit.hashes = (1..=8).map(|n| n << 16 | 5).collect();
+    let mut limit = Limit::new(MBPS_100, 12);
+    // All of one set, which has eight places: seven bulk flows, and connections that end one after the other with much to pay for.
+    limit.hashes = (1..=12).map(|n| n << 16 | 5).collect();
     let bulk = |limit: &mut Limit| {
-        (0..3).for_each(|flow| {
-            limit.send(flow, 1514);
+        (0..7).for_each(|flow| {
+            limit.send(flow, 600);
         })
     };
     (0..30).for_each(|_| bulk(&mut limit));
-    for flow in 3..8 {
+    for flow in 7..12 {
         assert!(limit.send(flow, 1066), "{flow} has a place");
         for _ in 0..30 {
             limit.send(flow, 1514);
@@ -250,7 +250,7 @@ fn connections_that_are_over_lose_their_places_and_busy_ones_do_not() {
         }
         limit.keep_busy();
     }
-    assert!((0..3).all(|flow| !limit.send(flow, 66)), "the bulk has what it owes");
+    assert!((0..7).all(|flow| !limit.send(flow, 66)), "the bulk has what it owes");
 }
 
 proptest! {
@@ -259,13 +259,13 @@ proptest! {
     #[test]
     fn no_segment_overtakes_its_own_flow(
         rate in prop_oneof![125_000u64..2_000_000_000, Just(MBPS_100)],
-        steps in proptest::collection::vec((0usize..6, 40u32..70_000, 0u64..3_000_000), 1..400),
+        steps in proptest::collection::vec((0usize..10, 40u32..70_000, 0u64..3_000_000), 1..400),
         one_set: bool,
     ) {
-        let mut limit = Limit::new(rate, 6);
+        let mut limit = Limit::new(rate, 10);
         if one_set {
             // More than it has places.
-            limit.hashes = (1..=6).map(|n| n << 16).collect();
+            limit.hashes = (1..=10).map(|n| n << 16).collect();
         }
         let begun = limit.now;
         for (flow, bytes, wait) in steps {
@@ -277,7 +277,7 @@ proptest! {
         }
         limit.wait(1_000_000 * MS);
         prop_assert!(limit.queue.is_empty());
-        let mut next = [0; 6];
+        let mut next = [0; 10];
         for &(flow, number) in &limit.left {
             prop_assert_eq!(number, next[flow], "of flow {}", flow);
             next[flow] += 1;

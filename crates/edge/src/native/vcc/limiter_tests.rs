@@ -51,12 +51,13 @@ fn where_some_go_first_no_flow_has_much_more_or_less_than_its_share() {
     assert_eq!(share(at(50_000, 3), 5_000, 2_920), 6_460, "below 10,000 it grows whatever waits");
     assert_eq!(share(at(50_000, 3), 9_500, 2_920), 10_000, "to the share");
     assert_eq!(share(at(50_000, 3), 14_000, 2_920), 10_000, "and is not cut below it");
-    assert_eq!(share(at(50_000, 3), 18_000, 17_000), 17_000);
+    assert_eq!(share(at(50_000, 3), 13_000, 12_000), 12_000);
     assert_eq!(
         share(at(15_000, 3), 21_000, 22_460),
         19_540,
-        "more than two shares shrink, though the law lets it grow"
+        "more than four thirds of a share shrink, though the law lets it grow"
     );
+    assert_eq!([13_300, 13_400].map(|before| share(at(15_000, 3), before, before + 1460)), [14_760, 11_940]);
     assert_eq!(share(at(10_000, 3), 21_000, 22_460), 22_460, "unless the queue is short");
     assert_eq!(share(at(50_000, 65_535), 2_920, 1_460), 1_460, "of very many flows the share is next to nothing");
 }
@@ -84,11 +85,15 @@ fn thresholds_grow_with_the_flows_that_others_pass() {
         widen(&mut limit, rate);
         (limit.k1, limit.k2)
     };
-    let gbps = 125_000_000;
+    let (mbps, gbps) = (125_000, 125_000_000);
     assert_eq!(widened(LIMIT_SPRING, 30_000, 0, gbps), (20_000, 30_000));
-    assert_eq!(widened(LIMIT_SPRING, 30_000, 1, gbps), (20_000, 30_000), "one has enough");
-    assert_eq!(widened(LIMIT_SPRING, 30_000, 8, gbps), (131_072, 141_072));
-    assert_eq!(widened(LIMIT_DEM, 0, 8, gbps), (131_072, 0));
+    assert_eq!(widened(LIMIT_SPRING, 30_000, 1, 100 * mbps), (20_000, 30_000), "one has enough");
+    assert_eq!(widened(LIMIT_SPRING, 30_000, 8, 100 * mbps), (131_072, 141_072));
+    assert_eq!(widened(LIMIT_DEM, 0, 8, 100 * mbps), (131_072, 0));
+    assert_eq!(widened(LIMIT_SPRING, 30_000, 8, gbps), (256_000, 266_000), "256 us of the rate each");
+    for rate in [3, 10, 100_000] {
+        assert_eq!(widened(LIMIT_SPRING, 30_000, 8, rate * gbps), (524_288, 534_288), "a large segment at most");
+    }
     assert_eq!(widened(LIMIT_SPRING, 30_000, 1000, gbps), (6_250_000, 6_260_000), "50 ms at the rate");
     assert_eq!(widened(LIMIT_SPRING, 30_000, u16::MAX, 1000), (131_072, 141_072), "which a short queue takes, too");
 }
