@@ -369,8 +369,8 @@ fn windows_are_counted() {
     e.workloads = workloads(16).into_iter().take(1).collect();
     let outcome = run(&e, 2);
     let windows = &outcome.windows;
-    // All hosts with three racks' switches; the switches above, with as many; two more.
-    assert_eq!((windows.parts, windows.lookahead), (4, DELAY));
+    // All hosts with half of the racks' switches, and the other switches. A packet takes the link's delay and its own time.
+    assert_eq!((windows.parts, windows.lookahead), (2, DELAY + RATE.tx_time(64)));
     assert!(windows.windows <= (e.duration + e.drain).as_ps() / DELAY.as_ps() * 2, "{windows:?}");
     assert!(windows.busiest_other_events * 2 >= windows.other_events, "{windows:?}");
     let events = windows.hosts_part_events + windows.other_events;
