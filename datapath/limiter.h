@@ -81,6 +81,8 @@ SV_ASSERT_SIZE(struct sv_limit, 24);
 #define SV_LIMIT_FLOW 16384u
 #define SV_LIMIT_FLOW_US 256u
 #define SV_LIMIT_FLOWS 131072u
+/* Half of the largest queue that a limit gets. */
+#define SV_LIMIT_FLOWS_MAX (8u << 20)
 
 /* One large segment. A queue is not long that has K2 and as much. */
 #define SV_SPRING_SEGMENT 65536u
@@ -108,12 +110,12 @@ SV_ASSERT_SIZE(struct sv_limit_queue, 12);
 
 /*
  * The rate, and room for the flows that sent through the queue lately, where some go past it: 50 ms at the rate, bytes per second, at
- * most, which is half of what the queue takes.
+ * most, and SV_LIMIT_FLOWS_MAX, which is half of what the queue takes.
  */
 SV_FN void sv_limit_widen(struct sv_limit *l, u64 rate)
 {
 	u64 bytes_per_ms = rate / 1000;
-	u64 most = rate / 20 < SV_LIMIT_FLOWS ? SV_LIMIT_FLOWS : rate / 20;
+	u64 most = rate / 20 < SV_LIMIT_FLOWS ? SV_LIMIT_FLOWS : rate / 20 > SV_LIMIT_FLOWS_MAX ? SV_LIMIT_FLOWS_MAX : rate / 20;
 	u64 brings = bytes_per_ms < SV_SPRING_SEGMENT * 4u ? bytes_per_ms * SV_LIMIT_FLOW_US / 1000 : SV_SPRING_SEGMENT;
 	u64 all = l->flows * (brings < SV_LIMIT_FLOW ? (u64)SV_LIMIT_FLOW : sv_min32((u32)brings, SV_SPRING_SEGMENT));
 	u32 least = (u32)(all < most ? all : most);
@@ -185,8 +187,8 @@ SV_FN u32 sv_spring_share(const struct sv_limit *l, u32 had)
 }
 
 /*
- * Where flows have a `share`, not 0: a window below it grows, and one of more than four thirds of it shrinks unless the queue is short. Else `after`,
- * what the law made of `before`.
+ * Where flows have a `share`, not 0: a window below it grows, and one of more than four thirds of it shrinks unless the queue is short.
+ * Else `after`, what the law made of `before`.
  */
 SV_FN u32 sv_spring_even(const struct sv_limit *l, u32 mss, u32 share, u32 before, u32 after)
 {

@@ -95,6 +95,8 @@ fn thresholds_grow_with_the_flows_that_others_pass() {
         assert_eq!(widened(LIMIT_SPRING, 30_000, 8, rate * gbps), (524_288, 534_288), "a large segment at most");
     }
     assert_eq!(widened(LIMIT_SPRING, 30_000, 1000, gbps), (6_250_000, 6_260_000), "50 ms at the rate");
+    assert_eq!(widened(LIMIT_SPRING, 30_000, 1000, 4 * gbps).0, 8 << 20, "half of the largest queue");
+    assert_eq!(widened(LIMIT_SPRING, 30_000, u16::MAX, 100_000 * gbps).0, 8 << 20);
     assert_eq!(widened(LIMIT_SPRING, 30_000, u16::MAX, 1000), (131_072, 141_072), "which a short queue takes, too");
 }
 
