@@ -25,4 +25,4 @@ mod world;
 
 pub use outcome::Windows;
 pub use workload::REPLY_BYTES;
-pub use world::{begin, run, run_on, Progress};
+pub use world::{begin, run, run_on, Begun, Progress};

@@ -100,16 +100,26 @@ impl Drop for Dismissal<'_> {
     }
 }
 
+/// The beginning of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    /// It was the whole run.
+    pub ended: bool,
+    /// Payload that has arrived, bytes.
+    pub delivered: u64,
+}
+
 /// Runs the beginning of an experiment, for an estimate of the whole. `enough` is asked before the first event, then every 65,536.
-/// True if the run ended before it said so.
 ///
 /// # Errors
 /// As [`run`].
-pub fn begin(experiment: &Experiment, enough: &mut dyn FnMut(Progress) -> bool) -> Result<bool, WorkloadError> {
+pub fn begin(experiment: &Experiment, enough: &mut dyn FnMut(Progress) -> bool) -> Result<Begun, WorkloadError> {
     let mut world = World::new(experiment)?;
     world.start();
     let until = experiment.duration.saturating_add(experiment.drain);
-    Ok(!enough(world.progress(until)) && world.advance(experiment, enough))
+    let ended = !enough(world.progress(until)) && world.advance(experiment, enough);
+    world.apps.mark_delivered();
+    Ok(Begun { ended, delivered: world.apps.flows.iter().map(|flow| flow.delivered).sum() })
 }
 
 impl<'a> World<'a> {

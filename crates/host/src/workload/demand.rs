@@ -1,14 +1,16 @@
-//! Estimates of the number of flows that a workload starts and keeps open, for the memory check.
+//! Estimates of the flows that a workload starts and keeps open, and of what they carry, for the checks before a run.
 
 use super::peak::{self, OVERHEAD, TURN};
-use super::{Connection, HostMap, Pairs, Pattern, Workload, MAX_FLOWS};
+use super::{Connection, FlowSpec, HostMap, Pairs, Pattern, Workload, MAX_FLOWS};
 use units::{BitRate, Bytes, Time};
 
-/// About how many flows a workload starts, and how many of them are open at a time.
+/// About how many flows a workload starts, how many of them are open at a time, and what all have to carry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
     pub flows: f64,
     pub open: f64,
+    /// Payload; infinite where flows carry as much as they can until the end.
+    pub bytes: f64,
 }
 
 impl Workload {
@@ -19,31 +21,37 @@ impl Workload {
         let end = self.stop.map_or(until, |stop| stop.min(until));
         let span = end.saturating_sub(self.start).as_ps() as f64 / 1e12;
         let per_second = |every: Time| 1e12 / every.as_ps().max(1) as f64;
-        let all_at_once = |flows: f64| Demand { flows, open: flows };
+        let of_each = |size: &Option<Bytes>| size.map_or(f64::INFINITY, |size| size.get() as f64);
+        let all_at_once = |flows: f64, each: f64| Demand { flows, open: flows, bytes: flows * each };
         // `senders` send through links of their own, or through the one of their receiver.
         let arrivals = |senders: f64, each_per_second: f64, bytes: f64, links: f64| {
             let flows = senders * each_per_second * span;
             let offered = senders * each_per_second * (bytes + OVERHEAD) * 8.0;
             let carried = links * rate.as_bps().max(1) as f64;
-            Demand { flows, open: (senders + flows * (1.0 - carried / offered.max(1.0)).max(0.0)).min(flows) }
+            let open = (senders + flows * (1.0 - carried / offered.max(1.0)).max(0.0)).min(flows);
+            Demand { flows, open, bytes: flows * bytes }
         };
         let bytes = |size: &Bytes| size.get() as f64;
         let demand = match &self.pattern {
-            Pattern::Stride { .. } | Pattern::RandomBijection { .. } => all_at_once(n),
-            Pattern::Random { flows_per_host, .. } => all_at_once(n * f64::from(*flows_per_host)),
-            Pattern::Long { pairs, .. } | Pattern::Staircase { pairs, .. } => all_at_once(pairs.most(hosts)),
+            Pattern::Stride { size, .. } | Pattern::RandomBijection { size } => all_at_once(n, of_each(size)),
+            Pattern::Random { flows_per_host, size } => all_at_once(n * f64::from(*flows_per_host), of_each(size)),
+            Pattern::Long { pairs, size } => all_at_once(pairs.most(hosts), of_each(size)),
+            Pattern::Staircase { pairs, .. } => all_at_once(pairs.most(hosts), f64::INFINITY),
             Pattern::List(flows) => {
                 let end = end.saturating_sub(self.start);
+                let size = |flow: &FlowSpec| flow.size.map_or(f64::INFINITY, |size| size as f64);
+                let bytes = flows.iter().filter(|flow| flow.start < end).map(size).sum();
                 let (flows, open) = peak::of_list(flows, end, hosts.hosts() as usize, rate);
-                Demand { flows: flows as f64, open: open as f64 }
+                Demand { flows: flows as f64, open: open as f64, bytes }
             }
-            Pattern::AllToAll { .. } => all_at_once(n * (n - 1.0)),
-            Pattern::Shuffle { concurrent, .. } => {
-                Demand { flows: n * (n - 1.0), open: n * f64::from(*concurrent).min(n - 1.0) }
+            Pattern::AllToAll { size } => all_at_once(n * (n - 1.0), bytes(size)),
+            Pattern::Shuffle { concurrent, size } => {
+                let flows = n * (n - 1.0);
+                Demand { flows, open: n * f64::from(*concurrent).min(n - 1.0), bytes: flows * bytes(size) }
             }
             Pattern::Incast { senders, size, every, .. } => match every {
                 Some(every) => arrivals(f64::from(*senders), per_second(*every), bytes(size), 1.0),
-                None => all_at_once(f64::from(*senders)),
+                None => all_at_once(f64::from(*senders), bytes(size)),
             },
             Pattern::Mice { size, every, to } => {
                 let senders = to.most(hosts);
@@ -62,7 +70,8 @@ impl Workload {
                 let open = to.most(hosts) * f64::from(*applications);
                 let sending = size.mean_bytes() * 8.0 * open / n.max(1.0) / rate.as_bps().max(1) as f64;
                 let turn = sending + pause.saturating_add(TURN).as_ps() as f64 / 1e12;
-                Demand { flows: (open * (1.0 + span / turn)).min(open + MAX_FLOWS), open }
+                // As many as the fabric lets through.
+                Demand { flows: (open * (1.0 + span / turn)).min(open + MAX_FLOWS), open, bytes: f64::INFINITY }
             }
         };
         match self.connection {
@@ -124,6 +133,29 @@ mod tests {
         assert!(large.flows < 10.0 && large.open <= large.flows, "{large:?}");
         let long = demand(Cdf::constant(1_000_000).unwrap(), 0.9);
         assert!((long.flows - 18.0).abs() < 1e-6 && long.open < 17.0, "{long:?}");
+        assert!((long.bytes - 18e6).abs() < 1.0, "{long:?}");
+    }
+
+    #[test]
+    fn what_flows_carry_is_known_where_they_have_a_size() {
+        let hosts = HostMap::new((0..16).map(|host| host / 4).collect());
+        let bytes =
+            |pattern| Workload::new("w", pattern).demand(&hosts, Time::from_ms(1), BitRate::from_gbps(10)).bytes;
+        assert_eq!(bytes(Pattern::Stride { k: 4, size: Some(Bytes(1_000)) }), 16e3);
+        assert_eq!(bytes(Pattern::Stride { k: 4, size: None }), f64::INFINITY);
+        let flow = |us, size| FlowSpec {
+            start: Time::from_us(us),
+            src: 0,
+            dst: 4,
+            size,
+            class: 0,
+            reply: false,
+            request: None,
+            connection: Connection::Fresh,
+            tag: 0,
+        };
+        let list = |last| Pattern::List(vec![flow(0, Some(100)), flow(999, Some(10)), flow(1_000, last)]);
+        assert_eq!(bytes(list(None)), 110.0, "the last begins when it is over");
     }
 
     #[test]

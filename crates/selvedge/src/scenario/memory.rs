@@ -20,9 +20,10 @@ const KEPT_PORT: f64 = 300.0;
 const OPEN: f64 = 3_000.0;
 const RECORD: f64 = 160.0;
 const NODE: f64 = 250.0;
-/// Measured likewise, with 8,192 hosts and 2, 4 and 8 threads: per port of each further part of a run on several threads. Every part
-/// has all ports and nodes, and packets of its own.
-const PART_PORT: f64 = 350.0;
+/// Measured likewise, with 8,192 hosts and 2, 4 and 8 threads, per port: what a run on several threads has for each further part, and
+/// once. Every part has all ports and nodes, and packets of its own.
+const PART_PORT: f64 = 280.0;
+const CUT_PORT: f64 = 450.0;
 
 /// What a leaf with CONGA knows of another: 16 uplinks in two tables.
 const CONGESTION: f64 = 640.0;
@@ -105,7 +106,10 @@ fn of_fabric(
     let hosts = fabric.n_hosts() as f64;
     let kept = if experiment.edge.balance.keeps().is_some() { known(experiment) * PATHS } else { 0.0 };
     let ports = 2.0 * fabric.links.len() as f64;
-    let shared = further_parts(fabric, threads) * (ports * PART_PORT + flowlets);
+    let shared = match further_parts(fabric, threads) {
+        0.0 => 0.0,
+        further => ports * CUT_PORT + further * (ports * PART_PORT + flowlets),
+    };
     let tables = fabric.n_switches() as f64 * leaves * 4.0 + flowlets;
     let running = (RUN + hosts * HOST + ports * PORT + tables + kept + shared) * at_once;
     let finished = ports * KEPT_PORT * runs;
@@ -172,6 +176,12 @@ fn of_series(scenario: &Scenario, experiment: &Experiment, runs: f64) -> Part {
     }
 }
 
+/// What all flows have to carry, payload; infinite where they carry what they can until the end.
+pub(crate) fn planned_bytes(experiment: &Experiment) -> f64 {
+    let demand = |workload: &Workload| workload.demand(&experiment.racks, experiment.duration, host_rate(experiment));
+    experiment.workloads.iter().map(|workload| demand(workload).bytes).sum()
+}
+
 fn host_rate(experiment: &Experiment) -> BitRate {
     let fabric = &experiment.topology;
     fabric.hosts().map(|host| fabric.links[fabric.host_link(host) as usize].rate).max().unwrap_or_default()
@@ -179,7 +189,7 @@ fn host_rate(experiment: &Experiment) -> BitRate {
 
 fn of_workload(experiment: &Experiment, n: usize, (at_once, runs): (f64, f64), schemes: usize) -> Part {
     let workload = &experiment.workloads[n];
-    let Demand { flows, open } = workload.demand(&experiment.racks, experiment.duration, host_rate(experiment));
+    let Demand { flows, open, .. } = workload.demand(&experiment.racks, experiment.duration, host_rate(experiment));
     // Every scheme has the list, and a run has it twice: as it was read, and in order. Its text is gone by then.
     let listed = match &workload.pattern {
         Pattern::List(list) => (list.len() * size_of::<FlowSpec>()) as f64 * (schemes as f64 + 2.0 * at_once),
@@ -265,7 +275,7 @@ mod tests {
         let on = |threads| on_threads(threads, "ecmp", "pattern = \"stride\"\nk = 16\n");
         // docs/performance.md has the parts of a fat-tree of 128 hosts: 384 links.
         for (threads, parts) in [(2, 2.0), (8, 8.0), (16, 16.0)] {
-            let more = (on(threads) - on(1)) / (768.0 * PART_PORT);
+            let more = (on(threads) - on(1) - 768.0 * CUT_PORT) / (768.0 * PART_PORT);
             assert_eq!(more.round(), parts - 1.0, "{threads} threads");
         }
     }

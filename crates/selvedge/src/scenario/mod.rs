@@ -31,8 +31,8 @@ pub use fastlane::FastLaneTable;
 
 pub use hosts::{HostTable, TcpTable};
 pub use limiter::{FqCodelTable, LimiterClassTable, LimiterLawWord, LimiterTable};
-pub(crate) use memory::shown as shown_bytes;
 pub use memory::Room;
+pub(crate) use memory::{planned_bytes, shown as shown_bytes};
 pub use network::{fabric, FailureTable, Kind, TopologyTable};
 pub use overlay::OverlayWord;
 pub use plan::{Choice, Plan};

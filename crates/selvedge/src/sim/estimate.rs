@@ -3,6 +3,8 @@
 use crate::run::RunError;
 use crate::scenario::{Plan, SchemePlan};
 use crate::Failure;
+use host::experiment::Experiment;
+use host::Begun;
 use serde_json::json;
 use std::time::Instant;
 use units::Time;
@@ -57,34 +59,39 @@ fn counted(runs: usize) -> String {
     format!("{runs} run{}", if runs == 1 { "" } else { "s" })
 }
 
-/// Seconds that one run takes, and how much of it was tried. The second half of the trial tells the rate of the rest: what comes
-/// first, such as tables of routes, comes once.
+/// Seconds that one run takes, and how much of it was tried. What comes before the first event, such as tables of routes, comes once.
 #[allow(clippy::disallowed_methods)] // the time of a trial is what is wanted
 fn trial(scheme: &SchemePlan, seed: u64) -> Result<(f64, Time), RunError> {
     let mut experiment = scheme.experiment(seed);
     (experiment.record.sample_every, experiment.record.capture) = (Time::ZERO, None);
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut marks: Vec<(f64, Time)> = Vec::new();
-    let ended = host::begin(&experiment, &mut |progress| {
-        let spent = begun.elapsed().as_secs_f64();
+    let tried = host::begin(&experiment, &mut |progress| {
+        let spent = started.elapsed().as_secs_f64();
         marks.push((spent, progress.now));
         spent - marks[0].0 >= ENOUGH_S
     });
-    let ended = ended.map_err(|problem| RunError::Workload { scheme: scheme.name.clone(), seed, problem })?;
-    let whole = experiment.duration.saturating_add(experiment.drain);
-    Ok(extrapolated(&marks, ended, whole))
+    let begun = tried.map_err(|problem| RunError::Workload { scheme: scheme.name.clone(), seed, problem })?;
+    Ok(extrapolated(&marks, begun, crate::scenario::planned_bytes(&experiment), &experiment))
 }
 
-/// From (seconds, simulated time) at some moments of a trial: seconds of the whole, and the simulated time that was tried.
-fn extrapolated(marks: &[(f64, Time)], ended: bool, whole: Time) -> (f64, Time) {
+/// From (seconds, simulated time) at some moments of a trial, and from what all flows are to carry: seconds of the whole, and the
+/// simulated time that was tried.
+fn extrapolated(marks: &[(f64, Time)], begun: Begun, planned: f64, experiment: &Experiment) -> (f64, Time) {
     let (Some(&first), Some(&last)) = (marks.first(), marks.last()) else { return (0.0, Time::ZERO) };
-    if ended || last.1 <= first.1 {
+    if begun.ended || last.1 <= first.1 {
         return (last.0, last.1);
     }
+    // Flows without end are over when the drain begins.
+    let drain = if planned.is_finite() { experiment.drain } else { Time::ZERO };
+    let left = experiment.duration.saturating_add(drain).saturating_sub(last.1);
     let half = (first.0 + last.0) / 2.0;
     let middle = marks.iter().copied().rfind(|mark| mark.0 <= half && mark.1 < last.1).unwrap_or(first);
-    let rate = (last.0 - middle.0) / (last.1 - middle.1).as_ps() as f64;
-    (last.0 + rate * whole.saturating_sub(last.1).as_ps() as f64, last.1)
+    let by_time = (last.0 - middle.0) * left.as_ps() as f64 / (last.1 - middle.1).as_ps() as f64;
+    // A run ends when its flows have all that they are to carry.
+    let delivered = begun.delivered as f64;
+    let by_bytes = (last.0 - first.0) * (planned - delivered).max(0.0) / delivered;
+    (last.0 + if by_bytes.is_finite() { by_bytes.min(by_time) } else { by_time }, last.1)
 }
 
 /// "40 s", "12 min", "3.5 h".
@@ -101,15 +108,47 @@ fn spoken(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::{Choice, Room};
+
+    fn experiment(duration: Time, drain: Time) -> Experiment {
+        let text = format!(
+            "title = \"t\"\nduration = \"{}ms\"\ndrain = \"{}ms\"\nschemes = [\"s\"]\n[topology]\nkind = \"fat-tree\"\nk = 4\n\
+             [scheme.s]\nbalance = \"ecmp\"\n[[workload]]\nname = \"w\"\npattern = \"stride\"\nk = 4\n",
+            duration.as_ms_f64(),
+            drain.as_ms_f64()
+        );
+        let document = config::Document::parse("s.toml", &text, "p").unwrap();
+        Plan::within(&document, &Choice::default(), Room::default()).unwrap().schemes[0].experiment(1)
+    }
 
     #[test]
-    fn the_second_half_of_a_trial_tells_the_rest() {
+    fn a_trial_tells_the_rest_by_its_second_half() {
         let ms = Time::from_ms;
+        let (of, begun) = (experiment(ms(13), ms(0)), Begun { ended: false, delivered: 0 });
         // 5 s to begin with, then 0.25 s a millisecond, at last 0.5.
         let marks = [(5.0, ms(0)), (5.5, ms(2)), (6.0, ms(3))];
-        assert_eq!(extrapolated(&marks, false, ms(13)), (11.0, ms(3)));
-        assert_eq!(extrapolated(&marks, true, ms(13)), (6.0, ms(3)), "nothing is left to guess");
-        assert_eq!(extrapolated(&marks[..1], false, ms(13)), (5.0, ms(0)), "no step was made");
+        let without_end = f64::INFINITY;
+        assert_eq!(extrapolated(&marks, begun, without_end, &of), (11.0, ms(3)));
+        assert_eq!(
+            extrapolated(&marks, Begun { ended: true, ..begun }, without_end, &of),
+            (6.0, ms(3)),
+            "nothing left"
+        );
+        assert_eq!(extrapolated(&marks[..1], begun, without_end, &of), (5.0, ms(0)), "no step was made");
+        let drained = experiment(ms(13), ms(1000));
+        assert_eq!(extrapolated(&marks, begun, without_end, &drained), (11.0, ms(3)), "they are over before the drain");
+    }
+
+    #[test]
+    fn flows_of_a_size_end_when_they_have_it() {
+        let ms = Time::from_ms;
+        let (of, marks) = (experiment(ms(13), ms(1_000)), [(5.0, ms(0)), (6.0, ms(3))]);
+        let some = |delivered| Begun { ended: false, delivered };
+        assert_eq!(extrapolated(&marks, some(100), 300.0, &of).0, 8.0, "a second for 100 bytes");
+        assert_eq!(extrapolated(&marks, some(400), 300.0, &of).0, 6.0, "more than was thought");
+        let all = 6.0 + 1_010.0 / 3.0; // no step before half of the trial: all of it
+        assert_eq!(extrapolated(&marks, some(1), 1e9, &of).0, all, "as much as there is time for");
+        assert_eq!(extrapolated(&marks, some(0), 300.0, &of).0, all, "nothing has arrived");
     }
 
     #[test]
