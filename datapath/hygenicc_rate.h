@@ -328,10 +328,16 @@ SV_FN void sv_hyg_set_rate(struct sv_hyg_bucket *b, const struct sv_hyg_uplink *
 	sv_hyg_clamp(b, c);
 }
 
+/* Is the guest active, and will be when this interval has ended? */
+SV_FN int sv_hyg_stays(const struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 now)
+{
+	return b->active && sv_hyg_since(b->last, now) < c->inactive;
+}
+
 /* The guest's weight, if it is active still. */
 SV_FN u32 sv_hyg_weigh(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 now)
 {
-	if (b->active && sv_hyg_since(b->last, now) >= c->inactive)
+	if (!sv_hyg_stays(b, c, now))
 		b->active = 0;
 	return b->active ? b->weight & 0xffff : 0;
 }

@@ -30,6 +30,11 @@ static int tick_share(u32 i, struct sv_tick_sum *sum)
 
 	if (!(sum->word >> (i & 63) & 1) || !find_share(&o, number))
 		return 0;
+	/* Whoever has sent lately stays, which takes no lock: one that sends meanwhile does, too. */
+	if (!sum->sets && sv_hyg_stays(&o.share->bucket, &o.tenants->conf, sum->now)) {
+		sum->weights += o.share->bucket.weight & 0xffff;
+		return 0;
+	}
 	bpf_spin_lock(&o.all->lock);
 	if (sum->sets) {
 		sv_hyg_set_rate(&o.share->bucket, &o.all->uplink, &o.tenants->conf, sum->now);
