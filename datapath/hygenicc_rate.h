@@ -328,7 +328,7 @@ SV_FN void sv_hyg_set_rate(struct sv_hyg_bucket *b, const struct sv_hyg_uplink *
 	sv_hyg_clamp(b, c);
 }
 
-/* Is the guest active, and will be when this interval has ended? */
+/* Is the guest active still? */
 SV_FN int sv_hyg_stays(const struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 now)
 {
 	return b->active && sv_hyg_since(b->last, now) < c->inactive;

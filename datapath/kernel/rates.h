@@ -30,7 +30,7 @@ static int tick_share(u32 i, struct sv_tick_sum *sum)
 
 	if (!(sum->word >> (i & 63) & 1) || !find_share(&o, number))
 		return 0;
-	/* Whoever has sent lately stays, which takes no lock: one that sends meanwhile does, too. */
+	/* Whoever has sent lately stays, which takes no lock. A guest whose row begins anew meanwhile may be missing in the sum for an interval. */
 	if (!sum->sets && sv_hyg_stays(&o.share->bucket, &o.tenants->conf, sum->now)) {
 		sum->weights += o.share->bucket.weight & 0xffff;
 		return 0;

@@ -105,7 +105,7 @@ impl Drop for Dismissal<'_> {
 pub struct Begun {
     /// It was the whole run.
     pub ended: bool,
-    /// Payload that has arrived, bytes.
+    /// Payload of flows of bounded size that has arrived, bytes.
     pub delivered: u64,
 }
 
@@ -119,7 +119,10 @@ pub fn begin(experiment: &Experiment, enough: &mut dyn FnMut(Progress) -> bool) 
     let until = experiment.duration.saturating_add(experiment.drain);
     let ended = !enough(world.progress(until)) && world.advance(experiment, enough);
     world.apps.mark_delivered();
-    Ok(Begun { ended, delivered: world.apps.flows.iter().map(|flow| flow.delivered).sum() })
+    Ok(Begun {
+        ended,
+        delivered: world.apps.flows.iter().filter(|flow| flow.size.is_some()).map(|flow| flow.delivered).sum(),
+    })
 }
 
 impl<'a> World<'a> {

@@ -22,7 +22,8 @@ impl Workload {
         let span = end.saturating_sub(self.start).as_ps() as f64 / 1e12;
         let per_second = |every: Time| 1e12 / every.as_ps().max(1) as f64;
         let of_each = |size: &Option<Bytes>| size.map_or(f64::INFINITY, |size| size.get() as f64);
-        let all_at_once = |flows: f64, each: f64| Demand { flows, open: flows, bytes: flows * each };
+        let all_at_once =
+            |flows: f64, each: f64| Demand { flows, open: flows, bytes: if flows > 0.0 { flows * each } else { 0.0 } };
         // `senders` send through links of their own, or through the one of their receiver.
         let arrivals = |senders: f64, each_per_second: f64, bytes: f64, links: f64| {
             let flows = senders * each_per_second * span;
@@ -50,7 +51,11 @@ impl Workload {
                 Demand { flows, open: n * f64::from(*concurrent).min(n - 1.0), bytes: flows * bytes(size) }
             }
             Pattern::Incast { senders, size, every, .. } => match every {
-                Some(every) => arrivals(f64::from(*senders), per_second(*every), bytes(size), 1.0),
+                // The first round comes at once.
+                Some(every) => {
+                    let rounds = (span * per_second(*every)).ceil();
+                    arrivals(f64::from(*senders), rounds / span.max(1e-12), bytes(size), 1.0)
+                }
                 None => all_at_once(f64::from(*senders), bytes(size)),
             },
             Pattern::Mice { size, every, to } => {
@@ -156,6 +161,11 @@ mod tests {
         };
         let list = |last| Pattern::List(vec![flow(0, Some(100)), flow(999, Some(10)), flow(1_000, last)]);
         assert_eq!(bytes(list(None)), 110.0, "the last begins when it is over");
+        let rounds = |us| Some(Time::from_us(us));
+        let incast = |every| Pattern::Incast { senders: 8, receiver: 0, size: Bytes(1_000), every };
+        assert_eq!(bytes(incast(None)).round(), 8e3);
+        assert_eq!(bytes(incast(rounds(10_000))).round(), 8e3, "the first round comes at once");
+        assert_eq!(bytes(incast(rounds(400))).round(), 24e3);
     }
 
     #[test]

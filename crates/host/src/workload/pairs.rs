@@ -31,6 +31,7 @@ impl Pairs {
         match self {
             Pairs::Fixed(pairs) => pairs.len() as f64,
             Pairs::Next { count, among } => f64::from(*count) * f64::from(among.unwrap_or(hosts.hosts())),
+            Pairs::Into { senders, .. } => f64::from(*senders),
             _ => f64::from(hosts.hosts()),
         }
     }

@@ -75,23 +75,29 @@ fn trial(scheme: &SchemePlan, seed: u64) -> Result<(f64, Time), RunError> {
     Ok(extrapolated(&marks, begun, crate::scenario::planned_bytes(&experiment), &experiment))
 }
 
-/// From (seconds, simulated time) at some moments of a trial, and from what all flows are to carry: seconds of the whole, and the
-/// simulated time that was tried.
+/// From (seconds, simulated time) at some moments of a trial, and from what the flows of bounded size are to carry: seconds of the whole,
+/// and the simulated time that was tried.
 fn extrapolated(marks: &[(f64, Time)], begun: Begun, planned: f64, experiment: &Experiment) -> (f64, Time) {
     let (Some(&first), Some(&last)) = (marks.first(), marks.last()) else { return (0.0, Time::ZERO) };
     if begun.ended || last.1 <= first.1 {
         return (last.0, last.1);
     }
-    // Flows without end are over when the drain begins.
-    let drain = if planned.is_finite() { experiment.drain } else { Time::ZERO };
-    let left = experiment.duration.saturating_add(drain).saturating_sub(last.1);
     let half = (first.0 + last.0) / 2.0;
     let middle = marks.iter().copied().rfind(|mark| mark.0 <= half && mark.1 < last.1).unwrap_or(first);
-    let by_time = (last.0 - middle.0) * left.as_ps() as f64 / (last.1 - middle.1).as_ps() as f64;
-    // A run ends when its flows have all that they are to carry.
-    let delivered = begun.delivered as f64;
-    let by_bytes = (last.0 - first.0) * (planned - delivered).max(0.0) / delivered;
-    (last.0 + if by_bytes.is_finite() { by_bytes.min(by_time) } else { by_time }, last.1)
+    let by_time = |time: Time| (last.0 - middle.0) * time.as_ps() as f64 / (last.1 - middle.1).as_ps() as f64;
+    let measured = by_time(experiment.duration.saturating_sub(last.1));
+    // A drain ends when flows of bounded size have all that they are to carry; without such flows there is none.
+    let end = experiment.duration.saturating_add(experiment.drain);
+    let drain = by_time(end.saturating_sub(last.1.max(experiment.duration)));
+    let left = planned - begun.delivered as f64;
+    let carried = match (left > 0.0, begun.delivered) {
+        (true, 0) => f64::INFINITY,
+        (true, delivered) => (last.0 - first.0) * left / delivered as f64 - measured,
+        // More than was thought, and it is not over.
+        (false, _) if planned > 0.0 && last.1 >= experiment.duration => f64::INFINITY,
+        (false, _) => 0.0,
+    };
+    (last.0 + measured + carried.clamp(0.0, drain), last.1)
 }
 
 /// "40 s", "12 min", "3.5 h".
@@ -127,7 +133,7 @@ mod tests {
         let (of, begun) = (experiment(ms(13), ms(0)), Begun { ended: false, delivered: 0 });
         // 5 s to begin with, then 0.25 s a millisecond, at last 0.5.
         let marks = [(5.0, ms(0)), (5.5, ms(2)), (6.0, ms(3))];
-        let without_end = f64::INFINITY;
+        let without_end = 0.0;
         assert_eq!(extrapolated(&marks, begun, without_end, &of), (11.0, ms(3)));
         assert_eq!(
             extrapolated(&marks, Begun { ended: true, ..begun }, without_end, &of),
@@ -140,15 +146,24 @@ mod tests {
     }
 
     #[test]
-    fn flows_of_a_size_end_when_they_have_it() {
+    fn a_drain_ends_when_flows_of_bounded_size_have_all() {
         let ms = Time::from_ms;
-        let (of, marks) = (experiment(ms(13), ms(1_000)), [(5.0, ms(0)), (6.0, ms(3))]);
-        let some = |delivered| Begun { ended: false, delivered };
-        assert_eq!(extrapolated(&marks, some(100), 300.0, &of).0, 8.0, "a second for 100 bytes");
-        assert_eq!(extrapolated(&marks, some(400), 300.0, &of).0, 6.0, "more than was thought");
-        let all = 6.0 + 1_010.0 / 3.0; // no step before half of the trial: all of it
-        assert_eq!(extrapolated(&marks, some(1), 1e9, &of).0, all, "as much as there is time for");
-        assert_eq!(extrapolated(&marks, some(0), 300.0, &of).0, all, "nothing has arrived");
+        // A second for 3 ms, which are two thirds of what is measured.
+        let (of, marks) = (experiment(Time::from_us(4_500), ms(1_000)), [(5.0, ms(0)), (6.0, ms(3))]);
+        let seconds = |delivered, planned| extrapolated(&marks, Begun { ended: false, delivered }, planned, &of).0;
+        assert_eq!(seconds(100, 300.0), 8.0, "a second for 100 bytes");
+        assert_eq!(seconds(100, 110.0), 6.5, "the run goes on when they have it");
+        assert_eq!(seconds(400, 300.0), 6.5, "more than was thought");
+        let all = 6.5 + 1_000.0 / 3.0;
+        assert!((seconds(1, 1e9) - all).abs() < 1e-6, "as much as there is time for");
+        assert!((seconds(0, 300.0) - all).abs() < 1e-6, "nothing has arrived");
+        let late = [(5.0, ms(0)), (6.0, ms(5))];
+        let begun = Begun { ended: false, delivered: 400 };
+        let seconds = extrapolated(&late, begun, 300.0, &of).0;
+        assert!(
+            (seconds - (6.0 + 999.5 / 5.0)).abs() < 1e-6,
+            "more than was thought, and not over in the drain: {seconds}"
+        );
     }
 
     #[test]
