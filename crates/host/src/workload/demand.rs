@@ -4,12 +4,12 @@ use super::peak::{self, OVERHEAD, TURN};
 use super::{Connection, FlowSpec, HostMap, Pairs, Pattern, Workload, MAX_FLOWS};
 use units::{BitRate, Bytes, Time};
 
-/// About how many flows a workload starts, how many of them are open at a time, and what all have to carry.
+/// About how many flows a workload starts, how many of them are open at a time, and what those of bounded size carry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
     pub flows: f64,
     pub open: f64,
-    /// Payload; infinite where flows carry as much as they can until the end.
+    /// Payload of flows of bounded size; 0 where how many there will be is known only in the end.
     pub bytes: f64,
 }
 
@@ -21,9 +21,8 @@ impl Workload {
         let end = self.stop.map_or(until, |stop| stop.min(until));
         let span = end.saturating_sub(self.start).as_ps() as f64 / 1e12;
         let per_second = |every: Time| 1e12 / every.as_ps().max(1) as f64;
-        let of_each = |size: &Option<Bytes>| size.map_or(f64::INFINITY, |size| size.get() as f64);
-        let all_at_once =
-            |flows: f64, each: f64| Demand { flows, open: flows, bytes: if flows > 0.0 { flows * each } else { 0.0 } };
+        let of_each = |size: &Option<Bytes>| size.map_or(0.0, |size| size.get() as f64);
+        let all_at_once = |flows: f64, each: f64| Demand { flows, open: flows, bytes: flows * each };
         // `senders` send through links of their own, or through the one of their receiver.
         let arrivals = |senders: f64, each_per_second: f64, bytes: f64, links: f64| {
             let flows = senders * each_per_second * span;
@@ -37,10 +36,10 @@ impl Workload {
             Pattern::Stride { size, .. } | Pattern::RandomBijection { size } => all_at_once(n, of_each(size)),
             Pattern::Random { flows_per_host, size } => all_at_once(n * f64::from(*flows_per_host), of_each(size)),
             Pattern::Long { pairs, size } => all_at_once(pairs.most(hosts), of_each(size)),
-            Pattern::Staircase { pairs, .. } => all_at_once(pairs.most(hosts), f64::INFINITY),
+            Pattern::Staircase { pairs, .. } => all_at_once(pairs.most(hosts), 0.0),
             Pattern::List(flows) => {
                 let end = end.saturating_sub(self.start);
-                let size = |flow: &FlowSpec| flow.size.map_or(f64::INFINITY, |size| size as f64);
+                let size = |flow: &FlowSpec| flow.size.unwrap_or_default() as f64;
                 let bytes = flows.iter().filter(|flow| flow.start < end).map(size).sum();
                 let (flows, open) = peak::of_list(flows, end, hosts.hosts() as usize, rate);
                 Demand { flows: flows as f64, open: open as f64, bytes }
@@ -76,7 +75,7 @@ impl Workload {
                 let sending = size.mean_bytes() * 8.0 * open / n.max(1.0) / rate.as_bps().max(1) as f64;
                 let turn = sending + pause.saturating_add(TURN).as_ps() as f64 / 1e12;
                 // As many as the fabric lets through.
-                Demand { flows: (open * (1.0 + span / turn)).min(open + MAX_FLOWS), open, bytes: f64::INFINITY }
+                Demand { flows: (open * (1.0 + span / turn)).min(open + MAX_FLOWS), open, bytes: 0.0 }
             }
         };
         match self.connection {
@@ -147,7 +146,7 @@ mod tests {
         let bytes =
             |pattern| Workload::new("w", pattern).demand(&hosts, Time::from_ms(1), BitRate::from_gbps(10)).bytes;
         assert_eq!(bytes(Pattern::Stride { k: 4, size: Some(Bytes(1_000)) }), 16e3);
-        assert_eq!(bytes(Pattern::Stride { k: 4, size: None }), f64::INFINITY);
+        assert_eq!(bytes(Pattern::Stride { k: 4, size: None }), 0.0);
         let flow = |us, size| FlowSpec {
             start: Time::from_us(us),
             src: 0,
@@ -159,8 +158,8 @@ mod tests {
             connection: Connection::Fresh,
             tag: 0,
         };
-        let list = |last| Pattern::List(vec![flow(0, Some(100)), flow(999, Some(10)), flow(1_000, last)]);
-        assert_eq!(bytes(list(None)), 110.0, "the last begins when it is over");
+        let list = Pattern::List(vec![flow(0, Some(100)), flow(1, None), flow(999, Some(10)), flow(1_000, Some(1))]);
+        assert_eq!(bytes(list), 110.0, "the last begins when it is over");
         let rounds = |us| Some(Time::from_us(us));
         let incast = |every| Pattern::Incast { senders: 8, receiver: 0, size: Bytes(1_000), every };
         assert_eq!(bytes(incast(None)).round(), 8e3);

@@ -179,7 +179,7 @@ fn of_series(scenario: &Scenario, experiment: &Experiment, runs: f64) -> Part {
 /// What the flows of bounded size have to carry, payload.
 pub(crate) fn planned_bytes(experiment: &Experiment) -> f64 {
     let demand = |workload: &Workload| workload.demand(&experiment.racks, experiment.duration, host_rate(experiment));
-    experiment.workloads.iter().map(|workload| demand(workload).bytes).filter(|bytes| bytes.is_finite()).sum()
+    experiment.workloads.iter().map(|workload| demand(workload).bytes).sum()
 }
 
 fn host_rate(experiment: &Experiment) -> BitRate {
