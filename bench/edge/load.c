@@ -148,19 +148,17 @@ static void take(int epoll, int listener, int kind)
 	}
 }
 
+/* Bytes of a connection, then the others' turn: where the processor is busy, one that is read until it is empty gets all that comes. */
+#define TURN (128 << 10)
+
 static void receive(int fd, int kind)
 {
-	/* A few reads, then the others' turn. */
-	for (int i = 0; i < 4; i++) {
-		ssize_t n = recv(fd, buffer, sizeof(buffer), 0);
+	ssize_t n = recv(fd, buffer, TURN, 0);
 
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			return;
-		if (n <= 0 || (kind == ECHO && send(fd, buffer, (size_t)n, MSG_NOSIGNAL) != n)) {
-			close(fd);
-			return;
-		}
-	}
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0 || (kind == ECHO && send(fd, buffer, (size_t)n, MSG_NOSIGNAL) != n))
+		close(fd);
 }
 
 /* A number of bytes in eight, and so many of them with these; then one byte goes back. */
