@@ -148,7 +148,7 @@ static void take(int epoll, int listener, int kind)
 	}
 }
 
-/* Bytes of a connection, then the others' turn: where the processor is busy, one that is read until it is empty gets all that comes. */
+/* At most this much of one connection, then the others: on a busy core data arrive as fast as they are read. */
 #define TURN (128 << 10)
 
 static void receive(int fd, int kind)
