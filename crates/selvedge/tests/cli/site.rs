@@ -187,7 +187,7 @@ fn every_word_about_a_figure_stands_on_its_page() {
     let page = std::fs::read_to_string(dir.join("site/acdc-parkinglot.html")).unwrap();
     let (_, card) = page.split_once("<section class=\"card prose\">").unwrap();
     let (card, rest) = card.split_once("</section>").unwrap();
-    assert!(card.contains("<strong>Fairness.</strong>") && card.contains("<td>0.997</td>"), "{card}");
+    assert!(card.contains("<strong>Fairness.</strong>") && card.contains("<td>100 ns, 9,000 bytes</td>"), "{card}");
     assert!(rest.contains("id=\"acdc/parkinglot-fairness\""), "it stands before the results");
     assert!(!std::fs::read_to_string(dir.join("site/acdc-fig3.6.html")).unwrap().contains("card prose"));
 }
