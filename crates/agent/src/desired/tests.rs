@@ -1,3 +1,5 @@
+//! Which rows a configuration and what the host has give, on plain values.
+
 use super::*;
 use crate::interfaces::VethPeer;
 use agent_api::config::{GuestRule, MAX_NETWORK};
