@@ -417,6 +417,23 @@ proptest! {
 }
 
 proptest! {
+    /// What a bucket holds after a while, in plain arithmetic: neither sizes nor times decide how exact it is.
+    #[test]
+    fn a_refill_is_exact(
+        interval in prop_oneof![1u64..2_000_000, 1u64..3_000_000_000], fair in 0u64..1 << 37, rate in 0u64..1 << 37,
+        gone in prop_oneof![0u64..2_000_000, 0u64..1 << 34], part in 0u64..=1000, bursts in 0u32..=1000, depth in 0u64..4_000_000_000,
+    ) {
+        let c = HygConf { interval, bursts, depth, ..config(Law::Aiad).conf() };
+        let one = fair / 1000 * (interval.min(1_000_000_000) / 1000) / 1000;
+        let several = (one * u64::from(bursts)).min(one.max(2_000_000));
+        let most = (if bursts == 0 { 0 } else { several }).max(depth).min(1 << 31);
+        let full = u128::from(most) * 1_000_000_000;
+        let level = (most * part / 1000) * 1_000_000_000;
+        let mut b = Bucket { level, filled: 1 << 40, fair, rate, ..Bucket::default() };
+        hyg_schedule(&mut b, &c, 0, 0, (1 << 40) + gone);
+        prop_assert_eq!(u128::from(b.level), full.min(u128::from(level) + u128::from(gone) * u128::from(rate)));
+    }
+
     /// Whatever the guest sends, what leaves in any time is a bucket and what the rate gives in that time; in the order of arrival, and
     /// nothing waits for longer than the backlog takes.
     #[test]
