@@ -58,21 +58,23 @@ def said(namespace, *command):
 
 
 class Host:
-    """A namespace that stands for the host, with an agent for limits only."""
+    """A namespace that stands for the host, with an agent for limits only; made anew, or that of this process (`own`)."""
 
-    def __init__(self, name, selvedge, directory):
-        self.name, self.selvedge, self.directory = name, str(selvedge), Path(directory)
+    def __init__(self, name, selvedge, directory, own=False):
+        self.name, self.selvedge, self.directory, self.own = name, str(selvedge), Path(directory), own
+        self.inside = [] if own else ["nsenter", f"--net={NETNS / name}"]
         self.pins, self.socket = Path("/sys/fs/bpf") / name, self.directory / "ctl.sock"
         self.config, self.log = self.directory / "agent.toml", self.directory / "agent.log"
         self.agent = None
         self.config.write_text(f'[agent]\npins = "{self.pins}"\nsocket = "{self.socket}"\nunchecked = true\n')
-        ip(f"netns add {name}")
-        ip(f"-n {name} link set lo up")
+        if not own:
+            ip(f"netns add {name}")
+            ip(f"-n {name} link set lo up")
 
     def start(self):
         """An agent; waits until it answers."""
         with self.log.open("a") as log:
-            command = ["nsenter", f"--net={NETNS / self.name}", self.selvedge, "agent", "run", "--config", str(self.config)]
+            command = [*self.inside, self.selvedge, "agent", "run", "--config", str(self.config)]
             self.agent = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         for _ in range(600):
             if self.agent.poll() is not None:
@@ -96,9 +98,9 @@ class Host:
     def close(self):
         """The edge, and the namespace."""
         self.kill()
-        inside = ["nsenter", f"--net={NETNS / self.name}"]
-        subprocess.run([*inside, self.selvedge, "agent", "stop", "--config", str(self.config)], capture_output=True)
-        subprocess.run(["ip", "netns", "del", self.name], capture_output=True)
+        subprocess.run([*self.inside, self.selvedge, "agent", "stop", "--config", str(self.config)], capture_output=True)
+        if not self.own:
+            subprocess.run(["ip", "netns", "del", self.name], capture_output=True)
 
 
 class Chain:
