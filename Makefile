@@ -6,7 +6,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 CARGO := scripts/cargo
 SELVEDGE := $(TARGET)/release/selvedge
 
-.PHONY: help demo test loom test-kernel test-kernels test-kernels-short tutorial python fuzz build dev lint fmt-check clippy licences check-scripts bench peers packages test-packages test-same-bytes test-upgrade test-cnitool test-manifests test-image book install clean
+.PHONY: help demo test loom test-kernel test-kernels test-kernels-short tutorial python fuzz build dev lint fmt-check clippy licences check-scripts bench peers packages test-packages test-same-bytes test-upgrade test-cnitool test-containers test-manifests test-image book install clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -114,6 +114,11 @@ test-cnitool: ## CNI's cnitool calls bridge, portmap and our plugin; root, go (o
 	@scripts/need test
 	$(CARGO) build --quiet --locked --package selvedge $$(scripts/features)
 	@scripts/test-cnitool
+
+test-containers: ## limits of real containers and virtual machines: podman, flannel, docker, libvirt, as far as they are installed; root
+	@scripts/need test
+	$(CARGO) build --quiet --locked --package selvedge $$(scripts/features)
+	@scripts/test-containers
 
 test-manifests: ## the Kubernetes manifests against the API's schemas; kustomize or kubectl, a Python package
 	@scripts/test-manifests

@@ -127,7 +127,11 @@ impl Qdisc {
     }
     /// Somebody wants it to be there.
     pub fn is_anothers(&self) -> bool {
-        self.is_root() && self.handle != 0 && !self.is_ours()
+        self.is_root() && self.handle != 0 && !self.is_ours() && !self.is_set_to_none()
+    }
+    /// Somebody has set that there be no queue, as libvirt does for its taps: nothing is lost where one takes its place.
+    pub fn is_set_to_none(&self) -> bool {
+        self.is_root() && self.handle != 0 && self.kind == "noqueue"
     }
 }
 
@@ -216,7 +220,15 @@ pub fn has_fq() -> Option<bool> {
 /// # Errors
 /// What the kernel answers.
 pub fn remove_root(ifindex: u32) -> io::Result<()> {
-    gone(request(RTM_DELQDISC, 0, &tcmsg(ifindex, HANDLE, TC_H_ROOT)))
+    remove_root_of(ifindex, HANDLE)
+}
+
+/// The same for a root of that handle, whosever it is.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn remove_root_of(ifindex: u32, handle: u32) -> io::Result<()> {
+    gone(request(RTM_DELQDISC, 0, &tcmsg(ifindex, handle, TC_H_ROOT)))
 }
 
 fn ratespec(rate: u64) -> Vec<u8> {

@@ -129,7 +129,10 @@ pub(super) fn set_root(
     match qdiscs.iter().find(|q| q.ifindex == device && q.is_ours()) {
         Some(ours) if ours.kind == kind => return Ok(()),
         Some(_) => htb::remove_root(device)?,
-        None => {}
+        None => match qdiscs.iter().find(|q| q.ifindex == device && q.is_set_to_none()) {
+            Some(none) => htb::remove_root_of(device, none.handle)?,
+            None => {}
+        },
     }
     add(device)
 }
@@ -173,7 +176,7 @@ mod tests {
         assert_eq!([Pair::LOOPBACK.first(), Pair::LOOPBACK.second()], ["lo", "lo"]);
         let lo = |up| Interface { name: "lo".into(), up, loopback: true, ..Interface::default() };
         let why = |up, qdiscs: &[Qdisc]| loopback_obstacle(&Interfaces::from([(1, lo(up))]), qdiscs);
-        for free in [&[][..], &[root(1, "noqueue", 0)], &[root(1, "htb", kernel::htb::HANDLE), root(2, "fq", 0x70000)]]
+        for free in [&[][..], &[root(1, "noqueue", 0)], &[root(1, "noqueue", 0x70000)], &[root(1, "htb", kernel::htb::HANDLE), root(2, "fq", 0x70000)]]
         {
             assert_eq!(why(true, free), None);
         }

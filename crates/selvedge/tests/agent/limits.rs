@@ -225,6 +225,20 @@ fn a_root_qdisc_that_somebody_set_stays() {
     assert!(world.ping("10.7.2.2", 1));
 }
 
+/// libvirt sets it for each tap of its networks.
+#[test]
+fn no_queue_that_somebody_set_gives_way() {
+    let Some(world) = limited_world("no", "ingress_rate = \"50Mbps\"", |world| {
+        let set = world.exec(&world.host(0), "tc qdisc add dev lxc0 root handle 77: noqueue");
+        assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
+        assert!(show(world, "tc qdisc show dev lxc0").contains("noqueue 77: root"));
+    }) else {
+        return;
+    };
+    assert_eq!(limit(&world, "lxc0", "ingress")["in_force"], true, "{}", world.ask(0, &["status"])["problems"]);
+    assert!(world.ping("10.7.2.2", 1));
+}
+
 #[test]
 fn queues_that_somebody_put_into_classes_stay() {
     let limits = "egress_rate = \"100Mbps\"\ningress_rate = \"50Mbps\"";
