@@ -13,7 +13,7 @@ mod spread;
 mod tell;
 mod wanted;
 
-pub(crate) use flush::{flush, moved};
+pub(crate) use flush::{empty, moved};
 pub(crate) use limited::Limited;
 pub(crate) use qdiscs::remove_all;
 pub(crate) use raise::{lower, Raise};

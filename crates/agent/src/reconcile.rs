@@ -16,6 +16,7 @@ use super::limits::{self, Limited, Raise};
 use super::pmtu::PathMtus;
 use super::remembered::Remembered;
 use super::requested::{self, Configured};
+use super::rows::Rows;
 use super::shares::Numbers;
 use super::silent::Silent;
 use super::tables::{routes_of, Changes, Table, Tables};
@@ -23,7 +24,7 @@ use super::teardown::undo;
 use crate::reordering::ReorderThread;
 use agent_api::config::{Config, Mac};
 use kernel::state::limiter::{Limiter, LimiterKey};
-use kernel::state::{Plain, Route, CONFIG_CONGESTION, ROUTE_LOCAL};
+use kernel::state::{Plain, Port, Route, CONFIG_CONGESTION, ROUTE_LOCAL};
 use kernel::{Adopted, KernelEdge, Role, Swept};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
@@ -248,11 +249,10 @@ impl Agent {
         self.prepare_paths(|| t.peers.rows(), &want.peers)?;
         for &(table, want) in &rows {
             let old = table.rows()?;
-            table.upsert(&old, want, changes)?;
             if std::ptr::eq(table, &t.ports) {
-                // At once: until then, what waits there arrives.
-                self.drop_waiting(limited, &limits::moved(&old, want), problems);
+                self.leave_networks(&old, &limits::moved(&old, want), limited, problems)?;
             }
+            table.upsert(&old, want, changes)?;
             have.push(old);
         }
         if rules_changed {
@@ -272,16 +272,29 @@ impl Agent {
         Ok(())
     }
 
-    /// Of ports that have moved to another network.
-    fn drop_waiting(&self, limited: &Limited, moved: &BTreeSet<u32>, problems: &mut Vec<String>) {
+    /// Ports that move are in no network until nothing waits any more that was let through before: it would come out in the new one.
+    fn leave_networks(
+        &self,
+        have: &Rows,
+        moved: &BTreeSet<u32>,
+        limited: &Limited,
+        problems: &mut Vec<String>,
+    ) -> Result<()> {
         if moved.is_empty() {
-            return;
+            return Ok(());
         }
-        let flushed = limits::flush(limited, moved).map_err(|e| e.to_string());
+        let of_moved =
+            have.iter().filter(|(key, _)| u32::from_bytes(key).is_some_and(|ifindex| moved.contains(&ifindex)));
+        let closed =
+            of_moved.filter_map(|(key, row)| Some((key.clone(), Port::from_bytes(row)?.closed().as_bytes().to_vec())));
+        self.tables.ports.upsert(have, &closed.collect(), &mut Changes::default())?;
+        let live = |key: &LimiterKey| self.edge.limiter(key).ok().flatten();
+        let emptied = limits::empty(limited, moved, live).map_err(|e| e.to_string());
         let forgotten = self.edge.forget_fast(moved).map(drop).map_err(|e| e.to_string());
-        for why in [flushed, forgotten].into_iter().filter_map(std::result::Result::err) {
+        for why in [emptied, forgotten].into_iter().filter_map(std::result::Result::err) {
             problems.push(format!("what waited for a port when it moved to another network may arrive: {why}"));
         }
+        Ok(())
     }
 
     /// Before the flag that makes the data path look at it. True if flows under way need other classes.

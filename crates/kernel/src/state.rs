@@ -182,6 +182,12 @@ impl Port {
         Port { share: u32::from(weight) << 16 | u32::from(number), ..self }
     }
 
+    /// In no network: no number of 24 bits is this one. Nothing reaches its guest, and what it sends goes nowhere.
+    #[must_use]
+    pub fn closed(self) -> Port {
+        Port { vni: 1 << 24, flags: self.flags & !PORT_LEARN, ..self }
+    }
+
     /// The number of its row among the shares.
     pub fn share_number(&self) -> Option<u16> {
         Some(self.share as u16).filter(|number| *number != 0)

@@ -176,8 +176,12 @@ mod tests {
         assert_eq!([Pair::LOOPBACK.first(), Pair::LOOPBACK.second()], ["lo", "lo"]);
         let lo = |up| Interface { name: "lo".into(), up, loopback: true, ..Interface::default() };
         let why = |up, qdiscs: &[Qdisc]| loopback_obstacle(&Interfaces::from([(1, lo(up))]), qdiscs);
-        for free in [&[][..], &[root(1, "noqueue", 0)], &[root(1, "noqueue", 0x70000)], &[root(1, "htb", kernel::htb::HANDLE), root(2, "fq", 0x70000)]]
-        {
+        for free in [
+            &[][..],
+            &[root(1, "noqueue", 0)],
+            &[root(1, "noqueue", 0x70000)],
+            &[root(1, "htb", kernel::htb::HANDLE), root(2, "fq", 0x70000)],
+        ] {
             assert_eq!(why(true, free), None);
         }
         assert!(why(true, &[root(1, "netem", 0x70000)]).unwrap().starts_with("lo has a root qdisc that somebody set"));
