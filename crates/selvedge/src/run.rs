@@ -105,7 +105,11 @@ fn run_one(
     Ok(Finished { scheme: scheme.name.clone(), seed, outcome, wall: begun.elapsed() })
 }
 
-/// Progress on standard error, if that is a terminal: simulated time done, packet-hops per second, time left.
+/// Memory of which people want to know before a run takes it, bytes.
+const MUCH: f64 = 1e9;
+
+/// Progress on standard error, if that is a terminal: simulated time done, packet-hops per second, time left; and before, if it is
+/// [`MUCH`], how much memory the runs take.
 pub struct Bar {
     bar: ProgressBar,
     hops: AtomicU64,
@@ -116,9 +120,11 @@ impl Bar {
     /// For the runs of these plans.
     #[allow(clippy::disallowed_methods)] // the rate shown is per second of wall time
     pub fn new<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> Bar {
+        let mut memory = 0.0f64;
         let total = plans
             .into_iter()
             .map(|plan| {
+                memory = memory.max(plan.memory());
                 let runs = plan.schemes.len() * plan.scenario.seeds.0.len();
                 plan.scenario.duration.saturating_add(plan.scenario.drain).as_ns().saturating_mul(runs as u64)
             })
@@ -130,6 +136,9 @@ impl Bar {
         let bar = ProgressBar::with_draw_target(Some(total), target);
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent}% {msg}, {eta} left") {
             bar.set_style(style);
+        }
+        if memory >= MUCH {
+            bar.println(format!("The runs take about {} of memory", crate::scenario::shown_bytes(memory)));
         }
         Bar { bar, hops: AtomicU64::new(0), begun: Instant::now() }
     }
