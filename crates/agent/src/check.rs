@@ -97,6 +97,7 @@ pub fn resolve(config: &Config) -> Result<Vec<String>> {
         if nix::unistd::geteuid().is_root() {
             lines.extend(unmet(config)?);
             place(&config.socket)?;
+            Remembered::recall(config)?;
         }
         lines.extend(cautions(config));
         lines.extend(unmounted);

@@ -2,6 +2,7 @@
 
 use super::error::{io_error, Error, Result};
 use super::requested::Granted;
+use agent_api::config::Config;
 use files::read_regular;
 use files::{beside, replace, sweep};
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,24 @@ pub(super) struct Mtu {
 }
 
 impl Remembered {
+    /// What an earlier agent noted, or a new leaf.
+    ///
+    /// # Errors
+    /// [`Error::Unresolved`] if the pins are of an edge in another network namespace.
+    pub(super) fn recall(config: &Config) -> Result<Remembered> {
+        let holds_edge = std::fs::read_dir(&config.pins).is_ok_and(|mut pins| pins.next().is_some());
+        let found = Remembered::load(&config.socket).filter(|remembered| remembered.pins == config.pins);
+        let found = found.filter(|remembered| holds_edge || remembered.is_of_this_namespace());
+        if found.as_ref().is_some_and(|remembered| !remembered.is_of_this_namespace()) {
+            return Err(Error::Unresolved(format!(
+                "{} holds the edge of another network namespace; give this agent other `pins` and another `socket`, or run \
+                 `selvedge agent stop` first",
+                config.pins.display()
+            )));
+        }
+        Ok(found.unwrap_or_else(|| Remembered::new(&config.pins)))
+    }
+
     pub(super) fn new(pins: &Path) -> Remembered {
         Remembered {
             version: VERSION,

@@ -44,7 +44,7 @@ mod reports;
 mod trace;
 mod work;
 
-use begin::{check_operator, may_run, open_edge, recall};
+use begin::{check_operator, may_run, open_edge};
 
 /// Reads the configuration, anew each time.
 pub type Load<'a> = dyn FnMut() -> std::result::Result<Config, String> + 'a;
@@ -172,7 +172,7 @@ impl Runner {
         let lock = lock::acquire(&config.pins)?;
         Remembered::sweep(&config.socket);
         Followed::sweep(&config.socket);
-        let remembered = recall(&config)?;
+        let remembered = Remembered::recall(&config)?;
         let configured = Configured::of(&config);
         configured.fill(&mut config, &remembered.requested);
         let (ask, commands) = mpsc::channel(16);

@@ -114,7 +114,7 @@ mod scale {
             let with = packets(edge, port, active)?;
             line(&format!("a packet's share, {active} pairs in turn"), &format!("{with:.0?}, {without:.0?} without"));
         }
-        for (rows, active) in [(10, 10), (100, 100), (1000, 1000), (4096, 10), (4096, 4096)] {
+        for (rows, active) in [(10, 10), (100, 100), (800, 800), (1000, 1000), (4096, 10), (4096, 4096)] {
             guests(edge, rows, active)?;
             let runs = (0..2000).map(|_| edge.set_rates()).collect::<std::result::Result<Vec<_>, _>>()?;
             let mean = runs.iter().sum::<Duration>() / runs.len() as u32;

@@ -3,7 +3,6 @@
 use crate::check;
 use crate::error::{Error, Result};
 use crate::lock;
-use crate::remembered::Remembered;
 use agent_api::config::Config;
 use kernel::{KernelEdge, Options};
 use std::sync::Mutex;
@@ -51,19 +50,4 @@ pub(super) fn open_edge(config: &Config) -> Result<KernelEdge> {
         said.iter().for_each(|line| warn!("{line}"));
     }
     Ok(edge?)
-}
-
-/// What an earlier agent noted, or a new leaf.
-pub(super) fn recall(config: &Config) -> Result<Remembered> {
-    let holds_edge = std::fs::read_dir(&config.pins).is_ok_and(|mut pins| pins.next().is_some());
-    let found = Remembered::load(&config.socket).filter(|remembered| remembered.pins == config.pins);
-    let found = found.filter(|remembered| holds_edge || remembered.is_of_this_namespace());
-    if found.as_ref().is_some_and(|remembered| !remembered.is_of_this_namespace()) {
-        return Err(Error::Unresolved(format!(
-            "{} holds the edge of another network namespace; give this agent other `pins` and another `socket`, or run \
-             `selvedge agent stop` first",
-            config.pins.display()
-        )));
-    }
-    Ok(found.unwrap_or_else(|| Remembered::new(&config.pins)))
 }

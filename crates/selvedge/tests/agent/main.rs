@@ -705,8 +705,14 @@ fn the_wrong_place_is_named() {
     let config = world.config(0);
     let elsewhere =
         |verb| world.command(1, &[], &["agent", verb, "--config", config.to_str().unwrap()]).output().unwrap();
-    let refused = elsewhere("run");
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("holds the edge of another network namespace"));
+    for verb in ["check", "run"] {
+        let refused = elsewhere(verb);
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(
+            !refused.status.success() && said.contains("holds the edge of another network namespace"),
+            "{verb}: {said}"
+        );
+    }
     let filters = std::fs::read_dir(world.pins(0).join("filters")).is_ok_and(|mut entries| entries.next().is_some());
     for _ in 0..2 {
         let stopped = elsewhere("stop");
