@@ -339,6 +339,12 @@ SV_FN void sv_hyg_set_rate(struct sv_hyg_bucket *b, const struct sv_hyg_uplink *
 	sv_hyg_clamp(b, c);
 }
 
+/* Would sv_hyg_set_rate change nothing that the next packet would not? A guest that has all that it may and is told of no mark. */
+SV_FN int sv_hyg_rests(const struct sv_hyg_bucket *b, const struct sv_hyg_uplink *u, const struct sv_hyg_conf *c)
+{
+	return b->active && !b->marks && !b->alphas && !b->alpha && b->rate == b->fair && b->fair == sv_hyg_fair(c, b->weight, u->weights);
+}
+
 /* Is the guest active still? */
 SV_FN int sv_hyg_stays(const struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 now)
 {

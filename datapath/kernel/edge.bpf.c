@@ -284,6 +284,9 @@ static __always_inline int from_guest(struct __sk_buff *skb, const int plain)
 		skb->mark = 0;
 		limited = 1;
 	}
+	/* What left the guest in its old network is not to leave in its new one. */
+	if (port->vni == SV_PORT_CLOSED)
+		return drop(counters, SV_COUNT_DROP_FOREIGN);
 	epoch = epoch_of(conf);
 	if (skb->vlan_present)
 		goto pass;

@@ -35,6 +35,9 @@ static int tick_share(u32 i, struct sv_tick_sum *sum)
 		sum->weights += o.share->bucket.weight & 0xffff;
 		return 0;
 	}
+	/* A mark that is told meanwhile counts at the next interval's end. */
+	if (sum->sets && sv_hyg_rests(&o.share->bucket, &o.all->uplink, &o.tenants->conf))
+		return 0;
 	bpf_spin_lock(&o.all->lock);
 	if (sum->sets) {
 		sv_hyg_set_rate(&o.share->bucket, &o.all->uplink, &o.tenants->conf, sum->now);

@@ -41,6 +41,7 @@ SV_ASSERT_SIZE(struct sv_config, 80);
 #define SV_PORT_LIMITER 0x8 /* no guest's: what comes out of the limiter; skb->mark is the ifindex of the guest's port */
 #define SV_PORT_LIMITED 0x10 /* limits.bpf.c watches what the guest sends: what has the port's number as its mark was here before */
 #define SV_PORT_CUTTER 0x80 /* with SV_PORT_LIMITER: what comes out of the cutter, as what comes out of the limiter */
+#define SV_PORT_CLOSED 0x1000000 /* a port's vni: between two networks */
 #define SV_PORT_SHARED 0x100 /* with SV_PORT_LIMITER: a device of the host's own, where all is another's that has no number of ours */
 
 #define SV_PORT_OWN_MAC 0x20 /* of a strict port: and what comes from another MAC address than `mac` */

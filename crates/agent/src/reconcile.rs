@@ -288,8 +288,8 @@ impl Agent {
         let closed =
             of_moved.filter_map(|(key, row)| Some((key.clone(), Port::from_bytes(row)?.closed().as_bytes().to_vec())));
         self.tables.ports.upsert(have, &closed.collect(), &mut Changes::default())?;
-        let live = |key: &LimiterKey| self.edge.limiter(key).ok().flatten();
-        let emptied = limits::empty(limited, moved, live).map_err(|e| e.to_string());
+        let had = self.tables.limiters().map(Table::noted).transpose()?.unwrap_or_default();
+        let emptied = limits::empty(limited, moved, &had).map_err(|e| e.to_string());
         let forgotten = self.edge.forget_fast(moved).map(drop).map_err(|e| e.to_string());
         for why in [emptied, forgotten].into_iter().filter_map(std::result::Result::err) {
             problems.push(format!("what waited for a port when it moved to another network may arrive: {why}"));

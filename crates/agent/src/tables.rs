@@ -35,6 +35,15 @@ impl Table {
         Ok(rows)
     }
 
+    /// The same, with what the data path notes in them.
+    pub(super) fn noted(&self) -> Result<Rows> {
+        let mut rows = Rows::new();
+        walk::for_each(&self.map, |key, value| {
+            rows.insert(key.to_vec(), value.to_vec());
+        })?;
+        Ok(rows)
+    }
+
     /// Those of `of`, without a look at the others.
     pub(super) fn rows_of(&self, of: &Rows) -> Result<Rows> {
         let mut rows = Rows::new();

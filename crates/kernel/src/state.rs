@@ -99,6 +99,8 @@ pub const RETURN: u32 = 1 << 31;
 pub const PORT_CUTTER: u32 = 128;
 /// With [`PORT_LIMITER`]: a device of the host's own. What has no number ([`RETURN`]) there is another's.
 pub const PORT_SHARED: u32 = 256;
+/// [`Port::vni`] of a port that is between two networks: no number of 24 bits.
+pub const PORT_CLOSED: u32 = 1 << 24;
 pub const ROUTE_LOCAL: u32 = 1;
 pub const ROUTE_PEER: u32 = 2;
 /// The highest version of docs/wire.md that is spoken to a peer: plain VXLAN.
@@ -182,10 +184,10 @@ impl Port {
         Port { share: u32::from(weight) << 16 | u32::from(number), ..self }
     }
 
-    /// In no network: no number of 24 bits is this one. Nothing reaches its guest, and what it sends goes nowhere.
+    /// In no network ([`PORT_CLOSED`]): nothing reaches its guest, and what it sends is dropped.
     #[must_use]
     pub fn closed(self) -> Port {
-        Port { vni: 1 << 24, flags: self.flags & !PORT_LEARN, ..self }
+        Port { vni: PORT_CLOSED, ..self }
     }
 
     /// The number of its row among the shares.

@@ -2,14 +2,13 @@
 
 use super::limited::Limited;
 use super::qdiscs::add_fq;
-use super::wanted::Wanted;
 use crate::rows::Rows;
 use kernel::htb;
 use kernel::state::limiter::{Limiter, LimiterKey};
 use kernel::state::{Plain, Port};
 use std::collections::BTreeSet;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Ports whose row changes their network.
 pub(crate) fn moved(have: &Rows, want: &Rows) -> BTreeSet<u32> {
@@ -18,60 +17,75 @@ pub(crate) fn moved(have: &Rows, want: &Rows) -> BTreeSet<u32> {
     moved.filter_map(|(key, _)| u32::from_bytes(key)).collect()
 }
 
-/// How long to wait for what cannot be dropped.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait for what cannot be dropped: departure times are a second ahead at most, and one segment's time.
+const PATIENCE: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(5);
 
-/// Drops what waits there, both ways. What waits in a queue that somebody else has put into a class is not ours to drop, and what a
-/// guest has sent is with everybody's where departure times hold it: that leaves by itself, and this waits for it, for [`PATIENCE`] at
-/// most. `live`: the row as the data path has it.
-pub(crate) fn empty(
-    limited: &Limited,
-    moved: &BTreeSet<u32>,
-    live: impl Fn(&LimiterKey) -> Option<Limiter>,
-) -> io::Result<()> {
-    let here: Vec<(&Wanted, Limiter)> = limited
-        .wanted
-        .iter()
-        .filter(|w| moved.contains(&w.key.ifindex))
-        .filter_map(|w| Some((w, limited.rows.get(w.key.as_bytes()).and_then(|row| Limiter::from_bytes(row))?)))
-        .collect();
-    if here.is_empty() {
+/// Drops what waits there, both ways: by the limits as they are to be, and as they were (`had`, rows as the data path has them), for those may
+/// go or move with the port. What waits in a queue that somebody else has put into a class is not ours to drop, and what a guest has sent is
+/// with everybody's where departure times hold it: that leaves by itself, in the order of arrival, and this waits for it, for [`PATIENCE`]
+/// at most.
+///
+/// # Errors
+/// The first: the rest is emptied all the same.
+pub(crate) fn empty(limited: &Limited, moved: &BTreeSet<u32>, had: &Rows) -> io::Result<()> {
+    let of_moved = |rows: &Rows| -> Vec<(LimiterKey, Limiter)> {
+        let rows = rows.iter().filter_map(|(key, row)| Some((LimiterKey::from_bytes(key)?, Limiter::from_bytes(row)?)));
+        rows.filter(|(key, _)| moved.contains(&key.ifindex)).collect()
+    };
+    let (had, wanted) = (of_moved(had), of_moved(&limited.rows));
+    if had.is_empty() && wanted.is_empty() {
         return Ok(());
     }
     let qdiscs = htb::qdiscs()?;
-    let (mut others, mut scheduled) = (Vec::new(), Vec::new());
-    for (w, row) in here {
-        for class in [row.class, row.first].into_iter().filter(|class| *class != 0) {
-            if is_anothers(row.device, class, &qdiscs) {
-                others.extend(
-                    found(row.device, class)?.map(|now| (row.device, now.class.id, now.sent_bytes + now.backlog)),
-                );
-            } else {
-                htb::empty_queue(row.device, class, w.queue_bytes())?;
-            }
+    let classes: BTreeSet<(u32, u32)> = had
+        .iter()
+        .chain(&wanted)
+        .flat_map(|(_, row)| [(row.device, row.class), (row.device, row.first)])
+        .filter(|(_, class)| *class != 0)
+        .collect();
+    let (mut others, mut failed) = (Vec::new(), None);
+    for (device, class) in classes {
+        if let Err(e) = empty_class(device, class, &qdiscs, &mut others) {
+            failed.get_or_insert(e);
         }
-        if row.class == 0 && row.device == w.key.ifindex {
-            htb::remove_root(row.device)?;
-            add_fq(row.device)?;
-        } else if row.class == 0 {
-            scheduled.extend(live(&w.key).map(|row| row.next_ns));
+    }
+    let fq_of_ports: BTreeSet<u32> = wanted
+        .iter()
+        .filter(|(key, row)| row.class == 0 && row.device == key.ifindex)
+        .map(|(_, row)| row.device)
+        .collect();
+    for device in fq_of_ports {
+        if let Err(e) = htb::remove_root(device).and_then(|()| add_fq(device)) {
+            failed.get_or_insert(e);
         }
     }
     // Guests go on sending: what counts is what waited when this began.
-    let (end, last) = (Instant::now() + PATIENCE, scheduled.into_iter().max().unwrap_or(0));
+    let scheduled = had.iter().filter(|(key, row)| row.class == 0 && ![0, key.ifindex].contains(&row.device));
+    let last = scheduled.map(|(_, row)| row.next_ns).max().map_or(0, |ns| ns + STEP.as_nanos() as u64);
+    let end = kernel::monotonic_ns() + PATIENCE.as_nanos() as u64;
     while kernel::monotonic_ns() < last || wait_there(&others)? {
-        if Instant::now() >= end {
-            return Err(io::Error::other(format!("it was not sent within {} s", PATIENCE.as_secs())));
+        if kernel::monotonic_ns() >= end {
+            failed.get_or_insert_with(|| io::Error::other(format!("it was not sent within {} s", PATIENCE.as_secs())));
+            break;
         }
         std::thread::sleep(STEP);
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
-fn is_anothers(device: u32, class: u32, qdiscs: &[htb::Qdisc]) -> bool {
+/// `others`: classes with queues of somebody else's, and how many bytes they will have sent when what waits now is gone.
+fn empty_class(device: u32, class: u32, qdiscs: &[htb::Qdisc], others: &mut Vec<(u32, u32, u64)>) -> io::Result<()> {
     let there = qdiscs.iter().find(|q| q.ifindex == device && q.parent == class && q.handle != 0);
-    !there.is_none_or(htb::Qdisc::is_our_queue)
+    match there {
+        Some(ours) if ours.is_our_queue() => htb::empty_queue(device, class, ours.limit),
+        Some(_) => {
+            others.extend(found(device, class)?.map(|now| (device, class, now.sent_bytes + now.backlog)));
+            Ok(())
+        }
+        // It has just been made, or is gone.
+        None => Ok(()),
+    }
 }
 
 fn found(device: u32, class: u32) -> io::Result<Option<htb::Found>> {

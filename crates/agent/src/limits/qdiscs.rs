@@ -129,10 +129,11 @@ pub(super) fn set_root(
     match qdiscs.iter().find(|q| q.ifindex == device && q.is_ours()) {
         Some(ours) if ours.kind == kind => return Ok(()),
         Some(_) => htb::remove_root(device)?,
-        None => match qdiscs.iter().find(|q| q.ifindex == device && q.is_set_to_none()) {
-            Some(none) => htb::remove_root_of(device, none.handle)?,
-            None => {}
-        },
+        None => {
+            if let Some(none) = qdiscs.iter().find(|q| q.ifindex == device && q.is_set_to_none()) {
+                htb::remove_root_of(device, none.handle)?;
+            }
+        }
     }
     add(device)
 }

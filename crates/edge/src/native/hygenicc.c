@@ -9,6 +9,7 @@
 u32 sv_edge_hyg_tick(struct sv_hyg_bucket *b, u32 n, struct sv_hyg_uplink *u, const struct sv_hyg_conf *c, u64 now);
 int sv_edge_hyg_schedule(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 backlog, u64 bytes, u64 now, u64 *at);
 void sv_edge_hyg_set_rate(struct sv_hyg_bucket *b, const struct sv_hyg_uplink *u, const struct sv_hyg_conf *c, u64 now);
+int sv_edge_hyg_rests(const struct sv_hyg_bucket *b, const struct sv_hyg_uplink *u, const struct sv_hyg_conf *c);
 u16 sv_edge_hyg_asks(struct sv_hyg_pair *q);
 void sv_edge_hyg_hear(struct sv_hyg *h, u16 count, u64 now);
 u64 sv_edge_hyg_bytes(const struct sv_packet *p);
@@ -37,6 +38,11 @@ int sv_edge_hyg_schedule(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u
 void sv_edge_hyg_set_rate(struct sv_hyg_bucket *b, const struct sv_hyg_uplink *u, const struct sv_hyg_conf *c, u64 now)
 {
 	sv_hyg_set_rate(b, u, c, now);
+}
+
+int sv_edge_hyg_rests(const struct sv_hyg_bucket *b, const struct sv_hyg_uplink *u, const struct sv_hyg_conf *c)
+{
+	return sv_hyg_rests(b, u, c);
 }
 
 u16 sv_edge_hyg_asks(struct sv_hyg_pair *q)

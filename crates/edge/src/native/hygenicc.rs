@@ -136,6 +136,8 @@ extern "C" {
     #[cfg(test)]
     fn sv_edge_hyg_set_rate(b: *mut Bucket, u: *const Uplink, c: *const HygConf, now: u64);
     #[cfg(test)]
+    fn sv_edge_hyg_rests(b: *const Bucket, u: *const Uplink, c: *const HygConf) -> c_int;
+    #[cfg(test)]
     fn sv_edge_hyg_asks(q: *mut Pair) -> u16;
     fn sv_edge_hyg_hear(h: *mut Hyg<'_>, count: u16, now: u64);
     fn sv_edge_hold(h: *mut Hyg<'_>, bytes: u64, now: u64) -> u32;
@@ -244,6 +246,13 @@ pub(crate) fn tick(buckets: &mut [Bucket], uplink: &mut Uplink, conf: &HygConf, 
 pub(crate) fn set_rate(b: &mut Bucket, uplink: &Uplink, conf: &HygConf, now: Time) {
     // SAFETY: as in `Hyg::hold`.
     unsafe { sv_edge_hyg_set_rate(b, uplink, conf, now.as_ns()) }
+}
+
+/// `sv_hyg_rests`
+#[cfg(test)]
+pub(crate) fn rests(b: &Bucket, uplink: &Uplink, conf: &HygConf) -> bool {
+    // SAFETY: as in `Hyg::hold`; C writes nothing.
+    unsafe { sv_edge_hyg_rests(b, uplink, conf) != 0 }
 }
 
 /// `sv_hyg_schedule`: when a segment may leave, ns; `None` if it is dropped.

@@ -42,7 +42,7 @@ pub(crate) use vcc::{CLASS_OBSERVE, CLASS_OFF, CLASS_POLICE, CONF_DUPACKS, CONF_
 pub(crate) use vcc::{LAW_CUBIC, LAW_DCTCP, LAW_NONE, LAW_RENO, MAX_CLASSES, MAX_RULES};
 
 #[cfg(test)]
-pub(crate) use hygenicc::{schedule as hyg_schedule, set_rate as hyg_set_rate};
+pub(crate) use hygenicc::{rests as hyg_rests, schedule as hyg_schedule, set_rate as hyg_set_rate};
 #[cfg(test)]
 use limiter::{
     sv_edge_limit_bytes, sv_edge_limit_sample, sv_edge_pacer_admit, sv_edge_pacer_backlog, sv_edge_pacer_take,

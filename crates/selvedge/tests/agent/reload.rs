@@ -1,6 +1,7 @@
 //! What a reload changes while packets pass.
 #![cfg(feature = "kernel")]
 
+use super::limits::{limit, number};
 use super::world::{eventually, ip, World, NAMED};
 use super::WAIT;
 use kernel::{monotonic_ns, KernelEdge, Options};
@@ -332,9 +333,15 @@ fn what_waits_in_a_limit_does_not_follow_its_port_to_another_network() {
 /// The same for what the port has sent: it would come out of the limit's queue in the other network, where its address has a guest, too.
 #[test]
 fn what_a_port_sent_does_not_follow_it_to_another_network() {
-    // As the agent makes it; another's queue in the class; departure times.
-    let put = "tc qdisc replace dev svlimit0 parent 5e1f:1000 handle 77: bfifo limit 100000";
-    for (name, pacing, put) in [("me", "htb", None), ("mo", "htb", Some(put)), ("md", "departure", None)] {
+    // As the agent makes it, and with the limit gone in the same reload; another's queue in the class; departure times.
+    let put = "tc qdisc replace dev svlimit0 parent 5e1f:1000 handle 77: bfifo limit 300000";
+    let cases = [
+        ("me", "htb", None, true),
+        ("mg", "htb", None, false),
+        ("mo", "htb", Some(put), true),
+        ("md", "departure", None, true),
+    ];
+    for (name, pacing, put, stays) in cases {
         if pacing == "departure" && kernel::htb::has_fq() != Some(true) {
             println!("skipped: this kernel has no fq for departure times");
             continue;
@@ -342,37 +349,41 @@ fn what_a_port_sent_does_not_follow_it_to_another_network() {
         let Some(mut world) = World::new(name) else { return };
         add_others(&world);
         let other = "\n[[port]]\nnetwork = 8\ninterface = \"lxc3\"\naddresses = [\"10.7.1.3\", \"fd07:1::3\"]";
-        let limit = format!("egress_rate = \"2Mbps\"\n{other}\n\n[limits]\npacing = \"{pacing}\"");
-        let configured = |world: &World, network| configure(world, network, &limit);
-        configured(&world, 7);
+        let configured = |world: &World, network, limited| {
+            let limit = if limited { "egress_rate = \"2Mbps\"" } else { "" };
+            configure(world, network, &format!("{limit}\n{other}\n\n[limits]\npacing = \"{pacing}\""));
+        };
+        configured(&world, 7, true);
         world.start(0, &[]);
-        if let Some(put) = put {
-            world.succeed(&world.host(0), put);
-        }
         let (port, edge) = opened(&world);
         let mut sink = world.spawn(&world.guest(3), "udp-sink 10.7.1.3:9 0");
         let namespace = |process: String| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
         eventually("the sink enters its guest", || namespace(sink.id().to_string()) != namespace("self".into()));
         for _ in 0..3 {
+            if let Some(put) = put {
+                world.succeed(&world.host(0), put);
+            }
+            let waits = || number(&limit(&world, "lxc0", "egress"), "backlog_bytes");
             let before = delivered(sink.id());
-            let mut flood = world.spawn(&world.guest(0), "udp-flood 10.7.1.3:9 0");
-            std::thread::sleep(Duration::from_millis(300));
-            // Its last segments wait in the queue: what arrives in network 8 was sent in network 7.
+            configured(&world, 8, stays);
+            let mut flood = world.spawn(&world.guest(0), "udp-pour 10.7.1.3:9 20");
+            eventually("something waits", || waits() > 40_000.0);
+            // What arrives in network 8 was sent in network 7.
             let _ = flood.kill();
             let _ = flood.wait();
-            configured(&world, 8);
+            assert!(waits() > 0.0, "{name}: nothing waits any more");
             reload(&world, &edge, port, [7, 8], || {});
             std::thread::sleep(Duration::from_millis(300));
             assert_eq!(delivered(sink.id()), before, "{name}: packets that guest 0 sent in network 7");
-            configured(&world, 7);
+            let problems = world.ask(0, &["status"])["problems"].to_string();
+            assert!(!problems.contains("may arrive"), "{name}: {problems}");
+            configured(&world, 7, true);
             assert!(world.ctl(0, &["reload"]).status.success());
         }
-        let problems = world.ask(0, &["status"])["problems"].to_string();
-        assert!(!problems.contains("may arrive"), "{name}: {problems}");
         // The sink would have seen them.
-        configured(&world, 8);
+        configured(&world, 8, true);
         assert!(world.ctl(0, &["reload"]).status.success());
-        let mut flood = world.spawn(&world.guest(0), "udp-flood 10.7.1.3:9 0");
+        let mut flood = world.spawn(&world.guest(0), "udp-pour 10.7.1.3:9 20");
         eventually("datagrams of network 8 arrive", || delivered(sink.id()) > 10);
         for child in [&mut sink, &mut flood] {
             let _ = child.kill();

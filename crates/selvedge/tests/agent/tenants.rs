@@ -167,8 +167,9 @@ fn together(name: &str, hold: &str, plain: bool) {
             let [tcp, _] = rates(world, 3);
             let seen = format!("share {share}, limit {limit}, congestion control {congestion}: {tcp:.1} Mb/s");
             println!("{hold}, plain {plain}, {seen}");
-            // What a share drops leaves tokens for 250 ms, which may be used up in these three seconds.
-            let kept = if waits { 1.0 } else { 1.0 + 0.25 / 3.0 };
+            // What a share drops leaves tokens for 250 ms, which may be used up in these three seconds; where segments wait, 200 KB of them and a
+            // bucket of 80 KB.
+            let kept = if waits { 1.03 } else { 1.0 + 0.25 / 3.0 };
             // A limit counts 1464 bytes of a packet, and lets 64 KB go at once.
             let most = match (share, limit) {
                 (_, true) => 9.9,

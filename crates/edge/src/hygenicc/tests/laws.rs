@@ -2,7 +2,8 @@
 
 use crate::hygenicc::{Config, Law};
 use crate::native::{
-    hyg_bytes, hyg_schedule, hyg_set_rate, hyg_tick, refuses, Bucket, Hyg, HygConf, HygPair, Part, Uplink, HYG_ONE,
+    hyg_bytes, hyg_rests, hyg_schedule, hyg_set_rate, hyg_tick, refuses, Bucket, Hyg, HygConf, HygPair, Part, Uplink,
+    HYG_ONE,
 };
 use proptest::prelude::*;
 use units::{BitRate, Time};
@@ -432,6 +433,30 @@ proptest! {
         let mut b = Bucket { level, filled: 1 << 40, fair, rate, ..Bucket::default() };
         hyg_schedule(&mut b, &c, 0, 0, (1 << 40) + gone);
         prop_assert_eq!(u128::from(b.level), full.min(u128::from(level) + u128::from(gone) * u128::from(rate)));
+    }
+
+    /// A guest that is left out at an interval's end stands as if it had not been.
+    #[test]
+    fn who_rests_is_as_if_its_rate_were_set(
+        law in prop_oneof![Just(Law::Aiad), Just(Law::Alpha)], weight in 1u32..4, others in 0u64..4, below in 0u64..3, marks in 0u32..2,
+        alpha in 0u32..2, level in 0u64..1 << 46, gaps in (1u64..10_000_000, 1u64..10_000_000),
+    ) {
+        let c = config(law).conf();
+        let uplink = Uplink { weights: u64::from(weight) + others };
+        let fair = if others == 0 { c.uplink } else { c.uplink * u64::from(weight) / uplink.weights };
+        let now = 1u64 << 40;
+        let b = Bucket {
+            level, filled: now, heard: now, last: now, rate: fair - below.min(1), fair, marks, alpha, weight, active: 1, ..Bucket::default()
+        };
+        prop_assert_eq!(hyg_rests(&b, &uplink, &c), below == 0 && marks == 0 && alpha == 0);
+        if hyg_rests(&b, &uplink, &c) {
+            let (mut set, mut left) = (b, b);
+            hyg_set_rate(&mut set, &uplink, &c, Time::from_ns(now + gaps.0));
+            for bucket in [&mut set, &mut left] {
+                hyg_schedule(bucket, &c, 0, 0, now + gaps.0 + gaps.1);
+            }
+            prop_assert_eq!(format!("{set:?}"), format!("{left:?}"));
+        }
     }
 
     /// Whatever the guest sends, what leaves in any time is a bucket and what the rate gives in that time; in the order of arrival, and
