@@ -5,7 +5,7 @@ use super::qdiscs::add_fq;
 use crate::rows::Rows;
 use kernel::htb;
 use kernel::state::limiter::{Limiter, LimiterKey};
-use kernel::state::{Plain, Port};
+use kernel::state::{Plain, Port, RETURN};
 use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use std::time::Duration;
 pub(crate) fn moved(have: &Rows, want: &Rows) -> BTreeSet<u32> {
     let network = |row: &[u8]| Port::from_bytes(row).map(|port| port.vni);
     let moved = want.iter().filter(|(key, row)| have.get(*key).is_some_and(|old| network(old) != network(row)));
-    moved.filter_map(|(key, _)| u32::from_bytes(key)).collect()
+    // What stands for a network in rows of ways back (`RETURN`) is an interface.
+    moved.filter_map(|(key, _)| u32::from_bytes(key)).filter(|ifindex| ifindex & RETURN == 0).collect()
 }
 
 /// How long to wait for what cannot be dropped: departure times are a second ahead at most, and one segment's time.
@@ -110,8 +111,10 @@ mod tests {
     fn only_another_network_is_a_move() {
         let row = |vni, mtu| Port { vni, mtu, ..Port::default() }.as_bytes().to_vec();
         let key = |ifindex: u32| ifindex.as_bytes().to_vec();
-        let have = Rows::from([(key(1), row(7, 0)), (key(2), row(7, 0)), (key(3), row(7, 0))]);
-        let want = Rows::from([(key(1), row(8, 0)), (key(2), row(7, 1500)), (key(4), row(8, 0))]);
+        let back = RETURN | 1;
+        let have = Rows::from([(key(1), row(7, 0)), (key(2), row(7, 0)), (key(3), row(7, 0)), (key(back), row(5, 0))]);
+        let want =
+            Rows::from([(key(1), row(8, 0)), (key(2), row(7, 1500)), (key(4), row(8, 0)), (key(back), row(6, 0))]);
         assert_eq!(moved(&have, &want), BTreeSet::from([1]));
     }
 }
