@@ -45,15 +45,6 @@ SV_FN u32 sv_mul_div32(u32 a, u32 b, u32 c)
 }
 
 /*
- * x / 1000. BPF has no multiplication whose upper half could stand for a division, as compilers use it elsewhere, and a division
- * of 64 bits takes longer than all the rest. The product is exact: 274877907 / 2^35 is above 1/125 by less than 1 / (125 * 2^32).
- */
-SV_FN u64 sv_div1000(u64 x)
-{
-	return x >> 35 ? x / 1000 : (x >> 3) * 274877907u >> 35;
-}
-
-/*
  * index & mask, as an instruction that the BPF verifier sees. Where clang can prove a mask redundant it drops it, but the
  * verifier does not follow such proofs through a remainder.
  */

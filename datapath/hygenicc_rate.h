@@ -10,6 +10,7 @@
 #include "packet.h"
 
 #define SV_HYG_FAST 100u  /* of the uplink, by which a rate grows after a quiet time: 1/100 */
+#define SV_HYG_SLOW 1000u /* by which it grows otherwise, and by which each mark lowers it: 1/1000 */
 
 #define SV_HYG_SECOND 1000000000ull /* ns */
 #define SV_HYG_NEVER (~0ull)
@@ -151,19 +152,13 @@ SV_FN int sv_hyg_sends(struct sv_hyg_part *s, const struct sv_hyg_conf *c, u32 t
 SV_FN u64 sv_hyg_full(const struct sv_hyg_bucket *b, const struct sv_hyg_conf *c)
 {
 	u64 ns = c->interval < SV_HYG_SECOND ? c->interval : SV_HYG_SECOND;
-	u64 one = sv_div1000(sv_div1000(b->fair) * sv_div1000(ns)), bytes = one * c->bursts;
+	u64 one = b->fair / 1000 * (ns / 1000) / 1000, bytes = one * c->bursts;
 
 	if (bytes > one && bytes > SV_HYG_MAX_BURST)
 		bytes = one > SV_HYG_MAX_BURST ? one : SV_HYG_MAX_BURST;
 	if (bytes < c->depth)
 		bytes = c->depth;
 	return (bytes < SV_HYG_MAX_BYTES ? bytes : SV_HYG_MAX_BYTES) * SV_HYG_SECOND;
-}
-
-/* Does `rate` bring more than `room`, in bytes * 10^9, within `ns`? The product of what is usual (a second, 137 Gb/s) needs no division. */
-SV_FN int sv_hyg_brings(u64 rate, u64 ns, u64 room)
-{
-	return ns >> 30 || rate >> 34 ? rate && ns > room / rate : ns * rate > room;
 }
 
 SV_FN void sv_hyg_refill(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 now)
@@ -174,7 +169,7 @@ SV_FN void sv_hyg_refill(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u
 		return;
 	gone = now - b->filled;
 	b->filled = now;
-	if (b->level >= full || sv_hyg_brings(b->rate, gone, full - b->level))
+	if (b->level >= full || (b->rate && gone > (full - b->level) / b->rate))
 		b->level = full;
 	else
 		b->level += gone * b->rate;
@@ -291,20 +286,14 @@ SV_FN int sv_hyg_schedule(struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, 
 	return 1;
 }
 
-/* By which a rate grows when the time was not quiet, and by which each mark lowers it: 1/1000 of the uplink. */
-SV_FN u64 sv_hyg_step(const struct sv_hyg_conf *c)
-{
-	return sv_div1000(c->uplink);
-}
-
 /* Section 4.1, Algorithm 1 lines 29 to 39. */
 SV_FN u64 sv_hyg_aiad(const struct sv_hyg_bucket *b, const struct sv_hyg_conf *c, u64 now)
 {
-	u64 step = sv_hyg_step(c), cut = step * b->marks;
+	u64 cut = c->uplink / SV_HYG_SLOW * b->marks;
 
 	if (b->marks)
 		return b->rate > cut ? b->rate - cut : 0;
-	return b->rate + (sv_hyg_since(b->heard, now) >= c->quiet ? c->uplink / SV_HYG_FAST : step);
+	return b->rate + c->uplink / (sv_hyg_since(b->heard, now) >= c->quiet ? SV_HYG_FAST : SV_HYG_SLOW);
 }
 
 /* Listing 2. */
