@@ -98,17 +98,17 @@ SV_FN void sv_forget(void)
 
 /*
  * The same for a number that is not in memory: the verifier knows nothing more of it. It follows what is spilled to the stack at
- * multiples of eight, hence the odd places.
+ * multiples of eight, hence the odd places; that all of `copy` is named keeps the compiler from putting the number elsewhere.
  */
 SV_FN u32 sv_forget32(u32 value)
 {
 #ifdef __bpf__
 	struct {
-		u32 even;
-		volatile u32 odd;
+		u32 even, odd;
 	} __attribute__((aligned(8))) copy;
 
 	copy.odd = value;
+	asm volatile("" : "+m"(copy));
 	return copy.odd;
 #else
 	return value;
@@ -123,15 +123,24 @@ SV_FN u32 sv_forget8(u32 value)
 {
 #ifdef __bpf__
 	struct {
-		u8 even;
-		volatile u8 odd;
-	} __attribute__((aligned(2))) copy;
+		u8 even, odd, rest[6];
+	} __attribute__((aligned(8))) copy;
 
 	copy.odd = (u8)value;
+	asm volatile("" : "+m"(copy));
 	return copy.odd;
 #else
 	return value;
 #endif
+}
+
+/* The same value apart from the original: what the BPF verifier learns of the one, by branches, it does not hold of the other. */
+SV_FN u64 sv_apart64(u64 value)
+{
+#ifdef __bpf__
+	asm volatile("%0 ^= 0" : "+r"(value));
+#endif
+	return value;
 }
 
 #endif

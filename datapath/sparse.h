@@ -173,7 +173,7 @@ SV_FN u32 sv_sparse_set(u32 hash)
 /* Which of its set's places a flow has, or gets. */
 SV_FN u32 sv_sparse_find(const struct sv_sparse *s, struct sv_sparse_flow *set, u16 tag, u64 rate, u64 share, u32 queued, u64 now)
 {
-	u32 i, home = tag & (SV_SPARSE_WAYS - 1), oldest = SV_SPARSE_WAYS;
+	u32 i, home = tag & (SV_SPARSE_WAYS - 1), oldest = sv_forget8(SV_SPARSE_WAYS);
 	u64 since = now > SV_SPARSE_IDLE_NS ? now - SV_SPARSE_IDLE_NS : 0;
 	struct sv_sparse_flow none = { .tag = tag };
 
@@ -187,16 +187,17 @@ SV_FN u32 sv_sparse_find(const struct sv_sparse *s, struct sv_sparse_flow *set, 
 		return home;
 	for (i = 0; i < SV_SPARSE_WAYS; i++) {
 		struct sv_sparse_flow *f = &set[i];
+		u64 then = sv_apart64(now);
 
-		if (sv_forget8((u32)sv_sparse_waits(s, f, queued, now)))
+		if (sv_forget8((u32)sv_sparse_waits(s, f, queued, then)))
 			continue;
-		if (!sv_forget32(sv_sparse_owes(f, rate, share, !(f->flags & SV_SPARSE_LARGE), now))) {
+		if (!sv_forget32(sv_sparse_owes(f, sv_apart64(rate), sv_apart64(share), !(f->flags & SV_SPARSE_LARGE), then))) {
 			*f = none;
 			return i;
 		}
 		if (f->at < since) {
 			since = f->at;
-			oldest = i;
+			oldest = sv_forget8(i);
 		}
 	}
 	sv_forget();

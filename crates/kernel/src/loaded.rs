@@ -48,7 +48,7 @@ pub use role::Role;
 pub use sweep::{Sweep, Swept};
 pub use tenants::MAX_PAIRS;
 pub use tick::Ticked;
-pub use trial::{try_edge, try_fastlane, try_laws, try_limits_without_laws};
+pub use trial::{try_edge, try_fastlane, try_laws, try_limits_without_laws, Taken};
 
 /// What [`KernelEdge::open`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

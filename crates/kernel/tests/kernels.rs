@@ -5,7 +5,7 @@
 mod clang;
 mod fabric;
 
-use kernel::{try_edge, try_fastlane, try_laws, try_limits_without_laws};
+use kernel::{try_edge, try_fastlane, try_laws, try_limits_without_laws, Taken};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -24,12 +24,22 @@ fn every_program_loads() {
         eprintln!("skipped: {why}");
         return;
     }
-    try_edge(None).unwrap();
-    try_laws(None).unwrap();
-    try_limits_without_laws(None).unwrap();
+    let mut taken = [try_edge(None), try_laws(None), try_limits_without_laws(None)].map(Result::unwrap).concat();
     match older("fastlane") {
-        None => try_fastlane(None).unwrap(),
+        None => taken.extend(try_fastlane(None).unwrap()),
         Some(why) => eprintln!("skipped in part: {why}"),
+    }
+    assert!(taken.iter().any(|one| one.program == "selvedge_limit_guest"), "{taken:?}");
+    assert_room("this build", &taken);
+}
+
+/// The verifier takes a million instructions, and time for each: what else decides how long an agent's start takes.
+const MOST: u32 = 400_000;
+
+fn assert_room(built: &str, taken: &[Taken]) {
+    for Taken { program, instructions } in taken {
+        println!("{built}: {program} has the verifier follow {instructions} instructions");
+        assert!((1..MOST).contains(instructions), "{built}: {program} has the verifier follow {instructions} instructions");
     }
 }
 
@@ -42,11 +52,11 @@ fn older(name: &str) -> Option<String> {
     }
 }
 
-/// Loads one of [`clang::OBJECTS`]; pinned nowhere, attached to nothing.
-fn load(name: &str, object: &[u8]) -> Result<(), String> {
+/// Loads one of [`clang::OBJECTS`]; pinned nowhere, attached to nothing. What that took is told of those that agents load.
+fn load(name: &str, object: &[u8]) -> Result<Vec<Taken>, String> {
     let plainly = |object: &[u8]| {
         let open = libbpf_rs::ObjectBuilder::default().open_memory(object);
-        open.and_then(libbpf_rs::OpenObject::load).map(drop).map_err(|e| e.to_string())
+        open.and_then(libbpf_rs::OpenObject::load).map(|_| Vec::new()).map_err(|e| e.to_string())
     };
     match name {
         "edge" => try_edge(Some(object)),
@@ -125,7 +135,10 @@ fn what_each_clang_builds_loads() {
         for (name, object) in all {
             let object = object.unwrap_or_else(|| panic!("{clang} has built no {name}"));
             match older(name) {
-                None => load(name, &object).unwrap_or_else(|why| panic!("{clang} {name}: {why}")),
+                None => {
+                    let taken = load(name, &object).unwrap_or_else(|why| panic!("{clang} {name}: {why}"));
+                    assert_room(&clang, &taken);
+                }
                 Some(why) => {
                     println!("{clang} {name}: {why}");
                     continue;

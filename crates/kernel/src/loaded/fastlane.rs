@@ -94,12 +94,12 @@ fn read(object: &[u8]) -> Result<OpenObject> {
 
 /// All programs, with nothing to hear of.
 #[cfg(fastlane_object)]
-pub(super) fn try_load(object: Option<&[u8]>, rows: u32) -> Result<()> {
+pub(super) fn try_load(object: Option<&[u8]>, rows: u32) -> Result<Object> {
     let mut open = read(object.unwrap_or(OBJECT))?;
     for mut map in open.maps_mut().filter(|map| map.name() == "fast") {
         map.set_max_entries(rows).map_err(|e| Error::Bpf("size the table of FastLane", e))?;
     }
-    super::refusal::load(open, "load the programs of FastLane").map(drop)
+    super::refusal::load(open, "load the programs of FastLane")
 }
 
 impl KernelEdge {

@@ -76,28 +76,28 @@ fn lawless_kernel() -> Option<String> {
     (!crate::htb::load()).then(|| HTB.missing.to_owned())
 }
 
-/// Loads the programs without laws, and drops them.
+/// Loads the programs without laws, pinned nowhere.
 ///
 /// # Errors
 /// Why there are no limits here.
 #[cfg(limits_object)]
-pub(super) fn try_load_plain(object: Option<&[u8]>, max_flows: u32) -> Result<()> {
+pub(super) fn try_load_plain(object: Option<&[u8]>, max_flows: u32) -> Result<Object> {
     let open = open_object(object.unwrap_or(PLAIN_OBJECT), max_flows, false, None)?;
-    super::refusal::load(open, "load the programs of limits without laws").map(drop)
+    super::refusal::load(open, "load the programs of limits without laws")
 }
 
-/// Loads the programs with laws, and drops them.
+/// Loads the programs with laws, pinned nowhere.
 ///
 /// # Errors
 /// Why limits have no laws here.
 #[cfg(limits_object)]
-pub(super) fn try_load(object: Option<&[u8]>, max_flows: u32) -> Result<()> {
+pub(super) fn try_load(object: Option<&[u8]>, max_flows: u32) -> Result<Object> {
     if let Some(why) = lawless_kernel() {
         return Err(Error::Lawless(why));
     }
     let types = htb_types(true);
     let open = open_object(object.unwrap_or(OBJECT), max_flows, true, types.as_ref())?;
-    super::refusal::load(open, "load the programs of limits").map(drop)
+    super::refusal::load(open, "load the programs of limits")
 }
 
 #[derive(Debug)]

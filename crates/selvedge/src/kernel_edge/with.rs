@@ -20,7 +20,7 @@ pub fn available() -> Result<(), String> {
 /// # Errors
 /// What the kernel refuses.
 pub fn try_edge() -> Result<(), String> {
-    kernel::try_edge(None).map_err(|e| e.to_string())
+    kernel::try_edge(None).map(drop).map_err(|e| e.to_string())
 }
 
 /// As [`try_edge`], the programs of rate limits.
@@ -28,7 +28,7 @@ pub fn try_edge() -> Result<(), String> {
 /// # Errors
 /// As [`try_edge`].
 pub fn try_laws() -> Result<(), String> {
-    kernel::try_laws(None).map_err(|e| e.to_string())
+    kernel::try_laws(None).map(drop).map_err(|e| e.to_string())
 }
 
 /// As [`try_edge`], the programs of FastLane, which needs reasons of what queues drop.
@@ -36,7 +36,7 @@ pub fn try_laws() -> Result<(), String> {
 /// # Errors
 /// As [`try_edge`].
 pub fn try_drops() -> Result<(), String> {
-    kernel::try_fastlane(None).map_err(|e| e.to_string())
+    kernel::try_fastlane(None).map(drop).map_err(|e| e.to_string())
 }
 
 /// DCTCP for hosts of a lab, registered with the kernel until this is dropped.
