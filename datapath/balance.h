@@ -68,10 +68,12 @@ struct sv_balance_wants {
 	u32 most;   /* the longest gap, where it follows the delays of paths, ns; 0: it does not */
 	u32 relay;  /* least time between two feedbacks to a peer on one path, and between two stamps, ticks */
 	u32 takes;  /* paths of a schedule: nothing is known of further ones; 0: all */
+	u32 clear;  /* where it answers: a path that had no feedback for longer is not congested, ticks */
 	u8 keeps;   /* states of paths, which hooks change: it needs the exact time of what is heard, too */
 	u8 offers;  /* SV_OFFERS_* */
 	u8 stamps;  /* packets are stamped for the delay of their path */
 	u8 answers; /* to marks on the outer header, by taking other paths: guests need not */
+	u8 hides;   /* where it answers: such marks from virtual congestion control, too, while a path is free */
 };
 
 /* A scheme has a case here if it wants anything. */
@@ -99,6 +101,8 @@ SV_FN struct sv_balance_wants sv_balance_wants(const struct sv_balance_conf *con
 		w.most = conf->clove.most;
 		w.stamps = w.most || conf->clove.signal == SV_CLOVE_SIGNAL_DELAY;
 		w.answers = conf->clove.signal == SV_CLOVE_SIGNAL_ECN;
+		w.clear = conf->clove.clear >> SV_PATH_SHIFT;
+		w.hides = conf->clove.masks == SV_CLOVE_MASKS_ALL;
 		break;
 	}
 	return w;
@@ -116,13 +120,10 @@ SV_FN int sv_balance_answers(const struct sv_balance_conf *conf)
 	return sv_balance_wants(conf).answers;
 }
 
-/*
- * Where sv_balance_answers: 0 if marks are kept from virtual congestion control, too, while a path is free. A number, not a condition:
- * what sv_ingress makes of it has no branches.
- */
+/* Where sv_balance_answers: 0 if marks are kept from virtual congestion control, too, while a path is free; else 1. */
 SV_FN u32 sv_balance_shows_law(const struct sv_balance_conf *conf)
 {
-	return conf->clove.masks ^ SV_CLOVE_MASKS_ALL;
+	return 1u ^ sv_balance_wants(conf).hides;
 }
 
 /* When the flow last had a segment, ticks: of schemes with flowlets. */
@@ -177,12 +178,6 @@ SV_FN u32 sv_balance_gap(const struct sv_balance_conf *conf, u32 gap, const stru
 	return paths->offer ? gap : sv_max32(gap, most);
 }
 
-/* Ticks without a mark after which a path gets back of its share, at least those after which it is free; 0: never. */
-SV_FN u32 sv_balance_recover(const struct sv_balance_conf *conf)
-{
-	return conf->clove.recover ? sv_max32(sv_max32(conf->clove.recover, conf->clove.clear) >> SV_PATH_SHIFT, 1) : 0;
-}
-
 /* Another scheme than before: the flow keeps its number and label until this one takes the next. */
 SV_FN void sv_balance_change(struct sv_balance *b, u8 scheme)
 {
@@ -229,7 +224,7 @@ SV_FN u16 sv_balance_offer(const struct sv_balance_conf *conf, const struct sv_p
 		return SV_OFFER_STAY;
 	switch (conf->scheme) {
 	case SV_BALANCE_CLOVE:
-		sv_clove_recover(paths->path, sv_clove_count(paths), sv_balance_recover(conf), tick);
+		sv_clove_recover(paths->path, sv_clove_count(paths), sv_clove_after(&conf->clove), tick);
 		return (u16)(sv_clove_next(paths->path, sv_clove_count(paths)) + 1);
 	case SV_BALANCE_CLOVE_INT:
 		return (u16)(sv_clove_least(paths->path, sv_clove_count(paths), sv_max32(conf->clove.clear >> SV_PATH_SHIFT, 1), tick) + 1);
@@ -338,7 +333,7 @@ SV_FN int sv_balance_path_congested(const struct sv_balance_conf *conf, const st
  */
 SV_FN int sv_balance_congested(const struct sv_balance_conf *conf, const struct sv_paths *paths, u64 now)
 {
-	return sv_clove_all_congested(paths->path, sv_clove_count(paths), conf->clove.clear >> SV_PATH_SHIFT, sv_path_tick(now));
+	return sv_clove_all_congested(paths->path, sv_clove_count(paths), sv_balance_wants(conf).clear, sv_path_tick(now));
 }
 
 /* Time passed for the paths to one destination. As above. */

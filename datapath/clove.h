@@ -49,6 +49,12 @@ struct sv_clove_conf {
 	u32 most;    /* ns. Clove-ECN: as in sv_flowlet_conf */
 };
 
+/* Ticks without a mark after which a path gets back of its share, at least those after which it is free; 0: never. */
+SV_FN u32 sv_clove_after(const struct sv_clove_conf *conf)
+{
+	return conf->recover ? sv_max32(sv_max32(conf->recover, conf->clear) >> SV_PATH_SHIFT, 1) : 0;
+}
+
 SV_FN u32 sv_clove_count(const struct sv_paths *paths)
 {
 	return sv_min32(paths->n, SV_CLOVE_PATHS);
