@@ -8,12 +8,15 @@
  * Behind the shim comes an IP packet between the guests, of a protocol that no guest's transport has. Its payload is the TCP header of the
  * first of the packets, as their sender wrote it, without options. Its window says how long ago they were dropped: edges' agents may be
  * late, and what the sender's guest has sent again since then is none of these packets.
+ *
+ * And what a switch between the edges tells: the notification of a packet that it has dropped in the tunnel.
  */
 #ifndef SV_DROPPED_H
 #define SV_DROPPED_H
 
 #include "encap.h"
 #include "packet.h"
+#include "parse.h"
 #include "shim.h"
 
 #define SV_DROPPED_PROTO 253 /* for experiments (RFC 3692), as counts of marks use it */
@@ -39,6 +42,42 @@ SV_FN u64 sv_dropped_at(u16 age, u64 now)
 	return age && ns < now ? now - ns : 0;
 }
 
+/* The DSCP of notifications, of the pool for local use (RFC 2474, section 6); in the tunnel that of the outer header. */
+#define SV_NOTIFICATION_DSCP 43
+
+/* Does the IP header of the frame say that it is a notification? */
+SV_FN int sv_notification_is(const u8 *data, const u8 *end)
+{
+	if (!SV_FITS(data, SV_ETH_LEN + 2, end))
+		return 0;
+	if (sv_word16(data + 12) == SV_ETHERTYPE_IPV4)
+		return data[SV_ETH_LEN + 1] >> 2 == SV_NOTIFICATION_DSCP;
+	return sv_word16(data + 12) == SV_ETHERTYPE_IPV6 && (sv_word16(data + SV_ETH_LEN) >> 6 & 0x3f) == SV_NOTIFICATION_DSCP;
+}
+
+SV_FN void sv_dropped_swap(struct sv_packet *p)
+{
+	for (int i = 0; i < 4; i++) {
+		u32 from = p->daddr[i];
+
+		p->daddr[i] = p->saddr[i];
+		p->saddr[i] = from;
+	}
+}
+
+/*
+ * `p`: the packet behind the tunnel's headers of a notification. Returns 0 unless a switch may have made it. Then `p` describes the packet
+ * that was dropped, as its sender sent it: of it only the headers are there.
+ */
+SV_FN int sv_notification_read(struct sv_packet *p)
+{
+	if (p->proto != SV_PROTO_TCP || (!p->payload && !(p->tcp_flags & (SV_TCP_SYN | SV_TCP_FIN))))
+		return 0;
+	sv_dropped_swap(p);
+	p->segment_size = 0;
+	return 1;
+}
+
 /*
  * `tcp`: SV_DROPPED_TCP_LEN bytes behind the IP header, which `p` describes. Returns 0 unless this tells of dropped packets. Then `p`
  * describes them as their sender sent them.
@@ -53,14 +92,8 @@ SV_FN int sv_dropped_read(const u8 *shim, const u8 *tcp, struct sv_packet *p)
 		return 0;
 	if (!s.value && !(tcp[13] & (SV_TCP_SYN | SV_TCP_FIN)))
 		return 0;
-	if (s.type == SV_SHIM_DROP) {
-		for (int i = 0; i < 4; i++) {
-			u32 from = p->daddr[i];
-
-			p->daddr[i] = p->saddr[i];
-			p->saddr[i] = from;
-		}
-	}
+	if (s.type == SV_SHIM_DROP)
+		sv_dropped_swap(p);
 	p->proto = SV_PROTO_TCP;
 	p->sport = sv_get16(tcp);
 	p->dport = sv_get16(tcp + 2);

@@ -69,10 +69,15 @@ struct {
 	__type(value, struct sv_scratch);
 } scratch SEC(".maps");
 
+static __always_inline struct sv_scratch *this_scratch(u32 which)
+{
+	return bpf_map_lookup_elem(&scratch, &which);
+}
+
 /* With a packet that is zero; what else is there is written before it is read. */
 static __always_inline struct sv_scratch *new_scratch(u32 which)
 {
-	struct sv_scratch *s = bpf_map_lookup_elem(&scratch, &which);
+	struct sv_scratch *s = this_scratch(which);
 
 	if (s)
 		__builtin_memset(__builtin_assume_aligned(s, 8), 0, sizeof(s->packet));

@@ -12,12 +12,13 @@
 #include "../relay.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 34
+#define SV_STATE_VERSION 35
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
 #define SV_CONFIG_CONGESTION 0x2 /* virtual congestion control, as `congestion` says */
 #define SV_CONFIG_DISCOVERS 0x8 /* the agent wants to hear of replies to probes */
+#define SV_CONFIG_NOTIFIED 0x10 /* switches notify of what they drop in the tunnel */
 #define SV_CONFIG_REORDER 0x4	 /* what overtook an earlier flowcell goes through the agent, as `receiver` says */
 
 struct sv_config {
@@ -413,10 +414,11 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 #define SV_EVENT_DROPPED 13	   /* packet: a guest's of this host, which a peer has dropped (dropped.h); ifindex: the guest's port */
 #define SV_EVENT_AGAIN 14	   /* packet: a peer's guest's, which this host has dropped and is to send again; ifindex: the port it is for.
 				      Of both: addr: outer source; value: the shim's detail << 16 | number of the peer */
+#define SV_EVENT_NOTIFIED 15	   /* packet: a guest's of this host, which a switch has dropped; addr: outer source; value: VNI; ifindex: the guest's port */
 #define SV_EVENT_KINDS 12	   /* that have a time of their own: ADMISSION has the one that MARKS needs not */
 
 /*
- * All but EMIT, GUEST, TIMER, REPLY, MARKS, DROPPED and AGAIN are for a log, and strangers can cause them: they are sent at most once in this time per kind. MAC
+ * All but EMIT, GUEST, TIMER, REPLY, MARKS, DROPPED, AGAIN and NOTIFIED are for a log, and strangers can cause them: they are sent at most once in this time per kind. MAC
  * is sent so per port, because the agent looks that port up.
  */
 #define SV_EVENT_INTERVAL_NS 1000000000ULL
@@ -501,6 +503,9 @@ enum sv_counter {
 	SV_COUNT_DROPS_TOLD,	   /* what peers said of dropped packets, passed to the agent */
 	SV_COUNT_DROPS_TOLD_MALFORMED, /* the same, which contradicts itself or is of no peer */
 	SV_COUNT_DROPS_TOLD_WITHHELD, /* the same, more than the agent is told of in a while */
+	SV_COUNT_NOTIFIED,	   /* notifications of switches, passed to the agent */
+	SV_COUNT_NOTIFIED_MALFORMED, /* the same, of no TCP packet of a guest of this host to a guest of who it names as its sender */
+	SV_COUNT_NOTIFIED_WITHHELD, /* the same, more than the agent is told of in a while */
 	SV_COUNTERS
 };
 

@@ -69,4 +69,48 @@ static __noinline int take_told(struct __sk_buff *skb, const struct sv_outer *o,
 	return 1;
 }
 
+/*
+ * A frame in the tunnel, which read_outer has read, is a switch's notification: it is cut, so its lengths are not those of the frame. All
+ * else is checked as of any: it must come from the peer whose guest was to get the packet, to the guest here that has sent it. A
+ * function of its own, global: the verifier proves it once.
+ */
+__noinline int take_notification(struct __sk_buff *skb)
+{
+	struct sv_counters *counters = find_counters();
+	struct sv_scratch *scratch = this_scratch(1);
+	const struct sv_config *conf;
+	const struct sv_route *route;
+	const struct sv_port *port;
+	u32 zero = 0, from, target;
+	struct sv_event *event;
+	struct sv_packet *p;
+	struct sv_outer *o;
+	u64 now;
+
+	conf = bpf_map_lookup_elem(&config, &zero);
+	if (!counters || !conf || !scratch)
+		return TC_ACT_SHOT;
+	p = &scratch->packet;
+	o = &scratch->outer;
+	from = peer_of(o->saddr);
+	if (!from || parse_at(skb, o->add_len, p) != SV_PARSE_OK)
+		return drop(counters, SV_COUNT_NOTIFIED_MALFORMED);
+	route = find_route(o->encap.vni, p->daddr);
+	if (!route || route->kind != SV_ROUTE_LOCAL || !speaks_for(from, o->encap.vni, p))
+		return drop(counters, SV_COUNT_NOTIFIED_MALFORMED);
+	target = route->target;
+	port = bpf_map_lookup_elem(&ports, &target);
+	if (!port || port->vni != o->encap.vni || !sv_notification_read(p))
+		return drop(counters, SV_COUNT_NOTIFIED_MALFORMED);
+	now = stages_now(conf, 1);
+	if (!may_say(from, now) || !may_ask(ASKED_TOLD, SV_TOLD_MAX, now))
+		return drop(counters, SV_COUNT_NOTIFIED_WITHHELD);
+	event = begin_event(SV_EVENT_NOTIFIED, target, o->saddr, o->encap.vni, now);
+	if (!event)
+		return TC_ACT_SHOT;
+	event->packet = *p;
+	bpf_ringbuf_submit(event, 0);
+	return drop(counters, SV_COUNT_NOTIFIED);
+}
+
 #endif

@@ -197,6 +197,8 @@ pub struct FastLane {
     /// Of one guest's packets, and of all, that wait to be sent again.
     pub store_per_guest: Bytes,
     pub store: Bytes,
+    /// Switches notify of what they drop in the tunnel.
+    pub notifications: bool,
 }
 
 /// `reports` of `[fastlane]`: where switches tell what they dropped.

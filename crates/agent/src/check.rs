@@ -166,7 +166,7 @@ mod tests {
         config.tenants = None;
         assert!(of_systems(&config).is_empty());
         let (rate, store_per_guest, store) = (BitRate::from_mbps(1), Bytes(1), Bytes(1));
-        config.fastlane = Some(FastLane { rate, store_per_guest, store });
+        config.fastlane = Some(FastLane { rate, store_per_guest, store, notifications: false });
         assert!(of_systems(&config)[0].starts_with("[fastlane] beside"));
         config.balance = Balance::new(&FLOWCELL, |_| None);
         assert!(of_systems(&config).is_empty());

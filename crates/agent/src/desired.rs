@@ -9,9 +9,9 @@ use super::shares::{numbers as share_numbers, row_of, Numbers};
 use agent_api::config::{Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
 use kernel::state::quota::{Bounds, TABLE_FASTLANE, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS};
 use kernel::state::{
-    self, Peer, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_DISCOVERS, CONFIG_REORDER, PEER_DISCOVERED,
-    PORT_CUTTER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER, PORT_STRICT,
-    ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_2, VERSION_PLAIN,
+    self, Peer, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_DISCOVERS, CONFIG_NOTIFIED, CONFIG_REORDER,
+    PEER_DISCOVERED, PORT_CUTTER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER,
+    PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_2, VERSION_PLAIN,
 };
 use kernel::{Role, MAX_PAIRS};
 use std::collections::{BTreeMap, BTreeSet};
@@ -223,6 +223,7 @@ fn data_path_config(config: &Config, kept: &Kept) -> state::Config {
         (config.congestion.is_some(), CONFIG_CONGESTION),
         (config.reorder.is_some(), CONFIG_REORDER),
         (config.discovery.is_some() || kept.asks, CONFIG_DISCOVERS),
+        (config.fastlane.is_some_and(|fastlane| fastlane.notifications), CONFIG_NOTIFIED),
     ];
     let flags = parts.iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
     let cutter = kept.cutter.map_or(0, |[first, _]| first);

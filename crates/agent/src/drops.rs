@@ -28,6 +28,12 @@ impl Agent {
         fastlane.say(Said::Reported(Reported { call, guest: guest.unwrap_or_default().0 }))
     }
 
+    /// A switch notifies of a dropped packet: the data path has checked that it is between a guest of this host and one of a peer's.
+    pub(super) fn hear_switch(&self, event: &Event) {
+        // If too many wait, the guest's timeout is what is left.
+        let _ = self.report_drop(event.value, &event.packet);
+    }
+
     /// A peer says something of dropped packets: the data path has checked that they are between a guest of this host and one of that peer's.
     pub(super) fn hear_peer(&self, event: &Event) {
         let (Some(fastlane), packet) = (&self.fastlane, event.packet) else { return };

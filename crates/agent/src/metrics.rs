@@ -294,6 +294,11 @@ fn help(name: &str) -> &'static str {
         "drops_told" => "What peers said of packets that were dropped",
         "drops_told_malformed" => "The same, ignored because it contradicts itself or comes from no peer",
         "drops_told_withheld" => "The same, ignored because it was more than is heard in a while",
+        "notified" => "Switches' notifications of packets that they dropped in the tunnel",
+        "notified_malformed" => {
+            "The same, ignored because they are of no TCP packet of a guest here to a guest of the peer that they name"
+        }
+        "notified_withheld" => "The same, ignored because they were more than is heard in a while",
         "drop_over_rate_segments" => "Segments of guests dropped because they exceed the guest's share of the uplink",
         "delayed_segments" => "Segments of guests that waited for their share of the uplink",
         "marks_counted" => "Packets of peers' guests that arrived marked, counted for shares ([tenants])",

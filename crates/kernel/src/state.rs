@@ -76,6 +76,8 @@ pub const CONFIG_CONGESTION: u16 = 2;
 pub const CONFIG_REORDER: u16 = 4;
 /// The agent wants to hear of replies to probes.
 pub const CONFIG_DISCOVERS: u16 = 8;
+/// Switches notify of what they drop in the tunnel.
+pub const CONFIG_NOTIFIED: u16 = 0x10;
 /// The labels of a peer are those of paths that were discovered.
 pub const PEER_DISCOVERED: u16 = 1;
 /// The guest's end of the veth pair is in another network namespace: deliver straight to it.
@@ -571,6 +573,8 @@ pub const EVENT_DROPPED: u32 = 13;
 /// This host is to send `packet` of a peer's guest again, which it has dropped on its way to the guest on port `ifindex`; `value`: as of
 /// [`EVENT_DROPPED`].
 pub const EVENT_AGAIN: u32 = 14;
+/// A switch has dropped `packet` of a guest of this host, on port `ifindex`, in network `value`.
+pub const EVENT_NOTIFIED: u32 = 15;
 
 /// Of [`EVENT_TABLE_FULL`]: the guest's port holds as many flows as it may.
 pub const QUOTA_PORT: u32 = 1;

@@ -39,7 +39,10 @@ const MOST: u32 = 400_000;
 fn assert_room(built: &str, taken: &[Taken]) {
     for Taken { program, instructions } in taken {
         println!("{built}: {program} has the verifier follow {instructions} instructions");
-        assert!((1..MOST).contains(instructions), "{built}: {program} has the verifier follow {instructions} instructions");
+        assert!(
+            (1..MOST).contains(instructions),
+            "{built}: {program} has the verifier follow {instructions} instructions"
+        );
     }
 }
 

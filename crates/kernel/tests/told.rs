@@ -8,13 +8,13 @@ use conformance::{Config, Peer, GUEST, PEERS, PORT, STRANGER, VNI};
 use edge::Direction;
 use fabric::in_namespace;
 use kernel::emit::encapsulate;
-use kernel::state::{Counter, Event, EVENT_AGAIN, EVENT_DROPPED};
+use kernel::state::{Counter, Event, CONFIG_NOTIFIED, EVENT_AGAIN, EVENT_DROPPED, EVENT_NOTIFIED};
 use std::net::IpAddr;
 use std::time::Duration;
 use units::Time;
 use wire::dropped::Dropped;
 use wire::encap::{Encap, Shim};
-use wire::{emit, proto, tcp, words, Packet, TcpOptions};
+use wire::{emit, notification, proto, tcp, words, Packet, TcpOptions};
 use world::World;
 
 const TC_ACT_SHOT: u32 = 2;
@@ -33,6 +33,26 @@ fn arrives(from: [u32; 4], family: u8, vni: u32, (shim, frame): ([u8; 8], Vec<u8
     let udp = outer.len() - datagram.len();
     outer[udp..].copy_from_slice(&datagram);
     outer
+}
+
+/// A switch's notification of a packet of a guest of this host, on its way to `to`.
+fn notified(to: [u32; 4], family: u8, vni: u32, packet: &Packet) -> Vec<u8> {
+    let own: IpAddr = if family == 4 { "192.168.99.1" } else { "fd99::1" }.parse().unwrap();
+    let frame = emit(packet, &TcpOptions { timestamps: Some((1, 2)), ..TcpOptions::default() }).unwrap();
+    let datagram = encapsulate(&frame, &Encap::new(vni, 2), 0xc107, PORT).unwrap();
+    let payload = datagram.len() as u32 - 8;
+    let outer = Packet { saddr: words(own), daddr: to, family, proto: proto::UDP, payload, ..Packet::default() };
+    let mut outer = emit(&outer, &TcpOptions::default()).unwrap();
+    let udp = outer.len() - datagram.len();
+    outer[udp..].copy_from_slice(&datagram);
+    notification::in_tunnel(&outer, PORT).unwrap()
+}
+
+/// As if the configuration said that switches notify.
+fn hears_switches(world: &World, on: bool) {
+    let config = world.edge().config().unwrap();
+    let flags = config.flags & !CONFIG_NOTIFIED | if on { CONFIG_NOTIFIED } else { 0 };
+    world.edge().set_config(&kernel::state::Config { flags, ..config }).unwrap();
 }
 
 /// A packet of this host's guest to the peer's, or the other way.
@@ -57,7 +77,7 @@ fn again(peer: &Peer, family: u8) -> Dropped {
 
 fn told(world: &World) -> Vec<Event> {
     let events = world.edge().poll_events(Duration::from_millis(10)).unwrap();
-    events.into_iter().filter(|event| matches!(event.kind, EVENT_DROPPED | EVENT_AGAIN)).collect()
+    events.into_iter().filter(|event| matches!(event.kind, EVENT_DROPPED | EVENT_AGAIN | EVENT_NOTIFIED)).collect()
 }
 
 #[test]
@@ -143,5 +163,100 @@ fn one_peer_takes_its_part_and_leaves_anothers_to_it() {
                 assert_eq!([after[0] - before[0], after[1] - before[1]], [OF_PEER; 2]);
             }
         }
+    });
+}
+
+#[test]
+fn what_a_switch_notifies_of_goes_to_the_agent_and_to_no_guest() {
+    let Some(world) = World::new("wd", &Config::default()) else { return };
+    in_namespace(&world.fabric.host(0), || {
+        for on in [false, true] {
+            hears_switches(&world, on);
+            for peer in &PEERS {
+                for family in [4, 6] {
+                    let said = Packet { payload: 1400, segment_size: 0, ..packet(peer, family, true) };
+                    let frame = notified(peer.address, peer.family, VNI, &said);
+                    assert_eq!(world.run(Direction::Ingress, &frame).0, TC_ACT_SHOT);
+                    let events = told(&world);
+                    let [event] = events.as_slice() else {
+                        assert!(!on && events.is_empty(), "{events:?}");
+                        continue;
+                    };
+                    assert_eq!((on, event.kind, event.ifindex), (true, EVENT_NOTIFIED, world.port));
+                    assert_eq!((event.addr, event.value), (peer.address, VNI));
+                    let read = event.packet;
+                    assert_eq!((read.flow_key(), read.seq, read.ack), (said.flow_key(), said.seq, said.ack));
+                    assert_eq!((read.payload, read.segment_size, read.tcp_flags), (1400, 0, tcp::ACK));
+                }
+            }
+        }
+        let all = 2 * PEERS.len() as u64;
+        let counted = |counter| world.counters().get(counter);
+        assert_eq!(counted(Counter::DropLengths), all, "where no switch notifies, a cut frame is one whose lengths are wrong");
+        assert_eq!((counted(Counter::Notified), counted(Counter::InSegments)), (all, 0));
+        assert_eq!(counted(Counter::NotifiedMalformed), 0);
+    });
+}
+
+/// Only the length of a notification may be wrong.
+#[test]
+fn a_notification_is_of_a_connection_between_the_two_that_it_names() {
+    let Some(world) = World::new("we", &Config { any_peer: true, ..Config::default() }) else { return };
+    in_namespace(&world.fabric.host(0), || {
+        hears_switches(&world, true);
+        let [one, two] = [&PEERS[0], &PEERS[1]];
+        let data = |peer: &Peer| Packet { payload: 1400, segment_size: 0, ..packet(peer, 4, true) };
+        let mut bad = vec![
+            notified(one.address, one.family, VNI, &data(two)),
+            notified(two.address, two.family, VNI, &data(one)),
+            // In a network whose routes lead to a port of another, and in one that nobody has.
+            notified(one.address, one.family, 8, &data(one)),
+            notified(one.address, one.family, 9, &data(one)),
+            // Of a guest that is not of this host, and of nothing that anybody would send again.
+            notified(one.address, one.family, VNI, &Packet { saddr: two.guest.address(4), ..data(one) }),
+            notified(one.address, one.family, VNI, &Packet { payload: 0, ..data(one) }),
+        ];
+        for (address, family) in STRANGER.into_iter().zip([4, 6]) {
+            bad.push(notified(address, family, VNI, &data(one)));
+        }
+        let whole = notified(one.address, one.family, VNI, &data(one));
+        let inner = whole.len() - 20 - 32;
+        let mut udp = whole.clone();
+        udp[inner + 9] = proto::UDP;
+        let mut fragment = whole.clone();
+        fragment[inner + 6] = 0x20;
+        bad.extend([udp, fragment, whole[..whole.len() - 40].to_vec()]);
+        for (n, frame) in bad.iter().enumerate() {
+            assert_eq!(world.run(Direction::Ingress, frame).0, TC_ACT_SHOT, "{n}");
+        }
+        assert!(told(&world).is_empty(), "{:?}", told(&world));
+        let counted = |counter| world.counters().get(counter);
+        assert_eq!((counted(Counter::Notified), counted(Counter::NotifiedMalformed)), (0, bad.len() as u64));
+        assert_eq!(world.run(Direction::Ingress, &whole).0, TC_ACT_SHOT);
+        assert_eq!(counted(Counter::Notified), 1);
+        // Without their DSCP such frames are what they are: cut.
+        let mut unmarked = whole;
+        unmarked[15] = 0;
+        assert_eq!(world.run(Direction::Ingress, &unmarked).0, TC_ACT_SHOT);
+        assert_eq!((counted(Counter::DropLengths), counted(Counter::InSegments)), (1, 0));
+    });
+}
+
+#[test]
+fn notifications_of_one_peer_are_bounded() {
+    let Some(world) = World::with_clock("wf", &Config::default()) else { return };
+    in_namespace(&world.fabric.host(0), || {
+        hears_switches(&world, true);
+        world.set_time(Time::from_ms(1000));
+        let peer = &PEERS[0];
+        let frame = notified(peer.address, peer.family, VNI, &Packet { payload: 1400, segment_size: 0, ..packet(peer, 4, true) });
+        for n in 0..2 * OF_PEER {
+            assert_eq!(world.run(Direction::Ingress, &frame).0, TC_ACT_SHOT);
+            if n % 64 == 0 {
+                told(&world); // so that there is room
+            }
+        }
+        let counted = |counter| world.counters().get(counter);
+        assert_eq!((counted(Counter::Notified), counted(Counter::NotifiedWithheld)), (OF_PEER, OF_PEER));
     });
 }

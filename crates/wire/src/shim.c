@@ -74,6 +74,19 @@ int sv_wire_encap_ecn(u8 inner, u8 outer)
 	return sv_ecn_merge(inner, outer);
 }
 
+int sv_wire_notification_is(const u8 *frame, size_t len);
+int sv_wire_notification_read(struct sv_packet *p);
+
+int sv_wire_notification_is(const u8 *frame, size_t len)
+{
+	return sv_notification_is(frame, frame + len);
+}
+
+int sv_wire_notification_read(struct sv_packet *p)
+{
+	return sv_notification_read(p);
+}
+
 int sv_wire_shim_read(const u8 *bytes, struct sv_shim *shim);
 void sv_wire_shim_write(u8 *bytes, const struct sv_shim *shim);
 void sv_wire_heard_note(struct sv_heard *heard, const struct sv_encap *e, u64 now);

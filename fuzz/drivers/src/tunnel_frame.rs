@@ -1,6 +1,6 @@
 use crate::input::Input;
 use wire::dropped::Dropped;
-use wire::{encap, parse, proto, tcp, version, Packet};
+use wire::{encap, notification, parse, proto, tcp, version, Packet};
 
 const PORT: u16 = 4789;
 
@@ -26,6 +26,7 @@ pub fn tunnel_frame(data: &[u8]) {
         longer.resize(data.len() + 100, fill);
         assert_eq!(encap::read_outer(&longer, PORT), Some(outer), "bytes behind the frame matter");
     }
+    notified(data, &outer);
     if let Ok(inner) = parse(&data[whole..]) {
         let merged = encap::decapsulated_ecn(inner.ecn, outer.ecn);
         assert_eq!(merged.is_none(), inner.ecn == 0 && outer.ecn == 3);
@@ -38,6 +39,19 @@ pub fn tunnel_frame(data: &[u8]) {
             assert_eq!(packet.ecn, merged.unwrap_or(inner.ecn), "and a guest without ECN sees none");
         }
     }
+}
+
+/// A notification of any frame is as long as its headers, and says of the dropped packet what that said of itself.
+fn notified(data: &[u8], outer: &encap::Outer) {
+    let Some(notice) = notification::in_tunnel(data, PORT) else { return };
+    let whole = usize::from(outer.add_len);
+    assert!(notification::is_notification(&notice) && notice.len() <= data.len());
+    let said = encap::read_outer(&notice, PORT).unwrap();
+    assert_eq!((said.saddr, said.daddr, said.encap, said.ecn), (outer.daddr, outer.saddr, outer.encap, 0));
+    let (was, is) = (parse(&data[whole..]).unwrap(), parse(&notice[whole..]).unwrap());
+    let Some(of) = notification::of_dropped(is) else { return assert_eq!(was.payload, 0, "nothing is missing") };
+    let key = |p: &Packet| (p.flow_key(), p.seq, p.ack, p.payload, p.tcp_flags);
+    assert_eq!(key(&of), key(&was));
 }
 
 fn shims(bytes: [u8; 8]) {

@@ -5,8 +5,8 @@ use crate::log::Limit;
 use kernel::monotonic_ns;
 use kernel::state::{
     address, Event, EVENT_ADMISSION, EVENT_AGAIN, EVENT_DROPPED, EVENT_EMIT, EVENT_FORGED, EVENT_GUEST, EVENT_LENGTHS,
-    EVENT_MAC, EVENT_MARKS, EVENT_REPLY, EVENT_TABLE_FULL, EVENT_TIMER, EVENT_TUNNEL, EVENT_UNKNOWN_PEER,
-    EVENT_UNKNOWN_VERSION, QUOTA_NETWORK, QUOTA_OUTSIDE, QUOTA_PORT,
+    EVENT_MAC, EVENT_MARKS, EVENT_NOTIFIED, EVENT_REPLY, EVENT_TABLE_FULL, EVENT_TIMER, EVENT_TUNNEL,
+    EVENT_UNKNOWN_PEER, EVENT_UNKNOWN_VERSION, QUOTA_NETWORK, QUOTA_OUTSIDE, QUOTA_PORT,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -57,6 +57,7 @@ impl Runner {
                     (None, None) => {}
                 },
                 EVENT_DROPPED | EVENT_AGAIN => self.agent.hear_peer(event),
+                EVENT_NOTIFIED => self.agent.hear_switch(event),
                 EVENT_MARKS => self.agent.answer_marks(event, &mut self.uplink, &mut self.tally.sent),
                 EVENT_EMIT => self.agent.answer_event(event, &mut self.uplink, &mut self.tally.sent),
                 _ => {}

@@ -84,6 +84,9 @@ counters! {
     DropsTold "drops_told",
     DropsToldMalformed "drops_told_malformed",
     DropsToldWithheld "drops_told_withheld",
+    Notified "notified",
+    NotifiedMalformed "notified_malformed",
+    NotifiedWithheld "notified_withheld",
 }
 
 /// Sums over all CPUs since the maps were made; see `enum sv_counter`.

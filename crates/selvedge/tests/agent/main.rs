@@ -174,7 +174,7 @@ fn peer_process() {
             std::net::UdpSocket::bind("0.0.0.0:0").unwrap().send_to(&frame, to).unwrap();
         }
         #[cfg(feature = "kernel")]
-        "switch" | "burst-server" | "burst-client" => reports::peer(what, address, bytes),
+        "switch" | "notifying-switch" | "burst-server" | "burst-client" => reports::peer(what, address, bytes),
         #[cfg(feature = "kernel")]
         "stamped-sink" | "stamped-flood" => reload::peer(what, address, bytes),
         "crowd-server" | "crowd-client" => many::peer(what, address, bytes),

@@ -2,11 +2,12 @@
 
 use super::world::{eventually, ip, World, LEARNING, NAMED};
 use super::{connect, WAIT};
-use port::{PacketSocket, Pool, Port};
+use port::{PacketSocket, Pool, Port, VnetHeader};
 use std::collections::HashSet;
 use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::time::Duration;
+use wire::notification::in_tunnel;
 
 /// Where the agent of host 0 hears of drops, and the switch's own address.
 const REPORTS: &str = "192.168.99.1:9100";
@@ -21,18 +22,22 @@ const ROUNDS: u64 = 5;
 const SNAP: usize = 128;
 /// Outer headers, in front of the guest's frame.
 const OUTER: usize = 50;
+/// The tunnel's UDP port.
+const TUNNEL: u16 = 4789;
 
 /// What `peer_process` starts for this file.
 pub(super) fn peer(what: &str, address: &str, number: u64) {
     match what {
-        "switch" => switch(address, number),
+        "switch" => switch(number, true, address),
+        "notifying-switch" => switch(number, false, address),
         "burst-server" => burst_server(address, number),
         _ => burst_client(address, number),
     }
 }
 
-/// Carries frames between s0 and s1, and drops blocks that ask for it. It reports each `tells` times.
-fn switch(collector: &str, tells: u64) {
+/// Carries frames between s0 and s1, and drops blocks that ask for it. Of each it tells `tells` times: the collector, if it `reports`, else who
+/// has sent the frame, by a notification in the tunnel.
+fn switch(tells: u64, reports: bool, collector: &str) {
     let mut ports = ["s0", "s1"].map(|name| PacketSocket::open(name).unwrap());
     let teller = UdpSocket::bind((SWITCH, 0)).unwrap();
     let (mut pool, mut seen) = (Pool::new(256), HashSet::new());
@@ -52,7 +57,12 @@ fn switch(collector: &str, tells: u64) {
                     let _ = ports[1 - from].send(&pool.header(id), &[IoSlice::new(&frame)]);
                 }
                 for _ in 0..if dropped { tells } else { 0 } {
-                    teller.send_to(&report(&frame), collector).unwrap();
+                    if reports {
+                        teller.send_to(&report(&frame), collector).unwrap();
+                    } else {
+                        let notice = in_tunnel(&frame, TUNNEL).unwrap();
+                        assert!(ports[from].send(&VnetHeader::default(), &[IoSlice::new(&notice)]).unwrap());
+                    }
                 }
                 pool.release(id);
             }
@@ -172,18 +182,53 @@ fn rounds(world: &World, port: u16) -> u64 {
     timeouts(world, 0) - before
 }
 
-#[test]
-fn a_guest_hears_of_what_a_switch_dropped() {
-    let keys = format!("reports = \"{REPORTS}\"\nreports_from = [\"{SWITCH}\"]");
-    let Some(mut world) = world("rp", &keys) else { return };
-    let switch = |world: &World, tells: u64| {
-        super::tenants::Running(world.spawn(&world.guest(2), &format!("switch {REPORTS} {tells}")))
-    };
-    let running = switch(&world, 0);
+/// A switch of that kind, that tells so often of each packet that it drops.
+fn start_switch(world: &World, kind: &str, tells: u64) -> super::tenants::Running {
+    super::tenants::Running(world.spawn(&world.guest(2), &format!("{kind} {REPORTS} {tells}")))
+}
+
+fn start_agents(world: &mut World) {
     world.start_both();
     eventually("guest 1 is learned", || {
         world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
     });
+}
+
+/// The same without a collector: the switch sends the packet's headers back, in the tunnel.
+#[test]
+fn a_guest_hears_of_what_a_switch_notifies_of() {
+    let Some(mut world) = world("rn", "notifications = true") else { return };
+    let running = start_switch(&world, "notifying-switch", 0);
+    start_agents(&mut world);
+    assert!(rounds(&world, 9000) >= ROUNDS, "nobody tells, so each round has a timeout");
+    assert_eq!(world.counter(0, "notified"), 0);
+    drop(running);
+    let running = start_switch(&world, "notifying-switch", 3);
+    eventually("the switch is there", || world.ping("10.7.2.2", 1));
+    // An agent that gets no CPU for some round trips is too late, and the guest has its timeout.
+    let late = rounds(&world, 9001);
+    assert!(late < ROUNDS, "{}", world.ask(0, &["counters"]));
+    let (notified, told) = (world.counter(0, "notified"), world.counter(0, "drop_reports_told_guests"));
+    assert!(notified >= 3 * 5 * ROUNDS, "{notified}");
+    assert!((1..=ROUNDS).contains(&told), "{told}: at most once each, however often it is said");
+    assert_eq!(["notified_malformed", "notified_withheld"].map(|name| world.counter(0, name)), [0, 0]);
+    assert_eq!(world.counter(0, "drop_lengths_segments"), 0);
+    // Without the key a notification is a frame whose lengths are wrong.
+    let text = std::fs::read_to_string(world.config(0)).unwrap();
+    std::fs::write(world.config(0), text.replace("notifications = true", "")).unwrap();
+    assert!(world.ctl(0, &["reload"]).status.success());
+    assert!(rounds(&world, 9002) >= ROUNDS);
+    assert_eq!(world.counter(0, "notified"), notified);
+    assert!(world.counter(0, "drop_lengths_segments") >= 3 * 5 * ROUNDS);
+    drop(running);
+}
+
+#[test]
+fn a_guest_hears_of_what_a_switch_dropped() {
+    let keys = format!("reports = \"{REPORTS}\"\nreports_from = [\"{SWITCH}\"]");
+    let Some(mut world) = world("rp", &keys) else { return };
+    let running = start_switch(&world, "switch", 0);
+    start_agents(&mut world);
     let set_sack = |world: &World, on: u32| {
         for i in 0..2 {
             assert!(world.exec(&world.guest(i), &format!("sysctl -qw net.ipv4.tcp_sack={on}")).status.success());
@@ -197,7 +242,7 @@ fn a_guest_hears_of_what_a_switch_dropped() {
     rounds(&world, 9003);
     set_sack(&world, 0);
     drop(running);
-    let running = switch(&world, 3);
+    let running = start_switch(&world, "switch", 3);
     eventually("the switch is there", || world.ping("10.7.2.2", 1));
     eprintln!("with reports");
     // An agent that gets no CPU for some round trips is too late, and the guest has its timeout.

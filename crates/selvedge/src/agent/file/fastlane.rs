@@ -22,6 +22,8 @@ pub(super) struct FastLaneTable {
     /// The same of all guests; at least `store_per_guest`.
     #[schemars(extend("x-range" = ["2KB", "10GB"]))]
     store: Bytes,
+    /// Switches notify of what they drop in the tunnel (fastlane.md): the fabric must drop such packets where they come from elsewhere.
+    notifications: bool,
     /// Switches' drop reports arrive at this address of the host and UDP port (fastlane.md); needs `reports_from`.
     reports: Option<Parsed<SocketAddr>>,
     /// Addresses of the switches, or ranges of them, at most 1024. Nobody else is heard.
@@ -37,6 +39,7 @@ impl Default for FastLaneTable {
             rate: BitRate::from_gbps(1),
             store_per_guest: Bytes(4_000_000),
             store: Bytes(64_000_000),
+            notifications: false,
             reports: None,
             reports_from: Vec::new(),
             reports_per_second: None,
@@ -55,7 +58,8 @@ impl FastLaneTable {
             let problem = format!("{} is less than `store_per_guest`, {}", self.store, self.store_per_guest);
             wrong.add(Invalid::new("fastlane.store", problem, "give at least as much as for one guest"));
         }
-        wrong.or(FastLane { rate: self.rate, store_per_guest: self.store_per_guest, store: self.store })
+        let (rate, store_per_guest, store) = (self.rate, self.store_per_guest, self.store);
+        wrong.or(FastLane { rate, store_per_guest, store, notifications: self.notifications })
     }
 
     /// Where switches' reports arrive, if they do.
