@@ -192,7 +192,11 @@ fn what_a_switch_notifies_of_goes_to_the_agent_and_to_no_guest() {
         }
         let all = 2 * PEERS.len() as u64;
         let counted = |counter| world.counters().get(counter);
-        assert_eq!(counted(Counter::DropLengths), all, "where no switch notifies, a cut frame is one whose lengths are wrong");
+        assert_eq!(
+            counted(Counter::DropLengths),
+            all,
+            "where no switch notifies, a cut frame is one whose lengths are wrong"
+        );
         assert_eq!((counted(Counter::Notified), counted(Counter::InSegments)), (all, 0));
         assert_eq!(counted(Counter::NotifiedMalformed), 0);
     });
@@ -249,7 +253,12 @@ fn notifications_of_one_peer_are_bounded() {
         hears_switches(&world, true);
         world.set_time(Time::from_ms(1000));
         let peer = &PEERS[0];
-        let frame = notified(peer.address, peer.family, VNI, &Packet { payload: 1400, segment_size: 0, ..packet(peer, 4, true) });
+        let frame = notified(
+            peer.address,
+            peer.family,
+            VNI,
+            &Packet { payload: 1400, segment_size: 0, ..packet(peer, 4, true) },
+        );
         for n in 0..2 * OF_PEER {
             assert_eq!(world.run(Direction::Ingress, &frame).0, TC_ACT_SHOT);
             if n % 64 == 0 {

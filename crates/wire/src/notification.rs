@@ -156,7 +156,8 @@ mod tests {
         let len = (16 + shim.len() + inner.len()) as u16;
         let udp = [0xc1, 7, 0x12, 0xb5, (len >> 8) as u8, len as u8, 0, 0];
         let headers = [&udp[..], &first.to_be_bytes(), &second.to_be_bytes(), shim, inner].concat();
-        let outer = Packet { proto: proto::UDP, payload: u32::from(len) - 8, tcp_flags: 0, ecn: 2, ..dropped(family, 0) };
+        let outer =
+            Packet { proto: proto::UDP, payload: u32::from(len) - 8, tcp_flags: 0, ecn: 2, ..dropped(family, 0) };
         let mut frame = emit(&outer, &TcpOptions::default()).unwrap();
         let at = frame.len() - headers.len();
         frame[at..].copy_from_slice(&headers);
@@ -175,13 +176,19 @@ mod tests {
                 assert_eq!(in_tunnel(&notice, 4789), None, "a dropped notification has none");
                 let (was, is) = [&frame, &notice].map(|frame| read_outer(frame, 4789).unwrap()).into();
                 assert_eq!((is.saddr, is.daddr), (was.daddr, was.saddr));
-                assert_eq!((is.encap, is.sport, is.add_len, is.frame_len), (was.encap, was.sport, was.add_len, was.frame_len));
+                assert_eq!(
+                    (is.encap, is.sport, is.add_len, is.frame_len),
+                    (was.encap, was.sport, was.add_len, was.frame_len)
+                );
                 assert_eq!((is.ecn, was.ecn), (0, 2), "nobody counts a mark of it");
                 let at = usize::from(is.add_len);
                 let headers = ETHERNET + if inner == 4 { 20 } else { 40 } + 32;
                 assert_eq!(notice.len(), at + headers, "cut behind the inner TCP header");
                 assert_eq!(notice[at + headers - 32..], frame[at + headers - 32..at + headers], "which is untouched");
-                assert_eq!((&notice[at..at + 6], &notice[at + 6..at + 12]), (&frame[at + 6..at + 12], &frame[at..at + 6]));
+                assert_eq!(
+                    (&notice[at..at + 6], &notice[at + 6..at + 12]),
+                    (&frame[at + 6..at + 12], &frame[at..at + 6])
+                );
                 let seen = parse(&notice[at..]).unwrap();
                 assert_eq!((seen.saddr, seen.daddr, seen.truncated), (packet.daddr, packet.saddr, 1));
                 let said = of_dropped(seen).unwrap();

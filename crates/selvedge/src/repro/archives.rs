@@ -96,6 +96,11 @@ impl Archives {
         let left = wanted.limit.as_secs_f64() - archive.core_s(self.mode);
         let expected = wanted.expected_s * self.ratio();
         if left < expected {
+            let (would, left) = (spoken(expected), spoken(left.max(0.0)));
+            let file = &wanted.experiment.file;
+            crate::say::note(&format!(
+                "{file} is left out: it would take about {would}, and of --hours {left} are left"
+            ));
             self.beyond += wanted.ids.len();
             return false;
         }

@@ -180,6 +180,7 @@ fn peer_process() {
         "crowd-server" | "crowd-client" => many::peer(what, address, bytes),
         #[cfg(feature = "kernel")]
         "forge" => pmtu::forge(address, bytes),
+        "datagram-sink" | "datagram-source" => packets::peer(what == "datagram-sink", address, bytes),
         "sctp-server" | "sctp-client" => unusual::sctp_peer(what == "sctp-server", address, bytes),
         "both-server" | "both-client" => {
             let server = what == "both-server";

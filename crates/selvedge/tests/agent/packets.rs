@@ -1,6 +1,8 @@
 //! Packets that are not as others: as large as the guest's interface allows, in tunnels of guests, or translated by them.
 
+use super::tenants::Running;
 use super::world::{eventually, ip, World, LEARNING, NAMED};
+use std::time::Duration;
 
 /// Both agents run, and guest 1 is learned.
 fn network(name: &str, port: &str, prepare: impl FnOnce(&World)) -> Option<World> {
@@ -121,12 +123,53 @@ fn add_tunnels(world: &World, family: u32, mtu: &str) {
     }
 }
 
+/// What `peer_process` starts for this file: who sends datagrams of `len` bytes, forty of them in one segment, until it is ended, and who waits
+/// for 400.
+pub(super) fn peer(sink: bool, address: &str, len: u64) {
+    use nix::sys::socket::{setsockopt, sockopt};
+    let len = len as usize;
+    if sink {
+        let socket = std::net::UdpSocket::bind(address).unwrap();
+        socket.set_read_timeout(Some(super::WAIT)).unwrap();
+        let mut seen = std::collections::HashSet::new();
+        while seen.len() < 400 {
+            let mut datagram = vec![0; len + 1];
+            assert_eq!(socket.recv(&mut datagram).unwrap(), len, "each is one again");
+            let number = u32::from_be_bytes(*datagram.first_chunk().unwrap());
+            assert!(datagram[4..len].iter().all(|byte| *byte == number as u8), "a wrong byte in {number}");
+            seen.insert(number);
+        }
+        return;
+    }
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    setsockopt(&socket, sockopt::UdpGsoSegment, &(len as i32)).unwrap();
+    for first in (0u32..).step_by(40) {
+        let numbered = |number: u32| {
+            let mut datagram = vec![number as u8; len];
+            datagram[..4].copy_from_slice(&number.to_be_bytes());
+            datagram
+        };
+        let segment: Vec<u8> = (first..first + 40).flat_map(numbered).collect();
+        let _ = socket.send_to(&segment, address); // nobody may listen yet
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Datagrams that the guest's kernel gives to its interface as one segment arrive one by one.
+fn datagrams(world: &World, from: &str, to: &str, at: &str) {
+    let mut sink = Running(world.spawn(at, &format!("datagram-sink {to} 1200")));
+    let _source = Running(world.spawn(from, &format!("datagram-source {to} 1200")));
+    assert!(sink.0.wait().unwrap().success(), "{from} to {to}");
+}
+
 /// TCP and UDP through the guests' tunnel, both ways.
 fn use_tunnels(world: &World) {
     let [one, two] = [world.guest(0), world.guest(1)];
     eventually("the tunnel is there", || world.exec(&one, "ping -c 1 -W 1 172.16.0.2").status.success());
     connection(world, &one, "172.16.0.2:9000", &two, "172.16.0.2:9000", 3_000_000);
     connection(world, &two, "172.16.0.1:9000", &one, "172.16.0.1:9000", 3_000_000);
+    datagrams(world, &one, "172.16.0.2:9001", &two);
+    datagrams(world, &two, "172.16.0.1:9001", &one);
     let flood = world.exec(&one, "ping -n -c 10 -i 0.2 -W 1 -s 1300 172.16.0.2");
     let said = String::from_utf8_lossy(&flood.stdout).into_owned();
     assert!(said.contains(" 0% packet loss"), "{said}");
