@@ -1,7 +1,6 @@
 //! Packets that are not as others: as large as the guest's interface allows, in tunnels of guests, or translated by them.
 
-use super::tenants::Running;
-use super::world::{eventually, ip, World, LEARNING, NAMED};
+use super::world::{eventually, ip, Running, World, LEARNING, NAMED};
 use std::time::Duration;
 
 /// Both agents run, and guest 1 is learned.

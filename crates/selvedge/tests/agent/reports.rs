@@ -1,6 +1,6 @@
 //! Drop reports of a switch between the hosts: a real guest without SACK hears of a loss that it would only notice by its timeout.
 
-use super::world::{eventually, ip, World, LEARNING, NAMED};
+use super::world::{eventually, ip, Running, World, LEARNING, NAMED};
 use super::{connect, WAIT};
 use port::{PacketSocket, Pool, Port, VnetHeader};
 use std::collections::HashSet;
@@ -183,8 +183,8 @@ fn rounds(world: &World, port: u16) -> u64 {
 }
 
 /// A switch of that kind, that tells so often of each packet that it drops.
-fn start_switch(world: &World, kind: &str, tells: u64) -> super::tenants::Running {
-    super::tenants::Running(world.spawn(&world.guest(2), &format!("{kind} {REPORTS} {tells}")))
+fn start_switch(world: &World, kind: &str, tells: u64) -> Running {
+    Running(world.spawn(&world.guest(2), &format!("{kind} {REPORTS} {tells}")))
 }
 
 fn start_agents(world: &mut World) {
@@ -288,7 +288,7 @@ fn reloaded(world: &World, send: &impl Fn(&str, &[u8]), datagram: &[u8]) {
         world.ctl(0, &["reload"])
     };
     let taken = "192.168.99.1:9101";
-    let other = super::tenants::Running(world.spawn(&world.host(0), &format!("udp-sink {taken} 0")));
+    let other = Running(world.spawn(&world.host(0), &format!("udp-sink {taken} 0")));
     eventually("the other listens", || {
         String::from_utf8_lossy(&world.exec(&world.host(0), "ss -Hlun").stdout).contains(taken)
     });

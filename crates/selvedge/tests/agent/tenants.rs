@@ -1,7 +1,6 @@
 //! `[tenants]` on real traffic: guests 0 and 2 of host 0 share its uplink.
 
-use super::world::{eventually, World, LEARNING, NAMED};
-use std::process::Child;
+use super::world::{eventually, Running, World, LEARNING, NAMED};
 use std::time::{Duration, Instant};
 
 const SECOND_GUEST: &str = "\n[[port]]\nnetwork = 7\ninterface = \"lxc2\"\naddresses = [\"10.7.1.3\"]\n";
@@ -48,16 +47,6 @@ fn rates(world: &World, seconds: u64) -> [f64; 2] {
     std::thread::sleep(Duration::from_secs(seconds));
     let (after, took) = (read(), begun.elapsed().as_secs_f64());
     [0, 1].map(|n| (after[n] - before[n]) as f64 * 8e-6 / took)
-}
-
-/// Ends when dropped.
-pub(super) struct Running(pub(super) Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 pub(super) fn pour(world: &World, guest: usize, port: u16, mbps: u32) -> [Running; 2] {

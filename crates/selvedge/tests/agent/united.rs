@@ -1,8 +1,8 @@
 //! All systems on one edge under real traffic, with agents that are killed: balancer, `[congestion]`, `[limits]`, `[tenants]` and `[fastlane]`.
 
 use super::limits::holds;
-use super::tenants::{guest, mark, narrow, Running, FIFO};
-use super::world::{eventually, World, LEARNING, NAMED};
+use super::tenants::{guest, mark, narrow, FIFO};
+use super::world::{eventually, Running, World, LEARNING, NAMED};
 use std::process::Child;
 use std::time::{Duration, Instant};
 

@@ -67,6 +67,16 @@ pub(crate) struct World {
     agents: Vec<Child>,
 }
 
+/// Ends when dropped.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 impl World {
     /// `None`, with the reason printed, where the tests cannot run.
     pub(crate) fn new(name: &str) -> Option<World> {
