@@ -9,9 +9,47 @@ use std::collections::BTreeMap;
 
 const LIMITS: &str = "[[port]]\npattern = \"lxc*\"\negress_rate = \"100Mbps\"\ningress_rate = \"60Mbps\"\n";
 const PORT: u16 = 9009;
-/// The host's own address.
-const HOST: &str = "10.66.0.2";
-const NEIGHBOUR: &str = "10.7.1.3";
+
+struct Family {
+    /// As nftables names it.
+    name: &'static str,
+    /// The host's own address, guest 0's and guest 2's.
+    host: &'static str,
+    guest: &'static str,
+    neighbour: &'static str,
+    /// Bits of an address.
+    len: u8,
+    ping: &'static str,
+}
+
+const FAMILIES: [Family; 2] = [
+    Family {
+        name: "ip",
+        host: "10.66.0.2",
+        guest: "10.7.1.2",
+        neighbour: "10.7.1.3",
+        len: 32,
+        ping: "icmp type echo-request",
+    },
+    Family {
+        name: "ip6",
+        host: "fd66::2",
+        guest: "fd07:1::2",
+        neighbour: "fd07:1::3",
+        len: 128,
+        ping: "icmpv6 type echo-request",
+    },
+];
+
+impl Family {
+    fn at(&self, address: &str) -> String {
+        if self.len == 32 {
+            format!("{address}:{PORT}")
+        } else {
+            format!("[{address}]:{PORT}")
+        }
+    }
+}
 /// In which a namespace counts, with nftables' family for it.
 const HOOKS: [(&str, &str); 5] =
     [("ingress", "netdev"), ("prerouting", "inet"), ("input", "inet"), ("forward", "inet"), ("output", "inet")];
@@ -33,12 +71,15 @@ fn count(world: &World, namespace: &str, hooks: &[&str]) {
             &format!("add chain {family} {hook} seen {{ type filter hook {hook} {device}priority 0 ; }}"),
         );
         let begin = format!("tcp dport {PORT} tcp flags & (syn | ack) == syn");
-        let of_conntrack =
-            [("new", "icmp type echo-request ct state new"), ("invalid", "meta l4proto tcp ct state invalid")];
-        let of_conntrack = of_conntrack.into_iter().filter(|_| *family == "inet");
-        let rules = [("pings", "icmp type echo-request"), ("begun", begin.as_str())].into_iter().chain(of_conntrack);
-        for (name, rule) in rules {
-            nft(world, namespace, &format!("add counter {family} {hook} {name}"));
+        let new = FAMILIES.map(|of| ("new", format!("{} ct state new", of.ping)));
+        let invalid = ("invalid", "meta l4proto tcp ct state invalid".to_owned());
+        let of_conntrack = new.into_iter().chain([invalid]).filter(|_| *family == "inet");
+        let pings = FAMILIES.map(|of| ("pings", of.ping.to_owned()));
+        let mut named = std::collections::BTreeSet::new();
+        for (name, rule) in pings.into_iter().chain([("begun", begin)]).chain(of_conntrack) {
+            if named.insert(name) {
+                nft(world, namespace, &format!("add counter {family} {hook} {name}"));
+            }
             nft(world, namespace, &format!("add rule {family} {hook} seen {rule} counter name {name}"));
         }
     }
@@ -95,46 +136,68 @@ fn rules_of_the_host_see_each_packet_of_a_limited_guest_once() {
         println!("skipped: nft cannot be run here");
         return;
     }
-    ip(&format!("-n {host} addr add {HOST}/32 dev lo"));
-    ip(&format!("-n {guest} route add {HOST}/32 dev eth0"));
-    for (guest, device) in [("10.7.1.2", "lxc0"), (NEIGHBOUR, "lxc2")] {
-        ip(&format!("-n {host} route add {guest}/32 dev {device}"));
+    for (at, device, own) in [(&guest, "lxc0", "fe80::1"), (&other, "lxc2", "fe80::1")] {
+        ip(&format!("-n {host} addr add {own}/64 dev {device} nodad"));
+        ip(&format!("-n {at} addr add fe80::2/64 dev eth0 nodad"));
         on_host(&world, &format!("sysctl -qw net.ipv4.conf.{device}.proxy_arp=1"));
     }
+    ip(&format!("-n {other} addr add fd07:1::3/128 dev eth0 nodad"));
+    for Family { host: own, guest: one, neighbour: two, len, .. } in FAMILIES {
+        ip(&format!("-n {host} addr add {own}/{len} dev lo"));
+        for (to, device) in [(one, "lxc0"), (two, "lxc2")] {
+            ip(&format!("-n {host} route add {to}/{len} dev {device}"));
+        }
+        let via = if len == 128 { "via fe80::1 " } else { "" };
+        ip(&format!("-n {guest} route add {own}/{len} {via}dev eth0"));
+        ip(&format!("-n {guest} route add {two}/{len} {via}dev eth0"));
+        ip(&format!("-n {other} route add {one}/{len} {via}dev eth0"));
+    }
     on_host(&world, "sysctl -qw net.ipv4.ip_forward=1");
+    on_host(&world, "sysctl -qw net.ipv6.conf.all.forwarding=1");
     configure(&world, LIMITS);
     let agent = world.start(0, &[]);
-    eventually("guests meet over the host's routes", || world.ping(NEIGHBOUR, 1) && world.ping(HOST, 1));
+    eventually("guests meet over the host's routes", || {
+        FAMILIES.iter().all(|of| world.ping(of.neighbour, 1) && world.ping(of.host, 1))
+    });
     count(&world, &guest, &["output"]);
     count(&world, &host, &["ingress", "prerouting", "input", "forward"]);
     count(&world, &other, &["input"]);
+    for family in FAMILIES {
+        sees_each_packet_once(&world, &family);
+    }
+    assert!(world.end(agent, "TERM") && world.stop(0).status.success());
+}
+
+fn sees_each_packet_once(world: &World, family: &Family) {
+    let Family { name, host: own, neighbour, ping, .. } = family;
+    let (host, guest, other) = (world.host(0), world.guest(0), world.guest(2));
     // As portmap: what comes for the host goes to a guest.
-    nft(&world, &host, "add table ip translate");
-    nft(&world, &host, "add chain ip translate in { type nat hook prerouting priority -100 ; }");
+    nft(world, &host, &format!("add table {name} translate"));
+    nft(world, &host, &format!("add chain {name} translate in {{ type nat hook prerouting priority -100 ; }}"));
     nft(
-        &world,
+        world,
         &host,
-        &format!("add rule ip translate in ip daddr {HOST} tcp dport {PORT} dnat to {NEIGHBOUR}:{PORT}"),
+        &format!("add rule {name} translate in {name} daddr {own} tcp dport {PORT} dnat to {}", family.at(neighbour)),
     );
 
     let pings = ["ingress pings", "prerouting pings", "input pings", "forward pings"];
     let new = ["prerouting new", "input new", "forward new"];
-    let counts = Counts::begin(&world);
-    assert!(world.ping(HOST, 5));
+    let counts = Counts::begin(world);
+    assert!(world.ping(own, 5));
     assert_eq!(counts.since(GUEST, &["output pings"]), [5]);
     assert_eq!((counts.since(ON_HOST, &pings), counts.since(ON_HOST, &new)), (vec![5, 5, 5, 0], vec![1, 1, 0]));
 
-    let counts = Counts::begin(&world);
-    assert!(world.ping(NEIGHBOUR, 5));
+    let counts = Counts::begin(world);
+    assert!(world.ping(neighbour, 5));
     assert_eq!((counts.since(ON_HOST, &pings), counts.since(ON_HOST, &new)), (vec![5, 5, 0, 5], vec![1, 0, 1]));
     assert_eq!(counts.since(OTHER, &["input pings"]), [5]);
 
     // Connections that are begun before somebody listens count, too, and all hooks see them.
-    let counts = Counts::begin(&world);
-    let until = world.dir.path().join("until");
-    let mut server = world.spawn(&other, &format!("server {NEIGHBOUR}:{PORT} 0"));
-    let mut client = world.command_in(&guest, &format!("client {HOST}:{PORT} 5000000"), &until).spawn().unwrap();
-    holds(&world, "lxc2", "ingress", 60e6);
+    let counts = Counts::begin(world);
+    let until = world.dir.path().join(format!("until-{name}"));
+    let mut server = world.spawn(&other, &format!("server {} 0", family.at(neighbour)));
+    let mut client = world.command_in(&guest, &format!("client {} 5000000", family.at(own)), &until).spawn().unwrap();
+    holds(world, "lxc2", "ingress", 60e6);
     std::fs::write(&until, "").unwrap();
     let sent = client.wait().unwrap().success();
     if !sent {
@@ -146,17 +209,17 @@ fn rules_of_the_host_see_each_packet_of_a_limited_guest_once() {
     let seen = counts.since(ON_HOST, &["ingress begun", "prerouting begun", "input begun", "forward begun"]);
     assert_eq!((seen, counts.since(OTHER, &["input begun"])), (vec![begun, begun, 0, begun], vec![begun]));
     // Conntrack follows windows, and judges a segment by those that it saw: it saw the lowered ones.
-    assert!(number(&limit(&world, "lxc2", "ingress"), "windows_lowered") > 10.0, "the law did nothing");
+    assert!(number(&limit(world, "lxc2", "ingress"), "windows_lowered") > 10.0, "the law did nothing");
     let invalid = ["prerouting invalid", "input invalid", "forward invalid"];
     assert_eq!(counts.since(ON_HOST, &invalid), [0, 0, 0], "segments that conntrack takes for none of a connection");
 
     // What a rule drops has been seen by all before it, and by nobody behind it.
-    nft(&world, &host, "add chain inet forward refused { type filter hook forward priority 10 ; }");
-    nft(&world, &host, "add rule inet forward refused icmp type echo-request drop");
-    let counts = Counts::begin(&world);
-    assert!(!world.ping(NEIGHBOUR, 3), "the host's rule drops it");
+    nft(world, &host, "add chain inet forward refused { type filter hook forward priority 10 ; }");
+    nft(world, &host, &format!("add rule inet forward refused {ping} drop"));
+    let counts = Counts::begin(world);
+    assert!(!world.ping(neighbour, 3), "the host's rule drops it");
     assert_eq!((counts.since(ON_HOST, &pings), counts.since(OTHER, &["input pings"])), (vec![3, 3, 0, 3], vec![0]));
-    nft(&world, &host, "delete chain inet forward refused");
-    assert!(world.ping(NEIGHBOUR, 1));
-    assert!(world.end(agent, "TERM") && world.stop(0).status.success());
+    nft(world, &host, "delete chain inet forward refused");
+    assert!(world.ping(neighbour, 1));
+    nft(world, &host, &format!("delete table {name} translate"));
 }
