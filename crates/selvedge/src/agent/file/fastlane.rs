@@ -23,7 +23,7 @@ pub(super) struct FastLaneTable {
     #[schemars(extend("x-range" = ["2KB", "10GB"]))]
     store: Bytes,
     /// Switches notify of what they drop in the tunnel (fastlane.md): the fabric must drop such packets where they come from elsewhere.
-    notifications: bool,
+    pub(super) notifications: bool,
     /// Switches' drop reports arrive at this address of the host and UDP port (fastlane.md); needs `reports_from`.
     reports: Option<Parsed<SocketAddr>>,
     /// Addresses of the switches, or ranges of them, at most 1024. Nobody else is heard.

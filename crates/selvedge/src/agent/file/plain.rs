@@ -34,6 +34,7 @@ pub(super) fn check(file: &File) -> Result<(), Wrong> {
         ("receive.reorder", file.receive.is_on()),
         ("paths.discovery", file.paths.is_on()),
         ("controller", file.controller.is_some()),
+        ("fastlane.notifications", file.fastlane.as_ref().is_some_and(|fastlane| fastlane.notifications)),
     ] {
         if given {
             wrong.add(without_a_tunnel(key));
@@ -112,6 +113,7 @@ mod tests {
             ("[balance]\nlabels = 4\n", "balance.labels: "),
             ("[receive]\nreorder = true\n", "receive.reorder: "),
             ("[paths]\ndiscovery = true\n", "paths.discovery: "),
+            ("[fastlane]\nnotifications = true\n", "fastlane.notifications: "),
             ("[[peer]]\nname = \"b\"\naddress = \"10.0.0.2\"\nplain_vxlan = true\n", "peer.b.plain_vxlan: "),
             ("[[peer]]\nname = \"b\"\naddress = \"10.0.0.2\"\nlabels = 4\n", "peer.b.labels: "),
         ] {
