@@ -37,6 +37,8 @@ pub struct Seen {
     /// The check's number, with half of its 95% interval over seeds.
     pub value: Option<(f64, Option<f64>)>,
     pub metrics: Vec<(String, f64)>,
+    /// Half of the 95% intervals over seeds, of those metrics that have one.
+    pub halves: Vec<(String, f64)>,
 }
 
 /// What became of a result.
@@ -136,7 +138,7 @@ fn told(check: &Check, seen: &Seen, at: &At) -> String {
 
 /// Why a check cannot be decided is the second part.
 fn look(check: &Check, at: &At, all: &[At]) -> (Seen, Option<String>) {
-    let mut seen = Seen { label: at.label.clone(), holds: None, value: None, metrics: Vec::new() };
+    let mut seen = Seen { label: at.label.clone(), holds: None, value: None, metrics: Vec::new(), halves: Vec::new() };
     let mut problem = None;
     let mut values: BTreeMap<String, f64> = at.parameter.clone().into_iter().collect();
     let expressions = [Some(&check.holds), check.value.as_ref()];
@@ -156,6 +158,11 @@ fn look(check: &Check, at: &At, all: &[At]) -> (Seen, Option<String>) {
         seen.metrics.clear();
         return (seen, problem);
     }
+    let half = |(name, value): &(String, f64)| {
+        let alone = Expression::parse(name).ok()?;
+        Some((name.clone(), three_digits(interval(&alone, *value, at, all)?)))
+    };
+    seen.halves = seen.metrics.iter().filter_map(half).collect();
     match check.holds.holds(&values) {
         Ok(holds) => seen.holds = Some(holds),
         Err(e) => return (seen, Some(e.to_string())),
@@ -167,6 +174,11 @@ fn look(check: &Check, at: &At, all: &[At]) -> (Seen, Option<String>) {
         }
     }
     (seen, problem)
+}
+
+/// As many as an interval means: records are long.
+fn three_digits(number: f64) -> f64 {
+    format!("{number:.2e}").parse().unwrap_or(number)
 }
 
 /// The point that a metric names, else the one looked at.
@@ -236,6 +248,10 @@ impl Seen {
         }
         let metrics: Map<String, Value> = self.metrics.iter().map(|(n, v)| (n.clone(), json!(v))).collect();
         object.insert("metrics".to_owned(), Value::Object(metrics));
+        if !self.halves.is_empty() {
+            let halves: Map<String, Value> = self.halves.iter().map(|(n, v)| (n.clone(), json!(v))).collect();
+            object.insert("metrics_ci95_half_width".to_owned(), Value::Object(halves));
+        }
         Value::Object(object)
     }
 

@@ -28,7 +28,8 @@ pub struct Printed {
 }
 
 impl Printed {
-    /// The metric's value in a record of its result, with half of its 95% interval if a check's number is in proportion to it.
+    /// The metric's value in a record of its result, with half of its 95% interval: as recorded, or as it follows from a check's number that
+    /// is in proportion to it.
     pub(super) fn measured(&self, record: &Value, result: &Published) -> Option<(f64, Option<f64>)> {
         let here = |point: &&Value| self.at.is_empty() || point["at"] == self.at.as_str();
         let seen = record["checks"].as_array()?.iter().flat_map(|check| {
@@ -44,7 +45,7 @@ impl Printed {
                 let check = result.checks.iter().find(|known| check["text"] == known.text.as_str())?;
                 Some(point["ci95_half_width"].as_f64()? / self.factor(check)?.abs())
             };
-            Some((value, half()))
+            Some((value, point["metrics_ci95_half_width"][&self.metric].as_f64().or_else(half)))
         };
         let found: Vec<(f64, Option<f64>)> = seen.filter_map(of).collect();
         found.iter().find(|(_, half)| half.is_some()).or(found.first()).copied()

@@ -85,8 +85,8 @@ fn absolute_figures_are_reported_and_the_papers_numbers_have_our_interval() {
     let texts: Vec<&str> = listed["checks"].as_array().unwrap().iter().map(|check| check.as_str().unwrap()).collect();
     assert_eq!(texts.len(), 3);
     let metrics = json!({"acdc.rtt.fct_ms.p999": 0.26, "dctcp.rtt.fct_ms.p999": 0.25, "cubic.rtt.fct_ms.p999": 13.5});
-    let seen =
-        |value: f64, half: f64| json!({"value": value, "ci95_half_width": half, "unit": "x", "metrics": metrics});
+    let halves = json!({"dctcp.rtt.fct_ms.p999": 0.004});
+    let seen = |value: f64, half: f64| json!({"value": value, "ci95_half_width": half, "unit": "x", "metrics": metrics, "metrics_ci95_half_width": halves});
     let check = |n: usize, holds: bool, seen: Value| json!({"text": texts[n], "holds": holds, "measured": seen});
     let line = json!({
         "id": "acdc/parkinglot-rtt999", "status": "fails", "reason": "of the absolute check", "mode": "full", "seeds": 5,
@@ -103,6 +103,10 @@ fn absolute_figures_are_reported_and_the_papers_numbers_have_our_interval() {
     assert!(result.contains("abs(cubic.rtt.fct_ms.p999 - 3.9)") && result.contains("9.60, not &lt;= 1.17"), "{result}");
     let (_, numbers) = result.split_once("The paper's numbers").unwrap();
     assert!(numbers.contains("<code>acdc.rtt.fct_ms.p999</code></td><td>0.260 \u{b1} 0.0130</td>"), "{numbers}");
+    assert!(
+        numbers.contains("<code>dctcp.rtt.fct_ms.p999</code></td><td>0.250 \u{b1} 0.00400</td>"),
+        "as recorded: {numbers}"
+    );
     assert!(
         numbers.contains("<code>cubic.rtt.fct_ms.p999</code></td><td>13.5</td>"),
         "no check's value is its: {numbers}"

@@ -100,8 +100,8 @@ pub(super) fn of_checks(unit: &str, checks: &[Values<'_>]) -> Option<Curve> {
     Some(Curve { axis: said, unit: unit.to_owned(), lines: lines.collect() })
 }
 
-/// Numbers of one line by label.
-type Numbers<'a> = BTreeMap<&'a str, (f64, f64)>;
+/// Numbers of one line by label: place on the axis, value, half of its interval.
+type Numbers<'a> = BTreeMap<&'a str, (f64, f64, Option<f64>)>;
 /// Lines of one chart by scheme and group.
 type Lines<'a> = BTreeMap<(&'a str, &'a str), Numbers<'a>>;
 
@@ -122,8 +122,9 @@ fn of_metrics(experiment: &Experiment, sources: &Sources<'_>) -> Vec<Curve> {
             for (name, value) in point["metrics"].as_object().into_iter().flatten() {
                 let Some((scheme, metric, label)) = split(name, at) else { continue };
                 let (Some(place), Some(value)) = (place(label), value.as_f64()) else { continue };
+                let half = point["metrics_ci95_half_width"][name].as_f64();
                 let lines = found.entry((metric, place.axis)).or_default();
-                lines.entry((scheme, place.group)).or_default().insert(label, (place.x, value));
+                lines.entry((scheme, place.group)).or_default().insert(label, (place.x, value, half));
             }
         }
     }
@@ -137,7 +138,7 @@ fn of_metrics(experiment: &Experiment, sources: &Sources<'_>) -> Vec<Curve> {
                 let place = place(label).filter(|place| (s, m, place.group) == (scheme, metric, group))?;
                 Some((place.x, number.value))
             });
-            let mut points: Vec<_> = points.into_values().map(|(x, value)| (x, value, None)).collect();
+            let mut points: Vec<_> = points.into_values().collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             let name = [scheme.replace('_', "-"), group.to_owned()].into_iter().filter(|part| !part.is_empty());
             lines.push(Line { name: name.collect::<Vec<_>>().join(", "), points, paper: paper.collect() });
@@ -156,8 +157,8 @@ pub(super) fn card(experiment: &Experiment, sources: &Sources<'_>) -> String {
         return String::new();
     }
     let mut out = String::from(
-        "<section class=\"card curves\"><h2>Over the sweep</h2><p class=\"remark\">Means over all seeds; diamonds are the paper's numbers. Intervals \
-         stand with the checks below.</p><div class=\"grid\">",
+        "<section class=\"card curves\"><h2>Over the sweep</h2><p class=\"remark\">Over all seeds, with 95% intervals where the record \
+         has them; diamonds are the paper's numbers.</p><div class=\"grid\">",
     );
     curves.iter().for_each(|curve| draw(&mut out, curve));
     out + "</div></section>"
