@@ -6,7 +6,14 @@
 /* Rates are set by a timer of the data path's own: it keeps the interval whatever else the host does, also while no agent runs. */
 struct sv_ticker {
 	struct bpf_timer timer;
+	u64 now;  /* when this interval's end began, ns; while `from` is not 0 */
+	u32 from; /* the first word of guests whose rates it has yet to set; 0: it is over */
+	u32 pad;
 };
+
+/* Words of guests whose rates one run sets, of 64 each, and ns until the next one: meanwhile its CPU handles packets. */
+#define RATES_WORDS 32
+#define RATES_PAUSE 20000
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -21,6 +28,7 @@ struct sv_tick_sum {
 	u64 word; /* of rows whose guests have a share */
 	u32 base; /* its first row, less 1 */
 	u32 sets; /* 0: weights are summed up; 1: rates are set */
+	u64 from; /* the first word */
 };
 
 static int tick_share(u32 i, struct sv_tick_sum *sum)
@@ -58,44 +66,68 @@ static int tick_word(u32 i, struct sv_tick_sum *sum)
 	all = bpf_map_lookup_elem(&sharing, &zero);
 	if (!all)
 		return 1;
-	sum->word = all->active[sv_mask(i, SV_SHARE_WORDS - 1)];
+	i = sv_mask(sum->from + i, SV_SHARE_WORDS - 1);
+	sum->word = all->active[i];
 	sum->base = i * 64;
 	if (sum->word)
 		bpf_loop(64, tick_share, sum, 0);
 	return 0;
 }
 
-/* sv_hyg_tick. A guest that begins meanwhile is in the sum from the next one on. Returns the ns until the next one; 0: there is none. */
-__noinline u64 set_rates(u64 now)
+/* ns until the next interval's end; 0: there is none. */
+__noinline u64 until_next(u64 now)
+{
+	u32 zero = 0;
+	const struct sv_tenants *conf = bpf_map_lookup_elem(&tenants, &zero);
+	u64 interval = conf ? conf->conf.interval : 0;
+
+	return interval ? interval - now % interval : 0;
+}
+
+/*
+ * sv_hyg_tick, of the guests from the word `from` on, and no more than RATES_WORDS. A guest that begins meanwhile is in the sum from the
+ * next one on. Returns the word from which on rates are yet to be set; 0: all are.
+ */
+__noinline u32 set_rates(u64 now, u32 from)
 {
 	struct sv_tick_sum sum = { .now = now };
 	struct sv_own_share o;
-	u32 numbers, tick;
+	u32 words, tick, left;
 	u64 interval;
 
 	if (!find_share(&o, 1))
 		return 0;
 	interval = o.tenants->conf.interval;
-	numbers = o.tenants->numbers;
-	if (!interval || numbers > SV_MAX_SHARES)
+	words = (o.tenants->numbers + 63) / 64;
+	if (!interval || words > SV_SHARE_WORDS)
 		return 0;
-	tick = sv_hyg_interval(&o.tenants->conf, now);
-	bpf_loop((numbers + 63) / 64, tick_word, &sum, 0);
-	bpf_spin_lock(&o.all->lock);
-	o.all->uplink.weights = sum.weights;
-	o.all->ticks++;
-	o.all->late += now % interval + interval * sv_hyg_missed(o.all->tick, tick);
-	o.all->tick = tick;
-	bpf_spin_unlock(&o.all->lock);
+	if (!from) {
+		tick = sv_hyg_interval(&o.tenants->conf, now);
+		bpf_loop(words, tick_word, &sum, 0);
+		bpf_spin_lock(&o.all->lock);
+		o.all->uplink.weights = sum.weights;
+		o.all->ticks++;
+		o.all->late += now % interval + interval * sv_hyg_missed(o.all->tick, tick);
+		o.all->tick = tick;
+		bpf_spin_unlock(&o.all->lock);
+	}
+	if (from >= words)
+		return 0;
+	left = words - from;
 	sum.sets = 1;
-	bpf_loop((numbers + 63) / 64, tick_word, &sum, 0);
-	return interval - now % interval;
+	sum.from = from;
+	bpf_loop(sv_min32(left, RATES_WORDS), tick_word, &sum, 0);
+	return left > RATES_WORDS ? from + RATES_WORDS : 0;
 }
 
 static int end_interval(void *map, u32 *key, struct sv_ticker *t)
 {
-	u64 next = set_rates(bpf_ktime_get_ns());
+	u64 next;
 
+	if (!t->from)
+		t->now = bpf_ktime_get_ns();
+	t->from = set_rates(t->now, t->from);
+	next = t->from ? RATES_PAUSE : until_next(bpf_ktime_get_ns());
 	if (next)
 		bpf_timer_start(&t->timer, next, 0);
 	return 0;
@@ -204,7 +236,7 @@ int selvedge_share_tick(struct __sk_buff *skb)
 	if (call.what == SV_TICK_BEGIN)
 		return begin_ticks();
 	if (call.what == SV_TICK_RATES)
-		return set_rates(shares_now()) > 0;
+		return (int)set_rates(shares_now(), (u32)call.now);
 	if (call.what == SV_TICK_TELL || call.what == SV_TICK_TELL_PLAIN)
 		return tell_pairs(skb, &call);
 	if (call.what != SV_TICK_EXPIRE)

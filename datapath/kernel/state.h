@@ -361,7 +361,7 @@ SV_ASSERT_SIZE(struct sv_mark, 56);
  * SV_TICK_FULL.
  */
 struct sv_tick_call {
-	u64 now;   /* of SV_TICK_EXPIRE: ns, CLOCK_MONOTONIC */
+	u64 now;   /* of SV_TICK_EXPIRE: ns, CLOCK_MONOTONIC; of SV_TICK_RATES: the first word of guests */
 	u32 what;  /* SV_TICK_* */
 	u32 count; /* at most SV_TICK_MAX */
 };
@@ -378,7 +378,7 @@ SV_ASSERT_SIZE(struct sv_tick_call, 16);
 #define SV_TICK_FORGET 3     /* congestion control begins: what it knew of old is not to be believed */
 #define SV_TICK_EXPIRE 4     /* delete what has expired */
 #define SV_TICK_BEGIN 5	     /* of selvedge_share_tick: set rates from now on, once an interval */
-#define SV_TICK_RATES 6	     /* of the same: set them now, which is for measurements of what it takes */
+#define SV_TICK_RATES 6	     /* of the same: set them now, as many as at once, which is for measurements of what it takes */
 #define SV_TICK_TELL 7	     /* of the same: ask for the marks of pairs that have fallen silent; struct sv_pair_told follow */
 #define SV_TICK_TELL_PLAIN 8 /* the same without a tunnel */
 

@@ -65,14 +65,16 @@ mod scale {
         Ok((edge, port))
     }
 
-    /// So many rows, of which as many guests are active; nobody is over its rate.
-    fn guests(edge: &KernelEdge, rows: u16, active: u16) -> Result<()> {
+    /// So many rows, of which as many guests are active; nobody is over its rate. `marked`: to each its rate has to be set, as to one that is told of
+    /// marks, though they are too few to change it.
+    fn guests(edge: &KernelEdge, rows: u16, active: u16, marked: bool) -> Result<()> {
         let mut law = Law::new(BitRate::from_gbps(1000), Time::from_us(100));
         (law.depth, law.inactive) = (Bytes(1 << 30), Time::from_secs(1000));
         edge.set_tenants(&Tenants { conf: law.conf(), backlog: 0, numbers: rows.into(), pad: 0 })?;
         for number in 1..=rows {
             let on = u32::from(number <= active);
-            let bucket = Bucket { weight: 1, active: on, last: monotonic_ns(), filled: 1, ..Bucket::default() };
+            let (last, alpha) = (monotonic_ns(), u32::from(marked));
+            let bucket = Bucket { weight: 1, active: on, last, filled: 1, alpha, ..Bucket::default() };
             // The first one is the port's, which a packet then makes.
             let ifindex = if number == 1 { 0 } else { 1_000_000 + u32::from(number) };
             edge.set_share(number, &Share { bucket, ifindex, ..Share::default() })?;
@@ -101,7 +103,7 @@ mod scale {
 
     fn measure(edge: &KernelEdge, port: u32, pairs: usize) -> Result<()> {
         let plain = Port { vni: 7, ..Port::default() };
-        guests(edge, 1, 1)?;
+        guests(edge, 1, 1, false)?;
         edge.set_port(port, &plain.with_share(1, 1))?;
         for n in 0..pairs {
             edge.test_run(Role::Guest, port, &frame(n)?)?;
@@ -114,21 +116,27 @@ mod scale {
             let with = packets(edge, port, active)?;
             line(&format!("a packet's share, {active} pairs in turn"), &format!("{with:.0?}, {without:.0?} without"));
         }
-        for (rows, active) in [(10, 10), (100, 100), (800, 800), (1000, 1000), (4096, 10), (4096, 4096)] {
-            guests(edge, rows, active)?;
+        let sizes = [(10, 10), (100, 100), (800, 800), (1000, 1000), (4096, 10), (4096, 4096)];
+        for (marked, (rows, active)) in [false, true].into_iter().flat_map(|marked| sizes.map(|size| (marked, size))) {
+            guests(edge, rows, active, marked)?;
             let runs = (0..2000).map(|_| edge.set_rates()).collect::<std::result::Result<Vec<_>, _>>()?;
-            let mean = runs.iter().sum::<Duration>() / runs.len() as u32;
+            let mean = runs.iter().flatten().sum::<Duration>() / runs.len() as u32;
+            let each = |n: usize| runs.iter().filter_map(|took| took.get(n)).sum::<Duration>() / runs.len() as u32;
+            let each: Vec<String> = (0..runs[0].len()).map(|n| format!("{:.1?}", each(n))).collect();
             line(
-                &format!("setting rates, {active} of {rows} guests active"),
-                &format!("{mean:.1?}: {:.2}% of a core", part(mean)),
+                &format!(
+                    "setting rates, {active} of {rows} guests active{}",
+                    if marked { ", none left out" } else { "" }
+                ),
+                &format!("{}: {:.2}% of a core", each.join(" and "), part(mean)),
             );
         }
-        guests(edge, 100, 100)?;
+        guests(edge, 100, 100, false)?;
         late("the kernel's timer", edge, || Ok(edge.begin_shares()?), || Ok(()))?;
         // It ends with the configuration.
         edge.set_tenants(&Tenants::default())?;
         std::thread::sleep(4 * INTERVAL);
-        guests(edge, 100, 100)?;
+        guests(edge, 100, 100, false)?;
         let before = cpu();
         let ticks = late("a thread", edge, || Ok(()), || edge.set_rates().map(|_| ()).map_err(Into::into))?;
         line("a thread's CPU", &format!("{:.2}% of a core", part((cpu() - before) / ticks.max(1) as u32)));

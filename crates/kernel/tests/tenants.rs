@@ -7,7 +7,7 @@ mod fabric;
 mod world;
 
 use conformance::Script;
-use edge::hygenicc::{Config, Hold, Law};
+use edge::hygenicc::{Bucket, Config, Hold, Law};
 use edge::Direction;
 use fabric::in_namespace;
 use kernel::state::quota::{Bounds, TallyKey, TABLE_PAIRS, TALLY_PORT};
@@ -491,6 +491,25 @@ fn rates_are_set_by_the_kernels_own_timer() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     panic!("{:?}", world.edge().sharing().unwrap());
+}
+
+/// Between two runs of the timer's program its CPU handles packets; all guests have the rates of one interval.
+#[test]
+fn rates_of_thousands_of_guests_are_set_in_runs() {
+    let Some(world) = world("tr", 1, |c| c.interval = Time::from_ms(1)) else { return };
+    let (edge, all) = (world.edge(), kernel::state::MAX_SHARES);
+    let conf = Config::new(BitRate::from_gbps(10), Time::from_us(100)).conf();
+    for guests in [2048, all] {
+        edge.set_tenants(&Tenants { conf, backlog: 0, numbers: guests.into(), pad: 0 }).unwrap();
+        for number in 1..=guests {
+            let bucket = Bucket { weight: 1, active: 1, last: 1_000_000_000, ..Bucket::default() };
+            edge.set_share(number, &Share { bucket, ifindex: 1_000_000 + u32::from(number), ..Share::default() })
+                .unwrap();
+        }
+        assert_eq!(edge.set_rates().unwrap().len(), usize::from(guests.div_ceil(2048)));
+        let rates: Vec<u64> = (1..=guests).map(|number| edge.share(number).unwrap().unwrap().bucket.rate).collect();
+        assert!(rates[0] > 0 && rates.iter().all(|rate| *rate == rates[0]), "{rates:?}");
+    }
 }
 
 #[test]

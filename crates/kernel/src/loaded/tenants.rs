@@ -39,12 +39,20 @@ impl KernelEdge {
         Err(Error::Missing("a timer of the kernel's for shares"))
     }
 
-    /// Sets rates once, now, as the timer does: for measurements.
+    /// Sets all rates once, now, in runs as the timer's: for measurements. Returns what the runs took.
     ///
     /// # Errors
     /// [`Error::Bpf`].
-    pub fn set_rates(&self) -> Result<Duration> {
-        Ok(tick_keys(|| self.share_tick(), TICK_RATES, 0, &[&[]])?.longest)
+    pub fn set_rates(&self) -> Result<Vec<Duration>> {
+        let (mut took, mut from) = (Vec::new(), 0);
+        loop {
+            let ran = tick_keys(|| self.share_tick(), TICK_RATES, u64::from(from), &[&[]])?;
+            took.push(ran.longest);
+            from = ran.touched;
+            if from == 0 {
+                return Ok(took);
+            }
+        }
     }
 
     /// The share with that number; `None` if there is none of that number.
