@@ -20,8 +20,9 @@ fn documents() -> Vec<String> {
 fn commands(document: &str) -> Vec<String> {
     let text = std::fs::read_to_string(Path::new(ROOT).join(document)).unwrap();
     let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let indented = text.lines().filter(|l| l.starts_with("    selvedge "));
+    let indented = text.lines().filter(|l| ["    selvedge ", "    sudo selvedge "].iter().any(|c| l.starts_with(c)));
     let lines = blocks.flat_map(str::lines).chain(indented);
+    let lines = lines.map(|l| l.trim().strip_prefix("sudo ").unwrap_or(l));
     let lines = lines.map(|l| l.split(" #").next().and_then(|l| l.split(" > ").next()).unwrap_or(l).trim().to_owned());
     lines.filter(|l| l.starts_with("selvedge ")).collect()
 }
@@ -42,6 +43,62 @@ fn every_command_of_the_documents_is_understood() {
         }
     }
     assert!(found >= 3, "the documents show the reader no commands");
+}
+
+/// Runs a command of a page, as it stands but for what these words change, where its files are.
+fn runs(document: &str, command: &str, words: &[&str]) -> Result<(), String> {
+    let run =
+        std::process::Command::new(env!("CARGO_BIN_EXE_selvedge")).args(words).current_dir(ROOT).output().unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    let only_in_labs = command.starts_with("selvedge lab ") && said.contains("`selvedge lab run`");
+    if run.status.success() || only_in_labs {
+        return Ok(());
+    }
+    Err(format!("{document}: `{command}`: {said}"))
+}
+
+/// With the keys and schemes that they name; for an instant, and what is for a lab in the simulator.
+#[test]
+fn every_scenario_of_the_documents_runs_as_they_say() {
+    const SHORT: [&str; 8] =
+        ["--set", "duration=\"200us\"", "--set", "warmup=\"0s\"", "--set", "drain=\"0s\"", "--seeds", "1"];
+    let mut found = 0;
+    for document in documents() {
+        for command in commands(&document) {
+            let words: Vec<&str> = command.split_whitespace().collect();
+            let (["selvedge", "sim" | "lab", "run", rest @ ..], false) = (words.as_slice(), command.contains("FILE"))
+            else {
+                continue;
+            };
+            let with_value = |word: &str| matches!(word, "-o" | "--output" | "--seeds");
+            let kept = (0..rest.len()).filter(|n| {
+                !with_value(rest[*n])
+                    && !n.checked_sub(1).is_some_and(|before| with_value(rest[before]))
+                    && rest[*n] != "--compare"
+            });
+            let words: Vec<&str> = ["sim", "run"].into_iter().chain(kept.map(|n| rest[n])).chain(SHORT).collect();
+            runs(&document, &command, &words).unwrap_or_else(|why| panic!("{why}"));
+            found += 1;
+        }
+    }
+    assert!(found >= 25, "{found}");
+}
+
+/// Those that they reproduce are there.
+#[test]
+fn every_result_of_the_documents_is_in_the_list() {
+    let mut found = 0;
+    for document in documents() {
+        for command in commands(&document) {
+            let Some(rest) = command.strip_prefix("selvedge repro ") else { continue };
+            let mut words = vec!["repro", "--list"];
+            let named = rest.split_whitespace().filter(|word| word.contains('/') || *word == "limiters");
+            words.extend(named.filter(|word| !word.starts_with("out/")));
+            found += usize::from(words.len() > 2);
+            runs(&document, &command, &words).unwrap_or_else(|why| panic!("{why}"));
+        }
+    }
+    assert!(found >= 5, "{found}");
 }
 
 /// What a Makefile can make.
