@@ -102,7 +102,7 @@ document.addEventListener('DOMContentLoaded', () => {
       const ink = colour(`--s${n % 8}`);
       const bounded = points.filter(([, , half]) => half !== null);
       return [
-        { name, type: 'line', symbolSize: 7, itemStyle: { color: ink }, lineStyle: { color: ink }, data: points.map(([x, y]) => [x, y]) },
+        { name, type: 'line', symbolSize: 7, itemStyle: { color: ink }, lineStyle: { color: ink }, encode: { x: 0, y: 1 }, data: points },
         {
           name, type: 'custom', renderItem: whisker(ink), silent: true, encode: { x: 0, y: [1, 2] }, tooltip: { show: false },
           data: bounded.map(([x, y, half]) => [x, y - half, y + half]),
@@ -115,7 +115,7 @@ document.addEventListener('DOMContentLoaded', () => {
       title: { text: unit, left: 10, top: 0, textStyle: { ...muted, fontSize: 12, fontWeight: 'normal' } },
       grid: { left: 64, right: 24, top: 58, bottom: 46 },
       legend: { type: 'scroll', top: 22, left: 10, textStyle: text, data: [...new Set(series.map(({ name }) => name))] },
-      tooltip: { trigger: 'item', confine: true, formatter: ({ seriesName, value }) => `<b>${escaped(seriesName)}</b><br>${digits(value[1])} at ${value[0]}` },
+      tooltip: { trigger: 'item', confine: true, formatter: ({ seriesName, value: [x, y, half] }) => `<b>${escaped(seriesName)}</b><br>${digits(y)}${half ? ` ± ${digits(half)}` : ''} at ${x}` },
       xAxis: { type: wide ? 'log' : 'value', name: axis, nameLocation: 'middle', nameGap: 28, nameTextStyle: muted, scale: true, ...grid },
       yAxis: { type: 'value', scale: true, ...grid },
       series,
