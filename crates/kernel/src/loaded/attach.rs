@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const CLSACT_HANDLE: u32 = 0x5e1f;
 /// Behind the filters of others.
 const CLSACT_LAST: u32 = 0x5e1f;
-/// In front of them; and what is in front of that: the limit of what a guest sends, wherever its port's program is.
+/// In front of them; and what is in front of that: the limit of what a guest sends.
 const CLSACT_FIRST: u32 = 2;
 const CLSACT_LIMIT: u32 = 1;
 
@@ -75,10 +75,11 @@ impl KernelEdge {
     }
 
     fn attach_tcx(&self, program: &libbpf_rs::Program<'_>, role: Role, ifindex: u32) -> Result<()> {
-        let pin = &self.link_pin(ifindex, role, self.place);
+        let (place, elsewhere) = self.places(role);
+        let pin = &self.link_pin(ifindex, role, place);
         if let Ok(link) = sys::open_pinned(pin) {
             match sys::link_update(link.as_fd(), program.as_fd()) {
-                Ok(()) => return detach_tcx(&self.pins, ifindex, role, self.elsewhere()),
+                Ok(()) => return detach_tcx(&self.pins, ifindex, role, elsewhere),
                 // The interface is gone, and its number may be another's by now.
                 Err(_) => fs::remove_file(pin).map_err(|e| Error::Io("remove", pin.clone(), e))?,
             }
@@ -87,7 +88,7 @@ impl KernelEdge {
         let link_of = |role| sys::open_pinned(&self.link_pin(ifindex, role, self.place)).ok();
         let (limit, fast) = (link_of(Role::LimitGuest), link_of(Role::FastGuest));
         let (guest, in_front) = (link_of(Role::Guest), limit.as_ref().or(fast.as_ref()));
-        let at = match (role, self.place) {
+        let at = match (role, place) {
             (Role::Guest, _) if in_front.is_some() => in_front.map(|link| sys::Order::Behind(link.as_fd())),
             (Role::LimitGuest, _) if fast.is_some() => fast.as_ref().map(|link| sys::Order::Behind(link.as_fd())),
             (Role::FastGuest, _) => limit.as_ref().or(guest.as_ref()).map(|link| sys::Order::Before(link.as_fd())),
@@ -99,24 +100,25 @@ impl KernelEdge {
         let link = sys::link_tcx(program.as_fd(), ifindex, role.on_egress(), at);
         let link = link.map_err(|e| Error::Io("attach to tcx as", pin.clone(), e))?;
         sys::pin(link.as_fd(), pin).map_err(|e| Error::Io("pin", pin.clone(), e))?;
-        detach_tcx(&self.pins, ifindex, role, self.elsewhere())
+        detach_tcx(&self.pins, ifindex, role, elsewhere)
     }
 
     /// The filter's program is changed in place: every packet meets the old or the new one. The clsact qdisc stays when
     /// the filter goes: it may be another's by then.
     fn attach_clsact(&self, program: &libbpf_rs::Program<'_>, role: Role, ifindex: u32) -> Result<()> {
-        let pin = &self.filter_pin(ifindex, role, self.place);
+        let (place, elsewhere) = self.places(role);
+        let pin = &self.filter_pin(ifindex, role, place);
         // Pinned first: a filter without a pin would be left behind by an agent that is killed in between.
         let was_there = pin.exists();
         pin_anew(program.as_fd(), pin)?;
-        let mut hook = clsact(program.as_fd(), role, ifindex, self.place);
+        let mut hook = clsact(program.as_fd(), role, ifindex, place);
         let created = quietly(|| hook.create()).map_err(|e| Error::Bpf("add clsact", e)); // complains if it is there, and succeeds
         let attached = created.and_then(|_| hook.attach().map_err(|e| Error::Bpf("attach to clsact", e)));
         if attached.is_err() && !was_there {
             let _ = fs::remove_file(pin);
         }
         attached?;
-        detach_clsact(&self.pins, ifindex, role, self.elsewhere())
+        detach_clsact(&self.pins, ifindex, role, elsewhere)
     }
 
     /// True if the interface that had this program has ended, so that `ifindex` names another now, or none; also if somebody took the program
@@ -137,10 +139,12 @@ impl KernelEdge {
         !places.is_empty() && places.iter().all(|ended| *ended)
     }
 
-    fn elsewhere(&self) -> Place {
-        match self.place {
-            Place::First => Place::Last,
-            Place::Last => Place::First,
+    /// Where a program goes, and where else it may be. The limit of what a guest gets is in front, whatever is configured: behind a program that
+    /// ends the chain, as some networks have one there, it would never see a segment, and its law would do nothing.
+    fn places(&self, role: Role) -> (Place, Place) {
+        match (role, self.place) {
+            (Role::LimitPort, _) | (_, Place::First) => (Place::First, Place::Last),
+            (_, Place::Last) => (Place::Last, Place::First),
         }
     }
 

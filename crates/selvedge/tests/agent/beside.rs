@@ -63,6 +63,35 @@ fn programs_of_others_see_what_a_limit_lets_pass() {
     }
 }
 
+/// Cilium has such a program there where it routes each endpoint: what a guest gets comes to it by the port's egress.
+#[test]
+fn a_limit_of_what_a_guest_gets_acts_beside_a_program_that_ends_the_chain() {
+    let Some(mut world) = World::new("be") else { return };
+    let host = world.host(0);
+    ip(&format!("-n {host} addr add 10.7.0.1/16 dev lxc0"));
+    let other = match opened_in(&host, || Other::attach("lxc0", Does::Ends, false)) {
+        Ok(other) => other,
+        Err(e) => return println!("skipped, programs on tcx: {e} (Linux 6.6)"),
+    };
+    for place in ["last", "first"] {
+        configure(&world, "[[port]]\ninterface = \"lxc0\"\ningress_rate = \"100Mbps\"\n");
+        let text = std::fs::read_to_string(world.config(0)).unwrap();
+        std::fs::write(world.config(0), text.replace("[agent]\n", &format!("[agent]\nplace = {place:?}\n"))).unwrap();
+        let agent = world.start(0, &[]);
+        let looked_at = || {
+            let counts = limit(&world, "lxc0", "ingress")["delays"]["counts"].clone();
+            counts.as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).sum::<u64>()
+        };
+        let (before, seen) = (looked_at(), other.seen().packets);
+        let ping = format!("ping -q -i 0.05 -c {PINGS} -W 5 10.7.1.2");
+        let output = world.exec(&host, &ping);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        assert!(looked_at() - before >= PINGS, "{place}: the limit's program never saw them");
+        assert!(other.seen().packets - seen >= PINGS, "{place}: nor is anything kept from the other");
+        assert!(world.end(agent, "TERM") && world.stop(0).status.success());
+    }
+}
+
 /// Without a network, too, tenants and the total bound what their ports send together.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "rates are of real time")]

@@ -13,6 +13,8 @@ pub(super) enum Does {
     Counts,
     /// Every other IPv4 packet: of those that come twice the first time.
     Sets,
+    /// Counts, and ends the chain, on egress.
+    Ends,
 }
 
 /// As [`Other`] counted them.
@@ -37,6 +39,9 @@ const LINK_CREATE: libc::c_long = 28;
 const ARRAY: u32 = 2;
 const SCHED_CLS: u32 = 3;
 const TCX_INGRESS: u32 = 46;
+const TCX_EGRESS: u32 = 47;
+const NEXT: i32 = -1;
+const PASS: i32 = 0;
 const BEFORE: u32 = 1 << 3;
 const WORDS: usize = 16;
 
@@ -69,7 +74,7 @@ fn insn(code: u8, to: u8, from: u8, offset: i16, value: i32) -> u64 {
     })
 }
 
-/// `context` is in register 6, the counters in 0. Ends with TCX_NEXT.
+/// `context` is in register 6, the counters in 0. Ends with TCX_NEXT, or with TCX_PASS.
 fn program(map: i32, does: Does) -> Vec<u64> {
     const PROTOCOL: i16 = 16;
     const MARKS: i16 = 8;
@@ -77,7 +82,7 @@ fn program(map: i32, does: Does) -> Vec<u64> {
     let add = |at| insn(0xdb, 0, 1, at, 0);
     let mut body = vec![insn(0x79, 3, 0, 0, 0), add(0)];
     match does {
-        Does::Counts => body.extend([
+        Does::Counts | Does::Ends => body.extend([
             insn(0x61, 2, 6, MARKS, 0),
             insn(0x15, 2, 0, 1, 0),
             add(8),
@@ -111,12 +116,14 @@ fn program(map: i32, does: Does) -> Vec<u64> {
         insn(0xb7, 1, 0, 0, 1),
     ];
     all.extend(body);
-    all.extend([insn(0xb7, 0, 0, 0, -1), insn(0x95, 0, 0, 0, 0)]);
+    let verdict = if does == Does::Ends { PASS } else { NEXT };
+    all.extend([insn(0xb7, 0, 0, 0, verdict), insn(0x95, 0, 0, 0, 0)]);
     all
 }
 
 impl Other {
-    /// On the ingress of an interface of the calling thread's namespace: in front of all that is there, or behind.
+    /// On an interface of the calling thread's namespace, its ingress unless the program ends the chain: in front of all that is there, or
+    /// behind.
     ///
     /// # Errors
     /// EINVAL before Linux 6.6.
@@ -132,7 +139,8 @@ impl Other {
         let load = of(&[two(SCHED_CLS, code.len() as u32), code.as_ptr() as u64, c"GPL".as_ptr() as u64]);
         let loaded = descriptor(bpf(PROG_LOAD, &load)?);
         let flags = if in_front { BEFORE } else { 0 };
-        let link = of(&[two(loaded.as_raw_fd() as u32, ifindex), two(TCX_INGRESS, flags)]);
+        let hook = if does == Does::Ends { TCX_EGRESS } else { TCX_INGRESS };
+        let link = of(&[two(loaded.as_raw_fd() as u32, ifindex), two(hook, flags)]);
         Ok(Other { map, _link: descriptor(bpf(LINK_CREATE, &link)?) })
     }
 
