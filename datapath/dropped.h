@@ -66,16 +66,22 @@ SV_FN void sv_dropped_swap(struct sv_packet *p)
 }
 
 /*
- * `p`: the packet behind the tunnel's headers of a notification. Returns 0 unless a switch may have made it. Then `p` describes the packet
- * that was dropped, as its sender sent it: of it only the headers are there.
+ * `p`: the packet behind the tunnel's headers of a notification. Returns 0 unless it is TCP's. Then `p` describes the packet that was dropped,
+ * as its sender sent it: of it only the headers are there.
  */
 SV_FN int sv_notification_read(struct sv_packet *p)
 {
-	if (p->proto != SV_PROTO_TCP || (!p->payload && !(p->tcp_flags & (SV_TCP_SYN | SV_TCP_FIN))))
+	if (p->proto != SV_PROTO_TCP)
 		return 0;
 	sv_dropped_swap(p);
 	p->segment_size = 0;
 	return 1;
+}
+
+/* Is there something to send again? After a pure ACK the next one says the same. */
+SV_FN int sv_notification_matters(const struct sv_packet *p)
+{
+	return p->payload || p->tcp_flags & (SV_TCP_SYN | SV_TCP_FIN);
 }
 
 /*

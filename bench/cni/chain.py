@@ -131,7 +131,7 @@ class Chain:
             "CNI_NETNS": str(NETNS / namespace), "CNI_PATH": str(PLUGINS),
         }
         # Not nsenter: the plugins look into /sys/class/net, which `ip netns exec` mounts for the namespace.
-        command = ["ip", "netns", "exec", self.host.name, self.command(plugin["type"])]
+        command = [*([] if self.host.own else ["ip", "netns", "exec", self.host.name]), self.command(plugin["type"])]
         done = subprocess.run(command, input=json.dumps(network), env=environment, capture_output=True, text=True)
         answer = json.loads(done.stdout) if done.stdout.strip() else None
         if done.returncode:

@@ -439,8 +439,12 @@ int selvedge_uplink(struct __sk_buff *skb)
 	counters = find_counters();
 	if (!counters)
 		return NEXT;
-	if (conf->flags & SV_CONFIG_NOTIFIED && sv_notification_is(data_of(skb), end_of(skb)))
-		return take_notification(skb);
+	if (conf->flags & SV_CONFIG_NOTIFIED && sv_notification_is(data_of(skb), end_of(skb))) {
+		probed = take_notification(skb);
+		if (probed != UNANSWERED)
+			return probed;
+		__builtin_memset(p, 0, sizeof(*p));
+	}
 	if (o->frame_len != skb->len) {
 		send_notice(SV_EVENT_LENGTHS, skb->ifindex, o->saddr, 0);
 		return drop(counters, SV_COUNT_DROP_LENGTHS);

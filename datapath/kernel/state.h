@@ -505,7 +505,7 @@ enum sv_counter {
 	SV_COUNT_DROPS_TOLD_WITHHELD, /* the same, more than the agent is told of in a while */
 	SV_COUNT_NOTIFIED,	   /* notifications of switches, passed to the agent */
 	SV_COUNT_NOTIFIED_MALFORMED, /* the same, of no TCP packet of a guest of this host to a guest of who it names as its sender */
-	SV_COUNT_NOTIFIED_WITHHELD, /* the same, more than the agent is told of in a while */
+	SV_COUNT_NOTIFIED_WITHHELD, /* the same, more than the agent is told of in a while, or has room for */
 	SV_COUNTERS
 };
 

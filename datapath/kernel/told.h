@@ -70,9 +70,10 @@ static __noinline int take_told(struct __sk_buff *skb, const struct sv_outer *o,
 }
 
 /*
- * A frame in the tunnel, which read_outer has read, is a switch's notification: it is cut, so its lengths are not those of the frame. All
- * else is checked as of any: it must come from the peer whose guest was to get the packet, to the guest here that has sent it. A
- * function of its own, global: the verifier proves it once.
+ * A frame in the tunnel, which read_outer has read, has the DSCP of a switch's notification. It is one if it was cut, or had nothing that
+ * could be, and is for a guest here: what has all its payload, and what is for nobody here, goes on as without that DSCP (UNANSWERED). Its
+ * lengths need not be those of the frame. It must come from the peer whose guest was to get the packet. A function of its own,
+ * global: the verifier proves it once.
  */
 __noinline int take_notification(struct __sk_buff *skb)
 {
@@ -85,29 +86,37 @@ __noinline int take_notification(struct __sk_buff *skb)
 	struct sv_event *event;
 	struct sv_packet *p;
 	struct sv_outer *o;
+	int parsed;
 	u64 now;
 
 	conf = bpf_map_lookup_elem(&config, &zero);
 	if (!counters || !conf || !scratch)
-		return TC_ACT_SHOT;
+		return UNANSWERED;
 	p = &scratch->packet;
 	o = &scratch->outer;
-	from = peer_of(o->saddr);
-	if (!from || parse_at(skb, o->add_len, p) != SV_PARSE_OK)
+	parsed = parse_at(skb, o->add_len, p);
+	if (o->frame_len == skb->len && (parsed != SV_PARSE_OK || p->payload))
+		return UNANSWERED;
+	if (parsed != SV_PARSE_OK)
 		return drop(counters, SV_COUNT_NOTIFIED_MALFORMED);
 	route = find_route(o->encap.vni, p->daddr);
-	if (!route || route->kind != SV_ROUTE_LOCAL || !speaks_for(from, o->encap.vni, p))
-		return drop(counters, SV_COUNT_NOTIFIED_MALFORMED);
+	if (!route || route->kind != SV_ROUTE_LOCAL)
+		return UNANSWERED;
 	target = route->target;
 	port = bpf_map_lookup_elem(&ports, &target);
-	if (!port || port->vni != o->encap.vni || !sv_notification_read(p))
+	if (!port || port->vni != o->encap.vni)
+		return UNANSWERED;
+	from = peer_of(o->saddr);
+	if (!from || !speaks_for(from, o->encap.vni, p) || !sv_notification_read(p))
 		return drop(counters, SV_COUNT_NOTIFIED_MALFORMED);
+	if (!sv_notification_matters(p))
+		return drop(counters, SV_COUNT_NOTIFIED);
 	now = stages_now(conf, 1);
 	if (!may_say(from, now) || !may_ask(ASKED_TOLD, SV_TOLD_MAX, now))
 		return drop(counters, SV_COUNT_NOTIFIED_WITHHELD);
 	event = begin_event(SV_EVENT_NOTIFIED, target, o->saddr, o->encap.vni, now);
 	if (!event)
-		return TC_ACT_SHOT;
+		return drop(counters, SV_COUNT_NOTIFIED_WITHHELD);
 	event->packet = *p;
 	bpf_ringbuf_submit(event, 0);
 	return drop(counters, SV_COUNT_NOTIFIED);

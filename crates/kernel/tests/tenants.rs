@@ -496,7 +496,7 @@ fn rates_are_set_by_the_kernels_own_timer() {
 /// Between two runs of the timer's program its CPU handles packets; all guests have the rates of one interval.
 #[test]
 fn rates_of_thousands_of_guests_are_set_in_runs() {
-    let Some(world) = world("tr", 1, |c| c.interval = Time::from_ms(1)) else { return };
+    let Some(world) = world("tr", 1, |_| {}) else { return };
     let (edge, all) = (world.edge(), kernel::state::MAX_SHARES);
     let conf = Config::new(BitRate::from_gbps(10), Time::from_us(100)).conf();
     for guests in [2048, all] {
@@ -509,6 +509,42 @@ fn rates_of_thousands_of_guests_are_set_in_runs() {
         assert_eq!(edge.set_rates().unwrap().len(), usize::from(guests.div_ceil(2048)));
         let rates: Vec<u64> = (1..=guests).map(|number| edge.share(number).unwrap().unwrap().bucket.rate).collect();
         assert!(rates[0] > 0 && rates.iter().all(|rate| *rate == rates[0]), "{rates:?}");
+    }
+}
+
+/// The same by the timer itself, which ends with the configuration and begins again.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "waits for the kernel's own timer")]
+fn the_timer_sets_rates_of_thousands_in_runs_and_counts_an_interval_once() {
+    const INTERVAL_NS: u64 = 5_000_000;
+    let Some(world) = world("tt", 1, |_| {}) else { return };
+    let (edge, all) = (world.edge(), kernel::state::MAX_SHARES);
+    let mut config = Config::new(BitRate::from_gbps(10), Time::from_us(100));
+    (config.interval, config.inactive) = (Time::from_ns(INTERVAL_NS), Time::from_secs(1000));
+    let tenants = Tenants { conf: config.conf(), backlog: 0, numbers: all.into(), pad: 0 };
+    let ticks = || edge.sharing().unwrap().ticks;
+    let eventually = |what: &str, test: &dyn Fn() -> bool| {
+        (0..600).find(|_| test() || (std::thread::sleep(std::time::Duration::from_millis(50)), false).1).expect(what)
+    };
+    for _ in 0..2 {
+        edge.set_tenants(&tenants).unwrap();
+        for number in [1, 2048, 2049, all] {
+            let bucket = Bucket { weight: 1, active: 1, last: kernel::monotonic_ns(), ..Bucket::default() };
+            edge.set_share(number, &Share { bucket, ifindex: 1_000_000, ..Share::default() }).unwrap();
+        }
+        let (before, begun) = (ticks(), kernel::monotonic_ns());
+        edge.begin_shares().unwrap();
+        let rate = |number| edge.share(number).unwrap().unwrap().bucket.rate;
+        eventually("rates of both runs", &|| [1, 2048, 2049, all].iter().all(|number| rate(*number) > 0));
+        eventually("a second interval", &|| ticks() >= before + 2);
+        let counted = ticks() - before;
+        assert!(counted <= (kernel::monotonic_ns() - begun) / INTERVAL_NS + 2, "{counted} intervals: a run is none");
+        edge.set_tenants(&Tenants::default()).unwrap();
+        eventually("it ends", &|| {
+            let now = ticks();
+            std::thread::sleep(std::time::Duration::from_nanos(4 * INTERVAL_NS));
+            ticks() == now
+        });
     }
 }
 

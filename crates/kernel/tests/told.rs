@@ -48,6 +48,20 @@ fn notified(to: [u32; 4], family: u8, vni: u32, packet: &Packet) -> Vec<u8> {
     notification::in_tunnel(&outer, PORT).unwrap()
 }
 
+/// A frame of the peer, in the tunnel of its version.
+fn in_tunnel_from(peer: &Peer, frame: &[u8]) -> Vec<u8> {
+    let own: IpAddr = if peer.family == 4 { "192.168.99.1" } else { "fd99::1" }.parse().unwrap();
+    let datagram = encapsulate(frame, &Encap::new(VNI, peer.version), 0xc107, PORT).unwrap();
+    let payload = datagram.len() as u32 - 8;
+    let ends = (peer.address, words(own));
+    let outer =
+        Packet { saddr: ends.0, daddr: ends.1, family: peer.family, proto: proto::UDP, payload, ..Packet::default() };
+    let mut outer = emit(&outer, &TcpOptions::default()).unwrap();
+    let udp = outer.len() - datagram.len();
+    outer[udp..].copy_from_slice(&datagram);
+    outer
+}
+
 /// As if the configuration said that switches notify.
 fn hears_switches(world: &World, on: bool) {
     let config = world.edge().config().unwrap();
@@ -213,12 +227,6 @@ fn a_notification_is_of_a_connection_between_the_two_that_it_names() {
         let mut bad = vec![
             notified(one.address, one.family, VNI, &data(two)),
             notified(two.address, two.family, VNI, &data(one)),
-            // In a network whose routes lead to a port of another, and in one that nobody has.
-            notified(one.address, one.family, 8, &data(one)),
-            notified(one.address, one.family, 9, &data(one)),
-            // Of a guest that is not of this host, and of nothing that anybody would send again.
-            notified(one.address, one.family, VNI, &Packet { saddr: two.guest.address(4), ..data(one) }),
-            notified(one.address, one.family, VNI, &Packet { payload: 0, ..data(one) }),
         ];
         for (address, family) in STRANGER.into_iter().zip([4, 6]) {
             bad.push(notified(address, family, VNI, &data(one)));
@@ -230,19 +238,53 @@ fn a_notification_is_of_a_connection_between_the_two_that_it_names() {
         let mut fragment = whole.clone();
         fragment[inner + 6] = 0x20;
         bad.extend([udp, fragment, whole[..whole.len() - 40].to_vec()]);
-        for (n, frame) in bad.iter().enumerate() {
-            assert_eq!(world.run(Direction::Ingress, frame).0, TC_ACT_SHOT, "{n}");
-        }
-        assert!(told(&world).is_empty(), "{:?}", told(&world));
+        let run = |frame: &[u8]| world.run(Direction::Ingress, frame).0;
         let counted = |counter| world.counters().get(counter);
+        for (n, frame) in bad.iter().enumerate() {
+            assert_eq!(run(frame), TC_ACT_SHOT, "{n}");
+        }
         assert_eq!((counted(Counter::Notified), counted(Counter::NotifiedMalformed)), (0, bad.len() as u64));
-        assert_eq!(world.run(Direction::Ingress, &whole).0, TC_ACT_SHOT);
-        assert_eq!(counted(Counter::Notified), 1);
+        // For nobody here: in a network whose routes lead to a port of another, in one that nobody has, and to a guest elsewhere.
+        let elsewhere = Packet { saddr: two.guest.address(4), ..data(one) };
+        for (vni, packet) in [(8, data(one)), (9, data(one)), (VNI, elsewhere)] {
+            assert_eq!(run(&notified(one.address, one.family, vni, &packet)), TC_ACT_SHOT, "{vni}");
+        }
+        assert_eq!(counted(Counter::DropLengths), 3);
+        assert!(told(&world).is_empty(), "{:?}", told(&world));
+        // After a pure ACK the next one says the same.
+        assert_eq!(run(&notified(one.address, one.family, VNI, &Packet { payload: 0, ..data(one) })), TC_ACT_SHOT);
+        assert!(told(&world).is_empty() && counted(Counter::Notified) == 1);
+        assert_eq!(run(&whole), TC_ACT_SHOT);
+        assert_eq!((counted(Counter::Notified), told(&world).len()), (2, 1));
         // Without their DSCP such frames are what they are: cut.
         let mut unmarked = whole;
         unmarked[15] = 0;
-        assert_eq!(world.run(Direction::Ingress, &unmarked).0, TC_ACT_SHOT);
-        assert_eq!((counted(Counter::DropLengths), counted(Counter::InSegments)), (1, 0));
+        assert_eq!(run(&unmarked), TC_ACT_SHOT);
+        assert_eq!((counted(Counter::DropLengths), counted(Counter::InSegments)), (4, 0));
+    });
+}
+
+/// A fabric that gives packets this DSCP, or a host without an edge that copies its guest's, is none that notifies.
+#[test]
+fn data_with_the_dscp_of_notifications_reaches_its_guest() {
+    let Some(world) = World::new("wg", &Config::default()) else { return };
+    in_namespace(&world.fabric.host(0), || {
+        hears_switches(&world, true);
+        for peer in &PEERS {
+            for family in [4, 6] {
+                let data = Packet { payload: 900, segment_size: 0, ..packet(peer, family, false) };
+                let frame = emit(&data, &TcpOptions::default()).unwrap();
+                let mut frame = in_tunnel_from(peer, &frame);
+                match peer.family {
+                    4 => frame[15] = notification::DSCP << 2,
+                    _ => (frame[14], frame[15]) = (0x60 | notification::DSCP >> 2, notification::DSCP << 6),
+                }
+                assert_eq!(world.run(Direction::Ingress, &frame).0, TC_ACT_REDIRECT, "{} {family}", peer.version);
+            }
+        }
+        assert!(told(&world).is_empty());
+        let all = 2 * PEERS.len() as u64;
+        assert_eq!(world.counters().get(Counter::InSegments), all);
     });
 }
 

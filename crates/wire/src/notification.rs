@@ -101,7 +101,7 @@ pub fn is_notification(frame: &[u8]) -> bool {
 }
 
 /// The packet of which a notification tells, as its sender sent it, from what stands in the notification behind the tunnel's headers.
-/// `None` if no switch has made that.
+/// `None` if it is not TCP's.
 pub fn of_dropped(mut inner: Packet) -> Option<Packet> {
     // SAFETY: a packet of our own.
     (unsafe { sv_wire_notification_read(&mut inner) } != 0).then_some(inner)
@@ -215,10 +215,11 @@ mod tests {
     }
 
     #[test]
-    fn no_switch_notifies_of_a_pure_ack_or_of_other_protocols() {
-        let of = |packet: Packet| of_dropped(packet).is_some();
-        assert!(of(dropped(4, 1)) && of(Packet { tcp_flags: tcp::SYN, ..dropped(4, 0) }));
-        assert!(!of(dropped(4, 0)) && !of(Packet { proto: proto::UDP, ..dropped(4, 1) }));
+    fn notifications_are_of_tcp() {
+        let of = |packet: Packet| of_dropped(packet).map(|of| (of.saddr, of.sport));
+        let ack = dropped(4, 0);
+        assert_eq!(of(ack), Some((ack.daddr, ack.sport)));
+        assert_eq!(of(Packet { proto: proto::UDP, ..dropped(4, 1) }), None);
     }
 
     #[test]

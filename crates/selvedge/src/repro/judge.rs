@@ -37,7 +37,7 @@ pub struct Seen {
     /// The check's number, with half of its 95% interval over seeds.
     pub value: Option<(f64, Option<f64>)>,
     pub metrics: Vec<(String, f64)>,
-    /// Half of the 95% intervals over seeds, of those metrics that have one.
+    /// Half of the 95% intervals over seeds, of those metrics that each seed alone has samples for.
     pub halves: Vec<(String, f64)>,
 }
 
@@ -158,9 +158,9 @@ fn look(check: &Check, at: &At, all: &[At]) -> (Seen, Option<String>) {
         seen.metrics.clear();
         return (seen, problem);
     }
-    let half = |(name, value): &(String, f64)| {
-        let alone = Expression::parse(name).ok()?;
-        Some((name.clone(), three_digits(interval(&alone, *value, at, all)?)))
+    let half = |(name, _): &(String, f64)| {
+        let half = estimate(&of_each_seed(&Expression::parse(name).ok()?, at, all)?)?.half_width?;
+        Some((name.clone(), three_digits(half)))
     };
     seen.halves = seen.metrics.iter().filter_map(half).collect();
     match check.holds.holds(&values) {
@@ -217,22 +217,27 @@ pub(super) fn values<'a>(
     Some(values)
 }
 
-/// Half the 95% interval of the expression over seeds. Where a single seed has too few samples for a metric, such as a far percentile,
-/// the expression is computed from all seeds but one, in turn (jackknife): `whole` is that of all.
-fn interval(expression: &Expression, whole: f64, at: &At, all: &[At]) -> Option<f64> {
-    let seeds = at.results.schemes.first().map_or(0, |s| s.each.len());
-    let each = |of: &dyn Fn(usize) -> Option<BTreeMap<String, f64>>| {
-        (0..seeds).map(|seed| expression.value(&of(seed)?).ok()).collect::<Option<Vec<f64>>>()
-    };
+/// The expression as each seed alone gives it; `None` where one has too few samples for a metric, such as a far percentile.
+fn of_each_seed(expression: &Expression, at: &At, all: &[At]) -> Option<Vec<f64>> {
     let alone = |seed: usize| values(expression, at, all, &|_, scheme, name| metric(scheme.each.get(seed)?, name));
-    if let Some(alone) = each(&alone) {
+    seeds(at).map(|seed| expression.value(&alone(seed)?).ok()).collect()
+}
+
+fn seeds(at: &At) -> std::ops::Range<usize> {
+    0..at.results.schemes.first().map_or(0, |s| s.each.len())
+}
+
+/// Half the 95% interval of the expression over seeds. Where a single seed has too few samples, the expression is computed from all seeds
+/// but one, in turn (jackknife): `whole` is that of all.
+fn interval(expression: &Expression, whole: f64, at: &At, all: &[At]) -> Option<f64> {
+    if let Some(alone) = of_each_seed(expression, at, all) {
         return estimate(&alone)?.half_width;
     }
     let without = |seed: usize| {
         let rest = Summaries::default();
         values(expression, at, all, &|at, scheme, name| rest.metric(&at.label, &at.results, scheme, seed, name))
     };
-    jackknife(whole, &each(&without)?)
+    jackknife(whole, &seeds(at).map(|seed| expression.value(&without(seed)?).ok()).collect::<Option<Vec<f64>>>()?)
 }
 
 impl Seen {
