@@ -7,6 +7,7 @@ use super::reconcile::Agent;
 use super::rules::rule_for;
 use agent_api::config::FastLane as Config;
 use agent_api::lacking::FASTLANE;
+use agent_api::release::too_old_for_fastlane;
 use kernel::state::fastlane::{FastCall, FastKey};
 use kernel::state::{address, Event, Route, EVENT_DROPPED, ROUTE_LOCAL};
 use kernel::{again, drop_reasons, Attachment, Role};
@@ -74,7 +75,10 @@ impl Agent {
 
     fn ready_fastlane(&mut self, config: Config) -> Result<[u32; 2], Error> {
         drop_reasons().map_err(Error::Host)?;
-        self.edge.open_fastlane(self.config.max_flows)?;
+        if let Err(e) = self.edge.open_fastlane(self.config.max_flows) {
+            // Its verifier's words would lead nowhere.
+            return Err(too_old_for_fastlane().map_or(Error::Kernel(e), Error::Host));
+        }
         again::add().map_err(|e| Error::System("add the devices svagain0 and svagain1", e))?;
         let find = |name| kernel::ifindex(name).map_err(|e| Error::System("find the devices svagain0 and svagain1", e));
         let devices = [find(again::FIRST)?, find(again::SECOND)?];

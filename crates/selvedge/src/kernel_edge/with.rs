@@ -1,3 +1,4 @@
+use agent_api::release::too_old_for_fastlane;
 use lab::{HostNamespace, INTERFACE};
 use std::path::Path;
 
@@ -36,7 +37,7 @@ pub fn try_laws() -> Result<(), String> {
 /// # Errors
 /// As [`try_edge`].
 pub fn try_drops() -> Result<(), String> {
-    kernel::try_fastlane(None).map(drop).map_err(|e| e.to_string())
+    kernel::try_fastlane(None).map(drop).map_err(|e| too_old_for_fastlane().unwrap_or_else(|| e.to_string()))
 }
 
 /// DCTCP for hosts of a lab, registered with the kernel until this is dropped.
