@@ -165,9 +165,10 @@ fn connections_survive_the_loss_of_all_state_and_changes_of_the_law() {
             congestion_of(world, 0, 9001).is_some_and(|cc| cc["window_bytes"].as_u64() <= Some(100_000))
         });
     });
-    // The first window of a law that begins may be less than what the guest was told before. What leaves it until it hears of that is
-    // beyond it: a segment or two each of the few times, of 150,000.
+    // Once in a while one is, of 150,000. A likely cause, not traced: the first window of a law that begins is less than what the guest was
+    // told before, and what leaves it until it hears of that is beyond it.
     let policed = world.counter(0, "drop_policed_segments");
+    println!("policed: {policed}");
     assert!(policed <= 20, "{policed}");
 }
 
