@@ -37,10 +37,12 @@
 #define SV_CONN_FIRST 0x4000	  /* the guest's last segment went past the limiter's queue (sparse.h) */
 #define SV_CONN_ASKED 0x8000	  /* its handshake was kept, or recalled if it could be */
 
-/* sv_conn.fins: whose end of the connection has ended. */
-#define SV_CONN_FIN_OUT 0x1
-#define SV_CONN_FIN_IN 0x2
-#define SV_CONN_FIN_BOTH 0x3
+/* sv_conn.life: whose end of the connection has ended; and how many rounds it is yet since it was followed from its middle on. */
+#define SV_CONN_FIN_OUT 0x01
+#define SV_CONN_FIN_IN 0x02
+#define SV_CONN_FIN_BOTH 0x03
+#define SV_CONN_JOINED 0x1c
+#define SV_CONN_JOINED_ONE 0x04
 
 struct sv_conn {
 	u64 progress;	 /* ns: when snd_una advanced last, or data became outstanding */
@@ -69,7 +71,7 @@ struct sv_conn {
 	u8 out_scale;
 	u8 dupacks;
 	u8 backoff;	 /* timeouts in a row */
-	u8 fins;	 /* SV_CONN_FIN_* */
+	u8 life;	 /* SV_CONN_FIN_*, SV_CONN_JOINED */
 };
 
 SV_ASSERT_SIZE(struct sv_conn, 80);
@@ -198,6 +200,7 @@ SV_FN u32 sv_conn_recall(struct sv_conn *t, const struct sv_handshake *h)
 	t->out_scale = (u8)(h->out_scale ? sv_min32(h->out_scale - 1u, 14) : 0);
 	t->in_scale = (u8)(h->in_scale ? sv_min32(h->in_scale - 1u, 14) : 0);
 	sv_conn_set_mss(t, t->flags & SV_CONN_TIMESTAMPS && h->mss > 12 ? h->mss - 12u : h->mss);
+	t->life |= SV_CONN_JOINED;
 	/* No sequence number is known to be a SYN's. */
 	t->iss = t->snd_una - 1;
 	t->irs = t->rcv_nxt - SV_CONN_MAX_FLIGHT;
@@ -276,6 +279,17 @@ SV_FN u32 sv_conn_syn(struct sv_conn *t, const struct sv_packet *p, int out, u64
 }
 
 /*
+ * What the guest may send up to, as far as it can know. While it may not have heard of the first window that was lowered, that is what its
+ * peer has announced: a guest takes a while to read what it was told, a virtual machine longer. Only where SV_CONN_GRANTED.
+ */
+SV_FN u32 sv_conn_may(const struct sv_conn *t)
+{
+	u32 announced = t->snd_una + ((u32)t->window_in << sv_conn_scale(t));
+
+	return t->life & SV_CONN_JOINED && sv_seq_after(announced, t->granted) ? announced : t->granted;
+}
+
+/*
  * Is this RST one that its receiver believes? Anything else must not end our knowledge of the flow. RFC 5961 asks for the
  * exact number; a window's width is granted here, because the newest number that we saw may lie ahead of the receiver's.
  */
@@ -305,17 +319,17 @@ SV_FN int sv_conn_ends(struct sv_conn *t, const struct sv_packet *p, int egress)
 	if (!sv_conn_knows_scale(t))
 		return 1;
 	if (!egress && sv_conn_rst_in_window(t, p, 0))
-		t->fins |= SV_CONN_FIN_IN;
+		t->life |= SV_CONN_FIN_IN;
 	else if (egress && sv_seq_after(end, t->snd_nxt) &&
-		 !(t->flags & SV_CONN_GRANTED && sv_seq_diff(end, t->granted) > (s32)t->mss))
-		t->fins |= SV_CONN_FIN_OUT;
-	return t->fins == SV_CONN_FIN_BOTH;
+		 !(t->flags & SV_CONN_GRANTED && sv_seq_diff(end, sv_conn_may(t)) > (s32)t->mss))
+		t->life |= SV_CONN_FIN_OUT;
+	return (t->life & SV_CONN_FIN_BOTH) == SV_CONN_FIN_BOTH;
 }
 
 /* A segment of the peer that only a connection can send which its guest's RST has not ended. */
 SV_FN int sv_conn_goes_on(const struct sv_conn *t, const struct sv_packet *p)
 {
-	return sv_conn_knows_scale(t) && t->fins != SV_CONN_FIN_BOTH &&
+	return sv_conn_knows_scale(t) && (t->life & SV_CONN_FIN_BOTH) != SV_CONN_FIN_BOTH &&
 	       (p->tcp_flags & (SV_TCP_ACK | SV_TCP_SYN | SV_TCP_FIN | SV_TCP_RST)) == SV_TCP_ACK;
 }
 
@@ -357,6 +371,8 @@ SV_FN int sv_conn_round(struct sv_conn *t)
 	t->round_end = t->snd_nxt;
 	t->last_flight = t->flight;
 	t->flight = t->snd_nxt - t->snd_una;
+	if (t->life & SV_CONN_JOINED)
+		t->life -= SV_CONN_JOINED_ONE;
 	return 1;
 }
 
@@ -418,7 +434,7 @@ SV_FN u32 sv_conn_out(struct sv_conn *t, int police, const struct sv_packet *p, 
 		t->flags &= (u16)~SV_CONN_RTT;
 		return changed;
 	}
-	beyond = t->flags & SV_CONN_GRANTED && sv_seq_diff(end, t->granted) > (s32)t->mss;
+	beyond = t->flags & SV_CONN_GRANTED && sv_seq_diff(end, sv_conn_may(t)) > (s32)t->mss;
 	overrun = beyond && p->payload && sv_conn_knows_scale(t);
 	if (overrun && police && p->payload > 1)
 		return changed | SV_CONN_REFUSED;

@@ -160,6 +160,49 @@ fn a_guest_that_ignores_its_window_is_policed_and_its_connection_lives() {
     assert_eq!(rig.count(0, Counter::DropPoliced), 50, "Linux keeps to the window");
 }
 
+/// What it was told before the law began still counts until it must have heard of a smaller window, and no longer.
+#[test]
+fn a_guest_has_time_to_hear_of_its_first_window() {
+    let none = Class { law: Law::None, ..Class::default() };
+    let Some(mut rig) = Rig::new("hw", none) else { return };
+    // Without a law nothing is followed; then there is one.
+    for class in [Class::OFF, Class { clamp: Some(units::Bytes(20_000)), ..none }] {
+        rig.config = vcc::Config::new(class);
+        for host in &rig.fabric.edges {
+            host.edge.set_congestion(&rig.config).unwrap();
+        }
+        rig.carries(1);
+    }
+    let socket = in_namespace(&rig.fabric.guest(0), || PacketSocket::open(kernel::ifindex("eth0").unwrap()).unwrap());
+    let send = |rig: &Rig, beyond: u32| {
+        let next = rig.connection().snd_nxt;
+        let mut bad = frame(&rig.segment(next.wrapping_add(beyond), 1000), guest_mac(0), guest_mac(1)).unwrap();
+        bad[14 + 20 + 16] ^= 0x55; // its checksum, so that the peer does not take it for data
+        socket.send(&bad, None).unwrap();
+    };
+    let eventually = |rig: &Rig, what: &str, is: &dyn Fn(&Rig) -> bool| {
+        let polls = (0..250).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            is(rig)
+        });
+        assert!(polls, "{what}: {} policed, {:?}", rig.count(0, Counter::DropPoliced), rig.connection());
+    };
+    eventually(&rig, "the first ACK lowers its window", &|rig| rig.count(0, Counter::WindowsLowered) > 0);
+    // More than its peer ever announced.
+    send(&rig, 64 << 20);
+    eventually(&rig, "that is refused", &|rig| rig.count(0, Counter::DropPoliced) == 1);
+    // Less than that, more than what it may: the law is new.
+    let next = rig.connection().snd_nxt;
+    send(&rig, 40_000);
+    eventually(&rig, "it may be under way", &|rig| rig.connection().snd_nxt == next.wrapping_add(41_000));
+    assert_eq!(rig.count(0, Counter::DropPoliced), 1);
+    rig.carries(1_000_000);
+    let last = rig.count(0, Counter::DropPoliced);
+    assert_eq!(last, 1, "Linux keeps to the window");
+    send(&rig, 40_000);
+    eventually(&rig, "by now it has heard", &|rig| rig.count(0, Counter::DropPoliced) == 2);
+}
+
 #[test]
 fn forged_reports_cost_at_most_the_window_down_to_a_segment() {
     let Some(mut rig) = Rig::new("fr", Class { law: Law::Dctcp, ..Class::default() }) else { return };

@@ -137,7 +137,7 @@ pub(crate) struct Conn {
     pub(crate) out_scale: u8,
     pub(crate) dupacks: u8,
     pub(crate) backoff: u8,
-    pub(crate) fins: u8,
+    pub(crate) life: u8,
 }
 const _: () = assert!(size_of::<Conn>() == 80);
 
