@@ -386,6 +386,7 @@ static __noinline int schedule(struct __sk_buff *skb, struct sv_limiter *l, cons
 #define PASSED 0x1u	/* there is one */
 #define PASSED_BOTH 0x2u /* the port has one of the other direction, too */
 #define REFUSED 0x4u	/* the segment is to be dropped */
+#define PASSED_TURNS 0x8u /* the guest's own end is to know what came through the port */
 
 /*
  * One of the port's limiters, if it has it: before its queue (`limited_way`), or on the way back to the one who is limited. A function of its own,
@@ -400,7 +401,7 @@ __noinline u32 pass(struct __sk_buff *skb, u32 direction, u32 limited_way)
 
 	if (!l || !at)
 		return 0;
-	passed = PASSED | (l->flags & SV_LIMITER_BOTH ? PASSED_BOTH : 0);
+	passed = PASSED | (l->flags & SV_LIMITER_BOTH ? PASSED_BOTH : 0) | (l->flags & SV_LIMITER_TURNS ? PASSED_TURNS : 0);
 	paced = limited_way && l->rate;
 	if (l->limit.law == SV_LIMIT_NONE && !limited_way)
 		return passed;
@@ -422,6 +423,14 @@ __noinline u32 pass(struct __sk_buff *skb, u32 direction, u32 limited_way)
 	return passed;
 }
 
+/* Towards the guest, which may know by this that the packet came through the port. */
+static __always_inline int into_guest(struct __sk_buff *skb, u32 passed)
+{
+	if (passed & PASSED_TURNS)
+		skb->tc_index = SV_THROUGH;
+	return NEXT;
+}
+
 /* What the guest sends. */
 SEC("tc")
 int selvedge_limit_guest(struct __sk_buff *skb)
@@ -429,6 +438,13 @@ int selvedge_limit_guest(struct __sk_buff *skb)
 	struct passing *at;
 	u32 out;
 
+	if (skb->tc_index == SV_TURN) {
+		/* Whatever becomes of the port's egress program, once is enough. */
+		skb->tc_index = SV_THROUGH;
+		return bpf_redirect(skb->ifindex, 0);
+	}
+	if (skb->tc_index == SV_THROUGH)
+		skb->tc_index = 0; /* the guest's own, which another guest's end would believe */
 	if (came_out(skb))
 		return NEXT;
 	at = new_passing();
@@ -455,12 +471,13 @@ int selvedge_limit_port(struct __sk_buff *skb)
 	if (out & REFUSED)
 		return TC_ACT_SHOT;
 	if (out && !(out & PASSED_BOTH))
-		return NEXT;
-	if (pass(skb, SV_LIMITER_IN, 1) & REFUSED) {
+		return into_guest(skb, out);
+	out = pass(skb, SV_LIMITER_IN, 1);
+	if (out & REFUSED) {
 		skb->cb[0] = SV_DROPPED_AT_PORT;
 		return TC_ACT_SHOT;
 	}
-	return NEXT;
+	return into_guest(skb, out);
 }
 
 /* A function of its own, global: the verifier proves it once, not for each round of the loop. */

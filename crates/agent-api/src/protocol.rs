@@ -6,6 +6,7 @@
 use crate::pod::Pod;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// Where an agent listens, unless its file says otherwise.
 pub const SOCKET: &str = "/run/selvedge/ctl.sock";
@@ -71,9 +72,24 @@ pub struct RequestedLimit {
     /// Of what it gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress_bps: Option<u64>,
+    /// Who asks can enter the guest's network namespace, and puts a program on the guest's own end of the interface, where [`Limit::inside`]
+    /// says which.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub enters: bool,
     /// For whom, if a runtime says so: shown, and of no other effect.
     #[serde(flatten)]
     pub pod: Pod,
+}
+
+/// The program for the guest's own end of its interface, which sends back to the host's end what a network put straight into the guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inside {
+    /// Where it is pinned in the BPF file system.
+    pub program: PathBuf,
+    /// Where its link to tcx, ingress, in front of all others, is to be pinned.
+    pub link: PathBuf,
+    /// It is.
+    pub there: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -435,6 +451,9 @@ pub struct Limit {
     pub pod: Pod,
     /// Is what holds segments to it in the kernel?
     pub in_force: bool,
+    /// None: nobody who asked for the limit can enter the guest's network namespace, or nothing can send back what comes there.
+    #[serde(default)]
+    pub inside: Option<Inside>,
     /// `htb`, `departure`, `virtual`: what that is.
     #[serde(default)]
     pub pacing: String,
@@ -509,6 +528,7 @@ mod tests {
             owner: "a".into(),
             egress_bps: Some(1000),
             ingress_bps: None,
+            enters: false,
             pod: Pod { pod: pod.map(str::to_owned), namespace: namespace.map(str::to_owned) },
         };
         for (line, limit) in [(plain, limit(None, None)), (&of_pod, limit(Some("web-1"), Some("shop")))] {

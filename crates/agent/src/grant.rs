@@ -17,7 +17,7 @@ const MAX_OWNER: usize = 512;
 
 /// What is wrong with a request by itself, in one line.
 fn check(wanted: &RequestedLimit) -> Result<(), String> {
-    let RequestedLimit { interface, owner, egress_bps, ingress_bps, pod } = wanted;
+    let RequestedLimit { interface, owner, egress_bps, ingress_bps, pod, enters: _ } = wanted;
     if owner.is_empty() || owner.len() > MAX_OWNER || owner.chars().any(char::is_control) {
         return Err(format!("the owner of a limit has 1 to {MAX_OWNER} bytes and no control characters"));
     }
@@ -143,7 +143,7 @@ impl Agent {
                 interface,
                 owner, "the limit ended with its interface, or with its programs, which somebody took off"
             );
-            for role in ROLES {
+            for role in [Role::LimitInside].into_iter().chain(ROLES) {
                 self.edge.detach(one.ifindex, role)?;
             }
             self.attached.forget_interface(one.ifindex);
@@ -168,7 +168,14 @@ mod tests {
     #[test]
     fn requests_that_make_no_sense_are_refused() {
         let (interface, owner) = ("veth1".to_owned(), "test".to_owned());
-        let fine = RequestedLimit { interface, owner, egress_bps: Some(1_000), ingress_bps: None, pod: Pod::default() };
+        let fine = RequestedLimit {
+            interface,
+            owner,
+            egress_bps: Some(1_000),
+            ingress_bps: None,
+            enters: false,
+            pod: Pod::default(),
+        };
         assert_eq!(check(&fine), Ok(()));
         for wrong in [
             RequestedLimit { owner: String::new(), ..fine.clone() },

@@ -205,6 +205,7 @@ impl Agent {
             edge: &mut self.edge,
             attached: &mut self.attached,
             tenants: &mut self.remembered.tenants,
+            enters: self.remembered.requested.iter().filter(|one| one.limit.enters).map(|one| one.ifindex).collect(),
             known: self.tables.limiters().map(Table::rows).transpose()?.unwrap_or_default(),
             numbers: BTreeMap::new(),
         };
@@ -390,7 +391,7 @@ fn word(role: Role) -> &'static str {
         Role::Uplink => "uplink",
         Role::Nothing => "device without traffic",
         Role::Limiter => "limiter",
-        Role::LimitGuest | Role::LimitPort => "limited port",
+        Role::LimitInside | Role::LimitGuest | Role::LimitPort => "limited port",
         Role::FastGuest | Role::FastPort => "followed port",
         Role::Drain => "receiver",
     }

@@ -191,7 +191,7 @@ mod tests {
         remembered.save(&socket).unwrap();
         let (interface, owner) = ("veth1".to_owned(), "a".to_owned());
         let pod = Pod { pod: Some("web-1".into()), namespace: Some("shop".into()) };
-        let limit = RequestedLimit { interface, owner, egress_bps: Some(1), ingress_bps: None, pod };
+        let limit = RequestedLimit { interface, owner, egress_bps: Some(1), ingress_bps: None, enters: true, pod };
         remembered.requested.push(Granted { ifindex: 3, limit });
         remembered.save(&socket).unwrap();
         assert_eq!(Remembered::load(&socket), Some(remembered.clone()));

@@ -82,7 +82,10 @@ mod tests {
     fn granted(ifindex: u32, interface: &str, egress_bps: Option<u64>) -> Granted {
         let owner = format!("test {interface}");
         let (interface, pod) = (interface.to_owned(), Pod::default());
-        Granted { ifindex, limit: RequestedLimit { interface, owner, egress_bps, ingress_bps: None, pod } }
+        Granted {
+            ifindex,
+            limit: RequestedLimit { interface, owner, egress_bps, ingress_bps: None, enters: false, pod },
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::process::Command;
 /// Sources of `datapath/kernel` that are built together; the cfg if they were; the variable that says why they were not; what they are.
 pub(crate) const OBJECTS: [(&[&str], &str, &str, &str); 6] = [
     (&["edge"], "bpf_object", "SELVEDGE_NO_BPF", "the kernel edge"),
-    (&["limits", "limits_plain"], "limits_object", "SELVEDGE_NO_LIMITS", "rate limits in the kernel"),
+    (&["limits", "limits_plain", "inside"], "limits_object", "SELVEDGE_NO_LIMITS", "rate limits in the kernel"),
     (&["fastlane"], "fastlane_object", "SELVEDGE_NO_FASTLANE", "FastLane in the kernel"),
     (&["dctcp"], "dctcp_object", "SELVEDGE_NO_DCTCP", "DCTCP for the kernel"),
     (&["marker"], "marker_object", "SELVEDGE_NO_MARKER", "routers of a lab that mark"),

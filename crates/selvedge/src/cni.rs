@@ -134,11 +134,28 @@ fn add(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
     let until = Instant::now() + call.wait;
     loop {
         match ask(&call.socket, Command::Limit(wanted(call, attachment, interface.clone())), PATIENCE) {
-            Ok(_) => return Ok(previous.clone()),
+            Ok(limits) => {
+                guard(&decode::<Vec<Limit>>(limits)?, attachment);
+                return Ok(previous.clone());
+            }
             // It is being upgraded, or begins with the host.
             Err(CtlError::NoAgent(..) | CtlError::Broken(..)) if Instant::now() < until => std::thread::sleep(PAUSE),
             Err(error) => return Err(told(&error)),
         }
+    }
+}
+
+/// Has what some network puts straight into the container go back to the host's end, where its limits are. Most networks do no such thing:
+/// where that cannot be had the limit is as good as without, and `selvedge ctl limits` says so.
+fn guard(limits: &[Limit], attachment: &Attachment) {
+    let Some(inside) = limits.iter().find_map(|limit| limit.inside.as_ref()).filter(|inside| !inside.there) else {
+        return;
+    };
+    if let Err(e) = ends::inside(attachment, |index| port::pinned::link_first(&inside.program, index, &inside.link)) {
+        crate::say::note(&format!(
+            "nothing is on {} in the container that sends back what gets there past the limits: {e}",
+            attachment.ifname
+        ));
     }
 }
 
@@ -149,6 +166,7 @@ fn wanted(call: &Call, attachment: &Attachment, interface: String) -> RequestedL
         owner: attachment.owner.clone(),
         egress_bps: rates.egress_bps,
         ingress_bps: rates.ingress_bps,
+        enters: true,
         pod: attachment.pod.clone(),
     }
 }

@@ -166,6 +166,7 @@ pub fn run(ctl: &Ctl) -> Result<(), CtlError> {
             owner: owner(interface),
             egress_bps: egress.map(BitRate::as_bps),
             ingress_bps: ingress.map(BitRate::as_bps),
+            enters: false,
             pod: Pod::default(),
         }),
         Question::Unlimit { interface } => Command::Unlimit { owner: owner(interface) },

@@ -18,6 +18,8 @@ pub(crate) struct Limited {
     pub(crate) ports: Rows,
     /// Ports to which segments must go through their queues and programs.
     pub(crate) whole_way: BTreeSet<u32>,
+    /// Ports whose guest's own end has a program, or is to have it.
+    pub(crate) turns: BTreeSet<u32>,
     /// Class and where it is, of each that is in force.
     pub(crate) classes: BTreeMap<LimiterKey, (u32, u32)>,
     pub(crate) wanted: Vec<Wanted>,

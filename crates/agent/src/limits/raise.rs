@@ -15,7 +15,8 @@ use agent_api::lacking::{LIMIT_LAWS, RATE_LIMITS};
 use edge::limiter::Law;
 use kernel::htb::{self, Class, Found, Qdisc, HANDLE, TOP};
 use kernel::state::limiter::{
-    Limiter, LimiterKey, LIMITER_BARE, LIMITER_BOTH, LIMITER_IN, LIMITER_MARKED, LIMITER_NUMBER, LIMITER_OUT, NUMBERS,
+    Limiter, LimiterKey, LIMITER_BARE, LIMITER_BOTH, LIMITER_IN, LIMITER_MARKED, LIMITER_NUMBER, LIMITER_OUT,
+    LIMITER_TURNS, NUMBERS,
 };
 use kernel::state::{Plain, Port, PORT_LIMITED, PORT_LIMITER, PORT_SHARED, RETURN};
 use kernel::{KernelEdge, Role};
@@ -43,6 +44,8 @@ pub(crate) struct Raise<'a> {
     pub(crate) attached: &'a mut Attached,
     /// Minor numbers of tenants' classes.
     pub(crate) tenants: &'a mut BTreeMap<String, u32>,
+    /// Ports whose limit was asked for by who can enter their guest's namespace.
+    pub(crate) enters: BTreeSet<u32>,
     /// Rows of the map `limiters`, where there is one.
     pub(crate) known: Rows,
     /// Of ports without a network, or all where their queue is on a device of the host's own, by what limits their sending: segments
@@ -105,7 +108,19 @@ impl Raise<'_> {
                 Err(why) => problems.push(format!("port {}: no ingress limit is in force: {why}", w.interface)),
             }
         }
+        self.keep_inside(&mut limited);
         limited
+    }
+
+    /// What somebody has put on guests' own ends stays there.
+    fn keep_inside(&mut self, limited: &mut Limited) {
+        for &ifindex in &limited.turns {
+            let at = (ifindex, Role::LimitInside);
+            if let Some(interface) = self.interfaces.get(&ifindex).filter(|_| self.edge.is_attached(ifindex, at.1)) {
+                limited.attach.insert(at);
+                self.attached.note(at, &interface.name);
+            }
+        }
     }
 
     /// Only IP has departure times, and the programs that give them look for it behind an Ethernet header.
@@ -153,6 +168,11 @@ impl Raise<'_> {
             row.flags |= if w.network.is_some() { LIMITER_MARKED } else { 0 };
             let port = Port { vni: w.key.ifindex, flags, ..Port::default() };
             limited.ports.insert((RETURN | number).as_bytes().to_vec(), port.as_bytes().to_vec());
+        }
+        if self.enters.contains(&w.key.ifindex) && w.network.is_none() && !w.bare && !lawless {
+            row.flags |= LIMITER_TURNS;
+            limited.turns.insert(w.key.ifindex);
+            limited.attach.extend([Role::LimitGuest, Role::LimitPort].map(|role| (w.key.ifindex, role)));
         }
         limited.rows.insert(w.key.as_bytes().to_vec(), row.as_bytes().to_vec());
         if device != 0 {

@@ -12,7 +12,7 @@ use edge::delays::{bound, Delays, BUCKETS};
 use edge::limiter::Law;
 use kernel::htb::{self, Found};
 use kernel::state::limiter::LIMITER_OUT;
-use kernel::{monotonic_ns, KernelEdge};
+use kernel::{monotonic_ns, Inside, KernelEdge, Role};
 use std::collections::BTreeMap;
 use units::{Bytes, Time};
 
@@ -83,6 +83,10 @@ fn tell_one(
         tenant: w.tenant.clone().unwrap_or_default(),
         owner: String::new(),
         pod: Pod::default(),
+        inside: limited.turns.contains(&w.key.ifindex).then(|| {
+            let Inside { program, link } = edge.inside(w.key.ifindex);
+            protocol::Inside { program, link, there: edge.is_attached(w.key.ifindex, Role::LimitInside) }
+        }),
         in_force: attached && (class.is_some() || schedule.is_some()),
         pacing: pacing.name().into(),
         device: device.unwrap_or_default(),

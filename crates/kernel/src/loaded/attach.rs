@@ -139,11 +139,19 @@ impl KernelEdge {
         !places.is_empty() && places.iter().all(|ended| *ended)
     }
 
+    /// Is a program of this role on the interface that had that number when it was attached?
+    pub fn is_attached(&self, ifindex: u32, role: Role) -> bool {
+        let pinned = PLACES.iter().any(|place| {
+            self.link_pin(ifindex, role, *place).exists() || self.filter_pin(ifindex, role, *place).exists()
+        });
+        pinned && !self.has_ended(ifindex, role)
+    }
+
     /// Where a program goes, and where else it may be. The limit of what a guest gets is in front, whatever is configured: behind a program that
     /// ends the chain, as some networks have one there, it would never see a segment, and its law would do nothing.
     fn places(&self, role: Role) -> (Place, Place) {
         match (role, self.place) {
-            (Role::LimitPort, _) | (_, Place::First) => (Place::First, Place::Last),
+            (Role::LimitPort | Role::LimitInside, _) | (_, Place::First) => (Place::First, Place::Last),
             (_, Place::Last) => (Place::Last, Place::First),
         }
     }
@@ -212,7 +220,7 @@ fn detach_clsact(pins: &Path, ifindex: u32, role: Role, place: Place) -> Result<
     fs::remove_file(&pin).map_err(|e| Error::Io("remove", pin, e))
 }
 
-fn link_pin(pins: &Path, ifindex: u32, role: Role, place: Place) -> PathBuf {
+pub(super) fn link_pin(pins: &Path, ifindex: u32, role: Role, place: Place) -> PathBuf {
     pins.join("links").join(format!("{}-{ifindex}{}", role.tag(), mark(place)))
 }
 
@@ -233,7 +241,7 @@ pub(super) fn remove_unfinished(filters: &Path) {
 }
 
 /// Pins a program in place of one that may be pinned there, with no moment without.
-fn pin_anew(program: BorrowedFd<'_>, pin: &Path) -> Result<()> {
+pub(super) fn pin_anew(program: BorrowedFd<'_>, pin: &Path) -> Result<()> {
     let mut new = pin.as_os_str().to_owned();
     new.push(NEW);
     let new = PathBuf::from(new);

@@ -122,7 +122,10 @@ impl KernelEdge {
             return Err(Error::Lacks(HTB.missing));
         }
         let whole = match lawless_kernel() {
-            None => self.load_limits(max_flows, true).map_err(|e| e.to_string()),
+            None => self
+                .load_limits(max_flows, true)
+                .and_then(|object| self.keep_inside().map(|()| object))
+                .map_err(|e| e.to_string()),
             Some(why) => Err(why),
         };
         self.limits = Some(match whole {

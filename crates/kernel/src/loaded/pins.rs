@@ -13,6 +13,9 @@ pub(super) const KEPT: &str = "kept";
 /// Its map, with what is kept of connections' handshakes: `datapath/kernel/kept.h`.
 pub(super) const HANDSHAKES: &str = "handshakes";
 
+/// The program of guests' own ends: [`super::inside`].
+pub(super) const INSIDE: &str = "inside";
+
 pub(super) fn entries(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir).map(|entries| entries.flatten().map(|e| e.path()).collect()).unwrap_or_default()
 }

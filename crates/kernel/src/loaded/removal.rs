@@ -1,7 +1,7 @@
 //! Taking an edge off the host without loading one.
 
 use super::attach;
-use super::pins::{entries, holds_maps, remove_pins, KEPT};
+use super::pins::{entries, holds_maps, remove_pins, INSIDE, KEPT};
 use super::{Error, Result};
 use std::fs;
 use std::io;
@@ -18,6 +18,10 @@ pub fn remove_edge(pins: &Path) -> Result<()> {
     }
     let own = |path: &Path| holds_maps(path) || ["links", "filters", KEPT].iter().any(|own| path.ends_with(own));
     entries(pins).iter().filter(|path| own(path)).try_for_each(|dir| remove_pins(dir))?;
+    match fs::remove_file(pins.join(INSIDE)) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::Io("remove", pins.join(INSIDE), e)),
+        _ => {}
+    }
     match fs::remove_dir(pins) {
         Err(e) if e.kind() != io::ErrorKind::DirectoryNotEmpty && e.kind() != io::ErrorKind::NotFound => {
             Err(Error::Io("remove", pins.into(), e))
@@ -39,6 +43,7 @@ mod tests {
             fs::create_dir_all(pins.join(own)).unwrap();
             fs::write(pins.join(own).join("x"), "").unwrap();
         }
+        fs::write(pins.join("inside"), "").unwrap();
         for others in ["virtual", "v", "v3-", "v3a", "tc"] {
             fs::create_dir_all(pins.join(others)).unwrap();
         }

@@ -11,6 +11,9 @@ pub enum Role {
     Nothing,
     /// The device at which what limited guests send comes out of its queue.
     Limiter,
+    /// The guest's own end of a limited port's veth pair, in its namespace ([`KernelEdge::inside`]). Before the roles that it needs: it goes
+    /// first.
+    LimitInside,
     /// A guest's port that is limited, in front of [`Role::Guest`].
     LimitGuest,
     /// The same port's egress: what the guest gets.
@@ -33,11 +36,12 @@ pub(super) fn is_unused(program: &str, plain: bool) -> bool {
 }
 
 impl Role {
-    pub(super) const ALL: [Role; 9] = [
+    pub(super) const ALL: [Role; 10] = [
         Role::Guest,
         Role::Uplink,
         Role::Nothing,
         Role::Limiter,
+        Role::LimitInside,
         Role::LimitGuest,
         Role::LimitPort,
         Role::FastGuest,
@@ -51,6 +55,7 @@ impl Role {
             Role::Guest | Role::Limiter => OF_MODES[usize::from(plain)][0],
             Role::Uplink => OF_MODES[usize::from(plain)][1],
             Role::Nothing => "selvedge_nothing",
+            Role::LimitInside => super::inside::PROGRAM,
             Role::LimitGuest => "selvedge_limit_guest",
             Role::LimitPort => "selvedge_limit_port",
             Role::FastGuest => "selvedge_fast_guest",
@@ -80,6 +85,7 @@ impl Role {
             Role::Uplink => "uplink",
             Role::Nothing => "nothing",
             Role::Limiter => "limiter",
+            Role::LimitInside => "limitinside",
             Role::LimitGuest => "limitguest",
             Role::LimitPort => "limitport",
             Role::FastGuest => "fastguest",

@@ -81,6 +81,7 @@ impl Agent {
             owner: OWNER.into(),
             egress_bps: bps,
             ingress_bps: bps,
+            enters: false,
             pod: Pod::default(),
         };
         let limits: Vec<Limit> = serde_json::from_value(self.ask(Order::Limit(wanted))?).unwrap_or_default();

@@ -26,8 +26,11 @@ impl Runtime<'_> {
     }
 
     pub(super) fn begin(&self, plugin: &Path, verb: &str, network: &Value) -> Child {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.world.host(0)]).arg(plugin);
+        // `ip netns exec` mounts another /sys, for the namespace's interfaces; runtimes have the BPF file system in theirs.
+        const WITH_BPF: &str = "mount --bind /sys/fs/bpf /mnt && exec ip netns exec \"$0\" sh -c \
+                                'mount --bind /mnt /sys/fs/bpf && exec \"$0\"' \"$1\"";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", WITH_BPF, &self.world.host(0)]).arg(plugin);
         command.env("CNI_COMMAND", verb).env("CNI_CONTAINERID", self.container).env("CNI_IFNAME", "eth0");
         command.env("CNI_NETNS", format!("/run/netns/{}", self.world.guest(self.guest))).env("CNI_PATH", PLUGINS);
         // As containerd does; a runtime of no pods does not.
@@ -40,7 +43,7 @@ impl Runtime<'_> {
         child
     }
 
-    fn selvedge(&self, verb: &str, network: &Value) -> Result<Value, Value> {
+    pub(super) fn selvedge(&self, verb: &str, network: &Value) -> Result<Value, Value> {
         self.call(Path::new(PROGRAM), verb, network)
     }
 }

@@ -37,6 +37,7 @@ mod reload;
 #[cfg(feature = "kernel")]
 mod reports;
 mod seen;
+mod straight;
 mod tcx;
 #[cfg(feature = "kernel")]
 mod tenants;

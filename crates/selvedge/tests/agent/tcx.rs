@@ -15,6 +15,8 @@ pub(super) enum Does {
     Sets,
     /// Counts, and ends the chain, on egress.
     Ends,
+    /// Puts all packets straight into the guest of that port of the host's (`bpf_redirect_peer`), and counts none.
+    Straight(u32),
 }
 
 /// As [`Other`] counted them.
@@ -76,6 +78,10 @@ fn insn(code: u8, to: u8, from: u8, offset: i16, value: i32) -> u64 {
 
 /// `context` is in register 6, the counters in 0. Ends with TCX_NEXT, or with TCX_PASS.
 fn program(map: i32, does: Does) -> Vec<u64> {
+    if let Does::Straight(port) = does {
+        let to = [insn(0xb7, 1, 0, 0, port as i32), insn(0xb7, 2, 0, 0, 0)];
+        return [to.as_slice(), &[insn(0x85, 0, 0, 0, 155), insn(0x95, 0, 0, 0, 0)]].concat();
+    }
     const PROTOCOL: i16 = 16;
     const MARKS: i16 = 8;
     const PRIORITIES: i16 = 32;
@@ -90,6 +96,7 @@ fn program(map: i32, does: Does) -> Vec<u64> {
             insn(0x15, 2, 0, 1, 0),
             add(16),
         ]),
+        Does::Straight(_) => {}
         Does::Sets => body.extend([
             insn(0x57, 3, 0, 0, 1), // the count before this one, modulo 2
             insn(0x15, 3, 0, 1, 0),

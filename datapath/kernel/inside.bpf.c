@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * On the guest's own end of its veth pair, where a port without a network has limits: what a network of others has put straight into the
+ * guest (bpf_redirect_peer), past the port's queue and programs, goes back to the port, whose program (limits.bpf.c) sends it out again.
+ */
+#include "program.h"
+
+#include "state.h"
+
+SEC("tc")
+int selvedge_limit_inside(struct __sk_buff *skb)
+{
+	if (skb->tc_index == SV_THROUGH) {
+		skb->tc_index = 0;
+		return TC_ACT_UNSPEC;
+	}
+	skb->tc_index = SV_TURN;
+	return bpf_redirect_peer(skb->ifindex, 0);
+}
+
+char LICENSE[] SEC("license") = "GPL";
