@@ -427,7 +427,7 @@ __noinline u32 pass(struct __sk_buff *skb, u32 direction, u32 limited_way)
 static __always_inline int into_guest(struct __sk_buff *skb, u32 passed)
 {
 	if (passed & PASSED_TURNS)
-		skb->tc_index = SV_THROUGH;
+		skb->tc_index |= SV_THROUGH;
 	return NEXT;
 }
 
@@ -438,13 +438,13 @@ int selvedge_limit_guest(struct __sk_buff *skb)
 	struct passing *at;
 	u32 out;
 
-	if (skb->tc_index == SV_TURN) {
+	if (skb->tc_index & SV_TURN) {
 		/* Whatever becomes of the port's egress program, once is enough. */
-		skb->tc_index = SV_THROUGH;
+		skb->tc_index = (skb->tc_index & ~SV_TURN) | SV_THROUGH;
 		return bpf_redirect(skb->ifindex, 0);
 	}
-	if (skb->tc_index == SV_THROUGH)
-		skb->tc_index = 0; /* the guest's own, which another guest's end would believe */
+	if (skb->tc_index & SV_THROUGH)
+		skb->tc_index &= ~SV_THROUGH; /* the guest's own, which another guest's end would believe */
 	if (came_out(skb))
 		return NEXT;
 	at = new_passing();

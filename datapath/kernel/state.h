@@ -55,18 +55,18 @@ SV_ASSERT_SIZE(struct sv_config, 80);
  * own a mark may be the host's: there tc_index names ports with a network, too, whose row has SV_PORT_LIMITED.
  */
 #define SV_RETURN 0x80000000u	      /* no ifindex is that large; sv_port.vni is the port's ifindex */
-#define SV_RETURN_NUMBER 0x7fffu      /* of tc_index; 0: none, and 0x7fff is nobody's */
+#define SV_RETURN_NUMBER 0x7fffu      /* of tc_index; 0: none */
 #define SV_RETURN_PRIORITY 0x8000u    /* of tc_index: skb->hash is the priority, which devices do not keep */
 #define SV_RETURNED 0x5356524554000000ULL /* skb->tstamp */
 #define SV_RETURNED_PRIORITY (SV_RETURNED + 1)
 
 /*
- * skb->tc_index between the two ends of a guest's veth pair, where the guest's own end has a program (inside.bpf.c): some networks put
- * packets straight into the guest, past its port. They turn back there, enter the port as if the guest had sent them, and leave it again as
- * all that the guest gets. Neither is a port's number in a queue.
+ * Bits of skb->tc_index between the two ends of a guest's veth pair, where the guest's own end has a program (inside.bpf.c): some networks
+ * put packets straight into the guest, past its port. They turn back there, enter the port as if the guest had sent them, and leave it again
+ * as all that the guest gets. No socket can set tc_index. Networks with programs of their own may use other bits of it, as Cilium does.
  */
 #define SV_TURN 0x8000u	   /* it turns back */
-#define SV_THROUGH 0xffffu /* it came through the port */
+#define SV_THROUGH 0x4000u /* it came through the port */
 
 /* SV_EVENT_GUEST is sent at most once in this time per port and cause, a "too big" at most once in the other. */
 #define SV_LEARN_INTERVAL_NS 10000000ULL

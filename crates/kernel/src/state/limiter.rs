@@ -30,7 +30,7 @@ pub const LIMITER_TURNS: u32 = 8;
 /// Of [`Limiter::flags`], from this bit on: the number that names the port in the queue, which [`super::RETURN`] names too.
 pub const LIMITER_NUMBER: u32 = 16;
 /// Numbers that these may have.
-pub const NUMBERS: std::ops::Range<u32> = 1..0x7fff;
+pub const NUMBERS: std::ops::Range<u32> = 1..0x8000;
 
 /// `struct sv_limiter`: one direction of a port that is limited.
 #[repr(C)]

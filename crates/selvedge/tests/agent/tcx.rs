@@ -15,6 +15,8 @@ pub(super) enum Does {
     Sets,
     /// Counts, and ends the chain, on egress.
     Ends,
+    /// Sets the packet's tc_index to 0, on egress, and counts none.
+    Forgets,
     /// Puts all packets straight into the guest of that port of the host's (`bpf_redirect_peer`), and counts none.
     Straight(u32),
 }
@@ -96,7 +98,7 @@ fn program(map: i32, does: Does) -> Vec<u64> {
             insn(0x15, 2, 0, 1, 0),
             add(16),
         ]),
-        Does::Straight(_) => {}
+        Does::Forgets | Does::Straight(_) => {}
         Does::Sets => body.extend([
             insn(0x57, 3, 0, 0, 1), // the count before this one, modulo 2
             insn(0x15, 3, 0, 1, 0),
@@ -106,6 +108,10 @@ fn program(map: i32, does: Does) -> Vec<u64> {
             insn(0xb7, 2, 0, 0, PRIORITY as i32),
             insn(0x63, 6, 2, PRIORITIES, 0),
         ]),
+    }
+    if does == Does::Forgets {
+        const INDEX: i16 = 44;
+        return vec![insn(0x62, 1, 0, INDEX, 0), insn(0xb7, 0, 0, 0, NEXT), insn(0x95, 0, 0, 0, 0)];
     }
     let ip = i32::from(0x0800u16.to_be());
     let mut all = vec![
@@ -146,7 +152,7 @@ impl Other {
         let load = of(&[two(SCHED_CLS, code.len() as u32), code.as_ptr() as u64, c"GPL".as_ptr() as u64]);
         let loaded = descriptor(bpf(PROG_LOAD, &load)?);
         let flags = if in_front { BEFORE } else { 0 };
-        let hook = if does == Does::Ends { TCX_EGRESS } else { TCX_INGRESS };
+        let hook = if matches!(does, Does::Ends | Does::Forgets) { TCX_EGRESS } else { TCX_INGRESS };
         let link = of(&[two(loaded.as_raw_fd() as u32, ifindex), two(hook, flags)]);
         Ok(Other { map, _link: descriptor(bpf(LINK_CREATE, &link)?) })
     }
