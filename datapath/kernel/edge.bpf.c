@@ -241,6 +241,13 @@ static __always_inline int to_port_again(struct __sk_buff *skb, const struct sv_
 		skb->mark = port->vni;
 		return UNANSWERED;
 	}
+	if (port->flags & SV_PORT_INSIDE) {
+		skb->priority = kept & SV_RETURN_PRIORITY ? skb->hash : 0;
+		if (kept & SV_RETURN_PRIORITY)
+			bpf_set_hash_invalid(skb);
+		skb->tc_index = SV_THROUGH;
+		return bpf_redirect_peer(port->vni, 0);
+	}
 	skb->tstamp = kept & SV_RETURN_PRIORITY ? SV_RETURNED_PRIORITY : SV_RETURNED;
 	return bpf_redirect(port->vni, BPF_F_INGRESS);
 }

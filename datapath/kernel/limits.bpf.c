@@ -386,7 +386,6 @@ static __noinline int schedule(struct __sk_buff *skb, struct sv_limiter *l, cons
 #define PASSED 0x1u	/* there is one */
 #define PASSED_BOTH 0x2u /* the port has one of the other direction, too */
 #define REFUSED 0x4u	/* the segment is to be dropped */
-#define PASSED_TURNS 0x8u /* the guest's own end is to know what came through the port */
 
 /*
  * One of the port's limiters, if it has it: before its queue (`limited_way`), or on the way back to the one who is limited. A function of its own,
@@ -401,7 +400,7 @@ __noinline u32 pass(struct __sk_buff *skb, u32 direction, u32 limited_way)
 
 	if (!l || !at)
 		return 0;
-	passed = PASSED | (l->flags & SV_LIMITER_BOTH ? PASSED_BOTH : 0) | (l->flags & SV_LIMITER_TURNS ? PASSED_TURNS : 0);
+	passed = PASSED | (l->flags & SV_LIMITER_BOTH ? PASSED_BOTH : 0);
 	paced = limited_way && l->rate;
 	if (l->limit.law == SV_LIMIT_NONE && !limited_way)
 		return passed;
@@ -418,17 +417,29 @@ __noinline u32 pass(struct __sk_buff *skb, u32 direction, u32 limited_way)
 	estimate(l, &key, at);
 	note_way(&at->way, l, at->first);
 	/* A guest's own our HTB on the port would take for the number of a class, and that of the qdisc itself for none. */
-	if (direction == SV_LIMITER_IN)
+	if (l->device == skb->ifindex)
 		skb->priority = at->first ? l->first : 0;
 	return passed;
 }
 
-/* Towards the guest, which may know by this that the packet came through the port. */
-static __always_inline int into_guest(struct __sk_buff *skb, u32 passed)
+/* On its way into the guest, whose own end has sent it back: through the port's queue, if it has one for that. */
+static __noinline int turned(struct __sk_buff *skb)
 {
-	if (passed & PASSED_TURNS)
-		skb->tc_index |= SV_THROUGH;
-	return NEXT;
+	struct passing *at = new_passing();
+	u32 in;
+
+	if (!at)
+		return TC_ACT_SHOT;
+	skb->tc_index &= ~SV_TURN;
+	in = pass(skb, SV_LIMITER_IN, 1);
+	if (in & REFUSED)
+		return TC_ACT_SHOT;
+	if ((!in || in & PASSED_BOTH) && pass(skb, SV_LIMITER_OUT, 0) & REFUSED)
+		return TC_ACT_SHOT;
+	if (in && at->way.device)
+		return to_queue(skb, &at->way);
+	skb->tc_index |= SV_THROUGH;
+	return bpf_redirect_peer(skb->ifindex, 0);
 }
 
 /* What the guest sends. */
@@ -438,11 +449,8 @@ int selvedge_limit_guest(struct __sk_buff *skb)
 	struct passing *at;
 	u32 out;
 
-	if (skb->tc_index & SV_TURN) {
-		/* Whatever becomes of the port's egress program, once is enough. */
-		skb->tc_index = (skb->tc_index & ~SV_TURN) | SV_THROUGH;
-		return bpf_redirect(skb->ifindex, 0);
-	}
+	if (skb->tc_index & SV_TURN)
+		return turned(skb);
 	if (skb->tc_index & SV_THROUGH)
 		skb->tc_index &= ~SV_THROUGH; /* the guest's own, which another guest's end would believe */
 	if (came_out(skb))
@@ -471,13 +479,12 @@ int selvedge_limit_port(struct __sk_buff *skb)
 	if (out & REFUSED)
 		return TC_ACT_SHOT;
 	if (out && !(out & PASSED_BOTH))
-		return into_guest(skb, out);
-	out = pass(skb, SV_LIMITER_IN, 1);
-	if (out & REFUSED) {
+		return NEXT;
+	if (pass(skb, SV_LIMITER_IN, 1) & REFUSED) {
 		skb->cb[0] = SV_DROPPED_AT_PORT;
 		return TC_ACT_SHOT;
 	}
-	return into_guest(skb, out);
+	return NEXT;
 }
 
 /* A function of its own, global: the verifier proves it once, not for each round of the loop. */

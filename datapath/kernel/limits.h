@@ -25,7 +25,6 @@ SV_ASSERT_SIZE(struct sv_limiter_key, 8);
 #define SV_LIMITER_BOTH 0x1 /* the port has a limit of the other direction, too */
 #define SV_LIMITER_BARE 0x2 /* of what a guest sends: segments come without an Ethernet header */
 #define SV_LIMITER_MARKED 0x4 /* of what a guest sends: the port's number is its mark in the queue, whatever else names the port */
-#define SV_LIMITER_TURNS 0x8 /* the guest's own end has inside.bpf.c's program, which lets pass what is said to have come through the port */
 #define SV_LIMITER_NUMBER 16 /* from this bit on: the number that names the port in the queue (SV_RETURN_NUMBER) */
 
 /*

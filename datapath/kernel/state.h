@@ -42,6 +42,7 @@ SV_ASSERT_SIZE(struct sv_config, 80);
 #define SV_PORT_LIMITER 0x8 /* no guest's: what comes out of the limiter; skb->mark is the ifindex of the guest's port */
 #define SV_PORT_LIMITED 0x10 /* limits.bpf.c watches what the guest sends: what has the port's number as its mark was here before */
 #define SV_PORT_CUTTER 0x80 /* with SV_PORT_LIMITER: what comes out of the cutter, as what comes out of the limiter */
+#define SV_PORT_INSIDE 0x200 /* of a number in the queue (SV_RETURN): what has it goes into the guest */
 #define SV_PORT_CLOSED 0x1000000 /* a port's vni: between two networks */
 #define SV_PORT_SHARED 0x100 /* with SV_PORT_LIMITER: a device of the host's own, where all is another's that has no number of ours */
 
@@ -61,12 +62,12 @@ SV_ASSERT_SIZE(struct sv_config, 80);
 #define SV_RETURNED_PRIORITY (SV_RETURNED + 1)
 
 /*
- * Bits of skb->tc_index between the two ends of a guest's veth pair, where the guest's own end has a program (inside.bpf.c): some networks
- * put packets straight into the guest, past its port. They turn back there, enter the port as if the guest had sent them, and leave it again
- * as all that the guest gets. No socket can set tc_index. Networks with programs of their own may use other bits of it, as Cilium does.
+ * Bits of skb->tc_index, where a guest's own end of its veth pair has a program (inside.bpf.c): some networks put packets straight into the
+ * guest, past its port. All that gets there turns back, enters the port as if the guest had sent it, passes its queue, and is put straight
+ * into the guest again. Nobody else's program sees it in between, and no socket can set tc_index.
  */
 #define SV_TURN 0x8000u	   /* it turns back */
-#define SV_THROUGH 0x4000u /* it came through the port */
+#define SV_THROUGH 0x4000u /* it has been through the port's queue */
 
 /* SV_EVENT_GUEST is sent at most once in this time per port and cause, a "too big" at most once in the other. */
 #define SV_LEARN_INTERVAL_NS 10000000ULL

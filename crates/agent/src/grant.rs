@@ -86,7 +86,11 @@ impl Agent {
         all.retain(|limit| limit.ifindex == ifindex);
         for (direction, rate) in [("egress", wanted.egress_bps), ("ingress", wanted.ingress_bps)] {
             let Some(rate) = rate else { continue };
-            let there = |limit: &Limit| limit.direction == direction && limit.in_force && limit.rate_bps == rate;
+            // Who asks is about to do the rest.
+            let begun = |limit: &Limit| limit.inside.as_ref().is_some_and(|inside| !inside.there);
+            let there = |limit: &Limit| {
+                limit.direction == direction && (limit.in_force || begun(limit)) && limit.rate_bps == rate
+            };
             if !all.iter().any(there) {
                 let why = self.problems.iter().find(|problem| problem.contains("limit")).cloned();
                 let why = why.unwrap_or_else(|| "`selvedge ctl limits` shows what is".to_owned());

@@ -101,6 +101,8 @@ pub const RETURN: u32 = 1 << 31;
 pub const PORT_CUTTER: u32 = 128;
 /// With [`PORT_LIMITER`]: a device of the host's own. What has no number ([`RETURN`]) there is another's.
 pub const PORT_SHARED: u32 = 256;
+/// Of a number in a queue ([`RETURN`]): what has it goes into the guest, whose own end has a program.
+pub const PORT_INSIDE: u32 = 0x200;
 /// [`Port::vni`] of a port that is between two networks: no number of 24 bits.
 pub const PORT_CLOSED: u32 = 1 << 24;
 pub const ROUTE_LOCAL: u32 = 1;

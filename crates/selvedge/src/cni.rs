@@ -14,7 +14,7 @@ use crate::ctl::{ask, CtlError};
 use agent_api::protocol::{Command, Limit, RequestedLimit};
 use call::{Attachment, Call, Verb};
 use serde_json::{json, Value};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -132,12 +132,18 @@ fn add(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
         })?;
     }
     let until = Instant::now() + call.wait;
+    let mut straight = call.straight;
     loop {
-        match ask(&call.socket, Command::Limit(wanted(call, attachment, interface.clone())), PATIENCE) {
-            Ok(limits) => {
-                guard(&decode::<Vec<Limit>>(limits)?, attachment);
-                return Ok(previous.clone());
-            }
+        let wanted = RequestedLimit { enters: straight, ..wanted(call, attachment, interface.clone()) };
+        match ask(&call.socket, Command::Limit(wanted), PATIENCE) {
+            Ok(limits) => match guard(&decode::<Vec<Limit>>(limits)?, attachment) {
+                Ok(()) => return Ok(previous.clone()),
+                Err(e) => {
+                    let unlimited = "what its network puts straight into it is not limited";
+                    crate::say::note(&format!("{} of the container: {unlimited}: {e}", attachment.ifname));
+                    straight = false;
+                }
+            },
             // It is being upgraded, or begins with the host.
             Err(CtlError::NoAgent(..) | CtlError::Broken(..)) if Instant::now() < until => std::thread::sleep(PAUSE),
             Err(error) => return Err(told(&error)),
@@ -145,18 +151,15 @@ fn add(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
     }
 }
 
-/// Has what some network puts straight into the container go back to the host's end, where its limits are. Most networks do no such thing:
-/// where that cannot be had the limit is as good as without, and `selvedge ctl limits` says so.
-fn guard(limits: &[Limit], attachment: &Attachment) {
+/// Has all that gets to the container go back to the host's end, where its limits are.
+///
+/// # Errors
+/// Why not; before Linux 6.6 it cannot be done.
+fn guard(limits: &[Limit], attachment: &Attachment) -> io::Result<()> {
     let Some(inside) = limits.iter().find_map(|limit| limit.inside.as_ref()).filter(|inside| !inside.there) else {
-        return;
+        return Ok(());
     };
-    if let Err(e) = ends::inside(attachment, |index| port::pinned::link_first(&inside.program, index, &inside.link)) {
-        crate::say::note(&format!(
-            "nothing is on {} in the container that sends back what gets there past the limits: {e}",
-            attachment.ifname
-        ));
-    }
+    ends::inside(attachment, |index| port::pinned::link_first(&inside.program, index, &inside.link))
 }
 
 fn wanted(call: &Call, attachment: &Attachment, interface: String) -> RequestedLimit {
@@ -166,7 +169,7 @@ fn wanted(call: &Call, attachment: &Attachment, interface: String) -> RequestedL
         owner: attachment.owner.clone(),
         egress_bps: rates.egress_bps,
         ingress_bps: rates.ingress_bps,
-        enters: true,
+        enters: call.straight,
         pod: attachment.pod.clone(),
     }
 }

@@ -15,10 +15,9 @@ use agent_api::lacking::{LIMIT_LAWS, RATE_LIMITS};
 use edge::limiter::Law;
 use kernel::htb::{self, Class, Found, Qdisc, HANDLE, TOP};
 use kernel::state::limiter::{
-    Limiter, LimiterKey, LIMITER_BARE, LIMITER_BOTH, LIMITER_IN, LIMITER_MARKED, LIMITER_NUMBER, LIMITER_OUT,
-    LIMITER_TURNS, NUMBERS,
+    Limiter, LimiterKey, LIMITER_BARE, LIMITER_BOTH, LIMITER_IN, LIMITER_MARKED, LIMITER_NUMBER, LIMITER_OUT, NUMBERS,
 };
-use kernel::state::{Plain, Port, PORT_LIMITED, PORT_LIMITER, PORT_SHARED, RETURN};
+use kernel::state::{Plain, Port, PORT_INSIDE, PORT_LIMITED, PORT_LIMITER, PORT_SHARED, RETURN};
 use kernel::{KernelEdge, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -64,8 +63,12 @@ impl Raise<'_> {
             problems.push(format!("{}: {e}; selvedge doctor says what is missing", RATE_LIMITS.without));
             return limited;
         }
-        self.number_ports(&limited, |w| w.network.is_none());
         let pacing = self.config.limits.pacing;
+        if self.edge.lawless().is_none() && pacing == Pacing::Htb {
+            let inside = |w: &Wanted| self.enters.contains(&w.key.ifindex) && w.network.is_none() && !w.bare;
+            limited.wanted.iter_mut().for_each(|w| w.inside = inside(w));
+        }
+        self.number_ports(&limited, |w| w.network.is_none());
         if let Some(why) = self.edge.lawless() {
             if pacing != Pacing::Htb {
                 problems.push(format!(
@@ -88,7 +91,7 @@ impl Raise<'_> {
             }
         };
         self.refuse_bare(&limited, problems);
-        if limited.wanted.iter().any(|w| w.key.direction == LIMITER_OUT) {
+        if limited.wanted.iter().any(Wanted::on_pair) {
             let raised = match pacing {
                 Pacing::Htb => self.raise_egress(&mut limited, &qdiscs, problems),
                 Pacing::Departure | Pacing::Virtual => self.schedule_egress(&mut limited, &qdiscs, problems),
@@ -97,7 +100,14 @@ impl Raise<'_> {
                 problems.push(format!("no egress limit is in force: {e}"));
             }
         }
-        for w in limited.wanted.clone().iter().filter(|w| w.key.direction == LIMITER_IN && self.can_hold(w)) {
+        for w in &mut limited.wanted.clone() {
+            if w.key.direction == LIMITER_OUT || limited.classes.contains_key(&w.key) || !self.can_hold(w) {
+                continue;
+            }
+            // Without a pair of devices its queue is on the port.
+            limited.turns.remove(&w.key.ifindex);
+            w.inside = false;
+            let w = &*w;
             match raise_ingress(w, pacing, self.some_go_first() && !w.bare, &qdiscs) {
                 Ok(held) => {
                     if let Held::Class { device, first: Some(_), .. } = held {
@@ -164,15 +174,14 @@ impl Raise<'_> {
         limited.classes.insert(w.key, (device, class));
         if let Some(number) = self.numbers.get(&w.key).filter(|_| device != 0) {
             row.flags |= number << LIMITER_NUMBER;
-            let flags = if w.network.is_some() { PORT_LIMITED } else { 0 };
+            let flags = match (w.network, w.key.direction) {
+                (Some(_), _) => PORT_LIMITED,
+                (None, LIMITER_IN) => PORT_INSIDE,
+                (None, _) => 0,
+            };
             row.flags |= if w.network.is_some() { LIMITER_MARKED } else { 0 };
             let port = Port { vni: w.key.ifindex, flags, ..Port::default() };
             limited.ports.insert((RETURN | number).as_bytes().to_vec(), port.as_bytes().to_vec());
-        }
-        if self.enters.contains(&w.key.ifindex) && w.network.is_none() && !w.bare && !lawless {
-            row.flags |= LIMITER_TURNS;
-            limited.turns.insert(w.key.ifindex);
-            limited.attach.extend([Role::LimitGuest, Role::LimitPort].map(|role| (w.key.ifindex, role)));
         }
         limited.rows.insert(w.key.as_bytes().to_vec(), row.as_bytes().to_vec());
         if device != 0 {
@@ -180,11 +189,14 @@ impl Raise<'_> {
             limited.kept.extend(first.map(|first| (device, first)));
         }
         let law = !lawless && (w.law != Law::None || (self.some_go_first() && !w.bare));
-        if w.key.direction == LIMITER_OUT || law {
+        if w.key.direction == LIMITER_OUT || law || w.inside {
             limited.attach.insert((w.key.ifindex, Role::LimitGuest));
         }
-        // Without a law too: it takes off what would lead past the queue.
-        if law || (w.key.direction == LIMITER_IN && (scheduled || !lawless)) {
+        if w.inside {
+            // All that the guest gets comes to that program.
+            limited.turns.insert(w.key.ifindex);
+        } else if law || (w.key.direction == LIMITER_IN && (scheduled || !lawless)) {
+            // Without a law too: it takes off what would lead past the queue.
             limited.attach.insert((w.key.ifindex, Role::LimitPort));
         }
         if law || w.key.direction == LIMITER_IN {
@@ -347,7 +359,7 @@ impl Raise<'_> {
 
     /// Numbers that stay, for what limits the sending of these ports.
     fn number_ports(&mut self, limited: &Limited, which: impl Fn(&Wanted) -> bool) {
-        let ports = limited.wanted.iter().filter(|w| w.key.direction == LIMITER_OUT && which(w));
+        let ports = limited.wanted.iter().filter(|w| w.on_pair() && which(w));
         let keys: Vec<LimiterKey> = ports.map(|w| w.key).collect();
         self.numbers = numbers(NUMBERS, &self.known_rows(|row| row.flags >> LIMITER_NUMBER), &keys);
     }
@@ -373,7 +385,7 @@ impl Raise<'_> {
         free: &[Pair],
         qdiscs: &[Qdisc],
     ) -> Result<(), Box<dyn std::error::Error>> {
-        let ports: Vec<Wanted> = limited.wanted.iter().filter(|w| w.key.direction == LIMITER_OUT).cloned().collect();
+        let ports: Vec<Wanted> = limited.wanted.iter().filter(|w| w.on_pair()).cloned().collect();
         let keys: Vec<LimiterKey> = ports.iter().map(|w| w.key).collect();
         let minors = numbers(PORTS, &self.known_rows(|row| row.class & 0xffff), &keys);
         let there: BTreeMap<u32, u32> = free.iter().zip(0..).filter_map(|(p, n)| Some((p.ifindex()?, n))).collect();
@@ -394,8 +406,10 @@ impl Raise<'_> {
             let place = Place { device, have: &have, qdiscs };
             for w in here {
                 let Some(minor) = minors.get(&w.key) else { continue };
+                // What guests get is no part of what all send.
+                let all = if w.key.direction == LIMITER_IN { HANDLE } else { TOP };
                 let parent =
-                    w.tenant.as_ref().and_then(|tenant| tenants.get(tenant)).map_or(TOP, |minor| HANDLE | minor);
+                    w.tenant.as_ref().and_then(|tenant| tenants.get(tenant)).map_or(all, |minor| HANDLE | minor);
                 let siblings = ports.iter().filter(|other| other.tenant == w.tenant);
                 let least = siblings.map(|other| other.rate.guarantee).min().unwrap_or(w.rate.guarantee);
                 self.raise_port(limited, w, &place, *minor, parent, least)?;

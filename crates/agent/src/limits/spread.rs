@@ -46,6 +46,7 @@ mod tests {
             kind: LawKind::None,
             law: Law::None,
             bare: false,
+            inside: false,
         }
     }
 

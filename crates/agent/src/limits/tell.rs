@@ -75,6 +75,10 @@ fn tell_one(
         Law::Ecn { k } | Law::Dem { k } => (k, Bytes(0)),
         Law::Spring(s) => (s.k1, s.k2),
     };
+    let inside = limited.turns.contains(&w.key.ifindex).then(|| {
+        let Inside { program, link } = edge.inside(w.key.ifindex);
+        protocol::Inside { program, link, there: edge.is_attached(w.key.ifindex, Role::LimitInside) }
+    });
     protocol::Limit {
         interface: w.interface.clone(),
         ifindex: w.key.ifindex,
@@ -83,11 +87,11 @@ fn tell_one(
         tenant: w.tenant.clone().unwrap_or_default(),
         owner: String::new(),
         pod: Pod::default(),
-        inside: limited.turns.contains(&w.key.ifindex).then(|| {
-            let Inside { program, link } = edge.inside(w.key.ifindex);
-            protocol::Inside { program, link, there: edge.is_attached(w.key.ifindex, Role::LimitInside) }
-        }),
-        in_force: attached && (class.is_some() || schedule.is_some()),
+        // What the guest gets goes to its queue from there.
+        in_force: attached
+            && (class.is_some() || schedule.is_some())
+            && (w.key.direction == LIMITER_OUT || inside.as_ref().is_none_or(|inside| inside.there)),
+        inside,
         pacing: pacing.name().into(),
         device: device.unwrap_or_default(),
         rate_bps: w.rate.guarantee.as_bps(),

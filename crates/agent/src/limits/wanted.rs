@@ -34,6 +34,8 @@ pub(crate) struct Wanted {
     pub(super) law: Law,
     /// Its packets have no Ethernet header: no law reads them, and none goes first.
     pub(super) bare: bool,
+    /// The guest's own end has a program, or is to have it: all that the guest gets goes through a queue on a pair of devices, too.
+    pub(super) inside: bool,
 }
 
 /// Every limit that the configuration means, by interface and direction.
@@ -60,6 +62,7 @@ pub(super) fn wanted(config: &Config, interfaces: &Interfaces) -> Vec<Wanted> {
                     limits.law_for(rate.ceiling, config.limits.sparse_first).holding(config.limits.hold_edge)
                 },
                 bare,
+                inside: false,
             }));
         }
     }
@@ -67,6 +70,11 @@ pub(super) fn wanted(config: &Config, interfaces: &Interfaces) -> Vec<Wanted> {
 }
 
 impl Wanted {
+    /// Is its queue on a pair of devices?
+    pub(super) fn on_pair(&self) -> bool {
+        self.key.direction == LIMITER_OUT || self.inside
+    }
+
     pub(super) fn class(&self, id: u32, parent: u32, least: BitRate) -> Class {
         class(id, parent, self.rate, least)
     }
@@ -114,6 +122,7 @@ mod tests {
                 kind: LawKind::Spring,
                 law,
                 bare: false,
+                inside: false,
             };
             u64::from(wanted.queue_bytes())
         };

@@ -25,8 +25,6 @@ pub const LIMITER_BOTH: u32 = 1;
 pub const LIMITER_BARE: u32 = 2;
 /// Of [`Limiter::flags`]: what a guest sends has the port's number as its mark, whatever else names the port.
 pub const LIMITER_MARKED: u32 = 4;
-/// Of [`Limiter::flags`]: the guest's own end has a program ([`crate::inside`]), which is to be told what came through the port.
-pub const LIMITER_TURNS: u32 = 8;
 /// Of [`Limiter::flags`], from this bit on: the number that names the port in the queue, which [`super::RETURN`] names too.
 pub const LIMITER_NUMBER: u32 = 16;
 /// Numbers that these may have.

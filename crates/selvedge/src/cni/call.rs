@@ -24,6 +24,8 @@ pub(super) struct Call {
     pub(super) wait: Duration,
     /// How long the largest segment of the container takes at its egress rate, ms; `None`: segments stay as large as they are.
     pub(super) segment_ms: Option<u64>,
+    /// The network puts packets straight into containers, past the host's ends of their interfaces.
+    pub(super) straight: bool,
 }
 
 #[derive(Debug)]
@@ -85,6 +87,7 @@ struct Configuration {
     socket: Option<PathBuf>,
     wait: Option<u64>,
     max_segment_ms: Option<u64>,
+    straight: Option<bool>,
     #[serde(default, rename = "cni.dev/valid-attachments", deserialize_with = "null_is_none_valid")]
     valid: Option<Vec<Valid>>,
     /// The same key of earlier drafts of GC.
@@ -203,6 +206,7 @@ impl Call {
             socket: config.socket.unwrap_or_else(|| SOCKET.into()),
             wait: Duration::from_secs(wait),
             segment_ms,
+            straight: config.straight.unwrap_or(false),
         })
     }
 }
@@ -328,6 +332,14 @@ mod tests {
         for wrong in [r#", "maxSegmentMs": 0"#, r#", "maxSegmentMs": 101"#, r#", "maxSegmentMs": "short""#] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn packets_come_by_the_host_unless_the_network_says_otherwise() {
+        for (extra, straight) in [("", false), (r#", "straight": null"#, false), (r#", "straight": true"#, true)] {
+            assert_eq!(read(extra).map(|call| call.straight), Ok(straight), "{extra}");
+        }
+        assert!(read(r#", "straight": "yes""#).is_err());
     }
 
     #[test]

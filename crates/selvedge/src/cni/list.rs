@@ -8,6 +8,9 @@ pub(super) const NAME: &str = "selvedge";
 /// The other plugin that limits rates, and the key below which ours keeps it for the day it goes.
 const BANDWIDTH: &str = "bandwidth";
 const REPLACES: &str = "replaces";
+/// Plugins whose networks may put packets straight into containers, and the key of ours that says so.
+const STRAIGHT: [&str; 1] = ["cilium-cni"];
+const IS_STRAIGHT: &str = "straight";
 
 /// What the list is to say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,12 +43,16 @@ pub(super) fn with_plugin(text: &[u8], wanted: Wanted<'_>) -> Result<(Option<Vec
         }
         plugins.push(json!({ "type": NAME }));
     }
+    let straight = STRAIGHT.iter().any(|name| position(plugins, name).is_some());
     let ours = plugins.iter_mut().find(|plugin| plugin["type"] == NAME).and_then(Value::as_object_mut);
     let ours = ours.ok_or("its plugins are no objects")?;
     let capabilities = ours.entry("capabilities").or_insert_with(|| json!({}));
     match capabilities.as_object_mut() {
         Some(capabilities) => _ = capabilities.insert(BANDWIDTH.to_owned(), true.into()),
         None => return Err("the capabilities of its plugin `selvedge` are no object".to_owned()),
+    }
+    if straight {
+        ours.entry(IS_STRAIGHT).or_insert(true.into()); // unless somebody says otherwise
     }
     if let Some(socket) = wanted.socket {
         ours.insert("socket".to_owned(), socket.into());
@@ -143,6 +150,18 @@ mod tests {
         let gone = without_plugin(&there).unwrap().unwrap();
         assert_eq!(value(&gone), value(PLAIN.as_bytes()));
         assert_eq!(without_plugin(&gone), Ok(None));
+    }
+
+    #[test]
+    fn networks_that_put_packets_straight_into_containers_are_told_of() {
+        let list =
+            |ours: Value| json!({ "cniVersion": "1.0.0", "name": "c", "plugins": [{ "type": "cilium-cni" }, ours] });
+        let there =
+            with(list(json!({ "type": "portmap" })).to_string().as_bytes(), Wanted::default()).unwrap().unwrap();
+        assert_eq!(value(&there)["plugins"][2]["straight"], true);
+        assert_eq!(with(&there, Wanted::default()), Ok(None));
+        let told = list(json!({ "type": "selvedge", "straight": false, "capabilities": { "bandwidth": true } }));
+        assert_eq!(with(told.to_string().as_bytes(), Wanted::default()), Ok(None));
     }
 
     #[test]
