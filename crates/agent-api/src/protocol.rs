@@ -451,6 +451,10 @@ pub struct Limit {
     pub pod: Pod,
     /// Is what holds segments to it in the kernel?
     pub in_force: bool,
+    /// Of the port: bytes that got to its guest past the host's end of its interface, where limits are. None where that is not known, and with
+    /// `inside`, where all of it goes back.
+    #[serde(default)]
+    pub past_bytes: Option<u64>,
     /// None: nobody who asked for the limit can enter the guest's network namespace, or nothing can send back what comes there.
     #[serde(default)]
     pub inside: Option<Inside>,

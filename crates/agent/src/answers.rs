@@ -3,6 +3,7 @@
 use super::desired::{guest_mac, labels_from};
 use super::error::Result;
 use super::interfaces::by_name;
+use super::limits;
 use super::metrics::Snapshot;
 use super::reconcile::Agent;
 use super::rules::rule_for;
@@ -90,12 +91,13 @@ impl Agent {
             reloads: tally.reloads,
             reload_error: tally.reload_error.clone(),
             other_edges: self.other_edges(),
-            problems: self.told_problems().cloned().collect(),
+            problems: self.told_problems(),
         })
     }
 
-    fn told_problems(&self) -> impl Iterator<Item = &String> {
-        self.problems.iter().chain(&self.controller_lost).chain(self.silent.problems())
+    fn told_problems(&self) -> Vec<String> {
+        let known = self.problems.iter().chain(&self.controller_lost).chain(self.silent.problems());
+        known.cloned().chain(limits::past(&self.limited)).collect()
     }
 
     /// Of this host, under other pins.
@@ -315,7 +317,7 @@ impl Agent {
                     (
                         "problems",
                         "Things that do not work now; selvedge ctl status names them",
-                        self.told_problems().count() as f64,
+                        self.told_problems().len() as f64,
                     ),
                 ],
                 self.fastlane_gauges(),

@@ -17,4 +17,4 @@ pub(crate) use flush::{empty, moved};
 pub(crate) use limited::Limited;
 pub(crate) use qdiscs::remove_all;
 pub(crate) use raise::{lower, Raise};
-pub(crate) use tell::tell;
+pub(crate) use tell::{past, tell};

@@ -22,8 +22,10 @@ pub mod probes;
 pub mod state;
 mod sys;
 pub mod unruly;
+mod veth;
 
 pub use gro::has_vxlan;
 pub use htb::{has_fq, has_htb};
 pub use loaded::*;
 pub use native::state_version;
+pub use veth::put_past;

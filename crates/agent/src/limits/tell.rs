@@ -28,6 +28,33 @@ pub(crate) fn tell(config: &Config, edge: &KernelEdge, attached: &Attached, limi
     limited.wanted.iter().map(|w| tell_one(w, config, &kernel, attached, limited)).collect()
 }
 
+/// A few packets of a beginning are no reason.
+const PAST: Bytes = Bytes(1 << 20);
+
+/// Of a port's guest, what it got past the port; `None` where that is not known, and where all of it goes back.
+fn put_past(w: &Wanted, limited: &Limited) -> Option<Bytes> {
+    let goes_back = limited.turns.contains(&w.key.ifindex);
+    if goes_back || w.network.is_some() {
+        None
+    } else {
+        kernel::put_past(w.key.ifindex).map(Bytes)
+    }
+}
+
+/// A line for each port past which a network puts packets straight into the guest.
+pub(crate) fn past(limited: &Limited) -> Vec<String> {
+    let ports: BTreeMap<u32, &Wanted> = limited.wanted.iter().map(|w| (w.key.ifindex, w)).collect();
+    let past = ports.values().filter_map(|w| Some((w, put_past(w, limited).filter(|past| *past >= PAST)?)));
+    let line = |(w, past): (&&Wanted, Bytes)| {
+        format!(
+            "port {}: {past} got to its guest past its limits, straight from a program of the network's (bpf_redirect_peer); a limit by the CNI plugin \
+             with \"straight\": true holds for that, too",
+            w.interface
+        )
+    };
+    past.map(line).collect()
+}
+
 struct Kernel<'a> {
     edge: &'a KernelEdge,
     /// Classes, by device.
@@ -91,6 +118,7 @@ fn tell_one(
         in_force: attached
             && (class.is_some() || schedule.is_some())
             && (w.key.direction == LIMITER_OUT || inside.as_ref().is_none_or(|inside| inside.there)),
+        past_bytes: put_past(w, limited).map(Bytes::get),
         inside,
         pacing: pacing.name().into(),
         device: device.unwrap_or_default(),

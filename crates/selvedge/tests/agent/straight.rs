@@ -50,7 +50,19 @@ fn limits_hold_for_what_a_network_puts_straight_into_a_guest() {
     assert_eq!(limit(&world, "lxc0", "ingress")["inside"], Value::Null);
     world.transfer_in("client", into, "10.7.1.2:9001", 2_000_000, |_| {});
     assert!(sent(&world, "ingress") < 100_000, "this is no such network");
+    // Linux counts what comes so since 6.7, and in later releases of older ones.
+    let past = limit(&world, "lxc0", "ingress")["past_bytes"].as_u64().unwrap();
+    assert!(past == 0 || past > 2_000_000, "{past}");
+    let told = world.ask(0, &["status"])["problems"].to_string();
+    assert_eq!(told.contains("got to its guest past its limits"), past > 0, "{told}");
     assert!(world.ctl(0, &["unlimit", "lxc0"]).status.success());
+
+    // Where it cannot be put there, the limit is that of any network.
+    let blind = Runtime { world: &world, container: "c1", guest: 0 }.blind("ADD", &network);
+    assert!(blind.contains("not limited: "), "{blind}");
+    let fallen_back = limit(&world, "lxc0", "ingress");
+    assert!(fallen_back["in_force"] == true && fallen_back["inside"] == Value::Null, "{fallen_back}");
+    assert_eq!(fallen_back["device"], "lxc0");
 
     assert_eq!(call(&world, "ADD"), Ok(()));
     let inside = limit(&world, "lxc0", "ingress")["inside"].clone();
