@@ -47,9 +47,10 @@ pub(crate) fn past(limited: &Limited) -> Vec<String> {
     let past = ports.values().filter_map(|w| Some((w, put_past(w, limited).filter(|past| *past >= PAST)?)));
     let line = |(w, past): (&&Wanted, Bytes)| {
         format!(
-            "port {}: {past} got to its guest past its limits, straight from a program of the network's (bpf_redirect_peer); a limit by the CNI plugin \
+            "port {}: {} MB got to its guest past its limits, straight from a program of the network's (bpf_redirect_peer); a limit by the CNI plugin \
              with \"straight\": true holds for that, too",
-            w.interface
+            w.interface,
+            past.get() / 1_000_000
         )
     };
     past.map(line).collect()
