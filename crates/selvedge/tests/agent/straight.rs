@@ -99,6 +99,10 @@ fn limits_hold_for_what_a_network_puts_straight_into_a_guest() {
     let passed = sent(&world, "ingress") - before;
     assert!((20 * 1000..30 * 1000).contains(&passed), "{passed} bytes of 20 packets");
 
+    // Whatever the packets are.
+    ip(&format!("-n {} addr add fd07:1::3/16 dev eth0 nodad", guests[0]));
+    world.transfer_in("client", into, "[fd07:1::2]:9801", 10_000_000, |world| holds(world, "lxc0", "ingress", 80e6));
+
     // Nobody needs an agent for it; another one finds it, and an upgrade leaves it in place.
     world.end(agent, "KILL");
     agent = world.start(0, &[]);
