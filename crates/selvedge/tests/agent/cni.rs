@@ -37,10 +37,12 @@ impl Runtime<'_> {
 
     pub(super) fn begin(&self, plugin: &Path, verb: &str, network: &Value) -> Child {
         // `ip netns exec` mounts another /sys, for the namespace's interfaces; runtimes have the BPF file system in theirs.
-        const WITH_BPF: &str = "mount --bind /sys/fs/bpf /mnt && exec ip netns exec \"$0\" sh -c \
-                                'mount --bind /mnt /sys/fs/bpf && exec \"$0\"' \"$1\"";
+        const WITH_BPF: &str = "mount --bind /sys/fs/bpf \"$2\" && exec ip netns exec \"$0\" sh -c \
+                                'mount --bind \"$1\" /sys/fs/bpf && exec \"$0\"' \"$1\" \"$2\"";
+        let bpf = self.world.socket(0).with_extension("bpf");
+        std::fs::create_dir_all(&bpf).unwrap();
         let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", WITH_BPF, &self.world.host(0)]).arg(plugin);
+        command.args(["--mount", "sh", "-c", WITH_BPF, &self.world.host(0)]).arg(plugin).arg(bpf);
         self.spawn(command, verb, network)
     }
 
