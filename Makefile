@@ -115,7 +115,7 @@ test-cnitool: ## CNI's cnitool calls bridge, portmap and our plugin; root, go (o
 	$(CARGO) build --quiet --locked --package selvedge $$(scripts/features)
 	@scripts/test-cnitool
 
-test-containers: ## limits of real containers and virtual machines: podman, flannel, docker, libvirt, as far as they are installed; root
+test-containers: ## limits of real containers and virtual machines: podman, flannel, calico, cilium, docker, libvirt, as far as they are installed; root
 	@scripts/need test
 	$(CARGO) build --quiet --locked --package selvedge $$(scripts/features)
 	@scripts/test-containers
