@@ -9,8 +9,6 @@ use agent_api::config::Place;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-pub(super) const PROGRAM: &str = "selvedge_limit_inside";
-
 #[cfg(limits_object)]
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/inside.bpf.o"));
 
@@ -34,7 +32,8 @@ impl KernelEdge {
         let pin = self.pins.join(pins::INSIDE);
         let failed = |e| Error::Bpf("load the program of guests' own ends", e);
         let object = libbpf_rs::ObjectBuilder::default().open_memory(OBJECT).map_err(failed)?.load().map_err(failed)?;
-        let program = object.progs().find(|program| program.name() == PROGRAM).ok_or(Error::Missing(PROGRAM))?;
+        let name = Role::LimitInside.program(false);
+        let program = object.progs().find(|program| program.name() == name).ok_or(Error::Missing(name))?;
         attach::pin_anew(program.as_fd(), &pin)
     }
 }

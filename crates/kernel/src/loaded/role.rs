@@ -55,7 +55,7 @@ impl Role {
             Role::Guest | Role::Limiter => OF_MODES[usize::from(plain)][0],
             Role::Uplink => OF_MODES[usize::from(plain)][1],
             Role::Nothing => "selvedge_nothing",
-            Role::LimitInside => super::inside::PROGRAM,
+            Role::LimitInside => "selvedge_limit_inside",
             Role::LimitGuest => "selvedge_limit_guest",
             Role::LimitPort => "selvedge_limit_port",
             Role::FastGuest => "selvedge_fast_guest",
