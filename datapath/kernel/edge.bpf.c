@@ -245,8 +245,7 @@ static __always_inline int to_port_again(struct __sk_buff *skb, const struct sv_
 		skb->priority = kept & SV_RETURN_PRIORITY ? skb->hash : 0;
 		if (kept & SV_RETURN_PRIORITY)
 			bpf_set_hash_invalid(skb);
-		skb->tc_index = SV_THROUGH;
-		return bpf_redirect_peer(port->vni, 0);
+		return into_guest(skb, port->vni);
 	}
 	skb->tstamp = kept & SV_RETURN_PRIORITY ? SV_RETURNED_PRIORITY : SV_RETURNED;
 	return bpf_redirect(port->vni, BPF_F_INGRESS);

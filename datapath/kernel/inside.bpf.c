@@ -11,11 +11,13 @@
 SEC("tc")
 int selvedge_limit_inside(struct __sk_buff *skb)
 {
-	if (skb->tc_index & SV_THROUGH) {
-		skb->tc_index &= ~SV_THROUGH;
+	if (skb->tstamp == SV_THROUGH) {
+		skb->tstamp = 0;
 		return TC_ACT_UNSPEC;
 	}
-	skb->tc_index |= SV_TURN;
+	if (skb->pkt_type == 3 /* PACKET_OTHERHOST */)
+		return TC_ACT_UNSPEC; /* a bridge has flooded it: the guest drops it */
+	skb->tstamp = SV_TURNED;
 	return bpf_redirect_peer(skb->ifindex, 0);
 }
 

@@ -430,16 +430,16 @@ static __noinline int turned(struct __sk_buff *skb)
 
 	if (!at)
 		return TC_ACT_SHOT;
-	skb->tc_index &= ~SV_TURN;
+	skb->tstamp = 0;
 	in = pass(skb, SV_LIMITER_IN, 1);
 	if (in & REFUSED)
 		return TC_ACT_SHOT;
 	if ((!in || in & PASSED_BOTH) && pass(skb, SV_LIMITER_OUT, 0) & REFUSED)
 		return TC_ACT_SHOT;
-	if (in && at->way.device)
+	/* A queue on the port would only have it turn back again. */
+	if (in && at->way.device && at->way.device != skb->ifindex)
 		return to_queue(skb, &at->way);
-	skb->tc_index |= SV_THROUGH;
-	return bpf_redirect_peer(skb->ifindex, 0);
+	return into_guest(skb, skb->ifindex);
 }
 
 /* What the guest sends. */
@@ -449,10 +449,8 @@ int selvedge_limit_guest(struct __sk_buff *skb)
 	struct passing *at;
 	u32 out;
 
-	if (skb->tc_index & SV_TURN)
+	if (skb->tstamp == SV_TURNED)
 		return turned(skb);
-	if (skb->tc_index & SV_THROUGH)
-		skb->tc_index &= ~SV_THROUGH; /* the guest's own, which another guest's end would believe */
 	if (came_out(skb))
 		return NEXT;
 	at = new_passing();

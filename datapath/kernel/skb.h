@@ -190,4 +190,13 @@ static __noinline __attribute__((unused)) int clamp_mss(struct __sk_buff *skb, u
 	return 1;
 }
 
+/* Straight into the guest of a port, whose own end has a program. */
+static __always_inline int into_guest(struct __sk_buff *skb, u32 port)
+{
+	/* What came out of a queue is for another station, as its device sees it. */
+	bpf_skb_change_type(skb, 0 /* PACKET_HOST */);
+	skb->tstamp = SV_THROUGH;
+	return bpf_redirect_peer(port, 0);
+}
+
 #endif

@@ -62,12 +62,12 @@ SV_ASSERT_SIZE(struct sv_config, 80);
 #define SV_RETURNED_PRIORITY (SV_RETURNED + 1)
 
 /*
- * Bits of skb->tc_index, where a guest's own end of its veth pair has a program (inside.bpf.c): some networks put packets straight into the
+ * Others of these stamps, where a guest's own end of its veth pair has a program (inside.bpf.c): some networks put packets straight into the
  * guest, past its port. All that gets there turns back, enters the port as if the guest had sent it, passes its queue, and is put straight
- * into the guest again. Nobody else's program sees it in between, and no socket can set tc_index.
+ * into the guest again. Nobody else's program sees it in between.
  */
-#define SV_TURN 0x8000u	   /* it turns back */
-#define SV_THROUGH 0x4000u /* it has been through the port's queue */
+#define SV_TURNED (SV_RETURNED + 2) /* it turned back */
+#define SV_THROUGH (SV_RETURNED + 3) /* it has been through the port's queue */
 
 /* SV_EVENT_GUEST is sent at most once in this time per port and cause, a "too big" at most once in the other. */
 #define SV_LEARN_INTERVAL_NS 10000000ULL

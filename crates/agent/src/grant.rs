@@ -67,7 +67,10 @@ impl Agent {
             return Err(format!("{interface} is no guest's interface"));
         }
         self.config = config;
-        match self.grant(ifindex, &wanted).await {
+        self.granting = Some(ifindex);
+        let granted = self.grant(ifindex, &wanted).await;
+        self.granting = None;
+        match granted {
             Ok(granted) => Ok(granted),
             Err(why) => {
                 self.remembered.requested = before;
@@ -86,11 +89,7 @@ impl Agent {
         all.retain(|limit| limit.ifindex == ifindex);
         for (direction, rate) in [("egress", wanted.egress_bps), ("ingress", wanted.ingress_bps)] {
             let Some(rate) = rate else { continue };
-            // Who asks is about to do the rest.
-            let begun = |limit: &Limit| limit.inside.as_ref().is_some_and(|inside| !inside.there);
-            let there = |limit: &Limit| {
-                limit.direction == direction && (limit.in_force || begun(limit)) && limit.rate_bps == rate
-            };
+            let there = |limit: &Limit| limit.direction == direction && limit.in_force && limit.rate_bps == rate;
             if !all.iter().any(there) {
                 let why = self.problems.iter().find(|problem| problem.contains("limit")).cloned();
                 let why = why.unwrap_or_else(|| "`selvedge ctl limits` shows what is".to_owned());

@@ -83,6 +83,8 @@ pub(super) struct Agent {
     pub(super) silent: Silent,
     /// Whether they do.
     pub(super) asking: Asking,
+    /// A port whose limit is being granted.
+    pub(super) granting: Option<u32>,
     /// Of what the tables are the outcome; `None` if something did not work, which may work another time.
     pub(super) settled: Option<Seen>,
 }
@@ -206,6 +208,7 @@ impl Agent {
             attached: &mut self.attached,
             tenants: &mut self.remembered.tenants,
             enters: self.remembered.requested.iter().filter(|one| one.limit.enters).map(|one| one.ifindex).collect(),
+            granting: self.granting,
             known: self.tables.limiters().map(Table::rows).transpose()?.unwrap_or_default(),
             numbers: BTreeMap::new(),
         };
@@ -260,7 +263,7 @@ impl Agent {
             self.edge.reclassify()?;
         }
         self.attach(&want.attach, problems);
-        self.detach_others(&want.attach)?;
+        self.detach_others(&want.attach, &limited.enters)?;
         for ((table, want), have) in rows.iter().zip(&have).rev() {
             table.remove(have, want, changes)?;
         }
@@ -323,12 +326,13 @@ impl Agent {
         }
     }
 
-    /// Also takes away what an earlier agent left.
-    fn detach_others(&mut self, want: &BTreeSet<(u32, Role)>) -> Result<()> {
+    /// Also takes away what an earlier agent left, but for what somebody else may have put on guests' own ends meanwhile.
+    fn detach_others(&mut self, want: &BTreeSet<(u32, Role)>, enters: &BTreeSet<u32>) -> Result<()> {
         let there: BTreeSet<(u32, Role)> = self.edge.attachments().into_iter().collect();
         // An interface that ended took its program along.
         self.attached.keep(&there);
-        for &(ifindex, role) in there.difference(want) {
+        let others = |(ifindex, role): &&(u32, Role)| *role == Role::LimitInside && enters.contains(ifindex);
+        for &(ifindex, role) in there.difference(want).filter(|at| !others(at)) {
             self.edge.detach(ifindex, role)?;
             let name = self.attached.forget((ifindex, role));
             let shown = name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();

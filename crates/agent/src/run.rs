@@ -226,6 +226,7 @@ impl Runner {
             path_mtus: Default::default(),
             silent: Default::default(),
             asking: Default::default(),
+            granting: None,
             settled: None,
         };
         agent.adopt_learned()?;

@@ -136,8 +136,9 @@ fn add(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
     loop {
         let wanted = RequestedLimit { enters: straight, ..wanted(call, attachment, interface.clone()) };
         match ask(&call.socket, Command::Limit(wanted), PATIENCE) {
-            Ok(limits) => match guard(&decode::<Vec<Limit>>(limits)?, attachment) {
-                Ok(()) => return Ok(previous.clone()),
+            Ok(limits) => match guard(&decode::<Vec<Limit>>(limits)?, attachment, straight) {
+                Ok(Guarded::Known) => return Ok(previous.clone()),
+                Ok(Guarded::New) => {} // the agent is to know
                 Err(e) => {
                     let unlimited = "what its network puts straight into it is not limited";
                     crate::say::note(&format!("{} of the container: {unlimited}: {e}", attachment.ifname));
@@ -151,15 +152,27 @@ fn add(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
     }
 }
 
-/// Has all that gets to the container go back to the host's end, where its limits are.
+/// What is on the container's own end, if it is to be there.
+enum Guarded {
+    Known,
+    New,
+}
+
+/// Has all that gets to the container go back to the host's end, where its limits are, if the agent says with what.
 ///
 /// # Errors
 /// Why not; before Linux 6.6 it cannot be done.
-fn guard(limits: &[Limit], attachment: &Attachment) -> io::Result<()> {
-    let Some(inside) = limits.iter().find_map(|limit| limit.inside.as_ref()).filter(|inside| !inside.there) else {
-        return Ok(());
-    };
-    ends::inside(attachment, |index| port::pinned::link_first(&inside.program, index, &inside.link))
+fn guard(limits: &[Limit], attachment: &Attachment, straight: bool) -> io::Result<Guarded> {
+    match limits.iter().find_map(|limit| limit.inside.as_ref()) {
+        Some(inside) if !inside.there => {
+            ends::inside(attachment, |index| port::pinned::link_first(&inside.program, index, &inside.link))?;
+            Ok(Guarded::New)
+        }
+        None if straight => {
+            Err(io::Error::other("the agent has no program for it; it needs laws, and a port without a network"))
+        }
+        _ => Ok(Guarded::Known),
+    }
 }
 
 fn wanted(call: &Call, attachment: &Attachment, interface: String) -> RequestedLimit {
@@ -202,6 +215,11 @@ fn check(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
         return Err(gone("its limit is another than the configuration's"));
     }
     let limits: Vec<Limit> = decode(ask_agent(&call.socket, Command::Limits)?)?;
+    let mut inside =
+        limits.iter().filter(|limit| limit.interface == mine.interface).filter_map(|limit| limit.inside.as_ref());
+    if inside.any(|inside| !inside.there) {
+        return Err(gone("what its network puts straight into it is not limited; `selvedge ctl status` says so"));
+    }
     for (direction, rate) in [("egress", mine.egress_bps), ("ingress", mine.ingress_bps)] {
         let there = |limit: &Limit| limit.interface == mine.interface && limit.direction == direction && limit.in_force;
         if rate.is_some() && !limits.iter().any(there) {

@@ -45,17 +45,21 @@ pub(super) fn class(id: u32, parent: u32, rate: Rate, least: BitRate) -> Class {
     }
 }
 
-/// A number within `range` for each of `wanted`: the one that it has already, or the lowest that is free.
+/// A number within `range` for each of `wanted`: the one that it has already, or the lowest that is free. What waits under a number that nobody
+/// wants any more is still on its way: others get it only where there is no other.
 pub(super) fn numbers<K: Ord + Clone>(
     range: std::ops::Range<u32>,
     known: &BTreeMap<K, u32>,
     wanted: &[K],
 ) -> BTreeMap<K, u32> {
     let mut taken: BTreeSet<u32> = wanted.iter().filter_map(|key| known.get(key).copied()).collect();
+    let waits: BTreeSet<u32> = known.values().copied().collect();
     let mut found = BTreeMap::new();
     for key in wanted {
         let old = known.get(key).copied().filter(|number| range.contains(number) && *number != TAKEN);
-        let number = old.or_else(|| range.clone().find(|number| !taken.contains(number) && *number != TAKEN));
+        let free = |number: &u32| !taken.contains(number) && *number != TAKEN;
+        let number = old.or_else(|| range.clone().find(|number| free(number) && !waits.contains(number)));
+        let number = number.or_else(|| range.clone().find(free));
         if let Some(number) = number {
             taken.insert(number);
             found.insert(key.clone(), number);

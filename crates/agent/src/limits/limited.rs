@@ -18,7 +18,9 @@ pub(crate) struct Limited {
     pub(crate) ports: Rows,
     /// Ports to which segments must go through their queues and programs.
     pub(crate) whole_way: BTreeSet<u32>,
-    /// Ports whose guest's own end has a program, or is to have it.
+    /// Ports whose guest's own end is to have a program, from who asked for the limit.
+    pub(crate) enters: BTreeSet<u32>,
+    /// Those that have it.
     pub(crate) turns: BTreeSet<u32>,
     /// Class and where it is, of each that is in force.
     pub(crate) classes: BTreeMap<LimiterKey, (u32, u32)>,

@@ -45,6 +45,8 @@ pub(crate) struct Raise<'a> {
     pub(crate) tenants: &'a mut BTreeMap<String, u32>,
     /// Ports whose limit was asked for by who can enter their guest's namespace.
     pub(crate) enters: BTreeSet<u32>,
+    /// Who asks for a limit of this one has not gone there yet.
+    pub(crate) granting: Option<u32>,
     /// Rows of the map `limiters`, where there is one.
     pub(crate) known: Rows,
     /// Of ports without a network, or all where their queue is on a device of the host's own, by what limits their sending: segments
@@ -64,10 +66,7 @@ impl Raise<'_> {
             return limited;
         }
         let pacing = self.config.limits.pacing;
-        if self.edge.lawless().is_none() && pacing == Pacing::Htb {
-            let inside = |w: &Wanted| self.enters.contains(&w.key.ifindex) && w.network.is_none() && !w.bare;
-            limited.wanted.iter_mut().for_each(|w| w.inside = inside(w));
-        }
+        self.find_inside(&mut limited, problems);
         self.number_ports(&limited, |w| w.network.is_none());
         if let Some(why) = self.edge.lawless() {
             if pacing != Pacing::Htb {
@@ -104,9 +103,7 @@ impl Raise<'_> {
             if w.key.direction == LIMITER_OUT || limited.classes.contains_key(&w.key) || !self.can_hold(w) {
                 continue;
             }
-            // Without a pair of devices its queue is on the port.
-            limited.turns.remove(&w.key.ifindex);
-            w.inside = false;
+            w.inside = false; // without a pair of devices its queue is on the port
             let w = &*w;
             match raise_ingress(w, pacing, self.some_go_first() && !w.bare, &qdiscs) {
                 Ok(held) => {
@@ -118,19 +115,35 @@ impl Raise<'_> {
                 Err(why) => problems.push(format!("port {}: no ingress limit is in force: {why}", w.interface)),
             }
         }
-        self.keep_inside(&mut limited);
         limited
     }
 
-    /// What somebody has put on guests' own ends stays there.
-    fn keep_inside(&mut self, limited: &mut Limited) {
-        for &ifindex in &limited.turns {
-            let at = (ifindex, Role::LimitInside);
-            if let Some(interface) = self.interfaces.get(&ifindex).filter(|_| self.edge.is_attached(ifindex, at.1)) {
-                limited.attach.insert(at);
-                self.attached.note(at, &interface.name);
+    /// Which guests' own ends have a program: who asks for a limit puts it there, and nobody else can.
+    fn find_inside(&mut self, limited: &mut Limited, problems: &mut Vec<String>) {
+        if self.edge.lawless().is_some() || !self.edge.can_turn() {
+            return;
+        }
+        for w in
+            limited.wanted.iter().filter(|w| self.enters.contains(&w.key.ifindex) && w.network.is_none() && !w.bare)
+        {
+            let at = (w.key.ifindex, Role::LimitInside);
+            if !limited.enters.insert(at.0) {
+                continue;
+            }
+            if self.edge.is_attached(at.0, at.1) {
+                self.attached.note(at, &w.interface);
+                limited.attach.extend([at, (at.0, Role::LimitGuest)]);
+                limited.turns.insert(at.0);
+            } else if self.granting != Some(at.0) {
+                problems.push(format!(
+                    "port {}: nothing on the guest's own end sends back what its network puts straight into it, past its limits; remove and add the \
+                     container, or its network",
+                    w.interface
+                ));
             }
         }
+        let htb = self.config.limits.pacing == Pacing::Htb;
+        limited.wanted.iter_mut().for_each(|w| w.inside = htb && limited.turns.contains(&w.key.ifindex));
     }
 
     /// Only IP has departure times, and the programs that give them look for it behind an Ethernet header.
@@ -189,12 +202,11 @@ impl Raise<'_> {
             limited.kept.extend(first.map(|first| (device, first)));
         }
         let law = !lawless && (w.law != Law::None || (self.some_go_first() && !w.bare));
-        if w.key.direction == LIMITER_OUT || law || w.inside {
+        if w.key.direction == LIMITER_OUT || law {
             limited.attach.insert((w.key.ifindex, Role::LimitGuest));
         }
-        if w.inside {
+        if limited.turns.contains(&w.key.ifindex) {
             // All that the guest gets comes to that program.
-            limited.turns.insert(w.key.ifindex);
         } else if law || (w.key.direction == LIMITER_IN && (scheduled || !lawless)) {
             // Without a law too: it takes off what would lead past the queue.
             limited.attach.insert((w.key.ifindex, Role::LimitPort));

@@ -47,7 +47,7 @@ pub(crate) fn past(limited: &Limited) -> Vec<String> {
     let past = ports.values().filter_map(|w| Some((w, put_past(w, limited).filter(|past| *past >= PAST)?)));
     let line = |(w, past): (&&Wanted, Bytes)| {
         format!(
-            "port {}: {} MB got to its guest past its limits, straight from a program of the network's (bpf_redirect_peer); a limit by the CNI plugin \
+            "port {}: {} MB have got to its guest past its limits since it began, straight from a program of the network's (bpf_redirect_peer); a limit by the CNI plugin \
              with \"straight\": true holds for that, too",
             w.interface,
             past.get() / 1_000_000
@@ -103,7 +103,7 @@ fn tell_one(
         Law::Ecn { k } | Law::Dem { k } => (k, Bytes(0)),
         Law::Spring(s) => (s.k1, s.k2),
     };
-    let inside = limited.turns.contains(&w.key.ifindex).then(|| {
+    let inside = limited.enters.contains(&w.key.ifindex).then(|| {
         let Inside { program, link } = edge.inside(w.key.ifindex);
         protocol::Inside { program, link, there: edge.is_attached(w.key.ifindex, Role::LimitInside) }
     });
@@ -115,10 +115,7 @@ fn tell_one(
         tenant: w.tenant.clone().unwrap_or_default(),
         owner: String::new(),
         pod: Pod::default(),
-        // What the guest gets goes to its queue from there.
-        in_force: attached
-            && (class.is_some() || schedule.is_some())
-            && (w.key.direction == LIMITER_OUT || inside.as_ref().is_none_or(|inside| inside.there)),
+        in_force: attached && (class.is_some() || schedule.is_some()),
         past_bytes: put_past(w, limited).map(Bytes::get),
         inside,
         pacing: pacing.name().into(),

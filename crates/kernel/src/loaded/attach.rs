@@ -229,7 +229,7 @@ fn filter_pin(pins: &Path, ifindex: u32, role: Role, place: Place) -> PathBuf {
 }
 
 /// Ends the name of a pin that is to take another's place.
-const NEW: &str = "-new";
+pub(super) const NEW: &str = "-new";
 
 /// Removes what an agent left that was killed in [`pin_anew`].
 pub(super) fn remove_unfinished(filters: &Path) {

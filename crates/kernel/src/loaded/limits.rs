@@ -105,6 +105,8 @@ pub(super) struct Limits {
     object: Object,
     /// Why the laws cannot act, if so: queues are then as long as HTB lets them be.
     lawless: Option<String>,
+    /// The program of guests' own ends is pinned.
+    inside: bool,
 }
 
 impl KernelEdge {
@@ -122,15 +124,12 @@ impl KernelEdge {
             return Err(Error::Lacks(HTB.missing));
         }
         let whole = match lawless_kernel() {
-            None => self
-                .load_limits(max_flows, true)
-                .and_then(|object| self.keep_inside().map(|()| object))
-                .map_err(|e| e.to_string()),
+            None => self.load_limits(max_flows, true).map_err(|e| e.to_string()),
             Some(why) => Err(why),
         };
         self.limits = Some(match whole {
-            Ok(object) => Limits { object, lawless: None },
-            Err(why) => Limits { object: self.load_limits(max_flows, false)?, lawless: Some(why) },
+            Ok(object) => Limits { object, lawless: None, inside: self.keep_inside().is_ok() },
+            Err(why) => Limits { object: self.load_limits(max_flows, false)?, lawless: Some(why), inside: false },
         });
         Ok(())
     }
@@ -168,6 +167,11 @@ impl KernelEdge {
     /// Have limits laws here? Not before [`KernelEdge::open_limits`] has loaded the programs.
     pub fn has_laws(&self) -> bool {
         self.limits.as_ref().is_some_and(|limits| limits.lawless.is_none())
+    }
+
+    /// Can guests' own ends have a program ([`KernelEdge::inside`])?
+    pub fn can_turn(&self) -> bool {
+        self.limits.as_ref().is_some_and(|limits| limits.inside)
     }
 
     pub(super) fn limit_program(&self, role: Role) -> Result<libbpf_rs::Program<'_>> {

@@ -18,9 +18,11 @@ pub fn remove_edge(pins: &Path) -> Result<()> {
     }
     let own = |path: &Path| holds_maps(path) || ["links", "filters", KEPT].iter().any(|own| path.ends_with(own));
     entries(pins).iter().filter(|path| own(path)).try_for_each(|dir| remove_pins(dir))?;
-    match fs::remove_file(pins.join(INSIDE)) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::Io("remove", pins.join(INSIDE), e)),
-        _ => {}
+    for pin in [INSIDE.to_owned(), format!("{INSIDE}{}", attach::NEW)].map(|name| pins.join(name)) {
+        match fs::remove_file(&pin) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Error::Io("remove", pin, e)),
+            _ => {}
+        }
     }
     match fs::remove_dir(pins) {
         Err(e) if e.kind() != io::ErrorKind::DirectoryNotEmpty && e.kind() != io::ErrorKind::NotFound => {
@@ -44,6 +46,7 @@ mod tests {
             fs::write(pins.join(own).join("x"), "").unwrap();
         }
         fs::write(pins.join("inside"), "").unwrap();
+        fs::write(pins.join("inside-new"), "").unwrap();
         for others in ["virtual", "v", "v3-", "v3a", "tc"] {
             fs::create_dir_all(pins.join(others)).unwrap();
         }

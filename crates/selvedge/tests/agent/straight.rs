@@ -87,6 +87,13 @@ fn limits_hold_for_what_a_network_puts_straight_into_a_guest() {
         assert!(limit(world, "lxc0", "egress")["windows_lowered"].as_u64() > Some(100));
     };
     bounded(&mut world);
+    // Whatever the sender writes into what crosses into other namespaces: the number of a class, which becomes tc_index. Not all kernels can.
+    for forge in
+        ["qdisc add dev eth0 clsact", "filter add dev eth0 egress protocol all prio 1 u32 match u32 0 0 flowid 1:c000"]
+    {
+        world.exec(into[0], &format!("tc {forge}"));
+    }
+    bounded(&mut world);
 
     // So they do for what comes by the port, and goes through once, whatever others' programs there do to it.
     let _thief = opened_in(&world.host(0), || Other::attach("lxc0", Does::Forgets, false)).unwrap();
@@ -112,6 +119,18 @@ fn limits_hold_for_what_a_network_puts_straight_into_a_guest() {
     assert_eq!(call(&world, "CHECK"), Ok(()));
     assert_eq!(call(&world, "ADD"), Ok(()), "again");
     bounded(&mut world);
+
+    // Somebody takes it off: the limit is that of any network, and says so.
+    std::fs::remove_file(inside["link"].as_str().unwrap()).unwrap();
+    assert!(world.ctl(0, &["reload"]).status.success());
+    let left = limit(&world, "lxc0", "ingress");
+    assert!(left["in_force"] == true && left["device"] == "lxc0" && left["inside"]["there"] == false, "{left}");
+    let told = world.ask(0, &["status"])["problems"].to_string();
+    assert!(told.contains("nothing on the guest's own end"), "{told}");
+    assert!(call(&world, "CHECK").is_err());
+    assert_eq!(call(&world, "ADD"), Ok(()));
+    bounded(&mut world);
+    assert_eq!(world.ask(0, &["status"])["problems"].to_string(), "[]");
 
     let links = || {
         let all = std::fs::read_dir(world.pins(0).join("links")).unwrap();
