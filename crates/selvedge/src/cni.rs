@@ -132,13 +132,13 @@ fn add(call: &Call, attachment: &Attachment) -> Result<Value, CniError> {
         })?;
     }
     let until = Instant::now() + call.wait;
-    let mut straight = call.straight;
+    let (mut straight, mut put) = (call.straight, false);
     loop {
         let wanted = RequestedLimit { enters: straight, ..wanted(call, attachment, interface.clone()) };
         match ask(&call.socket, Command::Limit(wanted), PATIENCE) {
-            Ok(limits) => match guard(&decode::<Vec<Limit>>(limits)?, attachment, straight) {
+            Ok(limits) => match guard(&decode::<Vec<Limit>>(limits)?, attachment, straight, put) {
                 Ok(Guarded::Known) => return Ok(previous.clone()),
-                Ok(Guarded::New) => {} // the agent is to know
+                Ok(Guarded::New) => put = true, // the agent is to know
                 Err(e) => {
                     let unlimited = "what its network puts straight into it is not limited";
                     crate::say::note(&format!("{} of the container: {unlimited}: {e}", attachment.ifname));
@@ -161,9 +161,16 @@ enum Guarded {
 /// Has all that gets to the container go back to the host's end, where its limits are, if the agent says with what.
 ///
 /// # Errors
-/// Why not; before Linux 6.6 it cannot be done.
-fn guard(limits: &[Limit], attachment: &Attachment, straight: bool) -> io::Result<Guarded> {
+/// Why not; before Linux 6.6 it cannot be done. Nor if it has been `put` there and the agent does not see it: then it is taken away again.
+fn guard(limits: &[Limit], attachment: &Attachment, straight: bool, put: bool) -> io::Result<Guarded> {
     match limits.iter().find_map(|limit| limit.inside.as_ref()) {
+        Some(inside) if !inside.there && put => {
+            let _ = std::fs::remove_file(&inside.link); // its program goes with it
+            Err(io::Error::other(format!(
+                "the agent does not see {}: both need the same BPF file system",
+                inside.link.display()
+            )))
+        }
         Some(inside) if !inside.there => {
             ends::inside(attachment, |index| port::pinned::link_first(&inside.program, index, &inside.link))?;
             Ok(Guarded::New)

@@ -67,3 +67,21 @@ pub(super) fn numbers<K: Ord + Clone>(
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stay_and_wait_for_those_who_have_just_ended() {
+        let known = BTreeMap::from([("a", 1), ("b", 2), ("ended", 3)]);
+        let of = |range, wanted: &[&'static str]| numbers(range, &known, wanted).into_values().collect::<Vec<u32>>();
+        assert_eq!(of(1..9, &["a", "b", "new"]), [1, 2, 4], "what waits under 3 is another's");
+        assert_eq!(of(1..9, &["b", "new"]), [2, 4]);
+        assert_eq!(
+            of(1..4, &["b", "new", "other", "third"]),
+            [2, 1, 3],
+            "where there is no other, and no more than there are"
+        );
+    }
+}

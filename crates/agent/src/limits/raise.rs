@@ -130,9 +130,11 @@ impl Raise<'_> {
             if !limited.enters.insert(at.0) {
                 continue;
             }
+            // Before that one: what turns back without it would be lost.
+            limited.attach.insert((at.0, Role::LimitGuest));
             if self.edge.is_attached(at.0, at.1) {
                 self.attached.note(at, &w.interface);
-                limited.attach.extend([at, (at.0, Role::LimitGuest)]);
+                limited.attach.insert(at);
                 limited.turns.insert(at.0);
             } else if self.granting != Some(at.0) {
                 problems.push(format!(
