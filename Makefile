@@ -96,14 +96,14 @@ check-scripts: ## tests of the scripts themselves; shellcheck where it is instal
 	else echo "shellcheck is not installed: skipped"; fi
 
 packages: ## what can be installed: .deb, static simulator, container image and checksums, in target/packages (docs/install.md)
-	@scripts/need build test
+	@scripts/need package
 	@scripts/packages
 
 test-packages: ## the .deb in a fresh Debian 12: installed, upgraded under a connection, removed, purged; root, debootstrap
 	@scripts/test-packages
 
 test-same-bytes: ## the packages twice, from two clones with different paths: the same bytes? (half an hour)
-	@scripts/need build test
+	@scripts/need package
 	@scripts/test-same-bytes
 
 test-upgrade: ## from a recorded version to this one under traffic, all versions of state raised; root, builds both (ten minutes)
@@ -150,8 +150,9 @@ install: ## copy the binary, its manual, completions, systemd unit and licences 
 	for unit in selvedge selvedge-controller; do \
 		sed 's#/usr/local/bin#$(PREFIX)/bin#' packaging/$$unit.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service; \
 	done
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/selvedge packaging/agent.toml
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/selvedge LICENSE NOTICE
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/selvedge packaging/agent.toml packaging/controller.toml
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/selvedge LICENSE NOTICE CHANGELOG.md SECURITY.md
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/selvedge/docs docs/*.md docs/*.png
 	install -D -m 644 datapath/LICENSE $(DESTDIR)$(PREFIX)/share/doc/selvedge/LICENSE.datapath
 
 clean: ## remove everything that was built

@@ -263,6 +263,17 @@ expect_status 0
 expect_lines 1
 expect_line "missing clang, pkg-config, bpf/bpf_helpers.h, libelf.h, zlib.h"
 
+name="packages ask for what they are made of, and for no tool of tests"
+run need package
+expect_status 1
+expect_line "dpkg-shlibdeps"
+stub dpkg-shlibdeps :
+stub strip :
+run need package
+expect_status 0
+expect_lines 5
+expect_line "clang is missing, so the package, which is the kernel edge's, will be skipped (package clang)"
+
 name="a user's PATH does not lead to root's tools, which are there"
 run need test
 expect_line "ip is missing"

@@ -2,11 +2,13 @@
 
 use super::desired::{self, desired};
 use super::error::{Error, Result};
+use super::follow;
 use super::host::look_around;
 use super::interfaces::{Interfaces, Netlink};
 use super::learned::Learned;
 use super::limits::Limited;
 use super::lock;
+use super::metrics;
 use super::remembered::Remembered;
 use super::rows::Kept;
 use super::runtime::runtime;
@@ -98,6 +100,12 @@ pub fn resolve(config: &Config) -> Result<Vec<String>> {
             lines.extend(unmet(config)?);
             place(&config.socket)?;
             Remembered::recall(config)?;
+            if let Some(rule) = &config.controller {
+                follow::clients(rule).map_err(Error::Config)?;
+            }
+            if let Some(address) = config.metrics {
+                metrics::check(address, std::os::unix::net::UnixStream::connect(&config.socket).is_ok())?;
+            }
         }
         lines.extend(cautions(config));
         lines.extend(unmounted);

@@ -39,13 +39,21 @@ impl Follower {
     /// # Errors
     /// Certificates that cannot be used.
     pub(super) fn start(rule: &ControllerRule) -> std::result::Result<Follower, String> {
-        let identity = Identity { ca: rule.ca.clone(), certificate: rule.certificate.clone(), key: rule.key.clone() };
-        let clients = rule.urls.iter().map(|url| Client::new(url, &identity));
-        let clients = clients.collect::<std::result::Result<Vec<_>, _>>().map_err(|e| format!("controller: {e}"))?;
+        let clients = clients(rule)?;
         let (to, news) = mpsc::channel(4);
         let task = tokio::spawn(follow(clients, rule.edge.clone(), to));
         Ok(Follower { news, task })
     }
+}
+
+/// One for each controller; asks nothing.
+///
+/// # Errors
+/// Certificates that cannot be used.
+pub(super) fn clients(rule: &ControllerRule) -> std::result::Result<Vec<Client>, String> {
+    let identity = Identity { ca: rule.ca.clone(), certificate: rule.certificate.clone(), key: rule.key.clone() };
+    let clients = rule.urls.iter().map(|url| Client::new(url, &identity));
+    clients.collect::<std::result::Result<_, _>>().map_err(|e| format!("controller: {e}"))
 }
 
 impl Drop for Follower {

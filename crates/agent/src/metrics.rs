@@ -25,10 +25,23 @@ pub(super) async fn serve(address: SocketAddr, requests: mpsc::Sender<Asked<(), 
             text.await.ok()
         }
     };
-    MetricsServer::start(address, page).await.map_err(|e| {
-        let remedy = "choose another agent.metrics, or bring the interface lo up";
-        Error::Unresolved(format!("cannot serve metrics on {address}: {e}; {remedy}"))
-    })
+    MetricsServer::start(address, page).await.map_err(|e| refused(address, &e))
+}
+
+fn refused(address: SocketAddr, why: &std::io::Error) -> Error {
+    let remedy = "choose another agent.metrics, or bring the interface lo up";
+    Error::Unresolved(format!("cannot serve metrics on {address}: {why}; {remedy}"))
+}
+
+/// Whether an agent could serve them. `runs`: one does, and what is taken may be its own.
+///
+/// # Errors
+/// [`Error::Unresolved`] with the reason.
+pub(super) fn check(address: SocketAddr, runs: bool) -> Result<()> {
+    match std::net::TcpListener::bind(address) {
+        Err(error) if !(runs && error.kind() == std::io::ErrorKind::AddrInUse) => Err(refused(address, &error)),
+        _ => Ok(()),
+    }
 }
 
 /// What one scrape shows.
@@ -317,6 +330,17 @@ mod tests {
     use super::*;
     use agent_api::pod::Pod;
     use agent_api::protocol::LimitDelays;
+
+    #[test]
+    fn who_checks_a_configuration_hears_of_a_port_that_is_taken() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let refused = check(address, false).unwrap_err().to_string();
+        assert!(refused.contains(&address.to_string()) && refused.contains("agent.metrics"), "{refused}");
+        check(address, true).unwrap();
+        drop(taken);
+        check(address, false).unwrap();
+    }
 
     #[test]
     fn names_have_prefix_and_suffix_and_help() {

@@ -11,7 +11,10 @@ use std::os::unix::fs::{chown, symlink, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError};
 use std::time::Duration;
+use units::BitRate;
 
+/// Where runtimes look for plugins: most of them, Debian's podman and containerd, Fedora's.
+const PLACES: [&str; 3] = ["/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni"];
 /// A longer list is a mistake; so is a longer program.
 const MAX_LIST: u64 = 1 << 20;
 const MAX_PROGRAM: u64 = 256 << 20;
@@ -28,9 +31,9 @@ pub enum Cni {
 
 #[derive(Debug, Args)]
 pub struct Place {
-    /// Where runtimes look for plugins
-    #[arg(long, value_name = "DIR", default_value = "/opt/cni/bin")]
-    bin_dir: PathBuf,
+    /// Where runtimes look for plugins [default: which of /opt/cni/bin, /usr/lib/cni and /usr/libexec/cni has the list's plugins]
+    #[arg(long, value_name = "DIR")]
+    bin_dir: Option<PathBuf>,
     /// Where runtimes look for lists; they take the first
     #[arg(long, value_name = "DIR", default_value = "/etc/cni/net.d")]
     conf_dir: PathBuf,
@@ -49,6 +52,12 @@ pub struct Install {
     /// Socket of the agent, if it is not where the plugin looks by itself
     #[arg(long, value_name = "PATH")]
     socket: Option<String>,
+    /// Of what containers send for which the runtime names no rate, such as 300Mbps
+    #[arg(long, value_name = "RATE")]
+    egress: Option<BitRate>,
+    /// Of what they get
+    #[arg(long, value_name = "RATE")]
+    ingress: Option<BitRate>,
     /// Take the plugin `bandwidth` out of the list: two limiters are one too many
     #[arg(long)]
     replace_bandwidth: bool,
@@ -76,6 +85,8 @@ pub enum InstallError {
     List(PathBuf, String),
     #[error("there is no directory {0}: make it, or name the one where your runtime looks for plugins with --bin-dir")]
     NoDirectory(PathBuf),
+    #[error("there is none of {}: install the network's plugins first, or name where your runtime looks for them with --bin-dir", PLACES.join(", "))]
+    NoPlace,
     #[error("{0} stays, for a list may still name it: mend what is said above, and try again")]
     Kept(PathBuf),
     #[error("cannot listen for signals: {0}")]
@@ -88,8 +99,8 @@ pub fn run(command: &Cni) -> Result<(), InstallError> {
     match command {
         Cni::Install(arguments) if arguments.watch => watch(arguments),
         Cni::Install(arguments) => {
-            let (list, network) = once(arguments, &mut None)?;
-            say!("{}: runtimes find the plugin.", target(&arguments.place).display());
+            let Done { target, list, network } = once(arguments, &mut None)?;
+            say!("{}: runtimes find the plugin.", target.display());
             say!("{}: the plugin is on the list of network {network}.", list.display());
             Ok(())
         }
@@ -102,7 +113,9 @@ fn watch(arguments: &Install) -> Result<(), InstallError> {
     let (mut copied, mut said) = (None, String::new());
     loop {
         let state = match once(arguments, &mut copied) {
-            Ok((list, network)) => format!("the plugin is on {}, the list of network {network}", list.display()),
+            Ok(Done { list, network, .. }) => {
+                format!("the plugin is on {}, the list of network {network}", list.display())
+            }
             Err(error) => format!("waiting: {error}"),
         };
         if state != said {
@@ -124,35 +137,63 @@ fn signals() -> Result<Receiver<()>, InstallError> {
     Ok(from)
 }
 
-/// The list and its network's name. `copied`: the programs, if they were found to be the same.
-fn once(arguments: &Install, copied: &mut Option<[Stamp; 2]>) -> Result<(PathBuf, String), InstallError> {
-    let target = target(&arguments.place);
+/// Where the plugin is, and which network has it.
+struct Done {
+    target: PathBuf,
+    list: PathBuf,
+    network: String,
+}
+
+/// `copied`: the programs, if they were found to be the same.
+fn once(arguments: &Install, copied: &mut Option<[Stamp; 2]>) -> Result<Done, InstallError> {
     let _alone = alone(&arguments.place)?;
-    if !arguments.place.bin_dir.is_dir() {
-        return Err(InstallError::NoDirectory(arguments.place.bin_dir.clone()));
+    if let Some(missing) = arguments.place.bin_dir.as_ref().filter(|directory| !directory.is_dir()) {
+        return Err(InstallError::NoDirectory(missing.clone()));
     }
+    let list = chosen(&arguments.place)?;
+    let before = read(&list, MAX_LIST)?;
+    let of_list = |why| InstallError::List(list.clone(), why);
+    let target = match &arguments.place.bin_dir {
+        Some(directory) => directory.clone(),
+        None => place_of(&list::others(&before).map_err(of_list)?, &PLACES.map(Path::new))?,
+    };
+    let target = target.join(list::NAME);
+    let wanted = Wanted {
+        socket: arguments.socket.as_deref(),
+        replace_bandwidth: arguments.replace_bandwidth,
+        egress_bps: arguments.egress.map(BitRate::as_bps),
+        ingress_bps: arguments.ingress.map(BitRate::as_bps),
+    };
+    let (text, network) = list::with_plugin(&before, wanted).map_err(of_list)?;
+    if text.as_ref().is_some_and(|text| text.len() as u64 > MAX_LIST) {
+        return Err(InstallError::List(list, format!("it would be longer than {MAX_LIST} bytes")));
+    }
+    // The program first: no runtime is to look for one that is not there.
     match &arguments.program {
         Some(program) => copy(program, &target, copied)?,
         None => link(&target)?,
     }
-    let list = chosen(&arguments.place)?;
-    let wanted = Wanted { socket: arguments.socket.as_deref(), replace_bandwidth: arguments.replace_bandwidth };
-    let (text, network) =
-        list::with_plugin(&read(&list, MAX_LIST)?, wanted).map_err(|why| InstallError::List(list.clone(), why))?;
     if let Some(text) = text {
-        if text.len() as u64 > MAX_LIST {
-            return Err(InstallError::List(list, format!("it would be longer than {MAX_LIST} bytes")));
-        }
         rewrite(&list, &text)?;
     }
-    Ok((list, network))
+    Ok(Done { target, list, network })
+}
+
+/// The directory where the runtime has found what its list names; else the first that there is.
+fn place_of(plugins: &[String], places: &[&Path]) -> Result<PathBuf, InstallError> {
+    let there = || places.iter().filter(|place| place.is_dir());
+    let found = there().find(|place| plugins.iter().all(|plugin| place.join(plugin).exists()));
+    found.or_else(|| there().next()).map(|place| place.to_path_buf()).ok_or(InstallError::NoPlace)
 }
 
 fn uninstall(place: &Place) -> Result<(), InstallError> {
-    let _alone = alone(place)?;
+    // Without a directory of lists none names the plugin.
+    let none = place.list.is_none() && !place.conf_dir.exists();
+    let _alone = if none { None } else { Some(alone(place)?) };
     // The lists first: no runtime is to look for a program that has gone.
     let lists = match &place.list {
         Some(list) => vec![list.clone()],
+        None if none => Vec::new(),
         None => configurations(&place.conf_dir)?.into_iter().filter(|file| is_list(file)).collect(),
     };
     let mut unsure = false;
@@ -170,14 +211,16 @@ fn uninstall(place: &Place) -> Result<(), InstallError> {
             }
         }
     }
-    let target = target(place);
-    if unsure {
-        return Err(InstallError::Kept(target));
-    }
-    match fs::remove_file(&target) {
-        Ok(()) => say!("{}: removed.", target.display()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-        Err(e) => return Err(InstallError::Write(target, e)),
+    let places = place.bin_dir.as_ref().map_or_else(|| PLACES.map(PathBuf::from).to_vec(), |place| vec![place.clone()]);
+    for target in places.iter().map(|place| place.join(list::NAME)) {
+        if fs::symlink_metadata(&target).is_err() {
+            continue; // it is not there
+        }
+        if unsure {
+            return Err(InstallError::Kept(target));
+        }
+        fs::remove_file(&target).map_err(|e| InstallError::Write(target.clone(), e))?;
+        say!("{}: removed.", target.display());
     }
     Ok(())
 }
@@ -191,10 +234,6 @@ fn alone(place: &Place) -> Result<Flock<File>, InstallError> {
     let failed = |e| InstallError::Read(directory.into(), e);
     let opened = File::open(directory).map_err(failed)?;
     Flock::lock(opened, FlockArg::LockExclusive).map_err(|(_, e)| failed(e.into()))
-}
-
-fn target(place: &Place) -> PathBuf {
-    place.bin_dir.join(list::NAME)
 }
 
 /// Which content a file has, without reading it.
@@ -283,4 +322,28 @@ fn rewrite(list: &Path, text: &[u8]) -> Result<(), InstallError> {
         let _ = chown(&file, Some(before.uid()), Some(before.gid())); // who may not give files away keeps it
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plugin_goes_where_the_lists_plugins_are() {
+        let scratch = tempfile::tempdir().unwrap();
+        let [none, first, second] = ["none", "first", "second"].map(|name| scratch.path().join(name));
+        let places = [none.as_path(), first.as_path(), second.as_path()];
+        let of = |names: &[&str]| place_of(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>(), &places);
+        let refused = of(&["bridge"]).unwrap_err().to_string();
+        assert!(refused.contains("--bin-dir") && refused.contains("/usr/lib/cni"), "{refused}");
+        for directory in [&first, &second] {
+            fs::create_dir(directory).unwrap();
+        }
+        assert_eq!(of(&["bridge"]).unwrap(), first, "where no directory has them");
+        fs::write(second.join("bridge"), "").unwrap();
+        assert_eq!(of(&["bridge"]).unwrap(), second);
+        assert_eq!(of(&["bridge", "portmap"]).unwrap(), first);
+        fs::write(first.join("bridge"), "").unwrap();
+        assert_eq!(of(&["bridge"]).unwrap(), first);
+    }
 }

@@ -19,6 +19,21 @@ pub(super) struct Wanted<'a> {
     pub(super) socket: Option<&'a str>,
     /// Take the plugin `bandwidth` out.
     pub(super) replace_bandwidth: bool,
+    /// Of containers for which the runtime names no rate; `None`: as the list has it.
+    pub(super) egress_bps: Option<u64>,
+    pub(super) ingress_bps: Option<u64>,
+}
+
+/// Names of the plugins beside ours, and beside what ours replaces.
+///
+/// # Errors
+/// What the list has to be, one line.
+pub(super) fn others(text: &[u8]) -> Result<Vec<String>, String> {
+    let mut list = parse(text)?;
+    let names = plugins_mut(&mut list)?.iter().filter_map(|plugin| plugin["type"].as_str());
+    // A name with a slash is none: it could lead anywhere.
+    let names = names.filter(|name| ![NAME, BANDWIDTH].contains(name) && !name.contains('/'));
+    Ok(names.map(str::to_owned).collect())
 }
 
 /// The list with the plugin, and the network's name; `None`: it is so already.
@@ -56,6 +71,11 @@ pub(super) fn with_plugin(text: &[u8], wanted: Wanted<'_>) -> Result<(Option<Vec
     }
     if let Some(socket) = wanted.socket {
         ours.insert("socket".to_owned(), socket.into());
+    }
+    for (key, rate) in [("egressRate", wanted.egress_bps), ("ingressRate", wanted.ingress_bps)] {
+        if let Some(rate) = rate {
+            ours.insert(key.to_owned(), rate.into());
+        }
     }
     if !replaced.is_empty() {
         // What was taken out first is what the network was set up with.
@@ -138,7 +158,7 @@ mod tests {
 
     #[test]
     fn it_comes_last_once_and_goes_again() {
-        let wanted = Wanted { socket: Some("/a/ctl.sock"), replace_bandwidth: false };
+        let wanted = Wanted { socket: Some("/a/ctl.sock"), ..Wanted::default() };
         let (there, network) = with_plugin(PLAIN.as_bytes(), wanted).unwrap();
         let there = there.unwrap();
         assert_eq!(network, "pods");
@@ -195,6 +215,9 @@ mod tests {
             r#", {"type": "selvedge", "egressRate": 7, "capabilities": {"io.kubernetes.cri.pod-annotations": true}}]"#;
         let text = PLAIN.replace(']', set);
         let there = value(&with(text.as_bytes(), Wanted::default()).unwrap().unwrap());
+        let slower = Wanted { egress_bps: Some(8), ingress_bps: Some(9), ..Wanted::default() };
+        let told = value(&with(there.to_string().as_bytes(), slower).unwrap().unwrap());
+        assert!(told["plugins"][2]["egressRate"] == 8 && told["plugins"][2]["ingressRate"] == 9, "{told}");
         let ours = &there["plugins"][2];
         assert!(ours["egressRate"] == 7 && ours["capabilities"]["io.kubernetes.cri.pod-annotations"] == true, "{ours}");
         assert_eq!(ours["capabilities"]["bandwidth"], true);

@@ -673,6 +673,16 @@ fn the_wrong_place_is_named() {
     with(&socket, &format!("{:?}", world.config(1)));
     assert!(refused().contains("there is a file that is no socket"));
     with(&socket, &socket);
+    ip(&format!("-n {} addr del 127.0.0.1/8 dev lo", world.host(0)));
+    let said = refused();
+    assert!(said.contains("cannot serve metrics on 127.0.0.1:9464: "), "{said}");
+    ip(&format!("-n {} addr add 127.0.0.1/8 dev lo", world.host(0)));
+    let controller =
+        "[controller]\nurls = [\"https://c:7443\"]\nedge = \"a\"\nca = \"no.crt\"\ncertificate = \"no.crt\"\nkey = \"no.key\"\n\n[uplink]";
+    with("[uplink]", controller);
+    let said = refused();
+    assert!(said.contains("no.crt"), "{said}");
+    with(&socket, &socket);
     let state = world.dir.path().join("0.sock.state");
     std::fs::create_dir(&state).unwrap();
     assert!(refused().contains(&format!("cannot write {}: ", state.display())));

@@ -51,12 +51,20 @@ fn the_plugin_goes_where_runtimes_look_and_comes_back_from_there() {
     let program = fs::canonicalize(env!("CARGO_BIN_EXE_selvedge")).unwrap();
     assert_eq!(fs::canonicalize(dir.join("selvedge")).unwrap(), program, "a link to the program that was run");
 
+    let rates = selvedge(dir, &with(&INSTALL, &["--egress", "300Mbps", "--ingress", "1Gbps"]));
+    assert!(rates.status.success(), "{rates:?}");
+    let ours = &plugins(&scratch, "10-pods.conflist")[1];
+    assert_eq!((&ours["egressRate"], &ours["ingressRate"]), (&json!(300_000_000), &json!(1_000_000_000)));
+
     let done = selvedge(dir, &UNINSTALL);
     assert!(done.status.success(), "{done:?}");
     assert_eq!(plugins(&scratch, "10-pods.conflist")[1]["type"], "bandwidth");
     assert_eq!(scratch.names(), ["05-notes.txt", "10-pods.conflist", "20-other.conflist"]);
-    let again = selvedge(dir, &UNINSTALL);
-    assert!(again.status.success() && stdout(&again).is_empty(), "{again:?}");
+    let nowhere = ["cni", "uninstall", "--bin-dir", ".", "--conf-dir", "nowhere"];
+    for words in [&UNINSTALL, &nowhere] {
+        let again = selvedge(dir, words);
+        assert!(again.status.success() && stdout(&again).is_empty(), "{again:?}");
+    }
 }
 
 #[test]
@@ -73,12 +81,17 @@ fn what_cannot_be_installed_is_one_line_and_leaves_nothing() {
     };
     refused(&INSTALL, "set up the network first");
     refused(&["cni", "install", "--bin-dir", "nowhere", "--conf-dir", "."], "there is no directory nowhere");
-    refused(&with(&INSTALL, &["--program", "nothing"]), "cannot read nothing");
     refused(&["cni", "install", "--bin-dir", ".", "--conf-dir", "nowhere"], "cannot read nowhere");
     scratch.file("10-single.conf", r#"{"cniVersion": "1.0.0", "name": "pods", "type": "bridge"}"#);
     scratch.file("20-list.conflist", LIST);
     refused(&INSTALL, "10-single.conf comes first");
     refused(&with(&INSTALL, &["--list", "10-single.conf"]), "10-single.conf: it is no list");
+    let of_list = ["--list", "20-list.conflist", "--replace-bandwidth"];
+    refused(&with(&with(&INSTALL, &of_list), &["--program", "nothing"]), "cannot read nothing");
+    let fast = selvedge(dir, &with(&with(&INSTALL, &of_list), &["--egress", "fast"]));
+    assert_eq!(fast.status.code(), Some(2), "{fast:?}");
+    assert_eq!(scratch.names(), ["10-single.conf", "20-list.conflist"], "nothing is left");
+    assert_eq!(fs::read_to_string(dir.join("20-list.conflist")).unwrap(), LIST);
     let done = selvedge(dir, &with(&INSTALL, &["--list", "20-list.conflist", "--replace-bandwidth"]));
     assert!(done.status.success(), "{done:?}");
     assert_eq!(scratch.names(), ["10-single.conf", "20-list.conflist", "selvedge"]);

@@ -86,6 +86,8 @@ fn the_configuration_in_effect_is_valid() {
 fn every_packaged_file_is_valid() {
     let packaged = ["packaging/agent.toml", "packaging/deb/agent.toml", "packaging/kubernetes/limits/agent.toml"];
     valid(File::Agent, packaged.map(|path| (path.to_owned(), text_of(path))), 3);
+    let controller = "packaging/controller.toml";
+    valid(File::Controller, [(controller.to_owned(), text_of(controller))], 1);
 }
 
 /// Blocks of docs may show a part of a file. It stands beside these keys, where it does not give them itself.
