@@ -7,8 +7,8 @@
  *
  * edge.h calls the hooks: sv_balance_egress under the flow's lock, which guards struct sv_balance; offer, ingress and tick under the
  * paths' own, which guards struct sv_path. Locks are never nested, so a scheme whose choice changes what is known of paths has
- * it made before, by sv_balance_offer, when sv_balance_asks says that a flowlet is about to begin. Egress may read paths, a word
- * at a time, without their lock.
+ * it made before, by sv_balance_offer, when sv_balance_asks says that a flowlet is about to begin. Egress may read paths, a word at a
+ * time, without their lock: not in the kernel, where it has none of them; offer has.
  */
 #ifndef SV_BALANCE_H
 #define SV_BALANCE_H

@@ -3,8 +3,9 @@
 //! Whoever can send under a switch's address can say anything. So what is passed on is bounded here, and what it does is decided by
 //! what the data path knows of the connection.
 
+use super::error::{Error, Result};
 use super::reconcile::Agent;
-use agent_api::config::{DropReports, PeerRule};
+use agent_api::config::{Config, DropReports, PeerRule};
 use kernel::state::address;
 use nix::errno::Errno;
 use nix::sys::socket::sockopt::IpFreebind;
@@ -107,6 +108,18 @@ pub(super) struct Reports {
 }
 
 impl Reports {
+    /// Listens, where the configuration says so.
+    ///
+    /// # Errors
+    /// [`Error::Unresolved`] with the reason.
+    pub(super) fn open(config: &Config, now: Instant) -> Result<Option<Reports>> {
+        let Some(wanted) = &config.reports else { return Ok(None) };
+        Reports::bind(wanted, now).map(Some).map_err(|e| {
+            let remedy = "give fastlane.reports a port that nobody has";
+            Error::Unresolved(format!("cannot listen for drop reports at {}: {e}; {remedy}", wanted.at))
+        })
+    }
+
     pub(super) fn bind(config: &DropReports, now: Instant) -> io::Result<Reports> {
         let socket = listen(config.at)?;
         Ok(Reports { config: config.clone(), socket, buffer: vec![0; LONGEST], allowance: most(config), refilled: now })

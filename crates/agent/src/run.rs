@@ -25,7 +25,7 @@ use agent_api::config::Config;
 use agent_api::protocol::{Command, Outcome};
 use daemon::metrics::MetricsServer;
 use kernel::emit::Uplink;
-use kernel::{monotonic_ns, Adopted, Sweep, Swept};
+use kernel::{Adopted, Sweep, Swept};
 use sd_notify::NotifyState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -42,9 +42,12 @@ mod events;
 mod reload;
 mod reports;
 mod trace;
+mod wait;
 mod work;
 
 use begin::{check_operator, may_run, open_edge};
+use budget::{Budget, SHARE};
+use wait::{cpu_time, now, readable, until};
 
 /// Reads the configuration, anew each time.
 pub type Load<'a> = dyn FnMut() -> std::result::Result<Config, String> + 'a;
@@ -91,7 +94,7 @@ struct Runner {
     next_look: Instant,
     /// Under way, with the time that it has taken.
     sweep: Option<(Sweep, Duration)>,
-    budget: budget::Budget,
+    budget: Budget,
     /// Of the timers of congestion control.
     next_tick: Instant,
     /// When holders of learned addresses were asked last.
@@ -116,8 +119,6 @@ struct Runner {
 const SWEEP_WHEN_FULL: Duration = Duration::from_secs(1);
 /// Between two sweeps at most: what was never answered is to go soon.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
-/// What can be put off takes this part of a CPU's time at most.
-const SHARE: u32 = 25;
 /// Longest pause between two looks at the host while things change.
 const MAX_REST: Duration = Duration::from_secs(10);
 /// Flows of one step of a sweep: it takes about a millisecond.
@@ -183,7 +184,7 @@ impl Runner {
             Some(at) => Some(metrics::serve(at, scrape.clone()).await?),
             None => None,
         };
-        let reports = reports::bind(&config)?;
+        let reports = Reports::open(&config, now())?;
         let edge = open_edge(&config)?;
         let tables = Tables::open(edge.maps())?;
         let carriers = Carriers::watch(BTreeSet::new()).map_err(|e| Error::System("watch uplinks", e))?;
@@ -323,11 +324,11 @@ impl Runner {
                 _ = until(self.agent.learned.due(), self.last_ask) => self.ask_holders().await,
                 _ = tokio::time::sleep_until(self.next_tick.into()), if self.agent.config.congestion.is_some() => self.tick().await,
                 Some(news) = next_news(&mut self.follower) => self.hear(news).await,
-                _ = trace::routers(&self.agent.tracer, self.last_heard) => self.hear_routers(),
-                _ = trace::too_big(&self.agent.path_mtus, self.last_mtus) => self.hear_mtus(),
-                _ = trace::due(&self.agent.tracer, self.last_trace) => self.trace(),
+                _ = wait::routers(&self.agent.tracer, self.last_heard) => self.hear_routers(),
+                _ = wait::too_big(&self.agent.path_mtus, self.last_mtus) => self.hear_mtus(),
+                _ = wait::due(&self.agent.tracer, self.last_trace) => self.trace(),
                 _ = tokio::time::sleep_until(self.next_heard.into()), if self.agent.tracer.is_some() => self.look_who_was_heard(),
-                _ = reports::there(&self.reports, self.next_report) => self.hear_reports(),
+                _ = wait::reports(&self.reports, self.next_report) => self.hear_reports(),
                 _ = watchdog.tick() => notify(&[NotifyState::Watchdog]),
             }
         }
@@ -395,33 +396,7 @@ async fn next_news(follower: &mut Option<Follower>) -> Option<News> {
     }
 }
 
-/// Until `time` of the monotonic clock, ns, and 50 ms after `last`: what cannot be done must not keep the agent busy. Both are
-/// points in time: whatever else wakes the agent does not put this off.
-async fn until(time: Option<u64>, last: Instant) {
-    let Some(time) = time else { return std::future::pending().await };
-    let due = now() + Duration::from_nanos(time.saturating_sub(monotonic_ns()));
-    tokio::time::sleep_until(due.max(last + Duration::from_millis(50)).into()).await;
-}
-
-/// Until there may be events.
-async fn readable(events: &AsyncFd<OwnedFd>) {
-    match events.readable().await {
-        Ok(mut ready) => ready.clear_ready(),
-        Err(_) => std::future::pending().await,
-    }
-}
-
 /// Nobody may listen: then this does nothing.
 fn notify(states: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(states);
-}
-
-/// What this thread, which does all of the agent's work, has used.
-fn cpu_time() -> Duration {
-    nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
-}
-
-#[allow(clippy::disallowed_methods, reason = "the agent runs in real time")]
-fn now() -> Instant {
-    Instant::now()
 }

@@ -147,7 +147,12 @@ fn with(head: Vec<u8>, attributes: &[Vec<u8>]) -> Vec<u8> {
 /// module says. Returns whether the kernel has it. Changes nothing: an HTB without options is refused, but only after it was
 /// looked for.
 pub fn load() -> bool {
-    ask().map_or_else(|e| e.raw_os_error() != Some(nix::libc::ENOENT), |()| true)
+    match ask().map_err(|e| e.raw_os_error()) {
+        Err(Some(nix::libc::ENOENT)) => false,
+        // The loopback device has somebody's root qdisc: the kernel says so before it looks for HTB.
+        Err(Some(nix::libc::EEXIST)) => has_htb().unwrap_or(true),
+        _ => true,
+    }
 }
 
 /// EINVAL: there is an HTB, which wants options.

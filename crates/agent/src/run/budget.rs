@@ -1,8 +1,9 @@
 //! Sweeps and ticks together take less than a twentieth of a CPU's time.
 
-use super::SHARE;
 use std::time::Duration;
 
+/// What can be put off takes this part of a CPU's time at most.
+pub(super) const SHARE: u32 = 25;
 /// So many times as long as a step of a sweep, and the ticks since the one before it, took, no sweep goes on.
 const SWEEP_REST: u32 = 20;
 

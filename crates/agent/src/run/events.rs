@@ -1,6 +1,8 @@
 //! What the programs and guests tell.
 
-use super::{cpu_time, now, Runner, MAX_REST, SHARE, SWEEP_WHEN_FULL};
+use super::budget::SHARE;
+use super::wait::{cpu_time, now};
+use super::{Runner, MAX_REST, SWEEP_WHEN_FULL};
 use crate::log::Limit;
 use kernel::monotonic_ns;
 use kernel::state::{

@@ -1,6 +1,9 @@
 //! A new configuration, or new schedules from the controller.
 
-use super::{check_operator, follow, notify, now, reports, Runner};
+use super::begin::check_operator;
+use super::wait::now;
+use super::Load;
+use super::{follow, notify, Runner};
 use crate::desired;
 use crate::discovery::carry_over;
 use crate::error::{Error, Result};
@@ -8,8 +11,8 @@ use crate::follow::{Followed, News};
 use crate::host::look_around;
 use crate::interfaces::Netlink;
 use crate::metrics;
+use crate::reports::Reports;
 use crate::requested::Configured;
-use crate::run::Load;
 use agent_api::config::Config;
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
@@ -76,7 +79,7 @@ impl Runner {
         }
         match (&mut self.reports, &config.reports) {
             (Some(reports), Some(wanted)) if reports.config().at == wanted.at => reports.follow(wanted),
-            _ => self.reports = reports::bind(&config)?,
+            _ => self.reports = Reports::open(&config, now())?,
         }
         if (config.uplinks.len() > 1) != (old.uplinks.len() > 1) {
             self.agent.netlink = Netlink::new(config.uplinks.len() > 1)?;

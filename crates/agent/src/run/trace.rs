@@ -1,18 +1,10 @@
 //! Path discovery, as far as it waits for something.
 
-use super::{now, Runner};
-use crate::discovery::{Tracer, LOOK};
-use crate::pmtu::PathMtus;
+use super::wait::now;
+use super::Runner;
+use crate::discovery::LOOK;
 use kernel::monotonic_ns;
-use std::time::{Duration, Instant};
 use tracing::error;
-
-/// Between two times that probes are sent: the rate is kept, a few at a time.
-const PAUSE: Duration = Duration::from_millis(1);
-/// Between two times that routers are heard: anybody may send what looks like their messages, and the agent has other work.
-const LISTEN: Duration = Duration::from_millis(5);
-/// The same of those that tell of MTUs, which are few.
-const LISTEN_TOO_BIG: Duration = Duration::from_millis(50);
 
 impl Runner {
     /// Who is to be traced?
@@ -56,29 +48,4 @@ impl Runner {
             self.look_soon();
         }
     }
-}
-
-/// Until routers say something.
-pub(super) async fn routers(tracer: &Option<Tracer>, last: Instant) {
-    match tracer {
-        Some(tracer) => {
-            tokio::time::sleep_until((last + LISTEN).into()).await;
-            tracer.readable().await; // at the end: who stops waiting has heard nothing
-        }
-        None => std::future::pending().await,
-    }
-}
-
-/// Until routers tell of MTUs.
-pub(super) async fn too_big(path_mtus: &PathMtus, last: Instant) {
-    tokio::time::sleep_until((last + LISTEN_TOO_BIG).into()).await;
-    path_mtus.readable().await; // at the end, as above
-}
-
-/// Until there is something to send, or to give up.
-pub(super) async fn due(tracer: &Option<Tracer>, last: Instant) {
-    let time = monotonic_ns();
-    let Some(due) = tracer.as_ref().and_then(|tracer| tracer.due(time)) else { return std::future::pending().await };
-    let due = now() + Duration::from_nanos(due.saturating_sub(time));
-    tokio::time::sleep_until(due.max(last + PAUSE).into()).await;
 }

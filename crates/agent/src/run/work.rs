@@ -1,6 +1,8 @@
 //! What is done again and again, and takes no more than its share of the time.
 
-use super::{cpu_time, now, Runner, MAX_PAUSE, SHARE, SWEEP_STEP};
+use super::budget::SHARE;
+use super::wait::{cpu_time, now};
+use super::{Runner, MAX_PAUSE, SWEEP_STEP};
 use agent_api::config::PeerRule;
 use kernel::state::address;
 use kernel::{monotonic_ns, Ticked};

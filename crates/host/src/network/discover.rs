@@ -7,14 +7,12 @@
 use super::Network;
 use crate::clock::Event;
 use crate::connection::{REPLY, TRACE};
-use crate::experiment::{address, Experiment};
+use crate::experiment::address;
 use crate::outcome::Discovered;
 use crate::ports::{self, GUESSED};
-use discovery::{Binding, Discovery, Probe};
+use discovery::{Binding, Probe};
 use edge::Rebound;
 use fabric::{Packet, PacketId, PortId, PORT_LABELS};
-use rustc_hash::FxHashMap;
-use sim::{Purpose, Stream};
 use std::net::{IpAddr, Ipv4Addr};
 use units::Time;
 use wire::{hidden, proto};
@@ -25,34 +23,6 @@ const TUNNEL_PORT: u16 = 4789;
 const PROBE_PAYLOAD: u32 = 8 + 8 + 14;
 /// Between two looks at a destination's traffic, as a part of the period.
 const LOOKS: u64 = 4;
-
-/// One host's discovery.
-#[derive(Debug)]
-pub(super) struct Discoverer {
-    discovery: Discovery,
-    /// When discovery is to hear of traffic to a host again. Looked up only.
-    wants: FxHashMap<u32, Time>,
-    /// Labels of the hosts whose paths were found. Looked up only.
-    labels: FxHashMap<u32, Vec<u16>>,
-    /// The next wake-up in the event queue.
-    due: Option<Time>,
-    log: Vec<Discovered>,
-    probes: u64,
-}
-
-/// Of all hosts, in their order.
-pub(super) fn all(experiment: &Experiment, config: &discovery::Config) -> Vec<Discoverer> {
-    let seed = |host| Stream::new(experiment.seed, u64::from(host), Purpose::Discovery).next_u64();
-    let one = |host| Discoverer {
-        discovery: Discovery::new(config.clone(), seed(host)),
-        wants: FxHashMap::default(),
-        labels: FxHashMap::default(),
-        due: None,
-        log: Vec::new(),
-        probes: 0,
-    };
-    experiment.topology.hosts().map(one).collect()
-}
 
 /// What switches hash of a packet: its tunnel's ports where its label is one of them, or else what they hash already.
 pub(super) fn outer_hash(packet: &Packet) -> u32 {

@@ -5,6 +5,7 @@
 
 mod cpu;
 mod discover;
+mod discoverer;
 mod host;
 mod parts;
 mod rx;
@@ -21,9 +22,9 @@ use edge::shape::Htb;
 use edge::Edge;
 use fabric::{Fabric, Packet};
 pub(crate) use host::{Host, InNic};
-pub(crate) use parts::work;
 use sim::{Fired, NodeId, Purpose, Scheduler, Stream};
 use units::Time;
+pub(crate) use windows::work;
 
 pub(crate) struct Network<'a> {
     pub(crate) experiment: &'a Experiment,
@@ -41,9 +42,9 @@ pub(crate) struct Network<'a> {
     /// From a packet's arrival until its host has handled it, in the measured part.
     pub(crate) server_delays: Delays,
     /// By host; `None`: edges are given their labels.
-    discoverers: Option<Vec<discover::Discoverer>>,
+    discoverers: Option<Vec<discoverer::Discoverer>>,
     /// Parts of the fabric that other threads run.
-    pub(crate) elsewhere: Option<parts::Elsewhere>,
+    pub(crate) elsewhere: Option<windows::Elsewhere>,
 }
 
 /// What limiters did to segments.
@@ -98,7 +99,7 @@ impl<'a> Network<'a> {
             fabric.measure_utilisation();
         }
         let measuring = experiment.warmup == Time::ZERO;
-        let discoverers = experiment.edge.discovery.as_ref().map(|config| discover::all(experiment, config));
+        let discoverers = experiment.edge.discovery.as_ref().map(|config| discoverer::all(experiment, config));
         Network {
             experiment,
             clock,

@@ -3,32 +3,15 @@
 //! What concerns the whole network (failures, samples, the bounds of the measured part) happens between windows, when nobody
 //! else holds a part. In a network that is not cut the same calls go to the one fabric.
 
-use super::windows::Sharing;
+use super::windows::{Elsewhere, Sharing};
 use super::Network;
 use crate::clock::Event;
 use crate::outcome::Windows;
-use fabric::{Border, Captured, Cut, Fabric, NotifyStats, Part, PortId, PortStats};
-use sim::{Crew, Done};
+use fabric::{Captured, Cut, Fabric, NotifyStats, Part, PortId, PortStats};
+use sim::Crew;
 use std::sync::Arc;
 use topology::LinkId;
 use units::Time;
-
-/// What runs elsewhere.
-pub(crate) struct Elsewhere {
-    pub(crate) crew: Arc<Crew<Part>>,
-    cut: Cut,
-    border: Border,
-    /// When parts have something to do again, and when what was posted to them has an effect.
-    next: Time,
-    posted: Time,
-    pub(crate) windows: Windows,
-    sharing: Sharing,
-}
-
-/// What a thread does with a part of switches in a window.
-pub(crate) fn work(part: &mut Part, until_ps: u64) -> Done {
-    part.work(Time::from_ps(until_ps))
-}
 
 impl Network<'_> {
     /// Cuts the fabric, in which nothing has happened yet, for so many threads.

@@ -150,3 +150,33 @@ impl Network<'_> {
         h.rx_cpu_busy += cost;
     }
 }
+
+impl Network<'_> {
+    /// Has a received packet handled, if hosts are modelled so. False: the receive path gets it at once.
+    pub(super) fn serve(&mut self, host: u32, id: PacketId) -> bool {
+        let Some(server) = &mut self.hosts[host as usize].server else { return false };
+        if !server.model.notifications && self.fabric.packets.body(id).is_notification() {
+            return false;
+        }
+        let now = self.clock.now();
+        if server.packets.len() >= self.experiment.hosts.rx_ring as usize {
+            self.hosts[host as usize].rx_ring_drops += 1;
+            self.fabric.packets.remove(id);
+            return true;
+        }
+        let at = server.admit(now, id);
+        if self.measuring {
+            self.server_delays.add(at - now);
+        }
+        self.clock.schedule(at, host, Event::Served);
+        true
+    }
+
+    /// A host has handled a packet.
+    pub(crate) fn served(&mut self, host: u32) {
+        let done = self.hosts[host as usize].server.as_mut().and_then(|server| server.packets.pop_front());
+        if let Some((_, id)) = done {
+            self.received(host, id);
+        }
+    }
+}

@@ -1,8 +1,6 @@
 //! The server model of FastLane's report (Zats et al. 2013, section 4.2.1): a host handles so many received packets at a time, each
 //! for the same time, in order of arrival. Only then the receive path gets them.
 
-use super::Network;
-use crate::clock::Event;
 use crate::experiment::ServerModel;
 use fabric::PacketId;
 use std::collections::VecDeque;
@@ -11,9 +9,9 @@ use units::Time;
 /// One host's packets that are being handled, or wait for it.
 #[derive(Debug)]
 pub(crate) struct Server {
-    model: ServerModel,
+    pub(super) model: ServerModel,
     /// In order of completion, which is that of arrival.
-    packets: VecDeque<(Time, PacketId)>,
+    pub(super) packets: VecDeque<(Time, PacketId)>,
     /// When each worker has its latest packet done, and the one whose turn is next.
     done: Vec<Time>,
     next: usize,
@@ -26,43 +24,13 @@ impl Server {
     }
 
     /// When a packet that comes now is done. All take equally long, so workers become free in turn.
-    fn admit(&mut self, now: Time, id: PacketId) -> Time {
+    pub(super) fn admit(&mut self, now: Time, id: PacketId) -> Time {
         let worker = &mut self.done[self.next];
         *worker = now.max(*worker) + self.model.service;
         let at = *worker;
         self.next = (self.next + 1) % self.done.len();
         self.packets.push_back((at, id));
         at
-    }
-}
-
-impl Network<'_> {
-    /// Has a received packet handled, if hosts are modelled so. False: the receive path gets it at once.
-    pub(super) fn serve(&mut self, host: u32, id: PacketId) -> bool {
-        let Some(server) = &mut self.hosts[host as usize].server else { return false };
-        if !server.model.notifications && self.fabric.packets.body(id).is_notification() {
-            return false;
-        }
-        let now = self.clock.now();
-        if server.packets.len() >= self.experiment.hosts.rx_ring as usize {
-            self.hosts[host as usize].rx_ring_drops += 1;
-            self.fabric.packets.remove(id);
-            return true;
-        }
-        let at = server.admit(now, id);
-        if self.measuring {
-            self.server_delays.add(at - now);
-        }
-        self.clock.schedule(at, host, Event::Served);
-        true
-    }
-
-    /// A host has handled a packet.
-    pub(crate) fn served(&mut self, host: u32) {
-        let done = self.hosts[host as usize].server.as_mut().and_then(|server| server.packets.pop_front());
-        if let Some((_, id)) = done {
-            self.received(host, id);
-        }
     }
 }
 

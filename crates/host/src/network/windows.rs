@@ -1,8 +1,29 @@
-//! How far threads can share what a window holds.
+//! The parts of a network that is cut, and how far threads can share what a window of them holds.
 
 use crate::outcome::Windows;
+use fabric::{Border, Cut, Part};
+use sim::{Crew, Done};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
+use units::Time;
+
+/// What runs elsewhere.
+pub(crate) struct Elsewhere {
+    pub(crate) crew: Arc<Crew<Part>>,
+    pub(super) cut: Cut,
+    pub(super) border: Border,
+    /// When parts have something to do again, and when what was posted to them has an effect.
+    pub(super) next: Time,
+    pub(super) posted: Time,
+    pub(crate) windows: Windows,
+    pub(super) sharing: Sharing,
+}
+
+/// What a thread does with a part of switches in a window.
+pub(crate) fn work(part: &mut Part, until_ps: u64) -> Done {
+    part.work(Time::from_ps(until_ps))
+}
 
 /// Room for working out who does what in a window: events of its parts, and of each thread.
 #[derive(Debug, Default)]
