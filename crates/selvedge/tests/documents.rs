@@ -1,30 +1,20 @@
 //! The documents hold commands; every one must be a command of this binary, on files that exist.
 
+mod pages;
+
 use agent_api::lacking::{Part, FQ, HTB, PARTS, TUN, VXLAN};
 use clap::Parser;
 use edge::balance::SCHEMES;
 use edge::names::{Named, Names, Setting};
 use edge::{limiter, vcc};
+use pages::{commands, ROOT};
 use std::path::Path;
-
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// README.md and every page of docs, relative to the root.
 fn documents() -> Vec<String> {
     let pages = std::fs::read_dir(Path::new(ROOT).join("docs")).unwrap();
     let pages = pages.map(|page| format!("docs/{}", page.unwrap().file_name().into_string().unwrap()));
     pages.filter(|page| page.ends_with(".md")).chain(["README.md".to_owned()]).collect()
-}
-
-/// The lines of all `sh` blocks, and of all indented blocks, of a document that call the binary.
-fn commands(document: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(Path::new(ROOT).join(document)).unwrap();
-    let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let indented = text.lines().filter(|l| ["    selvedge ", "    sudo selvedge "].iter().any(|c| l.starts_with(c)));
-    let lines = blocks.flat_map(str::lines).chain(indented);
-    let lines = lines.map(|l| l.trim().strip_prefix("sudo ").unwrap_or(l));
-    let lines = lines.map(|l| l.split(" #").next().and_then(|l| l.split(" > ").next()).unwrap_or(l).trim().to_owned());
-    lines.filter(|l| l.starts_with("selvedge ")).collect()
 }
 
 #[test]

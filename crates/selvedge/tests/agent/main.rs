@@ -13,6 +13,8 @@ mod degraded;
 #[path = "../delayed/mod.rs"]
 mod delayed;
 mod demo;
+#[path = "../pages/mod.rs"]
+mod documents;
 mod far;
 mod fastlane;
 #[path = "../../../kernel/tests/filter/mod.rs"]
@@ -24,6 +26,7 @@ mod limits;
 mod many;
 mod operator;
 mod packets;
+mod pages;
 mod peers;
 #[cfg(feature = "kernel")]
 mod plain;

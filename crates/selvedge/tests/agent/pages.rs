@@ -1,0 +1,136 @@
+//! What the documents have a reader type, typed as it stands there: on a host whose network and directories are the test's own.
+
+use crate::documents::{commands, ROOT};
+use crate::world::{ip, World};
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+/// Pages, and what their readers have done before, in the words below.
+const READ: [(&str, &str); 9] = [
+    ("docs/quick-start-operators.md", "configure packaging/deb/agent.toml; network"),
+    ("docs/install.md", ""),
+    ("docs/cni.md", "network"),
+    ("docs/agent.md", ""),
+    ("README.md", "configure packaging/agent.toml"),
+    ("docs/tenants.md", "configure packaging/agent.toml; tenants"),
+    ("docs/controller.md", "fabric"),
+    ("docs/lab.md", ""),
+    ("docs/lab-kernel.md", ""),
+];
+
+/// What is looked at elsewhere, or would take long: simulations, results, and what draws on a terminal.
+const ELSEWHERE: [&str; 11] =
+    ["sim", "repro", "sweep", "compare", "bench", "topo", "lab run", "lab top", "schema", "man", "completions"];
+
+/// All directories in which something is written are empty ones of this process, or copies.
+const HOST: &str = r#"
+set -eu
+mount -t tmpfs none /mnt && cp -a /etc/. /mnt/ && mount --move /mnt /etc
+for directory in /run /opt /var/lib /sys/fs/bpf; do
+    case $directory in /sys*) mount -t bpf bpf $directory ;; *) mount -t tmpfs none $directory ;; esac
+done
+mkdir -p /etc/selvedge /run/selvedge /opt/cni/bin /etc/cni/net.d /var/lib/selvedge-controller /run/netns
+rm -f /etc/cni/net.d/*
+agent='' controller=''
+labs() { selvedge lab down; selvedge lab kernel down; } >/dev/null 2>&1
+ends() { agent_ends; selvedge agent stop >"$logs/stop" 2>&1 || true; [ -z "$controller" ] || kill $controller; labs || true; wait; }
+trap ends EXIT
+say() { echo "+ $*"; }
+page() { labs || true; say "$1"; }
+fail() { cat "$logs"/* 2>/dev/null; echo "FAILED: $*"; exit 1; }
+run() { say "$@"; timeout 120 "$@" </dev/null >"$logs/said" 2>&1 || fail "$@"; }
+until_it_is() { for _ in $(seq 600); do "$@" >/dev/null 2>&1 && return; sleep 0.05; done; fail "never: $*"; }
+agent_runs() { [ -n "$agent" ] && kill -0 $agent 2>/dev/null; }
+agent_ends() { ! agent_runs || { kill $agent; wait $agent || true; }; agent=''; }
+agent_run() { agent_ends; say "$@"; "$@" >"$logs/agent" 2>&1 & agent=$!; until_it_is selvedge ctl status; }
+agent_stop() { run "$@"; [ -z "$agent" ] || wait $agent || true; agent=''; }
+ctl() { agent_runs || agent_run selvedge agent run --config /etc/selvedge/agent.toml; run "$@"; }
+controller_run() {
+    say "$@"; "$@" >"$logs/controller" 2>&1 & controller=$!
+    until_it_is selvedge controller status --config /etc/selvedge/controller.toml
+}
+configure() { agent_ends; selvedge agent stop >/dev/null; cp "$1" /etc/selvedge/agent.toml; }
+network() { echo '{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge"}]}' >/etc/cni/net.d/10-pods.conflist; }
+tenants() { cp "$blocks/tenants" /run/tenants; ctl selvedge ctl status; cat /run/tenants >>/etc/selvedge/agent.toml; }
+fabric() { cp packaging/controller.toml /etc/selvedge/; cp "$blocks/fabric" /etc/selvedge/fabric.toml; }
+"#;
+
+/// A TOML block of a page: the first that begins so.
+fn block(page: &str, begins: &str) -> String {
+    let text = std::fs::read_to_string(Path::new(ROOT).join(page)).unwrap();
+    let mut blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.find(|block| block.trim_start().starts_with(begins)).unwrap_or_else(|| panic!("{page}: {begins}")).to_owned()
+}
+
+/// How the host's shell is told of a command of a page; `None`: it is looked at elsewhere.
+fn typed(command: &str) -> Option<String> {
+    let rest = command.strip_prefix("selvedge ")?;
+    if rest.ends_with(" -o -") {
+        return None; // goes on until somebody has seen enough
+    }
+    if ELSEWHERE.iter().any(|other| rest == *other || rest.starts_with(&format!("{other} "))) {
+        return None;
+    }
+    Some(match rest {
+        _ if rest.starts_with("agent run ") => format!("agent_run {command}"),
+        _ if rest.starts_with("agent stop") => format!("agent_stop {command}"),
+        _ if rest.starts_with("controller run ") => format!("controller_run {command}"),
+        _ if rest.starts_with("controller certs ") => format!("run {command}; cp pki/* /etc/selvedge/"),
+        _ if rest.starts_with("ctl ") && !rest.contains("--socket") => format!("ctl {command}"),
+        _ => format!("run {command}"),
+    })
+}
+
+#[test]
+fn commands_of_the_documents_work_as_they_stand() {
+    let Some(world) = World::new("pg") else { return };
+    let host = world.host(0);
+    for (old, new) in [("u0", "eth0"), ("lxc0", "veth1")] {
+        ip(&format!("-n {host} link set {old} down"));
+        ip(&format!("-n {host} link set {old} name {new}"));
+        ip(&format!("-n {host} link set {new} up"));
+    }
+    ip(&format!("-n {host} addr add 10.0.0.1/24 dev eth0"));
+    ip(&format!("-n {host} route add 10.0.1.0/24 dev eth0"));
+    ip(&format!("-n {host} addr add 10.0.0.9/32 dev lo"));
+    let dir = world.dir.path();
+    for name in ["logs", "blocks", "bin", "at"] {
+        std::fs::create_dir(dir.join(name)).unwrap();
+    }
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_selvedge"), dir.join("bin/selvedge")).unwrap();
+    std::fs::write(dir.join("at/agent.toml"), "").unwrap(); // as README.md says
+    for name in ["packaging", "examples", "docs"] {
+        std::os::unix::fs::symlink(Path::new(ROOT).join(name), dir.join("at").join(name)).unwrap();
+    }
+    let tenants = block("docs/tenants.md", "[tenants]").lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    std::fs::write(dir.join("blocks/tenants"), format!("\n{tenants}\n")).unwrap();
+    std::fs::write(dir.join("blocks/fabric"), block("docs/controller.md", "[topology]")).unwrap();
+
+    let mut script = HOST.to_owned();
+    let mut found = 0;
+    for (page, before) in READ {
+        writeln!(script, "page {page}\n{before}").unwrap();
+        let mut lines: Vec<String> = commands(page).iter().filter_map(|command| typed(command)).collect();
+        // Certificates come first, wherever a page says how they are made.
+        lines.sort_by_key(|line| !line.contains(" controller certs "));
+        assert!(!lines.is_empty(), "{page} has no command");
+        found += lines.len();
+        lines.iter().for_each(|line| writeln!(script, "{line}").unwrap());
+    }
+    assert!(found >= 28, "{found} commands");
+    std::fs::write(dir.join("script"), &script).unwrap();
+    let path = format!("{}:{}", dir.join("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let output = Command::new("nsenter")
+        .arg(format!("--net=/run/netns/{host}"))
+        .args(["unshare", "--mount", "--propagation", "private", "bash"])
+        .arg(dir.join("script"))
+        .current_dir(dir.join("at"))
+        .env("PATH", path)
+        .env("logs", dir.join("logs"))
+        .env("blocks", dir.join("blocks"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
