@@ -13,13 +13,23 @@ use crate::topo::Topo;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 /// The software edge of a datacenter network: simulate it, reproduce published results, find out what runs here.
 #[derive(Debug, Parser)]
-#[command(name = "selvedge", version, disable_help_subcommand = true)]
+#[command(name = "selvedge", version = version(), disable_help_subcommand = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// With the commit that it was built from, if its builder said so.
+fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| match option_env!("SELVEDGE_COMMIT") {
+        Some(commit) => format!("{} ({commit})", env!("CARGO_PKG_VERSION")),
+        None => env!("CARGO_PKG_VERSION").to_owned(),
+    });
+    &VERSION
 }
 
 impl Cli {

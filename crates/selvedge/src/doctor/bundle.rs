@@ -15,15 +15,17 @@ const MOST: usize = 1 << 20;
 /// Connections, those that carried most: addresses of guests are in them.
 const FLOWS: u32 = 100;
 
+const QDISCS: &str = "tc -s qdisc show";
+/// Devices with an HTB whose classes are told: those of the agent's pairs, and of ports with limits.
+const QUEUES: usize = 64;
+
 /// What the host says of itself; each ends after five seconds.
-const PROGRAMS: [&str; 10] = [
+const PROGRAMS: [&str; 8] = [
     "uname -a",
     "ip -d -s link show",
     "ip address show",
     "ip route show table all",
-    "tc -s qdisc show",
-    "tc -s class show dev svlimit0",
-    "tc -s class show dev lo",
+    QDISCS,
     "bpftool net show",
     "bpftool prog show",
     "journalctl -u selvedge -n 500 --no-pager -o short-iso",
@@ -32,7 +34,12 @@ const PROGRAMS: [&str; 10] = [
 /// # Errors
 /// The file cannot be written.
 pub fn write(file: &Path, diagnosis: &Diagnosis, config: Option<&Path>, socket: &Path) -> std::io::Result<()> {
-    let host: Map<String, Value> = PROGRAMS.iter().map(|line| ((*line).to_owned(), said(line))).collect();
+    let mut host: Map<String, Value> = PROGRAMS.iter().map(|line| ((*line).to_owned(), said(line))).collect();
+    for device in with_classes(&host[QDISCS]).into_iter().take(QUEUES) {
+        let line = format!("tc -s class show dev {device}");
+        let classes = said(&line);
+        host.insert(line, classes);
+    }
     let config = config.map(|path| match crate::input::read(path, MOST as u64, "name a file with --config") {
         Ok(text) => json!({ "file": path, "text": text }),
         Err(error) => json!({ "file": path, "error": error.to_string() }),
@@ -71,6 +78,16 @@ fn agent(socket: &Path) -> Value {
     Value::Object(answers)
 }
 
+/// Devices that have an HTB, in the order in which `tc` shows them.
+fn with_classes(qdiscs: &Value) -> Vec<String> {
+    let lines = qdiscs["lines"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let device = |line: &str| {
+        let mut words = line.strip_prefix("qdisc htb ")?.split_whitespace().skip_while(|word| *word != "dev");
+        words.nth(1).map(str::to_owned)
+    };
+    lines.filter_map(device).collect()
+}
+
 fn said(line: &str) -> Value {
     let mut command = std::process::Command::new("timeout");
     command.arg("5").args(line.split_whitespace()).stdin(Stdio::null());
@@ -84,5 +101,23 @@ fn said(line: &str) -> Value {
             json!({ "status": output.status.code(), "lines": text.lines().collect::<Vec<_>>() })
         }
         Err(error) => json!({ "error": error.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_told_of_what_has_an_htb() {
+        let lines = [
+            "qdisc noqueue 0: dev lo root refcnt 2 ",
+            " Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0) ",
+            "qdisc htb 5e1f: dev svlimit0 root refcnt 2 r2q 10 default 0 direct_packets_stat 3 direct_qlen 1000",
+            "qdisc htb 5e1f: dev veth1 root refcnt 3 r2q 10",
+            "qdisc htb",
+        ];
+        assert_eq!(with_classes(&json!({ "lines": lines })), ["svlimit0", "veth1"]);
+        assert_eq!(with_classes(&json!({ "error": "no tc" })), [""; 0]);
     }
 }

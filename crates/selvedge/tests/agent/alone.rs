@@ -136,6 +136,10 @@ fn limits_need_no_overlay() {
         "{}",
         bundle["agent"]["limits"]
     );
+    for device in ["svlimit0", "lxc2"] {
+        let classes = &bundle["host"][format!("tc -s class show dev {device}")]["lines"];
+        assert!(classes.to_string().contains("class htb"), "{device}: {classes}");
+    }
 
     // Killed and found again; a limit less; and nothing is left.
     world.end(agent, "KILL");
