@@ -104,7 +104,7 @@ pub fn resolve(config: &Config) -> Result<Vec<String>> {
                 follow::clients(rule).map_err(Error::Config)?;
             }
             if let Some(address) = config.metrics {
-                metrics::check(address, std::os::unix::net::UnixStream::connect(&config.socket).is_ok())?;
+                metrics::check(address)?;
             }
         }
         lines.extend(cautions(config));

@@ -5,6 +5,8 @@ use super::server::Asked;
 use agent_api::protocol::{KnownPath, Limit, Path, TenantGuest, Tenants};
 use daemon::metrics::MetricsServer;
 use kernel::state::{Counter, Counters};
+use nix::errno::Errno;
+use nix::sys::socket::{bind, setsockopt, socket, sockopt, AddressFamily, SockFlag, SockType, SockaddrStorage};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -12,8 +14,15 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+
+/// For somebody's page of metrics to come, and how much of it is read.
+const PATIENCE: Duration = Duration::from_secs(2);
+const MOST: u64 = 1 << 20;
 
 /// Serves what the agent's loop answers to `requests`.
 pub(super) async fn serve(address: SocketAddr, requests: mpsc::Sender<Asked<(), String>>) -> Result<MetricsServer> {
@@ -33,15 +42,41 @@ fn refused(address: SocketAddr, why: &std::io::Error) -> Error {
     Error::Unresolved(format!("cannot serve metrics on {address}: {why}; {remedy}"))
 }
 
-/// Whether an agent could serve them. `runs`: one does, and what is taken may be its own.
+/// Whether an agent could serve them: the address is free, or an agent serves there already.
 ///
 /// # Errors
 /// [`Error::Unresolved`] with the reason.
-pub(super) fn check(address: SocketAddr, runs: bool) -> Result<()> {
-    match std::net::TcpListener::bind(address) {
-        Err(error) if !(runs && error.kind() == std::io::ErrorKind::AddrInUse) => Err(refused(address, &error)),
-        _ => Ok(()),
+pub(super) fn check(address: SocketAddr) -> Result<()> {
+    match bind_only(address) {
+        Err(Errno::EADDRINUSE) if is_an_agents(address) => Ok(()),
+        Err(error) => Err(refused(address, &error.into())),
+        Ok(()) => Ok(()),
     }
+}
+
+/// Nobody can connect meanwhile, and who would listen there may.
+fn bind_only(address: SocketAddr) -> nix::Result<()> {
+    let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let socket = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(address))
+}
+
+/// Does an agent's page come from there, within seconds?
+fn is_an_agents(address: SocketAddr) -> bool {
+    let (tell, told) = std::sync::mpsc::channel();
+    let asked = move || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n")?;
+        let mut page = Vec::new();
+        // What came before it took too long.
+        let _ = stream.take(MOST).read_to_end(&mut page);
+        Ok(String::from_utf8_lossy(&page).into_owned())
+    };
+    // Who sends a byte now and then keeps a thread waiting, and nobody else.
+    std::thread::spawn(move || tell.send(asked()));
+    told.recv_timeout(2 * PATIENCE).is_ok_and(|page| page.is_ok_and(|page| page.contains("selvedge_build_info{")))
 }
 
 /// What one scrape shows.
@@ -335,11 +370,20 @@ mod tests {
     fn who_checks_a_configuration_hears_of_a_port_that_is_taken() {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
-        let refused = check(address, false).unwrap_err().to_string();
+        let answers = std::thread::spawn(move || {
+            for page in ["no page", "HTTP/1.1 200 OK\r\n\r\nselvedge_build_info{version=\"1\"} 1\n"] {
+                let (mut stream, _) = taken.accept().unwrap();
+                let mut request = [0; 16];
+                stream.read_exact(&mut request).unwrap();
+                stream.write_all(page.as_bytes()).unwrap();
+            }
+            taken
+        });
+        let refused = check(address).unwrap_err().to_string();
         assert!(refused.contains(&address.to_string()) && refused.contains("agent.metrics"), "{refused}");
-        check(address, true).unwrap();
-        drop(taken);
-        check(address, false).unwrap();
+        check(address).unwrap();
+        drop(answers.join().unwrap());
+        check(address).unwrap();
     }
 
     #[test]

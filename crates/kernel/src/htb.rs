@@ -147,23 +147,26 @@ fn with(head: Vec<u8>, attributes: &[Vec<u8>]) -> Vec<u8> {
 /// module says. Returns whether the kernel has it. Changes nothing: an HTB without options is refused, but only after it was
 /// looked for.
 pub fn load() -> bool {
-    match ask().map_err(|e| e.raw_os_error()) {
+    match ask(NLM_F_CREATE | NLM_F_EXCL).map_err(|e| e.raw_os_error()) {
         Err(Some(nix::libc::ENOENT)) => false,
-        // The loopback device has somebody's root qdisc: the kernel says so before it looks for HTB.
-        Err(Some(nix::libc::EEXIST)) => has_htb().unwrap_or(true),
+        // The loopback device has somebody's root qdisc: the kernel says so before it looks for HTB, unless HTB is to take its place.
+        Err(Some(nix::libc::EEXIST)) => {
+            ask(NLM_F_CREATE | NLM_F_REPLACE).map_or_else(|e| e.raw_os_error() != Some(nix::libc::ENOENT), |()| true)
+        }
         _ => true,
     }
 }
 
-/// EINVAL: there is an HTB, which wants options.
-fn ask() -> io::Result<()> {
+/// EINVAL: there is an HTB, which wants options, and all is as before.
+fn ask(flags: u16) -> io::Result<()> {
     let body = with(tcmsg(LOOPBACK, HANDLE, TC_H_ROOT), &[attribute(TCA_KIND, b"htb\0")]);
-    request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL, &body)
+    request(RTM_NEWQDISC, flags, &body)
 }
 
 /// Whether the kernel has an HTB, found out as in [`has_fq`].
 pub fn has_htb() -> Option<bool> {
-    let code = in_own_network(ask)?.map_or_else(|e| e.raw_os_error(), |()| Some(nix::libc::EINVAL));
+    let code = in_own_network(|| ask(NLM_F_CREATE | NLM_F_EXCL))?
+        .map_or_else(|e| e.raw_os_error(), |()| Some(nix::libc::EINVAL));
     match code? {
         nix::libc::EINVAL => Some(true),
         nix::libc::ENOENT => Some(false),

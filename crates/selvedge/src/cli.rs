@@ -25,10 +25,11 @@ pub struct Cli {
 
 /// With the commit that it was built from, if its builder said so.
 fn version() -> &'static str {
-    static VERSION: LazyLock<String> = LazyLock::new(|| match option_env!("SELVEDGE_COMMIT") {
-        Some(commit) => format!("{} ({commit})", env!("CARGO_PKG_VERSION")),
-        None => env!("CARGO_PKG_VERSION").to_owned(),
-    });
+    static VERSION: LazyLock<String> =
+        LazyLock::new(|| match option_env!("SELVEDGE_COMMIT").filter(|commit| !commit.is_empty()) {
+            Some(commit) => format!("{} ({commit})", env!("CARGO_PKG_VERSION")),
+            None => env!("CARGO_PKG_VERSION").to_owned(),
+        });
     &VERSION
 }
 

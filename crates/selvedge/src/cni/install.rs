@@ -2,8 +2,10 @@
 
 use super::list::{self, Wanted};
 use crate::say;
+use agent_api::config::{MAX_RATE, MIN_RATE};
 use clap::{Args, Subcommand};
 use files::{read_regular, replace_as};
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{self, File};
 use std::io;
@@ -20,6 +22,9 @@ const MAX_LIST: u64 = 1 << 20;
 const MAX_PROGRAM: u64 = 256 << 20;
 /// Between two looks at the lists: a network that is being set up writes its own at any time.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often it is tried to lock the directory of lists, and the time between: ten seconds in all.
+const LOCKS: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Subcommand)]
 pub enum Cni {
@@ -53,10 +58,10 @@ pub struct Install {
     #[arg(long, value_name = "PATH")]
     socket: Option<String>,
     /// Of what containers send for which the runtime names no rate, such as 300Mbps
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     egress: Option<BitRate>,
     /// Of what they get
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
     ingress: Option<BitRate>,
     /// Take the plugin `bandwidth` out of the list: two limiters are one too many
     #[arg(long)]
@@ -85,8 +90,13 @@ pub enum InstallError {
     List(PathBuf, String),
     #[error("there is no directory {0}: make it, or name the one where your runtime looks for plugins with --bin-dir")]
     NoDirectory(PathBuf),
-    #[error("there is none of {}: install the network's plugins first, or name where your runtime looks for them with --bin-dir", PLACES.join(", "))]
-    NoPlace,
+    #[error(
+        "no plugin of {0} is in {places}: install the network's plugins first, or name where your runtime looks for them with --bin-dir",
+        places = PLACES.join(", ")
+    )]
+    NoPlace(PathBuf),
+    #[error("{0} is locked: somebody else changes lists of plugins; try again")]
+    Locked(PathBuf),
     #[error("{0} stays, for a list may still name it: mend what is said above, and try again")]
     Kept(PathBuf),
     #[error("cannot listen for signals: {0}")]
@@ -150,12 +160,19 @@ fn once(arguments: &Install, copied: &mut Option<[Stamp; 2]>) -> Result<Done, In
     if let Some(missing) = arguments.place.bin_dir.as_ref().filter(|directory| !directory.is_dir()) {
         return Err(InstallError::NoDirectory(missing.clone()));
     }
+    // Who stays has the program there before there is a network, whose list may name it already.
+    if let (true, Some(directory)) = (arguments.watch, &arguments.place.bin_dir) {
+        put(arguments, &directory.join(list::NAME), copied)?;
+    }
     let list = chosen(&arguments.place)?;
     let before = read(&list, MAX_LIST)?;
     let of_list = |why| InstallError::List(list.clone(), why);
     let target = match &arguments.place.bin_dir {
         Some(directory) => directory.clone(),
-        None => place_of(&list::others(&before).map_err(of_list)?, &PLACES.map(Path::new))?,
+        None => {
+            let plugins = list::others(&before).map_err(of_list)?;
+            place_of(&plugins, &PLACES.map(Path::new)).ok_or_else(|| InstallError::NoPlace(list.clone()))?
+        }
     };
     let target = target.join(list::NAME);
     let wanted = Wanted {
@@ -169,71 +186,117 @@ fn once(arguments: &Install, copied: &mut Option<[Stamp; 2]>) -> Result<Done, In
         return Err(InstallError::List(list, format!("it would be longer than {MAX_LIST} bytes")));
     }
     // The program first: no runtime is to look for one that is not there.
-    match &arguments.program {
-        Some(program) => copy(program, &target, copied)?,
-        None => link(&target)?,
-    }
+    put(arguments, &target, copied)?;
     if let Some(text) = text {
         rewrite(&list, &text)?;
     }
     Ok(Done { target, list, network })
 }
 
-/// The directory where the runtime has found what its list names; else the first that there is.
-fn place_of(plugins: &[String], places: &[&Path]) -> Result<PathBuf, InstallError> {
-    let there = || places.iter().filter(|place| place.is_dir());
-    let found = there().find(|place| plugins.iter().all(|plugin| place.join(plugin).exists()));
-    found.or_else(|| there().next()).map(|place| place.to_path_buf()).ok_or(InstallError::NoPlace)
+fn put(arguments: &Install, target: &Path, copied: &mut Option<[Stamp; 2]>) -> Result<(), InstallError> {
+    match &arguments.program {
+        Some(program) => copy(program, target, copied),
+        None => link(target),
+    }
 }
 
+/// The directory that has most of the list's plugins, for there the runtime looks; of several the first. `None`: no directory has any.
+fn place_of(plugins: &[String], places: &[&Path]) -> Option<PathBuf> {
+    let has = |place: &&&Path| plugins.iter().filter(|plugin| place.join(plugin).exists()).count();
+    let best = places.iter().rev().max_by_key(has).filter(|place| has(place) > 0);
+    best.map(|place| place.to_path_buf())
+}
+
+/// What the agent grants: with another rate no container would begin.
+fn rate(text: &str) -> Result<BitRate, String> {
+    let rate: BitRate = text.parse().map_err(|e: units::ParseError| e.to_string())?;
+    match (MIN_RATE..=MAX_RATE).contains(&rate) {
+        true => Ok(rate),
+        false => Err(format!("give {MIN_RATE} to {MAX_RATE}")),
+    }
+}
+
+/// No link into nowhere.
+fn is_there(target: &Path) -> bool {
+    fs::metadata(target).is_ok()
+}
+
+/// Without a directory that is named, only a link to this program goes, or one into nowhere: a copy is somebody else's, such as the DaemonSet's.
 fn uninstall(place: &Place) -> Result<(), InstallError> {
     // Without a directory of lists none names the plugin.
     let none = place.list.is_none() && !place.conf_dir.exists();
     let _alone = if none { None } else { Some(alone(place)?) };
+    let places = place.bin_dir.as_ref().map_or_else(|| PLACES.map(PathBuf::from).to_vec(), |place| vec![place.clone()]);
+    let targets = places.iter().map(|place| place.join(list::NAME));
+    let (ours, others): (Vec<PathBuf>, Vec<PathBuf>) = targets
+        .filter(|target| fs::symlink_metadata(target).is_ok())
+        .partition(|target| place.bin_dir.is_some() || is_own(target) || !is_there(target));
+    if let Some(other) = others.first() {
+        say::note(&format!("{}: somebody else's; it stays, and so do lists that name it", other.display()));
+    }
     // The lists first: no runtime is to look for a program that has gone.
     let lists = match &place.list {
         Some(list) => vec![list.clone()],
-        None if none => Vec::new(),
+        None if none || !others.is_empty() => Vec::new(),
         None => configurations(&place.conf_dir)?.into_iter().filter(|file| is_list(file)).collect(),
     };
     let mut unsure = false;
     for list in lists {
-        match read(&list, MAX_LIST).map(|text| list::without_plugin(&text)) {
+        let text = read(&list, MAX_LIST);
+        // What cannot be understood may name the plugin all the same, as one that is being written.
+        let names = text.as_ref().map_or(true, |text| String::from_utf8_lossy(text).contains(list::NAME));
+        match text.map(|text| list::without_plugin(&text)) {
             Ok(Ok(Some(text))) => {
                 rewrite(&list, &text)?;
                 say!("{}: the plugin is gone.", list.display());
             }
             Ok(Ok(None)) => {}
-            Ok(Err(why)) => say::note(&format!("{}: left alone: {why}", list.display())),
+            Ok(Err(why)) => {
+                unsure |= names;
+                say::note(&format!("{}: left alone: {why}", list.display()));
+            }
             Err(error) => {
                 unsure = true;
                 say::note(&format!("left alone: {error}"));
             }
         }
     }
-    let places = place.bin_dir.as_ref().map_or_else(|| PLACES.map(PathBuf::from).to_vec(), |place| vec![place.clone()]);
-    for target in places.iter().map(|place| place.join(list::NAME)) {
-        if fs::symlink_metadata(&target).is_err() {
-            continue; // it is not there
-        }
+    let mut failed = None;
+    for target in ours {
         if unsure {
             return Err(InstallError::Kept(target));
         }
-        fs::remove_file(&target).map_err(|e| InstallError::Write(target.clone(), e))?;
-        say!("{}: removed.", target.display());
+        match fs::remove_file(&target) {
+            Ok(()) => say!("{}: removed.", target.display()),
+            Err(e) => failed = Some(InstallError::Write(target, e)),
+        }
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
-/// Others who change lists wait, until this is dropped.
+/// A link to this program.
+fn is_own(target: &Path) -> bool {
+    let own = std::env::current_exe().and_then(fs::canonicalize);
+    own.is_ok_and(|own| fs::canonicalize(target).is_ok_and(|there| there == own))
+}
+
+/// Others who change lists wait, until this is dropped. Anybody may lock what anybody can read, so nobody waits for ever.
 fn alone(place: &Place) -> Result<Flock<File>, InstallError> {
     let directory = match &place.list {
         Some(list) => list.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")),
         None => &place.conf_dir,
     };
     let failed = |e| InstallError::Read(directory.into(), e);
-    let opened = File::open(directory).map_err(failed)?;
-    Flock::lock(opened, FlockArg::LockExclusive).map_err(|(_, e)| failed(e.into()))
+    let mut opened = File::open(directory).map_err(failed)?;
+    for _ in 0..LOCKS {
+        match Flock::lock(opened, FlockArg::LockExclusiveNonblock) {
+            Ok(locked) => return Ok(locked),
+            Err((again, Errno::EWOULDBLOCK)) => opened = again,
+            Err((_, e)) => return Err(failed(e.into())),
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    Err(InstallError::Locked(directory.into()))
 }
 
 /// Which content a file has, without reading it.
@@ -334,16 +397,17 @@ mod tests {
         let [none, first, second] = ["none", "first", "second"].map(|name| scratch.path().join(name));
         let places = [none.as_path(), first.as_path(), second.as_path()];
         let of = |names: &[&str]| place_of(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>(), &places);
-        let refused = of(&["bridge"]).unwrap_err().to_string();
-        assert!(refused.contains("--bin-dir") && refused.contains("/usr/lib/cni"), "{refused}");
+        assert_eq!(of(&["bridge"]), None);
         for directory in [&first, &second] {
             fs::create_dir(directory).unwrap();
         }
-        assert_eq!(of(&["bridge"]).unwrap(), first, "where no directory has them");
+        assert_eq!(of(&["bridge"]), None, "where nobody has a plugin no runtime looks for one");
         fs::write(second.join("bridge"), "").unwrap();
-        assert_eq!(of(&["bridge"]).unwrap(), second);
-        assert_eq!(of(&["bridge", "portmap"]).unwrap(), first);
+        assert_eq!(of(&["bridge", "dnsname"]).as_ref(), Some(&second), "most of them");
+        fs::write(first.join("portmap"), "").unwrap();
+        fs::write(second.join("portmap"), "").unwrap();
+        assert_eq!(of(&["bridge", "portmap"]).as_ref(), Some(&second));
         fs::write(first.join("bridge"), "").unwrap();
-        assert_eq!(of(&["bridge"]).unwrap(), first);
+        assert_eq!(of(&["bridge", "portmap"]).as_ref(), Some(&first), "the first of two that have all");
     }
 }

@@ -11,7 +11,7 @@ const READ: [(&str, &str); 9] = [
     ("docs/quick-start-operators.md", "configure packaging/deb/agent.toml; network"),
     ("docs/install.md", ""),
     ("docs/cni.md", "network"),
-    ("docs/agent.md", ""),
+    ("docs/agent.md", "uninstalled"),
     ("README.md", "configure packaging/agent.toml"),
     ("docs/tenants.md", "configure packaging/agent.toml; tenants"),
     ("docs/controller.md", "fabric"),
@@ -26,10 +26,11 @@ const ELSEWHERE: [&str; 11] =
 /// All directories in which something is written are empty ones of this process, or copies.
 const HOST: &str = r#"
 set -eu
-mount -t tmpfs none /mnt && cp -a /etc/. /mnt/ && mount --move /mnt /etc
-for directory in /run /opt /var/lib /sys/fs/bpf; do
-    case $directory in /sys*) mount -t bpf bpf $directory ;; *) mount -t tmpfs none $directory ;; esac
+mount -t tmpfs none "$stage" && cp -a /etc/. "$stage/" && mount --move "$stage" /etc
+for directory in /run /opt /var/lib /usr/lib/cni /usr/libexec/cni; do
+    [ ! -d $directory ] || mount -t tmpfs none $directory
 done
+mount -t bpf bpf /sys/fs/bpf
 mkdir -p /etc/selvedge /run/selvedge /opt/cni/bin /etc/cni/net.d /var/lib/selvedge-controller /run/netns
 rm -f /etc/cni/net.d/*
 agent='' controller=''
@@ -51,7 +52,18 @@ controller_run() {
     until_it_is selvedge controller status --config /etc/selvedge/controller.toml
 }
 configure() { agent_ends; selvedge agent stop >/dev/null; cp "$1" /etc/selvedge/agent.toml; }
-network() { echo '{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge"}]}' >/etc/cni/net.d/10-pods.conflist; }
+list=/etc/cni/net.d/10-pods.conflist plugin=/opt/cni/bin/selvedge
+network() { echo '{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge"}]}' >$list; touch /opt/cni/bin/bridge; }
+uninstalled() {
+    [ -L $plugin ] && grep -q selvedge $list || fail "the plugin is not there"
+    rm $plugin; echo "a copy" >$plugin
+    run selvedge cni uninstall
+    [ -e $plugin ] && grep -q selvedge $list || fail "somebody else's plugin is taken away, or off its list"
+    rm $plugin; echo '{"selvedge": ' >/etc/cni/net.d/20-begun.conflist; run selvedge cni install
+    ! selvedge cni uninstall >"$logs/said" 2>&1 && [ -e $plugin ] || fail "a plugin goes that a list may name"
+    rm /etc/cni/net.d/20-begun.conflist; run selvedge cni uninstall
+    [ ! -e $plugin ] && ! grep -q selvedge $list || fail "the plugin is left"
+}
 tenants() { cp "$blocks/tenants" /run/tenants; ctl selvedge ctl status; cat /run/tenants >>/etc/selvedge/agent.toml; }
 fabric() { cp packaging/controller.toml /etc/selvedge/; cp "$blocks/fabric" /etc/selvedge/fabric.toml; }
 "#;
@@ -82,9 +94,30 @@ fn typed(command: &str) -> Option<String> {
     })
 }
 
+/// Why this machine cannot be the host, if so.
+fn unfit(dir: &Path) -> Option<String> {
+    if !Path::new(ROOT).join("docs").is_dir() {
+        return Some("the documents are not here".to_owned());
+    }
+    if !Path::new("/dev/net/tun").exists() {
+        return Some("needs /dev/net/tun".to_owned());
+    }
+    let hidden = ["/opt", "/run", "/var/lib", "/etc", "/usr/lib/cni", "/usr/libexec/cni"];
+    let needed = [dir, Path::new(ROOT), Path::new(env!("CARGO_BIN_EXE_selvedge"))];
+    if let Some(path) = needed.iter().find(|path| hidden.iter().any(|hidden| path.starts_with(hidden))) {
+        return Some(format!("{} would be hidden by directories of the test's own", path.display()));
+    }
+    let tools = ["bash", "iperf3", "ping", "unshare", "nsenter", "timeout"];
+    let lacks = |tool: &&&str| Command::new(tool).arg("--version").output().is_err();
+    tools.iter().find(lacks).map(|tool| format!("needs {tool}"))
+}
+
 #[test]
 fn commands_of_the_documents_work_as_they_stand() {
     let Some(world) = World::new("pg") else { return };
+    if let Some(why) = unfit(world.dir.path()) {
+        return println!("skipped: {why}");
+    }
     let host = world.host(0);
     for (old, new) in [("u0", "eth0"), ("lxc0", "veth1")] {
         ip(&format!("-n {host} link set {old} down"));
@@ -95,7 +128,7 @@ fn commands_of_the_documents_work_as_they_stand() {
     ip(&format!("-n {host} route add 10.0.1.0/24 dev eth0"));
     ip(&format!("-n {host} addr add 10.0.0.9/32 dev lo"));
     let dir = world.dir.path();
-    for name in ["logs", "blocks", "bin", "at"] {
+    for name in ["logs", "blocks", "bin", "at", "stage"] {
         std::fs::create_dir(dir.join(name)).unwrap();
     }
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_selvedge"), dir.join("bin/selvedge")).unwrap();
@@ -129,6 +162,7 @@ fn commands_of_the_documents_work_as_they_stand() {
         .env("PATH", path)
         .env("logs", dir.join("logs"))
         .env("blocks", dir.join("blocks"))
+        .env("stage", dir.join("stage"))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);

@@ -88,17 +88,35 @@ fn what_cannot_be_installed_is_one_line_and_leaves_nothing() {
     refused(&with(&INSTALL, &["--list", "10-single.conf"]), "10-single.conf: it is no list");
     let of_list = ["--list", "20-list.conflist", "--replace-bandwidth"];
     refused(&with(&with(&INSTALL, &of_list), &["--program", "nothing"]), "cannot read nothing");
-    let fast = selvedge(dir, &with(&with(&INSTALL, &of_list), &["--egress", "fast"]));
-    assert_eq!(fast.status.code(), Some(2), "{fast:?}");
+    for (rate, said) in [("fast", "is not a bit rate"), ("1bps", "give 1Kbps to 1Tbps"), ("0bps", "give 1Kbps")] {
+        let refused = selvedge(dir, &with(&with(&INSTALL, &of_list), &["--egress", rate]));
+        assert!(refused.status.code() == Some(2) && stderr(&refused).contains(said), "{rate}: {refused:?}");
+    }
     assert_eq!(scratch.names(), ["10-single.conf", "20-list.conflist"], "nothing is left");
     assert_eq!(fs::read_to_string(dir.join("20-list.conflist")).unwrap(), LIST);
     let done = selvedge(dir, &with(&INSTALL, &["--list", "20-list.conflist", "--replace-bandwidth"]));
     assert!(done.status.success(), "{done:?}");
     assert_eq!(scratch.names(), ["10-single.conf", "20-list.conflist", "selvedge"]);
+    scratch.file("05-broken.conflist", r#"{"selvedge""#);
+    let output = selvedge(dir, &UNINSTALL);
+    assert!(!output.status.success() && stderr(&output).contains("05-broken.conflist: left alone"), "{output:?}");
+    assert!(scratch.names().contains(&"selvedge".to_owned()), "a list may still name it");
     scratch.file("05-broken.conflist", "{");
     let output = selvedge(dir, &UNINSTALL);
     assert!(output.status.success() && stderr(&output).contains("05-broken.conflist: left alone"), "{output:?}");
     assert_eq!(plugins(&scratch, "20-list.conflist")[1]["type"], "bandwidth");
+}
+
+/// Anybody may lock a directory that anybody can read.
+#[test]
+fn nobody_waits_for_ever() {
+    let scratch = Scratch::new("cni-locked");
+    scratch.file("10-pods.conflist", LIST);
+    let directory = fs::File::open(scratch.path()).unwrap();
+    directory.lock().unwrap();
+    let refused = selvedge(scratch.path(), &with(&INSTALL, &["--replace-bandwidth"]));
+    assert!(!refused.status.success() && stderr(&refused).contains("is locked"), "{refused:?}");
+    assert_eq!(scratch.names(), ["10-pods.conflist"]);
 }
 
 #[test]
