@@ -82,6 +82,7 @@ check-scripts: ## tests of the scripts themselves; shellcheck where it is instal
 	scripts/tests/need.sh
 	python3 scripts/tests/licences.py
 	python3 scripts/tests/structure.py
+	python3 scripts/tests/prose.py
 	python3 scripts/tests/groups.py
 	python3 scripts/tests/kernels.py
 	python3 scripts/tests/manifests.py
@@ -91,7 +92,7 @@ check-scripts: ## tests of the scripts themselves; shellcheck where it is instal
 	@if command -v shellcheck >/dev/null; then \
 		echo shellcheck; \
 		shellcheck -x .ci/run scripts/need scripts/cargo scripts/features scripts/test scripts/toolchain.sh scripts/tests/*.sh \
-			scripts/packages scripts/test-packages scripts/test-manifests scripts/test-same-bytes scripts/book scripts/python \
+			scripts/packages scripts/container-networks scripts/test-packages scripts/test-manifests scripts/test-same-bytes scripts/book scripts/python \
 			scripts/kernels/boot scripts/kernels/common.sh scripts/kernels/fetch scripts/kernels/image scripts/kernels/init scripts/kernels/test; \
 	else echo "shellcheck is not installed: skipped"; fi
 
