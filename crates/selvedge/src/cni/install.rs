@@ -231,13 +231,16 @@ fn uninstall(place: &Place) -> Result<(), InstallError> {
     let (ours, others): (Vec<PathBuf>, Vec<PathBuf>) = targets
         .filter(|target| fs::symlink_metadata(target).is_ok())
         .partition(|target| place.bin_dir.is_some() || is_own(target) || !is_there(target));
+    // A list may mean either, and where it is ours, nothing would be behind it.
+    let nothing_is_ours = ours.is_empty() && !others.is_empty();
     if let Some(other) = others.first() {
-        say::note(&format!("{}: somebody else's; it stays, and so do lists that name it", other.display()));
+        let lists = if nothing_is_ours { ", and so do lists that name it" } else { "" };
+        say::note(&format!("{}: somebody else's; it stays{lists}", other.display()));
     }
     // The lists first: no runtime is to look for a program that has gone.
     let lists = match &place.list {
         Some(list) => vec![list.clone()],
-        None if none || !others.is_empty() => Vec::new(),
+        None if none || nothing_is_ours => Vec::new(),
         None => configurations(&place.conf_dir)?.into_iter().filter(|file| is_list(file)).collect(),
     };
     let mut unsure = false;
