@@ -6,6 +6,9 @@ use port::{gso, VnetHeader};
 use wire::checksum::{update, Sum};
 use wire::tcp;
 
+/// Bytes of payload that the kernel is to put beside a segment's headers. With headers alone it adds to the room for them what a tunnel needs,
+/// does not count that as memory, and warns when the segment's payload is joined to another's (`skb_try_coalesce`, seen on Linux 6.12).
+const BESIDE: usize = 64;
 const ETHERNET: usize = 14;
 /// Of a TCP header: where its flags and its checksum are.
 const FLAGS: usize = 12;
@@ -145,7 +148,7 @@ impl<'a> Segment<'a> {
         if len > self.size() {
             header.gso_type = if self.drop.family == 4 { gso::TCPV4 } else { gso::TCPV6 };
             header.gso_size = self.drop.segment_size;
-            header.hdr_len = (ETHERNET + self.headers()) as u16;
+            header.hdr_len = (ETHERNET + self.headers() + BESIDE).min(bytes.len()) as u16;
         }
         Some(Frame { header, bytes })
     }

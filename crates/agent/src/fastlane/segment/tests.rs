@@ -87,7 +87,7 @@ fn some_packets_of_a_segment_become_a_smaller_one() {
         let h = frame.header;
         let kind = if family == 4 { gso::TCPV4 } else { gso::TCPV6 };
         assert_eq!((h.flags, h.gso_type, h.gso_size), (VnetHeader::NEEDS_CSUM, kind, 1_000));
-        assert_eq!((h.csum_start, h.csum_offset, h.hdr_len), (14 + l4 as u16, 16, 14 + l4 as u16 + 32));
+        assert_eq!((h.csum_start, h.csum_offset, h.hdr_len), (14 + l4 as u16, 16, 14 + l4 as u16 + 32 + 64));
         let one = segment.frame(3, 1).unwrap();
         assert_eq!((one.header.gso_type, one.bytes.len()), (gso::NONE, 14 + l4 + 32 + 500));
         assert_eq!(ip_of(&one)[l4 + 13], tcp::ACK | tcp::PSH | tcp::FIN);
