@@ -6,8 +6,8 @@ use port::{gso, VnetHeader};
 use wire::checksum::{update, Sum};
 use wire::tcp;
 
-/// Bytes of payload that the kernel is to put beside a segment's headers. With headers alone it adds to the room for them what a tunnel needs,
-/// does not count that as memory, and warns when the segment's payload is joined to another's (`skb_try_coalesce`, seen on Linux 6.12).
+/// Bytes of payload that the kernel is to put beside a segment's headers. With headers alone Linux 6.12 warned where such a segment's payload
+/// was joined to another's (`skb_try_coalesce`): it had counted less memory than bytes, probably since the room for headers had grown.
 const BESIDE: usize = 64;
 const ETHERNET: usize = 14;
 /// Of a TCP header: where its flags and its checksum are.
