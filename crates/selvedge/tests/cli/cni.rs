@@ -4,7 +4,7 @@ use super::{selvedge, stderr, stdout, Scratch};
 use serde_json::{json, Value};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 const LIST: &str = r#"{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge"}, {"type": "bandwidth", "capabilities": {"bandwidth": true}}]}"#;
@@ -145,13 +145,24 @@ fn who_changes_a_list_at_the_same_time_waits() {
     assert!(scratch.names().iter().all(|name| !name.contains("new")), "{:?}", scratch.names());
 }
 
+/// Ends with the test, also with one that fails.
+struct Watching(Child);
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_watch_adds_the_plugin_whenever_the_network_writes_its_list_anew() {
     let scratch = Scratch::new("cni-watch");
     let (dir, program) = (scratch.path(), scratch.file("program", "first"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
     command.current_dir(dir).args(INSTALL).args(["--replace-bandwidth", "--watch", "--program", "program"]);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut watching = Watching(command.spawn().unwrap());
     let eventually = |what: &str, holds: &dyn Fn() -> bool| {
         let held = (0..1200).any(|_| {
             std::thread::sleep(Duration::from_millis(50));
@@ -175,9 +186,9 @@ fn a_watch_adds_the_plugin_whenever_the_network_writes_its_list_anew() {
     eventually("the new program is copied", &|| copy() == "second");
     fs::remove_file(dir.join("selvedge")).unwrap();
     eventually("what was removed comes back", &|| copy() == "second");
-    let ended = Command::new("kill").args(["-s", "TERM", &child.id().to_string()]).status().unwrap();
-    assert!(ended.success() && child.wait().unwrap().success());
+    let ended = Command::new("kill").args(["-s", "TERM", &watching.0.id().to_string()]).status().unwrap();
+    assert!(ended.success() && watching.0.wait().unwrap().success());
     let mut said = String::new();
-    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+    std::io::Read::read_to_string(&mut watching.0.stderr.take().unwrap(), &mut said).unwrap();
     assert!(said.lines().count() == 2 && said.contains("waiting: ") && said.contains("network pods"), "{said}");
 }
