@@ -55,6 +55,7 @@ static const struct sv_limiter_counts no_counts;
 
 /* The segment at hand, and of the limiter that it passes: how the queue stands, the limit as it is now, the way to the queue. */
 struct passing {
+	u64 now; /* when it came, ns */
 	struct sv_packet p;
 	struct standing queue;
 	struct sv_limit limit;
@@ -82,8 +83,10 @@ static __always_inline struct passing *new_passing(void)
 {
 	struct passing *at = this_passing();
 
-	if (at)
+	if (at) {
 		__builtin_memset(at, 0, sizeof(*at));
+		at->now = bpf_ktime_get_ns();
+	}
 	return at;
 }
 
@@ -253,15 +256,16 @@ static __always_inline u32 scheduled(const struct sv_limiter *l, u64 now)
 static __noinline int apply_law(struct __sk_buff *skb, struct sv_limiter *l, const struct sv_limiter_key *key,
 				struct passing *at, u32 limited_way)
 {
-	u64 now = bpf_ktime_get_ns();
 	struct sv_limiter_counts *counts;
 	struct sv_limited *flow;
 	struct sv_limit *limit;
 	struct sv_packet *p;
 	u32 result = 0, unread;
+	u64 now;
 
 	if (!l || !key || !at)
 		return 0;
+	now = at->now;
 	p = &at->p;
 	limit = &at->limit;
 	*limit = l->limit;
@@ -312,13 +316,14 @@ static __noinline int apply_law(struct __sk_buff *skb, struct sv_limiter *l, con
 static __noinline int look(struct __sk_buff *skb, struct sv_limiter *l, const struct sv_limiter_key *key, struct passing *at,
 			   u32 limited_way)
 {
-	u64 now = bpf_ktime_get_ns();
 	struct sv_limiter_flows *flows;
 	struct sv_flow_key of = {0};
 	u32 bytes, bulk, hash;
+	u64 now;
 
 	if (!l || !key || !at)
 		return 0;
+	now = at->now;
 	at->first = 0;
 	at->queue.unpaid = 0;
 	if (l->rate)

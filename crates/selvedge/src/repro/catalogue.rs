@@ -150,13 +150,13 @@ impl Entry {
         }
     }
 
-    /// One object, as `--json` prints it.
-    pub fn json(&self, records: &Records) -> Value {
+    /// One object, as `--json` prints it; `on_real_hosts`: the record of its `run`, beside what simulations say.
+    pub fn json(&self, records: &Records, on_real_hosts: Option<&Value>) -> Value {
         json!({
             "id": self.id, "status": self.status(records).word(), "what": self.what, "kind": self.kind, "form": self.form,
             "scenario": self.scenario, "test": self.test, "run": self.run, "open": self.open, "not_run": self.not_run,
             "own_bound": self.own_bound, "contradiction": self.contradiction, "weaker": self.weaker,
-            "stricter": self.stricter,
+            "stricter": self.stricter, "on_real_hosts": on_real_hosts,
         })
     }
 

@@ -17,11 +17,14 @@ pub(super) fn print(paper: Option<&str>, as_json: bool) -> Result<(), Failure> {
     for catalogue in &catalogues {
         for entry in &catalogue.entries {
             match as_json {
-                true => crate::say::json(&entry.json(records)),
+                true => crate::say::json(&entry.json(records, kept.on_real_hosts(entry))),
                 false => {
                     say!("{:<34}  {:<15}  {}", entry.id, entry.status(records).word(), entry.what);
                     for (key, text) in entry.remarks() {
                         say!("{:<34}  {key}: {text}", "");
+                    }
+                    if let Some(record) = kept.on_real_hosts(entry) {
+                        say!("{:<34}  on real hosts: {}", "", on_real_hosts(record));
                     }
                 }
             }
@@ -45,6 +48,13 @@ pub(super) fn print(paper: Option<&str>, as_json: bool) -> Result<(), Failure> {
     say!();
     say!("{} results have a record that counts, {full} of a full run; {other} were measured by other sources of the simulator", kept.counting().count());
     Ok(())
+}
+
+/// What a record of a run on real hosts says, in a line.
+pub(super) fn on_real_hosts(record: &Value) -> String {
+    let of = |key: &str| record[key].as_str().unwrap_or_default();
+    let reason = record["reason"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("{}{reason} ({})", of("status"), of("machine"))
 }
 
 fn select(all: Vec<Catalogue>, paper: Option<&str>) -> Result<Vec<Catalogue>, ConfigError> {

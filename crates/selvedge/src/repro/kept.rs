@@ -1,5 +1,6 @@
 //! Records with all that they say, for pages and tables.
 
+use super::catalogue::Entry;
 use super::file::Mode;
 use super::fingerprint::SOURCES;
 use super::records::{self, current, read_records, statuses, Record, Records};
@@ -66,10 +67,16 @@ impl Kept {
         self.of_id(id).find(|line| line["mode"] == Mode::Quick.name() && line["mode"] != counts["mode"])
     }
 
-    /// All records of a result, of the longest run last.
+    /// The record of a claim's run on real hosts, beside what the simulator says of it.
+    pub(super) fn on_real_hosts(&self, entry: &Entry) -> Option<&Value> {
+        let beside = entry.run.is_some() && !entry.scenario.is_empty();
+        self.lines.get(&(entry.id.clone(), None)).filter(|_| beside)
+    }
+
+    /// All records of a result's simulations, of the longest run last.
     fn of_id<'a>(&'a self, id: &str) -> impl DoubleEndedIterator<Item = &'a Value> + use<'a> {
         let key = |mode| (id.to_owned(), mode);
-        self.lines.range(key(None)..=key(Some(Mode::Paper))).map(|(_, line)| line)
+        self.lines.range(key(Some(Mode::Quick))..=key(Some(Mode::Paper))).map(|(_, line)| line)
     }
 
     /// Lines of the records that count, in the order of ids.
@@ -146,5 +153,21 @@ mod tests {
         assert!(of(&[line("full", "fails", stale)]).is_stale(id) && !of(&[]).is_stale(id));
         let twice = Kept::of(vec![("presto.jsonl".to_owned(), line("full", "fails", "").repeat(2))]).unwrap_err();
         assert!(twice.to_string().contains("(full) is there twice"), "{twice}");
+    }
+
+    #[test]
+    fn a_run_on_real_hosts_stands_beside_what_the_simulator_says() {
+        let lines = "{\"id\":\"hygenicc/fig6a\",\"status\":\"fails\",\"reason\":\"slow\"}\n\
+                     {\"id\":\"hygenicc/fig6a\",\"mode\":\"quick\",\"status\":\"holds\"}\n";
+        let of = |text: &str| Kept::of(vec![("hygenicc.jsonl".to_owned(), text.to_owned())]).unwrap();
+        let all = super::super::catalogue::catalogues().unwrap();
+        let entry = all.iter().flat_map(|c| &c.entries).find(|entry| entry.id == "hygenicc/fig6a").unwrap();
+        let both = of(lines);
+        assert_eq!(both.on_real_hosts(entry).unwrap()["reason"], "slow");
+        assert_eq!(both.line(&entry.id).unwrap()["mode"], "quick");
+        assert_eq!(entry.status(&both.statuses).word(), "holds");
+        let alone = of(lines.lines().next().unwrap());
+        assert_eq!(entry.status(&alone.statuses).word(), "not run", "the simulator said nothing");
+        assert!(!alone.is_stale(&entry.id) && alone.line(&entry.id).is_none());
     }
 }

@@ -1,6 +1,7 @@
 //! The index: counts by paper and status, and every claim.
 
 use super::super::catalogue::{Catalogue, Entry, Status};
+use super::super::claims::on_real_hosts;
 use super::super::file::Experiment;
 use super::super::kept::Kept;
 use super::page::{badge, page, shares};
@@ -73,6 +74,9 @@ fn row(out: &mut String, entry: &Entry, experiments: &[Experiment], kept: &Kept)
     }
     for (key, text) in entry.remarks() {
         let _ = write!(out, "<p class=\"remark\">{key}: {}</p>", escape(text));
+    }
+    if let Some(record) = kept.on_real_hosts(entry) {
+        let _ = write!(out, "<p class=\"remark\">on real hosts: {}</p>", escape(&on_real_hosts(record)));
     }
     out.push_str("</td></tr>");
 }
