@@ -13,8 +13,9 @@ use super::remembered::Remembered;
 use super::rows::Kept;
 use super::runtime::runtime;
 use super::server;
-use agent_api::config::Config;
+use agent_api::config::{Config, Shares};
 use agent_api::operator;
+use edge::hygenicc::Law;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
@@ -77,11 +78,29 @@ fn of_systems(config: &Config) -> Vec<String> {
         "[congestion] can halve the fairness that [tenants] gives to guests of different hosts (docs/united.md)"
             .to_owned()
     });
+    let starves = config.tenants.as_ref().filter(|shares| starves(shares)).map(|shares| {
+        format!(
+            "[tenants] with law = \"alpha\" and hold = \"drop\" leaves TCP a third of its share beside a flood of datagrams; hold = \"delay\" \
+             leaves it most of it, and so does bursts = {} where uplink_rate is no more than the link carries (docs/tenants.md)",
+            bursts(shares).clamp(1, 1000)
+        )
+    });
     let resends = scheme
         .beside_resends
         .filter(|_| config.fastlane.is_some())
         .map(|cost| format!("[fastlane] beside {beside} can {cost} (docs/united.md)"));
-    balance.into_iter().chain(congestion).chain(resends).collect()
+    balance.into_iter().chain(congestion).chain(starves).chain(resends).collect()
+}
+
+/// Intervals at the fair rate that a bucket has to hold: so long TCP waits for its timer, and longer, once what exceeded its rate was dropped.
+fn bursts(shares: &Shares) -> u64 {
+    250_000_000 / shares.conf.interval.max(1) + 1
+}
+
+/// Would TCP that lost what exceeds its rate lose its share of the time as well in which it waits for its timer?
+fn starves(shares: &Shares) -> bool {
+    let conf = &shares.conf;
+    conf.law == Law::Alpha.number() && shares.backlog == 0 && u64::from(conf.bursts) * 2 < bursts(shares).min(1000)
 }
 
 /// What the configuration's names mean on this host now, for people: one line each.
@@ -149,7 +168,7 @@ fn check(config: &Config, interfaces: &Interfaces, routes: &BTreeMap<IpAddr, Vec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use agent_api::config::{FastLane, Shares};
+    use agent_api::config::FastLane;
     use edge::balance::{Balance, CLOVE, FLOWCELL, RANDOM_PATH};
     use units::{BitRate, Bytes};
 
@@ -169,6 +188,19 @@ mod tests {
             assert_eq!(said.len(), cautions, "{said:?}");
             assert!(said.iter().all(|one| one.starts_with("[tenants] beside")), "{said:?}");
         }
+        let law = |bursts| edge::hygenicc::Conf {
+            law: Law::Alpha.number(),
+            interval: 2_500_000,
+            bursts,
+            ..Default::default()
+        };
+        for (backlog, bursts, cautions) in [(0, 1, 2), (200_000, 1, 1), (0, 101, 1)] {
+            config.tenants = Some(Shares { conf: law(bursts), backlog });
+            let said = of_systems(&config);
+            assert_eq!(said.len(), cautions, "{said:?}");
+            assert!(cautions == 1 || said[1].contains("bursts = 101 "), "{said:?}");
+        }
+        config.tenants = Some(shares);
         config.congestion = Some(edge::vcc::Config::new(Default::default()));
         assert_eq!(of_systems(&config).len(), 2);
         config.tenants = None;

@@ -118,13 +118,18 @@ impl World {
 
     /// A second guest of host 0, number 2: 10.7.1.3 behind lxc2.
     pub(crate) fn add_neighbour(&self) {
-        let (h, g) = (self.host(0), self.guest(2));
+        self.add_neighbour_as(2, "10.7.1.3");
+    }
+
+    /// Guest `i` of host 0, behind `lxc{i}`.
+    pub(crate) fn add_neighbour_as(&self, i: usize, address: &str) {
+        let (h, g) = (self.host(0), self.guest(i));
         ip(&format!("netns add {g}"));
-        ip(&format!("link add lxc2 netns {h} type veth peer name eth0 netns {g}"));
-        ip(&format!("-n {g} addr add 10.7.1.3/16 dev eth0"));
+        ip(&format!("link add lxc{i} netns {h} type veth peer name eth0 netns {g}"));
+        ip(&format!("-n {g} addr add {address}/16 dev eth0"));
         ip(&format!("-n {g} link set lo up"));
         ip(&format!("-n {g} link set eth0 up"));
-        ip(&format!("-n {h} link set lxc2 up"));
+        ip(&format!("-n {h} link set lxc{i} up"));
     }
 
     /// A guest behind guest 0, which routes for it, number 3: 10.7.1.9. Its TCP does not know what waits in a limiter.
@@ -450,7 +455,7 @@ impl Drop for World {
             remove_tree(&self.pins(i));
             quietly("ip", &["netns", "del", &self.host(i)]);
         }
-        for i in 0..4 {
+        for i in 0..5 {
             quietly("ip", &["netns", "del", &self.guest(i)]);
         }
         #[cfg(feature = "kernel")]
