@@ -176,6 +176,37 @@ fn a_path_that_swallows_everything_is_avoided_while_a_connection_lives_on() {
     transfer.finish();
 }
 
+/// By rounds of probes, whatever time these take on this machine: `bench/paths/run` has the seconds.
+#[test]
+fn a_link_that_fails_is_left_within_two_rounds_of_probes() {
+    let Some(rig) = discovering("u", FABRIC, false) else { return };
+    let transfer = Transfer::start(&rig, "guest1.1", "guest2.1", TO, BYTES);
+    let rounds = || way(&rig)["discovery"]["rounds"].as_u64().unwrap();
+    for link in ["s2-1", "s1-2"] {
+        wait_for(&rig, "all paths", has_all);
+        let before = rounds();
+        // Its spine goes on sending into it.
+        rig.run("leaf2", &format!("ip link set {link} down"));
+        let dead = format!("leaf2:{link}");
+        let known = interfaces(&rig);
+        let mut took = 0;
+        until("no path over the link", || {
+            let way = way(&rig);
+            took = way["discovery"]["rounds"].as_u64().unwrap() - before;
+            let paths = named(&known, &way);
+            !paths.is_empty()
+                && !at(&paths, 2).contains(dead.as_str())
+                && labels(&way) == paths.keys().copied().collect()
+        });
+        // The round in which it failed had begun.
+        assert!(took <= 3, "{link}: left after {took} rounds");
+        transfer.advance(BYTES);
+        assert!(transfer.is_going_on());
+        rig.run("leaf2", &format!("ip link set {link} up"));
+    }
+    transfer.finish();
+}
+
 #[test]
 fn paths_are_found_over_ipv6() {
     let Some(rig) = discovering("r", SPINES, true) else { return };
