@@ -80,7 +80,8 @@ fn pooled(outcomes: &[&Outcome], scenario: &Scenario) -> Summary {
     summarise_pooled(outcomes, &names, scenario.warmup, &Buckets::default())
 }
 
-fn same(a: &str, b: &str) -> bool {
+/// One name, `-` and `_` being one.
+pub(crate) fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(a, b)| a == b || (b"-_".contains(&a) && b"-_".contains(&b)))
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn number(x: f64) -> String {
 }
 
 /// A count, with its digits in groups of three.
-pub(super) fn count(n: u64) -> String {
+pub(crate) fn count(n: u64) -> String {
     grouped(&n.to_string())
 }
 

@@ -54,11 +54,26 @@ impl Archive {
         record.is_some_and(|record| record["configuration"] == configuration)
     }
 
-    /// Processor time that an experiment's runs in a mode took by its latest record, seconds, and with how many seeds.
-    pub(super) fn took(&self, file: &str, mode: Mode) -> Option<(f64, u64)> {
+    /// Processor time that an experiment's longest call in a mode took, seconds, and with how many seeds each result that still has a
+    /// record of that call was decided. `counts`: does the record of this id count?
+    pub(super) fn took(
+        &self,
+        file: &str,
+        mode: Mode,
+        counts: &dyn Fn(&str) -> bool,
+    ) -> Option<(f64, BTreeMap<String, u64>)> {
         let of = |record: &&Value| record["file"] == file && record["mode"] == mode.name();
         let took = |record: &Value| Some((record["core_s"].as_f64()?, record["seeds"].as_u64()?));
-        self.records.values().filter(of).filter_map(took).max_by(|a, b| a.0.total_cmp(&b.0))
+        let all = || {
+            self.records
+                .iter()
+                .filter(|((id, _), r)| of(r) && counts(id))
+                .filter_map(|((id, _), r)| Some((id, took(r)?)))
+        };
+        let longest = all().map(|(_, (core_s, _))| core_s).max_by(f64::total_cmp)?;
+        // Results of one call have one time.
+        let same = all().filter(|(_, (core_s, _))| *core_s >= longest);
+        Some((longest, same.map(|(id, (_, seeds))| (id.clone(), seeds)).collect()))
     }
 
     /// Processor time that the records of a mode took, seconds, each experiment counted once.
@@ -146,7 +161,8 @@ mod tests {
         assert!(!good.has("good/a", Mode::Full, "13") && !good.has("good/b", Mode::Full, "12"));
         assert!(!good.has("good/a", Mode::Paper, "12"));
         assert!((good.core_s(Mode::Full) - 20.0).abs() < 1e-9, "a mode's own");
-        assert_eq!(good.took("f", Mode::Quick), Some((2.0, 5)));
-        assert_eq!(good.took("g", Mode::Quick), None);
+        assert_eq!(good.took("f", Mode::Quick, &|_| true), Some((2.0, BTreeMap::from([("good/a".to_owned(), 5)]))));
+        assert_eq!(good.took("g", Mode::Quick, &|_| true), None);
+        assert_eq!(good.took("f", Mode::Quick, &|_| false), None);
     }
 }

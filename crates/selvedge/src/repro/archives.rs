@@ -81,7 +81,7 @@ impl Archives {
             }
             self.there += had - run.len();
             if !run.is_empty() {
-                let expected_s = expected(archive, &experiment, self.mode)?;
+                let expected_s = expected(archive, &experiment, &run, self.mode)?;
                 all.push(Wanted { experiment, ids: run, limit, expected_s });
             }
         }
@@ -153,14 +153,59 @@ fn paper(experiment: &Experiment) -> &str {
     }
 }
 
-/// Processor time that an experiment is expected to take, seconds: by what a record of it says, in this mode or another, and the work
-/// of both; else by the work alone.
-fn expected(archive: &Archive, experiment: &Experiment, mode: Mode) -> Result<f64, Failure> {
-    let now = work(experiment, mode, None)?;
+/// Processor time that some results of an experiment are expected to take, seconds: by what records of its
+/// configuration of now say, in this mode or another, and the work at the points of both; else by the work alone.
+fn expected(archive: &Archive, experiment: &Experiment, ids: &[String], mode: Mode) -> Result<f64, Failure> {
+    let wanted = |label: &str| experiment.results.iter().any(|result| result.needs(label) && ids.contains(&result.id));
+    let now = work(experiment, mode, &wanted, &|_| None)?;
     for known in [mode, Mode::Quick, Mode::Full, Mode::Paper] {
-        if let Some((core_s, seeds)) = archive.took(&experiment.file, known) {
-            return Ok(core_s * now / work(experiment, known, Some(seeds))?.max(f64::MIN_POSITIVE));
+        let is_of_now = |id: &str| {
+            let result = experiment.results.iter().find(|result| result.id == id);
+            let now = result.and_then(|result| configuration(experiment, result, known).ok());
+            now.is_some_and(|now| archive.has(id, known, &now))
+        };
+        if let Some((core_s, seeds)) = archive.took(&experiment.file, known, &is_of_now) {
+            let had = |label: &str| {
+                let needing = experiment.results.iter().filter(|result| result.needs(label));
+                needing.filter_map(|result| seeds.get(&result.id)).max().copied()
+            };
+            let then = work(experiment, known, &|label| had(label).is_some(), &had)?;
+            if then > 0.0 {
+                return Ok(core_s * now / then);
+            }
         }
     }
     Ok(now * super::cost::TYPICAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn records_of_some_points_tell_what_all_points_take() {
+        let (file, text) = super::super::embedded().find(|(file, _)| *file == "clove/fig8b.toml").unwrap();
+        let experiment = Experiment::parse(file, text).unwrap();
+        let all: Vec<String> = experiment.results.iter().map(|result| result.id.clone()).collect();
+        let knee = experiment.results.iter().find(|result| result.id == "clove/fig8b-knee").unwrap();
+        let one = experiment.results.iter().find(|result| result.id == "clove/fig8b-ef").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let of = |configuration: &str| {
+            let record = json!({"id": one.id, "mode": "full", "file": file, "core_s": 100.0, "seeds": 10,
+                "configuration": configuration});
+            std::fs::write(dir.path().join("clove.jsonl"), format!("{record}\n")).unwrap();
+            let archive = Archive::open(dir.path(), "clove").unwrap();
+            let ids = [std::slice::from_ref(&one.id), std::slice::from_ref(&knee.id), &all];
+            ids.map(|ids| expected(&archive, &experiment, ids, Mode::Full).unwrap())
+        };
+        // A first look has half of the record's seeds; the knee is of three other points.
+        let found = of(&configuration(&experiment, one, Mode::Full).unwrap());
+        for (found, wanted) in found.into_iter().zip([50.0, 150.0, 200.0]) {
+            assert!((found / wanted - 1.0).abs() < 1e-9, "{found} s, not {wanted} s");
+        }
+        let [typical, ..] = of("another");
+        let work = work(&experiment, Mode::Full, &|label| one.needs(label), &|_| None).unwrap();
+        assert!((typical / (work * super::super::cost::TYPICAL) - 1.0).abs() < 1e-9, "{typical} s");
+    }
 }

@@ -8,21 +8,26 @@ use std::time::Duration;
 /// Seconds of processor time for a second in which a host could send one gigabit a second: a rough mean over the papers' scenarios.
 pub(super) const TYPICAL: f64 = 0.03;
 
-/// Simulated seconds times hosts times their gigabits a second, of all runs: by what a run costs at most. `seeds`: of how many, else as
-/// many as the mode has, which are those of the first look for a full run.
+/// Simulated seconds times hosts times their gigabits a second, of the runs at the `wanted` points: by what a run costs at most.
+/// `seeds`: how many a point had, else as many as the mode has, which are those of the first look for a full run.
 ///
 /// # Errors
 /// A scenario that makes no sense at a point.
-pub(super) fn work(experiment: &Experiment, mode: Mode, seeds: Option<u64>) -> Result<f64, ConfigError> {
+pub(super) fn work(
+    experiment: &Experiment,
+    mode: Mode,
+    wanted: &dyn Fn(&str) -> bool,
+    seeds: &dyn Fn(&str) -> Option<u64>,
+) -> Result<f64, ConfigError> {
     let mut whole = 0.0;
-    for point in experiment.points(mode, &|_| true)? {
+    for point in experiment.points(mode, wanted)? {
         let scenario = &point.plan.scenario;
         let own = if mode == Mode::Full { LOOKS[0].0 } else { scenario.seeds.0.len() };
         let seconds = scenario.duration.saturating_add(scenario.drain).as_secs_f64();
         let carried: f64 = (point.plan.schemes.iter().map(|scheme| &scheme.template().topology))
             .map(|fabric| fabric.n_hosts() as f64 * fabric.links.first().map_or(1.0, |link| link.rate.as_gbps_f64()))
             .sum();
-        whole += seconds * carried * seeds.unwrap_or(own as u64) as f64;
+        whole += seconds * carried * seeds(&point.label).unwrap_or(own as u64) as f64;
     }
     Ok(whole)
 }
@@ -49,10 +54,14 @@ mod tests {
     #[test]
     fn work_follows_durations_and_seeds() {
         let (file, text) = super::super::embedded().find(|(file, _)| *file == "presto/fig6.toml").unwrap();
-        let of = |text: &str, seeds| work(&Experiment::parse(file, text).unwrap(), Mode::Full, seeds).unwrap();
-        let first = of(text, None);
+        let experiment = Experiment::parse(file, text).unwrap();
+        let of = |seeds: Option<u64>| work(&experiment, Mode::Full, &|_| true, &|_| seeds).unwrap();
+        let first = of(None);
         assert!(first > 0.0);
-        assert!((of(text, Some(10)) / first - 2.0).abs() < 1e-9, "the first look has five seeds");
+        assert!((of(Some(10)) / first - 2.0).abs() < 1e-9, "the first look has five seeds");
+        let at = |label: &str| work(&experiment, Mode::Full, &|other| other == label, &|_| None).unwrap();
+        let parts: f64 = experiment.labels().iter().map(|label| at(label)).sum();
+        assert!((parts / first - 1.0).abs() < 1e-9, "each point has its part");
     }
 
     #[test]

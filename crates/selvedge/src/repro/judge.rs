@@ -6,7 +6,8 @@ use super::file::{Check, Published};
 use super::left_out::Summaries;
 use super::Expression;
 use crate::report::CheckStatus;
-use crate::results::{metric, Results, SchemeResults};
+use crate::results::{metric, same, Results, SchemeResults};
+use crate::scenario::PatternWord;
 use host::measure::{estimate, jackknife};
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
@@ -39,6 +40,9 @@ pub struct Seen {
     pub metrics: Vec<(String, f64)>,
     /// Half of the 95% intervals over seeds, of those metrics that each seed alone has samples for.
     pub halves: Vec<(String, f64)>,
+    /// Flows a seed of the open-loop workloads that its metrics name: the mean over seeds, of the scheme and workload that has the
+    /// fewest. None: no metric is of such a workload.
+    pub jobs: Option<u64>,
 }
 
 /// What became of a result.
@@ -138,7 +142,8 @@ fn told(check: &Check, seen: &Seen, at: &At) -> String {
 
 /// Why a check cannot be decided is the second part.
 fn look(check: &Check, at: &At, all: &[At]) -> (Seen, Option<String>) {
-    let mut seen = Seen { label: at.label.clone(), holds: None, value: None, metrics: Vec::new(), halves: Vec::new() };
+    let mut seen =
+        Seen { label: at.label.clone(), holds: None, value: None, metrics: Vec::new(), halves: Vec::new(), jobs: None };
     let mut problem = None;
     let mut values: BTreeMap<String, f64> = at.parameter.clone().into_iter().collect();
     let expressions = [Some(&check.holds), check.value.as_ref()];
@@ -158,6 +163,7 @@ fn look(check: &Check, at: &At, all: &[At]) -> (Seen, Option<String>) {
         seen.metrics.clear();
         return (seen, problem);
     }
+    seen.jobs = seen.metrics.iter().filter_map(|(name, _)| jobs(name, at, all)).min();
     let half = |(name, _): &(String, f64)| {
         let half = estimate(&of_each_seed(&Expression::parse(name).ok()?, at, all)?)?.half_width?;
         Some((name.clone(), three_digits(half)))
@@ -197,6 +203,23 @@ fn lookup(name: &str, at: &At, all: &[At]) -> Result<f64, String> {
         return Err(format!("there is no scheme {scheme} yet, only {}", known.join(", ")));
     };
     scheme.measured(metric).map(|m| m.value)
+}
+
+/// Flows a seed of the workload that a metric names, if its flows start by the clock.
+fn jobs(name: &str, at: &At, all: &[At]) -> Option<u64> {
+    let (name, label) = at_point(name);
+    let results = &point(label, at, all)?.results;
+    let (scheme, metric) = name.split_once('.')?;
+    let (workload, _) = metric.split_once('.')?;
+    let mut workloads = results.plan.scenario.workload.iter();
+    workloads.find(|known| same(&known.name, workload)).filter(|known| is_open_loop(known.pattern))?;
+    let flows = self::metric(&results.scheme(scheme)?.pooled, &format!("{workload}.flows"))?;
+    Some(flows.round() as u64)
+}
+
+/// Do flows start by the clock, however many are unfinished?
+fn is_open_loop(pattern: PatternWord) -> bool {
+    matches!(pattern, PatternWord::Poisson | PatternWord::FanOut | PatternWord::Mice | PatternWord::List)
 }
 
 /// The values of an expression's names, its metrics as `of` gives them at the point and for the scheme that each names; `None`
@@ -250,6 +273,9 @@ impl Seen {
             object.insert("value".to_owned(), json!(value));
             object.insert("ci95_half_width".to_owned(), json!(half_width));
             object.insert("unit".to_owned(), json!(unit));
+        }
+        if let Some(jobs) = self.jobs {
+            object.insert("jobs".to_owned(), json!(jobs));
         }
         let metrics: Map<String, Value> = self.metrics.iter().map(|(n, v)| (n.clone(), json!(v))).collect();
         object.insert("metrics".to_owned(), Value::Object(metrics));

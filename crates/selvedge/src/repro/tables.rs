@@ -8,6 +8,7 @@ use super::clause::{recorded, unspoken, Clause};
 use super::file::{Check, Experiment, Mode, Published};
 use super::kept::Kept;
 use super::records::Recorded;
+use crate::report::html::count as grouped;
 use crate::Failure;
 use config::ConfigError;
 use serde_json::Value;
@@ -167,8 +168,7 @@ impl Tables {
             };
             let word = self.kept.statuses.get(&result.id).copied().unwrap_or(Recorded::NotRun).word();
             let word = if word == "fails" { format!("**{word}**") } else { word.to_owned() };
-            let seeds = line["seeds"].as_u64().map(|n| format!(", {n}")).unwrap_or_default();
-            let run = format!("{}{seeds}", line["mode"].as_str().unwrap_or_default());
+            let run = run(line);
             let _ = writeln!(
                 out,
                 "| {name} | {word} | {run} | {} | {} |",
@@ -195,17 +195,42 @@ impl Tables {
     }
 }
 
+/// Mode and seeds, with the jobs of each seed where the record has them: "full, 10 × 20,000 jobs".
+fn run(line: &Value) -> String {
+    let mut run = line["mode"].as_str().unwrap_or_default().to_owned();
+    if let Some(seeds) = line["seeds"].as_u64() {
+        let _ = write!(run, ", {seeds}");
+        if let Some(jobs) = jobs(line) {
+            let _ = write!(run, " × {jobs} jobs");
+        }
+    }
+    run
+}
+
+/// Over all checks and points that have such a number, the least and the largest.
+fn jobs(line: &Value) -> Option<String> {
+    let checks = line["checks"].as_array().into_iter().flatten();
+    let all: BTreeSet<u64> = checks.flat_map(points).filter_map(|point| point["jobs"].as_u64()).collect();
+    let (least, most) = (*all.first()?, *all.last()?);
+    Some(if least == most { grouped(least) } else { format!("{} to {}", grouped(least), grouped(most)) })
+}
+
+/// What a check's record measured: one object, or one a point.
+fn points(record: &Value) -> Vec<&Value> {
+    match &record["measured"] {
+        Value::Array(points) => points.iter().collect(),
+        Value::Null => Vec::new(),
+        object => vec![object],
+    }
+}
+
 /// The number that speaks for each check, over the points of a sweep from the least to the largest, and what fails where that number does
 /// not show it.
 fn measured(result: &Published, line: &Value) -> String {
     let none = Vec::new();
     let checks = line["checks"].as_array().unwrap_or(&none);
     let one = |(check, record): (&Check, &Value)| {
-        let points: Vec<&Value> = match &record["measured"] {
-            Value::Array(points) => points.iter().collect(),
-            Value::Null => Vec::new(),
-            object => vec![object],
-        };
+        let points = points(record);
         let fails = record["holds"] == false;
         // Of an undecided result no check is decided to fail, also where its record does not say so of each.
         let decided = record["decided"] != false && !(fails && line["status"] == Recorded::Undecided.word());
@@ -282,6 +307,18 @@ fn cell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_stand_beside_mode_and_seeds() {
+        let record = |checks: Value| serde_json::json!({"mode": "full", "seeds": 10, "checks": checks});
+        let one = serde_json::json!({"measured": {"value": 2.0, "jobs": 20_113}});
+        let none = serde_json::json!({"measured": {"value": 2.0}});
+        let sweep =
+            serde_json::json!({"measured": [{"at": "load=0.4", "jobs": 935}, {"at": "load=0.7", "jobs": 20_113}]});
+        assert_eq!(run(&record(serde_json::json!([one, none]))), "full, 10 × 20,113 jobs");
+        assert_eq!(run(&record(serde_json::json!([one, sweep]))), "full, 10 × 935 to 20,113 jobs");
+        assert_eq!(run(&record(serde_json::json!([none, {"measured": null}]))), "full, 10", "as older records");
+    }
 
     #[test]
     fn bold_is_the_number_that_fails() {

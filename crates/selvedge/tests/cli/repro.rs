@@ -125,6 +125,33 @@ fn a_check_may_compare_points_of_the_sweep() {
 }
 
 #[test]
+fn jobs_are_the_flows_a_seed_of_the_open_loop_workload_that_a_check_names() {
+    let scratch = Scratch::new("repro-jobs");
+    let web = "[[workload]]\nname = \"web-search\"\npattern = \"poisson\"\ncdf = \"websearch\"\nload = 0.6\n";
+    let check = |metric: &str| format!("[[result.checks]]\ntext = \"{metric}\"\nexpr = \"ecmp.{metric} >= 0\"\n");
+    let checks: String =
+        ["web_search.unfinished", "mice.unfinished", "elephants.jain", "all.flows"].map(check).concat();
+    let result = format!("[[result]]\nid = \"test/jobs\"\nsource = \"s\"\nwhat = \"w\"\n{checks}");
+    scratch.file("x.toml", &format!("{TINY}{web}{result}"));
+    let output = selvedge(scratch.path(), &["repro", "--quick", "x.toml", "--json", "-o", "out"]);
+    let results = lines(&stdout(&output));
+    let flows = std::fs::read_to_string(scratch.path().join("out/x.flows.csv")).unwrap();
+    // By the definition of W.flows, from the rows of flows: scheme, seed, flow, workload, src, dst, size, start.
+    let started = |workload: &str| {
+        let rows = flows.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
+        let counts = |row: &Vec<&str>| {
+            row[0] == "ecmp" && row[3] == workload && !row[6].is_empty() && row[7].parse::<f64>().unwrap() >= 1000.0
+        };
+        (rows.filter(counts).count() as f64 / 2.0).round() as u64
+    };
+    assert!(started("web-search") > 0 && started("web-search") != started("mice"), "{flows}");
+    let jobs = |n: usize| &results[0]["checks"][n]["measured"]["jobs"];
+    assert_eq!(jobs(0).as_u64(), Some(started("web-search")), "{}", stderr(&output));
+    assert_eq!(jobs(1).as_u64(), Some(started("mice")));
+    assert!(jobs(2).is_null() && jobs(3).is_null(), "of no such workload");
+}
+
+#[test]
 fn a_percentile_for_which_single_seeds_have_too_few_samples_has_an_interval() {
     let scratch = Scratch::new("repro-interval");
     let result = "[[result]]\nid = \"test/tail\"\nsource = \"s\"\nwhat = \"w\"\n[[result.checks]]\ntext = \"t\"\n\

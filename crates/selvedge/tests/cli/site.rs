@@ -10,8 +10,7 @@ fn record(dir: &Path) -> Value {
     let listed = stdout(&selvedge(dir, &["repro", "--list", "--json", "presto/fig17-throughput"]));
     let listed: Value = serde_json::from_str(listed.trim()).unwrap();
     let texts: Vec<&str> = listed["checks"].as_array().unwrap().iter().map(|check| check.as_str().unwrap()).collect();
-    let seen =
-        |at: &str, value: f64| json!({"at": at, "value": value, "ci95_half_width": 0.01, "unit": "x", "metrics": {}});
+    let seen = |at: &str, value: f64| json!({"at": at, "value": value, "ci95_half_width": 0.01, "unit": "x", "jobs": 20_113, "metrics": {}});
     let checks: Vec<Value> = texts
         .iter()
         .map(|text| json!({"text": text, "holds": true, "measured": [seen("L1-L4", 0.751), seen("L4-L1", 0.749)], "paper": null}))
@@ -41,8 +40,16 @@ fn the_site_shows_what_records_say_and_every_link_leads_somewhere() {
     let page = read("presto-fig17.html");
     let (_, result) = page.split_once("id=\"presto/fig17-throughput\"").unwrap();
     let (result, others) = result.split_once("</section>").unwrap();
-    for text in ["badge fails", "&lt;script&gt;bad", "0.751", "\u{b1} 0.0100", "L4-L1", "--full, 5 seeds", "a machine"]
-    {
+    for text in [
+        "badge fails",
+        "&lt;script&gt;bad",
+        "0.751",
+        "\u{b1} 0.0100",
+        "L4-L1",
+        "--full, 5 seeds",
+        "a machine",
+        "20,113 jobs a seed",
+    ] {
         assert!(result.contains(text), "{text}: {result}");
     }
     assert!(others.contains("badge none"), "the others of the page have no record");

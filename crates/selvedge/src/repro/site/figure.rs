@@ -6,7 +6,7 @@ use super::super::printed::Printed;
 use super::super::records::{status, Recorded};
 use super::page::{badge, page};
 use super::{curve, prose, About, Sources};
-use crate::report::html::{escape, number as shorten, script_json, MISSING};
+use crate::report::html::{count, escape, number as shorten, script_json, MISSING};
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -219,14 +219,17 @@ fn table(out: &mut String, result: &Published, seen: &[Value]) {
                 let (text, sides) = (escape(&clause.text), escape(&clause.to_string()));
                 format!("<p class=\"remark\"><code>{text}</code>: {sides}</p>")
             });
+            let jobs = point.and_then(|point| point["jobs"].as_u64());
+            let jobs = jobs.map(|jobs| format!("<p class=\"remark\">{} jobs a seed</p>", count(jobs)));
             let _ = write!(
                 out,
-                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}{}{}</td><td>{}</td><td>{}</td></tr>",
+                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}{}{}{}</td><td>{}</td><td>{}</td></tr>",
                 first(badge(word)),
                 first(text.clone()),
                 escape(point.and_then(|point| point["at"].as_str()).unwrap_or_default()),
                 value.map_or(MISSING.to_owned(), shorten),
                 escape(&unit),
+                jobs.unwrap_or_default(),
                 clause.unwrap_or_default(),
                 half.map_or(MISSING.to_owned(), |half| format!("\u{b1} {}", shorten(half))),
                 first(escape(&paper)),
