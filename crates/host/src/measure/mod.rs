@@ -10,6 +10,7 @@ mod fairness;
 mod hidden;
 mod ideal;
 mod metric;
+mod pairs;
 mod quantile;
 mod requests;
 mod share;

@@ -3,6 +3,7 @@
 mod edges;
 mod network;
 
+use super::pairs::{pairs, Pairs};
 use super::requests::requests;
 use super::share::settled_s;
 use super::steady::steady;
@@ -93,6 +94,7 @@ fn workload(
         summary.put(format!("{name}.flows"), fct.count() as f64 / runs, "count");
         summary.put(format!("{name}.unfinished"), fct.unfinished() as f64 / runs, "count");
         summary.put_tail(&format!("{name}.fct_ms"), &fct, "ms");
+        put_pairs(summary, outcomes, name, &bounded);
         connections(summary, outcomes, name, &bounded);
         let small = fct_ms(outcomes, &|f| bounded(f) && within(0, SMALL)(f));
         if small.count() < fct.count() {
@@ -147,6 +149,14 @@ fn put_requests(
     if let Some(rate) = found.gbps {
         summary.put(format!("{name}.request_gbps"), rate, "Gbps");
     }
+}
+
+/// The slowest pair of hosts over all runs, and the mean over runs of how much pairs differ.
+fn put_pairs(summary: &mut Summary, outcomes: &[&Outcome], name: &str, which: &dyn Fn(&FlowRecord) -> bool) {
+    let Some(runs) = outcomes.iter().map(|run| pairs(run, which)).collect::<Option<Vec<_>>>() else { return };
+    let all = |of: fn(&Pairs) -> f64| runs.iter().map(of).collect::<Vec<f64>>();
+    summary.put_all(&format!("{name}.fct_ms.pair_mean"), &all(|p| p.max), "ms", &["max"]);
+    summary.put_all(&format!("{name}.fct_ms.pair_deviation"), &all(|p| p.deviation), "ms", &["mean"]);
 }
 
 /// Connections that lost a SYN or its answer, and those that were not set up in the end, a run.

@@ -51,6 +51,21 @@ fn completion_times_with_unfinished_flows() {
 }
 
 #[test]
+fn pairs_of_hosts_differ_by_their_mean_times() {
+    // Of ten flows each the first pair takes 2 ms, the second 6, of which one more never ends.
+    let pair = |dst, ms| FlowRecord { dst, ..flow(0, Some(50_000), MS * 5, Some(MS * (5 + ms))) };
+    let mut flows: Vec<_> = (0..10).flat_map(|_| [pair(1, 2), pair(2, 6)]).collect();
+    flows.push(FlowRecord { finish: None, ..pair(2, 6) });
+    let s = of(&ended(flows.clone()), Time::ZERO);
+    near(&s, "mice.fct_ms.pair_mean.max", 6.0);
+    near(&s, "mice.fct_ms.pair_deviation.mean", 2.0);
+    flows.push(pair(3, 2));
+    assert_eq!(of(&ended(flows), Time::ZERO).get("mice.fct_ms.pair_mean.max"), None, "the third has one flow");
+    let alone: Vec<_> = (0..10).map(|_| pair(1, 2)).collect();
+    assert_eq!(of(&ended(alone), Time::ZERO).get("mice.fct_ms.pair_mean.max"), None, "there is nothing to compare");
+}
+
+#[test]
 fn rounds_of_answers_have_times_and_throughput_beside_those_of_their_flows() {
     let answer = |round, finish: Option<u64>| FlowRecord {
         request: Some(round),
