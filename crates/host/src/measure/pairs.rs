@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 const FLOWS: usize = 10;
 
 /// Mean completion times over the pairs of one run, milliseconds.
-pub struct Pairs {
+pub(super) struct Pairs {
     pub max: f64,
     /// Of the whole population: divided by the number of pairs.
     pub deviation: f64,
 }
 
 /// Of the finished flows that `which` picks. `None` with one pair, or if a pair finished too few.
-pub fn pairs(run: &Outcome, which: &dyn Fn(&FlowRecord) -> bool) -> Option<Pairs> {
+pub(super) fn pairs(run: &Outcome, which: &dyn Fn(&FlowRecord) -> bool) -> Option<Pairs> {
     let mut of: BTreeMap<(u32, u32), (usize, f64)> = BTreeMap::new();
     for f in run.flows.iter().filter(|f| which(f)) {
         let (count, sum) = of.entry((f.src, f.dst)).or_default();
