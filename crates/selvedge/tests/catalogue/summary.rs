@@ -62,3 +62,36 @@ fn what_fails_is_spoken_of() {
     }
     assert!(silent.is_empty(), "write what differs in results/prose: {silent:?}");
 }
+
+/// The first table of docs/tenant-results.md says of how many results that a row names how many hold.
+#[test]
+fn the_page_of_shares_counts_as_the_records_do() {
+    let page = std::fs::read_to_string(Path::new(ROOT).join("docs/tenant-results.md")).unwrap();
+    let records = records().unwrap();
+    let rows = page.lines().skip_while(|line| !line.starts_with("| Figures |")).skip(2);
+    let mut counts = 0;
+    for row in rows.take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [_, _, _, names, drop, delay, _] = cells[..] else { panic!("another number of cells: {row}") };
+        let named = |id: &str| names.split(", ").any(|name| matches(name.trim_matches('`'), id));
+        for (cell, delays) in [(drop, false), (delay, true)].into_iter().filter(|(cell, _)| !cell.is_empty()) {
+            let of: Vec<Recorded> = records
+                .iter()
+                .filter_map(|(id, &said)| Some((id.strip_prefix("hygenicc/")?, said)))
+                .filter(|(id, _)| id.ends_with("-delay") == delays && named(id.trim_end_matches("-delay")))
+                .map(|(_, said)| said)
+                .collect();
+            let holding = of.iter().filter(|&&said| said == Recorded::Holds).count();
+            let count = cell.split(':').next().unwrap();
+            assert_eq!(count, format!("{holding} of {}", of.len()), "{row}");
+            counts += 1;
+        }
+    }
+    assert!(counts > 40, "{counts}");
+}
+
+/// Whether the name is the pattern, where one `*` of it may stand for anything.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((before, after)) = pattern.split_once('*') else { return name == pattern };
+    name.strip_prefix(before).is_some_and(|rest| rest.ends_with(after))
+}
