@@ -53,7 +53,7 @@ fn completion_times_with_unfinished_flows() {
 #[test]
 fn pairs_of_hosts_differ_by_their_mean_times() {
     // Of ten flows each the first pair takes 2 ms, the second 6, of which one more never ends.
-    let pair = |dst, ms| FlowRecord { dst, ..flow(0, Some(50_000), MS * 5, Some(MS * (5 + ms))) };
+    let pair = |dst, ms: u64| FlowRecord { dst, ..flow(0, Some(50_000), MS * 5, Some(MS * (5 + ms))) };
     let mut flows: Vec<_> = (0..10).flat_map(|_| [pair(1, 2), pair(2, 6)]).collect();
     flows.push(FlowRecord { finish: None, ..pair(2, 6) });
     let s = of(&ended(flows.clone()), Time::ZERO);
