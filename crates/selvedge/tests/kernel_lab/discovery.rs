@@ -178,7 +178,7 @@ fn a_path_that_swallows_everything_is_avoided_while_a_connection_lives_on() {
 
 /// By rounds of probes, whatever time these take on this machine: `bench/paths/run` has the seconds.
 #[test]
-fn a_link_that_fails_is_left_within_two_rounds_of_probes() {
+fn a_link_that_fails_is_left_within_two_rounds_after_the_one_at_hand() {
     let Some(rig) = discovering("u", FABRIC, false) else { return };
     let transfer = Transfer::start(&rig, "guest1.1", "guest2.1", TO, BYTES);
     let rounds = || way(&rig)["discovery"]["rounds"].as_u64().unwrap();
@@ -198,7 +198,7 @@ fn a_link_that_fails_is_left_within_two_rounds_of_probes() {
                 && !at(&paths, 2).contains(dead.as_str())
                 && labels(&way) == paths.keys().copied().collect()
         });
-        // The round in which it failed had begun.
+        // The one in which it failed had begun.
         assert!(took <= 3, "{link}: left after {took} rounds");
         transfer.advance(BYTES);
         assert!(transfer.is_going_on());
