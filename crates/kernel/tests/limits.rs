@@ -278,6 +278,14 @@ fn what_the_host_gives_priority_goes_through_the_ingress_limit_too() {
     fabric.exec_ok(&host, "tc class add dev g parent 5e1f: classid 5e1f:1 htb rate 1gbit");
     fabric.exec_ok(&host, "ip addr add 10.9.0.1/24 dev g");
     fabric.exec_ok(&host, "ip neigh add 10.9.0.2 lladdr 02:00:0a:07:00:01 dev g nud permanent");
+    // Until its carrier was heard of, which takes a busy machine a while, a device has no qdisc that counts.
+    for _ in 0..200 {
+        let state = fabric.exec(&host, &["cat", "/sys/class/net/g/operstate"]);
+        if state.stdout.starts_with(b"up") {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     let edge = &fabric.edges[0];
     in_namespace(&host, || edge.edge.attach(edge.port, Role::LimitPort).unwrap());
     let past = || {
