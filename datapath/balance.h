@@ -68,7 +68,6 @@ struct sv_balance_wants {
 	u32 most;   /* the longest gap, where it follows the delays of paths, ns; 0: it does not */
 	u32 relay;  /* least time between two feedbacks to a peer on one path, and between two stamps, ticks */
 	u32 takes;  /* paths of a schedule: nothing is known of further ones; 0: all */
-	u32 clear;  /* where it answers: a path that had no feedback for longer is not congested, ticks */
 	u8 keeps;   /* states of paths, which hooks change: it needs the exact time of what is heard, too */
 	u8 offers;  /* SV_OFFERS_* */
 	u8 stamps;  /* packets are stamped for the delay of their path */
@@ -82,6 +81,11 @@ SV_FN struct sv_balance_wants sv_balance_wants(const struct sv_balance_conf *con
 	struct sv_balance_wants w = {0};
 
 	switch (conf->scheme) {
+#ifdef SV_BALANCE_TEST
+	case SV_BALANCE_TEST:
+		w = sv_test_wants();
+		break;
+#endif
 	case SV_BALANCE_FLOWLET:
 		w.gap = conf->flowlet.gap;
 		w.most = conf->flowlet.most;
@@ -101,7 +105,6 @@ SV_FN struct sv_balance_wants sv_balance_wants(const struct sv_balance_conf *con
 		w.most = conf->clove.most;
 		w.stamps = w.most || conf->clove.signal == SV_CLOVE_SIGNAL_DELAY;
 		w.answers = conf->clove.signal == SV_CLOVE_SIGNAL_ECN;
-		w.clear = conf->clove.clear >> SV_PATH_SHIFT;
 		w.hides = conf->clove.masks == SV_CLOVE_MASKS_ALL;
 		break;
 	}
@@ -223,6 +226,10 @@ SV_FN u16 sv_balance_offer(const struct sv_balance_conf *conf, const struct sv_p
 	if (most && from && pause <= sv_oneway_gap(paths->path, paths->n, from - 1, w.gap >> SV_PATH_SHIFT, most, tick))
 		return SV_OFFER_STAY;
 	switch (conf->scheme) {
+#ifdef SV_BALANCE_TEST
+	case SV_BALANCE_TEST:
+		return sv_test_offer(paths);
+#endif
 	case SV_BALANCE_CLOVE:
 		sv_clove_recover(paths->path, sv_clove_count(paths), sv_clove_after(&conf->clove), tick);
 		return (u16)(sv_clove_next(paths->path, sv_clove_count(paths)) + 1);
@@ -333,7 +340,11 @@ SV_FN int sv_balance_path_congested(const struct sv_balance_conf *conf, const st
  */
 SV_FN int sv_balance_congested(const struct sv_balance_conf *conf, const struct sv_paths *paths, u64 now)
 {
-	return sv_clove_all_congested(paths->path, sv_clove_count(paths), sv_balance_wants(conf).clear, sv_path_tick(now));
+	switch (conf->scheme) {
+	case SV_BALANCE_CLOVE:
+		return sv_clove_all_congested(paths->path, sv_clove_count(paths), conf->clove.clear >> SV_PATH_SHIFT, sv_path_tick(now));
+	}
+	return 0; /* no other scheme says of a path that it is */
 }
 
 /* Time passed for the paths to one destination. As above. */

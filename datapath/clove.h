@@ -266,20 +266,20 @@ SV_FN void sv_clove_utilised(struct sv_path *path, u8 value, u32 tick)
 /* The path of the next flowlet, by utilisation; what is known halves every `age` ticks, which is not 0. */
 SV_FN u32 sv_clove_least(struct sv_path *path, u32 n, u32 age, u32 tick)
 {
-	u32 best = 0, least = 0xffffffff, oldest = 0, newest = (u32)path[0].turn;
+	u32 best = 0, least = 0xffffffff, oldest = 0, newest = path[0].taken;
 
 	SV_CLOVE_EACH(i, n) {
-		u32 halvings = sv_path_since(path[i].heard, tick) / age, turn = (u32)path[i].turn, known, better, newer;
+		u32 halvings = sv_path_since(path[i].heard, tick) / age, taken = path[i].taken, known, better, newer;
 
 		known = (u32)path[i].congestion >> sv_select32(sv_is_above(halvings, 16), 16, halvings);
-		better = sv_is_above(least, known) | (sv_is_zero(known ^ least) & (turn - oldest) >> 31);
+		better = sv_is_above(least, known) | (sv_is_zero(known ^ least) & (taken - oldest) >> 31);
 		best = sv_select32(better, i, best);
 		least = sv_select32(better, known, least);
-		oldest = sv_select32(better, turn, oldest);
-		newer = sv_is_above(0x80000000u, turn - newest); /* or the same */
-		newest = sv_select32(newer, turn, newest);
+		oldest = sv_select32(better, taken, oldest);
+		newer = sv_is_above(0x80000000u, taken - newest); /* or the same */
+		newest = sv_select32(newer, taken, newest);
 	}
-	path[best & (SV_CLOVE_PATHS - 1)].turn = (s32)(newest + 1);
+	path[best & (SV_CLOVE_PATHS - 1)].taken = newest + 1;
 	return best;
 }
 

@@ -8,7 +8,7 @@
  *
  * On arrival a mark is harvested once, in p->marked, for every stage that counts marks. The guest sees a mark if its packet was
  * ECN-capable, unless virtual congestion control answers for it (vcc.h), or load balancing that answers to marks has another path
- * to take (sv_show_ecn of edge.h).
+ * to take (sv_show_ecn of edge.h, which has all cases).
  */
 #ifndef SV_ECN_H
 #define SV_ECN_H

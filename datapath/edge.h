@@ -225,9 +225,12 @@ SV_FN int sv_answers(const struct sv_ctx *c)
 }
 
 /*
- * What the guest sees of ECN. Where virtual congestion control answers for it, nothing: SV_ANSWERED in `result`. Where HyGenICC
+ * What the guest sees of ECN: one rule. Where virtual congestion control answers for it, nothing: SV_ANSWERED in `result`. Where HyGenICC
  * does, none of the network's marks. Where load balancing answers to marks, none of those on its way; and an echo of what its own
  * packets meet once all paths are congested, if it speaks ECN. Otherwise the network's marks. Under the flow's lock, if there is one.
+ *
+ * The same of a packet that no stage can read, such as a fragment, is sv_show_unread_ecn; on a network without a tunnel, where marks lie
+ * in the guest's own header, sv_show_plain_ecn.
  */
 SV_FN void sv_show_ecn(const struct sv_ctx *c, struct sv_packet *p, u32 result, int congested)
 {
@@ -239,6 +242,34 @@ SV_FN void sv_show_ecn(const struct sv_ctx *c, struct sv_packet *p, u32 result, 
 		return;
 	if (congested && c->balance && c->balance->choice.ect)
 		sv_ecn_echo(p);
+}
+
+/* `share`: of the guest's, in HyGenICC; 0: it has none. */
+SV_FN void sv_show_unread_ecn(struct sv_packet *p, u32 share)
+{
+	if (share)
+		sv_ecn_mask(p);
+}
+
+/*
+ * After the stages: the guest sees nothing of marks. `was`: the codepoint as it arrived. `f`: the packet's flow, or NULL; under its lock.
+ * Not for what virtual congestion control has answered for. What has no flow, as fragments have none, looks like its unmarked neighbours:
+ * a guest throws a datagram away whose fragments are in part Not-ECT and in part ECT (RFC 3168, section 5.3).
+ */
+SV_FN void sv_show_plain_ecn(const struct sv_hyg_conf *c, struct sv_flow *f, u8 was, struct sv_packet *p)
+{
+	u8 carries = c->flags & SV_HYG_CARRY, ecn = was;
+
+	if (carries && was == SV_ECN_ECT1)
+		ecn = SV_ECN_NOT_ECT;
+	if (was == SV_ECN_CE)
+		ecn = f ? (carries ? f->codepoint : SV_ECN_NOT_ECT) : (carries ? SV_ECN_NOT_ECT : SV_ECN_ECT0);
+	else if (f)
+		f->codepoint = ecn;
+	if (ecn != p->ecn) {
+		p->ecn = ecn;
+		p->dirty |= SV_DIRTY_ECN;
+	}
 }
 
 /* A path for the flowlet that the packet may open. */
@@ -253,7 +284,7 @@ SV_FN void sv_offer(struct sv_ctx *c, const struct sv_packet *p)
 		}
 		offer = SV_NEXT_PATH(c);
 	}
-	c->paths.offer = (u16)sv_forget8(offer); /* at most SV_CLOVE_PATHS, or SV_OFFER_STAY */
+	c->paths.offer = (u16)sv_forget32(offer);
 }
 
 /*

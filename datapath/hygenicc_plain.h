@@ -108,30 +108,4 @@ SV_FN void sv_plain_ingress(struct sv_hyg *h, const struct sv_packet *p, u64 now
 		sv_hyg_mark(h->pair, sv_hyg_packets(p), now);
 }
 
-/*
- * After the stages: the guest sees nothing of marks. `was`: the codepoint as it arrived. `f`: the packet's flow, or NULL; under its lock.
- * Not for what virtual congestion control has answered for. What has no flow, as fragments have none, looks like its unmarked neighbours:
- * a guest throws a datagram away whose fragments are in part Not-ECT and in part ECT (RFC 3168, section 5.3).
- */
-SV_FN void sv_plain_show(const struct sv_hyg_conf *c, struct sv_flow *f, u8 was, struct sv_packet *p)
-{
-	u8 ecn = was;
-
-	if (c->flags & SV_HYG_CARRY && was == SV_ECN_ECT1)
-		ecn = SV_ECN_NOT_ECT;
-	if (was != SV_ECN_CE) {
-		if (f)
-			f->codepoint = ecn;
-	} else {
-		if (f)
-			ecn = c->flags & SV_HYG_CARRY ? f->codepoint : SV_ECN_NOT_ECT;
-		else
-			ecn = c->flags & SV_HYG_CARRY ? SV_ECN_NOT_ECT : SV_ECN_ECT0;
-	}
-	if (ecn != p->ecn) {
-		p->ecn = ecn;
-		p->dirty |= SV_DIRTY_ECN;
-	}
-}
-
 #endif

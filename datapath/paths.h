@@ -51,7 +51,10 @@ SV_FN u32 sv_path_since(u32 then, u32 tick)
 /* What is known of one path, by its place in the schedule. All zero: nothing yet. */
 struct sv_path {
 	u32 weight;	/* share of the new flowlets, 1/65536; 0: none was given yet */
-	s32 turn;	/* its place in the rotation, in units of the scheme */
+	union {		/* of the scheme: none has both */
+		s32 turn;  /* its place in the rotation, 1/65536 of a flowlet */
+		u32 taken; /* when a flowlet last took it, by the scheme's own clock */
+	};
 	u32 heard;	/* when the last feedback that counts came, ticks */
 	u32 bound;	/* when the index in its label came to name it, and no other path, ticks */
 	u16 congestion; /* 1/65536 */
@@ -93,7 +96,7 @@ SV_FN int sv_path_listens(struct sv_path *path, u64 now)
 }
 
 /* sv_paths.offer: the pause was too short for another path. */
-#define SV_OFFER_STAY 0xffu
+#define SV_OFFER_STAY 0xffffu
 
 /* What a scheme sees of a destination. */
 struct sv_paths {

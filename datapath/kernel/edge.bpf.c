@@ -526,8 +526,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 			return drop(counters, SV_COUNT_FACKS_CONSUMED);
 		began = result & SV_BEGAN;
 	} else {
-		if (share_of(port))
-			sv_ecn_mask(p);
+		sv_show_unread_ecn(p, share_of(port));
 		count_untracked(counters, parsed, p);
 	}
 	count(counters, SV_COUNT_IN_SEGMENTS, 1);

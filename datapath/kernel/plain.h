@@ -45,11 +45,11 @@ static __noinline int show_plain(struct sv_flow_slot *slot, struct sv_packet *p,
 	if (!t || !p)
 		return 0;
 	if (!slot) {
-		sv_plain_show(&t->conf, 0, (u8)was, p);
+		sv_show_plain_ecn(&t->conf, 0, (u8)was, p);
 		return 0;
 	}
 	bpf_spin_lock(&slot->lock);
-	sv_plain_show(&t->conf, &slot->flow, (u8)was, p);
+	sv_show_plain_ecn(&t->conf, &slot->flow, (u8)was, p);
 	bpf_spin_unlock(&slot->lock);
 	return 0;
 }

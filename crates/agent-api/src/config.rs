@@ -219,10 +219,6 @@ pub struct PeerRule {
     pub address: IpAddr,
     pub plain_vxlan: bool,
     pub labels: Option<Vec<u16>>,
-    /// What the controller says; `labels` of the peer's own come first.
-    pub scheduled: Option<Vec<u16>>,
-    /// Of the paths that the agent has discovered: after both.
-    pub discovered: Option<Vec<u16>>,
     pub guests: Vec<GuestRule>,
 }
 

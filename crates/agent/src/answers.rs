@@ -1,8 +1,9 @@
 //! What the agent tells: on its socket and as metrics.
 
-use super::desired::{guest_mac, labels_from};
+use super::desired::guest_mac;
 use super::error::Result;
 use super::interfaces::by_name;
+use super::labels::labels_from;
 use super::limits;
 use super::metrics::Snapshot;
 use super::reconcile::Agent;
@@ -189,7 +190,7 @@ impl Agent {
         peers
             .filter(|(peer, _)| of(peer))
             .map(|(peer, (local, uplink))| {
-                let (labels, whose) = labels_from(&self.config, peer);
+                let (labels, whose) = labels_from(&self.config, &self.learnt, peer);
                 Path {
                     peer: peer.name.clone(),
                     address: peer.address.to_string(),

@@ -5,6 +5,7 @@ use super::error::{Error, Result};
 use super::follow;
 use super::host::look_around;
 use super::interfaces::{Interfaces, Netlink};
+use super::labels::Learnt;
 use super::learned::Learned;
 use super::limits::Limited;
 use super::lock;
@@ -150,7 +151,15 @@ fn unmounted(pins: &Path) -> Result<Option<String>> {
 /// What [`desired`] needs where nothing is pinned.
 fn check(config: &Config, interfaces: &Interfaces, routes: &BTreeMap<IpAddr, Vec<u32>>) -> Result<Vec<String>> {
     let resolved = desired::resolve(config, interfaces, routes).map_err(Error::Named)?;
-    let want = desired(config, &resolved, interfaces, &Learned::default(), &Limited::default(), &Kept::default());
+    let want = desired(
+        config,
+        &Learnt::default(),
+        &resolved,
+        interfaces,
+        &Learned::default(),
+        &Limited::default(),
+        &Kept::default(),
+    );
     let mut lines: Vec<String> =
         resolved.uplinks.iter().map(|(ifindex, name)| format!("uplink {name}: ifindex {ifindex}")).collect();
     for (peer, (local, uplink)) in config.peers.iter().zip(&resolved.peers) {

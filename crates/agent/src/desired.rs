@@ -1,6 +1,7 @@
 //! From configuration and interfaces to what the kernel should hold: no system calls, nothing kept.
 
 use super::interfaces::{by_name, Interface, Interfaces};
+use super::labels::{is_guessed, with_schedule, Learnt};
 use super::learned::Learned;
 use super::limits::Limited;
 use super::rows::{row, Kept, Rows};
@@ -10,8 +11,8 @@ use agent_api::config::{Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
 use kernel::state::quota::{Bounds, TABLE_FASTLANE, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS};
 use kernel::state::{
     self, Peer, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_DISCOVERS, CONFIG_NOTIFIED, CONFIG_REORDER,
-    PEER_DISCOVERED, PORT_CUTTER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER,
-    PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_2, VERSION_PLAIN,
+    PORT_CUTTER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER, PORT_STRICT,
+    ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_2, VERSION_PLAIN,
 };
 use kernel::{Role, MAX_PAIRS};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,9 +33,6 @@ pub(crate) fn overhead(peer: IpAddr) -> u32 {
 /// Under which the edge answers for guests elsewhere whose own address is not known: locally administered, the same on
 /// all hosts.
 pub(crate) const EDGE_MAC: [u8; 6] = [0x02, 0x73, 0x65, 0x6c, 0x76, 0x01];
-/// Who chose a peer's labels.
-const DISCOVERY: &str = "discovery";
-const DEFAULT: &str = "default";
 
 /// What the configuration's names mean on this host now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,6 +148,7 @@ pub(crate) struct Followed<'a> {
 
 pub(crate) fn desired(
     config: &Config,
+    learnt: &Learnt,
     resolved: &Resolved,
     interfaces: &Interfaces,
     learned: &Learned,
@@ -176,7 +175,7 @@ pub(crate) fn desired(
     let shares = want.shares.clone();
     let followed = Followed { shares: &shares, again: kept.again.is_some() };
     add_ports(&mut want, config, resolved, interfaces, learned, limited, followed);
-    add_peers(&mut want, config, resolved, kept);
+    add_peers(&mut want, config, learnt, resolved, kept);
     add_learned(&mut want, learned, |_| true);
     if let Some([first, second]) = kept.cutter {
         let port = Port { flags: PORT_LIMITER | PORT_CUTTER, ..Port::default() };
@@ -297,7 +296,7 @@ fn add_ports(
     }
 }
 
-fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Kept) {
+fn add_peers(want: &mut Desired, config: &Config, learnt: &Learnt, resolved: &Resolved, kept: &Kept) {
     for (peer, id, &(local, ifindex)) in
         config.peers.iter().zip(numbers(config, kept)).zip(&resolved.peers).map(|((a, b), c)| (a, b, c))
     {
@@ -309,8 +308,8 @@ fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Ke
         let Some(tunnel) = Tunnel::new(local, peer.address, config.udp_port, version) else { continue };
         let mtu = kept.path_mtus.get(&peer.address).copied().unwrap_or_default();
         let new = Peer { mtu, ..Peer::new(tunnel, ifindex) };
-        want.peers.insert(row(&id), row(&with_schedule(new, config, peer)));
-        if is_guessed(config, peer) {
+        want.peers.insert(row(&id), row(&with_schedule(new, config, learnt, peer)));
+        if is_guessed(config, learnt, peer) {
             let problem =
                 "the controller has ordered no labels to it yet; until then they are guessed, and may share paths";
             want.problems.push(format!("peer {}: {problem}", peer.name));
@@ -323,49 +322,6 @@ fn add_peers(want: &mut Desired, config: &Config, resolved: &Resolved, kept: &Ke
                 .insert(row(&RouteKey::new(guest.network, guest.prefix.addr(), guest.prefix.len())), row(&route));
         }
     }
-}
-
-/// A peer's row with the labels that its traffic takes.
-pub(crate) fn with_schedule(row: Peer, config: &Config, peer: &PeerRule) -> Peer {
-    let (labels, whose) = labels_from(config, peer);
-    let flags = if whose == DISCOVERY { PEER_DISCOVERED } else { 0 };
-    Peer { flags, ..row.with_labels(&labels) }
-}
-
-/// Does the scheme keep states of paths, of which nobody has said yet which labels take them, and only a controller will?
-fn is_guessed(config: &Config, peer: &PeerRule) -> bool {
-    let guessed = labels_from(config, peer).1 == DEFAULT && !peer.plain_vxlan;
-    guessed && config.balance.keeps().is_some() && config.discovery.is_none()
-}
-
-pub(crate) fn labels(config: &Config, peer: &PeerRule) -> Vec<u16> {
-    labels_from(config, peer).0
-}
-
-/// The same, and whose choice they are.
-pub(crate) fn labels_from(config: &Config, peer: &PeerRule) -> (Vec<u16>, &'static str) {
-    if !config.balance.scheme().labels {
-        return (Vec::new(), "");
-    }
-    let discovered = peer.discovered.as_deref().filter(|_| config.discovery.is_some());
-    let choices = [
-        (peer.labels.as_deref(), "configuration"),
-        (peer.scheduled.as_deref(), "controller"),
-        (config.labels_listed.then_some(config.labels.as_slice()), "configuration"),
-        (discovered, DISCOVERY),
-    ];
-    let chosen = choices.into_iter().find_map(|(labels, whose)| Some((labels?, whose)));
-    let (labels, whose) = chosen.unwrap_or((&config.labels, DEFAULT));
-    match config.balance.keeps() {
-        Some(_) => (told_apart(labels), whose),
-        None => (labels.to_vec(), whose),
-    }
-}
-
-/// The labels of which feedback can tell the paths apart: each low byte once.
-fn told_apart(labels: &[u16]) -> Vec<u16> {
-    let mut seen = BTreeSet::new();
-    labels.iter().copied().filter(|label| seen.insert(label & 0xff)).collect()
 }
 
 /// A number for each peer: the one its address has already, or the lowest that is free.

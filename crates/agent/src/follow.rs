@@ -1,8 +1,8 @@
-//! Schedules from a controller: asked for in a task of its own, kept in a file, put into the configuration in force. A
-//! controller that is lost changes nothing.
+//! Schedules from a controller: asked for in a task of its own, and kept in a file ([`super::labels`] uses them). A controller that is
+//! lost changes nothing.
 
 use super::error::{io_error, Result};
-use agent_api::config::{Config, ControllerRule, PeerRule};
+use agent_api::config::{ControllerRule, PeerRule};
 use controller::{Client, Fetched, Identity, Schedules};
 use files::read_regular;
 use files::{beside, replace, sweep};
@@ -137,12 +137,9 @@ impl Followed {
         self.labels.contains_key(peer)
     }
 
-    pub(super) fn fill(&self, config: &mut Config) {
-        let follows = config.controller.is_some();
-        for peer in &mut config.peers {
-            let found = self.labels.get(&peer.name).filter(|ports| follows && !ports.is_empty());
-            peer.scheduled = found.cloned();
-        }
+    /// Of a peer of that name; `None`: the controller orders none.
+    pub(super) fn labels(&self, peer: &str) -> Option<&[u16]> {
+        self.labels.get(peer).filter(|ports| !ports.is_empty()).map(Vec::as_slice)
     }
 
     /// What an earlier agent had, or nothing.
@@ -183,21 +180,12 @@ mod tests {
 
     #[test]
     fn schedules_reach_the_peers_that_they_name_and_outlive_the_agent() {
-        let mut config = config();
-        let rule = ControllerRule {
-            urls: vec!["https://10.0.0.9:7443".into()],
-            edge: "host1".into(),
-            ca: "/ca".into(),
-            certificate: "/c".into(),
-            key: "/k".into(),
-        };
-        config.controller = Some(rule);
+        let config = config();
         let slots = |ports: &[u16], edge: &str| Slots { ports: ports.to_vec(), edges: vec![edge.into()] };
         let schedules = vec![slots(&[50_001, 80, 50_002], "host2"), slots(&[], "host3"), slots(&[50_001], "stranger")];
         let followed = Followed::new(Schedules { revision: 7, schedules }, &config.peers);
-        followed.fill(&mut config);
-        let scheduled: Vec<_> = config.peers.iter().map(|peer| peer.scheduled.clone()).collect();
-        assert_eq!(scheduled, [Some(vec![50_001, 50_002]), None], "an empty schedule says nothing");
+        let labels = config.peers.iter().map(|peer| followed.labels(&peer.name));
+        assert_eq!(labels.collect::<Vec<_>>(), [Some(&[50_001, 50_002][..]), None], "an empty schedule says nothing");
         assert_eq!(followed.len(), 1);
         assert!(followed.names("host3") && !followed.names("host4"), "an empty schedule is one");
         let dir = tempfile::tempdir().unwrap();
@@ -207,8 +195,5 @@ mod tests {
         assert_eq!(Followed::load(&socket), followed);
         fs::write(path(&socket), "rubbish").unwrap();
         assert_eq!(Followed::load(&socket), Followed::default());
-        config.controller = None;
-        followed.fill(&mut config);
-        assert!(config.peers.iter().all(|peer| peer.scheduled.is_none()), "without a controller there are none");
     }
 }

@@ -28,6 +28,7 @@ mod follow;
 mod grant;
 mod host;
 mod interfaces;
+mod labels;
 mod learned;
 mod limits;
 mod lock;

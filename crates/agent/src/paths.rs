@@ -1,8 +1,8 @@
 //! What is known of the paths to each peer: rows that the data path fills, which follow the peers' schedules.
 
-use super::desired::labels;
 use super::discovery::index_of;
 use super::error::Result;
+use super::labels::labels_from;
 use super::reconcile::Agent;
 use super::rows::Rows;
 use ::discovery::Change;
@@ -57,8 +57,9 @@ impl Agent {
             return Ok(());
         }
         let (have, want) = (peers(&have()?), peers(want));
-        // What an agent left that was killed is of a peer that is none, and no other's.
-        self.edge.forget_other_paths(&have.keys().copied().collect())?;
+        // What an agent left that was killed is of a peer that is none, and no other's. A scheme does not read what another one wrote.
+        let stays = self.edge.config()?.balance.is_scheme_of(&self.config.balance.conf(self.config.tcp_only));
+        self.edge.forget_other_paths(&have.keys().copied().filter(|_| stays).collect())?;
         self.edge.keep_paths(&want.iter().map(|(id, peer)| (*id, peer.schedule)).collect())?;
         for (id, new) in want {
             let Some(old) = have.get(&id) else { continue };
@@ -102,7 +103,7 @@ impl Agent {
 
     /// For `ctl paths` and metrics, in the order of the schedule: the paths that the scheme takes.
     pub(super) fn known_paths(&self, peer: &PeerRule, id: Option<u32>) -> Vec<KnownPath> {
-        let labels = Peer::default().with_labels(&labels(&self.config, peer));
+        let labels = Peer::default().with_labels(&labels_from(&self.config, &self.learnt, peer).0);
         let known = id.and_then(|id| self.edge.known_paths(id).ok().flatten());
         let Some(known) = known.filter(|known| known.schedule == labels.schedule) else { return Vec::new() };
         let (conf, now) = (self.config.balance.conf(self.config.tcp_only), monotonic_ns());

@@ -11,6 +11,7 @@ use super::fastlane::FastLane;
 use super::follow::Followed;
 use super::host::{look_around, Seen};
 use super::interfaces::{Interface, Interfaces, Netlink};
+use super::labels::Learnt;
 use super::learned::Learned;
 use super::limits::{self, Limited, Raise};
 use super::pmtu::PathMtus;
@@ -73,8 +74,8 @@ pub(super) struct Agent {
     pub(super) tracer: Option<Tracer>,
     /// What one did that is no more.
     pub(super) traced: Stats,
-    /// From a controller.
-    pub(super) followed: Followed,
+    /// Of labels to peers.
+    pub(super) learnt: Learnt,
     /// Why no controller answers.
     pub(super) controller_lost: Option<String>,
     /// Of paths to peers.
@@ -182,7 +183,8 @@ impl Agent {
         self.path_mtus.follow(!self.config.plain && !self.config.peers.is_empty(), &mut problems);
         kept.path_mtus = self.path_mtus.all();
         self.follow_tracer(&kept, &mut problems);
-        let mut want = desired(&self.config, &self.resolved, &self.interfaces, &self.learned, &limited, &kept);
+        let mut want =
+            desired(&self.config, &self.learnt, &self.resolved, &self.interfaces, &self.learned, &limited, &kept);
         (self.shares, self.waits) = (want.shares.clone(), kept.waits);
         let expected = usize::from(seen.resolved.is_err()) + want.problems.len();
         problems.append(&mut want.problems);

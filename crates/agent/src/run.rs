@@ -8,6 +8,7 @@ use super::error::{Error, Result};
 use super::follow::{Followed, Follower, News};
 use super::host::look_around;
 use super::interfaces::Netlink;
+use super::labels::Learnt;
 use super::learned::Learned;
 use super::limits::Limited;
 use super::lock::{self, Lock};
@@ -164,7 +165,6 @@ impl Runner {
         };
         kernel::bpf::available().map_err(kernel::Error::from)?;
         let followed = Followed::load(&config.socket);
-        followed.fill(&mut config);
         let follower = follow(&config)?;
         let mut netlink = Netlink::new(config.uplinks.len() > 1)?;
         let (interfaces, routes) = look_around(&config, &mut netlink).await?;
@@ -222,7 +222,7 @@ impl Runner {
             again: false,
             tracer: None,
             traced: Default::default(),
-            followed,
+            learnt: Learnt { followed, ..Learnt::default() },
             controller_lost: None,
             path_mtus: Default::default(),
             silent: Default::default(),

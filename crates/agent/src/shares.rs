@@ -70,6 +70,7 @@ mod tests {
             let resolved = crate::desired::resolve(config, &interfaces, &Default::default()).unwrap();
             let want = crate::desired::desired(
                 config,
+                &Default::default(),
                 &resolved,
                 &interfaces,
                 &Default::default(),

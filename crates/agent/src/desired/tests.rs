@@ -1,14 +1,11 @@
 //! Which rows a configuration and what the host has give, on plain values.
 
 use super::*;
+use crate::follow::Followed;
 use crate::interfaces::VethPeer;
-use agent_api::config::{GuestRule, MAX_NETWORK};
-use kernel::state::Plain;
-
-#[test]
-fn a_low_byte_names_one_path() {
-    assert_eq!(told_apart(&[0xc001, 0xc101, 0xc002, 0xc001]), [0xc001, 0xc002]);
-}
+use ::controller::{Schedules, Slots};
+use agent_api::config::{ControllerRule, GuestRule, MAX_NETWORK};
+use kernel::state::{Plain, PEER_DISCOVERED};
 
 #[test]
 fn whose_labels_are_discovered_is_noted_and_whose_are_guessed_is_said() {
@@ -16,24 +13,27 @@ fn whose_labels_are_discovered_is_noted_and_whose_are_guessed_is_said() {
     config.balance = "clove".parse().unwrap();
     config.peers[0].labels = Some(vec![0xc001, 0xc002]);
     let resolved = resolved(&config).unwrap();
-    let rows = |config: &Config| {
-        let want =
-            desired(config, &resolved, &interfaces(), &Learned::default(), &Limited::default(), &Kept::default());
+    let mut learnt = Learnt::default();
+    let rows = |config: &Config, learnt: &Learnt| {
+        let (learned, limited) = (Learned::default(), Limited::default());
+        let want = desired(config, learnt, &resolved, &interfaces(), &learned, &limited, &Kept::default());
         let peers = want.peers.values().map(|row| Peer::from_bytes(row).unwrap());
         (peers.map(|peer| (peer.flags, peer.labels().to_vec())).collect::<Vec<_>>(), want.problems)
     };
     let (listed, guessed) = ((0, vec![0xc001, 0xc002]), (0, vec![50_000, 50_001]));
-    let (peers, problems) = rows(&config);
+    let (peers, problems) = rows(&config, &learnt);
     assert_eq!(peers, [listed.clone(), guessed]);
     assert!(
         matches!(problems.as_slice(), [one] if one.starts_with("peer host3: the controller has ordered no labels"))
     );
-    config.peers[1].scheduled = Some(vec![0xc003]);
-    assert_eq!(rows(&config), (vec![listed.clone(), (0, vec![0xc003])], Vec::new()));
-    config.peers[1].scheduled = None;
-    config.peers[1].discovered = Some(vec![0xc004]);
+    config.controller = Some(controller());
+    let slots = Slots { ports: vec![0xc003], edges: vec!["host3".into()] };
+    learnt.followed = Followed::new(Schedules { revision: 1, schedules: vec![slots] }, &config.peers);
+    assert_eq!(rows(&config, &learnt), (vec![listed.clone(), (0, vec![0xc003])], Vec::new()));
+    learnt = Learnt::default();
+    learnt.discovered.insert(config.peers[1].address, vec![0xc004]);
     config.discovery = Some(discovery::Config::default());
-    assert_eq!(rows(&config), (vec![listed, (PEER_DISCOVERED, vec![0xc004])], Vec::new()));
+    assert_eq!(rows(&config, &learnt), (vec![listed, (PEER_DISCOVERED, vec![0xc004])], Vec::new()));
 }
 
 fn port(selector: Selector, addresses: &[&str], learn: &[&str]) -> PortRule {
@@ -54,14 +54,16 @@ fn port(selector: Selector, addresses: &[&str], learn: &[&str]) -> PortRule {
 
 fn peer(name: &str, address: &str, prefix: &str) -> PeerRule {
     let guests = vec![GuestRule { network: 100, prefix: prefix.parse().unwrap(), mac: None }];
-    PeerRule {
-        name: name.into(),
-        address: address.parse().unwrap(),
-        plain_vxlan: false,
-        labels: None,
-        scheduled: None,
-        discovered: None,
-        guests,
+    PeerRule { name: name.into(), address: address.parse().unwrap(), plain_vxlan: false, labels: None, guests }
+}
+
+pub(crate) fn controller() -> ControllerRule {
+    ControllerRule {
+        urls: vec!["https://10.0.0.9:7443".into()],
+        edge: "host1".into(),
+        ca: "/ca".into(),
+        certificate: "/c".into(),
+        key: "/k".into(),
     }
 }
 
@@ -178,7 +180,7 @@ fn each_peer_leaves_by_the_uplink_that_routes_name() {
     assert_eq!((resolved.down, &resolved.ways), (vec!["eth0".to_owned()], &vec![vec![13, 2], vec![2, 13]]));
     let resolved = resolve(&config, &down, &routes).unwrap();
     let (learned, limited) = (Learned::default(), Limited::default());
-    let want = desired(&config, &resolved, &down, &learned, &limited, &Kept::default());
+    let want = desired(&config, &Learnt::default(), &resolved, &down, &learned, &limited, &Kept::default());
     assert!(want.problems.iter().any(|problem| problem.starts_with("uplink eth0: it is down")), "{:?}", want.problems);
 }
 
@@ -195,52 +197,43 @@ fn numbers_of_peers_stay() {
 fn the_same_input_gives_the_same_rows() {
     let (config, learned) = (config(), Learned::default());
     let resolved = resolved(&config).unwrap();
-    let want = desired(&config, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
+    let want =
+        desired(&config, &Learnt::default(), &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
     assert_eq!((want.ports.len(), want.peers.len(), want.routes.len()), (3, 2, 3));
     assert_eq!(want.attach.len(), 4);
     assert_eq!(want.problems, [""; 0]);
-    assert_eq!(want, desired(&config, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default()));
+    assert_eq!(
+        want,
+        desired(&config, &Learnt::default(), &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default())
+    );
     let mut tap = interfaces();
     tap.get_mut(&10).unwrap().veth_peer = None;
-    let want = desired(&config, &resolved, &tap, &learned, &Limited::default(), &Kept::default());
+    let want = desired(&config, &Learnt::default(), &resolved, &tap, &learned, &Limited::default(), &Kept::default());
     assert!(matches!(want.problems.as_slice(), [one] if one.starts_with("port lxc0: the MAC address of its guest")));
     let mut hash = config.clone();
     hash.balance = edge::Balance::ecmp();
     let of = |config: &Config| {
-        let want = desired(config, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
+        let want = desired(
+            config,
+            &Learnt::default(),
+            &resolved,
+            &interfaces(),
+            &learned,
+            &Limited::default(),
+            &Kept::default(),
+        );
         want.peers.values().map(|row| Peer::from_bytes(row).unwrap().n_labels).collect::<Vec<_>>()
     };
     assert_eq!((of(&config), of(&hash)), (vec![2, 2], vec![0, 0]));
     let mut gone = interfaces();
     gone.remove(&10);
-    let want = desired(&config, &resolved, &gone, &learned, &Limited::default(), &Kept::default());
+    let want = desired(&config, &Learnt::default(), &resolved, &gone, &learned, &Limited::default(), &Kept::default());
     assert_eq!(want.routes.len(), 2);
     assert!(want.problems[0].contains("port lxc0"), "{:?}", want.problems);
     let mut own = config.clone();
     own.ports.push(port(Selector::Name("lo".into()), &["10.1.1.9"], &[]));
-    let want = desired(&own, &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
+    let want =
+        desired(&own, &Learnt::default(), &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
     assert_eq!(want.problems, ["port lo: it is no guest's interface; name another"]);
     assert_eq!(MAX_NETWORK + 1, kernel::gro::VNI);
-}
-
-#[test]
-fn whose_labels_are_in_force() {
-    let mut config = config();
-    let whose = |config: &Config| {
-        let (labels, whose) = labels_from(config, &config.peers[0]);
-        (labels.to_vec(), whose)
-    };
-    assert_eq!(whose(&config), (vec![50_000, 50_001], "default"));
-    config.peers[0].discovered = Some(vec![0xc107]);
-    assert_eq!(whose(&config).1, "default", "while nothing is discovered, what was is old");
-    config.discovery = Some(::discovery::Config::default());
-    assert_eq!(whose(&config), (vec![0xc107], "discovery"));
-    config.labels_listed = true;
-    assert_eq!(whose(&config), (vec![50_000, 50_001], "configuration"));
-    config.peers[0].scheduled = Some(vec![3]);
-    assert_eq!(whose(&config), (vec![3], "controller"));
-    config.peers[0].labels = Some(vec![4]);
-    assert_eq!(whose(&config), (vec![4], "configuration"));
-    config.balance = edge::Balance::new(edge::balance::SCHEMES[0], |_| None);
-    assert_eq!(whose(&config), (vec![], ""), "ECMP has none");
 }

@@ -18,7 +18,7 @@ mod schedule;
 
 pub(super) use ::discovery::index_of;
 pub(crate) use id::Ids;
-pub(super) use schedule::{carry_over, schedule};
+pub(super) use schedule::schedule;
 
 use ::discovery::{Binding, Change, Config, Discovery, Probe, Progress};
 use kernel::probes::{self, Sockets};

@@ -1,25 +1,11 @@
 //! From paths to a schedule of labels.
 
 use ::discovery::Change;
-use agent_api::config::Config;
 use kernel::state::MAX_LABELS;
-use std::net::IpAddr;
 
 /// The ports of [`discovery::schedule`]: what is known of paths follows them elsewhere ([`crate::paths`]).
 pub(crate) fn schedule(old: &[u16], change: &Change) -> Vec<u16> {
     ::discovery::schedule(old, change, MAX_LABELS).into_iter().map(|place| place.port).collect()
-}
-
-/// What was discovered for peers of the configuration before is in force until something else is.
-pub(crate) fn carry_over(old: &Config, new: &mut Config) {
-    let mut known: std::collections::BTreeMap<IpAddr, &Vec<u16>> =
-        old.peers.iter().filter_map(|peer| Some((peer.address, peer.discovered.as_ref()?))).collect();
-    if new.discovery.is_none() {
-        known.clear();
-    }
-    for peer in &mut new.peers {
-        peer.discovered = known.get(&peer.address).map(|labels| (*labels).clone());
-    }
 }
 
 #[cfg(test)]

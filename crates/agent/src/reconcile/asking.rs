@@ -2,7 +2,7 @@
 
 use super::{Agent, Result};
 use crate::asking::TTL;
-use crate::desired;
+use crate::labels::labels_from;
 use kernel::monotonic_ns;
 use kernel::probes::{self, Sending};
 use kernel::state::{Config, CONFIG_DISCOVERS};
@@ -28,7 +28,7 @@ impl Agent {
         let Ok(sending) = Sending::open() else { return Ok(()) };
         for (peer, &(local, ifindex)) in self.config.peers.iter().zip(&self.resolved.peers) {
             if peers.contains(&peer.address) {
-                let port = self.asking.port(&desired::labels(&self.config, peer));
+                let port = self.asking.port(&labels_from(&self.config, &self.learnt, peer).0);
                 let _ = self.ask(&sending, (local, peer.address), ifindex, port);
             }
         }

@@ -1,8 +1,9 @@
 //! Paths to peers ([`crate::discovery`]): whom to trace, and schedules that follow what is found.
 
 use super::{Agent, Result};
-use crate::desired::{numbers, with_schedule};
+use crate::desired::numbers;
 use crate::discovery::{schedule, Target, Tracer};
+use crate::labels::with_schedule;
 use crate::log::Limit;
 use crate::rows::{row, Kept, Rows};
 use crate::tables::Changes;
@@ -50,13 +51,10 @@ impl Agent {
             return Ok(());
         }
         let kept = self.tables.kept()?;
-        let known = |rule: &PeerRule| {
-            let (_, peer) =
-                kept.peers.iter().find(|(_, peer)| kernel::state::address(peer.tunnel.remote) == rule.address)?;
-            (peer.flags & PEER_DISCOVERED != 0).then(|| peer.labels().to_vec())
-        };
-        let found: Vec<_> = self.config.peers.iter().map(known).collect();
-        self.config.peers.iter_mut().zip(found).for_each(|(rule, labels)| rule.discovered = labels);
+        let found = kept.peers.iter().map(|(_, peer)| peer).filter(|peer| peer.flags & PEER_DISCOVERED != 0);
+        self.learnt.discovered =
+            found.map(|peer| (kernel::state::address(peer.tunnel.remote), peer.labels().to_vec())).collect();
+        self.learnt.carry_over(&self.config);
         Ok(())
     }
 
@@ -80,9 +78,11 @@ impl Agent {
         let mut changed = Vec::new();
         while let Some((address, change)) = tracer.change() {
             let Some(place) = self.config.peers.iter().position(|peer| peer.address == address) else { continue };
-            let old = self.config.peers[place].discovered.take();
-            let new = schedule(old.as_deref().unwrap_or(&self.config.labels), &change);
-            self.config.peers[place].discovered = if new.is_empty() { old } else { Some(new) };
+            let old = self.learnt.discovered.get(&address);
+            let new = schedule(old.unwrap_or(&self.config.labels), &change);
+            if !new.is_empty() {
+                self.learnt.discovered.insert(address, new);
+            }
             if let Some(more) = lines.admit(now) {
                 let peer = self.config.peers[place].name.as_str();
                 info!(peer, "{}{more}", line(peer, &change));
@@ -92,7 +92,7 @@ impl Agent {
         let (mut want, mut changes) = (Rows::new(), Changes::default());
         for (place, id, change) in changed {
             let Some(peer) = self.edge.peer(id)? else { continue };
-            let new = with_schedule(peer, &self.config, &self.config.peers[place]);
+            let new = with_schedule(peer, &self.config, &self.learnt, &self.config.peers[place]);
             self.move_paths(id, &peer, &new, &change)?;
             want.insert(row(&id), row(&new));
         }

@@ -5,7 +5,6 @@ use super::wait::now;
 use super::Load;
 use super::{follow, notify, Runner};
 use crate::desired;
-use crate::discovery::carry_over;
 use crate::error::{Error, Result};
 use crate::follow::{Followed, News};
 use crate::host::look_around;
@@ -63,8 +62,6 @@ impl Runner {
         }
         let configured = Configured::of(&config);
         configured.fill(&mut config, &self.agent.remembered.requested);
-        self.agent.followed.fill(&mut config);
-        carry_over(&self.agent.config, &mut config);
         // Certificates may have been renewed: whoever follows begins anew.
         let follower = follow(&config)?;
         self.agent.netlink.forget();
@@ -86,6 +83,7 @@ impl Runner {
         }
         self.follower = follower;
         self.agent.controller_lost = None;
+        self.agent.learnt.carry_over(&config);
         (self.agent.config, self.agent.configured) = (config, configured);
         // Guests whose window is wider now, and who have nothing outstanding, are found by sweeps.
         (self.sweep, self.next_sweep) = (None, now());
@@ -108,16 +106,15 @@ impl Runner {
             News::Schedules(url, schedules) => {
                 agent.controller_lost = None;
                 let followed = Followed::new(schedules, &agent.config.peers);
-                if followed == agent.followed {
+                if followed == agent.learnt.followed {
                     return;
                 }
-                agent.followed = followed;
-                let (revision, n) = (agent.followed.revision, agent.followed.len());
+                agent.learnt.followed = followed;
+                let (revision, n) = (agent.learnt.followed.revision, agent.learnt.followed.len());
                 info!(url, revision, peers = n, "controller {url}: schedules of revision {revision} for {n} peers");
-                if let Err(e) = agent.followed.save(&agent.config.socket) {
+                if let Err(e) = agent.learnt.followed.save(&agent.config.socket) {
                     error!("{e}"); // a new agent asks again
                 }
-                agent.followed.fill(&mut agent.config);
                 self.look_soon();
             }
         }

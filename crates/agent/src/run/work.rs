@@ -55,8 +55,8 @@ impl Runner {
     /// Who of the peers does not answer now, or is no edge.
     fn look_at_peers(&mut self) {
         let agent = &mut self.agent;
-        let follows = agent.config.controller.is_some() && agent.followed.revision > 0;
-        let unknown = |peer: &&PeerRule| follows && !peer.plain_vxlan && !agent.followed.names(&peer.name);
+        let follows = agent.config.controller.is_some() && agent.learnt.followed.revision > 0;
+        let unknown = |peer: &&PeerRule| follows && !peer.plain_vxlan && !agent.learnt.followed.names(&peer.name);
         agent.silent.look_for_strangers(agent.config.peers.iter().filter(unknown));
         if agent.config.plain {
             return;

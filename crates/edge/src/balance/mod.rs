@@ -393,6 +393,13 @@ pub struct Conf {
 }
 const _: () = assert!(size_of::<Conf>() == 40);
 
+impl Conf {
+    /// Is it the scheme of the other, whatever their parameters are?
+    pub fn is_scheme_of(&self, other: &Conf) -> bool {
+        self.scheme == other.scheme
+    }
+}
+
 /// `struct sv_balance`: a flow's state of its choice of path.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

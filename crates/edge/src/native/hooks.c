@@ -14,16 +14,27 @@ static sv_lock flow_lock, paths_lock;
 static int nested; /* how often one was taken while another was held */
 
 /* The path that is least congested; ticks halve what is known. */
-static int sv_test_egress(struct sv_choice *c, const struct sv_paths *paths)
+static u32 sv_test_best(const struct sv_paths *paths)
 {
 	u32 best = 0;
 
-	if (flow_lock != 1 || paths_lock)
-		return -1;
 	for (u32 i = 1; i < paths->n; i++)
 		best = paths->path[i].congestion < paths->path[best].congestion ? i : best;
-	sv_choice_enter(c, paths, best);
+	return best;
+}
+
+/* What is offered is what egress sees: of all paths that a schedule may have. */
+static int sv_test_egress(struct sv_choice *c, const struct sv_paths *paths)
+{
+	if (flow_lock != 1 || paths_lock || paths->offer != sv_test_best(paths) + 1)
+		return -1;
+	sv_choice_enter(c, paths, paths->offer - 1u);
 	return 1;
+}
+
+static u16 sv_test_offer(const struct sv_paths *paths)
+{
+	return flow_lock || paths_lock != 1 ? 0 : (u16)(sv_test_best(paths) + 1);
 }
 
 static void sv_test_ingress(const struct sv_paths *paths, const struct sv_path_news *news, u64 now)
@@ -40,6 +51,9 @@ static void sv_test_tick(const struct sv_paths *paths, u64 now)
 	for (u32 i = 0; !flow_lock && paths_lock == 1 && i < paths->n; i++)
 		paths->path[i].congestion /= 2;
 }
+
+/* The path of every segment: each begins a flowlet. */
+#define sv_test_wants() ((struct sv_balance_wants){ .keeps = 1, .offers = SV_OFFERS_ALL })
 
 #include "edge.h"
 
@@ -114,6 +128,31 @@ int sv_edge_hooks(void)
 	sv_tick_paths(&c);
 	HOLDS(path[0].congestion == 9 << 7 && !flow_lock && !paths_lock);
 	HOLDS(!nested);
+	return 0;
+}
+
+int sv_edge_many_paths(void);
+
+/* A schedule of as many paths as there may be: the last of them can be offered, too. */
+int sv_edge_many_paths(void)
+{
+	const struct sv_conf conf = { .idle = ~0ULL, .balance = { .scheme = SV_BALANCE_TEST } };
+	struct sv_path path[SV_MAX_LABELS] = {0};
+	struct sv_packet p = { .payload = 1 };
+	struct sv_balance balance = {0};
+	struct sv_flow flow = {0};
+	u16 labels[SV_MAX_LABELS];
+	struct sv_ctx c;
+
+	for (u32 i = 0; i < SV_MAX_LABELS; i++)
+		labels[i] = sv_label((u8)i, 0);
+	c = context(&conf, &flow, &balance, labels, SV_MAX_LABELS, path);
+	for (u32 best = SV_MAX_LABELS - 4; best < SV_MAX_LABELS; best++) {
+		for (u32 i = 0; i < SV_MAX_LABELS; i++)
+			path[i].congestion = i != best;
+		sv_egress(&c, &p);
+		HOLDS(p.label == labels[best]);
+	}
 	return 0;
 }
 

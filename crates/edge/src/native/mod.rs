@@ -131,6 +131,8 @@ extern "C" {
     #[cfg(test)]
     fn sv_edge_hooks() -> c_int;
     #[cfg(test)]
+    fn sv_edge_many_paths() -> c_int;
+    #[cfg(test)]
     fn sv_edge_clove_locks() -> c_int;
     #[cfg(test)]
     fn sv_edge_balance(

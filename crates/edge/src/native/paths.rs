@@ -14,7 +14,7 @@ use wire::Packet;
 pub struct PathState {
     /// Share of the new flowlets, in 1/65536; 0: none was given yet.
     pub weight: u32,
-    /// Its place in the rotation, in units of the scheme.
+    /// Its place in the rotation, in 1/65536 of a flowlet, or when a flowlet last took it: of the scheme.
     pub turn: i32,
     /// When the last feedback that counts came, in ticks of 1,024 ns modulo 2^32; 0: never.
     pub heard: u32,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Symbols for the tests of hygenicc_plain.h. */
+/* Symbols for the tests of hygenicc_plain.h, and of what edge.h shows on a network without a tunnel. */
+#include "edge.h"
 #include "hygenicc_plain.h"
 
 int sv_edge_plain_egress(struct sv_hyg *h, struct sv_packet *p, u64 now);
@@ -7,7 +8,7 @@ void sv_edge_plain_ingress(struct sv_hyg *h, const struct sv_packet *p, u64 now)
 void sv_edge_plain_hear(struct sv_hyg *h, u32 marks, u64 now);
 u16 sv_edge_plain_asks(struct sv_hyg_pair *q, u64 now);
 void sv_edge_plain_return(struct sv_hyg_pair *q, u32 marks);
-void sv_edge_plain_show(const struct sv_hyg_conf *c, struct sv_flow *f, u8 was, struct sv_packet *p);
+void sv_edge_show_plain_ecn(const struct sv_hyg_conf *c, struct sv_flow *f, u8 was, struct sv_packet *p);
 u16 sv_edge_plain_word(u16 word, int bit);
 
 int sv_edge_plain_egress(struct sv_hyg *h, struct sv_packet *p, u64 now)
@@ -35,9 +36,9 @@ void sv_edge_plain_return(struct sv_hyg_pair *q, u32 marks)
 	sv_plain_return(q, marks);
 }
 
-void sv_edge_plain_show(const struct sv_hyg_conf *c, struct sv_flow *f, u8 was, struct sv_packet *p)
+void sv_edge_show_plain_ecn(const struct sv_hyg_conf *c, struct sv_flow *f, u8 was, struct sv_packet *p)
 {
-	sv_plain_show(c, f, was, p);
+	sv_show_plain_ecn(c, f, was, p);
 }
 
 u16 sv_edge_plain_word(u16 word, int bit)

@@ -22,7 +22,7 @@ extern "C" {
     fn sv_edge_plain_hear(h: *mut Hyg<'_>, marks: u32, now: u64);
     fn sv_edge_plain_asks(q: *mut Pair, now: u64) -> u16;
     fn sv_edge_plain_return(q: *mut Pair, marks: u32);
-    fn sv_edge_plain_show(c: *const HygConf, f: *mut Flow, was: u8, p: *mut Packet);
+    fn sv_edge_show_plain_ecn(c: *const HygConf, f: *mut Flow, was: u8, p: *mut Packet);
     fn sv_edge_plain_word(word: u16, bit: c_int) -> u16;
 }
 
@@ -56,10 +56,10 @@ pub(crate) fn give_back(pair: &mut Pair, marks: u32) {
     unsafe { sv_edge_plain_return(pair, marks) }
 }
 
-/// `sv_plain_show`
+/// `sv_show_plain_ecn`
 pub(crate) fn show(conf: &HygConf, flow: Option<&mut Flow>, was: u8, packet: &mut Packet) {
     // SAFETY: as in `egress`.
-    unsafe { sv_edge_plain_show(conf, super::pointer(flow), was, packet) }
+    unsafe { sv_edge_show_plain_ecn(conf, super::pointer(flow), was, packet) }
 }
 
 /// `sv_plain_word`

@@ -328,6 +328,8 @@ fn a_flow_goes_on_where_it_is_when_the_scheme_changes() {
 fn hooks_are_called_in_their_place_under_the_right_lock() {
     // SAFETY: takes and returns nothing but a number; the C beside it has no other caller.
     assert_eq!(unsafe { sv_edge_hooks() }, 0, "the line of hooks.c");
+    // SAFETY: as above.
+    assert_eq!(unsafe { sv_edge_many_paths() }, 0, "the line of hooks.c");
     // SAFETY: see above.
     assert_eq!(unsafe { sv_edge_clove_locks() }, 0, "the line of hooks.c");
 }

@@ -190,15 +190,7 @@ pub(super) fn check_peers(
             let (prefix, mac) = (guest.prefix.0, guest.mac.map(|mac| mac.0));
             guests.push(GuestRule { network: guest.network, prefix, mac });
         }
-        rules.push(PeerRule {
-            name: table.name.clone(),
-            address,
-            plain_vxlan: table.plain_vxlan,
-            labels,
-            scheduled: None,
-            discovered: None,
-            guests,
-        });
+        rules.push(PeerRule { name: table.name.clone(), address, plain_vxlan: table.plain_vxlan, labels, guests });
     }
     wrong.or(rules)
 }
