@@ -119,7 +119,7 @@ static __noinline struct sv_fast *find_fast(const struct sv_packet *p, u32 ifind
 	const struct sv_port *port = bpf_map_lookup_elem(&ports, &ifindex);
 	struct sv_fast_key key = {0};
 	struct sv_fast *found;
-	u32 began, outside;
+	u32 began, vni, charged;
 
 	if (!p || !port)
 		return 0;
@@ -127,29 +127,28 @@ static __noinline struct sv_fast *find_fast(const struct sv_packet *p, u32 ifind
 	found = bpf_map_lookup_elem(&fast, &key);
 	if (found || p->tcp_flags & SV_TCP_RST)
 		return found;
-	if (!find_route(port->vni, out ? p->daddr : p->saddr))
+	vni = port->vni;
+	if (!find_route(vni, out ? p->daddr : p->saddr))
 		return 0;
 	began = sv_quota_began(p, (int)out);
-	outside = began == SV_BEGAN_OUTSIDE;
-	if (may_begin(SV_TABLE_FASTLANE, ifindex, NO_NETWORK, began)) {
+	if (may_begin(SV_TABLE_FASTLANE, ifindex, vni, began)) {
 		fast_count(SV_FAST_COUNT_FULL, 1);
 		return 0;
 	}
 	if (bpf_map_update_elem(&fast, &key, &empty_fast, BPF_NOEXIST))
 		return bpf_map_lookup_elem(&fast, &key); /* another CPU was first, or it is full */
-	charge(SV_TABLE_FASTLANE, ifindex, NO_NETWORK, 1, (s32)outside);
+	charged = charged_as(vni, began);
+	charge_slot(SV_TABLE_FASTLANE, ifindex, charged);
 	found = bpf_map_lookup_elem(&fast, &key);
-	if (found) {
-		found->charged = 1;
-		found->outside = (u8)outside;
-	}
+	if (found)
+		found->charged = charged;
 	return found;
 }
 
 /* It need not count as unsettled any more. */
 static __noinline int settle(struct sv_fast *f, u32 ifindex)
 {
-	return f ? settle_slot(&f->lock, &f->outside, SV_TABLE_FASTLANE, ifindex) : 0;
+	return f ? settle_slot(&f->lock, &f->charged, SV_TABLE_FASTLANE, ifindex) : 0;
 }
 
 /* Under the lock. */
@@ -355,7 +354,7 @@ int selvedge_fast_guest(struct __sk_buff *skb)
 	if (!f)
 		return NEXT;
 	again = follow_out(skb, f, p, bpf_ktime_get_ns());
-	if (f->outside && f->flow.seen & SV_FLOW_SETTLED)
+	if (f->charged & SV_CHARGED_OUTSIDE && f->flow.seen & SV_FLOW_SETTLED)
 		settle(f, skb->ifindex);
 	if (!again)
 		return NEXT;
@@ -382,7 +381,7 @@ int selvedge_fast_port(struct __sk_buff *skb)
 		return NEXT;
 	p->dirty = 0;
 	follow_in(f, p, bpf_ktime_get_ns());
-	if (f->outside && f->flow.seen & SV_FLOW_SETTLED)
+	if (f->charged & SV_CHARGED_OUTSIDE && f->flow.seen & SV_FLOW_SETTLED)
 		settle(f, skb->ifindex);
 	if (p->dirty & SV_DIRTY_WINDOW) {
 		fast_count(SV_FAST_COUNT_LOWERED, 1);
@@ -547,7 +546,7 @@ __noinline int expire(const struct sv_fast_key *which, u64 now)
 {
 	struct sv_fast_key key;
 	struct sv_fast *f;
-	u32 charged, outside;
+	u32 charged;
 
 	if (!which)
 		return 0;
@@ -556,11 +555,9 @@ __noinline int expire(const struct sv_fast_key *which, u64 now)
 	if (!f)
 		return 0;
 	charged = f->charged;
-	outside = f->outside;
 	if (!sv_flow_expired(&f->flow, idle_ns(), now) || bpf_map_delete_elem(&fast, &key))
 		return 0;
-	if (charged)
-		refund(SV_TABLE_FASTLANE, key.port, outside);
+	refund(SV_TABLE_FASTLANE, key.port, charged);
 	return 1;
 }
 

@@ -24,10 +24,7 @@ struct sv_fast {
 #else
 	u32 lock;
 #endif
-	u8 charged; /* the port is, for it */
-	u8 outside; /* as begun from outside and not settled */
-	u8 known;   /* SV_FAST_*: what of the rest means something */
-	u8 pad;
+	u32 charged; /* SV_CHARGED_* */
 	struct sv_flow flow;
 	struct sv_fastlane lane;
 	u32 copied_end; /* packets before this may have entries in `fast_copies` */
@@ -36,10 +33,12 @@ struct sv_fast {
 	u32 longest;	/* ns: a round trip lately; queues in this host grow faster than an average follows */
 	u32 place;	/* a packet that has an entry begins here, and those around it most likely at multiples of `size` from it */
 	u32 size;	/* payload bytes; 0: none is known */
+	u8 known;	/* SV_FAST_*: what of the rest means something */
+	u8 pad[7];
 	struct sv_retrans again; /* what the guest sent more than once, and when */
 };
 
-SV_ASSERT_SIZE(struct sv_fast, 216);
+SV_ASSERT_SIZE(struct sv_fast, 224);
 
 /* sv_fast.known */
 #define SV_FAST_COPIED 0x1

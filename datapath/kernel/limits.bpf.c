@@ -22,6 +22,7 @@
 
 #include "htb.h"
 #include "kept.h"
+#include "ports.h"
 #include "queue.h"
 #include "skb.h"
 
@@ -141,8 +142,7 @@ static __always_inline struct sv_limited *find_limited(const struct sv_packet *p
 {
 	struct sv_limited_key key = {0};
 	struct sv_limited *found;
-	u32 began;
-	int outside;
+	u32 began, vni, charged;
 
 	if (limited_way)
 		sv_flow_key(p, &key.key);
@@ -153,24 +153,23 @@ static __always_inline struct sv_limited *find_limited(const struct sv_packet *p
 	if (found || p->proto != SV_PROTO_TCP)
 		return found;
 	began = sv_quota_began(p, !!limited_way == (limiter->direction == SV_LIMITER_OUT));
-	outside = began == SV_BEGAN_OUTSIDE;
-	if (may_begin(SV_TABLE_LIMITED, limiter->ifindex, NO_NETWORK, began))
+	vni = network_of(limiter->ifindex);
+	if (may_begin(SV_TABLE_LIMITED, limiter->ifindex, vni, began))
 		return 0;
 	if (bpf_map_update_elem(&limited, &key, empty_flow, BPF_NOEXIST))
 		return bpf_map_lookup_elem(&limited, &key); /* another CPU was first, or it is full */
-	charge(SV_TABLE_LIMITED, limiter->ifindex, NO_NETWORK, 1, outside);
+	charged = charged_as(vni, began);
+	charge_slot(SV_TABLE_LIMITED, limiter->ifindex, charged);
 	found = bpf_map_lookup_elem(&limited, &key);
-	if (found) {
-		found->charged = 1;
-		found->outside = (u8)outside;
-	}
+	if (found)
+		found->charged = charged;
 	return found;
 }
 
 /* It need not count as unsettled any more. */
 static __noinline int settle(struct sv_limited *flow, u32 ifindex)
 {
-	return flow ? settle_slot(&flow->lock, &flow->outside, SV_TABLE_LIMITED, ifindex) : 0;
+	return flow ? settle_slot(&flow->lock, &flow->charged, SV_TABLE_LIMITED, ifindex) : 0;
 }
 
 /* The queue as this segment finds it. Returns its gradient. */
@@ -290,7 +289,7 @@ static __noinline int apply_law(struct __sk_buff *skb, struct sv_limiter *l, con
 			result = before_queue(l, flow, limit, p, now);
 		else
 			result = on_the_way_back(l, flow, limit, p, now);
-		if (flow && flow->outside && flow->flow.seen & SV_FLOW_SETTLED)
+		if (flow && flow->charged & SV_CHARGED_OUTSIDE && flow->flow.seen & SV_FLOW_SETTLED)
 			settle(flow, key->ifindex);
 		if (flow && sv_limit_follows(limit) && sv_conn_recalls(&flow->conn, p))
 			recall(flow, p, key->ifindex, limited_way);
@@ -496,7 +495,7 @@ __noinline int expire(const struct sv_limited_key *which, u64 now)
 	struct sv_limited_key key;
 	struct sv_limited *flow;
 	struct sv_limiter *l;
-	u32 charged, outside;
+	u32 charged;
 
 	if (!which)
 		return 0;
@@ -506,11 +505,9 @@ __noinline int expire(const struct sv_limited_key *which, u64 now)
 		return 0;
 	l = bpf_map_lookup_elem(&limiters, &key.limiter);
 	charged = flow->charged;
-	outside = flow->outside;
 	if (!sv_flow_expired(&flow->flow, l ? l->idle : 0, now) || bpf_map_delete_elem(&limited, &key))
 		return 0;
-	if (charged)
-		refund(SV_TABLE_LIMITED, key.limiter.ifindex, outside);
+	refund(SV_TABLE_LIMITED, key.limiter.ifindex, charged);
 	return 1;
 }
 

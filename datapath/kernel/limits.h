@@ -102,9 +102,7 @@ struct sv_limited {
 #else
 	u32 lock;
 #endif
-	u8 charged; /* the port is, for it */
-	u8 outside; /* as begun from outside and not settled */
-	u8 pad[2];
+	u32 charged; /* SV_CHARGED_* */
 	struct sv_flow flow;
 	struct sv_conn conn;
 	struct sv_bound bound;

@@ -29,6 +29,15 @@ struct sv_tally_key {
 
 SV_ASSERT_SIZE(struct sv_tally_key, 8);
 
+/*
+ * What a slot was charged as, where the table's key names no network: in the slot, so that what is given back is what was taken, also when
+ * the port is in another network by then. 0: nobody was charged.
+ */
+#define SV_CHARGED 0x80000000u	       /* the port was */
+#define SV_CHARGED_NETWORK 0x40000000u /* its network was, too */
+#define SV_CHARGED_OUTSIDE 0x20000000u /* as begun from outside and not settled */
+#define SV_CHARGED_VNI 0x00ffffffu     /* the network's */
+
 #ifdef __bpf__
 
 struct {
@@ -38,10 +47,11 @@ struct {
 	__type(value, struct sv_bounds);
 } bounds SEC(".maps");
 
-/* Room for all ports and networks in both tables, and for as many that are gone until the agent has swept. */
+/* Room for all ports and networks in all tables, and for nearly as many that are gone until the agent has swept. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
 	__type(key, struct sv_tally_key);
 	__type(value, struct sv_tally);
 } tallies SEC(".maps");
@@ -60,7 +70,7 @@ static __noinline struct sv_tally *tally_of(u32 table, u32 kind, u32 id)
 }
 
 /*
- * SV_QUOTA_*. `vni`: NO_NETWORK where the table knows none. `began`: SV_BEGAN_*. Global, as `charge` is: the verifier proves
+ * SV_QUOTA_*. `vni`: NO_NETWORK where the port has none. `began`: SV_BEGAN_*. Global, as `charge` is: the verifier proves
  * each once, not with every state that a caller could be in.
  */
 #define NO_NETWORK 0xffffffffu
@@ -103,24 +113,45 @@ __noinline int charge(u32 table, u32 port, u32 vni, s32 flows, s32 unsettled)
 	return 0;
 }
 
-/* Of tables without networks. A slot was unsettled: `outside`, which its lock guards. */
-static __always_inline int settle_slot(sv_lock *lock, u8 *outside, u32 table, u32 port)
+/* What a slot is charged as; the network may be missing. */
+static __always_inline u32 charged_as(u32 vni, u32 began)
 {
-	u8 was;
+	u32 outside = began == SV_BEGAN_OUTSIDE ? SV_CHARGED_OUTSIDE : 0;
 
-	SV_LOCK(lock);
-	was = *outside;
-	*outside = 0;
-	SV_UNLOCK(lock);
-	if (was)
-		charge(table, port, NO_NETWORK, 0, -1);
-	return 0;
+	return SV_CHARGED | outside | (vni == NO_NETWORK ? 0 : SV_CHARGED_NETWORK | (vni & SV_CHARGED_VNI));
+}
+
+static __always_inline int change(u32 table, u32 port, u32 charged, s32 slots)
+{
+	u32 vni = charged & SV_CHARGED_NETWORK ? charged & SV_CHARGED_VNI : NO_NETWORK;
+
+	return charge(table, port, vni, slots, charged & SV_CHARGED_OUTSIDE ? slots : 0);
+}
+
+static __always_inline void charge_slot(u32 table, u32 port, u32 charged)
+{
+	change(table, port, charged, 1);
 }
 
 /* Such a slot is gone. */
-static __always_inline void refund(u32 table, u32 port, u32 outside)
+static __always_inline void refund(u32 table, u32 port, u32 charged)
 {
-	charge(table, port, NO_NETWORK, -1, outside ? -1 : 0);
+	if (charged & SV_CHARGED)
+		change(table, port, charged, -1);
+}
+
+/* It need not count as unsettled any more. `lock` guards `charged`, which is the slot's. */
+static __always_inline int settle_slot(sv_lock *lock, u32 *charged, u32 table, u32 port)
+{
+	u32 was;
+
+	SV_LOCK(lock);
+	was = *charged;
+	*charged = was & ~SV_CHARGED_OUTSIDE;
+	SV_UNLOCK(lock);
+	if (was & SV_CHARGED_OUTSIDE)
+		charge(table, port, NO_NETWORK, 0, -1);
+	return 0;
 }
 
 #endif

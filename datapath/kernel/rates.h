@@ -151,21 +151,22 @@ __noinline int expire_pair(const struct sv_pair_key *which, u64 now)
 {
 	struct sv_pair_key key;
 	struct sv_pair_slot *slot;
-	u32 charged, outside;
+	u32 charged, idle;
 
 	if (!which)
 		return 0;
 	key = *which;
 	slot = bpf_map_lookup_elem(&pairs, &key);
+	if (!slot)
+		return 0;
+	idle = slot->saw & SV_FLOW_SETTLED ? SV_PAIR_IDLE : SV_PAIR_UNSETTLED;
 	/* A packet may have passed since the agent took `now`. */
-	if (!slot || sv_seq_diff((u32)(now >> 20), slot->used) < (s32)SV_PAIR_IDLE)
+	if (sv_seq_diff((u32)(now >> 20), slot->used) < (s32)idle)
 		return 0;
 	charged = slot->charged;
-	outside = slot->outside;
 	if (bpf_map_delete_elem(&pairs, &key))
 		return 0;
-	if (charged)
-		charge(SV_TABLE_PAIRS, key.ifindex, NO_NETWORK, -1, outside ? -1 : 0);
+	refund(SV_TABLE_PAIRS, key.ifindex, charged);
 	return 1;
 }
 

@@ -12,7 +12,7 @@
 #include "../relay.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 35
+#define SV_STATE_VERSION 36
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -164,20 +164,21 @@ struct sv_pair_key {
 
 SV_ASSERT_SIZE(struct sv_pair_key, 24);
 
-/* With its key 64 bytes. */
+/* With its key 68 bytes. */
 struct sv_pair_slot {
 	struct sv_hyg_pair pair;
 	u32 used;    /* when, units of 2^20 ns */
-	u8 outside;  /* charged as begun from outside and not settled */
+	u32 charged; /* SV_CHARGED_* */
 	u8 saw;	     /* SV_FLOW_* */
-	u8 charged;
 	u8 yields;   /* the last packet in which both wanted a place had feedback on a path */
+	u8 pad[2];
 };
 
-SV_ASSERT_SIZE(struct sv_pair_slot, 40);
+SV_ASSERT_SIZE(struct sv_pair_slot, 44);
 
-/* A pair without a packet for so long is forgotten: units of 2^20 ns, 60 s. */
+/* A pair without a packet for so long is forgotten: units of 2^20 ns, 60 s; and of one that is not settled, as of flows, 10 s. */
 #define SV_PAIR_IDLE 57220u
+#define SV_PAIR_UNSETTLED ((u32)(SV_FLOW_UNSETTLED_NS >> 20))
 
 /* The peer of such a pair is to be told of its marks. */
 struct sv_pair_told {

@@ -3,19 +3,14 @@
 #ifndef SV_TABLES_H
 #define SV_TABLES_H
 
+#include "ports.h"
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
 	__type(value, struct sv_config);
 } config SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096 + 16); /* guests' and the agent's own */
-	__type(key, u32); /* ifindex */
-	__type(value, struct sv_port);
-} ports SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);

@@ -46,7 +46,6 @@ struct {
 	__type(value, struct sv_destination);
 } destinations SEC(".maps");
 
-static const struct sv_pair_slot empty_pair;
 static const struct sv_destination empty_destination;
 
 /* What a function needs of it. */
@@ -192,8 +191,8 @@ static __always_inline void pair_of(struct sv_pair_key *k, u32 ifindex, const st
 /* The pair, made if it is new. 0: there is no room. */
 static __noinline struct sv_pair_slot *make_pair(const struct sv_pair_key *k, const struct sv_packet *p, u32 egress)
 {
-	struct sv_pair_slot *slot;
-	u32 began, outside;
+	struct sv_pair_slot *slot, fresh = {0};
+	u32 began, vni;
 
 	if (!k || !p)
 		return 0;
@@ -201,19 +200,13 @@ static __noinline struct sv_pair_slot *make_pair(const struct sv_pair_key *k, co
 	if (slot)
 		return slot;
 	began = sv_quota_began(p, (int)egress);
-	outside = began == SV_BEGAN_OUTSIDE;
-	if (may_begin(SV_TABLE_PAIRS, k->ifindex, NO_NETWORK, began))
+	vni = network_of(k->ifindex);
+	if (may_begin(SV_TABLE_PAIRS, k->ifindex, vni, began))
 		return 0;
-	if (!bpf_map_update_elem(&pairs, k, &empty_pair, BPF_NOEXIST)) {
-		charge(SV_TABLE_PAIRS, k->ifindex, NO_NETWORK, 1, (s32)outside);
-		slot = bpf_map_lookup_elem(&pairs, k);
-		if (slot) {
-			slot->charged = 1;
-			slot->outside = (u8)outside;
-		}
-		return slot;
-	}
-	return bpf_map_lookup_elem(&pairs, k); /* another CPU was first, or it is full */
+	fresh.charged = charged_as(vni, began);
+	if (!bpf_map_update_elem(&pairs, k, &fresh, BPF_NOEXIST))
+		charge_slot(SV_TABLE_PAIRS, k->ifindex, fresh.charged);
+	return bpf_map_lookup_elem(&pairs, k); /* if another CPU was first, its own; if it is full, none */
 }
 
 static __always_inline void destination_key(struct sv_destination_key *k, u32 vni, const u32 *addr)
@@ -295,9 +288,9 @@ static __always_inline int note_pair(struct sv_pair_slot *slot, int egress, u64 
 {
 	slot->used = (u32)(now >> 20);
 	slot->saw = sv_flow_saw(slot->saw, egress);
-	if (!slot->outside || !(slot->saw & SV_FLOW_SETTLED))
+	if (!(slot->charged & SV_CHARGED_OUTSIDE) || !(slot->saw & SV_FLOW_SETTLED))
 		return 0;
-	slot->outside = 0;
+	slot->charged &= ~SV_CHARGED_OUTSIDE;
 	return 1;
 }
 

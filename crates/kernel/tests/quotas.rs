@@ -5,11 +5,12 @@ mod fabric;
 
 use fabric::{in_namespace, Fabric};
 use kernel::state::quota::{
-    Bounds, Tally, TallyKey, TABLE_FLOWS, TABLE_LIMITED, TALLY_NETWORK, TALLY_PORT, TALLY_TABLE,
+    Bounds, Tally, TallyKey, TABLE_FASTLANE, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS, TALLY_NETWORK, TALLY_PORT,
+    TALLY_TABLE,
 };
-use kernel::state::{Config, Counter, Port, Route, ROUTE_LOCAL, VERSION_1};
+use kernel::state::{Config, Counter, Port, Route, Tenants, ROUTE_LOCAL, ROUTE_PEER, VERSION_1};
 use kernel::{KernelEdge, Role, Segment};
-use units::Bytes;
+use units::{BitRate, Bytes, Time};
 use wire::{proto, tcp, Packet, TcpOptions};
 
 const FLOWS: u32 = 1024;
@@ -41,7 +42,7 @@ fn host(name: &str) -> Option<Fabric> {
 fn add_port(edge: &KernelEdge, ifindex: u32, vni: u32) {
     edge.set_port(ifindex, &Port { vni, ..Port::default() }).unwrap();
     let local = Route { kind: ROUTE_LOCAL, target: ifindex, ..Route::default() };
-    let remote = Route { kind: kernel::state::ROUTE_PEER, target: 1, ..Route::default() };
+    let remote = Route { kind: ROUTE_PEER, target: 1, ..Route::default() };
     edge.set_route(vni, "10.7.0.1".parse().unwrap(), 128, &local).unwrap();
     edge.set_route(vni, "10.7.0.2".parse().unwrap(), 128, &remote).unwrap();
 }
@@ -328,10 +329,162 @@ fn counts_outlive_the_agent() {
     assert!(!left.contains_key(&TallyKey::new(TABLE_FLOWS, TALLY_NETWORK, VNI)), "{left:?}");
 }
 
+/// Two ports of one network, and one of another.
+const GREEDY: [u32; 2] = [2, 3];
+const MODEST: u32 = 1;
+
+/// Greedy ports of one network leave another one's room in `table`, and whoever was charged gets back what is forgotten.
+/// `begin` has the guest on a port begin its `n`th row.
+fn networks_share(fabric: &Fabric, table: u16, begin: impl Fn(u32, u16)) {
+    let edge = &fabric.edges[0].edge;
+    edge.set_bounds(table, &Bounds { table: FLOWS, port: FLOWS, network: FLOWS, pad: 0 }).unwrap();
+    let held = |kind, id| edge.tallies().unwrap().get(&TallyKey::new(table, kind, id)).map_or(0, |tally| tally.flows);
+    let networks = || [held(TALLY_NETWORK, VNI), held(TALLY_NETWORK, OTHER), held(TALLY_TABLE, 0)];
+    let begun = kernel::monotonic_ns();
+    for n in 0..1000 {
+        GREEDY.iter().for_each(|greedy| begin(*greedy, n));
+    }
+    // Each of them may hold what its network has room for, two sevenths; then the other one half of what is free.
+    (0..1000).for_each(|n| begin(MODEST, n));
+    let [greedy, modest, all] = networks();
+    assert!((584..=586).contains(&greedy) && (219..=220).contains(&modest), "{greedy}, {modest}");
+    assert_eq!(greedy, GREEDY.iter().map(|port| held(TALLY_PORT, *port)).sum::<i32>());
+    assert_eq!(all, greedy + modest);
+    // A port that moves leaves to its former network what that was charged for.
+    let port = edge.port(GREEDY[0]).unwrap().unwrap();
+    edge.set_port(GREEDY[0], &Port { vni: OTHER, ..port }).unwrap();
+    assert_eq!(edge.sweep(begun).unwrap().mended, 0);
+    assert_eq!(networks(), [greedy, modest, all]);
+    assert_eq!(edge.sweep(kernel::monotonic_ns() + 11 * SECOND).unwrap().mended, 0);
+    assert_eq!(networks(), [0; 3]);
+    // Each begins anew in its network, within the configuration's bound.
+    edge.set_bounds(table, &Bounds { table: FLOWS, port: FLOWS, network: 14, pad: 0 }).unwrap();
+    (0..100).for_each(|n| GREEDY.iter().for_each(|port| begin(*port, n)));
+    assert_eq!(networks(), [14, 14, 28]);
+}
+
+/// What began outside is charged to the port as unsettled until it settles, and to the network until it is forgotten. `pass`: a
+/// segment of the guest on the first such port, or to it, with these flags.
+fn settles(fabric: &Fabric, table: u16, pass: impl Fn(bool, u8)) {
+    let edge = &fabric.edges[0].edge;
+    edge.set_bounds(table, &Bounds { table: FLOWS, port: FLOWS, network: FLOWS, pad: 0 }).unwrap();
+    let held = || {
+        let tallies = edge.tallies().unwrap();
+        [(TALLY_PORT, GREEDY[0]), (TALLY_NETWORK, VNI)]
+            .map(|(kind, id)| tallies.get(&TallyKey::new(table, kind, id)).map_or((0, 0), |t| (t.flows, t.unsettled)))
+    };
+    let steps = [(false, tcp::SYN, 1), (true, tcp::SYN | tcp::ACK, 1), (false, tcp::ACK, 0), (true, tcp::RST, 0)];
+    for (out, flags, unsettled) in steps {
+        pass(out, flags);
+        assert_eq!(held(), [(1, unsettled), (1, 0)], "{flags:x}");
+    }
+    assert_eq!(edge.sweep(kernel::monotonic_ns() + 2 * SECOND).unwrap().mended, 0);
+    assert_eq!(held(), [(0, 0); 2]);
+}
+
+/// Host 0 with such ports.
+fn shared(name: &str) -> Option<Fabric> {
+    let fabric = host(name)?;
+    GREEDY.iter().for_each(|ifindex| add_port(&fabric.edges[0].edge, *ifindex, VNI));
+    Some(fabric)
+}
+
 #[test]
-fn one_limited_port_leaves_the_others_room() {
+fn greedy_ports_leave_other_networks_room_for_pairs() {
+    let Some(fabric) = shared("qj") else { return };
+    let edge = &fabric.edges[0].edge;
+    edge.set_bounds(TABLE_FLOWS, &Bounds::default()).unwrap();
+    let mut config = edge::hygenicc::Config::new(BitRate::from_gbps(10), Time::from_us(100));
+    config.depth = Bytes(1 << 30);
+    edge.set_tenants(&Tenants { conf: config.conf(), backlog: 0, numbers: 3, pad: 0 }).unwrap();
+    for (number, ifindex) in [(1, MODEST), (2, GREEDY[0]), (3, GREEDY[1])] {
+        let port = edge.port(ifindex).unwrap().unwrap();
+        edge.set_port(ifindex, &port.with_share(number, 1)).unwrap();
+        let remote = Route { kind: ROUTE_PEER, target: 1, ..Route::default() };
+        edge.set_route(port.vni, "10.8.0.0".parse().unwrap(), 16, &remote).unwrap();
+    }
+    in_namespace(&fabric.host(0), || {
+        networks_share(&fabric, TABLE_PAIRS, |ifindex, n| {
+            let [high, low] = n.to_be_bytes();
+            let packet = Packet { daddr: wire::v4([10, 8, high, low]), ..segment(true, 1000, tcp::SYN) };
+            edge.test_run(Role::Guest, ifindex, &frame(&packet)).unwrap();
+        });
+    });
+}
+
+#[test]
+fn greedy_ports_leave_other_networks_room_in_fastlanes_table() {
+    let Some(mut fabric) = shared("qk") else { return };
+    let obstacle = fabric::older_than(fabric::WITH_TCX, "FastLane").or_else(|| kernel::drop_reasons().err());
+    if let Some(why) = obstacle {
+        eprintln!("skipped: {why}");
+        return;
+    }
+    fabric.edges[0].edge.open_fastlane(FLOWS).unwrap();
+    let edge = &fabric.edges[0].edge;
+    in_namespace(&fabric.host(0), || {
+        settles(&fabric, TABLE_FASTLANE, |out, flags| {
+            let role = if out { Role::FastGuest } else { Role::FastPort };
+            edge.test_run(role, GREEDY[0], &frame(&segment(out, 5000, flags))).unwrap();
+        });
+        networks_share(&fabric, TABLE_FASTLANE, |ifindex, port| {
+            edge.test_run(Role::FastGuest, ifindex, &frame(&segment(true, port, tcp::SYN))).unwrap();
+        });
+    });
+}
+
+#[test]
+fn greedy_ports_leave_other_networks_room_in_the_table_of_limits() {
+    let Some(mut fabric) = shared("ql") else { return };
+    fabric.edges[0].edge.open_limits(FLOWS).unwrap();
+    if let Some(why) = fabric.edges[0].edge.lawless() {
+        eprintln!("skipped: laws of rate limits: {why}");
+        return;
+    }
+    let edge = &fabric.edges[0].edge;
+    in_namespace(&fabric.host(0), || {
+        GREEDY.iter().chain([&MODEST]).for_each(|ifindex| limit(edge, *ifindex));
+        settles(&fabric, TABLE_LIMITED, |out, flags| {
+            let role = if out { Role::LimitGuest } else { Role::LimitPort };
+            let segment = frame(&segment(out, 5000, flags));
+            edge.test_run_limit(role, &segment, Segment { ifindex: GREEDY[0], ..Segment::default() }, 0).unwrap();
+        });
+        let begin = |ifindex, port| send_limited(edge, ifindex, port);
+        networks_share(&fabric, TABLE_LIMITED, begin);
+        // A port that has a limit only is in no network.
+        let before = edge.tallies().unwrap();
+        edge.remove_port(GREEDY[1]).unwrap();
+        (200..210).for_each(|n| begin(GREEDY[1], n));
+        let mut after = edge.tallies().unwrap();
+        for (kind, id) in [(TALLY_PORT, GREEDY[1]), (TALLY_TABLE, 0)] {
+            after.get_mut(&TallyKey::new(TABLE_LIMITED, kind, id)).unwrap().flows -= 10;
+        }
+        assert_eq!(after, before);
+        edge.sweep(kernel::monotonic_ns() + 11 * SECOND).unwrap();
+        assert!(edge.tallies().unwrap().values().all(|tally| *tally == Tally::default()));
+    });
+}
+
+/// What a port sends has a limit with a law.
+fn limit(edge: &KernelEdge, ifindex: u32) {
     use edge::limiter::{Law, Spring};
     use kernel::state::limiter::{Limiter, LimiterKey, LIMITER_OUT};
+    let key = LimiterKey { ifindex, direction: LIMITER_OUT };
+    let law = Law::Spring(Spring { k1: Bytes(20_000), k2: Bytes(30_000), alpha: 512, beta: 512, hold_edge: false })
+        .to_bytes();
+    let (rate, horizon_ns, idle_ns) = (125_000_000, SECOND, 60 * SECOND);
+    edge.set_limiter(&key, &Limiter { rate, horizon_ns, idle_ns, law, ..Limiter::default() }).unwrap();
+}
+
+/// A SYN of the guest on such a port.
+fn send_limited(edge: &KernelEdge, ifindex: u32, port: u16) {
+    let segment = frame(&segment(true, port, tcp::SYN));
+    edge.test_run_limit(Role::LimitGuest, &segment, Segment { ifindex, ..Segment::default() }, 0).unwrap();
+}
+
+#[test]
+fn one_limited_port_leaves_the_others_room() {
+    use kernel::state::limiter::{LimiterKey, LIMITER_OUT};
     let Some(mut fabric) = host("qe") else { return };
     fabric.edges[0].edge.open_limits(FLOWS).unwrap();
     if let Some(why) = fabric.edges[0].edge.lawless() {
@@ -341,26 +494,15 @@ fn one_limited_port_leaves_the_others_room() {
     let (edge, greedy) = (&fabric.edges[0].edge, fabric.edges[0].port);
     edge.set_bounds(TABLE_LIMITED, &Bounds { table: FLOWS, port: FLOWS, network: FLOWS, pad: 0 }).unwrap();
     in_namespace(&fabric.host(0), || {
-        for ifindex in [greedy, 1] {
-            let key = LimiterKey { ifindex, direction: LIMITER_OUT };
-            let law =
-                Law::Spring(Spring { k1: Bytes(20_000), k2: Bytes(30_000), alpha: 512, beta: 512, hold_edge: false })
-                    .to_bytes();
-            let (rate, horizon_ns, idle_ns) = (125_000_000, SECOND, 60 * SECOND);
-            edge.set_limiter(&key, &Limiter { rate, horizon_ns, idle_ns, law, ..Limiter::default() }).unwrap();
-        }
-        let send = |ifindex, port, flags| {
-            let frame = frame(&segment(true, port, flags));
-            edge.test_run_limit(Role::LimitGuest, &frame, Segment { ifindex, ..Segment::default() }, 0).unwrap();
-        };
+        [greedy, 1].into_iter().for_each(|ifindex| limit(edge, ifindex));
         let held = |ifindex| {
             let key = TallyKey::new(TABLE_LIMITED, TALLY_PORT, ifindex);
             edge.tallies().unwrap().get(&key).map_or(0, |tally| tally.flows)
         };
         let begun = kernel::monotonic_ns();
-        (0..5000).for_each(|port| send(greedy, port, tcp::SYN));
+        (0..5000).for_each(|port| send_limited(edge, greedy, port));
         assert_eq!(held(greedy), FLOWS as i32 / 2);
-        (0..200).for_each(|port| send(1, port, tcp::SYN));
+        (0..200).for_each(|port| send_limited(edge, 1, port));
         assert_eq!(held(1), 200);
         let key = LimiterKey { ifindex: 1, direction: LIMITER_OUT };
         assert_eq!(edge.limiter_counts(&key).unwrap().untracked, 0);

@@ -10,7 +10,7 @@ use conformance::Script;
 use edge::hygenicc::{Bucket, Config, Hold, Law};
 use edge::Direction;
 use fabric::in_namespace;
-use kernel::state::quota::{Bounds, TallyKey, TABLE_PAIRS, TALLY_PORT};
+use kernel::state::quota::{Bounds, Tally, TallyKey, TABLE_PAIRS, TALLY_NETWORK, TALLY_PORT, TALLY_TABLE};
 use kernel::state::{address, Counter, Share, Tenants, EVENT_MARKS, MARKS_BEGIN};
 use kernel::{Role, Segment};
 use units::{BitRate, Bytes, Time};
@@ -372,12 +372,52 @@ fn what_waits_for_those_before_it_is_within_the_backlog() {
 fn a_pair_in_use_is_kept_by_a_sweep_that_began_before() {
     let Some(world) = world("tn", 1, |_| {}) else { return };
     world.set_time(Time::from_secs(100));
-    run(&world, DATAGRAM);
-    let swept = |ms: u64| {
-        world.edge().sweep(Time::from_ms(ms).as_ns()).unwrap();
-        world.edge().pairs().unwrap().len()
+    run(&world, &[DATAGRAM, ANSWER, DATAGRAM].join("\n"));
+    assert_eq!([99_990, 159_000, 161_000].map(|ms| left_at(&world, ms)), [1, 1, 0]);
+}
+
+const ANSWER: &str = "ingress udp4 from=two of=two ports=80>1000 version=2 oecn=3 payload=100 => forward";
+
+/// Pairs that a sweep at that time leaves.
+fn left_at(world: &World, ms: u64) -> usize {
+    world.edge().sweep(Time::from_ms(ms).as_ns()).unwrap();
+    world.edge().pairs().unwrap().len()
+}
+
+#[test]
+fn a_pairs_network_pays_for_it_until_it_is_forgotten() {
+    let Some(world) = world("t1", 1, |_| {}) else { return };
+    world.set_time(Time::from_secs(100));
+    let held = || {
+        let mut tallies = world.edge().tallies().unwrap();
+        tallies.retain(|key, _| key.table == TABLE_PAIRS && key.kind != TALLY_TABLE);
+        let of = |kind| tallies.iter().find(|(key, _)| key.kind == kind).map(|(_, t)| (t.flows, t.unsettled));
+        [of(TALLY_PORT), of(TALLY_NETWORK)]
     };
-    assert_eq!([swept(99_990), swept(159_000), swept(161_000)], [1, 1, 0]);
+    for (line, unsettled) in [(ANSWER, 1), (DATAGRAM, 1), (ANSWER, 0)] {
+        run(&world, line);
+        assert_eq!(held(), [Some((1, unsettled)), Some((1, 0))]);
+    }
+    assert_eq!((left_at(&world, 161_000), held()), (0, [Some((0, 0)); 2]));
+}
+
+/// Guests and strangers begin pairs at will: what is not settled stays no longer than such a flow.
+#[test]
+fn pairs_that_are_not_settled_are_forgotten_soon() {
+    let cases = [
+        ("nobody answered", vec![DATAGRAM; 3]),
+        ("begun outside", vec![ANSWER; 3]),
+        ("answered once", vec![DATAGRAM, ANSWER]),
+    ];
+    for (what, lines) in cases {
+        let Some(world) = world("t2", 1, |_| {}) else { return };
+        world.set_time(Time::from_secs(100));
+        run(&world, &lines.join("\n"));
+        assert_eq!([99_990, 109_900, 110_100].map(|ms| left_at(&world, ms)), [1, 1, 0], "{what}");
+        let held = world.edge().tallies().unwrap();
+        let left = held.get(&TallyKey::new(TABLE_PAIRS, TALLY_PORT, world.port)).copied().unwrap_or_default();
+        assert_eq!(left, Tally::default(), "{what}");
+    }
 }
 
 /// Else a guest could choose addresses whose marks hide one another's.

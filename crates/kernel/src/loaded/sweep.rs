@@ -7,7 +7,7 @@ use super::{Error, KernelEdge, Result};
 use crate::native;
 use crate::state::fastlane::FastKey;
 use crate::state::quota::{
-    Bounds, Limited, Tally, TallyKey, TABLE_FASTLANE, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS, TALLY_NETWORK,
+    Bounds, Charged, Limited, Tally, TallyKey, TABLE_FASTLANE, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS, TALLY_NETWORK,
     TALLY_PORT, TALLY_TABLE,
 };
 use crate::state::{
@@ -16,8 +16,16 @@ use crate::state::{
 use libbpf_rs::{MapCore, MapFlags};
 use std::collections::BTreeMap;
 
-/// Where struct sv_flow stands in struct sv_limited and struct sv_fast, behind what they are charged as.
+/// Where struct sv_flow stands in struct sv_limited and struct sv_fast, behind a lock and what they are charged as.
 const LIMITED_FLOW_AT: usize = 8;
+const CHARGED_AT: usize = 4;
+
+/// The flow of such a row, and what it is charged as.
+fn limited_row(value: &[u8]) -> Option<(Flow, Charged)> {
+    let flow = value.get(LIMITED_FLOW_AT..LIMITED_FLOW_AT + size_of::<Flow>()).and_then(Flow::from_bytes)?;
+    let charged = value.get(CHARGED_AT..LIMITED_FLOW_AT)?.try_into().ok()?;
+    Some((flow, Charged(u32::from_ne_bytes(charged))))
+}
 
 /// Pairs of one step whose marks are asked for, as many as the data path lets ask at once. Others have their turn in a later sweep.
 const TELL_MOST: usize = 64;
@@ -67,6 +75,13 @@ impl Sweep {
         to.entry(TallyKey::new(table, TALLY_TABLE, 0)).or_default().add(1, 0);
         if let Some(network) = network {
             to.entry(TallyKey::new(table, TALLY_NETWORK, network)).or_default().add(1, 0);
+        }
+    }
+
+    /// The same of a table whose keys name no network.
+    fn found_charged(&mut self, kept: bool, table: u16, port: u32, charged: Charged) {
+        if let Some(port) = charged.port(port) {
+            self.found(kept, table, port, charged.network(), charged.outside());
         }
     }
 }
@@ -165,11 +180,10 @@ impl KernelEdge {
         let mut expired: Vec<Vec<u8>> = Vec::new();
         let Some(entries) = walk.step(&map, most)? else { return Ok(false) };
         for (key, value) in entries {
-            let flow = value.get(LIMITED_FLOW_AT..LIMITED_FLOW_AT + size_of::<Flow>()).and_then(Flow::from_bytes);
-            let Some((flow, limited)) = flow.zip(Limited::from_bytes(key)) else { continue };
+            let row = limited_row(value).zip(Limited::from_bytes(key));
+            let Some(((flow, charged), limited)) = row else { continue };
             let kept = !native::flow_expired(&flow, idle, now);
-            let port = if value[4] != 0 { limited.limiter.ifindex } else { 0 };
-            sweep.found(kept, TABLE_LIMITED, port, None, value[5] != 0);
+            sweep.found_charged(kept, TABLE_LIMITED, limited.limiter.ifindex, charged);
             if !kept {
                 expired.push(key.to_vec());
             }
@@ -189,10 +203,9 @@ impl KernelEdge {
         let (mut walk, mut expired) = (std::mem::take(&mut sweep.fast), Vec::new());
         let Some(entries) = walk.step(&map, most)? else { return Ok(false) };
         for (key, value) in entries {
-            let flow = value.get(LIMITED_FLOW_AT..LIMITED_FLOW_AT + size_of::<Flow>()).and_then(Flow::from_bytes);
-            let Some((flow, key)) = flow.zip(FastKey::from_bytes(key)) else { continue };
+            let Some(((flow, charged), key)) = limited_row(value).zip(FastKey::from_bytes(key)) else { continue };
             let kept = !native::flow_expired(&flow, idle, now);
-            sweep.found(kept, TABLE_FASTLANE, if value[4] != 0 { key.port } else { 0 }, None, value[5] != 0);
+            sweep.found_charged(kept, TABLE_FASTLANE, key.port, charged);
             if !kept {
                 expired.push(key);
             }
@@ -213,8 +226,7 @@ impl KernelEdge {
         for (key, value) in entries {
             let Some((key, slot)) = PairKey::from_bytes(key).zip(PairSlot::from_bytes(value)) else { continue };
             let kept = !slot.expired(now);
-            let port = if slot.charged != 0 { key.ifindex } else { 0 };
-            sweep.found(kept, TABLE_PAIRS, port, None, slot.outside != 0);
+            sweep.found_charged(kept, TABLE_PAIRS, key.ifindex, Charged(slot.charged));
             if !kept {
                 expired.push(key);
             }

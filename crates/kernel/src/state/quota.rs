@@ -61,6 +61,32 @@ impl Tally {
     }
 }
 
+/// `SV_CHARGED_*`: what a slot was charged as whose key names no network. 0: nobody was charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Charged(pub(crate) u32);
+
+impl Charged {
+    const PORT: u32 = 1 << 31;
+    const NETWORK: u32 = 1 << 30;
+    const OUTSIDE: u32 = 1 << 29;
+    const VNI: u32 = (1 << 24) - 1;
+
+    /// The port that was charged, if it was: `port`.
+    pub(crate) fn port(self, port: u32) -> Option<u32> {
+        (self.0 & Self::PORT != 0).then_some(port)
+    }
+
+    /// The network that was.
+    pub(crate) fn network(self) -> Option<u32> {
+        (self.0 & Self::NETWORK != 0).then_some(self.0 & Self::VNI)
+    }
+
+    /// As begun from outside and not settled?
+    pub(crate) fn outside(self) -> bool {
+        self.0 & Self::OUTSIDE != 0
+    }
+}
+
 plain!(Bounds = 16, TallyKey = 8, Tally = 8, Limited = 48);
 
 /// `struct sv_limited_key`: a connection through a limiter.
