@@ -19,6 +19,9 @@ pub const MAX_PEERS: usize = 4096;
 /// Addresses learned on one port: unless told otherwise, and at most.
 pub const LEARN_LIMIT: u32 = 16;
 pub const MAX_LEARNED: u32 = 64;
+/// Rows of the map `routes`: addresses and ranges. As many of them may be configured; the rest is for what is learned.
+pub const MAX_ROUTES: usize = 65_536;
+pub const MAX_CONFIGURED: usize = 60_000;
 
 /// Adaptive waiting of the kernel edge's receiver: at least 1 ms, 2 ms before a first gap has filled, at most 20 ms.
 ///

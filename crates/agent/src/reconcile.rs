@@ -1,5 +1,5 @@
 //! Brings the kernel to what the configuration wants: only what differs is touched, new state comes before what uses
-//! it, and old state goes after what used it.
+//! it, and old state goes after what used it. Rows of a map that is too full for both go before new ones come.
 
 use super::asking::Asking;
 use super::attached::Attached;
@@ -23,7 +23,7 @@ use super::silent::Silent;
 use super::tables::{routes_of, Changes, Table, Tables};
 use super::teardown::undo;
 use crate::reordering::ReorderThread;
-use agent_api::config::{Config, Mac};
+use agent_api::config::{Config, Mac, MAX_ROUTES};
 use kernel::state::limiter::{Limiter, LimiterKey};
 use kernel::state::{Plain, Port, Route, CONFIG_CONGESTION, ROUTE_LOCAL};
 use kernel::{Adopted, KernelEdge, Role, Swept};
@@ -258,7 +258,13 @@ impl Agent {
             if std::ptr::eq(table, &t.ports) {
                 self.leave_networks(&old, &limits::moved(&old, want), limited, problems)?;
             }
-            table.upsert(&old, want, changes)?;
+            match table.upsert_in_room(&old, want, changes) {
+                // Who is in no row is unreachable; all else goes on.
+                Err(e) if std::ptr::eq(table, &t.routes) => problems.push(format!(
+                    "not all addresses are in force: {e}; there is room for {MAX_ROUTES} addresses and ranges: join ranges"
+                )),
+                done => done?,
+            }
             have.push(old);
         }
         if rules_changed {

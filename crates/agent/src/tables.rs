@@ -54,9 +54,9 @@ impl Table {
         Ok(rows)
     }
 
-    /// Adds what is missing and changes what differs: each row at once, so that no packet sees half of it.
+    /// Changes what differs and adds what is missing: each row at once, so that no packet sees half of it.
     pub(super) fn upsert(&self, have: &Rows, want: &Rows, changes: &mut Changes) -> Result<()> {
-        let (mut new, mut kept) = (Vec::new(), Vec::new());
+        let (mut new, mut added, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for (key, value) in want {
             match have.get(key) {
                 Some(old) if old == value => {}
@@ -73,12 +73,24 @@ impl Table {
                 }
                 None => {
                     changes.added += 1;
-                    new.push((key.as_slice(), value.as_slice()));
+                    added.push((key.as_slice(), value.as_slice()));
                 }
             }
         }
         new.extend(kept.iter().map(|(key, value)| (key.as_slice(), value.as_slice())));
+        new.extend(added); // last: where there is no room for them, the others are in force
         Ok(walk::update_all(&self.map, &new)?)
+    }
+
+    /// The same. If the map is too full for both, what is not in `want` goes first.
+    pub(super) fn upsert_in_room(&self, have: &Rows, want: &Rows, changes: &mut Changes) -> Result<()> {
+        let before = *changes;
+        if self.upsert(have, want, changes).is_ok() {
+            return Ok(());
+        }
+        *changes = before;
+        self.remove(have, want, &mut Changes::default())?; // counted by whoever removes it afterwards
+        self.upsert(have, want, changes)
     }
 
     pub(super) fn remove(&self, have: &Rows, want: &Rows, changes: &mut Changes) -> Result<()> {
@@ -201,4 +213,50 @@ pub(super) fn routes_of(dir: &Path) -> Rows {
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish() | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use libbpf_rs::MapType;
+
+    /// As many rows as there is room for; `None` where this process may not make maps.
+    fn table(rows: u32) -> Option<Table> {
+        let opts = libbpf_rs::libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as _,
+            map_flags: libbpf_rs::libbpf_sys::BPF_F_NO_PREALLOC,
+            ..Default::default()
+        };
+        let map = MapHandle::create(MapType::LpmTrie, Some("small"), 8, 4, rows, &opts).ok()?;
+        Some(Table { map, own: std::convert::identity, keep: None })
+    }
+
+    fn rows(of: impl IntoIterator<Item = u8>, value: u8) -> Rows {
+        of.into_iter().map(|n| (vec![32, 0, 0, 0, 10, 0, 0, n], vec![value; 4])).collect()
+    }
+
+    #[test]
+    fn what_is_to_go_makes_room_for_what_comes() {
+        let Some(table) = table(4) else { return eprintln!("skipped: no maps") };
+        let (old, new) = (rows(0..4, 1), rows(2..6, 1));
+        table.upsert(&Rows::new(), &old, &mut Changes::default()).unwrap();
+        table.upsert(&old, &new, &mut Changes::default()).unwrap_err();
+        let (old, mut changes) = (table.rows().unwrap(), Changes::default());
+        table.upsert_in_room(&old, &new, &mut changes).unwrap();
+        table.remove(&old, &new, &mut changes).unwrap();
+        assert_eq!((table.rows().unwrap(), changes), (new, Changes { added: 2, changed: 0, removed: 2 }));
+    }
+
+    #[test]
+    fn too_many_rows_keep_neither_removals_nor_changes_back() {
+        let Some(table) = table(4) else { return eprintln!("skipped: no maps") };
+        let old = rows(0..4, 1);
+        table.upsert(&Rows::new(), &old, &mut Changes::default()).unwrap();
+        let want: Rows = rows(1..9, 2);
+        table.upsert_in_room(&old, &want, &mut Changes::default()).unwrap_err();
+        let now = table.rows().unwrap();
+        assert_eq!(now.len(), 4);
+        assert!(now.iter().all(|row| want.get(row.0) == Some(row.1)), "{now:?}");
+        assert!(rows(1..4, 2).keys().all(|key| now.contains_key(key)));
+    }
 }
