@@ -1,26 +1,32 @@
 //! Addresses of guests on pattern ports, learned from what they send.
 //!
-//! Guests are not trusted: only addresses within the port's `learn` ranges are taken, only so many per port, and none that the
-//! configuration gives to another. Who claims an address first holds it. When another port claims it, its holder is asked, out
-//! of the holder's port, whether it is still there; only where no answer comes does the claimer get it, once it speaks
-//! again. Holders that have not been heard of for long are asked too, and forgotten.
+//! Guests are not trusted: only addresses within the port's `learn` ranges are taken, only so many per port, per network and in all,
+//! and none that the configuration gives to another. Who claims an address first holds it. When another port claims it, its holder is
+//! asked, out of the holder's port, whether it is still there; only where no answer comes does the claimer get it, once it speaks
+//! again. Holders that never answered, or have not been heard of for long, are asked too, and forgotten.
 
 use super::interfaces::Interfaces;
 use super::rules::rule_for;
-use agent_api::config::{Config, Prefix};
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use agent_api::config::{Config, Prefix, MAX_ROUTES};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 
 const SECOND: u64 = 1_000_000_000;
-/// Who answered, or came, so short a time ago is not asked again, whoever claims the address.
+/// Who answered, or came, so short a time ago is not asked again, whoever claims the address. Who never answered is asked after it.
 const SURE: u64 = 10 * SECOND;
-/// Who was not heard of for so long is asked although nobody claims the address.
+/// Who has answered is asked after so long, although nobody claims the address.
 const CHECK: u64 = 300 * SECOND;
 /// Between two questions, and how many there are before the holder counts as gone.
 const PATIENCE: u64 = SECOND / 2;
 const QUESTIONS: u8 = 5;
-/// Holders that are asked at a time.
+/// Holders that are asked at a time. Although nobody claims their addresses: how many, and of one port.
 const MAX_ASKED: usize = 64;
+const MAX_UNCLAIMED: usize = 32;
+const MAX_UNCLAIMED_OF_PORT: usize = 4;
+/// Addresses held at a time: four for each of 4096 ports.
+const MOST: usize = 16_384;
+/// Rows of `routes` that stay free: some kernels take not even another value for a row of a full map.
+const SPARE: usize = 536;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Holder {
@@ -31,6 +37,8 @@ pub(super) struct Holder {
     pub(super) mac: [u8; 6],
     /// When it came or last answered, ns.
     heard: u64,
+    /// It has answered a question.
+    confirmed: bool,
     asked: Option<Asked>,
 }
 
@@ -60,7 +68,10 @@ pub(super) enum Refused {
     Configured,
     /// It may have gone: it is being asked.
     HeldByAnotherPort,
+    /// Of the port.
     TooMany,
+    TooManyOfNetwork,
+    TooManyOfHost,
 }
 
 impl Refused {
@@ -70,6 +81,10 @@ impl Refused {
             Refused::Configured => "the configuration gives it to another",
             Refused::HeldByAnotherPort => "another port holds it",
             Refused::TooMany => "the port holds as many as it may: port.learn_limit",
+            Refused::TooManyOfNetwork => {
+                "its network holds twice as many as the host has room for: give ports `addresses`"
+            }
+            Refused::TooManyOfHost => "the host holds as many as it may: give ports `addresses`",
         }
     }
 }
@@ -103,6 +118,7 @@ impl Learned {
             return Err(Refused::Configured);
         }
         if let Some(holder) = self.held.get_mut(&key).filter(|holder| holder.ifindex == ifindex) {
+            holder.confirmed |= holder.asked.is_some_and(|asked| asked.questions > 0);
             (holder.heard, holder.asked) = (now, None);
             return Ok(false);
         }
@@ -115,9 +131,21 @@ impl Learned {
             self.contest(key, ifindex, now);
             return Err(Refused::HeldByAnotherPort);
         }
+        let free = room(config).saturating_sub(self.held.len());
+        if free == 0 {
+            return Err(Refused::TooManyOfHost);
+        }
+        if self.of_network(key.0) >= 2 * free {
+            return Err(Refused::TooManyOfNetwork);
+        }
         let interface = interface.name.clone();
-        self.held.insert(key, Holder { ifindex, interface, mac, heard: now, asked: None });
+        self.held.insert(key, Holder { ifindex, interface, mac, heard: now, confirmed: false, asked: None });
         Ok(true)
+    }
+
+    fn of_network(&self, network: u32) -> usize {
+        let first = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        self.held.range((network, first)..(network + 1, first)).count()
     }
 
     /// Asks the holder of what `claimer` claims, unless that was done a moment ago. A port may doubt one holder at a time.
@@ -142,19 +170,19 @@ impl Learned {
         }
     }
 
-    /// Who is to be asked now, and who did not answer and is forgotten.
+    /// Who is to be asked now, and who did not answer and is forgotten. One holder of a port at a time: the data path tells of a
+    /// port's answers once in 10 ms.
     pub(super) fn ask(&mut self, now: u64) -> (Vec<Question>, Vec<(IpAddr, Holder)>) {
-        let mut room = MAX_ASKED.saturating_sub(self.held.values().filter(|holder| holder.asked.is_some()).count());
-        let (mut questions, mut gone) = (Vec::new(), Vec::new());
+        self.ask_unclaimed(now);
+        let (mut questions, mut gone, mut ports) = (Vec::new(), Vec::new(), BTreeSet::new());
         self.held.retain(|(_, addr), holder| {
-            if room > 0 && holder.asked.is_none() && now.saturating_sub(holder.heard) >= CHECK {
-                room -= 1;
-                holder.ask(None, now);
-            }
             let Some(asked) = holder.asked.as_mut().filter(|asked| asked.next <= now) else { return true };
             if asked.questions == QUESTIONS {
                 gone.push((*addr, holder.clone()));
                 return false;
+            }
+            if !ports.insert(holder.ifindex) {
+                return true;
             }
             (asked.questions, asked.next) = (asked.questions + 1, now + PATIENCE);
             questions.push(Question { ifindex: holder.ifindex, mac: holder.mac, addr: *addr });
@@ -163,9 +191,32 @@ impl Learned {
         (questions, gone)
     }
 
+    /// Holders whose time has come, the longest unheard first.
+    fn ask_unclaimed(&mut self, now: u64) {
+        let (mut asked, mut of_port, mut due) = (0, BTreeMap::<u32, usize>::new(), Vec::new());
+        for (key, holder) in &self.held {
+            if holder.asked.is_some() {
+                asked += 1;
+                *of_port.entry(holder.ifindex).or_default() += 1;
+            } else if holder.check() <= now {
+                due.push((holder.heard, *key));
+            }
+        }
+        due.sort_unstable();
+        for (_, key) in due {
+            let Some(holder) = self.held.get_mut(&key).filter(|_| asked < MAX_UNCLAIMED) else { return };
+            let of_port = of_port.entry(holder.ifindex).or_default();
+            if *of_port < MAX_UNCLAIMED_OF_PORT {
+                holder.ask(None, now);
+                *of_port += 1;
+                asked += 1;
+            }
+        }
+    }
+
     /// When to call [`Learned::ask`] again, ns; `None`: not before something is offered.
     pub(super) fn due(&self) -> Option<u64> {
-        self.held.values().map(|holder| holder.asked.map_or(holder.heard + CHECK, |asked| asked.next)).min()
+        self.held.values().map(|holder| holder.asked.map_or(holder.check(), |asked| asked.next)).min()
     }
 
     /// The MAC address of the guest behind a port, as far as it was seen.
@@ -191,6 +242,31 @@ impl Learned {
             *n += u32::from(allowed);
             allowed
         });
+        self.fit(room(config));
+    }
+
+    /// Forgets what is beyond `room`, of the networks that hold most.
+    fn fit(&mut self, mut room: usize) {
+        if self.held.len() <= room {
+            return;
+        }
+        let mut counts = BTreeMap::<u32, usize>::new();
+        for (network, _) in self.held.keys() {
+            *counts.entry(*network).or_default() += 1;
+        }
+        let mut ascending: Vec<(usize, u32)> = counts.iter().map(|(network, n)| (*n, *network)).collect();
+        ascending.sort_unstable();
+        for (i, (n, network)) in ascending.iter().enumerate() {
+            let share = (*n).min(room / (ascending.len() - i));
+            room -= share;
+            counts.insert(*network, share);
+        }
+        self.held.retain(|(network, _), _| {
+            let left = counts.entry(*network).or_default();
+            let stays = *left > 0;
+            *left -= usize::from(stays);
+            stays
+        });
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, IpAddr, &Holder)> {
@@ -199,6 +275,11 @@ impl Learned {
 }
 
 impl Holder {
+    /// When it is asked although nobody claims its address, ns.
+    fn check(&self) -> u64 {
+        self.heard + if self.confirmed { CHECK } else { SURE }
+    }
+
     fn ask(&mut self, claimer: Option<u32>, now: u64) {
         match &mut self.asked {
             Some(asked) => asked.claimer = asked.claimer.or(claimer),
@@ -206,6 +287,13 @@ impl Holder {
             None => self.asked = Some(Asked { claimer, questions: 0, next: now }),
         }
     }
+}
+
+/// How many addresses may be learned beside the configured ones.
+fn room(config: &Config) -> usize {
+    let configured = config.ports.iter().map(|port| port.addresses.len()).sum::<usize>()
+        + config.peers.iter().map(|peer| peer.guests.len()).sum::<usize>();
+    MAX_ROUTES.saturating_sub(SPARE + configured).min(MOST)
 }
 
 /// Can it be one guest's own?
@@ -228,7 +316,8 @@ fn is_configured(config: &Config, network: u32, addr: IpAddr) -> bool {
 mod tests {
     use super::*;
     use crate::desired::tests::{config, interfaces};
-    use agent_api::config::LEARN_LIMIT;
+    use crate::interfaces::Interface;
+    use agent_api::config::{PortRule, Selector, LEARN_LIMIT, MAX_CONFIGURED};
 
     fn addr(text: &str) -> IpAddr {
         text.parse().unwrap()
@@ -271,6 +360,73 @@ mod tests {
         interfaces.get_mut(&12).unwrap().name = "lxc9".into();
         learned.revise(&config, &interfaces);
         assert_eq!(learned.iter().count(), 0, "the number is another interface's now");
+    }
+
+    /// Ports 101 to 107 of networks of their own, 100 in the network of 101; `room` for learned addresses.
+    fn crowded(room: usize) -> (Config, Interfaces) {
+        let (mut config, mut interfaces) = (config(), Interfaces::new());
+        let pattern = config.ports[0].clone();
+        config.ports.clear();
+        for n in 100..108 {
+            let (name, network) = (format!("lxc{n}"), Some(n.max(101)));
+            let selector = Selector::Name(name.clone());
+            config.ports.push(PortRule { selector, network, learn_limit: 64, ..pattern.clone() });
+            interfaces.insert(n, Interface { name, ..Interface::default() });
+        }
+        config.peers.truncate(1);
+        config.peers[0].guests = vec![config.peers[0].guests[0].clone(); MAX_ROUTES - SPARE - room];
+        (config, interfaces)
+    }
+
+    /// As many addresses as are taken of 64, and why the next one is not.
+    fn fill(
+        learned: &mut Learned,
+        (config, interfaces): &(Config, Interfaces),
+        ifindex: u32,
+    ) -> (u32, Option<Refused>) {
+        for n in 0..64 {
+            let addr = addr(&format!("10.1.1.{}", ifindex % 2 * 64 + n + 1));
+            if let Err(why) = learned.offer(config, interfaces, (ifindex, [2; 6]), addr, 0) {
+                return (n, Some(why));
+            }
+        }
+        (64, None)
+    }
+
+    #[test]
+    fn no_network_takes_the_room_of_others_and_all_together_do_not_fill_the_map() {
+        let (host, mut learned) = (crowded(90), Learned::default());
+        assert_eq!(fill(&mut learned, &host, 101), (60, Some(Refused::TooManyOfNetwork)));
+        assert_eq!(fill(&mut learned, &host, 100), (0, Some(Refused::TooManyOfNetwork)), "however many ports it has");
+        assert_eq!(fill(&mut learned, &host, 102), (20, Some(Refused::TooManyOfNetwork)));
+        let others = [103, 104, 105, 106].map(|n| fill(&mut learned, &host, n).0);
+        assert_eq!(others, [7, 2, 1, 0]);
+        assert_eq!(fill(&mut learned, &host, 107), (0, Some(Refused::TooManyOfHost)));
+        assert_eq!(learned.iter().count() + host.0.peers[0].guests.len() + SPARE, MAX_ROUTES);
+    }
+
+    #[test]
+    fn as_many_as_may_be_configured_leave_room_and_few_leave_no_more_than_the_most() {
+        assert!(room(&crowded(MAX_ROUTES - SPARE - MAX_CONFIGURED).0) >= 5_000);
+        assert_eq!(room(&crowded(0).0), 0);
+        assert_eq!(room(&config()), MOST);
+        let maps = include_str!("../../../datapath/kernel/tables.h");
+        let routes = maps.split("struct {").find(|map| map.contains("} routes SEC")).unwrap();
+        assert!(routes.contains(&format!("__uint(max_entries, {MAX_ROUTES});")));
+    }
+
+    #[test]
+    fn a_configuration_that_needs_room_takes_it_from_those_that_hold_most() {
+        let (host, mut learned) = (crowded(90), Learned::default());
+        for ifindex in [101, 102, 103] {
+            fill(&mut learned, &host, ifindex);
+        }
+        let held = |learned: &Learned| [101, 102, 103].map(|network| learned.of_network(network));
+        assert_eq!(held(&learned), [60, 20, 7]);
+        learned.revise(&host.0, &host.1);
+        assert_eq!(held(&learned), [60, 20, 7]);
+        learned.revise(&crowded(40).0, &host.1);
+        assert_eq!(held(&learned), [17, 16, 7]);
     }
 
     /// Time goes on in steps; holders answer or do not. How many were asked, and forgotten.
@@ -319,6 +475,60 @@ mod tests {
     }
 
     #[test]
+    fn who_never_answered_is_asked_soon_and_who_did_late() {
+        let (config, interfaces) = (config(), interfaces());
+        let mut learned = Learned::default();
+        for n in 0..2 {
+            assert_eq!(learned.offer(&config, &interfaces, (11, [2; 6]), nth(n), 0), Ok(true));
+        }
+        // To speak again is no answer.
+        assert_eq!(learned.offer(&config, &interfaces, (11, [2; 6]), nth(0), SECOND), Ok(false));
+        assert_eq!(pass(&mut learned, 0, SURE, false), (0, 0));
+        assert_eq!(learned.due(), Some(SURE));
+        assert_eq!(pass(&mut learned, SURE, SURE + SECOND / 2, true), (1, 0));
+        assert_eq!(pass(&mut learned, SURE + SECOND / 2, SURE + 5 * SECOND, false), (5, 1));
+        assert_eq!(learned.due(), Some(SURE + CHECK), "the other one answered");
+    }
+
+    /// The data path tells of answers of a port once in 10 ms.
+    #[test]
+    fn answers_of_one_port_do_not_hide_one_another() {
+        let (mut config, interfaces) = (config(), interfaces());
+        config.ports[0].learn_limit = 64;
+        let mut learned = Learned::default();
+        for n in 0..64 {
+            learned.offer(&config, &interfaces, (11 + n % 2, [2; 6]), nth(n), 0).unwrap();
+        }
+        for now in (SURE..SURE + 20 * SECOND).step_by((SECOND / 20) as usize) {
+            let (questions, gone) = learned.ask(now);
+            assert_eq!(gone, []);
+            let ports: BTreeSet<u32> = questions.iter().map(|question| question.ifindex).collect();
+            assert_eq!(ports.len(), questions.len());
+            for Question { ifindex, mac, addr } in questions {
+                learned.offer(&config, &interfaces, (ifindex, mac), addr, now).unwrap();
+            }
+        }
+        assert!(learned.due() > Some(CHECK), "all have answered");
+    }
+
+    #[test]
+    fn other_addresses_of_a_port_do_not_put_off_what_another_claims() {
+        let (mut config, interfaces) = (config(), interfaces());
+        config.ports[0].learn_limit = 64;
+        let mut learned = Learned::default();
+        for n in 0..64 {
+            learned.offer(&config, &interfaces, (11, [2; 6]), nth(n), 0).unwrap();
+        }
+        let claim = |learned: &mut Learned, at| learned.offer(&config, &interfaces, (12, [4; 6]), nth(63), at);
+        learned.ask(SURE);
+        assert_eq!(claim(&mut learned, SURE), Err(Refused::HeldByAnotherPort));
+        for now in (SURE..SURE + 3 * SECOND).step_by((SECOND / 20) as usize) {
+            learned.ask(now);
+        }
+        assert_eq!(claim(&mut learned, SURE + 3 * SECOND), Ok(true));
+    }
+
+    #[test]
     fn a_port_doubts_one_holder_at_a_time() {
         let (mut config, interfaces) = (config(), interfaces());
         config.ports[0].learn_limit = 64;
@@ -326,6 +536,7 @@ mod tests {
         for n in 0..64 {
             learned.offer(&config, &interfaces, (11, [2; 6]), nth(n), 0).unwrap();
         }
+        learned.held.values_mut().for_each(|holder| holder.confirmed = true);
         for n in 0..64 {
             assert!(learned.offer(&config, &interfaces, (12, [4; 6]), nth(n), SURE).is_err());
         }
@@ -342,11 +553,13 @@ mod tests {
         for n in 0..4 {
             assert_eq!(offer(&mut learned, n, u64::from(n)), Ok(true));
         }
+        learned.held.values_mut().for_each(|holder| holder.confirmed = true);
         assert_eq!(learned.due(), Some(CHECK));
         // A guest whose addresses changed: the oldest is asked for, and gone.
         assert_eq!(offer(&mut learned, 9, SURE + 9), Err(Refused::TooMany));
         assert_eq!(pass(&mut learned, SURE + 9, SURE + 4 * SECOND, false), (5, 1));
         assert_eq!(offer(&mut learned, 9, SURE + 4 * SECOND), Ok(true));
+        learned.held.values_mut().for_each(|holder| holder.confirmed = true);
         // Those that nobody hears of end by themselves, those that answer stay.
         assert_eq!(pass(&mut learned, CHECK - SECOND, CHECK, false).0, 0);
         assert_eq!(pass(&mut learned, CHECK + 9, CHECK + 4 * SECOND, false), (15, 3));

@@ -4,7 +4,7 @@ use super::super::addresses::{check_inner, check_outer, check_range};
 use super::tables::{File, PeerTable, PortTable};
 use super::{at_most, check_labels, check_name, check_network, check_pattern, meaningless, port_limits};
 use agent_api::config::{
-    GuestRule, PeerRule, PortRule, Prefix, Selector, LEARN_LIMIT, MAX_LEARNED, MAX_PEERS, MAX_PORTS,
+    GuestRule, PeerRule, PortRule, Prefix, Selector, LEARN_LIMIT, MAX_CONFIGURED, MAX_LEARNED, MAX_PEERS, MAX_PORTS,
 };
 use config::{within, Invalid, Wrong};
 use edge::balance::Scheme;
@@ -214,10 +214,9 @@ pub(super) fn one_owner_each(ports: &[PortRule], peers: &[PeerRule]) -> Result<(
             wrong.add(Invalid::new(key, problem, "keep one of them"));
         }
     }
-    let most = 60_000; // of 65,536 rows; the rest is for what is learned
-    if owners.len() > most {
+    if owners.len() > MAX_CONFIGURED {
         let problem = format!("ports and peers have {} addresses and ranges", owners.len());
-        wrong.add(Invalid::new("peer", problem, format!("join ranges: there is room for {most}")));
+        wrong.add(Invalid::new("peer", problem, format!("join ranges: there is room for {MAX_CONFIGURED}")));
     }
     wrong.or(())
 }
