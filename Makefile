@@ -86,6 +86,7 @@ check-scripts: ## tests of the scripts themselves; shellcheck where it is instal
 	python3 scripts/tests/groups.py
 	python3 scripts/tests/kernels.py
 	python3 scripts/tests/tenants.py
+	python3 scripts/tests/flood.py
 	python3 scripts/tests/manifests.py
 	python3 scripts/tests/speed.py
 	python3 scripts/tests/benches.py
