@@ -413,3 +413,25 @@ fn datagrams_of_a_flow_keep_one_path_unless_told_otherwise() {
     let _ = flood.kill();
     let _ = flood.wait();
 }
+
+/// The map has 65,536 rows, for both configurations' addresses together too few.
+#[test]
+fn addresses_that_have_no_room_beside_the_old_ones_take_their_place() {
+    let Some(mut world) = World::new("rm") else { return };
+    let configure = |world: &World, first: u8| {
+        let guest = |i: u32| format!("{{ network = 7, prefix = \"{first}.{}.{}.1\" }}", i / 256, i % 256);
+        let guests = (0..40_000).map(guest).collect::<Vec<_>>().join(", ");
+        let port = format!("{NAMED}\n\n[[peer]]\nname = \"many\"\naddress = \"192.168.99.77\"\nguests = [{guests}]");
+        world.configure(0, &port);
+    };
+    world.configure(1, "interface = \"lxc0\"\naddresses = [\"10.7.2.2\", \"fd07:2::2\"]");
+    configure(&world, 11);
+    world.start_both();
+    for first in [12, 11] {
+        configure(&world, first);
+        let reloaded = world.ctl(0, &["reload"]);
+        assert!(reloaded.status.success(), "{}", String::from_utf8_lossy(&reloaded.stderr));
+        assert_eq!(world.ask(0, &["status"])["problems"].to_string(), "[]");
+        eventually("guests reach one another", || world.ping("10.7.2.2", 1));
+    }
+}
