@@ -41,7 +41,7 @@ class Tree:
         self.write("scripts/kernels/fetch", "#!/bin/sh\n" + fetch)
         self.write("scripts/kernels/image", "#!/bin/sh\n")
         result = RESULT.format(kernel="$1", verdict=verdict, status=0 if verdict == "ok" else 101)
-        self.write("scripts/kernels/boot", f"#!/bin/sh\ncat >\"$4\" <<END\n{result}END\n")
+        self.write("scripts/kernels/boot", f"#!/bin/sh\ncat \"$3/list\" >&2\ncat >\"$4\" <<END\n{result}END\n")
 
     def write(self, path, text):
         path = os.path.join(self.top, path)
@@ -49,10 +49,10 @@ class Tree:
             file.write(text)
         os.chmod(path, 0o755)
 
-    def run(self, strict):
+    def run(self, strict, **variables):
         env = {key: value for key, value in os.environ.items() if not key.startswith(("SELVEDGE", "CARGO", "KERNELS", "TESTS"))}
         env |= {"SELVEDGE_STRICT": "1"} if strict else {}
-        env["TESTS"] = "kernels:every_program_loads"
+        env |= {"TESTS": "kernels:every_program_loads"} | variables
         try:
             return subprocess.run([os.path.join(self.top, "scripts/kernels/test"), "short"], env=env, capture_output=True, text=True)
         finally:
@@ -89,6 +89,11 @@ class Endings(unittest.TestCase):
         self.ends(1, True, fetch=HAS_6_12_ONLY)
         self.ends(1, False, fetch=HAS_6_12_ONLY, verdict="FAILED")
         self.ends(1, False, fetch='[ "$1" = 6.1 ] || { ' + UNAVAILABLE + '}\nexit 1\n')
+
+    def test_tests_are_told_whether_the_clock_counts_instructions(self):
+        for variables, counts in [({}, 1), ({"SELVEDGE_KERNEL_ICOUNT": "1"}, 1), ({"SELVEDGE_KERNEL_ICOUNT": "0"}, 0)]:
+            said = Tree(fetch='echo "$1"\n').run(False, **variables).stderr
+            self.assertEqual(re.findall(r"SELVEDGE_CLOCK_COUNTS=(\d) ", said), [str(counts)] * 2, said)
 
     def test_ci_lets_nothing_be_skipped(self):
         with open(os.path.join(TREE, ".ci", "run"), encoding="utf-8") as file:
