@@ -389,6 +389,9 @@ pass:
 	}
 	if (verdict != UNANSWERED)
 		return verdict;
+	/* The edge has not read it: the host might forward it to a peer, as it takes tags off. */
+	if (plain && !carries(parsed) && is_feedback(skb))
+		return drop(counters, SV_COUNT_DROP_MALFORMED);
 	count(counters, SV_COUNT_PASSED, 1);
 	if (!limited)
 		return NEXT;

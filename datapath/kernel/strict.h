@@ -80,54 +80,87 @@ static __noinline int claims(struct __sk_buff *skb, u32 ifindex, const struct sv
 	return CLAIMS_TO_EDGE;
 }
 
-/*
- * Would a host that forwards it send it to the tunnel's UDP port? Lengths do not count: the host that gets it may see
- * to them in another way than this one.
- */
-static __noinline int is_for_tunnel(struct __sk_buff *skb, u32 port)
+/* What stands behind the IP header of a frame, and behind IPv6's extension headers. */
+struct sv_behind {
+	u32 at;	   /* where it begins */
+	u8 next;   /* its protocol */
+	u8 later;  /* it is not the first fragment's */
+	u8 bit;	   /* the reserved one of IPv4 */
+};
+
+#define BEHIND_NOTHING 0 /* not IP, or too short */
+#define BEHIND_IP 1
+#define BEHIND_TOO_MANY 2 /* tags or headers */
+
+/* As a host that forwards it would see it, which takes tags off. Lengths do not count: that host may see to them in another way than this one. */
+static __noinline int look_behind(struct __sk_buff *skb, struct sv_behind *b)
 {
 	u32 at = 12;
-	u8 ip[10], next, dport[2];
+	u8 ip[10], next;
 	u16 type = type_at(skb, at);
 
+	if (!b)
+		return BEHIND_TOO_MANY;
+	__builtin_memset(b, 0, sizeof(*b));
 	for (int i = 0; i < MAX_TAGS && is_tag(type); i++) {
 		at += SV_VLAN_LEN;
 		type = type_at(skb, at);
 	}
 	if (is_tag(type))
-		return 1;
+		return BEHIND_TOO_MANY;
 	at += 2;
 	if (bpf_skb_load_bytes(skb, at, ip, sizeof(ip)))
-		return 0;
+		return BEHIND_NOTHING;
 	if (type == SV_ETHERTYPE_IPV4) {
-		if (ip[9] != SV_PROTO_UDP || sv_get16(ip + 6) & 0x1fff)
-			return 0;
+		next = ip[9];
+		b->later = !!(sv_get16(ip + 6) & 0x1fff);
+		b->bit = ip[6] >> 7;
 		at += (u32)(ip[0] & 15) * 4;
 	} else if (type == SV_ETHERTYPE_IPV6) {
 		next = ip[6];
 		at += 40;
-		for (int i = 0; i < MAX_IPV6_HEADERS && (sv_is_extension(next) || next == SV_PROTO_FRAGMENT); i++) {
+		for (int i = 0; i < MAX_IPV6_HEADERS && (sv_is_extension(next) || next == SV_PROTO_FRAGMENT) && !b->later; i++) {
 			u8 header[4];
 
 			if (bpf_skb_load_bytes(skb, at, header, sizeof(header)))
-				return 0;
+				return BEHIND_NOTHING;
 			if (next == SV_PROTO_FRAGMENT) {
-				if (sv_get16(header + 2) & 0xfff8)
-					return 0; /* not the first */
+				b->later = !!(sv_get16(header + 2) & 0xfff8);
 				at += 8;
 			} else {
 				at += ((u32)header[1] + 1) * 8;
 			}
 			next = header[0];
 		}
-		if (sv_is_extension(next) || next == SV_PROTO_FRAGMENT)
-			return 1; /* as with tags */
-		if (next != SV_PROTO_UDP)
-			return 0;
+		if (!b->later && (sv_is_extension(next) || next == SV_PROTO_FRAGMENT))
+			return BEHIND_TOO_MANY;
 	} else {
-		return 0;
+		return BEHIND_NOTHING;
 	}
-	return !bpf_skb_load_bytes(skb, at + 2, dport, 2) && sv_get16(dport) == port;
+	b->at = at;
+	b->next = next;
+	return BEHIND_IP;
+}
+
+/* Would a host that forwards it send it to the tunnel's UDP port? */
+static __noinline int is_for_tunnel(struct __sk_buff *skb, u32 port)
+{
+	struct sv_behind b;
+	int found = look_behind(skb, &b);
+	u8 dport[2];
+
+	if (found != BEHIND_IP)
+		return found == BEHIND_TOO_MANY;
+	return b.next == SV_PROTO_UDP && !b.later && !bpf_skb_load_bytes(skb, b.at + 2, dport, 2) && sv_get16(dport) == port;
+}
+
+/* Without a tunnel: would a peer take for feedback what a host forwards of it? */
+static __noinline int is_feedback(struct __sk_buff *skb)
+{
+	struct sv_behind b;
+	int found = look_behind(skb, &b);
+
+	return found == BEHIND_TOO_MANY || (found == BEHIND_IP && (b.next == SV_HYG_PROTO || b.bit));
 }
 
 /* Not a verdict: it is to the tunnel's UDP port. */

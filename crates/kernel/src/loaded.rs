@@ -77,6 +77,8 @@ pub struct Options {
     pub place: Place,
     /// Guests' packets leave as they are, without a tunnel. Default false.
     pub plain: bool,
+    /// Limits have no laws, as on kernels that do not describe their types: for tests. Default false.
+    pub test_lawless: bool,
 }
 
 /// Of [`Options::test_rewrite`]: the lowest bit of TCP's window becomes 1.
@@ -94,6 +96,7 @@ impl Default for Options {
             test_clock: false,
             place: Place::default(),
             plain: false,
+            test_lawless: false,
         }
     }
 }
@@ -139,6 +142,9 @@ pub struct TestRun {
     pub verdict: u32,
     /// As the program left it.
     pub frame: Vec<u8>,
+    /// The frame's `skb->mark` and `skb->priority`, as the program left them.
+    pub mark: u32,
+    pub priority: u32,
     pub duration: Duration,
 }
 
@@ -155,6 +161,8 @@ pub struct KernelEdge {
     adopted: Adopted,
     place: Place,
     plain: bool,
+    #[cfg_attr(not(limits_object), allow(dead_code, reason = "there are no limits"))]
+    test_lawless: bool,
     timers: timers::Timers,
 }
 
@@ -219,8 +227,9 @@ impl KernelEdge {
         })?;
         let timers = object.maps().find(|map| map.name() == "timers").ok_or(Error::Missing("timers"))?;
         let timers = timers::Timers::map(&timers)?;
-        let (pins, place, plain) = (options.pins.clone(), options.place, options.plain);
-        Ok(KernelEdge { object, limits: None, fastlane: None, pins, maps, adopted, place, plain, timers })
+        let Options { pins, place, plain, test_lawless, .. } = options.clone();
+        let (limits, fastlane) = (None, None);
+        Ok(KernelEdge { object, limits, fastlane, pins, maps, adopted, place, plain, test_lawless, timers })
     }
 
     /// As this build lacks the programs, always an error.
@@ -437,12 +446,13 @@ impl KernelEdge {
 
     fn run_program(&self, name: &'static str, frame: &[u8], segment: Segment) -> Result<TestRun> {
         let mut context = context_of(segment);
-        let mut out = vec![0u8; frame.len() + 256];
+        let (mut seen, mut out) = (context, vec![0u8; frame.len() + 256]);
         let mut objects = [Some(&self.object), self.fastlane.as_ref()].into_iter().flatten();
         let program = objects.find_map(|object| object.progs_mut().find(|program| program.name() == name));
         let program = program.ok_or(Error::Missing(name))?;
         let input = libbpf_rs::ProgramInput {
             context_in: Some(&mut context),
+            context_out: Some(&mut seen),
             data_in: Some(frame),
             data_out: Some(&mut out),
             ..Default::default()
@@ -451,7 +461,8 @@ impl KernelEdge {
         let (verdict, duration) = (output.return_value, output.duration);
         let len = output.data.map_or(0, |data| data.len());
         out.truncate(len);
-        Ok(TestRun { verdict, frame: out, duration })
+        let [mark, priority] = [MARK, PRIORITY].map(|at| word_of(&seen, at));
+        Ok(TestRun { verdict, frame: out, mark, priority, duration })
     }
 
     fn program(&self, role: Role) -> Result<libbpf_rs::Program<'_>> {
@@ -514,6 +525,16 @@ pub struct Segment {
     pub gso_size: u16,
     /// Packets in it; 0: the frame is one packet.
     pub gso_segs: u32,
+    /// With which it arrived. Nothing that a guest sends has one.
+    pub mark: u32,
+}
+
+/// Places in `struct __sk_buff`.
+const MARK: usize = 8;
+const PRIORITY: usize = 32;
+
+fn word_of(context: &[u8; 192], at: usize) -> u32 {
+    context[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
 }
 
 /// `struct __sk_buff` with what may be set of it.
@@ -522,7 +543,12 @@ fn context_of(segment: Segment) -> [u8; 192] {
     const GSO_SEGS: usize = 164;
     const GSO_SIZE: usize = 176;
     let mut context = [0u8; 192];
-    let set = [(IFINDEX, segment.ifindex), (GSO_SEGS, segment.gso_segs), (GSO_SIZE, u32::from(segment.gso_size))];
+    let set = [
+        (MARK, segment.mark),
+        (IFINDEX, segment.ifindex),
+        (GSO_SEGS, segment.gso_segs),
+        (GSO_SIZE, u32::from(segment.gso_size)),
+    ];
     for (at, value) in set {
         context[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }

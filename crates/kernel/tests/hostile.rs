@@ -255,7 +255,7 @@ fn what_a_test_run_claims_of_offload_is_refused_or_obeyed() {
     let frame = segment(GUEST.v4, 40_000, tcp::ACK, 2800);
     in_namespace(&world.fabric.host(0), || {
         for (gso_size, gso_segs) in [(1400, 2), (1, 2800), (65_535, 1), (1400, 65_535), (0, 7), (3000, 2)] {
-            let segment = Segment { ifindex: world.port, gso_size, gso_segs };
+            let segment = Segment { ifindex: world.port, gso_size, gso_segs, ..Segment::default() };
             let before = world.counters().get(Counter::DropError);
             // An error: the kernel takes no such claim from anybody.
             let Ok((action, out)) = world.edge().test_run_segment(Role::Guest, &frame, segment) else { continue };

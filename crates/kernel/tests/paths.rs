@@ -174,7 +174,7 @@ fn what_a_segment_was_to_tell_is_told_by_the_next_if_it_does_not_leave() {
     );
     // A segment of which nobody can know how to cut it: it has been through all stages when that shows.
     let data = frame("egress tcp4 to=two ports=1000>80 flags=A payload=2800 => forward label=50001");
-    let whole = Segment { ifindex: world.port, gso_size: 1400, gso_segs: 2 };
+    let whole = Segment { ifindex: world.port, gso_size: 1400, gso_segs: 2, ..Segment::default() };
     let feedback = |frame: &[u8]| {
         let said = read_outer(frame, PORT).unwrap().encap;
         (said.feedback, said.path)

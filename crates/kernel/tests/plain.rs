@@ -91,7 +91,7 @@ impl Host {
     fn run(&self, role: Role, frame: &[u8], gso_size: u16) -> (u32, Vec<u8>) {
         let ifindex = if role == Role::Guest { self.port } else { self.uplink };
         in_namespace(&self.fabric.host(0), || {
-            self.edge().test_run_segment(role, frame, Segment { ifindex, gso_size, gso_segs: 0 }).unwrap()
+            self.edge().test_run_segment(role, frame, Segment { ifindex, gso_size, ..Segment::default() }).unwrap()
         })
     }
 
@@ -227,6 +227,33 @@ fn guests_neither_forge_the_bit_nor_packets_of_feedback() {
     host.edge().set_port(host.port, &Port { share: 0, ..port }).unwrap();
     assert!(!bit(&host.run(Role::Guest, &with_bit(&out4(ecn::NOT_ECT)), 0).1));
     assert!(!bit(&host.receive(&with_bit(&in4(ecn::NOT_ECT)), 0)));
+}
+
+/// A host takes a priority tag off before it forwards: what a peer would take for feedback must not be behind one.
+#[test]
+fn guests_forge_no_feedback_behind_tags() {
+    let Some(host) = host("pt", false) else { return };
+    let tagged = |frame: &[u8], tags: usize| {
+        let tags = [0x81, 0, 0, 0].repeat(tags);
+        [&frame[..12], &tags, &frame[12..]].concat()
+    };
+    let behind_an_option = |frame: &[u8]| {
+        let mut frame = [&frame[..54], &[frame[20], 0, 0, 0, 0, 0, 0, 0], &frame[54..]].concat();
+        frame[20] = 60;
+        frame
+    };
+    let six = told(&datagram(OWN6, OTHER6, 0), 9);
+    let forged = [told(&out4(0), 9), with_bit(&out4(0)), behind_an_option(&six), six];
+    for frame in forged.iter().flat_map(|frame| [1, 4].map(|tags| tagged(frame, tags))) {
+        assert_eq!(host.run(Role::Guest, &frame, 0).0, TC_ACT_SHOT, "{frame:02x?}");
+    }
+    assert_eq!(host.count(Counter::DropMalformed), 8);
+    // Nobody needs more tags. All else is the host's, as without an edge.
+    assert_eq!(host.run(Role::Guest, &tagged(&frame(&out4(0)), 5), 0).0, TC_ACT_SHOT);
+    for packet in [out4(ecn::CE), datagram(OWN6, OTHER6, 0)] {
+        let frame = tagged(&frame(&packet), 1);
+        assert_eq!(host.run(Role::Guest, &frame, 0), (TC_ACT_UNSPEC, frame));
+    }
 }
 
 #[test]

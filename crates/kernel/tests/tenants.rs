@@ -275,7 +275,7 @@ fn send_whole(world: &World, lines: &str, gso_size: u16) -> bool {
 }
 
 fn send_frame(world: &World, frame: &[u8], gso_size: u16) -> bool {
-    let segment = Segment { ifindex: world.port, gso_size, gso_segs: 0 };
+    let segment = Segment { ifindex: world.port, gso_size, ..Segment::default() };
     let before = count(world, Counter::DropOverRate);
     in_namespace(&world.fabric.host(0), || {
         // The kernel will not put headers in front of a segment that no socket has made.

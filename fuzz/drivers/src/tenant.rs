@@ -77,6 +77,26 @@ impl Tenant {
         self.carried(&udp)
     }
 
+    /// What reaches a host on a network without a tunnel: between two guests, with all that edges write into packets there.
+    pub fn bare(&mut self) -> Vec<u8> {
+        let proto = self.rng.pick(&[6, 17, 17, 17, 253, 253]);
+        let body = match proto {
+            6 => self.tcp(),
+            17 => self.udp(9, &[7; 20]),
+            _ => [0, 5, 0, 0].into_iter().take(self.rng.below(5)).collect(),
+        };
+        let (kind, packet) = if self.rng.one_in(3) {
+            let (from, to) = (self.rng.pick(&self.known.guests6), self.rng.pick(&self.known.guests6));
+            (0x86dd, self.ipv6(from, to, proto, &body, true))
+        } else {
+            let (from, to) = (self.rng.pick(&self.known.guests4), self.rng.pick(&self.known.guests4));
+            let mut packet = self.ipv4(from, to, proto, &body, true);
+            packet[6] ^= self.rng.pick(&[0, 0, 0x80]);
+            (0x0800, packet)
+        };
+        self.ethernet(kind, &packet)
+    }
+
     fn carried(&mut self, udp: &[u8]) -> Vec<u8> {
         let (kind, packet) = if self.rng.one_in(2) {
             let (from, to) = (self.host4(), self.host4());

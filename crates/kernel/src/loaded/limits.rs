@@ -2,7 +2,7 @@
 
 #[cfg(limits_object)]
 use super::types::Types;
-use super::{context_of, pins, Error, KernelEdge, Result, Role, Segment, TestRun};
+use super::{context_of, pins, word_of, Error, KernelEdge, Result, Role, Segment, TestRun, MARK, PRIORITY};
 use crate::state::limiter::{Limiter, LimiterCounts, LimiterKey};
 use crate::state::Plain;
 #[cfg(limits_object)]
@@ -109,6 +109,16 @@ pub(super) struct Limits {
     inside: bool,
 }
 
+impl Limits {
+    fn program_of(&self, role: Role) -> &'static str {
+        if self.lawless.is_some() && role == Role::LimitGuest {
+            PLAIN
+        } else {
+            role.program(false)
+        }
+    }
+}
+
 impl KernelEdge {
     /// Loads the programs, and adopts or makes their maps. Fine if they are loaded already. `max_flows`: connections
     /// followed at once.
@@ -123,7 +133,8 @@ impl KernelEdge {
         if !crate::htb::load() {
             return Err(Error::Lacks(HTB.missing));
         }
-        let whole = match lawless_kernel() {
+        let lawless = if self.test_lawless { Some("a test wants none".to_owned()) } else { lawless_kernel() };
+        let whole = match lawless {
             None => self.load_limits(max_flows, true).map_err(|e| e.to_string()),
             Some(why) => Err(why),
         };
@@ -176,7 +187,7 @@ impl KernelEdge {
 
     pub(super) fn limit_program(&self, role: Role) -> Result<libbpf_rs::Program<'_>> {
         let limits = self.limits.as_ref().ok_or(Error::Missing("the programs of rate limits"))?;
-        let name = if limits.lawless.is_some() && role == Role::LimitGuest { PLAIN } else { role.program(false) };
+        let name = limits.program_of(role);
         limits.object.progs().find(|program| program.name() == name).ok_or(Error::Missing(name))
     }
 
@@ -224,7 +235,8 @@ impl KernelEdge {
         let mut context = context_of(segment);
         context[TSTAMP..TSTAMP + 8].copy_from_slice(&stamp.to_ne_bytes());
         let (mut seen, mut out) = (context, vec![0; frame.len() + 256]);
-        let program = limits.object.progs_mut().find(|program| program.name() == role.program(false));
+        let name = limits.program_of(role);
+        let program = limits.object.progs_mut().find(|program| program.name() == name);
         let input = libbpf_rs::ProgramInput {
             context_in: Some(&mut context),
             context_out: Some(&mut seen),
@@ -232,13 +244,14 @@ impl KernelEdge {
             data_out: Some(&mut out),
             ..Default::default()
         };
-        let output = program.ok_or(Error::Missing(role.program(false)))?.test_run(input);
+        let output = program.ok_or(Error::Missing(name))?.test_run(input);
         let output = output.map_err(|e| Error::Bpf("run a program", e))?;
         let (verdict, duration) = (output.return_value, output.duration);
         let len = output.data.map_or(0, |data| data.len());
         out.truncate(len);
         let stamp = seen[TSTAMP..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-        Ok((TestRun { verdict, frame: out, duration }, stamp))
+        let [mark, priority] = [MARK, PRIORITY].map(|at| word_of(&seen, at));
+        Ok((TestRun { verdict, frame: out, mark, priority, duration }, stamp))
     }
 
     /// Makes room for what a limiter remembers of flows that go first. Fine if it has that already.
