@@ -29,6 +29,7 @@ mod pins;
 mod refusal;
 mod removal;
 mod role;
+mod segment;
 mod sweep;
 mod tenants;
 mod tick;
@@ -47,6 +48,8 @@ pub use pins::other_edges;
 use pins::{entries, holds_maps, remove_pins};
 pub use removal::remove_edge;
 pub use role::Role;
+use segment::{context_of, word_of, MARK, PRIORITY};
+pub use segment::{Segment, TestRun};
 pub use sweep::{Sweep, Swept};
 pub use tenants::MAX_PAIRS;
 pub use tick::Ticked;
@@ -134,19 +137,6 @@ const RECEIVER_DEVICE: &str = "receiver_device";
 const OWN: [&str; 3] = [RECEIVER_DEVICE, "scratch", "hops"];
 
 type Result<T> = std::result::Result<T, Error>;
-
-/// The outcome of one [`KernelEdge::test_run_timed`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TestRun {
-    /// TC_ACT_*.
-    pub verdict: u32,
-    /// As the program left it.
-    pub frame: Vec<u8>,
-    /// The frame's `skb->mark` and `skb->priority`, as the program left them.
-    pub mark: u32,
-    pub priority: u32,
-    pub duration: Duration,
-}
 
 /// The kernel edge. Dropping it changes nothing in the kernel: what is pinned goes on.
 #[derive(Debug)]
@@ -514,45 +504,6 @@ impl KernelEdge {
     pub fn set_flow(&self, key: &FlowSlotKey, slot: &FlowSlot) -> Result<()> {
         self.update("flows", key.as_bytes(), slot.as_bytes())
     }
-}
-
-/// What [`KernelEdge::test_run_segment`] tells the kernel about a frame.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Segment {
-    /// The interface it arrived on.
-    pub ifindex: u32,
-    /// Payload bytes per packet; 0: the frame is one packet.
-    pub gso_size: u16,
-    /// Packets in it; 0: the frame is one packet.
-    pub gso_segs: u32,
-    /// With which it arrived. Nothing that a guest sends has one.
-    pub mark: u32,
-}
-
-/// Places in `struct __sk_buff`.
-const MARK: usize = 8;
-const PRIORITY: usize = 32;
-
-fn word_of(context: &[u8; 192], at: usize) -> u32 {
-    context[at..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
-}
-
-/// `struct __sk_buff` with what may be set of it.
-fn context_of(segment: Segment) -> [u8; 192] {
-    const IFINDEX: usize = 40;
-    const GSO_SEGS: usize = 164;
-    const GSO_SIZE: usize = 176;
-    let mut context = [0u8; 192];
-    let set = [
-        (MARK, segment.mark),
-        (IFINDEX, segment.ifindex),
-        (GSO_SEGS, segment.gso_segs),
-        (GSO_SIZE, u32::from(segment.gso_size)),
-    ];
-    for (at, value) in set {
-        context[at..at + 4].copy_from_slice(&value.to_ne_bytes());
-    }
-    context
 }
 
 /// CLOCK_MONOTONIC in ns: the clock of everything the kernel edge notes.

@@ -76,8 +76,11 @@ pub(crate) fn protocol(frame: &[u8]) -> Option<u8> {
     }
     let (mut next, mut at) = (*frame.get(20)?, 54);
     for _ in 0..4 {
+        if !matches!(next, 0 | 43 | 60) {
+            break;
+        }
         let end = at + 8 * (usize::from(*frame.get(at + 1)?) + 1);
-        if !matches!(next, 0 | 43 | 60) || end > 14 + 255 {
+        if end > 14 + 255 {
             break;
         }
         (next, at) = (*frame.get(at)?, end);
