@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Symbols for the tests of hygenicc_plain.h, and of what edge.h shows on a network without a tunnel. */
+#ifdef SV_BALANCE_TEST
+#include "toy.h"
+#endif
 #include "edge.h"
 #include "hygenicc_plain.h"
 
