@@ -45,8 +45,8 @@ def verdicts(kernel, selectors):
                 continue
             chosen += [test for name, test in ran["tests"].items()
                        if name not in HELPERS and test[0] != "ignored" and (not prefix or name.startswith(prefix + "::"))]
-            if selected:
-                chosen.append(None)  # `group:words` is a part of it
+            if selected or ran["ended"] is None:
+                chosen.append(None)  # `group:words` is a part of it, and so is what a machine ran that ended early
         found += chosen or [None]
     return found
 

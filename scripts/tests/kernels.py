@@ -121,6 +121,13 @@ class Table(unittest.TestCase):
                 self.assertEqual(group, "agent")
                 self.assertTrue(os.path.exists(os.path.join(TREE, "crates/selvedge/tests/agent", module + ".rs")), selector)
 
+    def test_a_group_that_did_not_end_is_a_part_of_it(self):
+        of = table()
+        tests = {"beside::a": ["passed", ""], "tcx::b": ["passed", ""]}
+        for ended, said in [(0, "yes: 2 of 2"), (None, "in part: 2 of 2, not all run")]:
+            kernel = {"groups": {"agent": {"tests": tests, "ended": ended}}}
+            self.assertEqual(of.cell(of.verdicts(kernel, ["agent"])), said)
+
     def test_a_cell_claims_no_more_than_what_was_run(self):
         cell = table().cell
         ok, too_old, no_tool = ["passed", ""], ["skipped", "FastLane needs Linux 6.6"], ["skipped", "no clang"]
