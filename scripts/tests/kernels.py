@@ -145,7 +145,7 @@ class Table(unittest.TestCase):
 
     def test_the_table_has_a_row_for_each_capability_and_a_column_for_each_kernel(self):
         module = table()
-        test = {"tests": {"a::b": ["passed", ""], "peer_process": ["passed", ""], "plain::c": ["failed", "why"]}}
+        test = {"ended": 0, "tests": {"a::b": ["passed", ""], "peer_process": ["passed", ""], "plain::c": ["failed", "why"]}}
         lines = module.capabilities({"6.1.0": {"groups": {"agent": test}}, "6.12.1": {"groups": {}}})
         self.assertEqual(lines[0], "| Capability | 6.1.0 | 6.12.1 |")
         self.assertEqual(len(lines), 2 + len(module.CAPABILITIES))
