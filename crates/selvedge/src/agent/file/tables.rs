@@ -63,11 +63,10 @@ pub(super) struct AgentTable {
     /// Size of the flow table. Further connections are forwarded without state.
     #[schemars(range(min = 1, max = 1 << 20))]
     pub(super) max_flows: u32,
-    /// Most connections of one port, counted in the flow table and in the table of rate limits each.
+    /// Most connections of one port, counted in the flow table, in the table of rate limits and in that of `[fastlane]` each.
     #[schemars(range(min = 1))]
     pub(super) max_flows_per_port: Option<u32>,
-    /// Most connections of one network in the table of flows. Tables of limits, pairs and `[fastlane]` have bounds per port only: a row
-    /// there belongs to a port.
+    /// Most connections of one network, counted in the flow table, in the table of rate limits and in that of `[fastlane]` each.
     #[schemars(range(min = 1))]
     pub(super) max_flows_per_network: Option<u32>,
     /// The edge forgets a connection after this time without a packet.
