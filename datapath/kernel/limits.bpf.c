@@ -142,7 +142,7 @@ static __always_inline struct sv_limited *find_limited(const struct sv_packet *p
 {
 	struct sv_limited_key key = {0};
 	struct sv_limited *found;
-	u32 began, vni, charged;
+	u32 began, charged;
 
 	if (limited_way)
 		sv_flow_key(p, &key.key);
@@ -153,12 +153,11 @@ static __always_inline struct sv_limited *find_limited(const struct sv_packet *p
 	if (found || p->proto != SV_PROTO_TCP)
 		return found;
 	began = sv_quota_began(p, !!limited_way == (limiter->direction == SV_LIMITER_OUT));
-	vni = network_of(limiter->ifindex);
-	if (may_begin(SV_TABLE_LIMITED, limiter->ifindex, vni, began))
+	charged = may_charge(SV_TABLE_LIMITED, limiter->ifindex, began);
+	if (!charged)
 		return 0;
 	if (bpf_map_update_elem(&limited, &key, empty_flow, BPF_NOEXIST))
 		return bpf_map_lookup_elem(&limited, &key); /* another CPU was first, or it is full */
-	charged = charged_as(vni, began);
 	charge_slot(SV_TABLE_LIMITED, limiter->ifindex, charged);
 	found = bpf_map_lookup_elem(&limited, &key);
 	if (found)

@@ -13,12 +13,16 @@ struct {
 	__type(value, struct sv_port);
 } ports SEC(".maps");
 
-/* Whom quotas charge beside the port. NO_NETWORK: a port that has limits only has no row here, and a closed one is between two networks. */
-static __always_inline u32 network_of(u32 ifindex)
+/*
+ * What a new slot of the port is to be charged as; 0: there is no room. A port that has limits only has no row here, and a closed one is
+ * between two networks: then no network is charged. Global: the verifier proves it once.
+ */
+__noinline u32 may_charge(u32 table, u32 ifindex, u32 began)
 {
 	const struct sv_port *port = bpf_map_lookup_elem(&ports, &ifindex);
+	u32 vni = port && port->vni < SV_PORT_CLOSED ? port->vni : NO_NETWORK;
 
-	return port && port->vni < SV_PORT_CLOSED ? port->vni : NO_NETWORK;
+	return may_begin(table, ifindex, vni, began) ? 0 : charged_as(vni, began);
 }
 
 #endif

@@ -121,7 +121,8 @@ static __always_inline u32 charged_as(u32 vni, u32 began)
 	return SV_CHARGED | outside | (vni == NO_NETWORK ? 0 : SV_CHARGED_NETWORK | (vni & SV_CHARGED_VNI));
 }
 
-static __always_inline int change(u32 table, u32 port, u32 charged, s32 slots)
+/* So many slots more that are charged so. Global for the same reason. */
+__noinline int charge_slots(u32 table, u32 port, u32 charged, s32 slots)
 {
 	u32 vni = charged & SV_CHARGED_NETWORK ? charged & SV_CHARGED_VNI : NO_NETWORK;
 
@@ -130,14 +131,14 @@ static __always_inline int change(u32 table, u32 port, u32 charged, s32 slots)
 
 static __always_inline void charge_slot(u32 table, u32 port, u32 charged)
 {
-	change(table, port, charged, 1);
+	charge_slots(table, port, charged, 1);
 }
 
 /* Such a slot is gone. */
 static __always_inline void refund(u32 table, u32 port, u32 charged)
 {
 	if (charged & SV_CHARGED)
-		change(table, port, charged, -1);
+		charge_slots(table, port, charged, -1);
 }
 
 /* It need not count as unsettled any more. `lock` guards `charged`, which is the slot's. */

@@ -142,8 +142,8 @@ static __noinline int look_behind(struct __sk_buff *skb, struct sv_behind *b)
 	return BEHIND_IP;
 }
 
-/* Would a host that forwards it send it to the tunnel's UDP port? */
-static __noinline int is_for_tunnel(struct __sk_buff *skb, u32 port)
+/* Would a host that forwards it send it to the tunnel's UDP port? This and the next are global: the verifier proves each once. */
+__noinline int is_for_tunnel(struct __sk_buff *skb, u32 port)
 {
 	struct sv_behind b;
 	int found = look_behind(skb, &b);
@@ -155,7 +155,7 @@ static __noinline int is_for_tunnel(struct __sk_buff *skb, u32 port)
 }
 
 /* Without a tunnel: would a peer take for feedback what a host forwards of it? */
-static __noinline int is_feedback(struct __sk_buff *skb)
+__noinline int is_feedback(struct __sk_buff *skb)
 {
 	struct sv_behind b;
 	int found = look_behind(skb, &b);

@@ -192,7 +192,7 @@ static __always_inline void pair_of(struct sv_pair_key *k, u32 ifindex, const st
 static __noinline struct sv_pair_slot *make_pair(const struct sv_pair_key *k, const struct sv_packet *p, u32 egress)
 {
 	struct sv_pair_slot *slot, fresh = {0};
-	u32 began, vni;
+	u32 began;
 
 	if (!k || !p)
 		return 0;
@@ -200,10 +200,9 @@ static __noinline struct sv_pair_slot *make_pair(const struct sv_pair_key *k, co
 	if (slot)
 		return slot;
 	began = sv_quota_began(p, (int)egress);
-	vni = network_of(k->ifindex);
-	if (may_begin(SV_TABLE_PAIRS, k->ifindex, vni, began))
+	fresh.charged = may_charge(SV_TABLE_PAIRS, k->ifindex, began);
+	if (!fresh.charged)
 		return 0;
-	fresh.charged = charged_as(vni, began);
 	if (!bpf_map_update_elem(&pairs, k, &fresh, BPF_NOEXIST))
 		charge_slot(SV_TABLE_PAIRS, k->ifindex, fresh.charged);
 	return bpf_map_lookup_elem(&pairs, k); /* if another CPU was first, its own; if it is full, none */
