@@ -15,9 +15,9 @@ struct {
 
 /*
  * What a new slot of the port is to be charged as; 0: there is no room. A port that has limits only has no row here, and a closed one is
- * between two networks: then no network is charged. Global: the verifier proves it once.
+ * between two networks: then no network is charged.
  */
-__noinline u32 may_charge(u32 table, u32 ifindex, u32 began)
+static __always_inline u32 may_charge(u32 table, u32 ifindex, u32 began)
 {
 	const struct sv_port *port = bpf_map_lookup_elem(&ports, &ifindex);
 	u32 vni = port && port->vni < SV_PORT_CLOSED ? port->vni : NO_NETWORK;

@@ -121,8 +121,8 @@ static __always_inline u32 charged_as(u32 vni, u32 began)
 	return SV_CHARGED | outside | (vni == NO_NETWORK ? 0 : SV_CHARGED_NETWORK | (vni & SV_CHARGED_VNI));
 }
 
-/* So many slots more that are charged so. Global for the same reason. */
-__noinline int charge_slots(u32 table, u32 port, u32 charged, s32 slots)
+/* So many slots more that are charged so. */
+static __always_inline int charge_slots(u32 table, u32 port, u32 charged, s32 slots)
 {
 	u32 vni = charged & SV_CHARGED_NETWORK ? charged & SV_CHARGED_VNI : NO_NETWORK;
 

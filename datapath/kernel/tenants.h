@@ -46,6 +46,7 @@ struct {
 	__type(value, struct sv_destination);
 } destinations SEC(".maps");
 
+static const struct sv_pair_slot empty_pair;
 static const struct sv_destination empty_destination;
 
 /* What a function needs of it. */
@@ -191,21 +192,24 @@ static __always_inline void pair_of(struct sv_pair_key *k, u32 ifindex, const st
 /* The pair, made if it is new. 0: there is no room. */
 static __noinline struct sv_pair_slot *make_pair(const struct sv_pair_key *k, const struct sv_packet *p, u32 egress)
 {
-	struct sv_pair_slot *slot, fresh = {0};
-	u32 began;
+	struct sv_pair_slot *slot;
+	u32 charged;
 
 	if (!k || !p)
 		return 0;
 	slot = bpf_map_lookup_elem(&pairs, k);
 	if (slot)
 		return slot;
-	began = sv_quota_began(p, (int)egress);
-	fresh.charged = may_charge(SV_TABLE_PAIRS, k->ifindex, began);
-	if (!fresh.charged)
+	charged = may_charge(SV_TABLE_PAIRS, k->ifindex, sv_quota_began(p, (int)egress));
+	if (!charged)
 		return 0;
-	if (!bpf_map_update_elem(&pairs, k, &fresh, BPF_NOEXIST))
-		charge_slot(SV_TABLE_PAIRS, k->ifindex, fresh.charged);
-	return bpf_map_lookup_elem(&pairs, k); /* if another CPU was first, its own; if it is full, none */
+	if (bpf_map_update_elem(&pairs, k, &empty_pair, BPF_NOEXIST))
+		return bpf_map_lookup_elem(&pairs, k); /* another CPU was first, or it is full */
+	charge_slot(SV_TABLE_PAIRS, k->ifindex, charged);
+	slot = bpf_map_lookup_elem(&pairs, k);
+	if (slot)
+		slot->charged = charged;
+	return slot;
 }
 
 static __always_inline void destination_key(struct sv_destination_key *k, u32 vni, const u32 *addr)

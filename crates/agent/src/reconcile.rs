@@ -258,12 +258,13 @@ impl Agent {
             if std::ptr::eq(table, &t.ports) {
                 self.leave_networks(&old, &limits::moved(&old, want), limited, problems)?;
             }
-            match table.upsert_in_room(&old, want, changes) {
+            if !std::ptr::eq(table, &t.routes) {
+                table.upsert(&old, want, changes)?;
+            } else if let Err(e) = table.upsert_in_room(&old, want, changes) {
                 // Who is in no row is unreachable; all else goes on.
-                Err(e) if std::ptr::eq(table, &t.routes) => problems.push(format!(
+                problems.push(format!(
                     "not all addresses are in force: {e}; there is room for {MAX_ROUTES} addresses and ranges: join ranges"
-                )),
-                done => done?,
+                ));
             }
             have.push(old);
         }

@@ -170,7 +170,7 @@ impl Runner {
             }
         }
         if !gone.is_empty() {
-            self.apply().await;
+            self.look_soon();
         }
     }
 
