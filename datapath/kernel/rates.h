@@ -31,29 +31,61 @@ struct sv_tick_sum {
 	u64 from; /* the first word */
 };
 
-static int tick_share(u32 i, struct sv_tick_sum *sum)
-{
-	u32 number = sum->base + i + 1;
-	struct sv_own_share o;
+/* Rows that one hold of the lock sees to: the lock takes several times as long as a row. */
+#define RATES_ROWS 4
 
-	if (!(sum->word >> (i & 63) & 1) || !find_share(&o, number))
-		return 0;
-	/* Whoever has sent lately stays, which takes no lock. A guest whose row begins anew meanwhile may be missing in the sum for an interval. */
-	if (!sum->sets && sv_hyg_stays(&o.share->bucket, &o.tenants->conf, sum->now)) {
-		sum->weights += o.share->bucket.weight & 0xffff;
-		return 0;
-	}
-	/* A mark that is told meanwhile counts at the next interval's end. */
-	if (sum->sets && sv_hyg_rests(&o.share->bucket, &o.all->uplink, &o.tenants->conf))
-		return 0;
-	bpf_spin_lock(&o.all->lock);
+/* Under the lock: the row's part of an interval's end. */
+static __always_inline void tick_share(struct sv_own_share *o, u32 number, struct sv_share *s, struct sv_tick_sum *sum)
+{
+	if (!number)
+		return;
 	if (sum->sets) {
-		sv_hyg_set_rate(&o.share->bucket, &o.all->uplink, &o.tenants->conf, sum->now);
-	} else {
-		sum->weights += sv_hyg_weigh(&o.share->bucket, &o.tenants->conf, sum->now);
-		if (!o.share->bucket.active)
-			*word_of(o.all, number) &= ~bit_of(number);
+		sv_hyg_set_rate(&s->bucket, &o->all->uplink, &o->tenants->conf, sum->now);
+		return;
 	}
+	sum->weights += sv_hyg_weigh(&s->bucket, &o->tenants->conf, sum->now);
+	if (!s->bucket.active)
+		*word_of(o->all, number) &= ~bit_of(number);
+}
+
+/* Is the row as the interval's end would leave it, but for its weight? Then it takes no lock. */
+static __always_inline int tick_spares(const struct sv_own_share *o, const struct sv_share *s, const struct sv_tick_sum *sum)
+{
+	/* A mark that is told meanwhile counts at the next interval's end. */
+	if (sum->sets)
+		return !s->bucket.active || sv_hyg_rests(&s->bucket, &o->all->uplink, &o->tenants->conf);
+	/* A guest whose row begins anew meanwhile may be missing in the sum for an interval. */
+	return sv_hyg_stays(&s->bucket, &o->tenants->conf, sum->now);
+}
+
+static int tick_shares(u32 i, struct sv_tick_sum *sum)
+{
+	u32 first = sum->base + i * RATES_ROWS + 1, bits = (u32)(sum->word >> (i * RATES_ROWS & 63)), numbers[RATES_ROWS];
+	struct sv_share *rows[RATES_ROWS];
+	struct sv_own_share o;
+	int spares = 1;
+
+	if (!(bits & ((1u << RATES_ROWS) - 1)) || !find_share(&o, first))
+		return 0;
+	_Pragma("unroll")
+	for (u32 k = 0; k < RATES_ROWS; k++) {
+		/* Row 0 is nobody's. */
+		numbers[k] = bits >> k & 1 ? first + k : 0;
+		rows[k] = bpf_map_lookup_elem(&shares, &numbers[k]);
+		if (!rows[k])
+			return 0;
+		spares &= !numbers[k] || tick_spares(&o, rows[k], sum);
+	}
+	if (spares) {
+		_Pragma("unroll")
+		for (u32 k = 0; k < RATES_ROWS && !sum->sets; k++)
+			sum->weights += rows[k]->bucket.active ? rows[k]->bucket.weight & 0xffff : 0;
+		return 0;
+	}
+	bpf_spin_lock(&o.all->lock);
+	_Pragma("unroll")
+	for (u32 k = 0; k < RATES_ROWS; k++)
+		tick_share(&o, numbers[k], rows[k], sum);
 	bpf_spin_unlock(&o.all->lock);
 	return 0;
 }
@@ -70,7 +102,7 @@ static int tick_word(u32 i, struct sv_tick_sum *sum)
 	sum->word = all->active[i];
 	sum->base = i * 64;
 	if (sum->word)
-		bpf_loop(64, tick_share, sum, 0);
+		bpf_loop(64 / RATES_ROWS, tick_shares, sum, 0);
 	return 0;
 }
 
@@ -151,7 +183,7 @@ __noinline int expire_pair(const struct sv_pair_key *which, u64 now)
 {
 	struct sv_pair_key key;
 	struct sv_pair_slot *slot;
-	u32 charged, idle;
+	u32 flags, idle;
 
 	if (!which)
 		return 0;
@@ -159,14 +191,14 @@ __noinline int expire_pair(const struct sv_pair_key *which, u64 now)
 	slot = bpf_map_lookup_elem(&pairs, &key);
 	if (!slot)
 		return 0;
-	idle = slot->saw & SV_FLOW_SETTLED ? SV_PAIR_IDLE : SV_PAIR_UNSETTLED;
+	flags = slot->flags;
+	idle = flags >> SV_PAIR_SAW & SV_FLOW_SETTLED ? SV_PAIR_IDLE : SV_PAIR_UNSETTLED;
 	/* A packet may have passed since the agent took `now`. */
 	if (sv_seq_diff((u32)(now >> 20), slot->used) < (s32)idle)
 		return 0;
-	charged = slot->charged;
 	if (bpf_map_delete_elem(&pairs, &key))
 		return 0;
-	refund(SV_TABLE_PAIRS, key.ifindex, charged);
+	refund(SV_TABLE_PAIRS, key.ifindex, flags);
 	return 1;
 }
 

@@ -12,7 +12,7 @@
 #include "../relay.h"
 #include "quota.h"
 
-#define SV_STATE_VERSION 36
+#define SV_STATE_VERSION 37
 
 /* sv_config.flags */
 #define SV_CONFIG_ANY_PEER 0x1 /* deliver what unknown hosts send, without their metadata; else it is dropped */
@@ -164,17 +164,18 @@ struct sv_pair_key {
 
 SV_ASSERT_SIZE(struct sv_pair_key, 24);
 
-/* With its key 68 bytes. */
+/* With its key 64 bytes. */
 struct sv_pair_slot {
 	struct sv_hyg_pair pair;
-	u32 used;    /* when, units of 2^20 ns */
-	u32 charged; /* SV_CHARGED_* */
-	u8 saw;	     /* SV_FLOW_* */
-	u8 yields;   /* the last packet in which both wanted a place had feedback on a path */
-	u8 pad[2];
+	u32 used;  /* when, units of 2^20 ns */
+	u32 flags; /* SV_CHARGED_*, which leave room for SV_PAIR_* */
 };
 
-SV_ASSERT_SIZE(struct sv_pair_slot, 44);
+SV_ASSERT_SIZE(struct sv_pair_slot, 40);
+
+/* sv_pair_slot.flags */
+#define SV_PAIR_SAW 24		   /* SV_FLOW_* from this bit on, 4 bits */
+#define SV_PAIR_YIELDS 0x10000000u /* the last packet in which both wanted a place had feedback on a path */
 
 /* A pair without a packet for so long is forgotten: units of 2^20 ns, 60 s; and of one that is not settled, as of flows, 10 s. */
 #define SV_PAIR_IDLE 57220u

@@ -193,7 +193,8 @@ static __always_inline void pair_of(struct sv_pair_key *k, u32 ifindex, const st
 static __noinline struct sv_pair_slot *make_pair(const struct sv_pair_key *k, const struct sv_packet *p, u32 egress)
 {
 	struct sv_pair_slot *slot;
-	u32 charged;
+	struct sv_sharing *all;
+	u32 charged, zero = 0;
 
 	if (!k || !p)
 		return 0;
@@ -206,9 +207,14 @@ static __noinline struct sv_pair_slot *make_pair(const struct sv_pair_key *k, co
 	if (bpf_map_update_elem(&pairs, k, &empty_pair, BPF_NOEXIST))
 		return bpf_map_lookup_elem(&pairs, k); /* another CPU was first, or it is full */
 	charge_slot(SV_TABLE_PAIRS, k->ifindex, charged);
+	all = bpf_map_lookup_elem(&sharing, &zero);
 	slot = bpf_map_lookup_elem(&pairs, k);
-	if (slot)
-		slot->charged = charged;
+	if (!all || !slot)
+		return slot;
+	/* Another CPU may have had a packet of it already. */
+	bpf_spin_lock(&all->lock);
+	slot->flags |= charged;
+	bpf_spin_unlock(&all->lock);
 	return slot;
 }
 
@@ -289,12 +295,13 @@ static __noinline struct sv_destination *find_destination(const struct sv_hyg_co
 /* Under the lock: a packet of the pair passes. Returns 1 if it need not count as unsettled any more. */
 static __always_inline int note_pair(struct sv_pair_slot *slot, int egress, u64 now)
 {
+	u32 flags = slot->flags, saw = sv_flow_saw(flags >> SV_PAIR_SAW & 0xf, egress);
+	int settles = flags & SV_CHARGED_OUTSIDE && saw & SV_FLOW_SETTLED;
+
 	slot->used = (u32)(now >> 20);
-	slot->saw = sv_flow_saw(slot->saw, egress);
-	if (!(slot->charged & SV_CHARGED_OUTSIDE) || !(slot->saw & SV_FLOW_SETTLED))
-		return 0;
-	slot->charged &= ~SV_CHARGED_OUTSIDE;
-	return 1;
+	flags = (flags & ~(0xfu << SV_PAIR_SAW)) | saw << SV_PAIR_SAW;
+	slot->flags = settles ? flags & ~SV_CHARGED_OUTSIDE : flags;
+	return settles;
 }
 
 /*
@@ -308,8 +315,8 @@ static __always_inline u32 pay_pair(struct sv_pair_slot *slot, struct sv_packet 
 	if (p->feedback) {
 		if (slot->pair.owed.count == slot->pair.owed.told || p->wire != SV_WIRE_2)
 			return 0;
-		slot->yields = !slot->yields;
-		if (slot->yields)
+		slot->flags ^= SV_PAIR_YIELDS;
+		if (slot->flags & SV_PAIR_YIELDS)
 			return 0;
 		news = news_of(p);
 		p->feedback = SV_FEEDBACK_NONE;

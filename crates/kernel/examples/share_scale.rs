@@ -65,12 +65,15 @@ mod scale {
         Ok((edge, port))
     }
 
+    fn law() -> Law {
+        let inactive = Time::from_secs(1000);
+        Law { depth: Bytes(1 << 30), inactive, ..Law::new(BitRate::from_gbps(1000), Time::from_us(100)) }
+    }
+
     /// So many rows, of which as many guests are active; nobody is over its rate. `marked`: to each its rate has to be set, as to one that is told of
     /// marks, though they are too few to change it.
     fn guests(edge: &KernelEdge, rows: u16, active: u16, marked: bool) -> Result<()> {
-        let mut law = Law::new(BitRate::from_gbps(1000), Time::from_us(100));
-        (law.depth, law.inactive) = (Bytes(1 << 30), Time::from_secs(1000));
-        edge.set_tenants(&Tenants { conf: law.conf(), backlog: 0, numbers: rows.into(), pad: 0 })?;
+        edge.set_tenants(&Tenants { conf: law().conf(), backlog: 0, numbers: rows.into(), pad: 0 })?;
         for number in 1..=rows {
             let on = u32::from(number <= active);
             let (last, alpha) = (monotonic_ns(), u32::from(marked));
@@ -129,6 +132,22 @@ mod scale {
                     if marked { ", none left out" } else { "" }
                 ),
                 &format!("{}: {:.2}% of a core", each.join(" and "), part(mean)),
+            );
+        }
+        for rows in [1000, 4096] {
+            let mut worst = Vec::new();
+            for _ in 0..20 {
+                guests(edge, rows, rows, true)?;
+                edge.set_rates()?;
+                // What is left of the time after which a guest has no share.
+                let silent = Law { inactive: Time::from_ns(1), ..law() };
+                edge.set_tenants(&Tenants { conf: silent.conf(), backlog: 0, numbers: rows.into(), pad: 0 })?;
+                worst.push(edge.set_rates()?.into_iter().max().unwrap_or_default());
+            }
+            worst.sort();
+            line(
+                &format!("the longest run when all of {rows} guests fall silent at once"),
+                &format!("{:.1?} to {:.1?}", worst[0], worst[19]),
             );
         }
         guests(edge, 100, 100, false)?;

@@ -552,6 +552,51 @@ fn rates_of_thousands_of_guests_are_set_in_runs() {
     }
 }
 
+/// Rows that share one hold of the lock end an interval each for itself: who has its rate, who is marked, who fell silent, and who never was.
+#[test]
+fn what_a_row_is_at_an_intervals_end_is_not_its_neighbours() {
+    let Some(world) = world("tn", 1, |_| {}) else { return };
+    let (edge, all) = (world.edge(), kernel::state::MAX_SHARES);
+    let mut config = Config::new(BitRate::from_mbps(800), Time::from_us(100));
+    config.inactive = Time::from_ms(100);
+    edge.set_tenants(&Tenants { conf: config.conf(), backlog: 0, numbers: all.into(), pad: 0 }).unwrap();
+    const NOW: u64 = 1_000_000_000;
+    // Every kind beside every other in fours, in the first, middle and last words.
+    let rows: Vec<u16> = (1..=70).chain(2040..=2060).chain(all - 70..=all).collect();
+    let kind = |row: u16| (row / 4 + row % 4 * (row / 16 + 1)) % 4;
+    let lasting: Vec<u16> = rows.iter().copied().filter(|row| kind(*row) < 2).collect();
+    let weights = lasting.len() as u64;
+    let fair = 100_000_000 / weights;
+    for row in &rows {
+        let bucket = match kind(*row) {
+            0 => Bucket { active: 1, last: NOW, rate: fair, fair, ..Bucket::default() },
+            1 => Bucket { active: 1, last: NOW, rate: fair, fair, marks: 2, ..Bucket::default() },
+            2 => Bucket { active: 1, last: NOW - 200_000_000, rate: fair, fair, ..Bucket::default() },
+            _ => continue,
+        };
+        let bucket = Bucket { weight: 1, filled: NOW, heard: NOW, ..bucket };
+        edge.set_share(*row, &Share { bucket, ifindex: 1_000_000 + u32::from(*row), ..Share::default() }).unwrap();
+    }
+    edge.set_rates().unwrap();
+    let sharing = edge.sharing().unwrap();
+    assert_eq!(sharing.weights, weights);
+    let words = sharing.active.concat();
+    for row in 1..=all {
+        let bit = words[usize::from((row - 1) / 64)] >> ((row - 1) % 64) & 1 == 1;
+        assert_eq!(bit, lasting.contains(&row), "row {row}");
+    }
+    for row in rows {
+        let bucket = edge.share(row).unwrap().unwrap_or_default().bucket;
+        let expected = match kind(row) {
+            0 => (1, fair, fair, 0),
+            1 => (1, fair - 2 * 100_000, fair, 0),
+            2 => (0, fair, fair, 0),
+            _ => (0, 0, 0, 0),
+        };
+        assert_eq!((bucket.active, bucket.rate, bucket.fair, bucket.marks), expected, "row {row}");
+    }
+}
+
 /// The same by the timer itself, which ends with the configuration and begins again.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "waits for the kernel's own timer")]

@@ -139,7 +139,9 @@ impl Pairs {
             self.sweep_at = id + 1;
             let slot = &mut self.slots[id];
             let idle = ms(now).wrapping_sub(slot.seen);
-            if slot.guest == FREE || slot.waits || u64::from(idle) < self.idle.as_ns() / 1_000_000 {
+            let settled = slot.saw & native::SETTLED != 0;
+            let lives = if settled { self.idle } else { self.idle.min(native::UNSETTLED_IDLE) };
+            if slot.guest == FREE || slot.waits || u64::from(idle) < lives.as_ns() / 1_000_000 {
                 continue;
             }
             let guest = std::mem::replace(&mut slot.guest, FREE);

@@ -21,6 +21,8 @@ pub(crate) const PROTO: u8 = 253;
 pub(crate) const BEGAN_OUTSIDE: u32 = 3;
 /// `SV_FLOW_SETTLED`
 pub(crate) const SETTLED: u8 = 8;
+/// `SV_FLOW_UNSETTLED_NS`: what is not settled is forgotten after so long without a packet at the latest.
+pub(crate) const UNSETTLED_IDLE: Time = Time::from_secs(10);
 /// `SV_HYG_MAX_GAIN`
 pub(crate) const MAX_GAIN: u32 = 4;
 

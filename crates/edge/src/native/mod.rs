@@ -24,7 +24,7 @@ mod vcc;
 
 pub(crate) use hygenicc::{
     admitted, began, bytes as hyg_bytes, counts, is_feedback, pay, refuses, saw, tick as hyg_tick, Bounds, Hyg, Part,
-    Tally, Uplink, BEGAN_OUTSIDE, SETTLED,
+    Tally, Uplink, BEGAN_OUTSIDE, SETTLED, UNSETTLED_IDLE,
 };
 pub use hygenicc::{Bucket, HygConf};
 pub(crate) use hygenicc::{

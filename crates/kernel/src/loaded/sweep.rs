@@ -226,7 +226,7 @@ impl KernelEdge {
         for (key, value) in entries {
             let Some((key, slot)) = PairKey::from_bytes(key).zip(PairSlot::from_bytes(value)) else { continue };
             let kept = !slot.expired(now);
-            sweep.found_charged(kept, TABLE_PAIRS, key.ifindex, Charged(slot.charged));
+            sweep.found_charged(kept, TABLE_PAIRS, key.ifindex, Charged(slot.flags));
             if !kept {
                 expired.push(key);
             }

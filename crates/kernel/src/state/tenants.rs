@@ -6,7 +6,7 @@ use edge::hygenicc::{Bucket, Conf};
 /// Guests of one host that can be held at once.
 pub const MAX_SHARES: u16 = 4096;
 
-plain!(Tenants = 96, Sharing = 544, Share = 144, PairKey = 24, PairSlot = 44);
+plain!(Tenants = 96, Sharing = 544, Share = 144, PairKey = 24, PairSlot = 40);
 
 /// `struct sv_tenants`: how all guests of the host are held.
 #[repr(C)]
@@ -79,13 +79,8 @@ pub struct PairSlot {
     pub pair: [u32; 8],
     /// When a packet of the pair passed last, units of 2^20 ns.
     pub used: u32,
-    /// `SV_CHARGED_*` of `datapath/kernel/quota.h`.
-    pub charged: u32,
-    /// `SV_FLOW_*` of `datapath/flow.h`.
-    pub saw: u8,
-    /// Feedback on a path came before its count.
-    pub yields: u8,
-    pub pad: [u8; 2],
+    /// `SV_CHARGED_*` of `datapath/kernel/quota.h` and `SV_PAIR_*` of `datapath/kernel/state.h`.
+    pub flags: u32,
 }
 
 impl PairSlot {
@@ -94,13 +89,13 @@ impl PairSlot {
     /// The same of a pair that is not settled: 10 s.
     pub const UNSETTLED: u32 = 9_536;
 
-    /// Of [`PairSlot::saw`]: who began has sent again after an answer.
-    pub const SETTLED: u8 = 8;
+    /// Of [`PairSlot::flags`]: who began has sent again after an answer (`SV_FLOW_SETTLED << SV_PAIR_SAW`).
+    pub const SETTLED: u32 = 8 << 24;
 
     /// Is it to be forgotten at `now`, ns?
     pub fn expired(&self, now: u64) -> bool {
         // A packet may have passed since `now` was taken.
-        let idle = if self.saw & Self::SETTLED == 0 { Self::UNSETTLED } else { Self::IDLE };
+        let idle = if self.flags & Self::SETTLED == 0 { Self::UNSETTLED } else { Self::IDLE };
         (idle..0x8000_0000).contains(&((now >> 20) as u32).wrapping_sub(self.used))
     }
 
@@ -141,8 +136,8 @@ mod tests {
 
     #[test]
     fn a_pair_that_was_used_since_has_not_expired() {
-        for (saw, idle) in [(PairSlot::SETTLED | 3, PairSlot::IDLE), (3, PairSlot::UNSETTLED)] {
-            let at = |used| PairSlot { used, saw, ..PairSlot::default() }.expired(1_000_000 << 20);
+        for (flags, idle) in [(PairSlot::SETTLED | 3 << 24, PairSlot::IDLE), (3 << 24, PairSlot::UNSETTLED)] {
+            let at = |used| PairSlot { used, flags, ..PairSlot::default() }.expired(1_000_000 << 20);
             assert_eq!([1_000_000 - idle, 1_000_001 - idle, 1_000_000, 1_000_001].map(at), [true, false, false, false]);
         }
     }

@@ -250,14 +250,23 @@ fn pairs_that_settle_make_room_for_others() {
 
 #[test]
 fn idle_pairs_are_forgotten() {
-    let mut a = edge(config(A));
-    let mut send = |to: u8, now| {
-        let mut p = Packet { wire: version::TWO, ..datagram(A, v4([10, 9, 9, to])) };
-        a.process(now, Direction::Egress, Slot::default(), &mut p);
-        a.pair_count()
-    };
-    assert_eq!((0..8).map(|to| send(to, Time::ZERO)).last(), Some(8));
-    assert_eq!(send(9, Time::from_secs(61)), 1);
+    for (settled, last, gone) in [(false, 9, 10), (true, 59, 60)] {
+        let mut a = edge(config(A));
+        let mut send = |to: u8, now, back| {
+            let to = v4([10, 9, 9, to]);
+            for _ in 0..if back { 2 } else { 1 } {
+                let mut p = Packet { wire: version::TWO, ..datagram(A, to) };
+                a.process(now, Direction::Egress, Slot::default(), &mut p);
+                if back {
+                    arrive(&mut a, Packet { wire: version::TWO, ..datagram(to, A) }, Feedback::default(), true, now);
+                }
+            }
+            a.pair_count()
+        };
+        assert_eq!((0..7).map(|to| send(to, Time::ZERO, settled)).last(), Some(7));
+        assert_eq!(send(9, Time::from_secs(last), settled), 8, "settled: {settled}");
+        assert_eq!(send(10, Time::from_secs(gone), settled), 2, "settled: {settled}");
+    }
 }
 
 #[test]
