@@ -101,9 +101,33 @@ impl Learned {
         &mut self,
         config: &Config,
         interfaces: &Interfaces,
+        guest: (u32, [u8; 6]),
+        addr: IpAddr,
+        now: u64,
+    ) -> Result<bool, Refused> {
+        self.admit(config, interfaces, guest, addr, now, true)
+    }
+
+    /// An earlier agent had the guest hold `addr`. What its network holds was within bounds when it came, in whatever order.
+    pub(super) fn resume(
+        &mut self,
+        config: &Config,
+        interfaces: &Interfaces,
+        guest: (u32, [u8; 6]),
+        addr: IpAddr,
+        now: u64,
+    ) -> Result<bool, Refused> {
+        self.admit(config, interfaces, guest, addr, now, false)
+    }
+
+    fn admit(
+        &mut self,
+        config: &Config,
+        interfaces: &Interfaces,
         (ifindex, mac): (u32, [u8; 6]),
         addr: IpAddr,
         now: u64,
+        comes: bool,
     ) -> Result<bool, Refused> {
         let interface = interfaces.get(&ifindex).ok_or(Refused::OutOfRange)?;
         let rule = rule_for(config, interface).ok_or(Refused::OutOfRange)?;
@@ -135,7 +159,7 @@ impl Learned {
         if free == 0 {
             return Err(Refused::TooManyOfHost);
         }
-        if self.of_network(key.0) >= 2 * free {
+        if comes && self.of_network(key.0) >= 2 * free {
             return Err(Refused::TooManyOfNetwork);
         }
         let interface = interface.name.clone();
@@ -403,6 +427,20 @@ mod tests {
         assert_eq!(others, [7, 2, 1, 0]);
         assert_eq!(fill(&mut learned, &host, 107), (0, Some(Refused::TooManyOfHost)));
         assert_eq!(learned.iter().count() + host.0.peers[0].guests.len() + SPARE, MAX_ROUTES);
+    }
+
+    #[test]
+    fn another_agent_takes_over_all_that_was_held() {
+        let ((config, interfaces), mut before) = (crowded(90), Learned::default());
+        for ifindex in 101..107 {
+            fill(&mut before, &(config.clone(), interfaces.clone()), ifindex);
+        }
+        let (mut after, mut held) = (Learned::default(), before.iter().collect::<Vec<_>>());
+        held.reverse();
+        for (_, addr, holder) in &held {
+            assert_eq!(after.resume(&config, &interfaces, (holder.ifindex, holder.mac), *addr, 0), Ok(true));
+        }
+        assert_eq!((after.iter().count(), held.len()), (90, 90));
     }
 
     #[test]

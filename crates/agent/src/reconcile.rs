@@ -380,7 +380,7 @@ impl Agent {
             let same = self.interfaces.get(&route.target);
             if same.is_some_and(|i| self.remembered.port(route.target, &i.name).is_some()) {
                 let (holder, now) = ((route.target, route.mac), kernel::monotonic_ns());
-                let _ = self.learned.offer(&self.config, &self.interfaces, holder, addr, now);
+                let _ = self.learned.resume(&self.config, &self.interfaces, holder, addr, now);
             }
         }
         Ok(())
