@@ -215,6 +215,25 @@ fn active_guests_share_by_weight() {
     assert_eq!(fair(&[4, 2, 1], None), [571, 285, 142]);
 }
 
+/// Section 3.1: who sends is active on all uplinks, each of which has a bucket for it and a sum. Listing 1 counts activity by uplink. With the
+/// first, nobody else gets what a guest leaves of an uplink that it does not use; edges of this project have one bucket over all uplinks.
+#[test]
+fn a_guest_has_its_part_of_uplinks_that_it_does_not_use_if_it_is_active_on_all() {
+    let now = Time::from_secs(10);
+    let (slow, fast) = (config(Law::Aiad).conf(), Config::new(BitRate::from_gbps(10), us(100)).conf());
+    // When each of four guests sent last, by each uplink: the first one uses the slow uplink only.
+    let tick = |c: &HygConf, last: [Time; 4]| {
+        let mut b = last.map(|last| Bucket { weight: 1, active: 1, last: last.as_ns(), ..Bucket::default() });
+        hyg_tick(&mut b, &mut Uplink::default(), c, now);
+        b.map(|b| (b.active != 0).then_some(b.fair / MBPS))
+    };
+    let long_ago = Time::from_secs(1);
+    assert_eq!(tick(&slow, [now; 4]), [Some(250); 4]);
+    assert_eq!(tick(&fast, [now; 4]), [Some(2500); 4], "the text: a quarter is the first one's, and nobody's");
+    let by_uplink = tick(&fast, [long_ago, now, now, now]);
+    assert_eq!(by_uplink, [None, Some(3333), Some(3333), Some(3333)], "Listing 1");
+}
+
 #[test]
 fn a_newcomer_has_its_fair_rate_at_once() {
     let c = config(Law::Aiad).conf();
@@ -439,16 +458,17 @@ proptest! {
     #[test]
     fn who_rests_is_as_if_its_rate_were_set(
         law in prop_oneof![Just(Law::Aiad), Just(Law::Alpha)], weight in 1u32..4, others in 0u64..4, below in 0u64..3, marks in 0u32..2,
-        alpha in 0u32..2, level in 0u64..1 << 46, gaps in (1u64..10_000_000, 1u64..10_000_000),
+        alpha in 0u32..2, alphas in 0u32..2, level in 0u64..1 << 46, gaps in (1u64..10_000_000, 1u64..10_000_000),
     ) {
         let c = config(law).conf();
         let uplink = Uplink { weights: u64::from(weight) + others };
         let fair = if others == 0 { c.uplink } else { c.uplink * u64::from(weight) / uplink.weights };
         let now = 1u64 << 40;
         let b = Bucket {
-            level, filled: now, heard: now, last: now, rate: fair - below.min(1), fair, marks, alpha, weight, active: 1, ..Bucket::default()
+            level, filled: now, heard: now, last: now, rate: fair - below.min(1), fair, marks, alpha, alphas, weight, active: 1,
+            ..Bucket::default()
         };
-        prop_assert_eq!(hyg_rests(&b, &uplink, &c), below == 0 && marks == 0 && alpha == 0);
+        prop_assert_eq!(hyg_rests(&b, &uplink, &c), below == 0 && marks == 0 && alpha == 0 && alphas == 0);
         if hyg_rests(&b, &uplink, &c) {
             let (mut set, mut left) = (b, b);
             hyg_set_rate(&mut set, &uplink, &c, Time::from_ns(now + gaps.0));
