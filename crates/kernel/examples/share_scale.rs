@@ -1,6 +1,7 @@
 //! What guests' shares of the uplink cost: setting rates, by the kernel's timer and by a thread; packets of many pairs; sweeps. Root; in a
 //! network namespace of its own. `share_scale [--require] [PAIRS]`; with `--require` the exit status is 1 if setting rates costs more than it
-//! may: with guests that all send or are marked, 2% of a core for 100 of them, 12% for 800, and 200 us for any run.
+//! may: with guests that all send or are marked, 2% of a core for 100 of them, 12% for 800, and 200 us for 99.9% of runs: an
+//! interrupt counts as the run's.
 
 #[cfg(feature = "libbpf")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -140,19 +141,26 @@ mod scale {
             let mean = runs.iter().flatten().sum::<Duration>() / runs.len() as u32;
             let each = |n: usize| runs.iter().filter_map(|took| took.get(n)).sum::<Duration>() / runs.len() as u32;
             let each: Vec<String> = (0..runs[0].len()).map(|n| format!("{:.1?}", each(n))).collect();
-            let longest = runs.iter().flatten().max().copied().unwrap_or_default();
+            let mut longest: Vec<Duration> = runs.iter().filter_map(|took| took.iter().max().copied()).collect();
+            longest.sort_unstable();
+            // An interrupt in a run counts as the run's.
+            let (usual, longest) = (longest[longest.len() * 999 / 1000 - 1], longest[longest.len() - 1]);
             let what = format!(
                 "setting rates, {active} of {rows} guests active{}",
                 if marked { ", none left out" } else { "" }
             );
-            let found = format!("{}: {:.2}% of a core; the longest run {longest:.1?}", each.join(" and "), part(mean));
+            let found = format!(
+                "{}: {:.2}% of a core; 99.9% of runs take {usual:.1?}, all {longest:.1?}",
+                each.join(" and "),
+                part(mean)
+            );
             line(&what, &found);
             let most = match (rows, active) {
                 (100, _) => 2.0,
                 (800, _) => 12.0,
                 _ => f64::INFINITY,
             };
-            if part(mean) > most || longest > MOST {
+            if part(mean) > most || usual > MOST {
                 wrong.push(format!("{what}: {found}"));
             }
         }
