@@ -37,6 +37,11 @@ class Records(unittest.TestCase):
         self.assertIn("alpha: p99 of pages is below 200 ms: 0.3 s", fails["hygenicc/fig6b"]["reason"])
         self.assertEqual(fails["hygenicc/fig6b"]["seeds"], 3)
 
+    def test_a_record_names_the_commit_that_ran(self):
+        named = {record["id"]: record for record in bench.records(OPTIONS, {"6": found()}, "0123abcd")}
+        self.assertEqual({record.get("commit") for record in named.values()}, {"0123abcd"})
+        self.assertNotIn("commit", self.of(**{"6": found()})["hygenicc/fig6a"])
+
     def test_figures_decide_together_or_not_at_all(self):
         some = {str(n): found() for n in (9, 10, 11)}
         self.assertNotIn("hygenicc/sec7.2.2-connfail", self.of(**some))
