@@ -107,6 +107,8 @@ pub struct Qdisc {
     pub kind: String,
     /// Of a bfifo, bytes.
     pub limit: u32,
+    /// What the kernel shows of it, which it takes, too.
+    pub options: Vec<u8>,
 }
 
 impl Qdisc {
@@ -120,6 +122,14 @@ impl Qdisc {
     /// The queue in a leaf that [`set_queue`] made.
     pub fn is_our_queue(&self) -> bool {
         self.kind == "bfifo" && self.handle == queue_handle(self.parent)
+    }
+    /// In a leaf; somebody put it there.
+    pub fn is_anothers_queue(&self) -> bool {
+        !self.is_root() && self.handle != 0 && !self.is_our_queue()
+    }
+    /// In a class of `other`.
+    pub fn is_below(&self, other: &Qdisc) -> bool {
+        !self.is_root() && self.parent >> 16 == other.handle >> 16
     }
     /// As tc shows it.
     pub fn shown(&self) -> String {
@@ -288,6 +298,20 @@ pub fn set_queue(ifindex: u32, class: u32, limit: u32) -> io::Result<()> {
     request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, &body)
 }
 
+/// Puts a qdisc as it was into a leaf: without what waited there, and without what was below it.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn put_back(class: u32, qdisc: &Qdisc) -> io::Result<()> {
+    let kind = terminated(&qdisc.kind);
+    let mut attributes = vec![attribute(TCA_KIND, &kind)];
+    if !qdisc.options.is_empty() {
+        attributes.push(attribute(TCA_OPTIONS, &qdisc.options));
+    }
+    let body = with(tcmsg(qdisc.ifindex, qdisc.handle, class), &attributes);
+    request(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, &body)
+}
+
 /// A new queue of that kind in place of the one that is there: what waits is dropped.
 ///
 /// # Errors
@@ -310,9 +334,10 @@ fn qdisc(message: &[u8]) -> Option<Qdisc> {
     let attributes = message.get(TCMSG..)?;
     let kind = find(attributes, TCA_KIND)?;
     let kind = String::from_utf8_lossy(kind.strip_suffix(&[0]).unwrap_or(kind)).into_owned();
-    let limit = find(attributes, TCA_OPTIONS).filter(|_| kind == "bfifo").and_then(|options| u32_at(options, 0));
+    let options = find(attributes, TCA_OPTIONS).unwrap_or_default();
+    let limit = if kind == "bfifo" { u32_at(options, 0) } else { None };
     let (ifindex, handle, parent) = (u32_at(message, 4)?, u32_at(message, 8)?, u32_at(message, 12)?);
-    Some(Qdisc { ifindex, handle, parent, kind, limit: limit.unwrap_or(0) })
+    Some(Qdisc { ifindex, handle, parent, kind, limit: limit.unwrap_or(0), options: options.to_vec() })
 }
 
 /// The classes of a device's HTB.

@@ -96,11 +96,20 @@ pub(super) fn remove_pairs(needed: impl Fn(Pair) -> bool, qdiscs: &[Qdisc]) -> i
         .try_for_each(|pair| pair.remove(&links))
 }
 
-/// The queue of a leaf, unless somebody has put another qdisc there, which stays; in a class that is new nobody has.
-pub(super) fn set_queue(device: u32, class: u32, limit: u32, qdiscs: &[Qdisc], new: bool) -> io::Result<()> {
-    match qdiscs.iter().find(|q| q.ifindex == device && q.parent == class && q.handle != 0).filter(|_| !new) {
-        Some(queue) if !queue.is_our_queue() || queue.limit == limit => Ok(()),
-        _ => htb::set_queue(device, class, limit),
+/// The queue of a leaf, unless somebody has put another qdisc there, which stays. A class that is new gets what somebody had put into
+/// the class `was`, whose place it takes: that qdisc anew, unless others were below it.
+pub(super) fn set_queue(device: u32, class: u32, limit: u32, qdiscs: &[Qdisc], new: Option<u32>) -> io::Result<()> {
+    let in_class = |class| qdiscs.iter().find(|q| q.ifindex == device && q.parent == class && q.handle != 0);
+    let Some(was) = new else {
+        return match in_class(class) {
+            Some(queue) if queue.is_anothers_queue() || queue.limit == limit => Ok(()),
+            _ => htb::set_queue(device, class, limit),
+        };
+    };
+    let alone = |queue: &&Qdisc| !qdiscs.iter().any(|q| q.ifindex == device && q.is_below(queue));
+    match in_class(was).filter(|queue| queue.is_anothers_queue()).filter(alone) {
+        Some(queue) => htb::put_back(class, queue).or_else(|_| htb::set_queue(device, class, limit)),
+        None => htb::set_queue(device, class, limit),
     }
 }
 
@@ -168,7 +177,7 @@ mod tests {
     }
 
     fn root(ifindex: u32, kind: &str, handle: u32) -> Qdisc {
-        Qdisc { ifindex, handle, parent: 0xffff_ffff, kind: kind.into(), limit: 0 }
+        Qdisc { ifindex, handle, parent: 0xffff_ffff, kind: kind.into(), limit: 0, options: Vec::new() }
     }
 
     #[test]

@@ -444,13 +444,13 @@ impl Raise<'_> {
         let device = place.device;
         let class = HANDLE | minor;
         if !self.some_go_first() || w.bare {
-            place.leaf(w, &w.class(class, parent, least))?;
+            place.leaf(w, &w.class(class, parent, least), class)?;
             self.note_limit(limited, w, Held::Class { device, class, first: None });
             return Ok(());
         }
         let both = w.class(HANDLE | (minor + BOTH), parent, least);
         let first = HANDLE | (minor + OF_FIRST);
-        place.split(w, &both, class, first)?;
+        place.split(w, &both, [class, first], class)?;
         limited.kept.insert((device, both.id));
         self.note_limit(limited, w, Held::Class { device, class, first: Some(first) });
         Ok(())
@@ -504,13 +504,15 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn leaf(&self, w: &Wanted, class: &Class) -> io::Result<()> {
+    /// `was`: the class that had its part.
+    fn leaf(&self, w: &Wanted, class: &Class, was: u32) -> io::Result<()> {
         set(self.device, self.have, class)?;
         let kept = self.have.iter().any(|found| found.class.id == class.id && found.class.parent == class.parent);
-        set_queue(self.device, class.id, w.queue_bytes(), self.qdiscs, !kept)
+        set_queue(self.device, class.id, w.queue_bytes(), self.qdiscs, (!kept).then_some(was))
     }
 
-    fn split(&self, w: &Wanted, both: &Class, bulk: u32, first: u32) -> io::Result<()> {
+    /// `was`: the class that had the part of `bulk`.
+    fn split(&self, w: &Wanted, both: &Class, [bulk, first]: [u32; 2], was: u32) -> io::Result<()> {
         let there = |id| self.have.iter().find(|found| found.class.id == id);
         let moves = there(both.id).is_some_and(|found| found.class.parent != both.parent);
         if moves {
@@ -521,7 +523,8 @@ impl Place<'_> {
         }
         let place = Place { have: if moves { &[] } else { self.have }, ..*self };
         set(place.device, place.have, both)?;
-        w.halves(both, bulk, first).iter().try_for_each(|half| place.leaf(w, half))
+        let had = |half: &Class| if half.id == bulk { was } else { half.id };
+        w.halves(both, bulk, first).iter().try_for_each(|half| place.leaf(w, half, had(half)))
     }
 }
 
@@ -542,8 +545,10 @@ fn raise_ingress(w: &Wanted, pacing: Pacing, some_go_first: bool, qdiscs: &[Qdis
     let default = if some_go_first { IN_BULK } else { TOP };
     let ours = qdiscs.iter().any(|q| q.ifindex == device && q.is_ours() && q.kind == "htb");
     let have = if ours { htb::classes(device).map_err(failed)? } else { Vec::new() };
+    let went_first = have.iter().any(|found| found.class.id == IN_BULK);
+    let was = if went_first { IN_BULK } else { TOP };
     // Where all else goes the kernel does not change.
-    if ours && have.iter().any(|found| found.class.id == IN_BULK) != some_go_first {
+    if ours && went_first != some_go_first {
         htb::remove_root(device).map_err(failed)?;
         htb::add_root(device, default & 0xffff).map_err(failed)?;
     } else {
@@ -553,10 +558,10 @@ fn raise_ingress(w: &Wanted, pacing: Pacing, some_go_first: bool, qdiscs: &[Qdis
     let place = Place { device, have: &have, qdiscs };
     let all = w.class(TOP, HANDLE, w.rate.guarantee);
     if some_go_first {
-        place.split(w, &all, IN_BULK, IN_FIRST).map_err(failed)?;
+        place.split(w, &all, [IN_BULK, IN_FIRST], was).map_err(failed)?;
         return Ok(Held::Class { device, class: IN_BULK, first: Some(IN_FIRST) });
     }
-    place.leaf(w, &all).map_err(failed)?;
+    place.leaf(w, &all, was).map_err(failed)?;
     Ok(Held::Class { device, class: TOP, first: None })
 }
 

@@ -283,6 +283,22 @@ fn queues_that_somebody_put_into_classes_stay() {
     world.end(agent, "TERM");
     world.start(0, &[]);
     assert_eq!(bulk(&world), put, "after another");
+    // They follow their port to another class.
+    let rates = "egress_rate = \"100Mbps\"\ningress_rate = \"50Mbps\"";
+    let blue = "[[tenant]]\nname = \"blue\"\negress_rate = \"100Mbps\"";
+    let later = "[limits]\nsparse_first = false";
+    for change in [
+        format!("{rates}\ntenant = \"blue\"\n{blue}"),
+        format!("{rates}\ntenant = \"blue\"\n{later}\n{blue}"),
+        format!("{rates}\n{later}"),
+        rates.to_owned(),
+    ] {
+        reconfigure(&world, &change);
+        let now = leaves(&world);
+        // Where nothing goes first, what goes to the port has one class.
+        let of_port = if change.contains(later) { "parent 5e1f:1 limit 77777b" } else { "parent 5e1f:2 limit 77777b" };
+        assert!(now.contains(of_port) && now.contains("parent 5e1f:1000 limit 77p"), "{change}: {now}");
+    }
     eventually("guest 1 is learned", || {
         world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
     });
