@@ -8,6 +8,7 @@ use super::looks::run_looks;
 use super::once::run_experiment;
 use crate::Failure;
 use serde_json::Value;
+use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -28,8 +29,10 @@ struct Sample<'a> {
 struct Tally {
     equal: usize,
     within: usize,
-    /// A record of these very sources says otherwise, or a difference is larger than chance allows.
+    /// A record of these very sources says otherwise.
     wrong: usize,
+    /// Outside their intervals: how often chance alone brings each so far away.
+    far: Vec<f64>,
     /// Of other sources, and single runs cannot give the value: nothing says how far it may be away.
     open: usize,
 }
@@ -61,7 +64,7 @@ pub(super) fn check(records: Option<&Path>, hours: f64, threads: usize) -> Resul
         tally.add(&here);
     }
     say!("{} of {of} recorded experiments were run again: {}", experiments.len(), tally.text());
-    Ok(tally.wrong == 0)
+    Ok(tally.contradict() == 0)
 }
 
 fn samples<'a>(kept: &'a Kept, experiments: &'a [Experiment]) -> Vec<Sample<'a>> {
@@ -158,8 +161,15 @@ fn differs(now: &Value, then: &Value, same: bool, seeds: (f64, f64), tally: &mut
         tally.within += 1;
         return None;
     }
-    tally.wrong += 1;
-    Some(format!("{said}; they may differ by {}", crate::table::number(most)))
+    let by_chance = by_chance((value - before).abs() / most, seeds.0);
+    tally.far.push(by_chance);
+    let most = crate::table::number(most);
+    Some(format!("{said}; 95 of 100 differ by at most {most}, and {by_chance:.1e} of all by so much"))
+}
+
+/// How often two means differ by so many times their 95% interval, which `seeds` give.
+fn by_chance(times: f64, seeds: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, (seeds - 1.0).max(1.0)).map_or(0.0, |t| 2.0 * t.sf(times * t.inverse_cdf(0.975)))
 }
 
 fn shown(point: &Value) -> String {
@@ -167,19 +177,29 @@ fn shown(point: &Value) -> String {
 }
 
 impl Tally {
+    /// Values that neither an interval explains nor that one in twenty is outside its own: were all records right, one would be found
+    /// in at most 5% of the samples (Bonferroni).
+    fn contradict(&self) -> usize {
+        let judged = (self.within + self.far.len()) as f64;
+        self.wrong + self.far.iter().filter(|by_chance| **by_chance * judged < 0.05).count()
+    }
+
     fn add(&mut self, other: &Tally) {
         self.equal += other.equal;
         self.within += other.within;
         self.wrong += other.wrong;
+        self.far.extend(&other.far);
         self.open += other.open;
     }
 
     fn text(&self) -> String {
-        let all = self.equal + self.within + self.wrong + self.open;
+        let all = self.equal + self.within + self.wrong + self.far.len() + self.open;
+        let contradict = self.contradict();
         let mut text = format!("{} of {all} values are equal", self.equal);
         for (number, what) in [
             (self.within, "are within their intervals"),
-            (self.wrong, "contradict their record"),
+            (self.wrong + self.far.len() - contradict, "are outside them as chance allows among so many"),
+            (contradict, "contradict their record"),
             (self.open, "changed and have no interval"),
         ] {
             if number > 0 {
@@ -207,8 +227,20 @@ mod tests {
         assert!(one(1.0, 1.000_000_1, Some(9.0), true, (5.0, 5.0)).unwrap().contains("the same sources"));
         assert_eq!(one(1.0, 1.1, Some(0.08), false, (5.0, 5.0)), None, "0.08 times the root of two is more than 0.1");
         assert!(one(1.0, 1.12, Some(0.08), false, (5.0, 5.0)).is_some());
+        assert!(one(1.0, 9.12, Some(0.08), false, (5.0, 5.0)).is_some());
         assert_eq!(one(1.0, 1.12, Some(0.08), false, (40.0, 5.0)), None, "few seeds of many may be further away");
         assert_eq!(one(1.0, 5.0, None, false, (5.0, 5.0)), None);
-        assert_eq!((tally.equal, tally.within, tally.wrong, tally.open), (1, 2, 2, 1));
+        assert_eq!((tally.equal, tally.within, tally.wrong, tally.far.len(), tally.open), (1, 2, 1, 2, 1));
+        assert_eq!(tally.contradict(), 2, "one of four values is a little outside by chance");
+        assert_eq!(tally.text(), "1 of 7 values are equal, 2 are within their intervals, 1 are outside them as chance allows among so many, 2 contradict their record, 1 changed and have no interval");
+    }
+
+    #[test]
+    fn the_further_the_rarer() {
+        // The table of t with 4 degrees of freedom: 2.776 at 0.975, 4.604 at 0.995, 8.610 at 0.9995.
+        for (t, p) in [(2.776_445, 0.05), (4.604_095, 0.01), (8.610_302, 0.001)] {
+            assert!((by_chance(t / 2.776_445, 5.0) / p - 1.0).abs() < 1e-3, "{t}");
+        }
+        assert_eq!(by_chance(f64::INFINITY, 5.0), 0.0);
     }
 }

@@ -56,7 +56,7 @@ pub struct Entry {
     pub open: Option<String>,
     /// What the machines here forbid.
     pub not_run: Option<String>,
-    /// The paper prints no number: the bound that decides is ours.
+    /// The paper prints no number: the bound that decides is ours. This excuses no order that is reversed.
     #[serde(default)]
     pub own_bound: bool,
     /// Where the paper contradicts itself.
@@ -138,11 +138,12 @@ impl Entry {
         let seen: Vec<Recorded> =
             (self.scenario.iter().chain(own)).map(|id| records.get(id).copied().unwrap_or(Recorded::NotRun)).collect();
         match seen {
-            _ if seen.contains(&Recorded::Fails) => match self.form {
+            _ if seen.iter().any(|said| said.fails()) => match self.form {
                 _ if self.contradiction.is_some() => Status::Contradicted,
-                _ if self.own_bound => Status::OwnBound,
-                Form::Ratio => Status::WrongSize,
+                _ if seen.contains(&Recorded::Reversed) => Status::WrongDirection,
                 Form::Ordinal => Status::WrongDirection,
+                Form::Ratio if self.own_bound => Status::OwnBound,
+                Form::Ratio => Status::WrongSize,
             },
             _ if seen.contains(&Recorded::Undecided) => Status::Undecided,
             _ if seen.contains(&Recorded::NotRun) => Status::NotRun,

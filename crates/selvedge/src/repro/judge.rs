@@ -2,6 +2,7 @@
 
 use super::clause::unspoken;
 use super::expression::at_point;
+use super::expression::ExpressionError;
 use super::file::{Check, Published};
 use super::left_out::Summaries;
 use super::Expression;
@@ -26,15 +27,18 @@ pub struct Verdict {
     /// Why it was not run, or where it fails.
     pub reason: Option<String>,
     pub points: Vec<Seen>,
-    /// The seeds of a full run do not decide the check by themselves; the status is that of all samples together.
+    /// The seeds of a full run do not decide the check by themselves; the status is that of all samples together. Or both sides of it have
+    /// no end within the runs: then it was not run.
     pub undecided: bool,
 }
 
 /// What a check saw at one point.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
     pub label: String,
     pub holds: Option<bool>,
+    /// It compares two values without an end, so nobody knows.
+    pub endless: bool,
     /// The check's number, with half of its 95% interval over seeds.
     pub value: Option<(f64, Option<f64>)>,
     pub metrics: Vec<(String, f64)>,
@@ -55,7 +59,7 @@ pub struct Judged {
     pub mode: &'static str,
     pub seeds: Vec<u64>,
     pub wall_s: f64,
-    /// Of a full run: why its seeds decide nothing, if so.
+    /// Why the runs decide nothing, if so.
     pub undecided: Option<&'static str>,
     /// Processor time of the experiment with all its results, seconds; 0 if it was not counted.
     pub core_s: f64,
@@ -82,15 +86,22 @@ pub fn judge(published: &Published, all: &[At], mode: &'static str, wall_s: f64)
     }
     let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
     let seeds = points.first().map(|at| at.results.plan.scenario.seeds.0.clone()).unwrap_or_default();
-    Judged { published: published.clone(), status, reason, verdicts, mode, seeds, wall_s, undecided: None, core_s: 0.0 }
+    let endless = status == CheckStatus::NotRun && having(status).all(|verdict| verdict.undecided);
+    let undecided = endless.then_some(ENDLESS);
+    Judged { published: published.clone(), status, reason, verdicts, mode, seeds, wall_s, undecided, core_s: 0.0 }
 }
+
+/// Why a result is undecided whose checks compare two percentiles among flows without an end.
+const ENDLESS: &str = "what is compared has no end within the runs on either side";
 
 fn verdict(check: &Check, points: &[&At], all: &[At]) -> Verdict {
     let mut verdict = Verdict { status: CheckStatus::Holds, reason: None, points: Vec::new(), undecided: false };
     // Why, and at which points.
     let (mut fails, mut not_run): (Reasons<'_>, Reasons<'_>) = (Vec::new(), Vec::new());
+    let mut endless = true;
     for at in points {
         let (seen, problem) = look(check, at, all);
+        endless &= seen.holds.is_some() || seen.endless;
         match seen.holds {
             Some(true) => {}
             Some(false) => {
@@ -115,6 +126,7 @@ fn verdict(check: &Check, points: &[&At], all: &[At]) -> Verdict {
             verdict.reason = Some(tell(reasons, points.len()));
         }
     }
+    verdict.undecided = verdict.status == CheckStatus::NotRun && endless && !points.is_empty();
     verdict
 }
 
@@ -142,8 +154,7 @@ fn told(check: &Check, seen: &Seen, at: &At) -> String {
 
 /// Why a check cannot be decided is the second part.
 fn look(check: &Check, at: &At, all: &[At]) -> (Seen, Option<String>) {
-    let mut seen =
-        Seen { label: at.label.clone(), holds: None, value: None, metrics: Vec::new(), halves: Vec::new(), jobs: None };
+    let mut seen = Seen { label: at.label.clone(), ..Seen::default() };
     let mut problem = None;
     let mut values: BTreeMap<String, f64> = at.parameter.clone().into_iter().collect();
     let expressions = [Some(&check.holds), check.value.as_ref()];
@@ -171,7 +182,10 @@ fn look(check: &Check, at: &At, all: &[At]) -> (Seen, Option<String>) {
     seen.halves = seen.metrics.iter().filter_map(half).collect();
     match check.holds.holds(&values) {
         Ok(holds) => seen.holds = Some(holds),
-        Err(e) => return (seen, Some(e.to_string())),
+        Err(e) => {
+            seen.endless = matches!(e, ExpressionError::Endless(_));
+            return (seen, Some(e.to_string()));
+        }
     }
     if let Some(expression) = &check.value {
         match expression.value(&values) {

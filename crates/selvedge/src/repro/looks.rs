@@ -13,6 +13,9 @@ use crate::Failure;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+/// Of the last look.
+const MOST_SEEDS: usize = LOOKS[LOOKS.len() - 1].0;
+
 /// Runs the points that the wanted results need, with 5 seeds, and those that undecided results need with 10, 20 and 40, while
 /// `limit` of processor time is not spent. What is undecided then says so in its reason.
 ///
@@ -53,8 +56,8 @@ pub fn run_looks(
         if open.is_empty() {
             break;
         }
-        // The next look costs as much as all before it.
-        if spent() * 2 > limit {
+        // The next look, if there is one, costs as much as all before it.
+        if seeds < MOST_SEEDS && spent() * 2 > limit {
             why = "the processor time that it may take is spent";
             break;
         }
@@ -62,7 +65,7 @@ pub fn run_looks(
     let (wall_s, core_s) = (begun.elapsed().as_secs_f64(), spent().as_secs_f64());
     let finish = |result: &Published| {
         let judged = judged.remove(result.id.as_str())?;
-        let undecided = judged.undecided.map(|_| why);
+        let undecided = judged.undecided.map(|told| if told.is_empty() { why } else { told });
         Some(Judged { wall_s, undecided, core_s, ..judged })
     };
     let judged = results.into_iter().filter_map(finish).collect();
@@ -73,7 +76,7 @@ pub fn run_looks(
 fn told(result: &Published, all: &[At], known: &[Option<bool>]) -> Judged {
     let mut judged = judge(result, all, Mode::Full.name(), 0.0);
     for (verdict, known) in judged.verdicts.iter_mut().zip(known) {
-        verdict.undecided = known.is_none() && verdict.status != CheckStatus::NotRun;
+        verdict.undecided |= known.is_none() && verdict.status != CheckStatus::NotRun;
     }
     match outcome(known) {
         _ if judged.status == CheckStatus::NotRun => {}

@@ -17,6 +17,9 @@ mod embedded {
 pub enum Recorded {
     Holds,
     Fails,
+    /// It fails, and one of the checks that fail asks only who is ahead. Records write `fails`.
+    #[serde(skip)]
+    Reversed,
     NotRun,
     Undecided,
 }
@@ -46,13 +49,19 @@ pub struct Said {
     /// It was absolute then, and decided nothing.
     #[serde(default)]
     pub absolute: bool,
+    /// False: its seeds do not decide it.
+    pub decided: Option<bool>,
 }
 
 impl Recorded {
+    pub(super) fn fails(self) -> bool {
+        matches!(self, Recorded::Fails | Recorded::Reversed)
+    }
+
     pub(super) fn word(self) -> &'static str {
         match self {
             Recorded::Holds => "holds",
-            Recorded::Fails => "fails",
+            Recorded::Fails | Recorded::Reversed => "fails",
             Recorded::NotRun => "not run",
             Recorded::Undecided => "undecided",
         }
@@ -60,9 +69,22 @@ impl Recorded {
 }
 
 impl Record {
+    /// As [`Record::verdict`], with the failures that are of direction told apart.
+    pub(super) fn says(&self, result: &Published) -> Recorded {
+        let verdict = self.verdict(result);
+        let reversed = |(said, check): (&Said, &super::file::Check)| {
+            let fails = said.holds == Some(false) && said.decided != Some(false);
+            fails && said.text == check.text && !check.absolute && check.holds.is_order()
+        };
+        match verdict {
+            Recorded::Fails if self.checks.iter().zip(&result.checks).any(reversed) => Recorded::Reversed,
+            other => other,
+        }
+    }
+
     /// What the record says of the result whose checks these are. A check that has become absolute since then decides nothing any more: if
     /// it alone failed or was not run, the others say what became of the result.
-    pub(super) fn says(&self, result: &Published) -> Recorded {
+    fn verdict(&self, result: &Published) -> Recorded {
         let known = self.checks.iter().map(|said| &said.text).eq(result.checks.iter().map(|check| &check.text));
         let each = || self.checks.iter().zip(&result.checks);
         // The other way: a check that was absolute then, and decides now.
@@ -193,7 +215,7 @@ mod tests {
         };
         let [yes, no, null] = [json!(true), json!(false), Value::Null];
         assert_eq!(says("fails", yes.clone(), no.clone(), false), Recorded::Holds);
-        assert_eq!(says("fails", no.clone(), no.clone(), false), Recorded::Fails);
+        assert_eq!(says("fails", no.clone(), no.clone(), false), Recorded::Reversed);
         assert_eq!(says("fails", null.clone(), no.clone(), false), Recorded::NotRun);
         assert_eq!(says("not-run", yes.clone(), null, false), Recorded::Holds);
         assert_eq!(says("fails", yes.clone(), yes.clone(), false), Recorded::Fails, "its seeds said so");

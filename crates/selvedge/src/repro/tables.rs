@@ -2,7 +2,7 @@
 //!
 //! A table stands between a line `<!-- records: NAME -->` and the next line `<!-- end -->`. NAME is a paper, or `counts`.
 
-use super::catalogue::{catalogues, Catalogue, Status};
+use super::catalogue::{catalogues, Catalogue, Entry, Status};
 use super::claims::count;
 use super::clause::{recorded, unspoken, Clause};
 use super::file::{Check, Experiment, Mode, Published};
@@ -126,8 +126,9 @@ impl Tables {
         let _ = writeln!(out, "\n|---|{}", "---|".repeat(8 + Status::ALL.len()));
         for catalogue in &self.catalogues {
             let of = |wanted: Recorded| {
-                let status = |result: &&Published| self.kept.statuses.get(&result.id).copied();
-                self.of(&catalogue.paper).filter(|r| status(r).unwrap_or(Recorded::NotRun) == wanted).count()
+                let status = |result: &Published| self.kept.statuses.get(&result.id).copied();
+                let word = |result: &Published| status(result).unwrap_or(Recorded::NotRun).word();
+                self.of(&catalogue.paper).filter(|result| word(result) == wanted.word()).count()
             };
             let full = || self.of(&catalogue.paper).filter(|result| self.mode(result) == Some(Mode::Full.name()));
             let full_hold = full().filter(|r| self.kept.statuses.get(&r.id) == Some(&Recorded::Holds)).count();
@@ -148,7 +149,19 @@ impl Tables {
             }
             out.push('\n');
         }
+        let simulated: Vec<String> = self.catalogues.iter().map(|catalogue| self.simulated(catalogue)).collect();
+        let _ = writeln!(out, "\nClaims that simulations decide: {}.", simulated.join("; "));
         out
+    }
+
+    /// How many claims with simulated results hold.
+    fn simulated(&self, catalogue: &Catalogue) -> String {
+        let all: Vec<&Entry> = catalogue.entries.iter().filter(|entry| !entry.scenario.is_empty()).collect();
+        let holding = || all.iter().filter(|entry| entry.status(&self.kept.statuses) == Status::Holds);
+        let full = |id: &String| self.kept.line(id).is_some_and(|line| line["mode"] == Mode::Full.name());
+        let by_full = holding().filter(|entry| entry.scenario.iter().all(full)).count();
+        let (paper, n) = (&catalogue.paper, all.len());
+        format!("{paper} {} of {n} hold, {by_full} of them by full runs alone", holding().count())
     }
 
     fn mode(&self, result: &Published) -> Option<&str> {

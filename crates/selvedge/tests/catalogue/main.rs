@@ -173,7 +173,7 @@ fn a_claim_has_the_status_of_all_that_it_names() {
         parse(&text).unwrap().entries[0].status(&records)
     };
     let both = "scenario = [\"x/a\", \"x/b\"]";
-    use Recorded::{Fails, Holds, NotRun, Undecided};
+    use Recorded::{Fails, Holds, NotRun, Reversed, Undecided};
     assert_eq!(status(both, &[]), Status::NotRun);
     assert_eq!(status(both, &[("x/a", Holds)]), Status::NotRun, "half a claim is none");
     assert_eq!(status(both, &[("x/a", Holds), ("x/b", Holds)]), Status::Holds);
@@ -181,6 +181,9 @@ fn a_claim_has_the_status_of_all_that_it_names() {
     assert_eq!(status(both, &[("x/a", Undecided)]), Status::Undecided);
     assert_eq!(status(both, &[("x/a", Undecided), ("x/b", Fails)]), Status::WrongSize);
     assert_eq!(status(&format!("{both}\nown_bound = true"), &[("x/b", Fails)]), Status::OwnBound);
+    // Whose bound it is excuses no order.
+    assert_eq!(status(both, &[("x/b", Reversed)]), Status::WrongDirection);
+    assert_eq!(status(&format!("{both}\nown_bound = true"), &[("x/b", Reversed)]), Status::WrongDirection);
     let contradiction = format!("{both}\ncontradiction = \"3 is not 2\"\nown_bound = true");
     assert_eq!(status(&contradiction, &[("x/b", Fails)]), Status::Contradicted);
     assert_eq!(status(&contradiction, &[("x/a", Holds), ("x/b", Holds)]), Status::Holds);
@@ -192,7 +195,10 @@ fn a_claim_has_the_status_of_all_that_it_names() {
     assert_eq!(status("run = \"bench/edge/run\"", &[("x/one", Holds)]), Status::Holds);
     let ordinal = GOOD.replace("ratio", "ordinal");
     let records: Records = [("x/a".to_owned(), Fails)].into();
-    assert_eq!(parse(&ordinal).unwrap().entries[0].status(&records), Status::WrongDirection);
+    for own_bound in ["", "\nown_bound = true\n"] {
+        let text = ordinal.replace("form = \"ordinal\"", &format!("form = \"ordinal\"{own_bound}"));
+        assert_eq!(parse(&text).unwrap().entries[0].status(&records), Status::WrongDirection);
+    }
 }
 
 #[test]

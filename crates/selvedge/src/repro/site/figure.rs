@@ -105,7 +105,7 @@ fn rows_tell(line: &Value, status: Option<Recorded>) -> bool {
     let any_fails = line["checks"].as_array().is_some_and(|checks| checks.iter().any(|check| check["holds"] == false));
     match status {
         Some(Recorded::Holds) => true,
-        Some(Recorded::Fails) => any_fails,
+        Some(Recorded::Fails | Recorded::Reversed) => any_fails,
         _ => false,
     }
 }
