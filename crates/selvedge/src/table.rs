@@ -2,7 +2,7 @@
 
 use crate::report::{Better, Cell, Column, Row, Table};
 use crate::results::{Results, SchemeResults};
-use crate::scenario::{PatternWord, Scenario};
+use crate::scenario::Scenario;
 use host::measure::{jackknife, Summary};
 
 const WORST: &str = "throughput_gbps.min";
@@ -39,7 +39,7 @@ pub fn comparison(results: &Results) -> Table {
     let many = results.plan.scenario.workload.len() > 1;
     for workload in &results.plan.scenario.workload {
         // Of flows that come and go by the clock, the worst says when it came, not how it was treated.
-        let open_loop = matches!(workload.pattern, PatternWord::Poisson | PatternWord::Mice);
+        let open_loop = workload.pattern.is_open_loop();
         let of_workload = OF_WORKLOAD.into_iter().filter(|(suffix, ..)| !(open_loop && *suffix == WORST));
         for (suffix, title, unit, better) in of_workload {
             let key = format!("{}.{suffix}", workload.name);

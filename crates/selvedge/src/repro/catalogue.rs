@@ -65,6 +65,11 @@ pub struct Entry {
     pub weaker: Option<String>,
     /// What the checks that decide ask for beyond the claim.
     pub stricter: Option<String>,
+    /// Ids of results, sweeps or ablations, that show why it fails.
+    #[serde(default)]
+    pub cause: Vec<String>,
+    /// What is known of why it fails, where no result shows the cause.
+    pub unexplained: Option<String>,
 }
 
 /// All claims of one paper.
@@ -157,7 +162,8 @@ impl Entry {
             "id": self.id, "status": self.status(records).word(), "what": self.what, "kind": self.kind, "form": self.form,
             "scenario": self.scenario, "test": self.test, "run": self.run, "open": self.open, "not_run": self.not_run,
             "own_bound": self.own_bound, "contradiction": self.contradiction, "weaker": self.weaker,
-            "stricter": self.stricter, "on_real_hosts": on_real_hosts,
+            "stricter": self.stricter, "cause": self.cause, "unexplained": self.unexplained,
+            "on_real_hosts": on_real_hosts,
         })
     }
 
@@ -170,6 +176,7 @@ impl Entry {
             ("the paper contradicts itself", &self.contradiction),
             ("weaker than the claim", &self.weaker),
             ("stricter than the claim", &self.stricter),
+            ("cause not shown", &self.unexplained),
         ];
         all.into_iter().filter_map(|(key, text)| text.as_deref().map(|text| (key, text)))
     }
@@ -240,7 +247,13 @@ fn wrong(entry: &Entry, paper: &str) -> Vec<Invalid> {
     ] {
         unless(!used || entry.kind.contains(&kind), key, "is not of the entry's kind", "add the kind to kind");
     }
-    for (key, list) in [("scenario", &entry.scenario), ("test", &entry.test)] {
+    unless(
+        entry.unexplained.is_none() || entry.cause.is_empty(),
+        "unexplained",
+        "stands beside cause",
+        "keep one of them",
+    );
+    for (key, list) in [("scenario", &entry.scenario), ("test", &entry.test), ("cause", &entry.cause)] {
         let unique: BTreeSet<&String> = list.iter().collect();
         unless(unique.len() == list.len(), key, "names something twice", "name it once");
     }

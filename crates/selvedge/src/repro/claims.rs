@@ -20,6 +20,9 @@ pub(super) fn print(paper: Option<&str>, as_json: bool) -> Result<(), Failure> {
                 true => crate::say::json(&entry.json(records, kept.on_real_hosts(entry))),
                 false => {
                     say!("{:<34}  {:<15}  {}", entry.id, entry.status(records).word(), entry.what);
+                    if !entry.cause.is_empty() {
+                        say!("{:<34}  cause shown by: {}", "", entry.cause.join(", "));
+                    }
                     for (key, text) in entry.remarks() {
                         say!("{:<34}  {key}: {text}", "");
                     }

@@ -8,7 +8,6 @@ use super::left_out::Summaries;
 use super::Expression;
 use crate::report::CheckStatus;
 use crate::results::{metric, same, Results, SchemeResults};
-use crate::scenario::PatternWord;
 use host::measure::{estimate, jackknife};
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
@@ -226,14 +225,9 @@ fn jobs(name: &str, at: &At, all: &[At]) -> Option<u64> {
     let (scheme, metric) = name.split_once('.')?;
     let (workload, _) = metric.split_once('.')?;
     let mut workloads = results.plan.scenario.workload.iter();
-    workloads.find(|known| same(&known.name, workload)).filter(|known| is_open_loop(known.pattern))?;
+    workloads.find(|known| same(&known.name, workload)).filter(|known| known.pattern.is_open_loop())?;
     let flows = self::metric(&results.scheme(scheme)?.pooled, &format!("{workload}.flows"))?;
     Some(flows.round() as u64)
-}
-
-/// Do flows start by the clock, however many are unfinished?
-fn is_open_loop(pattern: PatternWord) -> bool {
-    matches!(pattern, PatternWord::Poisson | PatternWord::FanOut | PatternWord::Mice | PatternWord::List)
 }
 
 /// The values of an expression's names, its metrics as `of` gives them at the point and for the scheme that each names; `None`

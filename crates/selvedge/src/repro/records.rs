@@ -54,7 +54,7 @@ pub struct Said {
 }
 
 impl Recorded {
-    pub(super) fn fails(self) -> bool {
+    pub fn fails(self) -> bool {
         matches!(self, Recorded::Fails | Recorded::Reversed)
     }
 

@@ -27,6 +27,13 @@ pub enum PatternWord {
     List,
 }
 
+impl PatternWord {
+    /// Flows start by the clock, however many are unfinished.
+    pub fn is_open_loop(self) -> bool {
+        matches!(self, PatternWord::Poisson | PatternWord::FanOut | PatternWord::Mice | PatternWord::List)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToWord {

@@ -51,7 +51,7 @@ fn what_fails_is_spoken_of() {
     let wrong = [Status::WrongSize, Status::WrongDirection, Status::OwnBound, Status::Contradicted];
     let mut silent = Vec::new();
     for entry in entries().into_iter().filter(|entry| wrong.contains(&entry.status(&records))) {
-        for id in entry.scenario.iter().filter(|id| records.get(*id) == Some(&Recorded::Fails)) {
+        for id in entry.scenario.iter().filter(|id| records.get(*id).is_some_and(|said| said.fails())) {
             let of = experiments.iter().find_map(|e| Some((e, e.results.iter().find(|result| result.id == *id)?)));
             let (experiment, result) = of.unwrap();
             let told = sections.iter().any(|section| section.is_of(&experiment.file));
@@ -61,6 +61,26 @@ fn what_fails_is_spoken_of() {
         }
     }
     assert!(silent.is_empty(), "write what differs in results/prose: {silent:?}");
+}
+
+/// A sweep or an ablation that holds shows why a claim of the wrong size or direction fails, or its entry says what is known.
+#[test]
+fn what_fails_has_a_cause() {
+    let records = records().unwrap();
+    let wrong = [Status::WrongSize, Status::WrongDirection];
+    let mut silent = Vec::new();
+    for entry in entries() {
+        for id in &entry.cause {
+            assert_eq!(records.get(id), Some(&Recorded::Holds), "{}: the cause {id} has to hold", entry.id);
+        }
+        if wrong.contains(&entry.status(&records)) && entry.cause.is_empty() && entry.unexplained.is_none() {
+            silent.push(entry.id);
+        }
+    }
+    assert!(
+        silent.is_empty(),
+        "name the result that shows why as cause, or say what is known as unexplained: {silent:?}"
+    );
 }
 
 /// The first table of docs/tenant-results.md says of how many results that a row names how many hold.

@@ -65,9 +65,11 @@ fn row(out: &mut String, entry: &Entry, experiments: &[Experiment], kept: &Kept)
         escape(name),
         escape(&entry.what)
     );
-    let links: Vec<String> = entry.scenario.iter().filter_map(|id| link(id, experiments)).collect();
-    if !links.is_empty() {
-        let _ = write!(out, "<p class=\"remark\">scenario: {}</p>", links.join(", "));
+    for (key, ids) in [("scenario", &entry.scenario), ("cause shown by", &entry.cause)] {
+        let links: Vec<String> = ids.iter().filter_map(|id| link(id, experiments)).collect();
+        if !links.is_empty() {
+            let _ = write!(out, "<p class=\"remark\">{key}: {}</p>", links.join(", "));
+        }
     }
     for test in &entry.test {
         let _ = write!(out, "<p class=\"remark\">test: <code>{}</code></p>", escape(test));
