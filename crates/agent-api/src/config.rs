@@ -27,8 +27,14 @@ pub const MAX_CONFIGURED: usize = 60_000;
 ///
 /// More patient than the engine's own. The segments behind one gap wait for anything from nothing to the paths' difference, half
 /// of it on average: twice the average leaves no slack, and a thread that has to wait for a processor needs some.
-pub const ADAPTIVE: Timeout =
-    Timeout::Adaptive { start: Time::from_us(500), min: Time::from_us(250), max: Time::from_ms(5), alpha: 4, beta: 2 };
+pub const ADAPTIVE: Timeout = Timeout::Adaptive {
+    start: Time::from_us(500),
+    min: Time::from_us(250),
+    max: Time::from_ms(5),
+    alpha: 4,
+    beta: 2,
+    late: false,
+};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {

@@ -19,6 +19,8 @@ pub enum Timeout {
         max: Time,
         alpha: u32,
         beta: u32,
+        /// Also sample gaps that fill after they timed out. The paper says that it follows reordering, and not how.
+        late: bool,
     },
 }
 
@@ -31,6 +33,7 @@ impl Timeout {
         max: Time::from_ms(10),
         alpha: 2,
         beta: 2,
+        late: false,
     };
 }
 

@@ -61,8 +61,19 @@ pub(super) struct Flow {
     held_bytes: u64,
     /// Average duration of gaps between flowcells that filled; `None` before the first sample.
     average: Option<Time>,
+    /// The latest gap that timed out; its bytes may still come.
+    missed: Option<Missed>,
     /// When a held segment is next due.
     deadline: Option<Time>,
+}
+
+/// A gap that timed out.
+#[derive(Clone, Copy, Debug)]
+struct Missed {
+    start: u32,
+    end: u32,
+    /// When a segment behind it was first held.
+    since: Time,
 }
 
 impl Sink {
@@ -90,6 +101,7 @@ impl Flow {
             round: 0,
             held_bytes: 0,
             average: None,
+            missed: None,
             deadline: None,
         }
     }
@@ -138,6 +150,7 @@ impl Flow {
         self.syn = None;
         self.started = false;
         self.average = None;
+        self.missed = None;
     }
 
     /// Goes on where somebody else has followed the connection to.
@@ -263,6 +276,7 @@ impl Flow {
         }
         if newer < 0 {
             // Case 3, stale.
+            self.fills_late(s, now, sink);
             if covers_exp && !literal {
                 self.exp = s.end;
             }
@@ -283,6 +297,7 @@ impl Flow {
             // Case 2(c).
             *timed_out = true;
             sink.counters.timeouts += 1;
+            self.missed = s.held_since.map(|since| Missed { start: self.exp, end: s.start, since });
             self.exp = s.end;
         } else {
             // Case 2(d).
@@ -325,7 +340,7 @@ impl Flow {
         let since = s.held_since?;
         Some(match timeout {
             Timeout::Fixed(wait) => since.saturating_add(wait),
-            Timeout::Adaptive { start, min, max, alpha, beta } => {
+            Timeout::Adaptive { start, min, max, alpha, beta, .. } => {
                 let average = self.average.unwrap_or(start).min(max).max(min).as_ps();
                 let waited = since.saturating_add(Time::from_ps(average.saturating_mul(u64::from(alpha))));
                 let quiet = Time::from_ps(average / u64::from(beta.max(1)));
@@ -334,9 +349,23 @@ impl Flow {
         })
     }
 
-    /// A gap filled after `held`: gain 1/8.
+    /// The last bytes of a gap that timed out, in the flowcell that they were first sent in: what is sent again has the newest.
+    fn fills_late(&mut self, s: &Segment, now: Time, sink: &mut Sink) {
+        let late = matches!(sink.config.timeout, Timeout::Adaptive { late: true, .. });
+        let fills = |gap: &Missed| !after(gap.start, s.start) && s.end == gap.end;
+        if let Some(gap) = self.missed.take_if(|gap| late && fills(gap)) {
+            self.learn(now.saturating_sub(gap.since), sink);
+        }
+    }
+
+    /// A gap filled after `held`.
     fn sample(&mut self, held: Time, sink: &mut Sink) {
         sink.counters.gaps_filled += 1;
+        self.learn(held, sink);
+    }
+
+    /// Gain 1/8.
+    fn learn(&mut self, held: Time, sink: &Sink) {
         if let Timeout::Adaptive { start, min, max, .. } = sink.config.timeout {
             let old = self.average.unwrap_or(start).as_ps();
             let new = old - old / 8 + held.as_ps() / 8;

@@ -249,6 +249,30 @@ fn adaptive_timeout_learns_from_gaps_that_fill() {
 }
 
 #[test]
+fn gaps_that_fill_late_are_learned_from_where_that_is_asked() {
+    for (late, average) in [(false, None), (true, Some(Time::from_ps(687_500_000)))] {
+        let Timeout::Adaptive { start, min, max, alpha, beta, .. } = Timeout::ADAPTIVE else { unreachable!() };
+        let timeout = Timeout::Adaptive { start, min, max, alpha, beta, late };
+        let mut receiver = OneFlow::with(Config { timeout, ..Config::default() });
+        assert_eq!(receiver.poll(&[data(6, 3000, 4000)]), NOTHING);
+        receiver.now = Time::from_us(1000);
+        assert_eq!(receiver.timeout(), [[0]]);
+        receiver.now = Time::from_us(1500);
+        assert_eq!(receiver.poll(&[data(5, 1000, 2000)]), [[1]], "the first half fills nothing yet");
+        assert_eq!(receiver.engine.flows[0].average(), None);
+        receiver.now = Time::from_us(2000);
+        assert_eq!(receiver.poll(&[data(5, 2000, 3000)]), [[2]]);
+        // 500 - 500 / 8 + 2000 / 8
+        assert_eq!(receiver.engine.flows[0].average(), average, "late {late}");
+        // Once: a duplicate is no sample.
+        receiver.now = Time::from_us(9000);
+        assert_eq!(receiver.poll(&[data(5, 2000, 3000)]), [[3]]);
+        assert_eq!(receiver.engine.flows[0].average(), average);
+        assert_eq!(receiver.counters().gaps_filled, 0);
+    }
+}
+
+#[test]
 fn adaptive_average_stays_within_its_bounds() {
     let mut receiver = adaptive();
     let mut start = 1000;

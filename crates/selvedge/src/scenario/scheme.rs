@@ -156,6 +156,8 @@ pub struct RestTable {
     /// Beta of the adaptive timeout, 1 to 64: it does not fire if a segment came within the last average / beta.
     #[schemars(range(min = 1, max = 64))]
     pub reorder_beta: u32,
+    /// The adaptive timeout learns from gaps that fill after it, too.
+    pub reorder_late: bool,
     /// Presto's Algorithm 2 exactly as printed.
     pub reorder_literal: bool,
     /// All hosts on one non-blocking switch, with the same links and the racks of the scenario's fabric.
@@ -218,6 +220,7 @@ impl Default for RestTable {
             reorder_timeout: Wait::Fixed(Time::from_us(500)),
             reorder_alpha: 2,
             reorder_beta: 2,
+            reorder_late: false,
             reorder_literal: false,
             topology: FabricWord::Same,
             failures: true,
@@ -413,6 +416,7 @@ impl RestTable {
                     max: Time::from_ms(10),
                     alpha,
                     beta,
+                    late: self.reorder_late,
                 }
             }
         };
