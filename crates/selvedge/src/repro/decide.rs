@@ -7,7 +7,6 @@ use super::expression::Comparison;
 use super::file::Check;
 use super::judge::{values, At};
 use super::left_out::Summaries;
-use super::Expression;
 use crate::results::{metric, SchemeResults};
 
 /// Seeds of each look, and the 0.99375 quantile of Student's t with one degree of freedom less.
@@ -15,18 +14,39 @@ pub(super) const LOOKS: [(usize, f64); 4] = [(5, 4.3147), (10, 3.1109), (20, 2.7
 
 /// What is known of a check at one point; `None`: more seeds may tell.
 pub(super) fn decided(check: &Check, at: &At, all: &[At]) -> Option<bool> {
-    let replicas = replicas(&check.holds, at, all)?;
-    let t = LOOKS.iter().find(|(seeds, _)| *seeds == replicas.len())?.1;
-    let comparisons = replicas.first()?.len();
-    let known: Vec<Option<bool>> = (0..comparisons)
-        .map(|n| one(&replicas.iter().filter_map(|said| said.get(n).copied()).collect::<Vec<_>>(), t))
-        .collect();
+    let seeds = at.results.schemes.first()?.each.len();
+    let t = LOOKS.iter().find(|(of_look, _)| *of_look == seeds)?.1;
+    let compare = |of: Source<'_>| check.holds.comparisons(&values(&check.holds, at, all, of)?).ok();
+    let whole = compare(&|_, scheme, name| metric(&scheme.pooled, name))?;
+    let each = |seed: usize| compare(&|_, scheme, name| metric(scheme.each.get(seed)?, name));
+    let each: Option<Vec<Vec<Comparison>>> = (0..seeds).map(each).collect();
+    let mut without: Option<Option<Vec<Vec<Comparison>>>> = None;
+    let mut known = Vec::new();
+    for (n, pooled) in whole.iter().enumerate() {
+        let of = |replicas: &[Vec<Comparison>]| {
+            one(&replicas.iter().filter_map(|said| said.get(n).copied()).collect::<Vec<_>>(), t)
+        };
+        let mut pseudo = || of(without.get_or_insert_with(|| leave_out(check, at, all, &whole, seeds)).as_ref()?);
+        known.push(match each.as_deref() {
+            Some(each) => agreed(of(each), pooled.holds, pseudo),
+            None => pseudo(),
+        });
+    }
     let with = |unknown: bool| {
         let outcomes: Vec<bool> = known.iter().map(|known| known.unwrap_or(unknown)).collect();
         check.holds.holds_if(&outcomes).ok()
     };
     let (low, high) = (with(false)?, with(true)?);
     (low == high).then_some(low)
+}
+
+/// What the seeds say one by one counts unless all of them together say otherwise. That happens where a check bounds a distance: in single
+/// seeds noise makes it larger. Then what they say without each in turn has to agree with all.
+fn agreed(each: Option<bool>, pooled: bool, without: impl FnOnce() -> Option<bool>) -> Option<bool> {
+    match each {
+        Some(each) if each != pooled => without().filter(|without| *without == pooled),
+        each => each,
+    }
 }
 
 /// One comparison, over seeds.
@@ -48,16 +68,10 @@ fn one(said: &[Comparison], t: f64) -> Option<bool> {
     (mean.abs() > half_width).then_some(mean > 0.0)
 }
 
-/// What the comparisons say with each seed. A metric that no single seed has, such as a far percentile, is taken from all seeds
-/// but one, in turn (jackknife): then margins are its pseudo-values.
-fn replicas(expression: &Expression, at: &At, all: &[At]) -> Option<Vec<Vec<Comparison>>> {
-    let seeds = at.results.schemes.first()?.each.len();
-    let compare = |of: Source<'_>| expression.comparisons(&values(expression, at, all, of)?).ok();
-    let each = |seed: usize| compare(&|_, scheme, name| metric(scheme.each.get(seed)?, name));
-    if let Some(each) = (0..seeds).map(each).collect::<Option<Vec<_>>>() {
-        return Some(each);
-    }
-    let whole = compare(&|_, scheme, name| metric(&scheme.pooled, name))?;
+/// What the comparisons say of all seeds but one, in turn (jackknife): margins are its pseudo-values. Also for a metric that no single
+/// seed has, such as a far percentile.
+fn leave_out(check: &Check, at: &At, all: &[At], whole: &[Comparison], seeds: usize) -> Option<Vec<Vec<Comparison>>> {
+    let compare = |of: Source<'_>| check.holds.comparisons(&values(&check.holds, at, all, of)?).ok();
     let n = seeds as f64;
     let pseudo = |seed: usize| {
         let summaries = Summaries::default();
@@ -91,6 +105,17 @@ mod tests {
         assert_eq!(one(&said(&[0.0; 5]), t), Some(true), "at the bar with every seed");
         assert_eq!(one(&said(&[f64::INFINITY; 5]), t), Some(true));
         assert_eq!(one(&said(&[f64::INFINITY, 1.0, 1.0, 1.0, 1.0]), t), None);
+    }
+
+    #[test]
+    fn seeds_one_by_one_do_not_outvote_all_together() {
+        let never = || -> Option<bool> { panic!("not asked") };
+        assert_eq!(agreed(Some(true), true, never), Some(true));
+        assert_eq!(agreed(None, true, never), None);
+        // Four seeds, each 8% to one side or the other of equal means, where 5% are allowed.
+        assert_eq!(agreed(Some(false), true, || Some(true)), Some(true));
+        assert_eq!(agreed(Some(false), true, || Some(false)), None);
+        assert_eq!(agreed(Some(true), false, || None), None);
     }
 
     #[test]
