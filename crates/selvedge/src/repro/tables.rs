@@ -2,7 +2,7 @@
 //!
 //! A table stands between a line `<!-- records: NAME -->` and the next line `<!-- end -->`. NAME is a paper, or `counts`.
 
-use super::catalogue::{catalogues, Catalogue, Entry, Status};
+use super::catalogue::{catalogues, Catalogue, Status};
 use super::claims::count;
 use super::clause::{recorded, unspoken, Clause};
 use super::file::{Check, Experiment, Mode, Published};
@@ -149,19 +149,20 @@ impl Tables {
             }
             out.push('\n');
         }
-        let simulated: Vec<String> = self.catalogues.iter().map(|catalogue| self.simulated(catalogue)).collect();
-        let _ = writeln!(out, "\nClaims that simulations decide: {}.", simulated.join("; "));
+        out.push_str("\n| Paper | Claims that simulations decide | hold | by full runs alone |\n|---|---|---|---|\n");
+        for catalogue in &self.catalogues {
+            let [all, holding, by_full] = self.simulated(catalogue);
+            let _ = writeln!(out, "| {} | {all} | {holding} | {by_full} |", catalogue.paper);
+        }
         out
     }
 
-    /// How many claims with simulated results hold.
-    fn simulated(&self, catalogue: &Catalogue) -> String {
-        let all: Vec<&Entry> = catalogue.entries.iter().filter(|entry| !entry.scenario.is_empty()).collect();
-        let holding = || all.iter().filter(|entry| entry.status(&self.kept.statuses) == Status::Holds);
+    /// Claims with simulated results, those that hold, and those of them that rest on full runs alone.
+    fn simulated(&self, catalogue: &Catalogue) -> [usize; 3] {
+        let all = || catalogue.entries.iter().filter(|entry| !entry.scenario.is_empty());
+        let holding = || all().filter(|entry| entry.status(&self.kept.statuses) == Status::Holds);
         let full = |id: &String| self.kept.line(id).is_some_and(|line| line["mode"] == Mode::Full.name());
-        let by_full = holding().filter(|entry| entry.scenario.iter().all(full)).count();
-        let (paper, n) = (&catalogue.paper, all.len());
-        format!("{paper} {} of {n} hold, {by_full} of them by full runs alone", holding().count())
+        [all().count(), holding().count(), holding().filter(|entry| entry.scenario.iter().all(full)).count()]
     }
 
     fn mode(&self, result: &Published) -> Option<&str> {
