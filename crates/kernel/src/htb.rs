@@ -107,7 +107,7 @@ pub struct Qdisc {
     pub kind: String,
     /// Of a bfifo, bytes.
     pub limit: u32,
-    /// What the kernel shows of it, which it takes, too.
+    /// What the kernel shows of it; most kinds are made again by the same.
     pub options: Vec<u8>,
 }
 

@@ -6,6 +6,7 @@ use agent_api::config::MAX_PAIRS;
 use agent_api::lacking::FQ;
 use kernel::htb::{self, Class, Found, Link, Qdisc};
 use std::io;
+use tracing::warn;
 
 const LOOPBACK_NAME: &str = "lo";
 
@@ -96,8 +97,11 @@ pub(super) fn remove_pairs(needed: impl Fn(Pair) -> bool, qdiscs: &[Qdisc]) -> i
         .try_for_each(|pair| pair.remove(&links))
 }
 
-/// The queue of a leaf, unless somebody has put another qdisc there, which stays. A class that is new gets what somebody had put into
-/// the class `was`, whose place it takes: that qdisc anew, unless others were below it.
+/// What has classes or bands of its own would come back without them, and drop all.
+const CLASSFUL: [&str; 10] = ["cbq", "drr", "ets", "hfsc", "htb", "mqprio", "multiq", "prio", "qfq", "taprio"];
+
+/// The queue of a leaf. If somebody has put another qdisc there, that stays. `new`: the class has just been made in place of that one.
+/// Then somebody's qdisc of the former class is made again in it.
 pub(super) fn set_queue(device: u32, class: u32, limit: u32, qdiscs: &[Qdisc], new: Option<u32>) -> io::Result<()> {
     let in_class = |class| qdiscs.iter().find(|q| q.ifindex == device && q.parent == class && q.handle != 0);
     let Some(was) = new else {
@@ -106,11 +110,18 @@ pub(super) fn set_queue(device: u32, class: u32, limit: u32, qdiscs: &[Qdisc], n
             _ => htb::set_queue(device, class, limit),
         };
     };
-    let alone = |queue: &&Qdisc| !qdiscs.iter().any(|q| q.ifindex == device && q.is_below(queue));
-    match in_class(was).filter(|queue| queue.is_anothers_queue()).filter(alone) {
-        Some(queue) => htb::put_back(class, queue).or_else(|_| htb::set_queue(device, class, limit)),
-        None => htb::set_queue(device, class, limit),
-    }
+    let Some(queue) = in_class(was).filter(|queue| queue.is_anothers_queue()) else {
+        return htb::set_queue(device, class, limit);
+    };
+    let alone = !qdiscs.iter().any(|q| q.ifindex == device && q.is_below(queue));
+    let made = match alone && !CLASSFUL.contains(&queue.kind.as_str()) {
+        true => htb::put_back(class, queue),
+        false => Err(io::Error::other("it is more than a queue")),
+    };
+    made.or_else(|why| {
+        warn!("the qdisc {} of a limit is not in the port's new class: {why}; put it there again", queue.shown());
+        htb::set_queue(device, class, limit)
+    })
 }
 
 pub(super) fn occupied(interface: &str, other: &Qdisc) -> String {

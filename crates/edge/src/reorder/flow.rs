@@ -72,7 +72,9 @@ pub(super) struct Flow {
 struct Missed {
     start: u32,
     end: u32,
-    /// When a segment behind it was first held.
+    /// Of the segment behind it: what is sent again is in no earlier one.
+    cell: u32,
+    /// When that was first held.
     since: Time,
 }
 
@@ -157,6 +159,7 @@ impl Flow {
     pub(super) fn resume(&mut self, exp: u32, cell: u32, sink: &mut Sink) {
         self.push_all(sink);
         self.syn = None;
+        self.missed = None;
         self.start(cell, exp);
     }
 
@@ -297,7 +300,9 @@ impl Flow {
             // Case 2(c).
             *timed_out = true;
             sink.counters.timeouts += 1;
-            self.missed = s.held_since.map(|since| Missed { start: self.exp, end: s.start, since });
+            if let Some(since) = s.held_since {
+                self.missed = Some(Missed { start: self.exp, end: s.start, cell: s.cell, since });
+            }
             self.exp = s.end;
         } else {
             // Case 2(d).
@@ -349,10 +354,10 @@ impl Flow {
         })
     }
 
-    /// The last bytes of a gap that timed out, in the flowcell that they were first sent in: what is sent again has the newest.
+    /// The last bytes of a gap that timed out, in a flowcell before that of the segment behind it: they were on the way all the time.
     fn fills_late(&mut self, s: &Segment, now: Time, sink: &mut Sink) {
         let late = matches!(sink.config.timeout, Timeout::Adaptive { late: true, .. });
-        let fills = |gap: &Missed| !after(gap.start, s.start) && s.end == gap.end;
+        let fills = |gap: &Missed| !after(gap.start, s.start) && s.end == gap.end && diff(s.cell, gap.cell) < 0;
         if let Some(gap) = self.missed.take_if(|gap| late && fills(gap)) {
             self.learn(now.saturating_sub(gap.since), sink);
         }

@@ -272,6 +272,21 @@ fn gaps_that_fill_late_are_learned_from_where_that_is_asked() {
     }
 }
 
+/// It is in the flowcell that was the newest then, and may be overtaken by a newer one.
+#[test]
+fn what_was_sent_again_is_no_late_gap() {
+    let Timeout::Adaptive { start, min, max, alpha, beta, .. } = Timeout::ADAPTIVE else { unreachable!() };
+    let timeout = Timeout::Adaptive { start, min, max, alpha, beta, late: true };
+    let mut receiver = OneFlow::with(Config { timeout, ..Config::default() });
+    assert_eq!(receiver.poll(&[data(6, 3000, 4000)]), NOTHING);
+    receiver.now = Time::from_us(1000);
+    assert_eq!(receiver.timeout(), [[0]]);
+    assert_eq!(receiver.poll(&[data(8, 4000, 5000)]), [[1]]);
+    receiver.now = Time::from_us(9000);
+    assert_eq!(receiver.poll(&[data(7, 2000, 3000)]), [[2]]);
+    assert_eq!(receiver.engine.flows[0].average(), None);
+}
+
 #[test]
 fn adaptive_average_stays_within_its_bounds() {
     let mut receiver = adaptive();

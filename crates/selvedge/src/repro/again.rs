@@ -177,8 +177,8 @@ fn shown(point: &Value) -> String {
 }
 
 impl Tally {
-    /// Values that neither an interval explains nor that one in twenty is outside its own: were all records right, one would be found
-    /// in at most 5% of the samples (Bonferroni).
+    /// Values that differ with equal sources, or by more than chance brings among so many: with right records such a value is found in at
+    /// most 5% of samples (Bonferroni).
     fn contradict(&self) -> usize {
         let judged = (self.within + self.far.len()) as f64;
         self.wrong + self.far.iter().filter(|by_chance| **by_chance * judged < 0.05).count()

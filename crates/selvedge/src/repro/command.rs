@@ -93,7 +93,8 @@ pub fn run(arguments: &Repro) -> Result<bool, Failure> {
     if !arguments.json {
         let (fail, not_run) = (having(CheckStatus::Fails), having(CheckStatus::NotRun));
         let undecided = all.len() - holding - fail - not_run;
-        let undecided = if mode == Mode::Full || undecided > 0 { format!(", {undecided} undecided") } else { String::new() };
+        let undecided =
+            if mode == Mode::Full || undecided > 0 { format!(", {undecided} undecided") } else { String::new() };
         say!("{} results ({}): {holding} hold, {fail} fail, {not_run} not run{undecided}", all.len(), mode.name());
         if archives.there > 0 {
             say!("{} more have a record of this configuration: --again runs them, too", archives.there);

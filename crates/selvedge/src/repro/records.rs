@@ -69,7 +69,7 @@ impl Recorded {
 }
 
 impl Record {
-    /// As [`Record::verdict`], with the failures that are of direction told apart.
+    /// As [`Record::verdict`], with the failures that are of direction told apart: by full runs, where an interval decides.
     pub(super) fn says(&self, result: &Published) -> Recorded {
         let verdict = self.verdict(result);
         let reversed = |(said, check): (&Said, &super::file::Check)| {
@@ -77,7 +77,11 @@ impl Record {
             fails && said.text == check.text && !check.absolute && check.holds.is_order()
         };
         match verdict {
-            Recorded::Fails if self.checks.iter().zip(&result.checks).any(reversed) => Recorded::Reversed,
+            Recorded::Fails
+                if self.mode == Some(Mode::Full) && self.checks.iter().zip(&result.checks).any(reversed) =>
+            {
+                Recorded::Reversed
+            }
             other => other,
         }
     }
@@ -198,6 +202,21 @@ mod tests {
     use crate::repro::Experiment;
     use serde_json::{json, Value};
 
+    #[test]
+    fn a_reversed_order_is_told_by_full_runs_that_decide_it() {
+        let (file, text) = crate::repro::embedded().find(|(file, _)| *file == "presto/fig13.toml").unwrap();
+        let experiment = Experiment::parse(file, text).unwrap();
+        let result = experiment.results.iter().find(|result| result.id == "presto/fig13-flowlet500-tail").unwrap();
+        let [order] = &result.checks[..] else { panic!("{:?}", result.checks) };
+        let says = |mode: &str, decided: Value| {
+            let check = json!({"text": order.text, "holds": false, "decided": decided});
+            status(&json!({"id": result.id, "status": "fails", "mode": mode, "checks": [check]}), result).unwrap()
+        };
+        assert_eq!(says("full", Value::Null), Recorded::Reversed);
+        assert_eq!(says("full", json!(false)), Recorded::Fails);
+        assert_eq!(says("quick", Value::Null), Recorded::Fails);
+    }
+
     /// acdc/fig3.15-drops has an order, which decides, and an absolute figure.
     #[test]
     fn absolute_checks_decide_nothing_in_older_records_too() {
@@ -207,7 +226,7 @@ mod tests {
         let [order, absolute] = &result.checks[..] else { panic!("{:?}", result.checks) };
         assert!(absolute.absolute && !order.absolute);
         let says = |before: &str, order_holds: Value, absolute_holds: Value, marked: bool| {
-            let line = json!({"id": result.id, "status": before, "checks": [
+            let line = json!({"id": result.id, "status": before, "mode": "full", "checks": [
                 {"text": order.text, "holds": order_holds},
                 {"text": absolute.text, "holds": absolute_holds, "absolute": marked},
             ]});
@@ -215,7 +234,7 @@ mod tests {
         };
         let [yes, no, null] = [json!(true), json!(false), Value::Null];
         assert_eq!(says("fails", yes.clone(), no.clone(), false), Recorded::Holds);
-        assert_eq!(says("fails", no.clone(), no.clone(), false), Recorded::Reversed);
+        assert_eq!(says("fails", no.clone(), no.clone(), false), Recorded::Fails);
         assert_eq!(says("fails", null.clone(), no.clone(), false), Recorded::NotRun);
         assert_eq!(says("not-run", yes.clone(), null, false), Recorded::Holds);
         assert_eq!(says("fails", yes.clone(), yes.clone(), false), Recorded::Fails, "its seeds said so");

@@ -299,6 +299,12 @@ fn queues_that_somebody_put_into_classes_stay() {
         let of_port = if change.contains(later) { "parent 5e1f:1 limit 77777b" } else { "parent 5e1f:2 limit 77777b" };
         assert!(now.contains(of_port) && now.contains("parent 5e1f:1000 limit 77p"), "{change}: {now}");
     }
+    // One with classes would come back without them.
+    let classful = "tc qdisc replace dev svlimit0 parent 5e1f:1000 handle 88: htb";
+    assert!(world.exec(&world.host(0), classful).status.success(), "{classful}");
+    reconfigure(&world, &format!("{rates}\ntenant = \"blue\"\n{blue}"));
+    let now = leaves(&world);
+    assert!(now.contains("bfifo 1000: parent 5e1f:1000") && !now.contains("htb 88:"), "{now}");
     eventually("guest 1 is learned", || {
         world.exec(&world.guest(1), "ping -c 1 -W 1 10.7.1.2").status.success() && world.ping("10.7.2.2", 1)
     });
