@@ -40,8 +40,8 @@ pub(super) fn decided(check: &Check, at: &At, all: &[At]) -> Option<bool> {
     (low == high).then_some(low)
 }
 
-/// What the seeds say one by one counts unless all of them together say otherwise. That happens where a check bounds a distance: in single
-/// seeds noise makes it larger. Then what they say without each in turn has to agree with all.
+/// What the seeds say one by one counts, unless all of them together say otherwise. That happens where a check bounds a distance:
+/// noise makes it larger in single seeds. Then what they say without each in turn has to agree with all.
 fn agreed(each: Option<bool>, pooled: bool, without: impl FnOnce() -> Option<bool>) -> Option<bool> {
     match each {
         Some(each) if each != pooled => without().filter(|without| *without == pooled),
