@@ -8,7 +8,6 @@ use super::fingerprint::configuration;
 use super::judge::Judged;
 use crate::Failure;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 /// An experiment and its results that are to be run.
@@ -118,7 +117,7 @@ impl Archives {
         let Some(archive) = self.papers.get_mut(paper(experiment)) else { return Ok(()) };
         for one in judged {
             let configuration = configuration(experiment, &one.published, self.mode)?;
-            archive.keep(&experiment.file, &configuration, one)?;
+            archive.keep(kept(experiment), &configuration, one)?;
         }
         let Some(one) = judged.first() else { return Ok(()) };
         self.expected_s += wanted.expected_s;
@@ -144,12 +143,22 @@ impl Archives {
     }
 }
 
-/// By which an archive's file is named: the paper of an experiment in the binary, else the experiment's own name.
+/// By which an archive's file is named: the paper whose results an experiment has, or the experiment's own name.
 fn paper(experiment: &Experiment) -> &str {
+    let kept = kept(experiment);
+    kept.split_once('/').map_or(kept.trim_end_matches(".toml"), |(paper, _)| paper)
+}
+
+/// The experiment as records name it: no directory of one machine, but that of the paper whose results it has.
+fn kept(experiment: &Experiment) -> &str {
     let file = experiment.file.as_str();
-    match super::embedded().any(|(known, _)| known == file) {
-        true => file.split('/').next().unwrap_or_default(),
-        false => Path::new(file).file_stem().and_then(|stem| stem.to_str()).unwrap_or("experiment"),
+    let mut from_the_end = file.rmatch_indices('/').map(|(at, _)| at);
+    let Some(before_name) = from_the_end.next() else { return file };
+    let from = from_the_end.next().map_or(0, |at| at + 1);
+    let of = &file[from..=before_name];
+    match experiment.results.iter().all(|result| result.id.starts_with(of)) {
+        true => &file[from..],
+        false => &file[before_name + 1..],
     }
 }
 
@@ -164,7 +173,7 @@ fn expected(archive: &Archive, experiment: &Experiment, ids: &[String], mode: Mo
             let now = result.and_then(|result| configuration(experiment, result, known).ok());
             now.is_some_and(|now| archive.has(id, known, &now))
         };
-        if let Some((core_s, seeds)) = archive.took(&experiment.file, known, &is_of_now) {
+        if let Some((core_s, seeds)) = archive.took(kept(experiment), known, &is_of_now) {
             let had = |label: &str| {
                 let needing = experiment.results.iter().filter(|result| result.needs(label));
                 needing.filter_map(|result| seeds.get(&result.id)).max().copied()
@@ -182,6 +191,21 @@ fn expected(archive: &Archive, experiment: &Experiment, ids: &[String], mode: Mo
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_record_names_no_directory_of_one_machine() {
+        let (_, text) = super::super::embedded().find(|(file, _)| *file == "acdc/fig3.15.toml").unwrap();
+        let mut experiment = Experiment::parse("acdc/fig3.15.toml", text).unwrap();
+        for (file, name, of) in [
+            ("acdc/fig3.15.toml", "acdc/fig3.15.toml", "acdc"),
+            ("/a/tree/scenarios/acdc/fig3.15.toml", "acdc/fig3.15.toml", "acdc"),
+            ("/a/tree/mine/fig3.15.toml", "fig3.15.toml", "fig3.15"),
+            ("fig3.15.toml", "fig3.15.toml", "fig3.15"),
+        ] {
+            file.clone_into(&mut experiment.file);
+            assert_eq!((kept(&experiment), paper(&experiment)), (name, of), "{file}");
+        }
+    }
 
     #[test]
     fn records_of_some_points_tell_what_all_points_take() {

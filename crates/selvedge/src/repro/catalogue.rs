@@ -65,7 +65,7 @@ pub struct Entry {
     pub weaker: Option<String>,
     /// What the checks that decide ask for beyond the claim.
     pub stricter: Option<String>,
-    /// Ids of results, sweeps or ablations, that show why it fails.
+    /// Ids of results, sweeps or ablations, that show why it fails; or tests, as in `test`, that show it.
     #[serde(default)]
     pub cause: Vec<String>,
     /// What is known of why it fails, where no result shows the cause.
@@ -129,7 +129,17 @@ impl Status {
     }
 }
 
+/// Does a cause name a test, and not a result?
+pub fn is_test(cause: &str) -> bool {
+    cause.split_once(' ').is_some_and(|(_, path)| path.contains("::"))
+}
+
 impl Entry {
+    /// Tests that decide it, or show why it fails.
+    pub fn tests(&self) -> impl Iterator<Item = &String> {
+        self.test.iter().chain(self.cause.iter().filter(|cause| is_test(cause)))
+    }
+
     /// By all that the entry names: what is open or forbidden first, then the results, else the real run under the
     /// entry's own id. Tests alone hold, because a version whose tests fail is no version.
     pub fn status(&self, records: &Records) -> Status {
@@ -258,7 +268,7 @@ fn wrong(entry: &Entry, paper: &str) -> Vec<Invalid> {
         unless(unique.len() == list.len(), key, "names something twice", "name it once");
     }
     unless(
-        entry.test.iter().all(|test| test.split_once(' ').is_some_and(|(_, path)| path.contains("::"))),
+        entry.test.iter().all(|test| is_test(test)),
         "test",
         "is no crate and path",
         "write \"edge native::tests::cell_number_wraps\"",

@@ -90,7 +90,7 @@ fn exists(test: &str) -> bool {
 fn every_named_test_exists() {
     let missing: Vec<String> = entries()
         .iter()
-        .flat_map(|e| e.test.iter().map(move |t| (e, t)))
+        .flat_map(|e| e.tests().map(move |t| (e, t)))
         .filter(|(_, t)| !exists(t))
         .map(|(e, t)| format!("{}: {t}", e.id))
         .collect();

@@ -1,6 +1,6 @@
 //! The index: counts by paper and status, and every claim.
 
-use super::super::catalogue::{Catalogue, Entry, Status};
+use super::super::catalogue::{is_test, Catalogue, Entry, Status};
 use super::super::claims::on_real_hosts;
 use super::super::file::Experiment;
 use super::super::kept::Kept;
@@ -71,8 +71,9 @@ fn row(out: &mut String, entry: &Entry, experiments: &[Experiment], kept: &Kept)
             let _ = write!(out, "<p class=\"remark\">{key}: {}</p>", links.join(", "));
         }
     }
-    for test in &entry.test {
-        let _ = write!(out, "<p class=\"remark\">test: <code>{}</code></p>", escape(test));
+    let causes = entry.cause.iter().filter(|cause| is_test(cause));
+    for (key, test) in entry.test.iter().map(|test| ("test", test)).chain(causes.map(|test| ("cause shown by", test))) {
+        let _ = write!(out, "<p class=\"remark\">{key}: <code>{}</code></p>", escape(test));
     }
     for (key, text) in entry.remarks() {
         let _ = write!(out, "<p class=\"remark\">{key}: {}</p>", escape(text));
