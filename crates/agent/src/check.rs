@@ -4,16 +4,18 @@ use super::desired::{self, desired};
 use super::error::{Error, Result};
 use super::follow;
 use super::host::look_around;
-use super::interfaces::{Interfaces, Netlink};
+use super::interfaces::{by_name, Interfaces, Netlink};
 use super::labels::Learnt;
 use super::learned::Learned;
 use super::limits::Limited;
 use super::lock;
 use super::metrics;
 use super::remembered::Remembered;
+use super::reports;
 use super::rows::Kept;
 use super::runtime::runtime;
 use super::server;
+use super::tenants;
 use agent_api::config::{Config, Shares};
 use agent_api::operator;
 use edge::hygenicc::Law;
@@ -127,10 +129,24 @@ pub fn resolve(config: &Config) -> Result<Vec<String>> {
                 metrics::check(address)?;
             }
         }
+        let uplinks: Vec<(u32, String)> = config.uplinks.iter().filter_map(|name| found(&interfaces, name)).collect();
+        lines.extend(tenants::cannot_wait(config, &uplinks));
         lines.extend(cautions(config));
+        lines.extend(unheard(config, &interfaces));
         lines.extend(unmounted);
         Ok(lines)
     })
+}
+
+fn found(interfaces: &Interfaces, name: &str) -> Option<(u32, String)> {
+    by_name(interfaces, name).map(|(ifindex, interface)| (ifindex, interface.name.clone()))
+}
+
+/// Where switches' reports would not arrive yet.
+fn unheard(config: &Config, interfaces: &Interfaces) -> Option<String> {
+    let at = config.reports.as_ref()?.at.ip();
+    let is_here = at.is_unspecified() || at.is_loopback() || interfaces.values().any(|i| i.addresses.contains(&at));
+    (!is_here).then(|| reports::nowhere(at))
 }
 
 /// Where the system's BPF file system is not mounted, which may be because the agent's host is another.

@@ -97,6 +97,9 @@ pub(crate) fn resolve(
                 peer.name
             )
         })?;
+        if interfaces.values().any(|i| i.addresses.contains(&peer.address)) {
+            return Err(format!("peer {}: {} is this host's own address; remove the peer", peer.name, peer.address));
+        }
         let all = || uplinks.iter().map(|(ifindex, _)| *ifindex);
         let routed = routes.get(&peer.address).into_iter().flatten().copied();
         let mut ways: Vec<u32> = routed.filter(|to| all().any(|ifindex| ifindex == *to)).collect();

@@ -15,6 +15,11 @@ pub enum Error {
     Named(String),
     #[error("another agent holds {0}; stop it first, or give this one other `pins` and another `socket`")]
     Held(PathBuf),
+    #[error(
+        "an agent holds {0}, and none answers on {1}: it starts, or ends, or has another `socket`; try again, or name its \
+         file with --config"
+    )]
+    Unheard(PathBuf, PathBuf),
     #[error("agent.pins: {0} cannot be a directory in a BPF file system: {1}")]
     NotBpffs(PathBuf, String),
     #[error(transparent)]
@@ -27,9 +32,9 @@ pub enum Error {
     Netlink(&'static str, rtnetlink::Error),
     #[error("another agent answers on {0}; give this one another `socket`")]
     SocketInUse(PathBuf),
-    /// What is left in another network namespace, and how to remove it.
+    /// What a stop has left, or may have left, and how to remove it.
     #[error("{0}")]
-    Elsewhere(String),
+    Left(String),
 }
 
 impl Error {

@@ -64,7 +64,11 @@ impl Agent {
         self.configured.fill(&mut config, &self.remembered.requested);
         if rule_for(&config, found).is_none() {
             self.remembered.requested = before;
-            return Err(format!("{interface} is no guest's interface"));
+            let why = match config.uplinks.contains(&interface) {
+                true => "is an uplink: limits are of guests' interfaces",
+                false => "is no guest's interface; `selvedge ctl ports` lists them",
+            };
+            return Err(format!("{interface} {why}"));
         }
         self.config = config;
         self.granting = Some(ifindex);

@@ -50,6 +50,8 @@ pub(super) struct Agent {
     pub(super) learned: Learned,
     pub(super) attached: Attached,
     pub(super) remembered: Remembered,
+    /// What an earlier agent had noted, and does not read; until a reload.
+    pub(super) forgotten: Option<String>,
     /// Without what was asked for on the socket.
     pub(super) configured: Configured,
     /// Are the GRO devices in place?
@@ -161,7 +163,8 @@ impl Agent {
         if requested::revise(&mut self.remembered.requested, &self.interfaces) {
             self.configured.fill(&mut self.config, &self.remembered.requested);
         }
-        let mut problems = Vec::new();
+        let mut problems: Vec<String> = self.forgotten.iter().cloned().collect();
+        let told = problems.len();
         match &seen.resolved {
             Ok(resolved) => self.resolved = resolved.clone(),
             // The uplink went away: guests of this host still reach one another, and it may come back.
@@ -186,7 +189,7 @@ impl Agent {
         let mut want =
             desired(&self.config, &self.learnt, &self.resolved, &self.interfaces, &self.learned, &limited, &kept);
         (self.shares, self.waits) = (want.shares.clone(), kept.waits);
-        let expected = usize::from(seen.resolved.is_err()) + want.problems.len();
+        let expected = told + usize::from(seen.resolved.is_err()) + want.problems.len();
         problems.append(&mut want.problems);
         want.attach.extend(gro);
         want.attach.extend(self.follow_reordering(&mut problems));

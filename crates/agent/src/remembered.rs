@@ -78,18 +78,44 @@ impl Remembered {
         }
     }
 
+    /// What an agent has changed that nobody knows any more, as its edge is there and this file is not, or does not read.
+    pub(super) fn forgotten(pins: &Path, socket: &Path) -> Option<String> {
+        let holds_edge = fs::read_dir(pins).is_ok_and(|mut pins| pins.next().is_some());
+        let path = path(socket);
+        let why = match Remembered::read(socket) {
+            Err(why) => why,
+            Ok(Some(remembered)) if remembered.pins == pins => return None,
+            Ok(Some(remembered)) => format!("it is of {}", remembered.pins.display()),
+            Ok(None) => "there is no such file".to_owned(),
+        };
+        holds_edge
+            .then(|| format!("{} does not say what the agent of {} has changed: {why}", path.display(), pins.display()))
+    }
+
     /// `None` if there is no such file, or none that this version understands.
     pub(super) fn load(socket: &Path) -> Option<Remembered> {
-        let mut found: Remembered = serde_json::from_slice(&read_regular(&path(socket), MAX_BYTES).ok()?).ok()?;
+        Remembered::read(socket).ok().flatten()
+    }
+
+    /// # Errors
+    /// Why the file does not read, if there is one.
+    fn read(socket: &Path) -> std::result::Result<Option<Remembered>, String> {
+        let text = match read_regular(&path(socket), MAX_BYTES) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            text => text.map_err(|e| e.to_string())?,
+        };
+        let mut found: Remembered = serde_json::from_slice(&text).map_err(|e| e.to_string())?;
         let boot = boot();
         if found.boot != boot {
             found.requested.clear();
             found.boot = boot;
         }
         // Earlier versions lacked some keys, which are then empty.
-        let known = (1..=VERSION).contains(&found.version);
+        if !(1..=VERSION).contains(&found.version) {
+            return Err(format!("version {} is not known", found.version));
+        }
         found.version = VERSION;
-        known.then_some(found)
+        Ok(Some(found))
     }
 
     /// Replaces the file as a whole.
@@ -210,6 +236,12 @@ mod tests {
         for rubbish in ["", "{}", "{\"version\":99}", "\0\0"] {
             fs::write(path(&socket), rubbish).unwrap();
             assert_eq!(Remembered::load(&socket), None, "{rubbish:?}");
+            let forgotten = |pins: &Path| Remembered::forgotten(pins, &socket);
+            assert!(
+                forgotten(dir.path()).is_some_and(|why| why.contains("ctl.sock.state does not say")),
+                "{rubbish:?}"
+            );
+            assert_eq!(forgotten(&dir.path().join("none")), None, "without an edge nothing is forgotten");
         }
     }
 }

@@ -79,6 +79,11 @@ impl Stats {
     }
 }
 
+/// Of an address that is none of this host's.
+pub(super) fn nowhere(at: IpAddr) -> String {
+    format!("fastlane.reports: this host has no address {at} yet; reports are heard once it has")
+}
+
 /// A socket at that address. The host may get the address later: interfaces come and go while the agent runs, and at boot it may be first.
 fn listen(at: SocketAddr) -> io::Result<UdpSocket> {
     let family = if at.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
@@ -87,7 +92,7 @@ fn listen(at: SocketAddr) -> io::Result<UdpSocket> {
     let to = SockaddrStorage::from(at);
     let bound = bind(socket.as_raw_fd(), &to);
     if bound == Err(Errno::EADDRNOTAVAIL) {
-        warn!("fastlane.reports: this host has no address {} yet; reports are heard once it has", at.ip());
+        warn!("{}", nowhere(at.ip()));
         // The option of IPv4 holds for IPv6, too.
         setsockopt(&socket, IpFreebind, &true)?;
         bind(socket.as_raw_fd(), &to)?;

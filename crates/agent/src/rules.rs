@@ -8,7 +8,7 @@ use kernel::{again, cut};
 /// Start of the names of the pairs of devices through which what is limited goes.
 pub(crate) const LIMIT_NAME: &str = "svlimit";
 /// Start of the names of our GRO devices.
-const GRO_NAME: &str = "svgro";
+pub(crate) const GRO_NAME: &str = "svgro";
 
 /// Of a device that the agent makes.
 pub(crate) fn is_ours(name: &str) -> bool {

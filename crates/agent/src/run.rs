@@ -173,6 +173,8 @@ impl Runner {
         let lock = lock::acquire(&config.pins)?;
         Remembered::sweep(&config.socket);
         Followed::sweep(&config.socket);
+        let forgotten = Remembered::forgotten(&config.pins, &config.socket);
+        let forgotten = forgotten.map(|what| format!("{what}; set anew what `ctl limit` had set, and MTUs"));
         let remembered = Remembered::recall(&config)?;
         let configured = Configured::of(&config);
         configured.fill(&mut config, &remembered.requested);
@@ -209,6 +211,7 @@ impl Runner {
             learned: Learned::default(),
             attached: Attached::default(),
             remembered,
+            forgotten,
             configured,
             gro: false,
             problems: Vec::new(),

@@ -108,7 +108,10 @@ impl Drop for Server {
 pub(super) fn check(path: &Path) -> Result<()> {
     let failed = |e| Err(Error::Io("listen on", path.into(), e));
     if fs::symlink_metadata(path).is_ok_and(|meta| !meta.file_type().is_socket()) {
-        return failed(std::io::Error::new(std::io::ErrorKind::AlreadyExists, "there is a file that is no socket"));
+        return failed(std::io::Error::new(
+            std::io::ErrorKind::AlreadyExists,
+            "there is something that is no socket; name another path with agent.socket",
+        ));
     }
     let mut above = path.ancestors().skip(1);
     let existing = above.find(|dir| fs::symlink_metadata(dir).is_ok()).unwrap_or(Path::new("/"));

@@ -2,7 +2,7 @@
 
 use super::error::Result;
 use super::reconcile::Agent;
-use agent_api::config::Shares;
+use agent_api::config::{Config, Shares};
 use agent_api::protocol::{TenantGuest, Tenants};
 use edge::hygenicc::Law;
 use edge::names::Names;
@@ -10,29 +10,36 @@ use kernel::state::quota::{TallyKey, TABLE_PAIRS, TALLY_TABLE};
 use kernel::state::Port;
 use kernel::{htb, MAX_PAIRS};
 
+/// Uplinks, by ifindex and name, where what exceeds a share cannot wait although it is to: why, and the remedy.
+pub(super) fn cannot_wait(config: &Config, uplinks: &[(u32, String)]) -> Vec<String> {
+    if config.tenants.is_none_or(|shares| shares.backlog == 0) {
+        return Vec::new();
+    }
+    let qdiscs = match htb::qdiscs() {
+        Ok(qdiscs) => qdiscs,
+        Err(e) => return vec![format!("cannot list qdiscs, so what exceeds a guest's share is dropped: {e}")],
+    };
+    let has_fq = |ifindex: u32| qdiscs.iter().any(|q| q.ifindex == ifindex && q.kind == "fq");
+    let without = uplinks.iter().filter(|(ifindex, _)| !has_fq(*ifindex));
+    let told = without.map(|(_, name)| {
+        format!(
+            "uplink {name}: no fq there keeps to departure times, so what exceeds a guest's share is dropped; \
+             `tc qdisc replace dev {name} root fq`, or tenants.hold = \"drop\""
+        )
+    });
+    told.collect()
+}
+
 impl Agent {
     /// Can segments wait for their turn, if they are to? Departure times are kept to by an fq on every uplink.
     pub(super) fn can_wait(&self, problems: &mut Vec<String>) -> bool {
         if self.config.tenants.is_none_or(|shares| shares.backlog == 0) {
             return false;
         }
-        let qdiscs = match htb::qdiscs() {
-            Ok(qdiscs) => qdiscs,
-            Err(e) => {
-                problems.push(format!("cannot list qdiscs, so what exceeds a guest's share is dropped: {e}"));
-                return false;
-            }
-        };
-        let has_fq = |ifindex: u32| qdiscs.iter().any(|q| q.ifindex == ifindex && q.kind == "fq");
-        let without: Vec<&str> =
-            self.resolved.uplinks.iter().filter(|(ifindex, _)| !has_fq(*ifindex)).map(|(_, n)| n.as_str()).collect();
-        problems.extend(without.iter().map(|name| {
-            format!(
-                "uplink {name}: no fq there keeps to departure times, so what exceeds a guest's share is dropped; \
-                 `tc qdisc replace dev {name} root fq`, or tenants.hold = \"drop\""
-            )
-        }));
-        without.is_empty()
+        let without = cannot_wait(&self.config, &self.resolved.uplinks);
+        let all_can = without.is_empty();
+        problems.extend(without);
+        all_can
     }
 
     /// Has the data path's timer set rates; also where it did, and does no more.

@@ -40,7 +40,7 @@ mod types;
 pub mod walk;
 
 pub use agent_api::config::Place;
-pub use attach::Attachment;
+pub use attach::{attachments, Attachment};
 pub use fastlane::{drop_reasons, Reasons, Watch};
 pub use inside::Inside;
 pub use paths::Place as PathPlace;

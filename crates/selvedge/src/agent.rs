@@ -113,6 +113,9 @@ fn wait_for_end_of_input() {
 
 fn check(path: &Path) -> Result<(), AgentError> {
     let config = file::load_from_any(path)?;
+    if !path.is_file() {
+        crate::say::note(&format!("{} is no regular file: `selvedge agent run` takes none such", path.display()));
+    }
     say!(
         "{}: {} port rules, {} peers, policy {}",
         path.display(),
@@ -154,6 +157,13 @@ fn stop(path: Option<&Path>) -> Result<(), AgentError> {
             Ok(())
         }
         Err(CtlError::NoAgent(..)) => remove(&pins, &socket),
+        // It ends meanwhile: somebody else stops it, too.
+        Err(CtlError::Gone(_)) => {
+            kernel_edge::stop(&pins, &socket)?;
+            say!("stopped: nothing of the edge of {} is left in the kernel", pins.display());
+            tell_of_others(&pins);
+            Ok(())
+        }
         Err(e) => Err(e.into()),
     }
 }

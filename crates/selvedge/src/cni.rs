@@ -257,7 +257,7 @@ fn ask_agent(socket: &Path, command: Command) -> Result<Value, CniError> {
 
 fn told(error: &CtlError) -> CniError {
     let code = match error {
-        CtlError::NoAgent(..) | CtlError::Broken(..) => TRY_LATER,
+        CtlError::NoAgent(..) | CtlError::Gone(_) | CtlError::Broken(..) => TRY_LATER,
         CtlError::NotPermitted(_) => FAILED_IO,
         CtlError::Refused(_) => REFUSED,
     };

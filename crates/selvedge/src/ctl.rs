@@ -94,11 +94,16 @@ pub enum CtlError {
     NoAgent(PathBuf, io::Error),
     #[error("may not talk to the agent on {0}: only root may")]
     NotPermitted(PathBuf),
+    #[error("the agent on {0} has ended before it answered; try again")]
+    Gone(PathBuf),
     #[error("the agent on {0} {1}")]
     Broken(PathBuf, String),
     #[error("{0}")]
     Refused(String),
 }
+
+/// Remedy where the two do not understand one another.
+const OWN: &str = "use the `selvedge` that the agent runs, or start the agent anew with this one";
 
 /// To take the request, and to answer it: a reload may take a while.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -129,6 +134,7 @@ fn exchange(socket: &Path, command: Command, patience: Duration) -> Result<serde
     })?;
     let silent = |e: io::Error| match e.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => broken(given_up(patience)),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => CtlError::Gone(socket.into()),
         _ => broken(format!("does not answer: {e}")),
     };
     stream.set_read_timeout(Some(patience)).map_err(silent)?;
@@ -139,12 +145,15 @@ fn exchange(socket: &Path, command: Command, patience: Duration) -> Result<serde
     let mut answer = Vec::new();
     stream.take(MAX_ANSWER as u64 + 1).read_to_end(&mut answer).map_err(silent)?;
     if answer.is_empty() {
-        return Err(broken("has ended before it answered; try again".into()));
+        return Err(CtlError::Gone(socket.into()));
     }
     let answer: Answer = serde_json::from_slice(&answer)
-        .map_err(|e| broken(format!("answers what this program does not understand: {e}")))?;
+        .map_err(|e| broken(format!("answers what this program does not understand: {e}; {OWN}")))?;
     match answer.outcome {
-        _ if answer.version != VERSION => Err(broken(format!("speaks version {} of the protocol", answer.version))),
+        _ if answer.version != VERSION => {
+            let spoken = answer.version;
+            Err(broken(format!("speaks version {spoken} of the protocol, and this program {VERSION}; {OWN}")))
+        }
         Outcome::Ok(value) => Ok(value),
         Outcome::Error(why) => Err(CtlError::Refused(why)),
     }

@@ -126,6 +126,15 @@ fn resolved(config: &Config) -> Result<Resolved, String> {
 }
 
 #[test]
+fn a_host_is_no_peer_of_its_own() {
+    let mut config = config();
+    assert!(resolved(&config).is_ok());
+    config.peers[1].address = "10.0.0.1".parse().unwrap();
+    let why = resolved(&config).unwrap_err();
+    assert!(why.contains("peer host3") && why.contains("10.0.0.1 is this host's own"), "{why}");
+}
+
+#[test]
 fn names_come_before_patterns_and_uplinks_are_no_ports() {
     let mut config = config();
     config.ports.push(port(Selector::Pattern("*".into()), &[], &["10.9.0.0/16"]));

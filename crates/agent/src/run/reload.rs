@@ -84,7 +84,7 @@ impl Runner {
         self.follower = follower;
         self.agent.controller_lost = None;
         self.agent.learnt.carry_over(&config);
-        (self.agent.config, self.agent.configured) = (config, configured);
+        (self.agent.config, self.agent.configured, self.agent.forgotten) = (config, configured, None);
         // Guests whose window is wider now, and who have nothing outstanding, are found by sweeps.
         (self.sweep, self.next_sweep) = (None, now());
         self.agent.apply().await.map(drop)

@@ -178,7 +178,8 @@ impl KernelEdge {
     }
 }
 
-pub(super) fn attachments(pins: &Path) -> Vec<(u32, Role)> {
+/// What programs of the edge below `pins` are attached to, by ifindex, as its pins say; sorted. No program is loaded for that.
+pub fn attachments(pins: &Path) -> Vec<(u32, Role)> {
     let mut found: Vec<(u32, Role)> = ["links", "filters"]
         .iter()
         .flat_map(|dir| entries(&pins.join(dir)))

@@ -19,6 +19,7 @@ mod far;
 mod fastlane;
 #[path = "../../../kernel/tests/filter/mod.rs"]
 mod filter;
+mod forgotten;
 mod instead;
 mod killed;
 mod learning;

@@ -2,7 +2,7 @@
 
 use crate::scenario::{HoldWord, TenantLawWord, TenantsTable as Common};
 use agent_api::config::Shares;
-use config::{within, Wrong};
+use config::{within, Invalid, Wrong};
 use edge::hygenicc::{Hold, Law};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,6 +113,10 @@ impl TenantsTable {
             admission: self.admission,
             ..default
         };
+        if self.minimum_rate.is_some_and(|minimum| minimum > self.uplink_rate) {
+            let problem = "is more than the uplink carries (tenants.uplink_rate)";
+            wrong.add(Invalid::new("tenants.minimum_rate", problem, "give what a guest with a share has at least"));
+        }
         let built = wrong.note(common.build("tenants", &[], self.uplink_rate, 1));
         let mut config = wrong.unless(built)?.config;
         config.carry = self.ecn == Some(EcnWord::Carry);
@@ -150,6 +154,16 @@ mod tests {
         assert_eq!(times("uplink_rate = \"40Mbps\"\ninterval = \"1ms\""), [1_000, 5_000], "what is given holds");
         assert_eq!(times("uplink_rate = \"40Mbps\"\nquiet = \"1ms\""), [2_460, 1_000]);
         assert_eq!(times("uplink_rate = \"1Mbps\"\ninactive = \"50ms\""), [50_000, 500_000]);
+    }
+
+    #[test]
+    fn the_least_rate_is_within_the_uplinks() {
+        let text = |least: &str| {
+            format!("[uplink]\ninterface = \"eth0\"\n[tenants]\nuplink_rate = \"1Gbps\"\nminimum_rate = \"{least}\"\n")
+        };
+        let wrong = parse("a.toml", &text("2Gbps")).unwrap_err().to_string();
+        assert!(wrong.contains("tenants.minimum_rate: is more than the uplink carries"), "{wrong}");
+        assert!(parse("a.toml", &text("1Gbps")).is_ok());
     }
 
     #[test]
