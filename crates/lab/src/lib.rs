@@ -49,7 +49,7 @@ pub use interface::INTERFACE;
 pub use lateness::{Lateness, Verdict, LIMIT_PERCENT};
 pub use lock::{lock_directory, DirectoryLock};
 pub use measurement::Measurement;
-pub use namespace::{end_processes, HostNamespace};
+pub use namespace::{end_marked, end_processes, HostNamespace};
 pub use network::Lab;
 pub use setup::{congestion, Setup, MAX_HOSTS};
 pub use status::{CapturedFrame, FlowStatus, HostStatus, LinkStatus, Status};

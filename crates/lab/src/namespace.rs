@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// A network namespace, kept in existence.
@@ -107,15 +108,26 @@ impl HostNamespace {
 /// namespaces may be gone, and their numbers others' by now, only those are meant that carry `mark`, an entry of their
 /// environment such as `NAME=value`. Returns how many there were.
 pub fn end_processes(mark: Option<&str>, inodes: &[u64]) -> usize {
-    let found = processes(mark, inodes);
+    end_all(&|process| inodes.contains(&process.namespace) && mark.is_none_or(|mark| process.carries(&|m| m == mark)))
+}
+
+/// The same where nobody knows the namespaces any more: processes that carry a mark which `is_meant`, except for those in the
+/// network namespace of this process.
+pub fn end_marked(is_meant: &dyn Fn(&str) -> bool) -> usize {
+    let own = std::fs::metadata("/proc/self/ns/net").map_or(0, |m| m.ino());
+    end_all(&|process| process.namespace != own && process.carries(is_meant))
+}
+
+fn end_all(is_meant: &dyn Fn(&Process) -> bool) -> usize {
+    let found = processes(is_meant);
     for (round, signal) in [Signal::SIGTERM, Signal::SIGKILL].into_iter().enumerate() {
-        let left = if round == 0 { found.clone() } else { processes(mark, inodes) };
+        let left = if round == 0 { found.clone() } else { processes(is_meant) };
         for &pid in &left {
             // It may have ended meanwhile.
             let _ = kill(pid, signal);
         }
         for _ in 0..50 {
-            if processes(mark, inodes).is_empty() {
+            if processes(is_meant).is_empty() {
                 return found.len();
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -124,16 +136,27 @@ pub fn end_processes(mark: Option<&str>, inodes: &[u64]) -> usize {
     found.len()
 }
 
-fn processes(mark: Option<&str>, inodes: &[u64]) -> Vec<Pid> {
+/// Of another program, by its directory below `/proc`.
+struct Process {
+    directory: PathBuf,
+    namespace: u64,
+}
+
+impl Process {
+    /// Is there such an entry in its environment?
+    fn carries(&self, is_meant: &dyn Fn(&str) -> bool) -> bool {
+        let environment = std::fs::read(self.directory.join("environ")).unwrap_or_default();
+        environment.split(|&b| b == 0).any(|entry| std::str::from_utf8(entry).is_ok_and(is_meant))
+    }
+}
+
+fn processes(is_meant: &dyn Fn(&Process) -> bool) -> Vec<Pid> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let of = |entry: std::fs::DirEntry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
-        let namespace = std::fs::metadata(entry.path().join("ns/net")).ok()?.ino();
-        let marked = |mark: &str| {
-            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-            environment.split(|&b| b == 0).any(|entry| entry == mark.as_bytes())
-        };
-        (inodes.contains(&namespace) && mark.is_none_or(marked)).then(|| Pid::from_raw(pid))
+        let directory = entry.path();
+        let namespace = std::fs::metadata(directory.join("ns/net")).ok()?.ino();
+        is_meant(&Process { directory, namespace }).then(|| Pid::from_raw(pid))
     };
     entries.flatten().filter_map(of).collect()
 }

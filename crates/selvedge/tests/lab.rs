@@ -179,6 +179,52 @@ fn a_killed_lab_is_taken_down() {
     assert!(!labs.path().join("lab/gone").exists());
 }
 
+/// A damaged record, a missing one, and one without a process: the lab goes down with all that belongs to it.
+#[test]
+fn a_lab_whose_record_is_damaged_goes_down_all_the_same() {
+    let labs = Labs::new();
+    for damaged in [true, false] {
+        if !labs.up("torn") {
+            return;
+        }
+        let pid = labs.record("torn")["pid"].as_u64().unwrap();
+        let record = labs.path().join("lab/torn/lab.json");
+        match damaged {
+            true => std::fs::write(&record, "garbage").unwrap(),
+            false => std::fs::remove_file(&record).unwrap(),
+        }
+        let (said, _) = labs.fails("lab status --name torn");
+        assert!(said.contains(&record.display().to_string()) && said.contains("lab down --name torn"), "{said}");
+        let (said, code) = labs.fails("lab up --topo dumbbell,hosts=2,rate=50Mbps,rtt=6ms --name torn");
+        assert!(said.contains("up already") && code == 2, "{said}");
+        let said = labs.ok(if damaged { "lab down --name torn" } else { "lab down --all" });
+        assert!(said.contains("damaged or missing"), "{said}");
+        assert!(!alive(pid) && !labs.path().join("lab/torn").exists());
+    }
+
+    assert!(labs.up("torn"));
+    let mut program = labs.command("lab exec --name torn h1 -- sleep 600").spawn().unwrap();
+    for _ in 0..200 {
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", program.id())).unwrap();
+        if name.trim() == "sleep" {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pid = labs.record("torn")["pid"].as_u64().unwrap();
+    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+    std::fs::write(labs.path().join("lab/torn/lab.json"), "garbage").unwrap();
+    while alive(pid) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let said = labs.ok("lab down --name torn");
+    assert!(said.contains("1 of its programs"), "{said}");
+    assert!(!program.wait().unwrap().success(), "the program was ended");
+
+    std::fs::create_dir(labs.path().join("lab/torn")).unwrap();
+    assert!(labs.ok("lab down --name torn").contains("never come up"));
+}
+
 #[test]
 fn of_two_labs_of_one_name_one_comes_up() {
     let labs = Labs::new();

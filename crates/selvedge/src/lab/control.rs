@@ -1,8 +1,9 @@
 //! The control socket of a lab: one request, as a line of JSON, and one answer. A capture's answer is followed by packets.
 
-use super::state::{directory, Record};
+use super::state::{directory, LabProcess, Record};
 use super::LabFailure;
 use lab::CapturedFrame;
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -28,6 +29,9 @@ pub(super) enum Answer {
     Error(String),
 }
 
+/// The socket's name in the lab's directory.
+pub(super) const CONTROL: &str = "control";
+
 /// Longest line of a request; an answer may be longer.
 const MAX_REQUEST: u64 = 16 << 10;
 const MAX_ANSWER: u64 = 64 << 20;
@@ -45,10 +49,36 @@ pub(super) fn ask(name: &str, request: &Request) -> Result<Value, LabFailure> {
 /// # Errors
 /// As [`ask`].
 pub(super) fn open(name: &str, request: &Request) -> Result<(Value, BufReader<UnixStream>), LabFailure> {
-    let record = Record::read(name)?;
-    if !record.is_alive() {
+    if !Record::read(name)?.process().is_alive() {
         return Err(LabFailure::Dead(name.to_owned()));
     }
+    open_unrecorded(name, request)
+}
+
+/// As [`ask`], of a lab whose record cannot be read.
+///
+/// # Errors
+/// As [`ask`].
+pub(super) fn ask_unrecorded(name: &str, request: &Request) -> Result<Value, LabFailure> {
+    Ok(open_unrecorded(name, request)?.0)
+}
+
+/// The process that answers on a lab's control socket, whatever the lab's record says.
+///
+/// # Errors
+/// A socket that cannot be reached although there may be a process behind it.
+pub(super) fn answering(name: &str) -> Result<Option<LabProcess>, LabFailure> {
+    let stream = match UnixStream::connect(directory(name)?.join(CONTROL)) {
+        Ok(stream) => stream,
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => return Ok(None),
+        Err(e) => return Err(LabFailure::io("the lab's control socket")(e)),
+    };
+    let peer =
+        getsockopt(&stream, PeerCredentials).map_err(|e| LabFailure::io("the lab's control socket")(e.into()))?;
+    Ok(u32::try_from(peer.pid()).ok().and_then(LabProcess::of))
+}
+
+fn open_unrecorded(name: &str, request: &Request) -> Result<(Value, BufReader<UnixStream>), LabFailure> {
     use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
     let io = |source: io::Error| match source.kind() {
         // It is just ending: its socket goes before its process.
@@ -57,7 +87,7 @@ pub(super) fn open(name: &str, request: &Request) -> Result<(Value, BufReader<Un
         }
         _ => LabFailure::Io { what: "the lab's control socket", source },
     };
-    let stream = UnixStream::connect(directory(name)?.join("control")).map_err(io)?;
+    let stream = UnixStream::connect(directory(name)?.join(CONTROL)).map_err(io)?;
     stream.set_read_timeout(Some(Duration::from_secs(20))).map_err(io)?;
     let mut line = serde_json::to_vec(request).map_err(|e| io(e.into()))?;
     line.push(b'\n');

@@ -79,7 +79,11 @@ pub(super) fn start(specification: &Specification) -> Result<Record, Failure> {
     let dir = directory(name)?;
     let _lock = lock()?;
     if dir.exists() {
-        if Record::read(name).is_ok_and(|record| record.is_alive()) {
+        let alive = match Record::read(name) {
+            Ok(record) => record.is_alive(),
+            Err(_) => control::answering(name)?.is_some(),
+        };
+        if alive {
             return Err(LabFailure::Up(name.clone()).into());
         }
         down::remove(name)?;
@@ -198,7 +202,7 @@ fn bring_up(specification: &Specification) -> Result<(Shared, Record, UnixListen
         notes,
     };
     let io = LabFailure::io("the control socket");
-    let path = dir.join("control");
+    let path = dir.join(control::CONTROL);
     let listener = UnixListener::bind(&path).map_err(&io)?;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(&io)?;
     record.write(&dir)?;

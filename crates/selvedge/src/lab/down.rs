@@ -1,7 +1,7 @@
 //! The end of labs, and removal of a killed lab's remains.
 
-use super::control::{ask, Request};
-use super::state::{all, directory, lock, Record};
+use super::control::{answering, ask, ask_unrecorded, Request, CONTROL};
+use super::state::{all, directory, is_of_gone, lock, Record};
 use super::LabFailure;
 use crate::Failure;
 use std::time::Duration;
@@ -21,15 +21,10 @@ pub(super) fn down(name: &str, every: bool) -> Result<bool, Failure> {
 
 fn one(name: &str) -> Result<(), LabFailure> {
     let _lock = lock()?;
-    let Ok(record) = Record::read(name) else {
-        // A directory without a record is one that was being made.
-        let dir = directory(name)?;
-        if dir.exists() {
-            remove(name)?;
-            say!("lab {name} is down; it had never come up");
-            return Ok(());
-        }
-        return Err(LabFailure::NoLab(name.to_owned(), super::state::known()));
+    let record = match Record::read(name) {
+        Ok(record) => record,
+        Err(e) if e.is_request() => return Err(e),
+        Err(_) => return unrecorded(name),
     };
     if !record.is_alive() {
         let ended = remove(name)?;
@@ -53,6 +48,33 @@ fn one(name: &str) -> Result<(), LabFailure> {
         std::thread::sleep(Duration::from_millis(10));
     }
     Err(LabFailure::Stuck { name: name.to_owned(), pid: record.pid })
+}
+
+/// The same of a lab whose record is damaged or gone: it still answers if its process lives.
+fn unrecorded(name: &str) -> Result<(), LabFailure> {
+    let Some(process) = answering(name)? else {
+        let begun = directory(name)?.join(CONTROL).exists();
+        let ended = lab::end_marked(&|entry| is_of_gone(name, entry));
+        remove(name)?;
+        match begun || ended > 0 {
+            true => say!("lab {name} is down; its process had gone, {ended} of its programs were ended"),
+            false => say!("lab {name} is down; it had never come up"),
+        }
+        return Ok(());
+    };
+    match ask_unrecorded(name, &Request::Down) {
+        Ok(_) | Err(LabFailure::Dead(_)) => {}
+        Err(e) => return Err(e),
+    }
+    for _ in 0..500 {
+        if !process.is_alive() {
+            remove(name)?;
+            say!("lab {name} is down; its record was damaged or missing");
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Err(LabFailure::Stuck { name: name.to_owned(), pid: process.pid })
 }
 
 /// Ends what still runs in a lab whose process is gone, and removes its directory. How many programs there were.

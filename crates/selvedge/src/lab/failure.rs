@@ -22,6 +22,8 @@ pub enum LabFailure {
     Up(String),
     #[error("the process of lab {0} is gone; remove what it left with `selvedge lab down --name {0}`")]
     Dead(String),
+    #[error("{path}: the record of lab {name} cannot be read: {source}; take the lab down with `selvedge lab down --name {name}`")]
+    Record { name: String, path: PathBuf, source: io::Error },
     #[error("lab {name} does not go away; end its process {pid} yourself")]
     Stuck { name: String, pid: u32 },
     #[error("there is no host {name:?}; there are h0 to h{last}")]
@@ -30,7 +32,7 @@ pub enum LabFailure {
     NoCommand,
     #[error("cannot run {program}: {source}")]
     Program { program: String, source: io::Error },
-    #[error("cannot write {path}: {source}")]
+    #[error("cannot write {path}: {source}; name a file with --output where you may write, on a disk with room")]
     Write { path: PathBuf, source: io::Error },
     #[error("{0}")]
     Refused(String),

@@ -36,6 +36,33 @@ pub(super) struct HostRecord {
     pub(super) inode: u64,
 }
 
+/// The process behind a lab: its number, and when it started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LabProcess {
+    pub(super) pid: u32,
+    started: u64,
+}
+
+impl LabProcess {
+    /// The process of that number, if there is one.
+    pub(super) fn of(pid: u32) -> Option<LabProcess> {
+        started(pid).map(|started| LabProcess { pid, started })
+    }
+
+    pub(super) fn is_alive(self) -> bool {
+        started(self.pid) == Some(self.started)
+    }
+}
+
+/// Does this entry of an environment mark a process of the lab `name`, and is the process behind that lab gone?
+pub(super) fn is_of_gone(name: &str, entry: &str) -> bool {
+    let id = entry.strip_prefix(MARK).and_then(|rest| rest.strip_prefix('=')?.strip_prefix(name)?.strip_prefix('-'));
+    let numbers = id.and_then(|id| id.split_once('-'));
+    let process =
+        numbers.and_then(|(pid, started)| Some(LabProcess { pid: pid.parse().ok()?, started: started.parse().ok()? }));
+    process.is_some_and(|process| !process.is_alive())
+}
+
 /// More is not ours.
 const MAX_RECORD: u64 = 64 << 20;
 
@@ -153,12 +180,14 @@ impl Record {
     /// # Errors
     /// No such lab, or a record that cannot be read.
     pub(super) fn read(name: &str) -> Result<Record, LabFailure> {
-        let path = directory(name)?.join("lab.json");
+        let dir = directory(name)?;
+        let path = dir.join("lab.json");
+        let unread = |source| LabFailure::Record { name: name.to_owned(), path: path.clone(), source };
         let text = files::read_regular_text(&path, MAX_RECORD).map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => LabFailure::NoLab(name.to_owned(), known()),
-            _ => LabFailure::Io { what: "the lab's record", source: e },
+            io::ErrorKind::NotFound if !dir.exists() => LabFailure::NoLab(name.to_owned(), known(name)),
+            _ => unread(e),
         })?;
-        serde_json::from_str(&text).map_err(|e| LabFailure::Io { what: "the lab's record", source: e.into() })
+        serde_json::from_str(&text).map_err(|e| unread(e.into()))
     }
 
     /// Whole or not at all.
@@ -175,9 +204,13 @@ impl Record {
         write().map_err(LabFailure::io("the lab's record"))
     }
 
+    pub(super) fn process(&self) -> LabProcess {
+        LabProcess { pid: self.pid, started: self.started }
+    }
+
     /// Does the process behind it live?
     pub(super) fn is_alive(&self) -> bool {
-        started(self.pid) == Some(self.started)
+        self.process().is_alive()
     }
 
     /// The entry of the environment that marks its processes.
@@ -204,10 +237,11 @@ impl Record {
     }
 }
 
-pub(super) fn known() -> String {
+/// What to do where there is no lab `name`.
+pub(super) fn known(name: &str) -> String {
     let names = all().unwrap_or_default();
     match names.is_empty() {
-        true => "bring one up with `selvedge lab up`".to_owned(),
+        true => format!("bring one up with `selvedge lab up --name {name}`"),
         false => format!("there are {}", names.join(", ")),
     }
 }
@@ -236,6 +270,24 @@ mod tests {
     fn a_process_has_a_beginning() {
         assert!(started(std::process::id()).is_some());
         assert_eq!(started(u32::MAX), None);
+    }
+
+    #[test]
+    fn programs_of_a_lab_whose_process_is_gone_are_known_by_their_mark() {
+        let own = std::process::id();
+        let alive = LabProcess::of(own).unwrap();
+        assert!(alive.is_alive());
+        for (entry, gone) in [
+            ("SELVEDGE_LAB=one-4194305-17".to_owned(), true),
+            (format!("SELVEDGE_LAB=one-{own}-{}", alive.started), false),
+            (format!("SELVEDGE_LAB=one-{own}-{}", alive.started + 1), true),
+            ("SELVEDGE_LAB=one-2-4194305-17".to_owned(), false),
+            ("SELVEDGE_LAB=on-4194305-17".to_owned(), false),
+            ("XSELVEDGE_LAB=one-4194305-17".to_owned(), false),
+            ("SELVEDGE_LAB=one-".to_owned(), false),
+        ] {
+            assert_eq!(is_of_gone("one", &entry), gone, "{entry}");
+        }
     }
 
     #[test]
