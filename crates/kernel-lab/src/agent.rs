@@ -1,6 +1,8 @@
 //! The agents of a lab whose overlay is the edge: their configuration, start and signs of life.
 
-use super::{guest_address, guest_mac, namespace, port, Error, KernelLab, Node, Overlay, Shape, NETWORK, UPLINK};
+use super::{
+    guest_address, guest_mac, namespace, port, Error, Interrupted, KernelLab, Node, Overlay, Shape, NETWORK, UPLINK,
+};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -86,7 +88,12 @@ pub(super) fn config(lab: &KernelLab, shape: &Shape, host: u16) -> String {
 
 impl KernelLab {
     /// Writes the configurations and starts all agents: `program agent run --config ..` in each host's namespace.
-    pub(super) fn start_agents(&self, shape: &Shape, program: &Path) -> Result<(), Error> {
+    pub(super) fn start_agents(
+        &self,
+        shape: &Shape,
+        program: &Path,
+        interrupted: &Interrupted<'_>,
+    ) -> Result<(), Error> {
         debug_assert_eq!(shape.overlay, Overlay::Edge);
         let mut started = Vec::new();
         for host in 1..=shape.host_count() {
@@ -98,7 +105,7 @@ impl KernelLab {
             started.push((host, self.start_agent(host, program)?));
         }
         // Their children they become are nobody's to wait for: they live on when this process ends.
-        started.iter_mut().try_for_each(|(host, child)| self.await_agent(*host, child))
+        started.iter_mut().try_for_each(|(host, child)| self.agent_answers(*host, child, interrupted))
     }
 
     /// Starts a host's agent with the configuration that is there, as after it was killed; does not wait for it.
@@ -129,13 +136,18 @@ impl KernelLab {
     /// # Errors
     /// [`Error::Agent`], with the end of its log: who cannot start a lab takes its files away.
     pub fn await_agent(&self, host: u16, agent: &mut Child) -> Result<(), Error> {
+        self.agent_answers(host, agent, &|| false)
+    }
+
+    fn agent_answers(&self, host: u16, agent: &mut Child, interrupted: &Interrupted<'_>) -> Result<(), Error> {
         let files = Files::of(self, host);
         let mut ended = None;
         let answered = namespace::wait(PATIENCE, || {
             ended = agent.try_wait().ok().flatten();
-            ended.is_some() || files.answers_from(agent)
+            ended.is_some() || interrupted() || files.answers_from(agent)
         });
         match (ended, answered) {
+            _ if interrupted() => Err(Error::Interrupted),
             (None, true) => Ok(()),
             (Some(status), _) => {
                 let why = last_lines(&files.log, 1).unwrap_or_else(|_| status.to_string());

@@ -1,7 +1,8 @@
 //! A lab by its name: what carries that name on this machine, and what it was made as.
 
 use super::namespace::NamedNamespace;
-use super::{Error, Node, Shape};
+use super::{Error, Interrupted, Node, Shape};
+use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -11,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 const DIRECTORY: &str = "/run/selvedge-lab";
 const BPFFS: &str = "/sys/fs/bpf";
@@ -143,16 +145,26 @@ impl KernelLab {
     }
 
     /// One process at a time changes a lab. The lock goes with the process, and with the directory.
-    pub(super) fn lock(&self) -> Result<Flock<File>, Error> {
+    pub(super) fn lock(&self, interrupted: &Interrupted<'_>) -> Result<Flock<File>, Error> {
         let dir = self.directory();
         let failed = |e: io::Error| Error::Io("lock", e, dir.clone());
         loop {
             fs::create_dir_all(&dir).map_err(|e| Error::Io("create", e, dir.clone()))?;
-            let file = match File::open(&dir) {
+            let mut file = match File::open(&dir) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue, // removed just now
                 opened => opened.map_err(failed)?,
             };
-            let lock = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, e)| failed(e.into()))?;
+            let lock = loop {
+                match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                    Ok(lock) => break lock,
+                    Err((same, Errno::EWOULDBLOCK | Errno::EINTR)) => file = same,
+                    Err((_, e)) => return Err(failed(e.into())),
+                }
+                if interrupted() {
+                    return Err(Error::Interrupted);
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            };
             // Whoever held it before may have removed what we opened.
             let opened = lock.metadata().map_err(failed)?;
             if fs::metadata(&dir).is_ok_and(|now| now.ino() == opened.ino() && now.dev() == opened.dev()) {

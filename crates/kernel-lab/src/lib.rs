@@ -77,9 +77,16 @@ pub enum Error {
     Inside(&'static str, String, io::Error),
     #[error("the agent of {node} did not start: {why}")]
     Agent { node: Node, why: String },
+    #[error("interrupted; what was made is removed")]
+    Interrupted,
+    #[error("interrupted; `selvedge lab kernel down --name {0}` removes what is there")]
+    HalfMade(String),
     #[error("{0} processes in the lab's namespaces do not end")]
     Processes(usize),
 }
+
+/// Was this process asked to end? Asked time and again while a lab is made.
+pub type Interrupted<'a> = dyn Fn() -> bool + 'a;
 
 impl Error {
     /// Is the request at fault, rather than what came of it?

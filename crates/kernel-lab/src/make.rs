@@ -4,7 +4,7 @@ use super::agent::Files;
 use super::ip::{batch, Batch};
 use super::namespace::{end_processes, permitted, NamedNamespace};
 use super::queues::Marker;
-use super::{Error, KernelLab, Node, Overlay, Shape, Wire, UPLINK};
+use super::{Error, Interrupted, KernelLab, Node, Overlay, Shape, Wire, UPLINK};
 use port::{set_offload, Switch};
 use std::fs;
 use std::io;
@@ -21,15 +21,21 @@ pub enum Up {
 
 impl KernelLab {
     /// Makes the lab, with agents run from `agent` where the overlay is the edge. If it is up already with this shape,
-    /// nothing happens; what an interrupted attempt left is removed first, and so is what this one made if it fails. Where routers
-    /// are to mark, `mark` has an interface of the calling thread's network do it, and pins what it counts.
+    /// nothing happens; what a killed attempt left is removed first, and so is what this one made if it fails or is `interrupted`.
+    /// Where routers are to mark, `mark` has an interface of the calling thread's network do it, and pins what it counts.
     ///
     /// # Errors
     /// One line: what is not permitted, missing or wrong.
-    pub fn up(&self, shape: &Shape, agent: &Path, mark: &Marker<'_>) -> Result<Up, Error> {
+    pub fn up(
+        &self,
+        shape: &Shape,
+        agent: &Path,
+        mark: &Marker<'_>,
+        interrupted: &Interrupted<'_>,
+    ) -> Result<Up, Error> {
         shape.check()?;
         permitted().map_err(Error::Forbidden)?;
-        let _lock = self.lock()?;
+        let _lock = self.lock(interrupted)?;
         match self.record() {
             Some(record) if record.complete && self.whole(&record.shape) => {
                 return if record.shape == *shape {
@@ -40,9 +46,13 @@ impl KernelLab {
             }
             _ => self.remove()?,
         }
-        let made = self.make(shape, agent, mark);
+        let made = self.make(shape, agent, mark, interrupted);
         if made.is_err() {
-            let _ = self.remove().and_then(|()| self.forget()); // the first error is the one to tell
+            let gone = self.remove().and_then(|()| self.forget());
+            // Ctrl-C ends what runs for this process, too: that is no failure of its own.
+            if interrupted() {
+                return Err(if gone.is_ok() { Error::Interrupted } else { Error::HalfMade(self.name().to_owned()) });
+            }
         }
         made.map(|()| Up::Made)
     }
@@ -60,7 +70,7 @@ impl KernelLab {
             return Ok(false);
         }
         permitted().map_err(Error::Forbidden)?;
-        let _lock = self.lock()?;
+        let _lock = self.lock(&|| false)?;
         self.remove()?;
         self.forget()?;
         Ok(true)
@@ -72,22 +82,26 @@ impl KernelLab {
             && (shape.overlay != Overlay::Edge || (1..=shape.host_count()).all(|host| Files::of(self, host).alive()))
     }
 
-    fn make(&self, shape: &Shape, agent: &Path, mark: &Marker<'_>) -> Result<(), Error> {
+    fn make(&self, shape: &Shape, agent: &Path, mark: &Marker<'_>, interrupted: &Interrupted<'_>) -> Result<(), Error> {
+        let go_on = || if interrupted() { Err(Error::Interrupted) } else { Ok(()) };
         self.write_record(shape, false)?;
         let nodes = shape.nodes();
         let names = nodes.iter().map(|node| format!("netns add {}", self.namespace(*node).name())).collect();
         batch("ip", None, names)?;
         for node in &nodes {
+            go_on()?;
             self.write_sysctls(shape, *node)?;
         }
         batch("ip", None, self.wiring(shape))?;
         // Side by side: they wait for the kernel more than they compute.
         let mut running = Vec::new();
         for node in &nodes {
+            go_on()?;
             running.push(Batch::start("ip", Some(&self.namespace(*node)), shape.setup(*node))?);
         }
         running.into_iter().map(Batch::finish).collect::<Vec<_>>().into_iter().collect::<Result<(), Error>>()?;
         for host in 1..=shape.host_count() {
+            go_on()?;
             let namespace = self.namespace(Node::Host(host));
             if shape.overlay == Overlay::Vxlan && shape.host_count() > 1 {
                 batch("bridge", Some(&namespace), shape.flood_list(host))?;
@@ -104,16 +118,17 @@ impl KernelLab {
         }
         self.make_queues(shape, mark)?;
         if shape.overlay == Overlay::Edge {
-            self.start_agents(shape, agent)?;
+            self.start_agents(shape, agent, interrupted)?;
         }
-        self.write_record(shape, true)?;
-        self.wait_for_links()
+        self.wait_for_links(interrupted)?;
+        go_on()?;
+        self.write_record(shape, true)
     }
 
     /// The kernel takes note of carriers once in a second. What it has not by the end of the wait, the status tells.
-    fn wait_for_links(&self) -> Result<(), Error> {
+    fn wait_for_links(&self, interrupted: &Interrupted<'_>) -> Result<(), Error> {
         for _ in 0..50 {
-            if self.status()?.links.iter().all(|link| link.up) {
+            if interrupted() || self.status()?.links.iter().all(|link| link.up) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(100));

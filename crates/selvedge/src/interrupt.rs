@@ -8,6 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static DIRECTORIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -51,6 +52,13 @@ pub(crate) fn handle() {
         let _ = writeln!(io::stderr(), "{}", words.last().unwrap_or(&"interrupted; no results were written"));
         std::process::exit(130);
     });
+}
+
+/// On Ctrl-C, SIGTERM or SIGHUP, only sets the flag: whoever makes something takes it back. Without a handler, as [`handle`].
+pub(crate) fn flag() -> &'static AtomicBool {
+    static FLAG: AtomicBool = AtomicBool::new(false);
+    let _ = ctrlc::set_handler(|| FLAG.store(true, Ordering::Relaxed));
+    &FLAG
 }
 
 fn end(pid: u32) {

@@ -83,6 +83,8 @@ impl Failure {
             Failure::Write(output::WriteError::Staging(e)) | Failure::Staging(e) if e.is_request() => 2,
             Failure::Config(_) => 2,
             Failure::Lab(error) if error.is_request() => 2,
+            // As a shell says it of a program that Ctrl-C ended.
+            Failure::KernelLab(kernel_lab::Error::Interrupted | kernel_lab::Error::HalfMade(_)) => 130,
             Failure::KernelLab(error) if error.is_request() => 2,
             Failure::Agent(error) if error.is_request() => 2,
             Failure::Topo(topo::TopoError::Config(_)) => 2,

@@ -6,6 +6,7 @@ use edge::balance::{Balance, Scheme};
 use kernel_lab::{Error, KernelLab, Overlay, Shape, State, Status, Up, Wire};
 use std::ffi::OsString;
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 use std::sync::LazyLock;
 use units::{BitRate, Bytes};
 
@@ -167,7 +168,8 @@ fn up(arguments: &UpArguments) -> Result<bool, Error> {
         kernel_edge::available().map_err(Error::NoEdge)?;
     }
     let program = std::env::current_exe().map_err(|e| Error::Io("find", e, "/proc/self/exe".into()))?;
-    let done = match lab.up(&shape, &program, &kernel_edge::mark)? {
+    let interrupted = crate::interrupt::flag();
+    let done = match lab.up(&shape, &program, &kernel_edge::mark, &|| interrupted.load(Ordering::Relaxed))? {
         Up::Made => "is up",
         Up::Was => "was up already",
     };

@@ -1,8 +1,9 @@
 //! The fabric itself: made, made again, looked at, left by a crash, removed.
 
-use crate::rig::{ok, selvedge, Rig};
+use crate::rig::{ok, selvedge, Rig, PATIENCE, SELVEDGE};
 use crate::stream::{Session, Transfer};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Names below a directory that belong to the lab.
 fn leftovers(rig: &Rig) -> Vec<String> {
@@ -80,6 +81,29 @@ fn what_a_crash_left_goes() {
     std::fs::remove_dir_all(rig.lab.directory()).unwrap();
     ok(rig.verb("down", &[]));
     assert_eq!(leftovers(&rig), Vec::<String>::new());
+}
+
+/// However far it has come: a fabric so large that making it takes longer than the waits below.
+#[test]
+fn what_an_interrupted_up_made_goes() {
+    let Some(rig) = Rig::up("i", &["--hosts", "1"]) else { return };
+    ok(rig.verb("down", &[]));
+    let arguments = ["lab", "kernel", "up", "--name", rig.lab.name(), "--leaves", "4", "--hosts", "4", "--guests", "4"];
+    for signal in ["-INT", "-TERM"] {
+        let mut up = Command::new(SELVEDGE);
+        let up = up.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let begun = (0..PATIENCE.as_millis()).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            leftovers(&rig).iter().any(|path| path.starts_with("/run/netns"))
+        });
+        assert!(begun, "no namespace");
+        ok(Command::new("kill").args([signal, &up.id().to_string()]).output().unwrap());
+        let ended = up.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!((ended.status.code(), said.lines().count()), (Some(130), 1), "{said}");
+        assert!(said.contains("interrupted; what was made is removed"), "{said}");
+        assert_eq!(leftovers(&rig), Vec::<String>::new());
+    }
 }
 
 #[test]
