@@ -116,9 +116,16 @@ impl Verdict {
         Verdict { programs_p99: (late.count >= ENOUGH).then(|| late.quantile(0.99)), ..self }
     }
 
+    /// What the limit holds for.
+    fn judged(&self) -> impl Iterator<Item = (&'static str, Time)> {
+        [("p99", Some(self.p99)), ("programs p99", self.programs_p99)]
+            .into_iter()
+            .filter_map(|(name, late)| Some((name, late?)))
+    }
+
     /// Results count: at least one frame, 99% of them at most the limit late, and programs no later than that.
     pub fn is_valid(&self) -> bool {
-        self.frames > 0 && self.p99 <= self.limit && self.programs_p99.is_none_or(|late| late <= self.limit)
+        self.frames > 0 && self.judged().all(|(_, late)| late <= self.limit)
     }
 }
 
@@ -128,13 +135,19 @@ impl std::fmt::Display for Verdict {
         if self.frames == 0 {
             return f.write_str("no frames yet: nothing to judge");
         }
-        let share = self.p99.as_ps() as f64 / self.rtt.as_ps().max(1) as f64 * 100.0;
-        let word = if self.is_valid() { "valid" } else { "NOT VALID" };
+        let valid = self.is_valid();
+        let share = |(name, late): (&str, Time)| {
+            format!("{name} is {:.1}%", late.as_ps() as f64 / self.rtt.as_ps().max(1) as f64 * 100.0)
+        };
+        // Of results that do not count, what is at fault.
+        let named: Vec<String> = self.judged().filter(|(_, late)| valid || *late > self.limit).map(share).collect();
+        let word = if valid { "valid" } else { "NOT VALID" };
         write!(f, "{word}: lateness p50 {}, p99 {}, max {}; ", us(self.p50), us(self.p99), us(self.max))?;
         if let Some(programs) = self.programs_p99 {
             write!(f, "programs p99 {}; ", us(programs))?;
         }
-        write!(f, "p99 is {share:.1}% of the shortest RTT of {}, {LIMIT_PERCENT}% is allowed", us(self.rtt))
+        let named = named.join(" and ");
+        write!(f, "{named} of the shortest RTT of {}, {LIMIT_PERCENT}% is allowed", us(self.rtt))
     }
 }
 
@@ -160,6 +173,23 @@ mod tests {
             assert!(got >= us && got <= us * 1.07, "{got} for {us}");
         }
         assert_eq!((late.quantile(1.0), late.max(), late.count()), (Time::from_us(1000), Time::from_us(1000), 1000));
+    }
+
+    #[test]
+    fn of_what_does_not_count_the_measure_at_fault_is_named() {
+        let verdict = |p99: u64, programs: Option<u64>| {
+            let [p50, p99, max] = [12, p99, 900].map(Time::from_us);
+            let (rtt, limit) = (Time::from_us(2561), Time::from_ns(256_100));
+            let text =
+                Verdict { frames: 9, p50, p99, max, programs_p99: programs.map(Time::from_us), rtt, limit }.to_string();
+            text.rsplit_once("; ").unwrap().1.to_owned()
+        };
+        let rest = "of the shortest RTT of 2561us, 10% is allowed";
+        assert_eq!(verdict(51, Some(377)), format!("programs p99 is 14.7% {rest}"));
+        assert_eq!(verdict(377, Some(51)), format!("p99 is 14.7% {rest}"));
+        assert_eq!(verdict(377, Some(377)), format!("p99 is 14.7% and programs p99 is 14.7% {rest}"));
+        assert_eq!(verdict(51, Some(51)), format!("p99 is 2.0% and programs p99 is 2.0% {rest}"));
+        assert_eq!(verdict(51, None), format!("p99 is 2.0% {rest}"));
     }
 
     #[test]
