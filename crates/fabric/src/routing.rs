@@ -55,7 +55,7 @@ impl Routing {
             .hosts()
             .map(|host| {
                 let leaf = topology.leaf_of(host);
-                let index = leaves.iter().position(|&l| l == leaf).map_or(u32::MAX, |i| i as u32);
+                let index = leaves.binary_search(&leaf).map_or(u32::MAX, |i| i as u32);
                 Place { index, leaf, port: port_out_of(topology, topology.host_link(host), leaf) }
             })
             .collect();

@@ -25,7 +25,7 @@ pub(crate) struct Schedules {
 impl Schedules {
     pub(crate) fn new(experiment: &Experiment) -> Schedules {
         Schedules {
-            all: (1..=experiment.topology.trees(&[]).len() as u16).collect(),
+            all: (1..=experiment.topology.base_trees().len() as u16).collect(),
             by_pair: FxHashMap::default(),
             peers: experiment.hidden_peers(),
         }

@@ -53,7 +53,7 @@ pub fn number(label: u16) -> u16 {
 /// Gives all edges of the hidden overlay, in the order of their hosts, as many paths to each other host as the fabric has trees.
 pub(crate) fn give<'a>(experiment: &Experiment, fabric: &mut Fabric, edges: impl Iterator<Item = &'a mut Edge>) {
     let (topology, plain) = (&experiment.topology, &experiment.hosts.plain);
-    let most = topology.trees(&[]).len();
+    let most = topology.base_trees().len();
     for (src, edge) in topology.hosts().zip(edges).filter(|(src, _)| !plain.contains(src)) {
         for dst in topology.hosts().filter(|dst| *dst != src && !plain.contains(dst)) {
             let labels = known(fabric, src, dst, most);

@@ -53,7 +53,7 @@ impl Lab {
         let mut paced = setup.shape.then_some(setup.hosts.mtu);
         let mut namespaces = Vec::new();
         let mut hosts = Vec::new();
-        let labels: Vec<u16> = (1..=topology.trees(&[]).len() as u16).collect();
+        let labels: Vec<u16> = (1..=topology.base_trees().len() as u16).collect();
         let limiter = setup.edge.limiter.clone().map(Arc::new);
         let of = |host| setup.guests().map(move |guest| (u32::from(guest_address(host, guest)), edge_address(host)));
         let guests = topology.hosts().flat_map(of);

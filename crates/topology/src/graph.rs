@@ -177,7 +177,13 @@ impl Topology {
     /// If there is no such link.
     pub fn link_name(&self, link: LinkId) -> String {
         let Link { a, b, .. } = self.links[link as usize];
-        let nth = self.neighbours(a).iter().filter(|&&(l, node)| node == b && l <= link).count();
+        // From the end with fewer links: a leaf may have thousands.
+        let [(ports, far), _] = {
+            let mut ends = [(self.neighbours(a), b), (self.neighbours(b), a)];
+            ends.sort_by_key(|(ports, _)| ports.len());
+            ends
+        };
+        let nth = ports.iter().filter(|&&(l, node)| node == far && l <= link).count();
         let (a, b) = (&self.nodes[a as usize].name, &self.nodes[b as usize].name);
         if nth > 1 {
             format!("{a}-{b}#{nth}")

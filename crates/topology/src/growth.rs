@@ -22,7 +22,13 @@ impl Topology {
     ///
     /// At most [`MAX_TREES`]. Failures renumber: for trees whose identity must survive, see [`Topology::base_trees`].
     pub fn trees(&self, failed: &[LinkId]) -> Vec<Tree> {
-        let mut growth = Growth { fabric: self, up: self.links_up(failed), used: vec![0; self.links.len()] };
+        let mut growth = Growth {
+            fabric: self,
+            up: self.links_up(failed),
+            used: vec![0; self.links.len()],
+            ways: vec![OUTSIDE; self.n_switches()],
+            found: Vec::new(),
+        };
         let top = self.switches().filter_map(|s| self.tier(s)).max().unwrap_or(0);
         let mut trees = Vec::new();
         if top > 0 {
@@ -79,6 +85,10 @@ struct Growth<'a> {
     up: Vec<bool>,
     /// By link: how many trees have it.
     used: Vec<u32>,
+    /// Of the tree that is growing, by switch: the way to its root. Between trees, nothing but [`OUTSIDE`].
+    ways: Vec<Up>,
+    /// The switches that have one, and perhaps again.
+    found: Vec<NodeId>,
 }
 
 impl Growth<'_> {
@@ -86,21 +96,27 @@ impl Growth<'_> {
         switch as usize - self.fabric.n_hosts()
     }
 
+    /// Gives a switch its way to the root, or a better one.
+    fn lead(&mut self, switch: NodeId, way: Up) {
+        let index = self.index(switch);
+        self.ways[index] = way;
+        self.found.push(switch);
+    }
+
+    /// Does the link work, and lead to a switch?
+    fn is_open(&self, link: LinkId, next: NodeId) -> bool {
+        !self.fabric.is_host(next) && self.up[link as usize]
+    }
+
     fn switch_ports(&self, switch: NodeId) -> impl Iterator<Item = (LinkId, NodeId)> + '_ {
-        let fabric = self.fabric;
-        fabric
-            .neighbours(switch)
-            .iter()
-            .copied()
-            .filter(move |&(link, next)| !fabric.is_host(next) && self.up[link as usize])
+        self.fabric.neighbours(switch).iter().copied().filter(|&(link, next)| self.is_open(link, next))
     }
 
     /// A tree from `root` that only goes down tiers, over links that no tree has at the root and the least used ones
     /// elsewhere.
     fn descend(&mut self, root: NodeId) -> Option<Tree> {
         let fabric = self.fabric;
-        let mut ways = vec![OUTSIDE; fabric.n_switches()];
-        ways[self.index(root)] = Up { parent: root, link: NONE };
+        self.lead(root, Up { parent: root, link: NONE });
         // By tier, so that a switch has weighed all its parents before it becomes one.
         let top = fabric.tier(root)?;
         let mut waiting: Vec<Vec<NodeId>> = vec![Vec::new(); usize::from(top) + 1];
@@ -109,23 +125,26 @@ impl Growth<'_> {
             let mut parents = std::mem::take(&mut waiting[usize::from(tier)]);
             parents.sort_unstable();
             for parent in parents {
-                for (link, next) in self.switch_ports(parent) {
+                for &(link, next) in fabric.neighbours(parent) {
+                    if !self.is_open(link, next) {
+                        continue;
+                    }
                     let Some(lower) = fabric.tier(next).filter(|&t| t < tier) else { continue };
                     let used = self.used[link as usize];
                     if parent == root && used > 0 {
                         continue;
                     }
-                    let way = &mut ways[self.index(next)];
+                    let way = self.ways[self.index(next)];
                     if way.parent == NONE {
                         waiting[usize::from(lower)].push(next);
                     } else if (self.used[way.link as usize], way.link) <= (used, link) {
                         continue;
                     }
-                    *way = Up { parent, link };
+                    self.lead(next, Up { parent, link });
                 }
             }
         }
-        self.finish(root, ways)
+        self.finish(root)
     }
 
     /// A tree of any shape over links that are in no tree yet. It grows where the sum of depth and twice the degree is
@@ -133,14 +152,13 @@ impl Growth<'_> {
     fn peel(&mut self) -> Option<Tree> {
         let fabric = self.fabric;
         let root = fabric.leaves().iter().copied().max_by_key(|&l| (self.free_ports(l).count(), Reverse(l)))?;
-        let mut ways = vec![OUTSIDE; fabric.n_switches()];
         let mut cost = vec![0u32; fabric.n_switches()];
         let mut depth = vec![0u32; fabric.n_switches()];
-        ways[self.index(root)] = Up { parent: root, link: NONE };
+        self.lead(root, Up { parent: root, link: NONE });
         let mut offers: BinaryHeap<_> = self.free_ports(root).map(|(l, next)| Reverse((0, l, root, next))).collect();
         while let Some(Reverse((offered, link, parent, next))) = offers.pop() {
             let (p, n) = (self.index(parent), self.index(next));
-            if ways[n].parent != NONE {
+            if self.ways[n].parent != NONE {
                 continue;
             }
             if cost[p] != offered {
@@ -148,13 +166,13 @@ impl Growth<'_> {
                 offers.push(Reverse((cost[p], link, parent, next)));
                 continue;
             }
-            ways[n] = Up { parent, link };
+            self.lead(next, Up { parent, link });
             cost[p] += 2;
             depth[n] = depth[p] + 1;
             cost[n] = depth[n] + 2;
             offers.extend(self.free_ports(next).map(|(l, after)| Reverse((cost[n], l, next, after))));
         }
-        self.finish(root, ways)
+        self.finish(root)
     }
 
     fn free_ports(&self, switch: NodeId) -> impl Iterator<Item = (LinkId, NodeId)> + '_ {
@@ -162,27 +180,70 @@ impl Growth<'_> {
     }
 
     /// Cuts the branches that carry no leaf and books the links; `None` if a leaf is not reached.
-    fn finish(&mut self, root: NodeId, ways: Vec<Up>) -> Option<Tree> {
-        let fabric = self.fabric;
-        let mut up = vec![OUTSIDE; ways.len()];
-        let mut links = Vec::new();
-        up[self.index(root)] = ways[self.index(root)];
-        for &leaf in fabric.leaves() {
-            let mut at = leaf;
-            while up[self.index(at)].parent == NONE {
-                let way = ways[self.index(at)];
-                if way.parent == NONE {
-                    return None;
-                }
-                up[self.index(at)] = way;
-                links.push(way.link);
-                at = way.parent;
-            }
+    fn finish(&mut self, root: NodeId) -> Option<Tree> {
+        let members = self.reaching(root);
+        for switch in std::mem::take(&mut self.found) {
+            let index = self.index(switch);
+            self.ways[index] = OUTSIDE;
         }
+        let members = members?;
+        let mut links: Vec<LinkId> = members.iter().map(|(_, way)| way.link).collect();
         links.sort_unstable();
         for &link in &links {
             self.used[link as usize] += 1;
         }
-        Some(Tree::new(root, links, fabric.n_hosts() as u32, up))
+        Some(Tree::new(root, links, &members))
+    }
+
+    /// The switches on the way from a leaf to the root, which takes their ways away; `None` if a leaf is not reached.
+    fn reaching(&mut self, root: NodeId) -> Option<Vec<(NodeId, Up)>> {
+        let top = Up { parent: root, link: NONE };
+        let mut members = Vec::new();
+        for &leaf in self.fabric.leaves() {
+            let mut at = leaf;
+            loop {
+                let index = self.index(at);
+                // What was met before leads to the root.
+                let way = self.ways[index];
+                if way.parent == NONE {
+                    return None;
+                }
+                if way == top {
+                    break;
+                }
+                self.ways[index] = top;
+                members.push((at, way));
+                at = way.parent;
+            }
+        }
+        Some(members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Clos;
+    use units::{BitRate, Time};
+
+    #[test]
+    fn trees_of_a_fabric_with_many_spines_take_no_more_than_their_leaves() {
+        let (rate, delay) = (BitRate::from_gbps(10), Time::from_us(1));
+        let fabric = Clos {
+            leaves: 2,
+            spines: 20_000,
+            parallel_links: 1,
+            hosts_per_leaf: 1,
+            host_rate: rate,
+            host_delay: delay,
+            fabric_rate: rate,
+            fabric_delay: delay,
+        };
+        let fabric = fabric.build().unwrap();
+        let trees = fabric.trees(&[]);
+        assert_eq!(trees.len(), 20_000);
+        assert_eq!(trees.iter().map(|tree| tree.size()).max(), Some(2));
+        let (one, other, last) = (fabric.leaf_of(0), fabric.leaf_of(1), &trees[19_999]);
+        assert_eq!(last.path(one, other).unwrap().len(), 2);
+        assert!(last.contains(last.root) && !last.contains(trees[0].root));
     }
 }

@@ -23,8 +23,10 @@ pub struct Tree {
     pub root: NodeId,
     /// In ascending order.
     pub links: Vec<LinkId>,
-    n_hosts: u32,
-    /// By switch: the way to the root.
+    /// The first switch that `up` tells of.
+    first: NodeId,
+    /// The way to the root of every switch but the root, from the first to the last that is in the tree: thousands of trees of a
+    /// fabric with thousands of roots are to cost no table of all of them each.
     up: Vec<Up>,
 }
 
@@ -37,14 +39,29 @@ pub(crate) struct Up {
 pub(crate) const OUTSIDE: Up = Up { parent: NONE, link: NONE };
 
 impl Tree {
-    /// `links` in ascending order; `up` by switch.
-    pub(crate) fn new(root: NodeId, links: Vec<LinkId>, n_hosts: u32, up: Vec<Up>) -> Tree {
-        Tree { root, links, n_hosts, up }
+    /// `links` in ascending order; `members` are all switches but the root, in any order.
+    pub(crate) fn new(root: NodeId, links: Vec<LinkId>, members: &[(NodeId, Up)]) -> Tree {
+        let numbers = || members.iter().map(|(switch, _)| *switch);
+        let first = numbers().min().unwrap_or(0);
+        let mut up = vec![OUTSIDE; numbers().max().map_or(0, |last| (last - first) as usize + 1)];
+        for (switch, way) in members {
+            up[(switch - first) as usize] = *way;
+        }
+        Tree { root, links, first, up }
     }
 
     fn up(&self, node: NodeId) -> Option<Up> {
-        let switch = node.checked_sub(self.n_hosts)?;
+        if node == self.root {
+            return Some(Up { parent: node, link: NONE });
+        }
+        let switch = node.checked_sub(self.first)?;
         self.up.get(switch as usize).copied().filter(|up| up.parent != NONE)
+    }
+
+    /// How many switches its table tells of.
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> usize {
+        self.up.len()
     }
 
     pub fn contains(&self, switch: NodeId) -> bool {
