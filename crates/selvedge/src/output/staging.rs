@@ -14,6 +14,8 @@ use std::time::Duration;
 pub enum StagingError {
     #[error("{0} exists; choose another directory or replace it with --force")]
     Exists(PathBuf),
+    #[error("{dir} holds {file:?}, which no run of selvedge wrote there; choose another directory, such as {}", .dir.join("run1").display())]
+    Occupied { dir: PathBuf, file: String },
     #[error("{0} is no directory of results, which --force would replace; choose another directory")]
     Foreign(PathBuf),
     #[error("{dir} holds {file:?}, which no run of selvedge wrote, and --force replaces only what a run wrote; move it away or choose another directory")]
@@ -183,8 +185,9 @@ fn check(target: &Path, force: bool) -> Result<(), StagingError> {
     let empty = fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
     match found {
         _ if empty => Ok(()),
-        _ if !force => Err(StagingError::Exists(target.to_owned())),
+        None if !force => Err(StagingError::Exists(target.to_owned())),
         None => Ok(()),
+        Some(file) if !force => Err(StagingError::Occupied { dir: target.to_owned(), file }),
         Some(file) => Err(StagingError::ForeignFile { dir: target.to_owned(), file }),
     }
 }
@@ -276,6 +279,8 @@ mod tests {
         fs::create_dir(&target).unwrap();
         fs::write(target.join("thesis.tex"), "").unwrap();
         assert!(matches!(Staging::new(&target, true), Err(StagingError::ForeignFile { .. })));
+        let said = Staging::new(&target, false).unwrap_err().to_string();
+        assert!(said.contains("thesis.tex") && said.contains("home/run1") && !said.contains("--force"), "{said}");
         // Neither does a file of ours beside it make it ours.
         Manifest::default().write(&target).unwrap();
         assert!(matches!(Staging::new(&target, true), Err(StagingError::ForeignFile { .. })));
