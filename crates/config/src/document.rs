@@ -19,6 +19,8 @@ pub struct Document {
     included: Option<Part>,
     table: Table,
     layers: Vec<Layer>,
+    /// Keys of the root that were read by themselves.
+    apart: Vec<String>,
 }
 
 /// A change laid over a file: the keys that it decides, and how to name it in an error.
@@ -33,6 +35,8 @@ struct Layer {
 enum Source {
     Elsewhere(String),
     Key(Vec<String>),
+    /// A value there, of a key that has its own name.
+    Value(Vec<String>),
 }
 
 impl Document {
@@ -43,7 +47,7 @@ impl Document {
     pub fn parse(name: &str, text: &str, page: &str) -> Result<Document, ConfigError> {
         let own = Part::parse(name, text, page)?;
         let table = own.table().clone();
-        Ok(Document { own, included: None, table, layers: Vec::new() })
+        Ok(Document { own, included: None, table, layers: Vec::new(), apart: Vec::new() })
     }
 
     /// The same for a file that may have the key `include`: a path relative to the file, of one whose keys hold where the
@@ -98,7 +102,13 @@ impl Document {
             other => (name.clone(), other.clone()),
         };
         let table = self.table.iter().map(kept).collect();
-        Document { own: self.own.clone(), included: self.included.clone(), table, layers: self.layers.clone() }
+        Document {
+            own: self.own.clone(),
+            included: self.included.clone(),
+            table,
+            layers: self.layers.clone(),
+            apart: self.apart.clone(),
+        }
     }
 
     /// Takes `table`, of which all keys stand in the file, for what is left to read.
@@ -108,6 +118,9 @@ impl Document {
 
     /// Removes a key of the root, so that the rest can be read strictly.
     pub fn take(&mut self, key: &str) -> Option<Value> {
+        if !self.apart.iter().any(|known| known == key) {
+            self.apart.push(key.to_owned());
+        }
         self.table.remove(key)
     }
 
@@ -151,6 +164,16 @@ impl Document {
     pub fn set_from(&mut self, key: &str, value: Value, source: &str) -> Result<(), ConfigError> {
         self.assign(key, value, Source::Key(split(source)))
             .map_err(|(problem, remedy)| self.error(&Invalid::new(source, problem, remedy)))
+    }
+
+    /// Sets one key to a value that stands at `source` in the same file, where no name of the key is: errors name both. `named` is where
+    /// the file has the key.
+    ///
+    /// # Errors
+    /// As for [`Document::set_from`].
+    pub fn set_value(&mut self, key: &str, value: Value, source: &str, named: &str) -> Result<(), ConfigError> {
+        self.assign(key, value, Source::Value(split(source)))
+            .map_err(|(problem, remedy)| self.error(&Invalid::new(named, problem, remedy)))
     }
 
     /// Lays the table that stands at key `source` of this file over the document.
@@ -197,6 +220,7 @@ impl Document {
         while i < last {
             let inside = table.entry(path[i].clone()).or_insert_with(|| Value::Table(Table::new()));
             let kind = inside.type_str();
+            let has_tables = inside.as_array().is_some_and(|items| items.iter().any(Value::is_table));
             table = match inside {
                 Value::Table(inner) => inner,
                 Value::Array(items) if i + 1 < last => {
@@ -204,6 +228,13 @@ impl Document {
                     i += 1;
                     path[i] = n.to_string();
                     items[n].as_table_mut().ok_or_else(|| no_keys(&path[i - 1], "list of plain values"))?
+                }
+                _ if has_tables => {
+                    let (list, key) = (&path[i], &path[last]);
+                    return Err((
+                        format!("`{list}` is an array of tables"),
+                        format!("name a key of one: {list}.{key}.k"),
+                    ));
                 }
                 _ => return Err(no_keys(&path[i], kind)),
             };
@@ -239,7 +270,8 @@ impl Document {
         table: &Table,
         at: &str,
     ) -> (Option<T>, Option<ConfigError>, Lost) {
-        let strict::Read { value, found, cut, lost } = strict::read(table);
+        let strict::Read { value, found, cut, lost } =
+            strict::read(table, if at.is_empty() { &self.apart } else { &[] });
         let faults = found.into_iter().map(|invalid| self.error(&invalid.below(at)));
         let mut error = faults.reduce(|mut all, more| {
             all.extend(more);
@@ -271,8 +303,26 @@ impl Document {
                 at.extend_from_slice(&path[key.len()..]);
                 self.locate(at, n)
             }
+            Some((n, Layer { source: Source::Value(source), .. })) => {
+                (self.locate(source.clone(), n).0, self.named(&path))
+            }
+            // A table that only a change made is the change's.
+            None if !self.has_part(&path) => {
+                match self.layers[..layers].iter().rfind(|layer| layer.key.starts_with(&path)) {
+                    Some(Layer { source: Source::Elsewhere(place), .. }) => (place.clone(), self.named(&path)),
+                    Some(Layer { source: Source::Key(source) | Source::Value(source), .. }) => {
+                        self.locate(source.clone(), 0)
+                    }
+                    None => (self.part_of(&path).place(&path), self.named(&path)),
+                }
+            }
             None => (self.part_of(&path).place(&path), self.named(&path)),
         }
+    }
+
+    /// Does one of the files have the key?
+    fn has_part(&self, path: &[String]) -> bool {
+        self.own.has(path) || self.included.as_ref().is_some_and(|included| included.has(path))
     }
 
     /// The file that gives the key its value: the included one only if that alone does.
@@ -310,7 +360,8 @@ impl Document {
 }
 
 fn no_keys(key: &str, kind: &str) -> (String, String) {
-    (format!("`{key}` is a {kind}, which has no keys"), "shorten the key".to_owned())
+    let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    (format!("`{key}` is {article} {kind}, which has no keys"), "shorten the key".to_owned())
 }
 
 /// The item called `wanted`, or at that position, of the array `key`.

@@ -102,6 +102,13 @@ impl ConfigError {
         self
     }
 
+    /// The same faults of a file that `by` names.
+    #[must_use]
+    pub fn named_by(mut self, by: &str) -> ConfigError {
+        self.faults.iter_mut().for_each(|fault| fault.problem.push_str(&format!(" ({by} names the file)")));
+        self
+    }
+
     /// Adds what `other` says and this does not yet.
     pub fn extend(&mut self, other: ConfigError) {
         for fault in other.faults {
@@ -195,11 +202,13 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Turns serde's message into a problem and a remedy: an unknown key or word gets the nearest known one.
-pub(crate) fn explain(message: &str) -> (String, String, Option<String>) {
+/// Turns serde's message into a problem and a remedy: an unknown key or word gets the nearest known one. `also` are keys that
+/// the message does not know of.
+pub(crate) fn explain(message: &str, also: &[String]) -> (String, String, Option<String>) {
     for (start, what) in [("unknown field `", "unknown key"), ("unknown variant `", "unknown value")] {
         let Some((word, rest)) = message.strip_prefix(start).and_then(|rest| rest.split_once('`')) else { continue };
-        let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+        let also = also.iter().map(String::as_str).filter(|_| what == "unknown key");
+        let known: Vec<&str> = rest.split('`').skip(1).step_by(2).chain(also).collect();
         let list = known.join(", ");
         let remedy = match closest(word, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`? (known: {list})"),
@@ -235,11 +244,13 @@ mod tests {
 
     #[test]
     fn an_unknown_word_gets_the_nearest_known_one() {
-        let (problem, remedy, key) = explain("unknown field `bufer`, expected one of `buffer`, `alpha`");
+        let (problem, remedy, key) = explain("unknown field `bufer`, expected one of `buffer`, `alpha`", &[]);
         assert_eq!((problem.as_str(), key.as_deref()), ("unknown key `bufer`", Some("bufer")));
         assert_eq!(remedy, "did you mean `buffer`? (known: buffer, alpha)");
-        let (_, remedy, key) = explain("unknown variant `zzz`, expected `a` or `b`");
+        let (_, remedy, key) = explain("unknown variant `zzz`, expected `a` or `b`", &["zz".to_owned()]);
         assert_eq!((remedy.as_str(), key), ("known: a, b", None));
+        let (_, remedy, _) = explain("unknown field `sweeps`, expected `seeds`", &["sweep".to_owned()]);
+        assert_eq!(remedy, "did you mean `sweep`? (known: seeds, sweep)");
     }
 
     #[test]
@@ -253,9 +264,9 @@ mod tests {
             ("invalid type: integer `1`, expected a tuple of size 2", "found integer `1`", "write a list of 2 values"),
             ("invalid length 1, expected a tuple of size 2", "found 1 in a list", "write a list of 2 values"),
         ] {
-            assert_eq!(explain(message), (problem.to_owned(), remedy.to_owned(), None));
+            assert_eq!(explain(message, &[]), (problem.to_owned(), remedy.to_owned(), None));
         }
-        assert_eq!(explain("invalid length 2, expected struct T with 5 elements").1, "write a table");
+        assert_eq!(explain("invalid length 2, expected struct T with 5 elements", &[]).1, "write a table");
     }
 
     #[test]
@@ -295,7 +306,7 @@ mod tests {
     #[test]
     fn a_missing_unit_says_what_to_write() {
         let (problem, remedy, _) =
-            explain("invalid type: integer `10`, expected a string with its unit, such as \"10Gbps\"");
+            explain("invalid type: integer `10`, expected a string with its unit, such as \"10Gbps\"", &[]);
         assert_eq!(problem, "found integer `10`");
         assert_eq!(remedy, "write a string with its unit, such as \"10Gbps\"");
     }

@@ -106,6 +106,12 @@ impl<'a> Faults<'a> {
         }
     }
 
+    /// Where the document has the key, for errors about what it names.
+    pub fn place(&self, key: &str) -> String {
+        let error = self.document.error(&Invalid::new(key, "", ""));
+        error.faults().first().map(|fault| fault.place.clone()).unwrap_or_default()
+    }
+
     fn join(&mut self, error: ConfigError) {
         match &mut self.found {
             Some(all) => all.extend(error),

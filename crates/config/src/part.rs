@@ -1,10 +1,11 @@
 //! One file of a document: its name, text and table, and which of two files gives a key its value.
 
-use crate::error::ConfigError;
-use crate::place::{line_at, Lines};
+use crate::error::{ConfigError, Fault};
+use crate::place::{join, line_at, Lines};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use toml::{Table, Value};
+use toml::de::{DeTable, DeValue};
+use toml::{Spanned, Table, Value};
 
 /// Copies share it: a document is copied for each of its schemes and points.
 #[derive(Clone, Debug)]
@@ -30,7 +31,15 @@ impl Part {
             let at = e.span().and_then(|span| text.get(span)).unwrap_or("").lines().next().unwrap_or("").trim();
             let (problem, remedy) = match e.message() {
                 "duplicate key" => (format!("`{at}` is there twice"), "remove one of them".to_owned()),
-                other => (format!("this is not TOML: {other}"), format!("correct it; {page} has an example")),
+                other => {
+                    if let Some((key, value, line)) = too_large(text) {
+                        let place = place(name, Some(line));
+                        let problem = format!("{value} is too large");
+                        let remedy = format!("give a whole number from {} to {}", i64::MIN, i64::MAX);
+                        return Fault { place, key, problem, remedy }.into();
+                    }
+                    (format!("this is not TOML: {other}"), format!("correct it; {page} has an example"))
+                }
             };
             ConfigError::new(place(name, line), problem, remedy)
         })?;
@@ -53,6 +62,17 @@ impl Part {
     pub(crate) fn place(&self, path: &[String]) -> String {
         let lines = self.0.lines.get_or_init(|| Lines::of(&self.0.text));
         place(&self.0.name, lines.line_of(path))
+    }
+
+    /// Does it have the key, or the item of a list?
+    pub(crate) fn has(&self, path: &[String]) -> bool {
+        let Some((first, rest)) = path.split_first() else { return true };
+        let found = rest.iter().try_fold(self.0.table.get(first), |value, step| match value? {
+            Value::Table(table) => Some(table.get(step)),
+            Value::Array(items) => Some(step.parse::<usize>().ok().and_then(|n| items.get(n))),
+            _ => None,
+        });
+        found.flatten().is_some()
     }
 
     /// Is the key here, or more of the tables above it, than in `first`, which wins where it has a value?
@@ -86,6 +106,24 @@ pub(crate) fn lay(above: &Table, below: &Table) -> Table {
         all.insert(key.clone(), merged);
     }
     all
+}
+
+/// The first whole number that nothing can hold, of a text that is TOML: its key, itself, its line.
+fn too_large(text: &str) -> Option<(String, String, usize)> {
+    fn within(key: &str, value: &Spanned<DeValue<'_>>) -> Option<(String, String, usize)> {
+        match value.get_ref() {
+            DeValue::Integer(whole) => {
+                let fits = i64::from_str_radix(whole.as_str(), whole.radix()).is_ok();
+                (!fits).then(|| (key.to_owned(), whole.to_string(), value.span().start))
+            }
+            DeValue::Table(table) => table.iter().find_map(|(k, v)| within(&join(key, k.get_ref()), v)),
+            DeValue::Array(items) => items.iter().enumerate().find_map(|(n, v)| within(&join(key, &n.to_string()), v)),
+            _ => None,
+        }
+    }
+    let root = DeTable::parse(text).ok()?;
+    let (key, value, at) = root.get_ref().iter().find_map(|(k, v)| within(k.get_ref(), v))?;
+    Some((key, value, line_at(text, at)))
 }
 
 fn place(name: &str, line: Option<usize>) -> String {
@@ -160,6 +198,50 @@ mod tests {
             let error = read(own).unwrap_err().to_string();
             assert!(error.starts_with(says), "{error}");
         }
+    }
+
+    #[test]
+    fn what_only_a_change_made_is_told_of_the_change() {
+        let mut document = Document::parse("a.toml", "x = 1\n[t]\ny = 2\n[[w]]\nk = 1\n", "page").unwrap();
+        document.set("a.b.c=1").unwrap();
+        document.set("t.z.q=1").unwrap();
+        document.set("w.0.u.v=1").unwrap();
+        let place = |key: &str| document.error(&Invalid::new(key, "", "")).faults()[0].place.clone();
+        assert_eq!(
+            [place("a"), place("a.b"), place("t.z"), place("w.0.u")].map(|p| p.starts_with("--set ")),
+            [true; 4]
+        );
+        assert_eq!(
+            [place("x"), place("t"), place("t.y"), place("w"), place("w.0"), place("w.0.k"), place("none")]
+                .map(|p| p.starts_with("a.toml")),
+            [true; 7]
+        );
+    }
+
+    #[test]
+    fn a_number_that_nothing_can_hold_is_told_with_its_key() {
+        for number in [
+            "99999999999999999999",
+            "9223372036854775808",
+            "0xffffffffffffffff",
+            "999999999999999999999999999999999999999999999",
+        ] {
+            let text = format!("a = 1\n[[w]]\nk = [1, {number}]\n");
+            let error = Document::parse("a.toml", &text, "page").unwrap_err().to_string();
+            assert!(
+                error.starts_with(&format!("a.toml:3: w.0.k.1: {number} is too large; give a whole number from -9223")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_key_below_a_list_is_to_name_the_item() {
+        let mut document = Document::parse("a.toml", "s = [1]\nn = 1\n[[workload]]\nname = \"w\"\n", "page").unwrap();
+        let mut said = |set: &str| document.set(set).unwrap_err().to_string();
+        assert!(said("workload.w=1").ends_with("`workload` is an array of tables; name a key of one: workload.w.k"));
+        assert!(said("s.x=1").ends_with("`s` is an array, which has no keys; shorten the key"));
+        assert!(said("n.x=1").ends_with("`n` is an integer, which has no keys; shorten the key"));
     }
 
     #[test]

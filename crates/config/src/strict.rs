@@ -23,7 +23,8 @@ pub(crate) struct Read<T> {
     pub(crate) lost: Lost,
 }
 
-pub(crate) fn read<T: DeserializeOwned>(table: &Table) -> Read<T> {
+/// `also` are keys that `table` may have and that are read elsewhere.
+pub(crate) fn read<T: DeserializeOwned>(table: &Table, also: &[String]) -> Read<T> {
     let mut rest = Rest { table: table.clone(), lost: Lost::default() };
     let mut found: Vec<Invalid> = Vec::new();
     let mut most = MOST;
@@ -38,8 +39,14 @@ pub(crate) fn read<T: DeserializeOwned>(table: &Table) -> Read<T> {
         if n == most {
             return Read { value: None, found, cut: true, lost: rest.lost };
         }
-        let (problem, remedy, key) = explain(error.message());
         let mut path = error.span().map(|span| path_at(&rendered, &span)).unwrap_or_default();
+        let at_root = if path.len() <= 1 { also } else { &[] };
+        let (mut problem, mut remedy, mut key) = explain(error.message(), at_root);
+        if let Some(list) = rest.single::<T>(&path, error.message()) {
+            path.truncate(list);
+            let name = path.join(".");
+            (problem, remedy, key) = (format!("found [[{name}]]"), format!("write [{name}], once"), None);
+        }
         let original = |path: &[String], key: Option<&String>| {
             let mut original = rest.lost.original(path);
             original.extend(key.filter(|key| path.last() != Some(key)).cloned());
@@ -148,6 +155,35 @@ impl Rest {
     }
 }
 
+impl Rest {
+    /// Is what is wrong at `path` that a list of tables stands where one table is wanted? The length of the list's path.
+    fn single<T: DeserializeOwned>(&self, path: &[String], message: &str) -> Option<usize> {
+        // A struct reads a list as its values in turn, an enum as its variant.
+        let fits = ["invalid type: map, ", "invalid length ", "wanted exactly 1 element"];
+        if !fits.iter().any(|start| message.starts_with(start)) {
+            return None;
+        }
+        let list = path.len() - usize::from(path.last().is_some_and(|step| step == "0"));
+        let mut changed = self.table.clone();
+        let value = at(&mut changed, &path[..list])?;
+        *value = value.as_array()?.first().filter(|item| item.is_table())?.clone();
+        // With only the table it says that it wants a list, if it does.
+        let rendered = changed.to_string();
+        let Err(error) = toml::from_str::<T>(&rendered) else { return Some(list) };
+        let there = error.span().map(|span| path_at(&rendered, &span)).unwrap_or_default();
+        (there != path[..list] || !error.message().starts_with("invalid type: map")).then_some(list)
+    }
+}
+
+fn at<'a>(table: &'a mut Table, path: &[String]) -> Option<&'a mut Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(table.get_mut(first)?, |value, step| match value {
+        Value::Table(table) => table.get_mut(step),
+        Value::Array(items) => items.get_mut(step.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
 enum Taken {
     Nothing,
     Key,
@@ -210,7 +246,7 @@ mod tests {
 
     fn keys(text: &str) -> Vec<String> {
         let table: Table = text.parse().unwrap();
-        read::<File>(&table).found.into_iter().map(|invalid| invalid.key).collect()
+        read::<File>(&table, &[]).found.into_iter().map(|invalid| invalid.key).collect()
     }
 
     #[test]
@@ -250,21 +286,44 @@ mod tests {
     }
 
     #[test]
+    fn of_a_table_that_is_written_as_a_list_the_remedy_is_one_table() {
+        let said = |text: &str| -> Vec<String> {
+            let found = read::<File>(&text.parse().unwrap(), &[]).found;
+            found
+                .into_iter()
+                .map(|invalid| format!("{}: {}; {}", invalid.key, invalid.problem, invalid.remedy))
+                .collect()
+        };
+        let once = "uplink: found [[uplink]]; write [uplink], once";
+        assert_eq!(said("title = \"a\"\n[[uplink]]\ninterface = \"eth0\"\n"), [once]);
+        assert_eq!(said("title = \"a\"\n[[uplink]]\ninterface = 5\n[[uplink]]\n"), [once]);
+        assert_eq!(said("title = \"a\"\nuplink = [5]\n"), ["uplink.0: found integer `5`; write a string"]);
+        assert_eq!(
+            said("title = \"a\"\n[[port]]\nnetwork = [[1]]\n"),
+            ["port.0.network: found a list; write a whole number from 0 to 4294967295"]
+        );
+        assert_eq!(
+            said("title = \"a\"\n[[port]]\nnetwork = 1\naddresses = [{a = 1}]\n"),
+            ["port.0.addresses.0: found a table; write a string"]
+        );
+    }
+
+    #[test]
     fn what_can_be_read_of_a_file_is_there_beside_what_cannot() {
         let text = "title = \"a\"\nsiz = 1\nsize = 4\n[[port]]\naddresses = []\n[[port]]\nnetwork = 4\nmtu = 9\n";
-        let Read { value, found, lost, .. } = read::<File>(&text.parse().unwrap());
+        let Read { value, found, lost, .. } = read::<File>(&text.parse().unwrap(), &[]);
         let file = value.unwrap();
         assert_eq!((file.size, file.port.len(), file.port[0].network, found.len()), (4, 1, 4, 3));
         let path = |path: &str| crate::place::split(path);
         assert_eq!(lost.original(&path("port.0.network")), path("port.1.network"));
-        assert!(read::<File>(&"size = 4".parse().unwrap()).value.is_none(), "there must be a title");
+        assert!(read::<File>(&"size = 4".parse().unwrap(), &[]).value.is_none(), "there must be a title");
     }
 
     #[test]
     fn a_file_of_another_kind_ends() {
         let many = (0..500).map(|n| format!("key{n} = 1\n")).collect::<String>();
         assert_eq!(keys(&many).len(), MOST);
-        assert!(read::<File>(&many.parse().unwrap()).cut);
+        assert!(read::<File>(&many.parse().unwrap(), &[]).cut);
         let long = format!("title = \"{}\"\n{many}", "x".repeat(BUDGET / LEAST));
         assert_eq!(keys(&long).len(), LEAST);
         assert_eq!(keys("port = 5\ntitle = \"a\""), ["port"]);

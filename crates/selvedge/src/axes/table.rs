@@ -85,8 +85,9 @@ impl SweepTable {
             document.overlay(&point.set, &format!("{}.point.{n}.set", self.at))?;
         }
         if let Some(value) = self.values.get(n) {
+            let source = format!("{}.values.{n}", self.at);
             for (k, key) in self.keys.iter().enumerate() {
-                document.set_from(key, value.clone(), &format!("{}.keys.{k}", self.at))?;
+                document.set_value(key, value.clone(), &source, &format!("{}.keys.{k}", self.at))?;
             }
         }
         Ok(())

@@ -6,6 +6,10 @@ use std::process::Command;
 /// (what is added to or replaced in a good scenario, line at fault, key, part of the remedy). `~a~b` replaces a by b.
 const CASES: &[(&str, u32, &str, &str)] = &[
     ("[swich]\nbuffer = \"1MB\"", 22, "swich", "did you mean `switch`?"),
+    ("[sweeps]\nname = \"x\"", 22, "sweeps", "did you mean `sweep`?"),
+    ("[[switch]]\nbuffer = \"1MB\"", 22, "switch", "write [switch], once"),
+    ("~[topology]~[[topology]]", 6, "topology", "write [topology], once"),
+    ("[switch]\npriorities = 99999999999999999999", 23, "switch.priorities", "give a whole number from"),
     ("[switch]\nbufer = \"1MB\"", 23, "switch.bufer", "did you mean `buffer`?"),
     ("[switch]\nbuffer = 12", 23, "switch.buffer", "write a string with its unit"),
     ("[switch]\nbuffer = \"12\"", 23, "switch.buffer", "the unit is missing"),

@@ -213,7 +213,7 @@ fn mistakes_are_named_before_anything_runs() {
     std::fs::create_dir(scratch.path().join("home")).unwrap();
     scratch.file("home/thesis.tex", "");
     for (arguments, words) in [
-        (&["late.toml"][..], &["late.toml:25: sweep.0.keys.0: found string \"many\"", "write a whole number"][..]),
+        (&["late.toml"][..], &["late.toml:24: topology.spines: found string \"many\"", "write a whole number"][..]),
         (&["seed.toml"], &["seed.toml:", "an axis is called \"seed\"", "another name"]),
         (&["s.toml", "--at", "spines=3,small"], &["--at: ", "did you mean"]),
         (&["plain.toml", "--at", "x"], &["--at: ", "no [sweep]"]),
