@@ -76,7 +76,7 @@ pub struct Install {
 pub enum InstallError {
     #[error("cannot read {0}: {1}")]
     Read(PathBuf, io::Error),
-    #[error("cannot write {0}: {1}")]
+    #[error("cannot write {0}: {1}; {remedy}", remedy = remedy(.1))]
     Write(PathBuf, io::Error),
     #[error(
         "{0} has no list of plugins (*.conflist): set up the network first, or name another directory with --conf-dir"
@@ -101,6 +101,16 @@ pub enum InstallError {
     Kept(PathBuf),
     #[error("cannot listen for signals: {0}")]
     Signals(String),
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space, and try again",
+        io::ErrorKind::PermissionDenied => {
+            "run as root, or name directories where you may write with --bin-dir and --conf-dir"
+        }
+        _ => "name directories that can be written with --bin-dir and --conf-dir",
+    }
 }
 
 /// # Errors
@@ -186,9 +196,14 @@ fn once(arguments: &Install, copied: &mut Option<[Stamp; 2]>) -> Result<Done, In
         return Err(InstallError::List(list, format!("it would be longer than {MAX_LIST} bytes")));
     }
     // The program first: no runtime is to look for one that is not there.
+    let was_there = fs::symlink_metadata(&target).is_ok();
     put(arguments, &target, copied)?;
-    if let Some(text) = text {
-        rewrite(&list, &text)?;
+    if let Some(Err(error)) = text.map(|text| rewrite(&list, &text)) {
+        // Who stays tries again.
+        if !was_there && !arguments.watch {
+            let _ = fs::remove_file(&target); // the first error is the one to tell
+        }
+        return Err(error);
     }
     Ok(Done { target, list, network })
 }

@@ -107,6 +107,19 @@ fn what_cannot_be_installed_is_one_line_and_leaves_nothing() {
     assert_eq!(plugins(&scratch, "20-list.conflist")[1]["type"], "bandwidth");
 }
 
+/// Of a list that cannot be written, here because no name beside it is short enough: nothing new stays.
+#[test]
+fn a_list_that_cannot_be_written_leaves_no_plugin() {
+    let scratch = Scratch::new("cni-full");
+    let list = format!("{}.conflist", "a".repeat(244));
+    scratch.file(&list, LIST);
+    let refused = selvedge(scratch.path(), &with(&INSTALL, &["--replace-bandwidth"]));
+    let said = stderr(&refused);
+    assert!(refused.status.code() == Some(1) && said.lines().count() == 1, "{said}");
+    assert!(said.contains(&list) && said.contains("; name directories"), "{said}");
+    assert_eq!(scratch.names(), [list]);
+}
+
 /// Anybody may lock a directory that anybody can read.
 #[test]
 fn nobody_waits_for_ever() {
