@@ -67,10 +67,16 @@ fn file(path: &Path) -> Result<PathBuf, ConfigError> {
 }
 
 /// Adds a value; rows over all seeds and those without a value have no part in it.
-fn add(measured: &mut Measured, key: Key, unit: &str, seed: u64, value: f64) {
+///
+/// # Errors
+/// There is one of that point, scheme, metric and seed.
+fn add(measured: &mut Measured, key: Key, unit: &str, seed: u64, value: f64) -> Result<(), String> {
+    let Key { point, scheme, metric } = &key;
+    let at = if point.is_empty() { String::new() } else { format!(" at {point}") };
+    let twice = format!("has {metric} of {scheme}{at}, seed {seed}, twice");
     let series = measured.rows.entry(key).or_default();
     unit.clone_into(&mut series.unit);
-    series.seeds.insert(seed, value);
+    series.seeds.insert(seed, value).map_or(Ok(()), |_| Err(twice))
 }
 
 fn of_csv(bytes: &[u8]) -> Result<Measured, String> {
@@ -94,7 +100,7 @@ fn of_csv(bytes: &[u8]) -> Result<Measured, String> {
         let measure = cell(value).parse().map_err(|_| number("value", cell(value)))?;
         let key =
             Key { point: or_empty(point).to_owned(), scheme: cell(scheme).to_owned(), metric: cell(metric).to_owned() };
-        add(&mut measured, key, or_empty(unit), of_seed, measure);
+        add(&mut measured, key, or_empty(unit), of_seed, measure).map_err(|twice| format!("line {line}: {twice}"))?;
     }
     Ok(measured)
 }
@@ -109,7 +115,7 @@ fn of_frame(frame: &Frame) -> Result<Measured, String> {
         let (Some(seed), Some(value)) = (whole, value.number(n)) else { continue };
         let text = |column: &frame::Values| column.text(n).unwrap_or_default().to_owned();
         let key = Key { point: point.map(text).unwrap_or_default(), scheme: text(scheme), metric: text(metric) };
-        add(&mut measured, key, &unit.map(text).unwrap_or_default(), seed, value);
+        add(&mut measured, key, &unit.map(text).unwrap_or_default(), seed, value)?;
     }
     Ok(measured)
 }

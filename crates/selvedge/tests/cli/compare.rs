@@ -84,6 +84,7 @@ fn what_cannot_be_compared_is_said() {
     scratch.file("text.parquet", "no frame");
     scratch.file("bad.csv", "scheme,seed,metric,value\necmp,1,x,fast\n");
     scratch.file("columns.csv", "a,b\n1,2\n");
+    scratch.file("twice.csv", "scheme,seed,metric,value\necmp,1,x,1\necmp,2,x,1\necmp,1,x,2\n");
     for (a, b, words) in [
         ("a", "b", ["have no metric of one point and scheme in common: A has schemes ecmp", "B presto"]),
         ("a", "none", ["none: is not there", "`selvedge sim run -o`"]),
@@ -91,6 +92,7 @@ fn what_cannot_be_compared_is_said() {
         ("some", "a", ["some: is a sweep whose jobs are not gathered", "run `selvedge sweep` once more"]),
         ("text.parquet", "a", ["text.parquet: it is no Parquet file", "`selvedge sweep` wrote"]),
         ("bad.csv", "a", ["bad.csv: line 2: the value \"fast\" is no number", "wrote"]),
+        ("twice.csv", "a", ["twice.csv: line 4: has x of ecmp, seed 1, twice", "wrote"]),
         ("a", "columns.csv", ["columns.csv: has no column \"scheme\"", "wrote"]),
     ] {
         let (status, said, why) = compare(&scratch, &[a, b]);
