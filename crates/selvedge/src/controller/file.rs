@@ -110,8 +110,10 @@ pub(super) fn load(path: &Path) -> Result<(File, Keys), ConfigError> {
     let text = crate::input::read_configuration(path, MAX_FILE)?;
     let document = Document::parse(&name, &text, "docs/controller.md")?;
     let (table, mut faults) = document.read_what_can_be::<Table>();
-    let made =
-        table.and_then(|table| check(table, &mut faults, |file| path.parent().unwrap_or(Path::new("")).join(file)));
+    let made = table.and_then(|table| {
+        let lists_etcd = document.table().contains_key("etcd");
+        check(table, lists_etcd, &mut faults, |file| path.parent().unwrap_or(Path::new("")).join(file))
+    });
     let file = faults.unless(made)?;
     let certificates = [("ca", file.ca.clone()), ("certificate", file.certificate.clone()), ("key", file.key.clone())];
     let store = match file.keep {
@@ -131,7 +133,8 @@ fn needed<T>(faults: &mut Faults<'_>, key: &str, value: Option<T>) -> Option<T> 
     value
 }
 
-fn check(table: Table, faults: &mut Faults<'_>, beside: impl Fn(&Path) -> PathBuf) -> Option<File> {
+/// `lists_etcd`: the key `etcd` is there, also without an URL.
+fn check(table: Table, lists_etcd: bool, faults: &mut Faults<'_>, beside: impl Fn(&Path) -> PathBuf) -> Option<File> {
     let listen = needed(faults, "listen", table.listen).and_then(|text| faults.note(check_listen(&text)));
     let metrics = faults.note(on_loopback("metrics", table.metrics));
     let url = needed(faults, "url", table.url).and_then(|url| faults.note(check_url(url)));
@@ -143,7 +146,8 @@ fn check(table: Table, faults: &mut Faults<'_>, beside: impl Fn(&Path) -> PathBu
             let remedy = "give the path of a scenario or a topology file, relative to this one";
             Invalid::value("topology", format!("{} cannot be read: {e}", file.display()), remedy)
         });
-        faults.note(there).and_then(|_| faults.add(topo::topology_of(&file)))
+        let named = faults.place("topology");
+        faults.note(there).and_then(|_| faults.add(topo::topology_of(&file).map_err(|e| e.named_by(&named))))
     });
     let trees = topology.as_ref().map(|topology| topology.base_trees().len());
     faults.note(check_trees(trees.unwrap_or(1), table.first_port));
@@ -151,6 +155,10 @@ fn check(table: Table, faults: &mut Faults<'_>, beside: impl Fn(&Path) -> PathBu
         (Some(file), true) => Ok(Keep::File(beside(&file))),
         (None, false) => check_etcd(table.etcd).map(|urls| Keep::Etcd { urls, key: table.etcd_key }),
         (Some(_), false) => Err(Invalid::new("etcd", "`store` is there too", "remove one of them")),
+        (None, true) if lists_etcd => {
+            let remedy = "write [\"http://127.0.0.1:2379\"], or `store` with a file instead";
+            Err(Invalid::value("etcd", "names no URL", remedy))
+        }
         (None, true) => {
             let remedy = "add it, or `etcd` with URLs such as [\"http://127.0.0.1:2379\"]";
             Err(Invalid::new("store", "is missing", remedy))
@@ -309,6 +317,18 @@ mod tests {
             "controller.toml:8 operators",
         ];
         assert_eq!(faults, places);
+    }
+
+    #[test]
+    fn what_the_file_names_and_an_empty_list_are_told_with_their_key() {
+        assert_eq!(told(&WHOLE.replace("store = \"store.json\"", "etcd = []"), FABRIC), ["controller.toml:4 etcd"]);
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("controller.toml");
+        std::fs::write(directory.path().join("fabric.toml"), FABRIC.replace("leaves", "leafs")).unwrap();
+        std::fs::write(&file, WHOLE).unwrap();
+        let said = load(&file).map(drop).unwrap_err().to_string();
+        let named = format!("({}:3 names the file)", file.display());
+        assert!(said.contains("fabric.toml:3: topology.leafs: unknown key `leafs`") && said.contains(&named), "{said}");
     }
 
     #[test]
