@@ -14,11 +14,11 @@ pub struct Name {
 }
 
 #[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("fabric").args(["scenario", "topo"]).required(true)))]
 pub struct UpArguments {
     #[command(flatten)]
     pub lab: Name,
     /// Scenario file; its topology, switches, hosts and one of its schemes count
-    #[arg(required_unless_present = "topo", conflicts_with = "topo")]
     pub scenario: Option<PathBuf>,
     /// Instead of a file a fabric in one line, such as clos,leaves=2,spines=2,hosts=8,rate=200Mbps,rtt=2ms; docs/lab.md lists the keys
     #[arg(long, value_name = "KIND,KEY=VALUE,...")]

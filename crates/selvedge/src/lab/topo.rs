@@ -127,7 +127,8 @@ fn hosts(kind: &str, value: &str, leaves: u32) -> Result<(&'static str, String),
     let wrong = |why: &str| error(format!("hosts={value}: {why}"), "choose another number");
     let n: u32 = value.parse().map_err(|_| wrong("not a number"))?;
     let share = |parts: u32, what: &str| match n.checked_rem(parts) {
-        Some(0) if n > 0 => Ok((n / parts).to_string()),
+        _ if n == 0 => Err(wrong("a fabric has at least one")),
+        Some(0) => Ok((n / parts).to_string()),
         _ => Err(wrong(what)),
     };
     match kind {
@@ -200,6 +201,7 @@ mod tests {
             ("cloos,leaves=2", "did you mean clos"),
             ("clos,leafs=2", "did you mean leaves"),
             ("clos,leaves=2,hosts=3", "does not divide"),
+            ("clos,hosts=0", "hosts=0: a fabric has at least one; choose another number"),
             ("clos,leaves", "no `=`"),
             ("clos,rate=200", "rate"),
             ("fat-tree,k=4,hosts=16", "means nothing"),
