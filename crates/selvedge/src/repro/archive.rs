@@ -4,6 +4,7 @@
 use super::file::Mode;
 use super::fingerprint::{COMMIT, SOURCES};
 use super::judge::Judged;
+use super::records::Record;
 use crate::Failure;
 use config::ConfigError;
 use serde_json::{json, Value};
@@ -42,8 +43,17 @@ impl Archive {
         for (n, line) in text.lines().enumerate() {
             let value: Value = serde_json::from_str(line).map_err(|e| fail(format!("line {}: {e}", n + 1)))?;
             let id = value["id"].as_str().ok_or_else(|| fail(format!("line {}: there is no `id`", n + 1)))?;
+            serde_json::from_value::<Record>(value.clone())
+                .map_err(|e| fail(format!("line {}: is no record: {e}", n + 1)))?;
             let mode = value["mode"].as_str().unwrap_or_default();
-            records.insert((id.to_owned(), mode.to_owned()), value.clone());
+            if records.insert((id.to_owned(), mode.to_owned()), value.clone()).is_some() {
+                let place = format!("{}, line {}", path.display(), n + 1);
+                return Err(ConfigError::new(
+                    place,
+                    format!("{id} ({mode}) is there twice"),
+                    "remove one of the lines",
+                ));
+            }
         }
         Ok(Archive { path, records })
     }
@@ -147,13 +157,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         assert!(Archive::open(dir, "none").unwrap().records.is_empty());
-        for (text, says) in [("{}\n", "line 1: there is no `id`"), ("{\"id\":\"a\"}\n{", "line 2: ")] {
+        for (text, says) in [("{}\n", "line 1: there is no `id`"), ("{\"id\":\"a\",\"status\":\"holds\"}\n{", "line 2: "),
+            ("{\"id\":\"a\",\"status\":7}\n", "line 1: is no record: "),
+            (
+                "{\"id\":\"a\",\"status\":\"holds\",\"mode\":\"full\"}\n{\"id\":\"a\",\"status\":\"fails\",\"mode\":\"full\"}\n",
+                "line 2: a (full) is there twice; remove one of the lines",
+            ),
+        ] {
             fs::write(dir.join("bad.jsonl"), text).unwrap();
             let error = Archive::open(dir, "bad").unwrap_err().to_string();
             assert!(error.contains("bad.jsonl") && error.contains(says), "{error}");
         }
         let line = |mode: &str, core_s: u32| {
-            format!("{{\"id\":\"good/a\",\"mode\":\"{mode}\",\"configuration\":\"12\",\"file\":\"f\",\"core_s\":{core_s},\"seeds\":5}}\n")
+            format!("{{\"id\":\"good/a\",\"status\":\"holds\",\"mode\":\"{mode}\",\"configuration\":\"12\",\"file\":\"f\",\"core_s\":{core_s},\"seeds\":5}}\n")
         };
         fs::write(dir.join("good.jsonl"), [line("full", 20), line("quick", 2)].concat()).unwrap();
         let good = Archive::open(dir, "good").unwrap();
