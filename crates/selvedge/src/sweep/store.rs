@@ -68,9 +68,10 @@ impl Store {
         format!("{FLOWS}/{hash}.parquet")
     }
 
-    /// A job is done once all of its files are there, because they appear whole; its metrics come last.
+    /// A job is done once all of its files are there, because they appear whole; its metrics come last. An empty one is what a crash
+    /// of the machine may leave: the job is run again.
     pub(crate) fn done(&self, hash: &str) -> bool {
-        let there = |name: String| self.path(&name).is_file();
+        let there = |name: String| fs::metadata(self.path(&name)).is_ok_and(|meta| meta.is_file() && meta.len() > 0);
         there(Store::file(hash)) && (!self.flows || there(Store::flows_file(hash)))
     }
 
@@ -171,6 +172,8 @@ mod tests {
         store.keep("aa", b"metrics", Some(b"flows")).unwrap();
         assert!(store.done("aa"));
         assert_eq!(fs::read_dir(dir.join(JOBS)).unwrap().count(), 1, "nothing half-written stays");
+        store.write(&Store::file("ee"), b"").unwrap();
+        assert!(!Store::at(&dir, false).unwrap().done("ee"), "an empty file");
         store.keep("bb", b"metrics", None).unwrap();
         assert!(!store.done("bb") && Store::at(&dir, false).unwrap().done("bb"));
         // Two left by killed processes: of a job that is done, and of one that somebody may still be writing.
