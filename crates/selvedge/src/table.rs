@@ -71,18 +71,28 @@ fn without_each(scheme: &SchemeResults, scenario: &Scenario) -> Vec<Summary> {
     (0..runs).map(|place| scheme.without(place, scenario)).collect()
 }
 
+/// An interval that is nothing but rounding: all seeds agree.
+fn no_noise(value: f64, ci: f64) -> f64 {
+    if ci <= value.abs() * 1e-9 {
+        0.0
+    } else {
+        ci
+    }
+}
+
 /// The value of all seeds' samples together with its interval. Of extremes, the mean of what each seed had: the largest of many
 /// runs only grows with their number.
 fn cell(scheme: &SchemeResults, without: &[Summary], key: &str) -> Cell {
     let extreme = key.ends_with(".min") || key.ends_with(".max");
     let across = scheme.across.iter().find(|a| a.name == key && a.estimate.runs == scheme.runs.len());
     if let Some(across) = across.filter(|a| extreme && a.estimate.mean.is_finite()) {
-        return Cell { value: Some(across.estimate.mean), ci: across.estimate.half_width, note: None };
+        let (mean, ci) = (across.estimate.mean, across.estimate.half_width);
+        return Cell { value: Some(mean), ci: ci.map(|ci| no_noise(mean, ci)), note: None };
     }
     match scheme.measured(key) {
         Ok(measured) if measured.value.is_finite() => {
             let left: Option<Vec<f64>> = without.iter().map(|summary| summary.get(key)).collect();
-            let ci = left.and_then(|left| jackknife(measured.value, &left));
+            let ci = left.and_then(|left| jackknife(measured.value, &left)).map(|ci| no_noise(measured.value, ci));
             let ci = ci.or((!without.is_empty()).then_some(f64::INFINITY));
             Cell { value: Some(measured.value), ci, note: None }
         }
@@ -187,6 +197,12 @@ mod tests {
         let text = text(&table);
         assert!(text.contains("4.00  1.00 (-75%)  -"), "{text}");
         assert!(text.contains("FCT p99 (ms)"));
+    }
+
+    #[test]
+    fn where_all_seeds_agree_rounding_is_no_interval() {
+        assert_eq!([no_noise(30.27, 4.93e-15), no_noise(0.0, 0.0), no_noise(-5.0, 1e-12)], [0.0; 3]);
+        assert_eq!([no_noise(30.27, 1e-6), no_noise(0.0, 1e-20)], [1e-6, 1e-20]);
     }
 
     #[test]
