@@ -108,14 +108,18 @@ fn within(ours: f64, reference: f64, share: f64, what: &str) {
 }
 
 /// Senders on links of one rate stay in step, and their packets find a queue of 22 frames full at one instant. Where the first port always
-/// won, the first flow had 9.6 of 10 Gbps and Jain's index was 0.21; with turns it is 0.68.
+/// won, the first flow had 9.6 of 10 Gbps and Jain's index was 0.21. With turns it depends on the very frame: 0.32 to 0.94 in queues of 190
+/// to 210 KB, 0.68 in the mean.
 #[test]
 fn senders_in_step_take_turns() {
-    let mut e = cubic(9000);
-    e.switches.buffer = fabric::Buffer::PerPort(Bytes(200_000));
-    e.duration = Time::from_ms(400);
-    let (seen, _) = run(&e);
-    assert!(seen.jain > 0.5, "{:?}", seen.rates);
+    let buffers = [190_000, 195_000, 200_000, 205_000, 210_000];
+    let all = buffers.map(|buffer| {
+        let mut e = cubic(9000);
+        e.switches.buffer = fabric::Buffer::PerPort(Bytes(buffer));
+        e.duration = Time::from_ms(400);
+        run(&e).0.jain
+    });
+    assert!(all.iter().sum::<f64>() / all.len() as f64 > 0.5, "{all:?}");
 }
 
 /// He 2017, figure 3.8 and table 3.14: guests that know nothing of ECN get DCTCP's delay and CUBIC's throughput.

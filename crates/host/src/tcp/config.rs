@@ -52,7 +52,7 @@ pub struct Config {
     pub persist_min: Time,
     /// How long an ACK may wait for a second segment; zero acknowledges every segment at once.
     pub delayed_ack: Time,
-    /// How many ACKs at the start of a connection are not delayed (Linux: 16).
+    /// How many ACKs at the start of a connection, and again after data that came twice, are not delayed (Linux: 16).
     pub quickack: u8,
     /// Receive buffer in bytes; fixed, so the announced window does not grow with use as Linux's autotuning makes it.
     pub rcvbuf: u64,

@@ -39,7 +39,8 @@ pub(crate) struct AckFields {
 ///
 /// Acknowledges at once: more than one segment of unacknowledged data (so every second full one, and what GRO merged
 /// of two or more); data out of order, a duplicate, or a filled hole (RFC 5681, section 4.2); a change of DCTCP's CE
-/// state; a CWR; and the first [`Config::quickack`] times. All else waits for the delay or for data to ride on.
+/// state; a CWR; and the first [`Config::quickack`] times, from the start of the connection and again from data that it has
+/// already. All else waits for the delay or for data to ride on.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     pub counters: ReceiverCounters,
@@ -156,11 +157,13 @@ impl Receiver {
         if end <= self.nxt {
             self.counters.duplicates += 1;
             self.report_duplicate(seq, end);
+            self.quicken(config);
             return;
         }
         if seq > self.nxt && seq >= edge {
             self.counters.refused += 1;
             self.ack_now = true;
+            self.quicken(config);
             return;
         }
         if data_end > edge {
@@ -216,6 +219,13 @@ impl Receiver {
                 self.cancelled = early && config.dctcp_cancels_ack;
             }
         }
+    }
+
+    /// The sender repeats what is here: it has waited for an ACK in vain, and may have a window of one segment now, for which
+    /// a delayed ACK would be a timeout more. Linux acknowledges at once again (`tcp_data_queue`, `tcp_enter_quickack_mode`).
+    #[inline(never)]
+    fn quicken(&mut self, config: &Config) {
+        self.quick = self.quick.max(config.quickack);
     }
 
     #[inline(never)]

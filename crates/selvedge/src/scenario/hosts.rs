@@ -104,7 +104,7 @@ pub struct TcpTable {
     /// Longest delay of an ACK; `"0s"` acknowledges each segment.
     #[schemars(extend("x-range" = ["0s", "500ms"]))]
     pub delayed_ack: Time,
-    /// ACKs at a connection's start that are not delayed.
+    /// ACKs that are not delayed at a connection's start, and after data that came twice.
     pub quickack: u8,
     /// Fixed receive buffer.
     #[schemars(extend("x-range" = ["4KiB", "1GiB"]))]

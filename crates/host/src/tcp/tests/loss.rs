@@ -222,6 +222,24 @@ fn timestamps_undo_a_spurious_timeout() {
     assert!(pair.client().tx.cwnd() > 50_000, "{}", pair.client().tx.cwnd());
 }
 
+/// A least timeout below the longest delay of an ACK, as in data centres: the retransmission of a lost tail waits for its ACK,
+/// and so times out once more. What follows from a window of one segment must not wait and time out as well.
+#[test]
+fn a_lost_tail_costs_two_timeouts_at_most_where_acks_may_be_later_than_they() {
+    for size in [300, 1000] {
+        let mut pair = established(Config { rto_min: Time::from_ms(10), ..config(Algorithm::Cubic, Recovery::Sack) });
+        pair.drop_data(&[60]);
+        pair.client().write(60_000 + size);
+        pair.run(Time::from_ms(15));
+        assert_eq!(pair.client().tx.counters.timeouts, 1);
+        assert_eq!(pair.server().rx.delivered(), 60_000 + size, "its ACK waits");
+        pair.client().write(100_000);
+        pair.run(Time::from_ms(40));
+        assert_eq!(pair.server().rx.delivered(), 160_000 + size, "after 10 ms, 20 ms, and what the data takes");
+        assert_eq!(pair.client().tx.counters.timeouts, 2);
+    }
+}
+
 /// Goodput in segments per round trip under random loss, against the law of Mathis et al. with byte counting.
 #[test]
 fn newreno_follows_the_inverse_square_root_of_loss() {

@@ -91,6 +91,23 @@ fn the_first_acks_are_quick() {
 }
 
 #[test]
+fn after_a_duplicate_acks_are_quick_again() {
+    let mut rx = receiver(Config { quickack: 3, ..plain() });
+    let immediate = |rx: &mut Endpoint, from: u32| {
+        (from..from + 8).take_while(|n| !feed(rx, data(1000 * n, 1000)).is_empty()).count()
+    };
+    assert_eq!(immediate(&mut rx, 0), 3);
+    // The fourth waits for the delay; its sender sends it again.
+    assert_eq!(acks(&feed(&mut rx, data(3000, 1000))), [4000]);
+    assert_eq!(immediate(&mut rx, 4), 2, "the duplicate's ACK was the first of three");
+    assert!(feed(&mut receiver(plain()), data(0, 1000)).is_empty());
+    let mut never = receiver(plain());
+    feed(&mut never, data(0, 2000));
+    assert_eq!(feed(&mut never, data(0, 1000)).len(), 1);
+    assert!(feed(&mut never, data(2000, 1000)).is_empty(), "with no quick ACKs at all");
+}
+
+#[test]
 fn disorder_is_acknowledged_at_once() {
     let mut rx = receiver(plain());
     let out = feed(&mut rx, data(1000, 1000));
