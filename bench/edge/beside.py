@@ -46,27 +46,36 @@ def measure(load, rig, flows, seconds, rate, cpus):
     client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         client.stdout.readline()
-        begin, before = time.monotonic(), rig.programs()
+        begin, before = time.monotonic(), rig.programs_by_host()
         time.sleep(seconds)
-        elapsed, after = time.monotonic() - begin, rig.programs()
+        elapsed, after = time.monotonic() - begin, rig.programs_by_host()
         sent = json.loads(client.communicate(timeout=120)[0])
     finally:
         client.kill()
+    (sender, sent_runs), (receiver, received_runs) = ((new[0] - old[0], new[1] - old[1]) for new, old in zip(after, before))
+    share = lambda ns: ns * 1e-9 / (elapsed * cpus)  # noqa: E731
     return {"cpu": sent["busy_seconds"] / (sent["bytes"] * 1e-9), "gbps": sent["bytes"] * 8e-9 / sent["seconds"],
-            "bpf": (after[0] - before[0]) * 1e-9 / (elapsed * cpus)}
+            "bpf": share(sender + receiver), "sender_share": share(sender), "receiver_share": share(receiver),
+            "ns_per_run": (sender + receiver) / max(sent_runs + received_runs, 1)}
 
 
-def compare(loads, rigs, other, rounds, seconds, rate, counts, cpus, say):
-    """Samples by number of flows: pairs of the plain edge and of the other in the same round. A rate of 0: full speed."""
+def compare(loads, rigs, kinds, rounds, seconds, rate, counts, cpus, say):
+    """Samples by number of flows: the kinds of edge by name, all in the same round. A rate of 0: full speed."""
     samples = {flows: [] for flows in counts}
     for n in range(rounds):
         for flows in counts:
-            pair = {}
-            for kind in ("edge", other) if n % 2 == 0 else (other, "edge"):
-                pair[kind] = measure(loads[kind], rigs[kind], flows, seconds, rate, cpus)
-            samples[flows].append(pair)
-        say(f"# {other}, {'2 Gb/s' if rate else 'full speed'}, round {n + 1} of {rounds}")
+            one, turn = {}, n % len(kinds)
+            for kind in kinds[turn:] + kinds[:turn]:
+                one[kind] = measure(loads[kind], rigs[kind], flows, seconds, rate, cpus)
+            samples[flows].append(one)
+        say(f"# {', '.join(kinds)}, {'2 Gb/s' if rate else 'full speed'}, round {n + 1} of {rounds}")
     return samples
+
+
+def by_name(samples):
+    """Values of each round by name, as checks of results/catalogue have them."""
+    return [{f"{kind}.{key}[flows={flows}]": value for flows, all_rounds in samples.items() for kind, found in all_rounds[n].items()
+             for key, value in found.items()} for n in range(len(next(iter(samples.values()))))]
 
 
 def judged(median, low, high, bar, text="{:.3f}"):

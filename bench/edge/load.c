@@ -17,7 +17,8 @@
  * each flow and of each 100 ms. CPU is all non-idle time of all
  * CPUs, /proc/stat.
  *
- * The environment's CONGESTION names the congestion control of both sides' connections; CUBIC without it.
+ * The environment's CONGESTION names the congestion control of both sides' connections; CUBIC without it. With PRIORITY the first
+ * connection of `send` has that priority, and each further one the next: HTB takes it for a class.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -304,10 +305,13 @@ static void send_flows(const struct sockaddr_in *a, int flows, double seconds, d
 	const struct linger discard = { .l_onoff = 1 };
 	static int fds[MAX_FLOWS];
 	uint64_t begin, bytes;
+	const char *priority = getenv("PRIORITY");
 	double busy, elapsed;
 
 	for (int i = 0; i < flows; i++) {
 		fds[i] = connect_to(a);
+		if (priority)
+			set(fds[i], SOL_SOCKET, SO_PRIORITY, atoi(priority) + i);
 		set(fds[i], IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT);
 		/* What is under way when time is up need not arrive. */
 		if (setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &discard, sizeof(discard)))

@@ -59,6 +59,8 @@ class Rig:
     guest_mtu, uplink_mtu = 1450, 1500
     # The address that the client sends to.
     address = "10.7.0.2"
+    # Of load.c's clients.
+    environment = ()
 
     def __init__(self, mtu_frames, selvedge, directory):
         self.mtu_frames, self.selvedge = mtu_frames, selvedge
@@ -171,9 +173,15 @@ guests = [{{ network = {NETWORK}, prefix = "10.7.0.{other + 1}/32", mac = "{self
 
     def programs(self, name="flows"):
         """Run time in ns and runs so far of this rig's programs: those that use a map which its agents pinned."""
-        maps = {bpftool("map", "show", "pinned", path)["id"] for pins in self.pins for path in pins.glob(f"v*/{name}")}
-        ours = [p for p in bpftool("prog", "show") if maps & set(p.get("map_ids", []))]
-        return sum(p.get("run_time_ns", 0) for p in ours), sum(p.get("run_cnt", 0) for p in ours)
+        return tuple(map(sum, zip(*self.programs_by_host(name))))
+
+    def programs_by_host(self, name="flows"):
+        found, all_programs = [], bpftool("prog", "show")
+        for pins in self.pins:
+            maps = {bpftool("map", "show", "pinned", path)["id"] for path in pins.glob(f"v*/{name}")}
+            ours = [p for p in all_programs if maps & set(p.get("map_ids", []))]
+            found.append((sum(p.get("run_time_ns", 0) for p in ours), sum(p.get("run_cnt", 0) for p in ours)))
+        return found
 
 
 class Node(Edge):
@@ -197,6 +205,23 @@ class Congested(Edge):
 
     letter = "c"
     more = "\n[congestion]\n"
+
+
+class Classes(Edge):
+    """The plain edge, and in front of guest 0 an HTB class for each connection: what the bookkeeping costs, as they hold nothing back."""
+
+    letter = "k"
+    COUNT = 10000
+    environment = ("PRIORITY=65537",)  # 1:1, and so on
+
+    def make(self):
+        super().make()
+        batch = self.directory / "classes"
+        batch.write_text("qdisc add dev eth0 root handle 1: htb\n" + "".join(
+            f"class add dev eth0 parent 1: classid 1:{n:x} htb rate 1gbit burst 256k cburst 256k quantum 65536\n" for n in range(1, self.COUNT + 1)))
+        result = subprocess.run(["nsenter", f"--net={NETNS}/{self.guests[0]}", "tc", "-batch", batch], capture_output=True, text=True)
+        if result.returncode:
+            raise Impossible(f"tc: {result.stderr.strip()[:400]}")
 
 
 class Clove(Edge):
@@ -333,5 +358,5 @@ class Ovs(Rig):
             raise Impossible(f"ovs-vsctl {' '.join(args)}: {result.stderr.strip()}")
 
 
-RIGS = {"direct": Direct, "edge": Edge, "node": Node, "before": Before, "acdc": Congested, "clove": Clove,
+RIGS = {"direct": Direct, "edge": Edge, "node": Node, "before": Before, "acdc": Congested, "classes": Classes, "clove": Clove,
         "shares": Shares, "vxlan": Vxlan, "ovs": Ovs, "routed": Routed}

@@ -7,12 +7,14 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ChildStderr, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 static DIRECTORIES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-static COMPANIONS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+/// Processes, each with the signal that ends it.
+static COMPANIONS: Mutex<Vec<(u32, Signal)>> = Mutex::new(Vec::new());
 static WORDS: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 
 /// Lists of plain values are whole whoever panicked.
@@ -41,8 +43,8 @@ pub(crate) fn handle() {
     let _ = ctrlc::set_handler(|| {
         // The lock stays held: no companion starts any more.
         let companions = lock(&COMPANIONS);
-        for pid in companions.iter() {
-            end(*pid);
+        for (pid, signal) in companions.iter() {
+            end(*pid, *signal);
         }
         for path in lock(&DIRECTORIES).iter() {
             let _ = fs::remove_dir_all(path);
@@ -61,9 +63,10 @@ pub(crate) fn flag() -> &'static AtomicBool {
     &FLAG
 }
 
-fn end(pid: u32) {
+/// With all processes of its group.
+fn end(pid: u32, signal: Signal) {
     if let Ok(pid) = i32::try_from(pid) {
-        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL); // it may have ended by itself
+        let _ = kill(Pid::from_raw(-pid), signal); // it may have ended by itself
     }
 }
 
@@ -94,8 +97,12 @@ impl Drop for Scratch {
     }
 }
 
-/// A program that is killed when this is dropped. What it leaves must go by other means, as a namespace does.
-pub(crate) struct Companion(Child);
+/// A program that is killed when this is dropped. What it leaves must go by other means, as a namespace does. Or one that removes what it
+/// made when it is asked to end, and is asked first.
+pub(crate) struct Companion(Child, Signal);
+
+/// How long a program may take to remove what it made.
+const TIDYING: Duration = Duration::from_secs(60);
 
 impl Companion {
     /// An interrupt typed at the terminal does not reach it directly.
@@ -103,27 +110,52 @@ impl Companion {
     /// # Errors
     /// As [`Command::spawn`].
     pub(crate) fn spawn(command: &mut Command) -> io::Result<Companion> {
+        Companion::ending_by(Signal::SIGKILL, command)
+    }
+
+    /// The same for one that tidies up after SIGTERM.
+    ///
+    /// # Errors
+    /// As [`Command::spawn`].
+    pub(crate) fn spawn_tidy(command: &mut Command) -> io::Result<Companion> {
+        Companion::ending_by(Signal::SIGTERM, command)
+    }
+
+    fn ending_by(signal: Signal, command: &mut Command) -> io::Result<Companion> {
         let mut companions = lock(&COMPANIONS);
         let child = command.process_group(0).spawn()?;
-        companions.push(child.id());
-        Ok(Companion(child))
+        companions.push((child.id(), signal));
+        Ok(Companion(child, signal))
+    }
+
+    /// Its standard error, if it was asked for as a pipe, once.
+    pub(crate) fn stderr(&mut self) -> Option<ChildStderr> {
+        self.0.stderr.take()
     }
 
     /// How it ended, if it did.
     pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         let mut companions = lock(&COMPANIONS);
         let status = self.0.try_wait().ok().flatten()?;
-        companions.retain(|pid| *pid != self.0.id());
+        companions.retain(|(pid, _)| *pid != self.0.id());
         Some(status)
     }
 }
 
 impl Drop for Companion {
+    #[allow(clippy::disallowed_methods, reason = "a program that does not end must be killed")]
     fn drop(&mut self) {
+        if self.1 == Signal::SIGTERM && self.ended().is_none() {
+            end(self.0.id(), Signal::SIGTERM);
+            let asked = Instant::now();
+            while self.ended().is_none() && asked.elapsed() < TIDYING {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
         let mut companions = lock(&COMPANIONS);
         let _ = self.0.kill(); // it may have ended by itself
         let _ = self.0.wait();
-        companions.retain(|pid| *pid != self.0.id());
+        companions.retain(|(pid, _)| *pid != self.0.id());
     }
 }
 
@@ -138,9 +170,9 @@ mod tests {
         assert!(Scratch::new("selvedge-interrupt").is_err() && path.is_dir());
         let mut companion = Companion::spawn(Command::new("sleep").arg("1000")).unwrap();
         let pid = companion.0.id();
-        assert!(companion.ended().is_none() && lock(&COMPANIONS).contains(&pid));
+        assert!(companion.ended().is_none() && lock(&COMPANIONS).contains(&(pid, Signal::SIGKILL)));
         drop((companion, scratch));
         assert!(!Path::new(&format!("/proc/{pid}")).exists() && !path.exists());
-        assert!(!lock(&COMPANIONS).contains(&pid) && !lock(&DIRECTORIES).contains(&path));
+        assert!(!lock(&COMPANIONS).iter().any(|(known, _)| *known == pid) && !lock(&DIRECTORIES).contains(&path));
     }
 }

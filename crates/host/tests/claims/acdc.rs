@@ -271,5 +271,12 @@ fn lookups_of_flows_are_ten_times_insertions_and_removals_except_for_small_flows
     let merged = lookups(Connection::Fresh, true);
     assert!((5.0..10.0).contains(&merged), "{merged}");
     let (packets, persistent) = (lookups(Connection::Fresh, false), lookups(Connection::Persistent, true));
+    // `selvedge repro --real-hosts` judges the claim by these.
+    if let Some(file) = std::env::var_os("SELVEDGE_SAMPLES") {
+        let round =
+            format!("\"lookups.merged\":{merged},\"lookups.packets\":{packets},\"lookups.persistent\":{persistent}");
+        std::fs::write(file, format!("{{\"machine\":\"the simulator\",\"exact\":true,\"rounds\":[{{{round}}}]}}\n"))
+            .unwrap();
+    }
     assert!(packets >= 10.0 && persistent >= 10.0, "{packets}, {persistent}");
 }

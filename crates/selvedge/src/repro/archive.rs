@@ -97,13 +97,26 @@ impl Archive {
         experiments.values().sum()
     }
 
-    /// Adds or replaces a record, and writes the file as a whole.
+    /// What a claim's run on real hosts came to with this configuration, if it has a record.
+    pub(super) fn on_real_hosts(&self, id: &str, configuration: &str) -> Option<&Value> {
+        let record = self.records.get(&(id.to_owned(), String::new()));
+        record.filter(|record| record["configuration"] == configuration)
+    }
+
+    /// As [`Archive::put`], of a simulation.
     ///
     /// # Errors
     /// A directory that cannot be written.
     pub(super) fn keep(&mut self, file: &str, configuration: &str, judged: &Judged) -> Result<(), Failure> {
-        let key = (judged.published.id.clone(), judged.mode.to_owned());
-        self.records.insert(key, record(judged, file, configuration));
+        self.put(judged, record(judged, file, configuration))
+    }
+
+    /// Adds or replaces a record, and writes the file as a whole.
+    ///
+    /// # Errors
+    /// A directory that cannot be written.
+    pub(super) fn put(&mut self, judged: &Judged, record: Value) -> Result<(), Failure> {
+        self.records.insert((judged.published.id.clone(), judged.mode.to_owned()), record);
         let text: String = self.records.values().map(|record| format!("{record}\n")).collect();
         let write = || {
             fs::create_dir_all(self.path.parent().unwrap_or(Path::new(".")))?;

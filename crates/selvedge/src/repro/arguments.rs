@@ -27,6 +27,9 @@ pub struct Repro {
     /// Write the tables of README.md and docs/results.md in this source tree from its results/*.jsonl; nothing is run
     #[arg(long, value_name = "ROOT", num_args = 0..=1, default_missing_value = ".", conflicts_with_all = ["ids", "list", "catalogue", "site", "mode", "output", "archive", "check_records", "threads", "json", "records"])]
     pub tables: Option<PathBuf>,
+    /// Run the commands of this source tree that decide claims on real hosts, and judge them: all, or those of ID
+    #[arg(long, group = "mode", conflicts_with_all = ["output", "threads", "records"])]
+    pub real_hosts: bool,
     /// About a minute a figure: ratios and orders only (default)
     #[arg(long, group = "mode")]
     pub quick: bool,
@@ -51,7 +54,7 @@ pub struct Repro {
     /// With --archive: run also those that have a record
     #[arg(long, requires = "archive")]
     pub again: bool,
-    /// With --archive or --full: processor time that a paper's records may take [default: 3]
+    /// With --archive or --full: processor time that a paper's records may take; with --real-hosts: time that all commands may take [default: 3]
     #[arg(long, visible_alias = "core-hours", value_name = "HOURS", value_parser = hours)]
     pub hours: Option<f64>,
     /// Runs at a time [default: as many as there are cores]

@@ -1,7 +1,9 @@
 //! The list of every published claim of the reproduced systems, and the status of each: `results/catalogue/*.toml`.
 //! A claim is decided by all that its entry names.
 
-use super::records::{Recorded, Records};
+use super::file::Check;
+use super::fingerprint;
+use super::recorded::{Recorded, Records};
 use config::{ConfigError, Document, Faults, Invalid};
 use serde::{Deserialize, Serialize};
 use serde_json::{json, Value};
@@ -50,8 +52,11 @@ pub struct Entry {
     /// Tests that need no privilege: the crate, then the path, as in `edge native::tests::cell_number_wraps`.
     #[serde(default)]
     pub test: Vec<String>,
-    /// A command of the source tree that decides it on real hosts.
+    /// A command of the source tree that measures what `checks` need on real hosts: `selvedge repro --real-hosts` starts it.
     pub run: Option<String>,
+    /// What must hold of what `run` measures.
+    #[serde(default)]
+    pub checks: Vec<Check>,
     /// What has to be built before it can be decided.
     pub open: Option<String>,
     /// What the machines here forbid.
@@ -166,7 +171,12 @@ impl Entry {
         }
     }
 
-    /// One object, as `--json` prints it; `on_real_hosts`: the record of its `run`, beside what simulations say.
+    /// Hash of what decides it on real hosts.
+    pub fn configuration(&self) -> Option<String> {
+        self.run.as_ref().map(|run| fingerprint::on_real_hosts(run, &self.checks))
+    }
+
+    /// One object, as `--json` prints it; `on_real_hosts`: the record of its `run`.
     pub fn json(&self, records: &Records, on_real_hosts: Option<&Value>) -> Value {
         json!({
             "id": self.id, "status": self.status(records).word(), "what": self.what, "kind": self.kind, "form": self.form,
@@ -249,6 +259,19 @@ fn wrong(entry: &Entry, paper: &str) -> Vec<Invalid> {
         "not_run",
         "stands beside what decides the claim",
         "remove it, or all of scenario, test, run and open",
+    );
+    unless(
+        entry.run.is_none() || !entry.checks.is_empty(),
+        "run",
+        "measures what nothing judges",
+        "add [[entry.checks]] with text and expr",
+    );
+    unless(entry.run.is_some() || entry.checks.is_empty(), "checks", "stand without run", "add the command as run");
+    unless(
+        entry.checks.is_empty() || entry.checks.iter().any(|check| !check.absolute),
+        "checks",
+        "are all absolute, so that none decides",
+        "add a check of a ratio or an order",
     );
     for (key, used, kind) in [
         ("scenario", !entry.scenario.is_empty(), Kind::Simulation),

@@ -3,6 +3,7 @@
 use super::catalogue::{catalogues, Catalogue, Status};
 use super::file::Mode;
 use super::kept::Kept;
+use super::measured::on_real_hosts;
 use super::records::Records;
 use crate::Failure;
 use config::{closest, ConfigError};
@@ -51,13 +52,6 @@ pub(super) fn print(paper: Option<&str>, as_json: bool) -> Result<(), Failure> {
     say!();
     say!("{} results have a record that counts, {full} of a full run; {other} were measured by other sources of the simulator", kept.counting().count());
     Ok(())
-}
-
-/// What a record of a run on real hosts says, in a line.
-pub(super) fn on_real_hosts(record: &Value) -> String {
-    let of = |key: &str| record[key].as_str().unwrap_or_default();
-    let reason = record["reason"].as_str().map(|reason| format!(": {reason}")).unwrap_or_default();
-    format!("{}{reason} ({})", of("status"), of("machine"))
 }
 
 fn select(all: Vec<Catalogue>, paper: Option<&str>) -> Result<Vec<Catalogue>, ConfigError> {

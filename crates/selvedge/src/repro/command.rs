@@ -38,6 +38,9 @@ pub fn run(arguments: &Repro) -> Result<bool, Failure> {
         let remedy = "add --site or --check-records; --archive DIR keeps records";
         return Err(ConfigError::new("--records", "says where to read records, and nothing reads them", remedy).into());
     }
+    if arguments.real_hosts {
+        return super::real_hosts::run(arguments);
+    }
     let selected = select(&arguments.ids)?;
     if arguments.list {
         list(&selected, arguments.json)?;

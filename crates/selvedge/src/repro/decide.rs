@@ -32,6 +32,11 @@ pub(super) fn decided(check: &Check, at: &At, all: &[At]) -> Option<bool> {
             None => pseudo(),
         });
     }
+    outcome(check, &known)
+}
+
+/// What is known of a check by what is known of its comparisons, in their order.
+pub(super) fn outcome(check: &Check, known: &[Option<bool>]) -> Option<bool> {
     let with = |unknown: bool| {
         let outcomes: Vec<bool> = known.iter().map(|known| known.unwrap_or(unknown)).collect();
         check.holds.holds_if(&outcomes).ok()
@@ -51,14 +56,19 @@ fn agreed(each: Option<bool>, pooled: bool, without: impl FnOnce() -> Option<boo
 
 /// One comparison, over seeds.
 fn one(said: &[Comparison], t: f64) -> Option<bool> {
+    let n = said.len() as f64;
+    let mean = said.iter().map(|one| one.margin).sum::<f64>() / n;
+    let squares: f64 = said.iter().map(|one| (one.margin - mean) * (one.margin - mean)).sum();
+    by_interval(said, t * (squares / (n - 1.0) / n).sqrt())
+}
+
+/// One comparison, by half of the interval of its mean margin.
+pub(super) fn by_interval(said: &[Comparison], half_width: f64) -> Option<bool> {
     let first = said.first()?;
     if said.iter().all(|one| one.holds == first.holds && !one.margin.is_finite()) {
         return Some(first.holds);
     }
-    let n = said.len() as f64;
-    let mean = said.iter().map(|one| one.margin).sum::<f64>() / n;
-    let squares: f64 = said.iter().map(|one| (one.margin - mean) * (one.margin - mean)).sum();
-    let half_width = t * (squares / (n - 1.0) / n).sqrt();
+    let mean = said.iter().map(|one| one.margin).sum::<f64>() / said.len() as f64;
     if !(mean.is_finite() && half_width.is_finite()) {
         return None;
     }

@@ -66,7 +66,7 @@ struct ResultTable {
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct CheckTable {
+pub(super) struct CheckTable {
     text: String,
     expr: String,
     value: Option<String>,
@@ -113,7 +113,8 @@ pub struct Published {
 }
 
 /// One thing that must hold, at every point of the sweep that counts.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "CheckTable")]
 pub struct Check {
     pub text: String,
     pub holds: Expression,
@@ -137,6 +138,12 @@ pub struct Point {
 }
 
 impl Published {
+    /// A claim, as a result that no scenario has.
+    pub(super) fn claim(id: &str, what: &str, checks: &[Check]) -> Published {
+        let (id, what) = (id.to_owned(), what.to_owned());
+        Published { id, source: String::new(), what, notes: String::new(), checks: checks.to_vec(), at: Vec::new() }
+    }
+
     /// Must the checks hold at this point?
     pub fn counts(&self, label: &str) -> bool {
         self.at.is_empty() || self.at.iter().any(|at| at == label)
@@ -150,6 +157,17 @@ impl Published {
     /// The checks that decide the result.
     pub(super) fn deciding(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| !check.absolute)
+    }
+}
+
+impl TryFrom<CheckTable> for Check {
+    type Error = String;
+
+    fn try_from(table: CheckTable) -> Result<Check, String> {
+        let holds = parsed("expr", &table.expr)?;
+        let value = table.value.as_deref().map(|text| parsed("value", text)).transpose()?;
+        let CheckTable { text, unit, paper, absolute, .. } = table;
+        Ok(Check { text, holds, value, unit, paper, absolute })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a record was measured with: a hash of the scenario and the checks, and one of the simulator's sources.
 
-use super::file::{Experiment, Mode, Published};
+use super::file::{Check, Experiment, Mode, Published};
 use config::ConfigError;
 
 /// Hash of the sources that decide what a run yields (`build.rs` lists them), as 16 hexadecimal digits.
@@ -31,11 +31,16 @@ pub fn configuration(experiment: &Experiment, result: &Published, mode: Mode) ->
         // A table that was read from TOML is TOML again.
         hash.add(&toml::to_string(&table).unwrap_or_default());
     }
-    for check in &result.checks {
-        hash.add(&check.text);
-        hash.add(check.holds.source());
-    }
+    hash.checks(&result.checks);
     Ok(hash.text())
+}
+
+/// What decides a claim on real hosts, in the same form: the command and the checks.
+pub(super) fn on_real_hosts(run: &str, checks: &[Check]) -> String {
+    let mut hash = Fnv::new();
+    hash.add(run);
+    hash.checks(checks);
+    hash.text()
 }
 
 /// FNV-1a of 64 bits: the same on every machine and in every version, which `std`'s hashes do not promise.
@@ -49,6 +54,13 @@ impl Fnv {
     fn add(&mut self, text: &str) {
         for byte in text.bytes().chain([0]) {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+
+    fn checks(&mut self, checks: &[Check]) {
+        for check in checks {
+            self.add(&check.text);
+            self.add(check.holds.source());
         }
     }
 

@@ -55,7 +55,9 @@ pub struct Judged {
     pub status: CheckStatus,
     pub reason: Option<String>,
     pub verdicts: Vec<Verdict>,
+    /// Empty on real hosts.
     pub mode: &'static str,
+    /// On real hosts: numbers of the rounds.
     pub seeds: Vec<u64>,
     pub wall_s: f64,
     /// Why the runs decide nothing, if so.
@@ -196,7 +198,7 @@ fn look(check: &Check, at: &At, all: &[At]) -> (Seen, Option<String>) {
 }
 
 /// As many as an interval means: records are long.
-fn three_digits(number: f64) -> f64 {
+pub(super) fn three_digits(number: f64) -> f64 {
     format!("{number:.2e}").parse().unwrap_or(number)
 }
 
@@ -371,7 +373,7 @@ impl Judged {
             "reason": self.undecided.or(self.reason.as_deref()),
             "holds": self.status == CheckStatus::Holds && self.undecided.is_none(),
             "checks": checks.collect::<Vec<_>>(),
-            "mode": self.mode,
+            "mode": (!self.mode.is_empty()).then_some(self.mode),
             "seeds": self.seeds,
             "wall_s": self.wall_s,
         })

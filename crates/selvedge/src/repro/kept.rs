@@ -67,10 +67,11 @@ impl Kept {
         self.of_id(id).find(|line| line["mode"] == Mode::Quick.name() && line["mode"] != counts["mode"])
     }
 
-    /// The record of a claim's run on real hosts, beside what the simulator says of it.
+    /// The record of a claim's run on real hosts, unless its command or checks have changed since.
     pub(super) fn on_real_hosts(&self, entry: &Entry) -> Option<&Value> {
-        let beside = entry.run.is_some() && !entry.scenario.is_empty();
-        self.lines.get(&(entry.id.clone(), None)).filter(|_| beside)
+        let now = entry.configuration()?;
+        let line = self.lines.get(&(entry.id.clone(), None))?;
+        (line["configuration"].is_null() || line["configuration"] == now).then_some(line)
     }
 
     /// All records of a result's simulations, of the longest run last.

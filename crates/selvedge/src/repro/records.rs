@@ -1,27 +1,16 @@
 //! What records of runs say (`results/PAPER.jsonl`): one JSON object a result and mode, with at least `id` and `status`. The binary
 //! has the records that were there when it was built.
 
-use super::file::{Mode, Published};
+use super::catalogue::{catalogues, Entry};
+use super::file::{Check, Mode, Published};
 use super::fingerprint::configuration;
+pub use super::recorded::{Recorded, Records};
 use config::ConfigError;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/records.rs"));
-}
-
-/// What a record says of a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Recorded {
-    Holds,
-    Fails,
-    /// It fails, and one of the checks that fail asks only who is ahead. Records write `fails`.
-    #[serde(skip)]
-    Reversed,
-    NotRun,
-    Undecided,
 }
 
 /// One record of `results/PAPER.jsonl`.
@@ -53,32 +42,18 @@ pub struct Said {
     pub decided: Option<bool>,
 }
 
-impl Recorded {
-    pub fn fails(self) -> bool {
-        matches!(self, Recorded::Fails | Recorded::Reversed)
-    }
-
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Recorded::Holds => "holds",
-            Recorded::Fails | Recorded::Reversed => "fails",
-            Recorded::NotRun => "not run",
-            Recorded::Undecided => "undecided",
-        }
-    }
-}
-
 impl Record {
-    /// As [`Record::verdict`], with the failures that are of direction told apart: by full runs, where an interval decides.
-    pub(super) fn says(&self, result: &Published) -> Recorded {
-        let verdict = self.verdict(result);
-        let reversed = |(said, check): (&Said, &super::file::Check)| {
+    /// As [`Record::verdict`], with the failures that are of direction told apart: by full runs and on real hosts, where an interval
+    /// decides.
+    pub(super) fn says(&self, checks: &[Check]) -> Recorded {
+        let verdict = self.verdict(checks);
+        let reversed = |(said, check): (&Said, &Check)| {
             let fails = said.holds == Some(false) && said.decided != Some(false);
             fails && said.text == check.text && !check.absolute && check.holds.is_order()
         };
         match verdict {
             Recorded::Fails
-                if self.mode == Some(Mode::Full) && self.checks.iter().zip(&result.checks).any(reversed) =>
+                if matches!(self.mode, None | Some(Mode::Full)) && self.checks.iter().zip(checks).any(reversed) =>
             {
                 Recorded::Reversed
             }
@@ -88,9 +63,9 @@ impl Record {
 
     /// What the record says of the result whose checks these are. A check that has become absolute since then decides nothing any more: if
     /// it alone failed or was not run, the others say what became of the result.
-    fn verdict(&self, result: &Published) -> Recorded {
-        let known = self.checks.iter().map(|said| &said.text).eq(result.checks.iter().map(|check| &check.text));
-        let each = || self.checks.iter().zip(&result.checks);
+    fn verdict(&self, checks: &[Check]) -> Recorded {
+        let known = self.checks.iter().map(|said| &said.text).eq(checks.iter().map(|check| &check.text));
+        let each = || self.checks.iter().zip(checks);
         // The other way: a check that was absolute then, and decides now.
         let newly =
             |holds| known && each().any(|(said, check)| said.absolute && !check.absolute && said.holds == holds);
@@ -114,9 +89,6 @@ impl Record {
     }
 }
 
-/// Result id to what its record says.
-pub type Records = BTreeMap<String, Recorded>;
-
 /// What the records in the binary say, of all papers; see [`current`].
 ///
 /// # Errors
@@ -135,27 +107,30 @@ pub(super) fn embedded_records() -> impl Iterator<Item = (&'static str, &'static
 }
 
 /// The record that counts for each result: of a full run rather than of a quick one. A run on real hosts does not count for what the
-/// simulator decides; [`super::kept::Kept::on_real_hosts`] tells of it. Records of results whose scenario or checks have
-/// changed since are left out: these were not run as they are now. Statuses are those by the checks that decide now.
+/// simulator decides; [`super::kept::Kept::on_real_hosts`] tells of it. Records of results whose scenario or checks have changed
+/// since are left out, as are those of claims whose command or checks have: these were not run as they are now. Statuses are those by
+/// the checks that decide now.
 ///
 /// # Errors
 /// An experiment in the binary that does not read.
 pub fn current(records: Vec<Record>) -> Result<BTreeMap<String, Record>, ConfigError> {
     let mut now: BTreeMap<String, Record> = BTreeMap::new();
     let experiments = if records.is_empty() { Vec::new() } else { super::experiments()? };
+    let catalogues = if records.iter().any(|record| record.mode.is_none()) { catalogues()? } else { Vec::new() };
+    let claim = |id: &str| catalogues.iter().flat_map(|catalogue| &catalogue.entries).find(|entry| entry.id == id);
     for mut record in records {
         let found = experiments.iter().find_map(|e| Some((e, e.results.iter().find(|result| result.id == record.id)?)));
-        let stale = match (&record.configuration, found) {
-            (Some(then), Some((experiment, result))) => {
-                configuration(experiment, result, record.mode.unwrap_or(Mode::Full))? != *then
+        let claim = claim(&record.id).filter(|_| record.mode.is_none());
+        let now_is = match (found, claim) {
+            (Some(_), _) if record.mode.is_none() => continue,
+            (Some((experiment, result)), _) => {
+                Some(configuration(experiment, result, record.mode.unwrap_or(Mode::Full))?)
             }
-            _ => false,
+            (None, claim) => claim.and_then(Entry::configuration),
         };
-        if record.mode.is_none() && found.is_some() {
-            continue;
-        }
-        if let Some((_, result)) = found {
-            record.status = record.says(result);
+        let stale = record.configuration.is_some() && now_is.is_some() && record.configuration != now_is;
+        if let Some(checks) = found.map(|(_, result)| &result.checks).or(claim.map(|entry| &entry.checks)) {
+            record.status = record.says(checks);
         }
         if !stale && now.get(&record.id).is_none_or(|known| known.mode < record.mode) {
             now.insert(record.id.clone(), record);
@@ -171,7 +146,7 @@ pub fn statuses(records: &BTreeMap<String, Record>) -> Records {
 
 /// What a line of a file of records says of the result whose checks these are.
 pub(super) fn status(line: &serde_json::Value, result: &Published) -> Option<Recorded> {
-    Record::deserialize(line).ok().map(|record| record.says(result))
+    Record::deserialize(line).ok().map(|record| record.says(&result.checks))
 }
 
 /// Records of one file: one JSON object a line, of which [`Record`]'s fields are read.

@@ -4,9 +4,10 @@
 
 use super::catalogue::{catalogues, Catalogue, Status};
 use super::claims::count;
-use super::clause::{recorded, unspoken, Clause};
+use super::clause::{recorded, unspoken};
 use super::file::{Check, Experiment, Mode, Published};
 use super::kept::Kept;
+use super::measured::{measured_on_real_hosts, points, range, said};
 use super::records::Recorded;
 use crate::report::html::count as grouped;
 use crate::Failure;
@@ -205,7 +206,30 @@ impl Tables {
                 let _ = writeln!(out, "\nMeasured with {}.", list.join("; "));
             }
         }
+        out += &self.on_real_hosts(paper);
         out
+    }
+
+    /// A row for each claim of a paper that a command decides on real hosts.
+    fn on_real_hosts(&self, paper: &str) -> String {
+        let of = self.catalogues.iter().filter(|catalogue| catalogue.paper == paper).flat_map(|c| &c.entries);
+        let rows = of.filter(|entry| entry.run.is_some()).map(|entry| {
+            let name = entry.id.split_once('/').map_or(entry.id.as_str(), |(_, name)| name);
+            let record = self.kept.on_real_hosts(entry);
+            let word = record.and_then(|record| record["status"].as_str()).unwrap_or("not-run").replace('-', " ");
+            let word = if word == "fails" { format!("**{word}**") } else { word };
+            let rounds = record.and_then(|record| record["seeds"].as_u64()).map(|n| n.to_string()).unwrap_or_default();
+            let measured = record.map(measured_on_real_hosts).unwrap_or_default();
+            let machine = record.and_then(|record| record["machine"].as_str()).unwrap_or_default();
+            format!("| {name} | {word} | {rounds} | {} | {} |\n", cell(&measured), cell(machine))
+        });
+        let rows: String = rows.collect();
+        match rows.is_empty() {
+            true => String::new(),
+            false => format!(
+                "\n| Claim on real hosts | Status | Rounds | Measured | Machine |\n|---|---|---|---|---|\n{rows}"
+            ),
+        }
     }
 }
 
@@ -229,15 +253,6 @@ fn jobs(line: &Value) -> Option<String> {
     Some(if least == most { grouped(least) } else { format!("{} to {}", grouped(least), grouped(most)) })
 }
 
-/// What a check's record measured: one object, or one a point.
-fn points(record: &Value) -> Vec<&Value> {
-    match &record["measured"] {
-        Value::Array(points) => points.iter().collect(),
-        Value::Null => Vec::new(),
-        object => vec![object],
-    }
-}
-
 /// The number that speaks for each check, over the points of a sweep from the least to the largest, and what fails where that number does
 /// not show it.
 fn measured(result: &Published, line: &Value) -> String {
@@ -256,47 +271,6 @@ fn measured(result: &Published, line: &Value) -> String {
     match said.is_empty() {
         true => line["reason"].as_str().unwrap_or_default().to_owned(),
         false => said.join("; "),
-    }
-}
-
-/// The least and the largest value, or the one with its interval.
-fn range(points: &[&Value]) -> Option<String> {
-    let of = |point: &&Value| Some((point["value"].as_f64()?, point["ci95_half_width"].as_f64()));
-    let values: Vec<(f64, Option<f64>)> = points.iter().filter_map(of).collect();
-    let least = values.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?;
-    let most = values.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let number = crate::table::number;
-    Some(match least.1 {
-        _ if number(least.0) != number(most.0) => format!("{} to {}", number(least.0), number(most.0)),
-        Some(half) if half > 0.0 => format!("{} ± {}", number(least.0), number(half)),
-        _ => number(least.0),
-    })
-}
-
-/// A check in a cell: bold is the number that fails. `text`: its number, and the unit.
-fn said(
-    text: Option<(String, &str)>,
-    absolute: bool,
-    fails: bool,
-    decided: bool,
-    clause: Option<&Clause>,
-) -> Option<String> {
-    let bold = |text: &str| if absolute || !decided { text.to_owned() } else { format!("**{text}**") };
-    let number = text.map(|(text, unit)| match fails && clause.is_none() {
-        true => format!("{} {unit}", bold(&text)).trim_end().to_owned(),
-        false => format!("{text} {unit}").trim_end().to_owned(),
-    });
-    let clause = clause.map(|clause| bold(&clause.to_string()));
-    let word = match (fails, absolute) {
-        (true, true) => Some("absolute, fails".to_owned()),
-        _ if !decided => Some("undecided".to_owned()),
-        _ => None,
-    };
-    let remark: Vec<String> = word.into_iter().chain(clause).collect();
-    match (number, remark.is_empty()) {
-        (number, true) => number,
-        (Some(number), false) => Some(format!("{number} ({})", remark.join(": "))),
-        (None, false) => Some(remark.join(": ")),
     }
 }
 
@@ -320,6 +294,7 @@ fn cell(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::clause::Clause;
     use super::*;
 
     #[test]

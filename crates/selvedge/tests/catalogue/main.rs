@@ -150,6 +150,9 @@ fn bad_files_are_told_line_key_and_remedy() {
         ("form =", "test = [\"edge\"]\nform =", "x.toml:5", "test", "edge native::tests::cell_number_wraps"),
         ("form =", "not_run = \"no\"\nform =", "x.toml:5", "not_run", "remove it"),
         ("form =", "open = \"\"\nform =", "x.toml:5", "open", "give the reason"),
+        ("form =", "run = \"bench/edge/run\"\nform =", "x.toml:5", "run", "add [[entry.checks]]"),
+        ("form =", "checks = [{ text = \"t\", expr = \"a.x > 1\" }]\nform =", "x.toml:5", "checks", "add the command"),
+        ("form =", "checks = [{ text = \"t\", expr = \"1 > 0\" }]\nform =", "x.toml:5", "checks", "it names no metric"),
     ];
     for (old, new, place, key, remedy) in cases {
         let error = parse(&GOOD.replacen(old, new, 1)).unwrap_err();
@@ -191,8 +194,10 @@ fn a_claim_has_the_status_of_all_that_it_names() {
     assert_eq!(status(&open, &[("x/a", Holds), ("x/b", Holds)]), Status::Open);
     assert_eq!(status("not_run = \"needs a switch\"", &[("x/one", Holds)]), Status::NotRun);
     assert_eq!(status("test = [\"edge a::b\"]", &[]), Status::Holds);
-    assert_eq!(status("run = \"bench/edge/run\"", &[]), Status::NotRun);
-    assert_eq!(status("run = \"bench/edge/run\"", &[("x/one", Holds)]), Status::Holds);
+    let run = "run = \"bench/edge/run\"\nchecks = [{ text = \"t\", expr = \"a.x < b.x\" }]";
+    assert_eq!(status(run, &[]), Status::NotRun);
+    assert_eq!(status(run, &[("x/one", Holds)]), Status::Holds);
+    assert_eq!(status(run, &[("x/one", Reversed)]), Status::WrongDirection);
     let ordinal = GOOD.replace("ratio", "ordinal");
     let records: Records = [("x/a".to_owned(), Fails)].into();
     for own_bound in ["", "\nown_bound = true\n"] {
@@ -268,12 +273,11 @@ fn a_record_of_another_configuration_is_none() {
     let kept = |text: &str| current(read_records("results/x.jsonl", text).unwrap()).unwrap();
     let old = line("presto/fig6-throughput", ", \"configuration\": \"0123456789abcdef\"");
     assert!(kept(&old).is_empty());
-    let others = [
-        line("presto/fig6-throughput", ", \"mode\": \"quick\""),
-        line("presto/design-tso-off", ", \"configuration\": \"0\""),
-    ]
-    .concat();
+    let others = [line("presto/fig6-throughput", ", \"mode\": \"quick\""), line("presto/design-tso-off", "")].concat();
     assert_eq!(kept(&others).len(), 2, "a record without one counts, as does that of a run on real hosts");
+    let entry = entries().into_iter().find(|entry| entry.id == "presto/design-tso-off").unwrap();
+    let of = |hash: &str| kept(&line(&entry.id, &format!(", \"configuration\": \"{hash}\""))).len();
+    assert_eq!((of(&entry.configuration().unwrap()), of("0123456789abcdef")), (1, 0), "the command or checks differ");
     assert!(kept(&line("presto/fig6-throughput", "")).is_empty(), "real hosts do not decide what the simulator does");
 }
 

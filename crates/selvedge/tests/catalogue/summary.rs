@@ -38,6 +38,12 @@ fn nine_tenths_of_the_comparisons_of_acdc_with_dctcp() {
     assert!(decided > 40, "{decided} checks");
     let share = f64::from(holds) / f64::from(decided);
     println!("{holds} of {decided} hold, {share:.3}; these fail: {failing:#?}");
+    // `selvedge repro --real-hosts` judges the claim by this.
+    if let Some(file) = std::env::var_os("SELVEDGE_SAMPLES") {
+        let round = serde_json::json!({"summary.share": share});
+        let samples = serde_json::json!({"machine": "records of simulations", "exact": true, "rounds": [round]});
+        std::fs::write(file, format!("{samples}\n")).unwrap();
+    }
     let claimed = record("acdc/sec3.5.2-summary").expect("the claim has a record");
     let word = if share >= 0.9 { "holds" } else { "fails" };
     assert_eq!(claimed["status"], word, "{holds} of {decided} hold: {failing:#?}");

@@ -4,6 +4,7 @@ mod bad_input;
 mod cni;
 mod compare;
 mod jobs;
+mod real_hosts;
 mod records;
 mod repro;
 mod results;

@@ -1,9 +1,9 @@
 //! The index: counts by paper and status, and every claim.
 
 use super::super::catalogue::{is_test, Catalogue, Entry, Status};
-use super::super::claims::on_real_hosts;
 use super::super::file::Experiment;
 use super::super::kept::Kept;
+use super::super::measured::on_real_hosts;
 use super::page::{badge, page, shares};
 use super::{page_of, prose, Sources};
 use crate::report::html::escape;
