@@ -82,7 +82,9 @@ fn every_result_of_the_documents_is_in_the_list() {
         for command in commands(&document) {
             let Some(rest) = command.strip_prefix("selvedge repro ") else { continue };
             let mut words = vec!["repro", "--list"];
-            let named = rest.split_whitespace().filter(|word| word.contains('/') || *word == "limiters");
+            let named = rest
+                .split_whitespace()
+                .filter(|word| word.contains('/') || ["limiters", "--real-hosts"].contains(word));
             words.extend(named.filter(|word| !word.starts_with("out/")));
             found += usize::from(words.len() > 2);
             runs(&document, &command, &words).unwrap_or_else(|why| panic!("{why}"));
