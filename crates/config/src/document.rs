@@ -35,8 +35,11 @@ struct Layer {
 enum Source {
     Elsewhere(String),
     Key(Vec<String>),
-    /// A value there, of a key that has its own name.
-    Value(Vec<String>),
+    /// A value there, of a key that has its own name and stands elsewhere.
+    Value {
+        value: Vec<String>,
+        key: Vec<String>,
+    },
 }
 
 impl Document {
@@ -172,7 +175,7 @@ impl Document {
     /// # Errors
     /// As for [`Document::set_from`].
     pub fn set_value(&mut self, key: &str, value: Value, source: &str, named: &str) -> Result<(), ConfigError> {
-        self.assign(key, value, Source::Value(split(source)))
+        self.assign(key, value, Source::Value { value: split(source), key: split(named) })
             .map_err(|(problem, remedy)| self.error(&Invalid::new(named, problem, remedy)))
     }
 
@@ -289,29 +292,30 @@ impl Document {
     }
 
     fn fault(&self, invalid: &Invalid) -> Fault {
-        let (place, key) = self.locate(split(&invalid.key), self.layers.len());
+        let (place, key) = self.locate(split(&invalid.key), self.layers.len(), invalid.is_of_key());
         Fault { place, key, problem: invalid.problem.clone(), remedy: invalid.remedy.clone() }
     }
 
-    /// Place and shown name of a key, as the first `layers` layers decide.
-    fn locate(&self, path: Vec<String>, layers: usize) -> (String, String) {
+    /// Place and shown name of a key, as the first `layers` layers decide. `of_key`: where its name stands, rather than its value.
+    fn locate(&self, path: Vec<String>, layers: usize, of_key: bool) -> (String, String) {
         let decided = self.layers[..layers].iter().rposition(|layer| path.starts_with(&layer.key));
         match decided.map(|n| (n, &self.layers[n])) {
             Some((_, Layer { source: Source::Elsewhere(place), .. })) => (place.clone(), self.named(&path)),
             Some((n, Layer { source: Source::Key(source), key })) => {
                 let mut at = source.clone();
                 at.extend_from_slice(&path[key.len()..]);
-                self.locate(at, n)
+                self.locate(at, n, of_key)
             }
-            Some((n, Layer { source: Source::Value(source), .. })) => {
-                (self.locate(source.clone(), n).0, self.named(&path))
+            Some((n, Layer { source: Source::Value { value, key }, .. })) => {
+                let source = if of_key { key } else { value };
+                (self.locate(source.clone(), n, of_key).0, self.named(&path))
             }
             // A table that only a change made is the change's.
             None if !self.has_part(&path) => {
                 match self.layers[..layers].iter().rfind(|layer| layer.key.starts_with(&path)) {
                     Some(Layer { source: Source::Elsewhere(place), .. }) => (place.clone(), self.named(&path)),
-                    Some(Layer { source: Source::Key(source) | Source::Value(source), .. }) => {
-                        self.locate(source.clone(), 0)
+                    Some(Layer { source: Source::Key(source) | Source::Value { key: source, .. }, .. }) => {
+                        self.locate(source.clone(), 0, of_key)
                     }
                     None => (self.part_of(&path).place(&path), self.named(&path)),
                 }

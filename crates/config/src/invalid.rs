@@ -14,17 +14,29 @@ pub struct Invalid {
     pub remedy: String,
     /// It is wrong whatever stands beside it.
     alone: bool,
+    /// The key is wrong, not its value.
+    of_key: bool,
 }
 
 impl Invalid {
     /// Of a value that is wrong beside others, or of one that is missing.
     pub fn new(key: impl Into<String>, problem: impl Into<String>, remedy: impl Into<String>) -> Invalid {
-        Invalid { key: key.into(), problem: problem.into(), remedy: remedy.into(), alone: false }
+        Invalid { key: key.into(), problem: problem.into(), remedy: remedy.into(), alone: false, of_key: false }
     }
 
     /// Of a value that is wrong whatever stands beside it: it is told although other keys of its table could not be read.
     pub fn value(key: impl Into<String>, problem: impl Into<String>, remedy: impl Into<String>) -> Invalid {
         Invalid { alone: true, ..Invalid::new(key, problem, remedy) }
+    }
+
+    /// Of a key that nothing knows.
+    #[must_use]
+    pub(crate) fn of_key(self, of_key: bool) -> Invalid {
+        Invalid { of_key, ..self }
+    }
+
+    pub(crate) fn is_of_key(&self) -> bool {
+        self.of_key
     }
 
     pub(crate) fn is_alone(&self) -> bool {

@@ -52,7 +52,8 @@ pub(crate) fn read<T: DeserializeOwned>(table: &Table, also: &[String]) -> Read<
             original.extend(key.filter(|key| path.last() != Some(key)).cloned());
             original.join(".")
         };
-        let invalid = Invalid::value(original(&path, key.as_ref()), problem, remedy);
+        let unknown = problem.starts_with("unknown key");
+        let invalid = Invalid::value(original(&path, key.as_ref()), problem, remedy).of_key(unknown);
         if !found.iter().any(|earlier| covers(earlier, &invalid)) {
             found.push(invalid);
         }

@@ -216,7 +216,7 @@ mod tests {
         let one = experiment.results.iter().find(|result| result.id == "clove/fig8b-ef").unwrap();
         let dir = tempfile::tempdir().unwrap();
         let of = |configuration: &str| {
-            let record = json!({"id": one.id, "mode": "full", "file": file, "core_s": 100.0, "seeds": 10,
+            let record = json!({"id": one.id, "status": "holds", "mode": "full", "file": file, "core_s": 100.0, "seeds": 10,
                 "configuration": configuration});
             std::fs::write(dir.path().join("clove.jsonl"), format!("{record}\n")).unwrap();
             let archive = Archive::open(dir.path(), "clove").unwrap();

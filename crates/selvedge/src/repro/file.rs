@@ -445,7 +445,7 @@ duration = "20ms"
             assert!(found.iter().any(|told| told == fault), "{fault}: {found:?}");
         }
         // The second point, in the quick mode.
-        assert!(found.iter().any(|told| told.starts_with("14 ")), "{found:?}");
+        assert!(found.iter().any(|told| told == "13 workload.w.k"), "{found:?}");
     }
 
     #[test]

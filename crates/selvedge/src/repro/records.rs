@@ -164,7 +164,8 @@ pub fn read_records(file: &str, text: &str) -> Result<Vec<Record>, ConfigError> 
         let record: Record = serde_json::from_str(line).map_err(|e| fail(format!("is no record: {e}")))?;
         if !known.insert((record.id.clone(), record.mode)) {
             let mode = record.mode.map(|mode| format!(" ({})", mode.name())).unwrap_or_default();
-            return Err(fail(format!("{}{mode} is there twice", record.id)));
+            let problem = format!("{}{mode} is there twice", record.id);
+            return Err(ConfigError::new(format!("{file}, line {}", n + 1), problem, "remove one of the lines"));
         }
         records.push(record);
     }
