@@ -80,7 +80,7 @@ fn what_makes_no_sense_is_told_with_a_remedy() {
     assert_eq!((list.status.code(), stdout(&list).lines().count()), (Some(0), 2), "{}", stdout(&list));
     tree(dir, "exit 1");
     fs::create_dir(dir.join("records")).unwrap();
-    fs::write(dir.join("records/acdc.jsonl"), "{\"id\": \"acdc/fig3.11\"}\nbroken\n").unwrap();
+    fs::write(dir.join("records/acdc.jsonl"), "{\"id\": \"acdc/fig3.11\", \"status\": \"holds\"}\nbroken\n").unwrap();
     for (arguments, problem) in [
         (&["acdc/fig3.12-mx"][..], "did you mean acdc/fig3.12-max?"),
         (&["acdc/fig3.1a"], "no command decides acdc/fig3.1a on real hosts"),
