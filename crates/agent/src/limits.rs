@@ -7,6 +7,7 @@
 mod classes;
 mod flush;
 mod limited;
+mod place;
 mod qdiscs;
 mod raise;
 mod spread;
@@ -15,6 +16,7 @@ mod wanted;
 
 pub(crate) use flush::{empty, moved};
 pub(crate) use limited::Limited;
+pub(crate) use place::lower;
 pub(crate) use qdiscs::remove_all;
-pub(crate) use raise::{lower, Raise};
+pub(crate) use raise::Raise;
 pub(crate) use tell::{past, tell};

@@ -52,11 +52,22 @@ pub(super) fn numbers<K: Ord + Clone>(
     known: &BTreeMap<K, u32>,
     wanted: &[K],
 ) -> BTreeMap<K, u32> {
-    let mut taken: BTreeSet<u32> = wanted.iter().filter_map(|key| known.get(key).copied()).collect();
+    renumbered(range, known, wanted, &BTreeSet::new())
+}
+
+/// The same, but `anew` get others than they have.
+pub(super) fn renumbered<K: Ord + Clone>(
+    range: std::ops::Range<u32>,
+    known: &BTreeMap<K, u32>,
+    wanted: &[K],
+    anew: &BTreeSet<K>,
+) -> BTreeMap<K, u32> {
+    let kept = |key: &K| known.get(key).copied().filter(|_| !anew.contains(key));
+    let mut taken: BTreeSet<u32> = wanted.iter().filter_map(kept).collect();
     let waits: BTreeSet<u32> = known.values().copied().collect();
     let mut found = BTreeMap::new();
     for key in wanted {
-        let old = known.get(key).copied().filter(|number| range.contains(number) && *number != TAKEN);
+        let old = kept(key).filter(|number| range.contains(number) && *number != TAKEN);
         let free = |number: &u32| !taken.contains(number) && *number != TAKEN;
         let number = old.or_else(|| range.clone().find(|number| free(number) && !waits.contains(number)));
         let number = number.or_else(|| range.clone().find(free));
@@ -83,5 +94,17 @@ mod tests {
             [2, 1, 3],
             "where there is no other, and no more than there are"
         );
+    }
+
+    #[test]
+    fn who_is_to_move_gets_a_number_that_nobody_has() {
+        let known = BTreeMap::from([("a", 1), ("b", 2), ("c", 3)]);
+        let of = |range, anew: &[&'static str]| {
+            let anew = anew.iter().copied().collect();
+            renumbered(range, &known, &["a", "b", "c"], &anew).into_values().collect::<Vec<u32>>()
+        };
+        assert_eq!(of(1..9, &["a", "c"]), [4, 2, 5]);
+        assert_eq!(of(1..5, &["a", "c"]), [4, 2, 1], "or that one which another leaves");
+        assert_eq!(of(1..4, &["b"]), [1, 2, 3], "or keeps its own where there is no other");
     }
 }

@@ -3,17 +3,18 @@
 use super::super::attached::Attached;
 use super::super::interfaces::Interfaces;
 use super::super::rows::Rows;
-use super::classes::{bytes_per_second, class, numbers, BOTH, IN_BULK, IN_FIRST, OF_FIRST, PORTS, TENANTS, UNLIMITED};
-use super::limited::Limited;
-use super::qdiscs::{
-    add_fq, links, loopback_obstacle, occupied, remove_pairs, set, set_queue, set_root, Obstacle, Pair,
+use super::classes::{
+    bytes_per_second, class, numbers, renumbered, BOTH, IN_BULK, IN_FIRST, OF_FIRST, PORTS, TENANTS, UNLIMITED,
 };
+use super::limited::Limited;
+use super::place::Place;
+use super::qdiscs::{add_fq, links, loopback_obstacle, occupied, set, set_root, Obstacle, Pair};
 use super::spread::spread;
 use super::wanted::{wanted, Wanted};
 use agent_api::config::{Config, LawKind, Pacing, Rate};
 use agent_api::lacking::{LIMIT_LAWS, RATE_LIMITS};
 use edge::limiter::Law;
-use kernel::htb::{self, Class, Found, Qdisc, HANDLE, TOP};
+use kernel::htb::{self, Found, Qdisc, HANDLE, TOP};
 use kernel::state::limiter::{
     Limiter, LimiterKey, LIMITER_BARE, LIMITER_BOTH, LIMITER_IN, LIMITER_MARKED, LIMITER_NUMBER, LIMITER_OUT, NUMBERS,
 };
@@ -105,7 +106,7 @@ impl Raise<'_> {
             }
             w.inside = false; // without a pair of devices its queue is on the port
             let w = &*w;
-            match raise_ingress(w, pacing, self.some_go_first() && !w.bare, &qdiscs) {
+            match raise_ingress(w, pacing, self.is_split(w), &qdiscs) {
                 Ok(held) => {
                     if let Held::Class { device, first: Some(_), .. } = held {
                         limited.kept.insert((device, TOP));
@@ -179,7 +180,7 @@ impl Raise<'_> {
         if w.bare && w.key.direction == LIMITER_OUT {
             row.flags |= LIMITER_BARE;
         }
-        if self.some_go_first() && !w.bare {
+        if self.is_split(w) {
             row.share = bytes_per_second(w.rate.guarantee);
             row.first = first.unwrap_or(0);
         }
@@ -203,7 +204,7 @@ impl Raise<'_> {
             limited.kept.insert((device, class));
             limited.kept.extend(first.map(|first| (device, first)));
         }
-        let law = !lawless && (w.law != Law::None || (self.some_go_first() && !w.bare));
+        let law = !lawless && (w.law != Law::None || self.is_split(w));
         if w.key.direction == LIMITER_OUT || law {
             limited.attach.insert((w.key.ifindex, Role::LimitGuest));
         }
@@ -401,18 +402,38 @@ impl Raise<'_> {
     ) -> Result<(), Box<dyn std::error::Error>> {
         let ports: Vec<Wanted> = limited.wanted.iter().filter(|w| w.on_pair()).cloned().collect();
         let keys: Vec<LimiterKey> = ports.iter().map(|w| w.key).collect();
-        let minors = numbers(PORTS, &self.known_rows(|row| row.class & 0xffff), &keys);
         let there: BTreeMap<u32, u32> = free.iter().zip(0..).filter_map(|(p, n)| Some((p.ifindex()?, n))).collect();
-        let known = self.known_rows(|row| row.device).into_iter();
-        let known = known.filter_map(|(key, device)| Some((key, *there.get(&device)?))).collect();
+        let devices = self.known_rows(|row| row.device);
+        let known = devices.iter().filter_map(|(key, device)| Some((*key, *there.get(device)?))).collect();
         let pairs = spread(&ports, &known, free.len() as u32);
         let tenants = self.number_tenants();
+        let parent_of = |w: &Wanted| {
+            // What guests get is no part of what all send.
+            let all = if w.key.direction == LIMITER_IN { HANDLE } else { TOP };
+            w.tenant.as_ref().and_then(|tenant| tenants.get(tenant)).map_or(all, |minor| HANDLE | minor)
+        };
+        let mut have: BTreeMap<u32, Vec<Found>> = BTreeMap::new();
+        for device in there.keys() {
+            have.insert(*device, htb::classes(*device)?);
+        }
+        let known = self.known_rows(|row| row.class & 0xffff);
+        let moves = |w: &&Wanted| {
+            let device = devices.get(&w.key).filter(|device| there.get(device) == pairs.get(&w.key));
+            let found =
+                device.zip(known.get(&w.key)).and_then(|(device, minor)| Some((have.get(device)?, device, *minor)));
+            found.is_some_and(|(have, device, minor)| {
+                let place = Place { device: *device, have, qdiscs };
+                place.moves(minor, parent_of(w), self.is_split(w))
+            })
+        };
+        let moved: BTreeSet<LimiterKey> = ports.iter().filter(moves).map(|w| w.key).collect();
+        let minors = renumbered(PORTS, &known, &keys, &moved);
         // None is left out: the first is there wherever there are any.
         let last = pairs.values().copied().max().unwrap_or(0);
         for (pair, n) in free.iter().copied().zip(0..=last) {
             let here: Vec<&Wanted> = ports.iter().filter(|w| pairs.get(&w.key) == Some(&n)).collect();
             let device = self.raise_pair(limited, pair, qdiscs, "htb", |device| htb::add_root(device, 0))?;
-            let have = htb::classes(device)?;
+            let have = have.remove(&device).unwrap_or_default();
             let total = Rate::fixed(self.config.limits.total.unwrap_or(UNLIMITED));
             set(device, &have, &class(TOP, HANDLE, total, total.guarantee))?;
             limited.kept.insert((device, TOP));
@@ -420,13 +441,9 @@ impl Raise<'_> {
             let place = Place { device, have: &have, qdiscs };
             for w in here {
                 let Some(minor) = minors.get(&w.key) else { continue };
-                // What guests get is no part of what all send.
-                let all = if w.key.direction == LIMITER_IN { HANDLE } else { TOP };
-                let parent =
-                    w.tenant.as_ref().and_then(|tenant| tenants.get(tenant)).map_or(all, |minor| HANDLE | minor);
                 let siblings = ports.iter().filter(|other| other.tenant == w.tenant);
                 let least = siblings.map(|other| other.rate.guarantee).min().unwrap_or(w.rate.guarantee);
-                self.raise_port(limited, w, &place, *minor, parent, least)?;
+                self.raise_port(limited, w, &place, *minor, parent_of(w), least)?;
             }
         }
         Ok(())
@@ -443,7 +460,7 @@ impl Raise<'_> {
     ) -> io::Result<()> {
         let device = place.device;
         let class = HANDLE | minor;
-        if !self.some_go_first() || w.bare {
+        if !self.is_split(w) {
             place.leaf(w, &w.class(class, parent, least), class)?;
             self.note_limit(limited, w, Held::Class { device, class, first: None });
             return Ok(());
@@ -459,6 +476,11 @@ impl Raise<'_> {
     /// Without its programs nobody chooses.
     fn some_go_first(&self) -> bool {
         self.config.limits.sparse_first && self.edge.lawless().is_none()
+    }
+
+    /// Into what goes first and the bulk.
+    fn is_split(&self, w: &Wanted) -> bool {
+        self.some_go_first() && !w.bare
     }
 
     /// Minor numbers of tenants' classes, by name.
@@ -493,38 +515,6 @@ impl Raise<'_> {
     fn known_rows(&self, value: impl Fn(&Limiter) -> u32) -> BTreeMap<LimiterKey, u32> {
         let read = self.known.iter().filter_map(|(k, v)| Some((LimiterKey::from_bytes(k)?, Limiter::from_bytes(v)?)));
         read.map(|(key, limiter)| (key, value(&limiter))).collect()
-    }
-}
-
-/// Where a port's classes are.
-struct Place<'a> {
-    device: u32,
-    have: &'a [Found],
-    qdiscs: &'a [Qdisc],
-}
-
-impl Place<'_> {
-    /// `was`: the class that had its part.
-    fn leaf(&self, w: &Wanted, class: &Class, was: u32) -> io::Result<()> {
-        set(self.device, self.have, class)?;
-        let kept = self.have.iter().any(|found| found.class.id == class.id && found.class.parent == class.parent);
-        set_queue(self.device, class.id, w.queue_bytes(), self.qdiscs, (!kept).then_some(was))
-    }
-
-    /// `was`: the class that had the part of `bulk`.
-    fn split(&self, w: &Wanted, both: &Class, [bulk, first]: [u32; 2], was: u32) -> io::Result<()> {
-        let there = |id| self.have.iter().find(|found| found.class.id == id);
-        let moves = there(both.id).is_some_and(|found| found.class.parent != both.parent);
-        if moves {
-            // None goes while there are others below it.
-            for id in [bulk, first, both.id].into_iter().filter(|id| there(*id).is_some()) {
-                htb::remove_class(self.device, id)?;
-            }
-        }
-        let place = Place { have: if moves { &[] } else { self.have }, ..*self };
-        set(place.device, place.have, both)?;
-        let had = |half: &Class| if half.id == bulk { was } else { half.id };
-        w.halves(both, bulk, first).iter().try_for_each(|half| place.leaf(w, half, had(half)))
     }
 }
 
@@ -563,28 +553,4 @@ fn raise_ingress(w: &Wanted, pacing: Pacing, some_go_first: bool, qdiscs: &[Qdis
     }
     place.leaf(w, &all, was).map_err(failed)?;
     Ok(Held::Class { device, class: TOP, first: None })
-}
-
-/// Leaves before the classes above them, and these before tenants.
-fn depth(minor: u32) -> u32 {
-    match minor {
-        _ if minor < PORTS.start => 2,
-        _ if (PORTS.start + BOTH..PORTS.end + BOTH).contains(&minor) => 1,
-        _ => 0,
-    }
-}
-
-/// Takes away what nothing sends segments to any more, with what waits there.
-pub(crate) fn lower(limited: &Limited) -> io::Result<()> {
-    let devices: BTreeSet<u32> = limited.kept.iter().map(|(device, _)| *device).collect();
-    for qdisc in htb::qdiscs()?.iter().filter(|q| q.is_ours() && !devices.contains(&q.ifindex)) {
-        htb::remove_root(qdisc.ifindex)?;
-    }
-    for &device in &devices {
-        let mut gone: Vec<u32> = htb::classes(device)?.iter().map(|found| found.class.id).collect();
-        gone.retain(|id| !limited.kept.contains(&(device, *id)));
-        gone.sort_unstable_by_key(|id| depth(id & 0xffff));
-        gone.into_iter().try_for_each(|id| htb::remove_class(device, id))?;
-    }
-    remove_pairs(|pair| limited.pairs.contains(&pair), &htb::qdiscs()?)
 }
