@@ -88,11 +88,15 @@ fn of_systems(config: &Config) -> Vec<String> {
             bursts(shares).clamp(1, 1000)
         )
     });
+    let windows = scheme
+        .beside_congestion
+        .filter(|_| config.congestion.is_some())
+        .map(|cost| format!("[congestion] beside {beside} can {cost} (docs/united.md)"));
     let resends = scheme
         .beside_resends
         .filter(|_| config.fastlane.is_some())
         .map(|cost| format!("[fastlane] beside {beside} can {cost} (docs/united.md)"));
-    balance.into_iter().chain(congestion).chain(starves).chain(resends).collect()
+    balance.into_iter().chain(congestion).chain(starves).chain(windows).chain(resends).collect()
 }
 
 /// Intervals at the fair rate that a bucket has to hold: so long TCP waits for its timer, and longer, once what exceeded its rate was dropped.
@@ -227,9 +231,15 @@ mod tests {
         }
         config.tenants = Some(shares);
         config.congestion = Some(edge::vcc::Config::new(Default::default()));
-        assert_eq!(of_systems(&config).len(), 2);
+        assert_eq!(of_systems(&config).len(), 3);
         config.tenants = None;
-        assert!(of_systems(&config).is_empty());
+        for (scheme, cautions) in [(&RANDOM_PATH, 0), (&FLOWCELL, 1), (&CLOVE, 1)] {
+            config.balance = Balance::new(scheme, |_| None);
+            let said = of_systems(&config);
+            assert_eq!(said.len(), cautions, "{said:?}");
+            assert!(said.iter().all(|one| one.starts_with("[congestion] beside")), "{said:?}");
+        }
+        config.congestion = None;
         let (rate, store_per_guest, store) = (BitRate::from_mbps(1), Bytes(1), Bytes(1));
         config.fastlane = Some(FastLane { rate, store_per_guest, store, notifications: false });
         assert!(of_systems(&config)[0].starts_with("[fastlane] beside"));

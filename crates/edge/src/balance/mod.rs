@@ -28,6 +28,8 @@ pub struct Scheme {
     pub keeps: Option<Keeps>,
     /// What shares among tenants ([`crate::hygenicc`]) beside it can do, as measured (docs/united.md); `None`: no harm that is known.
     pub beside_shares: Option<&'static str>,
+    /// The same of virtual congestion control ([`crate::vcc`]) beside it.
+    pub beside_congestion: Option<&'static str>,
     /// The same of resends of what was dropped ([`crate::fastlane`]) beside it.
     pub beside_resends: Option<&'static str>,
     /// At most [`MAX_PARAMETERS`].

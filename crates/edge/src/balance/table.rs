@@ -13,6 +13,7 @@ const PLAIN: Scheme = Scheme {
     labels: true,
     keeps: None,
     beside_shares: None,
+    beside_congestion: None,
     beside_resends: None,
     parameters: &[],
 };
@@ -50,6 +51,7 @@ pub static FLOWCELL: Scheme = Scheme {
     about: "Presto's flowcells: the next label after every `threshold` of payload",
     number: 2,
     beside_shares: Some("take a sixth of large flows' goodput"),
+    beside_congestion: Some("take a tenth of large flows' goodput where switches mark much less than a flowcell"),
     parameters: &[Parameter {
         name: "threshold",
         aliases: &["flowcell"],
@@ -144,7 +146,8 @@ pub static CLOVE: Scheme = Scheme {
     number: 4,
     keeps: Some(Keeps { utilisation: false, marks: true, tick: None }),
     beside_shares: Some(OTHER_PATHS),
-    beside_resends: Some("leave two and a half times as many timeouts as on random paths"),
+    beside_congestion: Some("lengthen mean completion times by a sixth"),
+    beside_resends: Some("leave twice as many timeouts as on random paths"),
     parameters: &[
         FLOWLET_GAP,
         CLOVE_RELAY,

@@ -17,11 +17,15 @@ impl SchemeTable {
                 "{name}: `congestion` beside `tenants` can halve the fairness between guests of different hosts (docs/united.md)"
             )
         });
+        let windows = scheme
+            .beside_congestion
+            .filter(|_| self.rest.congestion.is_some())
+            .map(|cost| format!("{name}: `congestion` beside {beside} can {cost} (docs/united.md)"));
         let resends = scheme
             .beside_resends
             .filter(|_| self.rest.fastlane.is_some())
             .map(|cost| format!("{name}: `fastlane` beside {beside} can {cost} (docs/united.md)"));
-        balance.into_iter().chain(congestion).chain(resends).collect()
+        balance.into_iter().chain(congestion).chain(windows).chain(resends).collect()
     }
 }
 
@@ -43,12 +47,27 @@ mod tests {
             "tenants = {}",
             "balance = \"clove\"",
             "balance = \"flowlet\"\ntenants = {}",
-            "balance = \"clove\"\ncongestion = {}",
+            "balance = \"clove-int\"\ncongestion = {}",
         ] {
             assert!(said(keys).is_empty(), "{keys}");
         }
         let both = said("balance = \"clove\"\ntenants = {}\ncongestion = {}");
-        assert!(both.len() == 2 && both[1].starts_with("s: `congestion` beside `tenants`"), "{both:?}");
+        assert!(both.len() == 3 && both[1].starts_with("s: `congestion` beside `tenants`"), "{both:?}");
+    }
+
+    #[test]
+    fn windows_beside_balancers_that_lose_by_them_have_a_caution() {
+        let said = |keys: &str| toml::from_str::<SchemeTable>(keys).unwrap().cautions("s");
+        for balance in ["flowcell", "clove"] {
+            let said = said(&format!("balance = \"{balance}\"\ncongestion = {{}}"));
+            assert!(
+                said.len() == 1 && said[0].starts_with(&format!("s: `congestion` beside `balance = \"{balance}\"`")),
+                "{said:?}"
+            );
+        }
+        for balance in ["ecmp", "random-path", "flowlet"] {
+            assert!(said(&format!("balance = \"{balance}\"\ncongestion = {{}}")).is_empty(), "{balance}");
+        }
     }
 
     #[test]
@@ -57,6 +76,6 @@ mod tests {
         let clove = said("balance = \"clove\"\nfastlane = {}");
         assert!(clove.len() == 1 && clove[0].starts_with("s: `fastlane` beside `balance = \"clove\"`"), "{clove:?}");
         assert!(said("balance = \"flowcell\"\nfastlane = {}").is_empty());
-        assert_eq!(said("balance = \"clove\"\nfastlane = {}\ntenants = {}\ncongestion = {}").len(), 3);
+        assert_eq!(said("balance = \"clove\"\nfastlane = {}\ntenants = {}\ncongestion = {}").len(), 4);
     }
 }

@@ -301,3 +301,13 @@ fn a_check_that_could_not_fail_or_be_evaluated_is_refused_before_anything_runs()
         );
     }
 }
+
+/// docs/united.md says what each system keeps of its own figure beside the others.
+#[test]
+fn all_systems_on_one_edge_keep_what_docs_say() {
+    let scratch = Scratch::new("united");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/united.toml");
+    let output = selvedge(scratch.path(), &["repro", "--quick", file]);
+    assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains("6 hold, 0 fail"), "{}", stdout(&output));
+}
