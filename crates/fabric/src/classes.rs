@@ -115,6 +115,15 @@ impl Classes {
         }
     }
 
+    /// What [`evict_behind`](Self::evict_behind) would take out one after the other.
+    pub(crate) fn behind(&self, rank: u32) -> impl Iterator<Item = PacketId> + '_ {
+        let ranked = match &self.data {
+            Data::Queues(_) => None,
+            Data::Ranked(ranked) => Some(ranked),
+        };
+        ranked.into_iter().flat_map(move |ranked| ranked.behind(rank))
+    }
+
     /// Takes one out, whatever: the link has failed.
     pub(crate) fn evict(&mut self, packets: &mut Packets) -> Option<PacketId> {
         let notice = self.notices.as_mut().and_then(|notices| notices.evict(packets));

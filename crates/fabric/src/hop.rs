@@ -168,8 +168,8 @@ impl Fabric {
                 return admitted;
             }
             if port.occupancy >= self.calm_below {
-                let draws = &mut self.draws[port.from as usize];
-                if !self.aqm.is_none_or(|aqm| port.manage(aqm, draws, id, &mut self.packets)) {
+                let (queue, draws) = (port.occupancy, &mut self.draws[port.from as usize]);
+                if !self.aqm.is_none_or(|aqm| port.manage(aqm, queue, draws, id, &mut self.packets)) {
                     port.lost.add(bytes);
                     return false;
                 }
@@ -189,13 +189,8 @@ impl Fabric {
     #[inline(never)]
     fn admit<E: Copy + From<Event>>(&mut self, port_id: PortId, id: PacketId, scheduler: &mut Scheduler<E>) -> bool {
         let port = &self.ports[port_id as usize];
-        let (from, up, queue) = (port.from as usize, port.up, port.occupancy);
-        let taken = up
-            && (self.nodes[from].is_host
-                || self.has_room(from, port_id, id, queue, scheduler) && {
-                    let (port, draws) = (&mut self.ports[port_id as usize], &mut self.draws[from]);
-                    self.aqm.is_none_or(|aqm| port.manage(aqm, draws, id, &mut self.packets))
-                });
+        let (from, up) = (port.from as usize, port.up);
+        let taken = up && (self.nodes[from].is_host || self.admit_at_switch(from, port_id, id, scheduler));
         if self.picks {
             self.arm_picked(port_id, scheduler);
         }
@@ -205,20 +200,28 @@ impl Fabric {
         taken
     }
 
-    /// Whether a switch has room for a packet at a port that has been advanced to now and holds `queue` octets. Where packets have
-    /// ranks, those behind it make room.
-    #[inline]
-    fn has_room<E: Copy + From<Event>>(
+    /// Whether a switch takes a packet at a port that has been advanced to now. Where packets have ranks, those behind it make room: none
+    /// of them for a packet that is not taken.
+    fn admit_at_switch<E: Copy + From<Event>>(
         &mut self,
         node: usize,
         port_id: PortId,
         id: PacketId,
-        queue: u64,
         scheduler: &mut Scheduler<E>,
     ) -> bool {
-        let bytes = u64::from(self.packets.hop(id).wire_len);
-        let fits = self.fits(node, queue, bytes, scheduler.now().as_ps());
-        fits || self.ranked && self.make_room(node, port_id, id, scheduler)
+        let (queue, bytes) = (self.ports[port_id as usize].occupancy, u64::from(self.packets.hop(id).wire_len));
+        let room = match self.fits(node, queue, bytes, scheduler.now().as_ps()) {
+            true => Some((0, queue)),
+            false if self.ranked => self.victims(node, port_id, id),
+            false => None,
+        };
+        let Some((victims, queue)) = room else { return false };
+        let (port, draws) = (&mut self.ports[port_id as usize], &mut self.draws[node]);
+        let taken = self.aqm.is_none_or(|aqm| port.manage(aqm, queue, draws, id, &mut self.packets));
+        if taken && victims != 0 {
+            self.make_room(node, port_id, id, victims, scheduler);
+        }
+        taken
     }
 
     /// Something has been sent or queued at a port with an empty wire: sees to it that the wire's new head will arrive.
@@ -246,27 +249,38 @@ impl Fabric {
             }
     }
 
-    /// Puts out packets that rank behind one until there is room for it; false: there are too few.
+    /// How many packets that rank behind one a switch has to put out at a port, so that there is room for it, and what the port holds then.
+    /// `None`: there are too few. What its ports hold must be exact.
     #[cold]
-    pub(crate) fn make_room<E: Copy + From<Event>>(
+    fn victims(&self, node: usize, port_id: PortId, id: PacketId) -> Option<(usize, u64)> {
+        let (bytes, rank) = (u64::from(self.packets.hop(id).wire_len), self.packets.hop(id).rank);
+        let (port, mut held) = (&self.ports[port_id as usize], self.nodes[node].held);
+        let mut queue = port.occupancy;
+        (1..).zip(port.behind(rank)).find_map(|(victims, victim)| {
+            let out = u64::from(self.packets.hop(victim).wire_len);
+            (queue, held) = (queue - out, held - out);
+            self.buffer.has(queue, bytes, held).then_some((victims, queue))
+        })
+    }
+
+    /// Puts out so many packets that rank behind one.
+    #[cold]
+    fn make_room<E: Copy + From<Event>>(
         &mut self,
         node: usize,
         port_id: PortId,
         id: PacketId,
+        victims: usize,
         scheduler: &mut Scheduler<E>,
-    ) -> bool {
-        let (bytes, rank) = (u64::from(self.packets.hop(id).wire_len), self.packets.hop(id).rank);
-        loop {
+    ) {
+        let rank = self.packets.hop(id).rank;
+        for _ in 0..victims {
             let port = &mut self.ports[port_id as usize];
             let before = port.occupancy;
-            let Some(victim) = port.evict_behind(rank, &self.packets) else { return false };
-            let left = port.occupancy;
-            self.nodes[node].held -= before - left;
+            let Some(victim) = port.evict_behind(rank, &self.packets) else { return };
+            self.nodes[node].held -= before - port.occupancy;
             self.notify(victim, self.packets.body(victim).came, scheduler);
             self.lose(victim);
-            if self.fits(node, left, bytes, scheduler.now().as_ps()) {
-                return true;
-            }
         }
     }
 }

@@ -260,10 +260,16 @@ impl Port {
         }
     }
 
-    /// Active queue management on arrival: false drops the packet. The port must have been advanced to now.
+    /// Active queue management on arrival at a port with such a queue: false drops the packet. The port must have been advanced to now.
     #[inline(never)]
-    pub(crate) fn manage(&mut self, aqm: Aqm, draws: &mut Stream, id: PacketId, packets: &mut Packets) -> bool {
-        let queue = self.occupancy;
+    pub(crate) fn manage(
+        &mut self,
+        aqm: Aqm,
+        queue: u64,
+        draws: &mut Stream,
+        id: PacketId,
+        packets: &mut Packets,
+    ) -> bool {
         let congested = match aqm {
             Aqm::Codel(_) => false,
             Aqm::Threshold { k } => queue > k.get(),
@@ -357,6 +363,11 @@ impl Port {
         self.occupancy -= bytes;
         self.lost.add(bytes);
         Some(id)
+    }
+
+    /// What [`evict_behind`](Self::evict_behind) would take out one after the other.
+    pub(crate) fn behind(&self, rank: u32) -> impl Iterator<Item = PacketId> + '_ {
+        self.classes.iter().flat_map(move |classes| classes.behind(rank))
     }
 
     /// See [`Classes::arm_picked`].

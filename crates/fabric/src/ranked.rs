@@ -2,6 +2,7 @@
 //! finds no room puts out one of a higher rank.
 
 use crate::packet::{PacketId, Packets};
+use std::iter::successors;
 
 /// Packets that wait at a port, in order of arrival. Buffers are tiny, so that looking at all of them is cheap.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +40,15 @@ impl Ranked {
     pub(crate) fn evict(&mut self, rank: u32) -> Option<PacketId> {
         let (index, worst) = self.waiting.iter().enumerate().max_by_key(|(_, waiting)| waiting.rank)?;
         (worst.rank > rank).then(|| self.waiting.remove(index).id)
+    }
+
+    /// What [`evict`](Self::evict) would take out one after the other.
+    pub(crate) fn behind(&self, rank: u32) -> impl Iterator<Item = PacketId> + '_ {
+        let before = move |last: Option<(u32, usize)>| {
+            let places = self.waiting.iter().enumerate().map(|(index, waiting)| (waiting.rank, index));
+            places.filter(|place| place.0 > rank && last.is_none_or(|last| *place < last)).max()
+        };
+        successors(before(None), move |last| before(Some(*last))).map(|(_, index)| self.waiting[index].id)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = PacketId> + '_ {
@@ -81,6 +91,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_would_be_taken_out_is_what_is(
+            of in prop::collection::vec((0u32..20, 0u32..5), 0..40),
+            rank in 0u32..20,
+        ) {
+            let (mut queue, _) = queue(&of);
+            let told: Vec<_> = queue.behind(rank).collect();
+            prop_assert_eq!(told, std::iter::from_fn(|| queue.evict(rank)).collect::<Vec<_>>());
+        }
+
         /// Whatever is in it, a packet that is sent belongs to the flow of the least rank, and flows keep their order.
         #[test]
         fn flows_keep_their_order(of in prop::collection::vec((0u32..20, 0u32..5), 1..60)) {

@@ -140,3 +140,45 @@ fn urgent_packets_overtake_and_put_out_others_whose_sources_hear_of_it() {
     let last = |src: u32| arrived.iter().filter(|(.., p)| !p.is_notification() && p.src == src).map(|a| a.0).max();
     assert!([1, 3].into_iter().all(|src| last(src).is_none_or(|at| Some(at) > last(0))));
 }
+
+/// When the n-th full packet of a host that sends from the beginning arrives.
+fn arrival(n: u32) -> Time {
+    DELAY + Time::from_ps(u64::from(n * FULL) * 800)
+}
+
+/// Hosts 0 and 1 send packets to host 2 at once: until all have come, its port holds one more each time.
+fn burst(of_each: u32, rank: u32) -> Vec<(Time, Packet)> {
+    (0..of_each).flat_map(|n| [0, 1].map(|src| (Time::ZERO, Packet { rank, ..data(src, 2, n) }))).collect()
+}
+
+#[test]
+fn nothing_is_put_out_for_a_packet_that_then_finds_no_room() {
+    const SMALL: u32 = 100;
+    let mut sends = burst(4, 1);
+    // Behind the burst, and both together less than what comes after them needs.
+    let small = |n| Packet { rank: 9, wire_len: SMALL, ..data(3, 2, n) };
+    sends.extend([small(0), small(1), Packet { rank: 5, ..data(3, 2, 2) }].map(|packet| (arrival(3), packet)));
+    let (arrived, fabric) = run(&ranked(u64::from(5 * FULL + 2 * SMALL)), &sends);
+    let of_last: Vec<_> = arrived.iter().filter(|(.., p)| !p.is_notification() && p.src == 3).collect();
+    assert_eq!(of_last.iter().map(|(.., p)| p.headers.seq).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(arrived.len(), 11, "each packet arrives, or news of it");
+    assert_eq!(fabric.stats(5).dropped_packets, 1);
+}
+
+#[test]
+fn nothing_is_put_out_for_a_packet_that_queue_management_drops() {
+    let full = Bytes(u64::from(FULL));
+    let red = Aqm::Red { kmin: full, kmax: full, pmax: 1.0 };
+    let switches = SwitchConfig { aqm: Some(red), ..ranked(4 * u64::from(FULL)) };
+    let of_burst = |urgent: bool| {
+        let mut sends = burst(4, 100);
+        let mut packet = Packet { rank: 1, ..data(3, 2, 0) };
+        packet.headers.ecn = ecn::NOT_ECT;
+        sends.extend(urgent.then_some((arrival(2), packet)));
+        let (arrived, _) = run(&switches, &sends);
+        assert_eq!(arrived.len(), sends.len(), "each packet arrives, or news of it");
+        let of = arrived.iter().filter(|(.., p)| !p.is_notification() && p.src != 3);
+        of.map(|(at, _, p)| (*at, p.src, p.headers.seq)).collect::<Vec<_>>()
+    };
+    assert_eq!(of_burst(true), of_burst(false));
+}
