@@ -150,7 +150,7 @@ impl Connection {
             self.blind = Some(self.state.conn.snd_nxt);
             return false;
         }
-        let pieces = pieces(packet);
+        let pieces: Vec<_> = pieces(packet).collect();
         let under_way = |&(seq, end): &(u32, u32)| match self.known(seq, end) {
             Some(mut copies) => self.state.again(&mut copies, now),
             None => false,
@@ -159,13 +159,37 @@ impl Connection {
             return true;
         }
         for (seq, end) in pieces {
-            let mut copies = self.copies_of(seq, end);
-            if self.state.again(&mut copies, now) {
-                copies.copies = copies.copies.saturating_add(1);
-            }
-            self.note(copies, room);
+            self.count(seq, end, now, room);
         }
         false
+    }
+
+    /// The guest sends again what it sent below a number, and in the same segment what follows.
+    pub(super) fn again_before(&mut self, before: u32, now: Time, packet: &Packet, room: &mut Room) {
+        for (n, (seq, end)) in (0..).zip(pieces(packet).take_while(|(seq, _)| after(before, *seq))) {
+            if n == MAX_PIECES {
+                self.blind = self.blind.filter(|&blind| after(blind, before)).or(Some(before));
+                return;
+            }
+            if !after(end, before) {
+                self.count(seq, end, now, room);
+                continue;
+            }
+            // Its last bytes have no copy but this: once it is dropped, no other is waited for.
+            let others = self.copies_of(seq, before);
+            let copies = others.dropped.saturating_add(1);
+            self.count(seq, before, now, room);
+            self.note(Copies { seq, end, copies, waits: 0, ..others }, room);
+        }
+    }
+
+    /// One more copy of a packet leaves, of the guest's.
+    fn count(&mut self, seq: u32, end: u32, now: Time, room: &mut Room) {
+        let mut copies = self.copies_of(seq, end);
+        if self.state.again(&mut copies, now) {
+            copies.copies = copies.copies.saturating_add(1);
+        }
+        self.note(copies, room);
     }
 
     /// What to do, the copies of the packet, and where the packet is kept.
@@ -224,9 +248,9 @@ impl Connection {
 }
 
 /// The ranges of the packets that the NIC makes of a segment.
-fn pieces(packet: &Packet) -> Vec<(u32, u32)> {
+fn pieces(packet: &Packet) -> impl Iterator<Item = (u32, u32)> {
     let end = packet.seq.wrapping_add(seq_len(packet));
-    let count = packet.packet_count();
-    let start = |i: u32| packet.seq.wrapping_add(i * u32::from(packet.segment_size));
-    (0..count).map(|i| (start(i), if i + 1 == count { end } else { start(i + 1) })).collect()
+    let (count, first, size) = (packet.packet_count(), packet.seq, u32::from(packet.segment_size));
+    let start = move |i: u32| first.wrapping_add(i.wrapping_mul(size));
+    (0..count).map(move |i| (start(i), if i + 1 == count { end } else { start(i + 1) }))
 }

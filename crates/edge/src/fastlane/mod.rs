@@ -119,6 +119,7 @@ impl FastLane {
             return false;
         }
         let connection = self.connections.entry(id).or_insert_with(|| Connection::new(packet.saddr));
+        let before = connection.state.sent_before();
         let found = connection.state.outgoing(packet, now);
         if found & ANEW != 0 {
             connection.clear(&mut self.room, &mut self.forgotten);
@@ -130,6 +131,9 @@ impl FastLane {
             let suppressed = connection.again(now, packet, &mut self.room);
             self.counters.suppressed += u64::from(suppressed);
             return suppressed;
+        }
+        if let Some(before) = before.filter(|_| found & ANEW == 0) {
+            connection.again_before(before, now, packet, &mut self.room);
         }
         if connection.keep(Kept::of(packet, slot), &mut self.room) {
             self.kept = Some((id, slot));

@@ -1,6 +1,6 @@
 //! Mirrors of `datapath/fastlane.h`.
 
-use super::vcc::{Bound, Conn};
+use super::vcc::{Bound, Conn, SND};
 use std::ffi::c_int;
 use units::Time;
 use wire::{FlowKey, Packet};
@@ -91,6 +91,11 @@ extern "C" {
 }
 
 impl FastLane {
+    /// The number after the newest byte that the guest has sent.
+    pub(crate) fn sent_before(&self) -> Option<u32> {
+        (self.conn.flags & SND != 0).then_some(self.conn.snd_nxt)
+    }
+
     /// `sv_fastlane_out`. Returns [`ANEW`] and [`BEYOND`] bits.
     pub(crate) fn outgoing(&mut self, packet: &Packet, now: Time) -> u32 {
         // SAFETY: both pointers come from references that outlive the call; the mirrors assert the layouts.

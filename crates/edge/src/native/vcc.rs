@@ -40,6 +40,8 @@ pub(crate) const CLASS_OFF: u8 = 4;
 
 /// `SV_CONN_BEGUN`, of `Conn::flags`
 pub(crate) const BEGUN: u16 = 0x0001;
+/// `SV_CONN_SND`
+pub(crate) const SND: u16 = 0x0002;
 /// `SV_CONN_OUT_SYN` and `SV_CONN_IN_SYN`
 pub(crate) const BOTH_SYNS: u16 = 0x0018;
 /// `SV_CONN_OUT_SCALE` and `SV_CONN_IN_SCALE`
