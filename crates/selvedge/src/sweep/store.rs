@@ -45,9 +45,11 @@ impl Store {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) if e.kind() == ErrorKind::NotADirectory => return fail("is no directory"),
             Err(e) => return fail(&format!("cannot be read: {e}")),
-            Ok(mut entries) => {
-                let ours = [INDEX, JOBS].iter().any(|name| dir.join(name).exists());
-                if !ours && entries.next().is_some() {
+            Ok(entries) => {
+                let names: Vec<String> =
+                    entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+                let ours = names.iter().any(|name| [INDEX, JOBS].contains(&name.as_str()));
+                if !ours && !names.iter().all(|name| begun(name)) {
                     return fail("holds files, and none of a sweep");
                 }
             }
@@ -86,13 +88,14 @@ impl Store {
         self.write(&Store::file(hash), metrics)
     }
 
-    /// Puts a whole file in its place.
+    /// Puts a whole file in its place. By [`JOBS`], which comes before all files, other processes know the directory.
     ///
     /// # Errors
     /// As the file system gives them.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StagingError> {
         let path = self.path(name);
-        replaced(&path, bytes).map_err(|source| StagingError::Sweep { path, source })
+        let written = fs::create_dir_all(self.path(JOBS)).and_then(|()| replaced(&path, bytes));
+        written.map_err(|source| StagingError::Sweep { path, source })
     }
 
     /// What the directory now has jobs of.
@@ -119,6 +122,13 @@ impl Store {
             }
         }
     }
+}
+
+/// Is it what may be there before [`JOBS`] is seen? Other processes write while a directory is listed; earlier versions wrote these first,
+/// and may have been killed.
+fn begun(name: &str) -> bool {
+    let half = name.strip_prefix('.').and_then(|name| name.split_once(".new-")).map(|(whole, _)| whole);
+    [FLOWS, METRICS, SUMMARY].contains(&name) || half.is_some_and(|whole| [INDEX, METRICS, SUMMARY].contains(&whole))
 }
 
 /// A job as index and listing name it.
@@ -182,6 +192,27 @@ mod tests {
         let job = |hash: &str| Job { hash: hash.to_owned(), point: 0, scheme: "ecmp".to_owned(), seed: 1 };
         store.tidy(&Jobs::of(vec![job("aa"), job("cc")]));
         assert!(!left[0].exists() && left[1].exists());
+    }
+
+    #[test]
+    fn a_directory_that_others_begin_or_left_half_made_is_ours() {
+        let scratch = tempfile::tempdir().unwrap();
+        for half in ["flows/.aa.parquet.new-99-0", ".sweep.json.new-99-0", ".metrics.parquet.new-99-0"] {
+            let dir = scratch.path().join(half.replace('/', "-"));
+            let file = dir.join(half);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(&file, "").unwrap();
+            assert!(Store::at(&dir, true).is_ok(), "{half}");
+            fs::write(dir.join("thesis.tex"), "").unwrap();
+            assert!(Store::at(&dir, true).is_err(), "{half}, and something else");
+        }
+        // Whatever is written first, the jobs' directory is before it.
+        let dir = scratch.path().join("new");
+        let store = Store::at(&dir, true).unwrap();
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join(FLOWS), "in the way").unwrap();
+        assert!(store.keep("aa", b"metrics", Some(b"flows")).is_err());
+        assert!(dir.join(JOBS).is_dir());
     }
 
     #[test]

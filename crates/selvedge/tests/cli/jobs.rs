@@ -167,6 +167,32 @@ fn a_killed_sweep_loses_only_jobs_that_ran() {
 }
 
 #[test]
+fn many_processes_may_begin_one_directory() {
+    let scratch = Scratch::new("jobs-begun");
+    scratch.file("s.toml", TINY);
+    let common = ["sweep", "s.toml", "--scheme", "ecmp,presto", "--seeds", "1..4", "--set", "duration=2ms"];
+    let listed = object(&scratch, &[&common[..], &["--list", "--json"]].concat());
+    let hashes = listed["jobs"].as_array().unwrap().iter().map(|job| job["job"].as_str().unwrap());
+    let single: Vec<Vec<&str>> = hashes.map(|hash| vec!["--flows", "--job", hash]).collect();
+    // Workers of a cluster, each with a job, and plain sweeps that start together.
+    for (round, more) in [&single, &single, &single, &single, &vec![vec!["--jobs", "1"]; 3]].into_iter().enumerate() {
+        let directory = format!("d{round}");
+        let start = |more: &Vec<&str>| {
+            let arguments = [&common[..], &["-o", &directory], more].concat();
+            let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+            command.current_dir(scratch.path()).args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        };
+        let children: Vec<_> = more.iter().map(start).collect();
+        for child in children {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{directory}: {}", stderr(&output));
+        }
+        assert_eq!(files(&scratch.path().join(directory)).len(), 8);
+    }
+}
+
+#[test]
 fn a_full_disk_ends_a_sweep_and_keeps_its_jobs() {
     let scratch = Scratch::new("jobs-full");
     scratch.file("s.toml", TINY);
