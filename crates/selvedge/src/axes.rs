@@ -1,5 +1,6 @@
 //! The axes of a scenario: `[sweep]` is one, `[[sweep]]` are several, of which every combination is a point.
 
+mod given;
 mod table;
 
 pub(crate) use table::SweepTable;
@@ -9,6 +10,7 @@ use schemars::{json_schema, JsonSchema, Schema, SchemaGenerator};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use toml::{Table, Value};
 
@@ -128,9 +130,19 @@ impl Axes {
         self.0.iter().map(|axis| axis.name.as_str())
     }
 
-    /// The axis that gives this key its value.
-    pub(crate) fn changes(&self, key: &str) -> bool {
-        self.0.iter().any(|axis| axis.changes(key))
+    /// As [`SweepTable::check_set`], for the points with these labels, or for all.
+    ///
+    /// # Errors
+    /// The same; a label that no point has.
+    pub(crate) fn check_set(&self, sets: &[String], at: &[String], document: &Document) -> Result<(), ConfigError> {
+        if sets.is_empty() {
+            return Ok(());
+        }
+        let mut chosen = vec![BTreeSet::new(); self.0.len()];
+        for point in self.points(at)? {
+            chosen.iter_mut().zip(&point.at).for_each(|(of_axis, &n)| of_axis.extend([n]));
+        }
+        self.0.iter().zip(chosen).try_for_each(|(axis, points)| axis.check_set(sets, points, document))
     }
 
     /// All points, the last axis changing fastest; or those with these labels.

@@ -47,11 +47,23 @@ fn runs(document: &str, command: &str, words: &[&str]) -> Result<(), String> {
     Err(format!("{document}: `{command}`: {said}"))
 }
 
+/// Arguments that run a scenario for an instant. Points that say themselves how long they take are left out.
+fn short(file: &Path) -> Vec<String> {
+    const TIMES: [&str; 3] = ["duration", "warmup", "drain"];
+    let file: toml::Table = std::fs::read_to_string(file).unwrap().parse().unwrap();
+    let points = file.get("sweep").and_then(|sweep| sweep.get("point")?.as_array()).map_or(&[][..], Vec::as_slice);
+    let says = |point: &&toml::Value| TIMES.iter().any(|key| point["set"].get(key).is_some());
+    let mut words =
+        ["--set", "duration=\"200us\"", "--set", "warmup=\"0s\"", "--set", "drain=\"0s\"", "--seeds", "1"].to_vec();
+    if points.iter().any(|point| says(&point)) {
+        words.extend(points.iter().filter(|point| !says(point)).flat_map(|p| ["--at", p["label"].as_str().unwrap()]));
+    }
+    words.into_iter().map(str::to_owned).collect()
+}
+
 /// With the keys and schemes that they name; for an instant, and what is for a lab in the simulator.
 #[test]
 fn every_scenario_of_the_documents_runs_as_they_say() {
-    const SHORT: [&str; 8] =
-        ["--set", "duration=\"200us\"", "--set", "warmup=\"0s\"", "--set", "drain=\"0s\"", "--seeds", "1"];
     let mut found = 0;
     for document in documents() {
         for command in commands(&document) {
@@ -66,7 +78,10 @@ fn every_scenario_of_the_documents_runs_as_they_say() {
                     && !n.checked_sub(1).is_some_and(|before| with_value(rest[before]))
                     && rest[*n] != "--compare"
             });
-            let words: Vec<&str> = ["sim", "run"].into_iter().chain(kept.map(|n| rest[n])).chain(SHORT).collect();
+            let file = rest.iter().find(|word| word.ends_with(".toml"));
+            let short = file.map(|file| short(&Path::new(ROOT).join(file))).unwrap_or_default();
+            let kept = kept.map(|n| rest[n]).chain(short.iter().map(String::as_str));
+            let words: Vec<&str> = ["sim", "run"].into_iter().chain(kept).collect();
             runs(&document, &command, &words).unwrap_or_else(|why| panic!("{why}"));
             found += 1;
         }
@@ -438,8 +453,9 @@ fn the_examples_are_valid_scenarios() {
             continue; // what a scenario reads
         }
         let status = std::process::Command::new(env!("CARGO_BIN_EXE_selvedge"))
-            .args(["sim", "run", "--set", "duration=\"200us\"", "--set", "warmup=\"0s\"", "--set", "drain=\"0s\""])
-            .args(["--seeds", "1", "-o"])
+            .args(["sim", "run"])
+            .args(short(&path))
+            .arg("-o")
             .arg(results.path().join(found.to_string()))
             .arg(&path)
             .output()

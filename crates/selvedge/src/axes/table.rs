@@ -28,7 +28,7 @@ pub(crate) struct SweepTable {
 pub(super) struct PointTable {
     pub(super) label: String,
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
-    set: Table,
+    pub(super) set: Table,
 }
 
 impl SweepTable {
@@ -72,7 +72,7 @@ impl SweepTable {
     }
 
     /// Is it a key that the values replace?
-    pub(crate) fn changes(&self, key: &str) -> bool {
+    pub(super) fn changes(&self, key: &str) -> bool {
         self.keys.iter().any(|known| known == key)
     }
 

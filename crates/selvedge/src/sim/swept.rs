@@ -74,13 +74,6 @@ pub(super) fn run(arguments: &Run, document: &Document, sweep: &SweepTable) -> R
 
 /// All points, or those that `--at` names, each checked before the first runs.
 fn points(arguments: &Run, document: &Document, sweep: &SweepTable, threads: usize) -> Result<Vec<Point>, ConfigError> {
-    for set in &arguments.set {
-        let key = set.split('=').next().unwrap_or_default().trim();
-        if sweep.changes(key) {
-            let remedy = "leave it out, or choose points with --at";
-            return Err(ConfigError::new(format!("--set {set}"), format!("{key} is what [sweep] changes"), remedy));
-        }
-    }
     let labels = sweep.labels();
     for at in &arguments.at {
         if !labels.contains(at) {
@@ -89,10 +82,12 @@ fn points(arguments: &Run, document: &Document, sweep: &SweepTable, threads: usi
             return Err(ConfigError::new("--at", format!("the sweep has no point {at:?}"), remedy));
         }
     }
+    let chosen = |label: &String| arguments.at.is_empty() || arguments.at.contains(label);
+    sweep.check_set(&arguments.set, (0..labels.len()).filter(|&n| chosen(&labels[n])), document)?;
     let choice = Choice { schemes: arguments.scheme.clone(), seeds: arguments.seeds.clone() };
     let mut points = Ok(Vec::new());
     for (n, label) in labels.into_iter().enumerate() {
-        if !arguments.at.is_empty() && !arguments.at.contains(&label) {
+        if !chosen(&label) {
             continue;
         }
         let planned = plan_at(arguments, document, (sweep, n), &choice, threads);

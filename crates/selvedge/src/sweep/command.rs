@@ -8,7 +8,6 @@ use crate::run::default_threads;
 use crate::scenario::{Choice, Room};
 use crate::sim::estimate;
 use crate::{interrupt, reading, Failure};
-use config::ConfigError;
 use serde_json::{json, Value};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -19,13 +18,8 @@ use std::path::{Path, PathBuf};
 /// A scenario that makes no sense at some point, a directory that cannot be used.
 pub(crate) fn run(arguments: &Sweep) -> Result<bool, Failure> {
     let (document, axes) = reading::parts(&arguments.scenario, &arguments.set)?;
-    for set in &arguments.set {
-        let key = set.split('=').next().unwrap_or_default().trim();
-        if axes.as_ref().is_some_and(|axes| axes.changes(key)) {
-            let remedy = "leave it out, or choose points with --at";
-            let problem = format!("{key} is what [sweep] changes");
-            return Err(ConfigError::new(format!("--set {set}"), problem, remedy).into());
-        }
+    if let Some(axes) = &axes {
+        axes.check_set(&arguments.set, &arguments.at, &document)?;
     }
     let taken = axes.as_ref().and_then(|axes| axes.names().find(|name| tables::COLUMNS.contains(name)));
     if let Some(name) = taken {

@@ -244,6 +244,11 @@ fn mistakes_are_named_before_anything_runs() {
         (&["s.toml", "--at", "spines=3,small"], &["--at: ", "did you mean"]),
         (&["plain.toml", "--at", "x"], &["--at: ", "no [sweep]"]),
         (&["s.toml", "--set", "topology.spines=2"], &["--set topology.spines=2: ", "--at"]),
+        (
+            &["s.toml", "--set", "workload.1.size=2KB"],
+            &["--set workload.1.size=2KB: workload.1.size is what [sweep]", "--at"],
+        ),
+        (&["s.toml", "--set", "topology={spines=2}"], &["topology.spines is what [sweep] changes", "--at"]),
         (&["s.toml", "--job", "zz"], &["--job: there is no job \"zz\"", "--list"]),
         (&["s.toml", "-o", "home"], &["home: holds files, and none of a sweep", "--output"]),
         (&["s.toml", "--scheme", "prsto"], &["--scheme", "did you mean `presto`?"]),

@@ -71,6 +71,8 @@ fn points_may_set_anything_and_mistakes_are_named() {
         let text = std::fs::read_to_string(scratch.path().join(file)).unwrap();
         assert!(text.contains(key), "{file}: {text}");
     }
+    let other = ["--at", "a/b", "--set", "workload.mice.size=4KB"];
+    assert!(run("good.toml", &other).status.success(), "that point changes something else");
     scratch.file("tiny.toml", TINY);
     scratch.file("values.toml", &format!("{TINY}{SWEEP}"));
     scratch.file("neither.toml", &format!("{TINY}{sweep}"));
@@ -80,6 +82,8 @@ fn points_may_set_anything_and_mistakes_are_named() {
         ("good.toml", &["--at", "d"][..], ["--at: ", "there are a/b, c"]),
         ("tiny.toml", &["--at", "d"], ["--at: ", "no [sweep]"]),
         ("values.toml", &["--set", "topology.spines=2"], ["--set topology.spines=2: ", "--at"]),
+        ("good.toml", &["--set", "duration=4ms"], ["--set duration=4ms: duration is what [sweep] changes", "--at"]),
+        ("good.toml", &["--set", "workload.mice.size=4KB"], ["workload.mice.size is what [sweep] changes", "--at"]),
         ("neither.toml", &[], ["neither.toml:22: sweep: ", "write values"]),
         ("twice.toml", &[], ["two points are called \"a\"", "another"]),
         // Every point is checked before the first one runs.
