@@ -30,7 +30,7 @@ pub struct Sweep {
     /// Jobs at a time; results do not depend on it [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub jobs: Option<usize>,
-    /// Refuse jobs that need more memory at a time [default: the machine's free memory]
+    /// Refuse jobs that need more memory at a time, when they are to run here [default: the machine's free memory]
     #[arg(long, value_name = "SIZE")]
     pub memory: Option<units::Bytes>,
     /// List the jobs and which are done, and run nothing

@@ -35,6 +35,7 @@ pub(crate) fn run(arguments: &Sweep) -> Result<bool, Failure> {
     let room = Room { most: arguments.memory, threads: at_once };
     let jobs = Jobs::new(&document, axes.as_ref(), &arguments.at, &choice, room)?;
     if arguments.estimate {
+        jobs.fit(&jobs.all)?;
         let plans = jobs.plans(&choice)?;
         let runs = plans.iter().map(|(plan, seeds)| (plan, *seeds)).collect();
         return estimate::print(&[runs], at_once, arguments.json).map(|()| true);
@@ -55,6 +56,8 @@ pub(crate) fn run(arguments: &Sweep) -> Result<bool, Failure> {
     let mut seen = HashSet::new();
     let wanted = jobs.all.iter().filter(|job| !store.done(&job.hash) && seen.insert(job.hash.as_str()));
     let wanted: Vec<&Job> = wanted.collect();
+    // Whoever lists jobs, runs one, or gathers what others ran need not have room for all.
+    jobs.fit(wanted.iter().copied())?;
     store.index(&jobs)?;
     interrupt::say("interrupted; the jobs that were done are kept, and the same command runs the rest");
     let done = work::run(&jobs, &wanted, &store, at_once, arguments.flows)?;

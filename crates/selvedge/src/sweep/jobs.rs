@@ -2,10 +2,12 @@
 
 use crate::axes::{Axes, Point};
 use crate::input;
-use crate::scenario::{Choice, Plan, Room, Seeds};
+use crate::scenario::{Choice, Plan, RecordTable, Room, Seeds};
 use config::{both, closest, ConfigError, Document};
 use ring::digest::{Context, SHA256};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use units::{Bytes, Time};
 
 /// What a job was run by: the version, and a hash of the sources that decide what a run yields.
 const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "\n", env!("SELVEDGE_SOURCES"));
@@ -32,11 +34,16 @@ pub(crate) struct Jobs {
     pub(crate) all: Vec<Job>,
     documents: Vec<Document>,
     room: Room,
+    /// Points that need more memory than there is here, and what says so.
+    tight: BTreeMap<usize, ConfigError>,
 }
+
+/// A plan, and what says that there is no room for it here, if there is none.
+type Planned = (Plan, Option<ConfigError>);
 
 impl Jobs {
     /// Plans every point: what is wrong at one is told before anything runs. `axes` are those of the document, if it has any; `at`
-    /// chooses points.
+    /// chooses points. Where there is no room for a point its jobs are known all the same, because others may run them: [`Jobs::fit`].
     ///
     /// # Errors
     /// All that makes no sense at any point, labels that no point has, too many jobs.
@@ -54,6 +61,7 @@ impl Jobs {
             all: Vec::new(),
             documents: Vec::new(),
             room,
+            tight: BTreeMap::new(),
         };
         let mut all = Ok(());
         for point in points {
@@ -72,7 +80,7 @@ impl Jobs {
     }
 
     fn add(&mut self, point: Point, document: Document, choice: &Choice) -> Result<(), ConfigError> {
-        let (plan, seeds) = self.point(&document, choice)?;
+        let ((plan, tight), seeds) = self.point(&document, choice)?;
         plan.modelled()?;
         if let Some(seed) = seeds.iter().find(|seed| i64::try_from(**seed).is_err()) {
             let problem = format!("seed {seed} has no place in a table of results");
@@ -80,6 +88,7 @@ impl Jobs {
         }
         let content = content(&document, &plan)?;
         let n = self.points.len();
+        self.tight.extend(tight.map(|why| (n, why)));
         for scheme in &plan.schemes {
             for &seed in &seeds {
                 let hash = hash(BUILD, &plan.effective_of(&scheme.name, seed), &content);
@@ -92,15 +101,29 @@ impl Jobs {
     }
 
     /// The plan of a point with the seeds that run at a time, and all seeds.
-    fn point(&self, document: &Document, choice: &Choice) -> Result<(Plan, Vec<u64>), ConfigError> {
+    fn point(&self, document: &Document, choice: &Choice) -> Result<(Planned, Vec<u64>), ConfigError> {
         let given = document.table().get("seeds").cloned();
         // Seeds that cannot be read are an error of the plan.
         let of_file = given.and_then(|seeds| seeds.try_into().ok()).unwrap_or(Seeds(vec![1]));
         let Seeds(seeds) = choice.seeds.clone().unwrap_or(of_file);
         // Memory holds the runs that there are at a time, not all seeds.
         let at_once = Seeds(seeds.iter().take(self.room.threads.max(1)).copied().collect());
-        let plan = Plan::within(document, &Choice { seeds: Some(at_once), ..choice.clone() }, self.room)?;
-        Ok((plan, seeds))
+        let planned = planned(document, &Choice { seeds: Some(at_once), ..choice.clone() }, self.room)?;
+        Ok((planned, seeds))
+    }
+
+    /// Is there room here for these jobs?
+    ///
+    /// # Errors
+    /// The points for which there is none.
+    pub(crate) fn fit<'a>(&self, jobs: impl IntoIterator<Item = &'a Job>) -> Result<(), ConfigError> {
+        let mut points: Vec<usize> = jobs.into_iter().map(|job| job.point).collect();
+        points.dedup();
+        let mut all = Ok(());
+        for why in points.iter().filter_map(|point| self.tight.get(point)) {
+            all = both(all, Err::<(), _>(why.clone())).map(drop);
+        }
+        all
     }
 
     /// The plan of every point, and how many seeds it has; `choice` is that of [`Jobs::new`].
@@ -108,23 +131,23 @@ impl Jobs {
     /// # Errors
     /// A file that has changed since.
     pub(crate) fn plans(&self, choice: &Choice) -> Result<Vec<(Plan, usize)>, ConfigError> {
-        let of = |document| self.point(document, choice).map(|(plan, seeds)| (plan, seeds.len()));
+        let of = |document| self.point(document, choice).map(|((plan, _), seeds)| (plan, seeds.len()));
         self.documents.iter().map(of).collect()
     }
 
-    /// The plan of one job alone.
+    /// The plan of one job alone, with the room that there is now.
     ///
     /// # Errors
     /// As [`Jobs::new`]; a file that has changed since.
-    pub(crate) fn plan(&self, job: &Job) -> Result<Plan, ConfigError> {
+    pub(crate) fn plan(&self, job: &Job) -> Result<Planned, ConfigError> {
         let document = &self.documents[job.point];
         let choice = Choice { schemes: vec![job.scheme.clone()], seeds: Some(Seeds(vec![job.seed])) };
-        let plan = Plan::within(document, &choice, Room { threads: 1, ..self.room })?;
+        let (plan, tight) = planned(document, &choice, Room { threads: 1, ..self.room })?;
         if hash(BUILD, &plan.effective(), &content(document, &plan)?) != job.hash {
             let problem = format!("a file that it names has changed since job {} was listed", job.hash);
             return Err(ConfigError::new(document.name(), problem, "run the command again"));
         }
-        Ok(plan)
+        Ok((plan, tight))
     }
 
     /// The jobs whose hash begins so, which are one job at several points if they are more than one.
@@ -154,7 +177,40 @@ impl Jobs {
 impl Jobs {
     /// These jobs, of no scenario.
     pub(crate) fn of(all: Vec<Job>) -> Jobs {
-        Jobs { axes: Vec::new(), points: Vec::new(), all, documents: Vec::new(), room: Room::default() }
+        let (points, documents, tight) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Jobs { axes: Vec::new(), points, all, documents, room: Room::default(), tight }
+    }
+}
+
+/// # Errors
+/// All that is wrong but for the room.
+fn planned(document: &Document, choice: &Choice, room: Room) -> Result<Planned, ConfigError> {
+    let (document, sample_every) = unsampled(document);
+    let within = |room| -> Result<Plan, ConfigError> {
+        let mut plan = Plan::within(&document, choice, room)?;
+        if let Some(given) = sample_every {
+            plan.scenario.record.sample_every = given;
+        }
+        Ok(plan)
+    };
+    match within(room) {
+        Ok(plan) => Ok((plan, None)),
+        Err(why) => within(Room { most: Some(Bytes(u64::MAX)), ..room }).map(|plan| (plan, Some(why))),
+    }
+}
+
+/// Jobs keep no series: the scenario without them, so that no samples are counted, and the interval that it gives them. A value that makes
+/// no sense stays, to be told.
+fn unsampled(document: &Document) -> (Document, Option<Time>) {
+    let given = match document.table().get("record").map(|record| record.get("sample_every")) {
+        None | Some(None) => Some(RecordTable::default().sample_every),
+        Some(Some(given)) => given.as_str().and_then(|text| text.parse().ok()),
+    };
+    let sensible = |every: &Time| *every >= Time::from_us(1) && *every <= Time::from_secs(100_000);
+    let mut without = document.clone();
+    match given.filter(sensible) {
+        Some(given) if without.set("record.sample_every=0s").is_ok() => (without, Some(given)),
+        _ => (document.clone(), None),
     }
 }
 

@@ -193,6 +193,73 @@ fn many_processes_may_begin_one_directory() {
 }
 
 #[test]
+fn memory_is_asked_for_where_a_job_runs() {
+    let scratch = Scratch::new("jobs-memory");
+    scratch.file(
+        "s.toml",
+        &format!("{TINY}[sweep]\nname = \"x\"\nvalues = [2, 100]\nkeys = [\"topology.hosts_per_leaf\"]\n"),
+    );
+    let common = ["sweep", "s.toml", "--scheme", "ecmp", "--seeds", "1..2", "--set", "duration=2ms", "-o", "d"];
+    let run = |more: &[&str]| selvedge(scratch.path(), &[&common[..], more].concat());
+    let listed = object(&scratch, &[&common[..], &["--list", "--json", "--memory", "1KB"]].concat());
+    let hashes: Vec<&str> = listed["jobs"].as_array().unwrap().iter().map(|job| job["job"].as_str().unwrap()).collect();
+    assert_eq!(hashes.len(), 4, "a list needs no memory");
+    // A job that does not fit fails, and says why; another point's need is not its own.
+    let output = run(&["--job", hashes[2], "--memory", "1KB"]);
+    let said = stderr(&output);
+    let words = format!("selvedge: job {}: s.toml:", hashes[2]);
+    assert!(output.status.code() == Some(1) && said.starts_with(&words), "{said}");
+    assert!(said.contains("topology.hosts_per_leaf: needs about") && said.contains("--memory allows"), "{said}");
+    let bytes = |at: &str| {
+        let estimate = object(&scratch, &[&common[..], &["--at", at, "--estimate", "--json", "--jobs", "1"]].concat());
+        estimate["memory_bytes"].as_f64().unwrap()
+    };
+    let between = format!("{}B", f64::midpoint(bytes("x=2"), bytes("x=100")) as u64);
+    assert!(run(&["--job", hashes[0], "--memory", &between]).status.success());
+    // Here nothing runs unless there is room for all that is to run.
+    let output = run(&["--memory", &between, "--jobs", "1"]);
+    let said = stderr(&output);
+    assert!(output.status.code() == Some(2) && said.contains("--memory allows") && said.lines().count() == 1, "{said}");
+    assert_eq!(files(&scratch.path().join("d")).len(), 1);
+    assert!(run(&["--memory", &between, "--jobs", "1", "--at", "x=2"]).status.success());
+    // What others ran is gathered whatever it took.
+    assert!(run(&[]).status.success());
+    let gathered = object(&scratch, &[&common[..], &["--memory", "1KB", "--json"]].concat());
+    assert_eq!((&gathered["ran"], &gathered["done"]), (&0.into(), &4.into()));
+}
+
+#[test]
+fn a_sweep_counts_no_samples_of_series() {
+    let scratch = Scratch::new("jobs-series");
+    scratch.file("s.toml", TINY);
+    let often =
+        ["s.toml", "--scheme", "ecmp", "--set", "record.sample_every=1us", "--set", "topology.hosts_per_leaf=100"];
+    let far =
+        [&often[..], &["--set", "topology.leaves=100", "--set", "duration=1s", "--set", "workload.mice.every=10ms"]]
+            .concat();
+    let refused = selvedge(scratch.path(), &[&["sim", "run"], &far[..], &["--estimate"]].concat());
+    assert!(stderr(&refused).contains("record.sample_every: 1us over"), "{}", stderr(&refused));
+    let listed = object(&scratch, &[&["sweep"], &far[..], &["--list", "--json"]].concat());
+    assert_eq!(listed["jobs"].as_array().unwrap().len(), 2);
+    let memory = |more: &[&str]| {
+        let arguments = [&["sweep"], &often[..], &["--estimate", "--json"], more].concat();
+        object(&scratch, &arguments)["memory_bytes"].as_f64().unwrap()
+    };
+    assert_eq!(memory(&[]), memory(&["--set", "record.sample_every=0s"]));
+    // What the file says of them stays in the job's configuration; what makes no sense is told.
+    let one = ["sweep", "s.toml", "--scheme", "ecmp", "--seeds", "1", "-o", "d", "--json"];
+    let ran = object(&scratch, &[&one[..], &["--set", "record.sample_every=7us"]].concat());
+    let job = read(&scratch.path().join("d").join(ran["jobs"][0]["file"].as_str().unwrap()));
+    assert!(job.fact("selvedge.configuration").unwrap().contains("sample_every = \"7us\""));
+    for wrong in ["1ns", "often", "4"] {
+        let output =
+            selvedge(scratch.path(), &["sweep", "s.toml", "--set", &format!("record.sample_every={wrong}"), "--list"]);
+        let said = stderr(&output);
+        assert!(output.status.code() == Some(2) && said.contains("record.sample_every"), "{wrong}: {said}");
+    }
+}
+
+#[test]
 fn a_full_disk_ends_a_sweep_and_keeps_its_jobs() {
     let scratch = Scratch::new("jobs-full");
     scratch.file("s.toml", TINY);
