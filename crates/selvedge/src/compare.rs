@@ -16,6 +16,13 @@ use source::{Key, Measured};
 /// Results that cannot be read, or that have nothing in common.
 pub(crate) fn run(arguments: &Compare) -> Result<bool, Failure> {
     let (a, b) = (source::read(&arguments.a)?, source::read(&arguments.b)?);
+    for (of, path) in [(&a, &arguments.a), (&b, &arguments.b)] {
+        if of.ungathered > 0 {
+            let jobs = if of.ungathered == 1 { "job that is" } else { "jobs that are" };
+            let problem = format!("{}: its table lacks {} {jobs} done", path.display(), of.ungathered);
+            crate::say::note(&format!("{problem}; run `selvedge sweep` once more, which gathers them"));
+        }
+    }
     let wanted =
         |key: &Key| arguments.metric.is_empty() || arguments.metric.iter().any(|part| key.metric.contains(part));
     let common = || a.rows.iter().filter(|(key, _)| wanted(key) && b.rows.contains_key(*key));

@@ -10,4 +10,4 @@ mod work;
 
 pub(crate) use arguments::Sweep;
 pub(crate) use command::run;
-pub(crate) use store::{INDEX, METRICS};
+pub(crate) use store::{ungathered, INDEX, METRICS};

@@ -1,9 +1,9 @@
 //! Where metrics of runs come from: results of `sim run`, of a sweep of either kind, and Parquet files.
 
-use crate::sweep::{INDEX, METRICS};
+use crate::sweep::{ungathered, INDEX, METRICS};
 use config::ConfigError;
 use frame::{Frame, MOST_BYTES};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// What is compared with its like.
@@ -25,6 +25,8 @@ pub(super) struct Series {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     pub(super) rows: BTreeMap<Key, Series>,
+    /// Jobs of the directory that are done, and not in its table.
+    pub(super) ungathered: usize,
 }
 
 /// # Errors
@@ -35,7 +37,11 @@ pub(super) fn read(path: &Path) -> Result<Measured, ConfigError> {
     let bytes = files::read_regular(&file, MOST_BYTES).map_err(|e| fail(format!("cannot be read: {e}"), RESULTS))?;
     let found = match file.extension().is_some_and(|e| e == "csv") {
         true => of_csv(&bytes),
-        false => frame::read(bytes).map_err(|e| e.to_string()).and_then(|frame| of_frame(&frame)),
+        false => frame::read(bytes).map_err(|e| e.to_string()).and_then(|frame| {
+            let measured = of_frame(&frame)?;
+            let ungathered = if path.is_dir() { ungathered(path, &jobs_of(&frame)) } else { 0 };
+            Ok(Measured { ungathered, ..measured })
+        }),
     };
     match found {
         Err(problem) => Err(fail(problem, RESULTS)),
@@ -103,6 +109,11 @@ fn of_csv(bytes: &[u8]) -> Result<Measured, String> {
         add(&mut measured, key, or_empty(unit), of_seed, measure).map_err(|twice| format!("line {line}: {twice}"))?;
     }
     Ok(measured)
+}
+
+fn jobs_of(frame: &Frame) -> HashSet<&str> {
+    let jobs = frame.column("job");
+    (0..frame.rows()).filter_map(|n| jobs?.text(n)).collect()
 }
 
 fn of_frame(frame: &Frame) -> Result<Measured, String> {

@@ -131,6 +131,36 @@ fn begun(name: &str) -> bool {
     [FLOWS, METRICS, SUMMARY].contains(&name) || half.is_some_and(|whole| [INDEX, METRICS, SUMMARY].contains(&whole))
 }
 
+/// How many jobs are done that the directory's table of metrics is without: of those that the index lists, and of those that were done after
+/// it. `table` has the hashes of its jobs.
+pub(crate) fn ungathered(dir: &Path, table: &HashSet<&str>) -> usize {
+    let listed = listed(&dir.join(INDEX)).unwrap_or_default();
+    let modified = |meta: &fs::Metadata| meta.modified().ok();
+    let made = fs::metadata(dir.join(METRICS)).ok().as_ref().and_then(modified);
+    let lacking = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        let Some(hash) = name.to_str().and_then(|name| name.strip_suffix(".parquet")) else { return false };
+        let done = || entry.metadata().ok().filter(|meta| meta.is_file() && meta.len() > 0);
+        !table.contains(hash) && done().is_some_and(|meta| listed.contains(hash) || modified(&meta) > made)
+    };
+    fs::read_dir(dir.join(JOBS)).into_iter().flatten().flatten().filter(lacking).count()
+}
+
+/// The hashes in an index.
+fn listed(index: &Path) -> Option<HashSet<String>> {
+    #[derive(serde::Deserialize)]
+    struct Index {
+        jobs: Vec<Entry>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Entry {
+        job: String,
+    }
+    let bytes = files::read_regular(index, frame::MOST_BYTES).ok()?;
+    let index: Index = serde_json::from_slice(&bytes).ok()?;
+    Some(index.jobs.into_iter().map(|entry| entry.job).collect())
+}
+
 /// A job as index and listing name it.
 pub(crate) fn described(jobs: &Jobs, job: &Job) -> Value {
     let point = &jobs.points[job.point];

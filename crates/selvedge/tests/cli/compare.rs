@@ -102,3 +102,31 @@ fn what_cannot_be_compared_is_said() {
     let (status, _, why) = compare(&scratch, &["a", "a", "--metric", "no.such"]);
     assert!(status == Some(2) && why.contains("have no common metric with no.such in its name"), "{why}");
 }
+
+#[test]
+fn a_table_that_lacks_jobs_is_named() {
+    let scratch = Scratch::new("compare-ungathered");
+    scratch.file("one.toml", TINY);
+    let sweep = ["sweep", "one.toml", "--scheme", "ecmp"];
+    runs(&scratch, &[&sweep[..], &["--seeds", "1..2"]].concat(), "d");
+    let note = |of: &str| compare(&scratch, &["d", "d", "--metric", "all.flows"]).2 == of;
+    assert!(note(""), "all are gathered");
+    // A job by itself, as a scheduler runs it.
+    let more = [&sweep[..], &["--seeds", "3..4", "-o", "d"]].concat();
+    let listed = selvedge(scratch.path(), &[&more[..], &["--list", "--json"]].concat());
+    let listed: Value = serde_json::from_str(&stdout(&listed)).unwrap();
+    let job = listed["jobs"][0]["job"].as_str().unwrap();
+    runs(&scratch, &[&more[..6], &["--job", job]].concat(), "d");
+    let said = "selvedge: d: its table lacks 1 job that is done; run `selvedge sweep` once more, which gathers them\n";
+    assert!(note(&said.repeat(2)), "{}", compare(&scratch, &["d", "d"]).2);
+    assert_eq!(compare(&scratch, &["d/metrics.parquet", "d/metrics.parquet"]).2, "", "a file is what it is");
+    // The index is of all jobs, and the table of some: the call that was to gather them was killed.
+    let old = std::fs::read(scratch.path().join("d/metrics.parquet")).unwrap();
+    runs(&scratch, &[&sweep[..], &["--seeds", "1..4"]].concat(), "d");
+    assert!(note(""));
+    std::fs::write(scratch.path().join("d/metrics.parquet"), old).unwrap();
+    assert!(note(&said.replace("1 job that is", "2 jobs that are").repeat(2)));
+    // What an earlier call left, and the last does not have, belongs to no table.
+    runs(&scratch, &[&sweep[..], &["--seeds", "1"]].concat(), "d");
+    assert!(note(""));
+}
