@@ -204,8 +204,7 @@ pub struct BenchSim {
     /// Cores that the run may use
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
     pub threads: usize,
-    /// Scheme: ecmp or presto
-    #[arg(long, default_value = BUILT_IN[0].name)]
+    #[arg(long, help = format!("Scheme: {}", BUILT_IN.each_ref().map(|scheme| scheme.name).join(", ")), default_value = BUILT_IN[0].name)]
     pub scheme: String,
     /// Seed
     #[arg(long, default_value_t = 1)]

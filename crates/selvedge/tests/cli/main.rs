@@ -88,6 +88,8 @@ fn help_and_version_are_there() {
         assert!(output.status.success(), "{arguments:?}");
         assert!(stdout(&output).contains("selvedge"), "{arguments:?}");
     }
+    let bench = stdout(&selvedge(scratch.path(), &["bench", "sim", "--help"]));
+    assert!(bench.contains("Scheme: ecmp, presto, optimal, mptcp [default: ecmp]"), "{bench}");
     assert_eq!(selvedge(scratch.path(), &["simm"]).status.code(), Some(2));
     // Either rate will do.
     let without = selvedge(scratch.path(), &["ctl", "limit", "veth1"]);
