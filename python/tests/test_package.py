@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import metadata
+import warnings
 from pathlib import Path
 
 import pandas
@@ -81,6 +82,89 @@ def test_a_sweep_is_loaded_with_its_axes(scenario: Path, tmp_path: Path) -> None
     same = selvedge.run(again).filter(polars.col("seed") == str(listed[0].seed))
     mine = frame.filter(polars.col("job") == listed[0].hash)
     assert same["value"].to_list() == mine["value"].to_list()
+
+
+def test_columns_have_their_kinds_whatever_the_first_rows_have(tmp_path: Path) -> None:
+    bulk = '[[workload]]\nname = "bulk"\npattern = "stride"\nk = 64\n'
+    file = tmp_path / "bulk.toml"
+    file.write_text(TINY.replace("hosts_per_leaf = 2", "hosts_per_leaf = 64").replace("[[workload]]", f"{bulk}[[workload]]"))
+    output = tmp_path / "out"
+    selvedge.run(file, output, schemes="ecmp", seeds=1, set={"record.sample_every": "100us"})
+    flows = selvedge.load(output, "flows")
+    assert set(flows["start_us"][:100]) == {0.0} and flows["start_us"].n_unique() > 100, "mice start by and by"
+    assert set(flows["size_bytes"][:100]) == {None} and set(flows["size_bytes"][128:]) == {10_000}
+    kinds = {"seed": polars.String, "src": polars.Int64, "size_bytes": polars.Int64, "finish_us": polars.Float64}
+    assert {column: flows[column].dtype for column in kinds} == kinds
+    series = selvedge.load(output / "series.csv")
+    assert series["value"].dtype == polars.Float64 and series["name"].dtype == polars.String
+    assert selvedge.load(output / "ports.csv")["utilisation"].dtype == polars.Float64
+    of_pandas = selvedge.load(output, "flows", backend="pandas")
+    assert of_pandas["start_us"].tolist() == flows["start_us"].to_list() and set(of_pandas["seed"]) == {"1"}
+    # What is not known of somebody else's file is inferred from all of it.
+    other = tmp_path / "other.csv"
+    other.write_text("seed,value,note\n" + "1,0,\n" * 150 + "all,0.5,late\n2,many,later\n")
+    frame = selvedge.load(other)
+    assert frame["value"].dtype == polars.String and frame["note"][-1] == "later" and frame["seed"][-2] == "all"
+    # One seed has no interval, and the numbers of many metrics are whole.
+    summary = selvedge.load(output, "summary")
+    assert summary["ci95_half_width"].dtype == summary["mean"].dtype == polars.Float64
+    assert summary["ci95_half_width"].null_count() == len(summary)
+
+
+def test_a_run_of_a_sweep_is_loaded_with_its_axis(scenario: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    metrics = selvedge.run(scenario, output)
+    assert set(metrics["point"]) == {"spines=1", "spines=2"}
+    selvedge.sweep(scenario, tmp_path / "jobs", flows=True)
+    for backend in ("polars", "pandas"):
+        summary = selvedge.load(output, "summary", backend=backend)  # type: ignore[arg-type]
+        same = selvedge.load(tmp_path / "jobs", "summary", backend=backend)  # type: ignore[arg-type]
+        assert list(summary.columns) == list(same.columns) and str(summary["spines"].dtype).lower() == "int64"
+        rows = [set(zip(*(frame[column] for column in ("spines", "scheme", "metric", "runs")))) for frame in (summary, same)]
+        assert rows[0] == rows[1]
+        flows = selvedge.load(output, "flows", backend=backend)  # type: ignore[arg-type]
+        assert list(flows.columns[:3]) == ["point", "spines", "scheme"]
+        assert len(flows) == len(selvedge.load(tmp_path / "jobs", "flows", backend=backend))  # type: ignore[arg-type]
+    ax = selvedge.plot(output, "mice.fct_ms.p50")
+    assert ax.get_xlabel() == "spines" and list(ax.containers[1].lines[0].get_xdata()) == [1, 2]
+    # Labels of points that no file can be called by.
+    file = tmp_path / "points.toml"
+    points = 'point = [{ label = "a/b \u00fc", set = { topology.spines = 1 } }, { label = "c", set = {} }]'
+    file.write_text(f'{TINY}[sweep]\nname = "metric"\n{points}\n')
+    selvedge.run(file, tmp_path / "points", schemes="ecmp")
+    flows = selvedge.load(tmp_path / "points", "flows")
+    assert set(flows["point"]) == {"a/b \u00fc", "c"} and flows.columns[1] == "scheme"
+    file.write_text(f'{TINY}[sweep]\nname = "what"\n{points}\n')
+    selvedge.run(file, tmp_path / "points", schemes="ecmp", force=True)
+    assert set(selvedge.load(tmp_path / "points", "summary")["what"]) == {"a/b \u00fc", "c"}
+    (tmp_path / "points" / "c.flows.csv").unlink()
+    with pytest.raises(FileNotFoundError, match="has no c.flows.csv of the point 'c'"):
+        selvedge.load(tmp_path / "points", "flows")
+
+
+def test_a_table_that_lacks_jobs_is_told(scenario: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        selvedge.sweep(scenario, output, seeds=1)
+        job = selvedge.jobs(scenario, output, seeds=2)[0]
+        selvedge.run_job(scenario, output, job)
+        selvedge.load(output / "metrics.parquet")
+    for table in ("metrics", "summary"):
+        with pytest.warns(UserWarning, match="its table lacks 1 job that is done") as caught:
+            selvedge.load(output, table)  # type: ignore[arg-type]
+        assert caught[0].filename == __file__
+    with pytest.warns(UserWarning, match="lacks 1 job"):
+        selvedge.load(output, backend="pandas")
+    # A call that was to gather jobs, and was killed: they are listed, and the table is of before.
+    old = (output / "metrics.parquet").read_bytes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        selvedge.sweep(scenario, output, seeds="1..2")
+        selvedge.load(output)
+    (output / "metrics.parquet").write_bytes(old)
+    with pytest.warns(UserWarning, match="lacks 4 jobs that are done; run the sweep once more"):
+        selvedge.load(output)
 
 
 def test_a_plot_has_a_line_a_scheme_over_the_axis(scenario: Path, tmp_path: Path) -> None:
