@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import tempfile
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from ._program import call
 
 PathLike = Union[str, "os.PathLike[str]"]
 Seeds = Union[str, int, Iterable[int]]
+Memory = Union[str, int]
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,7 @@ def choices(
             schemes = [schemes]
         arguments += ["--scheme", ",".join(schemes)]
     if seeds is not None:
-        text = str(seeds) if isinstance(seeds, (str, int)) else ",".join(str(seed) for seed in seeds)
-        arguments += ["--seeds", text]
+        arguments += ["--seeds", _seeds(seeds)]
     for key, value in (set or {}).items():
         arguments += ["--set", f"{key}={_toml(value)}"]
     for label in [at] if isinstance(at, str) else at or []:
@@ -51,9 +52,32 @@ def choices(
     return arguments
 
 
+def _seeds(seeds: Seeds) -> str:
+    if isinstance(seeds, str):
+        return seeds
+    try:
+        each: list[Any] = list(seeds)  # type: ignore[arg-type]
+    except TypeError:
+        each = [seeds]
+    # Numbers of NumPy, too.
+    return ",".join(seed if isinstance(seed, str) else str(operator.index(seed)) for seed in each)
+
+
 def _toml(value: Any) -> str:
     # JSON's strings, numbers, truth values and lists are TOML's.
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else json.dumps(value, default=_of_python)
+
+
+def _of_python(value: Any) -> Any:
+    """A number or array of NumPy as Python has it, and the name of a file."""
+    return value.tolist() if hasattr(value, "tolist") else os.fspath(value)
+
+
+def room(memory: Optional[Memory]) -> list[str]:
+    """The argument that says how much memory there is: ``"8GB"``, or a number of bytes."""
+    if memory is None:
+        return []
+    return ["--memory", memory if isinstance(memory, str) else f"{operator.index(memory)}B"]
 
 
 def run(
@@ -64,19 +88,21 @@ def run(
     seeds: Optional[Seeds] = None,
     set: Optional[Mapping[str, Any]] = None,
     force: bool = False,
+    memory: Optional[Memory] = None,
     backend: Optional[Backend] = None,
 ) -> Any:
     """Runs a scenario as ``selvedge sim run`` and returns its metrics: a row for each scheme, seed and metric.
 
     ``output`` keeps all files of the run, with its report; ``force`` replaces those of an earlier run there. ``set`` changes keys,
-    such as ``{"switch.buffer": "4MB"}``. ``backend`` is as in :func:`load`.
+    such as ``{"switch.buffer": "4MB"}``. ``memory`` is what the runs may need, ``"8GB"`` or bytes, by default what the machine has free.
+    ``backend`` is as in :func:`load`.
 
     Raises ``Failed``: its message names file, line, key and remedy.
     """
     with tempfile.TemporaryDirectory(prefix="selvedge-") as scratch:
         target = Path(output) if output is not None else Path(scratch, "run")
         arguments = ["sim", "run", os.fspath(scenario), "--output", str(target), *choices(schemes, seeds, set)]
-        call(arguments + (["--force"] if force else []), progress=True)
+        call(arguments + (["--force"] if force else []) + room(memory), progress=True)
         return load(target, backend=backend)
 
 
@@ -94,17 +120,18 @@ def sweep(
     at: Optional[Sequence[str]] = None,
     flows: bool = False,
     cores: Optional[int] = None,
+    memory: Optional[Memory] = None,
     backend: Optional[Backend] = None,
 ) -> Any:
     """Runs what is not done yet of a sweep, on this machine's cores, and returns its metrics with the values of the axes.
 
-    ``at`` chooses points by their labels; ``flows`` also keeps each job's flows. ``selvedge.dask.sweep`` does the same on many
-    machines.
+    ``at`` chooses points by their labels; ``flows`` also keeps each job's flows; ``memory`` is as in :func:`run`.
+    ``selvedge.dask.sweep`` does the same on many machines.
 
     Raises ``Failed``, also if a job failed; those that were done are kept.
     """
     arguments = _sweep(scenario, output, choices(schemes, seeds, set, at), flows)
-    call(arguments + (["--jobs", str(cores)] if cores is not None else []), progress=True)
+    call(arguments + (["--jobs", str(cores)] if cores is not None else []) + room(memory), progress=True)
     return load(output, backend=backend)
 
 
@@ -134,8 +161,10 @@ def run_job(
     *,
     set: Optional[Mapping[str, Any]] = None,
     flows: bool = False,
+    memory: Optional[Memory] = None,
 ) -> str:
-    """Runs one job, unless it is done, and returns its hash. ``set`` and ``flows`` must be those with which it was listed."""
+    """Runs one job, unless it is done, and returns its hash. ``set`` and ``flows`` must be those with which it was listed; ``memory`` is as
+    in :func:`run`."""
     chosen = choices([job.scheme], job.seed, set, [job.point] if job.point else None)
-    call([*_sweep(scenario, output, chosen, flows), "--job", job.hash])
+    call([*_sweep(scenario, output, chosen, flows), "--job", job.hash, *room(memory)])
     return job.hash

@@ -5,15 +5,15 @@ Prerequisites: workers have this package, and see scenario and output under the 
 
 from __future__ import annotations
 
-import hashlib
 import os
+import uuid
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence
 
 from . import _run
 from ._frames import Backend, load
 from ._program import Failed, call
-from ._run import Job, PathLike, Seeds
+from ._run import Job, Memory, PathLike, Seeds
 
 __all__ = ["submit", "sweep"]
 
@@ -28,28 +28,27 @@ def submit(
     set: Optional[Mapping[str, Any]] = None,
     at: Optional[Sequence[str]] = None,
     flows: bool = False,
+    memory: Optional[Memory] = None,
     retries: int = 3,
 ) -> list[Any]:
     """Submits each job that is not done to the ``Client``, and returns the futures; each gives its job's hash.
 
     A job whose worker dies is run again by another. What a job wrote is whole or absent, and the same whoever writes it, so that no
-    result is lost or there twice.
+    result is lost or there twice. A job that needs more than ``memory``, by default what its worker has free, fails. It does not matter
+    what this machine has.
     """
     where, target = Path(scenario).resolve(), Path(output).resolve()
     listed = _run.jobs(where, target, schemes=schemes, seeds=seeds, set=set, at=at, flows=flows)
     wanted: dict[str, Job] = {job.hash: job for job in listed if not job.done}
+    # No two calls share a task: one of before may have failed, or kept no flows, or written elsewhere.
+    this = uuid.uuid4().hex[:12]
     return [
         client.submit(
-            _run.run_job, str(where), str(target), job, set=set, flows=flows,
-            key=f"selvedge-{job.hash}-{_place(target)}", retries=retries, pure=False,
+            _run.run_job, str(where), str(target), job, set=set, flows=flows, memory=memory,
+            key=f"selvedge-{job.hash}-{this}", retries=retries, pure=False,
         )
         for job in wanted.values()
     ]
-
-
-def _place(target: Path) -> str:
-    """Two sweeps into different directories share no task."""
-    return hashlib.sha256(str(target).encode()).hexdigest()[:8]
 
 
 def sweep(
@@ -62,21 +61,25 @@ def sweep(
     set: Optional[Mapping[str, Any]] = None,
     at: Optional[Sequence[str]] = None,
     flows: bool = False,
+    memory: Optional[Memory] = None,
     retries: int = 3,
     backend: Optional[Backend] = None,
 ) -> Any:
-    """As :func:`selvedge.sweep`, on the workers of ``client``. Waits for all jobs, and returns the metrics of the sweep.
+    """As :func:`selvedge.sweep`, on the workers of ``client``. Waits for all jobs, and returns the metrics of the sweep. ``memory`` is
+    as in :func:`submit`.
 
     Raises ``Failed`` if a job failed, after all others are done.
     """
     chosen = {"schemes": schemes, "seeds": seeds, "set": set, "at": at, "flows": flows}
-    futures = submit(client, scenario, output, retries=retries, **chosen)  # type: ignore[arg-type]
-    reasons = []
+    futures = submit(client, scenario, output, memory=memory, retries=retries, **chosen)  # type: ignore[arg-type]
+    reasons, failed = [], []
     for future in futures:
         problem = future.exception()  # waits
         if problem is not None:
             reasons.append(str(problem))
+            failed.append(future)
     if reasons:
+        client.cancel(failed)  # else the scheduler keeps them as long as somebody has this error
         raise Failed(f"{len(reasons)} of {len(futures)} jobs failed; the first: {reasons[0]}", 1)
     lacking = [job.hash for job in _run.jobs(scenario, output, **chosen) if not job.done]  # type: ignore[arg-type]
     if lacking:

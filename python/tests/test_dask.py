@@ -59,3 +59,41 @@ def test_a_job_that_fails_is_told(scenario: Path, tmp_path: Path) -> None:
         with pytest.raises(selvedge.Failed, match="1 of 8 jobs failed; the first: cannot write"):
             selvedge.dask.sweep(client, scenario, blocked, retries=0)
     assert sum(job.done for job in selvedge.jobs(scenario, blocked)) == 7
+
+
+def test_a_job_that_failed_is_run_again_in_one_session(scenario: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    listed = selvedge.jobs(scenario, output)
+    (output / listed[0].file).mkdir(parents=True)  # in the place of a job's file
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        with pytest.raises(selvedge.Failed, match="1 of 8 jobs failed") as kept:
+            selvedge.dask.sweep(client, scenario, output, retries=0)
+        (output / listed[0].file).rmdir()
+        frame = selvedge.dask.sweep(client, scenario, output, retries=0)
+        assert set(frame["job"]) == {job.hash for job in listed}, kept
+        # The same with futures that somebody holds.
+        (output / listed[1].file).unlink()
+        (output / listed[1].file).mkdir()
+        [failed] = selvedge.dask.submit(client, scenario, output, retries=0)
+        assert failed.exception() is not None
+        (output / listed[1].file).rmdir()
+        [again] = selvedge.dask.submit(client, scenario, output, retries=0)
+        assert again.result() == listed[1].hash and failed.status == "error"
+
+
+def test_flows_are_kept_though_others_ran_the_same_jobs_without(scenario: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        futures = selvedge.dask.submit(client, scenario, output)
+        assert len([future.result() for future in futures]) == 8
+        selvedge.dask.sweep(client, scenario, output, flows=True)
+    assert len(list((output / "flows").iterdir())) == 8
+    assert selvedge.load(output, "flows")["job"].n_unique() == 8
+
+
+def test_memory_is_that_of_workers(scenario: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        with pytest.raises(selvedge.Failed, match="8 of 8 jobs failed; the first: job .* needs about .* --memory allows"):
+            selvedge.dask.sweep(client, scenario, output, memory="1KB", retries=0)
+        assert len(selvedge.dask.sweep(client, scenario, output, memory="1GB", retries=0)) > 0

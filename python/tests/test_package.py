@@ -8,6 +8,7 @@ from importlib import metadata
 import warnings
 from pathlib import Path
 
+import numpy
 import pandas
 import polars
 import pytest
@@ -140,6 +141,33 @@ def test_a_run_of_a_sweep_is_loaded_with_its_axis(scenario: Path, tmp_path: Path
     (tmp_path / "points" / "c.flows.csv").unlink()
     with pytest.raises(FileNotFoundError, match="has no c.flows.csv of the point 'c'"):
         selvedge.load(tmp_path / "points", "flows")
+
+
+def test_numbers_of_numpy_are_numbers(scenario: Path, tmp_path: Path) -> None:
+    def listed(seeds: object, set: object) -> list[selvedge.Job]:
+        return selvedge.jobs(scenario, tmp_path / "out", seeds=seeds, set=set)  # type: ignore[arg-type]
+
+    plain = listed([3, 4], {"topology.hosts_per_leaf": 3})
+    assert listed(numpy.array([3, 4]), {"topology.hosts_per_leaf": numpy.int64(3)}) == plain
+    assert listed(numpy.arange(3, 5), {"topology.hosts_per_leaf": numpy.array(3)}) == plain
+    assert {job.seed for job in listed(numpy.int64(7), None)} == {7} == {job.seed for job in listed(7, None)}
+    assert listed(1, {"host.tcp.nagle": numpy.bool_(False)}) == listed(1, {"host.tcp.nagle": False})
+    for wrong in (1.5, [1.5]):
+        with pytest.raises(TypeError):
+            listed(wrong, None)
+
+
+def test_memory_is_asked_for_where_something_runs(scenario: Path, tmp_path: Path) -> None:
+    job = selvedge.jobs(scenario, tmp_path / "out")[0]
+    for call in (
+        lambda: selvedge.run_job(scenario, tmp_path / "out", job, memory=1000),
+        lambda: selvedge.sweep(scenario, tmp_path / "out", memory="1KB"),
+        lambda: selvedge.run(scenario, memory=numpy.int64(1000)),
+    ):
+        with pytest.raises(selvedge.Failed, match="--memory allows 0 MB"):
+            call()
+    assert not files(tmp_path / "out")
+    assert len(selvedge.sweep(scenario, tmp_path / "out", memory="1GB")) > 0
 
 
 def test_a_table_that_lacks_jobs_is_told(scenario: Path, tmp_path: Path) -> None:
