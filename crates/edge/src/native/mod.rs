@@ -37,7 +37,7 @@ pub(crate) use limiter::{LIMIT_GOES_FIRST, LIMIT_HOLD};
 pub(crate) use paths::{hear, tick_paths, PathStates, Paths, Relay};
 pub use paths::{PathState, WEIGHT_ONE};
 pub use vcc::Vcc;
-pub(crate) use vcc::{fack, PolicyRule, VccClass, VccConf, AWARE, BEGUN, BOTH_SCALES, BOTH_SYNS, SND};
+pub(crate) use vcc::{fack, PolicyRule, VccClass, VccConf, AWARE, BEGUN, BOTH_SCALES, BOTH_SYNS};
 pub(crate) use vcc::{CLASS_OBSERVE, CLASS_OFF, CLASS_POLICE, CONF_DUPACKS, CONF_TWO, DUPACKS, ONE};
 pub(crate) use vcc::{LAW_CUBIC, LAW_DCTCP, LAW_NONE, LAW_RENO, MAX_CLASSES, MAX_RULES};
 
