@@ -448,7 +448,7 @@ int selvedge_uplink(struct __sk_buff *skb)
 	counters = find_counters();
 	if (!counters)
 		return NEXT;
-	if (conf->flags & SV_CONFIG_NOTIFIED && sv_notification_is(data_of(skb), end_of(skb))) {
+	if (sv_notification_is(data_of(skb), end_of(skb))) {
 		probed = take_notification(skb);
 		if (probed != UNANSWERED)
 			return probed;

@@ -70,10 +70,22 @@ static __noinline int take_told(struct __sk_buff *skb, const struct sv_outer *o,
 }
 
 /*
+ * Ports of a notification are those of the packet that was dropped, not swapped: so its connection is one that a guest here sends on, and none
+ * from which packets of these ports arrive. What arrives with swapped ports is a connection's own, whatever its DSCP.
+ */
+static __noinline int names_what_left(struct sv_packet *p, u32 vni)
+{
+	if (!p || find_flow(p, vni, IN) || !sv_notification_read(p))
+		return 0;
+	return !!find_flow(p, vni, OUT);
+}
+
+/*
  * A frame in the tunnel, which read_outer has read, has the DSCP of a switch's notification. It is one if it was cut, or had nothing that
  * could be, and is for a guest here: what has all its payload, and what is for nobody here, goes on as without that DSCP (UNANSWERED). Its
- * lengths need not be those of the frame. It must come from the peer whose guest was to get the packet. A function of its own,
- * global: the verifier proves it once.
+ * lengths need not be those of the frame. It must come from the peer whose guest was to get the packet. Where nobody has said that
+ * switches notify, the DSCP may be others' and proves nothing: then the lengths must be right, and a flow must be there that it names. A
+ * function of its own, global: the verifier proves it once.
  */
 __noinline int take_notification(struct __sk_buff *skb)
 {
@@ -86,7 +98,7 @@ __noinline int take_notification(struct __sk_buff *skb)
 	struct sv_event *event;
 	struct sv_packet *p;
 	struct sv_outer *o;
-	int parsed;
+	int parsed, expected;
 	u64 now;
 
 	conf = bpf_map_lookup_elem(&config, &zero);
@@ -94,6 +106,9 @@ __noinline int take_notification(struct __sk_buff *skb)
 		return UNANSWERED;
 	p = &scratch->packet;
 	o = &scratch->outer;
+	expected = conf->flags & SV_CONFIG_NOTIFIED;
+	if (!expected && o->frame_len != skb->len)
+		return UNANSWERED;
 	parsed = parse_at(skb, o->add_len, p);
 	if (o->frame_len == skb->len && (parsed != SV_PARSE_OK || p->payload))
 		return UNANSWERED;
@@ -107,6 +122,11 @@ __noinline int take_notification(struct __sk_buff *skb)
 	if (!port || port->vni != o->encap.vni)
 		return UNANSWERED;
 	from = peer_of(o->saddr);
+	if (!expected) {
+		if (!from || !speaks_for(from, o->encap.vni, p) || !names_what_left(p, o->encap.vni))
+			return UNANSWERED;
+		return drop(counters, SV_COUNT_NOTIFIED);
+	}
 	if (!from || !speaks_for(from, o->encap.vni, p) || !sv_notification_read(p))
 		return drop(counters, SV_COUNT_NOTIFIED_MALFORMED);
 	if (!sv_notification_matters(p))

@@ -62,6 +62,16 @@ fn in_tunnel_from(peer: &Peer, frame: &[u8]) -> Vec<u8> {
     outer
 }
 
+/// The same, to which somebody gave the DSCP of notifications.
+fn marked(peer: &Peer, frame: &[u8]) -> Vec<u8> {
+    let mut frame = in_tunnel_from(peer, frame);
+    match peer.family {
+        4 => frame[15] = notification::DSCP << 2,
+        _ => (frame[14], frame[15]) = (0x60 | notification::DSCP >> 2, notification::DSCP << 6),
+    }
+    frame
+}
+
 /// As if the configuration said that switches notify.
 fn hears_switches(world: &World, on: bool) {
     let config = world.edge().config().unwrap();
@@ -274,11 +284,7 @@ fn data_with_the_dscp_of_notifications_reaches_its_guest() {
             for family in [4, 6] {
                 let data = Packet { payload: 900, segment_size: 0, ..packet(peer, family, false) };
                 let frame = emit(&data, &TcpOptions::default()).unwrap();
-                let mut frame = in_tunnel_from(peer, &frame);
-                match peer.family {
-                    4 => frame[15] = notification::DSCP << 2,
-                    _ => (frame[14], frame[15]) = (0x60 | notification::DSCP >> 2, notification::DSCP << 6),
-                }
+                let frame = marked(peer, &frame);
                 assert_eq!(world.run(Direction::Ingress, &frame).0, TC_ACT_REDIRECT, "{} {family}", peer.version);
             }
         }
@@ -286,6 +292,46 @@ fn data_with_the_dscp_of_notifications_reaches_its_guest() {
         let all = 2 * PEERS.len() as u64;
         assert_eq!(world.counters().get(Counter::InSegments), all);
     });
+}
+
+/// Where the configuration does not say that switches notify, some may nevertheless; and the DSCP may be anybody's.
+#[test]
+fn unexpected_notifications_of_what_cannot_be_cut_reach_no_guest_and_others_of_their_dscp_do() {
+    let Some(world) = World::new("wh", &Config::default()) else { return };
+    in_namespace(&world.fabric.host(0), || {
+        let arrives = |frame: &[u8]| world.run(Direction::Ingress, frame).0;
+        let (mut taken, mut passed) = (0, 0);
+        for (peer, family) in PEERS.iter().flat_map(|peer| [(peer, 4), (peer, 6)]) {
+            for (sport, tcp_flags) in [(2000, tcp::SYN), (2001, tcp::ACK), (2002, tcp::FIN | tcp::ACK)] {
+                let left = Packet { sport, tcp_flags, payload: 0, segment_size: 0, ..packet(peer, family, true) };
+                let case = format!("{} {family} {sport}", peer.version);
+                world.run(Direction::Egress, &frame_of(&left));
+                let answer = marked(peer, &frame_of(&answer(&left)));
+                for _ in 0..2 {
+                    assert_eq!(arrives(&notified(peer.address, peer.family, VNI, &left)), TC_ACT_SHOT, "{case}");
+                    assert_eq!(arrives(&answer), TC_ACT_REDIRECT, "{case}");
+                }
+                // Of what nobody has sent: it may begin a connection of the other's.
+                let unknown = Packet { sport: sport + 1000, ..left };
+                assert_eq!(arrives(&notified(peer.address, peer.family, VNI, &unknown)), TC_ACT_REDIRECT, "{case}");
+                (taken, passed) = (taken + 2, passed + 3);
+            }
+        }
+        assert!(told(&world).is_empty());
+        let counted = |counter| world.counters().get(counter);
+        assert_eq!((counted(Counter::Notified), counted(Counter::InSegments)), (taken, passed));
+        assert_eq!((counted(Counter::DropLengths), counted(Counter::NotifiedMalformed)), (0, 0));
+    });
+}
+
+/// A packet of the same connection, the other way.
+fn answer(packet: &Packet) -> Packet {
+    let Packet { saddr, daddr, sport, dport, .. } = *packet;
+    Packet { saddr: daddr, daddr: saddr, sport: dport, dport: sport, ..*packet }
+}
+
+fn frame_of(packet: &Packet) -> Vec<u8> {
+    emit(packet, &TcpOptions::default()).unwrap()
 }
 
 #[test]
