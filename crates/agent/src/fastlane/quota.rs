@@ -10,6 +10,8 @@ pub(super) struct Quota {
     bytes: u64,
     /// By ifindex of the port: since when, ns, and bytes; nothing is ever listed in its order.
     of_guests: HashMap<u32, (u64, u64)>,
+    /// When those whose interval had ended were forgotten last, ns.
+    forgot: u64,
 }
 
 /// As `kernel/drops.h` reckons.
@@ -18,12 +20,17 @@ const PACKET_COST: u64 = 1024;
 
 impl Quota {
     pub(super) fn new(bytes: u64) -> Quota {
-        Quota { bytes, of_guests: HashMap::new() }
+        Quota { bytes, of_guests: HashMap::new(), forgot: 0 }
     }
 
     pub(super) fn admits(&mut self, port: u32, bytes: u32, packets: u32, now: u64) -> bool {
+        let ended = |since: u64| now.saturating_sub(since) >= FAST_INTERVAL_NS;
+        if ended(self.forgot) {
+            self.of_guests.retain(|_, (since, _)| !ended(*since));
+            self.forgot = now;
+        }
         let (since, used) = self.of_guests.entry(port).or_insert((now, 0));
-        if now.saturating_sub(*since) >= FAST_INTERVAL_NS {
+        if ended(*since) {
             (*since, *used) = (now, 0);
         }
         let cost = u64::from(bytes).max(u64::from(packets) * PACKET_COST).max(LEAST_COST);
@@ -47,5 +54,16 @@ mod tests {
         assert!(quota.admits(2, 1, 1, 5) && quota.admits(2, 1, 1, 5), "small ones count as more");
         assert_eq!((0..10).filter(|_| quota.admits(2, 1, 1, 6)).count(), 2);
         assert!(!quota.admits(2, 1, 1, 7) && quota.admits(1, 1, 1, FAST_INTERVAL_NS));
+    }
+
+    #[test]
+    fn guests_that_come_and_go_leave_nothing_behind() {
+        let mut quota = Quota::new(10_000);
+        for port in 1..1000 {
+            assert!(quota.admits(port, 65_535, 45, u64::from(port) * FAST_INTERVAL_NS / 10));
+            assert!(quota.of_guests.len() <= 20, "{}", quota.of_guests.len());
+        }
+        let now = 1000 * FAST_INTERVAL_NS / 10;
+        assert!(!quota.admits(999, 1, 1, now) && quota.admits(1, 1, 1, now));
     }
 }
