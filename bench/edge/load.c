@@ -9,7 +9,8 @@
  *                                                   0: at once after the answer. One that has to wait for the answer before it
  *                                                   counts from when it was due
  *   load ask ADDRESS PORT SECONDS GAP               the same, but what is due before the answer is left out: at most one each GAP us
- *   load fetch ADDRESS PORT SECONDS BYTES           connect, send BYTES, wait until the server has them: again and again
+ *   load fetch ADDRESS PORT SECONDS BYTES [GAP]     connect, send BYTES, wait until the server has them: again and again, at most
+ *                                                   one each GAP us
  *   load datagrams ADDRESS PORT SECONDS BYTES       UDP as fast as it goes; prints how many, and seconds of CPU
  *
  * Clients print one JSON object; `send` prints "begin" first, once all connections stand. Its time and CPU run from there
@@ -350,21 +351,34 @@ static void tell_samples(float *samples, size_t n)
 	qsort(samples, n, sizeof(*samples), ascending);
 	if (!n)
 		die("no sample");
-	printf("{\"count\": %zu, \"p50_us\": %.2f, \"p99_us\": %.2f, \"p999_us\": %.2f}\n", n, samples[n / 2],
-	       samples[n * 99 / 100], samples[n * 999 / 1000]);
+	printf("{\"count\": %zu, \"p50_us\": %.2f, \"p90_us\": %.2f, \"p99_us\": %.2f, \"p999_us\": %.2f}\n", n, samples[n / 2],
+	       samples[n * 9 / 10], samples[n * 99 / 100], samples[n * 999 / 1000]);
 }
 
-static void fetch(const struct sockaddr_in *a, double seconds, uint64_t bytes)
+/* Sleeps until it is `due`. Returns what the time is then, or `due` if that was over. */
+static uint64_t wait_until(uint64_t due)
+{
+	uint64_t now = now_ns();
+	struct timespec t = { .tv_sec = (time_t)(due / 1000000000), .tv_nsec = (long)(due % 1000000000) };
+
+	if (now >= due)
+		return due;
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+		;
+	return now_ns();
+}
+
+static void fetch(const struct sockaddr_in *a, double seconds, uint64_t bytes, uint64_t gap_ns)
 {
 	float *samples = malloc(sizeof(*samples) * MAX_SAMPLES);
-	uint64_t end = now_ns() + (uint64_t)(seconds * 1e9);
+	uint64_t due = now_ns(), end = due + (uint64_t)(seconds * 1e9);
 	size_t n = 0;
 
 	if (!samples)
 		die("malloc");
 	memcpy(buffer, &bytes, sizeof(bytes));
 	while (n < MAX_SAMPLES && now_ns() < end) {
-		uint64_t begin = now_ns(), sent = 0;
+		uint64_t begin = gap_ns ? wait_until(due) : now_ns(), sent = 0;
 		int fd = connect_to(a);
 		char byte;
 
@@ -380,22 +394,11 @@ static void fetch(const struct sockaddr_in *a, double seconds, uint64_t bytes)
 			die("fetch");
 		samples[n++] = (float)(now_ns() - begin) / 1e3f;
 		close(fd);
+		for (uint64_t now = now_ns(); gap_ns && due < now;)
+			due += gap_ns;
 	}
 	tell_samples(samples, n);
 	free(samples);
-}
-
-/* Sleeps until it is `due`. Returns what the time is then, or `due` if that was over. */
-static uint64_t wait_until(uint64_t due)
-{
-	uint64_t now = now_ns();
-	struct timespec t = { .tv_sec = (time_t)(due / 1000000000), .tv_nsec = (long)(due % 1000000000) };
-
-	if (now >= due)
-		return due;
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
-		;
-	return now_ns();
 }
 
 /* `skips`: none waits for the answer before it, but is left out. */
@@ -476,14 +479,14 @@ int main(int argc, char **argv)
 		ping(&a, atof(argv[4]), (uint64_t)gap * 1000, skips);
 		return 0;
 	}
-	if (argc == 6 && !strcmp(argv[1], "fetch")) {
-		long bytes = atol(argv[5]);
+	if ((argc == 6 || argc == 7) && !strcmp(argv[1], "fetch")) {
+		long bytes = atol(argv[5]), gap = argc == 7 ? atol(argv[6]) : 0;
 
-		if (bytes < 8 || bytes > 1L << 30)
+		if (bytes < 8 || bytes > 1L << 30 || gap < 0)
 			return 2;
 		a = address(argv[2], atoi(argv[3]) + 2);
 		alarm((unsigned)atof(argv[4]) + GRACE_SECONDS);
-		fetch(&a, atof(argv[4]), (uint64_t)bytes);
+		fetch(&a, atof(argv[4]), (uint64_t)bytes, (uint64_t)gap * 1000);
 		return 0;
 	}
 	if (argc == 6 && !strcmp(argv[1], "datagrams")) {
