@@ -6,9 +6,8 @@
  *  - A notification must name outstanding bytes of a followed connection, and its ACK must be one that the guest may have sent.
  *  - The edge counts the copies of a packet that have left, its own and the guest's. This count is the packet's epoch: a notification
  *    tells of the oldest copy not yet reported. As long as a later copy may arrive, nothing is resent.
- *  - The edge resends a packet once. It resends it again only if that copy was reported too: a round trip after it left, and twice as
- *    long after each further one. As the paper's senders, it goes the slower the more often the network refuses. A queue of many round
- *    trips, as that of a host's own uplink, is asked for room by the logarithm of them.
+ *  - The edge resends a packet once. It resends it again only if that copy was reported too, and n round trips after its n-th copy left:
+ *    as the paper's senders, it goes the slower the more often the network refuses.
  *  - Where the guest repairs the loss by itself, as after three duplicate ACKs, the edge does nothing. Where a guest without SACK has
  *    got one duplicate ACK or two, it gets three more: the receiver holds something above the hole, so they are true. A guest with SACK
  *    gets none: it counts blocks, and the edge knows of no block that the guest does not know.
@@ -27,8 +26,9 @@
 #include "reno.h"
 
 #define SV_FASTLANE_RTT_NS 1000000u	 /* while no round trip was measured */
+#ifndef SV_FASTLANE_LEAST_RTT_NS	 /* who sends later than that may say so before */
 #define SV_FASTLANE_LEAST_RTT_NS 10000u
-#define SV_FASTLANE_MAX_DOUBLINGS 16u
+#endif
 #define SV_FASTLANE_MAX_BEHIND (1u << 24) /* bytes: a dropped packet's ACK is no older */
 #define SV_FASTLANE_ASK_RTTS 4		 /* a reported packet is asked about again for so many round trips, */
 #define SV_FASTLANE_ASK_NS 10000000u	 /* at least so long: who asks may wait for a processor; */
@@ -92,10 +92,10 @@ SV_FN u64 sv_fastlane_rtt(const struct sv_fastlane *f)
 	return f->conn.srtt ? sv_max32(f->conn.srtt, SV_FASTLANE_LEAST_RTT_NS) : SV_FASTLANE_RTT_NS;
 }
 
-/* From when on the edge may send a packet again that it has sent `own` times, ns. */
+/* From when on the edge may send a packet again that it has sent before, ns. */
 SV_FN u64 sv_fastlane_due_at(const struct sv_fastlane *f, const struct sv_fastlane_copy *c)
 {
-	return c->sent + (sv_fastlane_rtt(f) << sv_min32(c->own - 1u, SV_FASTLANE_MAX_DOUBLINGS));
+	return c->sent + sv_fastlane_rtt(f) * c->own;
 }
 
 SV_FN void sv_fastlane_clear(struct sv_fastlane *f)

@@ -6,6 +6,11 @@
 #ifndef SV_KERNEL_FASTLANE_H
 #define SV_KERNEL_FASTLANE_H
 
+/*
+ * A process sends again, and the queue that dropped a segment is this host's own: it may be as long as a hundred round trips between two
+ * hosts of one rack. Asked for room once in each, it drops more than is told of (drops.h), and the rest waits for the guest's timeout.
+ */
+#define SV_FASTLANE_LEAST_RTT_NS 1000000u
 #include "../fastlane.h"
 #include "../flow.h"
 #include "retrans.h"

@@ -276,6 +276,27 @@ fn what_is_held_back_hides_nothing_that_left_before_it() {
     });
 }
 
+/// A queue of this host's is longer than round trips under one rack's switch: it is asked for room once a millisecond at most.
+#[test]
+fn a_second_copy_waits_for_a_millisecond_however_short_round_trips_are() {
+    let Some(fabric) = host("fm") else { return };
+    in_namespace(&fabric.host(0), || {
+        let host = &fabric.edges[0];
+        let watch = host.edge.watch_drops(&drop_reasons().unwrap(), 1 << 20).unwrap();
+        let guest = Guest { edge: &host.edge, watch: &watch, port: host.port, sport: 1000 };
+        guest.begin();
+        let mut call = FastCall { what: FAST_DROPPED, ..guest.call(3) };
+        let begun = kernel::monotonic_ns();
+        assert_eq!(watch.decide(&mut call).unwrap(), Decision::Resend);
+        let decision = watch.decide(&mut call).unwrap();
+        // On a machine so slow that a millisecond is over, it goes at once.
+        match decision {
+            Decision::Later => assert!(call.due >= begun + 1_000_000, "{} ns after it", call.due - begun),
+            other => assert!(kernel::monotonic_ns() - begun >= 1_000_000, "{other:?}"),
+        }
+    });
+}
+
 /// As of what this host drops: once, of what is outstanding, and as a loss. Where a peer cuts packets otherwise than the edge knows them,
 /// nothing comes of it.
 #[test]

@@ -211,7 +211,7 @@ fn a_dropped_packet_is_sent_again_at_once_and_only_once() {
 }
 
 #[test]
-fn a_copy_after_a_dropped_one_waits_for_twice_as_many_round_trips_each_time() {
+fn a_dropped_copy_is_sent_again_as_many_round_trips_later_as_there_were() {
     let mut bench = Bench::open();
     bench.data(0, 10);
     assert_eq!(bench.dropped(9).len(), 1);
@@ -225,14 +225,11 @@ fn a_copy_after_a_dropped_one_waits_for_twice_as_many_round_trips_each_time() {
     assert_eq!(bench.wait(RTT * 100), []);
     let c = bench.counters();
     assert_eq!((c.resent, c.postponed, c.repeated, c.resent_later), (1, 1, 1, 1));
-    // Long after, it may go at once; then it waits for four round trips, and for eight.
+    // Long after, it may go at once; then it waits for three round trips.
     assert_eq!(bench.dropped(9), [(at(9), MSS)]);
     assert_eq!(bench.dropped(9), []);
-    for trips in [4, 8] {
-        assert_eq!(bench.wait(RTT * trips - Time::from_ns(1)), []);
-        assert_eq!(bench.wait(Time::from_ns(1)), [(at(9), MSS)]);
-        assert_eq!(bench.dropped(9), []);
-    }
+    assert_eq!(bench.wait(RTT * 3 - Time::from_ns(1)), []);
+    assert_eq!(bench.wait(Time::from_ns(1)), [(at(9), MSS)]);
 }
 
 #[test]
