@@ -95,7 +95,7 @@ check-scripts: ## tests of the scripts themselves; shellcheck where it is instal
 		echo shellcheck; \
 		shellcheck -x .ci/run scripts/need scripts/cargo scripts/features scripts/test scripts/toolchain.sh scripts/tests/*.sh \
 			scripts/packages scripts/container-networks scripts/test-packages scripts/test-manifests scripts/test-same-bytes scripts/book scripts/python \
-			scripts/kernels/boot scripts/kernels/common.sh scripts/kernels/fetch scripts/kernels/image scripts/kernels/init scripts/kernels/test; \
+			scripts/kernels/boot scripts/kernels/common.sh scripts/kernels/fetch scripts/kernels/image scripts/kernels/init scripts/kernels/test scripts/kernels/requests scripts/kernels/requests-inside; \
 	else echo "shellcheck is not installed: skipped"; fi
 
 packages: ## what can be installed: .deb, static simulator, container image and checksums, in target/packages (docs/install.md)
