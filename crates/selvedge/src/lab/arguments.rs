@@ -218,8 +218,7 @@ pub struct BenchArguments {
     /// The fabric, as for `lab up`, without rtt
     #[arg(long, value_name = "KIND,KEY=VALUE,...", default_value = "clos,leaves=2,spines=2,hosts=8,rate=200Mbps")]
     pub topo: String,
-    /// Scheme: ecmp or presto
-    #[arg(long, default_value = BUILT_IN[0].name)]
+    #[arg(long, help = format!("Scheme: {}", BUILT_IN.each_ref().map(|scheme| scheme.name).join(", ")), default_value = BUILT_IN[0].name)]
     pub scheme: String,
     /// Longest round trips to try, in this order, until one is too short
     #[arg(long, value_name = "TIMES", value_delimiter = ',', default_value = "10ms,5ms,2ms,1ms,500us,200us,100us")]
