@@ -202,6 +202,7 @@ impl Fabric {
 
     /// Whether a switch takes a packet at a port that has been advanced to now. Where packets have ranks, those behind it make room: none
     /// of them for a packet that is not taken.
+    #[inline]
     fn admit_at_switch<E: Copy + From<Event>>(
         &mut self,
         node: usize,
@@ -210,15 +211,26 @@ impl Fabric {
         scheduler: &mut Scheduler<E>,
     ) -> bool {
         let (queue, bytes) = (self.ports[port_id as usize].occupancy, u64::from(self.packets.hop(id).wire_len));
-        let room = match self.fits(node, queue, bytes, scheduler.now().as_ps()) {
-            true => Some((0, queue)),
-            false if self.ranked => self.victims(node, port_id, id),
-            false => None,
-        };
-        let Some((victims, queue)) = room else { return false };
+        if !self.fits(node, queue, bytes, scheduler.now().as_ps()) {
+            return self.ranked && self.admit_for_others(node, port_id, id, scheduler);
+        }
+        let (port, draws) = (&mut self.ports[port_id as usize], &mut self.draws[node]);
+        self.aqm.is_none_or(|aqm| port.manage(aqm, queue, draws, id, &mut self.packets))
+    }
+
+    /// The same of a packet for which others have to make room.
+    #[cold]
+    fn admit_for_others<E: Copy + From<Event>>(
+        &mut self,
+        node: usize,
+        port_id: PortId,
+        id: PacketId,
+        scheduler: &mut Scheduler<E>,
+    ) -> bool {
+        let Some((victims, queue)) = self.victims(node, port_id, id) else { return false };
         let (port, draws) = (&mut self.ports[port_id as usize], &mut self.draws[node]);
         let taken = self.aqm.is_none_or(|aqm| port.manage(aqm, queue, draws, id, &mut self.packets));
-        if taken && victims != 0 {
+        if taken {
             self.make_room(node, port_id, id, victims, scheduler);
         }
         taken
