@@ -214,6 +214,12 @@ impl Fabric {
         if !self.fits(node, queue, bytes, scheduler.now().as_ps()) {
             return self.ranked && self.admit_for_others(node, port_id, id, scheduler);
         }
+        self.manage(node, port_id, id, queue)
+    }
+
+    /// What queue management says of a packet that finds `queue` octets.
+    #[inline]
+    fn manage(&mut self, node: usize, port_id: PortId, id: PacketId, queue: u64) -> bool {
         let (port, draws) = (&mut self.ports[port_id as usize], &mut self.draws[node]);
         self.aqm.is_none_or(|aqm| port.manage(aqm, queue, draws, id, &mut self.packets))
     }
@@ -228,8 +234,7 @@ impl Fabric {
         scheduler: &mut Scheduler<E>,
     ) -> bool {
         let Some((victims, queue)) = self.victims(node, port_id, id) else { return false };
-        let (port, draws) = (&mut self.ports[port_id as usize], &mut self.draws[node]);
-        let taken = self.aqm.is_none_or(|aqm| port.manage(aqm, queue, draws, id, &mut self.packets));
+        let taken = self.manage(node, port_id, id, queue);
         if taken {
             self.make_room(node, port_id, id, victims, scheduler);
         }
