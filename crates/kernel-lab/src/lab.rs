@@ -149,7 +149,11 @@ impl KernelLab {
         let dir = self.directory();
         let failed = |e: io::Error| Error::Io("lock", e, dir.clone());
         loop {
-            fs::create_dir_all(&dir).map_err(|e| Error::Io("create", e, dir.clone()))?;
+            match fs::create_dir_all(&dir) {
+                // The last lab that went took the directory above along, just now.
+                Err(e) if e.kind() == io::ErrorKind::NotFound && Path::new("/run").exists() => continue,
+                made => made.map_err(|e| Error::Io("create", e, dir.clone()))?,
+            }
             let mut file = match File::open(&dir) {
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue, // removed just now
                 opened => opened.map_err(failed)?,

@@ -103,6 +103,13 @@ impl World {
             ip(&format!("-n {h} link set lo up"));
             world.add_guest(i);
         }
+        // The kernel takes note of carriers once in a second: until then an agent says that an uplink is down.
+        for i in 0..2 {
+            eventually("the uplink's carrier is noted", || {
+                let told = Command::new("ip").args(["-n", &world.host(i), "-o", "link", "show", "u0"]).output();
+                String::from_utf8_lossy(&told.expect("ip runs").stdout).contains(" state UP ")
+            });
+        }
         Some(world)
     }
 

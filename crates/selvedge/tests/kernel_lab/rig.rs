@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) const SELVEDGE: &str = env!("CARGO_BIN_EXE_selvedge");
@@ -69,9 +70,11 @@ impl Rig {
         Some(rig)
     }
 
-    /// Names carry the process, so that two runs of the tests do not meet.
+    /// Names carry the process, so that two runs of the tests do not meet, and a number, so that two tests do not.
     pub(crate) fn unmade(tag: &str) -> Rig {
-        Rig { lab: KernelLab::new(&format!("t{}{tag}", std::process::id() % 1_000_000)).unwrap() }
+        static RIGS: AtomicU32 = AtomicU32::new(0);
+        let number = RIGS.fetch_add(1, Ordering::Relaxed);
+        Rig { lab: KernelLab::new(&format!("t{}x{number}{tag}", std::process::id() % 1_000_000)).unwrap() }
     }
 
     /// `selvedge lab kernel <verb> --name <this> <options>`.
