@@ -205,6 +205,34 @@ fn a_flow_that_paused_is_first_again() {
 }
 
 #[test]
+fn after_a_second_without_a_segment_a_flow_owes_nothing() {
+    // Beside so many, its share pays for two quanta in 22 s. Its ports may be those of a new connection long before.
+    let mut limit = Limit::new(MBPS_100, 65);
+    let all_send = |limit: &mut Limit| {
+        (0..64).for_each(|flow| {
+            while limit.queue.iter().filter(|s| s.0 == flow).count() < 2 {
+                limit.send(flow, 1514);
+            }
+        })
+    };
+    all_send(&mut limit);
+    for _ in 0..100 {
+        limit.send(64, 1514);
+    }
+    for pause_ms in [900, 1_100] {
+        while limit.queue.iter().any(|segment| segment.0 == 64) {
+            limit.wait(MS);
+        }
+        for _ in 0..pause_ms {
+            all_send(&mut limit);
+            limit.wait(MS);
+        }
+        all_send(&mut limit);
+        assert_eq!(limit.send(64, 74), pause_ms > 1_000, "after {pause_ms} ms");
+    }
+}
+
+#[test]
 fn a_flow_sends_more_first_at_a_higher_rate() {
     // 1 Gbps: 62,500 bytes, which it brings in half a millisecond; 41 segments.
     let mut limit = Limit::new(10 * MBPS_100, 2);
