@@ -363,6 +363,27 @@ fn requests_pass_the_bulk() {
 }
 
 #[test]
+fn who_paused_for_seconds_passes_the_bulk_again() {
+    let Some(world) = limited_world("fj", "egress_rate = \"20Mbps\"\nlaw = \"off\"", |_| {}) else { return };
+    let first = || number(&limit(&world, "lxc0", "egress"), "first_bytes");
+    let [flooded, paused] = ["flood", "pause"].map(|name| world.socket(0).with_extension(name));
+    let mut flood = world.command_in(&world.guest(0), "flood 10.7.2.2:9 1400", &flooded).spawn().unwrap();
+    eventually("the queue overflows", || number(&limit(&world, "lxc0", "egress"), "dropped_segments") > 100.0);
+    let begun = first();
+    let mut source = world.command_in(&world.guest(0), "pausing 10.7.2.2:9 60", &paused).spawn().unwrap();
+    // Far from all of it goes first, and the share of one of so many does not pay within a second for what has.
+    eventually("some go first", || first() - begun > 10_000.0);
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    let before = first();
+    assert!(before - begun < 40_000.0, "{} bytes of 60 datagrams went first", before - begun);
+    std::fs::write(&paused, "").unwrap();
+    assert!(source.wait().unwrap().success());
+    eventually("it is first again", || first() - before >= 9.0 * 98.0);
+    std::fs::write(&flooded, "").unwrap();
+    assert!(flood.wait().unwrap().success());
+}
+
+#[test]
 fn a_guest_without_restraint_is_held() {
     let Some(world) = limited_world("u", "egress_rate = \"20Mbps\"", |_| {}) else { return };
     let until = world.socket(0).with_extension("flood");
