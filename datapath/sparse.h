@@ -41,7 +41,7 @@
 #define SV_SPARSE_EPOCH_NS 100000000ULL
 /* A flow may lose its place that has sent nothing for so long, ns. */
 #define SV_SPARSE_IDLE_NS 10000000ULL
-/* What a flow has paid for after a pause as long as this, ns, with nothing in the queue: everything. No time matters beyond this. */
+/* A flow owes nothing after a pause as long as this, ns, with nothing in the queue. No time between segments matters beyond it. */
 #define SV_SPARSE_LONG_NS 1000000000ULL
 /* Rates above this, bytes per second, are taken for it: products fit. */
 #define SV_SPARSE_MAX_RATE 15000000000ULL

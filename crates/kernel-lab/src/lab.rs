@@ -151,7 +151,9 @@ impl KernelLab {
         loop {
             match fs::create_dir_all(&dir) {
                 // The last lab that went took the directory above along, just now.
-                Err(e) if e.kind() == io::ErrorKind::NotFound && Path::new("/run").exists() => continue,
+                Err(e) if e.kind() == io::ErrorKind::NotFound && Path::new("/run").exists() && !interrupted() => {
+                    continue
+                }
                 made => made.map_err(|e| Error::Io("create", e, dir.clone()))?,
             }
             let mut file = match File::open(&dir) {

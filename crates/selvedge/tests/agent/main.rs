@@ -236,13 +236,16 @@ fn peer_process() {
                 std::thread::sleep(Duration::from_micros(50));
             }
         }
-        // So many datagrams of 1,400 bytes, and once the file is there ten of 56 from the same port.
+        // So many datagrams of 1,400 bytes, and once the file is there fifty of 56 from the same port, in half a second.
         "pausing" => {
             let until = std::path::PathBuf::from(std::env::var_os("SELVEDGE_TEST_UNTIL").unwrap());
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
             (0..bytes).for_each(|_| drop(socket.send_to(&[0; 1400], address)));
             eventually("the pause is over", || until.exists());
-            (0..10).for_each(|_| drop(socket.send_to(&[0; 56], address)));
+            for _ in 0..50 {
+                let _ = socket.send_to(&[0; 56], address);
+                std::thread::sleep(Duration::from_millis(10));
+            }
         }
         "five-tuples" => {
             // Connections that nobody will use, and datagrams to all ports.
