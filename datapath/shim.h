@@ -25,7 +25,7 @@
 /* sv_shim.detail of SV_SHIM_DROP: where it was dropped. */
 #define SV_SHIM_DROP_QUEUE 1 /* no room in a queue */
 
-/* The same of SV_SHIM_AGAIN: TCP's ACK field is the newest timestamp of the packets' sender. */
+/* The same of SV_SHIM_AGAIN: TCP's ACK field is a timestamp, which packets get that have an older one. */
 #define SV_SHIM_STAMPED 1
 
 struct sv_shim {

@@ -182,35 +182,60 @@ static __always_inline int read_stamp(struct __sk_buff *skb, const struct sv_pac
 	return 1;
 }
 
-/* A segment of the guest. Returns 1 if packets of it may have been sent before. */
-static __noinline int follow_out(struct __sk_buff *skb, struct sv_fast *f, const struct sv_packet *p, u64 now)
+/* What follow_out found; bits. */
+#define REPEATS 0x1 /* the guest sends it again */
+#define COPIED 0x2  /* and packets of it may have entries in `fast_copies` */
+
+/* A segment of the guest. */
+static __noinline int follow_out(struct sv_fast *f, const struct sv_packet *p, u64 now)
 {
 	u64 idle = idle_ns();
-	u32 found, again, end, stamp = 0;
-	int stamped;
+	u32 found, end, repeats = 0;
 
 	if (!f || !p)
 		return 0;
-	stamped = read_stamp(skb, p, &stamp);
 	end = sv_conn_end(p);
 	bpf_spin_lock(&f->lock);
 	track(f, p, 1, idle, now);
 	found = sv_fastlane_out(&f->lane, p, now);
 	if (found & SV_FASTLANE_ANEW)
 		f->known = 0;
-	if (stamped) {
-		f->stamp = stamp;
-		f->known |= SV_FAST_STAMP;
-	}
 	if (!(found & SV_FASTLANE_BEYOND) && end != p->seq) {
 		sv_retrans_note(&f->again, p->seq, end, !(f->known & SV_FAST_AGAIN), sv_fastlane_rtt(&f->lane), now);
 		if (!(f->known & SV_FAST_AGAIN) || sv_seq_after(end, f->again_end))
 			f->again_end = end;
 		f->known |= SV_FAST_AGAIN;
+		repeats = REPEATS;
 	}
-	again = f->known & SV_FAST_COPIED && end != p->seq && sv_seq_after(f->copied_end, p->seq);
+	if (f->known & SV_FAST_COPIED && end != p->seq && sv_seq_after(f->copied_end, p->seq))
+		repeats |= COPIED;
 	bpf_spin_unlock(&f->lock);
-	return (int)again;
+	return (int)repeats;
+}
+
+/*
+ * What the guest sends again leaves with a newer timestamp. Receivers then drop what comes behind it with an older one (PAWS, RFC 7323
+ * section 5). So a packet behind it that the edge sends again needs that one, too. One in front of it does not. It must not have it: where
+ * the receiver's edge holds what overtook others, what is held has the older one, and would be dropped behind it.
+ */
+static __noinline int note_stamp(struct __sk_buff *skb, struct sv_fast *f, const struct sv_packet *p)
+{
+	u32 stamp = 0, acked;
+
+	if (!f || !p || !read_stamp(skb, p, &stamp))
+		return 0;
+	bpf_spin_lock(&f->lock);
+	acked = f->known & SV_FAST_STAMP && sv_seq_after(f->lane.conn.snd_una, f->stamp_from);
+	if (acked) {
+		f->stamp_old = f->stamp;
+		f->known |= SV_FAST_STAMP_OLD;
+	}
+	if (acked || !(f->known & SV_FAST_STAMP) || sv_seq_after(f->stamp_from, p->seq))
+		f->stamp_from = p->seq;
+	f->stamp = stamp;
+	f->known |= SV_FAST_STAMP;
+	bpf_spin_unlock(&f->lock);
+	return 0;
 }
 
 /* What the guest has sent again, from this number on, goes no further. */
@@ -343,7 +368,7 @@ int selvedge_fast_guest(struct __sk_buff *skb)
 {
 	struct sv_packet *p = new_packet();
 	struct sv_fast *f;
-	int again;
+	int found;
 
 	/* With the port's number as its mark it was here before, and through the queue of its limit. */
 	if (!p || skb->vlan_present || skb->mark == skb->ifindex)
@@ -353,17 +378,19 @@ int selvedge_fast_guest(struct __sk_buff *skb)
 	f = find_fast(p, skb->ifindex, 1);
 	if (!f)
 		return NEXT;
-	again = follow_out(skb, f, p, bpf_ktime_get_ns());
+	found = follow_out(f, p, bpf_ktime_get_ns());
 	if (f->charged & SV_CHARGED_OUTSIDE && f->flow.seen & SV_FLOW_SETTLED)
 		settle(f, skb->ifindex);
-	if (!again)
-		return NEXT;
-	if (packets_again(p, skb->ifindex, 0)) {
-		forget_again(f, p->seq);
-		fast_count(SV_FAST_COUNT_SUPPRESSED, 1);
-		return TC_ACT_SHOT;
+	if (found & COPIED) {
+		if (packets_again(p, skb->ifindex, 0)) {
+			forget_again(f, p->seq);
+			fast_count(SV_FAST_COUNT_SUPPRESSED, 1);
+			return TC_ACT_SHOT;
+		}
+		packets_again(p, skb->ifindex, 1);
 	}
-	packets_again(p, skb->ifindex, 1);
+	if (found & REPEATS)
+		note_stamp(skb, f, p);
 	return NEXT;
 }
 
@@ -462,7 +489,7 @@ static __noinline u32 decide(struct deciding *at)
 	struct sv_flow_key key;
 	struct sv_fastlane_copy *c;
 	struct sv_fast *f;
-	u32 verdict, end, what, stamp = 0, stamped = 0;
+	u32 verdict, end, what, stamp = 0, stamped = 0, behind;
 
 	if (!at)
 		return SV_FASTLANE_UNTRACKED;
@@ -512,10 +539,11 @@ static __noinline u32 decide(struct deciding *at)
 		/* Not by what others say. */
 		if (!by_others(what) && p->payload && p->payload >= f->lane.conn.mss) {
 			f->place = p->seq;
-			f->size = p->payload;
+			f->size = (u16)p->payload;
 		}
-		stamp = f->stamp;
-		stamped = !!(f->known & SV_FAST_STAMP);
+		behind = !sv_seq_after(f->stamp_from, p->seq);
+		stamp = behind ? f->stamp : f->stamp_old;
+		stamped = !!(f->known & (behind ? SV_FAST_STAMP : SV_FAST_STAMP_OLD));
 		if (verdict == SV_FASTLANE_TELL)
 			sv_fastlane_ack(&f->lane, &key, &answer);
 	}

@@ -34,12 +34,14 @@ struct sv_fast {
 	struct sv_fastlane lane;
 	u32 copied_end; /* packets before this may have entries in `fast_copies` */
 	u32 again_end;	/* what the guest sent more than once ends here */
-	u32 stamp;	/* its newest TCP timestamp */
+	u32 stamp;	/* the TCP timestamp of what it last sent again */
 	u32 longest;	/* ns: a round trip lately; queues in this host grow faster than an average follows */
 	u32 place;	/* a packet that has an entry begins here, and those around it most likely at multiples of `size` from it */
-	u32 size;	/* payload bytes; 0: none is known */
+	u16 size;	/* payload bytes; 0: none is known */
 	u8 known;	/* SV_FAST_*: what of the rest means something */
-	u8 pad[7];
+	u8 pad;
+	u32 stamp_from; /* that began here, or behind */
+	u32 stamp_old;	/* the timestamp of what it had sent again before, of which the first is acknowledged */
 	struct sv_retrans again; /* what the guest sent more than once, and when */
 };
 
@@ -49,6 +51,7 @@ SV_ASSERT_SIZE(struct sv_fast, 224);
 #define SV_FAST_COPIED 0x1
 #define SV_FAST_AGAIN 0x2
 #define SV_FAST_STAMP 0x4
+#define SV_FAST_STAMP_OLD 0x8
 
 /* A packet of which more than one copy may have left: sv_fastlane_copy. */
 struct sv_fast_copy_key {
@@ -131,7 +134,7 @@ struct sv_fast_call {
 	u32 payload;
 	u8 tcp_flags;
 	u8 what; /* SV_FAST_* */
-	u8 stamped; /* 1: `stamp` is the guest's newest timestamp */
+	u8 stamped; /* 1: the packet is to have `stamp`, if that is later than its own */
 	u8 pad;
 	u32 stamp;
 	u64 due;		 /* SV_FASTLANE_LATER: when to call again, ns */

@@ -11,7 +11,7 @@ use crate::native::{self, Conf, LimitQueue, Paths, Stages};
 use crate::reorder::Engine;
 use crate::schedule::{Rebound, Relays, Schedules};
 use crate::table::Table;
-use crate::{limiter, vcc, Config, Counters, Direction, DropReason, Release, Slot, Transmit, Verdict};
+use crate::{limiter, vcc, Config, Counters, Direction, DropReason, Known, Release, Slot, Transmit, Verdict};
 use std::collections::VecDeque;
 use units::Time;
 use wire::feedback::{self, Feedback};
@@ -197,7 +197,7 @@ impl Edge {
 
     /// Takes one segment, whose frame the driver knows as `slot`, and changes `pkt` as it should leave.
     pub fn process(&mut self, now: Time, dir: Direction, slot: Slot, pkt: &mut Packet) -> Verdict {
-        self.process_limited(now, dir, slot, pkt, None)
+        self.process_known(now, dir, slot, pkt, Known::default())
     }
 
     /// As [`process`](Edge::process), for a segment whose flow goes through a class of a limiter on its way out.
@@ -209,6 +209,11 @@ impl Edge {
         pkt: &mut Packet,
         standing: Option<limiter::Standing>,
     ) -> Verdict {
+        self.process_known(now, dir, slot, pkt, Known { standing, ..Known::default() })
+    }
+
+    /// As [`process`](Edge::process), for a segment of which the driver knows more.
+    pub fn process_known(&mut self, now: Time, dir: Direction, slot: Slot, pkt: &mut Packet, known: Known) -> Verdict {
         let segments = match dir {
             Direction::Egress => &mut self.counters.egress_segments,
             Direction::Ingress => &mut self.counters.ingress_segments,
@@ -216,8 +221,8 @@ impl Edge {
         *segments += 1;
         match dir {
             _ if !self.stateful => Verdict::Forward,
-            Direction::Egress => self.egress(now, slot, pkt, standing),
-            Direction::Ingress => self.ingress(now, slot, pkt, standing),
+            Direction::Egress => self.egress(now, slot, pkt, known.standing),
+            Direction::Ingress => self.ingress(now, slot, pkt, known),
         }
     }
 
@@ -408,7 +413,7 @@ impl Edge {
         Verdict::Forward
     }
 
-    fn ingress(&mut self, now: Time, slot: Slot, pkt: &mut Packet, standing: Option<limiter::Standing>) -> Verdict {
+    fn ingress(&mut self, now: Time, slot: Slot, pkt: &mut Packet, known: Known) -> Verdict {
         let reported = matches!(pkt.pack, pack::OK | pack::SHIM) && pkt.tcp_reserved & reserved::EDGE != 0;
         let marked = if pkt.ecn == wire::ecn::CE || pkt.marked != 0 { pkt.payload } else { 0 };
         let id = match self.hygenicc.is_some() && native::is_feedback(pkt) {
@@ -424,7 +429,7 @@ impl Edge {
         };
         let (flow, vcc) = self.table.both(id);
         let vcc = vcc.filter(|_| self.follows);
-        let limit = limit(&self.config, standing);
+        let limit = limit(&self.config, known.standing);
         let limiter = limiter(&mut self.queues, &limit);
         let paths = match self.keeps {
             Some(_) => self.schedules.paths(self.schedules.find(&pkt.saddr)),
@@ -448,7 +453,7 @@ impl Edge {
             fastlane.received(now, id, pkt);
         }
         match &mut self.reorder {
-            Some(reorder) => reorder.process(now, id, slot, pkt),
+            Some(reorder) => reorder.process(now, id, slot, pkt, known.stamp),
             None => Verdict::Forward,
         }
     }

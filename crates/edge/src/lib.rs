@@ -30,4 +30,4 @@ pub use counters::{CongestionCounters, Counters};
 pub use edge::{Departure, Edge};
 pub use native::{PathState, MAX_LABELS, WEIGHT_ONE};
 pub use schedule::Rebound;
-pub use verdict::{Direction, DropReason, Release, Slot, Transmit, Verdict};
+pub use verdict::{Direction, DropReason, Known, Release, Slot, Transmit, Verdict};

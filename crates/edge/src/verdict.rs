@@ -1,4 +1,6 @@
-//! Types of the calling contract: direction, slot, verdict, release and added packet.
+//! Types of the calling contract: direction, what is known of a segment, slot, verdict, release and added packet.
+
+use crate::limiter::Standing;
 
 /// The way a packet travels through the edge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -7,6 +9,15 @@ pub enum Direction {
     Egress,
     /// From the fabric to a guest.
     Ingress,
+}
+
+/// What a driver knows of a segment beyond its headers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// How the limiter's class stands through which its flow, or the other direction of that, leaves.
+    pub standing: Option<Standing>,
+    /// Its TCP timestamp, on the way to a guest.
+    pub stamp: Option<u32>,
 }
 
 /// The driver's name for a frame that the edge may have to hold; the driver keeps the frame.

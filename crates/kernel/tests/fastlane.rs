@@ -96,7 +96,11 @@ impl Guest<'_> {
     }
 
     fn run(&self, role: Role, packet: &Packet) -> (u32, Packet) {
-        let frame = wire::emit(packet, &TcpOptions::default()).unwrap();
+        self.run_with(role, packet, &TcpOptions::default())
+    }
+
+    fn run_with(&self, role: Role, packet: &Packet, options: &TcpOptions) -> (u32, Packet) {
+        let frame = wire::emit(packet, options).unwrap();
         let (verdict, frame) = self.edge.test_run(role, self.port, &frame).unwrap();
         (verdict, wire::parse(&frame).unwrap())
     }
@@ -110,6 +114,20 @@ impl Guest<'_> {
 
     fn data(&self, n: u32) -> bool {
         self.send(&Packet { seq: at(n), payload: MSS, ..self.outgoing() })
+    }
+
+    /// The same with a timestamp.
+    fn data_at(&self, n: u32, stamp: u32) -> bool {
+        let options = TcpOptions { timestamps: Some((stamp, 0)), ..TcpOptions::default() };
+        let packet = Packet { seq: at(n), payload: MSS, ..self.outgoing() };
+        self.run_with(Role::FastGuest, &packet, &options).0 == NEXT
+    }
+
+    /// The timestamp that packet `n` gets if it is sent again, unless its own is later.
+    fn stamp(&self, n: u32) -> Option<u32> {
+        let mut call = FastCall { what: FAST_DROPPED, ..self.call(n) };
+        self.watch.decide(&mut call).unwrap();
+        (call.stamped != 0).then_some(call.stamp)
     }
 
     /// The window that the guest gets with an ACK of what is before packet `n`.
@@ -273,6 +291,28 @@ fn what_is_held_back_hides_nothing_that_left_before_it() {
         assert!(!guest.data(5), "the edge's copy is under way");
         assert_eq!(at(3, early), Decision::Stale);
         assert_eq!(at(6, early), Decision::Resend, "of this none has left");
+    });
+}
+
+/// Receivers drop what has an older timestamp than what they got in order before. That is at most what the guest has sent again in front of it.
+#[test]
+fn a_packet_gets_the_timestamp_of_what_was_sent_again_in_front_of_it() {
+    let Some(fabric) = host("fts") else { return };
+    in_namespace(&fabric.host(0), || {
+        let host = &fabric.edges[0];
+        let watch = host.edge.watch_drops(&drop_reasons().unwrap(), 1 << 20).unwrap();
+        let guest = Guest { edge: &host.edge, watch: &watch, port: host.port, sport: 1000 };
+        guest.begin_over(Duration::from_millis(300));
+        assert!(guest.data_at(PACKETS, 40), "the newest, but nobody has got it in order");
+        assert_eq!((guest.stamp(7), guest.stamp(1)), (None, None));
+        assert!(guest.data_at(3, 50));
+        assert_eq!((guest.stamp(2), guest.stamp(4)), (None, Some(50)));
+        assert!(!guest.data_at(4, 60), "the edge's copy is under way");
+        assert_eq!(guest.stamp(5), Some(50), "that has not left");
+        // What has arrived by now tells as before. What is sent again further behind says nothing of what is in front of it.
+        guest.ack(4);
+        assert!(guest.data_at(6, 70));
+        assert_eq!((guest.stamp(5), guest.stamp(PACKETS)), (Some(50), Some(70)));
     });
 }
 

@@ -40,6 +40,10 @@ impl Frames for Pooled<'_> {
         a.slot == b.slot || options(a) == options(b)
     }
 
+    fn stamp(&self, packet: &Packet) -> Option<u32> {
+        wire::timestamp(self.0.frame(packet.slot), &packet.headers)
+    }
+
     fn hidden(&self, packet: &Packet) -> Option<wire::hidden::Bytes> {
         wire::hidden::option(self.0.frame(packet.slot), &packet.headers)
     }

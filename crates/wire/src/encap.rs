@@ -58,7 +58,7 @@ pub struct Shim {
     pub id: u16,
     /// 1: report; 2: drop; 3: probe; 4: reply; 5: delay of a path; 6: again.
     pub kind: u8,
-    /// Of drops: 1: no room in a queue. Of [`Shim::AGAIN`]: 1: TCP's ACK field is the newest timestamp.
+    /// Of drops: 1: no room in a queue. Of [`Shim::AGAIN`]: 1: TCP's ACK field is a timestamp.
     pub detail: u8,
 }
 

@@ -116,6 +116,21 @@ pub(crate) fn ethernet_len(frame: &[u8]) -> Option<usize> {
     Some(len)
 }
 
+/// The value of a TCP segment's timestamp (RFC 7323 section 3.2), if it has one; `packet` are the frame's headers.
+pub fn timestamp(frame: &[u8], packet: &Packet) -> Option<u32> {
+    let tcp = ethernet_len(frame)? + usize::from(packet.ip_header_len);
+    let mut options =
+        frame.get(tcp + 20..tcp + usize::from(packet.l4_header_len)).filter(|_| packet.proto == proto::TCP)?;
+    loop {
+        options = match *options {
+            [8, 10, a, b, c, d, ..] => return Some(u32::from_be_bytes([a, b, c, d])),
+            [1, ref rest @ ..] => rest,
+            [kind, len, ..] if kind > 1 && len > 1 => options.get(usize::from(len)..)?,
+            _ => return None,
+        }
+    }
+}
+
 /// Overwrites `bytes.len()` (even) bytes at the even offset `at` from `tcp`, and repairs TCP's checksum.
 fn replace(frame: &mut [u8], tcp: usize, at: usize, bytes: &[u8]) {
     for (i, new) in bytes.chunks_exact(2).enumerate() {

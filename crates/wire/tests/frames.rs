@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use wire::checksum::Sum;
 use wire::{dirty, ecn, emit, emit_snapped, pack, parse, proto, reserved, tcp, v4, write_back, write_back_resized};
-use wire::{Packet, ParseError, TcpOptions};
+use wire::{timestamp, Packet, ParseError, TcpOptions};
 
 const ETHERNET: usize = 14;
 
@@ -97,6 +97,32 @@ fn syn_option_list_ends_where_it_should() {
     assert_eq!(with_first_option(99, 1), (0, 0));
     assert_eq!(with_first_option(99, 9), (0, 0), "beyond the header");
     assert_eq!(with_first_option(2, 3), (0, 0), "a wrong length, then rubbish");
+}
+
+/// Wherever it stands among the options, and none where they contradict themselves or end before.
+#[test]
+fn a_timestamp_is_found_among_the_options() {
+    let whole = TcpOptions { timestamps: Some((0x1234_5678, 9)), ..TcpOptions::default() };
+    let mut frame = emit(&data_packet(), &whole).unwrap();
+    let packet = parse(&frame).unwrap();
+    assert_eq!(timestamp(&frame, &packet), Some(0x1234_5678));
+    assert_eq!(timestamp(&frame[..60], &packet), None, "cut");
+    let options = ETHERNET + 40;
+    for (bytes, found) in [
+        ([8, 10, 0, 0, 0, 7, 0, 0, 0, 0, 1, 1], Some(7)),
+        ([4, 2, 8, 10, 0, 0, 0, 7, 0, 0, 0, 0], Some(7)),
+        ([0, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 0], None),
+        ([5, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 0], None),
+        ([5, 0, 8, 10, 0, 0, 0, 7, 0, 0, 0, 0], None),
+        ([5, 13, 8, 10, 0, 0, 0, 7, 0, 0, 0, 0], None),
+        ([1, 1, 1, 1, 1, 1, 1, 1, 8, 10, 0, 7], None),
+        ([1; 12], None),
+    ] {
+        frame[options..options + 12].copy_from_slice(&bytes);
+        assert_eq!(timestamp(&frame, &packet), found, "{bytes:?}");
+    }
+    let plain = emit(&data_packet(), &TcpOptions::default()).unwrap();
+    assert_eq!(timestamp(&plain, &parse(&plain).unwrap()), None);
 }
 
 #[test]

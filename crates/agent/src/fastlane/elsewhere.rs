@@ -17,7 +17,7 @@ use wire::{proto, FlowKey};
 
 /// Of drops: no room in a queue.
 const QUEUE: u8 = 1;
-/// Of packets that are to be sent again: TCP's ACK field is the newest timestamp.
+/// Of packets that are to be sent again: TCP's ACK field is a timestamp, which those get that have an older one.
 const STAMPED: u8 = 1;
 /// Outer source ports of packets without a label (docs/wire.md).
 const PORTS: u16 = 0x8000;

@@ -14,14 +14,18 @@ pub(super) struct Diverted {
     pub(super) bounce: Bounce,
     /// With the flowcell that `bounce` names.
     pub(super) packet: Packet,
+    /// Its TCP timestamp, if it has one.
+    pub(super) stamp: Option<u32>,
 }
 
 /// `None` unless the data path, which knows the secret, wrote what stands in front.
 pub(super) fn read(frame: &[u8], secret: u64) -> Option<Diverted> {
     let bounce = Bounce::from_bytes(frame.get(..BOUNCE)?).filter(|bounce| bounce.secret == secret)?;
-    let mut packet = wire::parse(frame.get(BOUNCE..)?).ok()?;
+    let inner = frame.get(BOUNCE..)?;
+    let mut packet = wire::parse(inner).ok()?;
+    let stamp = wire::timestamp(inner, &packet);
     (packet.cell, packet.has_cell) = (bounce.cell, bounce.has_cell);
-    Some(Diverted { bounce, packet })
+    Some(Diverted { bounce, packet, stamp })
 }
 
 /// What goes in front of the rest of a frame that is given back, and where in the diverted frame that rest begins.
@@ -34,7 +38,7 @@ pub(super) struct Head {
 /// `header` and `frame`: as it was diverted.
 pub(super) fn give_back(header: VnetHeader, frame: &[u8], diverted: &Diverted) -> Option<Head> {
     let ethernet: [u8; ETHERNET] = frame.get(BOUNCE..BOUNCE + ETHERNET)?.try_into().ok()?;
-    let Diverted { bounce, packet } = diverted;
+    let Diverted { bounce, packet, .. } = diverted;
     let back = Return { secret: bounce.secret, port: bounce.port, vni: bounce.vni, ethernet, ..Return::default() };
     let mut bytes = [0; ETHERNET + RETURN];
     bytes[..ETHERNET].copy_from_slice(&ethernet);
@@ -79,13 +83,14 @@ mod tests {
             tcp_flags: tcp::ACK,
             ..Packet::default()
         };
-        let inner = wire::emit(&packet, &TcpOptions::default()).unwrap();
+        let inner = wire::emit(&packet, &TcpOptions { timestamps: Some((6, 0)), ..TcpOptions::default() }).unwrap();
         let bounce = Bounce { secret: 9, port: 3, vni: 7, cell: 300, has_cell: 1, ..Bounce::default() };
         let frame = [bounce.as_bytes(), &inner].concat();
         assert!(read(&frame, 8).is_none(), "another's secret");
         assert!(read(&frame[..BOUNCE - 1], 9).is_none());
         let diverted = read(&frame, 9).unwrap();
         assert_eq!((diverted.packet.seq, diverted.packet.cell, diverted.packet.payload), (5, 300, 100));
+        assert_eq!(diverted.stamp, Some(6));
         let header = VnetHeader {
             flags: 1,
             gso_type: gso::TCPV4 | 0x20,
@@ -96,7 +101,7 @@ mod tests {
         };
         let head = give_back(header, &frame, &diverted).unwrap();
         assert_eq!((head.header.gso_type, head.header.csum_start), (gso::TCPV4, (RETURN + 34) as u16));
-        assert_eq!(usize::from(head.header.hdr_len), RETURN + 54);
+        assert_eq!(usize::from(head.header.hdr_len), RETURN + 66);
         let back = Return::from_bytes(&head.bytes[14..]).unwrap();
         assert_eq!((back.port, back.vni, &back.ethernet[..]), (3, 7, &inner[..14]));
         assert_eq!(frame[head.rest..], inner[14..]);

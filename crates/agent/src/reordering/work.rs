@@ -141,7 +141,7 @@ impl Worker {
                 Bounce { number: b.number, first: b.first != 0, exp: b.exp, cell: b.newest_cell, payload: b.payload };
             let key = (diverted.packet.flow_key().reversed(), b.vni);
             self.diverted[id as usize] = Some(diverted);
-            self.holder.take(now, key, &bounce, Slot(id), &diverted.packet);
+            self.holder.take(now, key, &bounce, Slot(id), &diverted.packet, diverted.stamp);
         }
         self.frames = frames;
         read

@@ -196,8 +196,8 @@ impl Holder {
         self.ids.len()
     }
 
-    /// Takes a frame that the caller knows as `slot`: a small number that is not in use.
-    pub fn take(&mut self, now: Time, key: Key, bounce: &Bounce, slot: Slot, packet: &Packet) {
+    /// Takes a frame that the caller knows as `slot`: a small number that is not in use. `stamp`: its TCP timestamp, if it has one.
+    pub fn take(&mut self, now: Time, key: Key, bounce: &Bounce, slot: Slot, packet: &Packet, stamp: Option<u32>) {
         let Some(id) = self.flow(key, bounce) else {
             self.released.push_back(slot);
             self.strangers.push((key, bounce.number));
@@ -219,7 +219,7 @@ impl Holder {
             self.slots.resize(at + 1, (0, 0));
         }
         self.slots[at] = (id, number);
-        match self.engine.process(now, id, slot, packet) {
+        match self.engine.process(now, id, slot, packet, stamp) {
             Verdict::Hold => self.collect(),
             _ => self.release(slot),
         }

@@ -63,7 +63,7 @@ impl World {
     fn serve(&mut self, most: usize) {
         for _ in 0..most {
             let Some((bounce, slot, packet)) = self.queue.pop_front() else { break };
-            self.holder.take(self.now, self.key, &bounce, slot, &packet);
+            self.holder.take(self.now, self.key, &bounce, slot, &packet, None);
         }
         self.end_part();
     }
@@ -202,7 +202,7 @@ fn a_segment_that_came_in_parts_is_back_when_all_of_it_is() {
     let part = |world: &mut World, seq| {
         let slot = Slot(world.packets.len() as u32);
         world.packets.push(data(seq, 10, 2));
-        world.holder.take(world.now, world.key, &bounce, slot, &data(seq, 10, 2));
+        world.holder.take(world.now, world.key, &bounce, slot, &data(seq, 10, 2), None);
         world.holder.end_part(world.now, world.now);
         world.hand_on();
     };
@@ -253,7 +253,7 @@ fn flows_without_room_are_given_back_as_they_come() {
     let bounce = Bounce { number: 1, first: true, exp: 0, cell: 0, payload: 10 };
     let key = |n: u32| (FlowKey::new([0; 4], [0; 4], n as u16, 0, proto::TCP), 7);
     for n in 0..=MAX_FLOWS as u32 {
-        holder.take(Time::ZERO, key(n), &bounce, Slot(n), &data(20, 10, 1));
+        holder.take(Time::ZERO, key(n), &bounce, Slot(n), &data(20, 10, 1), None);
     }
     assert_eq!((holder.poll_release(), holder.poll_release()), (Some(Slot(MAX_FLOWS as u32)), None));
     assert_eq!(holder.poll_mark(Time::ZERO), Some((key(MAX_FLOWS as u32), 1)));

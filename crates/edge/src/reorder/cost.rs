@@ -40,7 +40,7 @@ fn cost(skew: u64) -> (f64, f64) {
             ..Packet::default()
         };
         visited += engine.flows.first().map_or(0, |flow| flow.visits(&packet));
-        assert_eq!(engine.process(Time::from_ns(at), 0, Slot(n), &packet), Verdict::Hold);
+        assert_eq!(engine.process(Time::from_ns(at), 0, Slot(n), &packet, None), Verdict::Hold);
     }
     (visited as f64 / f64::from(PACKETS), moved as f64 / f64::from(PACKETS))
 }

@@ -18,6 +18,14 @@ fn after(a: u32, b: u32) -> bool {
     diff(a, b) > 0
 }
 
+fn newer(a: u32, b: u32) -> u32 {
+    if after(a, b) {
+        a
+    } else {
+        b
+    }
+}
+
 /// Contiguous payload of one flowcell, and the slots it came in.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
@@ -31,6 +39,8 @@ struct Segment {
     ecn: u8,
     /// Ended with PSH or carries CWR: nothing may be appended.
     closed: bool,
+    /// TCP's timestamp, if it has one.
+    stamp: Option<u32>,
     slots: Chain,
     /// The first flush that held it.
     held_since: Option<Time>,
@@ -65,6 +75,22 @@ pub(super) struct Flow {
     missed: Option<Missed>,
     /// When a held segment is next due.
     deadline: Option<Time>,
+}
+
+/// Of segments in order: is one with an older timestamp behind one that was sent again? A guest that gets it there drops it (PAWS, RFC 7323
+/// section 5).
+fn is_overtaken(segments: &[Segment]) -> bool {
+    let mut newest: Option<u32> = None;
+    segments.iter().filter_map(|s| s.stamp).any(|stamp| {
+        let before = newest.replace(newest.map_or(stamp, |newest| newer(newest, stamp)));
+        before.is_some_and(|before| after(before, stamp))
+    })
+}
+
+/// As they were sent; those that left at one time stay in order.
+fn sort_by_stamp(segments: &mut [Segment]) {
+    let Some(base) = segments.first().and_then(|s| s.stamp) else { return };
+    segments.sort_by_key(|s| s.stamp.map_or(0, |stamp| diff(stamp, base)));
 }
 
 /// A gap that timed out.
@@ -170,7 +196,7 @@ impl Flow {
     }
 
     /// Adds a data packet to the list: to the first segment from the head that it continues, or as a new head.
-    pub(super) fn merge(&mut self, now: Time, slot: Slot, packet: &Packet, sink: &mut Sink) {
+    pub(super) fn merge(&mut self, now: Time, slot: Slot, packet: &Packet, stamp: Option<u32>, sink: &mut Sink) {
         if !self.started {
             self.start(packet.cell, packet.seq);
         }
@@ -178,7 +204,7 @@ impl Flow {
         self.held_bytes += u64::from(packet.payload);
         let flags = packet.tcp_flags & !tcp::PSH;
         let closes = packet.has_flags(tcp::PSH | tcp::CWR);
-        if let Some(segment) = self.continued_by(packet).and_then(|n| self.segments.get_mut(n)) {
+        if let Some(segment) = self.continued_by(packet, stamp).and_then(|n| self.segments.get_mut(n)) {
             segment.end = packet.end_seq();
             segment.bytes += packet.payload;
             segment.closed = closes;
@@ -195,6 +221,7 @@ impl Flow {
             flags,
             ecn: packet.ecn,
             closed: closes,
+            stamp,
             slots: sink.pool.chain(slot),
             held_since: None,
             last_merge: now,
@@ -202,7 +229,7 @@ impl Flow {
     }
 
     /// The first segment from the head that `packet` continues.
-    fn continued_by(&self, packet: &Packet) -> Option<usize> {
+    fn continued_by(&self, packet: &Packet, stamp: Option<u32>) -> Option<usize> {
         let flags = packet.tcp_flags & !tcp::PSH;
         self.segments.iter().rposition(|s| {
             s.end == packet.seq
@@ -211,6 +238,7 @@ impl Flow {
                 && s.flags == flags
                 && s.ecn == packet.ecn
                 && s.ack == packet.ack
+                && s.stamp == stamp
                 && s.bytes.saturating_add(packet.payload) <= MAX_SEGMENT
         })
     }
@@ -248,14 +276,17 @@ impl Flow {
         let forced = self.segments.iter().rposition(|s| self.due(s, timeout).is_some_and(|due| due <= complete));
         let mut timed_out = false;
         let mut segments = std::mem::take(&mut self.segments);
-        let mut at = 0;
+        let (mut at, overtaken, mut leaving) = (0, is_overtaken(&segments), Vec::new());
         segments.retain_mut(|s| {
             let force = forced.is_some_and(|forced| at <= forced);
             at += 1;
             let push = self.decide(s, force, &mut timed_out, now, sink);
             if push {
                 self.held_bytes -= u64::from(s.bytes);
-                sink.push(s);
+                match overtaken {
+                    true => leaving.push(*s),
+                    false => sink.push(s),
+                }
             } else if s.held_since.is_none() {
                 s.held_since = Some(now);
                 sink.counters.segments_held += 1;
@@ -263,6 +294,10 @@ impl Flow {
             !push
         });
         self.segments = segments;
+        sort_by_stamp(&mut leaving);
+        for s in &leaving {
+            sink.push(s);
+        }
         self.deadline = self.segments.iter().filter_map(|s| self.due(s, timeout)).min();
     }
 
@@ -319,11 +354,14 @@ impl Flow {
         }
         self.sort();
         let mut segments = std::mem::take(&mut self.segments);
-        for s in segments.drain(..) {
+        for s in &segments {
             self.advance(s.end);
-            if after(s.cell, self.last) {
-                self.last = s.cell;
-            }
+            self.last = newer(s.cell, self.last);
+        }
+        if is_overtaken(&segments) {
+            sort_by_stamp(&mut segments);
+        }
+        for s in segments.drain(..) {
             sink.push(&s);
         }
         self.segments = segments;
@@ -392,7 +430,7 @@ impl Flow {
 
     /// Segments that merging `packet` looks at.
     pub(super) fn visits(&self, packet: &Packet) -> usize {
-        self.segments.len() - self.continued_by(packet).unwrap_or(0)
+        self.segments.len() - self.continued_by(packet, None).unwrap_or(0)
     }
 
     /// Segments that a flush now would move by sorting.

@@ -1,10 +1,11 @@
 //! Presto's receive offload (He et al., SIGCOMM 2015, section 3.2 and Algorithm 2): merges packets into segments,
 //! holds a segment that arrived ahead of an earlier flowcell, and releases each flow in order.
 //!
-//! What the paper leaves open is decided as follows. Packets merge only with equal flowcell, ECN codepoint, flags and
-//! acknowledgement, up to 64 KB. SYN, FIN, RST, URG and pure ACKs go up at once after the flow's segments that are in
+//! What the paper leaves open is decided as follows. Packets merge only with equal flowcell, ECN codepoint, flags, timestamp
+//! and acknowledgement, up to 64 KB. SYN, FIN, RST, URG and pure ACKs go up at once after the flow's segments that are in
 //! order: through the release queue if it is not empty, else by `Forward`. Comparisons are serial-number arithmetic. A
-//! deadline releases the segments of a quiet flow. Held bytes and slots are bounded: on excess the flow's segments are
+//! Of what is released at once, a segment that was sent again leaves last, as its timestamp is the newest: behind it
+//! receivers would drop the others (PAWS, RFC 7323 section 5). A deadline releases the segments of a quiet flow. Held bytes and slots are bounded: on excess the flow's segments are
 //! pushed in order.
 
 mod config;
@@ -124,8 +125,8 @@ impl Engine {
         }
     }
 
-    /// Takes an incoming packet of the flow: [`Verdict::Hold`] or [`Verdict::Forward`].
-    pub fn process(&mut self, now: Time, flow: u32, slot: Slot, packet: &Packet) -> Verdict {
+    /// Takes an incoming packet of the flow: [`Verdict::Hold`] or [`Verdict::Forward`]. `stamp`: its TCP timestamp, if it has one.
+    pub fn process(&mut self, now: Time, flow: u32, slot: Slot, packet: &Packet, stamp: Option<u32>) -> Verdict {
         self.make(flow);
         if packet.proto != proto::TCP {
             return Verdict::Forward;
@@ -143,7 +144,7 @@ impl Engine {
             state.turn = self.turns;
             self.turns += 1;
         }
-        state.merge(now, slot, packet, &mut self.sink);
+        state.merge(now, slot, packet, stamp, &mut self.sink);
         if !std::mem::replace(&mut state.listed, true) {
             self.touched.push(flow);
         }

@@ -1,5 +1,7 @@
 //! Algorithm 2 case by case. Most tests begin with last = 5, exp = 1000.
 
+mod stamps;
+
 use super::*;
 use units::Bytes;
 
@@ -41,7 +43,7 @@ impl OneFlow {
     fn give(&mut self, packet: Packet) -> Verdict {
         let slot = Slot(self.next_slot);
         self.next_slot += 1;
-        self.engine.process(self.now, 0, slot, &packet)
+        self.engine.process(self.now, 0, slot, &packet, None)
     }
 
     /// Gives packets in one poll and returns what left at its end.
@@ -469,7 +471,7 @@ fn in_order_data_of_a_long_poll_is_no_excess() {
 #[test]
 fn slots_are_bounded_over_all_flows() {
     let mut engine = Engine::new(Config { total_slots: 2, ..Config::default() });
-    let mut give = |flow, slot, packet| engine.process(Time::ZERO, flow, Slot(slot), &packet);
+    let mut give = |flow, slot, packet| engine.process(Time::ZERO, flow, Slot(slot), &packet, None);
     assert_eq!(give(0, 0, data(5, 0, 10)), Verdict::Hold);
     assert_eq!(give(1, 1, data(5, 0, 10)), Verdict::Hold);
     assert_eq!(give(2, 2, data(5, 0, 10)), Verdict::Forward, "this flow has nothing to give up");
@@ -522,8 +524,8 @@ fn a_zero_timeout_releases_at_the_next_call() {
 fn with_held(flows: &[u32]) -> Engine {
     let mut engine = Engine::new(Config::default());
     for &flow in flows {
-        engine.process(Time::ZERO, flow, Slot(0), &syn(999, 5));
-        assert_eq!(engine.process(Time::ZERO, flow, Slot(10 * flow), &data(6, 3000, 4000)), Verdict::Hold);
+        engine.process(Time::ZERO, flow, Slot(0), &syn(999, 5), None);
+        assert_eq!(engine.process(Time::ZERO, flow, Slot(10 * flow), &data(6, 3000, 4000), None), Verdict::Hold);
     }
     engine.end_batch(Time::ZERO);
     assert_eq!(engine.poll_release(), None);
@@ -539,7 +541,7 @@ fn flows_leave_in_the_order_in_which_they_began_to_hold() {
     let mut engine = with_held(&[3, 1, 2]);
     let filler = data(5, 1000, 3000);
     for flow in [2, 0, 3] {
-        assert_eq!(engine.process(Time::from_us(1), flow, Slot(10 * flow + 1), &filler), Verdict::Hold);
+        assert_eq!(engine.process(Time::from_us(1), flow, Slot(10 * flow + 1), &filler, None), Verdict::Hold);
     }
     engine.end_batch(Time::from_us(1));
     assert_eq!(slots(&mut engine), [31, 30, 21, 20, 1]);
@@ -552,16 +554,16 @@ fn flows_leave_in_the_order_in_which_they_began_to_hold() {
 fn a_flow_emptied_amid_a_poll_keeps_its_turn_until_the_poll_ends() {
     let mut engine = with_held(&[1, 2]);
     let (filler, next) = (data(5, 1000, 3000), data(6, 4000, 5000));
-    engine.process(Time::ZERO, 2, Slot(21), &filler);
-    engine.process(Time::ZERO, 1, Slot(11), &filler);
-    assert_eq!(engine.process(Time::ZERO, 1, Slot(12), &data(6, 4000, 4000)), Verdict::Hold, "a pure ACK");
-    engine.process(Time::ZERO, 2, Slot(22), &next);
-    engine.process(Time::ZERO, 1, Slot(13), &next);
+    engine.process(Time::ZERO, 2, Slot(21), &filler, None);
+    engine.process(Time::ZERO, 1, Slot(11), &filler, None);
+    assert_eq!(engine.process(Time::ZERO, 1, Slot(12), &data(6, 4000, 4000), None), Verdict::Hold, "a pure ACK");
+    engine.process(Time::ZERO, 2, Slot(22), &next, None);
+    engine.process(Time::ZERO, 1, Slot(13), &next, None);
     engine.end_batch(Time::ZERO);
     assert_eq!(slots(&mut engine), [11, 10, 12, 13, 21, 20, 22]);
     let next = data(6, 5000, 6000);
-    engine.process(Time::ZERO, 2, Slot(23), &next);
-    engine.process(Time::ZERO, 1, Slot(14), &next);
+    engine.process(Time::ZERO, 2, Slot(23), &next, None);
+    engine.process(Time::ZERO, 1, Slot(14), &next, None);
     engine.end_batch(Time::ZERO);
     assert_eq!(slots(&mut engine), [23, 14], "and begins anew");
 }
@@ -579,7 +581,7 @@ fn the_deadline_is_the_earliest_of_many_flows() {
             };
             for _ in 0..draw(4) {
                 let (flow, cell, start) = (draw(40), round / 8 + draw(3), 1000 * (round + draw(9)));
-                engine.process(now, flow, Slot(round), &data(cell, start, start + 500));
+                engine.process(now, flow, Slot(round), &data(cell, start, start + 500), None);
             }
             now += Time::from_us(u64::from(draw(120)));
             match draw(5) {

@@ -4,7 +4,7 @@ use super::gro::Gro;
 use super::segment::{Frames, Part, Segment};
 use crate::experiment::{Gro as Offload, HostConfig};
 use edge::limiter::Standing;
-use edge::{Direction, Edge, Slot, Verdict};
+use edge::{Direction, Edge, Known, Slot, Verdict};
 use fabric::{List, Packet, PacketId, Packets};
 use std::collections::VecDeque;
 use units::Time;
@@ -218,14 +218,20 @@ impl<P: Part> Rx<P> {
 
     /// One packet with a flowcell through the edge.
     #[inline(never)]
-    fn reorder<F>(&mut self, io: &mut Io<'_, F>, id: PacketId, standing: Option<Standing>) -> Option<Handed<P>> {
+    fn reorder<F: Frames>(
+        &mut self,
+        io: &mut Io<'_, F>,
+        id: PacketId,
+        standing: Option<Standing>,
+    ) -> Option<Handed<P>> {
         if says_of_paths(io.packets.body(id)) {
             let mut packet = io.packets.get(id);
             hear(io.edge, io.now, &mut packet);
             io.packets.body_mut(id).headers = packet.headers;
         }
+        let known = Known { standing, stamp: io.frames.stamp(io.packets.body(id)) };
         let headers = &mut io.packets.body_mut(id).headers;
-        match io.edge.process_limited(io.now, Direction::Ingress, Slot(id), headers, standing) {
+        match io.edge.process_known(io.now, Direction::Ingress, Slot(id), headers, known) {
             Verdict::Hold => None,
             Verdict::Forward => Some(Handed::Up(Segment::new(io.packets.take(id)))),
             Verdict::Consume | Verdict::Drop(_) => Some(Handed::Gone(Segment::new(io.packets.take(id)))),

@@ -24,6 +24,8 @@ pub trait Frames {
     fn is_verified(&self, packet: &Packet) -> bool;
     /// Both packets carry the same bytes of TCP options.
     fn same_options(&self, a: &Packet, b: &Packet) -> bool;
+    /// The packet's TCP timestamp, if it has one.
+    fn stamp(&self, packet: &Packet) -> Option<u32>;
     /// The option of the hidden overlay in the packet's TCP header, if it has room for one.
     fn hidden(&self, packet: &Packet) -> Option<wire::hidden::Bytes>;
     /// The packet does not pass the edge, which knows TCP and UDP only.
@@ -41,6 +43,10 @@ impl Frames for Modelled {
     }
     fn same_options(&self, a: &Packet, b: &Packet) -> bool {
         a.options == b.options
+    }
+    /// Modelled guests have none, and drop nothing for want of a new one.
+    fn stamp(&self, _: &Packet) -> Option<u32> {
+        None
     }
     fn hidden(&self, packet: &Packet) -> Option<wire::hidden::Bytes> {
         packet.options.hidden

@@ -103,7 +103,7 @@ pub struct FastCall {
     pub tcp_flags: u8,
     /// `FAST_*`
     pub what: u8,
-    /// Written: 1 if `stamp` is the guest's newest TCP timestamp.
+    /// Written: 1 if the packet is to have the TCP timestamp `stamp`, if that is later than its own.
     pub stamped: u8,
     pub pad: u8,
     pub stamp: u32,

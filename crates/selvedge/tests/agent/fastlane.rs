@@ -95,6 +95,33 @@ fn what_the_uplinks_queue_drops_is_sent_again_once() {
     assert!(counted(&world, 0, "RetransSegs") > before, "somebody must have");
 }
 
+/// What host 1 holds behind a hole was sent before the hole's packet is sent again. With a timestamp of later than that in front of it, the
+/// guest would take it for a duplicate of long ago, and drop it (PAWS).
+#[test]
+fn what_is_held_behind_a_hole_outlives_what_fills_it() {
+    let Some(mut world) = world("fo", "[fastlane]", |_| {}) else { return };
+    if std::fs::File::options().read(true).write(true).open("/dev/net/tun").is_err() {
+        eprintln!("skipped: /dev/net/tun does not open");
+        return;
+    }
+    for i in 0..2 {
+        let text = std::fs::read_to_string(world.config(i)).unwrap();
+        let text = text.replace("[balance]\n", "[balance]\nflowcell = \"4KB\"\n");
+        std::fs::write(world.config(i), text + "\n[receive]\nreorder = true\ntimeout = \"20ms\"\n").unwrap();
+        assert!(world.ctl(i, &["reload"]).status.success(), "{}", world.log(i));
+    }
+    short_queue(&world);
+    for n in 0..20 {
+        world.transfer_and_rest(&format!("10.7.2.2:{}", 9000 + n), 40_000, |_| {});
+    }
+    let (held, resent) =
+        (world.ask(1, &["status"])["receiver"]["held_segments"].as_u64().unwrap(), world.counter(0, "fastlane_resent"));
+    let (refused, timeouts) = (counted(&world, 1, "PAWSEstab"), counted(&world, 0, "TCPTimeouts"));
+    println!("{held} held, {resent} sent again, {refused} refused as too old, {timeouts} timeouts");
+    assert!(held > 20 && resent > 20, "{held} held, {resent} sent again");
+    assert!(refused * 20 <= resent, "{refused} were refused");
+}
+
 #[test]
 fn what_a_limits_queue_drops_enters_it_again() {
     let limit = "egress_rate = \"20Mbps\"\nlaw = \"off\"\n[fastlane]\n[limits]\nsparse_first = false";
