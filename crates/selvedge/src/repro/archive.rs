@@ -4,7 +4,7 @@
 use super::file::Mode;
 use super::fingerprint::{COMMIT, SOURCES};
 use super::judge::Judged;
-use super::records::Record;
+use super::records::{embedded_records, Record};
 use crate::Failure;
 use config::ConfigError;
 use serde_json::{json, Value};
@@ -39,6 +39,21 @@ impl Archive {
             Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
             Err(e) => return Err(fail(format!("cannot be read: {e}"))),
         };
+        Archive::read(path.clone(), &text, &fail)
+    }
+
+    /// The records of a paper in this binary.
+    ///
+    /// # Errors
+    /// One that is none.
+    pub(super) fn embedded(paper: &str) -> Result<Archive, ConfigError> {
+        let path = PathBuf::from(format!("results/{paper}.jsonl"));
+        let text = embedded_records().find(|(file, _)| *file == format!("{paper}.jsonl")).map_or("", |(_, text)| text);
+        let fail = |problem: String| ConfigError::new(path.display().to_string(), problem, "build the program anew");
+        Archive::read(path.clone(), text, &fail)
+    }
+
+    fn read(path: PathBuf, text: &str, fail: &dyn Fn(String) -> ConfigError) -> Result<Archive, ConfigError> {
         let mut records = BTreeMap::new();
         for (n, line) in text.lines().enumerate() {
             let value: Value = serde_json::from_str(line).map_err(|e| fail(format!("line {}: {e}", n + 1)))?;

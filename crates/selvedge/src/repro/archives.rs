@@ -25,6 +25,8 @@ pub(super) struct Archives {
     mode: Mode,
     hours: f64,
     papers: BTreeMap<String, Archive>,
+    /// Records of the same papers in this binary: they tell what takes how long.
+    known: BTreeMap<String, Archive>,
     /// Results that had a record.
     pub there: usize,
     /// Results that the processor time does not reach.
@@ -37,11 +39,12 @@ pub(super) struct Archives {
 
 impl Archives {
     pub(super) fn new(arguments: &Repro, mode: Mode) -> Archives {
-        let (papers, there, beyond) = (BTreeMap::new(), 0, 0);
+        let (papers, known, there, beyond) = (BTreeMap::new(), BTreeMap::new(), 0, 0);
         Archives {
             mode,
             hours: arguments.hours.unwrap_or(3.0),
             papers,
+            known,
             there,
             beyond,
             expected_s: 0.0,
@@ -69,8 +72,9 @@ impl Archives {
             let paper = paper(&experiment).to_owned();
             if !self.papers.contains_key(&paper) {
                 self.papers.insert(paper.clone(), Archive::open(dir, &paper)?);
+                self.known.insert(paper.clone(), Archive::embedded(&paper)?);
             }
-            let archive = &self.papers[&paper];
+            let (archive, known) = (&self.papers[&paper], &self.known[&paper]);
             let (had, mut run) = (ids.len(), Vec::new());
             for id in ids {
                 let Some(result) = experiment.results.iter().find(|result| result.id == id) else { continue };
@@ -80,7 +84,7 @@ impl Archives {
             }
             self.there += had - run.len();
             if !run.is_empty() {
-                let expected_s = expected(archive, &experiment, &run, self.mode)?;
+                let expected_s = expected(&[archive, known], &experiment, &run, self.mode)?;
                 all.push(Wanted { experiment, ids: run, limit, expected_s });
             }
         }
@@ -164,10 +168,11 @@ fn kept(experiment: &Experiment) -> &str {
 
 /// Processor time that some results of an experiment are expected to take, seconds: by what records of its
 /// configuration of now say, in this mode or another, and the work at the points of both; else by the work alone.
-fn expected(archive: &Archive, experiment: &Experiment, ids: &[String], mode: Mode) -> Result<f64, Failure> {
+fn expected(archives: &[&Archive], experiment: &Experiment, ids: &[String], mode: Mode) -> Result<f64, Failure> {
     let wanted = |label: &str| experiment.results.iter().any(|result| result.needs(label) && ids.contains(&result.id));
     let now = work(experiment, mode, &wanted, &|_| None)?;
-    for known in [mode, Mode::Quick, Mode::Full, Mode::Paper] {
+    let modes = [mode, Mode::Quick, Mode::Full, Mode::Paper];
+    for (known, archive) in modes.iter().flat_map(|mode| archives.iter().map(|archive| (*mode, archive))) {
         let is_of_now = |id: &str| {
             let result = experiment.results.iter().find(|result| result.id == id);
             let now = result.and_then(|result| configuration(experiment, result, known).ok());
@@ -207,6 +212,18 @@ mod tests {
         }
     }
 
+    /// A directory without records is no reason to know nothing: this took half a minute, and four hours were expected.
+    #[test]
+    fn records_in_the_binary_tell_what_a_new_directory_does_not() {
+        let (file, text) = super::super::embedded().find(|(file, _)| *file == "limiters/requests.toml").unwrap();
+        let experiment = Experiment::parse(file, text).unwrap();
+        let all: Vec<String> = experiment.results.iter().map(|result| result.id.clone()).collect();
+        let dir = tempfile::tempdir().unwrap();
+        let (new, known) = (Archive::open(dir.path(), "limiters").unwrap(), Archive::embedded("limiters").unwrap());
+        let of = |archives: &[&Archive]| expected(archives, &experiment, &all, Mode::Quick).unwrap();
+        assert!(of(&[&new, &known]) < 600.0 && of(&[&new]) > 3600.0, "{} s", of(&[&new, &known]));
+    }
+
     #[test]
     fn records_of_some_points_tell_what_all_points_take() {
         let (file, text) = super::super::embedded().find(|(file, _)| *file == "clove/fig8b.toml").unwrap();
@@ -221,7 +238,7 @@ mod tests {
             std::fs::write(dir.path().join("clove.jsonl"), format!("{record}\n")).unwrap();
             let archive = Archive::open(dir.path(), "clove").unwrap();
             let ids = [std::slice::from_ref(&one.id), std::slice::from_ref(&knee.id), &all];
-            ids.map(|ids| expected(&archive, &experiment, ids, Mode::Full).unwrap())
+            ids.map(|ids| expected(&[&archive], &experiment, ids, Mode::Full).unwrap())
         };
         // A first look has half of the record's seeds; the knee is of three other points.
         let found = of(&configuration(&experiment, one, Mode::Full).unwrap());

@@ -119,16 +119,15 @@ fn tenants_and_totals_need_no_overlay() {
         |world: &World| ["lxc0", "lxc2"].map(|port| limit(world, port, "egress")["sent_bytes"].as_f64().unwrap());
     let bounded = |world: &World, mbps: f64, ratio: std::ops::Range<f64>| {
         eventually("all of it is used", || {
-            let (begun, before) = (Instant::now(), sent(world));
+            let (begun, before, first) = (Instant::now(), sent(world), Instant::now());
             std::thread::sleep(Duration::from_millis(700));
-            let (after, seconds) = (sent(world), begun.elapsed().as_secs_f64());
+            let (least, after, most) = (first.elapsed(), sent(world), begun.elapsed());
             let [large, small] = [after[0] - before[0], after[1] - before[1]];
-            let (used, may) = ((large + small) * 8.0, mbps * 1e6 * seconds);
-            assert!(
-                used <= may * 1.02 + 2.0 * 8.0 * 200_000.0,
-                "{before:?} to {after:?} in {seconds} s at {mbps} Mb/s"
-            );
-            used >= may * 0.95 && ratio.contains(&(large / small))
+            // On a machine that the floods keep busy, asking takes its time.
+            let (used, [must, may]) =
+                ((large + small) * 8.0, [least, most].map(|time| mbps * 1e6 * time.as_secs_f64()));
+            assert!(used <= may * 1.02 + 2.0 * 8.0 * 200_000.0, "{before:?} to {after:?} in {most:?} at {mbps} Mb/s");
+            used >= must * 0.95 && ratio.contains(&(large / small))
         });
     };
     bounded(&world, 40.0, 2.5..3.5);
