@@ -24,8 +24,8 @@ static __always_inline int read_stamp(struct __sk_buff *skb, const struct sv_pac
 
 /*
  * What the guest sends again leaves with a newer timestamp. Receivers then drop what comes behind it with an older one (PAWS, RFC 7323
- * section 5). So a packet behind it that the edge sends again needs that one, too. One in front of it does not. It must not have it: where
- * the receiver's edge holds what overtook others, what is held has the older one, and would be dropped behind it.
+ * section 5). So a packet behind it that the edge sends again needs that one, too, until all is acknowledged that had left by then. A packet
+ * in front of it must not have it: where the receiver's edge holds what overtook others, that has an older one, and would be dropped.
  */
 static __noinline int note_stamp(struct __sk_buff *skb, struct sv_fast *f, const struct sv_packet *p)
 {
@@ -42,6 +42,7 @@ static __noinline int note_stamp(struct __sk_buff *skb, struct sv_fast *f, const
 	if (acked || !(f->known & SV_FAST_STAMP) || sv_seq_after(f->stamp_from, p->seq))
 		f->stamp_from = p->seq;
 	f->stamp = stamp;
+	f->stamp_end = f->lane.conn.snd_nxt;
 	f->known |= SV_FAST_STAMP;
 	bpf_spin_unlock(&f->lock);
 	return 0;

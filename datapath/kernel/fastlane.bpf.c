@@ -220,6 +220,9 @@ static __noinline int follow_in(struct sv_fast *f, struct sv_packet *p, u64 now)
 		f->known &= (u8)~SV_FAST_COPIED;
 	if (!sv_seq_after(f->again_end, f->lane.conn.snd_una))
 		f->known &= (u8)~SV_FAST_AGAIN;
+	/* Else it were, after half a round of the guest's clock, later than all that comes. */
+	if (!sv_seq_after(f->stamp_end, f->lane.conn.snd_una))
+		f->known &= (u8)~(SV_FAST_STAMP | SV_FAST_STAMP_OLD);
 	bpf_spin_unlock(&f->lock);
 	return 0;
 }
@@ -412,7 +415,7 @@ static __noinline u32 decide(struct deciding *at)
 			sv_fastlane_ack(&f->lane, &key, &answer);
 	}
 	bpf_spin_unlock(&f->lock);
-	call->stamp = stamp;
+	call->stamp = stamped ? stamp : 0;
 	call->stamped = (u8)stamped;
 	call->due = due;
 	call->answer = answer;

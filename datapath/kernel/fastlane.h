@@ -40,12 +40,14 @@ struct sv_fast {
 	u16 size;	/* payload bytes; 0: none is known */
 	u8 known;	/* SV_FAST_*: what of the rest means something */
 	u8 pad;
-	u32 stamp_from; /* that began here, or behind */
-	u32 stamp_old;	/* the timestamp of what it had sent again before, of which the first is acknowledged */
+	u32 stamp_from; /* what has it begins here, or behind */
+	u32 stamp_end;	/* what begins here, or behind, left later */
+	u32 stamp_old;	/* the same of what begins before `stamp_from`, and the guest has sent again before */
+	u32 pad2;
 	struct sv_retrans again; /* what the guest sent more than once, and when */
 };
 
-SV_ASSERT_SIZE(struct sv_fast, 224);
+SV_ASSERT_SIZE(struct sv_fast, 232);
 
 /* sv_fast.known */
 #define SV_FAST_COPIED 0x1

@@ -116,11 +116,12 @@ pub(crate) fn ethernet_len(frame: &[u8]) -> Option<usize> {
     Some(len)
 }
 
-/// The value of a TCP segment's timestamp (RFC 7323 section 3.2), if it has one; `packet` are the frame's headers.
+/// The value of a TCP segment's timestamp (RFC 7323 section 3.2), if it has one. `packet` are the frame's headers, also as they are
+/// without an option that the frame still has ([`restore`](crate::hidden::restore)).
 pub fn timestamp(frame: &[u8], packet: &Packet) -> Option<u32> {
     let tcp = ethernet_len(frame)? + usize::from(packet.ip_header_len);
-    let mut options =
-        frame.get(tcp + 20..tcp + usize::from(packet.l4_header_len)).filter(|_| packet.proto == proto::TCP)?;
+    let len = usize::from(frame.get(tcp + 12).filter(|_| packet.proto == proto::TCP)? >> 4) * 4;
+    let mut options = frame.get(tcp + 20..tcp + len)?;
     loop {
         options = match *options {
             [8, 10, a, b, c, d, ..] => return Some(u32::from_be_bytes([a, b, c, d])),

@@ -121,6 +121,13 @@ fn a_timestamp_is_found_among_the_options() {
         frame[options..options + 12].copy_from_slice(&bytes);
         assert_eq!(timestamp(&frame, &packet), found, "{bytes:?}");
     }
+    let mut option = [0; 20];
+    option[..2].copy_from_slice(&[254, 20]);
+    let hidden = TcpOptions { hidden: Some(option), ..whole };
+    let frame = emit(&data_packet(), &hidden).unwrap();
+    let there = parse(&frame).unwrap();
+    let restored = Packet { l4_header_len: there.l4_header_len - 20, ..there };
+    assert_eq!([there, restored].map(|packet| timestamp(&frame, &packet)), [Some(0x1234_5678); 2]);
     let plain = emit(&data_packet(), &TcpOptions::default()).unwrap();
     assert_eq!(timestamp(&plain, &parse(&plain).unwrap()), None);
 }

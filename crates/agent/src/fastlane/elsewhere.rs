@@ -81,25 +81,23 @@ impl Worker {
             };
             let decision = self.watch.decide(&mut call).unwrap_or(Decision::Untracked);
             self.stats.note_peers(decision);
+            let together = asked.filter(|before| (before.stamped, before.stamp) == (call.stamped, call.stamp));
+            if let (Decision::Resend, Some(before)) = (decision, together) {
+                asked = Some(FastCall {
+                    payload: before.payload + call.payload,
+                    tcp_flags: before.tcp_flags | call.tcp_flags,
+                    ..before
+                });
+                continue;
+            }
+            if let Some(before) = asked.take() {
+                self.ask_peer(from.peer, &before);
+            }
             match decision {
-                Decision::Resend => {
-                    asked = Some(match asked {
-                        Some(before) => FastCall {
-                            payload: before.payload + call.payload,
-                            tcp_flags: before.tcp_flags | call.tcp_flags,
-                            seq: before.seq,
-                            ..call
-                        },
-                        None => call,
-                    });
-                    continue;
-                }
+                Decision::Resend => asked = Some(call),
                 Decision::Later => self.keep_for_peer(from.peer, call),
                 Decision::Tell => self.tell(&call, from.guest),
                 _ => {}
-            }
-            if let Some(call) = asked.take() {
-                self.ask_peer(from.peer, &call);
             }
         }
         if let Some(call) = asked {

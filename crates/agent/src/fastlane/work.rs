@@ -149,17 +149,18 @@ impl Worker {
             let mut call = segment.call(n, FAST_DROPPED);
             let decision = self.watch.decide(&mut call).unwrap_or(Decision::Untracked);
             self.stats.note(decision);
-            stamp = (call.stamped != 0).then_some(call.stamp).or(stamp);
+            let of_this = (call.stamped != 0).then_some(call.stamp);
+            if decision == Decision::Resend && !run.is_empty() && of_this == stamp {
+                run.end = n + 1;
+                continue;
+            }
+            self.send_again(segment, std::mem::take(&mut run), stamp);
             match decision {
-                Decision::Resend => {
-                    run = if run.is_empty() { n..n + 1 } else { run.start..n + 1 };
-                    continue;
-                }
+                Decision::Resend => (run, stamp) = (n..n + 1, of_this),
                 Decision::Later => self.keep(segment, n, call),
                 Decision::Tell => self.tell(&call, guest_of(&segment.drop.ethernet)),
                 _ => {}
             }
-            self.send_again(segment, std::mem::take(&mut run), stamp);
         }
         self.send_again(segment, run, stamp);
     }

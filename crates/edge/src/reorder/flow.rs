@@ -18,7 +18,8 @@ fn after(a: u32, b: u32) -> bool {
     diff(a, b) > 0
 }
 
-fn newer(a: u32, b: u32) -> u32 {
+/// The later of both.
+fn latest(a: u32, b: u32) -> u32 {
     if after(a, b) {
         a
     } else {
@@ -39,8 +40,8 @@ struct Segment {
     ecn: u8,
     /// Ended with PSH or carries CWR: nothing may be appended.
     closed: bool,
-    /// TCP's timestamp, if it has one.
-    stamp: Option<u32>,
+    /// The first and the latest TCP timestamp of its packets, if they have any.
+    stamps: Option<(u32, u32)>,
     slots: Chain,
     /// The first flush that held it.
     held_since: Option<Time>,
@@ -77,20 +78,21 @@ pub(super) struct Flow {
     deadline: Option<Time>,
 }
 
-/// Of segments in order: is one with an older timestamp behind one that was sent again? A guest that gets it there drops it (PAWS, RFC 7323
-/// section 5).
+/// Of segments in order: has one an older timestamp than one in front of it? Only what was sent again has a later one than what follows. A
+/// guest that gets both in this order drops the older one (PAWS, RFC 7323 section 5).
 fn is_overtaken(segments: &[Segment]) -> bool {
-    let mut newest: Option<u32> = None;
-    segments.iter().filter_map(|s| s.stamp).any(|stamp| {
-        let before = newest.replace(newest.map_or(stamp, |newest| newer(newest, stamp)));
-        before.is_some_and(|before| after(before, stamp))
+    let Some((_, mut newest)) = segments.first().and_then(|s| s.stamps) else { return false };
+    segments[1..].iter().filter_map(|s| s.stamps).any(|(first, last)| {
+        let overtaken = after(newest, first);
+        newest = latest(newest, last);
+        overtaken
     })
 }
 
 /// As they were sent; those that left at one time stay in order.
 fn sort_by_stamp(segments: &mut [Segment]) {
-    let Some(base) = segments.first().and_then(|s| s.stamp) else { return };
-    segments.sort_by_key(|s| s.stamp.map_or(0, |stamp| diff(stamp, base)));
+    let Some((base, _)) = segments.first().and_then(|s| s.stamps) else { return };
+    segments.sort_by_key(|s| s.stamps.map_or(0, |(first, _)| diff(first, base)));
 }
 
 /// A gap that timed out.
@@ -204,11 +206,15 @@ impl Flow {
         self.held_bytes += u64::from(packet.payload);
         let flags = packet.tcp_flags & !tcp::PSH;
         let closes = packet.has_flags(tcp::PSH | tcp::CWR);
-        if let Some(segment) = self.continued_by(packet, stamp).and_then(|n| self.segments.get_mut(n)) {
+        if let Some(segment) = self.continued_by(packet).and_then(|n| self.segments.get_mut(n)) {
             segment.end = packet.end_seq();
             segment.bytes += packet.payload;
             segment.closed = closes;
             segment.last_merge = now;
+            if let Some(stamp) = stamp {
+                let (first, last) = segment.stamps.unwrap_or((stamp, stamp));
+                segment.stamps = Some((first, latest(last, stamp)));
+            }
             sink.pool.append(&mut segment.slots, slot);
             return;
         }
@@ -221,7 +227,7 @@ impl Flow {
             flags,
             ecn: packet.ecn,
             closed: closes,
-            stamp,
+            stamps: stamp.map(|stamp| (stamp, stamp)),
             slots: sink.pool.chain(slot),
             held_since: None,
             last_merge: now,
@@ -229,7 +235,7 @@ impl Flow {
     }
 
     /// The first segment from the head that `packet` continues.
-    fn continued_by(&self, packet: &Packet, stamp: Option<u32>) -> Option<usize> {
+    fn continued_by(&self, packet: &Packet) -> Option<usize> {
         let flags = packet.tcp_flags & !tcp::PSH;
         self.segments.iter().rposition(|s| {
             s.end == packet.seq
@@ -238,7 +244,6 @@ impl Flow {
                 && s.flags == flags
                 && s.ecn == packet.ecn
                 && s.ack == packet.ack
-                && s.stamp == stamp
                 && s.bytes.saturating_add(packet.payload) <= MAX_SEGMENT
         })
     }
@@ -347,7 +352,7 @@ impl Flow {
         true
     }
 
-    /// Pushes everything in order and expects what follows it.
+    /// Pushes everything, in order but for what was sent again, and expects what follows it.
     pub(super) fn push_all(&mut self, sink: &mut Sink) {
         if !self.segments.is_empty() {
             self.round = sink.round;
@@ -356,7 +361,7 @@ impl Flow {
         let mut segments = std::mem::take(&mut self.segments);
         for s in &segments {
             self.advance(s.end);
-            self.last = newer(s.cell, self.last);
+            self.last = latest(s.cell, self.last);
         }
         if is_overtaken(&segments) {
             sort_by_stamp(&mut segments);
@@ -430,7 +435,7 @@ impl Flow {
 
     /// Segments that merging `packet` looks at.
     pub(super) fn visits(&self, packet: &Packet) -> usize {
-        self.segments.len() - self.continued_by(packet, None).unwrap_or(0)
+        self.segments.len() - self.continued_by(packet).unwrap_or(0)
     }
 
     /// Segments that a flush now would move by sorting.

@@ -1,12 +1,14 @@
 //! Presto's receive offload (He et al., SIGCOMM 2015, section 3.2 and Algorithm 2): merges packets into segments,
 //! holds a segment that arrived ahead of an earlier flowcell, and releases each flow in order.
 //!
-//! What the paper leaves open is decided as follows. Packets merge only with equal flowcell, ECN codepoint, flags, timestamp
-//! and acknowledgement, up to 64 KB. SYN, FIN, RST, URG and pure ACKs go up at once after the flow's segments that are in
+//! What the paper leaves open is decided as follows. Packets merge only with equal flowcell, ECN codepoint, flags and
+//! acknowledgement, up to 64 KB. SYN, FIN, RST, URG and pure ACKs go up at once after the flow's segments that are in
 //! order: through the release queue if it is not empty, else by `Forward`. Comparisons are serial-number arithmetic. A
-//! Of what is released at once, a segment that was sent again leaves last, as its timestamp is the newest: behind it
-//! receivers would drop the others (PAWS, RFC 7323 section 5). A deadline releases the segments of a quiet flow. Held bytes and slots are bounded: on excess the flow's segments are
+//! deadline releases the segments of a quiet flow. Held bytes and slots are bounded: on excess the flow's segments are
 //! pushed in order.
+//!
+//! What is released at once leaves by its TCP timestamps where one in front has a later one than one behind it: then the
+//! first was sent again, and behind it the guest would drop the other (PAWS, RFC 7323 section 5).
 
 mod config;
 #[cfg(test)]

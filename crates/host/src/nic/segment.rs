@@ -44,7 +44,7 @@ impl Frames for Modelled {
     fn same_options(&self, a: &Packet, b: &Packet) -> bool {
         a.options == b.options
     }
-    /// Modelled guests have none, and drop nothing for want of a new one.
+    /// Nobody needs it: modelled guests drop nothing because it is old.
     fn stamp(&self, _: &Packet) -> Option<u32> {
         None
     }

@@ -42,10 +42,10 @@ impl Archive {
         Archive::read(path.clone(), &text, &fail)
     }
 
-    /// The records of a paper in this binary.
+    /// The records of a paper in this binary, to be read only.
     ///
     /// # Errors
-    /// One that is none.
+    /// A line of them that is no record.
     pub(super) fn embedded(paper: &str) -> Result<Archive, ConfigError> {
         let path = PathBuf::from(format!("results/{paper}.jsonl"));
         let text = embedded_records().find(|(file, _)| *file == format!("{paper}.jsonl")).map_or("", |(_, text)| text);

@@ -119,9 +119,9 @@ fn tenants_and_totals_need_no_overlay() {
         |world: &World| ["lxc0", "lxc2"].map(|port| limit(world, port, "egress")["sent_bytes"].as_f64().unwrap());
     let bounded = |world: &World, mbps: f64, ratio: std::ops::Range<f64>| {
         eventually("all of it is used", || {
-            let (begun, before, first) = (Instant::now(), sent(world), Instant::now());
+            let (asked, before, told) = (Instant::now(), sent(world), Instant::now());
             std::thread::sleep(Duration::from_millis(700));
-            let (least, after, most) = (first.elapsed(), sent(world), begun.elapsed());
+            let (least, after, most) = (told.elapsed(), sent(world), asked.elapsed());
             let [large, small] = [after[0] - before[0], after[1] - before[1]];
             // On a machine that the floods keep busy, asking takes its time.
             let (used, [must, may]) =

@@ -52,11 +52,13 @@ fn segments_without_a_timestamp_leave_in_order() {
     assert_eq!(poll(&mut receiver, &[(data(9, 1000, 3000), 20)]), [[2], [0], [1]]);
 }
 
+/// Data of one flowcell is one segment, however long it took to send.
 #[test]
-fn a_segment_has_one_timestamp() {
+fn a_segment_has_several_timestamps() {
     let mut receiver = OneFlow::new();
-    let packets = [(data(5, 1000, 2000), 10), (data(5, 2000, 3000), 10), (data(5, 3000, 4000), 11)];
-    assert_eq!(poll(&mut receiver, &packets), [vec![0, 1], vec![2]]);
+    let held = [(data(7, 3000, 4000), 11), (data(7, 4000, 5000), 14)];
+    assert_eq!(poll(&mut receiver, &held), NOTHING);
+    assert_eq!(poll(&mut receiver, &[(data(9, 1000, 3000), 13)]), [vec![0, 1], vec![2]], "the first would be dropped");
 }
 
 #[test]
@@ -72,11 +74,11 @@ proptest! {
     #[test]
     fn nothing_leaves_behind_what_was_sent_again_after_it(
         all in prop::collection::vec((0u32..12, 0u32..3), 1..60),
-        polls in 1usize..5,
+        in_one_poll in 1usize..5,
     ) {
         let mut receiver = OneFlow::new();
         let (mut came, mut left) = (Vec::new(), Vec::new());
-        for some in all.chunks(polls) {
+        for some in all.chunks(in_one_poll) {
             let packets: Vec<(Packet, u32)> = some
                 .iter()
                 .map(|&(at, again)| (at, 20 * again + at))
