@@ -111,11 +111,15 @@ fn what_is_held_behind_a_hole_outlives_what_fills_it() {
         assert!(world.ctl(i, &["reload"]).status.success(), "{}", world.log(i));
     }
     short_queue(&world);
-    for n in 0..20 {
+    let held = |world: &World| world.ask(1, &["status"])["receiver"]["held_segments"].as_u64().unwrap();
+    // On a busy machine guests send less at once, and less is held.
+    for n in 0..200 {
         world.transfer_and_rest(&format!("10.7.2.2:{}", 9000 + n), 40_000, |_| {});
+        if n >= 20 && held(&world) > 20 {
+            break;
+        }
     }
-    let (held, resent) =
-        (world.ask(1, &["status"])["receiver"]["held_segments"].as_u64().unwrap(), world.counter(0, "fastlane_resent"));
+    let (held, resent) = (held(&world), world.counter(0, "fastlane_resent"));
     let (refused, timeouts) = (counted(&world, 1, "PAWSEstab"), counted(&world, 0, "TCPTimeouts"));
     println!("{held} held, {resent} sent again, {refused} refused as too old, {timeouts} timeouts");
     assert!(held > 20 && resent > 20, "{held} held, {resent} sent again");
