@@ -40,8 +40,10 @@ struct Segment {
     ecn: u8,
     /// Ended with PSH or carries CWR: nothing may be appended.
     closed: bool,
-    /// The first and the latest TCP timestamp of its packets, if they have any.
-    stamps: Option<(u32, u32)>,
+    /// Its packets have TCP timestamps: the first and the latest one.
+    stamped: bool,
+    first_stamp: u32,
+    last_stamp: u32,
     slots: Chain,
     /// The first flush that held it.
     held_since: Option<Time>,
@@ -81,18 +83,19 @@ pub(super) struct Flow {
 /// Of segments in order: has one an older timestamp than one in front of it? Only what was sent again has a later one than what follows. A
 /// guest that gets both in this order drops the older one (PAWS, RFC 7323 section 5).
 fn is_overtaken(segments: &[Segment]) -> bool {
-    let Some((_, mut newest)) = segments.first().and_then(|s| s.stamps) else { return false };
-    segments[1..].iter().filter_map(|s| s.stamps).any(|(first, last)| {
-        let overtaken = after(newest, first);
-        newest = latest(newest, last);
+    let Some(first) = segments.first().filter(|s| s.stamped) else { return false };
+    let mut newest = first.last_stamp;
+    segments[1..].iter().filter(|s| s.stamped).any(|s| {
+        let overtaken = after(newest, s.first_stamp);
+        newest = latest(newest, s.last_stamp);
         overtaken
     })
 }
 
 /// As they were sent; those that left at one time stay in order.
 fn sort_by_stamp(segments: &mut [Segment]) {
-    let Some((base, _)) = segments.first().and_then(|s| s.stamps) else { return };
-    segments.sort_by_key(|s| s.stamps.map_or(0, |(first, _)| diff(first, base)));
+    let Some(base) = segments.first().map(|s| s.first_stamp) else { return };
+    segments.sort_by_key(|s| if s.stamped { diff(s.first_stamp, base) } else { 0 });
 }
 
 /// A gap that timed out.
@@ -211,9 +214,8 @@ impl Flow {
             segment.bytes += packet.payload;
             segment.closed = closes;
             segment.last_merge = now;
-            if let Some(stamp) = stamp {
-                let (first, last) = segment.stamps.unwrap_or((stamp, stamp));
-                segment.stamps = Some((first, latest(last, stamp)));
+            if let Some(stamp) = stamp.filter(|_| segment.stamped) {
+                segment.last_stamp = latest(segment.last_stamp, stamp);
             }
             sink.pool.append(&mut segment.slots, slot);
             return;
@@ -227,7 +229,9 @@ impl Flow {
             flags,
             ecn: packet.ecn,
             closed: closes,
-            stamps: stamp.map(|stamp| (stamp, stamp)),
+            stamped: stamp.is_some(),
+            first_stamp: stamp.unwrap_or_default(),
+            last_stamp: stamp.unwrap_or_default(),
             slots: sink.pool.chain(slot),
             held_since: None,
             last_merge: now,
