@@ -220,7 +220,7 @@ static __noinline int follow_in(struct sv_fast *f, struct sv_packet *p, u64 now)
 		f->known &= (u8)~SV_FAST_COPIED;
 	if (!sv_seq_after(f->again_end, f->lane.conn.snd_una))
 		f->known &= (u8)~SV_FAST_AGAIN;
-	/* Else it were, after half a round of the guest's clock, later than all that comes. */
+	/* Kept for half a round of the guest's clock, it would look later than all that comes. */
 	if (!sv_seq_after(f->stamp_end, f->lane.conn.snd_una))
 		f->known &= (u8)~(SV_FAST_STAMP | SV_FAST_STAMP_OLD);
 	bpf_spin_unlock(&f->lock);

@@ -40,9 +40,9 @@ struct sv_fast {
 	u16 size;	/* payload bytes; 0: none is known */
 	u8 known;	/* SV_FAST_*: what of the rest means something */
 	u8 pad;
-	u32 stamp_from; /* what has it begins here, or behind */
-	u32 stamp_end;	/* what begins here, or behind, left later */
-	u32 stamp_old;	/* the same of what begins before `stamp_from`, and the guest has sent again before */
+	u32 stamp_from; /* nothing in front of this number was sent again with `stamp` or shortly before */
+	u32 stamp_end;	/* the next number when it last sent something again: what begins here left later */
+	u32 stamp_old;	/* the timestamp of what it sent again before: for packets in front of `stamp_from` */
 	u32 pad2;
 	struct sv_retrans again; /* what the guest sent more than once, and when */
 };

@@ -169,6 +169,16 @@ impl Guest<'_> {
     }
 }
 
+/// With a connection on host 0's port that has not begun; nothing where it cannot be.
+fn with_guest(name: &str, test: impl FnOnce(&Guest<'_>) + Send) {
+    let Some(fabric) = host(name) else { return };
+    in_namespace(&fabric.host(0), || {
+        let host = &fabric.edges[0];
+        let watch = host.edge.watch_drops(&drop_reasons().unwrap(), 1 << 20).unwrap();
+        test(&Guest { edge: &host.edge, watch: &watch, port: host.port, sport: 1000 });
+    });
+}
+
 /// What somebody says was dropped: number in packets and bytes beside it, ACK, payload, flags, and of whom.
 fn said() -> impl Strategy<Value = (u32, i32, u32, u32, u8, u8, bool)> {
     let payload = prop_oneof![6 => Just(MSS), 1 => Just(0), 1 => any::<u32>()];
@@ -278,11 +288,7 @@ fn what_the_guest_has_sent_again_in_several_goes_is_left_to_it() {
 /// What it sent again before in the same go is under way all the same.
 #[test]
 fn what_is_held_back_hides_nothing_that_left_before_it() {
-    let Some(fabric) = host("fh") else { return };
-    in_namespace(&fabric.host(0), || {
-        let host = &fabric.edges[0];
-        let watch = host.edge.watch_drops(&drop_reasons().unwrap(), 1 << 20).unwrap();
-        let guest = Guest { edge: &host.edge, watch: &watch, port: host.port, sport: 1000 };
+    with_guest("fh", |guest| {
         let at = |n: u32, dropped: u64| guest.decide(FastCall { what: FAST_DROPPED, dropped, ..guest.call(n) });
         guest.begin_over(Duration::from_millis(300));
         let early = kernel::monotonic_ns();
@@ -298,11 +304,7 @@ fn what_is_held_back_hides_nothing_that_left_before_it() {
 /// one.
 #[test]
 fn a_packet_gets_the_timestamp_of_what_was_sent_again_in_front_of_it() {
-    let Some(fabric) = host("fts") else { return };
-    in_namespace(&fabric.host(0), || {
-        let host = &fabric.edges[0];
-        let watch = host.edge.watch_drops(&drop_reasons().unwrap(), 1 << 20).unwrap();
-        let guest = Guest { edge: &host.edge, watch: &watch, port: host.port, sport: 1000 };
+    with_guest("fts", |guest| {
         guest.begin_over(Duration::from_millis(300));
         assert!(guest.data_at(PACKETS, 40), "the newest, but nobody has got it in order");
         assert_eq!((guest.stamp(7), guest.stamp(1)), (None, None));
@@ -324,16 +326,12 @@ fn a_packet_gets_the_timestamp_of_what_was_sent_again_in_front_of_it() {
 /// A queue of this host's is longer than round trips under one rack's switch: it is asked for room once a millisecond at most.
 #[test]
 fn a_second_copy_waits_for_a_millisecond_however_short_round_trips_are() {
-    let Some(fabric) = host("fm") else { return };
-    in_namespace(&fabric.host(0), || {
-        let host = &fabric.edges[0];
-        let watch = host.edge.watch_drops(&drop_reasons().unwrap(), 1 << 20).unwrap();
-        let guest = Guest { edge: &host.edge, watch: &watch, port: host.port, sport: 1000 };
+    with_guest("fm", |guest| {
         guest.begin();
         let mut call = FastCall { what: FAST_DROPPED, ..guest.call(3) };
         let begun = kernel::monotonic_ns();
-        assert_eq!(watch.decide(&mut call).unwrap(), Decision::Resend);
-        let decision = watch.decide(&mut call).unwrap();
+        assert_eq!(guest.watch.decide(&mut call).unwrap(), Decision::Resend);
+        let decision = guest.watch.decide(&mut call).unwrap();
         // On a machine so slow that a millisecond is over, it goes at once.
         match decision {
             Decision::Later => assert!(call.due >= begun + 1_000_000, "{} ns after it", call.due - begun),
@@ -346,11 +344,7 @@ fn a_second_copy_waits_for_a_millisecond_however_short_round_trips_are() {
 /// nothing comes of it.
 #[test]
 fn what_a_peer_has_dropped_is_asked_for_once() {
-    let Some(fabric) = host("fd") else { return };
-    in_namespace(&fabric.host(0), || {
-        let host = &fabric.edges[0];
-        let watch = host.edge.watch_drops(&drop_reasons().unwrap(), 1 << 20).unwrap();
-        let guest = Guest { edge: &host.edge, watch: &watch, port: host.port, sport: 1000 };
+    with_guest("fd", |guest| {
         let call = |n: u32| FastCall { what: FAST_ELSEWHERE, ..guest.call(n) };
         guest.begin();
         assert_eq!(
