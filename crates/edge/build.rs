@@ -7,6 +7,7 @@ fn main() {
     println!("cargo::rerun-if-changed=src/native/clove.c");
     println!("cargo::rerun-if-changed=src/native/hygenicc.c");
     println!("cargo::rerun-if-changed=src/native/fastlane.c");
+    println!("cargo::rerun-if-changed=src/native/again.c");
     println!("cargo::rerun-if-changed=src/native/plain.c");
     println!("cargo::rerun-if-changed=src/native/toy.h");
     let mut build = cc::Build::new();
@@ -19,6 +20,7 @@ fn main() {
         .file("src/native/clove.c")
         .file("src/native/hygenicc.c")
         .file("src/native/fastlane.c")
+        .file("src/native/again.c")
         .file("src/native/plain.c")
         .include("../../datapath")
         .std("c11")

@@ -22,28 +22,15 @@ static __always_inline int read_stamp(struct __sk_buff *skb, const struct sv_pac
 	return 1;
 }
 
-/*
- * What the guest sends again leaves with a newer timestamp. Receivers then drop what comes behind it with an older one (PAWS, RFC 7323
- * section 5). So a packet behind it that the edge sends again needs that one, too, until all is acknowledged that had left by then. A packet
- * in front of it must not have it: where the receiver's edge holds what overtook others, that has an older one, and would be dropped.
- */
+/* The guest sends it again: with which timestamp? */
 static __noinline int note_stamp(struct __sk_buff *skb, struct sv_fast *f, const struct sv_packet *p)
 {
-	u32 stamp = 0, acked;
+	u32 stamp = 0;
 
 	if (!f || !p || !read_stamp(skb, p, &stamp))
 		return 0;
 	bpf_spin_lock(&f->lock);
-	acked = f->known & SV_FAST_STAMP && sv_seq_after(f->lane.conn.snd_una, f->stamp_from);
-	if (acked) {
-		f->stamp_old = f->stamp;
-		f->known |= SV_FAST_STAMP_OLD;
-	}
-	if (acked || !(f->known & SV_FAST_STAMP) || sv_seq_after(f->stamp_from, p->seq))
-		f->stamp_from = p->seq;
-	f->stamp = stamp;
-	f->stamp_end = f->lane.conn.snd_nxt;
-	f->known |= SV_FAST_STAMP;
+	sv_stamp_note(&f->stamp, p->seq, f->lane.conn.snd_una, f->lane.conn.snd_nxt, stamp);
 	bpf_spin_unlock(&f->lock);
 	return 0;
 }

@@ -162,6 +162,7 @@ static __always_inline void track(struct sv_fast *f, const struct sv_packet *p, 
 	sv_conn_begin(&f->lane.conn);
 	sv_fastlane_clear(&f->lane);
 	f->known = 0;
+	f->stamp.known = 0;
 	f->longest = 0;
 	f->size = 0;
 }
@@ -182,8 +183,10 @@ static __noinline int follow_out(struct sv_fast *f, const struct sv_packet *p, u
 	bpf_spin_lock(&f->lock);
 	track(f, p, 1, idle, now);
 	found = sv_fastlane_out(&f->lane, p, now);
-	if (found & SV_FASTLANE_ANEW)
+	if (found & SV_FASTLANE_ANEW) {
 		f->known = 0;
+		f->stamp.known = 0;
+	}
 	if (!(found & SV_FASTLANE_BEYOND) && end != p->seq) {
 		sv_retrans_note(&f->again, p->seq, end, !(f->known & SV_FAST_AGAIN), sv_fastlane_rtt(&f->lane), now);
 		if (!(f->known & SV_FAST_AGAIN) || sv_seq_after(end, f->again_end))
@@ -212,17 +215,17 @@ static __noinline int follow_in(struct sv_fast *f, struct sv_packet *p, u64 now)
 	timed = f->lane.conn.flags & SV_CONN_RTT;
 	start = f->lane.conn.rtt_start;
 	una = f->lane.conn.snd_una;
-	if (sv_fastlane_in(&f->lane, p, now) & SV_FASTLANE_ANEW)
+	if (sv_fastlane_in(&f->lane, p, now) & SV_FASTLANE_ANEW) {
 		f->known = 0;
+		f->stamp.known = 0;
+	}
 	if (timed && !(f->lane.conn.flags & SV_CONN_RTT) && f->lane.conn.snd_una != una)
 		f->longest = sv_max32(now - start < LONGEST_NS ? (u32)(now - start) : LONGEST_NS, f->longest - f->longest / 8);
 	if (!sv_seq_after(f->copied_end, f->lane.conn.snd_una))
 		f->known &= (u8)~SV_FAST_COPIED;
 	if (!sv_seq_after(f->again_end, f->lane.conn.snd_una))
 		f->known &= (u8)~SV_FAST_AGAIN;
-	/* Kept for half a round of the guest's clock, it would look later than all that comes. */
-	if (!sv_seq_after(f->stamp_end, f->lane.conn.snd_una))
-		f->known &= (u8)~(SV_FAST_STAMP | SV_FAST_STAMP_OLD);
+	sv_stamp_acked(&f->stamp, f->lane.conn.snd_una);
 	bpf_spin_unlock(&f->lock);
 	return 0;
 }
@@ -356,7 +359,7 @@ static __noinline u32 decide(struct deciding *at)
 	struct sv_flow_key key;
 	struct sv_fastlane_copy *c;
 	struct sv_fast *f;
-	u32 verdict, end, what, stamp = 0, stamped = 0, behind;
+	u32 verdict, end, what, stamp = 0, stamped = 0;
 
 	if (!at)
 		return SV_FASTLANE_UNTRACKED;
@@ -408,9 +411,7 @@ static __noinline u32 decide(struct deciding *at)
 			f->place = p->seq;
 			f->size = (u16)p->payload;
 		}
-		behind = !sv_seq_after(f->stamp_from, p->seq);
-		stamp = behind ? f->stamp : f->stamp_old;
-		stamped = !!(f->known & (behind ? SV_FAST_STAMP : SV_FAST_STAMP_OLD));
+		stamped = sv_stamp_needed(&f->stamp, p->seq, &stamp);
 		if (verdict == SV_FASTLANE_TELL)
 			sv_fastlane_ack(&f->lane, &key, &answer);
 	}

@@ -13,7 +13,8 @@
 #define SV_FASTLANE_LEAST_RTT_NS 1000000u
 #include "../fastlane.h"
 #include "../flow.h"
-#include "retrans.h"
+#include "../retrans.h"
+#include "../stamp.h"
 
 /* A connection of a guest, by the direction in which the guest sends. */
 struct sv_fast_key {
@@ -34,16 +35,12 @@ struct sv_fast {
 	struct sv_fastlane lane;
 	u32 copied_end; /* packets before this may have entries in `fast_copies` */
 	u32 again_end;	/* what the guest sent more than once ends here */
-	u32 stamp;	/* the TCP timestamp of what it last sent again */
 	u32 longest;	/* ns: a round trip lately; queues in this host grow faster than an average follows */
 	u32 place;	/* a packet that has an entry begins here, and those around it most likely at multiples of `size` from it */
 	u16 size;	/* payload bytes; 0: none is known */
 	u8 known;	/* SV_FAST_*: what of the rest means something */
 	u8 pad;
-	u32 stamp_from; /* nothing in front of this number was sent again with `stamp` or shortly before */
-	u32 stamp_end;	/* the next number when it last sent something again: what begins here left later */
-	u32 stamp_old;	/* the timestamp of what it sent again before: for packets in front of `stamp_from` */
-	u32 pad2;
+	struct sv_stamp stamp;
 	struct sv_retrans again; /* what the guest sent more than once, and when */
 };
 
@@ -52,8 +49,6 @@ SV_ASSERT_SIZE(struct sv_fast, 232);
 /* sv_fast.known */
 #define SV_FAST_COPIED 0x1
 #define SV_FAST_AGAIN 0x2
-#define SV_FAST_STAMP 0x4
-#define SV_FAST_STAMP_OLD 0x8
 
 /* A packet of which more than one copy may have left: sv_fastlane_copy. */
 struct sv_fast_copy_key {

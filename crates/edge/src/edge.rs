@@ -221,7 +221,7 @@ impl Edge {
         *segments += 1;
         match dir {
             _ if !self.stateful => Verdict::Forward,
-            Direction::Egress => self.egress(now, slot, pkt, known.standing),
+            Direction::Egress => self.egress(now, slot, pkt, known),
             Direction::Ingress => self.ingress(now, slot, pkt, known),
         }
     }
@@ -337,7 +337,7 @@ impl Edge {
         self.table.len()
     }
 
-    fn egress(&mut self, now: Time, slot: Slot, pkt: &mut Packet, standing: Option<limiter::Standing>) -> Verdict {
+    fn egress(&mut self, now: Time, slot: Slot, pkt: &mut Packet, known: Known) -> Verdict {
         if self.refuses(pkt) {
             return Verdict::Drop(DropReason::Forged);
         }
@@ -345,7 +345,7 @@ impl Edge {
         if held == Held::Drop {
             return Verdict::Drop(DropReason::OverRate);
         }
-        let verdict = self.forward(now, slot, pkt, standing);
+        let verdict = self.forward(now, slot, pkt, known);
         match (held, &mut self.hygenicc) {
             (Held::Waits { guest, bytes, until }, Some(hygenicc)) if verdict == Verdict::Forward => {
                 hygenicc.wait(guest, bytes, until, slot);
@@ -355,7 +355,8 @@ impl Edge {
         }
     }
 
-    fn forward(&mut self, now: Time, slot: Slot, pkt: &mut Packet, standing: Option<limiter::Standing>) -> Verdict {
+    fn forward(&mut self, now: Time, slot: Slot, pkt: &mut Packet, known: Known) -> Verdict {
+        let Known { standing, stamp } = known;
         self.arm_paths(now);
         let from_guest = self.fastlane.is_some().then_some(*pkt);
         let id = self.flow(now, Direction::Egress, pkt);
@@ -389,7 +390,7 @@ impl Edge {
         };
         match (&mut self.fastlane, from_guest) {
             (Some(fastlane), Some(packet)) if verdict == Verdict::Forward => {
-                match fastlane.sent(now, id, slot, &packet, self.resending) {
+                match fastlane.sent(now, id, slot, &packet, self.resending, stamp) {
                     true => Verdict::Drop(DropReason::UnderWay),
                     false => verdict,
                 }

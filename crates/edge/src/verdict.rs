@@ -16,7 +16,7 @@ pub enum Direction {
 pub struct Known {
     /// How the limiter's class stands through which its flow, or the other direction of that, leaves.
     pub standing: Option<Standing>,
-    /// Its TCP timestamp, on the way to a guest.
+    /// Its TCP timestamp: for an edge that reorders, and for one that acts on notifications.
     pub stamp: Option<u32>,
 }
 

@@ -3,7 +3,7 @@
 use super::driver::Driver;
 use super::frame::{self, Ignored};
 use super::merge::Segment;
-use edge::{Direction, Slot, Verdict};
+use edge::{Direction, Known, Slot, Verdict};
 use fabric::Packet;
 use port::{FrameId, VnetHeader};
 use units::Time;
@@ -52,9 +52,14 @@ impl Driver {
         let standing = self.arrival(now, host, segment);
         let edge = &mut self.hosts[host as usize].edge;
         segment.headers.wire = edge.wire();
+        let stamp = || wire::timestamp(self.pool.frame(id), &segment.headers);
+        let stamp = if edge.acts_on_notifications() { stamp() } else { None };
         let verdict = match segment.again {
             true => edge.process_resent(now, Slot(id), &mut segment.headers, standing),
-            false => edge.process_limited(now, Direction::Egress, Slot(id), &mut segment.headers, standing),
+            false => {
+                let known = Known { standing, stamp };
+                edge.process_known(now, Direction::Egress, Slot(id), &mut segment.headers, known)
+            }
         };
         // What the edge adds goes first.
         self.edge_transmit(host);

@@ -309,8 +309,7 @@ fn has_other_addresses(frame: &[u8], packet: &wire::Packet) -> bool {
 
 /// Where the payload of the frame's transport begins, by the frame itself: edges change the length of a packet's headers.
 pub(crate) fn payload_start(frame: &[u8], packet: &wire::Packet) -> Option<usize> {
-    let (l2, _) = ethernet(frame)?;
-    let l4 = l2 + usize::from(packet.ip_header_len);
+    let l4 = l4_start(frame, packet)?;
     let len = match packet.proto {
         _ if is_opaque(packet) => 0,
         proto::TCP => usize::from(*frame.get(l4 + 12)? >> 4) * 4,
@@ -319,10 +318,15 @@ pub(crate) fn payload_start(frame: &[u8], packet: &wire::Packet) -> Option<usize
     (frame.len() >= l4 + len).then_some(l4 + len)
 }
 
+/// Where the transport header begins.
+pub(crate) fn l4_start(frame: &[u8], packet: &wire::Packet) -> Option<usize> {
+    let (l2, _) = ethernet(frame)?;
+    Some(l2 + usize::from(packet.ip_header_len))
+}
+
 /// The bytes of the options behind a TCP header.
 pub(crate) fn tcp_options<'a>(frame: &'a [u8], packet: &wire::Packet) -> Option<&'a [u8]> {
-    let (l2, _) = ethernet(frame)?;
-    frame.get(l2 + usize::from(packet.ip_header_len) + 20..payload_start(frame, packet)?)
+    frame.get(l4_start(frame, packet)? + 20..payload_start(frame, packet)?)
 }
 
 /// Is the packet one that only the fabric and the two kernels understand? What edges say to one another is not.
@@ -340,7 +344,7 @@ pub(crate) fn head_of(packet: &Packet, merged: bool, pool: &Pool) -> Option<Head
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
     use wire::{ecn, reserved, v4, TcpOptions};
@@ -364,7 +368,7 @@ mod tests {
         (frame, vnet)
     }
 
-    fn tcp_headers(payload: u32) -> wire::Packet {
+    pub(crate) fn tcp_headers(payload: u32) -> wire::Packet {
         wire::Packet {
             saddr: v4([10, 0, 0, 1]),
             daddr: v4([10, 0, 0, 2]),

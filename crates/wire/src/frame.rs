@@ -1,7 +1,7 @@
 //! Parsing of frames, and writing of changed fields back into them.
 
 use crate::checksum;
-use crate::{dirty, pack, proto, Packet};
+use crate::{dirty, pack, proto, tcp, Packet};
 use std::ffi::c_int;
 
 /// Why a frame has no [`Packet`]; the codes of `datapath/parse.h`.
@@ -120,16 +120,39 @@ pub(crate) fn ethernet_len(frame: &[u8]) -> Option<usize> {
 /// without an option that the frame still has ([`restore`](crate::hidden::restore)).
 pub fn timestamp(frame: &[u8], packet: &Packet) -> Option<u32> {
     let tcp = ethernet_len(frame)? + usize::from(packet.ip_header_len);
-    let len = usize::from(frame.get(tcp + 12).filter(|_| packet.proto == proto::TCP)? >> 4) * 4;
-    let mut options = frame.get(tcp + 20..tcp + len)?;
+    let tcp = frame.get(tcp..).filter(|_| packet.proto == proto::TCP)?;
+    Some(word(tcp, timestamp_at(tcp)?))
+}
+
+/// Gives a TCP segment, from its TCP header on, this timestamp if it has an older one, and no SYN. `summed`: its checksum is complete, and
+/// not for a NIC to add up.
+pub fn set_later_timestamp(tcp: &mut [u8], stamp: u32, summed: bool) {
+    let Some(at) = timestamp_at(tcp).filter(|at| at % 2 == 0) else { return };
+    let old = word(tcp, at);
+    if tcp[13] & tcp::SYN != 0 || stamp.wrapping_sub(old) as i32 <= 0 {
+        return;
+    }
+    for (at, half) in [(at, stamp >> 16), (at + 2, stamp)] {
+        set16(tcp, at, half as u16, summed.then_some(16));
+    }
+}
+
+/// Of a TCP header, where its timestamp's value begins.
+fn timestamp_at(tcp: &[u8]) -> Option<usize> {
+    let end = usize::from(tcp.get(12)? >> 4) * 4;
+    let mut at = 20;
     loop {
-        options = match *options {
-            [8, 10, a, b, c, d, ..] => return Some(u32::from_be_bytes([a, b, c, d])),
-            [1, ref rest @ ..] => rest,
-            [kind, len, ..] if kind > 1 && len > 1 => options.get(usize::from(len)..)?,
+        at = match *tcp.get(at..end)? {
+            [8, 10, _, _, _, _, ..] => return Some(at + 2),
+            [1, ..] => at + 1,
+            [kind, len, ..] if kind > 1 && len > 1 => at + usize::from(len),
             _ => return None,
         }
     }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 /// Overwrites `bytes.len()` (even) bytes at the even offset `at` from `tcp`, and repairs TCP's checksum.

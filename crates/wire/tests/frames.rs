@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use wire::checksum::Sum;
 use wire::{dirty, ecn, emit, emit_snapped, pack, parse, proto, reserved, tcp, v4, write_back, write_back_resized};
-use wire::{timestamp, Packet, ParseError, TcpOptions};
+use wire::{set_later_timestamp, timestamp, Packet, ParseError, TcpOptions};
 
 const ETHERNET: usize = 14;
 
@@ -130,6 +130,35 @@ fn a_timestamp_is_found_among_the_options() {
     assert_eq!([there, restored].map(|packet| timestamp(&frame, &packet)), [Some(0x1234_5678); 2]);
     let plain = emit(&data_packet(), &TcpOptions::default()).unwrap();
     assert_eq!(timestamp(&plain, &parse(&plain).unwrap()), None);
+}
+
+/// Receivers drop what bears an older one than what they have accepted.
+#[test]
+fn a_segment_gets_a_later_timestamp_and_never_an_earlier_one() {
+    let options = TcpOptions { timestamps: Some((0x1_fffe, 9)), ..TcpOptions::default() };
+    let tcp = ETHERNET + 20;
+    let before = emit(&data_packet(), &options).unwrap();
+    for (stamp, summed, changed) in
+        [(0x1_fffe, true, false), (0xffff_0000, true, false), (0x3_0001, true, true), (0x3_0001, false, true)]
+    {
+        let mut frame = before.clone();
+        set_later_timestamp(&mut frame[tcp..], stamp, summed);
+        assert_eq!(timestamp(&frame, &parse(&frame).unwrap()), Some(if changed { stamp } else { 0x1_fffe }));
+        let whole = emit(&data_packet(), &TcpOptions { timestamps: Some((stamp, 9)), ..options }).unwrap();
+        match (changed, summed) {
+            (true, true) => assert_eq!(frame, whole, "with its checksum"),
+            (true, false) => assert_eq!(frame[tcp + 16..tcp + 18], before[tcp + 16..tcp + 18]),
+            (false, _) => assert_eq!(frame, before),
+        }
+    }
+    for (at, value) in [(tcp + 13, tcp::SYN), (tcp + 20, 2), (tcp + 12, 0x40)] {
+        let mut frame = before.clone();
+        frame[at] = value;
+        let other = frame.clone();
+        set_later_timestamp(&mut frame[tcp..], 0x3_0001, true);
+        assert_eq!(frame, other, "byte {at} is {value:#x}");
+    }
+    set_later_timestamp(&mut [0; 12], 1, true);
 }
 
 #[test]

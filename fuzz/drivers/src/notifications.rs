@@ -130,7 +130,7 @@ impl Run {
     }
 
     fn drain(&mut self) {
-        while let Some(Resend { slot, index }) = self.edge.poll_resend() {
+        while let Some(Resend { slot, index, .. }) = self.edge.poll_resend() {
             let mut packet = *self.kept.get(&slot.0).expect("only what is kept is sent again");
             let size = u32::from(packet.segment_size);
             let offset = index * size;

@@ -37,23 +37,12 @@ pub(super) struct Frame {
 
 impl Frame {
     /// Gives the packet a later timestamp of its guest's, as a retransmission has: receivers take one that is older than what they have
-    /// accepted for a duplicate of long ago (PAWS, RFC 7323 section 5). Only where it stands alone at the front of the options.
+    /// accepted for a duplicate of long ago (PAWS, RFC 7323 section 5).
     pub(super) fn stamp(&mut self, stamp: u32) {
         let Some(packet) = self.bytes.get_mut(ETHERNET..) else { return };
         let ip = if packet.first().is_some_and(|b| b >> 4 == 4) { usize::from(packet[0] & 15) * 4 } else { 40 };
-        let Some(tcp) = packet.get_mut(ip..).filter(|tcp| tcp.len() >= 32 && tcp[FLAGS] >> 4 >= 8) else { return };
-        let Some(old) = tcp[20..].first_chunk::<8>().filter(|option| option[..4] == [1, 1, 8, 10]) else { return };
-        let old = u32::from_be_bytes([old[4], old[5], old[6], old[7]]);
-        if tcp[13] & tcp::SYN != 0 || stamp.wrapping_sub(old) as i32 <= 0 {
-            return;
-        }
-        tcp[24..28].copy_from_slice(&stamp.to_be_bytes());
-        if !self.header.needs_csum() {
-            let mut check = u16::from_be_bytes([tcp[CHECK], tcp[CHECK + 1]]);
-            for (old, new) in [(old >> 16, stamp >> 16), (old, stamp)] {
-                check = update(check, old as u16, new as u16);
-            }
-            tcp[CHECK..CHECK + 2].copy_from_slice(&check.to_be_bytes());
+        if let Some(tcp) = packet.get_mut(ip..) {
+            wire::set_later_timestamp(tcp, stamp, !self.header.needs_csum());
         }
     }
 }

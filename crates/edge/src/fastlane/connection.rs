@@ -2,6 +2,7 @@
 
 use super::room::Room;
 use super::Resend;
+use crate::native::again::Stamp;
 use crate::native::fastlane::{Copies, Decision, FastLane};
 use crate::Slot;
 use std::collections::VecDeque;
@@ -61,6 +62,7 @@ impl Kept {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) state: FastLane,
+    pub(super) stamp: Stamp,
     guest: [u32; 4],
     /// In order of sequence numbers.
     kept: VecDeque<Kept>,
@@ -72,7 +74,14 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(guest: [u32; 4]) -> Connection {
-        Connection { state: FastLane::default(), guest, kept: VecDeque::new(), copies: Vec::new(), blind: None }
+        Connection {
+            state: FastLane::default(),
+            stamp: Stamp::default(),
+            guest,
+            kept: VecDeque::new(),
+            copies: Vec::new(),
+            blind: None,
+        }
     }
 
     /// False: there is no room.
@@ -100,10 +109,12 @@ impl Connection {
         room.give_back_copies(self.copies.len());
         self.copies.clear();
         self.blind = None;
+        self.stamp = Stamp::default();
     }
 
     pub(super) fn forget_acked(&mut self, room: &mut Room, forgotten: &mut Vec<Slot>) {
         let una = self.state.conn.snd_una;
+        self.stamp.acked(una);
         while let Some(kept) = self.kept.front().filter(|kept| !after(kept.end, una)) {
             room.give_back(&self.guest, kept.bytes());
             forgotten.push(kept.slot);
@@ -144,8 +155,18 @@ impl Connection {
         }
     }
 
-    /// The guest sends again what it sent before. True: that need not leave.
-    pub(super) fn again(&mut self, now: Time, packet: &Packet, room: &mut Room) -> bool {
+    /// The guest sends again what it sent before, with this TCP timestamp. True: that need not leave.
+    pub(super) fn again(&mut self, now: Time, packet: &Packet, stamp: Option<u32>, room: &mut Room) -> bool {
+        let suppressed = self.is_under_way(now, packet, room);
+        if let Some(stamp) = stamp.filter(|_| !suppressed) {
+            let conn = &self.state.conn;
+            self.stamp.note(packet.seq, conn.snd_una, conn.snd_nxt, stamp);
+        }
+        suppressed
+    }
+
+    /// Are the edge's copies of all packets of this segment under way? If not, it counts as one more.
+    fn is_under_way(&mut self, now: Time, packet: &Packet, room: &mut Room) -> bool {
         if packet.packet_count() > MAX_PIECES {
             self.blind = Some(self.state.conn.snd_nxt);
             return false;
@@ -208,7 +229,7 @@ impl Connection {
             .iter()
             .rev()
             .filter(around)
-            .find_map(|kept| kept.index(seq, end).map(|index| Resend { slot: kept.slot, index }));
+            .find_map(|kept| kept.index(seq, end).map(|index| Resend { slot: kept.slot, index, stamp: None }));
         let known = self.kept.iter().any(|kept| around(&kept));
         let decision = match place.filter(|_| !blind) {
             Some(_) => self.state.notified(Some(&mut copies), packet, now),
@@ -234,7 +255,7 @@ impl Connection {
             }
             let place = self.kept.iter().find_map(|kept| {
                 let index = kept.index(copies.seq, copies.end)?;
-                Some(Resend { slot: kept.slot, index })
+                Some(Resend { slot: kept.slot, index, stamp: None })
             });
             due.extend(place.map(|place| (copies.seq, place)));
         }

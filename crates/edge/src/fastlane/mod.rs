@@ -75,6 +75,9 @@ pub struct Resend {
     pub slot: Slot,
     /// Which packet of the segment, once the NIC has split it.
     pub index: u32,
+    /// The TCP timestamp that it is to have, if that is later than its own: the guest has sent something in front of it again
+    /// (`datapath/stamp.h`).
+    pub stamp: Option<u32>,
 }
 
 /// Copies of all connections that are counted at once.
@@ -113,8 +116,16 @@ impl FastLane {
         Counters { store_max: self.room.most(), ..self.counters }
     }
 
-    /// Follows a segment of flow `id` from the guest. True: it need not leave. `own`: it is the edge's.
-    pub(crate) fn sent(&mut self, now: Time, id: u32, slot: Slot, packet: &Packet, own: bool) -> bool {
+    /// Follows a segment of flow `id` from the guest. True: it need not leave. `own`: it is the edge's. `stamp`: its TCP timestamp.
+    pub(crate) fn sent(
+        &mut self,
+        now: Time,
+        id: u32,
+        slot: Slot,
+        packet: &Packet,
+        own: bool,
+        stamp: Option<u32>,
+    ) -> bool {
         if packet.proto != proto::TCP {
             return false;
         }
@@ -128,7 +139,7 @@ impl FastLane {
             return false;
         }
         if found & BEYOND == 0 {
-            let suppressed = connection.again(now, packet, &mut self.room);
+            let suppressed = connection.again(now, packet, stamp, &mut self.room);
             self.counters.suppressed += u64::from(suppressed);
             return suppressed;
         }
@@ -220,8 +231,8 @@ impl FastLane {
 
     pub(crate) fn poll_resend(&mut self) -> Option<Resend> {
         while let Some((id, seq, resend)) = self.resends.pop_front() {
-            if self.connections.get(&id).is_some_and(|c| c.is_outstanding(seq, resend.slot)) {
-                return Some(resend);
+            if let Some(connection) = self.connections.get(&id).filter(|c| c.is_outstanding(seq, resend.slot)) {
+                return Some(Resend { stamp: connection.stamp.needed(seq), ..resend });
             }
         }
         None

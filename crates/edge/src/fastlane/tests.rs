@@ -1,5 +1,7 @@
 //! The edge as its driver sees it, with FastLane alone.
 
+mod stamps;
+
 use super::*;
 use crate::{DropReason, Edge, Transmit, Verdict};
 use proptest::prelude::*;
@@ -27,6 +29,9 @@ struct Bench {
     port: u16,
     /// Of what was sent again since the last look.
     again_of: Vec<([u32; 4], [u32; 4], u16)>,
+    /// Timestamp of what is sent from now on, and those that what was sent again was to have.
+    stamp: Option<u32>,
+    stamps: Vec<Option<u32>>,
 }
 
 /// A packet sent again: sequence number, payload.
@@ -45,6 +50,8 @@ impl Bench {
             peer: PEER,
             port: 1000,
             again_of: Vec::new(),
+            stamp: None,
+            stamps: Vec::new(),
         }
     }
 
@@ -97,7 +104,9 @@ impl Bench {
     fn send(&mut self, mut packet: Packet) -> Verdict {
         self.slots += 1;
         let before = packet;
-        let verdict = self.edge.process(self.now, crate::Direction::Egress, Slot(self.slots), &mut packet);
+        let known = crate::Known { stamp: self.stamp, ..crate::Known::default() };
+        let out = crate::Direction::Egress;
+        let verdict = self.edge.process_known(self.now, out, Slot(self.slots), &mut packet, known);
         if let Some(slot) = self.edge.poll_kept() {
             assert_eq!(slot, Slot(self.slots));
             assert_eq!(verdict, Verdict::Forward);
@@ -143,13 +152,14 @@ impl Bench {
     /// Does what a driver does, and returns what it sends again.
     fn drain(&mut self) -> Vec<Again> {
         let mut again = Vec::new();
-        while let Some(Resend { slot, index }) = self.edge.poll_resend() {
+        while let Some(Resend { slot, index, stamp }) = self.edge.poll_resend() {
             let mut packet = self.kept[&slot.0];
             let size = u32::from(packet.segment_size);
             packet.seq += index * size;
             packet.payload = if size == 0 { packet.payload } else { (packet.payload - index * size).min(size) };
             packet.segment_size = 0;
             again.push((packet.seq, packet.payload));
+            self.stamps.push(stamp);
             self.again_of.push((packet.saddr, packet.daddr, packet.sport));
             self.slots += 1;
             assert_eq!(self.edge.process_resent(self.now, Slot(self.slots), &mut packet, None), Verdict::Forward);

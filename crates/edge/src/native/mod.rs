@@ -1,5 +1,6 @@
 //! The stages of `datapath/edge.h`, compiled natively, and the mirrors of their state.
 
+pub(crate) mod again;
 #[cfg(test)]
 mod clove;
 #[cfg(test)]

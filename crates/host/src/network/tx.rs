@@ -74,7 +74,7 @@ impl Network<'_> {
 
     /// Sends what a host's edge sends again, and forgets what it need not keep.
     pub(crate) fn send_again(&mut self, host: u32) {
-        while let Some(Resend { slot, index }) = self.hosts[host as usize].edge.poll_resend() {
+        while let Some(Resend { slot, index, .. }) = self.hosts[host as usize].edge.poll_resend() {
             if let Some(segment) = self.hosts[host as usize].kept.get(&slot) {
                 let packet = Packet { again: true, ..split(segment, index) };
                 self.transmit(packet);

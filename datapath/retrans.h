@@ -8,7 +8,7 @@
 #ifndef SV_RETRANS_H
 #define SV_RETRANS_H
 
-#include "../arith.h"
+#include "arith.h"
 
 #define SV_RETRANS_GOES 4
 
