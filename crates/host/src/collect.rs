@@ -55,6 +55,7 @@ pub(crate) fn outcome(apps: Apps<'_>, mut sampling: Sampling, measured: &Measure
         limiter_backlogs: sampling.limiter_backlogs,
         limiter_backlog_max: net.limiters.backlog_max,
         server_delays: net.server_delays.clone(),
+        controls_again: transport.notes.controls_again,
         quenches: net.fabric.quenches_sent(),
         captured: net.captured(),
         weights: sampling.weights,

@@ -28,12 +28,13 @@ pub struct Summary {
     pub refused: Vec<Refusal>,
 }
 
-const TAIL: [(&str, Quantile); 5] = [
+const TAIL: [(&str, Quantile); 6] = [
     ("p50", Quantile::P50),
     ("p90", Quantile::P90),
     ("p95", Quantile::P95),
     ("p99", Quantile::P99),
     ("p999", Quantile::P999),
+    ("p9995", Quantile::P9995),
 ];
 
 impl Summary {

@@ -20,6 +20,7 @@ impl Quantile {
     pub const P95: Quantile = Quantile { millionths: 950_000 };
     pub const P99: Quantile = Quantile { millionths: 990_000 };
     pub const P999: Quantile = Quantile { millionths: 999_000 };
+    pub const P9995: Quantile = Quantile { millionths: 999_500 };
 
     /// `None` unless 0 < millionths < 1,000,000.
     pub const fn from_millionths(millionths: u32) -> Option<Quantile> {
@@ -160,8 +161,9 @@ mod tests {
     #[test]
     fn a_percentile_needs_ten_samples_beyond_it() {
         assert_eq!(
-            [Quantile::P50, Quantile::P90, Quantile::P95, Quantile::P99, Quantile::P999].map(Quantile::needs),
-            [1, 100, 200, 1_000, 10_000]
+            [Quantile::P50, Quantile::P90, Quantile::P95, Quantile::P99, Quantile::P999, Quantile::P9995]
+                .map(Quantile::needs),
+            [1, 100, 200, 1_000, 10_000, 20_000]
         );
         assert_eq!(Samples::new(up_to(999), 0).percentile(Quantile::P99), Err(TooFew { have: 999, need: 1000 }));
         assert_eq!(Samples::new(up_to(1000), 0).percentile(Quantile::P99), Ok(990.0));

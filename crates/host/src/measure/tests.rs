@@ -249,6 +249,19 @@ fn pooling_carries_tails_that_one_run_cannot() {
     near(&pooled, "mice.flows", 600.0);
 }
 
+/// Of what hosts sent, ports of switches apart.
+#[test]
+fn packets_without_data_that_went_again_are_a_share_of_octets() {
+    let mut outcome = ended(vec![flow(0, Some(9), Time::ZERO, Some(MS))]);
+    outcome.hosts = vec![HostRecord::default(); 2];
+    let port = |link, forward| PortRecord { link, forward, tx_bytes: 84_000, ..PortRecord::default() };
+    outcome.ports = vec![port(0, true), port(0, false), port(1, true), port(2, true)];
+    assert_eq!(of(&outcome, Time::ZERO).get("notify.control_bytes_per_million"), None, "no switch notified");
+    outcome.ports[1].notifications.tx_packets = 5;
+    outcome.controls_again = 3;
+    near(&of(&outcome, Time::ZERO), "notify.control_bytes_per_million", 1500.0);
+}
+
 /// The first part of every metric name is a workload's or reserved.
 #[test]
 fn reserved_names_cover_all_metrics() {

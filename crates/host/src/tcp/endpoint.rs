@@ -191,10 +191,11 @@ impl Endpoint {
         }
     }
 
-    /// A switch has dropped a packet that this endpoint sent; without [`Config::fastlane`] the call does nothing.
+    /// A switch has dropped a packet that this endpoint sent; without [`Config::fastlane`] the call does nothing. True: it was one without
+    /// data, which goes out again.
     #[inline(never)]
-    pub fn on_notification(&mut self, notification: &Notification) {
-        let Some(options) = self.config.fastlane else { return };
+    pub fn on_notification(&mut self, notification: &Notification) -> bool {
+        let Some(options) = self.config.fastlane else { return false };
         let stale = notification.timeouts != options.count_of(self.tx.counters.timeouts);
         let (len, has) = (notification.len, |flag| notification.flags & flag != 0);
         let seq_len = u64::from(len) + u64::from(has(flags::FIN));
@@ -206,14 +207,17 @@ impl Endpoint {
                 self.syn_due = true;
                 // The dropped one neither spoils the RTT sample nor speaks of a loss that a timeout found.
                 self.syns_sent -= 1;
+                return true;
             }
             State::Established if seq_len > 0 => self.tx.on_dropped(&self.config, notification, seq_len),
             State::Established if !has(flags::SYN) && notification.ack == self.rx.last_acked() as u32 => {
                 self.tx.counters.notifications += 1;
                 self.rx.demand_ack();
+                return true;
             }
             _ => self.tx.counters.notifications_ignored += 1,
         }
+        false
     }
 
     /// A switch asks the sender of the packet with this sequence number to slow down; without [`Config::quench`] the call does nothing.

@@ -61,7 +61,7 @@ impl Sender {
         // After a timeout everything is being sent again in order.
         if self.state != CaState::Loss {
             self.dropped.dropped(start, end, self.window.cwnd, self.window.mss, options.slowdown);
-            if config.pfabric.is_some() {
+            if config.pfabric.is_some_and(|pfabric| pfabric.probe_drops) {
                 self.probe_before_resending();
             }
         }

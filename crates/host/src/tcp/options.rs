@@ -24,11 +24,14 @@ pub struct PFabric {
     pub rank: Rank,
     /// So many timeouts in a row, and only probes leave.
     pub probe_after: u32,
+    /// With FastLane a probe goes before what was dropped is sent again, one packet of it at first (section 3.4.2). Else that goes at once,
+    /// half a window at a time, as with TCP.
+    pub probe_drops: bool,
 }
 
 impl Default for PFabric {
     fn default() -> PFabric {
-        PFabric { rank: Rank::Size, probe_after: 5 }
+        PFabric { rank: Rank::Size, probe_after: 5, probe_drops: true }
     }
 }
 

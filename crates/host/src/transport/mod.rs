@@ -51,6 +51,8 @@ pub(crate) struct Notes {
     pub(crate) disorder: Disorders,
     /// Payload of each data segment handed to TCP, bytes.
     pub(crate) segment_sizes: Vec<u32>,
+    /// Packets without data that guests sent again at once, told of their drop.
+    pub(crate) controls_again: u64,
 }
 
 impl<'a> Transport<'a> {
@@ -192,7 +194,7 @@ impl<'a> Transport<'a> {
             return;
         };
         let h = &packet.headers;
-        connection.ends[id.end()].on_notification(&Notification {
+        let again = connection.ends[id.end()].on_notification(&Notification {
             seq: h.seq,
             ack: h.ack,
             len: h.payload,
@@ -200,6 +202,7 @@ impl<'a> Transport<'a> {
             timeouts: packet.options.timeouts,
             probe: packet.probe != fabric::Probe::None,
         });
+        self.notes.controls_again += u64::from(again);
         self.after_tcp(id);
     }
 

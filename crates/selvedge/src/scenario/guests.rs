@@ -88,11 +88,15 @@ pub struct PfabricTable {
     /// Timeouts in a row after which only probes leave.
     #[schemars(range(min = 1, max = 1_000))]
     pub probe_after: u32,
+    /// With `fastlane` a probe goes before what was dropped is sent again, one packet of it at first; else that goes at once, half a window
+    /// at a time.
+    pub probe_drops: bool,
 }
 
 impl Default for PfabricTable {
     fn default() -> Self {
-        PfabricTable { rank: RankWord::Size, probe_after: pfabric::Options::default().probe_after }
+        let pfabric::Options { probe_after, probe_drops, .. } = pfabric::Options::default();
+        PfabricTable { rank: RankWord::Size, probe_after, probe_drops }
     }
 }
 
@@ -103,6 +107,6 @@ impl PfabricTable {
             RankWord::Size => pfabric::Rank::Size,
             RankWord::Remaining => pfabric::Rank::Remaining,
         };
-        Ok(pfabric::Options { rank, probe_after: self.probe_after })
+        Ok(pfabric::Options { rank, probe_after: self.probe_after, probe_drops: self.probe_drops })
     }
 }

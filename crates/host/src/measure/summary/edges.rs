@@ -1,13 +1,10 @@
 //! Metrics of edges: what they did to guests' segments.
 
 use super::super::{windows, Samples, Summary};
-use super::network::of_switch;
+use super::network::{sent_by_hosts, LEAST_FRAME};
 use crate::outcome::{HostRecord, Outcome};
 use edge::fastlane::Counters as FastLane;
 use edge::hygenicc::Counters as Hygenicc;
-
-/// Octets of the shortest frame on the wire, with preamble and gap.
-const LEAST_FRAME: f64 = 84.0;
 
 /// The edge's congestion control of guests.
 pub(super) fn congestion(summary: &mut Summary, outcomes: &[&Outcome]) {
@@ -72,10 +69,9 @@ pub(super) fn tenants(summary: &mut Summary, outcomes: &[&Outcome]) {
     summary.put("tenants.marks_heard", per_run(&|h| h.marks_heard), "count");
     let feedback = per_run(&|h| h.feedback_sent);
     summary.put("tenants.feedback_packets", feedback, "count");
-    let sent = outcomes.iter().flat_map(|o| o.ports.iter().filter(|p| !of_switch(o, p))).map(|p| p.tx_bytes);
-    let sent = sent.sum::<u64>() as f64 / outcomes.len() as f64;
+    let sent = sent_by_hosts(outcomes) as f64 / outcomes.len() as f64;
     if sent > 0.0 {
-        summary.put("tenants.feedback_bytes_per_million", feedback * LEAST_FRAME * 1e6 / sent, "ppm");
+        summary.put("tenants.feedback_bytes_per_million", feedback * LEAST_FRAME as f64 * 1e6 / sent, "ppm");
     }
 }
 

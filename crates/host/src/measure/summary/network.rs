@@ -3,6 +3,9 @@
 use super::super::{Delays, Summary};
 use crate::outcome::{Outcome, PortRecord};
 
+/// Octets of the shortest frame on the wire, with preamble and gap.
+pub(super) const LEAST_FRAME: u64 = 84;
+
 /// What FastLane's notifications cost, where switches sent any.
 fn notifications(summary: &mut Summary, outcomes: &[&Outcome]) {
     let ports = || outcomes.iter().flat_map(|outcome| &outcome.ports);
@@ -22,9 +25,16 @@ fn notifications(summary: &mut Summary, outcomes: &[&Outcome]) {
             .map(|(_, p)| p.dropped_packets)
             .sum::<u64>()
     };
+    let again = outcomes.iter().map(|o| o.controls_again).sum::<u64>() * LEAST_FRAME;
+    summary.put("notify.control_bytes_per_million", per_million(again, sent_by_hosts(outcomes).max(1)), "ppm");
     if drops_at(false) > 0 {
         summary.put("notify.drops_at_last_hop", drops_at(true) as f64 / drops_at(false) as f64, "ratio");
     }
+}
+
+/// Octets.
+pub(super) fn sent_by_hosts(outcomes: &[&Outcome]) -> u64 {
+    outcomes.iter().flat_map(|o| o.ports.iter().filter(|p| !of_switch(o, p))).map(|p| p.tx_bytes).sum()
 }
 
 /// Hosts that take their time, and switches that quench sources.

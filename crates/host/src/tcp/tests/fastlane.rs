@@ -118,7 +118,7 @@ fn syns_of_both_directions_and_acks_are_sent_again_at_once() {
     });
     pair.client().write(1000);
     assert!(pair.run(Time::from_secs(10)));
-    assert_eq!(pair.drops, 3);
+    assert_eq!((pair.drops, pair.controls_again), (3, 3));
     assert!(pair.now < Time::from_ms(2), "{}", pair.now);
     let (client, server) = (pair.client().tx.counters, pair.server().tx.counters);
     assert_eq!((client.timeouts, server.timeouts), (0, 0));

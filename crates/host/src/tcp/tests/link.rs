@@ -46,6 +46,8 @@ pub(crate) struct Pair {
     pub(crate) keep_log: bool,
     /// Drops have notifications, which take the link's delay.
     pub(crate) tells: bool,
+    /// Packets without data that were sent again on one.
+    pub(crate) controls_again: u32,
     events: BTreeMap<(Time, u64), Event>,
     sequence: u64,
     busy: [Time; 2],
@@ -67,6 +69,7 @@ impl Pair {
             log: Vec::new(),
             keep_log: false,
             tells: false,
+            controls_again: 0,
             events: BTreeMap::new(),
             sequence: 0,
             busy: [Time::ZERO; 2],
@@ -183,7 +186,7 @@ impl Pair {
                     Some((_, Event::Told(side, packet))) => {
                         let Segment { seq, ack, len, flags, timeouts, probe, .. } = packet;
                         let told = Notification { seq, ack, len, flags, timeouts, probe };
-                        self.ends[side].on_notification(&told);
+                        self.controls_again += u32::from(self.ends[side].on_notification(&told));
                         check(&self.ends[side]);
                         self.pump(side);
                     }

@@ -147,6 +147,24 @@ fn with_fastlane_a_probe_goes_first_and_each_success_allows_one_more() {
 }
 
 #[test]
+fn without_probes_what_was_dropped_goes_at_once_half_a_window_at_a_time() {
+    let mut config = config(true);
+    let options = config.pfabric.unwrap();
+    config.pfabric = Some(pfabric::Options { probe_drops: false, ..options });
+    let (mut end, first) = outstanding(config, 16);
+    end.write(50_000);
+    for packet in &first[3..13] {
+        end.on_notification(&told(packet));
+    }
+    assert_eq!(seqs(&sent(&mut end, Time::from_us(30))), seqs(&first[3..11]), "half of 16");
+    ack(&mut end, first[4].seq, &[]);
+    assert!(sent(&mut end, Time::from_us(40)).iter().all(|s| s.len > 0 && !s.probe), "no new data, no probe");
+    ack(&mut end, first[15].seq, &[]);
+    assert!(sent(&mut end, Time::from_us(60)).iter().any(|s| s.seq.wrapping_sub(first[15].seq) < 1 << 31), "new data");
+    assert_eq!(end.tx.counters.timeouts, 0);
+}
+
+#[test]
 fn a_dropped_probe_goes_again_and_a_lost_answer_is_left_to_the_timer() {
     let (mut end, first) = outstanding(config(true), 6);
     end.on_notification(&told(&first[2]));
