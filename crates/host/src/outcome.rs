@@ -169,7 +169,7 @@ pub struct Outcome {
     pub limiter_backlog_max: u64,
     /// How long hosts took for received packets in the measured part.
     pub server_delays: crate::delays::Delays,
-    /// Packets without data that guests sent again at once, because a switch told of their drop.
+    /// SYNs and pure ACKs that guests sent again at once, because a switch told of their drop.
     pub controls_again: u64,
     /// ICMP Source Quench messages that switches made.
     pub quenches: u64,

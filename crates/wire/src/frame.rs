@@ -127,13 +127,17 @@ pub fn timestamp(frame: &[u8], packet: &Packet) -> Option<u32> {
 /// Gives a TCP segment, from its TCP header on, this timestamp if it has an older one, and no SYN. `summed`: its checksum is complete, and
 /// not for a NIC to add up.
 pub fn set_later_timestamp(tcp: &mut [u8], stamp: u32, summed: bool) {
-    let Some(at) = timestamp_at(tcp).filter(|at| at % 2 == 0) else { return };
-    let old = word(tcp, at);
-    if tcp[13] & tcp::SYN != 0 || stamp.wrapping_sub(old) as i32 <= 0 {
+    let Some(at) = timestamp_at(tcp).filter(|&at| stamp.wrapping_sub(word(tcp, at)) as i32 > 0) else { return };
+    if tcp[13] & tcp::SYN != 0 {
         return;
     }
-    for (at, half) in [(at, stamp >> 16), (at + 2, stamp)] {
-        set16(tcp, at, half as u16, summed.then_some(16));
+    // The checksum's words begin at even offsets, the option anywhere.
+    let mut new = [0; 6];
+    let words = at & !1..(at & !1) + 6;
+    new.copy_from_slice(&tcp[words.clone()]);
+    new[at % 2..at % 2 + 4].copy_from_slice(&stamp.to_be_bytes());
+    for (at, new) in words.step_by(2).zip(new.chunks_exact(2)) {
+        set16(tcp, at, u16::from_be_bytes([new[0], new[1]]), summed.then_some(16));
     }
 }
 
@@ -143,7 +147,7 @@ fn timestamp_at(tcp: &[u8]) -> Option<usize> {
     let mut at = 20;
     loop {
         at = match *tcp.get(at..end)? {
-            [8, 10, _, _, _, _, ..] => return Some(at + 2),
+            [8, 10, _, _, _, _, _, _, _, _, ..] => return Some(at + 2),
             [1, ..] => at + 1,
             [kind, len, ..] if kind > 1 && len > 1 => at + usize::from(len),
             _ => return None,

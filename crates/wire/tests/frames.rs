@@ -158,6 +158,23 @@ fn a_segment_gets_a_later_timestamp_and_never_an_earlier_one() {
         set_later_timestamp(&mut frame[tcp..], 0x3_0001, true);
         assert_eq!(frame, other, "byte {at} is {value:#x}");
     }
+    // Anywhere among the options, also where the checksum's words do not begin.
+    for before in 0..=2 {
+        let with = |stamp: u32| {
+            let mut frame = emit(&data_packet(), &options).unwrap();
+            let place = &mut frame[tcp + 20..tcp + 32];
+            place.fill(1);
+            place[before..before + 2].copy_from_slice(&[8, 10]);
+            place[before + 2..before + 6].copy_from_slice(&stamp.to_be_bytes());
+            let sums = |frame: &[u8]| Sum::default().bytes(&frame[tcp..]).finish();
+            (sums(&frame), frame)
+        };
+        let ((sum, mut frame), (_, later)) = (with(0xffff), with(0x3_0001));
+        set_later_timestamp(&mut frame[tcp..], 0x3_0001, true);
+        assert_eq!(Sum::default().bytes(&frame[tcp..]).finish(), sum, "as right as it was, {before} bytes behind");
+        frame[tcp + 16..tcp + 18].copy_from_slice(&later[tcp + 16..tcp + 18]);
+        assert_eq!(frame, later);
+    }
     set_later_timestamp(&mut [0; 12], 1, true);
 }
 

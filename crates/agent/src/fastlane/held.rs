@@ -166,7 +166,7 @@ mod tests {
     }
 
     fn packet(mark: u32) -> Packet {
-        let frame = Frame { header: VnetHeader::default(), bytes: vec![0; 744] };
+        let frame = Frame { header: VnetHeader::default(), bytes: vec![0; 744], l4: 34 };
         Packet { peer: 1, network: 7, way: Way { device: 3, mark, priority: 0 }, frame }
     }
 

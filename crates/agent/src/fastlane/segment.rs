@@ -33,15 +33,15 @@ pub(super) struct Segment<'a> {
 pub(super) struct Frame {
     pub(super) header: VnetHeader,
     pub(super) bytes: Vec<u8>,
+    /// Where in these the TCP header begins: behind IPv6's extension headers.
+    pub(super) l4: usize,
 }
 
 impl Frame {
     /// Gives the packet a later timestamp of its guest's, as a retransmission has: receivers take one that is older than what they have
     /// accepted for a duplicate of long ago (PAWS, RFC 7323 section 5).
     pub(super) fn stamp(&mut self, stamp: u32) {
-        let Some(packet) = self.bytes.get_mut(ETHERNET..) else { return };
-        let ip = if packet.first().is_some_and(|b| b >> 4 == 4) { usize::from(packet[0] & 15) * 4 } else { 40 };
-        if let Some(tcp) = packet.get_mut(ip..) {
+        if let Some(tcp) = self.bytes.get_mut(self.l4..) {
             wire::set_later_timestamp(tcp, stamp, !self.header.needs_csum());
         }
     }
@@ -139,7 +139,7 @@ impl<'a> Segment<'a> {
             header.gso_size = self.drop.segment_size;
             header.hdr_len = (ETHERNET + self.headers() + BESIDE).min(bytes.len()) as u16;
         }
-        Some(Frame { header, bytes })
+        Some(Frame { header, bytes, l4: ETHERNET + ip })
     }
 
     /// Lengths and what depends on them. `packet`: the first of those that are sent.

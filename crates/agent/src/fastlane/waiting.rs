@@ -94,7 +94,7 @@ mod tests {
 
     fn packet(port: u32, seq: u32) -> Packet {
         let key = FastKey { port, ..FastKey::default() };
-        let frame = Frame { header: VnetHeader::default(), bytes: vec![0; 744] };
+        let frame = Frame { header: VnetHeader::default(), bytes: vec![0; 744], l4: 34 };
         let way = Way { device: 1, mark: port, priority: 0 };
         Packet { call: FastCall { key, seq, ..FastCall::default() }, sends: Sends::Here(way, frame) }
     }

@@ -251,7 +251,7 @@ fn pooling_carries_tails_that_one_run_cannot() {
 
 /// Of what hosts sent, ports of switches apart.
 #[test]
-fn packets_without_data_that_went_again_are_a_share_of_octets() {
+fn syns_and_acks_that_went_again_are_a_share_of_octets() {
     let mut outcome = ended(vec![flow(0, Some(9), Time::ZERO, Some(MS))]);
     outcome.hosts = vec![HostRecord::default(); 2];
     let port = |link, forward| PortRecord { link, forward, tx_bytes: 84_000, ..PortRecord::default() };

@@ -191,8 +191,8 @@ impl Endpoint {
         }
     }
 
-    /// A switch has dropped a packet that this endpoint sent; without [`Config::fastlane`] the call does nothing. True: it was one without
-    /// data, which goes out again.
+    /// A switch has dropped a packet that this endpoint sent; without [`Config::fastlane`] the call does nothing. True: it was a SYN or a
+    /// pure ACK, which goes out again.
     #[inline(never)]
     pub fn on_notification(&mut self, notification: &Notification) -> bool {
         let Some(options) = self.config.fastlane else { return false };

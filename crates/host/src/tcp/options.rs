@@ -24,8 +24,8 @@ pub struct PFabric {
     pub rank: Rank,
     /// So many timeouts in a row, and only probes leave.
     pub probe_after: u32,
-    /// With FastLane a probe goes before what was dropped is sent again, one packet of it at first (section 3.4.2). Else that goes at once,
-    /// half a window at a time, as with TCP.
+    /// With FastLane a probe goes before what was dropped is sent again, one packet of it at first (section 3.4.2). Else that goes at once:
+    /// half a window at first, and one more for each that arrives.
     pub probe_drops: bool,
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct Notes {
     pub(crate) disorder: Disorders,
     /// Payload of each data segment handed to TCP, bytes.
     pub(crate) segment_sizes: Vec<u32>,
-    /// Packets without data that guests sent again at once, told of their drop.
+    /// SYNs and pure ACKs that guests sent again at once, told of their drop.
     pub(crate) controls_again: u64,
 }
 

@@ -89,7 +89,7 @@ pub struct PfabricTable {
     #[schemars(range(min = 1, max = 1_000))]
     pub probe_after: u32,
     /// With `fastlane` a probe goes before what was dropped is sent again, one packet of it at first; else that goes at once, half a window
-    /// at a time.
+    /// at first.
     pub probe_drops: bool,
 }
 

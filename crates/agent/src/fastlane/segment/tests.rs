@@ -153,6 +153,32 @@ fn a_packet_gets_a_later_timestamp_and_never_an_earlier_one() {
     }
 }
 
+/// What looks like a timestamp elsewhere is left alone.
+#[test]
+fn a_timestamp_is_behind_extension_headers_of_ipv6() {
+    let mut one = record(6, 900, 0, 0, true);
+    let (drop, options) = (size_of::<FastDrop>(), [6u8, 0, 1, 4, 0, 0, 0, 0]);
+    let mut fields = FastDrop::from_bytes(&one[..drop]).unwrap();
+    fields.ip_header_len += 8;
+    fields.len += 8;
+    fields.tcp_flags = tcp::ACK | tcp::PSH;
+    one[..drop].copy_from_slice(fields.as_bytes());
+    one[drop + 6] = 60;
+    one.splice(drop + 40..drop + 40, options);
+    let tcp = drop + 48;
+    // Read 8 bytes too early, the header has 60 bytes, and an option of 24 is in front of these bytes of payload.
+    one[tcp + 13] = fields.tcp_flags;
+    one[tcp + 4..tcp + 8].copy_from_slice(&[0xf0, 0, 0x1b, 0x58]);
+    one[tcp + 20..tcp + 28].copy_from_slice(&[1, 1, 8, 10, 0, 0, 0x10, 0x20]);
+    one[tcp + 36..tcp + 42].copy_from_slice(&[8, 10, 0, 0, 0, 1]);
+    let before = Segment::read(&one).unwrap().frame(0, 1).unwrap();
+    let mut frame = before.clone();
+    frame.stamp(0x0003_0001);
+    assert_eq!(frame.bytes[86..90], [0, 3, 0, 1]);
+    frame.bytes[86..90].copy_from_slice(&before.bytes[86..90]);
+    assert_eq!(frame, before);
+}
+
 #[test]
 fn records_that_contradict_themselves_are_refused() {
     let good = record(6, 2_500, MSS as u16, 50, true);

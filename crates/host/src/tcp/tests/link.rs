@@ -46,7 +46,7 @@ pub(crate) struct Pair {
     pub(crate) keep_log: bool,
     /// Drops have notifications, which take the link's delay.
     pub(crate) tells: bool,
-    /// Packets without data that were sent again on one.
+    /// SYNs and pure ACKs that were sent again on one.
     pub(crate) controls_again: u32,
     events: BTreeMap<(Time, u64), Event>,
     sequence: u64,
