@@ -53,7 +53,7 @@ impl Driver {
         let edge = &mut self.hosts[host as usize].edge;
         segment.headers.wire = edge.wire();
         let stamp = || wire::timestamp(self.pool.frame(id), &segment.headers);
-        let stamp = if edge.acts_on_notifications() { stamp() } else { None };
+        let stamp = edge.acts_on_notifications().then(stamp).flatten();
         let verdict = match segment.again {
             true => edge.process_resent(now, Slot(id), &mut segment.headers, standing),
             false => {
