@@ -13,6 +13,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const FABRIC: &str = "[topology]\nkind = \"clos\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n";
@@ -57,8 +58,20 @@ fn on_port(config: &Path, port: u16) {
     std::fs::write(config, text).unwrap();
 }
 
+/// A port that is free, that no other test of this program gets, and that the kernel gives to no connection of its own
+/// accord: of ports for connections it may give the same one away before the program under test takes it.
 fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 20_000; // up to 29,999; those for connections begin at 32,768
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let of_this_process = std::process::id().wrapping_mul(101);
+    loop {
+        let offset = of_this_process.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed)) % COUNT;
+        let port = (FIRST + offset) as u16;
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// `curl` with the certificate of `name`: status and body.
