@@ -124,7 +124,7 @@ const ANSWER_OF_BULK: Time = Time::from_ms(1);
 impl PortLimits {
     /// With thresholds for a queue that is drained at `rate`.
     pub fn law_for(&self, rate: BitRate, sparse_first: bool) -> Law {
-        let law = self.law.for_rate(rate, if sparse_first { ANSWER_OF_BULK } else { ANSWER });
+        let law = self.law.for_rate(rate, if sparse_first { ANSWER_OF_BULK } else { ANSWER }, sparse_first);
         match law {
             Law::None => Law::None,
             Law::Ecn { k } => Law::Ecn { k: self.k1.unwrap_or(k) },

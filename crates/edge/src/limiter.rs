@@ -141,13 +141,15 @@ impl Kind {
         self != Kind::FqCodel
     }
 
-    /// The law with thresholds for a queue that drains at `rate`. `rtt`: round trip without the limiter.
-    pub fn for_rate(self, rate: BitRate, rtt: Time) -> Law {
+    /// The law with thresholds for a queue that drains at `rate`. `rtt`: round trip without the limiter. `sparse_first`: some go past the queue.
+    pub fn for_rate(self, rate: BitRate, rtt: Time, sparse_first: bool) -> Law {
+        let one = rate.bytes_in(LEAST_OF_BULK.1).clamp(LEAST_OF_BULK.0, LEAST);
+        let k = threshold(rate, rtt, if sparse_first { one } else { LEAST });
         match self {
             Kind::None | Kind::FqCodel => Law::None,
-            Kind::Ecn => Law::ecn_for_rate(rate, rtt),
-            Kind::Dem => Law::dem_for_rate(rate, rtt),
-            Kind::Spring => Law::Spring(Spring::for_rate(rate, rtt)),
+            Kind::Ecn => Law::Ecn { k },
+            Kind::Dem => Law::Dem { k },
+            Kind::Spring => Law::Spring(Spring::above(k, rate)),
         }
     }
 }
@@ -182,7 +184,10 @@ pub const DEFAULT_RTT: Time = Time::from_us(100);
 impl Spring {
     /// Alpha and beta as printed, and thresholds from the rate: see docs/limiters.md.
     pub fn for_rate(rate: BitRate, rtt: Time) -> Spring {
-        let k1 = threshold(rate, rtt);
+        Spring::above(threshold(rate, rtt, LEAST), rate)
+    }
+
+    fn above(k1: Bytes, rate: BitRate) -> Spring {
         let k2 = Bytes(k1.get() + rate.bytes_in(BAND).max(LEAST_BAND));
         Spring { k1, k2, alpha: units_of(ALPHA.share()), beta: units_of(BETA.share()), hold_edge: false }
     }
@@ -202,23 +207,16 @@ const BAND: Time = Time::from_us(80);
 const LEAST_BAND: u64 = 10_000;
 /// Of K1 and K, bytes: two packets each of many flows.
 const LEAST: u64 = 32_000;
+/// The same where some go past the queue: one flow's, and what the rate brings in so long, up to [`LEAST`]. Thresholds grow with the number of
+/// flows there (`sv_limit_widen`).
+const LEAST_OF_BULK: (u64, Time) = (16_000, Time::from_ms(2));
 
 /// K of ECN and DEM, K1 of SPRING: what leaves while an answer is under way, or else the limiter runs dry.
-fn threshold(rate: BitRate, rtt: Time) -> Bytes {
-    Bytes(rate.bytes_in(rtt).max(LEAST))
+fn threshold(rate: BitRate, rtt: Time, least: u64) -> Bytes {
+    Bytes(rate.bytes_in(rtt).max(least))
 }
 
 impl Law {
-    /// DEM with a threshold from the rate.
-    pub fn dem_for_rate(rate: BitRate, rtt: Time) -> Law {
-        Law::Dem { k: threshold(rate, rtt) }
-    }
-
-    /// ECN marking with a threshold from the rate.
-    pub fn ecn_for_rate(rate: BitRate, rtt: Time) -> Law {
-        Law::Ecn { k: threshold(rate, rtt) }
-    }
-
     /// # Errors
     /// The first parameter that is out of range, or K1 that is not below K2.
     pub fn check(&self) -> Result<(), Invalid> {
@@ -354,6 +352,22 @@ mod tests {
                 assert_eq!(Law::Spring(spring).check(), Ok(()), "{mbps} Mbps, {us} us");
             }
         }
+    }
+
+    #[test]
+    fn one_flow_that_others_pass_needs_half_the_least_at_low_rates() {
+        let k1 = |mbps, sparse_first| match Kind::Spring.for_rate(
+            BitRate::from_mbps(mbps),
+            Time::from_ms(1),
+            sparse_first,
+        ) {
+            Law::Spring(Spring { k1, k2, .. }) => (k1.get(), k2.get()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((k1(20, false), k1(20, true)), ((32_000, 42_000), (16_000, 26_000)));
+        assert_eq!(k1(80, true), (20_000, 30_000));
+        assert_eq!((k1(200, false), k1(200, true)), ((32_000, 42_000), (32_000, 42_000)));
+        assert_eq!((k1(1000, false), k1(1000, true)), ((125_000, 135_000), (125_000, 135_000)));
     }
 
     #[test]

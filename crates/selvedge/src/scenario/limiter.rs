@@ -280,7 +280,7 @@ impl LimiterTable {
     fn law(&self, at: &str, rate: BitRate) -> Result<Law, Invalid> {
         let rtt = self.rtt.unwrap_or(limiter::DEFAULT_RTT);
         let share = |given: Option<f64>, default| given.map_or(default, limiter::units_of);
-        let law = match self.law.0.for_rate(rate, rtt) {
+        let law = match self.law.0.for_rate(rate, rtt, self.sparse_first) {
             Law::None => Law::None,
             Law::Ecn { k } => Law::Ecn { k: self.k.unwrap_or(k) },
             Law::Dem { k } => Law::Dem { k: self.k.unwrap_or(k) },

@@ -23,7 +23,7 @@ fn spring(limit: &Limit, prev: u32, gradient: i32, window: u32) -> (u32, u32, i3
 }
 
 /// Bytes after which a connection no longer counts as one that begins.
-const OLD: u32 = 1 << 20;
+const OLD: u32 = 5 << 15;
 
 #[test]
 fn the_law_of_spring() {
@@ -72,9 +72,9 @@ fn a_connection_that_begins_has_three_shares() {
     // K2 is 30,000: of ten flows each has 3,000.
     assert_eq!(even(95_535, 10, 0, 9_000, 2_920), 9_000);
     assert_eq!(even(95_535, 10, OLD - 1, 9_000, 2_920), 9_000);
-    assert_eq!(even(95_535, 10, OLD, 6_000, 2_920), 3_000, "until it has had a MB");
+    assert_eq!(even(95_535, 10, OLD, 6_000, 2_920), 3_000, "until it has had 160 KB");
     assert_eq!(even(95_536, 10, 0, 6_000, 2_920), 3_000, "and unless the queue is long");
-    assert_eq!(even(95_535, 1, 0, 60_000, 2_920), 45_000, "one and a half of K2 at most");
+    assert_eq!(even(95_535, 1, 0, 60_000, 2_920), 30_000, "K2 at most");
     assert_eq!(even(95_535, 0, 0, 9_000, 2_920), 2_920, "where nobody goes first the law is as printed");
 }
 

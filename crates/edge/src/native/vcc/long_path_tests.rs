@@ -11,8 +11,8 @@ const RATE: u32 = 125_000;
 /// 20 ms in units of 2^14 ns, and what a limit of 1 Gb/s sends in it, with 64 KiB.
 const FAR: u16 = 1220;
 const FAR_BYTES: u32 = 2_564_096;
-/// What a lone connection that begins may have in the queue: three shares, here of half of K2.
-const YOUNG: u32 = 45_000;
+/// What a lone connection that begins may have in the queue: three shares, all of K2.
+const YOUNG: u32 = 30_000;
 
 fn limit(backlog: u32, flows: u16) -> Limit {
     let rate = if flows > 0 { RATE } else { 0 };
@@ -65,7 +65,7 @@ fn of_a_path_that_is_not_much_longer_than_a_near_one_a_part_counts() {
 
 #[test]
 fn flows_share_what_the_path_holds() {
-    assert_eq!(window(&mut opened(4, Time::from_ms(20), Time::ZERO), 0), FAR_BYTES / 4 + YOUNG / 2);
+    assert_eq!(window(&mut opened(4, Time::from_ms(20), Time::ZERO), 0), FAR_BYTES / 4 + 3 * (YOUNG / 4));
 }
 
 /// Where fewer than before share the limit, or the sender is not seen to have much under way, as where it is beyond the limit.
