@@ -11,8 +11,8 @@ use agent_api::config::{Config, Mac, PeerRule, PortRule, Selector, MAX_PORTS};
 use kernel::state::quota::{Bounds, TABLE_FASTLANE, TABLE_FLOWS, TABLE_LIMITED, TABLE_PAIRS};
 use kernel::state::{
     self, Peer, Port, Route, RouteKey, Tunnel, CONFIG_CONGESTION, CONFIG_DISCOVERS, CONFIG_NOTIFIED, CONFIG_REORDER,
-    PORT_CUTTER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_OWN_MAC, PORT_PEER, PORT_STRICT,
-    ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_2, VERSION_PLAIN,
+    PORT_CUTTER, PORT_ISOLATED, PORT_LEARN, PORT_LIMITED, PORT_LIMITER, PORT_NO_MAC, PORT_OWN_MAC, PORT_PEER,
+    PORT_STRICT, ROUTE_LOCAL, ROUTE_PEER, VERSION_1, VERSION_2, VERSION_PLAIN,
 };
 use kernel::{Role, MAX_PAIRS};
 use std::collections::{BTreeMap, BTreeSet};
@@ -233,7 +233,7 @@ fn data_path_config(config: &Config, kept: &Kept) -> state::Config {
     state::Config { idle_ns, balance, seed, udp_port, flags, mac: EDGE_MAC, epoch, cutter, ..empty }
 }
 
-/// A guest's MAC address: as configured, or of the other end of its veth pair, or as it was seen.
+/// A guest's MAC address: as configured, or of the other end of its pair, or as it was seen.
 pub(crate) fn guest_mac(rule: &PortRule, ifindex: u32, interface: &Interface, learned: &Learned) -> Option<Mac> {
     rule.mac.or_else(|| interface.peer_mac.or_else(|| learned.mac(ifindex)).map(Mac))
 }
@@ -267,17 +267,18 @@ fn add_ports(
         }
         let Some(network) = rule.network else { continue };
         let flags = [
-            (interface.is_veth_into_namespace() && !followed.again && !limited.whole_way.contains(&ifindex), PORT_PEER),
+            (interface.is_pair_into_namespace() && !followed.again && !limited.whole_way.contains(&ifindex), PORT_PEER),
             (!rule.learn.is_empty(), PORT_LEARN),
             (rule.strict, PORT_STRICT),
             (limited.is_egress(ifindex), PORT_LIMITED),
             // One that was merely seen may be another's, or change.
             (rule.strict && (rule.mac.is_some() || interface.peer_mac.is_some()), PORT_OWN_MAC),
             (!rule.host, PORT_ISOLATED),
+            (rule.mac.is_none() && interface.peer_mac == Some([0; 6]), PORT_NO_MAC),
         ];
         let flags = flags.iter().filter(|(is, _)| *is).fold(0, |all, (_, flag)| all | flag);
         let mac = guest_mac(rule, ifindex, interface, learned);
-        if mac.is_none() && interface.veth_peer.is_none() && !rule.addresses.is_empty() {
+        if mac.is_none() && interface.other_end.is_none() && !rule.addresses.is_empty() {
             let problem = "the MAC address of its guest is unknown, and a virtual machine takes nothing for another; set port.mac";
             want.problems.push(format!("port {}: {problem}", interface.name));
         }

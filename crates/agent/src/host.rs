@@ -39,7 +39,7 @@ pub(super) async fn look_around(
     let mut interfaces = netlink.interfaces().await?;
     for (ifindex, interface) in &mut interfaces {
         let Some(unknown) = rule_for(config, interface).map(|rule| rule.mac.is_none()) else { continue };
-        if let Some(peer) = interface.veth_peer {
+        if let Some(peer) = interface.other_end {
             let found = netlink.peer(*ifindex, peer).await;
             interface.peer_mac = found.filter(|_| unknown).map(|(mac, _)| mac);
             interface.peer_mtu = found.map(|(_, mtu)| mtu);

@@ -26,26 +26,26 @@ pub(super) struct Interface {
     pub(super) bare: bool,
     pub(super) mtu: u32,
     pub(super) mac: Option<[u8; 6]>,
-    pub(super) veth_peer: Option<VethPeer>,
-    /// Of the other end of a veth pair, where it was looked up.
+    pub(super) other_end: Option<PairEnd>,
+    /// Of the other end of a pair, where it was looked up.
     pub(super) peer_mac: Option<[u8; 6]>,
     pub(super) peer_mtu: Option<u32>,
     /// Usable as source: no tentative ones; in the kernel's order.
     pub(super) addresses: Vec<IpAddr>,
 }
 
-/// The other end of a veth pair.
+/// The other end of a veth or netkit pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct VethPeer {
+pub(super) struct PairEnd {
     pub(super) ifindex: u32,
     /// This namespace's number for the other's, if that is another one.
     pub(super) namespace: Option<i32>,
 }
 
 impl Interface {
-    /// One end of a veth pair whose other end is in another namespace.
-    pub(super) fn is_veth_into_namespace(&self) -> bool {
-        self.veth_peer.is_some_and(|peer| peer.namespace.is_some())
+    /// One end of a pair whose other end is in another namespace.
+    pub(super) fn is_pair_into_namespace(&self) -> bool {
+        self.other_end.is_some_and(|peer| peer.namespace.is_some())
     }
 }
 
@@ -179,9 +179,9 @@ impl Netlink {
         self.handle.route().get(message).execute().try_next().await.is_ok_and(|route| route.is_some())
     }
 
-    /// MAC address and MTU of the other end of `ifindex`, a veth pair's, if its namespace may be looked into. Remembered until
+    /// MAC address and MTU of the other end of `ifindex`, a pair's, if its namespace may be looked into. Remembered until
     /// something about `ifindex` changes: what happens in the other namespace is not told.
-    pub(super) async fn peer(&mut self, ifindex: u32, peer: VethPeer) -> Option<([u8; 6], u32)> {
+    pub(super) async fn peer(&mut self, ifindex: u32, peer: PairEnd) -> Option<([u8; 6], u32)> {
         if let Some(known) = self.peers.get(&ifindex) {
             return *known;
         }
@@ -213,7 +213,7 @@ fn interface(link: &LinkMessage) -> Interface {
         bare: !matches!(link.header.link_layer_type, LinkLayerType::Ether | LinkLayerType::Loopback),
         ..Interface::default()
     };
-    let (mut veth, mut peer, mut namespace) = (false, None, None);
+    let (mut pair, mut peer, mut namespace) = (false, None, None);
     for attribute in &link.attributes {
         match attribute {
             LinkAttribute::IfName(name) => found.name.clone_from(name),
@@ -222,12 +222,12 @@ fn interface(link: &LinkMessage) -> Interface {
             LinkAttribute::Link(ifindex) => peer = Some(*ifindex),
             LinkAttribute::LinkNetNsId(id) => namespace = Some(*id),
             LinkAttribute::LinkInfo(infos) => {
-                veth = infos.iter().any(|info| matches!(info, LinkInfo::Kind(InfoKind::Veth)));
+                pair = infos.iter().any(|info| matches!(info, LinkInfo::Kind(InfoKind::Veth | InfoKind::Netkit)));
             }
             _ => {}
         }
     }
-    found.veth_peer = peer.filter(|_| veth).map(|ifindex| VethPeer { ifindex, namespace });
+    found.other_end = peer.filter(|_| pair).map(|ifindex| PairEnd { ifindex, namespace });
     found
 }
 

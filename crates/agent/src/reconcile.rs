@@ -134,7 +134,7 @@ impl Agent {
     pub(super) async fn look_up(&mut self, ports: BTreeSet<u32>) -> Result<()> {
         for ifindex in ports {
             let Some(interface) = self.interfaces.get_mut(&ifindex) else { continue };
-            let Some((old, peer)) = interface.peer_mac.zip(interface.veth_peer) else { continue };
+            let Some((old, peer)) = interface.peer_mac.zip(interface.other_end) else { continue };
             self.netlink.forget_peer(ifindex);
             let Some((mac, _)) = self.netlink.peer(ifindex, peer).await.filter(|(mac, _)| *mac != old) else {
                 continue;

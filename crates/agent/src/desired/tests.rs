@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::follow::Followed;
-use crate::interfaces::VethPeer;
+use crate::interfaces::PairEnd;
 use ::controller::{Schedules, Slots};
 use agent_api::config::{ControllerRule, GuestRule, MAX_NETWORK};
 use kernel::state::{Plain, PEER_DISCOVERED};
@@ -113,7 +113,7 @@ pub(crate) fn interfaces() -> Interfaces {
     [
         (1, lo),
         (2, interface("eth0", &["10.0.0.1", "fd99::1"])),
-        (10, Interface { veth_peer: Some(VethPeer { ifindex: 2, namespace: None }), ..interface("lxc0", &[]) }),
+        (10, Interface { other_end: Some(PairEnd { ifindex: 2, namespace: None }), ..interface("lxc0", &[]) }),
         (11, interface("lxc1", &[])),
         (12, interface("lxc2", &[])),
         (13, interface("other", &[])),
@@ -216,7 +216,7 @@ fn the_same_input_gives_the_same_rows() {
         desired(&config, &Learnt::default(), &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default())
     );
     let mut tap = interfaces();
-    tap.get_mut(&10).unwrap().veth_peer = None;
+    tap.get_mut(&10).unwrap().other_end = None;
     let want = desired(&config, &Learnt::default(), &resolved, &tap, &learned, &Limited::default(), &Kept::default());
     assert!(matches!(want.problems.as_slice(), [one] if one.starts_with("port lxc0: the MAC address of its guest")));
     let mut hash = config.clone();
@@ -245,4 +245,19 @@ fn the_same_input_gives_the_same_rows() {
         desired(&own, &Learnt::default(), &resolved, &interfaces(), &learned, &Limited::default(), &Kept::default());
     assert_eq!(want.problems, ["port lo: it is no guest's interface; name another"]);
     assert_eq!(MAX_NETWORK + 1, kernel::gro::VNI);
+}
+
+#[test]
+fn frames_for_a_pair_without_ethernet_addresses_get_none() {
+    let (config, learned) = (config(), Learned::default());
+    let resolved = resolved(&config).unwrap();
+    for (mac, without) in [(None, false), (Some([2, 0, 0, 0, 0, 1]), false), (Some([0; 6]), true)] {
+        let mut seen = interfaces();
+        seen.get_mut(&10).unwrap().peer_mac = mac;
+        let want =
+            desired(&config, &Learnt::default(), &resolved, &seen, &learned, &Limited::default(), &Kept::default());
+        let port = Port::from_bytes(&want.ports[&row(&10u32)]).unwrap();
+        assert_eq!(port.flags & PORT_NO_MAC != 0, without, "{mac:?}");
+        assert_eq!(port.mac, mac.unwrap_or_default());
+    }
 }

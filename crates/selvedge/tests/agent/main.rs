@@ -25,6 +25,7 @@ mod killed;
 mod learning;
 mod limits;
 mod many;
+mod netkit;
 mod operator;
 mod packets;
 mod pages;

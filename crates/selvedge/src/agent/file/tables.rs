@@ -282,7 +282,7 @@ pub(super) struct PortTable {
     /// Most learned addresses of the port at a time.
     #[schemars(range(min = 1, max = MAX_LEARNED), extend("default" = LEARN_LIMIT))]
     pub(super) learn_limit: Option<u32>,
-    /// The guest's MAC address; with `interface` only. The agent finds it out for veth pairs and from learned packets.
+    /// The guest's MAC address; with `interface` only. The agent finds it out for veth and netkit pairs and from learned packets.
     /// Prerequisite for a TAP device with `addresses`: without it the virtual machine drops its packets, and `ctl
     /// status` says so.
     pub(super) mac: Option<Parsed<Mac>>,
